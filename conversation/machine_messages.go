@@ -95,7 +95,7 @@ func (m *machine) response(id string, r *message) {
 	case name == askModels:
 		m.questions.modelsListed(r)
 	case name == askNaming && ours:
-		m.questions.threadNamed(r)
+		m.questions.threadNamed(try, r)
 	case name == askThread && ours && m.opening.fresh:
 		m.opening.threadOpened(r)
 	case name == askHistory && ours:

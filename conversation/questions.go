@@ -55,9 +55,18 @@ func (q *questions) modelsListed(r *message) {
 	}
 }
 
-// threadNamed handles codex's answer to the thread's name. The name is not sent
-// again, even if codex refused it.
-func (q *questions) threadNamed(r *message) {
+// namings is how often a name is sent during a turn if codex refuses it.
+const namings = 6
+
+// threadNamed handles codex's answer to the thread's name. While a turn runs, a
+// refusal may mean that codex has not written the thread's history yet (codex
+// 0.169.0: "failed to set thread name: … rollout … is empty"), so the name is sent
+// again. Otherwise a refusal is final.
+func (q *questions) threadNamed(try int, r *message) {
+	if a := q.asks.all[askNaming]; r.Error != nil && q.st.TurnID != "" && try+1 < namings {
+		a.done, a.sent, a.try, a.next = false, false, try+1, q.now+backoff(try)
+		return
+	}
 	q.st.Named = q.in.Thread.Name
 	if r.Error != nil {
 		q.warn("codex did not take the thread's name: " + strings.TrimSpace(r.Error.Message))

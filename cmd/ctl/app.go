@@ -16,7 +16,7 @@ import (
 	"fairlead.dev/fairlead/internal/config"
 )
 
-// globals are the flags that every command has.
+// globals holds the flags that every command has.
 type globals struct {
 	output    string
 	config    string
@@ -28,13 +28,14 @@ type globals struct {
 	quiet     bool
 }
 
-// An app is one run of ctl: its streams, its flags, and what commands ask for.
+// An app is one run of ctl: its streams, its flags, and the resources that its commands
+// open.
 type app struct {
 	in       io.Reader
 	out, err io.Writer
 	flags    globals
 	began    bool // the command line was accepted
-	begins   bool // the command begins something that Temporal keeps until a worker answers
+	begins   bool // the command starts something that Temporal keeps until a worker handles it
 	closing  sync.Mutex
 	closers  []io.Closer
 
@@ -46,32 +47,32 @@ type app struct {
 
 	linesOnce sync.Once
 	lineCh    chan typedLine
-	strayed   time.Time // when what a person was deciding was decided elsewhere
+	strayed   time.Time // when a prompt was last abandoned, because its approval was no longer open
 }
 
-// print is where results go.
+// print returns the printer for results, which go to standard output.
 func (a *app) print() *printer { return newPrinter(a.out, a.flags.output == "json") }
 
-// note tells a person on standard error what goes on; never with -q.
+// note writes a progress message to standard error, unless -q is given.
 func (a *app) note(format string, args ...any) {
 	if !a.flags.quiet {
 		fmt.Fprintf(a.err, format+"\n", args...)
 	}
 }
 
-// mayAsk says whether a person can be asked: there is a terminal on both
-// sides and --no-input was not given.
+// mayAsk reports whether ctl may ask a person: standard input and standard error are
+// terminals, and --no-input was not given.
 func (a *app) mayAsk() bool {
 	return !a.flags.noInput && isTerminal(a.in) && isTerminal(a.err)
 }
 
-// bounded limits a wait to --timeout, or to the command's own default.
+// bounded returns a context that ends after --timeout, or after def if it was not given.
 func (a *app) bounded(ctx context.Context, def time.Duration) (context.Context, context.CancelFunc) {
 	d := a.wait(def)
 	return context.WithTimeoutCause(ctx, d, fmt.Errorf("no answer within %s: %w", d, context.DeadlineExceeded))
 }
 
-// wait is --timeout, or the command's own default.
+// wait returns --timeout, or def if it was not given.
 func (a *app) wait(def time.Duration) time.Duration {
 	if a.flags.timeout > 0 {
 		return a.flags.timeout
@@ -79,7 +80,7 @@ func (a *app) wait(def time.Duration) time.Duration {
 	return def
 }
 
-// config loads the config file once; without one it is the defaults.
+// config loads the config file once. Without a file it returns the defaults.
 func (a *app) config() (*config.Config, error) {
 	a.loadOnce.Do(func() {
 		path, explicit := a.configPath()
@@ -99,7 +100,7 @@ func (a *app) config() (*config.Config, error) {
 	return a.conf, a.confErr
 }
 
-// configPath finds the config file; explicit says that a person named it.
+// configPath finds the config file. explicit reports whether the user named it.
 func (a *app) configPath() (path string, explicit bool) {
 	if a.flags.config != "" {
 		return a.flags.config, true
@@ -119,7 +120,7 @@ func (a *app) configPath() (path string, explicit bool) {
 	return "", false
 }
 
-// stateDir is the folder of the local stack, absolute.
+// stateDir returns the absolute path of the local stack's folder.
 func (a *app) stateDir() (string, error) {
 	dir := cmp.Or(a.flags.state, os.Getenv("FAIRLEAD_STATE"))
 	if dir == "" {
@@ -136,7 +137,7 @@ func (a *app) stateDir() (string, error) {
 	return filepath.Abs(dir)
 }
 
-// onClose has c closed when ctl ends.
+// onClose registers c to be closed when ctl ends.
 func (a *app) onClose(c io.Closer) {
 	a.closing.Lock()
 	defer a.closing.Unlock()
@@ -160,7 +161,8 @@ func unwrapAll(err error) error {
 	}
 }
 
-// group is a command that only holds others: alone it is a mistake of usage.
+// group returns a command that only holds other commands. Calling it alone is a usage
+// error.
 func group(use, short string, children ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use:   use,
@@ -177,7 +179,7 @@ func group(use, short string, children ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// meantCommand is the hint for a word that is no command of c.
+// meantCommand returns the hint for a word that is not a command of c.
 func meantCommand(c *cobra.Command, word string) string {
 	var names, near []string
 	for _, child := range c.Commands() {

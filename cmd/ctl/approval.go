@@ -55,7 +55,7 @@ func approvalListCommand(a *app) *cobra.Command {
 	return c
 }
 
-// decidedText is what was decided, and by which rule or whom.
+// decidedText says how an approval was decided and by whom or by which rule.
 func decidedText(ap workflows.Approval) string {
 	if ap.Decision == nil {
 		return ""
@@ -70,7 +70,7 @@ func decidedText(ap workflows.Approval) string {
 	return oneLine(text, 60)
 }
 
-// expires is when an approval that is open lapses: another one does not.
+// expires returns the expiry of an open approval. For other approvals it is empty.
 func expires(ap workflows.Approval) cell {
 	if ap.State != workflows.ApprovalOpen {
 		return plain("")
@@ -90,7 +90,7 @@ func approvalColour(s workflows.ApprovalState) style {
 	return ""
 }
 
-// approvals gathers approvals of one session, or of all that have some open.
+// approvals collects the approvals of one session, or of all sessions with open ones.
 func (a *app) approvals(ctx context.Context, t *temporal, session string, all bool) ([]workflows.Approval, error) {
 	var ids []string
 	if session != "" {
@@ -116,7 +116,7 @@ func (a *app) approvals(ctx context.Context, t *temporal, session string, all bo
 		var some []workflows.Approval
 		err := t.ask(ctx, "list approvals of session "+id, workflows.SessionID(id), workflows.QueryApprovals, &some)
 		if session == "" && exitOf(err) == exitUnreachable && ctx.Err() == nil && err != nil && silent < len(ids)-1 {
-			silent++ // one that does not answer must not hide the others
+			silent++ // one silent session must not hide the others
 			a.note("session %s does not answer just now: its approvals are not shown", id)
 			continue
 		}
@@ -132,7 +132,7 @@ func (a *app) approvals(ctx context.Context, t *temporal, session string, all bo
 	return list, nil
 }
 
-// approval finds one by its id.
+// approval returns the approval with this id.
 func (a *app) approval(ctx context.Context, t *temporal, doing, id string) (workflows.Approval, error) {
 	session, err := sessionOf(id)
 	if err != nil {
@@ -164,7 +164,7 @@ func cutLast(id string) (session, n string, ok bool) {
 	return id[:i], id[i+1:], true
 }
 
-// sessionOf reads the session out of <session>.<n>.
+// sessionOf returns the session part of an approval id (<session>.<n>).
 func sessionOf(id string) (string, error) {
 	session, _, ok := cutLast(id)
 	if !ok {
@@ -197,7 +197,8 @@ func approvalShowCommand(a *app) *cobra.Command {
 	}
 }
 
-// whole fills in what the workflow holds only excerpts of.
+// whole replaces the excerpts that the workflow holds with the full request, read from a
+// worker.
 func (a *app) whole(ctx context.Context, t *temporal, ap workflows.Approval) (workflows.Approval, error) {
 	if !ap.Truncated {
 		return ap, nil
@@ -220,7 +221,7 @@ func (a *app) whole(ctx context.Context, t *temporal, ap workflows.Approval) (wo
 	return ap, nil
 }
 
-// decideFlags are of every command that decides.
+// decideFlags are the flags of every command that decides an approval.
 type decideFlags struct{ reason, digest string }
 
 func (f *decideFlags) add(c *cobra.Command) {
@@ -232,7 +233,7 @@ func (f *decideFlags) decide(approval, outcome string) workflows.Decide {
 	return workflows.Decide{Approval: approval, Outcome: outcome, Reason: f.reason, By: person(), Digest: f.digest}
 }
 
-// decideLong is how every command that decides goes on.
+// decideLong ends the help text of every command that decides an approval.
 const decideLong = `
 
 Recorded is done: ctl exits 0. It then waits up to --timeout (10 s) for codex to
@@ -269,8 +270,8 @@ func approvalDecideCommand(a *app, outcome, short string) *cobra.Command {
 	return c
 }
 
-// A filling completes a decision by what is asked; seen is nil where nobody can
-// tell just now.
+// A filling completes a decision, for example with answers. seen is nil if the request
+// cannot be read at the moment.
 type filling func(ctx context.Context, t *temporal, seen *workflows.Approval, d *workflows.Decide) error
 
 func (a *app) decide(ctx context.Context, d workflows.Decide, fill filling) error {
@@ -283,8 +284,8 @@ func (a *app) decide(ctx context.Context, d workflows.Decide, fill filling) erro
 	if err != nil {
 		return err
 	}
-	// What is needed to hear of codex's acknowledgement is got before the
-	// decision goes out.
+	// Read the session first: to see codex's acknowledgement, the feed must start at an
+	// entry from before the decision.
 	msg := delivery{doing: doing, session: session, name: workflows.SignalDecide, again: true}
 	seen, live, err := msg.look(ctx, t)
 	var asked *workflows.Approval
@@ -302,7 +303,8 @@ func (a *app) decide(ctx context.Context, d workflows.Decide, fill filling) erro
 		d.Digest = asked.Digest
 	}
 	if fill != nil {
-		// What is decided already is said to be so, whatever the answers are.
+		// An approval that is already decided is reported as such, even if the answers are
+		// wrong.
 		if asked != nil {
 			if err := stillOpen(doing, *asked, d); err != nil {
 				return err
@@ -311,7 +313,7 @@ func (a *app) decide(ctx context.Context, d workflows.Decide, fill filling) erro
 		if err := fill(ctx, t, asked, &d); err != nil {
 			return err
 		}
-		doing = d.Outcome + " approval " + d.Approval // who is asked for answers may decline
+		doing = d.Outcome + " approval " + d.Approval // the person asked for answers may have declined instead
 		msg.doing = doing
 	}
 	if err := a.sign(ctx, t, doing, asked, &d); err != nil {
@@ -341,7 +343,7 @@ func (a *app) decide(ctx context.Context, d workflows.Decide, fill filling) erro
 	})
 }
 
-// withDigestHint says how to decide where nobody can tell what was asked.
+// withDigestHint adds how to decide while the request cannot be read.
 func withDigestHint(err error, d workflows.Decide) error {
 	var e *exitError
 	if exitOf(err) != exitUnreachable || !errors.As(err, &e) {
@@ -352,7 +354,7 @@ func withDigestHint(err error, d workflows.Decide) error {
 			d.Outcome, d.Approval).because(err)
 }
 
-// decidedByUs is an approval as it will be once a worker takes the decision.
+// decidedByUs returns the approval as it will be once a worker has taken the decision.
 func decidedByUs(seen workflows.SessionDetail, session string, d workflows.Decide) workflows.Approval {
 	ap, err := pick(seen.Approvals, "", d.Approval)
 	if err != nil {
@@ -362,19 +364,19 @@ func decidedByUs(seen workflows.SessionDetail, session string, d workflows.Decid
 	ap.Decision = &workflows.Decision{Outcome: d.Outcome, By: d.By, Reason: d.Reason, Scope: cmp.Or(d.Scope, "once"), At: time.Now().UTC(),
 		AnswersBlob: d.AnswersBlob, Grant: d.Grant}
 	if d.Answers != nil {
-		_ = json.Unmarshal(d.Answers, &ap.Decision.Answers) // setAnswers made them
+		_ = json.Unmarshal(d.Answers, &ap.Decision.Answers) // cannot fail: setAnswers made this JSON
 	}
 	return ap
 }
 
-// awaitAck waits for codex to have a decision; the newest state is returned
-// either way, since the decision stands. The session itself learns of it only
-// when its pump returns, so the live feed is listened to as well.
+// awaitAck waits until codex has a decision, and returns the newest state. A timeout is not
+// an error, because the decision is recorded. It also listens to the live feed: the session
+// workflow learns of the acknowledgement only when its pump returns.
 func (a *app) awaitAck(ctx context.Context, t *temporal, ap workflows.Approval, heard *feed, wait time.Duration) workflows.Approval {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	_, digits, _ := cutLast(ap.ID)
-	n, _ := strconv.Atoi(digits) // the session made the id
+	n, _ := strconv.Atoi(digits) // cannot fail: the session made the id
 	send := workflows.SendID(ap.Session, n)
 	look := time.NewTicker(250 * time.Millisecond)
 	defer look.Stop()
@@ -399,9 +401,9 @@ func (a *app) awaitAck(ctx context.Context, t *temporal, ap workflows.Approval, 
 	return ap
 }
 
-// answerWhileOpen waits for a line that a person typed since a moment, and gives
-// the question up when the approval is decided by somebody else, expires, or
-// codex asks no more.
+// answerWhileOpen waits for a line typed after since. It returns early, with the reason in
+// elsewhere, if somebody else decides the approval, if it expires, or if codex withdraws
+// it.
 func (a *app) answerWhileOpen(ctx context.Context, t *temporal, ap workflows.Approval, since time.Time) (line, elsewhere string, err error) {
 	look := time.NewTicker(500 * time.Millisecond)
 	defer look.Stop()
@@ -425,7 +427,7 @@ func (a *app) answerWhileOpen(ctx context.Context, t *temporal, ap workflows.App
 				return "", elsewhere, nil
 			}
 		case <-look.C:
-			if !looking { // one that takes long must not hold up the person
+			if !looking { // in the background, so that a slow query does not delay the person
 				looking = true
 				go func() { looked <- a.elsewhere(ctx, t, ap) }()
 			}
@@ -433,11 +435,12 @@ func (a *app) answerWhileOpen(ctx context.Context, t *temporal, ap workflows.App
 	}
 }
 
-// elsewhere says what became of an approval that is open no more.
+// elsewhere says what became of an approval that is no longer open. For an open one it
+// returns "".
 func (a *app) elsewhere(ctx context.Context, t *temporal, ap workflows.Approval) string {
 	var list []workflows.Approval
 	if _, err := t.askEither(ctx, "look at approval "+ap.ID, workflows.SessionID(ap.Session), workflows.QueryApprovals, &list); err != nil {
-		return "" // the next look tells
+		return "" // the next query will tell
 	}
 	now, err := pick(list, "", ap.ID)
 	switch {

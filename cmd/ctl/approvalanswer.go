@@ -17,7 +17,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// maxSecret bounds what is read as a secret answer; codex is given less.
+// maxSecret bounds a secret answer as it is read. The limit for codex is lower.
 const maxSecret = 1 << 20
 
 func approvalAnswerCommand(a *app) *cobra.Command {
@@ -48,8 +48,8 @@ no command line, message, transcript or log.` + decideLong,
 	return c
 }
 
-// fillAnswers makes a decision's answers of what was given on the command line,
-// or another decision where a person who is asked for the rest says so.
+// fillAnswers sets a decision's answers from the command line, and asks a person for the
+// missing ones. The person may decline or cancel instead, which changes the outcome.
 func (a *app) fillAnswers(ctx context.Context, t *temporal, seen *workflows.Approval, d *workflows.Decide, args, secrets []string) error {
 	doing := "answer approval " + d.Approval
 	if seen == nil {
@@ -75,7 +75,7 @@ func (a *app) fillAnswers(ctx context.Context, t *temporal, seen *workflows.Appr
 		if err != nil {
 			return err
 		}
-		if word != "" { // whatever was answered before
+		if word != "" { // the answers given so far are dropped
 			d.Outcome = word
 			return nil
 		}
@@ -83,7 +83,7 @@ func (a *app) fillAnswers(ctx context.Context, t *temporal, seen *workflows.Appr
 	return a.putAnswers(ctx, t, doing, ap, g, d)
 }
 
-// asksQuestions gives the whole of an approval that can be answered.
+// asksQuestions returns the whole of an approval, or an error if it asks no questions.
 func (a *app) asksQuestions(ctx context.Context, t *temporal, doing string, ap workflows.Approval) (workflows.Approval, error) {
 	ap, err := a.whole(ctx, t, ap)
 	if err != nil {
@@ -95,8 +95,8 @@ func (a *app) asksQuestions(ctx context.Context, t *temporal, doing string, ap w
 	return ap, nil
 }
 
-// answersUnseen refuses answers while nobody can tell what is asked: one of them
-// may be to a secret question, and what a signal brings stays in Temporal's history.
+// answersUnseen refuses answers while the questions cannot be read. One of the questions
+// may be secret, and the answers in a signal stay in Temporal's history.
 func answersUnseen(doing string) error {
 	return unreachable("%s: what is asked, and what of it is secret, cannot be told just now", doing).
 		hinted("answer once a worker is up (`ctl status`); accept, decline and cancel can be left with --digest")
@@ -109,8 +109,8 @@ func setAnswers(d *workflows.Decide, answers map[string][]string) (err error) {
 	return err
 }
 
-// given are answers on their way: those that go with the decision, and those
-// that must not.
+// given holds the answers collected so far. Plain answers go into the decision; secret ones
+// must not, because Temporal keeps it.
 type given struct {
 	questions     []activities.Question
 	plain, secret map[string][]string
@@ -128,7 +128,7 @@ func (g *given) answered(id string) bool {
 	return len(g.plain[id])+len(g.secret[id]) > 0
 }
 
-// take reads KEY=VALUE, or the VALUE of the only question.
+// take reads KEY=VALUE, or only VALUE if there is one question.
 func (g *given) take(arg string) error {
 	key, value, ok := strings.Cut(arg, "=")
 	q := g.question(key)
@@ -149,8 +149,8 @@ func (g *given) take(arg string) error {
 	return nil
 }
 
-// choose finds the option that a person means by its label, whatever its case,
-// or by its number. Anything else is the answer itself.
+// choose finds the option with this label (in any case) or this number. Any other text is
+// returned as it is.
 func choose(q activities.Question, said string) string {
 	for _, o := range q.Options {
 		if o.Label == said {
@@ -168,7 +168,8 @@ func choose(q activities.Question, said string) string {
 	return said
 }
 
-// takeSecret reads a secret answer from where --secret says. Errors never hold it.
+// takeSecret reads a secret answer from the place that --secret names. Its errors never
+// contain the answer.
 func (a *app) takeSecret(ctx context.Context, doing, arg string, g *given) error {
 	key, from, named := strings.Cut(arg, "=")
 	q := g.question(key)
@@ -181,7 +182,7 @@ func (a *app) takeSecret(ctx context.Context, doing, arg string, g *given) error
 	var text string
 	var err error
 	switch {
-	case !named, from == "-" && isTerminal(a.in): // typed, so it is not shown
+	case !named, from == "-" && isTerminal(a.in): // typed by a person, and not shown
 		if !named && !a.mayAsk() {
 			return usage("%s: --secret %s: there is no terminal to type it at", doing, key).hinted("--secret %s=FILE, or %s=- for standard input", key, key)
 		}
@@ -207,7 +208,7 @@ func (a *app) takeSecret(ctx context.Context, doing, arg string, g *given) error
 	return nil
 }
 
-// readSecret reads to the end; the last line end is not part of it.
+// readSecret reads to the end of r, without the last line ending.
 func readSecret(r io.Reader) (string, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxSecret+1))
 	if err == nil && len(data) > maxSecret {
@@ -216,8 +217,8 @@ func readSecret(r io.Reader) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"), err
 }
 
-// putAnswers checks the answers as the session will, has the secret ones sealed
-// by a worker, and puts the others into the decision.
+// putAnswers checks the answers by the same rules as the session. Secret answers are sealed
+// by a worker; the others go into the decision.
 func (a *app) putAnswers(ctx context.Context, t *temporal, doing string, ap workflows.Approval, g given, d *workflows.Decide) error {
 	var apart []string
 	var here []activities.Question
@@ -244,7 +245,7 @@ func (a *app) putAnswers(ctx context.Context, t *temporal, doing string, ap work
 		return err
 	}
 	in := api.SecretAnswers{Answers: g.secret, Apart: apart}
-	if ap.Signed && (ap.Missing > 1 || len(ap.Agreed) > 0) { // who is to agree to them signs their name
+	if ap.Signed && (ap.Missing > 1 || len(ap.Agreed) > 0) { // several people must agree: equal answers get the same name, which is what they sign
 		in.Approval = ap.ID
 	}
 	stored, err := worker.PutAnswers(ctx, ap.Session, ap.Digest, in)

@@ -18,8 +18,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// atTerminal is a ctl at a real terminal, at which a person types lines. It reaches
-// no server.
+// atTerminal returns a ctl at a real terminal, at which a person types lines. It is not
+// connected to a server.
 func atTerminal(t *testing.T, lines ...string) (*app, *temporal) {
 	t.Helper()
 	person, program := terminal(t)
@@ -35,9 +35,8 @@ func atTerminal(t *testing.T, lines ...string) (*app, *temporal) {
 	return a, &temporal{Client: c, app: a}
 }
 
-// The prompt of `ctl approval answer` does what it offers. A person who declines
-// there sends no answers: not those that were typed, not those of the command line,
-// and no defaults.
+// A person who declines or cancels at the prompt of `ctl approval answer` sends no answers:
+// not the typed ones, not those from the command line, and no defaults.
 func TestWhoeverIsAskedForAnswersMayDeclineOrCancel(t *testing.T) {
 	ap := workflows.Approval{ID: "s.1", Session: "s", Offered: []string{"answer", "decline", "cancel"}, Questions: []activities.Question{
 		{ID: "region"}, {ID: "name"}, {ID: "notify", Default: "true"}}}
@@ -61,8 +60,8 @@ func TestWhoeverIsAskedForAnswersMayDeclineOrCancel(t *testing.T) {
 	}
 }
 
-// While the questions are unknown, it is unknown which answers are secret, and a
-// signal would leave them in Temporal's history.
+// While the questions are unknown, it is also unknown which answers are secret. A signal
+// would leave them in Temporal's history.
 func TestAnswersWaitUntilItIsKnownWhatIsSecret(t *testing.T) {
 	d := workflows.Decide{Approval: "s.1", Outcome: "answer", Digest: "d"}
 	err := new(app).fillAnswers(t.Context(), nil, nil, &d, []string{"password=hunter2"}, nil)
@@ -71,13 +70,12 @@ func TestAnswersWaitUntilItIsKnownWhatIsSecret(t *testing.T) {
 	}
 }
 
-// --secret KEY=- is typed if standard input is a terminal, and is shown no more
-// than without the -.
+// With --secret KEY=-, a secret typed at a terminal is not shown, as without the "-".
 func TestASecretFromATerminalIsNotShown(t *testing.T) {
 	person, program := terminal(t)
 	said := make(chan string, 1)
 	a := &app{in: program, out: program, err: writerFunc(func(b []byte) (int, error) {
-		go io.WriteString(person, "open sesame\n") // once it is asked for
+		go io.WriteString(person, "open sesame\n") // once ctl asks for it
 		return len(b), nil
 	})}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -106,7 +104,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
-// With no worker up a decision is left with Temporal, and is shown as it was given.
+// With no worker up, a decision is left with Temporal, and ctl shows all that was given.
 func TestADecisionThatIsLeftForTheNextWorkerIsShownWhole(t *testing.T) {
 	d := workflows.Decide{Approval: "s.1", Digest: "d", Outcome: "answer", Reason: "I looked", By: "ann"}
 	if err := setAnswers(&d, map[string][]string{"colour": {"blue"}, "tags": {"a", "b"}}); err != nil {

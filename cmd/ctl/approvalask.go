@@ -12,17 +12,17 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// errElsewhere: somebody else decided, or codex asks no more.
+// errElsewhere means that somebody else decided, or that codex withdrew the request.
 var errElsewhere = errors.New("decided elsewhere")
 
-// An asking is one approval before a person at the terminal.
+// An asking is one approval that is shown to a person at the terminal.
 type asking struct {
 	p  *printer
 	ap workflows.Approval
-	// line prompts, and waits for what the person types, unseen where it is
-	// secret; errElsewhere once the approval is open no more.
+	// line shows a prompt and returns the line that the person types. A secret line is not
+	// shown. It returns errElsewhere once the approval is no longer open.
 	line func(prompt string, secret bool) (string, error)
-	// whole gives the approval with nothing cut, or as it is.
+	// whole returns the approval in full, or the excerpt if the full one cannot be read.
 	whole func() workflows.Approval
 }
 
@@ -30,7 +30,7 @@ func (a *app) asking(ctx context.Context, t *temporal, ap workflows.Approval) *a
 	p, since := newPrinter(a.err, false), time.Now()
 	return &asking{p: p, ap: ap,
 		line: func(prompt string, secret bool) (string, error) {
-			if secret { // before anybody is told to type it
+			if secret { // before the prompt asks for it
 				show, err := a.hideTyping()
 				if err != nil {
 					return "", err
@@ -57,10 +57,10 @@ func (a *app) asking(ctx context.Context, t *temporal, ap workflows.Approval) *a
 	}
 }
 
-// decideInline asks a person at the terminal about one approval. It is to be
-// asked again where what the person decided did not count and it is still open.
+// decideInline asks a person at the terminal about one approval. again is true if the
+// decision did not count and the approval is still open.
 func (a *app) decideInline(ctx context.Context, t *temporal, ap workflows.Approval) (again bool, err error) {
-	a.dropTyped() // it was typed before anybody saw this
+	a.dropTyped() // typed before the question was shown
 	q := a.asking(ctx, t, ap)
 	q.p.printf("\n%s codex asks:\n", q.p.paint(yellow, "?"))
 	showApproval(q.p, ap, false)
@@ -80,20 +80,20 @@ func (a *app) decideInline(ctx context.Context, t *temporal, ap workflows.Approv
 	err = a.sendInline(ctx, t, q.ap, d, g)
 	var e *exitError
 	if errors.As(err, &e) && (e.code == exitRefused || e.code == exitUsage) {
-		// Somebody else was quicker, the key cannot be opened, or is not one of
-		// those that count: none of it is a reason to leave the others unasked.
+		// Somebody else decided first, or the person's key cannot be opened or is not
+		// accepted. The other approvals can still be asked about.
 		q.p.printf("%s\n", clean(e.message))
 		return a.elsewhere(ctx, t, ap) == "", nil
 	}
 	return false, err
 }
 
-// strayFor is how long after a question was given up a person may still be about
-// to press Enter on it.
+// strayFor is how long after an abandoned question a person may still press Enter for it.
 const strayFor = 10 * time.Second
 
-// collected has a person who was answering something else, when that was decided
-// by others, see that this is another thing: the line under way is not for it.
+// collected protects a person whose question was just abandoned because others decided it.
+// The line that they are typing must not answer the next question, so ctl asks for an Enter
+// first.
 func (a *app) collected(q *asking) error {
 	if a.strayed.IsZero() || time.Since(a.strayed) > strayFor {
 		return nil
@@ -105,7 +105,7 @@ func (a *app) collected(q *asking) error {
 	return err
 }
 
-// sendInline signs a decision where that is needed, and sends it.
+// sendInline signs a decision if needed, and sends it.
 func (a *app) sendInline(ctx context.Context, t *temporal, ap workflows.Approval, d workflows.Decide, g given) error {
 	doing := d.Outcome + " approval " + ap.ID
 	if d.Outcome == "answer" {
@@ -119,14 +119,14 @@ func (a *app) sendInline(ctx context.Context, t *temporal, ap workflows.Approval
 	msg := delivery{doing: doing, session: ap.Session, name: workflows.SignalDecide, msg: d, again: true, check: decidable(doing, d)}
 	var got workflows.Approval
 	kept, err := msg.deliver(ctx, t, &got)
-	if err == nil && !kept && got.State == workflows.ApprovalOpen { // more must agree
+	if err == nil && !kept && got.State == workflows.ApprovalOpen { // more approvers must agree
 		a.note("%s", clean(signedText(got)))
 	}
 	return err
 }
 
-// askRest asks for the answers that were not given on the command line. word is
-// set where the person declines or cancels instead.
+// askRest asks for the answers that were not given on the command line. If the person
+// declines or cancels instead, word says which.
 func (a *app) askRest(ctx context.Context, t *temporal, ap workflows.Approval, g *given) (word string, err error) {
 	missing := slices.ContainsFunc(ap.Questions, func(q activities.Question) bool { return !g.answered(q.ID) && !q.Optional && q.Default == "" })
 	if !missing {
@@ -150,7 +150,8 @@ func (a *app) askRest(ctx context.Context, t *temporal, ap workflows.Approval, g
 
 func (q *asking) offers(word string) bool { return slices.Contains(q.ap.Offered, word) }
 
-// decide asks until it is decided; of a decision to answer, given has the answers.
+// decide asks until the approval is decided. For an outcome of "answer", given has the
+// answers.
 func (q *asking) decide() (workflows.Decide, given, error) {
 	if q.offers("answer") {
 		if q.ap.Truncated {
@@ -162,7 +163,7 @@ func (q *asking) decide() (workflows.Decide, given, error) {
 	return d, given{}, err
 }
 
-// A key is a letter that a person decides by.
+// A key is a letter that stands for a decision.
 type key struct {
 	letter, word, text string
 	scope              string
@@ -177,7 +178,7 @@ var keys = []key{
 	{"c", "cancel", "cancel turn", ""},
 }
 
-// choose asks for one letter.
+// choose asks for the letter of one of the offered decisions.
 func (q *asking) choose() (workflows.Decide, error) {
 	var can []key
 	var texts []string
@@ -228,7 +229,7 @@ func letters(keys []key) string {
 	return strings.Join(append(out, "d"), ", ")
 }
 
-// answers asks one question after the other.
+// answers asks the questions one by one.
 func (q *asking) answers() (workflows.Decide, given, error) {
 	g := given{questions: q.ap.Questions, plain: map[string][]string{}, secret: map[string][]string{}}
 	for _, question := range q.ap.Questions {
@@ -240,8 +241,8 @@ func (q *asking) answers() (workflows.Decide, given, error) {
 	return workflows.Decide{Outcome: "answer"}, g, nil
 }
 
-// question asks until the answer fits. word is set where the person declines
-// or cancels instead.
+// question repeats one question until the answer fits. If the person declines or cancels
+// instead, word says which.
 func (q *asking) question(question activities.Question, g *given) (word string, err error) {
 	showQuestion(q.p, question)
 	for {
@@ -296,7 +297,7 @@ func (q *asking) how(question activities.Question) string {
 	return how
 }
 
-// chosen are the options that a person means, or their own words.
+// chosen returns the options that the text names, or the text itself.
 func chosen(question activities.Question, said string) []string {
 	if !question.Many {
 		return []string{choose(question, said)}
@@ -310,7 +311,7 @@ func chosen(question activities.Question, said string) []string {
 	return out
 }
 
-// some asks for each permission on its own; ok is false where none is given.
+// some asks about each permission alone. ok is false if none is given.
 func (q *asking) some() (d workflows.Decide, ok bool, err error) {
 	q.ap = q.whole()
 	singles, rest := apart(q.ap.Permissions)
@@ -363,14 +364,14 @@ func (q *asking) yes(what string) (bool, error) {
 	}
 }
 
-// A single is one permission that can be given alone.
+// A single is one permission that can be given without the others.
 type single struct {
 	words string
 	give  func(*activities.Part)
 }
 
-// apart takes permissions in codex's shape apart; rest counts those that are
-// given only with all the others.
+// apart splits permissions, in codex's JSON, into single ones. rest counts those that can
+// only be given together with all others.
 func apart(raw json.RawMessage) (out []single, rest int) {
 	var p struct {
 		Network    struct{ Enabled bool }

@@ -14,8 +14,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// typed returns an asking at which a person types these lines, its output, and the
-// lines that were asked for unseen.
+// typed returns an asking at which a person types these lines. It also returns the asking's
+// output, and the lines that were read as secret.
 func typed(ap workflows.Approval, lines ...string) (q *asking, out *bytes.Buffer, unseen *[]string) {
 	out, unseen = &bytes.Buffer{}, &[]string{}
 	q = &asking{p: newPrinter(out, false), ap: ap, whole: func() workflows.Approval { return ap },
@@ -92,7 +92,7 @@ func TestPermissionsAreGivenOneByOneAtTheTerminal(t *testing.T) {
 	if err := activities.Within(d.Grant, asksThat.Permissions); err != nil {
 		t.Error(err)
 	}
-	if n := strings.Count(out.String(), "write /srv/out?"); n != 2 { // asked again once
+	if n := strings.Count(out.String(), "write /srv/out?"); n != 2 { // the question is repeated once
 		t.Errorf("asked %d times to write:\n%s", n, out)
 	}
 	q, _, _ = typed(asksThat, "s", "n", "n", "n", "a")

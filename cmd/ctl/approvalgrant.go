@@ -49,7 +49,8 @@ a restart, ` + "`ctl approval accept ID --for-session`" + `.` + decideLong,
 	return c
 }
 
-// fillGrant puts the part that is given into codex's shape, if it is one.
+// fillGrant sets the grant of a decision, in codex's JSON, after checking that it is a part
+// of the request.
 func (a *app) fillGrant(ctx context.Context, t *temporal, seen *workflows.Approval, d *workflows.Decide, part activities.Part, all bool) error {
 	doing := "grant approval " + d.Approval
 	if seen == nil {

@@ -7,8 +7,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// The list distinguishes a yes from a no, says who decided, and shows an expiry
-// only for open approvals.
+// The list tells accepted from declined approvals, says who decided, and shows an expiry
+// only for open ones.
 func TestListOfApprovalsSaysWhatWasDecided(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	decided := func(d *workflows.Decision) workflows.Approval {
@@ -28,7 +28,7 @@ func TestListOfApprovalsSaysWhatWasDecided(t *testing.T) {
 	}
 }
 
-// Asking for a rule that is not offered explains where rules are allowed.
+// Asking for a rule that is not offered explains which setting allows rules.
 func TestRefusedAmendmentNamesTheSeedsSetting(t *testing.T) {
 	err := asExit(t.Context(), notOffered("amend approval s.1", "amend", []string{"accept"}), true, "ctl")
 	if err.code != exitRefused || err.hint == "" {

@@ -68,7 +68,7 @@ func showApproval(p *printer, ap workflows.Approval, diffs bool) {
 	}
 }
 
-// showQuestion writes a question and what can be answered.
+// showQuestion prints a question and what answers it takes.
 func showQuestion(p *printer, q activities.Question) {
 	var hints []string
 	if q.Type != "" && q.Type != "string" {
@@ -109,11 +109,12 @@ func showQuestion(p *printer, q activities.Question) {
 	}
 }
 
-// givenInEntry says what went with a decision that is on record.
+// givenInEntry describes the answers and the grant of a recorded decision, from the data of
+// its transcript entry.
 func givenInEntry(data map[string]string) string {
 	var answers map[string][]string
 	if text := data["answers"]; text != "" && json.Unmarshal([]byte(text), &answers) != nil {
-		answers = nil // not ours
+		answers = nil // not written by us
 	}
 	var secret []string
 	if data["secret"] != "" {
@@ -122,7 +123,7 @@ func givenInEntry(data map[string]string) string {
 	return clean(givenText(answers, secret, json.RawMessage(data["grant"])))
 }
 
-// givenText says what went with a decision.
+// givenText describes the answers and the grant of a decision, in one line.
 func givenText(answers map[string][]string, secret []string, grant json.RawMessage) string {
 	var out []string
 	for _, id := range slices.Sorted(maps.Keys(answers)) {

@@ -20,11 +20,12 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// Where a policy names approvers, a decision is signed with the person's own
-// key: a file, or one that an agent holds. The session verifies it; ctl only
-// makes the signature, over the very decision that it sends.
+// If a policy names approvers, each decision is signed with the person's own key. The key
+// is in a file, or held by an SSH agent. The signature is over the decision that ctl sends,
+// and the session verifies it.
 
-// signing adds --sign-with to what decides.
+// signing adds --sign-with to the commands that decide, and the command that prints the
+// message to sign.
 func signing(a *app, approval *cobra.Command) *cobra.Command {
 	for _, c := range approval.Commands() {
 		if slices.Contains([]string{"accept", "decline", "cancel", "answer", "grant", "watch"}, c.Name()) {
@@ -35,8 +36,8 @@ func signing(a *app, approval *cobra.Command) *cobra.Command {
 	return approval
 }
 
-// sign signs a decision where that is asked for: by the person, or by the policy
-// of the session.
+// sign signs a decision if the user asks for it with --sign-with, or if the session's
+// policy needs it.
 func (a *app) sign(ctx context.Context, t *temporal, doing string, asked *workflows.Approval, d *workflows.Decide) error {
 	with := a.signWith
 	if with == "" && asked != nil && asked.Signed {
@@ -47,7 +48,7 @@ func (a *app) sign(ctx context.Context, t *temporal, doing string, asked *workfl
 		with = conf.SignWith
 	}
 	if with == "" {
-		return nil // where a signature is needed, the session says so
+		return nil // if a signature is needed, the session refuses the decision
 	}
 	if asked == nil {
 		return unreachable("%s: a signature is over the moment of the request as well, and that cannot be told just now", doing).
@@ -76,9 +77,9 @@ func (a *app) sign(ctx context.Context, t *temporal, doing string, asked *workfl
 	return nil
 }
 
-// whoMaySign is what the policies of a session say of it: of several keys, and
-// of a key and its certificates, it is who counts that signs. With no worker up
-// the history says it; where that cannot either, the person has to.
+// whoMaySign returns the signers that the session's policies allow. It is used to choose
+// among several keys, and between a key and its certificates. With no worker up, the
+// policies are read from the history. If that fails, the person must name the key.
 func (a *app) whoMaySign(ctx context.Context, t *temporal, asked *workflows.Approval) (all []*sshsig.Allowed, err error) {
 	if !asked.Signed {
 		return nil, nil
@@ -92,7 +93,7 @@ func (a *app) whoMaySign(ctx context.Context, t *temporal, asked *workflows.Appr
 			continue
 		}
 		p, err := policy.Parse([]byte(text))
-		if err != nil { // of a newer version
+		if err != nil { // written by a newer version
 			return all, err
 		}
 		if p.Allowed() != nil {
@@ -102,7 +103,7 @@ func (a *app) whoMaySign(ctx context.Context, t *temporal, asked *workflows.Appr
 	return all, nil
 }
 
-// signature signs with a key of a person's.
+// signature signs with the person's key.
 func (a *app) signature(ctx context.Context, with string, choice sshsig.Choice, message []byte) ([]byte, error) {
 	if name, ok := strings.CutPrefix(with, "agent"); ok && (name == "" || name[0] == ':') {
 		choice.Fingerprint = strings.TrimPrefix(name, ":")
@@ -130,7 +131,7 @@ func (a *app) signature(ctx context.Context, with string, choice sshsig.Choice, 
 		if choice.Public, err = os.ReadFile(with); err != nil {
 			return nil, err
 		}
-		return signByAgent(ctx, choice, message) // as ssh-keygen does: the agent has the other half
+		return signByAgent(ctx, choice, message) // as ssh-keygen does: the file has the public half, the agent the private one
 	}
 	key, err := a.unlocked(ctx, file, pem)
 	if err != nil {
@@ -156,11 +157,10 @@ func (a *app) signature(ctx context.Context, with string, choice sshsig.Choice, 
 	return sshsig.Sign(signer, sshsig.Namespace, message)
 }
 
-// certSuffix is of the file that has the certificate of a key, as ssh-keygen
-// names it.
+// certSuffix is what ssh-keygen adds to the name of a key for its certificate.
 const certSuffix = "-cert.pub"
 
-// tries is how often a person may try a passphrase, as with ssh.
+// tries is how often a person may enter a passphrase, as with ssh.
 const tries = 3
 
 // unlocked reads a private key, and asks for its passphrase if it has one.
@@ -206,7 +206,8 @@ func signByAgent(ctx context.Context, choice sshsig.Choice, message []byte) ([]b
 	return sshsig.Sign(signer, sshsig.Namespace, message)
 }
 
-// approvalMessageCommand prints what is signed, for those who sign by hand.
+// approvalMessageCommand returns the command that prints the bytes to sign, for people who
+// sign by hand.
 func approvalMessageCommand(a *app) *cobra.Command {
 	var forSession bool
 	var answers, grant string
@@ -255,7 +256,7 @@ the answers or the grant that go with it. ` + "`ctl approval … --sign-with`" +
 	return c
 }
 
-// signedText says who has to sign an approval, and who did.
+// signedText says who must still sign an approval, and who has signed it.
 func signedText(ap workflows.Approval) string {
 	if !ap.Signed {
 		return ""
@@ -270,7 +271,7 @@ func signedText(ap workflows.Approval) string {
 	return text
 }
 
-// rulingText says by which rule of a policy people are asked, or it was decided.
+// rulingText says which rule of a policy decided, or left the decision to people.
 func rulingText(ap workflows.Approval) string {
 	if ap.Ruling == nil {
 		return ""

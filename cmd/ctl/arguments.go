@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// sayArguments makes a command, and all below it, name the arguments that are
-// missing or too many as their use lines do.
+// sayArguments makes a command, and all below it, report missing or extra arguments by the
+// names in their use lines.
 func sayArguments(c *cobra.Command) {
 	for _, child := range c.Commands() {
 		sayArguments(child)
@@ -41,7 +41,7 @@ func sayArguments(c *cobra.Command) {
 	}
 }
 
-// listed joins words with a verb: "the id and the prompt are".
+// listed joins words with the right verb: "the id and the prompt are".
 func listed(words []string, before, one, many string) string {
 	last := len(words) - 1
 	if last == 0 {
@@ -60,7 +60,7 @@ func usedAs(c *cobra.Command) string {
 	return strings.TrimSpace(c.CommandPath() + " " + args)
 }
 
-// argumentWords are the words of a use line that stand for arguments.
+// argumentWords returns the words of a use line that stand for arguments.
 func argumentWords(c *cobra.Command) (words []string) {
 	for _, w := range strings.Fields(c.Use)[1:] {
 		if w == "--" {
@@ -74,14 +74,14 @@ func argumentWords(c *cobra.Command) (words []string) {
 	return words
 }
 
-// neededArguments are the names of the arguments that must be given.
+// neededArguments returns the names of the required arguments.
 func neededArguments(c *cobra.Command) (names []string) {
 	for _, w := range argumentWords(c) {
 		if strings.HasPrefix(w, "[") && strings.HasSuffix(strings.TrimSuffix(w, "..."), "]") {
 			continue
 		}
 		if i := strings.LastIndex(w, "]"); i >= 0 {
-			w = w[i+1:] // [KEY=]VALUE...
+			w = w[i+1:] // for example [KEY=]VALUE...
 		}
 		name, _, _ := strings.Cut(strings.TrimSuffix(w, "..."), "|")
 		names = append(names, strings.ToLower(name))
@@ -89,8 +89,8 @@ func neededArguments(c *cobra.Command) (names []string) {
 	return names
 }
 
-// mostArguments returns how many arguments a command takes at most; -1 means any
-// number.
+// mostArguments returns the largest number of arguments that a command takes, -1 for no
+// limit.
 func mostArguments(c *cobra.Command) int {
 	words := argumentWords(c)
 	for _, w := range words {

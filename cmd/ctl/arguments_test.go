@@ -11,7 +11,7 @@ func TestWhatIsWrongWithArgumentsIsSaidInTheWordsOfTheUseLine(t *testing.T) {
 		use  string
 		rule cobra.PositionalArgs
 		args []string
-		want string // empty: nothing is wrong
+		want string // empty if nothing is wrong
 		hint string
 	}{
 		{"run PROMPT|-", cobra.ExactArgs(1), nil, "the prompt is missing", "run PROMPT|-; see `run --help`"},
@@ -42,7 +42,7 @@ func TestWhatIsWrongWithArgumentsIsSaidInTheWordsOfTheUseLine(t *testing.T) {
 	}
 }
 
-// Every command says which argument is missing where one is.
+// Every command names the arguments that are missing.
 func TestEveryCommandNamesItsArguments(t *testing.T) {
 	var look func(*cobra.Command)
 	look = func(c *cobra.Command) {

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// A typedLine is what a person typed, and when it was read.
+// A typedLine is a line that a person typed, and the time at which it was read.
 type typedLine struct {
 	text string
 	at   time.Time
 }
 
-// lines reads standard input line by line, for the whole of ctl: a question
-// that is given up leaves its answer to the next one, which has to tell whether
-// it was typed for it. The reader ends with ctl.
+// lines returns the lines of standard input. One reader serves the whole run: if a question
+// is abandoned, the line typed for it reaches the next question, which must check its time.
+// The reader ends with ctl.
 func (a *app) lines() <-chan typedLine {
 	a.linesOnce.Do(func() {
 		a.lineCh = make(chan typedLine)
@@ -38,7 +38,7 @@ func (a *app) lines() <-chan typedLine {
 	return a.lineCh
 }
 
-// answer waits for a line from a person, without the blanks around it.
+// answer waits for a line from a person, and trims spaces around it.
 func (a *app) answer(ctx context.Context) (string, error) {
 	s, err := a.answerAsIs(ctx)
 	return strings.TrimSpace(s), err

@@ -97,8 +97,8 @@ says which sessions wait. With -o json: a line for each result, and the batch la
 	return c
 }
 
-// startBatch checks what only Temporal can tell, brings the items into the store
-// and starts the batch.
+// startBatch checks what only Temporal knows, uploads the items to the store and starts the
+// batch. there is true if the same request has already started it.
 func (a *app) startBatch(ctx context.Context, t *temporal, id string, b *localBatch, k *keyed) (there bool, err error) {
 	if there, err = k.look(ctx, t); err != nil || there {
 		return there, err
@@ -149,7 +149,7 @@ func batchCheckCommand(a *app) *cobra.Command {
 	}
 }
 
-// batch asks a batch how it is.
+// batch queries the state of a batch.
 func (t *temporal) batch(ctx context.Context, doing, id string) (workflows.BatchView, error) {
 	var v workflows.BatchView
 	if err := checkName("batch id", id); err != nil {
@@ -162,7 +162,7 @@ func (t *temporal) batch(ctx context.Context, doing, id string) (workflows.Batch
 // A batchShown is the Batch JSON of `ctl batch show`.
 type batchShown struct {
 	workflows.BatchView
-	// Waiting are sessions that wait for a person.
+	// Waiting lists sessions that wait for a person.
 	Waiting []waitingItem `json:"waiting"`
 }
 
@@ -173,7 +173,7 @@ type waitingItem struct {
 
 const mostWaiting = 100
 
-// shownBatch is a batch, with those of its sessions that need a person.
+// shownBatch returns a batch, with its sessions that need a person.
 func (a *app) shownBatch(ctx context.Context, t *temporal, id string) (batchShown, error) {
 	out := batchShown{Waiting: []waitingItem{}}
 	var err error
@@ -250,7 +250,7 @@ func batchColour(v batchShown) style {
 	return cyan
 }
 
-// countsText leaves out what is nothing.
+// countsText omits counts of zero.
 func countsText(v workflows.BatchView) string {
 	out := fmt.Sprintf("%d of %d done", v.Done, v.Total)
 	for _, c := range []struct {
@@ -310,8 +310,8 @@ func batchListCommand(a *app) *cobra.Command {
 	return c
 }
 
-// batches asks each batch how it is. One that was tried again when it had ended
-// is one batch.
+// batches queries each batch. A batch that was retried after its end has several runs, but
+// is listed once.
 func (a *app) batches(ctx context.Context, t *temporal, narrow []string, limit int) ([]workflows.BatchView, error) {
 	narrow = append([]string{fmt.Sprintf("WorkflowType = '%s'", workflows.TypeBatch), "ExecutionStatus != 'ContinuedAsNew'"}, narrow...)
 	infos, err := t.list(ctx, "list batches", strings.Join(narrow, " AND "), limit)
@@ -339,7 +339,7 @@ func (a *app) batches(ctx context.Context, t *temporal, narrow []string, limit i
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			if v, err := t.batch(ctx, "show", list[i].ID); err == nil && list[i].State != "terminated" {
-				list[i] = v // else what the list says of it
+				list[i] = v // otherwise the values from the list stay
 			}
 		})
 	}
@@ -435,7 +435,7 @@ func (a *app) retryBatch(ctx context.Context, t *temporal, v workflows.BatchView
 	if err != nil {
 		return err
 	}
-	if was != nil { // its key stands for it still
+	if was != nil { // its --key still stands for this batch
 		start.Memo = map[string]any{workflows.MemoClaim: *was}
 	}
 	_, err = t.start(ctx, doing, start, workflows.TypeBatch, workflows.BatchInput{ID: v.ID, Spec: end.Spec, By: v.By, Origin: v.Origin, Carry: end.State, Retry: &r})
@@ -472,10 +472,11 @@ func batchSetCommand(a *app) *cobra.Command {
 	return c
 }
 
-// batchPoll is how often a batch is asked while somebody watches it.
+// batchPoll is the interval at which a watched batch is queried.
 const batchPoll = 700 * time.Millisecond
 
-// batchOutcome tells the exit code of a batch of which not all ended well.
+// batchOutcome returns the error, with its exit code, for a batch whose items did not all
+// succeed.
 func batchOutcome(v workflows.BatchView) error {
 	if v.Done == v.Total {
 		return nil

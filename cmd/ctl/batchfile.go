@@ -20,16 +20,15 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// A localBatch is a batch's file, read and right, with nothing of it sent yet.
+// A localBatch is a batch file that was read and checked. Nothing of it has been sent yet.
 type localBatch struct {
 	*batchfile.File
 	name string
 	data []byte
-	sets map[string]*itemSet // by the flags that items have
+	sets map[string]*itemSet // by the flags of the items
 }
 
-// An itemSet is how sessions of some items are set up: most items of a batch
-// have the same flags.
+// An itemSet is the setup of sessions, shared by all items with the same flags.
 type itemSet struct {
 	opt   workflows.SessionOptions
 	work  workspaceFlags
@@ -37,10 +36,10 @@ type itemSet struct {
 	flags []batchfile.Flag
 	line  int
 	err   error
-	flag  string // where err stands
+	flag  string // the flag that err is about
 }
 
-// readBatch reads a batch's file; - is standard input.
+// readBatch reads a batch file; "-" means standard input.
 func (a *app) readBatch(path string) (*localBatch, error) {
 	b := &localBatch{name: path, sets: map[string]*itemSet{}}
 	var err error
@@ -76,10 +75,10 @@ func (a *app) readBatch(path string) (*localBatch, error) {
 	return b, nil
 }
 
-// notInBatch are flags of a session that a batch says otherwise, or has no use for.
+// notInBatch lists session flags that a batch replaces or does not use.
 var notInBatch = []string{"id", "park-after"}
 
-// sessionFlags makes the flags of a session's start, to be set by an item.
+// sessionFlags returns the flags of a session's start, for an item to set.
 func sessionFlags() (*pflag.FlagSet, *startFlags, *inputFlags) {
 	var f startFlags
 	var with inputFlags
@@ -109,7 +108,7 @@ func sessionFlagKinds() (kinds map[string]batchfile.FlagKind, names []string) {
 	return kinds, names
 }
 
-// failureKinds are the words that retry.on may have.
+// failureKinds returns the words that retry.on accepts.
 func failureKinds() []string {
 	out := append(slices.Clone(workflows.RetriedKinds), activities.EndingKinds()...)
 	out = append(out, activities.ErrTypeAuth, activities.ErrTypeHostKey, activities.ErrTypeCodexMissing, activities.ErrTypeCodexVersion, activities.ErrTypeSeed,
@@ -119,10 +118,10 @@ func failureKinds() []string {
 	return slices.Compact(out)
 }
 
-// flagNamed finds the flag that a message of ours is about.
+// flagNamed finds the flag that an error message is about.
 var flagNamed = regexp.MustCompile(`--([a-z][a-z0-9-]*)`)
 
-// set is how the session of an item is set up.
+// set returns the setup for an item's session.
 func (b *localBatch) set(a *app, it batchfile.Item) *itemSet {
 	key := ""
 	for _, f := range it.Flags {
@@ -165,10 +164,10 @@ func (b *localBatch) set(a *app, it batchfile.Item) *itemSet {
 	return s
 }
 
-// spare is what a session's name has behind the item's id: .t99
+// spare is the length of the suffix after the item's id in a session's name, such as .t99.
 const spare = 4
 
-// named checks that every session of the batch can have a name.
+// named checks that the names of all sessions of the batch are short enough.
 func (b *localBatch) named(id string) error {
 	if err := checkName("batch id", id); err != nil {
 		return err
@@ -182,8 +181,7 @@ func (b *localBatch) named(id string) error {
 	return nil
 }
 
-// checkNames finds out about hosts and seeds that do not exist, all of them,
-// before anything starts.
+// checkNames reports all hosts and seeds that do not exist, before anything starts.
 func (b *localBatch) checkNames(ctx context.Context, a *app, t *temporal) error {
 	var problems []string
 	var first *exitError
@@ -215,7 +213,8 @@ func (b *localBatch) checkNames(ctx context.Context, a *app, t *temporal) error 
 	return newExit(first.code, first.kind, "%s: %s", b.name, strings.Join(problems, "\n  ")).hinted("nothing was started; %s", first.hint)
 }
 
-// place is the line of the first flag that names something there may not be.
+// place returns the line of the first flag that names a host, a seed or a zone. checkNames
+// reports it.
 func (s *itemSet) place() int {
 	for _, f := range s.flags {
 		if slices.Contains([]string{"host", "seed", "seed-pool", "zone", "credentials"}, f.Name) {
@@ -234,14 +233,14 @@ func sortedKeys[V any](m map[string]V) []string {
 	return out
 }
 
-// Bounds of a page: what one activity reads to start a session.
+// Limits of a page. An activity reads one page to start a session.
 const (
 	pageItems = 50
 	pageBytes = 2 << 20
 )
 
-// pack brings the items into the store, into a folder of whom they are for, and
-// makes of the file what a Batch workflow takes.
+// pack uploads the items to the store, under folder, and returns the input of the Batch
+// workflow.
 func (b *localBatch) pack(ctx context.Context, a *app, t *temporal, folder string) (workflows.BatchSpec, error) {
 	spec := workflows.BatchSpec{Total: len(b.Items), Window: b.Window, StopAfter: b.StopAfter, File: b.name,
 		Retry: workflows.BatchRetry{Attempts: b.Retry.Attempts, On: b.Retry.On, Wait: b.Retry.Wait, AfterEffects: b.Retry.AfterEffects}}
@@ -250,7 +249,7 @@ func (b *localBatch) pack(ctx context.Context, a *app, t *temporal, folder strin
 		return spec, err
 	}
 	quiet := a.flags.quiet
-	defer func() { a.flags.quiet = quiet }() // an output schema hushes what is for one session
+	defer func() { a.flags.quiet = quiet }() // attach sets quiet for an output schema, which is meant for single sessions
 	sets := map[*itemSet]workflows.Message{}
 	sent := sentTrees{}
 	p := pageMaker{numbers: map[*itemSet]int{}}
@@ -295,8 +294,8 @@ func (b *localBatch) pack(ctx context.Context, a *app, t *temporal, folder strin
 	return spec, flush(len(b.Items))
 }
 
-// sentTrees are the snapshots that the folders of --upload became, by digest:
-// many items begin with the same.
+// sentTrees maps the digest of an uploaded folder to its snapshot. Many items upload the
+// same folder.
 type sentTrees map[snapshots.Digest]string
 
 func (sent sentTrees) send(ctx context.Context, a *app, t *temporal, folder string, s *itemSet) error {
@@ -312,9 +311,8 @@ func (sent sentTrees) send(ctx context.Context, a *app, t *temporal, folder stri
 	return err
 }
 
-// uploadName is whose snapshot an upload is that begins many sessions: nobody
-// else's, so that pruning another's never takes it, and no other session or
-// batch of the same name has it.
+// uploadName returns an owner name for an uploaded folder that starts many sessions. No
+// session or batch has the same name, so pruning theirs never deletes the snapshot.
 func uploadName(t *snapshots.LocalTree) string {
 	if t == nil {
 		return "" // nothing is uploaded
@@ -322,7 +320,7 @@ func uploadName(t *snapshots.LocalTree) string {
 	return fmt.Sprintf("up-%.12s-%s", t.Digest, randomID())
 }
 
-// A pageMaker fills a page; options that items share stand in it once.
+// A pageMaker fills a page. Options that items share are stored once per page.
 type pageMaker struct {
 	page    activities.BatchPage
 	numbers map[*itemSet]int
@@ -354,8 +352,9 @@ func (p *pageMaker) add(it batchfile.Item, s *itemSet, m workflows.Message) erro
 	return nil
 }
 
-// request is all that makes two batches the same, for a key: what the file says
-// and what is in the files and folders that it names, not how it is written.
+// request returns the values that identify a batch for --key: the settings of the file, and
+// the contents of the files and folders that it names. The formatting of the file does not
+// count.
 func (b *localBatch) request(a *app) []any {
 	out := []any{b.Window, b.StopAfter, b.Retry}
 	sets := map[*itemSet]int{}

@@ -13,7 +13,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// followBatch shows results as they come, and the batch at its end.
+// followBatch shows results as they arrive, and the batch when it has ended.
 func (a *app) followBatch(ctx context.Context, t *temporal, id string, outcome bool) error {
 	return a.followBatchFrom(ctx, t, id, 1, outcome)
 }
@@ -46,7 +46,7 @@ func (a *app) followBatchFrom(ctx context.Context, t *temporal, id string, from 
 	}
 	if err := batchOutcome(v); err != nil {
 		var e = err.(*exitError)
-		e.silent = p.json // the batch has been printed
+		e.silent = p.json // the batch has already been printed
 		return e
 	}
 	return nil
@@ -68,8 +68,8 @@ func showResult(p *printer, r workflows.BatchResult) {
 	p.printf("%s\n", failureLine(p, f))
 }
 
-// needsNobody ends the showing, with --no-input, where all that runs waits for
-// a person: the batch itself goes on waiting.
+// needsNobody ends the output, with --no-input, once all running sessions wait for a
+// person. The batch itself goes on waiting.
 func (a *app) needsNobody(ctx context.Context, t *temporal, v workflows.BatchView) error {
 	if !a.flags.noInput || v.Running == 0 || v.Running < v.Window && v.Queued > 0 {
 		return nil
@@ -82,8 +82,7 @@ func (a *app) needsNobody(ctx context.Context, t *temporal, v workflows.BatchVie
 		hinted("`ctl approval list` shows what they ask; the batch goes on")
 }
 
-// awaitBatch asks a batch how it is until it has ended. A worker that is away
-// for a while is waited for.
+// awaitBatch queries a batch until it has ended. It waits while no worker answers.
 func (a *app) awaitBatch(ctx context.Context, t *temporal, id string, each func(workflows.BatchView) error) (workflows.BatchView, error) {
 	end := time.Time{}
 	if wait := a.wait(0); wait > 0 {
@@ -117,8 +116,7 @@ func (a *app) awaitBatch(ctx context.Context, t *temporal, id string, each func(
 	}
 }
 
-// newResults shows the results from a number on that there are by now, and
-// gives the number of the next one.
+// newResults shows the results from number from on, and returns the number of the next one.
 func (a *app) newResults(ctx context.Context, t *temporal, id string, from int, show func(workflows.BatchResult, json.RawMessage) error) (int, error) {
 	for {
 		var got workflows.BatchResults
@@ -198,7 +196,7 @@ for those to come until the batch has ended. An item that is tried again by hand
 	return c
 }
 
-// watchBatch shows a batch as it changes, until it has ended.
+// watchBatch shows a batch whenever it changes, until it has ended.
 func (a *app) watchBatch(ctx context.Context, t *temporal, v batchShown) error {
 	p := a.print()
 	line := a.progressLine()
@@ -210,7 +208,7 @@ func (a *app) watchBatch(ctx context.Context, t *temporal, v batchShown) error {
 		if err != nil {
 			return err
 		}
-		now.ETA, shown.ETA = nil, nil // moves by itself
+		now.ETA, shown.ETA = nil, nil // the ETA changes all the time
 		changed := now.State != shown.State || now.Results != shown.Results || now.Running != shown.Running || !reflect.DeepEqual(now.Waiting, shown.Waiting)
 		shown = now
 		if p.json {
@@ -250,7 +248,7 @@ func (a *app) watchBatch(ctx context.Context, t *temporal, v batchShown) error {
 	return nil
 }
 
-// A progress is one line on a terminal that is written over; elsewhere it is
+// A progress is one line on a terminal that is overwritten. Without a terminal it prints
 // nothing.
 type progress struct {
 	app   *app

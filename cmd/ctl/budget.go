@@ -13,14 +13,14 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// budgetHelp is how --budget is written.
+// budgetHelp and budgetExample say how --budget is written.
 const (
 	budgetHelp    = "`tokens=N,turns=N,time=D,turn=D,approvals=N,commands=N`, or some of them: what the session may use in all, and (turn) the longest turn; a running turn is interrupted where it ends"
 	budgetExample = "--budget tokens=200000,turns=20,time=8h,turn=2h,approvals=50,commands=500"
 )
 
-// parseBudget reads what --budget says; what it does not name stays. time=D is
-// that of all turns together, turn=D that of one; 0 takes a bound away.
+// parseBudget reads the value of --budget. Bounds that are not named stay unset. time is
+// for all turns together, turn for one. 0 removes a bound.
 func parseBudget(text string) (workflows.Budget, error) {
 	var b workflows.Budget
 	counts := map[string]**int64{"tokens": &b.Tokens, "turns": &b.Turns, "approvals": &b.Approvals, "commands": &b.Commands}
@@ -98,7 +98,7 @@ func (a *app) setBudget(ctx context.Context, id string, m workflows.Budget) erro
 	return a.tell(ctx, id, "set the budget of session "+id, workflows.SignalBudget, m, nil, "budget set")
 }
 
-// budgetText is what a session may use; empty where nobody knows.
+// budgetText describes the budget of a session. It is empty if the budget is unknown.
 func budgetText(b *workflows.BudgetView) string {
 	if b == nil {
 		return ""
@@ -121,7 +121,7 @@ func budgetText(b *workflows.BudgetView) string {
 	return strings.Join(out, "; ")
 }
 
-// budgetWarnings are the bounds of which little is left.
+// budgetWarnings lists the bounds that are almost reached.
 func budgetWarnings(b *workflows.BudgetView) string {
 	if b == nil {
 		return ""
@@ -129,12 +129,13 @@ func budgetWarnings(b *workflows.BudgetView) string {
 	return strings.Join(b.Warnings, "; ")
 }
 
-// sameBudget gives a session that goes on from another one the same bounds once
-// more, but for those that --budget names and a --turn-timeout. Where nobody knows
-// them the person has to: none would be more than there were.
+// sameBudget gives a session that continues from a snapshot the same budget as the former
+// session, in full again. --budget and --turn-timeout replace single bounds. If the former
+// budget is unknown, the user must state one: without a budget the session could use more
+// than the former one.
 func sameBudget(opt *workflows.SessionOptions, m snapshots.Manifest, former workflows.SessionView, asked string, given func(flag string) bool) error {
 	words := m.Budget
-	if former.Budget != nil { // it may have been set since
+	if former.Budget != nil { // it may have been changed since the snapshot
 		words = former.Budget.Words()
 	}
 	if words == "" && !given("budget") {
@@ -151,7 +152,8 @@ func sameBudget(opt *workflows.SessionOptions, m snapshots.Manifest, former work
 	return budgetOf(opt, asked)
 }
 
-// budgetOf gives a session the bounds that words name; none are none.
+// budgetOf sets the bounds of a session from the text form of a budget. An empty text sets
+// none.
 func budgetOf(opt *workflows.SessionOptions, words string) error {
 	if words == "" {
 		return nil
@@ -163,7 +165,7 @@ func budgetOf(opt *workflows.SessionOptions, words string) error {
 	return err
 }
 
-// roundTime is a duration as people write it: 2h, not 2h0m0s.
+// roundTime shortens a duration: 2h for 2h0m0s.
 func roundTime(d string) string {
 	if strings.HasSuffix(d, "m0s") {
 		d = strings.TrimSuffix(d, "0s")

@@ -11,12 +11,12 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// confineFlags are what is asked of the sandbox beyond its mode. Paths are the
-// host's, so each is given by a flag of its own: a comma may be in one.
+// confineFlags are sandbox settings beyond the mode. Paths are paths on the host. Each is
+// given by a flag of its own, because a path may contain a comma.
 type confineFlags struct {
 	profile, network string
 	read, write      []string
-	sandboxGiven     func() bool // nil: it was not
+	sandboxGiven     func() bool // nil: --sandbox was not given
 }
 
 func (f *confineFlags) add(c *cobra.Command) {
@@ -28,7 +28,7 @@ func (f *confineFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.network, "network", "", "the network of commands: on, off (which the sandbox says by itself), or `HOST[,HOST…]`, each as api.example.com or *.example.com")
 }
 
-// set puts them into a session's options; what contradicts itself is refused.
+// set puts the flags into a session's options. It refuses flags that contradict each other.
 func (f *confineFlags) set(opt *workflows.SessionOptions) error {
 	c := activities.Confinement{Profile: f.profile, Read: f.read, Write: f.write}
 	c.Network, c.Hosts = networkWords(f.network)
@@ -45,7 +45,7 @@ func (f *confineFlags) set(opt *workflows.SessionOptions) error {
 	return nil
 }
 
-// networkWords reads on, off or a list of hosts.
+// networkWords reads the value of --network: on, off or a list of hosts.
 func networkWords(text string) (word string, hosts []string) {
 	switch text {
 	case "", activities.NetworkOn, activities.NetworkOff:
@@ -57,13 +57,13 @@ func networkWords(text string) (word string, hosts []string) {
 	return activities.NetworkHosts, hosts
 }
 
-// sameConfinement takes over what the session that a snapshot is of had, each of
-// it that flags do not say. A sandbox that is asked for is not widened by what
-// was: read-only takes over no folder to write, and what confines nothing nothing.
+// sameConfinement fills in the settings that flags do not state from the session of a
+// snapshot. A sandbox given by a flag is not widened by them: with read-only no writable
+// folder is taken over, and with full access nothing is.
 func sameConfinement(opt *workflows.SessionOptions, m snapshots.Manifest, former workflows.SessionView, given func(flag string) bool) error {
 	words := former.Options
 	switch {
-	case m.Policy != "": // who knew the one knew the other
+	case m.Policy != "": // a snapshot that records the policy also records the sandbox settings
 		words = m.Confine
 	case len(words) == 0 && !slices.ContainsFunc([]string{"sandbox", "profile", "read", "write", "network"}, given):
 		return usage("restore snapshot %s: it does not say what else was asked of its session's sandbox, and session %s, as it was then, is not there to say it", m.ID, m.Session).
@@ -82,7 +82,7 @@ func sameConfinement(opt *workflows.SessionOptions, m snapshots.Manifest, former
 	if !given("profile") {
 		c.Profile = was.Profile
 	}
-	read, write := c.Read, c.Write // what flags say of a path is what holds of it
+	read, write := c.Read, c.Write // for a path that flags name, the flag decides
 	if !given("read") {
 		c.Read = without(was.Read, write)
 	}
@@ -102,12 +102,12 @@ func sameConfinement(opt *workflows.SessionOptions, m snapshots.Manifest, former
 	return usage("%v", err)
 }
 
-// without are the paths that are none of the others.
+// without returns the paths that are not among the others.
 func without(paths, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return slices.Contains(others, p) })
 }
 
-// confinedAsItWas is what another session's options say of its sandbox.
+// confinedAsItWas reads the sandbox settings from another session's options.
 func confinedAsItWas(words map[string]string) activities.Confinement {
 	lines := func(text string) []string {
 		if text == "" {
@@ -120,7 +120,7 @@ func confinedAsItWas(words map[string]string) activities.Confinement {
 	return c
 }
 
-// confineText is what a session's commands may do, in a line.
+// confineText describes in one line what a session's commands may do.
 func confineText(words map[string]string) string {
 	if words["sandbox"] == "" {
 		return ""

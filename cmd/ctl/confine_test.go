@@ -9,7 +9,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// Going on from a snapshot with one sandbox flag keeps all other sandbox settings.
+// Restoring a snapshot with one sandbox flag keeps all other sandbox settings.
 func TestWhatIsNotSaidOfTheSandboxIsAsItWas(t *testing.T) {
 	was := map[string]string{"sandbox": "workspace-write", "read": "/srv/out\n/srv/data", "write": "/srv/cache", "network": "a.example.com"}
 	hosts := []string{"a.example.com"}

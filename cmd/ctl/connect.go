@@ -15,25 +15,25 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// connectWait bounds the first contact with Temporal: long enough for a server
-// that is just being restarted.
+// connectWait bounds the first connection to Temporal. It is long enough for a server that
+// is restarting.
 const connectWait = 5 * time.Second
 
 // answerWait is how long ctl waits for a worker to answer.
 const answerWait = 10 * time.Second
 
-// A temporal is a connection to Temporal whose errors are ctl's own.
+// A temporal is a connection to Temporal that returns ctl's own errors.
 type temporal struct {
 	client.Client
 	app       *app
 	address   string
 	namespace string
-	from      string // flags, environment, config, stack
+	from      string // the source of the address: flags, environment, config or stack
 	codec     *payload.Codec
 	silence   silence
 }
 
-// endpoint is where Temporal is said to be.
+// endpoint finds the address of Temporal.
 func (a *app) endpoint() (*dial.Target, error) {
 	env, err := dial.Environment()
 	if err != nil {
@@ -66,8 +66,8 @@ func (a *app) endpoint() (*dial.Target, error) {
 	return target, nil
 }
 
-// stack reads what a local stack left in the state folder; stack.ErrNone where
-// there is none.
+// stack reads the description of the local stack from the state folder. It returns
+// stack.ErrNone if there is none.
 func (a *app) stack() (*stack.Info, error) {
 	dir, err := a.stateDir()
 	if err != nil {
@@ -76,7 +76,7 @@ func (a *app) stack() (*stack.Info, error) {
 	return stack.Read(dir)
 }
 
-// stackRuns says whether the local stack has a supervisor.
+// stackRuns reports whether the supervisor of the local stack runs.
 func (a *app) stackRuns() bool {
 	dir, err := a.stateDir()
 	if err != nil {
@@ -86,7 +86,8 @@ func (a *app) stackRuns() bool {
 	return err == nil && running
 }
 
-// temporal connects, within a bounded time. The connection ends with ctl.
+// temporal connects to Temporal within a bounded time. The connection is closed when ctl
+// ends.
 func (a *app) temporal(ctx context.Context) (*temporal, error) {
 	target, err := a.endpoint()
 	if err != nil {
@@ -99,7 +100,7 @@ func (a *app) temporal(ctx context.Context) (*temporal, error) {
 	defer cancel()
 	c, err := client.DialContext(ctx, opts)
 	for err != nil && from == "stack" && a.stackRuns() && ctx.Err() == nil {
-		// Its supervisor is just bringing the server back.
+		// The supervisor is restarting the server.
 		select {
 		case <-ctx.Done():
 		case <-time.After(100 * time.Millisecond):
@@ -118,8 +119,8 @@ func (a *app) temporal(ctx context.Context) (*temporal, error) {
 	return t, t.maySend(ctx)
 }
 
-// maySend refuses to go on without a key where the workers have one: what ctl
-// sent would be kept in the clear, and what they answer could not be read.
+// maySend refuses to go on without a payload key if the workers have one. Temporal would
+// keep what ctl sends unencrypted, and ctl could not read the answers.
 func (t *temporal) maySend(ctx context.Context) error {
 	if _, ok := t.codec.Encrypts(); ok {
 		return nil
@@ -133,7 +134,7 @@ func (t *temporal) maySend(ctx context.Context) error {
 		return usage("speak with Temporal at %s: its payloads are encrypted, and this ctl has no key", t.address).
 			hinted("name a copy of the workers' key file as temporal.payload_key in the config; a stack of `ctl up` has it in its state folder (--state)").because(err)
 	}
-	return nil // whatever else it is, what ctl is about to do says it better
+	return nil // other failures are reported better by the command itself
 }
 
 type closer func()

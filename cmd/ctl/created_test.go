@@ -13,7 +13,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// A session that continued as new is one session, as old as its first run.
+// A session that continued as new is listed once, with the creation time of its first run.
 func TestAListShowsASessionOnceAndWhenItWasCreated(t *testing.T) {
 	atHome(t)
 	created := time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)

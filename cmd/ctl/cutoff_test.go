@@ -15,8 +15,8 @@ import (
 	"fairlead.dev/fairlead/internal/payload"
 )
 
-// cutOff is a Temporal whose server ends a query a moment before the time of
-// who asks is over.
+// cutOff is a Temporal client whose server ends a query shortly before the caller's
+// deadline.
 type cutOff struct{ client.Client }
 
 func (cutOff) QueryWorkflow(ctx context.Context, _, _, _ string, _ ...any) (converter.EncodedValue, error) {
@@ -25,7 +25,7 @@ func (cutOff) QueryWorkflow(ctx context.Context, _, _, _ string, _ ...any) (conv
 	return nil, serviceerror.NewDeadlineExceeded("context deadline exceeded")
 }
 
-// A query that --timeout cuts off says nothing about the worker.
+// A query that --timeout cuts off does not show that the worker is silent.
 func TestAQueryThatTheTimeoutCutsOffIsNotASilentWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told bytes.Buffer

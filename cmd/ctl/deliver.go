@@ -11,28 +11,28 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// A delivery is a message on its way to a session.
+// A delivery is one message to a session, and how to send it.
 type delivery struct {
 	doing, session string
 	name           string // of the signal, and of the update
-	updateID       string // makes it one update however often it is sent
+	updateID       string // makes repeated updates count as one
 	msg            any
-	// again says that the session takes it once, however often it comes: what
-	// may have got through as an update may then be signalled too.
+	// again says that the session takes the message once, however often it arrives. An
+	// update that may have arrived can then be followed by a signal.
 	again bool
-	// check refuses what the session would refuse, as far as is known without it.
+	// check refuses what the session would refuse, as far as ctl can know.
 	check func(workflows.SessionDetail) error
 }
 
-// look finds the session as it is, and whether a worker answered.
+// look reads the state of the session. live reports whether a worker answered.
 func (d *delivery) look(ctx context.Context, t *temporal) (seen workflows.SessionDetail, live bool, err error) {
 	live, err = t.askEither(ctx, d.doing, workflows.SessionID(d.session), workflows.QueryDetail, &seen)
 	return seen, live, err
 }
 
-// send hands a message over, after a look. With a worker up it is an update,
-// and its answer is decoded into out. With none it is a signal, which Temporal
-// keeps until there is one: kept is true then, and out is as it was.
+// send sends a message after a look. With a worker up it is an update, whose answer is
+// decoded into out. With none it is a signal, which Temporal keeps for the next worker;
+// then kept is true and out is unchanged.
 func (d *delivery) send(ctx context.Context, t *temporal, seen workflows.SessionDetail, live bool, lookErr error, out any) (kept bool, err error) {
 	switch {
 	case lookErr != nil && (live && exitOf(lookErr) != exitUnreachable || ctx.Err() != nil):
@@ -60,13 +60,12 @@ func (d *delivery) send(ctx context.Context, t *temporal, seen workflows.Session
 	return true, nil
 }
 
-// deliver looks and sends.
 func (d *delivery) deliver(ctx context.Context, t *temporal, out any) (kept bool, err error) {
 	seen, live, lookErr := d.look(ctx, t)
 	return d.send(ctx, t, seen, live, lookErr, out)
 }
 
-// takesMore refuses messages to a session that ends.
+// takesMore returns a check that refuses messages to a session that ends or has ended.
 func takesMore(doing string) func(workflows.SessionDetail) error {
 	return func(d workflows.SessionDetail) error {
 		switch s := d.View.State; {
@@ -81,8 +80,8 @@ func takesMore(doing string) func(workflows.SessionDetail) error {
 
 func hasEnded(s workflows.SessionStatus) bool { return s == workflows.Closed || s == workflows.Failed }
 
-// refuseEnded returns the refusal of a message to a session that has ended. Its hint
-// says how the session's work can go on.
+// refuseEnded returns the refusal of a message to a session that has ended. Its hint says
+// how the session's work can go on.
 func refuseEnded(doing string, v workflows.SessionView) error {
 	e := refused("%s: it %s", doing, endText(v))
 	if v.Error != nil && v.Error.Hint != "" {
@@ -102,7 +101,7 @@ func endText(v workflows.SessionView) string {
 	return fmt.Sprintf("has failed: %s: %s", v.Error.Kind, v.Error.Message)
 }
 
-// turnRuns is takesMore for what needs a running turn.
+// turnRuns returns a check like takesMore that also needs a running turn.
 func turnRuns(doing string) func(workflows.SessionDetail) error {
 	return func(d workflows.SessionDetail) error {
 		if err := takesMore(doing)(d); err != nil {
@@ -110,15 +109,15 @@ func turnRuns(doing string) func(workflows.SessionDetail) error {
 		}
 		for _, turn := range d.Turns {
 			if !turn.Done() {
-				return nil // running, or about to be
+				return nil // it runs, or is about to
 			}
 		}
 		return refused("%s: it has no running turn", doing)
 	}
 }
 
-// decidable refuses a decision on what is not open any more, or is not what
-// was looked at.
+// decidable returns a check that refuses a decision on an approval that is no longer open,
+// or whose request is not the one that was seen.
 func decidable(doing string, d workflows.Decide) func(workflows.SessionDetail) error {
 	return func(seen workflows.SessionDetail) error {
 		ap, err := pick(seen.Approvals, doing, d.Approval)
@@ -137,7 +136,7 @@ func decidable(doing string, d workflows.Decide) func(workflows.SessionDetail) e
 	}
 }
 
-// notOffered refuses what codex does not take for an answer just now.
+// notOffered refuses an answer that codex does not accept for this request.
 func notOffered(doing, word string, offered []string) error {
 	err := refused("%s: %s is not offered (%s are)", doing, word, strings.Join(offered, ", "))
 	if word == "amend" {
@@ -146,7 +145,7 @@ func notOffered(doing, word string, offered []string) error {
 	return err
 }
 
-// wordsOf are what has to be offered for a decision to be taken.
+// wordsOf returns the words that must all be offered for a decision to be accepted.
 func wordsOf(d workflows.Decide) []string {
 	switch {
 	case d.Scope != "session":
@@ -171,15 +170,15 @@ func stillOpen(doing string, ap workflows.Approval, d workflows.Decide) error {
 	return nil
 }
 
-// ours refuses a decision that was kept, when by now another one stands or
-// codex asks no more.
+// ours refuses a decision that was kept for a worker, if another decision has been recorded
+// meanwhile or codex has withdrawn the request.
 func ours(doing string, ap workflows.Approval, d workflows.Decide) error {
 	was := ap.Decision
 	switch {
 	case was == nil && ap.State == workflows.ApprovalVoid:
 		return refused("%s: it is %s", doing, ap.State)
 	case was != nil && was.Signed && was.Outcome == d.Outcome && was.Scope == cmp.Or(d.Scope, "once"):
-		return nil // By is who signed
+		return nil // By names the signer
 	case was == nil || was.Outcome == d.Outcome && was.By == d.By && was.Reason == d.Reason && was.Scope == cmp.Or(d.Scope, "once"):
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 	"fairlead.dev/fairlead/internal/api"
 )
 
-// A deliverableFile is what ctl says of one that it has written.
+// A deliverableFile is the JSON of a deliverable that was written to a file.
 type deliverableFile struct {
 	activities.Deliverable
 	File string `json:"file"`
@@ -110,7 +110,7 @@ func (a *app) getDeliverable(ctx context.Context, id, name string, version int, 
 	var failure error
 	err = writeWhole(place, func(w io.Writer) error {
 		if failure = worker.Deliverable(ctx, d, w); failure == nil {
-			failure = mayWrite(doing, to, force) // it may have come meanwhile
+			failure = mayWrite(doing, to, force) // the file may have been created meanwhile
 		}
 		return failure
 	})
@@ -128,7 +128,7 @@ func (a *app) getDeliverable(ctx context.Context, id, name string, version int, 
 	})
 }
 
-// newestOf finds the version of a name, or the newest.
+// newestOf finds a version of a deliverable, the newest if version is 0.
 func newestOf(list []activities.Deliverable, name string, version int) (activities.Deliverable, bool) {
 	for _, d := range list {
 		if d.Name == name && (d.Version == version || version == 0 && d.Newest) {

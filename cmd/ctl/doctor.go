@@ -22,13 +22,13 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// Bounds of what counts as well.
+// Limits of what doctor accepts.
 const (
 	diskNeeded = 1 << 30 // bytes
 	clockSkew  = 5 * time.Second
 )
 
-// A finding is one line of doctor's.
+// A finding is the result of one check.
 type finding struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
@@ -80,7 +80,7 @@ is wrong. Hosts have a doctor of their own: ctl host check NAME.`,
 	}
 }
 
-// examine looks at everything; one thing that is wrong hides no other.
+// examine runs all checks. A failed one does not stop the others.
 func (a *app) examine(ctx context.Context) []finding {
 	var out []finding
 	add := func(name string, err error, hint, format string, args ...any) {
@@ -142,7 +142,7 @@ func (a *app) examine(ctx context.Context) []finding {
 	return out
 }
 
-// examineService looks at what answers over a wire.
+// examineService checks Temporal, the workers and what they report.
 func (a *app) examineService(ctx context.Context, add func(string, error, string, string, ...any)) {
 	t, err := a.temporal(ctx)
 	if err != nil {
@@ -199,8 +199,8 @@ func (a *app) examineService(ctx context.Context, add func(string, error, string
 	add("clock", errors.Join(err, skewed), "set the clocks (NTP): the expiry of approvals is told by them", "agrees with workers and Temporal within %s", clockSkew)
 }
 
-// sameKeys says whether all that encrypt do so with the same key, and whether
-// the UI of our own stack gets its payloads decoded.
+// sameKeys checks that ctl and all workers encrypt with the same key, and that the UI of
+// our own stack can decode payloads.
 func (a *app) sameKeys(t *temporal, statuses []api.Status) error {
 	ours, _ := t.codec.Encrypts()
 	endpoints := 0
@@ -227,7 +227,7 @@ func payloadsOf(t *temporal, statuses []api.Status) string {
 	return v.payloads()
 }
 
-// runs says whether a program can be run at all here.
+// runs checks that a program can be run on this machine.
 func runs(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -243,7 +243,8 @@ func firstLine(s string) string {
 	return line
 }
 
-// writable tries the folder, or the nearest one above it that exists.
+// writable checks that a file can be created in the folder, or in its nearest parent that
+// exists.
 func writable(dir string) error {
 	dir = existing(dir)
 	f, err := os.CreateTemp(dir, ".fairlead-*")
@@ -270,9 +271,9 @@ func diskFree(dir string) (uint64, error) {
 	return st.Bavail * uint64(st.Bsize), nil
 }
 
-// keyFiles returns the files with the keys of the store and of Temporal's payloads:
-// those of the running stack, or those that a stack in dir would use. A name is
-// empty if there is no such file and the config names none.
+// keyFiles returns the files with the keys of the store and of Temporal's payloads: those
+// of the running stack, or those that a stack in dir would use. A name is empty if there is
+// no such file and the config names none.
 func (a *app) keyFiles(dir string, info *stack.Info, up bool) (identity, keys string) {
 	if up {
 		return info.Identity, info.PayloadKey
@@ -295,7 +296,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// readable says why a secret file does not hold what it should.
+// readable checks that a secret file is private and can be loaded.
 func readable(path string, load func() error) error {
 	if err := private(path); err != nil {
 		return err
@@ -303,7 +304,7 @@ func readable(path string, load func() error) error {
 	return load()
 }
 
-// private says why a file is not one that only its owner can read.
+// private checks that only the owner of a file can read it.
 func private(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {

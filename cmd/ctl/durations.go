@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// durations adds a flag that may be given several times, a duration each.
+// durations adds a flag that takes a duration and can be repeated.
 func durations(c *cobra.Command, to *[]time.Duration, name, help string) {
 	c.Flags().Var(&durationList{to}, name, help)
 }

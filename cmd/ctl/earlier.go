@@ -6,8 +6,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// earlierText says what a person must know of a decision on the same ask that a
-// process of codex took with it.
+// earlierText describes an earlier decision on the same request that was lost when its
+// codex process ended.
 func earlierText(e *workflows.EarlierDecision) string {
 	if e == nil {
 		return ""
@@ -30,8 +30,8 @@ func earlierText(e *workflows.EarlierDecision) string {
 	return fmt.Sprintf("%s earlier%s (%s)", word, by, e.Approval)
 }
 
-// showMessages lists those that codex does not have, or not for certain, and
-// the newest that it has.
+// showMessages lists the messages that codex does not have, or not for certain, and the
+// newest that it has.
 func showMessages(p *printer, all []workflows.MessageView) {
 	var rows [][]cell
 	for i, m := range all {

@@ -17,7 +17,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// refusedHistory is of a session whose workflow refused its options.
+// refusedHistory is the history of a session whose workflow refused its options.
 func refusedHistory(t *testing.T, codec *payload.Codec) *historypb.History {
 	t.Helper()
 	in, err := codec.DataConverter().ToPayloads(workflows.SessionInput{ID: "bad", Options: workflows.SessionOptions{Model: strings.Repeat("m", 201)}})

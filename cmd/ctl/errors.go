@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Exit codes of the command line's contract.
+// Exit codes, part of the documented command line.
 const (
 	exitFailed      = 1 // the work failed: a turn, a check
 	exitUsage       = 2 // usage or bad input
@@ -19,27 +19,26 @@ const (
 	exitInterrupted = 130
 )
 
-// An exitError is an error that knows the exit code, a word for programs and
-// a sentence that says what to do.
+// An exitError has an exit code, a word for programs and a sentence that says what to do.
 type exitError struct {
 	code    int
 	kind    string
 	message string // what failed: why
 	hint    string // what to do; may be empty
-	silent  bool   // the command has printed all there is to say
+	silent  bool   // the command has already printed the result
 	cause   error
 }
 
 func (e *exitError) Error() string { return e.message }
 func (e *exitError) Unwrap() error { return e.cause }
 
-// hinted adds what to do.
+// hinted sets the hint: what to do.
 func (e *exitError) hinted(format string, args ...any) *exitError {
 	e.hint = fmt.Sprintf(format, args...)
 	return e
 }
 
-// because keeps the error beneath for errors.Is and As.
+// because sets the underlying error, for errors.Is and errors.As.
 func (e *exitError) because(err error) *exitError {
 	e.cause = err
 	return e
@@ -71,17 +70,17 @@ func needsPerson(format string, args ...any) *exitError {
 	return newExit(exitPerson, "person_needed", format, args...)
 }
 
-// exitStatus ends ctl with a status that is not ctl's own, such as that of a
-// command on a host, and prints nothing.
+// exitStatus ends ctl with a status that is not ctl's own, such as that of a command on a
+// host. ctl prints nothing.
 func exitStatus(code int) *exitError {
 	return &exitError{code: code, kind: "exit", message: fmt.Sprintf("exit status %d", code), silent: true}
 }
 
-// errInterrupted is the cause of the context that ends with ^C.
+// errInterrupted is the cancellation cause after ^C.
 var errInterrupted = errors.New("interrupted by the user")
 
-// asExit gives every error its exit code. began says that the command line was
-// accepted: before that every error is one of usage, of the command that is named.
+// asExit gives every error an exit code. began says that the command line was accepted.
+// Before that, every error is a usage error of the named command.
 func asExit(ctx context.Context, err error, began bool, command string) *exitError {
 	var e *exitError
 	switch {
@@ -90,7 +89,7 @@ func asExit(ctx context.Context, err error, began bool, command string) *exitErr
 			hint: "what was begun goes on; look with `ctl session list`", cause: err}
 	case errors.As(err, &e):
 		return e
-	case !began, strings.HasPrefix(err.Error(), "required flag(s) "): // cobra looks late at these, and has no type for it
+	case !began, strings.HasPrefix(err.Error(), "required flag(s) "): // cobra checks required flags late, and has no error type for them
 		return usage("%v", err).hinted("see `%s --help`", command).because(err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return timedOut("%v", err).because(err)

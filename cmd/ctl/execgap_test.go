@@ -14,8 +14,8 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// The store keeps only the newest of a flood of output. What is lost is counted and
-// reported at its place.
+// If a command prints much at once, the store keeps only the newest part. What is dropped
+// is counted and reported where it is missing.
 func TestOutputThatWasDroppedIsToldInItsPlace(t *testing.T) {
 	id, err := agecrypt.GenerateX25519Identity()
 	if err != nil {

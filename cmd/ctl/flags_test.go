@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// A flag that every command has means the same everywhere. The contract has the one
-// exception, which takes both.
+// A global flag means the same in every command. The one exception, `ctl session list
+// --state`, accepts both meanings.
 func TestNoCommandHasAFlagOfCtlsOwnInAnotherSense(t *testing.T) {
 	root := newRoot(&app{})
 	var twice []string
@@ -31,8 +31,8 @@ func TestNoCommandHasAFlagOfCtlsOwnInAnotherSense(t *testing.T) {
 	}
 }
 
-// A word in back-quotes in a flag's usage becomes the name of its value: a flag
-// without one has none, and no other is called like a command.
+// cobra uses a word in back-quotes in a flag's usage as the name of the flag's value. A
+// flag without a value has none, and no value is named like a command.
 func TestNoFlagHasAGarbledValueName(t *testing.T) {
 	var look func(*cobra.Command)
 	look = func(c *cobra.Command) {

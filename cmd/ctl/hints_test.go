@@ -9,8 +9,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// If a person names something that does not exist, the hint says how to find what
-// does.
+// If a person names something that does not exist, the hint says how to list what exists.
 func TestWhatIsNotThereComesWithWhereToLook(t *testing.T) {
 	for message, want := range map[string]string{
 		`zone default has no host "web-9"`:      "`ctl host list` shows what there is",
@@ -25,7 +24,8 @@ func TestWhatIsNotThereComesWithWhereToLook(t *testing.T) {
 	}
 }
 
-// A refusal may name an existing session, because something in it does not exist.
+// A refusal may name an existing session in which something else does not exist. Its hint
+// is not about the session.
 func TestARefusalPointsOnlyToWhatIsMissing(t *testing.T) {
 	for message, want := range map[string]string{
 		`zone default has no host "web-9"`:                       "`ctl host list` shows what there is",

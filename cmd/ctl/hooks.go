@@ -7,7 +7,7 @@ import (
 	"fairlead.dev/fairlead/internal/strictyaml"
 )
 
-// A hooksFile is what --hooks names.
+// A hooksFile is the content of the file that --hooks names.
 type hooksFile struct {
 	AfterCreate  string `yaml:"after_create"`
 	BeforeRun    string `yaml:"before_run"`

@@ -40,7 +40,7 @@ func userName() string {
 type hostFlags struct {
 	labels     []string
 	slots      int
-	slotsGiven bool // a 0 that somebody gave is no default
+	slotsGiven bool // tells a given 0 from the default
 	zone       string
 	jump       string
 	identity   string
@@ -83,7 +83,8 @@ with --known-hosts, or by looking at the fingerprint when ctl asks.
 	return c
 }
 
-// put checks what was said, all before anything is sent.
+// put turns the flags into the request for the host pool. It checks all of them, and sends
+// nothing.
 func (f hostFlags) put(args []string) (workflows.PutHost, error) {
 	var put workflows.PutHost
 	if err := checkName("host name", args[0]); err != nil {
@@ -128,7 +129,7 @@ func (f hostFlags) put(args []string) (workflows.PutHost, error) {
 	return put, err
 }
 
-// checkHostKey refuses what cannot be a host's key before it is pinned.
+// checkHostKey refuses text that cannot be a host key, before it is pinned.
 func checkHostKey(key string) error {
 	bad := func(why string) error {
 		return usage("--host-key %q %s", key, why).
@@ -145,7 +146,7 @@ func checkHostKey(key string) error {
 	if len(fields) < 2 {
 		return bad("is neither a key nor a fingerprint")
 	}
-	// The blob begins with the length and the name of its type.
+	// A key's binary form begins with the length and the name of its type.
 	blob, err := base64.StdEncoding.DecodeString(fields[1])
 	if err != nil || len(blob) < 4+len(fields[0]) || string(blob[4:4+len(fields[0])]) != fields[0] {
 		return bad("is no key: what follows the type is not of that type, or not whole")
@@ -153,7 +154,7 @@ func checkHostKey(key string) error {
 	return nil
 }
 
-// parseAddress reads [USER@]ADDRESS[:PORT]; IPv6 addresses are in brackets.
+// parseAddress parses [USER@]ADDRESS[:PORT]. IPv6 addresses are in brackets.
 func parseAddress(s string) (login, address string, port int, err error) {
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
 		login, s = s[:i], s[i+1:]
@@ -192,7 +193,7 @@ func parseAddress(s string) (login, address string, port int, err error) {
 	return login, address, port, nil
 }
 
-// pairs reads key=value flags.
+// pairs parses flags of the form key=value.
 func pairs(flag string, list []string) (map[string]string, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -241,7 +242,7 @@ func (a *app) addHost(ctx context.Context, put workflows.PutHost) error {
 	return a.print().show(v, func(p *printer) { p.printf("host %s %s zone %s\n", v.Name, done, v.Zone) })
 }
 
-// askHostKey shows what the host shows and asks a person whether it is right.
+// askHostKey fetches the host's key and asks a person whether it is the right one.
 func (a *app) askHostKey(ctx context.Context, t *temporal, put workflows.PutHost) ([]string, error) {
 	doing := "add host " + put.Spec.Name
 	spec := put.Spec
@@ -255,7 +256,7 @@ func (a *app) askHostKey(ctx context.Context, t *temporal, put workflows.PutHost
 	return a.askKeyOf(ctx, t, doing, put.Zone, spec)
 }
 
-// askKeyOf asks about the key of a host whose way is known.
+// askKeyOf is askHostKey for a host whose jump host is already resolved.
 func (a *app) askKeyOf(ctx context.Context, t *temporal, doing, zone string, spec activities.HostSpec) ([]string, error) {
 	var out activities.ScanHostKeysResult
 	err := t.hostTask(ctx, doing, zone, workflows.HostTaskID(spec.Name, "scan"), workflows.TypeScan,
@@ -327,8 +328,8 @@ func hostListCommand(a *app) *cobra.Command {
 	return c
 }
 
-// hosts lists a zone's hosts. The first worker of a zone makes its inventory:
-// before that there are none, which is no mistake.
+// hosts lists a zone's hosts. A zone's inventory is created by its first worker, so a zone
+// without one has no hosts, which is not an error.
 func (a *app) hosts(ctx context.Context, t *temporal, zone string) ([]workflows.HostView, error) {
 	var hosts []workflows.HostView
 	err := t.ask(ctx, "list hosts", workflows.PoolID(zone), workflows.QueryHosts, &hosts)
@@ -339,7 +340,7 @@ func (a *app) hosts(ctx context.Context, t *temporal, zone string) ([]workflows.
 	return hosts, err
 }
 
-// noInventory reports whether a zone's pool is not there.
+// noInventory reports whether an error means that the zone has no host pool.
 func noInventory(err error) bool {
 	var none *serviceerror.NotFound
 	return errors.As(err, &none)
@@ -405,7 +406,7 @@ func hostShowCommand(a *app) *cobra.Command {
 	return c
 }
 
-// host asks the pool for one host.
+// host returns one host, as the host pool knows it.
 func (t *temporal) host(ctx context.Context, doing, zone, name string) (workflows.HostView, error) {
 	var h workflows.HostView
 	if err := checkName("host name", name); err != nil {

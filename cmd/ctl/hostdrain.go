@@ -44,11 +44,11 @@ stays until it is closed. --timeout ends the waiting (exit 5), and not the drain
 	return c
 }
 
-// A stayer is a session that has not left a host yet.
+// A stayer is a session that has not left a draining host yet.
 type stayer struct {
 	Session string                  `json:"session"`
 	State   workflows.SessionStatus `json:"state,omitempty"`
-	Why     string                  `json:"why,omitempty"` // it is still there, where that is known
+	Why     string                  `json:"why,omitempty"` // why it is still there, if known
 }
 
 func (s stayer) String() string {
@@ -58,7 +58,7 @@ func (s stayer) String() string {
 	return fmt.Sprintf("%s (%s)", s.Session, s.Why)
 }
 
-// A drainView is a host and who has not left it.
+// A drainView is a host and the sessions that have not left it.
 type drainView struct {
 	workflows.HostView
 	Left []stayer `json:"left"`
@@ -86,7 +86,7 @@ func (a *app) drainHost(ctx context.Context, zone, name, how string, noWait bool
 	}
 	told := ""
 	for {
-		// What is asked when the time is over is not known.
+		// After the timeout every session is silent. Keep the earlier answer then.
 		if left := t.stayers(ctx, v.HostView); told == "" || ctx.Err() == nil {
 			v.Left = left
 		}
@@ -125,8 +125,8 @@ func (a *app) drainHost(ctx context.Context, zone, name, how string, noWait bool
 	})
 }
 
-// stayers says who is still on a host, and why. Who has ended by now, or cannot
-// be asked, is named all the same: the pool has not heard of it.
+// stayers lists the sessions that are still on a host, and why. A session that does not
+// answer is listed without a reason. It may have ended without the pool knowing yet.
 func (t *temporal) stayers(ctx context.Context, h workflows.HostView) []stayer {
 	left := []stayer{}
 	for _, id := range h.Holders {
@@ -140,7 +140,7 @@ func (t *temporal) stayers(ctx context.Context, h workflows.HostView) []stayer {
 	return left
 }
 
-// staysFor says what keeps a session on a host that is drained.
+// staysFor says what keeps a session on a draining host.
 func staysFor(v workflows.SessionView) string {
 	switch {
 	case v.State == workflows.Closing:

@@ -69,8 +69,8 @@ func (a *app) exportHosts(ctx context.Context, zone string, format inventory.For
 	return err
 }
 
-// exportedHosts are the hosts that are wanted, all if none is named, with those that
-// they jump over.
+// exportedHosts returns the named hosts, or all if none is named, together with their jump
+// hosts. lacking lists names of hosts that do not exist.
 func exportedHosts(there []workflows.HostView, names []string) (list []inventory.Host, lacking []string) {
 	wanted := map[string]bool{}
 	find := func(name string) int {

@@ -34,7 +34,8 @@ people give win over them. Fewer slots end no session: the host takes none until
 	return c
 }
 
-// hostChange checks what was said, all before anything is sent.
+// hostChange turns the arguments into a change of a host. It checks all of them, and sends
+// nothing.
 func hostChange(name string, change []string, slots int, given bool) (workflows.SetHost, error) {
 	set := workflows.SetHost{Name: name, Slots: slots}
 	var put []string
@@ -63,8 +64,7 @@ func hostChange(name string, change []string, slots int, given bool) (workflows.
 	return set, nil
 }
 
-// healthText says why a host that fails gets no sessions, since when, and what
-// ends that.
+// healthText says why a failing host gets no sessions, since when, and what ends that.
 func healthText(host string, h *workflows.HostHealth) string {
 	if h == nil {
 		return ""

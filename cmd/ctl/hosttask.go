@@ -18,8 +18,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// hostTask runs a short workflow about a host and waits for its end. One that
-// is at work on the same host already is waited for instead.
+// hostTask runs a short workflow on a host and waits for its end. If a workflow with this
+// id already runs, it waits for that one instead.
 func (t *temporal) hostTask(ctx context.Context, doing, zone, id, kind string, in, out any) error {
 	run, err := t.start(ctx, doing, client.StartWorkflowOptions{
 		ID: id, TaskQueue: workflows.TaskQueueOf(zone),
@@ -33,7 +33,7 @@ func (t *temporal) hostTask(ctx context.Context, doing, zone, id, kind string, i
 	return t.taskFailure(doing, err)
 }
 
-// randomID is a name that nobody else has: 50 bits.
+// randomID returns a random name of 50 bits.
 func randomID() string {
 	b := make([]byte, 7)
 	rand.Read(b)
@@ -185,7 +185,7 @@ func (a *app) exec(ctx context.Context, zone, name string, argv []string) error 
 		err := t.taskFailure(doing, t.result(ctx, doing, run, 0, &out))
 		end <- err
 		if err != nil {
-			stop() // it never ran to an end: nobody will close the feed
+			stop() // the command never ran to its end, so no worker will close the feed
 		}
 	}()
 	missing, ferr := a.follow(fctx, worker, id)
@@ -214,8 +214,8 @@ func (a *app) exec(ctx context.Context, zone, name string, argv []string) error 
 	return nil
 }
 
-// follow writes a command's output as it comes, both streams apart. It says how
-// much of it was dropped because it came faster than it was read.
+// follow prints a command's output as it arrives, with stdout and stderr apart. missing is
+// the number of bytes that were dropped because they came faster than they were read.
 func (a *app) follow(ctx context.Context, worker *api.Client, id string) (missing int64, err error) {
 	next := map[string]int64{}
 	for ev, err := range worker.Exec(ctx, id, 0, 0) {
@@ -253,7 +253,7 @@ func (a *app) follow(ctx context.Context, worker *api.Client, id string) (missin
 	return missing, nil
 }
 
-// tellGap says what of a command's output is not to be had any more.
+// tellGap reports that a part of a command's output is missing.
 func (a *app) tellGap(stream string, at, missing int64) error {
 	if a.flags.output == "json" {
 		return a.print().show(map[string]any{"stream": stream, "at": at, "missing": missing}, nil)

@@ -21,13 +21,15 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// inputFlags are what goes with a message beside its text.
+// inputFlags are the flags for what is sent with a message: images, files and an output
+// schema.
 type inputFlags struct {
 	images, files []string
 	schema        string
 }
 
-// add adds the flags; a message that steers has no output of its own.
+// add adds the flags. A message that steers a turn has no output schema, because the turn
+// belongs to another message.
 func (f *inputFlags) add(c *cobra.Command, steers bool) {
 	fl := c.Flags()
 	fl.StringArrayVar(&f.images, "image", nil, "show the model the image in this `FILE` (PNG, JPEG, GIF or WebP, 20 MiB at most); repeatable")
@@ -37,20 +39,20 @@ func (f *inputFlags) add(c *cobra.Command, steers bool) {
 	}
 }
 
-// extras are what goes with a message, looked at and not yet in the store.
+// extras is what goes with a message. It was checked, and is not in the store yet.
 type extras struct {
 	inputs []localInput
 	schema []byte
-	work   *workspaceFlags // what the session is to work in; nil where it has begun
+	work   *workspaceFlags // where the session is to work; nil if it has already started
 }
 
-// A localInput is a file of ours.
+// A localInput is a file on this machine that goes with a message.
 type localInput struct {
 	activities.Input
 	path string
 }
 
-// look checks what is to go with a message before anything begins.
+// look checks the files and the schema, before anything starts.
 func (f *inputFlags) look() (extras, error) {
 	var x extras
 	for _, list := range []struct {
@@ -87,7 +89,7 @@ func (f *inputFlags) look() (extras, error) {
 	return x, nil
 }
 
-// named is what the extras are, for the digest of a request: not where they lie.
+// named returns what identifies the extras in the digest of a request. Paths are left out.
 func (x extras) named() []any {
 	out := []any{string(x.schema)}
 	for _, in := range x.inputs {
@@ -96,9 +98,9 @@ func (x extras) named() []any {
 	return out
 }
 
-// openRegular opens a file that has content of its own.
+// openRegular opens a regular file.
 func openRegular(flag, path string) (*os.File, int64, error) {
-	st, err := os.Stat(path) // before it is opened: a FIFO would wait
+	st, err := os.Stat(path) // check before opening, because opening a FIFO would block
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return nil, 0, usage("%s %s: there is no such file", flag, path)
@@ -114,7 +116,7 @@ func openRegular(flag, path string) (*os.File, int64, error) {
 	return r, st.Size(), nil
 }
 
-// lookInput checks a file and takes its digest.
+// lookInput checks a file and computes its digest.
 func lookInput(flag string, kind activities.InputKind, path string) (in localInput, err error) {
 	r, size, err := openRegular(flag, path)
 	if err != nil {
@@ -147,7 +149,7 @@ func lookInput(flag string, kind activities.InputKind, path string) (in localInp
 	return in, nil
 }
 
-// readSmall reads a small file of text.
+// readSmall reads a text file. most is its largest size in bytes.
 func readSmall(flag, path string, most int) ([]byte, error) {
 	r, _, err := openRegular(flag, path)
 	if err != nil {
@@ -166,10 +168,10 @@ func readSmall(flag, path string, most int) ([]byte, error) {
 	return data, nil
 }
 
-// attach brings what goes with a message into the store, into a folder of whom it
-// is for, and names it there.
+// attach uploads what goes with a message to the store, under folder, and puts references
+// to it into the message.
 func (a *app) attach(ctx context.Context, t *temporal, folder string, x extras, m *workflows.Message) error {
-	a.flags.quiet = a.flags.quiet || len(x.schema) > 0 // the JSON and nothing else
+	a.flags.quiet = a.flags.quiet || len(x.schema) > 0 // only the JSON result is printed
 	if len(x.schema) <= workflows.MaxSchemaInline {
 		m.Schema = x.schema
 	}
@@ -202,7 +204,7 @@ func (a *app) attach(ctx context.Context, t *temporal, folder string, x extras, 
 	return nil
 }
 
-// threadFlags are what a thread is set up with.
+// threadFlags are settings of a codex thread.
 type threadFlags struct{ instructions, personality string }
 
 func (f *threadFlags) add(c *cobra.Command) {
@@ -213,7 +215,8 @@ func (f *threadFlags) add(c *cobra.Command) {
 
 func (f *threadFlags) set(opt *workflows.SessionOptions) error {
 	text := f.instructions
-	// One word instructs nobody: it is a file's name, if perhaps a wrong one.
+	// A text without spaces is a file name, not an instruction, even if no such file
+	// exists.
 	if _, err := os.Stat(text); text != "" && (err == nil || !strings.ContainsFunc(text, unicode.IsSpace)) {
 		data, err := readSmall("--instructions", text, workflows.MaxInstructions)
 		if err != nil {

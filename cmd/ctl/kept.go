@@ -17,7 +17,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// list gives at most limit workflows that a query finds, newest first.
+// list returns at most limit workflows that match a query, newest first.
 func (t *temporal) list(ctx context.Context, doing, query string, limit int) ([]*workflowpb.WorkflowExecutionInfo, error) {
 	ctx, cancel := t.app.bounded(ctx, 30*time.Second)
 	defer cancel()
@@ -37,7 +37,7 @@ func (t *temporal) list(ctx context.Context, doing, query string, limit int) ([]
 	}
 }
 
-// kept is what Temporal knows of a session with no worker up.
+// kept returns what Temporal knows of a session without a worker.
 func (t *temporal) kept(ctx context.Context, id string) (workflows.SessionView, error) {
 	d, err := t.DescribeWorkflowExecution(ctx, workflows.SessionID(id), "")
 	if err != nil {
@@ -46,7 +46,7 @@ func (t *temporal) kept(ctx context.Context, id string) (workflows.SessionView, 
 	return keptView(d.GetWorkflowExecutionInfo(), t.codec), nil
 }
 
-// keptView reads a session out of its search attributes.
+// keptView reads a session from its search attributes.
 func keptView(info *workflowpb.WorkflowExecutionInfo, codec *payload.Codec) workflows.SessionView {
 	attrs := info.GetSearchAttributes().GetIndexedFields()
 	v := workflows.SessionView{
@@ -58,8 +58,8 @@ func keptView(info *workflowpb.WorkflowExecutionInfo, codec *payload.Codec) work
 		Name: attr[string](attrs, "FairleadName"), Archived: attr[bool](attrs, "FairleadArchived"),
 		CreatedAt: info.GetStartTime().AsTime(),
 	}
-	// Of a first run there is no memo. Where its key is not here the run's own
-	// beginning has to do.
+	// The first run has no such memo. Without it, or without its payload key, the start of
+	// this run is shown.
 	var began time.Time
 	if p := info.GetMemo().GetFields()[workflows.MemoCreated]; p != nil && codec.DataConverter().FromPayload(p, &began) == nil {
 		v.CreatedAt = began
@@ -79,7 +79,7 @@ func keptView(info *workflowpb.WorkflowExecutionInfo, codec *payload.Codec) work
 	}
 	switch info.GetStatus() {
 	case enums.WORKFLOW_EXECUTION_STATUS_FAILED:
-		v.State = workflows.Failed // one that could not begin has not said so
+		v.State = workflows.Failed // a session that could not start has no state attribute that says so
 	case enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, enums.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
 		v.State, v.Waits = workflows.Failed, ""
 		v.Error = &workflows.Failure{Kind: "terminated", Message: "the workflow was ended from outside; nothing was cleaned up on the host"}
@@ -87,13 +87,14 @@ func keptView(info *workflowpb.WorkflowExecutionInfo, codec *payload.Codec) work
 	return v
 }
 
-// keptSession is a session as Temporal keeps it. What is not known of it is
-// null, not zero.
+// keptSession is a session as Temporal alone knows it. Unknown values are null in JSON, not
+// zero.
 type keptSession struct{ workflows.SessionView }
 
-// asKnown is a session as JSON has it, by who told of it.
+// asKnown returns the session for JSON output, with null for values that are unknown if the
+// session itself did not answer.
 func asKnown(v workflows.SessionView) any {
-	if v.Budget == nil { // not the session itself
+	if v.Budget == nil { // read from search attributes, not from the session
 		return keptSession{v}
 	}
 	return v
@@ -120,7 +121,7 @@ func (k keptSession) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// attr reads a search attribute: those are never encrypted.
+// attr decodes a search attribute. Search attributes are never encrypted.
 func attr[T any](attrs map[string]*commonpb.Payload, name string) T {
 	var v T
 	if p := attrs[name]; p != nil {
@@ -152,7 +153,7 @@ func knownState(word string) bool {
 	return false
 }
 
-// exitOf is the exit code that an error carries; 1 where it carries none.
+// exitOf returns the exit code of an error, or 1 if it has none.
 func exitOf(err error) int {
 	var e *exitError
 	if errors.As(err, &e) {
@@ -161,7 +162,7 @@ func exitOf(err error) int {
 	return exitFailed
 }
 
-// oneLine cuts a text to one line of at most n characters.
+// oneLine puts a text on one line of at most n characters.
 func oneLine(s string, n int) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > n {

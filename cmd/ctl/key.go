@@ -21,7 +21,7 @@ import (
 
 const maxKey = 200
 
-// keyFlags make a start one that may be asked for again.
+// keyFlags holds --key, which makes a start safe to repeat.
 type keyFlags struct{ key string }
 
 func (f *keyFlags) add(c *cobra.Command, what string) {
@@ -45,14 +45,15 @@ func (f *keyFlags) check() error {
 	return nil
 }
 
-// A keyed start is known by its key; nil is one that is not.
+// A keyed start can be repeated: its key identifies it. A nil *keyed is a start without a
+// key.
 type keyed struct {
 	workflows.Claim
 	key string
 }
 
-// request is the claim of a start, nil without a key. id is what the person
-// chose, if anything; what is all that was asked for.
+// request returns the claim of a start, nil without a key. id is the id that the user
+// chose, or empty. what lists everything that was asked for.
 func (f *keyFlags) request(kind, id string, what ...any) (*keyed, error) {
 	if err := f.check(); err != nil || f.key == "" {
 		return nil, err
@@ -60,7 +61,7 @@ func (f *keyFlags) request(kind, id string, what ...any) (*keyed, error) {
 	if id == "" {
 		id = workflows.IDOfKey(f.key)
 	}
-	raw, err := json.Marshal(append(what, f.key)) // maps are sorted
+	raw, err := json.Marshal(append(what, f.key)) // json.Marshal sorts maps, so equal requests have equal digests
 	if err != nil {
 		return nil, failed("take the digest of the request: %v", err)
 	}
@@ -68,7 +69,7 @@ func (f *keyFlags) request(kind, id string, what ...any) (*keyed, error) {
 	return &keyed{key: f.key, Claim: workflows.Claim{Kind: kind, ID: id, Request: hex.EncodeToString(sum[:])}}, nil
 }
 
-// id is what a key stands for, or else what was chosen.
+// id returns the id that belongs to the key, or chosen without a key.
 func (k *keyed) id(chosen string) string {
 	if k == nil {
 		return chosen
@@ -76,8 +77,8 @@ func (k *keyed) id(chosen string) string {
 	return k.ID
 }
 
-// messageID makes the first message one, however often it is sent; empty
-// without a key.
+// messageID returns an id that is the same at each repetition, so that the session takes
+// the first message once. It is empty without a key.
 func (k *keyed) messageID() string {
 	if k == nil {
 		return ""
@@ -85,7 +86,7 @@ func (k *keyed) messageID() string {
 	return "m-" + k.Request[:16]
 }
 
-// shown says of a keyed start in JSON whether it had been begun before.
+// shown adds to the JSON of a keyed start whether it had already been started.
 func (k *keyed) shown(v map[string]any, there bool) map[string]any {
 	if k != nil {
 		v["existing"] = there
@@ -93,7 +94,8 @@ func (k *keyed) shown(v map[string]any, there bool) map[string]any {
 	return v
 }
 
-// anybodys are options without who chose them: a retry elsewhere is the same request.
+// anybodys returns options without the user who chose them, so that another user's retry is
+// the same request.
 func anybodys(opt workflows.SessionOptions) workflows.SessionOptions {
 	opt.By = ""
 	return opt
@@ -101,10 +103,10 @@ func anybodys(opt workflows.SessionOptions) workflows.SessionOptions {
 
 func (k *keyed) doing() string { return "start " + k.Kind + " " + k.ID }
 
-// workflowID is what the key is for.
+// workflowID is the id of the workflow that the key starts.
 func (k *keyed) workflowID() string { return k.Kind + "/" + k.ID }
 
-// mark is the memo by which what was started under a key is known.
+// mark adds the claim as a memo, by which a repetition recognizes the workflow.
 func (k *keyed) mark(start *client.StartWorkflowOptions) {
 	if k == nil {
 		return
@@ -115,8 +117,8 @@ func (k *keyed) mark(start *client.StartWorkflowOptions) {
 	start.Memo[workflows.MemoClaim] = k.Claim
 }
 
-// look says whether what the key is for is there, as this very request began
-// it. A key or an id that somebody else has is refused, before anything starts.
+// look reports whether this very request has already started its workflow. It refuses a key
+// or an id that another request uses, before anything starts.
 func (k *keyed) look(ctx context.Context, t *temporal) (there bool, err error) {
 	if k == nil {
 		return false, nil
@@ -131,7 +133,7 @@ func (k *keyed) look(ctx context.Context, t *temporal) (there bool, err error) {
 	return true, k.same(was)
 }
 
-// take gives the key to this request, for good.
+// take binds the key to this request, permanently.
 func (k *keyed) take(ctx context.Context, t *temporal, zone string) error {
 	if k == nil {
 		return nil
@@ -151,7 +153,8 @@ func (k *keyed) take(ctx context.Context, t *temporal, zone string) error {
 	return err
 }
 
-// had says whether the key is taken, by this request: by another one it is refused.
+// had reports whether this request has already taken the key. A key that another request
+// took is an error.
 func (k *keyed) had(ctx context.Context, t *temporal) (bool, error) {
 	was, exists, err := t.claimOf(ctx, k.doing(), workflows.KeyID(k.key))
 	if err != nil || !exists {
@@ -163,7 +166,7 @@ func (k *keyed) had(ctx context.Context, t *temporal) (bool, error) {
 	return true, nil
 }
 
-// same refuses an id that is in use by what this request did not start.
+// same refuses an id that is used by a workflow of another request.
 func (k *keyed) same(was *workflows.Claim) error {
 	switch {
 	case was == nil:
@@ -186,7 +189,8 @@ func (k *keyed) reused(was *workflows.Claim) error {
 		hinted("ask for the same again, or choose another key")
 }
 
-// ours turns "it is started already" into nil where this request had done it.
+// ours handles the error of a start whose id is in use. If this request started the
+// workflow, again is true and the error is nil.
 func (k *keyed) ours(ctx context.Context, t *temporal, err error) (again bool, _ error) {
 	if k == nil || !isStarted(err) {
 		return false, err
@@ -201,13 +205,13 @@ func (k *keyed) ours(ctx context.Context, t *temporal, err error) (again bool, _
 	return true, nil
 }
 
-// isStarted says that a start was refused since there is one of the id.
+// isStarted reports whether a start failed because a workflow with this id exists.
 func isStarted(err error) bool {
 	var started *serviceerror.WorkflowExecutionAlreadyStarted
 	return errors.As(err, &started) || err != nil && temporalsdk.IsWorkflowExecutionAlreadyStartedError(err)
 }
 
-// claimOf reads a workflow's claim; nil where it has none.
+// claimOf reads the claim of a workflow. was is nil if it has none.
 func (t *temporal) claimOf(ctx context.Context, doing, workflowID string) (was *workflows.Claim, exists bool, err error) {
 	ctx, cancel := t.app.bounded(ctx, answerWait)
 	defer cancel()

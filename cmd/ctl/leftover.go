@@ -7,7 +7,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// unclean says how much may be left behind.
+// unclean says how many sessions may have left credentials on a host.
 func unclean(n int) string {
 	if n == 1 {
 		return "one session may have left a credential that is not wiped yet"
@@ -15,8 +15,8 @@ func unclean(n int) string {
 	return fmt.Sprintf("%d sessions may have left a credential that is not wiped yet", n)
 }
 
-// showLeftovers tells what sessions left on a host: first what is not wiped,
-// then the proofs.
+// showLeftovers lists what sessions left on a host: first what is not wiped yet, then what
+// was.
 func showLeftovers(p *printer, h workflows.HostView) {
 	if len(h.Leftovers) == 0 {
 		return
@@ -37,7 +37,7 @@ func showLeftovers(p *printer, h workflows.HostView) {
 	p.table([]string{"SESSION", "SEED", "SINCE", "WIPED", ""}, rows)
 }
 
-// leftoverText says what is still to be done, or what was.
+// leftoverText says what is still to be wiped, or what was.
 func leftoverText(l workflows.Leftover) string {
 	if l.WipedAt.IsZero() {
 		text := l.Why

@@ -15,13 +15,12 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// liveWait bounds how long ctl asks for what only makes its answer fresher.
+// liveWait bounds requests that only make the output more current.
 const liveWait = 2 * time.Second
 
-// live asks the worker that is attached to a session where it is. The session
-// itself learns of it only when its pump returns. Where nobody is attached, or
-// the worker cannot be reached, it is the zero value; trouble says what keeps
-// one from being attached.
+// live asks the worker that is attached to a session for the current state, which the
+// session learns only when its pump returns. Without an attached or reachable worker, live
+// is the zero value, and trouble says why none is attached.
 func (a *app) live(ctx context.Context, t *temporal, session string) (live activities.SessionLive, trouble string) {
 	ctx, cancel := context.WithTimeout(ctx, min(liveWait, a.wait(liveWait)))
 	defer cancel()
@@ -37,8 +36,8 @@ func (a *app) live(ctx context.Context, t *temporal, session string) (live activ
 	return activities.SessionLive{}, troubleOf(d.GetPendingActivities(), t.codec)
 }
 
-// troubleOf says what is tried again and again, and why: a host that cannot be
-// reached for hours is a running turn to its session.
+// troubleOf says which activity is being retried, and why. A session does not show that its
+// host is unreachable: the turn counts as running all the while.
 func troubleOf(pending []*workflowpb.PendingActivityInfo, codec *payload.Codec) string {
 	for _, p := range pending {
 		if why := codec.Message(p.GetLastFailure()); why != "" && p.GetAttempt() > 1 {
@@ -48,7 +47,7 @@ func troubleOf(pending []*workflowpb.PendingActivityInfo, codec *payload.Codec) 
 	return ""
 }
 
-// goesOn says that somebody may be at work for a session in this state.
+// goesOn reports whether a worker may be working for a session in this state.
 func goesOn(s workflows.SessionStatus) bool {
 	return s == workflows.Preparing || s == workflows.Starting || s == workflows.Running || s == workflows.Resuming || s == workflows.Closing
 }
@@ -71,7 +70,7 @@ func freshen(v *workflows.SessionView, live activities.SessionLive, trouble stri
 		v.Process.Offset = live.Offset
 	}
 	if p := workflows.ViewOfProgress(live.Progress); p != nil || live.TurnID != "" {
-		v.Progress = p // of a turn that runs, or none of that yet
+		v.Progress = p // the progress of the running turn, or nil if it has reported none
 	}
 	freshenUse(v, live.Use)
 	for i := range v.Messages {
@@ -83,18 +82,18 @@ func freshen(v *workflows.SessionView, live activities.SessionLive, trouble stri
 	}
 }
 
-// freshenApproval is freshen for a decision on its way: codex may have it by now.
+// freshenApproval does the same for an approval: codex may have acknowledged the decision.
 func freshenApproval(ap *workflows.Approval, live activities.SessionLive) {
 	_, digits, _ := cutLast(ap.ID)
-	n, _ := strconv.Atoi(digits) // the session made the id
+	n, _ := strconv.Atoi(digits) // cannot fail: the session made the id
 	onItsWay := ap.State == workflows.ApprovalDecided || ap.State == workflows.ApprovalSent
 	if onItsWay && slices.Contains(live.Acknowledged, workflows.SendID(ap.Session, n)) {
 		ap.State = workflows.ApprovalAcknowledged
 	}
 }
 
-// freshenAll asks the sessions of a list that have not ended how they are. What
-// does not answer in time is left as Temporal keeps it.
+// freshenAll queries the sessions of a list that have not ended. A session that does not
+// answer in time is shown as Temporal keeps it.
 func (a *app) freshenAll(ctx context.Context, t *temporal, list []workflows.SessionView) {
 	ctx, cancel := context.WithTimeout(ctx, liveWait)
 	defer cancel()
@@ -117,5 +116,5 @@ func (a *app) freshenAll(ctx context.Context, t *temporal, list []workflows.Sess
 			return nil
 		})
 	}
-	_ = g.Wait() // none fails
+	_ = g.Wait() // the functions return no errors
 }

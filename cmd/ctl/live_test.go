@@ -11,8 +11,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// What codex has by now is shown as soon as the attached worker knows. What is
-// settled stays as the session has it.
+// ctl shows at once which messages the attached worker reports as acknowledged. A final
+// state is shown as the session has it.
 func TestAMessageThatCodexHasIsShownSo(t *testing.T) {
 	v := workflows.SessionView{
 		Turn:    &workflows.TurnBrief{N: 2, ID: "before", Status: "completed"},

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// commands is the whole command line, in the order of --help.
+// commands lists all commands, in the order of --help.
 var commands = []func(*app) *cobra.Command{
 	upCommand,
 	downCommand,
@@ -58,7 +58,8 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return e.code
 }
 
-// report tells of an error: a line for people, an object for programs.
+// report prints an error: a line on standard error, and with -o json also an object on
+// standard output.
 func report(e *exitError, asJSON bool, stdout, stderr io.Writer) {
 	line := "ctl: " + clean(e.message)
 	if e.hint != "" {
@@ -78,11 +79,11 @@ func report(e *exitError, asJSON bool, stdout, stderr io.Writer) {
 	v.Error.Kind, v.Error.Message, v.Error.Hint = e.kind, e.message, e.hint
 	enc := json.NewEncoder(stdout)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // nobody is left to tell
+	_ = enc.Encode(v) // if this fails, there is nowhere to report it
 }
 
-// interruptible is a context that ends at the first ^C with errInterrupted as
-// its cause; a second ^C ends the program as if nobody had listened.
+// interruptible returns a context that the first ^C or SIGTERM cancels, with errInterrupted
+// as its cause. A second one ends the program by the default action.
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -104,7 +105,7 @@ func interruptible() (context.Context, func()) {
 	}
 }
 
-// wantsJSON looks for -o json by hand, for errors in the flags themselves.
+// wantsJSON looks for -o json without the flag parser, to report errors in the flags.
 func wantsJSON(args []string) bool {
 	for i, arg := range args {
 		switch {
@@ -126,9 +127,9 @@ func newRoot(a *app) *cobra.Command {
   ctl up --detach                                  # a stack on this machine
   ctl run --host local --seed team "what is here?" # one turn
   ctl status -o json`)
-	// A flag before the command is ctl's own, also where the command has
-	// one of the same name: ctl --state DIR session list --state idle.
-	// Such a one is a stateFlag.
+	// A flag before the command name is ctl's own, even if the command has a flag of the
+	// same name, as in `ctl --state DIR session list --state idle`. The latter is a
+	// stateFlag.
 	root.TraverseChildren = true
 	root.SilenceErrors = true
 	root.SilenceUsage = true

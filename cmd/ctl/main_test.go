@@ -9,7 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The test binary is also ctl: scripts in testdata run it as a user would.
+// The test binary is also ctl: the scripts in testdata run it like a user.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"ctl": main,
@@ -24,8 +24,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// alone gives a script a home of its own, so that no config, profile or stack of a
-// user affects the test.
+// alone gives a script its own home, so that a user's config, profile or stack does not
+// affect it.
 func alone(env *testscript.Env) error {
 	home := filepath.Join(env.WorkDir, "home")
 	if err := os.Mkdir(home, 0o700); err != nil {
@@ -39,7 +39,7 @@ func alone(env *testscript.Env) error {
 	return nil
 }
 
-// exits runs a command that must end with a status: exits 2 ctl nonsense.
+// exits runs a command that must end with this status, as in "exits 2 ctl nonsense".
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits status program [args...]")

@@ -4,8 +4,8 @@ import "regexp"
 
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// checkName refuses what cannot be the name of a host, seed or pool, or the id
-// of a session or batch. kind is the noun for the message, e.g. "host name".
+// checkName refuses a text that cannot be the name of a host, seed or pool, or the id of a
+// session or batch. kind is the noun for the message, such as "host name".
 func checkName(kind, name string) error {
 	if namePattern.MatchString(name) {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// originFlags narrow a list to what a batch or a schedule started.
+// originFlags narrow a list to the sessions or batches that one batch or schedule started.
 type originFlags struct{ batch, schedule string }
 
 func (f *originFlags) add(c *cobra.Command) {
@@ -16,7 +16,7 @@ func (f *originFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.schedule, "schedule", "", "only those that this `schedule` started")
 }
 
-// narrow adds its part to a list's query.
+// narrow adds the condition to a list's query.
 func (f originFlags) narrow(q *[]string) error {
 	if f.batch != "" && f.schedule != "" {
 		return usage("--batch and --schedule: give one of them")

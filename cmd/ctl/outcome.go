@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// codeOf is the exit code of a failure that a workflow or a host reports.
+// codeOf returns the exit code for a failure that a workflow or a host reported.
 func codeOf(kind string) int {
 	switch kind {
 	case activities.ErrTypeBadInput:
@@ -26,7 +26,7 @@ func codeOf(kind string) int {
 	return exitFailed
 }
 
-// failureExit is an error of ctl's for a failure of a session or turn.
+// failureExit returns ctl's error for the failure of a session or turn.
 func failureExit(doing string, f *workflows.Failure) *exitError {
 	if f == nil {
 		return failed("%s: it failed", doing)
@@ -34,7 +34,7 @@ func failureExit(doing string, f *workflows.Failure) *exitError {
 	return newExit(codeOf(f.Kind), f.Kind, "%s: %s", doing, f.Message).hinted("%s", f.Hint)
 }
 
-// taskFailure finds in the error of a host task what an activity said of it.
+// taskFailure replaces the error of a host task by the failure that its activity reported.
 func (t *temporal) taskFailure(doing string, err error) error {
 	var app *temporalsdk.ApplicationError
 	if err == nil || !errors.As(err, &app) {
@@ -48,7 +48,7 @@ func (t *temporal) taskFailure(doing string, err error) error {
 	return failureExit(doing, f).because(err)
 }
 
-// person is who decides, for the record: a claim, not a proof.
+// person names the user for the record, as user@machine. Nothing verifies it.
 func person() string {
 	return fmt.Sprintf("%s@%s", userName(), hostname())
 }

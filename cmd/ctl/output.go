@@ -14,7 +14,8 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// A style is an SGR sequence; it is written on a terminal only.
+// A style is the parameter of a terminal escape sequence (SGR). It is written only to
+// terminals.
 type style string
 
 const (
@@ -34,7 +35,6 @@ type printer struct {
 	color bool
 }
 
-// isTerminal says whether w is a terminal.
 func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
@@ -45,7 +45,7 @@ func newPrinter(w io.Writer, asJSON bool) *printer {
 	return &printer{w: w, json: asJSON, color: color && !asJSON}
 }
 
-// show prints one object or one line of a stream: v as JSON, or what text writes.
+// show prints one object or one line of a stream: v as JSON, or the output of text.
 func (p *printer) show(v any, text func(p *printer)) error {
 	if !p.json {
 		text(p)
@@ -56,7 +56,7 @@ func (p *printer) show(v any, text func(p *printer)) error {
 	return enc.Encode(v)
 }
 
-// showAll prints a list: one JSON object a line, or what text writes for all.
+// showAll prints a list: one JSON object per line, or the output of text for all.
 func showAll[T any](p *printer, list []T, text func(p *printer)) error {
 	if !p.json {
 		text(p)
@@ -80,8 +80,7 @@ func (p *printer) paint(s style, text string) string {
 	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
 }
 
-// table writes aligned columns under a header. Cells are cleaned; a cell may
-// carry a style through painted.
+// table prints aligned columns under a header. A cell can have a style.
 func (p *printer) table(header []string, rows [][]cell) {
 	width := make([]int, len(header))
 	for i, h := range header {
@@ -112,7 +111,7 @@ func (p *printer) table(header []string, rows [][]cell) {
 	}
 }
 
-// fields writes name and value pairs, aligned, leaving out empty values.
+// fields prints aligned pairs of names and values. It omits empty values.
 func (p *printer) fields(pairs ...cell) {
 	width := 0
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -128,16 +127,16 @@ func (p *printer) fields(pairs ...cell) {
 	}
 }
 
-// A cell is a piece of text on one line, with a style.
+// A cell is a text on one line, with a style.
 type cell struct {
 	text  string
 	style style
 }
 
-// plain makes a cell of any value.
+// plain returns a cell for any value, without a style.
 func plain(v any) cell { return painted("", v) }
 
-// painted makes a cell with a style. Times are shown as ages.
+// painted returns a cell with a style. Times are shown as ages.
 func painted(s style, v any) cell {
 	text := ""
 	switch v := v.(type) {
@@ -161,7 +160,7 @@ func painted(s style, v any) cell {
 	}, clean(text)), s}
 }
 
-// age says how long ago a moment was.
+// age says how long ago t was.
 func age(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -187,5 +186,5 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// clean takes out of foreign text what a terminal would act on.
+// clean removes what a terminal would act on from text of hosts, models and other people.
 func clean(s string) string { return activities.Harmless(s) }

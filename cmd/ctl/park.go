@@ -12,7 +12,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// moveWait is how long ctl waits for a session to park, or to come back.
+// moveWait is how long ctl waits for a session to park or to come back.
 const moveWait = 10 * time.Minute
 
 func sessionParkCommand(a *app) *cobra.Command {
@@ -55,19 +55,19 @@ snapshot, as a new attempt. One with a running turn is refused (exit 6).`,
 	return c
 }
 
-// A move is something that a session is told to do, and that takes a while.
+// A move is a request to a session that takes a while, such as to park.
 type move struct {
 	doing, signal string
 	msg           any
 	check         func(string) func(workflows.SessionDetail) error
-	becoming      string // what it is at, for who does not wait
+	becoming      string // what the session is doing now, shown with noWait
 	noWait        bool
-	// there says that it has come about, or why it will not.
+	// there reports whether the move is done. Its error says why it will not be.
 	there func(workflows.SessionView) (bool, error)
 	done  func(*printer, workflows.SessionView)
 }
 
-// moves tells a session to make a move, waits for it and shows what came of it.
+// moves sends the request of a move to a session, waits for the result and prints it.
 func (a *app) moves(ctx context.Context, t *temporal, id string, m move) error {
 	was, kept, err := t.say(ctx, id, m.doing, m.signal, m.msg, m.check)
 	if err != nil {
@@ -138,7 +138,7 @@ func (a *app) resume(ctx context.Context, id, host string, noWait bool) error {
 	})
 }
 
-// toSession connects, to speak to a session.
+// toSession checks a session id and connects to Temporal.
 func (a *app) toSession(ctx context.Context, id string) (*temporal, error) {
 	if err := checkName("session id", id); err != nil {
 		return nil, err
@@ -146,8 +146,8 @@ func (a *app) toSession(ctx context.Context, id string) (*temporal, error) {
 	return a.temporal(ctx)
 }
 
-// hasHost refuses a host that the session's zone does not have: it would be
-// waited for. Where no worker can tell, the session finds out.
+// hasHost refuses a host that the session's zone does not have, because the session would
+// wait for it. If no worker answers, the check is left to the session.
 func (t *temporal) hasHost(ctx context.Context, doing, session, host string) error {
 	if host == "" {
 		return nil
@@ -163,8 +163,8 @@ func (t *temporal) hasHost(ctx context.Context, doing, session, host string) err
 	return nil
 }
 
-// stays refuses to wait for a session that has ended, or says itself why it
-// stays where it is. was is the session as it took the message.
+// stays ends the wait for a session that has ended, or that reports a new error which keeps
+// it where it is. was is the session as it took the request.
 func stays(doing string, v, was workflows.SessionView) error {
 	switch v.State {
 	case workflows.Idle, workflows.Interrupted, workflows.Parked:
@@ -175,15 +175,15 @@ func stays(doing string, v, was workflows.SessionView) error {
 	return goneOn(doing, v)
 }
 
-// say delivers what a session is told and answers with itself; kept says that no
-// worker was there to take it.
+// say delivers a request that is answered with the session. kept is true if no worker was
+// up to take it.
 func (t *temporal) say(ctx context.Context, id, doing, name string, arg any, check func(string) func(workflows.SessionDetail) error) (v workflows.SessionView, kept bool, err error) {
 	msg := delivery{doing: doing, session: id, name: name, msg: arg, check: check(doing)}
 	kept, err = msg.deliver(ctx, t, &v)
 	return v, kept, err
 }
 
-// quiet is takesMore for what needs a session that has nothing to do.
+// quiet returns a check like takesMore that also needs a session without unfinished turns.
 func quiet(doing string) func(workflows.SessionDetail) error {
 	return func(d workflows.SessionDetail) error {
 		if err := takesMore(doing)(d); err != nil {
@@ -213,7 +213,8 @@ func (a *app) showMoved(ctx context.Context, t *temporal, id, done string) error
 	return a.print().show(asKnown(v), func(p *printer) { p.printf("session %s: %s\n", id, done) })
 }
 
-// warmText says where a parked session comes back at once.
+// warmText names the host on which a parked session can resume at once, because its folder
+// is still there.
 func warmText(w *workflows.WarmView) string {
 	if w == nil || w.Host == "" {
 		return ""
@@ -221,7 +222,7 @@ func warmText(w *workflows.WarmView) string {
 	return ", warm on " + w.Host
 }
 
-// snapshotText is what of a session is in the store, in a line.
+// snapshotText says in one line which snapshot of a session is in the store.
 func snapshotText(s *workflows.SnapshotView) (text, trouble string) {
 	if s == nil {
 		return "", ""
@@ -248,12 +249,12 @@ func snapshotText(s *workflows.SnapshotView) (text, trouble string) {
 	return text, trouble
 }
 
-// policyText is what of a session is kept, and when, in a line.
+// policyText says in one line what snapshots keep of a session, and when they are taken.
 func policyText(opt map[string]string) string {
 	var out string
 	switch when := opt["snapshot_when"]; when {
 	case "":
-		return "" // nobody said
+		return "" // unknown: an older worker does not report it
 	case workflows.SnapshotOff:
 		return "none: it cannot park or move, and a lost host takes its work along"
 	case workflows.SnapshotClose:
@@ -281,7 +282,7 @@ func policyText(opt map[string]string) string {
 	return out
 }
 
-// hostLostText is what becomes of a session whose host is lost.
+// hostLostText says what happens to a session whose host is lost.
 func hostLostText(opt map[string]string) string {
 	word := opt["on_host_lost"]
 	if after := opt["lost_after"]; word != "" && after != "" {
@@ -290,7 +291,7 @@ func hostLostText(opt map[string]string) string {
 	return word
 }
 
-// lostText says that a host is lost, and what becomes of its session.
+// lostText says that a host is lost, and what happens to its session.
 func lostText(l *workflows.LostView) string {
 	if l == nil {
 		return ""
@@ -305,7 +306,7 @@ func lostText(l *workflows.LostView) string {
 	return text
 }
 
-// whereabouts is what is unusual about where a session is, in a few words.
+// whereabouts says in a few words what is unusual about a session's place.
 func whereabouts(v workflows.SessionView) string {
 	var out []string
 	if v.Archived {
@@ -326,7 +327,8 @@ func whereabouts(v workflows.SessionView) string {
 	return strings.Join(out, ", ")
 }
 
-// attemptText is how often a session began anew on some host; empty the first time.
+// attemptText returns the number of the session's current start on a host. It is empty for
+// the first one.
 func attemptText(n int) string {
 	if n < 2 {
 		return ""

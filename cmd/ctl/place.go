@@ -6,7 +6,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// placeFlags say which hosts will do for a session, and whose turn it is.
+// placeFlags select the hosts that are suitable for a session, and its order in the queue.
 type placeFlags struct {
 	labels, prefer []string
 	tenant         string
@@ -21,8 +21,8 @@ func (f *placeFlags) add(c *cobra.Command) {
 	fl.IntVar(&f.priority, "priority", workflows.DefaultPriority, "whose turn it is among those who wait: `N` from 1 (first) to 5 (last)")
 }
 
-// set checks the flags. An equality is a label, as it always was; what else can
-// be said of one is a selector.
+// set checks the flags. The form k=v is stored as a label, as in earlier versions; all
+// other forms are selectors.
 func (f *placeFlags) set(opt *workflows.SessionOptions) error {
 	if f.tenant != "" {
 		if err := checkName("tenant", f.tenant); err != nil {

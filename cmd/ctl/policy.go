@@ -18,10 +18,10 @@ func policyCommand(a *app) *cobra.Command {
 	return group("policy", "rules that decide approvals", policyCheckCommand(a), policyTestCommand(a))
 }
 
-// maxInput bounds a file that ctl reads for a person.
+// maxInput bounds the size of a file that the user names, in bytes.
 const maxInput = 4 << 20
 
-// input reads a file, or standard input where its name is -.
+// input reads a file, or standard input if the name is "-".
 func (a *app) input(doing, name string) ([]byte, error) {
 	data, err := a.readInput(name)
 	var path *fs.PathError
@@ -49,7 +49,7 @@ func (a *app) readInput(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, maxInput+1))
 }
 
-// policyFile reads a policy; one that is broken is exit 2, with every mistake.
+// policyFile reads a policy. A broken one is a usage error that lists every mistake.
 func (a *app) policyFile(doing, name string) (*policy.Policy, error) {
 	data, err := a.input(doing, name)
 	if err != nil {
@@ -79,7 +79,7 @@ every mistake and its line. - is standard input.`,
 	}
 }
 
-// A policyView is a policy as JSON, with times as people write them.
+// A policyView is the JSON of a policy, with durations as text.
 type policyView struct {
 	*policy.Policy
 	Expiry   string     `json:"expiry,omitempty"`
@@ -99,7 +99,7 @@ func viewOf(p *policy.Policy) policyView {
 	return v
 }
 
-// spell is a time as it stands in a file; none is no text.
+// spell returns a duration as text, empty for 0.
 func spell(d time.Duration) string {
 	if d == 0 {
 		return ""
@@ -205,7 +205,7 @@ policy is broken or the request cannot be read.`,
 		},
 	}
 	c.Flags().StringVar(&expect, "expect", "", "the `OUTCOME` that it must be: accept, accept_for_session, decline or ask")
-	_ = c.RegisterFlagCompletionFunc("expect", cobra.FixedCompletions(outcomeNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	_ = c.RegisterFlagCompletionFunc("expect", cobra.FixedCompletions(outcomeNames(), cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that does not exist
 	return c
 }
 

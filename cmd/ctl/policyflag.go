@@ -11,14 +11,14 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// judgeFlags name the policy of a session.
+// judgeFlags names the policy of a session.
 type judgeFlags struct{ file string }
 
 func (f *judgeFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.file, "policy", "", "rules that decide what codex asks for, in `FILE`, or - for standard input (`ctl policy check` says what is wrong with it); none: by no rules")
 }
 
-// set reads the policy; one that is broken starts nothing.
+// set reads the policy. With a broken policy no session is started.
 func (f *judgeFlags) set(a *app, opt *workflows.SessionOptions) error {
 	if f.file == "" || f.file == noPolicy {
 		return nil
@@ -28,7 +28,7 @@ func (f *judgeFlags) set(a *app, opt *workflows.SessionOptions) error {
 	return err
 }
 
-// readPolicy is a policy's file as it is, if it holds.
+// readPolicy returns the text of a policy file, if the policy is valid.
 func (a *app) readPolicy(name string) (string, error) {
 	data, err := a.input("--policy", name)
 	switch {
@@ -45,12 +45,12 @@ func (a *app) readPolicy(name string) (string, error) {
 	return string(data), nil
 }
 
-// noPolicy is said of a session that is to have none.
+// noPolicy is the value of --policy for a session without a policy.
 const noPolicy = "none"
 
-// samePolicy gives a session that goes on from another one that one's policy,
-// unless something else was said: nobody loses it by going on elsewhere. Where
-// the other one is not there to say it, somebody has to.
+// samePolicy gives a session that continues from a snapshot the former session's policy,
+// unless --policy was given. This way a policy is not lost by accident. If the former
+// policy is unknown, the user must state one.
 func (a *app) samePolicy(ctx context.Context, t *temporal, opt *workflows.SessionOptions, m snapshots.Manifest, known bool, given func(flag string) bool) error {
 	if given("policy") {
 		return nil
@@ -66,9 +66,9 @@ func (a *app) samePolicy(ctx context.Context, t *temporal, opt *workflows.Sessio
 	return err
 }
 
-// policyAsItWas is the policy that a snapshot's session had; text is what the
-// session says of it, if it is known. An id may be another session's by now:
-// what the snapshot says counts.
+// policyAsItWas returns the policy of a snapshot's session. text is the policy that the
+// session reports, if known. The session's id may belong to a later session by now, so the
+// digest in the snapshot decides.
 func policyAsItWas(m snapshots.Manifest, text string, known bool) (string, error) {
 	was := snapshots.NoPolicy
 	if text != "" {
@@ -87,7 +87,7 @@ func policyAsItWas(m snapshots.Manifest, text string, known bool) (string, error
 		hinted("give it with --policy FILE (`sha256sum FILE` begins so), or say --policy none")
 }
 
-// policyLine is a policy of a session's in a line.
+// policyLine describes a session's policy in one line.
 func policyLine(v *workflows.PolicyView) string {
 	if v == nil {
 		return ""

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// --policy takes - as `ctl policy check` does.
+// --policy accepts "-", like `ctl policy check`.
 func TestAPolicyIsReadFromStandardInput(t *testing.T) {
 	const text = "rules:\n- name: all\n  when: \"true\"\n  outcome: ask\n"
 	var f startFlags

@@ -10,11 +10,11 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// workerWait bounds one question to a worker's API.
+// workerWait bounds one request to a worker's API.
 const workerWait = 3 * time.Second
 
-// pollerFresh is how long a worker may be silent and still count: a poll of an
-// idle queue takes a minute.
+// pollerFresh is how long ago a worker may have polled and still count as present. A poll
+// of an idle queue takes a minute.
 const pollerFresh = 70 * time.Second
 
 func (a *app) askWorker(ctx context.Context, c *api.Client) (api.Status, error) {
@@ -23,14 +23,14 @@ func (a *app) askWorker(ctx context.Context, c *api.Client) (api.Status, error) 
 	return c.Status(ctx)
 }
 
-// A poller is a worker as a task queue knows it.
+// A poller is a worker as Temporal's task queue knows it.
 type poller struct {
 	api.Identity
 	text string
 	seen time.Time
 }
 
-// pollers are the workers that polled the zone's queue of late, each once.
+// pollers returns the workers that polled the zone's queue recently, each once.
 func (t *temporal) pollers(ctx context.Context, zone string) ([]poller, error) {
 	ctx, cancel := t.app.bounded(ctx, answerWait)
 	defer cancel()

@@ -18,13 +18,13 @@ func poolCommand(a *app) *cobra.Command {
 		poolListCommand(a), poolShowCommand(a), poolSetCommand(a), poolPauseCommand(a), poolResumeCommand(a))
 }
 
-// pool asks a zone's pool how it is.
+// pool queries a zone's host pool.
 func (t *temporal) pool(ctx context.Context, zone string) (v workflows.PoolView, err error) {
 	err = t.ask(ctx, "show zone "+cmp.Or(zone, "default"), workflows.PoolID(zone), workflows.QueryPool, &v)
 	return v, noZone(zone, err)
 }
 
-// noZone says what it means that a zone's pool is not there.
+// noZone explains the error for a zone without a host pool.
 func noZone(zone string, err error) error {
 	if noInventory(err) {
 		return notFound("no worker has ever served zone %s", cmp.Or(zone, "default")).hinted("`ctl pool list` shows the zones there are; the first worker of a zone makes it").because(err)
@@ -32,7 +32,7 @@ func noZone(zone string, err error) error {
 	return err
 }
 
-// zones are those that a worker has ever served.
+// zones lists the zones that have ever had a worker.
 func (t *temporal) zones(ctx context.Context) ([]string, error) {
 	infos, err := t.list(ctx, "list zones", fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", workflows.TypeHostPool), 1000)
 	var zones []string
@@ -110,7 +110,7 @@ func zoneOf(args []string) (string, error) {
 	return args[0], checkName("zone", args[0])
 }
 
-// poolWaitText says why a pool that was begun anew grants no slot.
+// poolWaitText says why a pool that was restarted grants no slots yet.
 func poolWaitText(w *workflows.WaitingView) string {
 	if w == nil {
 		return ""
@@ -167,7 +167,8 @@ func limitText(n int) string {
 	return fmt.Sprint(n)
 }
 
-// pauseText is why nobody gets a slot; empty where people do.
+// pauseText says who paused a pool, when and why. It is empty for a pool that is not
+// paused.
 func pauseText(p *workflows.PoolPause) string {
 	if p == nil {
 		return ""
@@ -266,7 +267,7 @@ func (a *app) changePool(ctx context.Context, zone, update string, arg any, done
 	return a.print().show(v, func(p *printer) { p.printf("zone %s: %s\n", v.Zone, done) })
 }
 
-// canBePlaced finds out, before anything starts, whether any host can ever do.
+// canBePlaced checks, before anything starts, that some host can ever meet the selectors.
 func (a *app) canBePlaced(ctx context.Context, t *temporal, opt workflows.SessionOptions) error {
 	if opt.Host != "" || len(opt.Labels)+len(opt.Select) == 0 {
 		return nil
@@ -274,7 +275,7 @@ func (a *app) canBePlaced(ctx context.Context, t *temporal, opt workflows.Sessio
 	var v workflows.PlaceView
 	err := t.ask(ctx, "find a host", workflows.PoolID(opt.Zone), workflows.QueryPlace, &v, workflows.PlaceQuery{Labels: opt.Labels, Select: opt.Select})
 	if noInventory(err) || errors.Is(err, context.DeadlineExceeded) {
-		return nil // the session waits for what there will be
+		return nil // the session waits until there are hosts
 	}
 	if err == nil && v.Never != nil {
 		return failureExit("find a host", v.Never)

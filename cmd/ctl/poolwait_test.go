@@ -23,7 +23,8 @@ func TestAPoolThatGrantsNoSlotSaysWhy(t *testing.T) {
 	}
 }
 
-// Reasons come from hosts, stores and other people: a terminal must not act on them.
+// Reasons come from hosts, stores and other people, so they are cleaned before they reach a
+// terminal.
 func TestReasonsOfAPoolAreHarmless(t *testing.T) {
 	evil := "\x1b[31mred\x07"
 	for what, text := range map[string]string{

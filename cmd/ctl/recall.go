@@ -25,21 +25,21 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// probeWait is how long ctl waits for a worker where it can do without one.
+// probeWait is how long ctl waits for a worker if it can also answer without one.
 const probeWait = 3 * time.Second
 
-// silenceLasts is how long a worker that did not answer is not asked again.
+// silenceLasts is how long ctl asks no worker after one did not answer.
 const silenceLasts = 5 * time.Second
 
-// silence is what ctl remembers of a worker that does not answer.
+// silence records that workers do not answer.
 type silence struct {
 	sync.Mutex
-	asked time.Time // last, in vain
-	since time.Time // zero where one answers
+	asked time.Time // the last time that nobody answered
+	since time.Time // since when nobody has answered; zero if somebody does
 	told  bool
 }
 
-// again says whether a worker is worth asking.
+// again reports whether to ask a worker again.
 func (s *silence) again() bool {
 	s.Lock()
 	defer s.Unlock()
@@ -59,7 +59,7 @@ func (s *silence) heard(answered bool) {
 	}
 }
 
-// lasted is for how long no worker has answered by now.
+// lasted returns for how long no worker has answered.
 func (s *silence) lasted() time.Duration {
 	s.Lock()
 	defer s.Unlock()
@@ -69,7 +69,7 @@ func (s *silence) lasted() time.Duration {
 	return time.Since(s.since)
 }
 
-// once is true the first time.
+// once reports true at its first call only.
 func (s *silence) once() bool {
 	s.Lock()
 	defer s.Unlock()
@@ -78,9 +78,8 @@ func (s *silence) once() bool {
 	return !was
 }
 
-// ask is query where it need not be a worker that answers: with none up, the
-// workflow's own code answers from the history that Temporal keeps. A person
-// is told.
+// ask queries a workflow. With no worker up, ctl runs the workflow's code over the history
+// that Temporal keeps, and tells the user so.
 func (t *temporal) ask(ctx context.Context, doing, workflowID, name string, out any, args ...any) error {
 	live, err := t.askEither(ctx, doing, workflowID, name, out, args...)
 	if err == nil && !live && !t.app.begins && t.silence.once() {
@@ -89,14 +88,15 @@ func (t *temporal) ask(ctx context.Context, doing, workflowID, name string, out 
 	return err
 }
 
-// askEither is ask, and leaves it to the caller to say that no worker answered.
+// askEither is like ask, but does not tell the user. live reports whether a worker
+// answered.
 func (t *temporal) askEither(ctx context.Context, doing, workflowID, name string, out any, args ...any) (live bool, err error) {
 	if t.silence.again() {
 		pctx, cancel := context.WithTimeout(ctx, min(probeWait, t.app.wait(probeWait)))
 		err = t.query(pctx, doing, workflowID, name, out, args...)
 		cancel()
 		if unknownQuery(err) && t.recall(ctx, doing, workflowID, name, out, args...) == nil {
-			return true, nil // a worker of an earlier version does not explain what refused its input
+			return true, nil // a worker of an earlier version cannot query a session that refused its input
 		}
 		if outOfTime(ctx, err) { // the worker had no time to answer
 			return true, err
@@ -114,8 +114,8 @@ func (t *temporal) askEither(ctx context.Context, doing, workflowID, name string
 	return false, rerr
 }
 
-// unknownQuery says that the workflow answers no query of that name, as a session
-// that refused its options does not with a worker of an earlier version.
+// unknownQuery reports whether the workflow has no handler for the query. That is so for a
+// session that refused its options, with a worker of an earlier version.
 func unknownQuery(err error) bool {
 	var fail *serviceerror.QueryFailed
 	return errors.As(err, &fail) && strings.HasPrefix(fail.Message, "unknown queryType ")
@@ -130,9 +130,9 @@ func (t *temporal) recall(ctx context.Context, doing, workflowID, name string, o
 	return answer(t.codec, history, time.Now(), doing, name, out, args...)
 }
 
-// answer runs the workflow's own code over what is on record, as a worker that
-// takes a workflow over at that time does, and then asks it. Nothing is changed. A history
-// that this version of ctl cannot follow is like no answer at all.
+// answer replays the workflow's code over its history, as a worker that takes the workflow
+// over at that time would, and then runs the query. It changes nothing. If this version of
+// ctl cannot replay the history, the query counts as unanswered.
 func answer(codec *payload.Codec, history *historypb.History, at time.Time, doing, name string, out any, args ...any) error {
 	if len(history.Events) == 0 {
 		return notFound("%s: there is none", doing)
@@ -143,9 +143,9 @@ func answer(codec *payload.Codec, history *historypb.History, at time.Time, doin
 		return unreachable("%s: no worker answers, and this ctl cannot follow the history itself: %s", doing, oneLine(firstSentence(err), 200)).
 			hinted("is a worker running? `ctl status` shows them; is ctl of the same version?").because(err)
 	}
-	// Signals that no worker has seen yet are counted in. The replay was right
-	// up to here; what it says now is only that the last task left no trace. A
-	// run that no worker has seen, as one that was just continued, is all of it unread.
+	// Count in signals that no worker has seen yet. The first replay was valid, so an error
+	// of this one only means that the last task is not in the history. In a run that has
+	// just continued as new, no worker has seen anything.
 	if now, _ := replay(q, asOf(history, at)); now != nil {
 		answered = now
 	}
@@ -162,15 +162,15 @@ func answer(codec *payload.Codec, history *historypb.History, at time.Time, doin
 	return nil
 }
 
-// worked says whether a worker has done any task of a run.
+// worked reports whether a worker has completed any workflow task of a run.
 func worked(h *historypb.History) bool {
 	return slices.ContainsFunc(h.Events, func(ev *historypb.HistoryEvent) bool {
 		return ev.GetEventType() == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
 	})
 }
 
-// replay runs a workflow up to the last task that was completed and returns its
-// answer as of then: nil if it has no handler for the query by then.
+// replay replays a workflow up to its last completed task, and returns the query's answer
+// at that point. It returns nil if the workflow has no handler for the query then.
 func replay(q *query, history *historypb.History) (*reply, error) {
 	o := &observer{query: q, from: lastTask(history), handlers: map[string]any{}}
 	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
@@ -189,8 +189,7 @@ func replay(q *query, history *historypb.History) (*reply, error) {
 	return o.reply, err
 }
 
-// lastTask returns the id of the event that started the last task that was
-// completed, or 0.
+// lastTask returns the id of the event that started the last completed task, or 0.
 func lastTask(h *historypb.History) (started int64) {
 	for _, ev := range h.Events {
 		if done := ev.GetWorkflowTaskCompletedEventAttributes(); done != nil {
@@ -200,7 +199,7 @@ func lastTask(h *historypb.History) (started int64) {
 	return started
 }
 
-// history is all that Temporal keeps of a workflow's newest run.
+// history reads the history of a workflow's newest run.
 func (t *temporal) history(ctx context.Context, doing, workflowID string) (*historypb.History, error) {
 	ctx, cancel := t.app.bounded(ctx, answerWait)
 	defer cancel()
@@ -216,9 +215,9 @@ func (t *temporal) history(ctx context.Context, doing, workflowID string) (*hist
 	return h, nil
 }
 
-// asOf ends a history as if a worker had then dealt with what came last: a
-// replay leaves out what stands behind the last workflow task that was completed.
-// What ended stays as it ended.
+// asOf appends a workflow task to the history, as if a worker had handled the newest events
+// at that time. A replay ignores the events after the last completed task. The history of a
+// workflow that has ended is left as it is.
 func asOf(h *historypb.History, at time.Time) *historypb.History {
 	begun := false
 	for _, ev := range h.Events {
@@ -253,22 +252,23 @@ func asOf(h *historypb.History, at time.Time) *historypb.History {
 	return h
 }
 
-// A query is what is asked of a workflow.
+// A query has the name and the arguments of a workflow's query. doing is for error
+// messages.
 type query struct {
 	codec       *payload.Codec
 	doing, name string
 	args        []any
 }
 
-// A reply is JSON, or the error that ctl reports.
+// A reply is the JSON of an answer, or the error that ctl reports.
 type reply struct {
 	data []byte
 	err  error
 }
 
-// observer asks the query while the workflow runs. Once a replay has returned
-// it is too late: the SDK ends the workflow's goroutines then without waiting for
-// them, and their deferred functions change what a query handler reads.
+// observer runs the query while the workflow is being replayed. After the replay it is too
+// late: the SDK then ends the workflow's goroutines without waiting for them, and their
+// deferred functions change what a query handler reads.
 type observer struct {
 	interceptor.WorkerInterceptorBase
 	query    *query
@@ -294,9 +294,9 @@ func (i *observedInbound) Init(next interceptor.WorkflowOutboundInterceptor) err
 	return i.Next.Init(out)
 }
 
-// ExecuteWorkflow runs the workflow beside a coroutine whose condition never
-// holds. The SDK evaluates it again until no coroutine gets any further: the
-// last reply is of the state that the task has left.
+// ExecuteWorkflow runs the workflow beside a coroutine whose condition is never true. The
+// SDK evaluates the condition until no coroutine can go on. So the last reply shows the
+// state after the task.
 func (i *observedInbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	untilEvicted, _ := workflow.NewDisconnectedContext(ctx)
 	workflow.Go(untilEvicted, func(ctx workflow.Context) {
@@ -325,7 +325,7 @@ func (c *observedOutbound) SetQueryHandlerWithOptions(ctx workflow.Context, name
 	return c.Next.SetQueryHandlerWithOptions(ctx, name, handler, opts)
 }
 
-// ask does what a worker does with a query: it hands over and brings back JSON.
+// ask calls the query handler as a worker does: it passes arguments and results as JSON.
 func (o *observer) ask() {
 	q := o.query
 	f := reflect.ValueOf(o.handlers[q.name])

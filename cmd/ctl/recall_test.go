@@ -19,8 +19,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// recorded reads the histories of sessions that the replay tests keep, of every
-// release: v0.1/budget is one.
+// recorded reads the session histories of the replay tests, for all releases. One key is
+// v0.1/budget.
 func recorded(t *testing.T) map[string]*historypb.History {
 	t.Helper()
 	files, err := filepath.Glob(realparts.Path(t, "workflows", "testdata", "replay", "*", "*.json"))
@@ -48,8 +48,8 @@ func recorded(t *testing.T) map[string]*historypb.History {
 	return out
 }
 
-// ends yields the lengths that the history had: the events of a workflow task come
-// all at once.
+// ends yields the lengths that the history had in Temporal, where the events of a workflow
+// task are appended together.
 func ends(h *historypb.History) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for n := 1; n <= len(h.Events); n++ {
@@ -76,15 +76,15 @@ func ofTheTaskBefore(ev *historypb.HistoryEvent) bool {
 	return false
 }
 
-// toldAt answers from events as of the time of the last one, because recordings are
-// old and what was open in them has expired since.
+// toldAt answers a query at the time of the last event. At the present time, approvals in
+// the old recordings would have expired.
 func toldAt(events []*historypb.HistoryEvent, name string, out any) error {
 	at := events[len(events)-1].GetEventTime().AsTime()
 	return answer(payload.NewCodec("default"), &historypb.History{Events: events}, at, "look", name, out)
 }
 
-// A worker can go away after any event. The history until then tells the session's
-// state, with no worker to ask.
+// A worker can be killed after any event. The history until then is enough to tell the
+// session's state without a worker.
 func TestASessionIsToldFromItsHistoryAfterEveryEvent(t *testing.T) {
 	for name, h := range recorded(t) {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestASessionIsToldFromItsHistoryAfterEveryEvent(t *testing.T) {
 	}
 }
 
-// With no worker up a signal stays unread. It still counts.
+// A signal that no worker has read still counts in the answer.
 func TestASignalThatNoWorkerHasSeenIsCountedIn(t *testing.T) {
 	tried := 0
 	for name, h := range recorded(t) {
@@ -168,7 +168,8 @@ func TestAnApprovalIsToldFromTheHistoryWithItsDigest(t *testing.T) {
 	}
 }
 
-// Between two runs, all that is recorded of the next one is its input.
+// When a workflow continues as new, the history of the next run has only its input at
+// first. Open approvals are part of that input.
 func TestAnApprovalIsToldAcrossARollover(t *testing.T) {
 	for name, h := range recorded(t) {
 		carried := strings.Contains(string(h.Events[0].GetWorkflowExecutionStartedEventAttributes().GetInput().GetPayloads()[0].GetData()), `"state":"open"`)

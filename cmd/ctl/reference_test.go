@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/reference/ctl.md anew")
 
-// TestReferenceIsCurrent fails when docs/reference/ctl.md is not what the commands say of themselves.
+// The page docs/reference/ctl.md matches the help texts of the commands.
 func TestReferenceIsCurrent(t *testing.T) {
 	page := filepath.Join("..", "..", "docs", "reference", "ctl.md")
 	var want bytes.Buffer
@@ -45,7 +45,8 @@ func firstDifference(got, want string) string {
 	return fmt.Sprintf("line %d: one of the two ends", min(len(g), len(w)))
 }
 
-// writeReference writes the page: the flags of all commands, a list of the commands, and a section for each.
+// writeReference writes the page: the flags of all commands, a list of the commands, and a
+// section for each.
 func writeReference(w io.Writer, root *cobra.Command) {
 	fmt.Fprintf(w, "# Commands of ctl\n\nMade from the commands themselves by `go test ./cmd/ctl -run TestReferenceIsCurrent -update`.\n")
 	fmt.Fprintf(w, "See also [exit codes](exit-codes.md).\n\nFlags of every command:\n\n")
@@ -75,7 +76,7 @@ func writeReference(w io.Writer, root *cobra.Command) {
 	}
 }
 
-// writeFlags writes a table of flags. --help is left out.
+// writeFlags writes a table of flags, without --help.
 func writeFlags(w io.Writer, flags *pflag.FlagSet) {
 	fmt.Fprint(w, "| flag | what it does | default |\n| --- | --- | --- |\n")
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -96,12 +97,12 @@ func writeFlags(w io.Writer, flags *pflag.FlagSet) {
 	})
 }
 
-// tableCell keeps a text from ending its cell, or from being read as HTML.
+// tableCell escapes text so that it stays in its table cell and is not read as HTML.
 func tableCell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
 }
 
-// leaves are the commands that do something, in the order of --help.
+// leaves returns the commands that have no subcommands, in the order of --help.
 func leaves(c *cobra.Command) (all []*cobra.Command) {
 	for _, sub := range c.Commands() {
 		switch {

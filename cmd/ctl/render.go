@@ -12,17 +12,17 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// A renderer shows a conversation as it goes: text as it streams, commands,
-// diffs in colour. What hosts and models wrote is cleaned first.
+// A renderer prints a conversation as it happens: streamed text, commands, coloured diffs.
+// It cleans all text from hosts and models first.
 type renderer struct {
 	p       *printer
 	open    string               // the item whose text is being streamed, with no line end yet
-	kind    activities.EntryType // its type
-	said    strings.Builder      // what was streamed of it
+	kind    activities.EntryType // the type of that item
+	said    strings.Builder      // the text of it that has been streamed
 	quiet   bool                 // entries and deltas are not shown (ctl -q)
-	skipOwn bool                 // the person's own messages are not repeated
-	far     time.Time            // of the newest report of progress
-	told    map[string]bool      // reports of that moment that were shown
+	skipOwn bool                 // the user's own messages are not repeated
+	far     time.Time            // time of the newest progress report
+	told    map[string]bool      // reports of that time that were shown
 }
 
 func (r *renderer) event(ev api.Event) {
@@ -42,8 +42,7 @@ func (r *renderer) event(ev api.Event) {
 	}
 }
 
-// progress shows what the model reports of its work (report_progress), each
-// report once.
+// progress shows the model's progress reports (report_progress), each once.
 func (r *renderer) progress(now *workflows.ProgressView) {
 	if !r.further(now) || r.quiet {
 		return
@@ -52,8 +51,8 @@ func (r *renderer) progress(now *workflows.ProgressView) {
 	r.p.printf("%s\n", r.p.paint(dim, "· progress: "+clean(now.String())))
 }
 
-// further says whether a report was not told yet. It comes from the worker and,
-// later, from the workflow; and an older codex has few times to tell.
+// further reports whether a progress report is new. The same report comes from the worker
+// and later from the workflow. Reports of an older codex often have the same time.
 func (r *renderer) further(now *workflows.ProgressView) bool {
 	if now == nil || now.At.Before(r.far) {
 		return false
@@ -62,7 +61,7 @@ func (r *renderer) further(now *workflows.ProgressView) bool {
 	if r.told[key] {
 		return false
 	}
-	if r.told == nil || now.At.After(r.far) { // those of before cannot come again
+	if r.told == nil || now.At.After(r.far) { // reports of earlier times cannot come again
 		r.told = map[string]bool{}
 	}
 	r.told[key], r.far = true, now.At
@@ -95,8 +94,8 @@ func (r *renderer) endLine() {
 
 func (r *renderer) entry(e activities.Entry) {
 	if r.open != "" && r.open == e.Item && r.kind == e.Type {
-		// It was streamed: the words are there already, but for an end that
-		// was held back, or a beginning that ctl came too late for.
+		// The text was streamed, except for an end that was held back, or a beginning
+		// before ctl was connected.
 		rest, whole := strings.CutPrefix(e.Text, r.said.String())
 		if whole && e.Type == activities.EntryAssistant {
 			r.p.printf("%s", clean(rest))
@@ -155,8 +154,8 @@ func (r *renderer) entry(e activities.Entry) {
 	}
 }
 
-// ruled says by which rule of a policy a request was decided, or left to people,
-// where the entry's text does not.
+// ruled names the policy rule that decided a request or left it to people, unless the
+// entry's text already names it.
 func ruled(e activities.Entry) string {
 	rule := clean(e.Data["rule"])
 	if rule == "" || strings.Contains(e.Text, fmt.Sprintf("rule %q", e.Data["rule"])) {
@@ -200,7 +199,7 @@ func ended(p *printer, status string) string {
 
 func indent(s string) string { return "  " + strings.ReplaceAll(s, "\n", "\n  ") }
 
-// lastLines cuts a long output to its end.
+// lastLines keeps the last n lines of a long output.
 func lastLines(s string, n int) string {
 	lines := strings.Split(s, "\n")
 	if len(lines) <= n {
@@ -209,7 +208,7 @@ func lastLines(s string, n int) string {
 	return fmt.Sprintf("… %d lines before\n%s", len(lines)-n, strings.Join(lines[len(lines)-n:], "\n"))
 }
 
-// showDiff writes a diff in colour.
+// showDiff prints a diff in colour.
 func showDiff(p *printer, diff string) {
 	diff = strings.TrimRight(clean(diff), "\n")
 	if diff == "" {
@@ -229,8 +228,7 @@ func showDiff(p *printer, diff string) {
 	}
 }
 
-// unsure says how far a message is known to have come that codex did not get
-// to put on record itself.
+// unsure says that codex may or may not have received a message.
 func unsure(e activities.Entry) string {
 	if e.Data["delivery"] == string(activities.Sent) {
 		return " (whether it reached codex is not known)"

@@ -33,7 +33,7 @@ func TestAStreamedMessageIsShownWholeAndOnce(t *testing.T) {
 	}
 }
 
-// Reports of progress come from the worker, and later from the workflow.
+// Progress reports come from the worker, and later from the workflow.
 func TestEachReportOfProgressIsShownOnceAndNoOlderOneBehindIt(t *testing.T) {
 	report := func(text string, ms int64) api.Event {
 		percent := 40

@@ -18,7 +18,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// startFlags are what a person chooses for a session.
+// startFlags holds the flags that set up a session.
 type startFlags struct {
 	host, seed, dir, model, effort string
 	seedPool                       string
@@ -83,7 +83,7 @@ func (f *startFlags) options() (workflows.SessionOptions, error) {
 		}
 		f.watch.turnBound = b.TurnTimeout != ""
 	}
-	if isSnapshot(f.goOn.work) { // and no policy for those to come
+	if isSnapshot(f.goOn.work) { // --snapshot with a snapshot's id is a start, not a policy for later snapshots
 		f.work.snapshot, f.goOn.work = f.goOn.work, ""
 	}
 	if err := f.goOn.set(&opt); err != nil {
@@ -160,10 +160,10 @@ func (f *startFlags) options() (workflows.SessionOptions, error) {
 	return opt, nil
 }
 
-// isSnapshot says whether a word is the id of a snapshot.
+// isSnapshot reports whether a word is the id of a snapshot.
 func isSnapshot(word string) bool { return strings.Contains(word, ".snap-") }
 
-// sessionOptions are what the flags and the config say.
+// sessionOptions combines the flags and the config.
 func (a *app) sessionOptions(f *startFlags) (workflows.SessionOptions, error) {
 	opt, err := f.options()
 	if err == nil {
@@ -182,8 +182,8 @@ func (a *app) sessionOptions(f *startFlags) (workflows.SessionOptions, error) {
 	return opt, startable(opt)
 }
 
-// startable returns why the session's workflow would refuse these options: such
-// a session would begin, and fail at once.
+// startable returns the error with which the session's workflow would refuse these options.
+// Without this check such a session would start and fail at once.
 func startable(opt workflows.SessionOptions) error {
 	if err := opt.Check(); err != nil {
 		return usage("the session would be refused: %v", err).because(err)
@@ -278,8 +278,8 @@ func (a *app) run(ctx context.Context, id string, opt workflows.SessionOptions, 
 	return err
 }
 
-// begin starts a session with its first message; there says that the same
-// request has done so before.
+// begin starts a session with its first message. there is true if the same request has
+// already started it.
 func (a *app) begin(ctx context.Context, t *temporal, id string, opt workflows.SessionOptions, text string, x extras, k *keyed) (acc workflows.MessageAccepted, there bool, err error) {
 	if err := a.checkNames(ctx, t, opt); err != nil {
 		return acc, false, err
@@ -311,10 +311,11 @@ func (a *app) begin(ctx context.Context, t *temporal, id string, opt workflows.S
 	return acc, there, err
 }
 
-// checkNames finds out about names that do not exist before anything starts.
+// checkNames refuses hosts, seeds, pools and zones that do not exist, before anything
+// starts.
 func (a *app) checkNames(ctx context.Context, t *temporal, opt workflows.SessionOptions) error {
 	a.begins = true
-	if err := startable(opt); err != nil { // again: a restore takes over options from elsewhere
+	if err := startable(opt); err != nil { // checked again, because a restore takes over options from the snapshot
 		return err
 	}
 	if err := t.knownZone(ctx, "find zone "+opt.Zone, opt.Zone); err != nil {
@@ -344,7 +345,7 @@ func (a *app) checkNames(ctx context.Context, t *temporal, opt workflows.Session
 	return nil
 }
 
-// seedPool finds out whether there is a pool of that name with any seed in it.
+// seedPool checks that the pool exists and has a seed.
 func (t *temporal) seedPool(ctx context.Context, name string) error {
 	var v workflows.SeedPoolView
 	err := t.ask(ctx, "find seed pool "+name, workflows.SeedPoolID(name), workflows.QuerySeedPool, &v)
@@ -357,15 +358,15 @@ func (t *temporal) seedPool(ctx context.Context, name string) error {
 func sessionStart(id string, opt workflows.SessionOptions) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{
 		ID: workflows.SessionID(id), TaskQueue: workflows.TaskQueueOf(opt.Zone),
-		// An id is used once: transcripts of two sessions must not mix.
+		// An id is used once, so that transcripts of two sessions never mix.
 		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		StaticSummary:            "codex session " + id,
 	}
 }
 
-// startSession starts a session that waits for a message; there says that the
-// same request has done so before.
+// startSession starts a session without a message. there is true if the same request has
+// already started it.
 func (a *app) startSession(ctx context.Context, t *temporal, id string, opt workflows.SessionOptions, k *keyed) (there bool, err error) {
 	if there, err := k.look(ctx, t); err != nil || there {
 		return there, err
@@ -383,7 +384,7 @@ func (a *app) startSession(ctx context.Context, t *temporal, id string, opt work
 	return k.ours(ctx, t, err)
 }
 
-// prompt is the text itself, or what standard input holds.
+// prompt returns the argument, or standard input for "-".
 func (a *app) prompt(arg string) (string, error) {
 	text := arg
 	if arg == "-" {
@@ -406,13 +407,13 @@ func (a *app) prompt(arg string) (string, error) {
 	return text, nil
 }
 
-// ofSession names a new folder in the store for what a session is given in one go.
+// ofSession returns the name of a new folder in the store for what belongs to a session.
 func ofSession(id string) string {
 	return owned.Owner{Kind: owned.Session, ID: id}.NewFolder()
 }
 
-// message makes a message of a text; a long one goes to the store first, into a
-// folder of whom it is for.
+// message returns a message with a text. A long text is first uploaded to the store, under
+// folder.
 func (a *app) message(ctx context.Context, t *temporal, folder, text, id string) (workflows.Message, error) {
 	if id == "" {
 		id = "m-" + randomID()

@@ -8,12 +8,12 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// The first message of `ctl run` is part of its session's start, so that there
-// is none without the other: an update would be in the server's memory alone
-// until a worker took it.
+// `ctl run` sends the first message as part of the session's start, so neither exists
+// without the other. An update would exist only in the server's memory until a worker took
+// it.
 
-// taken waits until a session that has begun has taken its first message, or
-// refused it. With no worker up that is later.
+// taken waits until a new session has taken or refused its first message. With no worker
+// up, it returns an error that says that the session starts later.
 func (t *temporal) taken(ctx context.Context, doing string, run client.WorkflowRun, acc workflows.MessageAccepted) error {
 	var d workflows.SessionDetail
 	err := t.query(ctx, doing, run.GetID(), workflows.QueryDetail, &d)
@@ -25,16 +25,16 @@ func (t *temporal) taken(ctx context.Context, doing string, run client.WorkflowR
 		return unreachable("%s: no worker answered; it is kept, and runs as soon as there is one", doing).
 			hinted("`ctl session follow %s` shows it then, `ctl session close %s` takes it back", id, id).because(err)
 	}
-	// It could not begin: its end says why.
+	// The session could not start. Its result says why.
 	if rerr := t.result(ctx, doing, run, answerWait, nil); rerr != nil {
 		return rerr
 	}
 	return err
 }
 
-// makeUp tells a session that this request began before what it was begun for,
-// if it does not know: it may be of a ctl that started it without its message,
-// and was cut short. The session takes a message once, however often it comes.
+// makeUp sends the first message to a session that this request has already started, if the
+// session does not know it. That happens if an older ctl, which sends the message after the
+// start, was interrupted. The session takes a message once, however often it arrives.
 func (a *app) makeUp(ctx context.Context, t *temporal, acc *workflows.MessageAccepted, text string, x extras) error {
 	msg := delivery{doing: "start session " + acc.Session, session: acc.Session, name: workflows.SignalMessage,
 		updateID: acc.MessageID, again: true, check: func(workflows.SessionDetail) error { return nil }}
@@ -44,7 +44,7 @@ func (a *app) makeUp(ctx context.Context, t *temporal, acc *workflows.MessageAcc
 	}
 	switch d.View.State {
 	case workflows.Failed:
-		return nil // which is shown
+		return nil // the failure is shown later
 	case workflows.Closing, workflows.Closed:
 		return neverBegan(d, *acc)
 	}
@@ -61,7 +61,7 @@ func (a *app) makeUp(ctx context.Context, t *temporal, acc *workflows.MessageAcc
 	return err
 }
 
-// knows says whether a session has, or had, a message.
+// knows reports whether a session has, or had, a message.
 func knows(d workflows.SessionDetail, message string) bool {
 	for _, turn := range d.Turns {
 		if turn.MessageID == message {
@@ -76,7 +76,7 @@ func knows(d workflows.SessionDetail, message string) bool {
 	return false
 }
 
-// neverBegan is the end of the wait for a turn that will not come any more.
+// neverBegan returns the error for a turn that will never begin.
 func neverBegan(d workflows.SessionDetail, acc workflows.MessageAccepted) error {
 	return failed("session %s: it is %s, and turn %d never began", acc.Session, d.View.State, acc.N).
 		hinted("`ctl transcript %s` says why; start another one (with another --key, where it had one)", acc.Session)

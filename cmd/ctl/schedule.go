@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
-	_ "time/tzdata" // a machine may have none, and --tz is to be checked
+	_ "time/tzdata" // --tz needs the time zone database, and a machine may have none
 
 	"github.com/spf13/cobra"
 	enums "go.temporal.io/api/enums/v1"
@@ -23,8 +23,8 @@ func scheduleCommand(a *app) *cobra.Command {
 		scheduleTriggerCommand(a), scheduleBackfillCommand(a), scheduleDeleteCommand(a))
 }
 
-// overlaps are the words for what happens when a time comes and what the one
-// before began still runs.
+// overlaps lists the words of --overlap: what happens if an earlier firing still runs when
+// the next time comes.
 var overlaps = []struct {
 	word   string
 	policy enums.ScheduleOverlapPolicy
@@ -62,7 +62,7 @@ func overlapWord(p enums.ScheduleOverlapPolicy) string {
 	return "skip"
 }
 
-// handle finds a schedule by its name.
+// schedule returns a handle for a schedule, without asking the server.
 func (t *temporal) schedule(ctx context.Context, name string) (client.ScheduleHandle, error) {
 	if err := checkName("schedule name", name); err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func (t *temporal) schedule(ctx context.Context, name string) (client.ScheduleHa
 	return t.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(name)), nil
 }
 
-// describe is a schedule as it is.
+// describe asks Temporal for the state of a schedule.
 func (t *temporal) describe(ctx context.Context, doing, name string) (client.ScheduleHandle, *client.ScheduleDescription, error) {
 	h, err := t.schedule(ctx, name)
 	if err != nil {
@@ -82,7 +82,7 @@ func (t *temporal) describe(ctx context.Context, doing, name string) (client.Sch
 	return h, d, t.scheduleError(ctx, doing, err)
 }
 
-// scheduleError is explain, for what Temporal says of schedules.
+// scheduleError is like explain, for errors about schedules.
 func (t *temporal) scheduleError(ctx context.Context, doing string, err error) error {
 	var bad *serviceerror.InvalidArgument
 	var gone *serviceerror.NotFound
@@ -95,7 +95,7 @@ func (t *temporal) scheduleError(ctx context.Context, doing string, err error) e
 	return t.explain(ctx, doing, err)
 }
 
-// change does one thing to a schedule and says so.
+// change does one thing to a schedule and reports it.
 func (a *app) change(ctx context.Context, doing, name, done string, do func(context.Context, client.ScheduleHandle) error) error {
 	if err := checkName("schedule name", name); err != nil {
 		return err
@@ -204,8 +204,8 @@ what still runs, in good order.`,
 	return c
 }
 
-// running are the workflows of a schedule's firings that have not ended. Temporal
-// counts only those that its overlap policy asks for, which allow-all does not.
+// running lists the unfinished workflows of a schedule's firings. Temporal's own list has
+// only those that the overlap policy needs; with allow-all that is none.
 func (t *temporal) running(ctx context.Context, doing, name string, d *client.ScheduleDescription) (ids []string, err error) {
 	for _, run := range d.Info.RunningWorkflows {
 		ids = append(ids, run.WorkflowID)
@@ -218,10 +218,10 @@ func (t *temporal) running(ctx context.Context, doing, name string, d *client.Sc
 	return slices.Compact(ids), err
 }
 
-// maxRunning bounds how many firings of a schedule are closed, or counted, at once.
+// maxRunning bounds how many firings of a schedule are closed or counted at once.
 const maxRunning = 10_000
 
-// begunWait is how long trigger looks for what it began.
+// begunWait is how long trigger waits for the id of the workflow that it started.
 const begunWait = 15 * time.Second
 
 func scheduleTriggerCommand(a *app) *cobra.Command {
@@ -267,7 +267,7 @@ func (a *app) trigger(ctx context.Context, t *temporal, name string, overlap enu
 	began := func(id string) error {
 		return a.print().show(map[string]any{"name": name, "id": id}, func(p *printer) { p.printf("%s\n", id) })
 	}
-	expected := "" // what a firing began that has not said it
+	expected := "" // the id to expect from a firing that has not reported it
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for {
@@ -276,7 +276,7 @@ func (a *app) trigger(ctx context.Context, t *temporal, name string, overlap enu
 		case err != nil && ctx.Err() == nil:
 			return t.scheduleError(ctx, doing, err)
 		case err != nil && expected != "":
-			return began(expected) // its worker is away
+			return began(expected) // its worker does not answer
 		case err != nil:
 			return timedOut("%s: nothing began within %s", doing, a.wait(begunWait)).hinted("`ctl schedule show %s` says what it waits for", name)
 		case now.Info.NumActions > before.Info.NumActions && len(now.Info.RecentActions) > 0:
@@ -301,7 +301,7 @@ func (a *app) trigger(ctx context.Context, t *temporal, name string, overlap enu
 	}
 }
 
-// begunBy is how to find what a schedule began.
+// begunBy says how to find what a schedule started.
 func begunBy(name string, note workflows.ScheduleNote) string {
 	what := "session"
 	if note.Batch > 0 {
@@ -310,12 +310,12 @@ func begunBy(name string, note workflows.ScheduleNote) string {
 	return fmt.Sprintf("`ctl %s list --schedule %s`", what, name)
 }
 
-// waits says of a policy that what is begun waits for what still runs.
+// waits reports whether, with this overlap policy, a new firing waits for a running one.
 func waits(p enums.ScheduleOverlapPolicy) bool {
 	return p == enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE || p == enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL || p == enums.SCHEDULE_OVERLAP_POLICY_CANCEL_OTHER
 }
 
-// parseMoment reads a moment as people write it, in a zone if it names none.
+// parseMoment parses a time. If the text names no zone, it is in the given one.
 func parseMoment(flag, text string, in *time.Location) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at, nil
@@ -328,7 +328,7 @@ func parseMoment(flag, text string, in *time.Location) (time.Time, error) {
 	return time.Time{}, usage("%s %q is no moment", flag, text).hinted("2026-01-31, 2026-01-31T22:30 (in the schedule's time zone) or 2026-01-31T22:30:00Z")
 }
 
-// location is a time zone by its name.
+// location returns a time zone by its name.
 func location(name string) (*time.Location, error) {
 	loc, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
@@ -337,7 +337,7 @@ func location(name string) (*time.Location, error) {
 	return loc, nil
 }
 
-// firedAt says when a firing's workflow was due.
+// firedAt returns the time that a firing was due, which is part of its workflow's id.
 func firedAt(name, workflowID string) time.Time {
 	at, err := time.Parse(time.RFC3339, strings.TrimPrefix(workflowID, workflows.ScheduleID(name)+"-"))
 	if err != nil {
@@ -346,18 +346,18 @@ func firedAt(name, workflowID string) time.Time {
 	return at
 }
 
-// A firing is one that a schedule began.
+// A firing is one run of a schedule.
 type firing struct {
-	ID     string    `json:"id"` // of the session, or the batch
-	At     time.Time `json:"at"` // for which time
+	ID     string    `json:"id"` // of the session or the batch
+	At     time.Time `json:"at"` // when it was due
 	State  string    `json:"state"`
-	Status string    `json:"status,omitempty"` // of its turn; how much of the batch ended well
+	Status string    `json:"status,omitempty"` // of the turn, or how much of the batch succeeded
 	Error  string    `json:"error,omitempty"`
-	known  bool      // the id is what its workflow says, not what is to be expected
+	known  bool      // the id was reported by the workflow, not guessed from the time
 }
 
-// firing looks what came of one. What Temporal does not keep any more is said
-// by its time alone.
+// firing finds out what a run of a schedule started. If Temporal no longer keeps the run,
+// only its time is known.
 func (t *temporal) firing(ctx context.Context, name string, run *client.ScheduleWorkflowExecution) firing {
 	f := firing{At: firedAt(name, run.WorkflowID), State: "unknown"}
 	f.ID = workflows.FiredID(name, f.At)
@@ -368,7 +368,7 @@ func (t *temporal) firing(ctx context.Context, name string, run *client.Schedule
 	if d.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		f.State = "running"
 		for _, child := range d.GetPendingChildren() {
-			if child.GetRunId() != "" { // else its id may be taken, and the next one is tried
+			if child.GetRunId() != "" { // otherwise the id may be taken, and the workflow tries the next one
 				_, f.ID, f.known = strings.Cut(child.GetWorkflowId(), "/")
 			}
 		}
@@ -381,7 +381,7 @@ func (t *temporal) firing(ctx context.Context, name string, run *client.Schedule
 }
 
 func (f firing) ended(out workflows.FireResult, status enums.WorkflowExecutionStatus, err error) firing {
-	f.known = true // or it never will be
+	f.known = true // the workflow has ended and will report nothing else
 	if out.ID != "" {
 		f.ID = out.ID
 	}

@@ -14,7 +14,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// whenFlags say when a schedule begins something.
+// whenFlags hold the times of a schedule.
 type whenFlags struct {
 	cron, calendar, except []string
 	every                  []time.Duration
@@ -35,7 +35,7 @@ func (f *whenFlags) add(c *cobra.Command) {
 	fl.DurationVar(&f.catchup, "catchup", 10*time.Minute, "what could not begin in its time, since Temporal was away, begins if it is at most so late")
 }
 
-// spec reads all of it.
+// spec parses all flags.
 func (f *whenFlags) spec() (spec client.ScheduleSpec, err error) {
 	loc, err := location(f.tz)
 	if err != nil {
@@ -95,7 +95,7 @@ func (f *whenFlags) bounds(spec *client.ScheduleSpec, loc *time.Location) (err e
 	return nil
 }
 
-// wholeDay makes of a calendar that names days one of all their seconds.
+// wholeDay makes a calendar that names only days match every second of them.
 func wholeDay(cal client.ScheduleCalendarSpec) client.ScheduleCalendarSpec {
 	for _, f := range []struct {
 		is  *[]client.ScheduleRange
@@ -108,7 +108,7 @@ func wholeDay(cal client.ScheduleCalendarSpec) client.ScheduleCalendarSpec {
 	return cal
 }
 
-// words is when, as it was written.
+// words returns the times as the user wrote them.
 func (f *whenFlags) words() (out []string) {
 	for _, d := range f.every {
 		out = append(out, "every "+roundTime(d.String()))
@@ -124,7 +124,8 @@ func (f *whenFlags) words() (out []string) {
 	return out
 }
 
-// A fired is what a schedule begins, as a person has it after --.
+// A fired is what a schedule starts: the flags and the prompt that the user gives after
+// "--".
 type fired struct {
 	flags startFlags
 	with  inputFlags
@@ -132,7 +133,7 @@ type fired struct {
 	given func(flag string) bool
 }
 
-// parseFired reads flags of run and the prompt.
+// parseFired parses flags of `ctl run` and the prompt.
 func (a *app) parseFired(args []string) (*fired, error) {
 	f := &fired{}
 	c := &cobra.Command{Use: "run"}
@@ -151,7 +152,7 @@ func (a *app) parseFired(args []string) (*fired, error) {
 	return f, err
 }
 
-// options are those of the sessions.
+// options returns the options of the sessions.
 func (f *fired) options(a *app, name string) (workflows.SessionOptions, extras, error) {
 	opt, err := a.sessionOptions(&f.flags)
 	if err != nil {
@@ -241,23 +242,22 @@ func (a *app) whatIsScheduled(name, batch string, args []string) (*scheduled, er
 	return f.scheduled(a, name)
 }
 
-// ofSchedule names a new folder in the store for what a schedule's firings need.
+// ofSchedule returns the name of a new folder in the store for the data of a schedule.
 func ofSchedule(name string) string {
 	return owned.Owner{Kind: owned.Schedule, ID: name}.NewFolder()
 }
 
-// A scheduled is what a schedule begins, read and looked at as far as it can be
-// without Temporal.
+// A scheduled is what a schedule starts, checked as far as possible without Temporal.
 type scheduled struct {
-	zone string // of the workflow that begins it
+	zone string // of the workflow that starts it
 	note workflows.ScheduleNote
-	// check finds out about names there are not; pack brings into the store what
-	// every firing needs.
+	// check refuses names that do not exist. pack uploads to the store what every firing
+	// needs.
 	check func(context.Context, *temporal) error
 	pack  func(context.Context, *temporal, *workflows.FireInput) error
 }
 
-// scheduled is a session each time.
+// scheduled starts a session at each time.
 func (f *fired) scheduled(a *app, name string) (*scheduled, error) {
 	opt, x, err := f.options(a, name)
 	if err != nil {
@@ -282,7 +282,7 @@ func (f *fired) scheduled(a *app, name string) (*scheduled, error) {
 	}, nil
 }
 
-// scheduledBatch is a batch each time, of a file as it is now.
+// scheduledBatch starts a batch at each time, from the file as it is now.
 func (a *app) scheduledBatch(path, name string) (*scheduled, error) {
 	b, err := a.readBatch(path)
 	if err != nil {
@@ -302,7 +302,7 @@ func (a *app) scheduledBatch(path, name string) (*scheduled, error) {
 	}, nil
 }
 
-// createSchedule looks at all that is named before it brings anything anywhere.
+// createSchedule checks all names before it uploads or creates anything.
 func (a *app) createSchedule(ctx context.Context, name string, opts client.ScheduleOptions, when []string, what *scheduled) error {
 	doing := "create schedule " + name
 	t, err := a.temporal(ctx)
@@ -342,7 +342,8 @@ func (a *app) createSchedule(ctx context.Context, name string, opts client.Sched
 		return err
 	}
 	if len(v.Next) == 0 {
-		// Only Temporal reckons with all of calendars, exceptions and bounds.
+		// Only Temporal can combine calendars, exceptions and limits, so the schedule must
+		// exist to know.
 		if err := t.scheduleError(bctx, doing, h.Delete(bctx)); err != nil {
 			return err
 		}

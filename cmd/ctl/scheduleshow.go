@@ -17,7 +17,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// A scheduleView is a schedule as JSON has it.
+// A scheduleView is the JSON of a schedule.
 type scheduleView struct {
 	Name           string      `json:"name"`
 	Paused         bool        `json:"paused"`
@@ -30,19 +30,20 @@ type scheduleView struct {
 	PauseOnFailure bool        `json:"pause_on_failure"`
 	Zone           string      `json:"zone"`
 	What           string      `json:"what"`
-	Batch          int         `json:"batch,omitempty"` // items of the batch that it begins
+	Batch          int         `json:"batch,omitempty"` // number of items of the batch that it starts
 	By             string      `json:"by,omitempty"`
 	Next           []time.Time `json:"next"`
 	Running        int         `json:"running"`
 	Recent         []firing    `json:"recent"` // newest first
 	Fired          int         `json:"fired"`
-	Skipped        int         `json:"skipped"` // since an earlier one still ran
-	Missed         int         `json:"missed"`  // since Temporal was away for too long
+	Skipped        int         `json:"skipped"` // because an earlier firing still ran
+	Missed         int         `json:"missed"`  // because Temporal was away for too long
 	CreatedAt      time.Time   `json:"created_at"`
 	UpdatedAt      time.Time   `json:"updated_at,omitzero"`
 }
 
-// scheduleView looks at a schedule, and with recent at what came of its firings.
+// scheduleView describes a schedule. With recent it also finds out what its firings
+// started.
 func (a *app) scheduleView(ctx context.Context, t *temporal, name string, recent bool) (scheduleView, error) {
 	_, d, err := t.describe(ctx, "show schedule "+name, name)
 	if err != nil {
@@ -94,7 +95,8 @@ func viewSchedule(name string, d *client.ScheduleDescription, note workflows.Sch
 	return v
 }
 
-// noteOf reads what the schedule's maker wrote; nothing where another program made it.
+// noteOf reads the memo that ctl wrote to a schedule. It is empty for schedules of other
+// programs.
 func (t *temporal) noteOf(memo *commonpb.Memo) (note workflows.ScheduleNote) {
 	if p := memo.GetFields()[workflows.MemoSchedule]; p != nil {
 		if t.codec.DataConverter().FromPayload(p, &note) != nil {
@@ -179,8 +181,8 @@ func scheduleListCommand(a *app) *cobra.Command {
 	}
 }
 
-// schedules are all of ours, by their names. Each is looked at: Temporal's own
-// list lags, and says less.
+// schedules lists our schedules by name. It asks for each one, because Temporal's list lags
+// behind and has fewer fields.
 func (a *app) schedules(ctx context.Context, t *temporal) ([]scheduleView, error) {
 	ctx, cancel := a.bounded(ctx, 30*time.Second)
 	defer cancel()
@@ -211,7 +213,7 @@ func (a *app) schedules(ctx context.Context, t *temporal) ([]scheduleView, error
 	return list, nil
 }
 
-// mostFilledIn is how many sessions or batches one backfill may begin.
+// mostFilledIn is how many sessions or batches one backfill may start.
 const mostFilledIn = 500
 
 func scheduleBackfillCommand(a *app) *cobra.Command {
@@ -239,7 +241,7 @@ the other, whether or not it did so then. What is begun has the ids of those tim
 	c.Flags().StringVar(&from, "from", "", "the first `moment`, such as 2026-01-31T22:30 (in the schedule's time zone)")
 	c.Flags().StringVar(&to, "to", "", "the last `moment`")
 	c.Flags().StringVar(&overlap, "overlap", "buffer-all", overlapHelp)
-	_ = c.MarkFlagRequired("from") // fails only for a flag that is not there
+	_ = c.MarkFlagRequired("from") // fails only for a flag that does not exist
 	_ = c.MarkFlagRequired("to")
 	return c
 }
@@ -294,9 +296,8 @@ func (a *app) backfill(ctx context.Context, t *temporal, name, from, to string, 
 	})
 }
 
-// timesOf are those of a schedule within two moments, both of which belong to
-// it, as they do where Temporal begins what was missed. Where it lists times the
-// first does not.
+// timesOf returns the times of a schedule from one moment to another, both included, as in
+// Temporal's backfill. Temporal's list excludes the first moment.
 func (t *temporal) timesOf(ctx context.Context, doing, name string, from, to time.Time) ([]time.Time, error) {
 	res, err := t.WorkflowService().ListScheduleMatchingTimes(ctx, &workflowservice.ListScheduleMatchingTimesRequest{
 		Namespace: t.namespace, ScheduleId: workflows.ScheduleID(name), StartTime: timestamppb.New(from.Add(-time.Millisecond)), EndTime: timestamppb.New(to),

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/text/message"
 )
 
-// checkOutputSchema says what is wrong with a JSON schema, and where, before a
-// session begins with it: a provider would say so only in the turn.
+// checkOutputSchema says what is wrong with a JSON schema, and where. Otherwise the
+// provider would refuse it only in the turn.
 func checkOutputSchema(data []byte) error {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
@@ -21,7 +21,7 @@ func checkOutputSchema(data []byte) error {
 	const here = "schema.json"
 	c := jsonschema.NewCompiler()
 	c.UseLoader(nowhere{})
-	c.UseRegexpEngine(anyPattern) // patterns are of another dialect than Go's
+	c.UseRegexpEngine(anyPattern) // patterns are not in Go's dialect
 	if err := c.AddResource(here, doc); err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func checkOutputSchema(data []byte) error {
 	return err
 }
 
-// nowhere loads nothing: no provider would, either.
+// nowhere refuses to load other schemas, as providers do.
 type nowhere struct{}
 
 func (nowhere) Load(url string) (any, error) {
@@ -47,7 +47,7 @@ func (nowhere) Load(url string) (any, error) {
 
 func anyPattern(pattern string) (jsonschema.Regexp, error) { return unmatched(pattern), nil }
 
-// unmatched is a pattern that nothing is matched with.
+// unmatched is a pattern that is never matched against anything.
 type unmatched string
 
 func (unmatched) MatchString(string) bool { return true }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A schema that no provider could accept is refused before anything begins.
+// A schema that no provider accepts is refused before anything starts.
 func TestASchemaThatIsNoneIsRefusedAtOnce(t *testing.T) {
 	for schema, want := range map[string]string{
 		`{"type":"objekt"}`: "at /type",

@@ -83,7 +83,7 @@ goals (with it codex begins turns that nobody asked for) where neither file name
 	return c
 }
 
-// packSeed packs a folder, a settings file, or both.
+// packSeed makes a bundle of a folder, a settings file, or both.
 func packSeed(doing, dir, settings string) (*seeds.Bundle, error) {
 	var own []byte
 	switch {
@@ -156,7 +156,7 @@ func (a *app) importSeed(ctx context.Context, name string, bundle *seeds.Bundle,
 	})
 }
 
-// seed asks a seed's workflow.
+// seed queries a seed.
 func (t *temporal) seed(ctx context.Context, name string) (workflows.SeedView, error) {
 	var v workflows.SeedView
 	if err := checkName("seed name", name); err != nil {

@@ -53,8 +53,7 @@ nobody uses the login there any more.`,
 	return c
 }
 
-// captured says what was taken. A login with two holders is a warning that is
-// not to be overlooked.
+// captured prints what was captured. It warns if the login now has two holders.
 func (a *app) captured(host string, out workflows.CaptureSeedResult) error {
 	for _, path := range out.Ignored {
 		a.note("left out: %s", clean(path))
@@ -143,8 +142,7 @@ func (a *app) login(ctx context.Context, zone, host, name string) error {
 	return a.captured(h.Name, out)
 }
 
-// giveUp ends a task that nobody waits for any more, and waits until it has
-// tidied up.
+// giveUp cancels a task after the user interrupted ctl, and waits until it has cleaned up.
 func (t *temporal) giveUp(ctx context.Context, doing string, run client.WorkflowRun) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()

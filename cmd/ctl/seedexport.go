@@ -18,7 +18,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// An exportView is what ctl says of an export; never what is in it.
+// An exportView is the JSON of an export. It contains no secret.
 type exportView struct {
 	Name       string `json:"name"`
 	Kind       string `json:"kind"`
@@ -109,7 +109,7 @@ func (a *app) exportSeed(ctx context.Context, name, recipient, out string) error
 	})
 }
 
-// writeNew writes a file that was not there, for us alone.
+// writeNew writes a new file with mode 0600. It fails if the file exists.
 func writeNew(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -122,8 +122,8 @@ func writeNew(path string, data []byte) error {
 	return nil
 }
 
-// exported reads an exported seed with a person's own key; it is here that ctl
-// decrypts, and only what was encrypted for its user.
+// exported decrypts an exported seed with the user's own key. Only here does ctl decrypt
+// what a store keeps, and only what was encrypted for its user.
 func exported(doing, from, identity string) (*seeds.Bundle, error) {
 	if identity == "" {
 		return nil, usage("%s: --from takes --identity, the age identity file that opens it", doing)

@@ -105,8 +105,9 @@ func leftHint(out activities.RotateKeysResult) string {
 	return "workers of the old config may have written them: restart those, then run it again"
 }
 
-// sameRecipients refuses while workers encrypt for different recipients: what
-// one of them rotates the other would write for the old ones again.
+// sameRecipients refuses a rotation while workers encrypt for different recipients.
+// Otherwise one worker would encrypt again for the old recipients what another one has
+// rotated.
 func sameRecipients(doing string, workers []workerView, statuses []api.Status) error {
 	for _, st := range statuses[min(1, len(statuses)):] {
 		if !slices.Equal(slices.Sorted(slices.Values(st.Recipients)), slices.Sorted(slices.Values(statuses[0].Recipients))) {

@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// seeds asks all that there are, by name. One that is deleted meanwhile is none.
+// seeds queries all seeds, by name. A seed that is deleted meanwhile is left out.
 func (t *temporal) seeds(ctx context.Context, doing string, wanted func(workflows.SeedView) bool) ([]workflows.SeedView, error) {
 	infos, err := t.list(ctx, doing, fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", workflows.TypeSeed), 1000)
 	if err != nil {
@@ -35,8 +35,8 @@ func (t *temporal) seeds(ctx context.Context, doing string, wanted func(workflow
 	return list, nil
 }
 
-// alone refuses a login that is another seed already: each of them would be
-// given to a session, and two holders burn it.
+// alone refuses a login that another seed already has. Each seed would be given to a
+// session, and two holders invalidate a login.
 func (t *temporal) alone(ctx context.Context, doing, name string, bundle *seeds.Bundle) error {
 	if bundle.Kind() != seeds.KindChatGPT {
 		return nil

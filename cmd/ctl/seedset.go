@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// giving is how a person wants a seed to be given to sessions.
+// giving holds the flags that say how a seed is given to sessions.
 type giving struct {
 	share int
 	pools []string
@@ -22,7 +22,7 @@ func (g *giving) add(c *cobra.Command) {
 	c.Flags().StringSliceVar(&g.pools, "pool", nil, "put it into this `POOL` and take it out of all others; repeatable, '' for none")
 }
 
-// chosen is what was said of it; what was not stays.
+// chosen returns the settings whose flags were given.
 func (g *giving) chosen(c *cobra.Command) workflows.SetSeed {
 	set := workflows.SetSeed{By: person()}
 	if c.Flags().Changed("share") {
@@ -112,7 +112,7 @@ there, the stored one no longer works: then log in anew and import it.`,
 	}
 }
 
-// changeSeed sends an update to a seed that is there, and shows what it is then.
+// changeSeed sends an update to an existing seed, and prints the seed.
 func (a *app) changeSeed(c *cobra.Command, name, what, update string, arg any) error {
 	t, err := a.temporal(c.Context())
 	if err != nil {
@@ -129,11 +129,11 @@ func (a *app) changeSeed(c *cobra.Command, name, what, update string, arg any) e
 	return a.print().show(v, func(p *printer) { p.printf("seed %s: %s, %s\n", v.Name, v.Health, seedState(v)) })
 }
 
-// joinWait is how long a pool may take to hear of its new seed.
+// joinWait is how long ctl waits for a pool to list its new seed.
 const joinWait = 5 * time.Second
 
-// joined waits until the pools of a seed know of it, so that the next command
-// finds it there. It is theirs either way, so one that takes long is no error.
+// joined waits until a seed's pools list it, so that the next command finds it there.
+// Taking longer is not an error, because the pools will list it anyway.
 func (t *temporal) joined(ctx context.Context, v workflows.SeedView) {
 	ctx, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()

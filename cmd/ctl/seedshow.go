@@ -50,7 +50,7 @@ func healthColour(health string) style {
 	return ""
 }
 
-// seedState is the state of a seed in a word or two.
+// seedState describes the state of a seed in a few words.
 func seedState(v workflows.SeedView) string {
 	if v.Rotated != nil {
 		return v.State + ", rotated and not saved"
@@ -117,8 +117,8 @@ func shareText(v workflows.SeedView) string {
 	return fmt.Sprintf("at most %d sessions at a time", v.Share)
 }
 
-// checkText is how the newest verification ended, also where it told nothing of
-// the seed's health: a word, when, who asked, and the sentence.
+// checkText describes the newest verification of a seed: result, time, who asked, and the
+// reason. It is shown even if the verification did not change the seed's health.
 func checkText(c *workflows.SeedCheck) string {
 	if c == nil {
 		return ""

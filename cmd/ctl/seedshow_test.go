@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// A seed's health does not show a verification without a result, so the
-// verification's result is shown beside it.
+// A verification without a clear result does not change a seed's health, so its result is
+// shown separately.
 func TestASeedIsShownWithItsNewestVerification(t *testing.T) {
 	shown := func(c *workflows.SeedCheck) string {
 		var b bytes.Buffer

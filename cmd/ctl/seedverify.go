@@ -11,8 +11,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// verifyWait is how long a verification may take: an issuer that is slow to
-// answer is waited for, since to give up is to lose its answer.
+// verifyWait is how long a verification may take. A slow issuer is waited for, because
+// giving up would lose its answer.
 const verifyWait = 2 * time.Minute
 
 func seedVerifyCommand(a *app) *cobra.Command {
@@ -93,7 +93,7 @@ func (a *app) verifyAll(ctx context.Context, t *temporal) error {
 	return worst
 }
 
-// verified is the sentence that says how it ended.
+// verified describes the result of a verification.
 func verified(v workflows.SeedView) string {
 	text := fmt.Sprintf("seed %s (generation %d) is %s", v.Name, v.Generation, v.Health)
 	reason, hint := v.Reason, v.Hint

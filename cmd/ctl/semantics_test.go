@@ -132,7 +132,7 @@ func TestASessionShowsWhatIsOnItsWay(t *testing.T) {
 	}
 }
 
-// The text shows the same bounds of a session as the JSON.
+// The text shows the same budget of a session as the JSON.
 func TestASessionShowsItsBoundsAndWhatAnInterruptDoes(t *testing.T) {
 	for _, c := range []struct {
 		budget workflows.BudgetView
@@ -162,7 +162,7 @@ func TestASessionShowsItsBoundsAndWhatAnInterruptDoes(t *testing.T) {
 	}
 }
 
-// With no worker up, ctl itself answers as the session would.
+// With no worker up, ctl refuses what the session would refuse.
 func TestADecisionThatWouldBeRefusedIsNotKept(t *testing.T) {
 	seen := workflows.SessionDetail{View: workflows.SessionView{State: workflows.Waiting}, Approvals: []workflows.Approval{{
 		ID: "s1.1", Digest: "d", State: workflows.ApprovalOpen, Offered: []string{"accept", "decline"}, ExpiresAt: time.Now().Add(time.Hour)}}}
@@ -177,7 +177,7 @@ func TestADecisionThatWouldBeRefusedIsNotKept(t *testing.T) {
 	}
 }
 
-// A decision that was kept as a signal may come second.
+// A decision that was kept as a signal may reach the session after another one.
 func TestADecisionThatCameSecondIsRefused(t *testing.T) {
 	mine := workflows.Decide{Outcome: "accept", By: "ann", Reason: "fine"}
 	for _, c := range []struct {

@@ -17,8 +17,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// serve starts a real server with one session, s1, whose workflow the test
-// supplies.
+// serve starts a real Temporal server with one session, s1. The test supplies its workflow.
 func serve(t *testing.T, session func(workflow.Context) error) (address string) {
 	t.Helper()
 	path := realparts.DevServer(t)
@@ -48,7 +47,7 @@ func serve(t *testing.T, session func(workflow.Context) error) (address string) 
 	return srv.FrontendHostPort()
 }
 
-// atHome keeps a user's config, profile and stack out of a test.
+// atHome keeps the user's config, profile and stack out of a test.
 func atHome(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	for _, name := range []string{"XDG_STATE_HOME", "XDG_CONFIG_HOME", "FAIRLEAD_STATE", "FAIRLEAD_CONFIG"} {

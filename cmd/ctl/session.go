@@ -140,7 +140,8 @@ func sessionShowCommand(a *app) *cobra.Command {
 	}
 }
 
-// session asks the session itself, or, with no worker up, what Temporal keeps.
+// session returns a session as it reports itself or, with no worker up, as Temporal keeps
+// it.
 func (a *app) session(ctx context.Context, t *temporal, id string) (workflows.SessionView, error) {
 	var v workflows.SessionView
 	if err := checkName("session id", id); err != nil {
@@ -148,7 +149,7 @@ func (a *app) session(ctx context.Context, t *temporal, id string) (workflows.Se
 	}
 	err := t.ask(ctx, "show session "+id, workflows.SessionID(id), workflows.QueryState, &v)
 	if err == nil && v.State != workflows.Closed && v.State != workflows.Failed {
-		// What was ended from outside still answers, as if it went on.
+		// A workflow that was terminated from outside still answers queries as if it ran.
 		if kept, kerr := t.kept(ctx, id); kerr == nil && kept.Error != nil {
 			v.State, v.Waits, v.Error, v.UpdatedAt = kept.State, "", kept.Error, kept.UpdatedAt
 		}
@@ -216,8 +217,7 @@ func showSession(p *printer, v workflows.SessionView) {
 	}
 }
 
-// attemptsText says of a fault that is waited out how long that goes on, and when
-// it is tried again.
+// attemptsText says how long an operation has failed, and when it is tried again.
 func attemptsText(w *workflows.WaitingView) string {
 	if w == nil {
 		return ""
@@ -256,7 +256,7 @@ func sessionListCommand(a *app) *cobra.Command {
 		Use: "list", Short: "sessions, newest first", Args: cobra.NoArgs,
 		Example: "  ctl session list --state waiting\n  ctl --state DIR session list --state waiting",
 		RunE: func(c *cobra.Command, _ []string) error {
-			// A run that another one continues is not a session of its own.
+			// A run that continued as new is part of the same session.
 			q := []string{fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew'", workflows.TypeSession)}
 			if state.given {
 				if !knownState(state.word) {
@@ -319,8 +319,8 @@ func sessionListCommand(a *app) *cobra.Command {
 	return c
 }
 
-// widestWait is what a list shows of what a session waits for: an error's whole
-// text would push the other columns off the screen. `session show` has all of it.
+// widestWait bounds the column that says what a session waits for, so that a long error
+// does not push other columns off the screen. `session show` prints all of it.
 const widestWait = 70
 
 func sessionInterruptCommand(a *app) *cobra.Command {
@@ -355,12 +355,12 @@ What cannot be saved stays until it can, unless --discard. One that is closed st
 				v, verr := a.session(c.Context(), t, id)
 				switch {
 				case verr != nil:
-				case hasEnded(v.State): // there is nothing to close
+				case hasEnded(v.State): // nothing is left to close
 					return a.print().show(asKnown(v), func(p *printer) {
 						p.printf("session %s %s\n", id, clean(endText(v)))
 						a.showKept(c.Context(), t, p, v)
 					})
-				case v.State == workflows.Closing: // it is waited for like one's own
+				case v.State == workflows.Closing: // wait for it as for our own request
 					err = nil
 				}
 			}
@@ -389,7 +389,7 @@ What cannot be saved stays until it can, unless --discard. One that is closed st
 	return c
 }
 
-// showKept says what of a session that is closed is in the store, and what is not.
+// showKept says what the store has of a closed session, and what is missing.
 func (a *app) showKept(ctx context.Context, t *temporal, p *printer, v workflows.SessionView) {
 	if v.Error != nil && v.Error.Kind == activities.ErrTypeDiscarded {
 		p.printf("%s\n", p.paint(red, clean(v.Error.Message)))
@@ -399,12 +399,12 @@ func (a *app) showKept(ctx context.Context, t *temporal, p *printer, v workflows
 	}
 	var m snapshots.Manifest
 	if worker, err := a.anyWorker(ctx, t); err == nil {
-		m, _ = worker.Snapshot(ctx, v.Close.Archive) // what is not known is not claimed
+		m, _ = worker.Snapshot(ctx, v.Close.Archive) // an unknown snapshot counts as incomplete
 	}
 	p.printf("%s kept as %s\n", heldBy(m), v.Close.Archive)
 }
 
-// heldBy says what a snapshot holds, with its verb.
+// heldBy says what a snapshot holds, with the verb that follows.
 func heldBy(m snapshots.Manifest) string {
 	switch {
 	case !m.Complete:
@@ -415,8 +415,8 @@ func heldBy(m snapshots.Manifest) string {
 	return "the conversation alone, nothing of the work folder, is"
 }
 
-// tell delivers what is answered with the session. With no worker up check says
-// whether the session would take it; nil for what it takes in any state.
+// tell sends a request that the session answers with its state. check says, with no worker
+// up, whether the session would take it; nil means that it takes it in any state.
 func (a *app) tell(ctx context.Context, id, doing, name string, arg any, check func(string) func(workflows.SessionDetail) error, done string) error {
 	if err := checkName("session id", id); err != nil {
 		return err

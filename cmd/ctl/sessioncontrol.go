@@ -12,8 +12,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// sessionControls are the commands with which people steer a session's course,
-// beside what they say to codex.
+// sessionControls returns the commands that control a session, other than messages to
+// codex.
 func sessionControls(a *app) []*cobra.Command {
 	return []*cobra.Command{
 		sessionUnsendCommand(a), sessionCompactCommand(a), sessionReviewCommand(a), sessionModelsCommand(a),
@@ -21,7 +21,7 @@ func sessionControls(a *app) []*cobra.Command {
 	}
 }
 
-// chooseFlags are what `session set` chooses of codex.
+// chooseFlags are the flags of `session set` for codex's settings.
 type chooseFlags struct {
 	model, effort, name string
 	anyModel            bool
@@ -34,7 +34,7 @@ func (f *chooseFlags) add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.anyModel, "any-model", false, "also a model that codex does not list, as of a provider of one's own")
 }
 
-// set is what was chosen; nil for nothing.
+// set returns the chosen settings, nil if there are none.
 func (f *chooseFlags) set(c *cobra.Command) *workflows.Set {
 	m := workflows.Set{By: person(), Model: f.model, Effort: f.effort, AnyModel: f.anyModel}
 	if c.Flags().Changed("name") {
@@ -112,7 +112,7 @@ which is the turn's final text. Without a flag: what is not committed.`,
 	return c
 }
 
-// act sends a message that takes no text, and waits for its turn.
+// act sends a message without text, such as a request to compact, and waits for its turn.
 func (a *app) act(ctx context.Context, id string, m workflows.Message, noWait bool) error {
 	if err := checkName("session id", id); err != nil {
 		return err
@@ -158,7 +158,8 @@ up it is what its last codex listed.`,
 	}
 }
 
-// models asks the session, which has codex asked where nobody did yet.
+// models asks the session for codex's models. The session asks codex if it does not know
+// them yet.
 func (a *app) models(ctx context.Context, id string) (v workflows.ModelsView, err error) {
 	doing := "models of session " + id
 	if err := checkName("session id", id); err != nil {
@@ -275,7 +276,7 @@ func sessionUnarchiveCommand(a *app) *cobra.Command {
 	}
 }
 
-// notArchived is the part of a list's query that leaves out what was put away.
+// notArchived is the condition that leaves archived sessions out of a list.
 const notArchived = "FairleadArchived IS NULL"
 
 // showQueue lists the messages whose turns have not begun.
@@ -290,7 +291,7 @@ func showQueue(p *printer, all []workflows.QueuedView) {
 	}
 }
 
-// quietIf is what is said at the end of a part, where more is to come nothing.
+// quietIf returns done, or "" if more output follows.
 func quietIf(more bool, done string) string {
 	if more {
 		return ""

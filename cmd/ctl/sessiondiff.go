@@ -59,8 +59,8 @@ newest turn that changed anything; exit 3 where there is none.`,
 	return c
 }
 
-// showTurnDiff writes a diff for a person at a terminal, in colours or without,
-// and else as it is: `git apply` takes that.
+// showTurnDiff prints a diff, cleaned and in colours at a terminal, and otherwise
+// unchanged, so that `git apply` accepts it.
 func showTurnDiff(p *printer, diff string) {
 	if isTerminal(p.w) {
 		showDiff(p, diff)

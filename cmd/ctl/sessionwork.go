@@ -16,8 +16,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// unlessEnded returns err. But if a worker refused because the session is on no
-// host, and the session has ended, it returns a refusal that says so.
+// unlessEnded returns err. But if a worker refused because the session is on no host, and
+// the session has ended, it returns a refusal that says so.
 func (a *app) unlessEnded(ctx context.Context, t *temporal, id, doing string, err error) error {
 	if exitOf(err) != exitRefused {
 		return err
@@ -32,7 +32,7 @@ func (a *app) unlessEnded(ctx context.Context, t *temporal, id, doing string, er
 	return refuseEnded(doing+" session "+id, v)
 }
 
-// workDiff prints what changed in a session's work folder since it began.
+// workDiff prints what changed in a session's work folder since the session began.
 func (a *app) workDiff(ctx context.Context, worker *api.Client, id string, moving bool) error {
 	d, err := worker.WorkDiff(ctx, id, moving)
 	if err != nil {
@@ -126,8 +126,8 @@ or where one began meanwhile, that is refused (exit 6), unless --while-running i
 	return c
 }
 
-// fetch writes into a folder beside the files' places first, and moves them when
-// all have come.
+// fetch first writes all files into a temporary folder in to, and moves them when all have
+// arrived.
 func (a *app) fetch(ctx context.Context, worker *api.Client, id string, paths []string, moving bool, to string) (files []string, err error) {
 	made, err := makeFolder(to)
 	if err != nil {
@@ -135,7 +135,7 @@ func (a *app) fetch(ctx context.Context, worker *api.Client, id string, paths []
 	}
 	defer func() {
 		if err != nil && made {
-			_ = os.Remove(to) // not if something is in it
+			_ = os.Remove(to) // fails if it is not empty
 		}
 	}()
 	into, err := os.MkdirTemp(to, ".fetch-")
@@ -153,11 +153,11 @@ func (a *app) fetch(ctx context.Context, worker *api.Client, id string, paths []
 	go func() {
 		var err error
 		files, err = unpack(root, r)
-		r.CloseWithError(err) // whoever still sends is told
+		r.CloseWithError(err) // stops the sender
 		unpacked <- err
 	}()
 	err = worker.FetchFiles(ctx, id, paths, moving, w)
-	w.CloseWithError(err) // of none: the plain io.EOF, which is all that readers take for an end
+	w.CloseWithError(err) // with no error this is a plain io.EOF, the only error that readers take for the end
 	if uerr := <-unpacked; err == nil && uerr != nil {
 		return nil, failed("write to %s: %v", to, uerr)
 	}
@@ -177,7 +177,7 @@ func (a *app) fetch(ctx context.Context, worker *api.Client, id string, paths []
 	return files, nil
 }
 
-// makeFolder makes a folder if it is not there.
+// makeFolder creates a folder if it does not exist.
 func makeFolder(dir string) (made bool, err error) {
 	switch info, err := os.Stat(dir); {
 	case err == nil && info.IsDir():
@@ -191,7 +191,7 @@ func makeFolder(dir string) (made bool, err error) {
 	return true, nil
 }
 
-// unpack writes an archive of regular files below a folder, and nowhere else.
+// unpack extracts an archive of regular files below root. Nothing is written elsewhere.
 func unpack(root *os.Root, from io.Reader) (files []string, err error) {
 	in := tar.NewReader(from)
 	for {

@@ -68,7 +68,7 @@ func (a *app) createSnapshot(ctx context.Context, id string, noWait bool) error 
 	})
 }
 
-// askSnapshot has one taken; kept says that no worker was there to take it.
+// askSnapshot requests a snapshot. kept is true if no worker was up to take the request.
 func (a *app) askSnapshot(ctx context.Context, t *temporal, id string) (acc workflows.SnapshotAccepted, kept bool, err error) {
 	doing := "take a snapshot of session " + id
 	acc.Session = id
@@ -77,7 +77,7 @@ func (a *app) askSnapshot(ctx context.Context, t *temporal, id string) (acc work
 	return acc, kept, err
 }
 
-// takenSnapshot is the snapshot that was asked for, once it is whole.
+// takenSnapshot waits for a requested snapshot and returns it.
 func (a *app) takenSnapshot(ctx context.Context, t *temporal, acc workflows.SnapshotAccepted) (m snapshots.Manifest, err error) {
 	v, err := a.awaitSnapshot(ctx, t, acc)
 	if err != nil {
@@ -91,7 +91,7 @@ func (a *app) takenSnapshot(ctx context.Context, t *temporal, acc workflows.Snap
 	return m, apiFailure("find snapshot "+v.ID, err)
 }
 
-// awaitSnapshot waits until snapshot N of a session, or one after it, is whole.
+// awaitSnapshot waits until snapshot N of a session, or a later one, is complete.
 func (a *app) awaitSnapshot(ctx context.Context, t *temporal, acc workflows.SnapshotAccepted) (workflows.SnapshotView, error) {
 	doing := "take a snapshot of session " + acc.Session
 	var got workflows.SnapshotView
@@ -113,7 +113,7 @@ func (a *app) awaitSnapshot(ctx context.Context, t *temporal, acc workflows.Snap
 	return got, err
 }
 
-// goneOn refuses to wait for a session that has ended.
+// goneOn returns an error if the session has ended, so that nothing waits for it.
 func goneOn(doing string, v workflows.SessionView) error {
 	switch v.State {
 	case workflows.Closed:
@@ -124,7 +124,8 @@ func goneOn(doing string, v workflows.SessionView) error {
 	return nil
 }
 
-// awaitSession looks at a session until done says so, or --timeout (or wait) is over.
+// awaitSession polls a session until done reports true, or until --timeout (or wait) is
+// over.
 func (a *app) awaitSession(ctx context.Context, t *temporal, id, doing string, wait time.Duration, done func(workflows.SessionView) (bool, error)) (workflows.SessionView, error) {
 	wait = a.wait(wait)
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, timedOut("%s: no end within %s", doing, wait).
@@ -182,7 +183,7 @@ had gone away from, before that was removed there: no session goes on from it by
 	}
 }
 
-// storeWorker is a worker that shows what is in the store.
+// storeWorker connects to a worker that can read the store.
 func (a *app) storeWorker(ctx context.Context) (*temporal, *api.Client, error) {
 	t, err := a.temporal(ctx)
 	if err != nil {
@@ -219,8 +220,8 @@ func (a *app) listSnapshots(ctx context.Context, t *temporal, worker *api.Client
 	return nil
 }
 
-// hasSession refuses the id of a session that there is not. Snapshots outlive
-// their session, so it is asked of where there are none.
+// hasSession refuses a session id that does not exist. Snapshots outlive their sessions, so
+// it is called only if there are no snapshots.
 func (t *temporal) hasSession(ctx context.Context, doing, id string) error {
 	_, err := t.DescribeWorkflowExecution(ctx, workflows.SessionID(id), "")
 	if err = t.explain(ctx, doing, err); exitOf(err) == exitNotFound {
@@ -240,7 +241,7 @@ func snapshotRow(m snapshots.Manifest) []cell {
 	return []cell{painted(bold, m.ID), plain(m.Turn), plain(m.CreatedAt), plain(m.Files), plain(size(m.Bytes)), plain(size(m.AddedBytes)), plain(strings.Join(oddities(m), ", "))}
 }
 
-// oddities are what a person should know of a snapshot before using it.
+// oddities lists what a person should know of a snapshot before using it.
 func oddities(m snapshots.Manifest) (out []string) {
 	if m.Masked > 0 {
 		out = append(out, fmt.Sprintf("%d secrets masked", m.Masked))
@@ -260,7 +261,7 @@ func oddities(m snapshots.Manifest) (out []string) {
 	return out
 }
 
-// size is a number of bytes for people.
+// size formats a number of bytes.
 func size(n int64) string {
 	const units = "KMGTP"
 	if n < 1024 {
@@ -287,7 +288,7 @@ func snapshotShowCommand(a *app) *cobra.Command {
 	}
 }
 
-// snapshot finds one by its id, with the worker that knows it.
+// snapshot finds a snapshot by its id, and returns the worker that knows it.
 func (a *app) snapshot(ctx context.Context, id string) (snapshots.Manifest, *temporal, *api.Client, error) {
 	var m snapshots.Manifest
 	if err := checkSnapshot(id); err != nil {
@@ -301,7 +302,7 @@ func (a *app) snapshot(ctx context.Context, id string) (snapshots.Manifest, *tem
 	return m, t, worker, apiFailure("find snapshot "+id, err)
 }
 
-// checkSnapshot refuses what cannot be the id of a snapshot.
+// checkSnapshot refuses a text that cannot be the id of a snapshot.
 func checkSnapshot(id string) error {
 	if _, err := snapshots.SessionOf(id); err != nil {
 		return usage("%q is not the id of a snapshot", id).hinted("`ctl snapshot list` shows them: SESSION.snap-…")
@@ -331,7 +332,7 @@ func showSnapshot(p *printer, m snapshots.Manifest) {
 	}
 }
 
-// workText is what of the work folder a snapshot holds.
+// workText says what a snapshot holds of the work folder.
 func workText(m snapshots.Manifest) string {
 	if m.WorkWhy != "" {
 		return m.Work + ", though git was asked for: " + m.WorkWhy
@@ -339,7 +340,7 @@ func workText(m snapshots.Manifest) string {
 	return m.Work
 }
 
-// countOf is a number of things; empty for none.
+// countOf returns a number with its noun, empty for none.
 func countOf(n int, thing string) string {
 	switch n {
 	case 0:

@@ -27,7 +27,7 @@ func TestASizeIsForPeople(t *testing.T) {
 	}
 }
 
-// People must see where a session is, and what is kept of it.
+// `session show` says where a session is and what is kept of it.
 func TestASessionShowsWhereItIsAndWhatIsKept(t *testing.T) {
 	at := time.Now().Add(-3 * time.Minute)
 	failure := &workflows.Failure{Kind: "quota", Message: "it holds 30 GiB, 20 GiB at most", Hint: "--snapshot-exclude"}
@@ -97,8 +97,7 @@ func TestWhatIsChosenReachesTheSession(t *testing.T) {
 	}
 }
 
-// A file appears under its name only when it is complete. Until then the old one
-// stays.
+// A file appears under its name only when it is complete. Until then the old one stays.
 func TestAnExportIsThereWholeOrNotAtAll(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x.tar")
@@ -146,7 +145,7 @@ func TestAnExportIsThereWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-// What ctl says of a closed session is what its last snapshot holds.
+// What ctl says of a closed session agrees with its last snapshot.
 func TestWhatIsKeptIsSaidAsItIs(t *testing.T) {
 	rollouts, work := snapshots.Tree{Name: snapshots.Rollouts}, snapshots.Tree{Name: snapshots.Work}
 	for want, m := range map[string]snapshots.Manifest{
@@ -160,8 +159,8 @@ func TestWhatIsKeptIsSaidAsItIs(t *testing.T) {
 	}
 }
 
-// The connection and the context have the same deadline. Whichever reports it
-// first, the wait has ended, which does not mean that a worker did not answer.
+// The connection and the context have the same deadline, and either can report it first. In
+// both cases it is a timeout, not a silent worker.
 func TestAWaitThatIsOverIsNoWorkerThatIsAway(t *testing.T) {
 	wire := serviceerror.NewDeadlineExceeded("context deadline exceeded")
 	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -181,7 +180,7 @@ func TestASessionShowsWhatItKeepsAndWhen(t *testing.T) {
 		opt             map[string]string
 		keeps, hostLost string
 	}{
-		{map[string]string{"on_interrupt": "ask"}, "", ""}, // an older worker does not say
+		{map[string]string{"on_interrupt": "ask"}, "", ""}, // an older worker does not report it
 		{map[string]string{"snapshot": "full", "snapshot_when": "turn", "park_after": "30m0s", "on_host_lost": "wait", "lost_after": "5m0s"},
 			"all of the work folder, after each turn; parks after 30m", "wait, after 5m"},
 		{map[string]string{"snapshot": "git", "snapshot_when": "turn", "snapshot_every": "10m0s", "snapshot_exclude": "a b/\n*.log", "on_host_lost": "move", "lost_after": "10s"},
@@ -198,7 +197,8 @@ func TestASessionShowsWhatItKeepsAndWhen(t *testing.T) {
 	}
 }
 
-// A fork keeps what was asked for, not the substitute that had to be kept instead.
+// A fork keeps the work folder as the user asked, not as the fallback that was used in one
+// snapshot.
 func TestAForkOfAGitSessionIsOne(t *testing.T) {
 	m := snapshots.Manifest{Facts: snapshots.Facts{Work: "full"}, WorkWhy: "it has no remote"}
 	if got := askedFor(m); got != "git" {

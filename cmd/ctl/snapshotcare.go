@@ -77,7 +77,7 @@ func printPruned(p *printer, in activities.PruneSnapshotsInput, out activities.P
 		size(out.Freed), number(out.Packs, "pack"), freed, number(out.Condemned, "pack"), condemned)
 }
 
-// number is countOf where none is worth saying.
+// number is like countOf, but also says that there are none.
 func number(n int, thing string) string {
 	if n == 0 {
 		return "no " + thing + "s"
@@ -131,9 +131,9 @@ func printChecked(p *printer, out activities.CheckSnapshotsResult) {
 	p.printf("%d snapshots, %d chunks in %d packs: %s\n", out.Snapshots, out.Chunks, out.Packs, word)
 }
 
-// ofStore runs a workflow about the whole store, tells of its progress and waits
-// for its end. There is one of its id at a time: one that is at work already may
-// have been asked for something else, so it is waited for first.
+// ofStore runs a workflow on the whole store, shows its progress and waits for its end.
+// Only one workflow with this id runs at a time. A running one may do something else, so
+// ofStore waits for it before starting its own.
 func (a *app) ofStore(ctx context.Context, doing, id, kind string, in, out any) error {
 	t, err := a.temporal(ctx)
 	if err != nil {
@@ -184,8 +184,8 @@ func (a *app) startAlone(ctx context.Context, t *temporal, doing string, opts cl
 	}
 }
 
-// tellProgress tells a person how far the activities of a workflow are: what say
-// makes of the newest heartbeat, if anything, and why one is tried again.
+// tellProgress prints the progress of a workflow's activities: the text that say makes of
+// the newest heartbeat, if any, and the reason for a retry.
 func tellProgress[P comparable](ctx context.Context, t *temporal, id string, say func(P) string) {
 	var last P
 	for {
@@ -196,7 +196,7 @@ func tellProgress[P comparable](ctx context.Context, t *temporal, id string, say
 		}
 		d, err := t.DescribeWorkflowExecution(ctx, id, "")
 		if err != nil {
-			continue // the result says what is wrong
+			continue // the result will say what is wrong
 		}
 		for _, p := range d.GetPendingActivities() {
 			var now P

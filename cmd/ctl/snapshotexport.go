@@ -13,7 +13,7 @@ import (
 	"fairlead.dev/fairlead/internal/api"
 )
 
-// A snapshotFile is what ctl says of an export.
+// A snapshotFile is the JSON of an export.
 type snapshotFile struct {
 	ID   string `json:"id"`
 	File string `json:"file"`
@@ -76,7 +76,8 @@ func (a *app) exportSnapshot(ctx context.Context, id, file string) error {
 	})
 }
 
-// exportFailure tells a snapshot that is damaged from a worker that went away.
+// exportFailure returns different errors for a damaged snapshot and for a worker that went
+// away.
 func (a *app) exportFailure(doing string, err error) error {
 	var e *api.Error
 	if err != nil && !errors.As(err, &e) && errors.Is(err, io.ErrUnexpectedEOF) {
@@ -85,10 +86,10 @@ func (a *app) exportFailure(doing string, err error) error {
 	return apiFailure(doing, err)
 }
 
-// writeWhole writes a file that is there under its name only when all of it was
-// written, for us alone. Until then what was there before stays.
+// writeWhole writes a file with mode 0600. The file appears under its name only when all of
+// it was written. Until then the old file stays.
 func writeWhole(path string, write func(io.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".part-*") // 0600
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".part-*") // with mode 0600
 	if err != nil {
 		return err
 	}
@@ -104,8 +105,8 @@ func writeWhole(path string, write func(io.Writer) error) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// plainFile is where a file is written: where a link leads, and never what is
-// no file, such as a folder or a device.
+// plainFile returns the path to write to, with links resolved. It refuses anything but a
+// regular or new file, such as a folder or a device.
 func plainFile(doing, path string) (string, error) {
 	if path == "" {
 		return "", usage("%s: the file's name is empty", doing)

@@ -11,13 +11,14 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// goOnFlags say what is kept of a session, and where it goes on.
+// goOnFlags say what snapshots keep of a session, and what happens when it is idle or its
+// host is lost.
 type goOnFlags struct {
 	work, when, hostLost             string
 	exclude                          []string
 	every, parkAfter, lostAfter, ttl time.Duration
 	startTimeout                     time.Duration
-	given                            func(flag string) bool // nil: none
+	given                            func(flag string) bool // nil: no flag was given
 }
 
 func (f *goOnFlags) add(c *cobra.Command) {
@@ -34,11 +35,10 @@ func (f *goOnFlags) add(c *cobra.Command) {
 	fl.DurationVar(&f.lostAfter, "lost-after", 0, "a host that cannot be reached for so long is lost (default 5m)")
 }
 
-// parkByDefault is how long a session that stays keeps its host and its
-// credentials although nobody wants anything of it.
+// parkByDefault is how long an idle session keeps its host and credentials.
 const parkByDefault = 30 * time.Minute
 
-// Bounds of what a person may ask for.
+// Limits of the flags' values.
 const (
 	leastEvery   = time.Minute
 	leastPark    = time.Second
@@ -48,14 +48,14 @@ const (
 	mostExcludes = 4 << 10 // bytes of all patterns
 )
 
-// set puts them into a session's options.
+// set puts the flags into a session's options.
 func (f *goOnFlags) set(opt *workflows.SessionOptions) error {
 	if err := f.check(); err != nil {
 		return err
 	}
 	opt.Snapshot = workflows.SnapshotOptions{Work: f.work, Exclude: f.exclude, When: f.when, Every: f.every}
 	if f.when == workflows.SnapshotOff {
-		f.parkAfter = 0 // it was not asked for: check has seen to that
+		f.parkAfter = 0 // check has refused --park-after with this
 	}
 	opt.TTL = f.ttl
 	if f.given != nil && f.given("start-timeout") {
@@ -117,7 +117,7 @@ func (f *goOnFlags) checkExcludes() error {
 	return nil
 }
 
-// oneOf refuses a flag that is given and is none of the words there are.
+// oneOf refuses a value that is not one of the words. An empty value is allowed.
 func oneOf(flag, is string, words ...string) error {
 	if is == "" {
 		return nil

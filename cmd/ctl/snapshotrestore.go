@@ -77,12 +77,12 @@ session's id.`,
 	return c
 }
 
-// notToGoOn are the flags of a session's start that say what its work folder
-// begins with. A session that goes on from a snapshot has that of the snapshot.
+// notToGoOn lists the flags of a session's start that fill its work folder. A session that
+// continues from a snapshot has the work folder of the snapshot.
 var notToGoOn = []string{"dir", "repo", "ref", "depth", "git-token-file", "git-user", "forward-agent", "git-known-hosts", "clone-timeout", "upload", "from-snapshot"}
 
-// goesOnFlags adapts the flags of a session's start to one that goes on from a
-// snapshot: it hides those that are refused.
+// goesOnFlags adapts the flags of a session's start to a session that continues from a
+// snapshot. It hides those that are refused.
 func goesOnFlags(c *cobra.Command) {
 	asItWasByDefault(c)
 	fl := c.Flags()
@@ -92,7 +92,7 @@ func goesOnFlags(c *cobra.Command) {
 	fl.Lookup("snapshot").Usage = strings.Replace(fl.Lookup("snapshot").Usage, "what snapshots hold", "what the new session's own snapshots hold", 1)
 }
 
-// mayGoOn refuses flags that say what the work folder begins with.
+// mayGoOn refuses flags that fill the work folder.
 func mayGoOn(f *startFlags, given func(flag string) bool) error {
 	for _, name := range notToGoOn {
 		switch {
@@ -111,11 +111,12 @@ func mayGoOn(f *startFlags, given func(flag string) bool) error {
 	return nil
 }
 
-// asItWasByDefault has --help name no default where what was there goes on.
+// asItWasByDefault replaces the defaults in --help for settings that are taken over from
+// the snapshot.
 func asItWasByDefault(c *cobra.Command) {
 	for _, name := range []string{"sandbox", "approval-policy", "model", "effort", "credentials", "on-interrupt", "on-auth", "snapshot", "snapshot-exclude", "tools", "policy"} {
 		flag := c.Flags().Lookup(name)
-		if flag.Value.Type() == "string" { // else it is none already
+		if flag.Value.Type() == "string" { // other types show no default
 			flag.DefValue = ""
 		}
 		flag.Usage = strings.NewReplacer(", the default)", ")", "; the default with a broker)", ")").Replace(flag.Usage) + " (default: as it was)"
@@ -123,7 +124,7 @@ func asItWasByDefault(c *cobra.Command) {
 	c.Flags().Lookup("seed").Usage += " (default: that of the session it is of)"
 }
 
-// goesOn are the options and the id of a session that begins with a snapshot.
+// goesOn returns the options and the id of a session that continues from a snapshot.
 func (a *app) goesOn(f *startFlags, given func(flag string) bool) (opt workflows.SessionOptions, id string, err error) {
 	if err := mayGoOn(f, given); err != nil {
 		return opt, "", err
@@ -135,8 +136,8 @@ func (a *app) goesOn(f *startFlags, given func(flag string) bool) (opt workflows
 	return opt, id, err
 }
 
-// unused refuses the id of a session that there is, before anything is done for
-// the one that was to have it.
+// unused refuses an id that a session already has, before anything is done for the new
+// session.
 func (t *temporal) unused(ctx context.Context, id string) error {
 	switch _, err := t.DescribeWorkflowExecution(ctx, workflows.SessionID(id), ""); {
 	case err == nil:
@@ -148,8 +149,8 @@ func (t *temporal) unused(ctx context.Context, id string) error {
 	}
 }
 
-// newestSnapshot takes one of a session that is at work somewhere; else it is
-// the newest good one that there is.
+// newestSnapshot takes a new snapshot of a session that is on a host. For other sessions it
+// returns the newest usable snapshot.
 func (a *app) newestSnapshot(ctx context.Context, t *temporal, session string) (newest snapshots.Manifest, err error) {
 	doing := "fork session " + session
 	v, err := a.session(ctx, t, session)
@@ -183,13 +184,13 @@ func (a *app) newestSnapshot(ctx context.Context, t *temporal, session string) (
 	if newest.ID == "" {
 		return newest, notFound("%s: there is no good snapshot of it", doing).hinted("`ctl session list` and `ctl snapshot list` show what there is")
 	}
-	if v.State == workflows.Parked { // what was chosen since is in no snapshot
+	if v.State == workflows.Parked { // settings that were changed while parked are in no snapshot
 		newest.Model, newest.Effort = cmp.Or(v.Options["model"], newest.Model), cmp.Or(v.Options["effort"], newest.Effort)
 	}
 	return newest, nil
 }
 
-// newerSnapshot refuses what only a newer version knows how to use.
+// newerSnapshot refuses a snapshot that needs a newer version of the worker.
 func newerSnapshot(doing string, m snapshots.Manifest) error {
 	return refused("%s: %s was made by a newer version than the worker's", doing, m.ID).hinted("bring the workers to that version; `ctl status` shows which each of them has")
 }
@@ -232,7 +233,8 @@ func (a *app) restoreSnapshot(ctx context.Context, t *temporal, m snapshots.Mani
 	return a.print().show(map[string]string{"id": id}, func(p *printer) { p.printf("%s\n", id) })
 }
 
-// former is the session that a snapshot is of, as far as anybody knows it still.
+// former returns the session that a snapshot was taken of. known is false if it does not
+// exist any more, or if its id belongs to a later session.
 func (t *temporal) former(ctx context.Context, m snapshots.Manifest) (v workflows.SessionView, known bool) {
 	_, err := t.askEither(ctx, "show session "+m.Session, workflows.SessionID(m.Session), workflows.QueryState, &v)
 	if err != nil || !isOf(m, v) {
@@ -241,12 +243,14 @@ func (t *temporal) former(ctx context.Context, m snapshots.Manifest) (v workflow
 	return v, true
 }
 
-// isOf says whether a snapshot is of this session, and not of one that had its
-// id before: ids come again, and with another seed and other rights. Threads are
-// told apart by their ids. A fork that has no thread of its own yet has that of
-// another session; then its generation tells, which begins with the time at which
-// a session got its host, by the clock that CreatedAt is of. What was found on a
-// host may have the generation of who found it, so that says nothing.
+// isOf reports whether a snapshot was taken of this session, and not of an earlier one with
+// the same id, which may have had another seed and other rights. Equal thread ids mean the
+// same session.
+//
+// A fork that has not begun has the thread of another session. Then the snapshot's
+// generation decides: it begins with the time at which its session got a host, by the clock
+// of CreatedAt. A snapshot of what a session left on a host (Left) may have the generation
+// of the session that found it, so its generation proves nothing.
 func isOf(m snapshots.Manifest, v workflows.SessionView) bool {
 	if m.ThreadID != "" && m.ThreadID == v.ThreadID {
 		return true
@@ -254,9 +258,10 @@ func isOf(m snapshots.Manifest, v workflows.SessionView) bool {
 	return !m.Left && m.Generation >= v.CreatedAt.Unix()
 }
 
-// asItWas takes over how the thread was set up, but for what flags say. What a
-// snapshot does not say, as one of a session that took none does not, its session
-// does. What nobody knows is not guessed where codex could do more by the guess.
+// asItWas takes over the settings of the thread, unless flags replace them. The snapshot's
+// settings count before the session's. A snapshot of what a session left on a host has
+// none. Settings that decide what codex may do are never guessed: if they are unknown, the
+// user must state them.
 func asItWas(opt *workflows.SessionOptions, m snapshots.Manifest, former workflows.SessionView, given func(flag string) bool) error {
 	for _, f := range []struct {
 		flag string
@@ -290,8 +295,8 @@ func asItWas(opt *workflows.SessionOptions, m snapshots.Manifest, former workflo
 	return nil
 }
 
-// sameTools gives a session the tools of Fairlead that its thread has. A fork cannot
-// add a tool to a thread; a flag may only leave some out.
+// sameTools gives a session the tools of Fairlead that its thread has. A fork cannot add
+// tools to a thread, so --tools may only remove some.
 func sameTools(opt *workflows.SessionOptions, m snapshots.Manifest, former workflows.SessionView, given func(flag string) bool) error {
 	var has []string
 	if tools := former.Options["tools"]; tools != "" {
@@ -301,7 +306,7 @@ func sameTools(opt *workflows.SessionOptions, m snapshots.Manifest, former workf
 		opt.Tools = has
 		return nil
 	}
-	if m.ThreadID == "" || len(former.Options) == 0 { // a thread of its own, or nobody knows
+	if m.ThreadID == "" || len(former.Options) == 0 { // a new thread, or unknown tools
 		return nil
 	}
 	if more := without(opt.Tools, has); len(more) > 0 {
@@ -311,9 +316,8 @@ func sameTools(opt *workflows.SessionOptions, m snapshots.Manifest, former workf
 	return nil
 }
 
-// sameThread takes over what the thread was told, and the files that came with
-// its messages, as far as its session is there to say it. What codex has in its
-// rollout it has anyway.
+// sameThread takes over the thread's instructions and the files that came with its
+// messages, if the former session is known. The conversation itself is in codex's rollout.
 func sameThread(opt *workflows.SessionOptions, former workflows.SessionView, given func(flag string) bool) {
 	if !given("instructions") {
 		opt.Instructions = former.Options["instructions"]
@@ -324,8 +328,8 @@ func sameThread(opt *workflows.SessionOptions, former workflows.SessionView, giv
 	opt.Files = former.Files
 }
 
-// askedFor is the policy of who took a snapshot: where git would not have covered
-// the work folder, it is kept in full all the same.
+// askedFor returns the policy for the work folder that the user chose. A snapshot may hold
+// more: without a usable git remote, the folder is kept in full.
 func askedFor(m snapshots.Manifest) string {
 	if m.WorkWhy != "" {
 		return activities.WorkGit
@@ -333,9 +337,8 @@ func askedFor(m snapshots.Manifest) string {
 	return m.Work
 }
 
-// sameCredentials are those of the session that the snapshot is of, given to it
-// in the same way. Where nobody knows it any more there are none but what the
-// flags say.
+// sameCredentials gives a session the former session's seed, in the same way. If that
+// session is unknown, only the flags count.
 func sameCredentials(opt *workflows.SessionOptions, former workflows.SessionView, given func(flag string) bool) {
 	opt.Seed = former.Seed
 	if word := former.Options["credentials"]; !given("credentials") && opt.Seed != "" {

@@ -12,9 +12,9 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// Going on from a snapshot gives codex no more than it had, unless a person says
-// so. It fails without that if the snapshot is of a session that took none itself,
-// because such a snapshot does not say how the session was set up.
+// Continuing from a snapshot gives codex no more rights than before, unless the user states
+// them. A snapshot of what a session left on a host does not record the rights, so then the
+// session itself must be known.
 func TestWhatGoesOnMayDoNoMoreThanWhatWas(t *testing.T) {
 	readOnly := workflows.SessionView{Options: map[string]string{"sandbox": "read-only", "approval_policy": "never"}}
 	for _, c := range []struct {
@@ -32,7 +32,7 @@ func TestWhatGoesOnMayDoNoMoreThanWhatWas(t *testing.T) {
 		{"nobody says it", snapshots.Facts{}, workflows.SessionView{}, nil, [2]string{}},
 		{"half of it is not said", snapshots.Facts{}, workflows.SessionView{}, []string{"sandbox"}, [2]string{}},
 	} {
-		opt := workflows.SessionOptions{Sandbox: "workspace-write", ApprovalPolicy: "on-request"} // the flags' defaults
+		opt := workflows.SessionOptions{Sandbox: "workspace-write", ApprovalPolicy: "on-request"} // the defaults of the flags
 		m := snapshots.Manifest{ID: "s1.snap-x", Session: "s1", Facts: c.facts}
 		err := asItWas(&opt, m, c.former, func(flag string) bool { return slices.Contains(c.given, flag) })
 		if c.want[0] == "" {
@@ -47,8 +47,8 @@ func TestWhatGoesOnMayDoNoMoreThanWhatWas(t *testing.T) {
 	}
 }
 
-// Session ids are used again. Going on from a snapshot of an earlier session gives
-// none of a later one's permissions or budget.
+// Session ids are used again. Continuing from a snapshot of an earlier session never uses
+// the permissions or the budget of a later one with the same id.
 func TestALaterSessionOfTheSameIDIsAnotherOne(t *testing.T) {
 	began := time.Unix(1_800_000_000, 500_000_000)
 	now := workflows.SessionView{ID: "s1", ThreadID: "thread-2", CreatedAt: began}
@@ -129,7 +129,7 @@ func TestWhatGoesOnKeepsWhatItsSandboxKeeps(t *testing.T) {
 	}
 }
 
-// Going on from a snapshot keeps the policy, unless a person says so.
+// Continuing from a snapshot keeps the policy, unless the user states one.
 func TestNoPolicyIsLostByGoingOnElsewhere(t *testing.T) {
 	const text, refused = "default: decline\n", "refused"
 	digest := activities.PolicyDigest(text)
@@ -164,8 +164,8 @@ func TestNoPolicyIsLostByGoingOnElsewhere(t *testing.T) {
 	}
 }
 
-// --on-interrupt is taken over also by a session that gets other credentials,
-// and tools that the thread did not begin with are refused.
+// --on-interrupt is taken over even if the session gets other credentials. Tools that the
+// thread did not begin with are refused.
 func TestWhatGoesOnKeepsItsInterruptAndItsTools(t *testing.T) {
 	made := snapshots.Manifest{ID: "s1.snap-x", Session: "s1", Facts: snapshots.Facts{ThreadID: "thread-1", Sandbox: "read-only", ApprovalPolicy: "never", Policy: "none"}}
 	former := workflows.SessionView{Options: map[string]string{"on_interrupt": "continue", "tools": "ask_human,deliver"}}
@@ -181,7 +181,7 @@ func TestWhatGoesOnKeepsItsInterruptAndItsTools(t *testing.T) {
 		"tools it has not": {given: "tools", opt: workflows.SessionOptions{Tools: []string{"deliver", "report_progress"}}, code: exitUsage},
 	} {
 		opt := c.opt
-		opt.OnInterrupt = "ask" // the flag's default
+		opt.OnInterrupt = "ask" // the default of the flag
 		err := asItWas(&opt, made, former, func(flag string) bool { return flag == c.given })
 		if refusalCode(err) != c.code {
 			t.Errorf("%s: %v, want exit %d", name, err, c.code)
@@ -191,7 +191,7 @@ func TestWhatGoesOnKeepsItsInterruptAndItsTools(t *testing.T) {
 		}
 	}
 	begun := made
-	begun.ThreadID = "" // a thread of its own takes any tools
+	begun.ThreadID = "" // a new thread can have any tools
 	opt := workflows.SessionOptions{Tools: []string{"report_progress"}}
 	if err := asItWas(&opt, begun, former, func(flag string) bool { return flag == "tools" }); err != nil {
 		t.Errorf("without a thread: %v", err)

@@ -18,8 +18,7 @@ import (
 	"fairlead.dev/fairlead/internal/stack"
 )
 
-// programs builds the worker and finds the server, side by side as ctl expects
-// them.
+// programs builds the worker and puts the server beside it, as ctl expects them.
 var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "fairlead-libexec-")
 	if err != nil {
@@ -63,7 +62,8 @@ func TestStack(t *testing.T) {
 			env.Values["stack"] = s
 			env.Defer(func() {
 				s.remember()
-				// Whatever a failed script left. One that passed left nothing.
+				// Stops what a failed script left running. A script that passed leaves
+				// nothing.
 				for _, dir := range []string{dir, deep, filepath.Join(env.WorkDir, "st2"), filepath.Join(env.WorkDir, "st3")} {
 					_, _ = stack.Down(context.Background(), dir)
 				}
@@ -76,7 +76,7 @@ func TestStack(t *testing.T) {
 	})
 }
 
-// A stackScript is what a script's commands know of its stack.
+// A stackScript is the state of a script's own commands.
 type stackScript struct {
 	dir     string
 	address string
@@ -124,8 +124,8 @@ func kill9(ts *testscript.TestScript, neg bool, args []string) {
 	until(ts, args[0]+" is gone", func() bool { return !p.Alive() })
 }
 
-// revives NAME waits until a process with another pid replaces it and the whole
-// stack answers.
+// revives NAME waits until a process with another pid replaces it and the whole stack
+// answers.
 func revives(ts *testscript.TestScript, neg bool, args []string) {
 	s := ts.Value("stack").(*stackScript)
 	until(ts, args[0]+" is back", func() bool {
@@ -138,8 +138,8 @@ func revives(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// ready reports whether status shows the server and every worker as ready, each
-// with the pid in stack.json.
+// ready reports whether status shows the server and every worker as ready, each with the
+// pid in stack.json.
 func ready(ts *testscript.TestScript, s *stackScript) bool {
 	info := s.remember()
 	if info == nil || info.Store.ID == "" || ts.Exec("ctl", "status", "--state", s.dir, "-o", "json") != nil {
@@ -164,7 +164,7 @@ func isUp(ts *testscript.TestScript, neg bool, args []string) {
 	until(ts, "the stack answers", func() bool { return ready(ts, s) })
 }
 
-// sameaddress: the server has the address that it had at the previous call.
+// sameaddress checks that the server's address is the same as at the previous call.
 func sameAddress(ts *testscript.TestScript, neg bool, args []string) {
 	s, info := script(ts)
 	if s.address != "" && s.address != info.Temporal.Address {
@@ -173,7 +173,7 @@ func sameAddress(ts *testscript.TestScript, neg bool, args []string) {
 	s.address = info.Temporal.Address
 }
 
-// gone: no process of the stack that was ever seen still runs.
+// gone checks that no process that the stack ever had still runs.
 func gone(ts *testscript.TestScript, neg bool, args []string) {
 	s := ts.Value("stack").(*stackScript)
 	if len(s.pids) < 3 {

@@ -2,9 +2,9 @@ package main
 
 import "strings"
 
-// A stateFlag is --state where it names a session's state. Everywhere else the
-// flag is the folder of a local stack, and scripts put that behind any command:
-// a path is taken as one here, too. No state has a slash in it.
+// A stateFlag is --state of a command where it means a session's state. In all other places
+// --state is the folder of a local stack, which scripts append to any command. So a value
+// with a slash is taken as the folder here too. No state has a slash.
 type stateFlag struct {
 	word   string
 	given  bool

@@ -12,21 +12,21 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// A statusView is the Status JSON of the command line.
+// A statusView is the JSON of `ctl status`.
 type statusView struct {
 	Temporal struct {
 		Address   string `json:"address"`
 		Namespace string `json:"namespace"`
 		UI        string `json:"ui"`
 		PID       int    `json:"pid"`
-		// PayloadKey is the id of the key with which ctl encrypts what it
-		// sends; empty: it does not.
+		// PayloadKey is the id of the key with which ctl encrypts what it sends, empty if
+		// it does not encrypt.
 		PayloadKey    string `json:"payload_key"`
 		CodecEndpoint string `json:"codec_endpoint"`
 	} `json:"temporal"`
 	Workers  []workerView  `json:"workers"`
 	Store    api.StoreInfo `json:"store"`
-	Pools    []poolLine    `json:"pools"` // empty where no worker answers
+	Pools    []poolLine    `json:"pools"` // empty if no worker answers
 	Versions struct {
 		CTL      string `json:"ctl"`
 		Worker   string `json:"worker"`
@@ -46,11 +46,11 @@ type workerView struct {
 	Zone       string   `json:"zone"`
 	Version    string   `json:"version"`
 	StoreID    string   `json:"store_id"`
-	PayloadKey string   `json:"payload_key"` // the id of the one that encrypts; empty: none
+	PayloadKey string   `json:"payload_key"` // the id of the key that encrypts, empty for none
 	Problem    string   `json:"problem,omitempty"`
 }
 
-// A poolLine is what there is to say of a zone in a line.
+// A poolLine is the summary of a zone's pool.
 type poolLine struct {
 	Zone    string               `json:"zone"`
 	Slots   int                  `json:"slots"`
@@ -59,8 +59,8 @@ type poolLine struct {
 	Paused  *workflows.PoolPause `json:"paused,omitempty"`
 }
 
-// poolLines asks each zone. One that does not answer is left out: that it has
-// no worker shows already.
+// poolLines queries each zone. It omits a zone that does not answer: the list of workers
+// already shows that it has none.
 func (a *app) poolLines(ctx context.Context, t *temporal) []poolLine {
 	lines := []poolLine{}
 	ctx, cancel := a.bounded(ctx, answerWait)
@@ -131,8 +131,8 @@ func (a *app) status(ctx context.Context, t *temporal) (*statusView, error) {
 	return v, nil
 }
 
-// workers asks every worker that is known who it is. Those that do not answer
-// are listed as far as they are known; one that was replaced is not listed.
+// workers asks every known worker for its status. A worker that does not answer is listed
+// with what the task queue knows of it. A worker that was replaced is left out.
 func (a *app) workers(ctx context.Context, t *temporal) (views []workerView, statuses []api.Status, err error) {
 	conf, err := a.config()
 	if err != nil {
@@ -180,7 +180,7 @@ func (a *app) workers(ctx context.Context, t *temporal) (views []workerView, sta
 	return append(views, silent...), statuses, nil
 }
 
-// payloads says whether what Temporal keeps can be read there.
+// payloads says whether the payloads that Temporal keeps are encrypted.
 func (v *statusView) payloads() string {
 	if v.Temporal.PayloadKey == "" {
 		return "plain: whoever reads Temporal's database reads prompts and commands"

@@ -13,7 +13,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// A steering is what became of a message into a running turn: State and Turn
+// A steering is the state of a message that was sent into a running turn. State and Turn
 // are as in the session's messages.
 type steering struct {
 	workflows.MessageAccepted
@@ -72,8 +72,8 @@ With no worker up the message is kept by Temporal until one is.`,
 func (a *app) steer(ctx context.Context, t *temporal, session string, m workflows.Message) error {
 	doing, began := "steer session "+session, time.Now()
 	msg := delivery{doing: doing, session: session, name: workflows.SignalMessage, updateID: m.ID, msg: m, again: true, check: turnRuns(doing)}
-	// What is needed to hear of codex's acknowledgement is got before the
-	// message goes out.
+	// Read the session first: to see codex's acknowledgement, the feed must start at an
+	// entry from before the message.
 	seen, live, err := msg.look(ctx, t)
 	fctx, stop := context.WithCancel(ctx)
 	heard := a.startFeed(fctx, t, session, seen.Seq+1)
@@ -106,7 +106,7 @@ func (a *app) steer(ctx context.Context, t *temporal, session string, m workflow
 	return a.print().show(s, func(p *printer) { p.printf("%s turn %d%s\n", s.Session, s.into, s.text()) })
 }
 
-// text says what became of the message, behind the turn's name.
+// text says what became of the message. It follows the name of the turn.
 func (s steering) text() string {
 	late := " ended before the message could steer it: it "
 	switch {
@@ -122,8 +122,8 @@ func (s steering) text() string {
 	return ": the message is on its way"
 }
 
-// is takes over what a session has on record; settled says that it will not
-// say anything else of the message soon.
+// is takes over the session's record of the message. settled is true if the record is not
+// going to change soon.
 func (s *steering) is(v workflows.SessionView) (settled bool) {
 	i := slices.IndexFunc(v.Messages, func(m workflows.MessageView) bool { return m.ID == s.MessageID })
 	if i < 0 {
@@ -131,15 +131,14 @@ func (s *steering) is(v workflows.SessionView) (settled bool) {
 	}
 	m := v.Messages[i]
 	s.State, s.Turn, s.N = m.State, m.Turn, m.Turn
-	// Of a message to a turn that has ended nobody learns more.
+	// Nothing more becomes known of a message to a turn that has ended.
 	over := m.Turn != s.into || v.Turn != nil && (v.Turn.N != m.Turn || v.Turn.Status != "inProgress")
 	return over || !s.onItsWay()
 }
 
-// awaitSteered waits until it is known what became of a message. As with a
-// decision, the live feed knows of codex's acknowledgement before the session;
-// what codex acknowledged, a steered turn or one that the message began, only
-// the session can tell.
+// awaitSteered waits until it is known what became of a message. The live feed reports
+// codex's acknowledgement earlier than the session. But only the session knows whether the
+// message steered the turn or began a new one.
 func (a *app) awaitSteered(ctx context.Context, t *temporal, s steering, heard *feed, wait time.Duration) steering {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -171,7 +170,7 @@ func (a *app) awaitSteered(ctx context.Context, t *temporal, s steering, heard *
 	}
 }
 
-// onItsWay says that it is not known that codex has the message.
+// onItsWay reports whether it is not known yet that codex has the message.
 func (s steering) onItsWay() bool {
 	return s.State == string(activities.Decided) || s.State == string(activities.Sent)
 }

@@ -14,8 +14,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// A told session accepts one steering message and shows prepared views, one per
-// query. Asking for more views than prepared is an error.
+// A told session accepts one steering message and answers each query with the next of its
+// prepared views. A query after the last one fails the test.
 type told struct {
 	sync.Mutex
 	looks []workflows.SessionView
@@ -71,8 +71,8 @@ func inTurn(n int, status, state string, turn int) workflows.SessionView {
 		Messages: []workflows.MessageView{{ID: "other", Kind: "message", Turn: 1, State: "acknowledged"}, {Kind: "steer", Turn: turn, State: state}}}
 }
 
-// A turn can end before a message gets into it. Then the message is a turn of its
-// own, and ctl says so, as recorded by the session.
+// A turn can end before a message reaches it. Then the message becomes a turn of its own,
+// and ctl reports what the session recorded.
 func TestSteerSaysWhatBecameOfTheMessage(t *testing.T) {
 	s := &told{}
 	address := s.serve(t)

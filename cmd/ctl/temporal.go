@@ -17,8 +17,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// query asks a workflow and decodes the answer into out. doing says what ctl
-// was about, e.g. "show session s1". It is answered by a worker, in bounded time.
+// query queries a workflow and decodes the answer into out. doing is for error messages,
+// such as "show session s1". Only a worker can answer, and the wait is bounded.
 func (t *temporal) query(ctx context.Context, doing, workflowID, name string, out any, args ...any) error {
 	ctx, cancel := t.app.bounded(ctx, answerWait)
 	defer cancel()
@@ -32,13 +32,13 @@ func (t *temporal) query(ctx context.Context, doing, workflowID, name string, ou
 	return t.explain(ctx, doing, err)
 }
 
-// update sends an update and waits for its result. The id makes it one update
-// however often it is sent; an empty one is chosen.
+// update sends an update and waits for its result. Updates with the same id count as one.
+// If id is empty, a random one is used.
 func (t *temporal) update(ctx context.Context, doing, workflowID, name, id string, out any, args ...any) error {
 	return t.updateWithin(ctx, answerWait, doing, workflowID, name, id, out, args...)
 }
 
-// updateWithin is update for what may take its time.
+// updateWithin is update with another time limit.
 func (t *temporal) updateWithin(ctx context.Context, wait time.Duration, doing, workflowID, name, id string, out any, args ...any) error {
 	ctx, cancel := t.app.bounded(ctx, wait)
 	defer cancel()
@@ -58,9 +58,9 @@ func (t *temporal) updateWithin(ctx context.Context, wait time.Duration, doing, 
 	return t.explain(ctx, doing, err)
 }
 
-// whenReady tries again for as long as a workflow is not ready, as it is in the
-// moment in which it continues as new: it has not taken what it was told. A
-// query that met a task which had just ended is asked a few times more.
+// whenReady repeats try while a workflow is not ready, which is so while it continues as
+// new. The workflow has not taken the request then. A query that collided with the end of a
+// workflow task is also repeated, a few times.
 func whenReady(ctx context.Context, try func() error) error {
 	for wait, met := 20*time.Millisecond, 0; ; wait = min(2*wait, time.Second) {
 		err := try()
@@ -80,20 +80,20 @@ func whenReady(ctx context.Context, try func() error) error {
 	}
 }
 
-// maxMet is how often in a row a query is believed to have met a task.
+// maxMet bounds how often in a row a failed query is explained by such a collision.
 const maxMet = 4
 
-// metItsTask says that a query failed as it does where it was handed to a worker
-// with a history that had grown meanwhile by the end of a workflow task: the SDK
-// takes that task for the present one, and its commands for illegal. A workflow
-// that really cannot be replayed fails so every time.
+// metItsTask reports whether a query failed because a workflow task ended while the query
+// was on its way to a worker. The SDK then takes that task for the current one, and its
+// commands for illegal. A workflow that really cannot be replayed fails in the same way,
+// but every time.
 func metItsTask(err error) bool {
 	var fail *serviceerror.QueryFailed
 	return errors.As(err, &fail) && strings.HasPrefix(fail.Message, "[TMPRL1100] invalid state transition")
 }
 
-// updateWithStart is update for a workflow that is started where it does not
-// run. start.WorkflowIDConflictPolicy must be set.
+// updateWithStart is like update, but starts the workflow if it does not run.
+// start.WorkflowIDConflictPolicy must be set.
 func (t *temporal) updateWithStart(ctx context.Context, doing string, start client.StartWorkflowOptions, workflowType string, input any, name string, out any, args ...any) error {
 	ctx, cancel := t.app.bounded(ctx, answerWait)
 	defer cancel()
@@ -111,7 +111,6 @@ func (t *temporal) updateWithStart(ctx context.Context, doing string, start clie
 	return t.explain(ctx, doing, err)
 }
 
-// start starts a workflow.
 func (t *temporal) start(ctx context.Context, doing string, opts client.StartWorkflowOptions, workflowType string, args ...any) (client.WorkflowRun, error) {
 	ctx, cancel := t.app.bounded(ctx, answerWait)
 	defer cancel()
@@ -122,7 +121,7 @@ func (t *temporal) start(ctx context.Context, doing string, opts client.StartWor
 	return run, t.explain(ctx, doing, err)
 }
 
-// result waits for a workflow's end, for at most wait (0: as long as it takes).
+// result waits for the end of a workflow, at most for wait, or without limit if wait is 0.
 func (t *temporal) result(ctx context.Context, doing string, run client.WorkflowRun, wait time.Duration, out any) error {
 	if wait = t.app.wait(wait); wait > 0 {
 		var cancel context.CancelFunc
@@ -136,9 +135,9 @@ func (t *temporal) result(ctx context.Context, doing string, run client.Workflow
 	return t.explain(ctx, doing, err)
 }
 
-// outOfTime says that a wait ended because its own time was over. The wire keeps
-// to the same time and may be the first to say so, when the context has not
-// ended yet: then that is no answer that failed to come.
+// outOfTime reports whether a wait ended because its own time was over. The connection has
+// the same deadline as the context and may report it first. outOfTime then waits for the
+// context, so that this is not taken for a worker that did not answer.
 func outOfTime(ctx context.Context, err error) bool {
 	if err == nil {
 		return false
@@ -150,15 +149,14 @@ func outOfTime(ctx context.Context, err error) bool {
 	return errors.Is(ctx.Err(), context.DeadlineExceeded)
 }
 
-// signal sends a signal; it is kept with no worker up.
+// signal sends a signal. With no worker up, Temporal keeps it.
 func (t *temporal) signal(ctx context.Context, doing, workflowID, name string, arg any) error {
 	ctx, cancel := t.app.bounded(ctx, answerWait)
 	defer cancel()
 	return t.explain(ctx, doing, t.SignalWorkflow(ctx, workflowID, "", name, arg))
 }
 
-// explain turns an error of Temporal's into one of ctl's: which exit code, and
-// what to do.
+// explain converts an error of Temporal into one of ctl, with an exit code and a hint.
 func (t *temporal) explain(ctx context.Context, doing string, err error) error {
 	if err == nil {
 		return nil
@@ -190,7 +188,7 @@ func (t *temporal) explain(ctx context.Context, doing string, err error) error {
 	case errors.As(err, &noNS):
 		return notFound("%s: Temporal at %s has no namespace %q", doing, t.address, t.namespace).hinted("check --namespace").because(err)
 	case errors.As(err, &gone):
-		// A workflow that has ended is there, but takes nothing any more.
+		// Temporal returns this also for a workflow that has ended.
 		if strings.Contains(gone.Error(), "already completed") {
 			return refused("%s: it has ended", doing).because(err)
 		}
@@ -216,10 +214,9 @@ func (t *temporal) explain(ctx context.Context, doing string, err error) error {
 	return failed("%s: %s", doing, firstSentence(err)).because(err)
 }
 
-// unsaid removes from a workflow's message what the workflow was doing, because ctl
-// says what it was doing itself: of "decide s1.2: it expired" it keeps "it expired"
-// if ctl was doing "accept approval s1.2". Both operations must end with the same
-// object.
+// unsaid removes from a workflow's message what the workflow was doing, because ctl says
+// that itself. It shortens "decide s1.2: it expired" to "it expired" if ctl was doing
+// "accept approval s1.2". Both operations must end with the same object.
 func unsaid(doing, message string) string {
 	head, rest, ok := strings.Cut(message, ": ")
 	if words, of := strings.Fields(head), strings.Fields(doing); ok && len(of) > 0 && len(words) > 1 && len(words) < 4 && words[len(words)-1] == of[len(of)-1] {
@@ -228,13 +225,13 @@ func unsaid(doing, message string) string {
 	return message
 }
 
-// missing is what of a refusal names something that is not there; what else it
-// names is.
+// missing matches the part of a refusal that names something that does not exist. Other
+// names in the refusal are of existing things.
 var missing = regexp.MustCompile(`\bno (?:jump )?(?:seed|host) `)
 
-// whatThereIs says how to find what there is, in place of what was not found.
+// whatThereIs returns the hint that says how to list things of the kind that was not found.
 func whatThereIs(message string) string {
-	last, at := "", -1 // the others are what it was wanted for
+	last, at := "", -1 // the last noun is what was not found
 	for _, noun := range []string{"batch", "schedule", "session", "seed", "host"} {
 		if i := strings.LastIndex(message, noun+" "); i > at {
 			last, at = noun, i
@@ -246,8 +243,8 @@ func whatThereIs(message string) string {
 	return "`ctl " + last + " list` shows what there is"
 }
 
-// refusal finds the typed refusal of a workflow in an error, nil if there is
-// none. Of a query that failed it stands in the failure the server passes on.
+// refusal finds a workflow's typed refusal in an error, nil if there is none. For a failed
+// query it is in the failure that the server passes on.
 func refusal(codec *payload.Codec, err error) *exitError {
 	kind, message := "", ""
 	var app *temporalsdk.ApplicationError
@@ -273,7 +270,7 @@ func refusal(codec *payload.Codec, err error) *exitError {
 	return nil
 }
 
-// firstSentence is an error on one line, without the layers of gRPC.
+// firstSentence returns an error on one line, without the layers that gRPC adds.
 func firstSentence(err error) string {
 	s := err.Error()
 	if i := strings.LastIndex(s, "desc = "); i >= 0 {

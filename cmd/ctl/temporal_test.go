@@ -11,8 +11,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// A query may reach a worker while a workflow task ends. The error then says
-// nothing about the workflow, and a person does not see it.
+// A query can fail because a workflow task ends at the same time. That says nothing about
+// the workflow, so it is repeated and the user does not see it.
 func TestAQueryThatMetAWorkflowTaskIsAskedAgain(t *testing.T) {
 	met := serviceerror.NewQueryFailed("[TMPRL1100] invalid state transition: attempt to handleInitiatedEvent, CommandType: Activity, ID: 25, state=Created")
 	tries := 0
@@ -36,7 +36,7 @@ func TestAQueryThatMetAWorkflowTaskIsAskedAgain(t *testing.T) {
 	}
 }
 
-// A workflow says what it was told to do, and so does ctl: once is enough.
+// A workflow says what it was asked to do, and so does ctl. The user reads it once.
 func TestARefusalSaysOnceWhatWasBeingDone(t *testing.T) {
 	tt := &temporal{app: &app{}, codec: payload.NewCodec("default")}
 	for _, c := range []struct{ doing, told, want string }{

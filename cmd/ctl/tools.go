@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// toolFlags say which tools of ours codex may call.
+// toolFlags hold --tools: the tools of Fairlead that codex may call.
 type toolFlags struct{ names string }
 
 func (f *toolFlags) add(c *cobra.Command) {
@@ -31,13 +31,13 @@ func (f *toolFlags) set(opt *workflows.SessionOptions) error {
 		if err := activities.CheckTools(names); err != nil {
 			return usage("--tools: %v", err).hinted("or all, or none")
 		}
-		slices.Sort(names) // one way to say one thing
+		slices.Sort(names) // so that equal sets are equal requests
 		opt.Tools = names
 	}
 	return nil
 }
 
-// progressText is the newest report in a line, and when it was made.
+// progressText returns the newest progress report and its age, in one line.
 func progressText(p *workflows.ProgressView) string {
 	if p == nil {
 		return ""

@@ -46,7 +46,7 @@ func (a *app) transcript(ctx context.Context, id, format string) error {
 	if err != nil {
 		return err
 	}
-	// Temporal forgets closed sessions after a while; the store does not.
+	// Temporal deletes closed sessions after a while. The store keeps their transcripts.
 	_, gone := t.kept(ctx, id)
 	if gone != nil && exitOf(gone) != exitNotFound {
 		return gone
@@ -65,7 +65,7 @@ func (a *app) transcript(ctx context.Context, id, format string) error {
 		return p.show(e, func(*printer) { r.entry(e) })
 	}
 	n := 0
-	var all []activities.Entry // of formats that need the whole
+	var all []activities.Entry // for formats that need all entries at once
 	if format == "markdown" || format == "chat" {
 		show = func(e activities.Entry) error { all = append(all, e); return nil }
 	}
@@ -90,7 +90,7 @@ func (a *app) transcript(ctx context.Context, id, format string) error {
 	return nil
 }
 
-// whyNoTranscript says why a transcript is empty, where that is known.
+// whyNoTranscript says why a transcript is empty, if that is known.
 func (a *app) whyNoTranscript(ctx context.Context, t *temporal, id string) {
 	var v workflows.SessionView
 	if t.ask(ctx, "show session "+id, workflows.SessionID(id), workflows.QueryState, &v) != nil {
@@ -122,7 +122,7 @@ usage, progress (what the model reports, where it was given that tool), void.`,
 	return c
 }
 
-// Lines of follow -o json: one flat object each, with the event it is.
+// Lines of `ctl session follow -o json`: each is a flat object that names its event.
 type (
 	entryLine struct {
 		Event string `json:"event"`
@@ -223,7 +223,7 @@ func (a *app) followSession(ctx context.Context, id string, from int64) error {
 	}
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
-	var rest time.Time // from looking
+	var rest time.Time // when to query the session again
 	for {
 		select {
 		case <-ctx.Done():
@@ -261,7 +261,7 @@ func (a *app) followSession(ctx context.Context, id string, from int64) error {
 			rest = time.Now().Add(2 * time.Second) // little changes without a worker
 		}
 		if err != nil {
-			continue // the next look may find more
+			continue // the next query may succeed
 		}
 		if err := state(d.View); err != nil {
 			return err

@@ -8,15 +8,15 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// wholeOutput reads the output of a turn whose final text was cut out of the
-// transcript, which has it whole.
+// wholeOutput reads a turn's output from the transcript, which has all of it, if the
+// session has only a part of the final text.
 func (a *app) wholeOutput(ctx context.Context, t *temporal, session string, turn *workflows.TurnView) {
 	if !turn.Structured || turn.OutputError == "" || !turn.FinalTruncated {
 		return
 	}
 	c, err := a.workerFor(ctx, t, session)
 	if err != nil {
-		return // the error that is there says where the whole is
+		return // the turn's own error says where the whole text is
 	}
 	last := ""
 	for e, err := range c.Transcript(ctx, session, 1) {
@@ -32,15 +32,15 @@ func (a *app) wholeOutput(ctx context.Context, t *temporal, session string, turn
 	}
 }
 
-// outputOf is what is printed of a turn's end: with an output schema its JSON.
+// outputOf returns the text that a turn ends with: its JSON if it has an output schema.
 func outputOf(turn workflows.TurnView) string {
 	if len(turn.Output) > 0 {
-		return string(turn.Output) // a valid JSON text has no control character outside of escapes
+		return string(turn.Output) // valid JSON has no control characters except in escapes
 	}
 	return clean(turn.FinalText)
 }
 
-// badOutput is of a turn that was to end with JSON and did not.
+// badOutput returns an error for a turn that had to end with JSON and did not.
 func badOutput(turn workflows.TurnView) error {
 	if !turn.Structured || turn.OutputError == "" || turn.Status != "completed" {
 		return nil

@@ -8,7 +8,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// foldersText says when somebody looked last what sessions have on a host.
+// foldersText says when a host's session folders were last listed, and how many are
+// unknown.
 func foldersText(h workflows.HostView) string {
 	if h.Folders == nil {
 		return ""
@@ -20,13 +21,13 @@ func foldersText(h workflows.HostView) string {
 	return text
 }
 
-// showUnknownFolders names the folders on a host that nobody touches, and says
-// what a person can do.
+// showUnknownFolders lists the folders on a host that are left alone because they belong to
+// no known session, and says what a person can do.
 func showUnknownFolders(p *printer, h workflows.HostView) {
 	if h.Folders == nil || h.Folders.Unknown == 0 {
 		return
 	}
-	dir := clean(h.Folders.Dir) // the host said it
+	dir := clean(h.Folders.Dir) // the host reported it
 	p.printf("\n%s\n", p.paint(yellow, fmt.Sprintf("not known to be of sessions of this installation, and left alone: %s in %s", countOf(h.Folders.Unknown, "folder"), dir)))
 	var rows [][]cell
 	for _, f := range h.UnknownFolders {

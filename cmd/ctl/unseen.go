@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hideTyping has the terminal show nothing of what is typed, until show is
-// called. Lines are read as ever: somebody may wait for one already.
+// hideTyping turns the terminal's echo off until show is called. Reading lines is not
+// affected, because the reader may already be waiting for one.
 func (a *app) hideTyping() (show func(), err error) {
 	f, ok := a.in.(*os.File)
 	if !ok {
@@ -27,10 +27,10 @@ func (a *app) hideTyping() (show func(), err error) {
 	if err := unix.IoctlSetTermios(fd, setTermios, &quiet); err != nil {
 		return nil, err
 	}
-	return func() { _ = unix.IoctlSetTermios(fd, setTermios, was) }, nil // it was set a moment ago
+	return func() { _ = unix.IoctlSetTermios(fd, setTermios, was) }, nil // setting the terminal has just worked
 }
 
-// answerUnseen prompts, and waits for a line that is not shown.
+// answerUnseen prompts, and reads a line that is not shown.
 func (a *app) answerUnseen(ctx context.Context, prompt string) (string, error) {
 	show, err := a.hideTyping()
 	if err != nil {
@@ -41,11 +41,11 @@ func (a *app) answerUnseen(ctx context.Context, prompt string) (string, error) {
 	return a.answerAsIs(ctx)
 }
 
-// dropTyped drops what a person has typed so far, also what of a line: it was
-// not typed for what is asked next. What the reader of lines has already, its
-// time tells.
+// dropTyped discards everything that was typed so far, even a part of a line, because it
+// was not meant for the next question. Lines that the reader already has are recognized by
+// their time.
 func (a *app) dropTyped() {
 	if f, ok := a.in.(*os.File); ok {
-		_ = flushTyped(int(f.Fd())) // of no terminal there is nothing to drop
+		_ = flushTyped(int(f.Fd())) // without a terminal there is nothing to discard
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal returns the two ends of a real terminal: a person's, and a program's.
+// terminal returns the two ends of a real terminal: the person's and the program's.
 func terminal(t *testing.T) (person, program *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -38,12 +38,12 @@ func terminal(t *testing.T) (person, program *os.File) {
 	return person, program
 }
 
-// TestTheTerminalShowsNothingOfASecret even if a line was being read before, and
-// shows again what is typed afterwards.
+// The terminal shows nothing of a secret, even if a line was already being read. It shows
+// again what is typed afterwards.
 func TestTheTerminalShowsNothingOfASecret(t *testing.T) {
 	person, program := terminal(t)
 	a := &app{in: program, out: program, err: program}
-	a.lines() // reads from now on
+	a.lines() // starts the reader
 	seen := make(chan string)
 	go func() {
 		var all strings.Builder
@@ -80,7 +80,7 @@ func TestTheTerminalShowsNothingOfASecret(t *testing.T) {
 	}
 }
 
-// TestNoDiffReachesATerminalAsItIs even if colours are switched off.
+// A diff is cleaned for a terminal even if colours are off.
 func TestNoDiffReachesATerminalAsItIs(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	const diff = "+a\x1b]0;owned\x07\n"

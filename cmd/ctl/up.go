@@ -25,7 +25,7 @@ import (
 // upWait is how long a stack may take until everything answers.
 const upWait = 90 * time.Second
 
-// maxWorkers is far more than one machine has any use for.
+// maxWorkers is far more than one machine can use.
 const maxWorkers = 64
 
 type upFlags struct {
@@ -63,12 +63,12 @@ the worker. Whoever can open the UI on this machine can read it, so
 	c.Flags().StringVar(&f.codex, "codex", "", "`folder` of the codex that is brought to hosts (default: codex.source of the config, or what `make tools` installed)")
 	c.Flags().IntVar(&f.workers, "workers", 1, "how many workers; with 0 only the server runs")
 	c.Flags().IntVar(&f.readyFD, "ready-fd", 0, "")
-	_ = c.Flags().MarkHidden("ready-fd") // fails only for a flag that is not there
+	_ = c.Flags().MarkHidden("ready-fd") // fails only for a flag that does not exist
 	return c
 }
 
-// stackOptions finds all that a stack needs, so that what is missing is said
-// before anything starts.
+// stackOptions finds everything that a stack needs, and reports what is missing before
+// anything starts.
 func (a *app) stackOptions(f upFlags) (stack.Options, error) {
 	var opts stack.Options
 	conf, err := a.config()
@@ -104,7 +104,7 @@ func (a *app) stackOptions(f upFlags) (stack.Options, error) {
 	return opts, nil
 }
 
-// defaultCodex is where `make tools` puts codex: beside the folder of ctl.
+// defaultCodex returns the folder where `make tools` puts codex, beside the folder of ctl.
 func defaultCodex() string {
 	self, err := os.Executable()
 	if err != nil {
@@ -116,7 +116,7 @@ func defaultCodex() string {
 	return filepath.Join(filepath.Dir(filepath.Dir(self)), ".tools", "codex-"+config.CodexVersion)
 }
 
-// up runs the stack in this process, until it is told to stop.
+// up runs the stack in this process until it is told to stop.
 func (a *app) up(ctx context.Context, f upFlags) error {
 	report := a.foreground
 	if f.readyFD > 0 {
@@ -125,7 +125,7 @@ func (a *app) up(ctx context.Context, f upFlags) error {
 			return usage("--ready-fd %d is not open", f.readyFD)
 		}
 		report = func(v upReport) {
-			_ = json.NewEncoder(pipe).Encode(v) // nobody waits any more
+			_ = json.NewEncoder(pipe).Encode(v) // fails if nobody waits any more
 			_ = pipe.Close()
 		}
 	}
@@ -138,7 +138,7 @@ func (a *app) up(ctx context.Context, f upFlags) error {
 	return nil
 }
 
-// An upReport is how a detached stack tells the ctl that started it.
+// An upReport is the message of a detached stack to the ctl that started it.
 type upReport struct {
 	Info    *stack.Info `json:"info,omitempty"`
 	Code    int         `json:"code,omitempty"`
@@ -166,7 +166,7 @@ func (a *app) runStack(ctx context.Context, f upFlags, ready func(stack.Info)) e
 	}
 	opts.Logger = slog.New(slog.NewJSONHandler(out, nil))
 
-	// ^C and SIGTERM are how a stack is stopped: that is no error.
+	// ^C and SIGTERM stop a stack. That is not an error.
 	running, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	wait := a.wait(upWait)
@@ -191,7 +191,7 @@ func (a *app) runStack(ctx context.Context, f upFlags, ready func(stack.Info)) e
 
 var errNotUp = errors.New("the stack did not come up")
 
-// warnings shows a person the log lines that are not routine, as text.
+// warnings prints the supervisor's log lines above level info as text.
 type warnings struct{ w io.Writer }
 
 func (w warnings) Write(p []byte) (int, error) {
@@ -204,7 +204,7 @@ func (w warnings) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// foreground tells a person, or a program, that the stack is up.
+// foreground reports that the stack is up.
 func (a *app) foreground(v upReport) {
 	if v.Info != nil {
 		_ = a.showStack(*v.Info) // a closed terminal does not stop the stack
@@ -231,7 +231,7 @@ func (a *app) showStack(info stack.Info) error {
 	})
 }
 
-// workersOf says where a stack's workers answer.
+// workersOf returns the API addresses of a stack's workers.
 func workersOf(info stack.Info) string {
 	if len(info.Workers) == 0 {
 		return "none (worker.yaml in the state folder is a config for one)"
@@ -243,9 +243,9 @@ func workersOf(info stack.Info) string {
 	return strings.Join(at, ", ")
 }
 
-// upDetached starts a supervisor of its own session and waits for its word.
+// upDetached starts a supervisor in a session (setsid) of its own and waits for its report.
 func (a *app) upDetached(ctx context.Context, f upFlags) error {
-	opts, err := a.stackOptions(f) // mistakes are told here, at the terminal
+	opts, err := a.stackOptions(f) // report mistakes here, at the terminal
 	if err != nil {
 		return err
 	}
@@ -288,7 +288,7 @@ func (a *app) upDetached(ctx context.Context, f upFlags) error {
 	}()
 	select {
 	case <-ctx.Done():
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may be gone already
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
 		r.Close()
 		<-words
 		_ = cmd.Wait()
@@ -299,7 +299,7 @@ func (a *app) upDetached(ctx context.Context, f upFlags) error {
 			err := cmd.Wait()
 			return failed("start a stack: the supervisor ended without a word (%v)", err).hinted("see %s", filepath.Join(opts.Dir, "logs"))
 		case v.Info == nil:
-			_ = cmd.Wait() // its word says why
+			_ = cmd.Wait() // the report says why it ended
 			return &exitError{code: v.Code, kind: v.Kind, message: v.Message, hint: v.Hint}
 		}
 		info := *v.Info

@@ -9,7 +9,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// freshenUse adds what was used by now, which a session learns when its pump returns.
+// freshenUse updates the usage of a session, which the session itself learns when its pump
+// returns.
 func freshenUse(v *workflows.SessionView, u *activities.Use) {
 	if u == nil {
 		return
@@ -26,7 +27,7 @@ func useView(u activities.Use) workflows.UsageView {
 	return workflows.UsageView{Input: u.Usage.Input, Output: u.Usage.Output, Cached: u.Usage.Cached, Context: workflows.ViewContext(u.Context)}
 }
 
-// useLine is a line of follow -o json.
+// useLine is a usage line of follow -o json.
 type useLine struct {
 	Event      string                    `json:"event"`
 	Usage      workflows.UsageView       `json:"usage"`
@@ -40,7 +41,7 @@ func lineOf(u activities.Use) useLine {
 	return useLine{"usage", useView(u), useView(turn), workflows.ViewRateLimits(u.RateLimits)}
 }
 
-// text is what a person is shown of it; empty where nothing was used.
+// text returns the line for people. It is empty if nothing was used.
 func (l useLine) text() string {
 	parts := []string{tokens(l.Usage)}
 	if c := contextText(l.Usage.Context); c != "" {

@@ -7,11 +7,11 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// waitNews remembers what a person was told that a session waits for.
+// waitNews remembers what the user was last told about what a session waits for.
 type waitNews struct{ told string }
 
-// news returns what a turn waits for now, in a line. It returns "" if the turn
-// waits for nothing, or if that was told last.
+// news returns what a turn waits for now, in a line. It returns "" if the turn waits for
+// nothing, or if that was told last.
 func (w *waitNews) news(d workflows.SessionDetail, acc workflows.MessageAccepted) string {
 	text := sessionWaits(d.View)
 	if text == "" {
@@ -29,8 +29,8 @@ func (w *waitNews) changed(text string) string {
 	return text
 }
 
-// sessionWaits returns what keeps a session from going on, in a line. It returns ""
-// if nothing does, or only for a moment.
+// sessionWaits returns what keeps a session from going on, in a line. It returns "" if
+// nothing does, or only for a moment.
 func sessionWaits(v workflows.SessionView) string {
 	kept := v.State == workflows.Queued || v.State == workflows.Resuming || v.WaitingFor != nil
 	if !kept || v.Waits == "" || v.Waits == "a host" || v.Waits == "the host" {
@@ -39,8 +39,8 @@ func sessionWaits(v workflows.SessionView) string {
 	return waitingText(v.Waits)
 }
 
-// turnWaits returns what keeps a turn from ending: another turn before it, or a
-// decision that a person has to make.
+// turnWaits returns what keeps a turn from ending: another turn before it, or a decision
+// that a person has to make.
 func turnWaits(d workflows.SessionDetail, acc workflows.MessageAccepted) string {
 	now := d.View.Turn
 	if now == nil {
@@ -62,7 +62,7 @@ func turnWaits(d workflows.SessionDetail, acc workflows.MessageAccepted) string 
 	return fmt.Sprintf("queued behind turn %d", now.N)
 }
 
-// atWork says whether a turn has begun and not ended.
+// atWork reports whether a turn has begun and not ended.
 func atWork(d workflows.SessionDetail, n int) bool {
 	for _, turn := range d.Turns {
 		if turn.N == n {
@@ -72,8 +72,7 @@ func atWork(d workflows.SessionDetail, n int) bool {
 	return false
 }
 
-// waitingText says what a session waits for, and what may help where all slots
-// are in use.
+// waitingText says what a session waits for, and what may help if all slots are in use.
 func waitingText(waits string) string {
 	text := "waiting for " + clean(waits)
 	if strings.Contains(waits, "slots in use") {

@@ -32,7 +32,7 @@ func TestAHostThatIsAwaySaysWhySinceWhenAndWhatEndsIt(t *testing.T) {
 	}
 }
 
-// Who waits for a turn is told once what it waits for, and again when that changes.
+// A user who waits for a turn is told once what it waits for, and again when that changes.
 func TestATurnThatWaitsSaysWhatFor(t *testing.T) {
 	running := &workflows.TurnBrief{N: 4, Status: "inProgress"}
 	turns := []workflows.TurnView{{N: 4, Status: "inProgress"}, {N: 5, Status: "queued", MessageID: "m5"}}
@@ -62,7 +62,7 @@ func TestATurnThatWaitsSaysWhatFor(t *testing.T) {
 	}
 }
 
-// awaited is a session that waits, and then is there.
+// awaited is a client whose session waits at first.
 type awaited struct {
 	client.Client
 	views []workflows.SessionView

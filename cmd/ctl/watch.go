@@ -8,14 +8,16 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// pollEvery is how often ctl asks a session how its turn goes; it costs no event.
+// pollEvery is the interval at which ctl queries a session. A query adds no event to the
+// history.
 const pollEvery = 200 * time.Millisecond
 
-// endedEvery is after how many of those it asks Temporal whether it still runs.
+// endedEvery is the number of queries after which ctl also asks Temporal whether the
+// session still runs.
 const endedEvery = 25
 
-// watchTurn shows a turn until it has ended, asks for decisions where a person
-// can be asked, and prints the turn.
+// watchTurn shows a turn until it has ended. It asks for decisions if a person is at the
+// terminal, and prints the result.
 func (a *app) watchTurn(ctx context.Context, t *temporal, acc workflows.MessageAccepted, from int64) error {
 	doing := "turn of session " + acc.Session
 	if a.flags.timeout > 0 {
@@ -50,7 +52,7 @@ func (a *app) watchTurn(ctx context.Context, t *temporal, acc workflows.MessageA
 			r.endLine()
 			return err
 		}
-		if news := told.news(d, acc); news != "" && !(a.mayAsk() && len(openApprovals(d)) > 0) { // else it is asked
+		if news := told.news(d, acc); news != "" && !(a.mayAsk() && len(openApprovals(d)) > 0) { // otherwise the question itself says it
 			r.endLine()
 			a.note("%s", news)
 		}
@@ -73,7 +75,7 @@ func (a *app) watchTurn(ctx context.Context, t *temporal, acc workflows.MessageA
 			r.endLine()
 			return neverBegan(d, acc)
 		}
-		// What was ended from outside still answers, as if it went on.
+		// A workflow that was terminated from outside still answers queries as if it ran.
 		if looks%endedEvery == 0 {
 			if kept, err := t.kept(ctx, acc.Session); err == nil && kept.Error != nil {
 				r.endLine()
@@ -103,17 +105,16 @@ func (a *app) watchTurn(ctx context.Context, t *temporal, acc workflows.MessageA
 	}
 }
 
-// patience is how long ctl watches a session that no worker answers for.
+// patience is how long ctl watches a session while no worker answers.
 const patience = 5 * time.Minute
 
-// look asks the session for all that is needed at once. With no worker up it is
-// what Temporal keeps: approvals can be decided all the same. A worker that is
-// away is waited for.
+// look queries everything that watching needs. With no worker up it returns what Temporal
+// keeps, because approvals can be decided all the same. It waits for a worker that is away.
 func (a *app) look(ctx context.Context, t *temporal, id string) (workflows.SessionDetail, error) {
 	var d workflows.SessionDetail
 	live, err := t.askEither(ctx, "look at session "+id, workflows.SessionID(id), workflows.QueryDetail, &d)
 	if err != nil && ctx.Err() != nil {
-		return d, context.Cause(ctx) // it was not the worker's fault
+		return d, context.Cause(ctx) // our own time was over
 	}
 	if live {
 		return d, err
@@ -139,7 +140,7 @@ func (a *app) look(ctx context.Context, t *temporal, id string) (workflows.Sessi
 	return d, nil
 }
 
-// findTurn is the turn of a message: one that it began, or went into.
+// findTurn returns the turn that a message began or went into.
 func findTurn(d workflows.SessionDetail, acc workflows.MessageAccepted) (found workflows.TurnView, ok bool) {
 	for _, turn := range d.Turns {
 		if turn.MessageID == acc.MessageID {
@@ -152,7 +153,7 @@ func findTurn(d workflows.SessionDetail, acc workflows.MessageAccepted) (found w
 	return found, ok
 }
 
-// messageOf is the message that began a turn, if that is known.
+// messageOf returns the id of the message that began a turn, if known.
 func messageOf(d workflows.SessionDetail, n int) string {
 	for _, turn := range d.Turns {
 		if turn.N == n {
@@ -172,14 +173,14 @@ func openApprovals(d workflows.SessionDetail) []workflows.Approval {
 	return out
 }
 
-// A feed is a session's events in the background.
+// A feed receives a session's events in the background.
 type feed struct {
 	events chan api.Event
 	done   chan struct{}
-	seq    int64 // of the newest entry handed over; the receiver's own
+	seq    int64 // of the newest entry handed over; used by the receiver only
 }
 
-// had is called by the receiver of each event.
+// had records an event; the receiver calls it for each one.
 func (f *feed) had(ev api.Event) {
 	switch ev.Kind {
 	case api.KindEntry:
@@ -189,8 +190,8 @@ func (f *feed) had(ev api.Event) {
 	}
 }
 
-// startFeed follows a session, from worker to worker, until ctx ends. With no
-// worker to reach there are simply no events.
+// startFeed follows a session until ctx ends, changing workers when needed. If no worker
+// can be reached, there are no events.
 func (a *app) startFeed(ctx context.Context, t *temporal, session string, from int64) *feed {
 	f := &feed{events: make(chan api.Event), done: make(chan struct{})}
 	go func() {
@@ -216,7 +217,7 @@ func (a *app) startFeed(ctx context.Context, t *temporal, session string, from i
 					}
 				}
 				if err == nil {
-					return // it came to its end
+					return // the feed has ended
 				}
 			}
 			select {
@@ -228,7 +229,7 @@ func (a *app) startFeed(ctx context.Context, t *temporal, session string, from i
 	return f
 }
 
-// catchUp shows what belongs to a turn that has ended and has not come yet.
+// catchUp shows the remaining entries of a turn that has ended.
 func (a *app) catchUp(ctx context.Context, f *feed, r *renderer, seq int64) {
 	if r.quiet {
 		return
@@ -250,8 +251,8 @@ func (a *app) catchUp(ctx context.Context, f *feed, r *renderer, seq int64) {
 	}
 }
 
-// turnResult prints a turn that has ended and gives ctl its exit code. shown
-// says that a person has seen all of it as it went.
+// turnResult prints a turn that has ended and returns the error for ctl's exit code. shown
+// says that its text was already shown.
 func (a *app) turnResult(ctx context.Context, t *temporal, d workflows.SessionDetail, turn workflows.TurnView, known, shown bool) error {
 	doing := "session " + d.View.ID
 	if d.View.State == workflows.Failed && (!known || turn.Status == "queued" || turn.Status == "interrupted" || !turn.Done()) {
@@ -294,7 +295,7 @@ func (a *app) turnResult(ctx context.Context, t *temporal, d workflows.SessionDe
 	return failed("the turn ended as %s", turn.Status)
 }
 
-// wholeText is a turn's final text as the transcript has it.
+// wholeText returns a turn's final text from the transcript.
 func (a *app) wholeText(ctx context.Context, t *temporal, session string, n int) (string, error) {
 	c, err := a.workerFor(ctx, t, session)
 	if err != nil {
@@ -339,7 +340,7 @@ func (a *app) awaitClosed(ctx context.Context, t *temporal, id string) (workflow
 	return v, t.taskFailure(doing, t.explain(ctx, doing, err))
 }
 
-// tellWhyOpen says what a session that closes waits for, once for each reason.
+// tellWhyOpen says what a closing session waits for, once for each reason.
 func (a *app) tellWhyOpen(ctx context.Context, t *temporal, id string) {
 	last := ""
 	for {

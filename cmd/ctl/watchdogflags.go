@@ -9,13 +9,13 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// watchdogFlags say how long codex and the model may take, and what becomes of
-// a turn that meets a limit. What is not given is as the config has it.
+// watchdogFlags are time limits for codex and the model, and what happens at a limit. Flags
+// that are not given have the values of the config.
 type watchdogFlags struct {
 	startup, request, silence, quiet time.Duration
 	onLimit                          string
-	given                            func(flag string) bool // nil: all
-	turnBound                        bool                   // a budget says how long a turn may take
+	given                            func(flag string) bool // nil: all are given
+	turnBound                        bool                   // a budget limits the time of a turn
 }
 
 func (f *watchdogFlags) add(c *cobra.Command) {
@@ -28,7 +28,7 @@ func (f *watchdogFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.onLimit, "on-limit", "", "when a turn meets the account's limit, or the provider's for requests: fail, or wait (for its end, at most 6h or as long as the policy says, and say the same again); default: as the policy says, else fail")
 }
 
-// set puts them into a session's options; conf is what the config says.
+// set puts the flags into a session's options. conf has the values of the config.
 func (f *watchdogFlags) set(opt *workflows.SessionOptions, conf config.Timeouts) error {
 	if err := oneOf("--on-limit", f.onLimit, workflows.LimitFail, workflows.LimitWait); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (f *watchdogFlags) set(opt *workflows.SessionOptions, conf config.Timeouts)
 			return usage("--%s %s is not between %s and %s", w.flag, d, workflows.LeastWatch, workflows.MostWatch)
 		}
 		if *w.to = d; off {
-			*w.to = -1 // any time
+			*w.to = -1 // no limit
 		}
 	}
 	if conf.Turn > 0 && f.given != nil && !f.given("turn-timeout") && !f.turnBound {

@@ -15,12 +15,12 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// workerFor is the API of the worker that is attached to a session, so that
-// deltas are seen; of any other worker of its zone where none is, for what is
-// in the store.
+// workerFor returns the API of the worker that is attached to a session, because only that
+// worker has the live text. If there is none, it returns the API of any worker of the
+// session's zone, which can read the store.
 func (a *app) workerFor(ctx context.Context, t *temporal, session string) (*api.Client, error) {
 	d, err := t.DescribeWorkflowExecution(ctx, workflows.SessionID(session), "")
-	if err != nil { // Temporal may have forgotten it: the store has not
+	if err != nil { // Temporal may have deleted the session; the store keeps it
 		return a.anyWorker(ctx, t)
 	}
 	for _, c := range a.attached(d.GetPendingActivities()) {
@@ -31,7 +31,7 @@ func (a *app) workerFor(ctx context.Context, t *temporal, session string) (*api.
 	return a.workerOf(ctx, t, d.GetExecutionConfig().GetTaskQueue().GetName())
 }
 
-// attached are the workers that are at work for a workflow.
+// attached returns the workers that run activities of a workflow.
 func (a *app) attached(pending []*workflowpb.PendingActivityInfo) []*api.Client {
 	var out []*api.Client
 	for _, p := range pending {
@@ -44,8 +44,7 @@ func (a *app) attached(pending []*workflowpb.PendingActivityInfo) []*api.Client 
 	return out
 }
 
-// anyWorker is the API of a worker that answers, of the config's zone if there
-// is one.
+// anyWorker returns the API of a worker that answers, preferably of the config's zone.
 func (a *app) anyWorker(ctx context.Context, t *temporal) (*api.Client, error) {
 	conf, err := a.config()
 	if err != nil {
@@ -54,9 +53,9 @@ func (a *app) anyWorker(ctx context.Context, t *temporal) (*api.Client, error) {
 	return a.workerOf(ctx, t, workflows.TaskQueueOf(conf.Zone))
 }
 
-// workerOf is the API of a worker that serves a task queue: the configured one,
-// the local stack's, or one that polls it. Where no such worker answers any
-// other will do: all share the store.
+// workerOf returns the API of a worker of a task queue: the configured one, the local
+// stack's, or one that polls the queue. If none answers, it returns any other worker,
+// because all share the store.
 func (a *app) workerOf(ctx context.Context, t *temporal, queue string) (*api.Client, error) {
 	conf, err := a.config()
 	if err != nil {
@@ -83,7 +82,7 @@ func (a *app) workerOf(ctx context.Context, t *temporal, queue string) (*api.Cli
 		if err != nil {
 			return nil
 		}
-		st, err := a.askWorker(ctx, c) // one that was stopped takes connections, and says nothing
+		st, err := a.askWorker(ctx, c) // a stopped process still accepts connections, but does not answer
 		if err != nil {
 			return nil
 		}
@@ -119,7 +118,7 @@ func (a *app) workerOf(ctx context.Context, t *temporal, queue string) (*api.Cli
 	return nil, unreachable("reach a worker: none answers at %s", strings.Join(tried, ", ")).hinted("`ctl status` shows what is up")
 }
 
-// apisOf are the APIs of the workers that poll a task queue.
+// apisOf returns the API addresses of the workers that poll a task queue.
 func (t *temporal) apisOf(ctx context.Context, queue string) []string {
 	if t == nil {
 		return nil
@@ -161,7 +160,7 @@ func (a *app) apiClient(endpoint string) (*api.Client, error) {
 	return c, nil
 }
 
-// apiFailure gives an error of the API's its exit code.
+// apiFailure converts an error of a worker's API, with its exit code.
 func apiFailure(doing string, err error) error {
 	var e *api.Error
 	switch {
@@ -185,6 +184,6 @@ func apiFailure(doing string, err error) error {
 	case api.ErrRefused:
 		code = exitRefused
 	}
-	// Workers often say what they were doing in the same words: once is enough.
+	// Workers often repeat what they were doing, which ctl says already.
 	return newExit(code, e.Kind, "%s: %s", doing, strings.TrimPrefix(e.Message, doing+": ")).hinted("%s", e.Hint).because(err)
 }

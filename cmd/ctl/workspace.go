@@ -16,7 +16,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// workspaceFlags say what a session works in.
+// workspaceFlags say what a session's work folder contains at the start.
 type workspaceFlags struct {
 	repo, ref, user, tokenFile, knownHosts string
 	snapshot, hooks, upload                string
@@ -24,8 +24,8 @@ type workspaceFlags struct {
 	forward, keep                          bool
 	timeout                                time.Duration
 
-	tree  *snapshots.LocalTree // what upload names
-	token string               // read from tokenFile; it goes to the store, and nowhere else
+	tree  *snapshots.LocalTree // the folder of --upload
+	token string               // read from tokenFile; it is sent to the store only
 }
 
 func (f *workspaceFlags) add(c *cobra.Command) {
@@ -44,7 +44,7 @@ func (f *workspaceFlags) add(c *cobra.Command) {
 	fl.BoolVar(&f.keep, "keep-work", false, "leave the work folder on the host when the session closes")
 }
 
-// set puts them into a session's options; nothing is sent yet.
+// set puts the flags into a session's options. It sends nothing.
 func (f *workspaceFlags) set(opt *workflows.SessionOptions) error {
 	w := activities.Workspace{Snapshot: f.snapshot, Keep: f.keep}
 	if f.timeout != activities.CloneTimeout {
@@ -66,7 +66,7 @@ func (f *workspaceFlags) set(opt *workflows.SessionOptions) error {
 		if err := f.readTree(); err != nil {
 			return err
 		}
-		// Part of the request: another content is another one.
+		// Part of the request's digest: other content is another request.
 		w.Uploaded = fmt.Sprintf("%s@%.12s", filepath.Base(f.tree.Dir()), f.tree.Digest)
 	}
 	if f.hooks != "" {
@@ -83,7 +83,7 @@ func (f *workspaceFlags) set(opt *workflows.SessionOptions) error {
 	return nil
 }
 
-// one refuses two things to begin with.
+// one refuses more than one source for the work folder.
 func (f *workspaceFlags) one(dir string) error {
 	var given []string
 	for _, g := range []struct{ flag, is string }{{"--repo", f.repo}, {"--upload", f.upload}, {"--from-snapshot", f.snapshot}, {"--dir", dir}} {
@@ -116,7 +116,7 @@ func (f *workspaceFlags) readTree() error {
 	return nil
 }
 
-// maxToken is more than any server's tokens have.
+// maxToken is larger than any server's token, in bytes.
 const maxToken = 4 << 10
 
 func (f *workspaceFlags) readRepoFiles(r *activities.Repo) error {
@@ -144,9 +144,9 @@ func (f *workspaceFlags) readRepoFiles(r *activities.Repo) error {
 	return nil
 }
 
-// send brings into the store what is to be there before the session begins: the
-// token, and the folder. The token is the session's own, unless others share
-// these options: then it goes into a folder, in the store, of whom they are of.
+// send uploads the token and the folder to the store. The token belongs to the session. But
+// if other sessions share these options, it is stored in the folder shared, which belongs
+// to their batch or schedule.
 func (f *workspaceFlags) send(ctx context.Context, a *app, t *temporal, id, shared string, opt *workflows.SessionOptions) error {
 	if f.token == "" && f.tree == nil {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// workspaceOf returns what flags make of a session's workspace.
+// workspaceOf parses flags and returns the session options that they give.
 func workspaceOf(t *testing.T, dir string, args ...string) (workflows.SessionOptions, *workspaceFlags, error) {
 	t.Helper()
 	f := &workspaceFlags{}

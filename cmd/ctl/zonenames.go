@@ -13,17 +13,17 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// timeZones are the names in Go's copy of the IANA database, which cannot be
-// asked for them.
+// timeZones lists the names in Go's copy of the IANA database. Go has no function that
+// lists them.
 //
 //go:embed timezones.txt
 var timeZones string
 
-// mostMeant is how many names are offered in place of one that there is not.
+// mostMeant is the largest number of names in a suggestion.
 const mostMeant = 3
 
-// meant gives the names that come nearest to a word: those whose last part it
-// is, or else those that the fewest letters tell from it.
+// meant returns the known names that are most similar to a word: names whose last part is
+// the word, or else names with the fewest different letters.
 func meant(word string, known []string) (out []string) {
 	word = strings.ToLower(word)
 	least := 1
@@ -48,7 +48,7 @@ func meant(word string, known []string) (out []string) {
 	return out[:min(len(out), mostMeant)]
 }
 
-// badTimeZone refuses a time zone that there is not.
+// badTimeZone refuses an unknown time zone.
 func badTimeZone(name string) error {
 	e := usage("--tz %q is no time zone", name)
 	if near := meant(name, strings.Fields(timeZones)); len(near) > 0 {
@@ -57,9 +57,8 @@ func badTimeZone(name string) error {
 	return e.hinted("one of the IANA database, such as Europe/Berlin or UTC")
 }
 
-// knownZone refuses a zone that no worker has ever served: what is begun there
-// would wait for ever. The default zone is everybody's: its first worker may be
-// on its way.
+// knownZone refuses a zone that never had a worker, because a session there would wait for
+// ever. The default zone is always allowed: its first worker may be starting.
 func (t *temporal) knownZone(ctx context.Context, doing, zone string) error {
 	name := workflows.ZoneOf(workflows.TaskQueueOf(zone))
 	if name == workflows.ZoneOf(workflows.TaskQueueOf("")) {

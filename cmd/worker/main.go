@@ -92,8 +92,7 @@ func loadConfig(path string) (*config.Config, error) {
 	conf, err := config.Load(path)
 	var mistakes *config.Error
 	if errors.As(err, &mistakes) {
-		// What the machine says can be told at the same time, of what could
-		// be read at all.
+		// Files are not checked: that needs a config without mistakes.
 		return nil, mistakes
 	}
 	if err != nil {

@@ -225,7 +225,7 @@ func TestWorkerRefusesAnotherStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Another identity than the one the store was made with.
+	// Another identity than the one that the store was made with.
 	ids, err := store.LoadIdentities(filepath.Join(p.dir, "id.txt"))
 	if err != nil {
 		t.Fatal(err)
@@ -259,7 +259,7 @@ func TestWorkerRefusesAnotherStore(t *testing.T) {
 	}
 }
 
-// The SDK gives one metric different tags at different places.
+// The SDK uses different tags for one metric in different places.
 func TestMetricsOfDifferentTagsAreServed(t *testing.T) {
 	var log bytes.Buffer
 	m, err := serveMetrics("127.0.0.1:0", true, newLogger(config.Default(), &log))

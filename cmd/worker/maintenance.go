@@ -16,10 +16,10 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// ensureMaintenance makes sure that the namespace has the Schedules, at the
-// intervals of the config. Each zone's workers look after its hosts. Seeds and the
-// store belong to the default zone's workers. A worker is of use without Schedules,
-// so it only logs what Temporal refuses.
+// ensureMaintenance creates or updates the namespace's Schedules, at the intervals of the
+// config. Each zone's workers look after its hosts. Seeds and the store belong to the
+// default zone's workers. A worker is useful without Schedules, so it only logs a refusal
+// by Temporal.
 func ensureMaintenance(ctx context.Context, c client.Client, conf *config.Config, log *slog.Logger) error {
 	queue := workflows.TaskQueueOf(conf.Zone)
 	all := []maintenance{{workflows.MaintainHostsID(conf.Zone), conf.Hosts.Check, queue, workflows.MaintenanceInput{Hosts: conf.Hosts.Check, Zone: conf.Zone},
@@ -50,8 +50,8 @@ type maintenance struct {
 	every   time.Duration
 	queue   string
 	in      workflows.MaintenanceInput
-	key     string // of the config, which says how often
-	without string // what happens if there is none
+	key     string // the key of the config that sets the interval
+	without string // what is missing without this Schedule
 }
 
 func (m maintenance) schedule(ctx context.Context, c client.Client) error {

@@ -18,9 +18,9 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// metrics collects what the SDK counts and shows it to Prometheus. The SDK gives
-// one metric different tags at different places, which a vector would refuse. So
-// every combination is a series of its own. It is safe for concurrent use.
+// metrics collects the SDK's metrics and serves them to Prometheus. The SDK uses different
+// tags for one metric in different places, which a Prometheus vector refuses. So every
+// combination of tags is a series of its own. It is safe for concurrent use.
 type metrics struct {
 	shared *shared
 	tags   map[string]string
@@ -94,8 +94,7 @@ func (m *metrics) watch(name, help string, f func() float64) {
 	m.shared.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
 }
 
-// lag returns a function that counts how late codex's events reach a pump of this
-// worker.
+// lag returns a function that records how late codex's events reach a pump of this worker.
 func (m *metrics) lag() func(time.Duration) {
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "fairlead_event_lag_seconds", Help: "Age of codex's events when the worker took them, by the clocks of host and worker.",

@@ -9,14 +9,14 @@ import (
 	"github.com/sethvargo/go-retry"
 )
 
-// tryFor bounds one attempt at something that may not be there yet.
+// tryFor bounds one attempt to reach something.
 const tryFor = 10 * time.Second
 
 type finalError struct{ error }
 
 func (e finalError) Unwrap() error { return e.error }
 
-// final marks an error that time does not mend.
+// final marks an error that a retry cannot fix.
 func final(err error) error {
 	if err == nil {
 		return nil
@@ -24,8 +24,8 @@ func final(err error) error {
 	return finalError{err}
 }
 
-// patiently tries do until it works, returns a final error, or ctx ends. It logs
-// what it waits for.
+// patiently repeats do until it succeeds, returns a final error, or ctx ends. It logs what
+// it waits for.
 func patiently(ctx context.Context, log *slog.Logger, what string, do func(context.Context) error) error {
 	backoff := retry.WithCappedDuration(5*time.Second, retry.WithJitterPercent(20, retry.NewExponential(200*time.Millisecond)))
 	began, told := time.Now(), false

@@ -34,9 +34,9 @@ import (
 // have a timeout of seconds, for which the SDK's 60 s would be too long.
 const throttle = 4 * time.Second
 
-// stuck is how long a workflow may compute without a pause. Ours take milliseconds.
-// A crowded machine may keep a thread waiting for the SDK's default of one second,
-// and each task that is ended for that has to be done again.
+// stuck is how long a workflow may compute without a pause. Ours take milliseconds. But on
+// a crowded machine a thread may wait longer than the SDK's default of one second, and a
+// task that is ended for that must be repeated.
 const stuck = 5 * time.Second
 
 // serve runs the worker until ctx ends. unlisten restores the default handling of
@@ -67,7 +67,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	if err != nil {
 		return err
 	}
-	// One for the whole process, because all share what it knows of the index.
+	// One Chunks for the whole process, because all users share its cache of the index.
 	chunks := snapshots.OpenChunks(blobs, snapshots.ChunkOptions{Logger: log})
 	works := &lateWorkspaces{}
 	opts.Workspaces = works
@@ -146,8 +146,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	})
 	workflows.Register(w)
 	set.Register(w)
-	// The pool has to exist before anybody works, because sessions ask it for
-	// hosts.
+	// Start the pool before the worker takes work, because sessions ask it for hosts.
 	if err := ensurePool(ctx, c, conf.Zone, log); err != nil {
 		return err
 	}
@@ -175,8 +174,8 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	}
 }
 
-// unlessOwn returns a setting, or "" if it is codex's own value: then codex is told
-// nothing, and a login goes where it came from.
+// unlessOwn returns a setting, or "" if it is codex's own default. Then codex is given no
+// value, and the login's own endpoint is used.
 func unlessOwn(set, own string) string {
 	if set == own {
 		return ""
@@ -184,7 +183,7 @@ func unlessOwn(set, own string) string {
 	return set
 }
 
-// A presence is what the API says of this worker.
+// A presence is the status of this worker in the API.
 type presence struct {
 	mu     sync.Mutex
 	status api.Status
@@ -214,7 +213,7 @@ func workerName(conf *config.Config) string {
 	return h
 }
 
-// openStore opens the store, and waits for one that cannot be reached.
+// openStore opens the store, and waits until it can be reached.
 func openStore(ctx context.Context, conf *config.Config, log *slog.Logger) (*store.Store, error) {
 	ids, err := store.LoadIdentities(conf.Store.Identity)
 	if err != nil {
@@ -246,8 +245,8 @@ func openStore(ctx context.Context, conf *config.Config, log *slog.Logger) (*sto
 	return blobs, nil
 }
 
-// useStore records in the store that the namespace's sessions use it, before any of
-// them can. Then no other namespace's workers delete what they need.
+// useStore records in the store that the namespace's sessions use it, before any of them
+// runs. This keeps workers of other namespaces from deleting what the sessions need.
 func useStore(ctx context.Context, c client.Client, name string, blobs *store.Store, log *slog.Logger) (id string, err error) {
 	err = patiently(ctx, log, "the namespace and the store", func(ctx context.Context) error {
 		if id, err = activities.NamespaceID(ctx, c, name); err != nil {

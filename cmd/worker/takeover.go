@@ -17,8 +17,8 @@ import (
 	"fairlead.dev/fairlead/internal/takeover"
 )
 
-// Bounds of what taking over costs the server. An attempt that is not ended within
-// them is noticed later, by its heartbeat timeout; nothing is lost.
+// Limits on the calls that a takeover makes. An attempt that is not ended within them is
+// noticed later, by its heartbeat timeout, so nothing is lost.
 const (
 	lookEvery  = 500 * time.Millisecond // how often to look for dead workers
 	endsAtOnce = 8                      // attempts ended concurrently

@@ -32,7 +32,7 @@ func held(ctx workflow.Context) (attempt int32, err error) {
 	return attempt, err
 }
 
-// holder is a worker that begins the activity, says so, and then is silent.
+// holder runs a worker that begins the activity, reports it, and then does nothing.
 func holder(address, root string) error {
 	c, err := client.Dial(client.Options{HostPort: address})
 	if err != nil {
@@ -48,9 +48,8 @@ func holder(address, root string) error {
 	return w.Run(nil)
 }
 
-// A turn outlives its worker. What a killed worker was doing goes on at once with
-// the next one, whatever the heartbeat timeout, and not before the first one is
-// dead.
+// Activities of a killed worker are started again at once on the next one, whatever their
+// heartbeat timeout, but not while the first worker lives.
 func TestAKilledWorkersActivitiesGoOnAtOnce(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -95,8 +94,7 @@ func TestAKilledWorkersActivitiesGoOnAtOnce(t *testing.T) {
 		t.Fatalf("the first worker does not hold the activity: %v", said.Err())
 	}
 
-	// The next worker begins what it is given, but gets nothing while the first one
-	// lives.
+	// The next worker gets no activities of the first one while that lives.
 	after := newSuccessor(root, slog.Default())
 	defer after.Close()
 	after.watch(c, "default", "successor")

@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// lateWorkspaces are the work folders of the worker's activities, once there are
-// any. The API answers before.
+// lateWorkspaces gives the API access to the work folders of sessions. It returns an error
+// until the worker's activities exist, because the API starts earlier.
 type lateWorkspaces struct {
 	now atomic.Pointer[activities.Workfolders]
 }
