@@ -112,7 +112,7 @@ func (d *delivery) sendDecision(s *send) {
 		s.settle(Void, "the request is not open any more")
 		return
 	}
-	result, err := d.requests.decision(s.Send)
+	result, err := d.demands.decision(s.Send)
 	if err != nil {
 		d.declineInstead(s, err)
 		return

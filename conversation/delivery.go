@@ -7,13 +7,13 @@ import (
 
 // A delivery brings the Sends to codex, in order, each at most once, and finds out
 // what became of them. The part owns Begins and Interrupted of the state. It may call
-// the asks, the turns that messages begin, and the requests, for the form of a
+// the asks, the turns that messages begin, and the demands, for the form of a
 // decision.
 type delivery struct {
 	*core
-	asks     *asks
-	turns    *turns
-	requests *requests
+	asks    *asks
+	turns   *turns
+	demands *demands
 
 	sends       []*send
 	barred      bool          // codex has answered the barrier

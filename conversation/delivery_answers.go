@@ -126,7 +126,7 @@ func (d *delivery) decisionAnswered(key string) {
 		}
 		if s.unfit == "" && s.uncertain && !s.wrote && d.st.openAt(s.RPC) >= 0 {
 			// An earlier attempt wrote it; the decision says what it wrote.
-			if _, err := d.requests.decision(s.Send); err != nil {
+			if _, err := d.demands.decision(s.Send); err != nil {
 				s.unfit = unfitText(err)
 			}
 		}

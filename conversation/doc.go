@@ -36,8 +36,8 @@
 //     logins for access tokens. questions: what no turn needs.
 //   - delivery: the Sends, their certainty and their answers.
 //   - turns: the turns, with items for open items and their texts.
-//   - requests: what codex asks people or a policy, with autos for answers at once
-//     and calls for calls of our tools.
+//   - requests: what codex asks people or a policy, with demands for what is asked in
+//     full, autos for answers at once and calls for calls of our tools.
 //   - watch: gives up what does not go on, by turnTime, quiet and the parts' own
 //     limits. spending: holds turns to the budget.
 //

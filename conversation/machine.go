@@ -18,6 +18,7 @@ type machine struct {
 	asks      *asks
 	autos     *autos
 	items     *items
+	demands   *demands
 	quiet     *quiet
 	time      *turnTime
 	questions *questions
@@ -68,19 +69,19 @@ func assemble(c *core) *machine {
 	m.asks = &asks{core: c}
 	m.autos = &autos{core: c}
 	m.items = newItems(c)
+	m.demands = &demands{core: c, byID: map[string]*asked{}}
 	m.quiet = &quiet{core: c}
 	m.time = &turnTime{core: c}
 	m.questions = &questions{core: c, asks: m.asks}
 	m.logins = &logins{core: c, asks: m.asks, autos: m.autos}
 	m.opening = &opening{core: c, asks: m.asks, logins: m.logins}
-	m.delivery = &delivery{core: c, asks: m.asks}
+	m.delivery = &delivery{core: c, asks: m.asks, demands: m.demands}
 	m.spending = &spending{core: c, time: m.time, delivery: m.delivery}
-	m.requests = &requests{core: c, autos: m.autos, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, spending: m.spending}
+	m.requests = &requests{core: c, autos: m.autos, demands: m.demands, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, spending: m.spending}
 	m.calls = &calls{core: c, autos: m.autos, requests: m.requests}
 	m.turns = &turns{core: c, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, requests: m.requests, calls: m.calls, spending: m.spending}
 	m.watch = &watch{core: c, asks: m.asks, delivery: m.delivery, turns: m.turns, quiet: m.quiet, time: m.time}
-	// A message begins a turn, and a turn's end settles messages.
-	m.delivery.turns, m.delivery.requests = m.turns, m.requests
+	m.delivery.turns = m.turns // a message begins a turn, and a turn's end settles messages
 	return m
 }
 

@@ -8,11 +8,12 @@ import (
 
 // The requests part keeps codex's requests until they are decided. It owns Open and
 // Tally of the state. What is decided goes out by the delivery. It may also call the
-// autos (refusals), the items (changes of files), the spending, and the clocks that
-// wait for people.
+// autos (refusals), the demands, the items (changes of files), the spending, and the
+// clocks that wait for people.
 type requests struct {
 	*core
 	autos    *autos
+	demands  *demands
 	items    *items
 	quiet    *quiet
 	time     *turnTime
@@ -20,7 +21,6 @@ type requests struct {
 	spending *spending
 
 	seen         []*Request        // in this pump and open, in full
-	demands      map[string]*asked // what the open requests ask, by request id
 	judged       []Judged          // by a policy, in this pump
 	unreportedAt time.Duration     // when the oldest unreported request came
 	resolved     []json.RawMessage // that the workflow knows as open
@@ -74,10 +74,7 @@ func (q *requests) demand(msg *message, read reader) {
 	if a.keeps() {
 		o.At = q.line.Offset
 	}
-	if q.demands == nil {
-		q.demands = map[string]*asked{}
-	}
-	q.demands[idKey(r.RPC)] = a
+	q.demands.byID[idKey(r.RPC)] = a
 	v := q.judge(a, r)
 	q.entry(q.entryOf(a, r))
 	if v.Outcome != "" {
@@ -136,10 +133,7 @@ func (q *requests) demandAgain(msg *message, at int64) {
 	if !q.in.Amend {
 		a.Amendment = nil
 	}
-	if q.demands == nil {
-		q.demands = map[string]*asked{}
-	}
-	q.demands[idKey(msg.ID)] = a
+	q.demands.byID[idKey(msg.ID)] = a
 }
 
 // drop closes the open requests that match. Those that the workflow knows are
@@ -158,7 +152,7 @@ func (q *requests) drop(match func(OpenRequest) bool) {
 			q.resolved = append(q.resolved, o.RPC)
 		}
 		key := idKey(o.RPC)
-		delete(q.demands, key)
+		delete(q.demands.byID, key)
 		for i, r := range q.seen {
 			if idKey(r.RPC) == key {
 				q.seen = append(q.seen[:i:i], q.seen[i+1:]...)
@@ -202,20 +196,4 @@ func (q *requests) unreported() bool {
 		}
 	}
 	return false
-}
-
-// decision returns the answer for codex. It adds secret answers to the Redactor.
-func (q *requests) decision(s Send) (any, error) {
-	a := q.demands[idKey(s.RPC)]
-	i := q.st.openAt(s.RPC)
-	s.ForSession = s.ForSession && i >= 0 && q.st.Open[i].Remembers
-	s.Answers = a.real(s.Answers, q.redact)
-	if a != nil && q.opt.Redactor != nil {
-		for _, one := range a.Questions {
-			if one.Secret {
-				q.opt.Redactor.Add(s.Answers[one.ID]...)
-			}
-		}
-	}
-	return answerFor(s, a, q.st.CodexVersion)
 }
