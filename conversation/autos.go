@@ -13,8 +13,8 @@ type auto struct {
 }
 
 // The autos are the answers to codex that need no decision, and are not written
-// yet. Other parts add them; the machine flushes them when its backlog is read. They
-// call no part.
+// yet. Other parts add them; the machine flushes them when its backlog is read.
+// They call no part.
 type autos struct {
 	*core
 	list []auto

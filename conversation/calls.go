@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// The calls part serves codex's calls of our tools. It owns Calls and Progress of the
-// state; a turn's end or begin clears them. It may call the autos, for answers at
-// once, and the requests, for questions to people.
+// The calls part serves codex's calls of our tools. It owns Calls and Progress of
+// the state; a turn's end or begin clears them. It may call the autos, for
+// answers at once, and the requests, for questions to people.
 type calls struct {
 	*core
 	autos    *autos

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// A delivery brings the Sends to codex, in order, each at most once, and finds out
-// what became of them. The part owns Begins and Interrupted of the state. It may call
-// the asks, the turns that messages begin, and the demands, for the form of a
-// decision.
+// A delivery brings the Sends to codex, in order, each at most once, and finds
+// out what became of them. The part owns Begins and Interrupted of the state. It
+// may call the asks, the turns that messages begin, and the demands, for the form
+// of a decision.
 type delivery struct {
 	*core
 	asks    *asks

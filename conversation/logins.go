@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// The logins of a pump are what it does with access tokens: it asks the broker, logs
-// codex in after each start, and answers codex's requests for a newer token. The part
-// owns TokenAsks (which a turn's end clears), Login and Account of the state. It may call
-// the asks and the autos.
+// The logins of a pump are what it does with access tokens: it asks the broker,
+// logs codex in after each start, and answers codex's requests for a newer token.
+// The part owns TokenAsks (which a turn's end clears), Login and Account of the
+// state. It may call the asks and the autos.
 type logins struct {
 	*core
 	asks  *asks

@@ -5,14 +5,15 @@ import (
 	"time"
 )
 
-// A machine is the pump without its wire: lines and ticks go in, lines come out. It
-// has no goroutine and no clock. Its output and state depend only on the lines and
-// the input; time decides only when to ask again, give up or return.
+// A machine is the pump without its wire: lines and ticks go in, lines come out.
+// It has no goroutine and no clock. Its output and state depend only on the lines
+// and the input; time decides only when to ask again, give up or return.
 //
-// It consists of a core and of parts that share it. Each part owns some fields of the
-// state and what this pump has to remember for them, and names the parts that it may
-// call. The machine itself takes lines and ticks, gives each message to its part
-// (machine_messages.go), lets the parts do what is due, and decides when to return.
+// It consists of a core and of parts that share it. Each part owns some fields of
+// the state and what this pump has to remember for them, and names the parts that
+// it may call. The machine itself takes lines and ticks, gives each message to
+// its part (machine_messages.go), lets the parts do what is due, and decides when
+// to return.
 type machine struct {
 	*core
 	asks      *asks

@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// An opening makes a new process ready: handshake, login, and the thread, which is
-// started, resumed or forked. The part owns Opened, ThreadID, ForkedFrom and what
-// codex says about the thread in the state. It may call the asks and the logins.
+// An opening makes a new process ready: handshake, login, and the thread, which
+// is started, resumed or forked. The part owns Opened, ThreadID, ForkedFrom and
+// what codex says about the thread in the state. It may call the asks and the
+// logins.
 type opening struct {
 	*core
 	asks   *asks

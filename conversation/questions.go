@@ -2,8 +2,8 @@ package conversation
 
 import "strings"
 
-// The questions of a pump are what it asks codex beside turns: its models, and to take
-// the thread's name. The part owns Named of the state. It may call the asks.
+// The questions of a pump are what it asks codex beside turns: its models, and to
+// take the thread's name. The part owns Named of the state. It may call the asks.
 type questions struct {
 	*core
 	asks   *asks

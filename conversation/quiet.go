@@ -5,8 +5,8 @@ import "time"
 // A turn can be stuck although codex is alive: a tool has ended, and the model
 // never goes on. Limits.Silence does not detect that, because codex answers.
 
-// A quiet is the clock of Limits.Quiet. It owns ToolEnded and Retrying of the state,
-// and calls no other part.
+// A quiet is the clock of Limits.Quiet. It owns ToolEnded and Retrying of the
+// state, and calls no other part.
 type quiet struct {
 	*core
 	since time.Duration // since when the model has been silent with nothing to wait for

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// The requests part keeps codex's requests until they are decided. It owns Open and
-// Tally of the state. What is decided goes out by the delivery. It may also call the
-// autos (refusals), the demands, the items (changes of files), the spending, and the
-// clocks that wait for people.
+// The requests part keeps codex's requests until they are decided. It owns Open
+// and Tally of the state. What is decided goes out by the delivery. It may also
+// call the autos (refusals), the demands, the items (changes of files), the
+// spending, and the clocks that wait for people.
 type requests struct {
 	*core
 	autos    *autos

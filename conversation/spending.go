@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// The spending part holds the turns to the session's budget: it warns, and interrupts
-// the turn that exceeds a bound. It owns Budget of the state, and Warned, Over and
-// Stopped of Spent. It may call the delivery, for the interrupt, and the turn's time.
+// The spending part holds the turns to the session's budget: it warns, and
+// interrupts the turn that exceeds a bound. It owns Budget of the state, and
+// Warned, Over and Stopped of Spent. It may call the delivery, for the interrupt,
+// and the turn's time.
 //
 // The interrupt is a send of the pump's own. It names the turn, so a second one
-// cannot hit another turn. PumpState.Budget tells the next pump how far the first one
-// got.
+// cannot hit another turn. PumpState.Budget tells the next pump how far the first
+// one got.
 type spending struct {
 	*core
 	time     *turnTime

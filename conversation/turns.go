@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// The turns part follows the turns of the thread: how each begins, what codex does in
-// it, how it ends. It owns the fields of the state that describe the running turn,
-// and Foreign, Unsaid, Restless and Idle. At a turn's begin and end it tells the
-// delivery, the requests, the spending, the turn's time and the quiet, and may call
-// them; and the items and the calls.
+// The turns part follows the turns of the thread: how each begins, what codex
+// does in it, how it ends. It owns the fields of the state that describe the
+// running turn, and Foreign, Unsaid, Restless and Idle. A turn's begin and end
+// concern the delivery, the requests, the spending, the turn's time and the quiet;
+// it may call these, and the items and the calls.
 type turns struct {
 	*core
 	items    *items

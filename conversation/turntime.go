@@ -2,9 +2,9 @@ package conversation
 
 import "time"
 
-// A turnTime counts the time of the running turn, by codex's clock for the budget and
-// by the pump's for Limits.Turn. It owns Spent.TimeMS and Spent.CountedMS of the
-// state, and calls no other part.
+// A turnTime counts the time of the running turn, by codex's clock for the budget
+// and by the pump's for Limits.Turn. It owns Spent.TimeMS and Spent.CountedMS of
+// the state, and calls no other part.
 type turnTime struct {
 	*core
 	began     time.Time     // when the pump began
