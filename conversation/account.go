@@ -44,7 +44,7 @@ func (w *rateWindow) ours(was *RateWindow) *RateWindow {
 
 // rateLimitsUpdated handles a notification that comes with each answer of the
 // model. It is usually empty if the provider is not OpenAI.
-func (m *machine) rateLimitsUpdated(p json.RawMessage) {
+func (t *turns) rateLimitsUpdated(p json.RawMessage) {
 	var n struct {
 		Limits struct {
 			ID        string      `json:"limitId"`
@@ -62,19 +62,61 @@ func (m *machine) rateLimitsUpdated(p json.RawMessage) {
 		return
 	}
 	var was RateLimits
-	if m.st.RateLimits != nil {
-		was = *m.st.RateLimits
+	if t.st.RateLimits != nil {
+		was = *t.st.RateLimits
 	}
-	m.st.RateLimits = &RateLimits{
+	t.st.RateLimits = &RateLimits{
 		Primary: l.Primary.ours(was.Primary), Secondary: l.Secondary.ours(was.Secondary),
-		Plan: excerpt(m.redact(orWord(l.Plan, was.Plan)), 100), Reached: excerpt(m.redact(l.Reached), 100), AtMS: m.st.AtMS,
+		Plan: excerpt(t.redact(orWord(l.Plan, was.Plan)), 100), Reached: excerpt(t.redact(l.Reached), 100), AtMS: t.st.AtMS,
 	}
-	m.tellUse()
+	t.tellUse()
 }
 
 // tellUse reports the usage so far to Options.Used.
-func (m *machine) tellUse() {
-	if m.opt.Used != nil {
-		m.opt.Used(Use{m.st.Usage, m.st.TurnUsage, m.st.Context, m.st.RateLimits})
+func (c *core) tellUse() {
+	if c.opt.Used != nil {
+		c.opt.Used(Use{c.st.Usage, c.st.TurnUsage, c.st.Context, c.st.RateLimits})
 	}
+}
+
+// usageUpdated handles a notification that comes once after each answer of the
+// model. It has the thread's total and the newest part; an unchanged total marks a
+// repetition.
+func (t *turns) usageUpdated(p json.RawMessage) {
+	var n usageNotice
+	if json.Unmarshal(p, &n) != nil || !t.st.ours(n.notice) {
+		return
+	}
+	total, last := n.Usage.Total.usage(), n.Usage.Last.usage()
+	before := t.st.Total
+	t.st.Total = total
+	if w := n.Usage.Window; w > 0 {
+		t.st.Context = &Context{Used: n.Usage.Last.All, Window: w}
+	}
+	if t.st.TurnID == "" || n.TurnID != t.st.TurnID {
+		return
+	}
+	if total == before {
+		return
+	}
+	part := Usage{total.Input - before.Input, total.Output - before.Output, total.Cached - before.Cached}
+	if before == (Usage{}) || part.Input < 0 || part.Output < 0 || part.Cached < 0 {
+		part = last
+	}
+	t.st.TurnUsage.add(part)
+	t.st.Usage.add(part)
+	t.tellUse()
+	// codex counts an answer's tokens once the tools that it called have answered
+	// (measured). The model does not wait for items that still run then.
+	for i := range t.st.Items {
+		t.st.Items[i].Background = true
+	}
+	t.quiet.toolEnded()
+	t.spending.check()
+}
+
+func (u *Usage) add(v Usage) {
+	u.Input += v.Input
+	u.Output += v.Output
+	u.Cached += v.Cached
 }

@@ -75,7 +75,7 @@ func TestWithoutAJudgeEveryRequestIsDeclinedAndNoneHangs(t *testing.T) {
 // stays in the journal for the next pump, however long a person takes.
 func TestAnswerGoesToItsRequestOnceAndLeavingDeclinesNothing(t *testing.T) {
 	s := perform(t, PumpInput{State: running()}, Options{})
-	s.hear(asks(7, "a", "ls"), asks(8, "b", "ls"))
+	s.hear(asking(7, "a", "ls"), asking(8, "b", "ls"))
 	s.wait(time.Second)
 	r := s.result(RequestsOpen)
 	if len(r.Requests) != 2 || r.Requests[0].Digest != r.Requests[1].Digest {

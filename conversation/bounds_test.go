@@ -57,8 +57,8 @@ func TestResultFitsIntoAWorkflowWhateverItsBytes(t *testing.T) {
 		s.m.lim.Settle = time.Hour
 		s.hear(completed("a", "agentMessage", `,"text":`+text(40_000)))
 		for i := range 8 {
-			s.hear(calls(100+i, "deliver", `{"path":`+text(8_100/len(text(1)))+`}`),
-				calls(200+i, "ask_human", `{"question":`+text(16_000)+`}`), calls(300+i, "ask_human", `{"question":`+text(5_000)+`}`))
+			s.hear(callsTool(100+i, "deliver", `{"path":`+text(8_100/len(text(1)))+`}`),
+				callsTool(200+i, "ask_human", `{"question":`+text(16_000)+`}`), callsTool(300+i, "ask_human", `{"question":`+text(5_000)+`}`))
 		}
 		for i := range 50 {
 			s.hear(fmt.Sprintf(`{"method":"item/commandExecution/requestApproval","id":%d,"params":{"threadId":"thread-1","turnId":"turn-1","itemId":"c","command":%[2]s,"cwd":%[2]s,"reason":%[2]s,"networkApprovalContext":{"host":%[2]s}}}`, i, text(9_000)))

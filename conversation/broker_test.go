@@ -28,8 +28,8 @@ const saidInitialized = `{"id":"g1.p9.initialize.0","result":{"userAgent":"fairl
 
 // wantsToken takes the machine's open token requests.
 func (s *stage) wantsToken() []tokenWant {
-	w := s.m.wants
-	s.m.wants = nil
+	w := s.m.logins.wants
+	s.m.logins.wants = nil
 	return w
 }
 
@@ -158,7 +158,7 @@ func TestRefreshIsAnsweredWithANewerTokenAndAsksNoPerson(t *testing.T) {
 	if s.m.st.Login != 8 || len(s.m.st.TokenAsks) != 0 {
 		t.Errorf("state %+v", s.m.st)
 	}
-	if len(s.m.requests) != 0 || len(s.m.st.Open) != 0 {
+	if len(s.m.requests.seen) != 0 || len(s.m.st.Open) != 0 {
 		t.Error("it became an approval")
 	}
 	s.hear(completed("a-1", "agentMessage", `,"text":"my token is `+aToken+`"`), turnDone("completed", ""))
@@ -187,7 +187,7 @@ func TestWhatAnEarlierPumpWasAskedTheNextOneAnswers(t *testing.T) {
 
 func TestPumpStaysForATokenAlthoughAPersonIsAsked(t *testing.T) {
 	s := perform(t, PumpInput{State: running()}, noBroker)
-	s.hear(started("c-1", "commandExecution", ""), asks(2, "c-1", "make"), refreshAsked(3))
+	s.hear(started("c-1", "commandExecution", ""), asking(2, "c-1", "make"), refreshAsked(3))
 	s.wait(5 * time.Second)
 	s.attached()
 	w := s.wantsToken()
@@ -199,7 +199,7 @@ func TestPumpStaysForATokenAlthoughAPersonIsAsked(t *testing.T) {
 	}
 	// Nor forever.
 	s = perform(t, PumpInput{State: running()}, noBroker)
-	s.hear(started("c-1", "commandExecution", ""), asks(2, "c-1", "make"), refreshAsked(3))
+	s.hear(started("c-1", "commandExecution", ""), asking(2, "c-1", "make"), refreshAsked(3))
 	s.wait(time.Minute)
 	s.result(RequestsOpen)
 }

@@ -186,7 +186,7 @@ func TestTimeIsThatOfTheTurnsWithoutTheirWaits(t *testing.T) {
 	in := PumpInput{Session: "s1", State: timed(), Limits: Limits{Budget: Budget{Time: 10 * time.Second}, Attach: time.Hour}}
 	in.State.Open, in.State.Items = nil, nil
 	s := perform(t, in, Options{})
-	s.hear(at(1000, itemBegins(1, "commandExecution")), at(4000, asks(7, "item-1", "ls")))
+	s.hear(at(1000, itemBegins(1, "commandExecution")), at(4000, asking(7, "item-1", "ls")))
 	s.hear(at(604000, resolvedLine(7)))
 	if ms := s.m.st.Spent.TimeMS; ms != 3000 {
 		t.Errorf("%d ms are counted, want the 3 s before the question", ms)
@@ -223,7 +223,7 @@ func TestNobodyIsAskedForAnApprovalBeyondTheBudget(t *testing.T) {
 	in.State.Tally.InSession = 2
 	judged := 0
 	s := perform(t, in, Options{Judge: func(Asked) Verdict { judged++; return Verdict{Outcome: Accept, Rule: "all", Policy: "p"} }})
-	s.hear(itemBegins(1, "commandExecution"), asks(7, "item-1", "ls"))
+	s.hear(itemBegins(1, "commandExecution"), asking(7, "item-1", "ls"))
 	s.heard(budgetInterrupt)
 	s.wait(time.Minute / 2)
 	if s.m.result != nil || judged != 0 {
@@ -270,8 +270,8 @@ func TestAnInterruptByTheClockIsNoPartOfTheRecord(t *testing.T) {
 	refused := `{"id":"send/budget.turn-1/0","error":{"code":-32600,"message":"expected active turn id turn-0"}}`
 	begin := at(1000, itemBegins(1, "commandExecution"))
 	for name, after := range map[string][]string{
-		"asked in time":  {at(10900, asks(7, "item-1", "rm -rf x")), at(10950, turnDone("interrupted", ""))},
-		"asked too late": {at(11005, asks(7, "item-1", "rm -rf x")), at(11020, turnDone("interrupted", ""))},
+		"asked in time":  {at(10900, asking(7, "item-1", "rm -rf x")), at(10950, turnDone("interrupted", ""))},
+		"asked too late": {at(11005, asking(7, "item-1", "rm -rf x")), at(11020, turnDone("interrupted", ""))},
 		"said a word":    {refused, at(11010, idle), at(11020, turnDone("interrupted", ""))},
 	} {
 		first := perform(t, in, opt)
@@ -304,7 +304,7 @@ func TestABudgetsInterruptThatIsRefusedIsSentAgain(t *testing.T) {
 		return fmt.Sprintf(`{"id":"send/budget.turn-1/%d","error":{"code":-32600,"message":"no active turn to interrupt"}}`, try)
 	}
 	s := perform(t, in, Options{})
-	s.hear(asks(7, "item-1", "ls"))
+	s.hear(asking(7, "item-1", "ls"))
 	s.heard(budgetInterrupt)
 	s.hear(refused(0))
 	s.wait(10 * time.Second)

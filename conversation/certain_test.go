@@ -139,12 +139,12 @@ func TestAnswerThatIsTooLongToReadAcknowledges(t *testing.T) {
 	s.wait(time.Second)
 	s.attached() // codex took the message, but has not named its turn yet
 	s.hear(wireEvent("turn/started", `"turn":{"id":"turn-1"}`))
-	if got := s.m.sends[0].state; got != Acknowledged || s.m.st.Foreign || s.m.st.Turn != 5 {
+	if got := s.m.delivery.sends[0].state; got != Acknowledged || s.m.st.Foreign || s.m.st.Turn != 5 {
 		t.Errorf("codex took the message: %s, state %+v", got, s.m.st)
 	}
 	s = perform(t, in, Options{})
 	s.hear(`{"id":"send/m-5/0","error":{"code":-32602,"message":"` + long(300) + `"}}`)
-	if got := s.m.sends[0].state; got != Rejected {
+	if got := s.m.delivery.sends[0].state; got != Rejected {
 		t.Errorf("codex refused the message: %s", got)
 	}
 }

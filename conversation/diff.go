@@ -29,34 +29,71 @@ type DiffSink interface {
 	Diff(TurnDiff) error
 }
 
-func (m *machine) diffUpdated(p json.RawMessage) {
+func (t *turns) diffUpdated(p json.RawMessage) {
 	var n struct {
 		notice
 		Diff string `json:"diff"`
 	}
-	if json.Unmarshal(p, &n) != nil || n.TurnID != m.st.TurnID || m.st.TurnID == "" {
+	if json.Unmarshal(p, &n) != nil || n.TurnID != t.st.TurnID || t.st.TurnID == "" {
 		return
 	}
-	m.st.DiffStat = diffStat(n.Diff)
-	m.diff = &TurnDiff{Turn: m.st.Turn, Place: Cursor{m.st.Cursor.Incarnation, m.line.Offset}, Text: n.Diff}
+	t.st.DiffStat = diffStat(n.Diff)
+	t.diff = &TurnDiff{Turn: t.st.Turn, Place: Cursor{t.st.Cursor.Incarnation, t.line.Offset}, Text: n.Diff}
 }
 
-func (m *machine) handDiff() {
-	sink, ok := m.sink.(DiffSink)
-	if m.diff == nil || m.err != nil {
+func (t *turns) handDiff() {
+	sink, ok := t.sink.(DiffSink)
+	if t.diff == nil || t.err != nil {
 		return
 	}
-	d := *m.diff
-	was, sum := m.st.Diffed, sha256.Sum256([]byte(d.Text))
+	d := *t.diff
+	was, sum := t.st.Diffed, sha256.Sum256([]byte(d.Text))
 	// An earlier attempt may have handed over a diff that replaced the one before it.
-	if m.st.Diffed = fmt.Sprintf("%d %x", d.Turn, sum[:16]); !ok || m.st.Diffed == was && m.opt.Attempt <= 1 {
-		m.diff = nil
+	if t.st.Diffed = fmt.Sprintf("%d %x", d.Turn, sum[:16]); !ok || t.st.Diffed == was && t.opt.Attempt <= 1 {
+		t.diff = nil
 		return
 	}
-	d.Text = m.redact(d.Text)
+	d.Text = t.redact(d.Text)
 	if len(d.Text) > MaxDiff {
 		// Cut at a line's end, so that it is still a diff.
 		d.Text, d.Cut = d.Text[:strings.LastIndexByte(d.Text[:MaxDiff], '\n')+1], true
 	}
-	m.err, m.diff = sink.Diff(d), nil
+	t.err, t.diff = sink.Diff(d), nil
+}
+
+// diffStat counts a unified diff as git's --shortstat does.
+func diffStat(diff string) string {
+	files, added, removed := 0, 0, 0
+	inHunk := false
+	for line := range strings.Lines(diff) {
+		switch {
+		case strings.HasPrefix(line, "diff --git "):
+			files++
+			inHunk = false
+		case strings.HasPrefix(line, "@@"):
+			inHunk = true
+		case !inHunk:
+		case strings.HasPrefix(line, "+"):
+			added++
+		case strings.HasPrefix(line, "-"):
+			removed++
+		}
+	}
+	if files == 0 {
+		return ""
+	}
+	plural := func(n int, one, many string) string {
+		if n == 1 {
+			return "1 " + one
+		}
+		return fmt.Sprint(n, " ", many)
+	}
+	s := plural(files, "file changed", "files changed")
+	if added > 0 {
+		s += ", " + plural(added, "insertion(+)", "insertions(+)")
+	}
+	if removed > 0 {
+		s += ", " + plural(removed, "deletion(-)", "deletions(-)")
+	}
+	return s
 }

@@ -24,6 +24,25 @@
 //     unfinished entry. Both go to the [Sink].
 //   - A [Problem] is a classified failure with a sentence that says what to do.
 //
+// # Inside a pump
+//
+// A driver (pump.go) owns the goroutines and the clock. It runs a machine, which has
+// neither: lines and ticks go in, lines come out. The parts of the machine share its
+// core, which holds the input, the state and the current line. The comment on each
+// type says which fields of PumpState the part owns and which parts it may call;
+// assemble (machine.go) hands it no others.
+//
+//   - asks: our requests that are no Sends. opening: handshake and thread, with
+//     logins for access tokens. questions: what no turn needs.
+//   - delivery: the Sends, their certainty and their answers.
+//   - turns: the turns, with items for open items and their texts.
+//   - requests: what codex asks people or a policy, with demands for what is asked in
+//     full, autos for answers at once and calls for calls of our tools.
+//   - watch: gives up what does not go on, by turnTime, quiet and the parts' own
+//     limits. spending: holds turns to the budget.
+//
+// What depends only on the state is a method of PumpState (state.go).
+//
 // # What a pump promises
 //
 //   - The same journal and the same input give the same entries with the same ids,

@@ -20,7 +20,7 @@ func TestLongAndStrayLinesAreSurvived(t *testing.T) {
 	if n := len(s.sink.entries); n != 3 {
 		t.Errorf("%d entries", n)
 	}
-	s.hear(asks(5, "c", long))
+	s.hear(asking(5, "c", long))
 	if len(s.said) != 1 || !strings.HasPrefix(s.said[0], `{"id":5,"error":`) {
 		t.Errorf("the long request got %q", s.said)
 	}
@@ -158,7 +158,7 @@ func TestFinalTextIsCutAndSaysSo(t *testing.T) {
 func TestRequestIsExcerptedAndDigestedWhole(t *testing.T) {
 	long := strings.Repeat("y", 20<<10)
 	s := perform(t, PumpInput{State: running(), Limits: Limits{Excerpt: 1000}}, Options{})
-	s.hear(asks(0, "c", long))
+	s.hear(asking(0, "c", long))
 	s.wait(time.Second)
 	r := s.result(RequestsOpen).Requests[0]
 	if !r.Truncated || len(r.Command) != 1000 || r.Whole.Command != long || s.sink.requests[0].Command != long {

@@ -5,117 +5,6 @@ import (
 	"strings"
 )
 
-// notification folds one of codex's notifications. Unknown ones go to the sink if
-// it is a RawSink.
-func (m *machine) notification(msg *message) {
-	p := msg.Params
-	if of := pieceOf(msg.Method); of != "" {
-		if d, ok := slowPiece(of, p); ok {
-			m.delta(d)
-		}
-		return
-	}
-	switch msg.Method {
-	case "item/started":
-		m.itemStarted(p)
-	case "item/completed":
-		m.itemCompleted(p)
-	case "item/fileChange/patchUpdated":
-		m.patchUpdated(p)
-	case "serverRequest/resolved":
-		m.resolvedBy(p)
-	case "turn/started":
-		m.turnStarted(p, msg.EmittedAtMS)
-	case "turn/completed":
-		m.turnCompleted(p)
-	case "turn/aborted", "turn_aborted", "codex/event/turn_aborted":
-		m.turnAborted(p)
-	case "thread/goal/updated", "thread/goal/cleared":
-		m.goalChanged(msg.Method, p)
-		m.raw(msg.Method, p)
-	case "turn/diff/updated":
-		m.diffUpdated(p)
-	case "account/rateLimits/updated":
-		m.rateLimitsUpdated(p)
-	case "thread/tokenUsage/updated":
-		m.usageUpdated(p)
-	case "thread/status/changed":
-		m.statusChanged(p)
-	case "thread/closed", "thread/deleted":
-		m.threadClosed(p)
-	case "error":
-		m.errorNotice(p)
-	case "warning", "configWarning", "guardianWarning":
-		m.warning(p)
-	case "account/login/completed":
-		if m.opt.Broker != nil {
-			m.loginCompleted(p)
-			return
-		}
-		fallthrough
-	default:
-		m.raw(msg.Method, p)
-	}
-}
-
-func (m *machine) raw(method string, p json.RawMessage) {
-	if raw, ok := m.sink.(RawSink); ok {
-		raw.Raw(method, p)
-	}
-}
-
-// ours reports whether a notice is about the session's thread. Other threads belong
-// to sub-agents: their work is recorded, but it is not the answer.
-func (m *machine) ours(n notice) bool {
-	return n.ThreadID == "" || m.st.ThreadID == "" || n.ThreadID == m.st.ThreadID
-}
-
-// An itemKey identifies an item. A model may choose item ids, so two threads may
-// use the same one.
-type itemKey struct{ thread, id string }
-
-func (it *OpenItem) key() itemKey { return itemKey{it.Thread, it.ID} }
-
-func (m *machine) keyOf(thread, id string) itemKey {
-	if m.ours(notice{ThreadID: thread}) {
-		thread = ""
-	}
-	return itemKey{thread, id}
-}
-
-func (m *machine) openItem(key itemKey) *OpenItem {
-	for i := range m.st.Items {
-		if m.st.Items[i].key() == key {
-			return &m.st.Items[i]
-		}
-	}
-	return nil
-}
-
-func (m *machine) itemOf(d piece) *OpenItem {
-	other := len(d.thread) > 0 && m.st.ThreadID != "" && string(d.thread) != m.st.ThreadID
-	for i := range m.st.Items {
-		it := &m.st.Items[i]
-		if it.ID == string(d.item) && (it.Thread != "") == other && (!other || it.Thread == string(d.thread)) {
-			return it
-		}
-	}
-	return nil
-}
-
-func (m *machine) dropItem(key itemKey) (OpenItem, bool) {
-	for i, it := range m.st.Items {
-		if it.key() == key {
-			m.st.Items = append(m.st.Items[:i:i], m.st.Items[i+1:]...)
-			delete(m.items, key)
-			delete(m.texts, key)
-			delete(m.held, key)
-			return it, true
-		}
-	}
-	return OpenItem{}, false
-}
-
 // decodeItem decodes an item. If its members are not as expected, it decodes at
 // least the id and the type.
 func decodeItem(p json.RawMessage) (itemNotice, bool) {
@@ -136,37 +25,37 @@ func decodeItem(p json.RawMessage) (itemNotice, bool) {
 	return itemNotice{notice: least.notice, Item: wireItem{ID: least.Item.ID, Type: least.Item.Type}}, least.Item.ID != ""
 }
 
-func (m *machine) itemStarted(p json.RawMessage) {
+func (t *turns) itemStarted(p json.RawMessage) {
 	n, ok := decodeItem(p)
 	if !ok {
 		return
 	}
-	m.dated(n.StartedAtMS)
-	if n.Item.Type == "userMessage" && n.Item.ClientID != "" && m.ours(n.notice) {
-		m.echoed(n.TurnID, n.Item.ClientID)
+	t.time.dated(n.StartedAtMS)
+	if n.Item.Type == "userMessage" && n.Item.ClientID != "" && t.st.ours(n.notice) {
+		t.delivery.echoed(n.TurnID, n.Item.ClientID)
 	}
-	if n.Item.Type != "userMessage" && m.ours(n.notice) {
-		m.sayForeign()
+	if n.Item.Type != "userMessage" && t.st.ours(n.notice) {
+		t.sayForeign()
 	}
-	key := m.keyOf(n.ThreadID, n.Item.ID)
-	_, known := m.dropItem(key)
-	if len(m.st.Items) >= maxOpenItems {
-		m.dropItem(m.oldestIdle())
+	key := t.st.keyOf(n.ThreadID, n.Item.ID)
+	_, known := t.items.drop(key)
+	if len(t.st.Items) >= maxOpenItems {
+		t.items.drop(t.st.oldestIdle())
 	}
-	m.st.TurnEffects = m.st.TurnEffects || !harmless[n.Item.Type]
-	if m.ours(n.notice) {
-		m.modelSpoke()
+	t.st.TurnEffects = t.st.TurnEffects || !harmless[n.Item.Type]
+	if t.st.ours(n.notice) {
+		t.quiet.modelSpoke()
 	}
-	it := OpenItem{ID: n.Item.ID, Type: n.Item.Type, Turn: m.st.Turn, Offset: m.line.Offset, Thread: key.thread}
+	it := OpenItem{ID: n.Item.ID, Type: n.Item.Type, Turn: t.st.Turn, Offset: t.line.Offset, Thread: key.thread}
 	if n.Item.Type == "mcpToolCall" {
 		it.Call = callOf(n.Item.Server, n.Item.Tool, n.Item.Args)
 	}
-	m.st.Items = append(m.st.Items, it)
+	t.st.Items = append(t.st.Items, it)
 	if n.Item.Type == "fileChange" {
-		m.items[key] = n.Item.Changes
+		t.items.changed(key, n.Item.Changes)
 	}
 	if n.Item.Type == "commandExecution" && !known {
-		m.commandBegun()
+		t.spending.commandBegun()
 	}
 }
 
@@ -176,106 +65,42 @@ var harmless = map[string]bool{
 	"enteredReviewMode": true, "exitedReviewMode": true,
 }
 
-// oldestIdle returns the oldest open item that no request waits for.
-func (m *machine) oldestIdle() itemKey {
-	for _, it := range m.st.Items {
-		if !m.asksFor(it.key()) {
-			return it.key()
-		}
-	}
-	return m.st.Items[0].key()
-}
-
-func (m *machine) asksFor(item itemKey) bool {
-	for _, o := range m.st.Open {
-		if o.item() == item {
-			return true
-		}
-	}
-	return false
-}
-
-// heldUp reports whether an item waits for a person.
-func (m *machine) heldUp(item itemKey) bool {
-	for _, o := range m.st.Open {
-		if o.item() == item && o.Judged == nil {
-			return true
-		}
-	}
-	return false
-}
-
-// running counts the items that run while requests wait, including background ones.
-func (m *machine) running() (n int) {
-	for _, it := range m.st.Items {
-		if !m.heldUp(it.key()) {
-			n++
-		}
-	}
-	return n
-}
-
-// working reports whether the turn goes on although requests wait. A command that
-// the model left in the background does not count: the pump would otherwise stay
-// for as long as, say, a development server runs.
-func (m *machine) working() bool {
-	for _, it := range m.st.Items {
-		if it.Turn == m.st.Turn && !it.Background && !m.heldUp(it.key()) {
-			return true
-		}
-	}
-	return false
-}
-
-func (m *machine) patchUpdated(p json.RawMessage) {
-	var n struct {
-		notice
-		Changes []wireChange `json:"changes"`
-	}
-	if json.Unmarshal(p, &n) != nil {
-		return
-	}
-	if key := m.keyOf(n.ThreadID, n.ItemID); m.openItem(key) != nil {
-		m.items[key] = n.Changes
-	}
-}
-
-func (m *machine) itemCompleted(p json.RawMessage) {
+func (t *turns) itemCompleted(p json.RawMessage) {
 	n, ok := decodeItem(p)
 	if !ok {
 		return
 	}
-	m.dated(n.CompletedAtMS)
-	turn := m.st.Turn
-	key := m.keyOf(n.ThreadID, n.Item.ID)
-	if it, ok := m.dropItem(key); ok {
+	t.time.dated(n.CompletedAtMS)
+	turn := t.st.Turn
+	key := t.st.keyOf(n.ThreadID, n.Item.ID)
+	if it, ok := t.items.drop(key); ok {
 		turn = it.Turn // the item may have outlived its turn
 	}
 	if n.Item.Type == "dynamicToolCall" {
-		m.toolDone(key)
+		t.calls.done(key)
 	}
-	own := m.ours(n.notice)
+	own := t.st.ours(n.notice)
 	e := itemEntry(n.Item)
 	e.Turn, e.Item = turn, n.Item.ID
 	if !own {
 		e.set("thread", n.ThreadID)
 	}
-	if own && m.st.TurnID != "" && n.TurnID == m.st.TurnID {
-		m.st.TurnItems++
-		m.itemEnded(n.Item.Type)
+	if own && t.st.TurnID != "" && n.TurnID == t.st.TurnID {
+		t.st.TurnItems++
+		t.quiet.itemEnded(n.Item.Type)
 		if n.Item.Type == "agentMessage" {
-			m.addFinal(n.Item.Text)
+			t.addFinal(n.Item.Text)
 		}
 	}
 	if own && n.Item.Type == "userMessage" && n.Item.ClientID != "" {
-		m.echoed(n.TurnID, n.Item.ClientID)
-		e.Turn = m.st.Turn
+		t.delivery.echoed(n.TurnID, n.Item.ClientID)
+		e.Turn = t.st.Turn
 		e.set("message", n.Item.ClientID)
 	}
 	if e.Type == EntryReasoning && e.Text == "" {
 		return // hidden reasoning has no text
 	}
-	m.entry(e)
+	t.entry(e)
 }
 
 func (e *Entry) set(k, v string) {
@@ -289,17 +114,17 @@ func (e *Entry) set(k, v string) {
 }
 
 // addFinal joins the turn's messages by a blank line, up to maxFinal bytes.
-func (m *machine) addFinal(text string) {
-	if text == "" || m.st.FinalTruncated {
+func (t *turns) addFinal(text string) {
+	if text == "" || t.st.FinalTruncated {
 		return
 	}
-	if m.st.FinalText != "" {
-		m.st.FinalText += "\n\n"
+	if t.st.FinalText != "" {
+		t.st.FinalText += "\n\n"
 	}
-	m.st.FinalAt = len(m.st.FinalText)
-	whole := m.st.FinalText + m.redact(text)
-	m.st.FinalText = excerpt(whole, maxFinal)
-	m.st.FinalTruncated = len(m.st.FinalText) < len(whole)
+	t.st.FinalAt = len(t.st.FinalText)
+	whole := t.st.FinalText + t.redact(text)
+	t.st.FinalText = excerpt(whole, maxFinal)
+	t.st.FinalTruncated = len(t.st.FinalText) < len(whole)
 }
 
 func itemEntry(it wireItem) Entry {
@@ -417,17 +242,17 @@ func compact(raw json.RawMessage) string {
 	return string(raw)
 }
 
-func (m *machine) delta(d piece) {
-	it := m.itemOf(d)
+func (t *turns) delta(d piece) {
+	it := t.st.itemOf(d)
 	if it == nil {
 		return
 	}
 	if d.of != EntryCommand && it.Thread == "" {
-		m.modelSpoke()
+		t.quiet.modelSpoke()
 	}
-	m.keep(it, m.line.Offset, d.text)
-	at, text := m.show(it, d.text)
+	t.items.keep(it, t.line.Offset, d.text)
+	at, text := t.items.show(it, d.text)
 	if text != "" {
-		m.sink.Delta(Delta{Item: it.ID, Type: d.of, Turn: it.Turn, At: at, Text: text})
+		t.sink.Delta(Delta{Item: it.ID, Type: d.of, Turn: it.Turn, At: at, Text: text})
 	}
 }

@@ -123,7 +123,7 @@ func BenchmarkFoldTurns(b *testing.B) {
 				m.atStart()
 				split := newSplitter(0, 0)
 				split.feed([]byte(whole[i]), func(l Line) { m.read(l, 0) })
-				if m.err != nil || m.turnEnd == nil {
+				if m.err != nil || m.turns.end == nil {
 					b.Fatalf("the turn did not end: %v", m.err)
 				}
 				n += len(turns[i])

@@ -118,7 +118,7 @@ func FuzzFold(f *testing.F) {
 			f.Add([]byte(strings.NewReplacer("01a1fe19", ourThread).Replace(s.Out)+"\n"), uint8(0))
 		}
 	}
-	f.Add([]byte(turnDone("completed", "")+"\n"+asks(1, "c", "x")+"\n"), uint8(3))
+	f.Add([]byte(turnDone("completed", "")+"\n"+asking(1, "c", "x")+"\n"), uint8(3))
 	f.Add([]byte(started("f", "fileChange", `,"changes":[{"path":1}]`)+"\n"+completed("f", "fileChange", `,"changes":null`)+"\n"), uint8(1))
 	f.Add([]byte(`{"id":"send/m/0","result":null}`+"\n"+`{"id":"g1.p9.thread.0","result":[]}`+"\n"), uint8(2))
 	f.Fuzz(func(t *testing.T, text []byte, how uint8) {
@@ -228,7 +228,7 @@ func TestItemsOfTwoThreadsWithOneIDAreTwo(t *testing.T) {
 	if r := s.sink.requests; len(r) != 2 || r[0].Changes[0].Path != "/etc/passwd" || r[1].Changes[0].Path != "/w/readme" {
 		t.Errorf("%+v", r)
 	}
-	if it := s.m.st.Items; len(it) != 1 || it[0].Thread != "" || !s.m.heldUp(it[0].key()) {
+	if it := s.m.st.Items; len(it) != 1 || it[0].Thread != "" || !s.m.st.heldUp(it[0].key()) {
 		t.Errorf("%+v", it)
 	}
 }

@@ -24,69 +24,69 @@ const anotherGrace = time.Second
 // foreignBegins makes id the running turn, which belongs to no known message. codex
 // may announce a message's turn before it answers (seen on 0.169 under load), so
 // nothing is recorded yet.
-func (m *machine) foreignBegins(id string) {
-	m.beginTurn(id, m.in.NextTurn)
-	m.st.Foreign, m.st.Unsaid, m.st.Structured = true, true, false
+func (t *turns) foreignBegins(id string) {
+	t.begin(id, t.in.NextTurn)
+	t.st.Foreign, t.st.Unsaid, t.st.Structured = true, true, false
 }
 
 // sayForeign records once that codex began the running turn by itself. It is called
 // when codex does something in the turn: an answer that gives the turn to a message
 // would have come before.
-func (m *machine) sayForeign() {
-	if !m.st.Foreign || !m.st.Unsaid {
+func (t *turns) sayForeign() {
+	if !t.st.Foreign || !t.st.Unsaid {
 		return
 	}
-	m.st.Unsaid, m.st.Restless = false, true
-	m.entry(Entry{Type: EntryState, Turn: m.st.Turn, Status: "begun", Text: fmt.Sprintf("codex began turn %d by itself", m.st.Turn),
-		Data: map[string]string{"begun_by": "codex", "turn_id": m.st.TurnID}})
+	t.st.Unsaid, t.st.Restless = false, true
+	t.entry(Entry{Type: EntryState, Turn: t.st.Turn, Status: "begun", Text: fmt.Sprintf("codex began turn %d by itself", t.st.Turn),
+		Data: map[string]string{"begun_by": "codex", "turn_id": t.st.TurnID}})
 }
 
 // turnOf makes id the turn of a message. That turn may be running already.
-func (m *machine) turnOf(s *send, id string) {
+func (t *turns) turnOf(s *send, id string) {
 	if id == "" {
 		return
 	}
-	if m.st.TurnID != id {
-		m.beginTurn(id, s.Turn)
+	if t.st.TurnID != id {
+		t.begin(id, s.Turn)
 		return
 	}
-	if !m.st.Foreign {
+	if !t.st.Foreign {
 		return
 	}
-	said := !m.st.Unsaid
-	m.st.Foreign, m.st.Unsaid, m.st.Structured = false, false, m.structured(s.Turn)
+	said := !t.st.Unsaid
+	t.st.Foreign, t.st.Unsaid, t.st.Structured = false, false, t.delivery.structured(s.Turn)
 	if s.Turn > 0 {
-		m.st.Turn = s.Turn
+		t.st.Turn = s.Turn
 	}
 	if !said {
 		return
 	}
-	m.entry(Entry{Type: EntryState, Turn: m.st.Turn, Text: fmt.Sprintf("codex took message %s into turn %d, which it had begun by itself", s.ID, m.st.Turn),
+	t.entry(Entry{Type: EntryState, Turn: t.st.Turn, Text: fmt.Sprintf("codex took message %s into turn %d, which it had begun by itself", s.ID, t.st.Turn),
 		Data: map[string]string{"message": s.ID, "turn_id": id}})
 }
 
 // endedBefore ends the turn of a message that an earlier process took. A turn that
 // this process began by itself is running already and gets the next number.
-func (m *machine) endedBefore(id, status string, n int) {
+func (t *turns) endedBefore(id, status string, n int) {
 	switch status {
 	case "completed", "interrupted", "failed":
 	default:
 		status = "unknown"
 	}
-	m.turnEnd, m.endedAt = &TurnEnd{N: n, ID: id, Status: status}, m.now
+	t.end, t.endedAt = &TurnEnd{N: n, ID: id, Status: status}, t.now
 	if status == "failed" {
-		m.turnEnd.Problem = problem(EndOther, "codex did not say why the turn failed")
+		t.end.Problem = problem(EndOther, "codex did not say why the turn failed")
 	}
-	m.st.Turn = n + 1
+	t.st.Turn = n + 1
 }
 
 // ofNextTurn reports whether a line after the end of a turn is about another turn.
-func (m *machine) ofNextTurn(msg *message) bool {
+func (t *turns) ofNextTurn(msg *message) bool {
 	switch {
 	case msg.Method == "turn/started":
 		return true
 	case msg.Method == "turn/completed":
-		return m.st.TurnID != ""
+		return t.st.TurnID != ""
 	case !msg.isResponse():
 		return false
 	}
@@ -97,42 +97,37 @@ func (m *machine) ofNextTurn(msg *message) bool {
 	if id, _, ok = sendOf(id); !ok {
 		return false
 	}
-	if s := m.find(id); s != nil {
+	if s := t.delivery.find(id); s != nil {
 		return s.Kind == SendTurn && !s.settled()
 	}
 	var a turnAnswer // to a message of another pump
-	return json.Unmarshal(msg.Result, &a) == nil && a.Turn.ID != "" && a.Turn.ID != m.turnEnd.ID
+	return json.Unmarshal(msg.Result, &a) == nil && a.Turn.ID != "" && a.Turn.ID != t.end.ID
 }
 
 // mayBeginAnother reports whether codex may be about to begin a turn by itself.
-func (m *machine) mayBeginAnother() bool {
-	return m.st.Restless && m.st.TurnID == "" && m.turnEnd.Status != "interrupted" && m.now-m.endedAt < anotherGrace
+func (t *turns) mayBeginAnother() bool {
+	return t.st.Restless && t.st.TurnID == "" && t.end.Status != "interrupted" && t.now-t.endedAt < anotherGrace
 }
 
 // foreignNews reports whether the workflow has yet to learn of a turn that codex
 // began, and the turn is known to belong to no message.
-func (m *machine) foreignNews() bool {
-	if !m.st.Foreign || m.in.State.Foreign && m.in.State.TurnID == m.st.TurnID {
+func (t *turns) foreignNews() bool {
+	if !t.st.Foreign || t.in.State.Foreign && t.in.State.TurnID == t.st.TurnID {
 		return false
 	}
-	for _, s := range m.sends {
-		if s.Kind == SendTurn && !s.settled() && (s.wrote || s.uncertain) {
-			return false
-		}
-	}
-	return true
+	return !t.delivery.mayBegin()
 }
 
 // goalChanged handles a change of the thread's goal.
-func (m *machine) goalChanged(method string, p json.RawMessage) {
+func (t *turns) goalChanged(method string, p json.RawMessage) {
 	var n struct {
 		notice
 		Goal struct {
 			Status string `json:"status"`
 		} `json:"goal"`
 	}
-	if json.Unmarshal(p, &n) != nil || !m.ours(n.notice) {
+	if json.Unmarshal(p, &n) != nil || !t.st.ours(n.notice) {
 		return
 	}
-	m.st.Restless = method == "thread/goal/updated" && n.Goal.Status == "active"
+	t.st.Restless = method == "thread/goal/updated" && n.Goal.Status == "active"
 }

@@ -39,7 +39,7 @@ func TestMessageWaitsForATurnThatCodexBegan(t *testing.T) {
 	// The next pump is attached to that turn, and reports its requests and its end.
 	next := perform(t, PumpInput{State: r.State}, Options{})
 	next.attached()
-	next.hear(strings.ReplaceAll(asks(7, "a", "ls"), ourTurn, foreignTurn))
+	next.hear(strings.ReplaceAll(asking(7, "a", "ls"), ourTurn, foreignTurn))
 	next.wait(time.Second)
 	r = next.result(RequestsOpen)
 	if len(r.Requests) != 1 || r.Requests[0].TurnID != foreignTurn {
@@ -256,7 +256,7 @@ func TestTurnsOfCodexsAreTheSameHoweverTheJournalIsSplit(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(ends) == 3 {
-				m.sends = nil
+				m.delivery.sends = nil
 			}
 			m.cancel(0)
 			m.atStart()

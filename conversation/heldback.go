@@ -22,9 +22,9 @@ func (t tail) len() int64 { return t.unknown + int64(len(t.text)) }
 
 // show counts the next piece of an item's text. It returns the part of it, and of
 // what was held back, that may be shown, and the offset of that part.
-func (m *machine) show(it *OpenItem, delta string) (at int64, text string) {
-	r := m.opt.Redactor
-	held := m.held[it.key()]
+func (o *items) show(it *OpenItem, delta string) (at int64, text string) {
+	r := o.opt.Redactor
+	held := o.held[it.key()]
 	if held.len() < it.Held {
 		held = tail{unknown: it.Held}
 	}
@@ -34,31 +34,31 @@ func (m *machine) show(it *OpenItem, delta string) (at int64, text string) {
 	if held.unknown > 0 {
 		end, more := r.rest(text, held.unknown)
 		if more {
-			m.hold(it, tail{held.unknown, text})
+			o.hold(it, tail{held.unknown, text})
 			return at, ""
 		}
-		text = mask(int(held.unknown)+end) + m.redact(text)[end:]
+		text = mask(int(held.unknown)+end) + o.redact(text)[end:]
 	}
-	text, begun := r.split(m.redact(text))
-	m.hold(it, tail{text: begun})
+	text, begun := r.split(o.redact(text))
+	o.hold(it, tail{text: begun})
 	return at, text
 }
 
-func (m *machine) hold(it *OpenItem, t tail) {
+func (o *items) hold(it *OpenItem, t tail) {
 	it.Held = t.len()
 	if it.Held == 0 {
-		delete(m.held, it.key())
+		delete(o.held, it.key())
 		return
 	}
-	m.held[it.key()] = t
+	o.held[it.key()] = t
 }
 
 // holdAgain restores what an earlier pump held back from a piece that is read
 // again.
-func (m *machine) holdAgain(it *OpenItem, delta string) {
-	if r := m.opt.Redactor; r != nil {
-		_, begun := r.split(m.redact(m.held[it.key()].text + delta))
-		m.held[it.key()] = tail{text: begun}
+func (o *items) holdAgain(it *OpenItem, delta string) {
+	if r := o.opt.Redactor; r != nil {
+		_, begun := r.split(o.redact(o.held[it.key()].text + delta))
+		o.held[it.key()] = tail{text: begun}
 	}
 }
 

@@ -108,47 +108,38 @@ func (t *Tally) outcome(o Outcome) {
 }
 
 // countDecisions counts each decision of a person once.
-func (m *machine) countDecisions() {
-	for _, s := range m.in.Sends {
-		if s.Kind != SendDecision || s.Incarnation != m.st.Cursor.Incarnation {
+func (q *requests) countDecisions() {
+	for _, s := range q.in.Sends {
+		if s.Kind != SendDecision || s.Incarnation != q.st.Cursor.Incarnation {
 			continue
 		}
-		if i := m.openAt(s.RPC); i >= 0 && !m.st.Open[i].Decided {
-			m.st.Open[i].Decided = true
-			m.st.Tally.outcome(s.Outcome)
-		}
-	}
-}
-
-// resumeJudged takes up answers that an earlier pump decided on.
-func (m *machine) resumeJudged() {
-	for _, o := range m.st.Open {
-		if o.Judged != nil {
-			m.sends = append(m.sends, &send{Send: *o.Judged, state: Decided, own: true, uncertain: true})
+		if i := q.st.openAt(s.RPC); i >= 0 && !q.st.Open[i].Decided {
+			q.st.Open[i].Decided = true
+			q.st.Tally.outcome(s.Outcome)
 		}
 	}
 }
 
 // judge counts a request and asks the policy about it. The verdict has no outcome
 // if people are to be asked; r.Ruling then names the rule.
-func (m *machine) judge(a *asked, r *Request) Verdict {
-	facts := m.facts(a, r)
-	m.st.Tally.count(m.st.Turn, m.st.AtMS)
-	m.checkBudget()
-	if m.st.Budget != "" {
+func (q *requests) judge(a *asked, r *Request) Verdict {
+	facts := q.facts(a, r)
+	q.st.Tally.count(q.st.Turn, q.st.AtMS)
+	q.spending.check()
+	if q.st.Budget != "" {
 		return Verdict{} // the turn is being interrupted: nothing is accepted any more
 	}
 	var v Verdict
 	switch {
-	case m.in.Policy == "":
+	case q.in.Policy == "":
 		return Verdict{}
-	case m.opt.Judge == nil:
-		v = Verdict{Outcome: Decline, Rule: RuleUnjudged, Reason: "the policy cannot be used here", Policy: m.in.Policy}
+	case q.opt.Judge == nil:
+		v = Verdict{Outcome: Decline, Rule: RuleUnjudged, Reason: "the policy cannot be used here", Policy: q.in.Policy}
 	default:
-		v = m.opt.Judge(facts)
+		v = q.opt.Judge(facts)
 	}
-	v.Reason = excerpt(m.redact(v.Reason), maxRulingReason)
-	if why := m.unfit(r, a, &v); why != "" {
+	v.Reason = excerpt(q.redact(v.Reason), maxRulingReason)
+	if why := q.unfit(r, a, &v); why != "" {
 		v.Outcome, v.Reason = "", why
 	}
 	if v.Outcome == "" {
@@ -159,7 +150,7 @@ func (m *machine) judge(a *asked, r *Request) Verdict {
 
 // unfit returns why a verdict cannot answer this request, so that people are asked.
 // An accept for the session becomes an accept for now if the former is not offered.
-func (m *machine) unfit(r *Request, a *asked, v *Verdict) string {
+func (q *requests) unfit(r *Request, a *asked, v *Verdict) string {
 	switch v.Outcome {
 	case "":
 		return ""
@@ -171,7 +162,7 @@ func (m *machine) unfit(r *Request, a *asked, v *Verdict) string {
 	if v.Outcome == Accept && !slices.Contains(r.Offered, "accept") {
 		return fmt.Sprintf("rule %q would accept, which is not offered", v.Rule)
 	}
-	if _, err := answerFor(m.verdictSend(r, *v), a, m.st.CodexVersion); err != nil {
+	if _, err := answerFor(q.verdictSend(r, *v), a, q.st.CodexVersion); err != nil {
 		return fmt.Sprintf("rule %q would %s, but %v", v.Rule, v.Outcome, err)
 	}
 	return ""
@@ -181,12 +172,12 @@ func (m *machine) unfit(r *Request, a *asked, v *Verdict) string {
 const maxArguments = 256 << 10
 
 // facts returns the full request as a policy judges it.
-func (m *machine) facts(a *asked, r *Request) Asked {
+func (q *requests) facts(a *asked, r *Request) Asked {
 	f := Asked{
 		Kind: a.Kind, Action: a.Action, Command: a.Command, CWD: a.CWD, GrantRoot: a.GrantRoot,
 		NetworkHost: networkHost(a.Network), Permissions: a.Permissions, Server: a.Server, Tool: a.Tool,
-		Reason: a.reason, Digest: r.Digest, Turn: m.st.Turn, Model: orWord(m.in.Thread.Model, m.st.Model),
-		Counts: m.st.Tally.counts(m.st.Turn, m.st.AtMS),
+		Reason: a.reason, Digest: r.Digest, Turn: q.st.Turn, Model: orWord(q.in.Thread.Model, q.st.Model),
+		Counts: q.st.Tally.counts(q.st.Turn, q.st.AtMS),
 	}
 	if f.NetworkHost == "" && len(a.Network) > 0 && string(a.Network) != "null" {
 		f.NetworkHost = "." // something is to be reached, and codex did not say what
@@ -206,9 +197,9 @@ func (m *machine) facts(a *asked, r *Request) Asked {
 
 // verdictSend returns the answer. Its id comes from the request, so each is sent
 // once.
-func (m *machine) verdictSend(r *Request, v Verdict) Send {
+func (q *requests) verdictSend(r *Request, v Verdict) Send {
 	s := Send{
-		ID: fmt.Sprintf("policy/%d/%s", r.Incarnation, idKey(r.RPC)), Kind: SendDecision, Turn: m.st.Turn,
+		ID: fmt.Sprintf("policy/%d/%s", r.Incarnation, idKey(r.RPC)), Kind: SendDecision, Turn: q.st.Turn,
 		RPC: r.RPC, Incarnation: r.Incarnation, RequestKind: r.Kind, Method: r.Method,
 		Outcome: v.Outcome, ForSession: v.ForSession,
 	}
@@ -218,44 +209,28 @@ func (m *machine) verdictSend(r *Request, v Verdict) Send {
 	return s
 }
 
-func (m *machine) answerByPolicy(r *Request, o OpenRequest, v Verdict) {
+func (q *requests) answerByPolicy(r *Request, o OpenRequest, v Verdict) {
 	scope := "once"
 	if v.ForSession {
 		scope = "session"
 	}
-	m.st.Tally.outcome(v.Outcome)
-	m.st.Tally.Judged++
-	m.entry(Entry{Type: EntryDecision, Turn: m.st.Turn, Item: r.ItemID, Digest: r.Digest,
+	q.st.Tally.outcome(v.Outcome)
+	q.st.Tally.Judged++
+	q.entry(Entry{Type: EntryDecision, Turn: q.st.Turn, Item: r.ItemID, Digest: r.Digest,
 		Text: fmt.Sprintf("%s by the policy, rule %q: %s", v.Outcome, v.Rule, r.Summary),
 		Data: map[string]string{"outcome": string(v.Outcome), "by": "policy", "rule": v.Rule, "policy": v.Policy,
 			"reason": v.Reason, "scope": scope}})
-	answer := m.verdictSend(r, v)
+	answer := q.verdictSend(r, v)
 	o.Judged = &answer
-	m.st.Open = append(m.st.Open, o)
-	m.sends = append(m.sends, &send{Send: answer, state: Decided, own: true, uncertain: m.opt.Attempt > 1})
-	m.judgedNow = append(m.judgedNow, Judged{
-		N: m.st.Tally.Judged, Turn: m.st.Turn, Kind: r.Kind, Summary: excerpt(r.Summary, maxJudgedText), Digest: r.Digest,
-		Outcome: v.Outcome, ForSession: v.ForSession, AtMS: m.st.AtMS, Ruling: Ruling{Rule: v.Rule, Reason: v.Reason, Policy: v.Policy},
+	q.st.Open = append(q.st.Open, o)
+	q.delivery.addOwn(answer, q.opt.Attempt > 1)
+	q.judged = append(q.judged, Judged{
+		N: q.st.Tally.Judged, Turn: q.st.Turn, Kind: r.Kind, Summary: excerpt(r.Summary, maxJudgedText), Digest: r.Digest,
+		Outcome: v.Outcome, ForSession: v.ForSession, AtMS: q.st.AtMS, Ruling: Ruling{Rule: v.Rule, Reason: v.Reason, Policy: v.Policy},
 	})
-	if n := len(m.judgedNow) - maxJudged; n > 0 {
-		m.judgedNow = m.judgedNow[n:]
+	if n := len(q.judged) - maxJudged; n > 0 {
+		q.judged = q.judged[n:]
 	}
-}
-
-// waiting counts the open requests that wait for people.
-func (m *machine) waiting() (n int) {
-	for _, o := range m.st.Open {
-		if o.Judged == nil {
-			n++
-		}
-	}
-	return n
-}
-
-// Owes reports whether a policy answered a request and codex is not known to have
-// the answer.
-func (s PumpState) Owes() bool {
-	return slices.ContainsFunc(s.Open, func(o OpenRequest) bool { return o.Judged != nil })
 }
 
 // on adds a ruling to the recorded data of the request that people are asked.

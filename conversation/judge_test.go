@@ -40,7 +40,7 @@ func data(entries []Entry, of EntryType, key string) (all []string) {
 
 func TestWhatThePolicyDecidesReachesNobodyElse(t *testing.T) {
 	s := perform(t, underPolicy(running()), Options{Judge: byWords})
-	s.hear(started("c-1", "commandExecution", ""), asks(0, "c-1", "ok a"), asks(1, "c-1", "no b"), asks(2, "c-1", "always c"))
+	s.hear(started("c-1", "commandExecution", ""), asking(0, "c-1", "ok a"), asking(1, "c-1", "no b"), asking(2, "c-1", "always c"))
 	s.heard(`{"id":0,"result":{"decision":"accept"}}`, `{"id":1,"result":{"decision":"decline"}}`, `{"id":2,"result":{"decision":"acceptForSession"}}`)
 	s.hear(resolvedLine(0), resolvedLine(1), resolvedLine(2))
 	s.wait(time.Minute)
@@ -71,7 +71,7 @@ func TestWhatThePolicyDecidesReachesNobodyElse(t *testing.T) {
 
 func TestWhatThePolicyLeavesToPeopleSaysByWhichRule(t *testing.T) {
 	s := perform(t, underPolicy(running()), Options{Judge: byWords})
-	s.hear(started("c-1", "commandExecution", ""), asks(0, "c-1", "hm"))
+	s.hear(started("c-1", "commandExecution", ""), asking(0, "c-1", "hm"))
 	s.wait(time.Second)
 	r := s.result(RequestsOpen)
 	s.heard()
@@ -85,7 +85,7 @@ func TestWhatThePolicyLeavesToPeopleSaysByWhichRule(t *testing.T) {
 
 func TestAPolicyThatNobodyCanAskDeclinesEverything(t *testing.T) {
 	s := perform(t, underPolicy(running()), Options{})
-	s.hear(started("c-1", "commandExecution", ""), asks(0, "c-1", "ok"))
+	s.hear(started("c-1", "commandExecution", ""), asking(0, "c-1", "ok"))
 	s.heard(`{"id":0,"result":{"decision":"decline"}}`)
 	if got := data(s.sink.entries, EntryDecision, "rule"); !slices.Equal(got, []string{RuleUnjudged}) {
 		t.Errorf("on record: %q", got)
@@ -96,7 +96,7 @@ func TestAPolicyThatNobodyCanAskDeclinesEverything(t *testing.T) {
 // called back passes the answer on. In both cases codex gets an answer, and what it
 // has resolved is not answered again.
 func TestAVerdictIsAnsweredOnceInEffectWhateverDies(t *testing.T) {
-	asked := []string{started("c-1", "commandExecution", ""), asks(0, "c-1", "ok a")}
+	asked := []string{started("c-1", "commandExecution", ""), asking(0, "c-1", "ok a")}
 	first := perform(t, underPolicy(running()), Options{Judge: byWords}, asked...)
 	first.heard(`{"id":0,"result":{"decision":"accept"}}`)
 
@@ -136,7 +136,7 @@ func TestAVerdictIsAnsweredOnceInEffectWhateverDies(t *testing.T) {
 	other.Cursor.Incarnation, other.Cursor.Offset, other.Rewind = 4, 0, 0
 	in := underPolicy(other)
 	in.Thread = ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never"}
-	if fresh := perform(t, in, Options{}); fresh.m.st.Owes() || len(fresh.m.sends) != 0 {
+	if fresh := perform(t, in, Options{}); fresh.m.st.Owes() || len(fresh.m.delivery.sends) != 0 {
 		t.Errorf("another process is owed %+v", fresh.m.st.Open)
 	}
 }
@@ -145,7 +145,7 @@ func TestAVerdictIsAnsweredOnceInEffectWhateverDies(t *testing.T) {
 // thinks about another request.
 func TestPeopleAreAskedOnceThePolicysAnswersHaveArrived(t *testing.T) {
 	s := perform(t, underPolicy(running()), Options{Judge: byWords})
-	s.hear(started("c-1", "commandExecution", ""), started("c-2", "commandExecution", ""), asks(0, "c-1", "ok"), asks(1, "c-2", "hm"))
+	s.hear(started("c-1", "commandExecution", ""), started("c-2", "commandExecution", ""), asking(0, "c-1", "ok"), asking(1, "c-2", "hm"))
 	s.wait(500 * time.Millisecond)
 	s.attached()
 	s.hear(resolvedLine(0))
@@ -155,7 +155,7 @@ func TestPeopleAreAskedOnceThePolicysAnswersHaveArrived(t *testing.T) {
 	}
 	// A slow codex does not keep requests from people forever.
 	s = perform(t, underPolicy(running()), Options{Judge: byWords})
-	s.hear(started("c-1", "commandExecution", ""), started("c-2", "commandExecution", ""), asks(0, "c-1", "ok"), asks(1, "c-2", "hm"))
+	s.hear(started("c-1", "commandExecution", ""), started("c-2", "commandExecution", ""), asking(0, "c-1", "ok"), asking(1, "c-2", "hm"))
 	s.wait(5 * time.Second)
 	if r := s.result(RequestsOpen); len(r.Requests) != 1 || !r.Busy || !r.State.Owes() {
 		t.Errorf("without an answer: %+v", r)

@@ -1,190 +1,89 @@
 package conversation
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
-	"path"
-	"strconv"
 	"time"
 )
 
-// A machine is the pump without its wire: lines and ticks go in, lines come out. It
-// has no goroutine and no clock. Its output and state depend only on the lines and
-// the input; time decides only when to ask again, give up or return.
+// A machine is the pump without its wire: lines and ticks go in, lines come out.
+// It has no goroutine and no clock. Its output and state depend only on the lines
+// and the input; time decides only when to ask again, give up or return.
+//
+// It consists of a core and of parts that share it. Each part owns some fields of
+// the state and what this pump has to remember for them, and names the parts that
+// it may call. The machine itself takes lines and ticks, gives each message to
+// its part (machine_messages.go), lets the parts do what is due, and decides when
+// to return.
 type machine struct {
-	in   PumpInput
-	opt  Options
-	lim  Limits
-	sink Sink
-	log  *slog.Logger
+	*core
+	asks      *asks
+	autos     *autos
+	items     *items
+	demands   *demands
+	quiet     *quiet
+	time      *turnTime
+	questions *questions
+	logins    *logins
+	opening   *opening
+	delivery  *delivery
+	turns     *turns
+	requests  *requests
+	calls     *calls
+	spending  *spending
+	watch     *watch
 
-	st   PumpState
-	size int64 // journal length when the wire was attached
-	out  [][]byte
-	err  error // of the sink, or of encoding
+	pieces pieceReader
 
-	now      time.Duration // since the pump began
-	lastLine time.Duration
-	caught   bool // everything up to size was read
-	canceled bool
-
-	line    Line // the current line
-	pieces  pieceReader
-	perLine int // entries that the current line has made so far
-
-	fresh   bool // the incarnation has to be opened
-	inited  bool
-	greeted bool
-	// opening: the opening has begun. before: initialize had been answered by then.
-	opening, before, looked bool
-	asks                    [len(askNames)]*ask
-	barred                  bool // codex has answered the barrier
-	sends                   []*send
-	autos                   []auto
-	models                  ModelList
-
-	wants    []tokenWant     // for the driver to ask the broker
-	wanted   map[string]bool // keys of wants, and of earlier ones
-	loginOf  int64           // generation of the token to log in with
-	loginAt  time.Duration   // when codex took the login
-	loggedIn bool            // codex said that the login is complete
-	tokenAt  time.Duration   // when codex asked for a token last
-
-	calls  []OpenCall               // for the driver to carry out
-	called map[string]time.Duration // ids of calls and earlier ones, and when each was seen
-
-	items     map[itemKey][]wireChange // open file changes, for the requests about them
-	texts     map[itemKey]*unfinished  // of open items
-	held      map[itemKey]tail         // of open items, by their ids
-	requests  []*Request               // seen in this pump and open, in full
-	demands   map[string]*asked        // what the open requests ask, by request id
-	resolved  []json.RawMessage
-	judgedNow []Judged // by a policy, in this pump
-
-	unreportedAt time.Duration // when the oldest unreported request came
-	resolvedAt   time.Duration // when the first of resolved was seen
-	timed        bool          // the current line added to the turn's time
-	fault        *Problem      // codex's last report on the running turn, if it was an error
-	timeUp       bool          // this pump's clock interrupted the turn
-	countedAt    time.Duration // when the turn's time was counted last
-	turnAt       time.Duration // when this pump first saw the turn run
-	began        time.Time     // when the pump began
-	behind       bool          // the turn ran before this attempt
-	waited       time.Duration // part of the turn's time, by codex's clock, spent waiting for people
-	idleAt       time.Duration
-	quietAt      time.Duration // since when the model has been silent with nothing to wait for
-	interruptAt  time.Duration
-
-	diff    *TurnDiff // the newest one that this pump has seen
-	turnEnd *TurnEnd
-	endedAt time.Duration
-	begun   bool // codex began another turn after turnEnd
-	reason  PumpReason
-	problem *Problem
-	result  *PumpResult
+	begun  bool // codex began another turn after the one that has ended
+	result *PumpResult
 }
 
 func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, error) {
-	m := &machine{
-		in: in, opt: opt, lim: in.Limits.orDefaults(), sink: sink, log: opt.Log,
-		st: cloneState(in.State), size: size,
-		items: map[itemKey][]wireChange{},
-		texts: map[itemKey]*unfinished{},
-		held:  map[itemKey]tail{},
-	}
-	if m.log == nil {
-		m.log = slog.New(slog.DiscardHandler)
-	}
-	if err := m.validate(); err != nil {
+	m := assemble(newCore(in, sink, opt, size))
+	if err := in.validate(m.st); err != nil {
 		return nil, fmt.Errorf("pump of session %q: %w", in.Session, err)
 	}
-	m.fresh = m.st.Opened != m.st.Cursor.Incarnation
-	if m.fresh {
+	m.opening.fresh = m.st.Opened != m.st.Cursor.Incarnation
+	if m.opening.fresh {
 		// Requests that were open in an earlier process died with it.
-		m.dropOpen(func(OpenRequest) bool { return true })
-		m.st.Items, m.st.TurnID, m.st.Idle, m.st.Budget = nil, "", false, ""
-		m.modelSpoke()
-		m.st.Spent.Over, m.st.Spent.CountedMS, m.st.Spent.Stopped = "", 0, false
-		m.st.Trimmed, m.st.Untrimmable = 0, false
-		m.st.TokenAsks, m.st.Login, m.st.Calls = nil, 0, nil
-		m.st.Begins, m.st.Named, m.st.Inner = "", "", ""
-		m.st.Foreign, m.st.Unsaid, m.st.Restless, m.st.Interrupted = false, false, false, false
+		m.requests.drop(func(OpenRequest) bool { return true })
+		m.st.forgetProcess()
 	}
-	m.expectAnswers()
+	m.opening.expect()
+	m.questions.expect()
 	for _, n := range in.Notes {
 		m.note(n)
 	}
-	m.takeTell()
-	for _, s := range in.Sends {
-		m.sends = append(m.sends, &send{Send: s, state: Decided, uncertain: s.Uncertain || opt.Attempt > 1})
+	m.requests.countDecisions()
+	m.delivery.resume()
+	m.spending.resume()
+	m.time.resume()
+	if m.st.AtMS > 0 {
+		m.quiet.since = -m.time.within(m.st.AtMS)
 	}
-	m.countDecisions()
-	m.resumeJudged()
-	m.takeBegun()
-	m.resumeBudget()
-	m.resumeClocks()
 	return m, m.err
 }
 
-func cloneState(s PumpState) PumpState {
-	s.Open = append([]OpenRequest(nil), s.Open...)
-	s.Items = append([]OpenItem(nil), s.Items...)
-	s.TokenAsks = append([]json.RawMessage(nil), s.TokenAsks...)
-	s.Calls = append([]OpenCall(nil), s.Calls...)
-	if s.Rewind > s.Cursor.Offset {
-		s.Rewind = s.Cursor.Offset
-	}
-	return s
-}
-
-func (m *machine) validate() error {
-	switch {
-	case m.in.Prefix == "":
-		return fmt.Errorf("no prefix for the ids of requests")
-	case m.st.Cursor.Incarnation < 1:
-		return fmt.Errorf("incarnation %d: they count from 1", m.st.Cursor.Incarnation)
-	case m.st.Cursor.Offset < 0 || m.st.Rewind < 0:
-		return fmt.Errorf("cursor %d, rewind %d: offsets are not negative", m.st.Cursor.Offset, m.st.Rewind)
-	}
-	if m.st.Opened != m.st.Cursor.Incarnation {
-		t := m.in.Thread
-		if !path.IsAbs(t.CWD) {
-			return fmt.Errorf("thread's cwd %q is not absolute (codex would take it as it is)", t.CWD)
-		}
-		if t.ApprovalPolicy == "" || t.Sandbox == "" && t.Permissions == "" {
-			return fmt.Errorf("thread needs an approval policy, and a sandbox or a permission profile")
-		}
-	}
-	if err := CheckTools(m.in.Thread.Tools); err != nil {
-		return err
-	}
-	if err := m.in.Tell.validate(); err != nil {
-		return err
-	}
-	seen := map[string]bool{}
-	if m.in.Tell != nil {
-		seen[m.in.Tell.ID] = true
-	}
-	for _, s := range m.in.Sends {
-		switch {
-		case s.ID == "" || seen[s.ID]:
-			return fmt.Errorf("send %q: ids are unique and not empty", s.ID)
-		case s.Kind == SendDecision && !validID(s.RPC):
-			return fmt.Errorf("send %q: a decision names the request it answers", s.ID)
-		case s.Kind != SendDecision && s.Kind != SendTurn && s.Kind != SendSteer && s.Kind != SendInterrupt:
-			return fmt.Errorf("send %q: unknown kind %q", s.ID, s.Kind)
-		}
-		if err := s.checkInputs(); err != nil {
-			return err
-		}
-		if err := errors.Join(s.Do.check(), s.Review.Check()); err != nil {
-			return fmt.Errorf("send %q: %w", s.ID, err)
-		}
-		seen[s.ID] = true
-	}
-	return nil
+// assemble makes a machine of its parts and gives each part those that it may call.
+func assemble(c *core) *machine {
+	m := &machine{core: c}
+	m.asks = &asks{core: c}
+	m.autos = &autos{core: c}
+	m.items = newItems(c)
+	m.demands = &demands{core: c, byID: map[string]*asked{}}
+	m.quiet = &quiet{core: c}
+	m.time = &turnTime{core: c}
+	m.questions = &questions{core: c, asks: m.asks}
+	m.logins = &logins{core: c, asks: m.asks, autos: m.autos}
+	m.opening = &opening{core: c, asks: m.asks, logins: m.logins}
+	m.delivery = &delivery{core: c, asks: m.asks, demands: m.demands}
+	m.spending = &spending{core: c, time: m.time, delivery: m.delivery}
+	m.requests = &requests{core: c, autos: m.autos, demands: m.demands, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, spending: m.spending}
+	m.calls = &calls{core: c, autos: m.autos, requests: m.requests}
+	m.turns = &turns{core: c, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, requests: m.requests, calls: m.calls, spending: m.spending}
+	m.watch = &watch{core: c, asks: m.asks, delivery: m.delivery, turns: m.turns, quiet: m.quiet, time: m.time}
+	m.delivery.turns = m.turns // a message begins a turn, and a turn's end settles messages
+	return m
 }
 
 // atStart is called once, before the first line.
@@ -192,8 +91,8 @@ func (m *machine) atStart() {
 	if m.in.From() >= m.size {
 		m.caught = true
 	}
-	if m.size-m.st.Cursor.Offset > longBacklog && !m.fresh && m.st.TurnID != "" && !m.opt.Over {
-		m.interruptNow()
+	if m.size-m.st.Cursor.Offset > longBacklog && !m.opening.fresh && m.st.TurnID != "" && !m.opt.Over {
+		m.delivery.interruptNow()
 	}
 	m.step()
 }
@@ -213,16 +112,51 @@ func (m *machine) upToDate() {
 		return
 	}
 	m.caught = true
-	for _, s := range m.sends {
-		if s.wrote {
-			s.first = m.now
-		}
-	}
+	m.delivery.upToDate()
 }
 
 func (m *machine) tick(now time.Duration) {
 	m.now = now
 	m.step()
+}
+
+// brokered takes what the broker said about a token.
+func (m *machine) brokered(a tokenAnswered, now time.Duration) {
+	m.now = now
+	if m.result != nil || m.err != nil {
+		return
+	}
+	m.logins.brokered(a)
+	m.step()
+}
+
+// toolReplied takes the outcome of a call that the driver had carried out.
+func (m *machine) toolReplied(r toolReplied, now time.Duration) {
+	m.now = now
+	if m.result != nil || m.err != nil {
+		return
+	}
+	m.calls.replied(r)
+	m.step()
+}
+
+// wake returns when the next tick is due.
+func (m *machine) wake() time.Duration {
+	at := m.lim.Attach
+	soon := func(t time.Duration) {
+		if t > m.now && t < at {
+			at = t
+		}
+	}
+	m.asks.wake(soon)
+	m.delivery.wake(soon)
+	m.requests.wake(soon)
+	m.logins.wake(soon)
+	m.calls.wake(soon)
+	m.spending.wake(soon)
+	m.watch.wake(soon)
+	m.turns.wake(soon)
+	return at
 }
 
 // cancel makes the pump return once it has read what was in the journal at its
@@ -240,15 +174,15 @@ func (m *machine) ended(now time.Duration) {
 	if m.result != nil || m.err != nil {
 		return
 	}
-	if m.turnEnd != nil {
+	if m.turns.end != nil {
 		m.finish(TurnEnded)
 		return
 	}
-	m.recordUnfinished(true)
+	m.items.recordUnfinished(true)
 	if m.err != nil {
 		return
 	}
-	m.dropOpen(func(OpenRequest) bool { return true })
+	m.requests.drop(func(OpenRequest) bool { return true })
 	m.st.Items, m.st.Calls = nil, nil
 	if m.problem == nil {
 		how, tail := "its output ended", ""
@@ -272,33 +206,43 @@ func (m *machine) step() {
 }
 
 func (m *machine) advance() {
-	m.flushAutos()
-	if m.turnEnd != nil {
-		m.clean()
-		m.ascertain()
+	m.autos.flush()
+	if m.turns.end != nil {
+		m.delivery.clean()
+		m.delivery.ascertain()
 		return
 	}
 	if m.canceled || m.reason != "" {
 		return
 	}
-	m.getTokens()
-	m.callTools()
+	m.logins.get()
+	m.calls.begin()
 	m.expire()
 	if m.reason != "" {
 		return
 	}
-	if m.fresh {
-		m.open()
+	if m.opening.fresh {
+		m.opening.open()
 	}
-	if !m.fresh {
-		m.questions()
+	if !m.opening.fresh {
+		m.questions.ask()
 	}
-	if !m.fresh && m.barrier() {
-		m.deliver()
-		m.clean()
+	if !m.opening.fresh && m.delivery.barrier() {
+		m.delivery.deliver()
+		m.delivery.clean()
 	}
-	if !m.fresh {
-		m.listen()
+	if !m.opening.fresh {
+		m.watch.listen()
+	}
+}
+
+// expire turns an exceeded limit into a reason to return.
+func (m *machine) expire() {
+	m.spending.timeIsUp()
+	for _, expire := range []func(){m.asks.expire, m.delivery.expire, m.watch.expire} {
+		if expire(); m.reason != "" {
+			return
+		}
 	}
 }
 
@@ -306,29 +250,29 @@ func (m *machine) advance() {
 // importance.
 func (m *machine) verdict() {
 	switch {
-	case m.turnEnd != nil:
-		if m.cleaned() && m.ascertained() && !m.mayBeginAnother() || m.canceled || m.now-m.endedAt >= cleanGrace {
+	case m.turns.end != nil:
+		if m.delivery.cleaned() && m.delivery.ascertained() && !m.turns.mayBeginAnother() || m.canceled || m.now-m.turns.endedAt >= cleanGrace {
 			m.finish(TurnEnded)
 		}
 	case m.reason != "":
 		m.finish(m.reason)
 	case m.canceled:
 		m.finish(PumpCancelled)
-	case len(m.st.TokenAsks) > 0 && m.now-m.tokenAt < tokenGrace: // codex does not wait for long
-	case (m.stopping() || m.st.Interrupted) && m.now < m.lim.Attach: // nothing matters but the turn's end
-	case m.foreignNews():
+	case len(m.st.TokenAsks) > 0 && m.now-m.logins.askedAt < tokenGrace: // codex does not wait for long
+	case (m.spending.stopping() || m.st.Interrupted) && m.now < m.lim.Attach: // nothing matters but the turn's end
+	case m.turns.foreignNews():
 		m.finish(TurnBegun)
-	case m.unreported() && m.calling(): // a tool call does not take long either
-	case m.unreported() && (m.now-m.lastLine >= m.lim.Settle && !m.st.Owes() || m.now-m.unreportedAt >= 10*m.lim.Settle):
+	case m.requests.unreported() && m.calls.calling(): // a tool call does not take long either
+	case m.requests.unreported() && (m.now-m.lastLine >= m.lim.Settle && !m.st.Owes() || m.now-m.requests.unreportedAt >= 10*m.lim.Settle):
 		m.finish(RequestsOpen)
 	case m.now >= m.lim.Attach:
 		m.finish(Bound)
-	case m.unreported() || m.fresh || !m.settled() || len(m.st.Calls) > 0:
+	case m.requests.unreported() || m.opening.fresh || !m.settled() || len(m.st.Calls) > 0:
 	case m.st.TurnID == "":
 		m.finish(Bound)
-	case m.waiting() > 0 && (!m.working() || m.now-m.lastLine >= linger):
+	case m.st.waiting() > 0 && (!m.st.working() || m.now-m.lastLine >= linger):
 		m.finish(RequestsOpen)
-	case len(m.resolved) > 0 && m.interruptAt == 0 && m.now-m.resolvedAt >= 10*m.lim.Settle:
+	case len(m.requests.resolved) > 0 && m.delivery.interruptAt == 0 && m.now-m.requests.resolvedAt >= 10*m.lim.Settle:
 		// People may be about to decide requests that codex has withdrawn, and the turn may
 		// go on for hours.
 		m.finish(Bound)
@@ -337,76 +281,26 @@ func (m *machine) verdict() {
 
 // settled reports whether nothing is left to send and no answer is awaited.
 func (m *machine) settled() bool {
-	for _, s := range m.sends {
-		if !s.settled() && !m.tellWaits(s) {
-			return false
-		}
-	}
-	return m.asked()
+	return m.delivery.settled() && m.questions.settled()
 }
 
 func (m *machine) finish(why PumpReason) {
-	m.handDiff()
+	m.turns.handDiff()
 	if m.err != nil {
 		return
 	}
-	r := PumpResult{Reason: why, Turn: m.turnEnd, Begun: m.begun, Problem: m.problem.excerpt(), Resolved: m.resolved, Models: m.models}
+	r := PumpResult{Reason: why, Turn: m.turns.end, Begun: m.begun, Problem: m.problem.excerpt(), Resolved: m.requests.resolved, Models: m.questions.models}
 	if why != ProcessEnded {
-		r.Requests = m.report()
+		r.Requests = m.requests.report()
 	}
-	r.Busy = m.waiting() > 0 && (m.running() > 0 || m.st.Owes())
-	r.Judged = m.judgedNow
-	r.Waited = m.waitedUntilNow()
-	m.keepBudget()
-	for _, s := range m.sends {
-		if s.own {
-			continue
-		}
-		r.Deliveries = append(r.Deliveries, Delivery{ID: s.ID, State: s.told(), Error: excerpt(m.redact(s.text), maxProblem)})
-	}
-	m.st.Rewind = max(m.st.Rewind, m.rewind()) // the host may have discarded what is below
+	r.Busy = m.st.waiting() > 0 && (m.st.running() > 0 || m.st.Owes())
+	r.Judged = m.requests.judged
+	r.Waited = m.time.waitedUntilNow()
+	m.spending.keep()
+	m.st.Rewind = max(m.st.Rewind, m.st.rewind()) // the host may have discarded what is below
+	r.Deliveries = m.delivery.report()
 	r.State = m.st
 	m.result = &r
-}
-
-func (m *machine) write(o outgoing) {
-	line, err := o.encode()
-	if err != nil {
-		m.err = fmt.Errorf("encode %s: %w", o.Method, err)
-		return
-	}
-	m.out = append(m.out, line)
-}
-
-// entry gives the sink a transcript entry for the current line. The id comes from
-// the line's offset, so the same journal always gives the same ids.
-func (m *machine) entry(e Entry) {
-	e.ID = "i" + strconv.Itoa(m.st.Cursor.Incarnation) + "." + strconv.FormatInt(m.line.Offset, 10)
-	if m.perLine > 0 {
-		e.ID += "-" + strconv.Itoa(m.perLine)
-	}
-	m.perLine++
-	e.At = m.at()
-	m.emit(e)
-}
-
-// at returns the time of the current line.
-func (m *machine) at() time.Time { return time.UnixMilli(m.st.AtMS).UTC() }
-
-func (m *machine) note(n Note) {
-	m.emit(Entry{ID: n.ID, At: n.At.UTC(), Turn: n.Turn, Type: n.Type, Text: n.Text, Data: n.Data})
-}
-
-func (m *machine) emit(e Entry) {
-	if m.err != nil {
-		return
-	}
-	e.Seq = m.st.Seq + 1
-	if err := m.sink.Entry(m.redactEntry(e)); err != nil {
-		m.err = fmt.Errorf("hand over transcript entry %d: %w", e.Seq, err)
-		return
-	}
-	m.st.Seq = e.Seq
 }
 
 func orWord(s, or string) string {

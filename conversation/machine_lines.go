@@ -24,7 +24,7 @@ func (m *machine) read(l Line, now time.Duration) {
 	if m.result == nil && m.err == nil && m.st.Cursor.Offset-m.in.State.Cursor.Offset > m.lim.Bytes {
 		m.enough()
 	}
-	m.tellSettled()
+	m.delivery.tellSettled()
 	if m.opt.Moved != nil {
 		m.opt.Moved(Place{m.st.ThreadID, m.st.TurnID, m.st.Cursor.Offset, m.st.Seq, m.st.Progress})
 	}
@@ -35,9 +35,9 @@ func (m *machine) read(l Line, now time.Duration) {
 // here, however often it is repeated.
 func (m *machine) enough() {
 	if !m.opt.Over { // else nobody is there to take the answers
-		m.flushAutos()
+		m.autos.flush()
 	}
-	if m.turnEnd != nil {
+	if m.turns.end != nil {
 		m.finish(TurnEnded)
 		return
 	}
@@ -48,7 +48,7 @@ func (m *machine) enough() {
 // changes, open requests and unfinished texts.
 func (m *machine) refill(l Line) {
 	if d, ok := m.pieces.read(l.Raw); ok {
-		m.keepAgain(d, l.Offset)
+		m.items.keepAgain(d, l.Offset)
 		return
 	}
 	if l.Oversize || l.Blank() {
@@ -59,14 +59,14 @@ func (m *machine) refill(l Line) {
 		return
 	}
 	if msg.isRequest() {
-		m.demandAgain(msg, l.Offset)
+		m.requests.demandAgain(msg, l.Offset)
 		return
 	}
 	if msg.ID != nil {
 		return
 	}
 	if d, ok := slowPiece(pieceOf(msg.Method), msg.Params); ok && d.of != "" {
-		m.keepAgain(d, l.Offset)
+		m.items.keepAgain(d, l.Offset)
 		return
 	}
 	switch msg.Method {
@@ -75,11 +75,9 @@ func (m *machine) refill(l Line) {
 		if json.Unmarshal(msg.Params, &n) != nil || n.Item.Type != "fileChange" {
 			return
 		}
-		if key := m.keyOf(n.ThreadID, n.Item.ID); m.openItem(key) != nil {
-			m.items[key] = n.Item.Changes
-		}
+		m.items.changed(m.st.keyOf(n.ThreadID, n.Item.ID), n.Item.Changes)
 	case "item/fileChange/patchUpdated":
-		m.patchUpdated(msg.Params)
+		m.items.patchUpdated(msg.Params)
 	}
 }
 
@@ -106,7 +104,7 @@ func (m *machine) apply(l Line) {
 	case isPiece:
 		m.textComes(true)
 		m.emitted(d.at)
-		m.delta(d)
+		m.turns.delta(d)
 	case l.Oversize:
 		m.textComes(false)
 		m.oversize(l)
@@ -123,11 +121,11 @@ func (m *machine) apply(l Line) {
 		if msg.Method != "" && !wordless[msg.Method] {
 			m.textComes(false)
 		}
-		if m.turnEnd != nil && m.ofNextTurn(msg) {
+		if m.turns.end != nil && m.turns.ofNextTurn(msg) {
 			// This line belongs to the next pump. Pending refusals are written first, because
 			// the next pump begins after them.
 			m.begun = msg.Method == "turn/started"
-			m.flushAutos()
+			m.autos.flush()
 			m.finish(TurnEnded)
 			return
 		}
@@ -135,18 +133,11 @@ func (m *machine) apply(l Line) {
 		m.message(msg)
 	}
 	m.st.Stray = stray
-	m.checkTime()
-	m.forget()
+	m.spending.checkTime()
+	m.items.forget()
 	if m.err == nil {
 		m.st.Cursor.Offset = l.End
 	}
-}
-
-// dated takes a time that the current line mentions. An older codex does not say
-// when it sent a line (EventTimes), so this is the only time there is.
-func (m *machine) dated(ms int64) {
-	m.st.AtMS = max(m.st.AtMS, ms)
-	m.passes(ms)
 }
 
 // emitted takes the time at which codex sent the current line, or 0 if it does not
@@ -155,22 +146,9 @@ func (m *machine) emitted(ms int64) {
 	if ms > m.st.AtMS {
 		m.st.AtMS = ms
 	}
-	m.passes(ms)
+	m.time.passes(ms)
 	if ms > 0 && m.opt.Fresh != nil && m.line.Offset >= m.size {
 		m.opt.Fresh(time.UnixMilli(ms))
-	}
-}
-
-func (m *machine) message(msg *message) {
-	switch {
-	case msg.isRequest():
-		m.request(msg)
-	case msg.isResponse():
-		if id, ok := stringID(msg.ID); ok {
-			m.response(id, msg)
-		}
-	default:
-		m.notification(msg)
 	}
 }
 
@@ -191,36 +169,15 @@ func (m *machine) oversize(l Line) {
 		Text: fmt.Sprintf("a line of %d bytes was skipped, the bound is %d (%s)", l.End-l.Offset, m.lim.Line, orWord(l.Method, "an answer or no message"))})
 	switch {
 	case l.Method != "" && l.ID != nil:
-		m.auto(l.ID, outgoing{ID: l.ID, Error: &RPCError{Code: CodeInvalidRequest, Message: "the request is too long for this client"}})
+		m.autos.add(l.ID, outgoing{ID: l.ID, Error: &RPCError{Code: CodeInvalidRequest, Message: "the request is too long for this client"}})
 	case l.Method == "turn/completed" && m.st.TurnID != "":
-		m.endTurn("unknown", problem(EndOversize, "the line that says how the turn ended is too long to read"))
+		m.turns.endTurn("unknown", problem(EndOversize, "the line that says how the turn ended is too long to read"))
 	case l.Method == "item/completed":
-		m.longItem(l.Item)
+		m.items.long(l.Item)
 	case l.Method == "" && l.ID != nil:
 		if id, ok := stringID(l.ID); ok {
 			m.response(id, longAnswer(l))
 		}
-	}
-}
-
-// longItem ends the item that an oversize line completes. If that item is unknown,
-// all texts are kept until the turn's end and all open items become background, so
-// that none counts as the turn's work for ever.
-func (m *machine) longItem(id string) {
-	var found []itemKey
-	for i := range m.st.Items {
-		if m.st.Items[i].ID == id {
-			found = append(found, m.st.Items[i].key())
-		}
-	}
-	if id != "" && len(found) < 2 {
-		for _, key := range found {
-			m.dropItem(key)
-		}
-		return
-	}
-	for i := range m.st.Items {
-		m.st.Items[i].Background = true
 	}
 }
 

@@ -185,9 +185,9 @@ func TestWithdrawnRequestIsReported(t *testing.T) {
 
 func TestParallelRequestsAreGathered(t *testing.T) {
 	s := perform(t, PumpInput{State: running()}, Options{})
-	s.hear(started("c-1", "commandExecution", ""), asks(0, "c-1", "one"))
+	s.hear(started("c-1", "commandExecution", ""), asking(0, "c-1", "one"))
 	s.wait(80 * time.Millisecond)
-	s.hear(started("c-2", "commandExecution", ""), asks(1, "c-2", "two"))
+	s.hear(started("c-2", "commandExecution", ""), asking(1, "c-2", "two"))
 	s.wait(80 * time.Millisecond)
 	s.attached()
 	s.wait(40 * time.Millisecond)
@@ -204,7 +204,7 @@ func TestParallelRequestsAreGathered(t *testing.T) {
 
 func TestRequestIsReportedThoughTheStreamNeverRests(t *testing.T) {
 	s := perform(t, PumpInput{State: running()}, Options{})
-	s.hear(started("c-0", "commandExecution", ""), started("c-1", "commandExecution", ""), asks(0, "c-1", "one"))
+	s.hear(started("c-0", "commandExecution", ""), started("c-1", "commandExecution", ""), asking(0, "c-1", "one"))
 	for i := 0; s.m.result == nil; i++ {
 		if i > 100 {
 			t.Fatal("a chatty command hides the request")
@@ -249,7 +249,7 @@ func TestItemsAreInTheBackgroundOnceTheModelWentOn(t *testing.T) {
 	s := perform(t, PumpInput{State: running()}, Options{})
 	s.hear(started("c-1", "commandExecution", ""),
 		wireEvent("thread/tokenUsage/updated", `"tokenUsage":{"total":{"inputTokens":10,"outputTokens":2},"last":{"inputTokens":10,"outputTokens":2}}`),
-		started("c-2", "commandExecution", ""), asks(0, "c-2", "two"))
+		started("c-2", "commandExecution", ""), asking(0, "c-2", "two"))
 	s.wait(time.Second)
 	r := s.result(RequestsOpen)
 	s = perform(t, PumpInput{State: r.State}, Options{})
@@ -420,7 +420,7 @@ func TestAModelThatThinksForLongIsWaitedFor(t *testing.T) {
 	s.attached()
 	// Codex is not asked while a person is: the pump has returned by then.
 	s = perform(t, PumpInput{State: running()}, Options{})
-	s.hear(started("c1", "commandExecution", ""), asks(0, "c1", "ls"))
+	s.hear(started("c1", "commandExecution", ""), asking(0, "c1", "ls"))
 	s.wait(time.Second)
 	s.result(RequestsOpen)
 	s.heard()
@@ -485,7 +485,7 @@ func TestInterruptOfATurnThatWaitsForAPersonBringsItsEnd(t *testing.T) {
 	s.hear(`{"id":"send/i/0","result":{}}`)
 	s.wait(10 * time.Second)
 	s.attached()
-	s.hear(asks(8, "d", "ls")) // nor because of another request
+	s.hear(asking(8, "d", "ls")) // nor because of another request
 	s.wait(10 * time.Second)
 	s.attached()
 	// Another pump that takes over waits for the same.
@@ -546,7 +546,7 @@ func TestTurnsTimeGoesOnOverAttempts(t *testing.T) {
 		t.Errorf("%+v", r.Problem)
 	}
 	// The time that people took does not count, and is reported to the workflow.
-	asked := strings.Replace(asks(7, "c", "ls"), `"startedAtMs":2000`, fmt.Sprintf(`"startedAtMs":%d`, start.Add(10*time.Minute).UnixMilli()), 1)
+	asked := strings.Replace(asking(7, "c", "ls"), `"startedAtMs":2000`, fmt.Sprintf(`"startedAtMs":%d`, start.Add(10*time.Minute).UnixMilli()), 1)
 	s = perform(t, in, attempt(120), asked, at(110, "serverRequest/resolved", `"requestId":7`))
 	s.wait(39 * time.Minute)
 	s.attached()

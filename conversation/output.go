@@ -37,8 +37,8 @@ func ParseOutput(text string) (json.RawMessage, error) {
 }
 
 // structured reports whether this pump's message for turn n has an output schema.
-func (m *machine) structured(n int) bool {
-	for _, s := range m.sends {
+func (d *delivery) structured(n int) bool {
+	for _, s := range d.sends {
 		if s.Kind == SendTurn && s.Turn == n && (len(s.Schema) > 0 || s.SchemaBlob != "") {
 			return true
 		}

@@ -367,14 +367,14 @@ func (d *driver) collect() {
 		d.queue = append(d.queue, line)
 	}
 	d.m.out = nil
-	for _, w := range d.m.wants {
+	for _, w := range d.m.logins.wants {
 		d.broker(w)
 	}
-	d.m.wants = nil
-	for _, c := range d.m.calls {
+	d.m.logins.wants = nil
+	for _, c := range d.m.calls.due {
 		d.tool(c)
 	}
-	d.m.calls = nil
+	d.m.calls.due = nil
 }
 
 func (d *driver) take(e event) error {

@@ -1,53 +1,62 @@
 package conversation
 
+import "time"
+
 // A turn can be stuck although codex is alive: a tool has ended, and the model
 // never goes on. Limits.Silence does not detect that, because codex answers.
+
+// A quiet is the clock of Limits.Quiet. It owns ToolEnded and Retrying of the
+// state, and calls no other part.
+type quiet struct {
+	*core
+	since time.Duration // since when the model has been silent with nothing to wait for
+}
 
 // toolEnded starts the clock of Limits.Quiet, unless something else is running. If
 // no item reports the end (codex has been seen to hide a command that the sandbox
 // stopped), the token count after it shows it.
-func (m *machine) toolEnded() {
-	for _, it := range m.st.Items {
-		if it.Turn == m.st.Turn && !it.Background && it.Thread == "" {
+func (q *quiet) toolEnded() {
+	for _, it := range q.st.Items {
+		if it.Turn == q.st.Turn && !it.Background && it.Thread == "" {
 			return
 		}
 	}
-	m.st.ToolEnded, m.quietAt = true, m.now
+	q.st.ToolEnded, q.since = true, q.now
 }
 
 // words holds the item types that are text of the model or of people.
 var words = map[string]bool{"userMessage": true, "agentMessage": true, "reasoning": true, "plan": true}
 
-func (m *machine) itemEnded(kind string) {
-	if m.modelSpoke(); !words[kind] {
-		m.toolEnded()
+func (q *quiet) itemEnded(kind string) {
+	if q.modelSpoke(); !words[kind] {
+		q.toolEnded()
 	}
 }
 
 // stillTrying restarts the clock of Limits.Quiet.
-func (m *machine) stillTrying() { m.quietAt = m.now }
+func (q *quiet) stillTrying() { q.since = q.now }
 
 const maxRetrying = 300
 
 // retries keeps the reason for a turn that ends while codex still retries: codex
 // has been seen to wait for its network without end.
-func (m *machine) retries(why *Problem) {
-	m.stillTrying()
-	m.st.Retrying = excerpt(m.redact(why.Message), maxRetrying)
+func (q *quiet) retries(why *Problem) {
+	q.stillTrying()
+	q.st.Retrying = excerpt(q.redact(why.Message), maxRetrying)
 }
 
-func (m *machine) modelSpoke() { m.st.ToolEnded, m.st.Retrying = false, "" }
+func (q *quiet) modelSpoke() { q.st.ToolEnded, q.st.Retrying = false, "" }
 
 // retried adds codex's retry to the text of a deadline.
-func (m *machine) retried(text string) string {
-	if m.st.Retrying == "" {
+func (q *quiet) retried(text string) string {
+	if q.st.Retrying == "" {
 		return text
 	}
-	return text + "; codex was trying to reach its provider again: " + m.st.Retrying
+	return text + "; codex was trying to reach its provider again: " + q.st.Retrying
 }
 
-// mayBeQuiet reports whether the model's silence counts. While a request is open,
+// counts reports whether the model's silence counts. While a request is open,
 // the model is not what the turn waits for.
-func (m *machine) mayBeQuiet() bool {
-	return m.lim.Quiet > 0 && m.st.TurnID != "" && m.st.ToolEnded && len(m.st.Open) == 0
+func (q *quiet) counts() bool {
+	return q.lim.Quiet > 0 && q.st.TurnID != "" && q.st.ToolEnded && len(q.st.Open) == 0
 }

@@ -66,7 +66,7 @@ func TestQuietIsCountedFromTheNewestSign(t *testing.T) {
 	s.wait(20 * time.Minute)
 	s.attached()
 	// A request stops the count, and its answer starts it anew.
-	s.hear(asks(3, "", "ls"))
+	s.hear(asking(3, "", "ls"))
 	s.wait(time.Second)
 	st := s.result(RequestsOpen).State
 	if !st.ToolEnded {

@@ -162,7 +162,7 @@ func instructionsAreKept(t *testing.T, c *codex) {
 	k.p.kill()
 	k.restart()
 	l := c.line(t, k)
-	_, params := (&machine{in: k.input(), st: k.state}).threadParams()
+	_, params := (&opening{core: &core{in: k.input(), st: k.state}}).threadParams()
 	l.must(methodResume, params, nil)
 	l.must("thread/compact/start", map[string]any{"threadId": k.state.ThreadID}, nil)
 	k.sink.await(t, "the compaction", func() bool { return bytes.Contains(k.p.bytes(), []byte(`"type":"contextCompaction"`)) })
@@ -298,7 +298,7 @@ func TestTheNewestDiffOfATurnIsHandedOverOnceWithNoSecretInIt(t *testing.T) {
 		t.Fatalf("%d diffs, %v", len(sink.diffs), m.err)
 	}
 	d := sink.diffs[0]
-	if d.Turn != m.turnEnd.N || strings.Contains(d.Text, "hunter2") || strings.Contains(d.Text, "+old") || !d.Cut || len(d.Text) > MaxDiff || !strings.HasSuffix(d.Text, "\n") {
+	if d.Turn != m.turns.end.N || strings.Contains(d.Text, "hunter2") || strings.Contains(d.Text, "+old") || !d.Cut || len(d.Text) > MaxDiff || !strings.HasSuffix(d.Text, "\n") {
 		t.Errorf("diff of turn %d, %d bytes, cut %v: %.80q", d.Turn, len(d.Text), d.Cut, d.Text)
 	}
 }
@@ -364,7 +364,7 @@ func TestRateLimitsAreMergedAndThoseOfModelsLeftOut(t *testing.T) {
 		`{"rateLimits":{"limitId":"codex","primary":{"usedPercent":13,"windowDurationMins":300,"resetsAt":1795331963}}}`,
 		`{"rateLimits":7}`,
 	} {
-		m.rateLimitsUpdated(json.RawMessage(p))
+		m.turns.rateLimitsUpdated(json.RawMessage(p))
 	}
 	want := RateLimits{Primary: &RateWindow{13, 300, 1795331963}, Secondary: &RateWindow{40, 10080, 0}, Plan: "pro", AtMS: 7}
 	got, _ := json.Marshal(m.st.RateLimits)

@@ -129,38 +129,3 @@ func (r *Redactor) afterEnd(s string) string {
 	}
 	return s[at:]
 }
-
-func (m *machine) redact(s string) string { return m.opt.Redactor.String(s) }
-
-func (m *machine) redactEntry(e Entry) Entry {
-	if m.opt.Redactor == nil {
-		return e
-	}
-	e.Text, e.Command, e.CWD, e.Tool = m.redact(e.Text), m.redact(e.Command), m.redact(e.CWD), m.redact(e.Tool)
-	e.Changes = m.redactChanges(e.Changes)
-	if e.Data != nil {
-		data := make(map[string]string, len(e.Data))
-		for k, v := range e.Data {
-			data[k] = m.redact(v)
-		}
-		e.Data = data
-	}
-	return e
-}
-
-func (m *machine) redactChanges(in []Change) []Change {
-	var out []Change
-	for _, c := range in {
-		out = append(out, Change{Path: m.redact(c.Path), Kind: c.Kind, Diff: m.redact(c.Diff)})
-	}
-	return out
-}
-
-func (m *machine) redactProblem(p *Problem) *Problem {
-	if p == nil {
-		return nil
-	}
-	clean := *p
-	clean.Message = m.redact(p.Message)
-	return &clean
-}

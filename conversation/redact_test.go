@@ -21,7 +21,7 @@ func TestSecretsReachNeitherSinkNorResult(t *testing.T) {
 		wireEvent("item/agentMessage/delta", `"itemId":"a","delta":"ve-0123"`),
 		wireEvent("item/agentMessage/delta", `"itemId":"a","delta":"456789 and more"`),
 		completed("a", "agentMessage", `,"text":"it is `+secret+` and more"`),
-		started("c", "commandExecution", ""), asks(0, "c", strings.Repeat("x", 30)+secret),
+		started("c", "commandExecution", ""), asking(0, "c", strings.Repeat("x", 30)+secret),
 		completed("c", "commandExecution", `,"command":"echo `+secret+`","aggregatedOutput":"`+secret+`"`),
 		completed("m", "mcpToolCall", `,"server":"s","tool":"t","arguments":{"key":"`+secret+`"},"result":{"content":[{"text":"`+secret+`"}]}`),
 		started("f", "fileChange", change), `{"method":"item/fileChange/requestApproval","id":1,"params":{"threadId":"thread-1","turnId":"turn-1","itemId":"f"}}`,
@@ -53,7 +53,7 @@ func TestSecretsReachNeitherSinkNorResult(t *testing.T) {
 	}
 	// A request has the same digest, whatever is known to be secret.
 	plain := perform(t, PumpInput{State: st}, Options{})
-	plain.hear(asks(0, "c", strings.Repeat("x", 30)+secret))
+	plain.hear(asking(0, "c", strings.Repeat("x", 30)+secret))
 	if a, b := s.sink.requests[0].Digest, plain.sink.requests[0].Digest; a != b {
 		t.Errorf("digests %s and %s", a, b)
 	}

@@ -3,137 +3,117 @@ package conversation
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
+	"time"
 )
 
-// An auto is an answer that needs no decision. It is written once the journal has
-// been read up to the pump's start and shows no resolution.
-type auto struct {
-	key  string
-	line outgoing
+// The requests part keeps codex's requests until they are decided. It owns Open
+// and Tally of the state. What is decided goes out by the delivery. It may also
+// call the autos (refusals), the demands, the items (changes of files), the
+// spending, and the clocks that wait for people.
+type requests struct {
+	*core
+	autos    *autos
+	demands  *demands
+	items    *items
+	quiet    *quiet
+	time     *turnTime
+	delivery *delivery
+	spending *spending
+
+	seen         []*Request        // in this pump and open, in full
+	judged       []Judged          // by a policy, in this pump
+	unreportedAt time.Duration     // when the oldest unreported request came
+	resolved     []json.RawMessage // that the workflow knows as open
+	resolvedAt   time.Duration     // when the first of resolved was seen
 }
 
-func (m *machine) auto(id json.RawMessage, o outgoing) {
-	m.autos = append(m.autos, auto{key: idKey(id), line: o})
-}
-
-func (m *machine) flushAutos() {
-	for _, a := range m.autos {
-		m.write(a.line)
+// wake registers when to report requests, and that some are resolved.
+func (q *requests) wake(soon func(time.Duration)) {
+	if q.unreported() {
+		soon(q.lastLine + q.lim.Settle)
+		soon(q.unreportedAt + 10*q.lim.Settle)
 	}
-	m.autos = nil
-}
-
-// request handles a request from codex. What a person decides becomes a Request;
-// all others are answered at once.
-func (m *machine) request(msg *message) {
-	switch msg.Method {
-	case methodToolCall:
-		m.toolCalled(msg)
-	case methodTokenRefresh:
-		m.tokenAsked(msg)
-	case "currentTime/read":
-		m.auto(msg.ID, outgoing{ID: msg.ID, Result: map[string]int64{"currentTimeAt": m.opt.clock().Unix()}})
-	default:
-		if read := families[msg.Method]; read != nil {
-			m.sayForeign()
-			m.demand(msg, read)
-			return
-		}
-		m.refuse(msg, "")
+	if len(q.resolved) > 0 {
+		soon(q.resolvedAt + 10*q.lim.Settle)
 	}
 }
 
 // demand opens a request for a person, with everything needed to decide it.
-func (m *machine) demand(msg *message, read reader) {
-	if m.openAt(msg.ID) >= 0 {
+func (q *requests) demand(msg *message, read reader) {
+	if q.st.openAt(msg.ID) >= 0 {
 		return // asked again under the same id
 	}
 	a, why := read(msg.Params)
-	if why == nil && a.ofTool && !m.ofCodex(a) {
+	if why == nil && a.ofTool && !q.st.ofCodex(a) {
 		why = a.asForm()
 	}
 	if why != nil {
-		m.log.Warn("a request that nobody can decide", "method", msg.Method, "error", m.redact(why.Error()))
-		m.refuse(msg, why.Error())
+		q.log.Warn("a request that nobody can decide", "method", msg.Method, "error", q.redact(why.Error()))
+		q.autos.refuse(msg, why.Error())
 		return
 	}
-	m.fill(a)
-	r := m.describe(a)
+	q.fill(a)
+	r := describe(a, q.opt.Redactor)
 	bulk := r.bulk()
 	switch {
-	case len(m.st.Open) >= maxRequests:
-		m.refuse(msg, fmt.Sprintf("%d requests are open, and more cannot be", maxRequests))
+	case len(q.st.Open) >= maxRequests:
+		q.autos.refuse(msg, fmt.Sprintf("%d requests are open, and more cannot be", maxRequests))
 		return
 	case bulk > maxBulk:
-		m.refuse(msg, fmt.Sprintf("its questions and permissions take %d bytes, and %d is the most that can be shown", bulk, maxBulk))
+		q.autos.refuse(msg, fmt.Sprintf("its questions and permissions take %d bytes, and %d is the most that can be shown", bulk, maxBulk))
 		return
-	case bulk+m.bulk() > maxAllBulk:
-		m.refuse(msg, "too much else is being asked already: ask again later")
+	case bulk+q.st.bulk() > maxAllBulk:
+		q.autos.refuse(msg, "too much else is being asked already: ask again later")
 		return
 	}
-	m.dated(a.startedMS) // requests have no other time
+	q.time.dated(a.startedMS) // requests have no other time
 	r.RPC = append(json.RawMessage(nil), msg.ID...)
-	r.Incarnation, r.Digest = m.st.Cursor.Incarnation, a.digest()
-	o := OpenRequest{RPC: r.RPC, Item: r.ItemID, Thread: m.keyOf(a.thread, "").thread, TurnID: r.TurnID, Bulk: bulk}
+	r.Incarnation, r.Digest = q.st.Cursor.Incarnation, a.digest()
+	o := OpenRequest{RPC: r.RPC, Item: r.ItemID, Thread: q.st.keyOf(a.thread, "").thread, TurnID: r.TurnID, Bulk: bulk}
 	o.Remembers, o.OfTool = a.remembers(), a.ofTool
 	if a.keeps() {
-		o.At = m.line.Offset
+		o.At = q.line.Offset
 	}
-	if m.demands == nil {
-		m.demands = map[string]*asked{}
-	}
-	m.demands[idKey(r.RPC)] = a
-	v := m.judge(a, r)
-	m.entry(m.requestEntry(a, r))
+	q.demands.byID[idKey(r.RPC)] = a
+	v := q.judge(a, r)
+	q.entry(q.entryOf(a, r))
 	if v.Outcome != "" {
-		m.answerByPolicy(r, o, v)
+		q.answerByPolicy(r, o, v)
 	}
-	if m.err != nil || v.Outcome != "" {
+	if q.err != nil || v.Outcome != "" {
 		return
 	}
-	if err := m.sink.Request(*r); err != nil {
-		m.err = fmt.Errorf("hand over request %s: %w", r.RPC, err)
+	if err := q.sink.Request(*r); err != nil {
+		q.err = fmt.Errorf("hand over request %s: %w", r.RPC, err)
 		return
 	}
-	if !m.unreported() {
-		m.unreportedAt = m.now
+	if !q.unreported() {
+		q.unreportedAt = q.now
 	}
-	m.requests = append(m.requests, r)
-	m.st.Open = append(m.st.Open, o)
+	q.seen = append(q.seen, r)
+	q.st.Open = append(q.st.Open, o)
 }
 
-func (m *machine) fill(a *asked) {
+func (q *requests) fill(a *asked) {
 	if a.Method == methodFileApproval {
-		a.Changes = m.items[m.keyOf(a.thread, a.item)]
+		a.Changes = q.items.changes[q.st.keyOf(a.thread, a.item)]
 	}
 	if a.Kind == KindElicitation && a.item == "" {
-		a.item = m.toolItem(m.keyOf(a.thread, "").thread)
+		a.item = q.st.toolItem(q.st.keyOf(a.thread, "").thread)
 	}
 	if a.turn == "" {
-		a.turn = m.st.TurnID // an MCP server may ask without a turn
+		a.turn = q.st.TurnID // an MCP server may ask without a turn
 	}
-	if !m.in.Amend {
+	if !q.in.Amend {
 		a.Amendment = nil
 	}
 }
 
-// toolItem returns the MCP tool call that an elicitation probably belongs to: the
-// oldest one without another open request.
-func (m *machine) toolItem(thread string) string {
-	for _, it := range m.st.Items {
-		if it.Type == "mcpToolCall" && it.Thread == thread && !m.asksFor(it.key()) {
-			return it.ID
-		}
-	}
-	return ""
-}
-
 // demandAgain reads a request again that an earlier pump folded, because its text
 // is stored nowhere else.
-func (m *machine) demandAgain(msg *message, at int64) {
-	i := m.openAt(msg.ID)
-	if i < 0 || m.st.Open[i].At != at {
+func (q *requests) demandAgain(msg *message, at int64) {
+	i := q.st.openAt(msg.ID)
+	if i < 0 || q.st.Open[i].At != at {
 		return
 	}
 	read := families[msg.Method]
@@ -144,179 +124,74 @@ func (m *machine) demandAgain(msg *message, at int64) {
 		return
 	}
 	a, why := read(msg.Params)
-	if why == nil && a.ofTool && !m.st.Open[i].OfTool {
+	if why == nil && a.ofTool && !q.st.Open[i].OfTool {
 		why = a.asForm()
 	}
 	if why != nil {
 		return
 	}
-	if !m.in.Amend {
+	if !q.in.Amend {
 		a.Amendment = nil
 	}
-	if m.demands == nil {
-		m.demands = map[string]*asked{}
-	}
-	m.demands[idKey(msg.ID)] = a
+	q.demands.byID[idKey(msg.ID)] = a
 }
 
-// bulk returns the size of the parts of the open requests that cannot be cut.
-func (m *machine) bulk() (n int) {
-	for _, o := range m.st.Open {
-		n += o.Bulk
-	}
-	return n
-}
-
-// refuse answers in the shape that the request requires, so that codex goes on. why
-// says what is wrong with a request that could have been decided.
-func (m *machine) refuse(msg *message, why string) {
-	what, o := refusal(msg.Method, why, m.st.CodexVersion)
-	o.ID = msg.ID
-	m.auto(msg.ID, o)
-	e := Entry{Type: EntryRequest, Turn: m.st.Turn, Status: "refused",
-		Text: "codex asked for " + what + "; it was refused", Data: map[string]string{"method": excerpt(msg.Method, 100)}}
-	if why != "" {
-		e.Text += ": " + why
-	}
-	m.entry(e)
-}
-
-// refusal returns the answer to a request that nobody decides, and a name for the
-// request.
-func refusal(method, why, version string) (what string, o outgoing) {
-	failure := func(text string) { o.Error = &RPCError{Code: CodeInvalidRequest, Message: orWord(why, text)} }
-	declined := func() {
-		no, err := answerFor(Send{Method: method, Outcome: Decline, Reason: why}, nil, version)
-		if err != nil {
-			panic("conversation: declining " + method + ": " + err.Error()) // every family can be declined
-		}
-		o.Result = no
-	}
-	switch method {
-	case methodPermissions:
-		what = "more permissions"
-		declined()
-	case methodUserInput:
-		what = "an answer to its questions"
-		declined()
-	case methodElicitation:
-		what = "an answer for an MCP server"
-		declined()
-	case methodToolCall:
-		what = "a tool of ours"
-		o.Result = toolAnswer(ToolReply{Text: orWord(why, "this session offers no such tool")})
-	case methodTokenRefresh:
-		what = "new login tokens"
-		failure("this session has no tokens to give")
-	case "attestation/generate":
-		what = "an attestation"
-		failure("this client does not attest")
-	case methodCommandApproval, methodFileApproval, methodExecApproval, methodPatchApproval:
-		what = "an approval"
-		declined()
-	default:
-		what = "what this client does not know (" + excerpt(method, 100) + ")"
-		o.Error = &RPCError{Code: CodeNoMethod, Message: "method not found: this client does not know " + excerpt(method, 100)}
-	}
-	return what, o
-}
-
-func (o *OpenRequest) item() itemKey { return itemKey{o.Thread, o.Item} }
-
-// openAt returns the index of an open request in the state, or -1.
-func (m *machine) openAt(rpc json.RawMessage) int {
-	key := idKey(rpc)
-	for i, o := range m.st.Open {
-		if idKey(o.RPC) == key {
-			return i
-		}
-	}
-	return -1
-}
-
-// dropOpen closes the open requests that match. Those that the workflow knows are
+// drop closes the open requests that match. Those that the workflow knows are
 // reported as resolved, unless a Send of ours closed them.
-func (m *machine) dropOpen(match func(OpenRequest) bool) {
+func (q *requests) drop(match func(OpenRequest) bool) {
 	var left []OpenRequest
-	for _, o := range m.st.Open {
+	for _, o := range q.st.Open {
 		if !match(o) {
 			left = append(left, o)
 			continue
 		}
-		if o.Reported && !m.decided(o.RPC) {
-			if len(m.resolved) == 0 {
-				m.resolvedAt = m.now
+		if o.Reported && !q.delivery.decided(o.RPC) {
+			if len(q.resolved) == 0 {
+				q.resolvedAt = q.now
 			}
-			m.resolved = append(m.resolved, o.RPC)
+			q.resolved = append(q.resolved, o.RPC)
 		}
 		key := idKey(o.RPC)
-		delete(m.demands, key)
-		for i, r := range m.requests {
+		delete(q.demands.byID, key)
+		for i, r := range q.seen {
 			if idKey(r.RPC) == key {
-				m.requests = append(m.requests[:i:i], m.requests[i+1:]...)
+				q.seen = append(q.seen[:i:i], q.seen[i+1:]...)
 				break
 			}
 		}
 	}
-	m.st.Open = left
-}
-
-func (m *machine) decided(rpc json.RawMessage) bool {
-	key := idKey(rpc)
-	for _, s := range m.sends {
-		if s.Kind == SendDecision && s.Incarnation == m.st.Cursor.Incarnation && idKey(s.RPC) == key && (s.state == Acknowledged || s.state == Rejected) {
-			return true
-		}
-	}
-	return false
+	q.st.Open = left
 }
 
 // resolvedBy handles serverRequest/resolved: an answer arrived, ours or another's.
-func (m *machine) resolvedBy(params json.RawMessage) {
+func (q *requests) resolvedBy(params json.RawMessage) {
 	var n resolvedNotice
 	if json.Unmarshal(params, &n) != nil || n.RequestID == nil {
 		return
 	}
-	m.stillTrying()
+	q.quiet.stillTrying()
 	key := idKey(n.RequestID)
 	// Whether our answer is still unwritten depends only on how far this pump has got.
 	// Everything else here is the same for every pump.
-	m.autos = slices.DeleteFunc(m.autos, func(a auto) bool { return a.key == key })
-	m.answered(key)
+	q.autos.drop(key)
+	q.answered(key)
 }
 
 // answered records that codex no longer waits for an answer.
-func (m *machine) answered(key string) {
-	for _, s := range m.sends {
-		if s.Kind != SendDecision || s.Incarnation != m.st.Cursor.Incarnation || idKey(s.RPC) != key || s.settled() {
-			continue
-		}
-		if s.unfit == "" && s.uncertain && !s.wrote && m.openAt(s.RPC) >= 0 {
-			// An earlier attempt wrote it; the decision says what it wrote.
-			if _, err := m.decision(s.Send); err != nil {
-				s.unfit = unfitText(err)
-			}
-		}
-		if s.unfit != "" {
-			s.settle(Rejected, s.unfit)
-		} else if s.wrote || s.uncertain {
-			s.settle(Acknowledged, "")
-		} else {
-			s.settle(Void, "codex took the request back before the decision was written")
-		}
+func (q *requests) answered(key string) {
+	q.delivery.decisionAnswered(key)
+	waited := q.st.waits()
+	q.drop(func(o OpenRequest) bool { return idKey(o.RPC) == key })
+	if waited && !q.st.waits() {
+		q.time.waitEnds()
 	}
-	waited := m.waits()
-	m.dropOpen(func(o OpenRequest) bool { return idKey(o.RPC) == key })
-	if waited && !m.waits() {
-		m.waitEnds()
-	}
-	m.dropCalls(func(c OpenCall) bool { return idKey(c.RPC) == key })
+	q.st.dropCalls(func(c OpenCall) bool { return idKey(c.RPC) == key })
 }
 
 // unreported reports whether there are requests that the workflow does not know.
-func (m *machine) unreported() bool {
-	for _, r := range m.requests {
-		if i := m.openAt(r.RPC); i >= 0 && !m.st.Open[i].Reported {
+func (q *requests) unreported() bool {
+	for _, r := range q.seen {
+		if i := q.st.openAt(r.RPC); i >= 0 && !q.st.Open[i].Reported {
 			return true
 		}
 	}

@@ -8,19 +8,19 @@ import (
 
 // describe returns the request as people see it. Texts are redacted before they are
 // cut, so that no part of a secret is left.
-func (m *machine) describe(a *asked) *Request {
+func describe(a *asked, clean *Redactor) *Request {
 	r := &Request{
 		Kind: a.Kind, Method: a.Method, TurnID: a.turn, ItemID: a.item, Offered: a.offered(),
-		Command: m.redact(a.Command), CWD: m.redact(a.CWD), Reason: m.redact(a.reason), Changes: m.redactChanges(changes(a.Changes)),
-		Network: m.redact(networkHost(a.Network)), Permissions: m.redactJSON(a.Permissions), Questions: m.redactQuestions(a.Questions),
-		URL: m.redact(a.URL), Server: m.redact(a.Server), Tool: m.redact(a.Tool), Args: string(m.redactJSON(a.Args)),
-		Amendment: m.amendmentWords(a), GrantRoot: m.redact(a.GrantRoot),
+		Command: clean.String(a.Command), CWD: clean.String(a.CWD), Reason: clean.String(a.reason), Changes: clean.changes(changes(a.Changes)),
+		Network: clean.String(networkHost(a.Network)), Permissions: clean.json(a.Permissions), Questions: clean.questions(a.Questions),
+		URL: clean.String(a.URL), Server: clean.String(a.Server), Tool: clean.String(a.Tool), Args: string(clean.json(a.Args)),
+		Amendment: amendmentWords(a, clean), GrantRoot: clean.String(a.GrantRoot),
 	}
-	r.Summary = m.summary(a, r)
+	r.Summary = summary(a, r, clean)
 	return r
 }
 
-func (m *machine) summary(a *asked, r *Request) string {
+func summary(a *asked, r *Request, clean *Redactor) string {
 	switch a.Kind {
 	case KindFileChange:
 		text := changeSummary(r.Changes)
@@ -35,7 +35,7 @@ func (m *machine) summary(a *asked, r *Request) string {
 	case KindElicitation:
 		return r.elicited(a.ofTool)
 	}
-	command := quoteShort(m.redact(a.shown))
+	command := quoteShort(clean.String(a.shown))
 	text := "run " + command
 	switch {
 	case r.Network != "":
@@ -84,12 +84,12 @@ func someWords(words []string) string {
 
 // amendmentWords returns what the amendment would allow in every thread of this
 // codex home.
-func (m *machine) amendmentWords(a *asked) []string {
+func amendmentWords(a *asked, clean *Redactor) []string {
 	if len(a.Amendment) == 0 {
 		return nil
 	}
 	if a.ofTool {
-		return []string{"call the tool " + m.redact(a.Tool) + " of the MCP server " + m.redact(a.Server) + ", with whatever arguments"}
+		return []string{"call the tool " + clean.String(a.Tool) + " of the MCP server " + clean.String(a.Server) + ", with whatever arguments"}
 	}
 	var d amendment
 	if json.Unmarshal(a.Amendment, &d) != nil {
@@ -97,13 +97,13 @@ func (m *machine) amendmentWords(a *asked) []string {
 	}
 	var words []string
 	for _, w := range d.words() {
-		words = append(words, m.redact(w))
+		words = append(words, clean.String(w))
 	}
 	return words
 }
 
-func (m *machine) requestEntry(a *asked, r *Request) Entry {
-	e := Entry{Type: EntryRequest, Turn: m.st.Turn, Text: r.Summary, Status: "open", Item: r.ItemID,
+func (q *requests) entryOf(a *asked, r *Request) Entry {
+	e := Entry{Type: EntryRequest, Turn: q.st.Turn, Text: r.Summary, Status: "open", Item: r.ItemID,
 		Command: r.Command, CWD: r.CWD, Changes: r.Changes, Tool: r.Tool, Digest: r.Digest}
 	e.set("kind", string(r.Kind))
 	e.set("reason", r.Reason)
@@ -115,7 +115,7 @@ func (m *machine) requestEntry(a *asked, r *Request) Entry {
 	e.set("server", r.Server)
 	e.set("arguments", r.Args)
 	e.set("amendment", strings.Join(r.Amendment, "\n"))
-	if !m.ours(notice{ThreadID: a.thread}) {
+	if !q.st.ours(notice{ThreadID: a.thread}) {
 		e.set("thread", a.thread)
 	}
 	e.Data = r.Ruling.on(e.Data)
@@ -149,62 +149,18 @@ func (r *Request) bulk() int {
 	return wireLen(r.URL) + jsonLen(r.Permissions) + jsonLen(r.Questions) + jsonLen(r.Amendment)
 }
 
-func (m *machine) redactQuestions(in []Question) []Question {
-	var out []Question
-	for _, q := range in {
-		q.ID, q.Header, q.Text, q.Default = m.redact(q.ID), m.redact(q.Header), m.redact(q.Text), m.redact(q.Default)
-		var options []Choice
-		for _, o := range q.Options {
-			options = append(options, Choice{Label: m.redact(o.Label), Description: m.redact(o.Description)})
-		}
-		q.Options = options
-		out = append(out, q)
-	}
-	return out
-}
-
-// redactJSON redacts the texts in raw and returns canonical JSON.
-func (m *machine) redactJSON(raw json.RawMessage) json.RawMessage {
-	if len(raw) == 0 {
-		return nil
-	}
-	v, err := plainJSON(raw)
-	if err != nil {
-		return nil
-	}
-	return canonical(m.redactValue(v))
-}
-
-func (m *machine) redactValue(v any) any {
-	switch v := v.(type) {
-	case string:
-		return m.redact(v)
-	case []any:
-		for i := range v {
-			v[i] = m.redactValue(v[i])
-		}
-	case map[string]any:
-		clean := make(map[string]any, len(v))
-		for name, one := range v {
-			clean[m.redact(name)] = m.redactValue(one)
-		}
-		return clean
-	}
-	return v
-}
-
 // report returns the requests that are new to the workflow.
-func (m *machine) report() []Request {
+func (q *requests) report() []Request {
 	var due []*Request
-	for _, r := range m.requests {
-		if i := m.openAt(r.RPC); i >= 0 && !m.st.Open[i].Reported {
-			m.st.Open[i].Reported = true
+	for _, r := range q.seen {
+		if i := q.st.openAt(r.RPC); i >= 0 && !q.st.Open[i].Reported {
+			q.st.Open[i].Reported = true
 			due = append(due, r)
 		}
 	}
 	var rs []Request
 	for _, r := range due {
-		rs = append(rs, r.excerpt(min(m.lim.Excerpt, maxAsked/len(due))))
+		rs = append(rs, r.excerpt(min(q.lim.Excerpt, maxAsked/len(due))))
 	}
 	return rs
 }

@@ -242,7 +242,7 @@ func TestSecondAttemptAnswersEveryFamilyAlike(t *testing.T) {
 		}
 		// The answer had arrived, as the journal shows.
 		in := f.in
-		in.State, in.Sends = r.State, []Send{two.m.sends[0].Send}
+		in.State, in.Sends = r.State, []Send{two.m.delivery.sends[0].Send}
 		three := perform(t, in, Options{Attempt: 2}, append(first.since(r.State.Rewind), resolvedLine(7))...)
 		three.heard()
 		three.hear(turnDone("completed", ""))
@@ -265,11 +265,11 @@ func TestRequestsAreVoidWhenTheirProcessEnds(t *testing.T) {
 		next.Cursor = Cursor{Incarnation: 4}
 		next.Rewind = 0
 		in := f.in
-		in.State, in.Resume, in.Sends = next, true, []Send{s.m.sends[0].Send}
+		in.State, in.Resume, in.Sends = next, true, []Send{s.m.delivery.sends[0].Send}
 		in.Thread.CWD, in.Thread.Sandbox, in.Thread.ApprovalPolicy = "/w", "read-only", "on-request"
 		s = perform(t, in, Options{})
-		if len(s.m.st.Open) != 0 || len(s.m.resolved) != 1 {
-			t.Errorf("%s: open %v, resolved %v", f.name, s.m.st.Open, s.m.resolved)
+		if len(s.m.st.Open) != 0 || len(s.m.requests.resolved) != 1 {
+			t.Errorf("%s: open %v, resolved %v", f.name, s.m.st.Open, s.m.requests.resolved)
 		}
 	}
 }
@@ -346,7 +346,7 @@ func TestDecisionThatDoesNotFitIsDeclined(t *testing.T) {
 		}
 		// The attempt after one that died finds it answered, and says the same.
 		in := f.in
-		in.State, in.Sends = r.State, []Send{s.m.sends[0].Send}
+		in.State, in.Sends = r.State, []Send{s.m.delivery.sends[0].Send}
 		again := perform(t, in, Options{Attempt: 2}, append(first.since(r.State.Rewind), resolvedLine(7), turnDone("completed", ""))...)
 		again.heard()
 		if got := again.result(TurnEnded); got.Deliveries[0] != told.Deliveries[0] {
@@ -521,8 +521,8 @@ func TestRequestsOfSubAgents(t *testing.T) {
 	// The sub-agent's turn ends with nobody's word on the request.
 	s = perform(t, PumpInput{State: r.State}, Options{}, started("busy", "commandExecution", ""),
 		strings.NewReplacer(ourThread, "thread-2", ourTurn, "turn-2").Replace(turnDone("interrupted", "")))
-	if len(s.m.st.Open) != 0 || len(s.m.resolved) != 1 {
-		t.Errorf("open %v, resolved %v", s.m.st.Open, s.m.resolved)
+	if len(s.m.st.Open) != 0 || len(s.m.requests.resolved) != 1 {
+		t.Errorf("open %v, resolved %v", s.m.st.Open, s.m.requests.resolved)
 	}
 	s.attached()
 }

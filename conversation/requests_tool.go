@@ -26,9 +26,17 @@ func callOf(server, tool string, args json.RawMessage) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// asForm turns a request that claimed to be codex's question into the server's own
+// form.
+func (a *asked) asForm() (err error) {
+	a.ofTool, a.Tool, a.Args, a.Amendment = false, "", nil, nil
+	a.Questions, err = formQuestions(a.Schema)
+	return err
+}
+
 // ofCodex reports whether an elicitation that claims to be codex's question about a
 // tool really is. There is one for each call.
-func (m *machine) ofCodex(a *asked) bool {
+func (s *PumpState) ofCodex(a *asked) bool {
 	end := " to run tool \"" + a.Tool + "\"?"
 	own := a.Message == "Allow the "+a.Server+" MCP server"+end ||
 		a.Server == codexApps && strings.HasPrefix(a.Message, "Allow ") && strings.HasSuffix(a.Message, end)
@@ -36,11 +44,11 @@ func (m *machine) ofCodex(a *asked) bool {
 		return false
 	}
 	thread, call := "", callOf(a.Server, a.Tool, a.Args)
-	if !m.ours(notice{ThreadID: a.thread}) {
+	if !s.ours(notice{ThreadID: a.thread}) {
 		thread = a.thread
 	}
-	for i := range m.st.Items {
-		if it := &m.st.Items[i]; it.Call == call && it.Thread == thread {
+	for i := range s.Items {
+		if it := &s.Items[i]; it.Call == call && it.Thread == thread {
 			it.Call, a.item = "", it.ID
 			return true
 		}
@@ -48,10 +56,13 @@ func (m *machine) ofCodex(a *asked) bool {
 	return false
 }
 
-// asForm turns a request that claimed to be codex's question into the server's own
-// form.
-func (a *asked) asForm() (err error) {
-	a.ofTool, a.Tool, a.Args, a.Amendment = false, "", nil, nil
-	a.Questions, err = formQuestions(a.Schema)
-	return err
+// toolItem returns the MCP tool call that an elicitation probably belongs to: the
+// oldest one without another open request.
+func (s *PumpState) toolItem(thread string) string {
+	for _, it := range s.Items {
+		if it.Type == "mcpToolCall" && it.Thread == thread && !s.asksFor(it.key()) {
+			return it.ID
+		}
+	}
+	return ""
 }

@@ -114,13 +114,13 @@ func unitOf(word string) time.Duration {
 }
 
 // reset sets when the limit ends that a turn failed for.
-func (m *machine) reset(p *Problem) *Problem {
+func (t *turns) reset(p *Problem) *Problem {
 	if p == nil || p.Kind != EndQuota && p.Kind != EndRateLimit {
 		return p
 	}
-	p.ResetAt = resetOf(p.Message, m.at(), m.opt.Zone)
+	p.ResetAt = resetOf(p.Message, t.at(), t.opt.Zone)
 	if p.ResetAt.IsZero() {
-		p.ResetAt = m.st.RateLimits.reset(m.at())
+		p.ResetAt = t.st.RateLimits.reset(t.at())
 	}
 	return p
 }

@@ -146,7 +146,7 @@ func turnDone(status, more string) string {
 	return wireEvent("turn/completed", fmt.Sprintf(`"turn":{"id":%q,"status":%q%s}`, ourTurn, status, more))
 }
 
-func asks(id int, item, command string) string {
+func asking(id int, item, command string) string {
 	return fmt.Sprintf(`{"method":"item/commandExecution/requestApproval","id":%d,"params":{"threadId":%q,"turnId":%q,"itemId":%q,"startedAtMs":2000,"command":%q,"cwd":"/w","reason":"why"}}`, id, ourThread, ourTurn, item, command)
 }
 

@@ -10,7 +10,7 @@ import (
 func TestOnlyLinesThatChangeWhatIsWaitedForStir(t *testing.T) {
 	long := strings.Repeat("x", 3000)
 	for line, want := range map[string]bool{
-		asks(7, "i", "ls"):                     true,
+		asking(7, "i", "ls"):                   true,
 		`{"id":"q","method":"who/knows"}`:      true,
 		resolvedLine(7):                        true,
 		turnDone("completed", ""):              true,
@@ -64,7 +64,7 @@ func TestARequestThatIsTakenBackIsToldThoughTheTurnGoesOn(t *testing.T) {
 func TestNothingIsDecidedOnAProcessThatEndedBefore(t *testing.T) {
 	st := running()
 	st.Open = []OpenRequest{openRequest(1, "")}
-	for _, backlog := range [][]string{nil, {asks(2, "", "ls")}} {
+	for _, backlog := range [][]string{nil, {asking(2, "", "ls")}} {
 		d := decision("d", 1, Accept)
 		s := perform(t, PumpInput{State: st, Sends: []Send{d}}, Options{Over: true}, backlog...)
 		s.wait(time.Minute)

@@ -36,33 +36,33 @@ func (t *Tell) validate() error {
 
 // takeTell puts the Tell before all other sends. If another process may have got
 // it, it is not sent again, because codex's history does not show whether it did.
-func (m *machine) takeTell() {
-	t := m.in.Tell
+func (d *delivery) takeTell() {
+	t := d.in.Tell
 	if t == nil {
 		return
 	}
 	s := &send{Send: Send{ID: t.ID, Kind: sendTell, Text: t.Text, Incarnation: t.Incarnation}, state: Decided,
-		uncertain: m.opt.Attempt > 1 || t.Incarnation > 0}
-	m.sends = append(m.sends, s)
-	if t.Incarnation == 0 || t.Incarnation == m.st.Cursor.Incarnation {
+		uncertain: d.opt.Attempt > 1 || t.Incarnation > 0}
+	d.sends = append(d.sends, s)
+	if t.Incarnation == 0 || t.Incarnation == d.st.Cursor.Incarnation {
 		return
 	}
 	s.settle(Void, "the process that may have been told is gone, and it is not told twice")
-	m.emit(Entry{ID: "tell." + t.ID, At: m.at(), Turn: m.st.Turn, Type: EntryState, Status: "warning",
+	d.emit(Entry{ID: "tell." + t.ID, At: d.at(), Turn: d.st.Turn, Type: EntryState, Status: "warning",
 		Text: "codex may have been told this, or not; it is not told twice: " + t.Text, Data: map[string]string{"tell": t.ID}})
 }
 
 // tellWaits reports whether a Tell must wait for the end of the running turn:
 // inside a turn it would be lost if codex's process died.
-func (m *machine) tellWaits(s *send) bool {
-	return s.Kind == sendTell && !s.wrote && m.st.TurnID != ""
+func (d *delivery) tellWaits(s *send) bool {
+	return s.Kind == sendTell && !s.wrote && d.st.TurnID != ""
 }
 
-func (m *machine) sendTell(s *send) {
-	m.ourRequest(s, methodInject, injectParams{ThreadID: m.st.ThreadID,
+func (d *delivery) sendTell(s *send) {
+	d.ourRequest(s, methodInject, injectParams{ThreadID: d.st.ThreadID,
 		Items: []messageItem{{Type: "message", Role: "developer", Content: []textInput{{Type: "input_text", Text: s.Text}}}}})
 }
 
-func (m *machine) told(s *send) {
-	m.entry(Entry{Type: EntryState, Turn: m.st.Turn, Status: "told", Text: s.Text, Data: map[string]string{"tell": s.ID}})
+func (d *delivery) told(s *send) {
+	d.entry(Entry{Type: EntryState, Turn: d.st.Turn, Status: "told", Text: s.Text, Data: map[string]string{"tell": s.ID}})
 }

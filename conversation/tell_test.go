@@ -124,7 +124,7 @@ func TestRunningTurnIsNotTold(t *testing.T) {
 		t.Errorf("it is %s, said %q", got, s.said)
 	}
 	// It does not keep requests from being reported.
-	s = perform(t, in, Options{}, asks(1, "c", "ls"))
+	s = perform(t, in, Options{}, asking(1, "c", "ls"))
 	s.wait(time.Minute)
 	if r := s.result(RequestsOpen); len(r.Requests) != 1 {
 		t.Errorf("requests %+v", r.Requests)

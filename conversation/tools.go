@@ -127,9 +127,6 @@ type toolParams struct {
 	Args   json.RawMessage `json:"arguments"`
 }
 
-// offers reports whether the session's threads have that tool.
-func (m *machine) offers(tool string) bool { return slices.Contains(m.in.Thread.Tools, tool) }
-
 const (
 	maxQuestion = 16 << 10 // bytes of a question
 	maxChoices  = 20

@@ -2,116 +2,136 @@ package conversation
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
+	"time"
 )
 
-// beginTurn makes id the running turn, number n of the session; 0 means the
+// The turns part follows the turns of the thread: how each begins, what codex
+// does in it, how it ends. It owns the fields of the state that describe the
+// running turn, and Foreign, Unsaid, Restless and Idle. A turn's begin and end
+// concern the delivery, the requests, the spending, the turn's time and the quiet;
+// it may call these, and the items and the calls.
+type turns struct {
+	*core
+	items    *items
+	quiet    *quiet
+	time     *turnTime
+	delivery *delivery
+	requests *requests
+	calls    *calls
+	spending *spending
+
+	end     *TurnEnd // of the turn that has ended in this pump
+	endedAt time.Duration
+	fault   *Problem      // codex's last report on the running turn, if it was an error
+	idleAt  time.Duration // when codex last said whether it works on the turn
+	diff    *TurnDiff     // the newest one that this pump has seen
+}
+
+// begin makes id the running turn, number n of the session; 0 means the
 // next one.
-func (m *machine) beginTurn(id string, n int) {
-	if id == "" || m.st.TurnID == id {
+func (t *turns) begin(id string, n int) {
+	if id == "" || t.st.TurnID == id {
 		return
 	}
 	if n == 0 {
-		n = m.st.Turn + 1
+		n = t.st.Turn + 1
 	}
-	m.st.TurnID, m.st.Turn, m.st.Inner = id, n, ""
-	m.fault = nil
-	m.st.TurnItems, m.st.TurnUsage, m.st.TurnStartedMS = 0, Usage{}, m.st.AtMS
-	m.st.FinalText, m.st.FinalTruncated, m.st.DiffStat, m.st.Idle = "", false, "", false
-	m.st.TurnEffects, m.st.Progress = false, nil
-	m.st.FinalAt, m.st.Structured, m.st.Foreign, m.st.Unsaid = 0, m.structured(n), false, false
-	m.modelSpoke()
-	m.st.Budget, m.st.Spent.Over, m.st.Spent.CountedMS = "", "", 0
-	m.st.Spent.Stopped, m.st.Interrupted, m.timeUp = false, false, false
-	m.turnAt, m.countedAt = m.now, m.now
-	m.behind, m.waited = !m.caught, 0
-	m.checkBudget()
+	t.st.TurnID, t.st.Turn, t.st.Inner = id, n, ""
+	t.fault = nil
+	t.st.TurnItems, t.st.TurnUsage, t.st.TurnStartedMS = 0, Usage{}, t.st.AtMS
+	t.st.FinalText, t.st.FinalTruncated, t.st.DiffStat, t.st.Idle = "", false, "", false
+	t.st.TurnEffects, t.st.Progress = false, nil
+	t.st.FinalAt, t.st.Structured, t.st.Foreign, t.st.Unsaid = 0, t.delivery.structured(n), false, false
+	t.quiet.modelSpoke()
+	t.delivery.turnBegins()
+	t.spending.clear()
+	t.time.turnBegins()
+	t.spending.check()
 }
 
-func (m *machine) turnStarted(p json.RawMessage, at int64) {
+func (t *turns) started(p json.RawMessage, at int64) {
 	var n turnNotice
 	if json.Unmarshal(p, &n) != nil {
 		return
 	}
-	if !m.ours(notice{ThreadID: n.ThreadID}) {
-		m.st.Restless = true // a sub-agent, which may wake its parent
+	if !t.st.ours(notice{ThreadID: n.ThreadID}) {
+		t.st.Restless = true // a sub-agent, which may wake its parent
 		return
 	}
 	if at == 0 {
 		at = n.Turn.StartedAt * 1000
-		m.dated(at)
+		t.time.dated(at)
 	}
-	switch s := m.find(m.st.Begins); {
-	case m.st.TurnID != "" || n.Turn.ID == "":
+	switch s := t.delivery.find(t.st.Begins); {
+	case t.st.TurnID != "" || n.Turn.ID == "":
 	case s != nil: // codex accepted it earlier and names its turn only here
-		m.beginTurn(n.Turn.ID, s.Turn)
-		s.settle(Acknowledged, "")
-		m.st.Begins = ""
+		t.begin(n.Turn.ID, s.Turn)
+		t.delivery.named(s)
 	default:
-		m.foreignBegins(n.Turn.ID)
+		t.foreignBegins(n.Turn.ID)
 	}
-	if n.Turn.ID != m.st.TurnID {
-		m.st.Inner = n.Turn.ID
+	if n.Turn.ID != t.st.TurnID {
+		t.st.Inner = n.Turn.ID
 	}
-	if n.Turn.ID == m.st.TurnID {
-		m.st.Idle = false
-		m.nowActive()
+	if n.Turn.ID == t.st.TurnID {
+		t.st.Idle = false
+		t.delivery.nowActive()
 		if at > 0 {
-			m.st.TurnStartedMS = at
+			t.st.TurnStartedMS = at
 		}
-		m.counts(at)
+		t.time.counts(at)
 	}
 }
 
-func (m *machine) turnCompleted(p json.RawMessage) {
+func (t *turns) completed(p json.RawMessage) {
 	var n turnNotice
 	if err := json.Unmarshal(p, &n); err != nil {
-		m.log.Warn("unreadable turn/completed", "error", err)
-		if m.st.TurnID != "" {
-			m.endTurn("unknown", problem("protocol", "codex's word on the turn's end cannot be read"))
+		t.log.Warn("unreadable turn/completed", "error", err)
+		if t.st.TurnID != "" {
+			t.endTurn("unknown", problem("protocol", "codex's word on the turn's end cannot be read"))
 		}
 		return
 	}
-	if m.st.TurnID == "" || n.Turn.ID != m.st.TurnID {
+	if t.st.TurnID == "" || n.Turn.ID != t.st.TurnID {
 		// A sub-agent's turn: nobody answers its requests any more.
-		m.dropOpen(func(o OpenRequest) bool { return o.TurnID != "" && o.TurnID == n.Turn.ID })
+		t.requests.drop(func(o OpenRequest) bool { return o.TurnID != "" && o.TurnID == n.Turn.ID })
 		return
 	}
-	m.dated(n.Turn.CompletedAt * 1000)
+	t.time.dated(n.Turn.CompletedAt * 1000)
 	var why *Problem
 	if n.Turn.Error != nil {
-		why = m.reset(classify(*n.Turn.Error))
+		why = t.reset(classify(*n.Turn.Error))
 	}
-	m.endTurn(n.Turn.Status, why)
+	t.endTurn(n.Turn.Status, why)
 }
 
-func (m *machine) turnAborted(p json.RawMessage) {
+func (t *turns) aborted(p json.RawMessage) {
 	var n turnNotice
-	if json.Unmarshal(p, &n) != nil || m.st.TurnID == "" || !m.ours(notice{ThreadID: n.ThreadID}) {
+	if json.Unmarshal(p, &n) != nil || t.st.TurnID == "" || !t.st.ours(notice{ThreadID: n.ThreadID}) {
 		return
 	}
-	if id := orWord(n.TurnID, n.Turn.ID); id != "" && id != m.st.TurnID {
+	if id := orWord(n.TurnID, n.Turn.ID); id != "" && id != t.st.TurnID {
 		return
 	}
-	m.endTurn("interrupted", nil)
+	t.endTurn("interrupted", nil)
 }
 
-// idleTurn ends a turn that codex no longer works on and never ended. A turn that
+// idle ends a turn that codex no longer works on and never ended. A turn that
 // could not begin, such as a review outside a repository, ends this way: codex
 // reports the error and nothing else (measured on 0.125 and 0.169).
-func (m *machine) idleTurn() {
-	if m.fault != nil {
-		m.endTurn("failed", m.fault)
+func (t *turns) idle() {
+	if t.fault != nil {
+		t.endTurn("failed", t.fault)
 		return
 	}
-	m.endTurn("unknown", problem("protocol", "codex calls the thread idle and never said how the turn ended"))
+	t.endTurn("unknown", problem("protocol", "codex calls the thread idle and never said how the turn ended"))
 }
 
 // endTurn ends the running turn, voids what waited for it and makes the pump
 // return.
-func (m *machine) endTurn(status string, why *Problem) {
-	m.sayForeign()
+func (t *turns) endTurn(status string, why *Problem) {
+	t.sayForeign()
 	switch status {
 	case "completed", "interrupted", "failed":
 	default:
@@ -121,187 +141,81 @@ func (m *machine) endTurn(status string, why *Problem) {
 		why = problem("other", "codex did not say why the turn failed")
 	}
 	if why == nil {
-		why = m.overBudget(status)
+		why = t.spending.exceeded(status)
 	}
-	why = m.redactProblem(why)
-	m.turnEnd = &TurnEnd{
-		N: m.st.Turn, ID: m.st.TurnID, Status: status,
-		FinalText: m.st.FinalText, FinalTruncated: m.st.FinalTruncated,
-		Items: m.st.TurnItems, Usage: m.st.TurnUsage, DiffStat: m.st.DiffStat, Problem: why.excerpt(),
-		FinalAt: m.st.FinalAt, Structured: m.st.Structured,
-		Effects: m.st.TurnEffects, Foreign: m.st.Foreign, StartedAtMS: m.st.TurnStartedMS, EndedAtMS: m.st.AtMS,
+	why = t.opt.Redactor.problem(why)
+	t.end = &TurnEnd{
+		N: t.st.Turn, ID: t.st.TurnID, Status: status,
+		FinalText: t.st.FinalText, FinalTruncated: t.st.FinalTruncated,
+		Items: t.st.TurnItems, Usage: t.st.TurnUsage, DiffStat: t.st.DiffStat, Problem: why.excerpt(),
+		FinalAt: t.st.FinalAt, Structured: t.st.Structured,
+		Effects: t.st.TurnEffects, Foreign: t.st.Foreign, StartedAtMS: t.st.TurnStartedMS, EndedAtMS: t.st.AtMS,
 	}
-	m.endedAt = m.now
-	if m.line.End > m.st.Cursor.Offset { // else no line reported the end
-		m.recordUnfinished(status != "completed")
-		e := Entry{Type: EntryState, Turn: m.st.Turn, Status: status, Text: "turn " + status}
+	t.endedAt = t.now
+	if t.line.End > t.st.Cursor.Offset { // else no line reported the end
+		t.items.recordUnfinished(status != "completed")
+		e := Entry{Type: EntryState, Turn: t.st.Turn, Status: status, Text: "turn " + status}
 		if why != nil {
 			e.Text += ": " + why.Message
 			e.set("problem", why.Kind)
 		}
-		m.entry(e)
+		t.entry(e)
 	}
-	m.settleAtEnd(status)
-	m.st.TokenAsks = nil
-	ended := m.st.TurnID
-	m.dropOpen(func(o OpenRequest) bool { return o.TurnID == ended || o.TurnID == "" })
-	m.dropCalls(func(c OpenCall) bool { return c.TurnID == ended || c.TurnID == "" })
-	var left []OpenItem
-	for _, it := range m.st.Items {
-		if it.Type == "commandExecution" { // it may go on in the background
-			left = append(left, it)
-			continue
-		}
-		delete(m.items, it.key())
-		delete(m.texts, it.key())
-		delete(m.held, it.key())
-	}
-	m.st.Items = left
-	m.st.TurnID, m.st.TurnItems, m.st.TurnUsage, m.st.TurnStartedMS = "", 0, Usage{}, 0
-	m.st.Inner = ""
-	m.st.FinalText, m.st.FinalTruncated, m.st.DiffStat, m.st.Idle, m.st.Budget = "", false, "", false, ""
-	m.st.Spent.Over, m.st.Spent.CountedMS, m.st.Spent.Stopped = "", 0, false
-	m.st.FinalAt, m.st.Structured = 0, false
-	m.st.TurnEffects, m.st.Foreign, m.st.Interrupted = false, false, false
-	m.modelSpoke()
+	t.delivery.settleAtEnd(status)
+	t.st.TokenAsks = nil
+	ended := t.st.TurnID
+	t.requests.drop(func(o OpenRequest) bool { return o.TurnID == ended || o.TurnID == "" })
+	t.st.dropCalls(func(c OpenCall) bool { return c.TurnID == ended || c.TurnID == "" })
+	t.items.turnEnds()
+	t.st.TurnID, t.st.TurnItems, t.st.TurnUsage, t.st.TurnStartedMS = "", 0, Usage{}, 0
+	t.st.Inner = ""
+	t.st.FinalText, t.st.FinalTruncated, t.st.DiffStat, t.st.Idle = "", false, "", false
+	t.spending.clear()
+	t.time.turnEnds()
+	t.st.FinalAt, t.st.Structured = 0, false
+	t.st.TurnEffects, t.st.Foreign = false, false
+	t.quiet.modelSpoke()
 }
 
-// settleAtEnd settles the Sends that belonged to the turn.
-func (m *machine) settleAtEnd(status string) {
-	for _, s := range m.sends {
-		maybe := s.wrote || s.uncertain
-		switch {
-		case s.settled():
-		case s.Kind == SendInterrupt && maybe && status == "interrupted":
-			s.settle(Acknowledged, "")
-		case s.Kind == SendDecision && maybe && s.Outcome == Cancel && status == "interrupted" && m.openAt(s.RPC) >= 0:
-			s.settle(Acknowledged, "")
-		case s.Kind == SendInterrupt, s.Kind == SendDecision && (!maybe || m.openAt(s.RPC) >= 0):
-			s.settle(Void, "the turn ended first")
-		case s.Kind == SendSteer && !maybe:
-			s.settle(Void, "the turn ended first")
-		}
-	}
-}
-
-// diffStat counts a unified diff as git's --shortstat does.
-func diffStat(diff string) string {
-	files, added, removed := 0, 0, 0
-	inHunk := false
-	for line := range strings.Lines(diff) {
-		switch {
-		case strings.HasPrefix(line, "diff --git "):
-			files++
-			inHunk = false
-		case strings.HasPrefix(line, "@@"):
-			inHunk = true
-		case !inHunk:
-		case strings.HasPrefix(line, "+"):
-			added++
-		case strings.HasPrefix(line, "-"):
-			removed++
-		}
-	}
-	if files == 0 {
-		return ""
-	}
-	plural := func(n int, one, many string) string {
-		if n == 1 {
-			return "1 " + one
-		}
-		return fmt.Sprint(n, " ", many)
-	}
-	s := plural(files, "file changed", "files changed")
-	if added > 0 {
-		s += ", " + plural(added, "insertion(+)", "insertions(+)")
-	}
-	if removed > 0 {
-		s += ", " + plural(removed, "deletion(-)", "deletions(-)")
-	}
-	return s
-}
-
-// usageUpdated handles a notification that comes once after each answer of the
-// model. It has the thread's total and the newest part; an unchanged total marks a
-// repetition.
-func (m *machine) usageUpdated(p json.RawMessage) {
-	var n usageNotice
-	if json.Unmarshal(p, &n) != nil || !m.ours(n.notice) {
-		return
-	}
-	total, last := n.Usage.Total.usage(), n.Usage.Last.usage()
-	before := m.st.Total
-	m.st.Total = total
-	if w := n.Usage.Window; w > 0 {
-		m.st.Context = &Context{Used: n.Usage.Last.All, Window: w}
-	}
-	if m.st.TurnID == "" || n.TurnID != m.st.TurnID {
-		return
-	}
-	if total == before {
-		return
-	}
-	part := Usage{total.Input - before.Input, total.Output - before.Output, total.Cached - before.Cached}
-	if before == (Usage{}) || part.Input < 0 || part.Output < 0 || part.Cached < 0 {
-		part = last
-	}
-	m.st.TurnUsage.add(part)
-	m.st.Usage.add(part)
-	m.tellUse()
-	// codex counts an answer's tokens once the tools that it called have answered
-	// (measured). The model does not wait for items that still run then.
-	for i := range m.st.Items {
-		m.st.Items[i].Background = true
-	}
-	m.toolEnded()
-	m.checkBudget()
-}
-
-func (u *Usage) add(v Usage) {
-	u.Input += v.Input
-	u.Output += v.Output
-	u.Cached += v.Cached
-}
-
-func (m *machine) statusChanged(p json.RawMessage) {
+func (t *turns) statusChanged(p json.RawMessage) {
 	var n statusNotice
-	if json.Unmarshal(p, &n) != nil || !m.ours(notice{ThreadID: n.ThreadID}) || m.st.TurnID == "" {
+	if json.Unmarshal(p, &n) != nil || !t.st.ours(notice{ThreadID: n.ThreadID}) || t.st.TurnID == "" {
 		return
 	}
-	m.st.Idle = n.Status.Type != "active"
-	m.idleAt = m.now
+	t.st.Idle = n.Status.Type != "active"
+	t.idleAt = t.now
 }
 
-func (m *machine) threadClosed(p json.RawMessage) {
+func (t *turns) threadClosed(p json.RawMessage) {
 	var n notice
-	if json.Unmarshal(p, &n) == nil && n.ThreadID == m.st.ThreadID && m.st.TurnID != "" {
-		m.st.Idle, m.idleAt = true, m.now
+	if json.Unmarshal(p, &n) == nil && n.ThreadID == t.st.ThreadID && t.st.TurnID != "" {
+		t.st.Idle, t.idleAt = true, t.now
 	}
 }
 
-func (m *machine) errorNotice(p json.RawMessage) {
+func (t *turns) errorNotice(p json.RawMessage) {
 	var n errorNotice
 	if json.Unmarshal(p, &n) != nil {
 		return
 	}
 	why := classify(n.Error)
-	e := Entry{Type: EntryError, Turn: m.st.Turn, Text: why.Message, Status: "failed"}
+	e := Entry{Type: EntryError, Turn: t.st.Turn, Text: why.Message, Status: "failed"}
 	if n.WillRetry {
 		e.Status = "retrying"
-		if m.ours(n.notice) && m.st.TurnID != "" {
-			m.retries(why)
+		if t.st.ours(n.notice) && t.st.TurnID != "" {
+			t.quiet.retries(why)
 		}
-	} else if m.ours(n.notice) && m.st.TurnID != "" && n.TurnID == m.st.TurnID {
-		m.fault = why
+	} else if t.st.ours(n.notice) && t.st.TurnID != "" && n.TurnID == t.st.TurnID {
+		t.fault = why
 	}
 	e.set("problem", why.Kind)
-	if !m.ours(n.notice) {
+	if !t.st.ours(n.notice) {
 		e.set("thread", n.ThreadID)
 	}
-	m.entry(e)
+	t.entry(e)
 }
 
-func (m *machine) warning(p json.RawMessage) {
+func (t *turns) warning(p json.RawMessage) {
 	var n warningNotice
 	if json.Unmarshal(p, &n) != nil {
 		return
@@ -316,5 +230,13 @@ func (m *machine) warning(p json.RawMessage) {
 	if strings.Contains(text, "will use the bundled bubblewrap") {
 		return // expected: hosts need not have their own
 	}
-	m.warn(text)
+	t.warn(text)
+}
+
+// wake registers when to stop waiting after a turn's end.
+func (t *turns) wake(soon func(time.Duration)) {
+	if t.end != nil {
+		soon(t.endedAt + anotherGrace)
+		soon(t.endedAt + cleanGrace)
+	}
 }

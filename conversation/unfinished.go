@@ -46,14 +46,14 @@ func (it *OpenItem) spoken() (EntryType, bool) {
 }
 
 // keep adds a delta of an item at its journal offset.
-func (m *machine) keep(it *OpenItem, at int64, text string) {
+func (o *items) keep(it *OpenItem, at int64, text string) {
 	if _, ok := it.spoken(); !ok {
 		return
 	}
-	u := m.texts[it.key()]
+	u := o.texts[it.key()]
 	if u == nil {
 		u = &unfinished{}
-		m.texts[it.key()] = u
+		o.texts[it.key()] = u
 	}
 	if at-it.Half > keepSpan {
 		it.Kept, it.Half = it.Half, at
@@ -74,34 +74,34 @@ func (u *unfinished) add(older bool, text string) {
 }
 
 // keepAgain adds a delta between From and Cursor.
-func (m *machine) keepAgain(d piece, at int64) {
-	it := m.itemOf(d)
+func (o *items) keepAgain(d piece, at int64) {
+	it := o.st.itemOf(d)
 	if it == nil || at < it.Kept {
 		return
 	}
 	if _, ok := it.spoken(); !ok {
 		return
 	}
-	if m.texts[it.key()] == nil {
-		m.texts[it.key()] = &unfinished{}
+	if o.texts[it.key()] == nil {
+		o.texts[it.key()] = &unfinished{}
 	}
-	m.texts[it.key()].add(at < it.Half, d.text)
-	m.holdAgain(it, d.text)
+	o.texts[it.key()].add(at < it.Half, d.text)
+	o.holdAgain(it, d.text)
 }
 
 // forget drops texts that begin too far back. It is called after every line.
-func (m *machine) forget() {
-	for i := range m.st.Items {
-		it := &m.st.Items[i]
+func (o *items) forget() {
+	for i := range o.st.Items {
+		it := &o.st.Items[i]
 		if _, ok := it.spoken(); !ok {
 			continue
 		}
 		if it.Pos == 0 {
-			it.Kept, it.Half = m.line.End, m.line.End
+			it.Kept, it.Half = o.line.End, o.line.End
 		}
-		if m.line.End-it.Kept > keepBehind {
-			it.Kept, it.Half = m.line.End, m.line.End
-			delete(m.texts, it.key())
+		if o.line.End-it.Kept > keepBehind {
+			it.Kept, it.Half = o.line.End, o.line.End
+			delete(o.texts, it.key())
 		}
 	}
 }
@@ -124,43 +124,19 @@ func (in PumpInput) decides(o OpenRequest) bool {
 	})
 }
 
-// rewind returns the offset below which no later pump has to read.
-func (m *machine) rewind() int64 { return m.st.needs(func(OpenRequest) bool { return true }) }
-
-// needs returns the offset of the oldest line to read again: of the open items, and
-// of the requests that count.
-func (s PumpState) needs(counts func(OpenRequest) bool) int64 {
-	at := s.Cursor.Offset
-	for i := range s.Items {
-		it := &s.Items[i]
-		if _, ok := it.spoken(); ok && it.Pos > 0 {
-			at = min(at, it.Kept)
-		}
-		if it.Type == "fileChange" {
-			at = min(at, it.Offset)
-		}
-	}
-	for _, o := range s.Open {
-		if o.At > 0 && counts(o) {
-			at = min(at, o.At)
-		}
-	}
-	return at
-}
-
 // recordUnfinished records the text of items that will never be finished. The ids
 // come from the items' offsets, so no other entry has them. A sub-agent's item may
 // outlive the turn unless the turn was broken off.
-func (m *machine) recordUnfinished(brokenOff bool) {
-	for i := range m.st.Items {
-		it := &m.st.Items[i]
+func (o *items) recordUnfinished(brokenOff bool) {
+	for i := range o.st.Items {
+		it := &o.st.Items[i]
 		kind, ok := it.spoken()
-		if !ok || it.Pos == 0 || it.Thread != "" && !brokenOff || m.err != nil {
+		if !ok || it.Pos == 0 || it.Thread != "" && !brokenOff || o.err != nil {
 			continue
 		}
-		e := Entry{Type: kind, Turn: it.Turn, Item: it.ID, Status: "interrupted", At: m.at()}
-		e.ID = fmt.Sprintf("i%d.%d-part", m.st.Cursor.Incarnation, it.Offset)
-		text, whole := m.said(it)
+		e := Entry{Type: kind, Turn: it.Turn, Item: it.ID, Status: "interrupted", At: o.at()}
+		e.ID = fmt.Sprintf("i%d.%d-part", o.st.Cursor.Incarnation, it.Offset)
+		text, whole := o.said(it)
 		e.Text = text
 		if it.Type == "plan" {
 			e.set("plan", "true")
@@ -169,26 +145,26 @@ func (m *machine) recordUnfinished(brokenOff bool) {
 		if !whole {
 			e.set("cut", fmt.Sprintf("%d bytes before this are not kept", it.Pos-int64(len(e.Text))))
 		}
-		m.emit(e)
+		o.emit(e)
 	}
 }
 
 // said returns the newest part of an item's text, without secrets and without an
 // end that may begin one. whole says that nothing is missing before it.
-func (m *machine) said(it *OpenItem) (text string, whole bool) {
-	u := m.texts[it.key()]
+func (o *items) said(it *OpenItem) (text string, whole bool) {
+	u := o.texts[it.key()]
 	if u == nil {
 		return "", false
 	}
 	text = string(u.older) + string(u.newer)
 	whole = int64(len(text)) == it.Pos
-	text, _ = m.opt.Redactor.split(m.redact(text))
+	text, _ = o.opt.Redactor.split(o.redact(text))
 	if len(text) > maxUnfinished {
 		text, whole = text[len(text)-maxUnfinished:], false
 	}
 	if !whole {
 		// Not from the middle of a word, which may be the end of a secret.
-		text = m.opt.Redactor.afterEnd(text)
+		text = o.opt.Redactor.afterEnd(text)
 		if i := strings.IndexAny(text, " \t\n"); i >= 0 {
 			text = text[i+1:]
 		} else {
@@ -214,12 +190,12 @@ func (m *machine) lost() Lost {
 	if m.result == nil {
 		sink, seq := m.sink, m.st.Seq
 		m.sink = &said
-		if m.turnEnd == nil {
-			m.recordUnfinished(true)
+		if m.turns.end == nil {
+			m.items.recordUnfinished(true)
 		}
 		m.sink, m.st.Seq = sink, seq
 		why := PumpCancelled
-		if m.turnEnd != nil {
+		if m.turns.end != nil {
 			why = TurnEnded
 		}
 		m.finish(why)

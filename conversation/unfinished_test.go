@@ -198,7 +198,7 @@ func TestTheEndOfASecretIsNotOnRecord(t *testing.T) {
 	} {
 		s := perform(t, PumpInput{State: running()}, Options{Redactor: NewRedactor(secret, key)})
 		s.hear(started("a", "agentMessage", ""), says("a", "x"))
-		s.m.st.Items[0].Pos, s.m.texts[itemKey{id: "a"}] = 1<<20, &unfinished{newer: []byte(kept)}
+		s.m.st.Items[0].Pos, s.m.items.texts[itemKey{id: "a"}] = 1<<20, &unfinished{newer: []byte(kept)}
 		s.hear(turnDone("interrupted", ""))
 		if got := s.brokenOff(); len(got) != 1 || got[0].Text != want {
 			t.Errorf("of %q there is %+v on record, want %q", kept, got, want)
@@ -232,7 +232,7 @@ func TestALineOverTheBoundTakesNoOtherItemsText(t *testing.T) {
 		if got := strings.Join(left, " "); got != c.left {
 			t.Errorf("%s: open are %q, want %q", name, got, c.left)
 		}
-		if name == "no id" && s.m.working() {
+		if name == "no id" && s.m.st.working() {
 			t.Errorf("%s: the turn counts as working", name)
 		}
 		s.hear(says("a-1", "more"), says("a-2", "more"), turnDone("interrupted", ""))

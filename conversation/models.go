@@ -3,8 +3,6 @@ package conversation
 import (
 	"encoding/json"
 	"slices"
-	"strings"
-	"time"
 )
 
 // A ModelList is codex's answer to model/list: its own catalogue. Measured on 0.125
@@ -153,84 +151,4 @@ func (m Model) Level(effort string) string {
 		}
 	}
 	return m.Efforts[0]
-}
-
-// wantModels prepares the questions that are asked outside an opening.
-func (m *machine) wantModels() {
-	if m.in.Models && m.asks[askModels] == nil {
-		m.asks[askModels] = &ask{method: methodModelList, params: struct{}{}, limit: m.lim.Request, optional: true}
-	}
-	m.asks[askNaming] = &ask{method: methodName, limit: m.lim.Request, optional: true}
-}
-
-// questions asks codex for its models and tells it the thread's name. Neither
-// matters to a turn.
-func (m *machine) questions() {
-	if m.in.Models {
-		m.ask(askModels)
-		m.tired(askModels, "list its models")
-	}
-	if m.unnamed() {
-		m.asks[askNaming].params = nameParams{ThreadID: m.st.ThreadID, Name: m.in.Thread.Name}
-		m.ask(askNaming)
-		if m.tired(askNaming, "take the thread's name") {
-			m.st.Named = m.in.Thread.Name
-		}
-	}
-}
-
-// tired gives up a question that codex does not answer, because a turn can do
-// without. It reports whether it gave up now.
-func (m *machine) tired(name askName, what string) bool {
-	a := m.asks[name]
-	if a.done || !a.tried || m.now-a.first < a.limit {
-		return false
-	}
-	a.done = true
-	m.log.Warn("codex did not " + what + " within " + a.limit.Round(time.Second).String())
-	return true
-}
-
-func (m *machine) asked() bool {
-	return (!m.in.Models || m.asks[askModels].done) && !m.unnamed()
-}
-
-// unnamed reports whether codex has yet to be told the thread's name. A thread that
-// never had a turn cannot store one.
-func (m *machine) unnamed() bool {
-	return m.in.Thread.Name != m.st.Named && m.in.Thread.Name != "" && m.st.Turn > 0 && m.st.ThreadID != ""
-}
-
-func (m *machine) modelsListed(r *message) {
-	if r.Error != nil {
-		m.warn("codex could not list its models: " + r.Error.Message)
-		return
-	}
-	m.models = ModelList{Models: ParseModels(r.Result), Codex: m.st.CodexVersion}
-	if m.models.Models == nil {
-		m.models.Models = []Model{}
-	}
-}
-
-// namings is how often a name is sent during a turn if codex refuses it.
-const namings = 6
-
-// threadNamed handles codex's answer to the thread's name. While a turn runs, a
-// refusal may mean that codex has not written the thread's history yet (codex
-// 0.169.0: "failed to set thread name: … rollout … is empty"), so the name is sent
-// again. Otherwise a refusal is final.
-func (m *machine) threadNamed(try int, r *message) {
-	if a := m.asks[askNaming]; r.Error != nil && m.st.TurnID != "" && try+1 < namings {
-		a.done, a.sent, a.try, a.next = false, false, try+1, m.now+backoff(try)
-		return
-	}
-	m.st.Named = m.in.Thread.Name
-	if r.Error != nil {
-		m.warn("codex did not take the thread's name: " + strings.TrimSpace(r.Error.Message))
-	}
-}
-
-type nameParams struct {
-	ThreadID string `json:"threadId"`
-	Name     string `json:"name"`
 }

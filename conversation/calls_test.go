@@ -11,7 +11,7 @@ import (
 
 const hidden = "made-up-word"
 
-func calls(id int, tool, args string) string {
+func callsTool(id int, tool, args string) string {
 	return fmt.Sprintf(`{"method":"item/tool/call","id":%d,"params":{"threadId":%q,"turnId":%q,"callId":"call_%d","namespace":null,"tool":%q,"arguments":%s}}`, id, ourThread, ourTurn, id, tool, args)
 }
 
@@ -32,15 +32,15 @@ func answered(id int, ok bool, text string) string {
 func TestACallIsAnsweredOnceItIsCarriedOut(t *testing.T) {
 	opt := Options{Tool: (&bench{}).tool, Redactor: NewRedactor(hidden)}
 	s := perform(t, offering(running()), opt)
-	s.hear(started("call_7", "dynamicToolCall", ""), calls(7, "deliver", `{"path":"a"}`))
-	if len(s.m.calls) != 1 || s.m.calls[0].ID == "" || s.m.calls[0].Call != "call_7" || string(s.m.calls[0].Args) != `{"path":"a"}` {
-		t.Fatalf("to be carried out: %+v", s.m.calls)
+	s.hear(started("call_7", "dynamicToolCall", ""), callsTool(7, "deliver", `{"path":"a"}`))
+	if len(s.m.calls.due) != 1 || s.m.calls.due[0].ID == "" || s.m.calls.due[0].Call != "call_7" || string(s.m.calls.due[0].Args) != `{"path":"a"}` {
+		t.Fatalf("to be carried out: %+v", s.m.calls.due)
 	}
-	id := s.m.calls[0].ID
-	s.m.calls = nil
+	id := s.m.calls.due[0].ID
+	s.m.calls.due = nil
 	s.hear(started("m", "agentMessage", "")) // nothing is asked for twice
-	if len(s.m.calls) != 0 {
-		t.Fatalf("carried out again: %+v", s.m.calls)
+	if len(s.m.calls.due) != 0 {
+		t.Fatalf("carried out again: %+v", s.m.calls.due)
 	}
 	s.wait(time.Minute)
 	s.attached()
@@ -55,13 +55,13 @@ func TestACallIsAnsweredOnceItIsCarriedOut(t *testing.T) {
 	next := offering(s.m.st)
 	next.State.Rewind = next.State.Cursor.Offset
 	n := perform(t, next, opt)
-	if len(n.m.calls) != 1 || n.m.calls[0].ID != id {
-		t.Errorf("the next pump carries out %+v", n.m.calls)
+	if len(n.m.calls.due) != 1 || n.m.calls.due[0].ID != id {
+		t.Errorf("the next pump carries out %+v", n.m.calls.due)
 	}
 	// A pump that finds the confirmation in the journal does not.
 	n = perform(t, next, opt, resolvedLine(7))
-	if len(n.m.calls) != 0 || len(n.m.st.Calls) != 0 {
-		t.Errorf("carried out although it was answered: %+v", n.m.calls)
+	if len(n.m.calls.due) != 0 || len(n.m.st.Calls) != 0 {
+		t.Errorf("carried out although it was answered: %+v", n.m.calls.due)
 	}
 	n.heard()
 
@@ -83,31 +83,31 @@ func TestCallsThatCannotBeAreAnsweredAtOnce(t *testing.T) {
 		{"lookup_ticket", `{}`, "this session offers no such tool"},
 	} {
 		s := perform(t, offering(running()), Options{Tool: (&bench{}).tool})
-		s.hear(calls(7, c.tool, c.args))
+		s.hear(callsTool(7, c.tool, c.args))
 		if len(s.said) != 1 || !strings.Contains(s.said[0], `"success":false`) || !strings.Contains(s.said[0], c.want) || len(s.m.st.Calls) != 0 {
 			t.Errorf("%s got %q, want %q", c.tool, s.said, c.want)
 		}
 		// A later pump finds in the journal that the call was answered.
-		s = perform(t, offering(running()), Options{Attempt: 2}, calls(7, c.tool, c.args), resolvedLine(7))
+		s = perform(t, offering(running()), Options{Attempt: 2}, callsTool(7, c.tool, c.args), resolvedLine(7))
 		s.heard()
 	}
 	// The session does not offer this tool.
 	s := perform(t, PumpInput{State: running()}, Options{Tool: (&bench{}).tool})
-	s.hear(calls(7, "deliver", `{"path":"a"}`))
+	s.hear(callsTool(7, "deliver", `{"path":"a"}`))
 	if len(s.said) != 1 || !strings.Contains(s.said[0], "offers no such tool") {
 		t.Errorf("said %q", s.said)
 	}
 	// More calls at once than are carried out: the rest are told to come later.
 	s = perform(t, offering(running()), Options{Tool: (&bench{}).tool})
 	for i := range maxCalls + 1 {
-		s.hear(calls(i, "deliver", `{"path":"a"}`))
+		s.hear(callsTool(i, "deliver", `{"path":"a"}`))
 	}
-	if len(s.m.calls) != maxCalls || len(s.said) != 1 || !strings.Contains(s.said[0], "Call again when") {
-		t.Errorf("%d are carried out, said %q", len(s.m.calls), s.said)
+	if len(s.m.calls.due) != maxCalls || len(s.said) != 1 || !strings.Contains(s.said[0], "Call again when") {
+		t.Errorf("%d are carried out, said %q", len(s.m.calls.due), s.said)
 	}
 	// Nobody is there to carry it out.
 	s = perform(t, offering(running()), Options{})
-	s.hear(calls(7, "deliver", `{"path":"a"}`))
+	s.hear(callsTool(7, "deliver", `{"path":"a"}`))
 	if len(s.said) != 1 || !strings.Contains(s.said[0], `"success":false`) {
 		t.Errorf("said %q", s.said)
 	}
@@ -116,7 +116,7 @@ func TestCallsThatCannotBeAreAnsweredAtOnce(t *testing.T) {
 func TestProgressIsKeptShortCleanAndNewest(t *testing.T) {
 	opt := Options{Redactor: NewRedactor(hidden)}
 	s := perform(t, offering(running()), opt)
-	s.hear(calls(1, "report_progress", `{"text":"old","percent":10}`), calls(2, "report_progress", `{"text":"the\n key is made-up-word `+strings.Repeat("é", 400)+`","percent":250,"step":"`+strings.Repeat("s", 100)+`"}`))
+	s.hear(callsTool(1, "report_progress", `{"text":"old","percent":10}`), callsTool(2, "report_progress", `{"text":"the\n key is made-up-word `+strings.Repeat("é", 400)+`","percent":250,"step":"`+strings.Repeat("s", 100)+`"}`))
 	s.heard(answered(1, true, "Taken."), answered(2, true, "Taken; only the first 500 bytes are shown."))
 	p := s.m.st.Progress
 	if p == nil || !strings.HasPrefix(p.Text, "the key is "+placeholder) || strings.Contains(p.Text, hidden) || len(p.Text) > MaxProgress || strings.Contains(p.Text, "\ufffd") || *p.Percent != 100 || len(p.Step) != maxStep || p.Turn != 4 {
@@ -140,7 +140,7 @@ func TestProgressIsKeptShortCleanAndNewest(t *testing.T) {
 // carried out again by the next pump.
 func TestACallKeepsNoApprovalWaiting(t *testing.T) {
 	s := perform(t, offering(running()), Options{Tool: (&bench{}).tool})
-	s.hear(started("call_7", "dynamicToolCall", ""), started("c1", "commandExecution", ""), calls(7, "deliver", `{"path":"a"}`), asks(0, "c1", "ls"))
+	s.hear(started("call_7", "dynamicToolCall", ""), started("c1", "commandExecution", ""), callsTool(7, "deliver", `{"path":"a"}`), asking(0, "c1", "ls"))
 	s.wait(callGrace - time.Millisecond)
 	s.attached()
 	s.wait(time.Second)
@@ -152,8 +152,8 @@ func TestACallKeepsNoApprovalWaiting(t *testing.T) {
 	n := perform(t, offering(r.State), Options{Tool: (&bench{}).tool})
 	n.wait(time.Minute)
 	n.attached()
-	if len(n.m.calls) != 1 {
-		t.Errorf("carried out: %+v", n.m.calls)
+	if len(n.m.calls.due) != 1 {
+		t.Errorf("carried out: %+v", n.m.calls.due)
 	}
 	n.reply("7", ToolReply{Text: "done", OK: true}, nil)
 	n.hear(resolvedLine(7), completed("call_7", "dynamicToolCall", ""))
@@ -164,7 +164,7 @@ func TestACallKeepsNoApprovalWaiting(t *testing.T) {
 func TestCallsEndWithWhatTheyWereFor(t *testing.T) {
 	open := func() *stage {
 		s := perform(t, offering(running()), Options{Tool: (&bench{}).tool})
-		s.hear(calls(7, "deliver", `{"path":"a"}`))
+		s.hear(callsTool(7, "deliver", `{"path":"a"}`))
 		return s
 	}
 	s := open()
@@ -195,8 +195,8 @@ func TestCallsEndWithWhatTheyWereFor(t *testing.T) {
 	st.Calls = []OpenCall{{RPC: json.RawMessage("7"), ToolCall: ToolCall{ID: "i3.1", Tool: "deliver"}}}
 	in := offering(st)
 	in.Thread.CWD, in.Thread.Sandbox, in.Thread.ApprovalPolicy = "/w", "read-only", "never"
-	if s = perform(t, in, Options{Tool: (&bench{}).tool}); len(s.m.calls) != 0 || len(s.m.st.Calls) != 0 {
-		t.Errorf("carried out for a process that is gone: %+v", s.m.calls)
+	if s = perform(t, in, Options{Tool: (&bench{}).tool}); len(s.m.calls.due) != 0 || len(s.m.st.Calls) != 0 {
+		t.Errorf("carried out for a process that is gone: %+v", s.m.calls.due)
 	}
 }
 
@@ -205,7 +205,7 @@ func TestTheEndOfItsItemEndsACall(t *testing.T) {
 	in.State.Open = []OpenRequest{{RPC: json.RawMessage("8"), Reported: true, Item: "call_8", TurnID: ourTurn}}
 	in.Sends = []Send{{ID: "d", Kind: SendDecision, RPC: json.RawMessage("8"), Incarnation: 3, Method: methodToolCall, RequestKind: KindUserInput, Outcome: Decline}}
 	s := perform(t, in, Options{Tool: (&bench{}).tool})
-	s.hear(started("call_7", "dynamicToolCall", ""), calls(7, "deliver", `{"path":"a"}`))
+	s.hear(started("call_7", "dynamicToolCall", ""), callsTool(7, "deliver", `{"path":"a"}`))
 	s.reply("7", ToolReply{Text: "done", OK: true}, nil)
 	s.hear(completed("call_7", "dynamicToolCall", ""), completed("call_8", "dynamicToolCall", ""))
 	if len(s.m.st.Calls) != 0 || len(s.m.st.Open) != 0 {
@@ -219,7 +219,7 @@ func TestTheEndOfItsItemEndsACall(t *testing.T) {
 
 func TestAPumpThatIsCalledBackLeavesTheCallToTheNextOne(t *testing.T) {
 	s := perform(t, offering(running()), Options{Tool: (&bench{}).tool})
-	s.hear(calls(7, "deliver", `{"path":"a"}`))
+	s.hear(callsTool(7, "deliver", `{"path":"a"}`))
 	s.m.cancel(0)
 	if r := s.result(PumpCancelled); len(r.State.Calls) != 1 {
 		t.Errorf("calls %+v", r.State.Calls)

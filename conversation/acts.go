@@ -82,41 +82,47 @@ func (a Act) check() error {
 	return fmt.Errorf("%q is none of compact, review", string(a))
 }
 
-func (m *machine) sendAct(s *send) {
+func (d *delivery) sendAct(s *send) {
 	if s.Do == ActCompact {
-		m.ourRequest(s, methodCompact, threadIDParams{ThreadID: m.st.ThreadID})
+		d.ourRequest(s, methodCompact, threadIDParams{ThreadID: d.st.ThreadID})
 		return
 	}
-	m.ourRequest(s, methodReview, reviewParams{ThreadID: m.st.ThreadID, Target: s.Review.target(), Delivery: "inline"})
+	d.ourRequest(s, methodReview, reviewParams{ThreadID: d.st.ThreadID, Target: s.Review.target(), Delivery: "inline"})
 }
 
 // takeBegun finds the message that codex accepted in an earlier pump. It is not
 // sent again, whatever else is uncertain.
-func (m *machine) takeBegun() {
-	if s := m.find(m.st.Begins); s != nil {
+func (d *delivery) takeBegun() {
+	if s := d.find(d.st.Begins); s != nil {
 		s.uncertain = false
-		s.written(m.now)
+		s.written(d.now)
 		return
 	}
-	m.st.Begins = ""
+	d.st.Begins = ""
 }
 
 // awaitsName handles codex's acceptance of a message that begins a turn. It reports
 // whether the turn's id has yet to come. Until then the message stays unsettled, so
 // that the pump has something to wait for.
-func (m *machine) awaitsName(s *send, turnID string) (waits bool) {
-	if s.Kind != SendTurn || turnID != "" || s.settled() || s.Do == "" && m.st.TurnID != "" {
+func (d *delivery) awaitsName(s *send, turnID string) (waits bool) {
+	if s.Kind != SendTurn || turnID != "" || s.settled() || s.Do == "" && d.st.TurnID != "" {
 		return false
 	}
-	m.st.Begins = s.ID
-	s.written(m.now)
+	d.st.Begins = s.ID
+	s.written(d.now)
 	return true
 }
 
+// named settles such a message when codex announces its turn.
+func (d *delivery) named(s *send) {
+	s.settle(Acknowledged, "")
+	d.st.Begins = ""
+}
+
 // actsInDoubt gives up acts that an earlier process may have begun.
-func (m *machine) actsInDoubt() {
-	for _, s := range m.sends {
-		if s.Do != "" && s.doubtful() && s.Incarnation > 0 && s.Incarnation < m.st.Cursor.Incarnation {
+func (d *delivery) actsInDoubt() {
+	for _, s := range d.sends {
+		if s.Do != "" && s.doubtful() && s.Incarnation > 0 && s.Incarnation < d.st.Cursor.Incarnation {
 			s.settle(Void, fmt.Sprintf("codex cannot say whether it began the %s before its process ended", s.Do))
 		}
 	}
@@ -129,20 +135,15 @@ func notSteerable(e *RPCError) bool {
 	return strings.Contains(text, "notsteerable") || strings.Contains(text, "cannot steer")
 }
 
-// active returns the turn that an interrupt must name. For a review that is the
-// reviewer's: an interrupt that names the review's own turn is refused (measured on
-// 0.130 to 0.169).
-func (m *machine) active() string { return orWord(m.st.Inner, m.st.TurnID) }
-
 // maxOtherTurn is how often an interrupt that named the wrong turn is sent again.
 const maxOtherTurn = 5
 
 // otherTurn schedules an interrupt again that was sent before the reviewer's turn
 // was announced. It reports whether it did.
-func (m *machine) otherTurn(s *send, try int, e *RPCError) bool {
-	if s.Kind != SendInterrupt || s.settled() || m.st.TurnID == "" || !strings.Contains(e.Message, "expected active turn id") || try < s.try || try >= maxOtherTurn {
+func (d *delivery) otherTurn(s *send, try int, e *RPCError) bool {
+	if s.Kind != SendInterrupt || s.settled() || d.st.TurnID == "" || !strings.Contains(e.Message, "expected active turn id") || try < s.try || try >= maxOtherTurn {
 		return false
 	}
-	s.try, s.wrote, s.state, s.next = try+1, false, Decided, m.now+backoff(try)
+	s.try, s.wrote, s.state, s.next = try+1, false, Decided, d.now+backoff(try)
 	return true
 }

@@ -1,0 +1,91 @@
+package conversation
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// An auto is an answer that needs no decision. It is written once the journal has
+// been read up to the pump's start and shows no resolution.
+type auto struct {
+	key  string
+	line outgoing
+}
+
+// The autos are the answers to codex that need no decision, and are not written
+// yet. Other parts add them; the machine flushes them when its backlog is read.
+// They call no part.
+type autos struct {
+	*core
+	list []auto
+}
+
+func (s *autos) add(id json.RawMessage, o outgoing) {
+	s.list = append(s.list, auto{key: idKey(id), line: o})
+}
+
+func (s *autos) flush() {
+	for _, a := range s.list {
+		s.write(a.line)
+	}
+	s.list = nil
+}
+
+// drop forgets the answer to a request that codex does not wait for any more.
+func (s *autos) drop(key string) {
+	s.list = slices.DeleteFunc(s.list, func(a auto) bool { return a.key == key })
+}
+
+// refuse answers in the shape that the request requires, so that codex goes on. why
+// says what is wrong with a request that could have been decided.
+func (s *autos) refuse(msg *message, why string) {
+	what, o := refusal(msg.Method, why, s.st.CodexVersion)
+	o.ID = msg.ID
+	s.add(msg.ID, o)
+	e := Entry{Type: EntryRequest, Turn: s.st.Turn, Status: "refused",
+		Text: "codex asked for " + what + "; it was refused", Data: map[string]string{"method": excerpt(msg.Method, 100)}}
+	if why != "" {
+		e.Text += ": " + why
+	}
+	s.entry(e)
+}
+
+// refusal returns the answer to a request that nobody decides, and a name for the
+// request.
+func refusal(method, why, version string) (what string, o outgoing) {
+	failure := func(text string) { o.Error = &RPCError{Code: CodeInvalidRequest, Message: orWord(why, text)} }
+	declined := func() {
+		no, err := answerFor(Send{Method: method, Outcome: Decline, Reason: why}, nil, version)
+		if err != nil {
+			panic("conversation: declining " + method + ": " + err.Error()) // every family can be declined
+		}
+		o.Result = no
+	}
+	switch method {
+	case methodPermissions:
+		what = "more permissions"
+		declined()
+	case methodUserInput:
+		what = "an answer to its questions"
+		declined()
+	case methodElicitation:
+		what = "an answer for an MCP server"
+		declined()
+	case methodToolCall:
+		what = "a tool of ours"
+		o.Result = toolAnswer(ToolReply{Text: orWord(why, "this session offers no such tool")})
+	case methodTokenRefresh:
+		what = "new login tokens"
+		failure("this session has no tokens to give")
+	case "attestation/generate":
+		what = "an attestation"
+		failure("this client does not attest")
+	case methodCommandApproval, methodFileApproval, methodExecApproval, methodPatchApproval:
+		what = "an approval"
+		declined()
+	default:
+		what = "what this client does not know (" + excerpt(method, 100) + ")"
+		o.Error = &RPCError{Code: CodeNoMethod, Message: "method not found: this client does not know " + excerpt(method, 100)}
+	}
+	return what, o
+}

@@ -1,0 +1,219 @@
+package conversation
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The calls part serves codex's calls of our tools. It owns Calls and Progress of
+// the state; a turn's end or begin clears them. It may call the autos, for
+// answers at once, and the requests, for questions to people.
+type calls struct {
+	*core
+	autos    *autos
+	requests *requests
+
+	due    []OpenCall               // for the driver to carry out
+	called map[string]time.Duration // ids of calls and earlier ones, and when each was seen
+}
+
+// An OpenCall is a tool call that is not known to be answered.
+type OpenCall struct {
+	RPC    json.RawMessage `json:"rpc"`
+	Thread string          `json:"thread,omitempty"` // a sub-agent's, if it is not the session's
+	ToolCall
+}
+
+type toolReplied struct {
+	key   string
+	reply ToolReply
+	err   error
+}
+
+const (
+	// maxCalls bounds the calls that are carried out at once; the model is told to wait
+	// with more.
+	maxCalls = 8
+	// maxCallArgs bounds the arguments of one call, which the state holds, in bytes.
+	maxCallArgs = 8 << 10
+	// callGrace is how long a pump with requests to report stays for a call that is
+	// being carried out, because the next pump would have to begin it again.
+	callGrace = 10 * time.Second
+
+	// MaxProgress bounds the text of a progress report, and maxStep its step, in bytes.
+	MaxProgress = 500
+	maxStep     = 60
+)
+
+// Progress is the model's newest report on its work.
+type Progress struct {
+	Turn    int    `json:"turn"`
+	Text    string `json:"text"`
+	Percent *int   `json:"percent,omitempty"`
+	Step    string `json:"step,omitempty"`
+	AtMS    int64  `json:"at_ms,omitempty"`
+}
+
+// toolCalled handles codex's call of a tool. Progress is stored and answered at
+// once. A call that has to be carried out stays in the state until codex is known
+// to have the answer, so that a later pump carries it out again.
+func (t *calls) toolCalled(msg *message) {
+	var p toolParams
+	if err := json.Unmarshal(msg.Params, &p); err != nil || p.Space != nil && *p.Space != "" || !t.offers(p.Tool) {
+		t.autos.refuse(msg, "")
+		return
+	}
+	switch p.Tool {
+	case ToolAskHuman:
+		t.requests.demand(msg, readHumanQuestion)
+	case ToolProgress:
+		t.autos.add(msg.ID, outgoing{ID: msg.ID, Result: toolAnswer(t.progress(p.Args))})
+	case ToolDeliver:
+		t.open(msg.ID, p)
+	default:
+		t.autos.refuse(msg, "")
+	}
+}
+
+func (t *calls) progress(args json.RawMessage) ToolReply {
+	var a struct {
+		Text    string   `json:"text"`
+		Percent *float64 `json:"percent"`
+		Step    string   `json:"step"`
+	}
+	if err := json.Unmarshal(args, &a); err != nil {
+		return ToolReply{Text: "The arguments are not as described: " + err.Error()}
+	}
+	line := func(s string, most int) string { // secrets go before anything is cut
+		return excerpt(strings.Join(strings.Fields(t.redact(s)), " "), most)
+	}
+	r := Progress{Turn: t.st.Turn, Text: line(a.Text, MaxProgress), Step: line(a.Step, maxStep), AtMS: t.st.AtMS}
+	if r.Text == "" {
+		return ToolReply{Text: "text is empty: say in one line what you are doing."}
+	}
+	if a.Percent != nil {
+		percent := int(math.Round(min(max(*a.Percent, 0), 100)))
+		r.Percent = &percent
+	}
+	t.st.Progress = &r
+	if wireLen(a.Text) > MaxProgress {
+		return ToolReply{Text: fmt.Sprintf("Taken; only the first %d bytes are shown.", MaxProgress), OK: true}
+	}
+	return ToolReply{Text: "Taken.", OK: true}
+}
+
+func (t *calls) open(rpc json.RawMessage, p toolParams) {
+	no := func(text string) { t.autos.add(rpc, outgoing{ID: rpc, Result: toolAnswer(ToolReply{Text: text})}) }
+	switch {
+	case t.st.callAt(rpc) >= 0:
+		return // asked again under the same id
+	case jsonLen(p.Args) > maxCallArgs:
+		no(fmt.Sprintf("The arguments have %d bytes with all their escapes, at most %d are taken.", jsonLen(p.Args), maxCallArgs))
+		return
+	case len(t.st.Calls) >= maxCalls:
+		no(fmt.Sprintf("%d calls are being carried out at this moment. Call again when one of them was answered.", maxCalls))
+		return
+	}
+	// The state goes through workflows, so secrets are redacted, and the call is made
+	// with the redacted text.
+	args := json.RawMessage(t.redact(string(p.Args)))
+	if !json.Valid(args) {
+		args = nil
+	}
+	t.st.Calls = append(t.st.Calls, OpenCall{RPC: slices.Clone(rpc), Thread: t.st.keyOf(p.ThreadID, "").thread, ToolCall: ToolCall{
+		// The journal position, because a model may use one id twice.
+		ID:   "i" + strconv.Itoa(t.st.Cursor.Incarnation) + "." + strconv.FormatInt(t.line.Offset, 10),
+		Call: excerpt(p.CallID, 200), Tool: p.Tool, Args: args, Turn: t.st.Turn, TurnID: p.TurnID, AtMS: t.st.AtMS,
+	}})
+}
+
+// done records that a call is over: codex has its answer, or no longer wants
+// one. Only the end of the item, which has the call's id, shows it; there is no
+// serverRequest/resolved for tool calls (measured).
+func (t *calls) done(call itemKey) {
+	var keys []string
+	for _, o := range t.st.Open {
+		if o.item() == call {
+			keys = append(keys, idKey(o.RPC))
+		}
+	}
+	for _, c := range t.st.Calls {
+		if c.Call == call.id && c.Thread == call.thread {
+			keys = append(keys, idKey(c.RPC))
+		}
+	}
+	for _, key := range keys {
+		t.requests.answered(key)
+	}
+}
+
+// begin has the open calls carried out, once each in this pump.
+func (t *calls) begin() {
+	for _, c := range t.st.Calls {
+		key := idKey(c.RPC)
+		if _, known := t.called[key]; known {
+			continue
+		}
+		if t.called == nil {
+			t.called = map[string]time.Duration{}
+		}
+		t.called[key] = t.now
+		if t.opt.Tool == nil {
+			t.write(outgoing{ID: c.RPC, Result: toolAnswer(ToolReply{Text: "Nobody can carry this out now. Go on without it."})})
+			continue
+		}
+		t.due = append(t.due, c)
+	}
+}
+
+// calling reports whether to stay for a call although requests wait to be reported.
+func (t *calls) calling() bool {
+	for _, c := range t.st.Calls {
+		if at, known := t.called[idKey(c.RPC)]; !known || t.now-at < callGrace {
+			return true
+		}
+	}
+	return false
+}
+
+// wake registers when calling may change.
+func (t *calls) wake(soon func(time.Duration)) {
+	for _, c := range t.st.Calls {
+		if at, known := t.called[idKey(c.RPC)]; known {
+			soon(at + callGrace)
+		}
+	}
+}
+
+// replied gives the outcome of a call to codex. The call stays open until codex
+// shows that it has the answer. If this pump dies first, the next one repeats the
+// call with the same ID, which changes nothing and gives the same reply; codex
+// takes the first.
+func (t *calls) replied(r toolReplied) {
+	i := slices.IndexFunc(t.st.Calls, func(c OpenCall) bool { return idKey(c.RPC) == r.key })
+	switch {
+	case i < 0: // the turn that wanted it is over
+	case r.err != nil:
+		t.err = fmt.Errorf("carry out %s for codex: %w", t.st.Calls[i].Tool, r.err)
+	default:
+		r.reply.Text = t.redact(r.reply.Text)
+		t.write(outgoing{ID: t.st.Calls[i].RPC, Result: toolAnswer(r.reply)})
+	}
+}
+
+// offers reports whether the session's threads have that tool.
+func (t *calls) offers(tool string) bool { return slices.Contains(t.in.Thread.Tools, tool) }
+
+func (s *PumpState) callAt(rpc json.RawMessage) int {
+	key := idKey(rpc)
+	return slices.IndexFunc(s.Calls, func(c OpenCall) bool { return idKey(c.RPC) == key })
+}
+
+func (s *PumpState) dropCalls(match func(OpenCall) bool) {
+	s.Calls = slices.DeleteFunc(s.Calls, match)
+}

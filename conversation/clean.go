@@ -1,0 +1,33 @@
+package conversation
+
+// clean ends the commands that an interrupted turn left running: codex interrupts a
+// turn without ending them.
+func (d *delivery) clean() {
+	if d.wantsClean() && !d.canceled {
+		d.asks.all[askClean].params = threadIDParams{ThreadID: d.st.ThreadID}
+		d.asks.send(askClean)
+	}
+}
+
+func (d *delivery) wantsClean() bool {
+	for _, s := range d.sends {
+		if s.Kind == SendInterrupt && s.state == Acknowledged {
+			return true
+		}
+	}
+	return false
+}
+
+// cleaned reports whether they have ended. codex answers first and kills
+// afterwards; only the finished item shows that a command is gone.
+func (d *delivery) cleaned() bool {
+	if !d.wantsClean() {
+		return true
+	}
+	for _, it := range d.st.Items {
+		if it.Type == "commandExecution" {
+			return false
+		}
+	}
+	return d.asks.all[askClean].done
+}

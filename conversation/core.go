@@ -1,0 +1,119 @@
+package conversation
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+)
+
+// A core is what every part of a machine works with: the input, the state, the
+// current line and time, and the ways to speak: to codex (write), to the sink
+// (entry, emit) and to the caller (giveUp, err). It calls no part.
+type core struct {
+	in   PumpInput
+	opt  Options
+	lim  Limits
+	sink Sink
+	log  *slog.Logger
+
+	st   PumpState
+	size int64 // journal length when the wire was attached
+	out  [][]byte
+	err  error // of the sink, or of encoding
+
+	now      time.Duration // since the pump began
+	lastLine time.Duration
+	caught   bool // everything up to size was read
+	canceled bool
+
+	line    Line // the current line
+	perLine int  // entries that the current line has made so far
+
+	reason  PumpReason // why to return before the turn's end
+	problem *Problem
+}
+
+func newCore(in PumpInput, sink Sink, opt Options, size int64) *core {
+	c := &core{in: in, opt: opt, lim: in.Limits.orDefaults(), sink: sink, log: opt.Log, st: cloneState(in.State), size: size}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func cloneState(s PumpState) PumpState {
+	s.Open = append([]OpenRequest(nil), s.Open...)
+	s.Items = append([]OpenItem(nil), s.Items...)
+	s.TokenAsks = append([]json.RawMessage(nil), s.TokenAsks...)
+	s.Calls = append([]OpenCall(nil), s.Calls...)
+	if s.Rewind > s.Cursor.Offset {
+		s.Rewind = s.Cursor.Offset
+	}
+	return s
+}
+
+// at returns the time of the current line.
+func (c *core) at() time.Time { return time.UnixMilli(c.st.AtMS).UTC() }
+
+func (c *core) write(o outgoing) {
+	line, err := o.encode()
+	if err != nil {
+		c.err = fmt.Errorf("encode %s: %w", o.Method, err)
+		return
+	}
+	c.out = append(c.out, line)
+}
+
+// entry gives the sink a transcript entry for the current line. The id comes from
+// the line's offset, so the same journal always gives the same ids.
+func (c *core) entry(e Entry) {
+	e.ID = "i" + strconv.Itoa(c.st.Cursor.Incarnation) + "." + strconv.FormatInt(c.line.Offset, 10)
+	if c.perLine > 0 {
+		e.ID += "-" + strconv.Itoa(c.perLine)
+	}
+	c.perLine++
+	e.At = c.at()
+	c.emit(e)
+}
+
+func (c *core) note(n Note) {
+	c.emit(Entry{ID: n.ID, At: n.At.UTC(), Turn: n.Turn, Type: n.Type, Text: n.Text, Data: n.Data})
+}
+
+func (c *core) emit(e Entry) {
+	if c.err != nil {
+		return
+	}
+	e.Seq = c.st.Seq + 1
+	if err := c.sink.Entry(c.opt.Redactor.entry(e)); err != nil {
+		c.err = fmt.Errorf("hand over transcript entry %d: %w", e.Seq, err)
+		return
+	}
+	c.st.Seq = e.Seq
+}
+
+func (c *core) warn(text string) {
+	c.entry(Entry{Type: EntryState, Turn: c.st.Turn, Status: "warning", Text: text})
+}
+
+func (c *core) raw(method string, p json.RawMessage) {
+	if raw, ok := c.sink.(RawSink); ok {
+		raw.Raw(method, p)
+	}
+}
+
+func (c *core) redact(s string) string { return c.opt.Redactor.String(s) }
+
+func (c *core) giveUp(why PumpReason, p *Problem) {
+	if c.reason == "" {
+		c.reason, c.problem = why, c.opt.Redactor.problem(p)
+	}
+}
+
+// tooBusy returns Overloaded after codex has reported overload for Limits.Request:
+// the workflow waits and shows it. What codex refused had no effect.
+func (c *core) tooBusy() {
+	c.giveUp(Overloaded, problem(EndOverloaded, "codex answered for "+c.lim.Request.String()+" that it is overloaded"))
+}

@@ -1,0 +1,151 @@
+package conversation
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// answered handles codex's answer to a Send, perhaps of an earlier attempt or
+// pump.
+func (d *delivery) answered(id string, try int, r *message) {
+	s := d.find(id)
+	if r.Error != nil {
+		d.refused(s, id, try, r.Error)
+		return
+	}
+	if s == nil {
+		return
+	}
+	var a turnAnswer
+	if r.Result != nil {
+		if err := json.Unmarshal(r.Result, &a); err != nil {
+			d.log.Warn("unreadable answer", "send", id, "error", err)
+		}
+	}
+	if d.awaitsName(s, a.Turn.ID) {
+		return
+	}
+	first := !s.settled()
+	s.settle(Acknowledged, "")
+	switch {
+	case s.Kind == sendTell && first:
+		d.told(s)
+	case s.Kind == SendTurn && first:
+		d.turns.turnOf(s, a.Turn.ID)
+	case s.Kind == SendInterrupt && d.interruptAt == 0:
+		d.interruptAt = max(d.now, 1)
+		d.st.Interrupted = d.st.Interrupted || first && d.st.TurnID != ""
+	}
+}
+
+func (d *delivery) refused(s *send, id string, try int, e *RPCError) {
+	if e.Code == CodeOverloaded {
+		if s != nil && !s.settled() && try >= s.try {
+			s.try, s.wrote, s.state, s.next = try+1, false, Decided, d.now+backoff(try)
+		}
+		return
+	}
+	if strings.HasPrefix(id, budgetID("")) && (s == nil || s.own) {
+		d.refusedToStop(s, try, e.Message)
+		return
+	}
+	if strings.Contains(e.Message, "no active turn") {
+		if s != nil && !d.tooEarly(s, try) {
+			s.settle(Void, "no turn is running")
+		}
+		return
+	}
+	if s != nil && s.Kind == SendSteer && notSteerable(e) {
+		s.settle(Void, "the running turn takes no messages")
+		return
+	}
+	if s != nil && d.otherTurn(s, try, e) {
+		return
+	}
+	d.entry(Entry{Type: EntryError, Turn: d.st.Turn, Text: "codex refused a message: " + e.Message, Data: map[string]string{"message": id}})
+	if s == nil || s.settled() {
+		return
+	}
+	s.settle(Rejected, e.Message)
+	if d.problem == nil && s.Kind != sendTell { // a turn can do without a Tell
+		d.problem = d.opt.Redactor.problem(classifyAnswer(string(s.Kind), e))
+	}
+}
+
+// echoed handles a user message from codex that has a Send's id.
+func (d *delivery) echoed(turnID, id string) {
+	s := d.find(id)
+	if s == nil || s.settled() || s.Kind != SendTurn && s.Kind != SendSteer {
+		return
+	}
+	s.settle(Acknowledged, "")
+	if s.Kind == SendTurn && (d.st.TurnID == "" || d.st.TurnID == turnID) {
+		d.turns.turnOf(s, turnID)
+	}
+}
+
+// tooEarly schedules an interrupt again that codex refused although a turn runs.
+// codex answers turn/start before the turn is active (measured on 0.169); an
+// interrupt in between is refused and would be lost. If the turn has ended, its end
+// is in the journal and voids the interrupt.
+func (d *delivery) tooEarly(s *send, try int) bool {
+	if s.Kind != SendInterrupt || s.settled() || d.st.TurnID == "" {
+		return false
+	}
+	if try >= s.try {
+		s.early = true
+		s.try, s.wrote, s.state, s.next = try+1, false, Decided, d.now+backoff(try)
+	}
+	return true
+}
+
+// nowActive makes interrupts that came too early due at once.
+func (d *delivery) nowActive() {
+	for _, s := range d.sends {
+		if s.early && !s.wrote {
+			s.next = d.now
+		}
+	}
+}
+
+// refusedToStop schedules the pump's own interrupt again. The refusal is not
+// recorded, because only an attempt that interrupted by the clock knows of it.
+func (d *delivery) refusedToStop(s *send, try int, why string) {
+	if s == nil || s.settled() || d.st.TurnID == "" || try < s.try {
+		return
+	}
+	d.log.Warn("codex did not interrupt the turn that is over its budget", "error", d.redact(why))
+	s.try, s.wrote, s.state, s.next = try+1, false, Decided, d.now+backoff(try)
+}
+
+// decisionAnswered settles the decisions of a request that codex no longer waits for.
+func (d *delivery) decisionAnswered(key string) {
+	for _, s := range d.sends {
+		if s.Kind != SendDecision || s.Incarnation != d.st.Cursor.Incarnation || idKey(s.RPC) != key || s.settled() {
+			continue
+		}
+		if s.unfit == "" && s.uncertain && !s.wrote && d.st.openAt(s.RPC) >= 0 {
+			// An earlier attempt wrote it; the decision says what it wrote.
+			if _, err := d.demands.decision(s.Send); err != nil {
+				s.unfit = unfitText(err)
+			}
+		}
+		if s.unfit != "" {
+			s.settle(Rejected, s.unfit)
+		} else if s.wrote || s.uncertain {
+			s.settle(Acknowledged, "")
+		} else {
+			s.settle(Void, "codex took the request back before the decision was written")
+		}
+	}
+}
+
+func (d *delivery) decided(rpc json.RawMessage) bool {
+	key := idKey(rpc)
+	for _, s := range d.sends {
+		if s.Kind == SendDecision && s.Incarnation == d.st.Cursor.Incarnation && idKey(s.RPC) == key && (s.state == Acknowledged || s.state == Rejected) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,25 @@
+package conversation
+
+// The demands are what the open requests ask, in full. The state has no room for
+// them: a pump that answers a request reads its line again. The requests put them
+// here, and the delivery makes answers of them. This part calls no other.
+type demands struct {
+	*core
+	byID map[string]*asked // by request id
+}
+
+// decision returns the answer for codex. It adds secret answers to the Redactor.
+func (e *demands) decision(s Send) (any, error) {
+	a := e.byID[idKey(s.RPC)]
+	i := e.st.openAt(s.RPC)
+	s.ForSession = s.ForSession && i >= 0 && e.st.Open[i].Remembers
+	s.Answers = a.real(s.Answers, e.redact)
+	if a != nil && e.opt.Redactor != nil {
+		for _, one := range a.Questions {
+			if one.Secret {
+				e.opt.Redactor.Add(s.Answers[one.ID]...)
+			}
+		}
+	}
+	return answerFor(s, a, e.st.CodexVersion)
+}

@@ -1,0 +1,88 @@
+package conversation
+
+import "encoding/json"
+
+// The items of a pump are what codex works on: messages, commands, file changes.
+// The state lists the open ones, and the turns add to that list. This part
+// removes them, and owns what the state does not hold of them, because the
+// journal has it: the changes of files, the texts so far, and the ends of texts
+// that are not shown yet. It calls no part.
+type items struct {
+	*core
+	changes map[itemKey][]wireChange // for the requests about them
+	texts   map[itemKey]*unfinished
+	held    map[itemKey]tail
+}
+
+func newItems(c *core) *items {
+	return &items{core: c, changes: map[itemKey][]wireChange{}, texts: map[itemKey]*unfinished{}, held: map[itemKey]tail{}}
+}
+
+// turnEnds forgets the items of a turn that has ended.
+func (o *items) turnEnds() {
+	var left []OpenItem
+	for _, it := range o.st.Items {
+		if it.Type == "commandExecution" { // it may go on in the background
+			left = append(left, it)
+			continue
+		}
+		o.clear(it.key())
+	}
+	o.st.Items = left
+}
+
+func (o *items) clear(key itemKey) {
+	delete(o.changes, key)
+	delete(o.texts, key)
+	delete(o.held, key)
+}
+
+// changed takes the changes of an open item.
+func (o *items) changed(key itemKey, changes []wireChange) {
+	if o.st.openItem(key) != nil {
+		o.changes[key] = changes
+	}
+}
+
+func (o *items) drop(key itemKey) (OpenItem, bool) {
+	for i, it := range o.st.Items {
+		if it.key() == key {
+			o.st.Items = append(o.st.Items[:i:i], o.st.Items[i+1:]...)
+			o.clear(key)
+			return it, true
+		}
+	}
+	return OpenItem{}, false
+}
+
+// long ends the item that an oversize line completes. If that item is unknown,
+// all texts are kept until the turn's end and all open items become background, so
+// that none counts as the turn's work for ever.
+func (o *items) long(id string) {
+	var found []itemKey
+	for i := range o.st.Items {
+		if o.st.Items[i].ID == id {
+			found = append(found, o.st.Items[i].key())
+		}
+	}
+	if id != "" && len(found) < 2 {
+		for _, key := range found {
+			o.drop(key)
+		}
+		return
+	}
+	for i := range o.st.Items {
+		o.st.Items[i].Background = true
+	}
+}
+
+func (o *items) patchUpdated(p json.RawMessage) {
+	var n struct {
+		notice
+		Changes []wireChange `json:"changes"`
+	}
+	if json.Unmarshal(p, &n) != nil {
+		return
+	}
+	o.changed(o.st.keyOf(n.ThreadID, n.ItemID), n.Changes)
+}

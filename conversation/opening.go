@@ -1,0 +1,244 @@
+package conversation
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// An opening makes a new process ready: handshake, login, and the thread, which
+// is started, resumed or forked. The part owns Opened, ThreadID, ForkedFrom and
+// what codex says about the thread in the state. It may call the asks and the
+// logins.
+type opening struct {
+	*core
+	asks   *asks
+	logins *logins
+
+	fresh   bool // the incarnation has to be opened
+	inited  bool // initialize was answered
+	greeted bool // the client said that it is initialized
+	begun   bool // the opening has begun
+	before  bool // initialize had been answered by then
+	looked  bool // the pump knows whether it must wait for an earlier attempt's answers
+}
+
+// expect registers the requests that an earlier attempt may have sent.
+func (o *opening) expect() {
+	add := func(name askName, method string, params any, limit time.Duration, optional bool) {
+		o.asks.all[name] = &ask{method: method, params: params, limit: limit, optional: optional}
+	}
+	if o.fresh {
+		add(askInit, methodInitialize, initialize(o.opt.Client), o.lim.StartUp, false)
+		if o.opt.Broker != nil {
+			add(askLogin, methodLogin, nil, o.lim.Request, false)
+		}
+		add(askAccount, methodAccountRead, struct{}{}, o.lim.Request, true)
+		add(askModels, methodModelList, struct{}{}, o.lim.Request, true)
+		method, params := o.threadParams()
+		add(askThread, method, params, o.lim.Request, false)
+	}
+	add(askClean, methodClean, nil, cleanGrace, true)
+}
+
+// forking reports whether the thread still has to be forked from another.
+func (o *opening) forking() bool {
+	return o.in.Fork && o.in.State.ThreadID != "" && o.in.State.ForkedFrom == ""
+}
+
+// resuming reports whether there is a thread to resume. A fork has everything that
+// its source had, even before its own first turn.
+func (o *opening) resuming() bool {
+	st := o.in.State
+	return st.ThreadID != "" && (o.in.Resume || st.ForkedFrom != "") && !o.forking()
+}
+
+// opens returns the method that opens the thread, and a word for what it does.
+func (o *opening) opens() (method, did string) {
+	switch {
+	case o.forking():
+		return methodFork, "forked"
+	case o.resuming():
+		return methodResume, "resumed"
+	}
+	return methodStart, "started"
+}
+
+// threadParams sets sandbox, approval policy and cwd each time, because a resumed
+// thread has forgotten its sandbox.
+func (o *opening) threadParams() (string, threadParams) {
+	t := o.in.Thread
+	p := threadParams{CWD: t.CWD, ApprovalPolicy: t.ApprovalPolicy, Sandbox: t.Sandbox, Permissions: t.Permissions, Model: t.Model}
+	if t.Permissions != "" {
+		p.Sandbox = ""
+	}
+	config := map[string]any{}
+	if t.Mark != "" {
+		// A thread's override reaches its commands whatever they inherit.
+		config["shell_environment_policy.set.FAIRLEAD_SESSION"] = t.Mark
+	}
+	if t.Effort != "" {
+		config["model_reasoning_effort"] = t.Effort
+	}
+	if len(config) > 0 {
+		p.Config = config
+	}
+	method, _ := o.opens()
+	p.Instructions = t.Instructions
+	if method != methodFork { // thread/fork does not take it; the fork's first turn does
+		p.Personality = t.Personality
+	}
+	if method == methodStart {
+		p.Tools = dynamicTools(t.Tools)
+	} else {
+		p.ThreadID, p.ExcludeTurns = o.in.State.ThreadID, true
+	}
+	return method, p
+}
+
+// lookFirst is how long a later attempt waits for a sign that an earlier one has
+// asked for the thread, whose answer may take seconds. account and models are asked
+// after the thread and answered at once, so their answers are the sign.
+const lookFirst = 3 * time.Second
+
+// open does the steps of the opening that are possible now.
+func (o *opening) open() {
+	if !o.begun {
+		o.begun, o.before = true, o.inited
+	}
+	if !o.inited {
+		o.asks.send(askInit)
+		return
+	}
+	if !o.greeted {
+		o.greeted = true
+		o.write(outgoing{Method: methodInitialized})
+	}
+	if !o.logins.ensure() {
+		return
+	}
+	if !o.looked {
+		o.looked = true
+		if o.opt.Attempt > 1 && o.before && !o.asks.all[askThread].done && !o.askedBefore() {
+			for _, name := range []askName{askThread, askAccount, askModels} {
+				if a := o.asks.all[name]; a != nil {
+					a.next = o.now + lookFirst
+				}
+			}
+		}
+	}
+	o.asks.send(askThread)
+	o.asks.send(askAccount)
+	o.asks.send(askModels)
+}
+
+// askedBefore reports whether an earlier attempt has asked codex for the thread. If
+// so, the pump waits for that answer and does not ask again.
+func (o *opening) askedBefore() bool {
+	a := o.asks.all[askThread]
+	if o.opt.Attempt < 2 || a == nil || a.sent || a.done || a.tried || a.try > 0 {
+		return false
+	}
+	for _, behind := range []askName{askAccount, askModels} {
+		if b := o.asks.all[behind]; b != nil && b.done && !b.tried {
+			a.sent, a.tried, a.first, a.asked = true, true, o.now, o.now
+			return true
+		}
+	}
+	return false
+}
+
+func (o *opening) initialized(r *message) {
+	if r.Error != nil {
+		// A process that an earlier pump began to open answers so; go on.
+		if !strings.Contains(strings.ToLower(r.Error.Message), "already initialized") {
+			o.giveUp(Refused, classifyAnswer(methodInitialize, r.Error))
+			return
+		}
+		o.inited = true
+		return
+	}
+	var s Server
+	if err := json.Unmarshal(r.Result, &s); err != nil {
+		o.giveUp(Refused, problem("protocol", "codex's answer to initialize cannot be read: "+err.Error()))
+		return
+	}
+	o.inited = true
+	o.st.CodexVersion = versionOf(s.UserAgent)
+	if err := CheckVersion(o.st.CodexVersion); err != nil && !o.opt.AnyVersion {
+		o.giveUp(Refused, problem("version", err.Error()))
+		return
+	}
+	if p := o.in.Thread.Permissions; p != "" && !Has(o.st.CodexVersion, NamedProfiles) {
+		// The oldest version would start the thread in a sandbox of its own choice.
+		o.giveUp(Refused, problem("version", "codex "+o.st.CodexVersion+" knows no permission profile by name, and the session is to run under "+p))
+	}
+	o.checkPersonality()
+}
+
+// checkPersonality is called after initialize. A new thread is refused if codex
+// would ignore its personality; a thread that continues on a newer codex gets a
+// warning.
+func (o *opening) checkPersonality() {
+	name := o.in.Thread.Personality
+	if name == "" || name == personalityNone || Has(o.st.CodexVersion, Personalities) {
+		return
+	}
+	if method, _ := o.opens(); method != methodStart {
+		o.warn("codex " + o.st.CodexVersion + " has no personalities any more: " + name + " changes nothing from here on")
+		return
+	}
+	o.giveUp(Refused, problem("version", "codex "+o.st.CodexVersion+" takes the personality "+name+" and does nothing about it (no version from 0.169 on does); leave it out, or say how to speak in the instructions"))
+}
+
+func (o *opening) accountRead(r *message) {
+	if r.Error != nil {
+		o.warn("codex could not read its account: " + r.Error.Message)
+		return
+	}
+	var a accountAnswer
+	if json.Unmarshal(r.Result, &a) == nil && a.RequiresOpenAIAuth && (len(a.Account) == 0 || string(a.Account) == "null") {
+		// The turn would only wait and retry until its deadline.
+		o.giveUp(Refused, problem("auth", "codex is not logged in, and its provider wants a login"))
+	}
+}
+
+// threadOpened takes the answer to thread/start, resume or fork. A thread that
+// cannot be resumed or forked is never replaced by a new one.
+func (o *opening) threadOpened(r *message) {
+	method, did := o.opens()
+	source := o.in.State.ThreadID
+	if r.Error != nil {
+		o.giveUp(Refused, classifyAnswer(method, r.Error))
+		return
+	}
+	var a threadAnswer
+	if err := json.Unmarshal(r.Result, &a); err != nil || a.Thread.ID == "" {
+		o.giveUp(Refused, problem("protocol", method+": codex's answer names no thread"))
+		return
+	}
+	switch {
+	case method == methodResume && a.Thread.ID != source:
+		o.giveUp(Refused, problem("protocol", fmt.Sprintf("%s: codex opened thread %s instead of %s", method, a.Thread.ID, source)))
+		return
+	case method == methodFork && a.Thread.ID == source:
+		o.giveUp(Refused, problem("protocol", fmt.Sprintf("%s: codex opened thread %s itself, not a fork of it", method, source)))
+		return
+	}
+	o.fresh = false
+	o.st.Opened = o.st.Cursor.Incarnation
+	o.st.ThreadID = a.Thread.ID
+	o.st.Model = a.Model
+	o.st.Provider = a.Provider
+	if o.st.CodexVersion == "" && method != methodResume { // an earlier pump had the answer to initialize
+		o.st.CodexVersion = a.Thread.CLIVersion
+	}
+	e := Entry{Type: EntryState, Turn: o.st.Turn, Status: did, Text: "thread " + did,
+		Data: map[string]string{"thread": a.Thread.ID, "model": a.Model, "codex": o.st.CodexVersion}}
+	if method == methodFork {
+		o.st.ForkedFrom = source
+		e.set("from", source)
+	}
+	o.entry(e)
+}

@@ -1,0 +1,79 @@
+package conversation
+
+import "strings"
+
+// The questions of a pump are what it asks codex beside turns: its models, and to
+// take the thread's name. The part owns Named of the state. It may call the asks.
+type questions struct {
+	*core
+	asks   *asks
+	models ModelList
+}
+
+// expect prepares the questions that are asked outside an opening.
+func (q *questions) expect() {
+	if q.in.Models && q.asks.all[askModels] == nil {
+		q.asks.all[askModels] = &ask{method: methodModelList, params: struct{}{}, limit: q.lim.Request, optional: true}
+	}
+	q.asks.all[askNaming] = &ask{method: methodName, limit: q.lim.Request, optional: true}
+}
+
+// ask asks codex for its models and tells it the thread's name. Neither
+// matters to a turn.
+func (q *questions) ask() {
+	if q.in.Models {
+		q.asks.send(askModels)
+		q.asks.tired(askModels, "list its models")
+	}
+	if q.unnamed() {
+		q.asks.all[askNaming].params = nameParams{ThreadID: q.st.ThreadID, Name: q.in.Thread.Name}
+		q.asks.send(askNaming)
+		if q.asks.tired(askNaming, "take the thread's name") {
+			q.st.Named = q.in.Thread.Name
+		}
+	}
+}
+
+func (q *questions) settled() bool {
+	return (!q.in.Models || q.asks.all[askModels].done) && !q.unnamed()
+}
+
+// unnamed reports whether codex has yet to be told the thread's name. A thread that
+// never had a turn cannot store one.
+func (q *questions) unnamed() bool {
+	return q.in.Thread.Name != q.st.Named && q.in.Thread.Name != "" && q.st.Turn > 0 && q.st.ThreadID != ""
+}
+
+func (q *questions) modelsListed(r *message) {
+	if r.Error != nil {
+		q.warn("codex could not list its models: " + r.Error.Message)
+		return
+	}
+	q.models = ModelList{Models: ParseModels(r.Result), Codex: q.st.CodexVersion}
+	if q.models.Models == nil {
+		q.models.Models = []Model{}
+	}
+}
+
+// namings is how often a name is sent during a turn if codex refuses it.
+const namings = 6
+
+// threadNamed handles codex's answer to the thread's name. While a turn runs, a
+// refusal may mean that codex has not written the thread's history yet (codex
+// 0.169.0: "failed to set thread name: … rollout … is empty"), so the name is sent
+// again. Otherwise a refusal is final.
+func (q *questions) threadNamed(try int, r *message) {
+	if a := q.asks.all[askNaming]; r.Error != nil && q.st.TurnID != "" && try+1 < namings {
+		a.done, a.sent, a.try, a.next = false, false, try+1, q.now+backoff(try)
+		return
+	}
+	q.st.Named = q.in.Thread.Name
+	if r.Error != nil {
+		q.warn("codex did not take the thread's name: " + strings.TrimSpace(r.Error.Message))
+	}
+}
+
+type nameParams struct {
+	ThreadID string `json:"threadId"`
+	Name     string `json:"name"`
+}

@@ -1,0 +1,152 @@
+package conversation
+
+import (
+	"fmt"
+	"time"
+)
+
+// The spending part holds the turns to the session's budget: it warns, and
+// interrupts the turn that exceeds a bound. It owns Budget of the state, and
+// Warned, Over and Stopped of Spent. It may call the delivery, for the interrupt,
+// and the turn's time.
+//
+// The interrupt is a send of the pump's own. It names the turn, so a second one
+// cannot hit another turn. PumpState.Budget tells the next pump how far the first
+// one got.
+type spending struct {
+	*core
+	time     *turnTime
+	delivery *delivery
+
+	timeUp bool // this pump's clock interrupted the turn
+}
+
+// clear forgets the interrupt of a turn: another one begins, or it has ended.
+func (b *spending) clear() {
+	b.st.Budget, b.st.Spent.Over, b.st.Spent.Stopped, b.timeUp = "", "", false, false
+}
+
+func budgetID(turn string) string { return "budget." + turn }
+
+// wake registers when the session's time is used up.
+func (b *spending) wake(soon func(time.Duration)) {
+	if at, bounded := b.timeLeft(); bounded {
+		soon(at)
+	}
+}
+
+// resume takes up an interrupt that an earlier pump decided on.
+func (b *spending) resume() {
+	if b.st.TurnID == "" || b.st.Budget == "" {
+		return
+	}
+	s := b.delivery.interruptOfOurs()
+	s.uncertain = true
+	if b.st.Budget == Acknowledged {
+		s.settle(Acknowledged, "")
+		b.delivery.interruptAt = 1 // the turn gets the whole Limits.Request again to end
+	}
+}
+
+// check is called when a count has grown. It warns of each bound once.
+func (b *spending) check() {
+	if b.st.TurnID == "" {
+		return
+	}
+	for _, u := range b.lim.Budget.Uses(&b.st) {
+		if u.near() && !u.Warned {
+			b.st.Spent.Warned.warned(u)
+			b.record(u, fmt.Sprintf("%s: %d %% are reached", u.Spend(), 100*u.Used/u.Limit))
+		}
+		if u.over() && b.st.Budget == "" {
+			b.record(u, u.Spend()+": the turn is interrupted")
+			b.interrupt(u)
+		}
+	}
+}
+
+func (b *spending) record(u BudgetUse, text string) {
+	b.entry(Entry{Type: EntryState, Turn: b.st.Turn, Status: "budget", Text: text,
+		Data: map[string]string{"budget": u.Name, "used": fmt.Sprint(u.Used), "limit": fmt.Sprint(u.Limit)}})
+}
+
+func (b *spending) interrupt(u BudgetUse) {
+	b.st.Budget, b.st.Spent.Over = Decided, u.Name
+	if b.delivery.find(budgetID(b.st.TurnID)) == nil { // else the clock has sent one already
+		b.delivery.interruptOfOurs()
+	}
+}
+
+// stopping reports whether the pump is interrupting the turn; nobody is asked any
+// more then.
+func (b *spending) stopping() bool { return b.st.TurnID != "" && (b.st.Budget != "" || b.timeUp) }
+
+func (b *spending) commandBegun() {
+	b.st.Spent.Commands++
+	b.check()
+}
+
+// checkTime is called after each line. If the line ended the turn, it ended in
+// time.
+func (b *spending) checkTime() {
+	if b.time.timed && b.lim.Budget.Time > 0 {
+		b.check()
+	}
+	b.time.timed = false
+}
+
+// timeLeft returns when, in the pump's time, the turn will have used up the
+// session's time.
+func (b *spending) timeLeft() (at time.Duration, bounded bool) {
+	if b.lim.Budget.Time <= 0 || b.st.TurnID == "" || b.stopping() || b.st.waits() {
+		return 0, false
+	}
+	left := b.lim.Budget.Time - time.Duration(b.st.Spent.TimeMS)*time.Millisecond
+	return max(b.time.countedAt, b.time.since) + max(left, 0), true
+}
+
+// timeIsUp interrupts a turn whose time runs out while codex is silent. The clock
+// decides nothing else: entries and judgements follow from the next line that tells
+// a time.
+func (b *spending) timeIsUp() {
+	if at, bounded := b.timeLeft(); bounded && b.now >= at {
+		b.timeUp = true
+		b.delivery.interruptOfOurs()
+	}
+}
+
+// keep tells the next pump how far the interrupt got, and whether a person
+// wanted one.
+func (b *spending) keep() {
+	b.st.Spent.Stopped = b.st.TurnID != "" && b.delivery.interruptedByOthers()
+	for _, s := range b.delivery.sends {
+		switch {
+		case !s.own || s.Kind != SendInterrupt || b.st.Budget == "":
+		default:
+			b.st.Budget = s.told()
+		}
+	}
+}
+
+// timeSlack is how far the clocks of codex and of the pump may disagree on whether
+// a turn's time was up: an older codex reports its end in seconds.
+const timeSlack = int64(time.Second / time.Millisecond)
+
+// exceeded returns why a turn was interrupted, if the pump did it. An interrupt
+// by the clock is recognised only by the time used, because nothing else records
+// it.
+func (b *spending) exceeded(status string) *Problem {
+	if status != "interrupted" {
+		return nil
+	}
+	name := b.st.Spent.Over
+	for _, u := range b.lim.Budget.Uses(&b.st) {
+		late := name == "" && u.Name == BudgetTime && u.Limit > 0 && u.Used+timeSlack >= u.Limit && !b.delivery.interruptedByOthers()
+		if u.Name == name || late {
+			p := problem(EndBudget, u.Spend())
+			p.Hint = u.Raise(b.in.Session)
+			return p
+		}
+	}
+	return nil
+}

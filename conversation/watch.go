@@ -1,0 +1,89 @@
+package conversation
+
+import (
+	"fmt"
+	"time"
+)
+
+// A watch gives up a running turn that does not go on: codex is silent or calls
+// the thread idle, the model is quiet, or the turn's time is up. The comment in
+// deadlines.go says which clocks continue across attempts. The part owns the ask
+// for a sign of life. It may call the asks, and the turns, which end an idle one.
+// It reads the clocks of the delivery (the interrupt), of the turn's time and of
+// the quiet.
+type watch struct {
+	*core
+	asks     *asks
+	delivery *delivery
+	turns    *turns
+	quiet    *quiet
+	time     *turnTime
+}
+
+// wake registers when a clock of the running turn is due.
+func (w *watch) wake(soon func(time.Duration)) {
+	if w.st.TurnID != "" {
+		soon(w.time.ends())
+		soon(w.lastLine + w.lim.Silence)
+		if w.quiet.counts() {
+			soon(w.quiet.since + w.lim.Quiet)
+		}
+		if a := w.asks.all[askLife]; a != nil && a.sent {
+			soon(a.first + a.limit)
+		}
+		if len(w.st.Open) > 0 {
+			soon(w.lastLine + linger)
+		}
+	}
+	if w.st.Idle {
+		soon(max(w.turns.idleAt, w.lastLine) + idleGrace)
+	}
+}
+
+// expire gives up the running turn if one of its limits is exceeded.
+func (w *watch) expire() {
+	switch {
+	case w.st.TurnID == "":
+	case w.st.Idle && w.now-max(w.turns.idleAt, w.lastLine) >= idleGrace:
+		w.turns.idle()
+	case w.delivery.interruptAt > 0 && w.now-w.delivery.interruptAt >= w.lim.Request:
+		w.giveUp(TimedOut, problem(EndRequestTimeout, fmt.Sprintf("the turn did not end within %s of its interrupt", w.lim.Request)))
+	case w.mute():
+		w.giveUp(TimedOut, problem(EndSilent, fmt.Sprintf("codex said nothing for %s, and did not answer %s within %s", w.lim.Silence, methodRead, w.lim.Request)))
+	case w.quiet.counts() && w.now-w.quiet.since >= w.lim.Quiet:
+		w.giveUp(TimedOut, problem(EndQuietAfterTool, fmt.Sprintf("the model said nothing for %s after a tool had ended", w.lim.Quiet)))
+	case !w.st.waits() && w.now >= w.time.ends():
+		w.giveUp(TimedOut, problem(EndTurnTimeout, w.quiet.retried(fmt.Sprintf("the turn did not end within %s", w.lim.Turn))))
+	}
+}
+
+// listen asks codex for a sign of life when a running turn has been silent for
+// long. A process can live and never write again: seen after its journal's disk was
+// full for a moment. A model may also think for long, but codex answers meanwhile.
+func (w *watch) listen() {
+	a := w.asks.all[askLife]
+	switch {
+	case w.st.TurnID == "" || len(w.st.Open) > 0 && !w.st.working():
+		return
+	case a == nil:
+		a = &ask{}
+		fallthrough
+	case a.done || a.sent && w.lastLine > a.first: // any line is a sign of life
+		try := a.try
+		if a.tried {
+			try++
+		}
+		a = &ask{method: methodRead, limit: w.lim.Request, optional: true, try: try,
+			params: threadReadParams{ThreadID: w.st.ThreadID}}
+		w.asks.all[askLife] = a
+	}
+	if w.now-w.lastLine >= w.lim.Silence {
+		w.asks.send(askLife)
+	}
+}
+
+// mute reports whether codex gave no sign of life when asked for one.
+func (w *watch) mute() bool {
+	a := w.asks.all[askLife]
+	return a != nil && a.sent && !a.done && w.lastLine <= a.first && w.now-a.first >= a.limit
+}
