@@ -13,6 +13,16 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
+// decisionState is what codex asked, and what was decided.
+type decisionState struct {
+	Approvals []approvalState   `json:"approvals,omitempty"`
+	ApprovalN int               `json:"approval_n"`
+	Grants    map[string]string `json:"grants,omitempty"`  // digest → who accepted it for the session
+	Earlier   []earlierDecision `json:"earlier,omitempty"` // decisions that were lost with a process of codex; oldest first
+	Told      bool              `json:"told,omitempty"`    // codex was given secret answers, or is to be
+	Forget    []string          `json:"forget,omitempty"`  // blobs of secret answers that it will never be given
+}
+
 func (s *session) asked(r activities.Request) {
 	now := workflow.Now(s.ctx)
 	s.st.ApprovalN++

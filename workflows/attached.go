@@ -3,12 +3,36 @@ package workflows
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
 )
+
+// processState is what is known of codex's process, and of the pumps that are
+// attached to it one after another.
+type processState struct {
+	PumpN       int64                `json:"pump_n"` // the second part; never reused
+	Incarnation int                  `json:"incarnation"`
+	Alive       bool                 `json:"alive"`                 // the process, as far as is known
+	ProcessEnd  string               `json:"process_end,omitempty"` // how it ended, in words
+	EarlyEnds   int                  `json:"early"`                 // processes in a row that ended before they were opened
+	OwnEnds     int                  `json:"own_ends,omitempty"`    // of EarlyEnds, those in a row that codex chose itself
+	EarlyAt     time.Time            `json:"early_at,omitzero"`     // the first of EarlyEnds
+	Retired     *activities.Problem  `json:"retired,omitempty"`     // why the process was stopped; its journal has yet to be read to the end
+	Reap        bool                 `json:"reap,omitempty"`        // a dead process may have left something behind
+	Stopped     bool                 `json:"stopped,omitempty"`     // it was checked that nothing of codex runs there
+	Pump        activities.PumpState `json:"pump"`
+	Prefix      string               `json:"prefix,omitempty"` // of the newest pump's requests
+	Again       int                  `json:"again,omitempty"`  // pumps since then that brought no result
+	Busy        bool                 `json:"busy,omitempty"`   // other items run while requests wait
+	// Stirred says that something happened to the process while nothing was
+	// attached to it.
+	Stirred   bool `json:"stirred,omitempty"`
+	Fruitless int  `json:"fruitless,omitempty"` // pumps in a row that brought nothing
+}
 
 func (s *session) wantsPump() bool {
 	if !s.st.Alive || s.st.Status == Failed {

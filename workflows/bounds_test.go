@@ -164,7 +164,7 @@ func TestMessagesNameNoOtherBlobsAndNobodyElsesIDs(t *testing.T) {
 }
 
 func TestWhatTheUIShowsStaysWithinItsBounds(t *testing.T) {
-	s := &session{id: "s1", opt: SessionOptions{}, st: &sessionState{Status: Waiting, Waits: strings.Repeat("ä", 4000)}}
+	s := &session{id: "s1", opt: SessionOptions{}, st: &sessionState{lifeState: lifeState{Status: Waiting, Waits: strings.Repeat("ä", 4000)}}}
 	s.st.Error = &Failure{Message: strings.Repeat("x", 1<<20)}
 	for i := range 100 {
 		s.st.Approvals = append(s.st.Approvals, approvalState{N: i, State: ApprovalOpen, Request: activities.Request{Summary: strings.Repeat("long\n", 1000)}})

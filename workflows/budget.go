@@ -14,6 +14,14 @@ import (
 // any time: an attached pump is called back, and the next one works with the new bounds. The pump
 // does the counting.
 
+// boundState is what keeps the next turn from beginning at once: a limit that is
+// waited out, and the newest budget.
+type boundState struct {
+	Limit      *limitWait `json:"limit,omitempty"`       // what the session waits out
+	BudgetN    int        `json:"budget_n,omitempty"`    // times that the budget was set
+	BudgetNews bool       `json:"budget_news,omitempty"` // the attached pump does not know the newest bounds
+}
+
 func (b Budget) given() []struct {
 	name string
 	n    *int64

@@ -90,6 +90,14 @@ type chosen struct {
 	AnyModel bool `json:"any_model,omitempty"`
 }
 
+// choiceState is what people chose for the session while it lives.
+type choiceState struct {
+	Chosen   chosen    `json:"chosen,omitzero"`
+	Model    string    `json:"model,omitempty"` // as a message last asked for it; a resumed thread gets it again
+	Effort   string    `json:"effort,omitempty"`
+	Archived *archived `json:"archived,omitempty"`
+}
+
 // model returns the model of the next turn; empty for codex's own choice.
 func (s *session) model() string { return cmp.Or(s.st.Model, s.opt.Model) }
 

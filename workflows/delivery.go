@@ -22,6 +22,14 @@ const (
 	voided       = string(activities.Void)         // its purpose is gone
 )
 
+// deliveryState is what is on its way to codex, and how far it came.
+type deliveryState struct {
+	Sends    []pendingSend    `json:"sends,omitempty"`
+	Messages []MessageView    `json:"messages,omitempty"` // how far they came; oldest first
+	Tell     *activities.Tell `json:"tell,omitempty"`
+	TellN    int              `json:"tell_n,omitempty"`
+}
+
 func kindOf(k activities.SendKind) string {
 	if k == activities.SendTurn {
 		return kindMessage

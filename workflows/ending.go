@@ -14,6 +14,23 @@ import (
 // closeGrace is how long codex may take to end a turn when the session closes.
 const closeGrace = 15 * time.Second
 
+// endState is how the session ends, and what it could not clean up.
+type endState struct {
+	Close      *Close `json:"close,omitempty"`
+	CloseDue   bool   `json:"close_due,omitempty"`   // it closes once codex begins no further turn
+	CloseTries int    `json:"close_tries,omitempty"` // pumps that were to end the turn
+	GraceOver  bool   `json:"grace_over,omitempty"`  // codex had its time to end it
+	// Failing is why the session fails once codex's journal is read: its host was
+	// away when it was to fail.
+	Failing    *Failure   `json:"failing,omitempty"`
+	Ended      bool       `json:"ended,omitempty"`       // no message becomes a turn any more
+	CleanTries int        `json:"clean_tries,omitempty"` // times that cleaning up failed for good
+	CleanError string     `json:"clean_error,omitempty"` // why, as last noted
+	EndTold    bool       `json:"end_told,omitempty"`    // the end was told although it is not cleaned up
+	Closed     *CloseView `json:"closed,omitempty"`
+	Left       string     `json:"left,omitempty"` // why something of it may still be on the host
+}
+
 // newlyClosing reports whether a turn runs that codex was not yet told to end for the close.
 func (s *session) newlyClosing() bool {
 	return s.st.Close != nil && s.st.Failing == nil && s.st.Running && s.st.sending(activities.SendInterrupt) == nil

@@ -9,6 +9,53 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
+// placeState is the host, the seed and the folder that the session has, and how it
+// gets them.
+type placeState struct {
+	// Lease is the slot on a host; nil before it is granted.
+	Lease    *hostLease          `json:"lease,omitempty"`
+	Seed     *activities.SeedRef `json:"seed,omitempty"`
+	SeedHeld bool                `json:"seed_held,omitempty"`
+	// SeedGone says that the lease on the seed was lost while its login was on the
+	// host. Codex does not start there before the session holds the seed again.
+	// SeedNo says that the session cannot have it; a message tries again.
+	SeedGone bool `json:"seed_gone,omitempty"`
+	SeedNo   bool `json:"seed_no,omitempty"`
+	// SeedAsks counts the requests for the seed while the session had nothing to
+	// do. SeedAskAt is when it asks next.
+	SeedAsks  int       `json:"seed_asks,omitempty"`
+	SeedAskAt time.Time `json:"seed_ask_at,omitzero"`
+	// SeedLeftOn is a host that the session left while the lease was lost.
+	SeedLeftOn *seedPlace `json:"seed_left_on,omitempty"`
+	// SeedProven is when the newest turn began that completed with the seed.
+	// SeedDoubted says that the seed was told of a failure since.
+	SeedProven  time.Time `json:"seed_proven,omitzero"`
+	SeedDoubted bool      `json:"seed_doubted,omitempty"`
+	// Asked is the workflow that was asked for a lease. Answers are its answers
+	// that are not taken yet.
+	Asked       string             `json:"asked,omitempty"`
+	Answers     []granted          `json:"answers,omitempty"`
+	Named       bool               `json:"named,omitempty"`   // a person named the host that it was granted last, and it is not up there yet
+	Attempt     int                `json:"attempt"`           // leases of a host so far
+	Generation  int64              `json:"generation"`        // rises with every lease: the first part of the epoch
+	Touched     bool               `json:"touched,omitempty"` // something of ours may be on the host
+	Layout      *activities.Layout `json:"layout,omitempty"`
+	Permissions string             `json:"permissions,omitempty"`
+	// Unprotected says why the agent can read its credential there.
+	Unprotected string     `json:"unprotected,omitempty"`
+	Bare        bool       `json:"bare,omitempty"`   // the folder may have no credential: it has to be prepared again
+	Commit      string     `json:"commit,omitempty"` // of the repository that it began with
+	Fault       *Failure   `json:"fault,omitempty"`  // why nothing can be done on the host; for its pool
+	Leave       *leaveHost `json:"leave,omitempty"`  // its host is being drained
+	// Files came with messages that codex has, the oldest first; FilesAt is the
+	// generation that brought them to its host.
+	Files   []activities.Input `json:"files,omitempty"`
+	FilesAt int64              `json:"files_at,omitempty"`
+	ForkOf  string             `json:"fork_of,omitempty"` // the thread of the snapshot that it began with
+	Pinned  bool               `json:"pinned,omitempty"`  // that snapshot is kept from being dropped
+	LeftOn  string             `json:"left_on,omitempty"` // the host that it left without cleaning up, while it is on no other
+}
+
 // acquire requests a lease from a pool or a seed and waits for the answer. It returns neither a
 // lease nor a failure if the session is to close, if otherwise returns true, or if the run must
 // continue as new (again): the next run asks again and keeps its place in the line. A session

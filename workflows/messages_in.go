@@ -87,7 +87,7 @@ func (s *session) answerQueries(ctx workflow.Context) error {
 func answerRefused(ctx workflow.Context, in SessionInput, why error) {
 	at := workflow.GetInfo(ctx).WorkflowStartTime.Truncate(time.Microsecond)
 	opt := SessionOptions{TurnTimeout: in.Options.TurnTimeout}
-	s := &session{id: excerpt(in.ID, maxWord), opt: opt, ctx: ctx, log: workflow.GetLogger(ctx), st: &sessionState{Status: Failed, CreatedAt: at, UpdatedAt: workflow.Now(ctx)}}
+	s := &session{id: excerpt(in.ID, maxWord), opt: opt, ctx: ctx, log: workflow.GetLogger(ctx), st: &sessionState{lifeState: lifeState{Status: Failed, CreatedAt: at, UpdatedAt: workflow.Now(ctx)}}}
 	s.st.Error = failureOf("it never began", why)
 	s.st.Error.Hint = "begin another session, under another id"
 	if err := s.answerQueries(ctx); err != nil {

@@ -152,7 +152,7 @@ func tellRefused(ctx workflow.Context, in SessionInput, err error) {
 	}
 	now := workflow.Now(ctx)
 	s := &session{ctx: ctx, id: excerpt(in.ID, maxWord), opt: SessionOptions{Notify: to}, log: workflow.GetLogger(ctx),
-		st: &sessionState{Status: Failed, Error: failureOf("start session "+excerpt(in.ID, maxWord), err), CreatedAt: now}}
+		st: &sessionState{lifeState: lifeState{Status: Failed, Error: failureOf("start session "+excerpt(in.ID, maxWord), err), CreatedAt: now}}}
 	s.tellEnded()
 }
 

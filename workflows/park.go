@@ -27,6 +27,21 @@ type warm struct {
 	Since      time.Time           `json:"since"`
 }
 
+// parkState is how the session leaves its host and comes back to it or to another.
+type parkState struct {
+	Parked  *parked       `json:"parked,omitempty"` // it holds nothing
+	Warm    *warm         `json:"warm,omitempty"`
+	QuietAt time.Time     `json:"quiet_at,omitzero"` // since when nobody wants anything of it
+	Park    *Park         `json:"park,omitempty"`    // a request to park
+	Resume  *Resume       `json:"resume,omitempty"`  // a request to come up, or to go elsewhere
+	Down    *Interrupt    `json:"down,omitempty"`    // somebody called off its coming back
+	UpAs    SessionStatus `json:"up_as,omitempty"`   // its state once it has come up, if not idle
+	Ups     int           `json:"ups,omitempty"`     // hosts in a row that could not be reached
+	Was     string        `json:"was,omitempty"`     // the host before this one
+	Moved   *moved        `json:"moved,omitempty"`   // set until codex knows
+	Lost    *LostView     `json:"lost,omitempty"`
+}
+
 // quiet reports whether codex does nothing, and is not about to do anything.
 func (s *session) quiet() bool {
 	st := s.st

@@ -54,6 +54,17 @@ const (
 	PolicyBroken = "broken"
 )
 
+// policyState is what the policies judge by, and what they did.
+type policyState struct {
+	SeedPolicy   string              `json:"seed_policy,omitempty"`
+	SeedAmend    bool                `json:"seed_amend,omitempty"`      // amendments may be offered
+	PolicyBroken map[string]string   `json:"policies_broken,omitempty"` // by owner: why, as a worker reported
+	Judged       []activities.Judged `json:"judged,omitempty"`          // the newest requests that policies answered
+	Requesters   []string            `json:"requesters,omitempty"`      // who sent the running turn's messages
+	// FormerRequesters are those of the turn before.
+	FormerRequesters []string `json:"former_requesters,omitempty"`
+}
+
 // checkPolicy refuses a policy that is too long or cannot be parsed: it would
 // decline everything.
 func checkPolicy(text string) error {

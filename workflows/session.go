@@ -85,7 +85,7 @@ func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
 		// Not the time of the first task, because the first worker may come much
 		// later. Microseconds, as in lists.
 		began := workflow.GetInfo(ctx).WorkflowStartTime.Truncate(time.Microsecond)
-		s.st = &sessionState{Status: Queued, CreatedAt: began, UpdatedAt: workflow.Now(ctx)}
+		s.st = &sessionState{lifeState: lifeState{Status: Queued, CreatedAt: began, UpdatedAt: workflow.Now(ctx)}}
 	}
 	s.st.Begun = s.st.Begun || s.st.Layout != nil
 	if err := s.listen(ctx); err != nil {

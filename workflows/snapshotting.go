@@ -38,6 +38,12 @@ type snapshot struct {
 	At time.Time `json:"at"`
 }
 
+// keepState is the session's snapshots, and when the next one is due.
+type keepState struct {
+	Snap   snapState `json:"snap,omitzero"`
+	TickAt time.Time `json:"tick_at,omitzero"` // when the next snapshot within the turn is due
+}
+
 // wantSnapshot asks for a snapshot as soon as possible, and returns its number.
 func (s *session) wantSnapshot() int {
 	if s.st.Snap.Wish == nil {

@@ -91,7 +91,7 @@ func TestTheOutputIsTheLastMessageOrSaysWhyNot(t *testing.T) {
 }
 
 func TestInstructionsGoWithWhatOpensTheThreadOnly(t *testing.T) {
-	s := &session{st: &sessionState{Incarnation: 2}}
+	s := &session{st: &sessionState{processState: processState{Incarnation: 2}}}
 	s.opt.Instructions = "be brief"
 	if got := s.instructions(); got != "be brief" {
 		t.Errorf("a process that is not opened gets %q", got)
@@ -103,7 +103,7 @@ func TestInstructionsGoWithWhatOpensTheThreadOnly(t *testing.T) {
 }
 
 func TestFilesOfEarlierMessagesComeAlongOnce(t *testing.T) {
-	s := &session{st: &sessionState{Generation: 1, Layout: &activities.Layout{Dir: "/r/sessions/s"}}}
+	s := &session{st: &sessionState{placeState: placeState{Generation: 1, Layout: &activities.Layout{Dir: "/r/sessions/s"}}}}
 	file := activities.Input{Kind: activities.InputFile, Name: "a", Digest: "1"}
 	picture := activities.Input{Kind: activities.InputImage, Name: "b", Digest: "2"}
 	var in activities.RunPumpInput

@@ -12,6 +12,31 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
+// turnState is the queue, the turns, and how the running turn may end.
+type turnState struct {
+	Queue       []queuedMessage `json:"queue,omitempty"`
+	Seen        []seenMessage   `json:"seen,omitempty"` // messages that left the queue, newest last, to answer repeats
+	Turns       []TurnView      `json:"turns,omitempty"`
+	TurnN       int             `json:"turn_n"`                 // the newest turn that began
+	Skipped     int             `json:"skipped,omitempty"`      // numbers up to TurnN whose turns never began
+	NextN       int             `json:"next_n"`                 // the newest number promised to a message
+	Running     bool            `json:"running"`                // turn TurnN has not ended
+	Foreign     string          `json:"foreign,omitempty"`      // the running turn, if codex began it by itself
+	Held        bool            `json:"held,omitempty"`         // the queue waits for the next message: codex could not go on
+	Downed      bool            `json:"downed,omitempty"`       // it is held only because no host or seed was available
+	HasTurn     bool            `json:"has_turn"`               // the thread has a rollout: it can be resumed
+	MayHaveTurn bool            `json:"may_turn,omitempty"`     // codex may have got a message for the thread
+	TurnSpent   time.Duration   `json:"turn_spent,omitempty"`   // how long pumps were attached to the running turn
+	Cut         *Failure        `json:"cut,omitempty"`          // what cut off a turn whose message codex may or may not have had
+	Said        *Message        `json:"said,omitempty"`         // the running turn's message, if it may be said again
+	Shape       *outputShape    `json:"shape,omitempty"`        // what the running turn is to end in
+	AuthRetries int             `json:"auth_retries,omitempty"` // turns in a row that said the same message again
+	GoOns       int             `json:"go_ons,omitempty"`       // turns in a row that were cut off and continued
+	GoOnN       int             `json:"go_on_n,omitempty"`      // number of the session's own messages
+	Interrupt   *Interrupt      `json:"interrupt,omitempty"`    // who asked, for the record
+	InterruptN  int             `json:"interrupt_n,omitempty"`
+}
+
 // canBegin reports whether a queued message can become a turn.
 func (s *session) canBegin() bool {
 	return len(s.st.Queue) > 0 && !s.st.Held && !s.st.Running && s.st.Close == nil && !s.overBudget() && !s.limited() && s.leaves() == nil && !s.outlived() && len(s.pushes) == 0

@@ -127,7 +127,7 @@ func TestAPolicySaysHowLongALimitIsWaitedOut(t *testing.T) {
 		"one says nothing": {SessionOptions{Policy: day}, "default: ask\nwait: {quota: true}\n", waitAtMost},
 		"option and time":  {SessionOptions{OnLimit: LimitWait, Policy: day}, "", 24 * time.Hour},
 	} {
-		s := &session{id: "s1", opt: c.opt, st: &sessionState{SeedPolicy: c.seed}}
+		s := &session{id: "s1", opt: c.opt, st: &sessionState{policyState: policyState{SeedPolicy: c.seed}}}
 		if got, waits := s.waitsOut(activities.EndQuota); !waits || got != c.want {
 			t.Errorf("%s: it waits (%v) for %s, want %s", name, waits, got, c.want)
 		}
