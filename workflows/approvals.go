@@ -13,6 +13,14 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
+// approvalsPart keeps what codex asks for, takes decisions, and judges them by the
+// policies. It calls no other part.
+type approvalsPart struct {
+	*core
+	parsed []ruling // policies, as they were last parsed
+	alarm  *alarm   // for approvals that expire
+}
+
 // decisionState is what codex asked, and what was decided.
 type decisionState struct {
 	Approvals []approvalState   `json:"approvals,omitempty"`
@@ -23,7 +31,7 @@ type decisionState struct {
 	Forget    []string          `json:"forget,omitempty"`  // blobs of secret answers that it will never be given
 }
 
-func (s *session) asked(r activities.Request) {
+func (s *approvalsPart) asked(r activities.Request) {
 	now := workflow.Now(s.ctx)
 	s.st.ApprovalN++
 	s.st.Approvals = append(s.st.Approvals, approvalState{
@@ -39,7 +47,7 @@ func (s *session) asked(r activities.Request) {
 }
 
 // decide records a checked decision and queues it for codex.
-func (s *session) decide(a *approvalState, d Decision) {
+func (s *approvalsPart) decide(a *approvalState, d Decision) {
 	a.Decision, a.Delivery, a.TakenBack = &d, decidedHere, nil
 	if a.State == ApprovalOpen {
 		a.State = ApprovalDecided
@@ -68,7 +76,7 @@ func (s *session) decide(a *approvalState, d Decision) {
 
 // forget schedules the deletion of secret answers that nobody is to receive any more. The list is
 // bounded; closing the session deletes the rest.
-func (s *session) forget(blob string) {
+func (s *approvalsPart) forget(blob string) {
 	if blob != "" && len(s.st.Forget) < keepApprovals {
 		s.st.Forget = append(s.st.Forget, blob)
 	}
@@ -76,7 +84,7 @@ func (s *session) forget(blob string) {
 
 // decisionData returns what the transcript keeps of a decision; for secret answers, only their
 // questions.
-func (s *session) decisionData(a *approvalState, d Decision) map[string]string {
+func (s *approvalsPart) decisionData(a *approvalState, d Decision) map[string]string {
 	data := map[string]string{"approval": s.approvalID(a.N), "outcome": d.Outcome, "by": d.By,
 		"reason": d.Reason, "scope": d.Scope, "digest": a.Request.Digest}
 	if d.Signed {
@@ -104,7 +112,7 @@ func shown(answers map[string][]string) string {
 	return string(text)
 }
 
-func (s *session) expire() {
+func (s *approvalsPart) expire() {
 	now := workflow.Now(s.ctx)
 	for _, a := range s.st.open() {
 		if now.Before(a.Expires) {
@@ -116,7 +124,7 @@ func (s *session) expire() {
 	}
 }
 
-func (s *session) setAlarm() {
+func (s *approvalsPart) setAlarm() {
 	var next time.Time
 	for _, a := range s.st.open() {
 		if next.IsZero() || a.Expires.Before(next) {
@@ -128,9 +136,9 @@ func (s *session) setAlarm() {
 	}
 }
 
-func (s *session) approvalID(n int) string { return s.id + "." + strconv.Itoa(n) }
+func (s *core) approvalID(n int) string { return s.id + "." + strconv.Itoa(n) }
 
-func (s *session) approvalView(a *approvalState) Approval {
+func (s *approvalsPart) approvalView(a *approvalState) Approval {
 	r := a.Request
 	changes, questions := r.Changes, r.Questions
 	if changes == nil {

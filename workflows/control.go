@@ -90,6 +90,12 @@ type chosen struct {
 	AnyModel bool `json:"any_model,omitempty"`
 }
 
+// choicesPart keeps the model, the effort and the name that people chose. It calls no
+// other part.
+type choicesPart struct {
+	*core
+}
+
 // choiceState is what people chose for the session while it lives.
 type choiceState struct {
 	Chosen   chosen    `json:"chosen,omitzero"`
@@ -99,13 +105,13 @@ type choiceState struct {
 }
 
 // model returns the model of the next turn; empty for codex's own choice.
-func (s *session) model() string { return cmp.Or(s.st.Model, s.opt.Model) }
+func (s *choicesPart) model() string { return cmp.Or(s.st.Model, s.opt.Model) }
 
-func (s *session) effort() string { return cmp.Or(s.st.Effort, s.opt.Effort) }
+func (s *choicesPart) effort() string { return cmp.Or(s.st.Effort, s.opt.Effort) }
 
 // refuseModel returns an error if codex does not list the model or its effort. Without a list
 // nothing is refused: listed checks once codex is up.
-func (s *session) refuseModel(what, model, effort string, any bool) error {
+func (s *choicesPart) refuseModel(what, model, effort string, any bool) error {
 	list := s.st.Chosen.Models
 	if list == nil || len(list.Models) == 0 {
 		return nil
@@ -126,7 +132,7 @@ func (s *session) refuseModel(what, model, effort string, any bool) error {
 }
 
 // ownProvider returns a hint that the list need not be the provider's own.
-func (s *session) ownProvider() string {
+func (s *choicesPart) ownProvider() string {
 	p := s.st.Pump.Provider
 	if p == "" || p == "openai" {
 		return " (--any-model takes it all the same)"
@@ -136,7 +142,7 @@ func (s *session) ownProvider() string {
 
 // choose sets model and effort from the next turn on. An effort that the new model lacks, and
 // that was not chosen with it, becomes one that the model has, or none.
-func (s *session) choose(model, effort string, any bool) {
+func (s *choicesPart) choose(model, effort string, any bool) {
 	if model != "" {
 		s.st.Model, s.st.Chosen.AnyModel = model, any
 	}
@@ -147,7 +153,7 @@ func (s *session) choose(model, effort string, any bool) {
 	s.level()
 }
 
-func (s *session) level() {
+func (s *choicesPart) level() {
 	m, ok := s.st.Chosen.Models.Find(s.model())
 	was := s.effort()
 	if !ok || was == "" {
@@ -168,7 +174,7 @@ func (s *session) level() {
 
 // listed takes codex's list, and reports choices that codex does not know: they were made before
 // there was a list.
-func (s *session) listed(l activities.ModelList) {
+func (s *choicesPart) listed(l activities.ModelList) {
 	if l.Models == nil {
 		return
 	}
@@ -186,7 +192,7 @@ func (s *session) listed(l activities.ModelList) {
 
 // unlisted follows a pump that was to ask for the models, was not called back and brought no
 // list. No other is sent until somebody asks.
-func (s *session) unlisted(p *activities.Problem) {
+func (s *choicesPart) unlisted(p *activities.Problem) {
 	c := &s.st.Chosen
 	if !c.Ask {
 		return
@@ -200,14 +206,14 @@ func (s *session) unlisted(p *activities.Problem) {
 
 // wantsAnswers reports whether codex is to be asked for its models or told the session's name,
 // outside a turn.
-func (s *session) wantsAnswers() bool {
+func (s *choicesPart) wantsAnswers() bool {
 	if s.st.Running || s.st.Pump.Opened != s.st.Incarnation {
 		return s.st.Chosen.Ask && !s.st.Running
 	}
 	return s.st.Chosen.Ask || s.st.HasTurn && s.st.Chosen.Name != "" && s.st.Chosen.Name != s.st.Pump.Named
 }
 
-func (s *session) checkSet(c Set) error {
+func (s *choicesPart) checkSet(c Set) error {
 	what := "set session " + s.id
 	if err := s.ends(); err != nil {
 		return err
@@ -226,7 +232,7 @@ func (s *session) checkSet(c Set) error {
 	return s.refuseModel(what, c.Model, c.Effort, c.AnyModel)
 }
 
-func (s *session) takeSet(c Set) (SessionView, error) {
+func (s *choicesPart) takeSet(c Set) (SessionView, error) {
 	if err := s.checkSet(c); err != nil {
 		return SessionView{}, err
 	}
@@ -252,7 +258,7 @@ func (s *session) takeSet(c Set) (SessionView, error) {
 	return s.view(), nil
 }
 
-func (s *session) checkModels(a AskModels) error {
+func (s *choicesPart) checkModels(a AskModels) error {
 	if err := short([]text{{"by", a.By, maxWord}}); err != nil {
 		return refuse(RefusedBadInput, "models of session %s: %v", s.id, err)
 	}
@@ -260,7 +266,7 @@ func (s *session) checkModels(a AskModels) error {
 }
 
 // takeModels has codex asked if it is up and has given no list. Otherwise the list stays.
-func (s *session) takeModels(a AskModels) (ModelsView, error) {
+func (s *choicesPart) takeModels(a AskModels) (ModelsView, error) {
 	if err := s.checkModels(a); err != nil {
 		return ModelsView{}, err
 	}
@@ -270,7 +276,7 @@ func (s *session) takeModels(a AskModels) (ModelsView, error) {
 	return s.modelsView(), nil
 }
 
-func (s *session) modelsView() ModelsView {
+func (s *choicesPart) modelsView() ModelsView {
 	v := ModelsView{Session: s.id, Model: cmp.Or(s.model(), s.st.Pump.Model), Effort: s.effort(), Provider: s.st.Pump.Provider,
 		Codex: s.st.Pump.CodexVersion, At: s.st.Chosen.ModelsAt, Models: []activities.Model{}, Error: s.st.Chosen.Unlisted}
 	if l := s.st.Chosen.Models; l != nil {
@@ -279,7 +285,7 @@ func (s *session) modelsView() ModelsView {
 	return v
 }
 
-func (s *session) checkUnsend(u Unsend) error {
+func (s *messagesPart) checkUnsend(u Unsend) error {
 	if err := s.ends(); err != nil {
 		return err
 	}
@@ -304,7 +310,7 @@ const unsent = "unsent"
 
 // takeUnsend removes a message from the queue. Its turn keeps its number, since later messages
 // were promised theirs.
-func (s *session) takeUnsend(u Unsend) (SessionView, error) {
+func (s *messagesPart) takeUnsend(u Unsend) (SessionView, error) {
 	if err := s.checkUnsend(u); err != nil {
 		return SessionView{}, err
 	}
@@ -321,7 +327,7 @@ func (s *session) takeUnsend(u Unsend) (SessionView, error) {
 	s.st.UpdatedAt = workflow.Now(s.ctx)
 	s.st.Held = s.st.Held && len(s.st.Queue) > 0
 	if l := s.st.Limit; l != nil && l.Message == q.ID {
-		s.stopWaiting()
+		s.bounds.stopWaiting()
 	}
 	if s.opt.CloseAfter && len(s.st.Queue) == 0 && !s.st.Running && s.st.Close == nil {
 		s.st.Close = &Close{By: u.By}
@@ -338,7 +344,7 @@ func (st *sessionState) putTurn(v TurnView) {
 
 // makeRoom raises by one the number of each turn after the running one, for a message that the
 // session puts before them.
-func (s *session) makeRoom() {
+func (s *messagesPart) makeRoom() {
 	for i := range s.st.Queue {
 		s.st.Queue[i].N++
 	}
@@ -356,7 +362,7 @@ func (s *session) makeRoom() {
 }
 
 // checkAct checks a message that compacts or reviews.
-func (s *session) checkAct(m Message) error {
+func (s *messagesPart) checkAct(m Message) error {
 	switch {
 	case m.Review != nil && m.Do != activities.ActReview:
 		return refuse(RefusedBadInput, "message %s: what is to be reviewed is of a review alone", m.ID)
@@ -390,7 +396,7 @@ func (s *session) checkAct(m Message) error {
 
 // checkSteer refuses to steer if no turn runs, another one than was named, or one that takes no
 // messages.
-func (s *session) checkSteer(m Message) error {
+func (s *messagesPart) checkSteer(m Message) error {
 	switch v := s.st.turn(s.st.TurnN); {
 	case !s.st.Running && m.Turn != 0:
 		return refuse(RefusedState, "session %s has no running turn to steer: turn %d does not run", s.id, m.Turn)
@@ -405,7 +411,7 @@ func (s *session) checkSteer(m Message) error {
 }
 
 // acting returns the running turn's act if it takes no text.
-func (s *session) acting() string {
+func (s *messagesPart) acting() string {
 	if v := s.st.turn(s.st.TurnN); v != nil && s.st.Running {
 		return v.Act
 	}
@@ -413,13 +419,13 @@ func (s *session) acting() string {
 }
 
 // tooLate voids a message that was meant for one turn alone, if that has ended.
-func (s *session) tooLate(p pendingSend) {
+func (s *messagesPart) tooLate(p pendingSend) {
 	s.track(p.Send.ID, string(activities.SendSteer), p.Send.Turn, voided)
 	s.note(activities.Note{Type: activities.EntryState, Text: fmt.Sprintf("turn %d ended before message %s could steer it, and it was meant for that turn alone", p.Send.Turn, p.Send.ID),
 		Data: map[string]string{"message": p.Send.ID}})
 }
 
-func (s *session) queue() []QueuedView {
+func (s *messagesPart) queue() []QueuedView {
 	out := []QueuedView{}
 	if s.st.Ended {
 		return out
@@ -434,7 +440,7 @@ func (s *session) queue() []QueuedView {
 	return out
 }
 
-func (s *session) checkArchive(a Archive) error {
+func (s *parkingPart) checkArchive(a Archive) error {
 	if s.st.Archived != nil {
 		return nil // it already is
 	}
@@ -453,7 +459,7 @@ func (s *session) checkArchive(a Archive) error {
 // takeArchive parks and archives a session: it is in no list unless archived ones are asked for,
 // and takes no messages until unarchived. codex's own thread/archive is not used: it moves the
 // rollout to where a resume refuses it.
-func (s *session) takeArchive(a Archive) (SessionView, error) {
+func (s *parkingPart) takeArchive(a Archive) (SessionView, error) {
 	if err := s.checkArchive(a); err != nil {
 		return SessionView{}, err
 	}
@@ -466,7 +472,7 @@ func (s *session) takeArchive(a Archive) (SessionView, error) {
 	return s.view(), nil
 }
 
-func (s *session) checkUnarchive(a Archive) error {
+func (s *parkingPart) checkUnarchive(a Archive) error {
 	if err := s.ends(); err != nil {
 		return err
 	}
@@ -479,7 +485,7 @@ func (s *session) checkUnarchive(a Archive) error {
 	return nil
 }
 
-func (s *session) takeUnarchive(a Archive) (SessionView, error) {
+func (s *parkingPart) takeUnarchive(a Archive) (SessionView, error) {
 	if err := s.checkUnarchive(a); err != nil {
 		return SessionView{}, err
 	}
@@ -489,7 +495,7 @@ func (s *session) takeUnarchive(a Archive) (SessionView, error) {
 	return s.view(), nil
 }
 
-func (s *session) putAway() error {
+func (s *core) putAway() error {
 	if s.st.Archived == nil {
 		return nil
 	}
@@ -497,7 +503,7 @@ func (s *session) putAway() error {
 }
 
 // stillHere unarchives a session that could not park.
-func (s *session) stillHere() {
+func (s *parkingPart) stillHere() {
 	if s.st.Archived == nil || s.st.Parked != nil || s.st.Close != nil || s.full() || s.st.Park != nil {
 		return
 	}
@@ -528,7 +534,7 @@ var (
 	attrArchived = temporal.NewSearchAttributeKeyBool("FairleadArchived")
 )
 
-func (s *session) tellChosen(now attributes) (more []temporal.SearchAttributeUpdate) {
+func (s *viewsPart) tellChosen(now attributes) (more []temporal.SearchAttributeUpdate) {
 	if now.name != s.shown.name {
 		more = append(more, attrName.ValueSet(now.name))
 	}
@@ -542,12 +548,12 @@ func (s *session) tellChosen(now attributes) (more []temporal.SearchAttributeUpd
 }
 
 // outOfDate reports whether the search attributes lack the present name or archived state.
-func (s *session) outOfDate() bool {
+func (s *viewsPart) outOfDate() bool {
 	return s.shown.name != s.st.Chosen.Name || s.shown.archived != (s.st.Archived != nil)
 }
 
 // onlyAsks reports whether a pump would only serve wantsAnswers, which does not change the
 // session's state.
-func (s *session) onlyAsks() bool {
-	return !s.st.Running && len(s.st.Sends) == 0 && s.st.Retired == nil && s.wantsAnswers()
+func (s *processPart) onlyAsks() bool {
+	return !s.st.Running && len(s.st.Sends) == 0 && s.st.Retired == nil && s.choices.wantsAnswers()
 }

@@ -37,7 +37,7 @@ func kindOf(k activities.SendKind) string {
 	return string(k)
 }
 
-func (s *session) track(id, kind string, turn int, state string) {
+func (s *core) track(id, kind string, turn int, state string) {
 	now := workflow.Now(s.ctx)
 	for i := range s.st.Messages {
 		if m := &s.st.Messages[i]; m.ID == id {
@@ -69,7 +69,7 @@ func (st *sessionState) trimMessages() {
 	}
 }
 
-func (s *session) messages() []MessageView {
+func (s *messagesPart) messageViews() []MessageView {
 	out := append([]MessageView{}, s.st.Messages...)
 	for i := range out {
 		if s.st.Ended && out[i].State == queuedHere {
@@ -79,7 +79,7 @@ func (s *session) messages() []MessageView {
 	return out
 }
 
-func (s *session) reached(a approvalState) string {
+func (s *approvalsPart) reached(a approvalState) string {
 	for _, p := range s.st.Sends {
 		if p.Approval == a.N {
 			if p.maybe() {

@@ -9,6 +9,18 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
+// leasesPart asks pools and seeds for leases, and gives them back.
+type leasesPart struct {
+	*core
+	turns     *turnsPart
+	approvals *approvalsPart
+	snaps     *snapsPart
+	process   *processPart
+
+	answers []workflow.Future // to pools that asked what it holds, as they are sent
+	line    *wake             // for an idle session that asks again for the seed that it lost
+}
+
 // placeState is the host, the seed and the folder that the session has, and how it
 // gets them.
 type placeState struct {
@@ -60,7 +72,7 @@ type placeState struct {
 // lease nor a failure if the session is to close, if otherwise returns true, or if the run must
 // continue as new (again): the next run asks again and keeps its place in the line. A session
 // that waits longer than its start timeout leaves the line.
-func (s *session) acquire(from string, a acquire, otherwise func() bool) (got *granted, f *Failure, again bool) {
+func (s *leasesPart) acquire(from string, a acquire, otherwise func() bool) (got *granted, f *Failure, again bool) {
 	s.st.Asked = from
 	a.Run = s.firstRun()
 	defer func() {
@@ -121,7 +133,7 @@ func (s *session) acquire(from string, a acquire, otherwise func() bool) (got *g
 	}
 }
 
-func (s *session) takeBack(from string, a acquire) {
+func (s *leasesPart) takeBack(from string, a acquire) {
 	if !s.st.SeedHeld { // a held seed is released at the end
 		// A login planted under a lost lease is still on a host.
 		clean := from == PoolID(s.opt.Zone) || !s.st.SeedGone && s.st.SeedLeftOn == nil
@@ -129,11 +141,11 @@ func (s *session) takeBack(from string, a acquire) {
 	}
 }
 
-func (s *session) ask(from string, a acquire) error {
+func (s *leasesPart) ask(from string, a acquire) error {
 	return workflow.SignalExternalWorkflow(s.ctx, from, "", signalAcquire, a).Get(s.ctx, nil)
 }
 
-func (s *session) nowWaits(why string) {
+func (s *leasesPart) nowWaits(why string) {
 	if s.st.Waits != why {
 		s.st.Waits = why
 		s.publish()
@@ -172,18 +184,18 @@ func (r *reminder) in(d time.Duration) {
 }
 
 // firstRun distinguishes this session from earlier and later ones of the same name.
-func (s *session) firstRun() string { return workflow.GetInfo(s.ctx).FirstRunID }
+func (s *core) firstRun() string { return workflow.GetInfo(s.ctx).FirstRunID }
 
-func (s *session) wantsSeed() bool { return s.opt.Seed != "" || s.opt.SeedPool != "" }
+func (s *leasesPart) wantsSeed() bool { return s.opt.Seed != "" || s.opt.SeedPool != "" }
 
-func (s *session) wantsSeedHere() acquire {
+func (s *leasesPart) wantsSeedHere() acquire {
 	at := s.st.Lease.Spec
 	return acquire{Holder: s.id, At: &at, Zone: s.opt.Zone, Generation: s.st.Generation,
 		Brokered: s.opt.Credentials == activities.CredentialsBroker}
 }
 
 // acquireSeed acquires the chosen seed, or one of the chosen pool.
-func (s *session) acquireSeed() (f *Failure, again bool) {
+func (s *leasesPart) acquireSeed() (f *Failure, again bool) {
 	from := SeedID(s.opt.Seed)
 	switch {
 	case s.st.SeedGone || s.st.SeedHeld: // the host has that seed's credential
@@ -213,7 +225,7 @@ func (s *session) acquireSeed() (f *Failure, again bool) {
 		s.st.Pump.RateLimits = nil // those are another account's
 	}
 	s.st.Seed, s.st.SeedHeld = got.Seed, true
-	s.seedPolicy(got.Policy)
+	s.approvals.seedPolicy(got.Policy)
 	s.st.SeedAmend = got.Amend
 	if s.opt.Seed == "" {
 		// The host's pool must know which seed is about to be planted there.
@@ -227,7 +239,7 @@ func (s *session) acquireSeed() (f *Failure, again bool) {
 	return nil, false
 }
 
-func (s *session) answer(from string) *granted {
+func (s *leasesPart) answer(from string) *granted {
 	for len(s.st.Answers) > 0 {
 		g := s.st.Answers[0]
 		s.st.Answers = s.st.Answers[1:]
@@ -246,7 +258,7 @@ func (g granted) from(asked string) bool {
 
 // leased handles messages of pools and seeds: answers to requests, and newer generations of the
 // held seed.
-func (s *session) leased(g granted) {
+func (s *leasesPart) leased(g granted) {
 	switch held := s.st.Seed; {
 	case g.Run != "" && g.Run != s.firstRun(): // for a former session of this name
 	case s.st.Asked != "" && g.from(s.st.Asked): // also for a held lease that was requested again
@@ -260,7 +272,7 @@ func (s *session) leased(g granted) {
 	}
 }
 
-func (s *session) signalRelease(from string, r release) {
+func (s *leasesPart) signalRelease(from string, r release) {
 	err := workflow.SignalExternalWorkflow(s.ctx, from, "", signalRelease, r).Get(s.ctx, nil)
 	if err != nil {
 		// The owner finds out by itself that the holder has ended.
@@ -268,7 +280,7 @@ func (s *session) signalRelease(from string, r release) {
 	}
 }
 
-func (s *session) releaseLeases() {
+func (s *leasesPart) releaseLeases() {
 	s.leaveLine(s.loginStays())
 	if s.st.SeedHeld {
 		s.signalRelease(SeedID(s.st.Seed.Name), s.seedRelease())
@@ -279,7 +291,7 @@ func (s *session) releaseLeases() {
 	}
 }
 
-func (s *session) slotRelease() release {
+func (s *leasesPart) slotRelease() release {
 	r := release{Holder: s.id, Run: s.firstRun(), Generation: s.st.Generation, Failed: s.st.Fault}
 	switch {
 	case s.st.Left == "":
@@ -294,7 +306,7 @@ func (s *session) slotRelease() release {
 }
 
 // seedRelease claims only what is certain about the credential.
-func (s *session) seedRelease() release {
+func (s *leasesPart) seedRelease() release {
 	r := release{Holder: s.id, Run: s.firstRun(), Epoch: s.st.Seed.Epoch, Generation: s.st.Generation, Proven: s.st.SeedProven}
 	switch c := s.st.Closed; {
 	case !s.st.Touched:
@@ -307,7 +319,7 @@ func (s *session) seedRelease() release {
 
 // seedShown handles what the end of a turn shows of the seed. A refusal is reported at once. That
 // the seed works is reported with the release, or at once if it was doubted.
-func (s *session) seedShown(began time.Time, status string, p *activities.Problem) {
+func (s *leasesPart) seedShown(began time.Time, status string, p *activities.Problem) {
 	if !s.st.SeedHeld {
 		return
 	}
@@ -324,7 +336,7 @@ func (s *session) seedShown(began time.Time, status string, p *activities.Proble
 	}
 }
 
-func (s *session) doubtSeed(reason, hint string) {
+func (s *leasesPart) doubtSeed(reason, hint string) {
 	if !s.st.SeedHeld {
 		return
 	}
@@ -333,7 +345,7 @@ func (s *session) doubtSeed(reason, hint string) {
 }
 
 // reportSeed does not wait: a lost report only means that others are not warned.
-func (s *session) reportSeed(r report) {
+func (s *leasesPart) reportSeed(r report) {
 	r.Holder, r.Epoch = s.id, s.st.Seed.Epoch
 	workflow.SignalExternalWorkflow(s.ctx, SeedID(s.st.Seed.Name), "", signalReport, r)
 }

@@ -94,7 +94,7 @@ const (
 )
 
 // rulings returns the policies that apply now. It parses each text once.
-func (s *session) rulings() (all []ruling) {
+func (s *approvalsPart) rulings() (all []ruling) {
 	for _, p := range []struct{ of, text string }{{ofSession, s.opt.Policy}, {ofSeed, s.st.SeedPolicy}} {
 		if p.text == "" {
 			continue
@@ -109,14 +109,14 @@ func (s *session) rulings() (all []ruling) {
 	return all
 }
 
-func (s *session) policyTexts() (texts []string) {
+func (s *approvalsPart) policyTexts() (texts []string) {
 	for _, r := range s.rulings() {
 		texts = append(texts, r.text)
 	}
 	return texts
 }
 
-func (s *session) judged(in *activities.RunPumpInput) {
+func (s *approvalsPart) judged(in *activities.RunPumpInput) {
 	for _, r := range s.rulings() {
 		in.Policies = append(in.Policies, activities.PolicyRef{Digest: r.Digest, Of: r.of})
 	}
@@ -128,7 +128,7 @@ func (s *session) judged(in *activities.RunPumpInput) {
 	in.Requesters = s.st.Requesters
 }
 
-func (s *session) heardOfPolicy(out activities.RunPumpResult) {
+func (s *approvalsPart) heardOfPolicy(out activities.RunPumpResult) {
 	for _, of := range []string{ofSession, ofSeed} {
 		if why := out.PolicyBroken[of]; why != "" && why != s.st.PolicyBroken[of] {
 			s.note(activities.Note{Type: activities.EntryError, Text: why + ": everything is declined",
@@ -144,7 +144,7 @@ func (s *session) heardOfPolicy(out activities.RunPumpResult) {
 
 // seedPolicy sets the policy of a seed that was granted. Decisions made under
 // another policy no longer apply.
-func (s *session) seedPolicy(text string) {
+func (s *approvalsPart) seedPolicy(text string) {
 	if s.st.SeedPolicy != text && s.st.Begun {
 		s.st.Grants, s.st.Earlier = nil, nil
 	}
@@ -152,7 +152,7 @@ func (s *session) seedPolicy(text string) {
 }
 
 // expiry returns how long people have to decide.
-func (s *session) expiry() time.Duration {
+func (s *approvalsPart) expiry() time.Duration {
 	var least time.Duration
 	for _, r := range s.rulings() {
 		if r.Expiry > 0 && (least == 0 || r.Expiry < least) {
@@ -167,7 +167,7 @@ func (s *session) expiry() time.Duration {
 
 // requestedBy records who sent a message that codex works on: codex asks on behalf
 // of them. Messages of the session's own count for those who sent the last message.
-func (s *session) requestedBy(m Message, begins bool) {
+func (s *approvalsPart) requestedBy(m Message, begins bool) {
 	if strings.HasPrefix(m.ID, s.id+".") {
 		return
 	}
@@ -183,7 +183,7 @@ func (s *session) requestedBy(m Message, begins bool) {
 }
 
 // unknownAsks reports whether some sender on whose behalf codex asks is unknown.
-func (s *session) unknownAsks() bool {
+func (s *approvalsPart) unknownAsks() bool {
 	return len(s.st.Requesters) == 0 || slices.Contains(s.st.Requesters, "")
 }
 
@@ -193,7 +193,7 @@ const maxRequesters = 100
 
 // checkRequester refuses a message if requesters may not decide and either its
 // sender is unknown or too many people steered the turn already.
-func (s *session) checkRequester(m Message) error {
+func (s *approvalsPart) checkRequester(m Message) error {
 	for _, r := range s.rulings() {
 		switch {
 		case r.Allowed() == nil || r.RequesterMayDecide:
@@ -206,7 +206,7 @@ func (s *session) checkRequester(m Message) error {
 	return nil
 }
 
-func (s *session) policyViews() (own, seed *PolicyView) {
+func (s *approvalsPart) policyViews() (own, seed *PolicyView) {
 	for _, r := range s.rulings() {
 		v := r.view(s.st.PolicyBroken[r.of])
 		if r.of == ofSession {
@@ -256,7 +256,7 @@ func readRuling(of, text string) ruling {
 
 // judgedViews are the newest requests that a policy answered, as approvals that
 // nobody was asked for.
-func (s *session) judgedViews() (all []Approval) {
+func (s *approvalsPart) judgedViews() (all []Approval) {
 	for _, j := range s.st.Judged {
 		at := time.UnixMilli(j.AtMS).UTC()
 		scope := "once"

@@ -154,7 +154,7 @@ func (p *pool) drainHolds() {
 
 // answerCall tells a pool which of its slots the session holds, or on which of its
 // hosts the session is parked.
-func (s *session) answerCall(c rollCall) {
+func (s *leasesPart) answerCall(c rollCall) {
 	if c.From != PoolID(s.opt.Zone) {
 		return
 	}
@@ -178,6 +178,6 @@ func (s *session) answerCall(c rollCall) {
 
 // answered reports whether the server has taken all answers to pools, so that the
 // run may end. A pool does not ask twice, so no answer is sent again.
-func (s *session) answered() bool {
+func (s *leasesPart) answered() bool {
 	return !slices.ContainsFunc(s.answers, func(f workflow.Future) bool { return !f.IsReady() })
 }

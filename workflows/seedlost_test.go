@@ -212,9 +212,9 @@ func TestATurnIsInterruptedWhileItsSessionWaitsForTheSeed(t *testing.T) {
 
 func TestASessionThatLeavesALoginBehindTellsItsSeed(t *testing.T) {
 	w := newWorld(t)
-	s := &session{id: "s1", ctx: nil, st: &sessionState{placeState: placeState{SeedGone: true, Touched: true, Generation: 5,
-		Lease: &hostLease{Spec: activities.HostSpec{Name: "web-1"}}}}}
-	s.leavesSeed(false)
+	s := assembled(&core{id: "s1", ctx: nil, st: &sessionState{placeState: placeState{SeedGone: true, Touched: true, Generation: 5,
+		Lease: &hostLease{Spec: activities.HostSpec{Name: "web-1"}}}}})
+	s.leases.leavesSeed(false)
 	if p := s.st.SeedLeftOn; p == nil || p.Spec.Name != "web-1" || p.Generation != 5 {
 		t.Errorf("left on %+v", p)
 	}

@@ -120,7 +120,7 @@ const signalStirred = "stirred"
 // stirred takes the signal of a watch. It is worth a pump only while the session
 // waits for a person with nothing attached to this very process, and knows less
 // than the watch. The pump then finds out what happened.
-func (s *session) stirred(m activities.Stirred) {
+func (s *processPart) stirred(m activities.Stirred) {
 	switch {
 	case !s.st.Alive || m.Incarnation != s.st.Incarnation || s.st.Lease == nil || m.Host != s.st.Lease.Spec.Name:
 	case m.Gone == "" && m.Offset <= s.st.Pump.Cursor.Offset:
@@ -133,13 +133,13 @@ func (s *session) stirred(m activities.Stirred) {
 // stirredBehind is called when a pump has returned. The pump has seen what stirred
 // before it attached; what stirred after that is worth another pump. Both may have
 // been told while it ran. A turn that codex has begun is worth another pump, too.
-func (s *session) stirredBehind(begun bool) {
+func (s *processPart) stirredBehind(begun bool) {
 	m := s.stir
 	s.st.Stirred, s.stir = begun && s.st.Alive, activities.Stirred{}
 	s.stirred(m)
 }
 
-func (s *session) drainStirred() {
+func (s *processPart) drainStirred() {
 	for {
 		var m activities.Stirred
 		if !s.stirs.ReceiveAsync(&m) {
@@ -151,7 +151,7 @@ func (s *session) drainStirred() {
 
 // looks reports whether the next pump only looks what happened to a process. If
 // that pump learns nothing, codex is not mistrusted for it.
-func (s *session) looks() bool {
+func (s *processPart) looks() bool {
 	if !s.st.Stirred {
 		return false
 	}
