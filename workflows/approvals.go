@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -136,8 +135,6 @@ func (s *approvalsPart) setAlarm() {
 	}
 }
 
-func (s *core) approvalID(n int) string { return s.id + "." + strconv.Itoa(n) }
-
 func (s *approvalsPart) approvalView(a *approvalState) Approval {
 	r := a.Request
 	changes, questions := r.Changes, r.Questions
@@ -156,4 +153,62 @@ func (s *approvalsPart) approvalView(a *approvalState) Approval {
 	}
 	s.signedView(a, &v)
 	return v
+}
+
+func (s *approvalsPart) reached(a approvalState) string {
+	for _, p := range s.st.Sends {
+		if p.Approval == a.N {
+			if p.maybe() {
+				return sentThere
+			}
+			return decidedHere
+		}
+	}
+	return a.Delivery
+}
+
+// void ends an approval that codex does not wait for any more. An expired approval
+// stays as it is.
+func (s *approvalsPart) void(a *approvalState, why string) {
+	if a == nil || a.State == ApprovalExpired {
+		return
+	}
+	a.State, a.Why = ApprovalVoid, excerpt(why, maxReason)
+	id := s.approvalID(a.N)
+	s.note(activities.Note{Type: activities.EntryState, Turn: a.Turn, Text: fmt.Sprintf("%s is void: %s", id, a.Why),
+		Data: map[string]string{"approval": id, "reason": a.Why}})
+}
+
+func (s *approvalsPart) voidOpen(why string) {
+	for _, a := range s.st.open() {
+		s.void(a, why+" before it was answered")
+	}
+}
+
+// withdrawn voids an approval that codex does not ask for any more.
+func (s *approvalsPart) withdrawn(rpc json.RawMessage, why string) {
+	for _, a := range s.st.open() {
+		if a.Request.Incarnation == s.st.Incarnation && string(a.Request.RPC) == string(rpc) {
+			s.void(a, why)
+		}
+	}
+}
+
+// approvals lists the approvals that are kept, open ones first.
+func (s *approvalsPart) approvalViews() []Approval {
+	out := make([]Approval, 0, len(s.st.Approvals))
+	for i := range s.st.Approvals {
+		out = append(out, s.approvalView(&s.st.Approvals[i]))
+	}
+	out = append(out, s.judgedViews()...)
+	slices.SortStableFunc(out, func(a, b Approval) int {
+		if (a.State == ApprovalOpen) == (b.State == ApprovalOpen) {
+			return 0
+		}
+		if a.State == ApprovalOpen {
+			return -1
+		}
+		return 1
+	})
+	return out
 }

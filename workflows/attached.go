@@ -266,10 +266,6 @@ func (s *processPart) thread() activities.ThreadSpec {
 	}
 }
 
-func (s *core) claim() activities.Claim {
-	return activities.Claim{Session: s.id, Host: s.st.Lease.Spec, Generation: s.st.Generation, Pump: s.st.PumpN, Told: s.st.Told}
-}
-
 func (s *processPart) pumpSummary() string {
 	if s.st.Running {
 		return fmt.Sprintf("turn %d on %s", s.st.TurnN, s.st.Lease.Spec.Name)
@@ -511,4 +507,10 @@ func (s *processPart) lookForProgress(r activities.PumpResult, some bool) {
 func worthAnother(err error) bool {
 	var app *temporal.ApplicationError
 	return errors.As(err, &app) && !app.NonRetryable()
+}
+
+// onlyAsks reports whether a pump would only serve wantsAnswers, which does not change the
+// session's state.
+func (s *processPart) onlyAsks() bool {
+	return !s.st.Running && len(s.st.Sends) == 0 && s.st.Retired == nil && s.choices.wantsAnswers()
 }

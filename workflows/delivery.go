@@ -3,8 +3,6 @@ package workflows
 import (
 	"slices"
 
-	"go.temporal.io/sdk/workflow"
-
 	"fairlead.dev/fairlead/activities"
 )
 
@@ -37,21 +35,6 @@ func kindOf(k activities.SendKind) string {
 	return string(k)
 }
 
-func (s *core) track(id, kind string, turn int, state string) {
-	now := workflow.Now(s.ctx)
-	for i := range s.st.Messages {
-		if m := &s.st.Messages[i]; m.ID == id {
-			if m.State != state {
-				m.State, m.At = state, now
-			}
-			m.Kind, m.Turn = kind, turn
-			return
-		}
-	}
-	s.st.Messages = append(s.st.Messages, MessageView{ID: id, Kind: kind, Turn: turn, State: state, At: now})
-	s.st.trimMessages()
-}
-
 // trimMessages drops the oldest settled messages first, then the oldest queued ones.
 func (st *sessionState) trimMessages() {
 	for _, goes := range []func(MessageView) bool{
@@ -77,16 +60,4 @@ func (s *messagesPart) messageViews() []MessageView {
 		}
 	}
 	return out
-}
-
-func (s *approvalsPart) reached(a approvalState) string {
-	for _, p := range s.st.Sends {
-		if p.Approval == a.N {
-			if p.maybe() {
-				return sentThere
-			}
-			return decidedHere
-		}
-	}
-	return a.Delivery
 }

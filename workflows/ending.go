@@ -240,9 +240,6 @@ func (s *endingPart) readToFail(f *Failure) (read bool, why *Failure) {
 	return read, nil
 }
 
-// discarding reports whether somebody gave up what cannot be saved.
-func (s *core) discarding() bool { return s.st.Close != nil && s.st.Close.Discard }
-
 // cleanUp returns the host and the leases to their state before the session, and reports what it
 // cannot prove. again says that it stopped only to continue as new.
 func (s *endingPart) cleanUp() (again bool) {
@@ -536,4 +533,26 @@ func (s *endingPart) keepWriting(doing string, try func(ctx workflow.Context, le
 			return err
 		}
 	}
+}
+
+func (s *endingPart) checkClose(c Close) error {
+	if err := short([]text{{"by", c.By, maxWord}}); err != nil {
+		return refuse(RefusedBadInput, "close session %s: %v", s.id, err)
+	}
+	// A failed session, too, may be held up by what it left on its host.
+	if c.Discard && s.st.Close != nil && !s.st.Close.Discard && s.st.Closed == nil && s.st.Status != Closed {
+		return nil
+	}
+	return s.ends()
+}
+
+func (s *endingPart) takeClose(c Close) (SessionView, error) {
+	if err := s.checkClose(c); err != nil {
+		return SessionView{}, err
+	}
+	if c.By == "" && s.st.Close != nil {
+		c.By = s.st.Close.By
+	}
+	s.st.Close = &c
+	return s.view(), nil
 }

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.temporal.io/sdk/workflow"
-
 	"fairlead.dev/fairlead/activities"
 )
 
@@ -22,97 +20,6 @@ const maxGoOns = 3
 
 const goOnText = "Your process was interrupted and has been started again, so the last turn was cut off. " +
 	"What it had begun may be half done or done: look at the present state first, do not blindly repeat what has effects, then go on with the task."
-
-// processEnded records that codex has ended. What was never written goes to the next process. A
-// turn that had begun becomes interrupted, or unknown if codex may have had its message. Nothing
-// is repeated.
-func (s *processPart) processEnded(gone *activities.ProcessGone, p *activities.Problem) {
-	s.st.Alive = false
-	f := deathOf(gone, p)
-	s.st.ProcessEnd = f.Message
-	if f.Kind == "auth" {
-		s.leases.doubtSeed(f.Message, f.Hint)
-	}
-	if s.st.Pump.Opened != s.st.Incarnation && s.endedEarly(gone, f) {
-		return
-	}
-	s.lostProcess(f)
-}
-
-// maxOwnEnds is how many consecutive times codex may exit by itself before it could be used: then
-// it rejects how it is started, and waiting does not help. A codex that was killed or too slow is
-// waited for without limit (promise 11).
-const maxOwnEnds = 3
-
-// endedEarly handles a process that ended before it could be used, and reports whether the
-// session gives up.
-func (s *processPart) endedEarly(gone *activities.ProcessGone, f *Failure) bool {
-	s.st.EarlyEnds++
-	if s.st.EarlyEnds == 1 {
-		s.st.EarlyAt = workflow.Now(s.ctx)
-	}
-	if gone == nil || gone.State != "exited" || gone.Code == 0 || gone.Code > 128 {
-		s.st.OwnEnds = 0
-	} else if s.st.OwnEnds++; s.st.OwnEnds >= maxOwnEnds {
-		s.cannotStart(&Failure{Kind: activities.EndProcessExit, final: true, Hint: "run `ctl host check` on this host",
-			Message: fmt.Sprintf("codex ended %d times in a row before it could be used: %s", s.st.OwnEnds, f.Message)})
-		return true
-	}
-	if s.st.Running && s.st.OwnEnds == 0 {
-		s.st.Trouble = &trouble{Since: s.st.EarlyAt, Attempt: s.st.EarlyEnds - 1}
-		s.meet(startCodex, f)
-	}
-	return false
-}
-
-func (s *processPart) lostProcess(f *Failure) {
-	turn := s.st.sending(activities.SendTurn)
-	switch {
-	case !s.st.Running:
-		s.note(activities.Note{Type: "state", Text: "no turn ran when codex's process ended: the next message is for a new one", Data: failureData(f)})
-		s.st.Reap = true
-		s.approvals.voidOpen(processGone)
-		s.turns.dropSends(processGone)
-	case turn != nil && turn.maybe():
-		s.turns.cutOff("unknown", f)
-	case turn != nil && s.st.Interrupt == nil && s.st.Close == nil:
-		s.note(activities.Note{Type: "state", Text: "codex ended before the message reached it; it goes to a new process", Data: failureData(f)})
-		s.turns.keepMessages()
-	default:
-		s.turns.cutOff("interrupted", f)
-	}
-}
-
-// processGone is the reason for voiding what waited for a process.
-const processGone = "codex's process is gone"
-
-// deathOf describes how a process ended, claiming no more than is known.
-func deathOf(gone *activities.ProcessGone, p *activities.Problem) *Failure {
-	f := failureOfProblem(p)
-	if f == nil {
-		f = &Failure{Kind: "process_exit", Message: "codex is gone"}
-	}
-	if f.Hint == "" {
-		f.Hint = "send a message to go on: the thread is resumed in a new process"
-	}
-	if gone == nil {
-		return f
-	}
-	switch {
-	case gone.State == "exited" && gone.Code > 128:
-		f.Message = fmt.Sprintf("codex's process ended with status %d (killed by signal %d)", gone.Code, gone.Code-128)
-	case gone.State == "exited":
-		f.Message = fmt.Sprintf("codex's process ended with status %d", gone.Code)
-	case gone.State == "rebooted":
-		f.Message = "the host was rebooted while codex ran"
-	default: // lost, absent
-		f.Message = "codex's process is gone, and nobody saw how it ended"
-	}
-	if gone.StderrTail != "" {
-		f.Message = excerpt(f.Message+": "+strings.TrimSpace(gone.StderrTail), maxFailure)
-	}
-	return f
-}
 
 // cutOff ends a turn that lost its process, and follows the session's policy. Commands that the
 // process left running are ended at once, not only when somebody goes on.
@@ -276,75 +183,4 @@ func (s *turnsPart) whatIsKnown(status string, f *Failure) *Failure {
 	}
 	out.Message = excerpt(out.Message, maxFailure)
 	return &out
-}
-
-// reap ends what a dead process left running. It holds up nobody: starting the next process, or
-// closing, does the same.
-func (s *processPart) reap() {
-	s.st.Reap = false
-	s.turns.settle()
-	s.publish()
-	name := s.st.Lease.Spec.Name
-	s.st.PumpN++
-	needed := func() bool {
-		return s.st.Close != nil || s.turns.canBegin() || s.full() || s.st.Resume != nil && s.parking.quiet() || s.parking.parkDue()
-	}
-	out, err := doingUnless(s.core, untilDone(s.ctx, "clear "+name), needed, sessions.StopServer, activities.StopServerInput{
-		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
-	})
-	switch {
-	case err != nil && needed():
-		s.st.Reap = s.st.Close == nil && !s.turns.canBegin() // it stopped to continue as new
-	case err != nil:
-		s.note(activities.Note{Type: "error", Text: failureOf("end what codex left on "+name, err).Message})
-	case len(out.Survivors) > 0:
-		s.note(activities.Note{Type: "state", Text: fmt.Sprintf("%d processes that codex left on %s were ended", len(out.Survivors), name)})
-	}
-}
-
-// retire stops a codex that does not answer, or a turn that takes too long.
-func (s *processPart) retire(p *activities.Problem) {
-	name := s.st.Lease.Spec.Name
-	s.st.PumpN++
-	left, err := s.stopServer("retire codex on")
-	if left {
-		return // the session goes on elsewhere, or closes
-	}
-	if err != nil {
-		f := failureOf("stop codex on "+name, err)
-		switch {
-		case f.Kind == activities.ErrTypeUnreachable && s.moving.mayMove():
-			s.moving.goAway(f)
-		case f.Kind == activities.ErrTypeFenced && s.st.Close == nil:
-			s.overtaken(f)
-		case s.st.Close == nil && (f.passes() || workersFault(f)):
-			// The turn runs on until another pump finds that it must be stopped.
-			s.meet(talkToCodex, f)
-		default:
-			s.fail(f)
-		}
-		return
-	}
-	// Read what codex wrote before it stopped; only then decide.
-	s.st.Retired = p
-}
-
-// retired is called when all that a retired process wrote was read.
-func (s *processPart) retired(r activities.PumpResult) {
-	p := s.st.Retired
-	s.st.Retired = nil
-	if r.Reason == activities.TurnEnded {
-		s.turns.turnEnded(r.Turn) // it ended just in time
-	}
-	if p.Kind == stoppedToFail {
-		s.st.Alive = false
-		return
-	}
-	if p.Kind == stoppedForClose {
-		s.st.Alive = false
-		s.ending.giveUpForClose()
-		return
-	}
-	s.processEnded(nil, p)
-	s.st.Reap = false // stopping it did that
 }

@@ -183,9 +183,6 @@ func (r *reminder) in(d time.Duration) {
 	r.set(at)
 }
 
-// firstRun distinguishes this session from earlier and later ones of the same name.
-func (s *core) firstRun() string { return workflow.GetInfo(s.ctx).FirstRunID }
-
 func (s *leasesPart) wantsSeed() bool { return s.opt.Seed != "" || s.opt.SeedPool != "" }
 
 func (s *leasesPart) wantsSeedHere() acquire {
@@ -348,4 +345,35 @@ func (s *leasesPart) doubtSeed(reason, hint string) {
 func (s *leasesPart) reportSeed(r report) {
 	r.Holder, r.Epoch = s.id, s.st.Seed.Epoch
 	workflow.SignalExternalWorkflow(s.ctx, SeedID(s.st.Seed.Name), "", signalReport, r)
+}
+
+// leftWarm describes the folder of a parked session to its pool.
+func (s *leasesPart) leftWarm(why string) *leftBehind {
+	w := s.st.Warm
+	return &leftBehind{Host: w.Spec.Name, Why: why, Generation: w.Generation, ThreadID: s.st.Pump.ThreadID, Wiped: true,
+		Snapshot: &activities.SnapshotSpec{Policy: s.snaps.snapshotPolicy(), Parent: s.snaps.goodSnapshot()}}
+}
+
+// leftNow describes to a pool what a session that cannot clean up leaves on its
+// host.
+func (s *leasesPart) leftNow(why string) *leftBehind {
+	l := &leftBehind{Why: why, Generation: s.st.Generation, Seed: s.st.Seed, Layout: s.layoutThere(),
+		ThreadID: s.st.Pump.ThreadID, Discard: s.st.Close != nil && s.st.Close.Discard}
+	if s.st.Lease != nil {
+		l.Host = s.st.Lease.Spec.Name
+	}
+	l.Snapshot = s.snaps.keeping()
+	return l
+}
+
+// layoutThere returns where the session lives on its host, or nil if that is not
+// known.
+func (s *leasesPart) layoutThere() *activities.Layout {
+	switch w := s.st.Warm; {
+	case s.st.Layout != nil:
+		return s.st.Layout
+	case w != nil && (s.st.Lease == nil || s.st.Lease.Spec.Name == w.Spec.Name):
+		return &w.Layout
+	}
+	return nil
 }

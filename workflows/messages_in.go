@@ -191,16 +191,6 @@ func decode[T any](raw []byte) (T, error) {
 	return v, nil
 }
 
-func (s *core) ends() error {
-	switch {
-	case s.st.Status == Closed || s.st.Status == Failed:
-		return refuse(RefusedState, "session %s is %s", s.id, s.st.Status)
-	case s.st.Close != nil:
-		return refuse(RefusedState, "session %s is closing", s.id)
-	}
-	return nil
-}
-
 // messagesPart takes messages for codex and interrupts, and keeps the queue.
 type messagesPart struct {
 	*core
@@ -406,28 +396,6 @@ func (s *messagesPart) queueInterrupt() {
 	s.st.Sends = append(s.st.Sends, pendingSend{Send: activities.Send{ID: id, Kind: activities.SendInterrupt, Turn: s.st.TurnN}})
 }
 
-func (s *endingPart) checkClose(c Close) error {
-	if err := short([]text{{"by", c.By, maxWord}}); err != nil {
-		return refuse(RefusedBadInput, "close session %s: %v", s.id, err)
-	}
-	// A failed session, too, may be held up by what it left on its host.
-	if c.Discard && s.st.Close != nil && !s.st.Close.Discard && s.st.Closed == nil && s.st.Status != Closed {
-		return nil
-	}
-	return s.ends()
-}
-
-func (s *endingPart) takeClose(c Close) (SessionView, error) {
-	if err := s.checkClose(c); err != nil {
-		return SessionView{}, err
-	}
-	if c.By == "" && s.st.Close != nil {
-		c.By = s.st.Close.By
-	}
-	s.st.Close = &c
-	return s.view(), nil
-}
-
 func (s *messagesPart) findTurn(q TurnQuery) (TurnView, error) {
 	n := q.N
 	if q.MessageID != "" {
@@ -446,4 +414,19 @@ func (s *messagesPart) findTurn(q TurnQuery) (TurnView, error) {
 		}
 	}
 	return TurnView{}, refuse(RefusedNotFound, "session %s has no turn %d at hand (older ones are in the transcript)", s.id, n)
+}
+
+// takeFirst queues the message that came with the start of the session. If the
+// message is refused, the session fails before it asks for anything.
+func (s *messagesPart) takeFirst(m *Message) error {
+	if m == nil {
+		return nil
+	}
+	//workflowcheck:ignore // reading a schema's JSON is a pure function
+	_, err := s.takeMessage(*m)
+	if err != nil { // the view shows why
+		s.st.Error = failureOf("first message", err)
+		s.become(Failed)
+	}
+	return err
 }

@@ -63,41 +63,6 @@ func (s *movingPart) untilLost(ctx workflow.Context) workflow.Context {
 	return workflow.WithScheduleToCloseTimeout(ctx, s.opt.LostAfter)
 }
 
-// stopServer stops codex on the host, however long that takes. Since no pump runs, stopServer
-// itself reports a lost host, and then gives up if somebody wants the session to go on elsewhere.
-// left says that it was called back.
-func (s *processPart) stopServer(doing string) (left bool, err error) {
-	leave := func() bool { return s.st.Close != nil || s.st.Resume != nil && s.st.Lost != nil }
-	since, name := workflow.Now(s.ctx), s.hostName()
-	for {
-		_, err := doingUnless(s.core, s.moving.untilLost(untilDone(s.ctx, doing+" "+name)), leave, sessions.StopServer, activities.StopServerInput{
-			Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
-		})
-		f := failureOf(doing+" "+name, err)
-		switch {
-		case err == nil:
-			s.moving.hostBack()
-			return false, nil
-		case leave():
-			return true, nil
-		case f.Kind == kindTimeout: // no worker finished: nothing is known of the host
-		case f.Kind != activities.ErrTypeUnreachable || s.moving.mayMove():
-			return false, err
-		case s.st.Lost == nil:
-			s.moving.hostLost(activities.HostLost{Since: since, Why: f.Message})
-			s.publish()
-		default:
-			if _, err := s.awaitFor(time.Minute, leave); err != nil {
-				return false, err
-			}
-		}
-		if leave() {
-			return true, nil
-		}
-		s.st.PumpN++
-	}
-}
-
 // lostAfter returns how long a pump may fail to reach its host before it reports that. Once the
 // loss is on view, the pump waits without a limit (0).
 func (s *movingPart) lostAfter() time.Duration {
@@ -424,4 +389,15 @@ func (s *movingPart) waitsToBegin() bool { return s.waitsForAttempt() && s.st.La
 
 func (s *movingPart) waitsForSlot() bool {
 	return s.st.Begun && s.st.Status == Resuming && s.st.Lease == nil
+}
+
+// mustMove reports whether f is the loss of a host that the session leaves instead
+// of waiting for it.
+func (s *movingPart) mustMove(f *Failure) bool {
+	return f.Kind == activities.ErrTypeUnreachable && s.mayMove()
+}
+
+// resumeDue reports whether converse can act on a request to resume.
+func (s *movingPart) resumeDue() bool {
+	return s.st.Resume != nil && (s.st.Lost != nil || s.st.Running || s.parking.quiet())
 }

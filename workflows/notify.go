@@ -75,21 +75,6 @@ func (o SessionOptions) checkOrigin() error {
 	return nil
 }
 
-// takeFirst queues the message that came with the start of the session. If the
-// message is refused, the session fails before it asks for anything.
-func (s *messagesPart) takeFirst(m *Message) error {
-	if m == nil {
-		return nil
-	}
-	//workflowcheck:ignore // reading a schema's JSON is a pure function
-	_, err := s.takeMessage(*m)
-	if err != nil { // the view shows why
-		s.st.Error = failureOf("first message", err)
-		s.become(Failed)
-	}
-	return err
-}
-
 // tellEnded sends the session's SessionEnded, unless it was sent already. It waits
 // until Temporal has taken the signal: what a workflow sends in its last moment is
 // lost.
@@ -173,15 +158,4 @@ func (s *endingPart) lastWord() SessionEnded {
 		e.Turn = &v
 	}
 	return e
-}
-
-// mayHaveDone records that a turn had effects, or that nobody can know whether it
-// had.
-func (s *core) mayHaveDone(effects, known bool) {
-	switch {
-	case effects:
-		s.st.Effects = EffectsSome
-	case !known && s.st.Effects == "":
-		s.st.Effects = EffectsUnknown
-	}
 }

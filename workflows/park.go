@@ -440,46 +440,6 @@ func (s *parkingPart) stayDown(f *Failure) {
 	}
 }
 
-// leftWarm describes the folder of a parked session to its pool.
-func (s *leasesPart) leftWarm(why string) *leftBehind {
-	w := s.st.Warm
-	return &leftBehind{Host: w.Spec.Name, Why: why, Generation: w.Generation, ThreadID: s.st.Pump.ThreadID, Wiped: true,
-		Snapshot: &activities.SnapshotSpec{Policy: s.snaps.snapshotPolicy(), Parent: s.snaps.goodSnapshot()}}
-}
-
-// leftNow describes to a pool what a session that cannot clean up leaves on its
-// host.
-func (s *leasesPart) leftNow(why string) *leftBehind {
-	l := &leftBehind{Why: why, Generation: s.st.Generation, Seed: s.st.Seed, Layout: s.layoutThere(),
-		ThreadID: s.st.Pump.ThreadID, Discard: s.st.Close != nil && s.st.Close.Discard}
-	if s.st.Lease != nil {
-		l.Host = s.st.Lease.Spec.Name
-	}
-	l.Snapshot = s.snaps.keeping()
-	return l
-}
-
-// keeping returns how to take a snapshot of something of the session that no
-// snapshot has yet. It is nil if the session takes no snapshots.
-func (s *snapsPart) keeping() *activities.SnapshotSpec {
-	if s.opt.Snapshot.When == SnapshotOff {
-		return nil
-	}
-	return &activities.SnapshotSpec{Policy: s.snapshotPolicy(), Parent: s.goodSnapshot(), SessionFacts: s.facts()}
-}
-
-// layoutThere returns where the session lives on its host, or nil if that is not
-// known.
-func (s *leasesPart) layoutThere() *activities.Layout {
-	switch w := s.st.Warm; {
-	case s.st.Layout != nil:
-		return s.st.Layout
-	case w != nil && (s.st.Lease == nil || s.st.Lease.Spec.Name == w.Spec.Name):
-		return &w.Layout
-	}
-	return nil
-}
-
 func (s *parkingPart) checkPark(p Park) error {
 	if err := s.ends(); err != nil {
 		return err

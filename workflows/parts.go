@@ -1,37 +1,6 @@
 package workflows
 
-import (
-	"go.temporal.io/sdk/log"
-	"go.temporal.io/sdk/workflow"
-)
-
-// A session consists of a core and parts. A part is what the session does about one
-// subject. It works on the state in the core, which all parts share, and names the
-// other parts that it calls. Between two steps of the loop (see steps) only handlers
-// of messages run, and they change only the state.
-
-// core is what every part works with.
-type core struct {
-	whole
-	// ctx outlives a cancellation of the workflow, which is taken as a close.
-	ctx  workflow.Context
-	id   string
-	opt  SessionOptions
-	st   *sessionState
-	log  log.Logger
-	roll *rollover
-
-	crowded bool    // what it does now waits for room on the workers
-	insists bool    // what it does now must end within this run
-	obeyed  *Resume // the request to resume that it acts on now
-}
-
-// whole is what the core and the parts need of the session as a whole.
-type whole interface {
-	drain()            // takes the unread signals
-	publish()          // shows the state in search attributes and details
-	view() SessionView // the state as people see it
-}
+import "go.temporal.io/sdk/workflow"
 
 // session is the workflow while it runs. Its own methods are the loop, the handlers
 // of messages, and the change to the next run.

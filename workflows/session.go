@@ -1,8 +1,6 @@
 package workflows
 
 import (
-	"context"
-	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -160,13 +158,6 @@ func (s *session) converse() (again bool, err error) {
 	}
 }
 
-func (s *core) full() bool { return !s.insists && s.roll.due() }
-
-// resumeDue reports whether converse can act on a request to resume.
-func (s *movingPart) resumeDue() bool {
-	return s.st.Resume != nil && (s.st.Lost != nil || s.st.Running || s.parking.quiet())
-}
-
 // wait sleeps until there is something to do. Only the timers that it needs cost
 // events.
 func (s *session) wait() error {
@@ -199,97 +190,6 @@ func (s *session) wait() error {
 		s.leases.line.off()
 	}
 	return err
-}
-
-// await waits for a condition and takes signals meanwhile.
-func (s *core) await(cond func() bool) error {
-	return workflow.Await(s.ctx, func() bool { s.drain(); return cond() })
-}
-
-// awaitFor is await for at most d. met reports whether the condition was met.
-func (s *core) awaitFor(d time.Duration, cond func() bool) (met bool, err error) {
-	if s.drain(); cond() {
-		return true, nil
-	}
-	ctx, cancel := workflow.WithCancel(s.ctx)
-	defer cancel() // AwaitWithTimeout of the SDK does not cancel its timer
-	timer := workflow.NewTimer(ctx, d)
-	err = s.await(func() bool { met = cond(); return met || timer.IsReady() })
-	return met, err
-}
-
-// doing runs one activity and takes signals meanwhile.
-func doing[In, Out any](s *core, ctx workflow.Context, activity func(context.Context, In) (Out, error), in In) (Out, error) {
-	return doingUnless(s, ctx, func() bool { return false }, activity, in)
-}
-
-// unlessClosing is doing, but cancels the activity when the session is to close.
-// Closing does what is needed, wherever the activity stopped.
-func unlessClosing[In, Out any](s *core, ctx workflow.Context, activity func(context.Context, In) (Out, error), in In) (Out, error) {
-	return doingUnless(s, ctx, func() bool { return s.st.Close != nil }, activity, in)
-}
-
-func doingUnless[In, Out any](s *core, ctx workflow.Context, callBack func() bool, activity func(context.Context, In) (Out, error), in In) (Out, error) {
-	var out Out
-	actx, cancel := workflow.WithCancel(ctx)
-	defer cancel()
-	fut := workflow.ExecuteActivity(actx, activity, in)
-	err := s.await(func() bool { return fut.IsReady() || callBack() })
-	if err == nil && !fut.IsReady() {
-		cancel()
-		err = s.await(fut.IsReady)
-	}
-	if err != nil {
-		return out, err
-	}
-	err = fut.Get(s.ctx, &out)
-	return out, err
-}
-
-// settle sets the status of a session to which no activity is attached.
-func (s *turnsPart) settle() {
-	if !s.st.Running && s.st.QuietAt.IsZero() {
-		s.st.QuietAt = workflow.Now(s.ctx)
-	}
-	switch {
-	case s.st.Status == Failed || s.st.Close != nil:
-	case s.st.Running && len(s.st.open()) > 0:
-		s.become(Waiting)
-	case s.st.Running:
-		s.become(Running)
-	case s.bounds.limited():
-		s.become(Waiting)
-	case s.st.Status == Interrupted && !s.canBegin():
-	default:
-		s.become(Idle)
-	}
-}
-
-func (s *core) become(status SessionStatus) {
-	if s.st.Status == status {
-		return
-	}
-	s.st.Status = status
-	s.st.UpdatedAt = workflow.Now(s.ctx)
-}
-
-// fail ends the session for a reason that people see.
-func (s *core) fail(f *Failure) {
-	s.st.Error = f
-	s.become(Failed)
-	s.note(activities.Note{Type: "error", Text: f.Message, Data: map[string]string{"kind": f.Kind, "hint": f.Hint}})
-	s.publish()
-}
-
-// note keeps a transcript entry for the next writer.
-func (s *core) note(n activities.Note) {
-	s.st.NoteN++
-	n.ID = fmt.Sprintf("w%d", s.st.NoteN)
-	n.At = workflow.Now(s.ctx)
-	if n.Turn == 0 {
-		n.Turn = s.st.TurnN
-	}
-	s.st.Notes = append(s.st.Notes, n)
 }
 
 // rollOver continues as a new run and loses nothing: no handler is at work, no

@@ -324,3 +324,12 @@ func (s *snapsPart) snapshotView() *SnapshotView {
 	}
 	return v
 }
+
+// keeping returns how to take a snapshot of something of the session that no
+// snapshot has yet. It is nil if the session takes no snapshots.
+func (s *snapsPart) keeping() *activities.SnapshotSpec {
+	if s.opt.Snapshot.When == SnapshotOff {
+		return nil
+	}
+	return &activities.SnapshotSpec{Policy: s.snapshotPolicy(), Parent: s.goodSnapshot(), SessionFacts: s.facts()}
+}

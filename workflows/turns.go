@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -175,24 +174,6 @@ func (s *turnsPart) delivered(d activities.Delivery) {
 			}
 		}
 		return
-	}
-}
-
-// void ends an approval that codex does not wait for any more. An expired approval
-// stays as it is.
-func (s *approvalsPart) void(a *approvalState, why string) {
-	if a == nil || a.State == ApprovalExpired {
-		return
-	}
-	a.State, a.Why = ApprovalVoid, excerpt(why, maxReason)
-	id := s.approvalID(a.N)
-	s.note(activities.Note{Type: activities.EntryState, Turn: a.Turn, Text: fmt.Sprintf("%s is void: %s", id, a.Why),
-		Data: map[string]string{"approval": id, "reason": a.Why}})
-}
-
-func (s *approvalsPart) voidOpen(why string) {
-	for _, a := range s.st.open() {
-		s.void(a, why+" before it was answered")
 	}
 }
 
@@ -371,11 +352,21 @@ func interruptedBy(i *Interrupt) string {
 	return "interrupted by " + by
 }
 
-// withdrawn voids an approval that codex does not ask for any more.
-func (s *approvalsPart) withdrawn(rpc json.RawMessage, why string) {
-	for _, a := range s.st.open() {
-		if a.Request.Incarnation == s.st.Incarnation && string(a.Request.RPC) == string(rpc) {
-			s.void(a, why)
-		}
+// settle sets the status of a session to which no activity is attached.
+func (s *turnsPart) settle() {
+	if !s.st.Running && s.st.QuietAt.IsZero() {
+		s.st.QuietAt = workflow.Now(s.ctx)
+	}
+	switch {
+	case s.st.Status == Failed || s.st.Close != nil:
+	case s.st.Running && len(s.st.open()) > 0:
+		s.become(Waiting)
+	case s.st.Running:
+		s.become(Running)
+	case s.bounds.limited():
+		s.become(Waiting)
+	case s.st.Status == Interrupted && !s.canBegin():
+	default:
+		s.become(Idle)
 	}
 }

@@ -3,7 +3,6 @@ package workflows
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +26,13 @@ var (
 	attrOrigin = temporal.NewSearchAttributeKeyKeyword("FairleadOrigin")
 	// What the model said, in a session that lets it report.
 	attrProgress = temporal.NewSearchAttributeKeyKeyword("FairleadProgress")
+)
+
+// Search attributes of people's choices. A session has them only once somebody chose, because not
+// every cluster knows them.
+var (
+	attrName     = temporal.NewSearchAttributeKeyKeyword("FairleadName")
+	attrArchived = temporal.NewSearchAttributeKeyBool("FairleadArchived")
 )
 
 // attributes are the values of the search attributes.
@@ -93,13 +99,6 @@ func showRefused(ctx workflow.Context) {
 	if err := workflow.UpsertTypedSearchAttributes(ctx, attrState.ValueSet(string(Failed))); err != nil {
 		workflow.GetLogger(ctx).Warn("search attributes not set", "error", err)
 	}
-}
-
-func (s *core) hostName() string {
-	if s.st.Lease != nil {
-		return s.st.Lease.Spec.Name
-	}
-	return s.opt.Host
 }
 
 // threadID returns the session's own thread, not the one that it is forked from.
@@ -272,50 +271,6 @@ func (s *viewsPart) view() SessionView {
 	return v
 }
 
-// approvals lists the approvals that are kept, open ones first.
-func (s *approvalsPart) approvalViews() []Approval {
-	out := make([]Approval, 0, len(s.st.Approvals))
-	for i := range s.st.Approvals {
-		out = append(out, s.approvalView(&s.st.Approvals[i]))
-	}
-	out = append(out, s.judgedViews()...)
-	slices.SortStableFunc(out, func(a, b Approval) int {
-		if (a.State == ApprovalOpen) == (b.State == ApprovalOpen) {
-			return 0
-		}
-		if a.State == ApprovalOpen {
-			return -1
-		}
-		return 1
-	})
-	return out
-}
-
-// queued counts the messages that have yet to become turns.
-func (s *messagesPart) queued() int {
-	if s.st.Ended {
-		return 0
-	}
-	return len(s.st.Queue)
-}
-
-// turns lists the turns that are kept, and those promised to queued messages.
-func (s *messagesPart) turnViews() []TurnView {
-	out := append([]TurnView{}, s.st.Turns...)
-	for i := range out {
-		out[i].readOutput()
-	}
-	for _, q := range s.st.Queue {
-		v := TurnView{Session: s.id, N: q.N, MessageID: q.ID, Status: "queued"}
-		if s.st.Ended {
-			v.Status, v.EndedAt = "interrupted", s.st.UpdatedAt
-			v.Error = &Failure{Kind: "closed", Message: "the session ended before this message had its turn"}
-		}
-		out = append(out, v)
-	}
-	return out
-}
-
 func (s *viewsPart) detail() SessionDetail {
 	d := SessionDetail{View: s.view(), Approvals: s.approvals.approvalViews(), Turns: s.messages.turnViews(), Seq: s.st.Pump.Seq}
 	if s.st.Layout != nil {
@@ -406,4 +361,22 @@ func excerpt(s string, n int) string {
 		n--
 	}
 	return s[:n] + "…"
+}
+
+func (s *viewsPart) tellChosen(now attributes) (more []temporal.SearchAttributeUpdate) {
+	if now.name != s.shown.name {
+		more = append(more, attrName.ValueSet(now.name))
+	}
+	switch {
+	case now.archived && !s.shown.archived:
+		more = append(more, attrArchived.ValueSet(true))
+	case !now.archived && s.shown.archived:
+		more = append(more, attrArchived.ValueUnset())
+	}
+	return more
+}
+
+// outOfDate reports whether the search attributes lack the present name or archived state.
+func (s *viewsPart) outOfDate() bool {
+	return s.shown.name != s.st.Chosen.Name || s.shown.archived != (s.st.Archived != nil)
 }

@@ -21,15 +21,6 @@ func (o SessionOptions) checkWorkspace() error {
 	return nil
 }
 
-// workspace returns what the session begins to work in and its hooks, or nil if it
-// has neither.
-func (s *core) workspace() *activities.Workspace {
-	if s.opt.Workspace == (activities.Workspace{}) {
-		return nil
-	}
-	return &s.opt.Workspace
-}
-
 // cameToWork notes what is in the work folder now, and how the hooks went.
 func (s *placePart) cameToWork(out activities.PrepareSessionResult) {
 	w := s.opt.Workspace
