@@ -35,9 +35,10 @@ type core struct {
 
 // whole is what the core and the parts need of the session as a whole.
 type whole interface {
-	drain()            // takes the unread signals
-	publish()          // shows the state in search attributes and details
-	view() SessionView // the state as people see it
+	drain()                 // takes the unread signals
+	publish()               // shows the state in search attributes and details
+	view() SessionView      // the state as people see it
+	still(step string) bool // whether that step of the loop is the one to be taken now
 }
 
 // await waits for a condition and takes signals meanwhile.

@@ -143,6 +143,15 @@ func (s *parkingPart) leaveAt() time.Time {
 	return l.Since
 }
 
+// leaveOrStay parks the session, or has it go on if it could not park.
+func (s *parkingPart) leaveOrStay() (again bool) {
+	if s.leaveOrPark() {
+		return true
+	}
+	s.stillHere()
+	return false
+}
+
 // leaveOrPark parks the session. A session that leaves for good comes up elsewhere at once,
 // unless it was pinned to that host. again says that it stopped only to continue as new.
 func (s *parkingPart) leaveOrPark() (again bool) {

@@ -396,8 +396,3 @@ func (s *movingPart) waitsForSlot() bool {
 func (s *movingPart) mustMove(f *Failure) bool {
 	return f.Kind == activities.ErrTypeUnreachable && s.mayMove()
 }
-
-// resumeDue reports whether converse can act on a request to resume.
-func (s *movingPart) resumeDue() bool {
-	return s.st.Resume != nil && (s.st.Lost != nil || s.st.Running || s.parking.quiet())
-}

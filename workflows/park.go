@@ -287,7 +287,7 @@ func (s *parkingPart) rest() error {
 	s.publish()
 	s.bounds.setLimit()
 	return s.await(func() bool {
-		return s.st.Close != nil || s.wantsUp() || s.full() || s.views.outOfDate() || s.bounds.waitIsOver()
+		return !s.still(stepRest) || s.views.outOfDate() || s.bounds.waitIsOver()
 	})
 }
 

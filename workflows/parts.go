@@ -21,6 +21,7 @@ type session struct {
 	views     *viewsPart
 	pushes    *pushesPart
 
+	table []loopStep              // what the loop does
 	doors []door                  // signal channels, to be emptied before a rollover
 	lease workflow.ReceiveChannel // answers of pools and seeds
 	calls workflow.ReceiveChannel // of pools that ask what it holds

@@ -82,6 +82,12 @@ func (s *processPart) prepareAgain() (f *Failure, again bool) {
 // process.
 const startCodex = "start codex"
 
+// startForTurn starts codex for the running turn.
+func (s *processPart) startForTurn() (again bool) {
+	s.st.Reap = false // starting a new process begins with that
+	return s.startAgain()
+}
+
 // startAgain starts codex for the running turn, and tries again as long as the
 // failure passes. again means that the run only stopped to continue as new.
 func (s *processPart) startAgain() (again bool) {

@@ -48,6 +48,7 @@ func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
 			return nil, err
 		}
 	}
+	s.table = s.steps()
 	workflow.Go(s.ctx, s.snaps.takeSnapshots)
 	if opt.TTL > 0 {
 		workflow.Go(s.ctx, s.ending.endLife)
@@ -92,70 +93,11 @@ func (s *session) run() (SessionView, error) {
 	return s.view(), nil
 }
 
-// converse handles messages and turns until the session is to close. again means
-// that it only stopped to continue as new, which it can between any two steps.
-func (s *session) converse() (again bool, err error) {
-	for {
-		s.approvals.expire()
-		switch {
-		case s.st.Status == Failed:
-			return false, nil
-		case s.st.Close != nil && !s.st.Running && s.turns.mayRunStill():
-			err = s.process.pump()
-			s.st.Stirred = false // once: closing stops codex anyway
-		case s.st.Close != nil && !s.st.Running:
-			return false, nil
-		case s.pushes.mayPushNow():
-			s.pushes.pushNext()
-		case s.full():
-			return true, nil
-		case s.st.Close != nil:
-			err = s.ending.interruptForClose()
-		case s.st.Parked != nil && !s.parking.wantsUp():
-			err = s.parking.rest()
-		case s.st.Layout == nil:
-			if s.parking.comeUp() {
-				return true, nil
-			}
-		case s.st.Resume != nil && s.st.Lost != nil:
-			s.moving.goAway(s.moving.lostFailure())
-		case s.st.Resume != nil && s.st.Running:
-			s.moving.stayAfterAll()
-		case s.leases.mustRegainSeed():
-			if s.leases.regainSeed() {
-				return true, nil
-			}
-		case s.st.Running && !s.st.Alive:
-			// The turn never began, or codex has to be asked whether it did. The
-			// next process does that.
-			s.st.Reap = false // starting a new process begins with that
-			if s.process.startAgain() {
-				return true, nil
-			}
-		case s.st.Resume != nil && s.parking.quiet():
-			if s.moving.move() {
-				return true, nil
-			}
-		case s.parking.parkDue():
-			if s.parking.leaveOrPark() {
-				return true, nil
-			}
-			s.parking.stillHere()
-		case s.st.Reap && !s.turns.canBegin():
-			s.process.reap()
-		case s.process.wantsPump():
-			err = s.process.pump()
-		case s.process.journalFull():
-			s.process.renewJournal()
-		case s.turns.beginTurn():
-			// loop: there is something to send now
-		default:
-			err = s.wait()
-		}
-		if err != nil {
-			return false, err
-		}
-	}
+// lookBeforeClose looks whether codex has begun a turn by itself.
+func (s *session) lookBeforeClose() error {
+	err := s.process.pump()
+	s.st.Stirred = false // once: closing stops codex anyway
+	return err
 }
 
 // wait sleeps until there is something to do. Only the timers that it needs cost
@@ -168,9 +110,7 @@ func (s *session) wait() error {
 	s.st.Trouble, s.st.Started = nil, true // a turn could begin
 	s.turns.settle()
 	s.publish()
-	awake := func() bool {
-		return s.st.Close != nil || s.pushes.mayPushNow() || s.process.wantsPump() || s.turns.canBegin() || s.full() || s.moving.resumeDue() || s.parking.parkDue() || s.views.outOfDate() || s.bounds.waitIsOver()
-	}
+	awake := func() bool { return !s.still(stepWait) || s.views.outOfDate() || s.bounds.waitIsOver() }
 	if s.opt.CloseAfter && s.st.NextN == 0 {
 		ok, err := s.awaitFor(unusedFor, awake)
 		if err == nil && !ok {

@@ -60,10 +60,7 @@ func (s *turnsPart) canBegin() bool {
 }
 
 // beginTurn makes the oldest queued message the running turn.
-func (s *turnsPart) beginTurn() bool {
-	if !s.canBegin() {
-		return false
-	}
+func (s *turnsPart) beginTurn() {
 	m := s.st.Queue[0]
 	s.st.Queue = s.st.Queue[1:]
 	s.st.remember(m.Message, m.N)
@@ -84,7 +81,6 @@ func (s *turnsPart) beginTurn() bool {
 		Turn: m.N, Model: s.st.Model, Effort: s.st.Effort, Do: m.Do, Review: m.Review,
 	})})
 	s.become(Running)
-	return true
 }
 
 // putBack queues the running turn's message again if codex certainly never had it.
