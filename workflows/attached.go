@@ -178,6 +178,8 @@ func (s *processPart) mayHave(p pendingSend) {
 // follow waits for the pump, and calls it back if there is something new to deliver. The pump
 // then returns a normal result.
 func (s *processPart) follow(fut workflow.Future, cancel workflow.CancelFunc) (called bool, err error) {
+	// The table of steps does not say when to call back a pump: while it is attached,
+	// most of what happens in the session is its work.
 	// The journal of a stopped process is read to its end unless the close says discard.
 	over := func() bool { return s.st.GraceOver && s.st.Retired == nil || s.st.Retired != nil && s.discarding() }
 	awake := func() bool {

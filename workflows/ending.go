@@ -132,7 +132,7 @@ func (s *endingPart) stopForClose() {
 func (s *endingPart) cannotRead(f *Failure) {
 	s.cannotClean(f)
 	s.tellHeldUp(f)
-	s.holdClean() // converse ends a run whose history is full
+	s.holdClean() // the loop ends a run whose history is full
 }
 
 // giveUpJournal ends the turn of a session whose journal nobody will read to the

@@ -101,6 +101,7 @@ func (s *parkingPart) setSleep() {
 // where it is. If park fails, the session stays on its host.
 func (s *parkingPart) park() *Failure {
 	by := s.parkedBy()
+	// Not as in the table of steps: an order to move, too, begins with parking.
 	wanted := func() bool {
 		return s.st.Close != nil || s.st.Down != nil || s.st.Resume == nil && s.turns.canBegin()
 	}

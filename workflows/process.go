@@ -316,6 +316,8 @@ func (s *processPart) reap() {
 	s.publish()
 	name := s.st.Lease.Spec.Name
 	s.st.PumpN++
+	// Not as in the table of steps: a push waits for this, since it begins with it.
+	// And a session that is to leave a lost host comes to that after this step.
 	needed := func() bool {
 		return s.st.Close != nil || s.turns.canBegin() || s.full() || s.st.Resume != nil && s.parking.quiet() || s.parking.parkDue()
 	}

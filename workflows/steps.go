@@ -6,12 +6,9 @@ package workflows
 // the state. A step that waits for the next one asks the table whether it is still
 // the first, so that it wakes up for everything that the loop would do instead.
 //
-// Three waits have conditions of their own, since they stand in the middle of a step:
-// a pump is called back only for what it can deliver or what codex must not go on
-// with (see follow), parking only for what would bring the session back at once (see
-// park), and clearing a host not for a push, which begins with the same clearing (see
-// reap). Waits for a lease or for another attempt (acquire, waitOut) also end when
-// their step has no purpose any more, which the state alone does not tell.
+// Waits in the middle of a step have conditions of their own: they end when the step
+// is to be called back, which is another question than what would come next. See
+// follow, waitOut, acquire, park and reap.
 
 // loopStep is something that the loop of a session does.
 type loopStep struct {
