@@ -57,7 +57,7 @@ func checkDrain(d *Draining) error {
 }
 
 // beginDrain begins to drain a host. Repeating the same request has no effect.
-func (p *pool) beginDrain(h *poolHost, d Draining) {
+func (p *healthPart) beginDrain(h *poolHost, d Draining) {
 	d.How = cmp.Or(d.How, DrainPark)
 	if was := h.Draining; was != nil && was.How == d.How {
 		return
@@ -69,7 +69,7 @@ func (p *pool) beginDrain(h *poolHost, d Draining) {
 
 // haveLeave tells the holders of slots on drained hosts to leave. If a drain has ended, it tells
 // those that are still there to stay.
-func (p *pool) haveLeave() {
+func (p *slotsPart) haveLeave() {
 	type told struct {
 		holder string
 		what   leaveHost
@@ -107,7 +107,7 @@ func (p *pool) haveLeave() {
 	}
 }
 
-func (p *pool) drained(h *poolHost) bool {
+func (p *healthPart) drained(h *poolHost) bool {
 	name := h.Spec.Name
 	return p.used(name) == 0 && p.parkedOn(name) == 0 && !p.lies(name)
 }
