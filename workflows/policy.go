@@ -233,7 +233,7 @@ func (r ruling) view(broken string) *PolicyView {
 	return v
 }
 
-func (s *seed) policyView() *PolicyView {
+func (s *seedCore) policyView() *PolicyView {
 	if s.st.Policy == "" {
 		return nil
 	}
