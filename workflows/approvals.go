@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,7 +12,25 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-func (s *session) asked(r activities.Request) {
+// approvalsPart keeps what codex asks for, takes decisions, and judges them by the
+// policies. It calls no other part.
+type approvalsPart struct {
+	*core
+	parsed []ruling // policies, as they were last parsed
+	alarm  *alarm   // for approvals that expire
+}
+
+// decisionState is what codex asked, and what was decided.
+type decisionState struct {
+	Approvals []approvalState   `json:"approvals,omitempty"`
+	ApprovalN int               `json:"approval_n"`
+	Grants    map[string]string `json:"grants,omitempty"`  // digest → who accepted it for the session
+	Earlier   []earlierDecision `json:"earlier,omitempty"` // decisions that were lost with a process of codex; oldest first
+	Told      bool              `json:"told,omitempty"`    // codex was given secret answers, or is to be
+	Forget    []string          `json:"forget,omitempty"`  // blobs of secret answers that it will never be given
+}
+
+func (s *approvalsPart) asked(r activities.Request) {
 	now := workflow.Now(s.ctx)
 	s.st.ApprovalN++
 	s.st.Approvals = append(s.st.Approvals, approvalState{
@@ -29,7 +46,7 @@ func (s *session) asked(r activities.Request) {
 }
 
 // decide records a checked decision and queues it for codex.
-func (s *session) decide(a *approvalState, d Decision) {
+func (s *approvalsPart) decide(a *approvalState, d Decision) {
 	a.Decision, a.Delivery, a.TakenBack = &d, decidedHere, nil
 	if a.State == ApprovalOpen {
 		a.State = ApprovalDecided
@@ -58,7 +75,7 @@ func (s *session) decide(a *approvalState, d Decision) {
 
 // forget schedules the deletion of secret answers that nobody is to receive any more. The list is
 // bounded; closing the session deletes the rest.
-func (s *session) forget(blob string) {
+func (s *approvalsPart) forget(blob string) {
 	if blob != "" && len(s.st.Forget) < keepApprovals {
 		s.st.Forget = append(s.st.Forget, blob)
 	}
@@ -66,7 +83,7 @@ func (s *session) forget(blob string) {
 
 // decisionData returns what the transcript keeps of a decision; for secret answers, only their
 // questions.
-func (s *session) decisionData(a *approvalState, d Decision) map[string]string {
+func (s *approvalsPart) decisionData(a *approvalState, d Decision) map[string]string {
 	data := map[string]string{"approval": s.approvalID(a.N), "outcome": d.Outcome, "by": d.By,
 		"reason": d.Reason, "scope": d.Scope, "digest": a.Request.Digest}
 	if d.Signed {
@@ -94,7 +111,7 @@ func shown(answers map[string][]string) string {
 	return string(text)
 }
 
-func (s *session) expire() {
+func (s *approvalsPart) expire() {
 	now := workflow.Now(s.ctx)
 	for _, a := range s.st.open() {
 		if now.Before(a.Expires) {
@@ -106,7 +123,7 @@ func (s *session) expire() {
 	}
 }
 
-func (s *session) setAlarm() {
+func (s *approvalsPart) setAlarm() {
 	var next time.Time
 	for _, a := range s.st.open() {
 		if next.IsZero() || a.Expires.Before(next) {
@@ -118,9 +135,7 @@ func (s *session) setAlarm() {
 	}
 }
 
-func (s *session) approvalID(n int) string { return s.id + "." + strconv.Itoa(n) }
-
-func (s *session) approvalView(a *approvalState) Approval {
+func (s *approvalsPart) approvalView(a *approvalState) Approval {
 	r := a.Request
 	changes, questions := r.Changes, r.Questions
 	if changes == nil {
@@ -138,4 +153,62 @@ func (s *session) approvalView(a *approvalState) Approval {
 	}
 	s.signedView(a, &v)
 	return v
+}
+
+func (s *approvalsPart) reached(a approvalState) string {
+	for _, p := range s.st.Sends {
+		if p.Approval == a.N {
+			if p.maybe() {
+				return sentThere
+			}
+			return decidedHere
+		}
+	}
+	return a.Delivery
+}
+
+// void ends an approval that codex does not wait for any more. An expired approval
+// stays as it is.
+func (s *approvalsPart) void(a *approvalState, why string) {
+	if a == nil || a.State == ApprovalExpired {
+		return
+	}
+	a.State, a.Why = ApprovalVoid, excerpt(why, maxReason)
+	id := s.approvalID(a.N)
+	s.note(activities.Note{Type: activities.EntryState, Turn: a.Turn, Text: fmt.Sprintf("%s is void: %s", id, a.Why),
+		Data: map[string]string{"approval": id, "reason": a.Why}})
+}
+
+func (s *approvalsPart) voidOpen(why string) {
+	for _, a := range s.st.open() {
+		s.void(a, why+" before it was answered")
+	}
+}
+
+// withdrawn voids an approval that codex does not ask for any more.
+func (s *approvalsPart) withdrawn(rpc json.RawMessage, why string) {
+	for _, a := range s.st.open() {
+		if a.Request.Incarnation == s.st.Incarnation && string(a.Request.RPC) == string(rpc) {
+			s.void(a, why)
+		}
+	}
+}
+
+// approvals lists the approvals that are kept, open ones first.
+func (s *approvalsPart) approvalViews() []Approval {
+	out := make([]Approval, 0, len(s.st.Approvals))
+	for i := range s.st.Approvals {
+		out = append(out, s.approvalView(&s.st.Approvals[i]))
+	}
+	out = append(out, s.judgedViews()...)
+	slices.SortStableFunc(out, func(a, b Approval) int {
+		if (a.State == ApprovalOpen) == (b.State == ApprovalOpen) {
+			return 0
+		}
+		if a.State == ApprovalOpen {
+			return -1
+		}
+		return 1
+	})
+	return out
 }

@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -10,7 +11,51 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-func (s *session) wantsPump() bool {
+// processPart starts codex, attaches pumps to it, and handles its end.
+type processPart struct {
+	*core
+	turns     *turnsPart
+	messages  *messagesPart
+	approvals *approvalsPart
+	bounds    *boundsPart
+	choices   *choicesPart
+	snaps     *snapsPart
+	leases    *leasesPart
+	place     *placePart
+	parking   *parkingPart
+	moving    *movingPart
+	ending    *endingPart
+
+	stirs   workflow.ReceiveChannel
+	reports workflow.ReceiveChannel // of progress
+	stir    activities.Stirred      // the newest, while a pump is attached
+	wished  *Resume                 // the request to resume for which the running pump is not called back
+}
+
+// processState is what is known of codex's process, and of the pumps that are
+// attached to it one after another.
+type processState struct {
+	PumpN       int64                `json:"pump_n"` // the second part; never reused
+	Incarnation int                  `json:"incarnation"`
+	Alive       bool                 `json:"alive"`                 // the process, as far as is known
+	ProcessEnd  string               `json:"process_end,omitempty"` // how it ended, in words
+	EarlyEnds   int                  `json:"early"`                 // processes in a row that ended before they were opened
+	OwnEnds     int                  `json:"own_ends,omitempty"`    // of EarlyEnds, those in a row that codex chose itself
+	EarlyAt     time.Time            `json:"early_at,omitzero"`     // the first of EarlyEnds
+	Retired     *activities.Problem  `json:"retired,omitempty"`     // why the process was stopped; its journal has yet to be read to the end
+	Reap        bool                 `json:"reap,omitempty"`        // a dead process may have left something behind
+	Stopped     bool                 `json:"stopped,omitempty"`     // it was checked that nothing of codex runs there
+	Pump        activities.PumpState `json:"pump"`
+	Prefix      string               `json:"prefix,omitempty"` // of the newest pump's requests
+	Again       int                  `json:"again,omitempty"`  // pumps since then that brought no result
+	Busy        bool                 `json:"busy,omitempty"`   // other items run while requests wait
+	// Stirred says that something happened to the process while nothing was
+	// attached to it.
+	Stirred   bool `json:"stirred,omitempty"`
+	Fruitless int  `json:"fruitless,omitempty"` // pumps in a row that brought nothing
+}
+
+func (s *processPart) wantsPump() bool {
 	if !s.st.Alive || s.st.Status == Failed {
 		return false
 	}
@@ -23,7 +68,7 @@ func (s *session) wantsPump() bool {
 		}
 	}
 	if !s.st.Running {
-		return s.wantsAnswers()
+		return s.choices.wantsAnswers()
 	}
 	if len(s.st.Pump.TokenAsks) > 0 || s.st.Pump.Owes() {
 		return true
@@ -35,7 +80,7 @@ func (s *session) wantsPump() bool {
 }
 
 // hasNews reports whether to call back a running pump because something new is to be delivered.
-func (s *session) hasNews() bool {
+func (s *processPart) hasNews() bool {
 	if s.st.BudgetNews || s.st.Resume != nil && s.st.Resume != s.wished {
 		return true
 	}
@@ -47,7 +92,7 @@ func (s *session) hasNews() bool {
 	return false
 }
 
-func (s *session) pump() error {
+func (s *processPart) pump() error {
 	if waits, err := s.waitToTalk(); waits || err != nil {
 		return err
 	}
@@ -75,19 +120,19 @@ func (s *session) pump() error {
 	switch {
 	case err == nil && out.HostLost != nil:
 		s.unheard(looks)
-		s.hostLost(*out.HostLost)
+		s.moving.hostLost(*out.HostLost)
 	case err == nil:
 		s.talked()
-		s.hostBack()
-		s.filesBrought(in)
+		s.moving.hostBack()
+		s.messages.filesBrought(in)
 		s.st.Handing, s.st.Again, s.st.Forget = nil, 0, nil
-		s.heardOfPolicy(out)
+		s.approvals.heardOfPolicy(out)
 		s.apply(out, called || out.Pump.State.Cursor != in.Pump.State.Cursor)
 		if in.Pump.Models && idle && !called && out.Pump.Reason != activities.ProcessEnded {
-			s.unlisted(out.Pump.Problem)
+			s.choices.unlisted(out.Pump.Problem)
 		}
 		s.stirredBehind(out.Pump.Begun)
-		s.seedLost(out.SeedLost)
+		s.leases.seedLost(out.SeedLost)
 	case temporal.IsCanceledError(err) || temporal.IsTimeoutError(err) || worthAnother(err):
 		// The pump was called back between two attempts, or while its worker was dead or its
 		// connection lost: the server does not retry after a cancellation request. What it
@@ -101,7 +146,7 @@ func (s *session) pump() error {
 }
 
 // unheard follows a pump that returned no result: codex may have what it was given.
-func (s *session) unheard(looks bool) {
+func (s *processPart) unheard(looks bool) {
 	s.st.Again++
 	for i := range s.st.Sends {
 		p := &s.st.Sends[i]
@@ -117,7 +162,7 @@ func (s *session) unheard(looks bool) {
 	s.st.Stirred = looks || s.st.Stirred // nobody has looked
 }
 
-func (s *session) mayHave(p pendingSend) {
+func (s *processPart) mayHave(p pendingSend) {
 	s.track(p.Send.ID, kindOf(p.Send.Kind), p.Send.Turn, sentThere)
 	if a := s.st.approval(p.Approval); a != nil {
 		a.Delivery = sentThere
@@ -132,11 +177,13 @@ func (s *session) mayHave(p pendingSend) {
 
 // follow waits for the pump, and calls it back if there is something new to deliver. The pump
 // then returns a normal result.
-func (s *session) follow(fut workflow.Future, cancel workflow.CancelFunc) (called bool, err error) {
+func (s *processPart) follow(fut workflow.Future, cancel workflow.CancelFunc) (called bool, err error) {
+	// The table of steps does not say when to call back a pump: while it is attached,
+	// most of what happens in the session is its work.
 	// The journal of a stopped process is read to its end unless the close says discard.
 	over := func() bool { return s.st.GraceOver && s.st.Retired == nil || s.st.Retired != nil && s.discarding() }
 	awake := func() bool {
-		return fut.IsReady() || s.newlyClosing() || !called && !s.st.Running && s.discarding() || !called && (s.hasNews() || s.full() || s.st.Retired != nil && s.discarding())
+		return fut.IsReady() || s.ending.newlyClosing() || !called && !s.st.Running && s.discarding() || !called && (s.hasNews() || s.full() || s.st.Retired != nil && s.discarding())
 	}
 	for !fut.IsReady() {
 		if s.st.Close != nil && s.st.Running && !s.st.GraceOver {
@@ -144,9 +191,9 @@ func (s *session) follow(fut workflow.Future, cancel workflow.CancelFunc) (calle
 			ok, err = s.awaitFor(closeGrace, awake)
 			s.st.GraceOver = err == nil && !ok
 		} else {
-			s.setAlarm()
-			s.setTick()
-			err = s.await(func() bool { return awake() || s.alarm.due() || s.tick.due() })
+			s.approvals.setAlarm()
+			s.snaps.setTick()
+			err = s.await(func() bool { return awake() || s.approvals.alarm.due() || s.snaps.tick.due() })
 		}
 		if err != nil {
 			return called, err
@@ -154,9 +201,9 @@ func (s *session) follow(fut workflow.Future, cancel workflow.CancelFunc) (calle
 		if fut.IsReady() {
 			break
 		}
-		s.alarm.off()
-		s.expire()
-		s.queueInterruptForClose()
+		s.approvals.alarm.off()
+		s.approvals.expire()
+		s.ending.queueInterruptForClose()
 		if !called && (s.hasNews() || s.full() || over() || !s.st.Running && s.discarding()) {
 			called = true
 			cancel()
@@ -165,7 +212,7 @@ func (s *session) follow(fut workflow.Future, cancel workflow.CancelFunc) (calle
 	return called, nil
 }
 
-func (s *session) pumpInput() activities.RunPumpInput {
+func (s *processPart) pumpInput() activities.RunPumpInput {
 	s.st.PumpN++
 	var out []activities.Send
 	for i := range s.st.Sends {
@@ -180,18 +227,18 @@ func (s *session) pumpInput() activities.RunPumpInput {
 	}
 	if s.st.BudgetNews {
 		s.st.BudgetNews = false
-		s.budgetReached(sentThere)
+		s.bounds.budgetReached(sentThere)
 	}
 	if s.st.Again == 0 {
 		s.st.Prefix = fmt.Sprintf("g%d.p%d", s.st.Generation, s.st.PumpN)
 	}
 	in := activities.RunPumpInput{
-		Files: s.filesToBring(),
+		Files: s.messages.filesToBring(),
 		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, Unkept: s.st.SeedGone && s.st.Retired != nil, Credentials: s.opt.Credentials,
-		LostAfter: s.lostAfter(), Workflow: s.reportsTo(), Forget: s.st.Forget,
+		LostAfter: s.moving.lostAfter(), Workflow: s.reportsTo(), Forget: s.st.Forget,
 		Pump: activities.PumpInput{
 			Session: s.id, State: s.pumpState(), Thread: s.thread(), Resume: s.st.hadTurn(),
-			NextTurn: s.nextTurn(),
+			NextTurn: s.turns.nextTurn(),
 			Fork:     s.st.ForkOf != "", Tell: s.st.Tell, Models: s.st.Chosen.Ask,
 			Sends: out, Notes: s.st.Handing,
 			Prefix: s.st.Prefix, Again: s.st.Again,
@@ -201,31 +248,27 @@ func (s *session) pumpInput() activities.RunPumpInput {
 	if s.st.Failing != nil {
 		onlyReads(&in)
 	}
-	s.judged(&in)
+	s.approvals.judged(&in)
 	return in
 }
 
-func (s *session) pumpState() activities.PumpState {
+func (s *processPart) pumpState() activities.PumpState {
 	st := s.st.Pump
 	st.Skipped = s.st.Skipped
 	return st
 }
 
 // thread returns the settings that a thread is started and resumed with.
-func (s *session) thread() activities.ThreadSpec {
+func (s *processPart) thread() activities.ThreadSpec {
 	return activities.ThreadSpec{
 		CWD: s.st.Layout.WorkDir, Sandbox: s.opt.Sandbox, Permissions: s.st.Permissions,
-		ApprovalPolicy: s.opt.ApprovalPolicy, Model: s.model(), Effort: s.effort(), Instructions: s.instructions(), Personality: s.opt.Personality, Mark: activities.Mark(s.id, *s.st.Layout),
+		ApprovalPolicy: s.opt.ApprovalPolicy, Model: s.choices.model(), Effort: s.choices.effort(), Instructions: s.instructions(), Personality: s.opt.Personality, Mark: activities.Mark(s.id, *s.st.Layout),
 		Name:  s.st.Chosen.Name,
 		Tools: s.opt.Tools,
 	}
 }
 
-func (s *session) claim() activities.Claim {
-	return activities.Claim{Session: s.id, Host: s.st.Lease.Spec, Generation: s.st.Generation, Pump: s.st.PumpN, Told: s.st.Told}
-}
-
-func (s *session) pumpSummary() string {
+func (s *processPart) pumpSummary() string {
 	if s.st.Running {
 		return fmt.Sprintf("turn %d on %s", s.st.TurnN, s.st.Lease.Spec.Name)
 	}
@@ -238,7 +281,7 @@ const talkToCodex = "talk to codex"
 // pumpFailed handles an error that the pump activity could not mend by retrying. Another worker
 // may be set up better, and people may repair this one, so only a failure that waiting cannot
 // mend ends the session.
-func (s *session) pumpFailed(err error) {
+func (s *processPart) pumpFailed(err error) {
 	f := failureOf(fmt.Sprintf("talk to codex on %s", s.st.Lease.Spec.Name), err)
 	switch {
 	case f.Kind == activities.ErrTypeFenced && s.st.Close == nil:
@@ -246,28 +289,28 @@ func (s *session) pumpFailed(err error) {
 		return
 	case f.passes() || workersFault(f):
 		if s.st.Close != nil {
-			s.tellHeldUp(f)
+			s.ending.tellHeldUp(f)
 		}
 		s.meet(talkToCodex, f)
 		if f = s.tooLateToStart(); f == nil {
 			return
 		}
 	case s.st.Close != nil && s.st.Failing == nil && !s.discarding() && f.Kind != activities.ErrTypeFenced:
-		s.cannotRead(f)
+		s.ending.cannotRead(f)
 		return
 	}
 	if s.st.Close != nil {
-		s.giveUpJournal()
+		s.ending.giveUpJournal()
 		return
 	}
 	s.st.Trouble = nil
-	if s.readRest(f) {
+	if s.ending.readRest(f) {
 		return
 	}
-	if s.st.Alive || s.inDoubt() {
-		s.giveUpTurn("unknown", f)
+	if s.st.Alive || s.turns.inDoubt() {
+		s.turns.giveUpTurn("unknown", f)
 	} else {
-		s.giveUpTurn("interrupted", f)
+		s.turns.giveUpTurn("interrupted", f)
 	}
 	s.fail(f)
 }
@@ -281,8 +324,8 @@ func workersFault(f *Failure) bool {
 // waitToTalk waits until the next pump is due after a failed one. It waits at most once and
 // reports whether it did, so that the caller looks at what ended the wait. A close, an interrupt
 // or a message that can begin a turn makes the pump due at once.
-func (s *session) waitToTalk() (waited bool, err error) {
-	t, closing, asked, discards, could := s.st.Trouble, s.st.Close != nil, s.st.Interrupt, s.discarding(), s.canBegin()
+func (s *processPart) waitToTalk() (waited bool, err error) {
+	t, closing, asked, discards, could := s.st.Trouble, s.st.Close != nil, s.st.Interrupt, s.discarding(), s.turns.canBegin()
 	if !s.waitsToTalk() {
 		return false, nil
 	}
@@ -294,7 +337,7 @@ func (s *session) waitToTalk() (waited bool, err error) {
 	s.publish()
 	news := func() bool {
 		return (s.st.Close != nil) != closing || s.discarding() != discards || s.st.Interrupt != asked && !closing ||
-			s.canBegin() != could || t.NextAt != due
+			s.turns.canBegin() != could || t.NextAt != due
 	}
 	if _, err = s.awaitFor(wait, func() bool { return news() || s.full() }); err == nil && news() {
 		t.NextAt = workflow.Now(s.ctx)
@@ -302,12 +345,12 @@ func (s *session) waitToTalk() (waited bool, err error) {
 	return true, err
 }
 
-func (s *session) waitsToTalk() bool {
+func (s *processPart) waitsToTalk() bool {
 	t := s.st.Trouble
 	return t != nil && (t.Doing == talkToCodex || t.Doing == haveCodexTake)
 }
 
-func (s *session) talked() {
+func (s *processPart) talked() {
 	if t := s.st.Trouble; t != nil && t.Doing == talkToCodex {
 		s.overcome()
 	}
@@ -317,23 +360,23 @@ func (s *session) talked() {
 // server or a worker was restored from an old state. What runs on the host is left alone. The
 // turn is cut off and the session parks with its queue. If this session is the one to go on, a
 // person says so by a message or resume, and it comes back with an epoch above all others.
-func (s *session) overtaken(f *Failure) {
-	defer s.hush()()
+func (s *processPart) overtaken(f *Failure) {
+	defer s.snaps.hush()()
 	s.st.Trouble = nil
-	s.leaving = true
+	s.turns.leaving = true
 	s.lostProcess(f)
-	s.leaving = false
+	s.turns.leaving = false
 	if s.st.Status == Failed {
 		return
 	}
-	if s.st.Running && !s.putBack() {
-		s.giveUpTurn("unknown", f)
+	if s.st.Running && !s.turns.putBack() {
+		s.turns.giveUpTurn("unknown", f)
 	}
-	f.Hint = fmt.Sprintf("make sure that nobody else works with this session on %s; then `ctl session resume %s`, or a message, has it go on from %s", s.hostName(), s.id, s.fromWhat())
+	f.Hint = fmt.Sprintf("make sure that nobody else works with this session on %s; then `ctl session resume %s`, or a message, has it go on from %s", s.hostName(), s.id, s.moving.fromWhat())
 	s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
 	s.st.Downed = len(s.st.Queue) > 0
 	s.st.Error, s.st.Held, s.st.Resume, s.st.Warm, s.st.Retired = f, len(s.st.Queue) > 0, nil, nil, nil
-	s.goDown(&parked{Since: workflow.Now(s.ctx)}, release{}, false)
+	s.parking.goDown(&parked{Since: workflow.Now(s.ctx)}, release{}, false)
 	if s.opt.CloseAfter && len(s.st.Queue) == 0 && s.st.Close == nil {
 		s.st.Close = &Close{By: s.opt.By}
 	}
@@ -341,10 +384,10 @@ func (s *session) overtaken(f *Failure) {
 
 // apply applies the result of a pump. moved says that the pump was called back or has read
 // something.
-func (s *session) apply(out activities.RunPumpResult, moved bool) {
+func (s *processPart) apply(out activities.RunPumpResult, moved bool) {
 	r := out.Pump
 	s.st.Pump, s.st.Progress = r.State, r.State.Progress
-	s.listed(r.Models)
+	s.choices.listed(r.Models)
 	// Stay attached for other items only while they bring requests. After a pump with nothing
 	// new, a person decides.
 	s.st.Busy = r.Busy && len(r.Requests) > 0
@@ -355,20 +398,20 @@ func (s *session) apply(out activities.RunPumpResult, moved bool) {
 		s.st.EarlyEnds, s.st.OwnEnds, s.st.Started = 0, 0, true
 	}
 	if !s.st.BudgetNews {
-		s.budgetReached(acknowledged)
+		s.bounds.budgetReached(acknowledged)
 	}
 	sends := len(s.st.Sends)
 	for _, d := range r.Deliveries {
-		s.delivered(d)
+		s.turns.delivered(d)
 	}
 	for _, rpc := range r.Resolved {
-		s.withdrawn(rpc, whyResolved(r))
+		s.approvals.withdrawn(rpc, whyResolved(r))
 	}
 	if r.Reason != activities.TurnEnded {
-		s.foreignRuns(r)
+		s.turns.foreignRuns(r)
 	}
 	for _, req := range r.Requests {
-		s.asked(req)
+		s.approvals.asked(req)
 	}
 	if s.st.Cut != nil && r.Reason != activities.TurnEnded && s.st.sending(activities.SendTurn) == nil {
 		s.st.Cut = nil // it runs now: codex had not had it
@@ -381,10 +424,10 @@ func (s *session) apply(out activities.RunPumpResult, moved bool) {
 	}
 	switch r.Reason {
 	case activities.TurnEnded:
-		s.another = r.Begun || r.State.Foreign
-		s.turnEnded(r.Turn)
-		s.another = false
-		s.foreignRuns(r)
+		s.turns.another = r.Begun || r.State.Foreign
+		s.turns.turnEnded(r.Turn)
+		s.turns.another = false
+		s.turns.foreignRuns(r)
 	case activities.TurnBegun:
 	case activities.Overloaded:
 		s.notNow(r.Problem)
@@ -409,11 +452,11 @@ const haveCodexTake = "have codex take what is due"
 // notNow waits, on view, when codex refuses a message for now: it is overloaded, or the thread's
 // former process has not let go. The message had no effects. An interrupt or close meanwhile ends
 // the turn unsent.
-func (s *session) notNow(p *activities.Problem) {
+func (s *processPart) notNow(p *activities.Problem) {
 	f := failureOfProblem(p)
 	turn := s.st.sending(activities.SendTurn)
-	if s.st.Running && s.toEnd() && turn != nil && !turn.maybe() && !s.inDoubt() {
-		s.giveUpTurn("interrupted", nil)
+	if s.st.Running && s.turns.toEnd() && turn != nil && !turn.maybe() && !s.turns.inDoubt() {
+		s.turns.giveUpTurn("interrupted", nil)
 		s.become(Idle)
 		return
 	}
@@ -441,7 +484,7 @@ const fruitless = 3
 
 // lookForProgress retires a codex that has nothing for pump after pump: it is taken to have lost
 // the turn. some says that this pump made progress.
-func (s *session) lookForProgress(r activities.PumpResult, some bool) {
+func (s *processPart) lookForProgress(r activities.PumpResult, some bool) {
 	switch {
 	case some:
 		s.st.Fruitless = 0
@@ -466,4 +509,10 @@ func (s *session) lookForProgress(r activities.PumpResult, some bool) {
 func worthAnother(err error) bool {
 	var app *temporal.ApplicationError
 	return errors.As(err, &app) && !app.NonRetryable()
+}
+
+// onlyAsks reports whether a pump would only serve wantsAnswers, which does not change the
+// session's state.
+func (s *processPart) onlyAsks() bool {
+	return !s.st.Running && len(s.st.Sends) == 0 && s.st.Retired == nil && s.choices.wantsAnswers()
 }

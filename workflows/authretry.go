@@ -16,12 +16,12 @@ const (
 // maxAuthRetries is the number of consecutive turns that a session repeats by itself.
 const maxAuthRetries = 1
 
-func (s *session) keepSaid(m Message) {
+func (s *turnsPart) keepSaid(m Message) {
 	s.st.Shape = m.shape()
 	if m.Do != "" {
 		return
 	}
-	if s.opt.OnAuth == AuthRetry || s.mayWaitOut() || s.opt.OnHostLost == HostLostMove && s.opt.OnInterrupt == InterruptContinue {
+	if s.opt.OnAuth == AuthRetry || s.bounds.mayWaitOut() || s.opt.OnHostLost == HostLostMove && s.opt.OnInterrupt == InterruptContinue {
 		s.st.Said = &m
 	}
 }
@@ -29,14 +29,14 @@ func (s *session) keepSaid(m Message) {
 // authFailed is called before a turn is ended. After a failure for want of a token, it queues the
 // turn's message again as a visible turn of its own before all others, or says in the problem why
 // not: a turn that had effects is not repeated. asks reports that a person must go on.
-func (s *session) authFailed(t *activities.TurnEnd) (asks bool) {
+func (s *turnsPart) authFailed(t *activities.TurnEnd) (asks bool) {
 	if t.Status != "failed" || t.Problem == nil || !t.Problem.Passing {
 		s.st.AuthRetries = 0
 		return false
 	}
 	p := t.Problem
 	switch {
-	case s.opt.OnAuth != AuthRetry || s.st.Said == nil || s.toEnd() || s.overBudget():
+	case s.opt.OnAuth != AuthRetry || s.st.Said == nil || s.toEnd() || s.bounds.overBudget():
 		return false
 	case t.Effects:
 		p.Hint = "the turn had begun commands or changes, so it was not begun again: see what they did (`ctl transcript`), then send a message to go on"
@@ -52,14 +52,14 @@ func (s *session) authFailed(t *activities.TurnEnd) (asks bool) {
 }
 
 // sayAgain queues m before all others. The turn numbers promised to those move up by one.
-func (s *session) sayAgain(m Message) {
-	id := s.sayLater(m)
+func (s *turnsPart) sayAgain(m Message) {
+	id := s.bounds.sayLater(m)
 	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("turn %d says the same again: turn %d got no access token in time, and had begun nothing", s.st.TurnN+1, s.st.TurnN),
 		Data: map[string]string{"by": "on_auth=retry", "set_by": s.opt.By, "message": id}})
 }
 
 // holdForAuth leaves it to a person to go on.
-func (s *session) holdForAuth(p *activities.Problem) {
+func (s *turnsPart) holdForAuth(p *activities.Problem) {
 	s.st.Error = failureOfProblem(p)
 	s.st.Held = len(s.st.Queue) > 0
 	s.become(Interrupted)

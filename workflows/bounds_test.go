@@ -164,16 +164,16 @@ func TestMessagesNameNoOtherBlobsAndNobodyElsesIDs(t *testing.T) {
 }
 
 func TestWhatTheUIShowsStaysWithinItsBounds(t *testing.T) {
-	s := &session{id: "s1", opt: SessionOptions{}, st: &sessionState{Status: Waiting, Waits: strings.Repeat("ä", 4000)}}
+	s := assembled(&core{id: "s1", opt: SessionOptions{}, st: &sessionState{lifeState: lifeState{Status: Waiting, Waits: strings.Repeat("ä", 4000)}}})
 	s.st.Error = &Failure{Message: strings.Repeat("x", 1<<20)}
 	for i := range 100 {
 		s.st.Approvals = append(s.st.Approvals, approvalState{N: i, State: ApprovalOpen, Request: activities.Request{Summary: strings.Repeat("long\n", 1000)}})
 	}
-	if n := len(s.details()); n > 20_000 {
+	if n := len(s.views.details()); n > 20_000 {
 		t.Errorf("details take %d bytes", n)
 	}
 	s.st.Status = Queued
-	if w := excerpt(s.waitsFor(), maxWord); len(w) > 255 {
+	if w := excerpt(s.views.waitsFor(), maxWord); len(w) > 255 {
 		t.Errorf("the attribute takes %d bytes", len(w))
 	}
 }

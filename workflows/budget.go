@@ -14,6 +14,26 @@ import (
 // any time: an attached pump is called back, and the next one works with the new bounds. The pump
 // does the counting.
 
+// boundsPart keeps a turn from beginning while the budget is used up, or a limit of
+// the account or the provider has not ended.
+type boundsPart struct {
+	*core
+	turns     *turnsPart
+	messages  *messagesPart
+	approvals *approvalsPart
+	views     *viewsPart
+
+	wake *wake // for a session that waits for the end of a limit
+}
+
+// boundState is what keeps the next turn from beginning at once: a limit that is
+// waited out, and the newest budget.
+type boundState struct {
+	Limit      *limitWait `json:"limit,omitempty"`       // what the session waits out
+	BudgetN    int        `json:"budget_n,omitempty"`    // times that the budget was set
+	BudgetNews bool       `json:"budget_news,omitempty"` // the attached pump does not know the newest bounds
+}
+
 func (b Budget) given() []struct {
 	name string
 	n    *int64
@@ -28,7 +48,7 @@ func negative(b activities.Bounds) bool {
 	return min(b.Tokens, b.Turns, b.Approvals, b.Commands, int64(b.Time)) < 0
 }
 
-func (s *session) checkBudget(b Budget) error {
+func (s *boundsPart) checkBudget(b Budget) error {
 	if err := s.ends(); err != nil {
 		return err
 	}
@@ -83,7 +103,7 @@ func (o *SessionOptions) SetBudget(b Budget) error {
 	return nil
 }
 
-func (s *session) takeBudget(b Budget) (SessionView, error) {
+func (s *boundsPart) takeBudget(b Budget) (SessionView, error) {
 	if err := s.checkBudget(b); err != nil {
 		return SessionView{}, err
 	}
@@ -104,7 +124,7 @@ func (s *session) takeBudget(b Budget) (SessionView, error) {
 	return s.view(), nil
 }
 
-func (s *session) noteBudget(by string) {
+func (s *boundsPart) noteBudget(by string) {
 	data := map[string]string{"by": by, "turn_timeout": s.opt.TurnTimeout.String()}
 	var words []string
 	for _, u := range s.uses() {
@@ -126,10 +146,10 @@ func (s *session) noteBudget(by string) {
 		Text: fmt.Sprintf("budget: %s, %s for a turn", strings.Join(words, ", "), s.opt.TurnTimeout)})
 }
 
-func (s *session) budgetID() string { return fmt.Sprintf("%s.b%d", s.id, s.st.BudgetN) }
+func (s *boundsPart) budgetID() string { return fmt.Sprintf("%s.b%d", s.id, s.st.BudgetN) }
 
 // budgetReached records how far the newest budget came.
-func (s *session) budgetReached(state string) {
+func (s *boundsPart) budgetReached(state string) {
 	for _, m := range s.st.Messages {
 		if m.Kind == kindBudget && m.ID == s.budgetID() {
 			s.track(m.ID, kindBudget, m.Turn, state)
@@ -138,18 +158,15 @@ func (s *session) budgetReached(state string) {
 	}
 }
 
-// bounds returns the bounds that a pump enforces.
-func (s *session) bounds() activities.Bounds { return s.opt.Bounds }
-
 // uses returns what was used of each bound. Turns are counted here.
-func (s *session) uses() []activities.BudgetUse {
+func (s *boundsPart) uses() []activities.BudgetUse {
 	st := s.st.Pump
 	st.Turn, st.Skipped = s.st.TurnN, s.st.Skipped
 	all := s.opt.Bounds.Uses(&st)
 	return all[:]
 }
 
-func (s *session) budgetView() *BudgetView {
+func (s *boundsPart) budgetView() *BudgetView {
 	v := &BudgetView{TurnTimeout: s.opt.TurnTimeout.String()}
 	counts := map[string]*BudgetCount{"tokens": &v.Tokens, "turns": &v.Turns, "approvals": &v.Approvals, "commands": &v.Commands}
 	for _, u := range s.uses() {
@@ -188,13 +205,13 @@ func (b BudgetView) Words() string {
 }
 
 // overBudget reports whether no turn may begin.
-func (s *session) overBudget() bool {
+func (s *boundsPart) overBudget() bool {
 	_, gone := s.gone()
 	return gone
 }
 
 // gone returns the first bound that is used up.
-func (s *session) gone() (activities.BudgetUse, bool) {
+func (s *boundsPart) gone() (activities.BudgetUse, bool) {
 	for _, u := range s.uses() {
 		if u.Gone() {
 			return u, true
@@ -204,13 +221,13 @@ func (s *session) gone() (activities.BudgetUse, bool) {
 }
 
 // exhausted reports whether a bound other than the turns is used up.
-func (s *session) exhausted() bool {
+func (s *boundsPart) exhausted() bool {
 	u, gone := s.gone()
 	return gone && u.Name != "turns"
 }
 
 // noTurnLeft reports whether the queued messages will use up the turns.
-func (s *session) noTurnLeft() (activities.BudgetUse, bool) {
+func (s *boundsPart) noTurnLeft() (activities.BudgetUse, bool) {
 	for _, u := range s.uses() {
 		if u.Name == "turns" && u.Limit > 0 && u.Used+int64(len(s.st.Queue)) >= u.Limit {
 			return u, true
@@ -219,7 +236,7 @@ func (s *session) noTurnLeft() (activities.BudgetUse, bool) {
 	return activities.BudgetUse{}, false
 }
 
-func (s *session) spent() *Failure {
+func (s *boundsPart) spent() *Failure {
 	u, _ := s.gone()
 	return &Failure{Kind: RefusedBudget, Message: u.Spend(), Hint: u.Raise(s.id)}
 }

@@ -26,7 +26,7 @@ func inLine(leave func() bool, try func() error) error {
 }
 
 // inLine is the same for a session, which shows that it waits.
-func (s *session) inLine(leave func() bool, try func() error) error {
+func (s *core) inLine(leave func() bool, try func() error) error {
 	defer func() { s.crowded = false }()
 	return inLine(leave, func() error {
 		err := try()

@@ -7,7 +7,7 @@ import (
 )
 
 // confinement describes what a session asked of its sandbox beyond the mode.
-func (s *session) confinement(words map[string]string) {
+func (s *core) confinement(words map[string]string) {
 	c := s.opt.Confine
 	network := c.Network
 	if network == activities.NetworkHosts {

@@ -32,7 +32,7 @@ const maxGiven = 32 << 10
 // They contain the session's name and the beginning of the request's digest.
 var answersBlob = regexp.MustCompile(`^` + activities.AnswersPrefix + `([a-z0-9][a-z0-9._-]{0,62})/([0-9a-f]{16})-[0-9a-f]{32}$`)
 
-func (s *session) checkDecide(d Decide) (*approvalState, Decision, error) {
+func (s *approvalsPart) checkDecide(d Decide) (*approvalState, Decision, error) {
 	a, err := s.decidable(d)
 	if err != nil {
 		return nil, Decision{}, err
@@ -49,7 +49,7 @@ func (s *session) checkDecide(d Decide) (*approvalState, Decision, error) {
 
 // decidable finds the approval of a decision, and checks that it is open and that the digests
 // match.
-func (s *session) decidable(d Decide) (*approvalState, error) {
+func (s *approvalsPart) decidable(d Decide) (*approvalState, error) {
 	name, ok := strings.CutPrefix(d.Approval, s.id+".")
 	n, err := strconv.Atoi(name)
 	if !ok || err != nil || n < 1 {
@@ -80,7 +80,7 @@ func (s *session) decidable(d Decide) (*approvalState, error) {
 }
 
 type checkedDecide struct {
-	s *session
+	s *approvalsPart
 	a *approvalState
 	d Decide
 }
@@ -287,7 +287,7 @@ func (c checkedDecide) grant(to *Decision) error {
 	return nil
 }
 
-func (s *session) takeDecide(d Decide) (Approval, error) {
+func (s *approvalsPart) takeDecide(d Decide) (Approval, error) {
 	d = d.plainly()
 	a, decision, err := s.checkDecide(d)
 	if err != nil {

@@ -3,8 +3,6 @@ package workflows
 import (
 	"slices"
 
-	"go.temporal.io/sdk/workflow"
-
 	"fairlead.dev/fairlead/activities"
 )
 
@@ -22,26 +20,19 @@ const (
 	voided       = string(activities.Void)         // its purpose is gone
 )
 
+// deliveryState is what is on its way to codex, and how far it came.
+type deliveryState struct {
+	Sends    []pendingSend    `json:"sends,omitempty"`
+	Messages []MessageView    `json:"messages,omitempty"` // how far they came; oldest first
+	Tell     *activities.Tell `json:"tell,omitempty"`
+	TellN    int              `json:"tell_n,omitempty"`
+}
+
 func kindOf(k activities.SendKind) string {
 	if k == activities.SendTurn {
 		return kindMessage
 	}
 	return string(k)
-}
-
-func (s *session) track(id, kind string, turn int, state string) {
-	now := workflow.Now(s.ctx)
-	for i := range s.st.Messages {
-		if m := &s.st.Messages[i]; m.ID == id {
-			if m.State != state {
-				m.State, m.At = state, now
-			}
-			m.Kind, m.Turn = kind, turn
-			return
-		}
-	}
-	s.st.Messages = append(s.st.Messages, MessageView{ID: id, Kind: kind, Turn: turn, State: state, At: now})
-	s.st.trimMessages()
 }
 
 // trimMessages drops the oldest settled messages first, then the oldest queued ones.
@@ -61,7 +52,7 @@ func (st *sessionState) trimMessages() {
 	}
 }
 
-func (s *session) messages() []MessageView {
+func (s *messagesPart) messageViews() []MessageView {
 	out := append([]MessageView{}, s.st.Messages...)
 	for i := range out {
 		if s.st.Ended && out[i].State == queuedHere {
@@ -69,16 +60,4 @@ func (s *session) messages() []MessageView {
 		}
 	}
 	return out
-}
-
-func (s *session) reached(a approvalState) string {
-	for _, p := range s.st.Sends {
-		if p.Approval == a.N {
-			if p.maybe() {
-				return sentThere
-			}
-			return decidedHere
-		}
-	}
-	return a.Delivery
 }

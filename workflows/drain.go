@@ -57,7 +57,7 @@ func checkDrain(d *Draining) error {
 }
 
 // beginDrain begins to drain a host. Repeating the same request has no effect.
-func (p *pool) beginDrain(h *poolHost, d Draining) {
+func (p *healthPart) beginDrain(h *poolHost, d Draining) {
 	d.How = cmp.Or(d.How, DrainPark)
 	if was := h.Draining; was != nil && was.How == d.How {
 		return
@@ -69,7 +69,7 @@ func (p *pool) beginDrain(h *poolHost, d Draining) {
 
 // haveLeave tells the holders of slots on drained hosts to leave. If a drain has ended, it tells
 // those that are still there to stay.
-func (p *pool) haveLeave() {
+func (p *slotsPart) haveLeave() {
 	type told struct {
 		holder string
 		what   leaveHost
@@ -107,12 +107,12 @@ func (p *pool) haveLeave() {
 	}
 }
 
-func (p *pool) drained(h *poolHost) bool {
+func (p *healthPart) drained(h *poolHost) bool {
 	name := h.Spec.Name
 	return p.used(name) == 0 && p.parkedOn(name) == 0 && !p.lies(name)
 }
 
-func (s *session) leave(l leaveHost) {
+func (s *parkingPart) leave(l leaveHost) {
 	switch was := s.st.Leave; {
 	case l.Off && was != nil && was.Epoch == l.Epoch:
 		s.st.Leave = nil
@@ -123,7 +123,7 @@ func (s *session) leave(l leaveHost) {
 
 // leaves returns the order to leave the present host, or nil if there is none or the session
 // cannot leave.
-func (s *session) leaves() *leaveHost {
+func (s *parkingPart) leaves() *leaveHost {
 	l := s.st.Leave
 	if l == nil || s.st.Lease == nil || s.st.Lease.Epoch != l.Epoch || s.opt.Snapshot.When == SnapshotOff {
 		return nil
@@ -132,7 +132,7 @@ func (s *session) leaves() *leaveHost {
 }
 
 // leaveAt returns when the session leaves once its turn has ended, or zero.
-func (s *session) leaveAt() time.Time {
+func (s *parkingPart) leaveAt() time.Time {
 	l := s.leaves()
 	if l == nil || !s.quiet() {
 		return time.Time{}
@@ -143,9 +143,18 @@ func (s *session) leaveAt() time.Time {
 	return l.Since
 }
 
+// leaveOrStay parks the session, or has it go on if it could not park.
+func (s *parkingPart) leaveOrStay() (again bool) {
+	if s.leaveOrPark() {
+		return true
+	}
+	s.stillHere()
+	return false
+}
+
 // leaveOrPark parks the session. A session that leaves for good comes up elsewhere at once,
 // unless it was pinned to that host. again says that it stopped only to continue as new.
-func (s *session) leaveOrPark() (again bool) {
+func (s *parkingPart) leaveOrPark() (again bool) {
 	l := s.leaves()
 	if l == nil && s.toldToGo() {
 		_, again = s.parkAsTold()
@@ -162,7 +171,7 @@ func (s *session) leaveOrPark() (again bool) {
 	} else {
 		s.st.Resume = &Resume{By: l.by()}
 		s.obeyed = s.st.Resume
-		s.leaveAfter(s.park())
+		s.moving.leaveAfter(s.park())
 	}
 	if s.st.Lease != nil && s.st.Close == nil && !s.full() {
 		s.sleep = newAlarm(s.ctx, "a session leaves its host") // the present alarm may be later

@@ -36,7 +36,7 @@ func (e *earlierDecision) serves(now time.Time, offered []string) bool {
 		(e.Outcome == string(activities.Decline) || e.Outcome == string(activities.Accept) && slices.Contains(offered, e.Outcome))
 }
 
-func (s *session) keepDecisions() {
+func (s *approvalsPart) keepDecisions() {
 	for _, a := range s.st.Approvals {
 		if a.Turn != s.st.TurnN || a.Decision == nil {
 			continue
@@ -92,7 +92,7 @@ func (st *sessionState) forgetEarlier(digest string) {
 }
 
 // forgetDecided forgets earlier decisions that were made anew in a turn that ended by itself.
-func (s *session) forgetDecided() {
+func (s *approvalsPart) forgetDecided() {
 	for _, a := range s.st.Approvals {
 		if a.Turn == s.st.TurnN && a.State == ApprovalAcknowledged {
 			s.st.forgetEarlier(a.Request.Digest)
@@ -102,7 +102,7 @@ func (s *session) forgetDecided() {
 
 // answerFromBefore answers a new ask from a decision for the session, or from one that was lost
 // with a process.
-func (s *session) answerFromBefore(a *approvalState) {
+func (s *approvalsPart) answerFromBefore(a *approvalState) {
 	now := workflow.Now(s.ctx)
 	e := s.st.earlier(a.Request.Digest)
 	if e != nil {

@@ -22,7 +22,7 @@ var endedByKind = map[string]string{
 	"silent": EndedByWatchdog, "quiet_after_tool": EndedByWatchdog,
 }
 
-func (s *session) endedBy(status string, f *Failure) string {
+func (s *turnsPart) endedBy(status string, f *Failure) string {
 	if status != "interrupted" && status != "unknown" {
 		return ""
 	}
@@ -44,7 +44,7 @@ func (s *session) endedBy(status string, f *Failure) string {
 const closedReason = "the session was closed"
 
 // cancelled returns the decision that was to end the running turn.
-func (s *session) cancelled() *Decision {
+func (s *turnsPart) cancelled() *Decision {
 	for _, a := range s.st.Approvals {
 		if a.Turn == s.st.TurnN && a.Decision != nil && a.Decision.Outcome == string(activities.Cancel) {
 			return a.Decision
@@ -53,7 +53,7 @@ func (s *session) cancelled() *Decision {
 	return nil
 }
 
-func (s *session) whyInterrupted() *Failure {
+func (s *turnsPart) whyInterrupted() *Failure {
 	f := &Failure{Kind: activities.EndInterrupted, Hint: activities.HintOf(activities.EndInterrupted)}
 	switch d := s.cancelled(); {
 	case s.st.Interrupt != nil:

@@ -14,56 +14,85 @@ import (
 // closeGrace is how long codex may take to end a turn when the session closes.
 const closeGrace = 15 * time.Second
 
+// endingPart closes the session, and tells of its end.
+type endingPart struct {
+	*core
+	turns     *turnsPart
+	messages  *messagesPart
+	approvals *approvalsPart
+	snaps     *snapsPart
+	process   *processPart
+	leases    *leasesPart
+	moving    *movingPart
+}
+
+// endState is how the session ends, and what it could not clean up.
+type endState struct {
+	Close      *Close `json:"close,omitempty"`
+	CloseDue   bool   `json:"close_due,omitempty"`   // it closes once codex begins no further turn
+	CloseTries int    `json:"close_tries,omitempty"` // pumps that were to end the turn
+	GraceOver  bool   `json:"grace_over,omitempty"`  // codex had its time to end it
+	// Failing is why the session fails once codex's journal is read: its host was
+	// away when it was to fail.
+	Failing    *Failure   `json:"failing,omitempty"`
+	Ended      bool       `json:"ended,omitempty"`       // no message becomes a turn any more
+	CleanTries int        `json:"clean_tries,omitempty"` // times that cleaning up failed for good
+	CleanError string     `json:"clean_error,omitempty"` // why, as last noted
+	EndTold    bool       `json:"end_told,omitempty"`    // the end was told although it is not cleaned up
+	Closed     *CloseView `json:"closed,omitempty"`
+	Left       string     `json:"left,omitempty"` // why something of it may still be on the host
+}
+
 // newlyClosing reports whether a turn runs that codex was not yet told to end for the close.
-func (s *session) newlyClosing() bool {
+func (s *endingPart) newlyClosing() bool {
 	return s.st.Close != nil && s.st.Failing == nil && s.st.Running && s.st.sending(activities.SendInterrupt) == nil
 }
 
-func (s *session) queueInterruptForClose() {
+func (s *endingPart) queueInterruptForClose() {
 	if !s.newlyClosing() {
 		return
 	}
 	if s.st.Interrupt == nil {
 		s.st.Interrupt = &Interrupt{By: s.st.Close.By, Reason: closedReason}
 	}
-	s.queueInterrupt()
+	s.messages.queueInterrupt()
 }
 
 // interruptForClose ends the running turn before a close. It asks codex to end the
 // turn. If codex does not do so in time, interruptForClose stops its process and
 // reads its journal to the end, since closing deletes the journal. It goes on until
 // the host can be reached; only discard ends it earlier.
-func (s *session) interruptForClose() error {
+func (s *endingPart) interruptForClose() error {
 	s.become(Closing)
 	switch stuck := s.st.GraceOver || s.st.CloseTries >= 3; {
 	case !s.st.Alive: // the journal was read when the process ended
-		s.recordLost()
+		s.moving.recordLost()
 		s.giveUpForClose()
 	case s.discarding() && (stuck || s.st.Retired != nil):
 		s.giveUpJournal()
 	case s.st.Retired != nil:
-		return s.pump()
+		return s.process.pump()
 	case stuck:
 		s.stopForClose()
 	default:
 		s.queueInterruptForClose()
 		s.st.CloseTries++
-		return s.pump()
+		return s.process.pump()
 	}
 	return nil
 }
 
 // giveUpForClose ends the turn of a session that closes if codex did not say how
 // the turn ended.
-func (s *session) giveUpForClose() {
+func (s *endingPart) giveUpForClose() {
 	status, f := "interrupted", s.st.Failing
-	if s.inDoubt() {
+	if s.turns.inDoubt() {
 		status = "unknown"
 		if f == nil {
 			f = s.st.Cut
 		}
 	}
-	s.giveUpTurn(status, f)
+	s.turns.giveUpTurn(status, f)
 }
 
 // stoppedForClose is the kind of the problem with which codex is stopped because
@@ -72,11 +101,11 @@ const stoppedForClose = "closed"
 
 // stopForClose stops codex, so that nothing is added to its journal. The next pump
 // reads the journal to the end.
-func (s *session) stopForClose() {
+func (s *endingPart) stopForClose() {
 	s.publish()
 	name := s.hostName()
 	s.st.PumpN++
-	_, err := doingUnless(s, s.closing("stop codex on "+name), s.discarding, sessions.StopServer, activities.StopServerInput{
+	_, err := doingUnless(s.core, s.closing("stop codex on "+name), s.discarding, sessions.StopServer, activities.StopServerInput{
 		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
 	})
 	switch {
@@ -100,20 +129,20 @@ func (s *session) stopForClose() {
 // cannotRead handles a failure to read the journal of a session that is to close:
 // it shows the failure, tells whoever waits for the session's end, and waits before
 // the next attempt, as closing does.
-func (s *session) cannotRead(f *Failure) {
+func (s *endingPart) cannotRead(f *Failure) {
 	s.cannotClean(f)
 	s.tellHeldUp(f)
-	s.holdClean() // converse ends a run whose history is full
+	s.holdClean() // the loop ends a run whose history is full
 }
 
 // giveUpJournal ends the turn of a session whose journal nobody will read to the
 // end. It first records what the pumps have read, as for a lost host, so that later
 // entries of the transcript come after it.
-func (s *session) giveUpJournal() {
+func (s *endingPart) giveUpJournal() {
 	s.st.Retired, s.st.Trouble = nil, nil
-	end := s.recordLost()
+	end := s.moving.recordLost()
 	if end != nil {
-		s.turnEnded(end)
+		s.turns.turnEnded(end)
 		return
 	}
 	s.noteUnread()
@@ -121,7 +150,7 @@ func (s *session) giveUpJournal() {
 }
 
 // noteUnread writes to the transcript that the journal was not read to the end.
-func (s *session) noteUnread() {
+func (s *endingPart) noteUnread() {
 	s.note(activities.Note{Type: "error", Text: fmt.Sprintf("what codex wrote last on host %s was not read: the transcript and the record of approvals may lack the end of turn %d", s.hostName(), s.st.TurnN),
 		Data: map[string]string{"host": s.hostName()}})
 }
@@ -143,7 +172,7 @@ var refusesUs = []string{activities.ErrTypeAuth, activities.ErrTypeHostKey, acti
 // is added. It makes one attempt. If that fails, it notes that the rest was not read.
 // But if waiting can mend it, since the host is away, readRest returns later: the
 // session then closes as any other, which reads the journal, and fails at the end.
-func (s *session) readRest(f *Failure) (later bool) {
+func (s *endingPart) readRest(f *Failure) (later bool) {
 	if !s.st.Running || !s.st.Alive || s.st.Close != nil {
 		return false
 	}
@@ -166,16 +195,16 @@ func (s *session) readRest(f *Failure) (later bool) {
 
 // failLater has the session read codex's journal before it fails with f. why is what
 // keeps it from reading now.
-func (s *session) failLater(f, why *Failure) {
+func (s *endingPart) failLater(f, why *Failure) {
 	s.note(activities.Note{Type: activities.EntryState, Text: excerpt("the session fails when codex's journal is read: "+f.Message, maxFailure), Data: failureData(f)})
 	s.st.Failing, s.st.Close, s.st.GraceOver = f, &Close{}, true
 	s.become(Closing)
 	s.cannotRead(why)
 }
 
-func (s *session) stopToFail() *Failure {
+func (s *endingPart) stopToFail() *Failure {
 	s.st.PumpN++
-	_, err := doingUnless(s, workflow.WithScheduleToCloseTimeout(setUp(s.ctx, "stop codex on "+s.hostName()), readRestFor), s.discarding,
+	_, err := doingUnless(s.core, workflow.WithScheduleToCloseTimeout(setUp(s.ctx, "stop codex on "+s.hostName()), readRestFor), s.discarding,
 		sessions.StopServer, activities.StopServerInput{Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed})
 	if err != nil {
 		return failureOf("stop codex on "+s.hostName(), err)
@@ -193,30 +222,27 @@ func onlyReads(in *activities.RunPumpInput) {
 
 // readToFail reads the journal of a process that was stopped. It reports whether it
 // came to the end, and why not if the pump failed.
-func (s *session) readToFail(f *Failure) (read bool, why *Failure) {
+func (s *endingPart) readToFail(f *Failure) (read bool, why *Failure) {
 	s.st.Retired = &activities.Problem{Kind: stoppedToFail, Message: f.Message}
-	in := s.pumpInput()
+	in := s.process.pumpInput()
 	onlyReads(&in)
-	out, err := doingUnless(s, workflow.WithScheduleToCloseTimeout(attached(s.ctx, s.pumpSummary()), readRestFor), s.discarding, sessions.RunPump, in)
+	out, err := doingUnless(s.core, workflow.WithScheduleToCloseTimeout(attached(s.ctx, s.process.pumpSummary()), readRestFor), s.discarding, sessions.RunPump, in)
 	if err != nil {
 		s.st.Retired = nil
 		s.st.Again++
 		return false, failureOf("read codex's journal on "+s.hostName(), err)
 	}
 	s.st.Handing, s.st.Again, s.st.Forget = nil, 0, nil
-	s.heardOfPolicy(out)
-	s.apply(out, true)
+	s.approvals.heardOfPolicy(out)
+	s.process.apply(out, true)
 	read = s.st.Retired == nil
 	s.st.Retired = nil
 	return read, nil
 }
 
-// discarding reports whether somebody gave up what cannot be saved.
-func (s *session) discarding() bool { return s.st.Close != nil && s.st.Close.Discard }
-
 // cleanUp returns the host and the leases to their state before the session, and reports what it
 // cannot prove. again says that it stopped only to continue as new.
-func (s *session) cleanUp() (again bool) {
+func (s *endingPart) cleanUp() (again bool) {
 	failed := s.st.Status == Failed
 	if !failed {
 		s.become(Closing)
@@ -235,7 +261,7 @@ func (s *session) cleanUp() (again bool) {
 	if s.closeOnHost() {
 		return true
 	}
-	s.releaseLeases()
+	s.leases.releaseLeases()
 	if !failed {
 		s.become(Closed)
 	}
@@ -247,9 +273,9 @@ func (s *session) cleanUp() (again bool) {
 // leaveJournal is called when a session ends before the pumps have reported all
 // that they read, or fails while a turn runs. It records what was read, so that
 // what closing writes to the transcript comes after it.
-func (s *session) leaveJournal() {
+func (s *endingPart) leaveJournal() {
 	if s.st.Lease != nil && s.st.Layout != nil {
-		s.recordLost()
+		s.moving.recordLost()
 	}
 	if !s.st.Running {
 		return
@@ -258,13 +284,13 @@ func (s *session) leaveJournal() {
 	if s.st.Alive {
 		s.noteUnread()
 	}
-	s.giveUpTurn("unknown", why)
+	s.turns.giveUpTurn("unknown", why)
 	s.st.Error = why // the session's own, not the turn's
 }
 
 // closeOnHost stops codex, saves, wipes and removes. What fails is retried until it succeeds or
 // somebody says discard. again says that it stopped only to continue as new.
-func (s *session) closeOnHost() (again bool) {
+func (s *endingPart) closeOnHost() (again bool) {
 	switch {
 	case s.st.Touched:
 	case s.st.Warm != nil:
@@ -274,15 +300,15 @@ func (s *session) closeOnHost() (again bool) {
 		s.recordNotes()
 		if s.st.Begun { // it holds nothing, and its work is kept
 			gone := s.st.LeftOn == "" // otherwise its pool does that later
-			s.st.Closed = &CloseView{Wiped: gone, Removed: gone, Archive: s.goodSnapshot()}
+			s.st.Closed = &CloseView{Wiped: gone, Removed: gone, Archive: s.snaps.goodSnapshot()}
 		}
 		return false
 	}
-	s.hush() // closing takes the last snapshot
+	s.snaps.hush() // closing takes the last snapshot
 	for {
 		// If the first prepare failed, there is nothing to save. A prepare that was to bring the
 		// session back may have found earlier work there.
-		unprepared := s.layoutThere() == nil
+		unprepared := s.leases.layoutThere() == nil
 		discard := s.st.Close.Discard || unprepared && !s.st.Begun
 		out, err, calledBack := s.tryClose(discard)
 		switch {
@@ -317,7 +343,7 @@ func (s *session) closeOnHost() (again bool) {
 		}
 		s.tellHeldUp(f)
 		if s.leavesToPool(f) {
-			s.st.Closed, s.st.Left = &CloseView{Archive: s.goodSnapshot()}, f.Message
+			s.st.Closed, s.st.Left = &CloseView{Archive: s.snaps.goodSnapshot()}, f.Message
 			// The kind is the same if each connection was lost: the pool's probes find out which
 			// it is.
 			s.st.Fault = &Failure{Kind: activities.ErrTypeUnreachable, Message: f.Message}
@@ -335,15 +361,15 @@ func (s *session) closeOnHost() (again bool) {
 // waits for the session's end. The pool later does on the host what closing would
 // have done: it saves the work before it removes any (promise 7). The seed recovers
 // a login that codex rotated before anybody else gets it (promise 6).
-func (s *session) leavesToPool(f *Failure) bool {
+func (s *endingPart) leavesToPool(f *Failure) bool {
 	return (f.Kind == activities.ErrTypeUnreachable || f.Kind == activities.ErrTypeWireLost) && s.isWaitedFor()
 }
 
 // isWaitedFor reports whether somebody waits for the session's end.
-func (s *session) isWaitedFor() bool { return s.opt.CloseAfter || s.opt.Notify != "" }
+func (s *endingPart) isWaitedFor() bool { return s.opt.CloseAfter || s.opt.Notify != "" }
 
 // cannotClean shows what closing waits for, and records it once.
-func (s *session) cannotClean(f *Failure) {
+func (s *endingPart) cannotClean(f *Failure) {
 	if f.Message != s.st.CleanError {
 		s.st.CleanError = f.Message
 		s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
@@ -355,12 +381,12 @@ func (s *session) cannotClean(f *Failure) {
 
 // holdClean waits before the next try: a minute first, an hour in the end. If the
 // session has lost its seed, it stands in line, and tries as soon as it holds it.
-func (s *session) holdClean() (again bool) {
+func (s *endingPart) holdClean() (again bool) {
 	wait := min(time.Minute<<min(s.st.CleanTries, 6), time.Hour)
 	s.st.CleanTries++
 	s.publish()
-	s.standInLine()
-	defer s.line.off()
+	s.leases.standInLine()
+	defer s.leases.line.off()
 	gone := s.st.SeedGone
 	_, err := s.awaitFor(wait, func() bool { return s.st.Close.Discard || s.full() || gone && !s.st.SeedGone })
 	return err == nil && s.full()
@@ -376,7 +402,7 @@ const closeTries = 9
 // closeTries attempts, so that the session can show what it waits for. If somebody
 // waits for the session's end, each call gives up so, and the pool takes over if the
 // host cannot be reached. An attempt may take as long to save the work as elsewhere.
-func (s *session) closing(summary string) workflow.Context {
+func (s *endingPart) closing(summary string) workflow.Context {
 	ctx := carrying(untilDone(s.ctx, summary))
 	if s.st.CleanTries > 0 && !s.isWaitedFor() {
 		return ctx
@@ -387,21 +413,21 @@ func (s *session) closing(summary string) workflow.Context {
 }
 
 // tryClose runs the closing activity. It is called back if somebody says discard meanwhile.
-func (s *session) tryClose(discard bool) (out activities.CloseSessionResult, err error, calledBack bool) {
+func (s *endingPart) tryClose(discard bool) (out activities.CloseSessionResult, err error, calledBack bool) {
 	opts := s.closing("close on " + s.st.Lease.Spec.Name)
-	if discard || s.layoutThere() == nil { // nobody waits: the pool does it later
+	if discard || s.leases.layoutThere() == nil { // nobody waits: the pool does it later
 		opts = setUp(s.ctx, "discard on "+s.st.Lease.Spec.Name)
 	}
 	var layout activities.Layout // empty after a failed prepare: the activity finds it
-	if l := s.layoutThere(); l != nil {
+	if l := s.leases.layoutThere(); l != nil {
 		layout = *l
 	}
 	err = s.inLine(s.full, func() (err error) {
 		s.st.PumpN++ // above that of any former attempt
-		out, err = doingUnless(s, opts, func() bool { return s.st.Close.Discard && !discard }, sessions.CloseSession, activities.CloseSessionInput{
+		out, err = doingUnless(s.core, opts, func() bool { return s.st.Close.Discard && !discard }, sessions.CloseSession, activities.CloseSessionInput{
 			Claim: s.claim(), Layout: layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation,
 			Discard: discard, ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(),
-			Snapshot: s.lastSnapshot(), Workspace: s.workspace(),
+			Snapshot: s.snaps.lastSnapshot(), Workspace: s.workspace(),
 		})
 		return err
 	})
@@ -412,43 +438,43 @@ func (s *session) tryClose(discard bool) (out activities.CloseSessionResult, err
 // closeWarm removes the folder that a parked session left. It takes no slot, and all that is in
 // the folder is kept. If the host is away, the pool removes the folder later, and nobody waits
 // for that.
-func (s *session) closeWarm() {
+func (s *endingPart) closeWarm() {
 	w := s.st.Warm
 	var out activities.CloseSessionResult
 	err := s.inLine(forAWhile(s.ctx, never), func() (err error) {
 		s.st.PumpN++
-		out, err = doing(s, setUp(s.ctx, "close on "+w.Spec.Name), sessions.CloseSession, activities.CloseSessionInput{
+		out, err = doing(s.core, setUp(s.ctx, "close on "+w.Spec.Name), sessions.CloseSession, activities.CloseSessionInput{
 			Claim:  activities.Claim{Session: s.id, Host: w.Spec, Generation: w.Generation, Pump: s.st.PumpN, Told: s.st.Told},
 			Layout: w.Layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation, Discard: s.st.Close.Discard,
-			ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(), Snapshot: s.lastSnapshot(), Workspace: s.workspace(),
+			ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(), Snapshot: s.snaps.lastSnapshot(), Workspace: s.workspace(),
 		})
 		return err
 	})
 	if err != nil {
 		f := failureOf("clean up on "+w.Spec.Name, err)
 		s.note(activities.Note{Type: "error", Text: f.Message + "; its pool goes on trying", Data: failureData(f)})
-		s.st.Closed, s.st.Left = &CloseView{Wiped: true, Archive: s.goodSnapshot()}, f.Message
+		s.st.Closed, s.st.Left = &CloseView{Wiped: true, Archive: s.snaps.goodSnapshot()}, f.Message
 		s.recordNotes()
 		return
 	}
 	s.st.Pump.Seq = out.Seq
 	s.st.Notes, s.st.Handing = nil, nil
-	s.st.Closed = &CloseView{Wiped: out.Wiped, Removed: out.Removed, Archive: cmp.Or(out.Archive, s.goodSnapshot()), Unsaved: out.Unsaved, Kept: out.Kept}
+	s.st.Closed = &CloseView{Wiped: out.Wiped, Removed: out.Removed, Archive: cmp.Or(out.Archive, s.snaps.goodSnapshot()), Unsaved: out.Unsaved, Kept: out.Kept}
 }
 
 // unwritten returns the transcript entries that no pump is certain to have written.
-func (s *session) unwritten() []activities.Note {
+func (s *endingPart) unwritten() []activities.Note {
 	return append(append([]activities.Note{}, s.st.Handing...), s.st.Notes...)
 }
 
-func (s *session) recordNotes() {
+func (s *endingPart) recordNotes() {
 	notes := s.unwritten()
 	if len(notes) == 0 {
 		return
 	}
 	var out activities.RecordNotesResult
 	err := s.keepWriting("write the transcript", func(ctx workflow.Context, leave func() bool) (err error) {
-		out, err = doingUnless(s, ctx, leave, sessions.RecordNotes, activities.RecordNotesInput{
+		out, err = doingUnless(s.core, ctx, leave, sessions.RecordNotes, activities.RecordNotesInput{
 			Session: s.id, Seq: s.st.Pump.Seq, Notes: notes,
 		})
 		return err
@@ -474,7 +500,7 @@ const writeFor = 7 * 24 * time.Hour
 // It may be called in the middle of a step, where a run cannot end. So once the
 // history is long enough, the server repeats the activity, and the attempts are not
 // in the history. try must cancel its activity when leave returns true.
-func (s *session) keepWriting(doing string, try func(ctx workflow.Context, leave func() bool) error) error {
+func (s *endingPart) keepWriting(doing string, try func(ctx workflow.Context, leave func() bool) error) error {
 	since := workflow.Now(s.ctx)
 	for shown := false; ; shown = true {
 		ctx, leave := setUp(s.ctx, doing), never
@@ -507,4 +533,26 @@ func (s *session) keepWriting(doing string, try func(ctx workflow.Context, leave
 			return err
 		}
 	}
+}
+
+func (s *endingPart) checkClose(c Close) error {
+	if err := short([]text{{"by", c.By, maxWord}}); err != nil {
+		return refuse(RefusedBadInput, "close session %s: %v", s.id, err)
+	}
+	// A failed session, too, may be held up by what it left on its host.
+	if c.Discard && s.st.Close != nil && !s.st.Close.Discard && s.st.Closed == nil && s.st.Status != Closed {
+		return nil
+	}
+	return s.ends()
+}
+
+func (s *endingPart) takeClose(c Close) (SessionView, error) {
+	if err := s.checkClose(c); err != nil {
+		return SessionView{}, err
+	}
+	if c.By == "" && s.st.Close != nil {
+		c.By = s.st.Close.By
+	}
+	s.st.Close = &c
+	return s.view(), nil
 }

@@ -54,7 +54,7 @@ func findLeftovers(ctx workflow.Context, what string, in MaintenanceInput, out *
 	return nil
 }
 
-func (p *pool) drainLooked() {
+func (p *leftoversPart) drainLooked() {
 	for _, all := range unread[activities.HostsLooked](p.lkd) {
 		for _, l := range all.Hosts {
 			if h := p.host(l.Host.Name); h != nil && !elsewhere(h.Spec, l.Host) {
@@ -67,7 +67,7 @@ func (p *pool) drainLooked() {
 // looked records what was found on a host. The look compared it with what the pool knew then, so
 // the pool checks again what it has learnt since. A session of the same name that begins there
 // from now on waits until the leftover is wiped.
-func (p *pool) looked(h *poolHost, l activities.HostLooked) {
+func (p *leftoversPart) looked(h *poolHost, l activities.HostLooked) {
 	name := h.Spec.Name
 	h.Folders, h.Unknown = &HostFolders{At: l.At, Dir: excerpt(l.Dir, maxReason), Unknown: l.Others}, nil
 	for _, f := range l.Unknown {
@@ -87,7 +87,7 @@ func (p *pool) looked(h *poolHost, l activities.HostLooked) {
 }
 
 // knowsFolder reports whether the pool knows that a session has, or may have, a folder on a host.
-func (p *pool) knowsFolder(session, host string) bool {
+func (p *leftoversPart) knowsFolder(session, host string) bool {
 	return slices.ContainsFunc(p.st.Queue, func(t ticket) bool { return t.Holder == session }) ||
 		slices.ContainsFunc(p.folders(), func(k activities.LeftThere) bool {
 			return k.Session == session && (k.Held || k.Host == host)
@@ -95,7 +95,7 @@ func (p *pool) knowsFolder(session, host string) bool {
 }
 
 // folders lists the sessions that may have a folder on a host, or have one that stays.
-func (p *pool) folders() []activities.LeftThere {
+func (p *leftoversPart) folders() []activities.LeftThere {
 	all := p.leftThere()
 	for i := range p.st.Leftovers {
 		if l := &p.st.Leftovers[i]; !l.open() && l.Kept != "" {
@@ -105,7 +105,7 @@ func (p *pool) folders() []activities.LeftThere {
 	return all
 }
 
-func (p *pool) unknownFolders() (n int) {
+func (p *leftoversPart) unknownFolders() (n int) {
 	for i := range p.st.Hosts {
 		n += len(p.st.Hosts[i].Unknown)
 	}

@@ -19,7 +19,7 @@ const begunByCodex = "codex"
 
 // foreignRuns makes a turn that codex began by itself, and that still runs, the
 // running turn.
-func (s *session) foreignRuns(r activities.PumpResult) {
+func (s *turnsPart) foreignRuns(r activities.PumpResult) {
 	st := r.State
 	if !st.Foreign || st.TurnID == "" || st.TurnID == s.st.Foreign {
 		return
@@ -42,7 +42,7 @@ func (s *session) foreignRuns(r activities.PumpResult) {
 
 // foreignEnded records the end of a turn that codex began by itself. It returns
 // true if that was not the running turn: then the running turn goes on.
-func (s *session) foreignEnded(t *activities.TurnEnd) (over bool) {
+func (s *turnsPart) foreignEnded(t *activities.TurnEnd) (over bool) {
 	if t == nil || !t.Foreign || t.ID == s.st.Foreign {
 		return false
 	}
@@ -62,8 +62,8 @@ func (s *session) foreignEnded(t *activities.TurnEnd) (over bool) {
 }
 
 // beginForeign makes turn id, which codex began, the running turn.
-func (s *session) beginForeign(id string, startedMS int64) {
-	s.makeRoom()
+func (s *turnsPart) beginForeign(id string, startedMS int64) {
+	s.messages.makeRoom()
 	for _, q := range s.st.Queue {
 		s.renumber(q.ID, q.N)
 	}
@@ -88,7 +88,7 @@ func (s *session) beginForeign(id string, startedMS int64) {
 // standBack requeues the running turn's message behind a turn that codex began. codex must
 // certainly never have had the message. If the message's turn was to end (an interrupt or a
 // close), the message is not sent at all, and the request to end applies to codex's turn.
-func (s *session) standBack() {
+func (s *turnsPart) standBack() {
 	p := *s.st.sending(activities.SendTurn)
 	end := s.toEnd()
 	s.st.Cut = nil
@@ -116,7 +116,7 @@ func (s *session) standBack() {
 
 // requeueSteers queues messages that were to steer a turn which has not begun; each
 // gets a turn of its own.
-func (s *session) requeueSteers() {
+func (s *turnsPart) requeueSteers() {
 	sends := s.st.Sends
 	s.st.Sends = nil
 	for _, p := range sends {
@@ -130,10 +130,10 @@ func (s *session) requeueSteers() {
 
 // insertEnded records a turn that codex began and ended, numbered before the running turn. It is
 // used while nobody knows whether codex has the running turn's message.
-func (s *session) insertEnded(t *activities.TurnEnd) {
+func (s *turnsPart) insertEnded(t *activities.TurnEnd) {
 	n := s.st.TurnN
 	s.st.TurnN--
-	s.makeRoom()
+	s.messages.makeRoom()
 	s.st.TurnN = n + 1
 	for i := range s.st.Sends {
 		if p := &s.st.Sends[i]; p.Send.Turn == n && (p.Send.Kind == activities.SendTurn || p.Send.Kind == activities.SendSteer) {
@@ -150,7 +150,7 @@ func (s *session) insertEnded(t *activities.TurnEnd) {
 }
 
 // renumber sets the turn that the view shows for a message.
-func (s *session) renumber(id string, n int) {
+func (s *turnsPart) renumber(id string, n int) {
 	for i := range s.st.Messages {
 		if m := &s.st.Messages[i]; m.ID == id {
 			m.Turn = n
@@ -159,7 +159,7 @@ func (s *session) renumber(id string, n int) {
 }
 
 // nextTurn returns the number of the next turn that codex begins by itself.
-func (s *session) nextTurn() int {
+func (s *turnsPart) nextTurn() int {
 	if s.st.Running && s.st.Foreign == "" && s.st.sending(activities.SendTurn) != nil {
 		return s.st.TurnN // the message's turn then comes after it
 	}
@@ -168,6 +168,6 @@ func (s *session) nextTurn() int {
 
 // mayRunStill reports whether a session that closes must first look whether codex
 // has begun a turn by itself, so that the turn's approvals and end are recorded.
-func (s *session) mayRunStill() bool {
+func (s *turnsPart) mayRunStill() bool {
 	return s.st.Stirred && s.st.Alive && !s.discarding()
 }

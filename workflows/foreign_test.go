@@ -224,8 +224,8 @@ func TestACloseInterruptsATurnThatCodexBegan(t *testing.T) {
 // codex begins for a goal: all who sent messages count as having asked for it.
 func TestATurnThatCodexBeginsIsAskedForByAllWhoMayHaveSetItsGoal(t *testing.T) {
 	from := func(id, by string) Message { m := hello(id); m.By = by; return m }
-	s := &session{id: "s1", st: &sessionState{Pump: activities.PumpState{Restless: true}, Requesters: []string{"ada"}}}
-	if s.requestedBy(from("m2", "bob"), true); !slices.Equal(s.st.Requesters, []string{"ada", "bob"}) {
+	s := assembled(&core{id: "s1", st: &sessionState{processState: processState{Pump: activities.PumpState{Restless: true}}, policyState: policyState{Requesters: []string{"ada"}}}})
+	if s.approvals.requestedBy(from("m2", "bob"), true); !slices.Equal(s.st.Requesters, []string{"ada", "bob"}) {
 		t.Errorf("asked for by %q", s.st.Requesters)
 	}
 }

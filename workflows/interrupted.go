@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"go.temporal.io/sdk/workflow"
-
 	"fairlead.dev/fairlead/activities"
 )
 
@@ -23,102 +21,11 @@ const maxGoOns = 3
 const goOnText = "Your process was interrupted and has been started again, so the last turn was cut off. " +
 	"What it had begun may be half done or done: look at the present state first, do not blindly repeat what has effects, then go on with the task."
 
-// processEnded records that codex has ended. What was never written goes to the next process. A
-// turn that had begun becomes interrupted, or unknown if codex may have had its message. Nothing
-// is repeated.
-func (s *session) processEnded(gone *activities.ProcessGone, p *activities.Problem) {
-	s.st.Alive = false
-	f := deathOf(gone, p)
-	s.st.ProcessEnd = f.Message
-	if f.Kind == "auth" {
-		s.doubtSeed(f.Message, f.Hint)
-	}
-	if s.st.Pump.Opened != s.st.Incarnation && s.endedEarly(gone, f) {
-		return
-	}
-	s.lostProcess(f)
-}
-
-// maxOwnEnds is how many consecutive times codex may exit by itself before it could be used: then
-// it rejects how it is started, and waiting does not help. A codex that was killed or too slow is
-// waited for without limit (promise 11).
-const maxOwnEnds = 3
-
-// endedEarly handles a process that ended before it could be used, and reports whether the
-// session gives up.
-func (s *session) endedEarly(gone *activities.ProcessGone, f *Failure) bool {
-	s.st.EarlyEnds++
-	if s.st.EarlyEnds == 1 {
-		s.st.EarlyAt = workflow.Now(s.ctx)
-	}
-	if gone == nil || gone.State != "exited" || gone.Code == 0 || gone.Code > 128 {
-		s.st.OwnEnds = 0
-	} else if s.st.OwnEnds++; s.st.OwnEnds >= maxOwnEnds {
-		s.cannotStart(&Failure{Kind: activities.EndProcessExit, final: true, Hint: "run `ctl host check` on this host",
-			Message: fmt.Sprintf("codex ended %d times in a row before it could be used: %s", s.st.OwnEnds, f.Message)})
-		return true
-	}
-	if s.st.Running && s.st.OwnEnds == 0 {
-		s.st.Trouble = &trouble{Since: s.st.EarlyAt, Attempt: s.st.EarlyEnds - 1}
-		s.meet(startCodex, f)
-	}
-	return false
-}
-
-func (s *session) lostProcess(f *Failure) {
-	turn := s.st.sending(activities.SendTurn)
-	switch {
-	case !s.st.Running:
-		s.note(activities.Note{Type: "state", Text: "no turn ran when codex's process ended: the next message is for a new one", Data: failureData(f)})
-		s.st.Reap = true
-		s.voidOpen(processGone)
-		s.dropSends(processGone)
-	case turn != nil && turn.maybe():
-		s.cutOff("unknown", f)
-	case turn != nil && s.st.Interrupt == nil && s.st.Close == nil:
-		s.note(activities.Note{Type: "state", Text: "codex ended before the message reached it; it goes to a new process", Data: failureData(f)})
-		s.keepMessages()
-	default:
-		s.cutOff("interrupted", f)
-	}
-}
-
-// processGone is the reason for voiding what waited for a process.
-const processGone = "codex's process is gone"
-
-// deathOf describes how a process ended, claiming no more than is known.
-func deathOf(gone *activities.ProcessGone, p *activities.Problem) *Failure {
-	f := failureOfProblem(p)
-	if f == nil {
-		f = &Failure{Kind: "process_exit", Message: "codex is gone"}
-	}
-	if f.Hint == "" {
-		f.Hint = "send a message to go on: the thread is resumed in a new process"
-	}
-	if gone == nil {
-		return f
-	}
-	switch {
-	case gone.State == "exited" && gone.Code > 128:
-		f.Message = fmt.Sprintf("codex's process ended with status %d (killed by signal %d)", gone.Code, gone.Code-128)
-	case gone.State == "exited":
-		f.Message = fmt.Sprintf("codex's process ended with status %d", gone.Code)
-	case gone.State == "rebooted":
-		f.Message = "the host was rebooted while codex ran"
-	default: // lost, absent
-		f.Message = "codex's process is gone, and nobody saw how it ended"
-	}
-	if gone.StderrTail != "" {
-		f.Message = excerpt(f.Message+": "+strings.TrimSpace(gone.StderrTail), maxFailure)
-	}
-	return f
-}
-
 // cutOff ends a turn that lost its process, and follows the session's policy. Commands that the
 // process left running are ended at once, not only when somebody goes on.
-func (s *session) cutOff(status string, f *Failure) {
+func (s *turnsPart) cutOff(status string, f *Failure) {
 	s.st.Reap, s.st.Cut = true, nil
-	s.keepDecisions()
+	s.approvals.keepDecisions()
 	f = s.whatIsKnown(status, f)
 	end, goOn := s.toEnd(), s.mayGoOn(f)
 	if goOn && status == "unknown" && !s.leaving {
@@ -126,7 +33,7 @@ func (s *session) cutOff(status string, f *Failure) {
 		s.askHistory(f)
 		return
 	}
-	s.voidOpen(processGone)
+	s.approvals.voidOpen(processGone)
 	s.dropSends(processGone)
 	switch {
 	case s.opt.OnInterrupt == InterruptFail && !end:
@@ -141,7 +48,7 @@ func (s *session) cutOff(status string, f *Failure) {
 }
 
 // toEnd reports whether somebody wanted the turn to end.
-func (s *session) toEnd() bool {
+func (s *turnsPart) toEnd() bool {
 	cancel := func(p pendingSend) bool {
 		return p.Send.Kind == activities.SendDecision && p.Send.Outcome == activities.Cancel
 	}
@@ -150,9 +57,9 @@ func (s *session) toEnd() bool {
 
 // mayGoOn reports whether the session begins a follow-up turn by itself. A turn that took too
 // long is not continued.
-func (s *session) mayGoOn(f *Failure) bool {
+func (s *turnsPart) mayGoOn(f *Failure) bool {
 	switch {
-	case s.opt.OnInterrupt != InterruptContinue, s.toEnd(), f.Kind == "turn_timeout", s.overBudget(), s.acting() != "":
+	case s.opt.OnInterrupt != InterruptContinue, s.toEnd(), f.Kind == "turn_timeout", s.bounds.overBudget(), s.messages.acting() != "":
 		return false
 	case s.st.GoOns >= maxGoOns:
 		s.note(activities.Note{Type: "state", Text: fmt.Sprintf("%d turns in a row were cut off: the session waits for a message", s.st.GoOns)})
@@ -163,7 +70,7 @@ func (s *session) mayGoOn(f *Failure) bool {
 
 // interrupted leaves it to a person to go on. Queued messages assumed that the turn would end
 // well, so they wait too, unless the session closes after its last turn.
-func (s *session) interrupted(status string, f *Failure) {
+func (s *turnsPart) interrupted(status string, f *Failure) {
 	s.giveUpTurn(status, f)
 	s.st.Error = f
 	s.holdQueue()
@@ -172,14 +79,14 @@ func (s *session) interrupted(status string, f *Failure) {
 
 // goOn queues a message of the session's own before all others. The turn numbers promised to
 // those move up by one.
-func (s *session) goOn(status string, f *Failure) {
+func (s *turnsPart) goOn(status string, f *Failure) {
 	s.st.GoOnN++
 	m := queuedMessage{N: s.st.TurnN + 1, Message: s.st.Shape.of(Message{Text: goOnText})}
 	if s.leaving {
-		m.Message = s.saidAgain()
+		m.Message = s.moving.saidAgain()
 	}
 	m.ID = fmt.Sprintf("%s.c%d", s.id, s.st.GoOnN)
-	s.makeRoom()
+	s.messages.makeRoom()
 	s.st.Queue = slices.Insert(s.st.Queue, 0, m)
 	s.track(m.ID, kindMessage, m.N, queuedHere)
 	if v := s.st.turn(s.st.TurnN); v != nil {
@@ -193,9 +100,9 @@ func (s *session) goOn(status string, f *Failure) {
 // askHistory passes a message that codex may or may not have had to the next process, marked as
 // uncertain. Its pump looks for the message in the thread's history. If it is there, the turn was
 // cut off; if not, codex gets it for the first time.
-func (s *session) askHistory(f *Failure) {
+func (s *turnsPart) askHistory(f *Failure) {
 	s.st.Cut = f
-	s.voidOpen(processGone)
+	s.approvals.voidOpen(processGone)
 	s.keepMessages()
 	p := s.st.sending(activities.SendTurn)
 	p.Send.Uncertain, p.Send.Incarnation = true, s.st.Incarnation
@@ -204,14 +111,14 @@ func (s *session) askHistory(f *Failure) {
 }
 
 // inDoubt reports whether codex may or may not have had the running turn's message.
-func (s *session) inDoubt() bool {
+func (s *turnsPart) inDoubt() bool {
 	turn := s.st.sending(activities.SendTurn)
 	return s.st.Cut != nil || s.st.Pump.TurnID == "" && turn != nil && turn.maybe()
 }
 
 // historySaid handles the end of a turn that was looked up in codex's history. It reports whether
 // that was all there was to do.
-func (s *session) historySaid(t *activities.TurnEnd) bool {
+func (s *turnsPart) historySaid(t *activities.TurnEnd) bool {
 	f := s.st.Cut
 	s.st.Cut = nil
 	if f == nil || t.Status == "completed" || t.Status == "failed" || s.toEnd() {
@@ -223,7 +130,7 @@ func (s *session) historySaid(t *activities.TurnEnd) bool {
 }
 
 // keepMessages keeps only the pending messages of a turn that has yet to begin.
-func (s *session) keepMessages() {
+func (s *turnsPart) keepMessages() {
 	var keep, drop []pendingSend
 	for _, p := range s.st.Sends {
 		if p.Send.Kind == activities.SendTurn || p.Send.Kind == activities.SendSteer && !p.maybe() {
@@ -237,7 +144,7 @@ func (s *session) keepMessages() {
 	s.st.Sends = keep
 }
 
-func (s *session) whatIsKnown(status string, f *Failure) *Failure {
+func (s *turnsPart) whatIsKnown(status string, f *Failure) *Failure {
 	var sure, unsure []string
 	id := ""
 	if v := s.st.turn(s.st.TurnN); v != nil {
@@ -256,7 +163,7 @@ func (s *session) whatIsKnown(status string, f *Failure) *Failure {
 		case a.State == ApprovalOpen:
 			sure = append(sure, name+" was not answered")
 		case a.Decision == nil || a.State == ApprovalVoid:
-		case s.reached(a) == decidedHere:
+		case s.approvals.reached(a) == decidedHere:
 			sure = append(sure, "the decision on "+name+" never reached codex")
 		case a.Decision.Outcome == string(activities.Accept):
 			unsure = append(unsure, "what became of "+name+", which was accepted")
@@ -276,75 +183,4 @@ func (s *session) whatIsKnown(status string, f *Failure) *Failure {
 	}
 	out.Message = excerpt(out.Message, maxFailure)
 	return &out
-}
-
-// reap ends what a dead process left running. It holds up nobody: starting the next process, or
-// closing, does the same.
-func (s *session) reap() {
-	s.st.Reap = false
-	s.settle()
-	s.publish()
-	name := s.st.Lease.Spec.Name
-	s.st.PumpN++
-	needed := func() bool {
-		return s.st.Close != nil || s.canBegin() || s.full() || s.st.Resume != nil && s.quiet() || s.parkDue()
-	}
-	out, err := doingUnless(s, untilDone(s.ctx, "clear "+name), needed, sessions.StopServer, activities.StopServerInput{
-		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
-	})
-	switch {
-	case err != nil && needed():
-		s.st.Reap = s.st.Close == nil && !s.canBegin() // it stopped to continue as new
-	case err != nil:
-		s.note(activities.Note{Type: "error", Text: failureOf("end what codex left on "+name, err).Message})
-	case len(out.Survivors) > 0:
-		s.note(activities.Note{Type: "state", Text: fmt.Sprintf("%d processes that codex left on %s were ended", len(out.Survivors), name)})
-	}
-}
-
-// retire stops a codex that does not answer, or a turn that takes too long.
-func (s *session) retire(p *activities.Problem) {
-	name := s.st.Lease.Spec.Name
-	s.st.PumpN++
-	left, err := s.stopServer("retire codex on")
-	if left {
-		return // the session goes on elsewhere, or closes
-	}
-	if err != nil {
-		f := failureOf("stop codex on "+name, err)
-		switch {
-		case f.Kind == activities.ErrTypeUnreachable && s.mayMove():
-			s.goAway(f)
-		case f.Kind == activities.ErrTypeFenced && s.st.Close == nil:
-			s.overtaken(f)
-		case s.st.Close == nil && (f.passes() || workersFault(f)):
-			// The turn runs on until another pump finds that it must be stopped.
-			s.meet(talkToCodex, f)
-		default:
-			s.fail(f)
-		}
-		return
-	}
-	// Read what codex wrote before it stopped; only then decide.
-	s.st.Retired = p
-}
-
-// retired is called when all that a retired process wrote was read.
-func (s *session) retired(r activities.PumpResult) {
-	p := s.st.Retired
-	s.st.Retired = nil
-	if r.Reason == activities.TurnEnded {
-		s.turnEnded(r.Turn) // it ended just in time
-	}
-	if p.Kind == stoppedToFail {
-		s.st.Alive = false
-		return
-	}
-	if p.Kind == stoppedForClose {
-		s.st.Alive = false
-		s.giveUpForClose()
-		return
-	}
-	s.processEnded(nil, p)
-	s.st.Reap = false // stopping it did that
 }

@@ -13,7 +13,15 @@ import (
 // NamePattern matches the names of hosts, seeds and sessions.
 var NamePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-func (p *pool) checkPut(in PutHost) error {
+// inventoryPart keeps the hosts of the zone as people describe them.
+type inventoryPart struct {
+	*poolCore
+	health    *healthPart
+	leftovers *leftoversPart
+	census    *censusPart
+}
+
+func (p *inventoryPart) checkPut(in PutHost) error {
 	s := in.Spec
 	old := p.host(s.Name)
 	switch {
@@ -57,7 +65,7 @@ func unpinned(s *activities.HostSpec) *activities.HostSpec {
 	return nil
 }
 
-func (p *pool) put(in PutHost) HostView {
+func (p *inventoryPart) put(in PutHost) HostView {
 	if in.Slots == 0 {
 		in.Slots = defaultSlots
 	}
@@ -76,12 +84,6 @@ func (p *pool) put(in PutHost) HostView {
 	return p.view(h)
 }
 
-// lies reports whether a credential may remain on a host after its session ended.
-func (p *pool) lies(name string) bool {
-	left, _ := p.leftOn(name)
-	return left > 0
-}
-
 // elsewhere reports whether two specs may mean different machines, accounts or roots. A machine
 // is known by its keys; its address may change.
 func elsewhere(a, b activities.HostSpec) bool {
@@ -90,7 +92,7 @@ func elsewhere(a, b activities.HostSpec) bool {
 	return !machine || a.User != b.User || a.Root != b.Root
 }
 
-func (p *pool) checkRemove(in RemoveHost) error {
+func (p *inventoryPart) checkRemove(in RemoveHost) error {
 	name := in.Name
 	left, _ := p.leftOn(name)
 	switch h := p.host(name); {
@@ -108,7 +110,7 @@ func (p *pool) checkRemove(in RemoveHost) error {
 	return nil
 }
 
-func (p *pool) remove(name string) HostView {
+func (p *inventoryPart) remove(name string) HostView {
 	v := p.view(p.host(name))
 	p.st.Hosts = slices.DeleteFunc(p.st.Hosts, func(h poolHost) bool { return h.Spec.Name == name })
 	p.st.Leftovers = slices.DeleteFunc(p.st.Leftovers, func(l poolLeftover) bool { return l.Host == name })
@@ -117,16 +119,16 @@ func (p *pool) remove(name string) HostView {
 	return v
 }
 
-func (p *pool) found(f SetHost) {
+func (p *inventoryPart) found(f SetHost) {
 	if p.host(f.Name) != nil {
 		p.set(f)
 	}
 	if f.Codex != "" || f.Check != nil { // whatever the result, the host was reached
-		p.tryCleaning(f.Name)
+		p.leftovers.tryCleaning(f.Name)
 	}
 }
 
-func (p *pool) checkSet(in SetHost) error {
+func (p *inventoryPart) checkSet(in SetHost) error {
 	if p.host(in.Name) == nil {
 		return refuse(RefusedNotFound, "zone %s has no host %q", p.zone, in.Name)
 	}
@@ -163,7 +165,7 @@ func relabelled(labels map[string]string, in SetHost) map[string]string {
 	return all
 }
 
-func (p *pool) set(in SetHost) HostView {
+func (p *inventoryPart) set(in SetHost) HostView {
 	h := p.host(in.Name)
 	if in.Cordon != nil {
 		h.Cordon = *in.Cordon
@@ -173,7 +175,7 @@ func (p *pool) set(in SetHost) HostView {
 		p.work = true
 	}
 	if in.Drain != nil {
-		p.beginDrain(h, *in.Drain)
+		p.health.beginDrain(h, *in.Drain)
 	}
 	if len(in.Labels)+len(in.Unlabel) > 0 {
 		h.Labels, p.work = relabelled(h.Labels, in), true
@@ -184,48 +186,28 @@ func (p *pool) set(in SetHost) HostView {
 	if in.Check != nil {
 		h.Check = &hostCheck{OK: in.Check.OK, At: in.Check.CheckedAt,
 			Sandbox: excerpt(in.Check.Facts["sandbox"], maxWord), Codex: excerpt(in.Check.Facts["codex"], maxWord)}
-		p.foundOut(h, in.Check.Facts)
+		p.health.foundOut(h, in.Check.Facts)
 		if in.Check.OK {
-			p.well(h)
+			p.health.well(h)
 		} else {
-			p.gotIn(h)
+			p.health.gotIn(h)
 		}
 	}
 	if in.Failed != nil && activities.HostFault(in.Failed.Kind) {
-		p.failed(h, in.Failed)
+		p.health.failed(h, in.Failed)
 	}
 	if in.Codex != "" {
 		if h.Health != nil && h.Health.lacksCodex() {
-			p.well(h)
+			p.health.well(h)
 		} else {
-			p.gotIn(h)
+			p.health.gotIn(h)
 		}
 		h.Codex = excerpt(in.Codex, maxWord)
 	}
 	return p.view(h)
 }
 
-func (p *pool) parkedOn(name string) int {
-	n := 0
-	for _, l := range p.st.Leases {
-		if l.Host == name && l.Warm != nil {
-			n++
-		}
-	}
-	return n
-}
-
-func (p *pool) holders(name string) []string {
-	var out []string
-	for _, l := range p.st.Leases {
-		if l.Host == name && l.Warm == nil {
-			out = append(out, l.Holder)
-		}
-	}
-	return out
-}
-
-func (p *pool) views() []HostView {
+func (p *inventoryPart) views() []HostView {
 	out := make([]HostView, 0, len(p.st.Hosts))
 	for i := range p.st.Hosts {
 		v := p.view(&p.st.Hosts[i])
@@ -236,14 +218,14 @@ func (p *pool) views() []HostView {
 	return out
 }
 
-func (p *pool) view(h *poolHost) HostView {
+func (p *inventoryPart) view(h *poolHost) HostView {
 	spec := h.Spec
 	v := HostView{
 		Name: spec.Name, Address: spec.Address, User: spec.User, Port: spec.Port, Labels: map[string]string{},
 		Slots: h.Slots, Used: p.used(spec.Name), Zone: p.zone, Codex: h.Codex,
 		Fingerprint: fingerprint(spec), Holders: p.holders(spec.Name), Spec: &spec, State: "unchecked",
 	}
-	v.Paused, v.WaitingFor = p.st.Paused, p.waitingView()
+	v.Paused, v.WaitingFor = p.st.Paused, p.census.waitingView()
 	v.Unclean, v.Leftovers = p.leftOn(spec.Name)
 	v.Folders, v.UnknownFolders = h.Folders, h.Unknown
 	if v.Port == 0 && spec.Name != activities.LocalHost {
@@ -274,7 +256,7 @@ func (p *pool) view(h *poolHost) HostView {
 	}
 	v.Health, v.Drain = h.Health, h.Draining
 	switch {
-	case h.Draining != nil && p.drained(h):
+	case h.Draining != nil && p.health.drained(h):
 		v.State = "drained"
 	case h.Draining != nil:
 		v.State = "draining"

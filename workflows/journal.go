@@ -16,13 +16,13 @@ const (
 )
 
 // journalFull reports whether to renew the journal now, when nothing runs or is on its way.
-func (s *session) journalFull() bool {
+func (s *processPart) journalFull() bool {
 	p := s.st.Pump
-	return s.st.Alive && s.canBegin() && p.Untrimmable && len(s.st.Sends) == 0 &&
+	return s.st.Alive && s.turns.canBegin() && p.Untrimmable && len(s.st.Sends) == 0 &&
 		(p.Cursor.Offset > longJournal && len(p.Items) == 0 || p.Cursor.Offset > hugeJournal)
 }
 
-func (s *session) renewJournal() {
+func (s *processPart) renewJournal() {
 	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("the host cannot trim codex's journal of %d MB: the thread goes on in a new process", s.st.Pump.Cursor.Offset>>20)})
 	if f, _ := s.restart(); f != nil {
 		s.cannotStart(f)

@@ -9,11 +9,70 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
+// leasesPart asks pools and seeds for leases, and gives them back.
+type leasesPart struct {
+	*core
+	turns     *turnsPart
+	approvals *approvalsPart
+	snaps     *snapsPart
+	process   *processPart
+
+	answers []workflow.Future // to pools that asked what it holds, as they are sent
+	line    *wake             // for an idle session that asks again for the seed that it lost
+}
+
+// placeState is the host, the seed and the folder that the session has, and how it
+// gets them.
+type placeState struct {
+	// Lease is the slot on a host; nil before it is granted.
+	Lease    *hostLease          `json:"lease,omitempty"`
+	Seed     *activities.SeedRef `json:"seed,omitempty"`
+	SeedHeld bool                `json:"seed_held,omitempty"`
+	// SeedGone says that the lease on the seed was lost while its login was on the
+	// host. Codex does not start there before the session holds the seed again.
+	// SeedNo says that the session cannot have it; a message tries again.
+	SeedGone bool `json:"seed_gone,omitempty"`
+	SeedNo   bool `json:"seed_no,omitempty"`
+	// SeedAsks counts the requests for the seed while the session had nothing to
+	// do. SeedAskAt is when it asks next.
+	SeedAsks  int       `json:"seed_asks,omitempty"`
+	SeedAskAt time.Time `json:"seed_ask_at,omitzero"`
+	// SeedLeftOn is a host that the session left while the lease was lost.
+	SeedLeftOn *seedPlace `json:"seed_left_on,omitempty"`
+	// SeedProven is when the newest turn began that completed with the seed.
+	// SeedDoubted says that the seed was told of a failure since.
+	SeedProven  time.Time `json:"seed_proven,omitzero"`
+	SeedDoubted bool      `json:"seed_doubted,omitempty"`
+	// Asked is the workflow that was asked for a lease. Answers are its answers
+	// that are not taken yet.
+	Asked       string             `json:"asked,omitempty"`
+	Answers     []granted          `json:"answers,omitempty"`
+	Named       bool               `json:"named,omitempty"`   // a person named the host that it was granted last, and it is not up there yet
+	Attempt     int                `json:"attempt"`           // leases of a host so far
+	Generation  int64              `json:"generation"`        // rises with every lease: the first part of the epoch
+	Touched     bool               `json:"touched,omitempty"` // something of ours may be on the host
+	Layout      *activities.Layout `json:"layout,omitempty"`
+	Permissions string             `json:"permissions,omitempty"`
+	// Unprotected says why the agent can read its credential there.
+	Unprotected string     `json:"unprotected,omitempty"`
+	Bare        bool       `json:"bare,omitempty"`   // the folder may have no credential: it has to be prepared again
+	Commit      string     `json:"commit,omitempty"` // of the repository that it began with
+	Fault       *Failure   `json:"fault,omitempty"`  // why nothing can be done on the host; for its pool
+	Leave       *leaveHost `json:"leave,omitempty"`  // its host is being drained
+	// Files came with messages that codex has, the oldest first; FilesAt is the
+	// generation that brought them to its host.
+	Files   []activities.Input `json:"files,omitempty"`
+	FilesAt int64              `json:"files_at,omitempty"`
+	ForkOf  string             `json:"fork_of,omitempty"` // the thread of the snapshot that it began with
+	Pinned  bool               `json:"pinned,omitempty"`  // that snapshot is kept from being dropped
+	LeftOn  string             `json:"left_on,omitempty"` // the host that it left without cleaning up, while it is on no other
+}
+
 // acquire requests a lease from a pool or a seed and waits for the answer. It returns neither a
 // lease nor a failure if the session is to close, if otherwise returns true, or if the run must
 // continue as new (again): the next run asks again and keeps its place in the line. A session
 // that waits longer than its start timeout leaves the line.
-func (s *session) acquire(from string, a acquire, otherwise func() bool) (got *granted, f *Failure, again bool) {
+func (s *leasesPart) acquire(from string, a acquire, otherwise func() bool) (got *granted, f *Failure, again bool) {
 	s.st.Asked = from
 	a.Run = s.firstRun()
 	defer func() {
@@ -74,7 +133,7 @@ func (s *session) acquire(from string, a acquire, otherwise func() bool) (got *g
 	}
 }
 
-func (s *session) takeBack(from string, a acquire) {
+func (s *leasesPart) takeBack(from string, a acquire) {
 	if !s.st.SeedHeld { // a held seed is released at the end
 		// A login planted under a lost lease is still on a host.
 		clean := from == PoolID(s.opt.Zone) || !s.st.SeedGone && s.st.SeedLeftOn == nil
@@ -82,11 +141,11 @@ func (s *session) takeBack(from string, a acquire) {
 	}
 }
 
-func (s *session) ask(from string, a acquire) error {
+func (s *leasesPart) ask(from string, a acquire) error {
 	return workflow.SignalExternalWorkflow(s.ctx, from, "", signalAcquire, a).Get(s.ctx, nil)
 }
 
-func (s *session) nowWaits(why string) {
+func (s *leasesPart) nowWaits(why string) {
 	if s.st.Waits != why {
 		s.st.Waits = why
 		s.publish()
@@ -124,19 +183,16 @@ func (r *reminder) in(d time.Duration) {
 	r.set(at)
 }
 
-// firstRun distinguishes this session from earlier and later ones of the same name.
-func (s *session) firstRun() string { return workflow.GetInfo(s.ctx).FirstRunID }
+func (s *leasesPart) wantsSeed() bool { return s.opt.Seed != "" || s.opt.SeedPool != "" }
 
-func (s *session) wantsSeed() bool { return s.opt.Seed != "" || s.opt.SeedPool != "" }
-
-func (s *session) wantsSeedHere() acquire {
+func (s *leasesPart) wantsSeedHere() acquire {
 	at := s.st.Lease.Spec
 	return acquire{Holder: s.id, At: &at, Zone: s.opt.Zone, Generation: s.st.Generation,
 		Brokered: s.opt.Credentials == activities.CredentialsBroker}
 }
 
 // acquireSeed acquires the chosen seed, or one of the chosen pool.
-func (s *session) acquireSeed() (f *Failure, again bool) {
+func (s *leasesPart) acquireSeed() (f *Failure, again bool) {
 	from := SeedID(s.opt.Seed)
 	switch {
 	case s.st.SeedGone || s.st.SeedHeld: // the host has that seed's credential
@@ -166,7 +222,7 @@ func (s *session) acquireSeed() (f *Failure, again bool) {
 		s.st.Pump.RateLimits = nil // those are another account's
 	}
 	s.st.Seed, s.st.SeedHeld = got.Seed, true
-	s.seedPolicy(got.Policy)
+	s.approvals.seedPolicy(got.Policy)
 	s.st.SeedAmend = got.Amend
 	if s.opt.Seed == "" {
 		// The host's pool must know which seed is about to be planted there.
@@ -180,7 +236,7 @@ func (s *session) acquireSeed() (f *Failure, again bool) {
 	return nil, false
 }
 
-func (s *session) answer(from string) *granted {
+func (s *leasesPart) answer(from string) *granted {
 	for len(s.st.Answers) > 0 {
 		g := s.st.Answers[0]
 		s.st.Answers = s.st.Answers[1:]
@@ -199,7 +255,7 @@ func (g granted) from(asked string) bool {
 
 // leased handles messages of pools and seeds: answers to requests, and newer generations of the
 // held seed.
-func (s *session) leased(g granted) {
+func (s *leasesPart) leased(g granted) {
 	switch held := s.st.Seed; {
 	case g.Run != "" && g.Run != s.firstRun(): // for a former session of this name
 	case s.st.Asked != "" && g.from(s.st.Asked): // also for a held lease that was requested again
@@ -213,7 +269,7 @@ func (s *session) leased(g granted) {
 	}
 }
 
-func (s *session) signalRelease(from string, r release) {
+func (s *leasesPart) signalRelease(from string, r release) {
 	err := workflow.SignalExternalWorkflow(s.ctx, from, "", signalRelease, r).Get(s.ctx, nil)
 	if err != nil {
 		// The owner finds out by itself that the holder has ended.
@@ -221,7 +277,7 @@ func (s *session) signalRelease(from string, r release) {
 	}
 }
 
-func (s *session) releaseLeases() {
+func (s *leasesPart) releaseLeases() {
 	s.leaveLine(s.loginStays())
 	if s.st.SeedHeld {
 		s.signalRelease(SeedID(s.st.Seed.Name), s.seedRelease())
@@ -232,7 +288,7 @@ func (s *session) releaseLeases() {
 	}
 }
 
-func (s *session) slotRelease() release {
+func (s *leasesPart) slotRelease() release {
 	r := release{Holder: s.id, Run: s.firstRun(), Generation: s.st.Generation, Failed: s.st.Fault}
 	switch {
 	case s.st.Left == "":
@@ -247,7 +303,7 @@ func (s *session) slotRelease() release {
 }
 
 // seedRelease claims only what is certain about the credential.
-func (s *session) seedRelease() release {
+func (s *leasesPart) seedRelease() release {
 	r := release{Holder: s.id, Run: s.firstRun(), Epoch: s.st.Seed.Epoch, Generation: s.st.Generation, Proven: s.st.SeedProven}
 	switch c := s.st.Closed; {
 	case !s.st.Touched:
@@ -260,7 +316,7 @@ func (s *session) seedRelease() release {
 
 // seedShown handles what the end of a turn shows of the seed. A refusal is reported at once. That
 // the seed works is reported with the release, or at once if it was doubted.
-func (s *session) seedShown(began time.Time, status string, p *activities.Problem) {
+func (s *leasesPart) seedShown(began time.Time, status string, p *activities.Problem) {
 	if !s.st.SeedHeld {
 		return
 	}
@@ -277,7 +333,7 @@ func (s *session) seedShown(began time.Time, status string, p *activities.Proble
 	}
 }
 
-func (s *session) doubtSeed(reason, hint string) {
+func (s *leasesPart) doubtSeed(reason, hint string) {
 	if !s.st.SeedHeld {
 		return
 	}
@@ -286,7 +342,38 @@ func (s *session) doubtSeed(reason, hint string) {
 }
 
 // reportSeed does not wait: a lost report only means that others are not warned.
-func (s *session) reportSeed(r report) {
+func (s *leasesPart) reportSeed(r report) {
 	r.Holder, r.Epoch = s.id, s.st.Seed.Epoch
 	workflow.SignalExternalWorkflow(s.ctx, SeedID(s.st.Seed.Name), "", signalReport, r)
+}
+
+// leftWarm describes the folder of a parked session to its pool.
+func (s *leasesPart) leftWarm(why string) *leftBehind {
+	w := s.st.Warm
+	return &leftBehind{Host: w.Spec.Name, Why: why, Generation: w.Generation, ThreadID: s.st.Pump.ThreadID, Wiped: true,
+		Snapshot: &activities.SnapshotSpec{Policy: s.snaps.snapshotPolicy(), Parent: s.snaps.goodSnapshot()}}
+}
+
+// leftNow describes to a pool what a session that cannot clean up leaves on its
+// host.
+func (s *leasesPart) leftNow(why string) *leftBehind {
+	l := &leftBehind{Why: why, Generation: s.st.Generation, Seed: s.st.Seed, Layout: s.layoutThere(),
+		ThreadID: s.st.Pump.ThreadID, Discard: s.st.Close != nil && s.st.Close.Discard}
+	if s.st.Lease != nil {
+		l.Host = s.st.Lease.Spec.Name
+	}
+	l.Snapshot = s.snaps.keeping()
+	return l
+}
+
+// layoutThere returns where the session lives on its host, or nil if that is not
+// known.
+func (s *leasesPart) layoutThere() *activities.Layout {
+	switch w := s.st.Warm; {
+	case s.st.Layout != nil:
+		return s.st.Layout
+	case w != nil && (s.st.Lease == nil || s.st.Lease.Spec.Name == w.Spec.Name):
+		return &w.Layout
+	}
+	return nil
 }

@@ -73,8 +73,19 @@ const signalHostBack = "host_back"
 
 func (l *poolLeftover) open() bool { return l.WipedAt.IsZero() }
 
+// leftoversPart cleans up what sessions left on hosts.
+type leftoversPart struct {
+	*poolCore
+	health *healthPart
+
+	bck      workflow.ReceiveChannel
+	lkd      workflow.ReceiveChannel
+	due      map[string]bool // hosts to be cleaned of leftovers
+	cleaning map[string]bool // hosts that are being cleaned
+}
+
 // leftover returns what a session left on a host that is not wiped yet, or nil.
-func (p *pool) leftover(session, host string) *poolLeftover {
+func (p *leftoversPart) leftover(session, host string) *poolLeftover {
 	for i := range p.st.Leftovers {
 		if l := &p.st.Leftovers[i]; l.open() && l.Session == session && l.Host == host {
 			return l
@@ -84,7 +95,7 @@ func (p *pool) leftover(session, host string) *poolLeftover {
 }
 
 // leave records what a holder left behind, and has it wiped at once.
-func (p *pool) leave(lease poolLease, left leftBehind) {
+func (p *leftoversPart) leave(lease poolLease, left leftBehind) {
 	l := p.leftover(lease.Holder, lease.Host)
 	if l == nil {
 		p.st.Leftovers = append(p.st.Leftovers, poolLeftover{Leftover: Leftover{
@@ -108,7 +119,7 @@ func (p *pool) leave(lease poolLease, left leftBehind) {
 }
 
 // tryCleaning schedules the wiping of a host for the next round of the loop.
-func (p *pool) tryCleaning(host string) {
+func (p *leftoversPart) tryCleaning(host string) {
 	if p.nextLeft(host, nil) != nil {
 		p.due[host], p.work = true, true
 	}
@@ -116,7 +127,7 @@ func (p *pool) tryCleaning(host string) {
 
 // clean wipes the leftovers of the hosts that are due, one at a time on each host. The first
 // failure ends the round, because most likely the host cannot be reached.
-func (p *pool) clean() {
+func (p *leftoversPart) clean() {
 	for _, host := range workflow.DeterministicKeys(p.due) {
 		if p.cleaning[host] {
 			continue // it stays due
@@ -138,7 +149,7 @@ func (p *pool) clean() {
 }
 
 // nextLeft returns a leftover of a host that was not tried in this round.
-func (p *pool) nextLeft(host string, seen map[string]bool) *poolLeftover {
+func (p *leftoversPart) nextLeft(host string, seen map[string]bool) *poolLeftover {
 	for i := range p.st.Leftovers {
 		if l := &p.st.Leftovers[i]; l.open() && l.Host == host && !seen[l.Session] {
 			return l
@@ -149,7 +160,7 @@ func (p *pool) nextLeft(host string, seen map[string]bool) *poolLeftover {
 
 // wipe tries to wipe one leftover. It reports whether the host was reached, so that a failure of
 // another kind does not hold up the others.
-func (p *pool) wipe(ctx workflow.Context, l *poolLeftover) (reached bool) {
+func (p *leftoversPart) wipe(ctx workflow.Context, l *poolLeftover) (reached bool) {
 	session, host := l.Session, l.Host
 	if p.host(host) == nil {
 		return false
@@ -169,7 +180,7 @@ func (p *pool) wipe(ctx workflow.Context, l *poolLeftover) (reached bool) {
 		l.Error, l.Hint = f.Message, f.Hint
 		return f.Kind == activities.ErrTypeLoginUnsaved || f.Kind == activities.ErrTypeSeed || wasBusy(err)
 	}
-	p.gotIn(p.host(host))
+	p.health.gotIn(p.host(host))
 	l.Error, l.Hint, l.WipedAt, l.Removed = "", "", out.At, out.Removed
 	l.Kept, l.Archive, l.GivenUp, l.Ended = out.Kept, out.Archive, out.GivenUp, len(out.Survivors)
 	l.Planted, l.Layout, l.Snapshot = nil, nil, nil
@@ -195,7 +206,7 @@ func (l *poolLeftover) tried(now time.Time, on activities.HostSpec) activities.W
 
 // forgetProofs drops wiped leftovers beyond keepProofs, the oldest first, and those whose work
 // stays on a host last.
-func (p *pool) forgetProofs() {
+func (p *leftoversPart) forgetProofs() {
 	for _, kept := range []bool{false, true} {
 		n := 0
 		for i := range p.st.Leftovers {
@@ -214,17 +225,17 @@ func (p *pool) forgetProofs() {
 }
 
 // cleanAll is called with each check for ended holders.
-func (p *pool) cleanAll() {
+func (p *leftoversPart) cleanAll() {
 	for i := range p.st.Hosts {
 		p.tryCleaning(p.st.Hosts[i].Spec.Name)
 	}
 }
 
-func (p *pool) unclean() bool {
+func (p *leftoversPart) unclean() bool {
 	return slices.ContainsFunc(p.st.Leftovers, func(l poolLeftover) bool { return l.open() })
 }
 
-func (p *pool) leftThere() []activities.LeftThere {
+func (p *leftoversPart) leftThere() []activities.LeftThere {
 	all := []activities.LeftThere{}
 	for _, l := range p.st.Leases {
 		all = append(all, activities.LeftThere{Session: l.Holder, Host: l.Host, Held: true})
@@ -237,20 +248,7 @@ func (p *pool) leftThere() []activities.LeftThere {
 	return all
 }
 
-// leftOn counts the unwiped leftovers on a host, and lists all with their proofs.
-func (p *pool) leftOn(host string) (open int, all []Leftover) {
-	for i := range p.st.Leftovers {
-		if l := &p.st.Leftovers[i]; l.Host == host {
-			all = append(all, l.Leftover)
-			if l.open() {
-				open++
-			}
-		}
-	}
-	return open, all
-}
-
-func (p *pool) drainBack() {
+func (p *leftoversPart) drainBack() {
 	for {
 		var b activities.HostBack
 		if !p.bck.ReceiveAsync(&b) {
@@ -258,7 +256,7 @@ func (p *pool) drainBack() {
 		}
 		p.tryCleaning(b.Host)
 		if h := p.host(b.Host); h != nil {
-			p.gotIn(h)
+			p.health.gotIn(h)
 		}
 	}
 }

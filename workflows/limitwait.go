@@ -52,12 +52,12 @@ type limitWait struct {
 // waitsOut reports whether a session waits for the end of a limit of that kind, and for how long
 // at most. The session's option decides, else its policies. Of the policies that wait, the
 // shortest time counts.
-func (s *session) waitsOut(kind string) (atMost time.Duration, waits bool) {
+func (s *boundsPart) waitsOut(kind string) (atMost time.Duration, waits bool) {
 	if kind != activities.EndQuota && kind != activities.EndRateLimit || s.opt.OnLimit == LimitFail {
 		return 0, false
 	}
 	waits = s.opt.OnLimit == LimitWait
-	for _, r := range s.rulings() {
+	for _, r := range s.approvals.rulings() {
 		w := r.Wait
 		if kind == activities.EndQuota && w.Quota || kind == activities.EndRateLimit && w.RateLimit {
 			waits = true
@@ -75,7 +75,7 @@ func (s *session) waitsOut(kind string) (atMost time.Duration, waits bool) {
 	return atMost, waits
 }
 
-func (s *session) mayWaitOut() bool {
+func (s *boundsPart) mayWaitOut() bool {
 	_, quota := s.waitsOut(activities.EndQuota)
 	_, rate := s.waitsOut(activities.EndRateLimit)
 	return quota || rate
@@ -84,14 +84,14 @@ func (s *session) mayWaitOut() bool {
 // limitMet is called before a turn is ended. If the session is to wait, it queues the turn's
 // message again before all others, for when the limit has ended. If the wait would be too long,
 // it says so.
-func (s *session) limitMet(t *activities.TurnEnd) {
+func (s *boundsPart) limitMet(t *activities.TurnEnd) {
 	p := t.Problem
 	if t.Status != "failed" || p == nil {
 		s.st.Limit = nil
 		return
 	}
 	atMost, waits := s.waitsOut(p.Kind)
-	if !waits || s.toEnd() || s.overBudget() || s.st.Said == nil && !t.Effects {
+	if !waits || s.turns.toEnd() || s.overBudget() || s.st.Said == nil && !t.Effects {
 		s.st.Limit = nil
 		return
 	}
@@ -117,7 +117,7 @@ func (s *session) limitMet(t *activities.TurnEnd) {
 		Data: map[string]string{"by": "on_limit=wait", "set_by": s.opt.By, "message": l.Message, "until": l.Until.UTC().Format(time.RFC3339)}})
 }
 
-func (s *session) runs(message string) bool {
+func (s *boundsPart) runs(message string) bool {
 	v := s.st.turn(s.st.TurnN)
 	return v != nil && v.MessageID == message
 }
@@ -134,7 +134,7 @@ func (l *limitWait) tooLong(atMost time.Duration) string {
 
 // nextTry returns when the next try is due. Since many sessions may have met the same limit, each
 // adds a delay of its own, the same at each replay.
-func (s *session) nextTry(tries int, now, reset time.Time, atMost time.Duration) time.Time {
+func (s *boundsPart) nextTry(tries int, now, reset time.Time, atMost time.Duration) time.Time {
 	wait := limitPauses[min(tries, len(limitPauses)-1)]
 	if tries >= len(limitPauses)-1 {
 		wait = max(wait, atMost/16) // so that the tries span atMost
@@ -149,7 +149,7 @@ func (s *session) nextTry(tries int, now, reset time.Time, atMost time.Duration)
 }
 
 // jitter returns a duration up to most, derived from the session's id.
-func (s *session) jitter(most time.Duration) time.Duration {
+func (s *boundsPart) jitter(most time.Duration) time.Duration {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(s.id)) // never fails
 	return time.Duration(h.Sum64() % uint64(most+1))
@@ -157,11 +157,11 @@ func (s *session) jitter(most time.Duration) time.Duration {
 
 // sayLater queues a message of the session's own before all others and returns its id. The turn
 // numbers promised to those move up by one.
-func (s *session) sayLater(m Message) string {
+func (s *boundsPart) sayLater(m Message) string {
 	s.st.GoOnN++
 	m.ID, m.Mode = fmt.Sprintf("%s.c%d", s.id, s.st.GoOnN), ""
 	n := s.st.TurnN + 1
-	s.makeRoom()
+	s.messages.makeRoom()
 	s.st.Queue = slices.Insert(s.st.Queue, 0, queuedMessage{N: n, Message: m})
 	s.track(m.ID, kindMessage, n, queuedHere)
 	if v := s.st.turn(s.st.TurnN); v != nil {
@@ -172,29 +172,29 @@ func (s *session) sayLater(m Message) string {
 
 // limited reports whether the next turn must wait for the end of a limit. Once its message has
 // left the queue, nothing waits.
-func (s *session) limited() bool {
+func (s *boundsPart) limited() bool {
 	return s.waitsForLimit() && workflow.Now(s.ctx).Before(s.st.Limit.Until)
 }
 
-func (s *session) waitsForLimit() bool {
+func (s *boundsPart) waitsForLimit() bool {
 	return s.st.Limit != nil && len(s.st.Queue) > 0 && s.st.Queue[0].ID == s.st.Limit.Message
 }
 
 // waitIsOver reports whether the session still shows a wait for a limit, although it has ended
 // and no turn follows.
-func (s *session) waitIsOver() bool {
-	return !s.st.Running && !s.limited() && (s.st.Status == Waiting || s.st.Status == Parked && s.shown.limited)
+func (s *boundsPart) waitIsOver() bool {
+	return !s.st.Running && !s.limited() && (s.st.Status == Waiting || s.st.Status == Parked && s.views.shown.limited)
 }
 
-func (s *session) stopWaiting() {
+func (s *boundsPart) stopWaiting() {
 	s.st.Limit, s.st.Error = nil, nil
 	if s.st.Status == Waiting {
-		s.settle()
+		s.turns.settle()
 	}
 }
 
 // endLimitWait cancels the message that waits, because of an interrupt.
-func (s *session) endLimitWait(by *Interrupt) {
+func (s *boundsPart) endLimitWait(by *Interrupt) {
 	n := s.st.Queue[0].N
 	m := s.st.Queue[0].Message
 	s.st.Queue = s.st.Queue[1:]
@@ -221,7 +221,7 @@ type LimitView struct {
 	Tries   int       `json:"tries"`
 }
 
-func (s *session) limitView() *LimitView {
+func (s *boundsPart) limitView() *LimitView {
 	if !s.waitsForLimit() {
 		return nil
 	}
@@ -229,7 +229,7 @@ func (s *session) limitView() *LimitView {
 	return &LimitView{Kind: l.Kind, Since: l.Since, Until: l.Until, ResetAt: l.Reset, Tries: l.Tries}
 }
 
-func (s *session) limitText() string {
+func (s *boundsPart) limitText() string {
 	l := s.st.Limit
 	what := "the account's limit to end"
 	if l.Kind == activities.EndRateLimit {
@@ -269,7 +269,7 @@ func (w *wake) off() {
 	w.timer = nil
 }
 
-func (s *session) setLimit() {
+func (s *boundsPart) setLimit() {
 	if s.limited() {
 		s.wake.set(s.st.Limit.Until)
 	} else {
@@ -277,7 +277,7 @@ func (s *session) setLimit() {
 	}
 }
 
-func (s *session) onLimit() string {
+func (s *boundsPart) onLimit() string {
 	if s.mayWaitOut() {
 		return LimitWait
 	}

@@ -254,9 +254,9 @@ func TestSessionsOfOneSeedDoNotComeBackAtOnce(t *testing.T) {
 	reset := now.Add(time.Hour)
 	slots := map[time.Duration]bool{}
 	for i := range 50 {
-		s := &session{id: fmt.Sprintf("s-%d", i)}
-		at := s.nextTry(0, now, reset, waitAtMost)
-		if again := s.nextTry(0, now, reset, waitAtMost); !again.Equal(at) {
+		s := assembled(&core{id: fmt.Sprintf("s-%d", i)})
+		at := s.bounds.nextTry(0, now, reset, waitAtMost)
+		if again := s.bounds.nextTry(0, now, reset, waitAtMost); !again.Equal(at) {
 			t.Fatalf("%s and %s", at, again)
 		}
 		if at.Before(reset) || at.After(reset.Add(mostJitter)) {
@@ -267,7 +267,7 @@ func TestSessionsOfOneSeedDoNotComeBackAtOnce(t *testing.T) {
 	if len(slots) < 10 {
 		t.Errorf("50 sessions come in %d slots of 10 s", len(slots))
 	}
-	if at := (&session{id: "s"}).nextTry(3, now, now.Add(-time.Second), waitAtMost); at.After(now.Add(2*leastWait)) || at.Before(now.Add(leastWait)) {
+	if at := assembled(&core{id: "s"}).bounds.nextTry(3, now, now.Add(-time.Second), waitAtMost); at.After(now.Add(2*leastWait)) || at.Before(now.Add(leastWait)) {
 		t.Errorf("a limit that is over is tried at %s", at)
 	}
 }

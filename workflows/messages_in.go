@@ -40,29 +40,29 @@ func (s *session) listen(ctx workflow.Context) error {
 				Description: doorTexts[name],
 			})
 	}
-	s.stirs = workflow.GetSignalChannel(ctx, signalStirred)
+	s.process.stirs = workflow.GetSignalChannel(ctx, signalStirred)
 	s.lease = workflow.GetSignalChannel(ctx, signalLease)
 	s.calls = workflow.GetSignalChannel(ctx, signalCall)
 	s.goes = workflow.GetSignalChannel(ctx, signalLeave)
-	s.reports = workflow.GetSignalChannel(ctx, activities.SignalProgress)
+	s.process.reports = workflow.GetSignalChannel(ctx, activities.SignalProgress)
 	// Signals of different names that arrive while no worker runs lose their order. Budget comes
 	// first, so that a raised budget applies to a message sent after it.
 	err := errors.Join(
-		open(SignalBudget, checking(s.checkBudget), taking(s.takeBudget)),
-		open(SignalMessage, checking(s.checkMessage), taking(s.takeMessage)),
-		open(SignalDecide, checking(func(d Decide) error { _, _, err := s.checkDecide(d); return err }), taking(s.takeDecide)),
-		open(SignalInterrupt, checking(s.checkInterrupt), taking(s.takeInterrupt)),
-		open(SignalClose, checking(s.checkClose), taking(s.takeClose)),
-		open(SignalPark, checking(s.checkPark), taking(s.takePark)),
-		open(SignalSet, checking(s.checkSet), taking(s.takeSet)),
-		open(SignalUnsend, checking(s.checkUnsend), taking(s.takeUnsend)),
-		open(SignalModels, checking(s.checkModels), taking(s.takeModels)),
-		open(SignalArchive, checking(s.checkArchive), taking(s.takeArchive)),
-		open(SignalUnarchive, checking(s.checkUnarchive), taking(s.takeUnarchive)),
-		open(SignalResume, checking(s.checkResume), taking(s.takeResume)),
-		open(SignalSnapshot, checking(s.checkSnapshot), taking(s.takeTakeSnapshot)),
+		open(SignalBudget, checking(s.bounds.checkBudget), taking(s.bounds.takeBudget)),
+		open(SignalMessage, checking(s.messages.checkMessage), taking(s.messages.takeMessage)),
+		open(SignalDecide, checking(func(d Decide) error { _, _, err := s.approvals.checkDecide(d); return err }), taking(s.approvals.takeDecide)),
+		open(SignalInterrupt, checking(s.messages.checkInterrupt), taking(s.messages.takeInterrupt)),
+		open(SignalClose, checking(s.ending.checkClose), taking(s.ending.takeClose)),
+		open(SignalPark, checking(s.parking.checkPark), taking(s.parking.takePark)),
+		open(SignalSet, checking(s.choices.checkSet), taking(s.choices.takeSet)),
+		open(SignalUnsend, checking(s.messages.checkUnsend), taking(s.messages.takeUnsend)),
+		open(SignalModels, checking(s.choices.checkModels), taking(s.choices.takeModels)),
+		open(SignalArchive, checking(s.parking.checkArchive), taking(s.parking.takeArchive)),
+		open(SignalUnarchive, checking(s.parking.checkUnarchive), taking(s.parking.takeUnarchive)),
+		open(SignalResume, checking(s.moving.checkResume), taking(s.moving.takeResume)),
+		open(SignalSnapshot, checking(s.snaps.checkSnapshot), taking(s.snaps.takeTakeSnapshot)),
 		s.answerQueries(ctx),
-		s.listenForPushes(ctx),
+		s.pushes.listenForPushes(ctx),
 	)
 	if err != nil {
 		return fmt.Errorf("set up session %s: %w", s.id, err)
@@ -73,12 +73,12 @@ func (s *session) listen(ctx workflow.Context) error {
 func (s *session) answerQueries(ctx workflow.Context) error {
 	return errors.Join(
 		workflow.SetQueryHandler(ctx, QueryState, func() (SessionView, error) { return s.view(), nil }),
-		workflow.SetQueryHandler(ctx, QueryApprovals, func() ([]Approval, error) { return s.approvals(), nil }),
-		workflow.SetQueryHandler(ctx, QueryTurn, s.findTurn),
+		workflow.SetQueryHandler(ctx, QueryApprovals, func() ([]Approval, error) { return s.approvals.approvalViews(), nil }),
+		workflow.SetQueryHandler(ctx, QueryTurn, s.messages.findTurn),
 		workflow.SetQueryHandler(ctx, QueryPolicy, func() (PolicyTexts, error) { return PolicyTexts{s.opt.Policy, s.st.SeedPolicy}, nil }),
-		workflow.SetQueryHandler(ctx, QueryModels, func() (ModelsView, error) { return s.modelsView(), nil }),
-		workflow.SetQueryHandler(ctx, QueryDetail, func() (SessionDetail, error) { return s.detail(), nil }),
-		workflow.SetQueryHandler(ctx, activities.QueryPlace, func() (activities.Place, error) { return s.place(), nil }),
+		workflow.SetQueryHandler(ctx, QueryModels, func() (ModelsView, error) { return s.choices.modelsView(), nil }),
+		workflow.SetQueryHandler(ctx, QueryDetail, func() (SessionDetail, error) { return s.views.detail(), nil }),
+		workflow.SetQueryHandler(ctx, activities.QueryPlace, func() (activities.Place, error) { return s.place.placeView(), nil }),
 	)
 }
 
@@ -87,7 +87,8 @@ func (s *session) answerQueries(ctx workflow.Context) error {
 func answerRefused(ctx workflow.Context, in SessionInput, why error) {
 	at := workflow.GetInfo(ctx).WorkflowStartTime.Truncate(time.Microsecond)
 	opt := SessionOptions{TurnTimeout: in.Options.TurnTimeout}
-	s := &session{id: excerpt(in.ID, maxWord), opt: opt, ctx: ctx, log: workflow.GetLogger(ctx), st: &sessionState{Status: Failed, CreatedAt: at, UpdatedAt: workflow.Now(ctx)}}
+	s := assembled(&core{id: excerpt(in.ID, maxWord), opt: opt, ctx: ctx, log: workflow.GetLogger(ctx),
+		st: &sessionState{lifeState: lifeState{Status: Failed, CreatedAt: at, UpdatedAt: workflow.Now(ctx)}}})
 	s.st.Error = failureOf("it never began", why)
 	s.st.Error.Hint = "begin another session, under another id"
 	if err := s.answerQueries(ctx); err != nil {
@@ -129,16 +130,16 @@ func (s *session) signalled(d door, raw converter.RawValue) {
 // A coroutine that received signals by itself could hold one when the run ends, and lose it
 // (measured).
 func (s *session) drain() {
-	s.drainStirred()
-	s.drainProgress()
+	s.process.drainStirred()
+	s.process.drainProgress()
 	for _, g := range unread[granted](s.lease) {
-		s.leased(g)
+		s.leases.leased(g)
 	}
 	for _, l := range unread[leaveHost](s.goes) {
-		s.leave(l)
+		s.parking.leave(l)
 	}
 	for _, c := range unread[rollCall](s.calls) {
-		s.answerCall(c)
+		s.leases.answerCall(c)
 	}
 	for _, d := range s.doors {
 		for {
@@ -190,18 +191,17 @@ func decode[T any](raw []byte) (T, error) {
 	return v, nil
 }
 
-func (s *session) ends() error {
-	switch {
-	case s.st.Status == Closed || s.st.Status == Failed:
-		return refuse(RefusedState, "session %s is %s", s.id, s.st.Status)
-	case s.st.Close != nil:
-		return refuse(RefusedState, "session %s is closing", s.id)
-	}
-	return nil
+// messagesPart takes messages for codex and interrupts, and keeps the queue.
+type messagesPart struct {
+	*core
+	approvals *approvalsPart
+	bounds    *boundsPart
+	choices   *choicesPart
+	parking   *parkingPart
 }
 
 // accepted returns the answer to a message that was accepted before, or nil.
-func (s *session) accepted(id string) *MessageAccepted {
+func (s *messagesPart) accepted(id string) *MessageAccepted {
 	for _, q := range s.st.Queue {
 		if q.ID == id {
 			return &MessageAccepted{Session: s.id, MessageID: id, N: q.N}
@@ -216,7 +216,7 @@ func (s *session) accepted(id string) *MessageAccepted {
 }
 
 // said returns the sum of an accepted message, or "".
-func (s *session) said(id string) string {
+func (s *messagesPart) said(id string) string {
 	for _, m := range s.st.Seen { // includes messages that were put back into the queue
 		if m.ID == id {
 			return m.Sum
@@ -246,7 +246,7 @@ func isMessage(blob string) bool { return owned.Is(blob, owned.Messages) }
 // contentOf returns the part of a blob's key that identifies its content.
 func contentOf(blob string) string { return blob[strings.LastIndexByte(blob, '/')+1:] }
 
-func (s *session) checkMessage(m Message) error {
+func (s *messagesPart) checkMessage(m Message) error {
 	if said := s.said(m.ID); said == sum(m) {
 		return nil // a repeated message gets the first answer again
 	} else if said != "" {
@@ -282,13 +282,13 @@ func (s *session) checkMessage(m Message) error {
 	if err := m.checkExtras(); err != nil {
 		return refuse(RefusedBadInput, "message %s: %v", m.ID, err)
 	}
-	if err := s.checkRequester(m); err != nil {
+	if err := s.approvals.checkRequester(m); err != nil {
 		return err
 	}
 	if err := s.checkAct(m); err != nil {
 		return err
 	}
-	if err := s.refuseModel("message "+m.ID, m.Model, m.Effort, m.AnyModel); err != nil {
+	if err := s.choices.refuseModel("message "+m.ID, m.Model, m.Effort, m.AnyModel); err != nil {
 		return err
 	}
 	if m.Turn != 0 && m.Mode != "steer" {
@@ -296,11 +296,11 @@ func (s *session) checkMessage(m Message) error {
 	}
 	switch m.Mode {
 	case "", "queue":
-		if s.overBudget() {
-			f := s.spent()
+		if s.bounds.overBudget() {
+			f := s.bounds.spent()
 			return refuse(RefusedBudget, "message %s: %s; %s", m.ID, f.Message, f.Hint)
 		}
-		if u, ok := s.noTurnLeft(); ok {
+		if u, ok := s.bounds.noTurnLeft(); ok {
 			return refuse(RefusedBudget, "message %s: its turn would be one more than the %d that the session may have; %s", m.ID, u.Limit, u.Raise(s.id))
 		}
 	case "steer":
@@ -316,7 +316,7 @@ func (s *session) checkMessage(m Message) error {
 	return nil
 }
 
-func (s *session) takeMessage(m Message) (MessageAccepted, error) {
+func (s *messagesPart) takeMessage(m Message) (MessageAccepted, error) {
 	if a := s.accepted(m.ID); a != nil {
 		return *a, nil
 	}
@@ -326,7 +326,7 @@ func (s *session) takeMessage(m Message) (MessageAccepted, error) {
 	acc := MessageAccepted{Session: s.id, MessageID: m.ID}
 	if m.Mode == "steer" {
 		acc.N = s.st.TurnN
-		s.requestedBy(m, false)
+		s.approvals.requestedBy(m, false)
 		s.st.remember(m, acc.N)
 		s.track(m.ID, string(activities.SendSteer), acc.N, decidedHere)
 		s.st.Sends = append(s.st.Sends, pendingSend{Named: m.Turn != 0, By: m.By, Send: m.with(activities.Send{
@@ -344,11 +344,11 @@ func (s *session) takeMessage(m Message) (MessageAccepted, error) {
 	return acc, nil
 }
 
-func (s *session) checkInterrupt(i Interrupt) error {
+func (s *messagesPart) checkInterrupt(i Interrupt) error {
 	if err := s.ends(); err != nil {
 		return err
 	}
-	if !s.st.Running && !s.waitsForLimit() && !s.waitsToComeBack() && !s.waitsToLeave() {
+	if !s.st.Running && !s.bounds.waitsForLimit() && !s.waitsToComeBack() && !s.parking.waitsToLeave() {
 		return refuse(RefusedState, "session %s has no running turn", s.id)
 	}
 	if err := short([]text{{"reason", i.Reason, maxReason}, {"by", i.By, maxWord}}); err != nil {
@@ -357,17 +357,17 @@ func (s *session) checkInterrupt(i Interrupt) error {
 	return nil
 }
 
-func (s *session) takeInterrupt(i Interrupt) (SessionView, error) {
+func (s *messagesPart) takeInterrupt(i Interrupt) (SessionView, error) {
 	if err := s.checkInterrupt(i); err != nil {
 		return SessionView{}, err
 	}
-	if !s.st.Running && s.waitsForLimit() {
-		s.endLimitWait(&i)
+	if !s.st.Running && s.bounds.waitsForLimit() {
+		s.bounds.endLimitWait(&i)
 		return s.view(), nil
 	}
 	if !s.st.Running {
 		what := ": the session does not come back by itself"
-		if s.waitsToLeave() {
+		if s.parking.waitsToLeave() {
 			what = ": the session stays on host " + s.hostName()
 		}
 		s.st.Down = &i
@@ -380,13 +380,13 @@ func (s *session) takeInterrupt(i Interrupt) (SessionView, error) {
 	}
 	// Open approvals are void: codex drops its requests when it ends the turn.
 	for _, a := range s.st.open() {
-		s.void(a, "the turn was "+interruptedBy(s.st.Interrupt))
+		s.approvals.void(a, "the turn was "+interruptedBy(s.st.Interrupt))
 	}
 	s.queueInterrupt()
 	return s.view(), nil
 }
 
-func (s *session) queueInterrupt() {
+func (s *messagesPart) queueInterrupt() {
 	if s.st.sending(activities.SendInterrupt) != nil {
 		return
 	}
@@ -396,29 +396,7 @@ func (s *session) queueInterrupt() {
 	s.st.Sends = append(s.st.Sends, pendingSend{Send: activities.Send{ID: id, Kind: activities.SendInterrupt, Turn: s.st.TurnN}})
 }
 
-func (s *session) checkClose(c Close) error {
-	if err := short([]text{{"by", c.By, maxWord}}); err != nil {
-		return refuse(RefusedBadInput, "close session %s: %v", s.id, err)
-	}
-	// A failed session, too, may be held up by what it left on its host.
-	if c.Discard && s.st.Close != nil && !s.st.Close.Discard && s.st.Closed == nil && s.st.Status != Closed {
-		return nil
-	}
-	return s.ends()
-}
-
-func (s *session) takeClose(c Close) (SessionView, error) {
-	if err := s.checkClose(c); err != nil {
-		return SessionView{}, err
-	}
-	if c.By == "" && s.st.Close != nil {
-		c.By = s.st.Close.By
-	}
-	s.st.Close = &c
-	return s.view(), nil
-}
-
-func (s *session) findTurn(q TurnQuery) (TurnView, error) {
+func (s *messagesPart) findTurn(q TurnQuery) (TurnView, error) {
 	n := q.N
 	if q.MessageID != "" {
 		a := s.accepted(q.MessageID)
@@ -430,10 +408,25 @@ func (s *session) findTurn(q TurnQuery) (TurnView, error) {
 	if n == 0 {
 		n = s.st.TurnN
 	}
-	for _, v := range s.turns() {
+	for _, v := range s.turnViews() {
 		if v.N == n {
 			return v, nil
 		}
 	}
 	return TurnView{}, refuse(RefusedNotFound, "session %s has no turn %d at hand (older ones are in the transcript)", s.id, n)
+}
+
+// takeFirst queues the message that came with the start of the session. If the
+// message is refused, the session fails before it asks for anything.
+func (s *messagesPart) takeFirst(m *Message) error {
+	if m == nil {
+		return nil
+	}
+	//workflowcheck:ignore // reading a schema's JSON is a pure function
+	_, err := s.takeMessage(*m)
+	if err != nil { // the view shows why
+		s.st.Error = failureOf("first message", err)
+		s.become(Failed)
+	}
+	return err
 }

@@ -11,9 +11,9 @@ import (
 func TestCodexIsToldWhatDidNotComeAlong(t *testing.T) {
 	for _, work := range []string{activities.WorkNone, activities.WorkFull} {
 		for _, lost := range []bool{false, true} {
-			s := &session{st: &sessionState{Lease: &hostLease{Spec: activities.HostSpec{Name: "b"}}, Layout: &activities.Layout{WorkDir: "/w"}}}
+			s := assembled(&core{st: &sessionState{placeState: placeState{Lease: &hostLease{Spec: activities.HostSpec{Name: "b"}}, Layout: &activities.Layout{WorkDir: "/w"}}}})
 			s.opt.Snapshot.Work = work
-			got := s.movedText(moved{From: []string{"a"}, Lost: lost})
+			got := s.moving.movedText(moved{From: []string{"a"}, Lost: lost})
 			empty, whole := strings.Contains(got, "/w, is a new and empty one"), strings.Contains(got, "and its working directory, which is /w") || strings.Contains(got, "and the working directory, /w, are as they were")
 			if empty != (work == activities.WorkNone) || whole == empty || !strings.Contains(got, "ost a") || !strings.Contains(got, "host b") {
 				t.Errorf("%s, lost %v: %q", work, lost, got)

@@ -23,8 +23,21 @@ type moved struct {
 
 const kindHostLost = activities.EndHostLost
 
+// movingPart has the session go on on another host.
+type movingPart struct {
+	*core
+	turns    *turnsPart
+	messages *messagesPart
+	bounds   *boundsPart
+	snaps    *snapsPart
+	process  *processPart
+	leases   *leasesPart
+	parking  *parkingPart
+	ending   *endingPart
+}
+
 // cannotMove returns why the session has nothing to continue from, or "".
-func (s *session) cannotMove() string {
+func (s *movingPart) cannotMove() string {
 	switch {
 	case s.st.Snap.Good != nil || !s.st.hadTurn():
 		return ""
@@ -37,64 +50,29 @@ func (s *session) cannotMove() string {
 }
 
 // mayMove reports whether the session goes on elsewhere by itself if its host is lost.
-func (s *session) mayMove() bool {
+func (s *movingPart) mayMove() bool {
 	return s.opt.OnHostLost == HostLostMove && s.cannotMove() == "" && s.st.Close == nil
 }
 
 // untilLost bounds ctx by LostAfter. Once the loss is on view and the session stays, there is no
 // bound.
-func (s *session) untilLost(ctx workflow.Context) workflow.Context {
+func (s *movingPart) untilLost(ctx workflow.Context) workflow.Context {
 	if s.st.Lost != nil {
 		return ctx
 	}
 	return workflow.WithScheduleToCloseTimeout(ctx, s.opt.LostAfter)
 }
 
-// stopServer stops codex on the host, however long that takes. Since no pump runs, stopServer
-// itself reports a lost host, and then gives up if somebody wants the session to go on elsewhere.
-// left says that it was called back.
-func (s *session) stopServer(doing string) (left bool, err error) {
-	leave := func() bool { return s.st.Close != nil || s.st.Resume != nil && s.st.Lost != nil }
-	since, name := workflow.Now(s.ctx), s.hostName()
-	for {
-		_, err := doingUnless(s, s.untilLost(untilDone(s.ctx, doing+" "+name)), leave, sessions.StopServer, activities.StopServerInput{
-			Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
-		})
-		f := failureOf(doing+" "+name, err)
-		switch {
-		case err == nil:
-			s.hostBack()
-			return false, nil
-		case leave():
-			return true, nil
-		case f.Kind == kindTimeout: // no worker finished: nothing is known of the host
-		case f.Kind != activities.ErrTypeUnreachable || s.mayMove():
-			return false, err
-		case s.st.Lost == nil:
-			s.hostLost(activities.HostLost{Since: since, Why: f.Message})
-			s.publish()
-		default:
-			if _, err := s.awaitFor(time.Minute, leave); err != nil {
-				return false, err
-			}
-		}
-		if leave() {
-			return true, nil
-		}
-		s.st.PumpN++
-	}
-}
-
 // lostAfter returns how long a pump may fail to reach its host before it reports that. Once the
 // loss is on view, the pump waits without a limit (0).
-func (s *session) lostAfter() time.Duration {
+func (s *movingPart) lostAfter() time.Duration {
 	if s.st.Lost != nil {
 		return 0
 	}
 	return s.opt.LostAfter
 }
 
-func (s *session) hostLost(l activities.HostLost) {
+func (s *movingPart) hostLost(l activities.HostLost) {
 	name, stays := s.st.Lease.Spec.Name, s.cannotMove()
 	f := &Failure{Kind: kindHostLost, Message: excerpt(fmt.Sprintf("host %s cannot be reached since %s: %s", name, l.Since.UTC().Format(time.RFC3339), l.Why), maxFailure)}
 	if s.mayMove() {
@@ -111,11 +89,11 @@ func (s *session) hostLost(l activities.HostLost) {
 	s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
 	s.st.Error = f
 	if s.st.Close != nil {
-		s.tellHeldUp(f)
+		s.ending.tellHeldUp(f)
 	}
 }
 
-func (s *session) hostBack() {
+func (s *movingPart) hostBack() {
 	if s.st.Lost == nil {
 		return
 	}
@@ -126,7 +104,7 @@ func (s *session) hostBack() {
 	}
 }
 
-func (s *session) fromWhat() string {
+func (s *movingPart) fromWhat() string {
 	if g := s.st.Snap.Good; g != nil {
 		return fmt.Sprintf("the snapshot of turn %d", g.Turn)
 	}
@@ -134,7 +112,7 @@ func (s *session) fromWhat() string {
 }
 
 // lostFailure is why the session leaves a host that it waited for.
-func (s *session) lostFailure() *Failure {
+func (s *movingPart) lostFailure() *Failure {
 	l := s.st.Lost
 	return &Failure{Kind: kindHostLost, Message: excerpt(fmt.Sprintf("host %s could not be reached since %s: %s", l.Host, l.Since.UTC().Format(time.RFC3339), l.Why), maxFailure),
 		Hint: "send a message to go on: the thread is resumed on another host"}
@@ -143,8 +121,8 @@ func (s *session) lostFailure() *Failure {
 // goAway leaves a host that cannot be reached. The running turn is cut off. Once the host is
 // back, its pool ends what codex still does there. The seed fetches a login that codex rotated
 // there before anybody else gets it.
-func (s *session) goAway(f *Failure) {
-	defer s.hush()()
+func (s *movingPart) goAway(f *Failure) {
+	defer s.snaps.hush()()
 	name := s.st.Lease.Spec.Name
 	m := &moved{From: []string{name}, Lost: true, At: workflow.Now(s.ctx)}
 	if was := s.st.Moved; was != nil {
@@ -158,9 +136,9 @@ func (s *session) goAway(f *Failure) {
 	if end := s.recordLost(); end != nil && s.st.Running {
 		f = s.endedThere(end, f)
 	}
-	s.leaving = true
-	s.lostProcess(f)
-	s.leaving = false
+	s.turns.leaving = true
+	s.process.lostProcess(f)
+	s.turns.leaving = false
 	if s.st.Status == Failed {
 		return
 	}
@@ -173,7 +151,7 @@ func (s *session) goAway(f *Failure) {
 	s.become(Resuming)
 	s.st.Fault = &Failure{Kind: activities.ErrTypeUnreachable, Message: f.Message}
 	s.st.Moved, s.st.Warm = m, nil
-	s.goDown(nil, release{Left: s.leftNow(f.Message)}, false)
+	s.parking.goDown(nil, release{Left: s.leases.leftNow(f.Message)}, false)
 	if s.st.Snap.Good == nil && s.st.ForkOf != "" {
 		s.st.Pump.ThreadID, s.st.Pump.ForkedFrom = s.st.ForkOf, ""
 	}
@@ -182,7 +160,7 @@ func (s *session) goAway(f *Failure) {
 // recordLost writes to the transcript what pumps read on the lost host and could not report:
 // nobody will read that journal again. If that fails, the messages to codex are at least noted as
 // said. It returns how the running turn ended there, if that was read.
-func (s *session) recordLost() *activities.TurnEnd {
+func (s *movingPart) recordLost() *activities.TurnEnd {
 	if s.st.Again == 0 {
 		return nil // the newest pump reported everything
 	}
@@ -194,8 +172,8 @@ func (s *session) recordLost() *activities.TurnEnd {
 		}
 	}
 	var out activities.RecordLostResult
-	err := s.keepWriting("write what was heard on "+s.hostName(), func(ctx workflow.Context, leave func() bool) (err error) {
-		out, err = doingUnless(s, ctx, leave, sessions.RecordLost, in)
+	err := s.ending.keepWriting("write what was heard on "+s.hostName(), func(ctx workflow.Context, leave func() bool) (err error) {
+		out, err = doingUnless(s.core, ctx, leave, sessions.RecordLost, in)
 		return err
 	})
 	if err != nil {
@@ -211,7 +189,7 @@ func (s *session) recordLost() *activities.TurnEnd {
 	s.st.Pump.Seq = out.Seq
 	s.st.Handing = slices.DeleteFunc(s.st.Handing, func(n activities.Note) bool { return slices.Contains(out.Noted, n.ID) })
 	for _, id := range out.Said {
-		s.delivered(activities.Delivery{ID: id, State: activities.Acknowledged})
+		s.turns.delivered(activities.Delivery{ID: id, State: activities.Acknowledged})
 	}
 	if last := out.Last; last != nil {
 		p := &s.st.Pump
@@ -223,7 +201,7 @@ func (s *session) recordLost() *activities.TurnEnd {
 
 // carrySpent takes from last what the turn on a lost host used of its budget. A count never
 // decreases.
-func (s *session) carrySpent(last activities.PumpState) {
+func (s *movingPart) carrySpent(last activities.PumpState) {
 	p := &s.st.Pump
 	p.Spent.Commands = max(p.Spent.Commands, last.Spent.Commands)
 	p.Spent.TimeMS = max(p.Spent.TimeMS, last.Spent.TimeMS)
@@ -235,9 +213,9 @@ func (s *session) carrySpent(last activities.PumpState) {
 // endedThere handles a turn that ended on the lost host, which was reported too late. What codex
 // said is shown. But the session goes on from before that end, so the turn is still cut off, and
 // nothing that follows a normal end is done.
-func (s *session) endedThere(end *activities.TurnEnd, f *Failure) *Failure {
+func (s *movingPart) endedThere(end *activities.TurnEnd, f *Failure) *Failure {
 	if turn := s.st.sending(activities.SendTurn); turn != nil {
-		s.delivered(activities.Delivery{ID: turn.Send.ID, State: activities.Acknowledged})
+		s.turns.delivered(activities.Delivery{ID: turn.Send.ID, State: activities.Acknowledged})
 	}
 	p := &s.st.Pump
 	p.TurnID, p.FinalText, p.FinalTruncated = end.ID, end.FinalText, end.FinalTruncated
@@ -256,8 +234,8 @@ func (s *session) endedThere(end *activities.TurnEnd, f *Failure) *Failure {
 
 // move parks an idle session so that it can go on elsewhere, as a person asked. again says that
 // it stopped only to continue as new.
-func (s *session) move() (again bool) {
-	f, again := s.parkAsTold()
+func (s *movingPart) move() (again bool) {
+	f, again := s.parking.parkAsTold()
 	if !again {
 		s.leaveAfter(f)
 	}
@@ -266,26 +244,26 @@ func (s *session) move() (again bool) {
 
 // leaveAfter decides how a session goes on that tried to park in order to go elsewhere. f is why
 // it could not, or nil.
-func (s *session) leaveAfter(f *Failure) {
+func (s *movingPart) leaveAfter(f *Failure) {
 	switch {
 	case s.st.Parked != nil || s.st.Close != nil || s.full():
-	case s.goesAway(f):
+	case s.parking.goesAway(f):
 		s.goAway(f)
-	case f != nil && (s.wishes() || !s.quiet()): // it tries another host, or again later
+	case f != nil && (s.parking.wishes() || !s.parking.quiet()): // it tries another host, or again later
 	case f != nil:
 		s.st.Resume = nil
 	}
 }
 
-func (s *session) waitsToMove() bool { return s.waitsToLeave() && s.st.Resume != nil }
+func (s *movingPart) waitsToMove() bool { return s.parking.waitsToLeave() && s.st.Resume != nil }
 
-func (s *session) stayAfterAll() {
+func (s *movingPart) stayAfterAll() {
 	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("host %s is back in time, and a turn runs there: the session stays", s.hostName())})
 	s.st.Resume = nil
 }
 
 // tellMoved tells codex, once, where it is and what may be missing.
-func (s *session) tellMoved(restored string) {
+func (s *movingPart) tellMoved(restored string) {
 	m, was := s.st.Moved, s.st.Was
 	if m == nil && was != "" && was != s.st.Lease.Spec.Name {
 		m = &moved{From: []string{was}, At: workflow.Now(s.ctx)}
@@ -295,13 +273,13 @@ func (s *session) tellMoved(restored string) {
 	}
 	s.st.Moved = m
 	s.st.TellN++
-	s.st.Tell = &activities.Tell{ID: fmt.Sprintf("%s.t%d", s.id, s.st.TellN), Text: s.movedText(*m) + s.whereFiles()}
+	s.st.Tell = &activities.Tell{ID: fmt.Sprintf("%s.t%d", s.id, s.st.TellN), Text: s.movedText(*m) + s.messages.whereFiles()}
 }
 
 // restoredWarm is PrepareSession's result if nothing had to be copied.
 const restoredWarm = "warm"
 
-func (s *session) movedText(m moved) string {
+func (s *movingPart) movedText(m moved) string {
 	here, from, dir := s.st.Lease.Spec.Name, strings.Join(m.From, ", then host "), s.st.Layout.WorkDir
 	alone := s.opt.Snapshot.Work == activities.WorkNone
 	const empty = " Only the conversation is kept of this session: its working directory, %s, is a new and empty one here."
@@ -327,7 +305,7 @@ func (s *session) movedText(m moved) string {
 
 // toldOf records how far the message about the move came. It reports whether d is about that
 // message.
-func (s *session) toldOf(d activities.Delivery) bool {
+func (s *movingPart) toldOf(d activities.Delivery) bool {
 	if s.st.Tell == nil || d.ID != s.st.Tell.ID {
 		return false
 	}
@@ -341,14 +319,14 @@ func (s *session) toldOf(d activities.Delivery) bool {
 
 // saidAgain returns the message of the follow-up turn after the loss of a host: the snapshot may
 // not contain the task.
-func (s *session) saidAgain() Message {
+func (s *movingPart) saidAgain() Message {
 	if g := s.st.Snap.Good; s.st.Said != nil && !(g != nil && s.st.Snap.Mid && g.Turn == s.st.TurnN) {
 		return s.st.Said.again()
 	}
 	return s.st.Shape.of(Message{Text: goOnText})
 }
 
-func (s *session) checkResume(r Resume) error {
+func (s *movingPart) checkResume(r Resume) error {
 	if err := s.ends(); err != nil {
 		return err
 	}
@@ -361,7 +339,7 @@ func (s *session) checkResume(r Resume) error {
 	if r.Host != "" && !NamePattern.MatchString(r.Host) {
 		return refuse(RefusedBadInput, "resume session %s: %q is no name of a host", s.id, excerpt(r.Host, maxWord))
 	}
-	idle := s.st.Status == Idle || s.st.Status == Interrupted || s.limited()
+	idle := s.st.Status == Idle || s.st.Status == Interrupted || s.bounds.limited()
 	switch {
 	case s.st.Parked != nil, s.waitsForSlot(), s.waitsToBegin():
 		return nil
@@ -390,11 +368,11 @@ func (s *session) checkResume(r Resume) error {
 	return refuse(RefusedState, "session %s is %s", s.id, s.st.Status)
 }
 
-func (s *session) takeResume(r Resume) (SessionView, error) {
+func (s *movingPart) takeResume(r Resume) (SessionView, error) {
 	if err := s.checkResume(r); err != nil {
 		return SessionView{}, err
 	}
-	if s.waitsToTalk() && s.waitsForAttempt() && s.st.Lost == nil && (r.Host == "" || r.Host == s.hostName()) {
+	if s.process.waitsToTalk() && s.waitsForAttempt() && s.st.Lost == nil && (r.Host == "" || r.Host == s.hostName()) {
 		s.tryNow() // and stays where it is
 		return s.view(), nil
 	}
@@ -403,12 +381,18 @@ func (s *session) takeResume(r Resume) (SessionView, error) {
 	}
 	s.st.Resume = &r
 	s.st.Held = s.st.Held && !s.st.Downed
-	s.forgetTrouble()
+	s.parking.forgetTrouble()
 	return s.view(), nil
 }
 
-func (s *session) waitsToBegin() bool { return s.waitsForAttempt() && s.st.Layout == nil }
+func (s *movingPart) waitsToBegin() bool { return s.waitsForAttempt() && s.st.Layout == nil }
 
-func (s *session) waitsForSlot() bool {
+func (s *movingPart) waitsForSlot() bool {
 	return s.st.Begun && s.st.Status == Resuming && s.st.Lease == nil
+}
+
+// mustMove reports whether f is the loss of a host that the session leaves instead
+// of waiting for it.
+func (s *movingPart) mustMove(f *Failure) bool {
+	return f.Kind == activities.ErrTypeUnreachable && s.mayMove()
 }

@@ -75,25 +75,10 @@ func (o SessionOptions) checkOrigin() error {
 	return nil
 }
 
-// takeFirst queues the message that came with the start of the session. If the
-// message is refused, the session fails before it asks for anything.
-func (s *session) takeFirst(m *Message) error {
-	if m == nil {
-		return nil
-	}
-	//workflowcheck:ignore // reading a schema's JSON is a pure function
-	_, err := s.takeMessage(*m)
-	if err != nil { // the view shows why
-		s.st.Error = failureOf("first message", err)
-		s.become(Failed)
-	}
-	return err
-}
-
 // tellEnded sends the session's SessionEnded, unless it was sent already. It waits
 // until Temporal has taken the signal: what a workflow sends in its last moment is
 // lost.
-func (s *session) tellEnded() {
+func (s *endingPart) tellEnded() {
 	if !s.st.EndTold {
 		s.tell(s.opt.Notify, s.lastWord())
 	}
@@ -101,7 +86,7 @@ func (s *session) tellEnded() {
 
 // tellHeldUp sends the SessionEnded of a session that cannot clean up for now,
 // once. The work is done, so whoever waits for it can go on.
-func (s *session) tellHeldUp(f *Failure) {
+func (s *endingPart) tellHeldUp(f *Failure) {
 	if s.st.EndTold {
 		return
 	}
@@ -134,7 +119,7 @@ func (s *session) tellHeldUp(f *Failure) {
 	}
 }
 
-func (s *session) tell(to string, e SessionEnded) {
+func (s *endingPart) tell(to string, e SessionEnded) {
 	if to == "" {
 		return
 	}
@@ -151,12 +136,12 @@ func tellRefused(ctx workflow.Context, in SessionInput, err error) {
 		return
 	}
 	now := workflow.Now(ctx)
-	s := &session{ctx: ctx, id: excerpt(in.ID, maxWord), opt: SessionOptions{Notify: to}, log: workflow.GetLogger(ctx),
-		st: &sessionState{Status: Failed, Error: failureOf("start session "+excerpt(in.ID, maxWord), err), CreatedAt: now}}
-	s.tellEnded()
+	s := assembled(&core{ctx: ctx, id: excerpt(in.ID, maxWord), opt: SessionOptions{Notify: to}, log: workflow.GetLogger(ctx),
+		st: &sessionState{lifeState: lifeState{Status: Failed, Error: failureOf("start session "+excerpt(in.ID, maxWord), err), CreatedAt: now}}})
+	s.ending.tellEnded()
 }
 
-func (s *session) lastWord() SessionEnded {
+func (s *endingPart) lastWord() SessionEnded {
 	st := s.st
 	e := SessionEnded{ID: s.id, Run: s.firstRun(), State: st.Status, Failure: st.Error, Effects: cmp.Or(st.Effects, EffectsNone),
 		Host: s.hostName(), Attempt: max(st.Attempt, 1), CreatedAt: st.CreatedAt, EndedAt: workflow.Now(s.ctx), Left: st.Left,
@@ -173,15 +158,4 @@ func (s *session) lastWord() SessionEnded {
 		e.Turn = &v
 	}
 	return e
-}
-
-// mayHaveDone records that a turn had effects, or that nobody can know whether it
-// had.
-func (s *session) mayHaveDone(effects, known bool) {
-	switch {
-	case effects:
-		s.st.Effects = EffectsSome
-	case !known && s.st.Effects == "":
-		s.st.Effects = EffectsUnknown
-	}
 }

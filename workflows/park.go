@@ -27,17 +27,49 @@ type warm struct {
 	Since      time.Time           `json:"since"`
 }
 
+// parkingPart parks the session, brings it back, and archives it.
+type parkingPart struct {
+	*core
+	turns   *turnsPart
+	bounds  *boundsPart
+	snaps   *snapsPart
+	process *processPart
+	leases  *leasesPart
+	place   *placePart
+	moving  *movingPart
+	views   *viewsPart
+	pushes  *pushesPart
+
+	sleep *alarm // for an idle session that parks
+	now   bool   // it parks at this moment
+}
+
+// parkState is how the session leaves its host and comes back to it or to another.
+type parkState struct {
+	Parked  *parked       `json:"parked,omitempty"` // it holds nothing
+	Warm    *warm         `json:"warm,omitempty"`
+	QuietAt time.Time     `json:"quiet_at,omitzero"` // since when nobody wants anything of it
+	Park    *Park         `json:"park,omitempty"`    // a request to park
+	Resume  *Resume       `json:"resume,omitempty"`  // a request to come up, or to go elsewhere
+	Down    *Interrupt    `json:"down,omitempty"`    // somebody called off its coming back
+	UpAs    SessionStatus `json:"up_as,omitempty"`   // its state once it has come up, if not idle
+	Ups     int           `json:"ups,omitempty"`     // hosts in a row that could not be reached
+	Was     string        `json:"was,omitempty"`     // the host before this one
+	Moved   *moved        `json:"moved,omitempty"`   // set until codex knows
+	Lost    *LostView     `json:"lost,omitempty"`
+}
+
 // quiet reports whether codex does nothing, and is not about to do anything.
-func (s *session) quiet() bool {
+func (s *parkingPart) quiet() bool {
 	st := s.st
 	return st.Layout != nil && st.Lease != nil && !st.Running && st.Close == nil && len(st.Sends) == 0 && st.Retired == nil &&
-		!st.Stirred && st.Status != Failed && len(s.pushes) == 0
+		!st.Stirred && st.Status != Failed && len(s.pushes.wanted) == 0
 }
 
 // parkDue reports whether the session is to park now: somebody asked for it, or
 // the session has been idle for long enough.
-func (s *session) parkDue() bool {
-	if !s.quiet() || s.canBegin() {
+func (s *parkingPart) parkDue() bool {
+	if !s.quiet() || s.turns.canBegin() {
 		return false
 	}
 	if s.st.Park != nil || s.st.Archived != nil {
@@ -48,7 +80,7 @@ func (s *session) parkDue() bool {
 }
 
 // parkAt returns when an idle session parks by itself. Zero means never.
-func (s *session) parkAt() time.Time {
+func (s *parkingPart) parkAt() time.Time {
 	if at := s.leaveAt(); !at.IsZero() {
 		return at
 	}
@@ -58,7 +90,7 @@ func (s *session) parkAt() time.Time {
 	return s.st.QuietAt.Add(s.opt.ParkAfter)
 }
 
-func (s *session) setSleep() {
+func (s *parkingPart) setSleep() {
 	if at := s.parkAt(); !at.IsZero() {
 		s.sleep.set(at)
 	}
@@ -67,24 +99,25 @@ func (s *session) setSleep() {
 // park stops codex, saves the session, and gives back its host and its seed. A
 // message that comes meanwhile calls park off at any step, and the session goes on
 // where it is. If park fails, the session stays on its host.
-func (s *session) park() *Failure {
+func (s *parkingPart) park() *Failure {
 	by := s.parkedBy()
+	// Not as in the table of steps: an order to move, too, begins with parking.
 	wanted := func() bool {
-		return s.st.Close != nil || s.st.Down != nil || s.st.Resume == nil && s.canBegin()
+		return s.st.Close != nil || s.st.Down != nil || s.st.Resume == nil && s.turns.canBegin()
 	}
 	// A snapshot that is almost complete saves most of the work of the last one.
-	err := s.await(func() bool { return s.taking == nil || wanted() || s.full() })
-	if err == nil && s.taking != nil && !wanted() {
+	err := s.await(func() bool { return s.snaps.taking == nil || wanted() || s.full() })
+	if err == nil && s.snaps.taking != nil && !wanted() {
 		return nil // the next run parks
 	}
 	s.st.Park = nil
-	if err != nil || s.taking != nil {
+	if err != nil || s.snaps.taking != nil {
 		return nil
 	}
-	defer s.hush()()
-	s.parking = true
+	defer s.snaps.hush()()
+	s.now = true
 	s.publish()
-	name, spec := s.st.Lease.Spec.Name, s.lastSnapshot()
+	name, spec := s.st.Lease.Spec.Name, s.snaps.lastSnapshot()
 	gone := s.st.SeedGone // the seed may be granted again while the activity runs
 	if len(s.st.Handing) == 0 {
 		s.st.Handing, s.st.Notes = s.st.Notes, nil
@@ -92,13 +125,13 @@ func (s *session) park() *Failure {
 	var out activities.ParkSessionResult
 	err = s.inLine(forAWhile(s.ctx, wanted), func() (err error) {
 		s.st.PumpN++ // higher than any number that an earlier attempt gave to the host
-		out, err = doingUnless(s, carrying(setUp(s.ctx, "park on "+name)), wanted, sessions.ParkSession, activities.ParkSessionInput{
+		out, err = doingUnless(s.core, carrying(setUp(s.ctx, "park on "+name)), wanted, sessions.ParkSession, activities.ParkSessionInput{
 			TakeSnapshotInput: activities.TakeSnapshotInput{Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, SnapshotSpec: *spec},
 			Incarnation:       s.st.Incarnation, Seq: s.st.Pump.Seq, Notes: s.st.Handing, Workspace: s.workspace(),
 		})
 		return err
 	})
-	s.parking = false
+	s.now = false
 	last := *s.st.Snap.Last
 	s.st.Snap.Last = nil // another attempt takes another snapshot
 	// Even if the attempt failed early, codex's state and its login may be gone.
@@ -111,25 +144,25 @@ func (s *session) park() *Failure {
 		if gone && (f.Kind == activities.ErrTypeLoginUnsaved || f.Kind == activities.ErrTypeSeedFenced) {
 			f.Kind, f.final = kindSeedAway, false // it may park when nobody else holds the seed, or the session has it again
 		}
-		s.snapshotFailed(last, f)
+		s.snaps.snapshotFailed(last, f)
 		s.st.Error = f
 		return f
 	}
-	s.tookSnapshot(last, out.Snapshot, false)
+	s.snaps.tookSnapshot(last, out.Snapshot, false)
 	s.st.Pump.Seq, s.st.Handing, s.st.Reap = out.Seq, nil, false
 	s.st.Stopped = true
 	if wanted() { // at the last moment: the session still has its host and its seed
 		return nil
 	}
 	s.st.Warm = &warm{Spec: s.st.Lease.Spec, Generation: s.st.Generation, Layout: *s.st.Layout, Since: workflow.Now(s.ctx)}
-	s.note(activities.Note{Type: "state", Text: "parked", Data: map[string]string{"host": name, "by": by, "snapshot": s.goodSnapshot()}})
-	s.goDown(&parked{Since: workflow.Now(s.ctx), By: by}, release{Warm: s.leftWarm("")}, out.Wiped)
+	s.note(activities.Note{Type: "state", Text: "parked", Data: map[string]string{"host": name, "by": by, "snapshot": s.snaps.goodSnapshot()}})
+	s.goDown(&parked{Since: workflow.Now(s.ctx), By: by}, release{Warm: s.leases.leftWarm("")}, out.Wiped)
 	return nil
 }
 
 // toldToGo reports whether somebody wants the session to park, to be archived, or
 // to move to another host.
-func (s *session) toldToGo() bool {
+func (s *parkingPart) toldToGo() bool {
 	return s.st.Park != nil || s.st.Archived != nil || s.st.Resume != nil
 }
 
@@ -138,14 +171,14 @@ func (s *session) toldToGo() bool {
 // go elsewhere, a message ends both the wait and the wish to park. An interrupt
 // calls off parking and moving. again means that the run only stopped to continue
 // as new.
-func (s *session) parkAsTold() (f *Failure, again bool) {
+func (s *parkingPart) parkAsTold() (f *Failure, again bool) {
 	doing := s.parkOnHost()
 	if t := s.st.Trouble; t != nil && t.Doing != doing {
 		s.st.Trouble = nil // it concerns the codex that is left behind
 	}
 	var last *Failure
 	leave := func() bool {
-		return !s.toldToGo() || !s.quiet() || s.st.Resume == nil && s.canBegin() || s.st.Resume != nil && s.goesAway(last)
+		return !s.toldToGo() || !s.quiet() || s.st.Resume == nil && s.turns.canBegin() || s.st.Resume != nil && s.goesAway(last)
 	}
 	for {
 		s.obeyed = s.st.Resume
@@ -186,21 +219,21 @@ func (s *session) parkAsTold() (f *Failure, again bool) {
 
 // waitsToLeave reports whether the session waits for another attempt to park or to
 // leave its host, as a person asked.
-func (s *session) waitsToLeave() bool {
+func (s *parkingPart) waitsToLeave() bool {
 	t := s.st.Trouble
 	return t != nil && s.st.Layout != nil && t.Doing == s.parkOnHost() && (s.st.Park != nil || s.st.Resume != nil)
 }
 
 // parkOnHost returns the words for what a parking session tries to do.
-func (s *session) parkOnHost() string { return "park on " + s.hostName() }
+func (s *parkingPart) parkOnHost() string { return "park on " + s.hostName() }
 
 // goesAway reports whether a session that is to move does so from its newest
 // snapshot, because its host cannot be reached.
-func (s *session) goesAway(f *Failure) bool {
-	return f != nil && f.Kind == activities.ErrTypeUnreachable && s.cannotMove() == ""
+func (s *parkingPart) goesAway(f *Failure) bool {
+	return f != nil && f.Kind == activities.ErrTypeUnreachable && s.moving.cannotMove() == ""
 }
 
-func (s *session) parkedBy() string {
+func (s *parkingPart) parkedBy() string {
 	switch {
 	case s.st.Resume != nil:
 		return s.st.Resume.By
@@ -216,19 +249,19 @@ func (s *session) parkedBy() string {
 
 // goDown gives back the host and the seed. clean means that somebody checked that
 // the credential is gone from the host, and that codex's changes to it are saved.
-func (s *session) goDown(p *parked, slot release, clean bool) {
+func (s *parkingPart) goDown(p *parked, slot release, clean bool) {
 	st := s.st
 	if st.Status == Interrupted {
 		st.UpAs = Interrupted
 	}
 	if st.SeedHeld {
-		s.signalRelease(SeedID(st.Seed.Name), release{Holder: s.id, Run: s.firstRun(), Epoch: st.Seed.Epoch,
+		s.leases.signalRelease(SeedID(st.Seed.Name), release{Holder: s.id, Run: s.firstRun(), Epoch: st.Seed.Epoch,
 			Generation: st.Generation, Proven: st.SeedProven, Clean: clean || !st.Touched})
 		st.SeedHeld = false
 	}
-	s.leavesSeed(clean)
+	s.leases.leavesSeed(clean)
 	if st.SeedGone {
-		s.leaveLine(s.st.SeedLeftOn)
+		s.leases.leaveLine(s.st.SeedLeftOn)
 		st.SeedGone = st.SeedLeftOn != nil
 	}
 	if st.Lease != nil {
@@ -238,7 +271,7 @@ func (s *session) goDown(p *parked, slot release, clean bool) {
 		}
 		slot.Failed, st.Fault = st.Fault, nil
 		slot.Holder, slot.Run, slot.Generation = s.id, s.firstRun(), st.Generation
-		s.signalRelease(PoolID(s.opt.Zone), slot)
+		s.leases.signalRelease(PoolID(s.opt.Zone), slot)
 	}
 	st.Parked = p
 	st.Lease, st.Layout, st.Lost, st.Leave = nil, nil, nil, nil
@@ -250,19 +283,21 @@ func (s *session) goDown(p *parked, slot release, clean bool) {
 }
 
 // rest keeps the session parked until somebody wants something of it.
-func (s *session) rest() error {
+func (s *parkingPart) rest() error {
 	s.become(Parked)
 	s.publish()
-	s.setLimit()
-	return s.await(func() bool { return s.st.Close != nil || s.wantsUp() || s.full() || s.outOfDate() || s.waitIsOver() })
+	s.bounds.setLimit()
+	return s.await(func() bool {
+		return !s.still(stepRest) || s.views.outOfDate() || s.bounds.waitIsOver()
+	})
 }
 
 // wantsUp reports whether a parked session is to come back.
-func (s *session) wantsUp() bool { return s.st.Resume != nil || s.canBegin() }
+func (s *parkingPart) wantsUp() bool { return s.st.Resume != nil || s.turns.canBegin() }
 
 // comeUp gets a host and a seed again and goes on there. again means that the run
 // only stopped to continue as new.
-func (s *session) comeUp() (again bool) {
+func (s *parkingPart) comeUp() (again bool) {
 	s.st.Parked, s.st.Downed = nil, false
 	s.become(Resuming)
 	s.obeyed = s.st.Resume
@@ -280,15 +315,15 @@ func (s *session) comeUp() (again bool) {
 	case f != nil && s.st.Layout == nil:
 		s.stayDown(f)
 	case f != nil:
-		s.unableToStart(f)
-	case s.st.Layout == nil && s.leavesTurn(): // while it stood in the line of a seed
+		s.process.unableToStart(f)
+	case s.st.Layout == nil && s.leases.leavesTurn(): // while it stood in the line of a seed
 		s.stayDown(&Failure{Kind: activities.EndInterrupted, Message: interruptedBy(s.st.Interrupt) + ": the session does not come back by itself"})
 	case s.st.UpAs != "":
 		s.become(s.st.UpAs)
 		s.st.UpAs, s.st.Ups = "", 0
 	default:
 		s.st.Ups = 0
-		s.settle()
+		s.turns.settle()
 	}
 	return again
 }
@@ -299,13 +334,13 @@ const maxUps = 3
 // mayTryElsewhere reports whether the session may try another host, after the
 // granted one could not be reached. Nothing of the session ran there, so no policy
 // applies. A host that a person named is tried again as long as its fault passes.
-func (s *session) mayTryElsewhere(f *Failure) bool {
+func (s *parkingPart) mayTryElsewhere(f *Failure) bool {
 	return activities.HostFault(f.Kind) && s.opt.Host == "" && !(s.st.Named && f.passes()) && s.st.Lease != nil && s.st.Ups < maxUps
 }
 
 // prepareFirst is prepare for a session that was never on a host. It waits out
 // failures that pass, and shows them.
-func (s *session) prepareFirst() (f *Failure, again bool) {
+func (s *parkingPart) prepareFirst() (f *Failure, again bool) {
 	for {
 		s.obeyed = s.st.Resume
 		f, again = s.keepTrying("begin", never, s.prepareSomewhere)
@@ -324,12 +359,12 @@ func (s *session) prepareFirst() (f *Failure, again bool) {
 // prepareSomewhere is prepare on any host that has what the session asks for. A
 // host that cannot be used costs some seconds, and the pool gives it to nobody
 // else. Each attempt tries a bounded number of hosts.
-func (s *session) prepareSomewhere() (f *Failure, again bool) {
+func (s *parkingPart) prepareSomewhere() (f *Failure, again bool) {
 	if s.st.Trouble != nil {
 		s.st.Ups = 0
 	}
 	for {
-		f, again = s.prepare()
+		f, again = s.place.prepare()
 		if f == nil && !again {
 			s.st.Ups, s.st.Named = 0, false
 		}
@@ -345,13 +380,13 @@ func (s *session) prepareSomewhere() (f *Failure, again bool) {
 
 // wishes reports whether somebody asked a waiting session to try again now, or to
 // try another host.
-func (s *session) wishes() bool {
+func (s *parkingPart) wishes() bool {
 	return s.st.Resume != nil && s.st.Resume != s.obeyed && s.st.Close == nil
 }
 
 // obeyWish makes a session that waits out a fault on its way to a host try again
 // now, or try another host, as somebody asked.
-func (s *session) obeyWish(f *Failure) {
+func (s *parkingPart) obeyWish(f *Failure) {
 	s.tryNow()
 	if wish := s.st.Resume; s.st.Lease == nil || wish.Host == "" || wish.Host == s.st.Lease.Spec.Name {
 		if s.st.Lease != nil {
@@ -363,11 +398,11 @@ func (s *session) obeyWish(f *Failure) {
 }
 
 // passOn gives back a host that could not be reached, so that another is tried.
-func (s *session) passOn(f *Failure) {
+func (s *parkingPart) passOn(f *Failure) {
 	s.st.Ups++
 	s.st.Named = false
 	s.note(activities.Note{Type: "error", Text: f.Message + "; another host is tried", Data: failureData(f)})
-	left := s.leftNow(f.Message)
+	left := s.leases.leftNow(f.Message)
 	left.Discard = left.Discard || left.Layout == nil && !s.st.Begun // nothing of it was ever there
 	s.st.Warm = nil
 	s.goDown(nil, release{Left: left}, !s.st.Touched)
@@ -376,7 +411,7 @@ func (s *session) passOn(f *Failure) {
 // stayDown parks a session that could not come up, and says why. The store has all
 // of the session. The next message tries again, and so does a resume: then what
 // was to run runs.
-func (s *session) stayDown(f *Failure) {
+func (s *parkingPart) stayDown(f *Failure) {
 	s.st.Trouble, s.st.Down, s.st.Ups, s.st.Named = nil, nil, 0, false
 	if f.Hint == "" {
 		f.Hint = fmt.Sprintf("a message tries again; `ctl session resume %s --host H` goes on on another host", s.id)
@@ -386,16 +421,16 @@ func (s *session) stayDown(f *Failure) {
 	switch {
 	case s.st.Lease == nil:
 	case s.st.Touched:
-		slot.Left, s.st.Warm = s.leftNow(f.Message), nil
+		slot.Left, s.st.Warm = s.leases.leftNow(f.Message), nil
 	case s.st.Warm != nil:
-		slot.Warm = s.leftWarm("")
+		slot.Warm = s.leases.leftWarm("")
 	}
 	status := "failed"
-	if s.inDoubt() {
+	if s.turns.inDoubt() {
 		status = "unknown"
 	}
-	if s.opt.CloseAfter || !s.putBack() {
-		s.giveUpTurn(status, f)
+	if s.opt.CloseAfter || !s.turns.putBack() {
+		s.turns.giveUpTurn(status, f)
 	}
 	s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
 	s.st.Downed = len(s.st.Queue) > 0 && !s.st.Held
@@ -406,47 +441,7 @@ func (s *session) stayDown(f *Failure) {
 	}
 }
 
-// leftWarm describes the folder of a parked session to its pool.
-func (s *session) leftWarm(why string) *leftBehind {
-	w := s.st.Warm
-	return &leftBehind{Host: w.Spec.Name, Why: why, Generation: w.Generation, ThreadID: s.st.Pump.ThreadID, Wiped: true,
-		Snapshot: &activities.SnapshotSpec{Policy: s.snapshotPolicy(), Parent: s.goodSnapshot()}}
-}
-
-// leftNow describes to a pool what a session that cannot clean up leaves on its
-// host.
-func (s *session) leftNow(why string) *leftBehind {
-	l := &leftBehind{Why: why, Generation: s.st.Generation, Seed: s.st.Seed, Layout: s.layoutThere(),
-		ThreadID: s.st.Pump.ThreadID, Discard: s.st.Close != nil && s.st.Close.Discard}
-	if s.st.Lease != nil {
-		l.Host = s.st.Lease.Spec.Name
-	}
-	l.Snapshot = s.keeping()
-	return l
-}
-
-// keeping returns how to take a snapshot of something of the session that no
-// snapshot has yet. It is nil if the session takes no snapshots.
-func (s *session) keeping() *activities.SnapshotSpec {
-	if s.opt.Snapshot.When == SnapshotOff {
-		return nil
-	}
-	return &activities.SnapshotSpec{Policy: s.snapshotPolicy(), Parent: s.goodSnapshot(), SessionFacts: s.facts()}
-}
-
-// layoutThere returns where the session lives on its host, or nil if that is not
-// known.
-func (s *session) layoutThere() *activities.Layout {
-	switch w := s.st.Warm; {
-	case s.st.Layout != nil:
-		return s.st.Layout
-	case w != nil && (s.st.Lease == nil || s.st.Lease.Spec.Name == w.Spec.Name):
-		return &w.Layout
-	}
-	return nil
-}
-
-func (s *session) checkPark(p Park) error {
+func (s *parkingPart) checkPark(p Park) error {
 	if err := s.ends(); err != nil {
 		return err
 	}
@@ -462,17 +457,17 @@ func (s *session) checkPark(p Park) error {
 		return refuse(RefusedState, "session %s waits for a decision: decide, or interrupt the turn, then park it", s.id)
 	case s.st.Running:
 		return refuse(RefusedState, "session %s runs a turn: wait for its end, or interrupt it, then park it", s.id)
-	case len(s.pushes) > 0:
+	case len(s.pushes.wanted) > 0:
 		return refuse(RefusedState, "session %s pushes its work: park it when that is done", s.id)
-	case !s.quiet() || s.st.Status != Idle && s.st.Status != Interrupted && !s.limited():
+	case !s.quiet() || s.st.Status != Idle && s.st.Status != Interrupted && !s.bounds.limited():
 		return refuse(RefusedState, "session %s is %s: it can park when it is idle", s.id, s.st.Status)
-	case s.canBegin():
+	case s.turns.canBegin():
 		return refuse(RefusedState, "session %s is about to begin a turn", s.id)
 	}
 	return nil
 }
 
-func (s *session) takePark(p Park) (SessionView, error) {
+func (s *parkingPart) takePark(p Park) (SessionView, error) {
 	if err := s.checkPark(p); err != nil {
 		return SessionView{}, err
 	}
@@ -486,7 +481,7 @@ func (s *session) takePark(p Park) (SessionView, error) {
 // forgetTrouble removes the error of an earlier attempt from the view, so that
 // somebody who asks again sees the result of the new attempt. The reason why a
 // turn was interrupted stays.
-func (s *session) forgetTrouble() {
+func (s *parkingPart) forgetTrouble() {
 	if s.st.Status == Idle || s.st.Status == Parked {
 		s.st.Error = nil
 	}

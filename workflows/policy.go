@@ -54,6 +54,17 @@ const (
 	PolicyBroken = "broken"
 )
 
+// policyState is what the policies judge by, and what they did.
+type policyState struct {
+	SeedPolicy   string              `json:"seed_policy,omitempty"`
+	SeedAmend    bool                `json:"seed_amend,omitempty"`      // amendments may be offered
+	PolicyBroken map[string]string   `json:"policies_broken,omitempty"` // by owner: why, as a worker reported
+	Judged       []activities.Judged `json:"judged,omitempty"`          // the newest requests that policies answered
+	Requesters   []string            `json:"requesters,omitempty"`      // who sent the running turn's messages
+	// FormerRequesters are those of the turn before.
+	FormerRequesters []string `json:"former_requesters,omitempty"`
+}
+
 // checkPolicy refuses a policy that is too long or cannot be parsed: it would
 // decline everything.
 func checkPolicy(text string) error {
@@ -83,7 +94,7 @@ const (
 )
 
 // rulings returns the policies that apply now. It parses each text once.
-func (s *session) rulings() (all []ruling) {
+func (s *approvalsPart) rulings() (all []ruling) {
 	for _, p := range []struct{ of, text string }{{ofSession, s.opt.Policy}, {ofSeed, s.st.SeedPolicy}} {
 		if p.text == "" {
 			continue
@@ -98,14 +109,14 @@ func (s *session) rulings() (all []ruling) {
 	return all
 }
 
-func (s *session) policyTexts() (texts []string) {
+func (s *approvalsPart) policyTexts() (texts []string) {
 	for _, r := range s.rulings() {
 		texts = append(texts, r.text)
 	}
 	return texts
 }
 
-func (s *session) judged(in *activities.RunPumpInput) {
+func (s *approvalsPart) judged(in *activities.RunPumpInput) {
 	for _, r := range s.rulings() {
 		in.Policies = append(in.Policies, activities.PolicyRef{Digest: r.Digest, Of: r.of})
 	}
@@ -117,7 +128,7 @@ func (s *session) judged(in *activities.RunPumpInput) {
 	in.Requesters = s.st.Requesters
 }
 
-func (s *session) heardOfPolicy(out activities.RunPumpResult) {
+func (s *approvalsPart) heardOfPolicy(out activities.RunPumpResult) {
 	for _, of := range []string{ofSession, ofSeed} {
 		if why := out.PolicyBroken[of]; why != "" && why != s.st.PolicyBroken[of] {
 			s.note(activities.Note{Type: activities.EntryError, Text: why + ": everything is declined",
@@ -133,7 +144,7 @@ func (s *session) heardOfPolicy(out activities.RunPumpResult) {
 
 // seedPolicy sets the policy of a seed that was granted. Decisions made under
 // another policy no longer apply.
-func (s *session) seedPolicy(text string) {
+func (s *approvalsPart) seedPolicy(text string) {
 	if s.st.SeedPolicy != text && s.st.Begun {
 		s.st.Grants, s.st.Earlier = nil, nil
 	}
@@ -141,7 +152,7 @@ func (s *session) seedPolicy(text string) {
 }
 
 // expiry returns how long people have to decide.
-func (s *session) expiry() time.Duration {
+func (s *approvalsPart) expiry() time.Duration {
 	var least time.Duration
 	for _, r := range s.rulings() {
 		if r.Expiry > 0 && (least == 0 || r.Expiry < least) {
@@ -156,7 +167,7 @@ func (s *session) expiry() time.Duration {
 
 // requestedBy records who sent a message that codex works on: codex asks on behalf
 // of them. Messages of the session's own count for those who sent the last message.
-func (s *session) requestedBy(m Message, begins bool) {
+func (s *approvalsPart) requestedBy(m Message, begins bool) {
 	if strings.HasPrefix(m.ID, s.id+".") {
 		return
 	}
@@ -172,7 +183,7 @@ func (s *session) requestedBy(m Message, begins bool) {
 }
 
 // unknownAsks reports whether some sender on whose behalf codex asks is unknown.
-func (s *session) unknownAsks() bool {
+func (s *approvalsPart) unknownAsks() bool {
 	return len(s.st.Requesters) == 0 || slices.Contains(s.st.Requesters, "")
 }
 
@@ -182,7 +193,7 @@ const maxRequesters = 100
 
 // checkRequester refuses a message if requesters may not decide and either its
 // sender is unknown or too many people steered the turn already.
-func (s *session) checkRequester(m Message) error {
+func (s *approvalsPart) checkRequester(m Message) error {
 	for _, r := range s.rulings() {
 		switch {
 		case r.Allowed() == nil || r.RequesterMayDecide:
@@ -195,7 +206,7 @@ func (s *session) checkRequester(m Message) error {
 	return nil
 }
 
-func (s *session) policyViews() (own, seed *PolicyView) {
+func (s *approvalsPart) policyViews() (own, seed *PolicyView) {
 	for _, r := range s.rulings() {
 		v := r.view(s.st.PolicyBroken[r.of])
 		if r.of == ofSession {
@@ -222,7 +233,7 @@ func (r ruling) view(broken string) *PolicyView {
 	return v
 }
 
-func (s *seed) policyView() *PolicyView {
+func (s *seedCore) policyView() *PolicyView {
 	if s.st.Policy == "" {
 		return nil
 	}
@@ -245,7 +256,7 @@ func readRuling(of, text string) ruling {
 
 // judgedViews are the newest requests that a policy answered, as approvals that
 // nobody was asked for.
-func (s *session) judgedViews() (all []Approval) {
+func (s *approvalsPart) judgedViews() (all []Approval) {
 	for _, j := range s.st.Judged {
 		at := time.UnixMilli(j.AtMS).UTC()
 		scope := "once"

@@ -139,13 +139,13 @@ func TestAMessageThatCameTooLateToSteerIsStillItsSenders(t *testing.T) {
 }
 
 func TestWhatWasAcceptedForTheSessionServesNobodyUnknown(t *testing.T) {
-	s := &session{st: &sessionState{}, opt: SessionOptions{Policy: approvedBy(t, "", "bob", "cyd")}}
+	s := assembled(&core{st: &sessionState{}, opt: SessionOptions{Policy: approvedBy(t, "", "bob", "cyd")}})
 	for _, c := range []struct {
 		asked []string
 		want  bool
 	}{{nil, false}, {[]string{""}, false}, {[]string{"ann", ""}, false}, {[]string{"bob"}, false}, {[]string{"ann"}, true}} {
 		s.st.Requesters = c.asked
-		if got := s.mayServe("bob@example.com"); got != c.want {
+		if got := s.approvals.mayServe("bob@example.com"); got != c.want {
 			t.Errorf("bob's word serves %q: %v", c.asked, got)
 		}
 	}
@@ -173,10 +173,10 @@ func TestWhileOnePolicyIsBrokenNobodyDecides(t *testing.T) {
 }
 
 func TestABrokenPolicyIsNotSaidOfTheOther(t *testing.T) {
-	s := &session{st: &sessionState{}, opt: SessionOptions{Policy: "default: ask\n"}}
+	s := assembled(&core{st: &sessionState{}, opt: SessionOptions{Policy: "default: ask\n"}})
 	s.st.SeedPolicy = "default: decline\n"
 	s.st.PolicyBroken = map[string]string{"seed": "the policy of the seed cannot be used: its text is not in the store"}
-	own, seed := s.policyViews()
+	own, seed := s.approvals.policyViews()
 	if own.State != PolicyActive || own.Error != "" || seed.State != PolicyBroken || !strings.Contains(seed.Error, "not in the store") {
 		t.Errorf("the session's is %+v, the seed's %+v", own, seed)
 	}

@@ -127,7 +127,7 @@ func (d Decide) plainly() Decide {
 }
 
 // signing returns the policies that require signatures, including broken ones.
-func (s *session) signing() (all []ruling) {
+func (s *approvalsPart) signing() (all []ruling) {
 	for _, r := range s.rulings() {
 		if r.Allowed() != nil || r.Broken() != "" {
 			all = append(all, r)
@@ -145,7 +145,7 @@ func (c checkedDecide) signed(*Decision) error {
 
 // signers checks a decision by each policy that names approvers. It returns the
 // signer's agreement. At least one of the policies must accept the signature.
-func (s *session) signers(a *approvalState, d Decide) (Agreement, error) {
+func (s *approvalsPart) signers(a *approvalState, d Decide) (Agreement, error) {
 	word := Agreement{By: d.By, Outcome: d.Outcome, Scope: cmp.Or(d.Scope, "once"), Reason: d.Reason, At: workflow.Now(s.ctx)}
 	if len(d.Signature) > maxSignature {
 		return word, refuse(RefusedBadInput, "decide %s: its signature is %d bytes long, at most %d", d.Approval, len(d.Signature), maxSignature)
@@ -192,7 +192,7 @@ func (s *session) signers(a *approvalState, d Decide) (Agreement, error) {
 }
 
 // signer returns who signed a decision, if that person may decide by the policy.
-func (s *session) signer(r ruling, d Decide, message []byte) (string, error) {
+func (s *approvalsPart) signer(r ruling, d Decide, message []byte) (string, error) {
 	if d.Signature == "" {
 		return "", refuse(RefusedState, "decide %s: only signed decisions count (%s): `ctl approval %s %s --sign-with KEYFILE` or `--sign-with agent`; by hand: `ctl approval message %s %s`",
 			d.Approval, r.wants(), d.Outcome, d.Approval, d.Approval, d.Outcome)
@@ -251,7 +251,7 @@ const maxTakenBack = 20
 // agree takes a decision that was checked, and reports whether it is enough. If the
 // signer said something else before, that is taken back for good: a signature does
 // not say when it was made, and all who may send a message have the earlier one.
-func (s *session) agree(a *approvalState, d Decide, to *Decision) bool {
+func (s *approvalsPart) agree(a *approvalState, d Decide, to *Decision) bool {
 	policies := s.signing()
 	word, err := s.signers(a, d)
 	if err != nil || len(policies) == 0 {
@@ -290,7 +290,7 @@ func oneSuffices(outcome string) bool {
 }
 
 // missing returns how many more people must agree on word for it to count.
-func (s *session) missing(a *approvalState, word [3]string) (most int) {
+func (s *approvalsPart) missing(a *approvalState, word [3]string) (most int) {
 	for _, r := range s.signing() {
 		who := map[string]bool{}
 		for _, b := range a.Agreed {
@@ -304,7 +304,7 @@ func (s *session) missing(a *approvalState, word [3]string) (most int) {
 }
 
 // lacking returns how many people are missing for the decision that most agree on.
-func (s *session) lacking(a *approvalState) int {
+func (s *approvalsPart) lacking(a *approvalState) int {
 	least := s.missing(a, [3]string{})
 	for _, b := range a.Agreed {
 		least = min(least, s.missing(a, b.word()))
@@ -312,7 +312,7 @@ func (s *session) lacking(a *approvalState) int {
 	return least
 }
 
-func (s *session) missingText(a *approvalState) string {
+func (s *approvalsPart) missingText(a *approvalState) string {
 	n := s.lacking(a)
 	if n == 1 {
 		return "1 more must agree"
@@ -320,7 +320,7 @@ func (s *session) missingText(a *approvalState) string {
 	return fmt.Sprintf("%d more must agree", n)
 }
 
-func (s *session) signedView(a *approvalState, v *Approval) {
+func (s *approvalsPart) signedView(a *approvalState, v *Approval) {
 	v.Ruling, v.Agreed = a.Request.Ruling, a.Agreed
 	if a.State != ApprovalOpen {
 		return
@@ -343,7 +343,7 @@ func (s *session) signedView(a *approvalState, v *Approval) {
 // mayServe reports whether an earlier decision by these people may answer the same
 // request of this turn. If requesters may not decide, none of them may be a
 // requester of this turn.
-func (s *session) mayServe(by string) bool {
+func (s *approvalsPart) mayServe(by string) bool {
 	for _, r := range s.signing() {
 		if r.Broken() != "" || !r.RequesterMayDecide && s.unknownAsks() {
 			return false // nobody knows who asks
@@ -360,7 +360,7 @@ func (s *session) mayServe(by string) bool {
 }
 
 // askerDecides reports whether every policy lets requesters decide.
-func (s *session) askerDecides() bool {
+func (s *approvalsPart) askerDecides() bool {
 	return !slices.ContainsFunc(s.signing(), func(r ruling) bool { return !r.RequesterMayDecide })
 }
 

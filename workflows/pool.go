@@ -1,9 +1,6 @@
 package workflows
 
 import (
-	"cmp"
-	"fmt"
-	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -103,88 +100,64 @@ const (
 
 // HostPool is the inventory of a zone and hands out slots. It never ends.
 func HostPool(ctx workflow.Context, in PoolInput) error {
-	p := &pool{ctx: ctx, zone: in.Zone, st: in.Carry, watches: map[string]*watch{},
-		due: map[string]bool{}, cleaning: map[string]bool{}, probing: map[string]bool{}, alarm: newAlarm(ctx, "look after holders"), roll: newRollover(ctx)}
+	p := poolOf(&poolCore{ctx: ctx, zone: in.Zone, st: in.Carry, roll: newRollover(ctx)})
 	if p.zone == "" {
 		p.zone = "default"
 	}
 	if p.st == nil {
 		p.st = &poolState{Hosts: []poolHost{{Spec: activities.HostSpec{Name: activities.LocalHost}, Slots: defaultSlots}}, Calling: true}
 	}
-	p.probes = &wake{ctx: ctx, what: "hosts are due to be probed"}
 	if err := p.listen(); err != nil {
 		return err
 	}
 	if p.st.Calling {
-		p.calling = map[string]bool{}
-		workflow.Go(ctx, p.callRoll)
+		p.census.calling = map[string]bool{}
+		workflow.Go(ctx, p.census.callRoll)
 	}
-	p.cleanAll() // the former run may have stopped while cleaning
+	p.leftovers.cleanAll() // the former run may have stopped while cleaning
 	return p.run()
-}
-
-type pool struct {
-	ctx  workflow.Context
-	zone string
-	st   *poolState
-	acq  workflow.ReceiveChannel
-	rel  workflow.ReceiveChannel
-	fnd  workflow.ReceiveChannel
-	bck  workflow.ReceiveChannel
-	awy  workflow.ReceiveChannel
-	lkd  workflow.ReceiveChannel
-	hld  workflow.ReceiveChannel
-	// calling holds the sessions that have yet to say what they hold. It is nil
-	// unless the pool waits for that.
-	calling map[string]bool
-	work    bool     // something arrived: serve has to look
-	no      []letter // refusals that are not sent yet
-
-	watches  map[string]*watch // by host
-	due      map[string]bool   // hosts to be cleaned of leftovers
-	cleaning map[string]bool   // hosts that are being cleaned
-	probing  map[string]bool   // hosts that are being probed
-	probes   *wake             // for the next hosts that are due
-
-	alarm *alarm // to look after holders; its time is carried, so that no rollover delays it
-	roll  *rollover
 }
 
 func (p *pool) listen() error {
 	p.acq = workflow.GetSignalChannel(p.ctx, signalAcquire)
 	p.rel = workflow.GetSignalChannel(p.ctx, signalRelease)
 	p.fnd = workflow.GetSignalChannel(p.ctx, signalFound)
-	p.bck = workflow.GetSignalChannel(p.ctx, signalHostBack)
-	p.awy = workflow.GetSignalChannel(p.ctx, signalHostAway)
-	p.hld = workflow.GetSignalChannel(p.ctx, signalHolds)
-	p.lkd = workflow.GetSignalChannel(p.ctx, signalLooked)
+	p.leftovers.bck = workflow.GetSignalChannel(p.ctx, signalHostBack)
+	p.health.awy = workflow.GetSignalChannel(p.ctx, signalHostAway)
+	p.census.hld = workflow.GetSignalChannel(p.ctx, signalHolds)
+	p.leftovers.lkd = workflow.GetSignalChannel(p.ctx, signalLooked)
 	return firstError(
-		p.listenPool(),
-		workflow.SetQueryHandler(p.ctx, QueryHosts, func() ([]HostView, error) { return p.views(), nil }),
-		workflow.SetQueryHandler(p.ctx, activities.QueryLeft, func() ([]activities.LeftThere, error) { return p.leftThere(), nil }),
-		workflow.SetQueryHandler(p.ctx, activities.QueryFolders, func() ([]activities.LeftThere, error) { return p.folders(), nil }),
+		p.slots.listenPool(),
+		workflow.SetQueryHandler(p.ctx, QueryHosts, func() ([]HostView, error) { return p.inventory.views(), nil }),
+		workflow.SetQueryHandler(p.ctx, activities.QueryLeft, func() ([]activities.LeftThere, error) { return p.leftovers.leftThere(), nil }),
+		workflow.SetQueryHandler(p.ctx, activities.QueryFolders, func() ([]activities.LeftThere, error) { return p.leftovers.folders(), nil }),
 		workflow.SetQueryHandler(p.ctx, QueryHost, func(name string) (HostView, error) {
 			h := p.host(name)
 			if h == nil {
 				return HostView{}, refuse(RefusedNotFound, "zone %s has no host %q", p.zone, name)
 			}
-			return p.view(h), nil
+			return p.inventory.view(h), nil
 		}),
 		workflow.SetUpdateHandlerWithOptions(p.ctx, UpdatePutHost,
-			func(_ workflow.Context, in PutHost) (HostView, error) { p.roll.took(); return p.put(in), nil },
-			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in PutHost) error { return p.checkPutAll(PutHosts{Hosts: []PutHost{in}}) }}),
+			func(_ workflow.Context, in PutHost) (HostView, error) { p.roll.took(); return p.inventory.put(in), nil },
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in PutHost) error {
+				return p.inventory.checkPutAll(PutHosts{Hosts: []PutHost{in}})
+			}}),
 		workflow.SetUpdateHandlerWithOptions(p.ctx, UpdatePutHosts,
-			func(_ workflow.Context, in PutHosts) (PutHostsDone, error) { p.roll.took(); return p.putAll(in), nil },
-			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in PutHosts) error { return p.checkPutAll(in) }}),
+			func(_ workflow.Context, in PutHosts) (PutHostsDone, error) {
+				p.roll.took()
+				return p.inventory.putAll(in), nil
+			},
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in PutHosts) error { return p.inventory.checkPutAll(in) }}),
 		workflow.SetUpdateHandlerWithOptions(p.ctx, UpdateRemoveHost,
 			func(_ workflow.Context, in RemoveHost) (HostView, error) {
 				p.roll.took()
-				return p.remove(in.Name), nil
+				return p.inventory.remove(in.Name), nil
 			},
-			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in RemoveHost) error { return p.checkRemove(in) }}),
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in RemoveHost) error { return p.inventory.checkRemove(in) }}),
 		workflow.SetUpdateHandlerWithOptions(p.ctx, UpdateSetHost,
-			func(_ workflow.Context, in SetHost) (HostView, error) { p.roll.took(); return p.set(in), nil },
-			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in SetHost) error { return p.checkSet(in) }}),
+			func(_ workflow.Context, in SetHost) (HostView, error) { p.roll.took(); return p.inventory.set(in), nil },
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in SetHost) error { return p.inventory.checkSet(in) }}),
 	)
 }
 
@@ -201,12 +174,12 @@ func firstError(errs ...error) error {
 // time to time, and continues as new when its history grows.
 func (p *pool) run() error {
 	for {
-		p.serve()
-		p.haveLeave()
-		p.probe()
-		p.keepWatch()
-		p.clean()
-		if len(p.st.Leases)+len(p.watches) > 0 || p.unclean() {
+		p.slots.serve()
+		p.slots.haveLeave()
+		p.health.probe()
+		p.watches.keepWatch()
+		p.leftovers.clean()
+		if len(p.st.Leases)+len(p.watches.running) > 0 || p.leftovers.unclean() {
 			if p.st.ReapAt.IsZero() {
 				p.st.ReapAt = workflow.Now(p.ctx).Add(reapEvery)
 			}
@@ -214,16 +187,16 @@ func (p *pool) run() error {
 		}
 		err := workflow.Await(p.ctx, func() bool {
 			p.drain()
-			return p.work || p.alarm.due() || p.probes.due() || p.full()
+			return p.work || p.alarm.due() || p.health.probes.due() || p.full()
 		})
 		if err != nil {
 			return err
 		}
 		if p.alarm.off() {
 			p.st.ReapAt = time.Time{}
-			p.reap()
-			p.tendWatches()
-			p.cleanAll()
+			p.slots.reap()
+			p.watches.tendWatches()
+			p.leftovers.cleanAll()
 		}
 		if p.full() { // even if there is work to do: requests may never stop
 			return p.rollOver()
@@ -237,13 +210,13 @@ func (p *pool) rollOver() error {
 		if err != nil {
 			return err
 		}
-		if p.drain(); len(p.no) == 0 {
+		if p.drain(); len(p.slots.no) == 0 {
 			break
 		}
-		no := p.no // not carried
-		p.no = nil
+		no := p.slots.no // not carried
+		p.slots.no = nil
 		for _, holder := range post(p.ctx, no) {
-			p.ended(who{Holder: holder})
+			p.slots.ended(who{Holder: holder})
 		}
 	}
 	return workflow.NewContinueAsNewError(p.ctx, TypeHostPool, PoolInput{Zone: p.zone, Carry: p.st})
@@ -252,14 +225,14 @@ func (p *pool) rollOver() error {
 // drain receives the signals that have arrived; session.drain says why it is done
 // so.
 func (p *pool) drain() {
-	p.drainHolds() // before what the same sessions give back
+	p.census.drainHolds() // before what the same sessions give back
 	for {
 		var a acquire
 		if !p.acq.ReceiveAsync(&a) {
 			break
 		}
 		if NamePattern.MatchString(a.Holder) {
-			p.enqueue(a)
+			p.slots.enqueue(a)
 		}
 	}
 	for {
@@ -267,163 +240,21 @@ func (p *pool) drain() {
 		if !p.rel.ReceiveAsync(&r) {
 			break
 		}
-		p.release(r)
+		p.slots.release(r)
 	}
 	for {
 		var f SetHost
 		if !p.fnd.ReceiveAsync(&f) {
 			break
 		}
-		p.found(f)
+		p.inventory.found(f)
 	}
-	p.drainAway()
-	p.drainBack()
-	p.drainLooked()
+	p.health.drainAway()
+	p.leftovers.drainBack()
+	p.leftovers.drainLooked()
 }
 
 // full reports whether this run is to end because its history is long enough. The
 // next run would ask anew who has slots. So the run first gets the answers, unless
 // its history becomes too long.
-func (p *pool) full() bool { return p.roll.due() && (p.calling == nil || p.roll.overdue()) }
-
-// release takes a slot back. What its holder asked for after that stays in the
-// queue, in whichever order the two are read.
-func (p *pool) release(r release) {
-	by := who{r.Holder, r.Run}
-	l := p.lease(r.Holder)
-	if l != nil && !by.is(who{l.Holder, l.Run}) {
-		l = nil
-	}
-	p.st.Queue = slices.DeleteFunc(p.st.Queue, func(t ticket) bool { return by.is(t.who()) && t.Generation <= r.Generation })
-	p.work = true
-	if h := p.heldOn(l); h != nil && r.Failed != nil && activities.HostFault(r.Failed.Kind) {
-		p.failed(h, r.Failed)
-	} else if h != nil && r.Left == nil {
-		h.Reached = true // it was cleaned up there
-	}
-	switch {
-	case r.Left != nil && (l != nil || p.host(r.Left.Host) != nil):
-		was := poolLease{Holder: r.Holder, Host: r.Left.Host}
-		if l != nil {
-			was.Seed = l.Seed
-			was.Host = cmp.Or(was.Host, l.Host)
-		}
-		p.leave(was, *r.Left)
-	case r.Warm != nil && l != nil:
-		l.Warm = r.Warm
-		p.coolDown()
-		return
-	}
-	p.dropLease(by)
-}
-
-// coolDown cleans up the folder of the session that is parked longest, if there are
-// more such folders than a pool can carry. The store has all of the session.
-func (p *pool) coolDown() {
-	n, first := 0, -1
-	for i, l := range p.st.Leases {
-		if l.Warm == nil {
-			continue
-		}
-		if n++; first < 0 {
-			first = i
-		}
-	}
-	if n > maxWarm {
-		p.giveUpWarm(p.st.Leases[first], "more parked sessions have a folder on a host than its pool can remember")
-	}
-}
-
-// giveUpWarm has the folder of a parked session cleaned up.
-func (p *pool) giveUpWarm(l poolLease, why string) {
-	left := *l.Warm
-	left.Why = why
-	p.leave(l, left)
-	p.dropLease(who{l.Holder, l.Run})
-}
-
-// comesBack ends the parking of a holder that gets a slot on host. If its folder is
-// on another host, the folder is cleaned up.
-func (p *pool) comesBack(holder, host string) {
-	switch l := p.lease(holder); {
-	case l == nil:
-	case l.Host != host:
-		p.giveUpWarm(*l, fmt.Sprintf("session %s goes on on host %s", holder, host))
-	default:
-		p.dropLease(who{Holder: holder})
-	}
-}
-
-func (p *pool) lease(holder string) *poolLease {
-	for i := range p.st.Leases {
-		if p.st.Leases[i].Holder == holder {
-			return &p.st.Leases[i]
-		}
-	}
-	return nil
-}
-
-func (p *pool) drop(h who) {
-	p.dropLease(h)
-	p.st.Queue = slices.DeleteFunc(p.st.Queue, func(t ticket) bool { return h.is(t.who()) })
-	p.work = true
-}
-
-func (p *pool) dropLease(h who) {
-	p.st.Leases = slices.DeleteFunc(p.st.Leases, func(l poolLease) bool { return h.is(who{l.Holder, l.Run}) })
-}
-
-// reap takes back the leases of sessions that ended without a release.
-func (p *pool) reap() {
-	var holders []who
-	for _, l := range p.st.Leases {
-		holders = append(holders, who{l.Holder, l.Run})
-	}
-	ended, err := findEnded(p.ctx, p.roll, holders)
-	if err != nil {
-		workflow.GetLogger(p.ctx).Warn("holders not looked at", "error", err)
-		return
-	}
-	for _, h := range ended {
-		p.ended(h)
-	}
-}
-
-// ended takes back what a session held whose workflow has ended, and has its
-// leftovers cleaned up.
-func (p *pool) ended(h who) {
-	if l := p.lease(h.Holder); l != nil && h.is(who{l.Holder, l.Run}) {
-		p.lost(*l)
-	}
-	p.drop(h)
-}
-
-// lost takes a slot back from a session that ended without a release.
-func (p *pool) lost(l poolLease) {
-	const why = "the session's workflow ended without having cleaned up"
-	if l.Warm != nil {
-		p.giveUpWarm(l, why)
-		return
-	}
-	p.leave(l, leftBehind{Why: why})
-	p.st.Leases = slices.DeleteFunc(p.st.Leases, func(x poolLease) bool { return x == l })
-}
-
-func (p *pool) host(name string) *poolHost {
-	for i := range p.st.Hosts {
-		if p.st.Hosts[i].Spec.Name == name {
-			return &p.st.Hosts[i]
-		}
-	}
-	return nil
-}
-
-func (p *pool) used(name string) int {
-	n := 0
-	for _, l := range p.st.Leases {
-		if l.Host == name && l.Warm == nil {
-			n++
-		}
-	}
-	return n
-}
+func (p *pool) full() bool { return p.roll.due() && (p.census.calling == nil || p.roll.overdue()) }

@@ -28,9 +28,9 @@ type spot struct {
 	shut   *Failure // why it takes nobody now, or nil
 }
 
-func (p *pool) roster() *roster {
+func (p *slotsPart) roster() *roster {
 	r := &roster{zone: p.zone, named: map[string]*spot{}, asked: map[string]*demand{},
-		dirty: func(session, host string) bool { return p.leftover(session, host) != nil }}
+		dirty: func(session, host string) bool { return p.leftovers.leftover(session, host) != nil }}
 	used := map[string]int{}
 	for i := range p.st.Leases {
 		if l := &p.st.Leases[i]; l.Warm == nil {
@@ -39,7 +39,7 @@ func (p *pool) roster() *roster {
 	}
 	for i := range p.st.Hosts {
 		h := &p.st.Hosts[i]
-		r.add(&spot{poolHost: h, free: h.Slots - used[h.Spec.Name], shut: p.eligible(h)})
+		r.add(&spot{poolHost: h, free: h.Slots - used[h.Spec.Name], shut: p.health.eligible(h)})
 	}
 	return r
 }

@@ -11,7 +11,7 @@ import (
 // zoneOf returns a zone of these hosts and the local one.
 func zoneOf(hosts ...poolHost) *pool {
 	local := poolHost{Spec: activities.HostSpec{Name: activities.LocalHost}, Slots: 4, Found: map[string]string{"os": "linux", "mem": "64"}}
-	return &pool{zone: "default", st: &poolState{Hosts: append([]poolHost{local}, hosts...)}}
+	return poolOf(&poolCore{zone: "default", st: &poolState{Hosts: append([]poolHost{local}, hosts...)}})
 }
 
 func hostWith(name string, slots int, labels, found map[string]string) poolHost {
@@ -45,13 +45,13 @@ func TestAHostIsChosenByWhatItIs(t *testing.T) {
 		{"this machine, if it is named", acquire{Host: "local"}, "local"},
 		{"not this machine because it happens to do", acquire{Select: []string{"mem=64", "os=linux"}}, "big"},
 	} {
-		h, why := p.roster().take(&ticket{acquire: tc.ask})
+		h, why := p.slots.roster().take(&ticket{acquire: tc.ask})
 		if h == nil || h.Spec.Name != tc.want {
 			t.Errorf("%s: got %v (%v), want %s", tc.what, h, why, tc.want)
 		}
 	}
 	p.st.Hosts[0].Labels = tags{"mine": "yes"}
-	if h, _ := p.roster().take(&ticket{acquire: acquire{Labels: tags{"mine": "yes"}}}); h == nil || h.Spec.Name != "local" {
+	if h, _ := p.slots.roster().take(&ticket{acquire: acquire{Labels: tags{"mine": "yes"}}}); h == nil || h.Spec.Name != "local" {
 		t.Errorf("this machine was not taken by a label that somebody gave it: %v", h)
 	}
 }
@@ -65,19 +65,19 @@ func TestWhatNoHostCanEverMeetIsToldWithTheNearest(t *testing.T) {
 		hostWith("web-5", 1, nil, tags{"os": "darwin"}),
 	)
 	p.st.Hosts[2].Cordon = true // a cordoned host still counts
-	why := p.roster().never(&ticket{acquire: acquire{Labels: tags{"os": "linux"}, Select: []string{"mem>=32", "gpu"}}})
+	why := p.slots.roster().never(&ticket{acquire: acquire{Labels: tags{"os": "linux"}, Select: []string{"mem>=32", "gpu"}}})
 	want := "no host of zone default meets os=linux, mem>=32, gpu: host local lacks gpu (it has no gpu); host web-1 lacks mem>=32 (its mem is 16); " +
 		"host web-2 lacks mem>=32 (its mem is 31) and gpu (it has no gpu); 3 more lack as much or more"
 	if why == nil || why.Kind != "host_not_found" || why.Message != want {
 		t.Errorf("refused with %+v, want\n%s", why, want)
 	}
-	if why := p.roster().never(&ticket{acquire: acquire{Select: []string{"mem>=31"}}}); why != nil {
+	if why := p.slots.roster().never(&ticket{acquire: acquire{Select: []string{"mem>=31"}}}); why != nil {
 		t.Errorf("what a cordoned host meets was refused: %+v", why)
 	}
-	if _, why := p.roster().take(&ticket{acquire: acquire{Select: []string{"mem>=31"}}}); why.Message != "host web-2 is cordoned" {
+	if _, why := p.slots.roster().take(&ticket{acquire: acquire{Select: []string{"mem>=31"}}}); why.Message != "host web-2 is cordoned" {
 		t.Errorf("it waits since %s", why.Message)
 	}
-	if why := p.roster().never(&ticket{acquire: acquire{Select: []string{"mem>="}}}); why == nil || why.Kind != RefusedBadInput {
+	if why := p.slots.roster().never(&ticket{acquire: acquire{Select: []string{"mem>="}}}); why == nil || why.Kind != RefusedBadInput {
 		t.Errorf("a bad selector was taken: %+v", why)
 	}
 }
@@ -85,7 +85,7 @@ func TestWhatNoHostCanEverMeetIsToldWithTheNearest(t *testing.T) {
 func TestAHostNobodyLookedAtMayStillDo(t *testing.T) {
 	p := zoneOf(hostWith("new", 1, tags{"gpu": "no"}, nil), hostWith("old", 1, nil, tags{"mem": "8"}))
 	ask := &ticket{acquire: acquire{Select: []string{"mem>=32", "gpu=no"}}}
-	r := p.roster()
+	r := p.slots.roster()
 	if why := r.never(ask); why != nil {
 		t.Fatalf("refused: %+v", why)
 	}
@@ -96,7 +96,7 @@ func TestAHostNobodyLookedAtMayStillDo(t *testing.T) {
 		t.Error("what it lacks for certain was not told")
 	}
 	p.st.Hosts[1].Found = tags{"mem": "64"}
-	if h, why := p.roster().take(ask); h == nil || h.Spec.Name != "new" {
+	if h, why := p.slots.roster().take(ask); h == nil || h.Spec.Name != "new" {
 		t.Errorf("once it is looked at: got %v (%+v)", h, why)
 	}
 }
@@ -106,7 +106,7 @@ func TestWhyAHostIsNotGivenIsTold(t *testing.T) {
 	ask := &ticket{acquire: acquire{Holder: "s", Labels: tags{"a": "1"}}}
 	says := func(what, want string) {
 		t.Helper()
-		if h, why := p.roster().take(ask); h != nil || why.Message != want {
+		if h, why := p.slots.roster().take(ask); h != nil || why.Message != want {
 			t.Errorf("%s: got %v (%+v), want %s", what, h, why, want)
 		}
 	}

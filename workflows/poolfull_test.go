@@ -42,8 +42,8 @@ func fullZone(t *testing.T) *poolState {
 			Check:  &hostCheck{OK: true, At: at.Add(time.Duration(i) * time.Second), Sandbox: "landlock", Codex: "0.169.0"},
 			Found:  map[string]string{"os": "linux", "arch": "amd64", "libc": "glibc", "cpus": "32", "mem": "128", "disk": fmt.Sprint(400 + i), "sandbox": "landlock", "codex": "0.169.0"}})
 	}
-	p := &pool{zone: "default", st: st}
-	if err := p.haveRoom(st.Hosts); err != nil {
+	p := poolOf(&poolCore{zone: "default", st: st})
+	if err := p.inventory.haveRoom(st.Hosts); err != nil {
 		t.Fatal(err)
 	}
 	for i := range st.Hosts { // each has more unknown folders than can be named
@@ -51,9 +51,9 @@ func fullZone(t *testing.T) *poolState {
 		for j := range 10 {
 			look.Unknown = append(look.Unknown, activities.FoundFolder{Session: fmt.Sprintf("%x-of-somebody-else-%d", noise(8), j), Generation: at.Unix() + int64(i*j), Since: at, Why: string(activities.OwnerNobody)})
 		}
-		p.looked(&st.Hosts[i], look)
+		p.leftovers.looked(&st.Hosts[i], look)
 	}
-	if n := p.unknownFolders(); n != maxUnknown {
+	if n := p.leftovers.unknownFolders(); n != maxUnknown {
 		t.Fatalf("%d unknown folders are named", n)
 	}
 	for i := range maxHolders {
@@ -77,9 +77,9 @@ func TestAFullZoneGoesOnAndCanBeListed(t *testing.T) {
 	if n := encoded(st); n < maxPayload {
 		t.Errorf("%d bytes: nothing is tried", n)
 	}
-	p := &pool{zone: "default", st: st}
+	p := poolOf(&poolCore{zone: "default", st: st})
 	codec := packing.NewCodec("default").DataConverter()
-	for what, v := range map[string]any{"what a run hands on": PoolInput{Zone: "default", Carry: st}, "its hosts": p.views(), "what is left on them": p.leftThere()} {
+	for what, v := range map[string]any{"what a run hands on": PoolInput{Zone: "default", Carry: st}, "its hosts": p.inventory.views(), "what is left on them": p.leftovers.leftThere()} {
 		kept, err := codec.ToPayloads(v)
 		if err != nil {
 			t.Fatal(err)

@@ -68,9 +68,19 @@ const (
 // signalHostAway tells a pool that the watch of a host cannot reach it.
 const signalHostAway = "host_away"
 
+// healthPart probes hosts, and drains them.
+type healthPart struct {
+	*poolCore
+	leftovers *leftoversPart
+
+	awy     workflow.ReceiveChannel
+	probing map[string]bool // hosts that are being probed
+	probes  *wake           // for the next hosts that are due
+}
+
 // eligible returns why a host takes no new session now, or nil if it does. The kind
 // is busy if waiting for the host makes sense.
-func (p *pool) eligible(h *poolHost) *Failure {
+func (p *healthPart) eligible(h *poolHost) *Failure {
 	busy := func(format string, args ...any) *Failure {
 		return &Failure{Kind: "busy", Message: excerpt(fmt.Sprintf(format, args...), maxFailure)}
 	}
@@ -91,7 +101,7 @@ func (p *pool) eligible(h *poolHost) *Failure {
 
 // failed records that a host cannot be used. If that is known already, only the
 // reason changes.
-func (p *pool) failed(h *poolHost, f *Failure) {
+func (p *healthPart) failed(h *poolHost, f *Failure) {
 	if h.Health == nil {
 		now := workflow.Now(p.ctx)
 		h.Health = &HostHealth{State: HealthSuspect, Since: now}
@@ -120,7 +130,7 @@ func (h *HostHealth) lacksCodex() bool {
 // gotIn records that somebody reached a host. If the host was only suspected to be
 // out of reach, it is well. If a probe failed to reach it, only a probe that
 // succeeds ends that, and the next one is due at once. Other failures stay.
-func (p *pool) gotIn(h *poolHost) {
+func (p *healthPart) gotIn(h *poolHost) {
 	h.Reached = true
 	switch {
 	case h.Health == nil || !h.Health.away():
@@ -132,7 +142,7 @@ func (p *pool) gotIn(h *poolHost) {
 	}
 }
 
-func (p *pool) well(h *poolHost) {
+func (p *healthPart) well(h *poolHost) {
 	h.Reached = true
 	if h.Health == nil {
 		return
@@ -144,7 +154,7 @@ func (p *pool) well(h *poolHost) {
 
 // probe probes all hosts that are due and not being probed, with one activity, and
 // sets the alarm for the next ones.
-func (p *pool) probe() {
+func (p *healthPart) probe() {
 	now := workflow.Now(p.ctx)
 	var due []activities.HostSpec
 	var next time.Time
@@ -205,7 +215,7 @@ func (h *poolHost) notProbed(now time.Time) {
 
 // probed records what a probe found. The time of the next one is rounded down, so
 // that hosts that failed together are probed together from then on.
-func (p *pool) probed(h *poolHost, found activities.HostProbed) {
+func (p *healthPart) probed(h *poolHost, found activities.HostProbed) {
 	h.NewAt = time.Time{}
 	if found.Facts != nil {
 		h.Reached = true
@@ -213,7 +223,7 @@ func (p *pool) probed(h *poolHost, found activities.HostProbed) {
 	}
 	if found.Problem == nil {
 		p.well(h)
-		p.tryCleaning(h.Spec.Name)
+		p.leftovers.tryCleaning(h.Spec.Name)
 		return
 	}
 	p.failed(h, failureOfProblem(found.Problem))
@@ -225,7 +235,7 @@ func (p *pool) probed(h *poolHost, found activities.HostProbed) {
 
 // foundOut records the labels that a probe found. Labels that need codex stay if
 // the probe did not look for them.
-func (p *pool) foundOut(h *poolHost, facts map[string]string) {
+func (p *healthPart) foundOut(h *poolHost, facts map[string]string) {
 	found := foundLabels(facts)
 	for _, k := range []string{"sandbox", "codex"} {
 		if was, known := h.Found[k]; known && found[k] == "" {
@@ -251,19 +261,12 @@ func probing(ctx workflow.Context, due []activities.HostSpec) workflow.Context {
 	})
 }
 
-func (p *pool) drainAway() {
+func (p *healthPart) drainAway() {
 	for _, a := range unread[activities.HostAway](p.awy) {
 		if h := p.host(a.Host); h != nil && h.Health == nil {
 			p.failed(h, failureOfProblem(&a.Problem))
 		}
 	}
-}
-
-func (p *pool) heldOn(l *poolLease) *poolHost {
-	if l == nil {
-		return nil
-	}
-	return p.host(l.Host)
 }
 
 // labelsOf returns a host's labels: those that a probe found, overridden by those

@@ -46,8 +46,8 @@ func (c *crowd) asks(a acquire) {
 }
 
 func (c *crowd) line() *line {
-	p := &pool{zone: "default", st: &poolState{Hosts: c.hosts, Leases: c.leases}}
-	return newLine(c.epoch, c.queue, c.leases, c.shares, c.seeds, p.roster())
+	p := poolOf(&poolCore{zone: "default", st: &poolState{Hosts: c.hosts, Leases: c.leases}})
+	return newLine(c.epoch, c.queue, c.leases, c.shares, c.seeds, p.slots.roster())
 }
 
 // serve grants what is free, and returns who got what.

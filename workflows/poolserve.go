@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
 )
 
 // exactlyUpTo is how many sessions at the head of the line are told each new
@@ -25,9 +27,20 @@ func rungOf(place int) int {
 	return i
 }
 
+// slotsPart grants slots, and takes them back.
+type slotsPart struct {
+	*poolCore
+	inventory *inventoryPart
+	health    *healthPart
+	leftovers *leftoversPart
+	census    *censusPart
+
+	no []letter // refusals that are not sent yet
+}
+
 // serve gives slots to those who are next. It decides everything before it tells
 // anybody, because sending lets other messages in.
-func (p *pool) serve() {
+func (p *slotsPart) serve() {
 	p.work = false
 	letters := append(p.no, p.tellAgain()...)
 	p.no = nil
@@ -36,7 +49,7 @@ func (p *pool) serve() {
 	for _, w := range l.refuse() {
 		letters = append(letters, p.letter(w.who(), granted{Refused: w.why}))
 	}
-	if p.st.Paused == nil && p.calling == nil {
+	if p.st.Paused == nil && p.census.calling == nil {
 		for _, w := range l.serve() {
 			var had *poolLease
 			if l := p.lease(w.Holder); l != nil && l.Host == w.got.Spec.Name {
@@ -52,8 +65,8 @@ func (p *pool) serve() {
 	}
 	p.st.Shares = l.shares()
 	for i, w := range l.order() {
-		if p.calling != nil {
-			w.why = p.whyCalling()
+		if p.census.calling != nil {
+			w.why = p.census.whyCalling()
 		}
 		if g := w.toTell(i, p.st.Paused, p.zone); g != nil {
 			letters = append(letters, p.letter(w.who(), *g))
@@ -71,7 +84,7 @@ func (p *pool) serve() {
 
 // gone takes back what was given to a session that could not be told, because it
 // has ended. It also has cleaned up what the session left on a host before.
-func (p *pool) gone(holder string, gets map[string]*poolLease) {
+func (p *slotsPart) gone(holder string, gets map[string]*poolLease) {
 	had, new := gets[holder]
 	if !new {
 		p.ended(who{Holder: holder})
@@ -83,18 +96,18 @@ func (p *pool) gone(holder string, gets map[string]*poolLease) {
 	}
 }
 
-func (p *pool) line() *line {
+func (p *slotsPart) line() *line {
 	return newLine(p.st.Epoch, p.st.Queue, p.st.Leases, p.st.Shares, p.st.Seeds, p.roster())
 }
 
-func (p *pool) letter(to who, g granted) letter {
+func (p *slotsPart) letter(to who, g granted) letter {
 	g.From, g.Run = PoolID(p.zone), to.Run
 	return letter{to.Holder, g}
 }
 
 // tellAgain removes those who hold a slot already from the line, because they asked
 // again, and returns letters that repeat their grants.
-func (p *pool) tellAgain() (letters []letter) {
+func (p *slotsPart) tellAgain() (letters []letter) {
 	var left []ticket
 	for _, t := range p.st.Queue {
 		l := p.lease(t.Holder)
@@ -115,7 +128,7 @@ func (p *pool) tellAgain() (letters []letter) {
 	return letters
 }
 
-func (p *pool) grant(w *waiter) letter {
+func (p *slotsPart) grant(w *waiter) letter {
 	spec := w.got.Spec
 	p.comesBack(w.Holder, spec.Name)
 	p.st.Epoch++
@@ -154,7 +167,7 @@ func before(n int) string {
 
 // enqueue adds a request to the line. A session that asks again keeps its place and
 // is told again.
-func (p *pool) enqueue(a acquire) {
+func (p *slotsPart) enqueue(a acquire) {
 	p.work = true
 	if no := p.cannotWait(a); no != nil {
 		p.no = append(p.no, *no)
@@ -182,7 +195,7 @@ func (t *ticket) bytes() int {
 
 // cannotWait returns the refusal of a request that is too large or not valid, or
 // nil.
-func (p *pool) cannotWait(a acquire) *letter {
+func (p *slotsPart) cannotWait(a acquire) *letter {
 	if a.tooLarge() {
 		no := a.decline(PoolID(p.zone))
 		return &no
@@ -200,10 +213,114 @@ func (a *acquire) tenant() string   { return cmp.Or(a.Tenant, DefaultTenant) }
 func (l *poolLease) tenant() string { return cmp.Or(l.Tenant, DefaultTenant) }
 
 // share returns a tenant's share, and creates it if there is none.
-func (p *pool) share(tenant string) *poolShare {
+func (p *slotsPart) share(tenant string) *poolShare {
 	i, found := slices.BinarySearchFunc(p.st.Shares, tenant, func(s poolShare, name string) int { return strings.Compare(s.Tenant, name) })
 	if !found {
 		p.st.Shares = slices.Insert(p.st.Shares, i, poolShare{Tenant: tenant})
 	}
 	return &p.st.Shares[i]
+}
+
+// release takes a slot back. What its holder asked for after that stays in the
+// queue, in whichever order the two are read.
+func (p *slotsPart) release(r release) {
+	by := who{r.Holder, r.Run}
+	l := p.lease(r.Holder)
+	if l != nil && !by.is(who{l.Holder, l.Run}) {
+		l = nil
+	}
+	p.st.Queue = slices.DeleteFunc(p.st.Queue, func(t ticket) bool { return by.is(t.who()) && t.Generation <= r.Generation })
+	p.work = true
+	if h := p.heldOn(l); h != nil && r.Failed != nil && activities.HostFault(r.Failed.Kind) {
+		p.health.failed(h, r.Failed)
+	} else if h != nil && r.Left == nil {
+		h.Reached = true // it was cleaned up there
+	}
+	switch {
+	case r.Left != nil && (l != nil || p.host(r.Left.Host) != nil):
+		was := poolLease{Holder: r.Holder, Host: r.Left.Host}
+		if l != nil {
+			was.Seed = l.Seed
+			was.Host = cmp.Or(was.Host, l.Host)
+		}
+		p.leftovers.leave(was, *r.Left)
+	case r.Warm != nil && l != nil:
+		l.Warm = r.Warm
+		p.coolDown()
+		return
+	}
+	p.dropLease(by)
+}
+
+// coolDown cleans up the folder of the session that is parked longest, if there are
+// more such folders than a pool can carry. The store has all of the session.
+func (p *slotsPart) coolDown() {
+	n, first := 0, -1
+	for i, l := range p.st.Leases {
+		if l.Warm == nil {
+			continue
+		}
+		if n++; first < 0 {
+			first = i
+		}
+	}
+	if n > maxWarm {
+		p.giveUpWarm(p.st.Leases[first], "more parked sessions have a folder on a host than its pool can remember")
+	}
+}
+
+// giveUpWarm has the folder of a parked session cleaned up.
+func (p *slotsPart) giveUpWarm(l poolLease, why string) {
+	left := *l.Warm
+	left.Why = why
+	p.leftovers.leave(l, left)
+	p.dropLease(who{l.Holder, l.Run})
+}
+
+// comesBack ends the parking of a holder that gets a slot on host. If its folder is
+// on another host, the folder is cleaned up.
+func (p *slotsPart) comesBack(holder, host string) {
+	switch l := p.lease(holder); {
+	case l == nil:
+	case l.Host != host:
+		p.giveUpWarm(*l, fmt.Sprintf("session %s goes on on host %s", holder, host))
+	default:
+		p.dropLease(who{Holder: holder})
+	}
+}
+
+// reap takes back the leases of sessions that ended without a release.
+func (p *slotsPart) reap() {
+	var holders []who
+	for _, l := range p.st.Leases {
+		holders = append(holders, who{l.Holder, l.Run})
+	}
+	ended, err := findEnded(p.ctx, p.roll, holders)
+	if err != nil {
+		workflow.GetLogger(p.ctx).Warn("holders not looked at", "error", err)
+		return
+	}
+	for _, h := range ended {
+		p.ended(h)
+	}
+}
+
+// ended takes back what a session held whose workflow has ended, and has its
+// leftovers cleaned up.
+func (p *slotsPart) ended(h who) {
+	if l := p.lease(h.Holder); l != nil && h.is(who{l.Holder, l.Run}) {
+		p.lost(*l)
+	}
+	p.drop(h)
+}
+
+// lost takes a slot back from a session that ended without a release.
+func (p *slotsPart) lost(l poolLease) {
+	const why = "the session's workflow ended without having cleaned up"
+	if l.Warm != nil {
+		p.giveUpWarm(l, why)
+		return
+	}
+	p.leftovers.leave(l, leftBehind{Why: why})
+	p.st.Leases = slices.DeleteFunc(p.st.Leases, func(x poolLease) bool { return x == l })
 }

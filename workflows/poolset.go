@@ -129,7 +129,7 @@ const (
 	maxSet    = 1000 // tenants and seeds together
 )
 
-func (p *pool) listenPool() error {
+func (p *slotsPart) listenPool() error {
 	return firstError(
 		workflow.SetQueryHandler(p.ctx, QueryPool, func() (PoolView, error) { return p.poolView(), nil }),
 		workflow.SetQueryHandler(p.ctx, QueryPlace, p.placeFor),
@@ -142,7 +142,7 @@ func (p *pool) listenPool() error {
 	)
 }
 
-func (p *pool) checkSetPool(in SetPool) error {
+func (p *slotsPart) checkSetPool(in SetPool) error {
 	name := cmp.Or(in.Tenant, in.Seed)
 	switch err := short([]text{{"by", in.By, maxWord}}); {
 	case err != nil:
@@ -165,14 +165,14 @@ func (p *pool) checkSetPool(in SetPool) error {
 	return nil
 }
 
-func (p *pool) isSet(in SetPool) bool {
+func (p *slotsPart) isSet(in SetPool) bool {
 	if in.Tenant == "" {
 		return slices.ContainsFunc(p.st.Seeds, func(s seedLimit) bool { return s.Seed == in.Seed })
 	}
 	return slices.ContainsFunc(p.st.Shares, func(s poolShare) bool { return s.Tenant == in.Tenant && s.kept() })
 }
 
-func (p *pool) haveSet() int {
+func (p *slotsPart) haveSet() int {
 	n := len(p.st.Seeds)
 	for _, s := range p.st.Shares {
 		if s.kept() {
@@ -184,7 +184,7 @@ func (p *pool) haveSet() int {
 
 func (s poolShare) kept() bool { return s.Weight != 0 || s.Limit != 0 }
 
-func (p *pool) setPool(in SetPool) PoolView {
+func (p *slotsPart) setPool(in SetPool) PoolView {
 	p.roll.took()
 	p.work = true
 	if in.Tenant == "" {
@@ -207,7 +207,7 @@ func (p *pool) setPool(in SetPool) PoolView {
 	return p.brief()
 }
 
-func (p *pool) checkPause(in PausePool) error {
+func (p *slotsPart) checkPause(in PausePool) error {
 	err := short([]text{{"by", in.By, maxWord}, {"reason", in.Reason, maxReason}})
 	switch {
 	case err != nil:
@@ -219,7 +219,7 @@ func (p *pool) checkPause(in PausePool) error {
 }
 
 // pause pauses or resumes the zone. A second pause gives another reason.
-func (p *pool) pause(in PausePool) PoolView {
+func (p *slotsPart) pause(in PausePool) PoolView {
 	p.roll.took()
 	switch p.work = true; {
 	case in.Resume:
@@ -233,16 +233,16 @@ func (p *pool) pause(in PausePool) PoolView {
 }
 
 // brief returns the view without the queue, which may be long.
-func (p *pool) brief() PoolView {
+func (p *slotsPart) brief() PoolView {
 	v := p.poolView()
 	v.Queue = []PoolWaiter{}
 	return v
 }
 
-func (p *pool) poolView() PoolView {
-	v := PoolView{Zone: p.zone, Paused: p.st.Paused, WaitingFor: p.waitingView(), Grants: p.st.Epoch, Waiting: len(p.st.Queue),
+func (p *slotsPart) poolView() PoolView {
+	v := PoolView{Zone: p.zone, Paused: p.st.Paused, WaitingFor: p.census.waitingView(), Grants: p.st.Epoch, Waiting: len(p.st.Queue),
 		Hosts: []PoolHost{}, Queue: []PoolWaiter{}, Tenants: []PoolTenant{}, Seeds: []PoolSeed{}}
-	for _, h := range p.views() {
+	for _, h := range p.inventory.views() {
 		v.Hosts = append(v.Hosts, PoolHost{Name: h.Name, State: h.State, Slots: h.Slots, Used: h.Used, Health: h.Health})
 		v.Slots, v.Used = v.Slots+h.Slots, v.Used+h.Used
 		v.Parked += p.parkedOn(h.Name)
@@ -287,7 +287,7 @@ type PlaceView struct {
 	Paused *PoolPause `json:"paused,omitempty"`
 }
 
-func (p *pool) placeFor(q PlaceQuery) (PlaceView, error) {
+func (p *slotsPart) placeFor(q PlaceQuery) (PlaceView, error) {
 	a := acquire{Host: q.Host, Labels: q.Labels, Select: q.Select}
 	if a.tooLarge() {
 		return PlaceView{}, fmt.Errorf("what is asked for takes %d bytes, at most %d", encoded(a), maxHost)

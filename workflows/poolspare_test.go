@@ -34,22 +34,22 @@ func TestAHostThatIsAwayKeepsNobodyFromThisMachine(t *testing.T) {
 		{"it may be well in a second", []poolHost{away(hostWith("web-1", 4, nil, nil), HealthSuspect, true)}, acquire{}, "host web-1 is suspect since"},
 		{"it is named", []poolHost{away(hostWith("web-1", 4, nil, nil), HealthQuarantined, true)}, acquire{Host: "web-1"}, "host web-1 is quarantined since"},
 	} {
-		got, why := zoneOf(tc.hosts...).roster().take(&ticket{acquire: tc.ask})
+		got, why := zoneOf(tc.hosts...).slots.roster().take(&ticket{acquire: tc.ask})
 		if got != nil && got.Spec.Name != tc.want || got == nil && !strings.HasPrefix(why.Message, tc.want) {
 			t.Errorf("%s: got %v (%+v), want %s", tc.what, got, why, tc.want)
 		}
 	}
 	p := zoneOf(away(hostWith("web-1", 4, nil, nil), HealthQuarantined, false))
 	p.st.Hosts[0].Cordon = true
-	if why := p.roster().never(&ticket{}); why != nil {
+	if why := p.slots.roster().never(&ticket{}); why != nil {
 		t.Errorf("with this machine cordoned: %+v", why)
 	}
-	if why := p.roster().never(&ticket{acquire: acquire{Host: "web-1"}}); why == nil || why.Kind != activities.ErrTypeUnreachable {
+	if why := p.slots.roster().never(&ticket{acquire: acquire{Host: "web-1"}}); why == nil || why.Kind != activities.ErrTypeUnreachable {
 		t.Errorf("with this machine cordoned, who names the other: %+v", why)
 	}
 	p = zoneOf(hostWith("web-1", 1, nil, nil))
 	p.st.Leases = []poolLease{{Holder: "x", Host: "web-1"}}
-	if got, why := p.roster().take(&ticket{}); got != nil || why.Message != "every host that fits has all its slots in use" {
+	if got, why := p.slots.roster().take(&ticket{}); got != nil || why.Message != "every host that fits has all its slots in use" {
 		t.Errorf("where a host is full: got %v (%+v)", got, why)
 	}
 }
@@ -60,7 +60,7 @@ func TestAHostThatWasNeverLookedAtComesLast(t *testing.T) {
 	fresh.NewAt = time.Unix(1, 0)
 	p := zoneOf(fresh, hostWith("web-2", 1, nil, nil))
 	for _, want := range []string{"web-2", "web-1"} {
-		if h, why := p.roster().take(&ticket{acquire: acquire{Rather: []string{"gpu"}}}); h == nil || h.Spec.Name != want {
+		if h, why := p.slots.roster().take(&ticket{acquire: acquire{Rather: []string{"gpu"}}}); h == nil || h.Spec.Name != want {
 			t.Errorf("got %v (%+v), want %s", h, why, want)
 		}
 		p.st.Leases = []poolLease{{Holder: "x", Host: "web-2"}}

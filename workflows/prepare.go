@@ -9,12 +9,22 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
+// placePart makes a host ready for the session.
+type placePart struct {
+	*core
+	approvals *approvalsPart
+	snaps     *snapsPart
+	process   *processPart
+	leases    *leasesPart
+	moving    *movingPart
+}
+
 // prepare gets a slot on a host and a seed, and brings codex, the folders, the
 // credential and what was saved of the session there. It continues where a former
 // run stopped. again means that the run only stopped to continue as new. Codex is
 // started last. If that fails in a way that passes, the session keeps its host and
 // starts codex when a turn needs it.
-func (s *session) prepare() (f *Failure, again bool) {
+func (s *placePart) prepare() (f *Failure, again bool) {
 	s.publish()
 	if f := s.pin(); f != nil || s.st.Close != nil {
 		return f, false
@@ -22,8 +32,8 @@ func (s *session) prepare() (f *Failure, again bool) {
 	if f, again := s.acquireSlot(); s.st.Lease == nil {
 		return f, again
 	}
-	if s.wantsSeed() && !s.st.SeedHeld {
-		if f, again := s.acquireSeed(); !s.st.SeedHeld {
+	if s.leases.wantsSeed() && !s.st.SeedHeld {
+		if f, again := s.leases.acquireSeed(); !s.st.SeedHeld {
 			return f, again
 		}
 	}
@@ -40,8 +50,8 @@ func (s *session) prepare() (f *Failure, again bool) {
 		return f, f == nil && s.st.Close == nil
 	}
 	s.overcome()
-	f, again = s.restart()
-	if again || f == nil || !f.passes() || s.mustMove(f) || s.st.Close != nil {
+	f, again = s.process.restart()
+	if again || f == nil || !f.passes() || s.moving.mustMove(f) || s.st.Close != nil {
 		return f, again
 	}
 	s.meet(startCodex, f)
@@ -50,7 +60,7 @@ func (s *session) prepare() (f *Failure, again bool) {
 
 // pin keeps the snapshot that the session begins with from being dropped until the
 // session has one of its own: whoever drops snapshots asks the session.
-func (s *session) pin() *Failure {
+func (s *placePart) pin() *Failure {
 	from := cmp.Or(s.opt.From, s.opt.Workspace.Snapshot)
 	if from == "" || s.st.Pinned {
 		return nil
@@ -59,7 +69,7 @@ func (s *session) pin() *Failure {
 	for _, f := range s.opt.Files {
 		in.Blobs = append(in.Blobs, f.Blob)
 	}
-	_, err := unlessClosing(s, setUp(s.ctx, "pin "+from), snapshots.PinSnapshot, in)
+	_, err := unlessClosing(s.core, setUp(s.ctx, "pin "+from), snapshots.PinSnapshot, in)
 	if err != nil && s.st.Close == nil {
 		return failureOf("begin with snapshot "+from, err)
 	}
@@ -69,10 +79,10 @@ func (s *session) pin() *Failure {
 
 // acquireSlot gets a host: the one that somebody named, or the one that the options
 // ask for, or any that fits, preferably the one with the session's folder.
-func (s *session) acquireSlot() (f *Failure, again bool) {
+func (s *placePart) acquireSlot() (f *Failure, again bool) {
 	for s.st.Lease == nil {
 		asked := s.st.Resume
-		a := s.wantsSlot()
+		a := s.leases.wantsSlot()
 		if s.st.Warm != nil {
 			a.Prefer = s.st.Warm.Spec.Name
 		}
@@ -80,7 +90,7 @@ func (s *session) acquireSlot() (f *Failure, again bool) {
 		if asked != nil && asked.Host != "" {
 			a.Host, a.Begun = asked.Host, false // whoever named it is told at once if there is none
 		}
-		got, f, again := s.acquire(PoolID(s.opt.Zone), a, func() bool { return s.st.Resume != asked })
+		got, f, again := s.leases.acquire(PoolID(s.opt.Zone), a, func() bool { return s.st.Resume != asked })
 		switch {
 		case got == nil && f == nil && !again && s.st.Close == nil:
 			continue // somebody wants the session on another host
@@ -103,7 +113,7 @@ func (s *session) acquireSlot() (f *Failure, again bool) {
 
 // cameTo removes the wish to resume, now that the session was granted a host. A
 // wish for another host, which came later, stays: the session moves there.
-func (s *session) cameTo(host string) {
+func (s *placePart) cameTo(host string) {
 	wish := s.st.Resume
 	if wish == nil || wish.Host != "" && wish.Host != host {
 		return
@@ -118,18 +128,18 @@ func (s *session) cameTo(host string) {
 // prepareHost makes the host ready for codex. If there is neither a failure nor a
 // layout, it was called back, or the next run continues it. However many sessions
 // come back at once, each of them gets its turn.
-func (s *session) prepareHost() *Failure {
+func (s *placePart) prepareHost() *Failure {
 	s.st.Touched = true
 	name := s.st.Lease.Spec.Name
 	discarded := func() bool { return s.st.Close != nil && s.st.Close.Discard }
 	var out activities.PrepareSessionResult
 	err := s.inLine(func() bool { return s.st.Close != nil || s.full() || s.tooLateToStart() != nil }, func() (err error) {
 		s.st.PumpN++ // higher than any number that an earlier attempt gave to the host
-		out, err = doingUnless(s, carrying(setUp(s.ctx, "prepare "+name)), discarded, sessions.PrepareSession, activities.PrepareSessionInput{
+		out, err = doingUnless(s.core, carrying(setUp(s.ctx, "prepare "+name)), discarded, sessions.PrepareSession, activities.PrepareSessionInput{
 			Claim: s.claim(), Seed: s.st.Seed, Dir: s.opt.Dir, Sandbox: s.opt.Sandbox, Confine: s.opt.Confine, Credentials: s.opt.Credentials,
 			Restore:  s.restoreFrom(),
-			Policies: s.policyTexts(),
-			Snapshot: s.keeping(), Workspace: s.workspace(),
+			Policies: s.approvals.policyTexts(),
+			Snapshot: s.snaps.keeping(), Workspace: s.workspace(),
 		})
 		return err
 	})
@@ -141,7 +151,7 @@ func (s *session) prepareHost() *Failure {
 		if activities.HostFault(f.Kind) {
 			s.st.Fault = f
 		}
-		if f.Kind == activities.ErrTypeSeedFenced && s.wantsSeed() { // the seed is asked for again
+		if f.Kind == activities.ErrTypeSeedFenced && s.leases.wantsSeed() { // the seed is asked for again
 			s.st.SeedHeld, f.Kind, f.final = false, kindSeedAway, false
 			s.st.SeedGone = s.st.Bare // the login is on this host
 		}
@@ -157,7 +167,7 @@ func (s *session) prepareHost() *Failure {
 		"approval_policy": s.opt.ApprovalPolicy, "permissions": out.Permissions,
 	}
 	if out.Restored != "" {
-		data["restored"], data["snapshot"] = out.Restored, cmp.Or(s.goodSnapshot(), s.opt.From)
+		data["restored"], data["snapshot"] = out.Restored, cmp.Or(s.snaps.goodSnapshot(), s.opt.From)
 	}
 	s.cameToWork(out)
 	s.note(activities.Note{Type: "state", Text: text, Data: data})
@@ -167,14 +177,14 @@ func (s *session) prepareHost() *Failure {
 	if s.opt.From != "" && !s.st.Begun {
 		s.st.ForkOf, s.st.Pump.ThreadID = out.ThreadID, out.ThreadID
 	}
-	s.tellMoved(out.Restored)
+	s.moving.tellMoved(out.Restored)
 	s.st.Warm, s.st.Begun, s.st.Bare, s.st.LeftOn = nil, true, false, ""
 	return nil
 }
 
 // restoreFrom returns what the session goes on from, or nil if it begins.
-func (s *session) restoreFrom() *activities.RestoreSpec {
-	r := activities.RestoreSpec{Snapshot: s.goodSnapshot()}
+func (s *placePart) restoreFrom() *activities.RestoreSpec {
+	r := activities.RestoreSpec{Snapshot: s.snaps.goodSnapshot()}
 	if r.Snapshot == "" && s.opt.From != "" {
 		r.Snapshot, r.Fork = s.opt.From, true
 	}
@@ -191,7 +201,7 @@ func (s *session) restoreFrom() *activities.RestoreSpec {
 
 // cannotBeBrokered refuses a seed that has no access tokens if the credentials come
 // from a broker.
-func (s *session) cannotBeBrokered() *Failure {
+func (s *placePart) cannotBeBrokered() *Failure {
 	if s.opt.Credentials != activities.CredentialsBroker || s.st.Seed.Kind == activities.KindChatGPT {
 		return nil
 	}
@@ -199,175 +209,6 @@ func (s *session) cannotBeBrokered() *Failure {
 		Message: fmt.Sprintf("seed %s is of kind %s: only a ChatGPT login has access tokens that a broker can give", s.st.Seed.Name, s.st.Seed.Kind)}
 }
 
-// restart starts codex anew, as the next incarnation; the thread is resumed by
-// the next pump. If there is no failure the process runs, unless the session is to
-// close. It returns again if it stopped only to continue as new.
-func (s *session) restart() (f *Failure, again bool) {
-	name := s.st.Lease.Spec.Name
-	if s.st.Incarnation == 0 {
-		s.become(Starting)
-	} else {
-		s.become(Resuming)
-	}
-	s.publish()
-	s.st.PumpN++
-	s.st.Alive = false // it is stopped, or gone already
-	if s.st.Incarnation > 0 && !s.st.Stopped {
-		// What the last process left behind must not work beside the new one.
-		left, err := s.stopServer("clear")
-		if left || err == nil && s.st.Close != nil {
-			return nil, false
-		}
-		if err != nil {
-			return failureOf("stop the former codex on "+name, err), false
-		}
-		s.st.PumpN++
-		s.st.Stopped = true
-	}
-	if s.st.Bare {
-		if f, again := s.prepareAgain(); f != nil || again || s.st.Close != nil {
-			return f, again
-		}
-	}
-	s.st.Stopped = false
-	s.st.Incarnation++
-	s.st.Pump.Cursor = activities.Cursor{Incarnation: s.st.Incarnation}
-	s.st.Pump.Rewind, s.st.Pump.Open, s.st.Pump.TokenAsks, s.st.Pump.TurnID = 0, nil, nil, ""
-	for i := range s.st.Sends {
-		s.st.Sends[i].Handed = false
-	}
-	_, err := unlessClosing(s, setUp(s.ctx, "start codex on "+name), sessions.StartServer, activities.StartServerInput{
-		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation,
-	})
-	if err != nil && s.st.Close == nil {
-		return failureOf("start codex on "+name, err), false
-	}
-	s.st.Alive, s.st.ProcessEnd = err == nil, ""
-	return nil, false
-}
-
-// prepareAgain prepares the folder again if its credential may be gone. It asks for
-// the seed again, because a newer generation of it may be on its way here.
-func (s *session) prepareAgain() (f *Failure, again bool) {
-	if s.wantsSeed() {
-		f, again := s.askForSeedAgain()
-		switch {
-		case f != nil, again, s.st.Close != nil:
-			return f, again
-		case s.leavesTurn():
-			return &Failure{Kind: kindSeedAway, Message: fmt.Sprintf("seed %s was not granted before the turn was interrupted", s.st.Seed.Name)}, false
-		}
-	}
-	s.insists = true
-	defer func() { s.insists = false }()
-	defer func() { s.st.PumpN++ }()
-	return s.prepareHost(), false
-}
-
-// startCodex names what a session tries to do when it has its host and needs a
-// process.
-const startCodex = "start codex"
-
-// startAgain starts codex for the running turn, and tries again as long as the
-// failure passes. again means that the run only stopped to continue as new.
-func (s *session) startAgain() (again bool) {
-	var last *Failure
-	f, again := s.keepTrying(startCodex, func() bool { return last != nil && s.mustMove(last) }, func() (*Failure, bool) {
-		f, again := s.restart()
-		last = f
-		return f, again
-	})
-	switch {
-	case again || f == nil || s.st.Close != nil:
-	case s.st.Resume != nil && s.st.Lost == nil && f.passes():
-		s.st.Resume = nil // the session is on its host already, and tries again at once
-		s.tryNow()
-	case s.st.Interrupt != nil && f.passes():
-		s.endUnbegun()
-	default:
-		s.st.Trouble = nil
-		s.unableToStart(f)
-	}
-	return again
-}
-
-// endUnbegun ends a turn that was interrupted while its session waited to start
-// codex for it.
-func (s *session) endUnbegun() {
-	s.st.Trouble = nil
-	if s.inDoubt() {
-		s.giveUpTurn("unknown", s.st.Cut)
-	} else {
-		s.giveUpTurn("interrupted", nil)
-	}
-	s.become(Idle)
-}
-
-// mustMove reports whether f is the loss of a host that the session leaves instead
-// of waiting for it.
-func (s *session) mustMove(f *Failure) bool {
-	return f.Kind == activities.ErrTypeUnreachable && s.mayMove()
-}
-
-// unableToStart handles a failure to start codex again. The session goes on
-// elsewhere if its host is lost and it may.
-func (s *session) unableToStart(f *Failure) {
-	if s.mustMove(f) {
-		s.goAway(f)
-		return
-	}
-	s.cannotStart(f)
-}
-
-// cannotStart ends the turn for which codex could not be started. A session that
-// never had a turn fails. Any other stops, with its queue, until the next message
-// tells it to try again. If an earlier process may have had the turn's message, the
-// turn is unknown, not failed.
-func (s *session) cannotStart(f *Failure) {
-	status := "failed"
-	if s.inDoubt() {
-		status = "unknown"
-	}
-	if s.st.Cut != nil {
-		f.Message = excerpt(f.Message+". Before that: "+s.st.Cut.Message, maxFailure)
-	}
-	s.giveUpTurn(status, f)
-	if !s.st.hadTurn() {
-		s.fail(f)
-		return
-	}
-	s.st.Error, s.st.Held = f, true
-	s.become(Interrupted)
-	if s.opt.CloseAfter && s.st.Close == nil {
-		s.st.Close = &Close{By: s.opt.By}
-	}
-}
-
 // hadTurn reports whether the thread has, or may have, a rollout. Such a thread is
 // resumed and never replaced.
 func (st *sessionState) hadTurn() bool { return st.HasTurn || st.MayHaveTurn }
-
-// refusedByCodex handles a handshake or a thread that codex refuses. A thread that
-// cannot be resumed is never replaced by a new one.
-func (s *session) refusedByCodex(p *activities.Problem) {
-	f := failureOfProblem(p)
-	if f == nil {
-		f = &Failure{Kind: "protocol", Message: "codex refused to begin"}
-	}
-	if f.Kind == "auth" {
-		s.doubtSeed(f.Message, f.Hint)
-	}
-	if f.Kind == "thread_busy" {
-		s.notNow(p)
-		return
-	}
-	if f.Kind == "thread_missing" && !s.st.HasTurn && s.st.MayHaveTurn {
-		// The message whose outcome is unknown did not reach the thread. So the
-		// thread never had a turn, and there is nothing to lose.
-		s.st.MayHaveTurn = false
-		s.note(activities.Note{Type: "state", Text: "the thread never had a turn and cannot be resumed: a new one is started",
-			Data: map[string]string{"thread": s.st.Pump.ThreadID}})
-		return
-	}
-	s.cannotStart(f)
-}

@@ -43,7 +43,7 @@ func (p *ProgressView) String() string {
 
 // reportsTo returns the workflow that a pump tells of progress, or "" if codex has
 // no tool to report any.
-func (s *session) reportsTo() string {
+func (s *processPart) reportsTo() string {
 	if !slices.Contains(s.opt.Tools, activities.ToolProgress) {
 		return ""
 	}
@@ -52,7 +52,7 @@ func (s *session) reportsTo() string {
 
 // drainProgress takes what attached pumps report of a running turn. Reports are
 // rare (see activities.SignalProgress) and change only the view.
-func (s *session) drainProgress() {
+func (s *processPart) drainProgress() {
 	news := false
 	for _, p := range unread[activities.Progress](s.reports) {
 		was := s.st.Progress

@@ -27,7 +27,18 @@ const maxPushMessage = 4 << 10
 
 var pushID = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
-func (s *session) listenForPushes(ctx workflow.Context) error {
+// pushesPart pushes the session's work.
+type pushesPart struct {
+	*core
+	turns   *turnsPart
+	process *processPart
+	parking *parkingPart
+
+	wanted []*aPush // requested; nothing else begins on the host before they are done
+	now    *aPush   // the one in progress
+}
+
+func (s *pushesPart) listenForPushes(ctx workflow.Context) error {
 	return workflow.SetUpdateHandlerWithOptions(ctx, UpdatePush, func(ctx workflow.Context, p Push) (activities.PushWorkspaceResult, error) {
 		return s.push(ctx, p)
 	}, workflow.UpdateHandlerOptions{Validator: s.mayPush})
@@ -44,7 +55,7 @@ type aPush struct {
 
 // mayPush refuses what cannot be pushed, or not now. While codex works, nobody
 // knows what would be pushed.
-func (s *session) mayPush(p Push) error {
+func (s *pushesPart) mayPush(p Push) error {
 	switch {
 	case !pushID.MatchString(p.ID):
 		return refuse(RefusedBadInput, "push: its id is to be 1 to 64 of a-z, 0-9 and dash")
@@ -54,7 +65,7 @@ func (s *session) mayPush(p Push) error {
 		return refuse(RefusedBadInput, "push: its message is longer than %d bytes", maxPushMessage)
 	case s.opt.Workspace.Repo == nil:
 		return refuse(RefusedState, "push: session %s did not begin with a repository (--repo)", s.id)
-	case !s.onHost() || s.parking:
+	case !s.onHost() || s.parking.now:
 		return refuse(RefusedState, "push: session %s is on no host now; send it a message, or resume it", s.id)
 	case s.st.Running:
 		return refuse(RefusedState, "push: a turn of session %s runs; push when it has ended", s.id)
@@ -63,18 +74,18 @@ func (s *session) mayPush(p Push) error {
 }
 
 // onHost reports whether the session has a host and stays there.
-func (s *session) onHost() bool {
+func (s *pushesPart) onHost() bool {
 	return s.st.Close == nil && s.st.Layout != nil && s.st.Lease != nil && s.st.Status != Failed
 }
 
 // push has the session's loop do the push between two turns. Meanwhile nothing else
 // is done on the host, and no turn begins.
-func (s *session) push(ctx workflow.Context, p Push) (activities.PushWorkspaceResult, error) {
+func (s *pushesPart) push(ctx workflow.Context, p Push) (activities.PushWorkspaceResult, error) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // as the session itself
 	a := &aPush{Push: p}
-	s.pushes = append(s.pushes, a)
-	err := workflow.Await(ctx, func() bool { return a.done || s.pushing != a && !s.onHost() })
-	s.pushes = slices.DeleteFunc(s.pushes, func(b *aPush) bool { return a == b })
+	s.wanted = append(s.wanted, a)
+	err := workflow.Await(ctx, func() bool { return a.done || s.now != a && !s.onHost() })
+	s.wanted = slices.DeleteFunc(s.wanted, func(b *aPush) bool { return a == b })
 	switch {
 	case err != nil:
 		return a.out, err
@@ -86,29 +97,29 @@ func (s *session) push(ctx workflow.Context, p Push) (activities.PushWorkspaceRe
 
 // mayPushNow reports whether a push is due, and nothing writes in the work folder
 // except what the loop starts.
-func (s *session) mayPushNow() bool {
-	return len(s.pushes) > 0 && s.onHost() && !s.st.Running
+func (s *pushesPart) mayPushNow() bool {
+	return len(s.wanted) > 0 && s.onHost() && !s.st.Running
 }
 
 // pushNext does the oldest push that was requested. First it ends what a turn that
 // was cut off left behind.
-func (s *session) pushNext() {
+func (s *pushesPart) pushNext() {
 	if s.st.Reap {
-		s.reap()
+		s.process.reap()
 	}
 	if !s.mayPushNow() {
 		return
 	}
-	p := s.pushes[0]
-	s.pushing = p
-	s.settle()
+	p := s.wanted[0]
+	s.now = p
+	s.turns.settle()
 	s.publish()
-	out, err := unlessClosing(s, pushing(s.ctx, "push to "+p.Branch+" from "+s.hostName()), sessions.PushWorkspace, activities.PushWorkspaceInput{
+	out, err := unlessClosing(s.core, pushing(s.ctx, "push to "+p.Branch+" from "+s.hostName()), sessions.PushWorkspace, activities.PushWorkspaceInput{
 		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, Repo: *s.opt.Workspace.Repo,
 		ID: p.ID, Branch: p.Branch, Message: p.Message, By: p.By,
 	})
-	s.pushing = nil
-	s.pushes = slices.DeleteFunc(s.pushes, func(b *aPush) bool { return p == b })
+	s.now = nil
+	s.wanted = slices.DeleteFunc(s.wanted, func(b *aPush) bool { return p == b })
 	p.done, p.out = true, out
 	switch {
 	case temporal.IsCanceledError(err):
@@ -125,7 +136,7 @@ func (s *session) pushNext() {
 	}
 }
 
-func (s *session) notPushed(f *Failure) error {
+func (s *pushesPart) notPushed(f *Failure) error {
 	s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
 	return temporal.NewNonRetryableApplicationError(f.Message, f.Kind, nil, f)
 }

@@ -17,7 +17,7 @@ const maxTold = 5
 
 // checkPutAll checks every host as if those before it were in the inventory. It
 // changes nothing.
-func (p *pool) checkPutAll(in PutHosts) error {
+func (p *inventoryPart) checkPutAll(in PutHosts) error {
 	was := *p.st
 	defer func() { *p.st = was }()
 	p.st.Hosts = slices.Clone(was.Hosts)
@@ -53,7 +53,7 @@ func (p *pool) checkPutAll(in PutHosts) error {
 }
 
 // haveRoom refuses hosts that would take more than a pool can carry.
-func (p *pool) haveRoom(hosts []poolHost) error {
+func (p *inventoryPart) haveRoom(hosts []poolHost) error {
 	n := 0
 	for i := range hosts {
 		n += encoded(hosts[i].Spec) + encoded(hosts[i].Labels)
@@ -65,7 +65,7 @@ func (p *pool) haveRoom(hosts []poolHost) error {
 }
 
 // resolved returns a host with its jump host and its slots filled in.
-func (p *pool) resolved(in PutHost) PutHost {
+func (p *inventoryPart) resolved(in PutHost) PutHost {
 	if in.Slots == 0 {
 		in.Slots = defaultSlots
 	}
@@ -77,7 +77,7 @@ func (p *pool) resolved(in PutHost) PutHost {
 }
 
 // place adds a host to the inventory while checkPutAll checks a list.
-func (p *pool) place(in PutHost) {
+func (p *inventoryPart) place(in PutHost) {
 	h := p.host(in.Spec.Name)
 	if h == nil {
 		p.st.Hosts = append(p.st.Hosts, poolHost{})
@@ -86,7 +86,7 @@ func (p *pool) place(in PutHost) {
 	*h = poolHost{Spec: in.Spec, Labels: in.Labels, Slots: in.Slots}
 }
 
-func (p *pool) putAll(in PutHosts) PutHostsDone {
+func (p *inventoryPart) putAll(in PutHosts) PutHostsDone {
 	for _, put := range in.Hosts {
 		h := p.host(put.Spec.Name)
 		if r := p.resolved(put); h != nil && sameSpec(h.Spec, r.Spec) {

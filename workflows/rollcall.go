@@ -46,9 +46,21 @@ type holds struct {
 // runs it; the pool does not count what it holds.
 const answersWithin = 30 * time.Second
 
+// censusPart asks the sessions which slots they hold.
+type censusPart struct {
+	*poolCore
+	slots *slotsPart
+
+	hld workflow.ReceiveChannel
+	// calling holds the sessions that have yet to say what they hold. It is nil
+	// unless the pool waits for that.
+	calling map[string]bool
+	drain   func() // takes the signals that have arrived
+}
+
 // callRoll asks the sessions of the pool's zone which slots they hold, and waits
 // for their answers.
-func (p *pool) callRoll(ctx workflow.Context) {
+func (p *censusPart) callRoll(ctx workflow.Context) {
 	out, err := p.listSessions(ctx)
 	if err != nil {
 		return // the workflow ends
@@ -83,7 +95,7 @@ const listing = "look for sessions that may hold slots"
 // listSessions lists the sessions that may hold slots. It tries until that works:
 // without the list the pool would give slots twice. The pool's view, and those who
 // wait for a slot, say why it fails. It returns an error only if the workflow ends.
-func (p *pool) listSessions(ctx workflow.Context) (activities.FindSessionsResult, error) {
+func (p *censusPart) listSessions(ctx workflow.Context) (activities.FindSessionsResult, error) {
 	for {
 		out, err := do(setUp(ctx, listing), engine.FindSessions, activities.FindSessionsInput{})
 		if err == nil {
@@ -100,7 +112,7 @@ func (p *pool) listSessions(ctx workflow.Context) (activities.FindSessionsResult
 
 // cannotList records that the pool could not list the sessions, and when it tries
 // again.
-func (p *pool) cannotList(f *Failure, now time.Time) {
+func (p *censusPart) cannotList(f *Failure, now time.Time) {
 	t := p.st.NoList
 	if t == nil {
 		t = &trouble{Doing: listing, Since: now}
@@ -112,7 +124,7 @@ func (p *pool) cannotList(f *Failure, now time.Time) {
 }
 
 // waitingView returns what the pool waits for before it grants a slot, or nil.
-func (p *pool) waitingView() *WaitingView {
+func (p *censusPart) waitingView() *WaitingView {
 	if p.st.NoList == nil {
 		return nil
 	}
@@ -123,7 +135,7 @@ func (p *pool) waitingView() *WaitingView {
 // whyCalling returns what those who wait for a slot are told while the pool asks.
 // Each change of the text is told to them. So it names not each number of attempts,
 // only powers of two.
-func (p *pool) whyCalling() *Failure {
+func (p *censusPart) whyCalling() *Failure {
 	const asks = "the pool asks the sessions that run what they hold"
 	t := p.st.NoList
 	if t == nil {
@@ -135,7 +147,7 @@ func (p *pool) whyCalling() *Failure {
 }
 
 // drainHolds adds what sessions say they hold to the pool's leases.
-func (p *pool) drainHolds() {
+func (p *censusPart) drainHolds() {
 	for {
 		var h holds
 		if !p.hld.ReceiveAsync(&h) {
@@ -148,13 +160,13 @@ func (p *pool) drainHolds() {
 		p.st.Leases = append(p.st.Leases, poolLease{Holder: h.Holder, Host: h.Host, Epoch: h.Epoch, Seed: h.Seed, Run: h.Run, Tenant: h.Tenant, Since: h.Since, Warm: h.Warm})
 		p.st.Epoch = max(p.st.Epoch, h.Epoch)
 		p.work = true
-		p.coolDown()
+		p.slots.coolDown()
 	}
 }
 
 // answerCall tells a pool which of its slots the session holds, or on which of its
 // hosts the session is parked.
-func (s *session) answerCall(c rollCall) {
+func (s *leasesPart) answerCall(c rollCall) {
 	if c.From != PoolID(s.opt.Zone) {
 		return
 	}
@@ -178,6 +190,6 @@ func (s *session) answerCall(c rollCall) {
 
 // answered reports whether the server has taken all answers to pools, so that the
 // run may end. A pool does not ask twice, so no answer is sent again.
-func (s *session) answered() bool {
+func (s *leasesPart) answered() bool {
 	return !slices.ContainsFunc(s.answers, func(f workflow.Future) bool { return !f.IsReady() })
 }

@@ -52,8 +52,7 @@ type seedState struct {
 // Seed names the newest generation of a credential and who holds it. It ends
 // when the seed is deleted.
 func Seed(ctx workflow.Context, in SeedInput) error {
-	s := &seed{ctx: ctx, name: in.Name, st: in.Carry, roll: newRollover(ctx),
-		alarm: newAlarm(ctx, "look after holders"), again: newAlarm(ctx, "fetch the credential again")}
+	s := seedOf(&seedCore{ctx: ctx, name: in.Name, st: in.Carry, roll: newRollover(ctx)})
 	if s.st == nil {
 		// Epochs also rise above those of a deleted seed of this name: somebody may
 		// still believe in one of its leases.
@@ -65,28 +64,28 @@ func Seed(ctx workflow.Context, in SeedInput) error {
 	}
 	if s.st.Renews != nil {
 		s.asking = true // nobody gets the seed before that is settled
-		workflow.Go(ctx, s.renewAgain)
+		workflow.Go(ctx, s.checks.renewAgain)
 	}
 	for !s.st.Deleted {
-		s.serve()
-		if s.lookSoon() {
-			s.reap()
+		s.holders.serve()
+		if s.holders.lookSoon() {
+			s.holders.reap()
 		}
-		s.recover()
-		s.tellPools()
+		s.recovery.recover()
+		s.members.tellPools()
 		s.tell()
-		s.setAlarm()
+		s.holders.setAlarm()
 		err := workflow.Await(ctx, func() bool {
 			s.drain()
-			return s.work || s.st.Deleted || s.alarm.due() || s.again.due() || s.fetched() || s.full()
+			return s.work || s.st.Deleted || s.alarm.due() || s.recovery.again.due() || s.recovery.fetched() || s.full()
 		})
 		if err != nil {
 			return err
 		}
-		s.again.off() // recover looks for what is due
+		s.recovery.again.off() // recover looks for what is due
 		if s.alarm.off() {
 			s.st.ReapAt = time.Time{}
-			s.reap()
+			s.holders.reap()
 		}
 		if s.full() && !s.st.Deleted { // even if there is work to do: requests may never stop
 			return s.rollOver()
@@ -95,59 +94,34 @@ func Seed(ctx workflow.Context, in SeedInput) error {
 	return s.bury()
 }
 
-type seed struct {
-	ctx  workflow.Context
-	name string
-	st   *seedState
-	acq  workflow.ReceiveChannel
-	rel  workflow.ReceiveChannel
-	rep  workflow.ReceiveChannel
-	work bool
-
-	asking bool // a verification or a refresh goes on
-	behind int  // how many requests wait for that
-	// callBack cancels a verification or refresh without waiting for its result.
-	// rolling is set when this run is about to end: no other one begins.
-	callBack workflow.CancelFunc
-	rolling  bool
-	no       []letter  // refusals that are not sent yet
-	rec      *recovery // the recovery in progress
-	alarm    *alarm    // to look after holders; its time is carried, so that no rollover delays it
-	again    *alarm    // for the next try to recover; its time is kept in the lease
-	roll     *rollover
-	read     ruling // its policy, parsed
-
-	removed time.Time // when it was deleted
-}
-
 func (s *seed) listen() error {
 	s.acq = workflow.GetSignalChannel(s.ctx, signalAcquire)
 	s.rel = workflow.GetSignalChannel(s.ctx, signalRelease)
 	s.rep = workflow.GetSignalChannel(s.ctx, signalReport)
 	return firstError(
 		workflow.SetQueryHandler(s.ctx, QuerySeed, func() (SeedView, error) { return s.view(), nil }),
-		workflow.SetQueryHandler(s.ctx, activities.QuerySeedNow, func() (activities.SeedNow, error) { return s.now(), nil }),
-		updating(s, UpdatePutSeed, s.checkPut, s.put),
-		updating(s, UpdateSetSeed, s.checkSet, s.set),
-		updating(s, UpdateDeleteSeed, s.checkRemove, s.remove),
-		updating(s, UpdateReviveSeed, s.checkRevive, s.revive),
-		updating(s, UpdateExportSeed, s.checkExport, s.export),
-		updating(s, activities.UpdateSaveSeed, s.checkSave, s.save),
-		updating(s, activities.UpdateRotatedSeed, s.checkRotated, s.rotated),
-		workflow.SetUpdateHandlerWithOptions(s.ctx, activities.UpdateVerifySeed, s.verify,
+		workflow.SetQueryHandler(s.ctx, activities.QuerySeedNow, func() (activities.SeedNow, error) { return s.saving.now(), nil }),
+		updating(s.seedCore, UpdatePutSeed, s.saving.checkPut, s.saving.put),
+		updating(s.seedCore, UpdateSetSeed, s.saving.checkSet, s.saving.set),
+		updating(s.seedCore, UpdateDeleteSeed, s.saving.checkRemove, s.saving.remove),
+		updating(s.seedCore, UpdateReviveSeed, s.holders.checkRevive, s.holders.revive),
+		updating(s.seedCore, UpdateExportSeed, s.saving.checkExport, s.saving.export),
+		updating(s.seedCore, activities.UpdateSaveSeed, s.saving.checkSave, s.saving.save),
+		updating(s.seedCore, activities.UpdateRotatedSeed, s.saving.checkRotated, s.saving.rotated),
+		workflow.SetUpdateHandlerWithOptions(s.ctx, activities.UpdateVerifySeed, s.checks.verify,
 			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in activities.VerifySeed) error {
-				return firstError(s.checkVerify(in), s.crowded())
+				return firstError(s.checks.checkVerify(in), s.checks.crowded())
 			}}),
-		workflow.SetUpdateHandlerWithOptions(s.ctx, activities.UpdateRefreshSeed, s.refresh,
+		workflow.SetUpdateHandlerWithOptions(s.ctx, activities.UpdateRefreshSeed, s.checks.refresh,
 			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in activities.RefreshSeed) error {
-				return firstError(s.checkRefresh(in), s.crowded())
+				return firstError(s.checks.checkRefresh(in), s.checks.crowded())
 			}}),
 	)
 }
 
 // updating sets the handler of an update that only changes the state. A refused
 // update costs no event.
-func updating[In, Out any](s *seed, name string, check func(In) error, take func(In) Out) error {
+func updating[In, Out any](s *seedCore, name string, check func(In) error, take func(In) Out) error {
 	return workflow.SetUpdateHandlerWithOptions(s.ctx, name,
 		func(_ workflow.Context, in In) (Out, error) {
 			// Something may have come between the validator and this, in the same
@@ -168,23 +142,23 @@ func updating[In, Out any](s *seed, name string, check func(In) error, take func
 func (s *seed) bury() error {
 	var purged workflow.Future
 	for {
-		if s.fetched() {
-			s.takeFetched()
+		if s.recovery.fetched() {
+			s.recovery.takeFetched()
 		}
 		if s.st.Purge && purged == nil && s.rec == nil {
 			purged = workflow.ExecuteActivity(untilDone(s.ctx, "purge seed "+s.name), seeds.DeleteSeedBlobs,
-				activities.DeleteSeedInput{Name: s.name, Blobs: s.st.Blobs, Before: s.removed})
+				activities.DeleteSeedInput{Name: s.name, Blobs: s.st.Blobs, Before: s.saving.removed})
 		}
-		s.serve()
-		s.tellPools()
+		s.holders.serve()
+		s.members.tellPools()
 		done := func() bool {
 			return (!s.st.Purge || purged != nil && purged.IsReady()) && workflow.AllHandlersFinished(s.ctx)
 		}
-		if err := workflow.Await(s.ctx, func() bool { s.drain(); return s.work || s.fetched() || done() }); err != nil {
+		if err := workflow.Await(s.ctx, func() bool { s.drain(); return s.work || s.recovery.fetched() || done() }); err != nil {
 			return err
 		}
 		switch {
-		case s.work, s.fetched():
+		case s.work, s.recovery.fetched():
 		case purged != nil:
 			return purged.Get(s.ctx, nil)
 		default:
@@ -208,24 +182,24 @@ func (s *seed) rollOver() error {
 		s.rec.callBack()
 	}
 	if s.asking {
-		s.callBack()
+		s.checks.callBack()
 	}
 	for {
 		err := workflow.Await(s.ctx, func() bool {
 			s.drain()
-			return workflow.AllHandlersFinished(s.ctx) && (s.rec == nil || s.fetched())
+			return workflow.AllHandlersFinished(s.ctx) && (s.rec == nil || s.recovery.fetched())
 		})
 		if err != nil {
 			return err
 		}
-		if s.fetched() {
-			s.takeFetched()
+		if s.recovery.fetched() {
+			s.recovery.takeFetched()
 		}
-		if s.drain(); len(s.no) == 0 {
+		if s.drain(); len(s.holders.no) == 0 {
 			break
 		}
-		no := s.no // not carried
-		s.no = nil
+		no := s.holders.no // not carried
+		s.holders.no = nil
 		post(s.ctx, no)
 	}
 	return workflow.NewContinueAsNewError(s.ctx, TypeSeed, SeedInput{Name: s.name, Carry: s.st})
@@ -237,15 +211,15 @@ func (s *seed) rollOver() error {
 // holder asked for up to its generation.
 func (s *seed) drain() {
 	for _, r := range unread[report](s.rep) {
-		s.reported(r)
+		s.holders.reported(r)
 	}
 	rels, acqs := unread[release](s.rel), unread[acquire](s.acq)
 	for _, r := range rels {
 		acqs = without(acqs, r)
-		s.release(r)
+		s.holders.release(r)
 	}
 	for _, a := range acqs {
-		s.enqueue(a)
+		s.holders.enqueue(a)
 	}
 }
 

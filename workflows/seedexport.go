@@ -26,7 +26,7 @@ type SeedExport struct {
 	Generation int64     `json:"generation"`
 }
 
-func (s *seed) checkExport(in ExportSeed) error {
+func (s *savingPart) checkExport(in ExportSeed) error {
 	switch {
 	case !strings.HasPrefix(in.Recipient, "age1") || len(in.Recipient) > 4096:
 		return refuse(RefusedBadInput, "seed %s is exported for an age recipient only (age1…)", s.name)
@@ -43,7 +43,7 @@ func (s *seed) checkExport(in ExportSeed) error {
 
 // export hands out a seed. Nothing is known about who uses an exported login, so if
 // it rotates nobody else gets it before a person says so.
-func (s *seed) export(in ExportSeed) SeedView {
+func (s *savingPart) export(in ExportSeed) SeedView {
 	s.st.Exported = &SeedExport{ExportSeed: in, At: workflow.Now(s.ctx), Generation: s.st.Ref.Generation}
 	if s.exclusive() {
 		s.burnt(fmt.Sprintf("%s exported it for %s: whoever uses the login there burns it here", in.By, in.Recipient),

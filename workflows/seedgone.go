@@ -25,7 +25,7 @@ type seedPlace struct {
 // leavesSeed records the host that the session leaves if a login is there for
 // which the session has lost the lease. The seed is told of that host when the
 // session asks for it again.
-func (s *session) leavesSeed(clean bool) {
+func (s *leasesPart) leavesSeed(clean bool) {
 	st := s.st
 	if st.SeedGone && !clean && st.Touched && st.Lease != nil && s.opt.Credentials != activities.CredentialsBroker {
 		st.SeedLeftOn = &seedPlace{Spec: st.Lease.Spec, Generation: st.Generation}
@@ -34,7 +34,7 @@ func (s *session) leavesSeed(clean bool) {
 
 // loginStays returns the place where a session that ends without its seed may have
 // left the login, or nil. The pool wipes nothing there before the login is saved.
-func (s *session) loginStays() *seedPlace {
+func (s *leasesPart) loginStays() *seedPlace {
 	st := s.st
 	switch {
 	case st.Seed == nil || st.SeedHeld || s.opt.Credentials == activities.CredentialsBroker || s.discarding():
@@ -53,7 +53,7 @@ const kindSeedAway = "seed_away"
 
 // seedLost stops codex after a pump has found that the lease on the seed is lost.
 // A running turn counts as cut off.
-func (s *session) seedLost(p *activities.Problem) {
+func (s *leasesPart) seedLost(p *activities.Problem) {
 	if p == nil || s.st.Status == Failed {
 		return
 	}
@@ -65,23 +65,23 @@ func (s *session) seedLost(p *activities.Problem) {
 	}
 	s.st.SeedHeld, s.st.SeedGone = false, true
 	if s.st.Close != nil {
-		s.giveUpTurn("interrupted", f)
+		s.turns.giveUpTurn("interrupted", f)
 		return
 	}
 	if s.st.Alive && s.st.Retired == nil {
-		s.retire(&activities.Problem{Kind: f.Kind, Message: f.Message, Hint: f.Hint})
+		s.process.retire(&activities.Problem{Kind: f.Kind, Message: f.Message, Hint: f.Hint})
 	}
 }
 
 // lacksSeed reports whether the session is on a host, with codex stopped, because
 // it has lost the lease on its seed.
-func (s *session) lacksSeed() bool {
+func (s *leasesPart) lacksSeed() bool {
 	return s.st.SeedGone && !s.st.Alive && s.st.Retired == nil && s.st.Close == nil && s.st.Lease != nil
 }
 
 // closesWithoutSeed reports whether a session that closes may have the newest login
 // on its host, but no lease under which that can be saved.
-func (s *session) closesWithoutSeed() bool {
+func (s *leasesPart) closesWithoutSeed() bool {
 	st := s.st
 	return st.Close != nil && !st.Close.Discard && st.SeedGone && st.Touched && st.Lease != nil && s.opt.Credentials != activities.CredentialsBroker
 }
@@ -89,18 +89,18 @@ func (s *session) closesWithoutSeed() bool {
 // mustRegainSeed reports whether the session has work to do and must get its seed
 // back first. A session that has no work stands in the seed's line, and parks, moves
 // or closes like any other.
-func (s *session) mustRegainSeed() bool {
-	return s.lacksSeed() && (s.st.Running || s.canBegin())
+func (s *leasesPart) mustRegainSeed() bool {
+	return s.lacksSeed() && (s.st.Running || s.turns.canBegin())
 }
 
 // leavesTurn reports whether somebody has interrupted the turn that waits for the
 // seed.
-func (s *session) leavesTurn() bool { return s.st.Running && s.st.Interrupt != nil }
+func (s *leasesPart) leavesTurn() bool { return s.st.Running && s.st.Interrupt != nil }
 
 // standInLine asks for the seed of a session that has nothing to do, or closes, so
 // that nobody is granted the login that codex may have rotated here. The session
 // does not wait for the answer; see answeredInLine.
-func (s *session) standInLine() {
+func (s *leasesPart) standInLine() {
 	now := workflow.Now(s.ctx)
 	if !s.lacksSeed() && !s.closesWithoutSeed() || s.st.SeedNo {
 		s.line.off()
@@ -121,11 +121,11 @@ func (s *session) standInLine() {
 
 // answeredInLine handles the seed's answer to a session that stands in its line and
 // does not wait for the answer.
-func (s *session) answeredInLine(g granted) {
+func (s *leasesPart) answeredInLine(g granted) {
 	switch f := g.Refused; {
 	case g.Seed != nil && g.Seed.Epoch > s.st.Seed.Epoch:
 		s.st.Seed = g.Seed
-		s.seedPolicy(g.Policy)
+		s.approvals.seedPolicy(g.Policy)
 		s.st.SeedAmend = g.Amend
 		s.st.SeedHeld = true
 		s.holdsAgain()
@@ -144,7 +144,7 @@ func (s *session) answeredInLine(g granted) {
 // holdsAgain notes that the session holds its seed again. The login on the host was
 // put there under the lost lease. So the next activity that starts codex there, or
 // parks, looks at the login first.
-func (s *session) holdsAgain() {
+func (s *leasesPart) holdsAgain() {
 	s.st.SeedGone, s.st.SeedNo, s.st.Bare, s.st.Waits = false, false, true, ""
 	s.st.SeedAsks, s.st.SeedAskAt = 0, time.Time{}
 	s.note(activities.Note{Type: activities.EntryState, Text: fmt.Sprintf("holds seed %s again", s.st.Seed.Name)})
@@ -153,7 +153,7 @@ func (s *session) holdsAgain() {
 // leaveLine gives up the session's place in the line of the seed that it lost, and
 // a lease that it may have been granted meanwhile. there is where the login may be,
 // or nil. If nobody holds the seed, the seed has the login fetched from there.
-func (s *session) leaveLine(there *seedPlace) {
+func (s *leasesPart) leaveLine(there *seedPlace) {
 	if s.st.Seed == nil || !s.st.SeedGone && there == nil {
 		return
 	}
@@ -170,7 +170,7 @@ func (s *session) leaveLine(there *seedPlace) {
 // regainSeed asks for the seed until the session holds it, or is told that it
 // cannot have it, which only a person can mend. It returns again if it stopped
 // only to continue as new.
-func (s *session) regainSeed() (again bool) {
+func (s *leasesPart) regainSeed() (again bool) {
 	s.obeyed = s.st.Resume
 	was := s.st.Status
 	s.become(Resuming)
@@ -182,7 +182,7 @@ func (s *session) regainSeed() (again bool) {
 		s.holdsAgain()
 		s.asBefore(was)
 	case s.leavesTurn():
-		s.endUnbegun()
+		s.process.endUnbegun()
 	case s.needsNoSeed():
 		s.st.Trouble = nil
 		s.asBefore(was)
@@ -200,18 +200,18 @@ func (s *session) regainSeed() (again bool) {
 
 // asBefore ends the wait for the seed: the session has the status that it had
 // before if that was Interrupted and no turn runs.
-func (s *session) asBefore(was SessionStatus) {
+func (s *leasesPart) asBefore(was SessionStatus) {
 	if was == Interrupted && !s.st.Running {
 		s.become(Interrupted)
 		return
 	}
-	s.settle()
+	s.turns.settle()
 }
 
 // needsNoSeed reports whether a session that lost its seed has no work any more that
 // needs the seed at once.
-func (s *session) needsNoSeed() bool {
-	return s.st.SeedGone && s.st.Layout != nil && (s.leavesTurn() || !s.st.Running && !s.canBegin())
+func (s *leasesPart) needsNoSeed() bool {
+	return s.st.SeedGone && s.st.Layout != nil && (s.leavesTurn() || !s.st.Running && !s.turns.canBegin())
 }
 
 // mayBeImported reports whether f says that a seed, or a pool of seeds, does not
@@ -220,7 +220,7 @@ func mayBeImported(f *Failure) bool {
 	return (f.Kind == "seed_not_found" || f.Kind == "seed_pool_not_found") && !f.final
 }
 
-func (s *session) askForSeedAgain() (*Failure, bool) {
+func (s *leasesPart) askForSeedAgain() (*Failure, bool) {
 	f, again := s.acquireSeed()
 	if f != nil && mayBeImported(f) {
 		f.Kind = kindSeedAway
@@ -230,10 +230,10 @@ func (s *session) askForSeedAgain() (*Failure, bool) {
 
 // cannotHaveSeed gives up asking for the seed. A message makes the session ask
 // again.
-func (s *session) cannotHaveSeed(f *Failure) {
+func (s *leasesPart) cannotHaveSeed(f *Failure) {
 	s.st.Trouble, s.st.Down, s.st.SeedNo = nil, nil, true
 	if s.st.Running {
-		s.cannotStart(f)
+		s.process.cannotStart(f)
 		return
 	}
 	s.note(activities.Note{Type: activities.EntryError, Text: f.Message, Data: failureData(f)})

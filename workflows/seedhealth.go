@@ -32,7 +32,7 @@ func hintBurnt(name string) string {
 
 // judge takes a verdict. It says no more than its word: who hears of a dead
 // seed looks at what holders there are.
-func (s *seed) judge(state, reason, hint string) {
+func (s *seedCore) judge(state, reason, hint string) {
 	since := workflow.Now(s.ctx)
 	if s.st.Health.State == state {
 		since = s.st.Health.Since
@@ -41,7 +41,7 @@ func (s *seed) judge(state, reason, hint string) {
 	s.work = true
 }
 
-func (s *seed) suspect(reason, hint string) {
+func (s *seedCore) suspect(reason, hint string) {
 	if s.st.Health.State != Dead {
 		s.judge(Suspect, reason, hint)
 	}
@@ -50,7 +50,7 @@ func (s *seed) suspect(reason, hint string) {
 // burnt records the suspicion that somebody else has used the stored refresh token,
 // or is about to. Using it again would burn the login for all, so only a person can
 // end the suspicion. A turn that succeeds does not: it proves an access token only.
-func (s *seed) burnt(reason, hint string) {
+func (s *seedCore) burnt(reason, hint string) {
 	s.st.Spent = true
 	s.suspect(reason, hint)
 }
@@ -58,7 +58,7 @@ func (s *seed) burnt(reason, hint string) {
 // alive records a proof that the credential works: something done with it that
 // began and was seen to succeed at these times. It does not end a suspicion that
 // came after began.
-func (s *seed) alive(began, seen time.Time) {
+func (s *seedCore) alive(began, seen time.Time) {
 	switch {
 	case s.st.Health.State == Dead, s.st.Spent:
 		return
@@ -77,7 +77,7 @@ func (s *seed) alive(began, seen time.Time) {
 
 // reported takes the report of a holder. A session that does not hold the seed any
 // more is ignored.
-func (s *seed) reported(r report) {
+func (s *holdersPart) reported(r report) {
 	if s.holds(r.Holder, r.Epoch) == nil {
 		return
 	}
@@ -89,7 +89,7 @@ func (s *seed) reported(r report) {
 	}
 }
 
-func (s *seed) checkRevive(ReviveSeed) error {
+func (s *holdersPart) checkRevive(ReviveSeed) error {
 	switch {
 	case s.st.Ref == nil || s.st.Deleted:
 		return refuse(RefusedNotFound, "there is no seed %q", s.name)
@@ -107,7 +107,7 @@ func (s *seed) checkRevive(ReviveSeed) error {
 // nothing else is in doubt, it gives up what was left under leases of an earlier
 // workflow of the seed. A person who revives a seed for another reason may not know
 // of those.
-func (s *seed) revive(ReviveSeed) SeedView {
+func (s *holdersPart) revive(ReviveSeed) SeedView {
 	ended := slices.ContainsFunc(s.st.Leases, func(l seedLease) bool { return l.Ended != "" })
 	if s.st.Health.State != Suspect && !s.st.Spent && !ended && s.st.Rotated == nil {
 		s.st.First = 0
@@ -120,7 +120,7 @@ func (s *seed) revive(ReviveSeed) SeedView {
 }
 
 // giveUpFetching leaves the logins of ended holders on their hosts.
-func (s *seed) giveUpFetching() {
+func (s *holdersPart) giveUpFetching() {
 	if s.rec != nil {
 		s.rec.cancel()
 	}

@@ -44,11 +44,11 @@ func (l *seedLease) where() string {
 
 // exclusive reports whether only one session may hold the seed: its refresh token
 // can be used once, and two holders would burn it.
-func (s *seed) exclusive() bool { return s.st.Ref != nil && rotates(s.st.Ref.Kind) }
+func (s *seedCore) exclusive() bool { return s.st.Ref != nil && rotates(s.st.Ref.Kind) }
 
 func rotates(kind string) bool { return kind == "chatgpt" }
 
-func (s *seed) lease(holder string) *seedLease {
+func (s *seedCore) lease(holder string) *seedLease {
 	for i := range s.st.Leases {
 		if s.st.Leases[i].Holder == holder && !s.st.Leases[i].Internal {
 			return &s.st.Leases[i]
@@ -58,14 +58,14 @@ func (s *seed) lease(holder string) *seedLease {
 }
 
 // holds returns the lease of a holder that still has it, or nil.
-func (s *seed) holds(holder string, epoch int64) *seedLease {
+func (s *seedCore) holds(holder string, epoch int64) *seedLease {
 	if l := s.lease(holder); l != nil && l.Epoch == epoch && l.Ended == "" {
 		return l
 	}
 	return nil
 }
 
-func (s *seed) byEpoch(epoch int64) *seedLease {
+func (s *seedCore) byEpoch(epoch int64) *seedLease {
 	for i := range s.st.Leases {
 		if s.st.Leases[i].Epoch == epoch {
 			return &s.st.Leases[i]
@@ -74,7 +74,16 @@ func (s *seed) byEpoch(epoch int64) *seedLease {
 	return nil
 }
 
-func (s *seed) grant(l seedLease) *seedLease {
+// holdersPart grants the seed, and looks after those who hold it.
+type holdersPart struct {
+	*seedCore
+	saving  *savingPart
+	members *membersPart
+
+	no []letter // refusals that are not sent yet
+}
+
+func (s *holdersPart) grant(l seedLease) *seedLease {
 	s.st.Epoch++
 	l.Epoch, l.Since, l.Told, l.Rotates = s.st.Epoch, workflow.Now(s.ctx), s.st.Ref.Generation, s.exclusive()
 	if !l.Internal {
@@ -85,7 +94,7 @@ func (s *seed) grant(l seedLease) *seedLease {
 }
 
 // drop ends a lease of which nothing is left on any host.
-func (s *seed) drop(epoch int64) {
+func (s *seedCore) drop(epoch int64) {
 	l := s.byEpoch(epoch)
 	if l == nil {
 		return
@@ -103,10 +112,10 @@ func (s *seed) drop(epoch int64) {
 
 // enqueue adds a request to the line. A holder that asks again keeps its place and
 // is told again.
-func (s *seed) enqueue(a acquire) {
+func (s *holdersPart) enqueue(a acquire) {
 	switch {
 	case a.Holder == "" && NamePattern.MatchString(a.Pool):
-		s.surveyed(a.Pool)
+		s.members.surveyed(a.Pool)
 		return
 	case !NamePattern.MatchString(a.Holder):
 		return
@@ -131,7 +140,7 @@ func (s *seed) enqueue(a acquire) {
 
 // stays records the place that a holder names now, and returns true, unless the
 // credential is still at another place.
-func (s *seed) stays(l *seedLease, a acquire) bool {
+func (s *holdersPart) stays(l *seedLease, a acquire) bool {
 	moved := l.At != nil && a.At != nil && (l.At.Name != a.At.Name || l.At.Address != a.At.Address || l.Zone != a.Zone)
 	if l.Rotates && !l.Brokered && moved && a.Generation > l.Generation {
 		return false
@@ -150,10 +159,10 @@ func without(acqs []acquire, r release) []acquire {
 
 // release takes the seed back. Epoch 0 comes from a session that never took what it
 // may have been granted. Any other epoch than the lease's changes nothing.
-func (s *seed) release(r release) {
+func (s *holdersPart) release(r release) {
 	l := s.lease(r.Holder)
 	switch {
-	case r.Epoch != 0 && r.At != nil && !r.Clean && s.takesFrom(r.Holder, r.Epoch):
+	case r.Epoch != 0 && r.At != nil && !r.Clean && s.saving.takesFrom(r.Holder, r.Epoch):
 		s.fetchFrom(r)
 		return
 	case r.Epoch != 0 && (l == nil || l.Epoch != r.Epoch):
@@ -192,14 +201,14 @@ func (s *seed) release(r release) {
 
 // fetchFrom has the login of a forgotten lease fetched from the host on which its
 // holder left it. Nobody is granted the seed until that is done.
-func (s *seed) fetchFrom(r release) {
+func (s *holdersPart) fetchFrom(r release) {
 	s.st.Queue = slices.DeleteFunc(s.st.Queue, func(t ticket) bool { return t.Holder == r.Holder && t.Generation <= r.Generation })
 	l := s.grant(seedLease{Holder: r.Holder, At: r.At, Zone: r.Zone, Run: r.Run, Generation: r.Generation})
 	s.unclean(l, fmt.Sprintf("session %s ended without having its seed back", r.Holder))
 }
 
 // denies returns why nobody else can have the seed now, or why nobody ever can.
-func (s *seed) denies() (why string, never *Failure) {
+func (s *seedCore) denies() (why string, never *Failure) {
 	switch st := s.st; {
 	case st.Ref == nil || st.Deleted:
 		return "", &Failure{Kind: "seed_not_found", Message: "seed " + s.name + " has no content", Hint: "import it again"}
@@ -235,7 +244,7 @@ const exactly = 20
 
 // serve grants in the order of asking. It decides everything before it tells
 // anybody.
-func (s *seed) serve() {
+func (s *holdersPart) serve() {
 	s.work = false
 	letters, fresh := append(s.no, s.news()...), map[string]bool{}
 	s.no = nil
@@ -248,7 +257,7 @@ func (s *seed) serve() {
 		ref.Epoch = l.Epoch
 		l.Told = ref.Generation
 		if l.Pool = t.Pool; l.Pool != "" {
-			s.answerPool(t, true)
+			s.members.answerPool(t, true)
 		}
 		say(who{l.Holder, l.Run}, granted{Pool: t.Pool, Epoch: l.Epoch, Seed: &ref, Policy: s.st.Policy, Amend: s.st.Amend})
 	}
@@ -261,7 +270,7 @@ func (s *seed) serve() {
 		case l != nil && l.Ended == "" && s.st.Ref != nil:
 			give(l, t)
 		case t.Pool != "" && (why != "" || never != nil || t.Again):
-			s.answerPool(t, false)
+			s.members.answerPool(t, false)
 		case never != nil:
 			say(t.who(), granted{Refused: never})
 		case why == "":
@@ -288,7 +297,7 @@ func (s *seed) serve() {
 
 // news tells holders about generations that were saved while they hold the seed.
 // Holders that share a seed keep theirs.
-func (s *seed) news() (letters []letter) {
+func (s *holdersPart) news() (letters []letter) {
 	for i := range s.st.Leases {
 		l := &s.st.Leases[i]
 		if !l.Rotates || l.Internal || l.Ended != "" || s.st.Ref == nil || l.Told == s.st.Ref.Generation {
@@ -305,7 +314,7 @@ func (s *seed) news() (letters []letter) {
 // isGone records that a holder's workflow has ended; without a run, any workflow of
 // that holder. A holder that was not told of its lease has put the credential
 // nowhere.
-func (s *seed) isGone(h who, untold bool) {
+func (s *holdersPart) isGone(h who, untold bool) {
 	s.st.Queue = slices.DeleteFunc(s.st.Queue, func(t ticket) bool { return h.is(t.who()) })
 	s.work = true
 	l := s.lease(h.Holder)

@@ -212,9 +212,9 @@ func TestATurnIsInterruptedWhileItsSessionWaitsForTheSeed(t *testing.T) {
 
 func TestASessionThatLeavesALoginBehindTellsItsSeed(t *testing.T) {
 	w := newWorld(t)
-	s := &session{id: "s1", ctx: nil, st: &sessionState{SeedGone: true, Touched: true, Generation: 5,
-		Lease: &hostLease{Spec: activities.HostSpec{Name: "web-1"}}}}
-	s.leavesSeed(false)
+	s := assembled(&core{id: "s1", ctx: nil, st: &sessionState{placeState: placeState{SeedGone: true, Touched: true, Generation: 5,
+		Lease: &hostLease{Spec: activities.HostSpec{Name: "web-1"}}}}})
+	s.leases.leavesSeed(false)
 	if p := s.st.SeedLeftOn; p == nil || p.Spec.Name != "web-1" || p.Generation != 5 {
 		t.Errorf("left on %+v", p)
 	}
@@ -257,7 +257,7 @@ func TestASessionThatEndsWithoutItsSeedSaysWhereTheLoginIs(t *testing.T) {
 		gone bool // the host cannot be reached
 		drop bool
 	}{
-		"on a host that it left":      {on: "web-1", st: sessionState{SeedLeftOn: &seedPlace{Spec: activities.HostSpec{Name: "web-1"}, Generation: 5}, Parked: &parked{}}},
+		"on a host that it left":      {on: "web-1", st: sessionState{placeState: placeState{SeedLeftOn: &seedPlace{Spec: activities.HostSpec{Name: "web-1"}, Generation: 5}}, parkState: parkState{Parked: &parked{}}}},
 		"on its host, which is away":  {on: "web-2", gone: true},
 		"on its host, which is clean": {},
 		"given up":                    {gone: true, drop: true},
@@ -310,9 +310,14 @@ func TestASessionThatLosesItsSeedWhileItClosesSaysWhereTheLoginIs(t *testing.T) 
 // idleWithoutSeed returns a session that has a host, and lost its seed while it was
 // idle.
 func (w *world) idleWithoutSeed() *sessionState {
-	st := &sessionState{Status: Idle, Begun: true, Started: true, HasTurn: true, CreatedAt: w.Now(), Touched: true, Stopped: true,
-		SeedGone: true, Seed: again(3, 7), Generation: 5, Incarnation: 1, QuietAt: w.Now(), TurnN: 1, NextN: 1,
-		Layout: &activities.Layout{Root: "/r"}, Lease: &hostLease{Spec: activities.HostSpec{Name: "web-1"}, Epoch: 1}}
+	st := &sessionState{
+		lifeState:    lifeState{Status: Idle, Begun: true, Started: true, CreatedAt: w.Now()},
+		processState: processState{Stopped: true, Incarnation: 1},
+		turnState:    turnState{HasTurn: true, TurnN: 1, NextN: 1},
+		parkState:    parkState{QuietAt: w.Now()},
+		placeState: placeState{Touched: true, SeedGone: true, Seed: again(3, 7), Generation: 5,
+			Layout: &activities.Layout{Root: "/r"}, Lease: &hostLease{Spec: activities.HostSpec{Name: "web-1"}, Epoch: 1}},
+	}
 	st.Pump.ThreadID, st.Pump.Opened = "thread-1", 1
 	st.Snap.Good = &activities.SnapshotBrief{ID: "s1-0", Turn: 1}
 	return st

@@ -43,7 +43,7 @@ type seedInPool struct {
 
 // inPool returns what is kept about a pool. An unknown pool is added as one that
 // the seed leaves, so that it is told so.
-func (s *seed) inPool(name string) *seedInPool {
+func (s *seedCore) inPool(name string) *seedInPool {
 	for i := range s.st.Pools {
 		if s.st.Pools[i].Name == name {
 			return &s.st.Pools[i]
@@ -53,7 +53,7 @@ func (s *seed) inPool(name string) *seedInPool {
 	return &s.st.Pools[len(s.st.Pools)-1]
 }
 
-func (s *seed) pools() []string {
+func (s *seedCore) pools() []string {
 	out := []string{}
 	for _, p := range s.st.Pools {
 		if !p.Leaves {
@@ -64,7 +64,12 @@ func (s *seed) pools() []string {
 	return out
 }
 
-func (s *seed) setPools(names []string) {
+// membersPart tells the pools that the seed is in. It calls no other part.
+type membersPart struct {
+	*seedCore
+}
+
+func (s *membersPart) setPools(names []string) {
 	for i := range s.st.Pools {
 		s.st.Pools[i].Leaves = true
 	}
@@ -89,19 +94,19 @@ func checkPools(names []string) error {
 	return nil
 }
 
-func (s *seed) answerPool(t ticket, granted bool) {
+func (s *membersPart) answerPool(t ticket, granted bool) {
 	p := s.inPool(t.Pool)
 	p.Answers = append(p.Answers, memberAnswer{Holder: t.Holder, Granted: granted})
 }
 
 // surveyed handles a pool's question how the seed is: tellPools tells that pool
 // everything anew.
-func (s *seed) surveyed(pool string) {
+func (s *membersPart) surveyed(pool string) {
 	s.inPool(pool).Told = nil
 	s.work = true
 }
 
-func (s *seed) tellPools() {
+func (s *membersPart) tellPools() {
 	why, never := s.denies()
 	v := s.view()
 	now := memberNews{Seed: s.name, Free: why == "" && never == nil, Health: v.Health, State: v.State, UsedAt: s.st.UsedAt}
@@ -133,7 +138,7 @@ func (n memberNews) same(o memberNews) bool {
 }
 
 // toPool tells a pool, and starts the pool if there is none.
-func (s *seed) toPool(name string, n memberNews) error {
+func (s *membersPart) toPool(name string, n memberNews) error {
 	id := SeedPoolID(name)
 	err := workflow.SignalExternalWorkflow(s.ctx, id, "", signalMember, n).Get(s.ctx, nil)
 	var unknown *temporal.UnknownExternalWorkflowExecutionError

@@ -31,11 +31,11 @@ func (r *recovery) callBack() {
 const lookAgain = 30 * time.Second
 
 // lookSoon reports whether to look after holders for those who wait.
-func (s *seed) lookSoon() bool {
-	return len(s.st.Queue) > 0 && len(s.holders()) > 0 && !workflow.Now(s.ctx).Before(s.st.LookedAt.Add(lookAgain))
+func (s *holdersPart) lookSoon() bool {
+	return len(s.st.Queue) > 0 && len(s.heldBy()) > 0 && !workflow.Now(s.ctx).Before(s.st.LookedAt.Add(lookAgain))
 }
 
-func (s *seed) setAlarm() {
+func (s *holdersPart) setAlarm() {
 	if len(s.st.Leases) == 0 {
 		return
 	}
@@ -46,7 +46,7 @@ func (s *seed) setAlarm() {
 }
 
 // reap looks whether the holders, and those in line, still run.
-func (s *seed) reap() {
+func (s *holdersPart) reap() {
 	s.st.LookedAt = workflow.Now(s.ctx)
 	var all []who
 	for _, l := range s.st.Leases {
@@ -68,7 +68,7 @@ func (s *seed) reap() {
 }
 
 // ended takes a lease from a holder whose workflow ended without a release.
-func (s *seed) ended(l *seedLease) {
+func (s *seedCore) ended(l *seedLease) {
 	if !l.Rotates || l.Brokered {
 		s.drop(l.Epoch) // the host has only a copy of what others have, or nothing
 		return
@@ -77,7 +77,7 @@ func (s *seed) ended(l *seedLease) {
 }
 
 // unclean has the credential fetched from the host where the lease's holder had it.
-func (s *seed) unclean(l *seedLease, why string) {
+func (s *seedCore) unclean(l *seedLease, why string) {
 	if l.At == nil {
 		epoch := l.Epoch
 		s.drop(epoch)
@@ -89,15 +89,23 @@ func (s *seed) unclean(l *seedLease, why string) {
 	s.work = true
 }
 
-func (s *seed) beingFetched(l *seedLease) string {
+func (s *seedCore) beingFetched(l *seedLease) string {
 	if l.Problem != nil {
 		return fmt.Sprintf("recovering: %s, and what codex made of the login on %s could not be fetched: %s", l.Ended, l.where(), l.Problem.Message)
 	}
 	return fmt.Sprintf("recovering: %s; what codex made of the login is being fetched from %s", l.Ended, l.where())
 }
 
+// recoveryPart fetches the credential from where a holder left it.
+type recoveryPart struct {
+	*seedCore
+	saving *savingPart
+
+	again *alarm // for the next try; its time is kept in the lease
+}
+
 // recover takes the result of a recovery, and begins the next one if it is due.
-func (s *seed) recover() {
+func (s *recoveryPart) recover() {
 	if s.fetched() {
 		s.takeFetched()
 	}
@@ -130,7 +138,7 @@ func inZone(ctx workflow.Context, zone string) workflow.Context {
 	return workflow.WithTaskQueue(ctx, TaskQueueOf(zone))
 }
 
-func (s *seed) fetched() bool { return s.rec != nil && s.rec.fut.IsReady() }
+func (s *recoveryPart) fetched() bool { return s.rec != nil && s.rec.fut.IsReady() }
 
 // fetchAgain returns the pause before the next try: ten seconds at first, ten
 // minutes at most.
@@ -138,7 +146,7 @@ func fetchAgain(tries int) time.Duration {
 	return min(10*time.Second<<min(tries-1, 10), 10*time.Minute)
 }
 
-func (s *seed) takeFetched() {
+func (s *recoveryPart) takeFetched() {
 	rec := s.rec
 	s.rec, s.work = nil, true
 	rec.cancel()
@@ -147,7 +155,7 @@ func (s *seed) takeFetched() {
 	l := s.byEpoch(rec.epoch)
 	if l == nil { // a person has given it up meanwhile
 		if out.Saved != nil {
-			s.keepBlob(out.Saved.Blob)
+			s.saving.keepBlob(out.Saved.Blob)
 		}
 		return
 	}
@@ -160,7 +168,7 @@ func (s *seed) takeFetched() {
 		l.NextTry = now.Add(fetchAgain(l.Tries))
 	case out.Saved != nil:
 		if out.Auth != authOf(s.st.Files) {
-			s.advance(*out.Saved, out.Files)
+			s.saving.advance(*out.Saved, out.Files)
 		}
 		s.st.Rotated, l.Problem, l.NextTry = nil, nil, now // the next recovery wipes
 	case out.Absent || out.Wiped:
@@ -172,7 +180,7 @@ func (s *seed) takeFetched() {
 }
 
 // recovered ends a lease of which nothing is left on its host.
-func (s *seed) recovered(l *seedLease, out activities.RecoverSeedResult) {
+func (s *recoveryPart) recovered(l *seedLease, out activities.RecoverSeedResult) {
 	rotated, holder, host := s.st.Rotated, l.Holder, l.where()
 	s.st.Rotated = nil
 	s.drop(l.Epoch)

@@ -29,8 +29,17 @@ func authOf(files []SeedFile) string {
 	return ""
 }
 
+// savingPart takes new generations of the credential, and what people set.
+type savingPart struct {
+	*seedCore
+	holders *holdersPart
+	members *membersPart
+
+	removed time.Time // when the seed was deleted
+}
+
 // advance makes a bundle in the store the seed's newest generation.
-func (s *seed) advance(ref activities.SeedRef, files []SeedFile) {
+func (s *savingPart) advance(ref activities.SeedRef, files []SeedFile) {
 	ref.Name, ref.Generation, ref.Epoch = s.name, 1, 0
 	if s.st.Ref != nil {
 		ref.Generation = s.st.Ref.Generation + 1
@@ -48,13 +57,13 @@ func (s *seed) advance(ref activities.SeedRef, files []SeedFile) {
 // again.
 const maxFormer = 100
 
-func (s *seed) keepBlob(key string) {
+func (s *savingPart) keepBlob(key string) {
 	if !slices.Contains(s.st.Blobs, key) {
 		s.st.Blobs = append(s.st.Blobs, key)
 	}
 }
 
-func (s *seed) checkPut(in PutSeed) error {
+func (s *savingPart) checkPut(in PutSeed) error {
 	switch {
 	case !NamePattern.MatchString(in.Name) || in.Name != s.name:
 		return refuse(RefusedBadInput, "seed name %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", in.Name)
@@ -70,8 +79,8 @@ func (s *seed) checkPut(in PutSeed) error {
 		return refuse(RefusedState, "seed %s is not at generation %d any more", in.Name, in.Expect)
 	case s.asking && s.exclusive():
 		return s.busyVerifying()
-	case s.exclusive() && len(s.holders()) > 0:
-		return refuse(RefusedState, "seed %s is a login that rotates and is held by %s", in.Name, strings.Join(s.holders(), ", "))
+	case s.exclusive() && len(s.heldBy()) > 0:
+		return refuse(RefusedState, "seed %s is a login that rotates and is held by %s", in.Name, strings.Join(s.heldBy(), ", "))
 	}
 	if rotates(in.Ref.Kind) && !in.Force && slices.Contains(s.st.Former, authOf(in.Files)) {
 		return refuse(RefusedState, "seed %s: that auth.json was rotated since it was brought first, and generation %d is newer (log in anew; or say --force)", in.Name, s.st.Ref.Generation)
@@ -81,7 +90,7 @@ func (s *seed) checkPut(in PutSeed) error {
 
 // put takes a login that a person brings. It ends all doubts about the former
 // login, and stops fetching it.
-func (s *seed) put(in PutSeed) SeedView {
+func (s *savingPart) put(in PutSeed) SeedView {
 	switch {
 	case in.Ask:
 		return s.view()
@@ -92,7 +101,7 @@ func (s *seed) put(in PutSeed) SeedView {
 		return s.view()
 	}
 	s.advance(in.Ref, in.Files)
-	s.giveUpFetching()
+	s.holders.giveUpFetching()
 	s.st.Rotated, s.st.Health = nil, seedHealth{Since: workflow.Now(s.ctx)}
 	if where := excerpt(in.Elsewhere, maxReason); where != "" && s.exclusive() {
 		s.burnt(fmt.Sprintf("its login is still in %s: whoever uses it there burns it here", where),
@@ -102,7 +111,7 @@ func (s *seed) put(in PutSeed) SeedView {
 	return s.set(SetSeed{Share: in.Share, Pools: in.Pools})
 }
 
-func (s *seed) checkGiven(kind string, share *int, pools *[]string) error {
+func (s *savingPart) checkGiven(kind string, share *int, pools *[]string) error {
 	switch {
 	case share != nil && *share < 0:
 		return refuse(RefusedBadInput, "seed %s: it cannot be shared by %d sessions", s.name, *share)
@@ -114,7 +123,7 @@ func (s *seed) checkGiven(kind string, share *int, pools *[]string) error {
 	return nil
 }
 
-func (s *seed) checkSet(in SetSeed) error {
+func (s *savingPart) checkSet(in SetSeed) error {
 	if s.st.Ref == nil || s.st.Deleted {
 		return refuse(RefusedNotFound, "there is no seed %q", s.name)
 	}
@@ -126,7 +135,7 @@ func (s *seed) checkSet(in SetSeed) error {
 	return s.checkGiven(s.st.Ref.Kind, in.Share, in.Pools)
 }
 
-func (s *seed) set(in SetSeed) SeedView {
+func (s *savingPart) set(in SetSeed) SeedView {
 	if in.Policy != nil {
 		s.st.Policy = *in.Policy
 	}
@@ -137,17 +146,17 @@ func (s *seed) set(in SetSeed) SeedView {
 		s.st.Share = *in.Share
 	}
 	if in.Pools != nil {
-		s.setPools(*in.Pools)
+		s.members.setPools(*in.Pools)
 	}
 	return s.view()
 }
 
-func (s *seed) checkRemove(DeleteSeed) error {
+func (s *savingPart) checkRemove(DeleteSeed) error {
 	switch {
 	case s.st.Ref == nil || s.st.Deleted:
 		return refuse(RefusedNotFound, "there is no seed %q", s.name)
-	case len(s.holders()) > 0:
-		return refuse(RefusedState, "seed %s is held by %s", s.name, strings.Join(s.holders(), ", "))
+	case len(s.heldBy()) > 0:
+		return refuse(RefusedState, "seed %s is held by %s", s.name, strings.Join(s.heldBy(), ", "))
 	case s.asking:
 		return s.busyVerifying()
 	case len(s.st.Leases) > 0:
@@ -159,14 +168,14 @@ func (s *seed) checkRemove(DeleteSeed) error {
 }
 
 // remove takes effect at once. The blobs are removed later.
-func (s *seed) remove(in DeleteSeed) SeedView {
+func (s *savingPart) remove(in DeleteSeed) SeedView {
 	s.st.Deleted, s.st.Purge, s.removed = true, in.Purge, workflow.Now(s.ctx)
 	return s.view()
 }
 
 // now returns the newest generation and its holders. A holder that ended and may
 // have made another one counts until that is fetched.
-func (s *seed) now() activities.SeedNow {
+func (s *savingPart) now() activities.SeedNow {
 	out := activities.SeedNow{Auth: authOf(s.st.Files), Ref: s.st.Ref, Holders: map[string]int64{}, First: s.st.First}
 	if s.st.Ref != nil {
 		out.Generation = s.st.Ref.Generation
@@ -183,18 +192,18 @@ func (s *seed) now() activities.SeedNow {
 
 // forgot reports whether an earlier workflow of the seed granted a lease. It was
 // ended by force, so this one knows nothing of the lease.
-func (s *seed) forgot(epoch int64) bool { return epoch > 0 && epoch <= s.st.First }
+func (s *savingPart) forgot(epoch int64) bool { return epoch > 0 && epoch <= s.st.First }
 
 // takesFrom reports whether the seed takes what the holder of a forgotten lease left
 // on its host. It does if nobody holds the seed, and nothing else is to be saved.
-func (s *seed) takesFrom(holder string, epoch int64) bool {
+func (s *savingPart) takesFrom(holder string, epoch int64) bool {
 	return s.forgot(epoch) && s.exclusive() && len(s.st.Leases) == 0 && !s.asking && (s.st.Rotated == nil || s.st.Rotated.Holder == holder)
 }
 
 // fences returns an error if holder does not hold the seed any more. left says that
 // codex has ended on the holder's host and the login is about to be wiped there. Then
 // the holder of a forgotten lease is let through, if takesFrom allows it.
-func (s *seed) fences(holder string, epoch int64, left bool) error {
+func (s *savingPart) fences(holder string, epoch int64, left bool) error {
 	switch {
 	case s.st.Ref == nil || s.st.Deleted:
 		return refuse(RefusedNotFound, "there is no seed %q", s.name)
@@ -209,7 +218,7 @@ func (s *seed) fences(holder string, epoch int64, left bool) error {
 // checkSave takes a login only from the holder of the seed, and only as the
 // successor of the generation that codex had. A login that is the newest already is
 // a repeat.
-func (s *seed) checkSave(in activities.SaveSeed) error {
+func (s *savingPart) checkSave(in activities.SaveSeed) error {
 	if err := s.fences(in.Holder, in.Epoch, in.Left); err != nil {
 		return err
 	}
@@ -227,7 +236,7 @@ func (s *seed) checkSave(in activities.SaveSeed) error {
 	return nil
 }
 
-func (s *seed) save(in activities.SaveSeed) activities.SeedNow {
+func (s *savingPart) save(in activities.SaveSeed) activities.SeedNow {
 	if in.Auth != authOf(s.st.Files) {
 		s.advance(in.Ref, in.Files)
 		now := workflow.Now(s.ctx)
@@ -241,7 +250,7 @@ func (s *seed) save(in activities.SaveSeed) activities.SeedNow {
 	return s.now()
 }
 
-func (s *seed) checkRotated(in activities.RotatedSeed) error {
+func (s *savingPart) checkRotated(in activities.RotatedSeed) error {
 	if err := s.fences(in.Holder, in.Epoch, in.Left); err != nil {
 		return err
 	}
@@ -255,7 +264,7 @@ func (s *seed) checkRotated(in activities.RotatedSeed) error {
 }
 
 // rotated records a login that is not saved, and why, until it is.
-func (s *seed) rotated(in activities.RotatedSeed) activities.SeedNow {
+func (s *savingPart) rotated(in activities.RotatedSeed) activities.SeedNow {
 	in.Reason = excerpt(in.Reason, maxReason)
 	if in.Auth == authOf(s.st.Files) {
 		return s.now() // saved already

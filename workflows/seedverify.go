@@ -34,7 +34,18 @@ const maintenance = "maintenance"
 // asks.
 const doubtful = time.Hour
 
-func (s *seed) checkVerify(activities.VerifySeed) error {
+// checksPart verifies and refreshes the credential.
+type checksPart struct {
+	*seedCore
+	holders *holdersPart
+	saving  *savingPart
+
+	behind int // how many requests wait for a verification or a refresh
+	// callBack cancels a verification or refresh without waiting for its result.
+	callBack workflow.CancelFunc
+}
+
+func (s *checksPart) checkVerify(activities.VerifySeed) error {
 	if s.st.Ref == nil || s.st.Deleted {
 		return refuse(RefusedNotFound, "there is no seed %q", s.name)
 	}
@@ -43,7 +54,7 @@ func (s *seed) checkVerify(activities.VerifySeed) error {
 
 // verify finds out whether a seed is alive. It holds a login that rotates while it
 // runs. A login that is held is not touched.
-func (s *seed) verify(ctx workflow.Context, in activities.VerifySeed) (SeedView, error) {
+func (s *checksPart) verify(ctx workflow.Context, in activities.VerifySeed) (SeedView, error) {
 	if err := s.turn(ctx, func() error { return s.checkVerify(in) }); err != nil {
 		return SeedView{}, err
 	}
@@ -67,7 +78,7 @@ func (s *seed) verify(ctx workflow.Context, in activities.VerifySeed) (SeedView,
 const mostBehind = 4
 
 // crowded refuses an update that would wait behind too many.
-func (s *seed) crowded() error {
+func (s *checksPart) crowded() error {
 	if s.rolling {
 		return refuse(RefusedState, "seed %s is about to go on in a new run: try again in a moment", s.name)
 	}
@@ -78,7 +89,7 @@ func (s *seed) crowded() error {
 }
 
 // turn waits until no other verification or refresh goes on, and begins one.
-func (s *seed) turn(ctx workflow.Context, check func() error) error {
+func (s *checksPart) turn(ctx workflow.Context, check func() error) error {
 	if err := s.crowded(); err != nil {
 		return err
 	}
@@ -96,24 +107,24 @@ func (s *seed) turn(ctx workflow.Context, check func() error) error {
 }
 
 // begin returns a context that a rollover cancels if it cannot wait any longer.
-func (s *seed) begin(ctx workflow.Context) workflow.Context {
+func (s *checksPart) begin(ctx workflow.Context) workflow.Context {
 	ctx, s.callBack = workflow.WithCancel(ctx)
 	return ctx
 }
 
 // busyVerifying refuses a change that the result of a refresh would overwrite.
-func (s *seed) busyVerifying() error {
+func (s *seedCore) busyVerifying() error {
 	return refuse(RefusedState, "seed %s is being verified: try again in a moment", s.name)
 }
 
-func (s *seed) over() {
+func (s *checksPart) over() {
 	s.callBack()
 	s.asking, s.work = false, true
 }
 
 // untouchable says why the seed cannot be verified now; its verdict is empty if it
 // can.
-func (s *seed) untouchable() activities.SeedVerdict {
+func (s *checksPart) untouchable() activities.SeedVerdict {
 	if !s.exclusive() {
 		return activities.SeedVerdict{}
 	}
@@ -122,7 +133,7 @@ func (s *seed) untouchable() activities.SeedVerdict {
 		case l.Ended != "":
 			return activities.SeedVerdict{Verdict: checkRecovering, Reason: s.beingFetched(l), Hint: hintBurnt(s.name)}
 		case !l.Internal:
-			return activities.SeedVerdict{Verdict: checkHeld, Reason: fmt.Sprintf("it is held by %s, whose turns tell whether it is alive", strings.Join(s.holders(), ", "))}
+			return activities.SeedVerdict{Verdict: checkHeld, Reason: fmt.Sprintf("it is held by %s, whose turns tell whether it is alive", strings.Join(s.heldBy(), ", "))}
 		}
 	}
 	if s.st.Rotated != nil {
@@ -131,13 +142,13 @@ func (s *seed) untouchable() activities.SeedVerdict {
 	return activities.SeedVerdict{}
 }
 
-func (s *seed) ask(ctx workflow.Context, in activities.VerifySeed) activities.SeedVerdict {
+func (s *checksPart) ask(ctx workflow.Context, in activities.VerifySeed) activities.SeedVerdict {
 	ref, began := *s.st.Ref, workflow.Now(ctx)
 	if h := s.st.Health; h.State == Dead && s.exclusive() && !in.Force { // its issuer has had its last word
 		return activities.SeedVerdict{Verdict: "dead", Reason: h.Reason, Hint: h.Hint}
 	}
 	if s.exclusive() {
-		epoch := s.grant(seedLease{Internal: true}).Epoch
+		epoch := s.holders.grant(seedLease{Internal: true}).Epoch
 		ref.Epoch = epoch
 		defer func() { s.drop(epoch) }()
 	}
@@ -166,7 +177,7 @@ func (s *seed) ask(ctx workflow.Context, in activities.VerifySeed) activities.Se
 }
 
 // wants reports whether to refresh a login that has time yet.
-func (s *seed) wants(in activities.VerifySeed, now time.Time) bool {
+func (s *checksPart) wants(in activities.VerifySeed, now time.Time) bool {
 	switch {
 	case in.Force, s.st.Health.State == Suspect, s.st.Health.State == Dead:
 		return true
@@ -178,7 +189,7 @@ func (s *seed) wants(in activities.VerifySeed, now time.Time) bool {
 
 // renew refreshes a login and makes the result the newest generation. The activity
 // is tried until its outcome is known. Before that nobody gets the seed.
-func (s *seed) renew(ctx workflow.Context, in activities.RefreshSeedInput, began time.Time) activities.SeedVerdict {
+func (s *checksPart) renew(ctx workflow.Context, in activities.RefreshSeedInput, began time.Time) activities.SeedVerdict {
 	ref := in.Seed
 	s.st.Renews = &in
 	out, err := do(untilDone(ctx, "refresh seed "+s.name), seeds.RefreshSeed, in)
@@ -195,7 +206,7 @@ func (s *seed) renew(ctx workflow.Context, in activities.RefreshSeedInput, began
 	}
 	out.Hint = strings.ReplaceAll(out.Hint, "verify NAME", "verify "+s.name)
 	if out.Saved != nil && s.st.Ref.Generation == ref.Generation {
-		s.advance(*out.Saved, out.Files)
+		s.saving.advance(*out.Saved, out.Files)
 		ref = *s.st.Ref
 	}
 	s.learn(ref, out.SeedVerdict, began)
@@ -204,7 +215,7 @@ func (s *seed) renew(ctx workflow.Context, in activities.RefreshSeedInput, began
 
 // renewAgain goes on with a refresh of the former run. The activity finds in the
 // store how it ended, or that its token may be spent.
-func (s *seed) renewAgain(ctx workflow.Context) {
+func (s *checksPart) renewAgain(ctx workflow.Context) {
 	ctx = s.begin(ctx)
 	defer s.over()
 	began := workflow.Now(ctx)
@@ -213,7 +224,7 @@ func (s *seed) renewAgain(ctx workflow.Context) {
 }
 
 // learn records a verdict on a generation, unless there is a newer one.
-func (s *seed) learn(of activities.SeedRef, v activities.SeedVerdict, began time.Time) {
+func (s *checksPart) learn(of activities.SeedRef, v activities.SeedVerdict, began time.Time) {
 	if s.st.Ref == nil || s.st.Ref.Generation != of.Generation {
 		return
 	}
@@ -233,8 +244,8 @@ func (s *seed) learn(of activities.SeedRef, v activities.SeedVerdict, began time
 	}
 }
 
-func (s *seed) checkRefresh(in activities.RefreshSeed) error {
-	switch err := s.fences(in.Holder, in.Epoch, false); {
+func (s *checksPart) checkRefresh(in activities.RefreshSeed) error {
+	switch err := s.saving.fences(in.Holder, in.Epoch, false); {
 	case err != nil:
 		return err
 	case !s.exclusive():
@@ -246,14 +257,14 @@ func (s *seed) checkRefresh(in activities.RefreshSeed) error {
 }
 
 // refresh gives a holder a login that is newer than the one it has.
-func (s *seed) refresh(ctx workflow.Context, in activities.RefreshSeed) (activities.SeedNow, error) {
+func (s *checksPart) refresh(ctx workflow.Context, in activities.RefreshSeed) (activities.SeedNow, error) {
 	if err := s.turn(ctx, func() error { return s.checkRefresh(in) }); err != nil {
 		return activities.SeedNow{}, err
 	}
 	ctx = s.begin(ctx)
 	defer s.over()
 	if in.From < s.st.Ref.Generation {
-		return s.now(), nil
+		return s.saving.now(), nil
 	}
 	if h := s.st.Health; h.State == Dead { // its issuer has had its last word
 		return activities.SeedNow{}, refuse(activities.RefusedDead, "refresh seed %s: %s (%s)", s.name, h.Reason, h.Hint)
@@ -265,7 +276,7 @@ func (s *seed) refresh(ctx workflow.Context, in activities.RefreshSeed) (activit
 	s.st.Check = &seedCheck{At: workflow.Now(ctx), By: excerpt(in.Holder, maxWord), SeedVerdict: verdict}
 	switch verdict.Verdict {
 	case "alive":
-		return s.now(), nil
+		return s.saving.now(), nil
 	case "dead":
 		return activities.SeedNow{}, refuse(activities.RefusedDead, "refresh seed %s: %s (%s)", s.name, verdict.Reason, verdict.Hint)
 	}

@@ -9,7 +9,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-func (s *seed) holders() []string {
+// heldBy returns the names of the holders.
+func (s *seedCore) heldBy() []string {
 	out := []string{}
 	for _, l := range s.st.Leases {
 		if l.Ended == "" && !l.Internal {
@@ -19,10 +20,10 @@ func (s *seed) holders() []string {
 	return out
 }
 
-func (s *seed) view() SeedView {
+func (s *seedCore) view() SeedView {
 	st := s.st
 	v := SeedView{Name: s.name, State: SeedFree, Health: cmp.Or(st.Health.State, "unknown"), Reason: st.Health.Reason, Hint: st.Health.Hint,
-		HeldBy: s.holders(), Epoch: st.Epoch, Files: st.Files, Ref: st.Ref, Deleted: st.Deleted, Exported: st.Exported, Share: st.Share, Pools: s.pools(),
+		HeldBy: s.heldBy(), Epoch: st.Epoch, Files: st.Files, Ref: st.Ref, Deleted: st.Deleted, Exported: st.Exported, Share: st.Share, Pools: s.pools(),
 		Queue: len(st.Queue), Since: timeOrNil(st.Health.Since), VerifiedAt: timeOrNil(st.VerifiedAt), UsedAt: timeOrNil(st.UsedAt)}
 	if st.Ref != nil {
 		v.Kind, v.Generation = st.Ref.Kind, st.Ref.Generation
@@ -68,7 +69,7 @@ func timeOrNil(t time.Time) *time.Time {
 }
 
 // tell shows the state in the Temporal UI. It costs no event.
-func (s *seed) tell() {
+func (s *seedCore) tell() {
 	v := s.view()
 	var b strings.Builder
 	say := func(format string, args ...any) { b.WriteString(fmt.Sprintf(format, args...)) }

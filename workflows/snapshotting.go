@@ -15,6 +15,19 @@ import (
 // turn waits for one. One is taken at a time. All that is wanted meanwhile is
 // served by one further snapshot.
 
+// snapsPart takes snapshots.
+type snapsPart struct {
+	*core
+	bounds  *boundsPart
+	process *processPart
+	parking *parkingPart
+	views   *viewsPart
+
+	tick   *alarm              // for snapshots within a long turn
+	taking workflow.CancelFunc // calls back the snapshot that is being taken
+	hushed int                 // how many callers of hush keep snapshots from being taken
+}
+
 // snapState is what a session knows of its snapshots.
 type snapState struct {
 	N     int                       `json:"n,omitempty"` // the newest number; each is used once
@@ -38,8 +51,14 @@ type snapshot struct {
 	At time.Time `json:"at"`
 }
 
+// keepState is the session's snapshots, and when the next one is due.
+type keepState struct {
+	Snap   snapState `json:"snap,omitzero"`
+	TickAt time.Time `json:"tick_at,omitzero"` // when the next snapshot within the turn is due
+}
+
 // wantSnapshot asks for a snapshot as soon as possible, and returns its number.
-func (s *session) wantSnapshot() int {
+func (s *snapsPart) wantSnapshot() int {
 	if s.st.Snap.Wish == nil {
 		s.st.Snap.N++
 		s.st.Snap.Wish = &snapshot{N: s.st.Snap.N, At: workflow.Now(s.ctx)}
@@ -47,14 +66,14 @@ func (s *session) wantSnapshot() int {
 	return s.st.Snap.Wish.N
 }
 
-func (s *session) turnToKeep() {
+func (s *snapsPart) turnToKeep() {
 	if s.opt.Snapshot.When == SnapshotTurn {
 		s.wantSnapshot()
 	}
 }
 
 // takeSnapshots takes one after another, for as long as the session lives.
-func (s *session) takeSnapshots(ctx workflow.Context) {
+func (s *snapsPart) takeSnapshots(ctx workflow.Context) {
 	for {
 		err := workflow.Await(ctx, func() bool { return s.mayTake() || s.mayRetry() })
 		if err == nil && !s.mayTake() {
@@ -79,13 +98,13 @@ const (
 
 // mayRetry reports whether a snapshot has failed in a way that passes, and nothing
 // goes on meanwhile. The end of a turn causes a snapshot by itself.
-func (s *session) mayRetry() bool {
-	return !s.st.Snap.RetryAt.IsZero() && s.st.Snap.Wish == nil && s.taking == nil && !s.st.Running && s.quiet() && s.st.Parked == nil
+func (s *snapsPart) mayRetry() bool {
+	return !s.st.Snap.RetryAt.IsZero() && s.st.Snap.Wish == nil && s.taking == nil && !s.st.Running && s.parking.quiet() && s.st.Parked == nil
 }
 
 // waitToRetry waits until the next try is due, and asks for it if the session still
 // idles then. It holds up nothing.
-func (s *session) waitToRetry(ctx workflow.Context) error {
+func (s *snapsPart) waitToRetry(ctx workflow.Context) error {
 	at := s.st.Snap.RetryAt
 	tctx, cancel := workflow.WithCancel(ctx)
 	defer cancel()
@@ -100,12 +119,12 @@ func (s *session) waitToRetry(ctx workflow.Context) error {
 
 // mayTake reports whether a snapshot is wanted, and there is something on a host
 // that nothing else works on.
-func (s *session) mayTake() bool {
+func (s *snapsPart) mayTake() bool {
 	return s.st.Snap.Wish != nil && s.taking == nil && s.hushed == 0 && s.st.Layout != nil && s.st.Lease != nil &&
 		s.st.Close == nil && s.st.Status != Failed
 }
 
-func (s *session) takeSnapshot(ctx workflow.Context) {
+func (s *snapsPart) takeSnapshot(ctx workflow.Context) {
 	sn := &s.st.Snap
 	sn.Taking, sn.Wish = sn.Wish, nil
 	mid := s.st.Running
@@ -133,12 +152,12 @@ func (s *session) takeSnapshot(ctx workflow.Context) {
 	default:
 		s.snapshotFailed(*was, failureOf(fmt.Sprintf("take snapshot %d on %s", was.N, s.hostName()), err))
 	}
-	workflow.SetCurrentDetails(ctx, s.details())
+	workflow.SetCurrentDetails(ctx, s.views.details())
 }
 
 // tookSnapshot makes a complete snapshot the one that the session goes on from. got
 // is nil if there was nothing worth keeping yet.
-func (s *session) tookSnapshot(was snapshot, got *activities.SnapshotBrief, mid bool) {
+func (s *snapsPart) tookSnapshot(was snapshot, got *activities.SnapshotBrief, mid bool) {
 	sn := &s.st.Snap
 	sn.Tried, sn.Error, sn.Failed, sn.RetryAt = was.N, nil, 0, time.Time{}
 	if got != nil {
@@ -149,7 +168,7 @@ func (s *session) tookSnapshot(was snapshot, got *activities.SnapshotBrief, mid 
 
 // warnOfGaps notes what could not be read, unless the snapshot before lacks the
 // same.
-func (s *session) warnOfGaps(got *activities.SnapshotBrief) {
+func (s *snapsPart) warnOfGaps(got *activities.SnapshotBrief) {
 	if lacks := got.Lacks(); lacks != "" && lacks != s.st.Snap.Good.Lacks() {
 		s.note(activities.Note{Type: "state", Text: fmt.Sprintf("snapshot %s lacks %s; nothing of it is deleted before a snapshot has it", got.ID, lacks),
 			Data: map[string]string{"snapshot": got.ID}})
@@ -159,7 +178,7 @@ func (s *session) warnOfGaps(got *activities.SnapshotBrief) {
 // snapshotFailed records a failure. The good snapshot stays. The next occasion
 // tries again; if the failure passes, so does the idle session, less and less
 // often.
-func (s *session) snapshotFailed(was snapshot, f *Failure) {
+func (s *snapsPart) snapshotFailed(was snapshot, f *Failure) {
 	sn := &s.st.Snap
 	if sn.RetryAt = (time.Time{}); f.passes() {
 		sn.RetryAt = workflow.Now(s.ctx).Add(min(firstRetry<<min(sn.Failed, 10), longestRetry))
@@ -177,7 +196,7 @@ func (s *session) snapshotFailed(was snapshot, f *Failure) {
 
 // hush cancels the snapshot that is being taken, and lets none begin until goOn is
 // called. The cancelled one is taken later.
-func (s *session) hush() (goOn func()) {
+func (s *snapsPart) hush() (goOn func()) {
 	s.hushed++
 	if s.taking != nil {
 		s.taking()
@@ -190,7 +209,7 @@ func (s *session) hush() (goOn func()) {
 
 // lastSnapshot returns the snapshot that is taken as part of ending what is on the
 // host, or nil if the session takes none.
-func (s *session) lastSnapshot() *activities.SnapshotSpec {
+func (s *snapsPart) lastSnapshot() *activities.SnapshotSpec {
 	if s.opt.Snapshot.When == SnapshotOff {
 		return nil
 	}
@@ -202,16 +221,16 @@ func (s *session) lastSnapshot() *activities.SnapshotSpec {
 	return &spec
 }
 
-func (s *session) snapshotSpec(which snapshot) activities.SnapshotSpec {
+func (s *snapsPart) snapshotSpec(which snapshot) activities.SnapshotSpec {
 	return activities.SnapshotSpec{Policy: s.snapshotPolicy(), N: which.N, At: which.At, Parent: s.goodSnapshot(), SessionFacts: s.facts()}
 }
 
-func (s *session) snapshotPolicy() activities.SnapshotPolicy {
+func (s *snapsPart) snapshotPolicy() activities.SnapshotPolicy {
 	return activities.SnapshotPolicy{Work: s.opt.Snapshot.Work, Exclude: s.opt.Snapshot.Exclude}
 }
 
 // goodSnapshot returns the id of the newest complete snapshot.
-func (s *session) goodSnapshot() string {
+func (s *snapsPart) goodSnapshot() string {
 	if s.st.Snap.Good == nil {
 		return ""
 	}
@@ -219,15 +238,15 @@ func (s *session) goodSnapshot() string {
 }
 
 // facts describes how the thread is set up, for whoever goes on with it.
-func (s *session) facts() activities.SessionFacts {
+func (s *snapsPart) facts() activities.SessionFacts {
 	f := activities.SessionFacts{ThreadID: s.st.Pump.ThreadID, CodexVersion: s.st.Pump.CodexVersion,
-		Cursor: s.st.Pump.Cursor, Turn: s.st.TurnN, Running: s.st.Running, PolicyDigest: activities.NoPolicy, Confine: map[string]string{}, Budget: s.budgetView().Words()}
+		Cursor: s.st.Pump.Cursor, Turn: s.st.TurnN, Running: s.st.Running, PolicyDigest: activities.NoPolicy, Confine: map[string]string{}, Budget: s.bounds.budgetView().Words()}
 	s.confinement(f.Confine)
 	if s.opt.Policy != "" {
 		f.PolicyDigest = activities.PolicyDigest(s.opt.Policy)
 	}
 	if s.st.Layout != nil {
-		f.Thread = s.thread()
+		f.Thread = s.process.thread()
 	}
 	if s.st.Lease != nil {
 		f.Labels = s.st.Lease.Labels
@@ -237,7 +256,7 @@ func (s *session) facts() activities.SessionFacts {
 
 // setTick sets the timer for a snapshot within the turn, while a pump is attached.
 // A turn that waits for a person costs nothing.
-func (s *session) setTick() {
+func (s *snapsPart) setTick() {
 	if s.opt.Snapshot.Every == 0 || s.opt.Snapshot.When == SnapshotOff || !s.st.Running || s.st.Close != nil {
 		return
 	}
@@ -266,7 +285,7 @@ func inBackground(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-func (s *session) checkSnapshot(t TakeSnapshot) error {
+func (s *snapsPart) checkSnapshot(t TakeSnapshot) error {
 	if err := s.ends(); err != nil {
 		return err
 	}
@@ -284,14 +303,14 @@ func (s *session) checkSnapshot(t TakeSnapshot) error {
 	return nil
 }
 
-func (s *session) takeTakeSnapshot(t TakeSnapshot) (SnapshotAccepted, error) {
+func (s *snapsPart) takeTakeSnapshot(t TakeSnapshot) (SnapshotAccepted, error) {
 	if err := s.checkSnapshot(t); err != nil {
 		return SnapshotAccepted{}, err
 	}
 	return SnapshotAccepted{Session: s.id, N: s.wantSnapshot()}, nil
 }
 
-func (s *session) snapshotView() *SnapshotView {
+func (s *snapsPart) snapshotView() *SnapshotView {
 	sn := s.st.Snap
 	if sn.N == 0 {
 		return nil
@@ -304,4 +323,13 @@ func (s *session) snapshotView() *SnapshotView {
 		v.Taking = sn.Taking.N
 	}
 	return v
+}
+
+// keeping returns how to take a snapshot of something of the session that no
+// snapshot has yet. It is nil if the session takes no snapshots.
+func (s *snapsPart) keeping() *activities.SnapshotSpec {
+	if s.opt.Snapshot.When == SnapshotOff {
+		return nil
+	}
+	return &activities.SnapshotSpec{Policy: s.snapshotPolicy(), Parent: s.goodSnapshot(), SessionFacts: s.facts()}
 }

@@ -19,20 +19,20 @@ const ttlGrace = 15 * time.Minute
 // byTTL is the By of that close.
 const byTTL = "ttl"
 
-func (s *session) ttlAt() time.Time {
+func (s *endingPart) ttlAt() time.Time {
 	if s.opt.TTL <= 0 {
 		return time.Time{}
 	}
 	return s.st.CreatedAt.Add(s.opt.TTL)
 }
 
-func (s *session) outlived() bool {
+func (s *endingPart) outlived() bool {
 	at := s.ttlAt()
 	return !at.IsZero() && !workflow.Now(s.ctx).Before(at)
 }
 
 // endLife closes the session when its time is over. It has two timers of its own.
-func (s *session) endLife(ctx workflow.Context) {
+func (s *endingPart) endLife(ctx workflow.Context) {
 	at := s.ttlAt()
 	if at.IsZero() || !s.pauseUntil(ctx, at, "the session has lived as long as it may") {
 		return
@@ -51,7 +51,7 @@ func (s *session) endLife(ctx workflow.Context) {
 }
 
 // pauseUntil waits until at, and returns false if it was cancelled.
-func (s *session) pauseUntil(ctx workflow.Context, at time.Time, what string) bool {
+func (s *endingPart) pauseUntil(ctx workflow.Context, at time.Time, what string) bool {
 	d := at.Sub(workflow.Now(ctx))
 	if d <= 0 {
 		return true

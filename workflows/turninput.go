@@ -107,7 +107,7 @@ const keepFiles = 50
 // filesToBring returns the files of earlier messages if the session has come to
 // another host, or back to one, since they were brought. Images are in the thread's
 // history.
-func (s *session) filesToBring() []activities.Input {
+func (s *messagesPart) filesToBring() []activities.Input {
 	if s.st.FilesAt == 0 && len(s.st.Files) == 0 {
 		s.st.Files = s.opt.Files
 	}
@@ -118,7 +118,7 @@ func (s *session) filesToBring() []activities.Input {
 }
 
 // filesBrought is called when a pump has put the files on the host.
-func (s *session) filesBrought(in activities.RunPumpInput) {
+func (s *messagesPart) filesBrought(in activities.RunPumpInput) {
 	s.st.FilesAt = s.st.Generation
 	for _, p := range in.Pump.Sends {
 		for _, f := range p.Inputs {
@@ -133,7 +133,7 @@ func (s *session) filesBrought(in activities.RunPumpInput) {
 	}
 }
 
-func (s *session) whereFiles() string {
+func (s *messagesPart) whereFiles() string {
 	if len(s.st.Files) == 0 {
 		return ""
 	}
@@ -157,7 +157,7 @@ func (o SessionOptions) checkThread() error {
 
 // instructions returns the instructions for a pump that opens the thread. Later
 // pumps do without, which saves history.
-func (s *session) instructions() string {
+func (s *processPart) instructions() string {
 	if s.st.Pump.Opened == s.st.Incarnation {
 		return ""
 	}

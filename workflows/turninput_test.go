@@ -91,33 +91,33 @@ func TestTheOutputIsTheLastMessageOrSaysWhyNot(t *testing.T) {
 }
 
 func TestInstructionsGoWithWhatOpensTheThreadOnly(t *testing.T) {
-	s := &session{st: &sessionState{Incarnation: 2}}
+	s := assembled(&core{st: &sessionState{processState: processState{Incarnation: 2}}})
 	s.opt.Instructions = "be brief"
-	if got := s.instructions(); got != "be brief" {
+	if got := s.process.instructions(); got != "be brief" {
 		t.Errorf("a process that is not opened gets %q", got)
 	}
 	s.st.Pump.Opened = 2
-	if got := s.instructions(); got != "" {
+	if got := s.process.instructions(); got != "" {
 		t.Errorf("one that is gets %q", got)
 	}
 }
 
 func TestFilesOfEarlierMessagesComeAlongOnce(t *testing.T) {
-	s := &session{st: &sessionState{Generation: 1, Layout: &activities.Layout{Dir: "/r/sessions/s"}}}
+	s := assembled(&core{st: &sessionState{placeState: placeState{Generation: 1, Layout: &activities.Layout{Dir: "/r/sessions/s"}}}})
 	file := activities.Input{Kind: activities.InputFile, Name: "a", Digest: "1"}
 	picture := activities.Input{Kind: activities.InputImage, Name: "b", Digest: "2"}
 	var in activities.RunPumpInput
 	in.Pump.Sends = []activities.Send{{Inputs: []activities.Input{file, picture, file}}}
-	s.filesBrought(in)
-	if got := s.filesToBring(); got != nil || len(s.st.Files) != 1 {
+	s.messages.filesBrought(in)
+	if got := s.messages.filesToBring(); got != nil || len(s.st.Files) != 1 {
 		t.Errorf("on the same host %v are brought, %v are known", got, s.st.Files)
 	}
 	s.st.Generation = 2
-	if got := s.filesToBring(); len(got) != 1 || got[0] != file || !strings.Contains(s.whereFiles(), "/r/sessions/s/inputs") {
-		t.Errorf("to another host %v are brought, and codex is told %q", got, s.whereFiles())
+	if got := s.messages.filesToBring(); len(got) != 1 || got[0] != file || !strings.Contains(s.messages.whereFiles(), "/r/sessions/s/inputs") {
+		t.Errorf("to another host %v are brought, and codex is told %q", got, s.messages.whereFiles())
 	}
-	s.filesBrought(activities.RunPumpInput{})
-	if got := s.filesToBring(); got != nil {
+	s.messages.filesBrought(activities.RunPumpInput{})
+	if got := s.messages.filesToBring(); got != nil {
 		t.Errorf("once more %v", got)
 	}
 }

@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -12,16 +11,56 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
+// turnsPart begins turns, takes what codex tells of them, and ends them.
+type turnsPart struct {
+	*core
+	messages  *messagesPart
+	approvals *approvalsPart
+	bounds    *boundsPart
+	choices   *choicesPart
+	snaps     *snapsPart
+	leases    *leasesPart
+	parking   *parkingPart
+	moving    *movingPart
+	ending    *endingPart
+	pushes    *pushesPart
+
+	another bool // codex began another turn after the one that ended
+	leaving bool // its host is lost: what codex had there cannot be looked up
+}
+
+// turnState is the queue, the turns, and how the running turn may end.
+type turnState struct {
+	Queue       []queuedMessage `json:"queue,omitempty"`
+	Seen        []seenMessage   `json:"seen,omitempty"` // messages that left the queue, newest last, to answer repeats
+	Turns       []TurnView      `json:"turns,omitempty"`
+	TurnN       int             `json:"turn_n"`                 // the newest turn that began
+	Skipped     int             `json:"skipped,omitempty"`      // numbers up to TurnN whose turns never began
+	NextN       int             `json:"next_n"`                 // the newest number promised to a message
+	Running     bool            `json:"running"`                // turn TurnN has not ended
+	Foreign     string          `json:"foreign,omitempty"`      // the running turn, if codex began it by itself
+	Held        bool            `json:"held,omitempty"`         // the queue waits for the next message: codex could not go on
+	Downed      bool            `json:"downed,omitempty"`       // it is held only because no host or seed was available
+	HasTurn     bool            `json:"has_turn"`               // the thread has a rollout: it can be resumed
+	MayHaveTurn bool            `json:"may_turn,omitempty"`     // codex may have got a message for the thread
+	TurnSpent   time.Duration   `json:"turn_spent,omitempty"`   // how long pumps were attached to the running turn
+	Cut         *Failure        `json:"cut,omitempty"`          // what cut off a turn whose message codex may or may not have had
+	Said        *Message        `json:"said,omitempty"`         // the running turn's message, if it may be said again
+	Shape       *outputShape    `json:"shape,omitempty"`        // what the running turn is to end in
+	AuthRetries int             `json:"auth_retries,omitempty"` // turns in a row that said the same message again
+	GoOns       int             `json:"go_ons,omitempty"`       // turns in a row that were cut off and continued
+	GoOnN       int             `json:"go_on_n,omitempty"`      // number of the session's own messages
+	Interrupt   *Interrupt      `json:"interrupt,omitempty"`    // who asked, for the record
+	InterruptN  int             `json:"interrupt_n,omitempty"`
+}
+
 // canBegin reports whether a queued message can become a turn.
-func (s *session) canBegin() bool {
-	return len(s.st.Queue) > 0 && !s.st.Held && !s.st.Running && s.st.Close == nil && !s.overBudget() && !s.limited() && s.leaves() == nil && !s.outlived() && len(s.pushes) == 0
+func (s *turnsPart) canBegin() bool {
+	return len(s.st.Queue) > 0 && !s.st.Held && !s.st.Running && s.st.Close == nil && !s.bounds.overBudget() && !s.bounds.limited() && s.parking.leaves() == nil && !s.ending.outlived() && len(s.pushes.wanted) == 0
 }
 
 // beginTurn makes the oldest queued message the running turn.
-func (s *session) beginTurn() bool {
-	if !s.canBegin() {
-		return false
-	}
+func (s *turnsPart) beginTurn() {
 	m := s.st.Queue[0]
 	s.st.Queue = s.st.Queue[1:]
 	s.st.remember(m.Message, m.N)
@@ -32,22 +71,21 @@ func (s *session) beginTurn() bool {
 	s.st.Error = nil
 	s.st.Interrupt = nil
 	if m.Model != "" || m.Effort != "" {
-		s.choose(m.Model, m.Effort, m.AnyModel)
+		s.choices.choose(m.Model, m.Effort, m.AnyModel)
 	}
 	s.keepSaid(m.Message)
-	s.requestedBy(m.Message, true)
+	s.approvals.requestedBy(m.Message, true)
 	s.track(m.ID, kindMessage, m.N, decidedHere)
 	s.st.Sends = append(s.st.Sends, pendingSend{By: m.By, Send: m.with(activities.Send{
 		ID: m.ID, Kind: activities.SendTurn, Text: m.Text, Blob: m.Blob,
 		Turn: m.N, Model: s.st.Model, Effort: s.st.Effort, Do: m.Do, Review: m.Review,
 	})})
 	s.become(Running)
-	return true
 }
 
 // putBack queues the running turn's message again if codex certainly never had it.
 // The turn has not begun then, and keeps its number.
-func (s *session) putBack() (done bool) {
+func (s *turnsPart) putBack() (done bool) {
 	p := s.st.sending(activities.SendTurn)
 	if !s.st.Running || p == nil || p.maybe() || s.inDoubt() || s.toEnd() {
 		return false
@@ -61,7 +99,7 @@ func (s *session) putBack() (done bool) {
 
 // unbegin queues the running turn's message again. drop handles what else was to be
 // sent with it.
-func (s *session) unbegin(drop func()) {
+func (s *turnsPart) unbegin(drop func()) {
 	p := s.st.sending(activities.SendTurn)
 	send, by := p.Send, p.By
 	s.st.Sends = slices.DeleteFunc(s.st.Sends, func(p pendingSend) bool { return p.Send.Kind == activities.SendTurn })
@@ -77,8 +115,8 @@ func (s *session) unbegin(drop func()) {
 
 // delivered records how far a send came, for the approval or turn that it belongs
 // to.
-func (s *session) delivered(d activities.Delivery) {
-	if s.toldOf(d) {
+func (s *turnsPart) delivered(d activities.Delivery) {
+	if s.moving.toldOf(d) {
 		return
 	}
 	for i := range s.st.Sends {
@@ -116,7 +154,7 @@ func (s *session) delivered(d activities.Delivery) {
 				s.st.HasTurn = true
 			}
 		case activities.Void:
-			s.void(a, cmp.Or(d.Error, "codex does not wait for it any more"))
+			s.approvals.void(a, cmp.Or(d.Error, "codex does not wait for it any more"))
 			switch p.Send.Kind {
 			case activities.SendSteer:
 				s.requeue(p)
@@ -124,7 +162,7 @@ func (s *session) delivered(d activities.Delivery) {
 				s.voidTurn(d.Error)
 			}
 		default: // rejected
-			s.void(a, "codex refused the answer: "+d.Error)
+			s.approvals.void(a, "codex refused the answer: "+d.Error)
 			if p.Send.Kind == activities.SendTurn {
 				s.giveUpTurn("failed", &Failure{Kind: "bad_request", Message: whyRefused("the message", d)})
 			} else {
@@ -135,26 +173,8 @@ func (s *session) delivered(d activities.Delivery) {
 	}
 }
 
-// void ends an approval that codex does not wait for any more. An expired approval
-// stays as it is.
-func (s *session) void(a *approvalState, why string) {
-	if a == nil || a.State == ApprovalExpired {
-		return
-	}
-	a.State, a.Why = ApprovalVoid, excerpt(why, maxReason)
-	id := s.approvalID(a.N)
-	s.note(activities.Note{Type: activities.EntryState, Turn: a.Turn, Text: fmt.Sprintf("%s is void: %s", id, a.Why),
-		Data: map[string]string{"approval": id, "reason": a.Why}})
-}
-
-func (s *session) voidOpen(why string) {
-	for _, a := range s.st.open() {
-		s.void(a, why+" before it was answered")
-	}
-}
-
 // voidTurn ends a turn if it cannot be told whether codex began it.
-func (s *session) voidTurn(why string) {
+func (s *turnsPart) voidTurn(why string) {
 	f := s.st.Cut
 	if f == nil {
 		f = &Failure{Kind: "protocol", Message: why}
@@ -162,7 +182,7 @@ func (s *session) voidTurn(why string) {
 	s.interrupted("unknown", f)
 }
 
-func (s *session) turnEnded(t *activities.TurnEnd) {
+func (s *turnsPart) turnEnded(t *activities.TurnEnd) {
 	if s.foreignEnded(t) || !s.st.Running {
 		return
 	}
@@ -174,21 +194,21 @@ func (s *session) turnEnded(t *activities.TurnEnd) {
 	}
 	s.mayHaveDone(t.Effects, t.Status != "unknown")
 	s.st.HasTurn, s.st.GoOns = true, 0
-	s.forgetDecided()
+	s.approvals.forgetDecided()
 	held := s.authFailed(t)
-	s.limitMet(t)
+	s.bounds.limitMet(t)
 	if v := s.st.turn(s.st.TurnN); v != nil {
-		s.seedShown(v.StartedAt, t.Status, t.Problem)
+		s.leases.seedShown(v.StartedAt, t.Status, t.Problem)
 	}
 	s.endTurn(t.Status, failureOfProblem(t.Problem), func(v *TurnView) { v.ended(t, v.EndedAt) })
 	s.become(Idle)
 	switch {
 	case s.st.Close != nil:
-	case s.exhausted():
-		s.st.Error = s.spent()
+	case s.bounds.exhausted():
+		s.st.Error = s.bounds.spent()
 	case held:
 		s.holdForAuth(t.Problem)
-	case s.limited():
+	case s.bounds.limited():
 		s.st.Error = failureOfProblem(t.Problem)
 		s.become(Waiting)
 	}
@@ -210,7 +230,7 @@ func (v *TurnView) ended(t *activities.TurnEnd, now time.Time) {
 }
 
 // giveUpTurn ends the running turn although codex has not said that it ended.
-func (s *session) giveUpTurn(status string, f *Failure) {
+func (s *turnsPart) giveUpTurn(status string, f *Failure) {
 	if !s.st.Running {
 		return
 	}
@@ -230,10 +250,10 @@ func failureData(f *Failure) map[string]string {
 	return map[string]string{"kind": f.Kind, "message": f.Message, "hint": f.Hint}
 }
 
-func (s *session) endTurn(status string, f *Failure, fill func(*TurnView)) {
+func (s *turnsPart) endTurn(status string, f *Failure, fill func(*TurnView)) {
 	now := workflow.Now(s.ctx)
 	s.st.Running, s.st.Busy, s.st.Said, s.st.Shape, s.st.TickAt = false, false, nil, nil, time.Time{}
-	s.turnToKeep()
+	s.snaps.turnToKeep()
 	if v := s.st.turn(s.st.TurnN); v != nil {
 		v.Status, v.EndedAt, v.Error = status, now, f
 		fill(v)
@@ -247,13 +267,13 @@ func (s *session) endTurn(status string, f *Failure, fill func(*TurnView)) {
 	s.st.Foreign, s.st.CloseDue = "", false
 	// Requests of codex within the turn are void. Bounds hold for the next turn.
 	why := fmt.Sprintf("turn %d ended (%s)", s.st.TurnN, status)
-	s.voidOpen(why)
+	s.approvals.voidOpen(why)
 	s.dropSends(why)
-	s.budgetReached(acknowledged)
+	s.bounds.budgetReached(acknowledged)
 	s.st.trim()
 	switch {
-	case !s.opt.CloseAfter || len(s.st.Queue) > 0 && !s.overBudget() || s.st.Close != nil:
-	case s.another && !s.overBudget():
+	case !s.opt.CloseAfter || len(s.st.Queue) > 0 && !s.bounds.overBudget() || s.st.Close != nil:
+	case s.another && !s.bounds.overBudget():
 		s.st.CloseDue = true
 	default:
 		s.st.Close = &Close{By: s.opt.By}
@@ -262,9 +282,9 @@ func (s *session) endTurn(status string, f *Failure, fill func(*TurnView)) {
 
 // holdQueue leaves it to a person to go on. A session that closes after its last
 // turn has no such person. It goes on with what was accepted, and then closes.
-func (s *session) holdQueue() {
+func (s *turnsPart) holdQueue() {
 	switch {
-	case len(s.st.Queue) == 0 || s.opt.CloseAfter && s.overBudget():
+	case len(s.st.Queue) == 0 || s.opt.CloseAfter && s.bounds.overBudget():
 		s.st.Held = false
 		if s.opt.CloseAfter && s.st.Close == nil {
 			s.st.Close = &Close{By: s.opt.By}
@@ -277,11 +297,11 @@ func (s *session) holdQueue() {
 // dropSends gives up what was to reach the turn that has ended. A decision that
 // codex may have had stays "sent": it may have had its effect. A steering message
 // that codex cannot have had becomes a turn of its own.
-func (s *session) dropSends(why string) {
+func (s *turnsPart) dropSends(why string) {
 	sends := s.st.Sends
 	s.st.Sends = nil
 	for _, p := range sends {
-		s.forget(p.Send.AnswersBlob)
+		s.approvals.forget(p.Send.AnswersBlob)
 		a, state := s.st.approval(p.Approval), voided
 		if p.maybe() {
 			state = sentThere
@@ -290,7 +310,7 @@ func (s *session) dropSends(why string) {
 			a.Delivery = state
 		}
 		if a != nil && a.State == ApprovalDecided && !p.maybe() {
-			s.void(a, why+" before the decision reached codex")
+			s.approvals.void(a, why+" before the decision reached codex")
 		} else if a != nil && a.State == ApprovalDecided {
 			a.State = ApprovalSent
 		}
@@ -306,9 +326,9 @@ func (s *session) dropSends(why string) {
 }
 
 // requeue makes a message that came too late to steer a turn of its own.
-func (s *session) requeue(p pendingSend) {
+func (s *turnsPart) requeue(p pendingSend) {
 	if p.Named {
-		s.tooLate(p)
+		s.messages.tooLate(p)
 		return
 	}
 	s.st.NextN++
@@ -328,11 +348,21 @@ func interruptedBy(i *Interrupt) string {
 	return "interrupted by " + by
 }
 
-// withdrawn voids an approval that codex does not ask for any more.
-func (s *session) withdrawn(rpc json.RawMessage, why string) {
-	for _, a := range s.st.open() {
-		if a.Request.Incarnation == s.st.Incarnation && string(a.Request.RPC) == string(rpc) {
-			s.void(a, why)
-		}
+// settle sets the status of a session to which no activity is attached.
+func (s *turnsPart) settle() {
+	if !s.st.Running && s.st.QuietAt.IsZero() {
+		s.st.QuietAt = workflow.Now(s.ctx)
+	}
+	switch {
+	case s.st.Status == Failed || s.st.Close != nil:
+	case s.st.Running && len(s.st.open()) > 0:
+		s.become(Waiting)
+	case s.st.Running:
+		s.become(Running)
+	case s.bounds.limited():
+		s.become(Waiting)
+	case s.st.Status == Interrupted && !s.canBegin():
+	default:
+		s.become(Idle)
 	}
 }

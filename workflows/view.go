@@ -3,7 +3,6 @@ package workflows
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +28,13 @@ var (
 	attrProgress = temporal.NewSearchAttributeKeyKeyword("FairleadProgress")
 )
 
+// Search attributes of people's choices. A session has them only once somebody chose, because not
+// every cluster knows them.
+var (
+	attrName     = temporal.NewSearchAttributeKeyKeyword("FairleadName")
+	attrArchived = temporal.NewSearchAttributeKeyBool("FairleadArchived")
+)
+
 // attributes are the values of the search attributes.
 type attributes struct {
 	state, host, seed, thread, waits string
@@ -39,14 +45,30 @@ type attributes struct {
 	limited                          bool // waits is about the end of a limit
 }
 
+// viewsPart shows the session. It changes nothing of it.
+type viewsPart struct {
+	*core
+	messages  *messagesPart
+	approvals *approvalsPart
+	bounds    *boundsPart
+	choices   *choicesPart
+	snaps     *snapsPart
+	leases    *leasesPart
+	parking   *parkingPart
+	ending    *endingPart
+	pushes    *pushesPart
+
+	shown attributes // what the search attributes say now
+}
+
 // publish updates the Temporal UI: search attributes when they change (one event
 // for all), current details always (no event).
-func (s *session) publish() {
+func (s *viewsPart) publish() {
 	now := attributes{
 		state: string(s.st.Status), host: s.hostName(), seed: s.seedName(),
 		thread: s.threadID(), waits: s.waitsFor(),
 		approvals: int64(len(s.st.open())), turn: int64(s.st.TurnN),
-		name: s.st.Chosen.Name, archived: s.st.Archived != nil, limited: s.limited(),
+		name: s.st.Chosen.Name, archived: s.st.Archived != nil, limited: s.bounds.limited(),
 		progress: excerpt(ViewOfProgress(s.st.Progress).String(), maxWord), origin: s.opt.Origin,
 	}
 	now.waits, now.thread = excerpt(now.waits, maxWord), excerpt(now.thread, maxWord)
@@ -79,15 +101,8 @@ func showRefused(ctx workflow.Context) {
 	}
 }
 
-func (s *session) hostName() string {
-	if s.st.Lease != nil {
-		return s.st.Lease.Spec.Name
-	}
-	return s.opt.Host
-}
-
 // threadID returns the session's own thread, not the one that it is forked from.
-func (s *session) threadID() string {
+func (s *viewsPart) threadID() string {
 	if s.st.ForkOf != "" && s.st.Pump.ForkedFrom == "" {
 		return ""
 	}
@@ -96,19 +111,19 @@ func (s *session) threadID() string {
 
 // seedName returns the seed that is or was held, or else the one that was asked
 // for.
-func (s *session) seedName() string {
+func (s *viewsPart) seedName() string {
 	if s.st.Seed != nil {
 		return s.st.Seed.Name
 	}
 	return s.opt.Seed
 }
 
-func (s *session) lostHost() string {
+func (s *viewsPart) lostHost() string {
 	l := s.st.Lost
 	return fmt.Sprintf("host %s, out of reach since %s", l.Host, l.Since.UTC().Format("2006-01-02 15:04 MST"))
 }
 
-func (s *session) waitsFor() string {
+func (s *viewsPart) waitsFor() string {
 	if s.crowded {
 		return "room: the workers move as many snapshots as they can"
 	}
@@ -130,16 +145,16 @@ func (s *session) waitsFor() string {
 		}
 		return "the host"
 	case Idle, Interrupted:
-		if s.parking {
+		if s.parking.now {
 			return "the host, to park"
 		}
-		if s.lacksSeed() && s.st.Waits != "" {
+		if s.leases.lacksSeed() && s.st.Waits != "" {
 			return s.st.Waits
 		}
-		if s.pushing != nil {
-			return "git, which pushes to " + s.pushing.Branch
+		if s.pushes.now != nil {
+			return "git, which pushes to " + s.pushes.now.Branch
 		}
-		if s.overBudget() {
+		if s.bounds.overBudget() {
 			return "a higher budget"
 		}
 		if s.st.Held && len(s.st.Queue) > 0 {
@@ -147,10 +162,10 @@ func (s *session) waitsFor() string {
 		}
 		return "a message"
 	case Parked:
-		if s.limited() {
-			return s.limitText()
+		if s.bounds.limited() {
+			return s.bounds.limitText()
 		}
-		if s.overBudget() {
+		if s.bounds.overBudget() {
 			return "a higher budget"
 		}
 		if s.st.Held && len(s.st.Queue) > 0 {
@@ -163,8 +178,8 @@ func (s *session) waitsFor() string {
 		}
 		return "codex"
 	case Waiting:
-		if s.limited() {
-			return s.limitText()
+		if s.bounds.limited() {
+			return s.bounds.limitText()
 		}
 		return "a decision"
 	case Closing:
@@ -177,12 +192,12 @@ func (s *session) waitsFor() string {
 	return ""
 }
 
-func (s *session) options() map[string]string {
+func (s *viewsPart) options() map[string]string {
 	o, sn := s.opt, s.opt.Snapshot
 	words := map[string]string{
-		"sandbox": o.Sandbox, "approval_policy": o.ApprovalPolicy, "model": cmp.Or(s.model(), s.st.Pump.Model), "effort": s.effort(), "dir": o.Dir, "codex": s.st.Pump.CodexVersion,
+		"sandbox": o.Sandbox, "approval_policy": o.ApprovalPolicy, "model": cmp.Or(s.choices.model(), s.st.Pump.Model), "effort": s.choices.effort(), "dir": o.Dir, "codex": s.st.Pump.CodexVersion,
 		"on_interrupt": o.OnInterrupt, "credentials": o.Credentials, "on_auth": o.OnAuth,
-		"on_limit": s.onLimit(), "snapshot": sn.Work, "snapshot_when": sn.When, "on_host_lost": o.OnHostLost, "lost_after": o.LostAfter.String(),
+		"on_limit": s.bounds.onLimit(), "snapshot": sn.Work, "snapshot_when": sn.When, "on_host_lost": o.OnHostLost, "lost_after": o.LostAfter.String(),
 	}
 	s.confinement(words)
 	if sn.Every > 0 {
@@ -192,7 +207,7 @@ func (s *session) options() map[string]string {
 		words["snapshot_exclude"] = strings.Join(sn.Exclude, "\n") // none contains a newline
 	}
 	if o.TTL > 0 {
-		words["ttl"], words["ends_at"] = o.TTL.String(), s.ttlAt().UTC().Format(time.RFC3339)
+		words["ttl"], words["ends_at"] = o.TTL.String(), s.ending.ttlAt().UTC().Format(time.RFC3339)
 	}
 	if o.StartTimeout != nil {
 		words["start_timeout"] = o.StartTimeout.String()
@@ -215,17 +230,17 @@ func (s *session) options() map[string]string {
 	return words
 }
 
-func (s *session) view() SessionView {
+func (s *viewsPart) view() SessionView {
 	st := s.st
 	v := SessionView{
-		ID: s.id, Name: st.Chosen.Name, Archived: st.Archived != nil, Queued: s.queue(), State: st.Status, Host: s.hostName(), Seed: s.seedName(), ThreadID: s.threadID(),
+		ID: s.id, Name: st.Chosen.Name, Archived: st.Archived != nil, Queued: s.messages.queue(), State: st.Status, Host: s.hostName(), Seed: s.seedName(), ThreadID: s.threadID(),
 		Requests: []RequestBrief{}, Attempt: max(st.Attempt, 1), Error: st.Error,
-		CreatedAt: st.CreatedAt, UpdatedAt: st.UpdatedAt, Waits: s.waitsFor(), Queue: s.queued(),
+		CreatedAt: st.CreatedAt, UpdatedAt: st.UpdatedAt, Waits: s.waitsFor(), Queue: s.messages.queued(),
 		Refusals: st.Refusals, Close: st.Closed, Unprotected: st.Unprotected,
 		Usage:      UsageView{Input: st.Pump.Usage.Input, Output: st.Pump.Usage.Output, Cached: st.Pump.Usage.Cached, Turns: st.TurnN - st.Skipped, Context: ViewContext(st.Pump.Context)},
 		RateLimits: ViewRateLimits(st.Pump.RateLimits), Files: st.Files,
 		Options: s.options(),
-		Budget:  s.budgetView(), Messages: s.messages(), Snapshot: s.snapshotView(),
+		Budget:  s.bounds.budgetView(), Messages: s.messages.messageViews(), Snapshot: s.snaps.snapshotView(),
 	}
 	if st.Close != nil && st.Status != Closed && st.Status != Failed {
 		v.State = Closing
@@ -244,8 +259,8 @@ func (s *session) view() SessionView {
 	}
 	v.Origin = s.opt.Origin
 	v.WaitingFor = s.waitingView()
-	v.Lost, v.Limit, v.Progress = st.Lost, s.limitView(), ViewOfProgress(st.Progress)
-	v.Policy, v.SeedPolicy = s.policyViews()
+	v.Lost, v.Limit, v.Progress = st.Lost, s.bounds.limitView(), ViewOfProgress(st.Progress)
+	v.Policy, v.SeedPolicy = s.approvals.policyViews()
 	v.Judged = st.Pump.Tally.Judged
 	if w := st.Warm; w != nil && st.Lease == nil {
 		v.Warm = &WarmView{Host: w.Spec.Name, Generation: w.Generation, Since: w.Since}
@@ -256,52 +271,8 @@ func (s *session) view() SessionView {
 	return v
 }
 
-// approvals lists the approvals that are kept, open ones first.
-func (s *session) approvals() []Approval {
-	out := make([]Approval, 0, len(s.st.Approvals))
-	for i := range s.st.Approvals {
-		out = append(out, s.approvalView(&s.st.Approvals[i]))
-	}
-	out = append(out, s.judgedViews()...)
-	slices.SortStableFunc(out, func(a, b Approval) int {
-		if (a.State == ApprovalOpen) == (b.State == ApprovalOpen) {
-			return 0
-		}
-		if a.State == ApprovalOpen {
-			return -1
-		}
-		return 1
-	})
-	return out
-}
-
-// queued counts the messages that have yet to become turns.
-func (s *session) queued() int {
-	if s.st.Ended {
-		return 0
-	}
-	return len(s.st.Queue)
-}
-
-// turns lists the turns that are kept, and those promised to queued messages.
-func (s *session) turns() []TurnView {
-	out := append([]TurnView{}, s.st.Turns...)
-	for i := range out {
-		out[i].readOutput()
-	}
-	for _, q := range s.st.Queue {
-		v := TurnView{Session: s.id, N: q.N, MessageID: q.ID, Status: "queued"}
-		if s.st.Ended {
-			v.Status, v.EndedAt = "interrupted", s.st.UpdatedAt
-			v.Error = &Failure{Kind: "closed", Message: "the session ended before this message had its turn"}
-		}
-		out = append(out, v)
-	}
-	return out
-}
-
-func (s *session) detail() SessionDetail {
-	d := SessionDetail{View: s.view(), Approvals: s.approvals(), Turns: s.turns(), Seq: s.st.Pump.Seq}
+func (s *viewsPart) detail() SessionDetail {
+	d := SessionDetail{View: s.view(), Approvals: s.approvals.approvalViews(), Turns: s.messages.turnViews(), Seq: s.st.Pump.Seq}
 	if s.st.Layout != nil {
 		d.Layout = *s.st.Layout
 	}
@@ -313,7 +284,7 @@ func (s *session) detail() SessionDetail {
 }
 
 // details is the Markdown that the Temporal UI shows of the workflow.
-func (s *session) details() string {
+func (s *viewsPart) details() string {
 	st := s.st
 	var b strings.Builder
 	say := func(format string, args ...any) { b.WriteString(fmt.Sprintf(format, args...)) }
@@ -325,7 +296,7 @@ func (s *session) details() string {
 		say("; turn %d: %s", p.Turn, p)
 	}
 	say("\n\n- host: %s\n- seed: %s\n- thread: %s\n- turn: %d\n", dash(s.hostName()), dash(s.seedName()), dash(s.threadID()), st.TurnN)
-	if n := s.queued(); n > 0 {
+	if n := s.messages.queued(); n > 0 {
 		say("- queued messages: %d\n", n)
 	}
 	if l := st.Lost; l != nil {
@@ -390,4 +361,22 @@ func excerpt(s string, n int) string {
 		n--
 	}
 	return s[:n] + "…"
+}
+
+func (s *viewsPart) tellChosen(now attributes) (more []temporal.SearchAttributeUpdate) {
+	if now.name != s.shown.name {
+		more = append(more, attrName.ValueSet(now.name))
+	}
+	switch {
+	case now.archived && !s.shown.archived:
+		more = append(more, attrArchived.ValueSet(true))
+	case !now.archived && s.shown.archived:
+		more = append(more, attrArchived.ValueUnset())
+	}
+	return more
+}
+
+// outOfDate reports whether the search attributes lack the present name or archived state.
+func (s *viewsPart) outOfDate() bool {
+	return s.shown.name != s.st.Chosen.Name || s.shown.archived != (s.st.Archived != nil)
 }

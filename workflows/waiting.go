@@ -119,7 +119,7 @@ func pauseAfter(attempts int) time.Duration {
 }
 
 // meet records a failure that passes, and sets the time of the next attempt.
-func (s *session) meet(doing string, f *Failure) {
+func (s *core) meet(doing string, f *Failure) {
 	now := workflow.Now(s.ctx)
 	t := s.st.Trouble
 	if t == nil {
@@ -138,14 +138,14 @@ func (s *session) meet(doing string, f *Failure) {
 }
 
 // tryNow makes the next attempt due at once.
-func (s *session) tryNow() {
+func (s *core) tryNow() {
 	if s.st.Trouble != nil {
 		s.st.Trouble.NextAt = workflow.Now(s.ctx)
 	}
 }
 
 // overcome ends a wait, because an attempt has worked.
-func (s *session) overcome() {
+func (s *core) overcome() {
 	if t := s.st.Trouble; t != nil {
 		s.note(activities.Note{Type: activities.EntryState, Text: fmt.Sprintf("managed to %s, after %d attempts that failed since %s", t.Doing, t.Attempt, clock(t.Since))})
 		s.st.Trouble = nil
@@ -161,7 +161,7 @@ func (s *session) overcome() {
 // resume (elsewhere or now), or when its turn is interrupted. Then keepTrying
 // returns the newest failure, and the caller finds out why the wait ended. A wish
 // to resume ends only one wait: the caller sets obeyed to the wish that it knows.
-func (s *session) keepTrying(doing string, leave func() bool, try func() (f *Failure, again bool)) (f *Failure, again bool) {
+func (s *core) keepTrying(doing string, leave func() bool, try func() (f *Failure, again bool)) (f *Failure, again bool) {
 	for {
 		if f, again := s.waitOut(leave); f != nil || again {
 			return f, again
@@ -189,7 +189,7 @@ func (s *session) keepTrying(doing string, leave func() bool, try func() (f *Fai
 // returns the failure that was waited out. If the session has waited too long to
 // start, it returns that failure. It returns again if the wait has to go on in the
 // next run.
-func (s *session) waitOut(leave func() bool) (f *Failure, again bool) {
+func (s *core) waitOut(leave func() bool) (f *Failure, again bool) {
 	t := s.st.Trouble
 	if t == nil {
 		return nil, false
@@ -215,13 +215,13 @@ func (s *session) waitOut(leave func() bool) (f *Failure, again bool) {
 }
 
 // waitsForAttempt reports whether the session waits for the next attempt.
-func (s *session) waitsForAttempt() bool {
+func (s *core) waitsForAttempt() bool {
 	return s.st.Trouble != nil && s.st.Close == nil && workflow.Now(s.ctx).Before(s.st.Trouble.NextAt)
 }
 
 // waitsToComeBack reports whether the session waits for the next attempt to come
 // back to a host. Such a session could as well be parked.
-func (s *session) waitsToComeBack() bool {
+func (s *core) waitsToComeBack() bool {
 	return s.waitsForAttempt() && s.st.Begun && s.st.Layout == nil
 }
 
@@ -238,7 +238,7 @@ type WaitingView struct {
 	NextAt  time.Time `json:"next_at"`
 }
 
-func (s *session) waitingView() *WaitingView {
+func (s *core) waitingView() *WaitingView {
 	t := s.st.Trouble
 	if t == nil {
 		return nil
@@ -259,7 +259,7 @@ const StartTimeout = 24 * time.Hour
 
 // startBy returns the time by which the session has to begin. It is zero once the
 // session could begin, and if it may wait for ever.
-func (s *session) startBy() time.Time {
+func (s *core) startBy() time.Time {
 	limit := StartTimeout
 	if s.opt.StartTimeout != nil {
 		limit = *s.opt.StartTimeout
@@ -271,13 +271,13 @@ func (s *session) startBy() time.Time {
 }
 
 // hasStarted reports whether the first turn could begin: codex was up once.
-func (s *session) hasStarted() bool {
+func (s *core) hasStarted() bool {
 	return s.st.Started || s.st.Pump.Opened > 0 || s.st.hadTurn()
 }
 
 // tooLateToStart returns the failure of a session that could not begin in time,
 // and nil for any other.
-func (s *session) tooLateToStart() *Failure {
+func (s *core) tooLateToStart() *Failure {
 	by := s.startBy()
 	if by.IsZero() || workflow.Now(s.ctx).Before(by) {
 		return nil

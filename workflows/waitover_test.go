@@ -127,8 +127,8 @@ func TestAPolicySaysHowLongALimitIsWaitedOut(t *testing.T) {
 		"one says nothing": {SessionOptions{Policy: day}, "default: ask\nwait: {quota: true}\n", waitAtMost},
 		"option and time":  {SessionOptions{OnLimit: LimitWait, Policy: day}, "", 24 * time.Hour},
 	} {
-		s := &session{id: "s1", opt: c.opt, st: &sessionState{SeedPolicy: c.seed}}
-		if got, waits := s.waitsOut(activities.EndQuota); !waits || got != c.want {
+		s := assembled(&core{id: "s1", opt: c.opt, st: &sessionState{policyState: policyState{SeedPolicy: c.seed}}})
+		if got, waits := s.bounds.waitsOut(activities.EndQuota); !waits || got != c.want {
 			t.Errorf("%s: it waits (%v) for %s, want %s", name, waits, got, c.want)
 		}
 	}
@@ -137,10 +137,10 @@ func TestAPolicySaysHowLongALimitIsWaitedOut(t *testing.T) {
 // The tries last for as long as the session may wait.
 func TestTriesDoNotRunOutBeforeTheTime(t *testing.T) {
 	for _, atMost := range []time.Duration{waitAtMost, 24 * time.Hour, 7 * 24 * time.Hour} {
-		s, now := &session{id: "s1"}, time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
+		s, now := assembled(&core{id: "s1"}), time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 		l := limitWait{Since: now}
 		for {
-			l.Until = s.nextTry(l.Tries, now, time.Time{}, atMost)
+			l.Until = s.bounds.nextTry(l.Tries, now, time.Time{}, atMost)
 			if why := l.tooLong(atMost); why != "" {
 				if !strings.Contains(why, "longer than") || now.Sub(l.Since) < atMost*3/4 {
 					t.Errorf("after %s of %s: %s", now.Sub(l.Since), atMost, why)

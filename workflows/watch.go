@@ -22,23 +22,30 @@ type watch struct {
 	idle   bool // the host had no session when the holders were looked at last
 }
 
+// watchesPart keeps a watch on each host that has sessions. It calls no other part.
+type watchesPart struct {
+	*poolCore
+
+	running map[string]*watch // by host
+}
+
 // keepWatch watches every host that has sessions. A watch only looks, so two may
 // overlap for a moment: a rollover ends none and waits for none. A watch of the
 // former run learns at its next heartbeat that nobody wants it any more.
-func (p *pool) keepWatch() {
+func (p *watchesPart) keepWatch() {
 	busy := p.busyHosts()
 	for i := range p.st.Hosts {
 		spec := p.st.Hosts[i].Spec
-		w := p.watches[spec.Name]
+		w := p.running[spec.Name]
 		switch {
 		case w != nil && changed(w.spec, spec):
 			w.cancel() // another machine by now
 		case w != nil || !busy[spec.Name]:
 			continue
 		}
-		p.watches[spec.Name] = p.startWatch(spec)
+		p.running[spec.Name] = p.startWatch(spec)
 	}
-	for _, name := range workflow.DeterministicKeys(p.watches) {
+	for _, name := range workflow.DeterministicKeys(p.running) {
 		if p.host(name) == nil {
 			p.endWatch(name)
 		}
@@ -53,14 +60,14 @@ func changed(before, now activities.HostSpec) bool {
 
 // tendWatches ends the watches of hosts that have had no session for a while. Those
 // that ended by themselves are begun anew.
-func (p *pool) tendWatches() {
+func (p *watchesPart) tendWatches() {
 	busy := p.busyHosts()
-	for _, name := range workflow.DeterministicKeys(p.watches) {
-		w := p.watches[name]
+	for _, name := range workflow.DeterministicKeys(p.running) {
+		w := p.running[name]
 		switch {
 		case w.fut.IsReady():
 			workflow.GetLogger(p.ctx).Warn("watch of a host ended", "host", name, "error", w.fut.Get(p.ctx, nil))
-			delete(p.watches, name)
+			delete(p.running, name)
 		case busy[name]:
 			w.idle = false
 		case w.idle:
@@ -71,7 +78,7 @@ func (p *pool) tendWatches() {
 	}
 }
 
-func (p *pool) startWatch(spec activities.HostSpec) *watch {
+func (p *watchesPart) startWatch(spec activities.HostSpec) *watch {
 	w := &watch{spec: spec}
 	var ctx workflow.Context
 	ctx, w.cancel = workflow.WithCancel(watching(p.ctx, "watch "+spec.Name))
@@ -81,12 +88,12 @@ func (p *pool) startWatch(spec activities.HostSpec) *watch {
 	return w
 }
 
-func (p *pool) endWatch(name string) {
-	p.watches[name].cancel()
-	delete(p.watches, name)
+func (p *watchesPart) endWatch(name string) {
+	p.running[name].cancel()
+	delete(p.running, name)
 }
 
-func (p *pool) busyHosts() map[string]bool {
+func (p *watchesPart) busyHosts() map[string]bool {
 	busy := make(map[string]bool, len(p.st.Hosts))
 	for _, l := range p.st.Leases {
 		busy[l.Host] = busy[l.Host] || l.Warm == nil // one that is parked has nothing to be watched
@@ -120,7 +127,7 @@ const signalStirred = "stirred"
 // stirred takes the signal of a watch. It is worth a pump only while the session
 // waits for a person with nothing attached to this very process, and knows less
 // than the watch. The pump then finds out what happened.
-func (s *session) stirred(m activities.Stirred) {
+func (s *processPart) stirred(m activities.Stirred) {
 	switch {
 	case !s.st.Alive || m.Incarnation != s.st.Incarnation || s.st.Lease == nil || m.Host != s.st.Lease.Spec.Name:
 	case m.Gone == "" && m.Offset <= s.st.Pump.Cursor.Offset:
@@ -133,13 +140,13 @@ func (s *session) stirred(m activities.Stirred) {
 // stirredBehind is called when a pump has returned. The pump has seen what stirred
 // before it attached; what stirred after that is worth another pump. Both may have
 // been told while it ran. A turn that codex has begun is worth another pump, too.
-func (s *session) stirredBehind(begun bool) {
+func (s *processPart) stirredBehind(begun bool) {
 	m := s.stir
 	s.st.Stirred, s.stir = begun && s.st.Alive, activities.Stirred{}
 	s.stirred(m)
 }
 
-func (s *session) drainStirred() {
+func (s *processPart) drainStirred() {
 	for {
 		var m activities.Stirred
 		if !s.stirs.ReceiveAsync(&m) {
@@ -151,7 +158,7 @@ func (s *session) drainStirred() {
 
 // looks reports whether the next pump only looks what happened to a process. If
 // that pump learns nothing, codex is not mistrusted for it.
-func (s *session) looks() bool {
+func (s *processPart) looks() bool {
 	if !s.st.Stirred {
 		return false
 	}

@@ -37,10 +37,10 @@ func (w Watchdogs) check() error {
 
 // limits returns the limits of the next pump. A turn has one deadline, however many
 // pumps serve it.
-func (s *session) limits() activities.Limits {
+func (s *processPart) limits() activities.Limits {
 	w := s.opt.Watchdogs
 	return activities.Limits{
 		StartUp: w.StartUp, Request: w.Request, Silence: w.Silence, Quiet: w.Quiet,
-		Turn: max(s.opt.TurnTimeout-s.st.TurnSpent, time.Second), Budget: s.bounds(),
+		Turn: max(s.opt.TurnTimeout-s.st.TurnSpent, time.Second), Budget: s.opt.Bounds,
 	}
 }

@@ -21,17 +21,8 @@ func (o SessionOptions) checkWorkspace() error {
 	return nil
 }
 
-// workspace returns what the session begins to work in and its hooks, or nil if it
-// has neither.
-func (s *session) workspace() *activities.Workspace {
-	if s.opt.Workspace == (activities.Workspace{}) {
-		return nil
-	}
-	return &s.opt.Workspace
-}
-
 // cameToWork notes what is in the work folder now, and how the hooks went.
-func (s *session) cameToWork(out activities.PrepareSessionResult) {
+func (s *placePart) cameToWork(out activities.PrepareSessionResult) {
 	w := s.opt.Workspace
 	if b := out.Brought; b != nil {
 		s.st.Commit = b.Commit
@@ -58,7 +49,7 @@ func (s *session) cameToWork(out activities.PrepareSessionResult) {
 }
 
 // place says where the session is, for those who only look.
-func (s *session) place() activities.Place {
+func (s *placePart) placeView() activities.Place {
 	p := activities.Place{Seed: s.st.Seed, Workspace: s.workspace(), Commit: s.st.Commit,
 		Turn: s.st.TurnN, Busy: s.st.Running || s.st.Reap}
 	if s.st.Layout != nil && s.st.Lease != nil {

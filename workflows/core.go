@@ -1,0 +1,180 @@
+package workflows
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// A session consists of a core and parts. A part is what the session does about one
+// subject. It works on the state in the core, which all parts share, and names the
+// other parts that it calls. Between two steps of the loop (see steps) only handlers
+// of messages run, and they change only the state.
+
+// core is what every part works with.
+type core struct {
+	whole
+	// ctx outlives a cancellation of the workflow, which is taken as a close.
+	ctx  workflow.Context
+	id   string
+	opt  SessionOptions
+	st   *sessionState
+	log  log.Logger
+	roll *rollover
+
+	crowded bool    // what it does now waits for room on the workers
+	insists bool    // what it does now must end within this run
+	obeyed  *Resume // the request to resume that it acts on now
+}
+
+// whole is what the core and the parts need of the session as a whole.
+type whole interface {
+	drain()                 // takes the unread signals
+	publish()               // shows the state in search attributes and details
+	view() SessionView      // the state as people see it
+	still(step string) bool // whether that step of the loop is the one to be taken now
+}
+
+// await waits for a condition and takes signals meanwhile.
+func (s *core) await(cond func() bool) error {
+	return workflow.Await(s.ctx, func() bool { s.drain(); return cond() })
+}
+
+// awaitFor is await for at most d. met reports whether the condition was met.
+func (s *core) awaitFor(d time.Duration, cond func() bool) (met bool, err error) {
+	if s.drain(); cond() {
+		return true, nil
+	}
+	ctx, cancel := workflow.WithCancel(s.ctx)
+	defer cancel() // AwaitWithTimeout of the SDK does not cancel its timer
+	timer := workflow.NewTimer(ctx, d)
+	err = s.await(func() bool { met = cond(); return met || timer.IsReady() })
+	return met, err
+}
+
+// doing runs one activity and takes signals meanwhile.
+func doing[In, Out any](s *core, ctx workflow.Context, activity func(context.Context, In) (Out, error), in In) (Out, error) {
+	return doingUnless(s, ctx, func() bool { return false }, activity, in)
+}
+
+// unlessClosing is doing, but cancels the activity when the session is to close.
+// Closing does what is needed, wherever the activity stopped.
+func unlessClosing[In, Out any](s *core, ctx workflow.Context, activity func(context.Context, In) (Out, error), in In) (Out, error) {
+	return doingUnless(s, ctx, func() bool { return s.st.Close != nil }, activity, in)
+}
+
+func doingUnless[In, Out any](s *core, ctx workflow.Context, callBack func() bool, activity func(context.Context, In) (Out, error), in In) (Out, error) {
+	var out Out
+	actx, cancel := workflow.WithCancel(ctx)
+	defer cancel()
+	fut := workflow.ExecuteActivity(actx, activity, in)
+	err := s.await(func() bool { return fut.IsReady() || callBack() })
+	if err == nil && !fut.IsReady() {
+		cancel()
+		err = s.await(fut.IsReady)
+	}
+	if err != nil {
+		return out, err
+	}
+	err = fut.Get(s.ctx, &out)
+	return out, err
+}
+
+func (s *core) full() bool { return !s.insists && s.roll.due() }
+
+func (s *core) become(status SessionStatus) {
+	if s.st.Status == status {
+		return
+	}
+	s.st.Status = status
+	s.st.UpdatedAt = workflow.Now(s.ctx)
+}
+
+// fail ends the session for a reason that people see.
+func (s *core) fail(f *Failure) {
+	s.st.Error = f
+	s.become(Failed)
+	s.note(activities.Note{Type: "error", Text: f.Message, Data: map[string]string{"kind": f.Kind, "hint": f.Hint}})
+	s.publish()
+}
+
+// note keeps a transcript entry for the next writer.
+func (s *core) note(n activities.Note) {
+	s.st.NoteN++
+	n.ID = fmt.Sprintf("w%d", s.st.NoteN)
+	n.At = workflow.Now(s.ctx)
+	if n.Turn == 0 {
+		n.Turn = s.st.TurnN
+	}
+	s.st.Notes = append(s.st.Notes, n)
+}
+
+func (s *core) ends() error {
+	switch {
+	case s.st.Status == Closed || s.st.Status == Failed:
+		return refuse(RefusedState, "session %s is %s", s.id, s.st.Status)
+	case s.st.Close != nil:
+		return refuse(RefusedState, "session %s is closing", s.id)
+	}
+	return nil
+}
+
+// discarding reports whether somebody gave up what cannot be saved.
+func (s *core) discarding() bool { return s.st.Close != nil && s.st.Close.Discard }
+
+func (s *core) hostName() string {
+	if s.st.Lease != nil {
+		return s.st.Lease.Spec.Name
+	}
+	return s.opt.Host
+}
+
+// firstRun distinguishes this session from earlier and later ones of the same name.
+func (s *core) firstRun() string { return workflow.GetInfo(s.ctx).FirstRunID }
+
+func (s *core) claim() activities.Claim {
+	return activities.Claim{Session: s.id, Host: s.st.Lease.Spec, Generation: s.st.Generation, Pump: s.st.PumpN, Told: s.st.Told}
+}
+
+// mayHaveDone records that a turn had effects, or that nobody can know whether it
+// had.
+func (s *core) mayHaveDone(effects, known bool) {
+	switch {
+	case effects:
+		s.st.Effects = EffectsSome
+	case !known && s.st.Effects == "":
+		s.st.Effects = EffectsUnknown
+	}
+}
+
+func (s *core) track(id, kind string, turn int, state string) {
+	now := workflow.Now(s.ctx)
+	for i := range s.st.Messages {
+		if m := &s.st.Messages[i]; m.ID == id {
+			if m.State != state {
+				m.State, m.At = state, now
+			}
+			m.Kind, m.Turn = kind, turn
+			return
+		}
+	}
+	s.st.Messages = append(s.st.Messages, MessageView{ID: id, Kind: kind, Turn: turn, State: state, At: now})
+	s.st.trimMessages()
+}
+
+func (s *core) approvalID(n int) string { return s.id + "." + strconv.Itoa(n) }
+
+// workspace returns what the session begins to work in and its hooks, or nil if it
+// has neither.
+func (s *core) workspace() *activities.Workspace {
+	if s.opt.Workspace == (activities.Workspace{}) {
+		return nil
+	}
+	return &s.opt.Workspace
+}

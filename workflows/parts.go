@@ -1,0 +1,62 @@
+package workflows
+
+import "go.temporal.io/sdk/workflow"
+
+// session is the workflow while it runs. Its own methods are the loop, the handlers
+// of messages, and the change to the next run.
+type session struct {
+	*core
+	turns     *turnsPart
+	messages  *messagesPart
+	approvals *approvalsPart
+	bounds    *boundsPart
+	choices   *choicesPart
+	snaps     *snapsPart
+	process   *processPart
+	leases    *leasesPart
+	place     *placePart
+	parking   *parkingPart
+	moving    *movingPart
+	ending    *endingPart
+	views     *viewsPart
+	pushes    *pushesPart
+
+	table []loopStep              // what the loop does
+	doors []door                  // signal channels, to be emptied before a rollover
+	lease workflow.ReceiveChannel // answers of pools and seeds
+	calls workflow.ReceiveChannel // of pools that ask what it holds
+	goes  workflow.ReceiveChannel // of its pool, when its host is drained
+}
+
+// assembled makes a session of its core.
+func assembled(c *core) *session {
+	s := &session{core: c,
+		turns: new(turnsPart), messages: new(messagesPart), approvals: new(approvalsPart), bounds: new(boundsPart), choices: new(choicesPart),
+		snaps: new(snapsPart), process: new(processPart), leases: new(leasesPart), place: new(placePart), parking: new(parkingPart),
+		moving: new(movingPart), ending: new(endingPart), views: new(viewsPart), pushes: new(pushesPart),
+	}
+	c.whole = s
+	*s.turns = turnsPart{core: c, messages: s.messages, approvals: s.approvals, bounds: s.bounds, choices: s.choices, snaps: s.snaps,
+		leases: s.leases, parking: s.parking, moving: s.moving, ending: s.ending, pushes: s.pushes}
+	*s.messages = messagesPart{core: c, approvals: s.approvals, bounds: s.bounds, choices: s.choices, parking: s.parking}
+	*s.approvals = approvalsPart{core: c, alarm: newAlarm(c.ctx, "an approval expires")}
+	*s.bounds = boundsPart{core: c, turns: s.turns, messages: s.messages, approvals: s.approvals, views: s.views,
+		wake: &wake{ctx: c.ctx, what: "a limit has ended"}}
+	*s.choices = choicesPart{core: c}
+	*s.snaps = snapsPart{core: c, bounds: s.bounds, process: s.process, parking: s.parking, views: s.views, tick: newAlarm(c.ctx, "a snapshot is due")}
+	*s.process = processPart{core: c, turns: s.turns, messages: s.messages, approvals: s.approvals, bounds: s.bounds, choices: s.choices, snaps: s.snaps,
+		leases: s.leases, place: s.place, parking: s.parking, moving: s.moving, ending: s.ending}
+	*s.leases = leasesPart{core: c, turns: s.turns, approvals: s.approvals, snaps: s.snaps, process: s.process,
+		line: &wake{ctx: c.ctx, what: "ask for the seed again"}}
+	*s.place = placePart{core: c, approvals: s.approvals, snaps: s.snaps, process: s.process, leases: s.leases, moving: s.moving}
+	*s.parking = parkingPart{core: c, turns: s.turns, bounds: s.bounds, snaps: s.snaps, process: s.process, leases: s.leases, place: s.place,
+		moving: s.moving, views: s.views, pushes: s.pushes, sleep: newAlarm(c.ctx, "an idle session parks")}
+	*s.moving = movingPart{core: c, turns: s.turns, messages: s.messages, bounds: s.bounds, snaps: s.snaps, process: s.process,
+		leases: s.leases, parking: s.parking, ending: s.ending}
+	*s.ending = endingPart{core: c, turns: s.turns, messages: s.messages, approvals: s.approvals, snaps: s.snaps, process: s.process,
+		leases: s.leases, moving: s.moving}
+	*s.views = viewsPart{core: c, messages: s.messages, approvals: s.approvals, bounds: s.bounds, choices: s.choices, snaps: s.snaps,
+		leases: s.leases, parking: s.parking, ending: s.ending, pushes: s.pushes}
+	*s.pushes = pushesPart{core: c, turns: s.turns, process: s.process, parking: s.parking}
+	return s
+}

@@ -1,0 +1,45 @@
+package workflows
+
+import "go.temporal.io/sdk/workflow"
+
+// seedCore is what every part of a seed works with.
+type seedCore struct {
+	ctx  workflow.Context
+	name string
+	st   *seedState
+	roll *rollover
+	work bool // something arrived: serve has to look
+
+	asking  bool      // a verification or a refresh goes on
+	rolling bool      // this run is about to end: no verification or refresh begins
+	rec     *recovery // the recovery in progress
+	read    ruling    // its policy, parsed
+	alarm   *alarm    // to look after holders; its time is carried, so that no rollover delays it
+}
+
+// seed is the workflow while it runs. Its own methods are the loop, the handlers of
+// messages, and the change to the next run. A part is what it does about one subject;
+// it names the other parts that it calls.
+type seed struct {
+	*seedCore
+	holders  *holdersPart
+	saving   *savingPart
+	checks   *checksPart
+	recovery *recoveryPart
+	members  *membersPart
+
+	acq workflow.ReceiveChannel
+	rel workflow.ReceiveChannel
+	rep workflow.ReceiveChannel
+}
+
+// seedOf makes a seed of its core.
+func seedOf(c *seedCore) *seed {
+	c.alarm = newAlarm(c.ctx, "look after holders")
+	s := &seed{seedCore: c, holders: new(holdersPart), saving: new(savingPart), members: &membersPart{seedCore: c}}
+	*s.holders = holdersPart{seedCore: c, saving: s.saving, members: s.members}
+	*s.saving = savingPart{seedCore: c, holders: s.holders, members: s.members}
+	s.checks = &checksPart{seedCore: c, holders: s.holders, saving: s.saving}
+	s.recovery = &recoveryPart{seedCore: c, saving: s.saving, again: newAlarm(c.ctx, "fetch the credential again")}
+	return s
+}

@@ -1,0 +1,108 @@
+package workflows
+
+// The loop of a session looks for the first step of a table whose guard holds, takes
+// it, and looks again. So the order of the table decides what goes first, and a guard
+// may rely on it that no earlier one holds. Messages that come meanwhile only change
+// the state. A step that waits for the next one asks the table whether it is still
+// the first, so that it wakes up for everything that the loop would do instead.
+//
+// Waits in the middle of a step have conditions of their own: they end when the step
+// is to be called back, which is another question than what would come next. See
+// follow, waitOut, acquire, park and reap.
+
+// loopStep is something that the loop of a session does.
+type loopStep struct {
+	name string
+	due  func() bool // a guard changes nothing
+	take func() (outcome, error)
+}
+
+// outcome says how the loop goes on after a step.
+type outcome int
+
+const (
+	nextStep outcome = iota
+	nextRun          // the run ends, and the session continues as new
+	theEnd           // the session is to be cleaned up
+)
+
+// The steps by which others ask whether they are the first.
+const (
+	stepRest = "rest"
+	stepWait = "wait"
+)
+
+// steps returns the table. The last step is always due.
+func (s *session) steps() []loopStep {
+	st := s.st
+	always := func() bool { return true }
+	do := func(what func()) func() (outcome, error) {
+		return func() (outcome, error) { what(); return nextStep, nil }
+	}
+	try := func(what func() error) func() (outcome, error) {
+		return func() (outcome, error) { return nextStep, what() }
+	}
+	// A step that returns true has stopped only to continue in the next run.
+	perhapsAgain := func(what func() (again bool)) func() (outcome, error) {
+		return func() (outcome, error) {
+			if what() {
+				return nextRun, nil
+			}
+			return nextStep, nil
+		}
+	}
+	end := func(how outcome) func() (outcome, error) {
+		return func() (outcome, error) { return how, nil }
+	}
+	return []loopStep{
+		{"end, since it failed", func() bool { return st.Status == Failed }, end(theEnd)},
+		{"look before it closes", func() bool { return st.Close != nil && !st.Running && s.turns.mayRunStill() }, try(s.lookBeforeClose)},
+		{"close", func() bool { return st.Close != nil && !st.Running }, end(theEnd)},
+		{"push", s.pushes.mayPushNow, do(s.pushes.pushNext)},
+		{"continue as new", s.full, end(nextRun)},
+		{"end the turn, to close", func() bool { return st.Close != nil }, try(s.ending.interruptForClose)},
+		{stepRest, func() bool { return st.Parked != nil && !s.parking.wantsUp() }, try(s.parking.rest)},
+		{"come up", func() bool { return st.Layout == nil }, perhapsAgain(s.parking.comeUp)},
+		{"leave a lost host", func() bool { return st.Resume != nil && st.Lost != nil }, do(func() { s.moving.goAway(s.moving.lostFailure()) })},
+		{"stay, since a turn runs", func() bool { return st.Resume != nil && st.Running }, do(s.moving.stayAfterAll)},
+		{"get the seed back", s.leases.mustRegainSeed, perhapsAgain(s.leases.regainSeed)},
+		// The turn never began, or codex has to be asked whether it did. The next
+		// process does that.
+		{"start codex for the turn", func() bool { return st.Running && !st.Alive }, perhapsAgain(s.process.startForTurn)},
+		{"move", func() bool { return st.Resume != nil && s.parking.quiet() }, perhapsAgain(s.moving.move)},
+		{"park", s.parking.parkDue, perhapsAgain(s.parking.leaveOrStay)},
+		{"clear the host", func() bool { return st.Reap && !s.turns.canBegin() }, do(s.process.reap)},
+		{"talk to codex", s.process.wantsPump, try(s.process.pump)},
+		{"renew the journal", s.process.journalFull, do(s.process.renewJournal)},
+		{"begin a turn", s.turns.canBegin, do(s.turns.beginTurn)},
+		{stepWait, always, try(s.wait)},
+	}
+}
+
+// next returns the step that is to be taken now.
+func (s *session) next() *loopStep {
+	for i := range s.table {
+		if one := &s.table[i]; one.due() {
+			return one
+		}
+	}
+	return nil // not reached: the last one is always due
+}
+
+// still reports whether the step of that name is the one to be taken now.
+func (s *session) still(name string) bool { return s.next().name == name }
+
+// converse takes steps until the session is to be cleaned up. again means that it
+// only stopped to continue as new, which it can between any two steps.
+func (s *session) converse() (again bool, err error) {
+	for {
+		s.approvals.expire()
+		how, err := s.next().take()
+		if err != nil || how == theEnd {
+			return false, err
+		}
+		if how == nextRun {
+			return true, nil
+		}
+	}
+}
