@@ -35,6 +35,7 @@ func noToken(effects, passing bool) pumpFunc {
 func turnsOf(w *world) []TurnView { return query[SessionDetail](w, QueryDetail).Turns }
 
 func TestATurnThatGotNoTokenIsBegunOnceMoreInSight(t *testing.T) {
+	t.Parallel()
 	w := brokered(t, noToken(false, true), endsTurn("completed", "done"), endsTurn("completed", "second"))
 	w.at(time.Second, func() {
 		w.send(SignalMessage, hello("m1"))
@@ -77,6 +78,7 @@ func TestATurnThatGotNoTokenIsBegunOnceMoreInSight(t *testing.T) {
 }
 
 func TestATurnThatMayHaveHadEffectsIsNotBegunAgain(t *testing.T) {
+	t.Parallel()
 	w := brokered(t, noToken(true, true))
 	w.at(time.Second, func() {
 		w.send(SignalMessage, hello("m1"))
@@ -96,6 +98,7 @@ func TestATurnThatMayHaveHadEffectsIsNotBegunAgain(t *testing.T) {
 }
 
 func TestATurnIsBegunAgainOnlyOnce(t *testing.T) {
+	t.Parallel()
 	w := brokered(t, noToken(false, true), noToken(false, true))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.when(Interrupted, func() {
@@ -108,6 +111,7 @@ func TestATurnIsBegunAgainOnlyOnce(t *testing.T) {
 }
 
 func TestWhatALoginWasRefusedForIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		passing bool
 		policy  string
@@ -126,6 +130,7 @@ func TestWhatALoginWasRefusedForIsNotTriedAgain(t *testing.T) {
 }
 
 func TestASessionThatClosesAfterItsTurnStillSaysItAgain(t *testing.T) {
+	t.Parallel()
 	w := brokered(t, noToken(false, true), endsTurn("completed", "done"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	opt := byBroker
@@ -137,6 +142,7 @@ func TestASessionThatClosesAfterItsTurnStillSaysItAgain(t *testing.T) {
 }
 
 func TestOnlyAChatGPTLoginIsBrokered(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.start(byBroker)
 	v := w.view()
@@ -149,18 +155,19 @@ func TestOnlyAChatGPTLoginIsBrokered(t *testing.T) {
 }
 
 func TestSessionOptionsSayHowCredentialsAreGiven(t *testing.T) {
+	t.Parallel()
 	for name, o := range map[string]SessionOptions{
 		"no seed":           {Credentials: activities.CredentialsBroker},
 		"unknown way":       {Seed: "team", Credentials: "lent"},
 		"unknown on_auth":   {OnAuth: "pray"},
 		"misspelled broker": {Seed: "team", Credentials: "Broker"},
 	} {
-		if _, err := o.withDefaults(); err == nil {
+		if _, err := o.withDefaults(mostOften); err == nil {
 			t.Errorf("%s is taken", name)
 		}
 	}
 	for o, want := range map[string]string{"": "", activities.CredentialsPlanted: "", activities.CredentialsBroker: AuthRetry} {
-		got, err := SessionOptions{Seed: "team", Credentials: o}.withDefaults()
+		got, err := SessionOptions{Seed: "team", Credentials: o}.withDefaults(mostOften)
 		if err != nil || got.OnAuth != want {
 			t.Errorf("%q: on_auth %q, %v", o, got.OnAuth, err)
 		}

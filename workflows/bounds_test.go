@@ -13,6 +13,7 @@ import (
 // A workflow's size is bounded, so what people and codex write is bounded too.
 
 func TestAMessageIsKnownHoweverManyWaitBehindIt(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("has a thousand messages queued and dropped, each with an event: slow with the race detector")
 	}
@@ -45,6 +46,7 @@ func TestAMessageIsKnownHoweverManyWaitBehindIt(t *testing.T) {
 }
 
 func TestWhatIsQueuedFitsIntoAWorkflow(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m0")) })
@@ -70,6 +72,7 @@ func TestWhatIsQueuedFitsIntoAWorkflow(t *testing.T) {
 }
 
 func TestExtremeTextsAreShedBeforeARollover(t *testing.T) {
+	t.Parallel()
 	st := &sessionState{}
 	for i := range keepTurns {
 		st.Turns = append(st.Turns, TurnView{N: i, Status: "completed", FinalText: strings.Repeat("<", 32<<10)})
@@ -96,6 +99,7 @@ func TestExtremeTextsAreShedBeforeARollover(t *testing.T) {
 // The policy is carried beside the state, and notes have data of their own. Both
 // count towards what a run carries.
 func TestAllThatARunHandsOnCountsAndCanBeShed(t *testing.T) {
+	t.Parallel()
 	opt := SessionOptions{Policy: strings.Repeat("<", 64<<10)}
 	st := &sessionState{}
 	for i := range 30 {
@@ -112,6 +116,7 @@ func TestAllThatARunHandsOnCountsAndCanBeShed(t *testing.T) {
 }
 
 func TestMessagesThatSteerHaveABoundWithAllThatComesWithThem(t *testing.T) {
+	t.Parallel()
 	st := &sessionState{}
 	for range 100 {
 		st.Sends = append(st.Sends, pendingSend{Send: activities.Send{Text: "x", Inputs: []activities.Input{aFile, aFile}}})
@@ -122,6 +127,7 @@ func TestMessagesThatSteerHaveABoundWithAllThatComesWithThem(t *testing.T) {
 }
 
 func TestSessionsThatCouldNotBeHeldAreRefused(t *testing.T) {
+	t.Parallel()
 	for name, in := range map[string]SessionInput{
 		"id":       {ID: "S 1"},
 		"other id": {ID: "s2"},
@@ -141,6 +147,7 @@ func TestSessionsThatCouldNotBeHeldAreRefused(t *testing.T) {
 }
 
 func TestMessagesNameNoOtherBlobsAndNobodyElsesIDs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.at(time.Second, func() {
 		for _, m := range []Message{
@@ -164,6 +171,7 @@ func TestMessagesNameNoOtherBlobsAndNobodyElsesIDs(t *testing.T) {
 }
 
 func TestWhatTheUIShowsStaysWithinItsBounds(t *testing.T) {
+	t.Parallel()
 	s := &session{id: "s1", opt: SessionOptions{}, st: &sessionState{Status: Waiting, Waits: strings.Repeat("ä", 4000)}}
 	s.st.Error = &Failure{Message: strings.Repeat("x", 1<<20)}
 	for i := range 100 {

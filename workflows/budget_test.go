@@ -23,6 +23,7 @@ func uses(n int64, pump pumpFunc) pumpFunc {
 }
 
 func TestABudgetReachesARunningPump(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{uses(100, asks("make")), staysAttached("acknowledged"), endsTurn("completed", "")}
 	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
@@ -52,6 +53,7 @@ func TestABudgetReachesARunningPump(t *testing.T) {
 
 // A session that waits for a person has no pump to call back.
 func TestABudgetThatIsSetWhileNobodyIsAttachedWaitsForTheNextPump(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", "")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -72,6 +74,7 @@ func TestABudgetThatIsSetWhileNobodyIsAttachedWaitsForTheNextPump(t *testing.T) 
 }
 
 func TestABudgetThatIsGivenInPartLeavesTheRest(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.takes(w.send(SignalBudget, Budget{Tokens: tokens(5)})) })
@@ -103,6 +106,7 @@ func overspends(_ context.Context, in activities.RunPumpInput) (activities.RunPu
 }
 
 func TestASessionThatSpentItsBudgetTakesNoTurnUntilItHasMore(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make"), uses(120, overspends), endsTurn("completed", "2"), endsTurn("completed", "3")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -136,6 +140,7 @@ func TestASessionThatSpentItsBudgetTakesNoTurnUntilItHasMore(t *testing.T) {
 }
 
 func TestALowerBudgetThanWhatWasUsedReachesTheRunningTurn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{uses(500, asks("make")), overspends}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -153,6 +158,7 @@ func TestALowerBudgetThanWhatWasUsedReachesTheRunningTurn(t *testing.T) {
 }
 
 func TestASessionForOneTurnThatSpentItsBudgetEnds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make"), uses(120, overspends)}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -167,6 +173,7 @@ func TestASessionForOneTurnThatSpentItsBudgetEnds(t *testing.T) {
 }
 
 func TestAMessageBeyondTheTurnsIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", "1"), endsTurn("completed", "2"), endsTurn("completed", "3")}
 	w.at(time.Second, func() { w.takes(w.send(SignalMessage, hello("m1"))) })
@@ -197,6 +204,7 @@ func TestAMessageBeyondTheTurnsIsRefused(t *testing.T) {
 }
 
 func TestEveryBoundIsSetAndShown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() {

@@ -349,11 +349,13 @@ func (w *world) verify() {
 	}
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return newWorldWith(t, usual) }
+
+func newWorldWith(t *testing.T, every intervals) *world {
 	w := &world{environment: newEnvironment(), t: t, fake: &fakeSessions{t: t}}
 	w.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: SessionID("s1")})
 	w.RegisterActivity(w.fake)
-	w.RegisterWorkflowWithOptions(Session, workflow.RegisterOptions{Name: TypeSession})
+	w.RegisterWorkflowWithOptions(every.session, workflow.RegisterOptions{Name: TypeSession})
 	answer := func(_ string, id, _, name string, arg any) error { return w.external(id, name, arg) }
 	w.OnSignalExternalWorkflow(anyArg, anyArg, anyArg, anyArg, anyArg).Return(answer)
 	return w

@@ -356,7 +356,7 @@ func servedBy(t *testing.T) map[string]map[served]any {
 	}
 	out := map[string]map[served]any{}
 	for file, h := range readHistories(t, all[len(all)-1]) {
-		n, err := replayNoting(h)
+		n, err := replayNoting(h, recordedWith(file))
 		if err != nil && n == nil {
 			t.Fatalf("%s: %v", file, err)
 		}
@@ -476,6 +476,7 @@ func TestGoldenShapes(t *testing.T) {
 }
 
 func TestShapesAreThoseOfEncodingJSON(t *testing.T) {
+	t.Parallel()
 	type inner struct {
 		Deep   int    `json:"deep"`
 		Shadow string `json:"shadow"`
@@ -531,6 +532,7 @@ func TestShapesAreThoseOfEncodingJSON(t *testing.T) {
 }
 
 func TestAGoldenLineIsNeitherLostNorChanged(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "list.txt")
 	if err := os.WriteFile(path, []byte(goldenHead+"\na\nb: string\n"), 0o644); err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ type pumpFunc = func(context.Context, activities.RunPumpInput) (activities.RunPu
 // itself.
 
 func TestACutOffTurnSaysWhatIsCertainAndWhatIsNot(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make", "rm x", "ls"), dies(conversation.Sent, true)}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -52,6 +53,7 @@ func TestACutOffTurnSaysWhatIsCertainAndWhatIsNot(t *testing.T) {
 }
 
 func TestAHostThatCannotBeClearedKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{dies(conversation.Acknowledged, true), endsTurn("completed", "again")}
 	let := w.fake.hang("stop")
@@ -76,6 +78,7 @@ func resumed(t *testing.T, in activities.RunPumpInput, incarnation int) {
 }
 
 func TestAThreadIsResumedAsItWasSetUp(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{dies(conversation.Acknowledged, true), endsTurn("completed", "again")}
 	w.at(time.Second, func() {
@@ -88,6 +91,7 @@ func TestAThreadIsResumedAsItWasSetUp(t *testing.T) {
 }
 
 func TestTheQueueWaitsForAWordWhenATurnIsCutOff(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make"), dies(conversation.Sent, true), endsTurn("completed", "2"), endsTurn("completed", "3")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -113,6 +117,7 @@ func TestTheQueueWaitsForAWordWhenATurnIsCutOff(t *testing.T) {
 }
 
 func TestASessionThatIsToContinueTellsCodexSo(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{staysAttached(conversation.Acknowledged), dies(conversation.Acknowledged, true), endsTurn("completed", "went on"), endsTurn("completed", "next")}
 	w.at(50*time.Millisecond, func() { w.send(SignalMessage, Message{ID: "m1", Text: "hello", Model: "big", Effort: "high"}) })
@@ -146,6 +151,7 @@ func TestASessionThatIsToContinueTellsCodexSo(t *testing.T) {
 }
 
 func TestContinuingIsBounded(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	d := dies(conversation.Acknowledged, true)
 	w.fake.pumps = []pumpFunc{d, d, d, d, d, endsTurn("completed", ""), d, endsTurn("completed", "")}
@@ -174,6 +180,7 @@ func TestContinuingIsBounded(t *testing.T) {
 }
 
 func TestWhoeverWantedTheTurnToEndIsNotContinued(t *testing.T) {
+	t.Parallel()
 	end := map[string]func(w *world){
 		"interrupt": func(w *world) { w.takes(w.send(SignalInterrupt, Interrupt{By: "bob"})) },
 		"cancel": func(w *world) {
@@ -200,6 +207,7 @@ func TestWhoeverWantedTheTurnToEndIsNotContinued(t *testing.T) {
 }
 
 func TestATurnThatTookTooLongIsNotContinued(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := opened(in)
@@ -218,6 +226,7 @@ func TestATurnThatTookTooLongIsNotContinued(t *testing.T) {
 }
 
 func TestWhatARetiredProcessStillWroteIsRead(t *testing.T) {
+	t.Parallel()
 	timesOut := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := opened(in)
 		st.TurnID, st.Cursor.Offset = "turn-1", 100
@@ -277,6 +286,7 @@ func history(t *testing.T, status string) pumpFunc {
 }
 
 func TestWhereItIsNotKnownWhetherCodexHadTheMessageItsHistoryTells(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		pumps []pumpFunc
 		want  []string // the status of each turn
@@ -331,6 +341,7 @@ func noThread(_ context.Context, in activities.RunPumpInput) (activities.RunPump
 }
 
 func TestASessionThatIsToFailDoesAndIsCleanedUp(t *testing.T) {
+	t.Parallel()
 	for _, state := range []conversation.DeliveryState{conversation.Acknowledged, conversation.Sent} {
 		w := newWorld(t)
 		w.fake.pumps = []pumpFunc{dies(state, true)}
@@ -350,6 +361,7 @@ func TestASessionThatIsToFailDoesAndIsCleanedUp(t *testing.T) {
 }
 
 func TestAMessageThatCertainlyNeverArrivedIsDeliveredWhateverThePolicy(t *testing.T) {
+	t.Parallel()
 	for _, policy := range []string{"", "ask", "continue", "fail"} {
 		w := newWorld(t)
 		w.fake.pumps = []pumpFunc{dies(conversation.Decided, true), endsTurn("completed", "ok")}
@@ -365,6 +377,7 @@ func TestAMessageThatCertainlyNeverArrivedIsDeliveredWhateverThePolicy(t *testin
 }
 
 func TestASessionForOneTurnClosesAfterTheTurnThatWentOn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{dies(conversation.Acknowledged, true), endsTurn("completed", "done after all")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -375,6 +388,7 @@ func TestASessionForOneTurnClosesAfterTheTurnThatWentOn(t *testing.T) {
 }
 
 func TestAThreadThatCannotBeResumedStopsTheSessionWhateverThePolicy(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{dies(conversation.Acknowledged, true), refuses("thread_missing", conversation.Decided)}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -388,6 +402,7 @@ func TestAThreadThatCannotBeResumedStopsTheSessionWhateverThePolicy(t *testing.T
 }
 
 func TestAnUnknownPolicyIsRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: SessionOptions{OnInterrupt: "panic"}})
 	if typeOf(w.GetWorkflowError()) != RefusedBadInput {
@@ -410,6 +425,7 @@ func notesOf(notes []activities.Note) string {
 // If it is not known whether codex had a message, later faults do not make it
 // certain.
 func TestADoubtThatCannotBeResolvedIsNoFailure(t *testing.T) {
+	t.Parallel()
 	lost := dies(conversation.Sent, false) // before codex could be asked
 	for name, fault := range map[string]func(w *world){
 		"no process lives long enough": func(w *world) { w.fake.pumps = append(w.fake.pumps, lost, lost, lost) },
@@ -441,6 +457,7 @@ func TestADoubtThatCannotBeResolvedIsNoFailure(t *testing.T) {
 }
 
 func TestAClosedSessionDoesNotSayWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{dies(conversation.Sent, true)}
 	w.at(50*time.Millisecond, func() {

@@ -22,6 +22,7 @@ func longTurn(journal int64) func(context.Context, activities.RunPumpInput) (act
 }
 
 func TestALongJournalThatCannotBeTrimmedEndsWithItsProcessBetweenTurns(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, longTurn(longJournal), longTurn(longJournal+1), endsTurn("completed", "ok"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -49,6 +50,7 @@ func TestALongJournalThatCannotBeTrimmedEndsWithItsProcessBetweenTurns(t *testin
 }
 
 func TestAProcessThatWasStoppedAndNotFollowedIsNotTakenToLive(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, longTurn(longJournal+1), endsTurn("completed", "ok"), endsTurn("completed", "ok"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })

@@ -9,6 +9,7 @@ import (
 )
 
 func TestABusyPoolStillLooksAfterItsHolders(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "killed", Host: "web-1"}) })
@@ -27,6 +28,7 @@ func TestABusyPoolStillLooksAfterItsHolders(t *testing.T) {
 }
 
 func TestABusySeedStillLooksAfterItsHolders(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	ref := activities.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
 	p.at(0, func() { p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref})) })
@@ -46,6 +48,7 @@ func TestABusySeedStillLooksAfterItsHolders(t *testing.T) {
 }
 
 func TestWhoAsksAgainKeepsItsPlaceAndIsToldAgain(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() {
@@ -71,6 +74,7 @@ func TestWhoAsksAgainKeepsItsPlaceAndIsToldAgain(t *testing.T) {
 }
 
 func TestAPoolRefusesMoreThanItCanHold(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	carry := &poolState{Hosts: []poolHost{{Spec: activities.HostSpec{Name: "local"}, Slots: 1}}, Leases: []poolLease{{Holder: "x", Host: "local"}}}
 	for i := range maxLine {
@@ -100,6 +104,7 @@ func TestAPoolRefusesMoreThanItCanHold(t *testing.T) {
 }
 
 func TestEveryHopIsPinnedAndACordonStays(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	yes := true
 	p.at(0, func() {
@@ -123,6 +128,7 @@ func TestEveryHopIsPinnedAndACordonStays(t *testing.T) {
 }
 
 func TestASeedThatIsDeletedTellsThoseWhoAskAndTakesNothing(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	p.seeds.blobs, p.seeds.hold = 1, make(chan struct{})
 	ref := activities.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
@@ -145,6 +151,7 @@ func TestASeedThatIsDeletedTellsThoseWhoAskAndTakesNothing(t *testing.T) {
 }
 
 func TestALineThatIsFullHasThoseWhoComeAskAgainLater(t *testing.T) {
+	t.Parallel()
 	ref := activities.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
 	for kind, in := range map[string]any{
 		TypeSeed: SeedInput{Name: "team", Carry: &seedState{Ref: &ref, Leases: []seedLease{{Holder: "x", Rotates: true}}}},

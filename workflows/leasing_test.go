@@ -22,6 +22,7 @@ func closes(out activities.CloseSessionResult, err error) func(activities.CloseS
 }
 
 func TestASessionGivesItsSeedBackWithNoMoreThanIsCertain(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		close            Close
 		end              func(activities.CloseSessionInput) (activities.CloseSessionResult, error)
@@ -47,6 +48,7 @@ func TestASessionGivesItsSeedBackWithNoMoreThanIsCertain(t *testing.T) {
 }
 
 func TestASessionSaysWhereItsSeedWillBeBeforeItIsThere(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.ends(time.Second)
 	w.start(SessionOptions{Seed: "team"})
@@ -57,6 +59,7 @@ func TestASessionSaysWhereItsSeedWillBeBeforeItIsThere(t *testing.T) {
 }
 
 func TestASeedOfAPoolIsTheSessionsSeed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.at(time.Second, func() {
 		if v := w.view(); v.Seed != "team" || v.State != Idle {
@@ -74,6 +77,7 @@ func TestASeedOfAPoolIsTheSessionsSeed(t *testing.T) {
 }
 
 func TestASessionTakesTheGenerationThatWasSavedUnderItsEpoch(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", ""))
 	say := func(epoch, generation int64, blob string) {
@@ -99,6 +103,7 @@ func failsAuth(_ context.Context, in activities.RunPumpInput) (activities.RunPum
 }
 
 func TestAnAuthFailureOfATurnIsToldToTheSeed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", ""), failsAuth, endsTurn("completed", ""), endsTurn("completed", ""))
 	for i, id := range []string{"m1", "m2", "m3", "m4"} {
@@ -122,6 +127,7 @@ func TestAnAuthFailureOfATurnIsToldToTheSeed(t *testing.T) {
 }
 
 func TestACodexThatIsNotLoggedInIsToldToTheSeed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, refuses("auth", conversation.Decided))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -157,6 +163,7 @@ func waitsUntilServed(t *testing.T, answers ...poolAnswer) (w *world, showed []s
 }
 
 func TestASessionIsServedByAPoolThatWasBegunAnew(t *testing.T) {
+	t.Parallel()
 	gone := poolAnswer{err: &temporal.UnknownExternalWorkflowExecutionError{}}
 	w, showed := waitsUntilServed(t, poolAnswer{granted: granted{Queued: "a slot"}}, gone, gone)
 	if got := strings.Join(showed, "; "); len(w.asked) != 4 || !strings.HasPrefix(got, "a slot; ") || !strings.Contains(got, "pool/default") {
@@ -170,6 +177,7 @@ func TestASessionIsServedByAPoolThatWasBegunAnew(t *testing.T) {
 }
 
 func TestASessionThatIsToAskLaterWaits(t *testing.T) {
+	t.Parallel()
 	full := poolAnswer{granted: granted{Refused: &Failure{Kind: "busy", Message: "2000 sessions wait already"}, RetryAfter: time.Minute}}
 	w, showed := waitsUntilServed(t, full, full)
 	if got := strings.Join(showed, "; "); len(w.asked) != 3 || got != "2000 sessions wait already" {
@@ -178,6 +186,7 @@ func TestASessionThatIsToAskLaterWaits(t *testing.T) {
 }
 
 func TestALeaseThatIsGrantedAtOnceCostsNoTimer(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.SetOnTimerScheduledListener(func(string, time.Duration) { t.Error("a timer was started") })
 	w.ends(time.Second)

@@ -379,8 +379,8 @@ const (
 )
 
 // replayed runs a history through today's code, and says what is different.
-func replayed(h *historypb.History, how strictness) error {
-	n, err := replayNoting(h)
+func replayed(h *historypb.History, every intervals, how strictness) error {
+	n, err := replayNoting(h, every)
 	if err != nil {
 		return err
 	}
@@ -392,7 +392,7 @@ func replayed(h *historypb.History, how strictness) error {
 }
 
 // replayNoting replays a history and notes what the workflow does.
-func replayNoting(h *historypb.History) (*noting, error) {
+func replayNoting(h *historypb.History, every intervals) (*noting, error) {
 	if len(h.Events) == 0 {
 		return nil, errors.New("the history is empty")
 	}
@@ -401,7 +401,7 @@ func replayNoting(h *historypb.History) (*noting, error) {
 	if err != nil {
 		return nil, err
 	}
-	Register(r)
+	register(r, every)
 	begun := h.Events[0].GetWorkflowExecutionStartedEventAttributes()
 	return n, r.ReplayWorkflowHistoryWithOptions(quiet(), h, worker.ReplayWorkflowHistoryOptions{
 		OriginalExecution: workflow.Execution{ID: begun.GetWorkflowId(), RunID: begun.GetOriginalExecutionRunId()},
@@ -569,6 +569,7 @@ func seconds(d *durationpb.Duration) float64 { return d.AsDuration().Seconds() }
 // Temporal's replayer finds none of these changes. This test makes each of them in a
 // history, and checks that the replay here finds it.
 func TestAReplayNoticesAnotherPayload(t *testing.T) {
+	t.Parallel()
 	spoil := func(p *commonpb.Payloads) bool {
 		if len(p.GetPayloads()) == 0 || !bytes.HasPrefix(p.Payloads[0].Data, []byte("{")) {
 			return false
@@ -670,11 +671,11 @@ func TestAReplayNoticesAnotherPayload(t *testing.T) {
 				if !slices.ContainsFunc(h.Events, c.spoil) {
 					continue
 				}
-				replaysLike(t, file)
-				if err := replayed(h, exact); err == nil || !strings.Contains(err.Error(), c.want) {
+				every := recordedWith(file)
+				if err := replayed(h, every, exact); err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("%s is changed in %s, and the replay says %v, want %q", c.what, file, err, c.want)
 				}
-				if err := replayed(h, mayGrow); err == nil || !strings.Contains(err.Error(), c.want) {
+				if err := replayed(h, every, mayGrow); err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("%s is changed in %s of an older release, and the replay says %v, want %q", c.what, file, err, c.want)
 				}
 				return
@@ -686,6 +687,7 @@ func TestAReplayNoticesAnotherPayload(t *testing.T) {
 
 // A payload may have more in it today than in an older release, but not less.
 func TestPayloadsOfAnOlderReleaseMayGrow(t *testing.T) {
+	t.Parallel()
 	was := decoded([]byte(`{"a":1,"list":[{"b":true}]}`))
 	grown := decoded([]byte(`{"a":1,"list":[{"b":true,"c":2}],"d":null}`))
 	for how, want := range map[strictness]string{
@@ -703,6 +705,7 @@ func TestPayloadsOfAnOlderReleaseMayGrow(t *testing.T) {
 
 // A step may be missing from the history only if its context was cancelled.
 func TestStepsAreComparedInTheirOrder(t *testing.T) {
+	t.Parallel()
 	sent, unsent := func() bool { return false }, func() bool { return true }
 	of := func(name string, unsent func() bool) step {
 		return step{kind: stepActivity, name: name, unsent: unsent}

@@ -74,6 +74,7 @@ func signedAt(t *testing.T, who string, asked time.Time, session, namespace stri
 func (w *world) after(check func()) { w.checks = append(w.checks, check) }
 
 func TestOnlySignedDecisionsOfApproversCount(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -162,6 +163,7 @@ func (w *world) signedFor(who, approval string, d Decide) Decide {
 }
 
 func TestAsManyMustAgreeAsThePolicyRequiresAndOneMayDecline(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	one := Decide{Approval: "s1.1", Outcome: "accept"}
 	w.fake.pumps = append(w.fake.pumps, asks("one"), endsTurn("completed", ""))
@@ -210,6 +212,7 @@ func TestAsManyMustAgreeAsThePolicyRequiresAndOneMayDecline(t *testing.T) {
 }
 
 func TestNobodyHasToSignThatNobodyDecided(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -223,6 +226,7 @@ func TestNobodyHasToSignThatNobodyDecided(t *testing.T) {
 }
 
 func TestWhoSteersTheTurnAsksAsWell(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"))
 	// A decision may call back the pump that steers. Then another pump ends the
@@ -242,6 +246,7 @@ func TestWhoSteersTheTurnAsksAsWell(t *testing.T) {
 }
 
 func TestWhoAsksIsKnownByTheNameOnTheirOwnMachine(t *testing.T) {
+	t.Parallel()
 	r := readRuling("session", approvedBy(t, "", "ann", "bob"))
 	for by, same := range map[string]bool{"ann@laptop": true, "ann": true, "Ann@EXAMPLE.com": true, "bob@laptop": false, "anna@laptop": false, "": false} {
 		if got := r.isThem("ann@example.com", by); got != same {
@@ -251,6 +256,7 @@ func TestWhoAsksIsKnownByTheNameOnTheirOwnMachine(t *testing.T) {
 }
 
 func TestWhatIsAcceptedForTheSessionDoesNotServeWhoAcceptedIt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -280,6 +286,7 @@ func TestWhatIsAcceptedForTheSessionDoesNotServeWhoAcceptedIt(t *testing.T) {
 }
 
 func TestABrokenPolicyDoesNotStartASession(t *testing.T) {
+	t.Parallel()
 	for _, bad := range []string{"rules:\n  - name: a\n    when: nonsense(\n    outcome: accept\n", "default: ask\n" + strings.Repeat("#", MaxPolicy)} {
 		err := checkPolicy(bad)
 		if err == nil {
@@ -292,6 +299,7 @@ func TestABrokenPolicyDoesNotStartASession(t *testing.T) {
 
 // The signed payload is the same in whichever form the decision comes.
 func TestPayloadsAreCanonical(t *testing.T) {
+	t.Parallel()
 	digest := func(d Decide) string {
 		t.Helper()
 		text, err := payloadOf(d)

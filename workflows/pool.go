@@ -101,9 +101,9 @@ const (
 	maxWarm  = 1500    // folders that wait for their sessions, some 300 bytes each
 )
 
-// HostPool is the inventory of a zone and hands out slots. It never ends.
-func HostPool(ctx workflow.Context, in PoolInput) error {
-	p := &pool{ctx: ctx, zone: in.Zone, st: in.Carry, watches: map[string]*watch{},
+// hostPool is the inventory of a zone and hands out slots. It never ends.
+func (every intervals) hostPool(ctx workflow.Context, in PoolInput) error {
+	p := &pool{ctx: ctx, reapEvery: every.reap, zone: in.Zone, st: in.Carry, watches: map[string]*watch{},
 		due: map[string]bool{}, cleaning: map[string]bool{}, probing: map[string]bool{}, alarm: newAlarm(ctx, "look after holders"), roll: newRollover(ctx)}
 	if p.zone == "" {
 		p.zone = "default"
@@ -124,16 +124,17 @@ func HostPool(ctx workflow.Context, in PoolInput) error {
 }
 
 type pool struct {
-	ctx  workflow.Context
-	zone string
-	st   *poolState
-	acq  workflow.ReceiveChannel
-	rel  workflow.ReceiveChannel
-	fnd  workflow.ReceiveChannel
-	bck  workflow.ReceiveChannel
-	awy  workflow.ReceiveChannel
-	lkd  workflow.ReceiveChannel
-	hld  workflow.ReceiveChannel
+	ctx       workflow.Context
+	reapEvery time.Duration
+	zone      string
+	st        *poolState
+	acq       workflow.ReceiveChannel
+	rel       workflow.ReceiveChannel
+	fnd       workflow.ReceiveChannel
+	bck       workflow.ReceiveChannel
+	awy       workflow.ReceiveChannel
+	lkd       workflow.ReceiveChannel
+	hld       workflow.ReceiveChannel
 	// calling holds the sessions that have yet to say what they hold. It is nil
 	// unless the pool waits for that.
 	calling map[string]bool
@@ -208,7 +209,7 @@ func (p *pool) run() error {
 		p.clean()
 		if len(p.st.Leases)+len(p.watches) > 0 || p.unclean() {
 			if p.st.ReapAt.IsZero() {
-				p.st.ReapAt = workflow.Now(p.ctx).Add(reapEvery)
+				p.st.ReapAt = workflow.Now(p.ctx).Add(p.reapEvery)
 			}
 			p.alarm.set(p.st.ReapAt)
 		}

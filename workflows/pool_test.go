@@ -124,9 +124,9 @@ func newPoolWorld(t *testing.T) *poolWorld {
 	p.SetOnActivityCanceledListener(func(*activity.Info) { p.hosts.record("called back") })
 	p.seeds = &fakeSeeds{t: t, blobs: 2}
 	p.RegisterActivity(p.seeds)
-	p.RegisterWorkflowWithOptions(HostPool, workflow.RegisterOptions{Name: TypeHostPool})
-	p.RegisterWorkflowWithOptions(Seed, workflow.RegisterOptions{Name: TypeSeed})
-	p.RegisterWorkflowWithOptions(SeedPool, workflow.RegisterOptions{Name: TypeSeedPool})
+	p.RegisterWorkflowWithOptions(usual.hostPool, workflow.RegisterOptions{Name: TypeHostPool})
+	p.RegisterWorkflowWithOptions(usual.seed, workflow.RegisterOptions{Name: TypeSeed})
+	p.RegisterWorkflowWithOptions(usual.seedPool, workflow.RegisterOptions{Name: TypeSeedPool})
 	answer := func(_ string, id, _, name string, arg any) error {
 		if p.gone[id] {
 			return &temporal.UnknownExternalWorkflowExecutionError{}
@@ -241,6 +241,7 @@ func put(name string, slots int) PutHost {
 }
 
 func TestSlotsAreNeverGivenTwice(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() {
@@ -270,6 +271,7 @@ func TestSlotsAreNeverGivenTwice(t *testing.T) {
 }
 
 func TestALeaseEndsWithItsHolderHoweverItEnded(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() {
@@ -284,6 +286,7 @@ func TestALeaseEndsWithItsHolderHoweverItEnded(t *testing.T) {
 }
 
 func TestAHolderThatIsGoneBlocksNobody(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	p.gone["session/ghost"] = true
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
@@ -295,6 +298,7 @@ func TestAHolderThatIsGoneBlocksNobody(t *testing.T) {
 }
 
 func TestACordonedHostTakesNobodyNew(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	yes, no := true, false
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 2))) })
@@ -311,6 +315,7 @@ func TestACordonedHostTakesNobodyNew(t *testing.T) {
 }
 
 func TestBadHostsAreRefused(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() {
 		p.takes(p.send(UpdatePutHost, put("web-1", 1)))
@@ -331,6 +336,7 @@ func TestBadHostsAreRefused(t *testing.T) {
 }
 
 func TestAPoolRollsOverWithItsLeasesAndItsQueue(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() {
@@ -396,6 +402,7 @@ func (f *fakeSeeds) DeleteSeedBlobs(ctx context.Context, in activities.DeleteSee
 }
 
 func TestALoginThatRotatesHasOneHolder(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	ref := activities.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
 	p.at(0, func() { p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref})) })
@@ -422,6 +429,7 @@ func TestALoginThatRotatesHasOneHolder(t *testing.T) {
 }
 
 func TestAnAPIKeyIsShared(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	ref := activities.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "api_key"}
 	p.at(0, func() { p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref})) })
@@ -436,6 +444,7 @@ func TestAnAPIKeyIsShared(t *testing.T) {
 }
 
 func TestADeletedSeedEndsAndItsBlobsArePurged(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(time.Millisecond, func() { p.refuses(p.send(UpdateDeleteSeed, DeleteSeed{}), RefusedNotFound) })
 	p.at(2*time.Millisecond, func() {
@@ -454,6 +463,7 @@ func TestADeletedSeedEndsAndItsBlobsArePurged(t *testing.T) {
 // A pool that is asked for slots without a pause still ends its run. Otherwise
 // Temporal would end the workflow, and the record of all slots would be lost.
 func TestAPoolThatIsNeverIdleRollsOver(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
 	n := 0

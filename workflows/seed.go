@@ -49,10 +49,10 @@ type seedState struct {
 	First int64 `json:"first,omitempty"`
 }
 
-// Seed names the newest generation of a credential and who holds it. It ends
+// seed names the newest generation of a credential and who holds it. It ends
 // when the seed is deleted.
-func Seed(ctx workflow.Context, in SeedInput) error {
-	s := &seed{ctx: ctx, name: in.Name, st: in.Carry, roll: newRollover(ctx),
+func (every intervals) seed(ctx workflow.Context, in SeedInput) error {
+	s := &seed{ctx: ctx, reapEvery: every.reap, name: in.Name, st: in.Carry, roll: newRollover(ctx),
 		alarm: newAlarm(ctx, "look after holders"), again: newAlarm(ctx, "fetch the credential again")}
 	if s.st == nil {
 		// Epochs also rise above those of a deleted seed of this name: somebody may
@@ -96,13 +96,14 @@ func Seed(ctx workflow.Context, in SeedInput) error {
 }
 
 type seed struct {
-	ctx  workflow.Context
-	name string
-	st   *seedState
-	acq  workflow.ReceiveChannel
-	rel  workflow.ReceiveChannel
-	rep  workflow.ReceiveChannel
-	work bool
+	reapEvery time.Duration
+	ctx       workflow.Context
+	name      string
+	st        *seedState
+	acq       workflow.ReceiveChannel
+	rel       workflow.ReceiveChannel
+	rep       workflow.ReceiveChannel
+	work      bool
 
 	asking bool // a verification or a refresh goes on
 	behind int  // how many requests wait for that

@@ -41,6 +41,7 @@ func (p *poolWorld) acquires(as ...acquire) {
 func (p *poolWorld) releases(r release) { p.SignalWorkflow(signalRelease, r) }
 
 func TestTheLineForALoginIsServedInOrder(t *testing.T) {
+	t.Parallel()
 	p := newSeedWorld(t)
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1), on("b", "web-1", 1), on("c", "web-1", 1)) })
 	p.at(2*time.Second, func() {
@@ -59,6 +60,7 @@ func TestTheLineForALoginIsServedInOrder(t *testing.T) {
 }
 
 func TestAReleaseOfAnOlderEpochChangesNothing(t *testing.T) {
+	t.Parallel()
 	p := newSeedWorld(t)
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1)) })
 	p.at(2*time.Second, func() { p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true}) })
@@ -80,6 +82,7 @@ func TestAReleaseOfAnOlderEpochChangesNothing(t *testing.T) {
 // A holder that never took its grant gives it back with no epoch, even if that
 // arrives before its own request.
 func TestWhoNeverTookItGivesItBack(t *testing.T) {
+	t.Parallel()
 	p := newSeedWorld(t)
 	p.at(time.Second, func() {
 		p.acquires(on("a", "web-1", 1))
@@ -101,6 +104,7 @@ func TestWhoNeverTookItGivesItBack(t *testing.T) {
 }
 
 func TestAnUncleanHoldersLoginIsSavedAndWipedBeforeTheNextGrant(t *testing.T) {
+	t.Parallel()
 	p := newSeedWorld(t)
 	p.seeds.answers = []fetch{isAway, brings("2"), wipes}
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 100), on("b", "web-1", 100)) })
@@ -136,6 +140,7 @@ func TestAnUncleanHoldersLoginIsSavedAndWipedBeforeTheNextGrant(t *testing.T) {
 
 // A host that is gone for good blocks the seed until a person intervenes.
 func TestAPersonEndsARecoveryThatCannotEnd(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"revive", "import"} {
 		p := newSeedWorld(t)
 		p.seeds.answers = []fetch{isAway, isAway, isAway, isAway, isAway, isAway, isAway, isAway, isAway, isAway, isAway, isAway}
@@ -161,6 +166,7 @@ func TestAPersonEndsARecoveryThatCannotEnd(t *testing.T) {
 }
 
 func TestARotationThatIsNowhereMakesTheSeedSuspect(t *testing.T) {
+	t.Parallel()
 	for name, give := range map[string]func(p *poolWorld){
 		"nothing on the host": func(p *poolWorld) { p.engine.ended["session/a"] = true; p.acquires(on("c", "web-1", 1)) },
 		"discarded": func(p *poolWorld) {
@@ -205,6 +211,7 @@ func TestARotationThatIsNowhereMakesTheSeedSuspect(t *testing.T) {
 }
 
 func TestAnAPIKeyIsSharedByAsManyAsItMay(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	two := 2
 	key := PutSeed{Name: "team", Share: &two, Ref: activities.SeedRef{Blob: "b1", Digest: "d", Kind: "api_key"}}
@@ -231,6 +238,7 @@ func TestAnAPIKeyIsSharedByAsManyAsItMay(t *testing.T) {
 }
 
 func TestADoubtStopsGrantsUntilALaterTurnDispelsIt(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() {
 		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: activities.SeedRef{Blob: "b1", Digest: "d", Kind: "api_key"}}))
@@ -261,6 +269,7 @@ func TestADoubtStopsGrantsUntilALaterTurnDispelsIt(t *testing.T) {
 }
 
 func TestADeadSeedRefusesWhoAsks(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	carry := &seedState{Ref: &activities.SeedRef{Name: "team", Generation: 1, Blob: "b1", Digest: "d", Kind: "chatgpt"},
 		Health: seedHealth{State: Dead, Reason: "its issuer does not know it any more", Hint: "log in anew"}}
@@ -272,6 +281,7 @@ func TestADeadSeedRefusesWhoAsks(t *testing.T) {
 }
 
 func TestASeedRollsOverInEachState(t *testing.T) {
+	t.Parallel()
 	p := newSeedWorld(t)
 	p.seeds.answers = []fetch{isAway}
 	pools := []string{}
@@ -313,6 +323,7 @@ func TestASeedRollsOverInEachState(t *testing.T) {
 // Another session of the same name is another holder, and so is the same session on
 // another host.
 func TestANewPlaceOfARotatingLoginIsNotBelieved(t *testing.T) {
+	t.Parallel()
 	p := newSeedWorld(t)
 	p.seeds.answers = []fetch{wipes, wipes}
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 100)) })

@@ -95,6 +95,7 @@ func checked(t *testing.T, u *updated) SeedView {
 }
 
 func TestAVerificationSaysWhatItsVerdictSays(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		refresh, health string
 		generation      int64
@@ -129,6 +130,7 @@ func TestAVerificationSaysWhatItsVerdictSays(t *testing.T) {
 }
 
 func TestALoginIsNobodyElsesWhileItIsVerified(t *testing.T) {
+	t.Parallel()
 	p, f := newVerifyWorld(t, []string{"unknown"}, []string{"login 2"})
 	f.hold = make(chan struct{})
 	p.at(time.Second, func() { p.takes(p.send(activities.UpdateVerifySeed, activities.VerifySeed{})) })
@@ -157,6 +159,7 @@ func TestALoginIsNobodyElsesWhileItIsVerified(t *testing.T) {
 }
 
 func TestAHeldLoginIsNotTouched(t *testing.T) {
+	t.Parallel()
 	p, f := newVerifyWorld(t, nil, nil)
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, on("a", "web-1", 100)) })
 	var u *updated
@@ -179,6 +182,7 @@ func TestAHeldLoginIsNotTouched(t *testing.T) {
 // Freshness is what the login says of itself. It saves a refresh, and proves
 // nothing.
 func TestFreshnessMakesNothingHealthy(t *testing.T) {
+	t.Parallel()
 	p, f := newVerifyWorld(t, []string{"fresh", "fresh", "fresh", "fresh"}, []string{"lost", "unknown", "login 2"})
 	verdicts := []string{}
 	ask := func(n int, in activities.VerifySeed) {
@@ -204,6 +208,7 @@ func TestFreshnessMakesNothingHealthy(t *testing.T) {
 }
 
 func TestEachForceIsAWordOfItsOwn(t *testing.T) {
+	t.Parallel()
 	p, f := newVerifyWorld(t, []string{"fresh", "fresh"}, []string{"lost", "dead"})
 	for n := range 2 {
 		p.at(time.Duration(n+1)*time.Minute, func() { p.takes(p.send(activities.UpdateVerifySeed, activities.VerifySeed{Force: true})) })
@@ -215,6 +220,7 @@ func TestEachForceIsAWordOfItsOwn(t *testing.T) {
 }
 
 func TestAKeyThatIsRefusedIsSuspectAndNeverDead(t *testing.T) {
+	t.Parallel()
 	p, _ := newVerifyWorld(t, []string{"suspect", "alive"}, nil)
 	p.at(time.Second, func() {
 		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: activities.SeedRef{Blob: "k", Digest: "d", Kind: "api_key"}}))
@@ -235,6 +241,7 @@ func TestAKeyThatIsRefusedIsSuspectAndNeverDead(t *testing.T) {
 }
 
 func TestAHolderGetsANewerLoginAndASecondAskTheSame(t *testing.T) {
+	t.Parallel()
 	p, f := newVerifyWorld(t, nil, []string{"login 2"})
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, on("a", "web-1", 100)) })
 	var first, second *updated

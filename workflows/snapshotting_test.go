@@ -17,6 +17,7 @@ func (w *world) snapshots() []activities.TakeSnapshotInput {
 }
 
 func TestASnapshotIsTakenAfterEachTurnAndNoTurnWaitsForIt(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	let := w.fake.hang("snapshot")
@@ -55,6 +56,7 @@ func TestASnapshotIsTakenAfterEachTurnAndNoTurnWaitsForIt(t *testing.T) {
 }
 
 func TestASnapshotThatFailsHidesNoneThatIsGood(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -96,6 +98,7 @@ func TestASnapshotThatFailsHidesNoneThatIsGood(t *testing.T) {
 // What a snapshot lacks is said once, and shown for as long as the snapshot is the
 // newest.
 func TestASnapshotSaysWhatCouldNotBeRead(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.unread = []string{"work/no.txt"}
@@ -133,6 +136,7 @@ func TestASnapshotSaysWhatCouldNotBeRead(t *testing.T) {
 }
 
 func TestASnapshotIsTakenWhenSomebodyWantsOne(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
 	var u *updated
@@ -162,6 +166,7 @@ func TestASnapshotIsTakenWhenSomebodyWantsOne(t *testing.T) {
 
 // A person who takes long to answer changes nothing that would be worth keeping.
 func TestATurnThatWaitsForAPersonIsNotKeptAgainAndAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -175,10 +180,8 @@ func TestATurnThatWaitsForAPersonIsNotKeptAgainAndAgain(t *testing.T) {
 }
 
 func TestALongTurnIsKeptFromTimeToTime(t *testing.T) {
-	before := mostOften
-	mostOften = time.Millisecond // the environment's clock is the real one while a pump is attached
-	t.Cleanup(func() { mostOften = before })
-	w := newWorld(t)
+	t.Parallel()
+	w := newWorldWith(t, intervals{snapshot: time.Millisecond}) // the environment's clock is the real one while a pump is attached
 	w.fake.pumps = append(w.fake.pumps, staysAttached(conversation.Acknowledged), endsTurn("interrupted", ""))
 	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
 	w.once("it was kept twice", func() bool { v := w.view().Snapshot; return v != nil && v.N >= 2 }, func() {
@@ -197,6 +200,7 @@ func TestALongTurnIsKeptFromTimeToTime(t *testing.T) {
 }
 
 func TestARolloverHandsOnASnapshotThatIsBeingTaken(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.hang("snapshot")
@@ -223,6 +227,7 @@ func TestARolloverHandsOnASnapshotThatIsBeingTaken(t *testing.T) {
 }
 
 func TestASessionThatKeepsNothingTakesNoSnapshot(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })

@@ -27,6 +27,7 @@ func (w *world) closingNotes() string {
 }
 
 func TestASessionClosesWhenItsTimeIsOver(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		pumps  func(w *world)
 		does   func(w *world)
@@ -80,6 +81,7 @@ func TestASessionClosesWhenItsTimeIsOver(t *testing.T) {
 }
 
 func TestASessionThatGetsNoHostClosesWhenItsTimeIsOver(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.mute = true
 	w.start(SessionOptions{TTL: time.Hour})

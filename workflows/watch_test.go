@@ -24,6 +24,7 @@ func (p *poolWorld) watches(want ...string) {
 }
 
 func TestAHostIsWatchedOnceWhileItHasSessions(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() {
 		p.takes(p.send(UpdatePutHost, put("web-1", 5)))
@@ -64,6 +65,7 @@ func TestAHostIsWatchedOnceWhileItHasSessions(t *testing.T) {
 }
 
 func TestAHostThatIsAnotherMachineNowIsWatchedAnew(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 5))) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
@@ -91,6 +93,7 @@ func TestAHostThatIsAnotherMachineNowIsWatchedAnew(t *testing.T) {
 }
 
 func TestTheNextRunOfAPoolWatchesOn(t *testing.T) {
+	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(time.Second, func() { p.watches(watched("web-1", "192.0.2.7")) })
 	p.finish(2 * time.Second)
@@ -107,6 +110,7 @@ func looks(_ context.Context, in activities.RunPumpInput) (activities.RunPumpRes
 }
 
 func TestAWaitingSessionLooksWhenItsProcessStirs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make all"))
 	for range 5 {
@@ -176,6 +180,7 @@ func (w *world) stirredWhile(offset int64, m activities.Stirred) pumpFunc {
 }
 
 func TestOnlyWhatStirredBehindAPumpNeedsAnother(t *testing.T) {
+	t.Parallel()
 	moved := activities.Stirred{Host: "web-1", Incarnation: 1, Offset: 9000}
 	gone := activities.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"}
 	for name, c := range map[string]struct {
@@ -206,10 +211,8 @@ func TestOnlyWhatStirredBehindAPumpNeedsAnother(t *testing.T) {
 }
 
 func TestAWaitingSessionCostsNoEventsAndOneWatchServesAll(t *testing.T) {
-	before := reapEvery
-	reapEvery = time.Second
-	t.Cleanup(func() { reapEvery = before })
 	r := newReal(t)
+	r.looksOften()
 	r.work()
 	var ids []string
 	counts := map[string]int{}
