@@ -10,7 +10,6 @@ import (
 // Amendments change codex's rules permanently, so only sessions of a seed that
 // allows them offer them.
 func TestAmendmentsAreOfferedOnlyWhereTheSeedAllowsThem(t *testing.T) {
-	t.Parallel()
 	for _, allowed := range []bool{false, true} {
 		w := newWorld(t)
 		w.amend = allowed
@@ -25,7 +24,6 @@ func TestAmendmentsAreOfferedOnlyWhereTheSeedAllowsThem(t *testing.T) {
 }
 
 func TestASeedSaysThatItsSessionsMayAmend(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	yes, no := true, false
 	p.at(0, func() {

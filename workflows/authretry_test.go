@@ -35,7 +35,6 @@ func noToken(effects, passing bool) pumpFunc {
 func turnsOf(w *world) []TurnView { return query[SessionDetail](w, QueryDetail).Turns }
 
 func TestATurnThatGotNoTokenIsBegunOnceMoreInSight(t *testing.T) {
-	t.Parallel()
 	w := brokered(t, noToken(false, true), endsTurn("completed", "done"), endsTurn("completed", "second"))
 	w.at(time.Second, func() {
 		w.send(SignalMessage, hello("m1"))
@@ -78,7 +77,6 @@ func TestATurnThatGotNoTokenIsBegunOnceMoreInSight(t *testing.T) {
 }
 
 func TestATurnThatMayHaveHadEffectsIsNotBegunAgain(t *testing.T) {
-	t.Parallel()
 	w := brokered(t, noToken(true, true))
 	w.at(time.Second, func() {
 		w.send(SignalMessage, hello("m1"))
@@ -98,7 +96,6 @@ func TestATurnThatMayHaveHadEffectsIsNotBegunAgain(t *testing.T) {
 }
 
 func TestATurnIsBegunAgainOnlyOnce(t *testing.T) {
-	t.Parallel()
 	w := brokered(t, noToken(false, true), noToken(false, true))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.when(Interrupted, func() {
@@ -111,7 +108,6 @@ func TestATurnIsBegunAgainOnlyOnce(t *testing.T) {
 }
 
 func TestWhatALoginWasRefusedForIsNotTriedAgain(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		passing bool
 		policy  string
@@ -130,7 +126,6 @@ func TestWhatALoginWasRefusedForIsNotTriedAgain(t *testing.T) {
 }
 
 func TestASessionThatClosesAfterItsTurnStillSaysItAgain(t *testing.T) {
-	t.Parallel()
 	w := brokered(t, noToken(false, true), endsTurn("completed", "done"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	opt := byBroker
@@ -142,7 +137,6 @@ func TestASessionThatClosesAfterItsTurnStillSaysItAgain(t *testing.T) {
 }
 
 func TestOnlyAChatGPTLoginIsBrokered(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.start(byBroker)
 	v := w.view()
@@ -155,7 +149,6 @@ func TestOnlyAChatGPTLoginIsBrokered(t *testing.T) {
 }
 
 func TestSessionOptionsSayHowCredentialsAreGiven(t *testing.T) {
-	t.Parallel()
 	for name, o := range map[string]SessionOptions{
 		"no seed":           {Credentials: activities.CredentialsBroker},
 		"unknown way":       {Seed: "team", Credentials: "lent"},

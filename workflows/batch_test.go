@@ -153,7 +153,6 @@ func (r *real) allResults(id string) (all []BatchResult) {
 func repeated(n int, text string) []string { return slices.Repeat([]string{text}, n) }
 
 func TestABatchRunsEachItemOnceInOrderAndNoMoreThanItsWindow(t *testing.T) {
-	t.Parallel()
 	r := newBatches(t, shortRuns)
 	r.work()
 	r.update(PoolID(r.zone), UpdatePutHost, nil, replacing(put("web-1", 30)))

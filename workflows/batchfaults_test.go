@@ -106,7 +106,6 @@ func lostItem(session string) SessionEnded {
 var wellDone = &TurnView{Status: "completed"}
 
 func TestACancelledBatchFindsAndClosesWhatItMayHaveStarted(t *testing.T) {
-	t.Parallel()
 	f := newFakeBatches(t)
 	f.start = func(n int, in activities.StartItemsInput) (activities.StartItemsResult, error) {
 		if n == 1 { // it started the first, but could not report it
@@ -132,7 +131,6 @@ func TestACancelledBatchFindsAndClosesWhatItMayHaveStarted(t *testing.T) {
 }
 
 func TestARetryThatComesWhileABatchEndsIsDone(t *testing.T) {
-	t.Parallel()
 	f := newFakeBatches(t)
 	f.start = func(n int, in activities.StartItemsInput) (activities.StartItemsResult, error) {
 		out := startedItems(in)
@@ -159,7 +157,6 @@ func TestARetryThatComesWhileABatchEndsIsDone(t *testing.T) {
 }
 
 func TestARetryOfABatchForgetsNoneThatWaits(t *testing.T) {
-	t.Parallel()
 	st := &BatchState{Redo: []batchFailed{{From: 3}}, Failed: []batchFailed{{From: 1}}}
 	st.again(RetryBatch{})
 	if countFailed(st.Redo) != 2 || st.Failed != nil {
@@ -168,7 +165,6 @@ func TestARetryOfABatchForgetsNoneThatWaits(t *testing.T) {
 }
 
 func TestWhatFailedAndWaitsForItsNextTryHasAResultWhenNoneComes(t *testing.T) {
-	t.Parallel()
 	f := newFakeBatches(t)
 	f.start = func(_ int, in activities.StartItemsInput) (activities.StartItemsResult, error) {
 		f.ends(lostItem("b-i0"))
@@ -185,7 +181,6 @@ func TestWhatFailedAndWaitsForItsNextTryHasAResultWhenNoneComes(t *testing.T) {
 }
 
 func TestItemsThatAreNotInTheStoreAnyMoreFail(t *testing.T) {
-	t.Parallel()
 	f := newFakeBatches(t)
 	f.start = func(n int, _ activities.StartItemsInput) (activities.StartItemsResult, error) {
 		if n > 1 {
@@ -200,7 +195,6 @@ func TestItemsThatAreNotInTheStoreAnyMoreFail(t *testing.T) {
 }
 
 func TestABatchSleepsWhileTheStoreIsAway(t *testing.T) {
-	t.Parallel()
 	f := newFakeBatches(t)
 	f.start = func(_ int, in activities.StartItemsInput) (activities.StartItemsResult, error) {
 		f.ends(SessionEnded{ID: "b-i0.t2", State: Closed, Turn: wellDone})
@@ -223,7 +217,6 @@ func TestABatchSleepsWhileTheStoreIsAway(t *testing.T) {
 }
 
 func TestResultsStayWithinWhatTemporalTakes(t *testing.T) {
-	t.Parallel()
 	b := &batch{st: &BatchState{}}
 	r := BatchResult{FinalText: strings.Repeat("é", 8<<10), Output: json.RawMessage(`"` + strings.Repeat("x", 32<<10) + `"`), Session: "s",
 		Error: &Failure{Kind: "k", Message: strings.Repeat("m", maxFailure)}}

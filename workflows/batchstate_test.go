@@ -6,7 +6,6 @@ import (
 )
 
 func TestAWindowBelowWhatRunsStartsNothing(t *testing.T) {
-	t.Parallel()
 	spec := BatchSpec{Total: 60, Pages: []BatchPages{{First: 0, Blob: "p"}}}
 	st := &BatchState{Window: 5, Next: 20, Running: make([]batchItem, 20),
 		Again: []batchAgain{{N: 3, Try: 2}}, Redo: []batchFailed{{From: 7, To: 9}}}

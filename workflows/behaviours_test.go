@@ -11,7 +11,6 @@ import (
 // While a session was parked, another one had its login and rotated it. The parked
 // session goes on with the rotated login.
 func TestAParkedSessionGoesOnWithWhatItsLoginBecameElsewhere(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -43,7 +42,6 @@ func TestAParkedSessionGoesOnWithWhatItsLoginBecameElsewhere(t *testing.T) {
 // A lease does not expire. A session that waits hours for a person still has its
 // login without renewing it, and no other session gets the login.
 func TestALoginIsHeldForAsLongAsItsSessionRuns(t *testing.T) {
-	t.Parallel()
 	p := newSeedWorld(t)
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1), on("b", "web-1", 1)) })
 	p.at(2*time.Second, func() {

@@ -9,7 +9,6 @@ import (
 )
 
 func TestASeedThatIsImportedAgainBeginsAboveItsFormerEpochs(t *testing.T) {
-	t.Parallel()
 	p := newSeedWorld(t)
 	var began int64
 	p.at(time.Second, func() { began = p.Now().Unix(); p.acquires(on("a", "web-1", 100)) })
@@ -33,7 +32,6 @@ func tooLarge(holder string) acquire {
 }
 
 func TestWhoAsksWithTooMuchIsTold(t *testing.T) {
-	t.Parallel()
 	for name, in := range map[string]any{TypeSeed: newSeed, TypeSeedPool: SeedPoolInput{Name: "logins"}, TypeHostPool: PoolInput{}} {
 		t.Run(name, func(t *testing.T) {
 			p := newPoolWorld(t)
@@ -48,7 +46,6 @@ func TestWhoAsksWithTooMuchIsTold(t *testing.T) {
 
 // Verifications that wait leave room in the seed's queue for what a person asks.
 func TestVerificationsDoNotFillTheSeedsLine(t *testing.T) {
-	t.Parallel()
 	p, f := newVerifyWorld(t, []string{"unknown", "fresh", "fresh", "fresh", "fresh", "fresh"}, []string{"login 2"})
 	f.hold = make(chan struct{})
 	var waiting []*updated

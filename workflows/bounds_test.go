@@ -13,7 +13,6 @@ import (
 // A workflow's size is bounded, so what people and codex write is bounded too.
 
 func TestAMessageIsKnownHoweverManyWaitBehindIt(t *testing.T) {
-	t.Parallel()
 	if testing.Short() {
 		t.Skip("has a thousand messages queued and dropped, each with an event: slow with the race detector")
 	}
@@ -46,7 +45,6 @@ func TestAMessageIsKnownHoweverManyWaitBehindIt(t *testing.T) {
 }
 
 func TestWhatIsQueuedFitsIntoAWorkflow(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m0")) })
@@ -72,7 +70,6 @@ func TestWhatIsQueuedFitsIntoAWorkflow(t *testing.T) {
 }
 
 func TestExtremeTextsAreShedBeforeARollover(t *testing.T) {
-	t.Parallel()
 	st := &sessionState{}
 	for i := range keepTurns {
 		st.Turns = append(st.Turns, TurnView{N: i, Status: "completed", FinalText: strings.Repeat("<", 32<<10)})
@@ -99,7 +96,6 @@ func TestExtremeTextsAreShedBeforeARollover(t *testing.T) {
 // The policy is carried beside the state, and notes have data of their own. Both
 // count towards what a run carries.
 func TestAllThatARunHandsOnCountsAndCanBeShed(t *testing.T) {
-	t.Parallel()
 	opt := SessionOptions{Policy: strings.Repeat("<", 64<<10)}
 	st := &sessionState{}
 	for i := range 30 {
@@ -116,7 +112,6 @@ func TestAllThatARunHandsOnCountsAndCanBeShed(t *testing.T) {
 }
 
 func TestMessagesThatSteerHaveABoundWithAllThatComesWithThem(t *testing.T) {
-	t.Parallel()
 	st := &sessionState{}
 	for range 100 {
 		st.Sends = append(st.Sends, pendingSend{Send: activities.Send{Text: "x", Inputs: []activities.Input{aFile, aFile}}})
@@ -127,7 +122,6 @@ func TestMessagesThatSteerHaveABoundWithAllThatComesWithThem(t *testing.T) {
 }
 
 func TestSessionsThatCouldNotBeHeldAreRefused(t *testing.T) {
-	t.Parallel()
 	for name, in := range map[string]SessionInput{
 		"id":       {ID: "S 1"},
 		"other id": {ID: "s2"},
@@ -147,7 +141,6 @@ func TestSessionsThatCouldNotBeHeldAreRefused(t *testing.T) {
 }
 
 func TestMessagesNameNoOtherBlobsAndNobodyElsesIDs(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.at(time.Second, func() {
 		for _, m := range []Message{
@@ -171,7 +164,6 @@ func TestMessagesNameNoOtherBlobsAndNobodyElsesIDs(t *testing.T) {
 }
 
 func TestWhatTheUIShowsStaysWithinItsBounds(t *testing.T) {
-	t.Parallel()
 	s := &session{id: "s1", opt: SessionOptions{}, st: &sessionState{Status: Waiting, Waits: strings.Repeat("ä", 4000)}}
 	s.st.Error = &Failure{Message: strings.Repeat("x", 1<<20)}
 	for i := range 100 {

@@ -23,7 +23,6 @@ func uses(n int64, pump pumpFunc) pumpFunc {
 }
 
 func TestABudgetReachesARunningPump(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{uses(100, asks("make")), staysAttached("acknowledged"), endsTurn("completed", "")}
 	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
@@ -53,7 +52,6 @@ func TestABudgetReachesARunningPump(t *testing.T) {
 
 // A session that waits for a person has no pump to call back.
 func TestABudgetThatIsSetWhileNobodyIsAttachedWaitsForTheNextPump(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", "")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -74,7 +72,6 @@ func TestABudgetThatIsSetWhileNobodyIsAttachedWaitsForTheNextPump(t *testing.T) 
 }
 
 func TestABudgetThatIsGivenInPartLeavesTheRest(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.takes(w.send(SignalBudget, Budget{Tokens: tokens(5)})) })
@@ -106,7 +103,6 @@ func overspends(_ context.Context, in activities.RunPumpInput) (activities.RunPu
 }
 
 func TestASessionThatSpentItsBudgetTakesNoTurnUntilItHasMore(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make"), uses(120, overspends), endsTurn("completed", "2"), endsTurn("completed", "3")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -140,7 +136,6 @@ func TestASessionThatSpentItsBudgetTakesNoTurnUntilItHasMore(t *testing.T) {
 }
 
 func TestALowerBudgetThanWhatWasUsedReachesTheRunningTurn(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{uses(500, asks("make")), overspends}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -158,7 +153,6 @@ func TestALowerBudgetThanWhatWasUsedReachesTheRunningTurn(t *testing.T) {
 }
 
 func TestASessionForOneTurnThatSpentItsBudgetEnds(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make"), uses(120, overspends)}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -173,7 +167,6 @@ func TestASessionForOneTurnThatSpentItsBudgetEnds(t *testing.T) {
 }
 
 func TestAMessageBeyondTheTurnsIsRefused(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", "1"), endsTurn("completed", "2"), endsTurn("completed", "3")}
 	w.at(time.Second, func() { w.takes(w.send(SignalMessage, hello("m1"))) })
@@ -204,7 +197,6 @@ func TestAMessageBeyondTheTurnsIsRefused(t *testing.T) {
 }
 
 func TestEveryBoundIsSetAndShown(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() {

@@ -17,7 +17,6 @@ func busyWorkers() error {
 // It is no failure if all workers are busy with snapshots: the session waits for
 // longer than a retry policy's attempts last, and reports no error.
 func TestASessionStandsInLineForWorkersThatAreBusy(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.fail("snapshot", busyWorkers())
@@ -81,7 +80,6 @@ func TestASessionStandsInLineForWorkersThatAreBusy(t *testing.T) {
 // somebody wants something else. A session that was told to park tries again later,
 // and its view says so.
 func TestStandingInLineEnds(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.fail("park", busyWorkers())
@@ -121,7 +119,6 @@ func comesBackToBusyWorkers(t *testing.T) *world {
 // When many sessions come back at once, each of them does in the end, however long
 // it takes: none parks again with an undelivered message.
 func TestWhoComesBackStandsInLineForAsLongAsItTakes(t *testing.T) {
-	t.Parallel()
 	w := comesBackToBusyWorkers(t)
 	w.at(9*time.Hour, func() {
 		if v := w.view(); v.State != Resuming || v.Error != nil || v.Turn.N != 1 {
@@ -140,7 +137,6 @@ func TestWhoComesBackStandsInLineForAsLongAsItTakes(t *testing.T) {
 
 // The wait may take more than one run. The next run goes on waiting.
 func TestALongLineOutlivesARun(t *testing.T) {
-	t.Parallel()
 	if testing.Short() {
 		t.Skip("fills a whole run, which takes the SDK's test environment minutes with the race detector")
 	}
@@ -165,7 +161,6 @@ func TestALongLineOutlivesARun(t *testing.T) {
 // discard gives up what cannot be kept. It does not give up what only has to wait
 // for a worker with room.
 func TestDiscardingStandsInLineAsWell(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	full := true
@@ -203,7 +198,6 @@ func TestDiscardingStandsInLineAsWell(t *testing.T) {
 // A pool waits for a worker with room to clean up a host, and shows no error
 // meanwhile.
 func TestAPoolStandsInLineToCleanUp(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	f.set(false, busyWorkers())

@@ -54,7 +54,6 @@ func sendOf(t *testing.T, in activities.RunPumpInput, id string) activities.Send
 // A model holds from the next turn on. The effort is kept, replaced by one that the
 // model has, or dropped.
 func TestAModelHoldsFromTheNextTurnOnAndTheEffortFollowsIt(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{lists(someModels, endsTurn("completed", ""))}
 	w.fake.rest = calm
@@ -107,7 +106,6 @@ func TestAModelHoldsFromTheNextTurnOnAndTheEffortFollowsIt(t *testing.T) {
 // A model that is chosen while the session is parked is checked once codex is up,
 // and holds in the resumed thread.
 func TestAChoiceOfAParkedSessionIsCheckedWhenItComesUp(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), lists(someModels, endsTurn("completed", ""))}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -128,7 +126,6 @@ func TestAChoiceOfAParkedSessionIsCheckedWhenItComesUp(t *testing.T) {
 }
 
 func TestASteerNamesItsTurn(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{staysAttached(conversation.Acknowledged), voids("s1", endsTurn("completed", ""))}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -161,7 +158,6 @@ func voids(id string, pump pumpFunc) pumpFunc {
 }
 
 func TestAQueuedMessageIsTakenBackAndKeepsItsNumber(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", ""), endsTurn("completed", "")}
 	w.at(time.Second, func() {
@@ -196,7 +192,6 @@ func TestAQueuedMessageIsTakenBackAndKeepsItsNumber(t *testing.T) {
 }
 
 func TestActsAreTurnsThatQueue(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", ""), endsTurn("completed", ""), staysAttached(conversation.Acknowledged), endsTurn("interrupted", "")}
 	review := &activities.Review{Base: "main"}
@@ -240,7 +235,6 @@ func TestActsAreTurnsThatQueue(t *testing.T) {
 // If codex may have begun a compaction, it is neither repeated nor resumed,
 // whatever the session's policy says.
 func TestAnActThatIsCutOffIsUnknownAndNotRepeated(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), dies(conversation.Sent, true)}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -258,7 +252,6 @@ func TestAnActThatIsCutOffIsUnknownAndNotRepeated(t *testing.T) {
 }
 
 func TestAnArchivedSessionIsParkedAndTakesNoMessages(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = calm
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -284,7 +277,6 @@ func TestAnArchivedSessionIsParkedAndTakesNoMessages(t *testing.T) {
 }
 
 func TestASessionThatCannotParkIsNotArchived(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = calm
 	w.fake.fail("park", finally(activities.ErrTypeNoSpace))
@@ -302,7 +294,6 @@ func TestASessionThatCannotParkIsNotArchived(t *testing.T) {
 // A name is sent to codex only once its thread has a turn. Sending it takes no turn
 // and does not change the session's state.
 func TestANameReachesCodex(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	name := "the October release"
 	named := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
@@ -331,7 +322,6 @@ func TestANameReachesCodex(t *testing.T) {
 // If codex answers no list of models, the session does not ask for it again by
 // itself.
 func TestACodexThatListsNoModelsIsAskedOnce(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	nothing := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Bound, State: opened(in)}}, nil

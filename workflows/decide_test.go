@@ -57,7 +57,6 @@ func blobOf(session string, r activities.Request) string {
 // TestEveryAnswerThatFitsReachesCodexWhole checks that what is sent is what was
 // decided, with all that its shape needs.
 func TestEveryAnswerThatFitsReachesCodexWhole(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		r    activities.Request
 		d    Decide
@@ -122,7 +121,6 @@ func encodedText(v any) string {
 // TestNoAnswerThatDoesNotFitIsTaken checks that each answer is refused with the
 // error type that ctl exits by and with a reason, and leaves the approval open.
 func TestNoAnswerThatDoesNotFitIsTaken(t *testing.T) {
-	t.Parallel()
 	long := `{"colour":"` + strings.Repeat("x", maxGiven) + `"}`
 	for name, c := range map[string]struct {
 		r    activities.Request

@@ -36,7 +36,6 @@ func (w *world) shows(id, kind string, turn int, state string) {
 }
 
 func TestHowFarEachMessageCameIsShown(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make", "rm x"), asks(), asks(), staysAttached(conversation.Acknowledged), endsTurn("interrupted", ""), endsTurn("completed", "")}
 	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")); w.send(SignalMessage, hello("m2")) })
@@ -72,7 +71,6 @@ func TestHowFarEachMessageCameIsShown(t *testing.T) {
 }
 
 func TestWhatDidNotArriveIsShownAsThat(t *testing.T) {
-	t.Parallel()
 	for state, want := range map[conversation.DeliveryState]string{
 		conversation.Decided: "void", conversation.Sent: "sent", conversation.Acknowledged: "acknowledged",
 	} {
@@ -96,7 +94,6 @@ func TestWhatDidNotArriveIsShownAsThat(t *testing.T) {
 }
 
 func TestOfManyMessagesTheUnsettledAndTheNewestAreShown(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.pumps = []pumpFunc{asks("make"), staysAttached(conversation.Acknowledged)}
@@ -125,7 +122,6 @@ func TestOfManyMessagesTheUnsettledAndTheNewestAreShown(t *testing.T) {
 }
 
 func TestAMessageThatNeverHadItsTurnIsVoidInTheEnd(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("interrupted", "")
 	w.fake.pumps = []pumpFunc{asks("make")}

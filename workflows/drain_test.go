@@ -16,7 +16,6 @@ func drain(name, how string) SetHost {
 // once to leave, and the folders of parked sessions are removed. Then the host can
 // be removed.
 func TestADrainedHostIsEmptied(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	f.set(false, nil)
@@ -85,7 +84,6 @@ func leave(how string) leaveHost {
 }
 
 func TestASessionLeavesADrainedHostBetweenTwoTurns(t *testing.T) {
-	t.Parallel()
 	for _, how := range []string{DrainPark, DrainMove} {
 		w := newWorld(t)
 		w.hosts = []string{"web-1", "web-2"}
@@ -116,7 +114,6 @@ func TestASessionLeavesADrainedHostBetweenTwoTurns(t *testing.T) {
 }
 
 func TestAnIdleSessionParksOrMovesFromADrainedHost(t *testing.T) {
-	t.Parallel()
 	for how, want := range map[string]SessionStatus{DrainPark: Parked, DrainMove: Idle} {
 		w := newWorld(t)
 		w.hosts = []string{"web-1", "web-2"}
@@ -151,7 +148,6 @@ func TestAnIdleSessionParksOrMovesFromADrainedHost(t *testing.T) {
 // A session stays if what it was told is about an earlier lease, if it was told
 // that it may stay, or if it has no snapshot to go on from.
 func TestASessionStaysWhereItNeedNotOrCannotLeave(t *testing.T) {
-	t.Parallel()
 	stale, off := leave(DrainMove), leave(DrainMove)
 	stale.Epoch, off.Off = 0, true
 	for name, c := range map[string]struct {
@@ -186,7 +182,6 @@ func TestASessionStaysWhereItNeedNotOrCannotLeave(t *testing.T) {
 
 // What keeps a session from parking may pass.
 func TestASessionThatCannotLeaveTriesAgain(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.fail("park", finally(activities.ErrTypeStoreFull))

@@ -55,7 +55,6 @@ func (w *world) approval(id string) Approval {
 }
 
 func TestADecisionThatNeverReachedCodexServesOnce(t *testing.T) {
-	t.Parallel()
 	for _, outcome := range []string{"accept", "decline"} {
 		w := lostTurn(t, decision(outcome, ""), diesWith(conversation.Decided),
 			asks("make"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""))
@@ -90,7 +89,6 @@ func TestADecisionThatNeverReachedCodexServesOnce(t *testing.T) {
 }
 
 func TestADecisionThatMayHaveHadItsEffectIsAskedAnew(t *testing.T) {
-	t.Parallel()
 	for _, c := range []struct {
 		outcome string
 		died    pumpFunc
@@ -128,7 +126,6 @@ func TestADecisionThatMayHaveHadItsEffectIsAskedAnew(t *testing.T) {
 }
 
 func TestADecisionThatWasNeverWrittenServesNoLongerThanItsQuestionStood(t *testing.T) {
-	t.Parallel()
 	w := lostTurn(t, decision("accept", ""), diesWith(conversation.Decided), asks("make"), endsTurn("interrupted", ""))
 	w.at(6*time.Minute, func() {
 		if a := w.approval("s1.2"); a.State != ApprovalOpen || a.Earlier == nil || a.Earlier.State != ApprovalDecided {
@@ -140,7 +137,6 @@ func TestADecisionThatWasNeverWrittenServesNoLongerThanItsQuestionStood(t *testi
 }
 
 func TestWhatNobodyDecidedIsAskedAnew(t *testing.T) {
-	t.Parallel()
 	w := lostTurn(t, Decide{}, diesWith(conversation.Decided), asks("make"), endsTurn("interrupted", ""))
 	w.at(5*time.Minute+30*time.Second, func() {
 		if a := w.approval("s1.1"); a.State != ApprovalExpired {
@@ -155,7 +151,6 @@ func TestWhatNobodyDecidedIsAskedAnew(t *testing.T) {
 }
 
 func TestOfTwoSuchDecisionsTheOneThatMayHaveRunCounts(t *testing.T) {
-	t.Parallel()
 	for _, died := range []pumpFunc{diesWith(conversation.Sent, conversation.Decided), diesWith(conversation.Decided, conversation.Sent)} {
 		w := newWorld(t)
 		w.fake.pumps = []pumpFunc{asks("make", "make"), died, asks("make"), endsTurn("interrupted", "")}
@@ -176,7 +171,6 @@ func TestOfTwoSuchDecisionsTheOneThatMayHaveRunCounts(t *testing.T) {
 }
 
 func TestAGrantForTheSessionOutlivesTheProcessThatItWasOnItsWayTo(t *testing.T) {
-	t.Parallel()
 	for _, state := range []conversation.DeliveryState{conversation.Decided, conversation.Sent, conversation.Acknowledged} {
 		w := lostTurn(t, decision("accept", "session"), diesWith(state), asks("make"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""))
 		w.at(6*time.Minute, func() {
@@ -201,7 +195,6 @@ func TestAGrantForTheSessionOutlivesTheProcessThatItWasOnItsWayTo(t *testing.T) 
 
 // The next run knows of grants and of decisions that were lost.
 func TestARolloverBetweenADeathAndTheSameAskForgetsNothing(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make", "test", "ls"), diesWith(conversation.Sent, conversation.Decided, conversation.Sent)}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -232,7 +225,6 @@ func TestARolloverBetweenADeathAndTheSameAskForgetsNothing(t *testing.T) {
 }
 
 func TestWhyAnApprovalIsVoidIsSaid(t *testing.T) {
-	t.Parallel()
 	withdraws := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := opened(in)
 		st.TurnID = "turn-1"
@@ -282,7 +274,6 @@ func answered(state conversation.DeliveryState, why string) pumpFunc {
 // decides, and sees what was said before. Secret answers that codex did not get are
 // to be deleted.
 func TestWhatAPersonSaidIsShownAndNeverSaidAgain(t *testing.T) {
-	t.Parallel()
 	blob := blobOf("s1", askedSecret)
 	for name, c := range map[string]struct {
 		r activities.Request

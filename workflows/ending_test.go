@@ -32,7 +32,6 @@ func readsOn(status string) pumpFunc {
 // Promises 1 and 7: closing reads codex's journal to its end before it deletes it,
 // even if the host cannot be reached at the time of the close.
 func TestClosingReadsTheJournalToItsEnd(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct{ says, status string }{
 		"the turn was cut off": {"", "interrupted"},
 		"the turn had ended":   {"completed", "completed"},
@@ -63,7 +62,6 @@ func TestClosingReadsTheJournalToItsEnd(t *testing.T) {
 // Promise 7: only a person who says discard gives up a journal that was not read.
 // The record has what pumps had read of it, and says that the rest is missing.
 func TestDiscardPutsOnRecordWhatWasHeard(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{staysAttached(conversation.Acknowledged), lost, lost, lost}
 	w.fake.heard = func(in activities.RecordLostInput) activities.RecordLostResult {
@@ -93,7 +91,6 @@ func TestDiscardPutsOnRecordWhatWasHeard(t *testing.T) {
 
 // If a session fails, what its pumps had read is on record.
 func TestAFailedSessionKeepsWhatItsPumpsHeard(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{lost, func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
 		return activities.RunPumpResult{}, finally(activities.ErrTypeHostKey)
@@ -112,7 +109,6 @@ func TestAFailedSessionKeepsWhatItsPumpsHeard(t *testing.T) {
 }
 
 func TestASessionThatFailsWithinATurnReadsItsJournal(t *testing.T) {
-	t.Parallel()
 	fails := func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
 		return activities.RunPumpResult{}, finally(activities.ErrTypeBadInput)
 	}
@@ -148,7 +144,6 @@ func TestASessionThatFailsWithinATurnReadsItsJournal(t *testing.T) {
 // A session that fails within a turn while its host is away reads codex's journal
 // before closing removes it, however long the host is away.
 func TestASessionThatFailsWhileItsHostIsAwayReadsItsJournalLater(t *testing.T) {
-	t.Parallel()
 	fails := func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
 		return activities.RunPumpResult{}, finally(activities.ErrTypeBadInput)
 	}
@@ -212,7 +207,6 @@ func TestASessionThatFailsWhileItsHostIsAwayReadsItsJournalLater(t *testing.T) {
 
 // A session whose process cannot be stopped still reports its original error.
 func TestASessionThatFailsWithinATurnSaysWhy(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TimedOut, State: opened(in), Deliveries: acked(in),
@@ -255,7 +249,6 @@ func (f *fakeSessions) called(what string) bool {
 // Promise 11: an unreachable host holds up no batch and no schedule. What is left
 // on the host is passed to its pool, and a login that may be there to its seed.
 func TestASessionThatSomebodyWaitsForEndsWithoutItsHost(t *testing.T) {
-	t.Parallel()
 	for _, kind := range []string{activities.ErrTypeUnreachable, activities.ErrTypeWireLost} {
 		t.Run(kind, func(t *testing.T) { endsWithoutItsHost(t, kind) })
 	}
@@ -294,7 +287,6 @@ func endsWithoutItsHost(t *testing.T, kind string) {
 // Whatever else keeps a session from cleaning up, whoever waits for its end is
 // told.
 func TestTheEndIsToldBeforeItIsCleanedUp(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{endsTurn("completed", "done")}
 	w.fake.closeErrs = []error{finally(activities.ErrTypeStore), finally(activities.ErrTypeStore)}
@@ -314,7 +306,6 @@ func TestTheEndIsToldBeforeItIsCleanedUp(t *testing.T) {
 
 // A session that nobody waits for goes on until its host is clean.
 func TestASessionOfAPersonWaitsForItsHost(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.fail("close", temporal.NewApplicationError("no route to host", activities.ErrTypeUnreachable))
 	w.at(time.Hour, func() {
@@ -331,7 +322,6 @@ func TestASessionOfAPersonWaitsForItsHost(t *testing.T) {
 }
 
 func TestAFiringEndsWithItsSessionsTurn(t *testing.T) {
-	t.Parallel()
 	for _, status := range []string{"completed", "failed"} {
 		t.Run(status, func(t *testing.T) {
 			env := newEnvironment()

@@ -12,7 +12,6 @@ import (
 
 // A worker that was found dead is treated as one whose heartbeats are missed.
 func TestADeadWorkerIsTheSameHoweverItIsNoticed(t *testing.T) {
-	t.Parallel()
 	missed := failureOf("prepare", temporal.NewTimeoutError(enums.TIMEOUT_TYPE_HEARTBEAT, nil))
 	found := failureOf("prepare", temporal.NewApplicationError("its worker died", activities.ErrTypeWorkerDied))
 	if missed.Kind != kindTimeout || !reflect.DeepEqual(missed, found) {

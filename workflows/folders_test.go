@@ -29,7 +29,6 @@ func (p *poolWorld) found(all ...activities.HostLooked) {
 // anything that a session left, under the generation that made it, and keeps the
 // proof. A new session of that name gets the host only after that.
 func TestAFolderThatSomebodyFoundIsWiped(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
@@ -63,7 +62,6 @@ func TestAFolderThatSomebodyFoundIsWiped(t *testing.T) {
 // Between a look at a host and its report a session may have come or gone. The pool
 // does not touch what it knows of by then, and does not report it as unknown.
 func TestWhatThePoolKnowsOfIsNoFindOfAnybody(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	was := []activities.FoundFolder{}
@@ -182,7 +180,6 @@ func (f *fakeFinder) FindLeftovers(_ context.Context, in activities.FindLeftover
 // The run's result has what was found on the hosts. If the look failed, the result
 // says so, and nothing fails.
 func TestMaintenanceSaysWhatLiesOnHosts(t *testing.T) {
-	t.Parallel()
 	for _, err := range []error{nil, temporal.NewNonRetryableApplicationError("no pool", "x", errors.New("no pool"))} {
 		env := newEnvironment()
 		env.RegisterWorkflowWithOptions(Maintenance, workflow.RegisterOptions{Name: TypeMaintenance})

@@ -84,7 +84,6 @@ func turnSends(in activities.RunPumpInput) (out []activities.Send) {
 // An idle session learns of a turn that codex begins, shows it, has people decide
 // its requests, and keeps a message until its end.
 func TestATurnThatCodexBeginsIsAttendedAndAMessageWaitsForIt(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{
 		thenBegins(endsTurn("completed", "set")), // 0: the message's turn
@@ -130,7 +129,6 @@ func TestATurnThatCodexBeginsIsAttendedAndAMessageWaitsForIt(t *testing.T) {
 // A message that was on its way when codex began a turn goes back into the queue
 // and is sent once, after that turn. The same holds if that turn has ended already.
 func TestAMessageOnItsWayWaitsForATurnThatCodexBegan(t *testing.T) {
-	t.Parallel()
 	for name, pumps := range map[string][]pumpFunc{
 		"it runs":      {codexBegan("turn-x"), codexEnded("turn-x", "completed", false, conversation.Decided)},
 		"it has ended": {codexEnded("turn-x", "completed", false, conversation.Decided)},
@@ -168,7 +166,6 @@ func TestAMessageOnItsWayWaitsForATurnThatCodexBegan(t *testing.T) {
 // An interrupt while a message waits for codex's own turn stops that turn. The
 // message has its turn afterwards.
 func TestAnInterruptStopsATurnThatCodexBegan(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	stays := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		<-ctx.Done()
@@ -190,7 +187,6 @@ func TestAnInterruptStopsATurnThatCodexBegan(t *testing.T) {
 }
 
 func TestCloseAfterWaitsForTheTurnsThatCodexBegins(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{
 		thenBegins(endsTurn("completed", "set")),
@@ -206,7 +202,6 @@ func TestCloseAfterWaitsForTheTurnsThatCodexBegins(t *testing.T) {
 }
 
 func TestACloseInterruptsATurnThatCodexBegan(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{
 		func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
@@ -228,7 +223,6 @@ func TestACloseInterruptsATurnThatCodexBegan(t *testing.T) {
 // Nobody who sent any message since may decide alone what is asked in a turn that
 // codex begins for a goal: all who sent messages count as having asked for it.
 func TestATurnThatCodexBeginsIsAskedForByAllWhoMayHaveSetItsGoal(t *testing.T) {
-	t.Parallel()
 	from := func(id, by string) Message { m := hello(id); m.By = by; return m }
 	s := &session{id: "s1", st: &sessionState{Pump: activities.PumpState{Restless: true}, Requesters: []string{"ada"}}}
 	if s.requestedBy(from("m2", "bob"), true); !slices.Equal(s.st.Requesters, []string{"ada", "bob"}) {

@@ -476,7 +476,6 @@ func TestGoldenShapes(t *testing.T) {
 }
 
 func TestShapesAreThoseOfEncodingJSON(t *testing.T) {
-	t.Parallel()
 	type inner struct {
 		Deep   int    `json:"deep"`
 		Shadow string `json:"shadow"`
@@ -532,7 +531,6 @@ func TestShapesAreThoseOfEncodingJSON(t *testing.T) {
 }
 
 func TestAGoldenLineIsNeitherLostNorChanged(t *testing.T) {
-	t.Parallel()
 	path := filepath.Join(t.TempDir(), "list.txt")
 	if err := os.WriteFile(path, []byte(goldenHead+"\na\nb: string\n"), 0o644); err != nil {
 		t.Fatal(err)

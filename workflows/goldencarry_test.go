@@ -172,7 +172,6 @@ func embedded(v reflect.Value, index []int) reflect.Value {
 
 // If a field of the state is not set, the test would not notice its loss.
 func TestEveryFieldOfACarriedStateIsSet(t *testing.T) {
-	t.Parallel()
 	for name, in := range carriedStates {
 		full := reflect.New(reflect.TypeOf(in).Elem())
 		fill(full.Elem(), "", nil)

@@ -222,7 +222,6 @@ func TestGoldenNames(t *testing.T) {
 
 // The reader must find known names of several kinds.
 func TestTheSourceIsReadForNames(t *testing.T) {
-	t.Parallel()
 	lines, err := sourceNames("..")
 	if err != nil {
 		t.Fatal(err)
@@ -240,7 +239,6 @@ func TestTheSourceIsReadForNames(t *testing.T) {
 // The SDK knows a workflow function by its name without the package. If two packages
 // have functions of the same name, it takes the one that was registered last.
 func TestRunsContinueByTheNameOfTheirType(t *testing.T) {
-	t.Parallel()
 	types := map[string]bool{}
 	seen := 0
 	err := eachFile("..", func(dir string, file *ast.File) {

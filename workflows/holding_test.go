@@ -24,7 +24,6 @@ func (w *world) ends(at time.Duration) {
 }
 
 func TestAMessageThatCodexRefusesFailsItsTurnAlone(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Bound, State: opened(in),
@@ -43,7 +42,6 @@ func TestAMessageThatCodexRefusesFailsItsTurnAlone(t *testing.T) {
 }
 
 func TestAHostIsCleanedAlsoWhenPreparingItFailed(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.fail("prepare", finally(activities.ErrTypeSandbox))
 	w.start(SessionOptions{Seed: "team"})
@@ -61,7 +59,6 @@ func TestAHostIsCleanedAlsoWhenPreparingItFailed(t *testing.T) {
 // A session that begins does not fail because sshd is restarted, or because a small
 // machine boots.
 func TestAHostThatIsAwayForSecondsDoesNotFailASessionThatBegins(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.fail("prepare", temporal.NewApplicationError("connection refused", activities.ErrTypeUnreachable))
 	w.at(10*time.Second, func() { w.fake.fail("prepare", nil) })
@@ -75,7 +72,6 @@ func TestAHostThatIsAwayForSecondsDoesNotFailASessionThatBegins(t *testing.T) {
 }
 
 func TestWhatCannotBeCleanedStaysUntilItCan(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.closeErrs = []error{finally(activities.ErrTypeAuth), finally(activities.ErrTypeAuth)}
 	w.ends(time.Second)
@@ -97,7 +93,6 @@ func TestWhatCannotBeCleanedStaysUntilItCan(t *testing.T) {
 }
 
 func TestARolloverWhileCleaningGoesOnCleaning(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.closeErrs = []error{finally(activities.ErrTypeAuth)}
 	w.ends(time.Second)
@@ -124,7 +119,6 @@ func TestARolloverWhileCleaningGoesOnCleaning(t *testing.T) {
 }
 
 func TestAFencedSessionLeavesTheHostAlone(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.closeErrs = []error{finally(activities.ErrTypeFenced)}
 	w.ends(time.Second)
@@ -135,7 +129,6 @@ func TestAFencedSessionLeavesTheHostAlone(t *testing.T) {
 }
 
 func TestAHostThatIsCleanAtLastLeavesNoError(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.closeErrs = []error{finally(activities.ErrTypeStore)}
 	w.at(2*time.Second, func() {
@@ -151,7 +144,6 @@ func TestAHostThatIsCleanAtLastLeavesNoError(t *testing.T) {
 }
 
 func TestAFailedSessionThatCannotBeCleanedTakesDiscard(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.hang("close")
 	w.fake.pumps = append(w.fake.pumps, func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
@@ -172,7 +164,6 @@ func TestAFailedSessionThatCannotBeCleanedTakesDiscard(t *testing.T) {
 }
 
 func TestCloseIsHeardWhileCodexIsStartedAgain(t *testing.T) {
-	t.Parallel()
 	for _, stage := range []string{"stop", "start"} {
 		w := newWorld(t)
 		w.fake.pumps = append(w.fake.pumps, dies(conversation.Acknowledged, true))
@@ -188,7 +179,6 @@ func TestCloseIsHeardWhileCodexIsStartedAgain(t *testing.T) {
 }
 
 func TestDiscardIsHeardWhilePreparing(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.hang("prepare")
 	w.at(50*time.Millisecond, func() { w.takes(w.send(SignalClose, Close{Discard: true})) })
@@ -199,7 +189,6 @@ func TestDiscardIsHeardWhilePreparing(t *testing.T) {
 }
 
 func TestACloseWhilePreparingLetsItFinish(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	let := w.fake.hang("prepare")
 	w.at(50*time.Millisecond, func() { w.takes(w.send(SignalClose, Close{})); let() })
@@ -219,7 +208,6 @@ func busy(pump func(context.Context, activities.RunPumpInput) (activities.RunPum
 }
 
 func TestAPersonWhoTakesLongCostsNoPumps(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, busy(asks("make")), busy(asks()), endsTurn("completed", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -234,7 +222,6 @@ func TestAPersonWhoTakesLongCostsNoPumps(t *testing.T) {
 }
 
 func TestPumpsThatBringNothingEnd(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := in.Pump.State
@@ -259,7 +246,6 @@ func TestPumpsThatBringNothingEnd(t *testing.T) {
 }
 
 func TestATurnThatCodexLostIsSaid(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Bound, State: opened(in), Deliveries: acked(in)}}, nil
@@ -275,7 +261,6 @@ func TestATurnThatCodexLostIsSaid(t *testing.T) {
 }
 
 func TestATurnHasOneDeadlineHoweverManyPumpsServeIt(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, staysAttached(conversation.Acknowledged), endsTurn("completed", ""), endsTurn("completed", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -293,7 +278,6 @@ func TestATurnHasOneDeadlineHoweverManyPumpsServeIt(t *testing.T) {
 }
 
 func TestAnInterruptHoldsWhenCodexDiesBeforeTheMessageReachedIt(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, dies(conversation.Decided, true), dies(conversation.Decided, true))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -313,7 +297,6 @@ func TestAnInterruptHoldsWhenCodexDiesBeforeTheMessageReachedIt(t *testing.T) {
 }
 
 func TestASteerThatComesTooLateBecomesATurn(t *testing.T) {
-	t.Parallel()
 	for _, how := range []conversation.DeliveryState{conversation.Decided, conversation.Void} {
 		w := newWorld(t)
 		w.fake.pumps = append(w.fake.pumps, asks("make"), func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
@@ -337,7 +320,6 @@ func TestASteerThatComesTooLateBecomesATurn(t *testing.T) {
 }
 
 func TestAThreadThatMayHaveATurnIsNeverReplacedUnasked(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, dies(conversation.Sent, true), refuses("thread_missing", conversation.Decided), endsTurn("completed", "anew"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -358,7 +340,6 @@ func TestAThreadThatMayHaveATurnIsNeverReplacedUnasked(t *testing.T) {
 }
 
 func TestASessionOutlivesACodexThatCannotBeStartedAgain(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, dies(conversation.Acknowledged, true), endsTurn("completed", "3"), endsTurn("completed", "4"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -387,7 +368,6 @@ func TestASessionOutlivesACodexThatCannotBeStartedAgain(t *testing.T) {
 }
 
 func TestADecisionThatMayHaveHadItsEffectIsNotCalledVoid(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make", "rm x"), dies(conversation.Sent, true))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -406,7 +386,6 @@ func TestADecisionThatMayHaveHadItsEffectIsNotCalledVoid(t *testing.T) {
 }
 
 func TestATurnThatAsksForEverRollsOver(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = asks("make")
 	n := 0
@@ -433,7 +412,6 @@ func TestATurnThatAsksForEverRollsOver(t *testing.T) {
 }
 
 func TestASessionForOneTurnThatNeverGetsItsMessageEnds(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.start(SessionOptions{CloseAfter: true, By: "ann"})
 	if v := w.view(); v.State != Closed || !v.Close.Removed {
@@ -442,7 +420,6 @@ func TestASessionForOneTurnThatNeverGetsItsMessageEnds(t *testing.T) {
 }
 
 func TestASessionForOneTurnEndsAlsoWhenTheTurnFails(t *testing.T) {
-	t.Parallel()
 	for _, pump := range []func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error){
 		endsTurn("failed", ""), dies(conversation.Acknowledged, true), dies(conversation.Sent, true),
 	} {
@@ -457,7 +434,6 @@ func TestASessionForOneTurnEndsAlsoWhenTheTurnFails(t *testing.T) {
 }
 
 func TestACompletionThatRacesTheCloseWins(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	let := make(chan struct{})
 	w.fake.pumps = append(w.fake.pumps, staysAttached(conversation.Acknowledged), func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
@@ -474,7 +450,6 @@ func TestACompletionThatRacesTheCloseWins(t *testing.T) {
 }
 
 func TestInterruptAndCloseNeedNoInput(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("interrupted", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -489,7 +464,6 @@ func TestInterruptAndCloseNeedNoInput(t *testing.T) {
 }
 
 func TestARolloverWhileQueuedAsksAgain(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.mute = true
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -509,7 +483,6 @@ func TestARolloverWhileQueuedAsksAgain(t *testing.T) {
 
 // The view shows what is kept of a session, and what it began from.
 func TestASessionSaysHowItIsKept(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.ends(time.Second)
 	w.start(SessionOptions{OnHostLost: HostLostMove, LostAfter: time.Minute, ParkAfter: time.Hour,

@@ -19,7 +19,6 @@ type pumpFunc = func(context.Context, activities.RunPumpInput) (activities.RunPu
 // itself.
 
 func TestACutOffTurnSaysWhatIsCertainAndWhatIsNot(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make", "rm x", "ls"), dies(conversation.Sent, true)}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -53,7 +52,6 @@ func TestACutOffTurnSaysWhatIsCertainAndWhatIsNot(t *testing.T) {
 }
 
 func TestAHostThatCannotBeClearedKeepsNobodyWaiting(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{dies(conversation.Acknowledged, true), endsTurn("completed", "again")}
 	let := w.fake.hang("stop")
@@ -78,7 +76,6 @@ func resumed(t *testing.T, in activities.RunPumpInput, incarnation int) {
 }
 
 func TestAThreadIsResumedAsItWasSetUp(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{dies(conversation.Acknowledged, true), endsTurn("completed", "again")}
 	w.at(time.Second, func() {
@@ -91,7 +88,6 @@ func TestAThreadIsResumedAsItWasSetUp(t *testing.T) {
 }
 
 func TestTheQueueWaitsForAWordWhenATurnIsCutOff(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make"), dies(conversation.Sent, true), endsTurn("completed", "2"), endsTurn("completed", "3")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -117,7 +113,6 @@ func TestTheQueueWaitsForAWordWhenATurnIsCutOff(t *testing.T) {
 }
 
 func TestASessionThatIsToContinueTellsCodexSo(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{staysAttached(conversation.Acknowledged), dies(conversation.Acknowledged, true), endsTurn("completed", "went on"), endsTurn("completed", "next")}
 	w.at(50*time.Millisecond, func() { w.send(SignalMessage, Message{ID: "m1", Text: "hello", Model: "big", Effort: "high"}) })
@@ -151,7 +146,6 @@ func TestASessionThatIsToContinueTellsCodexSo(t *testing.T) {
 }
 
 func TestContinuingIsBounded(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	d := dies(conversation.Acknowledged, true)
 	w.fake.pumps = []pumpFunc{d, d, d, d, d, endsTurn("completed", ""), d, endsTurn("completed", "")}
@@ -180,7 +174,6 @@ func TestContinuingIsBounded(t *testing.T) {
 }
 
 func TestWhoeverWantedTheTurnToEndIsNotContinued(t *testing.T) {
-	t.Parallel()
 	end := map[string]func(w *world){
 		"interrupt": func(w *world) { w.takes(w.send(SignalInterrupt, Interrupt{By: "bob"})) },
 		"cancel": func(w *world) {
@@ -207,7 +200,6 @@ func TestWhoeverWantedTheTurnToEndIsNotContinued(t *testing.T) {
 }
 
 func TestATurnThatTookTooLongIsNotContinued(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := opened(in)
@@ -226,7 +218,6 @@ func TestATurnThatTookTooLongIsNotContinued(t *testing.T) {
 }
 
 func TestWhatARetiredProcessStillWroteIsRead(t *testing.T) {
-	t.Parallel()
 	timesOut := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := opened(in)
 		st.TurnID, st.Cursor.Offset = "turn-1", 100
@@ -286,7 +277,6 @@ func history(t *testing.T, status string) pumpFunc {
 }
 
 func TestWhereItIsNotKnownWhetherCodexHadTheMessageItsHistoryTells(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		pumps []pumpFunc
 		want  []string // the status of each turn
@@ -341,7 +331,6 @@ func noThread(_ context.Context, in activities.RunPumpInput) (activities.RunPump
 }
 
 func TestASessionThatIsToFailDoesAndIsCleanedUp(t *testing.T) {
-	t.Parallel()
 	for _, state := range []conversation.DeliveryState{conversation.Acknowledged, conversation.Sent} {
 		w := newWorld(t)
 		w.fake.pumps = []pumpFunc{dies(state, true)}
@@ -361,7 +350,6 @@ func TestASessionThatIsToFailDoesAndIsCleanedUp(t *testing.T) {
 }
 
 func TestAMessageThatCertainlyNeverArrivedIsDeliveredWhateverThePolicy(t *testing.T) {
-	t.Parallel()
 	for _, policy := range []string{"", "ask", "continue", "fail"} {
 		w := newWorld(t)
 		w.fake.pumps = []pumpFunc{dies(conversation.Decided, true), endsTurn("completed", "ok")}
@@ -377,7 +365,6 @@ func TestAMessageThatCertainlyNeverArrivedIsDeliveredWhateverThePolicy(t *testin
 }
 
 func TestASessionForOneTurnClosesAfterTheTurnThatWentOn(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{dies(conversation.Acknowledged, true), endsTurn("completed", "done after all")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -388,7 +375,6 @@ func TestASessionForOneTurnClosesAfterTheTurnThatWentOn(t *testing.T) {
 }
 
 func TestAThreadThatCannotBeResumedStopsTheSessionWhateverThePolicy(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{dies(conversation.Acknowledged, true), refuses("thread_missing", conversation.Decided)}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -402,7 +388,6 @@ func TestAThreadThatCannotBeResumedStopsTheSessionWhateverThePolicy(t *testing.T
 }
 
 func TestAnUnknownPolicyIsRefused(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: SessionOptions{OnInterrupt: "panic"}})
 	if typeOf(w.GetWorkflowError()) != RefusedBadInput {
@@ -425,7 +410,6 @@ func notesOf(notes []activities.Note) string {
 // If it is not known whether codex had a message, later faults do not make it
 // certain.
 func TestADoubtThatCannotBeResolvedIsNoFailure(t *testing.T) {
-	t.Parallel()
 	lost := dies(conversation.Sent, false) // before codex could be asked
 	for name, fault := range map[string]func(w *world){
 		"no process lives long enough": func(w *world) { w.fake.pumps = append(w.fake.pumps, lost, lost, lost) },
@@ -457,7 +441,6 @@ func TestADoubtThatCannotBeResolvedIsNoFailure(t *testing.T) {
 }
 
 func TestAClosedSessionDoesNotSayWhatItDoesNotKnow(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{dies(conversation.Sent, true)}
 	w.at(50*time.Millisecond, func() {

@@ -22,7 +22,6 @@ func longTurn(journal int64) func(context.Context, activities.RunPumpInput) (act
 }
 
 func TestALongJournalThatCannotBeTrimmedEndsWithItsProcessBetweenTurns(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, longTurn(longJournal), longTurn(longJournal+1), endsTurn("completed", "ok"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -50,7 +49,6 @@ func TestALongJournalThatCannotBeTrimmedEndsWithItsProcessBetweenTurns(t *testin
 }
 
 func TestAProcessThatWasStoppedAndNotFollowedIsNotTakenToLive(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, longTurn(longJournal+1), endsTurn("completed", "ok"), endsTurn("completed", "ok"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })

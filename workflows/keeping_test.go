@@ -18,7 +18,6 @@ func failsWith(kind string) pumpFunc {
 
 // Promise 11: no message is lost because a worker lacks a key or has another store.
 func TestAWorkersFaultIsWaitedOut(t *testing.T) {
-	t.Parallel()
 	for _, kind := range []string{activities.ErrTypeInternal, activities.ErrTypeStore, activities.ErrTypeSeed} {
 		t.Run(kind, func(t *testing.T) {
 			w := newWorld(t)
@@ -48,7 +47,6 @@ func TestAWorkersFaultIsWaitedOut(t *testing.T) {
 }
 
 func TestCloseEndsTheWaitForAWorker(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{failsWith(activities.ErrTypeStore)}
 	w.fake.rest = readsOn("interrupted")
@@ -62,7 +60,6 @@ func TestCloseEndsTheWaitForAWorker(t *testing.T) {
 
 // No message is lost if a process cannot be stopped because of a worker's fault.
 func TestAStopThatFailsIsTriedAgain(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	late := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TimedOut, State: opened(in), Deliveries: acked(in),
@@ -84,7 +81,6 @@ func TestAStopThatFailsIsTriedAgain(t *testing.T) {
 // touches nothing there. It comes back with a higher generation when a person says
 // so.
 func TestAnOvertakenSessionKeepsItsQueue(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{endsTurn("completed", "one"), failsWith(activities.ErrTypeFenced), saysTold(endsTurn("completed", "three")), endsTurn("completed", "four")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -112,7 +108,6 @@ func TestAnOvertakenSessionKeepsItsQueue(t *testing.T) {
 // Promise 11: a session that closes after its last turn runs everything it
 // accepted, even after a turn that was cut off.
 func TestASessionForSomeTurnsRunsAllThatWereAccepted(t *testing.T) {
-	t.Parallel()
 	for name, first := range map[string]pumpFunc{
 		"interrupted": dies(conversation.Acknowledged, true),
 		"unknown":     dies(conversation.Sent, true),
@@ -135,7 +130,6 @@ func TestASessionForSomeTurnsRunsAllThatWereAccepted(t *testing.T) {
 // Promise 11: a message that certainly never reached codex does not fail because no
 // host is available for it. The next message has it delivered.
 func TestAMessageThatWasNotSentIsQueuedAgain(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), dies(conversation.Decided, true)}
@@ -167,7 +161,6 @@ func TestAMessageThatWasNotSentIsQueuedAgain(t *testing.T) {
 // Promise 1: when the server is away, workers end pumps that nobody called back.
 // Codex is not counted as failing for it, however often it happens.
 func TestPumpsThatTheServerEndsSayNothingOfCodex(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	ended := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := in.Pump.State // it had no time to read
@@ -197,7 +190,6 @@ func TestPumpsThatTheServerEndsSayNothingOfCodex(t *testing.T) {
 
 // A resume makes a session that waits to talk to codex try at once, on its host.
 func TestAResumeOfASessionThatWaitsForAWorkerHasItTryNow(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{failsWith(activities.ErrTypeStore), failsWith(activities.ErrTypeStore), failsWith(activities.ErrTypeStore), failsWith(activities.ErrTypeStore)}
 	w.fake.rest = endsTurn("completed", "one")

@@ -11,7 +11,6 @@ import (
 )
 
 func TestABudgetOutlivesALostHost(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), lost, saysTold(endsTurn("completed", ""))}
@@ -33,7 +32,6 @@ func TestABudgetOutlivesALostHost(t *testing.T) {
 // A snapshot that failed because of a passing fault is taken while the session
 // idles.
 func TestASnapshotIsTriedAgainWhileTheSessionIdles(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{endsTurn("completed", "")}
 	w.fake.fail("snapshot", temporal.NewApplicationError("the store is away", activities.ErrTypeStore))
@@ -54,7 +52,6 @@ func TestASnapshotIsTriedAgainWhileTheSessionIdles(t *testing.T) {
 }
 
 func TestTheLastEntriesWaitForTheStore(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.fail("notes", temporal.NewApplicationError("the store is away", activities.ErrTypeStore))
 	w.refuse = &Failure{Kind: "host_not_found", Message: "no such host"}
@@ -73,7 +70,6 @@ func TestTheLastEntriesWaitForTheStore(t *testing.T) {
 // A session that cannot write its last entries adds nothing to a long history: the
 // server makes the attempts.
 func TestAttemptsToWriteTheLastEntriesDoNotFillTheHistory(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.fail("notes", temporal.NewApplicationError("the store is away", activities.ErrTypeStore))
 	w.refuse = &Failure{Kind: "host_not_found", Message: "no such host"}
@@ -92,7 +88,6 @@ func TestAttemptsToWriteTheLastEntriesDoNotFillTheHistory(t *testing.T) {
 // What was heard on a lost host is written to the store before the session leaves
 // that host.
 func TestWhatWasHeardOnALostHostWaitsForTheStore(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), lost, saysTold(endsTurn("completed", ""))}

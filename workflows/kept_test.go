@@ -20,7 +20,6 @@ import (
 // A fork whose snapshot cannot be pinned shows that while it tries. Its start
 // timeout holds.
 func TestAForkWaitsForTheStoreOnView(t *testing.T) {
-	t.Parallel()
 	hour := time.Hour
 	w := waitsLong(t)
 	w.fake.fail("pin", temporal.NewApplicationError("the store is away", activities.ErrTypeStore))
@@ -41,7 +40,6 @@ func TestAForkWaitsForTheStoreOnView(t *testing.T) {
 
 // An accepted move survives a store that is away, however often the store fails.
 func TestAMoveOutlivesAStoreThatIsAway(t *testing.T) {
-	t.Parallel()
 	w := waitsLong(t)
 	w.fake.rest = saysTold(endsTurn("completed", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -62,7 +60,6 @@ func TestAMoveOutlivesAStoreThatIsAway(t *testing.T) {
 }
 
 func TestAnInterruptCallsOffAMove(t *testing.T) {
-	t.Parallel()
 	w := waitsLong(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -86,7 +83,6 @@ func TestAnInterruptCallsOffAMove(t *testing.T) {
 // A wish to move does not call back a pump that only looks what has happened. It
 // would do so forever while the host cannot be reached.
 func TestAMoveWaitsForAPumpThatLooks(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	looks := make(chan struct{})
 	away := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
@@ -115,7 +111,6 @@ func TestAMoveWaitsForAPumpThatLooks(t *testing.T) {
 // Promise 7: if the host refuses a pump while a session closes, nothing is given
 // up. The journal is read once the host accepts again.
 func TestClosingWaitsForAHostThatRefuses(t *testing.T) {
-	t.Parallel()
 	for _, kind := range []string{activities.ErrTypeAuth, activities.ErrTypeHostKey, activities.ErrTypeNoSpace} {
 		t.Run(kind, func(t *testing.T) {
 			w := waitsLong(t)
@@ -147,7 +142,6 @@ func TestClosingWaitsForAHostThatRefuses(t *testing.T) {
 // neither a batch nor a schedule waiting. Promise 7: the session itself waits for
 // the rest.
 func TestTheEndIsToldWhileAJournalCannotBeRead(t *testing.T) {
-	t.Parallel()
 	w := waitsLong(t)
 	w.fake.pumps = []pumpFunc{asks("make"), lost, lost, lost}
 	w.fake.rest = readsOn("completed")
@@ -175,7 +169,6 @@ func TestTheEndIsToldWhileAJournalCannotBeRead(t *testing.T) {
 
 // The same holds if the host dies after codex was stopped.
 func TestTheEndIsToldWhileAStoppedProcessCannotBeRead(t *testing.T) {
-	t.Parallel()
 	w := waitsLong(t)
 	w.fake.pumps = []pumpFunc{asks("make"), lost, lost, lost}
 	away := 0
@@ -202,7 +195,6 @@ func TestTheEndIsToldWhileAStoppedProcessCannotBeRead(t *testing.T) {
 // Closing may move the session's work, so it has as much time as moving has
 // elsewhere.
 func TestClosingHasTheTimeThatMovingWorkTakes(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	var had time.Duration
 	w.SetOnActivityStartedListener(func(info *activity.Info, _ context.Context, _ converter.EncodedValues) {
@@ -218,7 +210,6 @@ func TestClosingHasTheTimeThatMovingWorkTakes(t *testing.T) {
 }
 
 func TestEachComingUpTriesOtherHosts(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = saysTold(endsTurn("completed", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -238,7 +229,6 @@ func TestEachComingUpTriesOtherHosts(t *testing.T) {
 // A session that is to close asks codex to end its turn, if it has not stopped
 // codex yet.
 func TestAStopThatACloseCallsBackHasStoppedNothing(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TimedOut, State: opened(in), Deliveries: acked(in),
@@ -259,7 +249,6 @@ func TestAStopThatACloseCallsBackHasStoppedNothing(t *testing.T) {
 // Promise 11: a session that closes after its turns waits for a host like any other
 // that has work to go on with.
 func TestASessionForSomeTurnsWaitsForAHostToGoOnOn(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
 	kept := make(chan struct{})
@@ -294,7 +283,6 @@ func TestASessionForSomeTurnsWaitsForAHostToGoOnOn(t *testing.T) {
 // Promise 11: a schedule firing waits for the store, however often its workers
 // fail.
 func TestAFiringWaitsForTheStore(t *testing.T) {
-	t.Parallel()
 	env := newEnvironment()
 	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: ScheduleID("nightly") + "-2026-11-23T00:00:00Z"})
 	tries := 0
@@ -346,7 +334,6 @@ func TestAFaultThatIsWaitedOutCostsFewEvents(t *testing.T) {
 
 // Whoever waits for a session's end does not wait for its transcript.
 func TestTheEndIsToldWhileTheTranscriptCannotBeWritten(t *testing.T) {
-	t.Parallel()
 	w := waitsLong(t)
 	w.fake.fail("notes", temporal.NewApplicationError("the store is away", activities.ErrTypeStore))
 	w.refuse = &Failure{Kind: "host_not_found", Message: "no such host"}
@@ -368,7 +355,6 @@ func TestTheEndIsToldWhileTheTranscriptCannotBeWritten(t *testing.T) {
 // A host that goes away while closing waits for something else is left to its pool
 // too.
 func TestAHostThatDiesLateInClosingIsLeftToItsPool(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{endsTurn("completed", "done")}
 	w.fake.closeErrs = []error{finally(activities.ErrTypeStore)}

@@ -9,7 +9,6 @@ import (
 )
 
 func TestABusyPoolStillLooksAfterItsHolders(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "killed", Host: "web-1"}) })
@@ -28,7 +27,6 @@ func TestABusyPoolStillLooksAfterItsHolders(t *testing.T) {
 }
 
 func TestABusySeedStillLooksAfterItsHolders(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	ref := activities.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
 	p.at(0, func() { p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref})) })
@@ -48,7 +46,6 @@ func TestABusySeedStillLooksAfterItsHolders(t *testing.T) {
 }
 
 func TestWhoAsksAgainKeepsItsPlaceAndIsToldAgain(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() {
@@ -74,7 +71,6 @@ func TestWhoAsksAgainKeepsItsPlaceAndIsToldAgain(t *testing.T) {
 }
 
 func TestAPoolRefusesMoreThanItCanHold(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	carry := &poolState{Hosts: []poolHost{{Spec: activities.HostSpec{Name: "local"}, Slots: 1}}, Leases: []poolLease{{Holder: "x", Host: "local"}}}
 	for i := range maxLine {
@@ -104,7 +100,6 @@ func TestAPoolRefusesMoreThanItCanHold(t *testing.T) {
 }
 
 func TestEveryHopIsPinnedAndACordonStays(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	yes := true
 	p.at(0, func() {
@@ -128,7 +123,6 @@ func TestEveryHopIsPinnedAndACordonStays(t *testing.T) {
 }
 
 func TestASeedThatIsDeletedTellsThoseWhoAskAndTakesNothing(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.seeds.blobs, p.seeds.hold = 1, make(chan struct{})
 	ref := activities.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
@@ -151,7 +145,6 @@ func TestASeedThatIsDeletedTellsThoseWhoAskAndTakesNothing(t *testing.T) {
 }
 
 func TestALineThatIsFullHasThoseWhoComeAskAgainLater(t *testing.T) {
-	t.Parallel()
 	ref := activities.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
 	for kind, in := range map[string]any{
 		TypeSeed: SeedInput{Name: "team", Carry: &seedState{Ref: &ref, Leases: []seedLease{{Holder: "x", Rotates: true}}}},

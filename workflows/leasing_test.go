@@ -22,7 +22,6 @@ func closes(out activities.CloseSessionResult, err error) func(activities.CloseS
 }
 
 func TestASessionGivesItsSeedBackWithNoMoreThanIsCertain(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		close            Close
 		end              func(activities.CloseSessionInput) (activities.CloseSessionResult, error)
@@ -48,7 +47,6 @@ func TestASessionGivesItsSeedBackWithNoMoreThanIsCertain(t *testing.T) {
 }
 
 func TestASessionSaysWhereItsSeedWillBeBeforeItIsThere(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.ends(time.Second)
 	w.start(SessionOptions{Seed: "team"})
@@ -59,7 +57,6 @@ func TestASessionSaysWhereItsSeedWillBeBeforeItIsThere(t *testing.T) {
 }
 
 func TestASeedOfAPoolIsTheSessionsSeed(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.at(time.Second, func() {
 		if v := w.view(); v.Seed != "team" || v.State != Idle {
@@ -77,7 +74,6 @@ func TestASeedOfAPoolIsTheSessionsSeed(t *testing.T) {
 }
 
 func TestASessionTakesTheGenerationThatWasSavedUnderItsEpoch(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", ""))
 	say := func(epoch, generation int64, blob string) {
@@ -103,7 +99,6 @@ func failsAuth(_ context.Context, in activities.RunPumpInput) (activities.RunPum
 }
 
 func TestAnAuthFailureOfATurnIsToldToTheSeed(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", ""), failsAuth, endsTurn("completed", ""), endsTurn("completed", ""))
 	for i, id := range []string{"m1", "m2", "m3", "m4"} {
@@ -127,7 +122,6 @@ func TestAnAuthFailureOfATurnIsToldToTheSeed(t *testing.T) {
 }
 
 func TestACodexThatIsNotLoggedInIsToldToTheSeed(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, refuses("auth", conversation.Decided))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -163,7 +157,6 @@ func waitsUntilServed(t *testing.T, answers ...poolAnswer) (w *world, showed []s
 }
 
 func TestASessionIsServedByAPoolThatWasBegunAnew(t *testing.T) {
-	t.Parallel()
 	gone := poolAnswer{err: &temporal.UnknownExternalWorkflowExecutionError{}}
 	w, showed := waitsUntilServed(t, poolAnswer{granted: granted{Queued: "a slot"}}, gone, gone)
 	if got := strings.Join(showed, "; "); len(w.asked) != 4 || !strings.HasPrefix(got, "a slot; ") || !strings.Contains(got, "pool/default") {
@@ -177,7 +170,6 @@ func TestASessionIsServedByAPoolThatWasBegunAnew(t *testing.T) {
 }
 
 func TestASessionThatIsToAskLaterWaits(t *testing.T) {
-	t.Parallel()
 	full := poolAnswer{granted: granted{Refused: &Failure{Kind: "busy", Message: "2000 sessions wait already"}, RetryAfter: time.Minute}}
 	w, showed := waitsUntilServed(t, full, full)
 	if got := strings.Join(showed, "; "); len(w.asked) != 3 || got != "2000 sessions wait already" {
@@ -186,7 +178,6 @@ func TestASessionThatIsToAskLaterWaits(t *testing.T) {
 }
 
 func TestALeaseThatIsGrantedAtOnceCostsNoTimer(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.SetOnTimerScheduledListener(func(string, time.Duration) { t.Error("a timer was started") })
 	w.ends(time.Second)

@@ -61,7 +61,6 @@ func (p *poolWorld) shown(host string) HostView {
 // A session that is given up while its host is away leaves a credential there. The
 // pool records and shows it, and wipes it as soon as the host is back.
 func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	seed := &activities.SeedRef{Name: "team", Blob: "b", Kind: "api_key"}
@@ -125,7 +124,6 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 // A terminated workflow reports nothing. The check on lease holders finds out, and
 // what the session planted is wiped all the same.
 func TestATerminatedSessionLeavesALeftover(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	f.set(false, nil)
@@ -151,7 +149,6 @@ func TestATerminatedSessionLeavesALeftover(t *testing.T) {
 // A new session of an old one's name must not use the old folder, in which an
 // unsaved login may be.
 func TestANewSessionOfAnOldNameWaitsForTheOldOnesLeftovers(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	p.at(0, func() {
@@ -182,7 +179,6 @@ func TestANewSessionOfAnOldNameWaitsForTheOldOnesLeftovers(t *testing.T) {
 // While a seed still needs what is on the host, that stays. What others left beside
 // it is wiped.
 func TestALoginThatIsNotSavedHoldsUpNobodyElse(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	f.set(false, temporal.NewNonRetryableApplicationError("not saved", activities.ErrTypeLoginUnsaved, nil,
@@ -218,7 +214,6 @@ func TestALoginThatIsNotSavedHoldsUpNobodyElse(t *testing.T) {
 
 // The pool's next run also knows what is left, and goes on at once.
 func TestLeftoversAreCarried(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 2))) })
@@ -249,7 +244,6 @@ func TestLeftoversAreCarried(t *testing.T) {
 
 // If a session was there again and left something again, that is another folder.
 func TestWhatIsLeftAgainIsFoundAnew(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	leaves := func() {
@@ -283,7 +277,6 @@ func TestWhatIsLeftAgainIsFoundAnew(t *testing.T) {
 // The session's part: a session that is given up while its host is away reports
 // what it leaves there. One that cleaned up reports nothing.
 func TestASessionSaysWhatItLeaves(t *testing.T) {
-	t.Parallel()
 	for _, c := range []struct {
 		name string
 		err  error
@@ -312,7 +305,6 @@ func TestASessionSaysWhatItLeaves(t *testing.T) {
 
 // On another machine, what was left would seem to be gone.
 func TestAHostWithLeftoversIsNotReplacedByAnotherMachine(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	moved, another, somebody := put("web-1", 1), put("web-1", 1), put("web-1", 1)
@@ -333,7 +325,6 @@ func TestAHostWithLeftoversIsNotReplacedByAnotherMachine(t *testing.T) {
 
 // What a session has on a host is looked for at the address in the inventory.
 func TestAHostInUseIsNotReplacedByAnotherMachine(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	moved, another := put("web-1", 2), put("web-1", 2)
 	moved.Spec.Address, another.Spec.HostKeys = "192.0.2.99", []string{"SHA256:other"}

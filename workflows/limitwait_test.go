@@ -42,7 +42,6 @@ func toldOf(w *world) (said []string) {
 var waiting = SessionOptions{OnLimit: LimitWait}
 
 func TestALimitIsWaitedOutAndTheSameSaidAgain(t *testing.T) {
-	t.Parallel()
 	for _, kind := range []string{activities.EndQuota, activities.EndRateLimit} {
 		w := newWorld(t)
 		w.fake.pumps = []pumpFunc{meets(w, kind, false, 2*time.Hour), endsTurn("completed", "done"), endsTurn("completed", "second")}
@@ -84,7 +83,6 @@ func TestALimitIsWaitedOutAndTheSameSaidAgain(t *testing.T) {
 }
 
 func TestWhatHadBegunIsNotSaidAgainBehindALimit(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{meets(w, activities.EndQuota, true, time.Hour), endsTurn("completed", "done")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -96,7 +94,6 @@ func TestWhatHadBegunIsNotSaidAgainBehindALimit(t *testing.T) {
 }
 
 func TestALimitFailsATurnWhereNobodyWantsToWait(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		opt  SessionOptions
 		kind string
@@ -122,7 +119,6 @@ func TestALimitFailsATurnWhereNobodyWantsToWait(t *testing.T) {
 }
 
 func TestALimitOfUnknownEndIsTriedAtGrowingPauses(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	var at []time.Time
 	limited := meets(w, activities.EndRateLimit, false, 0)
@@ -154,7 +150,6 @@ func TestALimitOfUnknownEndIsTriedAtGrowingPauses(t *testing.T) {
 }
 
 func TestAWaitForALimitEndsWhenSomebodySaysSo(t *testing.T) {
-	t.Parallel()
 	t.Run("interrupt", func(t *testing.T) {
 		w := newWorld(t)
 		w.fake.pumps = []pumpFunc{meets(w, activities.EndQuota, false, time.Hour), endsTurn("completed", "second")}
@@ -199,7 +194,6 @@ func TestAWaitForALimitEndsWhenSomebodySaysSo(t *testing.T) {
 }
 
 func TestASessionThatWaitsForALimitParksAndComesBackByItself(t *testing.T) {
-	t.Parallel()
 	for name, park := range map[string]func(w *world){
 		"by itself":     func(*world) {},
 		"somebody says": func(w *world) { w.takes(w.send(SignalPark, Park{By: "ann"})) },
@@ -230,7 +224,6 @@ func TestASessionThatWaitsForALimitParksAndComesBackByItself(t *testing.T) {
 }
 
 func TestAWaitForALimitOutlivesARollover(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{meets(w, activities.EndQuota, false, 2*time.Hour)}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -257,7 +250,6 @@ func TestAWaitForALimitOutlivesARollover(t *testing.T) {
 }
 
 func TestSessionsOfOneSeedDoNotComeBackAtOnce(t *testing.T) {
-	t.Parallel()
 	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 	reset := now.Add(time.Hour)
 	slots := map[time.Duration]bool{}

@@ -9,7 +9,6 @@ import (
 
 // Codex is never told that its work came along if nothing kept it.
 func TestCodexIsToldWhatDidNotComeAlong(t *testing.T) {
-	t.Parallel()
 	for _, work := range []string{activities.WorkNone, activities.WorkFull} {
 		for _, lost := range []bool{false, true} {
 			s := &session{st: &sessionState{Lease: &hostLease{Spec: activities.HostSpec{Name: "b"}}, Layout: &activities.Layout{WorkDir: "/w"}}}

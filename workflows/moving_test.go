@@ -34,7 +34,6 @@ func saysTold(then pumping) pumping {
 var moves = SessionOptions{Seed: "team", OnHostLost: HostLostMove, LostAfter: 2 * time.Minute}
 
 func TestASessionThatLosesItsHostGoesOnElsewhere(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
 	w.fake.differs = "its status was: ?? a"
@@ -97,7 +96,6 @@ func TestASessionThatLosesItsHostGoesOnElsewhere(t *testing.T) {
 
 // The snapshot that the thread goes on from may not include the task.
 func TestASessionThatIsToGoOnSaysElsewhereWhatItWasToDo(t *testing.T) {
-	t.Parallel()
 	for what, c := range map[string]struct {
 		keep bool // a snapshot is taken within the turn
 		text string
@@ -139,7 +137,6 @@ func TestASessionThatIsToGoOnSaysElsewhereWhatItWasToDo(t *testing.T) {
 }
 
 func TestALostHostIsWaitedForAndItIsSaid(t *testing.T) {
-	t.Parallel()
 	for what, c := range map[string]struct {
 		opt   SessionOptions
 		stays string
@@ -188,7 +185,6 @@ func TestALostHostIsWaitedForAndItIsSaid(t *testing.T) {
 }
 
 func TestAPersonSendsASessionAwayFromALostHost(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumping{endsTurn("completed", ""), lost, func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		<-ctx.Done()
@@ -213,7 +209,6 @@ func TestAPersonSendsASessionAwayFromALostHost(t *testing.T) {
 }
 
 func TestAHostThatIsLostTwiceIsLeftTwice(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2", "web-3"}
 	w.fake.pumps = []pumping{endsTurn("completed", ""), lost, lost, saysTold(endsTurn("completed", ""))}
@@ -246,7 +241,6 @@ func TestAHostThatIsLostTwiceIsLeftTwice(t *testing.T) {
 // If a process may have been told something and then certainly was not, the next
 // process is told.
 func TestWhatCodexWasProvedNotToHaveHeardIsTold(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
 	unsaid := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
@@ -278,7 +272,6 @@ func TestWhatCodexWasProvedNotToHaveHeardIsTold(t *testing.T) {
 // If a granted host is out of reach, another one is used, because nothing of the
 // session has run there.
 func TestAParkedSessionTriesAnotherHostWhereItsOwnIsLost(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-1", "web-2"}
 	w.fake.rest = endsTurn("completed", "")
@@ -298,7 +291,6 @@ func TestAParkedSessionTriesAnotherHostWhereItsOwnIsLost(t *testing.T) {
 }
 
 func TestAnIdleSessionIsMovedByAPerson(t *testing.T) {
-	t.Parallel()
 	for _, away := range []bool{false, true} {
 		w := newWorld(t)
 		w.fake.rest = saysTold(endsTurn("completed", ""))
@@ -330,7 +322,6 @@ func TestAnIdleSessionIsMovedByAPerson(t *testing.T) {
 }
 
 func TestAMessageThatNeverReachedALostHostGoesToTheNextOne(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
 	w.fake.rest = endsTurn("completed", "")
@@ -356,7 +347,6 @@ func TestAMessageThatNeverReachedALostHostGoesToTheNextOne(t *testing.T) {
 // session says anything of it. A turn whose message codex is known to have was
 // interrupted. A turn of which nothing is known is unknown.
 func TestWhatWasHeardOnALostHostCounts(t *testing.T) {
-	t.Parallel()
 	for _, knows := range []bool{true, false} {
 		w := newWorld(t)
 		w.hosts = []string{"web-1", "web-2"}
@@ -398,7 +388,6 @@ func TestWhatWasHeardOnALostHostCounts(t *testing.T) {
 
 // If that cannot be found out, what was sent is still on record.
 func TestWhatWasSaidToALostHostIsOnRecordInAnyCase(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
 	w.fake.pumps = []pumping{endsTurn("completed", ""), lost, saysTold(endsTurn("completed", ""))}
@@ -425,7 +414,6 @@ func TestWhatWasSaidToALostHostIsOnRecordInAnyCase(t *testing.T) {
 // The snapshot of a fork is pinned before the fork waits for a host. If the
 // snapshot does not exist, the fork does not wait, and fails with that reason.
 func TestAForkOfWhatIsGoneTakesNoHost(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.fail("pin", finally(activities.ErrTypeSnapshot))
 	w.start(SessionOptions{From: "s0.snap-4"})
@@ -435,7 +423,6 @@ func TestAForkOfWhatIsGoneTakesNoHost(t *testing.T) {
 }
 
 func TestAForkThatWaitsForItsSnapshotCanBeClosed(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.hang("pin")
 	w.at(50*time.Millisecond, func() { w.takes(w.send(SignalClose, Close{})) })
@@ -446,7 +433,6 @@ func TestAForkThatWaitsForItsSnapshotCanBeClosed(t *testing.T) {
 }
 
 func TestAForkBeginsWithASnapshotAndItsOwnThread(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	forks := func(then pumping) pumping {
 		return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
@@ -487,7 +473,6 @@ func TestAForkBeginsWithASnapshotAndItsOwnThread(t *testing.T) {
 // No pump is attached that would report the loss: codex is to be started again, and
 // the process before it cannot be stopped.
 func TestAHostThatIsLostWhileNothingRunsIsSaidToBeAndCanBeLeft(t *testing.T) {
-	t.Parallel()
 	for _, back := range []bool{false, true} {
 		w := newWorld(t)
 		w.fake.rest = saysTold(endsTurn("completed", ""))
@@ -528,7 +513,6 @@ func TestAHostThatIsLostWhileNothingRunsIsSaidToBeAndCanBeLeft(t *testing.T) {
 
 // On a host that is away, stopping what a dead process left behind never succeeds.
 func TestWhatADeadProcessLeftKeepsNobodyOnItsHost(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.pumps = []pumping{endsTurn("completed", ""), dies(conversation.Acknowledged, true)}
@@ -545,7 +529,6 @@ func TestWhatADeadProcessLeftKeepsNobodyOnItsHost(t *testing.T) {
 // What the end of a turn triggers is not done, but what the policy says of a turn
 // that was cut off is.
 func TestATurnThatEndedOnALostHostHasNotKeptItsWork(t *testing.T) {
-	t.Parallel()
 	failed := &activities.Problem{Kind: "auth", Message: "no token came", Passing: true}
 	for name, c := range map[string]struct {
 		opt   SessionOptions
@@ -604,7 +587,6 @@ func with(o SessionOptions, change func(*SessionOptions)) SessionOptions {
 // bound to the other host. It waits for that host, even if the former one could not
 // be reached.
 func TestASessionThatIsMovedFromALostHostIsToBeWhereItWasSent(t *testing.T) {
-	t.Parallel()
 	w := waitsLong(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })

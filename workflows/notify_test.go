@@ -24,7 +24,6 @@ func (w *world) begins(first Message, opt SessionOptions) SessionEnded {
 }
 
 func TestTheFirstMessageComesWithTheStartAndTheEndIsTold(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", strings.Repeat("long ", 4<<10)))
 	e := w.begins(hello("m1"), SessionOptions{CloseAfter: true, Notify: "batch/b1", Origin: OriginBatch("b1")})
@@ -43,7 +42,6 @@ func TestTheFirstMessageComesWithTheStartAndTheEndIsTold(t *testing.T) {
 }
 
 func TestWhatASessionMayHaveDoneIsTold(t *testing.T) {
-	t.Parallel()
 	effects := func(status string) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
 		return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 			out, err := endsTurn(status, "")(ctx, in)
@@ -74,7 +72,6 @@ func TestWhatASessionMayHaveDoneIsTold(t *testing.T) {
 }
 
 func TestASessionThatCannotBeginTellsSo(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		first Message
 		opt   SessionOptions
@@ -98,7 +95,6 @@ func TestASessionThatCannotBeginTellsSo(t *testing.T) {
 }
 
 func TestASessionThatRefusedItsFirstMessageSaysSoWhenItIsAsked(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.begins(Message{ID: "m1"}, SessionOptions{Notify: "batch/b1"})
 	answer, err := w.QueryWorkflow(QueryDetail)
@@ -116,7 +112,6 @@ func TestASessionThatRefusedItsFirstMessageSaysSoWhenItIsAsked(t *testing.T) {
 
 // A session whose options are refused ends at once. Whoever asks it is told why.
 func TestASessionThatRefusedItsOptionsSaysSoWhenItIsAsked(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.begins(Message{ID: "m1", Text: "hi"}, SessionOptions{Notify: "batch/b1", From: "s0.snap-1", Workspace: activities.Workspace{Snapshot: "s0.snap-2"}})
 	if typeOf(w.GetWorkflowError()) != RefusedBadInput {

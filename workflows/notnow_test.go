@@ -19,7 +19,6 @@ func overloaded(_ context.Context, in activities.RunPumpInput) (activities.RunPu
 // If codex refuses something for now, the session waits, shows that, and sends it
 // again.
 func TestCodexThatTakesNothingIsWaitedFor(t *testing.T) {
-	t.Parallel()
 	for kind, pump := range map[string]pumpFunc{"overloaded": overloaded, "thread_busy": refuses("thread_busy", conversation.Decided)} {
 		t.Run(kind, func(t *testing.T) {
 			w := newWorld(t)
@@ -50,7 +49,6 @@ func TestCodexThatTakesNothingIsWaitedFor(t *testing.T) {
 
 // An interrupt meanwhile ends the turn, of which codex was told nothing.
 func TestAnInterruptEndsTheWaitForACodexThatTakesNothing(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = overloaded
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -72,7 +70,6 @@ func TestAnInterruptEndsTheWaitForACodexThatTakesNothing(t *testing.T) {
 
 // An interrupt voids open requests at once, and refuses decisions on them.
 func TestAnInterruptVoidsWhatWaitsForAPerson(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{
 		asks("make"),

@@ -9,7 +9,6 @@ import (
 
 // Deploys may take many workers in a row away from one turn.
 func TestAPumpWaitsForTheTenthWorkerNoLongerThanForTheFirst(t *testing.T) {
-	t.Parallel()
 	env := newEnvironment()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
 		p := workflow.GetActivityOptions(attached(ctx, "")).RetryPolicy

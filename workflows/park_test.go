@@ -29,7 +29,6 @@ func (w *world) done() string {
 }
 
 func TestAnIdleSessionParksAndTheNextMessageBringsItBack(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -76,7 +75,6 @@ func TestAnIdleSessionParksAndTheNextMessageBringsItBack(t *testing.T) {
 }
 
 func TestNothingParksWhileATurnRunsOrAPersonIsWaitedFor(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps, w.fake.rest = append(w.fake.pumps, asks("make")), endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -98,7 +96,6 @@ func TestNothingParksWhileATurnRunsOrAPersonIsWaitedFor(t *testing.T) {
 
 // The session's folder is away, and everything in it is in the store.
 func TestAParkedSessionComesUpElsewhereWhereItsHostIsNotToBeHad(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
 	w.fake.rest = endsTurn("completed", "")
@@ -122,7 +119,6 @@ func TestAParkedSessionComesUpElsewhereWhereItsHostIsNotToBeHad(t *testing.T) {
 }
 
 func TestAMessageInTheMomentOfParkingFindsTheSessionWhereItIs(t *testing.T) {
-	t.Parallel()
 	for what, last := range map[string]func(w *world){
 		"while it parks": func(w *world) { w.fake.hang("park") },
 		"too late":       func(*world) {},
@@ -158,7 +154,6 @@ func TestAMessageInTheMomentOfParkingFindsTheSessionWhereItIs(t *testing.T) {
 }
 
 func TestASessionThatCannotParkStaysAndSaysWhy(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.fail("park", finally(activities.ErrTypeStore))
@@ -194,7 +189,6 @@ func TestASessionThatCannotParkStaysAndSaysWhy(t *testing.T) {
 }
 
 func TestAParkedSessionClosesWithoutASlot(t *testing.T) {
-	t.Parallel()
 	for what, away := range map[string]error{"its host is there": nil, "its host is away": finally(activities.ErrTypeUnreachable)} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)
@@ -229,7 +223,6 @@ func TestAParkedSessionClosesWithoutASlot(t *testing.T) {
 // A folder where a session could not come up may hold work of an earlier time.
 // Closing the session discards nothing that nobody said to discard.
 func TestClosingASessionThatCouldNotComeUpDiscardsNothing(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -260,7 +253,6 @@ func TestClosingASessionThatCouldNotComeUpDiscardsNothing(t *testing.T) {
 }
 
 func TestASessionThatCannotComeUpIsParkedAndSaysWhy(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -297,7 +289,6 @@ func TestASessionThatCannotComeUpIsParkedAndSaysWhy(t *testing.T) {
 }
 
 func TestARolloverWhileParkedIsParked(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -330,7 +321,6 @@ func TestARolloverWhileParkedIsParked(t *testing.T) {
 }
 
 func TestAParkedSessionThatWaitsForAHostCanBeSentElsewhere(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
@@ -353,7 +343,6 @@ func TestAParkedSessionThatWaitsForAHostCanBeSentElsewhere(t *testing.T) {
 
 // The pool knows of one lease only, so it repeats what it has granted.
 func TestAWishForAnotherHostOutlivesTheGrantThatCrossesIt(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
@@ -376,7 +365,6 @@ func TestAWishForAnotherHostOutlivesTheGrantThatCrossesIt(t *testing.T) {
 }
 
 func TestASessionThatClosesAfterItsHostWasLostClaimsNothingOfThatHost(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumping{endsTurn("completed", ""), lost}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -390,7 +378,6 @@ func TestASessionThatClosesAfterItsHostWasLostClaimsNothingOfThatHost(t *testing
 }
 
 func TestASnapshotThatParkingCouldNotTakeHasFailed(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -408,7 +395,6 @@ func TestASnapshotThatParkingCouldNotTakeHasFailed(t *testing.T) {
 }
 
 func TestAWishToParkGoesOverIntoTheNextRun(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.hang("snapshot")
@@ -434,7 +420,6 @@ func TestAWishToParkGoesOverIntoTheNextRun(t *testing.T) {
 }
 
 func TestWhatWaitedForAParkedSessionRunsOnceItIsResumed(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -465,7 +450,6 @@ func TestWhatWaitedForAParkedSessionRunsOnceItIsResumed(t *testing.T) {
 // What a person was told will be done is done, however often workers, connections,
 // the store or the host fail meanwhile.
 func TestAWishToParkOrToMoveOutlivesEveryFaultThatPasses(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		kind   string
 		signal string
@@ -505,7 +489,6 @@ func TestAWishToParkOrToMoveOutlivesEveryFaultThatPasses(t *testing.T) {
 
 // A wish to park that cannot be met now does not keep a message waiting.
 func TestAMessageEndsTheWaitOfASessionThatIsToPark(t *testing.T) {
-	t.Parallel()
 	w := waitsLong(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.fail("park", finally(activities.ErrTypeStoreFull))
@@ -523,7 +506,6 @@ func TestAMessageEndsTheWaitOfASessionThatIsToPark(t *testing.T) {
 
 // Another wish ends the wait as well: to go to another host, or to try now.
 func TestAWishForAHostEndsTheWaitOfASessionThatIsToPark(t *testing.T) {
-	t.Parallel()
 	for host, want := range map[string]SessionStatus{"web-2": Idle, "": Parked} {
 		w := waitsLong(t)
 		w.fake.rest = endsTurn("completed", "")
@@ -546,7 +528,6 @@ func TestAWishForAHostEndsTheWaitOfASessionThatIsToPark(t *testing.T) {
 }
 
 func TestARolloverKeepsTheWaitOfASessionThatIsToPark(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.fail("park", finally(activities.ErrTypeStoreFull))
@@ -571,7 +552,6 @@ func TestARolloverKeepsTheWaitOfASessionThatIsToPark(t *testing.T) {
 // A host that a person named is not replaced by another one because it, or the way
 // to it, is away for a while.
 func TestASessionComesUpOnTheHostThatWasNamed(t *testing.T) {
-	t.Parallel()
 	w := waitsLong(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })

@@ -569,7 +569,6 @@ func seconds(d *durationpb.Duration) float64 { return d.AsDuration().Seconds() }
 // Temporal's replayer finds none of these changes. This test makes each of them in a
 // history, and checks that the replay here finds it.
 func TestAReplayNoticesAnotherPayload(t *testing.T) {
-	t.Parallel()
 	spoil := func(p *commonpb.Payloads) bool {
 		if len(p.GetPayloads()) == 0 || !bytes.HasPrefix(p.Payloads[0].Data, []byte("{")) {
 			return false
@@ -687,7 +686,6 @@ func TestAReplayNoticesAnotherPayload(t *testing.T) {
 
 // A payload may have more in it today than in an older release, but not less.
 func TestPayloadsOfAnOlderReleaseMayGrow(t *testing.T) {
-	t.Parallel()
 	was := decoded([]byte(`{"a":1,"list":[{"b":true}]}`))
 	grown := decoded([]byte(`{"a":1,"list":[{"b":true,"c":2}],"d":null}`))
 	for how, want := range map[strictness]string{
@@ -705,7 +703,6 @@ func TestPayloadsOfAnOlderReleaseMayGrow(t *testing.T) {
 
 // A step may be missing from the history only if its context was cancelled.
 func TestStepsAreComparedInTheirOrder(t *testing.T) {
-	t.Parallel()
 	sent, unsent := func() bool { return false }, func() bool { return true }
 	of := func(name string, unsent func() bool) step {
 		return step{kind: stepActivity, name: name, unsent: unsent}

@@ -15,7 +15,6 @@ import (
 
 // Everyone who may signal a session has read the earlier messages.
 func TestAWordThatWasTakenBackCountsNoMore(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("one"), endsTurn("completed", ""))
 	session := Decide{Approval: "s1.1", Outcome: "accept", Scope: "session"}
@@ -44,7 +43,6 @@ func TestAWordThatWasTakenBackCountsNoMore(t *testing.T) {
 }
 
 func TestMindsAreChangedSoOftenAndNoMore(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asksPermissions(), endsTurn("completed", ""))
 	grant := func(n int) Decide {
@@ -79,7 +77,6 @@ func asksPermissions() pumpFunc {
 // Only codex keeps a grant for the session, or an amendment. With either, codex
 // would ask nobody again, whoever sends the next message.
 func TestNobodyWhoMayAskLaterGivesThemselvesWhatCodexKeeps(t *testing.T) {
-	t.Parallel()
 	grant := Decide{Approval: "s1.1", Outcome: "grant", Grant: json.RawMessage(`{"fileSystem":{"read":["/w"]}}`), Scope: "session"}
 	for _, asker := range []bool{false, true} {
 		w := newWorld(t)
@@ -105,7 +102,6 @@ func TestNobodyWhoMayAskLaterGivesThemselvesWhatCodexKeeps(t *testing.T) {
 }
 
 func TestAMessageThatCameTooLateToSteerIsStillItsSenders(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"))
 	// The decision may start a pump that the message then calls back, so a pump
@@ -143,7 +139,6 @@ func TestAMessageThatCameTooLateToSteerIsStillItsSenders(t *testing.T) {
 }
 
 func TestWhatWasAcceptedForTheSessionServesNobodyUnknown(t *testing.T) {
-	t.Parallel()
 	s := &session{st: &sessionState{}, opt: SessionOptions{Policy: approvedBy(t, "", "bob", "cyd")}}
 	for _, c := range []struct {
 		asked []string
@@ -159,7 +154,6 @@ func TestWhatWasAcceptedForTheSessionServesNobodyUnknown(t *testing.T) {
 // A policy that this worker cannot read may require other signatures, or more of
 // them, than the policy beside it.
 func TestWhileOnePolicyIsBrokenNobodyDecides(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.judges = "a word of a later version: x\n"
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
@@ -179,7 +173,6 @@ func TestWhileOnePolicyIsBrokenNobodyDecides(t *testing.T) {
 }
 
 func TestABrokenPolicyIsNotSaidOfTheOther(t *testing.T) {
-	t.Parallel()
 	s := &session{st: &sessionState{}, opt: SessionOptions{Policy: "default: ask\n"}}
 	s.st.SeedPolicy = "default: decline\n"
 	s.st.PolicyBroken = map[string]string{"seed": "the policy of the seed cannot be used: its text is not in the store"}

@@ -74,7 +74,6 @@ func signedAt(t *testing.T, who string, asked time.Time, session, namespace stri
 func (w *world) after(check func()) { w.checks = append(w.checks, check) }
 
 func TestOnlySignedDecisionsOfApproversCount(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -163,7 +162,6 @@ func (w *world) signedFor(who, approval string, d Decide) Decide {
 }
 
 func TestAsManyMustAgreeAsThePolicyRequiresAndOneMayDecline(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	one := Decide{Approval: "s1.1", Outcome: "accept"}
 	w.fake.pumps = append(w.fake.pumps, asks("one"), endsTurn("completed", ""))
@@ -212,7 +210,6 @@ func TestAsManyMustAgreeAsThePolicyRequiresAndOneMayDecline(t *testing.T) {
 }
 
 func TestNobodyHasToSignThatNobodyDecided(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -226,7 +223,6 @@ func TestNobodyHasToSignThatNobodyDecided(t *testing.T) {
 }
 
 func TestWhoSteersTheTurnAsksAsWell(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"))
 	// A decision may call back the pump that steers. Then another pump ends the
@@ -246,7 +242,6 @@ func TestWhoSteersTheTurnAsksAsWell(t *testing.T) {
 }
 
 func TestWhoAsksIsKnownByTheNameOnTheirOwnMachine(t *testing.T) {
-	t.Parallel()
 	r := readRuling("session", approvedBy(t, "", "ann", "bob"))
 	for by, same := range map[string]bool{"ann@laptop": true, "ann": true, "Ann@EXAMPLE.com": true, "bob@laptop": false, "anna@laptop": false, "": false} {
 		if got := r.isThem("ann@example.com", by); got != same {
@@ -256,7 +251,6 @@ func TestWhoAsksIsKnownByTheNameOnTheirOwnMachine(t *testing.T) {
 }
 
 func TestWhatIsAcceptedForTheSessionDoesNotServeWhoAcceptedIt(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -286,7 +280,6 @@ func TestWhatIsAcceptedForTheSessionDoesNotServeWhoAcceptedIt(t *testing.T) {
 }
 
 func TestABrokenPolicyDoesNotStartASession(t *testing.T) {
-	t.Parallel()
 	for _, bad := range []string{"rules:\n  - name: a\n    when: nonsense(\n    outcome: accept\n", "default: ask\n" + strings.Repeat("#", MaxPolicy)} {
 		err := checkPolicy(bad)
 		if err == nil {
@@ -299,7 +292,6 @@ func TestABrokenPolicyDoesNotStartASession(t *testing.T) {
 
 // The signed payload is the same in whichever form the decision comes.
 func TestPayloadsAreCanonical(t *testing.T) {
-	t.Parallel()
 	digest := func(d Decide) string {
 		t.Helper()
 		text, err := payloadOf(d)

@@ -241,7 +241,6 @@ func put(name string, slots int) PutHost {
 }
 
 func TestSlotsAreNeverGivenTwice(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() {
@@ -271,7 +270,6 @@ func TestSlotsAreNeverGivenTwice(t *testing.T) {
 }
 
 func TestALeaseEndsWithItsHolderHoweverItEnded(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() {
@@ -286,7 +284,6 @@ func TestALeaseEndsWithItsHolderHoweverItEnded(t *testing.T) {
 }
 
 func TestAHolderThatIsGoneBlocksNobody(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.gone["session/ghost"] = true
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
@@ -298,7 +295,6 @@ func TestAHolderThatIsGoneBlocksNobody(t *testing.T) {
 }
 
 func TestACordonedHostTakesNobodyNew(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	yes, no := true, false
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 2))) })
@@ -315,7 +311,6 @@ func TestACordonedHostTakesNobodyNew(t *testing.T) {
 }
 
 func TestBadHostsAreRefused(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() {
 		p.takes(p.send(UpdatePutHost, put("web-1", 1)))
@@ -336,7 +331,6 @@ func TestBadHostsAreRefused(t *testing.T) {
 }
 
 func TestAPoolRollsOverWithItsLeasesAndItsQueue(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() {
@@ -402,7 +396,6 @@ func (f *fakeSeeds) DeleteSeedBlobs(ctx context.Context, in activities.DeleteSee
 }
 
 func TestALoginThatRotatesHasOneHolder(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	ref := activities.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
 	p.at(0, func() { p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref})) })
@@ -429,7 +422,6 @@ func TestALoginThatRotatesHasOneHolder(t *testing.T) {
 }
 
 func TestAnAPIKeyIsShared(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	ref := activities.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "api_key"}
 	p.at(0, func() { p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref})) })
@@ -444,7 +436,6 @@ func TestAnAPIKeyIsShared(t *testing.T) {
 }
 
 func TestADeletedSeedEndsAndItsBlobsArePurged(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(time.Millisecond, func() { p.refuses(p.send(UpdateDeleteSeed, DeleteSeed{}), RefusedNotFound) })
 	p.at(2*time.Millisecond, func() {
@@ -463,7 +454,6 @@ func TestADeletedSeedEndsAndItsBlobsArePurged(t *testing.T) {
 // A pool that is asked for slots without a pause still ends its run. Otherwise
 // Temporal would end the workflow, and the record of all slots would be lost.
 func TestAPoolThatIsNeverIdleRollsOver(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
 	n := 0

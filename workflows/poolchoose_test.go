@@ -21,7 +21,6 @@ func hostWith(name string, slots int, labels, found map[string]string) poolHost 
 type tags = map[string]string
 
 func TestAHostIsChosenByWhatItIs(t *testing.T) {
-	t.Parallel()
 	p := zoneOf(
 		hostWith("small", 9, tags{"gpu": "no"}, tags{"os": "linux", "mem": "16", "codex": "0.160.0"}),
 		hostWith("big", 2, tags{"gpu": "no"}, tags{"os": "linux", "mem": "64", "codex": "0.169.0"}),
@@ -58,7 +57,6 @@ func TestAHostIsChosenByWhatItIs(t *testing.T) {
 }
 
 func TestWhatNoHostCanEverMeetIsToldWithTheNearest(t *testing.T) {
-	t.Parallel()
 	p := zoneOf(
 		hostWith("web-1", 1, tags{"gpu": "no"}, tags{"os": "linux", "mem": "16"}),
 		hostWith("web-2", 1, nil, tags{"os": "linux", "mem": "31"}),
@@ -85,7 +83,6 @@ func TestWhatNoHostCanEverMeetIsToldWithTheNearest(t *testing.T) {
 }
 
 func TestAHostNobodyLookedAtMayStillDo(t *testing.T) {
-	t.Parallel()
 	p := zoneOf(hostWith("new", 1, tags{"gpu": "no"}, nil), hostWith("old", 1, nil, tags{"mem": "8"}))
 	ask := &ticket{acquire: acquire{Select: []string{"mem>=32", "gpu=no"}}}
 	r := p.roster()
@@ -105,7 +102,6 @@ func TestAHostNobodyLookedAtMayStillDo(t *testing.T) {
 }
 
 func TestWhyAHostIsNotGivenIsTold(t *testing.T) {
-	t.Parallel()
 	p := zoneOf(hostWith("web-1", 1, tags{"a": "1"}, nil), hostWith("web-2", 2, tags{"a": "1"}, nil))
 	ask := &ticket{acquire: acquire{Holder: "s", Labels: tags{"a": "1"}}}
 	says := func(what, want string) {

@@ -73,7 +73,6 @@ func fullZone(t *testing.T) *poolState {
 }
 
 func TestAFullZoneGoesOnAndCanBeListed(t *testing.T) {
-	t.Parallel()
 	st := fullZone(t)
 	if n := encoded(st); n < maxPayload {
 		t.Errorf("%d bytes: nothing is tried", n)
@@ -94,7 +93,6 @@ func TestAFullZoneGoesOnAndCanBeListed(t *testing.T) {
 }
 
 func TestAZoneGivesNoMoreSlotsThanItCanKeepAccountOf(t *testing.T) {
-	t.Parallel()
 	c := newCrowd(t)
 	c.hosts = append(c.hosts, poolHost{Spec: activities.HostSpec{Name: "web-1"}, Slots: 10_000})
 	for i := range maxHolders + 2 {
@@ -114,7 +112,6 @@ func TestAZoneGivesNoMoreSlotsThanItCanKeepAccountOf(t *testing.T) {
 }
 
 func TestHostsThatAZoneCannotCarryAreRefusedWhole(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	large := func(i int) PutHost {
 		h := put(fmt.Sprint("h", i), 1)

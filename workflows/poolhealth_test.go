@@ -31,7 +31,6 @@ func noRoute() *activities.Problem {
 }
 
 func TestANewHostIsProbedAndPeoplesLabelsWin(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	in := put("web-1", 1)
 	in.Labels = map[string]string{"arch": "mine", "team": "red"}
@@ -58,7 +57,6 @@ func TestANewHostIsProbedAndPeoplesLabelsWin(t *testing.T) {
 // A host that fails gets no session, is probed at growing intervals and
 // quarantined. When it is well again, sessions that wait for it get it.
 func TestAHostThatFailsIsProbedQuarantinedAndComesBack(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.sweeper().set(false, nil)
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 4))) })
@@ -110,7 +108,6 @@ func TestAHostThatFailsIsProbedQuarantinedAndComesBack(t *testing.T) {
 // Hosts that are away at the same time are probed together, even if a probe finds
 // nothing.
 func TestHostsThatFailTogetherShareTheirProbes(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	// Pauses end at whole minutes, which must not fall between two of the hosts.
 	p.SetStartTime(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC))
@@ -157,7 +154,6 @@ func TestHostsThatFailTogetherShareTheirProbes(t *testing.T) {
 // whose probe has failed comes back only after a good probe, and a host whose disk
 // is full is not well because its watch answers.
 func TestAHostWhoseProbeFailsComesBackOnlyByAGoodOne(t *testing.T) {
-	t.Parallel()
 	full := &activities.Problem{Kind: activities.ErrTypeNoSpace, Message: "disk: 1 MB free"}
 	back := func(p *poolWorld) { p.SignalWorkflow(signalHostBack, activities.HostBack{Host: "web-1"}) }
 	for name, c := range map[string]struct {
@@ -208,7 +204,6 @@ func TestAHostWhoseProbeFailsComesBackOnlyByAGoodOne(t *testing.T) {
 
 // A host that looks well and still fails is tried less and less often.
 func TestAHostThatFailsAgainSoonIsTriedLessOften(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	fails := SetHost{Name: "web-1", Failed: &Failure{Kind: activities.ErrTypeCodexMissing, Message: "no codex"}}
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 4))) })
@@ -243,7 +238,6 @@ func TestAHostThatFailsAgainSoonIsTriedLessOften(t *testing.T) {
 // A host with a wrong address or key is not a host that is down. A session that
 // names it is told what is wrong, and does not wait.
 func TestAHostThatWasNeverReachedIsNotWaitedFor(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.hosts.finds("web-1", noRoute())
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 4))) })
@@ -256,7 +250,6 @@ func TestAHostThatWasNeverReachedIsNotWaitedFor(t *testing.T) {
 
 // Nothing had begun on the first host, so the session gets the second one, once.
 func TestASessionWhoseHostCannotBeUsedGetsAnother(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
 	w.fake.gone = map[string]bool{"web-1": true}
@@ -277,7 +270,6 @@ func TestASessionWhoseHostCannotBeUsedGetsAnother(t *testing.T) {
 
 // A new label can make a host match what sessions ask for.
 func TestAHostsLabelsAndSlotsAreChanged(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	in := put("web-1", 1)
 	in.Labels = map[string]string{"team": "red", "tier": "1"}

@@ -111,7 +111,6 @@ func same(t *testing.T, what string, got []string, want string) {
 }
 
 func TestTheMostUrgentGoFirstAndThenThoseWhoAskedFirst(t *testing.T) {
-	t.Parallel()
 	c := newCrowd(t, 1)
 	for i, p := range []int{0, 5, 1, 3, 1, 4, 2} {
 		c.asks(acquire{Holder: fmt.Sprintf("s%d-%d", i, p), Priority: p})
@@ -127,7 +126,6 @@ func TestTheMostUrgentGoFirstAndThenThoseWhoAskedFirst(t *testing.T) {
 }
 
 func TestNobodyStarves(t *testing.T) {
-	t.Parallel()
 	c := newCrowd(t, 2)
 	c.shares = []poolShare{{Tenant: "big", Weight: MaxWeight}}
 	c.asks(acquire{Holder: "patient", Tenant: "small", Priority: 5})
@@ -183,7 +181,6 @@ func (c *crowd) waiting(tenant string) (n int) {
 }
 
 func TestSlotTimeIsSharedByWeight(t *testing.T) {
-	t.Parallel()
 	even := map[string]int{"a": 5, "b": 5, "c": 5}
 	for name, tc := range map[string]struct {
 		slots  int
@@ -209,7 +206,6 @@ func TestSlotTimeIsSharedByWeight(t *testing.T) {
 }
 
 func TestAnAbsentTenantSavesNothingUp(t *testing.T) {
-	t.Parallel()
 	c := newCrowd(t, 4)
 	for i := range 100 {
 		c.asks(acquire{Holder: fmt.Sprint("a", i), Tenant: "a"})
@@ -236,7 +232,6 @@ func TestAnAbsentTenantSavesNothingUp(t *testing.T) {
 }
 
 func TestWhoWaitsForOneHostHoldsUpNobodyElse(t *testing.T) {
-	t.Parallel()
 	c := newCrowd(t, 1, 2)
 	c.asks(acquire{Holder: "first", Host: "web-1"})
 	c.serve()
@@ -253,7 +248,6 @@ func TestWhoWaitsForOneHostHoldsUpNobodyElse(t *testing.T) {
 }
 
 func TestNoTenantAndNoSeedHasMoreThanItMay(t *testing.T) {
-	t.Parallel()
 	c := newCrowd(t, 10)
 	c.shares = []poolShare{{Tenant: "night", Limit: 3}}
 	c.seeds = []seedLimit{{Seed: "team", Limit: 2}}
@@ -284,7 +278,6 @@ func TestNoTenantAndNoSeedHasMoreThanItMay(t *testing.T) {
 // Whoever is told to be next is next, and one tenant's requests are served in their
 // order.
 func TestWhoIsToldToBeNextIsNext(t *testing.T) {
-	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -310,7 +303,6 @@ func TestWhoIsToldToBeNextIsNext(t *testing.T) {
 // Ten thousand requests are served in the time of one workflow task, with all slots
 // taken and one at a time.
 func TestALineOfTenThousandIsServed(t *testing.T) {
-	t.Parallel()
 	c := newCrowd(t)
 	for i := range 200 {
 		c.hosts = append(c.hosts, poolHost{Spec: activities.HostSpec{Name: fmt.Sprint("h", i)}, Slots: 10, Labels: map[string]string{"mem": fmt.Sprint(i), "zone": fmt.Sprint(i % 7)}})
@@ -354,7 +346,6 @@ func BenchmarkServe10000(b *testing.B) {
 // reaches them. What is kept of all who came and went meanwhile is bounded, and so
 // is what the pool carries.
 func TestAPoolForgetsTenantsThatCameAndWent(t *testing.T) {
-	t.Parallel()
 	c := newCrowd(t, 2, 0) // web-2 has no slots
 	c.asks(acquire{Holder: "stuck", Tenant: "stuck", Labels: map[string]string{"n": "2"}})
 	c.shares = []poolShare{{Tenant: "night", Limit: 3}}

@@ -12,7 +12,6 @@ import (
 func (p *poolWorld) zone() PoolView { return query[PoolView](p.world, QueryPool) }
 
 func TestAPausedZoneGivesNobodyASlotAndSaysWhy(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 2))) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "has", Host: "web-1"}) })
@@ -50,7 +49,6 @@ func TestAPausedZoneGivesNobodyASlotAndSaysWhy(t *testing.T) {
 }
 
 func TestWhatTenantsAndSeedsMayHaveIsSetAndShown(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	n := func(i int) *int { return &i }
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 9))) })
@@ -92,7 +90,6 @@ func TestWhatTenantsAndSeedsMayHaveIsSetAndShown(t *testing.T) {
 }
 
 func TestWhatIsAskedForIsLookedAt(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Select: []string{"mem>=x"}})
@@ -117,7 +114,6 @@ func TestWhatIsAskedForIsLookedAt(t *testing.T) {
 // However long the queue, a grant causes few messages, and everybody learns in time
 // how near they are.
 func TestAGrantIsToldToFew(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	const n = 150
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
@@ -159,7 +155,6 @@ func TestAGrantIsToldToFew(t *testing.T) {
 }
 
 func TestAPoolCarriesNoMoreAfterFiftyThousandGrants(t *testing.T) {
-	t.Parallel()
 	c := newCrowd(t, 40)
 	carried := func() int {
 		return encoded(&poolState{Hosts: c.hosts, Leases: c.leases, Queue: c.queue, Shares: c.shares, Epoch: c.epoch})
@@ -188,7 +183,6 @@ func TestAPoolCarriesNoMoreAfterFiftyThousandGrants(t *testing.T) {
 }
 
 func TestADrainLetsNothingElseIn(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() {
 		p.takes(p.send(UpdatePutHost, put("web-1", 1)))
@@ -202,7 +196,6 @@ func TestADrainLetsNothingElseIn(t *testing.T) {
 }
 
 func TestALimitIsChangedHoweverManyThereAre(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	carry := &poolState{Hosts: []poolHost{{Spec: activities.HostSpec{Name: activities.LocalHost}, Slots: 4}}}
 	for i := range maxSet {

@@ -16,7 +16,6 @@ func away(h poolHost, state string, reached bool) poolHost {
 // An unavailable host takes nobody who could be on another. The local machine takes
 // them if nothing better is left.
 func TestAHostThatIsAwayKeepsNobodyFromThisMachine(t *testing.T) {
-	t.Parallel()
 	for _, tc := range []struct {
 		what  string
 		hosts []poolHost
@@ -57,7 +56,6 @@ func TestAHostThatIsAwayKeepsNobodyFromThisMachine(t *testing.T) {
 
 // Nobody knows yet whether the new host is there at all.
 func TestAHostThatWasNeverLookedAtComesLast(t *testing.T) {
-	t.Parallel()
 	fresh := hostWith("web-1", 9, tags{"gpu": "no"}, nil)
 	fresh.NewAt = time.Unix(1, 0)
 	p := zoneOf(fresh, hostWith("web-2", 1, nil, nil))
@@ -71,7 +69,6 @@ func TestAHostThatWasNeverLookedAtComesLast(t *testing.T) {
 
 // Its own host is well, whatever became of the others.
 func TestAParkedSessionComesBackToItsHostThoughNoOtherWasEverReached(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.hosts.finds("web-9", noRoute())
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
@@ -104,7 +101,6 @@ func TestAParkedSessionComesBackToItsHostThoughNoOtherWasEverReached(t *testing.
 // none, and gets one as soon as something changes. A session that has work to go on
 // with waits even if no host fits.
 func TestWhoeverTakesAnyHostThatFitsWaitsWhileNoneCanBeReached(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.hosts.finds("web-9", noRoute())
 	gpu := map[string]string{"gpu": "no"}

@@ -15,7 +15,6 @@ func parks(holder string, generation int64) release {
 }
 
 func TestAParkedSessionTakesNoSlotAndComesBackToItsFolder(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() {
 		p.takes(p.send(UpdatePutHost, put("web-1", 1)))
@@ -51,7 +50,6 @@ func TestAParkedSessionTakesNoSlotAndComesBackToItsFolder(t *testing.T) {
 }
 
 func TestTheFolderOfASessionThatGoesOnElsewhereIsCleanedUp(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	f.set(false, nil)
@@ -83,7 +81,6 @@ func TestTheFolderOfASessionThatGoesOnElsewhereIsCleanedUp(t *testing.T) {
 
 // Signals of different names are not read in the order in which they came.
 func TestWhatIsAskedForAfterAReleaseIsNotTakenBackWithIt(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	p.at(0, func() {
@@ -112,7 +109,6 @@ func TestWhatIsAskedForAfterAReleaseIsNotTakenBackWithIt(t *testing.T) {
 }
 
 func TestAPoolRemembersOnlySoManyFolders(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.sweeper().set(false, nil)
 	carry := &poolState{Hosts: []poolHost{{Spec: put("web-1", 1).Spec, Slots: 4}}}
@@ -137,7 +133,6 @@ func TestAPoolRemembersOnlySoManyFolders(t *testing.T) {
 // A parked session that ends while it waits for its host cannot report that its
 // folder is there.
 func TestTheFolderOfAParkedSessionThatEndsOnItsWayBackIsCleanedUp(t *testing.T) {
-	t.Parallel()
 	for _, tc := range []struct {
 		name string
 		free bool // its host has a slot for it
@@ -173,7 +168,6 @@ func TestTheFolderOfAParkedSessionThatEndsOnItsWayBackIsCleanedUp(t *testing.T) 
 // A pool that is started anew learns which folders wait for parked sessions. They
 // take no slot, and are cleaned up when their sessions go on elsewhere.
 func TestAPoolThatIsBegunAnewLearnsOfTheFoldersOfParkedSessions(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	f.set(false, nil)

@@ -24,7 +24,6 @@ func (w *world) pushing() bool { return strings.Contains(w.done(), "push ") }
 // A turn that would begin while git reads the work folder waits until the push is
 // done, and so does anything else that the session would do on its host.
 func TestNoTurnBeginsWhileTheWorkIsPushed(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	let := w.fake.hang("push")
@@ -50,7 +49,6 @@ func TestNoTurnBeginsWhileTheWorkIsPushed(t *testing.T) {
 }
 
 func TestNoPushBeginsWhileATurnRuns(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("interrupted", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -64,7 +62,6 @@ func TestNoPushBeginsWhileATurnRuns(t *testing.T) {
 // Closing a session does not wait for git. Whoever pushed is told that it is not
 // known how far the push came.
 func TestCloseCallsBackAPush(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.hang("push")
 	var push *updated
@@ -81,7 +78,6 @@ func TestCloseCallsBackAPush(t *testing.T) {
 
 // Pushes that come at once are done one after another, and all before the run ends.
 func TestARunEndsOnlyWhenAllIsPushed(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	let := w.fake.hang("push")
 	var one, two *updated

@@ -15,7 +15,6 @@ func (p *poolWorld) hostNames() []string {
 }
 
 func TestManyHostsAreAddedTogetherOrNotAtAll(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	over := func(name, jump string) PutHost {
 		h := put(name, 2)

@@ -10,7 +10,6 @@ import (
 
 // A pool that was terminated and started anew gives no slot twice.
 func TestAPoolThatIsBegunAnewLearnsWhatSessionsHold(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.engine.sessions = []string{SessionID("a"), SessionID("b"), SessionID("d"), SessionID("idle"), SessionID("over")}
 	p.gone[SessionID("over")] = true
@@ -46,7 +45,6 @@ func TestAPoolThatIsBegunAnewLearnsWhatSessionsHold(t *testing.T) {
 // The pool does not wait forever for a session that does not answer because its
 // worker is of an older version.
 func TestAPoolDoesNotWaitForeverForAnswers(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.engine.sessions = []string{SessionID("mute")}
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "c", Host: "local"}) })
@@ -66,7 +64,6 @@ func (p *poolWorld) noLists(n int, err error) {
 // A pool that cannot list the sessions says so. It grants no slot until it can,
 // because one of them may hold that slot.
 func TestAPoolGivesNoSlotBeforeItCouldListTheSessions(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.engine.sessions = []string{SessionID("a")}
 	p.noLists(7, errors.New("the server is away")) // five attempts, a pause, and two more
@@ -101,7 +98,6 @@ func TestAPoolGivesNoSlotBeforeItCouldListTheSessions(t *testing.T) {
 // hosts: since when, after how many attempts, and why. It tells those who wait again
 // only when the number of attempts has doubled.
 func TestAPoolShowsThatItCannotListTheSessions(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.noLists(1000, errors.New("the server is away"))
 	began := p.Now()
@@ -153,7 +149,6 @@ func TestAPoolShowsThatItCannotListTheSessions(t *testing.T) {
 
 // If a run ends before the sessions were asked, the next run asks them.
 func TestARollCallIsMadeAgainByTheNextRun(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.noLists(1000, errors.New("the server is away"))
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "c", Host: "local"}) })
@@ -180,7 +175,6 @@ func TestARollCallIsMadeAgainByTheNextRun(t *testing.T) {
 // A session may hold a host that nobody has added yet to a pool that was started
 // anew.
 func TestASlotOfAHostThatIsNotThereYetIsKept(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.engine.sessions = []string{SessionID("a")}
 	p.at(time.Second, func() {
@@ -200,7 +194,6 @@ func TestASlotOfAHostThatIsNotThereYetIsKept(t *testing.T) {
 }
 
 func TestASessionSaysWhatItHolds(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.at(time.Second, func() {
 		w.SignalWorkflow(signalCall, rollCall{From: PoolID("elsewhere")})
@@ -214,7 +207,6 @@ func TestASessionSaysWhatItHolds(t *testing.T) {
 }
 
 func TestAParkedSessionSaysWhereItsFolderIs(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })

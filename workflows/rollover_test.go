@@ -21,7 +21,6 @@ func (w *world) overdue() {
 }
 
 func TestWhoIsBusyAllTheTimeRollsOver(t *testing.T) {
-	t.Parallel()
 	ref := activities.SeedRef{Name: "team", Generation: 1, Blob: "b1", Digest: "d", Kind: "chatgpt"}
 	for kind, in := range map[string]any{
 		TypeHostPool: PoolInput{},
@@ -53,7 +52,6 @@ func TestWhoIsBusyAllTheTimeRollsOver(t *testing.T) {
 }
 
 func TestASeedWhoseRecoveryCannotRunRollsOver(t *testing.T) {
-	t.Parallel()
 	p := newSeedWorld(t)
 	p.seeds.answers = []fetch{func() (activities.RecoverSeedResult, error) {
 		return activities.RecoverSeedResult{}, activity.ErrResultPending
@@ -89,7 +87,6 @@ func TestASeedWhoseRecoveryCannotRunRollsOver(t *testing.T) {
 // A run ends when its history is long, even if no worker checks whether holders
 // have ended.
 func TestWhoCannotLookAfterHoldersRollsOver(t *testing.T) {
-	t.Parallel()
 	ref := activities.SeedRef{Name: "team", Generation: 1, Blob: "b1", Digest: "d", Kind: "chatgpt"}
 	for kind, in := range map[string]any{
 		TypeHostPool: PoolInput{Carry: &poolState{Hosts: []poolHost{{Spec: put("web-1", 1).Spec, Slots: 1}}, Leases: []poolLease{{Holder: "a", Host: "web-1", Epoch: 1}}}},
@@ -118,7 +115,6 @@ func TestWhoCannotLookAfterHoldersRollsOver(t *testing.T) {
 }
 
 func TestARefreshThatDoesNotEndIsGoneOnWithInTheNextRun(t *testing.T) {
-	t.Parallel()
 	p, tokens := newVerifyWorld(t, []string{"suspect"}, nil)
 	tokens.pends = true
 	var u *updated

@@ -15,7 +15,6 @@ import (
 func run(a acquire, run string) acquire { a.Run = run; return a }
 
 func TestASessionThatGivesBackNothingDoesNotGiveBackWhatItsNamesakeHad(t *testing.T) {
-	t.Parallel()
 	p := newSeedWorld(t)
 	p.seeds.answers = []fetch{brings("2"), wipes}
 	p.at(time.Second, func() { p.acquires(run(on("a", "web-1", 100), "r1")) })
@@ -33,7 +32,6 @@ func TestASessionThatGivesBackNothingDoesNotGiveBackWhatItsNamesakeHad(t *testin
 }
 
 func TestOneWhoseNameLivesOnHasEnded(t *testing.T) {
-	t.Parallel()
 	p := newSeedWorld(t)
 	p.engine.ended = map[string]bool{SessionID("a") + " r1": true}
 	p.seeds.answers = []fetch{brings("2"), wipes}
@@ -48,7 +46,6 @@ func TestOneWhoseNameLivesOnHasEnded(t *testing.T) {
 }
 
 func TestWhoIsInLineStaysThereWhenItsNamesakeHasEnded(t *testing.T) {
-	t.Parallel()
 	p := newSeedWorld(t)
 	p.engine.ended = map[string]bool{SessionID("b") + " r1": true}
 	p.at(time.Second, func() { p.acquires(run(on("a", "web-1", 1), "r9"), run(on("b", "web-2", 200), "r2")) })
@@ -62,7 +59,6 @@ func TestWhoIsInLineStaysThereWhenItsNamesakeHasEnded(t *testing.T) {
 
 // A refresh in progress may have a login that nobody else knows yet.
 func TestALoginThatIsBeingRefreshedIsNotGivenToTheNext(t *testing.T) {
-	t.Parallel()
 	p, f := newVerifyWorld(t, nil, []string{"login 2"})
 	f.hold = make(chan struct{})
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1), on("b", "web-2", 1)) })

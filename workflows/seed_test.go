@@ -47,7 +47,6 @@ func (p *poolWorld) seed() SeedView {
 }
 
 func TestARotatedLoginIsTakenOnlyFromItsHolderAndAsTheNext(t *testing.T) {
-	t.Parallel()
 	p := newSeedWorld(t)
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, on("a", "web-1", 100)) })
 	p.at(2*time.Second, func() {

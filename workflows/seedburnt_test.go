@@ -14,7 +14,6 @@ import (
 // A refresh token that somebody else may have used is not used unless a person says
 // so, even after a turn that worked.
 func TestALoginThatMayBeSpentIsNotUsedWithoutAPersonsWord(t *testing.T) {
-	t.Parallel()
 	p, f := newVerifyWorld(t, []string{"unknown", "unknown"}, []string{"unknown", "login 2"})
 	p.at(time.Second, func() { p.takes(p.send(UpdateExportSeed, ExportSeed{By: "ann@desk", Recipient: "age1qqq"})) })
 	var asked, forced *updated
@@ -37,7 +36,6 @@ func TestALoginThatMayBeSpentIsNotUsedWithoutAPersonsWord(t *testing.T) {
 }
 
 func TestATurnSaysNothingOfARefreshTokenThatMayBeSpent(t *testing.T) {
-	t.Parallel()
 	p, _ := newVerifyWorld(t, nil, []string{"lost"})
 	a := on("a", "web-1", 1)
 	a.Brokered = true
@@ -58,7 +56,6 @@ func TestATurnSaysNothingOfARefreshTokenThatMayBeSpent(t *testing.T) {
 }
 
 func TestAnOlderLoginIsNotImportedOverWhatItBecame(t *testing.T) {
-	t.Parallel()
 	p := newSeedWorld(t)
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1)) })
 	p.at(2*time.Second, func() {
@@ -80,7 +77,6 @@ func TestAnOlderLoginIsNotImportedOverWhatItBecame(t *testing.T) {
 
 // If the worker keeps the login, there is nothing to fetch from the session's host.
 func TestABrokersSeedIsFreeWhenItsSessionHasEnded(t *testing.T) {
-	t.Parallel()
 	p := newSeedWorld(t)
 	a := on("a", "web-1", 1)
 	a.Brokered = true
@@ -95,7 +91,6 @@ func TestABrokersSeedIsFreeWhenItsSessionHasEnded(t *testing.T) {
 }
 
 func TestADeadLoginIsNotAskedForAgain(t *testing.T) {
-	t.Parallel()
 	p, f := newVerifyWorld(t, nil, []string{"dead"})
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1)) })
 	var answers []*updated

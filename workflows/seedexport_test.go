@@ -7,7 +7,6 @@ import (
 )
 
 func TestALoginThatIsExportedIsSuspectAndAHeldOneIsNotExported(t *testing.T) {
-	t.Parallel()
 	p := newSeedWorld(t)
 	to := ExportSeed{By: "ann@desk", Recipient: "age1qqq"}
 	p.at(time.Second, func() {

@@ -28,7 +28,6 @@ func leaves(holder string, epoch, from int64, n string) activities.SaveSeed {
 // A login that codex rotated under a lease of an earlier workflow of the seed is
 // accepted, unless somebody holds the seed.
 func TestALoginOfAForgottenLeaseIsTakenWhileNobodyHoldsTheSeed(t *testing.T) {
-	t.Parallel()
 	p := newSeedWorld(t)
 	seen := activities.RotatedSeed{Holder: "a", Epoch: 7, Auth: "auth2", Left: true}
 	p.at(time.Second, func() {
@@ -63,7 +62,6 @@ func TestALoginOfAForgottenLeaseIsTakenWhileNobodyHoldsTheSeed(t *testing.T) {
 // A session that ends without its seed reports where the login is. The login is
 // fetched before anybody gets the seed.
 func TestASessionThatEndsWithoutItsSeedHasTheLoginFetched(t *testing.T) {
-	t.Parallel()
 	p := newSeedWorld(t)
 	p.seeds.answers = []fetch{brings("2"), wipes}
 	p.at(time.Second, func() {
@@ -88,7 +86,6 @@ func TestASessionThatEndsWithoutItsSeedHasTheLoginFetched(t *testing.T) {
 // A person who revives a seed that is not in doubt gives up the logins under leases
 // that earlier workflows granted.
 func TestRevivingASeedGivesUpForgottenLeases(t *testing.T) {
-	t.Parallel()
 	p := newSeedWorld(t)
 	p.at(time.Second, func() { p.takes(p.send(UpdateReviveSeed, ReviveSeed{})) })
 	p.at(2*time.Second, func() {
@@ -103,7 +100,6 @@ func TestRevivingASeedGivesUpForgottenLeases(t *testing.T) {
 // A person who revives a seed for another reason may not know that a host has a
 // login of an earlier workflow's lease.
 func TestRevivingASeedThatIsInDoubtKeepsForgottenLeases(t *testing.T) {
-	t.Parallel()
 	p := newSeedWorld(t)
 	revives := func(at time.Duration, want int64) {
 		p.at(at, func() { p.takes(p.send(UpdateReviveSeed, ReviveSeed{})) })

@@ -109,7 +109,6 @@ func ends(t *testing.T, err error, want string) {
 // A new login exists once until the seed has it. It is removed from its host when
 // the seed has it or when it was given up. Nobody is asked for a code in vain.
 func TestALoginIsRemovedFromItsHostOnceItIsKeptOrGivenUp(t *testing.T) {
-	t.Parallel()
 	held := temporal.NewNonRetryableApplicationError("seed team is held by a", RefusedState, nil)
 	torn := temporal.NewNonRetryableApplicationError("auth.json is malformed", activities.ErrTypeBadInput, nil)
 	const capture = "ask, make, run, capture /r/logins/l/codex-home"
@@ -151,7 +150,6 @@ func TestALoginIsRemovedFromItsHostOnceItIsKeptOrGivenUp(t *testing.T) {
 
 // A rotating login that is still where it was captured has two holders.
 func TestACapturedLoginIsGivenOnlyWhenItIsNowhereElse(t *testing.T) {
-	t.Parallel()
 	changed := temporal.NewNonRetryableApplicationError("it has changed", activities.ErrTypeBadInput, nil)
 	held := temporal.NewNonRetryableApplicationError("team has another login by now", RefusedState, nil)
 	const put = "capture /h, put, still in /h on web-1"
@@ -191,7 +189,6 @@ func TestACapturedLoginIsGivenOnlyWhenItIsNowhereElse(t *testing.T) {
 
 // The seed's side.
 func TestASeedThatIsElsewhereWaitsUntilItIsMoved(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	elsewhere := login("1")
 	elsewhere.Elsewhere = "/h on web-1"

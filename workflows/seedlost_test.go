@@ -43,7 +43,6 @@ func again(generation, epoch int64) *activities.SeedRef {
 }
 
 func TestASessionThatLostItsSeedAsksForItAgain(t *testing.T) {
-	t.Parallel()
 	unknown := &temporal.UnknownExternalWorkflowExecutionError{}
 	for name, c := range map[string]struct {
 		pump  pumpFunc
@@ -114,7 +113,6 @@ func refusesLogin(_ context.Context, in activities.RunPumpInput) (activities.Run
 
 // A session whose host has no login asks for its seed again like any other.
 func TestABrokeredSessionThatLostItsSeedAsksForItAgain(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		pump  pumpFunc
 		turns []string // how they end
@@ -166,7 +164,6 @@ func TestABrokeredSessionThatLostItsSeedAsksForItAgain(t *testing.T) {
 
 // If waiting cannot help, the session waits for a person, and keeps its queue.
 func TestASessionWhoseSeedIsOfNoUseAnyMoreWaitsForAPerson(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.kind = activities.KindChatGPT
 	w.fake.pumps = []pumpFunc{lostSeed(endsTurn("completed", "done")), journalEnds}
@@ -194,7 +191,6 @@ func TestASessionWhoseSeedIsOfNoUseAnyMoreWaitsForAPerson(t *testing.T) {
 }
 
 func TestATurnIsInterruptedWhileItsSessionWaitsForTheSeed(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.kind = activities.KindChatGPT
 	w.fake.pumps = []pumpFunc{lostSeed(amidTurn), journalEnds}
@@ -215,7 +211,6 @@ func TestATurnIsInterruptedWhileItsSessionWaitsForTheSeed(t *testing.T) {
 }
 
 func TestASessionThatLeavesALoginBehindTellsItsSeed(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	s := &session{id: "s1", ctx: nil, st: &sessionState{SeedGone: true, Touched: true, Generation: 5,
 		Lease: &hostLease{Spec: activities.HostSpec{Name: "web-1"}}}}
@@ -256,7 +251,6 @@ func (w *world) toldOfLogin() (told []release) {
 // A session that ends without its seed, and with the login still on a host, tells
 // the seed where the login is.
 func TestASessionThatEndsWithoutItsSeedSaysWhereTheLoginIs(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		on   string // the host where the login may be
 		st   sessionState
@@ -300,7 +294,6 @@ func TestASessionThatEndsWithoutItsSeedSaysWhereTheLoginIs(t *testing.T) {
 // A session that finds out while it closes that its lease has ended does not
 // release what it does not hold.
 func TestASessionThatLosesItsSeedWhileItClosesSaysWhereTheLoginIs(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.kind = activities.KindChatGPT
 	w.fake.pumps = []pumpFunc{staysAttached(conversation.Acknowledged), lostSeed(amidTurn), journalEnds}
@@ -328,7 +321,6 @@ func (w *world) idleWithoutSeed() *sessionState {
 // A session that lost its seed while idle waits in the seed's queue. Meanwhile it
 // does everything that an idle session does.
 func TestAnIdleSessionWithoutItsSeedIsIdle(t *testing.T) {
-	t.Parallel()
 	inLine := poolAnswer{granted: granted{Queued: "seed team, held by s9"}}
 	for name, c := range map[string]struct {
 		opt  SessionOptions
@@ -412,7 +404,6 @@ func (o SessionOptions) seeded() SessionOptions {
 // A queued session takes its seed when it is granted, and ignores a late grant of
 // the lost lease.
 func TestAnIdleSessionTakesItsSeedWhenItIsGranted(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.kind = activities.KindChatGPT
 	w.seedSays = []poolAnswer{{err: &temporal.UnknownExternalWorkflowExecutionError{}}, {granted: granted{Queued: "seed team, held by s9"}}}
@@ -443,7 +434,6 @@ func TestAnIdleSessionTakesItsSeedWhenItIsGranted(t *testing.T) {
 // A session that closes while it waits for its seed stays in the queue. Its login
 // is saved under the lease that it gets, before others use an older login.
 func TestASessionThatClosesWithoutItsSeedStaysInLine(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.kind = activities.KindChatGPT
 	w.fake.pumps = []pumpFunc{lostSeed(amidTurn), journalEnds}
@@ -477,7 +467,6 @@ func TestASessionThatClosesWithoutItsSeedStaysInLine(t *testing.T) {
 // A login cannot be saved while somebody else holds the seed. Its session stays on
 // the host then, and tries again.
 func TestASessionThatCannotSaveItsLoginParksLater(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.kind = activities.KindChatGPT
 	w.seedSays = []poolAnswer{{granted: granted{Queued: "seed team, held by s9"}}}
@@ -496,7 +485,6 @@ func TestASessionThatCannotSaveItsLoginParksLater(t *testing.T) {
 // saved under the lost lease, it still wants to park or to move, and tries again
 // under the new lease.
 func TestASessionThatGetsItsSeedWhileItParksParksLater(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		kind string
 		wish string
@@ -551,7 +539,6 @@ func (w *world) bareWithSeed() *sessionState {
 // seed's workflow was begun anew. It can be interrupted and closed while it waits, and
 // it goes on waiting in a new run.
 func TestASessionThatPreparesAgainCanBeLeftWhileItWaitsForItsSeed(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		does func(w *world)
 		ends func(w *world)
@@ -610,7 +597,6 @@ func TestASessionThatPreparesAgainCanBeLeftWhileItWaitsForItsSeed(t *testing.T) 
 // A session has on its host the login of a seed that a pool chose. It asks for that
 // seed again, and not for another one of the pool.
 func TestASessionThatPreparesAgainAsksForTheSeedThatIsThere(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.kind = activities.KindChatGPT
 	w.fake.rest = endsTurn("completed", "done")

@@ -30,7 +30,6 @@ func (p *poolWorld) runSeedPool(until time.Duration, in SeedPoolInput) {
 }
 
 func TestThePoolAsksTheSeedThatWasUsedLeastRecently(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(time.Second, func() {
 		p.is("x", "unknown", true, 10)
@@ -63,7 +62,6 @@ func TestThePoolAsksTheSeedThatWasUsedLeastRecently(t *testing.T) {
 }
 
 func TestWhoAsksAPoolAgainIsNotGivenASecondSeed(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(time.Second, func() { p.is("x", Healthy, true, 10); p.is("y", Healthy, true, 5); p.acquires(on("a", "web-1", 1)) })
 	p.at(2*time.Second, func() { p.is("x", Healthy, false, 0, got("a")) })
@@ -77,7 +75,6 @@ func TestWhoAsksAPoolAgainIsNotGivenASecondSeed(t *testing.T) {
 }
 
 func TestWhoLeavesTheLineOfAPoolLeavesNoGrant(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(time.Second, func() { p.is("x", Healthy, true, 10); p.acquires(on("a", "web-1", 1), on("b", "web-1", 1)) })
 	p.at(2*time.Second, func() {
@@ -97,7 +94,6 @@ func TestWhoLeavesTheLineOfAPoolLeavesNoGrant(t *testing.T) {
 }
 
 func TestAPoolWithNoUseRefuses(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(time.Second, func() { p.is("x", Dead, false, 10); p.acquires(on("a", "web-1", 1)) })
 	p.at(2*time.Second, func() {
@@ -118,7 +114,6 @@ func TestAPoolWithNoUseRefuses(t *testing.T) {
 }
 
 func TestAPoolOutlivesASeedThatIsGoneAndSessionsThatAre(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(time.Second, func() { p.is("x", Healthy, false, 10); p.is("y", Healthy, false, 10) })
 	p.at(2*time.Second, func() { p.acquires(on("killed", "web-1", 1), on("b", "web-1", 1)) })
@@ -135,7 +130,6 @@ func TestAPoolOutlivesASeedThatIsGoneAndSessionsThatAre(t *testing.T) {
 }
 
 func TestAPoolRollsOverWithItsLineAndWhatItAsked(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(time.Second, func() { p.is("x", Healthy, true, 10) })
 	p.at(2*time.Second, func() { p.acquires(on("a", "web-1", 1), on("b", "web-1", 1)) })
@@ -156,7 +150,6 @@ func TestAPoolRollsOverWithItsLineAndWhatItAsked(t *testing.T) {
 
 // The seed's side.
 func TestASeedGrantsAPoolNowOrNotAtAll(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	byPool := func(holder string, again bool) acquire {
 		a := on(holder, "web-1", 1)

@@ -41,7 +41,6 @@ func (p *poolWorld) acquires(as ...acquire) {
 func (p *poolWorld) releases(r release) { p.SignalWorkflow(signalRelease, r) }
 
 func TestTheLineForALoginIsServedInOrder(t *testing.T) {
-	t.Parallel()
 	p := newSeedWorld(t)
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1), on("b", "web-1", 1), on("c", "web-1", 1)) })
 	p.at(2*time.Second, func() {
@@ -60,7 +59,6 @@ func TestTheLineForALoginIsServedInOrder(t *testing.T) {
 }
 
 func TestAReleaseOfAnOlderEpochChangesNothing(t *testing.T) {
-	t.Parallel()
 	p := newSeedWorld(t)
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1)) })
 	p.at(2*time.Second, func() { p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true}) })
@@ -82,7 +80,6 @@ func TestAReleaseOfAnOlderEpochChangesNothing(t *testing.T) {
 // A holder that never took its grant gives it back with no epoch, even if that
 // arrives before its own request.
 func TestWhoNeverTookItGivesItBack(t *testing.T) {
-	t.Parallel()
 	p := newSeedWorld(t)
 	p.at(time.Second, func() {
 		p.acquires(on("a", "web-1", 1))
@@ -104,7 +101,6 @@ func TestWhoNeverTookItGivesItBack(t *testing.T) {
 }
 
 func TestAnUncleanHoldersLoginIsSavedAndWipedBeforeTheNextGrant(t *testing.T) {
-	t.Parallel()
 	p := newSeedWorld(t)
 	p.seeds.answers = []fetch{isAway, brings("2"), wipes}
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 100), on("b", "web-1", 100)) })
@@ -140,7 +136,6 @@ func TestAnUncleanHoldersLoginIsSavedAndWipedBeforeTheNextGrant(t *testing.T) {
 
 // A host that is gone for good blocks the seed until a person intervenes.
 func TestAPersonEndsARecoveryThatCannotEnd(t *testing.T) {
-	t.Parallel()
 	for _, how := range []string{"revive", "import"} {
 		p := newSeedWorld(t)
 		p.seeds.answers = []fetch{isAway, isAway, isAway, isAway, isAway, isAway, isAway, isAway, isAway, isAway, isAway, isAway}
@@ -166,7 +161,6 @@ func TestAPersonEndsARecoveryThatCannotEnd(t *testing.T) {
 }
 
 func TestARotationThatIsNowhereMakesTheSeedSuspect(t *testing.T) {
-	t.Parallel()
 	for name, give := range map[string]func(p *poolWorld){
 		"nothing on the host": func(p *poolWorld) { p.engine.ended["session/a"] = true; p.acquires(on("c", "web-1", 1)) },
 		"discarded": func(p *poolWorld) {
@@ -211,7 +205,6 @@ func TestARotationThatIsNowhereMakesTheSeedSuspect(t *testing.T) {
 }
 
 func TestAnAPIKeyIsSharedByAsManyAsItMay(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	two := 2
 	key := PutSeed{Name: "team", Share: &two, Ref: activities.SeedRef{Blob: "b1", Digest: "d", Kind: "api_key"}}
@@ -238,7 +231,6 @@ func TestAnAPIKeyIsSharedByAsManyAsItMay(t *testing.T) {
 }
 
 func TestADoubtStopsGrantsUntilALaterTurnDispelsIt(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() {
 		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: activities.SeedRef{Blob: "b1", Digest: "d", Kind: "api_key"}}))
@@ -269,7 +261,6 @@ func TestADoubtStopsGrantsUntilALaterTurnDispelsIt(t *testing.T) {
 }
 
 func TestADeadSeedRefusesWhoAsks(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	carry := &seedState{Ref: &activities.SeedRef{Name: "team", Generation: 1, Blob: "b1", Digest: "d", Kind: "chatgpt"},
 		Health: seedHealth{State: Dead, Reason: "its issuer does not know it any more", Hint: "log in anew"}}
@@ -281,7 +272,6 @@ func TestADeadSeedRefusesWhoAsks(t *testing.T) {
 }
 
 func TestASeedRollsOverInEachState(t *testing.T) {
-	t.Parallel()
 	p := newSeedWorld(t)
 	p.seeds.answers = []fetch{isAway}
 	pools := []string{}
@@ -323,7 +313,6 @@ func TestASeedRollsOverInEachState(t *testing.T) {
 // Another session of the same name is another holder, and so is the same session on
 // another host.
 func TestANewPlaceOfARotatingLoginIsNotBelieved(t *testing.T) {
-	t.Parallel()
 	p := newSeedWorld(t)
 	p.seeds.answers = []fetch{wipes, wipes}
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 100)) })

@@ -95,7 +95,6 @@ func checked(t *testing.T, u *updated) SeedView {
 }
 
 func TestAVerificationSaysWhatItsVerdictSays(t *testing.T) {
-	t.Parallel()
 	for _, c := range []struct {
 		refresh, health string
 		generation      int64
@@ -130,7 +129,6 @@ func TestAVerificationSaysWhatItsVerdictSays(t *testing.T) {
 }
 
 func TestALoginIsNobodyElsesWhileItIsVerified(t *testing.T) {
-	t.Parallel()
 	p, f := newVerifyWorld(t, []string{"unknown"}, []string{"login 2"})
 	f.hold = make(chan struct{})
 	p.at(time.Second, func() { p.takes(p.send(activities.UpdateVerifySeed, activities.VerifySeed{})) })
@@ -159,7 +157,6 @@ func TestALoginIsNobodyElsesWhileItIsVerified(t *testing.T) {
 }
 
 func TestAHeldLoginIsNotTouched(t *testing.T) {
-	t.Parallel()
 	p, f := newVerifyWorld(t, nil, nil)
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, on("a", "web-1", 100)) })
 	var u *updated
@@ -182,7 +179,6 @@ func TestAHeldLoginIsNotTouched(t *testing.T) {
 // Freshness is what the login says of itself. It saves a refresh, and proves
 // nothing.
 func TestFreshnessMakesNothingHealthy(t *testing.T) {
-	t.Parallel()
 	p, f := newVerifyWorld(t, []string{"fresh", "fresh", "fresh", "fresh"}, []string{"lost", "unknown", "login 2"})
 	verdicts := []string{}
 	ask := func(n int, in activities.VerifySeed) {
@@ -208,7 +204,6 @@ func TestFreshnessMakesNothingHealthy(t *testing.T) {
 }
 
 func TestEachForceIsAWordOfItsOwn(t *testing.T) {
-	t.Parallel()
 	p, f := newVerifyWorld(t, []string{"fresh", "fresh"}, []string{"lost", "dead"})
 	for n := range 2 {
 		p.at(time.Duration(n+1)*time.Minute, func() { p.takes(p.send(activities.UpdateVerifySeed, activities.VerifySeed{Force: true})) })
@@ -220,7 +215,6 @@ func TestEachForceIsAWordOfItsOwn(t *testing.T) {
 }
 
 func TestAKeyThatIsRefusedIsSuspectAndNeverDead(t *testing.T) {
-	t.Parallel()
 	p, _ := newVerifyWorld(t, []string{"suspect", "alive"}, nil)
 	p.at(time.Second, func() {
 		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: activities.SeedRef{Blob: "k", Digest: "d", Kind: "api_key"}}))
@@ -241,7 +235,6 @@ func TestAKeyThatIsRefusedIsSuspectAndNeverDead(t *testing.T) {
 }
 
 func TestAHolderGetsANewerLoginAndASecondAskTheSame(t *testing.T) {
-	t.Parallel()
 	p, f := newVerifyWorld(t, nil, []string{"login 2"})
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, on("a", "web-1", 100)) })
 	var first, second *updated

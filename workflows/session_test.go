@@ -19,7 +19,6 @@ const anyArg = mock.Anything
 func hello(id string) Message { return Message{ID: id, Text: "hello", By: "ann"} }
 
 func TestATurnRunsAndTheHostIsGivenBack(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", "hi there"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -51,7 +50,6 @@ func TestATurnRunsAndTheHostIsGivenBack(t *testing.T) {
 }
 
 func TestAnApprovalIsDecidedWhileNobodyIsAttached(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make all"), endsTurn("completed", "built"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -94,7 +92,6 @@ func TestAnApprovalIsDecidedWhileNobodyIsAttached(t *testing.T) {
 }
 
 func TestAnApprovalThatNobodyDecidesExpiresAsDeclined(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("rm -rf /"), endsTurn("completed", "well then"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -112,7 +109,6 @@ func TestAnApprovalThatNobodyDecidesExpiresAsDeclined(t *testing.T) {
 }
 
 func TestAcceptForTheSessionAnswersTheSameAskLater(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -130,7 +126,6 @@ func TestAcceptForTheSessionAnswersTheSameAskLater(t *testing.T) {
 }
 
 func TestSignalsOfOtherProgramsDoTheSameAndRefusalsAreKept(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", "done"))
 	w.at(time.Second, func() {
@@ -156,7 +151,6 @@ func TestSignalsOfOtherProgramsDoTheSameAndRefusalsAreKept(t *testing.T) {
 }
 
 func TestInterruptCallsThePumpBackAndReachesCodex(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, staysAttached(conversation.Acknowledged), endsTurn("interrupted", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -183,7 +177,6 @@ func TestInterruptCallsThePumpBackAndReachesCodex(t *testing.T) {
 }
 
 func TestARepeatedMessageIsAnsweredAsTheFirstTime(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", "a"), endsTurn("completed", "b"))
 	w.at(time.Second, func() {
@@ -208,7 +201,6 @@ func TestARepeatedMessageIsAnsweredAsTheFirstTime(t *testing.T) {
 }
 
 func TestAnIdThatWasUsedForAnotherTextIsRefused(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", "a"))
 	w.at(time.Second, func() { w.takes(w.send(SignalMessage, hello("m1"))) })
@@ -221,7 +213,6 @@ func TestAnIdThatWasUsedForAnotherTextIsRefused(t *testing.T) {
 }
 
 func TestATurnThatWasCutOffIsShownAndTheThreadIsResumed(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, dies(conversation.Acknowledged, true), endsTurn("completed", "again"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -246,7 +237,6 @@ func TestATurnThatWasCutOffIsShownAndTheThreadIsResumed(t *testing.T) {
 }
 
 func TestAMessageThatNeverReachedCodexGoesToTheNextProcess(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, dies(conversation.Decided, true), endsTurn("completed", "ok"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -260,7 +250,6 @@ func TestAMessageThatNeverReachedCodexGoesToTheNextProcess(t *testing.T) {
 }
 
 func TestAMessageThatMayHaveReachedCodexIsNotRepeated(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, dies(conversation.Sent, true))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -274,7 +263,6 @@ func TestAMessageThatMayHaveReachedCodexIsNotRepeated(t *testing.T) {
 }
 
 func TestACodexThatNeverOpensFailsTheSession(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	d := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := dies(conversation.Decided, false)(ctx, in)
@@ -294,7 +282,6 @@ func TestACodexThatNeverOpensFailsTheSession(t *testing.T) {
 }
 
 func TestAHostThatCannotBePreparedFailsTheSessionAndGivesTheSlotBack(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.fail("prepare", temporal.NewNonRetryableApplicationError("disk full", activities.ErrTypeNoSpace, nil,
 		activities.Problem{Kind: "no_space", Message: "no space left on web-1", Hint: "make room"}))
@@ -312,7 +299,6 @@ func TestAHostThatCannotBePreparedFailsTheSessionAndGivesTheSlotBack(t *testing.
 }
 
 func TestASessionWhoseCredentialIsOpenSaysSo(t *testing.T) {
-	t.Parallel()
 	const why = "codex 0.130.0 knows no permission profile"
 	w := newWorld(t)
 	w.fake.unprotected = why
@@ -331,7 +317,6 @@ func TestASessionWhoseCredentialIsOpenSaysSo(t *testing.T) {
 }
 
 func TestAnUnknownHostIsSaidAtOnce(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.refuse = &Failure{Kind: "host_not_found", Message: "no host x"}
 	w.start(SessionOptions{Host: "x"})
@@ -344,7 +329,6 @@ func TestAnUnknownHostIsSaidAtOnce(t *testing.T) {
 }
 
 func TestCloseInterruptsTheTurnFirst(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, staysAttached(conversation.Acknowledged), endsTurn("interrupted", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -365,7 +349,6 @@ func TestCloseInterruptsTheTurnFirst(t *testing.T) {
 }
 
 func TestCloseWhileWaitingVoidsWhatIsOpen(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("interrupted", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -377,7 +360,6 @@ func TestCloseWhileWaitingVoidsWhatIsOpen(t *testing.T) {
 }
 
 func TestDiscardGivesUpAHostThatCannotBeReached(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.hang("close")
 	w.at(time.Second, func() { w.send(SignalClose, Close{}) })
@@ -394,7 +376,6 @@ func TestDiscardGivesUpAHostThatCannotBeReached(t *testing.T) {
 }
 
 func TestCancellingTheWorkflowClosesTheSession(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.at(time.Second, w.CancelWorkflow)
 	w.start(SessionOptions{})
@@ -404,7 +385,6 @@ func TestCancellingTheWorkflowClosesTheSession(t *testing.T) {
 }
 
 func TestRolloverCarriesEverything(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -451,7 +431,6 @@ func TestRolloverCarriesEverything(t *testing.T) {
 }
 
 func TestAPumpCalledBackBetweenAttemptsRepeatsNothing(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	lost := func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
 		return activities.RunPumpResult{}, temporal.NewApplicationErrorWithOptions("wire lost", activities.ErrTypeWireLost,

@@ -43,7 +43,6 @@ func (c *storeCare) env(t *testing.T) *environment {
 // The Schedule's run prunes as the workers' config says, with the same workflow
 // that a person uses.
 func TestMaintenancePrunesSnapshots(t *testing.T) {
-	t.Parallel()
 	var c storeCare
 	env := c.env(t)
 	var child string
@@ -61,7 +60,6 @@ func TestMaintenancePrunesSnapshots(t *testing.T) {
 }
 
 func TestMaintenanceSaysThatItCouldNotPrune(t *testing.T) {
-	t.Parallel()
 	c := storeCare{err: temporal.NewNonRetryableApplicationError("the store is read-only", activities.ErrTypeStore, errors.New("x"))}
 	env := c.env(t)
 	env.ExecuteWorkflow(TypeMaintenance, MaintenanceInput{Snapshots: true})
@@ -73,7 +71,6 @@ func TestMaintenanceSaysThatItCouldNotPrune(t *testing.T) {
 
 // Damage is a result, not an error, because it answers the question.
 func TestACheckOfSnapshotsTellsWhatIsWrong(t *testing.T) {
-	t.Parallel()
 	var c storeCare
 	env := c.env(t)
 	env.ExecuteWorkflow(TypeCheckSnapshots, activities.CheckSnapshotsInput{ReadData: true})

@@ -17,7 +17,6 @@ func (w *world) snapshots() []activities.TakeSnapshotInput {
 }
 
 func TestASnapshotIsTakenAfterEachTurnAndNoTurnWaitsForIt(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	let := w.fake.hang("snapshot")
@@ -56,7 +55,6 @@ func TestASnapshotIsTakenAfterEachTurnAndNoTurnWaitsForIt(t *testing.T) {
 }
 
 func TestASnapshotThatFailsHidesNoneThatIsGood(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -98,7 +96,6 @@ func TestASnapshotThatFailsHidesNoneThatIsGood(t *testing.T) {
 // What a snapshot lacks is said once, and shown for as long as the snapshot is the
 // newest.
 func TestASnapshotSaysWhatCouldNotBeRead(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.unread = []string{"work/no.txt"}
@@ -136,7 +133,6 @@ func TestASnapshotSaysWhatCouldNotBeRead(t *testing.T) {
 }
 
 func TestASnapshotIsTakenWhenSomebodyWantsOne(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
 	var u *updated
@@ -166,7 +162,6 @@ func TestASnapshotIsTakenWhenSomebodyWantsOne(t *testing.T) {
 
 // A person who takes long to answer changes nothing that would be worth keeping.
 func TestATurnThatWaitsForAPersonIsNotKeptAgainAndAgain(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -180,7 +175,6 @@ func TestATurnThatWaitsForAPersonIsNotKeptAgainAndAgain(t *testing.T) {
 }
 
 func TestALongTurnIsKeptFromTimeToTime(t *testing.T) {
-	t.Parallel()
 	w := newWorldWith(t, intervals{snapshot: time.Millisecond}) // the environment's clock is the real one while a pump is attached
 	w.fake.pumps = append(w.fake.pumps, staysAttached(conversation.Acknowledged), endsTurn("interrupted", ""))
 	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
@@ -200,7 +194,6 @@ func TestALongTurnIsKeptFromTimeToTime(t *testing.T) {
 }
 
 func TestARolloverHandsOnASnapshotThatIsBeingTaken(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.hang("snapshot")
@@ -227,7 +220,6 @@ func TestARolloverHandsOnASnapshotThatIsBeingTaken(t *testing.T) {
 }
 
 func TestASessionThatKeepsNothingTakesNoSnapshot(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })

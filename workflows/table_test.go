@@ -127,7 +127,6 @@ func foundIn(state SessionStatus) map[SessionStatus]string {
 // an update and as a signal. A session that has ended takes no message at all:
 // Temporal refuses it.
 func TestMessageTable(t *testing.T) {
-	t.Parallel()
 	for state, get := range reach {
 		for _, col := range columns {
 			for _, door := range []string{"update", "signal"} {
@@ -171,7 +170,6 @@ func TestMessageTable(t *testing.T) {
 // TestMessageTableRepeats checks that an accepted message gets the same answer for
 // as long as the session can answer.
 func TestMessageTableRepeats(t *testing.T) {
-	t.Parallel()
 	for _, state := range []SessionStatus{Running, Waiting, Interrupted, Resuming} {
 		w := newWorld(t)
 		w.fake.rest = calm
@@ -204,7 +202,6 @@ func TestMessageTableRepeats(t *testing.T) {
 // TestMessageTableApprovals checks the answer to a decision in each state of its
 // approval.
 func TestMessageTableApprovals(t *testing.T) {
-	t.Parallel()
 	decide := func(d Decide) Decide {
 		d.Approval, d.Digest = "s1.1", "digest of make"
 		if d.Outcome == "" {

@@ -191,7 +191,6 @@ func TestAFiringWithoutWhatItBeginsWithSaysSo(t *testing.T) {
 // Maintenance of the store reports what it did, and what stays because a question
 // was not answered.
 func TestMaintenanceTidiesTheStore(t *testing.T) {
-	t.Parallel()
 	env := newEnvironment()
 	env.RegisterActivityWithOptions(func() (activities.TidyStoreResult, error) {
 		return activities.TidyStoreResult{Folders: 3, Deleted: 1, Blobs: 2, Bytes: 10, Problems: []string{"session.s.x stays: no answer"}}, nil

@@ -27,7 +27,6 @@ func (w *world) closingNotes() string {
 }
 
 func TestASessionClosesWhenItsTimeIsOver(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		pumps  func(w *world)
 		does   func(w *world)
@@ -81,7 +80,6 @@ func TestASessionClosesWhenItsTimeIsOver(t *testing.T) {
 }
 
 func TestASessionThatGetsNoHostClosesWhenItsTimeIsOver(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.mute = true
 	w.start(SessionOptions{TTL: time.Hour})

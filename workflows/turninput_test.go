@@ -17,7 +17,6 @@ var (
 var aFile = activities.Input{Kind: activities.InputFile, Name: "a", Blob: aFolder + "/inputs/" + strings.Repeat("0", 64), Digest: strings.Repeat("a", 64), Bytes: 1}
 
 func TestWhatGoesWithAMessageIsChecked(t *testing.T) {
-	t.Parallel()
 	file := aFile
 	stranger := file
 	stranger.Blob = "seeds/team/1"
@@ -45,7 +44,6 @@ func TestWhatGoesWithAMessageIsChecked(t *testing.T) {
 
 // A message that is sent again brings its long text again, under another name.
 func TestTheSameTextInAnotherFolderIsTheSameMessage(t *testing.T) {
-	t.Parallel()
 	elsewhere := strings.Replace(aLongText, "0123", "ffff", 1)
 	first, again := Message{ID: "m", Blob: aLongText, SchemaBlob: aLongText}, Message{ID: "m", Blob: elsewhere, SchemaBlob: elsewhere}
 	if sum(first) != sum(again) {
@@ -58,7 +56,6 @@ func TestTheSameTextInAnotherFolderIsTheSameMessage(t *testing.T) {
 }
 
 func TestAMessageWithOtherFilesIsAnotherMessage(t *testing.T) {
-	t.Parallel()
 	plain := Message{ID: "m", Text: "hello"}
 	with := plain
 	with.Inputs = []activities.Input{{Kind: activities.InputFile, Name: "a", Digest: "1"}}
@@ -75,7 +72,6 @@ func TestAMessageWithOtherFilesIsAnotherMessage(t *testing.T) {
 }
 
 func TestTheOutputIsTheLastMessageOrSaysWhyNot(t *testing.T) {
-	t.Parallel()
 	text := "Let me see.\n\n{\"a\": [1, 2]}"
 	for what, c := range map[string]struct {
 		turn         TurnView
@@ -95,7 +91,6 @@ func TestTheOutputIsTheLastMessageOrSaysWhyNot(t *testing.T) {
 }
 
 func TestInstructionsGoWithWhatOpensTheThreadOnly(t *testing.T) {
-	t.Parallel()
 	s := &session{st: &sessionState{Incarnation: 2}}
 	s.opt.Instructions = "be brief"
 	if got := s.instructions(); got != "be brief" {
@@ -108,7 +103,6 @@ func TestInstructionsGoWithWhatOpensTheThreadOnly(t *testing.T) {
 }
 
 func TestFilesOfEarlierMessagesComeAlongOnce(t *testing.T) {
-	t.Parallel()
 	s := &session{st: &sessionState{Generation: 1, Layout: &activities.Layout{Dir: "/r/sessions/s"}}}
 	file := activities.Input{Kind: activities.InputFile, Name: "a", Digest: "1"}
 	picture := activities.Input{Kind: activities.InputImage, Name: "b", Digest: "2"}
@@ -130,7 +124,6 @@ func TestFilesOfEarlierMessagesComeAlongOnce(t *testing.T) {
 
 // If somebody insisted on a model, that also holds when its message is said again.
 func TestAMessageThatIsSaidAgainInsistsAsBefore(t *testing.T) {
-	t.Parallel()
 	if m := (Message{ID: "m1", Text: "x", Model: "huge", AnyModel: true}).again(); !m.AnyModel || m.Model != "huge" || m.ID != "" {
 		t.Errorf("said again as %+v", m)
 	}

@@ -16,7 +16,6 @@ import (
 
 // Faults that waiting can mend are waited out, and others are reported at once.
 func TestWhichFailuresPass(t *testing.T) {
-	t.Parallel()
 	yes := []string{"unreachable", "wire_lost", "host_lost", "timeout", "busy", "store_full", "turn_runs", "root_missing", "no_pool", "network", "overloaded", "thread_busy"}
 	for _, kind := range yes {
 		if f := (&Failure{Kind: kind, final: true}); !f.passes() {
@@ -57,7 +56,6 @@ func TestWhichFailuresPass(t *testing.T) {
 }
 
 func TestAnActivitySaysWhetherItsFailurePasses(t *testing.T) {
-	t.Parallel()
 	of := func(retry, passing bool) *Failure {
 		return failureOf("read", temporal.NewApplicationErrorWithOptions("gone", activities.ErrTypeStore, temporal.ApplicationErrorOptions{
 			NonRetryable: !retry, Details: []any{activities.Problem{Kind: activities.ErrTypeStore, Message: "gone", Passing: passing}}}))
@@ -73,7 +71,6 @@ func TestAnActivitySaysWhetherItsFailurePasses(t *testing.T) {
 }
 
 func TestPausesGrowAndAreBounded(t *testing.T) {
-	t.Parallel()
 	was := time.Duration(0)
 	for n := 1; n < 100; n++ {
 		d := pauseAfter(n)
@@ -136,7 +133,6 @@ func waitsLong(t *testing.T) *world {
 // What was accepted before a host was ready runs, however often workers,
 // connections, the store or the host fail before that.
 func TestAcceptedMessagesOutliveEveryFaultThatPassesWhileASessionBegins(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		what, doing, kind string
 		opt               SessionOptions
@@ -169,7 +165,6 @@ func TestAcceptedMessagesOutliveEveryFaultThatPassesWhileASessionBegins(t *testi
 
 // The same holds for a session that comes back from parking, or that moves.
 func TestAcceptedMessagesOutliveEveryFaultThatPassesWhileASessionComesBack(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		what, kind string
 		how        func(w *world)
@@ -214,7 +209,6 @@ func TestAcceptedMessagesOutliveEveryFaultThatPassesWhileASessionComesBack(t *te
 
 // A codex that is killed again and again before it could be used is started again.
 func TestAcceptedMessagesOutliveEveryEarlyDeathOfCodex(t *testing.T) {
-	t.Parallel()
 	w := waitsLong(t)
 	deaths := 0
 	w.fake.rest = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
@@ -237,7 +231,6 @@ func TestAcceptedMessagesOutliveEveryEarlyDeathOfCodex(t *testing.T) {
 
 // A codex that ends by itself rejects what it is started with.
 func TestACodexThatEndsByItselfEndsASessionThatNeverHadATurn(t *testing.T) {
-	t.Parallel()
 	w := waitsLong(t)
 	w.fake.rest = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := dies(conversation.Decided, false)(ctx, in)
@@ -252,7 +245,6 @@ func TestACodexThatEndsByItselfEndsASessionThatNeverHadATurn(t *testing.T) {
 }
 
 func TestWhatWaitingCannotMendEndsASessionAtOnce(t *testing.T) {
-	t.Parallel()
 	for _, kind := range []string{activities.ErrTypeHostKey, activities.ErrTypeSandbox, activities.ErrTypeBadInput, activities.ErrTypeNoSpace, activities.ErrTypeStore} {
 		w := waitsLong(t)
 		w.fake.fail("prepare", finally(kind))
@@ -264,7 +256,6 @@ func TestWhatWaitingCannotMendEndsASessionAtOnce(t *testing.T) {
 }
 
 func TestASessionAsksItsPoolAgain(t *testing.T) {
-	t.Parallel()
 	for _, kind := range []string{"busy", activities.ErrTypeUnreachable} {
 		t.Run(kind, func(t *testing.T) {
 			w := waitsLong(t)
@@ -293,7 +284,6 @@ func TestASessionAsksItsPoolAgain(t *testing.T) {
 }
 
 func TestAStartTimeoutEndsASessionAndSaysWhatItWaitedFor(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		limit  time.Duration
 		set    bool
@@ -339,7 +329,6 @@ func TestAStartTimeoutEndsASessionAndSaysWhatItWaitedFor(t *testing.T) {
 // Once a turn could begin, the start timeout no longer holds. With 0 there is none
 // at all.
 func TestAStartTimeoutIsOfTheStartAlone(t *testing.T) {
-	t.Parallel()
 	hour, none := time.Hour, time.Duration(0)
 	w := waitsLong(t)
 	w.every = time.Minute
@@ -371,7 +360,6 @@ func TestAStartTimeoutIsOfTheStartAlone(t *testing.T) {
 }
 
 func TestACloseEndsAWait(t *testing.T) {
-	t.Parallel()
 	w := waitsLong(t)
 	w.fake.fail("prepare", finally(activities.ErrTypeWireLost))
 	w.at(time.Hour, func() { w.takes(w.send(SignalClose, Close{By: "ann"})) })
@@ -383,7 +371,6 @@ func TestACloseEndsAWait(t *testing.T) {
 }
 
 func TestAnInterruptEndsAWaitForCodexWithItsTurn(t *testing.T) {
-	t.Parallel()
 	w := waitsLong(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.fail("start", finally(activities.ErrTypeWireLost))
@@ -406,7 +393,6 @@ func TestAnInterruptEndsAWaitForCodexWithItsTurn(t *testing.T) {
 }
 
 func TestAnInterruptCallsOffThatASessionComesBack(t *testing.T) {
-	t.Parallel()
 	w := waitsLong(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -428,7 +414,6 @@ func TestAnInterruptCallsOffThatASessionComesBack(t *testing.T) {
 }
 
 func TestAResumeEndsAWaitAtOnceAndElsewhere(t *testing.T) {
-	t.Parallel()
 	for _, host := range []string{"", "web-3"} {
 		w := waitsLong(t)
 		w.fake.rest = endsTurn("completed", "")
@@ -457,7 +442,6 @@ func TestAResumeEndsAWaitAtOnceAndElsewhere(t *testing.T) {
 
 // A wait survives the run that it began in, and goes on from where it was.
 func TestARolloverKeepsAWait(t *testing.T) {
-	t.Parallel()
 	for what, doing := range map[string]string{"prepare": "begin", "start": startCodex} {
 		w := waitsLong(t)
 		w.fake.fail(what, finally(activities.ErrTypeWireLost))

@@ -13,7 +13,6 @@ import (
 )
 
 func TestASessionWaitsNoMoreOnceItsWaitForALimitIsCalledOff(t *testing.T) {
-	t.Parallel()
 	interrupt := func(w *world) { w.takes(w.send(SignalInterrupt, Interrupt{By: "ann"})) }
 	for name, c := range map[string]struct {
 		off func(w *world)
@@ -49,7 +48,6 @@ func TestASessionWaitsNoMoreOnceItsWaitForALimitIsCalledOff(t *testing.T) {
 }
 
 func TestAWaitForALimitThatEndsOverBudgetIsShownNoMore(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{uses(100, meets(w, activities.EndQuota, false, time.Hour))}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -65,7 +63,6 @@ func TestAWaitForALimitThatEndsOverBudgetIsShownNoMore(t *testing.T) {
 
 // The time that one message waited counts for that message alone.
 func TestTheNextMessageWaitsForALimitAsLongAsTheFirst(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
 		next []pumpFunc
 		off  func(w *world)
@@ -92,7 +89,6 @@ func TestTheNextMessageWaitsForALimitAsLongAsTheFirst(t *testing.T) {
 }
 
 func TestATurnThatGoesOnEndsInTheSameShape(t *testing.T) {
-	t.Parallel()
 	shape := json.RawMessage(`{"type":"object"}`)
 	for name, c := range map[string]struct {
 		opt   SessionOptions
@@ -119,7 +115,6 @@ func TestATurnThatGoesOnEndsInTheSameShape(t *testing.T) {
 }
 
 func TestAPolicySaysHowLongALimitIsWaitedOut(t *testing.T) {
-	t.Parallel()
 	const day = "default: ask\nwait: {quota: true, at_most: 24h}\n"
 	for name, c := range map[string]struct {
 		opt  SessionOptions
@@ -141,7 +136,6 @@ func TestAPolicySaysHowLongALimitIsWaitedOut(t *testing.T) {
 
 // The tries last for as long as the session may wait.
 func TestTriesDoNotRunOutBeforeTheTime(t *testing.T) {
-	t.Parallel()
 	for _, atMost := range []time.Duration{waitAtMost, 24 * time.Hour, 7 * 24 * time.Hour} {
 		s, now := &session{id: "s1"}, time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
 		l := limitWait{Since: now}
@@ -160,7 +154,6 @@ func TestTriesDoNotRunOutBeforeTheTime(t *testing.T) {
 }
 
 func TestAnInterruptedWaitKeepsTheOrderOfTurns(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{meets(w, activities.EndQuota, false, time.Hour), endsTurn("completed", "")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -184,7 +177,6 @@ func TestAnInterruptedWaitKeepsTheOrderOfTurns(t *testing.T) {
 }
 
 func TestMessagesTakenBackDoNotPushOutTheTurnThatRuns(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	done := strings.Repeat("done ", 4<<10)
 	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", done)}
@@ -213,7 +205,6 @@ func TestMessagesTakenBackDoNotPushOutTheTurnThatRuns(t *testing.T) {
 }
 
 func TestAMessageTakenBackIsNoTurnOfTheBudget(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", ""), endsTurn("completed", ""), endsTurn("completed", "")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })

@@ -24,7 +24,6 @@ func (p *poolWorld) watches(want ...string) {
 }
 
 func TestAHostIsWatchedOnceWhileItHasSessions(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() {
 		p.takes(p.send(UpdatePutHost, put("web-1", 5)))
@@ -65,7 +64,6 @@ func TestAHostIsWatchedOnceWhileItHasSessions(t *testing.T) {
 }
 
 func TestAHostThatIsAnotherMachineNowIsWatchedAnew(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 5))) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
@@ -93,7 +91,6 @@ func TestAHostThatIsAnotherMachineNowIsWatchedAnew(t *testing.T) {
 }
 
 func TestTheNextRunOfAPoolWatchesOn(t *testing.T) {
-	t.Parallel()
 	p := newPoolWorld(t)
 	p.at(time.Second, func() { p.watches(watched("web-1", "192.0.2.7")) })
 	p.finish(2 * time.Second)
@@ -110,7 +107,6 @@ func looks(_ context.Context, in activities.RunPumpInput) (activities.RunPumpRes
 }
 
 func TestAWaitingSessionLooksWhenItsProcessStirs(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make all"))
 	for range 5 {
@@ -180,7 +176,6 @@ func (w *world) stirredWhile(offset int64, m activities.Stirred) pumpFunc {
 }
 
 func TestOnlyWhatStirredBehindAPumpNeedsAnother(t *testing.T) {
-	t.Parallel()
 	moved := activities.Stirred{Host: "web-1", Incarnation: 1, Offset: 9000}
 	gone := activities.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"}
 	for name, c := range map[string]struct {
