@@ -61,8 +61,9 @@ test: tools versions build lint ## everything, on real parts
 	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -p 3 -timeout 25m $(LONG) ./...; \
 	(cd deploy/devserver && $(GO) test -count=1 -timeout 10m ./...)
 
-conformance: tools versions ## every behaviour that sessions rely on, tried on every version of codex; the table is kept in docs/reference/conformance.md
+conformance: tools versions ## every behaviour that sessions rely on, and the protection of credentials, tried on every version of codex; the table is kept in docs/reference/conformance.md
 	$(GO) test -count=1 -timeout 20m -run 'TestConformance$$' ./conversation -conformance
+	$(GO) test -count=1 -timeout 20m -run 'TestTheProofTellsTheTruthOnEveryVersion$$' ./seeds -every-version
 	@cat docs/reference/conformance.md
 
 schema: tools ## what the pinned codex's schema says of what we use, renewed, and what has changed in it

@@ -291,6 +291,9 @@ func TestPruneKeepsWhatSnapshotsNeed(t *testing.T) {
 
 // A million names, fed as the host's listing would be. The heap does not grow.
 func TestMemoryIsBoundedWhateverTheSizeOfTheTree(t *testing.T) {
+	if testing.Short() {
+		t.Skip("lists 600,000 names, to show that their number does not matter: slow with the race detector")
+	}
 	c := chunks.Open(newTestStore(t), chunks.Options{})
 	r := seeds.NewRedactor("team", []seeds.Secret{seeds.NewSecret(marked)})
 	batch := c.NewBatch(t.Context(), chunks.BatchOptions{})

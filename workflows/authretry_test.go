@@ -155,12 +155,12 @@ func TestSessionOptionsSayHowCredentialsAreGiven(t *testing.T) {
 		"unknown on_auth":   {OnAuth: "pray"},
 		"misspelled broker": {Seed: "team", Credentials: "Broker"},
 	} {
-		if _, err := o.withDefaults(); err == nil {
+		if _, err := o.withDefaults(mostOften); err == nil {
 			t.Errorf("%s is taken", name)
 		}
 	}
 	for o, want := range map[string]string{"": "", activities.CredentialsPlanted: "", activities.CredentialsBroker: AuthRetry} {
-		got, err := SessionOptions{Seed: "team", Credentials: o}.withDefaults()
+		got, err := SessionOptions{Seed: "team", Credentials: o}.withDefaults(mostOften)
 		if err != nil || got.OnAuth != want {
 			t.Errorf("%q: on_auth %q, %v", o, got.OnAuth, err)
 		}

@@ -14,27 +14,29 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// Batch runs many sessions, a window of them at a time, and records how each ended. An activity
+// batch runs many sessions, a window of them at a time, and records how each ended. An activity
 // starts them as workflows of their own and reads their prompts from the store, so neither
 // prompts nor child events enter this history, and an item costs at most ten events (measured; a
 // child workflow would cost as many, plus the prompt). A session signals its end; one that ended
 // without a signal is looked for.
-func Batch(ctx workflow.Context, in BatchInput) (BatchEnd, error) {
+func (every intervals) batch(ctx workflow.Context, in BatchInput) (BatchEnd, error) {
 	b, err := newBatch(ctx, in)
 	if err != nil {
 		return BatchEnd{}, err
 	}
+	b.lookEvery = every.reap
 	return b.run()
 }
 
 type batch struct {
-	ctx   workflow.Context
-	in    BatchInput
-	st    *BatchState
-	log   log.Logger
-	roll  *rollover
-	wake  *wake
-	shown string
+	ctx       workflow.Context
+	lookEvery time.Duration
+	in        BatchInput
+	st        *BatchState
+	log       log.Logger
+	roll      *rollover
+	wake      *wake
+	shown     string
 
 	ended workflow.ReceiveChannel
 	ctrls []batchDoor
@@ -200,12 +202,12 @@ func (b *batch) set(s SetBatch) {
 func (b *batch) look() {
 	now := workflow.Now(b.ctx)
 	if b.st.LookAt.IsZero() {
-		b.st.LookAt = now.Add(reapEvery)
+		b.st.LookAt = now.Add(b.lookEvery)
 	}
 	if b.looking != nil || now.Before(b.st.LookAt) {
 		return
 	}
-	b.st.LookAt = now.Add(reapEvery)
+	b.st.LookAt = now.Add(b.lookEvery)
 	in := activities.FindEndedInput{}
 	for _, it := range b.st.Running {
 		if it.Session != "" {

@@ -178,7 +178,7 @@ func TestABatchRunsEachItemOnceInOrderAndNoMoreThanItsWindow(t *testing.T) {
 	events := 0
 	for _, run := range runs {
 		h := r.history(BatchID(id), run)
-		replay(t, h)
+		replay(t, h, r.every)
 		events += len(h.Events)
 	}
 	t.Logf("%d runs, %.1f events an item", len(runs), float64(events)/100)
@@ -252,8 +252,8 @@ func TestACancelledBatchClosesWhatRuns(t *testing.T) {
 }
 
 func TestABatchAccountsForWhoEndsWithoutAWord(t *testing.T) {
-	looksOften(t)
 	r := newBatches(t)
+	r.looksOften()
 	stop := r.work()
 	id := r.batch("b", BatchSpec{Window: 2}, "stay", "hello", "hello")
 	r.until("two have ended", func() bool { return r.batchView(id).Done == 2 })

@@ -32,7 +32,7 @@ func newFakeBatches(t *testing.T) *fakeBatches {
 	f := &fakeBatches{environment: newEnvironment(), t: t}
 	f.SetTestTimeout(time.Minute)
 	f.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: BatchID("b")})
-	f.RegisterWorkflowWithOptions(Batch, workflow.RegisterOptions{Name: TypeBatch})
+	f.RegisterWorkflowWithOptions(usual.batch, workflow.RegisterOptions{Name: TypeBatch})
 	f.RegisterActivityWithOptions(func(_ context.Context, in activities.StartItemsInput) (activities.StartItemsResult, error) {
 		f.starts++
 		return f.start(f.starts, in)

@@ -40,8 +40,8 @@ func (r *real) losesItsHost(opt SessionOptions) string {
 }
 
 func TestALostHostIsLeftAndCleanedWhenItIsBack(t *testing.T) {
-	looksOften(t)
 	r := newReal(t)
+	r.looksOften()
 	r.work()
 	id := r.losesItsHost(SessionOptions{OnHostLost: HostLostMove, OnInterrupt: InterruptContinue})
 	r.ended(id, id+".c1", "interrupted")
@@ -70,8 +70,8 @@ func TestALostHostIsLeftAndCleanedWhenItIsBack(t *testing.T) {
 }
 
 func TestALoginOfALostHostWaitsForItAndAnotherOfItsPoolDoesNot(t *testing.T) {
-	looksOften(t)
 	r := newReal(t)
+	r.looksOften()
 	r.work()
 	r.update(PoolID(r.zone), UpdatePutHost, nil, put("web-2", 3))
 	r.makesSeed("a", "logins")
@@ -215,8 +215,8 @@ func TestAWorkerThatDiesWhileASessionParksIsFollowedByTheNext(t *testing.T) {
 }
 
 func TestTheFolderOfAParkedSessionThatIsTerminatedIsCleanedUp(t *testing.T) {
-	looksOften(t)
 	r := newReal(t)
+	r.looksOften()
 	r.work()
 	id := r.session("s", SessionOptions{})
 	r.say(id, "m1", "hello")

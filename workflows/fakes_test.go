@@ -349,11 +349,13 @@ func (w *world) verify() {
 	}
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T) *world { return newWorldWith(t, usual) }
+
+func newWorldWith(t *testing.T, every intervals) *world {
 	w := &world{environment: newEnvironment(), t: t, fake: &fakeSessions{t: t}}
 	w.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: SessionID("s1")})
 	w.RegisterActivity(w.fake)
-	w.RegisterWorkflowWithOptions(Session, workflow.RegisterOptions{Name: TypeSession})
+	w.RegisterWorkflowWithOptions(every.session, workflow.RegisterOptions{Name: TypeSession})
 	answer := func(_ string, id, _, name string, arg any) error { return w.external(id, name, arg) }
 	w.OnSignalExternalWorkflow(anyArg, anyArg, anyArg, anyArg, anyArg).Return(answer)
 	return w
@@ -523,19 +525,21 @@ func (w *world) run(f func()) {
 // beside the environment's clock, so a fixed time would not do.
 func (w *world) once(what string, cond func() bool, f func()) {
 	w.steps++
-	var end time.Time
+	var begun, end time.Time
 	var look func()
 	look = func() {
 		switch {
 		case end.IsZero():
-			end = time.Now().Add(patience)
+			begun, end = w.Now(), time.Now().Add(patience)
 		case time.Now().After(end): // nothing else would end the polling
 			w.t.Errorf("gave up waiting until %s: %+v", what, w.view())
 			w.CancelWorkflow()
 			return
 		}
 		if !cond() {
-			w.RegisterDelayedCallback(look, max(w.every, 10*time.Millisecond))
+			// The clock jumps from look to look while no activity runs, so hours of
+			// it must not take a look for each hundredth of a second.
+			w.RegisterDelayedCallback(look, max(w.every, 10*time.Millisecond, min(w.Now().Sub(begun)/100, time.Second)))
 			return
 		}
 		w.run(f)

@@ -356,7 +356,7 @@ func servedBy(t *testing.T) map[string]map[served]any {
 	}
 	out := map[string]map[served]any{}
 	for file, h := range readHistories(t, all[len(all)-1]) {
-		n, err := replayNoting(h)
+		n, err := replayNoting(h, recordedWith(file))
 		if err != nil && n == nil {
 			t.Fatalf("%s: %v", file, err)
 		}

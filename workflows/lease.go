@@ -177,7 +177,7 @@ func post(ctx workflow.Context, letters []letter) (gone []string) {
 }
 
 // reapEvery is how often a workflow checks whether the holders of leases have ended.
-var reapEvery = 5 * time.Minute
+const reapEvery = 5 * time.Minute
 
 // who is one session among those of the same name. Run is the first run id of its workflow, or
 // empty if not known.

@@ -35,11 +35,11 @@ const (
 
 // mostOften is the shortest interval of snapshots within a turn. Each snapshot
 // costs events.
-var mostOften = time.Minute
+const mostOften = time.Minute
 
 // check returns the options of a session with their defaults, or refuses the input.
-func (in SessionInput) check(ctx workflow.Context) (SessionOptions, error) {
-	opt, err := in.Options.withDefaults()
+func (in SessionInput) check(ctx workflow.Context, mostOften time.Duration) (SessionOptions, error) {
+	opt, err := in.Options.withDefaults(mostOften)
 	if err == nil && in.Carry == nil { // only for a new session: one that goes on with a policy that this version cannot read declines everything
 		err = checkPolicy(opt.Policy)
 	}
@@ -59,14 +59,14 @@ func (in SessionInput) check(ctx workflow.Context) (SessionOptions, error) {
 
 // Check returns why a session workflow would refuse to start with these options.
 func (o SessionOptions) Check() error {
-	o, err := o.withDefaults()
+	o, err := o.withDefaults(mostOften)
 	if err != nil {
 		return err
 	}
 	return checkPolicy(o.Policy)
 }
 
-func (o SessionOptions) withDefaults() (SessionOptions, error) {
+func (o SessionOptions) withDefaults(mostOften time.Duration) (SessionOptions, error) {
 	if o.Sandbox == "" && o.Confine.Profile != "" {
 		o.Sandbox = activities.ByProfile
 	}
@@ -93,7 +93,7 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 	if err := o.checkCredentials(); err != nil {
 		return o, err
 	}
-	if err := o.checkSnapshots(); err != nil {
+	if err := o.checkSnapshots(mostOften); err != nil {
 		return o, err
 	}
 	if err := o.checkPlace(); err != nil {
@@ -161,7 +161,7 @@ func (o SessionOptions) withDefaults() (SessionOptions, error) {
 
 // checkSnapshots sets the defaults of snapshots, parking and lost hosts, and checks
 // these options.
-func (o *SessionOptions) checkSnapshots() error {
+func (o *SessionOptions) checkSnapshots(mostOften time.Duration) error {
 	sn := &o.Snapshot
 	if sn.Work == "" {
 		sn.Work = activities.WorkFull

@@ -98,9 +98,9 @@ const (
 	maxWarm  = 1500    // folders that wait for their sessions, some 300 bytes each
 )
 
-// HostPool is the inventory of a zone and hands out slots. It never ends.
-func HostPool(ctx workflow.Context, in PoolInput) error {
-	p := poolOf(&poolCore{ctx: ctx, zone: in.Zone, st: in.Carry, roll: newRollover(ctx)})
+// hostPool is the inventory of a zone and hands out slots. It never ends.
+func (every intervals) hostPool(ctx workflow.Context, in PoolInput) error {
+	p := poolOf(&poolCore{ctx: ctx, reapEvery: every.reap, zone: in.Zone, st: in.Carry, roll: newRollover(ctx)})
 	if p.zone == "" {
 		p.zone = "default"
 	}
@@ -181,7 +181,7 @@ func (p *pool) run() error {
 		p.leftovers.clean()
 		if len(p.st.Leases)+len(p.watches.running) > 0 || p.leftovers.unclean() {
 			if p.st.ReapAt.IsZero() {
-				p.st.ReapAt = workflow.Now(p.ctx).Add(reapEvery)
+				p.st.ReapAt = workflow.Now(p.ctx).Add(p.reapEvery)
 			}
 			p.alarm.set(p.st.ReapAt)
 		}

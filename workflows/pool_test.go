@@ -124,9 +124,9 @@ func newPoolWorld(t *testing.T) *poolWorld {
 	p.SetOnActivityCanceledListener(func(*activity.Info) { p.hosts.record("called back") })
 	p.seeds = &fakeSeeds{t: t, blobs: 2}
 	p.RegisterActivity(p.seeds)
-	p.RegisterWorkflowWithOptions(HostPool, workflow.RegisterOptions{Name: TypeHostPool})
-	p.RegisterWorkflowWithOptions(Seed, workflow.RegisterOptions{Name: TypeSeed})
-	p.RegisterWorkflowWithOptions(SeedPool, workflow.RegisterOptions{Name: TypeSeedPool})
+	p.RegisterWorkflowWithOptions(usual.hostPool, workflow.RegisterOptions{Name: TypeHostPool})
+	p.RegisterWorkflowWithOptions(usual.seed, workflow.RegisterOptions{Name: TypeSeed})
+	p.RegisterWorkflowWithOptions(usual.seedPool, workflow.RegisterOptions{Name: TypeSeedPool})
 	answer := func(_ string, id, _, name string, arg any) error {
 		if p.gone[id] {
 			return &temporal.UnknownExternalWorkflowExecutionError{}

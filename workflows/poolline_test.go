@@ -358,7 +358,9 @@ func TestAPoolForgetsTenantsThatCameAndWent(t *testing.T) {
 		if len(c.shares) > maxBeyond+4 { // the stuck one, the one with a limit, and two that have slots
 			t.Fatalf("after %d tenants it remembers %d", n+1, len(c.shares))
 		}
-		most = max(most, encoded(&poolState{Hosts: c.hosts, Leases: c.leases, Queue: c.queue, Shares: c.shares, Epoch: c.epoch}))
+		if n%50 == 0 || n > 9_900 { // names are equally long, and their number is checked each time
+			most = max(most, encoded(&poolState{Hosts: c.hosts, Leases: c.leases, Queue: c.queue, Shares: c.shares, Epoch: c.epoch}))
+		}
 		c.ends(func(l poolLease) bool { return l.Tenant != fmt.Sprintf("tenant-%05d", n) })
 		clear(c.since)
 	}

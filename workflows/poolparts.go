@@ -2,13 +2,17 @@ package workflows
 
 import (
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 )
 
 // poolCore is what every part of a pool works with.
 type poolCore struct {
-	ctx  workflow.Context
+	ctx workflow.Context
+	// reapEvery is how often the pool checks whether the holders of slots have ended.
+	reapEvery time.Duration
+
 	zone string
 	st   *poolState
 	roll *rollover

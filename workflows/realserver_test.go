@@ -98,13 +98,14 @@ type real struct {
 	queue string
 	host  *standIn
 	store *store.Store // for batches
+	every intervals
 
 	workers []worker.Worker
 }
 
 func newReal(t *testing.T, settings ...string) *real {
 	t.Helper()
-	r := &real{t: t, c: server(t, settings...), host: newStandIn(t)}
+	r := &real{t: t, every: usual, c: server(t, settings...), host: newStandIn(t)}
 	r.zone = "z" + strings.ToLower(strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
 			return c
@@ -126,6 +127,9 @@ func newReal(t *testing.T, settings ...string) *real {
 	return r
 }
 
+// looksOften makes the workers that are started from now on check leases every second.
+func (r *real) looksOften() { r.every = often }
+
 // work starts a worker and, the first time, the zone's pool.
 func (r *real) work() (stop func()) {
 	r.t.Helper()
@@ -133,7 +137,7 @@ func (r *real) work() (stop func()) {
 		Identity: neutral, MaxHeartbeatThrottleInterval: 3 * time.Second, WorkerStopTimeout: 5 * time.Second,
 		DeadlockDetectionTimeout: 10 * time.Second,
 	})
-	Register(w)
+	register(w, r.every)
 	w.RegisterActivity(r.host)
 	w.RegisterActivity(&engineOf{&activities.Engine{Client: r.c}})
 	if r.store != nil {

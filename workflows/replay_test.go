@@ -281,8 +281,8 @@ var shapes = []shape{
 		return r, []string{SessionID(id)}
 	}},
 	{"pool and seed", func(t *testing.T) (*real, []string) {
-		looksOften(t)
 		r := newReal(t, shortRuns)
+		r.looksOften()
 		r.work()
 		name := r.zone + "-team"
 		r.start(SeedID(name), TypeSeed, SeedInput{Name: name})
@@ -325,8 +325,8 @@ var shapes = []shape{
 		return r, []string{PoolID(r.zone), SeedID(name), SessionID(ids[5])}
 	}},
 	{"logins of a pool", func(t *testing.T) (*real, []string) {
-		looksOften(t)
 		r := newReal(t, shortRuns)
+		r.looksOften()
 		r.work()
 		a, b := r.makesSeed("a", "logins"), r.makesSeed("b", "logins")
 		pool := r.zone + "-logins"
@@ -541,7 +541,7 @@ func TestRecordHistories(t *testing.T) {
 				runs := r.runs(id)
 				for i, run := range runs {
 					h := r.history(id, run)
-					replay(t, h)
+					replay(t, h, r.every)
 					if *recording {
 						name := fileOf(shape.name)
 						if len(ids) > 1 {
@@ -614,9 +614,9 @@ func noMachine(t *testing.T, raw []byte) {
 	}
 }
 
-func replay(t *testing.T, h *historypb.History) {
+func replay(t *testing.T, h *historypb.History, every intervals) {
 	t.Helper()
-	if err := replayed(h, exact); err != nil {
+	if err := replayed(h, every, exact); err != nil {
 		t.Errorf("%s does not go the way it went:\n%v", h.Events[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowId(), err)
 	}
 }
@@ -693,19 +693,19 @@ func readHistories(t *testing.T, r recordedRelease) map[string]*historypb.Histor
 // second.
 var recordedOften = []string{"pool and seed", "logins of a pool"}
 
-// replaysLike applies the settings under which the history in a file was recorded.
-func replaysLike(t *testing.T, file string) {
+// recordedWith returns the intervals under which the history in a file was recorded.
+func recordedWith(file string) intervals {
 	name, _, _ := strings.Cut(file, ".")
 	if slices.ContainsFunc(recordedOften, func(shape string) bool { return fileOf(shape) == name }) {
-		looksOften(t)
+		return often
 	}
+	return usual
 }
 
 func replayRelease(t *testing.T, r recordedRelease, how strictness) {
 	for file, h := range readHistories(t, r) {
 		t.Run(file, func(t *testing.T) {
-			replaysLike(t, file)
-			if err := replayed(h, how); err != nil {
+			if err := replayed(h, recordedWith(file), how); err != nil {
 				t.Errorf("%s/%s does not go the way it went:\n%v", r.dir, file, err)
 			}
 		})

@@ -49,10 +49,10 @@ type seedState struct {
 	First int64 `json:"first,omitempty"`
 }
 
-// Seed names the newest generation of a credential and who holds it. It ends
+// seed names the newest generation of a credential and who holds it. It ends
 // when the seed is deleted.
-func Seed(ctx workflow.Context, in SeedInput) error {
-	s := seedOf(&seedCore{ctx: ctx, name: in.Name, st: in.Carry, roll: newRollover(ctx)})
+func (every intervals) seed(ctx workflow.Context, in SeedInput) error {
+	s := seedOf(&seedCore{ctx: ctx, reapEvery: every.reap, name: in.Name, st: in.Carry, roll: newRollover(ctx)})
 	if s.st == nil {
 		// Epochs also rise above those of a deleted seed of this name: somebody may
 		// still believe in one of its leases.

@@ -1,10 +1,17 @@
 package workflows
 
-import "go.temporal.io/sdk/workflow"
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+)
 
 // seedCore is what every part of a seed works with.
 type seedCore struct {
-	ctx  workflow.Context
+	ctx workflow.Context
+	// reapEvery is how often the seed checks whether its holders have ended.
+	reapEvery time.Duration
+
 	name string
 	st   *seedState
 	roll *rollover

@@ -49,11 +49,11 @@ type poolTicket struct {
 	Asked string `json:"asked,omitempty"`
 }
 
-// SeedPool stands for any healthy seed out of several. It holds no lease. It keeps
+// seedPool stands for any healthy seed out of several. It holds no lease. It keeps
 // the line, and asks the seed that was used least recently to grant its use, now or
 // not at all. So sessions that take a seed directly are not in its way, and a
 // session that dies in line leaves nothing behind. It ends with its last member.
-func SeedPool(ctx workflow.Context, in SeedPoolInput) error {
+func (every intervals) seedPool(ctx workflow.Context, in SeedPoolInput) error {
 	p := &seedPool{ctx: ctx, name: in.Name, st: in.Carry, alarm: newAlarm(ctx, "look after the line"), roll: newRollover(ctx)}
 	if p.st == nil {
 		p.st = &seedPoolState{}
@@ -74,7 +74,7 @@ func SeedPool(ctx workflow.Context, in SeedPoolInput) error {
 		}
 		if len(p.st.Queue) > 0 {
 			if p.st.ReapAt.IsZero() {
-				p.st.ReapAt = workflow.Now(ctx).Add(reapEvery)
+				p.st.ReapAt = workflow.Now(ctx).Add(every.reap)
 			}
 			p.alarm.set(p.st.ReapAt)
 		}

@@ -40,7 +40,7 @@ func (s *holdersPart) setAlarm() {
 		return
 	}
 	if s.st.ReapAt.IsZero() {
-		s.st.ReapAt = workflow.Now(s.ctx).Add(reapEvery)
+		s.st.ReapAt = workflow.Now(s.ctx).Add(s.reapEvery)
 	}
 	s.alarm.set(s.st.ReapAt)
 }

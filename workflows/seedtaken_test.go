@@ -13,12 +13,8 @@ import (
 
 // The tests below terminate sessions on the real server at various steps.
 
-// looksOften has leases checked every second.
-func looksOften(t *testing.T) {
-	before := reapEvery
-	reapEvery = time.Second
-	t.Cleanup(func() { reapEvery = before }) // after the workers have stopped
-}
+// often has leases checked every second.
+var often = intervals{reap: time.Second, snapshot: mostOften}
 
 // makesSeed imports a login that rotates, into these pools.
 func (r *real) makesSeed(name string, pools ...string) string {
@@ -62,7 +58,6 @@ func (r *real) terminate(session string) {
 // At whatever step a holder is terminated, the login that it may have is fetched
 // before the next holder gets it.
 func TestAKilledHoldersLoginIsFetchedBeforeTheNextGrant(t *testing.T) {
-	looksOften(t)
 	steps := []struct {
 		name string
 		to   func(r *real, id string) // brings the holder there
@@ -88,6 +83,7 @@ func TestAKilledHoldersLoginIsFetchedBeforeTheNextGrant(t *testing.T) {
 	for _, step := range steps {
 		t.Run(step.name, func(t *testing.T) {
 			r := newReal(t)
+			r.looksOften()
 			r.work()
 			name := r.makesSeed("team")
 			id := r.zone + ".holder"
@@ -118,8 +114,8 @@ func TestAKilledHoldersLoginIsFetchedBeforeTheNextGrant(t *testing.T) {
 
 // A holder that is terminated in the queue had nothing, so nothing is fetched.
 func TestWhoIsKilledInTheLineLeavesNoGrant(t *testing.T) {
-	looksOften(t)
 	r := newReal(t)
+	r.looksOften()
 	r.work()
 	name := r.makesSeed("team", "logins")
 	holder := r.session("holder", SessionOptions{Seed: name})
@@ -147,8 +143,8 @@ func TestWhoIsKilledInTheLineLeavesNoGrant(t *testing.T) {
 // Ten sessions share two logins through a pool, and one takes a login directly,
 // while workflows continue as new all the time.
 func TestAPoolOfLoginsServesMoreSessionsThanItHas(t *testing.T) {
-	looksOften(t)
 	r := newReal(t, shortRuns)
+	r.looksOften()
 	r.work()
 	r.update(PoolID(r.zone), UpdatePutHost, nil, func() PutHost { h := put("web-1", 20); h.Replace = true; return h }())
 	a, b := r.makesSeed("a", "logins"), r.makesSeed("b", "logins")

@@ -9,11 +9,11 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// Session is one durable conversation, from the first lease to the last proof that
+// session is one durable conversation, from the first lease to the last proof that
 // nothing was left behind. It returns the session's last view. If the session could
 // not begin, its error has that view as details.
-func Session(ctx workflow.Context, in SessionInput) (SessionView, error) {
-	s, err := newSession(ctx, in)
+func (every intervals) session(ctx workflow.Context, in SessionInput) (SessionView, error) {
+	s, err := newSession(ctx, in, every.snapshot)
 	if err != nil {
 		showRefused(ctx)
 		tellRefused(ctx, in, err)
@@ -22,8 +22,8 @@ func Session(ctx workflow.Context, in SessionInput) (SessionView, error) {
 	return s.run()
 }
 
-func newSession(ctx workflow.Context, in SessionInput) (*session, error) {
-	opt, err := in.check(ctx)
+func newSession(ctx workflow.Context, in SessionInput, mostOften time.Duration) (*session, error) {
+	opt, err := in.check(ctx, mostOften)
 	if err != nil {
 		if in.Carry == nil {
 			answerRefused(ctx, in, err)

@@ -175,10 +175,7 @@ func TestATurnThatWaitsForAPersonIsNotKeptAgainAndAgain(t *testing.T) {
 }
 
 func TestALongTurnIsKeptFromTimeToTime(t *testing.T) {
-	before := mostOften
-	mostOften = time.Millisecond // the environment's clock is the real one while a pump is attached
-	t.Cleanup(func() { mostOften = before })
-	w := newWorld(t)
+	w := newWorldWith(t, intervals{snapshot: time.Millisecond}) // the environment's clock is the real one while a pump is attached
 	w.fake.pumps = append(w.fake.pumps, staysAttached(conversation.Acknowledged), endsTurn("interrupted", ""))
 	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
 	w.once("it was kept twice", func() bool { v := w.view().Snapshot; return v != nil && v.N >= 2 }, func() {

@@ -206,10 +206,8 @@ func TestOnlyWhatStirredBehindAPumpNeedsAnother(t *testing.T) {
 }
 
 func TestAWaitingSessionCostsNoEventsAndOneWatchServesAll(t *testing.T) {
-	before := reapEvery
-	reapEvery = time.Second
-	t.Cleanup(func() { reapEvery = before })
 	r := newReal(t)
+	r.looksOften()
 	r.work()
 	var ids []string
 	counts := map[string]int{}
