@@ -51,7 +51,7 @@ type Host interface {
 	Run(ctx context.Context, cmd Command) (Result, error)
 
 	// Start begins a script with open streams on a channel of its own. The script lives as
-	// long as the channel and ctx. Use a journaled process (Start) for what must
+	// long as the channel and ctx. Use a journaled process (process.Start) for what must
 	// outlive the channel.
 	Start(ctx context.Context, cmd Command) (Stream, error)
 

@@ -266,7 +266,6 @@ func (s *endingPart) cleanUp() (again bool) {
 		s.become(Closed)
 	}
 	s.publish()
-	s.drain() // late signals are refused, on record
 	return false
 }
 

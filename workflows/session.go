@@ -85,6 +85,7 @@ func (s *session) run() (SessionView, error) {
 	if again || s.ending.cleanUp() {
 		return SessionView{}, s.rollOver()
 	}
+	s.drain() // late signals are refused, on record
 	s.ending.tellEnded()
 	if s.st.Status == Failed {
 		return SessionView{}, temporal.NewNonRetryableApplicationError(

@@ -32,7 +32,8 @@ const (
 	stepWait = "wait"
 )
 
-// steps returns the table. The last step is always due.
+// steps returns the table. The last step is always due. The functions are literals,
+// since workflowcheck does not look into method values.
 func (s *session) steps() []loopStep {
 	st := s.st
 	always := func() bool { return true }
@@ -56,26 +57,26 @@ func (s *session) steps() []loopStep {
 	}
 	return []loopStep{
 		{"end, since it failed", func() bool { return st.Status == Failed }, end(theEnd)},
-		{"look before it closes", func() bool { return st.Close != nil && !st.Running && s.turns.mayRunStill() }, try(s.lookBeforeClose)},
+		{"look before it closes", func() bool { return st.Close != nil && !st.Running && s.turns.mayRunStill() }, try(func() error { return s.lookBeforeClose() })},
 		{"close", func() bool { return st.Close != nil && !st.Running }, end(theEnd)},
-		{"push", s.pushes.mayPushNow, do(s.pushes.pushNext)},
-		{"continue as new", s.full, end(nextRun)},
-		{"end the turn, to close", func() bool { return st.Close != nil }, try(s.ending.interruptForClose)},
-		{stepRest, func() bool { return st.Parked != nil && !s.parking.wantsUp() }, try(s.parking.rest)},
-		{"come up", func() bool { return st.Layout == nil }, perhapsAgain(s.parking.comeUp)},
+		{"push", func() bool { return s.pushes.mayPushNow() }, do(func() { s.pushes.pushNext() })},
+		{"continue as new", func() bool { return s.full() }, end(nextRun)},
+		{"end the turn, to close", func() bool { return st.Close != nil }, try(func() error { return s.ending.interruptForClose() })},
+		{stepRest, func() bool { return st.Parked != nil && !s.parking.wantsUp() }, try(func() error { return s.parking.rest() })},
+		{"come up", func() bool { return st.Layout == nil }, perhapsAgain(func() bool { return s.parking.comeUp() })},
 		{"leave a lost host", func() bool { return st.Resume != nil && st.Lost != nil }, do(func() { s.moving.goAway(s.moving.lostFailure()) })},
-		{"stay, since a turn runs", func() bool { return st.Resume != nil && st.Running }, do(s.moving.stayAfterAll)},
-		{"get the seed back", s.leases.mustRegainSeed, perhapsAgain(s.leases.regainSeed)},
+		{"stay, since a turn runs", func() bool { return st.Resume != nil && st.Running }, do(func() { s.moving.stayAfterAll() })},
+		{"get the seed back", func() bool { return s.leases.mustRegainSeed() }, perhapsAgain(func() bool { return s.leases.regainSeed() })},
 		// The turn never began, or codex has to be asked whether it did. The next
 		// process does that.
-		{"start codex for the turn", func() bool { return st.Running && !st.Alive }, perhapsAgain(s.process.startForTurn)},
-		{"move", func() bool { return st.Resume != nil && s.parking.quiet() }, perhapsAgain(s.moving.move)},
-		{"park", s.parking.parkDue, perhapsAgain(s.parking.leaveOrStay)},
-		{"clear the host", func() bool { return st.Reap && !s.turns.canBegin() }, do(s.process.reap)},
-		{"talk to codex", s.process.wantsPump, try(s.process.pump)},
-		{"renew the journal", s.process.journalFull, do(s.process.renewJournal)},
-		{"begin a turn", s.turns.canBegin, do(s.turns.beginTurn)},
-		{stepWait, always, try(s.wait)},
+		{"start codex for the turn", func() bool { return st.Running && !st.Alive }, perhapsAgain(func() bool { return s.process.startForTurn() })},
+		{"move", func() bool { return st.Resume != nil && s.parking.quiet() }, perhapsAgain(func() bool { return s.moving.move() })},
+		{"park", func() bool { return s.parking.parkDue() }, perhapsAgain(func() bool { return s.parking.leaveOrStay() })},
+		{"clear the host", func() bool { return st.Reap && !s.turns.canBegin() }, do(func() { s.process.reap() })},
+		{"talk to codex", func() bool { return s.process.wantsPump() }, try(func() error { return s.process.pump() })},
+		{"renew the journal", func() bool { return s.process.journalFull() }, do(func() { s.process.renewJournal() })},
+		{"begin a turn", func() bool { return s.turns.canBegin() }, do(func() { s.turns.beginTurn() })},
+		{stepWait, always, try(func() error { return s.wait() })},
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 //go:embed tree_list.sh
 var treeListScript string
 
-// A Entry is a name in a tree and its properties on the host.
+// An Entry is a name in a tree and its properties on the host.
 type Entry struct {
 	// Path is relative to the tree's folder, clean, any bytes but NUL. "." is the folder
 	// itself.
