@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/cmd/ctl/internal/terminaltest"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -22,7 +23,7 @@ import (
 // connected to a server.
 func atTerminal(t *testing.T, lines ...string) (*app, *temporal) {
 	t.Helper()
-	person, program := terminal(t)
+	person, program := terminaltest.Open(t)
 	a := &app{in: program, out: program, err: program}
 	for _, line := range lines {
 		io.WriteString(person, line+"\n")
@@ -72,7 +73,7 @@ func TestAnswersWaitUntilItIsKnownWhatIsSecret(t *testing.T) {
 
 // With --secret KEY=-, a secret typed at a terminal is not shown, as without the "-".
 func TestASecretFromATerminalIsNotShown(t *testing.T) {
-	person, program := terminal(t)
+	person, program := terminaltest.Open(t)
 	said := make(chan string, 1)
 	a := &app{in: program, out: program, err: writerFunc(func(b []byte) (int, error) {
 		go io.WriteString(person, "open sesame\n") // once ctl asks for it

@@ -4,44 +4,18 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"fairlead.dev/fairlead/cmd/ctl/internal/terminaltest"
 )
-
-// terminal returns the two ends of a real terminal: the person's and the program's.
-func terminal(t *testing.T) (person, program *os.File) {
-	t.Helper()
-	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { person.Close() })
-	fd := int(person.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { program.Close() })
-	return person, program
-}
 
 // The terminal shows nothing of a secret, even if a line was already being read. It shows
 // again what is typed afterwards.
 func TestTheTerminalShowsNothingOfASecret(t *testing.T) {
-	person, program := terminal(t)
+	person, program := terminaltest.Open(t)
 	a := &app{in: program, out: program, err: program}
 	a.lines() // starts the reader
 	seen := make(chan string)
@@ -84,7 +58,7 @@ func TestTheTerminalShowsNothingOfASecret(t *testing.T) {
 func TestNoDiffReachesATerminalAsItIs(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	const diff = "+a\x1b]0;owned\x07\n"
-	person, program := terminal(t)
+	person, program := terminaltest.Open(t)
 	showTurnDiff(newPrinter(program, false), diff)
 	io.WriteString(program, "the end\n")
 	var all strings.Builder
