@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ var leaves = []string{"hostexec", "hostexec/process", "hostexec/tree", "hostexec
 const chunkStore = "snapshots/chunks"
 
 // testKits are for tests and rigs alone.
-var testKits = []string{"internal/realparts", "internal/lab", "hostexec/hosttest"}
+var testKits = []string{"internal/realparts", "internal/lab", "hostexec/hosttest", "cmd/ctl/internal/terminaltest"}
 
 // A rule says which folders may import a package.
 type rule struct {
@@ -168,6 +169,71 @@ func sameTree(dir, imported string) bool {
 		}
 	}
 	return false
+}
+
+// roomsOfCtl are the packages below cmd/ctl/internal, each with those of them that it may
+// import. Of the nouns, few import another one.
+var roomsOfCtl = map[string][]string{
+	"core":     nil,
+	"conn":     {"core"},
+	"show":     {"core"},
+	"live":     {"core", "conn", "show"},
+	"start":    {"core", "conn"},
+	"approval": {"core", "conn", "show", "live"},
+	"session":  {"core", "conn", "show", "live", "start", "approval"},
+	"snapshot": {"core", "conn", "show", "start", "session"},
+	"host":     {"core", "conn", "show", "live"},
+	"seed":     {"core", "conn", "show", "live", "start"},
+	"batch":    {"core", "conn", "show", "start"},
+	"schedule": {"core", "conn", "show", "start", "batch"},
+	"policy":   {"core"},
+	"stack":    {"core", "conn", "show"},
+}
+
+// TestTheNounsOfCtlStandApart reads the imports of the packages below cmd/ctl/internal,
+// those of their tests too.
+func TestTheNounsOfCtlStandApart(t *testing.T) {
+	const root = "cmd/ctl/internal/"
+	dirs, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := map[string]bool{}
+	for _, dir := range dirs {
+		room := dir.Name()
+		may, known := roomsOfCtl[room]
+		if !known && root+room != "cmd/ctl/internal/terminaltest" {
+			t.Errorf("%s is not in the picture", root+room)
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join(root, room, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range files {
+			read[room] = true
+			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, spec := range f.Imports {
+				imported, err := strconv.Unquote(spec.Path.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				other, ours := strings.CutPrefix(imported, module+root)
+				kit := other == "terminaltest" && strings.HasSuffix(path, "_test.go")
+				if ours && !kit && !slices.Contains(may, other) {
+					t.Errorf("%s imports %s: what both need belongs below them", path, other)
+				}
+			}
+		}
+	}
+	for room := range roomsOfCtl {
+		if !read[room] {
+			t.Errorf("%s is named here and has no files", root+room)
+		}
+	}
 }
 
 // TestForbiddenImportsAreFound: one import of each kind that a rule stops.

@@ -30,7 +30,7 @@ var namedConsts = []struct {
 	{"ended by", regexp.MustCompile(`^EndedBy[A-Z]`), "."},
 	{"memo", regexp.MustCompile(`^[mM]emo[A-Z]`), "."},
 	{"task queue", regexp.MustCompile(`^[tT]askQueue$`), "."},
-	{exitCode, regexp.MustCompile(`^[eE]xit[A-Z]`), "cmd/ctl"},
+	{exitCode, regexp.MustCompile(`^[eE]xit[A-Z]`), "cmd/ctl/internal/core"},
 }
 
 // eachFile reads the Go files of the program below root. It leaves out tests and the

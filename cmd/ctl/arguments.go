@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 )
 
 // sayArguments makes a command, and all below it, report missing or extra arguments by the
@@ -25,17 +27,17 @@ func sayArguments(c *cobra.Command) {
 		hint := fmt.Sprintf("%s; see `%s --help`", usedAs(c), c.CommandPath())
 		needed := neededArguments(c)
 		if n := len(args); n < len(needed) {
-			return usage("%s missing", listed(needed[n:], "the ", "is", "are")).hinted("%s", hint).because(err)
+			return core.Usage("%s missing", listed(needed[n:], "the ", "is", "are")).Hinted("%s", hint).Because(err)
 		}
 		if most := mostArguments(c); len(args) > most && most >= 0 {
 			var more []string
 			for _, arg := range args[most:] {
-				more = append(more, fmt.Sprintf("%q", oneLine(arg, 40)))
+				more = append(more, fmt.Sprintf("%q", core.OneLine(arg, 40)))
 			}
 			if len(needed) > 0 && takesText(needed[len(needed)-1]) {
 				hint = "a text of several words is put in quotes; " + hint
 			}
-			return usage("%s too many", listed(more, "", "is one argument", "are arguments")).hinted("%s", hint).because(err)
+			return core.Usage("%s too many", listed(more, "", "is one argument", "are arguments")).Hinted("%s", hint).Because(err)
 		}
 		return err
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 )
 
 func TestWhatIsWrongWithArgumentsIsSaidInTheWordsOfTheUseLine(t *testing.T) {
@@ -35,9 +37,9 @@ func TestWhatIsWrongWithArgumentsIsSaidInTheWordsOfTheUseLine(t *testing.T) {
 			}
 			continue
 		}
-		e := asExit(t.Context(), err, false, "x")
-		if e.code != exitUsage || e.message != c.want || e.hint != c.hint {
-			t.Errorf("%s with %q: exit %d, %s (%s)\nwant %s (%s)", c.use, c.args, e.code, e.message, e.hint, c.want, c.hint)
+		e := core.AsError(t.Context(), err, false, "x")
+		if e.Code != core.ExitUsage || e.Message != c.want || e.Hint != c.hint {
+			t.Errorf("%s with %q: exit %d, %s (%s)\nwant %s (%s)", c.use, c.args, e.Code, e.Message, e.Hint, c.want, c.hint)
 		}
 	}
 }
@@ -56,9 +58,9 @@ func TestEveryCommandNamesItsArguments(t *testing.T) {
 		if err == nil {
 			return
 		}
-		if len(neededArguments(c)) == 0 || exitOf(err) != exitUsage {
+		if len(neededArguments(c)) == 0 || core.ExitCode(err) != core.ExitUsage {
 			t.Errorf("%s: %v", c.CommandPath(), err)
 		}
 	}
-	look(newRoot(&app{}))
+	look(newRoot(&core.App{}))
 }

@@ -5,21 +5,21 @@
 // Temporal's payloads with the payload key, as workers do. Commands and state go through
 // Temporal. Bytes (live text, transcripts, output) come from a worker's HTTP API.
 //
-// # Files
+// # Packages
 //
-// main.go lists the commands, app.go holds what they share, and errors.go has the exit
-// codes. connect.go and temporal.go wrap Temporal, with kept.go and recall.go for reading
-// it while no worker answers. deliver.go sends a message to a session as an update or a
-// signal. workers.go finds the HTTP API of a worker. render.go and output.go print. The
-// other files are named after their commands: session*.go, approval*.go, host*.go,
-// seed*.go, snapshot*.go, batch*.go, schedule*.go.
+// This package holds the root command. Each noun of the command line has a package of its
+// own below internal: session, approval, host, seed, batch, schedule, snapshot, policy and
+// stack. They use core (streams, output, errors and their exit codes), conn (Temporal and
+// the workers, also while no worker answers), show (text that several commands print), live
+// (what attached workers know) and start (the flags of a session's start).
+// TestTheNounsOfCtlStandApart in the repository's root says which may import which.
 //
 // # Streams
 //
 // Results go to standard output, as text or with -o json. JSON is one object, or one object
 // per line for lists and streams. Progress, questions and errors go to standard error.
 // Colour is used only on a terminal. Text from hosts and models is printed only through
-// clean. An error is one line,
+// core.Clean. An error is one line,
 //
 //	ctl: what failed: why (what to do)
 //
@@ -33,7 +33,8 @@
 //
 // # Adding a command
 //
-// A command is a function of *app in a file of its own, and a line in commands. It gets
-// what it needs from the app (temporal, worker, print) and returns errors made by usage,
-// notFound, refused and similar functions. It never calls os.Exit.
+// A command is a function of *core.App, in the package of its noun, and a line in the
+// noun's Command. It connects with conn.Open, prints with Print of the App, and returns
+// errors made by core.Usage, core.NotFound, core.Refused and similar functions. It never
+// calls os.Exit.
 package main

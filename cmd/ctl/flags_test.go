@@ -7,12 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 )
 
 // A global flag means the same in every command. The one exception, `ctl session list
 // --state`, accepts both meanings.
 func TestNoCommandHasAFlagOfCtlsOwnInAnotherSense(t *testing.T) {
-	root := newRoot(&app{})
+	root := newRoot(&core.App{})
 	var twice []string
 	var look func(*cobra.Command)
 	look = func(c *cobra.Command) {
@@ -50,5 +52,5 @@ func TestNoFlagHasAGarbledValueName(t *testing.T) {
 			look(child)
 		}
 	}
-	look(newRoot(&app{}))
+	look(newRoot(&core.App{}))
 }

@@ -11,25 +11,36 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/approval"
+	"fairlead.dev/fairlead/cmd/ctl/internal/batch"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/ctl/internal/host"
+	"fairlead.dev/fairlead/cmd/ctl/internal/policy"
+	"fairlead.dev/fairlead/cmd/ctl/internal/schedule"
+	"fairlead.dev/fairlead/cmd/ctl/internal/seed"
+	"fairlead.dev/fairlead/cmd/ctl/internal/session"
+	"fairlead.dev/fairlead/cmd/ctl/internal/snapshot"
+	"fairlead.dev/fairlead/cmd/ctl/internal/stack"
 )
 
 // commands lists all commands, in the order of --help.
-var commands = []func(*app) *cobra.Command{
-	upCommand,
-	downCommand,
-	statusCommand,
-	doctorCommand,
-	hostCommand,
-	poolCommand,
-	seedCommand,
-	runCommand,
-	sessionCommand,
-	batchCommand,
-	approvalCommand,
-	transcriptCommand,
-	snapshotCommand,
-	scheduleCommand,
-	policyCommand,
+var commands = []func(*core.App) *cobra.Command{
+	stack.Up,
+	stack.Down,
+	stack.Status,
+	stack.Doctor,
+	host.Command,
+	host.PoolCommand,
+	seed.Command,
+	session.RunCommand,
+	session.Command,
+	batch.Command,
+	approval.Command,
+	session.TranscriptCommand,
+	snapshot.Command,
+	schedule.Command,
+	policy.Command,
 }
 
 func main() {
@@ -40,8 +51,8 @@ func main() {
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := interruptible()
 	defer stop()
-	a := &app{in: stdin, out: stdout, err: stderr}
-	defer a.close()
+	a := &core.App{In: stdin, Out: stdout, Err: stderr}
+	defer a.Close()
 	root := newRoot(a)
 	root.SetArgs(args)
 	root.SetIn(stdin)
@@ -51,19 +62,19 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	e := asExit(ctx, err, a.began, c.CommandPath())
-	if !e.silent {
-		report(e, a.flags.output == "json" || wantsJSON(args), stdout, stderr)
+	e := core.AsError(ctx, err, a.Began, c.CommandPath())
+	if !e.Silent {
+		report(e, a.Flags.Output == "json" || wantsJSON(args), stdout, stderr)
 	}
-	return e.code
+	return e.Code
 }
 
 // report prints an error: a line on standard error, and with -o json also an object on
 // standard output.
-func report(e *exitError, asJSON bool, stdout, stderr io.Writer) {
-	line := "ctl: " + clean(e.message)
-	if e.hint != "" {
-		line += " (" + clean(e.hint) + ")"
+func report(e *core.Error, asJSON bool, stdout, stderr io.Writer) {
+	line := "ctl: " + core.Clean(e.Message)
+	if e.Hint != "" {
+		line += " (" + core.Clean(e.Hint) + ")"
 	}
 	fmt.Fprintln(stderr, line)
 	if !asJSON {
@@ -76,13 +87,13 @@ func report(e *exitError, asJSON bool, stdout, stderr io.Writer) {
 			Hint    string `json:"hint"`
 		} `json:"error"`
 	}
-	v.Error.Kind, v.Error.Message, v.Error.Hint = e.kind, e.message, e.hint
+	v.Error.Kind, v.Error.Message, v.Error.Hint = e.Kind, e.Message, e.Hint
 	enc := json.NewEncoder(stdout)
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(v) // if this fails, there is nowhere to report it
 }
 
-// interruptible returns a context that the first ^C or SIGTERM cancels, with errInterrupted
+// interruptible returns a context that the first ^C or SIGTERM cancels, with core.ErrInterrupted
 // as its cause. A second one ends the program by the default action.
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -93,7 +104,7 @@ func interruptible() (context.Context, func()) {
 		defer close(done)
 		select {
 		case <-signals:
-			cancel(errInterrupted)
+			cancel(core.ErrInterrupted)
 			signal.Stop(signals)
 		case <-ctx.Done():
 		}
@@ -120,8 +131,8 @@ func wantsJSON(args []string) bool {
 	return false
 }
 
-func newRoot(a *app) *cobra.Command {
-	root := group("ctl", "run OpenAI codex on remote hosts, durably")
+func newRoot(a *core.App) *cobra.Command {
+	root := core.Group("ctl", "run OpenAI codex on remote hosts, durably")
 	root.Long = "Fairlead runs OpenAI codex on other machines over SSH and never loses the thread."
 	root.Example = strings.TrimSpace(`
   ctl up --detach                                  # a stack on this machine
@@ -129,32 +140,32 @@ func newRoot(a *app) *cobra.Command {
   ctl status -o json`)
 	// A flag before the command name is ctl's own, even if the command has a flag of the
 	// same name, as in `ctl --state DIR session list --state idle`. The latter is a
-	// stateFlag.
+	// core.StateFlag.
 	root.TraverseChildren = true
 	root.SilenceErrors = true
 	root.SilenceUsage = true
-	root.Version = version()
+	root.Version = core.Version()
 	root.SetVersionTemplate("ctl {{.Version}}\n")
 	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
-		if o := a.flags.output; o != "text" && o != "json" {
-			return usage("-o %q: the output is text or json", o)
+		if o := a.Flags.Output; o != "text" && o != "json" {
+			return core.Usage("-o %q: the output is text or json", o)
 		}
-		if a.flags.timeout < 0 {
-			return usage("--timeout %s: the time must not be negative", a.flags.timeout)
+		if a.Flags.Timeout < 0 {
+			return core.Usage("--timeout %s: the time must not be negative", a.Flags.Timeout)
 		}
-		a.began = true
+		a.Began = true
 		return nil
 	}
 	f := root.PersistentFlags()
-	f.StringVarP(&a.flags.output, "output", "o", "text", "`format` of the output: text or json")
-	f.StringVar(&a.flags.config, "config", "", "config `file` ($FAIRLEAD_CONFIG, ./fairlead.yaml, ~/.config/fairlead/config.yaml)")
-	f.StringVar(&a.flags.state, "state", "", "`folder` of a local stack ($FAIRLEAD_STATE, $XDG_STATE_HOME/fairlead)")
-	f.StringVar(&a.flags.address, "address", "", "Temporal's `host:port` (TEMPORAL_ADDRESS)")
-	f.StringVar(&a.flags.namespace, "namespace", "", "Temporal's `namespace` (TEMPORAL_NAMESPACE)")
-	f.DurationVar(&a.flags.timeout, "timeout", 0, "longest `wait`, such as 30s (each command has its own)")
-	f.BoolVar(&a.flags.noInput, "no-input", false, "never ask; exit 7 where a person is needed")
-	f.BoolVarP(&a.flags.quiet, "quiet", "q", false, "no progress on standard error")
-	root.SetHelpCommand(helpCommand())
+	f.StringVarP(&a.Flags.Output, "output", "o", "text", "`format` of the output: text or json")
+	f.StringVar(&a.Flags.Config, "config", "", "config `file` ($FAIRLEAD_CONFIG, ./fairlead.yaml, ~/.config/fairlead/config.yaml)")
+	f.StringVar(&a.Flags.State, "state", "", "`folder` of a local stack ($FAIRLEAD_STATE, $XDG_STATE_HOME/fairlead)")
+	f.StringVar(&a.Flags.Address, "address", "", "Temporal's `host:port` (TEMPORAL_ADDRESS)")
+	f.StringVar(&a.Flags.Namespace, "namespace", "", "Temporal's `namespace` (TEMPORAL_NAMESPACE)")
+	f.DurationVar(&a.Flags.Timeout, "timeout", 0, "longest `wait`, such as 30s (each command has its own)")
+	f.BoolVar(&a.Flags.NoInput, "no-input", false, "never ask; exit 7 where a person is needed")
+	f.BoolVarP(&a.Flags.Quiet, "quiet", "q", false, "no progress on standard error")
+	root.SetHelpCommand(core.HelpCommand())
 	for _, command := range commands {
 		root.AddCommand(command(a))
 	}

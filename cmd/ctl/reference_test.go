@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 )
 
 var update = flag.Bool("update", false, "write docs/reference/ctl.md anew")
@@ -20,7 +22,7 @@ var update = flag.Bool("update", false, "write docs/reference/ctl.md anew")
 func TestReferenceIsCurrent(t *testing.T) {
 	page := filepath.Join("..", "..", "docs", "reference", "ctl.md")
 	var want bytes.Buffer
-	writeReference(&want, newRoot(&app{}))
+	writeReference(&want, newRoot(&core.App{}))
 	if *update {
 		if err := os.WriteFile(page, want.Bytes(), 0o644); err != nil {
 			t.Fatal(err)

@@ -138,6 +138,28 @@ func revives(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
+// A shownStatus is what the scripts read of `ctl status -o json`.
+type shownStatus struct {
+	Temporal struct {
+		Address string `json:"address"`
+		PID     int    `json:"pid"`
+	} `json:"temporal"`
+	Workers []shownWorker `json:"workers"`
+	Store   struct {
+		ID string `json:"id"`
+	} `json:"store"`
+	Versions struct {
+		Temporal string `json:"temporal"`
+		Codex    string `json:"codex"`
+	} `json:"versions"`
+}
+
+type shownWorker struct {
+	PID        int      `json:"pid"`
+	Ready      bool     `json:"ready"`
+	TaskQueues []string `json:"task_queues"`
+}
+
 // ready reports whether status shows the server and every worker as ready, each with the
 // pid in stack.json.
 func ready(ts *testscript.TestScript, s *stackScript) bool {
@@ -145,13 +167,13 @@ func ready(ts *testscript.TestScript, s *stackScript) bool {
 	if info == nil || info.Store.ID == "" || ts.Exec("ctl", "status", "--state", s.dir, "-o", "json") != nil {
 		return false
 	}
-	var v statusView
+	var v shownStatus
 	if err := json.Unmarshal([]byte(ts.ReadFile("stdout")), &v); err != nil {
 		ts.Fatalf("status is not JSON: %v", err)
 	}
 	ok := v.Temporal.PID == info.Temporal.PID && v.Temporal.Address == info.Temporal.Address && v.Store.ID != "" && v.Versions.Temporal != "" && v.Versions.Codex != ""
 	for _, want := range info.Workers {
-		ok = ok && slices.ContainsFunc(v.Workers, func(w workerView) bool {
+		ok = ok && slices.ContainsFunc(v.Workers, func(w shownWorker) bool {
 			p := stack.Process{PID: w.PID}
 			return w.Ready && w.PID == want.PID && w.PID > 0 && len(w.TaskQueues) == 1 && p.Alive()
 		})

@@ -11,6 +11,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -89,8 +90,8 @@ func TestSteerSaysWhatBecameOfTheMessage(t *testing.T) {
 		{[]workflows.SessionView{onItsWay, inTurn(1, "completed", "queued", 2)}, "queued", 2, "s1 turn 1 ended before the message could steer it: it is queued as turn 2\n", 0},
 		{[]workflows.SessionView{onItsWay, inTurn(2, "inProgress", "decided", 2)}, "decided", 2, "s1 turn 1 ended before the message could steer it: it became turn 2\n", 0},
 		{[]workflows.SessionView{onItsWay, inTurn(1, "completed", "sent", 1)}, "sent", 1, "s1 turn 1: the message was sent, and codex has not acknowledged it\n", 0},
-		{[]workflows.SessionView{inTurn(1, "inProgress", "rejected", 1)}, "", 0, "codex refused the message", exitRefused},
-		{[]workflows.SessionView{inTurn(1, "completed", "void", 1)}, "", 0, "the session ended before the message had its turn", exitRefused},
+		{[]workflows.SessionView{inTurn(1, "inProgress", "rejected", 1)}, "", 0, "codex refused the message", core.ExitRefused},
+		{[]workflows.SessionView{inTurn(1, "completed", "void", 1)}, "", 0, "the session ended before the message had its turn", core.ExitRefused},
 	} {
 		for _, output := range []string{"text", "json"} {
 			s.Lock()

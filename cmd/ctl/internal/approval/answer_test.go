@@ -1,0 +1,124 @@
+//go:build linux
+
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/ctl/internal/terminaltest"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// atTerminal returns a ctl at a real terminal, at which a person types lines. It is not
+// connected to a server.
+func atTerminal(t *testing.T, lines ...string) (*core.App, *conn.Conn) {
+	t.Helper()
+	person, program := terminaltest.Open(t)
+	a := &core.App{In: program, Out: program, Err: program}
+	for _, line := range lines {
+		io.WriteString(person, line+"\n")
+	}
+	c, err := client.NewLazyClient(client.Options{HostPort: "127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return a, &conn.Conn{Client: c, App: a}
+}
+
+// A person who declines or cancels at the prompt of `ctl approval answer` sends no answers:
+// not the typed ones, not those from the command line, and no defaults.
+func TestWhoeverIsAskedForAnswersMayDeclineOrCancel(t *testing.T) {
+	ap := workflows.Approval{ID: "s.1", Session: "s", Offered: []string{"answer", "decline", "cancel"}, Questions: []activities.Question{
+		{ID: "region"}, {ID: "name"}, {ID: "notify", Default: "true"}}}
+	for _, c := range []struct {
+		lines []string
+		want  string
+	}{
+		{[]string{"x", "/decline"}, "decline"},
+		{[]string{"/cancel"}, "cancel"},
+	} {
+		a, tmp := atTerminal(t, c.lines...)
+		d := workflows.Decide{Approval: ap.ID, Outcome: "answer"}
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		if err := fillAnswers(ctx, a, tmp, &ap, &d, []string{"region=eu-1"}, nil); err != nil {
+			t.Errorf("%q: %v", c.lines, err)
+		}
+		if d.Outcome != c.want || d.Answers != nil || d.AnswersBlob != "" {
+			t.Errorf("%q: the decision is %+v with %s", c.lines, d, d.Answers)
+		}
+	}
+}
+
+// While the questions are unknown, it is also unknown which answers are secret. A signal
+// would leave them in Temporal's history.
+func TestAnswersWaitUntilItIsKnownWhatIsSecret(t *testing.T) {
+	d := workflows.Decide{Approval: "s.1", Outcome: "answer", Digest: "d"}
+	err := fillAnswers(t.Context(), new(core.App), nil, nil, &d, []string{"password=hunter2"}, nil)
+	if core.ExitCode(err) != core.ExitUnreachable || d.Answers != nil || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("answers are left: %s (%v)", d.Answers, err)
+	}
+}
+
+// With --secret KEY=-, a secret typed at a terminal is not shown, as without the "-".
+func TestASecretFromATerminalIsNotShown(t *testing.T) {
+	person, program := terminaltest.Open(t)
+	said := make(chan string, 1)
+	a := &core.App{In: program, Out: program, Err: writerFunc(func(b []byte) (int, error) {
+		go io.WriteString(person, "open sesame\n") // once ctl asks for it
+		return len(b), nil
+	})}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	g := given{questions: []activities.Question{{ID: "p", Secret: true}}, plain: map[string][]string{}, secret: map[string][]string{}}
+	if err := takeSecret(ctx, a, "answer", "p=-", &g); err != nil || !slices.Equal(g.secret["p"], []string{"open sesame"}) {
+		t.Errorf("the answers are %q (%v)", g.secret, err)
+	}
+	io.WriteString(program, "the end\n")
+	go func() {
+		var all strings.Builder
+		for buf := make([]byte, 1<<10); !strings.Contains(all.String(), "the end"); {
+			n, err := person.Read(buf)
+			if all.Write(buf[:n]); err != nil {
+				break
+			}
+		}
+		said <- all.String()
+	}()
+	if shown := <-said; strings.Contains(shown, "sesame") {
+		t.Errorf("the terminal shows %q", shown)
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
+
+// With no worker up, a decision is left with Temporal, and ctl shows all that was given.
+func TestADecisionThatIsLeftForTheNextWorkerIsShownWhole(t *testing.T) {
+	d := workflows.Decide{Approval: "s.1", Digest: "d", Outcome: "answer", Reason: "I looked", By: "ann"}
+	if err := setAnswers(&d, map[string][]string{"colour": {"blue"}, "tags": {"a", "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	got := decidedByUs(workflows.SessionDetail{}, "s", d)
+	if want := map[string][]string{"colour": {"blue"}, "tags": {"a", "b"}}; got.State != workflows.ApprovalDecided || !reflect.DeepEqual(got.Decision.Answers, want) || got.Decision.Reason != "I looked" {
+		t.Errorf("it is %s, decided as %+v", got.State, got.Decision)
+	}
+	grant := workflows.Decide{Approval: "s.2", Outcome: "grant", Scope: "session", Grant: json.RawMessage(`{"network":{"enabled":true}}`)}
+	if got := decidedByUs(workflows.SessionDetail{}, "s", grant); string(got.Decision.Grant) != string(grant.Grant) || got.Decision.Scope != "session" {
+		t.Errorf("it is decided as %+v", got.Decision)
+	}
+}

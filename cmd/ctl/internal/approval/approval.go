@@ -1,0 +1,492 @@
+package approval
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/ctl/internal/live"
+	"fairlead.dev/fairlead/cmd/ctl/internal/show"
+	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// Command is `ctl approval`.
+func Command(a *core.App) *cobra.Command {
+	return signing(a, core.Group("approval", "what codex asks for and waits for",
+		listCommand(a), showCommand(a), watchCommand(a),
+		decideCommand(a, "accept", "let codex do it"),
+		decideCommand(a, "decline", "do not let codex do it; the turn goes on"),
+		decideCommand(a, "cancel", "do not let codex do it, and end the turn"),
+		answerCommand(a), grantCommand(a)))
+}
+
+func listCommand(a *core.App) *cobra.Command {
+	var session string
+	var all bool
+	c := &cobra.Command{
+		Use: "list", Short: "open approvals", Args: cobra.NoArgs, Example: "  ctl approval list -o json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			t, err := conn.Open(c.Context(), a)
+			if err != nil {
+				return err
+			}
+			list, err := approvals(c.Context(), a, t, session, all)
+			if err != nil {
+				return err
+			}
+			return core.ShowAll(a.Print(), list, func(p *core.Printer) {
+				var rows [][]core.Cell
+				for _, ap := range list {
+					rows = append(rows, []core.Cell{core.Painted(core.Bold, ap.ID), core.Plain(ap.Kind), core.Painted(approvalColour(ap.State), string(ap.State)),
+						core.Plain(decidedText(ap)), core.Plain(core.OneLine(ap.Summary, 60)), core.Painted(core.Yellow, show.EarlierText(ap.Earlier)), core.Plain(ap.CWD), core.Plain(ap.AskedAt), expires(ap)})
+				}
+				p.Table([]string{"ID", "KIND", "STATE", "DECIDED", "WHAT", "EARLIER", "IN", "ASKED", "EXPIRES"}, rows)
+			})
+		},
+	}
+	c.Flags().StringVar(&session, "session", "", "only this session's")
+	c.Flags().BoolVar(&all, "all", false, "also those decided, expired or void")
+	return c
+}
+
+// decidedText says how an approval was decided and by whom or by which rule.
+func decidedText(ap workflows.Approval) string {
+	if ap.Decision == nil {
+		return ""
+	}
+	text := ap.Decision.Outcome
+	if ap.Decision.Scope == "session" {
+		text += " for the session"
+	}
+	if ap.Decision.By != "" {
+		text += " by " + ap.Decision.By
+	}
+	return core.OneLine(text, 60)
+}
+
+// expires returns the expiry of an open approval. For other approvals it is empty.
+func expires(ap workflows.Approval) core.Cell {
+	if ap.State != workflows.ApprovalOpen {
+		return core.Plain("")
+	}
+	return core.Plain(ap.ExpiresAt)
+}
+
+func approvalColour(s workflows.ApprovalState) core.Style {
+	switch s {
+	case workflows.ApprovalOpen:
+		return core.Yellow
+	case workflows.ApprovalAcknowledged:
+		return core.Green
+	case workflows.ApprovalExpired, workflows.ApprovalVoid:
+		return core.Dim
+	}
+	return ""
+}
+
+// approvals collects the approvals of one session, or of all sessions with open ones.
+func approvals(ctx context.Context, a *core.App, t *conn.Conn, session string, all bool) ([]workflows.Approval, error) {
+	var ids []string
+	if session != "" {
+		if err := core.CheckName("session id", session); err != nil {
+			return nil, err
+		}
+		ids = []string{session}
+	} else {
+		query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", workflows.TypeSession)
+		if !all {
+			query += " AND FairleadApprovals > 0"
+		}
+		infos, err := t.List(ctx, "list approvals", query, 1000)
+		if err != nil {
+			return nil, err
+		}
+		for _, info := range infos {
+			ids = append(ids, strings.TrimPrefix(info.GetExecution().GetWorkflowId(), "session/"))
+		}
+	}
+	list, silent := []workflows.Approval{}, 0
+	for _, id := range ids {
+		var some []workflows.Approval
+		err := t.Ask(ctx, "list approvals of session "+id, workflows.SessionID(id), workflows.QueryApprovals, &some)
+		if session == "" && core.ExitCode(err) == core.ExitUnreachable && ctx.Err() == nil && err != nil && silent < len(ids)-1 {
+			silent++ // one silent session must not hide the others
+			a.Note("session %s does not answer; its approvals are not listed", id)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, ap := range some {
+			if all || ap.State == workflows.ApprovalOpen {
+				list = append(list, ap)
+			}
+		}
+	}
+	return list, nil
+}
+
+// approval returns the approval with this id.
+func approval(ctx context.Context, t *conn.Conn, doing, id string) (workflows.Approval, error) {
+	session, err := sessionOf(id)
+	if err != nil {
+		return workflows.Approval{}, err
+	}
+	var list []workflows.Approval
+	if err := t.Ask(ctx, doing, workflows.SessionID(session), workflows.QueryApprovals, &list); err != nil {
+		return workflows.Approval{}, err
+	}
+	return conn.Pick(list, doing, id)
+}
+
+// sessionOf returns the session part of an approval id (<session>.<n>).
+func sessionOf(id string) (string, error) {
+	session, _, ok := core.CutLast(id)
+	if !ok {
+		return "", core.Usage("%q is not the id of an approval", id).Hinted("it looks like SESSION.N; `ctl approval list` shows them")
+	}
+	return session, core.CheckName("session id", session)
+}
+
+func showCommand(a *core.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "show ID", Short: "the whole of what codex asks for", Args: cobra.ExactArgs(1), Example: "  ctl approval show release-42.1",
+		RunE: func(c *cobra.Command, args []string) error {
+			t, err := conn.Open(c.Context(), a)
+			if err != nil {
+				return err
+			}
+			ap, err := approval(c.Context(), t, "show approval "+args[0], args[0])
+			if err != nil {
+				return err
+			}
+			if ap, err = whole(c.Context(), a, t, ap); err != nil {
+				return err
+			}
+			if ap.State == workflows.ApprovalDecided || ap.State == workflows.ApprovalSent {
+				now, _ := live.Now(c.Context(), a, t, ap.Session)
+				live.FreshenApproval(&ap, now)
+			}
+			return a.Print().Show(ap, func(p *core.Printer) { Show(p, ap, true) })
+		},
+	}
+}
+
+// whole replaces the excerpts that the workflow holds with the full request, read from a
+// worker.
+func whole(ctx context.Context, a *core.App, t *conn.Conn, ap workflows.Approval) (workflows.Approval, error) {
+	if !ap.Truncated {
+		return ap, nil
+	}
+	c, err := conn.WorkerFor(ctx, a, t, ap.Session)
+	if err != nil {
+		return ap, err
+	}
+	req, err := c.Request(ctx, ap.Session, ap.Digest)
+	if err != nil {
+		return ap, conn.APIFailure("show approval "+ap.ID, err)
+	}
+	ap.Command, ap.CWD, ap.Reason, ap.Summary = req.Command, req.CWD, req.Reason, req.Summary
+	ap.Changes, ap.Truncated = req.Changes, false
+	ap.Network, ap.Permissions, ap.URL, ap.Server, ap.Tool, ap.Amendment = req.Network, req.Permissions, req.URL, req.Server, req.Tool, req.Amendment
+	ap.Args, ap.GrantRoot = req.Args, req.GrantRoot
+	if req.Questions != nil {
+		ap.Questions = req.Questions
+	}
+	return ap, nil
+}
+
+// decideFlags are the flags of every command that decides an approval.
+type decideFlags struct{ reason, digest string }
+
+func (f *decideFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.reason, "reason", "", "why, for the record")
+	c.Flags().StringVar(&f.digest, "digest", "", "decide only if the request has this digest")
+}
+
+func (f *decideFlags) decide(approval, outcome string) workflows.Decide {
+	return workflows.Decide{Approval: approval, Outcome: outcome, Reason: f.reason, By: core.Person(), Digest: f.digest}
+}
+
+// decideLong ends the help text of every command that decides an approval.
+const decideLong = `
+
+Once the decision is recorded, ctl waits up to --timeout (10 s) for codex to
+acknowledge it, prints the state reached, and exits 0 even if codex has not. With
+--digest the decision holds only for what was seen. With no worker up the decision is
+kept by Temporal, and counts as soon as one is.`
+
+func decideCommand(a *core.App, outcome, short string) *cobra.Command {
+	var forSession, amend bool
+	var f decideFlags
+	c := &cobra.Command{
+		Use: outcome + " ID", Short: short, Args: cobra.ExactArgs(1),
+		Long:    strings.ToUpper(outcome[:1]) + outcome[1:] + "s an approval: " + short + "." + decideLong,
+		Example: "  ctl approval " + outcome + " release-42.1 --reason 'looked at it'",
+		RunE: func(c *cobra.Command, args []string) error {
+			d := f.decide(args[0], outcome)
+			switch {
+			case forSession && amend:
+				return core.Usage("--for-session and --amend: give one of them")
+			case forSession:
+				d.Scope = "session"
+			case amend:
+				d.Outcome = "amend"
+			}
+			return decide(c.Context(), a, d, nil)
+		},
+	}
+	if outcome == "accept" {
+		c.Flags().BoolVar(&forSession, "for-session", false, "also accept the same request later in this session")
+		c.Flags().BoolVar(&amend, "amend", false, "also write the rule that 'ctl approval show' prints: codex no longer asks for what matches it, in any session of that codex home")
+		c.Example += "\n  ctl approval accept release-42.2 --for-session"
+	}
+	f.add(c)
+	return c
+}
+
+// A filling completes a decision, for example with answers. seen is nil if the request
+// cannot be read at the moment.
+type filling func(ctx context.Context, t *conn.Conn, seen *workflows.Approval, d *workflows.Decide) error
+
+func decide(ctx context.Context, a *core.App, d workflows.Decide, fill filling) error {
+	doing, began := d.Outcome+" approval "+d.Approval, time.Now()
+	session, err := sessionOf(d.Approval)
+	if err != nil {
+		return err
+	}
+	t, err := conn.Open(ctx, a)
+	if err != nil {
+		return err
+	}
+	// Read the session first: to see codex's acknowledgement, the feed must start at an
+	// entry from before the decision.
+	msg := conn.Delivery{Doing: doing, Session: session, Name: workflows.SignalDecide, Again: true}
+	seen, answered, err := msg.Look(ctx, t)
+	var asked *workflows.Approval
+	if err == nil {
+		if ap, perr := conn.Pick(seen.Approvals, doing, d.Approval); perr == nil {
+			asked = &ap
+		} else if d.Digest == "" || fill != nil {
+			return perr
+		}
+	}
+	if d.Digest == "" {
+		if err != nil {
+			return withDigestHint(err, d)
+		}
+		d.Digest = asked.Digest
+	}
+	if fill != nil {
+		// An approval that is already decided is reported as such, even if the answers are
+		// wrong.
+		if asked != nil {
+			if err := conn.StillOpen(doing, *asked, d); err != nil {
+				return err
+			}
+		}
+		if err := fill(ctx, t, asked, &d); err != nil {
+			return err
+		}
+		doing = d.Outcome + " approval " + d.Approval // the person asked for answers may have declined instead
+		msg.Doing = doing
+	}
+	if err := sign(ctx, a, t, doing, asked, &d); err != nil {
+		return err
+	}
+	msg.Msg, msg.Check = d, conn.Decidable(doing, d)
+	fctx, stop := context.WithCancel(ctx)
+	heard := live.StartFeed(fctx, a, t, session, seen.Seq+1)
+	defer func() { stop(); <-heard.Done }()
+	var ap workflows.Approval
+	kept, err := msg.Send(ctx, t, seen, answered, err, &ap)
+	if err != nil {
+		return err
+	}
+	if kept {
+		ap = decidedByUs(seen, session, d)
+	}
+	ap = awaitAck(ctx, t, ap, heard, a.Wait(conn.AnswerWait)-time.Since(began))
+	if err := conn.Ours(doing, ap, d); err != nil {
+		return err
+	}
+	return a.Print().Show(ap, func(p *core.Printer) {
+		p.Printf("%s %s: %s\n", ap.ID, d.Outcome, ap.State)
+		if text := signedText(ap); text != "" {
+			p.Printf("%s\n", core.Clean(text))
+		}
+	})
+}
+
+// withDigestHint adds how to decide while the request cannot be read.
+func withDigestHint(err error, d workflows.Decide) error {
+	var e *core.Error
+	if core.ExitCode(err) != core.ExitUnreachable || !errors.As(err, &e) {
+		return err
+	}
+	return core.Unreachable("%s: the request cannot be read now, and a decision needs its digest", e.Message).
+		Hinted("`ctl approval %s %s --digest DIGEST` leaves the decision for the next worker; whoever saw the request (`ctl approval show`, a program of yours) has its digest",
+			d.Outcome, d.Approval).Because(err)
+}
+
+// decidedByUs returns the approval as it will be once a worker has taken the decision.
+func decidedByUs(seen workflows.SessionDetail, session string, d workflows.Decide) workflows.Approval {
+	ap, err := conn.Pick(seen.Approvals, "", d.Approval)
+	if err != nil {
+		ap = workflows.Approval{ID: d.Approval, Session: session, Digest: d.Digest}
+	}
+	ap.State = workflows.ApprovalDecided
+	ap.Decision = &workflows.Decision{Outcome: d.Outcome, By: d.By, Reason: d.Reason, Scope: cmp.Or(d.Scope, "once"), At: time.Now().UTC(),
+		AnswersBlob: d.AnswersBlob, Grant: d.Grant}
+	if d.Answers != nil {
+		_ = json.Unmarshal(d.Answers, &ap.Decision.Answers) // cannot fail: setAnswers made this JSON
+	}
+	return ap
+}
+
+// awaitAck waits until codex has a decision, and returns the newest state. A timeout is not
+// an error, because the decision is recorded. It also listens to the live feed: the session
+// workflow learns of the acknowledgement only when its pump returns.
+func awaitAck(ctx context.Context, t *conn.Conn, ap workflows.Approval, heard *live.Feed, wait time.Duration) workflows.Approval {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	_, digits, _ := core.CutLast(ap.ID)
+	n, _ := strconv.Atoi(digits) // cannot fail: the session made the id
+	send := workflows.SendID(ap.Session, n)
+	look := time.NewTicker(250 * time.Millisecond)
+	defer look.Stop()
+	for ap.State == workflows.ApprovalDecided || ap.State == workflows.ApprovalSent {
+		select {
+		case <-ctx.Done():
+			return ap
+		case ev := <-heard.Events:
+			if ev.Kind == api.KindState && slices.Contains(ev.State.Acknowledged, send) {
+				ap.State = workflows.ApprovalAcknowledged
+			}
+		case <-look.C:
+			var list []workflows.Approval
+			if err := t.Query(ctx, "look at approval "+ap.ID, workflows.SessionID(ap.Session), workflows.QueryApprovals, &list); err != nil {
+				continue // no worker yet
+			}
+			if now, err := conn.Pick(list, "", ap.ID); err == nil && (now.Decision != nil || now.State == workflows.ApprovalVoid) {
+				ap = now
+			}
+		}
+	}
+	return ap
+}
+
+// answerWhileOpen waits for a line typed after since. It returns early, with the reason in
+// elsewhere, if somebody else decides the approval, if it expires, or if codex withdraws
+// it.
+func answerWhileOpen(ctx context.Context, a *core.App, t *conn.Conn, ap workflows.Approval, since time.Time) (line, elsewhere string, err error) {
+	look := time.NewTicker(500 * time.Millisecond)
+	defer look.Stop()
+	looking := false
+	looked := make(chan string, 1)
+	for {
+		select {
+		case <-ctx.Done():
+			return "", "", context.Cause(ctx)
+		case s, ok := <-a.Lines():
+			if !ok {
+				return "", "", core.NeedsPerson("approval %s is open and standard input has ended", ap.ID).
+					Hinted("`ctl approval show %s`; the session goes on and waits", ap.ID)
+			}
+			if s.At.Before(since) {
+				continue
+			}
+			return s.Text, "", nil
+		case elsewhere := <-looked:
+			if looking = false; elsewhere != "" {
+				return "", elsewhere, nil
+			}
+		case <-look.C:
+			if !looking { // in the background, so that a slow query does not delay the person
+				looking = true
+				go func() { looked <- decidedElsewhere(ctx, t, ap) }()
+			}
+		}
+	}
+}
+
+// decidedElsewhere says what became of an approval that is no longer open. For an open one it
+// returns "".
+func decidedElsewhere(ctx context.Context, t *conn.Conn, ap workflows.Approval) string {
+	var list []workflows.Approval
+	if _, err := t.AskEither(ctx, "look at approval "+ap.ID, workflows.SessionID(ap.Session), workflows.QueryApprovals, &list); err != nil {
+		return "" // the next query will tell
+	}
+	now, err := conn.Pick(list, "", ap.ID)
+	switch {
+	case err != nil || now.State == workflows.ApprovalOpen && now.Decision == nil:
+		return ""
+	case now.Decision != nil:
+		return fmt.Sprintf("%s: %s by %s", ap.ID, now.Decision.Outcome, core.Clean(now.Decision.By))
+	}
+	return fmt.Sprintf("%s is %s: codex does not ask for it any more", ap.ID, now.State)
+}
+
+func watchCommand(a *core.App) *cobra.Command {
+	var session string
+	c := &cobra.Command{
+		Use: "watch", Short: "show approvals as they come, and decide them", Args: cobra.NoArgs,
+		Long:    "Shows open approvals as they come and asks for each at the terminal. Ends on ^C.",
+		Example: "  ctl approval watch",
+		RunE: func(c *cobra.Command, _ []string) error {
+			t, err := conn.Open(c.Context(), a)
+			if err != nil {
+				return err
+			}
+			return watchApprovals(c.Context(), a, t, session)
+		},
+	}
+	c.Flags().StringVar(&session, "session", "", "only this session's")
+	return c
+}
+
+func watchApprovals(ctx context.Context, a *core.App, t *conn.Conn, session string) error {
+	seen := map[string]bool{}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	a.Note("watching; ^C ends it")
+	for {
+		list, err := approvals(ctx, a, t, session, false)
+		if err != nil && core.ExitCode(err) != core.ExitUnreachable {
+			return err
+		}
+		for _, ap := range list {
+			if seen[ap.ID] {
+				continue
+			}
+			seen[ap.ID] = true
+			if a.Flags.Output != "json" && a.MayAsk() {
+				again, err := DecideInline(ctx, a, t, ap)
+				if err != nil {
+					return err
+				}
+				seen[ap.ID] = !again
+				continue
+			}
+			if err := a.Print().Show(ap, func(p *core.Printer) { Show(p, ap, false) }); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}

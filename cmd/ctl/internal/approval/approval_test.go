@@ -1,0 +1,48 @@
+package approval
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/ctl/internal/show"
+	"fairlead.dev/fairlead/workflows"
+)
+
+func TestWhatWasDecidedEarlierIsSaid(t *testing.T) {
+	for _, c := range []struct {
+		outcome string
+		state   workflows.ApprovalState
+		want    string
+	}{
+		{"accept", workflows.ApprovalSent, "approved earlier, may have run (s1.1 by bob)"},
+		{"accept", workflows.ApprovalAcknowledged, "approved earlier, may have run (s1.1 by bob)"},
+		{"accept", workflows.ApprovalDecided, "approved earlier by bob (s1.1), never delivered"},
+		{"decline", workflows.ApprovalSent, "declined earlier by bob (s1.1)"},
+		{"cancel", workflows.ApprovalAcknowledged, "cancelled earlier by bob (s1.1)"},
+	} {
+		e := &workflows.EarlierDecision{Approval: "s1.1", Outcome: c.outcome, By: "bob", State: c.state}
+		if got := show.EarlierText(e); got != c.want {
+			t.Errorf("%s, %s: %q, want %q", c.outcome, c.state, got, c.want)
+		}
+		var b bytes.Buffer
+		Show(core.NewPrinter(&b, false), workflows.Approval{ID: "s1.2", State: workflows.ApprovalOpen, Earlier: e}, false)
+		if !strings.Contains(b.String(), c.want) {
+			t.Errorf("the prompt does not say %q:\n%s", c.want, b.String())
+		}
+	}
+	if got := show.EarlierText(nil); got != "" {
+		t.Errorf("nothing was decided, and it says %q", got)
+	}
+}
+
+func TestAnApprovalSaysWhyItIsVoidAndHowFarItsDecisionCame(t *testing.T) {
+	var b bytes.Buffer
+	Show(core.NewPrinter(&b, false), workflows.Approval{ID: "s1.2", State: workflows.ApprovalVoid, VoidReason: "codex's process is gone", Delivery: "void"}, false)
+	for _, want := range []string{"void      codex's process is gone", "delivery  void"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("it does not say %q:\n%s", want, b.String())
+		}
+	}
+}

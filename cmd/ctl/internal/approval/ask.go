@@ -1,0 +1,423 @@
+package approval
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// errElsewhere means that somebody else decided, or that codex withdrew the request.
+var errElsewhere = errors.New("decided elsewhere")
+
+// An asking is one approval that is shown to a person at the terminal.
+type asking struct {
+	p  *core.Printer
+	ap workflows.Approval
+	// line shows a prompt and returns the line that the person types. A secret line is not
+	// shown. It returns errElsewhere once the approval is no longer open.
+	line func(prompt string, secret bool) (string, error)
+	// whole returns the approval in full, or the excerpt if the full one cannot be read.
+	whole func() workflows.Approval
+}
+
+func newAsking(ctx context.Context, a *core.App, t *conn.Conn, ap workflows.Approval) *asking {
+	p, since := core.NewPrinter(a.Err, false), time.Now()
+	return &asking{p: p, ap: ap,
+		line: func(prompt string, secret bool) (string, error) {
+			if secret { // before the prompt asks for it
+				show, err := a.HideTyping()
+				if err != nil {
+					return "", err
+				}
+				defer show()
+			}
+			p.Printf("%s ", p.Paint(core.Bold, prompt))
+			s, elsewhere, err := answerWhileOpen(ctx, a, t, ap, since)
+			if err == nil && elsewhere != "" {
+				p.Printf("\n%s\n", p.Paint(core.Dim, elsewhere))
+				a.Strayed, err = time.Now(), errElsewhere
+			}
+			if !secret {
+				s = strings.TrimSpace(s)
+			}
+			return s, err
+		},
+		whole: func() workflows.Approval {
+			if full, err := whole(ctx, a, t, ap); err == nil {
+				return full
+			}
+			return ap
+		},
+	}
+}
+
+// DecideInline asks a person at the terminal about one approval. again is true if the
+// decision did not count and the approval is still open.
+func DecideInline(ctx context.Context, a *core.App, t *conn.Conn, ap workflows.Approval) (again bool, err error) {
+	a.DropTyped() // typed before the question was shown
+	q := newAsking(ctx, a, t, ap)
+	q.p.Printf("\n%s codex asks:\n", q.p.Paint(core.Yellow, "?"))
+	Show(q.p, ap, false)
+	err = collected(a, q)
+	var d workflows.Decide
+	var g given
+	if err == nil {
+		d, g, err = q.decide()
+	}
+	if errors.Is(err, errElsewhere) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	d.Approval, d.Digest, d.By = ap.ID, ap.Digest, core.Person()
+	err = sendInline(ctx, a, t, q.ap, d, g)
+	var e *core.Error
+	if errors.As(err, &e) && (e.Code == core.ExitRefused || e.Code == core.ExitUsage) {
+		// Somebody else decided first, or the person's key cannot be opened or is not
+		// accepted. The other approvals can still be asked about.
+		q.p.Printf("%s\n", core.Clean(e.Message))
+		return decidedElsewhere(ctx, t, ap) == "", nil
+	}
+	return false, err
+}
+
+// strayFor is how long after an abandoned question a person may still press Enter for it.
+const strayFor = 10 * time.Second
+
+// collected protects a person whose question was just abandoned because others decided it.
+// The line that they are typing must not answer the next question, so ctl asks for an Enter
+// first.
+func collected(a *core.App, q *asking) error {
+	if a.Strayed.IsZero() || time.Since(a.Strayed) > strayFor {
+		return nil
+	}
+	_, err := q.line("the earlier question was closed; press Enter to go to this one >", false)
+	if err == nil {
+		a.Strayed = time.Time{}
+	}
+	return err
+}
+
+// sendInline signs a decision if needed, and sends it.
+func sendInline(ctx context.Context, a *core.App, t *conn.Conn, ap workflows.Approval, d workflows.Decide, g given) error {
+	doing := d.Outcome + " approval " + ap.ID
+	if d.Outcome == "answer" {
+		if err := putAnswers(ctx, a, t, doing, ap, g, &d); err != nil {
+			return err
+		}
+	}
+	if err := sign(ctx, a, t, doing, &ap, &d); err != nil {
+		return err
+	}
+	msg := conn.Delivery{Doing: doing, Session: ap.Session, Name: workflows.SignalDecide, Msg: d, Again: true, Check: conn.Decidable(doing, d)}
+	var got workflows.Approval
+	kept, err := msg.Deliver(ctx, t, &got)
+	if err == nil && !kept && got.State == workflows.ApprovalOpen { // more approvers must agree
+		a.Note("%s", core.Clean(signedText(got)))
+	}
+	return err
+}
+
+// askRest asks for the answers that were not given on the command line. If the person
+// declines or cancels instead, word says which.
+func askRest(ctx context.Context, a *core.App, t *conn.Conn, ap workflows.Approval, g *given) (word string, err error) {
+	missing := slices.ContainsFunc(ap.Questions, func(q activities.Question) bool { return !g.answered(q.ID) && !q.Optional && q.Default == "" })
+	if !missing {
+		return "", nil
+	}
+	q := newAsking(ctx, a, t, ap)
+	for _, question := range ap.Questions {
+		if g.answered(question.ID) {
+			continue
+		}
+		word, err := q.question(question, g)
+		if errors.Is(err, errElsewhere) {
+			err = core.Refused("answer approval %s: it is no longer open", ap.ID)
+		}
+		if err != nil || word != "" {
+			return word, err
+		}
+	}
+	return "", nil
+}
+
+func (q *asking) offers(word string) bool { return slices.Contains(q.ap.Offered, word) }
+
+// decide asks until the approval is decided. For an outcome of "answer", given has the
+// answers.
+func (q *asking) decide() (workflows.Decide, given, error) {
+	if q.offers("answer") {
+		if q.ap.Truncated {
+			q.ap = q.whole()
+		}
+		return q.answers()
+	}
+	d, err := q.choose()
+	return d, given{}, err
+}
+
+// A key is a letter that stands for a decision.
+type key struct {
+	letter, word, text string
+	scope              string
+}
+
+var keys = []key{
+	{"y", "accept", "accept", ""},
+	{"s", "grant", "give some of it", ""},
+	{"n", "decline", "decline", ""},
+	{"a", "accept", "always this session", "session"},
+	{"r", "amend", "accept and write the rule", ""},
+	{"c", "cancel", "cancel turn", ""},
+}
+
+// choose asks for the letter of one of the offered decisions.
+func (q *asking) choose() (workflows.Decide, error) {
+	var can []key
+	var texts []string
+	for _, k := range keys {
+		word := k.word
+		if k.scope != "" {
+			word += "_for_session"
+		}
+		if q.offers(word) || word == "decline" {
+			can = append(can, k)
+			texts = append(texts, k.letter+" "+k.text)
+		}
+	}
+	for {
+		s, err := q.line(strings.Join(texts, " · ")+" · d show all, then Enter >", false)
+		if err != nil {
+			return workflows.Decide{}, err
+		}
+		s = strings.ToLower(s)
+		if s == "d" || s == "diff" {
+			q.ap = q.whole()
+			Show(q.p, q.ap, true)
+			continue
+		}
+		i := slices.IndexFunc(can, func(k key) bool {
+			return s == k.letter || s == k.word && k.scope == "" || s == "yes" && k.letter == "y" || s == "no" && k.letter == "n" || s == "always" && k.letter == "a"
+		})
+		switch {
+		case i < 0:
+			q.p.Printf("one of %s\n", letters(can))
+			continue
+		case can[i].word == "grant":
+			d, ok, err := q.some()
+			if err != nil || ok {
+				return d, err
+			}
+			continue
+		}
+		return workflows.Decide{Outcome: can[i].word, Scope: can[i].scope}, nil
+	}
+}
+
+func letters(keys []key) string {
+	var out []string
+	for _, k := range keys {
+		out = append(out, k.letter)
+	}
+	return strings.Join(append(out, "d"), ", ")
+}
+
+// answers asks the questions one by one.
+func (q *asking) answers() (workflows.Decide, given, error) {
+	g := given{questions: q.ap.Questions, plain: map[string][]string{}, secret: map[string][]string{}}
+	for _, question := range q.ap.Questions {
+		word, err := q.question(question, &g)
+		if err != nil || word != "" {
+			return workflows.Decide{Outcome: word}, g, err
+		}
+	}
+	return workflows.Decide{Outcome: "answer"}, g, nil
+}
+
+// question repeats one question until the answer fits. If the person declines or cancels
+// instead, word says which.
+func (q *asking) question(question activities.Question, g *given) (word string, err error) {
+	showQuestion(q.p, question)
+	for {
+		s, err := q.line(q.how(question)+" >", question.Secret)
+		if err != nil {
+			return "", err
+		}
+		switch w := strings.TrimSpace(s); {
+		case w == "/decline", w == "/cancel" && q.offers("cancel"):
+			return w[1:], nil
+		}
+		answers := map[string][]string{}
+		if s != "" {
+			answers[question.ID] = chosen(question, s)
+		}
+		if _, err := activities.CheckAnswers([]activities.Question{question}, answers); err != nil {
+			q.p.Printf("%s\n", core.Clean(err.Error()))
+			continue
+		}
+		to := g.plain
+		if question.Secret {
+			to = g.secret
+		}
+		if s != "" {
+			to[question.ID] = answers[question.ID]
+		}
+		return "", nil
+	}
+}
+
+func (q *asking) how(question activities.Question) string {
+	how := "answer"
+	switch {
+	case question.Secret:
+		how = "answer (not shown)"
+	case question.Many && len(question.Options) > 0:
+		how = "numbers or names, with commas between them"
+	case len(question.Options) > 0 && question.Other:
+		how = "number, name, or your own words"
+	case len(question.Options) > 0:
+		how = "number or name"
+	}
+	if question.Default != "" {
+		how += ", Enter for the default"
+	} else if question.Optional {
+		how += ", Enter to leave it out"
+	}
+	how += " · /decline"
+	if q.offers("cancel") {
+		how += " · /cancel"
+	}
+	return how
+}
+
+// chosen returns the options that the text names, or the text itself.
+func chosen(question activities.Question, said string) []string {
+	if !question.Many {
+		return []string{choose(question, said)}
+	}
+	var out []string
+	for part := range strings.SplitSeq(said, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			out = append(out, choose(question, part))
+		}
+	}
+	return out
+}
+
+// some asks about each permission alone. ok is false if none is given.
+func (q *asking) some() (d workflows.Decide, ok bool, err error) {
+	q.ap = q.whole()
+	singles, rest := apart(q.ap.Permissions)
+	if rest > 0 {
+		q.p.Printf("%s\n", q.p.Paint(core.Dim, "the patterns and places among them are given only with all of it"))
+	}
+	var part activities.Part
+	for _, one := range singles {
+		yes, err := q.yes(one.words)
+		if err != nil {
+			return d, false, err
+		}
+		if yes {
+			one.give(&part)
+		}
+	}
+	if !part.Network && len(part.Read)+len(part.Write) == 0 {
+		q.p.Printf("nothing is given: n declines\n")
+		return d, false, nil
+	}
+	d = workflows.Decide{Outcome: "grant"}
+	if d.Grant, err = part.Of(q.ap.Permissions); err != nil {
+		q.p.Printf("%s\n", core.Clean(err.Error()))
+		return d, false, nil
+	}
+	if q.offers("accept_for_session") {
+		yes, err := q.yes("for as long as codex's process runs, not only for this turn")
+		if err != nil {
+			return d, false, err
+		}
+		if yes {
+			d.Scope = "session"
+		}
+	}
+	return d, true, nil
+}
+
+func (q *asking) yes(what string) (bool, error) {
+	for {
+		s, err := q.line(core.Clean(what)+"? [y/n]", false)
+		if err != nil {
+			return false, err
+		}
+		switch strings.ToLower(s) {
+		case "y", "yes":
+			return true, nil
+		case "n", "no":
+			return false, nil
+		}
+	}
+}
+
+// A single is one permission that can be given without the others.
+type single struct {
+	words string
+	give  func(*activities.Part)
+}
+
+// apart splits permissions, in codex's JSON, into single ones. rest counts those that can
+// only be given together with all others.
+func apart(raw json.RawMessage) (out []single, rest int) {
+	var p struct {
+		Network    struct{ Enabled bool }
+		FileSystem struct {
+			Read, Write []string
+			Entries     []struct {
+				Access string
+				Path   struct{ Type, Path string }
+			}
+		}
+	}
+	if json.Unmarshal(raw, &p) != nil {
+		return nil, 1
+	}
+	if p.Network.Enabled {
+		out = append(out, single{"use the network", func(to *activities.Part) { to.Network = true }})
+	}
+	add := func(access, path string) {
+		words := access + " " + path
+		if slices.ContainsFunc(out, func(s single) bool { return s.words == words }) {
+			return
+		}
+		out = append(out, single{words, func(to *activities.Part) {
+			if access == "read" {
+				to.Read = append(to.Read, path)
+			} else {
+				to.Write = append(to.Write, path)
+			}
+		}})
+	}
+	for _, path := range p.FileSystem.Read {
+		add("read", path)
+	}
+	for _, path := range p.FileSystem.Write {
+		add("write", path)
+	}
+	for _, e := range p.FileSystem.Entries {
+		switch {
+		case e.Access != "read" && e.Access != "write":
+		case e.Path.Type == "path":
+			add(e.Access, e.Path.Path)
+		default:
+			rest++
+		}
+	}
+	return out, rest
+}

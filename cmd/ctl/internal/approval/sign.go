@@ -1,0 +1,286 @@
+package approval
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/policy"
+	"fairlead.dev/fairlead/internal/sshsig"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// If a policy names approvers, each decision is signed with the person's own key. The key
+// is in a file, or held by an SSH agent. The signature is over the decision that ctl sends,
+// and the session verifies it.
+
+// signing adds --sign-with to the commands that decide, and the command that prints the
+// message to sign.
+func signing(a *core.App, approval *cobra.Command) *cobra.Command {
+	for _, c := range approval.Commands() {
+		if slices.Contains([]string{"accept", "decline", "cancel", "answer", "grant", "watch"}, c.Name()) {
+			c.Flags().StringVar(&a.SignWith, "sign-with", "", "sign the decision with this private key: a `FILE`, agent, or agent:SHA256:… for one of several; if several keys fit, the one that the policy names is used (default: sign_with of the config)")
+		}
+	}
+	approval.AddCommand(messageCommand(a))
+	return approval
+}
+
+// sign signs a decision if the user asks for it with --sign-with, or if the session's
+// policy needs it.
+func sign(ctx context.Context, a *core.App, t *conn.Conn, doing string, asked *workflows.Approval, d *workflows.Decide) error {
+	with := a.SignWith
+	if with == "" && asked != nil && asked.Signed {
+		conf, err := a.Config()
+		if err != nil {
+			return err
+		}
+		with = conf.SignWith
+	}
+	if with == "" {
+		return nil // if a signature is needed, the session refuses the decision
+	}
+	if asked == nil {
+		return core.Unreachable("%s: the signature covers the time of the request, which cannot be read now", doing).
+			Hinted("do it again once a worker is up (`ctl status`)")
+	}
+	message, err := workflows.SignedMessage(asked.Session, asked.AskedAt, *d)
+	if err != nil {
+		return core.Usage("%s: %v", doing, err)
+	}
+	choice := sshsig.Choice{At: time.Now()}
+	var untold error
+	if choice.Allowed, untold = whoMaySign(ctx, t, asked); untold != nil {
+		choice.Untold = true
+	}
+	armored, err := signature(ctx, a, with, choice, message)
+	switch {
+	case errors.Is(err, core.ErrInterrupted):
+		return err
+	case errors.Is(err, sshsig.ErrUntold):
+		return core.Usage("%s: sign with %s: %v: %v", doing, with, err, untold).
+			Hinted("name the certificate's file if that is what counts, or do it again once a worker is up (`ctl status`)").Because(err)
+	case err != nil:
+		return core.Usage("%s: sign with %s: %v", doing, with, err).Because(err)
+	}
+	d.Signature = string(armored)
+	return nil
+}
+
+// whoMaySign returns the signers that the session's policies allow. It is used to choose
+// among several keys, and between a key and its certificates. With no worker up, the
+// policies are read from the history. If that fails, the person must name the key.
+func whoMaySign(ctx context.Context, t *conn.Conn, asked *workflows.Approval) (all []*sshsig.Allowed, err error) {
+	if !asked.Signed {
+		return nil, nil
+	}
+	var texts workflows.PolicyTexts
+	if _, err := t.AskEither(ctx, "read the policy of session "+asked.Session, workflows.SessionID(asked.Session), workflows.QueryPolicy, &texts); err != nil {
+		return nil, err
+	}
+	for _, text := range []string{texts.Session, texts.Seed} {
+		if text == "" {
+			continue
+		}
+		p, err := policy.Parse([]byte(text))
+		if err != nil { // written by a newer version
+			return all, err
+		}
+		if p.Allowed() != nil {
+			all = append(all, p.Allowed())
+		}
+	}
+	return all, nil
+}
+
+// signature signs with the person's key.
+func signature(ctx context.Context, a *core.App, with string, choice sshsig.Choice, message []byte) ([]byte, error) {
+	if name, ok := strings.CutPrefix(with, "agent"); ok && (name == "" || name[0] == ':') {
+		choice.Fingerprint = strings.TrimPrefix(name, ":")
+		return signByAgent(ctx, choice, message)
+	}
+	if rest, ok := strings.CutPrefix(with, "~/"); ok {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return nil, err
+		}
+		with = filepath.Join(home, rest)
+	}
+	file, cert := with, with+certSuffix
+	if name, ok := strings.CutSuffix(with, certSuffix); ok {
+		file, cert = name, with
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil && file == with {
+		return nil, err
+	}
+	if public, ok := strings.CutSuffix(with, ".pub"); ok && (file == with || err != nil) {
+		if _, err := os.Stat(public); err == nil {
+			return nil, fmt.Errorf("that is the public half; the private key is %s", public)
+		}
+		if choice.Public, err = os.ReadFile(with); err != nil {
+			return nil, err
+		}
+		return signByAgent(ctx, choice, message) // as ssh-keygen does: the file has the public half, the agent the private one
+	}
+	key, err := unlocked(ctx, a, file, pem)
+	if err != nil {
+		return nil, err
+	}
+	signers := []sshsig.Signer{key}
+	if line, err := os.ReadFile(cert); err == nil {
+		certified, err := sshsig.Certified(key, line)
+		switch {
+		case err == nil:
+			signers = append(signers, certified)
+		case cert == with:
+			return nil, err
+		}
+	}
+	if cert == with {
+		signers = signers[1:]
+	}
+	signer, err := choice.Pick(signers)
+	if err != nil {
+		return nil, err
+	}
+	return sshsig.Sign(signer, sshsig.Namespace, message)
+}
+
+// certSuffix is what ssh-keygen adds to the name of a key for its certificate.
+const certSuffix = "-cert.pub"
+
+// tries is how often a person may enter a passphrase, as with ssh.
+const tries = 3
+
+// unlocked reads a private key, and asks for its passphrase if it has one.
+func unlocked(ctx context.Context, a *core.App, file string, pem []byte) (sshsig.Signer, error) {
+	signer, err := sshsig.ParseKey(pem, nil)
+	for try := 1; errors.Is(err, sshsig.ErrPassphrase) && try <= tries; try++ {
+		if try > 1 {
+			fmt.Fprintln(a.Err, "that does not open it")
+		}
+		phrase, perr := passphrase(ctx, a, file)
+		if perr != nil {
+			return nil, perr
+		}
+		signer, err = sshsig.ParseKey(pem, []byte(phrase))
+	}
+	return signer, err
+}
+
+func passphrase(ctx context.Context, a *core.App, of string) (string, error) {
+	if !a.MayAsk() {
+		return "", errors.New("the key is encrypted, and there is nobody at a terminal to ask for its passphrase (`ssh-add` it, and give --sign-with agent)")
+	}
+	return a.AnswerUnseen(ctx, "passphrase of "+core.Clean(of)+":")
+}
+
+// signByAgent signs with a key that the agent at SSH_AUTH_SOCK holds.
+func signByAgent(ctx context.Context, choice sshsig.Choice, message []byte) ([]byte, error) {
+	socket := os.Getenv("SSH_AUTH_SOCK")
+	if socket == "" {
+		return nil, errors.New("there is no agent: SSH_AUTH_SOCK is not set")
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", socket)
+	if err != nil {
+		return nil, fmt.Errorf("reach the agent: %w", err)
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	signer, err := sshsig.FromAgent(conn, choice)
+	if err != nil {
+		return nil, err
+	}
+	return sshsig.Sign(signer, sshsig.Namespace, message)
+}
+
+// messageCommand returns the command that prints the bytes to sign, for people who
+// sign by hand.
+func messageCommand(a *core.App) *cobra.Command {
+	var forSession bool
+	var answers, grant string
+	c := &cobra.Command{
+		Use: "message ID OUTCOME", Short: "print the bytes to sign for a decision, to sign by hand", Args: cobra.ExactArgs(2),
+		Long: `Prints the bytes that a decision is signed over, with no line's end: canonical JSON of the
+session, the approval, when it was asked, its digest, the outcome, its scope and the SHA-256 of
+the answers or the grant that go with it. ` + "`ctl approval … --sign-with`" + ` does all of this by itself.`,
+		Example: `  ctl approval message release-42.1 accept | ssh-keygen -Y sign -n fairlead-decision@fairlead.dev -f ~/.ssh/id_ed25519 > sig
+  temporal workflow signal -w session/release-42 --name decide --input "$(jq -n --rawfile s sig \
+    '{approval:"release-42.1",digest:"…",outcome:"accept",signature:$s}')"`,
+		RunE: func(c *cobra.Command, args []string) error {
+			doing := "message of approval " + args[0]
+			t, err := conn.Open(c.Context(), a)
+			if err != nil {
+				return err
+			}
+			ap, err := approval(c.Context(), t, doing, args[0])
+			if err != nil {
+				return err
+			}
+			d := workflows.Decide{Approval: ap.ID, Digest: ap.Digest, Outcome: args[1]}
+			if forSession {
+				d.Scope = "session"
+			}
+			for _, p := range []struct {
+				flag, text string
+				to         *json.RawMessage
+			}{{"answers", answers, &d.Answers}, {"grant", grant, &d.Grant}} {
+				if p.text != "" && !json.Valid([]byte(p.text)) {
+					return core.Usage("%s: --%s is not JSON", doing, p.flag)
+				}
+				*p.to = bytes.TrimSpace([]byte(p.text))
+			}
+			message, err := workflows.SignedMessage(ap.Session, ap.AskedAt, d)
+			if err != nil {
+				return core.Usage("%s: %v", doing, err)
+			}
+			_, err = a.Out.Write(message)
+			return err
+		},
+	}
+	c.Flags().BoolVar(&forSession, "for-session", false, "the decision is for the session, as with --for-session of accept and grant")
+	c.Flags().StringVar(&answers, "answers", "", "the answers of the decision, as `JSON`")
+	c.Flags().StringVar(&grant, "grant", "", "the grant of the decision, as `JSON`")
+	return c
+}
+
+// signedText says who must still sign an approval, and who has signed it.
+func signedText(ap workflows.Approval) string {
+	if !ap.Signed {
+		return ""
+	}
+	text := fmt.Sprintf("%d more of %s must sign the same (--sign-with)", ap.Missing, strings.Join(ap.Approvers, ", "))
+	for _, g := range ap.Agreed {
+		text += fmt.Sprintf("; %s: %s", g.By, g.Outcome)
+		if g.Scope == "session" {
+			text += " for the session"
+		}
+	}
+	return text
+}
+
+// rulingText says which rule of a policy decided, or left the decision to people.
+func rulingText(ap workflows.Approval) string {
+	if ap.Ruling == nil {
+		return ""
+	}
+	text := "rule " + ap.Ruling.Rule
+	if ap.Ruling.Reason != "" {
+		text += ": " + ap.Ruling.Reason
+	}
+	return text
+}

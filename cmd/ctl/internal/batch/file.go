@@ -1,0 +1,367 @@
+package batch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/ctl/internal/start"
+	"fairlead.dev/fairlead/internal/batchfile"
+	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/snapshots/chunks"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// A Local is a batch file that was read and checked. Nothing of it has been sent yet.
+type Local struct {
+	*batchfile.File
+	Name string
+	data []byte
+	sets map[string]*itemSet // by the flags of the items
+}
+
+// An itemSet is the setup of sessions, shared by all items with the same flags.
+type itemSet struct {
+	opt   workflows.SessionOptions
+	work  start.WorkspaceFlags
+	with  start.Extras
+	flags []batchfile.Flag
+	line  int
+	err   error
+	flag  string // the flag that err is about
+}
+
+// Read reads a batch file; "-" means standard input.
+func Read(a *core.App, path string) (*Local, error) {
+	b := &Local{Name: path, sets: map[string]*itemSet{}}
+	var err error
+	if path == "-" {
+		b.Name = "standard input"
+		b.data, err = io.ReadAll(io.LimitReader(a.In, batchfile.MaxFile+1))
+	} else {
+		var f *os.File
+		if f, _, err = core.OpenRegular("batch", path); err == nil {
+			defer f.Close()
+			b.data, err = io.ReadAll(io.LimitReader(f, batchfile.MaxFile+1))
+		}
+	}
+	var e *core.Error
+	switch {
+	case errors.As(err, &e):
+		return nil, err
+	case err != nil:
+		return nil, core.Failed("read %s: %v", b.Name, err)
+	}
+	kinds, names := sessionFlagKinds()
+	b.File, err = batchfile.Parse(b.data, batchfile.Options{
+		Name: b.Name, Names: names, Kinds: failureKinds(),
+		Flags: func(name string) batchfile.FlagKind { return kinds[name] },
+		Check: func(it batchfile.Item) (string, error) {
+			set := b.set(a, it)
+			return set.flag, set.err
+		},
+	})
+	if err != nil {
+		return nil, core.Usage("%v", err).Hinted("nothing was started; `ctl batch check FILE` looks again")
+	}
+	return b, nil
+}
+
+// notInBatch lists session flags that a batch replaces or does not use.
+var notInBatch = []string{"id", "park-after"}
+
+// sessionFlags returns the flags of a session's start, for an item to set.
+func sessionFlags() (*pflag.FlagSet, *start.Flags, *start.InputFlags) {
+	var f start.Flags
+	var with start.InputFlags
+	c := &cobra.Command{}
+	f.Add(c, "")
+	with.Add(c, false)
+	return c.Flags(), &f, &with
+}
+
+func sessionFlagKinds() (kinds map[string]batchfile.FlagKind, names []string) {
+	kinds = map[string]batchfile.FlagKind{}
+	flags, _, _ := sessionFlags()
+	flags.VisitAll(func(f *pflag.Flag) {
+		if slices.Contains(notInBatch, f.Name) {
+			return
+		}
+		kind := batchfile.OneValue
+		switch f.Value.Type() {
+		case "bool":
+			kind = batchfile.Truth
+		case "stringArray", "stringSlice":
+			kind = batchfile.Many
+		}
+		kinds[f.Name] = kind
+		names = append(names, f.Name)
+	})
+	return kinds, names
+}
+
+// failureKinds returns the words that retry.on accepts.
+func failureKinds() []string {
+	out := append(slices.Clone(workflows.RetriedKinds), activities.EndingKinds()...)
+	out = append(out, activities.ErrTypeAuth, activities.ErrTypeHostKey, activities.ErrTypeCodexMissing, activities.ErrTypeCodexVersion, activities.ErrTypeSeed,
+		activities.ErrTypeInternal, activities.ErrTypeOutcomeUnknown, activities.ErrTypeStoreFull, activities.ErrTypeSnapshot, activities.ErrTypeBadInput,
+		"host_not_found", "seed_not_found", "no_pool", "unknown", "failed")
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// flagNamed finds the flag that an error message is about.
+var flagNamed = regexp.MustCompile(`--([a-z][a-z0-9-]*)`)
+
+// set returns the setup for an item's session.
+func (b *Local) set(a *core.App, it batchfile.Item) *itemSet {
+	key := ""
+	for _, f := range it.Flags {
+		key += fmt.Sprintf("%s=%q\n", f.Name, f.Values)
+	}
+	if s := b.sets[key]; s != nil {
+		return s
+	}
+	s := &itemSet{flags: it.Flags, line: it.Line}
+	b.sets[key] = s
+	fail := func(flag string, err error) *itemSet {
+		s.flag, s.err = flag, err
+		var e *core.Error
+		if errors.As(err, &e) && e.Hint != "" {
+			s.err = fmt.Errorf("%w (%s)", err, e.Hint)
+		}
+		return s
+	}
+	flags, f, with := sessionFlags()
+	for _, fl := range it.Flags {
+		for _, v := range fl.Values {
+			if err := flags.Set(fl.Name, v); err != nil {
+				return fail(fl.Name, fmt.Errorf("%s: %q: %w", fl.Name, core.OneLine(v, 80), core.UnwrapAll(err)))
+			}
+		}
+	}
+	var err error
+	if s.opt, err = start.Options(a, f); err == nil {
+		s.with, err = with.Look()
+	}
+	if err != nil {
+		flag := ""
+		if m := flagNamed.FindStringSubmatch(err.Error()); m != nil {
+			flag = m[1]
+		}
+		return fail(flag, err)
+	}
+	s.work = f.Work
+	s.opt.CloseAfter, s.opt.ParkAfter = true, 0
+	return s
+}
+
+// spare is the length of the suffix after the item's id in a session's name, such as .t99.
+const spare = 4
+
+// Named checks that the names of all sessions of the batch are short enough.
+func (b *Local) Named(id string) error {
+	if err := core.CheckName("batch id", id); err != nil {
+		return err
+	}
+	for _, it := range b.Items {
+		if n := len(id) + 1 + len(it.ID) + spare; n > 63 {
+			return core.Usage("%s: line %d, column %d: item %s of batch %s: its session's name would have %d letters, at most 63", b.Name, it.Line, it.Column, it.ID, id, n).
+				Hinted("give shorter ids")
+		}
+	}
+	return nil
+}
+
+// CheckNames reports all hosts and seeds that do not exist, before anything starts.
+func (b *Local) CheckNames(ctx context.Context, a *core.App, t *conn.Conn) error {
+	var problems []string
+	var first *core.Error
+	seen := map[string]bool{}
+	for _, key := range core.SortedKeys(b.sets) {
+		s := b.sets[key]
+		what := fmt.Sprintf("%s %s %s %s", s.opt.Zone, s.opt.Host, s.opt.Seed, s.opt.SeedPool)
+		if seen[what] {
+			continue
+		}
+		seen[what] = true
+		err := start.CheckNames(ctx, a, t, s.opt)
+		if err == nil {
+			continue
+		}
+		var e *core.Error
+		if !errors.As(err, &e) || e.Code == core.ExitUnreachable {
+			return err
+		}
+		if first == nil {
+			first = e
+		}
+		problems = append(problems, fmt.Sprintf("line %d: %s", s.place(), e.Message))
+	}
+	if first == nil {
+		return nil
+	}
+	slices.Sort(problems)
+	return core.NewError(first.Code, first.Kind, "%s: %s", b.Name, strings.Join(problems, "\n  ")).Hinted("nothing was started; %s", first.Hint)
+}
+
+// place returns the line of the first flag that names a host, a seed or a zone. start.CheckNames
+// reports it.
+func (s *itemSet) place() int {
+	for _, f := range s.flags {
+		if slices.Contains([]string{"host", "seed", "seed-pool", "zone", "credentials"}, f.Name) {
+			return f.Line
+		}
+	}
+	return s.line
+}
+
+// Limits of a page. An activity reads one page to start a session.
+const (
+	pageItems = 50
+	pageBytes = 2 << 20
+)
+
+// Pack uploads the items to the store, under folder, and returns the input of the Batch
+// workflow.
+func (b *Local) Pack(ctx context.Context, a *core.App, t *conn.Conn, folder string) (workflows.BatchSpec, error) {
+	spec := workflows.BatchSpec{Total: len(b.Items), Window: b.Window, StopAfter: b.StopAfter, File: b.Name,
+		Retry: workflows.BatchRetry{Attempts: b.Retry.Attempts, On: b.Retry.On, Wait: b.Retry.Wait, AfterEffects: b.Retry.AfterEffects}}
+	worker, err := conn.AnyWorker(ctx, a, t)
+	if err != nil {
+		return spec, err
+	}
+	quiet := a.Flags.Quiet
+	defer func() { a.Flags.Quiet = quiet }() // attach sets quiet for an output schema, which is meant for single sessions
+	sets := map[*itemSet]workflows.Message{}
+	sent := sentTrees{}
+	p := pageMaker{numbers: map[*itemSet]int{}}
+	flush := func(next int) error {
+		if len(p.page.Items) == 0 {
+			return nil
+		}
+		stored, err := worker.PutBatchPage(ctx, folder, p.page)
+		if err != nil {
+			return conn.APIFailure("keep the items", err)
+		}
+		spec.Pages = append(spec.Pages, workflows.BatchPages{First: next - len(p.page.Items), Blob: stored.Blob})
+		p = pageMaker{numbers: map[*itemSet]int{}}
+		return nil
+	}
+	for i, it := range b.Items {
+		s := b.set(a, it)
+		with, known := sets[s]
+		if !known {
+			if err := start.Attach(ctx, a, t, folder, s.with, &with); err != nil {
+				return spec, err
+			}
+			if err := sent.send(ctx, a, t, folder, s); err != nil {
+				return spec, err
+			}
+			sets[s] = with
+		}
+		m, err := start.Message(ctx, a, t, folder, it.Prompt, "item")
+		if err != nil {
+			return spec, err
+		}
+		m.Inputs, m.Schema, m.SchemaBlob = with.Inputs, with.Schema, with.SchemaBlob
+		if err := p.add(it, s, m); err != nil {
+			return spec, err
+		}
+		if len(p.page.Items) == pageItems || p.bytes > pageBytes {
+			if err := flush(i + 1); err != nil {
+				return spec, err
+			}
+		}
+	}
+	return spec, flush(len(b.Items))
+}
+
+// sentTrees maps the digest of an uploaded folder to its snapshot. Many items upload the
+// same folder.
+type sentTrees map[chunks.Digest]string
+
+func (sent sentTrees) send(ctx context.Context, a *core.App, t *conn.Conn, folder string, s *itemSet) error {
+	tree := s.work.Tree
+	if tree != nil && sent[tree.Digest] != "" {
+		s.opt.Workspace.Snapshot = sent[tree.Digest]
+		return nil
+	}
+	err := s.work.Send(ctx, a, t, UploadName(tree), folder, &s.opt)
+	if tree != nil && err == nil {
+		sent[tree.Digest] = s.opt.Workspace.Snapshot
+	}
+	return err
+}
+
+// UploadName returns an owner name for an uploaded folder that starts many sessions. No
+// session or batch has the same name, so pruning theirs never deletes the snapshot.
+func UploadName(t *snapshots.LocalTree) string {
+	if t == nil {
+		return "" // nothing is uploaded
+	}
+	return fmt.Sprintf("up-%.12s-%s", t.Digest, core.RandomID())
+}
+
+// A pageMaker fills a page. Options that items share are stored once per page.
+type pageMaker struct {
+	page    activities.BatchPage
+	numbers map[*itemSet]int
+	bytes   int
+}
+
+func (p *pageMaker) add(it batchfile.Item, s *itemSet, m workflows.Message) error {
+	n, known := p.numbers[s]
+	if !known {
+		raw, err := json.Marshal(s.opt)
+		opt := activities.BatchOptions{Queue: workflows.TaskQueueOf(s.opt.Zone)}
+		if err == nil {
+			err = json.Unmarshal(raw, &opt.Session)
+		}
+		if err != nil {
+			return core.Failed("pack item %s: %v", it.ID, err)
+		}
+		n = len(p.page.Options)
+		p.numbers[s] = n
+		p.page.Options = append(p.page.Options, opt)
+		p.bytes += len(raw)
+	}
+	first, err := json.Marshal(m)
+	if err != nil {
+		return core.Failed("pack item %s: %v", it.ID, err)
+	}
+	p.bytes += len(first)
+	p.page.Items = append(p.page.Items, activities.BatchItem{ID: it.ID, Options: n, First: first})
+	return nil
+}
+
+// request returns the values that identify a batch for --key: the settings of the file, and
+// the contents of the files and folders that it names. The formatting of the file does not
+// count.
+func (b *Local) request(a *core.App) []any {
+	out := []any{b.Window, b.StopAfter, b.Retry}
+	sets := map[*itemSet]int{}
+	for _, it := range b.Items {
+		s := b.set(a, it)
+		n, known := sets[s]
+		if !known {
+			n = len(sets)
+			sets[s] = n
+			out = append(out, conn.Anybodys(s.opt), s.with.Named())
+		}
+		out = append(out, it.ID, it.Prompt, n)
+	}
+	return out
+}

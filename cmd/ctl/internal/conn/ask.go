@@ -1,0 +1,70 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+)
+
+// probeWait is how long ctl waits for a worker if it can also answer without one.
+const probeWait = 3 * time.Second
+
+// silenceLasts is how long ctl asks no worker after one did not answer.
+const silenceLasts = 5 * time.Second
+
+// Silence records that workers do not answer.
+type Silence struct {
+	sync.Mutex
+	asked time.Time // the last time that nobody answered
+	since time.Time // since when nobody has answered; zero if somebody does
+	told  bool
+}
+
+// Ask queries a workflow. With no worker up, ctl runs the workflow's code over the history
+// that Temporal keeps, and tells the user so.
+func (t *Conn) Ask(ctx context.Context, doing, workflowID, name string, out any, args ...any) error {
+	live, err := t.AskEither(ctx, doing, workflowID, name, out, args...)
+	if err == nil && !live && !t.App.Begins && t.Silence.Once() {
+		t.App.Note("no worker answers: this is what Temporal keeps")
+	}
+	return err
+}
+
+// AskEither is like Ask, but does not tell the user. live reports whether a worker
+// answered.
+func (t *Conn) AskEither(ctx context.Context, doing, workflowID, name string, out any, args ...any) (live bool, err error) {
+	if t.Silence.again() {
+		pctx, cancel := context.WithTimeout(ctx, min(probeWait, t.App.Wait(probeWait)))
+		err = t.Query(pctx, doing, workflowID, name, out, args...)
+		cancel()
+		if unknownQuery(err) && t.recall(ctx, doing, workflowID, name, out, args...) == nil {
+			return true, nil // a worker of an earlier version cannot query a session that refused its input
+		}
+		if OutOfTime(ctx, err) { // the worker had no time to answer
+			return true, err
+		}
+		if err == nil || core.ExitCode(err) != core.ExitUnreachable || ctx.Err() != nil {
+			t.Silence.heard(err == nil)
+			return true, err
+		}
+		t.Silence.heard(false)
+	}
+	rerr := t.recall(ctx, doing, workflowID, name, out, args...)
+	if rerr != nil && err != nil && core.ExitCode(rerr) == core.ExitFailed {
+		return false, err
+	}
+	return false, rerr
+}
+
+// unknownQuery reports whether the workflow has no handler for the query. That is so for a
+// session that refused its options, with a worker of an earlier version.
+func unknownQuery(err error) bool {
+	var fail *serviceerror.QueryFailed
+	return errors.As(err, &fail) && strings.HasPrefix(fail.Message, "unknown queryType ")
+}

@@ -1,0 +1,138 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+)
+
+// Query queries a workflow and decodes the answer into out. doing is for error messages,
+// such as "show session s1". Only a worker can answer, and the wait is bounded.
+func (t *Conn) Query(ctx context.Context, doing, workflowID, name string, out any, args ...any) error {
+	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
+	defer cancel()
+	err := whenReady(ctx, func() error {
+		v, err := t.QueryWorkflow(ctx, workflowID, "", name, args...)
+		if err == nil {
+			err = v.Get(out)
+		}
+		return err
+	})
+	return t.Explain(ctx, doing, err)
+}
+
+// Update sends an update and waits for its result. Updates with the same id count as one.
+// If id is empty, a random one is used.
+func (t *Conn) Update(ctx context.Context, doing, workflowID, name, id string, out any, args ...any) error {
+	return t.UpdateWithin(ctx, AnswerWait, doing, workflowID, name, id, out, args...)
+}
+
+// UpdateWithin is update with another time limit.
+func (t *Conn) UpdateWithin(ctx context.Context, wait time.Duration, doing, workflowID, name, id string, out any, args ...any) error {
+	ctx, cancel := t.App.Bounded(ctx, wait)
+	defer cancel()
+	if id == "" {
+		id = core.RandomID()
+	}
+	err := whenReady(ctx, func() error {
+		h, err := t.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+			UpdateID: id, WorkflowID: workflowID, UpdateName: name, Args: args,
+			WaitForStage: client.WorkflowUpdateStageCompleted,
+		})
+		if err == nil {
+			err = h.Get(ctx, out)
+		}
+		return err
+	})
+	return t.Explain(ctx, doing, err)
+}
+
+// whenReady repeats try while a workflow is not ready, which is so while it continues as
+// new. The workflow has not taken the request then. A query that collided with the end of a
+// workflow task is also repeated, a few times.
+func whenReady(ctx context.Context, try func() error) error {
+	for wait, met := 20*time.Millisecond, 0; ; wait = min(2*wait, time.Second) {
+		err := try()
+		var unready *serviceerror.WorkflowNotReady
+		switch {
+		case errors.As(err, &unready):
+		case metItsTask(err) && met < maxMet:
+			met++
+		default:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(wait):
+		}
+	}
+}
+
+// maxMet bounds how often in a row a failed query is explained by such a collision.
+const maxMet = 4
+
+// metItsTask reports whether a query failed because a workflow task ended while the query
+// was on its way to a worker. The SDK then takes that task for the current one, and its
+// commands for illegal. A workflow that really cannot be replayed fails in the same way,
+// but every time.
+func metItsTask(err error) bool {
+	var fail *serviceerror.QueryFailed
+	return errors.As(err, &fail) && strings.HasPrefix(fail.Message, "[TMPRL1100] invalid state transition")
+}
+
+// UpdateWithStart is like update, but starts the workflow if it does not run.
+// start.WorkflowIDConflictPolicy must be set.
+func (t *Conn) UpdateWithStart(ctx context.Context, doing string, start client.StartWorkflowOptions, workflowType string, input any, name string, out any, args ...any) error {
+	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
+	defer cancel()
+	op := t.NewWithStartWorkflowOperation(start, workflowType, input)
+	h, err := t.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
+		StartWorkflowOperation: op,
+		UpdateOptions: client.UpdateWorkflowOptions{
+			WorkflowID: start.ID, UpdateName: name, Args: args,
+			WaitForStage: client.WorkflowUpdateStageCompleted,
+		},
+	})
+	if err == nil {
+		err = h.Get(ctx, out)
+	}
+	return t.Explain(ctx, doing, err)
+}
+
+func (t *Conn) Start(ctx context.Context, doing string, opts client.StartWorkflowOptions, workflowType string, args ...any) (client.WorkflowRun, error) {
+	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
+	defer cancel()
+	run, err := t.ExecuteWorkflow(ctx, opts, workflowType, args...)
+	if err == nil && t.App.Begins && t.Silence.Lasted() > 0 && t.Silence.Once() {
+		t.App.Note("no worker answers: it is kept until one does")
+	}
+	return run, t.Explain(ctx, doing, err)
+}
+
+// Result waits for the end of a workflow, at most for wait, or without limit if wait is 0.
+func (t *Conn) Result(ctx context.Context, doing string, run client.WorkflowRun, wait time.Duration, out any) error {
+	if wait = t.App.Wait(wait); wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, wait)
+		defer cancel()
+	}
+	err := run.Get(ctx, out)
+	if OutOfTime(ctx, err) {
+		return core.TimedOut("%s: no end within %s", doing, wait).Hinted("it goes on; --timeout waits longer").Because(err)
+	}
+	return t.Explain(ctx, doing, err)
+}
+
+// Signal sends a signal. With no worker up, Temporal keeps it.
+func (t *Conn) Signal(ctx context.Context, doing, workflowID, name string, arg any) error {
+	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
+	defer cancel()
+	return t.Explain(ctx, doing, t.SignalWorkflow(ctx, workflowID, "", name, arg))
+}

@@ -1,0 +1,80 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"go.temporal.io/api/serviceerror"
+	temporalsdk "go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// A query can fail because a workflow task ends at the same time. That says nothing about
+// the workflow, so it is repeated and the user does not see it.
+func TestAQueryThatMetAWorkflowTaskIsAskedAgain(t *testing.T) {
+	met := serviceerror.NewQueryFailed("[TMPRL1100] invalid state transition: attempt to handleInitiatedEvent, CommandType: Activity, ID: 25, state=Created")
+	tries := 0
+	err := whenReady(t.Context(), func() error {
+		if tries++; tries < 3 {
+			return met
+		}
+		return nil
+	})
+	if err != nil || tries != 3 {
+		t.Errorf("after %d tries: %v", tries, err)
+	}
+	tries = 0
+	if err := whenReady(t.Context(), func() error { tries++; return met }); !errors.Is(err, met) || tries != maxMet+1 {
+		t.Errorf("one that always fails: after %d tries: %v", tries, err)
+	}
+	tries = 0
+	other := serviceerror.NewQueryFailed("unknown queryType wrong")
+	if err := whenReady(t.Context(), func() error { tries++; return other }); !errors.Is(err, other) || tries != 1 {
+		t.Errorf("another failure: after %d tries: %v", tries, err)
+	}
+}
+
+// A workflow says what it was asked to do, and so does ctl. The user reads it once.
+func TestARefusalSaysOnceWhatWasBeingDone(t *testing.T) {
+	tt := &Conn{App: &core.App{}, Codec: payload.NewCodec("default")}
+	for _, c := range []struct{ doing, told, want string }{
+		{"set session rel", "set session rel: codex lists no model foo", "set session rel: codex lists no model foo"},
+		{"accept approval rel.1", "decide rel.1: already decided: decline by bob", "accept approval rel.1: already decided: decline by bob"},
+		{"send to session rel", "message m-1 is empty: say what codex is to do", "send to session rel: message m-1 is empty: say what codex is to do"},
+		{"interrupt session rel", "session rel has no running turn", "interrupt session rel: session rel has no running turn"},
+		{"resume session rel", "set session other: no", "resume session rel: set session other: no"},
+	} {
+		err := tt.Explain(t.Context(), c.doing, temporalsdk.NewNonRetryableApplicationError(c.told, workflows.RefusedState, nil))
+		if core.ExitCode(err) != core.ExitRefused || err.Error() != c.want {
+			t.Errorf("%s, %q: %v, want %s", c.doing, c.told, err, c.want)
+		}
+	}
+}
+
+func TestAWorkflowThatIsNotReadyIsToldAgain(t *testing.T) {
+	tries := 0
+	err := whenReady(t.Context(), func() error {
+		if tries++; tries < 3 {
+			return serviceerror.NewWorkflowNotReady("it continues as new")
+		}
+		return nil
+	})
+	if err != nil || tries != 3 {
+		t.Errorf("%d tries, %v", tries, err)
+	}
+	tries = 0
+	other := errors.New("something else")
+	if err := whenReady(t.Context(), func() error { tries++; return other }); err != other || tries != 1 {
+		t.Errorf("%d tries, %v", tries, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var unready *serviceerror.WorkflowNotReady
+	if err := whenReady(ctx, func() error { return serviceerror.NewWorkflowNotReady("") }); !errors.As(err, &unready) {
+		t.Errorf("given up with %v", err)
+	}
+}

@@ -1,0 +1,143 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	temporallog "go.temporal.io/sdk/log"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/internal/dial"
+	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/internal/stack"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// connectWait bounds the first connection to Temporal. It is long enough for a server that
+// is restarting.
+const connectWait = 5 * time.Second
+
+// AnswerWait is how long ctl waits for a worker to answer.
+const AnswerWait = 10 * time.Second
+
+// A Conn is a connection to Temporal that returns ctl's own errors.
+type Conn struct {
+	client.Client
+	App       *core.App
+	Address   string
+	Namespace string
+	From      string // the source of the address: flags, environment, config or stack
+	Codec     *payload.Codec
+	Silence   Silence
+}
+
+// endpoint finds the address of Temporal.
+func endpoint(a *core.App) (*dial.Target, error) {
+	env, err := dial.Environment()
+	if err != nil {
+		return nil, core.Usage("%v", err).Hinted("check TEMPORAL_CONFIG_FILE and TEMPORAL_PROFILE")
+	}
+	conf, err := a.Config()
+	if err != nil {
+		return nil, err
+	}
+	fromFile, err := dial.Config(conf)
+	if err != nil {
+		return nil, core.Usage("%v", err)
+	}
+	sources := []dial.Source{dial.Flags(a.Flags.Address, a.Flags.Namespace), env, fromFile}
+	info, err := Stack(a)
+	switch {
+	case err == nil:
+		sources = append(sources, dial.Stack(info.Temporal.Address, info.Temporal.Namespace, info.PayloadKey))
+	case !errors.Is(err, stack.ErrNone):
+		return nil, core.Failed("%v", err)
+	}
+	target, err := dial.Resolve(sources...)
+	if err != nil {
+		return nil, core.Usage("%v", err)
+	}
+	if target.HostPort == "" {
+		return nil, core.Unreachable("reach Temporal: no address is known").
+			Hinted("`ctl up` starts a server on this machine; --address or TEMPORAL_ADDRESS names another")
+	}
+	return target, nil
+}
+
+// Stack reads the description of the local stack from the state folder. It returns
+// stack.ErrNone if there is none.
+func Stack(a *core.App) (*stack.Info, error) {
+	dir, err := a.StateDir()
+	if err != nil {
+		return nil, err
+	}
+	return stack.Read(dir)
+}
+
+// stackRuns reports whether the supervisor of the local stack runs.
+func stackRuns(a *core.App) bool {
+	dir, err := a.StateDir()
+	if err != nil {
+		return false
+	}
+	running, err := stack.Running(dir)
+	return err == nil && running
+}
+
+// Open connects to Temporal within a bounded time. The connection is closed when ctl
+// ends.
+func Open(ctx context.Context, a *core.App) (*Conn, error) {
+	target, err := endpoint(a)
+	if err != nil {
+		return nil, err
+	}
+	opts, from := target.Options, target.From
+	opts.Logger = temporallog.NewStructuredLogger(slog.New(slog.DiscardHandler))
+	opts.Identity = "ctl@" + core.Hostname()
+	ctx, cancel := context.WithTimeout(ctx, min(connectWait, a.Wait(connectWait)))
+	defer cancel()
+	c, err := client.DialContext(ctx, opts)
+	for err != nil && from == "stack" && stackRuns(a) && ctx.Err() == nil {
+		// The supervisor is restarting the server.
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+			c, err = client.DialContext(ctx, opts)
+		}
+	}
+	if err != nil {
+		hint := "is the server up? check the address"
+		if from == "stack" {
+			hint = "`ctl up` starts it; `ctl doctor` says what is wrong"
+		}
+		return nil, core.Unreachable("reach Temporal at %s (from %s): %s", opts.HostPort, from, FirstSentence(err)).Hinted("%s", hint).Because(err)
+	}
+	a.OnClose(closer(c.Close))
+	t := &Conn{Client: c, App: a, Address: opts.HostPort, Namespace: opts.Namespace, From: from, Codec: target.Codec}
+	return t, t.maySend(ctx)
+}
+
+// maySend refuses to go on without a payload key if the workers have one. Temporal would
+// keep what ctl sends unencrypted, and ctl could not read the answers.
+func (t *Conn) maySend(ctx context.Context) error {
+	if _, ok := t.Codec.Encrypts(); ok {
+		return nil
+	}
+	conf, err := t.App.Config()
+	if err != nil {
+		return err
+	}
+	err = dial.Readable(ctx, t.Client, t.Namespace, t.Codec, workflows.PoolID(conf.Zone))
+	if errors.Is(err, payload.ErrNoKey) {
+		return core.Usage("use Temporal at %s: its payloads are encrypted, and ctl has no payload key", t.Address).
+			Hinted("name a copy of the workers' key file as temporal.payload_key in the config; a stack of `ctl up` has it in its state folder (--state)").Because(err)
+	}
+	return nil // other failures are reported better by the command itself
+}
+
+type closer func()
+
+func (c closer) Close() error { c(); return nil }

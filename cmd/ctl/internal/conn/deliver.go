@@ -1,0 +1,201 @@
+package conn
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// A Delivery is one message to a session, and how to send it.
+type Delivery struct {
+	Doing, Session string
+	Name           string // of the signal, and of the update
+	UpdateID       string // makes repeated updates count as one
+	Msg            any
+	// again says that the session takes the message once, however often it arrives. An
+	// update that may have arrived can then be followed by a signal.
+	Again bool
+	// check refuses what the session would refuse, as far as ctl can know.
+	Check func(workflows.SessionDetail) error
+}
+
+// Look reads the state of the session. live reports whether a worker answered.
+func (d *Delivery) Look(ctx context.Context, t *Conn) (seen workflows.SessionDetail, live bool, err error) {
+	live, err = t.AskEither(ctx, d.Doing, workflows.SessionID(d.Session), workflows.QueryDetail, &seen)
+	return seen, live, err
+}
+
+// Send sends a message after a look. With a worker up it is an update, whose answer is
+// decoded into out. With none it is a signal, which Temporal keeps for the next worker;
+// then kept is true and out is unchanged.
+func (d *Delivery) Send(ctx context.Context, t *Conn, seen workflows.SessionDetail, live bool, lookErr error, out any) (kept bool, err error) {
+	switch {
+	case lookErr != nil && (live && core.ExitCode(lookErr) != core.ExitUnreachable || ctx.Err() != nil):
+		return false, lookErr
+	case lookErr != nil && core.ExitCode(lookErr) == core.ExitNotFound:
+		return false, lookErr
+	case live:
+		err := t.Update(ctx, d.Doing, workflows.SessionID(d.Session), d.Name, d.UpdateID, out, d.Msg)
+		if core.ExitCode(err) == core.ExitRefused && HasEnded(seen.View.State) {
+			return false, RefuseEnded(d.Doing, seen.View)
+		}
+		if err == nil || core.ExitCode(err) != core.ExitUnreachable || !d.Again || ctx.Err() != nil {
+			return false, err
+		}
+		t.Silence.heard(false)
+	case lookErr == nil:
+		if err := d.Check(seen); err != nil {
+			return false, err
+		}
+	}
+	if err := t.Signal(ctx, d.Doing, workflows.SessionID(d.Session), d.Name, d.Msg); err != nil {
+		return false, err
+	}
+	t.App.Note("no worker is up: it is kept until one is")
+	return true, nil
+}
+
+func (d *Delivery) Deliver(ctx context.Context, t *Conn, out any) (kept bool, err error) {
+	seen, live, lookErr := d.Look(ctx, t)
+	return d.Send(ctx, t, seen, live, lookErr, out)
+}
+
+// TakesMore returns a check that refuses messages to a session that ends or has ended.
+func TakesMore(doing string) func(workflows.SessionDetail) error {
+	return func(d workflows.SessionDetail) error {
+		switch s := d.View.State; {
+		case HasEnded(s):
+			return RefuseEnded(doing, d.View)
+		case s == workflows.Closing:
+			return core.Refused("%s: it is %s", doing, s)
+		}
+		return nil
+	}
+}
+
+// HasEnded reports whether a session has closed or failed.
+func HasEnded(s workflows.SessionStatus) bool { return s == workflows.Closed || s == workflows.Failed }
+
+// RefuseEnded returns the refusal of a message to a session that has ended. Its hint says
+// how the session's work can go on.
+func RefuseEnded(doing string, v workflows.SessionView) error {
+	e := core.Refused("%s: it %s", doing, EndText(v))
+	if v.Error != nil && v.Error.Hint != "" {
+		return e.Hinted("%s", v.Error.Hint)
+	}
+	return e.Hinted("`ctl session fork %s` goes on from its newest snapshot, as a new session; `ctl snapshot restore` from any other", v.ID)
+}
+
+// EndText says how a session ended.
+func EndText(v workflows.SessionView) string {
+	switch {
+	case v.State != workflows.Failed:
+		return fmt.Sprintf("is %s", v.State)
+	case v.Error == nil:
+		return "has failed"
+	}
+	return fmt.Sprintf("has failed: %s: %s", v.Error.Kind, v.Error.Message)
+}
+
+// TurnRuns returns a check like TakesMore that also needs a running turn.
+func TurnRuns(doing string) func(workflows.SessionDetail) error {
+	return func(d workflows.SessionDetail) error {
+		if err := TakesMore(doing)(d); err != nil {
+			return err
+		}
+		for _, turn := range d.Turns {
+			if !turn.Done() {
+				return nil // it runs, or is about to
+			}
+		}
+		return core.Refused("%s: it has no running turn", doing)
+	}
+}
+
+// Decidable returns a check that refuses a decision on an approval that is no longer open,
+// or whose request is not the one that was seen.
+func Decidable(doing string, d workflows.Decide) func(workflows.SessionDetail) error {
+	return func(seen workflows.SessionDetail) error {
+		ap, err := Pick(seen.Approvals, doing, d.Approval)
+		if err == nil {
+			err = StillOpen(doing, ap, d)
+		}
+		if err != nil {
+			return err
+		}
+		for _, word := range wordsOf(d) {
+			if word != "decline" && !slices.Contains(ap.Offered, word) {
+				return notOffered(doing, word, ap.Offered)
+			}
+		}
+		return TakesMore(doing)(seen)
+	}
+}
+
+// notOffered refuses an answer that codex does not accept for this request.
+func notOffered(doing, word string, offered []string) error {
+	err := core.Refused("%s: %s is not offered (%s are)", doing, word, strings.Join(offered, ", "))
+	if word == "amend" {
+		return err.Hinted("rules are written only where the seed says so, from its next session on: `ctl seed set SEED --amendments on`")
+	}
+	return err
+}
+
+// wordsOf returns the words that must all be offered for a decision to be accepted.
+func wordsOf(d workflows.Decide) []string {
+	switch {
+	case d.Scope != "session":
+		return []string{d.Outcome}
+	case d.Outcome == "accept":
+		return []string{"accept_for_session"}
+	}
+	return []string{d.Outcome, "accept_for_session"}
+}
+
+// StillOpen refuses a decision if its approval is not open or is not what the user saw.
+func StillOpen(doing string, ap workflows.Approval, d workflows.Decide) error {
+	switch {
+	case ap.Decision != nil:
+		return core.Refused("%s: already decided: %s by %s", doing, ap.Decision.Outcome, ap.Decision.By)
+	case ap.State != workflows.ApprovalOpen:
+		return core.Refused("%s: it is %s", doing, ap.State)
+	case !time.Now().Before(ap.ExpiresAt):
+		return core.Refused("%s: it expired at %s", doing, ap.ExpiresAt.UTC().Format(time.RFC3339))
+	case d.Digest != ap.Digest:
+		return core.Refused("%s: the digest does not match the request (%.12s…); look at the request again", doing, ap.Digest)
+	}
+	return nil
+}
+
+// Ours refuses a decision that was kept for a worker, if another decision has been recorded
+// meanwhile or codex has withdrawn the request.
+func Ours(doing string, ap workflows.Approval, d workflows.Decide) error {
+	was := ap.Decision
+	switch {
+	case was == nil && ap.State == workflows.ApprovalVoid:
+		return core.Refused("%s: it is %s", doing, ap.State)
+	case was != nil && was.Signed && was.Outcome == d.Outcome && was.Scope == cmp.Or(d.Scope, "once"):
+		return nil // By names the signer
+	case was == nil || was.Outcome == d.Outcome && was.By == d.By && was.Reason == d.Reason && was.Scope == cmp.Or(d.Scope, "once"):
+		return nil
+	}
+	return core.Refused("%s: already decided: %s by %s", doing, was.Outcome, was.By)
+}
+
+// Pick returns the approval with an id.
+func Pick(list []workflows.Approval, doing, id string) (workflows.Approval, error) {
+	for _, ap := range list {
+		if ap.ID == id {
+			return ap, nil
+		}
+	}
+	session, _, _ := core.CutLast(id)
+	return workflows.Approval{}, core.NotFound("%s: session %s has no such approval, or it is too old to be kept in the session", doing, session).
+		Hinted("`ctl approval list --all --session %s`; older ones are in the transcript", session)
+}

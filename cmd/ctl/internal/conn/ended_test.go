@@ -1,0 +1,91 @@
+package conn
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enums "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// refusedHistory is the history of a session whose workflow refused its options.
+func refusedHistory(t *testing.T, codec *payload.Codec) *historypb.History {
+	t.Helper()
+	in, err := codec.DataConverter().ToPayloads(workflows.SessionInput{ID: "bad", Options: workflows.SessionOptions{Model: strings.Repeat("m", 201)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &historypb.History{}
+	add := func(kind enums.EventType, ev *historypb.HistoryEvent) {
+		ev.EventId, ev.EventType, ev.EventTime = int64(len(h.Events)+1), kind, timestamppb.New(time.Unix(1_800_000_000, 0))
+		h.Events = append(h.Events, ev)
+	}
+	add(enums.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED, &historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_WorkflowExecutionStartedEventAttributes{
+		WorkflowExecutionStartedEventAttributes: &historypb.WorkflowExecutionStartedEventAttributes{
+			WorkflowType: &commonpb.WorkflowType{Name: workflows.TypeSession}, WorkflowId: "session/bad", Input: in, Attempt: 1,
+			TaskQueue: &taskqueuepb.TaskQueue{Name: "q"}, OriginalExecutionRunId: "run", WorkflowTaskTimeout: durationpb.New(10 * time.Second),
+		}}})
+	add(enums.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED, &historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_WorkflowTaskScheduledEventAttributes{
+		WorkflowTaskScheduledEventAttributes: &historypb.WorkflowTaskScheduledEventAttributes{TaskQueue: &taskqueuepb.TaskQueue{Name: "q"}}}})
+	add(enums.EVENT_TYPE_WORKFLOW_TASK_STARTED, &historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_WorkflowTaskStartedEventAttributes{
+		WorkflowTaskStartedEventAttributes: &historypb.WorkflowTaskStartedEventAttributes{ScheduledEventId: 2}}})
+	add(enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED, &historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_WorkflowTaskCompletedEventAttributes{
+		WorkflowTaskCompletedEventAttributes: &historypb.WorkflowTaskCompletedEventAttributes{ScheduledEventId: 2, StartedEventId: 3}}})
+	add(enums.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES, &historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_UpsertWorkflowSearchAttributesEventAttributes{
+		UpsertWorkflowSearchAttributesEventAttributes: &historypb.UpsertWorkflowSearchAttributesEventAttributes{WorkflowTaskCompletedEventId: 4, SearchAttributes: &commonpb.SearchAttributes{}}}})
+	add(enums.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED, &historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_WorkflowExecutionFailedEventAttributes{
+		WorkflowExecutionFailedEventAttributes: &historypb.WorkflowExecutionFailedEventAttributes{WorkflowTaskCompletedEventId: 4}}})
+	return h
+}
+
+// A session that refused its options is explained from its history alone.
+func TestASessionThatRefusedItsOptionsIsExplained(t *testing.T) {
+	codec := payload.NewCodec("default")
+	var d workflows.SessionDetail
+	if err := answer(codec, refusedHistory(t, codec), time.Now(), "show session bad", workflows.QueryDetail, &d); err != nil {
+		t.Fatal(err)
+	}
+	v := d.View
+	if v.State != workflows.Failed || v.Error == nil || v.Error.Kind != workflows.RefusedBadInput || !strings.Contains(v.Error.Message, "its model is 201 bytes long") {
+		t.Fatalf("it is %s: %+v", v.State, v.Error)
+	}
+	err := RefuseEnded("send to session bad", v)
+	if core.ExitCode(err) != core.ExitRefused || !strings.Contains(err.Error(), "it has failed: ") || !strings.Contains(err.Error(), "its model is 201 bytes long") {
+		t.Errorf("a message to it: %v", err)
+	}
+}
+
+func TestWhatHasEndedSaysHowToGoOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		v    workflows.SessionView
+		want string
+		hint string
+	}{
+		"closed": {workflows.SessionView{ID: "s1", State: workflows.Closed}, "it is closed", "ctl session fork s1"},
+		"failed": {workflows.SessionView{ID: "s1", State: workflows.Failed, ThreadID: "th", Error: &workflows.Failure{Kind: "store", Message: "no room"}}, "it has failed: store: no room", "ctl session fork s1"},
+		"failed, with a hint": {workflows.SessionView{ID: "s1", State: workflows.Failed, Error: &workflows.Failure{Kind: "x", Message: "y", Hint: "do z"}},
+			"it has failed: x: y", "do z"},
+	} {
+		err := RefuseEnded("send to session s1", c.v)
+		var e *core.Error
+		if !errors.As(err, &e) || e.Code != core.ExitRefused || !strings.Contains(e.Message, c.want) || !strings.Contains(e.Hint, c.hint) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := TakesMore("send to session s1")(workflows.SessionDetail{View: c.v}); core.ExitCode(err) != core.ExitRefused || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s, with no worker up: %v", name, err)
+		}
+	}
+	if err := TakesMore("x")(workflows.SessionDetail{View: workflows.SessionView{State: workflows.Idle}}); err != nil {
+		t.Errorf("an idle one: %v", err)
+	}
+}

@@ -1,0 +1,156 @@
+package conn
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	temporalsdk "go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// OutOfTime reports whether a wait ended because its own time was over. The connection has
+// the same deadline as the context and may report it first. OutOfTime then waits for the
+// context, so that this is not taken for a worker that did not answer.
+func OutOfTime(ctx context.Context, err error) bool {
+	if err == nil {
+		return false
+	}
+	var wire *serviceerror.DeadlineExceeded
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < time.Second && (errors.As(err, &wire) || errors.Is(err, context.DeadlineExceeded)) {
+		<-ctx.Done()
+	}
+	return errors.Is(ctx.Err(), context.DeadlineExceeded)
+}
+
+// Explain converts an error of Temporal into one of ctl, with an exit code and a hint.
+func (t *Conn) Explain(ctx context.Context, doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(context.Cause(ctx), core.ErrInterrupted) {
+		return err
+	}
+	if e := refusal(t.Codec, err); e != nil {
+		e.Message = doing + ": " + unsaid(doing, e.Message)
+		return e.Because(err)
+	}
+	var (
+		gone      *serviceerror.NotFound
+		noNS      *serviceerror.NamespaceNotFound
+		started   *serviceerror.WorkflowExecutionAlreadyStarted
+		queryFail *serviceerror.QueryFailed
+		unready   *serviceerror.WorkflowNotReady
+		precond   *serviceerror.FailedPrecondition
+		badArg    *serviceerror.InvalidArgument
+		busy      *serviceerror.ResourceExhausted
+		denied    *serviceerror.PermissionDenied
+		deadline  *serviceerror.DeadlineExceeded
+		canceled  *serviceerror.Canceled
+		silent    *client.WorkflowUpdateServiceTimeoutOrCanceledError
+	)
+	switch {
+	case errors.Is(err, payload.ErrNoKey), errors.Is(err, payload.ErrTorn):
+		return core.Usage("%s: %s", doing, FirstSentence(err)).Hinted("check temporal.payload_key in the config, and --namespace").Because(err)
+	case errors.As(err, &noNS):
+		return core.NotFound("%s: Temporal at %s has no namespace %q", doing, t.Address, t.Namespace).Hinted("check --namespace").Because(err)
+	case errors.As(err, &gone):
+		// Temporal returns this also for a workflow that has ended.
+		if strings.Contains(gone.Error(), "already completed") {
+			return core.Refused("%s: it has ended", doing).Because(err)
+		}
+		return core.NotFound("%s: there is none", doing).Hinted("%s", whatThereIs(doing)).Because(err)
+	case errors.As(err, &started) || temporalsdk.IsWorkflowExecutionAlreadyStartedError(err):
+		return core.Refused("%s: the id is in use", doing).Hinted("choose another id").Because(err)
+	case errors.As(err, &silent), errors.As(err, &deadline), errors.As(err, &canceled), errors.As(err, &precond), errors.As(err, &unready),
+		errors.Is(err, context.DeadlineExceeded):
+		return core.Unreachable("%s: no worker answered within %s", doing, t.App.Wait(AnswerWait)).
+			Hinted("is a worker running? `ctl status` shows them; look before you do it again").Because(err)
+	case errors.As(err, &queryFail), errors.As(err, &badArg):
+		return core.Failed("%s: %s", doing, FirstSentence(err)).Because(err)
+	case errors.As(err, &busy):
+		return core.Unreachable("%s: Temporal is overloaded: %s", doing, FirstSentence(err)).Hinted("try again in a moment").Because(err)
+	case errors.As(err, &denied):
+		return core.Unreachable("%s: Temporal refused us: %s", doing, FirstSentence(err)).Hinted("check the key or certificate").Because(err)
+	}
+	var unavailable *serviceerror.Unavailable
+	if errors.As(err, &unavailable) {
+		return core.Unreachable("%s: Temporal at %s went away: %s", doing, t.Address, FirstSentence(err)).
+			Hinted("look before you do it again").Because(err)
+	}
+	return core.Failed("%s: %s", doing, FirstSentence(err)).Because(err)
+}
+
+// unsaid removes from a workflow's message what the workflow was doing, because ctl says
+// that itself. It shortens "decide s1.2: it expired" to "it expired" if ctl was doing
+// "accept approval s1.2". Both operations must end with the same object.
+func unsaid(doing, message string) string {
+	head, rest, ok := strings.Cut(message, ": ")
+	if words, of := strings.Fields(head), strings.Fields(doing); ok && len(of) > 0 && len(words) > 1 && len(words) < 4 && words[len(words)-1] == of[len(of)-1] {
+		return rest
+	}
+	return message
+}
+
+// missing matches the part of a refusal that names something that does not exist. Other
+// names in the refusal are of existing things.
+var missing = regexp.MustCompile(`\bno (?:jump )?(?:seed|host) `)
+
+// whatThereIs returns the hint that says how to list things of the kind that was not found.
+func whatThereIs(message string) string {
+	last, at := "", -1 // the last noun is what was not found
+	for _, noun := range []string{"batch", "schedule", "session", "seed", "host"} {
+		if i := strings.LastIndex(message, noun+" "); i > at {
+			last, at = noun, i
+		}
+	}
+	if last == "" {
+		return ""
+	}
+	return "`ctl " + last + " list` shows what there is"
+}
+
+// refusal finds a workflow's typed refusal in an error, nil if there is none. For a failed
+// query it is in the failure that the server passes on.
+func refusal(codec *payload.Codec, err error) *core.Error {
+	kind, message := "", ""
+	var app *temporalsdk.ApplicationError
+	var query *serviceerror.QueryFailed
+	switch {
+	case errors.As(err, &app):
+		kind, message = app.Type(), app.Message()
+	case errors.As(err, &query):
+		for f := query.Failure; f != nil && kind == ""; f = f.GetCause() {
+			kind, message = f.GetApplicationFailureInfo().GetType(), codec.Message(f)
+		}
+	}
+	switch kind {
+	case workflows.RefusedBadInput:
+		return core.Usage("%s", message)
+	case workflows.RefusedNotFound:
+		return core.NotFound("%s", message).Hinted("%s", whatThereIs(missing.FindString(message)))
+	case workflows.RefusedState:
+		return core.Refused("%s", message)
+	case workflows.RefusedBudget:
+		return core.NewError(core.ExitRefused, workflows.RefusedBudget, "%s", message)
+	}
+	return nil
+}
+
+// FirstSentence returns an error on one line, without the layers that gRPC adds.
+func FirstSentence(err error) string {
+	s := err.Error()
+	if i := strings.LastIndex(s, "desc = "); i >= 0 {
+		s = strings.Trim(s[i+len("desc = "):], `"`)
+	}
+	s = strings.TrimPrefix(s, "failed reaching server: ")
+	s, _, _ = strings.Cut(s, "\n")
+	return s
+}

@@ -1,0 +1,144 @@
+package conn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// Hosts lists a zone's hosts. A zone's inventory is created by its first worker, so a zone
+// without one has no hosts, which is not an error.
+func Hosts(ctx context.Context, a *core.App, t *Conn, zone string) ([]workflows.HostView, error) {
+	var hosts []workflows.HostView
+	err := t.Ask(ctx, "list hosts", workflows.PoolID(zone), workflows.QueryHosts, &hosts)
+	if NoInventory(err) {
+		a.Note("no worker has served zone %s yet: it has no hosts", cmp.Or(zone, "default"))
+		return nil, nil
+	}
+	return hosts, err
+}
+
+// NoInventory reports whether an error means that the zone has no host pool.
+func NoInventory(err error) bool {
+	var none *serviceerror.NotFound
+	return errors.As(err, &none)
+}
+
+// Host returns one host, as the host pool knows it.
+func (t *Conn) Host(ctx context.Context, doing, zone, name string) (workflows.HostView, error) {
+	var h workflows.HostView
+	if err := core.CheckName("host name", name); err != nil {
+		return h, err
+	}
+	err := t.Ask(ctx, doing, workflows.PoolID(zone), workflows.QueryHost, &h, name)
+	if NoInventory(err) {
+		err = core.NotFound("%s: zone %s has no hosts: no worker has served it yet", doing, cmp.Or(zone, "default")).
+			Hinted("`ctl status` shows the workers and their zones").Because(err)
+	}
+	return h, err
+}
+
+// HostTask runs a short workflow on a host and waits for its end. If a workflow with this
+// id already runs, it waits for that one instead.
+func (t *Conn) HostTask(ctx context.Context, doing, zone, id, kind string, in, out any) error {
+	run, err := t.Start(ctx, doing, client.StartWorkflowOptions{
+		ID: id, TaskQueue: workflows.TaskQueueOf(zone),
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		StaticSummary:            doing,
+	}, kind, in)
+	if err != nil {
+		return err
+	}
+	err = t.Result(ctx, doing, run, 30*time.Minute, out)
+	return t.TaskFailure(doing, err)
+}
+
+// Pool queries a zone's host pool.
+func (t *Conn) Pool(ctx context.Context, zone string) (v workflows.PoolView, err error) {
+	err = t.Ask(ctx, "show zone "+cmp.Or(zone, "default"), workflows.PoolID(zone), workflows.QueryPool, &v)
+	return v, NoZone(zone, err)
+}
+
+// NoZone explains the error for a zone without a host pool.
+func NoZone(zone string, err error) error {
+	if NoInventory(err) {
+		return core.NotFound("no worker has ever served zone %s", cmp.Or(zone, "default")).Hinted("`ctl pool list` shows the zones there are; the first worker of a zone makes it").Because(err)
+	}
+	return err
+}
+
+// Zones lists the zones that have ever had a worker.
+func (t *Conn) Zones(ctx context.Context) ([]string, error) {
+	infos, err := t.List(ctx, "list zones", fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", workflows.TypeHostPool), 1000)
+	var zones []string
+	for _, info := range infos {
+		zones = append(zones, strings.TrimPrefix(info.GetExecution().GetWorkflowId(), "pool/"))
+	}
+	slices.Sort(zones)
+	return zones, err
+}
+
+// SeedPool checks that the pool exists and has a seed.
+func (t *Conn) SeedPool(ctx context.Context, name string) error {
+	var v workflows.SeedPoolView
+	err := t.Ask(ctx, "find seed pool "+name, workflows.SeedPoolID(name), workflows.QuerySeedPool, &v)
+	if core.ExitCode(err) == core.ExitNotFound || err == nil && len(v.Seeds) == 0 {
+		err = core.NotFound("find seed pool %s: no seed is in it", name).Hinted("`ctl seed set NAME --pool %s` puts one in", name)
+	}
+	return err
+}
+
+// Seed queries a seed.
+func (t *Conn) Seed(ctx context.Context, name string) (workflows.SeedView, error) {
+	var v workflows.SeedView
+	if err := core.CheckName("seed name", name); err != nil {
+		return v, err
+	}
+	err := t.Ask(ctx, "show seed "+name, workflows.SeedID(name), workflows.QuerySeed, &v)
+	if err == nil && v.Deleted {
+		err = core.NotFound("show seed %s: there is none", name).Hinted("`ctl seed list` shows those there are")
+	}
+	return v, err
+}
+
+// KnownZone refuses a zone that never had a worker, because a session there would wait for
+// ever. The default zone is always allowed: its first worker may be starting.
+func (t *Conn) KnownZone(ctx context.Context, doing, zone string) error {
+	name := workflows.ZoneOf(workflows.TaskQueueOf(zone))
+	if name == workflows.ZoneOf(workflows.TaskQueueOf("")) {
+		return nil
+	}
+	bctx, cancel := t.App.Bounded(ctx, AnswerWait)
+	defer cancel()
+	_, err := t.DescribeWorkflowExecution(bctx, workflows.PoolID(zone), "")
+	var gone *serviceerror.NotFound
+	if !errors.As(err, &gone) {
+		return t.Explain(bctx, doing, err)
+	}
+	zones, lerr := t.Zones(bctx)
+	if lerr != nil {
+		return lerr
+	}
+	hint := "check the zone; a worker's config names its own"
+	if near := core.Meant(name, zones); len(near) > 0 {
+		hint = "is " + strings.Join(near, " or ") + " meant?"
+	} else if n := len(zones); n > 0 {
+		const most = 12
+		hint = "there are " + strings.Join(zones[:min(n, most)], ", ")
+		if n > most {
+			hint += ", …: `ctl pool list` shows them all"
+		}
+	}
+	return core.NotFound("%s: no worker has ever served zone %q", doing, name).Hinted("%s", hint).Because(err)
+}

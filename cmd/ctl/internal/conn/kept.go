@@ -1,0 +1,155 @@
+package conn
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	enums "go.temporal.io/api/enums/v1"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/converter"
+
+	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// List returns at most limit workflows that match a query, newest first.
+func (t *Conn) List(ctx context.Context, doing, query string, limit int) ([]*workflowpb.WorkflowExecutionInfo, error) {
+	ctx, cancel := t.App.Bounded(ctx, 30*time.Second)
+	defer cancel()
+	var out []*workflowpb.WorkflowExecutionInfo
+	var next []byte
+	for {
+		res, err := t.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+			Namespace: t.Namespace, Query: query, PageSize: int32(min(limit-len(out), 1000)), NextPageToken: next,
+		})
+		if err != nil {
+			return nil, t.Explain(ctx, doing, err)
+		}
+		out = append(out, res.GetExecutions()...)
+		if next = res.GetNextPageToken(); len(next) == 0 || len(out) >= limit {
+			return out, nil
+		}
+	}
+}
+
+// Kept returns what Temporal knows of a session without a worker.
+func (t *Conn) Kept(ctx context.Context, id string) (workflows.SessionView, error) {
+	d, err := t.DescribeWorkflowExecution(ctx, workflows.SessionID(id), "")
+	if err != nil {
+		return workflows.SessionView{}, t.Explain(ctx, "show session "+id, err)
+	}
+	return KeptView(d.GetWorkflowExecutionInfo(), t.Codec), nil
+}
+
+// KeptView reads a session from its search attributes.
+func KeptView(info *workflowpb.WorkflowExecutionInfo, codec *payload.Codec) workflows.SessionView {
+	attrs := info.GetSearchAttributes().GetIndexedFields()
+	v := workflows.SessionView{
+		ID:    strings.TrimPrefix(info.GetExecution().GetWorkflowId(), "session/"),
+		State: workflows.SessionStatus(Attr[string](attrs, "FairleadState")),
+		Host:  Attr[string](attrs, "FairleadHost"), Seed: Attr[string](attrs, "FairleadSeed"),
+		ThreadID: Attr[string](attrs, "FairleadThread"), Waits: Attr[string](attrs, "FairleadWaits"),
+		Requests: []workflows.RequestBrief{}, Attempt: 1,
+		Name: Attr[string](attrs, "FairleadName"), Archived: Attr[bool](attrs, "FairleadArchived"),
+		CreatedAt: info.GetStartTime().AsTime(),
+	}
+	// The first run has no such memo. Without it, or without its payload key, the start of
+	// this run is shown.
+	var began time.Time
+	if p := info.GetMemo().GetFields()[workflows.MemoCreated]; p != nil && codec.DataConverter().FromPayload(p, &began) == nil {
+		v.CreatedAt = began
+	}
+	v.Origin = Attr[string](attrs, "FairleadOrigin")
+	if text := Attr[string](attrs, "FairleadProgress"); text != "" {
+		v.Progress = &workflows.ProgressView{Text: text}
+	}
+	if n := Attr[int64](attrs, "FairleadTurn"); n > 0 {
+		v.Turn = &workflows.TurnBrief{N: int(n)}
+	}
+	if v.State == "" {
+		v.State = workflows.Queued
+	}
+	if info.GetCloseTime() != nil {
+		v.UpdatedAt = info.GetCloseTime().AsTime()
+	}
+	switch info.GetStatus() {
+	case enums.WORKFLOW_EXECUTION_STATUS_FAILED:
+		v.State = workflows.Failed // a session that could not start has no state attribute that says so
+	case enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, enums.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
+		v.State, v.Waits = workflows.Failed, ""
+		v.Error = &workflows.Failure{Kind: "terminated", Message: "the workflow was ended from outside; nothing was cleaned up on the host"}
+	}
+	return v
+}
+
+// keptSession is a session as Temporal alone knows it. Unknown values are null in JSON, not
+// zero.
+type keptSession struct{ workflows.SessionView }
+
+// AsKnown returns the session for JSON output, with null for values that are unknown if the
+// session itself did not answer.
+func AsKnown(v workflows.SessionView) any {
+	if v.Budget == nil { // read from search attributes, not from the session
+		return keptSession{v}
+	}
+	return v
+}
+
+func (k keptSession) MarshalJSON() ([]byte, error) {
+	raw, err := json.Marshal(k.SessionView)
+	if err != nil {
+		return nil, err
+	}
+	fields := map[string]any{}
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"requests", "attempt", "process", "usage", "messages"} {
+		fields[name] = nil
+	}
+	if turn, ok := fields["turn"].(map[string]any); ok {
+		turn["id"], turn["status"], turn["started_at"] = nil, nil, nil
+	}
+	if k.UpdatedAt.IsZero() {
+		fields["updated_at"] = nil
+	}
+	return json.Marshal(fields)
+}
+
+// Attr decodes a search attribute. Search attributes are never encrypted.
+func Attr[T any](attrs map[string]*commonpb.Payload, name string) T {
+	var v T
+	if p := attrs[name]; p != nil {
+		if converter.GetDefaultDataConverter().FromPayload(p, &v) != nil {
+			var zero T
+			return zero
+		}
+	}
+	return v
+}
+
+var states = []workflows.SessionStatus{workflows.Queued, workflows.Preparing, workflows.Starting, workflows.Idle, workflows.Running,
+	workflows.Waiting, workflows.Parked, workflows.Resuming, workflows.Interrupted, workflows.Closing, workflows.Closed, workflows.Failed}
+
+// StateWords returns the states of sessions.
+func StateWords() []string {
+	var out []string
+	for _, s := range states {
+		out = append(out, string(s))
+	}
+	return out
+}
+
+// KnownState reports whether word is a state of sessions.
+func KnownState(word string) bool {
+	for _, s := range states {
+		if string(s) == word {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,244 @@
+package conn
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	commonpb "go.temporal.io/api/common/v1"
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	temporalsdk "go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/workflows"
+)
+
+const maxKey = 200
+
+// KeyFlags holds --key, which makes a start safe to repeat.
+type KeyFlags struct{ key string }
+
+func (f *KeyFlags) Add(c *cobra.Command, what string) {
+	c.Flags().StringVar(&f.key, "key", "", "a `TEXT` that identifies this request: repeating the request with it returns the same "+what+", and starts no second one; a different request with it is refused")
+}
+
+func (f *KeyFlags) check() error {
+	switch {
+	case f.key == "":
+		return nil
+	case len(f.key) > maxKey:
+		return core.Usage("--key: it has %d bytes, at most %d", len(f.key), maxKey)
+	case !utf8.ValidString(f.key):
+		return core.Usage("--key is not UTF-8 text")
+	}
+	for _, r := range f.key {
+		if unicode.IsControl(r) {
+			return core.Usage("--key: %q has a control character in it", f.key)
+		}
+	}
+	return nil
+}
+
+// A Keyed start can be repeated: its key identifies it. A nil *keyed is a start without a
+// key.
+type Keyed struct {
+	workflows.Claim
+	key string
+}
+
+// Request returns the claim of a start, nil without a key. id is the id that the user
+// chose, or empty. what lists everything that was asked for.
+func (f *KeyFlags) Request(kind, id string, what ...any) (*Keyed, error) {
+	if err := f.check(); err != nil || f.key == "" {
+		return nil, err
+	}
+	if id == "" {
+		id = workflows.IDOfKey(f.key)
+	}
+	raw, err := json.Marshal(append(what, f.key)) // json.Marshal sorts maps, so equal requests have equal digests
+	if err != nil {
+		return nil, core.Failed("take the digest of the request: %v", err)
+	}
+	sum := sha256.Sum256(raw)
+	return &Keyed{key: f.key, Claim: workflows.Claim{Kind: kind, ID: id, Request: hex.EncodeToString(sum[:])}}, nil
+}
+
+// IDOr returns the id that belongs to the key, or chosen without a key.
+func (k *Keyed) IDOr(chosen string) string {
+	if k == nil {
+		return chosen
+	}
+	return k.ID
+}
+
+// MessageID returns an id that is the same at each repetition, so that the session takes
+// the first message once. It is empty without a key.
+func (k *Keyed) MessageID() string {
+	if k == nil {
+		return ""
+	}
+	return "m-" + k.Request[:16]
+}
+
+// Shown adds to the JSON of a keyed start whether it had already been started.
+func (k *Keyed) Shown(v map[string]any, there bool) map[string]any {
+	if k != nil {
+		v["existing"] = there
+	}
+	return v
+}
+
+// Anybodys returns options without the user who chose them, so that another user's retry is
+// the same request.
+func Anybodys(opt workflows.SessionOptions) workflows.SessionOptions {
+	opt.By = ""
+	return opt
+}
+
+func (k *Keyed) doing() string { return "start " + k.Kind + " " + k.ID }
+
+// workflowID is the id of the workflow that the key starts.
+func (k *Keyed) workflowID() string { return k.Kind + "/" + k.ID }
+
+// Mark adds the claim as a memo, by which a repetition recognizes the workflow.
+func (k *Keyed) Mark(start *client.StartWorkflowOptions) {
+	if k == nil {
+		return
+	}
+	if start.Memo == nil {
+		start.Memo = map[string]any{}
+	}
+	start.Memo[workflows.MemoClaim] = k.Claim
+}
+
+// Look reports whether this very request has already started its workflow. It refuses a key
+// or an id that another request uses, before anything starts.
+func (k *Keyed) Look(ctx context.Context, t *Conn) (there bool, err error) {
+	if k == nil {
+		return false, nil
+	}
+	if _, err := k.had(ctx, t); err != nil {
+		return false, err
+	}
+	was, exists, err := t.ClaimOf(ctx, k.doing(), k.workflowID())
+	if err != nil || !exists {
+		return false, err
+	}
+	return true, k.same(was)
+}
+
+// Take binds the key to this request, permanently.
+func (k *Keyed) Take(ctx context.Context, t *Conn, zone string) error {
+	if k == nil {
+		return nil
+	}
+	start := client.StartWorkflowOptions{
+		ID: workflows.KeyID(k.key), TaskQueue: workflows.TaskQueueOf(zone), StaticSummary: "a key of " + k.workflowID(),
+		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+	}
+	k.Mark(&start)
+	_, err := t.Start(ctx, k.doing(), start, workflows.TypeClaimKey, k.Claim)
+	if !isStarted(err) {
+		return err
+	}
+	_, err = k.had(ctx, t)
+	return err
+}
+
+// had reports whether this request has already taken the key. A key that another request
+// took is an error.
+func (k *Keyed) had(ctx context.Context, t *Conn) (bool, error) {
+	was, exists, err := t.ClaimOf(ctx, k.doing(), workflows.KeyID(k.key))
+	if err != nil || !exists {
+		return false, err
+	}
+	if was == nil || *was != k.Claim {
+		return true, k.reused(was)
+	}
+	return true, nil
+}
+
+// same refuses an id that is used by a workflow of another request.
+func (k *Keyed) same(was *workflows.Claim) error {
+	switch {
+	case was == nil:
+		return core.Refused("%s: the id is in use, by one that was started without a key", k.doing()).Hinted("choose another id")
+	case *was != k.Claim:
+		return core.Refused("%s: the id is in use, by another request", k.doing()).Hinted("choose another id")
+	}
+	return nil
+}
+
+func (k *Keyed) reused(was *workflows.Claim) error {
+	by := "something else"
+	if was != nil {
+		by = was.Kind + " " + was.ID
+		if was.Kind == k.Kind && was.ID == k.ID {
+			by = "another request"
+		}
+	}
+	return core.NewError(core.ExitRefused, "key_reused", "%s: the key %q stands for %s", k.doing(), k.key, by).
+		Hinted("ask for the same again, or choose another key")
+}
+
+// Ours handles the error of a start whose id is in use. If this request started the
+// workflow, again is true and the error is nil.
+func (k *Keyed) Ours(ctx context.Context, t *Conn, err error) (again bool, _ error) {
+	if k == nil || !isStarted(err) {
+		return false, err
+	}
+	there, lerr := k.Look(ctx, t)
+	if lerr != nil {
+		return false, lerr
+	}
+	if !there {
+		return false, err
+	}
+	return true, nil
+}
+
+// isStarted reports whether a start failed because a workflow with this id exists.
+func isStarted(err error) bool {
+	var started *serviceerror.WorkflowExecutionAlreadyStarted
+	return errors.As(err, &started) || err != nil && temporalsdk.IsWorkflowExecutionAlreadyStartedError(err)
+}
+
+// ClaimOf reads the claim of a workflow. was is nil if it has none.
+func (t *Conn) ClaimOf(ctx context.Context, doing, workflowID string) (was *workflows.Claim, exists bool, err error) {
+	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
+	defer cancel()
+	d, err := t.DescribeWorkflowExecution(ctx, workflowID, "")
+	var gone *serviceerror.NotFound
+	switch {
+	case errors.As(err, &gone):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, t.Explain(ctx, doing, err)
+	}
+	was, err = claimIn(d.GetWorkflowExecutionInfo().GetMemo(), t)
+	if err != nil {
+		return nil, true, t.Explain(ctx, doing, err)
+	}
+	return was, true, nil
+}
+
+func claimIn(memo *commonpb.Memo, t *Conn) (*workflows.Claim, error) {
+	p := memo.GetFields()[workflows.MemoClaim]
+	if p == nil {
+		return nil, nil
+	}
+	var was workflows.Claim
+	if err := t.Codec.DataConverter().FromPayload(p, &was); err != nil {
+		return nil, err
+	}
+	return &was, nil
+}

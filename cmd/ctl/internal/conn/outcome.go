@@ -1,0 +1,49 @@
+package conn
+
+import (
+	"errors"
+
+	temporalsdk "go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// codeOf returns the exit code for a failure that a workflow or a host reported.
+func codeOf(kind string) int {
+	switch kind {
+	case activities.ErrTypeBadInput:
+		return core.ExitUsage
+	case "host_not_found", "seed_not_found", workflows.RefusedNotFound:
+		return core.ExitNotFound
+	case activities.ErrTypeUnreachable, activities.ErrTypeAuth, activities.ErrTypeHostKey,
+		activities.ErrTypeStore, activities.ErrTypeWireLost, activities.ErrTypeRootMissing, "no_pool", "timeout":
+		return core.ExitUnreachable
+	case activities.ErrTypeFenced, activities.ErrTypeOldIdentity, workflows.RefusedState:
+		return core.ExitRefused
+	}
+	return core.ExitFailed
+}
+
+// FailureExit returns ctl's error for the failure of a session or turn.
+func FailureExit(doing string, f *workflows.Failure) *core.Error {
+	if f == nil {
+		return core.Failed("%s: it failed", doing)
+	}
+	return core.NewError(codeOf(f.Kind), f.Kind, "%s: %s", doing, f.Message).Hinted("%s", f.Hint)
+}
+
+// TaskFailure replaces the error of a host task by the failure that its activity reported.
+func (t *Conn) TaskFailure(doing string, err error) error {
+	var app *temporalsdk.ApplicationError
+	if err == nil || !errors.As(err, &app) {
+		return err
+	}
+	f := &workflows.Failure{Kind: app.Type(), Message: app.Message()}
+	var p activities.Problem
+	if app.HasDetails() && app.Details(&p) == nil && p.Kind != "" {
+		f.Kind, f.Message, f.Hint = p.Kind, p.Message, p.Hint
+	}
+	return FailureExit(doing, f).Because(err)
+}

@@ -1,0 +1,314 @@
+package conn
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"time"
+
+	enums "go.temporal.io/api/enums/v1"
+	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/interceptor"
+	temporallog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// again reports whether to ask a worker again.
+func (s *Silence) again() bool {
+	s.Lock()
+	defer s.Unlock()
+	return time.Since(s.asked) > silenceLasts
+}
+
+func (s *Silence) heard(answered bool) {
+	s.Lock()
+	defer s.Unlock()
+	if answered {
+		s.asked, s.since = time.Time{}, time.Time{}
+		return
+	}
+	s.asked = time.Now()
+	if s.since.IsZero() {
+		s.since = s.asked
+	}
+}
+
+// Lasted returns for how long no worker has answered.
+func (s *Silence) Lasted() time.Duration {
+	s.Lock()
+	defer s.Unlock()
+	if s.since.IsZero() {
+		return 0
+	}
+	return time.Since(s.since)
+}
+
+// Once reports true at its first call only.
+func (s *Silence) Once() bool {
+	s.Lock()
+	defer s.Unlock()
+	was := s.told
+	s.told = true
+	return !was
+}
+
+// recall answers a query from the history alone.
+func (t *Conn) recall(ctx context.Context, doing, workflowID, name string, out any, args ...any) error {
+	history, err := t.history(ctx, doing, workflowID)
+	if err != nil {
+		return err
+	}
+	return answer(t.Codec, history, time.Now(), doing, name, out, args...)
+}
+
+// answer replays the workflow's code over its history, as a worker that takes the workflow
+// over at that time would, and then runs the query. It changes nothing. If this version of
+// ctl cannot replay the history, the query counts as unanswered.
+func answer(codec *payload.Codec, history *historypb.History, at time.Time, doing, name string, out any, args ...any) error {
+	if len(history.Events) == 0 {
+		return core.NotFound("%s: there is none", doing)
+	}
+	q := &query{codec: codec, doing: doing, name: name, args: args}
+	answered, err := replay(q, history)
+	if err != nil && worked(history) {
+		return core.Unreachable("%s: no worker answers, and this ctl cannot follow the history itself: %s", doing, core.OneLine(FirstSentence(err), 200)).
+			Hinted("is a worker running? `ctl status` shows them; is ctl of the same version?").Because(err)
+	}
+	// Count in signals that no worker has seen yet. The first replay was valid, so an error
+	// of this one only means that the last task is not in the history. In a run that has
+	// just continued as new, no worker has seen anything.
+	if now, _ := replay(q, asOf(history, at)); now != nil {
+		answered = now
+	}
+	if answered == nil {
+		return core.Unreachable("%s: no worker answers, and the history has no answer yet", doing).
+			Hinted("is a worker running? `ctl status` shows them")
+	}
+	if answered.err != nil {
+		return answered.err
+	}
+	if err := json.Unmarshal(answered.data, out); err != nil {
+		return core.Failed("%s: read the answer: %v", doing, err)
+	}
+	return nil
+}
+
+// worked reports whether a worker has completed any workflow task of a run.
+func worked(h *historypb.History) bool {
+	return slices.ContainsFunc(h.Events, func(ev *historypb.HistoryEvent) bool {
+		return ev.GetEventType() == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+	})
+}
+
+// replay replays a workflow up to its last completed task, and returns the query's answer
+// at that point. It returns nil if the workflow has no handler for the query then.
+func replay(q *query, history *historypb.History) (*reply, error) {
+	o := &observer{query: q, from: lastTask(history), handlers: map[string]any{}}
+	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
+		DataConverter: q.codec.DataConverter(), FailureConverter: q.codec.FailureConverter(),
+		Interceptors: []interceptor.WorkerInterceptor{o},
+	})
+	if err != nil {
+		return nil, err
+	}
+	workflows.Register(replayer)
+	begun := history.Events[0].GetWorkflowExecutionStartedEventAttributes()
+	err = replayer.ReplayWorkflowHistoryWithOptions(
+		temporallog.NewStructuredLogger(slog.New(slog.DiscardHandler)), history, worker.ReplayWorkflowHistoryOptions{
+			OriginalExecution: workflow.Execution{ID: begun.GetWorkflowId(), RunID: begun.GetOriginalExecutionRunId()},
+		})
+	return o.reply, err
+}
+
+// lastTask returns the id of the event that started the last completed task, or 0.
+func lastTask(h *historypb.History) (started int64) {
+	for _, ev := range h.Events {
+		if done := ev.GetWorkflowTaskCompletedEventAttributes(); done != nil {
+			started = done.GetStartedEventId()
+		}
+	}
+	return started
+}
+
+// history reads the history of a workflow's newest run.
+func (t *Conn) history(ctx context.Context, doing, workflowID string) (*historypb.History, error) {
+	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
+	defer cancel()
+	h := &historypb.History{}
+	it := t.GetWorkflowHistory(ctx, workflowID, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for it.HasNext() {
+		ev, err := it.Next()
+		if err != nil {
+			return nil, t.Explain(ctx, doing, err)
+		}
+		h.Events = append(h.Events, ev)
+	}
+	return h, nil
+}
+
+// asOf appends a workflow task to the history, as if a worker had handled the newest events
+// at that time. A replay ignores the events after the last completed task. The history of a
+// workflow that has ended is left as it is.
+func asOf(h *historypb.History, at time.Time) *historypb.History {
+	begun := false
+	for _, ev := range h.Events {
+		switch ev.GetEventType() {
+		case enums.EVENT_TYPE_WORKFLOW_TASK_STARTED:
+			begun = true
+		case enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED, enums.EVENT_TYPE_WORKFLOW_TASK_FAILED, enums.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
+			begun = false
+		case enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+			enums.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
+			enums.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED, enums.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT:
+			return h
+		}
+	}
+	last := h.Events[len(h.Events)-1].GetEventId()
+	h = &historypb.History{Events: slices.Clone(h.Events)}
+	if !begun {
+		h.Events = append(h.Events, &historypb.HistoryEvent{
+			EventId: last + 1, EventTime: timestamppb.New(at), EventType: enums.EVENT_TYPE_WORKFLOW_TASK_STARTED,
+			Attributes: &historypb.HistoryEvent_WorkflowTaskStartedEventAttributes{
+				WorkflowTaskStartedEventAttributes: &historypb.WorkflowTaskStartedEventAttributes{ScheduledEventId: last},
+			},
+		})
+		last++
+	}
+	h.Events = append(h.Events, &historypb.HistoryEvent{
+		EventId: last + 1, EventTime: timestamppb.New(at), EventType: enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
+		Attributes: &historypb.HistoryEvent_WorkflowTaskCompletedEventAttributes{
+			WorkflowTaskCompletedEventAttributes: &historypb.WorkflowTaskCompletedEventAttributes{ScheduledEventId: last - 1, StartedEventId: last},
+		},
+	})
+	return h
+}
+
+// A query has the name and the arguments of a workflow's query. doing is for error
+// messages.
+type query struct {
+	codec       *payload.Codec
+	doing, name string
+	args        []any
+}
+
+// A reply is the JSON of an answer, or the error that ctl reports.
+type reply struct {
+	data []byte
+	err  error
+}
+
+// observer runs the query while the workflow is being replayed. After the replay it is too
+// late: the SDK then ends the workflow's goroutines without waiting for them, and their
+// deferred functions change what a query handler reads.
+type observer struct {
+	interceptor.WorkerInterceptorBase
+	query    *query
+	from     int64 // the event that starts the last task
+	handlers map[string]any
+	reply    *reply
+}
+
+func (o *observer) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	in := &observedInbound{o: o}
+	in.Next = next
+	return in
+}
+
+type observedInbound struct {
+	interceptor.WorkflowInboundInterceptorBase
+	o *observer
+}
+
+func (i *observedInbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
+	out := &observedOutbound{o: i.o}
+	out.Next = next
+	return i.Next.Init(out)
+}
+
+// ExecuteWorkflow runs the workflow beside a coroutine whose condition is never true. The
+// SDK evaluates the condition until no coroutine can go on. So the last reply shows the
+// state after the task.
+func (i *observedInbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
+	untilEvicted, _ := workflow.NewDisconnectedContext(ctx)
+	workflow.Go(untilEvicted, func(ctx workflow.Context) {
+		_ = workflow.Await(ctx, func() bool {
+			if int64(workflow.GetInfo(ctx).GetCurrentHistoryLength()) >= i.o.from {
+				i.o.ask()
+			}
+			return false
+		})
+	})
+	return i.Next.ExecuteWorkflow(ctx, in)
+}
+
+type observedOutbound struct {
+	interceptor.WorkflowOutboundInterceptorBase
+	o *observer
+}
+
+func (c *observedOutbound) SetQueryHandler(ctx workflow.Context, name string, handler any) error {
+	c.o.handlers[name] = handler
+	return c.Next.SetQueryHandler(ctx, name, handler)
+}
+
+func (c *observedOutbound) SetQueryHandlerWithOptions(ctx workflow.Context, name string, handler any, opts workflow.QueryHandlerOptions) error {
+	c.o.handlers[name] = handler
+	return c.Next.SetQueryHandlerWithOptions(ctx, name, handler, opts)
+}
+
+// ask calls the query handler as a worker does: it passes arguments and results as JSON.
+func (o *observer) ask() {
+	q := o.query
+	f := reflect.ValueOf(o.handlers[q.name])
+	if !f.IsValid() || f.Type().NumIn() != len(q.args) || f.Type().NumOut() != 2 {
+		return
+	}
+	var in []reflect.Value
+	for i, arg := range q.args {
+		v := reflect.New(f.Type().In(i))
+		if err := throughJSON(arg, v.Interface()); err != nil {
+			o.reply = &reply{err: core.Failed("%s: %v", q.doing, err)}
+			return
+		}
+		in = append(in, v.Elem())
+	}
+	res := f.Call(in)
+	if err, ok := res[1].Interface().(error); ok {
+		o.reply = &reply{err: q.refused(err)}
+		return
+	}
+	data, err := json.Marshal(res[0].Interface())
+	if err != nil {
+		err = core.Failed("%s: %v", q.doing, err)
+	}
+	o.reply = &reply{data: data, err: err}
+}
+
+// refused returns the error of a query handler as ctl reports it.
+func (q *query) refused(err error) error {
+	if e := refusal(q.codec, err); e != nil {
+		e.Message = q.doing + ": " + unsaid(q.doing, e.Message)
+		return e.Because(err)
+	}
+	return core.Failed("%s: %v", q.doing, err)
+}
+
+func throughJSON(from, to any) error {
+	data, err := json.Marshal(from)
+	if err == nil {
+		err = json.Unmarshal(data, to)
+	}
+	if err != nil {
+		return fmt.Errorf("pass on %T: %w", from, err)
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package conn
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// WaitNews remembers what the user was last told about what a session waits for.
+type WaitNews struct{ told string }
+
+// News returns what a turn waits for now, in a line. It returns "" if the turn waits for
+// nothing, or if that was told last.
+func (w *WaitNews) News(d workflows.SessionDetail, acc workflows.MessageAccepted) string {
+	text := sessionWaits(d.View)
+	if text == "" {
+		text = turnWaits(d, acc)
+	}
+	return w.changed(text)
+}
+
+// changed returns text, or "" if it was told last.
+func (w *WaitNews) changed(text string) string {
+	if text == "" || text == w.told {
+		return ""
+	}
+	w.told = text
+	return text
+}
+
+// sessionWaits returns what keeps a session from going on, in a line. It returns "" if
+// nothing does, or only for a moment.
+func sessionWaits(v workflows.SessionView) string {
+	kept := v.State == workflows.Queued || v.State == workflows.Resuming || v.WaitingFor != nil
+	if !kept || v.Waits == "" || v.Waits == "a host" || v.Waits == "the host" {
+		return ""
+	}
+	return waitingText(v.Waits)
+}
+
+// turnWaits returns what keeps a turn from ending: another turn before it, or a decision
+// that a person has to make.
+func turnWaits(d workflows.SessionDetail, acc workflows.MessageAccepted) string {
+	now := d.View.Turn
+	if now == nil {
+		return ""
+	}
+	turn, ok := FindTurn(d, acc)
+	asks := ""
+	if open := OpenApprovals(d); len(open) > 0 {
+		asks = fmt.Sprintf("waits for approval %s (`ctl approval show %s`)", open[0].ID, open[0].ID)
+	}
+	switch {
+	case ok && turn.N == now.N && asks != "":
+		return fmt.Sprintf("turn %d %s", turn.N, asks)
+	case !ok || turn.Status != "queued" || now.N >= turn.N || !atWork(d, now.N):
+		return ""
+	case asks != "":
+		return fmt.Sprintf("queued behind turn %d, which %s", now.N, asks)
+	}
+	return fmt.Sprintf("queued behind turn %d", now.N)
+}
+
+// atWork reports whether a turn has begun and not ended.
+func atWork(d workflows.SessionDetail, n int) bool {
+	for _, turn := range d.Turns {
+		if turn.N == n {
+			return !turn.Done()
+		}
+	}
+	return false
+}
+
+// waitingText says what a session waits for, and what may help if all slots are in use.
+func waitingText(waits string) string {
+	text := "waiting for " + core.Clean(waits)
+	if strings.Contains(waits, "slots in use") {
+		text += " (an idle session keeps its slot: `ctl session list` shows them, `ctl session park ID` frees one)"
+	}
+	return text
+}
+
+// GoneOn returns an error if the session has ended, so that nothing waits for it.
+func GoneOn(doing string, v workflows.SessionView) error {
+	switch v.State {
+	case workflows.Closed:
+		return core.Refused("%s: it closed meanwhile", doing)
+	case workflows.Failed:
+		return FailureExit(doing, v.Error)
+	}
+	return nil
+}
+
+// AwaitSession polls a session until done reports true, or until --timeout (or wait) is
+// over.
+func AwaitSession(ctx context.Context, a *core.App, t *Conn, id, doing string, wait time.Duration, done func(workflows.SessionView) (bool, error)) (workflows.SessionView, error) {
+	wait = a.Wait(wait)
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, core.TimedOut("%s: no end within %s", doing, wait).
+		Hinted("it goes on; `ctl session show %s` says how far it is", id))
+	defer cancel()
+	look := time.NewTicker(250 * time.Millisecond)
+	defer look.Stop()
+	var told WaitNews
+	for {
+		var v workflows.SessionView
+		err := t.Query(ctx, doing, workflows.SessionID(id), workflows.QueryState, &v)
+		switch {
+		case err == nil:
+			if ok, err := done(v); ok || err != nil {
+				return v, err
+			}
+			if news := told.changed(sessionWaits(v)); news != "" {
+				a.Note("%s", news)
+			}
+		case ctx.Err() == nil && core.ExitCode(err) != core.ExitUnreachable: // a worker that is away comes back
+			return v, err
+		}
+		select {
+		case <-ctx.Done():
+			return v, context.Cause(ctx)
+		case <-look.C:
+		}
+	}
+}
+
+// FindTurn returns the turn that a message began or went into.
+func FindTurn(d workflows.SessionDetail, acc workflows.MessageAccepted) (found workflows.TurnView, ok bool) {
+	for _, turn := range d.Turns {
+		if turn.MessageID == acc.MessageID {
+			return turn, true
+		}
+		if turn.N == acc.N {
+			found, ok = turn, true
+		}
+	}
+	return found, ok
+}
+
+// OpenApprovals returns the approvals that wait for a decision.
+func OpenApprovals(d workflows.SessionDetail) []workflows.Approval {
+	var out []workflows.Approval
+	for _, ap := range d.Approvals {
+		if ap.State == workflows.ApprovalOpen {
+			out = append(out, ap)
+		}
+	}
+	return out
+}

@@ -1,0 +1,154 @@
+package core
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"fairlead.dev/fairlead/internal/config"
+	build "fairlead.dev/fairlead/internal/version"
+)
+
+// Flags holds the flags that every command has.
+type Flags struct {
+	Output    string
+	Config    string
+	State     string
+	Address   string
+	Namespace string
+	Timeout   time.Duration
+	NoInput   bool
+	Quiet     bool
+}
+
+// An App is one run of ctl: its streams, its flags, and the resources that its commands
+// open.
+type App struct {
+	In       io.Reader
+	Out, Err io.Writer
+	Flags    Flags
+	Began    bool // the command line was accepted
+	Begins   bool // the command starts something that Temporal keeps until a worker handles it
+	closing  sync.Mutex
+	closers  []io.Closer
+
+	SignWith string // --sign-with
+
+	loadOnce sync.Once
+	conf     *config.Config
+	confErr  error
+
+	linesOnce sync.Once
+	lineCh    chan typedLine
+	Strayed   time.Time // when a prompt was last abandoned, because its approval was no longer open
+}
+
+// Print returns the printer for results, which go to standard output.
+func (a *App) Print() *Printer { return NewPrinter(a.Out, a.Flags.Output == "json") }
+
+// Note writes a progress message to standard error, unless -q is given.
+func (a *App) Note(format string, args ...any) {
+	if !a.Flags.Quiet {
+		fmt.Fprintf(a.Err, format+"\n", args...)
+	}
+}
+
+// MayAsk reports whether ctl may ask a person: standard input and standard error are
+// terminals, and --no-input was not given.
+func (a *App) MayAsk() bool {
+	return !a.Flags.NoInput && IsTerminal(a.In) && IsTerminal(a.Err)
+}
+
+// Bounded returns a context that ends after --timeout, or after def if it was not given.
+func (a *App) Bounded(ctx context.Context, def time.Duration) (context.Context, context.CancelFunc) {
+	d := a.Wait(def)
+	return context.WithTimeoutCause(ctx, d, fmt.Errorf("no answer within %s: %w", d, context.DeadlineExceeded))
+}
+
+// Wait returns --timeout, or def if it was not given.
+func (a *App) Wait(def time.Duration) time.Duration {
+	if a.Flags.Timeout > 0 {
+		return a.Flags.Timeout
+	}
+	return def
+}
+
+// Config loads the config file once. Without a file it returns the defaults.
+func (a *App) Config() (*config.Config, error) {
+	a.loadOnce.Do(func() {
+		path, explicit := a.ConfigPath()
+		if path == "" {
+			a.conf = config.Default()
+			return
+		}
+		a.conf, a.confErr = config.Load(path)
+		if a.confErr != nil {
+			hint := "fix the file"
+			if explicit && os.IsNotExist(UnwrapAll(a.confErr)) {
+				hint = "check --config and FAIRLEAD_CONFIG"
+			}
+			a.confErr = Usage("%v", a.confErr).Hinted("%s", hint).Because(a.confErr)
+		}
+	})
+	return a.conf, a.confErr
+}
+
+// ConfigPath finds the config file. explicit reports whether the user named it.
+func (a *App) ConfigPath() (path string, explicit bool) {
+	if a.Flags.Config != "" {
+		return a.Flags.Config, true
+	}
+	if p := os.Getenv("FAIRLEAD_CONFIG"); p != "" {
+		return p, true
+	}
+	places := []string{"fairlead.yaml"}
+	if dir, err := os.UserConfigDir(); err == nil {
+		places = append(places, filepath.Join(dir, "fairlead", "config.yaml"))
+	}
+	for _, p := range places {
+		if _, err := os.Stat(p); err == nil {
+			return p, false
+		}
+	}
+	return "", false
+}
+
+// StateDir returns the absolute path of the local stack's folder.
+func (a *App) StateDir() (string, error) {
+	dir := cmp.Or(a.Flags.State, os.Getenv("FAIRLEAD_STATE"))
+	if dir == "" {
+		base := os.Getenv("XDG_STATE_HOME")
+		if base == "" {
+			home, err := os.UserHomeDir()
+			if err != nil {
+				return "", Usage("find the state folder: %v", err).Hinted("give --state DIR")
+			}
+			base = filepath.Join(home, ".local", "state")
+		}
+		dir = filepath.Join(base, "fairlead")
+	}
+	return filepath.Abs(dir)
+}
+
+// OnClose registers c to be closed when ctl ends.
+func (a *App) OnClose(c io.Closer) {
+	a.closing.Lock()
+	defer a.closing.Unlock()
+	a.closers = append(a.closers, c)
+}
+
+// Close closes what OnClose was given, the newest first.
+func (a *App) Close() {
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		a.closers[i].Close()
+	}
+	a.closers = nil
+}
+
+// Version returns the version of this build.
+func Version() string { return build.String() }

@@ -1,0 +1,56 @@
+package core
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// Durations adds a flag that takes a duration and can be repeated.
+func Durations(c *cobra.Command, to *[]time.Duration, name, help string) {
+	c.Flags().Var(&durationList{to}, name, help)
+}
+
+type durationList struct{ to *[]time.Duration }
+
+func (d *durationList) String() string {
+	var out []string
+	if d.to != nil {
+		for _, v := range *d.to {
+			out = append(out, v.String())
+		}
+	}
+	return strings.Join(out, ",")
+}
+
+func (d *durationList) Set(text string) error {
+	v, err := time.ParseDuration(text)
+	if err == nil {
+		*d.to = append(*d.to, v)
+	}
+	return err
+}
+
+func (d *durationList) Type() string { return "duration" }
+
+// A StateFlag is --state of a command where it means a session's state. In all other places
+// --state is the folder of a local stack, which scripts append to any command. So a value
+// with a slash is taken as the folder here too. No state has a slash.
+type StateFlag struct {
+	Word   string
+	Given  bool
+	Folder *string
+}
+
+func (f *StateFlag) Set(s string) error {
+	if strings.Contains(s, "/") {
+		*f.Folder = s
+		return nil
+	}
+	f.Word, f.Given = s, true
+	return nil
+}
+
+func (f *StateFlag) String() string { return f.Word }
+func (f *StateFlag) Type() string   { return "state" }

@@ -1,0 +1,20 @@
+package core
+
+import (
+	"regexp"
+)
+
+var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+
+// CheckName refuses a text that cannot be the name of a host, seed or pool, or the id of a
+// session or batch. kind is the noun for the message, such as "host name".
+func CheckName(kind, name string) error {
+	if namePattern.MatchString(name) {
+		return nil
+	}
+	if name == "" {
+		return Usage("%s is empty", kind)
+	}
+	return Usage("%q is not a %s", name, kind).
+		Hinted("1 to 63 of a-z, 0-9, dot, dash and underscore, beginning with a letter or digit")
+}

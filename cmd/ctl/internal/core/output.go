@@ -1,0 +1,161 @@
+package core
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// A Style is the parameter of a terminal escape sequence (SGR). It is written only to
+// terminals.
+type Style string
+
+const (
+	Bold   Style = "1"
+	Dim    Style = "2"
+	Red    Style = "31"
+	Green  Style = "32"
+	Yellow Style = "33"
+	Blue   Style = "34"
+	Cyan   Style = "36"
+)
+
+// A Printer writes results as text or as JSON. It is not safe for concurrent use.
+type Printer struct {
+	W     io.Writer
+	JSON  bool
+	color bool
+}
+
+func IsTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// NewPrinter returns a printer to w. It uses colour on a terminal only.
+func NewPrinter(w io.Writer, asJSON bool) *Printer {
+	color := IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return &Printer{W: w, JSON: asJSON, color: color && !asJSON}
+}
+
+// Show prints one object or one line of a stream: v as JSON, or the output of text.
+func (p *Printer) Show(v any, text func(p *Printer)) error {
+	if !p.JSON {
+		text(p)
+		return nil
+	}
+	enc := json.NewEncoder(p.W)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// ShowAll prints a list: one JSON object per line, or the output of text for all.
+func ShowAll[T any](p *Printer, list []T, text func(p *Printer)) error {
+	if !p.JSON {
+		text(p)
+		return nil
+	}
+	for _, v := range list {
+		if err := p.Show(v, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Printf writes as fmt.Printf does.
+func (p *Printer) Printf(format string, args ...any) { fmt.Fprintf(p.W, format, args...) }
+
+// Paint puts text into a style, on a terminal.
+func (p *Printer) Paint(s Style, text string) string {
+	if !p.color || text == "" {
+		return text
+	}
+	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
+}
+
+// Table prints aligned columns under a header. A cell can have a style.
+func (p *Printer) Table(header []string, rows [][]Cell) {
+	width := make([]int, len(header))
+	for i, h := range header {
+		width[i] = utf8.RuneCountInString(h)
+	}
+	for _, row := range rows {
+		for i, c := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(c.text))
+		}
+	}
+	line := func(cells []Cell) {
+		var b strings.Builder
+		for i, c := range cells {
+			b.WriteString(p.Paint(c.style, c.text))
+			if i < len(cells)-1 {
+				b.WriteString(strings.Repeat(" ", width[i]-utf8.RuneCountInString(c.text)+2))
+			}
+		}
+		p.Printf("%s\n", strings.TrimRight(b.String(), " "))
+	}
+	head := make([]Cell, len(header))
+	for i, h := range header {
+		head[i] = Cell{h, Dim}
+	}
+	line(head)
+	for _, row := range rows {
+		line(row)
+	}
+}
+
+// Fields prints aligned pairs of names and values. It omits empty values.
+func (p *Printer) Fields(pairs ...Cell) {
+	width := 0
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1].text != "" {
+			width = max(width, utf8.RuneCountInString(pairs[i].text))
+		}
+	}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if name, value := pairs[i], pairs[i+1]; value.text != "" {
+			p.Printf("%s%s  %s\n", p.Paint(Dim, name.text),
+				strings.Repeat(" ", width-utf8.RuneCountInString(name.text)), p.Paint(value.style, value.text))
+		}
+	}
+}
+
+// A Cell is a text on one line, with a style.
+type Cell struct {
+	text  string
+	style Style
+}
+
+// Plain returns a cell for any value, without a style.
+func Plain(v any) Cell { return Painted("", v) }
+
+// Painted returns a cell with a style. Times are shown as ages.
+func Painted(s Style, v any) Cell {
+	text := ""
+	switch v := v.(type) {
+	case nil:
+	case string:
+		text = v
+	case time.Time:
+		text = Age(v)
+	case *time.Time:
+		if v != nil {
+			text = Age(*v)
+		}
+	default:
+		text = fmt.Sprint(v)
+	}
+	return Cell{strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return ' '
+		}
+		return r
+	}, Clean(text)), s}
+}

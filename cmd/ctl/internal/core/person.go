@@ -1,0 +1,28 @@
+package core
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+)
+
+func userName() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "somebody"
+}
+
+// Person names the user for the record, as user@machine. Nothing verifies it.
+func Person() string {
+	return fmt.Sprintf("%s@%s", userName(), Hostname())
+}
+
+// Hostname returns the name of this machine, or one made of the process id.
+func Hostname() string {
+	h, err := os.Hostname()
+	if err != nil {
+		return fmt.Sprintf("pid%d", os.Getpid())
+	}
+	return h
+}

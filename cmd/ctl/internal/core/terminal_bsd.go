@@ -1,0 +1,15 @@
+//go:build darwin || freebsd || netbsd || openbsd
+
+package core
+
+import "golang.org/x/sys/unix"
+
+const (
+	getTermios = unix.TIOCGETA
+	setTermios = unix.TIOCSETA
+)
+
+// fread is FREAD of sys/fcntl.h: discard the input that was not read.
+const fread = 1
+
+func flushTyped(fd int) error { return unix.IoctlSetPointerInt(fd, unix.TIOCFLUSH, fread) }

@@ -1,0 +1,113 @@
+package core
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+)
+
+// CutLast splits the id of an approval, such as s1.2, into its session and its number.
+func CutLast(id string) (session, n string, ok bool) {
+	i := strings.LastIndexByte(id, '.')
+	if i < 1 || i == len(id)-1 || strings.Trim(id[i+1:], "0123456789") != "" {
+		return "", "", false
+	}
+	return id[:i], id[i+1:], true
+}
+
+// SortedKeys returns the keys of m in order.
+func SortedKeys[V any](m map[string]V) []string {
+	var out []string
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// RandomID returns a random name of 50 bits.
+func RandomID() string {
+	b := make([]byte, 7)
+	rand.Read(b)
+	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b))[:10]
+}
+
+// OneLine puts a text on one line of at most n characters.
+func OneLine(s string, n int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
+
+// Age says how long ago t was.
+func Age(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	d := time.Since(t)
+	switch {
+	case d < 0:
+		return "in " + Short(-d)
+	default:
+		return Short(d) + " ago"
+	}
+}
+
+// Short formats a duration in its largest unit.
+func Short(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+// Clean removes what a terminal would act on from text of hosts, models and other people.
+func Clean(s string) string { return activities.Harmless(s) }
+
+// Size formats a number of bytes.
+func Size(n int64) string {
+	const units = "KMGTP"
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, unit := float64(n)/1024, 0
+	for v >= 1023.95 && unit < len(units)-1 {
+		v, unit = v/1024, unit+1
+	}
+	return fmt.Sprintf("%.1f %ciB", v, units[unit])
+}
+
+// CountOf returns a number with its noun, empty for none.
+func CountOf(n int, thing string) string {
+	switch n {
+	case 0:
+		return ""
+	case 1:
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+// Number is like CountOf, but also says that there are none.
+func Number(n int, thing string) string {
+	if n == 0 {
+		return "no " + thing + "s"
+	}
+	return CountOf(n, thing)
+}
+
+// PollEvery is the interval at which ctl queries a session. A query adds no event to the
+// history.
+const PollEvery = 200 * time.Millisecond

@@ -1,0 +1,364 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.temporal.io/sdk/client"
+	temporalsdk "go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/batch"
+	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/ctl/internal/show"
+	"fairlead.dev/fairlead/cmd/ctl/internal/start"
+	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// whenFlags hold the times of a schedule.
+type whenFlags struct {
+	cron, calendar, except []string
+	every                  []time.Duration
+	tz, from, until        string
+	jitter, catchup        time.Duration
+}
+
+func (f *whenFlags) add(c *cobra.Command) {
+	fl := c.Flags()
+	fl.StringArrayVar(&f.cron, "cron", nil, "when: `EXPR` of cron's five fields (minute hour day month weekday), or @hourly, @daily, @weekly, @monthly; repeatable")
+	core.Durations(c, &f.every, "every", "when: so often, counted from 1970-01-01 UTC; repeatable")
+	fl.StringArrayVar(&f.calendar, "calendar", nil, "when: times that match all of `\"FIELD=VALUES …\"`, of second, minute, hour, day, month, weekday, year: \"weekday=mon-fri hour=22 minute=0,30\"; repeatable")
+	fl.StringArrayVar(&f.except, "except", nil, "but not when this `calendar` matches; without an hour, a minute, a second all of them; repeatable")
+	fl.StringVar(&f.tz, "tz", "UTC", "time `zone` of --cron, --calendar, --except, such as Europe/Berlin")
+	fl.StringVar(&f.from, "from", "", "not before this `moment`")
+	fl.StringVar(&f.until, "until", "", "not after this `moment`")
+	fl.DurationVar(&f.jitter, "jitter", 0, "begin up to so much later, by chance, so that not all begins at once")
+	fl.DurationVar(&f.catchup, "catchup", 10*time.Minute, "how late a start may be that was missed because Temporal was down")
+}
+
+// spec parses all flags.
+func (f *whenFlags) spec() (spec client.ScheduleSpec, err error) {
+	loc, err := location(f.tz)
+	if err != nil {
+		return spec, err
+	}
+	spec.TimeZoneName, spec.Jitter = f.tz, f.jitter
+	for _, text := range f.cron {
+		cals, err := parseCron(text)
+		if err != nil {
+			return spec, core.Usage("--cron: %v", err).Hinted("as in 30 22 * * 1-5: at 22:30 from Monday to Friday")
+		}
+		spec.Calendars = append(spec.Calendars, cals...)
+	}
+	for _, text := range f.calendar {
+		cal, err := parseCalendar(text)
+		if err != nil {
+			return spec, core.Usage("--calendar %q: %v", text, err).Hinted(`as in "weekday=mon-fri hour=22 minute=30"`)
+		}
+		spec.Calendars = append(spec.Calendars, cal)
+	}
+	for _, text := range f.except {
+		cal, err := parseCalendar(text)
+		if err != nil {
+			return spec, core.Usage("--except %q: %v", text, err).Hinted(`as in "month=dec day=24-31"`)
+		}
+		spec.Skip = append(spec.Skip, wholeDay(cal))
+	}
+	for _, d := range f.every {
+		if d < time.Second || d%time.Second != 0 {
+			return spec, core.Usage("--every %s is not a whole number of seconds", d)
+		}
+		spec.Intervals = append(spec.Intervals, client.ScheduleIntervalSpec{Every: d})
+	}
+	if len(spec.Calendars)+len(spec.Intervals) == 0 {
+		return spec, core.Usage("it does not say when").Hinted(`give --cron "30 22 * * 1-5", --every 6h or --calendar "hour=22"`)
+	}
+	if f.jitter < 0 || f.catchup < 10*time.Second {
+		return spec, core.Usage("--jitter must not be negative, and --catchup is 10s at least")
+	}
+	return spec, f.bounds(&spec, loc)
+}
+
+func (f *whenFlags) bounds(spec *client.ScheduleSpec, loc *time.Location) (err error) {
+	if f.from != "" {
+		if spec.StartAt, err = parseMoment("--from", f.from, loc); err != nil {
+			return err
+		}
+	}
+	if f.until != "" {
+		if spec.EndAt, err = parseMoment("--until", f.until, loc); err != nil {
+			return err
+		}
+		if !spec.EndAt.After(spec.StartAt) || !spec.EndAt.After(time.Now()) {
+			return core.Usage("--until %s: nothing would ever begin", f.until)
+		}
+	}
+	return nil
+}
+
+// wholeDay makes a calendar that names only days match every second of them.
+func wholeDay(cal client.ScheduleCalendarSpec) client.ScheduleCalendarSpec {
+	for _, f := range []struct {
+		is  *[]client.ScheduleRange
+		end int
+	}{{&cal.Hour, 23}, {&cal.Minute, 59}, {&cal.Second, 59}} {
+		if len(*f.is) == 0 {
+			*f.is = []client.ScheduleRange{{Start: 0, End: f.end, Step: 1}}
+		}
+	}
+	return cal
+}
+
+// words returns the times as the user wrote them.
+func (f *whenFlags) words() (out []string) {
+	for _, d := range f.every {
+		out = append(out, "every "+show.RoundTime(d.String()))
+	}
+	for _, list := range []struct {
+		before string
+		of     []string
+	}{{"cron ", f.cron}, {"", f.calendar}, {"except ", f.except}} {
+		for _, text := range list.of {
+			out = append(out, list.before+strings.Join(strings.Fields(text), " "))
+		}
+	}
+	return out
+}
+
+// A fired is what a schedule starts: the flags and the prompt that the user gives after
+// "--".
+type fired struct {
+	flags start.Flags
+	with  start.InputFlags
+	text  string
+	given func(flag string) bool
+}
+
+// parseFired parses flags of `ctl run` and the prompt.
+func parseFired(a *core.App, args []string) (*fired, error) {
+	f := &fired{}
+	c := &cobra.Command{Use: "run"}
+	f.flags.Add(c, "")
+	f.with.Add(c, false)
+	if err := c.ParseFlags(args); err != nil {
+		return nil, core.Usage("after --: %v", err).Hinted("there stand flags of `ctl run` and the prompt; a session that a schedule begins closes after its turn and has an id of its own")
+	}
+	rest := c.Flags().Args()
+	if len(rest) != 1 {
+		return nil, core.Usage("after --: %d prompts, not one", len(rest)).Hinted("ctl schedule create nightly --cron '30 22 * * *' -- --host web-1 'run the tests'")
+	}
+	f.given = c.Flags().Changed
+	var err error
+	f.text, err = start.Prompt(a, rest[0])
+	return f, err
+}
+
+// options returns the options of the sessions.
+func (f *fired) options(a *core.App, name string) (workflows.SessionOptions, start.Extras, error) {
+	opt, err := start.Options(a, &f.flags)
+	if err != nil {
+		return opt, start.Extras{}, err
+	}
+	for _, flag := range []string{"id", "park-after"} {
+		if f.given(flag) {
+			return opt, start.Extras{}, core.Usage("--%s: a session that a schedule begins closes after its turn and has an id of its own", flag).
+				Hinted("it is %s-<time>; `ctl session list --schedule %s` finds it", name, name)
+		}
+	}
+	x, err := f.with.Look()
+	opt.CloseAfter, opt.ParkAfter, opt.Origin = true, 0, workflows.OriginSchedule(name)
+	x.Work = &f.flags.Work
+	return opt, x, err
+}
+
+func createCommand(a *core.App) *cobra.Command {
+	var when whenFlags
+	var overlap, note, batch string
+	var paused, pauseOnFailure bool
+	c := &cobra.Command{
+		Use: "create NAME --cron EXPR|--every D|--calendar C -- RUN-FLAGS… PROMPT | --batch FILE", Short: "have sessions or batches begin by the clock",
+		Long: `Has Temporal begin a session at each of the times: one of 'ctl run', with the flags
+and the prompt after --. Its id is NAME-<time in UTC>; 'ctl session list --schedule NAME'
+finds them all. With --batch it is a batch, as of 'ctl batch run FILE', and 'ctl batch
+list --schedule NAME' finds those: the file and all that it names are read now, and
+each batch begins with what they were. What still runs when the next time comes is
+dealt with by --overlap, a batch as a whole. Where cron restricts both the day of the month and the weekday,
+either is enough, as in cron; of --calendar all fields have to match. What falls
+into an hour that a change of the clocks leaves out does not begin that day.`,
+		Example: `  ctl schedule create nightly --cron '30 22 * * 1-5' --tz Europe/Berlin -- --host web-1 --seed team 'run the tests and mend what fails'
+  ctl schedule create sweep --every 6h --jitter 10m --overlap buffer-one -- --label os=linux --seed team 'look for new advisories'
+  ctl schedule create upgrades --cron '0 1 * * 6' --overlap cancel-other --batch upgrade.yaml
+  ctl schedule create weekly --calendar 'weekday=sat hour=4' --except 'month=dec day=24-31' --pause -- --host web-1 - < prompt.txt`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			switch whole := c.ArgsLenAtDash() < 0 && len(args) == 1; {
+			case batch != "" && !whole:
+				return core.Usage("--batch FILE says all of what is begun: give one NAME, and nothing after --").Hinted("see `ctl schedule create --help`")
+			case batch == "" && c.ArgsLenAtDash() != 1:
+				return core.Usage("one NAME, then --, flags of `ctl run` and the prompt; or --batch FILE").Hinted("see `ctl schedule create --help`")
+			}
+			name := args[0]
+			if err := core.CheckName("schedule name", name); err != nil {
+				return err
+			}
+			if len(name) > workflows.MaxScheduleName {
+				return core.Usage("schedule name %s: at most %d characters, since the ids of what it begins begin with it", name, workflows.MaxScheduleName)
+			}
+			spec, err := when.spec()
+			if err != nil {
+				return err
+			}
+			policy, err := parseOverlap(overlap)
+			if err != nil {
+				return err
+			}
+			what, err := whatIsScheduled(a, name, batch, args[1:])
+			if err != nil {
+				return err
+			}
+			opts := client.ScheduleOptions{
+				ID: workflows.ScheduleID(name), Spec: spec, Overlap: policy, CatchupWindow: when.catchup,
+				Paused: paused, PauseOnFailure: pauseOnFailure, Note: note,
+			}
+			return createSchedule(c.Context(), a, name, opts, when.words(), what)
+		},
+	}
+	when.add(c)
+	c.Flags().StringVar(&overlap, "overlap", "skip", overlapHelp)
+	c.Flags().StringVar(&batch, "batch", "", "begin a batch of this `FILE` each time; - is standard input")
+	c.Flags().BoolVar(&paused, "pause", false, "create it paused")
+	c.Flags().BoolVar(&pauseOnFailure, "pause-on-failure", false, "pause it when a session, its turn or an item of a batch fails")
+	c.Flags().StringVar(&note, "note", "", "a `text` that is shown with it")
+	return c
+}
+
+func whatIsScheduled(a *core.App, name, batch string, args []string) (*scheduled, error) {
+	if batch != "" {
+		return scheduledBatch(a, batch, name)
+	}
+	f, err := parseFired(a, args)
+	if err != nil {
+		return nil, err
+	}
+	return f.scheduled(a, name)
+}
+
+// ofSchedule returns the name of a new folder in the store for the data of a schedule.
+func ofSchedule(name string) string {
+	return owned.Owner{Kind: owned.Schedule, ID: name}.NewFolder()
+}
+
+// A scheduled is what a schedule starts, checked as far as possible without Temporal.
+type scheduled struct {
+	zone string // of the workflow that starts it
+	note workflows.ScheduleNote
+	// check refuses names that do not exist. pack uploads to the store what every firing
+	// needs.
+	check func(context.Context, *conn.Conn) error
+	pack  func(context.Context, *conn.Conn, *workflows.FireInput) error
+}
+
+// scheduled starts a session at each time.
+func (f *fired) scheduled(a *core.App, name string) (*scheduled, error) {
+	opt, x, err := f.options(a, name)
+	if err != nil {
+		return nil, err
+	}
+	return &scheduled{
+		zone:  opt.Zone,
+		note:  workflows.ScheduleNote{What: core.OneLine(f.text, 200), Zone: opt.Zone},
+		check: func(ctx context.Context, t *conn.Conn) error { return start.CheckNames(ctx, a, t, opt) },
+		pack: func(ctx context.Context, t *conn.Conn, in *workflows.FireInput) error {
+			folder := ofSchedule(name)
+			m, err := start.Message(ctx, a, t, folder, f.text, "first")
+			if err == nil {
+				err = start.Attach(ctx, a, t, folder, x, &m)
+			}
+			if err == nil {
+				err = x.Work.Send(ctx, a, t, batch.UploadName(x.Work.Tree), folder, &opt)
+			}
+			in.Session = &workflows.SessionInput{Options: opt, First: &m}
+			return err
+		},
+	}, nil
+}
+
+// scheduledBatch starts a batch at each time, from the file as it is now.
+func scheduledBatch(a *core.App, path, name string) (*scheduled, error) {
+	b, err := batch.Read(a, path)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.Named(workflows.LongestFiredID(name)); err != nil {
+		return nil, err
+	}
+	return &scheduled{
+		note:  workflows.ScheduleNote{What: core.OneLine(b.Name, 200), Batch: len(b.Items)},
+		check: func(ctx context.Context, t *conn.Conn) error { return b.CheckNames(ctx, a, t) },
+		pack: func(ctx context.Context, t *conn.Conn, in *workflows.FireInput) error {
+			spec, err := b.Pack(ctx, a, t, ofSchedule(name))
+			in.Batch, in.By = &spec, core.Person()
+			return err
+		},
+	}, nil
+}
+
+// createSchedule checks all names before it uploads or creates anything.
+func createSchedule(ctx context.Context, a *core.App, name string, opts client.ScheduleOptions, when []string, what *scheduled) error {
+	doing := "create schedule " + name
+	t, err := conn.Open(ctx, a)
+	if err != nil {
+		return err
+	}
+	if err := what.check(ctx, t); err != nil {
+		return err
+	}
+	if _, _, err := describe(ctx, t, doing, name); err == nil {
+		return core.Refused("%s: there is one of that name", doing).Hinted("`ctl schedule delete %s` removes it", name)
+	} else if core.ExitCode(err) != core.ExitNotFound {
+		return err
+	}
+	in := workflows.FireInput{Schedule: name}
+	if err := what.pack(ctx, t, &in); err != nil {
+		return err
+	}
+	opts.Action = &client.ScheduleWorkflowAction{
+		ID: opts.ID, Workflow: workflows.TypeFire, TaskQueue: workflows.TaskQueueOf(what.zone), Args: []any{in},
+		StaticSummary: "schedule " + name,
+	}
+	note := what.note
+	note.When, note.By = when, core.Person()
+	opts.Memo = map[string]any{workflows.MemoSchedule: note}
+	bctx, cancel := a.Bounded(ctx, conn.AnswerWait)
+	defer cancel()
+	h, err := t.ScheduleClient().Create(bctx, opts)
+	if errors.Is(err, temporalsdk.ErrScheduleAlreadyRunning) {
+		return core.Refused("%s: there is one of that name", doing).Hinted("`ctl schedule delete %s` removes it", name).Because(err)
+	}
+	if err := scheduleError(bctx, t, doing, err); err != nil {
+		return err
+	}
+	v, err := viewOf(ctx, a, t, name, false)
+	if err != nil {
+		return err
+	}
+	if len(v.Next) == 0 {
+		// Only Temporal can combine calendars, exceptions and limits, so the schedule must
+		// exist to know.
+		if err := scheduleError(bctx, t, doing, h.Delete(bctx)); err != nil {
+			return err
+		}
+		return core.Usage("%s: none of its times is in the future", doing).Hinted("look at years, --except, --from and --until")
+	}
+	return a.Print().Show(v, func(p *core.Printer) {
+		state := "the next is at " + v.Next[0].Format(time.RFC3339)
+		if v.Paused {
+			state = "it is paused"
+		}
+		p.Printf("schedule %s: %s\n", name, state)
+	})
+}

@@ -1,0 +1,161 @@
+package seed
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/ctl/internal/show"
+	"fairlead.dev/fairlead/workflows"
+)
+
+func listCommand(a *core.App) *cobra.Command {
+	var pool string
+	c := &cobra.Command{
+		Use: "list", Short: "seeds there are", Args: cobra.NoArgs, Example: "  ctl seed list\n  ctl seed list --pool logins",
+		RunE: func(c *cobra.Command, _ []string) error {
+			t, err := conn.Open(c.Context(), a)
+			if err != nil {
+				return err
+			}
+			list, err := allSeeds(c.Context(), t, "list seeds", func(v workflows.SeedView) bool { return pool == "" || slices.Contains(v.Pools, pool) })
+			if err != nil {
+				return err
+			}
+			return core.ShowAll(a.Print(), list, func(p *core.Printer) { listSeeds(p, list) })
+		},
+	}
+	c.Flags().StringVar(&pool, "pool", "", "only those in this `POOL`")
+	return c
+}
+
+func listSeeds(p *core.Printer, list []workflows.SeedView) {
+	var rows [][]core.Cell
+	for _, v := range list {
+		rows = append(rows, []core.Cell{core.Painted(core.Bold, v.Name), core.Plain(v.Kind), core.Plain(v.Generation), core.Painted(healthColour(v.Health), v.Health),
+			core.Plain(seedState(v)), core.Plain(strings.Join(v.HeldBy, " ")), core.Plain(v.Queue), core.Plain(strings.Join(v.Pools, " ")), core.Plain(len(v.Files))})
+	}
+	p.Table([]string{"NAME", "KIND", "GENERATION", "HEALTH", "STATE", "HELD BY", "WAITING", "POOLS", "FILES"}, rows)
+}
+
+func healthColour(health string) core.Style {
+	switch health {
+	case workflows.Healthy:
+		return core.Green
+	case workflows.Suspect, workflows.Dead:
+		return core.Red
+	}
+	return ""
+}
+
+// seedState describes the state of a seed in a few words.
+func seedState(v workflows.SeedView) string {
+	if v.Rotated != nil {
+		return v.State + ", rotated and not saved"
+	}
+	return v.State
+}
+
+func showCommand(a *core.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "what a seed holds, never its secrets", Args: cobra.ExactArgs(1), Example: "  ctl seed show team",
+		RunE: func(c *cobra.Command, args []string) error {
+			t, err := conn.Open(c.Context(), a)
+			if err != nil {
+				return err
+			}
+			v, err := t.Seed(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return a.Print().Show(v, func(p *core.Printer) { showSeed(p, v) })
+		},
+	}
+}
+
+func showSeed(p *core.Printer, v workflows.SeedView) {
+	health := v.Health
+	if v.Since != nil && v.Reason != "" {
+		health += " since " + core.Age(*v.Since)
+	}
+	p.Fields(core.Plain("name"), core.Painted(core.Bold, v.Name), core.Plain("kind"), core.Plain(v.Kind), core.Plain("generation"), core.Plain(v.Generation),
+		core.Plain("health"), core.Painted(healthColour(v.Health), health), core.Plain("why"), core.Plain(v.Reason), core.Plain("do"), core.Plain(v.Hint),
+		core.Plain("verified"), core.Plain(show.When(v.VerifiedAt)), core.Plain("checked"), core.Plain(checkText(v.Check)), core.Plain("state"), core.Plain(v.State), core.Plain("rotated"), core.Plain(rotatedText(v.Rotated)),
+		core.Plain("recovering"), core.Plain(recoveryText(v.Recovery)), core.Plain("held by"), core.Plain(strings.Join(holderTexts(v.Holders), "; ")),
+		core.Plain("waiting"), core.Plain(atLeastOne(v.Queue)), core.Plain("shared by"), core.Plain(shareText(v)), core.Plain("pools"), core.Plain(strings.Join(v.Pools, ", ")),
+		core.Plain("policy"), core.Plain(show.PolicyLine(v.Policy)), core.Plain("last used"), core.Plain(show.When(v.UsedAt)))
+	var rows [][]core.Cell
+	for _, f := range v.Files {
+		rows = append(rows, []core.Cell{core.Plain(f.Path), core.Plain(f.Mode), core.Painted(core.Dim, f.Digest)})
+	}
+	p.Table([]string{"FILE", "MODE", "SHA256"}, rows)
+}
+
+func atLeastOne(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+func shareText(v workflows.SeedView) string {
+	switch {
+	case v.Kind == "chatgpt":
+		return "one session at a time: it rotates"
+	case v.Share == 0:
+		return "any number of sessions"
+	}
+	return fmt.Sprintf("at most %d sessions at a time", v.Share)
+}
+
+// checkText describes the newest verification of a seed: result, time, who asked, and the
+// reason. It is shown even if the verification did not change the seed's health.
+func checkText(c *workflows.SeedCheck) string {
+	if c == nil {
+		return ""
+	}
+	text := c.Verdict + ", " + core.Age(c.At)
+	if c.By != "" {
+		text += ", by " + c.By
+	}
+	if c.Reason != "" {
+		text += ": " + c.Reason
+	}
+	if c.Hint != "" {
+		text += " (" + c.Hint + ")"
+	}
+	return text
+}
+
+func rotatedText(r *workflows.SeedRotated) string {
+	if r == nil {
+		return ""
+	}
+	text := fmt.Sprintf("by codex in session %s, %s, and not saved: nobody else gets the seed before", r.Session, core.Age(r.Since))
+	if r.Reason != "" {
+		text += " (" + r.Reason + ")"
+	}
+	return text
+}
+
+func recoveryText(r *workflows.SeedRecovery) string {
+	if r == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s; fetching what codex made of it from %s, try %d", r.Why, r.Host, r.Tries)
+	if r.Problem != nil && r.NextTry != nil {
+		text += ", the next one " + core.Age(*r.NextTry)
+	}
+	return text
+}
+
+func holderTexts(holders []workflows.SeedHolder) (out []string) {
+	for _, h := range holders {
+		out = append(out, fmt.Sprintf("%s on %s since %s (epoch %d)", h.Session, h.Host, core.Age(h.Since), h.Epoch))
+	}
+	return out
+}

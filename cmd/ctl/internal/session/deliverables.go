@@ -1,0 +1,152 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/ctl/internal/show"
+	"fairlead.dev/fairlead/internal/api"
+)
+
+// A deliverableFile is the JSON of a deliverable that was written to a file.
+type deliverableFile struct {
+	activities.Deliverable
+	File string `json:"file"`
+}
+
+func deliverablesCommand(a *core.App) *cobra.Command {
+	var get, to string
+	var version int
+	var force bool
+	c := &cobra.Command{
+		Use: "deliverables ID", Short: "what codex has handed over", Args: cobra.ExactArgs(1),
+		Long: `Lists the files that codex has handed over in a session that was started with --tools deliver,
+oldest first; they stay when the session is parked or closed. Of those with one name the
+newest counts, and the others are its earlier versions.
+
+With --get one of them is written to a file, which is there only once it is whole and its
+digest is right, and never over one that is there unless --force. What goes to standard
+output (-) is good only if ctl exits 0.`,
+		Example: "  ctl session deliverables release-42\n  ctl session deliverables release-42 --get report.md --to report.md\n  ctl session deliverables release-42 --get site.tar --to - | tar -t",
+		RunE: func(c *cobra.Command, args []string) error {
+			switch given := c.Flags().Changed; {
+			case !given("get") && (given("to") || given("version") || force):
+				return core.Usage("--to, --version and --force go with --get NAME")
+			case given("get") && to == "":
+				return core.Usage("--get %s: say with --to where it goes: a file, or - for standard output", get)
+			case !given("get"):
+				return deliverables(c.Context(), a, args[0])
+			}
+			return getDeliverable(c.Context(), a, args[0], get, version, to, force)
+		},
+	}
+	c.Flags().StringVar(&get, "get", "", "write the deliverable of this `NAME`")
+	c.Flags().StringVar(&to, "to", "", "the `FILE` it is written to; - is standard output")
+	c.Flags().IntVar(&version, "version", 0, "not the newest of that name, but its `N`th version")
+	c.Flags().BoolVar(&force, "force", false, "write over a file that is there")
+	return c
+}
+
+func delivered(ctx context.Context, a *core.App, doing, id string) ([]activities.Deliverable, *api.Client, error) {
+	if err := core.CheckName("session id", id); err != nil {
+		return nil, nil, err
+	}
+	_, worker, err := conn.StoreWorker(ctx, a)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := worker.Deliverables(ctx, id)
+	return list, worker, conn.APIFailure(doing, err)
+}
+
+func deliverables(ctx context.Context, a *core.App, id string) error {
+	list, _, err := delivered(ctx, a, "list what session "+id+" delivered", id)
+	if err != nil {
+		return err
+	}
+	return core.ShowAll(a.Print(), list, func(p *core.Printer) {
+		var rows [][]core.Cell
+		for _, d := range list {
+			name := core.Painted(core.Bold, d.Name)
+			if !d.Newest {
+				name = core.Plain(d.Name)
+			}
+			rows = append(rows, []core.Cell{name, core.Plain(d.Version), core.Plain(core.Size(d.Bytes)), core.Plain(d.Turn), core.Plain(d.At), core.Plain(d.Digest[:min(len(d.Digest), 12)]), core.Plain(core.OneLine(d.Description, show.WidestWait))})
+		}
+		p.Table([]string{"NAME", "VERSION", "SIZE", "TURN", "AT", "SHA-256", ""}, rows)
+	})
+}
+
+func getDeliverable(ctx context.Context, a *core.App, id, name string, version int, to string, force bool) error {
+	doing := "get " + name + " of session " + id
+	switch {
+	case to == "-" && a.Flags.Output == "json":
+		return core.Usage("%s: --to - and -o json: give one of them", doing)
+	case to == "-" && core.IsTerminal(a.Out):
+		return core.Usage("%s: standard output is a terminal", doing).Hinted("name a file, or pipe the output to a program")
+	}
+	place, err := to, error(nil)
+	if to != "-" {
+		if place, err = core.PlainFile(doing, to); err != nil {
+			return err
+		}
+		if err := mayWrite(doing, to, force); err != nil {
+			return err
+		}
+	}
+	list, worker, err := delivered(ctx, a, doing, id)
+	if err != nil {
+		return err
+	}
+	d, ok := newestOf(list, name, version)
+	if !ok {
+		return core.NotFound("%s: it delivered no such file", doing).Hinted("`ctl session deliverables %s` lists them", id)
+	}
+	if to == "-" {
+		return conn.ExportFailure(doing, worker.Deliverable(ctx, d, a.Out))
+	}
+	var failure error
+	err = core.WriteWhole(place, func(w io.Writer) error {
+		if failure = worker.Deliverable(ctx, d, w); failure == nil {
+			failure = mayWrite(doing, to, force) // the file may have been created meanwhile
+		}
+		return failure
+	})
+	var said *core.Error
+	switch {
+	case errors.As(failure, &said):
+		return failure
+	case failure != nil:
+		return conn.ExportFailure(doing, failure)
+	case err != nil:
+		return core.Failed("%s: %v", doing, err)
+	}
+	return a.Print().Show(deliverableFile{d, to}, func(p *core.Printer) {
+		p.Printf("%s: %s, its digest is right\n", to, core.Size(d.Bytes))
+	})
+}
+
+// newestOf finds a version of a deliverable, the newest if version is 0.
+func newestOf(list []activities.Deliverable, name string, version int) (activities.Deliverable, bool) {
+	for _, d := range list {
+		if d.Name == name && (d.Version == version || version == 0 && d.Newest) {
+			return d, true
+		}
+	}
+	return activities.Deliverable{}, false
+}
+
+func mayWrite(doing, file string, force bool) error {
+	if _, err := os.Lstat(file); force || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return core.Refused("%s: %s is there already", doing, file).Hinted("name another file, or give --force")
+}

@@ -1,0 +1,86 @@
+package session
+
+import (
+	"context"
+
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/ctl/internal/start"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// `ctl run` sends the first message as part of the session's start, so neither exists
+// without the other. An update would exist only in the server's memory until a worker took
+// it.
+
+// taken waits until a new session has taken or refused its first message. With no worker
+// up, it returns an error that says that the session starts later.
+func taken(ctx context.Context, t *conn.Conn, doing string, run client.WorkflowRun, acc workflows.MessageAccepted) error {
+	var d workflows.SessionDetail
+	err := t.Query(ctx, doing, run.GetID(), workflows.QueryDetail, &d)
+	switch {
+	case ctx.Err() != nil, err == nil && knows(d, acc.MessageID):
+		return err
+	case core.ExitCode(err) == core.ExitUnreachable:
+		id := acc.Session
+		return core.Unreachable("%s: no worker answered; it is kept, and runs as soon as there is one", doing).
+			Hinted("`ctl session follow %s` shows it then, `ctl session close %s` takes it back", id, id).Because(err)
+	}
+	// The session could not start. Its result says why.
+	if rerr := t.Result(ctx, doing, run, conn.AnswerWait, nil); rerr != nil {
+		return rerr
+	}
+	return err
+}
+
+// makeUp sends the first message to a session that this request has already started, if the
+// session does not know it. That happens if an older ctl, which sends the message after the
+// start, was interrupted. The session takes a message once, however often it arrives.
+func makeUp(ctx context.Context, a *core.App, t *conn.Conn, acc *workflows.MessageAccepted, text string, x start.Extras) error {
+	msg := conn.Delivery{Doing: "start session " + acc.Session, Session: acc.Session, Name: workflows.SignalMessage,
+		UpdateID: acc.MessageID, Again: true, Check: func(workflows.SessionDetail) error { return nil }}
+	d, live, err := msg.Look(ctx, t)
+	if err != nil || d.View.Turn != nil || knows(d, acc.MessageID) {
+		return err
+	}
+	switch d.View.State {
+	case workflows.Failed:
+		return nil // the failure is shown later
+	case workflows.Closing, workflows.Closed:
+		return neverBegan(d, *acc)
+	}
+	folder := start.OfSession(acc.Session)
+	m, err := start.Message(ctx, a, t, folder, text, acc.MessageID)
+	if err == nil {
+		err = start.Attach(ctx, a, t, folder, x, &m)
+	}
+	if err != nil {
+		return err
+	}
+	msg.Msg = m
+	_, err = msg.Send(ctx, t, d, live, nil, acc)
+	return err
+}
+
+// knows reports whether a session has, or had, a message.
+func knows(d workflows.SessionDetail, message string) bool {
+	for _, turn := range d.Turns {
+		if turn.MessageID == message {
+			return true
+		}
+	}
+	for _, m := range d.View.Messages {
+		if m.ID == message {
+			return true
+		}
+	}
+	return false
+}
+
+// neverBegan returns the error for a turn that will never begin.
+func neverBegan(d workflows.SessionDetail, acc workflows.MessageAccepted) error {
+	return core.Failed("session %s: it is %s, and turn %d never began", acc.Session, d.View.State, acc.N).
+		Hinted("`ctl transcript %s` says why; start another one (with another --key, where it had one)", acc.Session)
+}

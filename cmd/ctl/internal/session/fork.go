@@ -1,0 +1,325 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/ctl/internal/live"
+	"fairlead.dev/fairlead/cmd/ctl/internal/start"
+	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/workflows"
+)
+
+func forkCommand(a *core.App) *cobra.Command {
+	var f start.Flags
+	c := &cobra.Command{
+		Use: "fork ID", Short: "go on from where a session is, as a second one", Args: cobra.ExactArgs(1),
+		Long: `Takes a snapshot of a session and starts a new one from it, as 'ctl snapshot restore' does; of
+a session that is parked or closed its newest good snapshot serves. The first one goes on as
+it was. What the new one uses is counted from nothing, and so are its budgets. Prints the new
+session's id.`,
+		Example: "  ctl session fork release-42 --id release-42b",
+		RunE: func(c *cobra.Command, args []string) error {
+			opt, id, err := GoesOn(a, &f, c.Flags().Changed)
+			if err == nil {
+				err = core.CheckName("session id", args[0])
+			}
+			if err != nil {
+				return err
+			}
+			t, err := conn.Open(c.Context(), a)
+			if err != nil {
+				return err
+			}
+			if err := unused(c.Context(), t, id); err != nil {
+				return err
+			}
+			m, err := newestSnapshot(c.Context(), a, t, args[0])
+			if err != nil {
+				return err
+			}
+			return RestoreSnapshot(c.Context(), a, t, m, id, opt, f.Budget, c.Flags().Changed)
+		},
+	}
+	f.Add(c, "")
+	GoesOnFlags(c)
+	return c
+}
+
+// notToGoOn lists the flags of a session's start that fill its work folder. A session that
+// continues from a snapshot has the work folder of the snapshot.
+var notToGoOn = []string{"dir", "repo", "ref", "depth", "git-token-file", "git-user", "forward-agent", "git-known-hosts", "clone-timeout", "upload", "from-snapshot"}
+
+// GoesOnFlags adapts the flags of a session's start to a session that continues from a
+// snapshot. It hides those that are refused.
+func GoesOnFlags(c *cobra.Command) {
+	asItWasByDefault(c)
+	fl := c.Flags()
+	for _, name := range notToGoOn {
+		fl.Lookup(name).Hidden = true
+	}
+	fl.Lookup("snapshot").Usage = strings.Replace(fl.Lookup("snapshot").Usage, "what snapshots hold", "what the new session's own snapshots hold", 1)
+}
+
+// mayGoOn refuses flags that fill the work folder.
+func mayGoOn(f *start.Flags, given func(flag string) bool) error {
+	for _, name := range notToGoOn {
+		switch {
+		case !given(name):
+		case name == "dir":
+			return core.Usage("--dir: a snapshot is restored into a folder of its own, never over one of yours")
+		default:
+			return core.Usage("--%s: a session that goes on from a snapshot has the work folder of that snapshot", name).
+				Hinted("leave it out, or begin a new session with `ctl session start --%s`", name)
+		}
+	}
+	if start.IsSnapshot(f.GoOn.Work) {
+		return core.Usage("--snapshot %s: here it says what the new session's own snapshots hold: full, git or none", f.GoOn.Work).
+			Hinted("`ctl snapshot restore %s` goes on from that one; leave --snapshot out", f.GoOn.Work)
+	}
+	return nil
+}
+
+// asItWasByDefault replaces the defaults in --help for settings that are taken over from
+// the snapshot.
+func asItWasByDefault(c *cobra.Command) {
+	for _, name := range []string{"sandbox", "approval-policy", "model", "effort", "credentials", "on-interrupt", "on-auth", "snapshot", "snapshot-exclude", "tools", "policy", "network"} {
+		flag := c.Flags().Lookup(name)
+		if flag.Value.Type() == "string" { // other types show no default
+			flag.DefValue = ""
+		}
+		flag.Usage = strings.NewReplacer(", the default)", ")", "; the default with a broker)", ")", " (default: as the sandbox or the profile sets it)", "").Replace(flag.Usage) + " (default: as it was)"
+	}
+	c.Flags().Lookup("seed").Usage += " (default: that of the session it is of)"
+}
+
+// GoesOn returns the options and the id of a session that continues from a snapshot.
+func GoesOn(a *core.App, f *start.Flags, given func(flag string) bool) (opt workflows.SessionOptions, id string, err error) {
+	if err := mayGoOn(f, given); err != nil {
+		return opt, "", err
+	}
+	if opt, err = start.Options(a, f); err != nil {
+		return opt, "", err
+	}
+	id, err = f.SessionID()
+	return opt, id, err
+}
+
+// unused refuses an id that a session already has, before anything is done for the new
+// session.
+func unused(ctx context.Context, t *conn.Conn, id string) error {
+	switch _, err := t.DescribeWorkflowExecution(ctx, workflows.SessionID(id), ""); {
+	case err == nil:
+		return core.Refused("start session %s: the id is in use", id).Hinted("choose another id")
+	case core.ExitCode(t.Explain(ctx, "look for session "+id, err)) == core.ExitNotFound:
+		return nil
+	default:
+		return t.Explain(ctx, "look for session "+id, err)
+	}
+}
+
+// newestSnapshot takes a new snapshot of a session that is on a host. For other sessions it
+// returns the newest usable snapshot.
+func newestSnapshot(ctx context.Context, a *core.App, t *conn.Conn, session string) (newest snapshots.Manifest, err error) {
+	doing := "fork session " + session
+	v, err := live.Session(ctx, a, t, session)
+	if err != nil && core.ExitCode(err) != core.ExitNotFound {
+		return newest, err
+	}
+	switch unknown := err != nil; {
+	case unknown, v.State == workflows.Parked, v.State == workflows.Closed, v.State == workflows.Failed:
+	default:
+		acc, kept, err := conn.AskSnapshot(ctx, t, session)
+		if err != nil || kept {
+			return newest, errOr(err, core.Unreachable("%s: a snapshot of it is taken as soon as a worker is up", doing).Hinted("do it again then"))
+		}
+		return conn.TakenSnapshot(ctx, a, t, acc)
+	}
+	worker, err := conn.AnyWorker(ctx, a, t)
+	if err != nil {
+		return newest, err
+	}
+	for m, err := range worker.Snapshots(ctx, session) {
+		if err != nil {
+			return newest, conn.APIFailure(doing, err)
+		}
+		if m.Newer() {
+			return newest, newerSnapshot(doing, m)
+		}
+		if m.GoesOn() && (v.ID == "" || isOf(m, v)) {
+			newest = m
+		}
+	}
+	if newest.ID == "" {
+		return newest, core.NotFound("%s: there is no good snapshot of it", doing).Hinted("`ctl session list` and `ctl snapshot list` show what there is")
+	}
+	if v.State == workflows.Parked { // settings that were changed while parked are in no snapshot
+		newest.Model, newest.Effort = cmp.Or(v.Options["model"], newest.Model), cmp.Or(v.Options["effort"], newest.Effort)
+	}
+	return newest, nil
+}
+
+// newerSnapshot refuses a snapshot that needs a newer version of the worker.
+func newerSnapshot(doing string, m snapshots.Manifest) error {
+	return core.Refused("%s: %s was made by a newer version than the worker's", doing, m.ID).Hinted("bring the workers to that version; `ctl status` shows which each of them has")
+}
+
+func errOr(err error, or error) error {
+	if err != nil {
+		return err
+	}
+	return or
+}
+
+func RestoreSnapshot(ctx context.Context, a *core.App, t *conn.Conn, m snapshots.Manifest, id string, opt workflows.SessionOptions, budget string, given func(flag string) bool) error {
+	if m.Newer() {
+		return newerSnapshot("restore snapshot "+m.ID, m)
+	}
+	if !m.Complete {
+		return core.Refused("restore snapshot %s: it is incomplete, and never used", m.ID).Hinted("`ctl snapshot list %s` shows the others", m.Session)
+	}
+	opt.From = m.ID
+	former, known := former(ctx, t, m)
+	if err := asItWas(&opt, m, former, given); err != nil {
+		return err
+	}
+	sameThread(&opt, former, given)
+	if err := start.SameBudget(&opt, m, former, budget, given); err != nil {
+		return err
+	}
+	if err := start.SamePolicy(ctx, t, &opt, m, known, given); err != nil {
+		return err
+	}
+	if opt.Seed == "" && opt.SeedPool == "" {
+		if !known {
+			a.Note("the session of the snapshot, %s, is no longer known; without --seed the new session has no credentials", m.Session)
+		}
+		sameCredentials(&opt, former, given)
+	}
+	if _, err := start.Session(ctx, a, t, id, opt, nil); err != nil {
+		return err
+	}
+	return a.Print().Show(map[string]string{"id": id}, func(p *core.Printer) { p.Printf("%s\n", id) })
+}
+
+// former returns the session that a snapshot was taken of. known is false if it does not
+// exist any more, or if its id belongs to a later session.
+func former(ctx context.Context, t *conn.Conn, m snapshots.Manifest) (v workflows.SessionView, known bool) {
+	_, err := t.AskEither(ctx, "show session "+m.Session, workflows.SessionID(m.Session), workflows.QueryState, &v)
+	if err != nil || !isOf(m, v) {
+		return workflows.SessionView{}, false
+	}
+	return v, true
+}
+
+// isOf reports whether a snapshot was taken of this session, and not of an earlier one with
+// the same id, which may have had another seed and other rights. Equal thread ids mean the
+// same session.
+//
+// A fork that has not begun has the thread of another session. Then the snapshot's
+// generation decides: it begins with the time at which its session got a host, by the clock
+// of CreatedAt. A snapshot of what a session left on a host (Left) may have the generation
+// of the session that found it, so its generation proves nothing.
+func isOf(m snapshots.Manifest, v workflows.SessionView) bool {
+	if m.ThreadID != "" && m.ThreadID == v.ThreadID {
+		return true
+	}
+	return !m.Left && m.Generation >= v.CreatedAt.Unix()
+}
+
+// asItWas takes over the settings of the thread, unless flags replace them. The snapshot's
+// settings count before the session's. A snapshot of what a session left on a host has
+// none. Settings that decide what codex may do are never guessed: if they are unknown, the
+// user must state them.
+func asItWas(opt *workflows.SessionOptions, m snapshots.Manifest, former workflows.SessionView, given func(flag string) bool) error {
+	for _, f := range []struct {
+		flag string
+		to   *string
+		was  string
+		must bool
+	}{
+		{"sandbox", &opt.Sandbox, cmp.Or(m.Sandbox, former.Options["sandbox"]), true},
+		{"approval-policy", &opt.ApprovalPolicy, cmp.Or(m.ApprovalPolicy, former.Options["approval_policy"]), true},
+		{"model", &opt.Model, m.Model, false}, {"effort", &opt.Effort, m.Effort, false}, {"snapshot", &opt.Snapshot.Work, askedFor(m), false},
+		{"on-interrupt", &opt.OnInterrupt, former.Options["on_interrupt"], false},
+	} {
+		switch {
+		case given(f.flag), f.flag == "sandbox" && given("profile"):
+		case f.was != "":
+			*f.to = f.was
+		case f.must:
+			return core.Usage("restore snapshot %s: neither the snapshot nor session %s says how the session was set up", m.ID, m.Session).
+				Hinted("say it with --sandbox and --approval-policy")
+		}
+	}
+	if err := start.SameConfinement(opt, m, former, given); err != nil {
+		return err
+	}
+	if err := sameTools(opt, m, former, given); err != nil {
+		return err
+	}
+	if !given("snapshot-exclude") && opt.Snapshot.Work != activities.WorkNone {
+		opt.Snapshot.Exclude = m.Exclude
+	}
+	return nil
+}
+
+// sameTools gives a session the tools of Fairlead that its thread has. A fork cannot add
+// tools to a thread, so --tools may only remove some.
+func sameTools(opt *workflows.SessionOptions, m snapshots.Manifest, former workflows.SessionView, given func(flag string) bool) error {
+	var has []string
+	if tools := former.Options["tools"]; tools != "" {
+		has = strings.Split(tools, ",")
+	}
+	if !given("tools") {
+		opt.Tools = has
+		return nil
+	}
+	if m.ThreadID == "" || len(former.Options) == 0 { // a new thread, or unknown tools
+		return nil
+	}
+	if more := start.Without(opt.Tools, has); len(more) > 0 {
+		return core.Usage("--tools: the thread of snapshot %s began without %s, and a fork gets no further tools", m.ID, strings.Join(more, ", ")).
+			Hinted("leave --tools out to keep those it has, or say none")
+	}
+	return nil
+}
+
+// sameThread takes over the thread's instructions and the files that came with its
+// messages, if the former session is known. The conversation itself is in codex's rollout.
+func sameThread(opt *workflows.SessionOptions, former workflows.SessionView, given func(flag string) bool) {
+	if !given("instructions") {
+		opt.Instructions = former.Options["instructions"]
+	}
+	if !given("personality") {
+		opt.Personality = former.Options["personality"]
+	}
+	opt.Files = former.Files
+}
+
+// askedFor returns the policy for the work folder that the user chose. A snapshot may hold
+// more: without a usable git remote, the folder is kept in full.
+func askedFor(m snapshots.Manifest) string {
+	if m.WorkWhy != "" {
+		return activities.WorkGit
+	}
+	return m.Work
+}
+
+// sameCredentials gives a session the former session's seed, in the same way. If that
+// session is unknown, only the flags count.
+func sameCredentials(opt *workflows.SessionOptions, former workflows.SessionView, given func(flag string) bool) {
+	opt.Seed = former.Seed
+	if word := former.Options["credentials"]; !given("credentials") && opt.Seed != "" {
+		opt.Credentials = word
+	}
+	if word := former.Options["on_auth"]; !given("on-auth") && word != "" {
+		opt.OnAuth = word
+	}
+}

@@ -1,0 +1,52 @@
+package session
+
+import (
+	"context"
+	"fmt"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// wholeOutput reads a turn's output from the transcript, which has all of it, if the
+// session has only a part of the final text.
+func wholeOutput(ctx context.Context, a *core.App, t *conn.Conn, session string, turn *workflows.TurnView) {
+	if !turn.Structured || turn.OutputError == "" || !turn.FinalTruncated {
+		return
+	}
+	c, err := conn.WorkerFor(ctx, a, t, session)
+	if err != nil {
+		return // the turn's own error says where the whole text is
+	}
+	last := ""
+	for e, err := range c.Transcript(ctx, session, 1) {
+		if err != nil {
+			return
+		}
+		if e.Turn == turn.N && e.Type == activities.EntryAssistant {
+			last = e.Text
+		}
+	}
+	if last != "" {
+		turn.ParseOutput(last)
+	}
+}
+
+// outputOf returns the text that a turn ends with: its JSON if it has an output schema.
+func outputOf(turn workflows.TurnView) string {
+	if len(turn.Output) > 0 {
+		return string(turn.Output) // valid JSON has no control characters except in escapes
+	}
+	return core.Clean(turn.FinalText)
+}
+
+// badOutput returns an error for a turn that had to end with JSON and did not.
+func badOutput(turn workflows.TurnView) error {
+	if !turn.Structured || turn.OutputError == "" || turn.Status != "completed" {
+		return nil
+	}
+	return core.NewError(core.ExitFailed, "output", "turn %d: %s", turn.N, turn.OutputError).
+		Hinted("%s", fmt.Sprintf("`ctl transcript %s` has what it said; not every model keeps to an output schema", turn.Session))
+}

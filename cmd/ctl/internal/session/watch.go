@@ -1,0 +1,284 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/approval"
+	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/ctl/internal/live"
+	"fairlead.dev/fairlead/cmd/ctl/internal/show"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// endedEvery is the number of queries after which ctl also asks Temporal whether the
+// session still runs.
+const endedEvery = 25
+
+// watchTurn shows a turn until it has ended. It asks for decisions if a person is at the
+// terminal, and prints the result.
+func watchTurn(ctx context.Context, a *core.App, t *conn.Conn, acc workflows.MessageAccepted, from int64) error {
+	doing := "turn of session " + acc.Session
+	if a.Flags.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, a.Flags.Timeout, core.TimedOut("%s: no end within %s", doing, a.Flags.Timeout).
+			Hinted("it goes on; `ctl session follow %s` shows it", acc.Session))
+		defer cancel()
+	}
+	fctx, stopFeed := context.WithCancel(ctx)
+	feed := live.StartFeed(fctx, a, t, acc.Session, from)
+	defer func() { stopFeed(); <-feed.Done }()
+	r := &show.Renderer{P: a.Print(), Quiet: a.Flags.Output == "json" || a.Flags.Quiet, SkipOwn: true}
+	asked := map[string]bool{}
+	var told conn.WaitNews
+	looks := 0
+	tick := time.NewTicker(core.PollEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			r.EndLine()
+			return context.Cause(ctx)
+		case ev := <-feed.Events:
+			feed.Had(ev)
+			r.Event(ev)
+			continue
+		case <-tick.C:
+		}
+		looks++
+		d, err := look(ctx, a, t, acc.Session)
+		if err != nil {
+			r.EndLine()
+			return err
+		}
+		if news := told.News(d, acc); news != "" && !(a.MayAsk() && len(conn.OpenApprovals(d)) > 0) { // otherwise the question itself says it
+			r.EndLine()
+			a.Note("%s", news)
+		}
+		turn, ok := conn.FindTurn(d, acc)
+		if ok && turn.Done() && turn.FollowedBy > 0 && d.View.State != workflows.Failed {
+			r.EndLine()
+			a.Note("turn %d was cut off; turn %d goes on with it", turn.N, turn.FollowedBy)
+			acc = workflows.MessageAccepted{Session: acc.Session, N: turn.FollowedBy, MessageID: messageOf(d, turn.FollowedBy)}
+			continue
+		}
+		if ok && turn.Done() || d.View.State == workflows.Failed {
+			catchUp(ctx, feed, r, d.Seq)
+			r.EndLine()
+			return turnResult(ctx, a, t, d, turn, ok, feed.Seq >= d.Seq)
+		}
+		if now := d.View.Turn; !ok && now != nil && acc.N > 0 && now.N > acc.N {
+			return core.NotFound("%s: turn %d ended too long ago: the session no longer keeps it", doing, acc.N).Hinted("`ctl transcript %s` has it", acc.Session)
+		}
+		if !ok && d.View.State == workflows.Closed {
+			r.EndLine()
+			return neverBegan(d, acc)
+		}
+		// A workflow that was terminated from outside still answers queries as if it ran.
+		if looks%endedEvery == 0 {
+			if kept, err := t.Kept(ctx, acc.Session); err == nil && kept.Error != nil {
+				r.EndLine()
+				return conn.FailureExit(doing, kept.Error)
+			}
+		}
+		open := conn.OpenApprovals(d)
+		if len(open) == 0 {
+			continue
+		}
+		if a.Flags.NoInput {
+			r.EndLine()
+			return core.NeedsPerson("%s: approval %s is open: %s", doing, open[0].ID, core.OneLine(open[0].Summary, 80)).
+				Hinted("`ctl approval show %s`; the session goes on and waits", open[0].ID)
+		}
+		for _, ap := range open {
+			if asked[ap.ID] || !a.MayAsk() {
+				continue
+			}
+			r.EndLine()
+			again, err := approval.DecideInline(ctx, a, t, ap)
+			if err != nil {
+				return err
+			}
+			asked[ap.ID] = !again
+		}
+	}
+}
+
+// patience is how long ctl watches a session while no worker answers.
+const patience = 5 * time.Minute
+
+// look queries everything that watching needs. With no worker up it returns what Temporal
+// keeps, because approvals can be decided all the same. It waits for a worker that is away.
+func look(ctx context.Context, a *core.App, t *conn.Conn, id string) (workflows.SessionDetail, error) {
+	var d workflows.SessionDetail
+	live, err := t.AskEither(ctx, "look at session "+id, workflows.SessionID(id), workflows.QueryDetail, &d)
+	if err != nil && ctx.Err() != nil {
+		return d, context.Cause(ctx) // our own time was over
+	}
+	if live {
+		return d, err
+	}
+	if err != nil && core.ExitCode(err) != core.ExitUnreachable {
+		return d, err
+	}
+	if t.Silence.Once() {
+		a.Note("no worker answers; waiting for one …")
+	}
+	if t.Silence.Lasted() > patience {
+		return d, core.Unreachable("look at session %s: no worker has answered for %s", id, patience).
+			Hinted("the session goes on when one is up; `ctl status` shows them")
+	}
+	select {
+	case <-ctx.Done():
+		return d, context.Cause(ctx)
+	case <-time.After(time.Second):
+	}
+	if err != nil { // not even Temporal answers
+		return look(ctx, a, t, id)
+	}
+	return d, nil
+}
+
+// messageOf returns the id of the message that began a turn, if known.
+func messageOf(d workflows.SessionDetail, n int) string {
+	for _, turn := range d.Turns {
+		if turn.N == n {
+			return turn.MessageID
+		}
+	}
+	return ""
+}
+
+// catchUp shows the remaining entries of a turn that has ended.
+func catchUp(ctx context.Context, f *live.Feed, r *show.Renderer, seq int64) {
+	if r.Quiet {
+		return
+	}
+	patience := time.NewTimer(3 * time.Second)
+	defer patience.Stop()
+	for f.Seq < seq {
+		select {
+		case ev := <-f.Events:
+			f.Had(ev)
+			r.Event(ev)
+		case <-f.Done:
+			return
+		case <-patience.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// turnResult prints a turn that has ended and returns the error for ctl's exit code. shown
+// says that its text was already shown.
+func turnResult(ctx context.Context, a *core.App, t *conn.Conn, d workflows.SessionDetail, turn workflows.TurnView, known, shown bool) error {
+	doing := "session " + d.View.ID
+	if d.View.State == workflows.Failed && (!known || turn.Status == "queued" || turn.Status == "interrupted" || !turn.Done()) {
+		return conn.FailureExit(doing, d.View.Error)
+	}
+	wholeOutput(ctx, a, t, d.View.ID, &turn)
+	if turn.FinalTruncated {
+		if whole, err := wholeText(ctx, a, t, d.View.ID, turn.N); err == nil && whole != "" {
+			turn.FinalText, turn.FinalTruncated = whole, false
+		}
+	}
+	p := a.Print()
+	if p.JSON || a.Flags.Quiet {
+		if err := p.Show(turn, func(p *core.Printer) { p.Printf("%s\n", outputOf(turn)) }); err != nil {
+			return err
+		}
+	} else {
+		if !shown && turn.FinalText != "" {
+			p.Printf("%s\n", core.Clean(turn.FinalText))
+		}
+		if turn.DiffStat != "" {
+			p.Printf("%s\n", p.Paint(core.Dim, core.Clean(turn.DiffStat)))
+		}
+	}
+	bad := badOutput(turn)
+	if turn.Status == "completed" && bad == nil {
+		return nil
+	}
+	if p.JSON {
+		return core.ExitStatus(core.ExitFailed)
+	}
+	if bad != nil {
+		return bad
+	}
+	if f := turn.Error; f != nil {
+		e := conn.FailureExit("turn "+turn.Status, f)
+		e.Code = core.ExitFailed
+		return e
+	}
+	return core.Failed("the turn ended as %s", turn.Status)
+}
+
+// wholeText returns a turn's final text from the transcript.
+func wholeText(ctx context.Context, a *core.App, t *conn.Conn, session string, n int) (string, error) {
+	c, err := conn.WorkerFor(ctx, a, t, session)
+	if err != nil {
+		return "", err
+	}
+	text := ""
+	for e, err := range c.Transcript(ctx, session, 1) {
+		if err != nil {
+			return "", err
+		}
+		if e.Turn == n && e.Type == "assistant" {
+			if text != "" {
+				text += "\n\n"
+			}
+			text += e.Text
+		}
+	}
+	return text, nil
+}
+
+// awaitClosed waits until a session has ended.
+func awaitClosed(ctx context.Context, a *core.App, t *conn.Conn, id string) (workflows.SessionView, error) {
+	doing := "close session " + id
+	wait := a.Wait(2 * time.Minute)
+	ctx, cancel := context.WithTimeoutCause(ctx, wait, core.TimedOut("%s: not all is cleaned up within %s", doing, wait).
+		Hinted("it goes on; `ctl session show %s` says what it waits for", id))
+	told := make(chan struct{})
+	go func() { defer close(told); tellWhyOpen(ctx, a, t, id) }()
+	defer func() { cancel(); <-told }()
+	var v workflows.SessionView
+	err := t.GetWorkflow(ctx, workflows.SessionID(id), "").Get(ctx, &v)
+	switch {
+	case err == nil:
+		return v, nil
+	case conn.OutOfTime(ctx, err), ctx.Err() != nil:
+		return v, context.Cause(ctx)
+	}
+	var last workflows.SessionView
+	if qerr := t.Query(ctx, doing, workflows.SessionID(id), workflows.QueryState, &last); qerr == nil && last.State == workflows.Failed {
+		return last, conn.FailureExit(doing, last.Error)
+	}
+	return v, t.TaskFailure(doing, t.Explain(ctx, doing, err))
+}
+
+// tellWhyOpen says what a closing session waits for, once for each reason.
+func tellWhyOpen(ctx context.Context, a *core.App, t *conn.Conn, id string) {
+	last := ""
+	for {
+		timer := time.NewTimer(3 * time.Second)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		var v workflows.SessionView
+		if t.Query(ctx, "show session "+id, workflows.SessionID(id), workflows.QueryState, &v) != nil || v.State != workflows.Closing || v.Error == nil {
+			continue
+		}
+		if why := v.Error.Message; why != last {
+			last = why
+			a.Note("session %s is not closed yet: %s\nit is tried again; --discard gives up what cannot be saved", id, core.Clean(why))
+		}
+	}
+}

@@ -1,0 +1,226 @@
+package session
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// unlessEnded returns err. But if a worker refused because the session is on no host, and
+// the session has ended, it returns a refusal that says so.
+func unlessEnded(ctx context.Context, t *conn.Conn, id, doing string, err error) error {
+	if core.ExitCode(err) != core.ExitRefused {
+		return err
+	}
+	var v workflows.SessionView
+	if t.Ask(ctx, "show session "+id, workflows.SessionID(id), workflows.QueryState, &v) != nil || !conn.HasEnded(v.State) {
+		return err
+	}
+	if v.State == workflows.Closed {
+		return core.Refused("%s session %s: it %s", doing, id, conn.EndText(v)).Hinted("its work is in its snapshots: `ctl snapshot list %s`, `ctl snapshot export`", id).Because(err)
+	}
+	return conn.RefuseEnded(doing+" session "+id, v)
+}
+
+// workDiff prints what changed in a session's work folder since the session began.
+func workDiff(ctx context.Context, a *core.App, worker *api.Client, id string, moving bool) error {
+	d, err := worker.WorkDiff(ctx, id, moving)
+	if err != nil {
+		return conn.APIFailure("compare the work of session "+id+" with its start", err)
+	}
+	if d.Cut {
+		a.Note("the diff is cut at %d bytes", len(d.Text))
+	}
+	return a.Print().Show(map[string]any{"session": id, "diff": d.Text, "cut": d.Cut}, func(p *core.Printer) { showTurnDiff(p, d.Text) })
+}
+
+func pushCommand(a *core.App) *cobra.Command {
+	var branch, message string
+	c := &cobra.Command{
+		Use: "push ID --branch B", Short: "commit a session's work and push it to where it came from", Args: cobra.ExactArgs(1),
+		Long: `Commits what the work folder of a session with --repo holds, but for what .gitignore leaves out,
+and pushes it with the credentials that the session was given. Codex's own commits are part of
+it; what it wrote into the folder's git configuration and hooks is not used. A branch is never
+forced. Done twice nothing more is pushed, and that is said. It is done between two turns: while
+one runs it is refused (exit 6), and a message that comes meanwhile waits.`,
+		Example: "  ctl session push release-42 --branch codex/release-42 -m 'Mend the build'",
+		RunE: func(c *cobra.Command, args []string) error {
+			id := args[0]
+			if err := core.CheckName("session id", id); err != nil {
+				return err
+			}
+			if branch == "" {
+				return core.Usage("session push: say where to with --branch")
+			}
+			if err := activities.CheckRef(branch); err != nil {
+				return core.Usage("--branch: %v", err)
+			}
+			t, err := conn.Open(c.Context(), a)
+			if err != nil {
+				return err
+			}
+			var out activities.PushWorkspaceResult
+			push := workflows.Push{ID: core.RandomID(), Branch: branch, Message: message, By: core.Person()}
+			if err := t.UpdateWithin(c.Context(), activities.CloneTimeout, "push the work of session "+id, workflows.SessionID(id), workflows.UpdatePush, push.ID, &out, push); err != nil {
+				return err
+			}
+			return a.Print().Show(out, func(p *core.Printer) {
+				if out.Already {
+					p.Printf("%s is at %s already\n", out.Branch, out.Commit)
+					return
+				}
+				p.Printf("%s is at %s\n", out.Branch, out.Commit)
+			})
+		},
+	}
+	c.Flags().StringVar(&branch, "branch", "", "`BRANCH` to push to; it is made if it is not there")
+	c.Flags().StringVarP(&message, "message", "m", "", "of the commit")
+	return c
+}
+
+func fetchCommand(a *core.App) *cobra.Command {
+	var to string
+	var moving bool
+	c := &cobra.Command{
+		Use: "fetch ID PATH...", Short: "bring files of a session's work folder here", Args: cobra.MinimumNArgs(2),
+		Long: `Brings files and folders of the work folder here, while the session is on a host. What a link
+leads to outside of the work folder is not given, nor a file with a known credential in it.
+Nothing is written unless all of it came. More than one file is of one moment: while a turn runs,
+or where one began meanwhile, that is refused (exit 6), unless --while-running is given.`,
+		Example: "  ctl session fetch release-42 report.md build/out --to ./results",
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := core.CheckName("session id", args[0]); err != nil {
+				return err
+			}
+			t, err := conn.Open(c.Context(), a)
+			if err != nil {
+				return err
+			}
+			worker, err := conn.WorkerFor(c.Context(), a, t, args[0])
+			if err != nil {
+				return err
+			}
+			files, err := fetch(c.Context(), worker, args[0], args[1:], moving, to)
+			if err := unlessEnded(c.Context(), t, args[0], "fetch from", err); err != nil {
+				return err
+			}
+			return a.Print().Show(map[string]any{"session": args[0], "files": files}, func(p *core.Printer) {
+				for _, f := range files {
+					p.Printf("%s\n", f)
+				}
+			})
+		},
+	}
+	c.Flags().BoolVar(&moving, "while-running", false, "also while a turn writes there: files may not fit each other")
+	c.Flags().StringVar(&to, "to", ".", "`DIR` here to write them to; it is made if it is not there")
+	return c
+}
+
+// fetch first writes all files into a temporary folder in to, and moves them when all have
+// arrived.
+func fetch(ctx context.Context, worker *api.Client, id string, paths []string, moving bool, to string) (files []string, err error) {
+	made, err := makeFolder(to)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil && made {
+			_ = os.Remove(to) // fails if it is not empty
+		}
+	}()
+	into, err := os.MkdirTemp(to, ".fetch-")
+	if err != nil {
+		return nil, core.Failed("write to %s: %v", to, err)
+	}
+	defer os.RemoveAll(into)
+	root, err := os.OpenRoot(into)
+	if err != nil {
+		return nil, core.Failed("write to %s: %v", to, err)
+	}
+	defer root.Close()
+	r, w := io.Pipe()
+	unpacked := make(chan error, 1)
+	go func() {
+		var err error
+		files, err = unpack(root, r)
+		r.CloseWithError(err) // stops the sender
+		unpacked <- err
+	}()
+	err = worker.FetchFiles(ctx, id, paths, moving, w)
+	w.CloseWithError(err) // with no error this is a plain io.EOF, the only error that readers take for the end
+	if uerr := <-unpacked; err == nil && uerr != nil {
+		return nil, core.Failed("write to %s: %v", to, uerr)
+	}
+	if err != nil {
+		return nil, conn.APIFailure("fetch from session "+id, err)
+	}
+	for _, f := range files {
+		place := filepath.Join(to, filepath.FromSlash(f))
+		err := os.MkdirAll(filepath.Dir(place), 0o777)
+		if err == nil {
+			err = os.Rename(filepath.Join(into, filepath.FromSlash(f)), place)
+		}
+		if err != nil {
+			return nil, core.Failed("write %s: %v", place, err)
+		}
+	}
+	return files, nil
+}
+
+// makeFolder creates a folder if it does not exist.
+func makeFolder(dir string) (made bool, err error) {
+	switch info, err := os.Stat(dir); {
+	case err == nil && info.IsDir():
+		return false, nil
+	case err == nil:
+		return false, core.Usage("--to %s: it is a file: name a folder", dir)
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return false, core.Failed("%v", err)
+	}
+	return true, nil
+}
+
+// unpack extracts an archive of regular files below root. Nothing is written elsewhere.
+func unpack(root *os.Root, from io.Reader) (files []string, err error) {
+	in := tar.NewReader(from)
+	for {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			_, err = io.Copy(io.Discard, from)
+			return files, err
+		}
+		if err != nil {
+			return files, err
+		}
+		if err := unpackFile(root, h, in); err != nil {
+			return files, err
+		}
+		files = append(files, path.Clean(h.Name))
+	}
+}
+
+func unpackFile(root *os.Root, h *tar.Header, in io.Reader) error {
+	name := filepath.FromSlash(path.Clean(h.Name))
+	if err := root.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		return err
+	}
+	f, err := root.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, os.FileMode(h.Mode&0o777))
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, in)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,52 @@
+package show
+
+import (
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// RoundTime shortens a duration: 2h for 2h0m0s.
+func RoundTime(d string) string {
+	if strings.HasSuffix(d, "m0s") {
+		d = strings.TrimSuffix(d, "0s")
+	}
+	if strings.HasSuffix(d, "h0m") {
+		d = strings.TrimSuffix(d, "0m")
+	}
+	return d
+}
+
+// PauseText says who paused a pool, when and why. It is empty for a pool that is not
+// paused.
+func PauseText(p *workflows.PoolPause) string {
+	if p == nil {
+		return ""
+	}
+	text := "since " + p.Since.UTC().Format("2006-01-02 15:04 MST")
+	if p.By != "" {
+		text += " by " + p.By
+	}
+	if p.Reason != "" {
+		text += ": " + p.Reason
+	}
+	return core.Clean(text)
+}
+
+func When(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return core.Age(*t)
+}
+
+// WorkText says what a snapshot holds of the work folder.
+func WorkText(m snapshots.Manifest) string {
+	if m.WorkWhy != "" {
+		return m.Work + ", though git was asked for: " + m.WorkWhy
+	}
+	return m.Work
+}

@@ -1,0 +1,238 @@
+package show
+
+import (
+	"cmp"
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// A Renderer prints a conversation as it happens: streamed text, commands, coloured diffs.
+// It cleans all text from hosts and models first.
+type Renderer struct {
+	P       *core.Printer
+	open    string               // the item whose text is being streamed, with no line end yet
+	kind    activities.EntryType // the type of that item
+	said    strings.Builder      // the text of it that has been streamed
+	Quiet   bool                 // entries and deltas are not shown (ctl -q)
+	SkipOwn bool                 // the user's own messages are not repeated
+	far     time.Time            // time of the newest progress report
+	told    map[string]bool      // reports of that time that were shown
+}
+
+func (r *Renderer) Event(ev api.Event) {
+	if r.Quiet {
+		return
+	}
+	switch ev.Kind {
+	case api.KindDelta:
+		r.delta(*ev.Delta)
+	case api.KindEntry:
+		r.Entry(*ev.Entry)
+	case api.KindState:
+		r.Progress(workflows.ViewOfProgress(ev.State.Progress))
+	case api.KindVoid:
+		r.EndLine()
+		r.P.Printf("%s\n", r.P.Paint(core.Dim, fmt.Sprintf("— from entry %d on, what was shown is void; it comes again —", ev.Void)))
+	}
+}
+
+// Progress shows the model's progress reports (report_progress), each once.
+func (r *Renderer) Progress(now *workflows.ProgressView) {
+	if !r.Further(now) || r.Quiet {
+		return
+	}
+	r.EndLine()
+	r.P.Printf("%s\n", r.P.Paint(core.Dim, "· progress: "+core.Clean(now.String())))
+}
+
+// Further reports whether a progress report is new. The same report comes from the worker
+// and later from the workflow. Reports of an older codex often have the same time.
+func (r *Renderer) Further(now *workflows.ProgressView) bool {
+	if now == nil || now.At.Before(r.far) {
+		return false
+	}
+	key := fmt.Sprintf("%d %s %s", now.Turn, now.At, now)
+	if r.told[key] {
+		return false
+	}
+	if r.told == nil || now.At.After(r.far) { // reports of earlier times cannot come again
+		r.told = map[string]bool{}
+	}
+	r.told[key], r.far = true, now.At
+	return true
+}
+
+func (r *Renderer) delta(d activities.Delta) {
+	if r.open != d.Item {
+		r.EndLine()
+		if d.Type == activities.EntryCommand {
+			return // a command's output is shown when it has ended, under its command
+		}
+		r.open, r.kind = d.Item, d.Type
+	}
+	r.said.WriteString(d.Text)
+	text := core.Clean(d.Text)
+	if d.Type == activities.EntryReasoning {
+		text = r.P.Paint(core.Dim, text)
+	}
+	r.P.Printf("%s", text)
+}
+
+func (r *Renderer) EndLine() {
+	if r.open != "" {
+		r.P.Printf("\n")
+		r.open = ""
+		r.said.Reset()
+	}
+}
+
+func (r *Renderer) Entry(e activities.Entry) {
+	if r.open != "" && r.open == e.Item && r.kind == e.Type {
+		// The text was streamed, except for an end that was held back, or a beginning
+		// before ctl was connected.
+		rest, whole := strings.CutPrefix(e.Text, r.said.String())
+		if whole && e.Type == activities.EntryAssistant {
+			r.P.Printf("%s", core.Clean(rest))
+		}
+		r.EndLine()
+		if whole || e.Type != activities.EntryAssistant {
+			return
+		}
+	}
+	r.EndLine()
+	p := r.P
+	text := strings.TrimRight(core.Clean(e.Text), "\n")
+	switch e.Type {
+	case activities.EntryUser:
+		if !r.SkipOwn {
+			p.Printf("%s %s%s\n", p.Paint(core.Bold, ">"), strings.ReplaceAll(text, "\n", "\n  "), p.Paint(core.Dim, unsure(e)))
+		}
+	case activities.EntryAssistant:
+		p.Printf("%s\n", text)
+	case activities.EntryReasoning:
+		p.Printf("%s\n", p.Paint(core.Dim, text))
+	case activities.EntryCommand:
+		p.Printf("%s %s%s\n", p.Paint(core.Cyan, "$"), p.Paint(core.Cyan, core.Clean(cmp.Or(e.Command, e.Text))), commandEnd(p, e))
+		if e.Command != "" && text != "" {
+			p.Printf("%s\n", p.Paint(core.Dim, indent(lastLines(text, 20))))
+		}
+	case activities.EntryFileChange:
+		for _, c := range e.Changes {
+			p.Printf("%s %s%s\n", p.Paint(core.Blue, c.Kind), core.Clean(c.Path), ended(p, e.Status))
+			Diff(p, c.Diff)
+		}
+		if len(e.Changes) == 0 {
+			p.Printf("%s%s\n", text, ended(p, e.Status))
+		}
+	case activities.EntryRequest:
+		p.Printf("%s %s%s\n", p.Paint(core.Yellow, "?"), text, p.Paint(core.Dim, ruled(e)))
+	case activities.EntryDecision:
+		by := ""
+		if e.Data["by"] != "" {
+			by = " by " + core.Clean(e.Data["by"])
+		}
+		if e.Data["reason"] != "" {
+			by += ": " + core.Clean(e.Data["reason"])
+		}
+		by += ruled(e) + givenInEntry(e.Data)
+		p.Printf("%s %s%s\n", p.Paint(core.Yellow, "!"), text, by)
+	case activities.EntryError:
+		p.Printf("%s %s\n", p.Paint(core.Red, "error:"), text)
+		if h := e.Data["hint"]; h != "" {
+			p.Printf("  %s\n", core.Clean(h))
+		}
+	case activities.EntryState:
+		p.Printf("%s\n", p.Paint(core.Dim, "· "+text+facts(e.Data)))
+	default:
+		p.Printf("%s %s\n", p.Paint(core.Dim, string(e.Type)), text)
+	}
+}
+
+// ruled names the policy rule that decided a request or left it to people, unless the
+// entry's text already names it.
+func ruled(e activities.Entry) string {
+	rule := core.Clean(e.Data["rule"])
+	if rule == "" || strings.Contains(e.Text, fmt.Sprintf("rule %q", e.Data["rule"])) {
+		return ""
+	}
+	s := fmt.Sprintf("rule %q", rule)
+	if why := core.Clean(e.Data["ruling"]); why != "" {
+		s += ": " + why
+	}
+	return " (policy: " + s + ")"
+}
+
+func facts(m map[string]string) string {
+	var out []string
+	for k, v := range m {
+		if v != "" {
+			out = append(out, core.Clean(k+"="+v))
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	sort.Strings(out)
+	return " (" + strings.Join(out, ", ") + ")"
+}
+
+func commandEnd(p *core.Printer, e activities.Entry) string {
+	if e.ExitCode != nil && *e.ExitCode != 0 {
+		return p.Paint(core.Red, fmt.Sprintf("  exit %d", *e.ExitCode))
+	}
+	return ended(p, e.Status)
+}
+
+func ended(p *core.Printer, status string) string {
+	switch status {
+	case "", "completed", "inProgress":
+		return ""
+	}
+	return p.Paint(core.Red, "  "+core.Clean(status))
+}
+
+func indent(s string) string { return "  " + strings.ReplaceAll(s, "\n", "\n  ") }
+
+// lastLines keeps the last n lines of a long output.
+func lastLines(s string, n int) string {
+	lines := strings.Split(s, "\n")
+	if len(lines) <= n {
+		return s
+	}
+	return fmt.Sprintf("… %d lines before\n%s", len(lines)-n, strings.Join(lines[len(lines)-n:], "\n"))
+}
+
+// Diff prints a diff in colour.
+func Diff(p *core.Printer, diff string) {
+	diff = strings.TrimRight(core.Clean(diff), "\n")
+	if diff == "" {
+		return
+	}
+	for line := range strings.SplitSeq(diff, "\n") {
+		s := core.Style("")
+		switch {
+		case strings.HasPrefix(line, "+"):
+			s = core.Green
+		case strings.HasPrefix(line, "-"):
+			s = core.Red
+		case strings.HasPrefix(line, "@@"):
+			s = core.Cyan
+		}
+		p.Printf("  %s\n", p.Paint(s, line))
+	}
+}
+
+// unsure says that codex may or may not have received a message.
+func unsure(e activities.Entry) string {
+	if e.Data["delivery"] == string(activities.Sent) {
+		return " (whether it reached codex is not known)"
+	}
+	return ""
+}

@@ -1,0 +1,75 @@
+package show
+
+import (
+	"bytes"
+	"testing"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/api"
+)
+
+func TestAStreamedMessageIsShownWholeAndOnce(t *testing.T) {
+	entry := api.Event{Kind: api.KindEntry, Entry: &activities.Entry{Item: "i1", Type: activities.EntryAssistant, Text: "all is well, yes"}}
+	delta := func(item, text string) api.Event {
+		return api.Event{Kind: api.KindDelta, Delta: &activities.Delta{Item: item, Type: activities.EntryAssistant, Text: text}}
+	}
+	for what, c := range map[string]struct {
+		events []api.Event
+		want   string
+	}{
+		"all of it streamed":        {[]api.Event{delta("i1", "all is "), delta("i1", "well, yes"), entry}, "all is well, yes\n"},
+		"its end held back":         {[]api.Event{delta("i1", "all is well, ye"), entry}, "all is well, yes\n"},
+		"its beginning missed":      {[]api.Event{delta("i1", "well, yes"), entry}, "well, yes\nall is well, yes\n"},
+		"another one being written": {[]api.Event{delta("i2", "so"), entry}, "so\nall is well, yes\n"},
+	} {
+		var b bytes.Buffer
+		r := &Renderer{P: core.NewPrinter(&b, false)}
+		for _, ev := range c.events {
+			r.Event(ev)
+		}
+		if b.String() != c.want {
+			t.Errorf("%s: shown as %q, want %q", what, b.String(), c.want)
+		}
+	}
+}
+
+// Progress reports come from the worker, and later from the workflow.
+func TestEachReportOfProgressIsShownOnceAndNoOlderOneBehindIt(t *testing.T) {
+	report := func(text string, ms int64) api.Event {
+		percent := 40
+		return api.Event{Kind: api.KindState, State: &activities.SessionLive{Progress: &activities.Progress{Turn: 1, Text: text, Step: "tests", Percent: &percent, AtMS: ms}}}
+	}
+	var b bytes.Buffer
+	r := &Renderer{P: core.NewPrinter(&b, false)}
+	for _, ev := range []api.Event{
+		{Kind: api.KindState, State: &activities.SessionLive{}}, report("reading", 5), report("reading", 5),
+		report("wri\x1bting", 7), report("reading", 5), report("checking", 7), report("wri\x1bting", 7),
+	} {
+		r.Event(ev)
+	}
+	if got, want := b.String(), "· progress: 40 %, tests: reading\n· progress: 40 %, tests: wri"+core.Clean("\x1b")+"ting\n· progress: 40 %, tests: checking\n"; got != want {
+		t.Errorf("shown as\n%s, want\n%s", got, want)
+	}
+	if len(r.told) != 2 {
+		t.Errorf("it remembers %d reports: those of one moment are enough", len(r.told))
+	}
+}
+
+func TestTheRuleOfAVerdictIsShown(t *testing.T) {
+	var b bytes.Buffer
+	r := &Renderer{P: core.NewPrinter(&b, false)}
+	for _, e := range []activities.Entry{
+		{Type: activities.EntryRequest, Text: "codex asks: run make", Data: map[string]string{"rule": "default", "ruling": "no rule holds"}},
+		{Type: activities.EntryRequest, Text: "codex asks: run ls"},
+		{Type: activities.EntryDecision, Text: `decline by the policy, rule "hands off": run rm`, Data: map[string]string{"by": "policy", "rule": "hands off", "reason": "no"}},
+		{Type: activities.EntryDecision, Text: "accepted", Data: map[string]string{"by": "policy", "rule": "look around"}},
+	} {
+		r.Event(api.Event{Kind: api.KindEntry, Entry: &e})
+	}
+	want := "? codex asks: run make (policy: rule \"default\": no rule holds)\n? codex asks: run ls\n" +
+		"! decline by the policy, rule \"hands off\": run rm by policy: no\n! accepted by policy (policy: rule \"look around\")\n"
+	if b.String() != want {
+		t.Errorf("shown as\n%s, want\n%s", b.String(), want)
+	}
+}

@@ -1,0 +1,100 @@
+package show
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// FreshenUse updates the usage of a session, which the session itself learns when its pump
+// returns.
+func FreshenUse(v *workflows.SessionView, u *activities.Use) {
+	if u == nil {
+		return
+	}
+	turns := v.Usage.Turns
+	v.Usage = useView(*u)
+	v.Usage.Turns = turns
+	if l := workflows.ViewRateLimits(u.RateLimits); l != nil {
+		v.RateLimits = l
+	}
+}
+
+func useView(u activities.Use) workflows.UsageView {
+	return workflows.UsageView{Input: u.Usage.Input, Output: u.Usage.Output, Cached: u.Usage.Cached, Context: workflows.ViewContext(u.Context)}
+}
+
+// UseLine is a usage line of follow -o json.
+type UseLine struct {
+	Event      string                    `json:"event"`
+	Usage      workflows.UsageView       `json:"usage"`
+	TurnUsage  workflows.UsageView       `json:"turn_usage"`
+	RateLimits *workflows.RateLimitsView `json:"rate_limits,omitempty"`
+}
+
+// LineOf returns the line that shows u.
+func LineOf(u activities.Use) UseLine {
+	turn := u
+	turn.Usage, turn.Context = u.TurnUsage, nil
+	return UseLine{"usage", useView(u), useView(turn), workflows.ViewRateLimits(u.RateLimits)}
+}
+
+// Text returns the line for people. It is empty if nothing was used.
+func (l UseLine) Text() string {
+	parts := []string{Tokens(l.Usage)}
+	if c := ContextText(l.Usage.Context); c != "" {
+		parts = append(parts, c)
+	}
+	if r := RateText(l.RateLimits); r != "" {
+		parts = append(parts, r)
+	}
+	if parts[0] == "" {
+		return ""
+	}
+	return "· tokens: " + strings.Join(parts, "; ")
+}
+
+// ContextText says how full the context window is.
+func ContextText(c *workflows.ContextView) string {
+	if c == nil || c.Window <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d of the context (%d %%)", c.Used, c.Window, 100*c.Used/c.Window)
+}
+
+// RateText says how much of the rate limits is used.
+func RateText(l *workflows.RateLimitsView) string {
+	if l == nil {
+		return ""
+	}
+	var parts []string
+	for _, w := range []*workflows.RateWindowView{l.Primary, l.Secondary} {
+		if w == nil {
+			continue
+		}
+		s := fmt.Sprintf("%d %%", w.UsedPercent)
+		if w.WindowMinutes > 0 {
+			s += " of " + (time.Duration(w.WindowMinutes) * time.Minute).String()
+		}
+		if !w.ResetsAt.IsZero() {
+			s += ", until " + w.ResetsAt.UTC().Format("2006-01-02 15:04 MST")
+		}
+		parts = append(parts, s)
+	}
+	if l.Reached != "" {
+		parts = append(parts, "reached: "+core.Clean(l.Reached))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Tokens formats what a session or a turn has used.
+func Tokens(u workflows.UsageView) string {
+	if u.Input+u.Output == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d in (%d cached), %d out", u.Input, u.Cached, u.Output)
+}

@@ -1,0 +1,3 @@
+// Package snapshot is `ctl snapshot`: taking, listing, exporting, pruning and
+// checking snapshots, and going on from one.
+package snapshot

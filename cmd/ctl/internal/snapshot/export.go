@@ -1,0 +1,75 @@
+package snapshot
+
+import (
+	"context"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/api"
+)
+
+// A snapshotFile is the JSON of an export.
+type snapshotFile struct {
+	ID   string `json:"id"`
+	File string `json:"file"`
+	api.Exported
+}
+
+func exportCommand(a *core.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "export SNAP FILE|-", Short: "a snapshot as a plain tar archive", Args: cobra.ExactArgs(2),
+		Long: `Writes a snapshot as a plain tar archive: manifest.json, rollouts/ (the conversation) and
+work/ (the work folder). Of a session with --snapshot git, work/ has what is new or changed
+there, and git/ the commits that upstream does not have (a pack) with what they belong on
+(state.json); 'ctl snapshot restore' puts it all together. The archive is not encrypted, and
+for your user alone (0600). It is there under its name, in place of what was there, only once
+it is whole and every digest in it was right. What goes to standard output (-) is good only if
+ctl exits 0.`,
+		Example: "  ctl snapshot export release-42.snap-20260102t030405-0a1b2c release-42.tar\n  ctl snapshot export release-42.snap-20260102t030405-0a1b2c - | tar -x work/",
+		RunE: func(c *cobra.Command, args []string) error {
+			return exportSnapshot(c.Context(), a, args[0], args[1])
+		},
+	}
+}
+
+func exportSnapshot(ctx context.Context, a *core.App, id, file string) error {
+	doing := "export snapshot " + id
+	if err := checkSnapshot(id); err != nil {
+		return err
+	}
+	if file == "-" && (core.IsTerminal(a.Out) || a.Flags.Output == "json") {
+		return core.Usage("%s: - writes a tar archive: name a file, or give it to a program", doing)
+	}
+	place, err := "", error(nil)
+	if file != "-" {
+		if place, err = core.PlainFile(doing, file); err != nil {
+			return err
+		}
+	}
+	_, worker, err := conn.StoreWorker(ctx, a)
+	if err != nil {
+		return err
+	}
+	if file == "-" {
+		_, err := worker.ExportSnapshot(ctx, id, a.Out)
+		return conn.ExportFailure(doing, err)
+	}
+	var got api.Exported
+	var failure error
+	err = core.WriteWhole(place, func(w io.Writer) error {
+		got, failure = worker.ExportSnapshot(ctx, id, w)
+		return failure
+	})
+	if failure != nil {
+		return conn.ExportFailure(doing, failure)
+	}
+	if err != nil {
+		return core.Failed("%s: %v", doing, err)
+	}
+	return a.Print().Show(snapshotFile{id, file, got}, func(p *core.Printer) {
+		p.Printf("%s: %s, every digest is right\n", file, core.Size(got.Bytes))
+	})
+}

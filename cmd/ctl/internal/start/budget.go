@@ -1,0 +1,88 @@
+package start
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// BudgetHelp and BudgetExample say how --budget is written.
+const (
+	BudgetHelp    = "`tokens=N,turns=N,time=D,turn=D,approvals=N,commands=N`, or some of them: what the session may use in all, and (turn) the longest turn; a running turn is interrupted where it ends"
+	BudgetExample = "--budget tokens=200000,turns=20,time=8h,turn=2h,approvals=50,commands=500"
+)
+
+// ParseBudget reads the value of --budget. Bounds that are not named stay unset. time is
+// for all turns together, turn for one. 0 removes a bound.
+func ParseBudget(text string) (workflows.Budget, error) {
+	var b workflows.Budget
+	counts := map[string]**int64{"tokens": &b.Tokens, "turns": &b.Turns, "approvals": &b.Approvals, "commands": &b.Commands}
+	seen := map[string]bool{}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		if seen[name] {
+			return b, core.Usage("--budget: %s is given twice", name).Hinted(BudgetExample)
+		}
+		seen[name] = true
+		if to := counts[name]; to != nil {
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil || n < 0 {
+				return b, core.Usage("--budget: %s=%s: want a whole number, at least 0", name, value).Hinted("%s=200; %s=0 means no bound", name, name)
+			}
+			*to = &n
+			continue
+		}
+		d, err := time.ParseDuration(value)
+		switch {
+		case name != "time" && name != "turn":
+			return b, core.Usage("--budget: %q is none of tokens=N, turns=N, time=D, turn=D, approvals=N, commands=N", part).Hinted(BudgetExample)
+		case err != nil || d < 0 || name == "turn" && d == 0:
+			return b, core.Usage("--budget: %s=%s is not a duration", name, value).Hinted("%s=90m or %s=2h", name, name)
+		case name == "time":
+			b.Time = d.String()
+		default:
+			b.TurnTimeout = d.String()
+		}
+	}
+	return b, nil
+}
+
+// SameBudget gives a session that continues from a snapshot the same budget as the former
+// session, in full again. --budget and --turn-timeout replace single bounds. If the former
+// budget is unknown, the user must state one: without a budget the session could use more
+// than the former one.
+func SameBudget(opt *workflows.SessionOptions, m snapshots.Manifest, former workflows.SessionView, asked string, given func(flag string) bool) error {
+	words := m.Budget
+	if former.Budget != nil { // it may have been changed since the snapshot
+		words = former.Budget.Words()
+	}
+	if words == "" && !given("budget") {
+		return core.Usage("restore snapshot %s: neither the snapshot nor session %s says what the budget was", m.ID, m.Session).
+			Hinted("say it with --budget; tokens=0 is no bound")
+	}
+	turn := opt.TurnTimeout
+	if err := budgetOf(opt, words); err != nil {
+		return err
+	}
+	if given("turn-timeout") {
+		opt.TurnTimeout = turn
+	}
+	return budgetOf(opt, asked)
+}
+
+// budgetOf sets the bounds of a session from the text form of a budget. An empty text sets
+// none.
+func budgetOf(opt *workflows.SessionOptions, words string) error {
+	if words == "" {
+		return nil
+	}
+	b, err := ParseBudget(words)
+	if err == nil {
+		err = opt.SetBudget(b)
+	}
+	return err
+}

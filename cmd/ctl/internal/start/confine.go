@@ -1,0 +1,122 @@
+package start
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// confineFlags are sandbox settings beyond the mode. Paths are paths on the host. Each is
+// given by a flag of its own, because a path may contain a comma.
+type confineFlags struct {
+	profile, network string
+	read, write      []string
+	sandboxGiven     func() bool // nil: --sandbox was not given
+}
+
+func (f *confineFlags) add(c *cobra.Command) {
+	fl := c.Flags()
+	f.sandboxGiven = func() bool { return fl.Changed("sandbox") }
+	fl.StringVar(&f.profile, "profile", "", "confine commands by the permission profile `NAME` of the seed's config.toml, in place of --sandbox")
+	fl.StringArrayVar(&f.read, "read", nil, "commands may read this `PATH` on the host and never write it; repeatable")
+	fl.StringArrayVar(&f.write, "write", nil, "commands may write this folder (`PATH` on the host) beside the work folder; repeatable")
+	fl.StringVar(&f.network, "network", "", "the network of commands: on, off, or `HOST[,HOST…]`, each as api.example.com or *.example.com (default: as the sandbox or the profile sets it)")
+}
+
+// set puts the flags into a session's options. It refuses flags that contradict each other.
+func (f *confineFlags) set(opt *workflows.SessionOptions) error {
+	c := activities.Confinement{Profile: f.profile, Read: f.read, Write: f.write}
+	c.Network, c.Hosts = networkWords(f.network)
+	if f.profile != "" && (f.sandboxGiven == nil || !f.sandboxGiven()) {
+		opt.Sandbox = activities.ByProfile
+	}
+	if opt.Sandbox == activities.ByProfile && f.profile == "" {
+		return core.Usage("--sandbox %s: name the profile with --profile", opt.Sandbox)
+	}
+	if err := c.Check(opt.Sandbox); err != nil {
+		return core.Usage("%v", err)
+	}
+	opt.Confine = c
+	return nil
+}
+
+// networkWords reads the value of --network: on, off or a list of hosts.
+func networkWords(text string) (word string, hosts []string) {
+	switch text {
+	case "", activities.NetworkOn, activities.NetworkOff:
+		return text, nil
+	}
+	for h := range strings.SplitSeq(text, ",") {
+		hosts = append(hosts, strings.ToLower(strings.TrimSpace(h)))
+	}
+	return activities.NetworkHosts, hosts
+}
+
+// SameConfinement fills in the settings that flags do not state from the session of a
+// snapshot. A sandbox given by a flag is not widened by them: with read-only no writable
+// folder is taken over, and with full access nothing is.
+func SameConfinement(opt *workflows.SessionOptions, m snapshots.Manifest, former workflows.SessionView, given func(flag string) bool) error {
+	words := former.Options
+	switch {
+	case m.Policy != "": // a snapshot that records the policy also records the sandbox settings
+		words = m.Confine
+	case len(words) == 0 && !slices.ContainsFunc([]string{"sandbox", "profile", "read", "write", "network"}, given):
+		return core.Usage("restore snapshot %s: neither the snapshot nor session %s says what the sandbox settings were", m.ID, m.Session).
+			Hinted("say it with --sandbox, and --read, --write and --network")
+	}
+	was, c := confinedAsItWas(words), &opt.Confine
+	if given("sandbox") {
+		was.Profile = ""
+		switch opt.Sandbox {
+		case "danger-full-access":
+			was = activities.Confinement{}
+		case "read-only":
+			was.Write = nil
+		}
+	}
+	if !given("profile") {
+		c.Profile = was.Profile
+	}
+	read, write := c.Read, c.Write // for a path that flags name, the flag decides
+	if !given("read") {
+		c.Read = Without(was.Read, write)
+	}
+	if !given("write") {
+		c.Write = Without(was.Write, read)
+	}
+	if !given("network") {
+		c.Network, c.Hosts = was.Network, was.Hosts
+	}
+	err := c.Check(opt.Sandbox)
+	switch {
+	case err == nil:
+		return nil
+	case opt.Sandbox == activities.ByProfile && c.Profile == "":
+		return core.Usage("restore snapshot %s: its session's sandbox is not known any more (%v)", m.ID, err).Hinted("say it with --sandbox or --profile")
+	}
+	return core.Usage("%v", err)
+}
+
+// Without returns the paths that are not among the others.
+func Without(paths, others []string) []string {
+	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return slices.Contains(others, p) })
+}
+
+// confinedAsItWas reads the sandbox settings from another session's options.
+func confinedAsItWas(words map[string]string) activities.Confinement {
+	lines := func(text string) []string {
+		if text == "" {
+			return nil
+		}
+		return strings.Split(text, "\n")
+	}
+	c := activities.Confinement{Profile: words["profile"], Read: lines(words["read"]), Write: lines(words["write"])}
+	c.Network, c.Hosts = networkWords(words["network"])
+	return c
+}

@@ -1,0 +1,58 @@
+package start
+
+import (
+	"slices"
+	"testing"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// Restoring a snapshot with one sandbox flag keeps all other sandbox settings.
+func TestWhatIsNotSaidOfTheSandboxIsAsItWas(t *testing.T) {
+	was := map[string]string{"sandbox": "workspace-write", "read": "/srv/out\n/srv/data", "write": "/srv/cache", "network": "a.example.com"}
+	hosts := []string{"a.example.com"}
+	for name, c := range map[string]struct {
+		sandbox string
+		given   []string
+		flags   activities.Confinement
+		former  map[string]string
+		want    activities.Confinement
+		bad     bool
+	}{
+		"nothing": {"workspace-write", nil, activities.Confinement{}, was,
+			activities.Confinement{Read: []string{"/srv/out", "/srv/data"}, Write: []string{"/srv/cache"}, Network: "hosts", Hosts: hosts}, false},
+		"a folder to write": {"workspace-write", []string{"write"}, activities.Confinement{Write: []string{"/srv"}}, was,
+			activities.Confinement{Read: []string{"/srv/out", "/srv/data"}, Write: []string{"/srv"}, Network: "hosts", Hosts: hosts}, false},
+		"one that was to read": {"workspace-write", []string{"write"}, activities.Confinement{Write: []string{"/srv/out"}}, was,
+			activities.Confinement{Read: []string{"/srv/data"}, Write: []string{"/srv/out"}, Network: "hosts", Hosts: hosts}, false},
+		"the network": {"workspace-write", []string{"network"}, activities.Confinement{Network: "off"}, was,
+			activities.Confinement{Read: []string{"/srv/out", "/srv/data"}, Write: []string{"/srv/cache"}, Network: "off"}, false},
+		"read-only": {"read-only", []string{"sandbox"}, activities.Confinement{}, was,
+			activities.Confinement{Read: []string{"/srv/out", "/srv/data"}, Network: "hosts", Hosts: hosts}, false},
+		"no sandbox": {"danger-full-access", []string{"sandbox"}, activities.Confinement{}, was, activities.Confinement{}, false},
+		"of a profile": {activities.ByProfile, []string{"write"}, activities.Confinement{Write: []string{"/a"}}, map[string]string{"profile": "dev", "network": "off"},
+			activities.Confinement{Profile: "dev", Write: []string{"/a"}, Network: "off"}, false},
+		"a mode in place of a profile":       {"workspace-write", []string{"sandbox"}, activities.Confinement{}, map[string]string{"profile": "dev"}, activities.Confinement{}, false},
+		"a profile that nobody knows":        {activities.ByProfile, []string{"write"}, activities.Confinement{Write: []string{"/a"}}, nil, activities.Confinement{}, true},
+		"a profile that nobody knows at all": {activities.ByProfile, nil, activities.Confinement{}, nil, activities.Confinement{}, true},
+	} {
+		opt := workflows.SessionOptions{Sandbox: c.sandbox, Confine: c.flags}
+		err := SameConfinement(&opt, snapshots.Manifest{ID: "s.snap-1"}, workflows.SessionView{Options: c.former}, func(flag string) bool { return slices.Contains(c.given, flag) })
+		if c.bad {
+			if core.ExitCode(err) != core.ExitUsage {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil || !same(opt.Confine, c.want) {
+			t.Errorf("%s: %+v (%v), want %+v", name, opt.Confine, err, c.want)
+		}
+	}
+}
+
+func same(a, b activities.Confinement) bool {
+	return a.Profile == b.Profile && a.Network == b.Network && slices.Equal(a.Read, b.Read) && slices.Equal(a.Write, b.Write) && slices.Equal(a.Hosts, b.Hosts)
+}

@@ -1,0 +1,218 @@
+package start
+
+import (
+	"path"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// Flags holds the flags that set up a session.
+type Flags struct {
+	host, seed, dir, model, effort string
+	seedPool                       string
+	sandbox, policy, zone, ID      string
+	onInterrupt, Budget            string
+	credentials, onAuth            string
+	place                          placeFlags
+	expiry, turnTimeout            time.Duration
+	GoOn                           goOnFlags
+	judge                          judgeFlags
+	confine                        confineFlags
+	tools                          toolFlags
+	thread                         threadFlags
+	watch                          watchdogFlags
+	Work                           WorkspaceFlags
+}
+
+func (f *Flags) Add(c *cobra.Command, _ string) {
+	fl := c.Flags()
+	fl.StringVar(&f.host, "host", "", "`NAME` of the host; local is this machine")
+	f.place.add(c)
+	fl.StringVar(&f.seed, "seed", "", "`NAME` of the credentials")
+	fl.StringVar(&f.seedPool, "seed-pool", "", "any healthy credentials of this `POOL`, those used least recently first")
+	fl.StringVar(&f.dir, "dir", "", "work in `DIR` on the host instead of a fresh folder")
+	fl.StringVar(&f.model, "model", "", "model")
+	fl.StringVar(&f.effort, "effort", "", "reasoning effort")
+	fl.StringVar(&f.sandbox, "sandbox", "workspace-write", "read-only, workspace-write or danger-full-access")
+	fl.StringVar(&f.policy, "approval-policy", "on-request", "untrusted, on-request or never")
+	fl.StringVar(&f.zone, "zone", "", "zone of the hosts")
+	fl.StringVar(&f.ID, "id", "", "the session's `ID` (default: a random one)")
+	fl.DurationVar(&f.expiry, "approval-timeout", 24*time.Hour, "an approval that nobody decided counts as declined")
+	fl.DurationVar(&f.turnTimeout, "turn-timeout", 24*time.Hour, "longest turn")
+	fl.StringVar(&f.onInterrupt, "on-interrupt", "ask", "when codex's process dies in a turn: ask (wait for a message), continue (tell codex to go on) or fail")
+	fl.StringVar(&f.credentials, "credentials", "planted", "planted (auth.json on the host) or broker (a ChatGPT login stays away from the host; codex gets short-lived access tokens)")
+	fl.StringVar(&f.onAuth, "on-auth", "", "when a turn got no access token in time: retry (send the message again if the turn had no effect; the default with a broker) or ask (wait for a message)")
+	fl.StringVar(&f.Budget, "budget", "", BudgetHelp)
+	f.judge.add(c)
+	f.GoOn.add(c)
+	f.thread.add(c)
+	f.confine.add(c)
+	f.tools.add(c)
+	f.watch.add(c)
+	f.Work.add(c)
+}
+
+func (f *Flags) options() (workflows.SessionOptions, error) {
+	opt := workflows.SessionOptions{
+		Zone: f.zone, Host: f.host, Seed: f.seed, SeedPool: f.seedPool, Dir: f.dir, Model: f.model, Effort: f.effort,
+		Sandbox: f.sandbox, ApprovalPolicy: f.policy, Expiry: f.expiry, TurnTimeout: f.turnTimeout, By: core.Person(),
+	}
+	opt.OnInterrupt, opt.OnAuth = f.onInterrupt, f.onAuth
+	if f.credentials != activities.CredentialsPlanted {
+		opt.Credentials = f.credentials
+	}
+	if f.Budget != "" {
+		b, err := ParseBudget(f.Budget)
+		if err != nil {
+			return opt, err
+		}
+		if err := opt.SetBudget(b); err != nil {
+			return opt, core.Usage("--budget: %v", err)
+		}
+		f.watch.turnBound = b.TurnTimeout != ""
+	}
+	if IsSnapshot(f.GoOn.Work) { // --snapshot with a snapshot's id is a start, not a policy for later snapshots
+		f.Work.snapshot, f.GoOn.Work = f.GoOn.Work, ""
+	}
+	if err := f.GoOn.set(&opt); err != nil {
+		return opt, err
+	}
+	if err := f.tools.set(&opt); err != nil {
+		return opt, err
+	}
+	if err := f.thread.set(&opt); err != nil {
+		return opt, err
+	}
+	if err := f.Work.set(&opt); err != nil {
+		return opt, err
+	}
+	if f.host != "" && len(f.place.labels)+len(f.place.prefer) > 0 {
+		return opt, core.Usage("--host and --label or --prefer: give one of them")
+	}
+	err := f.place.set(&opt)
+	if err != nil {
+		return opt, err
+	}
+	if f.host != "" {
+		err = core.CheckName("host name", f.host)
+	}
+	if err == nil && f.seed != "" {
+		err = core.CheckName("seed name", f.seed)
+	}
+	if err == nil && f.seedPool != "" {
+		err = core.CheckName("pool name", f.seedPool)
+	}
+	if err == nil && f.seed != "" && f.seedPool != "" {
+		err = core.Usage("--seed and --seed-pool: give one of them")
+	}
+	if err != nil {
+		return opt, err
+	}
+	switch f.sandbox {
+	case "read-only", "workspace-write", "danger-full-access":
+	default:
+		return opt, core.Usage("--sandbox %q is none of read-only, workspace-write, danger-full-access", f.sandbox)
+	}
+	if err := f.confine.set(&opt); err != nil {
+		return opt, err
+	}
+	switch f.policy {
+	case "untrusted", "on-request", "never":
+	default:
+		return opt, core.Usage("--approval-policy %q is none of untrusted, on-request, never", f.policy)
+	}
+	switch f.onInterrupt {
+	case workflows.InterruptAsk, workflows.InterruptContinue, workflows.InterruptFail:
+	default:
+		return opt, core.Usage("--on-interrupt %q is none of ask, continue, fail", f.onInterrupt)
+	}
+	switch f.credentials {
+	case activities.CredentialsPlanted, activities.CredentialsBroker:
+	default:
+		return opt, core.Usage("--credentials %q is none of planted, broker", f.credentials)
+	}
+	switch f.onAuth {
+	case "", workflows.AuthRetry, workflows.AuthAsk:
+	default:
+		return opt, core.Usage("--on-auth %q is none of retry, ask", f.onAuth)
+	}
+	if f.credentials == activities.CredentialsBroker && f.seed == "" {
+		return opt, core.Usage("--credentials broker needs a --seed that is a ChatGPT login")
+	}
+	if f.dir != "" && !path.IsAbs(f.dir) {
+		return opt, core.Usage("--dir %q is not an absolute path on the host", f.dir)
+	}
+	if f.expiry <= 0 || f.turnTimeout <= 0 {
+		return opt, core.Usage("--approval-timeout and --turn-timeout must be greater than 0")
+	}
+	return opt, nil
+}
+
+// IsSnapshot reports whether a word is the id of a snapshot.
+func IsSnapshot(word string) bool { return strings.Contains(word, ".snap-") }
+
+// Options combines the flags and the config.
+func Options(a *core.App, f *Flags) (workflows.SessionOptions, error) {
+	opt, err := f.options()
+	if err == nil {
+		err = f.judge.set(a, &opt)
+	}
+	if err != nil {
+		return opt, err
+	}
+	conf, err := a.Config()
+	if err != nil {
+		return opt, err
+	}
+	if err := f.watch.set(&opt, conf.Timeouts); err != nil {
+		return opt, err
+	}
+	return opt, startable(opt)
+}
+
+// startable returns the error with which the session's workflow would refuse these options.
+// Without this check such a session would start and fail at once.
+func startable(opt workflows.SessionOptions) error {
+	if err := opt.Check(); err != nil {
+		return core.Usage("the session would be refused: %v", err).Because(err)
+	}
+	return nil
+}
+
+func (f *Flags) SessionID() (string, error) {
+	if f.ID == "" {
+		return "s-" + core.RandomID(), nil
+	}
+	return f.ID, core.CheckName("session id", f.ID)
+}
+
+// ChooseFlags are the flags of `session set` for codex's settings.
+type ChooseFlags struct {
+	model, effort, name string
+	anyModel            bool
+}
+
+func (f *ChooseFlags) Add(c *cobra.Command) {
+	c.Flags().StringVar(&f.model, "model", "", "`model` from the next turn on")
+	c.Flags().StringVar(&f.effort, "effort", "", "reasoning `effort` from the next turn on")
+	c.Flags().StringVar(&f.name, "name", "", "what people call the session; empty takes the `name` away")
+	c.Flags().BoolVar(&f.anyModel, "any-model", false, "also a model that codex does not list, as of a provider of one's own")
+}
+
+// Set returns the chosen settings, nil if there are none.
+func (f *ChooseFlags) Set(c *cobra.Command) *workflows.Set {
+	m := workflows.Set{By: core.Person(), Model: f.model, Effort: f.effort, AnyModel: f.anyModel}
+	if c.Flags().Changed("name") {
+		m.Name = &f.name
+	}
+	if m.Model == "" && m.Effort == "" && m.Name == nil {
+		return nil
+	}
+	return &m
+}

@@ -1,0 +1,61 @@
+package start
+
+import (
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// placeFlags select the hosts that are suitable for a session, and its order in the queue.
+type placeFlags struct {
+	labels, prefer []string
+	tenant         string
+	priority       int
+}
+
+func (f *placeFlags) add(c *cobra.Command) {
+	fl := c.Flags()
+	fl.StringArrayVar(&f.labels, "label", nil, "any host that meets this `SELECTOR`: k=v, k!=v, k>=n, k<=n, k>n, k<n, k (it has the label) or !k; repeatable, all hold")
+	fl.StringArrayVar(&f.prefer, "prefer", nil, "prefer a free host that meets this `SELECTOR`; repeatable")
+	fl.StringVar(&f.tenant, "tenant", "", "`NAME` of the team for which it counts where slots are shared out (ctl pool set)")
+	fl.IntVar(&f.priority, "priority", workflows.DefaultPriority, "order among waiting sessions: `N` from 1 (first) to 5 (last)")
+}
+
+// set checks the flags. The form k=v is stored as a label, as in earlier versions; all
+// other forms are selectors.
+func (f *placeFlags) set(opt *workflows.SessionOptions) error {
+	if f.tenant != "" {
+		if err := core.CheckName("tenant", f.tenant); err != nil {
+			return err
+		}
+	}
+	if f.priority < workflows.FirstPriority || f.priority > workflows.LastPriority {
+		return core.Usage("--priority %d: %d is first, %d last", f.priority, workflows.FirstPriority, workflows.LastPriority)
+	}
+	if f.priority != workflows.DefaultPriority {
+		opt.Priority = f.priority
+	}
+	wants, err := workflows.ParseSelectors(f.labels)
+	if err != nil {
+		return core.Usage("--label: %v", err)
+	}
+	for _, s := range wants {
+		before, twice := opt.Labels[s.Key]
+		switch {
+		case s.Op != "=":
+			opt.Select = append(opt.Select, s.String())
+		case twice && before != s.Value:
+			return core.Usage("--label %s and --label %s=%s: no host has both", s, s.Key, before)
+		case opt.Labels == nil:
+			opt.Labels = map[string]string{s.Key: s.Value}
+		default:
+			opt.Labels[s.Key] = s.Value
+		}
+	}
+	if _, err := workflows.ParseSelectors(f.prefer); err != nil {
+		return core.Usage("--prefer: %v", err)
+	}
+	opt.Rather, opt.Tenant = f.prefer, f.tenant
+	return nil
+}

@@ -1,0 +1,90 @@
+package start
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/policy"
+	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// judgeFlags names the policy of a session.
+type judgeFlags struct{ file string }
+
+func (f *judgeFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.file, "policy", "", "rules that decide what codex asks for, in `FILE`, or - for standard input (`ctl policy check` says what is wrong with it); none: by no rules")
+}
+
+// set reads the policy. With a broken policy no session is started.
+func (f *judgeFlags) set(a *core.App, opt *workflows.SessionOptions) error {
+	if f.file == "" || f.file == noPolicy {
+		return nil
+	}
+	text, err := ReadPolicy(a, f.file)
+	opt.Policy = text
+	return err
+}
+
+// ReadPolicy returns the text of a policy file, if the policy is valid.
+func ReadPolicy(a *core.App, name string) (string, error) {
+	data, err := a.Input("--policy", name)
+	switch {
+	case err != nil:
+		return "", err
+	case len(data) > workflows.MaxPolicy:
+		return "", core.Usage("--policy %s: it is %d bytes long, at most %d", name, len(data), workflows.MaxPolicy)
+	case len(data) == 0:
+		return "", core.Usage("--policy %s: it is empty", name)
+	}
+	if _, err := policy.Parse(data); err != nil {
+		return "", core.Usage("--policy %s: %v", name, err).Hinted("fix the file; a session with a broken policy declines everything").Because(err)
+	}
+	return string(data), nil
+}
+
+// noPolicy is the value of --policy for a session without a policy.
+const noPolicy = "none"
+
+// SamePolicy gives a session that continues from a snapshot the former session's policy,
+// unless --policy was given. This way a policy is not lost by accident. If the former
+// policy is unknown, the user must state one.
+func SamePolicy(ctx context.Context, t *conn.Conn, opt *workflows.SessionOptions, m snapshots.Manifest, known bool, given func(flag string) bool) error {
+	if given("policy") {
+		return nil
+	}
+	var texts workflows.PolicyTexts
+	if known {
+		if _, err := t.AskEither(ctx, "show the policy of session "+m.Session, workflows.SessionID(m.Session), workflows.QueryPolicy, &texts); err != nil {
+			return err
+		}
+	}
+	var err error
+	opt.Policy, err = policyAsItWas(m, texts.Session, known)
+	return err
+}
+
+// policyAsItWas returns the policy of a snapshot's session. text is the policy that the
+// session reports, if known. The session's id may belong to a later session by now, so the
+// digest in the snapshot decides.
+func policyAsItWas(m snapshots.Manifest, text string, known bool) (string, error) {
+	was := snapshots.NoPolicy
+	if text != "" {
+		was = activities.PolicyDigest(text)
+	}
+	switch {
+	case known && (m.Policy == "" || m.Policy == was):
+		return text, nil
+	case m.Policy == snapshots.NoPolicy:
+		return "", nil
+	case m.Policy == "":
+		return "", core.Usage("restore snapshot %s: neither the snapshot nor session %s says what the policy was", m.ID, m.Session).
+			Hinted("say it with --policy FILE or --policy none")
+	}
+	return "", core.Usage("restore snapshot %s: its session had the policy %s, and session %s cannot supply that policy", m.ID, m.Policy[:min(12, len(m.Policy))], m.Session).
+		Hinted("give it with --policy FILE (`sha256sum FILE` begins so), or say --policy none")
+}

@@ -1,0 +1,149 @@
+package start
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// canBePlaced checks, before anything starts, that some host can ever meet the selectors.
+func canBePlaced(ctx context.Context, t *conn.Conn, opt workflows.SessionOptions) error {
+	if opt.Host != "" || len(opt.Labels)+len(opt.Select) == 0 {
+		return nil
+	}
+	var v workflows.PlaceView
+	err := t.Ask(ctx, "find a host", workflows.PoolID(opt.Zone), workflows.QueryPlace, &v, workflows.PlaceQuery{Labels: opt.Labels, Select: opt.Select})
+	if conn.NoInventory(err) || errors.Is(err, context.DeadlineExceeded) {
+		return nil // the session waits until there are hosts
+	}
+	if err == nil && v.Never != nil {
+		return conn.FailureExit("find a host", v.Never)
+	}
+	return err
+}
+
+// CheckNames refuses hosts, seeds, pools and zones that do not exist, before anything
+// starts.
+func CheckNames(ctx context.Context, a *core.App, t *conn.Conn, opt workflows.SessionOptions) error {
+	a.Begins = true
+	if err := startable(opt); err != nil { // checked again, because a restore takes over options from the snapshot
+		return err
+	}
+	if err := t.KnownZone(ctx, "find zone "+opt.Zone, opt.Zone); err != nil {
+		return err
+	}
+	if opt.Host != "" {
+		if _, err := t.Host(ctx, "find host "+opt.Host, opt.Zone, opt.Host); err != nil {
+			return err
+		}
+	}
+	if err := canBePlaced(ctx, t, opt); err != nil {
+		return err
+	}
+	if opt.Seed != "" {
+		seed, err := t.Seed(ctx, opt.Seed)
+		if err != nil {
+			return err
+		}
+		if opt.Credentials == activities.CredentialsBroker && seed.Kind != activities.KindChatGPT {
+			return core.Usage("seed %s is of kind %s: only a ChatGPT login has access tokens that a broker can give", opt.Seed, seed.Kind).
+				Hinted("leave --credentials broker out")
+		}
+	}
+	if opt.SeedPool != "" {
+		return t.SeedPool(ctx, opt.SeedPool)
+	}
+	return nil
+}
+
+// WorkflowOptions returns how the workflow of a session is started.
+func WorkflowOptions(id string, opt workflows.SessionOptions) client.StartWorkflowOptions {
+	return client.StartWorkflowOptions{
+		ID: workflows.SessionID(id), TaskQueue: workflows.TaskQueueOf(opt.Zone),
+		// An id is used once, so that transcripts of two sessions never mix.
+		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		StaticSummary:            "codex session " + id,
+	}
+}
+
+// Session starts a session without a message. there is true if the same request has
+// already started it.
+func Session(ctx context.Context, a *core.App, t *conn.Conn, id string, opt workflows.SessionOptions, k *conn.Keyed) (there bool, err error) {
+	if there, err := k.Look(ctx, t); err != nil || there {
+		return there, err
+	}
+	if err := CheckNames(ctx, a, t, opt); err != nil {
+		return false, err
+	}
+	if err := k.Take(ctx, t, opt.Zone); err != nil {
+		return false, err
+	}
+	start := WorkflowOptions(id, opt)
+	start.WorkflowExecutionErrorWhenAlreadyStarted = true
+	k.Mark(&start)
+	_, err = t.Start(ctx, "start session "+id, start, workflows.TypeSession, workflows.SessionInput{ID: id, Options: opt})
+	return k.Ours(ctx, t, err)
+}
+
+// Prompt returns the argument, or standard input for "-".
+func Prompt(a *core.App, arg string) (string, error) {
+	text := arg
+	if arg == "-" {
+		data, err := io.ReadAll(io.LimitReader(a.In, 4*workflows.MaxChars+1))
+		if err != nil {
+			return "", core.Failed("read the prompt from standard input: %v", err)
+		}
+		text = string(data)
+	}
+	n := utf8.RuneCountInString(text)
+	switch {
+	case n > workflows.MaxChars:
+		return "", core.Usage("the prompt has more than the %d characters that codex takes", workflows.MaxChars).
+			Hinted("put it into a file on the host and name the file")
+	case strings.TrimSpace(text) == "":
+		return "", core.Usage("the prompt is empty").Hinted("say what codex is to do")
+	case !utf8.ValidString(text):
+		return "", core.Usage("the prompt is not UTF-8 text")
+	}
+	return text, nil
+}
+
+// OfSession returns the name of a new folder in the store for what belongs to a session.
+func OfSession(id string) string {
+	return owned.Owner{Kind: owned.Session, ID: id}.NewFolder()
+}
+
+// Message returns a message with a text. A long text is first uploaded to the store, under
+// folder.
+func Message(ctx context.Context, a *core.App, t *conn.Conn, folder, text, id string) (workflows.Message, error) {
+	if id == "" {
+		id = "m-" + core.RandomID()
+	}
+	m := workflows.Message{ID: id, By: core.Person()}
+	if len(text) <= workflows.MaxText {
+		m.Text = text
+		return m, nil
+	}
+	worker, err := conn.AnyWorker(ctx, a, t)
+	if err != nil {
+		return m, err
+	}
+	stored, err := worker.PutMessage(ctx, folder, text)
+	if err != nil {
+		return m, conn.APIFailure("keep the prompt", err)
+	}
+	m.Blob, m.Chars = stored.Blob, stored.Chars
+	return m, nil
+}

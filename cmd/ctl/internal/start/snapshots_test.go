@@ -1,0 +1,35 @@
+package start
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/workflows"
+)
+
+func TestWhatIsChosenReachesTheSession(t *testing.T) {
+	f := goOnFlags{Work: activities.WorkGit, exclude: []string{"node_modules/", "!keep"}, when: workflows.SnapshotClose, every: 2 * time.Minute,
+		parkAfter: time.Hour, hostLost: workflows.HostLostMove, lostAfter: time.Minute}
+	var opt workflows.SessionOptions
+	if err := f.set(&opt); err != nil {
+		t.Fatal(err)
+	}
+	s := opt.Snapshot
+	if s.Work != "git" || !slices.Equal(s.Exclude, f.exclude) || s.When != "close" || s.Every != 2*time.Minute ||
+		opt.ParkAfter != time.Hour || opt.OnHostLost != "move" || opt.LostAfter != time.Minute {
+		t.Errorf("%+v", opt)
+	}
+	for name, bad := range map[string]goOnFlags{
+		"many patterns": {exclude: []string{strings.Repeat("x", 4<<10+1)}},
+		"two lines":     {exclude: []string{"a\nb"}},
+		"no text":       {exclude: []string{"a\xff"}},
+	} {
+		if err := bad.check(); core.ExitCode(err) != core.ExitUsage || err == nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package start
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// toolFlags hold --tools: the tools of Fairlead that codex may call.
+type toolFlags struct{ names string }
+
+func (f *toolFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.names, "tools", "none", "tools of ours that codex may call: `NAMES` of ask_human (asks you a question), deliver (hands over a file), report_progress (says how far it is), with commas; all or none")
+}
+
+func (f *toolFlags) set(opt *workflows.SessionOptions) error {
+	switch f.names {
+	case "none", "":
+	case "all":
+		opt.Tools = activities.Tools()
+	default:
+		names := strings.Split(f.names, ",")
+		for i := range names {
+			names[i] = strings.TrimSpace(names[i])
+		}
+		if err := activities.CheckTools(names); err != nil {
+			return core.Usage("--tools: %v", err).Hinted("or all, or none")
+		}
+		slices.Sort(names) // so that equal sets are equal requests
+		opt.Tools = names
+	}
+	return nil
+}

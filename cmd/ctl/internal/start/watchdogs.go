@@ -1,0 +1,64 @@
+package start
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/workflows"
+)
+
+// watchdogFlags are time limits for codex and the model, and what happens at a limit. Flags
+// that are not given have the values of the config.
+type watchdogFlags struct {
+	startup, request, silence, quiet time.Duration
+	onLimit                          string
+	given                            func(flag string) bool // nil: all are given
+	turnBound                        bool                   // a budget limits the time of a turn
+}
+
+func (f *watchdogFlags) add(c *cobra.Command) {
+	fl, d := c.Flags(), config.Default().Timeouts
+	f.given = fl.Changed
+	fl.DurationVar(&f.startup, "startup-timeout", d.StartUp, "codex has to answer so soon after its start")
+	fl.DurationVar(&f.request, "request-timeout", d.Request, "codex has to answer a request, or take a message, so soon")
+	fl.DurationVar(&f.silence, "silence-timeout", d.Silence, "codex is asked for a sign of life after so long without a word")
+	fl.DurationVar(&f.quiet, "quiet-timeout", d.Quiet, "the model has to go on so soon after a tool has ended; 0 is any time")
+	fl.StringVar(&f.onLimit, "on-limit", "", "when a turn meets the account's limit, or the provider's for requests: fail, or wait (for its end, at most 6h or as long as the policy says, and say the same again); default: as the policy says, else fail")
+}
+
+// set puts the flags into a session's options. conf has the values of the config.
+func (f *watchdogFlags) set(opt *workflows.SessionOptions, conf config.Timeouts) error {
+	if err := oneOf("--on-limit", f.onLimit, workflows.LimitFail, workflows.LimitWait); err != nil {
+		return err
+	}
+	opt.OnLimit = f.onLimit
+	for _, w := range []struct {
+		flag     string
+		is, conf time.Duration
+		to       *time.Duration
+	}{
+		{"startup-timeout", f.startup, conf.StartUp, &opt.Watchdogs.StartUp},
+		{"request-timeout", f.request, conf.Request, &opt.Watchdogs.Request},
+		{"silence-timeout", f.silence, conf.Silence, &opt.Watchdogs.Silence},
+		{"quiet-timeout", f.quiet, conf.Quiet, &opt.Watchdogs.Quiet},
+	} {
+		d := w.conf
+		if f.given == nil || f.given(w.flag) {
+			d = w.is
+		}
+		off := w.flag == "quiet-timeout" && d == 0
+		if !off && (d < workflows.LeastWatch || d > workflows.MostWatch) {
+			return core.Usage("--%s %s is not between %s and %s", w.flag, d, workflows.LeastWatch, workflows.MostWatch)
+		}
+		if *w.to = d; off {
+			*w.to = -1 // no limit
+		}
+	}
+	if conf.Turn > 0 && f.given != nil && !f.given("turn-timeout") && !f.turnBound {
+		opt.TurnTimeout = conf.Turn
+	}
+	return nil
+}

@@ -1,0 +1,2 @@
+// Package terminaltest gives tests a real terminal. It has one on Linux only.
+package terminaltest

@@ -1,5 +1,0 @@
-package main
-
-import build "fairlead.dev/fairlead/internal/version"
-
-func version() string { return build.String() }
