@@ -65,7 +65,7 @@ func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l Layout, in Pre
 		}
 	case f.there:
 		a.mark.Left, err = s.clearOut(ctx, h, l, f.mark, in, attempt, hide)
-		if err == nil && f.mark.login() != nil && in.Seed.rotates() && in.Seed.Name == f.mark.Seed.Name {
+		if err == nil && f.mark.login() != nil && loginRotates(in.Seed) && in.Seed.Name == f.mark.Seed.Name {
 			a.mark.Seed, err = s.newest(ctx, in.Claim.Session, in.Seed)
 		}
 	}
@@ -90,7 +90,7 @@ func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l Layout, in Pre
 // lease, before another login is planted over it.
 func (s *Sessions) holdAnew(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, a *arrival, was folderMark, attempt int32, hide secrets) error {
 	login := was.login()
-	if login == nil || a.mark.Brokered || !in.Seed.rotates() || login.Name != in.Seed.Name || login.Epoch == in.Seed.Epoch {
+	if login == nil || a.mark.Brokered || !loginRotates(in.Seed) || login.Name != in.Seed.Name || login.Epoch == in.Seed.Epoch {
 		return nil
 	}
 	if _, err := s.asLeft(ctx, h, l, in.Claim, attempt); err != nil {
@@ -119,7 +119,7 @@ func (s *site) newest(ctx context.Context, session string, told *SeedRef) (*Seed
 // undo removes what an unfinished attempt brought, if that is not what is to be
 // brought now.
 func (s *Sessions) undo(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, attempt int32) error {
-	fence := in.Claim.fence(l.Dir, attempt)
+	fence := fenceOf(in.Claim, l.Dir, attempt)
 	for _, gone := range []string{l.CodexHome, layoutOf(l.Root, in.Claim.Session).WorkDir, path.Join(l.Dir, markFile)} {
 		if err := hostexec.RemoveTree(ctx, h, gone, l.Dir, &fence); err != nil {
 			return fmt.Errorf("begin anew: %w", err)
@@ -148,7 +148,7 @@ func (s *Sessions) asLeft(ctx context.Context, h hostexec.Host, l Layout, c Clai
 		return false, err
 	}
 	// Nothing has to be stopped first, and a process that begins meanwhile is found.
-	survivors, err := process.Reap(ctx, h, l.Dir, Mark(c.Session, l), c.fence(l.Dir, attempt))
+	survivors, err := process.Reap(ctx, h, l.Dir, Mark(c.Session, l), fenceOf(c, l.Dir, attempt))
 	if err != nil {
 		return false, fmt.Errorf("end what codex left behind on %s: %w", h.Name(), err)
 	}
@@ -171,7 +171,7 @@ func (s *Sessions) clearOut(ctx context.Context, h hostexec.Host, l Layout, was 
 	}()
 	was.Seed = orPlanted(was.Seed, in.Seed)
 	login := was.login()
-	mine := login != nil && in.Seed.rotates() && in.Seed.Name == login.Name
+	mine := login != nil && loginRotates(in.Seed) && in.Seed.Name == login.Name
 	var seed *SeedNow
 	if login != nil && !mine {
 		// Before the fence is raised: the seed's own recovery needs its own.
@@ -211,7 +211,7 @@ func (s *Sessions) clearOut(ctx context.Context, h hostexec.Host, l Layout, was 
 			return "", err
 		}
 	}
-	fence := in.Claim.fence(l.Dir, attempt)
+	fence := fenceOf(in.Claim, l.Dir, attempt)
 	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence); err != nil {
 		return left, err
 	}

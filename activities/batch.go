@@ -46,8 +46,8 @@ type BatchItem struct {
 // MaxBatchPage bounds a page, in bytes.
 const MaxBatchPage = 32 << 20
 
-// Check returns why a page cannot be kept.
-func (p BatchPage) Check() error {
+// CheckBatchPage returns why a page cannot be kept.
+func CheckBatchPage(p BatchPage) error {
 	if len(p.Items) == 0 {
 		return errors.New("the page has no items")
 	}
@@ -151,7 +151,7 @@ func (b *Batches) page(ctx context.Context, blob string) (BatchPage, error) {
 	if err := json.Unmarshal(data, &page); err != nil {
 		return page, badInput("a page of the batch cannot be read: %v", err)
 	}
-	if err := page.Check(); err != nil {
+	if err := CheckBatchPage(page); err != nil {
 		return page, badInput("a page of the batch: %v", err)
 	}
 	return page, nil

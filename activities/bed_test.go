@@ -111,7 +111,7 @@ func handMade(t *testing.T, id string, model *scriptedmodel.Server) *talk {
 	k := &talk{bed: b, claim: Claim{Session: id, Host: b.spec, Generation: 1}}
 	k.layout = layoutOf(root, id)
 	k.layout.Codex = filepath.Join(codexDir(t), "bin", "codex")
-	if err := makeFolders(t.Context(), b.host(), k.layout, folderMark{Generation: 1}, k.next().fence(k.layout.Dir, 1)); err != nil {
+	if err := makeFolders(t.Context(), b.host(), k.layout, folderMark{Generation: 1}, fenceOf(k.next(), k.layout.Dir, 1)); err != nil {
 		t.Fatal(err)
 	}
 	config := scriptedmodel.ConfigTOML(model.BaseURL(), "a-token")

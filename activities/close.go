@@ -23,7 +23,7 @@ import (
 // If one fails, the later ones are not done, and the error says what stays on the host.
 func (s *Sessions) CloseSession(ctx context.Context, in CloseSessionInput) (CloseSessionResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
-	f := failing{epoch: in.Claim.epoch(attempt)}
+	f := failing{epoch: epochOf(in.Claim, attempt)}
 	what := "close session " + in.Claim.Session
 	sec, err := s.hidingIn(ctx, in.Claim, in.Seed)
 	if err != nil && !in.Discard {
@@ -50,7 +50,7 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 		}
 		in.Layout = layoutOf(root, in.Claim.Session)
 	}
-	if err := in.Layout.check(in.Claim.Session); err != nil {
+	if err := checkLayout(in.Layout, in.Claim.Session); err != nil {
 		return out, err
 	}
 	f, err := s.lookSession(ctx, h, in.Claim, in.Layout, prepared)
@@ -59,7 +59,7 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 	}
 	gone := true
 	if err != nil {
-		gone, out.Unsaved = false, in.Seed.rotates()
+		gone, out.Unsaved = false, loginRotates(in.Seed)
 		out.Problem = &Problem{Kind: ErrTypeDiscarded, Message: fmt.Sprintf("discarded what could not be looked at: %v", err)}
 		out.Survivors, err = giveUpRoot(ctx, h, in.Layout, in.Claim, attempt)
 	} else if f.exists {
@@ -125,7 +125,7 @@ func whileSaving(ctx context.Context, discard bool) (context.Context, context.Ca
 // may have the only copy. If leaves is set, the login is wiped next, so it is also saved
 // under a lease that an earlier workflow of the seed granted.
 func (s *Sessions) saveLogin(ctx context.Context, h hostexec.Host, session string, l Layout, seed *SeedRef, hide secrets, leaves bool) error {
-	if seed.rotates() && hide.auth == nil {
+	if loginRotates(seed) && hide.auth == nil {
 		return fmt.Errorf("seed %s cannot be read, so nobody can tell whether its login was rotated", seed.Name)
 	}
 	k := s.keeper(h, session, l.CodexHome, seed, hide)
@@ -156,7 +156,7 @@ func (s *Sessions) saveLogin(ctx context.Context, h hostexec.Host, session strin
 
 // clear closes a session whose folder is there.
 func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionInput, attempt int32, hide secrets, out *CloseSessionResult) error {
-	l, fence := in.Layout, in.Claim.fence(in.Layout.Dir, attempt)
+	l, fence := in.Layout, fenceOf(in.Claim, in.Layout.Dir, attempt)
 	var err error
 	if out.Survivors, err = endAll(ctx, h, l, in.Claim, in.Incarnation, attempt); err != nil {
 		return stays(h, l, err)

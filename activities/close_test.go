@@ -28,7 +28,7 @@ func (k *talk) job() {
 	k.t.Helper()
 	k.incarnation++
 	_, err := process.Start(k.t.Context(), k.host(), process.Spec{
-		Dir: serverDir(k.layout, k.incarnation), Fence: k.next().fence(k.layout.Dir, 1), Mark: Mark(k.claim.Session, k.layout),
+		Dir: serverDir(k.layout, k.incarnation), Fence: fenceOf(k.next(), k.layout.Dir, 1), Mark: Mark(k.claim.Session, k.layout),
 		Argv: []string{"sleep", "1000"}, WorkDir: "/",
 	})
 	if err != nil {

@@ -114,7 +114,7 @@ type folder struct {
 
 // login returns the seed whose login may have been rotated here; nil if there is none.
 func (m folderMark) login() *SeedRef {
-	if m.Brokered || !m.Seed.rotates() {
+	if m.Brokered || !loginRotates(m.Seed) {
 		return nil
 	}
 	return m.Seed
@@ -178,9 +178,9 @@ printf %s "$2" >"$1/generation.new" && ` + flushMark + ` && mv -f -- "$1/generat
 	return nil
 }
 
-// behind returns a claim for cleaning up after a generation: above everything that the
+// claimBehind returns a claim for cleaning up after a generation: above everything that the
 // generation uses on the host, and below every later one, which it must not fence off.
-func (c Claim) behind(generation int64) Claim {
+func claimBehind(c Claim, generation int64) Claim {
 	if generation > 0 {
 		c.Generation, c.Pump = generation, c.Pump+tidying
 	}

@@ -36,7 +36,7 @@ func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
 	b := newBed(t, HostSpec{Name: LocalHost, Root: root})
 	k := &talk{bed: b, claim: Claim{Session: "full", Host: b.spec, Generation: 1}}
 	k.layout = layoutOf(root, "full")
-	if err := makeFolders(t.Context(), b.host(), k.layout, folderMark{Generation: 1}, k.next().fence(k.layout.Dir, 1)); err != nil {
+	if err := makeFolders(t.Context(), b.host(), k.layout, folderMark{Generation: 1}, fenceOf(k.next(), k.layout.Dir, 1)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(k.kill)
@@ -75,7 +75,7 @@ func TestDiscardOnAFullDiskWipesTheCredential(t *testing.T) {
 	b := newBed(t, HostSpec{Name: LocalHost, Root: root})
 	k := &talk{bed: b, claim: Claim{Session: "brimful", Host: b.spec, Generation: 1}}
 	k.layout = layoutOf(root, "brimful")
-	if err := makeFolders(t.Context(), b.host(), k.layout, folderMark{Generation: 1}, k.next().fence(k.layout.Dir, 1)); err != nil {
+	if err := makeFolders(t.Context(), b.host(), k.layout, folderMark{Generation: 1}, fenceOf(k.next(), k.layout.Dir, 1)); err != nil {
 		t.Fatal(err)
 	}
 	k.seed = b.rotating(nil, "brimful", 1)

@@ -24,7 +24,7 @@ import (
 func inputsDir(l Layout) string { return path.Join(l.Dir, "inputs") }
 
 // InputsDir is where on a session's host files that go with messages are.
-func (l Layout) InputsDir() string { return inputsDir(l) }
+func InputsDir(l Layout) string { return inputsDir(l) }
 
 func inputPath(l Layout, in Input) string {
 	return path.Join(inputsDir(l), in.Digest[:16], in.Name)
@@ -94,7 +94,7 @@ func (s *Sessions) plantInput(ctx context.Context, in RunPumpInput, file Input, 
 		return err
 	}
 	where := inputPath(in.Layout, file)
-	fence := in.Claim.fence(in.Layout.Dir, attempt)
+	fence := fenceOf(in.Claim, in.Layout.Dir, attempt)
 	res, err := h.Run(ctx, hostexec.Command{Script: lookInputScript, Args: []string{where, file.Digest}})
 	if err != nil {
 		return err

@@ -32,18 +32,18 @@ func serverDir(l Layout, incarnation int) string {
 	return path.Join(l.Dir, "proc", serverName(incarnation))
 }
 
-// epoch is the epoch that the host compares.
-func (c Claim) epoch(attempt int32) hostexec.Epoch {
+// epochOf is the epoch that the host compares.
+func epochOf(c Claim, attempt int32) hostexec.Epoch {
 	return hostexec.Epoch{Generation: c.Generation, Pump: c.Pump, Attempt: int64(attempt)}
 }
 
-func (c Claim) fence(dir string, attempt int32) hostexec.Fence {
-	return hostexec.Fence{Dir: dir, Epoch: c.epoch(attempt)}
+func fenceOf(c Claim, dir string, attempt int32) hostexec.Fence {
+	return hostexec.Fence{Dir: dir, Epoch: epochOf(c, attempt)}
 }
 
-// check refuses a layout that is not one of ours, before anything is removed
+// checkLayout refuses a layout that is not one of ours, before anything is removed
 // or read by its paths.
-func (l Layout) check(session string) error {
+func checkLayout(l Layout, session string) error {
 	if err := checkID("session", session); err != nil {
 		return err
 	}

@@ -63,9 +63,9 @@ type WipeLeftoverResult struct {
 // recovery goes first. It may be repeated.
 func (s *Sessions) WipeLeftover(ctx context.Context, in WipeLeftoverInput) (WipeLeftoverResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
-	in.Claim = in.Claim.behind(in.Generation)
+	in.Claim = claimBehind(in.Claim, in.Generation)
 	out, err := s.wipeLeftover(ctx, in, attempt, s.ask)
-	f := failing{epoch: in.Claim.epoch(attempt)}
+	f := failing{epoch: epochOf(in.Claim, attempt)}
 	return out, f.failure(ctx, fmt.Sprintf("wipe what session %s left on %s", in.Claim.Session, in.Claim.Host.Name), err)
 }
 
@@ -104,7 +104,7 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 		}
 		l = layoutOf(root, in.Claim.Session)
 	}
-	if err := l.check(in.Claim.Session); err != nil {
+	if err := checkLayout(l, in.Claim.Session); err != nil {
 		return out, err
 	}
 	// Discard without a layout says that the session never began there. That may be
@@ -133,7 +133,7 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 	if missing {
 		// A person gave it up; it was not looked at.
 		s.Logger.Warn("what a session left is given up", "session", in.Claim.Session, "host", h.Name(), "error", err)
-		out.GivenUp = seed != nil && seed.Ref.rotates()
+		out.GivenUp = seed != nil && loginRotates(seed.Ref)
 		out.Survivors, err = giveUpRoot(ctx, h, l, in.Claim, attempt)
 		out.Kept, out.At = l.Dir, s.Now()
 		s.forgetRooted(ctx, in.Claim, in.Generation)
@@ -181,7 +181,7 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 // nil if there is no such workflow, or the login does not rotate. It fails while the
 // seed waits for what is on the host, since only the seed's recovery may touch that.
 func (s *Sessions) seedLeft(ctx context.Context, session string, planted *SeedRef, ask seedAnswer) (*SeedNow, error) {
-	if planted == nil || planted.Kind != "" && !planted.rotates() {
+	if planted == nil || planted.Kind != "" && !loginRotates(planted) {
 		return nil, nil // nothing of it can be used only once
 	}
 	now, ok, err := ask(ctx, planted.Name)
@@ -193,7 +193,7 @@ func (s *Sessions) seedLeft(ctx context.Context, session string, planted *SeedRe
 	}
 	// A newer lease of the session, held somewhere else, does not concern this login.
 	ours := func(epoch int64) bool { return planted.Epoch == 0 || epoch == 0 || epoch == planted.Epoch }
-	rotates := now.Ref.rotates()
+	rotates := loginRotates(now.Ref)
 	if epoch, held := now.Holders[session]; rotates && held && ours(epoch) {
 		return nil, unsaved(planted.Name, "seed %s still counts session %s as its holder, and may want what codex made of it", planted.Name, session)
 	}
@@ -274,11 +274,11 @@ func (s *Sessions) mayLose(ctx context.Context, h hostexec.Host, l Layout, plant
 // no workflow knows is saved; the error is ErrTypeLoginUnsaved if that fails.
 func (s *Sessions) loginLeft(ctx context.Context, h hostexec.Host, l Layout, session string, planted *SeedRef, seed *SeedNow) (givenUp bool, err error) {
 	switch {
-	case planted == nil || planted.Kind != "" && !planted.rotates():
+	case planted == nil || planted.Kind != "" && !loginRotates(planted):
 		return false, nil // there is no login, or none that rotates
 	case seed == nil, seed.forgot(planted.Epoch):
 		return false, s.saveForgotten(ctx, h, l, session, planted, seed)
-	case !seed.Ref.rotates():
+	case !loginRotates(seed.Ref):
 		return false, nil
 	}
 	auth, _, err := readAuth(ctx, h, path.Join(l.CodexHome, "auth.json"), "")
@@ -326,7 +326,7 @@ func (s *Sessions) saveForgotten(ctx context.Context, h hostexec.Host, l Layout,
 // takeAway keeps what is in no snapshot, wipes the credential, checks that it is
 // gone, and removes the folder if that is allowed.
 func (s *Sessions) takeAway(ctx context.Context, h hostexec.Host, l Layout, in WipeLeftoverInput, was folderMark, attempt int32, planted *SeedRef, seed *SeedNow, out *WipeLeftoverResult) error {
-	fence := in.Claim.fence(l.Dir, attempt)
+	fence := fenceOf(in.Claim, l.Dir, attempt)
 	kept, err := s.keepFolder(ctx, h, l, in, was, planted, seed)
 	out.Archive = kept
 	switch {

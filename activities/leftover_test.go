@@ -36,9 +36,9 @@ func knows(now SeedNow) seedAnswer {
 }
 
 func (k *talk) wipe(in WipeLeftoverInput, ask seedAnswer) (WipeLeftoverResult, error) {
-	in.Claim = in.Claim.behind(in.Generation)
+	in.Claim = claimBehind(in.Claim, in.Generation)
 	out, err := k.set.Sessions.wipeLeftover(k.t.Context(), in, 1, ask)
-	return out, failing{epoch: in.Claim.epoch(1)}.failure(k.t.Context(), "wipe", err)
+	return out, failing{epoch: epochOf(in.Claim, 1)}.failure(k.t.Context(), "wipe", err)
 }
 
 func (b *bed) exported(id string) map[string]string {

@@ -52,11 +52,11 @@ func TestWhoCleansUpLeavesTheSessionAloneThatIsBack(t *testing.T) {
 	}
 	// A clean-up that looked before the session came back is refused by the host
 	// itself.
-	late := in.Claim.behind(in.Generation).fence(k.layout.Dir, 1)
+	late := fenceOf(claimBehind(in.Claim, in.Generation), k.layout.Dir, 1)
 	if err := writeMark(t.Context(), b.host(), k.layout, folderMark{Generation: 1}, false, late); kindOfError(failing{}.failure(t.Context(), "mark", err)) != ErrTypeFenced {
 		t.Errorf("a late one was let in: %v", err)
 	}
-	rec, err := k.set.Seeds.recoverSeed(t.Context(), RecoverSeedInput{Seed: *k.seed, Claim: in.Claim.behind(1), Generation: 1}, 1, secrets{})
+	rec, err := k.set.Seeds.recoverSeed(t.Context(), RecoverSeedInput{Seed: *k.seed, Claim: claimBehind(in.Claim, 1), Generation: 1}, 1, secrets{})
 	if err != nil || !rec.Absent || rec.Saved != nil {
 		t.Errorf("recovered: %+v, %v", rec, err)
 	}

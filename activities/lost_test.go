@@ -154,11 +154,11 @@ func TestOnlyAHostThatDoesNotAnswerIsLost(t *testing.T) {
 		change(&in)
 		in.Claim.Host.Name = what // each with connections of its own
 		if what == "it knows a newer one" {
-			if err := makeFolders(t.Context(), w.host(), in.Layout, folderMark{Generation: 5}, Claim{Generation: 5}.fence(in.Layout.Dir, 1)); err != nil {
+			if err := makeFolders(t.Context(), w.host(), in.Layout, folderMark{Generation: 5}, fenceOf(Claim{Generation: 5}, in.Layout.Dir, 1)); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := process.Start(t.Context(), w.host(), process.Spec{
-				Dir: serverDir(in.Layout, 1), Fence: Claim{Generation: 5}.fence(in.Layout.Dir, 1), Argv: []string{"true"}, WorkDir: "/"}); err != nil {
+				Dir: serverDir(in.Layout, 1), Fence: fenceOf(Claim{Generation: 5}, in.Layout.Dir, 1), Argv: []string{"true"}, WorkDir: "/"}); err != nil {
 				t.Fatal(err)
 			}
 		}

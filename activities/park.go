@@ -16,7 +16,7 @@ import (
 // later ones are not done.
 func (s *Sessions) ParkSession(ctx context.Context, in ParkSessionInput) (ParkSessionResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
-	f := failing{epoch: in.Claim.epoch(attempt)}
+	f := failing{epoch: epochOf(in.Claim, attempt)}
 	what := "park session " + in.Claim.Session
 	hide, err := s.hidingIn(ctx, in.Claim, in.Seed)
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *Sessions) ParkSession(ctx context.Context, in ParkSessionInput) (ParkSe
 func (s *Sessions) park(ctx context.Context, in ParkSessionInput, attempt int32, hide secrets, p *progress) (ParkSessionResult, error) {
 	out := ParkSessionResult{Seq: in.Seq}
 	l := in.Layout
-	if err := l.check(in.Claim.Session); err != nil {
+	if err := checkLayout(l, in.Claim.Session); err != nil {
 		return out, err
 	}
 	h, err := s.host(in.Claim.Host)
@@ -74,7 +74,7 @@ func (s *Sessions) park(ctx context.Context, in ParkSessionInput, attempt int32,
 
 // parkHere parks a session whose folder is there.
 func (s *Sessions) parkHere(ctx context.Context, h hostexec.Host, in ParkSessionInput, mark folderMark, attempt int32, hide secrets, p *progress) (*SnapshotBrief, error) {
-	l, fence := in.Layout, in.Claim.fence(in.Layout.Dir, attempt)
+	l, fence := in.Layout, fenceOf(in.Claim, in.Layout.Dir, attempt)
 	p.step("stopping")
 	if _, err := endAll(ctx, h, l, in.Claim, in.Incarnation, attempt); err != nil {
 		return nil, stays(h, l, err)

@@ -53,7 +53,7 @@ func (k *talk) park(in ParkSessionInput) (ParkSessionResult, error) {
 		return ParkSessionResult{}, err
 	}
 	out, err := k.set.Sessions.park(k.t.Context(), in, 1, hide, nil)
-	return out, failing{hide: hide.all, epoch: in.Claim.epoch(1)}.failure(k.t.Context(), "park", err)
+	return out, failing{hide: hide.all, epoch: epochOf(in.Claim, 1)}.failure(k.t.Context(), "park", err)
 }
 
 // parked parks the session and checks what must hold afterwards.

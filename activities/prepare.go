@@ -22,7 +22,7 @@ import (
 // and no folder that it made.
 func (s *Sessions) PrepareSession(ctx context.Context, in PrepareSessionInput) (PrepareSessionResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
-	f := failing{epoch: in.Claim.epoch(attempt)}
+	f := failing{epoch: epochOf(in.Claim, attempt)}
 	what := "prepare session " + in.Claim.Session
 	sec, err := s.hidingIn(ctx, in.Claim, in.Seed)
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 		}
 	}
 
-	fence := in.Claim.fence(l.Dir, attempt)
+	fence := fenceOf(in.Claim, l.Dir, attempt)
 	var planted seeds.Planted
 	protected := protection{}
 	if err = s.furnish(ctx, h, l, in, &a, fence, p); err == nil {

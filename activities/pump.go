@@ -77,7 +77,7 @@ func (s *Sessions) RunPump(ctx context.Context, in RunPumpInput) (RunPumpResult,
 func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPumpResult, error) {
 	// Every failure sets its own retry delay. The delay of the retry policy is for
 	// workers that died, which is noticed only after a while.
-	f := failing{epoch: in.Claim.epoch(a.n), delay: nextTry(a.n, 0)}
+	f := failing{epoch: epochOf(in.Claim, a.n), delay: nextTry(a.n, 0)}
 	what := "session " + in.Claim.Session + ": talk to codex"
 	hide, err := s.hidingIn(ctx, in.Claim, in.Seed)
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *Sessions) keepBeating(a attempt, h HostSpec, offset *atomic.Int64) (qui
 
 // converse runs one attempt. Its error wraps errHandOver when the worker stops.
 func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hide secrets, offset *atomic.Int64) (RunPumpResult, error) {
-	if err := in.Layout.check(in.Claim.Session); err != nil {
+	if err := checkLayout(in.Layout, in.Claim.Session); err != nil {
 		return RunPumpResult{}, err
 	}
 	if err := checkBroker(in.Credentials, in.Seed); err != nil {
@@ -376,7 +376,7 @@ func (s *Sessions) attach(ctx, life context.Context, in RunPumpInput, a attempt,
 		}
 	}()
 	att, err := process.Attach(life, h, dir, process.AttachOptions{
-		Offset: from, Lines: true, Fence: in.Claim.fence(in.Layout.Dir, a.n),
+		Offset: from, Lines: true, Fence: fenceOf(in.Claim, in.Layout.Dir, a.n),
 	})
 	switch {
 	case errors.Is(err, hostexec.ErrNotExist):

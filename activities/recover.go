@@ -22,8 +22,8 @@ import (
 // an error, and stays. Work and rollouts always stay.
 func (s *Seeds) RecoverSeed(ctx context.Context, in RecoverSeedInput) (RecoverSeedResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
-	in.Claim = in.Claim.behind(in.Generation)
-	f := failing{epoch: in.Claim.epoch(attempt)}
+	in.Claim = claimBehind(in.Claim, in.Generation)
+	f := failing{epoch: epochOf(in.Claim, attempt)}
 	what := "recover seed " + in.Seed.Name + " from host " + in.Claim.Host.Name
 	hide, err := s.hiding(ctx, &in.Seed)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *site) recoverSeed(ctx context.Context, in RecoverSeedInput, attempt int
 		}
 		out.Absent = rotation == seeds.RotationLoggedOut
 	}
-	fence := in.Claim.fence(l.Dir, attempt)
+	fence := fenceOf(in.Claim, l.Dir, attempt)
 	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence); err != nil {
 		return out, err
 	}

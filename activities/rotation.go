@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// rotates reports whether codex changes a seed's auth.json while it works.
-func (r *SeedRef) rotates() bool { return r != nil && r.Kind == string(seeds.KindChatGPT) }
+// loginRotates reports whether codex changes a seed's auth.json while it works.
+func loginRotates(r *SeedRef) bool { return r != nil && r.Kind == string(seeds.KindChatGPT) }
 
 // maxAuth is the longest auth.json that is read back from a host.
 const maxAuth = 1 << 20

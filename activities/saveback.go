@@ -40,7 +40,7 @@ type keeper struct {
 
 // keeper returns a keeper; nil if there is no login that rotates.
 func (s *site) keeper(h hostexec.Host, session, codexHome string, seed *SeedRef, hide secrets) *keeper {
-	if !seed.rotates() || hide.auth == nil {
+	if !loginRotates(seed) || hide.auth == nil {
 		return nil
 	}
 	k := &keeper{site: s, holder: session, h: h, home: codexHome, hide: hide, seed: *seed,

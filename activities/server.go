@@ -34,14 +34,14 @@ func Mark(session string, l Layout) string {
 func (s *Sessions) StartServer(ctx context.Context, in StartServerInput) (StartServerResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	out, err := s.startServer(ctx, in, attempt)
-	f := failing{epoch: in.Claim.epoch(attempt)}
+	f := failing{epoch: epochOf(in.Claim, attempt)}
 	return out, f.failure(ctx, "session "+in.Claim.Session+": start codex", err)
 }
 
 func (s *Sessions) startServer(ctx context.Context, in StartServerInput, attempt int32) (StartServerResult, error) {
 	var out StartServerResult
 	l := in.Layout
-	if err := l.check(in.Claim.Session); err != nil {
+	if err := checkLayout(l, in.Claim.Session); err != nil {
 		return out, err
 	}
 	if in.Incarnation < 1 || !path.IsAbs(l.Codex) {
@@ -60,7 +60,7 @@ func (s *Sessions) startServer(ctx context.Context, in StartServerInput, attempt
 	}
 	st, err := process.Start(ctx, h, process.Spec{
 		Dir:     serverDir(l, in.Incarnation),
-		Fence:   in.Claim.fence(l.Dir, attempt),
+		Fence:   fenceOf(in.Claim, l.Dir, attempt),
 		Argv:    []string{l.Codex, "app-server"},
 		Env:     s.serverEnv(l),
 		Unset:   unsetKeys,
@@ -110,7 +110,7 @@ func removeFormer(ctx context.Context, h hostexec.Host, in StartServerInput, att
 		if !slices.Contains(there, serverName(i)) {
 			continue
 		}
-		if err := process.Remove(ctx, h, serverDir(in.Layout, i), in.Claim.fence(in.Layout.Dir, attempt)); err != nil {
+		if err := process.Remove(ctx, h, serverDir(in.Layout, i), fenceOf(in.Claim, in.Layout.Dir, attempt)); err != nil {
 			return err
 		}
 	}
@@ -142,13 +142,13 @@ func formerGone(ctx context.Context, h hostexec.Host, l Layout, incarnation int)
 func (s *Sessions) StopServer(ctx context.Context, in StopServerInput) (StopServerResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	out, err := s.stopServer(ctx, in, attempt)
-	f := failing{epoch: in.Claim.epoch(attempt)}
+	f := failing{epoch: epochOf(in.Claim, attempt)}
 	return out, f.failure(ctx, "session "+in.Claim.Session+": stop codex", f.untilRoom(err))
 }
 
 func (s *Sessions) stopServer(ctx context.Context, in StopServerInput, attempt int32) (StopServerResult, error) {
 	var out StopServerResult
-	if err := in.Layout.check(in.Claim.Session); err != nil {
+	if err := checkLayout(in.Layout, in.Claim.Session); err != nil {
 		return out, err
 	}
 	h, err := s.host(in.Claim.Host)
@@ -173,7 +173,7 @@ func (s *Sessions) stopServer(ctx context.Context, in StopServerInput, attempt i
 // keepLogin saves a login that codex rotated before it ended. The file stays, so that a
 // later look can save what cannot be saved now.
 func (s *Sessions) keepLogin(ctx context.Context, h hostexec.Host, in StopServerInput) {
-	if !in.Seed.rotates() {
+	if !loginRotates(in.Seed) {
 		return
 	}
 	hide, err := s.hidingIn(ctx, in.Claim, in.Seed)
@@ -186,7 +186,7 @@ func (s *Sessions) keepLogin(ctx context.Context, h hostexec.Host, in StopServer
 
 // endAll stops every incarnation and reaps what they left behind.
 func endAll(ctx context.Context, h hostexec.Host, l Layout, c Claim, incarnation int, attempt int32) ([]Survivor, error) {
-	fence := c.fence(l.Dir, attempt)
+	fence := fenceOf(c, l.Dir, attempt)
 	for i := incarnation; i >= 1; i-- {
 		st, err := process.Stop(ctx, h, serverDir(l, i), fence, stopGrace)
 		if err != nil {
@@ -206,7 +206,7 @@ func endAll(ctx context.Context, h hostexec.Host, l Layout, c Claim, incarnation
 // endUnrecorded ends what a session left running on a host where its folder is gone, with
 // every record in it. The processes are found by their mark.
 func endUnrecorded(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt int32) ([]Survivor, error) {
-	fence := c.fence(l.Dir, attempt)
+	fence := fenceOf(c, l.Dir, attempt)
 	found, err := process.Reap(ctx, h, l.Dir, Mark(c.Session, l), fence)
 	if err != nil {
 		return found, fmt.Errorf("end what codex left behind on %s: %w", h.Name(), err)

@@ -52,7 +52,7 @@ func (k *talk) beside(id string) *talk {
 	n := &talk{bed: k.bed, claim: Claim{Session: id, Host: k.spec, Generation: 1}}
 	n.layout = layoutOf(k.layout.Root, id)
 	n.layout.Codex = k.layout.Codex
-	if err := makeFolders(k.t.Context(), k.host(), n.layout, folderMark{Generation: 1}, n.next().fence(n.layout.Dir, 1)); err != nil {
+	if err := makeFolders(k.t.Context(), k.host(), n.layout, folderMark{Generation: 1}, fenceOf(n.next(), n.layout.Dir, 1)); err != nil {
 		k.t.Fatal(err)
 	}
 	k.t.Cleanup(n.kill)

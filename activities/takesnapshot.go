@@ -21,7 +21,7 @@ import (
 // TakeSnapshot stores what a session needs to go on elsewhere. Every attempt makes the
 // same snapshot, and a complete one is returned as it is. Nothing changes on the host.
 func (s *Sessions) TakeSnapshot(ctx context.Context, in TakeSnapshotInput) (TakeSnapshotResult, error) {
-	f := failing{epoch: in.Claim.epoch(activity.GetInfo(ctx).Attempt)}
+	f := failing{epoch: epochOf(in.Claim, activity.GetInfo(ctx).Attempt)}
 	what := "take a snapshot of session " + in.Claim.Session
 	hide, err := s.hidingIn(ctx, in.Claim, in.Seed)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Sessions) TakeSnapshot(ctx context.Context, in TakeSnapshotInput) (Take
 
 // take makes the snapshot; nil if there is nothing worth keeping yet.
 func (s *site) take(ctx context.Context, in TakeSnapshotInput, hide secrets, p *progress) (*SnapshotBrief, error) {
-	if err := in.Layout.check(in.Claim.Session); err != nil {
+	if err := checkLayout(in.Layout, in.Claim.Session); err != nil {
 		return nil, err
 	}
 	h, err := s.host(in.Claim.Host)

@@ -61,7 +61,7 @@ func (s *Sessions) trimAside(ctx context.Context, in RunPumpInput, a attempt) *t
 	go func() {
 		defer close(t.done)
 		st := in.Pump.State
-		freed, err := process.TrimJournal(ctx, h, serverDir(in.Layout, st.Cursor.Incarnation), st.Rewind, in.Claim.fence(in.Layout.Dir, a.n))
+		freed, err := process.TrimJournal(ctx, h, serverDir(in.Layout, st.Cursor.Incarnation), st.Rewind, fenceOf(in.Claim, in.Layout.Dir, a.n))
 		switch {
 		case err == nil:
 			t.trimmed = st.Rewind

@@ -157,7 +157,7 @@ func TestAMarkIsOnTheDiskBeforeItCounts(t *testing.T) {
 	printf '#!/bin/sh\necho %s "$@" >>"%s/log"\nexec %s "$@"\n' $p "$1" "$(command -v $p)" >$p && chmod +x $p
 done`, tools)
 	h := loggedTools{b.host(), tools}
-	fence := Claim{Session: "flushed", Generation: 1, Pump: 1}.fence(l.Dir, 1)
+	fence := fenceOf(Claim{Session: "flushed", Generation: 1, Pump: 1}, l.Dir, 1)
 	for what, mark := range map[string]func() error{
 		"made":   func() error { return makeFolders(t.Context(), h, l, folderMark{Generation: 1}, fence) },
 		"marked": func() error { return writeMark(t.Context(), h, l, folderMark{Generation: 1}, true, fence) },

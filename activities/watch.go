@@ -354,7 +354,7 @@ func (s *Sessions) leaveWatch(ctx context.Context, in RunPumpInput, n int32, at 
 	}
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
-	dir, fence := serverDir(in.Layout, at.Incarnation), in.Claim.fence(in.Layout.Dir, n)
+	dir, fence := serverDir(in.Layout, at.Incarnation), fenceOf(in.Claim, in.Layout.Dir, n)
 	err = process.LeaveWatch(ctx, h, dir, at.Offset, fence)
 	if err == nil && keep != nil {
 		err = keep.watchLogin(ctx, dir, fence)

@@ -296,7 +296,7 @@ func (b *bed) crier(session string) (cry func(text string)) {
 	c := Claim{Session: session, Host: b.spec, Generation: 1, Pump: 1}
 	dir := serverDir(l, 1)
 	_, err := process.Start(b.t.Context(), b.host(), process.Spec{
-		Dir: dir, Fence: c.fence(l.Dir, 1), Argv: []string{"sleep", "2000"}, Mark: session,
+		Dir: dir, Fence: fenceOf(c, l.Dir, 1), Argv: []string{"sleep", "2000"}, Mark: session,
 	})
 	if err != nil {
 		b.t.Fatal(err)
@@ -304,11 +304,11 @@ func (b *bed) crier(session string) (cry func(text string)) {
 	b.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if _, err := process.Stop(ctx, b.host(), dir, c.fence(l.Dir, 1), 0); err != nil {
+		if _, err := process.Stop(ctx, b.host(), dir, fenceOf(c, l.Dir, 1), 0); err != nil {
 			b.t.Error(err)
 		}
 	})
-	if err := process.LeaveWatch(b.t.Context(), b.host(), dir, 0, c.fence(l.Dir, 1)); err != nil {
+	if err := process.LeaveWatch(b.t.Context(), b.host(), dir, 0, fenceOf(c, l.Dir, 1)); err != nil {
 		b.t.Fatal(err)
 	}
 	return func(text string) {

@@ -37,7 +37,7 @@ func (s *Sessions) leaveLogin(ctx context.Context, in RunPumpInput, n int32, at 
 	}
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
-	if err := keep.watchLogin(ctx, serverDir(in.Layout, at.Incarnation), in.Claim.fence(in.Layout.Dir, n)); err != nil {
+	if err := keep.watchLogin(ctx, serverDir(in.Layout, at.Incarnation), fenceOf(in.Claim, in.Layout.Dir, n)); err != nil {
 		// The turn's result matters more, and the next pump looks by itself.
 		s.Logger.Warn("login of an idle session is not looked after", "session", in.Claim.Session, "host", keep.h.Name(), "error", err)
 	}
@@ -61,7 +61,7 @@ func loginOfNote(note string) (*SeedRef, error) {
 	if err == nil {
 		err = json.Unmarshal(data, ref)
 	}
-	if err == nil && (!ref.rotates() || !nameRule.MatchString(ref.Name)) {
+	if err == nil && (!loginRotates(ref) || !nameRule.MatchString(ref.Name)) {
 		err = errors.New("it names no rotating seed")
 	}
 	if err != nil {

@@ -197,5 +197,5 @@ func (s *Sessions) workIn(ctx context.Context, j job, in PrepareSessionInput, a 
 
 // workspaceJob returns what all jobs of a session's workspace have in common.
 func (s *Sessions) workspaceJob(h hostexec.Host, l Layout, c Claim, attempt int32, stop <-chan struct{}) job {
-	return job{site: s.site, host: h, layout: l, claim: c, fence: c.fence(l.Dir, attempt), stop: stop}
+	return job{site: s.site, host: h, layout: l, claim: c, fence: fenceOf(c, l.Dir, attempt), stop: stop}
 }

@@ -79,7 +79,7 @@ func (s *site) place(ctx context.Context, session string) (p Place, err error) {
 	if p.Layout == (Layout{}) {
 		return p, ErrNoPlace
 	}
-	return p, p.Layout.check(session)
+	return p, checkLayout(p.Layout, session)
 }
 
 // Workfolders reads the work folders of sessions for the worker's API.

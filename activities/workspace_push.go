@@ -47,7 +47,7 @@ var pushID = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 // run once more, and finds at the branch what it did before. The branch is never forced.
 func (s *Sessions) PushWorkspace(ctx context.Context, in PushWorkspaceInput) (PushWorkspaceResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
-	f := failing{epoch: in.Claim.epoch(attempt)}
+	f := failing{epoch: epochOf(in.Claim, attempt)}
 	what := "push the work of session " + in.Claim.Session
 	hide, err := s.hidingIn(ctx, in.Claim, in.Seed)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Sessions) PushWorkspace(ctx context.Context, in PushWorkspaceInput) (Pu
 
 func (s *Sessions) push(ctx context.Context, in PushWorkspaceInput, token string, attempt int32, stop <-chan struct{}) (PushWorkspaceResult, error) {
 	out := PushWorkspaceResult{Branch: in.Branch}
-	if err := in.Layout.check(in.Claim.Session); err != nil {
+	if err := checkLayout(in.Layout, in.Claim.Session); err != nil {
 		return out, err
 	}
 	if err := CheckRef(in.Branch); err != nil {

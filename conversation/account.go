@@ -103,8 +103,8 @@ func (t *turns) usageUpdated(p json.RawMessage) {
 	if before == (Usage{}) || part.Input < 0 || part.Output < 0 || part.Cached < 0 {
 		part = last
 	}
-	t.st.TurnUsage.add(part)
-	t.st.Usage.add(part)
+	addUsage(&t.st.TurnUsage, part)
+	addUsage(&t.st.Usage, part)
 	t.tellUse()
 	// codex counts an answer's tokens once the tools that it called have answered
 	// (measured). The model does not wait for items that still run then.
@@ -115,7 +115,7 @@ func (t *turns) usageUpdated(p json.RawMessage) {
 	t.spending.check()
 }
 
-func (u *Usage) add(v Usage) {
+func addUsage(u *Usage, v Usage) {
 	u.Input += v.Input
 	u.Output += v.Output
 	u.Cached += v.Cached

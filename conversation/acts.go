@@ -61,7 +61,7 @@ type reviewTarget struct {
 	Instructions string `json:"instructions,omitempty"`
 }
 
-func (r *Review) target() reviewTarget {
+func targetOf(r *Review) reviewTarget {
 	switch {
 	case r == nil:
 	case r.Base != "":
@@ -74,7 +74,7 @@ func (r *Review) target() reviewTarget {
 	return reviewTarget{Type: "uncommittedChanges"}
 }
 
-func (a Act) check() error {
+func checkAct(a Act) error {
 	switch a {
 	case "", ActCompact, ActReview:
 		return nil
@@ -87,7 +87,7 @@ func (d *delivery) sendAct(s *send) {
 		d.ourRequest(s, methodCompact, threadIDParams{ThreadID: d.st.ThreadID})
 		return
 	}
-	d.ourRequest(s, methodReview, reviewParams{ThreadID: d.st.ThreadID, Target: s.Review.target(), Delivery: "inline"})
+	d.ourRequest(s, methodReview, reviewParams{ThreadID: d.st.ThreadID, Target: targetOf(s.Review), Delivery: "inline"})
 }
 
 // takeBegun finds the message that codex accepted in an earlier pump. It is not

@@ -97,12 +97,12 @@ func TestAnExcerptTakesNoMoreThanItMay(t *testing.T) {
 // Who reads a name that was cut knows that it was.
 func TestANameThatIsCutIsCalledCut(t *testing.T) {
 	for _, r := range []Request{{Network: long(300)}, {Server: long(300)}, {Tool: long(300)}} {
-		e := r.excerpt(defaultExcerpt)
+		e := cutRequest(&r, defaultExcerpt)
 		if !e.Truncated || len(e.Network)+len(e.Server)+len(e.Tool) != maxName || e.Whole.Network != r.Network {
 			t.Errorf("%+v", e)
 		}
 	}
-	if e := (&Request{Network: "a.example", Server: "s", Tool: "t"}).excerpt(defaultExcerpt); e.Truncated {
+	if e := cutRequest((&Request{Network: "a.example", Server: "s", Tool: "t"}), defaultExcerpt); e.Truncated {
 		t.Errorf("%+v", e)
 	}
 }

@@ -50,14 +50,14 @@ type BudgetUse struct {
 	Warned      bool // a warning was given that it is nearly reached
 }
 
-// Uses returns all bounds of the budget, in the order of the command line.
-func (b Budget) Uses(st *PumpState) [5]BudgetUse {
+// BudgetUses returns all bounds of the budget, in the order of the command line.
+func BudgetUses(b Budget, st *PumpState) [5]BudgetUse {
 	w := st.Spent.Warned
 	use := func(name string, used, limit, warned int64) BudgetUse {
 		return BudgetUse{Name: name, Used: used, Limit: limit, Warned: limit > 0 && warned == limit}
 	}
 	return [...]BudgetUse{
-		use(BudgetTokens, st.Usage.spent(), b.Tokens, w.Tokens),
+		use(BudgetTokens, spentOf(st.Usage), b.Tokens, w.Tokens),
 		use(BudgetTurns, int64(st.Turn-st.Skipped), b.Turns, w.Turns),
 		use(BudgetTime, st.Spent.TimeMS, b.Time.Milliseconds(), w.Time.Milliseconds()),
 		use(BudgetApprovals, int64(st.Tally.InSession), b.Approvals, w.Approvals),
@@ -65,7 +65,7 @@ func (b Budget) Uses(st *PumpState) [5]BudgetUse {
 	}
 }
 
-func (b *Budget) warned(u BudgetUse) {
+func budgetWarned(b *Budget, u BudgetUse) {
 	switch u.Name {
 	case BudgetTokens:
 		b.Tokens = u.Limit
@@ -80,9 +80,9 @@ func (b *Budget) warned(u BudgetUse) {
 	}
 }
 
-// over reports whether a turn must end for this bound. The last token, approval or
+// useIsOver reports whether a turn must end for this bound. The last token, approval or
 // command is still allowed; for time, reaching the limit is enough.
-func (u BudgetUse) over() bool {
+func useIsOver(u BudgetUse) bool {
 	switch {
 	case u.Limit <= 0, u.Name == BudgetTurns:
 		return false
@@ -95,8 +95,8 @@ func (u BudgetUse) over() bool {
 // Gone reports whether no further turn may begin.
 func (u BudgetUse) Gone() bool { return u.Limit > 0 && u.Used >= u.Limit }
 
-// near reports whether four fifths are used.
-func (u BudgetUse) near() bool { return u.Limit > 0 && u.Used >= u.Limit-u.Limit/5 && !u.over() }
+// useIsNear reports whether four fifths are used.
+func useIsNear(u BudgetUse) bool { return u.Limit > 0 && u.Used >= u.Limit-u.Limit/5 && !useIsOver(u) }
 
 // String returns the use and the limit in words.
 func (u BudgetUse) String() string {
@@ -131,5 +131,5 @@ func (u BudgetUse) Raise(session string) string {
 	return fmt.Sprintf("`ctl session set %s --budget %s=%s` gives it more; then send a message to go on", session, u.Name, value)
 }
 
-// spent returns the tokens that count against a budget.
-func (u Usage) spent() int64 { return u.Input + u.Output }
+// spentOf returns the tokens that count against a budget.
+func spentOf(u Usage) int64 { return u.Input + u.Output }

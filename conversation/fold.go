@@ -83,7 +83,7 @@ func (t *turns) itemCompleted(p json.RawMessage) {
 	e := itemEntry(n.Item)
 	e.Turn, e.Item = turn, n.Item.ID
 	if !own {
-		e.set("thread", n.ThreadID)
+		setData(&e, "thread", n.ThreadID)
 	}
 	if own && t.st.TurnID != "" && n.TurnID == t.st.TurnID {
 		t.st.TurnItems++
@@ -95,7 +95,7 @@ func (t *turns) itemCompleted(p json.RawMessage) {
 	if own && n.Item.Type == "userMessage" && n.Item.ClientID != "" {
 		t.delivery.echoed(n.TurnID, n.Item.ClientID)
 		e.Turn = t.st.Turn
-		e.set("message", n.Item.ClientID)
+		setData(&e, "message", n.Item.ClientID)
 	}
 	if e.Type == EntryReasoning && e.Text == "" {
 		return // hidden reasoning has no text
@@ -103,7 +103,7 @@ func (t *turns) itemCompleted(p json.RawMessage) {
 	t.entry(e)
 }
 
-func (e *Entry) set(k, v string) {
+func setData(e *Entry, k, v string) {
 	if v == "" {
 		return
 	}
@@ -136,7 +136,7 @@ func itemEntry(it wireItem) Entry {
 		e.Type, e.Text = EntryAssistant, it.Text
 	case "plan":
 		e.Type, e.Text = EntryAssistant, it.Text
-		e.set("plan", "true")
+		setData(&e, "plan", "true")
 	case "reasoning":
 		e.Type, e.Text = EntryReasoning, reasoningText(it)
 	case "commandExecution":
@@ -147,14 +147,14 @@ func itemEntry(it wireItem) Entry {
 	case "mcpToolCall":
 		e.Type, e.Tool = EntryTool, it.Server+"/"+it.Tool
 		e.Text = toolText(it.Result, it.Error)
-		e.set("arguments", compact(it.Args))
+		setData(&e, "arguments", compact(it.Args))
 	case "dynamicToolCall":
 		e.Type, e.Tool = EntryTool, it.Tool
 		if it.Space != "" {
 			e.Tool = it.Space + "/" + it.Tool
 		}
 		e.Text = toolText(it.Items, nil)
-		e.set("arguments", compact(it.Args))
+		setData(&e, "arguments", compact(it.Args))
 	case "webSearch":
 		e.Type, e.Tool, e.Text = EntryTool, it.Type, it.Query
 	case "imageView":

@@ -62,14 +62,14 @@ func CheckInputs(inputs []Input) error {
 		return fmt.Errorf("%d files go with it, at most %d", len(inputs), MaxInputs)
 	}
 	for _, in := range inputs {
-		if err := in.check(); err != nil {
+		if err := checkInput(in); err != nil {
 			return fmt.Errorf("input %.100q: %w", in.Name, err)
 		}
 	}
 	return nil
 }
 
-func (in Input) check() error {
+func checkInput(in Input) error {
 	switch {
 	case in.Kind != InputImage && in.Kind != InputFile:
 		return fmt.Errorf("kind %.20q is none of image, file", in.Kind)

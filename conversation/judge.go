@@ -233,8 +233,8 @@ func (q *requests) answerByPolicy(r *Request, o OpenRequest, v Verdict) {
 	}
 }
 
-// on adds a ruling to the recorded data of the request that people are asked.
-func (g *Ruling) on(data map[string]string) map[string]string {
+// rulingIn adds a ruling to the recorded data of the request that people are asked.
+func rulingIn(g *Ruling, data map[string]string) map[string]string {
 	if g != nil {
 		data["rule"], data["policy"] = g.Rule, g.Policy
 		if g.Reason != "" {

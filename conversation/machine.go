@@ -289,7 +289,7 @@ func (m *machine) finish(why PumpReason) {
 	if m.err != nil {
 		return
 	}
-	r := PumpResult{Reason: why, Turn: m.turns.end, Begun: m.begun, Problem: m.problem.excerpt(), Resolved: m.requests.resolved, Models: m.questions.models}
+	r := PumpResult{Reason: why, Turn: m.turns.end, Begun: m.begun, Problem: cutProblem(m.problem), Resolved: m.requests.resolved, Models: m.questions.models}
 	if why != ProcessEnded {
 		r.Requests = m.requests.report()
 	}

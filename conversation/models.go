@@ -131,10 +131,10 @@ func (l *ModelList) IDs() (ids []string) {
 // efforts are the known levels, lowest first.
 var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"}
 
-// Level returns the effort to use when effort is wanted: effort itself if the model
+// ModelLevel returns the effort to use when effort is wanted: effort itself if the model
 // has it, else the next lower level that the model has, else its lowest; empty if
 // the model has none. For an unknown level it is the model's default.
-func (m Model) Level(effort string) string {
+func ModelLevel(m Model, effort string) string {
 	if effort == "" || slices.Contains(m.Efforts, effort) {
 		return effort
 	}

@@ -238,7 +238,7 @@ func (o *opening) threadOpened(r *message) {
 		Data: map[string]string{"thread": a.Thread.ID, "model": a.Model, "codex": o.st.CodexVersion}}
 	if method == methodFork {
 		o.st.ForkedFrom = source
-		e.set("from", source)
+		setData(&e, "from", source)
 	}
 	o.entry(e)
 }

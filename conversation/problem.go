@@ -11,8 +11,8 @@ func problem(kind, message string) *Problem {
 	return &Problem{Kind: kind, Message: message, Hint: HintOf(kind)}
 }
 
-// excerpt returns p shortened for a workflow; the transcript has the full text.
-func (p *Problem) excerpt() *Problem {
+// cutProblem returns p shortened for a workflow; the transcript has the full text.
+func cutProblem(p *Problem) *Problem {
 	if p == nil {
 		return p
 	}

@@ -48,7 +48,7 @@ func (in PumpInput) validate(st PumpState) error {
 		if err := s.checkInputs(); err != nil {
 			return err
 		}
-		if err := errors.Join(s.Do.check(), s.Review.Check()); err != nil {
+		if err := errors.Join(checkAct(s.Do), s.Review.Check()); err != nil {
 			return fmt.Errorf("send %q: %w", s.ID, err)
 		}
 		seen[s.ID] = true

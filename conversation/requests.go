@@ -54,7 +54,7 @@ func (q *requests) demand(msg *message, read reader) {
 	}
 	q.fill(a)
 	r := describe(a, q.opt.Redactor)
-	bulk := r.bulk()
+	bulk := bulkOf(r)
 	switch {
 	case len(q.st.Open) >= maxRequests:
 		q.autos.refuse(msg, fmt.Sprintf("%d requests are open, and more cannot be", maxRequests))

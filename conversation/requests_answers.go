@@ -61,9 +61,9 @@ func CheckAnswers(questions []Question, answers map[string][]string) (map[string
 			if q.Optional {
 				continue
 			}
-			return nil, &AnswerError{q.ID, "is not answered" + q.choices()}
+			return nil, &AnswerError{q.ID, "is not answered" + offeredChoices(q)}
 		}
-		one, err := q.check(given)
+		one, err := checkGiven(q, given)
 		if err != nil {
 			return nil, err
 		}
@@ -72,16 +72,16 @@ func CheckAnswers(questions []Question, answers map[string][]string) (map[string
 	return good, nil
 }
 
-// check checks the answers to one question; there is at least one.
-func (q Question) check(given []string) ([]string, error) {
+// checkGiven checks the answers to one question; there is at least one.
+func checkGiven(q Question, given []string) ([]string, error) {
 	wrong := func(format string, args ...any) ([]string, error) {
 		return nil, &AnswerError{q.ID, fmt.Sprintf(format, args...)}
 	}
 	if !q.Many && len(given) > 1 {
 		return wrong("takes one answer, and has %d", len(given))
 	}
-	if q.Many && !q.within(float64(len(given))) {
-		return wrong("takes %s answers, and has %d", q.bounds(), len(given))
+	if q.Many && !fitsBounds(q, float64(len(given))) {
+		return wrong("takes %s answers, and has %d", boundsOf(q), len(given))
 	}
 	var good []string
 	for _, a := range given {
@@ -92,9 +92,9 @@ func (q Question) check(given []string) ([]string, error) {
 			return wrong("is answered twice with the same")
 		}
 		if len(q.Options) > 0 && !q.Other && !slices.ContainsFunc(q.Options, func(c Choice) bool { return c.Label == a }) {
-			return wrong("is answered with what is none of its options%s", q.choices())
+			return wrong("is answered with what is none of its options%s", offeredChoices(q))
 		}
-		a, err := q.typed(a)
+		a, err := typedAnswer(q, a)
 		if err != nil {
 			return nil, err
 		}
@@ -103,16 +103,16 @@ func (q Question) check(given []string) ([]string, error) {
 	return good, nil
 }
 
-// typed returns an answer in the canonical form of its type.
-func (q Question) typed(a string) (string, error) {
+// typedAnswer returns an answer in the canonical form of its type.
+func typedAnswer(q Question, a string) (string, error) {
 	wrong := func(format string, args ...any) (string, error) {
 		return "", &AnswerError{q.ID, fmt.Sprintf(format, args...)}
 	}
 	plain := strings.TrimSpace(a)
 	switch q.Type {
 	case "", "string":
-		if n := utf8.RuneCountInString(a); !q.Many && !q.within(float64(n)) {
-			return wrong("takes %s characters, and has %d", q.bounds(), n)
+		if n := utf8.RuneCountInString(a); !q.Many && !fitsBounds(q, float64(n)) {
+			return wrong("takes %s characters, and has %d", boundsOf(q), n)
 		}
 		if !fits(q.Format, a) {
 			return wrong("is not answered with a value of the format %s", q.Format)
@@ -131,8 +131,8 @@ func (q Question) typed(a string) (string, error) {
 		if err != nil {
 			return wrong("takes a whole number")
 		}
-		if !q.within(float64(n)) {
-			return wrong("takes a whole number of %s", q.bounds())
+		if !fitsBounds(q, float64(n)) {
+			return wrong("takes a whole number of %s", boundsOf(q))
 		}
 		return strconv.FormatInt(n, 10), nil
 	case "number":
@@ -140,8 +140,8 @@ func (q Question) typed(a string) (string, error) {
 		if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
 			return wrong("takes a number")
 		}
-		if !q.within(n) {
-			return wrong("takes a number of %s", q.bounds())
+		if !fitsBounds(q, n) {
+			return wrong("takes a number of %s", boundsOf(q))
 		}
 		return strconv.FormatFloat(n, 'g', -1, 64), nil
 	}
@@ -171,11 +171,11 @@ func fits(format, text string) bool {
 	return err == nil
 }
 
-func (q Question) within(n float64) bool {
+func fitsBounds(q Question, n float64) bool {
 	return (q.Least == nil || n >= *q.Least) && (q.Most == nil || n <= *q.Most)
 }
 
-func (q Question) bounds() string {
+func boundsOf(q Question) string {
 	number := func(n *float64) string { return strconv.FormatFloat(*n, 'g', -1, 64) }
 	switch {
 	case q.Least != nil && q.Most != nil:
@@ -188,8 +188,8 @@ func (q Question) bounds() string {
 	return "any number of"
 }
 
-// choices returns the options as the end of a sentence.
-func (q Question) choices() string {
+// offeredChoices returns the options as the end of a sentence.
+func offeredChoices(q Question) string {
 	if len(q.Options) == 0 {
 		return ""
 	}

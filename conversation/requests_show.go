@@ -33,7 +33,7 @@ func summary(a *asked, r *Request, clean *Redactor) string {
 	case KindUserInput:
 		return questionSummary(r.Questions)
 	case KindElicitation:
-		return r.elicited(a.ofTool)
+		return elicitedText(r, a.ofTool)
 	}
 	command := quoteShort(clean.String(a.shown))
 	text := "run " + command
@@ -49,7 +49,7 @@ func summary(a *asked, r *Request, clean *Redactor) string {
 	return text
 }
 
-func (r *Request) elicited(tool bool) string {
+func elicitedText(r *Request, tool bool) string {
 	switch {
 	case tool && r.Tool != "":
 		return "call the tool " + quoteShort(r.Tool) + " of the MCP server " + quoteShort(r.Server)
@@ -105,20 +105,20 @@ func amendmentWords(a *asked, clean *Redactor) []string {
 func (q *requests) entryOf(a *asked, r *Request) Entry {
 	e := Entry{Type: EntryRequest, Turn: q.st.Turn, Text: r.Summary, Status: "open", Item: r.ItemID,
 		Command: r.Command, CWD: r.CWD, Changes: r.Changes, Tool: r.Tool, Digest: r.Digest}
-	e.set("kind", string(r.Kind))
-	e.set("reason", r.Reason)
-	e.set("grant_root", r.GrantRoot)
-	e.set("network", r.Network)
-	e.set("permissions", strings.Join(PermissionWords(r.Permissions), "\n"))
-	e.set("questions", questionText(r.Questions))
-	e.set("url", r.URL)
-	e.set("server", r.Server)
-	e.set("arguments", r.Args)
-	e.set("amendment", strings.Join(r.Amendment, "\n"))
+	setData(&e, "kind", string(r.Kind))
+	setData(&e, "reason", r.Reason)
+	setData(&e, "grant_root", r.GrantRoot)
+	setData(&e, "network", r.Network)
+	setData(&e, "permissions", strings.Join(PermissionWords(r.Permissions), "\n"))
+	setData(&e, "questions", questionText(r.Questions))
+	setData(&e, "url", r.URL)
+	setData(&e, "server", r.Server)
+	setData(&e, "arguments", r.Args)
+	setData(&e, "amendment", strings.Join(r.Amendment, "\n"))
 	if !q.st.ours(notice{ThreadID: a.thread}) {
-		e.set("thread", a.thread)
+		setData(&e, "thread", a.thread)
 	}
-	e.Data = r.Ruling.on(e.Data)
+	e.Data = rulingIn(r.Ruling, e.Data)
 	return e
 }
 
@@ -143,9 +143,9 @@ func questionText(all []Question) string {
 	return b.String()
 }
 
-// bulk returns the size of the parts that cannot be cut, because whoever answers
+// bulkOf returns the size of the parts that cannot be cut, because whoever answers
 // needs all of them.
-func (r *Request) bulk() int {
+func bulkOf(r *Request) int {
 	return wireLen(r.URL) + jsonLen(r.Permissions) + jsonLen(r.Questions) + jsonLen(r.Amendment)
 }
 
@@ -160,7 +160,7 @@ func (q *requests) report() []Request {
 	}
 	var rs []Request
 	for _, r := range due {
-		rs = append(rs, r.excerpt(min(q.lim.Excerpt, maxAsked/len(due))))
+		rs = append(rs, cutRequest(r, min(q.lim.Excerpt, maxAsked/len(due))))
 	}
 	return rs
 }
@@ -168,9 +168,9 @@ func (q *requests) report() []Request {
 // maxShownChanges bounds the files that an excerpt names.
 const maxShownChanges = 100
 
-// excerpt returns r with its texts cut to about max bytes in all. Its digest covers
+// cutRequest returns r with its texts cut to about max bytes in all. Its digest covers
 // the uncut request, which is in the store.
-func (r *Request) excerpt(max int) Request {
+func cutRequest(r *Request, max int) Request {
 	e := *r
 	e.Whole = r
 	left := max

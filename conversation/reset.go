@@ -120,14 +120,14 @@ func (t *turns) reset(p *Problem) *Problem {
 	}
 	p.ResetAt = resetOf(p.Message, t.at(), t.opt.Zone)
 	if p.ResetAt.IsZero() {
-		p.ResetAt = t.st.RateLimits.reset(t.at())
+		p.ResetAt = limitsReset(t.st.RateLimits, t.at())
 	}
 	return p
 }
 
-// reset returns when the reached limit ends, as codex last reported the account's
+// limitsReset returns when the reached limit ends, as codex last reported the account's
 // limits: the later time if two are reached, zero if none is.
-func (l *RateLimits) reset(at time.Time) (end time.Time) {
+func limitsReset(l *RateLimits, at time.Time) (end time.Time) {
 	if l == nil {
 		return end
 	}

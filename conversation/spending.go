@@ -53,12 +53,12 @@ func (b *spending) check() {
 	if b.st.TurnID == "" {
 		return
 	}
-	for _, u := range b.lim.Budget.Uses(&b.st) {
-		if u.near() && !u.Warned {
-			b.st.Spent.Warned.warned(u)
+	for _, u := range BudgetUses(b.lim.Budget, &b.st) {
+		if useIsNear(u) && !u.Warned {
+			budgetWarned(&b.st.Spent.Warned, u)
 			b.record(u, fmt.Sprintf("%s: %d %% are reached", u.Spend(), 100*u.Used/u.Limit))
 		}
-		if u.over() && b.st.Budget == "" {
+		if useIsOver(u) && b.st.Budget == "" {
 			b.record(u, u.Spend()+": the turn is interrupted")
 			b.interrupt(u)
 		}
@@ -140,7 +140,7 @@ func (b *spending) exceeded(status string) *Problem {
 		return nil
 	}
 	name := b.st.Spent.Over
-	for _, u := range b.lim.Budget.Uses(&b.st) {
+	for _, u := range BudgetUses(b.lim.Budget, &b.st) {
 		late := name == "" && u.Name == BudgetTime && u.Limit > 0 && u.Used+timeSlack >= u.Limit && !b.delivery.interruptedByOthers()
 		if u.Name == name || late {
 			p := problem(EndBudget, u.Spend())

@@ -147,7 +147,7 @@ func (t *turns) endTurn(status string, why *Problem) {
 	t.end = &TurnEnd{
 		N: t.st.Turn, ID: t.st.TurnID, Status: status,
 		FinalText: t.st.FinalText, FinalTruncated: t.st.FinalTruncated,
-		Items: t.st.TurnItems, Usage: t.st.TurnUsage, DiffStat: t.st.DiffStat, Problem: why.excerpt(),
+		Items: t.st.TurnItems, Usage: t.st.TurnUsage, DiffStat: t.st.DiffStat, Problem: cutProblem(why),
 		FinalAt: t.st.FinalAt, Structured: t.st.Structured,
 		Effects: t.st.TurnEffects, Foreign: t.st.Foreign, StartedAtMS: t.st.TurnStartedMS, EndedAtMS: t.st.AtMS,
 	}
@@ -157,7 +157,7 @@ func (t *turns) endTurn(status string, why *Problem) {
 		e := Entry{Type: EntryState, Turn: t.st.Turn, Status: status, Text: "turn " + status}
 		if why != nil {
 			e.Text += ": " + why.Message
-			e.set("problem", why.Kind)
+			setData(&e, "problem", why.Kind)
 		}
 		t.entry(e)
 	}
@@ -208,9 +208,9 @@ func (t *turns) errorNotice(p json.RawMessage) {
 	} else if t.st.ours(n.notice) && t.st.TurnID != "" && n.TurnID == t.st.TurnID {
 		t.fault = why
 	}
-	e.set("problem", why.Kind)
+	setData(&e, "problem", why.Kind)
 	if !t.st.ours(n.notice) {
-		e.set("thread", n.ThreadID)
+		setData(&e, "thread", n.ThreadID)
 	}
 	t.entry(e)
 }

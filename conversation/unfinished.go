@@ -139,11 +139,11 @@ func (o *items) recordUnfinished(brokenOff bool) {
 		text, whole := o.said(it)
 		e.Text = text
 		if it.Type == "plan" {
-			e.set("plan", "true")
+			setData(&e, "plan", "true")
 		}
-		e.set("thread", it.Thread)
+		setData(&e, "thread", it.Thread)
 		if !whole {
-			e.set("cut", fmt.Sprintf("%d bytes before this are not kept", it.Pos-int64(len(e.Text))))
+			setData(&e, "cut", fmt.Sprintf("%d bytes before this are not kept", it.Pos-int64(len(e.Text))))
 		}
 		o.emit(e)
 	}

@@ -61,7 +61,7 @@ func (p *Pool) admit(ctx context.Context, address string, doubtful bool) (releas
 // dials take no place in a lane, since the jump host's own dial may wait for one.
 func (p *Pool) admitBehind(jump Spec) func(context.Context, string, bool) (func(), error) {
 	return func(ctx context.Context, address string, _ bool) (func(), error) {
-		return p.servers.enter(ctx, jump.address()+" > "+address)
+		return p.servers.enter(ctx, addressOf(jump)+" > "+address)
 	}
 }
 

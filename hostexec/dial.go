@@ -27,7 +27,7 @@ const (
 	resetBudget = 20 * time.Second
 )
 
-func (s Spec) address() string {
+func addressOf(s Spec) string {
 	port := s.Port
 	if port == 0 {
 		port = 22
@@ -35,7 +35,7 @@ func (s Spec) address() string {
 	return net.JoinHostPort(s.Address, strconv.Itoa(port))
 }
 
-func (s Spec) login() (string, error) {
+func loginOf(s Spec) (string, error) {
 	if s.User != "" {
 		return s.User, nil
 	}
@@ -66,7 +66,7 @@ func login(ctx context.Context, spec Spec, agentSocket string, open transport) (
 	if err != nil {
 		return nil, nil, err
 	}
-	userName, err := spec.login()
+	userName, err := loginOf(spec)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
@@ -210,5 +210,5 @@ func loginError(ctx context.Context, spec Spec, userName string, err error) erro
 	case errors.Is(err, syscall.ECONNREFUSED):
 		hint = ": is sshd running there, on this port?"
 	}
-	return fmt.Errorf("%w: %s@%s: %w%s", ErrUnreachable, userName, spec.address(), err, hint)
+	return fmt.Errorf("%w: %s@%s: %w%s", ErrUnreachable, userName, addressOf(spec), err, hint)
 }

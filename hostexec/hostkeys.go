@@ -24,7 +24,7 @@ type pins struct {
 // newPins reads the pins of a spec. If there are none it fails with ErrHostKeyUnknown, so
 // that no connection is made.
 func newPins(spec Spec) (*pins, error) {
-	p := &pins{address: spec.address()}
+	p := &pins{address: addressOf(spec)}
 	for _, s := range spec.HostKeys {
 		if err := p.add(s); err != nil {
 			return nil, err

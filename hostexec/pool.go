@@ -169,10 +169,10 @@ func (p *Pool) adopt(h *sshHost) error {
 }
 
 func (p *Pool) newHost(spec Spec) (Host, error) {
-	if spec.isLocal() {
+	if isThisMachine(spec) {
 		return newLocalHost(spec.Name), nil
 	}
-	if err := spec.check(); err != nil {
+	if err := checkSpec(spec); err != nil {
 		return nil, err
 	}
 	var jump *sshHost
@@ -189,10 +189,10 @@ func (p *Pool) newHost(spec Spec) (Host, error) {
 	return newSSHHost(p, spec, jump), nil
 }
 
-func (s Spec) isLocal() bool { return s.Name == Local && s.Address == "" }
+func isThisMachine(s Spec) bool { return s.Name == Local && s.Address == "" }
 
-// check reports everything that is wrong with a spec of an SSH host.
-func (s Spec) check() error {
+// checkSpec reports everything that is wrong with a spec of an SSH host.
+func checkSpec(s Spec) error {
 	var errs []error
 	if s.Address == "" {
 		errs = append(errs, errors.New("no address"))

@@ -13,12 +13,12 @@ import (
 // ScanHostKeys asks a host for its keys without logging in or sending anything. It logs in
 // to a jump host, which must be pinned.
 func ScanHostKeys(ctx context.Context, spec Spec) ([]HostKey, error) {
-	if spec.isLocal() {
+	if isThisMachine(spec) {
 		return nil, errors.New("scan host keys: the local host has none")
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, reachDeadline, errTooLong)
 	defer cancel()
-	open := dialTCP(spec.address())
+	open := dialTCP(addressOf(spec))
 	if spec.Jump != nil {
 		pool := NewPool(PoolOptions{Agent: os.Getenv("SSH_AUTH_SOCK")})
 		defer pool.Close()
@@ -30,9 +30,9 @@ func ScanHostKeys(ctx context.Context, spec Spec) ([]HostKey, error) {
 		if !ok {
 			return nil, fmt.Errorf("scan host keys of %s: jump: the local host is no jump host", spec.Name)
 		}
-		open = sshJump.through(spec.address(), control)
+		open = sshJump.through(addressOf(spec), control)
 	}
-	keys, err := scan(ctx, spec.address(), open)
+	keys, err := scan(ctx, addressOf(spec), open)
 	if err != nil {
 		return nil, fmt.Errorf("scan host keys of %s: %w", spec.Name, loginError(ctx, spec, spec.User, err))
 	}

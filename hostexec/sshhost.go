@@ -246,12 +246,12 @@ func (h *sshHost) login(ctx context.Context, k kind) (*ssh.Client, *link, error)
 	if err := h.pool.adopt(h); err != nil {
 		return nil, nil, err
 	}
-	open, admit := dialTCP(h.spec.address()), h.pool.admit
+	open, admit := dialTCP(addressOf(h.spec)), h.pool.admit
 	if h.jump != nil {
-		open, admit = h.jump.through(h.spec.address(), k), h.pool.admitBehind(h.jump.spec)
+		open, admit = h.jump.through(addressOf(h.spec), k), h.pool.admitBehind(h.jump.spec)
 	}
 	// The deadline does not include the wait for other dials.
-	release, err := admit(ctx, h.spec.address(), h.groups[control].lastFailed() || h.groups[bulk].lastFailed())
+	release, err := admit(ctx, addressOf(h.spec), h.groups[control].lastFailed() || h.groups[bulk].lastFailed())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -287,7 +287,7 @@ func (s *processPart) pumpFailed(err error) {
 	case f.Kind == activities.ErrTypeFenced && s.st.Close == nil:
 		s.overtaken(f)
 		return
-	case f.passes() || workersFault(f):
+	case failurePasses(f) || workersFault(f):
 		if s.st.Close != nil {
 			s.ending.tellHeldUp(f)
 		}

@@ -17,7 +17,7 @@ const (
 const maxAuthRetries = 1
 
 func (s *turnsPart) keepSaid(m Message) {
-	s.st.Shape = m.shape()
+	s.st.Shape = shapeOf(m)
 	if m.Do != "" {
 		return
 	}

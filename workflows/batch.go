@@ -304,7 +304,7 @@ func (b *batch) addResult(r BatchResult) {
 	b.st.ResultN++
 	r.N = b.st.ResultN
 	if b.full() {
-		r = r.brief()
+		r = briefResult(r)
 	}
 	//workflowcheck:ignore // JSON is a pure function
 	line, err := json.Marshal(r)

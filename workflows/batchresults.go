@@ -32,7 +32,7 @@ func resultOf(it batchItem, e SessionEnded) BatchResult {
 	return r
 }
 
-func (u UsageView) plus(v UsageView) UsageView {
+func sumOfUsage(u UsageView, v UsageView) UsageView {
 	return UsageView{Input: u.Input + v.Input, Output: u.Output + v.Output, Cached: u.Cached + v.Cached, Turns: u.Turns + v.Turns}
 }
 
@@ -57,8 +57,8 @@ func partOf(lines []json.RawMessage) (n int) {
 	return n
 }
 
-// brief leaves out what the session's transcript also has.
-func (r BatchResult) brief() BatchResult {
+// briefResult leaves out what the session's transcript also has.
+func briefResult(r BatchResult) BatchResult {
 	r.FinalTruncated = r.FinalTruncated || r.FinalText != ""
 	r.FinalText, r.DiffStat = "", excerpt(r.DiffStat, maxWord)
 	r.OutputError = excerpt(r.OutputError, maxWord)

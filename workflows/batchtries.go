@@ -42,7 +42,7 @@ func (b *batch) took(e SessionEnded) {
 	it := b.st.Running[i]
 	b.st.Running = slices.Delete(b.st.Running, i, i+1)
 	now := workflow.Now(b.ctx)
-	b.st.Usage = b.st.Usage.plus(e.Usage)
+	b.st.Usage = sumOfUsage(b.st.Usage, e.Usage)
 	r := resultOf(it, e)
 	switch {
 	case r.State == ItemCompleted:
@@ -51,7 +51,7 @@ func (b *batch) took(e SessionEnded) {
 		r.State = ItemCancelled
 		b.st.Dropped = addFailed(b.st.Dropped, it.N, it.Try)
 	case b.triesAgain(it, e, r.Error):
-		b.st.Again = append(b.st.Again, batchAgain{N: it.N, Try: it.Try + 1, At: now.Add(b.in.Spec.Retry.pause(it.Try)),
+		b.st.Again = append(b.st.Again, batchAgain{N: it.N, Try: it.Try + 1, At: now.Add(retryPause(b.in.Spec.Retry, it.Try)),
 			Last: &batchTry{ID: it.ID, Kind: r.Error.Kind, Message: excerpt(r.Error.Message, maxWord), Effects: r.Effects, EndedAt: r.EndedAt}})
 		return
 	default:
@@ -111,7 +111,7 @@ var ourFaults = slices.DeleteFunc(slices.Clone(passingKinds), func(kind string) 
 	return kind == "network" || kind == activities.EndOverloaded
 })
 
-func (r BatchRetry) pause(tries int) time.Duration {
+func retryPause(r BatchRetry, tries int) time.Duration {
 	pause := min(r.Wait<<min(tries-1, 10), 24*time.Hour)
 	if tries >= r.Attempts { // our own fault: retries are unbounded
 		pause = max(pause, pauseAfter(tries))

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
 )
 
 // A budget bounds what a session may use in all, and the time of one turn. It can be changed at
@@ -34,7 +35,7 @@ type boundState struct {
 	BudgetNews bool       `json:"budget_news,omitempty"` // the attached pump does not know the newest bounds
 }
 
-func (b Budget) given() []struct {
+func givenBounds(b Budget) []struct {
 	name string
 	n    *int64
 } {
@@ -56,7 +57,7 @@ func (s *boundsPart) checkBudget(b Budget) error {
 		return refuse(RefusedBadInput, "budget of session %s: %v", s.id, err)
 	}
 	some := b.TurnTimeout != "" || b.Time != ""
-	for _, g := range b.given() {
+	for _, g := range givenBounds(b) {
 		some = some || g.n != nil
 		if g.n != nil && *g.n < 0 {
 			return refuse(RefusedBadInput, "budget of session %s: %d %s; 0 means no bound", s.id, *g.n, g.name)
@@ -162,7 +163,7 @@ func (s *boundsPart) budgetReached(state string) {
 func (s *boundsPart) uses() []activities.BudgetUse {
 	st := s.st.Pump
 	st.Turn, st.Skipped = s.st.TurnN, s.st.Skipped
-	all := s.opt.Bounds.Uses(&st)
+	all := conversation.BudgetUses(s.opt.Bounds, &st)
 	return all[:]
 }
 

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
 )
 
 // Messages that control a session, beside those to codex.
@@ -133,7 +134,7 @@ func (s *choicesPart) level() {
 	if !ok || was == "" {
 		return
 	}
-	now := m.Level(was)
+	now := conversation.ModelLevel(m, was)
 	if now == was {
 		return
 	}

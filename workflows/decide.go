@@ -288,7 +288,7 @@ func (c checkedDecide) grant(to *Decision) error {
 }
 
 func (s *approvalsPart) takeDecide(d Decide) (Approval, error) {
-	d = d.plainly()
+	d = plainDecide(d)
 	a, decision, err := s.checkDecide(d)
 	if err != nil {
 		return Approval{}, err

@@ -48,7 +48,7 @@ func (s *approvalsPart) keepDecisions() {
 			continue // codex withdrew the question or refused the answer
 		}
 		s.st.keepEarlier(earlierDecision{
-			EarlierDecision: EarlierDecision{Approval: s.approvalID(a.N), Outcome: a.Decision.Outcome, By: a.Decision.By, At: a.Decision.At, State: state}.with(*a.Decision),
+			EarlierDecision: withDecision(EarlierDecision{Approval: s.approvalID(a.N), Outcome: a.Decision.Outcome, By: a.Decision.By, At: a.Decision.At, State: state}, *a.Decision),
 			Digest:          a.Request.Digest, Turn: a.Turn, Expired: a.State == ApprovalExpired, Until: a.Expires,
 		})
 	}
@@ -57,8 +57,8 @@ func (s *approvalsPart) keepDecisions() {
 // maxEarlierGiven bounds the answers and grant kept with an earlier decision, in bytes.
 const maxEarlierGiven = 1 << 10
 
-// with adds the answers and the grant of d if they are short.
-func (e EarlierDecision) with(d Decision) EarlierDecision {
+// withDecision adds the answers and the grant of d if they are short.
+func withDecision(e EarlierDecision, d Decision) EarlierDecision {
 	if encoded(d.Answers)+len(d.Grant) <= maxEarlierGiven {
 		e.Answers, e.Grant = d.Answers, d.Grant
 	}

@@ -118,7 +118,7 @@ func (s *endingPart) stopForClose() {
 			s.giveUpJournal() // a newer holder uses the host: there is nothing of ours to read
 			return
 		}
-		if s.st.Failing != nil && !f.passes() {
+		if s.st.Failing != nil && !failurePasses(f) {
 			s.giveUpJournal() // what the session fails with may keep it from reading for ever
 			return
 		}
@@ -184,7 +184,7 @@ func (s *endingPart) readRest(f *Failure) (later bool) {
 				return false
 			}
 		}
-		if why.passes() && s.st.Close == nil {
+		if failurePasses(why) && s.st.Close == nil {
 			s.failLater(f, why)
 			return true
 		}
@@ -515,7 +515,7 @@ func (s *endingPart) keepWriting(doing string, try func(ctx workflow.Context, le
 			return nil
 		}
 		f := failureOf(doing, err)
-		if !f.passes() || s.discarding() || workflow.Now(s.ctx).Sub(since) >= writeFor {
+		if !failurePasses(f) || s.discarding() || workflow.Now(s.ctx).Sub(since) >= writeFor {
 			if t := s.st.Trouble; t != nil && t.Doing == doing {
 				s.st.Trouble = nil
 			}

@@ -343,7 +343,7 @@ func TestAFiringEndsWithItsSessionsTurn(t *testing.T) {
 			if err := env.GetWorkflowError(); (err == nil) != (status == "completed") {
 				t.Errorf("it ended with %v", err)
 			} else if err != nil {
-				out.Read(err)
+				ReadFireResult(&out, err)
 			} else if err := env.GetWorkflowResult(&out); err != nil {
 				t.Error(err)
 			}

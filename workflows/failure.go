@@ -30,7 +30,7 @@ func failureOf(what string, err error) *Failure {
 				f.Message = what + ": " + p.Message
 			}
 		}
-		f.final = app.NonRetryable() && !p.Passing
+		f.Final = app.NonRetryable() && !p.Passing
 		if f.Kind == "" {
 			f.Kind = activities.ErrTypeInternal
 		}

@@ -142,7 +142,7 @@ func (s *turnsPart) insertEnded(t *activities.TurnEnd) {
 		}
 	}
 	v := TurnView{Session: s.id, N: n, BegunBy: begunByCodex}
-	v.ended(t, workflow.Now(s.ctx))
+	endTurn(&v, t, workflow.Now(s.ctx))
 	v.Status, v.Error = t.Status, failureOfProblem(t.Problem)
 	s.st.putTurn(v)
 	s.mayHaveDone(t.Effects, t.Status != "unknown")

@@ -197,7 +197,7 @@ func (p *inventoryPart) set(in SetHost) HostView {
 		p.health.failed(h, in.Failed)
 	}
 	if in.Codex != "" {
-		if h.Health != nil && h.Health.lacksCodex() {
+		if h.Health != nil && lacksCodex(h.Health) {
 			p.health.well(h)
 		} else {
 			p.health.gotIn(h)

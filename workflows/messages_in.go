@@ -235,7 +235,7 @@ func sum(m Message) string {
 	if m.Mode == "queue" {
 		m.Mode = "" // queue is the default
 	}
-	h := sha256.Sum256([]byte(m.Mode + "\x00" + contentOf(m.Blob) + "\x00" + m.Text + m.extraSum() + m.actSum()))
+	h := sha256.Sum256([]byte(m.Mode + "\x00" + contentOf(m.Blob) + "\x00" + m.Text + extraSum(m) + actSum(m)))
 	return hex.EncodeToString(h[:12])
 }
 
@@ -261,7 +261,7 @@ func (s *messagesPart) checkMessage(m Message) error {
 	if m.ID == "" || len(m.ID) > maxWord || strings.ContainsFunc(m.ID, unicode.IsControl) {
 		return refuse(RefusedBadInput, "message needs an id of its own, at most %d bytes long", maxWord)
 	}
-	chars := utf8.RuneCountInString(m.Text) + m.Chars + m.extraChars()
+	chars := utf8.RuneCountInString(m.Text) + m.Chars + extraChars(m)
 	switch {
 	case strings.HasPrefix(m.ID, s.id+"."):
 		return refuse(RefusedBadInput, "message %s: ids that begin with the session's name and a dot are its own", m.ID)
@@ -279,7 +279,7 @@ func (s *messagesPart) checkMessage(m Message) error {
 	if err := short([]text{{"model", m.Model, maxWord}, {"effort", m.Effort, maxWord}, {"by", m.By, maxWord}}); err != nil {
 		return refuse(RefusedBadInput, "message %s: %v", m.ID, err)
 	}
-	if err := m.checkExtras(); err != nil {
+	if err := checkExtras(m); err != nil {
 		return refuse(RefusedBadInput, "message %s: %v", m.ID, err)
 	}
 	if err := s.approvals.checkRequester(m); err != nil {
@@ -329,7 +329,7 @@ func (s *messagesPart) takeMessage(m Message) (MessageAccepted, error) {
 		s.approvals.requestedBy(m, false)
 		s.st.remember(m, acc.N)
 		s.track(m.ID, string(activities.SendSteer), acc.N, decidedHere)
-		s.st.Sends = append(s.st.Sends, pendingSend{Named: m.Turn != 0, By: m.By, Send: m.with(activities.Send{
+		s.st.Sends = append(s.st.Sends, pendingSend{Named: m.Turn != 0, By: m.By, Send: withExtras(m, activities.Send{
 			ID: m.ID, Kind: activities.SendSteer, Text: m.Text, Blob: m.Blob, Turn: s.st.TurnN,
 		})})
 	} else {

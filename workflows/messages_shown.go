@@ -159,9 +159,9 @@ type Failure struct {
 	// ResetAt is when a limit ends, if known.
 	ResetAt time.Time `json:"reset_at,omitzero"`
 
-	// final says that no retry helps, according to the activity. It is known only where the
-	// failure was met (passes).
-	final bool
+	// Final says that no retry helps, according to the activity. It is known only in the
+	// workflow that met the failure.
+	Final bool `json:"-"`
 }
 
 // Refusal records a signal that was not accepted.

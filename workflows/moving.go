@@ -321,7 +321,7 @@ func (s *movingPart) toldOf(d activities.Delivery) bool {
 // not contain the task.
 func (s *movingPart) saidAgain() Message {
 	if g := s.st.Snap.Good; s.st.Said != nil && !(g != nil && s.st.Snap.Mid && g.Turn == s.st.TurnN) {
-		return s.st.Said.again()
+		return sentAgain(*s.st.Said)
 	}
 	return s.st.Shape.of(Message{Text: goOnText})
 }

@@ -151,7 +151,7 @@ func (s *endingPart) lastWord() SessionEnded {
 	}
 	if t := st.turn(st.TurnN); t != nil && st.TurnN > 0 {
 		v := *t
-		v.readOutput()
+		readTurnOutput(&v)
 		if len(v.FinalText) > maxEndText {
 			v.FinalText, v.FinalTruncated = excerpt(v.FinalText, maxEndText), true
 		}

@@ -142,7 +142,7 @@ func (s *parkingPart) park() *Failure {
 	case err != nil:
 		f := failureOf("park on "+name, err)
 		if gone && (f.Kind == activities.ErrTypeLoginUnsaved || f.Kind == activities.ErrTypeSeedFenced) {
-			f.Kind, f.final = kindSeedAway, false // it may park when nobody else holds the seed, or the session has it again
+			f.Kind, f.Final = kindSeedAway, false // it may park when nobody else holds the seed, or the session has it again
 		}
 		s.snaps.snapshotFailed(last, f)
 		s.st.Error = f
@@ -188,7 +188,7 @@ func (s *parkingPart) parkAsTold() (f *Failure, again bool) {
 			switch {
 			case last == nil && s.st.Parked == nil:
 				s.st.Trouble = nil // it was called back
-			case last != nil && last.passes():
+			case last != nil && failurePasses(last):
 				s.st.Error = was // the wait shows the failure
 				if s.st.Park == nil {
 					s.st.Park = wish
@@ -303,7 +303,7 @@ func (s *parkingPart) comeUp() (again bool) {
 	s.obeyed = s.st.Resume
 	queued := s.st.Resume == nil && s.wantsUp() // somebody who resumes it wants it up, whatever is queued
 	f, again := s.keepTrying("come back", func() bool { return queued && !s.wantsUp() && !s.st.Running }, s.prepareSomewhere)
-	if f != nil && !again && s.wishes() && s.st.Layout == nil && s.st.Down == nil && f.passes() {
+	if f != nil && !again && s.wishes() && s.st.Layout == nil && s.st.Down == nil && failurePasses(f) {
 		s.obeyWish(f)
 		return false // it comes up as it was told to
 	}
@@ -335,7 +335,7 @@ const maxUps = 3
 // granted one could not be reached. Nothing of the session ran there, so no policy
 // applies. A host that a person named is tried again as long as its fault passes.
 func (s *parkingPart) mayTryElsewhere(f *Failure) bool {
-	return activities.HostFault(f.Kind) && s.opt.Host == "" && !(s.st.Named && f.passes()) && s.st.Lease != nil && s.st.Ups < maxUps
+	return activities.HostFault(f.Kind) && s.opt.Host == "" && !(s.st.Named && failurePasses(f)) && s.st.Lease != nil && s.st.Ups < maxUps
 }
 
 // prepareFirst is prepare for a session that was never on a host. It waits out
@@ -345,7 +345,7 @@ func (s *parkingPart) prepareFirst() (f *Failure, again bool) {
 		s.obeyed = s.st.Resume
 		f, again = s.keepTrying("begin", never, s.prepareSomewhere)
 		switch {
-		case f == nil || again || !f.passes():
+		case f == nil || again || !failurePasses(f):
 			return f, again
 		case s.st.Close != nil:
 			return nil, false

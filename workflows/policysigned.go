@@ -40,8 +40,8 @@ type Agreement struct {
 	As map[string]string `json:"as,omitempty"`
 }
 
-// word returns what must be equal for people to agree.
-func (a Agreement) word() [3]string { return [3]string{a.Outcome, a.Scope, a.Payload} }
+// agreedOn returns what must be equal for people to agree.
+func agreedOn(a Agreement) [3]string { return [3]string{a.Outcome, a.Scope, a.Payload} }
 
 // SignedMessage returns what the signature of a decision covers. The time of the
 // approval is formatted as in its JSON.
@@ -111,10 +111,10 @@ func canonicalJSON(raw []byte) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), nil
 }
 
-// plainly replaces answers and grant of a signed decision by exactly what was
+// plainDecide replaces answers and grant of a signed decision by exactly what was
 // signed. If a key occurs twice in the raw text, another reader might take the
 // other value.
-func (d Decide) plainly() Decide {
+func plainDecide(d Decide) Decide {
 	if d.Signature == "" {
 		return d
 	}
@@ -180,12 +180,12 @@ func (s *approvalsPart) signers(a *approvalState, d Decide) (Agreement, error) {
 	switch {
 	case word.By == "":
 		return word, why
-	case slices.ContainsFunc(a.Agreed, word.repeats):
+	case slices.ContainsFunc(a.Agreed, func(other Agreement) bool { return agreesAgain(word, other) }):
 		return word, refuse(RefusedState, "decide %s: %s said so already; %s", d.Approval, word.By, s.missingText(a))
 	case oneSuffices(word.Outcome):
-	case slices.ContainsFunc(a.TakenBack, word.repeats):
+	case slices.ContainsFunc(a.TakenBack, func(other Agreement) bool { return agreesAgain(word, other) }):
 		return word, refuse(RefusedState, "decide %s: %s said so before and took it back: anybody may have sent that signature again (what they say now counts, and to decline does)", d.Approval, word.By)
-	case len(a.TakenBack) >= maxTakenBack && slices.ContainsFunc(a.Agreed, word.samePerson):
+	case len(a.TakenBack) >= maxTakenBack && slices.ContainsFunc(a.Agreed, func(other Agreement) bool { return samePerson(word, other) }):
 		return word, refuse(RefusedState, "decide %s: minds were changed %d times already: %s can only decline it now", d.Approval, maxTakenBack, word.By)
 	}
 	return word, nil
@@ -234,7 +234,7 @@ func (r ruling) wants() string {
 	return fmt.Sprintf("by the policy of the %s, %d of %s", r.of, r.Required, excerpt(strings.Join(names, ", "), 500))
 }
 
-func (a Agreement) samePerson(b Agreement) bool {
+func samePerson(a Agreement, b Agreement) bool {
 	for _, of := range []string{ofSession, ofSeed} {
 		if a.As[of] != "" && a.As[of] == b.As[of] {
 			return true
@@ -243,7 +243,9 @@ func (a Agreement) samePerson(b Agreement) bool {
 	return false
 }
 
-func (a Agreement) repeats(b Agreement) bool { return a.samePerson(b) && a.word() == b.word() }
+func agreesAgain(a Agreement, b Agreement) bool {
+	return samePerson(a, b) && agreedOn(a) == agreedOn(b)
+}
 
 // maxTakenBack bounds how often people may change their minds on one approval.
 const maxTakenBack = 20
@@ -262,22 +264,22 @@ func (s *approvalsPart) agree(a *approvalState, d Decide, to *Decision) bool {
 		return true
 	}
 	for _, b := range a.Agreed {
-		if b.samePerson(word) {
+		if samePerson(b, word) {
 			b.Reason = ""
 			a.TakenBack = append(a.TakenBack, b)
 		}
 	}
-	a.Agreed = slices.DeleteFunc(a.Agreed, word.samePerson)
+	a.Agreed = slices.DeleteFunc(a.Agreed, func(other Agreement) bool { return samePerson(word, other) })
 	a.Agreed = append(a.Agreed, word)
 	s.st.UpdatedAt = to.At
-	if s.missing(a, word.word()) > 0 {
+	if s.missing(a, agreedOn(word)) > 0 {
 		s.note(activities.Note{Type: activities.EntryState, Turn: a.Turn, Text: fmt.Sprintf("%s agrees to %s %s; %s", word.By, d.Outcome, s.approvalID(a.N), s.missingText(a)),
 			Data: map[string]string{"approval": s.approvalID(a.N), "outcome": d.Outcome, "by": word.By, "scope": to.Scope, "payload": word.Payload, "reason": d.Reason, "signed": "true"}})
 		return false
 	}
 	var names []string
 	for _, b := range a.Agreed {
-		if b.word() == word.word() {
+		if agreedOn(b) == agreedOn(word) {
 			names = append(names, b.By)
 		}
 	}
@@ -294,7 +296,7 @@ func (s *approvalsPart) missing(a *approvalState, word [3]string) (most int) {
 	for _, r := range s.signing() {
 		who := map[string]bool{}
 		for _, b := range a.Agreed {
-			if b.word() == word && b.As[r.of] != "" {
+			if agreedOn(b) == word && b.As[r.of] != "" {
 				who[b.As[r.of]] = true
 			}
 		}
@@ -307,7 +309,7 @@ func (s *approvalsPart) missing(a *approvalState, word [3]string) (most int) {
 func (s *approvalsPart) lacking(a *approvalState) int {
 	least := s.missing(a, [3]string{})
 	for _, b := range a.Agreed {
-		least = min(least, s.missing(a, b.word()))
+		least = min(least, s.missing(a, agreedOn(b)))
 	}
 	return least
 }

@@ -314,7 +314,7 @@ func TestPayloadsAreCanonical(t *testing.T) {
 		t.Error("what is no text is signed as something else")
 	}
 	twice := Decide{Signature: "x", Grant: json.RawMessage(`{"network":{"enabled":true},"network":{"enabled":false}}`)}
-	if got := string(twice.plainly().Grant); got != `{"network":{"enabled":false}}` {
+	if got := string(plainDecide(twice).Grant); got != `{"network":{"enabled":false}}` {
 		t.Errorf("what is given is %s", got)
 	}
 }

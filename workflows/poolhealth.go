@@ -108,22 +108,22 @@ func (p *healthPart) failed(h *poolHost, f *Failure) {
 		if now.Sub(h.WellAt) < failsAgain {
 			h.Health.Tries = h.Flaps
 		}
-		h.Health.NextAt = now.Add(h.Health.pause())
+		h.Health.NextAt = now.Add(probePause(h.Health))
 		workflow.GetLogger(p.ctx).Warn("host fails", "host", h.Spec.Name, "kind", f.Kind, "reason", f.Message)
 	}
 	h.Health.Kind, h.Health.Reason, h.Health.Hint = f.Kind, excerpt(f.Message, maxReason), excerpt(f.Hint, maxReason)
 	p.work = true
 }
 
-func (h *HostHealth) pause() time.Duration { return probePauses[min(h.Tries, len(probePauses)-1)] }
+func probePause(h *HostHealth) time.Duration { return probePauses[min(h.Tries, len(probePauses)-1)] }
 
-// away reports whether nobody could get in. Anybody who does shows that the failure
+// hostIsAway reports whether nobody could get in. Anybody who does shows that the failure
 // is over.
-func (h *HostHealth) away() bool {
+func hostIsAway(h *HostHealth) bool {
 	return h.Kind == activities.ErrTypeUnreachable || h.Kind == activities.ErrTypeAuth || h.Kind == activities.ErrTypeHostKey
 }
 
-func (h *HostHealth) lacksCodex() bool {
+func lacksCodex(h *HostHealth) bool {
 	return h.Kind == activities.ErrTypeCodexMissing || h.Kind == activities.ErrTypeCodexVersion
 }
 
@@ -133,7 +133,7 @@ func (h *HostHealth) lacksCodex() bool {
 func (p *healthPart) gotIn(h *poolHost) {
 	h.Reached = true
 	switch {
-	case h.Health == nil || !h.Health.away():
+	case h.Health == nil || !hostIsAway(h.Health):
 	case h.Health.State == HealthSuspect:
 		p.well(h)
 	default:
@@ -207,7 +207,7 @@ func (h *poolHost) probeAt() time.Time {
 // notProbed postpones a probe whose outcome is not known.
 func (h *poolHost) notProbed(now time.Time) {
 	if h.Health != nil {
-		h.Health.NextAt = now.Add(max(h.Health.pause(), time.Minute))
+		h.Health.NextAt = now.Add(max(probePause(h.Health), time.Minute))
 	} else if !h.NewAt.IsZero() {
 		h.NewAt = now.Add(time.Minute)
 	}
@@ -229,7 +229,7 @@ func (p *healthPart) probed(h *poolHost, found activities.HostProbed) {
 	p.failed(h, failureOfProblem(found.Problem))
 	h.Health.State = HealthQuarantined
 	h.Health.Tries++
-	pause := h.Health.pause()
+	pause := probePause(h.Health)
 	h.Health.NextAt = workflow.Now(p.ctx).Add(pause).Truncate(pause / 5)
 }
 

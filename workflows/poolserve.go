@@ -140,7 +140,7 @@ func (p *slotsPart) grant(w *waiter) letter {
 // toTell returns what a waiting session is told of its place, or nil if that is not
 // worth a letter.
 func (w *waiter) toTell(place int, paused *PoolPause, zone string) *granted {
-	why := paused.text(zone)
+	why := pausedText(paused, zone)
 	if paused == nil {
 		why = w.why.Message
 	}

@@ -41,7 +41,7 @@ type PoolPause struct {
 	Since  time.Time `json:"since"`
 }
 
-func (p *PoolPause) text(zone string) string {
+func pausedText(p *PoolPause, zone string) string {
 	if p == nil {
 		return ""
 	}

@@ -51,7 +51,7 @@ func (s *placePart) prepare() (f *Failure, again bool) {
 	}
 	s.overcome()
 	f, again = s.process.restart()
-	if again || f == nil || !f.passes() || s.moving.mustMove(f) || s.st.Close != nil {
+	if again || f == nil || !failurePasses(f) || s.moving.mustMove(f) || s.st.Close != nil {
 		return f, again
 	}
 	s.meet(startCodex, f)
@@ -152,7 +152,7 @@ func (s *placePart) prepareHost() *Failure {
 			s.st.Fault = f
 		}
 		if f.Kind == activities.ErrTypeSeedFenced && s.leases.wantsSeed() { // the seed is asked for again
-			s.st.SeedHeld, f.Kind, f.final = false, kindSeedAway, false
+			s.st.SeedHeld, f.Kind, f.Final = false, kindSeedAway, false
 			s.st.SeedGone = s.st.Bare // the login is on this host
 		}
 		return f

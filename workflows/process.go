@@ -99,10 +99,10 @@ func (s *processPart) startAgain() (again bool) {
 	})
 	switch {
 	case again || f == nil || s.st.Close != nil:
-	case s.st.Resume != nil && s.st.Lost == nil && f.passes():
+	case s.st.Resume != nil && s.st.Lost == nil && failurePasses(f):
 		s.st.Resume = nil // the session is on its host already, and tries again at once
 		s.tryNow()
-	case s.st.Interrupt != nil && f.passes():
+	case s.st.Interrupt != nil && failurePasses(f):
 		s.endUnbegun()
 	default:
 		s.st.Trouble = nil
@@ -248,7 +248,7 @@ func (s *processPart) endedEarly(gone *activities.ProcessGone, f *Failure) bool 
 	if gone == nil || gone.State != "exited" || gone.Code == 0 || gone.Code > 128 {
 		s.st.OwnEnds = 0
 	} else if s.st.OwnEnds++; s.st.OwnEnds >= maxOwnEnds {
-		s.cannotStart(&Failure{Kind: activities.EndProcessExit, final: true, Hint: "run `ctl host check` on this host",
+		s.cannotStart(&Failure{Kind: activities.EndProcessExit, Final: true, Hint: "run `ctl host check` on this host",
 			Message: fmt.Sprintf("codex ended %d times in a row before it could be used: %s", s.st.OwnEnds, f.Message)})
 		return true
 	}
@@ -349,7 +349,7 @@ func (s *processPart) retire(p *activities.Problem) {
 			s.moving.goAway(f)
 		case f.Kind == activities.ErrTypeFenced && s.st.Close == nil:
 			s.overtaken(f)
-		case s.st.Close == nil && (f.passes() || workersFault(f)):
+		case s.st.Close == nil && (failurePasses(f) || workersFault(f)):
 			// The turn runs on until another pump finds that it must be stopped.
 			s.meet(talkToCodex, f)
 		default:

@@ -119,7 +119,7 @@ func (s *messagesPart) checkAct(m Message) error {
 		return refuse(RefusedBadInput, "message %s: a %s is a turn of its own and steers none", m.ID, m.Do)
 	case m.Model != "" || m.Effort != "":
 		return refuse(RefusedBadInput, "message %s: a %s has the session's model (ctl session set changes it)", m.ID, m.Do)
-	case len(m.Inputs) > 0 || m.shape() != nil:
+	case len(m.Inputs) > 0 || shapeOf(m) != nil:
 		return refuse(RefusedBadInput, "message %s: a %s takes no files and no output schema", m.ID, m.Do)
 	case m.Do == activities.ActCompact && s.st.NextN == 0:
 		return refuse(RefusedState, "session %s has had no turn: there is nothing to compact", s.id)
@@ -184,7 +184,7 @@ func (s *messagesPart) queue() []QueuedView {
 }
 
 // actSum distinguishes acts and messages for a certain turn in sum; empty for all others.
-func (m Message) actSum() string {
+func actSum(m Message) string {
 	if m.Do == "" && m.Turn == 0 {
 		return ""
 	}
@@ -207,7 +207,7 @@ func (s *messagesPart) queued() int {
 func (s *messagesPart) turnViews() []TurnView {
 	out := append([]TurnView{}, s.st.Turns...)
 	for i := range out {
-		out[i].readOutput()
+		readTurnOutput(&out[i])
 	}
 	for _, q := range s.st.Queue {
 		v := TurnView{Session: s.id, N: q.N, MessageID: q.ID, Status: "queued"}

@@ -108,7 +108,7 @@ func Fire(ctx workflow.Context, in FireInput) (FireResult, error) {
 	if child.IsReady() {
 		err = what.ended(all, child, &out)
 	} else { // its host is away: it has ended, and cleans up when it can
-		err = out.heardOf(all, heard)
+		err = heardOf(&out, all, heard)
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -120,7 +120,7 @@ func Fire(ctx workflow.Context, in FireInput) (FireResult, error) {
 }
 
 // heardOf takes the SessionEnded of a session that is still cleaning up.
-func (r *FireResult) heardOf(ctx workflow.Context, heard workflow.ReceiveChannel) error {
+func heardOf(r *FireResult, ctx workflow.Context, heard workflow.ReceiveChannel) error {
 	var e SessionEnded
 	heard.Receive(ctx, &e)
 	r.State = string(e.State)
@@ -238,7 +238,7 @@ func (f firing) hold(ctx workflow.Context, id string) error {
 		err := workflow.ExecuteActivity(untilDone(ctx, "keep what "+id+" begins with"), batches.HoldBlobs,
 			activities.HoldBlobsInput{Kind: f.kind, ID: id, Blobs: f.blobs}).Get(ctx, nil)
 		failed := failureOf("keep what "+id+" begins with", err)
-		if err == nil || ctx.Err() != nil || !failed.passes() {
+		if err == nil || ctx.Err() != nil || !failurePasses(failed) {
 			return err
 		}
 		workflow.SetCurrentDetails(ctx, fmt.Sprintf("tries again to begin %s (%d attempts failed): %s", id, n, failed.Message))
@@ -307,8 +307,8 @@ func firedFailure(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// Read takes what is known of a firing that failed out of its error.
-func (r *FireResult) Read(err error) {
+// ReadFireResult takes what is known of a firing that failed out of its error.
+func ReadFireResult(r *FireResult, err error) {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) && app.HasDetails() {
 		if app.Details(r) != nil {

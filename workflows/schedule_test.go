@@ -312,7 +312,7 @@ func TestAFiringIsABatchOfItsTime(t *testing.T) {
 	var app *temporal.ApplicationError
 	if out, err = bad.ends(fire); !errors.As(err, &app) || app.Type() != "batch_done" {
 		t.Errorf("a firing of which an item fails ends with %v", err)
-	} else if out.Read(err); out.ID != id || out.Status != "1 of 2 done, 1 failed" {
+	} else if ReadFireResult(&out, err); out.ID != id || out.Status != "1 of 2 done, 1 failed" {
 		t.Errorf("it says of itself %+v", out)
 	}
 }

@@ -186,7 +186,7 @@ func (s *leasesPart) regainSeed() (again bool) {
 	case s.needsNoSeed():
 		s.st.Trouble = nil
 		s.asBefore(was)
-	case s.st.Down != nil || f != nil && !f.passes():
+	case s.st.Down != nil || f != nil && !failurePasses(f):
 		if f == nil {
 			f = &Failure{Kind: activities.EndInterrupted, Message: interruptedBy(s.st.Down) + ": the session does not ask for its seed"}
 		}
@@ -217,7 +217,7 @@ func (s *leasesPart) needsNoSeed() bool {
 // mayBeImported reports whether f says that a seed, or a pool of seeds, does not
 // exist now. A person may import it again.
 func mayBeImported(f *Failure) bool {
-	return (f.Kind == "seed_not_found" || f.Kind == "seed_pool_not_found") && !f.final
+	return (f.Kind == "seed_not_found" || f.Kind == "seed_pool_not_found") && !f.Final
 }
 
 func (s *leasesPart) askForSeedAgain() (*Failure, bool) {

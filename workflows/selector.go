@@ -36,7 +36,7 @@ var selectorOps = []string{"!=", ">=", "<=", "=", ">", "<"}
 // ParseSelector reads one selector.
 func ParseSelector(text string) (Selector, error) {
 	bad := func(format string, args ...any) (Selector, error) {
-		return Selector{}, fmt.Errorf("selector %q: %s (k=v, k!=v, k>=n, k<=n, k>n, k<n, k or !k)", excerpt(text, maxSelector), fmt.Sprintf(format, args...))
+		return Selector{}, fmt.Errorf("selector %q: %s (k=v, k!=v, k>=n, k<=n, k>n, k<n, k or !k)", cut(text, maxSelector), fmt.Sprintf(format, args...))
 	}
 	switch {
 	case len(text) > maxSelector:
@@ -63,12 +63,12 @@ func ParseSelector(text string) (Selector, error) {
 	}
 	i := slices.IndexFunc(selectorOps, func(op string) bool { return strings.HasPrefix(rest, op) })
 	if i < 0 {
-		return bad("%q is no way to compare", excerpt(rest, 20))
+		return bad("%q is no way to compare", cut(rest, 20))
 	}
 	s := Selector{Key: key, Op: selectorOps[i], Value: rest[len(selectorOps[i]):]}
 	if s.ordered() {
 		if _, ok := numberOf(s.Value); !ok {
-			return bad("%q is not a number", excerpt(s.Value, maxSelector))
+			return bad("%q is not a number", cut(s.Value, maxSelector))
 		}
 	} else if strings.HasPrefix(s.Value, "=") {
 		return bad("%q is no way to compare", s.Op+"=")
@@ -142,9 +142,9 @@ func (s Selector) lacks(labels map[string]string) string {
 	case !ok:
 		return s.String() + " (it has no " + s.Key + ")"
 	case s.ordered() && !isNumber:
-		return fmt.Sprintf("%s (its %s is %s, which is no number)", s, s.Key, excerpt(have, 60))
+		return fmt.Sprintf("%s (its %s is %s, which is no number)", s, s.Key, cut(have, 60))
 	}
-	return fmt.Sprintf("%s (its %s is %s)", s, s.Key, excerpt(have, 60))
+	return fmt.Sprintf("%s (its %s is %s)", s, s.Key, cut(have, 60))
 }
 
 // A number is a label's value in comparisons: its decimal value, and its parts
@@ -191,4 +191,15 @@ func comparePart(a, b string) int {
 		return len(a) - len(b)
 	}
 	return strings.Compare(a, b)
+}
+
+// cut shortens a text to at most n bytes of whole letters.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xC0 == 0x80 {
+		n--
+	}
+	return s[:n] + "…"
 }

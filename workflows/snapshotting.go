@@ -180,7 +180,7 @@ func (s *snapsPart) warnOfGaps(got *activities.SnapshotBrief) {
 // often.
 func (s *snapsPart) snapshotFailed(was snapshot, f *Failure) {
 	sn := &s.st.Snap
-	if sn.RetryAt = (time.Time{}); f.passes() {
+	if sn.RetryAt = (time.Time{}); failurePasses(f) {
 		sn.RetryAt = workflow.Now(s.ctx).Add(min(firstRetry<<min(sn.Failed, 10), longestRetry))
 		sn.Failed++
 		f.Hint = cmp.Or(f.Hint, "it is tried again while the session idles, at "+clock(sn.RetryAt))

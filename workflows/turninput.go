@@ -22,7 +22,7 @@ const (
 	MaxInstructions = 16 << 10
 )
 
-func (m Message) checkExtras() error {
+func checkExtras(m Message) error {
 	if err := activities.CheckInputs(m.Inputs); err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (m Message) checkExtras() error {
 }
 
 // extraChars returns how many characters the files add to the text that codex gets.
-func (m Message) extraChars() int {
+func extraChars(m Message) int {
 	n := 0
 	for _, in := range m.Inputs {
 		if in.Kind == activities.InputFile {
@@ -56,7 +56,7 @@ func (m Message) extraChars() int {
 
 // extraSum returns a digest of what a message has beside its text; empty for
 // nothing.
-func (m Message) extraSum() string {
+func extraSum(m Message) string {
 	if len(m.Inputs) == 0 && len(m.Schema) == 0 && m.SchemaBlob == "" {
 		return ""
 	}
@@ -68,8 +68,8 @@ func (m Message) extraSum() string {
 	return "\x00" + hex.EncodeToString(h[:])
 }
 
-// again returns what is repeated of a message under another id.
-func (m Message) again() Message {
+// sentAgain returns what is repeated of a message under another id.
+func sentAgain(m Message) Message {
 	return Message{Text: m.Text, Blob: m.Blob, Chars: m.Chars, Model: m.Model, Effort: m.Effort, AnyModel: m.AnyModel,
 		Inputs: m.Inputs, Schema: m.Schema, SchemaBlob: m.SchemaBlob}
 }
@@ -81,7 +81,7 @@ type outputShape struct {
 	Blob   string          `json:"blob,omitempty"`
 }
 
-func (m Message) shape() *outputShape {
+func shapeOf(m Message) *outputShape {
 	if len(m.Schema) == 0 && m.SchemaBlob == "" {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (o *outputShape) of(m Message) Message {
 	return m
 }
 
-func (m Message) with(s activities.Send) activities.Send {
+func withExtras(m Message, s activities.Send) activities.Send {
 	s.Inputs, s.Schema, s.SchemaBlob = m.Inputs, m.Schema, m.SchemaBlob
 	return s
 }
@@ -137,7 +137,7 @@ func (s *messagesPart) whereFiles() string {
 	if len(s.st.Files) == 0 {
 		return ""
 	}
-	return " Files that came with earlier messages are in " + s.st.Layout.InputsDir() + " here, in folders of the same names."
+	return " Files that came with earlier messages are in " + activities.InputsDir(*s.st.Layout) + " here, in folders of the same names."
 }
 
 func (o SessionOptions) checkThread() error {
@@ -176,8 +176,8 @@ type turnOutput struct {
 	FinalAt    int  `json:"final_at,omitempty"`
 }
 
-// readOutput parses the output from the final text. Only the text is kept.
-func (t *TurnView) readOutput() {
+// readTurnOutput parses the output from the final text. Only the text is kept.
+func readTurnOutput(t *TurnView) {
 	if !t.Structured || t.Status != "completed" {
 		return
 	}
@@ -185,11 +185,11 @@ func (t *TurnView) readOutput() {
 		t.OutputError = "the final message is cut here; the whole is in the transcript"
 		return
 	}
-	t.ParseOutput(t.FinalText[t.FinalAt:])
+	ParseTurnOutput(t, t.FinalText[t.FinalAt:])
 }
 
-// ParseOutput parses the turn's last message as its output.
-func (t *TurnView) ParseOutput(text string) {
+// ParseTurnOutput parses the turn's last message as its output.
+func ParseTurnOutput(t *TurnView, text string) {
 	out, err := activities.ParseOutput(text)
 	t.Output, t.OutputError = out, ""
 	if err != nil {

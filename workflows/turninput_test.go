@@ -35,7 +35,7 @@ func TestWhatGoesWithAMessageIsChecked(t *testing.T) {
 		"a schema elsewhere":    {Message{SchemaBlob: "seeds/team"}, "none that the worker's API gave"},
 		"a schema in a steer":   {Message{Mode: "steer", Schema: json.RawMessage(`{}`)}, "this steers one"},
 	} {
-		err := c.m.checkExtras()
+		err := checkExtras(c.m)
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", what, err, c.says)
 		}
@@ -65,7 +65,7 @@ func TestAMessageWithOtherFilesIsAnotherMessage(t *testing.T) {
 	if len(sums) != 3 {
 		t.Errorf("%d sums of three messages", len(sums))
 	}
-	again := with.again()
+	again := sentAgain(with)
 	if len(again.Inputs) != 1 || again.ID != "" {
 		t.Errorf("said again as %+v", again)
 	}
@@ -83,7 +83,7 @@ func TestTheOutputIsTheLastMessageOrSaysWhyNot(t *testing.T) {
 		"no schema":   {TurnView{Status: "completed", FinalText: `{}`}, "", ""},
 		"interrupted": {TurnView{turnOutput: turnOutput{Structured: true}, Status: "interrupted", FinalText: `{}`}, "", ""},
 	} {
-		c.turn.readOutput()
+		readTurnOutput(&c.turn)
 		if string(c.turn.Output) != c.output || !strings.Contains(c.turn.OutputError, c.says) || (c.says == "") != (c.turn.OutputError == "") {
 			t.Errorf("%s: output %s, error %q", what, c.turn.Output, c.turn.OutputError)
 		}
@@ -124,7 +124,7 @@ func TestFilesOfEarlierMessagesComeAlongOnce(t *testing.T) {
 
 // If somebody insisted on a model, that also holds when its message is said again.
 func TestAMessageThatIsSaidAgainInsistsAsBefore(t *testing.T) {
-	if m := (Message{ID: "m1", Text: "x", Model: "huge", AnyModel: true}).again(); !m.AnyModel || m.Model != "huge" || m.ID != "" {
+	if m := sentAgain((Message{ID: "m1", Text: "x", Model: "huge", AnyModel: true})); !m.AnyModel || m.Model != "huge" || m.ID != "" {
 		t.Errorf("said again as %+v", m)
 	}
 }

@@ -76,7 +76,7 @@ func (s *turnsPart) beginTurn() {
 	s.keepSaid(m.Message)
 	s.approvals.requestedBy(m.Message, true)
 	s.track(m.ID, kindMessage, m.N, decidedHere)
-	s.st.Sends = append(s.st.Sends, pendingSend{By: m.By, Send: m.with(activities.Send{
+	s.st.Sends = append(s.st.Sends, pendingSend{By: m.By, Send: withExtras(m.Message, activities.Send{
 		ID: m.ID, Kind: activities.SendTurn, Text: m.Text, Blob: m.Blob,
 		Turn: m.N, Model: s.st.Model, Effort: s.st.Effort, Do: m.Do, Review: m.Review,
 	})})
@@ -200,7 +200,7 @@ func (s *turnsPart) turnEnded(t *activities.TurnEnd) {
 	if v := s.st.turn(s.st.TurnN); v != nil {
 		s.leases.seedShown(v.StartedAt, t.Status, t.Problem)
 	}
-	s.endTurn(t.Status, failureOfProblem(t.Problem), func(v *TurnView) { v.ended(t, v.EndedAt) })
+	s.endTurn(t.Status, failureOfProblem(t.Problem), func(v *TurnView) { endTurn(v, t, v.EndedAt) })
 	s.become(Idle)
 	switch {
 	case s.st.Close != nil:
@@ -214,8 +214,8 @@ func (s *turnsPart) turnEnded(t *activities.TurnEnd) {
 	}
 }
 
-// ended shows what codex told of a turn. now is its end if codex told no time.
-func (v *TurnView) ended(t *activities.TurnEnd, now time.Time) {
+// endTurn shows what codex told of a turn. now is its end if codex told no time.
+func endTurn(v *TurnView, t *activities.TurnEnd, now time.Time) {
 	v.TurnID, v.FinalText, v.FinalTruncated = t.ID, t.FinalText, t.FinalTruncated
 	v.Items, v.DiffStat = t.Items, t.DiffStat
 	v.Structured, v.FinalAt = t.Structured, t.FinalAt

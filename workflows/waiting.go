@@ -42,7 +42,7 @@ var lastingKinds = []string{
 	activities.EndOther, "context_window", "bad_request", "protocol", "thread_missing", "version",
 }
 
-// passes reports whether waiting can mend a failure. If so, the session tries
+// failurePasses reports whether waiting can mend a failure. If so, the session tries
 // again instead of giving up. It decides by kind:
 //
 //	passes   unreachable, wire_lost, host_lost   the host, or the network path to it, is down
@@ -82,14 +82,14 @@ var lastingKinds = []string{
 // unless the activity said that a retry is of no use. A session that waits in vain
 // shows it, and start_timeout or a person ends it. A session that is ended
 // without need is lost.
-func (f *Failure) passes() bool {
+func failurePasses(f *Failure) bool {
 	switch {
 	case f == nil, slices.Contains(lastingKinds, f.Kind):
 		return false
 	case slices.Contains(passingKinds, f.Kind):
 		return true
 	}
-	return !f.final
+	return !f.Final
 }
 
 // trouble is a fault that a session waits out before it tries again.
@@ -175,7 +175,7 @@ func (s *core) keepTrying(doing string, leave func() bool, try func() (f *Failur
 				s.overcome()
 			}
 			return nil, false
-		case !f.passes() || s.st.Close != nil || leave():
+		case !failurePasses(f) || s.st.Close != nil || leave():
 			return f, false
 		}
 		s.meet(doing, f)
@@ -282,7 +282,7 @@ func (s *core) tooLateToStart() *Failure {
 	if by.IsZero() || workflow.Now(s.ctx).Before(by) {
 		return nil
 	}
-	f := &Failure{Kind: kindStartTimeout, final: true,
+	f := &Failure{Kind: kindStartTimeout, Final: true,
 		Message: fmt.Sprintf("the session could not begin within %v", by.Sub(s.st.CreatedAt)),
 		Hint:    "see what it waited for, then start it again; --start-timeout gives it more time, 0 any"}
 	if t := s.st.Trouble; t != nil {

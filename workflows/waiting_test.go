@@ -18,7 +18,7 @@ import (
 func TestWhichFailuresPass(t *testing.T) {
 	yes := []string{"unreachable", "wire_lost", "host_lost", "timeout", "busy", "store_full", "turn_runs", "root_missing", "no_pool", "network", "overloaded", "thread_busy"}
 	for _, kind := range yes {
-		if f := (&Failure{Kind: kind, final: true}); !f.passes() {
+		if f := (&Failure{Kind: kind, Final: true}); !failurePasses(f) {
 			t.Errorf("%s does not pass", kind)
 		}
 	}
@@ -27,15 +27,15 @@ func TestWhichFailuresPass(t *testing.T) {
 		"seed_fenced", "login_unsaved", "auth", "snapshot_quota", "unreadable", "folder_gone", "discarded", "old_identity_missing",
 		"outcome_unknown", "budget", "closed", "terminated", "unsent", "interrupted", "thread_missing", "protocol", "version"}
 	for _, kind := range no {
-		if f := (&Failure{Kind: kind}); f.passes() {
+		if f := (&Failure{Kind: kind}); failurePasses(f) {
 			t.Errorf("%s passes", kind)
 		}
 	}
 	for _, kind := range []string{"store", "seed", "snapshot", "fenced", "workspace", "internal", "process_exit", "start_timeout", "of a newer worker"} {
-		if f := (&Failure{Kind: kind}); !f.passes() {
+		if f := (&Failure{Kind: kind}); !failurePasses(f) {
 			t.Errorf("%s does not pass", kind)
 		}
-		if f := (&Failure{Kind: kind, final: true}); f.passes() {
+		if f := (&Failure{Kind: kind, Final: true}); failurePasses(f) {
 			t.Errorf("%s passes where the activity said that a retry is of no use", kind)
 		}
 	}
@@ -46,11 +46,11 @@ func TestWhichFailuresPass(t *testing.T) {
 		case "process_exit", "start_timeout", "network", "overloaded", "host_lost", "thread_busy":
 			continue
 		}
-		if f := (&Failure{Kind: kind}); f.passes() {
+		if f := (&Failure{Kind: kind}); failurePasses(f) {
 			t.Errorf("codex's %s passes", kind)
 		}
 	}
-	if (*Failure)(nil).passes() {
+	if failurePasses((*Failure)(nil)) {
 		t.Error("no failure passes")
 	}
 }
@@ -61,11 +61,11 @@ func TestAnActivitySaysWhetherItsFailurePasses(t *testing.T) {
 			NonRetryable: !retry, Details: []any{activities.Problem{Kind: activities.ErrTypeStore, Message: "gone", Passing: passing}}}))
 	}
 	for _, c := range []struct{ retry, passing, passes bool }{{true, false, true}, {false, false, false}, {false, true, true}} {
-		if got := of(c.retry, c.passing).passes(); got != c.passes {
+		if got := failurePasses(of(c.retry, c.passing)); got != c.passes {
 			t.Errorf("retryable %v, passing %v: passes %v", c.retry, c.passing, got)
 		}
 	}
-	if !failureOf("read", errors.New("lost")).passes() {
+	if !failurePasses(failureOf("read", errors.New("lost"))) {
 		t.Error("an error of the SDK's own does not pass")
 	}
 }

@@ -226,7 +226,7 @@ func TestAMessageTakenBackIsNoTurnOfTheBudget(t *testing.T) {
 	})
 	w.start(SessionOptions{Bounds: activities.Bounds{Turns: 3}})
 	st := w.fake.ran[3].Pump.State
-	if st.Turn = 4; (activities.Bounds{Turns: 3}).Uses(&st)[1].Used != 3 {
-		t.Errorf("the pump counts %+v", (activities.Bounds{Turns: 3}).Uses(&st))
+	if st.Turn = 4; conversation.BudgetUses((activities.Bounds{Turns: 3}), &st)[1].Used != 3 {
+		t.Errorf("the pump counts %+v", conversation.BudgetUses((activities.Bounds{Turns: 3}), &st))
 	}
 }

@@ -38,7 +38,7 @@ func (s *Server) batchPage(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "the page is no JSON of a batch's items: %v", err))
 		return
 	}
-	if err := page.Check(); err != nil {
+	if err := activities.CheckBatchPage(page); err != nil {
 		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "%v", err))
 		return
 	}

@@ -378,7 +378,7 @@ func firingOf(ctx context.Context, t *conn.Conn, name string, run *client.Schedu
 	}
 	var out workflows.FireResult
 	err = t.GetWorkflow(ctx, run.WorkflowID, run.FirstExecutionRunID).Get(ctx, &out)
-	out.Read(err)
+	workflows.ReadFireResult(&out, err)
 	return f.ended(out, d.GetWorkflowExecutionInfo().GetStatus(), err)
 }
 

@@ -30,7 +30,7 @@ func wholeOutput(ctx context.Context, a *core.App, t *conn.Conn, session string,
 		}
 	}
 	if last != "" {
-		turn.ParseOutput(last)
+		workflows.ParseTurnOutput(turn, last)
 	}
 }
 
