@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 )
@@ -35,8 +36,8 @@ const (
 // SecretAnswers checks that answers fit the questions of a request except those in
 // apart, which the decision itself answers. It returns the answers in codex's form. The
 // error is never of the store.
-func SecretAnswers(r Request, answers map[string][]string, apart []string) (map[string][]string, error) {
-	rest := slices.DeleteFunc(slices.Clone(r.Questions), func(q Question) bool { return slices.Contains(apart, q.ID) })
+func SecretAnswers(r protocol.Request, answers map[string][]string, apart []string) (map[string][]string, error) {
+	rest := slices.DeleteFunc(slices.Clone(r.Questions), func(q protocol.Question) bool { return slices.Contains(apart, q.ID) })
 	if len(rest) == 0 {
 		return nil, errors.New("no question is left for them")
 	}
@@ -78,7 +79,7 @@ func random16() string {
 // fillAnswers reads secret answers that are due, and keeps a copy for redaction. If
 // answers are gone, an attempt that could not report it has delivered them: the journal
 // shows it.
-func (s *Sessions) fillAnswers(ctx context.Context, session string, sends []Send) error {
+func (s *Sessions) fillAnswers(ctx context.Context, session string, sends []conversation.Send) error {
 	for i := range sends {
 		blob := sends[i].AnswersBlob
 		if blob == "" {
@@ -116,15 +117,15 @@ func (s *Sessions) fillAnswers(ctx context.Context, session string, sends []Send
 }
 
 // dropAnswers deletes answers that codex has, or will never have.
-func (s *Sessions) dropAnswers(ctx context.Context, sends []Send, settled []Delivery, forget []string) {
+func (s *Sessions) dropAnswers(ctx context.Context, sends []conversation.Send, settled []protocol.Delivery, forget []string) {
 	drop := slices.Clone(forget)
 	for _, d := range settled {
-		i := slices.IndexFunc(sends, func(x Send) bool { return x.ID == d.ID && x.AnswersBlob != "" })
-		if i < 0 || d.State == Decided || d.State == Sent {
+		i := slices.IndexFunc(sends, func(x conversation.Send) bool { return x.ID == d.ID && x.AnswersBlob != "" })
+		if i < 0 || d.State == protocol.Decided || d.State == protocol.Sent {
 			continue
 		}
 		drop = append(drop, sends[i].AnswersBlob)
-		if d.State == Void && !sends[i].Uncertain { // codex never saw them
+		if d.State == protocol.Void && !sends[i].Uncertain { // codex never saw them
 			drop = append(drop, toldPrefix+strings.TrimPrefix(sends[i].AnswersBlob, AnswersPrefix))
 		}
 	}

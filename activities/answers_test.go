@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -19,7 +20,7 @@ const answerDigest = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789
 // hidden as long as the session lives, in that session alone, and by workers that
 // never saw them.
 func TestSecretAnswersAreThereUntilCodexHasThem(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost})
 	s := b.set.Sessions
 	const secret = "hunter2 and then some"
 	blob, err := StoreAnswers(t.Context(), b.store, "s1", answerDigest, "", map[string][]string{"password": {secret}})
@@ -35,8 +36,8 @@ func TestSecretAnswersAreThereUntilCodexHasThem(t *testing.T) {
 		return ok
 	}
 	told := toldPrefix + strings.TrimPrefix(blob, AnswersPrefix)
-	due := func() []Send {
-		return []Send{{ID: "s1.a1", Kind: SendDecision, Answers: map[string][]string{"user": {"ann"}}, AnswersBlob: blob}, {ID: "m1", Kind: SendTurn}}
+	due := func() []conversation.Send {
+		return []conversation.Send{{ID: "s1.a1", Kind: conversation.SendDecision, Answers: map[string][]string{"user": {"ann"}}, AnswersBlob: blob}, {ID: "m1", Kind: conversation.SendTurn}}
 	}
 	want := map[string][]string{"user": {"ann"}, "password": {secret}}
 	sends := due()
@@ -44,13 +45,13 @@ func TestSecretAnswersAreThereUntilCodexHasThem(t *testing.T) {
 		t.Fatalf("filled with %v (%v)", sends[0].Answers, err)
 	}
 	// Another attempt runs before the answers are known to be delivered.
-	for _, state := range []conversation.DeliveryState{Decided, Sent} {
-		s.dropAnswers(t.Context(), sends, []Delivery{{ID: "s1.a1", State: state}}, nil)
+	for _, state := range []protocol.DeliveryState{protocol.Decided, protocol.Sent} {
+		s.dropAnswers(t.Context(), sends, []protocol.Delivery{{ID: "s1.a1", State: state}}, nil)
 		if !there(blob) {
 			t.Fatalf("answers that are %s are gone", state)
 		}
 	}
-	s.dropAnswers(t.Context(), sends, []Delivery{{ID: "s1.a1", State: Acknowledged}}, nil)
+	s.dropAnswers(t.Context(), sends, []protocol.Delivery{{ID: "s1.a1", State: protocol.Acknowledged}}, nil)
 	if there(blob) || !there(told) {
 		t.Errorf("delivered answers are there: %v; their texts: %v", there(blob), there(told))
 	}
@@ -71,39 +72,39 @@ func TestSecretAnswersAreThereUntilCodexHasThem(t *testing.T) {
 	}
 	// A snapshot may still be made of what the session left on another host.
 	for name, left := range map[string][]LeftThere{
-		"left behind": {{Session: "s1", Host: "away"}}, "held": {{Session: "s1", Host: "away", Held: true}}, "left here": {{Session: "s1", Host: LocalHost}},
+		"left behind": {{Session: "s1", Host: "away"}}, "held": {{Session: "s1", Host: "away", Held: true}}, "left here": {{Session: "s1", Host: protocol.LocalHost}},
 	} {
 		s.askLeft = func(context.Context) ([]LeftThere, error) { return left, nil }
-		if s.forgetAnswers(t.Context(), "s1", LocalHost); !there(told) {
+		if s.forgetAnswers(t.Context(), "s1", protocol.LocalHost); !there(told) {
 			t.Fatalf("%s: what hides the text is gone", name)
 		}
 	}
 	s.askLeft = func(context.Context) ([]LeftThere, error) { return nil, errors.New("no answer") }
-	if s.forgetAnswers(t.Context(), "s1", LocalHost); !there(told) {
+	if s.forgetAnswers(t.Context(), "s1", protocol.LocalHost); !there(told) {
 		t.Fatal("nobody knows what is left, and what hides the text is gone")
 	}
 	s.askLeft = func(context.Context) ([]LeftThere, error) {
-		return []LeftThere{{Session: "s1", Host: LocalHost, Held: true}, {Session: "s2", Host: "away"}}, nil
+		return []LeftThere{{Session: "s1", Host: protocol.LocalHost, Held: true}, {Session: "s2", Host: "away"}}, nil
 	}
-	if s.forgetAnswers(t.Context(), "s1", LocalHost); there(told) {
+	if s.forgetAnswers(t.Context(), "s1", protocol.LocalHost); there(told) {
 		t.Error("after the session was closed the text is there")
 	}
 }
 
 func TestAnswersThatNobodyWillHaveLeaveNothing(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost})
 	s := b.set.Sessions
 	for _, void := range []bool{true, false} {
 		blob, err := StoreAnswers(t.Context(), b.store, "s1", answerDigest, "", map[string][]string{"password": {"hunter2 and then some"}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		sends := []Send{{ID: "s1.a1", Kind: SendDecision, AnswersBlob: blob}}
+		sends := []conversation.Send{{ID: "s1.a1", Kind: conversation.SendDecision, AnswersBlob: blob}}
 		if void { // the pump finds that codex no longer asks
 			if err := s.fillAnswers(t.Context(), "s1", sends); err != nil {
 				t.Fatal(err)
 			}
-			s.dropAnswers(t.Context(), sends, []Delivery{{ID: "s1.a1", State: Void}}, nil)
+			s.dropAnswers(t.Context(), sends, []protocol.Delivery{{ID: "s1.a1", State: protocol.Void}}, nil)
 		} else { // the workflow finds out
 			s.dropAnswers(t.Context(), nil, nil, []string{blob})
 		}
@@ -118,12 +119,12 @@ func TestAnswersThatNobodyWillHaveLeaveNothing(t *testing.T) {
 // TestADecisionReadsNothingButAnswers: whoever may signal a workflow must not be
 // able to have anything else of the store sent to codex.
 func TestADecisionReadsNothingButAnswers(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost})
 	if err := b.store.Put(t.Context(), "seeds/team/1", []byte(`{"a":["b"]}`)); err != nil {
 		t.Fatal(err)
 	}
 	for _, blob := range []string{"seeds/team/1", "answers/s2/x", "answers/s1/../../seeds/team/1", "answers/s1/", "answers/s1/x/y"} {
-		err := b.set.Sessions.fillAnswers(t.Context(), "s1", []Send{{ID: "s1.a1", AnswersBlob: blob}})
+		err := b.set.Sessions.fillAnswers(t.Context(), "s1", []conversation.Send{{ID: "s1.a1", AnswersBlob: blob}})
 		var typed *typedError
 		if !errors.As(err, &typed) || typed.kind != ErrTypeBadInput {
 			t.Errorf("%s: %v", blob, err)
@@ -132,13 +133,13 @@ func TestADecisionReadsNothingButAnswers(t *testing.T) {
 	if err := b.store.Put(t.Context(), "answers/s1/x", []byte(`no JSON, but a secret`)); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.set.Sessions.fillAnswers(t.Context(), "s1", []Send{{ID: "s1.a1", AnswersBlob: "answers/s1/x"}}); err == nil || strings.Contains(err.Error(), "a secret") {
+	if err := b.set.Sessions.fillAnswers(t.Context(), "s1", []conversation.Send{{ID: "s1.a1", AnswersBlob: "answers/s1/x"}}); err == nil || strings.Contains(err.Error(), "a secret") {
 		t.Errorf("of a damaged blob: %v", err)
 	}
 }
 
 func TestSecretAnswersFitTheQuestionsThatAreLeft(t *testing.T) {
-	r := Request{Questions: []Question{{ID: "user"}, {ID: "password", Secret: true}}}
+	r := protocol.Request{Questions: []protocol.Question{{ID: "user"}, {ID: "password", Secret: true}}}
 	if got, err := SecretAnswers(r, map[string][]string{"password": {"x"}}, []string{"user"}); err != nil || len(got) != 1 {
 		t.Errorf("%v (%v)", got, err)
 	}
@@ -155,13 +156,13 @@ func TestSecretAnswersFitTheQuestionsThatAreLeft(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if _, err := ReadRequest(t.Context(), newBed(t, HostSpec{Name: LocalHost}).store, "s1", answerDigest); !errors.Is(err, store.ErrNotFound) {
+	if _, err := ReadRequest(t.Context(), newBed(t, protocol.HostSpec{Name: protocol.LocalHost}).store, "s1", answerDigest); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("of a request that is not there: %v", err)
 	}
 }
 
 func TestPruningLeavesSecretAnswersToSessionsThatRunOrDoNotAnswer(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost})
 	s := b.set.Snapshots
 	s.askSession = func(_ context.Context, session string) (SessionNow, error) {
 		if session == "mute" {
@@ -212,7 +213,7 @@ func TestPruningLeavesSecretAnswersToSessionsThatRunOrDoNotAnswer(t *testing.T) 
 // Two people who must agree on secret answers, and may not see each other's, agree
 // on the name.
 func TestTheSameSecretAnswersToAnApprovalHaveOneName(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost})
 	names := map[string]bool{}
 	stored := func(approval, password string) string {
 		t.Helper()

@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -91,11 +92,11 @@ type StartItemsResult struct {
 // StartedItem is a session that this attempt or an earlier one started, or why it will
 // never be started.
 type StartedItem struct {
-	N       int      `json:"n"`
-	ID      string   `json:"id"`
-	Session string   `json:"session"`
-	Run     string   `json:"run,omitempty"`
-	Problem *Problem `json:"problem,omitempty"`
+	N       int               `json:"n"`
+	ID      string            `json:"id"`
+	Session string            `json:"session"`
+	Run     string            `json:"run,omitempty"`
+	Problem *protocol.Problem `json:"problem,omitempty"`
 	// Missing says that it was not started, if it was only looked for.
 	Missing bool `json:"missing,omitempty"`
 }
@@ -165,7 +166,7 @@ func (b *Batches) startItem(ctx context.Context, in StartItemsInput, page BatchP
 	opt := page.Options[it.Options]
 	out := StartedItem{N: s.N, ID: it.ID, Session: ItemSession(in.Batch, it.ID, s.Try)}
 	if err := checkID("session", out.Session); err != nil {
-		out.Problem = &Problem{Kind: ErrTypeBadInput, Message: err.Error(), Hint: "choose shorter ids of the batch and its items"}
+		out.Problem = &protocol.Problem{Kind: ErrTypeBadInput, Message: err.Error(), Hint: "choose shorter ids of the batch and its items"}
 		return out, nil
 	}
 	if in.Look {
@@ -173,11 +174,11 @@ func (b *Batches) startItem(ctx context.Context, in StartItemsInput, page BatchP
 	}
 	input, err := sessionInput(in, it, opt, out.Session)
 	if err != nil { // the others of the page may still start
-		out.Problem = &Problem{Kind: ErrTypeBadInput, Message: fmt.Sprintf("item %s: %v", it.ID, err)}
+		out.Problem = &protocol.Problem{Kind: ErrTypeBadInput, Message: fmt.Sprintf("item %s: %v", it.ID, err)}
 		return out, nil
 	}
 	if err := b.hold(ctx, out.Session, it, opt); errors.Is(err, owned.ErrGone) {
-		out.Problem = &Problem{Kind: ErrTypeBadInput, Message: fmt.Sprintf("item %s: %v", it.ID, err), Hint: "run the batch anew"}
+		out.Problem = &protocol.Problem{Kind: ErrTypeBadInput, Message: fmt.Sprintf("item %s: %v", it.ID, err), Hint: "run the batch anew"}
 		return out, nil
 	} else if err != nil {
 		return out, fmt.Errorf("keep what session %s begins with: %w", out.Session, err)
@@ -199,7 +200,7 @@ func (b *Batches) startItem(ctx context.Context, in StartItemsInput, page BatchP
 	case errors.As(err, &there):
 		return b.startedBefore(ctx, in, out)
 	case errors.As(err, &refused):
-		out.Problem = &Problem{Kind: ErrTypeBadInput, Message: "Temporal would not have it: " + refused.Message}
+		out.Problem = &protocol.Problem{Kind: ErrTypeBadInput, Message: "Temporal would not have it: " + refused.Message}
 		return out, nil
 	}
 	return out, fmt.Errorf("start session %s: %w", out.Session, err)
@@ -237,7 +238,7 @@ func (b *Batches) startedBefore(ctx context.Context, in StartItemsInput, out Sta
 		return out, nil
 	}
 	if origin != in.Origin {
-		out.Problem = &Problem{Kind: "id_in_use", Message: "there is a session " + out.Session + ", and this batch did not start it",
+		out.Problem = &protocol.Problem{Kind: "id_in_use", Message: "there is a session " + out.Session + ", and this batch did not start it",
 			Hint: "give the batch another id"}
 		return out, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/internal/store"
 )
@@ -32,10 +33,10 @@ type bed struct {
 	store *store.Store
 	live  *recorder
 	pool  *hostexec.Pool
-	spec  HostSpec
+	spec  protocol.HostSpec
 }
 
-func newBed(t *testing.T, spec HostSpec) *bed {
+func newBed(t *testing.T, spec protocol.HostSpec) *bed {
 	t.Helper()
 	b := &bed{t: t, store: newStore(t), live: &recorder{}, spec: spec}
 	log := slog.New(slog.NewTextHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -97,7 +98,7 @@ type talk struct {
 	permissions string
 	credentials string
 	incarnation int
-	state       PumpState
+	state       conversation.PumpState
 	resume      bool
 	turn        int
 }
@@ -107,7 +108,7 @@ type talk struct {
 func handMade(t *testing.T, id string, model *scriptedmodel.Server) *talk {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")
-	b := newBed(t, HostSpec{Name: LocalHost, Root: root})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: root})
 	k := &talk{bed: b, claim: Claim{Session: id, Host: b.spec, Generation: 1}}
 	k.layout = layoutOf(root, id)
 	k.layout.Codex = filepath.Join(codexDir(t), "bin", "codex")
@@ -143,7 +144,7 @@ func (k *talk) next() Claim {
 func (k *talk) start() {
 	k.t.Helper()
 	k.incarnation++
-	k.state.Cursor = Cursor{Incarnation: k.incarnation}
+	k.state.Cursor = protocol.Cursor{Incarnation: k.incarnation}
 	k.state.Rewind, k.state.Open, k.state.TurnID = 0, nil, ""
 	_, err := k.set.Sessions.startServer(k.t.Context(), StartServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation}, 1)
 	if err != nil {
@@ -151,7 +152,7 @@ func (k *talk) start() {
 	}
 }
 
-func (k *talk) input(sends ...Send) RunPumpInput {
+func (k *talk) input(sends ...conversation.Send) RunPumpInput {
 	sandbox := "danger-full-access"
 	if k.permissions != "" {
 		sandbox = "workspace-write"
@@ -161,16 +162,16 @@ func (k *talk) input(sends ...Send) RunPumpInput {
 		Claim: c, Layout: k.layout, Seed: k.seed, Credentials: k.credentials,
 		Pump: conversation.PumpInput{
 			Session: c.Session, State: k.state, Resume: k.resume, Sends: sends,
-			Thread: ThreadSpec{CWD: k.layout.WorkDir, Sandbox: sandbox, Permissions: k.permissions,
+			Thread: conversation.ThreadSpec{CWD: k.layout.WorkDir, Sandbox: sandbox, Permissions: k.permissions,
 				ApprovalPolicy: "on-request", Model: "gpt-5.5", Mark: Mark(c.Session, k.layout)},
 			Prefix: fmt.Sprintf("g%d.p%d", c.Generation, c.Pump),
 		},
 	}
 }
 
-func (k *talk) message(text string) Send {
+func (k *talk) message(text string) conversation.Send {
 	k.turn++
-	return Send{ID: fmt.Sprintf("m-%d", k.turn), Kind: conversation.SendTurn, Text: text, Turn: k.turn}
+	return conversation.Send{ID: fmt.Sprintf("m-%d", k.turn), Kind: conversation.SendTurn, Text: text, Turn: k.turn}
 }
 
 // quiet returns an attempt whose heartbeats go nowhere.
@@ -179,7 +180,7 @@ func quiet(n int32) attempt {
 }
 
 // pump runs a pump that must return with the reason want.
-func (k *talk) pump(want PumpReason, sends ...Send) RunPumpResult {
+func (k *talk) pump(want conversation.PumpReason, sends ...conversation.Send) RunPumpResult {
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(k.t.Context(), patience)
 	defer cancel()
@@ -191,7 +192,7 @@ func (k *talk) pump(want PumpReason, sends ...Send) RunPumpResult {
 	return out
 }
 
-func (k *talk) took(out RunPumpResult, want PumpReason) {
+func (k *talk) took(out RunPumpResult, want conversation.PumpReason) {
 	k.t.Helper()
 	if out.Pump.Reason != want {
 		k.t.Fatalf("the pump returned for %s, want %s: %+v, process %+v", out.Pump.Reason, want, out.Pump.Problem, out.Process)

@@ -9,6 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // wrapped has the session's codex started by a script. In the script, "$@" is
@@ -35,7 +36,7 @@ func TestALongLineAndAFloodOnStderrPassOverSSH(t *testing.T) {
 	}
 	whole := false
 	for _, e := range readAll(t, k.store, "flooded", 1) {
-		whole = whole || e.Type == conversation.EntryAssistant && e.Text == text
+		whole = whole || e.Type == protocol.EntryAssistant && e.Text == text
 	}
 	if !whole {
 		t.Error("the long message is not on record as it was said")

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -126,7 +127,7 @@ func (s *site) broker(in RunPumpInput, hide secrets, lost func(error)) *brokerin
 }
 
 // seedLost returns why the pump was cancelled; nil if it was not because of the lease.
-func (b *brokering) seedLost() *Problem {
+func (b *brokering) seedLost() *protocol.Problem {
 	if b == nil || b.lost == nil {
 		return nil
 	}
@@ -135,7 +136,7 @@ func (b *brokering) seedLost() *Problem {
 	if !leaseEnded(b.over) {
 		return nil
 	}
-	return &Problem{Kind: ErrTypeSeedFenced, Message: b.hide.all.String(b.over.Error()), Hint: "see `ctl seed show` for who holds it"}
+	return &protocol.Problem{Kind: ErrTypeSeedFenced, Message: b.hide.all.String(b.over.Error()), Hint: "see `ctl seed show` for who holds it"}
 }
 
 // asked returns what a pump calls for tokens; nil if there is no broker.

@@ -14,13 +14,14 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
 
 // CaptureSeedInput is the input of CaptureSeed.
 type CaptureSeedInput struct {
-	Name string   `json:"name"`
-	Host HostSpec `json:"host"`
+	Name string            `json:"name"`
+	Host protocol.HostSpec `json:"host"`
 	// Home is the CODEX_HOME; empty is that of the user who is logged in there.
 	Home string `json:"home,omitempty"`
 }
@@ -101,9 +102,9 @@ printf %s "$d"`, Args: []string{home}})
 
 // ForgetLoginInput is the input of ForgetLogin.
 type ForgetLoginInput struct {
-	Host HostSpec `json:"host"`
-	Home string   `json:"home"`
-	Auth string   `json:"auth"` // SHA-256 of the auth.json that was captured, hex
+	Host protocol.HostSpec `json:"host"`
+	Home string            `json:"home"`
+	Auth string            `json:"auth"` // SHA-256 of the auth.json that was captured, hex
 }
 
 // ForgetLogin removes the auth.json that was captured, and checks that it is gone. One

@@ -9,6 +9,7 @@ import (
 	"filippo.io/age"
 
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 )
@@ -22,7 +23,7 @@ type captured struct {
 
 func newCaptured(t *testing.T) *captured {
 	t.Helper()
-	c := &captured{bed: newBed(t, HostSpec{Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")})}
+	c := &captured{bed: newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})}
 	c.in = CaptureSeedInput{Name: "team", Host: c.spec, Home: t.TempDir()}
 	c.write("auth.json", string(scriptedauth.Serve(t).Login(scriptedauth.Account{}).AuthJSON()))
 	c.kept = c.capture()
@@ -91,7 +92,7 @@ func TestWhatWasCapturedIsReadBackAndFoundAgain(t *testing.T) {
 
 // Nobody is asked for a code if the store cannot give back the login.
 func TestALoginIsMadeOnlyWhereTheStoreGivesBackWhatItTakes(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
 	if err := b.set.Hosts.tryStore(t.Context(), "logins/l"); err != nil {
 		t.Fatal(err)
 	}

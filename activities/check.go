@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // CheckHost finds out what a host can do by trying it, not from versions. A host that
@@ -22,7 +23,7 @@ func (h *Hosts) CheckHost(ctx context.Context, in CheckHostInput) (CheckHostResu
 	return out, failing{}.failure(ctx, "check "+in.Host.Name, err)
 }
 
-func (s *site) check(ctx context.Context, spec HostSpec) (CheckHostResult, error) {
+func (s *site) check(ctx context.Context, spec protocol.HostSpec) (CheckHostResult, error) {
 	c := &checkup{Result: CheckHostResult{Facts: map[string]string{}, CheckedAt: s.Now().UTC()}}
 	h, err := s.host(spec)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func (b *bed) check() CheckHostResult {
@@ -75,7 +76,7 @@ func TestCheckTellsASandboxThatDoesNotStart(t *testing.T) {
 
 // unconfinable returns a host on which no user namespaces can be made, as in many
 // containers: its sshd runs in a namespace where their number is limited to 0.
-func unconfinable(t *testing.T) HostSpec {
+func unconfinable(t *testing.T) protocol.HostSpec {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Fatal("this test makes a user namespace with all users in it and must be run as root")

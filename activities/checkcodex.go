@@ -10,12 +10,13 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
 
 // checkCodex looks for codex and, if there is one, starts it in dir with a
 // made-up credential and has it run commands in its sandbox.
-func (s *site) checkCodex(ctx context.Context, c *checkup, h hostexec.Host, spec HostSpec, root, dir string, canWrite bool) error {
+func (s *site) checkCodex(ctx context.Context, c *checkup, h hostexec.Host, spec protocol.HostSpec, root, dir string, canWrite bool) error {
 	have, will, err := s.codexPresent(ctx, h, spec, root)
 	if detail, hint, mine := asCheck(err); mine {
 		c.add("codex", false, true, detail, hint)
@@ -38,7 +39,7 @@ func (s *site) checkCodex(ctx context.Context, c *checkup, h hostexec.Host, spec
 }
 
 // codexPresent finds codex like codexOn, but brings nothing; will is what codexOn would bring.
-func (s *site) codexPresent(ctx context.Context, h hostexec.Host, spec HostSpec, root string) (have ProvisionCodexResult, will *codexTree, err error) {
+func (s *site) codexPresent(ctx context.Context, h hostexec.Host, spec protocol.HostSpec, root string) (have ProvisionCodexResult, will *codexTree, err error) {
 	m, err := lookAtMachine(ctx, h, root)
 	if err != nil {
 		return have, nil, err
@@ -50,7 +51,7 @@ func (s *site) codexPresent(ctx context.Context, h hostexec.Host, spec HostSpec,
 		return have, nil, err
 	case err != nil:
 		return have, nil, &typedError{kind: ErrTypeCodexMissing, hint: "run `make tools` where the worker runs", err: err}
-	case spec.Name == hostexec.Local && spec.Address == "":
+	case spec.Name == protocol.LocalHost && spec.Address == "":
 		have, err = useInPlace(ctx, h, tree)
 		return have, tree, err
 	case m.whole(tree):

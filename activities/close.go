@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/snapshots"
 )
@@ -60,7 +61,7 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 	gone := true
 	if err != nil {
 		gone, out.Unsaved = false, loginRotates(in.Seed)
-		out.Problem = &Problem{Kind: ErrTypeDiscarded, Message: fmt.Sprintf("discarded what could not be looked at: %v", err)}
+		out.Problem = &protocol.Problem{Kind: ErrTypeDiscarded, Message: fmt.Sprintf("discarded what could not be looked at: %v", err)}
 		out.Survivors, err = giveUpRoot(ctx, h, in.Layout, in.Claim, attempt)
 	} else if f.exists {
 		err = s.clear(ctx, h, in, attempt, hide, &out)
@@ -173,7 +174,7 @@ func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionIn
 			out.Unsaved = false
 			return stays(h, l, err)
 		}
-		out.Problem = &Problem{Kind: ErrTypeDiscarded, Message: fmt.Sprintf("discarded what could not be saved: %v", err)}
+		out.Problem = &protocol.Problem{Kind: ErrTypeDiscarded, Message: fmt.Sprintf("discarded what could not be saved: %v", err)}
 	}
 	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence); err != nil {
 		return stays(h, l, err)

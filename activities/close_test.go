@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
@@ -49,7 +50,7 @@ func TestCloseEndsProcessesWhoseFolderIsGone(t *testing.T) {
 	k := b.prepared("swept", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
 	k.job()
 	b.sh(sweep, k.layout.Dir)
-	in := k.closing(Note{ID: "closed", Type: "state", Text: "closed"})
+	in := k.closing(conversation.Note{ID: "closed", Type: "state", Text: "closed"})
 	got, err := k.close(in)
 	if err != nil || !got.Wiped || !got.Removed || len(got.Survivors) == 0 {
 		t.Errorf("closed: %+v, %v", got, err)

@@ -12,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -41,7 +42,7 @@ func (k *talk) commandOutput() string {
 	k.t.Helper()
 	out := ""
 	for _, e := range readAll(k.t, k.store, k.claim.Session, 0) {
-		if e.Type == conversation.EntryCommand {
+		if e.Type == protocol.EntryCommand {
 			out += e.Text
 		}
 	}
@@ -102,7 +103,7 @@ func TestSessionThatCannotBeConfinedAsAskedIsNotPrepared(t *testing.T) {
 		b.sh(`ln -sfn write "$1/link"`, dir)
 		_, err := b.prepare(PrepareSessionInput{Claim: Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}, Seed: seed, Sandbox: c.sandbox, Confine: c.c})
 		app := appError(t, err)
-		var p Problem
+		var p protocol.Problem
 		if app.Type() != ErrTypeSandbox || !app.NonRetryable() || !strings.Contains(app.Message(), c.says) {
 			t.Errorf("%s: failed as %s: %v", name, app.Type(), app)
 		}
@@ -158,7 +159,7 @@ rules:
 
 // A path in our own folder is recognized even if it goes through a link.
 func TestPathsInOurOwnFolderAreKnownBehindALink(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost})
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

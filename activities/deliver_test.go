@@ -16,6 +16,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -59,7 +60,7 @@ func (s *shopTest) nextCall(args any) conversation.ToolCall {
 		s.t.Fatal(err)
 	}
 	s.calls++
-	return conversation.ToolCall{ID: fmt.Sprintf("i1.%d", 1000*s.calls), Tool: conversation.ToolDeliver, Args: raw, Turn: 1}
+	return conversation.ToolCall{ID: fmt.Sprintf("i1.%d", 1000*s.calls), Tool: protocol.ToolDeliver, Args: raw, Turn: 1}
 }
 
 func (s *shopTest) reply(shop *toolShop, call conversation.ToolCall) conversation.ToolReply {

@@ -8,13 +8,10 @@ import (
 	"strconv"
 	"strings"
 
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 )
-
-// TurnDiff is all that a turn has changed in files, as a unified diff.
-type TurnDiff = conversation.TurnDiff
 
 // ErrNoDiff says that a session, or a turn of it, changed no file that codex
 // knows of.
@@ -27,22 +24,22 @@ func turnDiffs(session string, turn int) string {
 }
 
 // diffKey orders the diffs of a session by turn and then by age.
-func diffKey(session string, d TurnDiff) string {
+func diffKey(session string, d protocol.TurnDiff) string {
 	return fmt.Sprintf("%s%d.%d", turnDiffs(session, d.Turn), d.Place.Incarnation, d.Place.Offset)
 }
 
 // parseDiff reads a key; false if it is not one of diffKey's.
-func parseDiff(key string) (d TurnDiff, ok bool) {
+func parseDiff(key string) (d protocol.TurnDiff, ok bool) {
 	turn, place, ok1 := strings.Cut(key[strings.LastIndexByte(key, '/')+1:], "-")
 	incarnation, offset, ok2 := strings.Cut(place, ".")
 	n, err1 := strconv.Atoi(turn)
 	i, err2 := strconv.Atoi(incarnation)
 	o, err3 := strconv.ParseInt(offset, 10, 64)
-	return TurnDiff{Turn: n, Place: Cursor{Incarnation: i, Offset: o}}, ok1 && ok2 && errors.Join(err1, err2, err3) == nil
+	return protocol.TurnDiff{Turn: n, Place: protocol.Cursor{Incarnation: i, Offset: o}}, ok1 && ok2 && errors.Join(err1, err2, err3) == nil
 }
 
 // keepDiff stores a diff. Every attempt gives the same one at that place.
-func (s *site) keepDiff(ctx context.Context, session string, d TurnDiff, hide *seeds.Redactor) error {
+func (s *site) keepDiff(ctx context.Context, session string, d protocol.TurnDiff, hide *seeds.Redactor) error {
 	hideIn(hide, &d)
 	data, err := json.Marshal(d)
 	if err != nil {
@@ -58,7 +55,7 @@ func (s *site) keepDiff(ctx context.Context, session string, d TurnDiff, hide *s
 
 // dropDiffs deletes the diffs that a newer one of the same turn replaces: each has all that
 // the turn changed so far. What cannot be deleted only takes room.
-func (s *site) dropDiffs(ctx context.Context, session string, than TurnDiff) {
+func (s *site) dropDiffs(ctx context.Context, session string, than protocol.TurnDiff) {
 	infos, err := s.Store.List(ctx, turnDiffs(session, than.Turn))
 	if err != nil {
 		s.Logger.Warn("diffs that are no longer needed stay", "session", session, "err", err)
@@ -76,7 +73,7 @@ func (s *site) dropDiffs(ctx context.Context, session string, than TurnDiff) {
 
 // ReadDiff returns the diff of a turn of a session; if turn is 0, that of the newest turn
 // that has one. If there is none the error is ErrNoDiff.
-func ReadDiff(ctx context.Context, st *store.Store, session string, turn int) (TurnDiff, error) {
+func ReadDiff(ctx context.Context, st *store.Store, session string, turn int) (protocol.TurnDiff, error) {
 	for range 3 {
 		d, err := readDiff(ctx, st, session, turn)
 		if !errors.Is(err, store.ErrNotFound) {
@@ -87,8 +84,8 @@ func ReadDiff(ctx context.Context, st *store.Store, session string, turn int) (T
 	return readDiff(ctx, st, session, turn)
 }
 
-func readDiff(ctx context.Context, st *store.Store, session string, turn int) (TurnDiff, error) {
-	var newest TurnDiff
+func readDiff(ctx context.Context, st *store.Store, session string, turn int) (protocol.TurnDiff, error) {
+	var newest protocol.TurnDiff
 	key := ""
 	if err := checkID("session", session); err != nil {
 		return newest, err
@@ -108,7 +105,7 @@ func readDiff(ctx context.Context, st *store.Store, session string, turn int) (T
 	}
 	data, err := st.Get(ctx, key)
 	if err == nil {
-		newest = TurnDiff{}
+		newest = protocol.TurnDiff{}
 		err = json.Unmarshal(data, &newest)
 	}
 	if err != nil {
@@ -117,7 +114,7 @@ func readDiff(ctx context.Context, st *store.Store, session string, turn int) (T
 	return newest, nil
 }
 
-func newerDiff(a, b TurnDiff) bool {
+func newerDiff(a, b protocol.TurnDiff) bool {
 	switch {
 	case a.Turn != b.Turn:
 		return a.Turn > b.Turn

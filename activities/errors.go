@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/snapshots"
@@ -101,7 +102,7 @@ func (f failing) failure(ctx context.Context, what string, err error) error {
 	return temporal.NewApplicationErrorWithOptions(msg, kind, temporal.ApplicationErrorOptions{
 		NonRetryable:   !retry,
 		NextRetryDelay: delay,
-		Details:        []any{Problem{Kind: kind, Message: msg, Hint: hint, Passing: misconfigured(err)}},
+		Details:        []any{protocol.Problem{Kind: kind, Message: msg, Hint: hint, Passing: misconfigured(err)}},
 	})
 }
 

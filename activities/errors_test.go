@@ -12,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/snapshots"
@@ -78,15 +79,15 @@ func TestErrorsAndResultsHoldNoSecret(t *testing.T) {
 	}
 	hide := seeds.NewRedactor("team", seeds.KnownSecrets(b))
 	app := appError(t, failing{hide: hide}.failure(t.Context(), "do it", errors.New("bad key "+madeUpKey)))
-	var p Problem
+	var p protocol.Problem
 	if app.Details(&p) != nil || strings.Contains(app.Error()+p.Message+p.Hint, madeUpKey) {
 		t.Errorf("the error holds the key: %v %+v", app, p)
 	}
 	out := RunPumpResult{
-		Pump: PumpResult{
-			Requests: []Request{{Command: "echo " + madeUpKey, Changes: []Change{{Diff: "+" + madeUpKey}}}},
-			Turn:     &TurnEnd{FinalText: madeUpKey, Problem: &Problem{Message: madeUpKey}},
-			State:    PumpState{FinalText: madeUpKey},
+		Pump: conversation.PumpResult{
+			Requests: []protocol.Request{{Command: "echo " + madeUpKey, Changes: []protocol.Change{{Diff: "+" + madeUpKey}}}},
+			Turn:     &conversation.TurnEnd{FinalText: madeUpKey, Problem: &protocol.Problem{Message: madeUpKey}},
+			State:    conversation.PumpState{FinalText: madeUpKey},
 		},
 		Process: &ProcessGone{StderrTail: madeUpKey},
 	}
@@ -94,7 +95,7 @@ func TestErrorsAndResultsHoldNoSecret(t *testing.T) {
 	if s := fmt.Sprintf("%+v %+v %+v %+v", out, *out.Pump.Turn, *out.Pump.Turn.Problem, *out.Process); strings.Contains(s, madeUpKey) {
 		t.Errorf("the result holds the key: %s", s)
 	}
-	e := Entry{Text: madeUpKey, Data: map[string]string{"k": madeUpKey}}
+	e := protocol.Entry{Text: madeUpKey, Data: map[string]string{"k": madeUpKey}}
 	hideIn(hide, &e)
 	if s := fmt.Sprint(e); strings.Contains(s, madeUpKey) {
 		t.Errorf("the entry holds the key: %s", s)

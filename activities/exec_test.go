@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func (b *bed) output(id, stream string) string {
@@ -63,7 +64,7 @@ func TestCommandsStreamsAndStatusAreKept(t *testing.T) {
 }
 
 func TestCommandThatIsNotThereExitsAsShellsSay(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
 	out, err := b.exec(t.Context(), "e2", 1, nil, "no-such-command-anywhere")
 	if err != nil || out.State != "exited" || out.Code != 127 {
 		t.Errorf("result %+v, %v", out, err)
@@ -125,7 +126,7 @@ func (b *bed) shown(id string) int {
 }
 
 func TestCancelledCommandEnds(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
 	sleep := fmt.Sprintf("sleep 1000.%d", os.Getpid()) // no other test's
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -146,7 +147,7 @@ func TestCancelledCommandEnds(t *testing.T) {
 // A caller who cancels a command that cannot be stopped must be told that it may
 // run on.
 func TestACancelledCommandThatCannotBeStoppedIsTold(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -179,7 +180,7 @@ func (b *bed) output5(t *testing.T) string {
 }
 
 func TestBadCommandsAreRefused(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
 	for id, argv := range map[string][]string{"ok": nil, "ok2": {""}, "../up": {"true"}, "ok3": {"a\x00b"}} {
 		_, err := b.exec(t.Context(), id, 1, nil, argv...)
 		if app := appError(t, failing{}.failure(t.Context(), "exec", err)); app.Type() != ErrTypeBadInput || !app.NonRetryable() {
@@ -209,7 +210,7 @@ type counted struct {
 	n *atomic.Int32
 }
 
-func (c counted) Host(spec HostSpec) (hostexec.Host, error) {
+func (c counted) Host(spec protocol.HostSpec) (hostexec.Host, error) {
 	h, err := c.HostPool.Host(spec)
 	return countedHost{h, c.n}, err
 }
@@ -226,7 +227,7 @@ func (h countedHost) Run(ctx context.Context, c hostexec.Command) (hostexec.Resu
 
 // Zero bytes in a command's output take no more round trips than text.
 func TestABinaryStreamTakesNoMoreRoundTripsThanText(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
 	var n atomic.Int32
 	b.set.Hosts.Pool = counted{b.pool, &n}
 	var trips [2]int32

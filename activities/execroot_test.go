@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A command that was started is not started again while the disk with its folder is
@@ -13,7 +15,7 @@ func TestACommandIsNotRunAgainOnAHostWhoseDiskIsNotMounted(t *testing.T) {
 	for _, name := range []string{"no folder", "another root was made there"} {
 		t.Run(name, func(t *testing.T) {
 			d := newDisk(t)
-			b := newBed(t, HostSpec{Name: LocalHost, Root: d.root})
+			b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: d.root})
 			ran := filepath.Join(t.TempDir(), "ran")
 			argv := []string{"sh", "-c", `echo once >>"$1"; until [ -e "$1.go" ]; do sleep 0.05; done`, "sh", ran}
 			stop := make(chan struct{})

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // QueryFolders asks the pool workflow of a zone which sessions have, or may have, a
@@ -47,9 +48,9 @@ type HostsLooked struct {
 
 // HostLooked is what was found on one host.
 type HostLooked struct {
-	Host HostSpec  `json:"host"` // as it was reached
-	At   time.Time `json:"at"`
-	Dir  string    `json:"dir"` // where the folders lie
+	Host protocol.HostSpec `json:"host"` // as it was reached
+	At   time.Time         `json:"at"`
+	Dir  string            `json:"dir"` // where the folders lie
 	// Ended are folders of sessions that have ended. The pool wipes those that it
 	// does not know of.
 	Ended []FoundFolder `json:"ended,omitempty"`
@@ -123,7 +124,7 @@ func (h *Hosts) findLeftovers(ctx context.Context, in FindLeftoversInput, out *F
 	if err != nil {
 		return fmt.Errorf("list the hosts: %w", err)
 	}
-	var due []HostSpec
+	var due []protocol.HostSpec
 	slices.SortStableFunc(all, func(a, b hostNow) int { return a.lookedAt().Compare(b.lookedAt()) })
 	for _, host := range all {
 		switch {
@@ -147,7 +148,7 @@ func (h *Hosts) findLeftovers(ctx context.Context, in FindLeftoversInput, out *F
 
 // findOn looks at some hosts concurrently, and asks for owners only after that: a
 // session that comes or goes meanwhile is then known to its pool, or runs.
-func (h *Hosts) findOn(ctx context.Context, in FindLeftoversInput, some []HostSpec, out *FindLeftoversResult) error {
+func (h *Hosts) findOn(ctx context.Context, in FindLeftoversInput, some []protocol.HostSpec, out *FindLeftoversResult) error {
 	found := make([]sessionFolders, len(some))
 	errs := make([]error, len(some))
 	at := h.Now().UTC()
@@ -185,7 +186,7 @@ func (h *Hosts) findOn(ctx context.Context, in FindLeftoversInput, some []HostSp
 }
 
 // foldersOn lists the sessions' folders on one host.
-func (s *site) foldersOn(ctx context.Context, spec HostSpec, older time.Duration) (sessionFolders, error) {
+func (s *site) foldersOn(ctx context.Context, spec protocol.HostSpec, older time.Duration) (sessionFolders, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, hostProbeTimeout,
 		fmt.Errorf("%w: no answer within %s", hostexec.ErrUnreachable, hostProbeTimeout))
 	defer cancel()

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A leftBook is what Temporal answers during a search for leftovers.
@@ -52,7 +54,7 @@ func (b *leftBook) in(h *Hosts, limit int) FindLeftoversResult {
 	return out
 }
 
-func listed(specs ...HostSpec) (all []hostNow) {
+func listed(specs ...protocol.HostSpec) (all []hostNow) {
 	for _, s := range specs {
 		all = append(all, hostNow{Name: s.Name, Spec: &s})
 	}
@@ -168,7 +170,7 @@ func TestALookForLeftoversTouchesNothingAndNamesStrangers(t *testing.T) {
 // A run looks at a limited number of hosts, starting with those that were looked at
 // longest ago.
 func TestHostsAreLookedAtInTurn(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
 	book := &leftBook{t: t}
 	for i, name := range []string{"newest", "oldest", "between"} {
 		h := hostNow{Name: name, Spec: &b.spec}

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // smallRoot returns a root folder on an 80 MiB disk of its own.
@@ -33,7 +34,7 @@ func smallRoot(t *testing.T) string {
 // stopped if the lock cannot be taken, and the session does not end.
 func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
 	root := smallRoot(t)
-	b := newBed(t, HostSpec{Name: LocalHost, Root: root})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: root})
 	k := &talk{bed: b, claim: Claim{Session: "full", Host: b.spec, Generation: 1}}
 	k.layout = layoutOf(root, "full")
 	if err := makeFolders(t.Context(), b.host(), k.layout, folderMark{Generation: 1}, fenceOf(k.next(), k.layout.Dir, 1)); err != nil {
@@ -54,7 +55,7 @@ func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
 	_, err := env.ExecuteActivity(b.set.Sessions.StopServer, in)
 	if app := appError(t, err); app.Type() != ErrTypeNoSpace || app.NonRetryable() {
 		t.Errorf("on a full disk: %v", err)
-	} else if p := (Problem{}); app.Details(&p) != nil || p.Hint == "" {
+	} else if p := (protocol.Problem{}); app.Details(&p) != nil || p.Hint == "" {
 		t.Errorf("nobody is told what to do: %+v", p)
 	}
 	if marked("full") == 0 {
@@ -72,7 +73,7 @@ func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
 // removes its credential and everything it stored on the disk.
 func TestDiscardOnAFullDiskWipesTheCredential(t *testing.T) {
 	root := smallRoot(t)
-	b := newBed(t, HostSpec{Name: LocalHost, Root: root})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: root})
 	k := &talk{bed: b, claim: Claim{Session: "brimful", Host: b.spec, Generation: 1}}
 	k.layout = layoutOf(root, "brimful")
 	if err := makeFolders(t.Context(), b.host(), k.layout, folderMark{Generation: 1}, fenceOf(k.next(), k.layout.Dir, 1)); err != nil {

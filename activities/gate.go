@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // ErrTypeBusy: this worker moves as many snapshots as it can, and others wait already.
@@ -52,7 +54,7 @@ func newGate(all, perHost, waiting int) *gate {
 
 // enter waits for its turn. If too many wait it returns a busy error. A waiter gets that
 // error too, if its host has more waiters than the newcomer's.
-func (g *gate) enter(ctx context.Context, host HostSpec) (done func(), err error) {
+func (g *gate) enter(ctx context.Context, host protocol.HostSpec) (done func(), err error) {
 	key := keyOfHost(host)
 	done = func() { g.leave(key) }
 	g.mu.Lock()
@@ -193,7 +195,7 @@ func isBusy(err error) bool {
 }
 
 // inTurn calls do when the gate lets it pass.
-func (g *gate) inTurn(ctx context.Context, host HostSpec, do func() error) error {
+func (g *gate) inTurn(ctx context.Context, host protocol.HostSpec, do func() error) error {
 	done, err := g.enter(ctx, host)
 	if err != nil {
 		return err

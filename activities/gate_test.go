@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
 
@@ -17,27 +18,27 @@ import (
 // slot.
 func TestFewWaitForTheirTurnInASlot(t *testing.T) {
 	g := newGate(1, 1, 1)
-	one, err := g.enter(t.Context(), HostSpec{Name: "a"})
+	one, err := g.enter(t.Context(), protocol.HostSpec{Name: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	waiting := make(chan func())
 	go func() {
-		done, err := g.enter(context.Background(), HostSpec{Name: "a"})
+		done, err := g.enter(context.Background(), protocol.HostSpec{Name: "a"})
 		if err != nil {
 			t.Error(err)
 		}
 		waiting <- done
 	}()
 	await(t, "somebody to wait", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return g.wait == 1 })
-	if _, err := g.enter(t.Context(), HostSpec{Name: "b"}); !isBusy(err) {
+	if _, err := g.enter(t.Context(), protocol.HostSpec{Name: "b"}); !isBusy(err) {
 		t.Errorf("entered: %v", err)
 	} else if said := appError(t, failing{delay: time.Second}.failure(t.Context(), "close", fmt.Errorf("it stays: %w", err))); said.Type() != ErrTypeBusy || said.NonRetryable() || said.NextRetryDelay() < 10*time.Second {
 		t.Errorf("said to Temporal: %v, %v, again after %v", said.Type(), said, said.NextRetryDelay())
 	}
 	one()
 	(<-waiting)()
-	done, err := g.enter(t.Context(), HostSpec{Name: "a"})
+	done, err := g.enter(t.Context(), protocol.HostSpec{Name: "a"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestASlowHostLeavesRoomForTheOthers(t *testing.T) {
 	g := newGate(4, 2, 3)
 	enter := func(host string) func() {
 		t.Helper()
-		done, err := g.enter(t.Context(), HostSpec{Name: host})
+		done, err := g.enter(t.Context(), protocol.HostSpec{Name: host})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,13 +67,13 @@ func TestASlowHostLeavesRoomForTheOthers(t *testing.T) {
 	wait := func(host string, n int) chan entered {
 		came := make(chan entered, 1)
 		go func() {
-			done, err := g.enter(context.Background(), HostSpec{Name: host})
+			done, err := g.enter(context.Background(), protocol.HostSpec{Name: host})
 			came <- entered{done, err}
 		}()
 		await(t, "somebody of "+host+" to wait", func() bool {
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			l := g.lines[keyOfHost(HostSpec{Name: host})]
+			l := g.lines[keyOfHost(protocol.HostSpec{Name: host})]
 			return len(came) > 0 || l != nil && len(l.waiters) == n
 		})
 		if len(came) > 0 {
@@ -106,10 +107,10 @@ func TestASlowHostLeavesRoomForTheOthers(t *testing.T) {
 	if e := <-behind[1]; !isBusy(e.err) {
 		t.Fatalf("the second one behind the slow host: %v", e.err)
 	}
-	if _, err := g.enter(t.Context(), HostSpec{Name: "slow"}); !isBusy(err) {
+	if _, err := g.enter(t.Context(), protocol.HostSpec{Name: "slow"}); !isBusy(err) {
 		t.Errorf("the host that has its share got in line again: %v", err)
 	}
-	if _, err := g.enter(t.Context(), HostSpec{Name: "e"}); !isBusy(err) {
+	if _, err := g.enter(t.Context(), protocol.HostSpec{Name: "e"}); !isBusy(err) {
 		t.Errorf("a place was taken from a host that had only one: %v", err)
 	}
 	b1()
@@ -127,7 +128,7 @@ func TestASlowHostLeavesRoomForTheOthers(t *testing.T) {
 // Waiting hosts are served in turn, however many wait for one of them.
 func TestHostsPassTheGateInTurn(t *testing.T) {
 	g := newGate(1, 1, 8)
-	last, err := g.enter(t.Context(), HostSpec{Name: "x"})
+	last, err := g.enter(t.Context(), protocol.HostSpec{Name: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +136,7 @@ func TestHostsPassTheGateInTurn(t *testing.T) {
 	next := make(chan struct{})
 	for i, host := range []string{"a", "a", "a", "b", "c"} {
 		go func() {
-			done, err := g.enter(context.Background(), HostSpec{Name: host})
+			done, err := g.enter(context.Background(), protocol.HostSpec{Name: host})
 			if err != nil {
 				t.Error(err)
 				return
@@ -171,7 +172,7 @@ type heldHost struct {
 	pool *heldPool
 }
 
-func (p *heldPool) Host(spec hostexec.Spec) (hostexec.Host, error) {
+func (p *heldPool) Host(spec protocol.HostSpec) (hostexec.Host, error) {
 	h, err := p.HostPool.Host(spec)
 	return &heldHost{h, p}, err
 }

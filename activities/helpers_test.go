@@ -8,6 +8,7 @@ import (
 
 	"filippo.io/age"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -61,9 +62,9 @@ func (r *recorder) of(topic, kind string) []LiveEvent {
 }
 
 // readAll reads a transcript that must be complete.
-func readAll(t *testing.T, st *store.Store, session string, from int64) []Entry {
+func readAll(t *testing.T, st *store.Store, session string, from int64) []protocol.Entry {
 	t.Helper()
-	var out []Entry
+	var out []protocol.Entry
 	for e, err := range ReadTranscript(t.Context(), st, session, from) {
 		if err != nil {
 			t.Fatalf("read transcript of %s: %v", session, err)
@@ -73,7 +74,7 @@ func readAll(t *testing.T, st *store.Store, session string, from int64) []Entry 
 	return out
 }
 
-func seqs(entries []Entry) string {
+func seqs(entries []protocol.Entry) string {
 	s := ""
 	for _, e := range entries {
 		s += fmt.Sprintf("%d:%s ", e.Seq, e.ID)

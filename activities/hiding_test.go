@@ -12,13 +12,14 @@ import (
 	"weak"
 
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
 
 // A worker lives for months and serves thousands of seeds, so it must not remember
 // all their secrets. What an activity works with stays hidden.
 func TestAWorkerForgetsTheSecretsOfSeedsThatItNoLongerServes(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost})
 	secret := func(i int) string { return fmt.Sprintf("sk-made-up-%04d-of-a-test", i) }
 	seed := func(i int) *SeedRef {
 		t.Helper()
@@ -88,7 +89,7 @@ func TestAWorkerForgetsTheSecretsOfSeedsThatItNoLongerServes(t *testing.T) {
 // Streamed output is shown before anything else has looked at it. A secret in it
 // must be found too, in every form that a shell gives it.
 func TestWhatStreamsByHidesSecretsInEveryForm(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
 	sec, err := b.set.Sessions.hiding(t.Context(), b.plantable(scriptedmodel.Serve(t, `rules: []`)))
 	if err != nil {
 		t.Fatal(err)

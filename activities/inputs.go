@@ -11,6 +11,7 @@ import (
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -26,7 +27,7 @@ func inputsDir(l Layout) string { return path.Join(l.Dir, "inputs") }
 // InputsDir is where on a session's host files that go with messages are.
 func InputsDir(l Layout) string { return inputsDir(l) }
 
-func inputPath(l Layout, in Input) string {
+func inputPath(l Layout, in protocol.Input) string {
 	return path.Join(inputsDir(l), in.Digest[:16], in.Name)
 }
 
@@ -39,7 +40,7 @@ func (s *Sessions) plantInputs(ctx context.Context, in RunPumpInput, attempt int
 			send.Unsayable, send.Inputs = NotSaid+err.Error(), nil
 			continue
 		}
-		send.Inputs = append([]Input(nil), send.Inputs...) // the caller's stay as they are
+		send.Inputs = append([]protocol.Input(nil), send.Inputs...) // the caller's stay as they are
 		for j := range send.Inputs {
 			file := &send.Inputs[j]
 			file.Path = inputPath(in.Layout, *file)
@@ -51,7 +52,7 @@ func (s *Sessions) plantInputs(ctx context.Context, in RunPumpInput, attempt int
 		}
 	}
 	for _, file := range in.Files {
-		if conversation.CheckInputs([]Input{file}) != nil {
+		if conversation.CheckInputs([]protocol.Input{file}) != nil {
 			continue
 		}
 		if err := s.plantInput(ctx, in, file, attempt); gone(err) {
@@ -88,7 +89,7 @@ else sum=
 fi >/dev/null
 if [ "${sum%% *}" = "$2" ]; then echo same; else echo other; fi`
 
-func (s *Sessions) plantInput(ctx context.Context, in RunPumpInput, file Input, attempt int32) error {
+func (s *Sessions) plantInput(ctx context.Context, in RunPumpInput, file protocol.Input, attempt int32) error {
 	h, err := s.host(in.Claim.Host)
 	if err != nil {
 		return err
@@ -142,7 +143,7 @@ func (s *source) Read(p []byte) (int, error) {
 }
 
 // fillSchemas reads the output schemas that are too long for a workflow.
-func (s *Sessions) fillSchemas(ctx context.Context, sends []Send) error {
+func (s *Sessions) fillSchemas(ctx context.Context, sends []conversation.Send) error {
 	for i := range sends {
 		send := &sends[i]
 		if send.SchemaBlob == "" || len(send.Schema) > 0 {

@@ -13,20 +13,21 @@ import (
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // stored stores a file as the worker's API does.
-func (b *bed) stored(kind InputKind, name string, data []byte) Input {
+func (b *bed) stored(kind protocol.InputKind, name string, data []byte) protocol.Input {
 	b.t.Helper()
 	sum := sha256.Sum256(data)
 	key, err := b.store.PutContent(b.t.Context(), owned.In(aFolder, owned.Inputs), data)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return Input{Kind: kind, Name: name, Blob: key, Digest: hex.EncodeToString(sum[:]), Bytes: int64(len(data))}
+	return protocol.Input{Kind: kind, Name: name, Blob: key, Digest: hex.EncodeToString(sum[:]), Bytes: int64(len(data))}
 }
 
-func onHost(t *testing.T, k *talk, in Input) string {
+func onHost(t *testing.T, k *talk, in protocol.Input) string {
 	t.Helper()
 	data, err := os.ReadFile(inputPath(k.layout, in))
 	if err != nil {
@@ -48,9 +49,9 @@ rules:
 `)
 	k := handMade(t, "with-file", model)
 	k.start()
-	file := k.stored(InputFile, "notes.txt", []byte("the notes"))
+	file := k.stored(protocol.InputFile, "notes.txt", []byte("the notes"))
 	send := k.message("read what I give you")
-	send.Inputs = []Input{file}
+	send.Inputs = []protocol.Input{file}
 	in := k.input(send)
 
 	// The first attempt dies with the file planted and nothing sent.
@@ -68,7 +69,7 @@ rules:
 	k.run(in, 3, conversation.TurnEnded)
 	said := 0
 	for _, e := range readAll(t, k.store, "with-file", 1) {
-		if e.Type == conversation.EntryUser {
+		if e.Type == protocol.EntryUser {
 			said++
 			if !strings.Contains(e.Text, inputPath(k.layout, file)) {
 				t.Errorf("the message on record is %q", e.Text)
@@ -87,9 +88,9 @@ rules:
 // A planted file is restored, whatever is in its place.
 func TestAPlantedFileIsMended(t *testing.T) {
 	k := handMade(t, "mended", scriptedmodel.Serve(t, `rules: []`))
-	file := k.stored(InputFile, "a b.txt", []byte("as it was"))
+	file := k.stored(protocol.InputFile, "a b.txt", []byte("as it was"))
 	in := k.input()
-	in.Files = []Input{file}
+	in.Files = []protocol.Input{file}
 	where := inputPath(k.layout, file)
 	for what, spoil := range map[string]func() error{
 		"nothing there": func() error { return nil },
@@ -120,20 +121,20 @@ func TestAPlantedFileIsMended(t *testing.T) {
 func TestAMessageWhoseFileIsGoneIsNotSaid(t *testing.T) {
 	k := handMade(t, "gone-file", scriptedmodel.Serve(t, `rules: [{reply: fine}]`))
 	k.start()
-	good := k.stored(InputFile, "a.txt", []byte("hello"))
-	for what, change := range map[string]func(*Input){
-		"no blob":         func(i *Input) { i.Blob = owned.In(aFolder, owned.Inputs) + "/" + strings.Repeat("0", 64) },
-		"another content": func(i *Input) { i.Digest = strings.Repeat("a", 64) },
-		"longer":          func(i *Input) { i.Bytes++ },
-		"another's blob":  func(i *Input) { i.Blob = "seeds/team/1" },
+	good := k.stored(protocol.InputFile, "a.txt", []byte("hello"))
+	for what, change := range map[string]func(*protocol.Input){
+		"no blob":         func(i *protocol.Input) { i.Blob = owned.In(aFolder, owned.Inputs) + "/" + strings.Repeat("0", 64) },
+		"another content": func(i *protocol.Input) { i.Digest = strings.Repeat("a", 64) },
+		"longer":          func(i *protocol.Input) { i.Bytes++ },
+		"another's blob":  func(i *protocol.Input) { i.Blob = "seeds/team/1" },
 	} {
 		bad := good
 		change(&bad)
 		send := k.message("read it")
-		send.Inputs = []Input{bad}
+		send.Inputs = []protocol.Input{bad}
 		out := k.pump(conversation.Bound, send)
 		d := out.Pump.Deliveries
-		if len(d) != 1 || d[0].State != conversation.Rejected || !strings.HasPrefix(d[0].Error, NotSaid) {
+		if len(d) != 1 || d[0].State != protocol.Rejected || !strings.HasPrefix(d[0].Error, NotSaid) {
 			t.Errorf("%s: %+v", what, d)
 		}
 		k.turn--
@@ -190,9 +191,9 @@ rules:
 func TestDiffsOfATurnAreOrderedByTheirPlace(t *testing.T) {
 	st := newStore(t)
 	s := &site{Deps: Deps{Store: st}}
-	for _, d := range []TurnDiff{
-		{Turn: 2, Place: Cursor{Incarnation: 1, Offset: 900}, Text: "older"}, {Turn: 2, Place: Cursor{Incarnation: 1, Offset: 1000}, Text: "old"},
-		{Turn: 2, Place: Cursor{Incarnation: 2, Offset: 7}, Text: "newest"}, {Turn: 1, Place: Cursor{Incarnation: 1, Offset: 5000}, Text: "of another"},
+	for _, d := range []protocol.TurnDiff{
+		{Turn: 2, Place: protocol.Cursor{Incarnation: 1, Offset: 900}, Text: "older"}, {Turn: 2, Place: protocol.Cursor{Incarnation: 1, Offset: 1000}, Text: "old"},
+		{Turn: 2, Place: protocol.Cursor{Incarnation: 2, Offset: 7}, Text: "newest"}, {Turn: 1, Place: protocol.Cursor{Incarnation: 1, Offset: 5000}, Text: "of another"},
 	} {
 		for range 2 { // as another attempt does
 			if err := s.keepDiff(t.Context(), "s", d, nil); err != nil {
@@ -221,14 +222,14 @@ func TestALongSchemaIsReadFromTheStore(t *testing.T) {
 		return key
 	}
 	long := append(append([]byte(`{"description":"`), bytes.Repeat([]byte("x"), 20<<10)...), `"}`...)
-	sends := []Send{{ID: "a", SchemaBlob: put(long)}, {ID: "b", SchemaBlob: put([]byte("no schema"))}, {ID: "c", SchemaBlob: owned.In(aFolder, owned.Messages) + "/" + strings.Repeat("0", 64)}}
+	sends := []conversation.Send{{ID: "a", SchemaBlob: put(long)}, {ID: "b", SchemaBlob: put([]byte("no schema"))}, {ID: "c", SchemaBlob: owned.In(aFolder, owned.Messages) + "/" + strings.Repeat("0", 64)}}
 	if err := k.set.Sessions.fillSchemas(t.Context(), sends); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(sends[0].Schema, long) || sends[0].Unsayable != "" || sends[1].Unsayable == "" || sends[2].Unsayable == "" {
 		t.Errorf("%.40s %q, %q, %q", sends[0].Schema, sends[0].Unsayable, sends[1].Unsayable, sends[2].Unsayable)
 	}
-	if err := k.set.Sessions.fillSchemas(t.Context(), []Send{{ID: "d", SchemaBlob: "seeds/team"}}); err == nil {
+	if err := k.set.Sessions.fillSchemas(t.Context(), []conversation.Send{{ID: "d", SchemaBlob: "seeds/team"}}); err == nil {
 		t.Error("a blob of a seed is read")
 	}
 }

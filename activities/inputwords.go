@@ -1,18 +1,9 @@
 package activities
 
-import "fairlead.dev/fairlead/conversation"
-
-// What workflows and ctl need to know of inputs and outputs of turns.
-const (
-	InputImage = conversation.InputImage
-	InputFile  = conversation.InputFile
-	NoteChars  = conversation.NoteChars
-	MaxInputs  = conversation.MaxInputs
-	MaxSchema  = conversation.MaxSchema
+import (
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
-
-// InputKind says what codex does with an Input.
-type InputKind = conversation.InputKind
 
 // InputName turns a file's name into one that any host takes.
 func InputName(name string) string { return conversation.InputName(name) }
@@ -21,7 +12,7 @@ func InputName(name string) string { return conversation.InputName(name) }
 func ImageType(head []byte) string { return conversation.ImageType(head) }
 
 // CheckInputs refuses what the worker's API would not have given.
-func CheckInputs(inputs []Input) error { return conversation.CheckInputs(inputs) }
+func CheckInputs(inputs []protocol.Input) error { return conversation.CheckInputs(inputs) }
 
 // CheckSchema says why this is no output schema that codex could take.
 func CheckSchema(schema []byte) error { return conversation.CheckSchema(schema) }

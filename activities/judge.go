@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/policy"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -175,10 +176,10 @@ func pumpVerdict(v policy.Verdict) conversation.Verdict {
 	out := conversation.Verdict{Rule: v.Rule, Reason: v.Reason, Policy: v.Policy}
 	switch v.Outcome {
 	case policy.Accept, policy.AcceptForSession:
-		out.Outcome, out.ForSession = conversation.Accept, v.Outcome == policy.AcceptForSession
+		out.Outcome, out.ForSession = protocol.Accept, v.Outcome == policy.AcceptForSession
 	case policy.Ask:
 	default: // also an unknown outcome
-		out.Outcome = conversation.Decline
+		out.Outcome = protocol.Decline
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/policy"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 const judging = `
@@ -38,14 +39,14 @@ func asksFor(t *testing.T, commands ...string) *scriptedmodel.Server {
 }
 
 // judgedTalk returns a session on this machine whose pumps judge by policies.
-func judgedTalk(t *testing.T, id string, model *scriptedmodel.Server, texts ...string) (*talk, func(...Send) RunPumpInput) {
+func judgedTalk(t *testing.T, id string, model *scriptedmodel.Server, texts ...string) (*talk, func(...conversation.Send) RunPumpInput) {
 	t.Helper()
 	k := handMade(t, id, model)
 	if err := k.set.Sessions.keepPolicies(t.Context(), texts); err != nil {
 		t.Fatal(err)
 	}
 	k.start()
-	return k, func(sends ...Send) RunPumpInput {
+	return k, func(sends ...conversation.Send) RunPumpInput {
 		in := k.input(sends...)
 		in.Pump.Thread.ApprovalPolicy, in.Pump.Thread.Sandbox = "untrusted", "workspace-write"
 		in.Labels, in.Requesters = map[string]string{"env": "test"}, []string{"ann"}
@@ -57,7 +58,7 @@ func judgedTalk(t *testing.T, id string, model *scriptedmodel.Server, texts ...s
 	}
 }
 
-func (k *talk) run(in RunPumpInput, n int32, want PumpReason) RunPumpResult {
+func (k *talk) run(in RunPumpInput, n int32, want conversation.PumpReason) RunPumpResult {
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(k.t.Context(), patience)
 	defer cancel()
@@ -74,9 +75,9 @@ func (k *talk) exists(name string) bool {
 	return err == nil
 }
 
-func (k *talk) decisions() (all []Entry) {
+func (k *talk) decisions() (all []protocol.Entry) {
 	for _, e := range readAll(k.t, k.store, k.claim.Session, 1) {
-		if e.Type == conversation.EntryDecision {
+		if e.Type == protocol.EntryDecision {
 			all = append(all, e)
 		}
 	}
@@ -98,7 +99,7 @@ func TestAPolicyAcceptsDeclinesAndAsksOfARealCodex(t *testing.T) {
 	}
 	// Four were asked for by now. Beyond the limit, people are asked.
 	r := out.Pump.Requests[0]
-	out = k.run(input(Send{ID: "d1", Kind: conversation.SendDecision, RPC: r.RPC, Incarnation: r.Incarnation, RequestKind: r.Kind, Method: r.Method, Outcome: conversation.Decline}), 1, conversation.RequestsOpen)
+	out = k.run(input(conversation.Send{ID: "d1", Kind: conversation.SendDecision, RPC: r.RPC, Incarnation: r.Incarnation, RequestKind: r.Kind, Method: r.Method, Outcome: protocol.Decline}), 1, conversation.RequestsOpen)
 	if len(out.Pump.Requests) != 1 || out.Pump.Requests[0].Ruling.Rule != policy.RulePerTurn {
 		t.Errorf("beyond the limit: %+v", out.Pump.Requests)
 	}
@@ -151,7 +152,7 @@ func TestAPolicyThatCannotBeHadDeclinesEverything(t *testing.T) {
 }
 
 func TestOfTwoPoliciesTheStricterWordCounts(t *testing.T) {
-	asks := conversation.Asked{Kind: conversation.KindCommand, Command: "touch a", CWD: "/w"}
+	asks := conversation.Asked{Kind: protocol.KindCommand, Command: "touch a", CWD: "/w"}
 	texts := map[string]string{
 		"accept": "rules: [{name: a, when: 'words.starts([\"touch\"])', outcome: accept}]\n", "session": "rules: [{name: s, when: 'words.starts([\"touch\"])', outcome: accept_for_session}]\n",
 		"ask": "default: ask\n", "decline": "default: decline\n",
@@ -188,9 +189,9 @@ func BenchmarkJudge(b *testing.B) {
 		b.Fatal(err)
 	}
 	in := RunPumpInput{Layout: Layout{WorkDir: "/w"}}
-	a := conversation.Asked{Kind: conversation.KindCommand, Command: "/bin/bash -lc 'touch a'", CWD: "/w"}
+	a := conversation.Asked{Kind: protocol.KindCommand, Command: "/bin/bash -lc 'touch a'", CWD: "/w"}
 	for b.Loop() {
-		if pumpVerdict(p.Decide(requestOf(in, a))).Outcome == conversation.Decline {
+		if pumpVerdict(p.Decide(requestOf(in, a))).Outcome == protocol.Decline {
 			b.Fatal("declined")
 		}
 	}
@@ -201,7 +202,7 @@ func TestAWordThatNobodyKnowsIsTheStrictest(t *testing.T) {
 	known := []policy.Outcome{policy.AcceptForSession, policy.Accept, policy.Ask, policy.Decline}
 	for i, o := range known {
 		for _, v := range [][2]policy.Verdict{{{Outcome: o}, {Outcome: "perhaps"}}, {{Outcome: "perhaps"}, {Outcome: o}}} {
-			if got := pumpVerdict(stricter(v[0], v[1])); got.Outcome != conversation.Decline {
+			if got := pumpVerdict(stricter(v[0], v[1])); got.Outcome != protocol.Decline {
 				t.Errorf("%s beside an unknown word: %+v", o, got)
 			}
 		}
@@ -228,17 +229,17 @@ func TestRulesAcceptForAllWhoAskOrForNone(t *testing.T) {
 	in.Policies = in.Policies[:1]
 	for _, c := range []struct {
 		by   []string
-		want conversation.Outcome
+		want protocol.Outcome
 	}{
-		{[]string{"ann"}, conversation.Accept}, {[]string{"ann", "bob"}, ""}, {[]string{"bob", "ann"}, ""}, {nil, ""},
-		{[]string{"ann", ""}, ""}, {[]string{"ann", "mallory"}, conversation.Decline}, {[]string{"mallory", "bob"}, conversation.Decline},
+		{[]string{"ann"}, protocol.Accept}, {[]string{"ann", "bob"}, ""}, {[]string{"bob", "ann"}, ""}, {nil, ""},
+		{[]string{"ann", ""}, ""}, {[]string{"ann", "mallory"}, protocol.Decline}, {[]string{"mallory", "bob"}, protocol.Decline},
 	} {
 		in.Requesters = c.by
 		judge, _, err := b.judge(t.Context(), in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if v := judge(conversation.Asked{Kind: conversation.KindCommand, Command: "/bin/bash -lc 'touch a'", CWD: "/w"}); v.Outcome != c.want {
+		if v := judge(conversation.Asked{Kind: protocol.KindCommand, Command: "/bin/bash -lc 'touch a'", CWD: "/w"}); v.Outcome != c.want {
 			t.Errorf("for %q: %+v", c.by, v)
 		}
 	}

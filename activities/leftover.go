@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -49,9 +50,9 @@ type WipeLeftoverResult struct {
 	Removed bool      `json:"removed"` // our folder is gone; this was checked
 	// Kept is the folder that stays because nothing proves that its work and
 	// conversation are kept anywhere else.
-	Kept      string     `json:"kept,omitempty"`
-	Archive   string     `json:"archive,omitempty"`
-	Survivors []Survivor `json:"survivors,omitempty"`
+	Kept      string             `json:"kept,omitempty"`
+	Archive   string             `json:"archive,omitempty"`
+	Survivors []process.Survivor `json:"survivors,omitempty"`
 	// GivenUp says that a rotated login was wiped that nobody waits for: a person
 	// discarded it, or gave the seed other content since.
 	GivenUp bool `json:"given_up,omitempty"`

@@ -1,6 +1,10 @@
 package activities
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"fairlead.dev/fairlead/internal/protocol"
+)
 
 // Live shows people what happens while it happens. It is the worker's own hub:
 // what it is given is in the store soon after, or never needs to be.
@@ -55,7 +59,7 @@ type SessionLive struct {
 	// Acknowledged are the sends that codex has by now, since the attachment.
 	Acknowledged []string `json:"acknowledged,omitempty"`
 	// Progress is what the model reported last.
-	Progress *Progress `json:"progress,omitempty"`
+	Progress *protocol.Progress `json:"progress,omitempty"`
 }
 
 // ExecLive tells viewers that a command has ended and how.

@@ -8,6 +8,7 @@ import (
 	"path"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -16,8 +17,8 @@ import (
 
 // LoginInput names a login.
 type LoginInput struct {
-	ID   string   `json:"id"`
-	Host HostSpec `json:"host"`
+	ID   string            `json:"id"`
+	Host protocol.HostSpec `json:"host"`
 }
 
 // MakeLoginResult says how to log in: Argv is codex's own device login, with a CODEX_HOME

@@ -10,6 +10,7 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A host counts as reached if it answered a script of ours, whatever the answer, refused
@@ -36,12 +37,12 @@ type reach struct {
 	away map[string]OutOfReach // guarded by mu
 }
 
-func keyOfHost(h HostSpec) string {
+func keyOfHost(h protocol.HostSpec) string {
 	return fmt.Sprintf("%s\x00%s\x00%s\x00%d", h.Name, h.User, h.Address, h.Port)
 }
 
 // know takes over what another attempt has found out, unless this worker knows better.
-func (r *reach) know(h HostSpec, told *OutOfReach, now time.Time) {
+func (r *reach) know(h protocol.HostSpec, told *OutOfReach, now time.Time) {
 	if told == nil || now.Sub(told.Last) > untried {
 		return
 	}
@@ -53,7 +54,7 @@ func (r *reach) know(h HostSpec, told *OutOfReach, now time.Time) {
 }
 
 // set is called with mu held.
-func (r *reach) set(h HostSpec, o OutOfReach) {
+func (r *reach) set(h protocol.HostSpec, o OutOfReach) {
 	if r.away == nil {
 		r.away = map[string]OutOfReach{}
 	}
@@ -61,7 +62,7 @@ func (r *reach) set(h HostSpec, o OutOfReach) {
 }
 
 // reached forgets that the host was away.
-func (r *reach) reached(h HostSpec) {
+func (r *reach) reached(h protocol.HostSpec) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.away, keyOfHost(h))
@@ -69,7 +70,7 @@ func (r *reach) reached(h HostSpec) {
 
 // missed records the outcome of a try. It returns since when the host is out of reach;
 // nil if the try does not say that it is.
-func (r *reach) missed(h HostSpec, err error, why string, now time.Time) *OutOfReach {
+func (r *reach) missed(h protocol.HostSpec, err error, why string, now time.Time) *OutOfReach {
 	switch {
 	case answered(err):
 		r.reached(h)
@@ -89,7 +90,7 @@ func (r *reach) missed(h HostSpec, err error, why string, now time.Time) *OutOfR
 }
 
 // now returns what is known at present; nil if the host is not out of reach.
-func (r *reach) now(h HostSpec) *OutOfReach {
+func (r *reach) now(h protocol.HostSpec) *OutOfReach {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o, ok := r.away[keyOfHost(h)]

@@ -32,7 +32,7 @@ func newAway(t *testing.T) *away {
 	w.at(w.bed)
 	l := layoutOf(filepath.Join(sshd.Home, "root"), "away")
 	w.in = RunPumpInput{Claim: Claim{Session: "away", Host: w.spec, Generation: 1, Pump: 1}, Layout: l, LostAfter: time.Minute}
-	w.in.Pump = conversation.PumpInput{Session: "away", Prefix: "g1.p1", Thread: ThreadSpec{CWD: l.WorkDir, Sandbox: "read-only", ApprovalPolicy: "never"}}
+	w.in.Pump = conversation.PumpInput{Session: "away", Prefix: "g1.p1", Thread: conversation.ThreadSpec{CWD: l.WorkDir, Sandbox: "read-only", ApprovalPolicy: "never"}}
 	w.in.Pump.State.Cursor.Incarnation = 1
 	if _, err := enterRoot(t.Context(), w.host(), l.Root, ""); err != nil {
 		t.Fatal(err)

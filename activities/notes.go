@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 )
@@ -39,9 +41,9 @@ func (s *Sessions) recordNotes(ctx context.Context, in RecordNotesInput) (int64,
 
 // record writes notes as entries after seq and returns the newest number. When repeated, it
 // finds them there.
-func (s *site) record(ctx context.Context, session string, o owner, seq int64, notes []Note, hide *seeds.Redactor) (int64, error) {
+func (s *site) record(ctx context.Context, session string, o owner, seq int64, notes []conversation.Note, hide *seeds.Redactor) (int64, error) {
 	t := &transcript{store: s.Store, session: session, owner: o, now: s.Now, stored: seq}
-	var entries []Entry
+	var entries []protocol.Entry
 	for i, n := range notes {
 		e := noteEntry(seq+int64(i)+1, n)
 		hideIn(hide, &e)
@@ -60,8 +62,8 @@ func (s *site) record(ctx context.Context, session string, o owner, seq int64, n
 }
 
 // noteEntry is the entry of a note, as a pump writes it.
-func noteEntry(seq int64, n Note) Entry {
-	return Entry{Seq: seq, ID: n.ID, At: n.At.UTC(), Turn: n.Turn, Type: n.Type, Text: n.Text, Data: n.Data}
+func noteEntry(seq int64, n conversation.Note) protocol.Entry {
+	return protocol.Entry{Seq: seq, ID: n.ID, At: n.At.UTC(), Turn: n.Turn, Type: n.Type, Text: n.Text, Data: n.Data}
 }
 
 // DeleteSeedBlobs removes a seed's generations from the store. Missing ones are no error.

@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
-	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // CheckOldHostsInput says which hosts of a zone are to be looked at again.
@@ -34,9 +34,9 @@ type CheckOldHostsResult struct {
 
 // A hostNow is what a pool says of a host, as far as maintenance reads it.
 type hostNow struct {
-	Name      string    `json:"name"`
-	CheckedAt time.Time `json:"checked_at"`
-	Spec      *HostSpec `json:"spec"`
+	Name      string             `json:"name"`
+	CheckedAt time.Time          `json:"checked_at"`
+	Spec      *protocol.HostSpec `json:"spec"`
 	Health    *struct {
 		State string `json:"state"`
 	} `json:"health"`
@@ -66,7 +66,7 @@ func (e *Engine) CheckOldHosts(ctx context.Context, in CheckOldHostsInput) (Chec
 	}
 	slices.SortStableFunc(hosts, func(a, b hostNow) int { return a.CheckedAt.Compare(b.CheckedAt) })
 	for _, h := range hosts {
-		if h.Name == hostexec.Local && h.CheckedAt.IsZero() {
+		if h.Name == protocol.LocalHost && h.CheckedAt.IsZero() {
 			continue // every zone has it, and nobody has used it as a host yet
 		}
 		out.Seen++
@@ -114,8 +114,8 @@ func (e *Engine) checkHost(ctx context.Context, in CheckOldHostsInput, name stri
 		ID: "host/" + name + "/check", TaskQueue: in.Queue, StaticSummary: "maintenance: check " + name,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 	}, "CheckHost", struct {
-		Zone string   `json:"zone,omitempty"`
-		Host HostSpec `json:"host"`
+		Zone string            `json:"zone,omitempty"`
+		Host protocol.HostSpec `json:"host"`
 	}{in.Zone, *h.Spec})
 	return err
 }

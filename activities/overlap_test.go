@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/snapshots"
 )
@@ -24,7 +25,7 @@ type crossedHost struct {
 	pool *crossedPool
 }
 
-func (p *crossedPool) Host(spec hostexec.Spec) (hostexec.Host, error) {
+func (p *crossedPool) Host(spec protocol.HostSpec) (hostexec.Host, error) {
 	h, err := p.HostPool.Host(spec)
 	return &crossedHost{h, p}, err
 }

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // What messages, batches and schedules name in the store is in folders of their owners:
@@ -21,9 +22,9 @@ import (
 // hold holds for a session of a batch what its item names.
 func (b *Batches) hold(ctx context.Context, session string, it BatchItem, opt BatchOptions) error {
 	var first struct {
-		Blob       string  `json:"blob"`
-		SchemaBlob string  `json:"output_schema_blob"`
-		Inputs     []Input `json:"inputs"`
+		Blob       string           `json:"blob"`
+		SchemaBlob string           `json:"output_schema_blob"`
+		Inputs     []protocol.Input `json:"inputs"`
 	}
 	if err := json.Unmarshal(it.First, &first); err != nil {
 		return nil // the session says what is wrong with it

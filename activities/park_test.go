@@ -13,13 +13,14 @@ import (
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/snapshots"
 )
 
 // elsewhere returns another host for the same worker: another root of a machine
 // that has codex already, without anything of a session.
-func (b *bed) elsewhere(name string) HostSpec {
+func (b *bed) elsewhere(name string) protocol.HostSpec {
 	b.t.Helper()
 	other := b.spec
 	root, err := hostexec.Root(b.t.Context(), b.host(), b.spec)
@@ -43,7 +44,7 @@ func (k *talk) parking(n int, parent string) ParkSessionInput {
 	in.Policy = SnapshotPolicy{Work: WorkFull}
 	in.N, in.At, in.Parent = n, time.Now().Truncate(time.Second), parent
 	in.ThreadID, in.CodexVersion, in.Turn, in.Cursor = k.state.ThreadID, k.state.CodexVersion, k.turn, k.state.Cursor
-	in.Thread = ThreadSpec{CWD: k.layout.WorkDir, Sandbox: "danger-full-access", ApprovalPolicy: "on-request", Model: "gpt-5.5"}
+	in.Thread = conversation.ThreadSpec{CWD: k.layout.WorkDir, Sandbox: "danger-full-access", ApprovalPolicy: "on-request", Model: "gpt-5.5"}
 	return in
 }
 
@@ -70,7 +71,7 @@ func (k *talk) parked(n int, parent string) *SnapshotBrief {
 }
 
 // up prepares the session on a host as its next generation.
-func (k *talk) up(on HostSpec, from RestoreSpec) (PrepareSessionResult, error) {
+func (k *talk) up(on protocol.HostSpec, from RestoreSpec) (PrepareSessionResult, error) {
 	k.claim.Host, k.spec = on, on
 	k.claim.Generation++
 	in := PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "danger-full-access", Restore: &from}
@@ -171,7 +172,7 @@ func TestASessionGoesElsewhereAndBack(t *testing.T) {
 }
 
 // fork goes on from an older snapshot as another session.
-func (k *talk) fork(on HostSpec, from *SnapshotBrief) {
+func (k *talk) fork(on protocol.HostSpec, from *SnapshotBrief) {
 	k.t.Helper()
 	f := &talk{bed: k.bed, claim: Claim{Session: "forked", Generation: 0}, seed: k.seed}
 	k.t.Cleanup(f.kill)
@@ -201,7 +202,7 @@ type dyingHost struct {
 
 var errDied = errors.New("the worker died")
 
-func (p *dyingPool) Host(spec hostexec.Spec) (hostexec.Host, error) {
+func (p *dyingPool) Host(spec protocol.HostSpec) (hostexec.Host, error) {
 	h, err := p.HostPool.Host(spec)
 	return &dyingHost{h, p}, err
 }

@@ -7,6 +7,7 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestFailedPrepareLeavesNoCredential(t *testing.T) {
@@ -44,7 +45,7 @@ func TestCloseFindsWhatALostPrepareLeft(t *testing.T) {
 }
 
 func TestASessionsArchiveIsNotThatOfAnEarlierOneOfItsName(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
 	archives := map[string]bool{}
 	for i, thread := range []string{"t1", "t2"} {
 		l := layoutOf(b.spec.Root, "twice")
@@ -62,7 +63,7 @@ func TestASessionsArchiveIsNotThatOfAnEarlierOneOfItsName(t *testing.T) {
 }
 
 func TestPrepareRefusesBadInput(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
 	claim := Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}
 	up := claim
 	up.Session = "../up"
@@ -83,7 +84,7 @@ func TestPrepareRefusesBadInput(t *testing.T) {
 }
 
 func TestMissingSeedIsTyped(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
 	_, err := b.prepare(PrepareSessionInput{
 		Claim: Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}, Sandbox: "read-only",
 		Seed: &SeedRef{Name: "team", Generation: 1, Blob: "seeds/team/1-gone"},

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A presence tells viewers where an attached pump is. A person who decided
@@ -20,7 +21,7 @@ type presence struct {
 }
 
 // attachedTo begins a presence and tells of it.
-func (s *site) attachedTo(session string, st PumpState) *presence {
+func (s *site) attachedTo(session string, st conversation.PumpState) *presence {
 	p := &presence{site: s, topic: SessionTopic(session), now: SessionLive{
 		Attached: true, Seq: st.Seq, ThreadID: st.ThreadID, TurnID: st.TurnID, Offset: st.Cursor.Offset, Use: useOf(st), Progress: st.Progress,
 	}}
@@ -41,8 +42,8 @@ func (p *presence) moved(at conversation.Place) {
 }
 
 // settled takes what became of a send.
-func (p *presence) settled(d Delivery) {
-	if d.State != conversation.Acknowledged {
+func (p *presence) settled(d protocol.Delivery) {
+	if d.State != protocol.Acknowledged {
 		return
 	}
 	p.mu.Lock()
@@ -64,6 +65,6 @@ func (p *presence) tell() {
 }
 
 // gone tells that the pump let go, and why.
-func (p *presence) gone(reason PumpReason, seq int64) {
+func (p *presence) gone(reason conversation.PumpReason, seq int64) {
 	p.site.publish(p.topic, LiveState, 0, SessionLive{Reason: string(reason), Seq: seq})
 }

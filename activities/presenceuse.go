@@ -1,17 +1,20 @@
 package activities
 
-import "fairlead.dev/fairlead/conversation"
+import (
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
+)
 
 // Use is what a session has used by now, as viewers of an attached pump see it
 // before the pump returns.
 type Use struct {
-	Usage      Usage       `json:"usage"`      // of the session
-	TurnUsage  Usage       `json:"turn_usage"` // of the running turn
-	Context    *ContextUse `json:"context,omitempty"`
-	RateLimits *RateLimits `json:"rate_limits,omitempty"`
+	Usage      protocol.Usage       `json:"usage"`      // of the session
+	TurnUsage  protocol.Usage       `json:"turn_usage"` // of the running turn
+	Context    *protocol.ContextUse `json:"context,omitempty"`
+	RateLimits *protocol.RateLimits `json:"rate_limits,omitempty"`
 }
 
-func useOf(st PumpState) *Use {
+func useOf(st conversation.PumpState) *Use {
 	return &Use{Usage: st.Usage, TurnUsage: st.TurnUsage, Context: st.Context, RateLimits: st.RateLimits}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // ErrTypeUnfit: the host answers, but no session can run on it. The message says what it
@@ -30,7 +31,7 @@ func HostFault(kind string) bool {
 
 // ProbeHostsInput is the input of ProbeHosts.
 type ProbeHostsInput struct {
-	Hosts []HostSpec `json:"hosts"`
+	Hosts []protocol.HostSpec `json:"hosts"`
 }
 
 // ProbeHostsResult has the hosts in the order in which they were asked for.
@@ -45,7 +46,7 @@ type HostProbed struct {
 	At    time.Time         `json:"at"`
 	Facts map[string]string `json:"facts,omitempty"`
 	// Problem says why no session can run there; nil if one can.
-	Problem *Problem `json:"problem,omitempty"`
+	Problem *protocol.Problem `json:"problem,omitempty"`
 }
 
 const (
@@ -75,7 +76,7 @@ func (h *Hosts) ProbeHosts(ctx context.Context, in ProbeHostsInput) (ProbeHostsR
 }
 
 // probeHost is a check without codex.
-func (s *site) probeHost(ctx context.Context, spec HostSpec) HostProbed {
+func (s *site) probeHost(ctx context.Context, spec protocol.HostSpec) HostProbed {
 	ctx, cancel := context.WithTimeoutCause(ctx, hostProbeTimeout,
 		fmt.Errorf("%w: no answer within %s", hostexec.ErrUnreachable, hostProbeTimeout))
 	defer cancel()
@@ -87,7 +88,7 @@ func (s *site) probeHost(ctx context.Context, spec HostSpec) HostProbed {
 	}
 	if err != nil {
 		kind, hint, _ := failing{}.classify(err)
-		out.Problem = &Problem{Kind: kind, Message: err.Error(), Hint: hint}
+		out.Problem = &protocol.Problem{Kind: kind, Message: err.Error(), Hint: hint}
 		return out
 	}
 	out.Facts = c.Result.Facts
@@ -102,13 +103,13 @@ func (s *site) probeHost(ctx context.Context, spec HostSpec) HostProbed {
 		}
 	}
 	if len(lacks) > 0 {
-		out.Problem = &Problem{Kind: kind, Message: strings.Join(lacks, "; "), Hint: strings.Join(slices.Compact(hints), "; ")}
+		out.Problem = &protocol.Problem{Kind: kind, Message: strings.Join(lacks, "; "), Hint: strings.Join(slices.Compact(hints), "; ")}
 	}
 	return out
 }
 
 // lookAt collects what can be seen in a round trip or two, and leaves nothing there.
-func (s *site) lookAt(ctx context.Context, c *checkup, spec HostSpec) error {
+func (s *site) lookAt(ctx context.Context, c *checkup, spec protocol.HostSpec) error {
 	h, err := s.host(spec)
 	if err != nil {
 		return err

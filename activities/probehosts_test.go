@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
@@ -29,7 +30,7 @@ func TestAProbeTellsWhatKeepsAHostFromBeingUsed(t *testing.T) {
 	other := good
 	other.Name, other.HostKeys, other.KnownHosts = "other", []string{"SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU"}, ""
 	b := newBed(t, good)
-	probe := func(specs ...HostSpec) []HostProbed {
+	probe := func(specs ...protocol.HostSpec) []HostProbed {
 		t.Helper()
 		out, err := b.set.Hosts.ProbeHosts(context.Background(), ProbeHostsInput{Hosts: specs})
 		if err != nil || len(out.Hosts) != len(specs) {

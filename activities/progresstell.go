@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // SignalProgress tells a session's workflow what its model reported last, while its pump
@@ -29,17 +29,17 @@ func reportPause(attached time.Duration) time.Duration {
 // A reporter passes on what the model reports.
 type reporter struct {
 	soonest time.Duration
-	tell    func(ctx context.Context, p conversation.Progress) error
+	tell    func(ctx context.Context, p protocol.Progress) error
 
 	mu   sync.Mutex
-	last *conversation.Progress // guarded by mu
+	last *protocol.Progress // guarded by mu
 }
 
 // reporterOf returns what signals the session's workflow, or nobody without Temporal.
 func (s *Sessions) reporterOf(in RunPumpInput) *reporter {
 	r := &reporter{soonest: soonestReport, last: in.Pump.State.Progress}
 	if s.Temporal != nil && in.Workflow != "" {
-		r.tell = func(ctx context.Context, p conversation.Progress) error {
+		r.tell = func(ctx context.Context, p protocol.Progress) error {
 			return s.Temporal.SignalWorkflow(ctx, in.Workflow, "", SignalProgress, p)
 		}
 	}
@@ -47,13 +47,13 @@ func (s *Sessions) reporterOf(in RunPumpInput) *reporter {
 }
 
 // moved takes the newest report.
-func (r *reporter) moved(p *conversation.Progress) {
+func (r *reporter) moved(p *protocol.Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last = p
 }
 
-func (r *reporter) now() *conversation.Progress {
+func (r *reporter) now() *protocol.Progress {
 	if r == nil { // nobody talks to codex yet
 		return nil
 	}

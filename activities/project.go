@@ -1,16 +1,19 @@
 package activities
 
-import "fairlead.dev/fairlead/conversation"
+import (
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
+)
 
 // Forms of a transcript, for callers that do not use package conversation.
 
 // TranscriptMarkdown returns a transcript for people to keep.
-func TranscriptMarkdown(title string, entries []Entry) []byte {
+func TranscriptMarkdown(title string, entries []protocol.Entry) []byte {
 	return conversation.Markdown(title, entries)
 }
 
 // TranscriptChat returns a transcript as chat messages, one JSON object per line.
-func TranscriptChat(entries []Entry) []byte { return conversation.ChatLines(entries) }
+func TranscriptChat(entries []protocol.Entry) []byte { return conversation.ChatLines(entries) }
 
 // Harmless returns foreign text without anything that a terminal would act on.
 func Harmless(s string) string { return conversation.Harmless(s) }

@@ -9,6 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -41,7 +42,7 @@ const hintUnprotected = "provision the host with codex " + newestCodex + ", or u
 // confines them as asked, by trying with a made-up credential in the session's folder
 // before a real one is there. Success is believed for the life of the worker, except for
 // a session that asks for more than a mode; a failure is tried again.
-func (s *site) protects(ctx context.Context, h hostexec.Host, spec HostSpec, l Layout, version string, in PrepareSessionInput, b *seeds.Bundle, fence hostexec.Fence) (p protection, err error) {
+func (s *site) protects(ctx context.Context, h hostexec.Host, spec protocol.HostSpec, l Layout, version string, in PrepareSessionInput, b *seeds.Bundle, fence hostexec.Fence) (p protection, err error) {
 	sandbox := in.Sandbox
 	if err := confinable(in.Confine, sandbox, version, b); err != nil {
 		return protection{}, err

@@ -7,6 +7,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/seeds"
 )
@@ -44,7 +45,7 @@ func TestSessionSaysBeforeItStartsThatItsCredentialIsOpen(t *testing.T) {
 				Seed: refusing.plantable(scriptedmodel.Serve(t, `rules: []`)), Sandbox: "workspace-write"}
 			_, err := refusing.prepare(in)
 			app := appError(t, err)
-			var p Problem
+			var p protocol.Problem
 			if app.Type() != ErrTypeUnprotected || !app.NonRetryable() || !strings.Contains(app.Message(), c.says) {
 				t.Errorf("failed as %v", app)
 			}

@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/tree"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // On a host codex is in <root>/codex/<version>-<digest>/, made under another name and
@@ -37,7 +38,7 @@ func (h *Hosts) ProvisionCodex(ctx context.Context, in ProvisionCodexInput) (Pro
 	return out, failing{}.failure(ctx, "provision "+in.Host.Name, err)
 }
 
-func (s *site) provision(ctx context.Context, spec HostSpec) (ProvisionCodexResult, error) {
+func (s *site) provision(ctx context.Context, spec protocol.HostSpec) (ProvisionCodexResult, error) {
 	h, err := s.host(spec)
 	if err != nil {
 		return ProvisionCodexResult{}, err
@@ -54,7 +55,7 @@ func (s *site) provision(ctx context.Context, spec HostSpec) (ProvisionCodexResu
 }
 
 // codexOn finds codex on a host, or brings it. m is what lookAtMachine returned.
-func (s *site) codexOn(ctx context.Context, h hostexec.Host, spec HostSpec, root string, m machine) (ProvisionCodexResult, error) {
+func (s *site) codexOn(ctx context.Context, h hostexec.Host, spec protocol.HostSpec, root string, m machine) (ProvisionCodexResult, error) {
 	tree, err := s.Codex.tree(ctx, m.OS, m.Arch)
 	if errors.Is(err, errNoSource) {
 		return s.codexThere(ctx, h, root, m, err)
@@ -62,7 +63,7 @@ func (s *site) codexOn(ctx context.Context, h hostexec.Host, spec HostSpec, root
 	if err != nil {
 		return ProvisionCodexResult{}, &typedError{kind: ErrTypeCodexMissing, hint: "run `make tools` where the worker runs", err: err}
 	}
-	if spec.Name == hostexec.Local && spec.Address == "" {
+	if spec.Name == protocol.LocalHost && spec.Address == "" {
 		return useInPlace(ctx, h, tree)
 	}
 	out := ProvisionCodexResult{

@@ -18,6 +18,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
@@ -168,7 +169,7 @@ func TestMissingPackageSaysWhatToDo(t *testing.T) {
 	b.set = New(deps)
 	_, err := b.provision()
 	app := appError(t, err)
-	var p Problem
+	var p protocol.Problem
 	if app.Details(&p) != nil || app.Type() != ErrTypeCodexMissing || !strings.Contains(p.Hint, "make tools") || !strings.Contains(p.Message, "not-there") {
 		t.Errorf("%v, %+v", app, p)
 	}
@@ -271,7 +272,7 @@ func TestAProvisionThatWasCutGoesOnWhereItStopped(t *testing.T) {
 // may belong to a provision that still runs.
 func TestWhatDeadProvisionsLeftIsRemoved(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "codex")
-	h := newBed(t, HostSpec{Name: LocalHost}).host()
+	h := newBed(t, protocol.HostSpec{Name: protocol.LocalHost}).host()
 	temp := filepath.Join(base, ".new-mine")
 	if err := os.MkdirAll(filepath.Join(temp, "bin"), 0o755); err != nil {
 		t.Fatal(err)

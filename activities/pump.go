@@ -15,6 +15,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // PumpBeat is the heartbeat of a pump.
@@ -26,7 +27,7 @@ type PumpBeat struct {
 	// Away is set while the host is out of reach.
 	Away *OutOfReach `json:"away,omitempty"`
 	// Progress is what the model reported last; for display only.
-	Progress *Progress `json:"progress,omitempty"`
+	Progress *protocol.Progress `json:"progress,omitempty"`
 }
 
 const (
@@ -133,7 +134,7 @@ func (s *Sessions) lostHost(ctx context.Context, in RunPumpInput, a attempt, hid
 	return &HostLost{Since: away.Since, Why: away.Why}
 }
 
-func (s *Sessions) pumpBeat(a attempt, h HostSpec, offset *atomic.Int64) PumpBeat {
+func (s *Sessions) pumpBeat(a attempt, h protocol.HostSpec, offset *atomic.Int64) PumpBeat {
 	return PumpBeat{Offset: offset.Load(), API: s.APIAddress, Away: s.reach.now(h), Progress: a.reports.now()}
 }
 
@@ -155,7 +156,7 @@ func nextTry(n int32, lasted time.Duration) time.Duration {
 }
 
 // keepBeating sends heartbeats until the returned function is called.
-func (s *Sessions) keepBeating(a attempt, h HostSpec, offset *atomic.Int64) (quiet func()) {
+func (s *Sessions) keepBeating(a attempt, h protocol.HostSpec, offset *atomic.Int64) (quiet func()) {
 	done, joined := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(joined)
@@ -322,7 +323,7 @@ func movesOn(err error) bool {
 
 // fillTexts reads texts that are too long for a workflow from the store. A workflow's
 // message names the blob, so only blobs of messages are allowed.
-func (s *Sessions) fillTexts(ctx context.Context, sends []Send) error {
+func (s *Sessions) fillTexts(ctx context.Context, sends []conversation.Send) error {
 	for i, send := range sends {
 		if send.Blob == "" || send.Text != "" {
 			continue

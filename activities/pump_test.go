@@ -19,6 +19,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestTurnIsOnRecordWhenThePumpReturns(t *testing.T) {
@@ -102,7 +103,7 @@ func appError(t *testing.T, err error) *temporal.ApplicationError {
 	if !errors.As(err, &app) {
 		t.Fatalf("error %v (%T) is no application error", err, err)
 	}
-	var p Problem
+	var p protocol.Problem
 	if err := app.Details(&p); err != nil || p.Kind != app.Type() || p.Message == "" {
 		t.Errorf("details of %v: %+v, %v", app, p, err)
 	}
@@ -121,7 +122,7 @@ func (k *talk) shownIsStored(beds ...*bed) {
 	}
 	for _, b := range beds {
 		for _, ev := range b.live.of(SessionTopic(k.claim.Session), LiveEntry) {
-			var e Entry
+			var e protocol.Entry
 			if err := json.Unmarshal(ev.Data, &e); err != nil {
 				k.t.Fatal(err)
 			}
@@ -159,7 +160,7 @@ func TestLostAttemptIsContinuedWithTheSameTranscript(t *testing.T) {
 	k.shownIsStored(first, k.bed)
 	n := 0
 	for _, e := range readAll(t, k.store, "lost", 1) {
-		if e.Type == conversation.EntryUser {
+		if e.Type == protocol.EntryUser {
 			n++
 		}
 	}
@@ -237,7 +238,7 @@ func TestCalledBackPumpReturnsANormalResult(t *testing.T) {
 		t.Fatal(got.err)
 	}
 	k.took(got.out, conversation.PumpCancelled)
-	if d := got.out.Pump.Deliveries; len(d) != 1 || d[0].State != conversation.Acknowledged {
+	if d := got.out.Pump.Deliveries; len(d) != 1 || d[0].State != protocol.Acknowledged {
 		t.Errorf("deliveries %+v", d)
 	}
 	model.Release("gate")
@@ -286,10 +287,10 @@ func TestEndOfTheProcessIsTold(t *testing.T) {
 
 func TestMissingJournalIsAProcessThatIsGone(t *testing.T) {
 	k := handMade(t, "absent", scriptedmodel.Serve(t, `rules: []`))
-	k.state.Cursor = Cursor{Incarnation: 1, Offset: 100}
+	k.state.Cursor = protocol.Cursor{Incarnation: 1, Offset: 100}
 	k.state.Rewind = 40
 	in := k.input()
-	in.Pump.Notes = []Note{{ID: "n1", Type: "state", Text: "noted"}}
+	in.Pump.Notes = []conversation.Note{{ID: "n1", Type: "state", Text: "noted"}}
 	out, err := k.set.Sessions.pump(t.Context(), in, quiet(1))
 	if err != nil {
 		t.Fatal(err)
@@ -405,7 +406,7 @@ func TestOnlyMessagesAreReadFromTheStoreAsMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, blob := range []string{key, owned.In(aFolder, owned.Messages) + "/../" + key} {
-			sends := []Send{{ID: "m", Kind: conversation.SendTurn, Blob: blob}}
+			sends := []conversation.Send{{ID: "m", Kind: conversation.SendTurn, Blob: blob}}
 			if err := k.set.Sessions.fillTexts(t.Context(), sends); err == nil || sends[0].Text != "" {
 				t.Errorf("%s was read as a message: %v, %q", blob, err, sends[0].Text)
 			}

@@ -10,6 +10,7 @@ import (
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
@@ -32,15 +33,19 @@ func TestNothingReachesAHostWhoseKeyIsNotPinned(t *testing.T) {
 	seed := b.plantable(scriptedmodel.Serve(t, `rules: []`))
 	before := everyFile(t, sshd.Home)
 	n := 0
-	for what, change := range map[string]func(*HostSpec){
-		"no pin":                    func(s *HostSpec) { s.HostKeys = nil; s.KnownHosts = os.DevNull },
-		"not in known_hosts":        func(s *HostSpec) { s.HostKeys = nil; s.KnownHosts = nobody },
-		"no such known_hosts":       func(s *HostSpec) { s.HostKeys = nil; s.KnownHosts = nobody + "-gone" },
-		"another key":               func(s *HostSpec) { s.HostKeys = []string{other} },
-		"another fingerprint":       func(s *HostSpec) { s.HostKeys = []string{"SHA256:" + strings.Repeat("A", 43)} },
-		"revoked":                   func(s *HostSpec) { s.HostKeys = nil; s.KnownHosts = revoked },
-		"a jump host with no pin":   func(s *HostSpec) { j := *s; j.Name, j.HostKeys, j.KnownHosts = "jump", nil, os.DevNull; s.Jump = &j },
-		"a pin that cannot be read": func(s *HostSpec) { s.HostKeys = []string{"ssh-ed25519 nonsense"} },
+	for what, change := range map[string]func(*protocol.HostSpec){
+		"no pin":              func(s *protocol.HostSpec) { s.HostKeys = nil; s.KnownHosts = os.DevNull },
+		"not in known_hosts":  func(s *protocol.HostSpec) { s.HostKeys = nil; s.KnownHosts = nobody },
+		"no such known_hosts": func(s *protocol.HostSpec) { s.HostKeys = nil; s.KnownHosts = nobody + "-gone" },
+		"another key":         func(s *protocol.HostSpec) { s.HostKeys = []string{other} },
+		"another fingerprint": func(s *protocol.HostSpec) { s.HostKeys = []string{"SHA256:" + strings.Repeat("A", 43)} },
+		"revoked":             func(s *protocol.HostSpec) { s.HostKeys = nil; s.KnownHosts = revoked },
+		"a jump host with no pin": func(s *protocol.HostSpec) {
+			j := *s
+			j.Name, j.HostKeys, j.KnownHosts = "jump", nil, os.DevNull
+			s.Jump = &j
+		},
+		"a pin that cannot be read": func(s *protocol.HostSpec) { s.HostKeys = []string{"ssh-ed25519 nonsense"} },
 	} {
 		n++
 		spec := pinned
@@ -112,7 +117,7 @@ rules:
       - - shell: 'env; tr "\0" "\n" </proc/$PPID/environ'
       - say: "{{ .LastToolOutput }}"
 `)
-	for name, spec := range map[string]HostSpec{"far": far, "local": {Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")}} {
+	for name, spec := range map[string]protocol.HostSpec{"far": far, "local": {Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")}} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, spec)
 			home := strings.TrimSpace(b.sh(`printf %s "$HOME"`))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -23,15 +24,15 @@ func (e *GapError) Error() string {
 // ReadTranscript yields the stored entries of a session, from seq from (1 if less), in
 // order and each once. An attached pump may hold entries of its last seconds that are
 // not stored yet. An error ends it; a gap is a *GapError.
-func ReadTranscript(ctx context.Context, st *store.Store, session string, from int64) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
+func ReadTranscript(ctx context.Context, st *store.Store, session string, from int64) iter.Seq2[protocol.Entry, error] {
+	return func(yield func(protocol.Entry, error) bool) {
 		if err := checkID("session", session); err != nil {
-			yield(Entry{}, err)
+			yield(protocol.Entry{}, err)
 			return
 		}
 		segs, err := listSegments(ctx, st, session)
 		if err != nil {
-			yield(Entry{}, err)
+			yield(protocol.Entry{}, err)
 			return
 		}
 		void := voidFrom(segs)
@@ -42,7 +43,7 @@ func ReadTranscript(ctx context.Context, st *store.Store, session string, from i
 			}
 			entries, err := readSegment(ctx, st, segs[i].Key)
 			if err != nil {
-				yield(Entry{}, err)
+				yield(protocol.Entry{}, err)
 				return
 			}
 			for _, e := range entries {
@@ -50,7 +51,7 @@ func ReadTranscript(ctx context.Context, st *store.Store, session string, from i
 					continue
 				}
 				if e.Seq > next {
-					yield(Entry{}, &GapError{session, next, e.Seq - 1})
+					yield(protocol.Entry{}, &GapError{session, next, e.Seq - 1})
 					return
 				}
 				if !yield(e, nil) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -79,12 +80,12 @@ func (s *site) forgetHeard(ctx context.Context, session string, upTo int64) {
 // RecordLostInput: nobody will attach to this process again. State is that of the newest
 // pump that returned one; Claim is above all pumps.
 type RecordLostInput struct {
-	Claim Claim     `json:"claim"`
-	Seed  *SeedRef  `json:"seed,omitempty"` // what is to be hidden
-	State PumpState `json:"state"`
-	Sends []Send    `json:"sends,omitempty"` // those that codex may have
-	Notes []Note    `json:"notes,omitempty"` // those that may be on record
-	Turn  int       `json:"turn"`
+	Claim Claim                  `json:"claim"`
+	Seed  *SeedRef               `json:"seed,omitempty"` // what is to be hidden
+	State conversation.PumpState `json:"state"`
+	Sends []conversation.Send    `json:"sends,omitempty"` // those that codex may have
+	Notes []conversation.Note    `json:"notes,omitempty"` // those that may be on record
+	Turn  int                    `json:"turn"`
 }
 
 // RecordLostResult says what is known of pumps that returned nothing.
@@ -95,7 +96,7 @@ type RecordLostResult struct {
 	// Noted are the Notes that are on record.
 	Noted []string `json:"noted,omitempty"`
 	// Last is the newest state; nil if nobody left one.
-	Last *PumpState `json:"last,omitempty"`
+	Last *conversation.PumpState `json:"last,omitempty"`
 	// Ended is how the turn ended, if that was known.
 	Ended *conversation.TurnEnd `json:"ended,omitempty"`
 }
@@ -132,28 +133,28 @@ func (s *Sessions) recordLost(ctx context.Context, in RecordLostInput, hide secr
 	}
 	for _, e := range entries {
 		out.Seq = e.Seq
-		if slices.ContainsFunc(in.Notes, func(n Note) bool { return n.ID == e.ID }) {
+		if slices.ContainsFunc(in.Notes, func(n conversation.Note) bool { return n.ID == e.ID }) {
 			out.Noted = append(out.Noted, e.ID)
 		}
 	}
 	if err := s.fillTexts(ctx, in.Sends); err != nil {
 		return out, err
 	}
-	var behind []Entry
+	var behind []protocol.Entry
 	for _, send := range in.Sends {
-		reached := Sent
+		reached := protocol.Sent
 		switch {
-		case send.Kind != SendTurn && send.Kind != SendSteer:
+		case send.Kind != conversation.SendTurn && send.Kind != conversation.SendSteer:
 			continue
-		case slices.ContainsFunc(entries, func(e Entry) bool {
-			return e.Type == conversation.EntryUser && e.Data["message"] == send.ID && e.ID != lostID(send)
+		case slices.ContainsFunc(entries, func(e protocol.Entry) bool {
+			return e.Type == protocol.EntryUser && e.Data["message"] == send.ID && e.ID != lostID(send)
 		}):
 			out.Said = append(out.Said, send.ID)
 			continue
 		case h.settled(send.ID):
-			out.Said, reached = append(out.Said, send.ID), Acknowledged
+			out.Said, reached = append(out.Said, send.ID), protocol.Acknowledged
 		}
-		behind = append(behind, Entry{ID: lostID(send), At: s.saidAt(in, h), Turn: max(send.Turn, in.Turn), Type: conversation.EntryUser, Text: send.Text,
+		behind = append(behind, protocol.Entry{ID: lostID(send), At: s.saidAt(in, h), Turn: max(send.Turn, in.Turn), Type: protocol.EntryUser, Text: send.Text,
 			Data: map[string]string{"message": send.ID, "delivery": string(reached)}})
 	}
 	if h != nil {
@@ -167,11 +168,11 @@ func (s *Sessions) recordLost(ctx context.Context, in RecordLostInput, hide secr
 }
 
 // lostID is the id of the entry of a message that codex never confirmed.
-func lostID(s Send) string { return "lost." + s.ID }
+func lostID(s conversation.Send) string { return "lost." + s.ID }
 
 // settled reports whether codex is known to have a message.
 func (h *heard) settled(id string) bool {
-	return h != nil && slices.ContainsFunc(h.Lost.Result.Deliveries, func(d Delivery) bool { return d.ID == id && d.State == Acknowledged })
+	return h != nil && slices.ContainsFunc(h.Lost.Result.Deliveries, func(d protocol.Delivery) bool { return d.ID == id && d.State == protocol.Acknowledged })
 }
 
 // saidAt returns the time of what was heard last; it is the same for every attempt.
@@ -185,14 +186,14 @@ func (s *Sessions) saidAt(in RecordLostInput, h *heard) time.Time {
 
 // since returns the entries that pumps stored without returning them, except those that
 // an earlier attempt of this activity added.
-func (s *Sessions) since(ctx context.Context, in RecordLostInput) ([]Entry, error) {
+func (s *Sessions) since(ctx context.Context, in RecordLostInput) ([]protocol.Entry, error) {
 	segs, err := listSegments(ctx, s.Store, in.Claim.Session)
 	if err != nil {
 		return nil, err
 	}
 	own := lostOwner(in.Claim)
 	mine := slices.IndexFunc(segs, func(g segment) bool { return g.Owner == own })
-	var entries []Entry
+	var entries []protocol.Entry
 	for e, err := range ReadTranscript(ctx, s.Store, in.Claim.Session, in.State.Seq+1) {
 		var gap *GapError
 		switch {
@@ -211,7 +212,7 @@ func (s *Sessions) since(ctx context.Context, in RecordLostInput) ([]Entry, erro
 func lostOwner(c Claim) owner { return owner{c.Generation, c.Pump, 1} }
 
 // addBehind adds entries to the transcript; those of an earlier attempt stay as they are.
-func (s *Sessions) addBehind(ctx context.Context, in RecordLostInput, seq int64, behind []Entry, hide secrets) (int64, error) {
+func (s *Sessions) addBehind(ctx context.Context, in RecordLostInput, seq int64, behind []protocol.Entry, hide secrets) (int64, error) {
 	t := &transcript{store: s.Store, session: in.Claim.Session, owner: lostOwner(in.Claim), now: s.Now, stored: seq}
 	for i := range behind {
 		behind[i].Seq = seq + int64(i) + 1

@@ -8,6 +8,7 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // lostPump returns a session whose newest pump had recorded entries 4 and 5 when
@@ -17,11 +18,11 @@ func lostPump(t *testing.T) (*Sessions, RecordLostInput) {
 	s := New(Deps{Store: newStore(t), Live: &recorder{}}).Sessions
 	in := RecordLostInput{
 		Claim: Claim{Session: "s", Generation: 1, Pump: 8}, Turn: 2,
-		State: PumpState{Seq: 3, Cursor: Cursor{Incarnation: 1, Offset: 100}, AtMS: 1000},
-		Sends: []Send{{ID: "m2", Kind: SendTurn, Text: "do it", Turn: 2}, {ID: "m3", Kind: SendSteer, Text: "and quickly", Turn: 2}},
-		Notes: []Note{{ID: "w7"}, {ID: "w8"}},
+		State: conversation.PumpState{Seq: 3, Cursor: protocol.Cursor{Incarnation: 1, Offset: 100}, AtMS: 1000},
+		Sends: []conversation.Send{{ID: "m2", Kind: conversation.SendTurn, Text: "do it", Turn: 2}, {ID: "m3", Kind: conversation.SendSteer, Text: "and quickly", Turn: 2}},
+		Notes: []conversation.Note{{ID: "w7"}, {ID: "w8"}},
 	}
-	tell := func(o owner, entries ...Entry) {
+	tell := func(o owner, entries ...protocol.Entry) {
 		tr := &transcript{store: s.Store, session: "s", owner: o, now: time.Now, stored: entries[0].Seq - 1}
 		for _, e := range entries {
 			if err := tr.add(t.Context(), e); err != nil {
@@ -32,9 +33,9 @@ func lostPump(t *testing.T) (*Sessions, RecordLostInput) {
 			t.Fatal(err)
 		}
 	}
-	tell(owner{1, 6, 0}, Entry{Seq: 1, ID: "a"}, Entry{Seq: 2, ID: "b"}, Entry{Seq: 3, ID: "c"})
-	tell(owner{1, 7, 0}, Entry{Seq: 4, ID: "w7", Type: "state"},
-		Entry{Seq: 5, ID: "i1.120", Type: conversation.EntryUser, Text: "do it", Turn: 2, Data: map[string]string{"message": "m2"}})
+	tell(owner{1, 6, 0}, protocol.Entry{Seq: 1, ID: "a"}, protocol.Entry{Seq: 2, ID: "b"}, protocol.Entry{Seq: 3, ID: "c"})
+	tell(owner{1, 7, 0}, protocol.Entry{Seq: 4, ID: "w7", Type: "state"},
+		protocol.Entry{Seq: 5, ID: "i1.120", Type: protocol.EntryUser, Text: "do it", Turn: 2, Data: map[string]string{"message": "m2"}})
 	return s, in
 }
 
@@ -50,11 +51,11 @@ func (s *Sessions) said(t *testing.T) string {
 // heardOf returns what the pump left of what it knew.
 func heardOf(in RecordLostInput, seq int64) conversation.Lost {
 	return conversation.Lost{
-		Result: PumpResult{
-			State:      PumpState{Seq: seq, Cursor: Cursor{Incarnation: 1, Offset: 400}, TurnID: "turn-2", AtMS: 5000},
-			Deliveries: []Delivery{{ID: "m2", State: Acknowledged}, {ID: "m3", State: Sent}},
+		Result: conversation.PumpResult{
+			State:      conversation.PumpState{Seq: seq, Cursor: protocol.Cursor{Incarnation: 1, Offset: 400}, TurnID: "turn-2", AtMS: 5000},
+			Deliveries: []protocol.Delivery{{ID: "m2", State: protocol.Acknowledged}, {ID: "m3", State: protocol.Sent}},
 		},
-		Unfinished: []Entry{{ID: "i1.130-part", Type: conversation.EntryAssistant, Text: "I began to", Status: "interrupted", Turn: 2}},
+		Unfinished: []protocol.Entry{{ID: "i1.130-part", Type: protocol.EntryAssistant, Text: "I began to", Status: "interrupted", Turn: 2}},
 	}
 }
 
@@ -73,7 +74,7 @@ func TestWhatWasHeardOnALostHostIsPutOnRecord(t *testing.T) {
 			t.Errorf("on record is %q, want %q", got, want)
 		}
 	}
-	if seq, err := s.record(t.Context(), "s", owner{2, 9, 0}, 7, []Note{{ID: "w8", Text: "turn 2 ended"}}, nil); err != nil || seq != 8 {
+	if seq, err := s.record(t.Context(), "s", owner{2, 9, 0}, 7, []conversation.Note{{ID: "w8", Text: "turn 2 ended"}}, nil); err != nil || seq != 8 {
 		t.Errorf("then %d, %v", seq, err)
 	}
 	if got := s.said(t); !strings.HasSuffix(got, "7 assistant I began to, 8  turn 2 ended") {
@@ -95,10 +96,10 @@ func TestWhatADeadWorkerHeardIsItsEntries(t *testing.T) {
 		if lost != nil {
 			h := heard{Generation: 1, Pump: 7, Since: 3, Lost: heardOf(in, 5)}
 			lost(&h)
-			pump := RunPumpInput{Claim: Claim{Session: "s", Generation: h.Generation, Pump: 7}, Pump: conversation.PumpInput{State: PumpState{Seq: h.Since}}}
+			pump := RunPumpInput{Claim: Claim{Session: "s", Generation: h.Generation, Pump: 7}, Pump: conversation.PumpInput{State: conversation.PumpState{Seq: h.Since}}}
 			s.keepHeard(t.Context(), pump, h.Lost, secrets{})
 		}
-		in.Sends = append(in.Sends, Send{ID: "m4", Kind: SendDecision})
+		in.Sends = append(in.Sends, conversation.Send{ID: "m4", Kind: conversation.SendDecision})
 		out, err := s.recordLost(t.Context(), in, secrets{})
 		if err != nil || out.Seq != 6 || fmt.Sprint(out.Said, out.Noted) != "[m2] [w7]" || out.Last != nil || out.Ended != nil {
 			t.Errorf("%s: recorded %+v, %v", what, out, err)
@@ -163,19 +164,19 @@ func TestWhatWasHeardDoesNotOutliveItsUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	is("when it is prepared again", true)
-	if out, err := k.close(k.closing(Note{ID: "closed", Type: "state", Text: "closed"})); err != nil || !out.Removed {
+	if out, err := k.close(k.closing(conversation.Note{ID: "closed", Type: "state", Text: "closed"})); err != nil || !out.Removed {
 		t.Fatalf("closed %+v, %v", out, err)
 	}
 	is("once it is closed", false)
 
 	hears(1)
-	if _, err := b.set.Sessions.recordNotes(t.Context(), RecordNotesInput{Session: "ears", Seq: 1, Notes: []Note{{ID: "gone", Text: "given up"}}}); err != nil {
+	if _, err := b.set.Sessions.recordNotes(t.Context(), RecordNotesInput{Session: "ears", Seq: 1, Notes: []conversation.Note{{ID: "gone", Text: "given up"}}}); err != nil {
 		t.Fatal(err)
 	}
 	is("once it has ended without its host", false)
 
 	hears(9) // a later session of its id
-	if _, err := b.set.Sessions.recordNotes(t.Context(), RecordNotesInput{Session: "ears", Seq: 2, Notes: []Note{{ID: "late", Text: "once more"}}}); err != nil {
+	if _, err := b.set.Sessions.recordNotes(t.Context(), RecordNotesInput{Session: "ears", Seq: 2, Notes: []conversation.Note{{ID: "late", Text: "once more"}}}); err != nil {
 		t.Fatal(err)
 	}
 	is("after that", true)

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -99,7 +100,7 @@ func (s *site) recoverSeed(ctx context.Context, in RecoverSeedInput, attempt int
 }
 
 // endEvery ends all processes of a session when their number is not known.
-func endEvery(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt int32) (found []Survivor, err error) {
+func endEvery(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt int32) (found []process.Survivor, err error) {
 	newest := 0
 	names, err := processesIn(ctx, h, l)
 	for _, name := range names {

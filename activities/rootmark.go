@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -194,7 +195,7 @@ func (s *site) lookSession(ctx context.Context, h hostexec.Host, c Claim, l Layo
 
 // giveUpRoot ends the processes that a session left on a host whose root folder is
 // missing, and removes what the session's commands made in its place.
-func giveUpRoot(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt int32) ([]Survivor, error) {
+func giveUpRoot(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt int32) ([]process.Survivor, error) {
 	found, err := endUnrecorded(ctx, h, l, c, attempt)
 	if err != nil {
 		return found, err

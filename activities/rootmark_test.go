@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A disk holds the root folder of a host, and can be taken away.
@@ -82,7 +84,7 @@ func TestARootWhoseDiskIsNotMountedIsWaitedFor(t *testing.T) {
 	for _, name := range []string{"no folder", "an empty mount point", "another root was made there", "a script made the session's folder"} {
 		t.Run(name, func(t *testing.T) {
 			d := newDisk(t)
-			b := newBed(t, HostSpec{Name: LocalHost, Root: d.root})
+			b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: d.root})
 			k := b.prepared("moored", "", "danger-full-access", b.rotating(nil, "moored", 3))
 			t.Cleanup(func() { k.claim.Generation = 1 << 20 }) // the clean-up needs a higher generation
 			k.rewrite(login("acct-1", 1))
@@ -94,7 +96,7 @@ func TestARootWhoseDiskIsNotMountedIsWaitedFor(t *testing.T) {
 			ctx := t.Context()
 			_, err := s.startServer(ctx, StartServerInput{Claim: k.next(), Layout: k.layout, Incarnation: 1}, 1)
 			notMounted(t, "start", d.root, err)
-			k.state.Cursor = Cursor{Incarnation: 1}
+			k.state.Cursor = protocol.Cursor{Incarnation: 1}
 			_, err = s.pump(ctx, k.input(), quiet(1))
 			notMounted(t, "pump", d.root, err)
 			_, err = s.stopServer(ctx, StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: 1, Seed: k.seed}, 1)
@@ -142,7 +144,7 @@ func TestARootWhoseDiskIsNotMountedIsWaitedFor(t *testing.T) {
 // at is not reported as wiped.
 func TestWhatIsOnADiskThatIsGoneCanBeDiscarded(t *testing.T) {
 	d := newDisk(t)
-	b := newBed(t, HostSpec{Name: LocalHost, Root: d.root})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: d.root})
 	k := b.prepared("moored", "", "danger-full-access", b.rotating(nil, "moored", 3))
 	k.job()
 	d.unmount()
@@ -166,7 +168,7 @@ func TestWhatIsOnADiskThatIsGoneCanBeDiscarded(t *testing.T) {
 // version, has recorded nothing about the root folder.
 func TestARootWithoutAMarkIsBelievedWhereOursIsInIt(t *testing.T) {
 	d := newDisk(t)
-	b := newBed(t, HostSpec{Name: LocalHost, Root: d.root})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: d.root})
 	k := &talk{bed: b, claim: Claim{Session: "old", Host: b.spec, Generation: 1}, seed: b.rotating(nil, "old", 3)}
 	// Nothing of ours is there, and nobody knows whether anything was.
 	_, err := k.recover(k.seed)
@@ -196,7 +198,7 @@ func TestARootWithoutAMarkIsBelievedWhereOursIsInIt(t *testing.T) {
 // is like any other.
 func TestARootMayBeMadeAnewBehindASession(t *testing.T) {
 	d := newDisk(t)
-	b := newBed(t, HostSpec{Name: LocalHost, Root: d.root})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: d.root})
 	anew := func() {
 		t.Helper()
 		if err := os.RemoveAll(d.root); err != nil {
@@ -231,7 +233,7 @@ func TestARootMayBeMadeAnewBehindASession(t *testing.T) {
 // If several make a root folder at once, one makes it, and all use that one.
 func TestARootIsMadeOnce(t *testing.T) {
 	d := newDisk(t)
-	b := newBed(t, HostSpec{Name: LocalHost, Root: d.root})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: d.root})
 	const n = 8
 	ids, errs := make(chan string, n), make(chan error, n)
 	for range n {

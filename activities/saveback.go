@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -318,7 +319,7 @@ func (k *keeper) lookOnce(ctx context.Context, bound time.Duration, said *string
 
 // last looks before a result is returned, again if the file is just being written.
 // It returns a Problem if the lease has ended.
-func (k *keeper) last(ctx context.Context) *Problem {
+func (k *keeper) last(ctx context.Context) *protocol.Problem {
 	if k == nil {
 		return nil
 	}
@@ -330,7 +331,7 @@ func (k *keeper) last(ctx context.Context) *Problem {
 		return nil
 	case errors.Is(err, errSeedFenced):
 		kind, hint, _ := failing{}.classify(err)
-		return &Problem{Kind: kind, Message: k.hide.all.String(err.Error()), Hint: hint}
+		return &protocol.Problem{Kind: kind, Message: k.hide.all.String(err.Error()), Hint: hint}
 	}
 	k.Logger.Warn("login of a session is not saved at the end of a pump", "seed", k.seed.Name, "session", k.holder, "host", k.h.Name(), "error", k.hide.all.String(err.Error()))
 	return nil

@@ -185,7 +185,7 @@ func (s *Sessions) keepLogin(ctx context.Context, h hostexec.Host, in StopServer
 }
 
 // endAll stops every incarnation and reaps what they left behind.
-func endAll(ctx context.Context, h hostexec.Host, l Layout, c Claim, incarnation int, attempt int32) ([]Survivor, error) {
+func endAll(ctx context.Context, h hostexec.Host, l Layout, c Claim, incarnation int, attempt int32) ([]process.Survivor, error) {
 	fence := fenceOf(c, l.Dir, attempt)
 	for i := incarnation; i >= 1; i-- {
 		st, err := process.Stop(ctx, h, serverDir(l, i), fence, stopGrace)
@@ -205,7 +205,7 @@ func endAll(ctx context.Context, h hostexec.Host, l Layout, c Claim, incarnation
 
 // endUnrecorded ends what a session left running on a host where its folder is gone, with
 // every record in it. The processes are found by their mark.
-func endUnrecorded(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt int32) ([]Survivor, error) {
+func endUnrecorded(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt int32) ([]process.Survivor, error) {
 	fence := fenceOf(c, l.Dir, attempt)
 	found, err := process.Reap(ctx, h, l.Dir, Mark(c.Session, l), fence)
 	if err != nil {

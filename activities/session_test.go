@@ -15,6 +15,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/seeds"
 )
@@ -23,14 +24,14 @@ import (
 const madeUpKey = "sk-made-up-5Jq0yV7xKc2NpT8w"
 
 // farHost returns a real sshd that serves an ordinary user.
-func farHost(t *testing.T) HostSpec {
+func farHost(t *testing.T) protocol.HostSpec {
 	t.Helper()
 	return hosttest.StartSSHD(t, hosttest.Options{NewUser: os.Getuid() == 0}).Spec()
 }
 
 // readyHost returns one host for all tests that need codex on it, so that codex is
 // uploaded once. Each test uses session names of its own.
-func readyHost(t *testing.T) HostSpec {
+func readyHost(t *testing.T) protocol.HostSpec {
 	t.Helper()
 	realparts.NotShort(t)
 	ready.once.Do(func() {
@@ -137,7 +138,7 @@ func (b *bed) prepare(in PrepareSessionInput) (PrepareSessionResult, error) {
 	return out, failing{hide: hide.all}.failure(b.t.Context(), "prepare", err)
 }
 
-func (k *talk) closing(notes ...Note) CloseSessionInput {
+func (k *talk) closing(notes ...conversation.Note) CloseSessionInput {
 	return CloseSessionInput{Claim: k.next(), Layout: k.layout, Seed: k.seed, Incarnation: k.incarnation,
 		ThreadID: k.state.ThreadID, Seq: k.state.Seq, Notes: notes}
 }
@@ -198,7 +199,7 @@ rules:
 		}
 	}
 
-	in := k.closing(Note{ID: "closed", Type: "state", Text: "closed"})
+	in := k.closing(conversation.Note{ID: "closed", Type: "state", Text: "closed"})
 	got, err := k.close(in)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 )
@@ -16,7 +17,7 @@ import (
 func (s *site) sinkOf(ctx context.Context, t *transcript, hide *seeds.Redactor) conversation.Sink {
 	topic := SessionTopic(t.session)
 	return sink{
-		entry: func(e Entry) error {
+		entry: func(e protocol.Entry) error {
 			hideIn(hide, &e)
 			if err := t.add(ctx, e); err != nil {
 				return err
@@ -24,19 +25,19 @@ func (s *site) sinkOf(ctx context.Context, t *transcript, hide *seeds.Redactor) 
 			s.publish(topic, LiveEntry, e.Seq, e)
 			return nil
 		},
-		request: func(r Request) error {
+		request: func(r protocol.Request) error {
 			return s.keepRequest(ctx, t.session, r, hide)
 		},
-		delta: func(d conversation.Delta) {
+		delta: func(d protocol.Delta) {
 			s.publish(topic, LiveDelta, 0, d) // the pump has redacted it
 		},
-		diff: func(d TurnDiff) error { return s.keepDiff(ctx, t.session, d, hide) },
+		diff: func(d protocol.TurnDiff) error { return s.keepDiff(ctx, t.session, d, hide) },
 	}
 }
 
 // keepRequest stores a request with nothing cut, for people who want to see
 // all of what they decide.
-func (s *site) keepRequest(ctx context.Context, session string, r Request, hide *seeds.Redactor) error {
+func (s *site) keepRequest(ctx context.Context, session string, r protocol.Request, hide *seeds.Redactor) error {
 	r.Whole = nil
 	hideIn(hide, &r)
 	data, err := json.Marshal(r)
@@ -54,29 +55,29 @@ func requestKey(session, digest string) string { return "requests/" + session + 
 
 // ReadRequest returns a request of a session with nothing cut, by its digest.
 // RPC and times in it are those of the first time it was asked.
-func ReadRequest(ctx context.Context, st *store.Store, session, digest string) (Request, error) {
+func ReadRequest(ctx context.Context, st *store.Store, session, digest string) (protocol.Request, error) {
 	if err := checkID("session", session); err != nil {
-		return Request{}, err
+		return protocol.Request{}, err
 	}
 	data, err := st.Get(ctx, requestKey(session, digest))
 	if err != nil {
-		return Request{}, fmt.Errorf("read request %s of %s: %w", digest, session, err)
+		return protocol.Request{}, fmt.Errorf("read request %s of %s: %w", digest, session, err)
 	}
-	var r Request
+	var r protocol.Request
 	if err := json.Unmarshal(data, &r); err != nil {
-		return Request{}, fmt.Errorf("read request %s of %s: %w", digest, session, err)
+		return protocol.Request{}, fmt.Errorf("read request %s of %s: %w", digest, session, err)
 	}
 	return r, nil
 }
 
 type sink struct {
-	entry   func(Entry) error
-	request func(Request) error
-	delta   func(conversation.Delta)
-	diff    func(TurnDiff) error
+	entry   func(protocol.Entry) error
+	request func(protocol.Request) error
+	delta   func(protocol.Delta)
+	diff    func(protocol.TurnDiff) error
 }
 
-func (s sink) Entry(e Entry) error        { return s.entry(e) }
-func (s sink) Request(r Request) error    { return s.request(r) }
-func (s sink) Delta(d conversation.Delta) { s.delta(d) }
-func (s sink) Diff(d TurnDiff) error      { return s.diff(d) }
+func (s sink) Entry(e protocol.Entry) error     { return s.entry(e) }
+func (s sink) Request(r protocol.Request) error { return s.request(r) }
+func (s sink) Delta(d protocol.Delta)           { s.delta(d) }
+func (s sink) Diff(d protocol.TurnDiff) error   { return s.diff(d) }

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/snapshots/chunks"
@@ -19,7 +20,7 @@ import (
 
 // HostPool returns the host of a spec; *hostexec.Pool is one.
 type HostPool interface {
-	Host(hostexec.Spec) (hostexec.Host, error)
+	Host(protocol.HostSpec) (hostexec.Host, error)
 }
 
 // Deps are what activities depend on. Pool and Store are required.
@@ -165,7 +166,7 @@ type site struct {
 	busy     map[string]chan struct{} // see alone
 }
 
-func (s *site) host(spec hostexec.Spec) (hostexec.Host, error) {
+func (s *site) host(spec protocol.HostSpec) (hostexec.Host, error) {
 	h, err := s.Pool.Host(spec)
 	if err != nil {
 		return nil, fmt.Errorf("host %s: %w", spec.Name, err)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
 
@@ -46,16 +48,16 @@ const NoPolicy = snapshots.NoPolicy
 
 // SessionFacts are how a thread was set up, for whoever goes on with it.
 type SessionFacts struct {
-	ThreadID     string            `json:"thread_id,omitempty"`
-	Thread       ThreadSpec        `json:"thread"`
-	CodexVersion string            `json:"codex_version,omitempty"`
-	Labels       map[string]string `json:"labels,omitempty"` // of the host
-	Cursor       Cursor            `json:"cursor"`
-	Turn         int               `json:"turn"`
-	Running      bool              `json:"running,omitempty"`       // the turn had not ended
-	PolicyDigest string            `json:"policy_digest,omitempty"` // of the session's own policy, or NoPolicy
-	Confine      map[string]string `json:"confine,omitempty"`       // what was asked of the sandbox, in words
-	Budget       string            `json:"budget,omitempty"`        // as --budget says it
+	ThreadID     string                  `json:"thread_id,omitempty"`
+	Thread       conversation.ThreadSpec `json:"thread"`
+	CodexVersion string                  `json:"codex_version,omitempty"`
+	Labels       map[string]string       `json:"labels,omitempty"` // of the host
+	Cursor       protocol.Cursor         `json:"cursor"`
+	Turn         int                     `json:"turn"`
+	Running      bool                    `json:"running,omitempty"`       // the turn had not ended
+	PolicyDigest string                  `json:"policy_digest,omitempty"` // of the session's own policy, or NoPolicy
+	Confine      map[string]string       `json:"confine,omitempty"`       // what was asked of the sandbox, in words
+	Budget       string                  `json:"budget,omitempty"`        // as --budget says it
 }
 
 // SnapshotBrief is what a workflow remembers of a complete snapshot.
@@ -89,9 +91,9 @@ type TakeSnapshotResult struct {
 // ParkSessionInput is the input of ParkSession.
 type ParkSessionInput struct {
 	TakeSnapshotInput
-	Incarnation int    `json:"incarnation"`
-	Seq         int64  `json:"seq"`
-	Notes       []Note `json:"notes,omitempty"`
+	Incarnation int                 `json:"incarnation"`
+	Seq         int64               `json:"seq"`
+	Notes       []conversation.Note `json:"notes,omitempty"`
 	// Workspace says which hooks run.
 	Workspace *Workspace `json:"workspace,omitempty"`
 }

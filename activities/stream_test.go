@@ -17,6 +17,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/lab/standin"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // standInCodex returns the program that does in a turn what the message says. It is
@@ -83,12 +84,12 @@ func TestLineAboveTheBoundIsReportedAndSkipped(t *testing.T) {
 	if out.Pump.Turn.Status != "completed" || len(out.Pump.Requests) != 0 {
 		t.Errorf("turn %+v", out.Pump.Turn)
 	}
-	skipped, last := 0, Entry{}
+	skipped, last := 0, protocol.Entry{}
 	for _, e := range readAll(t, k.store, "over", 1) {
 		if strings.Contains(e.Text, "was skipped, the bound is 1048576") {
 			skipped++
 		}
-		if e.Type == conversation.EntryAssistant {
+		if e.Type == protocol.EntryAssistant {
 			last = e
 		}
 	}
@@ -176,7 +177,7 @@ func TestBurstDoesNotStarveOtherSessions(t *testing.T) {
 	}
 	loud.took(got.out, conversation.PumpCancelled)
 	// It writes faster than anybody reads, and can still be stopped.
-	send := Send{ID: "i", Kind: conversation.SendInterrupt}
+	send := conversation.Send{ID: "i", Kind: conversation.SendInterrupt}
 	for {
 		in := loud.input(send)
 		out, err := loud.set.Sessions.pump(t.Context(), in, quiet(1))
@@ -267,7 +268,7 @@ func TestFoldersOfFormerProcessesAreRemoved(t *testing.T) {
 // noHoles is a pool of hosts that cannot punch holes into files.
 type noHoles struct{ HostPool }
 
-func (p noHoles) Host(spec HostSpec) (hostexec.Host, error) {
+func (p noHoles) Host(spec protocol.HostSpec) (hostexec.Host, error) {
 	h, err := p.HostPool.Host(spec)
 	return plainHost{h}, err
 }

@@ -7,10 +7,11 @@ import (
 	"sync"
 
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Tools are the names of our tools for codex.
-func Tools() []string { return slices.Clone(conversation.Tools) }
+func Tools() []string { return slices.Clone(protocol.Tools) }
 
 // CheckTools says what is wrong with the tools that a session is to offer.
 func CheckTools(names []string) error { return conversation.CheckTools(names) }
@@ -19,7 +20,7 @@ func CheckTools(names []string) error { return conversation.CheckTools(names) }
 type toolShop struct {
 	*site
 	session string
-	spec    HostSpec
+	spec    protocol.HostSpec
 	layout  Layout
 	hide    secrets
 	limits  DeliverLimits
@@ -38,7 +39,7 @@ func (s *site) toolsOf(in RunPumpInput, hide secrets) conversation.Tooler {
 }
 
 func (t *toolShop) call(ctx context.Context, call conversation.ToolCall) (conversation.ToolReply, error) {
-	if call.Tool != conversation.ToolDeliver {
+	if call.Tool != protocol.ToolDeliver {
 		return conversation.ToolReply{Text: fmt.Sprintf("Nobody knows how to carry out %q.", call.Tool)}, nil
 	}
 	return t.deliver(ctx, call)

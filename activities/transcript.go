@@ -9,12 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
-
-// Entry is one line of a transcript.
-type Entry = conversation.Entry
 
 const (
 	// segmentBytes is the size at which a segment is cut.
@@ -49,7 +46,7 @@ type line struct {
 }
 
 // add takes an entry. It is in the store once a later flush returned nil.
-func (t *transcript) add(ctx context.Context, e Entry) error {
+func (t *transcript) add(ctx context.Context, e protocol.Entry) error {
 	data, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("encode entry %d of %s: %w", e.Seq, t.session, err)
@@ -151,14 +148,14 @@ func (t *transcript) drop(seq int64) {
 	t.stored = max(t.stored, seq)
 }
 
-func readSegment(ctx context.Context, st *store.Store, key string) ([]Entry, error) {
+func readSegment(ctx context.Context, st *store.Store, key string) ([]protocol.Entry, error) {
 	data, err := st.Get(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("read transcript: %w", err)
 	}
-	var entries []Entry
+	var entries []protocol.Entry
 	for l := range bytes.Lines(data) {
-		var e Entry
+		var e protocol.Entry
 		if err := json.Unmarshal(l, &e); err != nil {
 			return nil, fmt.Errorf("transcript segment %s: %w", key, err)
 		}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -20,7 +22,7 @@ func writer(st *store.Store, o owner, stored int64) *transcript {
 func write(t *testing.T, tr *transcript, from, to int64, id string, cuts ...int64) {
 	t.Helper()
 	for seq := from; seq <= to; seq++ {
-		if err := tr.add(t.Context(), Entry{Seq: seq, ID: fmt.Sprintf("%s%d", id, seq), Text: "x"}); err != nil {
+		if err := tr.add(t.Context(), protocol.Entry{Seq: seq, ID: fmt.Sprintf("%s%d", id, seq), Text: "x"}); err != nil {
 			t.Fatal(err)
 		}
 		if slices.Contains(cuts, seq) {
@@ -84,7 +86,7 @@ func TestTranscriptGapIsTold(t *testing.T) {
 	st := newStore(t)
 	write(t, writer(st, owner{1, 1, 0}, 0), 1, 3, "a", 3)
 	write(t, writer(st, owner{1, 2, 0}, 5), 6, 7, "b", 7)
-	var got []Entry
+	var got []protocol.Entry
 	var gap *GapError
 	for e, err := range ReadTranscript(t.Context(), st, "s1", 1) {
 		if err != nil {
@@ -104,7 +106,7 @@ func TestTranscriptSegmentIsCutBySize(t *testing.T) {
 	st := newStore(t)
 	tr := writer(st, owner{1, 1, 0}, 0)
 	for seq := int64(1); seq <= 4; seq++ {
-		if err := tr.add(t.Context(), Entry{Seq: seq, ID: "e", Text: strings.Repeat("x", segmentBytes)}); err != nil {
+		if err := tr.add(t.Context(), protocol.Entry{Seq: seq, ID: "e", Text: strings.Repeat("x", segmentBytes)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -115,10 +117,10 @@ func TestTranscriptSegmentIsCutBySize(t *testing.T) {
 
 func TestTranscriptRefusesAHole(t *testing.T) {
 	tr := writer(newStore(t), owner{1, 1, 0}, 0)
-	if err := tr.add(t.Context(), Entry{Seq: 1}); err != nil {
+	if err := tr.add(t.Context(), protocol.Entry{Seq: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if err := tr.add(t.Context(), Entry{Seq: 3}); err == nil {
+	if err := tr.add(t.Context(), protocol.Entry{Seq: 3}); err == nil {
 		t.Error("entry 3 was taken after entry 1")
 	}
 }
@@ -138,7 +140,7 @@ func TestNotesRecordedTwiceAreThereOnce(t *testing.T) {
 	live := &recorder{}
 	s := New(Deps{Store: st, Live: live}).Sessions
 	write(t, writer(st, owner{2, 7, 0}, 0), 1, 3, "e", 3)
-	in := RecordNotesInput{Session: "s1", Seq: 3, Notes: []Note{{ID: "n1", Type: "state", Text: "closed"}, {ID: "n2", Type: "state"}}}
+	in := RecordNotesInput{Session: "s1", Seq: 3, Notes: []conversation.Note{{ID: "n1", Type: "state", Text: "closed"}, {ID: "n2", Type: "state"}}}
 	for range 2 {
 		seq, err := s.recordNotes(t.Context(), in)
 		if err != nil || seq != 5 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/process"
 )
@@ -77,7 +78,7 @@ func (s *Sessions) trimAside(ctx context.Context, in RunPumpInput, a attempt) *t
 }
 
 // add waits for the trimming and records its result in st.
-func (t *trimming) add(st *PumpState) {
+func (t *trimming) add(st *conversation.PumpState) {
 	defer t.cancel()
 	select {
 	case <-t.done:

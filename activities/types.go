@@ -4,60 +4,17 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/protocol"
 )
-
-// Workflows speak of hosts and conversations only through these names.
-type (
-	HostSpec    = hostexec.Spec
-	HostKey     = hostexec.HostKey
-	Survivor    = process.Survivor
-	ThreadSpec  = conversation.ThreadSpec
-	PumpState   = conversation.PumpState
-	Cursor      = conversation.Cursor
-	Usage       = conversation.Usage
-	Send        = conversation.Send
-	SendKind    = conversation.SendKind
-	Outcome     = conversation.Outcome
-	Delivery    = conversation.Delivery
-	Note        = conversation.Note
-	Request     = conversation.Request
-	Change      = conversation.Change
-	Question    = conversation.Question
-	Ruling      = conversation.Ruling
-	Judged      = conversation.Judged
-	Problem     = conversation.Problem
-	TurnEnd     = conversation.TurnEnd
-	Limits      = conversation.Limits
-	Act         = conversation.Act
-	Review      = conversation.Review
-	Model       = conversation.Model
-	ModelList   = conversation.ModelList
-	Bounds      = conversation.Budget
-	BudgetUse   = conversation.BudgetUse
-	Tell        = conversation.Tell
-	PumpResult  = conversation.PumpResult
-	PumpReason  = conversation.PumpReason
-	RequestKind = conversation.RequestKind
-	Progress    = conversation.Progress
-	EntryType   = conversation.EntryType
-	Input       = conversation.Input
-	RateLimits  = conversation.RateLimits
-	RateWindow  = conversation.RateWindow
-	ContextUse  = conversation.Context
-)
-
-// LocalHost is the name of the host that is this machine.
-const LocalHost = hostexec.Local
 
 // A Claim names the session for which an activity acts on a host. With the
 // activity's attempt it makes the epoch of the fence; the host refuses a lower one.
 type Claim struct {
-	Session    string   `json:"session"`
-	Host       HostSpec `json:"host"`
-	Generation int64    `json:"generation"`
-	Pump       int64    `json:"pump"`
+	Session    string            `json:"session"`
+	Host       protocol.HostSpec `json:"host"`
+	Generation int64             `json:"generation"`
+	Pump       int64             `json:"pump"`
 	// Told says that codex was given secret answers. They are in the store, so that
 	// they can be redacted.
 	Told bool `json:"told,omitempty"`
@@ -156,7 +113,7 @@ type RunPumpInput struct {
 	Pump   conversation.PumpInput `json:"pump"`
 	// Files are those of earlier messages; a host to which the session has just
 	// moved needs them.
-	Files []Input `json:"files,omitempty"`
+	Files []protocol.Input `json:"files,omitempty"`
 	// Credentials: with CredentialsBroker the pump gives codex access tokens.
 	Credentials string `json:"credentials,omitempty"`
 	// Unkept says that the session lost its lease on the seed and that codex was stopped
@@ -179,14 +136,14 @@ type RunPumpInput struct {
 
 // RunPumpResult is a pump's result and, when the process ended, how.
 type RunPumpResult struct {
-	Pump    PumpResult   `json:"pump"`
-	Process *ProcessGone `json:"process,omitempty"`
+	Pump    conversation.PumpResult `json:"pump"`
+	Process *ProcessGone            `json:"process,omitempty"`
 	// HostLost is set if the host is given up; nothing else is set then.
 	HostLost *HostLost `json:"host_lost,omitempty"`
 	// SeedLost says that the session does not hold its seed any more: what codex makes
 	// of the login is not saved, and it must not go on. The pump is cancelled because of
 	// that.
-	SeedLost *Problem `json:"seed_lost,omitempty"`
+	SeedLost *protocol.Problem `json:"seed_lost,omitempty"`
 	// PolicyBroken maps the owner (PolicyRef.Of) of each policy that cannot be used
 	// to the reason. Everything was declined because of that.
 	PolicyBroken map[string]string `json:"policies_broken,omitempty"`
@@ -210,19 +167,19 @@ type StopServerInput struct {
 
 // StopServerResult lists what had to be ended besides the process itself.
 type StopServerResult struct {
-	Survivors []Survivor `json:"survivors,omitempty"`
+	Survivors []process.Survivor `json:"survivors,omitempty"`
 }
 
 // CloseSessionInput is the input of CloseSession.
 type CloseSessionInput struct {
-	Claim       Claim    `json:"claim"`
-	Layout      Layout   `json:"layout"`
-	Seed        *SeedRef `json:"seed,omitempty"`
-	Incarnation int      `json:"incarnation"` // 0: no process was ever started
-	Discard     bool     `json:"discard"`     // remove even what could not be saved
-	ThreadID    string   `json:"thread_id,omitempty"`
-	Seq         int64    `json:"seq"`
-	Notes       []Note   `json:"notes,omitempty"`
+	Claim       Claim               `json:"claim"`
+	Layout      Layout              `json:"layout"`
+	Seed        *SeedRef            `json:"seed,omitempty"`
+	Incarnation int                 `json:"incarnation"` // 0: no process was ever started
+	Discard     bool                `json:"discard"`     // remove even what could not be saved
+	ThreadID    string              `json:"thread_id,omitempty"`
+	Seq         int64               `json:"seq"`
+	Notes       []conversation.Note `json:"notes,omitempty"`
 	// Snapshot is the last one; nil if the session takes none at all.
 	Snapshot *SnapshotSpec `json:"snapshot,omitempty"`
 	// Workspace says which hooks run, and whether the work folder stays.
@@ -231,23 +188,23 @@ type CloseSessionInput struct {
 
 // CloseSessionResult says what is certain about the host afterwards.
 type CloseSessionResult struct {
-	Wiped     bool       `json:"wiped"`             // the credential is gone; this was checked
-	Removed   bool       `json:"removed"`           // our folder is gone; this was checked
-	Archive   string     `json:"archive,omitempty"` // where work and rollouts are kept
-	Kept      string     `json:"kept,omitempty"`    // where on the host the work folder stays
-	Unsaved   bool       `json:"unsaved,omitempty"` // after Discard: a login that codex rotated may be in no store
-	Survivors []Survivor `json:"survivors,omitempty"`
-	Problem   *Problem   `json:"problem,omitempty"`
-	Seq       int64      `json:"seq"`
+	Wiped     bool               `json:"wiped"`             // the credential is gone; this was checked
+	Removed   bool               `json:"removed"`           // our folder is gone; this was checked
+	Archive   string             `json:"archive,omitempty"` // where work and rollouts are kept
+	Kept      string             `json:"kept,omitempty"`    // where on the host the work folder stays
+	Unsaved   bool               `json:"unsaved,omitempty"` // after Discard: a login that codex rotated may be in no store
+	Survivors []process.Survivor `json:"survivors,omitempty"`
+	Problem   *protocol.Problem  `json:"problem,omitempty"`
+	Seq       int64              `json:"seq"`
 
-	notes []Note // of hooks
+	notes []conversation.Note // of hooks
 }
 
 // RecordNotesInput is the input of RecordNotes.
 type RecordNotesInput struct {
-	Session string `json:"session"`
-	Seq     int64  `json:"seq"`
-	Notes   []Note `json:"notes"`
+	Session string              `json:"session"`
+	Seq     int64               `json:"seq"`
+	Notes   []conversation.Note `json:"notes"`
 }
 
 // RecordNotesResult gives the newest sequence number.
@@ -267,7 +224,7 @@ type Check struct {
 
 // CheckHostInput is the input of CheckHost.
 type CheckHostInput struct {
-	Host HostSpec `json:"host"`
+	Host protocol.HostSpec `json:"host"`
 }
 
 // CheckHostResult is what the probe found. Facts are os, arch, libc, cpus,
@@ -281,17 +238,17 @@ type CheckHostResult struct {
 
 // ScanHostKeysInput is the input of ScanHostKeys.
 type ScanHostKeysInput struct {
-	Host HostSpec `json:"host"`
+	Host protocol.HostSpec `json:"host"`
 }
 
 // ScanHostKeysResult lists what the host showed.
 type ScanHostKeysResult struct {
-	Keys []HostKey `json:"keys"`
+	Keys []protocol.HostKey `json:"keys"`
 }
 
 // ProvisionCodexInput is the input of ProvisionCodex.
 type ProvisionCodexInput struct {
-	Host HostSpec `json:"host"`
+	Host protocol.HostSpec `json:"host"`
 }
 
 // ProvisionCodexResult says where codex is and how it came there.
@@ -305,9 +262,9 @@ type ProvisionCodexResult struct {
 
 // ExecInput is the input of RunExec.
 type ExecInput struct {
-	ID   string   `json:"id"`
-	Host HostSpec `json:"host"`
-	Argv []string `json:"argv"`
+	ID   string            `json:"id"`
+	Host protocol.HostSpec `json:"host"`
+	Argv []string          `json:"argv"`
 }
 
 // ExecResult is how it ended. Output is streamed and kept by the worker's API.

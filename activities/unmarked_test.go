@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
 
@@ -150,7 +151,7 @@ func (h loggedTools) Run(ctx context.Context, c hostexec.Command) (hostexec.Resu
 
 // A mark is on the disk before it gets its name.
 func TestAMarkIsOnTheDiskBeforeItCounts(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir() + "/root"})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir() + "/root"})
 	l := layoutOf(b.spec.Root, "flushed")
 	tools := t.TempDir()
 	b.sh(`cd "$1" && for p in dd mv; do

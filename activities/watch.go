@@ -18,6 +18,7 @@ import (
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // WatchEvery is the pause between looks at the processes of waiting sessions, give or
@@ -41,7 +42,7 @@ const (
 
 // WatchHostInput is the input of WatchHost.
 type WatchHostInput struct {
-	Host HostSpec `json:"host"`
+	Host protocol.HostSpec `json:"host"`
 	// Prefix and the session's name make the id of the session's workflow, which is
 	// sent Signal with a Stirred.
 	Prefix string `json:"prefix"`
@@ -64,8 +65,8 @@ type HostBack struct {
 
 // HostAway says that a host which is watched cannot be reached any more.
 type HostAway struct {
-	Host    string  `json:"host"`
-	Problem Problem `json:"problem"`
+	Host    string           `json:"host"`
+	Problem protocol.Problem `json:"problem"`
 }
 
 // awayAfter is how many looks in a row have to fail before the pool is told.
@@ -95,7 +96,7 @@ func (s *Hosts) WatchHost(ctx context.Context, in WatchHostInput) error {
 		tell: func(ctx context.Context, session string, what Stirred) error {
 			return s.Temporal.SignalWorkflow(ctx, in.Prefix+session, "", in.Signal, what)
 		},
-		away: func(ctx context.Context, p Problem) error {
+		away: func(ctx context.Context, p protocol.Problem) error {
 			if in.Pool == "" || in.Away == "" {
 				return nil
 			}
@@ -125,7 +126,7 @@ type watcher struct {
 	*site
 	in    WatchHostInput
 	tell  func(ctx context.Context, session string, what Stirred) error
-	away  func(ctx context.Context, p Problem) error
+	away  func(ctx context.Context, p protocol.Problem) error
 	back  func(ctx context.Context) error // tells the pool that the host can be reached
 	owed  bool                            // the pool is told in any case
 	root  string                          // of the host, once it is known
@@ -195,7 +196,7 @@ func (w *watcher) tellAway(ctx context.Context, why error) {
 	if !HostFault(kind) {
 		return
 	}
-	if err := w.away(ctx, Problem{Kind: kind, Message: why.Error(), Hint: hint}); err != nil {
+	if err := w.away(ctx, protocol.Problem{Kind: kind, Message: why.Error(), Hint: hint}); err != nil {
 		// A session that gets a slot there tells it, too.
 		w.Logger.Warn("pool not told that the host is away", "host", w.in.Host.Name, "error", err)
 	}
@@ -347,7 +348,7 @@ func incarnationOf(name string) (int, bool) {
 
 // leaveWatch has WatchHost watch the process while the session waits for a person
 // and no pump is attached.
-func (s *Sessions) leaveWatch(ctx context.Context, in RunPumpInput, n int32, at Cursor, keep *keeper) error {
+func (s *Sessions) leaveWatch(ctx context.Context, in RunPumpInput, n int32, at protocol.Cursor, keep *keeper) error {
 	h, err := s.host(in.Claim.Host)
 	if err != nil {
 		return err

@@ -26,6 +26,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // mail stands in for Temporal: it records what sessions were told.
@@ -67,7 +68,7 @@ func (b *bed) lookout() *lookout {
 	in := WatchHostInput{Host: b.spec, Prefix: "session/", Signal: "stirred"}
 	l.watcher = &watcher{site: New(deps).Hosts.site, in: in, stirs: map[string]*stir{},
 		back: func(context.Context) error { return nil },
-		away: func(_ context.Context, p Problem) error { l.t.Errorf("the pool is told: %+v", p); return nil }}
+		away: func(_ context.Context, p protocol.Problem) error { l.t.Errorf("the pool is told: %+v", p); return nil }}
 	l.tell = func(ctx context.Context, session string, what Stirred) error {
 		return l.mail.SignalWorkflow(ctx, in.Prefix+session, "", in.Signal, what)
 	}
@@ -236,7 +237,7 @@ type unlucky struct {
 	err  error
 }
 
-func (u *unlucky) Host(spec hostexec.Spec) (hostexec.Host, error) {
+func (u *unlucky) Host(spec protocol.HostSpec) (hostexec.Host, error) {
 	h, err := u.HostPool.Host(spec)
 	return &unluckyHost{h, u}, err
 }
@@ -324,7 +325,7 @@ func (b *bed) crier(session string) (cry func(text string)) {
 }
 
 func TestOnlyWhatMattersInAJournalStirs(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
 	l := b.lookout()
 	cry := b.crier("loud")
 	told := "session/loud stirred local/1 gone= moved=true"
@@ -353,7 +354,7 @@ func TestOnlyWhatMattersInAJournalStirs(t *testing.T) {
 }
 
 func TestASessionThatIsNotThereIsTroubledOnceAndAFailureAgain(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
 	l := b.lookout()
 	b.crier("ended")(`{"method":"turn/started"}` + "\n")
 	l.mail.fails["session/ended"] = serviceerror.NewNotFound("no such workflow")
@@ -401,8 +402,8 @@ func TestAHostThatCannotBeReachedIsWatchedAgainLater(t *testing.T) {
 	l, log := b.lookout(), &lines{}
 	l.WatchEvery, l.Logger = 20*time.Millisecond, slog.New(slog.NewTextHandler(log, nil))
 	// Each is told once. A second time is a failure, and does not block.
-	away, back := make(chan Problem, 1), make(chan struct{}, 1)
-	l.away = func(_ context.Context, p Problem) error {
+	away, back := make(chan protocol.Problem, 1), make(chan struct{}, 1)
+	l.away = func(_ context.Context, p protocol.Problem) error {
 		select {
 		case away <- p:
 		default:
@@ -448,7 +449,7 @@ func TestAHostThatCannotBeReachedIsWatchedAgainLater(t *testing.T) {
 }
 
 func TestAWatchIsHandedOverWhenItsWorkerStops(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
 	deps := b.set.Hosts.Deps
 	deps.WatchEvery = time.Hour
 	stop := make(chan struct{})
@@ -489,12 +490,12 @@ func TestAPoolHearsThatAHostIsBack(t *testing.T) {
 		want int
 	}{{"never away", false, false, 0, 0}, {"away for a while", true, false, 1, 1}, {"taken over", false, true, 0, 1}} {
 		t.Run(c.name, func(t *testing.T) {
-			b := newBed(t, HostSpec{Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+			b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
 			l := b.lookout()
 			l.WatchEvery, l.owed = time.Millisecond, c.owed
 			said, gone, looks := 0, 0, 0
 			l.back = func(context.Context) error { said++; return nil }
-			l.away = func(_ context.Context, p Problem) error {
+			l.away = func(_ context.Context, p protocol.Problem) error {
 				if gone++; p.Kind != "unreachable" || said != 0 {
 					t.Errorf("said %d times, then told %+v", said, p)
 				}
@@ -502,7 +503,7 @@ func TestAPoolHearsThatAHostIsBack(t *testing.T) {
 			}
 			pool := l.site.Pool
 			ctx, cancel := context.WithCancel(t.Context())
-			l.site.Pool = poolFunc(func(spec hostexec.Spec) (hostexec.Host, error) {
+			l.site.Pool = poolFunc(func(spec protocol.HostSpec) (hostexec.Host, error) {
 				if looks++; looks == 8 {
 					cancel()
 				}
@@ -521,6 +522,6 @@ func TestAPoolHearsThatAHostIsBack(t *testing.T) {
 	}
 }
 
-type poolFunc func(hostexec.Spec) (hostexec.Host, error)
+type poolFunc func(protocol.HostSpec) (hostexec.Host, error)
 
-func (f poolFunc) Host(spec hostexec.Spec) (hostexec.Host, error) { return f(spec) }
+func (f poolFunc) Host(spec protocol.HostSpec) (hostexec.Host, error) { return f(spec) }

@@ -12,6 +12,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // While a session waits or is idle, no pump is attached to its codex, but codex may go
@@ -31,7 +32,7 @@ func (k *keeper) watchLogin(ctx context.Context, dir string, fence hostexec.Fenc
 
 // leaveLogin leaves a watch for the login of a session whose turn is over. Nobody
 // waits for anything of its process.
-func (s *Sessions) leaveLogin(ctx context.Context, in RunPumpInput, n int32, at Cursor, keep *keeper) {
+func (s *Sessions) leaveLogin(ctx context.Context, in RunPumpInput, n int32, at protocol.Cursor, keep *keeper) {
 	if keep == nil {
 		return
 	}

@@ -4,70 +4,12 @@ import (
 	"encoding/json"
 
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
-
-// Words of the conversation that workflows branch on.
-const (
-	ToolAskHuman = conversation.ToolAskHuman
-	ToolDeliver  = conversation.ToolDeliver
-	ToolProgress = conversation.ToolProgress
-
-	SendTurn      = conversation.SendTurn
-	SendSteer     = conversation.SendSteer
-	SendDecision  = conversation.SendDecision
-	SendInterrupt = conversation.SendInterrupt
-
-	ActCompact = conversation.ActCompact
-	ActReview  = conversation.ActReview
-
-	Accept  = conversation.Accept
-	Decline = conversation.Decline
-	Cancel  = conversation.Cancel
-	Answer  = conversation.Answer
-	Grant   = conversation.Grant
-	Amend   = conversation.Amend
-
-	KindCommand     = conversation.KindCommand
-	KindFileChange  = conversation.KindFileChange
-	KindPermissions = conversation.KindPermissions
-	KindUserInput   = conversation.KindUserInput
-	KindElicitation = conversation.KindElicitation
-
-	Decided      = conversation.Decided
-	Sent         = conversation.Sent
-	Acknowledged = conversation.Acknowledged
-	Rejected     = conversation.Rejected
-	Void         = conversation.Void
-
-	Overloaded    = conversation.Overloaded
-	TurnBegun     = conversation.TurnBegun
-	TurnEnded     = conversation.TurnEnded
-	ProcessEnded  = conversation.ProcessEnded
-	TimedOut      = conversation.TimedOut
-	Refused       = conversation.Refused
-	PumpCancelled = conversation.PumpCancelled
-
-	EntryUser       = conversation.EntryUser
-	EntryAssistant  = conversation.EntryAssistant
-	EntryReasoning  = conversation.EntryReasoning
-	EntryCommand    = conversation.EntryCommand
-	EntryFileChange = conversation.EntryFileChange
-	EntryTool       = conversation.EntryTool
-	EntryRequest    = conversation.EntryRequest
-	EntryDecision   = conversation.EntryDecision
-	EntryState      = conversation.EntryState
-	EntryError      = conversation.EntryError
-)
-
-// PumpInput is what a pump is told.
-type PumpInput = conversation.PumpInput
-
-// Delta is a piece of text that streams before its item is finished.
-type Delta = conversation.Delta
 
 // CheckAnswers checks that answers fit the questions, and returns them as codex is to have
 // them.
-func CheckAnswers(questions []Question, answers map[string][]string) (map[string][]string, error) {
+func CheckAnswers(questions []protocol.Question, answers map[string][]string) (map[string][]string, error) {
 	return conversation.CheckAnswers(questions, answers)
 }
 

@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"path"
 
+	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
 )
 
 // closingHooks runs the hooks for the end of a session. If it is parked, after_run has run
 // before.
-func (s *Sessions) closingHooks(ctx context.Context, j job, w *Workspace, hide secrets) ([]Note, error) {
+func (s *Sessions) closingHooks(ctx context.Context, j job, w *Workspace, hide secrets) ([]conversation.Note, error) {
 	f, err := lookFolder(ctx, j.host, j.layout.Dir)
 	if err != nil || !f.prepared {
 		return nil, err

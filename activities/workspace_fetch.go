@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // maxFetched is how many files are fetched at once.
@@ -168,11 +169,11 @@ const ErrTypeNotThere = "not_found"
 
 // Told returns an error as people are told of it: its kind, its message and what to do. It
 // does not redact: the message must hold no secret.
-func Told(ctx context.Context, what string, err error) Problem {
-	var p Problem
+func Told(ctx context.Context, what string, err error) protocol.Problem {
+	var p protocol.Problem
 	app := failing{}.failure(ctx, what, err)
 	if d, ok := app.(interface{ Details(...any) error }); ok && d.Details(&p) == nil {
 		return p
 	}
-	return Problem{Kind: ErrTypeInternal, Message: what + ": " + err.Error()}
+	return protocol.Problem{Kind: ErrTypeInternal, Message: what + ": " + err.Error()}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/seeds"
 )
@@ -92,7 +93,7 @@ func (r HookRun) err(host string, limit time.Duration) error {
 }
 
 // Note returns the run as the transcript has it.
-func (r HookRun) Note(limit time.Duration) Note {
+func (r HookRun) Note(limit time.Duration) conversation.Note {
 	data := map[string]string{"hook": r.Hook, "state": r.State}
 	if r.Output != "" {
 		data["output"] = r.Output
@@ -100,12 +101,12 @@ func (r HookRun) Note(limit time.Duration) Note {
 	if r.State == HookFailed {
 		data["code"] = fmt.Sprint(r.Code)
 	}
-	return Note{Type: "state", Text: r.text(limit), Data: data}
+	return conversation.Note{Type: "state", Text: r.text(limit), Data: data}
 }
 
 // lastHooks runs the hooks at the end of a run, and of a folder. Their outcomes are noted; a
 // failure prevents nothing.
-func (s *Sessions) lastHooks(ctx context.Context, j job, w *Workspace, hide secrets, hooks ...string) (notes []Note) {
+func (s *Sessions) lastHooks(ctx context.Context, j job, w *Workspace, hide secrets, hooks ...string) (notes []conversation.Note) {
 	if w == nil {
 		return nil
 	}

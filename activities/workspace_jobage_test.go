@@ -9,12 +9,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // How long a job runs is counted from the start of the host. Setting its clock, as
 // after a start without a network, does not end a job.
 func TestAJobIsNotLateBecauseTheClockWasSet(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost, Root: t.TempDir()})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		t.Fatal(err)

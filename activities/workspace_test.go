@@ -18,6 +18,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
@@ -174,7 +175,7 @@ func TestAClonedRepositoryIsWorkedInAndItsTokenIsNowhere(t *testing.T) {
 
 func TestARepositoryThatCannotBeClonedIsSaidWhyAndLeavesNothing(t *testing.T) {
 	f := newForge(t)
-	b := newBed(t, HostSpec{Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
@@ -195,7 +196,7 @@ func TestARepositoryThatCannotBeClonedIsSaidWhyAndLeavesNothing(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			_, err := b.prepare(b.inWorkspace("broken", c.w))
 			app := appError(t, err)
-			var p Problem
+			var p protocol.Problem
 			if err := app.Details(&p); err != nil {
 				t.Fatal(err)
 			}
@@ -257,7 +258,7 @@ func until(t *testing.T, cond func() bool) {
 }
 
 func TestAWorkFolderThatIsALinkIsRefused(t *testing.T) {
-	b := newBed(t, HostSpec{Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
 	victim := t.TempDir()
 	putFile(t, filepath.Join(victim, "precious.txt"), "mine\n")
 	for _, at := range []string{"work", "."} {
@@ -403,7 +404,7 @@ func TestAHookThatEndedInItsTimeIsDoneHoweverLateSomebodyLooks(t *testing.T) {
 	for _, c := range []struct{ script, took, state string }{
 		{"echo made", "5", HookDone}, {"exit 7", "5", HookFailed}, {"echo made", "3600", HookLate},
 	} {
-		b := newBed(t, HostSpec{Name: LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+		b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
 		in := b.inWorkspace("unseen", Workspace{})
 		out, err := b.prepare(in)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A clock is a host that says one thing.
@@ -38,7 +39,7 @@ func TestAHostSaysInWhichZoneItLives(t *testing.T) {
 	}
 	pool := hostexec.NewPool(hostexec.PoolOptions{Logger: log})
 	t.Cleanup(func() { _ = pool.Close() })
-	here, err := pool.Host(hostexec.Spec{Name: LocalHost})
+	here, err := pool.Host(protocol.HostSpec{Name: protocol.LocalHost})
 	if err != nil {
 		t.Fatal(err)
 	}

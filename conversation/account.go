@@ -1,29 +1,10 @@
 package conversation
 
-import "encoding/json"
+import (
+	"encoding/json"
 
-// RateLimits are the limits of the account that codex uses, as codex last reported
-// them. A field that codex leaves out keeps its earlier value.
-type RateLimits struct {
-	Primary   *RateWindow `json:"primary,omitempty"`
-	Secondary *RateWindow `json:"secondary,omitempty"`
-	Plan      string      `json:"plan,omitempty"`
-	Reached   string      `json:"reached,omitempty"` // codex's word for the limit that is reached; empty if none is
-	AtMS      int64       `json:"at_ms"`
-}
-
-// A RateWindow says how much of a time window's allowance is used.
-type RateWindow struct {
-	UsedPercent   int   `json:"used_percent"`
-	WindowMinutes int64 `json:"window_minutes,omitempty"`
-	ResetsAt      int64 `json:"resets_at,omitempty"` // seconds since 1970
-}
-
-// Context is how much of the model's context window the thread fills, in tokens.
-type Context struct {
-	Used   int64 `json:"used"`
-	Window int64 `json:"window"`
-}
+	"fairlead.dev/fairlead/internal/protocol"
+)
 
 // codexLimits is codex's id for the account's own limits; other ids are of single
 // models.
@@ -35,11 +16,11 @@ type rateWindow struct {
 	Resets int64 `json:"resetsAt"`
 }
 
-func (w *rateWindow) ours(was *RateWindow) *RateWindow {
+func (w *rateWindow) ours(was *protocol.RateWindow) *protocol.RateWindow {
 	if w == nil {
 		return was
 	}
-	return &RateWindow{UsedPercent: w.Used, WindowMinutes: w.Window, ResetsAt: w.Resets}
+	return &protocol.RateWindow{UsedPercent: w.Used, WindowMinutes: w.Window, ResetsAt: w.Resets}
 }
 
 // rateLimitsUpdated handles a notification that comes with each answer of the
@@ -61,11 +42,11 @@ func (t *turns) rateLimitsUpdated(p json.RawMessage) {
 	if l.Primary == nil && l.Secondary == nil && l.Plan == "" && l.Reached == "" {
 		return
 	}
-	var was RateLimits
+	var was protocol.RateLimits
 	if t.st.RateLimits != nil {
 		was = *t.st.RateLimits
 	}
-	t.st.RateLimits = &RateLimits{
+	t.st.RateLimits = &protocol.RateLimits{
 		Primary: l.Primary.ours(was.Primary), Secondary: l.Secondary.ours(was.Secondary),
 		Plan: excerpt(t.redact(orWord(l.Plan, was.Plan)), 100), Reached: excerpt(t.redact(l.Reached), 100), AtMS: t.st.AtMS,
 	}
@@ -91,7 +72,7 @@ func (t *turns) usageUpdated(p json.RawMessage) {
 	before := t.st.Total
 	t.st.Total = total
 	if w := n.Usage.Window; w > 0 {
-		t.st.Context = &Context{Used: n.Usage.Last.All, Window: w}
+		t.st.Context = &protocol.ContextUse{Used: n.Usage.Last.All, Window: w}
 	}
 	if t.st.TurnID == "" || n.TurnID != t.st.TurnID {
 		return
@@ -99,8 +80,8 @@ func (t *turns) usageUpdated(p json.RawMessage) {
 	if total == before {
 		return
 	}
-	part := Usage{total.Input - before.Input, total.Output - before.Output, total.Cached - before.Cached}
-	if before == (Usage{}) || part.Input < 0 || part.Output < 0 || part.Cached < 0 {
+	part := protocol.Usage{Input: total.Input - before.Input, Output: total.Output - before.Output, Cached: total.Cached - before.Cached}
+	if before == (protocol.Usage{}) || part.Input < 0 || part.Output < 0 || part.Cached < 0 {
 		part = last
 	}
 	addUsage(&t.st.TurnUsage, part)
@@ -115,7 +96,7 @@ func (t *turns) usageUpdated(p json.RawMessage) {
 	t.spending.check()
 }
 
-func addUsage(u *Usage, v Usage) {
+func addUsage(u *protocol.Usage, v protocol.Usage) {
 	u.Input += v.Input
 	u.Output += v.Output
 	u.Cached += v.Cached

@@ -3,50 +3,9 @@ package conversation
 import (
 	"fmt"
 	"strings"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
-
-// An Act is what a turn without a message's text does. codex begins it by a request
-// other than turn/start, and returns no message id for it: if the journal does not
-// show the turn, codex's history does not either. So an act that may have reached a
-// dead process is void and never repeated.
-//
-// Measured on 0.125 to 0.169: review/start is answered with the turn's id. Within
-// that turn codex announces a second one, the reviewer's, which never ends by
-// itself. thread/compact/start is answered with nothing, and its turn is announced
-// afterwards. A compaction that is requested while a turn runs would end that turn.
-// Neither kind of turn can be steered.
-type Act string
-
-// The acts.
-const (
-	ActCompact Act = "compact" // thread/compact/start: replaces the history by a summary
-	ActReview  Act = "review"  // review/start, within the thread
-)
-
-// A Review says what to review: one of its fields. If none is set, the uncommitted
-// changes are reviewed.
-type Review struct {
-	Base         string `json:"base,omitempty"`         // the changes against this branch
-	Commit       string `json:"commit,omitempty"`       // this commit
-	Instructions string `json:"instructions,omitempty"` // whatever these say
-}
-
-// Check returns an error if more than one field is set.
-func (r *Review) Check() error {
-	if r == nil {
-		return nil
-	}
-	n := 0
-	for _, s := range []string{r.Base, r.Commit, r.Instructions} {
-		if s != "" {
-			n++
-		}
-	}
-	if n > 1 {
-		return fmt.Errorf("a review is of one thing: a branch's changes, a commit, or as instructions say")
-	}
-	return nil
-}
 
 type reviewParams struct {
 	ThreadID string       `json:"threadId"`
@@ -61,7 +20,7 @@ type reviewTarget struct {
 	Instructions string `json:"instructions,omitempty"`
 }
 
-func targetOf(r *Review) reviewTarget {
+func targetOf(r *protocol.Review) reviewTarget {
 	switch {
 	case r == nil:
 	case r.Base != "":
@@ -74,16 +33,16 @@ func targetOf(r *Review) reviewTarget {
 	return reviewTarget{Type: "uncommittedChanges"}
 }
 
-func checkAct(a Act) error {
+func checkAct(a protocol.Act) error {
 	switch a {
-	case "", ActCompact, ActReview:
+	case "", protocol.ActCompact, protocol.ActReview:
 		return nil
 	}
 	return fmt.Errorf("%q is none of compact, review", string(a))
 }
 
 func (d *delivery) sendAct(s *send) {
-	if s.Do == ActCompact {
+	if s.Do == protocol.ActCompact {
 		d.ourRequest(s, methodCompact, threadIDParams{ThreadID: d.st.ThreadID})
 		return
 	}
@@ -115,7 +74,7 @@ func (d *delivery) awaitsName(s *send, turnID string) (waits bool) {
 
 // named settles such a message when codex announces its turn.
 func (d *delivery) named(s *send) {
-	s.settle(Acknowledged, "")
+	s.settle(protocol.Acknowledged, "")
 	d.st.Begins = ""
 }
 
@@ -123,7 +82,7 @@ func (d *delivery) named(s *send) {
 func (d *delivery) actsInDoubt() {
 	for _, s := range d.sends {
 		if s.Do != "" && s.doubtful() && s.Incarnation > 0 && s.Incarnation < d.st.Cursor.Incarnation {
-			s.settle(Void, fmt.Sprintf("codex cannot say whether it began the %s before its process ended", s.Do))
+			s.settle(protocol.Void, fmt.Sprintf("codex cannot say whether it began the %s before its process ended", s.Do))
 		}
 	}
 }
@@ -144,6 +103,6 @@ func (d *delivery) otherTurn(s *send, try int, e *RPCError) bool {
 	if s.Kind != SendInterrupt || s.settled() || d.st.TurnID == "" || !strings.Contains(e.Message, "expected active turn id") || try < s.try || try >= maxOtherTurn {
 		return false
 	}
-	s.try, s.wrote, s.state, s.next = try+1, false, Decided, d.now+backoff(try)
+	s.try, s.wrote, s.state, s.next = try+1, false, protocol.Decided, d.now+backoff(try)
 	return true
 }

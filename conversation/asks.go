@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // An ask is a request of ours that is no Send: a step of the opening, the barrier,
@@ -121,9 +123,9 @@ func (q *asks) expire() {
 		if !a.sent || q.now-a.first < a.limit {
 			continue
 		}
-		kind := EndRequestTimeout
+		kind := protocol.EndRequestTimeout
 		if a.method == methodInitialize {
-			kind = EndStartTimeout
+			kind = protocol.EndStartTimeout
 		}
 		q.giveUp(TimedOut, problem(kind, fmt.Sprintf("codex did not answer %s within %s", a.method, a.limit)))
 		return

@@ -3,6 +3,8 @@ package conversation
 import (
 	"encoding/json"
 	"slices"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // An auto is an answer that needs no decision. It is written once the journal has
@@ -42,7 +44,7 @@ func (s *autos) refuse(msg *message, why string) {
 	what, o := refusal(msg.Method, why, s.st.CodexVersion)
 	o.ID = msg.ID
 	s.add(msg.ID, o)
-	e := Entry{Type: EntryRequest, Turn: s.st.Turn, Status: "refused",
+	e := protocol.Entry{Type: protocol.EntryRequest, Turn: s.st.Turn, Status: "refused",
 		Text: "codex asked for " + what + "; it was refused", Data: map[string]string{"method": excerpt(msg.Method, 100)}}
 	if why != "" {
 		e.Text += ": " + why
@@ -55,7 +57,7 @@ func (s *autos) refuse(msg *message, why string) {
 func refusal(method, why, version string) (what string, o outgoing) {
 	failure := func(text string) { o.Error = &RPCError{Code: CodeInvalidRequest, Message: orWord(why, text)} }
 	declined := func() {
-		no, err := answerFor(Send{Method: method, Outcome: Decline, Reason: why}, nil, version)
+		no, err := answerFor(Send{Method: method, Outcome: protocol.Decline, Reason: why}, nil, version)
 		if err != nil {
 			panic("conversation: declining " + method + ": " + err.Error()) // every family can be declined
 		}

@@ -1,6 +1,10 @@
 package conversation
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"fairlead.dev/fairlead/internal/protocol"
+)
 
 // barrier reports whether it is now certain which messages codex has. If an earlier
 // attempt may have written one and the journal does not show it, codex is asked to
@@ -57,7 +61,7 @@ func (d *delivery) historyRead(r *message) {
 		// is not in this journal.
 		for _, s := range d.sends {
 			if s.doubtful() && s.Kind == SendTurn && s.Incarnation > 0 && s.Incarnation < d.st.Cursor.Incarnation {
-				s.settle(Void, "codex cannot say whether it had the message before its process ended")
+				s.settle(protocol.Void, "codex cannot say whether it had the message before its process ended")
 			}
 		}
 		return
@@ -68,7 +72,7 @@ func (d *delivery) historyRead(r *message) {
 				continue
 			}
 			if s := d.find(it.ClientID); s != nil && !s.settled() && s.uncertain {
-				s.settle(Acknowledged, "")
+				s.settle(protocol.Acknowledged, "")
 				switch {
 				case s.Kind != SendTurn || d.turns.end != nil:
 				case d.st.TurnID == "":
@@ -90,7 +94,7 @@ func (d *delivery) ascertain() {
 	}
 	for _, s := range d.sends {
 		if s.Kind == SendSteer && !s.wrote {
-			s.settle(Void, "the turn ended first")
+			s.settle(protocol.Void, "the turn ended first")
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Behaviours of approvals for which other drivers of codex have tests. If ours
@@ -15,7 +17,7 @@ import (
 func TestDenyIsDeclineAndTheTurnGoesOnAndAllowIsAccept(t *testing.T) {
 	for _, name := range []string{"command", "file change"} {
 		f := askedFamilies[slices.IndexFunc(askedFamilies, func(f family) bool { return f.name == name })]
-		for outcome, want := range map[Outcome]string{Accept: `{"id":7,"result":{"decision":"accept"}}`, Decline: `{"id":7,"result":{"decision":"decline"}}`} {
+		for outcome, want := range map[protocol.Outcome]string{protocol.Accept: `{"id":7,"result":{"decision":"accept"}}`, protocol.Decline: `{"id":7,"result":{"decision":"decline"}}`} {
 			first, r := f.ask(t, Options{})
 			s := f.answer(t, first, r, Send{Outcome: outcome}, Options{})
 			s.heard(want)
@@ -64,7 +66,7 @@ func TestWithoutAJudgeEveryRequestIsDeclinedAndNoneHangs(t *testing.T) {
 		if len(s.said) != 1 || !strings.HasPrefix(s.said[0], `{"id":7,"result":`) || strings.Contains(s.said[0], "accept") || strings.Contains(s.said[0], "approved") {
 			t.Errorf("%s: said %q", f.name, s.said)
 		}
-		if last := s.sink.entries[len(s.sink.entries)-1]; last.Type != EntryDecision || last.Data["outcome"] != "decline" {
+		if last := s.sink.entries[len(s.sink.entries)-1]; last.Type != protocol.EntryDecision || last.Data["outcome"] != "decline" {
 			t.Errorf("%s: on record %+v", f.name, last)
 		}
 	}
@@ -82,19 +84,19 @@ func TestAnswerGoesToItsRequestOnceAndLeavingDeclinesNothing(t *testing.T) {
 		t.Fatalf("%+v", r.Requests)
 	}
 	s.heard()
-	next := perform(t, PumpInput{State: r.State, Sends: []Send{decision("d", 8, Accept)}}, Options{})
+	next := perform(t, PumpInput{State: r.State, Sends: []Send{decision("d", 8, protocol.Accept)}}, Options{})
 	next.heard(`{"id":8,"result":{"decision":"accept"}}`)
 	next.hear(started("c", "commandExecution", ""), resolvedLine(8))
 	next.m.cancel(next.m.now)
 	r = next.result(PumpCancelled)
-	if len(r.State.Open) != 1 || string(r.State.Open[0].RPC) != "7" || r.Deliveries[0].State != Acknowledged {
+	if len(r.State.Open) != 1 || string(r.State.Open[0].RPC) != "7" || r.Deliveries[0].State != protocol.Acknowledged {
 		t.Errorf("open %+v, deliveries %+v", r.State.Open, r.Deliveries)
 	}
 	next.heard(`{"id":8,"result":{"decision":"accept"}}`) // and nothing for the other request
-	again := perform(t, PumpInput{State: r.State, Sends: []Send{decision("e", 8, Decline)}}, Options{})
+	again := perform(t, PumpInput{State: r.State, Sends: []Send{decision("e", 8, protocol.Decline)}}, Options{})
 	again.heard()
 	again.wait(10 * time.Second)
-	if r := again.result(RequestsOpen); r.Deliveries[0].State != Void || len(r.State.Open) != 1 {
+	if r := again.result(RequestsOpen); r.Deliveries[0].State != protocol.Void || len(r.State.Open) != 1 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -125,7 +127,7 @@ func TestLostPiecesOfAMessageAreHealedByItsEnd(t *testing.T) {
 		`{"method":"item/agentMessage/delta","params":{"threadId":"thread-1","turnId":"turn-1","itemId":"a","delta":"Hello "}}`,
 		`{"method":"item/agentMessage/delta","params":{"threadId":"thread-1","turnId":"turn-1","itemId":"a","delta":"world"}}`,
 		completed("a", "agentMessage", `,"text":"Hello wide world"`), turnDone("completed", ""))
-	if r := s.result(TurnEnded); r.Turn.FinalText != "Hello wide world" || strings.Join(s.sink.text(EntryAssistant), "|") != "Hello wide world" {
-		t.Errorf("turn %+v, on record %q", r.Turn, s.sink.text(EntryAssistant))
+	if r := s.result(TurnEnded); r.Turn.FinalText != "Hello wide world" || strings.Join(s.sink.text(protocol.EntryAssistant), "|") != "Hello wide world" {
+		t.Errorf("turn %+v, on record %q", r.Turn, s.sink.text(protocol.EntryAssistant))
 	}
 }

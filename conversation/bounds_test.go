@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestResultFitsIntoAWorkflowWhateverCodexAsks(t *testing.T) {
@@ -96,13 +98,13 @@ func TestAnExcerptTakesNoMoreThanItMay(t *testing.T) {
 
 // Who reads a name that was cut knows that it was.
 func TestANameThatIsCutIsCalledCut(t *testing.T) {
-	for _, r := range []Request{{Network: long(300)}, {Server: long(300)}, {Tool: long(300)}} {
+	for _, r := range []protocol.Request{{Network: long(300)}, {Server: long(300)}, {Tool: long(300)}} {
 		e := cutRequest(&r, defaultExcerpt)
 		if !e.Truncated || len(e.Network)+len(e.Server)+len(e.Tool) != maxName || e.Whole.Network != r.Network {
 			t.Errorf("%+v", e)
 		}
 	}
-	if e := cutRequest((&Request{Network: "a.example", Server: "s", Tool: "t"}), defaultExcerpt); e.Truncated {
+	if e := cutRequest((&protocol.Request{Network: "a.example", Server: "s", Tool: "t"}), defaultExcerpt); e.Truncated {
 		t.Errorf("%+v", e)
 	}
 }
@@ -143,7 +145,7 @@ func TestPumpThatHasFoldedEnoughReturns(t *testing.T) {
 	if got.State.Cursor != want.State.Cursor || got.State.Seq != want.State.Seq || want.State.Cursor.Offset < 6000 || want.State.Cursor.Offset > 7500 {
 		t.Errorf("stopped at %+v, and behind at %+v", want.State, got.State)
 	}
-	if d := got.Deliveries[0]; d.State != Sent {
+	if d := got.Deliveries[0]; d.State != protocol.Sent {
 		t.Errorf("an interrupt that an earlier attempt may have sent is called %s", d.State)
 	}
 	// The next one goes on from there, and a turn's end is still one.
@@ -162,7 +164,7 @@ func TestInterruptDoesNotWaitForALongBacklog(t *testing.T) {
 		t.Errorf("said %q", m.out)
 	}
 	m.ended(0)
-	if got := delivered(t, *m.result, "i"); got != Sent {
+	if got := delivered(t, *m.result, "i"); got != protocol.Sent {
 		t.Errorf("the interrupt is %s", got)
 	}
 }
@@ -208,7 +210,7 @@ func TestAnInterruptBeforeALongBacklogHasItsTimeBehindIt(t *testing.T) {
 	s.attached()
 	s.hear(`{"id":"send/i/0","result":{}}`, turnDone("interrupted", ""))
 	s.hear(fmt.Sprintf(`{"id":%q,"result":{}}`, "p.clean.0"))
-	if r := s.result(TurnEnded); r.Turn.Status != "interrupted" || r.Deliveries[0].State != Acknowledged {
+	if r := s.result(TurnEnded); r.Turn.Status != "interrupted" || r.Deliveries[0].State != protocol.Acknowledged {
 		t.Errorf("%+v", r)
 	}
 }

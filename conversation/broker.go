@@ -7,6 +7,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A Token is a short-lived access token that codex is logged in with when the host
@@ -82,7 +84,7 @@ const tokenRefusedText = "auth refresh request failed: code="
 // tokenLateText is what codex says if it gets no answer for 10 s.
 const tokenLateText = "auth refresh request timed out"
 
-func tokenProblem(message string) *Problem {
+func tokenProblem(message string) *protocol.Problem {
 	_, rest, ok := strings.Cut(message, tokenRefusedText)
 	if !ok {
 		return nil
@@ -96,5 +98,5 @@ func tokenProblem(message string) *Problem {
 	if err != nil || !known {
 		return nil
 	}
-	return &Problem{Kind: "auth", Message: "codex's access token did no more, and " + words[0] + " (" + message + ")", Hint: words[1], Passing: code == TokenLater}
+	return &protocol.Problem{Kind: "auth", Message: "codex's access token did no more, and " + words[0] + " (" + message + ")", Hint: words[1], Passing: code == TokenLater}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // aToken is a made-up access token, which must be found nowhere but on its way to
@@ -19,7 +21,7 @@ var noBroker = Options{Broker: func(_ context.Context, _ TokenAsk) (Token, error
 
 func freshInput() PumpInput {
 	return PumpInput{
-		State:  PumpState{Cursor: Cursor{Incarnation: 1}},
+		State:  PumpState{Cursor: protocol.Cursor{Incarnation: 1}},
 		Thread: ThreadSpec{CWD: "/work", Sandbox: "read-only", ApprovalPolicy: "on-request"},
 	}
 }

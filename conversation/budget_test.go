@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 const budgetInterrupt = `{"id":"send/budget.turn-1/0","method":"turn/interrupt","params":{"threadId":"thread-1","turnId":"turn-1"}}`
@@ -20,7 +22,7 @@ func usage(totalIn, totalOut, lastIn, lastOut int) string {
 }
 
 func TestTurnOverItsBudgetIsInterrupted(t *testing.T) {
-	s := perform(t, PumpInput{State: running(), Limits: Limits{Budget: Budget{Tokens: 100}}}, Options{})
+	s := perform(t, PumpInput{State: running(), Limits: Limits{Budget: protocol.Bounds{Tokens: 100}}}, Options{})
 	s.hear(usage(60, 20, 60, 20), usage(75, 25, 15, 5))
 	s.heard() // the turn is not over yet
 	s.hear(usage(75, 26, 0, 1), usage(85, 30, 10, 4))
@@ -37,7 +39,7 @@ func TestTurnOverItsBudgetIsInterrupted(t *testing.T) {
 }
 
 func TestTurnThatEndsInTimeKeepsItsWord(t *testing.T) {
-	s := perform(t, PumpInput{State: running(), Limits: Limits{Budget: Budget{Tokens: 100}}}, Options{})
+	s := perform(t, PumpInput{State: running(), Limits: Limits{Budget: protocol.Bounds{Tokens: 100}}}, Options{})
 	s.hear(usage(90, 20, 90, 20), turnDone("completed", ""))
 	if r := s.result(TurnEnded); r.Turn.Status != "completed" || r.Turn.Problem != nil {
 		t.Errorf("%+v", r.Turn)
@@ -47,8 +49,8 @@ func TestTurnThatEndsInTimeKeepsItsWord(t *testing.T) {
 // What was used before this pump, and before this turn, counts too.
 func TestBudgetIsOfTheWholeSession(t *testing.T) {
 	st := running()
-	st.Usage, st.Total = Usage{Input: 4000, Output: 900}, Usage{Input: 5000}
-	in := PumpInput{Session: "s1", State: st, Limits: Limits{Budget: Budget{Tokens: 5000}}}
+	st.Usage, st.Total = protocol.Usage{Input: 4000, Output: 900}, protocol.Usage{Input: 5000}
+	in := PumpInput{Session: "s1", State: st, Limits: Limits{Budget: protocol.Bounds{Tokens: 5000}}}
 	s := perform(t, in, Options{})
 	s.hear(usage(5100, 0, 100, 0))
 	s.heard()
@@ -62,16 +64,16 @@ func TestBudgetIsOfTheWholeSession(t *testing.T) {
 }
 
 func TestBudgetsInterruptIsTakenUpByTheNextPump(t *testing.T) {
-	in := PumpInput{State: running(), Limits: Limits{Budget: Budget{Tokens: 100}}}
+	in := PumpInput{State: running(), Limits: Limits{Budget: protocol.Bounds{Tokens: 100}}}
 	over := usage(200, 0, 200, 0)
 	ack := `{"id":"send/budget.turn-1/0","result":{}}`
 	for name, c := range map[string]struct {
 		heard []string
-		want  DeliveryState
+		want  protocol.DeliveryState
 		again bool
 	}{
-		"written":  {[]string{over}, Sent, true},
-		"answered": {[]string{over, ack}, Acknowledged, false},
+		"written":  {[]string{over}, protocol.Sent, true},
+		"answered": {[]string{over, ack}, protocol.Acknowledged, false},
 	} {
 		s := perform(t, in, Options{})
 		s.hear(c.heard...)
@@ -80,7 +82,7 @@ func TestBudgetsInterruptIsTakenUpByTheNextPump(t *testing.T) {
 		if r.State.Budget != c.want {
 			t.Errorf("%s: budget %q", name, r.State.Budget)
 		}
-		next := perform(t, PumpInput{State: r.State, Limits: Limits{Budget: Budget{Tokens: 1}}}, Options{})
+		next := perform(t, PumpInput{State: r.State, Limits: Limits{Budget: protocol.Bounds{Tokens: 1}}}, Options{})
 		if c.again {
 			next.heard(budgetInterrupt)
 			next.hear(`{"id":"send/budget.turn-1/0","error":{"code":-32600,"message":"no active turn to interrupt"}}`)
@@ -123,7 +125,7 @@ func (s *stage) warnings() (texts []string) {
 }
 
 func TestCommandsAreCountedAndBounded(t *testing.T) {
-	in := PumpInput{Session: "s1", State: running(), Limits: Limits{Budget: Budget{Commands: 5}}}
+	in := PumpInput{Session: "s1", State: running(), Limits: Limits{Budget: protocol.Bounds{Commands: 5}}}
 	in.State.Spent.Commands = 3
 	s := perform(t, in, Options{})
 	s.hear(itemBegins(1, "commandExecution"), itemBegins(1, "commandExecution"), itemBegins(2, "fileChange"))
@@ -137,7 +139,7 @@ func TestCommandsAreCountedAndBounded(t *testing.T) {
 	s.hear(`{"id":"send/budget.turn-1/0","result":{}}`, turnDone("interrupted", ""))
 	s.wait(time.Minute)
 	r := s.result(TurnEnded)
-	if p := r.Turn.Problem; p == nil || p.Kind != EndBudget || !strings.Contains(p.Message, "7 of the 5 commands") {
+	if p := r.Turn.Problem; p == nil || p.Kind != protocol.EndBudget || !strings.Contains(p.Message, "7 of the 5 commands") {
 		t.Errorf("%+v", p)
 	}
 	if w := s.warnings(); len(w) != 2 || !strings.Contains(w[1], "the turn is interrupted") || r.State.Spent.Over != "" || r.State.Spent.Commands != 7 {
@@ -158,7 +160,7 @@ func TestWhatWasUsedIsAFunctionOfTheJournal(t *testing.T) {
 		at(1000, itemBegins(1, "commandExecution")), at(3000, itemBegins(2, "commandExecution")), at(9000, usage(50, 30, 50, 30)),
 		at(9500, itemBegins(3, "commandExecution")), at(10100, usage(60, 31, 10, 1)),
 	}
-	in := PumpInput{Session: "s1", State: timed(), Limits: Limits{Budget: Budget{Commands: 3, Tokens: 100, Time: 11 * time.Second}}}
+	in := PumpInput{Session: "s1", State: timed(), Limits: Limits{Budget: protocol.Bounds{Commands: 3, Tokens: 100, Time: 11 * time.Second}}}
 	whole := perform(t, in, Options{}, lines...)
 	whole.m.cancel(whole.m.now)
 	want := whole.result(PumpCancelled)
@@ -183,7 +185,7 @@ func TestWhatWasUsedIsAFunctionOfTheJournal(t *testing.T) {
 }
 
 func TestTimeIsThatOfTheTurnsWithoutTheirWaits(t *testing.T) {
-	in := PumpInput{Session: "s1", State: timed(), Limits: Limits{Budget: Budget{Time: 10 * time.Second}, Attach: time.Hour}}
+	in := PumpInput{Session: "s1", State: timed(), Limits: Limits{Budget: protocol.Bounds{Time: 10 * time.Second}, Attach: time.Hour}}
 	in.State.Open, in.State.Items = nil, nil
 	s := perform(t, in, Options{})
 	s.hear(at(1000, itemBegins(1, "commandExecution")), at(4000, asking(7, "item-1", "ls")))
@@ -201,13 +203,13 @@ func TestTimeIsThatOfTheTurnsWithoutTheirWaits(t *testing.T) {
 	s.heard(budgetInterrupt)
 	s.hear(`{"id":"send/budget.turn-1/0","result":{}}`, at(611050, turnDone("interrupted", "")))
 	s.wait(time.Minute)
-	if p := s.result(TurnEnded).Turn.Problem; p == nil || p.Kind != EndBudget || !strings.Contains(p.Message, "10.05s of the 10s") {
+	if p := s.result(TurnEnded).Turn.Problem; p == nil || p.Kind != protocol.EndBudget || !strings.Contains(p.Message, "10.05s of the 10s") {
 		t.Errorf("%+v", p)
 	}
 	// An attempt that died after its interrupt left no record of it.
 	again := perform(t, in, Options{Attempt: 2}, at(1000, itemBegins(1, "commandExecution")), at(11050, turnDone("interrupted", "")))
 	again.wait(time.Minute)
-	if p := again.result(TurnEnded).Turn.Problem; p == nil || p.Kind != EndBudget {
+	if p := again.result(TurnEnded).Turn.Problem; p == nil || p.Kind != protocol.EndBudget {
 		t.Errorf("after a kill: %+v", p)
 	}
 	// A turn that a person interrupted before its time was up has no such problem.
@@ -219,10 +221,10 @@ func TestTimeIsThatOfTheTurnsWithoutTheirWaits(t *testing.T) {
 }
 
 func TestNobodyIsAskedForAnApprovalBeyondTheBudget(t *testing.T) {
-	in := PumpInput{Session: "s1", State: running(), Limits: Limits{Budget: Budget{Approvals: 2}}, Policy: "p"}
+	in := PumpInput{Session: "s1", State: running(), Limits: Limits{Budget: protocol.Bounds{Approvals: 2}}, Policy: "p"}
 	in.State.Tally.InSession = 2
 	judged := 0
-	s := perform(t, in, Options{Judge: func(Asked) Verdict { judged++; return Verdict{Outcome: Accept, Rule: "all", Policy: "p"} }})
+	s := perform(t, in, Options{Judge: func(Asked) Verdict { judged++; return Verdict{Outcome: protocol.Accept, Rule: "all", Policy: "p"} }})
 	s.hear(itemBegins(1, "commandExecution"), asking(7, "item-1", "ls"))
 	s.heard(budgetInterrupt)
 	s.wait(time.Minute / 2)
@@ -238,7 +240,7 @@ func TestNobodyIsAskedForAnApprovalBeyondTheBudget(t *testing.T) {
 }
 
 func TestTurnsAreWarnedOfAndNeverInterrupted(t *testing.T) {
-	in := PumpInput{Session: "s1", State: opened(), Limits: Limits{Budget: Budget{Turns: 5}}, Sends: []Send{turn(5, "m-5", "hello")}}
+	in := PumpInput{Session: "s1", State: opened(), Limits: Limits{Budget: protocol.Bounds{Turns: 5}}, Sends: []Send{turn(5, "m-5", "hello")}}
 	s := perform(t, in, Options{})
 	s.hear(`{"id":"send/m-5/0","result":{"turn":{"id":"turn-1"}}}`)
 	if w := s.warnings(); len(w) != 1 || !strings.HasPrefix(w[0], "turns 5/5") || s.m.st.Budget != "" {
@@ -247,7 +249,7 @@ func TestTurnsAreWarnedOfAndNeverInterrupted(t *testing.T) {
 }
 
 func TestABoundIsWarnedOfOnceAndAnewWhenItIsAnotherOne(t *testing.T) {
-	in := PumpInput{Session: "s1", State: running(), Limits: Limits{Budget: Budget{Tokens: 100}}}
+	in := PumpInput{Session: "s1", State: running(), Limits: Limits{Budget: protocol.Bounds{Tokens: 100}}}
 	s := perform(t, in, Options{}, usage(80, 0, 80, 0), usage(90, 0, 10, 0))
 	s.m.cancel(s.m.now)
 	st := s.result(PumpCancelled).State
@@ -264,8 +266,8 @@ func TestABoundIsWarnedOfOnceAndAnewWhenItIsAnotherOne(t *testing.T) {
 // That the time is up by one attempt's clock changes nothing that this or another
 // attempt records or has judged.
 func TestAnInterruptByTheClockIsNoPartOfTheRecord(t *testing.T) {
-	in := PumpInput{Session: "s1", State: timed(), Limits: Limits{Budget: Budget{Time: 10 * time.Second}}, Policy: "p"}
-	opt := Options{Judge: func(Asked) Verdict { return Verdict{Outcome: Accept, Rule: "all", Policy: "p"} }}
+	in := PumpInput{Session: "s1", State: timed(), Limits: Limits{Budget: protocol.Bounds{Time: 10 * time.Second}}, Policy: "p"}
+	opt := Options{Judge: func(Asked) Verdict { return Verdict{Outcome: protocol.Accept, Rule: "all", Policy: "p"} }}
 	idle := `{"method":"thread/status/changed","params":{"threadId":"thread-1","status":{"type":"active"}},"emittedAtMs":2000}`
 	refused := `{"id":"send/budget.turn-1/0","error":{"code":-32600,"message":"expected active turn id turn-0"}}`
 	begin := at(1000, itemBegins(1, "commandExecution"))
@@ -291,14 +293,14 @@ func TestAnInterruptByTheClockIsNoPartOfTheRecord(t *testing.T) {
 		if !reflect.DeepEqual(want.State, got.State) || !reflect.DeepEqual(want.Turn, got.Turn) || !reflect.DeepEqual(want.Judged, got.Judged) {
 			t.Errorf("%s: %+v\n%+v", name, want, got)
 		}
-		if p := got.Turn.Problem; p == nil || p.Kind != EndBudget {
+		if p := got.Turn.Problem; p == nil || p.Kind != protocol.EndBudget {
 			t.Errorf("%s: %+v", name, got.Turn)
 		}
 	}
 }
 
 func TestABudgetsInterruptThatIsRefusedIsSentAgain(t *testing.T) {
-	in := PumpInput{Session: "s1", State: running(), Limits: Limits{Budget: Budget{Approvals: 2}}}
+	in := PumpInput{Session: "s1", State: running(), Limits: Limits{Budget: protocol.Bounds{Approvals: 2}}}
 	in.State.Tally.InSession = 2
 	refused := func(try int) string {
 		return fmt.Sprintf(`{"id":"send/budget.turn-1/%d","error":{"code":-32600,"message":"no active turn to interrupt"}}`, try)
@@ -314,13 +316,13 @@ func TestABudgetsInterruptThatIsRefusedIsSentAgain(t *testing.T) {
 		s.hear(refused(try))
 		s.wait(9 * time.Second)
 	}
-	if r := s.result(TimedOut); r.State.Budget == Acknowledged || s.m.now > 2*defaultRequest {
+	if r := s.result(TimedOut); r.State.Budget == protocol.Acknowledged || s.m.now > 2*defaultRequest {
 		t.Errorf("gave up after %v, %+v", s.m.now, r.State)
 	}
 }
 
 func TestWhoHadATurnInterruptedIsKnownToTheNextPump(t *testing.T) {
-	in := PumpInput{Session: "s1", State: timed(), Limits: Limits{Budget: Budget{Time: 10 * time.Second}}, Sends: []Send{{ID: "i", Kind: SendInterrupt}}}
+	in := PumpInput{Session: "s1", State: timed(), Limits: Limits{Budget: protocol.Bounds{Time: 10 * time.Second}}, Sends: []Send{{ID: "i", Kind: SendInterrupt}}}
 	s := perform(t, in, Options{})
 	s.hear(at(1000, itemBegins(1, "commandExecution")), `{"id":"send/i/0","result":{}}`)
 	s.m.cancel(s.m.now)

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // The calls part serves codex's calls of our tools. It owns Calls and Progress of
@@ -45,19 +47,8 @@ const (
 	// being carried out, because the next pump would have to begin it again.
 	callGrace = 10 * time.Second
 
-	// MaxProgress bounds the text of a progress report, and maxStep its step, in bytes.
-	MaxProgress = 500
-	maxStep     = 60
+	maxStep = 60
 )
-
-// Progress is the model's newest report on its work.
-type Progress struct {
-	Turn    int    `json:"turn"`
-	Text    string `json:"text"`
-	Percent *int   `json:"percent,omitempty"`
-	Step    string `json:"step,omitempty"`
-	AtMS    int64  `json:"at_ms,omitempty"`
-}
 
 // toolCalled handles codex's call of a tool. Progress is stored and answered at
 // once. A call that has to be carried out stays in the state until codex is known
@@ -69,11 +60,11 @@ func (t *calls) toolCalled(msg *message) {
 		return
 	}
 	switch p.Tool {
-	case ToolAskHuman:
+	case protocol.ToolAskHuman:
 		t.requests.demand(msg, readHumanQuestion)
-	case ToolProgress:
+	case protocol.ToolProgress:
 		t.autos.add(msg.ID, outgoing{ID: msg.ID, Result: toolAnswer(t.progress(p.Args))})
-	case ToolDeliver:
+	case protocol.ToolDeliver:
 		t.open(msg.ID, p)
 	default:
 		t.autos.refuse(msg, "")
@@ -92,7 +83,7 @@ func (t *calls) progress(args json.RawMessage) ToolReply {
 	line := func(s string, most int) string { // secrets go before anything is cut
 		return excerpt(strings.Join(strings.Fields(t.redact(s)), " "), most)
 	}
-	r := Progress{Turn: t.st.Turn, Text: line(a.Text, MaxProgress), Step: line(a.Step, maxStep), AtMS: t.st.AtMS}
+	r := protocol.Progress{Turn: t.st.Turn, Text: line(a.Text, protocol.MaxProgress), Step: line(a.Step, maxStep), AtMS: t.st.AtMS}
 	if r.Text == "" {
 		return ToolReply{Text: "text is empty: say in one line what you are doing."}
 	}
@@ -101,8 +92,8 @@ func (t *calls) progress(args json.RawMessage) ToolReply {
 		r.Percent = &percent
 	}
 	t.st.Progress = &r
-	if wireLen(a.Text) > MaxProgress {
-		return ToolReply{Text: fmt.Sprintf("Taken; only the first %d bytes are shown.", MaxProgress), OK: true}
+	if wireLen(a.Text) > protocol.MaxProgress {
+		return ToolReply{Text: fmt.Sprintf("Taken; only the first %d bytes are shown.", protocol.MaxProgress), OK: true}
 	}
 	return ToolReply{Text: "Taken.", OK: true}
 }

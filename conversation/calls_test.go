@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 const hidden = "made-up-word"
@@ -16,7 +18,7 @@ func callsTool(id int, tool, args string) string {
 }
 
 func offering(st PumpState) PumpInput {
-	return PumpInput{State: st, Thread: ThreadSpec{Tools: Tools}}
+	return PumpInput{State: st, Thread: ThreadSpec{Tools: protocol.Tools}}
 }
 
 // reply plays the driver.
@@ -119,7 +121,7 @@ func TestProgressIsKeptShortCleanAndNewest(t *testing.T) {
 	s.hear(callsTool(1, "report_progress", `{"text":"old","percent":10}`), callsTool(2, "report_progress", `{"text":"the\n key is made-up-word `+strings.Repeat("é", 400)+`","percent":250,"step":"`+strings.Repeat("s", 100)+`"}`))
 	s.heard(answered(1, true, "Taken."), answered(2, true, "Taken; only the first 500 bytes are shown."))
 	p := s.m.st.Progress
-	if p == nil || !strings.HasPrefix(p.Text, "the key is "+placeholder) || strings.Contains(p.Text, hidden) || len(p.Text) > MaxProgress || strings.Contains(p.Text, "\ufffd") || *p.Percent != 100 || len(p.Step) != maxStep || p.Turn != 4 {
+	if p == nil || !strings.HasPrefix(p.Text, "the key is "+placeholder) || strings.Contains(p.Text, hidden) || len(p.Text) > protocol.MaxProgress || strings.Contains(p.Text, "\ufffd") || *p.Percent != 100 || len(p.Step) != maxStep || p.Turn != 4 {
 		t.Fatalf("progress %+v", p)
 	}
 	s.hear(turnDone("completed", ""))
@@ -203,7 +205,7 @@ func TestCallsEndWithWhatTheyWereFor(t *testing.T) {
 func TestTheEndOfItsItemEndsACall(t *testing.T) {
 	in := offering(running())
 	in.State.Open = []OpenRequest{{RPC: json.RawMessage("8"), Reported: true, Item: "call_8", TurnID: ourTurn}}
-	in.Sends = []Send{{ID: "d", Kind: SendDecision, RPC: json.RawMessage("8"), Incarnation: 3, Method: methodToolCall, RequestKind: KindUserInput, Outcome: Decline}}
+	in.Sends = []Send{{ID: "d", Kind: SendDecision, RPC: json.RawMessage("8"), Incarnation: 3, Method: methodToolCall, RequestKind: protocol.KindUserInput, Outcome: protocol.Decline}}
 	s := perform(t, in, Options{Tool: (&bench{}).tool})
 	s.hear(started("call_7", "dynamicToolCall", ""), callsTool(7, "deliver", `{"path":"a"}`))
 	s.reply("7", ToolReply{Text: "done", OK: true}, nil)
@@ -212,7 +214,7 @@ func TestTheEndOfItsItemEndsACall(t *testing.T) {
 		t.Errorf("calls %+v, requests %+v are open", s.m.st.Calls, s.m.st.Open)
 	}
 	s.hear(turnDone("completed", ""))
-	if got := delivered(t, s.result(TurnEnded), "d"); got != Acknowledged {
+	if got := delivered(t, s.result(TurnEnded), "d"); got != protocol.Acknowledged {
 		t.Errorf("the answer is %s", got)
 	}
 }
@@ -229,10 +231,10 @@ func TestAPumpThatIsCalledBackLeavesTheCallToTheNextOne(t *testing.T) {
 }
 
 func TestOurToolsAreGivenToThreadsThatBegin(t *testing.T) {
-	in := PumpInput{State: PumpState{Cursor: Cursor{Incarnation: 1}}, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never", Tools: Tools}}
+	in := PumpInput{State: PumpState{Cursor: protocol.Cursor{Incarnation: 1}}, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never", Tools: protocol.Tools}}
 	s := perform(t, in, Options{})
 	s.hear(`{"id":"g1.p9.initialize.0","result":{"userAgent":"f/0.169.0 (x)"}}`)
-	for _, tool := range Tools {
+	for _, tool := range protocol.Tools {
 		if !strings.Contains(s.said[2], `{"type":"function","name":"`+tool+`","description":"`) {
 			t.Errorf("%s is not in %s", tool, s.said[2])
 		}

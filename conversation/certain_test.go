@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // What an earlier attempt may have written is never reported as unwritten, because
@@ -13,7 +15,7 @@ func TestWhatAnEarlierAttemptMayHaveWrittenIsNeverCalledUnwritten(t *testing.T) 
 	sends := map[string]Send{
 		"turn":      turn(5, "x", "hello"),
 		"steer":     {ID: "x", Kind: SendSteer, Text: "faster"},
-		"decision":  decision("x", 1, Accept),
+		"decision":  decision("x", 1, protocol.Accept),
 		"interrupt": {ID: "x", Kind: SendInterrupt},
 	}
 	for name, send := range sends {
@@ -25,8 +27,8 @@ func TestWhatAnEarlierAttemptMayHaveWrittenIsNeverCalledUnwritten(t *testing.T) 
 		for _, c := range []struct {
 			attempt int
 			before  bool
-			want    DeliveryState
-		}{{1, false, Decided}, {2, false, Sent}, {1, true, Sent}} {
+			want    protocol.DeliveryState
+		}{{1, false, protocol.Decided}, {2, false, protocol.Sent}, {1, true, protocol.Sent}} {
 			send.Uncertain = c.before
 			in := PumpInput{State: st, Sends: []Send{send}}
 			// The process ended before the journal was read.
@@ -49,8 +51,8 @@ func TestWhatAnEarlierAttemptMayHaveWrittenIsNeverCalledUnwritten(t *testing.T) 
 func TestSilentBarrierLeavesAMessageUncertain(t *testing.T) {
 	s := perform(t, PumpInput{State: opened(), Sends: []Send{turn(5, "m-5", "hello")}}, Options{Attempt: 2})
 	s.wait(2 * time.Minute)
-	if got := delivered(t, s.result(TimedOut), "m-5"); got != Sent {
-		t.Errorf("codex never answered the barrier: %s, want %s", got, Sent)
+	if got := delivered(t, s.result(TimedOut), "m-5"); got != protocol.Sent {
+		t.Errorf("codex never answered the barrier: %s, want %s", got, protocol.Sent)
 	}
 }
 
@@ -58,8 +60,8 @@ func TestAnsweredBarrierMakesAMessageCertain(t *testing.T) {
 	s := perform(t, PumpInput{State: opened(), Sends: []Send{turn(5, "m-5", "hello")}}, Options{Attempt: 2, Nonce: "n"})
 	s.hear(`{"id":"g1.p9.barrier-n.0","result":{}}`, `{"id":"send/m-5/0","error":{"code":-32001,"message":"Server overloaded; retry later."}}`)
 	s.m.cancel(s.m.now)
-	if got := delivered(t, s.result(PumpCancelled), "m-5"); got != Decided {
-		t.Errorf("codex has not had it, for certain: %s, want %s", got, Decided)
+	if got := delivered(t, s.result(PumpCancelled), "m-5"); got != protocol.Decided {
+		t.Errorf("codex has not had it, for certain: %s, want %s", got, protocol.Decided)
 	}
 }
 
@@ -74,11 +76,11 @@ func TestAnswerInADeadProcesssJournalAcknowledges(t *testing.T) {
 		"answer":   {opened(), turn(5, "x", "hello"), `{"id":"send/x/0","result":{"turn":{"id":"turn-1"}}}`},
 		"echo":     {opened(), turn(5, "x", "hello"), started("u-1", "userMessage", `,"clientId":"x"`)},
 		"steer":    {running(), Send{ID: "x", Kind: SendSteer}, `{"id":"send/x/0","result":{"turnId":"turn-1"}}`},
-		"decision": {st, decision("x", 1, Accept), resolvedLine(1)},
+		"decision": {st, decision("x", 1, protocol.Accept), resolvedLine(1)},
 	} {
 		s := perform(t, PumpInput{State: c.state, Sends: []Send{c.send}}, Options{Attempt: 2}, c.line)
 		s.m.ended(s.m.now)
-		if got := delivered(t, s.result(ProcessEnded), "x"); got != Acknowledged {
+		if got := delivered(t, s.result(ProcessEnded), "x"); got != protocol.Acknowledged {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -103,10 +105,10 @@ func TestSteerInTheTurnsLastMomentIsAcknowledgedOrComesBack(t *testing.T) {
 	steer := Send{ID: "s-1", Kind: SendSteer, Text: "faster"}
 	for name, c := range map[string]struct {
 		answer string
-		want   DeliveryState
+		want   protocol.DeliveryState
 	}{
-		"taken":    {`{"id":"send/s-1/0","result":{"turnId":"turn-1"}}`, Acknowledged},
-		"too late": {`{"id":"send/s-1/0","error":{"code":-32600,"message":"no active turn to steer"}}`, Void},
+		"taken":    {`{"id":"send/s-1/0","result":{"turnId":"turn-1"}}`, protocol.Acknowledged},
+		"too late": {`{"id":"send/s-1/0","error":{"code":-32600,"message":"no active turn to steer"}}`, protocol.Void},
 	} {
 		s := perform(t, PumpInput{State: running(), Sends: []Send{steer}}, Options{})
 		s.hear(turnDone("completed", ""))
@@ -120,14 +122,14 @@ func TestSteerInTheTurnsLastMomentIsAcknowledgedOrComesBack(t *testing.T) {
 	s := perform(t, PumpInput{State: running(), Sends: []Send{steer}}, Options{Attempt: 2, Nonce: "n"}, turnDone("completed", ""))
 	s.attached()
 	s.hear(`{"id":"g1.p9.barrier-n.0","result":{}}`)
-	if got := delivered(t, s.result(TurnEnded), "s-1"); got != Void {
+	if got := delivered(t, s.result(TurnEnded), "s-1"); got != protocol.Void {
 		t.Errorf("not delivered, for certain: %s", got)
 	}
 	// A codex that says nothing more does not hold up the turn's end.
 	s = perform(t, PumpInput{State: running(), Sends: []Send{steer}}, Options{})
 	s.hear(turnDone("completed", ""))
 	s.wait(time.Minute)
-	if got := delivered(t, s.result(TurnEnded), "s-1"); got != Sent {
+	if got := delivered(t, s.result(TurnEnded), "s-1"); got != protocol.Sent {
 		t.Errorf("not known: %s", got)
 	}
 }
@@ -139,12 +141,12 @@ func TestAnswerThatIsTooLongToReadAcknowledges(t *testing.T) {
 	s.wait(time.Second)
 	s.attached() // codex took the message, but has not named its turn yet
 	s.hear(wireEvent("turn/started", `"turn":{"id":"turn-1"}`))
-	if got := s.m.delivery.sends[0].state; got != Acknowledged || s.m.st.Foreign || s.m.st.Turn != 5 {
+	if got := s.m.delivery.sends[0].state; got != protocol.Acknowledged || s.m.st.Foreign || s.m.st.Turn != 5 {
 		t.Errorf("codex took the message: %s, state %+v", got, s.m.st)
 	}
 	s = perform(t, in, Options{})
 	s.hear(`{"id":"send/m-5/0","error":{"code":-32602,"message":"` + long(300) + `"}}`)
-	if got := s.m.delivery.sends[0].state; got != Rejected {
+	if got := s.m.delivery.sends[0].state; got != protocol.Rejected {
 		t.Errorf("codex refused the message: %s", got)
 	}
 }

@@ -1,5 +1,9 @@
 package conversation
 
+import (
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
 // clean ends the commands that an interrupted turn left running: codex interrupts a
 // turn without ending them.
 func (d *delivery) clean() {
@@ -11,7 +15,7 @@ func (d *delivery) clean() {
 
 func (d *delivery) wantsClean() bool {
 	for _, s := range d.sends {
-		if s.Kind == SendInterrupt && s.state == Acknowledged {
+		if s.Kind == SendInterrupt && s.state == protocol.Acknowledged {
 			return true
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
@@ -219,9 +220,9 @@ func (p *process) wire(offset int64) *tap {
 // A keeper is a Sink that keeps everything.
 type keeper struct {
 	mu       sync.Mutex
-	entries  []Entry
-	requests []Request
-	deltas   []Delta
+	entries  []protocol.Entry
+	requests []protocol.Request
+	deltas   []protocol.Delta
 	changed  chan struct{}
 }
 
@@ -234,7 +235,7 @@ func (k *keeper) note() {
 	}
 }
 
-func (k *keeper) Entry(e Entry) error {
+func (k *keeper) Entry(e protocol.Entry) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	defer k.note()
@@ -242,21 +243,21 @@ func (k *keeper) Entry(e Entry) error {
 	return nil
 }
 
-func (k *keeper) Request(r Request) error {
+func (k *keeper) Request(r protocol.Request) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.requests = append(k.requests, r)
 	return nil
 }
 
-func (k *keeper) Delta(d Delta) {
+func (k *keeper) Delta(d protocol.Delta) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	defer k.note()
 	k.deltas = append(k.deltas, d)
 }
 
-func (k *keeper) text(types ...EntryType) []string {
+func (k *keeper) text(types ...protocol.EntryType) []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	var all []string
@@ -309,7 +310,7 @@ func newTalkWith(t *testing.T, s *scriptedmodel.Server, version string) *talk {
 func talkAt(t *testing.T, h *home) *talk {
 	return &talk{
 		t: t, h: h, p: h.start(), sink: newKeeper(),
-		state: PumpState{Cursor: Cursor{Incarnation: 1}},
+		state: PumpState{Cursor: protocol.Cursor{Incarnation: 1}},
 		spec:  ThreadSpec{CWD: h.work, Sandbox: "workspace-write", ApprovalPolicy: "on-request", Model: functions, Mark: "a-session"},
 	}
 }
@@ -351,17 +352,17 @@ func (k *talk) pump(want PumpReason, sends ...Send) PumpResult {
 func (k *talk) restart() {
 	k.p.kill()
 	k.p = k.h.start()
-	k.state.Cursor = Cursor{Incarnation: k.state.Cursor.Incarnation + 1}
+	k.state.Cursor = protocol.Cursor{Incarnation: k.state.Cursor.Incarnation + 1}
 	k.state.Rewind = 0
 }
 
 func turn(n int, id, text string) Send { return Send{ID: id, Kind: SendTurn, Turn: n, Text: text} }
 
-func decide(id string, r Request, o Outcome) Send {
+func decide(id string, r protocol.Request, o protocol.Outcome) Send {
 	return Send{ID: id, Kind: SendDecision, RPC: r.RPC, Incarnation: r.Incarnation, RequestKind: r.Kind, Method: r.Method, Outcome: o}
 }
 
-func delivered(t *testing.T, r PumpResult, id string) DeliveryState {
+func delivered(t *testing.T, r PumpResult, id string) protocol.DeliveryState {
 	t.Helper()
 	for _, d := range r.Deliveries {
 		if d.ID == id {

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A contract is the JSON schema that the real codex generates.
@@ -169,12 +171,12 @@ func everythingWeSay(t *testing.T) []saidLine {
 	}
 	initAnswer := `{"id":"g1.p9.initialize.0","result":{"userAgent":"f/0.169.0 (x)"}}`
 	for _, spec := range []ThreadSpec{
-		{CWD: "/w", Sandbox: "workspace-write", ApprovalPolicy: "on-request", Model: "m", Effort: "high", Instructions: "be kind", Mark: "x", Personality: "none", Tools: Tools},
+		{CWD: "/w", Sandbox: "workspace-write", ApprovalPolicy: "on-request", Model: "m", Effort: "high", Instructions: "be kind", Mark: "x", Personality: "none", Tools: protocol.Tools},
 		{CWD: "/w", Sandbox: "read-only", Permissions: "fl", ApprovalPolicy: "untrusted"},
 		{CWD: "/w", Sandbox: "danger-full-access", ApprovalPolicy: "never"},
 	} {
 		for _, how := range []string{"start", "resume", "fork"} {
-			in := PumpInput{State: PumpState{Cursor: Cursor{Incarnation: 1}, ThreadID: ourThread}, Resume: how != "start", Fork: how == "fork", Thread: spec}
+			in := PumpInput{State: PumpState{Cursor: protocol.Cursor{Incarnation: 1}, ThreadID: ourThread}, Resume: how != "start", Fork: how == "fork", Thread: spec}
 			s := perform(t, in, Options{})
 			s.hear(initAnswer)
 			take(s, "")
@@ -188,13 +190,13 @@ func everythingWeSay(t *testing.T) []saidLine {
 	s := perform(t, PumpInput{State: running(), Sends: []Send{{ID: "s", Kind: SendSteer, Text: "x"}, {ID: "i", Kind: SendInterrupt}}}, Options{})
 	s.hear(`{"id":"send/i/0","result":{}}`)
 	take(s, "")
-	for _, act := range []Send{{Do: ActCompact}, {Do: ActReview}, {Do: ActReview, Review: &Review{Base: "main"}},
-		{Do: ActReview, Review: &Review{Commit: "abc"}}, {Do: ActReview, Review: &Review{Instructions: "look"}}} {
+	for _, act := range []Send{{Do: protocol.ActCompact}, {Do: protocol.ActReview}, {Do: protocol.ActReview, Review: &protocol.Review{Base: "main"}},
+		{Do: protocol.ActReview, Review: &protocol.Review{Commit: "abc"}}, {Do: protocol.ActReview, Review: &protocol.Review{Instructions: "look"}}} {
 		act.ID, act.Kind, act.Turn = "act", SendTurn, 5
 		take(perform(t, PumpInput{State: opened(), Thread: ThreadSpec{Name: "a name"}, Models: true, Sends: []Send{act}}, Options{}), "")
 	}
 	take(perform(t, PumpInput{State: opened(), Sends: []Send{{ID: "with", Kind: SendTurn, Turn: 5, Text: "look", Schema: json.RawMessage(`{"type":"object"}`),
-		Inputs: []Input{{Kind: InputImage, Name: "a.png", Blob: "b", Path: "/in/a.png"}, {Kind: InputFile, Name: "a.txt", Blob: "c", Path: "/in/a.txt"}}}}}, Options{}), "")
+		Inputs: []protocol.Input{{Kind: protocol.InputImage, Name: "a.png", Blob: "b", Path: "/in/a.png"}, {Kind: protocol.InputFile, Name: "a.txt", Blob: "c", Path: "/in/a.txt"}}}}}, Options{}), "")
 	s = perform(t, freshInput(), noBroker)
 	s.hear(saidInitialized)
 	s.give("", NewToken(aToken, "acct-1", "pro", 7), nil)

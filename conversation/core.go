@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strconv"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A core is what every part of a machine works with: the input, the state, the
@@ -32,7 +34,7 @@ type core struct {
 	perLine int  // entries that the current line has made so far
 
 	reason  PumpReason // why to return before the turn's end
-	problem *Problem
+	problem *protocol.Problem
 }
 
 func newCore(in PumpInput, sink Sink, opt Options, size int64) *core {
@@ -68,7 +70,7 @@ func (c *core) write(o outgoing) {
 
 // entry gives the sink a transcript entry for the current line. The id comes from
 // the line's offset, so the same journal always gives the same ids.
-func (c *core) entry(e Entry) {
+func (c *core) entry(e protocol.Entry) {
 	e.ID = "i" + strconv.Itoa(c.st.Cursor.Incarnation) + "." + strconv.FormatInt(c.line.Offset, 10)
 	if c.perLine > 0 {
 		e.ID += "-" + strconv.Itoa(c.perLine)
@@ -79,10 +81,10 @@ func (c *core) entry(e Entry) {
 }
 
 func (c *core) note(n Note) {
-	c.emit(Entry{ID: n.ID, At: n.At.UTC(), Turn: n.Turn, Type: n.Type, Text: n.Text, Data: n.Data})
+	c.emit(protocol.Entry{ID: n.ID, At: n.At.UTC(), Turn: n.Turn, Type: n.Type, Text: n.Text, Data: n.Data})
 }
 
-func (c *core) emit(e Entry) {
+func (c *core) emit(e protocol.Entry) {
 	if c.err != nil {
 		return
 	}
@@ -95,7 +97,7 @@ func (c *core) emit(e Entry) {
 }
 
 func (c *core) warn(text string) {
-	c.entry(Entry{Type: EntryState, Turn: c.st.Turn, Status: "warning", Text: text})
+	c.entry(protocol.Entry{Type: protocol.EntryState, Turn: c.st.Turn, Status: "warning", Text: text})
 }
 
 func (c *core) raw(method string, p json.RawMessage) {
@@ -106,7 +108,7 @@ func (c *core) raw(method string, p json.RawMessage) {
 
 func (c *core) redact(s string) string { return c.opt.Redactor.String(s) }
 
-func (c *core) giveUp(why PumpReason, p *Problem) {
+func (c *core) giveUp(why PumpReason, p *protocol.Problem) {
 	if c.reason == "" {
 		c.reason, c.problem = why, c.opt.Redactor.problem(p)
 	}
@@ -115,5 +117,5 @@ func (c *core) giveUp(why PumpReason, p *Problem) {
 // tooBusy returns Overloaded after codex has reported overload for Limits.Request:
 // the workflow waits and shows it. What codex refused had no effect.
 func (c *core) tooBusy() {
-	c.giveUp(Overloaded, problem(EndOverloaded, "codex answered for "+c.lim.Request.String()+" that it is overloaded"))
+	c.giveUp(Overloaded, problem(protocol.EndOverloaded, "codex answered for "+c.lim.Request.String()+" that it is overloaded"))
 }

@@ -1,6 +1,10 @@
 package conversation
 
-import "strconv"
+import (
+	"strconv"
+
+	"fairlead.dev/fairlead/internal/protocol"
+)
 
 // deliver writes what is due, in order. Everything waits for the answer to a
 // message that begins a turn, because a steer or an interrupt needs the turn's id,
@@ -45,7 +49,7 @@ func (d *delivery) sendTurn(s *send) {
 	}
 	if d.st.TurnID != "" {
 		// codex would silently take it into the running turn.
-		s.settle(Rejected, "a turn is running, and a new message would steer it")
+		s.settle(protocol.Rejected, "a turn is running, and a new message would steer it")
 		return
 	}
 	if s.Do != "" {
@@ -53,7 +57,7 @@ func (d *delivery) sendTurn(s *send) {
 		return
 	}
 	if s.Unsayable != "" {
-		s.settle(Rejected, s.Unsayable)
+		s.settle(protocol.Rejected, s.Unsayable)
 		return
 	}
 	d.ourRequest(s, methodTurnStart, turnStartParams{
@@ -64,11 +68,11 @@ func (d *delivery) sendTurn(s *send) {
 
 func (d *delivery) sendSteer(s *send) {
 	if d.st.TurnID == "" || s.Turn > 0 && s.Turn != d.st.Turn {
-		s.settle(Void, "no turn is running, or not that one")
+		s.settle(protocol.Void, "no turn is running, or not that one")
 		return
 	}
 	if s.Unsayable != "" {
-		s.settle(Rejected, s.Unsayable)
+		s.settle(protocol.Rejected, s.Unsayable)
 		return
 	}
 	d.ourRequest(s, methodTurnSteer, turnSteerParams{
@@ -79,7 +83,7 @@ func (d *delivery) sendSteer(s *send) {
 
 func (d *delivery) sendInterrupt(s *send) {
 	if d.st.TurnID == "" {
-		s.settle(Void, "no turn is running")
+		s.settle(protocol.Void, "no turn is running")
 		return
 	}
 	d.ourRequest(s, methodInterrupt, turnInterruptParams{ThreadID: d.st.ThreadID, TurnID: d.st.active()})
@@ -106,10 +110,10 @@ func (d *delivery) ourRequest(s *send, method string, params any) {
 func (d *delivery) sendDecision(s *send) {
 	switch {
 	case s.Incarnation != d.st.Cursor.Incarnation:
-		s.settle(Void, "the process that asked is gone")
+		s.settle(protocol.Void, "the process that asked is gone")
 		return
 	case d.st.openAt(s.RPC) < 0:
-		s.settle(Void, "the request is not open any more")
+		s.settle(protocol.Void, "the request is not open any more")
 		return
 	}
 	result, err := d.demands.decision(s.Send)
@@ -129,10 +133,10 @@ func unfitText(why error) string {
 // not wait for ever. The decision's sender learns why.
 func (d *delivery) declineInstead(s *send, why error) {
 	no := s.Send
-	no.Outcome, no.Reason = Decline, why.Error()
+	no.Outcome, no.Reason = protocol.Decline, why.Error()
 	result, err := answerFor(no, nil, d.st.CodexVersion)
 	if err != nil {
-		s.settle(Rejected, why.Error())
+		s.settle(protocol.Rejected, why.Error())
 		return
 	}
 	d.log.Warn("declined, since the decision does not fit", "send", s.ID, "error", d.redact(why.Error()))

@@ -3,6 +3,8 @@ package conversation
 import (
 	"fmt"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A delivery brings the Sends to codex, in order, each at most once, and finds
@@ -24,7 +26,7 @@ type delivery struct {
 func (d *delivery) resume() {
 	d.takeTell()
 	for _, s := range d.in.Sends {
-		d.sends = append(d.sends, &send{Send: s, state: Decided, uncertain: s.Uncertain || d.opt.Attempt > 1})
+		d.sends = append(d.sends, &send{Send: s, state: protocol.Decided, uncertain: s.Uncertain || d.opt.Attempt > 1})
 	}
 	d.resumeJudged()
 	d.takeBegun()
@@ -35,7 +37,7 @@ func (d *delivery) resume() {
 
 // addOwn adds a send of the pump's own.
 func (d *delivery) addOwn(what Send, uncertain bool) *send {
-	s := &send{Send: what, state: Decided, own: true, uncertain: uncertain}
+	s := &send{Send: what, state: protocol.Decided, own: true, uncertain: uncertain}
 	d.sends = append(d.sends, s)
 	return s
 }
@@ -70,12 +72,12 @@ func (d *delivery) settled() bool {
 }
 
 // report returns how far each Send got.
-func (d *delivery) report() (all []Delivery) {
+func (d *delivery) report() (all []protocol.Delivery) {
 	for _, s := range d.sends {
 		if s.own {
 			continue
 		}
-		all = append(all, Delivery{ID: s.ID, State: s.told(), Error: excerpt(d.redact(s.text), maxProblem)})
+		all = append(all, protocol.Delivery{ID: s.ID, State: s.told(), Error: excerpt(d.redact(s.text), maxProblem)})
 	}
 	return all
 }
@@ -107,11 +109,11 @@ func (d *delivery) expire() {
 			continue
 		}
 		if !s.wrote && s.own {
-			d.giveUp(TimedOut, problem(EndRequestTimeout, fmt.Sprintf("codex would not interrupt the turn that is over its budget within %s", d.lim.Request)))
+			d.giveUp(TimedOut, problem(protocol.EndRequestTimeout, fmt.Sprintf("codex would not interrupt the turn that is over its budget within %s", d.lim.Request)))
 			return
 		}
 		if !s.wrote && s.early {
-			d.giveUp(TimedOut, problem(EndRequestTimeout, fmt.Sprintf("codex would not interrupt the running turn within %s: it says that none is active", d.lim.Request)))
+			d.giveUp(TimedOut, problem(protocol.EndRequestTimeout, fmt.Sprintf("codex would not interrupt the running turn within %s: it says that none is active", d.lim.Request)))
 			return
 		}
 		if !s.wrote { // codex reported overload all the time
@@ -121,7 +123,7 @@ func (d *delivery) expire() {
 			}
 			continue // it is sent again; the turn has a deadline
 		}
-		d.giveUp(TimedOut, problem(EndRequestTimeout, fmt.Sprintf("codex did not acknowledge the %s %q within %s", s.Kind, s.ID, d.lim.Request)))
+		d.giveUp(TimedOut, problem(protocol.EndRequestTimeout, fmt.Sprintf("codex did not acknowledge the %s %q within %s", s.Kind, s.ID, d.lim.Request)))
 		return
 	}
 }
@@ -143,7 +145,7 @@ func (d *delivery) tellSettled() {
 	for _, s := range d.sends {
 		if s.settled() && !s.announced && !s.own {
 			s.announced = true
-			d.opt.Settled(Delivery{ID: s.ID, State: s.state, Error: excerpt(d.redact(s.text), maxProblem)})
+			d.opt.Settled(protocol.Delivery{ID: s.ID, State: s.state, Error: excerpt(d.redact(s.text), maxProblem)})
 		}
 	}
 }
@@ -166,7 +168,7 @@ func (d *delivery) interruptedByOthers() bool {
 		return true
 	}
 	for _, s := range d.sends {
-		if !s.own && s.state != Rejected && s.state != Void && (s.Kind == SendInterrupt || s.Kind == SendDecision && s.Outcome == Cancel) {
+		if !s.own && s.state != protocol.Rejected && s.state != protocol.Void && (s.Kind == SendInterrupt || s.Kind == SendDecision && s.Outcome == protocol.Cancel) {
 			return true
 		}
 	}
@@ -184,13 +186,13 @@ func (d *delivery) settleAtEnd(status string) {
 		switch {
 		case s.settled():
 		case s.Kind == SendInterrupt && maybe && status == "interrupted":
-			s.settle(Acknowledged, "")
-		case s.Kind == SendDecision && maybe && s.Outcome == Cancel && status == "interrupted" && d.st.openAt(s.RPC) >= 0:
-			s.settle(Acknowledged, "")
+			s.settle(protocol.Acknowledged, "")
+		case s.Kind == SendDecision && maybe && s.Outcome == protocol.Cancel && status == "interrupted" && d.st.openAt(s.RPC) >= 0:
+			s.settle(protocol.Acknowledged, "")
 		case s.Kind == SendInterrupt, s.Kind == SendDecision && (!maybe || d.st.openAt(s.RPC) >= 0):
-			s.settle(Void, "the turn ended first")
+			s.settle(protocol.Void, "the turn ended first")
 		case s.Kind == SendSteer && !maybe:
-			s.settle(Void, "the turn ended first")
+			s.settle(protocol.Void, "the turn ended first")
 		}
 	}
 }

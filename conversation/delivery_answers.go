@@ -3,6 +3,8 @@ package conversation
 import (
 	"encoding/json"
 	"strings"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // answered handles codex's answer to a Send, perhaps of an earlier attempt or
@@ -26,7 +28,7 @@ func (d *delivery) answered(id string, try int, r *message) {
 		return
 	}
 	first := !s.settled()
-	s.settle(Acknowledged, "")
+	s.settle(protocol.Acknowledged, "")
 	switch {
 	case s.Kind == sendTell && first:
 		d.told(s)
@@ -41,7 +43,7 @@ func (d *delivery) answered(id string, try int, r *message) {
 func (d *delivery) refused(s *send, id string, try int, e *RPCError) {
 	if e.Code == CodeOverloaded {
 		if s != nil && !s.settled() && try >= s.try {
-			s.try, s.wrote, s.state, s.next = try+1, false, Decided, d.now+backoff(try)
+			s.try, s.wrote, s.state, s.next = try+1, false, protocol.Decided, d.now+backoff(try)
 		}
 		return
 	}
@@ -51,22 +53,22 @@ func (d *delivery) refused(s *send, id string, try int, e *RPCError) {
 	}
 	if strings.Contains(e.Message, "no active turn") {
 		if s != nil && !d.tooEarly(s, try) {
-			s.settle(Void, "no turn is running")
+			s.settle(protocol.Void, "no turn is running")
 		}
 		return
 	}
 	if s != nil && s.Kind == SendSteer && notSteerable(e) {
-		s.settle(Void, "the running turn takes no messages")
+		s.settle(protocol.Void, "the running turn takes no messages")
 		return
 	}
 	if s != nil && d.otherTurn(s, try, e) {
 		return
 	}
-	d.entry(Entry{Type: EntryError, Turn: d.st.Turn, Text: "codex refused a message: " + e.Message, Data: map[string]string{"message": id}})
+	d.entry(protocol.Entry{Type: protocol.EntryError, Turn: d.st.Turn, Text: "codex refused a message: " + e.Message, Data: map[string]string{"message": id}})
 	if s == nil || s.settled() {
 		return
 	}
-	s.settle(Rejected, e.Message)
+	s.settle(protocol.Rejected, e.Message)
 	if d.problem == nil && s.Kind != sendTell { // a turn can do without a Tell
 		d.problem = d.opt.Redactor.problem(classifyAnswer(string(s.Kind), e))
 	}
@@ -78,7 +80,7 @@ func (d *delivery) echoed(turnID, id string) {
 	if s == nil || s.settled() || s.Kind != SendTurn && s.Kind != SendSteer {
 		return
 	}
-	s.settle(Acknowledged, "")
+	s.settle(protocol.Acknowledged, "")
 	if s.Kind == SendTurn && (d.st.TurnID == "" || d.st.TurnID == turnID) {
 		d.turns.turnOf(s, turnID)
 	}
@@ -94,7 +96,7 @@ func (d *delivery) tooEarly(s *send, try int) bool {
 	}
 	if try >= s.try {
 		s.early = true
-		s.try, s.wrote, s.state, s.next = try+1, false, Decided, d.now+backoff(try)
+		s.try, s.wrote, s.state, s.next = try+1, false, protocol.Decided, d.now+backoff(try)
 	}
 	return true
 }
@@ -115,7 +117,7 @@ func (d *delivery) refusedToStop(s *send, try int, why string) {
 		return
 	}
 	d.log.Warn("codex did not interrupt the turn that is over its budget", "error", d.redact(why))
-	s.try, s.wrote, s.state, s.next = try+1, false, Decided, d.now+backoff(try)
+	s.try, s.wrote, s.state, s.next = try+1, false, protocol.Decided, d.now+backoff(try)
 }
 
 // decisionAnswered settles the decisions of a request that codex no longer waits for.
@@ -131,11 +133,11 @@ func (d *delivery) decisionAnswered(key string) {
 			}
 		}
 		if s.unfit != "" {
-			s.settle(Rejected, s.unfit)
+			s.settle(protocol.Rejected, s.unfit)
 		} else if s.wrote || s.uncertain {
-			s.settle(Acknowledged, "")
+			s.settle(protocol.Acknowledged, "")
 		} else {
-			s.settle(Void, "codex took the request back before the decision was written")
+			s.settle(protocol.Void, "codex took the request back before the decision was written")
 		}
 	}
 }
@@ -143,7 +145,7 @@ func (d *delivery) decisionAnswered(key string) {
 func (d *delivery) decided(rpc json.RawMessage) bool {
 	key := idKey(rpc)
 	for _, s := range d.sends {
-		if s.Kind == SendDecision && s.Incarnation == d.st.Cursor.Incarnation && idKey(s.RPC) == key && (s.state == Acknowledged || s.state == Rejected) {
+		if s.Kind == SendDecision && s.Incarnation == d.st.Cursor.Incarnation && idKey(s.RPC) == key && (s.state == protocol.Acknowledged || s.state == protocol.Rejected) {
 			return true
 		}
 	}

@@ -5,28 +5,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // MaxDiff bounds the diff of a turn that is kept, in bytes.
 const MaxDiff = 4 << 20
 
-// A TurnDiff is everything that a turn has changed in files so far, as a unified
-// diff.
-type TurnDiff struct {
-	Turn int `json:"turn"`
-	// Place is the journal position of the diff. It orders the diffs of a turn; the
-	// newest one counts.
-	Place Cursor `json:"place"`
-	Text  string `json:"text"`
-	// Cut says that Text was longer than MaxDiff.
-	Cut bool `json:"cut,omitempty"`
-}
-
 // A DiffSink also receives the diffs of turns: when a pump returns, the newest one
 // that it has seen, unless an earlier pump handed over the same. A second attempt
 // gives it again.
 type DiffSink interface {
-	Diff(TurnDiff) error
+	Diff(protocol.TurnDiff) error
 }
 
 func (t *turns) diffUpdated(p json.RawMessage) {
@@ -38,7 +28,7 @@ func (t *turns) diffUpdated(p json.RawMessage) {
 		return
 	}
 	t.st.DiffStat = diffStat(n.Diff)
-	t.diff = &TurnDiff{Turn: t.st.Turn, Place: Cursor{t.st.Cursor.Incarnation, t.line.Offset}, Text: n.Diff}
+	t.diff = &protocol.TurnDiff{Turn: t.st.Turn, Place: protocol.Cursor{Incarnation: t.st.Cursor.Incarnation, Offset: t.line.Offset}, Text: n.Diff}
 }
 
 func (t *turns) handDiff() {

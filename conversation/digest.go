@@ -5,13 +5,15 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // asked is what codex asks. The digest covers its exported fields except Method:
 // everything that would happen if the answer is yes, and nothing that differs when
 // the same is asked again. It is complete, not redacted, and never stored.
 type asked struct {
-	Kind        RequestKind
+	Kind        protocol.RequestKind
 	Action      string // what is done with the command, if it is not to be run
 	Command     string
 	CWD         string
@@ -19,7 +21,7 @@ type asked struct {
 	GrantRoot   string
 	Network     json.RawMessage
 	Permissions json.RawMessage
-	Questions   []Question
+	Questions   []protocol.Question
 	Server      string // an MCP server
 	Tool        string
 	Args        json.RawMessage // of the tool
@@ -78,7 +80,7 @@ func (a *asked) digest() string {
 	if len(a.Questions) > 0 {
 		setRaw("questions", canonical(a.Questions))
 	}
-	if a.Kind == KindFileChange {
+	if a.Kind == protocol.KindFileChange {
 		changes := make([]any, 0, len(a.Changes))
 		for _, c := range a.Changes {
 			one := map[string]any{"path": c.Path, "kind": c.Kind.Type, "diff": c.Diff}

@@ -9,7 +9,7 @@
 //
 // [Run] is for sessions. There the process outlives every connection. Its output is
 // a journal, addressed by byte offset. A pump attaches to the journal at a
-// [Cursor], sends what is due, folds what it reads into a small [PumpState] and a
+// [protocol.Cursor], sends what is due, folds what it reads into a small [PumpState] and a
 // transcript, and returns as soon as the workflow or a person has to decide.
 // Between two pumps nothing runs.
 //
@@ -17,12 +17,12 @@
 //
 //   - A [Wire] is an attachment to the journal and to the process's input.
 //   - A [Send] is a message for codex: a turn's text, a steer, a decision, an
-//     interrupt. Its [DeliveryState] says how far it got.
-//   - A [Request] is a request from codex that waits for an answer. Its digest
+//     interrupt. Its [protocol.DeliveryState] says how far it got.
+//   - A [protocol.Request] is a request from codex that waits for an answer. Its digest
 //     identifies what was asked, on any day.
-//   - An [Entry] is a line of the transcript; a [Delta] is streamed text of an
+//   - An [protocol.Entry] is a line of the transcript; a [protocol.Delta] is streamed text of an
 //     unfinished entry. Both go to the [Sink].
-//   - A [Problem] is a classified failure with a sentence that says what to do.
+//   - A [protocol.Problem] is a classified failure with a sentence that says what to do.
 //
 // # Inside a pump
 //
@@ -86,7 +86,7 @@
 //   - With a [Broker], codex is logged in with an access token after each start,
 //     before its thread is opened. Its requests for a newer token are answered
 //     while the pump is attached. No state, entry or result contains a token.
-//   - Each call of an offered tool ([Tools]) gets one reply that codex takes:
+//   - Each call of an offered tool ([protocol.Tools]) gets one reply that codex takes:
 //     progress at once, a question after a person's answer, any other call when
 //     [Options].Tool has carried it out, even if a worker dies meanwhile.
 //   - Sandbox, approval policy and cwd go with every start and every resume,

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestLongAndStrayLinesAreSurvived(t *testing.T) {
@@ -59,7 +61,7 @@ func TestInterruptWaitsForTheCommandsItEnds(t *testing.T) {
 	s.hear(`{"id":"g1.p9.clean.0","result":{}}`)
 	s.attached()
 	s.hear(completed("c", "commandExecution", `,"status":"failed"`))
-	if r := s.result(TurnEnded); r.Turn.Status != "interrupted" || delivered(t, r, "i") != Acknowledged {
+	if r := s.result(TurnEnded); r.Turn.Status != "interrupted" || delivered(t, r, "i") != protocol.Acknowledged {
 		t.Errorf("%+v", r)
 	}
 	// The pump does not wait forever for a command that does not end.
@@ -73,10 +75,10 @@ func TestProcessEndLeavesTruthfulDeliveries(t *testing.T) {
 	st := running()
 	st.Open = []OpenRequest{openRequest(0, "c"), openRequest(1, "d")}
 	opt := Options{Exit: func() (string, string) { return "exit status 137", "some line\nthe end" }}
-	s := perform(t, PumpInput{State: st, Sends: []Send{decision("d-0", 0, Accept), {ID: "s-1", Kind: SendSteer, Text: "x"}}}, opt)
+	s := perform(t, PumpInput{State: st, Sends: []Send{decision("d-0", 0, protocol.Accept), {ID: "s-1", Kind: SendSteer, Text: "x"}}}, opt)
 	s.m.ended(time.Second)
 	r := s.result(ProcessEnded)
-	if delivered(t, r, "d-0") != Sent || delivered(t, r, "s-1") != Sent || r.Turn != nil || r.State.TurnID != ourTurn {
+	if delivered(t, r, "d-0") != protocol.Sent || delivered(t, r, "s-1") != protocol.Sent || r.Turn != nil || r.State.TurnID != ourTurn {
 		t.Errorf("%+v", r)
 	}
 	if len(r.State.Open) != 0 || len(r.Resolved) != 2 {
@@ -86,7 +88,7 @@ func TestProcessEndLeavesTruthfulDeliveries(t *testing.T) {
 		t.Errorf("problem %+v", r.Problem)
 	}
 	s = perform(t, PumpInput{State: opened(), Sends: []Send{turn(5, "m", "x")}}, opt, wireEvent("warning", `"message":"w"`))
-	if s.m.ended(0); delivered(t, s.result(ProcessEnded), "m") != Sent {
+	if s.m.ended(0); delivered(t, s.result(ProcessEnded), "m") != protocol.Sent {
 		t.Error("a message that was written is not called sent")
 	}
 }
@@ -104,7 +106,7 @@ func TestChangesOfAnOpenItemAreReadAgain(t *testing.T) {
 	s = perform(t, PumpInput{State: r.State}, Options{}, first, ask)
 	s.wait(time.Second)
 	got := s.result(RequestsOpen).Requests
-	if len(got) != 1 || len(got[0].Changes) != 1 || got[0].Changes[0] != (Change{Path: "/w/a -> /w/b", Kind: "update", Diff: "-x\n+y\n"}) {
+	if len(got) != 1 || len(got[0].Changes) != 1 || got[0].Changes[0] != (protocol.Change{Path: "/w/a -> /w/b", Kind: "update", Diff: "-x\n+y\n"}) {
 		t.Errorf("%+v", got)
 	}
 	if len(s.sink.entries) != 1 {
@@ -126,7 +128,7 @@ func TestDeltasTellTheirPlaceAcrossPumps(t *testing.T) {
 	}
 	s2.hear(delta("three"))
 	all := append(s.sink.deltas, s2.sink.deltas...)
-	want := []Delta{{Item: "a", Type: EntryAssistant, Turn: 4, At: 0, Text: "größer "}, {Item: "a", Type: EntryAssistant, Turn: 4, At: 9, Text: "two "}, {Item: "a", Type: EntryAssistant, Turn: 4, At: 13, Text: "three"}}
+	want := []protocol.Delta{{Item: "a", Type: protocol.EntryAssistant, Turn: 4, At: 0, Text: "größer "}, {Item: "a", Type: protocol.EntryAssistant, Turn: 4, At: 9, Text: "two "}, {Item: "a", Type: protocol.EntryAssistant, Turn: 4, At: 13, Text: "three"}}
 	if !slices.Equal(all, want) {
 		t.Errorf("%+v", all)
 	}
@@ -164,7 +166,7 @@ func TestRequestIsExcerptedAndDigestedWhole(t *testing.T) {
 	if !r.Truncated || len(r.Command) != 1000 || r.Whole.Command != long || s.sink.requests[0].Command != long {
 		t.Errorf("command of %d bytes, truncated %t", len(r.Command), r.Truncated)
 	}
-	if want := (&asked{Kind: KindCommand, Command: long, CWD: "/w"}).digest(); r.Digest != want {
+	if want := (&asked{Kind: protocol.KindCommand, Command: long, CWD: "/w"}).digest(); r.Digest != want {
 		t.Errorf("digest %s, want %s", r.Digest, want)
 	}
 }
@@ -174,7 +176,7 @@ func TestUsageAddsUpWhateverIsRepeated(t *testing.T) {
 		return wireEvent("thread/tokenUsage/updated", fmt.Sprintf(`"tokenUsage":{"total":{"inputTokens":%d,"outputTokens":1,"cachedInputTokens":0},"last":{"inputTokens":%d,"outputTokens":1,"cachedInputTokens":0}}`, total, last))
 	}
 	st := opened()
-	st.Total, st.Usage = Usage{Input: 100, Output: 1}, Usage{Input: 100, Output: 1}
+	st.Total, st.Usage = protocol.Usage{Input: 100, Output: 1}, protocol.Usage{Input: 100, Output: 1}
 	s := perform(t, PumpInput{State: st, Sends: []Send{turn(5, "m", "x")}}, Options{})
 	s.hear(usage(100, 70), // what a resumed thread says first
 		`{"id":"send/m/0","result":{"turn":{"id":"turn-1"}}}`, usage(150, 50), usage(150, 50), usage(210, 60), usage(20, 20), turnDone("completed", ""))
@@ -186,7 +188,7 @@ func TestUsageAddsUpWhateverIsRepeated(t *testing.T) {
 
 func TestNotesComeFirstAndOnce(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	in := PumpInput{State: running(), Notes: []Note{{ID: "n-1", Type: EntryDecision, At: at, Turn: 4, Text: "accepted", Data: map[string]string{"by": "ada"}}}}
+	in := PumpInput{State: running(), Notes: []Note{{ID: "n-1", Type: protocol.EntryDecision, At: at, Turn: 4, Text: "accepted", Data: map[string]string{"by": "ada"}}}}
 	s := perform(t, in, Options{}, completed("a", "agentMessage", `,"text":"t"`))
 	e := s.sink.entries
 	if len(e) != 2 || e[0].ID != "n-1" || e[0].Seq != 11 || !e[0].At.Equal(at) || e[1].Seq != 12 || e[1].ID != "i3.1000" {
@@ -195,7 +197,7 @@ func TestNotesComeFirstAndOnce(t *testing.T) {
 }
 
 func TestOpeningRefusesWhatItMust(t *testing.T) {
-	st := PumpState{Cursor: Cursor{Incarnation: 1}, ThreadID: ourThread}
+	st := PumpState{Cursor: protocol.Cursor{Incarnation: 1}, ThreadID: ourThread}
 	in := PumpInput{State: st, Resume: true, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", Permissions: "fl", ApprovalPolicy: "never", Mark: "m"}}
 	initAnswer := `{"id":"g1.p9.initialize.0","result":{"userAgent":"f/0.169.0 (x)"}}`
 	for name, c := range map[string]struct {
@@ -225,7 +227,7 @@ func TestOpeningRefusesWhatItMust(t *testing.T) {
 }
 
 func TestAccountTroubleIsOnRecordAndStopsNothing(t *testing.T) {
-	in := PumpInput{State: PumpState{Cursor: Cursor{Incarnation: 1}}, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never"}}
+	in := PumpInput{State: PumpState{Cursor: protocol.Cursor{Incarnation: 1}}, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never"}}
 	s := perform(t, in, Options{})
 	s.hear(`{"id":"g1.p9.initialize.0","result":{"userAgent":"f/0.169.0 (x)"}}`,
 		`{"id":"g1.p9.account.0","error":{"code":-32603,"message":"workspace routing discovery failed"}}`,
@@ -241,7 +243,7 @@ func TestAccountTroubleIsOnRecordAndStopsNothing(t *testing.T) {
 
 func TestBadInputIsRefusedBeforeAnythingHappens(t *testing.T) {
 	spec := ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never"}
-	fresh := PumpState{Cursor: Cursor{Incarnation: 1}}
+	fresh := PumpState{Cursor: protocol.Cursor{Incarnation: 1}}
 	for name, in := range map[string]PumpInput{
 		"no prefix":       {State: fresh, Thread: spec},
 		"no incarnation":  {Prefix: "p", Thread: spec},

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 var updateEndings = flag.Bool("endings", false, "write the table of endings")
@@ -18,23 +20,23 @@ var endingsFile = filepath.Join("..", "docs", "reference", "endings.md")
 
 // producedBy names, for each kind, the test that causes it in reality.
 var producedBy = map[string]string{
-	EndAuth: "failuresOfTheRealCodexAreClassified", EndQuota: "failuresOfTheRealCodexAreClassified", EndRateLimit: "failuresOfTheRealCodexAreClassified",
-	EndOverloaded: "failuresOfTheRealCodexAreClassified", "context_window": "failuresOfTheRealCodexAreClassified",
-	EndModelNotFound: "failuresOfTheRealCodexAreClassified", "bad_request": "failuresOfTheRealCodexAreClassified",
-	"network": "failuresOfTheRealCodexAreClassified", EndOther: "failuresOfTheRealCodexAreClassified",
+	protocol.EndAuth: "failuresOfTheRealCodexAreClassified", protocol.EndQuota: "failuresOfTheRealCodexAreClassified", protocol.EndRateLimit: "failuresOfTheRealCodexAreClassified",
+	protocol.EndOverloaded: "failuresOfTheRealCodexAreClassified", "context_window": "failuresOfTheRealCodexAreClassified",
+	protocol.EndModelNotFound: "failuresOfTheRealCodexAreClassified", "bad_request": "failuresOfTheRealCodexAreClassified",
+	"network": "failuresOfTheRealCodexAreClassified", protocol.EndOther: "failuresOfTheRealCodexAreClassified",
 	"sandbox":  "TestSessionThatCannotBeConfinedAsAskedIsNotPrepared",
 	"protocol": "TestIdleThreadEndsATurnThatNeverSaidSo",
 
-	EndProcessExit:  "killedProcessEndsThePumpAndThreadResumes",
-	EndStartTimeout: "eachWatchdogStrikesForItsCause", EndRequestTimeout: "eachWatchdogStrikesForItsCause", EndTurnTimeout: "eachWatchdogStrikesForItsCause",
-	EndSilent: "eachWatchdogStrikesForItsCause", EndQuietAfterTool: "eachWatchdogStrikesForItsCause",
-	EndOversize:      "longLineIsOnRecord",
-	EndBudget:        "turnOverItsBudgetIsInterruptedInTheRealCodex",
-	"thread_missing": "missingThreadIsRefusedAndNeverReplaced",
-	"thread_busy":    "busyThreadIsRefused",
-	EndHostLost:      "TestASessionOutlivesItsHost",
-	EndInterrupted:   "interruptEndsTurnAndItsCommand",
-	"version":        "TestPumpOpensNoThreadWithAVersionOutside",
+	protocol.EndProcessExit:  "killedProcessEndsThePumpAndThreadResumes",
+	protocol.EndStartTimeout: "eachWatchdogStrikesForItsCause", protocol.EndRequestTimeout: "eachWatchdogStrikesForItsCause", protocol.EndTurnTimeout: "eachWatchdogStrikesForItsCause",
+	protocol.EndSilent: "eachWatchdogStrikesForItsCause", protocol.EndQuietAfterTool: "eachWatchdogStrikesForItsCause",
+	protocol.EndOversize:    "longLineIsOnRecord",
+	protocol.EndBudget:      "turnOverItsBudgetIsInterruptedInTheRealCodex",
+	"thread_missing":        "missingThreadIsRefusedAndNeverReplaced",
+	"thread_busy":           "busyThreadIsRefused",
+	protocol.EndHostLost:    "TestASessionOutlivesItsHost",
+	protocol.EndInterrupted: "interruptEndsTurnAndItsCommand",
+	"version":               "TestPumpOpensNoThreadWithAVersionOutside",
 }
 
 func endingsTable() []byte {
@@ -42,7 +44,7 @@ func endingsTable() []byte {
 	b.WriteString("# Why a turn ended\n\nMade from conversation.Endings by `go test ./conversation -run TestEveryEnding -endings`.\n\n")
 	row(&b, "kind", "cause", "what to do", "test that brings it about")
 	row(&b, "---", "---", "---", "---")
-	for _, e := range Endings {
+	for _, e := range protocol.Endings {
 		row(&b, e.Kind, e.Cause, e.Hint, producedBy[e.Kind])
 	}
 	return b.Bytes()
@@ -75,19 +77,19 @@ func testsOfTheRepo(t *testing.T) map[string]bool {
 func TestEveryEndingHasACauseAHintAndATest(t *testing.T) {
 	have := testsOfTheRepo(t)
 	var kinds []string
-	for _, e := range Endings {
+	for _, e := range protocol.Endings {
 		switch by := producedBy[e.Kind]; {
 		case slices.Contains(kinds, e.Kind):
 			t.Errorf("%s is there twice", e.Kind)
-		case e.Cause == "" || e.Hint == "" || HintOf(e.Kind) != e.Hint:
+		case e.Cause == "" || e.Hint == "" || protocol.HintOf(e.Kind) != e.Hint:
 			t.Errorf("%+v says too little", e)
 		case !have[by]:
 			t.Errorf("%s is brought about by %q, and there is no such test", e.Kind, by)
 		}
 		kinds = append(kinds, e.Kind)
 	}
-	if len(producedBy) != len(Endings) {
-		t.Errorf("%d kinds are tested, and there are %d", len(producedBy), len(Endings))
+	if len(producedBy) != len(protocol.Endings) {
+		t.Errorf("%d kinds are tested, and there are %d", len(producedBy), len(protocol.Endings))
 	}
 	for word, kind := range kindOfInfo {
 		if !slices.Contains(kinds, kind) {

@@ -1,65 +1,17 @@
 package conversation
 
 import (
-	"time"
+	"fairlead.dev/fairlead/internal/protocol"
 )
-
-// EntryType is the kind of a transcript entry.
-type EntryType string
-
-const (
-	EntryUser       EntryType = "user"
-	EntryAssistant  EntryType = "assistant"
-	EntryReasoning  EntryType = "reasoning"
-	EntryCommand    EntryType = "command"
-	EntryFileChange EntryType = "file_change"
-	EntryTool       EntryType = "tool"
-	EntryRequest    EntryType = "request"
-	EntryDecision   EntryType = "decision"
-	EntryState      EntryType = "state"
-	EntryError      EntryType = "error"
-)
-
-// An Entry is one line of a transcript. ID is deterministic: the same journal
-// and inputs give the same entry, with the same Seq.
-type Entry struct {
-	Seq  int64     `json:"seq"`
-	ID   string    `json:"id"`
-	At   time.Time `json:"at"`
-	Turn int       `json:"turn"`
-	Type EntryType `json:"type"`
-	Text string    `json:"text"`
-
-	Command  string            `json:"command,omitempty"`
-	CWD      string            `json:"cwd,omitempty"`
-	ExitCode *int              `json:"exit_code,omitempty"`
-	Status   string            `json:"status,omitempty"`
-	Changes  []Change          `json:"changes,omitempty"`
-	Tool     string            `json:"tool,omitempty"`
-	Item     string            `json:"item,omitempty"` // codex's id, as in Delta
-	Digest   string            `json:"digest,omitempty"`
-	Data     map[string]string `json:"data,omitempty"`
-}
-
-// A Delta is a piece of text that streams before its item is finished. At is the
-// byte position of Text in the item's text, so that a viewer that comes late or
-// twice knows what it has seen. Deltas are never stored.
-type Delta struct {
-	Item string    `json:"item"`
-	Type EntryType `json:"type"` // assistant, reasoning, command
-	Turn int       `json:"turn"`
-	At   int64     `json:"at"`
-	Text string    `json:"text"`
-}
 
 // A Sink receives what a pump folds, in order, from one goroutine. An error ends
 // the pump; what the sink refused does not count as applied.
 type Sink interface {
 	// Entry takes a finished transcript entry. A second attempt gives the same ones
 	// again.
-	Entry(Entry) error
+	Entry(protocol.Entry) error
 	// Request takes a newly seen request, uncut.
-	Request(Request) error
+	Request(protocol.Request) error
 	// Delta takes a live piece of text; it must not block for long.
-	Delta(Delta)
+	Delta(protocol.Delta)
 }

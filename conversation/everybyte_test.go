@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // The recording is cut at every byte that codex wrote, in each way in which a
@@ -41,8 +43,8 @@ type leg struct {
 	in      PumpInput
 	before  *replayer
 	want    PumpResult
-	entries []Entry
-	deltas  []Delta
+	entries []protocol.Entry
+	deltas  []protocol.Delta
 }
 
 // legs runs the conversation once, without a cut.
@@ -50,7 +52,7 @@ func legs(t *testing.T) (all []leg) {
 	t.Helper()
 	r, sink := newReplayer(loadRecording(t, "approvals.jsonl"), listening), newKeeper()
 	l := &leader{
-		state: PumpState{Cursor: Cursor{Incarnation: 1}},
+		state: PumpState{Cursor: protocol.Cursor{Incarnation: 1}},
 		spec:  ThreadSpec{CWD: "/srv/work", Sandbox: "read-only", ApprovalPolicy: "on-request", Model: functions},
 	}
 	l.pump = func(in PumpInput) (PumpResult, error) {
@@ -157,7 +159,7 @@ func TestHandOverAtEveryByteChangesNothing(t *testing.T) {
 func (sum *PumpResult) add(r PumpResult) {
 	deliveries := sum.Deliveries
 	for _, d := range r.Deliveries {
-		if i := slices.IndexFunc(deliveries, func(e Delivery) bool { return e.ID == d.ID }); i >= 0 {
+		if i := slices.IndexFunc(deliveries, func(e protocol.Delivery) bool { return e.ID == d.ID }); i >= 0 {
 			deliveries[i] = d
 		} else {
 			deliveries = append(deliveries, d)
@@ -174,11 +176,11 @@ func (sum *PumpResult) add(r PumpResult) {
 }
 
 // unsettled returns the sends that a workflow passes to the next pump.
-func unsettled(sends []Send, ds []Delivery) (left []Send) {
+func unsettled(sends []Send, ds []protocol.Delivery) (left []Send) {
 	for _, s := range sends {
 		for _, d := range ds {
-			if d.ID == s.ID && (d.State == Decided || d.State == Sent) {
-				s.Uncertain = d.State == Sent
+			if d.ID == s.ID && (d.State == protocol.Decided || d.State == protocol.Sent) {
+				s.Uncertain = d.State == protocol.Sent
 				left = append(left, s)
 			}
 		}
@@ -233,7 +235,7 @@ func TestDeathOfTheProcessAtEveryByteIsToldAsItWas(t *testing.T) {
 	})
 }
 
-func (l leg) died(r *replayer, got PumpResult, entries []Entry, deltas []Delta) error {
+func (l leg) died(r *replayer, got PumpResult, entries []protocol.Entry, deltas []protocol.Delta) error {
 	if got.Reason == l.want.Reason && got.State.Cursor == l.want.State.Cursor {
 		return nil // it had returned by then
 	}
@@ -244,7 +246,7 @@ func (l leg) died(r *replayer, got PumpResult, entries []Entry, deltas []Delta) 
 		return err
 	}
 	finished, said := map[string]bool{}, map[string]string{}
-	var whole []Entry
+	var whole []protocol.Entry
 	parts := map[string]string{}
 	for _, e := range entries {
 		if strings.HasSuffix(e.ID, "-part") {
@@ -258,7 +260,7 @@ func (l leg) died(r *replayer, got PumpResult, entries []Entry, deltas []Delta) 
 		return fmt.Errorf("on record is %+v, was %+v", whole, l.entries)
 	}
 	for _, d := range deltas {
-		if !finished[d.Item] && d.Type != EntryCommand {
+		if !finished[d.Item] && d.Type != protocol.EntryCommand {
 			said[d.Item] += d.Text
 		}
 	}
@@ -281,7 +283,7 @@ func certain(r *replayer, in PumpInput, got PumpResult) error {
 			key = "answer " + string(s.RPC)
 		}
 		state := got.Deliveries[i].State
-		if state == Decided && r.told[key] || state == Acknowledged && r.got[key] == "" {
+		if state == protocol.Decided && r.told[key] || state == protocol.Acknowledged && r.got[key] == "" {
 			return fmt.Errorf("%s is called %s; written: %v, taken: %q", s.ID, state, r.told[key], r.got[key])
 		}
 	}

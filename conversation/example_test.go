@@ -6,13 +6,14 @@ import (
 	"io"
 
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 type transcript struct{}
 
-func (transcript) Entry(e conversation.Entry) error     { fmt.Println(e.Seq, e.Type, e.Text); return nil }
-func (transcript) Request(r conversation.Request) error { return nil }
-func (transcript) Delta(conversation.Delta)             {}
+func (transcript) Entry(e protocol.Entry) error     { fmt.Println(e.Seq, e.Type, e.Text); return nil }
+func (transcript) Request(r protocol.Request) error { return nil }
+func (transcript) Delta(protocol.Delta)             {}
 
 // journal is a finished one, for the example. hostexec attaches to live ones.
 type journal struct {
@@ -38,7 +39,7 @@ func ExampleRun() {
 	defer in.Close()
 	result, err := conversation.Run(context.Background(), closing{wire, pipe}, conversation.PumpInput{
 		Session: "hello",
-		State:   conversation.PumpState{Cursor: conversation.Cursor{Incarnation: 1}, Opened: 1, ThreadID: "t"},
+		State:   conversation.PumpState{Cursor: protocol.Cursor{Incarnation: 1}, Opened: 1, ThreadID: "t"},
 		Sends:   []conversation.Send{{ID: "m-1", Kind: conversation.SendTurn, Turn: 1, Text: "Hello?"}},
 		Prefix:  "g1.p1",
 	}, transcript{}, conversation.Options{Attempt: 2})

@@ -3,6 +3,8 @@ package conversation
 import (
 	"encoding/json"
 	"strings"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // decodeItem decodes an item. If its members are not as expected, it decodes at
@@ -97,13 +99,13 @@ func (t *turns) itemCompleted(p json.RawMessage) {
 		e.Turn = t.st.Turn
 		setData(&e, "message", n.Item.ClientID)
 	}
-	if e.Type == EntryReasoning && e.Text == "" {
+	if e.Type == protocol.EntryReasoning && e.Text == "" {
 		return // hidden reasoning has no text
 	}
 	t.entry(e)
 }
 
-func setData(e *Entry, k, v string) {
+func setData(e *protocol.Entry, k, v string) {
 	if v == "" {
 		return
 	}
@@ -127,44 +129,44 @@ func (t *turns) addFinal(text string) {
 	t.st.FinalTruncated = len(t.st.FinalText) < len(whole)
 }
 
-func itemEntry(it wireItem) Entry {
-	e := Entry{Status: it.Status}
+func itemEntry(it wireItem) protocol.Entry {
+	e := protocol.Entry{Status: it.Status}
 	switch it.Type {
 	case "userMessage":
-		e.Type, e.Text = EntryUser, userText(it.Content)
+		e.Type, e.Text = protocol.EntryUser, userText(it.Content)
 	case "agentMessage":
-		e.Type, e.Text = EntryAssistant, it.Text
+		e.Type, e.Text = protocol.EntryAssistant, it.Text
 	case "plan":
-		e.Type, e.Text = EntryAssistant, it.Text
+		e.Type, e.Text = protocol.EntryAssistant, it.Text
 		setData(&e, "plan", "true")
 	case "reasoning":
-		e.Type, e.Text = EntryReasoning, reasoningText(it)
+		e.Type, e.Text = protocol.EntryReasoning, reasoningText(it)
 	case "commandExecution":
-		e.Type, e.Command, e.CWD, e.ExitCode, e.Text = EntryCommand, it.Command, it.CWD, it.ExitCode, it.Output
+		e.Type, e.Command, e.CWD, e.ExitCode, e.Text = protocol.EntryCommand, it.Command, it.CWD, it.ExitCode, it.Output
 	case "fileChange":
-		e.Type, e.Changes = EntryFileChange, changes(it.Changes)
+		e.Type, e.Changes = protocol.EntryFileChange, changes(it.Changes)
 		e.Text = changeSummary(e.Changes)
 	case "mcpToolCall":
-		e.Type, e.Tool = EntryTool, it.Server+"/"+it.Tool
+		e.Type, e.Tool = protocol.EntryTool, it.Server+"/"+it.Tool
 		e.Text = toolText(it.Result, it.Error)
 		setData(&e, "arguments", compact(it.Args))
 	case "dynamicToolCall":
-		e.Type, e.Tool = EntryTool, it.Tool
+		e.Type, e.Tool = protocol.EntryTool, it.Tool
 		if it.Space != "" {
 			e.Tool = it.Space + "/" + it.Tool
 		}
 		e.Text = toolText(it.Items, nil)
 		setData(&e, "arguments", compact(it.Args))
 	case "webSearch":
-		e.Type, e.Tool, e.Text = EntryTool, it.Type, it.Query
+		e.Type, e.Tool, e.Text = protocol.EntryTool, it.Type, it.Query
 	case "imageView":
-		e.Type, e.Tool, e.Text = EntryTool, it.Type, it.Path
+		e.Type, e.Tool, e.Text = protocol.EntryTool, it.Type, it.Path
 	case "contextCompaction":
-		e.Type, e.Text = EntryState, "the context was compacted"
+		e.Type, e.Text = protocol.EntryState, "the context was compacted"
 	case "enteredReviewMode", "exitedReviewMode":
-		e.Type, e.Text = EntryState, it.Type+": "+it.Review
+		e.Type, e.Text = protocol.EntryState, it.Type+": "+it.Review
 	default:
-		e.Type, e.Tool, e.Text = EntryTool, it.Type, it.Text
+		e.Type, e.Tool, e.Text = protocol.EntryTool, it.Type, it.Text
 	}
 	return e
 }
@@ -247,12 +249,12 @@ func (t *turns) delta(d piece) {
 	if it == nil {
 		return
 	}
-	if d.of != EntryCommand && it.Thread == "" {
+	if d.of != protocol.EntryCommand && it.Thread == "" {
 		t.quiet.modelSpoke()
 	}
 	t.items.keep(it, t.line.Offset, d.text)
 	at, text := t.items.show(it, d.text)
 	if text != "" {
-		t.sink.Delta(Delta{Item: it.ID, Type: d.of, Turn: it.Turn, At: at, Text: text})
+		t.sink.Delta(protocol.Delta{Item: it.ID, Type: d.of, Turn: it.Turn, At: at, Text: text})
 	}
 }

@@ -6,13 +6,15 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 type nowhere struct{ deltas int }
 
-func (*nowhere) Entry(Entry) error     { return nil }
-func (*nowhere) Request(Request) error { return nil }
-func (n *nowhere) Delta(Delta)         { n.deltas++ }
+func (*nowhere) Entry(protocol.Entry) error     { return nil }
+func (*nowhere) Request(protocol.Request) error { return nil }
+func (n *nowhere) Delta(protocol.Delta)         { n.deltas++ }
 
 // streams returns streamed pieces line by line, with the lines that begin their
 // item: as recorded, and of a command's output.
@@ -115,7 +117,7 @@ func BenchmarkFoldTurns(b *testing.B) {
 		}
 		measured(b, all, func() {
 			for i := 0; n < b.N; i = (i + 1) % len(turns) {
-				st := PumpState{Cursor: Cursor{Incarnation: 1}, Opened: 1, ThreadID: thread}
+				st := PumpState{Cursor: protocol.Cursor{Incarnation: 1}, Opened: 1, ThreadID: thread}
 				m, err := newMachine(PumpInput{Prefix: "g1.p9", State: st}, sink, Options{}, int64(len(whole[i])))
 				if err != nil {
 					b.Fatal(err)

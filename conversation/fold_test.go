@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // splitFold runs the recorded journal through pumps that are called back
@@ -16,7 +18,7 @@ import (
 func splitFold(t *testing.T, journal []string, seed uint64) (outcome, int) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 7))
-	state := PumpState{Cursor: Cursor{Incarnation: 1}}
+	state := PumpState{Cursor: protocol.Cursor{Incarnation: 1}}
 	spec := ThreadSpec{CWD: "/srv/work", Sandbox: "read-only", ApprovalPolicy: "on-request"}
 	sink := newKeeper()
 	var offsets []int64
@@ -123,7 +125,7 @@ func FuzzFold(f *testing.F) {
 	f.Add([]byte(`{"id":"send/m/0","result":null}`+"\n"+`{"id":"g1.p9.thread.0","result":[]}`+"\n"), uint8(2))
 	f.Fuzz(func(t *testing.T, text []byte, how uint8) {
 		in := PumpInput{Prefix: "g1.p9", State: running(), Limits: Limits{Line: 4 << 10}, Sends: []Send{
-			{ID: "m", Kind: SendSteer, Text: "x"}, {ID: "i", Kind: SendInterrupt}, decision("d", 0, Accept),
+			{ID: "m", Kind: SendSteer, Text: "x"}, {ID: "i", Kind: SendInterrupt}, decision("d", 0, protocol.Accept),
 		}}
 		if how&1 != 0 {
 			in.State.Opened, in.Thread = 0, ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never"}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // codex begins turns by itself. With the feature goals and an active goal it begins
@@ -37,7 +39,7 @@ func (t *turns) sayForeign() {
 		return
 	}
 	t.st.Unsaid, t.st.Restless = false, true
-	t.entry(Entry{Type: EntryState, Turn: t.st.Turn, Status: "begun", Text: fmt.Sprintf("codex began turn %d by itself", t.st.Turn),
+	t.entry(protocol.Entry{Type: protocol.EntryState, Turn: t.st.Turn, Status: "begun", Text: fmt.Sprintf("codex began turn %d by itself", t.st.Turn),
 		Data: map[string]string{"begun_by": "codex", "turn_id": t.st.TurnID}})
 }
 
@@ -61,7 +63,7 @@ func (t *turns) turnOf(s *send, id string) {
 	if !said {
 		return
 	}
-	t.entry(Entry{Type: EntryState, Turn: t.st.Turn, Text: fmt.Sprintf("codex took message %s into turn %d, which it had begun by itself", s.ID, t.st.Turn),
+	t.entry(protocol.Entry{Type: protocol.EntryState, Turn: t.st.Turn, Text: fmt.Sprintf("codex took message %s into turn %d, which it had begun by itself", s.ID, t.st.Turn),
 		Data: map[string]string{"message": s.ID, "turn_id": id}})
 }
 
@@ -75,7 +77,7 @@ func (t *turns) endedBefore(id, status string, n int) {
 	}
 	t.end, t.endedAt = &TurnEnd{N: n, ID: id, Status: status}, t.now
 	if status == "failed" {
-		t.end.Problem = problem(EndOther, "codex did not say why the turn failed")
+		t.end.Problem = problem(protocol.EndOther, "codex did not say why the turn failed")
 	}
 	t.st.Turn = n + 1
 }

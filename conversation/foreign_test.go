@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A turn that codex begins by itself, mostly the continuation of a goal.
@@ -32,7 +34,7 @@ func TestMessageWaitsForATurnThatCodexBegan(t *testing.T) {
 	in := PumpInput{State: opened(), Sends: []Send{turn(5, "m-5", "hello")}}
 	s := perform(t, in, Options{}, foreignBegins())
 	r := s.result(TurnBegun)
-	if delivered(t, r, "m-5") != Decided || !r.State.Foreign || r.State.TurnID != foreignTurn || r.State.Turn != 5 {
+	if delivered(t, r, "m-5") != protocol.Decided || !r.State.Foreign || r.State.TurnID != foreignTurn || r.State.Turn != 5 {
 		t.Fatalf("%+v", r)
 	}
 	s.heard()
@@ -45,10 +47,10 @@ func TestMessageWaitsForATurnThatCodexBegan(t *testing.T) {
 	if len(r.Requests) != 1 || r.Requests[0].TurnID != foreignTurn {
 		t.Fatalf("%+v", r)
 	}
-	if e := next.sink.entries[0]; e.Type != EntryState || e.Turn != 5 || e.Data["begun_by"] != "codex" || e.Data["turn_id"] != foreignTurn {
+	if e := next.sink.entries[0]; e.Type != protocol.EntryState || e.Turn != 5 || e.Data["begun_by"] != "codex" || e.Data["turn_id"] != foreignTurn {
 		t.Errorf("on record: %+v", e)
 	}
-	next = perform(t, PumpInput{State: r.State, Sends: []Send{decision("d", 7, Accept)}}, Options{})
+	next = perform(t, PumpInput{State: r.State, Sends: []Send{decision("d", 7, protocol.Accept)}}, Options{})
 	next.hear(resolvedLine(7), foreignSays("mine"), foreignDone("completed"))
 	next.wait(2 * time.Second)
 	r = next.result(TurnEnded)
@@ -61,7 +63,7 @@ func TestMessageWaitsForATurnThatCodexBegan(t *testing.T) {
 	last.hear(`{"id":"send/m-5/0","result":{"turn":{"id":"turn-1"}}}`, wireEvent("turn/started", `"turn":{"id":"turn-1"}`),
 		completed("a", "agentMessage", `,"text":"ours"`), turnDone("completed", ""))
 	last.wait(2 * time.Second)
-	if r = last.result(TurnEnded); r.Turn.Foreign || r.Turn.N != 6 || r.Turn.FinalText != "ours" || delivered(t, r, "m-5") != Acknowledged {
+	if r = last.result(TurnEnded); r.Turn.Foreign || r.Turn.N != 6 || r.Turn.FinalText != "ours" || delivered(t, r, "m-5") != protocol.Acknowledged {
 		t.Errorf("%+v", r)
 	}
 }
@@ -75,7 +77,7 @@ func TestTurnThatIsAnnouncedBeforeTheAnswerIsTheMessages(t *testing.T) {
 	s.hear(wireEvent("turn/started", `"turn":{"id":"turn-1"}`), `{"id":"send/m-5/0","result":{"turn":{"id":"turn-1"}}}`,
 		completed("a", "agentMessage", `,"text":"ours"`), turnDone("completed", ""))
 	r := s.result(TurnEnded)
-	if r.Turn.Foreign || r.Turn.N != 5 || r.State.Restless || delivered(t, r, "m-5") != Acknowledged {
+	if r.Turn.Foreign || r.Turn.N != 5 || r.State.Restless || delivered(t, r, "m-5") != protocol.Acknowledged {
 		t.Errorf("%+v", r)
 	}
 	for _, e := range s.sink.entries {
@@ -91,7 +93,7 @@ func TestEndedTurnOfCodexsSettlesNoMessage(t *testing.T) {
 	s := perform(t, in, Options{}, foreignBegins(), foreignSays("mine"), foreignDone("completed"))
 	s.wait(2 * time.Second)
 	r := s.result(TurnEnded)
-	if delivered(t, r, "m-5") != Decided || !r.Turn.Foreign || r.Turn.FinalText != "mine" {
+	if delivered(t, r, "m-5") != protocol.Decided || !r.Turn.Foreign || r.Turn.FinalText != "mine" {
 		t.Errorf("%+v", r)
 	}
 	s.heard()
@@ -114,7 +116,7 @@ func TestMessageThatCodexTookIntoItsOwnTurnMakesItOurs(t *testing.T) {
 		s.hear(foreignSays("ours"), foreignDone("completed"))
 		s.wait(2 * time.Second)
 		r := s.result(TurnEnded)
-		if r.Turn.Foreign || r.Turn.N != 5 || delivered(t, r, "m-5") != Acknowledged {
+		if r.Turn.Foreign || r.Turn.N != 5 || delivered(t, r, "m-5") != protocol.Acknowledged {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
@@ -129,7 +131,7 @@ func TestTurnOfCodexsThatEndsBeforeTheAnswerIsItsOwn(t *testing.T) {
 	answer := `{"id":"send/m-5/0","result":{"turn":{"id":"turn-1"}}}`
 	s.hear(foreignBegins(), foreignDone("completed"), answer)
 	r := s.result(TurnEnded)
-	if !r.Turn.Foreign || delivered(t, r, "m-5") != Sent {
+	if !r.Turn.Foreign || delivered(t, r, "m-5") != protocol.Sent {
 		t.Fatalf("%+v", r)
 	}
 	again := turn(6, "m-5", "hello")
@@ -148,7 +150,7 @@ func TestAnotherAttemptDuringATurnOfCodexs(t *testing.T) {
 	s.attached()
 	s.hear(`{"id":"g1.p9.barrier-n.0","result":{}}`)
 	r := s.result(TurnBegun)
-	if delivered(t, r, "m-5") != Decided {
+	if delivered(t, r, "m-5") != protocol.Decided {
 		t.Errorf("%+v", r)
 	}
 	for _, l := range s.said {
@@ -217,14 +219,14 @@ func TestInterruptStopsATurnOfCodexsAndASteerOfOursDoesNotReachIt(t *testing.T) 
 
 // The turn's tokens count, and a budget stops it.
 func TestTurnOfCodexsCountsToTheBudget(t *testing.T) {
-	in := PumpInput{State: opened(), Limits: Limits{Budget: Budget{Tokens: 100}}}
+	in := PumpInput{State: opened(), Limits: Limits{Budget: protocol.Bounds{Tokens: 100}}}
 	s := perform(t, in, Options{}, foreignBegins(),
 		foreignEvent("thread/tokenUsage/updated", `"tokenUsage":{"total":{"inputTokens":200,"outputTokens":1},"last":{"inputTokens":200,"outputTokens":1}}`))
 	s.heard(`{"id":"send/budget.turn-x/0","method":"turn/interrupt","params":{"threadId":"thread-1","turnId":"turn-x"}}`)
 	s.hear(`{"id":"send/budget.turn-x/0","result":{}}`, foreignDone("interrupted"))
 	s.wait(cleanGrace)
 	r := s.result(TurnEnded)
-	if p := r.Turn.Problem; r.State.Usage.Input != 200 || !r.Turn.Foreign || p == nil || p.Kind != EndBudget {
+	if p := r.Turn.Problem; r.State.Usage.Input != 200 || !r.Turn.Foreign || p == nil || p.Kind != protocol.EndBudget {
 		t.Errorf("%+v, problem %+v", r.Turn, p)
 	}
 }
@@ -239,7 +241,7 @@ func TestTurnsOfCodexsAreTheSameHoweverTheJournalIsSplit(t *testing.T) {
 		another(foreignBegins()), another(foreignSays("two")), another(foreignDone("interrupted")),
 		`{"id":"send/m-5/0","result":{"turn":{"id":"turn-1"}}}`, wireEvent("turn/started", `"turn":{"id":"turn-1"}`), turnDone("completed", ""),
 	}
-	fold := func(at int) ([]Entry, PumpState, []TurnEnd) {
+	fold := func(at int) ([]protocol.Entry, PumpState, []TurnEnd) {
 		sink, state, ends, pos := newKeeper(), opened(), []TurnEnd(nil), 0
 		for pos < len(journal) {
 			until := len(journal)

@@ -3,13 +3,15 @@ package conversation
 import (
 	"strings"
 	"testing"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 const forkedLine = `{"id":"g1.p9.thread.0","result":{"thread":{"id":"thread-2","cliVersion":"0.169.0"},"model":"m"}}`
 
 func forkOf(source string) PumpInput {
 	return PumpInput{
-		State: PumpState{Cursor: Cursor{Incarnation: 1}, ThreadID: source}, Fork: true, Resume: true,
+		State: PumpState{Cursor: protocol.Cursor{Incarnation: 1}, ThreadID: source}, Fork: true, Resume: true,
 		Thread: ThreadSpec{CWD: "/w", Sandbox: "workspace-write", ApprovalPolicy: "never", Instructions: "be kind"},
 		Sends:  []Send{turn(1, "m-1", "hello")},
 	}
@@ -48,7 +50,7 @@ func TestForkHasAThreadOfItsOwnAndIsForkedOnce(t *testing.T) {
 	// Nor does the next process: it resumes the fork, even if that had no turn.
 	in := forkOf(ourThread)
 	in.State, in.Resume = s.m.st, false
-	in.State.Cursor, in.State.Rewind = Cursor{Incarnation: 2}, 0
+	in.State.Cursor, in.State.Rewind = protocol.Cursor{Incarnation: 2}, 0
 	s = perform(t, in, Options{})
 	s.hear(greeted)
 	if count(s.said, "thread/resume") != 1 || count(s.said, "thread/fork") != 0 || !strings.Contains(s.said[2], `"threadId":"thread-2"`) {
@@ -69,7 +71,7 @@ func TestForkThatFailsIsRefusedAndReplacedByNothing(t *testing.T) {
 		s := perform(t, forkOf(ourThread), Options{})
 		s.hear(greeted, `{"id":"g1.p9.thread.0",`+c.answer+`}`)
 		r := s.result(Refused)
-		if r.Problem.Kind != c.kind || delivered(t, r, "m-1") != Decided || r.State.ThreadID != ourThread {
+		if r.Problem.Kind != c.kind || delivered(t, r, "m-1") != protocol.Decided || r.State.ThreadID != ourThread {
 			t.Errorf("%s: problem %+v, deliveries %+v, thread %s", name, r.Problem, r.Deliveries, r.State.ThreadID)
 		}
 		if count(s.said, "thread/start") != 0 {

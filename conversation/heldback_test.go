@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // relay runs a journal that begins at running()'s offset through pumps, each called
 // back when it has read up to the next cut, and returns everything that was shown.
-func relay(t *testing.T, journal string, opt Options, cuts ...int) []Delta {
+func relay(t *testing.T, journal string, opt Options, cuts ...int) []protocol.Delta {
 	t.Helper()
 	state, base, k := running(), running().Cursor.Offset, newKeeper()
 	for _, cut := range append(cuts, len(journal)) {
@@ -40,7 +42,7 @@ func relay(t *testing.T, journal string, opt Options, cuts ...int) []Delta {
 
 // seenBy returns what a viewer has of an item, if it keeps what came first for each
 // byte, as all viewers do. A gap between bytes is an error.
-func seenBy(deltas []Delta, item string) (string, error) {
+func seenBy(deltas []protocol.Delta, item string) (string, error) {
 	seen := ""
 	for _, d := range deltas {
 		if d.Item != item {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // For a message that an earlier process may have had, the thread's history tells
@@ -15,14 +16,14 @@ func TestMessageOfAnotherProcessIsNotSentWhereHistoryCannotBeRead(t *testing.T) 
 	for name, c := range map[string]struct {
 		history string
 		of      int // the process that may have had it; the current one is the third
-		want    DeliveryState
+		want    protocol.DeliveryState
 		codex   string
 	}{
-		"an older codex":       {`"error":{"code":-32600,"message":"unknown variant"}`, 2, Void, ""},
-		"nonsense":             {`"result":"?"`, 2, Void, ""},
-		"the same process":     {`"error":{"code":-32600,"message":"unknown variant"}`, 3, Sent, ""}, // its journal has no trace of it
-		"a history without it": {`"result":{"data":[]}`, 2, Sent, "0.140.0"},
-		"one without our ids":  {`"result":{"data":[]}`, 2, Void, "0.133.0"},
+		"an older codex":       {`"error":{"code":-32600,"message":"unknown variant"}`, 2, protocol.Void, ""},
+		"nonsense":             {`"result":"?"`, 2, protocol.Void, ""},
+		"the same process":     {`"error":{"code":-32600,"message":"unknown variant"}`, 3, protocol.Sent, ""}, // its journal has no trace of it
+		"a history without it": {`"result":{"data":[]}`, 2, protocol.Sent, "0.140.0"},
+		"one without our ids":  {`"result":{"data":[]}`, 2, protocol.Void, "0.133.0"},
 	} {
 		m := turn(5, "m-5", "hello")
 		m.Uncertain, m.Incarnation = true, c.of
@@ -31,7 +32,7 @@ func TestMessageOfAnotherProcessIsNotSentWhereHistoryCannotBeRead(t *testing.T) 
 		s := perform(t, PumpInput{State: st, Sends: []Send{m}}, Options{Nonce: "n"})
 		s.hear(`{"id":"g1.p9.history-n.0",`+c.history+`}`, `{"id":"g1.p9.barrier-n.0","result":{}}`)
 		s.m.cancel(time.Second)
-		if got := delivered(t, s.result(map[DeliveryState]PumpReason{Void: Bound, Sent: PumpCancelled}[c.want]), "m-5"); got != c.want {
+		if got := delivered(t, s.result(map[protocol.DeliveryState]PumpReason{protocol.Void: Bound, protocol.Sent: PumpCancelled}[c.want]), "m-5"); got != c.want {
 			t.Errorf("%s: the message is %s, want %s", name, got, c.want)
 		}
 	}
@@ -65,7 +66,7 @@ rules:
 		return
 	}
 	r := k.pump(TurnEnded, again)
-	if got := delivered(t, r, "m-1"); got != Acknowledged || r.Turn.N != 1 || r.Turn.Status != "interrupted" {
+	if got := delivered(t, r, "m-1"); got != protocol.Acknowledged || r.Turn.N != 1 || r.Turn.Status != "interrupted" {
 		t.Errorf("the message is %s, turn %+v", got, r.Turn)
 	}
 	if n := len(s.Requests()); n != 1 {

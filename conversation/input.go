@@ -9,37 +9,12 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-)
 
-// An Input is a file that goes with a message. The caller of Run first puts it on
-// codex's host and sets Path. codex reads an image itself when the message comes,
-// and keeps it in the thread's history. For any other file the model is told the
-// path, because codex does not pass a mention of a file on to it (measured on all
-// of Tested).
-type Input struct {
-	Kind   InputKind `json:"kind"`
-	Name   string    `json:"name"`
-	Blob   string    `json:"blob"`   // its key in the store
-	Digest string    `json:"digest"` // SHA-256, hex
-	Bytes  int64     `json:"bytes"`
-	// Path is the file's path on the host.
-	Path string `json:"-"`
-}
-
-// InputKind says what codex does with an Input.
-type InputKind string
-
-// The kinds.
-const (
-	InputImage InputKind = "image" // shown to the model
-	InputFile  InputKind = "file"  // named to the model
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Bounds on the inputs of a message.
 const (
-	MaxInputs    = 10
-	MaxImage     = 20 << 20 // bytes of one
-	MaxFile      = 64 << 20
 	maxInputName = 100
 )
 
@@ -48,18 +23,10 @@ var inputBlob = regexp.MustCompile("^owned/(session|batch|schedule)[.][a-z0-9][a
 
 var hexDigest = regexp.MustCompile("^[0-9a-f]{64}$")
 
-// MaxBytes returns how large an input of that kind may be.
-func (k InputKind) MaxBytes() int64 {
-	if k == InputImage {
-		return MaxImage
-	}
-	return MaxFile
-}
-
 // CheckInputs refuses inputs that the worker's API would not have produced.
-func CheckInputs(inputs []Input) error {
-	if len(inputs) > MaxInputs {
-		return fmt.Errorf("%d files go with it, at most %d", len(inputs), MaxInputs)
+func CheckInputs(inputs []protocol.Input) error {
+	if len(inputs) > protocol.MaxInputs {
+		return fmt.Errorf("%d files go with it, at most %d", len(inputs), protocol.MaxInputs)
 	}
 	for _, in := range inputs {
 		if err := checkInput(in); err != nil {
@@ -69,9 +36,9 @@ func CheckInputs(inputs []Input) error {
 	return nil
 }
 
-func checkInput(in Input) error {
+func checkInput(in protocol.Input) error {
 	switch {
-	case in.Kind != InputImage && in.Kind != InputFile:
+	case in.Kind != protocol.InputImage && in.Kind != protocol.InputFile:
 		return fmt.Errorf("kind %.20q is none of image, file", in.Kind)
 	case InputName(in.Name) != in.Name:
 		return errors.New("its name is not that of one file")
@@ -126,10 +93,6 @@ func ImageType(head []byte) string {
 	return ""
 }
 
-// NoteChars is how many characters an Input adds to its message at most, besides
-// its path.
-const NoteChars = 300
-
 // inputItem is a part of a user message in codex's shape.
 type inputItem struct {
 	Type string `json:"type"`
@@ -145,17 +108,17 @@ func (s Send) turnInput() []inputItem {
 		items = append(items, inputItem{Type: "text", Text: note})
 	}
 	for _, in := range s.Inputs {
-		if in.Kind == InputImage {
+		if in.Kind == protocol.InputImage {
 			items = append(items, inputItem{Type: "localImage", Path: in.Path})
 		}
 	}
 	return items
 }
 
-func fileNote(inputs []Input) string {
+func fileNote(inputs []protocol.Input) string {
 	var b strings.Builder
 	for _, in := range inputs {
-		if in.Kind == InputFile {
+		if in.Kind == protocol.InputFile {
 			fmt.Fprintf(&b, "\n- %s (%d bytes)", in.Path, in.Bytes)
 		}
 	}
@@ -169,7 +132,7 @@ func fileNote(inputs []Input) string {
 func (s Send) checkInputs() error {
 	for _, in := range s.Inputs {
 		switch {
-		case in.Kind != InputImage && in.Kind != InputFile:
+		case in.Kind != protocol.InputImage && in.Kind != protocol.InputFile:
 			return fmt.Errorf("send %q: unknown kind %q of an input", s.ID, in.Kind)
 		case s.Unsayable == "" && !path.IsAbs(in.Path):
 			return fmt.Errorf("send %q: input %q is at no place on the host", s.ID, in.Name)

@@ -3,6 +3,8 @@ package conversation
 import (
 	"fmt"
 	"slices"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A policy judges requests as they are folded, before anybody learns of them. The
@@ -14,28 +16,6 @@ import (
 
 // RuleUnjudged is the rule of a decline when nobody could judge.
 const RuleUnjudged = "builtin:broken"
-
-// A Ruling is what a policy said about a request. It is attached to requests that
-// people are asked and to those that the policy answered.
-type Ruling struct {
-	Rule   string `json:"rule"`
-	Reason string `json:"reason,omitempty"`
-	Policy string `json:"policy"` // digest of the policy file
-}
-
-// A Judged is a request that a policy answered, shortened for lists. The transcript
-// has the full request.
-type Judged struct {
-	N          int         `json:"n"` // from 1 within the session
-	Turn       int         `json:"turn"`
-	Kind       RequestKind `json:"kind"`
-	Summary    string      `json:"summary"`
-	Digest     string      `json:"digest"`
-	Outcome    Outcome     `json:"outcome"`
-	ForSession bool        `json:"for_session,omitempty"`
-	AtMS       int64       `json:"at_ms"`
-	Ruling
-}
 
 // A Tally counts the approvals of a session. It is a function of the journal and
 // the inputs of the pumps.
@@ -98,11 +78,11 @@ func (t *Tally) count(turn int, ms int64) {
 	t.Minute = append(minute, now)
 }
 
-func (t *Tally) outcome(o Outcome) {
+func (t *Tally) outcome(o protocol.Outcome) {
 	switch o {
-	case Accept, Answer, Grant, Amend:
+	case protocol.Accept, protocol.Answer, protocol.Grant, protocol.Amend:
 		t.Accepted++
-	case Decline, Cancel:
+	case protocol.Decline, protocol.Cancel:
 		t.Declined++
 	}
 }
@@ -122,7 +102,7 @@ func (q *requests) countDecisions() {
 
 // judge counts a request and asks the policy about it. The verdict has no outcome
 // if people are to be asked; r.Ruling then names the rule.
-func (q *requests) judge(a *asked, r *Request) Verdict {
+func (q *requests) judge(a *asked, r *protocol.Request) Verdict {
 	facts := q.facts(a, r)
 	q.st.Tally.count(q.st.Turn, q.st.AtMS)
 	q.spending.check()
@@ -134,7 +114,7 @@ func (q *requests) judge(a *asked, r *Request) Verdict {
 	case q.in.Policy == "":
 		return Verdict{}
 	case q.opt.Judge == nil:
-		v = Verdict{Outcome: Decline, Rule: RuleUnjudged, Reason: "the policy cannot be used here", Policy: q.in.Policy}
+		v = Verdict{Outcome: protocol.Decline, Rule: RuleUnjudged, Reason: "the policy cannot be used here", Policy: q.in.Policy}
 	default:
 		v = q.opt.Judge(facts)
 	}
@@ -143,23 +123,23 @@ func (q *requests) judge(a *asked, r *Request) Verdict {
 		v.Outcome, v.Reason = "", why
 	}
 	if v.Outcome == "" {
-		r.Ruling = &Ruling{Rule: v.Rule, Reason: v.Reason, Policy: v.Policy}
+		r.Ruling = &protocol.Ruling{Rule: v.Rule, Reason: v.Reason, Policy: v.Policy}
 	}
 	return v
 }
 
 // unfit returns why a verdict cannot answer this request, so that people are asked.
 // An accept for the session becomes an accept for now if the former is not offered.
-func (q *requests) unfit(r *Request, a *asked, v *Verdict) string {
+func (q *requests) unfit(r *protocol.Request, a *asked, v *Verdict) string {
 	switch v.Outcome {
 	case "":
 		return ""
-	case Accept, Decline:
+	case protocol.Accept, protocol.Decline:
 	default:
 		return fmt.Sprintf("a policy cannot %s", v.Outcome)
 	}
-	v.ForSession = v.ForSession && v.Outcome == Accept && slices.Contains(r.Offered, "accept_for_session")
-	if v.Outcome == Accept && !slices.Contains(r.Offered, "accept") {
+	v.ForSession = v.ForSession && v.Outcome == protocol.Accept && slices.Contains(r.Offered, "accept_for_session")
+	if v.Outcome == protocol.Accept && !slices.Contains(r.Offered, "accept") {
 		return fmt.Sprintf("rule %q would accept, which is not offered", v.Rule)
 	}
 	if _, err := answerFor(q.verdictSend(r, *v), a, q.st.CodexVersion); err != nil {
@@ -172,7 +152,7 @@ func (q *requests) unfit(r *Request, a *asked, v *Verdict) string {
 const maxArguments = 256 << 10
 
 // facts returns the full request as a policy judges it.
-func (q *requests) facts(a *asked, r *Request) Asked {
+func (q *requests) facts(a *asked, r *protocol.Request) Asked {
 	f := Asked{
 		Kind: a.Kind, Action: a.Action, Command: a.Command, CWD: a.CWD, GrantRoot: a.GrantRoot,
 		NetworkHost: networkHost(a.Network), Permissions: a.Permissions, Server: a.Server, Tool: a.Tool,
@@ -197,26 +177,26 @@ func (q *requests) facts(a *asked, r *Request) Asked {
 
 // verdictSend returns the answer. Its id comes from the request, so each is sent
 // once.
-func (q *requests) verdictSend(r *Request, v Verdict) Send {
+func (q *requests) verdictSend(r *protocol.Request, v Verdict) Send {
 	s := Send{
 		ID: fmt.Sprintf("policy/%d/%s", r.Incarnation, idKey(r.RPC)), Kind: SendDecision, Turn: q.st.Turn,
 		RPC: r.RPC, Incarnation: r.Incarnation, RequestKind: r.Kind, Method: r.Method,
 		Outcome: v.Outcome, ForSession: v.ForSession,
 	}
-	if v.Outcome == Decline {
+	if v.Outcome == protocol.Decline {
 		s.Reason = v.Reason
 	}
 	return s
 }
 
-func (q *requests) answerByPolicy(r *Request, o OpenRequest, v Verdict) {
+func (q *requests) answerByPolicy(r *protocol.Request, o OpenRequest, v Verdict) {
 	scope := "once"
 	if v.ForSession {
 		scope = "session"
 	}
 	q.st.Tally.outcome(v.Outcome)
 	q.st.Tally.Judged++
-	q.entry(Entry{Type: EntryDecision, Turn: q.st.Turn, Item: r.ItemID, Digest: r.Digest,
+	q.entry(protocol.Entry{Type: protocol.EntryDecision, Turn: q.st.Turn, Item: r.ItemID, Digest: r.Digest,
 		Text: fmt.Sprintf("%s by the policy, rule %q: %s", v.Outcome, v.Rule, r.Summary),
 		Data: map[string]string{"outcome": string(v.Outcome), "by": "policy", "rule": v.Rule, "policy": v.Policy,
 			"reason": v.Reason, "scope": scope}})
@@ -224,9 +204,9 @@ func (q *requests) answerByPolicy(r *Request, o OpenRequest, v Verdict) {
 	o.Judged = &answer
 	q.st.Open = append(q.st.Open, o)
 	q.delivery.addOwn(answer, q.opt.Attempt > 1)
-	q.judged = append(q.judged, Judged{
+	q.judged = append(q.judged, protocol.Judged{
 		N: q.st.Tally.Judged, Turn: q.st.Turn, Kind: r.Kind, Summary: excerpt(r.Summary, maxJudgedText), Digest: r.Digest,
-		Outcome: v.Outcome, ForSession: v.ForSession, AtMS: q.st.AtMS, Ruling: Ruling{Rule: v.Rule, Reason: v.Reason, Policy: v.Policy},
+		Outcome: v.Outcome, ForSession: v.ForSession, AtMS: q.st.AtMS, Ruling: protocol.Ruling{Rule: v.Rule, Reason: v.Reason, Policy: v.Policy},
 	})
 	if n := len(q.judged) - maxJudged; n > 0 {
 		q.judged = q.judged[n:]
@@ -234,7 +214,7 @@ func (q *requests) answerByPolicy(r *Request, o OpenRequest, v Verdict) {
 }
 
 // rulingIn adds a ruling to the recorded data of the request that people are asked.
-func rulingIn(g *Ruling, data map[string]string) map[string]string {
+func rulingIn(g *protocol.Ruling, data map[string]string) map[string]string {
 	if g != nil {
 		data["rule"], data["policy"] = g.Rule, g.Policy
 		if g.Reason != "" {

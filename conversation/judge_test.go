@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 const aPolicy = "f00d"
@@ -16,11 +18,11 @@ func byWords(a Asked) Verdict {
 	v := Verdict{Policy: aPolicy, Rule: "test"}
 	switch word, _, _ := strings.Cut(a.Command, " "); word {
 	case "ok":
-		v.Outcome = Accept
+		v.Outcome = protocol.Accept
 	case "always":
-		v.Outcome, v.ForSession = Accept, true
+		v.Outcome, v.ForSession = protocol.Accept, true
 	case "no":
-		v.Outcome, v.Reason = Decline, "it is not allowed"
+		v.Outcome, v.Reason = protocol.Decline, "it is not allowed"
 	default:
 		v.Reason = "somebody has to look"
 	}
@@ -29,7 +31,7 @@ func byWords(a Asked) Verdict {
 
 func underPolicy(st PumpState) PumpInput { return PumpInput{State: st, Policy: aPolicy} }
 
-func data(entries []Entry, of EntryType, key string) (all []string) {
+func data(entries []protocol.Entry, of protocol.EntryType, key string) (all []string) {
 	for _, e := range entries {
 		if e.Type == of {
 			all = append(all, e.Data[key])
@@ -50,21 +52,21 @@ func TestWhatThePolicyDecidesReachesNobodyElse(t *testing.T) {
 	if len(r.Requests)+len(r.Resolved)+len(r.Deliveries)+len(r.State.Open) != 0 || len(s.sink.requests) != 0 {
 		t.Errorf("the workflow hears of it: %+v", r)
 	}
-	if got := data(s.sink.entries, EntryDecision, "outcome"); !slices.Equal(got, []string{"accept", "decline", "accept"}) {
+	if got := data(s.sink.entries, protocol.EntryDecision, "outcome"); !slices.Equal(got, []string{"accept", "decline", "accept"}) {
 		t.Errorf("decisions on record: %q", got)
 	}
 	for _, e := range s.sink.entries {
-		if e.Type == EntryDecision && (e.Data["by"] != "policy" || e.Data["rule"] != "test" || e.Data["policy"] != aPolicy || e.Digest == "") {
+		if e.Type == protocol.EntryDecision && (e.Data["by"] != "policy" || e.Data["rule"] != "test" || e.Data["policy"] != aPolicy || e.Digest == "") {
 			t.Errorf("on record: %+v", e)
 		}
 	}
-	if got := data(s.sink.entries, EntryRequest, "kind"); len(got) != 3 {
+	if got := data(s.sink.entries, protocol.EntryRequest, "kind"); len(got) != 3 {
 		t.Errorf("%d requests on record", len(got))
 	}
 	if got := r.State.Tally; got.InTurn != 3 || got.Accepted != 2 || got.Declined != 1 || got.Judged != 3 {
 		t.Errorf("tally %+v", got)
 	}
-	if len(r.Judged) != 3 || r.Judged[1].Outcome != Decline || r.Judged[1].Reason != "it is not allowed" || r.Judged[2].N != 3 || !r.Judged[2].ForSession {
+	if len(r.Judged) != 3 || r.Judged[1].Outcome != protocol.Decline || r.Judged[1].Reason != "it is not allowed" || r.Judged[2].N != 3 || !r.Judged[2].ForSession {
 		t.Errorf("told: %+v", r.Judged)
 	}
 }
@@ -75,10 +77,10 @@ func TestWhatThePolicyLeavesToPeopleSaysByWhichRule(t *testing.T) {
 	s.wait(time.Second)
 	r := s.result(RequestsOpen)
 	s.heard()
-	if len(r.Requests) != 1 || r.Requests[0].Ruling == nil || *r.Requests[0].Ruling != (Ruling{"test", "somebody has to look", aPolicy}) {
+	if len(r.Requests) != 1 || r.Requests[0].Ruling == nil || *r.Requests[0].Ruling != (protocol.Ruling{Rule: "test", Reason: "somebody has to look", Policy: aPolicy}) {
 		t.Errorf("%+v", r.Requests)
 	}
-	if got := data(s.sink.entries, EntryRequest, "rule"); !slices.Equal(got, []string{"test"}) {
+	if got := data(s.sink.entries, protocol.EntryRequest, "rule"); !slices.Equal(got, []string{"test"}) {
 		t.Errorf("on record: %q", got)
 	}
 }
@@ -87,7 +89,7 @@ func TestAPolicyThatNobodyCanAskDeclinesEverything(t *testing.T) {
 	s := perform(t, underPolicy(running()), Options{})
 	s.hear(started("c-1", "commandExecution", ""), asking(0, "c-1", "ok"))
 	s.heard(`{"id":0,"result":{"decision":"decline"}}`)
-	if got := data(s.sink.entries, EntryDecision, "rule"); !slices.Equal(got, []string{RuleUnjudged}) {
+	if got := data(s.sink.entries, protocol.EntryDecision, "rule"); !slices.Equal(got, []string{RuleUnjudged}) {
 		t.Errorf("on record: %q", got)
 	}
 }
@@ -128,7 +130,7 @@ func TestAVerdictIsAnsweredOnceInEffectWhateverDies(t *testing.T) {
 	next := perform(t, underPolicy(carried), Options{})
 	next.heard(`{"id":0,"result":{"decision":"accept"}}`)
 	next.hear(resolvedLine(0), turnDone("completed", ""))
-	if r := next.result(TurnEnded); r.State.Owes() || len(r.Resolved)+len(r.Deliveries) != 0 || len(data(next.sink.entries, EntryDecision, "by")) != 0 {
+	if r := next.result(TurnEnded); r.State.Owes() || len(r.Resolved)+len(r.Deliveries) != 0 || len(data(next.sink.entries, protocol.EntryDecision, "by")) != 0 {
 		t.Errorf("the next pump: %+v, entries %+v", r, next.sink.entries)
 	}
 	// Nothing is left for the process that follows a dead one.
@@ -216,7 +218,7 @@ func TestDecisionsOfPeopleAreCountedOnce(t *testing.T) {
 	st := running()
 	st.Open = []OpenRequest{openRequest(0, "c"), openRequest(1, "d")}
 	in := underPolicy(st)
-	in.Sends = []Send{decision("a", 0, Accept), decision("b", 1, Decline)}
+	in.Sends = []Send{decision("a", 0, protocol.Accept), decision("b", 1, protocol.Decline)}
 	s := perform(t, in, Options{Judge: byWords})
 	s.m.cancel(0)
 	st = s.result(PumpCancelled).State

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // The logins of a pump are what it does with access tokens: it asks the broker,
@@ -99,7 +101,7 @@ func (k *logins) brokered(a tokenAnswered) {
 	case a.key == "" && no != nil && no.Code == TokenLater:
 		k.err = fmt.Errorf("get an access token for codex: %w", a.err)
 	case a.key == "" && no != nil:
-		k.giveUp(Refused, &Problem{Kind: "auth", Message: "codex cannot be logged in: " + no.Error(), Hint: tokenProblems[no.Code][1]})
+		k.giveUp(Refused, &protocol.Problem{Kind: "auth", Message: "codex cannot be logged in: " + no.Error(), Hint: tokenProblems[no.Code][1]})
 	case a.key == "":
 		k.asks.all[askLogin].params = loginParams{"chatgptAuthTokens", *a.token.access, a.token.account, a.token.plan}
 		k.asks.all[askLogin].token = a.token.generation
@@ -143,7 +145,7 @@ func (k *logins) asked(msg *message) {
 	}
 	k.st.Account = p.Account
 	k.askedAt = k.now
-	k.entry(Entry{Type: EntryState, Turn: k.st.Turn, Status: "login", Text: "codex asked for a newer access token",
+	k.entry(protocol.Entry{Type: protocol.EntryState, Turn: k.st.Turn, Status: "login", Text: "codex asked for a newer access token",
 		Data: map[string]string{"reason": p.Reason}})
 }
 
@@ -169,7 +171,7 @@ func (k *logins) given(what, key string) {
 		return // said before
 	}
 	k.st.TokenAsks = slices.Delete(k.st.TokenAsks, i, i+1)
-	e := Entry{Type: EntryState, Turn: k.st.Turn, Status: "login"}
+	e := protocol.Entry{Type: protocol.EntryState, Turn: k.st.Turn, Status: "login"}
 	if words, refused := tokenProblems[int(word)]; refused {
 		e.Text = "codex got no newer access token: " + words[0]
 	} else {

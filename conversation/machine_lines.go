@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func (m *machine) read(l Line, now time.Duration) {
@@ -157,7 +159,7 @@ func (m *machine) stray(l Line, err error) {
 	if m.st.Stray {
 		return
 	}
-	m.entry(Entry{Type: EntryState, Turn: m.st.Turn, Status: "warning",
+	m.entry(protocol.Entry{Type: protocol.EntryState, Turn: m.st.Turn, Status: "warning",
 		Text: "a line that is no message was skipped: " + excerpt(m.redact(strings.ToValidUTF8(string(l.Raw), "\uFFFD")), 200)})
 }
 
@@ -165,13 +167,13 @@ func (m *machine) stray(l Line, err error) {
 // counts as one, and a turn's end ends the turn.
 func (m *machine) oversize(l Line) {
 	m.log.Warn("line over the bound", "offset", l.Offset, "bytes", l.End-l.Offset, "method", l.Method)
-	m.entry(Entry{Type: EntryState, Turn: m.st.Turn, Status: "warning",
+	m.entry(protocol.Entry{Type: protocol.EntryState, Turn: m.st.Turn, Status: "warning",
 		Text: fmt.Sprintf("a line of %d bytes was skipped, the bound is %d (%s)", l.End-l.Offset, m.lim.Line, orWord(l.Method, "an answer or no message"))})
 	switch {
 	case l.Method != "" && l.ID != nil:
 		m.autos.add(l.ID, outgoing{ID: l.ID, Error: &RPCError{Code: CodeInvalidRequest, Message: "the request is too long for this client"}})
 	case l.Method == "turn/completed" && m.st.TurnID != "":
-		m.turns.endTurn("unknown", problem(EndOversize, "the line that says how the turn ended is too long to read"))
+		m.turns.endTurn("unknown", problem(protocol.EndOversize, "the line that says how the turn ended is too long to read"))
 	case l.Method == "item/completed":
 		m.items.long(l.Item)
 	case l.Method == "" && l.ID != nil:

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestNothingIsSentThatTheJournalShowsAnswered(t *testing.T) {
@@ -15,13 +17,13 @@ func TestNothingIsSentThatTheJournalShowsAnswered(t *testing.T) {
 	s.attached()
 	s.heard()
 	s.hear(turnDone("completed", ""))
-	if r := s.result(TurnEnded); r.Turn.N != 5 || delivered(t, r, "m-5") != Acknowledged {
+	if r := s.result(TurnEnded); r.Turn.N != 5 || delivered(t, r, "m-5") != protocol.Acknowledged {
 		t.Errorf("%+v", r)
 	}
 }
 
 func TestAnotherAttemptWaitsForTheThreadThatMayBeOnItsWay(t *testing.T) {
-	fresh := PumpState{Cursor: Cursor{Incarnation: 1}}
+	fresh := PumpState{Cursor: protocol.Cursor{Incarnation: 1}}
 	thread := ThreadSpec{CWD: "/work", Sandbox: "read-only", ApprovalPolicy: "on-request"}
 	initialized := `{"id":"g1.p9.initialize.0","result":{"userAgent":"fairlead/0.169.0 (Debian)"}}`
 	asked := func(s *stage) int {
@@ -99,7 +101,7 @@ func TestNothingIsSentBeforeTheBacklogIsRead(t *testing.T) {
 		t.Errorf("said %q, returned %+v while the journal was not read", m.out, m.result)
 	}
 	m.caughtUp(2 * time.Second)
-	if m.result == nil || m.result.Reason != PumpCancelled || m.result.Deliveries[0].State != Decided {
+	if m.result == nil || m.result.Reason != PumpCancelled || m.result.Deliveries[0].State != protocol.Decided {
 		t.Errorf("result %+v", m.result)
 	}
 }
@@ -108,7 +110,7 @@ func TestMessageDuringATurnIsRejectedAndNotSteered(t *testing.T) {
 	s := perform(t, PumpInput{State: running(), Sends: []Send{turn(5, "m-5", "hello")}}, Options{})
 	s.heard()
 	s.hear(turnDone("completed", ""))
-	if r := s.result(TurnEnded); delivered(t, r, "m-5") != Rejected {
+	if r := s.result(TurnEnded); delivered(t, r, "m-5") != protocol.Rejected {
 		t.Errorf("%+v", r.Deliveries)
 	}
 }
@@ -117,21 +119,21 @@ func TestSteerGoesToTheRunningTurn(t *testing.T) {
 	s := perform(t, PumpInput{State: running(), Sends: []Send{{ID: "s-1", Kind: SendSteer, Text: "faster"}}}, Options{})
 	s.heard(`{"id":"send/s-1/0","method":"turn/steer","params":{"threadId":"thread-1","expectedTurnId":"turn-1","input":[{"type":"text","text":"faster"}],"clientUserMessageId":"s-1"}}`)
 	s.hear(`{"id":"send/s-1/0","result":{"turnId":"turn-1"}}`, turnDone("completed", ""))
-	if r := s.result(TurnEnded); delivered(t, r, "s-1") != Acknowledged {
+	if r := s.result(TurnEnded); delivered(t, r, "s-1") != protocol.Acknowledged {
 		t.Errorf("%+v", r.Deliveries)
 	}
 	s = perform(t, PumpInput{State: opened(), Sends: []Send{{ID: "s-1", Kind: SendSteer, Text: "faster"}}}, Options{})
-	if r := s.result(Bound); delivered(t, r, "s-1") != Void {
+	if r := s.result(Bound); delivered(t, r, "s-1") != protocol.Void {
 		t.Errorf("without a turn: %+v", r.Deliveries)
 	}
 }
 
 func TestDecisionsHaveCodexsShapes(t *testing.T) {
 	for want, d := range map[string]Send{
-		`"accept"`:           {Outcome: Accept},
-		`"acceptForSession"`: {Outcome: Accept, ForSession: true},
-		`"decline"`:          {Outcome: Decline},
-		`"cancel"`:           {Outcome: Cancel},
+		`"accept"`:           {Outcome: protocol.Accept},
+		`"acceptForSession"`: {Outcome: protocol.Accept, ForSession: true},
+		`"decline"`:          {Outcome: protocol.Decline},
+		`"cancel"`:           {Outcome: protocol.Cancel},
 	} {
 		st := running()
 		st.Open = []OpenRequest{openRequest(0, "c")}
@@ -140,7 +142,7 @@ func TestDecisionsHaveCodexsShapes(t *testing.T) {
 		s := perform(t, PumpInput{State: st, Sends: []Send{send}}, Options{})
 		s.heard(`{"id":0,"result":{"decision":` + want + `}}`)
 		s.hear(resolvedLine(0), turnDone("completed", ""))
-		if r := s.result(TurnEnded); delivered(t, r, "d") != Acknowledged || len(r.Resolved) != 0 {
+		if r := s.result(TurnEnded); delivered(t, r, "d") != protocol.Acknowledged || len(r.Resolved) != 0 {
 			t.Errorf("%s: %+v", want, r)
 		}
 	}
@@ -149,20 +151,20 @@ func TestDecisionsHaveCodexsShapes(t *testing.T) {
 func TestDecisionForWhatIsGoneIsVoid(t *testing.T) {
 	st := running()
 	st.Open = []OpenRequest{openRequest(1, "c")}
-	old := decision("old", 1, Accept)
+	old := decision("old", 1, protocol.Accept)
 	old.Incarnation = 2
 	for name, c := range map[string]struct {
 		send    Send
 		backlog []string
 	}{
 		"earlier process": {send: old},
-		"never asked":     {send: decision("d", 7, Accept)},
-		"taken back":      {send: decision("d", 1, Accept), backlog: []string{resolvedLine(1)}},
+		"never asked":     {send: decision("d", 7, protocol.Accept)},
+		"taken back":      {send: decision("d", 1, protocol.Accept), backlog: []string{resolvedLine(1)}},
 	} {
 		s := perform(t, PumpInput{State: st, Sends: []Send{c.send}}, Options{}, c.backlog...)
 		s.heard()
 		s.m.cancel(0) // while the pump stays for the turn
-		if got := delivered(t, *s.m.result, c.send.ID); got != Void {
+		if got := delivered(t, *s.m.result, c.send.ID); got != protocol.Void {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -280,7 +282,7 @@ func TestOverloadIsRetriedAndThenWaitedOutOnView(t *testing.T) {
 		t.Fatalf("said %q", s.said)
 	}
 	s.hear(`{"id":"send/m-5/1","result":{"turn":{"id":"turn-1"}}}`, turnDone("completed", ""))
-	if r := s.result(TurnEnded); delivered(t, r, "m-5") != Acknowledged {
+	if r := s.result(TurnEnded); delivered(t, r, "m-5") != protocol.Acknowledged {
 		t.Errorf("%+v", r.Deliveries)
 	}
 
@@ -295,7 +297,7 @@ func TestOverloadIsRetriedAndThenWaitedOutOnView(t *testing.T) {
 	if n := len(s.said); n < 5 || n > 20 {
 		t.Errorf("tried %d times", n)
 	}
-	if r := s.result(Overloaded); delivered(t, r, "m-5") != Decided || r.Problem.Kind != "overloaded" {
+	if r := s.result(Overloaded); delivered(t, r, "m-5") != protocol.Decided || r.Problem.Kind != "overloaded" {
 		t.Errorf("%+v", r)
 	}
 	// A steer is sent again for as long as the turn runs.
@@ -312,14 +314,14 @@ func TestOverloadIsRetriedAndThenWaitedOutOnView(t *testing.T) {
 	s.attached()
 	s.hear(turnDone("completed", ""))
 	s.wait(time.Minute)
-	if r := s.result(TurnEnded); delivered(t, r, "m-5") != Void {
+	if r := s.result(TurnEnded); delivered(t, r, "m-5") != protocol.Void {
 		t.Errorf("%+v", r)
 	}
 }
 
 // The same if codex is too busy to open the thread.
 func TestOverloadOfTheOpeningIsWaitedOutOnView(t *testing.T) {
-	in := PumpInput{State: PumpState{Cursor: Cursor{Incarnation: 1}}, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never"},
+	in := PumpInput{State: PumpState{Cursor: protocol.Cursor{Incarnation: 1}}, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never"},
 		Sends: []Send{turn(1, "m", "hello")}}
 	s := perform(t, in, Options{})
 	s.hear(`{"id":"g1.p9.initialize.0","result":{"userAgent":"f/0.169.0 (x)"}}`)
@@ -330,13 +332,13 @@ func TestOverloadOfTheOpeningIsWaitedOutOnView(t *testing.T) {
 		}
 		s.wait(100 * time.Millisecond)
 	}
-	if r := s.result(Overloaded); delivered(t, r, "m") != Decided || r.Problem.Kind != EndOverloaded {
+	if r := s.result(Overloaded); delivered(t, r, "m") != protocol.Decided || r.Problem.Kind != protocol.EndOverloaded {
 		t.Errorf("%+v", r)
 	}
 }
 
 func TestSilenceIsTimedOut(t *testing.T) {
-	fresh := PumpState{Cursor: Cursor{Incarnation: 1}}
+	fresh := PumpState{Cursor: protocol.Cursor{Incarnation: 1}}
 	spec := ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never"}
 	initAnswer := `{"id":"g1.p9.initialize.0","result":{"userAgent":"f/0.169.0 (x)"}}`
 	for name, c := range map[string]struct {
@@ -362,7 +364,7 @@ func TestSilenceIsTimedOut(t *testing.T) {
 				t.Errorf("problem %+v", r.Problem)
 			}
 			for _, d := range r.Deliveries {
-				if d.State == Decided {
+				if d.State == protocol.Decided {
 					t.Errorf("%s was sent and is called %s", d.ID, d.State)
 				}
 			}
@@ -398,7 +400,7 @@ func TestAProcessThatNeverSaysAWordAgainIsGivenUp(t *testing.T) {
 	s.wait(59 * time.Second)
 	s.attached()
 	s.wait(time.Second)
-	if r := s.result(TimedOut); r.Problem == nil || r.Problem.Kind != EndSilent {
+	if r := s.result(TimedOut); r.Problem == nil || r.Problem.Kind != protocol.EndSilent {
 		t.Errorf("%+v", r.Problem)
 	}
 }
@@ -469,7 +471,7 @@ func TestUnknownRequestsGetMethodNotFound(t *testing.T) {
 	s := perform(t, PumpInput{State: running()}, Options{})
 	s.hear(`{"method":"nobody/knows","id":"q","params":{"threadId":"thread-1"}}`)
 	s.heard(`{"id":"q","error":{"code":-32601,"message":"method not found: this client does not know nobody/knows"}}`)
-	if e := s.sink.entries; len(e) != 1 || e[0].Type != EntryRequest || e[0].Status != "refused" || !strings.Contains(e[0].Text, "nobody/knows") {
+	if e := s.sink.entries; len(e) != 1 || e[0].Type != protocol.EntryRequest || e[0].Status != "refused" || !strings.Contains(e[0].Text, "nobody/knows") {
 		t.Errorf("on record: %+v", e)
 	}
 	s.attached()
@@ -509,7 +511,7 @@ func TestInterruptOfATurnThatWaitsForAPersonBringsItsEnd(t *testing.T) {
 	s = perform(t, PumpInput{State: st, Sends: []Send{{ID: "i", Kind: SendInterrupt}}}, Options{})
 	s.hear(`{"id":"send/i/0","result":{}}`)
 	s.wait(2 * time.Minute)
-	if r := s.result(TimedOut); r.Problem.Kind != EndRequestTimeout {
+	if r := s.result(TimedOut); r.Problem.Kind != protocol.EndRequestTimeout {
 		t.Errorf("%+v", r.Problem)
 	}
 }
@@ -531,7 +533,7 @@ func TestTurnsTimeGoesOnOverAttempts(t *testing.T) {
 	s.wait(9 * time.Minute)
 	s.attached()
 	s.wait(2 * time.Minute)
-	if r := s.result(TimedOut); r.Problem.Kind != EndTurnTimeout {
+	if r := s.result(TimedOut); r.Problem.Kind != protocol.EndTurnTimeout {
 		t.Errorf("%+v", r.Problem)
 	}
 	// A turn that began within this pump has the time since then.
@@ -542,7 +544,7 @@ func TestTurnsTimeGoesOnOverAttempts(t *testing.T) {
 	s.wait(39 * time.Minute)
 	s.attached()
 	s.wait(2 * time.Minute)
-	if r := s.result(TimedOut); r.Problem.Kind != EndTurnTimeout {
+	if r := s.result(TimedOut); r.Problem.Kind != protocol.EndTurnTimeout {
 		t.Errorf("%+v", r.Problem)
 	}
 	// The time that people took does not count, and is reported to the workflow.
@@ -551,7 +553,7 @@ func TestTurnsTimeGoesOnOverAttempts(t *testing.T) {
 	s.wait(39 * time.Minute)
 	s.attached()
 	s.wait(2 * time.Minute)
-	if r := s.result(TimedOut); r.Problem.Kind != EndTurnTimeout || r.Waited != 100*time.Minute {
+	if r := s.result(TimedOut); r.Problem.Kind != protocol.EndTurnTimeout || r.Waited != 100*time.Minute {
 		t.Errorf("waited %s, %+v", r.Waited, r.Problem)
 	}
 	s = perform(t, in, attempt(120), asked)
@@ -571,7 +573,7 @@ func TestQuietOfTheModelGoesOnOverAttempts(t *testing.T) {
 	s.wait(9 * time.Minute)
 	s.attached()
 	s.wait(2 * time.Minute)
-	if r := s.result(TimedOut); r.Problem.Kind != EndQuietAfterTool {
+	if r := s.result(TimedOut); r.Problem.Kind != protocol.EndQuietAfterTool {
 		t.Errorf("%+v", r.Problem)
 	}
 }

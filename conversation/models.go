@@ -3,27 +3,9 @@ package conversation
 import (
 	"encoding/json"
 	"slices"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
-
-// A ModelList is codex's answer to model/list: its own catalogue. Measured on 0.125
-// to 0.169: the list is the same whatever the provider is. A provider defined in
-// the config is not asked, so what it really serves is unknown.
-type ModelList struct {
-	Models []Model `json:"models"`
-	// Codex is the version that listed them.
-	Codex string `json:"codex,omitempty"`
-}
-
-// A Model is a model that codex shows to people.
-type Model struct {
-	ID      string   `json:"id"` // what turns and threads use
-	Name    string   `json:"name"`
-	Efforts []string `json:"efforts"` // lowest first, as codex lists them
-	// DefaultEffort is the model's effort if none is given; Default says that codex
-	// uses this model by default.
-	DefaultEffort string `json:"default_effort,omitempty"`
-	Default       bool   `json:"default,omitempty"`
-}
 
 // The list is bounded because a workflow keeps it.
 const (
@@ -37,7 +19,7 @@ const (
 // ParseModels reads an answer to model/list. Hidden models, and entries that are
 // unreadable or too long, are skipped. It returns nil for an answer that is no
 // list.
-func ParseModels(answer json.RawMessage) []Model {
+func ParseModels(answer json.RawMessage) []protocol.Model {
 	var a struct {
 		Data   []json.RawMessage `json:"data"`
 		Models []json.RawMessage `json:"models"`
@@ -45,11 +27,11 @@ func ParseModels(answer json.RawMessage) []Model {
 	if json.Unmarshal(answer, &a) != nil {
 		return nil
 	}
-	var out []Model
+	var out []protocol.Model
 	text := 0
 	for _, raw := range append(a.Data, a.Models...) {
 		m, ok := parseModel(raw)
-		if !ok || slices.ContainsFunc(out, func(o Model) bool { return o.ID == m.ID }) {
+		if !ok || slices.ContainsFunc(out, func(o protocol.Model) bool { return o.ID == m.ID }) {
 			continue
 		}
 		if text += jsonLen(m); len(out) == maxModels || text > maxModelsText {
@@ -60,7 +42,7 @@ func ParseModels(answer json.RawMessage) []Model {
 	return out
 }
 
-func parseModel(raw json.RawMessage) (Model, bool) {
+func parseModel(raw json.RawMessage) (protocol.Model, bool) {
 	var m struct {
 		ID            string            `json:"id"`
 		Model         string            `json:"model"`
@@ -71,9 +53,9 @@ func parseModel(raw json.RawMessage) (Model, bool) {
 		DefaultEffort string            `json:"defaultReasoningEffort"`
 	}
 	if json.Unmarshal(raw, &m) != nil || m.Hidden {
-		return Model{}, false
+		return protocol.Model{}, false
 	}
-	out := Model{ID: orWord(m.Model, m.ID), Efforts: []string{}, Default: m.Default}
+	out := protocol.Model{ID: orWord(m.Model, m.ID), Efforts: []string{}, Default: m.Default}
 	out.Name = excerpt(orWord(m.DisplayName, out.ID), maxModelID)
 	if len(m.DefaultEffort) <= maxEffort {
 		out.DefaultEffort = m.DefaultEffort
@@ -105,36 +87,13 @@ func effortWord(raw json.RawMessage) string {
 	return word
 }
 
-// Find returns the model with that id.
-func (l *ModelList) Find(id string) (Model, bool) {
-	if l == nil {
-		return Model{}, false
-	}
-	i := slices.IndexFunc(l.Models, func(m Model) bool { return m.ID == id })
-	if i < 0 {
-		return Model{}, false
-	}
-	return l.Models[i], true
-}
-
-// IDs returns the ids of all models, in codex's order.
-func (l *ModelList) IDs() (ids []string) {
-	if l == nil {
-		return nil
-	}
-	for _, m := range l.Models {
-		ids = append(ids, m.ID)
-	}
-	return ids
-}
-
 // efforts are the known levels, lowest first.
 var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"}
 
 // ModelLevel returns the effort to use when effort is wanted: effort itself if the model
 // has it, else the next lower level that the model has, else its lowest; empty if
 // the model has none. For an unknown level it is the model's default.
-func ModelLevel(m Model, effort string) string {
+func ModelLevel(m protocol.Model, effort string) string {
 	if effort == "" || slices.Contains(m.Efforts, effort) {
 		return effort
 	}

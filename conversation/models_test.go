@@ -6,11 +6,13 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestAModelListIsReadWhateverIsInIt(t *testing.T) {
 	long := strings.Repeat("x", maxModelID+1)
-	for answer, want := range map[string][]Model{
+	for answer, want := range map[string][]protocol.Model{
 		`{"data":[{"id":"a","model":"m-a","displayName":"A","isDefault":true,"supportedReasoningEfforts":[{"reasoningEffort":"low","description":"fast"},{"reasoningEffort":"high"}],"defaultReasoningEffort":"low"}]}`: {
 			{ID: "m-a", Name: "A", Efforts: []string{"low", "high"}, DefaultEffort: "low", Default: true}},
 		// Hidden models are left out, and so is what cannot be read. The rest is

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Two starts would make two threads, and codex may take seconds for one.
@@ -23,7 +25,7 @@ func TestAThreadThatWasAskedForIsNotAskedForAgain(t *testing.T) {
 		return n
 	}
 	begin := func(t *testing.T, backlog ...string) *stage {
-		in := PumpInput{State: PumpState{Cursor: Cursor{Incarnation: 1}}, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never"},
+		in := PumpInput{State: PumpState{Cursor: protocol.Cursor{Incarnation: 1}}, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never"},
 			Sends: []Send{turn(1, "m", "hello")}}
 		return perform(t, in, Options{Attempt: 2}, backlog...)
 	}

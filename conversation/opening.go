@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // An opening makes a new process ready: handshake, login, and the thread, which
@@ -234,7 +236,7 @@ func (o *opening) threadOpened(r *message) {
 	if o.st.CodexVersion == "" && method != methodResume { // an earlier pump had the answer to initialize
 		o.st.CodexVersion = a.Thread.CLIVersion
 	}
-	e := Entry{Type: EntryState, Turn: o.st.Turn, Status: did, Text: "thread " + did,
+	e := protocol.Entry{Type: protocol.EntryState, Turn: o.st.Turn, Status: did, Text: "thread " + did,
 		Data: map[string]string{"thread": a.Thread.ID, "model": a.Model, "codex": o.st.CodexVersion}}
 	if method == methodFork {
 		o.st.ForkedFrom = source

@@ -6,21 +6,20 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // The last message of a turn with an output schema is JSON. codex passes the schema
 // to the provider, which enforces it; this package does not.
-
-// MaxSchema bounds an output schema, in bytes.
-const MaxSchema = 64 << 10
 
 // CheckSchema returns an error if codex could not take the schema. Its content is
 // not checked.
 func CheckSchema(schema []byte) error {
 	var object map[string]json.RawMessage
 	switch err := json.Unmarshal(schema, &object); {
-	case len(schema) > MaxSchema:
-		return fmt.Errorf("the output schema has %d bytes, at most %d", len(schema), MaxSchema)
+	case len(schema) > protocol.MaxSchema:
+		return fmt.Errorf("the output schema has %d bytes, at most %d", len(schema), protocol.MaxSchema)
 	case err != nil || object == nil:
 		return errors.New("the output schema is not a JSON object")
 	}

@@ -3,6 +3,8 @@ package conversation
 import (
 	"encoding/json"
 	"unicode/utf8"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A piece is the content of a delta line. Nearly all lines of a turn are delta
@@ -10,7 +12,7 @@ import (
 // than parse. Any line that differs, however slightly, is left to parse, so that
 // its meaning is the same.
 type piece struct {
-	of EntryType
+	of protocol.EntryType
 	at int64 // emittedAtMs
 	// thread and item say whose text it is.
 	thread, item []byte
@@ -19,20 +21,20 @@ type piece struct {
 
 // pieceOf returns the kind of text in a delta of this method; empty for other
 // methods.
-func pieceOf[T string | []byte](method T) EntryType {
+func pieceOf[T string | []byte](method T) protocol.EntryType {
 	switch string(method) { // copies nothing
 	case "item/agentMessage/delta", "item/plan/delta":
-		return EntryAssistant
+		return protocol.EntryAssistant
 	case "item/reasoning/summaryTextDelta", "item/reasoning/textDelta":
-		return EntryReasoning
+		return protocol.EntryReasoning
 	case "item/commandExecution/outputDelta":
-		return EntryCommand
+		return protocol.EntryCommand
 	}
 	return ""
 }
 
 // slowPiece returns the piece in a message that parse has read.
-func slowPiece(of EntryType, params json.RawMessage) (piece, bool) {
+func slowPiece(of protocol.EntryType, params json.RawMessage) (piece, bool) {
 	var n deltaNotice
 	if json.Unmarshal(params, &n) != nil || n.Delta == "" {
 		return piece{}, false

@@ -5,14 +5,16 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
-func problem(kind, message string) *Problem {
-	return &Problem{Kind: kind, Message: message, Hint: HintOf(kind)}
+func problem(kind, message string) *protocol.Problem {
+	return &protocol.Problem{Kind: kind, Message: message, Hint: protocol.HintOf(kind)}
 }
 
 // cutProblem returns p shortened for a workflow; the transcript has the full text.
-func cutProblem(p *Problem) *Problem {
+func cutProblem(p *protocol.Problem) *protocol.Problem {
 	if p == nil {
 		return p
 	}
@@ -35,7 +37,7 @@ var kindOfInfo = map[string]string{
 	"flexUnavailable":             "overloaded",
 	"serverOverloaded":            "overloaded",
 	"policyCapacityUnavailable":   "overloaded",
-	"modelNotFound":               EndModelNotFound,
+	"modelNotFound":               protocol.EndModelNotFound,
 	"unauthorized":                "auth",
 	"badRequest":                  "bad_request",
 	"sandboxError":                "sandbox",
@@ -50,7 +52,7 @@ var kindOfInfo = map[string]string{
 // classify turns codex's error of a failed turn into a Problem. codex's error word
 // decides if it is specific, and the wording decides if the word is "other". If
 // neither says anything, the kind is other.
-func classify(e turnError) *Problem {
+func classify(e turnError) *protocol.Problem {
 	message := e.Message
 	if e.Details != "" && !strings.Contains(message, e.Details) {
 		message += " (" + e.Details + ")"
@@ -137,10 +139,10 @@ var wordings = []struct{ text, kind string }{
 	{"invalid api key", "auth"},
 	{"incorrect api key", "auth"},
 	{"model provider", "bad_request"}, // it is not in config.toml
-	{"model_not_found", EndModelNotFound},
-	{"does not exist or you do not have access", EndModelNotFound},
-	{"unexpected status 404", "network"}, // without a word about the model: the address is wrong
-	{"incomplete response", EndOther},    // older versions report it as a stream that was cut off
+	{"model_not_found", protocol.EndModelNotFound},
+	{"does not exist or you do not have access", protocol.EndModelNotFound},
+	{"unexpected status 404", "network"},       // without a word about the model: the address is wrong
+	{"incomplete response", protocol.EndOther}, // older versions report it as a stream that was cut off
 	{"input_too_large", "bad_request"},
 	{"input exceeds", "bad_request"},
 	{"invalid request", "bad_request"},
@@ -170,7 +172,7 @@ func kindOfText(text string) string {
 	return "other"
 }
 
-func classifyAnswer(method string, e *RPCError) *Problem {
+func classifyAnswer(method string, e *RPCError) *protocol.Problem {
 	kind := kindOfText(e.Message)
 	switch {
 	case e.Code == CodeOverloaded:
@@ -185,7 +187,7 @@ func classifyAnswer(method string, e *RPCError) *Problem {
 
 // ExitProblem describes a codex that ended on its own. how says how (e.g. "exit
 // status 1"), tail is the end of its standard error.
-func ExitProblem(how, tail string) *Problem {
+func ExitProblem(how, tail string) *protocol.Problem {
 	tail = meaningful(tail)
 	text := strings.ToLower(tail)
 	p := problem("process_exit", "codex ended ("+how+")")

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestErrorInfoIsClassified(t *testing.T) {
@@ -45,7 +47,7 @@ func TestErrorInfoIsClassified(t *testing.T) {
 			t.Errorf("%q: %s, want %s", text, p.Kind, want)
 		}
 	}
-	for _, e := range Endings {
+	for _, e := range protocol.Endings {
 		if kind, hint := e.Kind, e.Hint; hint == "" || strings.ToLower(hint[:1]) != hint[:1] || strings.HasSuffix(hint, ".") {
 			t.Errorf("hint of %s: %q", kind, hint)
 		}

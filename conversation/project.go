@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Projections show a transcript to readers that do not know its entries. All are
@@ -48,9 +50,9 @@ type ChatCall struct {
 
 // Whole sorts entries and keeps the first of each id, as every reader of a
 // transcript must.
-func Whole(entries []Entry) []Entry {
+func Whole(entries []protocol.Entry) []protocol.Entry {
 	all := slices.Clone(entries)
-	slices.SortStableFunc(all, func(a, b Entry) int {
+	slices.SortStableFunc(all, func(a, b protocol.Entry) int {
 		switch {
 		case a.Seq < b.Seq:
 			return -1
@@ -60,7 +62,7 @@ func Whole(entries []Entry) []Entry {
 		return strings.Compare(string(canonical(a)), string(canonical(b)))
 	})
 	seen := map[string]bool{}
-	return slices.DeleteFunc(all, func(e Entry) bool {
+	return slices.DeleteFunc(all, func(e protocol.Entry) bool {
 		again := e.ID != "" && seen[e.ID]
 		seen[e.ID] = true
 		return again
@@ -69,7 +71,7 @@ func Whole(entries []Entry) []Entry {
 
 // Chat returns the messages of a transcript, without reasoning, requests, decisions
 // and states. An error becomes the assistant's message of a turn that has no other.
-func Chat(entries []Entry) []ChatMessage {
+func Chat(entries []protocol.Entry) []ChatMessage {
 	var c chat
 	for _, e := range Whole(entries) {
 		c.add(e)
@@ -85,22 +87,22 @@ type chat struct {
 	failed  string        // why the turn failed, so far
 }
 
-func (c *chat) add(e Entry) {
+func (c *chat) add(e protocol.Entry) {
 	switch e.Type {
-	case EntryUser:
+	case protocol.EntryUser:
 		c.user(e)
-	case EntryAssistant:
+	case protocol.EntryAssistant:
 		c.assistant(e)
-	case EntryCommand, EntryFileChange, EntryTool:
+	case protocol.EntryCommand, protocol.EntryFileChange, protocol.EntryTool:
 		c.call(e)
-	case EntryError:
+	case protocol.EntryError:
 		c.failed = e.Text
 	}
 }
 
 // user begins a message, or extends the last one if that is the user's too: a steer
 // adds to the same message.
-func (c *chat) user(e Entry) {
+func (c *chat) user(e protocol.Entry) {
 	c.close()
 	if n := len(c.all); n > 0 && c.all[n-1].Role == RoleUser {
 		c.all[n-1].Content = joined(c.all[n-1].Content, e.Text)
@@ -110,7 +112,7 @@ func (c *chat) user(e Entry) {
 	c.all = append(c.all, ChatMessage{ID: chatID("msg", e), Role: RoleUser, Content: e.Text})
 }
 
-func (c *chat) assistant(e Entry) {
+func (c *chat) assistant(e protocol.Entry) {
 	if len(c.results) > 0 {
 		c.flush() // it has seen the results
 	}
@@ -120,7 +122,7 @@ func (c *chat) assistant(e Entry) {
 	c.said.Content = joined(c.said.Content, e.Text)
 }
 
-func (c *chat) call(e Entry) {
+func (c *chat) call(e protocol.Entry) {
 	if c.said == nil {
 		c.begin(e)
 	}
@@ -131,7 +133,7 @@ func (c *chat) call(e Entry) {
 
 // begin opens an assistant message. It adds an empty user message if the transcript
 // begins later, because the first message is always the user's.
-func (c *chat) begin(e Entry) {
+func (c *chat) begin(e protocol.Entry) {
 	if len(c.all) == 0 {
 		c.all = append(c.all, ChatMessage{ID: chatID("start", e), Role: RoleUser})
 	}
@@ -175,30 +177,30 @@ func joined(a, b string) string {
 
 // chatID returns an id derived from the entry's own id. It is the same in every
 // replay and says nothing about the session.
-func chatID(kind string, e Entry) string {
+func chatID(kind string, e protocol.Entry) string {
 	sum := sha256.Sum256([]byte(orWord(e.ID, strconv.FormatInt(e.Seq, 10))))
 	return kind + "_" + hex.EncodeToString(sum[:12])
 }
 
-func callName(e Entry) string {
+func callName(e protocol.Entry) string {
 	switch e.Type {
-	case EntryCommand:
+	case protocol.EntryCommand:
 		return "shell"
-	case EntryFileChange:
+	case protocol.EntryFileChange:
 		return "apply_patch"
 	}
 	return orWord(e.Tool, "tool")
 }
 
-func callArguments(e Entry) string {
+func callArguments(e protocol.Entry) string {
 	switch e.Type {
-	case EntryCommand:
+	case protocol.EntryCommand:
 		args := map[string]any{"command": e.Command}
 		if e.CWD != "" {
 			args["cwd"] = e.CWD
 		}
 		return string(canonical(args))
-	case EntryFileChange:
+	case protocol.EntryFileChange:
 		return sortedArguments(string(canonical(map[string]any{"changes": e.Changes})))
 	}
 	return sortedArguments(e.Data["arguments"])
@@ -219,9 +221,9 @@ func sortedArguments(text string) string {
 	return string(canonical(map[string]any{"arguments": text}))
 }
 
-func callResult(e Entry) string {
+func callResult(e protocol.Entry) string {
 	var b strings.Builder
-	if e.Type != EntryFileChange {
+	if e.Type != protocol.EntryFileChange {
 		b.WriteString(e.Text)
 	}
 	note := e.Status
@@ -238,7 +240,7 @@ func callResult(e Entry) string {
 }
 
 // ChatLines returns the messages as JSON, one per line.
-func ChatLines(entries []Entry) []byte {
+func ChatLines(entries []protocol.Entry) []byte {
 	var b bytes.Buffer
 	for _, m := range Chat(entries) {
 		b.Write(canonical(m))
@@ -248,7 +250,7 @@ func ChatLines(entries []Entry) []byte {
 }
 
 // JSONLines returns the entries as JSON, one per line.
-func JSONLines(entries []Entry) []byte {
+func JSONLines(entries []protocol.Entry) []byte {
 	var b bytes.Buffer
 	for _, e := range Whole(entries) {
 		b.Write(canonical(e))

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Markdown returns a transcript as a document for people. Nothing in it can move a
 // terminal's cursor, end a code block early or reverse the direction of text.
-func Markdown(title string, entries []Entry) []byte {
+func Markdown(title string, entries []protocol.Entry) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n", line1(title))
 	for _, e := range Whole(entries) {
@@ -20,19 +22,19 @@ func Markdown(title string, entries []Entry) []byte {
 	return b.Bytes()
 }
 
-func markdownEntry(b *bytes.Buffer, e Entry) {
+func markdownEntry(b *bytes.Buffer, e protocol.Entry) {
 	switch e.Type {
-	case EntryUser:
+	case protocol.EntryUser:
 		fmt.Fprintf(b, "\n## %d. %s\n\n", e.Turn, e.At.UTC().Format("2006-01-02 15:04:05"))
 		fmt.Fprintf(b, "> %s\n", strings.ReplaceAll(strings.TrimRight(Harmless(e.Text), "\n")+unsure(e), "\n", "\n> "))
-	case EntryAssistant:
+	case protocol.EntryAssistant:
 		fmt.Fprintf(b, "\n%s\n", Harmless(e.Text))
-	case EntryCommand:
+	case protocol.EntryCommand:
 		fence(b, "sh", "$ "+orWord(e.Command, e.Text))
 		if e.Command != "" {
 			fence(b, "", e.Text)
 		}
-	case EntryFileChange:
+	case protocol.EntryFileChange:
 		for _, c := range e.Changes {
 			fmt.Fprintf(b, "\n%s `%s` %s\n", line1(c.Kind), line1(c.Path), line1(e.Status))
 			fence(b, "diff", c.Diff)
@@ -44,8 +46,8 @@ func markdownEntry(b *bytes.Buffer, e Entry) {
 
 // unsure marks a message that codex did not record itself, because it is unknown
 // whether codex got it.
-func unsure(e Entry) string {
-	if e.Data["delivery"] == string(Sent) {
+func unsure(e protocol.Entry) string {
+	if e.Data["delivery"] == string(protocol.Sent) {
 		return " (whether it reached codex is not known)"
 	}
 	return ""

@@ -11,31 +11,33 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // projected is a transcript with everything that a projection has to handle.
-func projected() []Entry {
+func projected() []protocol.Entry {
 	at := time.Date(2026, 11, 21, 9, 45, 3, 0, time.UTC)
 	two := 2
-	entries := []Entry{
-		{Turn: 1, Type: EntryState, Status: "started", Text: "thread started", Data: map[string]string{"thread": "t", "model": "m"}},
-		{Turn: 1, Type: EntryUser, Text: "Build it.\nAnd test it."},
-		{Turn: 1, Type: EntryReasoning, Text: "Let me see."},
-		{Turn: 1, Type: EntryAssistant, Text: "I shall look first: größer, 更大."},
-		{Turn: 1, Type: EntryRequest, Status: "open", Text: "run make"},
-		{Turn: 1, Type: EntryDecision, Status: "accept", Text: "accepted"},
-		{Turn: 1, Type: EntryCommand, Command: "make", CWD: "/w", ExitCode: &two, Status: "failed", Text: "make: *** no rule\n```\n"},
-		{Turn: 1, Type: EntryTool, Tool: "server/find", Text: `{"found":1}`, Data: map[string]string{"arguments": `{"z":1,"a":{"d":12345678901234567890,"c":"<&>"}}`}},
-		{Turn: 1, Type: EntryAssistant, Text: "A rule is missing."},
-		{Turn: 1, Type: EntryUser, Text: "Then write one."}, // a steer
-		{Turn: 1, Type: EntryFileChange, Status: "completed", Text: "1 file", Changes: []Change{{Path: "Makefile", Kind: "add", Diff: "+all:\n"}}},
-		{Turn: 1, Type: EntryState, Status: "completed", Text: "turn completed"},
-		{Turn: 2, Type: EntryUser, Text: "Anything else?"},
-		{Turn: 2, Type: EntryError, Text: "the usage limit is reached"},
-		{Turn: 2, Type: EntryState, Status: "failed", Text: "turn failed: the usage limit is reached"},
-		{Turn: 3, Type: EntryUser, Text: "\x1b[31mred\u202e"},
-		{Turn: 3, Type: EntryTool, Tool: "t", Data: map[string]string{"arguments": `[1]`}},
-		{Turn: 3, Type: EntryAssistant, Text: "Done."},
+	entries := []protocol.Entry{
+		{Turn: 1, Type: protocol.EntryState, Status: "started", Text: "thread started", Data: map[string]string{"thread": "t", "model": "m"}},
+		{Turn: 1, Type: protocol.EntryUser, Text: "Build it.\nAnd test it."},
+		{Turn: 1, Type: protocol.EntryReasoning, Text: "Let me see."},
+		{Turn: 1, Type: protocol.EntryAssistant, Text: "I shall look first: größer, 更大."},
+		{Turn: 1, Type: protocol.EntryRequest, Status: "open", Text: "run make"},
+		{Turn: 1, Type: protocol.EntryDecision, Status: "accept", Text: "accepted"},
+		{Turn: 1, Type: protocol.EntryCommand, Command: "make", CWD: "/w", ExitCode: &two, Status: "failed", Text: "make: *** no rule\n```\n"},
+		{Turn: 1, Type: protocol.EntryTool, Tool: "server/find", Text: `{"found":1}`, Data: map[string]string{"arguments": `{"z":1,"a":{"d":12345678901234567890,"c":"<&>"}}`}},
+		{Turn: 1, Type: protocol.EntryAssistant, Text: "A rule is missing."},
+		{Turn: 1, Type: protocol.EntryUser, Text: "Then write one."}, // a steer
+		{Turn: 1, Type: protocol.EntryFileChange, Status: "completed", Text: "1 file", Changes: []protocol.Change{{Path: "Makefile", Kind: "add", Diff: "+all:\n"}}},
+		{Turn: 1, Type: protocol.EntryState, Status: "completed", Text: "turn completed"},
+		{Turn: 2, Type: protocol.EntryUser, Text: "Anything else?"},
+		{Turn: 2, Type: protocol.EntryError, Text: "the usage limit is reached"},
+		{Turn: 2, Type: protocol.EntryState, Status: "failed", Text: "turn failed: the usage limit is reached"},
+		{Turn: 3, Type: protocol.EntryUser, Text: "\x1b[31mred\u202e"},
+		{Turn: 3, Type: protocol.EntryTool, Tool: "t", Data: map[string]string{"arguments": `[1]`}},
+		{Turn: 3, Type: protocol.EntryAssistant, Text: "Done."},
 	}
 	for i := range entries {
 		entries[i].Seq, entries[i].ID, entries[i].At = int64(i+1), fmt.Sprintf("e-%d", i+1), at.Add(time.Duration(i)*time.Second)
@@ -140,11 +142,11 @@ func sound(all []ChatMessage) error {
 	return nil
 }
 
-func anyEntries(r *rand.Rand) []Entry {
-	types := []EntryType{EntryUser, EntryAssistant, EntryReasoning, EntryCommand, EntryFileChange, EntryTool, EntryRequest, EntryDecision, EntryState, EntryError, "new"}
-	all := make([]Entry, r.IntN(12))
+func anyEntries(r *rand.Rand) []protocol.Entry {
+	types := []protocol.EntryType{protocol.EntryUser, protocol.EntryAssistant, protocol.EntryReasoning, protocol.EntryCommand, protocol.EntryFileChange, protocol.EntryTool, protocol.EntryRequest, protocol.EntryDecision, protocol.EntryState, protocol.EntryError, "new"}
+	all := make([]protocol.Entry, r.IntN(12))
 	for i := range all {
-		all[i] = Entry{Seq: int64(i + 1), ID: fmt.Sprint("e", i), Turn: r.IntN(4), Type: types[r.IntN(len(types))], Text: []string{"", "a", "b\n"}[r.IntN(3)],
+		all[i] = protocol.Entry{Seq: int64(i + 1), ID: fmt.Sprint("e", i), Turn: r.IntN(4), Type: types[r.IntN(len(types))], Text: []string{"", "a", "b\n"}[r.IntN(3)],
 			Status: []string{"", "completed", "declined"}[r.IntN(3)], Data: map[string]string{"arguments": []string{"", "{", `{"b":1,"a":[{"d":1,"c":2}]}`, "null", "{} {}"}[r.IntN(5)]}}
 	}
 	return all
@@ -180,7 +182,7 @@ func TestChatGrowsAtItsEnd(t *testing.T) {
 	entries := projected()
 	whole := Chat(entries)
 	for n := range entries {
-		if entries[n].Type != EntryUser || n == 0 {
+		if entries[n].Type != protocol.EntryUser || n == 0 {
 			continue
 		}
 		head := Chat(entries[:n])
@@ -199,8 +201,8 @@ func TestMarkdownCannotBeBrokenOutOf(t *testing.T) {
 			t.Errorf("%q is in it", bad)
 		}
 	}
-	lost := Entry{Seq: 1, ID: "e", Type: EntryUser, Text: "hello\n", Data: map[string]string{"delivery": string(Sent)}}
-	if got := string(Markdown("x", []Entry{lost})); !strings.Contains(got, "> hello (whether it reached codex is not known)\n") {
+	lost := protocol.Entry{Seq: 1, ID: "e", Type: protocol.EntryUser, Text: "hello\n", Data: map[string]string{"delivery": string(protocol.Sent)}}
+	if got := string(Markdown("x", []protocol.Entry{lost})); !strings.Contains(got, "> hello (whether it reached codex is not known)\n") {
 		t.Errorf("%q", got)
 	}
 	if !strings.Contains(text, "\n````\nmake: *** no rule\n```\n````\n") {
@@ -214,10 +216,10 @@ func FuzzProjections(f *testing.F) {
 	}
 	f.Add(JSONLines(projected()))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		var entries []Entry
+		var entries []protocol.Entry
 		d := json.NewDecoder(bytes.NewReader(text))
 		for len(entries) < 50 {
-			var e Entry
+			var e protocol.Entry
 			if d.Decode(&e) != nil {
 				break
 			}

@@ -1,6 +1,10 @@
 package conversation
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"fairlead.dev/fairlead/internal/protocol"
+)
 
 // The methods that we use, and the shapes that we send. Everything else stays raw.
 const (
@@ -186,7 +190,9 @@ type tokens struct {
 	All    int64 `json:"totalTokens"`
 }
 
-func (t tokens) usage() Usage { return Usage{t.Input, t.Output, t.Cached} }
+func (t tokens) usage() protocol.Usage {
+	return protocol.Usage{Input: t.Input, Output: t.Output, Cached: t.Cached}
+}
 
 type usageNotice struct {
 	notice

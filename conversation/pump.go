@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // ErrWireLost is wrapped by Run's error when the wire broke; the state of the
@@ -58,7 +60,7 @@ type Options struct {
 	// Settled, if set, is called from the pump's goroutine as soon as a send is
 	// settled; the workflow learns of it from the result. A second attempt calls it
 	// again.
-	Settled func(Delivery)
+	Settled func(protocol.Delivery)
 	// Moved, if set, is called from the pump's goroutine after every line with the
 	// pump's place.
 	Moved func(Place)
@@ -102,14 +104,14 @@ type Place struct {
 	ThreadID, TurnID string
 	Offset           int64 // next byte of the journal to be folded
 	Seq              int64 // of the newest entry
-	Progress         *Progress
+	Progress         *protocol.Progress
 }
 
 // Use is what a session has used so far.
 type Use struct {
-	Usage, TurnUsage Usage
-	Context          *Context
-	RateLimits       *RateLimits
+	Usage, TurnUsage protocol.Usage
+	Context          *protocol.ContextUse
+	RateLimits       *protocol.RateLimits
 }
 
 func (o Options) clock() time.Time {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 type pipeWire struct {
@@ -138,7 +140,7 @@ func TestFailedWriteIsExplainedByTheReadingSide(t *testing.T) {
 		done := runAside(t.Context(), w, in, newKeeper())
 		time.Sleep(time.Second)
 		out.Close()
-		if got := <-done; got.err != nil || got.r.Reason != ProcessEnded || got.r.Deliveries[0].State != Sent {
+		if got := <-done; got.err != nil || got.r.Reason != ProcessEnded || got.r.Deliveries[0].State != protocol.Sent {
 			t.Errorf("%+v", got)
 		}
 		w, _, said = newPipeWire(1000)
@@ -153,7 +155,7 @@ type fullSink struct{ *keeper }
 
 var errFull = errors.New("disk full")
 
-func (fullSink) Entry(Entry) error { return errFull }
+func (fullSink) Entry(protocol.Entry) error { return errFull }
 
 func TestSinkThatRefusesEndsThePump(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

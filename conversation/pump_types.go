@@ -3,6 +3,8 @@ package conversation
 import (
 	"encoding/json"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // ThreadSpec says how a thread is set up. All of it is sent with every start and
@@ -30,18 +32,12 @@ type ThreadSpec struct {
 	Tools []string `json:"tools,omitempty"`
 }
 
-// A Cursor is a place in the journal of one incarnation of the process.
-type Cursor struct {
-	Incarnation int   `json:"incarnation"`
-	Offset      int64 `json:"offset"`
-}
-
 // PumpState is what a pump hands to the next one through the workflow. It stays
 // small, and is a pure function of the journal up to Cursor and of the inputs so
 // far, except for Named, which also takes a name that codex did not answer in time,
 // and Budget, which says how far a pump got with an interrupt.
 type PumpState struct {
-	Cursor Cursor `json:"cursor"`
+	Cursor protocol.Cursor `json:"cursor"`
 	// Rewind is the offset below which nobody reads again. It is at most Cursor.Offset:
 	// the start of the oldest open item that a request may need as context, of
 	// unfinished text, or of a request that has to be read again to be answered.
@@ -68,8 +64,8 @@ type PumpState struct {
 	// a command, a file change, a tool.
 	TurnEffects bool `json:"turn_effects,omitempty"`
 	// Usage is the session's total; TurnUsage is the running turn's.
-	Usage     Usage `json:"usage"`
-	TurnUsage Usage `json:"turn_usage"`
+	Usage     protocol.Usage `json:"usage"`
+	TurnUsage protocol.Usage `json:"turn_usage"`
 	// Open holds the requests that wait for an answer, by codex's ids.
 	Open []OpenRequest `json:"open,omitempty"`
 	// CodexVersion is read from initialize's userAgent.
@@ -87,8 +83,8 @@ type PumpState struct {
 	FinalAt    int  `json:"final_at,omitempty"`
 	Structured bool `json:"structured,omitempty"`
 	// RateLimits and Context are what codex last reported; nil if it reported none.
-	RateLimits *RateLimits `json:"rate_limits,omitempty"`
-	Context    *Context    `json:"context,omitempty"`
+	RateLimits *protocol.RateLimits `json:"rate_limits,omitempty"`
+	Context    *protocol.ContextUse `json:"context,omitempty"`
 
 	// The remaining fields are the pump's own; a workflow only carries them.
 
@@ -96,7 +92,7 @@ type PumpState struct {
 	// maxOpenItems. Commands may outlive their turn.
 	Items []OpenItem `json:"items,omitempty"`
 	// Total is the thread's token count that codex last reported.
-	Total Usage `json:"total"`
+	Total protocol.Usage `json:"total"`
 	// DiffStat sums up what the running turn has changed so far.
 	DiffStat string `json:"diff_stat,omitempty"`
 	// Diffed names the turn and the digest of the last diff that was handed over.
@@ -108,8 +104,8 @@ type PumpState struct {
 	AtMS int64 `json:"at_ms,omitempty"`
 	// Budget says how far the interrupt of a running turn that exceeds the session's
 	// budget got; empty while the turn is within the budget. Spent is what was counted.
-	Budget DeliveryState `json:"budget,omitempty"`
-	Spent  Spent         `json:"spent,omitzero"`
+	Budget protocol.DeliveryState `json:"budget,omitempty"`
+	Spent  Spent                  `json:"spent,omitzero"`
 	// Trimmed is how many bytes at the journal's beginning were given back to the
 	// host's file system. Untrimmable says that the host cannot do that.
 	Trimmed     int64 `json:"trimmed,omitempty"`
@@ -126,7 +122,7 @@ type PumpState struct {
 	// Calls are calls of our tools that are not known to be answered.
 	Calls []OpenCall `json:"calls,omitempty"`
 	// Progress is what the model last reported; the beginning of a turn clears it.
-	Progress *Progress `json:"progress,omitempty"`
+	Progress *protocol.Progress `json:"progress,omitempty"`
 	// Idle says that codex reported the thread idle while the turn runs.
 	Idle bool `json:"idle,omitempty"`
 	// Tally counts the session's approvals.
@@ -176,13 +172,6 @@ type OpenItem struct {
 	// Call identifies the call of an MCP tool until codex asked whether it may be made
 	// (see requests_tool.go).
 	Call string `json:"call,omitempty"`
-}
-
-// Usage counts tokens.
-type Usage struct {
-	Input  int64 `json:"input_tokens"`
-	Output int64 `json:"output_tokens"`
-	Cached int64 `json:"cached_tokens"`
 }
 
 // An OpenRequest is a request that codex waits for, by its id within one
@@ -275,7 +264,7 @@ type Limits struct {
 	Bytes int64 `json:"bytes,omitempty"`
 	// Budget bounds the whole session. The pump interrupts a turn that exceeds it; the
 	// TurnEnd then has a Problem of kind budget.
-	Budget Budget `json:"budget,omitzero"`
+	Budget protocol.Bounds `json:"budget,omitzero"`
 }
 
 // SendKind is the kind of a Send.
@@ -297,7 +286,7 @@ type Send struct {
 	// Run fills Text from it first.
 	Blob string `json:"blob,omitempty"`
 	// Inputs are the files that go with a turn or a steer.
-	Inputs []Input `json:"inputs,omitempty"`
+	Inputs []protocol.Input `json:"inputs,omitempty"`
 	// Schema is the output schema of the turn; SchemaBlob names it in the store if it
 	// is long, as Blob does for Text.
 	Schema     json.RawMessage `json:"schema,omitempty"`
@@ -309,21 +298,21 @@ type Send struct {
 	// to steer (SendSteer).
 	Turn int `json:"turn,omitempty"`
 	// Do is what a turn without text does (SendTurn); Review belongs to ActReview.
-	Do     Act     `json:"do,omitempty"`
-	Review *Review `json:"review,omitempty"`
-	Model  string  `json:"model,omitempty"`
-	Effort string  `json:"effort,omitempty"`
+	Do     protocol.Act     `json:"do,omitempty"`
+	Review *protocol.Review `json:"review,omitempty"`
+	Model  string           `json:"model,omitempty"`
+	Effort string           `json:"effort,omitempty"`
 	// RPC and Incarnation name the request that a decision answers. RequestKind decides
 	// the shape of the answer if Method is empty. For an uncertain message that begins
 	// a turn, Incarnation is the process that may have got it.
-	RPC         json.RawMessage `json:"rpc,omitempty"`
-	Incarnation int             `json:"incarnation,omitempty"`
-	RequestKind RequestKind     `json:"request_kind,omitempty"`
+	RPC         json.RawMessage      `json:"rpc,omitempty"`
+	Incarnation int                  `json:"incarnation,omitempty"`
+	RequestKind protocol.RequestKind `json:"request_kind,omitempty"`
 	// Method is codex's name of the request, from Request.Method. The shape of the
 	// answer depends on it.
-	Method     string  `json:"method,omitempty"`
-	Outcome    Outcome `json:"outcome,omitempty"`
-	ForSession bool    `json:"for_session,omitempty"`
+	Method     string           `json:"method,omitempty"`
+	Outcome    protocol.Outcome `json:"outcome,omitempty"`
+	ForSession bool             `json:"for_session,omitempty"`
 	// Answers answer the questions by their ids (Outcome Answer). A field of an
 	// elicitation's form counts as a question whose id is the field's name.
 	Answers map[string][]string `json:"answers,omitempty"`
@@ -339,44 +328,14 @@ type Send struct {
 	Uncertain bool `json:"uncertain,omitempty"`
 }
 
-// Outcome of a decision, in Fairlead's terms.
-type Outcome string
-
-const (
-	Accept  Outcome = "accept"
-	Decline Outcome = "decline"
-	Cancel  Outcome = "cancel"
-	Answer  Outcome = "answer" // with Answers
-	Grant   Outcome = "grant"  // with Grant
-	Amend   Outcome = "amend"  // accept, and allow everything with the same beginning in this codex home for ever
-)
-
-// DeliveryState is the state of a Send.
-type DeliveryState string
-
-const (
-	Decided      DeliveryState = "decided"      // not written to codex, for certain
-	Sent         DeliveryState = "sent"         // written; whether codex has it is not known
-	Acknowledged DeliveryState = "acknowledged" // codex answered, resolved or echoed it
-	Rejected     DeliveryState = "rejected"     // codex refused it; Error says why
-	Void         DeliveryState = "void"         // what it refers to is gone
-)
-
-// A Delivery is the state of a Send when a pump returned.
-type Delivery struct {
-	ID    string        `json:"id"`
-	State DeliveryState `json:"state"`
-	Error string        `json:"error,omitempty"`
-}
-
 // A Note is a transcript entry that the workflow writes. Its ID makes it one entry
 // however often it is written.
 type Note struct {
-	ID   string    `json:"id"`
-	Type EntryType `json:"type"` // decision, state, error
-	At   time.Time `json:"at"`
-	Turn int       `json:"turn,omitempty"`
-	Text string    `json:"text,omitempty"`
+	ID   string             `json:"id"`
+	Type protocol.EntryType `json:"type"` // decision, state, error
+	At   time.Time          `json:"at"`
+	Turn int                `json:"turn,omitempty"`
+	Text string             `json:"text,omitempty"`
 	// Data holds further fields of the entry, e.g. approval, outcome, by.
 	Data map[string]string `json:"data,omitempty"`
 }
@@ -398,15 +357,15 @@ const (
 
 // PumpResult is what the workflow learns from a pump.
 type PumpResult struct {
-	Reason     PumpReason `json:"reason"`
-	State      PumpState  `json:"state"`
-	Deliveries []Delivery `json:"deliveries,omitempty"`
+	Reason     PumpReason          `json:"reason"`
+	State      PumpState           `json:"state"`
+	Deliveries []protocol.Delivery `json:"deliveries,omitempty"`
 	// Requests are the newly reported requests. Resolved are the RPC ids of known
 	// requests that are no longer open.
-	Requests []Request         `json:"requests,omitempty"`
-	Resolved []json.RawMessage `json:"resolved,omitempty"`
+	Requests []protocol.Request `json:"requests,omitempty"`
+	Resolved []json.RawMessage  `json:"resolved,omitempty"`
 	// Judged are the newest of the requests that a policy answered.
-	Judged []Judged `json:"judged,omitempty"`
+	Judged []protocol.Judged `json:"judged,omitempty"`
 	// Busy says that other items of the turn are still running while requests wait.
 	Busy bool `json:"busy,omitempty"`
 	// Turn is set when Reason is TurnEnded.
@@ -417,23 +376,23 @@ type PumpResult struct {
 	// people since the input was first due to run.
 	Waited time.Duration `json:"waited,omitempty"`
 	// Models is set if codex listed its models in this pump.
-	Models ModelList `json:"models,omitzero"`
+	Models protocol.ModelList `json:"models,omitzero"`
 	// Problem is set if something went wrong.
-	Problem *Problem `json:"problem,omitempty"`
+	Problem *protocol.Problem `json:"problem,omitempty"`
 }
 
 // TurnEnd is how a turn ended. Status is codex's own word (completed, interrupted,
 // failed) or "unknown".
 type TurnEnd struct {
-	N              int      `json:"n"`
-	ID             string   `json:"id"`
-	Status         string   `json:"status"`
-	FinalText      string   `json:"final_text"`
-	FinalTruncated bool     `json:"final_truncated,omitempty"`
-	Items          int      `json:"items"`
-	Usage          Usage    `json:"usage"`
-	DiffStat       string   `json:"diff_stat,omitempty"`
-	Problem        *Problem `json:"problem,omitempty"`
+	N              int               `json:"n"`
+	ID             string            `json:"id"`
+	Status         string            `json:"status"`
+	FinalText      string            `json:"final_text"`
+	FinalTruncated bool              `json:"final_truncated,omitempty"`
+	Items          int               `json:"items"`
+	Usage          protocol.Usage    `json:"usage"`
+	DiffStat       string            `json:"diff_stat,omitempty"`
+	Problem        *protocol.Problem `json:"problem,omitempty"`
 	// FinalAt is the offset in FinalText at which the last message begins. With an
 	// output schema (Structured) that message is JSON.
 	FinalAt    int  `json:"final_at,omitempty"`
@@ -445,17 +404,4 @@ type TurnEnd struct {
 	Foreign     bool  `json:"foreign,omitempty"`
 	StartedAtMS int64 `json:"started_at_ms,omitempty"`
 	EndedAtMS   int64 `json:"ended_at_ms,omitempty"`
-}
-
-// A Problem is a classified failure with a sentence for the operator.
-type Problem struct {
-	Kind    string `json:"kind"` // one of Endings
-	Message string `json:"message"`
-	Hint    string `json:"hint,omitempty"`
-	// Passing says, for kind auth, that the credential may still be good: a newer
-	// access token was late. For an activity that failed for good it says that waiting
-	// may help.
-	Passing bool `json:"passing,omitempty"`
-	// ResetAt is when a limit ends, if that is known.
-	ResetAt time.Time `json:"reset_at,omitzero"`
 }

@@ -1,13 +1,17 @@
 package conversation
 
-import "strings"
+import (
+	"strings"
+
+	"fairlead.dev/fairlead/internal/protocol"
+)
 
 // The questions of a pump are what it asks codex beside turns: its models, and to
 // take the thread's name. The part owns Named of the state. It may call the asks.
 type questions struct {
 	*core
 	asks   *asks
-	models ModelList
+	models protocol.ModelList
 }
 
 // expect prepares the questions that are asked outside an opening.
@@ -49,9 +53,9 @@ func (q *questions) modelsListed(r *message) {
 		q.warn("codex could not list its models: " + r.Error.Message)
 		return
 	}
-	q.models = ModelList{Models: ParseModels(r.Result), Codex: q.st.CodexVersion}
+	q.models = protocol.ModelList{Models: ParseModels(r.Result), Codex: q.st.CodexVersion}
 	if q.models.Models == nil {
-		q.models.Models = []Model{}
+		q.models.Models = []protocol.Model{}
 	}
 }
 

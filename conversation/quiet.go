@@ -1,6 +1,10 @@
 package conversation
 
-import "time"
+import (
+	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
+)
 
 // A turn can be stuck although codex is alive: a tool has ended, and the model
 // never goes on. Limits.Silence does not detect that, because codex answers.
@@ -40,7 +44,7 @@ const maxRetrying = 300
 
 // retries keeps the reason for a turn that ends while codex still retries: codex
 // has been seen to wait for its network without end.
-func (q *quiet) retries(why *Problem) {
+func (q *quiet) retries(why *protocol.Problem) {
 	q.stillTrying()
 	q.st.Retrying = excerpt(q.redact(why.Message), maxRetrying)
 }

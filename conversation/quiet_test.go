@@ -3,6 +3,8 @@ package conversation
 import (
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // quietly returns a pump that has heard of a tool of the running turn.
@@ -52,7 +54,7 @@ func TestAModelThatNeverGoesOnAfterAToolIsGivenUp(t *testing.T) {
 				s.attached()
 				return
 			}
-			if r := s.result(TimedOut); r.Problem == nil || r.Problem.Kind != EndQuietAfterTool || r.Problem.Hint == "" {
+			if r := s.result(TimedOut); r.Problem == nil || r.Problem.Kind != protocol.EndQuietAfterTool || r.Problem.Hint == "" {
 				t.Errorf("problem %+v", r.Problem)
 			}
 		})
@@ -72,13 +74,13 @@ func TestQuietIsCountedFromTheNewestSign(t *testing.T) {
 	if !st.ToolEnded {
 		t.Error("the next pump does not know that a tool has ended")
 	}
-	s = perform(t, PumpInput{State: st, Limits: Limits{Silence: 24 * time.Hour}, Sends: []Send{decision("d", 3, Accept)}}, Options{})
+	s = perform(t, PumpInput{State: st, Limits: Limits{Silence: 24 * time.Hour}, Sends: []Send{decision("d", 3, protocol.Accept)}}, Options{})
 	s.wait(50 * time.Second)
 	s.hear(resolvedLine(3))
 	s.wait(29 * time.Minute)
 	s.attached()
 	s.wait(time.Minute + time.Second)
-	if r := s.result(TimedOut); r.Problem.Kind != EndQuietAfterTool {
+	if r := s.result(TimedOut); r.Problem.Kind != protocol.EndQuietAfterTool {
 		t.Errorf("problem %+v", r.Problem)
 	}
 	// The next turn starts with nothing counted.

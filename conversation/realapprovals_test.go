@@ -10,6 +10,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -73,7 +74,7 @@ func asksUnderTheGeneratedProfile(t *testing.T, c *codex) {
 			t.Error(err)
 		}
 	})
-	local, err := pool.Host(hostexec.Spec{Name: hostexec.Local})
+	local, err := pool.Host(protocol.HostSpec{Name: protocol.LocalHost})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,10 +145,10 @@ func (k *talk) tries(one canaryCase, n int, dir string, c *codex) {
 		t.Errorf("%s, %s, %s: asked: %v; the pump returned for %s", one.sandbox, one.policy, word, got, r.Reason)
 	}
 	for i, q := range r.Requests {
-		if kind := []RequestKind{KindCommand, KindCommand, KindFileChange, KindFileChange}[n]; q.Kind != kind {
+		if kind := []protocol.RequestKind{protocol.KindCommand, protocol.KindCommand, protocol.KindFileChange, protocol.KindFileChange}[n]; q.Kind != kind {
 			t.Errorf("%s, %s, %s: asked for a %s", one.sandbox, one.policy, word, q.Kind)
 		}
-		r = k.pump(TurnEnded, decide(fmt.Sprint("d-", n, i), q, Decline))
+		r = k.pump(TurnEnded, decide(fmt.Sprint("d-", n, i), q, protocol.Decline))
 	}
 	if r.Turn == nil || r.Turn.Status != "completed" {
 		t.Errorf("%s, %s, %s: turn %+v", one.sandbox, one.policy, word, r.Turn)
@@ -183,7 +184,7 @@ rules:
 `)
 	k := c.talk(t, s)
 	r := k.pump(RequestsOpen, turn(1, "m-1", "go"))
-	d := decide("d", r.Requests[0], Accept)
+	d := decide("d", r.Requests[0], protocol.Accept)
 	d.ForSession = true
 	k.pump(TurnEnded, d)
 	if r = k.pump(TurnEnded, turn(2, "m-2", "go")); !strings.Contains(r.Turn.FinalText, "again") {
@@ -202,15 +203,15 @@ rules:
   - steps: [{patch: "*** Begin Patch\n*** Update File: %[1]s\n@@\n-harmless\n+evil\n*** End Patch\n"}, {say: done}]
 `, name)))
 	r := k.pump(RequestsOpen, turn(1, "m-1", "first"))
-	first := one(t, r, KindFileChange, "accept accept_for_session decline cancel")
-	d := decide("d-1", first, Accept)
+	first := one(t, r, protocol.KindFileChange, "accept accept_for_session decline cancel")
+	d := decide("d-1", first, protocol.Accept)
 	d.ForSession = true
 	k.pump(TurnEnded, d)
 	r = k.pump(RequestsOpen, turn(2, "m-2", "then"))
-	if then := one(t, r, KindFileChange, "accept accept_for_session decline cancel"); then.Digest == first.Digest {
+	if then := one(t, r, protocol.KindFileChange, "accept accept_for_session decline cancel"); then.Digest == first.Digest {
 		t.Error("another change has the same digest")
 	}
-	k.pump(TurnEnded, decide("d-2", r.Requests[0], Decline))
+	k.pump(TurnEnded, decide("d-2", r.Requests[0], protocol.Decline))
 	if got, err := os.ReadFile(name); string(got) != "harmless\n" {
 		t.Errorf("the file says %q (%v)", got, err)
 	}
@@ -225,7 +226,7 @@ rules:
 `)
 	k := c.talk(t, s)
 	r := k.pump(RequestsOpen, turn(1, "m-1", "go"))
-	r = k.pump(TurnEnded, decide("d", r.Requests[0], Cancel))
+	r = k.pump(TurnEnded, decide("d", r.Requests[0], protocol.Cancel))
 	if r.Turn.Status != "interrupted" || r.Turn.FinalText != "" {
 		t.Errorf("turn %+v", r.Turn)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // answerIsWhole: the turn does not end when codex takes the message. It ends once,
@@ -31,7 +32,7 @@ rules:
 		t.Fatal(err)
 	}
 	k.sink.await(t, "the first words", func() bool {
-		return slices.ContainsFunc(k.sink.entries, func(e Entry) bool { return e.Type == EntryAssistant })
+		return slices.ContainsFunc(k.sink.entries, func(e protocol.Entry) bool { return e.Type == protocol.EntryAssistant })
 	})
 	if !bytes.Contains(k.p.bytes(), []byte(`"id":"send/m-1/0"`)) {
 		t.Error("codex has not said that it takes the message")
@@ -46,7 +47,7 @@ rules:
 	if r.Reason != TurnEnded || r.Turn.FinalText != "First I look.\n\nIt is here." {
 		t.Errorf("%s, turn %+v", r.Reason, r.Turn)
 	}
-	if got := k.sink.text(EntryReasoning); len(got) != 2 || strings.Contains(r.Turn.FinalText, got[0]) {
+	if got := k.sink.text(protocol.EntryReasoning); len(got) != 2 || strings.Contains(r.Turn.FinalText, got[0]) {
 		t.Errorf("reasoning %q", got)
 	}
 	if r := k.pump(Bound); r.Turn != nil {
@@ -61,12 +62,12 @@ func resumedHistoryIsNoAnswer(t *testing.T, c *codex) {
 	k := c.talk(t, s)
 	k.pump(TurnEnded, turn(1, "m-1", "the first thing"))
 	k.pump(TurnEnded, turn(2, "m-2", "the second thing"))
-	thread, entries := k.state.ThreadID, len(k.sink.text(EntryAssistant, EntryUser))
+	thread, entries := k.state.ThreadID, len(k.sink.text(protocol.EntryAssistant, protocol.EntryUser))
 	k.restart()
 	if r := k.pump(Bound); r.Turn != nil || r.State.ThreadID != thread || r.State.Opened != 2 {
 		t.Errorf("resumed: turn %+v, thread %s, was %s", r.Turn, r.State.ThreadID, thread)
 	}
-	if got := k.sink.text(EntryAssistant, EntryUser); len(got) != entries || len(s.Requests()) != 2 {
+	if got := k.sink.text(protocol.EntryAssistant, protocol.EntryUser); len(got) != entries || len(s.Requests()) != 2 {
 		t.Errorf("on record %q, the model was asked %d times", got, len(s.Requests()))
 	}
 	if r := k.pump(TurnEnded, turn(3, "m-3", "the third thing")); r.Turn.N != 3 || r.Turn.FinalText != "to the third thing: yes" {
@@ -89,7 +90,7 @@ func refusedMessageBeginsNoTurn(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `rules: [{reply: hello}]`)
 	k := c.talk(t, s)
 	r := k.pump(Bound, turn(1, "m-1", strings.Repeat("x", 1<<20+1)))
-	if got := delivered(t, r, "m-1"); got != Rejected || r.Deliveries[0].Error == "" || r.Turn != nil || r.State.TurnID != "" {
+	if got := delivered(t, r, "m-1"); got != protocol.Rejected || r.Deliveries[0].Error == "" || r.Turn != nil || r.State.TurnID != "" {
 		t.Errorf("deliveries %+v, state %+v", r.Deliveries, r.State)
 	}
 	if r := k.pump(TurnEnded, turn(2, "m-2", "hello")); r.Turn.Status != "completed" || r.Turn.N != 2 || len(s.Requests()) != 1 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func turnCompletesAndThreadRemembers(t *testing.T, c *codex) {
@@ -27,7 +28,7 @@ rules:
 	if r.Turn.Status != "completed" || r.Turn.N != 1 || r.Turn.FinalText != "Pleased to meet you." {
 		t.Errorf("turn %+v", r.Turn)
 	}
-	if got := delivered(t, r, "m-1"); got != Acknowledged {
+	if got := delivered(t, r, "m-1"); got != protocol.Acknowledged {
 		t.Errorf("the message is %s", got)
 	}
 	if r.State.ThreadID == "" || r.State.CodexVersion == "" || r.State.Model != functions || r.State.TurnID != "" {
@@ -37,10 +38,10 @@ rules:
 	if r.Turn.FinalText != "Before that you said I am Ada" || r.Turn.N != 2 {
 		t.Errorf("second turn %+v", r.Turn)
 	}
-	if got := k.sink.text(EntryUser); !slices.Equal(got, []string{"I am Ada", "And now?"}) {
+	if got := k.sink.text(protocol.EntryUser); !slices.Equal(got, []string{"I am Ada", "And now?"}) {
 		t.Errorf("user entries %q", got)
 	}
-	if got := k.sink.text(EntryReasoning); !slices.Equal(got, []string{"Let me see."}) {
+	if got := k.sink.text(protocol.EntryReasoning); !slices.Equal(got, []string{"Let me see."}) {
 		t.Errorf("reasoning %q", got)
 	}
 	for i, e := range k.sink.entries {
@@ -73,25 +74,25 @@ rules:
 	if one.Reason != "May I?" {
 		one, other = other, one
 	}
-	if one.Kind != KindCommand || one.CWD != k.h.work || !strings.Contains(one.Command, "printf made > made") || one.Summary != "run printf made > made; cat made" {
+	if one.Kind != protocol.KindCommand || one.CWD != k.h.work || !strings.Contains(one.Command, "printf made > made") || one.Summary != "run printf made > made; cat made" {
 		t.Errorf("request %+v", one)
 	}
-	r = k.pump(RequestsOpen, decide("d-1", one, Accept))
-	if got := delivered(t, r, "d-1"); got != Acknowledged {
+	r = k.pump(RequestsOpen, decide("d-1", one, protocol.Accept))
+	if got := delivered(t, r, "d-1"); got != protocol.Acknowledged {
 		t.Errorf("the decision is %s", got)
 	}
 	if len(r.Requests) != 0 || len(r.State.Open) != 1 {
 		t.Errorf("the second request is not merely open still: %+v", r)
 	}
-	r = k.pump(RequestsOpen, decide("d-2", other, Decline))
-	if len(r.Requests) != 1 || r.Requests[0].Kind != KindFileChange {
+	r = k.pump(RequestsOpen, decide("d-2", other, protocol.Decline))
+	if len(r.Requests) != 1 || r.Requests[0].Kind != protocol.KindFileChange {
 		t.Fatalf("requests %+v", r.Requests)
 	}
 	f := r.Requests[0]
 	if len(f.Changes) != 1 || f.Changes[0].Kind != "add" || !strings.Contains(f.Changes[0].Diff, "hello") {
 		t.Errorf("changes %+v", f.Changes)
 	}
-	r = k.pump(TurnEnded, decide("d-3", f, Decline))
+	r = k.pump(TurnEnded, decide("d-3", f, protocol.Decline))
 	if r.Turn.Status != "completed" || !strings.Contains(r.Turn.FinalText, "rejected by user") {
 		t.Errorf("turn %+v", r.Turn)
 	}
@@ -124,17 +125,17 @@ rules:
 		return err == nil && strings.Contains(string(k.p.bytes()), `"type":"commandExecution"`) && len(sleepers(t, k.h.work)) > 0
 	})
 	cancel()
-	if r := <-done; r.Reason != PumpCancelled || r.State.TurnID == "" || delivered(t, r, "m-1") != Acknowledged {
+	if r := <-done; r.Reason != PumpCancelled || r.State.TurnID == "" || delivered(t, r, "m-1") != protocol.Acknowledged {
 		t.Fatalf("cancelled pump returned %+v", r)
 	}
 	r := k.pump(TurnEnded, Send{ID: "i-1", Kind: SendInterrupt})
-	if r.Turn.Status != "interrupted" || delivered(t, r, "i-1") != Acknowledged {
+	if r.Turn.Status != "interrupted" || delivered(t, r, "i-1") != protocol.Acknowledged {
 		t.Errorf("turn %+v, deliveries %+v", r.Turn, r.Deliveries)
 	}
 	// codex calls a command finished once it has signalled it.
 	k.sink.await(t, "the command's end", func() bool { return len(sleepers(t, k.h.work)) == 0 })
 	r = k.pump(Bound, Send{ID: "i-2", Kind: SendInterrupt})
-	if got := delivered(t, r, "i-2"); got != Void {
+	if got := delivered(t, r, "i-2"); got != protocol.Void {
 		t.Errorf("an interrupt of nothing is %s", got)
 	}
 	if n := bytes.Count(k.p.sent.bytes(), []byte(`"turn/interrupt"`)); n != 1 {
@@ -186,7 +187,7 @@ rules:
 	if r.Reason != ProcessEnded || r.Turn != nil || r.State.TurnID == "" || r.Problem == nil || r.Problem.Kind != "process_exit" {
 		t.Fatalf("after kill -9: %+v", r)
 	}
-	if got := delivered(t, r, "m-1"); got != Acknowledged {
+	if got := delivered(t, r, "m-1"); got != protocol.Acknowledged {
 		t.Errorf("the message is %s", got)
 	}
 	thread := r.State.ThreadID
@@ -220,7 +221,7 @@ rules:
 		return
 	}
 	r := k.pump(TurnEnded, again)
-	if got := delivered(t, r, "m-2"); got != Acknowledged {
+	if got := delivered(t, r, "m-2"); got != protocol.Acknowledged {
 		t.Errorf("the message is %s", got)
 	}
 	if r.Turn.N != 2 || r.Turn.Status != "completed" {
@@ -236,7 +237,7 @@ rules:
 func (c *codex) isNotKnownToHaveArrived(t *testing.T, k *talk, s *scriptedmodel.Server, again Send, asked int) {
 	t.Helper()
 	c.note = "cannot be known: void"
-	if r := k.pump(Bound, again); delivered(t, r, again.ID) != Void {
+	if r := k.pump(Bound, again); delivered(t, r, again.ID) != protocol.Void {
 		t.Errorf("deliveries %+v", r.Deliveries)
 	}
 	if n := len(s.Requests()); n != asked {
@@ -252,7 +253,7 @@ func missingThreadIsRefusedAndNeverReplaced(t *testing.T, c *codex) {
 	if r.Problem == nil || r.Problem.Kind != "thread_missing" || r.Problem.Hint == "" {
 		t.Errorf("problem %+v", r.Problem)
 	}
-	if got := delivered(t, r, "m-1"); got != Decided {
+	if got := delivered(t, r, "m-1"); got != protocol.Decided {
 		t.Errorf("the message is %s", got)
 	}
 	if strings.Contains(string(k.p.bytes()), `"thread/started"`) || len(s.Requests()) != 0 {
@@ -296,7 +297,7 @@ func busyThreadIsRefused(t *testing.T, c *codex) {
 	k := c.talk(t, s)
 	k.pump(TurnEnded, turn(1, "m-1", "hello"))
 	k.p = k.h.start() // beside the first process, which has the thread
-	k.state.Cursor, k.state.Rewind = Cursor{Incarnation: 2}, 0
+	k.state.Cursor, k.state.Rewind = protocol.Cursor{Incarnation: 2}, 0
 	if !c.has(WriterLock) {
 		c.note = "both have it"
 		if r := k.pump(Bound); r.State.Opened != 2 {

@@ -10,12 +10,13 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
-func act(n int, id string, do Act) Send {
+func act(n int, id string, do protocol.Act) Send {
 	s := Send{ID: id, Kind: SendTurn, Turn: n, Do: do}
-	if do == ActReview {
-		s.Review = &Review{Instructions: "look at the patch"}
+	if do == protocol.ActReview {
+		s.Review = &protocol.Review{Instructions: "look at the patch"}
 	}
 	return s
 }
@@ -37,20 +38,20 @@ func (k *talk) began(item string) int {
 func actsAreTurns(t *testing.T, c *codex) {
 	k := c.talk(t, scriptedmodel.Serve(t, actScript))
 	k.pump(TurnEnded, turn(1, "m-1", "hello"))
-	for n, do := range []Act{ActCompact, ActReview} {
+	for n, do := range []protocol.Act{protocol.ActCompact, protocol.ActReview} {
 		before, id := k.state, "act-"+string(do)
 		r := k.pump(TurnEnded, act(n+2, id, do))
-		if r.Turn.N != n+2 || r.Turn.Status != "completed" || delivered(t, r, id) != Acknowledged || r.Turn.Effects {
+		if r.Turn.N != n+2 || r.Turn.Status != "completed" || delivered(t, r, id) != protocol.Acknowledged || r.Turn.Effects {
 			t.Errorf("%s: turn %+v, deliveries %+v", do, r.Turn, r.Deliveries)
 		}
-		if do == ActReview && r.Turn.FinalText != "It is a fine patch." {
+		if do == protocol.ActReview && r.Turn.FinalText != "It is a fine patch." {
 			t.Errorf("the review says %q", r.Turn.FinalText)
 		}
 		// The workflow never learnt of it.
 		after, again := k.state, act(n+2, id, do)
 		k.state, again.Uncertain = before, true
 		r = k.pump(TurnEnded, again)
-		if r.Turn.N != n+2 || r.Turn.Status != "completed" || delivered(t, r, id) != Acknowledged {
+		if r.Turn.N != n+2 || r.Turn.Status != "completed" || delivered(t, r, id) != protocol.Acknowledged {
 			t.Errorf("%s, again: turn %+v, deliveries %+v", do, r.Turn, r.Deliveries)
 		}
 		k.state = after
@@ -76,7 +77,7 @@ rules:
 `)
 	k := c.talk(t, s)
 	k.pump(TurnEnded, turn(1, "m-1", "hello"))
-	in := k.input(act(2, "r-1", ActReview))
+	in := k.input(act(2, "r-1", protocol.ActReview))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan PumpResult, 1)
@@ -85,7 +86,7 @@ rules:
 		t.Fatal(err)
 	}
 	cancel()
-	if r := <-done; r.Reason != PumpCancelled || r.State.Turn != 2 || delivered(t, r, "r-1") != Acknowledged {
+	if r := <-done; r.Reason != PumpCancelled || r.State.Turn != 2 || delivered(t, r, "r-1") != protocol.Acknowledged {
 		t.Fatalf("cancelled pump returned %+v", r)
 	}
 	steer := []Send{{ID: "s-0", Kind: SendSteer, Turn: 1, Text: "of another turn"}}
@@ -94,11 +95,11 @@ rules:
 	}
 	r := k.pump(TurnEnded, append(steer, Send{ID: "i-1", Kind: SendInterrupt})...)
 	for _, s := range steer {
-		if delivered(t, r, s.ID) != Void {
+		if delivered(t, r, s.ID) != protocol.Void {
 			t.Errorf("a steer %s is %+v", s.Text, r.Deliveries)
 		}
 	}
-	if r.Turn.N != 2 || r.Turn.Status != "interrupted" || delivered(t, r, "i-1") != Acknowledged {
+	if r.Turn.N != 2 || r.Turn.Status != "interrupted" || delivered(t, r, "i-1") != protocol.Acknowledged {
 		t.Errorf("turn %+v, deliveries %+v", r.Turn, r.Deliveries)
 	}
 	if r := k.pump(TurnEnded, turn(3, "m-3", "go on")); r.Turn.N != 3 || r.Turn.Status != "completed" {
@@ -112,13 +113,13 @@ func actOfADeadProcessIsVoid(t *testing.T, c *codex) {
 	k := c.talk(t, s)
 	k.pump(TurnEnded, turn(1, "m-1", "hello"))
 	before := k.state
-	k.pump(TurnEnded, act(2, "act-1", ActCompact))
+	k.pump(TurnEnded, act(2, "act-1", protocol.ActCompact))
 	asked := len(s.Requests())
 	k.state = before
 	k.restart()
-	again := act(2, "act-1", ActCompact)
+	again := act(2, "act-1", protocol.ActCompact)
 	again.Uncertain, again.Incarnation = true, 1
-	if r := k.pump(Bound, again); delivered(t, r, "act-1") != Void {
+	if r := k.pump(Bound, again); delivered(t, r, "act-1") != protocol.Void {
 		t.Errorf("deliveries %+v", r.Deliveries)
 	}
 	if n := len(s.Requests()); n != asked {
@@ -238,7 +239,7 @@ rules:
   - reply: hello
 `))
 		k.pump(TurnEnded, turn(1, "m-1", "hello"))
-		if r := k.pump(TurnEnded, act(2, "m-2", ActReview)); r.Turn.Status != "failed" || r.Turn.Problem == nil {
+		if r := k.pump(TurnEnded, act(2, "m-2", protocol.ActReview)); r.Turn.Status != "failed" || r.Turn.Problem == nil {
 			t.Errorf("%s: the review is %+v", kind, r.Turn)
 		}
 		for n := 3; n < 5; n++ {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func interruptedMessageIsOnRecordOnce(t *testing.T, c *codex) {
@@ -25,7 +26,7 @@ rules:
 	go func() { done <- k.run(ctx, in) }()
 	saying := func() (n int) {
 		for _, d := range k.sink.deltas {
-			if d.Type == EntryAssistant {
+			if d.Type == protocol.EntryAssistant {
 				n += len(d.Text)
 			}
 		}
@@ -40,9 +41,9 @@ rules:
 	if r.Turn.Status != "interrupted" || r.Turn.FinalText != "" {
 		t.Errorf("turn %+v", r.Turn)
 	}
-	var got []Entry
+	var got []protocol.Entry
 	for _, e := range k.sink.entries {
-		if e.Type == EntryAssistant {
+		if e.Type == protocol.EntryAssistant {
 			got = append(got, e)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Each kind of ending, by its real cause, with the real codex.
@@ -32,23 +33,23 @@ type failing struct {
 
 // failings are the errors that providers answer with.
 var failings = []failing{
-	{name: "unauthorized", fail: "{kind: unauthorized, times: -1}", kind: EndAuth, retries: true},
-	{name: "forbidden", fail: "{kind: forbidden, times: -1}", kind: EndAuth, retries: true},
+	{name: "unauthorized", fail: "{kind: unauthorized, times: -1}", kind: protocol.EndAuth, retries: true},
+	{name: "forbidden", fail: "{kind: forbidden, times: -1}", kind: protocol.EndAuth, retries: true},
 	{name: "bad request", fail: "{kind: bad_request, times: -1}", kind: "bad_request"},
-	{name: "no such model", fail: "{kind: not_found, times: -1}", kind: EndModelNotFound, either: true},
+	{name: "no such model", fail: "{kind: not_found, times: -1}", kind: protocol.EndModelNotFound, either: true},
 	{name: "no such page", fail: "{kind: not_found, code: none, message: 404 page not found, times: -1}", kind: "network", either: true},
 	{name: "server error", fail: "{kind: server_error, times: -1}", kind: "network", retries: true},
-	{name: "overloaded", fail: "{kind: overloaded, times: -1}", kind: EndOverloaded},
-	{name: "overloaded in a stream", fail: "{kind: failed, code: server_is_overloaded, times: -1}", kind: EndOverloaded},
-	{name: "too many requests", fail: "{kind: rate_limited, times: -1}", kind: EndRateLimit},
-	{name: "too many in a stream", fail: "{kind: failed, code: rate_limit_exceeded, message: 'Rate limit reached. Please try again in 1.5s.', times: -1}", kind: EndRateLimit, retries: true, resets: 1500 * time.Millisecond},
-	{name: "usage limit", fail: "{kind: usage_limit, resets_in: 90m, times: -1}", kind: EndQuota, resets: 90 * time.Minute},
-	{name: "usage limit for days", fail: "{kind: usage_limit, resets_in: 75h, times: -1}", kind: EndQuota, resets: 75 * time.Hour},
-	{name: "no credit", fail: "{kind: failed, code: insufficient_quota, times: -1}", kind: EndQuota},
+	{name: "overloaded", fail: "{kind: overloaded, times: -1}", kind: protocol.EndOverloaded},
+	{name: "overloaded in a stream", fail: "{kind: failed, code: server_is_overloaded, times: -1}", kind: protocol.EndOverloaded},
+	{name: "too many requests", fail: "{kind: rate_limited, times: -1}", kind: protocol.EndRateLimit},
+	{name: "too many in a stream", fail: "{kind: failed, code: rate_limit_exceeded, message: 'Rate limit reached. Please try again in 1.5s.', times: -1}", kind: protocol.EndRateLimit, retries: true, resets: 1500 * time.Millisecond},
+	{name: "usage limit", fail: "{kind: usage_limit, resets_in: 90m, times: -1}", kind: protocol.EndQuota, resets: 90 * time.Minute},
+	{name: "usage limit for days", fail: "{kind: usage_limit, resets_in: 75h, times: -1}", kind: protocol.EndQuota, resets: 75 * time.Hour},
+	{name: "no credit", fail: "{kind: failed, code: insufficient_quota, times: -1}", kind: protocol.EndQuota},
 	{name: "cut", fail: "{kind: cut, times: -1}", kind: "network", retries: true},
 	{name: "dropped", fail: "{kind: drop, times: -1}", kind: "network", retries: true},
 	{name: "stalled", fail: "{kind: stall, times: -1}", kind: "network", retries: true},
-	{name: "incomplete", fail: "{kind: incomplete, times: -1}", kind: EndOther, either: true},
+	{name: "incomplete", fail: "{kind: incomplete, times: -1}", kind: protocol.EndOther, either: true},
 	{name: "no room in a stream", fail: "{kind: failed, code: context_length_exceeded, times: -1}", kind: "context_window", alone: true},
 	{name: "no room", fail: "{kind: context_length, times: -1}", kind: "context_window", alone: true},
 }
@@ -83,9 +84,9 @@ func failuresOfTheRealCodexAreClassified(t *testing.T, c *codex) {
 		retrying, failed := 0, 0
 		for _, e := range k.sink.entries[before:] {
 			switch {
-			case e.Type == EntryError && e.Status == "retrying":
+			case e.Type == protocol.EntryError && e.Status == "retrying":
 				retrying++
-			case e.Type == EntryError && e.Data["problem"] == f.kind:
+			case e.Type == protocol.EntryError && e.Data["problem"] == f.kind:
 				failed++
 			}
 		}
@@ -99,7 +100,7 @@ func failuresOfTheRealCodexAreClassified(t *testing.T, c *codex) {
 
 // checkReset: codex gives a time of day to the minute, by the clock of this
 // machine.
-func (f failing) checkReset(t *testing.T, p *Problem, ended time.Time) {
+func (f failing) checkReset(t *testing.T, p *protocol.Problem, ended time.Time) {
 	t.Helper()
 	if f.resets == 0 {
 		if !p.ResetAt.IsZero() {
@@ -122,7 +123,7 @@ func downAndUnset(t *testing.T, c *codex, s *scriptedmodel.Server) {
 	if r.Turn != nil {
 		p = r.Turn.Problem
 	}
-	if p == nil || p.Kind != EndAuth {
+	if p == nil || p.Kind != protocol.EndAuth {
 		t.Errorf("without the variable of the key: %s, problem %+v", r.Reason, p)
 	}
 	k.p.kill()
@@ -159,13 +160,13 @@ func downAndUnset(t *testing.T, c *codex, s *scriptedmodel.Server) {
 	}
 }
 
-func isRetrying(entries []Entry) bool { return countRetries(entries) > 0 }
+func isRetrying(entries []protocol.Entry) bool { return countRetries(entries) > 0 }
 
 // countRetries counts the entries that say that codex tries again because of the
 // network.
-func countRetries(entries []Entry) (n int) {
+func countRetries(entries []protocol.Entry) (n int) {
 	for _, e := range entries {
-		if e.Type == EntryError && e.Status == "retrying" && e.Data["problem"] == "network" {
+		if e.Type == protocol.EntryError && e.Status == "retrying" && e.Data["problem"] == "network" {
 			n++
 		}
 	}
@@ -251,14 +252,14 @@ rules:
 	k := c.talk(t, s)
 	k.p.halt(t)
 	k.limit = Limits{StartUp: time.Second}
-	strikes(k, EndStartTimeout)
+	strikes(k, protocol.EndStartTimeout)
 	if r := k.pump(TurnEnded, turn(1, "m-1", "hello")); r.Turn.Status != "completed" {
 		t.Errorf("turn %+v", r.Turn)
 	}
 
 	k.p.halt(t)
 	k.limit = Limits{Request: time.Second}
-	if r := strikes(k, EndRequestTimeout, turn(2, "m-2", "hello")); delivered(t, r, "m-2") != Sent {
+	if r := strikes(k, protocol.EndRequestTimeout, turn(2, "m-2", "hello")); delivered(t, r, "m-2") != protocol.Sent {
 		t.Errorf("%+v", r.Deliveries)
 	}
 
@@ -275,12 +276,12 @@ rules:
 		t.Fatalf("%s, %+v", r.Reason, r.Problem)
 	}
 	k.limit = Limits{Silence: 500 * time.Millisecond, Request: time.Second}
-	if r := strikes(k, EndSilent); r.State.TurnID == "" {
+	if r := strikes(k, protocol.EndSilent); r.State.TurnID == "" {
 		t.Errorf("state %+v", r.State)
 	}
 
 	k.limit = Limits{Turn: time.Second}
-	strikes(k, EndTurnTimeout, turn(4, "m-4", "talk"))
+	strikes(k, protocol.EndTurnTimeout, turn(4, "m-4", "talk"))
 
 	k.spec.Sandbox = "danger-full-access"
 	// The short limit counts from the end of the tool. Codex reports what the call
@@ -291,14 +292,14 @@ rules:
 	ctx, cancel = context.WithCancel(context.Background())
 	go func() { ended <- k.run(ctx, in) }()
 	k.sink.await(t, "the end of the tool", func() bool {
-		return slices.ContainsFunc(k.sink.entries, func(e Entry) bool { return e.Type == EntryCommand && e.Turn == 5 })
+		return slices.ContainsFunc(k.sink.entries, func(e protocol.Entry) bool { return e.Type == protocol.EntryCommand && e.Turn == 5 })
 	})
 	cancel()
 	if r := <-ended; r.Reason != PumpCancelled {
 		t.Fatalf("%s, %+v", r.Reason, r.Problem)
 	}
 	k.limit = Limits{Quiet: time.Second}
-	if r := strikes(k, EndQuietAfterTool); r.State.TurnItems == 0 || !r.State.TurnEffects {
+	if r := strikes(k, protocol.EndQuietAfterTool); r.State.TurnItems == 0 || !r.State.TurnEffects {
 		t.Errorf("state %+v", r.State)
 	}
 
@@ -353,7 +354,7 @@ rules:
 			t.Fatalf("%s, %+v", again.Reason, again.Problem)
 		}
 	}
-	if r := k.pump(TurnEnded, decide("d", r.Requests[0], Accept)); r.Turn.Status != "completed" {
+	if r := k.pump(TurnEnded, decide("d", r.Requests[0], protocol.Accept)); r.Turn.Status != "completed" {
 		t.Errorf("turn %+v", r.Turn)
 	}
 }
@@ -373,18 +374,18 @@ rules:
 	case "completed": // the line of its end does not repeat what was said
 		c.note = "yes, and the turn completes"
 	case "unknown":
-		if p == nil || p.Kind != EndOversize || p.Hint == "" {
+		if p == nil || p.Kind != protocol.EndOversize || p.Hint == "" {
 			t.Errorf("problem %+v", p)
 		}
 	default:
 		t.Errorf("turn %+v", r.Turn)
 	}
 	var seen bool
-	for _, text := range k.sink.text(EntryState) {
+	for _, text := range k.sink.text(protocol.EntryState) {
 		seen = seen || strings.Contains(text, "bytes was skipped") && strings.Contains(text, "item/completed")
 	}
 	if !seen {
-		t.Errorf("no entry tells of it: %q", k.sink.text(EntryState))
+		t.Errorf("no entry tells of it: %q", k.sink.text(protocol.EntryState))
 	}
 	if r := k.pump(TurnEnded, turn(2, "m-2", "hello")); r.Turn.Status != "completed" || r.Turn.FinalText != "fine" {
 		t.Errorf("turn %+v", r.Turn)

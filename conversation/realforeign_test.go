@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // withGoals switches codex's goals on. With an active goal, codex begins turns by
@@ -78,7 +79,7 @@ rules:
 `)
 	// The message finds codex in a turn of its own.
 	r := k.pump(TurnBegun, turn(2, "m-2", "hello"))
-	if delivered(t, r, "m-2") != Decided || !r.State.Foreign || r.State.Turn != 2 {
+	if delivered(t, r, "m-2") != protocol.Decided || !r.State.Foreign || r.State.Turn != 2 {
 		t.Fatalf("%+v", r)
 	}
 	if len(r.Requests) == 0 {
@@ -88,11 +89,11 @@ rules:
 		t.Fatalf("requests %+v", r.Requests)
 	}
 	// The worker has died, and another attempt has the same to do.
-	in := k.input(decide("d-1", r.Requests[0], Accept))
+	in := k.input(decide("d-1", r.Requests[0], protocol.Accept))
 	k.opt.Attempt = 2
 	r = k.run(t.Context(), in)
 	k.opt.Attempt = 0
-	if r.Reason != TurnEnded || !r.Turn.Foreign || r.Turn.N != 2 || r.Turn.FinalText != "made" || r.Turn.Usage == (Usage{}) || r.State.Restless {
+	if r.Reason != TurnEnded || !r.Turn.Foreign || r.Turn.N != 2 || r.Turn.FinalText != "made" || r.Turn.Usage == (protocol.Usage{}) || r.State.Restless {
 		t.Fatalf("%s, turn %+v", r.Reason, r.Turn)
 	}
 	if made, err := os.ReadFile(filepath.Join(k.h.work, "made")); string(made) != "made" {
@@ -102,7 +103,7 @@ rules:
 	if r.Turn.Foreign || r.Turn.N != 3 || r.Turn.FinalText != "you said hello" || startsOf(k.p, "m-2") != 1 {
 		t.Errorf("turn %+v, sent %d times", r.Turn, startsOf(k.p, "m-2"))
 	}
-	if got := k.sink.text(EntryUser); len(got) != 2 {
+	if got := k.sink.text(protocol.EntryUser); len(got) != 2 {
 		t.Errorf("user messages %q", got)
 	}
 }
@@ -125,7 +126,7 @@ rules:
 	n := 3
 	r := k.run(t.Context(), k.input(turn(n, "m-2", "hello")))
 	for ; r.Reason != TurnEnded || r.Turn.Foreign; n++ {
-		if n > 8 || delivered(t, r, "m-2") != Decided {
+		if n > 8 || delivered(t, r, "m-2") != protocol.Decided {
 			t.Fatalf("%+v", r)
 		}
 		if r.Reason == TurnBegun { // it does not go on: somebody has to end it
@@ -133,7 +134,7 @@ rules:
 		}
 		r = k.run(t.Context(), k.input(turn(n+1, "m-2", "hello")))
 	}
-	if startsOf(k.p, "m-2") != 1 || delivered(t, r, "m-2") != Acknowledged || r.Turn.FinalText != "you said hello" {
+	if startsOf(k.p, "m-2") != 1 || delivered(t, r, "m-2") != protocol.Acknowledged || r.Turn.FinalText != "you said hello" {
 		t.Errorf("sent %d times, turn %+v", startsOf(k.p, "m-2"), r.Turn)
 	}
 }

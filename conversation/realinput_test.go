@@ -16,16 +16,17 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // planted puts a file where the caller of the pump would.
-func planted(t *testing.T, k *talk, kind InputKind, name string, content []byte) Input {
+func planted(t *testing.T, k *talk, kind protocol.InputKind, name string, content []byte) protocol.Input {
 	t.Helper()
 	dir := filepath.Join(filepath.Dir(k.h.work), "inputs")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	in := Input{Kind: kind, Name: name, Bytes: int64(len(content)), Path: filepath.Join(dir, name)}
+	in := protocol.Input{Kind: kind, Name: name, Bytes: int64(len(content)), Path: filepath.Join(dir, name)}
 	if err := os.WriteFile(in.Path, content, 0o400); err != nil {
 		t.Fatal(err)
 	}
@@ -70,9 +71,9 @@ rules:
 	for _, sandbox := range []string{"read-only", "workspace-write"} {
 		k := c.talk(t, s)
 		k.spec.Sandbox = sandbox
-		file := planted(t, k, InputFile, "notes.txt", []byte("the notes\n"))
+		file := planted(t, k, protocol.InputFile, "notes.txt", []byte("the notes\n"))
 		send := turn(1, "m-1", "read it")
-		send.Inputs = []Input{file}
+		send.Inputs = []protocol.Input{file}
 		r := k.pump(TurnEnded, send)
 		got, err := os.ReadFile(file.Path)
 		// This home is below the temporary folder, where workspace-write may write.
@@ -86,7 +87,7 @@ rules:
 	k := c.talk(t, s)
 	send := turn(1, "m-1", "what is in them?")
 	for kind, data := range pictures(t) {
-		send.Inputs = append(send.Inputs, planted(t, k, InputImage, "a."+kind, data))
+		send.Inputs = append(send.Inputs, planted(t, k, protocol.InputImage, "a."+kind, data))
 	}
 	k.pump(TurnEnded, send)
 	if got := strings.Count(lastBody(t, s), `"image_url":"data:image/`); got != 3 {
@@ -230,24 +231,24 @@ func TestInputNamesNameOneFileAnywhere(t *testing.T) {
 }
 
 func TestInputsThatTheAPIDidNotGiveAreRefused(t *testing.T) {
-	good := Input{Kind: InputFile, Name: "a", Blob: "owned/session.s-1.a.0123456789abcdef/inputs/" + strings.Repeat("0", 64), Digest: strings.Repeat("a", 64), Bytes: 1}
-	if err := CheckInputs(slices.Repeat([]Input{good}, MaxInputs)); err != nil {
+	good := protocol.Input{Kind: protocol.InputFile, Name: "a", Blob: "owned/session.s-1.a.0123456789abcdef/inputs/" + strings.Repeat("0", 64), Digest: strings.Repeat("a", 64), Bytes: 1}
+	if err := CheckInputs(slices.Repeat([]protocol.Input{good}, protocol.MaxInputs)); err != nil {
 		t.Fatal(err)
 	}
-	bad := map[string]func(*Input){
-		"kind": func(i *Input) { i.Kind = "audio" }, "no name": func(i *Input) { i.Name = "" }, "a path": func(i *Input) { i.Name = "../x" },
-		"another blob": func(i *Input) { i.Blob = "seeds/" + strings.Repeat("0", 64) }, "a blob above": func(i *Input) { i.Blob = strings.Replace(i.Blob, "/inputs/", "/../seeds/", 1) },
-		"digest": func(i *Input) { i.Digest = "A" + i.Digest[1:] }, "nothing": func(i *Input) { i.Bytes = 0 }, "too big": func(i *Input) { i.Bytes = MaxFile + 1 },
-		"too big an image": func(i *Input) { i.Kind, i.Bytes = InputImage, MaxImage+1 },
+	bad := map[string]func(*protocol.Input){
+		"kind": func(i *protocol.Input) { i.Kind = "audio" }, "no name": func(i *protocol.Input) { i.Name = "" }, "a path": func(i *protocol.Input) { i.Name = "../x" },
+		"another blob": func(i *protocol.Input) { i.Blob = "seeds/" + strings.Repeat("0", 64) }, "a blob above": func(i *protocol.Input) { i.Blob = strings.Replace(i.Blob, "/inputs/", "/../seeds/", 1) },
+		"digest": func(i *protocol.Input) { i.Digest = "A" + i.Digest[1:] }, "nothing": func(i *protocol.Input) { i.Bytes = 0 }, "too big": func(i *protocol.Input) { i.Bytes = protocol.MaxFile + 1 },
+		"too big an image": func(i *protocol.Input) { i.Kind, i.Bytes = protocol.InputImage, protocol.MaxImage+1 },
 	}
 	for what, change := range bad {
 		in := good
 		change(&in)
-		if CheckInputs([]Input{in}) == nil {
+		if CheckInputs([]protocol.Input{in}) == nil {
 			t.Errorf("%s: taken", what)
 		}
 	}
-	if CheckInputs(slices.Repeat([]Input{good}, MaxInputs+1)) == nil {
+	if CheckInputs(slices.Repeat([]protocol.Input{good}, protocol.MaxInputs+1)) == nil {
 		t.Error("too many: taken")
 	}
 }
@@ -258,17 +259,17 @@ func TestWhatCannotBeSaidIsRejectedAndNotSaid(t *testing.T) {
 	s := perform(t, PumpInput{State: opened(), Sends: []Send{send}}, Options{})
 	s.heard()
 	r := s.result(Bound)
-	if delivered(t, r, "m-1") != Rejected || r.Deliveries[0].Error != "its file is gone" {
+	if delivered(t, r, "m-1") != protocol.Rejected || r.Deliveries[0].Error != "its file is gone" {
 		t.Errorf("%+v", r.Deliveries)
 	}
 }
 
 type diffKeeper struct {
 	*keeper
-	diffs []TurnDiff
+	diffs []protocol.TurnDiff
 }
 
-func (d *diffKeeper) Diff(t TurnDiff) error {
+func (d *diffKeeper) Diff(t protocol.TurnDiff) error {
 	d.diffs = append(d.diffs, t)
 	return nil
 }
@@ -366,7 +367,7 @@ func TestRateLimitsAreMergedAndThoseOfModelsLeftOut(t *testing.T) {
 	} {
 		m.turns.rateLimitsUpdated(json.RawMessage(p))
 	}
-	want := RateLimits{Primary: &RateWindow{13, 300, 1795331963}, Secondary: &RateWindow{40, 10080, 0}, Plan: "pro", AtMS: 7}
+	want := protocol.RateLimits{Primary: &protocol.RateWindow{UsedPercent: 13, WindowMinutes: 300, ResetsAt: 1795331963}, Secondary: &protocol.RateWindow{UsedPercent: 40, WindowMinutes: 10080, ResetsAt: 0}, Plan: "pro", AtMS: 7}
 	got, _ := json.Marshal(m.st.RateLimits)
 	if w, _ := json.Marshal(want); string(got) != string(w) || len(told) != 2 {
 		t.Errorf("%s, want %s; told %d times", got, w, len(told))

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A thread that goes on elsewhere: in a fresh CODEX_HOME that has nothing but its
@@ -70,7 +71,7 @@ func (k *talk) elsewhere(s *scriptedmodel.Server, threads ...string) {
 	}
 	k.h, k.p = there, there.start()
 	k.spec.CWD = there.work
-	k.state.Cursor, k.state.Rewind = Cursor{Incarnation: k.state.Cursor.Incarnation + 1}, 0
+	k.state.Cursor, k.state.Rewind = protocol.Cursor{Incarnation: k.state.Cursor.Incarnation + 1}, 0
 }
 
 type modelMessage struct {
@@ -130,7 +131,7 @@ func threadGoesOnElsewhereAndIsToldOnce(t *testing.T, c *codex) {
 	// It is told before there is a turn, and telling it begins none.
 	in := k.input()
 	in.Tell = &Tell{ID: "t-1", Text: whatHappened}
-	if r := k.run(t.Context(), in); r.Reason != Bound || delivered(t, r, "t-1") != Acknowledged {
+	if r := k.run(t.Context(), in); r.Reason != Bound || delivered(t, r, "t-1") != protocol.Acknowledged {
 		t.Fatalf("result %+v", r)
 	}
 	if n := len(s.Requests()); n != 2 {
@@ -148,10 +149,10 @@ func threadGoesOnElsewhereAndIsToldOnce(t *testing.T, c *codex) {
 			t.Errorf("the model was told %d times", n)
 		}
 	}
-	if got := k.sink.text(EntryUser); !slices.Equal(got, []string{"one", "two", "three", "four"}) {
+	if got := k.sink.text(protocol.EntryUser); !slices.Equal(got, []string{"one", "two", "three", "four"}) {
 		t.Errorf("words of a person: %q", got)
 	}
-	if got := k.sink.text(EntryState); !slices.Contains(got, whatHappened) {
+	if got := k.sink.text(protocol.EntryState); !slices.Contains(got, whatHappened) {
 		t.Errorf("what it was told is not on record: %q", got)
 	}
 	reqs := s.Requests()
@@ -188,7 +189,7 @@ rules:
 	if r.Requests[0].CWD != k.h.work {
 		t.Errorf("it is to be run in %s, want %s", r.Requests[0].CWD, k.h.work)
 	}
-	k.pump(TurnEnded, decide("d-1", r.Requests[0], Decline))
+	k.pump(TurnEnded, decide("d-1", r.Requests[0], protocol.Decline))
 	if _, err := os.Stat(filepath.Join(k.h.work, "..", "out")); !os.IsNotExist(err) {
 		t.Errorf("declined, yet it was written (%v)", err)
 	}
@@ -242,7 +243,7 @@ func forkElsewhereHasTheHistoryAndLeavesItsSourceAlone(t *testing.T, c *codex) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.state = PumpState{Cursor: Cursor{Incarnation: 1}, ThreadID: source} // another session's
+	k.state = PumpState{Cursor: protocol.Cursor{Incarnation: 1}, ThreadID: source} // another session's
 	in := k.input(turn(1, "n-1", "two"))
 	in.Fork, in.Tell = true, &Tell{ID: "t-1", Text: whatHappened}
 	r := k.run(t.Context(), in)
@@ -278,7 +279,7 @@ func forkIsNotForkedAgainByALaterAttempt(t *testing.T, c *codex) {
 	k.pump(TurnEnded, turn(1, "m-1", "one"))
 	source := k.state.ThreadID
 	k.restart()
-	k.state = PumpState{Cursor: Cursor{Incarnation: 2}, ThreadID: source}
+	k.state = PumpState{Cursor: protocol.Cursor{Incarnation: 2}, ThreadID: source}
 	before, in := k.state, k.input()
 	in.Fork, in.Tell = true, &Tell{ID: "t-1", Text: whatHappened}
 	fork := k.run(t.Context(), in).State.ThreadID
@@ -287,7 +288,7 @@ func forkIsNotForkedAgainByALaterAttempt(t *testing.T, c *codex) {
 	k.opt.Attempt = 2
 	in.Sends = []Send{turn(1, "n-1", "two")}
 	r := k.run(t.Context(), in)
-	if r.Turn == nil || r.State.ThreadID != fork || fork == source || delivered(t, r, "t-1") != Acknowledged {
+	if r.Turn == nil || r.State.ThreadID != fork || fork == source || delivered(t, r, "t-1") != protocol.Acknowledged {
 		t.Fatalf("thread %s, want %s; result %+v", r.State.ThreadID, fork, r)
 	}
 	if n := tellings(t, s, whatHappened); n != 1 {
@@ -304,7 +305,7 @@ func forkWithoutItsParentIsRefused(t *testing.T, c *codex) {
 	k.pump(TurnEnded, turn(1, "m-1", "one"))
 	source := k.state.ThreadID
 	k.restart()
-	k.state = PumpState{Cursor: Cursor{Incarnation: 1}, ThreadID: source}
+	k.state = PumpState{Cursor: protocol.Cursor{Incarnation: 1}, ThreadID: source}
 	in := k.input(turn(1, "n-1", "two"))
 	in.Fork = true
 	fork := k.run(t.Context(), in).State.ThreadID
@@ -345,7 +346,7 @@ func killedWhileToldIsToldAtMostOnce(t *testing.T, c *codex) {
 	in = k.input(turn(2, "m-2", "two"))
 	in.Tell = &Tell{ID: "t-1", Text: whatHappened, Incarnation: before.Cursor.Incarnation}
 	r := k.run(t.Context(), in)
-	if r.Turn == nil || delivered(t, r, "t-1") != Void {
+	if r.Turn == nil || delivered(t, r, "t-1") != protocol.Void {
 		t.Fatalf("result %+v", r)
 	}
 	if n := tellings(t, s, whatHappened); n != 1 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Every family of requests that the real codex can be made to send, on each
@@ -30,7 +31,7 @@ func outside(t *testing.T) string {
 func exists(name string) bool { _, err := os.Lstat(name); return err == nil }
 
 // one returns the only request of a result.
-func one(t *testing.T, r PumpResult, kind RequestKind, offered string) Request {
+func one(t *testing.T, r PumpResult, kind protocol.RequestKind, offered string) protocol.Request {
 	t.Helper()
 	if len(r.Requests) != 1 || r.Requests[0].Kind != kind || strings.Join(r.Requests[0].Offered, " ") != offered {
 		t.Fatalf("requests %+v", r.Requests)
@@ -52,7 +53,7 @@ rules:
 `, given, kept, given, kept)))
 	k.configure("…\nrequest_permissions_tool = true\n")
 	r := k.pump(RequestsOpen, turn(1, "m-1", "ask"))
-	q := one(t, r, KindPermissions, "accept accept_for_session grant decline")
+	q := one(t, r, protocol.KindPermissions, "accept accept_for_session grant decline")
 	if q.Reason != "need it" || q.CWD != k.h.work || !strings.Contains(q.Summary, "use the network") || !strings.Contains(q.Summary, "write "+given) {
 		t.Errorf("asked %+v", q)
 	}
@@ -60,7 +61,7 @@ rules:
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := decide("d-1", q, Grant)
+	d := decide("d-1", q, protocol.Grant)
 	d.Grant, d.ForSession = grant, true
 	r = k.pump(TurnEnded, d)
 	if got := r.Turn.FinalText; !strings.Contains(got, given) || strings.Contains(got, kept) || !strings.Contains(got, `"scope":"session"`) || strings.Contains(got, `"enabled":true`) {
@@ -72,14 +73,14 @@ rules:
 	}
 	// First all of it, then nothing.
 	r = k.pump(RequestsOpen, turn(3, "m-3", "ask"))
-	if again := one(t, r, KindPermissions, "accept accept_for_session grant decline"); again.Digest != q.Digest {
+	if again := one(t, r, protocol.KindPermissions, "accept accept_for_session grant decline"); again.Digest != q.Digest {
 		t.Error("the same ask has another digest")
 	}
-	if r = k.pump(TurnEnded, decide("d-3", r.Requests[0], Accept)); !strings.Contains(r.Turn.FinalText, kept) || !strings.Contains(r.Turn.FinalText, `"enabled":true`) {
+	if r = k.pump(TurnEnded, decide("d-3", r.Requests[0], protocol.Accept)); !strings.Contains(r.Turn.FinalText, kept) || !strings.Contains(r.Turn.FinalText, `"enabled":true`) {
 		t.Errorf("the model had %q", r.Turn.FinalText)
 	}
 	r = k.pump(RequestsOpen, turn(4, "m-4", "ask"))
-	if r = k.pump(TurnEnded, decide("d-4", r.Requests[0], Decline)); !strings.Contains(r.Turn.FinalText, `"file_system":null`) {
+	if r = k.pump(TurnEnded, decide("d-4", r.Requests[0], protocol.Decline)); !strings.Contains(r.Turn.FinalText, `"file_system":null`) {
 		t.Errorf("the model had %q", r.Turn.FinalText)
 	}
 }
@@ -94,11 +95,11 @@ rules:
 `, dir)))
 	k.configure("…\nexec_permission_approvals = true\nrequest_permissions_tool = true\n")
 	r := k.pump(RequestsOpen, turn(1, "m-1", "go"))
-	q := one(t, r, KindCommand, "accept accept_for_session decline cancel")
+	q := one(t, r, protocol.KindCommand, "accept accept_for_session decline cancel")
 	if len(q.Permissions) == 0 || !strings.Contains(q.Summary, "being allowed to write "+dir) {
 		t.Errorf("asked %+v", q)
 	}
-	k.pump(TurnEnded, decide("d", q, Accept))
+	k.pump(TurnEnded, decide("d", q, protocol.Accept))
 	if !exists(filepath.Join(dir, "made")) {
 		t.Error("it was not run, or not with what was asked for")
 	}
@@ -113,18 +114,18 @@ rules:
 `))
 	k.configure("…\ndefault_mode_request_user_input = true\n")
 	r := k.pump(RequestsOpen, turn(1, "m-1", "go"))
-	q := one(t, r, KindUserInput, "answer decline")
-	want := []Question{{ID: "colour", Header: "Colour", Text: "Which colour?", Other: true, Options: []Choice{{"red", "is red"}, {"blue", "is blue"}}}}
+	q := one(t, r, protocol.KindUserInput, "answer decline")
+	want := []protocol.Question{{ID: "colour", Header: "Colour", Text: "Which colour?", Other: true, Options: []protocol.Choice{{Label: "red", Description: "is red"}, {Label: "blue", Description: "is blue"}}}}
 	if string(canonical(q.Questions)) != string(canonical(want)) || q.Summary != "Which colour?" {
 		t.Errorf("asked %+v", q)
 	}
-	d := decide("d-1", q, Answer)
+	d := decide("d-1", q, protocol.Answer)
 	d.Answers = map[string][]string{"colour": {"violet"}}
 	if r = k.pump(TurnEnded, d); r.Turn.FinalText != `{"answers":{"colour":{"answers":["violet"]}}}` {
 		t.Errorf("the model had %q", r.Turn.FinalText)
 	}
 	r = k.pump(RequestsOpen, turn(2, "m-2", "go"))
-	if r = k.pump(TurnEnded, decide("d-2", r.Requests[0], Decline)); r.Turn.FinalText != `{"answers":{}}` {
+	if r = k.pump(TurnEnded, decide("d-2", r.Requests[0], protocol.Decline)); r.Turn.FinalText != `{"answers":{}}` {
 		t.Errorf("the model had %q", r.Turn.FinalText)
 	}
 }
@@ -136,24 +137,24 @@ rules:
       - call: {name: ask_human, arguments: {question: "Ship it?", choices: ["yes", "no"]}}
       - say: "{{ .LastToolOutput }}"
 `))
-	k.spec.Tools = []string{ToolAskHuman}
+	k.spec.Tools = []string{protocol.ToolAskHuman}
 	r := k.pump(RequestsOpen, turn(1, "m-1", "go"))
-	q := one(t, r, KindUserInput, "answer decline")
-	if q.Tool != ToolAskHuman || q.Summary != "Ship it?" {
+	q := one(t, r, protocol.KindUserInput, "answer decline")
+	if q.Tool != protocol.ToolAskHuman || q.Summary != "Ship it?" {
 		t.Errorf("asked %+v", q)
 	}
-	d := decide("d-1", q, Answer)
+	d := decide("d-1", q, protocol.Answer)
 	d.Answers = map[string][]string{"answer": {"no"}}
-	if r = k.pump(TurnEnded, d); r.Turn.FinalText != "no" || len(r.Deliveries) != 1 || r.Deliveries[0].State != Acknowledged {
+	if r = k.pump(TurnEnded, d); r.Turn.FinalText != "no" || len(r.Deliveries) != 1 || r.Deliveries[0].State != protocol.Acknowledged {
 		t.Errorf("the model had %q, and the answer is %+v", r.Turn.FinalText, r.Deliveries)
 	}
-	if got := delivered(t, r, "d-1"); got != Acknowledged {
+	if got := delivered(t, r, "d-1"); got != protocol.Acknowledged {
 		t.Errorf("the answer is %s", got)
 	}
 	r = k.pump(RequestsOpen, turn(2, "m-2", "go"))
-	d = decide("d-2", r.Requests[0], Decline)
+	d = decide("d-2", r.Requests[0], protocol.Decline)
 	d.Reason = "I am away"
-	if r = k.pump(TurnEnded, d); len(r.Deliveries) != 1 || r.Deliveries[0].State != Acknowledged || !strings.Contains(r.Turn.FinalText, "not answered: I am away") {
+	if r = k.pump(TurnEnded, d); len(r.Deliveries) != 1 || r.Deliveries[0].State != protocol.Acknowledged || !strings.Contains(r.Turn.FinalText, "not answered: I am away") {
 		t.Errorf("the model had %q", r.Turn.FinalText)
 	}
 }
@@ -180,9 +181,9 @@ rules:
 func toolsOfServersNeedAYes(t *testing.T, c *codex) {
 	k, m := c.desk(t, "")
 	const offered = "accept accept_for_session decline cancel"
-	for n, o := range []Outcome{Decline, Cancel, Accept, Accept} {
+	for n, o := range []protocol.Outcome{protocol.Decline, protocol.Cancel, protocol.Accept, protocol.Accept} {
 		r := k.pump(RequestsOpen, turn(n+1, fmt.Sprint("m-", n), fmt.Sprint("guest ", n)))
-		q := one(t, r, KindElicitation, offered)
+		q := one(t, r, protocol.KindElicitation, offered)
 		if q.Server != "desk" || q.Tool != "book" || q.Args != fmt.Sprintf(`{"for":"guest %d"}`, n) || r.Busy {
 			t.Errorf("asked %+v, busy %v", q, r.Busy)
 		}
@@ -190,7 +191,7 @@ func toolsOfServersNeedAYes(t *testing.T, c *codex) {
 		d.ForSession = true // holds for this call only: the next one is still asked for
 		before := m.called()
 		r = k.pump(TurnEnded, d)
-		if got := m.called() - before; (o == Accept) != (got == 1) || r.Turn.Status != "completed" {
+		if got := m.called() - before; (o == protocol.Accept) != (got == 1) || r.Turn.Status != "completed" {
 			t.Errorf("%s: called %d times, turn %+v", o, got, r.Turn)
 		}
 	}
@@ -198,10 +199,10 @@ func toolsOfServersNeedAYes(t *testing.T, c *codex) {
 
 func formsOfServersAreFilledIn(t *testing.T, c *codex) {
 	k, _ := c.desk(t, `{"message":"For whom?","requestedSchema":{"type":"object","properties":{"name":{"type":"string","title":"Name","description":"your name","minLength":2},"seats":{"type":"integer","minimum":1,"maximum":8},"window":{"type":"boolean","default":true},"meal":{"type":"string","enum":["fish","meat"]}},"required":["name","seats"]}}`)
-	fill := func(n int, o Outcome, answers map[string][]string) string {
+	fill := func(n int, o protocol.Outcome, answers map[string][]string) string {
 		r := k.pump(RequestsOpen, turn(n, fmt.Sprint("m-", n), "go"))
-		r = k.pump(RequestsOpen, decide(fmt.Sprint("a-", n), one(t, r, KindElicitation, "accept accept_for_session decline cancel"), Accept))
-		q := one(t, r, KindElicitation, "answer decline cancel")
+		r = k.pump(RequestsOpen, decide(fmt.Sprint("a-", n), one(t, r, protocol.KindElicitation, "accept accept_for_session decline cancel"), protocol.Accept))
+		q := one(t, r, protocol.KindElicitation, "answer decline cancel")
 		if q.Server != "desk" || q.Reason != "For whom?" || len(q.Questions) != 4 || q.Questions[2].Type != "integer" || q.Questions[0].Options[1].Label != "meat" {
 			t.Errorf("asked %+v", q)
 		}
@@ -209,11 +210,11 @@ func formsOfServersAreFilledIn(t *testing.T, c *codex) {
 		d.Answers = answers
 		return k.pump(TurnEnded, d).Turn.FinalText
 	}
-	got := fill(1, Answer, map[string][]string{"name": {"Ann"}, "seats": {"2"}, "meal": {"fish"}})
+	got := fill(1, protocol.Answer, map[string][]string{"name": {"Ann"}, "seats": {"2"}, "meal": {"fish"}})
 	if !strings.Contains(plain(got), `{"action":"accept","content":{"meal":"fish","name":"Ann","seats":2,"window":true}}`) {
 		t.Errorf("the server had %q", got)
 	}
-	for n, o := range []Outcome{Decline, Cancel} {
+	for n, o := range []protocol.Outcome{protocol.Decline, protocol.Cancel} {
 		if got := fill(n+2, o, nil); !strings.Contains(plain(got), fmt.Sprintf(`"action":"%s"`, o)) {
 			t.Errorf("the server had %q", got)
 		}
@@ -226,12 +227,12 @@ func plain(s string) string { return strings.ReplaceAll(s, `\`, "") }
 func pagesOfServersAreShown(t *testing.T, c *codex) {
 	k, _ := c.desk(t, `{"mode":"url","message":"Sign in","url":"https://example.com/sign-in","elicitationId":"e-1"}`)
 	r := k.pump(RequestsOpen, turn(1, "m-1", "go"))
-	r = k.pump(RequestsOpen, decide("a-1", r.Requests[0], Accept))
-	q := one(t, r, KindElicitation, "accept decline cancel")
+	r = k.pump(RequestsOpen, decide("a-1", r.Requests[0], protocol.Accept))
+	q := one(t, r, protocol.KindElicitation, "accept decline cancel")
 	if q.URL != "https://example.com/sign-in" || q.Reason != "Sign in" {
 		t.Errorf("asked %+v", q)
 	}
-	if r = k.pump(TurnEnded, decide("d-1", q, Accept)); !strings.Contains(plain(r.Turn.FinalText), `"action":"accept"`) {
+	if r = k.pump(TurnEnded, decide("d-1", q, protocol.Accept)); !strings.Contains(plain(r.Turn.FinalText), `"action":"accept"`) {
 		t.Errorf("the server had %q", r.Turn.FinalText)
 	}
 }
@@ -254,14 +255,14 @@ rules:
 		return r
 	}
 	r := k.pump(RequestsOpen, turn(1, "m-1", "one"))
-	one(t, r, KindCommand, "accept accept_for_session decline cancel")
-	k.pump(TurnEnded, decide("d-1", r.Requests[0], Decline))
+	one(t, r, protocol.KindCommand, "accept accept_for_session decline cancel")
+	k.pump(TurnEnded, decide("d-1", r.Requests[0], protocol.Decline))
 	r = amend(k.input(turn(2, "m-2", "two")), RequestsOpen)
-	q := one(t, r, KindCommand, "accept accept_for_session decline cancel amend")
+	q := one(t, r, protocol.KindCommand, "accept accept_for_session decline cancel amend")
 	if !slices.Equal(q.Amendment, []string{"run whatever begins with: touch"}) {
 		t.Errorf("amendment %q", q.Amendment)
 	}
-	amend(k.input(decide("d-2", q, Amend)), TurnEnded)
+	amend(k.input(decide("d-2", q, protocol.Amend)), TurnEnded)
 	rules, err := os.ReadFile(filepath.Join(k.h.dir, "rules", "default.rules"))
 	if err != nil || !strings.Contains(string(rules), `prefix_rule(pattern=["touch"], decision="allow")`) {
 		t.Errorf("rules %q, %v", rules, err)
@@ -294,7 +295,7 @@ rules:
       - call: {name: request_user_input, arguments: {questions: [{id: a, header: A, question: "A?", options: [{label: x, description: y}, {label: z, description: y}]}]}}
       - say: "{{ .LastToolOutput }}"
 `))
-	asks.spec.Tools = []string{ToolAskHuman}
+	asks.spec.Tools = []string{protocol.ToolAskHuman}
 	asks.configure("…\nrequest_permissions_tool = true\ndefault_mode_request_user_input = true\n")
 	desk, m := c.desk(t, "")
 	n := 0
@@ -338,7 +339,7 @@ rules:
 		t.Fatalf("requests %+v", r.Requests)
 	}
 	r = k.pump(TurnEnded, Send{ID: "i-1", Kind: SendInterrupt})
-	if r.Turn.Status != "interrupted" || delivered(t, r, "i-1") != Acknowledged || len(r.State.Open) != 0 {
+	if r.Turn.Status != "interrupted" || delivered(t, r, "i-1") != protocol.Acknowledged || len(r.State.Open) != 0 {
 		t.Errorf("turn %+v, open %+v, deliveries %+v", r.Turn, r.State.Open, r.Deliveries)
 	}
 	if sent := string(k.p.sent.bytes()); strings.Contains(sent, `"decision"`) {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // interruptReachesATurnThatOnlyBegins: an interrupt that is sent together with the
@@ -25,7 +26,7 @@ rules:
 		}
 	})
 	r := k.run(t.Context(), in)
-	if r.Reason != TurnEnded || r.Turn == nil || r.Turn.Status != "interrupted" || delivered(t, r, "i-1") != Acknowledged {
+	if r.Reason != TurnEnded || r.Turn == nil || r.Turn.Status != "interrupted" || delivered(t, r, "i-1") != protocol.Acknowledged {
 		t.Fatalf("the pump returned %+v", r)
 	}
 	k.state = r.State

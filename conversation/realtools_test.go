@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A bench carries out calls and remembers them. A repeated call counts as one.
@@ -56,7 +57,7 @@ rules:
 func ourToolsAreCalled(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, deliversAndReports)
 	k := c.talk(t, s)
-	k.spec.Tools = []string{ToolAskHuman, ToolDeliver, ToolProgress}
+	k.spec.Tools = []string{protocol.ToolAskHuman, protocol.ToolDeliver, protocol.ToolProgress}
 	b := &bench{}
 	k.opt.Tool = b.tool
 	n := 0
@@ -102,7 +103,7 @@ func ourToolsAreCalled(t *testing.T, c *codex) {
 	var texts []string
 	ok := map[string]int{}
 	for _, e := range k.sink.entries {
-		if e.Type == EntryTool {
+		if e.Type == protocol.EntryTool {
 			texts = append(texts, e.Tool+": "+e.Text)
 			ok[e.Status]++
 		}
@@ -128,7 +129,7 @@ rules:
       - call: {name: deliver, arguments: {path: a.txt}}
       - say: "{{ .LastToolOutput }}"
 `))
-	k.spec.Tools = []string{ToolDeliver}
+	k.spec.Tools = []string{protocol.ToolDeliver}
 	b := &bench{}
 	in := k.input(turn(1, "m-1", "go"))
 
@@ -168,7 +169,7 @@ rules:
 	}
 	entries := map[string]string{}
 	for _, e := range k.sink.entries { // each attempt adds the same ones again
-		if e.Type == EntryTool {
+		if e.Type == protocol.EntryTool {
 			entries[e.ID] = e.Text
 		}
 	}
@@ -188,12 +189,12 @@ rules:
       - shell: {cmd: "echo out > out.txt", escalate: true, justification: "to see"}
       - say: done
 `))
-		k.spec.Tools, k.spec.Model = []string{ToolDeliver}, model
+		k.spec.Tools, k.spec.Model = []string{protocol.ToolDeliver}, model
 		k.opt.Tool = (&bench{}).tool
 		r := k.pump(RequestsOpen, turn(1, "m-1", "go"))
-		if len(r.State.Calls) != 0 || len(r.Requests) != 1 || r.Requests[0].Kind != KindCommand {
+		if len(r.State.Calls) != 0 || len(r.Requests) != 1 || r.Requests[0].Kind != protocol.KindCommand {
 			t.Errorf("model %q: calls %+v, requests %+v", model, r.State.Calls, r.Requests)
 		}
-		k.pump(TurnEnded, decide("d", r.Requests[0], Accept))
+		k.pump(TurnEnded, decide("d", r.Requests[0], protocol.Accept))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // slow returns a model that is talking. It comes to an end if a steer does not cut
@@ -38,7 +39,7 @@ func steerReachesTheTurn(t *testing.T, c *codex) {
 	cancel()
 	before := (<-done).State.TurnID
 	r := k.pump(TurnEnded, Send{ID: "s-1", Kind: SendSteer, Text: "faster"})
-	if delivered(t, r, "s-1") != Acknowledged || r.Turn.ID != before || r.Turn.Status != "completed" || !strings.Contains(r.Turn.FinalText, "you said faster") {
+	if delivered(t, r, "s-1") != protocol.Acknowledged || r.Turn.ID != before || r.Turn.Status != "completed" || !strings.Contains(r.Turn.FinalText, "you said faster") {
 		t.Errorf("turn %+v, deliveries %+v", r.Turn, r.Deliveries)
 	}
 }

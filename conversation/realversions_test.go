@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Behaviours that are tried below the pump, one request at a time, because the pump
@@ -172,13 +173,13 @@ rules:
 `)
 	k := c.talk(t, s)
 	r := k.pump(RequestsOpen, turn(1, "m-1", "go"))
-	r = k.pump(TurnEnded, decide("d", r.Requests[0], Accept))
+	r = k.pump(TurnEnded, decide("d", r.Requests[0], protocol.Accept))
 	if r.Turn.StartedAtMS == 0 || r.Turn.EndedAtMS < r.Turn.StartedAtMS {
 		t.Errorf("turn %+v", r.Turn)
 	}
 	for _, e := range k.sink.entries {
 		if e.Turn == 1 && e.At.UnixMilli() < r.Turn.StartedAtMS {
-			if e.Type == EntryUser && !c.has(EventTimes) {
+			if e.Type == protocol.EntryUser && !c.has(EventTimes) {
 				continue // its time is that of what was said before
 			}
 			t.Errorf("entry %d (%s) is of %s, the turn began at %d", e.Seq, e.Type, e.At, r.Turn.StartedAtMS)

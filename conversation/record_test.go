@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 var update = flag.Bool("update", false, "record testdata anew from the real codex")
@@ -157,11 +158,11 @@ rules:
 
 // outcomeOf is what the person answers: yes to the first command, no to the second
 // and to files outside.
-func outcomeOf(r Request) Outcome {
-	if r.Reason == "first" || r.Kind == KindFileChange && !strings.Contains(r.Summary, "outside") {
-		return Accept
+func outcomeOf(r protocol.Request) protocol.Outcome {
+	if r.Reason == "first" || r.Kind == protocol.KindFileChange && !strings.Contains(r.Summary, "outside") {
+		return protocol.Accept
 	}
-	return Decline
+	return protocol.Decline
 }
 
 // A leader runs one pump after another, as a workflow does.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 const secret = "sk-live-0123456789"
@@ -11,7 +13,7 @@ const secret = "sk-live-0123456789"
 func TestSecretsReachNeitherSinkNorResult(t *testing.T) {
 	st := running()
 	opt := Options{Redactor: NewRedactor(secret, "short", secret), Exit: func() (string, string) { return "exit status 1", "key " + secret }}
-	notes := []Note{{ID: "n", Type: EntryDecision, Text: secret, Data: map[string]string{"reason": "is " + secret}}}
+	notes := []Note{{ID: "n", Type: protocol.EntryDecision, Text: secret, Data: map[string]string{"reason": "is " + secret}}}
 	s := perform(t, PumpInput{State: st, Notes: notes, Sends: []Send{{ID: "s", Kind: SendSteer, Text: "x"}}, Limits: Limits{Excerpt: 40}}, opt)
 	change := `,"changes":[{"path":"/w/` + secret + `","kind":{"type":"add"},"diff":"` + secret + `"}]`
 	s.hear(
@@ -101,7 +103,7 @@ func TestTheLongestBeginningOfAnySecretIsHeldBack(t *testing.T) {
 }
 
 func TestDigestIsOverWhatWasAsked(t *testing.T) {
-	base := asked{Kind: KindCommand, Command: "rm <x> & y", CWD: "/w"}
+	base := asked{Kind: protocol.KindCommand, Command: "rm <x> & y", CWD: "/w"}
 	// printf %s '{"command":"rm <x> & y","cwd":"/w","kind":"command"}' | sha256sum
 	if got, want := base.digest(), "2692f56f337b836321aa0e06255ccafe731aad596411ff8f67d54ff7d8cd23d2"; got != want {
 		t.Errorf("digest %s, want %s", got, want)
@@ -118,10 +120,10 @@ func TestDigestIsOverWhatWasAsked(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, a := range []asked{
-		base, one, {Kind: KindCommand, Command: "rm <x> & y", CWD: "/v"}, {Kind: KindCommand, Command: "rm <x> & y", CWD: "/w", Action: "writeStdin"},
-		{Kind: KindCommand, Command: "rm <x> & y", CWD: "/w", Permissions: json.RawMessage(`{"network":{"enabled":true}}`)},
-		{Kind: KindFileChange}, {Kind: KindFileChange, GrantRoot: "/"}, {Kind: KindFileChange, Changes: []wireChange{{Path: "a", Diff: "x"}}},
-		{Kind: KindFileChange, Changes: []wireChange{{Path: "a", Diff: "y"}}}, {Kind: KindFileChange, Changes: []wireChange{{Path: "b", Diff: "x"}}},
+		base, one, {Kind: protocol.KindCommand, Command: "rm <x> & y", CWD: "/v"}, {Kind: protocol.KindCommand, Command: "rm <x> & y", CWD: "/w", Action: "writeStdin"},
+		{Kind: protocol.KindCommand, Command: "rm <x> & y", CWD: "/w", Permissions: json.RawMessage(`{"network":{"enabled":true}}`)},
+		{Kind: protocol.KindFileChange}, {Kind: protocol.KindFileChange, GrantRoot: "/"}, {Kind: protocol.KindFileChange, Changes: []wireChange{{Path: "a", Diff: "x"}}},
+		{Kind: protocol.KindFileChange, Changes: []wireChange{{Path: "a", Diff: "y"}}}, {Kind: protocol.KindFileChange, Changes: []wireChange{{Path: "b", Diff: "x"}}},
 	} {
 		if d := a.digest(); seen[d] {
 			t.Errorf("%+v has another's digest", a)
@@ -146,11 +148,11 @@ func TestARedactorLearnsWhileItIsUsed(t *testing.T) {
 }
 
 func TestWhatBecameOfASendIsToldWithoutSecrets(t *testing.T) {
-	var told []Delivery
-	opt := Options{Redactor: NewRedactor("hunter2-hunter2"), Settled: func(d Delivery) { told = append(told, d) }}
+	var told []protocol.Delivery
+	opt := Options{Redactor: NewRedactor("hunter2-hunter2"), Settled: func(d protocol.Delivery) { told = append(told, d) }}
 	s := perform(t, PumpInput{State: opened(), Sends: []Send{turn(5, "m-1", "go")}}, opt)
 	s.hear(`{"id":"send/m-1/0","error":{"code":-32600,"message":"the key hunter2-hunter2 is no good, ` + strings.Repeat("x", 100_000) + `"}}`)
-	if len(told) != 1 || told[0].State != Rejected || !strings.Contains(told[0].Error, "is no good") || strings.Contains(told[0].Error, "hunter2") || len(told[0].Error) > maxProblem {
+	if len(told) != 1 || told[0].State != protocol.Rejected || !strings.Contains(told[0].Error, "is no good") || strings.Contains(told[0].Error, "hunter2") || len(told[0].Error) > maxProblem {
 		t.Errorf("told %.300v", told)
 	}
 }

@@ -1,8 +1,12 @@
 package conversation
 
-import "encoding/json"
+import (
+	"encoding/json"
 
-func (r *Redactor) entry(e Entry) Entry {
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+func (r *Redactor) entry(e protocol.Entry) protocol.Entry {
 	if r == nil {
 		return e
 	}
@@ -18,15 +22,15 @@ func (r *Redactor) entry(e Entry) Entry {
 	return e
 }
 
-func (r *Redactor) changes(in []Change) []Change {
-	var out []Change
+func (r *Redactor) changes(in []protocol.Change) []protocol.Change {
+	var out []protocol.Change
 	for _, c := range in {
-		out = append(out, Change{Path: r.String(c.Path), Kind: c.Kind, Diff: r.String(c.Diff)})
+		out = append(out, protocol.Change{Path: r.String(c.Path), Kind: c.Kind, Diff: r.String(c.Diff)})
 	}
 	return out
 }
 
-func (r *Redactor) problem(p *Problem) *Problem {
+func (r *Redactor) problem(p *protocol.Problem) *protocol.Problem {
 	if p == nil {
 		return nil
 	}
@@ -35,13 +39,13 @@ func (r *Redactor) problem(p *Problem) *Problem {
 	return &clean
 }
 
-func (r *Redactor) questions(in []Question) []Question {
-	var out []Question
+func (r *Redactor) questions(in []protocol.Question) []protocol.Question {
+	var out []protocol.Question
 	for _, q := range in {
 		q.ID, q.Header, q.Text, q.Default = r.String(q.ID), r.String(q.Header), r.String(q.Text), r.String(q.Default)
-		var options []Choice
+		var options []protocol.Choice
 		for _, o := range q.Options {
-			options = append(options, Choice{Label: r.String(o.Label), Description: r.String(o.Description)})
+			options = append(options, protocol.Choice{Label: r.String(o.Label), Description: r.String(o.Description)})
 		}
 		q.Options = options
 		out = append(out, q)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A replayer plays the recorded codex, and goes on only when it was told what the
@@ -300,7 +302,7 @@ func simulate(r *replayer, in PumpInput, sink Sink, opt Options, k *knife) (Pump
 }
 
 type outcome struct {
-	Entries []Entry
+	Entries []protocol.Entry
 	Turns   []TurnEnd
 	Answers []string
 	State   PumpState
@@ -313,7 +315,7 @@ func replay(t testing.TB, steps []step, p pace, k *knife) (outcome, error) {
 	r := newReplayer(steps, p)
 	sink := newKeeper()
 	l := &leader{
-		state: PumpState{Cursor: Cursor{Incarnation: 1}},
+		state: PumpState{Cursor: protocol.Cursor{Incarnation: 1}},
 		spec:  ThreadSpec{CWD: "/srv/work", Sandbox: "read-only", ApprovalPolicy: "on-request", Model: functions},
 	}
 	l.pump = func(in PumpInput) (PumpResult, error) { return attempts(r, in, sink, k) }
@@ -348,9 +350,9 @@ func attempts(r *replayer, in PumpInput, sink Sink, k *knife) (PumpResult, error
 
 // merged keeps the first entry of each id, as a reader does. It checks that the
 // others are the same, and that numbers rise by one from after.
-func merged(all []Entry, after int64) ([]Entry, error) {
-	var entries []Entry
-	seen := map[string]Entry{}
+func merged(all []protocol.Entry, after int64) ([]protocol.Entry, error) {
+	var entries []protocol.Entry
+	seen := map[string]protocol.Entry{}
 	for _, e := range all {
 		if before, again := seen[e.ID]; again {
 			if !reflect.DeepEqual(before, e) {
@@ -387,7 +389,7 @@ func recordedOutcome(t testing.TB, steps []step) (outcome, int, int) {
 // journal is longer by the barriers' answers.
 func sameOutcome(a, b outcome) bool {
 	strip := func(o outcome) outcome {
-		o.State.Cursor, o.State.Rewind = Cursor{}, 0
+		o.State.Cursor, o.State.Rewind = protocol.Cursor{}, 0
 		for i := range o.Entries {
 			o.Entries[i].ID = ""
 		}
@@ -400,7 +402,7 @@ func sameOutcome(a, b outcome) bool {
 }
 
 func clone(o outcome) outcome {
-	o.Entries = append([]Entry(nil), o.Entries...)
+	o.Entries = append([]protocol.Entry(nil), o.Entries...)
 	o.State.Items = append([]OpenItem(nil), o.State.Items...)
 	return o
 }
@@ -461,7 +463,7 @@ func TestReplayOfEveryVersionEndsAsItDid(t *testing.T) {
 func sameResult(a, b PumpResult) bool {
 	a.State, b.State = PumpState{}, PumpState{}
 	a.Waited, b.Waited = 0, 0 // of the last attempt's own clock
-	for _, rs := range [][]Request{a.Requests, b.Requests} {
+	for _, rs := range [][]protocol.Request{a.Requests, b.Requests} {
 		for i := range rs {
 			rs[i].Whole = nil
 		}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // The requests part keeps codex's requests until they are decided. It owns Open
@@ -20,11 +22,11 @@ type requests struct {
 	delivery *delivery
 	spending *spending
 
-	seen         []*Request        // in this pump and open, in full
-	judged       []Judged          // by a policy, in this pump
-	unreportedAt time.Duration     // when the oldest unreported request came
-	resolved     []json.RawMessage // that the workflow knows as open
-	resolvedAt   time.Duration     // when the first of resolved was seen
+	seen         []*protocol.Request // in this pump and open, in full
+	judged       []protocol.Judged   // by a policy, in this pump
+	unreportedAt time.Duration       // when the oldest unreported request came
+	resolved     []json.RawMessage   // that the workflow knows as open
+	resolvedAt   time.Duration       // when the first of resolved was seen
 }
 
 // wake registers when to report requests, and that some are resolved.
@@ -98,7 +100,7 @@ func (q *requests) fill(a *asked) {
 	if a.Method == methodFileApproval {
 		a.Changes = q.items.changes[q.st.keyOf(a.thread, a.item)]
 	}
-	if a.Kind == KindElicitation && a.item == "" {
+	if a.Kind == protocol.KindElicitation && a.item == "" {
 		a.item = q.st.toolItem(q.st.keyOf(a.thread, "").thread)
 	}
 	if a.turn == "" {

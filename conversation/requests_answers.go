@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Bounds on a person's answers.
@@ -32,7 +34,7 @@ func (e *AnswerError) Error() string { return fmt.Sprintf("%q %s", e.Question, e
 // CheckAnswers checks answers, by question id, and returns them for codex: with
 // defaults for missing ones, and without optional questions that have none. A blank
 // answer counts as missing. An error in one question is an *AnswerError.
-func CheckAnswers(questions []Question, answers map[string][]string) (map[string][]string, error) {
+func CheckAnswers(questions []protocol.Question, answers map[string][]string) (map[string][]string, error) {
 	known, all := map[string]bool{}, 0
 	for _, q := range questions {
 		known[q.ID] = true
@@ -73,7 +75,7 @@ func CheckAnswers(questions []Question, answers map[string][]string) (map[string
 }
 
 // checkGiven checks the answers to one question; there is at least one.
-func checkGiven(q Question, given []string) ([]string, error) {
+func checkGiven(q protocol.Question, given []string) ([]string, error) {
 	wrong := func(format string, args ...any) ([]string, error) {
 		return nil, &AnswerError{q.ID, fmt.Sprintf(format, args...)}
 	}
@@ -91,7 +93,7 @@ func checkGiven(q Question, given []string) ([]string, error) {
 		if slices.Contains(good, a) {
 			return wrong("is answered twice with the same")
 		}
-		if len(q.Options) > 0 && !q.Other && !slices.ContainsFunc(q.Options, func(c Choice) bool { return c.Label == a }) {
+		if len(q.Options) > 0 && !q.Other && !slices.ContainsFunc(q.Options, func(c protocol.Choice) bool { return c.Label == a }) {
 			return wrong("is answered with what is none of its options%s", offeredChoices(q))
 		}
 		a, err := typedAnswer(q, a)
@@ -104,7 +106,7 @@ func checkGiven(q Question, given []string) ([]string, error) {
 }
 
 // typedAnswer returns an answer in the canonical form of its type.
-func typedAnswer(q Question, a string) (string, error) {
+func typedAnswer(q protocol.Question, a string) (string, error) {
 	wrong := func(format string, args ...any) (string, error) {
 		return "", &AnswerError{q.ID, fmt.Sprintf(format, args...)}
 	}
@@ -171,11 +173,11 @@ func fits(format, text string) bool {
 	return err == nil
 }
 
-func fitsBounds(q Question, n float64) bool {
+func fitsBounds(q protocol.Question, n float64) bool {
 	return (q.Least == nil || n >= *q.Least) && (q.Most == nil || n <= *q.Most)
 }
 
-func boundsOf(q Question) string {
+func boundsOf(q protocol.Question) string {
 	number := func(n *float64) string { return strconv.FormatFloat(*n, 'g', -1, 64) }
 	switch {
 	case q.Least != nil && q.Most != nil:
@@ -189,7 +191,7 @@ func boundsOf(q Question) string {
 }
 
 // offeredChoices returns the options as the end of a sentence.
-func offeredChoices(q Question) string {
+func offeredChoices(q protocol.Question) string {
 	if len(q.Options) == 0 {
 		return ""
 	}
@@ -204,7 +206,7 @@ func offeredChoices(q Question) string {
 	return " (options: " + strings.Join(labels, ", ") + ")"
 }
 
-func questionIDs(questions []Question) string {
+func questionIDs(questions []protocol.Question) string {
 	var ids []string
 	for i, q := range questions {
 		if i == 10 {

@@ -6,49 +6,51 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func bound(n float64) *float64 { return &n }
 
 func TestAnswersFitTheirQuestions(t *testing.T) {
-	colours := []Choice{{Label: "red"}, {Label: "green"}}
+	colours := []protocol.Choice{{Label: "red"}, {Label: "green"}}
 	for name, try := range map[string]struct {
-		question Question
+		question protocol.Question
 		answer   []string // nil: none
 		want     []string // nil: left out
 		wrong    string
 	}{
-		"own words":                     {question: Question{}, answer: []string{"as I like"}, want: []string{"as I like"}},
-		"nothing":                       {question: Question{}, wrong: "is not answered"},
-		"a blank":                       {question: Question{}, answer: []string{" \n"}, wrong: "is not answered"},
-		"two where one is asked":        {question: Question{}, answer: []string{"a", "b"}, wrong: "takes one answer, and has 2"},
-		"an option":                     {question: Question{Options: colours}, answer: []string{"green"}, want: []string{"green"}},
-		"no option":                     {question: Question{Options: colours}, answer: []string{"blue"}, wrong: `none of its options (options: "red", "green")`},
-		"not among options, none given": {question: Question{Options: colours}, wrong: `is not answered (options: "red", "green")`},
-		"another than the options":      {question: Question{Options: colours, Other: true}, answer: []string{"blue"}, want: []string{"blue"}},
-		"several options":               {question: Question{Options: colours, Many: true}, answer: []string{"green", "red"}, want: []string{"green", "red"}},
-		"an option twice":               {question: Question{Options: colours, Many: true}, answer: []string{"red", "red"}, wrong: "twice"},
-		"too many options":              {question: Question{Options: colours, Many: true, Most: bound(1)}, answer: []string{"red", "green"}, wrong: "takes at most 1 answers, and has 2"},
-		"optional, nothing":             {question: Question{Optional: true}},
-		"optional, a blank":             {question: Question{Optional: true, Default: "x"}, answer: []string{""}},
-		"a default":                     {question: Question{Default: "x"}, want: []string{"x"}},
-		"a default that does not fit":   {question: Question{Default: "x", Type: "integer"}, wrong: "whole number"},
-		"yes":                           {question: Question{Type: "boolean"}, answer: []string{"Yes"}, want: []string{"true"}},
-		"neither yes nor no":            {question: Question{Type: "boolean"}, answer: []string{"perhaps"}, wrong: "true or false"},
-		"a whole number":                {question: Question{Type: "integer"}, answer: []string{" 007"}, want: []string{"7"}},
-		"no whole number":               {question: Question{Type: "integer"}, answer: []string{"1.5"}, wrong: "whole number"},
-		"a number":                      {question: Question{Type: "number"}, answer: []string{"1.50"}, want: []string{"1.5"}},
-		"no number":                     {question: Question{Type: "number"}, answer: []string{"NaN"}, wrong: "takes a number"},
-		"a number over the bound":       {question: Question{Type: "number", Least: bound(0), Most: bound(9)}, answer: []string{"10"}, wrong: "0 to 9"},
-		"a text too short":              {question: Question{Least: bound(3)}, answer: []string{"äö"}, wrong: "takes 3 or more characters, and has 2"},
-		"a type nobody knows":           {question: Question{Type: "object"}, answer: []string{"{}"}, wrong: "nobody can answer"},
-		"an address":                    {question: Question{Format: "email"}, answer: []string{"a@b.example"}, want: []string{"a@b.example"}},
-		"no address":                    {question: Question{Format: "email"}, answer: []string{"A <a@b.example>"}, wrong: "format email"},
-		"a date":                        {question: Question{Format: "date"}, answer: []string{"2026-02-30"}, wrong: "format date"},
-		"a time":                        {question: Question{Format: "date-time"}, answer: []string{"2026-02-03T04:05:06Z"}, want: []string{"2026-02-03T04:05:06Z"}},
-		"no address of a page":          {question: Question{Format: "uri"}, answer: []string{"here"}, wrong: "format uri"},
-		"too long":                      {question: Question{}, answer: []string{strings.Repeat("x", MaxAnswer+1)}, wrong: "16384 is the most"},
-		"no text":                       {question: Question{}, answer: []string{"\xff"}, wrong: "no text"},
+		"own words":                     {question: protocol.Question{}, answer: []string{"as I like"}, want: []string{"as I like"}},
+		"nothing":                       {question: protocol.Question{}, wrong: "is not answered"},
+		"a blank":                       {question: protocol.Question{}, answer: []string{" \n"}, wrong: "is not answered"},
+		"two where one is asked":        {question: protocol.Question{}, answer: []string{"a", "b"}, wrong: "takes one answer, and has 2"},
+		"an option":                     {question: protocol.Question{Options: colours}, answer: []string{"green"}, want: []string{"green"}},
+		"no option":                     {question: protocol.Question{Options: colours}, answer: []string{"blue"}, wrong: `none of its options (options: "red", "green")`},
+		"not among options, none given": {question: protocol.Question{Options: colours}, wrong: `is not answered (options: "red", "green")`},
+		"another than the options":      {question: protocol.Question{Options: colours, Other: true}, answer: []string{"blue"}, want: []string{"blue"}},
+		"several options":               {question: protocol.Question{Options: colours, Many: true}, answer: []string{"green", "red"}, want: []string{"green", "red"}},
+		"an option twice":               {question: protocol.Question{Options: colours, Many: true}, answer: []string{"red", "red"}, wrong: "twice"},
+		"too many options":              {question: protocol.Question{Options: colours, Many: true, Most: bound(1)}, answer: []string{"red", "green"}, wrong: "takes at most 1 answers, and has 2"},
+		"optional, nothing":             {question: protocol.Question{Optional: true}},
+		"optional, a blank":             {question: protocol.Question{Optional: true, Default: "x"}, answer: []string{""}},
+		"a default":                     {question: protocol.Question{Default: "x"}, want: []string{"x"}},
+		"a default that does not fit":   {question: protocol.Question{Default: "x", Type: "integer"}, wrong: "whole number"},
+		"yes":                           {question: protocol.Question{Type: "boolean"}, answer: []string{"Yes"}, want: []string{"true"}},
+		"neither yes nor no":            {question: protocol.Question{Type: "boolean"}, answer: []string{"perhaps"}, wrong: "true or false"},
+		"a whole number":                {question: protocol.Question{Type: "integer"}, answer: []string{" 007"}, want: []string{"7"}},
+		"no whole number":               {question: protocol.Question{Type: "integer"}, answer: []string{"1.5"}, wrong: "whole number"},
+		"a number":                      {question: protocol.Question{Type: "number"}, answer: []string{"1.50"}, want: []string{"1.5"}},
+		"no number":                     {question: protocol.Question{Type: "number"}, answer: []string{"NaN"}, wrong: "takes a number"},
+		"a number over the bound":       {question: protocol.Question{Type: "number", Least: bound(0), Most: bound(9)}, answer: []string{"10"}, wrong: "0 to 9"},
+		"a text too short":              {question: protocol.Question{Least: bound(3)}, answer: []string{"äö"}, wrong: "takes 3 or more characters, and has 2"},
+		"a type nobody knows":           {question: protocol.Question{Type: "object"}, answer: []string{"{}"}, wrong: "nobody can answer"},
+		"an address":                    {question: protocol.Question{Format: "email"}, answer: []string{"a@b.example"}, want: []string{"a@b.example"}},
+		"no address":                    {question: protocol.Question{Format: "email"}, answer: []string{"A <a@b.example>"}, wrong: "format email"},
+		"a date":                        {question: protocol.Question{Format: "date"}, answer: []string{"2026-02-30"}, wrong: "format date"},
+		"a time":                        {question: protocol.Question{Format: "date-time"}, answer: []string{"2026-02-03T04:05:06Z"}, want: []string{"2026-02-03T04:05:06Z"}},
+		"no address of a page":          {question: protocol.Question{Format: "uri"}, answer: []string{"here"}, wrong: "format uri"},
+		"too long":                      {question: protocol.Question{}, answer: []string{strings.Repeat("x", MaxAnswer+1)}, wrong: "16384 is the most"},
+		"no text":                       {question: protocol.Question{}, answer: []string{"\xff"}, wrong: "no text"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			try.question.ID = "q"
@@ -57,7 +59,7 @@ func TestAnswersFitTheirQuestions(t *testing.T) {
 				answers["q"] = try.answer
 			}
 			before := maps.Clone(answers)
-			got, err := CheckAnswers([]Question{try.question}, answers)
+			got, err := CheckAnswers([]protocol.Question{try.question}, answers)
 			if !reflect.DeepEqual(answers, before) {
 				t.Errorf("what was given is changed: %q", answers)
 			}
@@ -80,11 +82,11 @@ func TestAnswersFitTheirQuestions(t *testing.T) {
 }
 
 func TestAnswersToWhatWasNotAskedAreRefused(t *testing.T) {
-	_, err := CheckAnswers([]Question{{ID: "a", Optional: true}, {ID: "b", Optional: true}}, map[string][]string{"c": {"secret word"}})
+	_, err := CheckAnswers([]protocol.Question{{ID: "a", Optional: true}, {ID: "b", Optional: true}}, map[string][]string{"c": {"secret word"}})
 	if err == nil || !strings.Contains(err.Error(), `"c" is no question of these: "a", "b"`) || strings.Contains(err.Error(), "secret") {
 		t.Error(err)
 	}
-	five := []Question{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}, {ID: "e"}}
+	five := []protocol.Question{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}, {ID: "e"}}
 	long := map[string][]string{}
 	for _, q := range five {
 		long[q.ID] = []string{strings.Repeat("x", MaxAnswer)}
@@ -97,12 +99,12 @@ func TestAnswersToWhatWasNotAskedAreRefused(t *testing.T) {
 // An error about an answer may be shown and logged. The answer may not.
 func TestWhatIsWrongWithASecretAnswerDoesNotSayIt(t *testing.T) {
 	const secret = "hunter2-hunter2"
-	for _, q := range []Question{
+	for _, q := range []protocol.Question{
 		{Type: "integer"}, {Type: "number"}, {Type: "boolean"}, {Type: "object"}, {Format: "email"}, {Most: bound(2)},
-		{Options: []Choice{{Label: "a"}}},
+		{Options: []protocol.Choice{{Label: "a"}}},
 	} {
 		q.ID, q.Secret = "q", true
-		if _, err := CheckAnswers([]Question{q}, map[string][]string{"q": {secret}}); err == nil || strings.Contains(err.Error(), secret) {
+		if _, err := CheckAnswers([]protocol.Question{q}, map[string][]string{"q": {secret}}); err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // The form of an MCP server is a flat object: one question per property. A form
@@ -47,7 +49,7 @@ type titled struct {
 
 // formQuestions returns the questions of a form, with the property names as ids;
 // none if the form only wants a yes or a no.
-func formQuestions(raw json.RawMessage) ([]Question, error) {
+func formQuestions(raw json.RawMessage) ([]protocol.Question, error) {
 	var f formSchema
 	if err := json.Unmarshal(raw, &f); err != nil {
 		return nil, fmt.Errorf("its form cannot be read: %w", err)
@@ -55,7 +57,7 @@ func formQuestions(raw json.RawMessage) ([]Question, error) {
 	if f.Type != "object" {
 		return nil, errors.New("its form is no object")
 	}
-	var all []Question
+	var all []protocol.Question
 	for _, name := range sorted(f.Properties) {
 		q, err := formQuestion(name, f.Properties[name])
 		if err != nil {
@@ -70,12 +72,12 @@ func formQuestions(raw json.RawMessage) ([]Question, error) {
 	return all, checkQuestions(all)
 }
 
-func formQuestion(name string, raw json.RawMessage) (Question, error) {
+func formQuestion(name string, raw json.RawMessage) (protocol.Question, error) {
 	var w formField
 	if err := json.Unmarshal(raw, &w); err != nil {
-		return Question{}, err
+		return protocol.Question{}, err
 	}
-	q := Question{ID: name, Header: w.Title, Text: orWord(w.Description, orWord(w.Title, name)), Type: w.Type, Format: w.Format}
+	q := protocol.Question{ID: name, Header: w.Title, Text: orWord(w.Description, orWord(w.Title, name)), Type: w.Type, Format: w.Format}
 	switch w.Type {
 	case "string":
 		q.Secret = w.Format == "password"
@@ -101,9 +103,9 @@ func formQuestion(name string, raw json.RawMessage) (Question, error) {
 	return q, nil
 }
 
-func choicesOf(values, names []string) (all []Choice) {
+func choicesOf(values, names []string) (all []protocol.Choice) {
 	for i, v := range values {
-		c := Choice{Label: v}
+		c := protocol.Choice{Label: v}
 		if i < len(names) {
 			c.Description = names[i]
 		}
@@ -112,9 +114,9 @@ func choicesOf(values, names []string) (all []Choice) {
 	return all
 }
 
-func titledChoices(in []titled) (all []Choice) {
+func titledChoices(in []titled) (all []protocol.Choice) {
 	for _, o := range in {
-		all = append(all, Choice{Label: o.Const, Description: o.Title})
+		all = append(all, protocol.Choice{Label: o.Const, Description: o.Title})
 	}
 	return all
 }
@@ -138,7 +140,7 @@ func plainDefault(raw json.RawMessage) string {
 }
 
 // formContent returns the content of a form's answer, with each answer in its type.
-func formContent(questions []Question, answers map[string][]string) (map[string]any, error) {
+func formContent(questions []protocol.Question, answers map[string][]string) (map[string]any, error) {
 	content := map[string]any{}
 	for _, q := range questions {
 		given := answers[q.ID]

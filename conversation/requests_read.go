@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // codex's names of its requests.
@@ -62,7 +64,7 @@ func readCommandApproval(raw json.RawMessage) (*asked, error) {
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return nil, unreadable(err)
 	}
-	a := p.asked(KindCommand, methodCommandApproval)
+	a := p.asked(protocol.KindCommand, methodCommandApproval)
 	a.Command, a.CWD, a.reason, a.startedMS = p.Command, p.CWD, p.Reason, p.StartedAtMS
 	a.Network, a.Permissions = present(p.Network), present(p.Permissions)
 	if p.Kind != "command" {
@@ -127,7 +129,7 @@ func readFileApproval(raw json.RawMessage) (*asked, error) {
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return nil, unreadable(err)
 	}
-	a := p.asked(KindFileChange, methodFileApproval)
+	a := p.asked(protocol.KindFileChange, methodFileApproval)
 	a.GrantRoot, a.reason, a.startedMS = p.GrantRoot, p.Reason, p.StartedAtMS
 	return a, nil
 }
@@ -143,7 +145,7 @@ func readPermissionsRequest(raw json.RawMessage) (*asked, error) {
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return nil, unreadable(err)
 	}
-	a := p.asked(KindPermissions, methodPermissions)
+	a := p.asked(protocol.KindPermissions, methodPermissions)
 	a.CWD, a.reason, a.startedMS, a.Permissions = p.CWD, p.Reason, p.StartedAtMS, present(p.Permissions)
 	if len(a.Permissions) == 0 {
 		return nil, errors.New("it does not say which permissions")
@@ -169,11 +171,11 @@ func readUserInput(raw json.RawMessage) (*asked, error) {
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return nil, unreadable(err)
 	}
-	a := p.asked(KindUserInput, methodUserInput)
+	a := p.asked(protocol.KindUserInput, methodUserInput)
 	for _, w := range p.Questions {
-		q := Question{ID: w.ID, Header: w.Header, Text: w.Question, Other: w.Other, Secret: w.Secret}
+		q := protocol.Question{ID: w.ID, Header: w.Header, Text: w.Question, Other: w.Other, Secret: w.Secret}
 		for _, o := range w.Options {
-			q.Options = append(q.Options, Choice{Label: o.Label, Description: o.Description})
+			q.Options = append(q.Options, protocol.Choice{Label: o.Label, Description: o.Description})
 		}
 		a.Questions = append(a.Questions, q)
 	}
@@ -182,7 +184,7 @@ func readUserInput(raw json.RawMessage) (*asked, error) {
 
 // checkQuestions returns an error unless there are 1 to maxQuestions questions with
 // unique ids.
-func checkQuestions(all []Question) error {
+func checkQuestions(all []protocol.Question) error {
 	if len(all) == 0 {
 		return errors.New("it asks nothing")
 	}
@@ -190,7 +192,7 @@ func checkQuestions(all []Question) error {
 		return fmt.Errorf("it asks %d things at once, and %d is the most", len(all), maxQuestions)
 	}
 	for i, q := range all {
-		if q.ID == "" || slices.ContainsFunc(all[:i], func(o Question) bool { return o.ID == q.ID }) {
+		if q.ID == "" || slices.ContainsFunc(all[:i], func(o protocol.Question) bool { return o.ID == q.ID }) {
 			return fmt.Errorf("question %d has no id of its own", i+1)
 		}
 	}
@@ -203,8 +205,8 @@ func readHumanQuestion(raw json.RawMessage) (*asked, error) {
 		return nil, unreadable(err)
 	}
 	p.ItemID = p.CallID
-	a := p.asked(KindUserInput, methodToolCall)
-	a.Tool = ToolAskHuman
+	a := p.asked(protocol.KindUserInput, methodToolCall)
+	a.Tool = protocol.ToolAskHuman
 	var err error
 	a.Questions, err = humanQuestion(p.Args)
 	return a, err
@@ -236,7 +238,7 @@ func readElicitation(raw json.RawMessage) (*asked, error) {
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return nil, unreadable(err)
 	}
-	a := p.asked(KindElicitation, methodElicitation)
+	a := p.asked(protocol.KindElicitation, methodElicitation)
 	a.Server, a.Message, a.reason = p.Server, p.Message, p.Message
 	a.Schema = present(p.Schema)
 	switch {
@@ -283,7 +285,7 @@ func readExecApproval(raw json.RawMessage) (*asked, error) {
 	if len(p.Command) == 0 {
 		return nil, errors.New("it names no command")
 	}
-	a := notice{ThreadID: p.Thread, ItemID: p.CallID}.asked(KindCommand, methodExecApproval)
+	a := notice{ThreadID: p.Thread, ItemID: p.CallID}.asked(protocol.KindCommand, methodExecApproval)
 	a.Command, a.CWD, a.reason = shellWords(p.Command), p.CWD, p.Reason
 	a.shown = a.Command
 	if len(p.Parsed) == 1 && p.Parsed[0].Command != "" {
@@ -311,7 +313,7 @@ func readPatchApproval(raw json.RawMessage) (*asked, error) {
 	if len(p.Changes) == 0 {
 		return nil, errors.New("it names no files")
 	}
-	a := notice{ThreadID: p.Thread, ItemID: p.CallID}.asked(KindFileChange, methodPatchApproval)
+	a := notice{ThreadID: p.Thread, ItemID: p.CallID}.asked(protocol.KindFileChange, methodPatchApproval)
 	a.GrantRoot, a.reason = p.GrantRoot, p.Reason
 	for _, name := range sorted(p.Changes) {
 		one := p.Changes[name]
@@ -322,7 +324,7 @@ func readPatchApproval(raw json.RawMessage) (*asked, error) {
 	return a, nil
 }
 
-func (n notice) asked(kind RequestKind, method string) *asked {
+func (n notice) asked(kind protocol.RequestKind, method string) *asked {
 	return &asked{Kind: kind, Method: method, thread: n.ThreadID, turn: n.TurnID, item: n.ItemID}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Answers in codex's shapes. Each family has its own words; their effects were
@@ -37,9 +39,9 @@ type elicitationAnswer struct {
 // asked; some requests can only be declined without it. version is codex's.
 func answerFor(s Send, a *asked, version string) (any, error) {
 	method := s.method()
-	no := s.Outcome == Decline || s.Outcome == Cancel
+	no := s.Outcome == protocol.Decline || s.Outcome == protocol.Cancel
 	if a == nil && !no && method != methodFileApproval && method != methodPatchApproval {
-		if plain := s.Outcome == Accept && (method == methodCommandApproval || method == methodExecApproval); !plain {
+		if plain := s.Outcome == protocol.Accept && (method == methodCommandApproval || method == methodExecApproval); !plain {
 			return nil, errors.New("what codex asked is not at hand")
 		}
 	}
@@ -64,7 +66,7 @@ func answerFor(s Send, a *asked, version string) (any, error) {
 // only the kind.
 func (s Send) method() string {
 	if s.Method == "" {
-		return map[RequestKind]string{KindCommand: methodCommandApproval, KindFileChange: methodFileApproval}[s.RequestKind]
+		return map[protocol.RequestKind]string{protocol.KindCommand: methodCommandApproval, protocol.KindFileChange: methodFileApproval}[s.RequestKind]
 	}
 	return s.Method
 }
@@ -90,13 +92,13 @@ func (s Send) unknown() error {
 
 func (s Send) approval(a *asked) (any, error) {
 	switch {
-	case s.Outcome == Accept && s.ForSession && s.method() == methodCommandApproval:
+	case s.Outcome == protocol.Accept && s.ForSession && s.method() == methodCommandApproval:
 		return decisionAnswer{"acceptForSession"}, nil
-	case s.Outcome == Accept, s.Outcome == Decline, s.Outcome == Cancel:
+	case s.Outcome == protocol.Accept, s.Outcome == protocol.Decline, s.Outcome == protocol.Cancel:
 		return decisionAnswer{string(s.Outcome)}, nil
-	case s.Outcome == Amend && a != nil && len(a.Amendment) > 0:
+	case s.Outcome == protocol.Amend && a != nil && len(a.Amendment) > 0:
 		return decisionAnswer{a.Amendment}, nil
-	case s.Outcome == Amend:
+	case s.Outcome == protocol.Amend:
 		return nil, errors.New("codex offered no amendment, or none is allowed")
 	}
 	return nil, s.unknown()
@@ -105,15 +107,15 @@ func (s Send) approval(a *asked) (any, error) {
 // legacy returns an answer in the words of the first protocol.
 func (s Send) legacy(version string) (any, error) {
 	switch {
-	case s.Outcome == Accept && s.ForSession && s.Method == methodExecApproval:
+	case s.Outcome == protocol.Accept && s.ForSession && s.Method == methodExecApproval:
 		return decisionAnswer{"approved_for_session"}, nil
-	case s.Outcome == Accept:
+	case s.Outcome == protocol.Accept:
 		return decisionAnswer{"approved"}, nil
-	case s.Outcome == Decline && Has(version, DenialReasons):
+	case s.Outcome == protocol.Decline && Has(version, DenialReasons):
 		return decisionAnswer{map[string]any{"denied": map[string]string{"rejection": orWord(s.Reason, "declined")}}}, nil
-	case s.Outcome == Decline:
+	case s.Outcome == protocol.Decline:
 		return decisionAnswer{"denied"}, nil
-	case s.Outcome == Cancel:
+	case s.Outcome == protocol.Cancel:
 		return decisionAnswer{"abort"}, nil
 	}
 	return nil, s.unknown()
@@ -125,11 +127,11 @@ func (s Send) permissions(a *asked) (any, error) {
 		answer.Scope = "session"
 	}
 	switch s.Outcome {
-	case Decline, Cancel:
+	case protocol.Decline, protocol.Cancel:
 		answer.Scope = "turn"
-	case Accept:
+	case protocol.Accept:
 		answer.Permissions = a.Permissions
-	case Grant:
+	case protocol.Grant:
 		if err := Within(s.Grant, a.Permissions); err != nil {
 			return nil, err
 		}
@@ -148,9 +150,9 @@ func (s Send) permissions(a *asked) (any, error) {
 func (s Send) input(a *asked) (any, error) {
 	answer := inputAnswer{Answers: map[string]inputAnswers{}}
 	switch s.Outcome {
-	case Decline, Cancel:
+	case protocol.Decline, protocol.Cancel:
 		return answer, nil // codex has no other word for it
-	case Answer:
+	case protocol.Answer:
 		good, err := CheckAnswers(a.Questions, s.Answers)
 		if err != nil {
 			return nil, err
@@ -165,9 +167,9 @@ func (s Send) input(a *asked) (any, error) {
 
 func (s Send) humanReply(a *asked) (any, error) {
 	switch s.Outcome {
-	case Decline, Cancel:
+	case protocol.Decline, protocol.Cancel:
 		return toolAnswer(humanSilence(s.Reason)), nil
-	case Answer:
+	case protocol.Answer:
 		good, err := CheckAnswers(a.Questions, s.Answers)
 		if err != nil {
 			return nil, err
@@ -183,15 +185,15 @@ func (s Send) humanReply(a *asked) (any, error) {
 func (s Send) elicitation(a *asked) (any, error) {
 	answer := elicitationAnswer{Action: "accept"}
 	switch {
-	case s.Outcome == Decline, s.Outcome == Cancel:
+	case s.Outcome == protocol.Decline, s.Outcome == protocol.Cancel:
 		answer.Action = string(s.Outcome)
-	case s.Outcome == Accept && len(a.Questions) == 0:
+	case s.Outcome == protocol.Accept && len(a.Questions) == 0:
 		if !a.ofTool && a.URL == "" {
 			answer.Content = struct{}{} // accepts an empty form
 		}
-	case s.Outcome == Amend && len(a.Amendment) > 0:
+	case s.Outcome == protocol.Amend && len(a.Amendment) > 0:
 		answer.Meta = a.Amendment
-	case s.Outcome == Answer && len(a.Questions) > 0:
+	case s.Outcome == protocol.Answer && len(a.Questions) > 0:
 		good, err := CheckAnswers(a.Questions, s.Answers)
 		if err != nil {
 			return nil, err
@@ -215,7 +217,7 @@ func (a *asked) offered() []string {
 		words = []string{"answer", "decline"}
 	case a.Action == "humanCommand":
 		words = []string{"accept", "decline", "cancel"} // codex takes no other
-	case a.Kind != KindElicitation, a.ofTool:
+	case a.Kind != protocol.KindElicitation, a.ofTool:
 		words = []string{"accept", "accept_for_session", "decline", "cancel"}
 	case len(a.Questions) > 0:
 		words = []string{"answer", "decline", "cancel"}
@@ -236,7 +238,7 @@ func (a *asked) real(answers map[string][]string, redact func(string) string) ma
 	}
 	out := map[string][]string{}
 	for id, given := range answers {
-		i := slices.IndexFunc(a.Questions, func(q Question) bool { return q.ID == id || redact(q.ID) == id })
+		i := slices.IndexFunc(a.Questions, func(q protocol.Question) bool { return q.ID == id || redact(q.ID) == id })
 		if i < 0 {
 			out[id] = given
 			continue
@@ -244,7 +246,7 @@ func (a *asked) real(answers map[string][]string, redact func(string) string) ma
 		q := a.Questions[i]
 		given = slices.Clone(given)
 		for n, one := range given {
-			if o := slices.IndexFunc(q.Options, func(c Choice) bool { return c.Label == one || redact(c.Label) == one }); o >= 0 {
+			if o := slices.IndexFunc(q.Options, func(c protocol.Choice) bool { return c.Label == one || redact(c.Label) == one }); o >= 0 {
 				given[n] = q.Options[o].Label
 			}
 		}

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // describe returns the request as people see it. Texts are redacted before they are
 // cut, so that no part of a secret is left.
-func describe(a *asked, clean *Redactor) *Request {
-	r := &Request{
+func describe(a *asked, clean *Redactor) *protocol.Request {
+	r := &protocol.Request{
 		Kind: a.Kind, Method: a.Method, TurnID: a.turn, ItemID: a.item, Offered: a.offered(),
 		Command: clean.String(a.Command), CWD: clean.String(a.CWD), Reason: clean.String(a.reason), Changes: clean.changes(changes(a.Changes)),
 		Network: clean.String(networkHost(a.Network)), Permissions: clean.json(a.Permissions), Questions: clean.questions(a.Questions),
@@ -20,19 +22,19 @@ func describe(a *asked, clean *Redactor) *Request {
 	return r
 }
 
-func summary(a *asked, r *Request, clean *Redactor) string {
+func summary(a *asked, r *protocol.Request, clean *Redactor) string {
 	switch a.Kind {
-	case KindFileChange:
+	case protocol.KindFileChange:
 		text := changeSummary(r.Changes)
 		if r.GrantRoot != "" { // first, because the rest may be cut
 			text = "change whatever lies under " + quoteShort(r.GrantRoot) + ": " + text
 		}
 		return text
-	case KindPermissions:
+	case protocol.KindPermissions:
 		return "be allowed to " + someWords(PermissionWords(r.Permissions))
-	case KindUserInput:
+	case protocol.KindUserInput:
 		return questionSummary(r.Questions)
-	case KindElicitation:
+	case protocol.KindElicitation:
 		return elicitedText(r, a.ofTool)
 	}
 	command := quoteShort(clean.String(a.shown))
@@ -49,7 +51,7 @@ func summary(a *asked, r *Request, clean *Redactor) string {
 	return text
 }
 
-func elicitedText(r *Request, tool bool) string {
+func elicitedText(r *protocol.Request, tool bool) string {
 	switch {
 	case tool && r.Tool != "":
 		return "call the tool " + quoteShort(r.Tool) + " of the MCP server " + quoteShort(r.Server)
@@ -59,7 +61,7 @@ func elicitedText(r *Request, tool bool) string {
 	return "the MCP server " + quoteShort(r.Server) + " asks: " + quoteShort(r.Reason)
 }
 
-func questionSummary(all []Question) string {
+func questionSummary(all []protocol.Question) string {
 	text := quoteShort(all[0].Text)
 	if n := len(all) - 1; n > 0 {
 		text += fmt.Sprintf(" (and %d more)", n)
@@ -102,8 +104,8 @@ func amendmentWords(a *asked, clean *Redactor) []string {
 	return words
 }
 
-func (q *requests) entryOf(a *asked, r *Request) Entry {
-	e := Entry{Type: EntryRequest, Turn: q.st.Turn, Text: r.Summary, Status: "open", Item: r.ItemID,
+func (q *requests) entryOf(a *asked, r *protocol.Request) protocol.Entry {
+	e := protocol.Entry{Type: protocol.EntryRequest, Turn: q.st.Turn, Text: r.Summary, Status: "open", Item: r.ItemID,
 		Command: r.Command, CWD: r.CWD, Changes: r.Changes, Tool: r.Tool, Digest: r.Digest}
 	setData(&e, "kind", string(r.Kind))
 	setData(&e, "reason", r.Reason)
@@ -122,7 +124,7 @@ func (q *requests) entryOf(a *asked, r *Request) Entry {
 	return e
 }
 
-func questionText(all []Question) string {
+func questionText(all []protocol.Question) string {
 	var b strings.Builder
 	for i, q := range all {
 		if i > 0 {
@@ -145,20 +147,20 @@ func questionText(all []Question) string {
 
 // bulkOf returns the size of the parts that cannot be cut, because whoever answers
 // needs all of them.
-func bulkOf(r *Request) int {
+func bulkOf(r *protocol.Request) int {
 	return wireLen(r.URL) + jsonLen(r.Permissions) + jsonLen(r.Questions) + jsonLen(r.Amendment)
 }
 
 // report returns the requests that are new to the workflow.
-func (q *requests) report() []Request {
-	var due []*Request
+func (q *requests) report() []protocol.Request {
+	var due []*protocol.Request
 	for _, r := range q.seen {
 		if i := q.st.openAt(r.RPC); i >= 0 && !q.st.Open[i].Reported {
 			q.st.Open[i].Reported = true
 			due = append(due, r)
 		}
 	}
-	var rs []Request
+	var rs []protocol.Request
 	for _, r := range due {
 		rs = append(rs, cutRequest(r, min(q.lim.Excerpt, maxAsked/len(due))))
 	}
@@ -170,7 +172,7 @@ const maxShownChanges = 100
 
 // cutRequest returns r with its texts cut to about max bytes in all. Its digest covers
 // the uncut request, which is in the store.
-func cutRequest(r *Request, max int) Request {
+func cutRequest(r *protocol.Request, max int) protocol.Request {
 	e := *r
 	e.Whole = r
 	left := max
@@ -195,7 +197,7 @@ func cutRequest(r *Request, max int) Request {
 	e.Reason = cut(r.Reason)
 	e.Changes = nil
 	for i, c := range r.Changes {
-		size := jsonLen(Change{Path: c.Path, Kind: c.Kind})
+		size := jsonLen(protocol.Change{Path: c.Path, Kind: c.Kind})
 		if i == maxShownChanges || left < size {
 			e.Truncated = true
 			break
@@ -207,19 +209,19 @@ func cutRequest(r *Request, max int) Request {
 	return e
 }
 
-func changes(in []wireChange) []Change {
-	var out []Change
+func changes(in []wireChange) []protocol.Change {
+	var out []protocol.Change
 	for _, c := range in {
 		path := c.Path
 		if c.Kind.MovePath != "" {
 			path += " -> " + c.Kind.MovePath
 		}
-		out = append(out, Change{Path: path, Kind: c.Kind.Type, Diff: c.Diff})
+		out = append(out, protocol.Change{Path: path, Kind: c.Kind.Type, Diff: c.Diff})
 	}
 	return out
 }
 
-func changeSummary(cs []Change) string {
+func changeSummary(cs []protocol.Change) string {
 	if len(cs) == 0 {
 		return "change files (codex did not say which)"
 	}

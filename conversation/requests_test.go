@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A family is one kind of request, as recorded with the real codex, with all
@@ -17,7 +19,7 @@ type family struct {
 	params  string // without thread, turn and item
 	before  string // a line that came before it
 	in      PumpInput
-	kind    RequestKind
+	kind    protocol.RequestKind
 	summary string
 	offered string
 	answers []familyAnswer
@@ -47,128 +49,128 @@ var toolBegun = started("c", "mcpToolCall", `,"server":"desk","tool":"book","arg
 // Each is answered with a reply of the one shape that codex accepts.
 var askedFamilies = []family{
 	{
-		name: "command", method: methodCommandApproval, params: askedExec, kind: KindCommand,
+		name: "command", method: methodCommandApproval, params: askedExec, kind: protocol.KindCommand,
 		summary: "run touch made", offered: "accept accept_for_session decline cancel",
 		answers: []familyAnswer{
-			{Send{Outcome: Accept}, `{"decision":"accept"}`},
-			{Send{Outcome: Accept, ForSession: true}, `{"decision":"acceptForSession"}`},
-			{Send{Outcome: Decline, Reason: "no"}, `{"decision":"decline"}`},
-			{Send{Outcome: Cancel}, `{"decision":"cancel"}`},
+			{Send{Outcome: protocol.Accept}, `{"decision":"accept"}`},
+			{Send{Outcome: protocol.Accept, ForSession: true}, `{"decision":"acceptForSession"}`},
+			{Send{Outcome: protocol.Decline, Reason: "no"}, `{"decision":"decline"}`},
+			{Send{Outcome: protocol.Cancel}, `{"decision":"cancel"}`},
 		},
 	},
 	{
-		name: "command with a rule for the codex home", method: methodCommandApproval, params: askedExec, in: PumpInput{Amend: true}, kind: KindCommand,
+		name: "command with a rule for the codex home", method: methodCommandApproval, params: askedExec, in: PumpInput{Amend: true}, kind: protocol.KindCommand,
 		summary: "run touch made", offered: "accept accept_for_session decline cancel amend",
 		answers: []familyAnswer{
-			{Send{Outcome: Amend}, `{"decision":{"acceptWithExecpolicyAmendment":{"execpolicy_amendment":["touch"]}}}`},
-			{Send{Outcome: Accept}, `{"decision":"accept"}`},
+			{Send{Outcome: protocol.Amend}, `{"decision":{"acceptWithExecpolicyAmendment":{"execpolicy_amendment":["touch"]}}}`},
+			{Send{Outcome: protocol.Accept}, `{"decision":"accept"}`},
 		},
 	},
 	{
-		name: "network", method: methodCommandApproval, params: askedNet, in: PumpInput{Amend: true}, kind: KindCommand,
+		name: "network", method: methodCommandApproval, params: askedNet, in: PumpInput{Amend: true}, kind: protocol.KindCommand,
 		summary: "reach a.example for curl a.example", offered: "accept accept_for_session decline cancel amend",
 		answers: []familyAnswer{
-			{Send{Outcome: Accept}, `{"decision":"accept"}`},
-			{Send{Outcome: Accept, ForSession: true}, `{"decision":"accept"}`}, // see (*asked).remembers
-			{Send{Outcome: Amend}, `{"decision":{"applyNetworkPolicyAmendment":{"network_policy_amendment":{"host":"a.example","action":"allow"}}}}`},
+			{Send{Outcome: protocol.Accept}, `{"decision":"accept"}`},
+			{Send{Outcome: protocol.Accept, ForSession: true}, `{"decision":"accept"}`}, // see (*asked).remembers
+			{Send{Outcome: protocol.Amend}, `{"decision":{"applyNetworkPolicyAmendment":{"network_policy_amendment":{"host":"a.example","action":"allow"}}}}`},
 		},
 	},
 	{
-		name: "command with more permissions", method: methodCommandApproval, kind: KindCommand,
+		name: "command with more permissions", method: methodCommandApproval, kind: protocol.KindCommand,
 		params:  `"command":"make","cwd":"/w","additionalPermissions":{"network":{"enabled":true},"fileSystem":{"read":null,"write":["/srv"],"entries":[{"path":{"type":"path","path":"/srv"},"access":"write"}]}},"availableDecisions":["accept","cancel"]`,
 		summary: "run make, being allowed to use the network, write /srv", offered: "accept accept_for_session decline cancel",
-		answers: []familyAnswer{{Send{Outcome: Accept}, `{"decision":"accept"}`}},
+		answers: []familyAnswer{{Send{Outcome: protocol.Accept}, `{"decision":"accept"}`}},
 	},
 	{
-		name: "file change", method: methodFileApproval, params: `"reason":null,"grantRoot":null`, kind: KindFileChange,
+		name: "file change", method: methodFileApproval, params: `"reason":null,"grantRoot":null`, kind: protocol.KindFileChange,
 		before:  started("c", "fileChange", `,"changes":[{"path":"/w/a","kind":{"type":"add"},"diff":"hi"}]`),
 		summary: "add /w/a", offered: "accept accept_for_session decline cancel",
 		answers: []familyAnswer{
-			{Send{Outcome: Accept}, `{"decision":"accept"}`},
-			{Send{Outcome: Accept, ForSession: true}, `{"decision":"accept"}`}, // see (*asked).remembers
-			{Send{Outcome: Decline}, `{"decision":"decline"}`},
-			{Send{Outcome: Cancel}, `{"decision":"cancel"}`},
+			{Send{Outcome: protocol.Accept}, `{"decision":"accept"}`},
+			{Send{Outcome: protocol.Accept, ForSession: true}, `{"decision":"accept"}`}, // see (*asked).remembers
+			{Send{Outcome: protocol.Decline}, `{"decision":"decline"}`},
+			{Send{Outcome: protocol.Cancel}, `{"decision":"cancel"}`},
 		},
 	},
 	{
-		name: "permissions", method: methodPermissions, params: askedMore, kind: KindPermissions,
+		name: "permissions", method: methodPermissions, params: askedMore, kind: protocol.KindPermissions,
 		summary: "be allowed to use the network, read /srv, write /srv/out", offered: "accept accept_for_session grant decline",
 		answers: []familyAnswer{
-			{Send{Outcome: Accept}, `{"permissions":{"network":{"enabled":true},"fileSystem":{"read":["/srv"],"write":["/srv/out"],"entries":[{"path":{"type":"path","path":"/srv"},"access":"read"},{"path":{"type":"path","path":"/srv/out"},"access":"write"}]}},"scope":"turn"}`},
-			{Send{Outcome: Grant, Grant: json.RawMessage(`{"fileSystem":{"write":["/srv/out/a"]}}`)}, `{"permissions":{"fileSystem":{"write":["/srv/out/a"]}},"scope":"turn"}`},
-			{Send{Outcome: Grant, Grant: json.RawMessage(`{"network":{"enabled":true}}`), ForSession: true}, `{"permissions":{"network":{"enabled":true}},"scope":"session"}`},
-			{Send{Outcome: Decline, ForSession: true}, `{"permissions":{},"scope":"turn"}`},
+			{Send{Outcome: protocol.Accept}, `{"permissions":{"network":{"enabled":true},"fileSystem":{"read":["/srv"],"write":["/srv/out"],"entries":[{"path":{"type":"path","path":"/srv"},"access":"read"},{"path":{"type":"path","path":"/srv/out"},"access":"write"}]}},"scope":"turn"}`},
+			{Send{Outcome: protocol.Grant, Grant: json.RawMessage(`{"fileSystem":{"write":["/srv/out/a"]}}`)}, `{"permissions":{"fileSystem":{"write":["/srv/out/a"]}},"scope":"turn"}`},
+			{Send{Outcome: protocol.Grant, Grant: json.RawMessage(`{"network":{"enabled":true}}`), ForSession: true}, `{"permissions":{"network":{"enabled":true}},"scope":"session"}`},
+			{Send{Outcome: protocol.Decline, ForSession: true}, `{"permissions":{},"scope":"turn"}`},
 		},
 	},
 	{
-		name: "questions", method: methodUserInput, params: askedUser, kind: KindUserInput,
+		name: "questions", method: methodUserInput, params: askedUser, kind: protocol.KindUserInput,
 		summary: "Which colour? (and 1 more)", offered: "answer decline",
 		answers: []familyAnswer{
-			{Send{Outcome: Answer, Answers: map[string][]string{"colour": {"violet"}, "word": {"sesame"}}}, `{"answers":{"colour":{"answers":["violet"]},"word":{"answers":["sesame"]}}}`},
-			{Send{Outcome: Decline}, `{"answers":{}}`},
+			{Send{Outcome: protocol.Answer, Answers: map[string][]string{"colour": {"violet"}, "word": {"sesame"}}}, `{"answers":{"colour":{"answers":["violet"]},"word":{"answers":["sesame"]}}}`},
+			{Send{Outcome: protocol.Decline}, `{"answers":{}}`},
 		},
 	},
 	{
-		name: "ask_human", method: methodToolCall, params: askedHere, in: PumpInput{Thread: ThreadSpec{Tools: []string{ToolAskHuman}}}, kind: KindUserInput,
+		name: "ask_human", method: methodToolCall, params: askedHere, in: PumpInput{Thread: ThreadSpec{Tools: []string{protocol.ToolAskHuman}}}, kind: protocol.KindUserInput,
 		summary: "Ship it?", offered: "answer decline",
 		answers: []familyAnswer{
-			{Send{Outcome: Answer, Answers: map[string][]string{"answer": {"no"}}}, `{"contentItems":[{"type":"inputText","text":"no"}],"success":true}`},
-			{Send{Outcome: Decline, Reason: "ask me tomorrow"}, `{"contentItems":[{"type":"inputText","text":"The question was not answered: ask me tomorrow Go on without an answer as well as you can, or stop and say what is missing."}],"success":false}`},
+			{Send{Outcome: protocol.Answer, Answers: map[string][]string{"answer": {"no"}}}, `{"contentItems":[{"type":"inputText","text":"no"}],"success":true}`},
+			{Send{Outcome: protocol.Decline, Reason: "ask me tomorrow"}, `{"contentItems":[{"type":"inputText","text":"The question was not answered: ask me tomorrow Go on without an answer as well as you can, or stop and say what is missing."}],"success":false}`},
 		},
 	},
 	{
-		name: "call of an MCP tool", method: methodElicitation, params: askedTool, before: toolBegun, kind: KindElicitation,
+		name: "call of an MCP tool", method: methodElicitation, params: askedTool, before: toolBegun, kind: protocol.KindElicitation,
 		summary: "call the tool book of the MCP server desk", offered: "accept accept_for_session decline cancel",
 		answers: []familyAnswer{
-			{Send{Outcome: Accept}, `{"action":"accept","content":null}`},
-			{Send{Outcome: Accept, ForSession: true}, `{"action":"accept","content":null}`}, // see (Send).elicitation
-			{Send{Outcome: Decline}, `{"action":"decline","content":null}`},
-			{Send{Outcome: Cancel}, `{"action":"cancel","content":null}`},
+			{Send{Outcome: protocol.Accept}, `{"action":"accept","content":null}`},
+			{Send{Outcome: protocol.Accept, ForSession: true}, `{"action":"accept","content":null}`}, // see (Send).elicitation
+			{Send{Outcome: protocol.Decline}, `{"action":"decline","content":null}`},
+			{Send{Outcome: protocol.Cancel}, `{"action":"cancel","content":null}`},
 		},
 	},
 	{
-		name: "call of an MCP tool with a rule", method: methodElicitation, params: askedTool, before: toolBegun, in: PumpInput{Amend: true}, kind: KindElicitation,
+		name: "call of an MCP tool with a rule", method: methodElicitation, params: askedTool, before: toolBegun, in: PumpInput{Amend: true}, kind: protocol.KindElicitation,
 		summary: "call the tool book of the MCP server desk", offered: "accept accept_for_session decline cancel amend",
-		answers: []familyAnswer{{Send{Outcome: Amend}, `{"action":"accept","content":null,"_meta":{"persist":"always"}}`}},
+		answers: []familyAnswer{{Send{Outcome: protocol.Amend}, `{"action":"accept","content":null,"_meta":{"persist":"always"}}`}},
 	},
 	{
-		name: "form of an MCP server", method: methodElicitation, params: askedForm, kind: KindElicitation,
+		name: "form of an MCP server", method: methodElicitation, params: askedForm, kind: protocol.KindElicitation,
 		summary: "the MCP server desk asks: For whom?", offered: "answer decline cancel",
 		answers: []familyAnswer{
 			{
-				Send{Outcome: Answer, Answers: map[string][]string{"name": {"Ann"}, "seats": {"2"}, "tags": {"q", "w"}, "meal": {"fish"}}},
+				Send{Outcome: protocol.Answer, Answers: map[string][]string{"name": {"Ann"}, "seats": {"2"}, "tags": {"q", "w"}, "meal": {"fish"}}},
 				`{"action":"accept","content":{"meal":"fish","name":"Ann","seats":2,"tags":["q","w"],"window":true}}`,
 			},
-			{Send{Outcome: Answer, Answers: map[string][]string{"name": {"Ann"}, "seats": {"8"}, "window": {"no"}}}, `{"action":"accept","content":{"name":"Ann","seats":8,"window":false}}`},
-			{Send{Outcome: Decline}, `{"action":"decline","content":null}`},
-			{Send{Outcome: Cancel}, `{"action":"cancel","content":null}`},
+			{Send{Outcome: protocol.Answer, Answers: map[string][]string{"name": {"Ann"}, "seats": {"8"}, "window": {"no"}}}, `{"action":"accept","content":{"name":"Ann","seats":8,"window":false}}`},
+			{Send{Outcome: protocol.Decline}, `{"action":"decline","content":null}`},
+			{Send{Outcome: protocol.Cancel}, `{"action":"cancel","content":null}`},
 		},
 	},
 	{
-		name: "page of an MCP server", method: methodElicitation, params: askedURL, kind: KindElicitation,
+		name: "page of an MCP server", method: methodElicitation, params: askedURL, kind: protocol.KindElicitation,
 		summary: "the MCP server desk wants https://example.com/sign-in opened: Sign in", offered: "accept decline cancel",
 		answers: []familyAnswer{
-			{Send{Outcome: Accept}, `{"action":"accept","content":null}`},
-			{Send{Outcome: Decline}, `{"action":"decline","content":null}`},
+			{Send{Outcome: protocol.Accept}, `{"action":"accept","content":null}`},
+			{Send{Outcome: protocol.Decline}, `{"action":"decline","content":null}`},
 		},
 	},
 	{
-		name: "command of the first protocol", method: methodExecApproval, params: oldExec, kind: KindCommand,
+		name: "command of the first protocol", method: methodExecApproval, params: oldExec, kind: protocol.KindCommand,
 		summary: "run echo 'a' > b", offered: "accept accept_for_session decline cancel",
 		answers: []familyAnswer{
-			{Send{Outcome: Accept}, `{"decision":"approved"}`},
-			{Send{Outcome: Accept, ForSession: true}, `{"decision":"approved_for_session"}`},
-			{Send{Outcome: Decline, Reason: "no"}, `{"decision":{"denied":{"rejection":"no"}}}`},
-			{Send{Outcome: Cancel}, `{"decision":"abort"}`},
+			{Send{Outcome: protocol.Accept}, `{"decision":"approved"}`},
+			{Send{Outcome: protocol.Accept, ForSession: true}, `{"decision":"approved_for_session"}`},
+			{Send{Outcome: protocol.Decline, Reason: "no"}, `{"decision":{"denied":{"rejection":"no"}}}`},
+			{Send{Outcome: protocol.Cancel}, `{"decision":"abort"}`},
 		},
 	},
 	{
-		name: "patch of the first protocol", method: methodPatchApproval, params: oldPatch, kind: KindFileChange,
+		name: "patch of the first protocol", method: methodPatchApproval, params: oldPatch, kind: protocol.KindFileChange,
 		summary: "add /w/a, update /w/b -> /w/c", offered: "accept accept_for_session decline cancel",
 		answers: []familyAnswer{
-			{Send{Outcome: Accept}, `{"decision":"approved"}`},
-			{Send{Outcome: Accept, ForSession: true}, `{"decision":"approved"}`}, // see (*asked).remembers
-			{Send{Outcome: Cancel}, `{"decision":"abort"}`},
+			{Send{Outcome: protocol.Accept}, `{"decision":"approved"}`},
+			{Send{Outcome: protocol.Accept, ForSession: true}, `{"decision":"approved"}`}, // see (*asked).remembers
+			{Send{Outcome: protocol.Cancel}, `{"decision":"abort"}`},
 		},
 	},
 }
@@ -211,7 +213,7 @@ func TestEveryFamilyIsAskedAndAnsweredInItsShape(t *testing.T) {
 			if q.Kind != f.kind || q.Method != f.method || q.Summary != f.summary || strings.Join(q.Offered, " ") != f.offered || len(q.Digest) != 64 || q.Truncated {
 				t.Errorf("request %+v", q)
 			}
-			if e := first.sink.entries[len(first.sink.entries)-1]; e.Type != EntryRequest || e.Text != f.summary || e.Digest != q.Digest || e.Data["kind"] != string(f.kind) {
+			if e := first.sink.entries[len(first.sink.entries)-1]; e.Type != protocol.EntryRequest || e.Text != f.summary || e.Digest != q.Digest || e.Data["kind"] != string(f.kind) {
 				t.Errorf("on record %+v", e)
 			}
 			for _, a := range f.answers {
@@ -221,7 +223,7 @@ func TestEveryFamilyIsAskedAndAnsweredInItsShape(t *testing.T) {
 					t.Errorf("%s:\n%q, want\n%s", a.send.Outcome, s.said, want)
 				}
 				s.hear(resolvedLine(7), turnDone("completed", ""))
-				if r := s.result(TurnEnded); r.Deliveries[0].State != Acknowledged || len(r.State.Open) != 0 || len(r.Resolved) != 0 {
+				if r := s.result(TurnEnded); r.Deliveries[0].State != protocol.Acknowledged || len(r.State.Open) != 0 || len(r.Resolved) != 0 {
 					t.Errorf("%s: %+v", a.send.Outcome, r)
 				}
 			}
@@ -246,7 +248,7 @@ func TestSecondAttemptAnswersEveryFamilyAlike(t *testing.T) {
 		three := perform(t, in, Options{Attempt: 2}, append(first.since(r.State.Rewind), resolvedLine(7))...)
 		three.heard()
 		three.hear(turnDone("completed", ""))
-		if r := three.result(TurnEnded); r.Deliveries[0].State != Acknowledged {
+		if r := three.result(TurnEnded); r.Deliveries[0].State != protocol.Acknowledged {
 			t.Errorf("%s: %+v", f.name, r.Deliveries)
 		}
 	}
@@ -257,12 +259,12 @@ func TestRequestsAreVoidWhenTheirProcessEnds(t *testing.T) {
 		first, r := f.ask(t, Options{})
 		s := f.answer(t, first, PumpResult{State: r.State, Requests: r.Requests}, f.answers[0].send, Options{})
 		s.m.ended(s.m.now)
-		if r := s.result(ProcessEnded); len(r.State.Open) != 0 || r.Deliveries[0].State == Acknowledged {
+		if r := s.result(ProcessEnded); len(r.State.Open) != 0 || r.Deliveries[0].State == protocol.Acknowledged {
 			t.Errorf("%s: %+v", f.name, r)
 		}
 		// The next process does not know these requests.
 		next := r.State
-		next.Cursor = Cursor{Incarnation: 4}
+		next.Cursor = protocol.Cursor{Incarnation: 4}
 		next.Rewind = 0
 		in := f.in
 		in.State, in.Resume, in.Sends = next, true, []Send{s.m.delivery.sends[0].Send}
@@ -325,12 +327,12 @@ func TestDigestsOfEveryFamily(t *testing.T) {
 // decided hears why.
 func TestDecisionThatDoesNotFitIsDeclined(t *testing.T) {
 	for name, wrong := range map[string]Send{
-		"permissions":           {Outcome: Grant, Grant: json.RawMessage(`{"fileSystem":{"write":["/etc"]}}`)},
-		"questions":             {Outcome: Answer, Answers: map[string][]string{"colour": {"red"}}},
-		"ask_human":             {Outcome: Answer, Answers: map[string][]string{"answer": {"perhaps"}}},
-		"form of an MCP server": {Outcome: Answer, Answers: map[string][]string{"name": {"Ann"}, "seats": {"9"}}},
-		"call of an MCP tool":   {Outcome: Amend},
-		"command":               {Outcome: Amend},
+		"permissions":           {Outcome: protocol.Grant, Grant: json.RawMessage(`{"fileSystem":{"write":["/etc"]}}`)},
+		"questions":             {Outcome: protocol.Answer, Answers: map[string][]string{"colour": {"red"}}},
+		"ask_human":             {Outcome: protocol.Answer, Answers: map[string][]string{"answer": {"perhaps"}}},
+		"form of an MCP server": {Outcome: protocol.Answer, Answers: map[string][]string{"name": {"Ann"}, "seats": {"9"}}},
+		"call of an MCP tool":   {Outcome: protocol.Amend},
+		"command":               {Outcome: protocol.Amend},
 	} {
 		i := slices.IndexFunc(askedFamilies, func(f family) bool { return f.name == name })
 		f := askedFamilies[i]
@@ -341,7 +343,7 @@ func TestDecisionThatDoesNotFitIsDeclined(t *testing.T) {
 		}
 		s.hear(resolvedLine(7), turnDone("completed", ""))
 		told := s.result(TurnEnded)
-		if told.Deliveries[0].State != Rejected || told.Deliveries[0].Error == "" || len(told.State.Open) != 0 {
+		if told.Deliveries[0].State != protocol.Rejected || told.Deliveries[0].Error == "" || len(told.State.Open) != 0 {
 			t.Errorf("%s: %+v", name, told.Deliveries)
 		}
 		// The attempt after one that died finds it answered, and says the same.
@@ -384,7 +386,7 @@ func TestAmendmentsAreOfferedOnlyWhereTheyMayBe(t *testing.T) {
 }
 
 func TestTheContextOfARequestIsShown(t *testing.T) {
-	ask := func(name string) (Request, Entry) {
+	ask := func(name string) (protocol.Request, protocol.Entry) {
 		f := askedFamilies[slices.IndexFunc(askedFamilies, func(f family) bool { return f.name == name })]
 		s, r := f.ask(t, Options{})
 		return r.Requests[0], s.sink.entries[len(s.sink.entries)-1]
@@ -410,11 +412,11 @@ func TestTheContextOfARequestIsShown(t *testing.T) {
 		t.Errorf("%+v, %+v", q, e)
 	}
 	q, _ = ask("form of an MCP server")
-	want := []Question{
-		{ID: "meal", Text: "meal", Type: "string", Optional: true, Options: []Choice{{"fish", "Fish"}, {"meat", "Meat"}}},
+	want := []protocol.Question{
+		{ID: "meal", Text: "meal", Type: "string", Optional: true, Options: []protocol.Choice{{Label: "fish", Description: "Fish"}, {Label: "meat", Description: "Meat"}}},
 		{ID: "name", Header: "Name", Text: "your name", Type: "string", Least: bound(2)},
 		{ID: "seats", Text: "seats", Type: "integer", Least: bound(1), Most: bound(8)},
-		{ID: "tags", Text: "tags", Type: "string", Many: true, Optional: true, Options: []Choice{{"q", "quiet"}, {"w", "window"}}},
+		{ID: "tags", Text: "tags", Type: "string", Many: true, Optional: true, Options: []protocol.Choice{{Label: "q", Description: "quiet"}, {Label: "w", Description: "window"}}},
 		{ID: "window", Text: "window", Type: "boolean", Optional: true, Default: "true"},
 	}
 	if string(canonical(q.Questions)) != string(canonical(want)) {
@@ -433,7 +435,7 @@ func TestSecretsInQuestionsAreRedactedAndStillAnswered(t *testing.T) {
 			t.Errorf("it is in the %s: %s", what, text)
 		}
 	}
-	s := f.answer(t, first, r, Send{Outcome: Answer, Answers: map[string][]string{q.Questions[0].ID: {q.Questions[0].Options[0].Label}}}, opt)
+	s := f.answer(t, first, r, Send{Outcome: protocol.Answer, Answers: map[string][]string{q.Questions[0].ID: {q.Questions[0].Options[0].Label}}}, opt)
 	s.heard(fmt.Sprintf(`{"id":7,"result":{"answers":{"k-%[1]s":{"answers":["yes %[1]s"]}}}}`, secret))
 }
 
@@ -443,7 +445,7 @@ func TestSecretAnswersAreRedactedFromThenOn(t *testing.T) {
 	f := askedFamilies[slices.IndexFunc(askedFamilies, func(f family) bool { return f.name == "questions" })]
 	opt := Options{Redactor: NewRedactor()}
 	first, r := f.ask(t, opt)
-	s := f.answer(t, first, r, Send{Outcome: Answer, Answers: map[string][]string{"colour": {"red"}, "word": {secret}}}, opt)
+	s := f.answer(t, first, r, Send{Outcome: protocol.Answer, Answers: map[string][]string{"colour": {"red"}, "word": {secret}}}, opt)
 	s.hear(resolvedLine(7), completed("m", "agentMessage", fmt.Sprintf(`,"text":"so %s it is"`, secret)), turnDone("completed", ""))
 	r = s.result(TurnEnded)
 	if text := string(canonical(s.sink.entries)) + string(canonical(r)); strings.Contains(text, secret) || !strings.Contains(text, "it is") {
@@ -469,7 +471,7 @@ func TestTooMuchToAskIsRefusedInItsShape(t *testing.T) {
 		"an address":       {method: methodElicitation, params: fmt.Sprintf(`"serverName":"desk","mode":"url","message":"m","url":%q`, long)},
 		"a proof":          {method: methodElicitation, params: `"serverName":"desk","mode":"openai/userVerification","title":"t","description":"d","challenge":"c"`},
 		"another approval": {method: methodElicitation, params: `"serverName":"desk","mode":"form","_meta":{"codex_approval_kind":"launch"},"message":"m","requestedSchema":{"type":"object","properties":{}}`},
-		"no text":          {method: methodToolCall, params: `"tool":"ask_human","callId":"c","arguments":{"question":" "}`, in: PumpInput{Thread: ThreadSpec{Tools: []string{ToolAskHuman}}}},
+		"no text":          {method: methodToolCall, params: `"tool":"ask_human","callId":"c","arguments":{"question":" "}`, in: PumpInput{Thread: ThreadSpec{Tools: []string{protocol.ToolAskHuman}}}},
 		"not our question": {method: methodToolCall, params: `"tool":"ask_human","callId":"c","arguments":{"question":"?"}`},
 	} {
 		in := f.in
@@ -480,7 +482,7 @@ func TestTooMuchToAskIsRefusedInItsShape(t *testing.T) {
 		if want == "" || len(s.said) != 1 || !strings.HasPrefix(s.said[0], `{"id":7,"result":`) {
 			t.Errorf("%s: said %q", name, s.said)
 		}
-		if e := s.sink.entries; len(e) != 1 || e[0].Type != EntryRequest || e[0].Status != "refused" || !strings.Contains(e[0].Text, want) {
+		if e := s.sink.entries; len(e) != 1 || e[0].Type != protocol.EntryRequest || e[0].Status != "refused" || !strings.Contains(e[0].Text, want) {
 			t.Errorf("%s: on record %+v", name, e)
 		}
 		s.hear(resolvedLine(7))
@@ -515,7 +517,7 @@ func TestRequestsOfSubAgents(t *testing.T) {
 	if e := s.sink.entries[0]; e.Data["thread"] != "thread-2" || r.Requests[0].TurnID != "turn-2" {
 		t.Errorf("%+v, %+v", r.Requests[0], e)
 	}
-	d := decision("d", 7, Accept)
+	d := decision("d", 7, protocol.Accept)
 	s = perform(t, PumpInput{State: r.State, Sends: []Send{d}}, Options{}, s.since(r.State.Rewind)...)
 	s.heard(`{"id":7,"result":{"decision":"accept"}}`)
 	// The sub-agent's turn ends with nobody's word on the request.
@@ -545,7 +547,7 @@ func TestAServersFormIsNoApprovalOfATool(t *testing.T) {
 			t.Errorf("%s: %+v", name, q)
 		}
 		if c.offered[:6] == "accept" { // the next pump answers it as the same
-			s := f.answer(t, first, r, Send{Outcome: Accept}, Options{})
+			s := f.answer(t, first, r, Send{Outcome: protocol.Accept}, Options{})
 			s.heard(`{"id":7,"result":{"action":"accept","content":{}}}`)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // codex says only in words when a limit ends: after a duration, or at a time of day
@@ -114,8 +116,8 @@ func unitOf(word string) time.Duration {
 }
 
 // reset sets when the limit ends that a turn failed for.
-func (t *turns) reset(p *Problem) *Problem {
-	if p == nil || p.Kind != EndQuota && p.Kind != EndRateLimit {
+func (t *turns) reset(p *protocol.Problem) *protocol.Problem {
+	if p == nil || p.Kind != protocol.EndQuota && p.Kind != protocol.EndRateLimit {
 		return p
 	}
 	p.ResetAt = resetOf(p.Message, t.at(), t.opt.Zone)
@@ -127,11 +129,11 @@ func (t *turns) reset(p *Problem) *Problem {
 
 // limitsReset returns when the reached limit ends, as codex last reported the account's
 // limits: the later time if two are reached, zero if none is.
-func limitsReset(l *RateLimits, at time.Time) (end time.Time) {
+func limitsReset(l *protocol.RateLimits, at time.Time) (end time.Time) {
 	if l == nil {
 		return end
 	}
-	for _, w := range []*RateWindow{l.Primary, l.Secondary} {
+	for _, w := range []*protocol.RateWindow{l.Primary, l.Secondary} {
 		if w == nil || w.UsedPercent < 100 || w.ResetsAt <= 0 {
 			continue
 		}

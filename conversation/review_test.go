@@ -1,12 +1,16 @@
 package conversation
 
-import "testing"
+import (
+	"testing"
+
+	"fairlead.dev/fairlead/internal/protocol"
+)
 
 // codex begins no turn for a review against a branch if there is no repository. It
 // reports that, and never that the turn ended.
 func TestReviewThatCannotBeginHasFailed(t *testing.T) {
 	s := perform(t, PumpInput{State: opened(), Sends: []Send{
-		{ID: "r-1", Kind: SendTurn, Turn: 5, Do: ActReview, Review: &Review{Base: "main"}},
+		{ID: "r-1", Kind: SendTurn, Turn: 5, Do: protocol.ActReview, Review: &protocol.Review{Base: "main"}},
 	}}, Options{})
 	s.hear(`{"id":"send/r-1/0","result":{"turn":{"id":"turn-1"},"reviewThreadId":"thread-1"}}`,
 		`{"method":"thread/status/changed","params":{"threadId":"thread-1","status":{"type":"systemError"}}}`,

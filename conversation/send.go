@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // sendPrefix begins the wire ids of Sends: send/<ID>/<try>. They name the Send and
@@ -13,7 +15,7 @@ const sendPrefix = "send/"
 // A send is a Send and its delivery in this pump.
 type send struct {
 	Send
-	state     DeliveryState
+	state     protocol.DeliveryState
 	text      string // why it was rejected or is void
 	uncertain bool   // an earlier pump or attempt may have written it
 	own       bool   // the pump's own; not reported
@@ -30,20 +32,20 @@ type send struct {
 }
 
 func (s *send) settled() bool {
-	return s.state == Acknowledged || s.state == Rejected || s.state == Void
+	return s.state == protocol.Acknowledged || s.state == protocol.Rejected || s.state == protocol.Void
 }
 
 // told returns the state that the workflow gets. Decided would make the workflow
 // send the message again, even to another process, so it is reported only if nobody
 // can have written it.
-func (s *send) told() DeliveryState {
-	if s.state == Decided && s.uncertain {
-		return Sent
+func (s *send) told() protocol.DeliveryState {
+	if s.state == protocol.Decided && s.uncertain {
+		return protocol.Sent
 	}
 	return s.state
 }
 
-func (s *send) settle(state DeliveryState, why string) {
+func (s *send) settle(state protocol.DeliveryState, why string) {
 	if !s.settled() {
 		s.state, s.text = state, why
 	}
@@ -53,7 +55,7 @@ func (s *send) written(now time.Duration) {
 	if !s.tried {
 		s.tried, s.asked = true, now
 	}
-	s.wrote, s.state, s.first = true, Sent, now
+	s.wrote, s.state, s.first = true, protocol.Sent, now
 }
 
 // doubtful reports whether the pump must find out if codex has the message.

@@ -3,6 +3,8 @@ package conversation
 import (
 	"fmt"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // The spending part holds the turns to the session's budget: it warns, and
@@ -42,8 +44,8 @@ func (b *spending) resume() {
 	}
 	s := b.delivery.interruptOfOurs()
 	s.uncertain = true
-	if b.st.Budget == Acknowledged {
-		s.settle(Acknowledged, "")
+	if b.st.Budget == protocol.Acknowledged {
+		s.settle(protocol.Acknowledged, "")
 		b.delivery.interruptAt = 1 // the turn gets the whole Limits.Request again to end
 	}
 }
@@ -65,13 +67,13 @@ func (b *spending) check() {
 	}
 }
 
-func (b *spending) record(u BudgetUse, text string) {
-	b.entry(Entry{Type: EntryState, Turn: b.st.Turn, Status: "budget", Text: text,
+func (b *spending) record(u protocol.BudgetUse, text string) {
+	b.entry(protocol.Entry{Type: protocol.EntryState, Turn: b.st.Turn, Status: "budget", Text: text,
 		Data: map[string]string{"budget": u.Name, "used": fmt.Sprint(u.Used), "limit": fmt.Sprint(u.Limit)}})
 }
 
-func (b *spending) interrupt(u BudgetUse) {
-	b.st.Budget, b.st.Spent.Over = Decided, u.Name
+func (b *spending) interrupt(u protocol.BudgetUse) {
+	b.st.Budget, b.st.Spent.Over = protocol.Decided, u.Name
 	if b.delivery.find(budgetID(b.st.TurnID)) == nil { // else the clock has sent one already
 		b.delivery.interruptOfOurs()
 	}
@@ -135,15 +137,15 @@ const timeSlack = int64(time.Second / time.Millisecond)
 // exceeded returns why a turn was interrupted, if the pump did it. An interrupt
 // by the clock is recognised only by the time used, because nothing else records
 // it.
-func (b *spending) exceeded(status string) *Problem {
+func (b *spending) exceeded(status string) *protocol.Problem {
 	if status != "interrupted" {
 		return nil
 	}
 	name := b.st.Spent.Over
 	for _, u := range BudgetUses(b.lim.Budget, &b.st) {
-		late := name == "" && u.Name == BudgetTime && u.Limit > 0 && u.Used+timeSlack >= u.Limit && !b.delivery.interruptedByOthers()
+		late := name == "" && u.Name == protocol.BudgetTime && u.Limit > 0 && u.Used+timeSlack >= u.Limit && !b.delivery.interruptedByOthers()
 		if u.Name == name || late {
-			p := problem(EndBudget, u.Spend())
+			p := problem(protocol.EndBudget, u.Spend())
 			p.Hint = u.Raise(b.in.Session)
 			return p
 		}

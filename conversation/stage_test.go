@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A stage runs a machine by hand: lines in, lines out, and a clock that the test
@@ -28,7 +30,7 @@ const (
 // opened is the state of a session in mid-conversation, at offset 1000.
 func opened() PumpState {
 	return PumpState{
-		Cursor: Cursor{Incarnation: 3, Offset: 1000}, Rewind: 1000, Opened: 3,
+		Cursor: protocol.Cursor{Incarnation: 3, Offset: 1000}, Rewind: 1000, Opened: 3,
 		ThreadID: ourThread, Turn: 4, Seq: 10, AtMS: 1000,
 	}
 }
@@ -158,6 +160,6 @@ func openRequest(id int, item string) OpenRequest {
 	return OpenRequest{RPC: json.RawMessage(fmt.Sprint(id)), Reported: true, Item: item, TurnID: ourTurn, Remembers: true}
 }
 
-func decision(id string, rpc int, o Outcome) Send {
-	return Send{ID: id, Kind: SendDecision, RPC: json.RawMessage(fmt.Sprint(rpc)), Incarnation: 3, RequestKind: KindCommand, Outcome: o}
+func decision(id string, rpc int, o protocol.Outcome) Send {
+	return Send{ID: id, Kind: SendDecision, RPC: json.RawMessage(fmt.Sprint(rpc)), Incarnation: 3, RequestKind: protocol.KindCommand, Outcome: o}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func interruptSaid(try int) string {
@@ -32,7 +34,7 @@ func withItsInterrupt(t *testing.T) *stage {
 func TestInterruptThatComesWithItsTurnWaitsForIt(t *testing.T) {
 	s := withItsInterrupt(t)
 	s.hear(`{"id":"send/i-1/0","result":{}}`, turnDone("interrupted", ""), `{"id":"g1.p9.clean.0","result":{}}`)
-	if r := s.result(TurnEnded); r.Turn.N != 5 || r.Turn.Status != "interrupted" || delivered(t, r, "i-1") != Acknowledged {
+	if r := s.result(TurnEnded); r.Turn.N != 5 || r.Turn.Status != "interrupted" || delivered(t, r, "i-1") != protocol.Acknowledged {
 		t.Errorf("%+v", r)
 	}
 }
@@ -48,7 +50,7 @@ func TestInterruptThatIsTooEarlyForCodexIsSaidAgain(t *testing.T) {
 	s.wait(time.Second)
 	s.heard(interruptSaid(0), interruptSaid(1), interruptSaid(2))
 	s.hear(`{"id":"send/i-1/2","result":{}}`, turnDone("interrupted", ""), `{"id":"g1.p9.clean.0","result":{}}`)
-	if r := s.result(TurnEnded); r.Turn.Status != "interrupted" || delivered(t, r, "i-1") != Acknowledged {
+	if r := s.result(TurnEnded); r.Turn.Status != "interrupted" || delivered(t, r, "i-1") != protocol.Acknowledged {
 		t.Errorf("%+v", r)
 	}
 }
@@ -56,7 +58,7 @@ func TestInterruptThatIsTooEarlyForCodexIsSaidAgain(t *testing.T) {
 func TestInterruptOfATurnThatEndsMeanwhileIsVoid(t *testing.T) {
 	s := withItsInterrupt(t)
 	s.hear(interruptRefused(0), turnDone("completed", ""))
-	if r := s.result(TurnEnded); r.Turn.Status != "completed" || delivered(t, r, "i-1") != Void {
+	if r := s.result(TurnEnded); r.Turn.Status != "completed" || delivered(t, r, "i-1") != protocol.Void {
 		t.Errorf("%+v", r)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestOnlyLinesThatChangeWhatIsWaitedForStir(t *testing.T) {
@@ -65,14 +67,14 @@ func TestNothingIsDecidedOnAProcessThatEndedBefore(t *testing.T) {
 	st := running()
 	st.Open = []OpenRequest{openRequest(1, "")}
 	for _, backlog := range [][]string{nil, {asking(2, "", "ls")}} {
-		d := decision("d", 1, Accept)
+		d := decision("d", 1, protocol.Accept)
 		s := perform(t, PumpInput{State: st, Sends: []Send{d}}, Options{Over: true}, backlog...)
 		s.wait(time.Minute)
 		s.m.cancel(s.m.now)
 		s.attached()
 		s.m.ended(s.m.now)
 		r := s.result(ProcessEnded)
-		if len(r.Requests) != 0 || len(r.State.Open) != 0 || len(r.Resolved) != 1 || delivered(t, r, "d") != Decided {
+		if len(r.Requests) != 0 || len(r.State.Open) != 0 || len(r.Resolved) != 1 || delivered(t, r, "d") != protocol.Decided {
 			t.Errorf("result %+v", r)
 		}
 		s.heard()

@@ -1,6 +1,10 @@
 package conversation
 
-import "fmt"
+import (
+	"fmt"
+
+	"fairlead.dev/fairlead/internal/protocol"
+)
 
 // A Tell goes into the thread's history as one developer message, by
 // thread/inject_items. Measured on 0.125 to 0.169: that begins no turn, calls no
@@ -41,14 +45,14 @@ func (d *delivery) takeTell() {
 	if t == nil {
 		return
 	}
-	s := &send{Send: Send{ID: t.ID, Kind: sendTell, Text: t.Text, Incarnation: t.Incarnation}, state: Decided,
+	s := &send{Send: Send{ID: t.ID, Kind: sendTell, Text: t.Text, Incarnation: t.Incarnation}, state: protocol.Decided,
 		uncertain: d.opt.Attempt > 1 || t.Incarnation > 0}
 	d.sends = append(d.sends, s)
 	if t.Incarnation == 0 || t.Incarnation == d.st.Cursor.Incarnation {
 		return
 	}
-	s.settle(Void, "the process that may have been told is gone, and it is not told twice")
-	d.emit(Entry{ID: "tell." + t.ID, At: d.at(), Turn: d.st.Turn, Type: EntryState, Status: "warning",
+	s.settle(protocol.Void, "the process that may have been told is gone, and it is not told twice")
+	d.emit(protocol.Entry{ID: "tell." + t.ID, At: d.at(), Turn: d.st.Turn, Type: protocol.EntryState, Status: "warning",
 		Text: "codex may have been told this, or not; it is not told twice: " + t.Text, Data: map[string]string{"tell": t.ID}})
 }
 
@@ -64,5 +68,5 @@ func (d *delivery) sendTell(s *send) {
 }
 
 func (d *delivery) told(s *send) {
-	d.entry(Entry{Type: EntryState, Turn: d.st.Turn, Status: "told", Text: s.Text, Data: map[string]string{"tell": s.ID}})
+	d.entry(protocol.Entry{Type: protocol.EntryState, Turn: d.st.Turn, Status: "told", Text: s.Text, Data: map[string]string{"tell": s.ID}})
 }

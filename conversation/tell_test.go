@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // What codex is told in a developer message is told once, before the next turn.
@@ -35,14 +37,14 @@ func TestTurnWaitsUntilCodexHasBeenTold(t *testing.T) {
 		t.Fatalf("once it was told, said to codex:\n%s", strings.Join(s.said, "\n"))
 	}
 	s.m.cancel(s.m.now)
-	if got := delivered(t, s.result(PumpCancelled), "t-1"); got != Acknowledged {
+	if got := delivered(t, s.result(PumpCancelled), "t-1"); got != protocol.Acknowledged {
 		t.Errorf("told, and it is %s", got)
 	}
-	if got := s.sink.text(EntryUser); len(got) != 0 {
+	if got := s.sink.text(protocol.EntryUser); len(got) != 0 {
 		t.Errorf("the transcript has it as a person's words: %q", got)
 	}
 	e := s.sink.entries[0]
-	if e.Type != EntryState || e.Status != "told" || e.Text != "you have moved" || e.Data["tell"] != "t-1" {
+	if e.Type != protocol.EntryState || e.Status != "told" || e.Text != "you have moved" || e.Data["tell"] != "t-1" {
 		t.Errorf("on record as %+v", e)
 	}
 }
@@ -77,11 +79,11 @@ func TestTellThatADeadProcessMayHaveHadIsNotRepeated(t *testing.T) {
 	}
 	s.m.cancel(s.m.now)
 	r := s.result(PumpCancelled)
-	if got := delivered(t, r, "t-1"); got != Void {
+	if got := delivered(t, r, "t-1"); got != protocol.Void {
 		t.Errorf("it is %s", got)
 	}
 	e := s.sink.entries[0]
-	if e.Type != EntryState || e.Status != "warning" || e.Seq != in.State.Seq+1 || !strings.Contains(e.Text, "you have moved") {
+	if e.Type != protocol.EntryState || e.Status != "warning" || e.Seq != in.State.Seq+1 || !strings.Contains(e.Text, "you have moved") {
 		t.Errorf("on record as %+v", e)
 	}
 	again := perform(t, in, Options{Attempt: 2})
@@ -93,8 +95,8 @@ func TestTellThatADeadProcessMayHaveHadIsNotRepeated(t *testing.T) {
 func TestTellIsNeverCalledUnsaidWhereItMayHaveBeenSaid(t *testing.T) {
 	for _, c := range []struct {
 		attempt, incarnation int
-		want                 DeliveryState
-	}{{1, 0, Decided}, {2, 0, Sent}, {1, 3, Sent}} {
+		want                 protocol.DeliveryState
+	}{{1, 0, protocol.Decided}, {2, 0, protocol.Sent}, {1, 3, protocol.Sent}} {
 		s := behind(t, telling(c.incarnation), Options{Attempt: c.attempt})
 		s.m.ended(time.Second)
 		if got := delivered(t, s.result(ProcessEnded), "t-1"); got != c.want {
@@ -104,13 +106,13 @@ func TestTellIsNeverCalledUnsaidWhereItMayHaveBeenSaid(t *testing.T) {
 	// It was written, and the process died before it answered.
 	s := perform(t, telling(0), Options{})
 	s.m.ended(time.Second)
-	if got := delivered(t, s.result(ProcessEnded), "t-1"); got != Sent {
+	if got := delivered(t, s.result(ProcessEnded), "t-1"); got != protocol.Sent {
 		t.Errorf("written and not answered: %s", got)
 	}
 	// Codex leaves it unanswered.
 	s = perform(t, telling(0), Options{})
 	s.wait(2 * time.Minute)
-	if r := s.result(TimedOut); delivered(t, r, "t-1") != Sent || delivered(t, r, "m-5") != Decided {
+	if r := s.result(TimedOut); delivered(t, r, "t-1") != protocol.Sent || delivered(t, r, "m-5") != protocol.Decided {
 		t.Errorf("deliveries %+v", r.Deliveries)
 	}
 }
@@ -120,7 +122,7 @@ func TestRunningTurnIsNotTold(t *testing.T) {
 	s := perform(t, in, Options{})
 	s.attached()
 	s.hear(turnDone("completed", ""))
-	if got := delivered(t, s.result(TurnEnded), "t-1"); got != Decided || len(s.said) != 0 {
+	if got := delivered(t, s.result(TurnEnded), "t-1"); got != protocol.Decided || len(s.said) != 0 {
 		t.Errorf("it is %s, said %q", got, s.said)
 	}
 	// It does not keep requests from being reported.
@@ -133,7 +135,7 @@ func TestRunningTurnIsNotTold(t *testing.T) {
 	s = perform(t, in, Options{Attempt: 2, Nonce: "n"}, turnDone("completed", ""))
 	s.attached()
 	s.hear(tellBarred)
-	if got := delivered(t, s.result(TurnEnded), "t-1"); got != Decided {
+	if got := delivered(t, s.result(TurnEnded), "t-1"); got != protocol.Decided {
 		t.Errorf("never written, for certain: %s", got)
 	}
 }
@@ -145,7 +147,7 @@ func TestTellThatWasProvedUnsaidIsToldToTheNextProcess(t *testing.T) {
 	s := perform(t, in, Options{Nonce: "n"}, turnDone("completed", ""))
 	s.attached()
 	s.hear(tellBarred)
-	if got := delivered(t, s.result(TurnEnded), "t-1"); got != Decided {
+	if got := delivered(t, s.result(TurnEnded), "t-1"); got != protocol.Decided {
 		t.Fatalf("proved unsaid, and it is %s", got)
 	}
 	next := telling(0) // as a workflow that was told Decided passes it on
@@ -161,11 +163,11 @@ func TestTellThatWasProvedUnsaidIsToldToTheNextProcess(t *testing.T) {
 func TestRefusedTellIsOnRecordAndTheTurnGoesOn(t *testing.T) {
 	s := perform(t, telling(0), Options{})
 	s.hear(`{"id":"send/t-1/0","error":{"code":-32600,"message":"Invalid request: unknown variant"}}`)
-	if count(s.said, turnLine) != 1 || len(s.sink.text(EntryError)) != 1 {
+	if count(s.said, turnLine) != 1 || len(s.sink.text(protocol.EntryError)) != 1 {
 		t.Errorf("said %q, entries %+v", s.said, s.sink.entries)
 	}
 	s.m.cancel(s.m.now)
-	if r := s.result(PumpCancelled); delivered(t, r, "t-1") != Rejected || r.Problem != nil {
+	if r := s.result(PumpCancelled); delivered(t, r, "t-1") != protocol.Rejected || r.Problem != nil {
 		t.Errorf("result %+v", r)
 	}
 	// An overloaded codex is told again, because it had nothing.

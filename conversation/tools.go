@@ -7,26 +7,16 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-)
 
-// Our tools that a session may offer to codex, by the names that the model uses.
-// They are dynamic tools, which every supported codex has: thread/start defines
-// them, and the thread keeps them.
-const (
-	ToolAskHuman = "ask_human"       // a question to a person: a Request
-	ToolDeliver  = "deliver"         // hands over a file
-	ToolProgress = "report_progress" // reports progress
+	"fairlead.dev/fairlead/internal/protocol"
 )
-
-// Tools names all of them.
-var Tools = []string{ToolAskHuman, ToolDeliver, ToolProgress}
 
 // CheckTools returns an error for an unknown or repeated tool name.
 func CheckTools(names []string) error {
 	for i, n := range names {
 		switch {
-		case !slices.Contains(Tools, n):
-			return fmt.Errorf("there is no tool %q; there are %s", n, strings.Join(Tools, ", "))
+		case !slices.Contains(protocol.Tools, n):
+			return fmt.Errorf("there is no tool %q; there are %s", n, strings.Join(protocol.Tools, ", "))
 		case slices.Contains(names[:i], n):
 			return fmt.Errorf("tool %s is named twice", n)
 		}
@@ -42,7 +32,7 @@ type toolSpec struct {
 }
 
 var toolSpecs = map[string]toolSpec{
-	ToolAskHuman: {
+	protocol.ToolAskHuman: {
 		Description: "Ask the person you work for one question and wait for the answer. Use it when only they can decide or know something: " +
 			"a choice between different results, a missing fact, leave to do something that cannot be undone. " +
 			"The answer may take hours, so first do all that does not depend on it, and do not ask for what you can find out yourself. " +
@@ -55,7 +45,7 @@ var toolSpecs = map[string]toolSpec{
 			`"allow_other":{"type":"boolean","description":"The person may answer in their own words as well. Default false where there are choices."}},` +
 			`"required":["question"],"additionalProperties":false}`),
 	},
-	ToolDeliver: {
+	protocol.ToolDeliver: {
 		Description: "Hand over a finished file to the person you work for: a report, a patch, a build, an archive. " +
 			"It is copied as it is now and kept when this machine is gone, so call it once the file is complete. " +
 			"Only regular files inside the working directory can be handed over: no directories (pack those into an archive first), and nothing outside of it, by a symbolic link neither. " +
@@ -67,7 +57,7 @@ var toolSpecs = map[string]toolSpec{
 			`"description":{"type":"string","description":"One or two sentences on what it is."}},` +
 			`"required":["path"],"additionalProperties":false}`),
 	},
-	ToolProgress: {
+	protocol.ToolProgress: {
 		Description: "Tell the person you work for how far you are, in one short line that replaces the last one. " +
 			"Call it when a step of longer work begins or ends, not more than about once a minute. It answers at once.",
 		Schema: json.RawMessage(`{"type":"object","properties":{` +
@@ -135,7 +125,7 @@ const (
 
 // humanQuestion reads the arguments of ask_human. The question's id is "answer".
 // The model is told what is wrong with the arguments.
-func humanQuestion(args json.RawMessage) ([]Question, error) {
+func humanQuestion(args json.RawMessage) ([]protocol.Question, error) {
 	var a struct {
 		Question string   `json:"question"`
 		Choices  []string `json:"choices"`
@@ -155,7 +145,7 @@ func humanQuestion(args json.RawMessage) ([]Question, error) {
 	case !utf8.ValidString(a.Question):
 		return nil, fmt.Errorf("question is not UTF-8 text")
 	}
-	q := Question{ID: "answer", Text: a.Question, Many: a.Many && len(a.Choices) > 0, Other: a.Other || len(a.Choices) == 0}
+	q := protocol.Question{ID: "answer", Text: a.Question, Many: a.Many && len(a.Choices) > 0, Other: a.Other || len(a.Choices) == 0}
 	for i, c := range a.Choices {
 		switch {
 		case strings.TrimSpace(c) == "" || len(c) > maxChoice:
@@ -163,9 +153,9 @@ func humanQuestion(args json.RawMessage) ([]Question, error) {
 		case slices.Contains(a.Choices[:i], c):
 			return nil, fmt.Errorf("choice %q is there twice", c)
 		}
-		q.Options = append(q.Options, Choice{Label: c})
+		q.Options = append(q.Options, protocol.Choice{Label: c})
 	}
-	return []Question{q}, nil
+	return []protocol.Question{q}, nil
 }
 
 func humanAnswer(answers map[string][]string) ToolReply {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // The turns part follows the turns of the thread: how each begins, what codex
@@ -23,9 +25,9 @@ type turns struct {
 
 	end     *TurnEnd // of the turn that has ended in this pump
 	endedAt time.Duration
-	fault   *Problem      // codex's last report on the running turn, if it was an error
-	idleAt  time.Duration // when codex last said whether it works on the turn
-	diff    *TurnDiff     // the newest one that this pump has seen
+	fault   *protocol.Problem  // codex's last report on the running turn, if it was an error
+	idleAt  time.Duration      // when codex last said whether it works on the turn
+	diff    *protocol.TurnDiff // the newest one that this pump has seen
 }
 
 // begin makes id the running turn, number n of the session; 0 means the
@@ -39,7 +41,7 @@ func (t *turns) begin(id string, n int) {
 	}
 	t.st.TurnID, t.st.Turn, t.st.Inner = id, n, ""
 	t.fault = nil
-	t.st.TurnItems, t.st.TurnUsage, t.st.TurnStartedMS = 0, Usage{}, t.st.AtMS
+	t.st.TurnItems, t.st.TurnUsage, t.st.TurnStartedMS = 0, protocol.Usage{}, t.st.AtMS
 	t.st.FinalText, t.st.FinalTruncated, t.st.DiffStat, t.st.Idle = "", false, "", false
 	t.st.TurnEffects, t.st.Progress = false, nil
 	t.st.FinalAt, t.st.Structured, t.st.Foreign, t.st.Unsaid = 0, t.delivery.structured(n), false, false
@@ -99,7 +101,7 @@ func (t *turns) completed(p json.RawMessage) {
 		return
 	}
 	t.time.dated(n.Turn.CompletedAt * 1000)
-	var why *Problem
+	var why *protocol.Problem
 	if n.Turn.Error != nil {
 		why = t.reset(classify(*n.Turn.Error))
 	}
@@ -130,7 +132,7 @@ func (t *turns) idle() {
 
 // endTurn ends the running turn, voids what waited for it and makes the pump
 // return.
-func (t *turns) endTurn(status string, why *Problem) {
+func (t *turns) endTurn(status string, why *protocol.Problem) {
 	t.sayForeign()
 	switch status {
 	case "completed", "interrupted", "failed":
@@ -154,7 +156,7 @@ func (t *turns) endTurn(status string, why *Problem) {
 	t.endedAt = t.now
 	if t.line.End > t.st.Cursor.Offset { // else no line reported the end
 		t.items.recordUnfinished(status != "completed")
-		e := Entry{Type: EntryState, Turn: t.st.Turn, Status: status, Text: "turn " + status}
+		e := protocol.Entry{Type: protocol.EntryState, Turn: t.st.Turn, Status: status, Text: "turn " + status}
 		if why != nil {
 			e.Text += ": " + why.Message
 			setData(&e, "problem", why.Kind)
@@ -167,7 +169,7 @@ func (t *turns) endTurn(status string, why *Problem) {
 	t.requests.drop(func(o OpenRequest) bool { return o.TurnID == ended || o.TurnID == "" })
 	t.st.dropCalls(func(c OpenCall) bool { return c.TurnID == ended || c.TurnID == "" })
 	t.items.turnEnds()
-	t.st.TurnID, t.st.TurnItems, t.st.TurnUsage, t.st.TurnStartedMS = "", 0, Usage{}, 0
+	t.st.TurnID, t.st.TurnItems, t.st.TurnUsage, t.st.TurnStartedMS = "", 0, protocol.Usage{}, 0
 	t.st.Inner = ""
 	t.st.FinalText, t.st.FinalTruncated, t.st.DiffStat, t.st.Idle = "", false, "", false
 	t.spending.clear()
@@ -199,7 +201,7 @@ func (t *turns) errorNotice(p json.RawMessage) {
 		return
 	}
 	why := classify(n.Error)
-	e := Entry{Type: EntryError, Turn: t.st.Turn, Text: why.Message, Status: "failed"}
+	e := protocol.Entry{Type: protocol.EntryError, Turn: t.st.Turn, Text: why.Message, Status: "failed"}
 	if n.WillRetry {
 		e.Status = "retrying"
 		if t.st.ours(n.notice) && t.st.TurnID != "" {

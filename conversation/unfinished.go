@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Text that an interrupted or dead agent left unfinished is in no finished item. It
@@ -35,12 +37,12 @@ type unfinished struct {
 }
 
 // spoken returns the entry type for an item's text; false if its text is not kept.
-func (it *OpenItem) spoken() (EntryType, bool) {
+func (it *OpenItem) spoken() (protocol.EntryType, bool) {
 	switch it.Type {
 	case "agentMessage", "plan":
-		return EntryAssistant, true
+		return protocol.EntryAssistant, true
 	case "reasoning":
-		return EntryReasoning, true
+		return protocol.EntryReasoning, true
 	}
 	return "", false
 }
@@ -134,7 +136,7 @@ func (o *items) recordUnfinished(brokenOff bool) {
 		if !ok || it.Pos == 0 || it.Thread != "" && !brokenOff || o.err != nil {
 			continue
 		}
-		e := Entry{Type: kind, Turn: it.Turn, Item: it.ID, Status: "interrupted", At: o.at()}
+		e := protocol.Entry{Type: kind, Turn: it.Turn, Item: it.ID, Status: "interrupted", At: o.at()}
 		e.ID = fmt.Sprintf("i%d.%d-part", o.st.Cursor.Incarnation, it.Offset)
 		text, whole := o.said(it)
 		e.Text = text
@@ -181,8 +183,8 @@ func (o *items) said(it *OpenItem) (text string, whole bool) {
 // returned if cancelled then. Unfinished holds the agent's unfinished text as
 // entries, to record if nobody attaches again.
 type Lost struct {
-	Result     PumpResult `json:"result"`
-	Unfinished []Entry    `json:"unfinished,omitempty"`
+	Result     PumpResult       `json:"result"`
+	Unfinished []protocol.Entry `json:"unfinished,omitempty"`
 }
 
 func (m *machine) lost() Lost {
@@ -203,8 +205,8 @@ func (m *machine) lost() Lost {
 	return Lost{*m.result, said.entries}
 }
 
-type gathered struct{ entries []Entry }
+type gathered struct{ entries []protocol.Entry }
 
-func (g *gathered) Entry(e Entry) error { g.entries = append(g.entries, e); return nil }
-func (*gathered) Request(Request) error { return nil }
-func (*gathered) Delta(Delta)           {}
+func (g *gathered) Entry(e protocol.Entry) error { g.entries = append(g.entries, e); return nil }
+func (*gathered) Request(protocol.Request) error { return nil }
+func (*gathered) Delta(protocol.Delta)           {}

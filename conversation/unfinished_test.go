@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func says(item, text string) string {
@@ -15,9 +17,9 @@ func thinks(item, text string) string {
 	return wireEvent("item/reasoning/summaryTextDelta", fmt.Sprintf(`"itemId":%q,"delta":%q`, item, text))
 }
 
-func (s *stage) brokenOff() (all []Entry) {
+func (s *stage) brokenOff() (all []protocol.Entry) {
 	for _, e := range s.sink.entries {
-		if e.Status == "interrupted" && e.Type != EntryState {
+		if e.Status == "interrupted" && e.Type != protocol.EntryState {
 			all = append(all, e)
 		}
 	}
@@ -31,13 +33,13 @@ func TestWhatWasSaidBeforeAnInterruptIsOnRecord(t *testing.T) {
 		started("a-1", "agentMessage", ""), says("a-1", "Größe"), says("a-1", "r, 更"),
 		started("a-2", "agentMessage", ""),
 	}
-	check := func(how string, s *stage, last EntryType) {
+	check := func(how string, s *stage, last protocol.EntryType) {
 		t.Helper()
 		got := s.brokenOff()
 		if len(got) != 2 {
 			t.Fatalf("%s: %+v", how, s.sink.entries)
 		}
-		if r, a := got[0], got[1]; r.Type != EntryReasoning || r.Text != "Let me see." || a.Type != EntryAssistant || a.Text != "Größer, 更" || a.Item != "a-1" || a.Turn != 4 || a.Data["cut"] != "" {
+		if r, a := got[0], got[1]; r.Type != protocol.EntryReasoning || r.Text != "Let me see." || a.Type != protocol.EntryAssistant || a.Text != "Größer, 更" || a.Item != "a-1" || a.Turn != 4 || a.Data["cut"] != "" {
 			t.Errorf("%s: %+v", how, got)
 		}
 		all := s.sink.entries
@@ -49,7 +51,7 @@ func TestWhatWasSaidBeforeAnInterruptIsOnRecord(t *testing.T) {
 	s.hear(lines...)
 	s.hear(turnDone("interrupted", ""))
 	s.result(TurnEnded)
-	check("interrupted", s, EntryState)
+	check("interrupted", s, protocol.EntryState)
 
 	s = perform(t, PumpInput{State: running()}, Options{})
 	s.hear(lines...)
@@ -57,7 +59,7 @@ func TestWhatWasSaidBeforeAnInterruptIsOnRecord(t *testing.T) {
 	if r := s.result(ProcessEnded); len(r.State.Items) != 0 {
 		t.Errorf("%+v", r.State.Items)
 	}
-	check("dead", s, EntryAssistant)
+	check("dead", s, protocol.EntryAssistant)
 
 	// A later pump does not report it again.
 	s = perform(t, PumpInput{State: s.m.result.State}, Options{})

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestOutsideOfTheWindowIsRefusedWithASentence(t *testing.T) {
@@ -36,7 +38,7 @@ func TestPumpOpensNoThreadWithAVersionOutside(t *testing.T) {
 		any    bool
 		opened bool
 	}{"f/0.170.0 (x)": {}, "f/0.124.0 (x)": {}, "f/0.171.0 (x)": {any: true, opened: true}, "f/0.169.0 (x)": {opened: true}, "f/0.169.1 (x)": {opened: true}} {
-		s := perform(t, PumpInput{State: PumpState{Cursor: Cursor{Incarnation: 1}}, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never"}}, Options{AnyVersion: c.any})
+		s := perform(t, PumpInput{State: PumpState{Cursor: protocol.Cursor{Incarnation: 1}}, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never"}}, Options{AnyVersion: c.any})
 		s.hear(`{"id":"g1.p9.initialize.0","result":{"userAgent":"` + agent + `"}}`)
 		if opened := strings.Contains(strings.Join(s.said, "\n"), methodStart); opened != c.opened {
 			t.Errorf("%s: said %q", agent, s.said)
@@ -54,7 +56,7 @@ func TestPumpOpensNoThreadWithAVersionOutside(t *testing.T) {
 // the oldest codex would ignore the name.
 func TestThreadIsNotOpenedWithoutItsPermissionProfile(t *testing.T) {
 	for _, version := range []string{"0.125.0", "0.130.0", "0.132.0"} {
-		in := PumpInput{State: PumpState{Cursor: Cursor{Incarnation: 1}}, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", Permissions: "fl", ApprovalPolicy: "never"}}
+		in := PumpInput{State: PumpState{Cursor: protocol.Cursor{Incarnation: 1}}, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", Permissions: "fl", ApprovalPolicy: "never"}}
 		s := perform(t, in, Options{})
 		s.hear(`{"id":"g1.p9.initialize.0","result":{"userAgent":"f/` + version + ` (x)"}}`)
 		if r := s.result(Refused); r.Problem.Kind != "version" || strings.Contains(strings.Join(s.said, "\n"), methodStart) {

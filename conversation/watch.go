@@ -3,6 +3,8 @@ package conversation
 import (
 	"fmt"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A watch gives up a running turn that does not go on: codex is silent or calls
@@ -47,13 +49,13 @@ func (w *watch) expire() {
 	case w.st.Idle && w.now-max(w.turns.idleAt, w.lastLine) >= idleGrace:
 		w.turns.idle()
 	case w.delivery.interruptAt > 0 && w.now-w.delivery.interruptAt >= w.lim.Request:
-		w.giveUp(TimedOut, problem(EndRequestTimeout, fmt.Sprintf("the turn did not end within %s of its interrupt", w.lim.Request)))
+		w.giveUp(TimedOut, problem(protocol.EndRequestTimeout, fmt.Sprintf("the turn did not end within %s of its interrupt", w.lim.Request)))
 	case w.mute():
-		w.giveUp(TimedOut, problem(EndSilent, fmt.Sprintf("codex said nothing for %s, and did not answer %s within %s", w.lim.Silence, methodRead, w.lim.Request)))
+		w.giveUp(TimedOut, problem(protocol.EndSilent, fmt.Sprintf("codex said nothing for %s, and did not answer %s within %s", w.lim.Silence, methodRead, w.lim.Request)))
 	case w.quiet.counts() && w.now-w.quiet.since >= w.lim.Quiet:
-		w.giveUp(TimedOut, problem(EndQuietAfterTool, fmt.Sprintf("the model said nothing for %s after a tool had ended", w.lim.Quiet)))
+		w.giveUp(TimedOut, problem(protocol.EndQuietAfterTool, fmt.Sprintf("the model said nothing for %s after a tool had ended", w.lim.Quiet)))
 	case !w.st.waits() && w.now >= w.time.ends():
-		w.giveUp(TimedOut, problem(EndTurnTimeout, w.quiet.retried(fmt.Sprintf("the turn did not end within %s", w.lim.Turn))))
+		w.giveUp(TimedOut, problem(protocol.EndTurnTimeout, w.quiet.retried(fmt.Sprintf("the turn did not end within %s", w.lim.Turn))))
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 const (
@@ -59,7 +61,7 @@ func (p *Pool) admit(ctx context.Context, address string, doubtful bool) (releas
 
 // admitBehind returns the admit function for addresses behind a jump host. Their
 // dials take no place in a lane, since the jump host's own dial may wait for one.
-func (p *Pool) admitBehind(jump Spec) func(context.Context, string, bool) (func(), error) {
+func (p *Pool) admitBehind(jump protocol.HostSpec) func(context.Context, string, bool) (func(), error) {
 	return func(ctx context.Context, address string, _ bool) (func(), error) {
 		return p.servers.enter(ctx, addressOf(jump)+" > "+address)
 	}

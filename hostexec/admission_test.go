@@ -15,6 +15,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // deadHosts are many addresses that accept connections. At first each shows a key
@@ -33,7 +34,7 @@ type deadHosts struct {
 	runs  sync.WaitGroup
 }
 
-func newDeadHosts(t *testing.T, pool *hostexec.Pool, like hostexec.Spec, n int) *deadHosts {
+func newDeadHosts(t *testing.T, pool *hostexec.Pool, like protocol.HostSpec, n int) *deadHosts {
 	d := &deadHosts{t: t, pool: pool}
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -123,7 +124,7 @@ func (d *deadHosts) hang(atLeast int64) {
 
 // mustNotHoldUp checks that a command on a host that answers ends while all of
 // those dials still wait.
-func (d *deadHosts) mustNotHoldUp(spec hostexec.Spec) {
+func (d *deadHosts) mustNotHoldUp(spec protocol.HostSpec) {
 	d.t.Helper()
 	h, err := d.pool.Host(spec)
 	if err == nil {

@@ -5,6 +5,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
@@ -21,7 +22,7 @@ func newPool(t *testing.T, opts hostexec.PoolOptions) *hostexec.Pool {
 	return p
 }
 
-func newHost(t *testing.T, spec hostexec.Spec) hostexec.Host {
+func newHost(t *testing.T, spec protocol.HostSpec) hostexec.Host {
 	t.Helper()
 	realparts.NotShort(t)
 	h, err := newPool(t, hostexec.PoolOptions{}).Host(spec)
@@ -33,7 +34,7 @@ func newHost(t *testing.T, spec hostexec.Spec) hostexec.Host {
 
 func TestLocalHostKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	spec := hostexec.Spec{Name: hostexec.Local, Root: t.TempDir() + "/" + oddName}
+	spec := protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir() + "/" + oddName}
 	hosttest.TestHost(t, newHost(t, spec), spec)
 }
 

@@ -14,6 +14,8 @@ import (
 
 	"github.com/sethvargo/go-retry"
 	"golang.org/x/crypto/ssh"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 const (
@@ -27,7 +29,7 @@ const (
 	resetBudget = 20 * time.Second
 )
 
-func addressOf(s Spec) string {
+func addressOf(s protocol.HostSpec) string {
 	port := s.Port
 	if port == 0 {
 		port = 22
@@ -35,7 +37,7 @@ func addressOf(s Spec) string {
 	return net.JoinHostPort(s.Address, strconv.Itoa(port))
 }
 
-func loginOf(s Spec) (string, error) {
+func loginOf(s protocol.HostSpec) (string, error) {
 	if s.User != "" {
 		return s.User, nil
 	}
@@ -61,7 +63,7 @@ func dialTCP(address string) transport {
 
 // login makes a connection, checks the host key and logs in. Every error is typed. It
 // retries while sshd hangs up because it is overloaded, but never after a refusal.
-func login(ctx context.Context, spec Spec, agentSocket string, open transport) (*ssh.Client, *link, error) {
+func login(ctx context.Context, spec protocol.HostSpec, agentSocket string, open transport) (*ssh.Client, *link, error) {
 	pins, err := newPins(spec)
 	if err != nil {
 		return nil, nil, err
@@ -97,7 +99,7 @@ func login(ctx context.Context, spec Spec, agentSocket string, open transport) (
 // fingerprint is unknown.
 func tryKeys(ctx context.Context, p *pins, userName string, creds *credentials, open transport) (*ssh.Client, *link, error) {
 	algos := p.algorithms()
-	var shown []HostKey
+	var shown []protocol.HostKey
 	for {
 		client, conn, err := handshake(ctx, p.address, open, &ssh.ClientConfig{
 			User:              userName,
@@ -194,7 +196,7 @@ func isReset(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-func loginError(ctx context.Context, spec Spec, userName string, err error) error {
+func loginError(ctx context.Context, spec protocol.HostSpec, userName string, err error) error {
 	for _, typed := range []error{ErrAuth, ErrHostKeyChanged, ErrHostKeyUnknown, ErrUnreachable} {
 		if errors.Is(err, typed) {
 			return err

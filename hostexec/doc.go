@@ -2,7 +2,7 @@
 // this one, under one contract. In folders below, package process keeps processes that
 // outlive a connection, and package tree lists, reads and writes whole folders.
 //
-// A [Host] is a machine, described by a [Spec] and handed out by a [Pool]. A [Command] is a
+// A [Host] is a machine, described by a [protocol.HostSpec] and handed out by a [Pool]. A [Command] is a
 // POSIX shell script with arguments. A [Fence] ties a command to the [Epoch] of the session
 // it runs for, so that earlier holders of the session can change nothing on the host any
 // more.

@@ -5,17 +5,12 @@ import (
 	"strings"
 
 	"golang.org/x/crypto/ssh"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A HostKey is a key that a host shows.
-type HostKey struct {
-	Type        string `json:"type"`
-	Fingerprint string `json:"fingerprint"` // SHA256:…
-	Key         string `json:"key"`         // "type base64", as in known_hosts
-}
-
-func newHostKey(key ssh.PublicKey) HostKey {
-	return HostKey{
+func newHostKey(key ssh.PublicKey) protocol.HostKey {
+	return protocol.HostKey{
 		Type:        key.Type(),
 		Fingerprint: ssh.FingerprintSHA256(key),
 		Key:         strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))),
@@ -26,10 +21,10 @@ func newHostKey(key ssh.PublicKey) HostKey {
 // wraps ErrHostKeyUnknown or ErrHostKeyChanged. Nothing was sent to the host.
 type HostKeyError struct {
 	Err     error
-	Address string    // host:port
-	Shown   []HostKey // empty if the host was not asked
-	Pinned  []string  // fingerprints
-	Detail  string    // for example, that the key is revoked
+	Address string             // host:port
+	Shown   []protocol.HostKey // empty if the host was not asked
+	Pinned  []string           // fingerprints
+	Detail  string             // for example, that the key is revoked
 }
 
 func (e *HostKeyError) Unwrap() error { return e.Err }

@@ -11,6 +11,8 @@ import (
 	"github.com/skeema/knownhosts"
 	"golang.org/x/crypto/ssh"
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // pins are the keys that one host may show.
@@ -23,7 +25,7 @@ type pins struct {
 
 // newPins reads the pins of a spec. If there are none it fails with ErrHostKeyUnknown, so
 // that no connection is made.
-func newPins(spec Spec) (*pins, error) {
+func newPins(spec protocol.HostSpec) (*pins, error) {
 	p := &pins{address: addressOf(spec)}
 	for _, s := range spec.HostKeys {
 		if err := p.add(s); err != nil {
@@ -93,7 +95,7 @@ func (p *pins) algorithms() []string {
 }
 
 func (p *pins) check(_ string, remote net.Addr, key ssh.PublicKey) error {
-	shown := []HostKey{newHostKey(key)}
+	shown := []protocol.HostKey{newHostKey(key)}
 	if p.db == nil {
 		for _, k := range p.keys {
 			if string(k.Marshal()) == string(key.Marshal()) {

@@ -22,6 +22,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // newKey makes a key of a type and, if file is set, writes it there.
@@ -66,7 +67,7 @@ func authorized(key ssh.PublicKey) string {
 }
 
 // runOnce returns how a first command over a new connection ends.
-func runOnce(t *testing.T, spec hostexec.Spec) error {
+func runOnce(t *testing.T, spec protocol.HostSpec) error {
 	t.Helper()
 	_, err := newHost(t, spec).Run(t.Context(), hostexec.Command{Script: ":"})
 	return err
@@ -184,7 +185,7 @@ func TestNobodyConnectsWithoutAPin(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	spec := hostexec.Spec{Name: "web", Address: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port}
+	spec := protocol.HostSpec{Name: "web", Address: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port}
 	for _, known := range []string{"", filepath.Join(t.TempDir(), "absent")} {
 		spec.KnownHosts = known
 		if err := runOnce(t, spec); !errors.Is(err, hostexec.ErrHostKeyUnknown) {
@@ -201,7 +202,7 @@ func TestNobodyConnectsWithoutAPin(t *testing.T) {
 func TestPinsThatAreNoKeysAreRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, pin := range []string{"", "SHA256:short", "SHA256:" + strings.Repeat("!", 43), "ssh-ed25519 AAAA", "MD5:aa:bb", "ssh-ed25519"} {
-		spec := hostexec.Spec{Name: "web", Address: "127.0.0.1", HostKeys: []string{pin}}
+		spec := protocol.HostSpec{Name: "web", Address: "127.0.0.1", HostKeys: []string{pin}}
 		if _, err := newPool(t, hostexec.PoolOptions{}).Host(spec); err == nil {
 			t.Errorf("%q was taken", pin)
 		}
@@ -279,7 +280,7 @@ func TestScanShowsEveryKeyAndLogsInNowhere(t *testing.T) {
 			t.Errorf("pinned as scanned: %v", err)
 		}
 	}
-	if _, err := hostexec.ScanHostKeys(t.Context(), hostexec.Spec{Name: hostexec.Local}); err == nil {
+	if _, err := hostexec.ScanHostKeys(t.Context(), protocol.HostSpec{Name: protocol.LocalHost}); err == nil {
 		t.Error("the local host has keys")
 	}
 	s.Stop()

@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // slowRate is the rate of a slow bastion, in bytes per second.
@@ -20,7 +21,7 @@ const slowRate = 60 << 10
 
 // hostWithKeepalive returns a host of a pool of its own, which asks at that
 // interval whether its peers are there and waits as long for a sign of life.
-func hostWithKeepalive(t *testing.T, spec hostexec.Spec, keepalive time.Duration) hostexec.Host {
+func hostWithKeepalive(t *testing.T, spec protocol.HostSpec, keepalive time.Duration) hostexec.Host {
 	t.Helper()
 	p := newPool(t, hostexec.PoolOptions{})
 	p.ShortenTimings(time.Hour, keepalive)

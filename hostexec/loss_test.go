@@ -17,6 +17,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func until(t *testing.T, what string, cond func() bool) {
@@ -57,7 +58,7 @@ func TestAMutePeerIsGivenUp(t *testing.T) {
 				defer c.Close()
 			}
 		}()
-		spec := hostexec.Spec{Name: "mute", Address: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port, HostKeys: []string{key}, Identity: id}
+		spec := protocol.HostSpec{Name: "mute", Address: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port, HostKeys: []string{key}, Identity: id}
 		h := newHost(t, spec)
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
@@ -83,7 +84,7 @@ func TestAMutePeerIsGivenUpWithoutAnyDeadlineOfTheCaller(t *testing.T) {
 	defer l.Close() // never accepts: the kernel does
 	id := t.TempDir() + "/id"
 	key := newKey(t, "ed25519", id).PublicKey()
-	err = runOnce(t, hostexec.Spec{Name: "mute", Address: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port, HostKeys: []string{authorized(key)}, Identity: id})
+	err = runOnce(t, protocol.HostSpec{Name: "mute", Address: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port, HostKeys: []string{authorized(key)}, Identity: id})
 	if !errors.Is(err, hostexec.ErrUnreachable) || !strings.Contains(err.Error(), "handshake") {
 		t.Error(err)
 	}
@@ -322,7 +323,7 @@ func TestJumpHosts(t *testing.T) {
 			t.Errorf("%d bytes, %v", len(res.Stdout), err)
 		}
 	}
-	for _, hop := range []hostexec.Spec{first, second} {
+	for _, hop := range []protocol.HostSpec{first, second} {
 		j, err := p.Host(hop)
 		if err != nil {
 			t.Fatal(err)
@@ -363,7 +364,7 @@ func TestCloseLeavesNoGoroutine(t *testing.T) {
 	jump := s.Spec()
 	behind.Jump = &jump
 	p := hostexec.NewPool(hostexec.PoolOptions{})
-	for _, spec := range []hostexec.Spec{{Name: hostexec.Local}, s.Spec(), behind} {
+	for _, spec := range []protocol.HostSpec{{Name: protocol.LocalHost}, s.Spec(), behind} {
 		h, err := p.Host(spec)
 		if err != nil {
 			t.Fatal(err)

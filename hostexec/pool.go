@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A Pool holds one Host per Spec for a whole worker, so that connections are shared. It is
@@ -74,7 +76,7 @@ func NewPool(opts PoolOptions) *Pool {
 
 // Host returns the host of a spec. The host is dialed at its first use. Equal specs share a
 // Host, which the pool closes.
-func (p *Pool) Host(spec Spec) (Host, error) {
+func (p *Pool) Host(spec protocol.HostSpec) (Host, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h, err := p.host(spec)
@@ -84,7 +86,7 @@ func (p *Pool) Host(spec Spec) (Host, error) {
 	return h, nil
 }
 
-func (p *Pool) host(spec Spec) (Host, error) {
+func (p *Pool) host(spec protocol.HostSpec) (Host, error) {
 	if p.closed {
 		return nil, errors.New("the pool is closed")
 	}
@@ -168,7 +170,7 @@ func (p *Pool) adopt(h *sshHost) error {
 	return nil
 }
 
-func (p *Pool) newHost(spec Spec) (Host, error) {
+func (p *Pool) newHost(spec protocol.HostSpec) (Host, error) {
 	if isThisMachine(spec) {
 		return newLocalHost(spec.Name), nil
 	}
@@ -189,10 +191,10 @@ func (p *Pool) newHost(spec Spec) (Host, error) {
 	return newSSHHost(p, spec, jump), nil
 }
 
-func isThisMachine(s Spec) bool { return s.Name == Local && s.Address == "" }
+func isThisMachine(s protocol.HostSpec) bool { return s.Name == protocol.LocalHost && s.Address == "" }
 
 // checkSpec reports everything that is wrong with a spec of an SSH host.
-func checkSpec(s Spec) error {
+func checkSpec(s protocol.HostSpec) error {
 	var errs []error
 	if s.Address == "" {
 		errs = append(errs, errors.New("no address"))

@@ -18,6 +18,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
@@ -108,7 +109,7 @@ func localHost(t testing.TB) hostexec.Host {
 	t.Helper()
 	realparts.NotShort(t)
 	pool := hostexec.NewPool(hostexec.PoolOptions{})
-	h, err := pool.Host(hostexec.Spec{Name: hostexec.Local})
+	h, err := pool.Host(protocol.HostSpec{Name: protocol.LocalHost})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // shells are the shells that are /bin/sh on some system.
@@ -63,7 +65,7 @@ func TestEveryCutOfALineRunsNothing(t *testing.T) {
 }
 
 func TestCommandsThatNoShellCanCarryAreRefused(t *testing.T) {
-	h := newLocalHost(Local)
+	h := newLocalHost(protocol.LocalHost)
 	defer h.Close()
 	for _, c := range []Command{
 		{},

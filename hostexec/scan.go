@@ -8,11 +8,13 @@ import (
 	"os"
 
 	"golang.org/x/crypto/ssh"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // ScanHostKeys asks a host for its keys without logging in or sending anything. It logs in
 // to a jump host, which must be pinned.
-func ScanHostKeys(ctx context.Context, spec Spec) ([]HostKey, error) {
+func ScanHostKeys(ctx context.Context, spec protocol.HostSpec) ([]protocol.HostKey, error) {
 	if isThisMachine(spec) {
 		return nil, errors.New("scan host keys: the local host has none")
 	}
@@ -42,8 +44,8 @@ func ScanHostKeys(ctx context.Context, spec Spec) ([]HostKey, error) {
 var errScanned = errors.New("the key was seen")
 
 // scan does one handshake per key of the host, and hangs up before the keys are agreed.
-func scan(ctx context.Context, address string, open transport) ([]HostKey, error) {
-	var keys []HostKey
+func scan(ctx context.Context, address string, open transport) ([]protocol.HostKey, error) {
+	var keys []protocol.HostKey
 	algos, _ := hostKeyAlgorithms()
 	for len(algos) > 0 {
 		var seen ssh.PublicKey

@@ -14,6 +14,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
@@ -33,7 +34,7 @@ func wired(t *testing.T, opts hostexec.PoolOptions) (pool *hostexec.Pool, hosts 
 	pool = hostexec.NewPool(opts)
 	t.Cleanup(func() { pool.Close() })
 	hosts = map[string]hostexec.Host{}
-	for _, spec := range []hostexec.Spec{sshd.Spec(), {Name: hostexec.Local}} {
+	for _, spec := range []protocol.HostSpec{sshd.Spec(), {Name: protocol.LocalHost}} {
 		h, err := pool.Host(spec)
 		if err != nil {
 			t.Fatal(err)

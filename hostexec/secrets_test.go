@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // look searches the command lines and environments of every process of this
@@ -46,10 +47,10 @@ func look(ctx context.Context, secrets map[string]string, looks, hits *atomic.In
 func TestSecretsAreInNoProcessListing(t *testing.T) {
 	t.Parallel()
 	s := hosttest.StartSSHD(t, hosttest.Options{NewUser: true})
-	local := hostexec.Spec{Name: hostexec.Local}
-	for _, spec := range []hostexec.Spec{s.Spec(), local} {
+	local := protocol.HostSpec{Name: protocol.LocalHost}
+	for _, spec := range []protocol.HostSpec{s.Spec(), local} {
 		h := newHost(t, spec)
-		dir, err := hostexec.Root(t.Context(), h, hostexec.Spec{Root: "~/secrets-" + rand.Text()})
+		dir, err := hostexec.Root(t.Context(), h, protocol.HostSpec{Root: "~/secrets-" + rand.Text()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 const (
@@ -34,7 +36,7 @@ const (
 type sshHost struct {
 	gate
 	name   string
-	spec   Spec
+	spec   protocol.HostSpec
 	pool   *Pool
 	jump   *sshHost // nil for none
 	ctx    context.Context
@@ -63,7 +65,7 @@ type keptShell struct {
 
 var _ Host = (*sshHost)(nil)
 
-func newSSHHost(p *Pool, spec Spec, jump *sshHost) *sshHost {
+func newSSHHost(p *Pool, spec protocol.HostSpec, jump *sshHost) *sshHost {
 	h := &sshHost{gate: newGate(), name: spec.Name, spec: spec, pool: p, jump: jump}
 	if h.name == "" {
 		h.name = spec.Address

@@ -16,6 +16,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/hostexec/tree"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // treeHosts returns hosts of every userland between which trees are carried.
@@ -33,7 +34,7 @@ func treeHosts(t *testing.T) map[string]hostexec.Host {
 }
 
 // farHost returns a host that takes its line for a long one.
-func farHost(t *testing.T, spec hostexec.Spec) hostexec.Host {
+func farHost(t *testing.T, spec protocol.HostSpec) hostexec.Host {
 	pool := newPool(t, hostexec.PoolOptions{})
 	pool.EverythingIsFar()
 	h, err := pool.Host(spec)

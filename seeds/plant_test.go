@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A ground is a host with a session's folder. It is the test's own machine, so the
@@ -31,7 +32,7 @@ func everyHost(t *testing.T, test func(t *testing.T, g ground)) {
 			t.Error(err)
 		}
 	})
-	run := func(name string, spec hostexec.Spec, home string) {
+	run := func(name string, spec protocol.HostSpec, home string) {
 		t.Run(name, func(t *testing.T) {
 			h, err := pool.Host(spec)
 			if err != nil {
@@ -44,7 +45,7 @@ func everyHost(t *testing.T, test func(t *testing.T, g ground)) {
 			test(t, ground{Host: h, dir: dir})
 		})
 	}
-	run("local", hostexec.Spec{Name: hostexec.Local}, t.TempDir())
+	run("local", protocol.HostSpec{Name: protocol.LocalHost}, t.TempDir())
 	same := hosttest.StartSSHD(t, hosttest.Options{})
 	run("sshd", same.Spec(), t.TempDir())
 	user := hosttest.StartSSHD(t, hosttest.Options{NewUser: true, Shell: "/bin/sh"})

@@ -14,6 +14,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
@@ -34,7 +35,7 @@ func thisHost(t *testing.T) hostexec.Host {
 			t.Error(err)
 		}
 	})
-	h, err := pool.Host(hostexec.Spec{Name: hostexec.Local})
+	h, err := pool.Host(protocol.HostSpec{Name: protocol.LocalHost})
 	if err != nil {
 		t.Fatal(err)
 	}

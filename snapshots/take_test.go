@@ -19,6 +19,7 @@ import (
 	"filippo.io/age"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
@@ -52,10 +53,10 @@ func newTestStore(t testing.TB) *store.Store {
 
 func localHost(t testing.TB) hostexec.Host {
 	t.Helper()
-	return hostOf(t, hostexec.Spec{Name: hostexec.Local})
+	return hostOf(t, protocol.HostSpec{Name: protocol.LocalHost})
 }
 
-func hostOf(t testing.TB, spec hostexec.Spec) hostexec.Host {
+func hostOf(t testing.TB, spec protocol.HostSpec) hostexec.Host {
 	t.Helper()
 	realparts.NotShort(t)
 	pool := hostexec.NewPool(hostexec.PoolOptions{})

@@ -3,7 +3,7 @@ package workflows
 import (
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // ContextView is how full the model's context window is, in tokens.
@@ -29,7 +29,7 @@ type RateWindowView struct {
 }
 
 // ViewRateLimits returns nil if l is nil.
-func ViewRateLimits(l *activities.RateLimits) *RateLimitsView {
+func ViewRateLimits(l *protocol.RateLimits) *RateLimitsView {
 	if l == nil {
 		return nil
 	}
@@ -39,7 +39,7 @@ func ViewRateLimits(l *activities.RateLimits) *RateLimitsView {
 	}
 }
 
-func viewWindow(w *activities.RateWindow) *RateWindowView {
+func viewWindow(w *protocol.RateWindow) *RateWindowView {
 	if w == nil {
 		return nil
 	}
@@ -51,7 +51,7 @@ func viewWindow(w *activities.RateWindow) *RateWindowView {
 }
 
 // ViewContext returns nil if c is nil.
-func ViewContext(c *activities.ContextUse) *ContextView {
+func ViewContext(c *protocol.ContextUse) *ContextView {
 	if c == nil {
 		return nil
 	}

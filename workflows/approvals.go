@@ -9,7 +9,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // approvalsPart keeps what codex asks for, takes decisions, and judges them by the
@@ -30,7 +31,7 @@ type decisionState struct {
 	Forget    []string          `json:"forget,omitempty"`  // blobs of secret answers that it will never be given
 }
 
-func (s *approvalsPart) asked(r activities.Request) {
+func (s *approvalsPart) asked(r protocol.Request) {
 	now := workflow.Now(s.ctx)
 	s.st.ApprovalN++
 	s.st.Approvals = append(s.st.Approvals, approvalState{
@@ -54,22 +55,22 @@ func (s *approvalsPart) decide(a *approvalState, d Decision) {
 	// If codex remembers a grant itself, it asks nobody again until its process ends, whoever
 	// sent the next message. So ForSession is set only if askerDecides. The session remembers the
 	// grant in any case.
-	if d.Scope == scopeSession && d.Outcome == string(activities.Accept) {
+	if d.Scope == scopeSession && d.Outcome == string(protocol.Accept) {
 		if s.st.Grants == nil {
 			s.st.Grants = map[string]string{}
 		}
 		s.st.Grants[a.Request.Digest] = d.By
 	}
-	s.track(SendID(s.id, a.N), string(activities.SendDecision), a.Turn, decidedHere)
-	s.st.Sends = append(s.st.Sends, pendingSend{Approval: a.N, Send: activities.Send{
-		ID: SendID(s.id, a.N), Kind: activities.SendDecision,
+	s.track(SendID(s.id, a.N), string(conversation.SendDecision), a.Turn, decidedHere)
+	s.st.Sends = append(s.st.Sends, pendingSend{Approval: a.N, Send: conversation.Send{
+		ID: SendID(s.id, a.N), Kind: conversation.SendDecision,
 		RPC: a.Request.RPC, Incarnation: a.Request.Incarnation, RequestKind: a.Request.Kind, Method: a.Request.Method,
-		Outcome: activities.Outcome(d.Outcome), Turn: a.Turn, Reason: d.Reason,
+		Outcome: protocol.Outcome(d.Outcome), Turn: a.Turn, Reason: d.Reason,
 		ForSession: d.Scope == scopeSession && slices.Contains(a.Request.Offered, offeredForSession) && s.askerDecides(),
 		Answers:    d.Answers, AnswersBlob: d.AnswersBlob, Grant: d.Grant,
 	}})
 	s.st.Told = s.st.Told || d.AnswersBlob != ""
-	s.note(activities.Note{Type: activities.EntryDecision, Turn: a.Turn,
+	s.note(conversation.Note{Type: protocol.EntryDecision, Turn: a.Turn,
 		Text: fmt.Sprintf("%s %s", d.Outcome, s.approvalID(a.N)), Data: s.decisionData(a, d)})
 }
 
@@ -118,7 +119,7 @@ func (s *approvalsPart) expire() {
 			continue
 		}
 		a.State = ApprovalExpired
-		s.decide(a, Decision{Outcome: string(activities.Decline), By: "expiry", At: now, Scope: "once",
+		s.decide(a, Decision{Outcome: string(protocol.Decline), By: "expiry", At: now, Scope: "once",
 			Reason: fmt.Sprintf("nobody decided within %s", a.Expires.Sub(a.AskedAt))})
 	}
 }
@@ -139,10 +140,10 @@ func (s *approvalsPart) approvalView(a *approvalState) Approval {
 	r := a.Request
 	changes, questions := r.Changes, r.Questions
 	if changes == nil {
-		changes = []activities.Change{}
+		changes = []protocol.Change{}
 	}
 	if questions == nil {
-		questions = []activities.Question{}
+		questions = []protocol.Question{}
 	}
 	v := Approval{
 		ID: s.approvalID(a.N), Session: s.id, Turn: a.Turn, Kind: string(r.Kind), Summary: r.Summary,
@@ -175,7 +176,7 @@ func (s *approvalsPart) void(a *approvalState, why string) {
 	}
 	a.State, a.Why = ApprovalVoid, excerpt(why, maxReason)
 	id := s.approvalID(a.N)
-	s.note(activities.Note{Type: activities.EntryState, Turn: a.Turn, Text: fmt.Sprintf("%s is void: %s", id, a.Why),
+	s.note(conversation.Note{Type: protocol.EntryState, Turn: a.Turn, Text: fmt.Sprintf("%s is void: %s", id, a.Why),
 		Data: map[string]string{"approval": id, "reason": a.Why}})
 }
 

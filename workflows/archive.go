@@ -5,7 +5,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Archive archives or unarchives a session.
@@ -43,7 +44,7 @@ func (s *parkingPart) takeArchive(a Archive) (SessionView, error) {
 	}
 	if s.st.Archived == nil {
 		s.st.Archived = &archived{At: workflow.Now(s.ctx), By: a.By}
-		s.note(activities.Note{Type: activities.EntryState, Text: "archived", Data: map[string]string{"by": a.By}})
+		s.note(conversation.Note{Type: protocol.EntryState, Text: "archived", Data: map[string]string{"by": a.By}})
 		s.st.UpdatedAt = workflow.Now(s.ctx)
 		s.forgetTrouble()
 	}
@@ -68,7 +69,7 @@ func (s *parkingPart) takeUnarchive(a Archive) (SessionView, error) {
 		return SessionView{}, err
 	}
 	s.st.Archived = nil
-	s.note(activities.Note{Type: activities.EntryState, Text: "unarchived", Data: map[string]string{"by": a.By}})
+	s.note(conversation.Note{Type: protocol.EntryState, Text: "unarchived", Data: map[string]string{"by": a.By}})
 	s.st.UpdatedAt = workflow.Now(s.ctx)
 	return s.view(), nil
 }
@@ -90,5 +91,5 @@ func (s *parkingPart) stillHere() {
 	if s.st.Error != nil {
 		why = s.st.Error.Message
 	}
-	s.note(activities.Note{Type: activities.EntryError, Text: "not archived: " + why})
+	s.note(conversation.Note{Type: protocol.EntryError, Text: "not archived: " + why})
 }

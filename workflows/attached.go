@@ -9,6 +9,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // processPart starts codex, attaches pumps to it, and handles its end.
@@ -35,20 +37,20 @@ type processPart struct {
 // processState is what is known of codex's process, and of the pumps that are
 // attached to it one after another.
 type processState struct {
-	PumpN       int64                `json:"pump_n"` // the second part; never reused
-	Incarnation int                  `json:"incarnation"`
-	Alive       bool                 `json:"alive"`                 // the process, as far as is known
-	ProcessEnd  string               `json:"process_end,omitempty"` // how it ended, in words
-	EarlyEnds   int                  `json:"early"`                 // processes in a row that ended before they were opened
-	OwnEnds     int                  `json:"own_ends,omitempty"`    // of EarlyEnds, those in a row that codex chose itself
-	EarlyAt     time.Time            `json:"early_at,omitzero"`     // the first of EarlyEnds
-	Retired     *activities.Problem  `json:"retired,omitempty"`     // why the process was stopped; its journal has yet to be read to the end
-	Reap        bool                 `json:"reap,omitempty"`        // a dead process may have left something behind
-	Stopped     bool                 `json:"stopped,omitempty"`     // it was checked that nothing of codex runs there
-	Pump        activities.PumpState `json:"pump"`
-	Prefix      string               `json:"prefix,omitempty"` // of the newest pump's requests
-	Again       int                  `json:"again,omitempty"`  // pumps since then that brought no result
-	Busy        bool                 `json:"busy,omitempty"`   // other items run while requests wait
+	PumpN       int64                  `json:"pump_n"` // the second part; never reused
+	Incarnation int                    `json:"incarnation"`
+	Alive       bool                   `json:"alive"`                 // the process, as far as is known
+	ProcessEnd  string                 `json:"process_end,omitempty"` // how it ended, in words
+	EarlyEnds   int                    `json:"early"`                 // processes in a row that ended before they were opened
+	OwnEnds     int                    `json:"own_ends,omitempty"`    // of EarlyEnds, those in a row that codex chose itself
+	EarlyAt     time.Time              `json:"early_at,omitzero"`     // the first of EarlyEnds
+	Retired     *protocol.Problem      `json:"retired,omitempty"`     // why the process was stopped; its journal has yet to be read to the end
+	Reap        bool                   `json:"reap,omitempty"`        // a dead process may have left something behind
+	Stopped     bool                   `json:"stopped,omitempty"`     // it was checked that nothing of codex runs there
+	Pump        conversation.PumpState `json:"pump"`
+	Prefix      string                 `json:"prefix,omitempty"` // of the newest pump's requests
+	Again       int                    `json:"again,omitempty"`  // pumps since then that brought no result
+	Busy        bool                   `json:"busy,omitempty"`   // other items run while requests wait
 	// Stirred says that something happened to the process while nothing was
 	// attached to it.
 	Stirred   bool `json:"stirred,omitempty"`
@@ -128,7 +130,7 @@ func (s *processPart) pump() error {
 		s.st.Handing, s.st.Again, s.st.Forget = nil, 0, nil
 		s.approvals.heardOfPolicy(out)
 		s.apply(out, called || out.Pump.State.Cursor != in.Pump.State.Cursor)
-		if in.Pump.Models && idle && !called && out.Pump.Reason != activities.ProcessEnded {
+		if in.Pump.Models && idle && !called && out.Pump.Reason != conversation.ProcessEnded {
 			s.choices.unlisted(out.Pump.Problem)
 		}
 		s.stirredBehind(out.Pump.Begun)
@@ -170,7 +172,7 @@ func (s *processPart) mayHave(p pendingSend) {
 			a.State = ApprovalSent
 		}
 	}
-	if p.Send.Kind == activities.SendTurn {
+	if p.Send.Kind == conversation.SendTurn {
 		s.st.MayHaveTurn = true
 	}
 }
@@ -214,7 +216,7 @@ func (s *processPart) follow(fut workflow.Future, cancel workflow.CancelFunc) (c
 
 func (s *processPart) pumpInput() activities.RunPumpInput {
 	s.st.PumpN++
-	var out []activities.Send
+	var out []conversation.Send
 	for i := range s.st.Sends {
 		p := &s.st.Sends[i]
 		out = append(out, p.Send)
@@ -236,7 +238,7 @@ func (s *processPart) pumpInput() activities.RunPumpInput {
 		Files: s.messages.filesToBring(),
 		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, Unkept: s.st.SeedGone && s.st.Retired != nil, Credentials: s.opt.Credentials,
 		LostAfter: s.moving.lostAfter(), Workflow: s.reportsTo(), Forget: s.st.Forget,
-		Pump: activities.PumpInput{
+		Pump: conversation.PumpInput{
 			Session: s.id, State: s.pumpState(), Thread: s.thread(), Resume: s.st.hadTurn(),
 			NextTurn: s.turns.nextTurn(),
 			Fork:     s.st.ForkOf != "", Tell: s.st.Tell, Models: s.st.Chosen.Ask,
@@ -252,15 +254,15 @@ func (s *processPart) pumpInput() activities.RunPumpInput {
 	return in
 }
 
-func (s *processPart) pumpState() activities.PumpState {
+func (s *processPart) pumpState() conversation.PumpState {
 	st := s.st.Pump
 	st.Skipped = s.st.Skipped
 	return st
 }
 
 // thread returns the settings that a thread is started and resumed with.
-func (s *processPart) thread() activities.ThreadSpec {
-	return activities.ThreadSpec{
+func (s *processPart) thread() conversation.ThreadSpec {
+	return conversation.ThreadSpec{
 		CWD: s.st.Layout.WorkDir, Sandbox: s.opt.Sandbox, Permissions: s.st.Permissions,
 		ApprovalPolicy: s.opt.ApprovalPolicy, Model: s.choices.model(), Effort: s.choices.effort(), Instructions: s.instructions(), Personality: s.opt.Personality, Mark: activities.Mark(s.id, *s.st.Layout),
 		Name:  s.st.Chosen.Name,
@@ -373,7 +375,7 @@ func (s *processPart) overtaken(f *Failure) {
 		s.turns.giveUpTurn("unknown", f)
 	}
 	f.Hint = fmt.Sprintf("make sure that nobody else works with this session on %s; then `ctl session resume %s`, or a message, has it go on from %s", s.hostName(), s.id, s.moving.fromWhat())
-	s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
+	s.note(conversation.Note{Type: "error", Text: f.Message, Data: failureData(f)})
 	s.st.Downed = len(s.st.Queue) > 0
 	s.st.Error, s.st.Held, s.st.Resume, s.st.Warm, s.st.Retired = f, len(s.st.Queue) > 0, nil, nil, nil
 	s.parking.goDown(&parked{Since: workflow.Now(s.ctx)}, release{}, false)
@@ -391,7 +393,7 @@ func (s *processPart) apply(out activities.RunPumpResult, moved bool) {
 	// Stay attached for other items only while they bring requests. After a pump with nothing
 	// new, a person decides.
 	s.st.Busy = r.Busy && len(r.Requests) > 0
-	if t := s.st.Trouble; t != nil && t.Doing == haveCodexTake && r.Reason != activities.Overloaded && r.Reason != activities.Refused && r.Reason != activities.PumpCancelled {
+	if t := s.st.Trouble; t != nil && t.Doing == haveCodexTake && r.Reason != conversation.Overloaded && r.Reason != conversation.Refused && r.Reason != conversation.PumpCancelled {
 		s.overcome()
 	}
 	if r.State.Opened == s.st.Incarnation {
@@ -407,36 +409,36 @@ func (s *processPart) apply(out activities.RunPumpResult, moved bool) {
 	for _, rpc := range r.Resolved {
 		s.approvals.withdrawn(rpc, whyResolved(r))
 	}
-	if r.Reason != activities.TurnEnded {
+	if r.Reason != conversation.TurnEnded {
 		s.turns.foreignRuns(r)
 	}
 	for _, req := range r.Requests {
 		s.approvals.asked(req)
 	}
-	if s.st.Cut != nil && r.Reason != activities.TurnEnded && s.st.sending(activities.SendTurn) == nil {
+	if s.st.Cut != nil && r.Reason != conversation.TurnEnded && s.st.sending(conversation.SendTurn) == nil {
 		s.st.Cut = nil // it runs now: codex had not had it
 	}
 	if s.st.Retired != nil {
-		if r.Reason != activities.PumpCancelled { // else the next pump reads on
+		if r.Reason != conversation.PumpCancelled { // else the next pump reads on
 			s.retired(r)
 		}
 		return
 	}
 	switch r.Reason {
-	case activities.TurnEnded:
+	case conversation.TurnEnded:
 		s.turns.another = r.Begun || r.State.Foreign
 		s.turns.turnEnded(r.Turn)
 		s.turns.another = false
 		s.turns.foreignRuns(r)
-	case activities.TurnBegun:
-	case activities.Overloaded:
+	case conversation.TurnBegun:
+	case conversation.Overloaded:
 		s.notNow(r.Problem)
 		return
-	case activities.ProcessEnded:
+	case conversation.ProcessEnded:
 		s.processEnded(out.Process, r.Problem)
-	case activities.TimedOut:
+	case conversation.TimedOut:
 		s.retire(r.Problem)
-	case activities.Refused:
+	case conversation.Refused:
 		if out.SeedLost != nil && s.opt.Credentials == activities.CredentialsBroker {
 			break // codex is stopped and started again with the seed
 		}
@@ -452,9 +454,9 @@ const haveCodexTake = "have codex take what is due"
 // notNow waits, on view, when codex refuses a message for now: it is overloaded, or the thread's
 // former process has not let go. The message had no effects. An interrupt or close meanwhile ends
 // the turn unsent.
-func (s *processPart) notNow(p *activities.Problem) {
+func (s *processPart) notNow(p *protocol.Problem) {
 	f := failureOfProblem(p)
-	turn := s.st.sending(activities.SendTurn)
+	turn := s.st.sending(conversation.SendTurn)
 	if s.st.Running && s.turns.toEnd() && turn != nil && !turn.maybe() && !s.turns.inDoubt() {
 		s.turns.giveUpTurn("interrupted", nil)
 		s.become(Idle)
@@ -466,9 +468,9 @@ func (s *processPart) notNow(p *activities.Problem) {
 	}
 }
 
-func whyResolved(r activities.PumpResult) string {
+func whyResolved(r conversation.PumpResult) string {
 	switch {
-	case r.Reason == activities.ProcessEnded:
+	case r.Reason == conversation.ProcessEnded:
 		return processGone + " before it was answered"
 	case r.Turn != nil:
 		return fmt.Sprintf("turn %d ended (%s) before it was answered", r.Turn.N, r.Turn.Status)
@@ -484,22 +486,22 @@ const fruitless = 3
 
 // lookForProgress retires a codex that has nothing for pump after pump: it is taken to have lost
 // the turn. some says that this pump made progress.
-func (s *processPart) lookForProgress(r activities.PumpResult, some bool) {
+func (s *processPart) lookForProgress(r conversation.PumpResult, some bool) {
 	switch {
 	case some:
 		s.st.Fruitless = 0
-	case r.Reason == activities.PumpCancelled: // its worker could not reach the server
+	case r.Reason == conversation.PumpCancelled: // its worker could not reach the server
 	default:
 		s.st.Fruitless++
 	}
-	lost := r.State.TurnID == "" && s.st.sending(activities.SendTurn) == nil && len(s.st.open()) == 0
+	lost := r.State.TurnID == "" && s.st.sending(conversation.SendTurn) == nil && len(s.st.open()) == 0
 	switch {
 	case !s.st.Running:
 	case lost:
-		s.retire(&activities.Problem{Kind: "protocol", Message: "codex took the message and runs no turn for it",
+		s.retire(&protocol.Problem{Kind: "protocol", Message: "codex took the message and runs no turn for it",
 			Hint: "send a message to go on: the thread is resumed in a new process"})
 	case s.st.Fruitless >= fruitless:
-		s.retire(&activities.Problem{Kind: "protocol", Message: fmt.Sprintf("%d times in a row there was nothing to learn from codex (%s), although a turn runs", s.st.Fruitless, r.Reason),
+		s.retire(&protocol.Problem{Kind: "protocol", Message: fmt.Sprintf("%d times in a row there was nothing to learn from codex (%s), although a turn runs", s.st.Fruitless, r.Reason),
 			Hint: "send a message to go on: the thread is resumed in a new process"})
 	}
 }

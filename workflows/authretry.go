@@ -3,7 +3,8 @@ package workflows
 import (
 	"fmt"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // What a session does when its turn failed because codex could not get a newer access token in
@@ -29,7 +30,7 @@ func (s *turnsPart) keepSaid(m Message) {
 // authFailed is called before a turn is ended. After a failure for want of a token, it queues the
 // turn's message again as a visible turn of its own before all others, or says in the problem why
 // not: a turn that had effects is not repeated. asks reports that a person must go on.
-func (s *turnsPart) authFailed(t *activities.TurnEnd) (asks bool) {
+func (s *turnsPart) authFailed(t *conversation.TurnEnd) (asks bool) {
 	if t.Status != "failed" || t.Problem == nil || !t.Problem.Passing {
 		s.st.AuthRetries = 0
 		return false
@@ -54,12 +55,12 @@ func (s *turnsPart) authFailed(t *activities.TurnEnd) (asks bool) {
 // sayAgain queues m before all others. The turn numbers promised to those move up by one.
 func (s *turnsPart) sayAgain(m Message) {
 	id := s.bounds.sayLater(m)
-	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("turn %d says the same again: turn %d got no access token in time, and had begun nothing", s.st.TurnN+1, s.st.TurnN),
+	s.note(conversation.Note{Type: "state", Text: fmt.Sprintf("turn %d says the same again: turn %d got no access token in time, and had begun nothing", s.st.TurnN+1, s.st.TurnN),
 		Data: map[string]string{"by": "on_auth=retry", "set_by": s.opt.By, "message": id}})
 }
 
 // holdForAuth leaves it to a person to go on.
-func (s *turnsPart) holdForAuth(p *activities.Problem) {
+func (s *turnsPart) holdForAuth(p *protocol.Problem) {
 	s.st.Error = failureOfProblem(p)
 	s.st.Held = len(s.st.Queue) > 0
 	s.become(Interrupted)

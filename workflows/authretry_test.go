@@ -9,6 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // brokered returns a world whose seed is a ChatGPT login.
@@ -26,9 +27,9 @@ func noToken(effects, passing bool) pumpFunc {
 	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := opened(in)
 		st.TurnID = ""
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TurnEnded, State: st, Deliveries: acked(in),
-			Turn: &activities.TurnEnd{N: in.Pump.State.Turn, ID: "turn-1", Status: "failed", Effects: effects,
-				Problem: &activities.Problem{Kind: "auth", Message: "no token came", Hint: "wait", Passing: passing}}}}, nil
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TurnEnded, State: st, Deliveries: acked(in),
+			Turn: &conversation.TurnEnd{N: in.Pump.State.Turn, ID: "turn-1", Status: "failed", Effects: effects,
+				Problem: &protocol.Problem{Kind: "auth", Message: "no token came", Hint: "wait", Passing: passing}}}}, nil
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // dropTry fails an item whose next try will not happen.
@@ -87,7 +88,7 @@ func (b *batch) failure(it batchItem, r BatchResult) {
 // connections, which may pass.
 var RetriedKinds = []string{
 	activities.ErrTypeUnreachable, activities.ErrTypeWireLost, activities.ErrTypeNoSpace, activities.ErrTypeStore, kindTimeout,
-	activities.EndHostLost, activities.EndRateLimit, "overloaded", "network", "process_exit", "request_timeout", "terminated",
+	protocol.EndHostLost, protocol.EndRateLimit, "overloaded", "network", "process_exit", "request_timeout", "terminated",
 }
 
 // triesAgain reports whether an item gets another try. An item that may have had effects gets
@@ -108,7 +109,7 @@ func (b *batch) triesAgain(it batchItem, e SessionEnded, f *Failure) bool {
 // ourFaults are the passing kinds of our own infrastructure. The user decides how often failures
 // of codex's provider are retried.
 var ourFaults = slices.DeleteFunc(slices.Clone(passingKinds), func(kind string) bool {
-	return kind == "network" || kind == activities.EndOverloaded
+	return kind == "network" || kind == protocol.EndOverloaded
 })
 
 func retryPause(r BatchRetry, tries int) time.Duration {

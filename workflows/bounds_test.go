@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A workflow's size is bounded, so what people and codex write is bounded too.
@@ -75,13 +76,13 @@ func TestExtremeTextsAreShedBeforeARollover(t *testing.T) {
 		st.Turns = append(st.Turns, TurnView{N: i, Status: "completed", FinalText: strings.Repeat("<", 32<<10)})
 	}
 	for i := range 2 * keepApprovals {
-		st.Approvals = append(st.Approvals, approvalState{N: i, State: ApprovalSent, Request: activities.Request{
+		st.Approvals = append(st.Approvals, approvalState{N: i, State: ApprovalSent, Request: protocol.Request{
 			Command: strings.Repeat("<", 8<<10), Summary: "s", Permissions: json.RawMessage(`"` + strings.Repeat("x", 16<<10) + `"`),
-			Questions: []activities.Question{{ID: "q", Text: strings.Repeat("<", 8<<10)}}},
+			Questions: []protocol.Question{{ID: "q", Text: strings.Repeat("<", 8<<10)}}},
 			Decision: &Decision{Outcome: "answer", Answers: map[string][]string{"q": {strings.Repeat("<", maxGiven/6)}}}})
 	}
 	for i := range 50 {
-		st.Notes = append(st.Notes, activities.Note{ID: fmt.Sprint(i), Text: strings.Repeat("<", maxReason)})
+		st.Notes = append(st.Notes, conversation.Note{ID: fmt.Sprint(i), Text: strings.Repeat("<", maxReason)})
 	}
 	st.trim()
 	st.fit(0)
@@ -99,7 +100,7 @@ func TestAllThatARunHandsOnCountsAndCanBeShed(t *testing.T) {
 	opt := SessionOptions{Policy: strings.Repeat("<", 64<<10)}
 	st := &sessionState{}
 	for i := range 30 {
-		n := activities.Note{ID: fmt.Sprint(i), Text: "answered", Data: map[string]string{"by": "ann", "answers": strings.Repeat("a", 32<<10)}}
+		n := conversation.Note{ID: fmt.Sprint(i), Text: "answered", Data: map[string]string{"by": "ann", "answers": strings.Repeat("a", 32<<10)}}
 		st.Notes, st.Handing = append(st.Notes, n), append(st.Handing, n)
 	}
 	st.fit(encoded(opt))
@@ -114,7 +115,7 @@ func TestAllThatARunHandsOnCountsAndCanBeShed(t *testing.T) {
 func TestMessagesThatSteerHaveABoundWithAllThatComesWithThem(t *testing.T) {
 	st := &sessionState{}
 	for range 100 {
-		st.Sends = append(st.Sends, pendingSend{Send: activities.Send{Text: "x", Inputs: []activities.Input{aFile, aFile}}})
+		st.Sends = append(st.Sends, pendingSend{Send: conversation.Send{Text: "x", Inputs: []protocol.Input{aFile, aFile}}})
 	}
 	if n, all := st.texts(), encoded(st.Sends); n < all*9/10 {
 		t.Errorf("%d bytes of %d are counted", n, all)
@@ -167,7 +168,7 @@ func TestWhatTheUIShowsStaysWithinItsBounds(t *testing.T) {
 	s := assembled(&core{id: "s1", opt: SessionOptions{}, st: &sessionState{lifeState: lifeState{Status: Waiting, Waits: strings.Repeat("ä", 4000)}}})
 	s.st.Error = &Failure{Message: strings.Repeat("x", 1<<20)}
 	for i := range 100 {
-		s.st.Approvals = append(s.st.Approvals, approvalState{N: i, State: ApprovalOpen, Request: activities.Request{Summary: strings.Repeat("long\n", 1000)}})
+		s.st.Approvals = append(s.st.Approvals, approvalState{N: i, State: ApprovalOpen, Request: protocol.Request{Summary: strings.Repeat("long\n", 1000)}})
 	}
 	if n := len(s.views.details()); n > 20_000 {
 		t.Errorf("details take %d bytes", n)

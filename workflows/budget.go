@@ -7,8 +7,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A budget bounds what a session may use in all, and the time of one turn. It can be changed at
@@ -45,7 +45,7 @@ func givenBounds(b Budget) []struct {
 	}{{"tokens", b.Tokens}, {"turns", b.Turns}, {"approvals", b.Approvals}, {"commands", b.Commands}}
 }
 
-func negative(b activities.Bounds) bool {
+func negative(b protocol.Bounds) bool {
 	return min(b.Tokens, b.Turns, b.Approvals, b.Commands, int64(b.Time)) < 0
 }
 
@@ -143,7 +143,7 @@ func (s *boundsPart) noteBudget(by string) {
 	if len(words) == 0 {
 		words = []string{"no bound in all"}
 	}
-	s.note(activities.Note{Type: activities.EntryState, Data: data,
+	s.note(conversation.Note{Type: protocol.EntryState, Data: data,
 		Text: fmt.Sprintf("budget: %s, %s for a turn", strings.Join(words, ", "), s.opt.TurnTimeout)})
 }
 
@@ -160,7 +160,7 @@ func (s *boundsPart) budgetReached(state string) {
 }
 
 // uses returns what was used of each bound. Turns are counted here.
-func (s *boundsPart) uses() []activities.BudgetUse {
+func (s *boundsPart) uses() []protocol.BudgetUse {
 	st := s.st.Pump
 	st.Turn, st.Skipped = s.st.TurnN, s.st.Skipped
 	all := conversation.BudgetUses(s.opt.Bounds, &st)
@@ -212,13 +212,13 @@ func (s *boundsPart) overBudget() bool {
 }
 
 // gone returns the first bound that is used up.
-func (s *boundsPart) gone() (activities.BudgetUse, bool) {
+func (s *boundsPart) gone() (protocol.BudgetUse, bool) {
 	for _, u := range s.uses() {
 		if u.Gone() {
 			return u, true
 		}
 	}
-	return activities.BudgetUse{}, false
+	return protocol.BudgetUse{}, false
 }
 
 // exhausted reports whether a bound other than the turns is used up.
@@ -228,13 +228,13 @@ func (s *boundsPart) exhausted() bool {
 }
 
 // noTurnLeft reports whether the queued messages will use up the turns.
-func (s *boundsPart) noTurnLeft() (activities.BudgetUse, bool) {
+func (s *boundsPart) noTurnLeft() (protocol.BudgetUse, bool) {
 	for _, u := range s.uses() {
 		if u.Name == "turns" && u.Limit > 0 && u.Used+int64(len(s.st.Queue)) >= u.Limit {
 			return u, true
 		}
 	}
-	return activities.BudgetUse{}, false
+	return protocol.BudgetUse{}, false
 }
 
 func (s *boundsPart) spent() *Failure {

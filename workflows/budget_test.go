@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func tokens(n int64) *int64 { return &n }
@@ -98,7 +99,7 @@ func TestABudgetThatIsGivenInPartLeavesTheRest(t *testing.T) {
 // overspends answers as a pump that interrupted a turn over its budget.
 func overspends(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	out, err := endsTurn("interrupted", "so far")(context.Background(), in)
-	out.Pump.Turn.Problem = &activities.Problem{Kind: "budget", Message: "the turn used 120 tokens, more than it was given"}
+	out.Pump.Turn.Problem = &protocol.Problem{Kind: "budget", Message: "the turn used 120 tokens, more than it was given"}
 	return out, err
 }
 
@@ -125,7 +126,7 @@ func TestASessionThatSpentItsBudgetTakesNoTurnUntilItHasMore(t *testing.T) {
 		w.takes(w.send(SignalMessage, hello("m3")))
 	})
 	w.ends(2 * time.Hour)
-	w.start(SessionOptions{Bounds: activities.Bounds{Tokens: 100}})
+	w.start(SessionOptions{Bounds: protocol.Bounds{Tokens: 100}})
 	var had []int64
 	for _, in := range w.fake.ran {
 		had = append(had, in.Pump.Limits.Budget.Tokens)
@@ -160,7 +161,7 @@ func TestASessionForOneTurnThatSpentItsBudgetEnds(t *testing.T) {
 		w.send(SignalMessage, hello("m2"))
 		w.send(SignalDecide, yes("s1.1", "make"))
 	})
-	w.start(SessionOptions{CloseAfter: true, Bounds: activities.Bounds{Tokens: 100}})
+	w.start(SessionOptions{CloseAfter: true, Bounds: protocol.Bounds{Tokens: 100}})
 	if v := w.view(); v.State != Closed {
 		t.Errorf("session is %+v", v)
 	}
@@ -193,7 +194,7 @@ func TestAMessageBeyondTheTurnsIsRefused(t *testing.T) {
 		}
 	})
 	w.ends(2 * time.Hour)
-	w.start(SessionOptions{Bounds: activities.Bounds{Turns: 2}})
+	w.start(SessionOptions{Bounds: protocol.Bounds{Turns: 2}})
 }
 
 func TestEveryBoundIsSetAndShown(t *testing.T) {
@@ -216,8 +217,8 @@ func TestEveryBoundIsSetAndShown(t *testing.T) {
 		w.takes(w.send(SignalMessage, hello("m1")))
 	})
 	w.ends(time.Minute)
-	w.start(SessionOptions{Bounds: activities.Bounds{Tokens: 9}})
-	if got, want := w.fake.ran[0].Pump.Limits.Budget, (activities.Bounds{Tokens: 9, Approvals: 5, Commands: 6, Turns: 7}); got != want {
+	w.start(SessionOptions{Bounds: protocol.Bounds{Tokens: 9}})
+	if got, want := w.fake.ran[0].Pump.Limits.Budget, (protocol.Bounds{Tokens: 9, Approvals: 5, Commands: 6, Turns: 7}); got != want {
 		t.Errorf("the pump has %+v, want %+v", got, want)
 	}
 }

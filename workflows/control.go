@@ -10,8 +10,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Messages that control a session, beside those to codex.
@@ -42,13 +42,13 @@ type AskModels struct {
 
 // ModelsView is the model list that codex gave last, and what the session works with.
 type ModelsView struct {
-	Session  string             `json:"session"`
-	Model    string             `json:"model"`
-	Effort   string             `json:"effort"`
-	Provider string             `json:"provider"`
-	Codex    string             `json:"codex"`
-	At       time.Time          `json:"at,omitzero"` // zero if codex was never asked
-	Models   []activities.Model `json:"models"`
+	Session  string           `json:"session"`
+	Model    string           `json:"model"`
+	Effort   string           `json:"effort"`
+	Provider string           `json:"provider"`
+	Codex    string           `json:"codex"`
+	At       time.Time        `json:"at,omitzero"` // zero if codex was never asked
+	Models   []protocol.Model `json:"models"`
 	// Error says why codex, when asked, gave no list.
 	Error string `json:"error,omitempty"`
 }
@@ -57,10 +57,10 @@ type ModelsView struct {
 type chosen struct {
 	Name string `json:"name,omitempty"`
 	// Models is codex's newest list, as of ModelsAt.
-	Models   *activities.ModelList `json:"models,omitempty"`
-	ModelsAt time.Time             `json:"models_at,omitzero"`
-	Ask      bool                  `json:"ask,omitempty"`      // somebody asked for the list, and there is none yet
-	Unlisted string                `json:"unlisted,omitempty"` // why there are none, after codex was asked
+	Models   *protocol.ModelList `json:"models,omitempty"`
+	ModelsAt time.Time           `json:"models_at,omitzero"`
+	Ask      bool                `json:"ask,omitempty"`      // somebody asked for the list, and there is none yet
+	Unlisted string              `json:"unlisted,omitempty"` // why there are none, after codex was asked
 	// AnyModel says that somebody insisted on an unlisted model.
 	AnyModel bool `json:"any_model,omitempty"`
 }
@@ -144,12 +144,12 @@ func (s *choicesPart) level() {
 		s.opt.Effort = ""
 		text = fmt.Sprintf("no effort instead of %s: model %s has none to choose", was, m.ID)
 	}
-	s.note(activities.Note{Type: activities.EntryState, Text: text, Data: map[string]string{"model": m.ID, "effort": now}})
+	s.note(conversation.Note{Type: protocol.EntryState, Text: text, Data: map[string]string{"model": m.ID, "effort": now}})
 }
 
 // listed takes codex's list, and reports choices that codex does not know: they were made before
 // there was a list.
-func (s *choicesPart) listed(l activities.ModelList) {
+func (s *choicesPart) listed(l protocol.ModelList) {
 	if l.Models == nil {
 		return
 	}
@@ -157,7 +157,7 @@ func (s *choicesPart) listed(l activities.ModelList) {
 	c.Models, c.ModelsAt, c.Ask, c.Unlisted = &l, workflow.Now(s.ctx), false, ""
 	if model := s.st.Model; model != "" && !c.AnyModel && len(l.Models) > 0 {
 		if _, ok := l.Find(model); !ok {
-			s.note(activities.Note{Type: activities.EntryError, Text: fmt.Sprintf("codex lists no model %q, which the session was set to; it lists %s", model, strings.Join(l.IDs(), ", ")),
+			s.note(conversation.Note{Type: protocol.EntryError, Text: fmt.Sprintf("codex lists no model %q, which the session was set to; it lists %s", model, strings.Join(l.IDs(), ", ")),
 				Data: map[string]string{"model": model}})
 			c.AnyModel = true // report it once
 		}
@@ -167,7 +167,7 @@ func (s *choicesPart) listed(l activities.ModelList) {
 
 // unlisted follows a pump that was to ask for the models, was not called back and brought no
 // list. No other is sent until somebody asks.
-func (s *choicesPart) unlisted(p *activities.Problem) {
+func (s *choicesPart) unlisted(p *protocol.Problem) {
 	c := &s.st.Chosen
 	if !c.Ask {
 		return
@@ -176,7 +176,7 @@ func (s *choicesPart) unlisted(p *activities.Problem) {
 	if p != nil {
 		c.Unlisted = "codex could not be asked for its models: " + excerpt(p.Message, maxReason)
 	}
-	s.note(activities.Note{Type: activities.EntryError, Text: c.Unlisted})
+	s.note(conversation.Note{Type: protocol.EntryError, Text: c.Unlisted})
 }
 
 // wantsAnswers reports whether codex is to be asked for its models or told the session's name,
@@ -225,7 +225,7 @@ func (s *choicesPart) takeSet(c Set) (SessionView, error) {
 		said["effort"] = c.Effort
 		words = append(words, "effort "+c.Effort+" from the next turn on")
 	}
-	s.note(activities.Note{Type: activities.EntryState, Text: "set: " + strings.Join(words, ", "), Data: said})
+	s.note(conversation.Note{Type: protocol.EntryState, Text: "set: " + strings.Join(words, ", "), Data: said})
 	if c.Model != "" || c.Effort != "" {
 		s.choose(c.Model, c.Effort, c.AnyModel)
 	}
@@ -253,7 +253,7 @@ func (s *choicesPart) takeModels(a AskModels) (ModelsView, error) {
 
 func (s *choicesPart) modelsView() ModelsView {
 	v := ModelsView{Session: s.id, Model: cmp.Or(s.model(), s.st.Pump.Model), Effort: s.effort(), Provider: s.st.Pump.Provider,
-		Codex: s.st.Pump.CodexVersion, At: s.st.Chosen.ModelsAt, Models: []activities.Model{}, Error: s.st.Chosen.Unlisted}
+		Codex: s.st.Pump.CodexVersion, At: s.st.Chosen.ModelsAt, Models: []protocol.Model{}, Error: s.st.Chosen.Unlisted}
 	if l := s.st.Chosen.Models; l != nil {
 		v.Models, v.Codex = append(v.Models, l.Models...), cmp.Or(l.Codex, v.Codex)
 	}

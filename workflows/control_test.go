@@ -11,19 +11,20 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
-var someModels = []activities.Model{
+var someModels = []protocol.Model{
 	{ID: "big", Name: "Big", Efforts: []string{"low", "medium", "high", "xhigh"}, DefaultEffort: "medium", Default: true},
 	{ID: "small", Name: "Small", Efforts: []string{"low", "medium"}, DefaultEffort: "low"},
 	{ID: "plain", Name: "Plain", Efforts: []string{}},
 }
 
 // lists returns a pump that also learned which models codex lists.
-func lists(models []activities.Model, pump pumpFunc) pumpFunc {
+func lists(models []protocol.Model, pump pumpFunc) pumpFunc {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := pump(ctx, in)
-		out.Pump.Models = activities.ModelList{Models: models, Codex: "0.169.0"}
+		out.Pump.Models = protocol.ModelList{Models: models, Codex: "0.169.0"}
 		return out, err
 	}
 }
@@ -40,7 +41,7 @@ func (w *world) refusal(u *updated, kind, words string) {
 	})
 }
 
-func sendOf(t *testing.T, in activities.RunPumpInput, id string) activities.Send {
+func sendOf(t *testing.T, in activities.RunPumpInput, id string) conversation.Send {
 	t.Helper()
 	for _, s := range in.Pump.Sends {
 		if s.ID == id {
@@ -48,7 +49,7 @@ func sendOf(t *testing.T, in activities.RunPumpInput, id string) activities.Send
 		}
 	}
 	t.Errorf("the pump was not given %s: %+v", id, in.Pump.Sends)
-	return activities.Send{}
+	return conversation.Send{}
 }
 
 // A model holds from the next turn on. The effort is kept, replaced by one that the
@@ -127,7 +128,7 @@ func TestAChoiceOfAParkedSessionIsCheckedWhenItComesUp(t *testing.T) {
 
 func TestASteerNamesItsTurn(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{staysAttached(conversation.Acknowledged), voids("s1", endsTurn("completed", ""))}
+	w.fake.pumps = []pumpFunc{staysAttached(protocol.Acknowledged), voids("s1", endsTurn("completed", ""))}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.attached(1, func() {
 		w.refusal(w.send(SignalMessage, Message{ID: "s0", Text: "x", Mode: "steer", Turn: 2}), RefusedState, "runs turn 1, not turn 2")
@@ -150,7 +151,7 @@ func voids(id string, pump pumpFunc) pumpFunc {
 		out, err := pump(ctx, in)
 		for i, d := range out.Pump.Deliveries {
 			if d.ID == id {
-				out.Pump.Deliveries[i].State = conversation.Void
+				out.Pump.Deliveries[i].State = protocol.Void
 			}
 		}
 		return out, err
@@ -193,24 +194,24 @@ func TestAQueuedMessageIsTakenBackAndKeepsItsNumber(t *testing.T) {
 
 func TestActsAreTurnsThatQueue(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", ""), endsTurn("completed", ""), staysAttached(conversation.Acknowledged), endsTurn("interrupted", "")}
-	review := &activities.Review{Base: "main"}
+	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", ""), endsTurn("completed", ""), staysAttached(protocol.Acknowledged), endsTurn("interrupted", "")}
+	review := &protocol.Review{Base: "main"}
 	w.at(time.Second, func() {
-		w.refuses(w.send(SignalMessage, Message{ID: "c0", Do: activities.ActCompact}), RefusedState) // nothing to compact
+		w.refuses(w.send(SignalMessage, Message{ID: "c0", Do: protocol.ActCompact}), RefusedState) // nothing to compact
 		w.send(SignalMessage, hello("m1"))
 	})
 	w.when(Waiting, func() {
-		w.takes(w.send(SignalMessage, Message{ID: "c1", Do: activities.ActCompact}))
-		w.takes(w.send(SignalMessage, Message{ID: "r1", Do: activities.ActReview, Review: review}))
+		w.takes(w.send(SignalMessage, Message{ID: "c1", Do: protocol.ActCompact}))
+		w.takes(w.send(SignalMessage, Message{ID: "r1", Do: protocol.ActReview, Review: review}))
 		for _, bad := range []Message{
-			{ID: "b", Do: "dance"}, {ID: "b", Do: activities.ActCompact, Text: "x"}, {ID: "b", Do: activities.ActCompact, Review: review},
-			{ID: "b", Do: activities.ActReview, Schema: []byte(`{"type":"object"}`)}, {ID: "b", Do: activities.ActCompact, Inputs: []activities.Input{aFile}},
-			{ID: "b", Do: activities.ActReview, Mode: "steer"}, {ID: "b", Do: activities.ActReview, Model: "big"}, {ID: "b", Text: "x", Review: review},
-			{ID: "b", Do: activities.ActReview, Review: &activities.Review{Base: "main", Commit: "1f3c9a"}},
+			{ID: "b", Do: "dance"}, {ID: "b", Do: protocol.ActCompact, Text: "x"}, {ID: "b", Do: protocol.ActCompact, Review: review},
+			{ID: "b", Do: protocol.ActReview, Schema: []byte(`{"type":"object"}`)}, {ID: "b", Do: protocol.ActCompact, Inputs: []protocol.Input{aFile}},
+			{ID: "b", Do: protocol.ActReview, Mode: "steer"}, {ID: "b", Do: protocol.ActReview, Model: "big"}, {ID: "b", Text: "x", Review: review},
+			{ID: "b", Do: protocol.ActReview, Review: &protocol.Review{Base: "main", Commit: "1f3c9a"}},
 		} {
 			w.refuses(w.send(SignalMessage, bad), RefusedBadInput)
 		}
-		w.refuses(w.send(SignalMessage, Message{ID: "r1", Do: activities.ActReview}), RefusedState) // the id belongs to another review
+		w.refuses(w.send(SignalMessage, Message{ID: "r1", Do: protocol.ActReview}), RefusedState) // the id belongs to another review
 		w.send(SignalDecide, yes("s1.1", "make"))
 	})
 	w.attached(4, func() {
@@ -224,10 +225,10 @@ func TestActsAreTurnsThatQueue(t *testing.T) {
 		w.send(SignalClose, Close{})
 	})
 	w.start(SessionOptions{})
-	if s := sendOf(t, w.fake.ran[2], "c1"); s.Do != activities.ActCompact || s.Turn != 2 {
+	if s := sendOf(t, w.fake.ran[2], "c1"); s.Do != protocol.ActCompact || s.Turn != 2 {
 		t.Errorf("the compaction was sent as %+v", s)
 	}
-	if s := sendOf(t, w.fake.ran[3], "r1"); s.Do != activities.ActReview || s.Review == nil || s.Review.Base != "main" {
+	if s := sendOf(t, w.fake.ran[3], "r1"); s.Do != protocol.ActReview || s.Review == nil || s.Review.Base != "main" {
 		t.Errorf("the review was sent as %+v", s)
 	}
 }
@@ -236,9 +237,9 @@ func TestActsAreTurnsThatQueue(t *testing.T) {
 // whatever the session's policy says.
 func TestAnActThatIsCutOffIsUnknownAndNotRepeated(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), dies(conversation.Sent, true)}
+	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), dies(protocol.Sent, true)}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.whenTurn(1, "completed", func() { w.send(SignalMessage, Message{ID: "c1", Do: activities.ActCompact}) })
+	w.whenTurn(1, "completed", func() { w.send(SignalMessage, Message{ID: "c1", Do: protocol.ActCompact}) })
 	w.whenTurn(2, "unknown", func() {
 		if v := w.view(); v.State != Interrupted || v.Queue != 0 {
 			t.Errorf("session is %+v", v)
@@ -299,7 +300,7 @@ func TestANameReachesCodex(t *testing.T) {
 	named := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := opened(in)
 		st.Named = in.Pump.Thread.Name
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Bound, State: st}}, nil
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: st}}, nil
 	}
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), named}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -324,7 +325,7 @@ func TestANameReachesCodex(t *testing.T) {
 func TestACodexThatListsNoModelsIsAskedOnce(t *testing.T) {
 	w := newWorld(t)
 	nothing := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Bound, State: opened(in)}}, nil
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: opened(in)}}, nil
 	}
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), nothing, lists(someModels, nothing)}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
 )
 
 // A session consists of a core and parts. A part is what the session does about one
@@ -100,12 +101,12 @@ func (s *core) become(status SessionStatus) {
 func (s *core) fail(f *Failure) {
 	s.st.Error = f
 	s.become(Failed)
-	s.note(activities.Note{Type: "error", Text: f.Message, Data: map[string]string{"kind": f.Kind, "hint": f.Hint}})
+	s.note(conversation.Note{Type: "error", Text: f.Message, Data: map[string]string{"kind": f.Kind, "hint": f.Hint}})
 	s.publish()
 }
 
 // note keeps a transcript entry for the next writer.
-func (s *core) note(n activities.Note) {
+func (s *core) note(n conversation.Note) {
 	s.st.NoteN++
 	n.ID = fmt.Sprintf("w%d", s.st.NoteN)
 	n.At = workflow.Now(s.ctx)

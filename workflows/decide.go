@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Words of a decision.
@@ -106,16 +107,16 @@ func (c checkedDecide) sizes(*Decision) error {
 
 // outcomes lists the requests that each outcome fits.
 var outcomes = []struct {
-	word activities.Outcome
-	fits func(activities.Request) bool
+	word protocol.Outcome
+	fits func(protocol.Request) bool
 }{
-	{activities.Accept, func(r activities.Request) bool { return r.Kind != activities.KindUserInput }},
-	{activities.Decline, func(activities.Request) bool { return true }},
-	{activities.Cancel, func(activities.Request) bool { return true }},
-	{activities.Answer, func(r activities.Request) bool { return len(r.Questions) > 0 }},
-	{activities.Grant, func(r activities.Request) bool { return r.Kind == activities.KindPermissions }},
-	{activities.Amend, func(r activities.Request) bool {
-		return r.Kind == activities.KindCommand || len(r.Amendment) > 0
+	{protocol.Accept, func(r protocol.Request) bool { return r.Kind != protocol.KindUserInput }},
+	{protocol.Decline, func(protocol.Request) bool { return true }},
+	{protocol.Cancel, func(protocol.Request) bool { return true }},
+	{protocol.Answer, func(r protocol.Request) bool { return len(r.Questions) > 0 }},
+	{protocol.Grant, func(r protocol.Request) bool { return r.Kind == protocol.KindPermissions }},
+	{protocol.Amend, func(r protocol.Request) bool {
+		return r.Kind == protocol.KindCommand || len(r.Amendment) > 0
 	}},
 }
 
@@ -136,9 +137,9 @@ func (c checkedDecide) outcome(*Decision) error {
 		return c.bad("outcome %.100q is none of %s", d.Outcome, strings.Join(words, ", "))
 	case !fits:
 		return c.bad("a %s is not answered with %q (%s are offered)", r.Kind, d.Outcome, strings.Join(r.Offered, ", "))
-	case d.Outcome != string(activities.Answer) && (given(d.Answers) || d.AnswersBlob != ""):
+	case d.Outcome != string(protocol.Answer) && (given(d.Answers) || d.AnswersBlob != ""):
 		return c.bad("a decision to %s takes no answers", d.Outcome)
-	case d.Outcome != string(activities.Grant) && given(d.Grant):
+	case d.Outcome != string(protocol.Grant) && given(d.Grant):
 		return c.bad("a decision to %s takes no grant", d.Outcome)
 	}
 	return nil
@@ -156,11 +157,11 @@ func (c checkedDecide) scope(*Decision) error {
 	switch d := c.d; d.Scope {
 	case "", scopeOnce:
 	case scopeSession:
-		if d.Outcome != string(activities.Accept) && d.Outcome != string(activities.Grant) {
+		if d.Outcome != string(protocol.Accept) && d.Outcome != string(protocol.Grant) {
 			return c.bad("only an accept or a grant can hold for the session")
 		}
 		grants := c.s.st.Grants
-		if _, known := grants[c.a.Request.Digest]; !known && len(grants) >= maxGrants && d.Outcome == string(activities.Accept) {
+		if _, known := grants[c.a.Request.Digest]; !known && len(grants) >= maxGrants && d.Outcome == string(protocol.Accept) {
 			return c.no("session %s keeps %d accepted asks already: accept it once", c.s.id, maxGrants)
 		}
 	default:
@@ -174,12 +175,12 @@ func (c checkedDecide) offered(*Decision) error {
 	words := []string{c.d.Outcome}
 	if c.d.Scope == scopeSession {
 		words = append(words, offeredForSession)
-		if c.d.Outcome == string(activities.Accept) {
+		if c.d.Outcome == string(protocol.Accept) {
 			words = words[1:]
 		}
 	}
 	for _, word := range words {
-		if word != string(activities.Decline) && !slices.Contains(c.a.Request.Offered, word) {
+		if word != string(protocol.Decline) && !slices.Contains(c.a.Request.Offered, word) {
 			return c.no("%s is not offered (%s are)", word, strings.Join(c.a.Request.Offered, ", "))
 		}
 	}
@@ -190,7 +191,7 @@ func (c checkedDecide) offered(*Decision) error {
 // blob: only the worker's API makes such blobs, and only for answers that fit.
 func (c checkedDecide) answers(to *Decision) error {
 	d, r := c.d, c.a.Request
-	if d.Outcome != string(activities.Answer) {
+	if d.Outcome != string(protocol.Answer) {
 		return nil
 	}
 	answers, err := readAnswers(d.Answers)
@@ -275,7 +276,7 @@ func textsOf(v any) ([]string, bool) {
 func (c checkedDecide) grant(to *Decision) error {
 	d, r := c.d, c.a.Request
 	switch {
-	case d.Outcome != string(activities.Grant):
+	case d.Outcome != string(protocol.Grant):
 		return nil
 	case !given(d.Grant):
 		return c.bad("a grant says what is given (or decline it)")

@@ -9,11 +9,12 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // asking returns a pump in which codex makes these requests, with ids as asks gives
 // them.
-func asking(reqs ...activities.Request) pumpFunc {
+func asking(reqs ...protocol.Request) pumpFunc {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := asks(make([]string, len(reqs))...)(ctx, in)
 		for i, r := range reqs {
@@ -31,26 +32,26 @@ func digestOf(c string) string { return strings.Repeat(c, 64) }
 
 // Requests of each kind, with everything that codex can offer for them.
 var (
-	askedCommand = activities.Request{Kind: conversation.KindCommand, Method: "item/commandExecution/requestApproval", Command: "make", Summary: "run make",
+	askedCommand = protocol.Request{Kind: protocol.KindCommand, Method: "item/commandExecution/requestApproval", Command: "make", Summary: "run make",
 		Digest: digestOf("a"), Amendment: []string{"allow make"}, Offered: []string{"accept", "accept_for_session", "decline", "cancel", "amend"}}
-	askedPermissions = activities.Request{Kind: conversation.KindPermissions, Method: "item/permissions/requestApproval", Summary: "more permissions", Digest: digestOf("b"),
+	askedPermissions = protocol.Request{Kind: protocol.KindPermissions, Method: "item/permissions/requestApproval", Summary: "more permissions", Digest: digestOf("b"),
 		Permissions: json.RawMessage(`{"network":{"enabled":true},"fileSystem":{"read":["/srv/data"],"write":["/srv/out","/srv/log"]}}`),
 		Offered:     []string{"accept", "accept_for_session", "grant", "decline"}}
-	askedQuestions = activities.Request{Kind: conversation.KindUserInput, Method: "item/tool/requestUserInput", Summary: "which one?", Digest: digestOf("c"),
-		Questions: []activities.Question{{ID: "colour", Text: "Which colour?", Options: []conversation.Choice{{Label: "red"}, {Label: "blue"}}},
-			{ID: "tags", Text: "Which tags?", Options: []conversation.Choice{{Label: "x"}, {Label: "y"}}, Many: true, Optional: true}},
+	askedQuestions = protocol.Request{Kind: protocol.KindUserInput, Method: "item/tool/requestUserInput", Summary: "which one?", Digest: digestOf("c"),
+		Questions: []protocol.Question{{ID: "colour", Text: "Which colour?", Options: []protocol.Choice{{Label: "red"}, {Label: "blue"}}},
+			{ID: "tags", Text: "Which tags?", Options: []protocol.Choice{{Label: "x"}, {Label: "y"}}, Many: true, Optional: true}},
 		Offered: []string{"answer", "decline"}}
-	askedSecret = activities.Request{Kind: conversation.KindUserInput, Method: "item/tool/requestUserInput", Summary: "the password?", Digest: digestOf("d"),
-		Questions: []activities.Question{{ID: "user", Text: "Who?"}, {ID: "password", Text: "Password?", Secret: true}},
+	askedSecret = protocol.Request{Kind: protocol.KindUserInput, Method: "item/tool/requestUserInput", Summary: "the password?", Digest: digestOf("d"),
+		Questions: []protocol.Question{{ID: "user", Text: "Who?"}, {ID: "password", Text: "Password?", Secret: true}},
 		Offered:   []string{"answer", "decline"}}
-	askedForm = activities.Request{Kind: conversation.KindElicitation, Method: "mcpServer/elicitation/request", Server: "tickets", Summary: "a form", Digest: digestOf("e"),
-		Questions: []activities.Question{{ID: "count", Type: "integer"}}, Offered: []string{"answer", "decline", "cancel"}}
-	askedURL = activities.Request{Kind: conversation.KindElicitation, Method: "mcpServer/elicitation/request", Server: "tickets", Summary: "visit", Digest: digestOf("f"),
+	askedForm = protocol.Request{Kind: protocol.KindElicitation, Method: "mcpServer/elicitation/request", Server: "tickets", Summary: "a form", Digest: digestOf("e"),
+		Questions: []protocol.Question{{ID: "count", Type: "integer"}}, Offered: []string{"answer", "decline", "cancel"}}
+	askedURL = protocol.Request{Kind: protocol.KindElicitation, Method: "mcpServer/elicitation/request", Server: "tickets", Summary: "visit", Digest: digestOf("f"),
 		URL: "https://tickets.example/login", Offered: []string{"accept", "decline", "cancel"}}
 )
 
 // blobOf returns a name of the form that the worker's API gives.
-func blobOf(session string, r activities.Request) string {
+func blobOf(session string, r protocol.Request) string {
 	return activities.AnswersPrefix + session + "/" + r.Digest[:16] + "-" + strings.Repeat("0", 32)
 }
 
@@ -58,33 +59,33 @@ func blobOf(session string, r activities.Request) string {
 // decided, with all that its shape needs.
 func TestEveryAnswerThatFitsReachesCodexWhole(t *testing.T) {
 	for name, c := range map[string]struct {
-		r    activities.Request
+		r    protocol.Request
 		d    Decide
-		want activities.Send
+		want conversation.Send
 	}{
-		"command, accepted":                 {askedCommand, Decide{Outcome: "accept", Reason: "why not"}, activities.Send{Outcome: "accept", Reason: "why not"}},
-		"command, for the session":          {askedCommand, Decide{Outcome: "accept", Scope: "session"}, activities.Send{Outcome: "accept", ForSession: true}},
-		"command, with its rule":            {askedCommand, Decide{Outcome: "amend"}, activities.Send{Outcome: "amend"}},
-		"command, cancelled":                {askedCommand, Decide{Outcome: "cancel"}, activities.Send{Outcome: "cancel"}},
-		"permissions, all":                  {askedPermissions, Decide{Outcome: "accept"}, activities.Send{Outcome: "accept"}},
-		"permissions, all, for the session": {askedPermissions, Decide{Outcome: "accept", Scope: "session"}, activities.Send{Outcome: "accept", ForSession: true}},
+		"command, accepted":                 {askedCommand, Decide{Outcome: "accept", Reason: "why not"}, conversation.Send{Outcome: "accept", Reason: "why not"}},
+		"command, for the session":          {askedCommand, Decide{Outcome: "accept", Scope: "session"}, conversation.Send{Outcome: "accept", ForSession: true}},
+		"command, with its rule":            {askedCommand, Decide{Outcome: "amend"}, conversation.Send{Outcome: "amend"}},
+		"command, cancelled":                {askedCommand, Decide{Outcome: "cancel"}, conversation.Send{Outcome: "cancel"}},
+		"permissions, all":                  {askedPermissions, Decide{Outcome: "accept"}, conversation.Send{Outcome: "accept"}},
+		"permissions, all, for the session": {askedPermissions, Decide{Outcome: "accept", Scope: "session"}, conversation.Send{Outcome: "accept", ForSession: true}},
 		"permissions, some": {askedPermissions, Decide{Outcome: "grant", Grant: json.RawMessage(`{"fileSystem":{"write":["/srv/out/today"]}}`)},
-			activities.Send{Outcome: "grant", Grant: json.RawMessage(`{"fileSystem":{"write":["/srv/out/today"]}}`)}},
+			conversation.Send{Outcome: "grant", Grant: json.RawMessage(`{"fileSystem":{"write":["/srv/out/today"]}}`)}},
 		"permissions, some, for the session": {askedPermissions, Decide{Outcome: "grant", Scope: "session", Grant: json.RawMessage(`{"network":{"enabled":true}}`)},
-			activities.Send{Outcome: "grant", ForSession: true, Grant: json.RawMessage(`{"network":{"enabled":true}}`)}},
-		"permissions, none": {askedPermissions, Decide{Outcome: "decline", Reason: "not there"}, activities.Send{Outcome: "decline", Reason: "not there"}},
+			conversation.Send{Outcome: "grant", ForSession: true, Grant: json.RawMessage(`{"network":{"enabled":true}}`)}},
+		"permissions, none": {askedPermissions, Decide{Outcome: "decline", Reason: "not there"}, conversation.Send{Outcome: "decline", Reason: "not there"}},
 		"questions, a text and a list": {askedQuestions, Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":"red","tags":["x","y"]}`)},
-			activities.Send{Outcome: "answer", Answers: map[string][]string{"colour": {"red"}, "tags": {"x", "y"}}}},
+			conversation.Send{Outcome: "answer", Answers: map[string][]string{"colour": {"red"}, "tags": {"x", "y"}}}},
 		"questions, not the optional one": {askedQuestions, Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":["blue"]}`)},
-			activities.Send{Outcome: "answer", Answers: map[string][]string{"colour": {"blue"}}}},
-		"questions, declined": {askedQuestions, Decide{Outcome: "decline"}, activities.Send{Outcome: "decline"}},
-		"form, a number":      {askedForm, Decide{Outcome: "answer", Answers: json.RawMessage(`{"count":7}`)}, activities.Send{Outcome: "answer", Answers: map[string][]string{"count": {"7"}}}},
-		"form, cancelled":     {askedForm, Decide{Outcome: "cancel"}, activities.Send{Outcome: "cancel"}},
-		"address, visited":    {askedURL, Decide{Outcome: "accept"}, activities.Send{Outcome: "accept"}},
+			conversation.Send{Outcome: "answer", Answers: map[string][]string{"colour": {"blue"}}}},
+		"questions, declined": {askedQuestions, Decide{Outcome: "decline"}, conversation.Send{Outcome: "decline"}},
+		"form, a number":      {askedForm, Decide{Outcome: "answer", Answers: json.RawMessage(`{"count":7}`)}, conversation.Send{Outcome: "answer", Answers: map[string][]string{"count": {"7"}}}},
+		"form, cancelled":     {askedForm, Decide{Outcome: "cancel"}, conversation.Send{Outcome: "cancel"}},
+		"address, visited":    {askedURL, Decide{Outcome: "accept"}, conversation.Send{Outcome: "accept"}},
 		"secret": {askedSecret, Decide{Outcome: "answer", Answers: json.RawMessage(`{"user":"ann"}`), AnswersBlob: blobOf("s1", askedSecret)},
-			activities.Send{Outcome: "answer", Answers: map[string][]string{"user": {"ann"}}, AnswersBlob: blobOf("s1", askedSecret)}},
+			conversation.Send{Outcome: "answer", Answers: map[string][]string{"user": {"ann"}}, AnswersBlob: blobOf("s1", askedSecret)}},
 		"all of it secret": {askedSecret, Decide{Outcome: "answer", AnswersBlob: blobOf("s1", askedSecret)},
-			activities.Send{Outcome: "answer", AnswersBlob: blobOf("s1", askedSecret)}},
+			conversation.Send{Outcome: "answer", AnswersBlob: blobOf("s1", askedSecret)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -123,7 +124,7 @@ func encodedText(v any) string {
 func TestNoAnswerThatDoesNotFitIsTaken(t *testing.T) {
 	long := `{"colour":"` + strings.Repeat("x", maxGiven) + `"}`
 	for name, c := range map[string]struct {
-		r    activities.Request
+		r    protocol.Request
 		d    Decide
 		kind string
 		says string
@@ -191,7 +192,7 @@ func TestNoAnswerThatDoesNotFitIsTaken(t *testing.T) {
 	}
 }
 
-func notOffering(r activities.Request, word string) activities.Request {
+func notOffering(r protocol.Request, word string) protocol.Request {
 	var left []string
 	for _, o := range r.Offered {
 		if o != word {

@@ -3,7 +3,8 @@ package workflows
 import (
 	"slices"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Kinds of messages, and how far they have come. An attached pump reports progress only when it
@@ -12,24 +13,24 @@ const (
 	kindMessage = "message"
 	kindBudget  = "budget"
 
-	queuedHere   = "queued"                        // its turn has not begun
-	decidedHere  = string(activities.Decided)      // not known to have been written to codex
-	sentThere    = string(activities.Sent)         // written, or possibly written
-	acknowledged = string(activities.Acknowledged) // codex has it
-	rejected     = string(activities.Rejected)     // codex refused it
-	voided       = string(activities.Void)         // its purpose is gone
+	queuedHere   = "queued"                      // its turn has not begun
+	decidedHere  = string(protocol.Decided)      // not known to have been written to codex
+	sentThere    = string(protocol.Sent)         // written, or possibly written
+	acknowledged = string(protocol.Acknowledged) // codex has it
+	rejected     = string(protocol.Rejected)     // codex refused it
+	voided       = string(protocol.Void)         // its purpose is gone
 )
 
 // deliveryState is what is on its way to codex, and how far it came.
 type deliveryState struct {
-	Sends    []pendingSend    `json:"sends,omitempty"`
-	Messages []MessageView    `json:"messages,omitempty"` // how far they came; oldest first
-	Tell     *activities.Tell `json:"tell,omitempty"`
-	TellN    int              `json:"tell_n,omitempty"`
+	Sends    []pendingSend      `json:"sends,omitempty"`
+	Messages []MessageView      `json:"messages,omitempty"` // how far they came; oldest first
+	Tell     *conversation.Tell `json:"tell,omitempty"`
+	TellN    int                `json:"tell_n,omitempty"`
 }
 
-func kindOf(k activities.SendKind) string {
-	if k == activities.SendTurn {
+func kindOf(k conversation.SendKind) string {
+	if k == conversation.SendTurn {
 		return kindMessage
 	}
 	return string(k)

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func (w *world) message(id string) MessageView {
@@ -37,7 +37,7 @@ func (w *world) shows(id, kind string, turn int, state string) {
 
 func TestHowFarEachMessageCameIsShown(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{asks("make", "rm x"), asks(), asks(), staysAttached(conversation.Acknowledged), endsTurn("interrupted", ""), endsTurn("completed", "")}
+	w.fake.pumps = []pumpFunc{asks("make", "rm x"), asks(), asks(), staysAttached(protocol.Acknowledged), endsTurn("interrupted", ""), endsTurn("completed", "")}
 	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")); w.send(SignalMessage, hello("m2")) })
 	w.when(Waiting, func() {
 		w.shows("m1", "message", 1, "acknowledged")
@@ -71,8 +71,8 @@ func TestHowFarEachMessageCameIsShown(t *testing.T) {
 }
 
 func TestWhatDidNotArriveIsShownAsThat(t *testing.T) {
-	for state, want := range map[conversation.DeliveryState]string{
-		conversation.Decided: "void", conversation.Sent: "sent", conversation.Acknowledged: "acknowledged",
+	for state, want := range map[protocol.DeliveryState]string{
+		protocol.Decided: "void", protocol.Sent: "sent", protocol.Acknowledged: "acknowledged",
 	} {
 		w := lostTurn(t, decision("accept", ""), diesWith(state), endsTurn("completed", ""))
 		w.at(time.Minute, func() { w.shows("s1.a1", "decision", 1, want) })
@@ -80,13 +80,13 @@ func TestWhatDidNotArriveIsShownAsThat(t *testing.T) {
 		w.start(SessionOptions{})
 	}
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{answered(conversation.Rejected, "too long")}
+	w.fake.pumps = []pumpFunc{answered(protocol.Rejected, "too long")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(time.Minute, func() { w.shows("m1", "message", 1, "rejected") })
 	w.ends(time.Hour)
 	w.start(SessionOptions{})
 	w = newWorld(t)
-	w.fake.pumps = []pumpFunc{dies(conversation.Sent, true)}
+	w.fake.pumps = []pumpFunc{dies(protocol.Sent, true)}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(time.Minute, func() { w.shows("m1", "message", 1, "sent") })
 	w.ends(time.Hour)
@@ -96,7 +96,7 @@ func TestWhatDidNotArriveIsShownAsThat(t *testing.T) {
 func TestOfManyMessagesTheUnsettledAndTheNewestAreShown(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.fake.pumps = []pumpFunc{asks("make"), staysAttached(conversation.Acknowledged)}
+	w.fake.pumps = []pumpFunc{asks("make"), staysAttached(protocol.Acknowledged)}
 	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m0")) })
 	w.when(Waiting, func() {
 		w.send(SignalDecide, yes("s1.1", "make"))

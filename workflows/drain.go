@@ -7,7 +7,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A pool drains a host without further help from whoever asked for it. The host gets no new
@@ -175,7 +176,7 @@ func (s *parkingPart) leaveOrPark() (again bool) {
 	}
 	if s.st.Lease != nil && s.st.Close == nil && !s.full() {
 		s.sleep = newAlarm(s.ctx, "a session leaves its host") // the present alarm may be later
-		s.note(activities.Note{Type: activities.EntryState, Text: fmt.Sprintf("the session has not left host %s, which is being drained; it tries again at %s", name, clock(l.Again))})
+		s.note(conversation.Note{Type: protocol.EntryState, Text: fmt.Sprintf("the session has not left host %s, which is being drained; it tries again at %s", name, clock(l.Again))})
 	}
 	return false
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // The message table once more, on the real server, with a worker that dies around
@@ -224,7 +224,7 @@ func (h *standIn) hadSteers(session string) []string {
 	return slices.Clone(h.proc(session).steered)
 }
 
-func (h *standIn) bounds(session string) []activities.Limits {
+func (h *standIn) bounds(session string) []conversation.Limits {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.proc(session).limits)
@@ -279,7 +279,7 @@ func TestADecisionAfterItsApprovalBecameVoidIsRefusedByEveryDoor(t *testing.T) {
 	r.say(id, "m1", "ask make")
 	r.becomes(id, Waiting)
 	yes := r.decision(id, 1, "accept", "")
-	r.host.kill(id, conversation.Decided)
+	r.host.kill(id, protocol.Decided)
 	r.update(SessionID(id), SignalInterrupt, nil, Interrupt{})
 	r.ended(id, "m1", "interrupted")
 	if err := r.tryUpdate(SessionID(id), SignalDecide, nil, yes); typeOf(err) != RefusedState {

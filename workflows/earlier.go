@@ -7,7 +7,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A decision is lost with codex's process if it never reached the process, or if it did and
@@ -33,7 +33,7 @@ type earlierDecision struct {
 
 func (e *earlierDecision) serves(now time.Time, offered []string) bool {
 	return e.State == ApprovalDecided && !e.Expired && now.Before(e.Until) &&
-		(e.Outcome == string(activities.Decline) || e.Outcome == string(activities.Accept) && slices.Contains(offered, e.Outcome))
+		(e.Outcome == string(protocol.Decline) || e.Outcome == string(protocol.Accept) && slices.Contains(offered, e.Outcome))
 }
 
 func (s *approvalsPart) keepDecisions() {
@@ -114,7 +114,7 @@ func (s *approvalsPart) answerFromBefore(a *approvalState) {
 	by, granted := s.st.Grants[a.Request.Digest]
 	switch {
 	case granted && slices.Contains(a.Request.Offered, "accept") && s.mayServe(by):
-		s.decide(a, Decision{Outcome: string(activities.Accept), By: by, At: now, Scope: "session", Reason: "accepted earlier for this session"})
+		s.decide(a, Decision{Outcome: string(protocol.Accept), By: by, At: now, Scope: "session", Reason: "accepted earlier for this session"})
 	case e != nil && e.serves(now, a.Request.Offered) && s.mayServe(e.By):
 		d := Decision{Outcome: e.Outcome, By: e.By, At: now, Scope: "once", Reason: fmt.Sprintf("decided earlier as %s, never delivered", e.Approval)}
 		s.st.forgetEarlier(a.Request.Digest)

@@ -9,6 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Decisions that were lost when a codex process died, and the same request after
@@ -16,9 +17,9 @@ import (
 
 // diesWith returns a pump whose process died when its deliveries had reached these
 // states.
-func diesWith(states ...conversation.DeliveryState) pumpFunc {
+func diesWith(states ...protocol.DeliveryState) pumpFunc {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		out, err := dies(conversation.Decided, true)(ctx, in)
+		out, err := dies(protocol.Decided, true)(ctx, in)
 		for i := range out.Pump.Deliveries {
 			out.Pump.Deliveries[i].State = states[min(i, len(states)-1)]
 		}
@@ -56,7 +57,7 @@ func (w *world) approval(id string) Approval {
 
 func TestADecisionThatNeverReachedCodexServesOnce(t *testing.T) {
 	for _, outcome := range []string{"accept", "decline"} {
-		w := lostTurn(t, decision(outcome, ""), diesWith(conversation.Decided),
+		w := lostTurn(t, decision(outcome, ""), diesWith(protocol.Decided),
 			asks("make"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""))
 		w.at(6*time.Minute, func() {
 			if a := w.approval("s1.1"); a.State != ApprovalVoid || a.Delivery != "void" || !strings.Contains(a.VoidReason, "before the decision reached codex") {
@@ -94,12 +95,12 @@ func TestADecisionThatMayHaveHadItsEffectIsAskedAnew(t *testing.T) {
 		died    pumpFunc
 		state   ApprovalState
 	}{
-		{"accept", diesWith(conversation.Sent), ApprovalSent},
-		{"accept", diesWith(conversation.Acknowledged), ApprovalAcknowledged},
-		{"decline", diesWith(conversation.Sent), ApprovalSent},
-		{"decline", diesWith(conversation.Acknowledged), ApprovalAcknowledged},
-		{"cancel", diesWith(conversation.Decided), ApprovalDecided}, // it was for a turn that has ended
-		{"cancel", diesWith(conversation.Sent), ApprovalSent},
+		{"accept", diesWith(protocol.Sent), ApprovalSent},
+		{"accept", diesWith(protocol.Acknowledged), ApprovalAcknowledged},
+		{"decline", diesWith(protocol.Sent), ApprovalSent},
+		{"decline", diesWith(protocol.Acknowledged), ApprovalAcknowledged},
+		{"cancel", diesWith(protocol.Decided), ApprovalDecided}, // it was for a turn that has ended
+		{"cancel", diesWith(protocol.Sent), ApprovalSent},
 	} {
 		w := lostTurn(t, decision(c.outcome, ""), c.died, asks("make", "ls"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""))
 		w.at(6*time.Minute, func() {
@@ -126,7 +127,7 @@ func TestADecisionThatMayHaveHadItsEffectIsAskedAnew(t *testing.T) {
 }
 
 func TestADecisionThatWasNeverWrittenServesNoLongerThanItsQuestionStood(t *testing.T) {
-	w := lostTurn(t, decision("accept", ""), diesWith(conversation.Decided), asks("make"), endsTurn("interrupted", ""))
+	w := lostTurn(t, decision("accept", ""), diesWith(protocol.Decided), asks("make"), endsTurn("interrupted", ""))
 	w.at(6*time.Minute, func() {
 		if a := w.approval("s1.2"); a.State != ApprovalOpen || a.Earlier == nil || a.Earlier.State != ApprovalDecided {
 			t.Errorf("the approval is %+v", a)
@@ -137,7 +138,7 @@ func TestADecisionThatWasNeverWrittenServesNoLongerThanItsQuestionStood(t *testi
 }
 
 func TestWhatNobodyDecidedIsAskedAnew(t *testing.T) {
-	w := lostTurn(t, Decide{}, diesWith(conversation.Decided), asks("make"), endsTurn("interrupted", ""))
+	w := lostTurn(t, Decide{}, diesWith(protocol.Decided), asks("make"), endsTurn("interrupted", ""))
 	w.at(5*time.Minute+30*time.Second, func() {
 		if a := w.approval("s1.1"); a.State != ApprovalExpired {
 			t.Errorf("the first approval is %+v", a)
@@ -151,7 +152,7 @@ func TestWhatNobodyDecidedIsAskedAnew(t *testing.T) {
 }
 
 func TestOfTwoSuchDecisionsTheOneThatMayHaveRunCounts(t *testing.T) {
-	for _, died := range []pumpFunc{diesWith(conversation.Sent, conversation.Decided), diesWith(conversation.Decided, conversation.Sent)} {
+	for _, died := range []pumpFunc{diesWith(protocol.Sent, protocol.Decided), diesWith(protocol.Decided, protocol.Sent)} {
 		w := newWorld(t)
 		w.fake.pumps = []pumpFunc{asks("make", "make"), died, asks("make"), endsTurn("interrupted", "")}
 		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -171,7 +172,7 @@ func TestOfTwoSuchDecisionsTheOneThatMayHaveRunCounts(t *testing.T) {
 }
 
 func TestAGrantForTheSessionOutlivesTheProcessThatItWasOnItsWayTo(t *testing.T) {
-	for _, state := range []conversation.DeliveryState{conversation.Decided, conversation.Sent, conversation.Acknowledged} {
+	for _, state := range []protocol.DeliveryState{protocol.Decided, protocol.Sent, protocol.Acknowledged} {
 		w := lostTurn(t, decision("accept", "session"), diesWith(state), asks("make"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""))
 		w.at(6*time.Minute, func() {
 			a := w.approval("s1.2")
@@ -187,7 +188,7 @@ func TestAGrantForTheSessionOutlivesTheProcessThatItWasOnItsWayTo(t *testing.T) 
 		})
 		w.ends(8 * time.Minute)
 		w.start(SessionOptions{})
-		if s := w.fake.ran[3].Pump.Sends; len(s) != 1 || s[0].Outcome != conversation.Accept || s[0].Incarnation != 2 {
+		if s := w.fake.ran[3].Pump.Sends; len(s) != 1 || s[0].Outcome != protocol.Accept || s[0].Incarnation != 2 {
 			t.Errorf("%s: codex was sent %+v", state, s)
 		}
 	}
@@ -196,7 +197,7 @@ func TestAGrantForTheSessionOutlivesTheProcessThatItWasOnItsWayTo(t *testing.T) 
 // The next run knows of grants and of decisions that were lost.
 func TestARolloverBetweenADeathAndTheSameAskForgetsNothing(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{asks("make", "test", "ls"), diesWith(conversation.Sent, conversation.Decided, conversation.Sent)}
+	w.fake.pumps = []pumpFunc{asks("make", "test", "ls"), diesWith(protocol.Sent, protocol.Decided, protocol.Sent)}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		w.takes(w.send(SignalDecide, decision("accept", "session")))
@@ -228,7 +229,7 @@ func TestWhyAnApprovalIsVoidIsSaid(t *testing.T) {
 	withdraws := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := opened(in)
 		st.TurnID = "turn-1"
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Bound, State: st, Deliveries: acked(in), Resolved: []json.RawMessage{[]byte("0")}}}, nil
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: st, Deliveries: acked(in), Resolved: []json.RawMessage{[]byte("0")}}}, nil
 	}
 	for name, c := range map[string]struct {
 		pump pumpFunc
@@ -237,8 +238,8 @@ func TestWhyAnApprovalIsVoidIsSaid(t *testing.T) {
 	}{
 		"withdrawn":  {withdraws, func(w *world) { w.send(SignalMessage, Message{ID: "m2", Text: "faster", Mode: "steer"}) }, "codex withdrew the question"},
 		"turn ended": {endsTurn("interrupted", ""), func(w *world) { w.send(SignalInterrupt, Interrupt{}) }, "the turn was interrupted by somebody"},
-		"too late":   {answered(conversation.Void, "the request is not open any more"), func(w *world) { w.send(SignalDecide, yes("s1.1", "make")) }, "the request is not open any more"},
-		"refused":    {answered(conversation.Rejected, "no such shape"), func(w *world) { w.send(SignalDecide, yes("s1.1", "make")) }, "codex refused the answer: no such shape"},
+		"too late":   {answered(protocol.Void, "the request is not open any more"), func(w *world) { w.send(SignalDecide, yes("s1.1", "make")) }, "the request is not open any more"},
+		"refused":    {answered(protocol.Rejected, "no such shape"), func(w *world) { w.send(SignalDecide, yes("s1.1", "make")) }, "codex refused the answer: no such shape"},
 	} {
 		w := newWorld(t)
 		w.fake.pumps, w.fake.rest = []pumpFunc{asks("make"), c.pump}, calm
@@ -257,13 +258,13 @@ func TestWhyAnApprovalIsVoidIsSaid(t *testing.T) {
 
 // answered returns a pump that reports how far a decision came while the turn goes
 // on.
-func answered(state conversation.DeliveryState, why string) pumpFunc {
+func answered(state protocol.DeliveryState, why string) pumpFunc {
 	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := opened(in)
 		st.TurnID = "turn-1"
-		out := activities.PumpResult{Reason: conversation.Bound, State: st}
+		out := conversation.PumpResult{Reason: conversation.Bound, State: st}
 		for _, s := range in.Pump.Sends {
-			out.Deliveries = append(out.Deliveries, activities.Delivery{ID: s.ID, State: state, Error: why})
+			out.Deliveries = append(out.Deliveries, protocol.Delivery{ID: s.ID, State: state, Error: why})
 		}
 		return activities.RunPumpResult{Pump: out}, nil
 	}
@@ -276,7 +277,7 @@ func answered(state conversation.DeliveryState, why string) pumpFunc {
 func TestWhatAPersonSaidIsShownAndNeverSaidAgain(t *testing.T) {
 	blob := blobOf("s1", askedSecret)
 	for name, c := range map[string]struct {
-		r activities.Request
+		r protocol.Request
 		d Decide
 	}{
 		"answers":         {askedQuestions, Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":"red"}`)}},
@@ -288,7 +289,7 @@ func TestWhatAPersonSaidIsShownAndNeverSaidAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.fake.pumps = []pumpFunc{asking(c.r), diesWith(conversation.Decided), asking(c.r), endsTurn("completed", "")}
+			w.fake.pumps = []pumpFunc{asking(c.r), diesWith(protocol.Decided), asking(c.r), endsTurn("completed", "")}
 			c.d.Approval, c.d.Digest, c.d.By = "s1.1", c.r.Digest, "bob"
 			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 			w.at(2*time.Second, func() { w.takes(w.send(SignalDecide, c.d)) })

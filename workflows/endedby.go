@@ -2,7 +2,8 @@ package workflows
 
 import (
 	"cmp"
-	"fairlead.dev/fairlead/activities"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Who or what ended a turn before its end.
@@ -17,8 +18,8 @@ const (
 )
 
 var endedByKind = map[string]string{
-	activities.EndBudget: EndedByBudget, activities.EndHostLost: EndedByHost, "process_exit": EndedByProcess,
-	"start_timeout": EndedByWatchdog, "request_timeout": EndedByWatchdog, activities.EndTurnTimeout: EndedByWatchdog,
+	protocol.EndBudget: EndedByBudget, protocol.EndHostLost: EndedByHost, "process_exit": EndedByProcess,
+	"start_timeout": EndedByWatchdog, "request_timeout": EndedByWatchdog, protocol.EndTurnTimeout: EndedByWatchdog,
 	"silent": EndedByWatchdog, "quiet_after_tool": EndedByWatchdog,
 }
 
@@ -46,7 +47,7 @@ const closedReason = "the session was closed"
 // cancelled returns the decision that was to end the running turn.
 func (s *turnsPart) cancelled() *Decision {
 	for _, a := range s.st.Approvals {
-		if a.Turn == s.st.TurnN && a.Decision != nil && a.Decision.Outcome == string(activities.Cancel) {
+		if a.Turn == s.st.TurnN && a.Decision != nil && a.Decision.Outcome == string(protocol.Cancel) {
 			return a.Decision
 		}
 	}
@@ -54,7 +55,7 @@ func (s *turnsPart) cancelled() *Decision {
 }
 
 func (s *turnsPart) whyInterrupted() *Failure {
-	f := &Failure{Kind: activities.EndInterrupted, Hint: activities.HintOf(activities.EndInterrupted)}
+	f := &Failure{Kind: protocol.EndInterrupted, Hint: protocol.HintOf(protocol.EndInterrupted)}
 	switch d := s.cancelled(); {
 	case s.st.Interrupt != nil:
 		f.Message = interruptedBy(s.st.Interrupt)

@@ -9,6 +9,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // closeGrace is how long codex may take to end a turn when the session closes.
@@ -45,7 +47,7 @@ type endState struct {
 
 // newlyClosing reports whether a turn runs that codex was not yet told to end for the close.
 func (s *endingPart) newlyClosing() bool {
-	return s.st.Close != nil && s.st.Failing == nil && s.st.Running && s.st.sending(activities.SendInterrupt) == nil
+	return s.st.Close != nil && s.st.Failing == nil && s.st.Running && s.st.sending(conversation.SendInterrupt) == nil
 }
 
 func (s *endingPart) queueInterruptForClose() {
@@ -110,7 +112,7 @@ func (s *endingPart) stopForClose() {
 	})
 	switch {
 	case err == nil:
-		s.st.Retired = &activities.Problem{Kind: stoppedForClose, Message: "codex did not end the turn before the session closed"}
+		s.st.Retired = &protocol.Problem{Kind: stoppedForClose, Message: "codex did not end the turn before the session closed"}
 	case s.discarding(): // the activity was cancelled, or nobody wants to wait for it
 	default:
 		f := failureOf("stop codex on "+name, err)
@@ -151,7 +153,7 @@ func (s *endingPart) giveUpJournal() {
 
 // noteUnread writes to the transcript that the journal was not read to the end.
 func (s *endingPart) noteUnread() {
-	s.note(activities.Note{Type: "error", Text: fmt.Sprintf("what codex wrote last on host %s was not read: the transcript and the record of approvals may lack the end of turn %d", s.hostName(), s.st.TurnN),
+	s.note(conversation.Note{Type: "error", Text: fmt.Sprintf("what codex wrote last on host %s was not read: the transcript and the record of approvals may lack the end of turn %d", s.hostName(), s.st.TurnN),
 		Data: map[string]string{"host": s.hostName()}})
 }
 
@@ -196,7 +198,7 @@ func (s *endingPart) readRest(f *Failure) (later bool) {
 // failLater has the session read codex's journal before it fails with f. why is what
 // keeps it from reading now.
 func (s *endingPart) failLater(f, why *Failure) {
-	s.note(activities.Note{Type: activities.EntryState, Text: excerpt("the session fails when codex's journal is read: "+f.Message, maxFailure), Data: failureData(f)})
+	s.note(conversation.Note{Type: protocol.EntryState, Text: excerpt("the session fails when codex's journal is read: "+f.Message, maxFailure), Data: failureData(f)})
 	s.st.Failing, s.st.Close, s.st.GraceOver = f, &Close{}, true
 	s.become(Closing)
 	s.cannotRead(why)
@@ -217,13 +219,13 @@ func (s *endingPart) stopToFail() *Failure {
 // they may be the cause of the failure.
 func onlyReads(in *activities.RunPumpInput) {
 	in.Files, in.LostAfter = nil, 0
-	in.Pump.Sends = slices.DeleteFunc(in.Pump.Sends, func(p activities.Send) bool { return p.Kind == activities.SendSteer })
+	in.Pump.Sends = slices.DeleteFunc(in.Pump.Sends, func(p conversation.Send) bool { return p.Kind == conversation.SendSteer })
 }
 
 // readToFail reads the journal of a process that was stopped. It reports whether it
 // came to the end, and why not if the pump failed.
 func (s *endingPart) readToFail(f *Failure) (read bool, why *Failure) {
-	s.st.Retired = &activities.Problem{Kind: stoppedToFail, Message: f.Message}
+	s.st.Retired = &protocol.Problem{Kind: stoppedToFail, Message: f.Message}
 	in := s.process.pumpInput()
 	onlyReads(&in)
 	out, err := doingUnless(s.core, workflow.WithScheduleToCloseTimeout(attached(s.ctx, s.process.pumpSummary()), readRestFor), s.discarding, sessions.RunPump, in)
@@ -254,7 +256,7 @@ func (s *endingPart) cleanUp() (again bool) {
 			s.st.Close = &Close{}
 		}
 		if !failed {
-			s.note(activities.Note{Type: "state", Text: "closed", Data: map[string]string{"by": s.st.Close.By}})
+			s.note(conversation.Note{Type: "state", Text: "closed", Data: map[string]string{"by": s.st.Close.By}})
 		}
 	}
 	s.publish()
@@ -371,7 +373,7 @@ func (s *endingPart) isWaitedFor() bool { return s.opt.CloseAfter || s.opt.Notif
 func (s *endingPart) cannotClean(f *Failure) {
 	if f.Message != s.st.CleanError {
 		s.st.CleanError = f.Message
-		s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
+		s.note(conversation.Note{Type: "error", Text: f.Message, Data: failureData(f)})
 	}
 	if s.st.Status != Failed {
 		s.st.Error = f
@@ -451,7 +453,7 @@ func (s *endingPart) closeWarm() {
 	})
 	if err != nil {
 		f := failureOf("clean up on "+w.Spec.Name, err)
-		s.note(activities.Note{Type: "error", Text: f.Message + "; its pool goes on trying", Data: failureData(f)})
+		s.note(conversation.Note{Type: "error", Text: f.Message + "; its pool goes on trying", Data: failureData(f)})
 		s.st.Closed, s.st.Left = &CloseView{Wiped: true, Archive: s.snaps.goodSnapshot()}, f.Message
 		s.recordNotes()
 		return
@@ -462,8 +464,8 @@ func (s *endingPart) closeWarm() {
 }
 
 // unwritten returns the transcript entries that no pump is certain to have written.
-func (s *endingPart) unwritten() []activities.Note {
-	return append(append([]activities.Note{}, s.st.Handing...), s.st.Notes...)
+func (s *endingPart) unwritten() []conversation.Note {
+	return append(append([]conversation.Note{}, s.st.Handing...), s.st.Notes...)
 }
 
 func (s *endingPart) recordNotes() {

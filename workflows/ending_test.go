@@ -13,13 +13,14 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // readsOn returns a pump that reports what earlier pumps had only stored. An empty
 // status is a turn that was cut off.
 func readsOn(status string) pumpFunc {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		answer := dies(conversation.Acknowledged, true)
+		answer := dies(protocol.Acknowledged, true)
 		if status != "" {
 			answer = endsTurn(status, "done")
 		}
@@ -38,7 +39,7 @@ func TestClosingReadsTheJournalToItsEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.fake.pumps = []pumpFunc{staysAttached(conversation.Acknowledged), lost, lost, lost, readsOn(c.says)}
+			w.fake.pumps = []pumpFunc{staysAttached(protocol.Acknowledged), lost, lost, lost, readsOn(c.says)}
 			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 			w.attached(1, func() { w.send(SignalClose, Close{By: "ann"}) })
 			w.start(SessionOptions{})
@@ -63,7 +64,7 @@ func TestClosingReadsTheJournalToItsEnd(t *testing.T) {
 // The record has what pumps had read of it, and says that the rest is missing.
 func TestDiscardPutsOnRecordWhatWasHeard(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{staysAttached(conversation.Acknowledged), lost, lost, lost}
+	w.fake.pumps = []pumpFunc{staysAttached(protocol.Acknowledged), lost, lost, lost}
 	w.fake.heard = func(in activities.RecordLostInput) activities.RecordLostResult {
 		return activities.RecordLostResult{Seq: 40}
 	}
@@ -209,8 +210,8 @@ func TestASessionThatFailsWhileItsHostIsAwayReadsItsJournalLater(t *testing.T) {
 func TestASessionThatFailsWithinATurnSaysWhy(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TimedOut, State: opened(in), Deliveries: acked(in),
-			Problem: &activities.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TimedOut, State: opened(in), Deliveries: acked(in),
+			Problem: &protocol.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
 	}}
 	w.fake.fail("stop", temporal.NewNonRetryableApplicationError("another key", activities.ErrTypeHostKey, nil))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -226,7 +227,7 @@ func TestASessionThatFailsWithinATurnSaysWhy(t *testing.T) {
 	}
 }
 
-func noted(notes []activities.Note, text string) bool {
+func noted(notes []conversation.Note, text string) bool {
 	for _, n := range notes {
 		if strings.Contains(n.Text, text) {
 			return true

@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // maxFailure bounds a failure's texts, in bytes; the state carries them.
@@ -23,7 +24,7 @@ func failureOf(what string, err error) *Failure {
 	}
 	if errors.As(err, &app) {
 		f := &Failure{Kind: app.Type(), Message: what + ": " + app.Message()}
-		var p activities.Problem
+		var p protocol.Problem
 		if app.HasDetails() && app.Details(&p) == nil && p.Kind != "" {
 			f.Kind, f.Hint, f.ResetAt = p.Kind, p.Hint, p.ResetAt
 			if p.Message != "" {
@@ -49,7 +50,7 @@ func unfinished(what string) *Failure {
 		Hint: "see `ctl status` for workers, then try again"}
 }
 
-func failureOfProblem(p *activities.Problem) *Failure {
+func failureOfProblem(p *protocol.Problem) *Failure {
 	if p == nil {
 		return nil
 	}

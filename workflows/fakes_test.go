@@ -19,6 +19,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // fakeSessions stands in for a host with codex. Each pump is answered by the next
@@ -391,7 +392,7 @@ func (w *world) external(id, name string, arg any) error {
 		case w.refuse != nil:
 			g.Refused = w.refuse
 		case id == PoolID(""):
-			g.Spec = &activities.HostSpec{Name: w.host(arg.(acquire)), Address: "192.0.2.1"}
+			g.Spec = &protocol.HostSpec{Name: w.host(arg.(acquire)), Address: "192.0.2.1"}
 		case id == SeedPoolID("logins"):
 			g.From, g.Pool = SeedID("team"), "logins" // one of the pool's seeds answers
 			fallthrough
@@ -575,7 +576,7 @@ func (w *world) whenTurn(n int, status string, f func()) {
 
 // Answers of pumps.
 
-func opened(in activities.RunPumpInput) activities.PumpState {
+func opened(in activities.RunPumpInput) conversation.PumpState {
 	st := in.Pump.State
 	st.Opened, st.ThreadID = st.Cursor.Incarnation, "thread-1"
 	st.Cursor.Offset += 100
@@ -583,10 +584,10 @@ func opened(in activities.RunPumpInput) activities.PumpState {
 	return st
 }
 
-func acked(in activities.RunPumpInput) []activities.Delivery {
-	var out []activities.Delivery
+func acked(in activities.RunPumpInput) []protocol.Delivery {
+	var out []protocol.Delivery
 	for _, s := range in.Pump.Sends {
-		out = append(out, activities.Delivery{ID: s.ID, State: conversation.Acknowledged})
+		out = append(out, protocol.Delivery{ID: s.ID, State: protocol.Acknowledged})
 	}
 	return out
 }
@@ -595,8 +596,8 @@ func endsTurn(status, text string) func(context.Context, activities.RunPumpInput
 	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := opened(in)
 		st.TurnID = ""
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TurnEnded, State: st,
-			Deliveries: acked(in), Turn: &activities.TurnEnd{N: in.Pump.State.Turn, ID: "turn-1", Status: status, FinalText: text, Items: 2}}}, nil
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TurnEnded, State: st,
+			Deliveries: acked(in), Turn: &conversation.TurnEnd{N: in.Pump.State.Turn, ID: "turn-1", Status: status, FinalText: text, Items: 2}}}, nil
 	}
 }
 
@@ -604,54 +605,54 @@ func asks(commands ...string) func(context.Context, activities.RunPumpInput) (ac
 	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := opened(in)
 		st.TurnID = "turn-1"
-		var reqs []activities.Request
+		var reqs []protocol.Request
 		for i, c := range commands {
-			reqs = append(reqs, activities.Request{RPC: json.RawMessage(fmt.Sprint(i)), Incarnation: st.Cursor.Incarnation,
-				Kind: conversation.KindCommand, Command: c, Summary: c, Digest: "digest of " + c,
+			reqs = append(reqs, protocol.Request{RPC: json.RawMessage(fmt.Sprint(i)), Incarnation: st.Cursor.Incarnation,
+				Kind: protocol.KindCommand, Command: c, Summary: c, Digest: "digest of " + c,
 				Offered: []string{"accept", "accept_for_session", "decline", "cancel"}})
 		}
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.RequestsOpen, State: st, Deliveries: acked(in), Requests: reqs}}, nil
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.RequestsOpen, State: st, Deliveries: acked(in), Requests: reqs}}, nil
 	}
 }
 
 // staysAttached returns only when the workflow calls the pump back.
-func staysAttached(deliver conversation.DeliveryState) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
+func staysAttached(deliver protocol.DeliveryState) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		<-ctx.Done()
 		st := opened(in)
 		st.TurnID = "turn-1"
-		var ds []activities.Delivery
+		var ds []protocol.Delivery
 		for _, s := range in.Pump.Sends {
-			ds = append(ds, activities.Delivery{ID: s.ID, State: deliver})
+			ds = append(ds, protocol.Delivery{ID: s.ID, State: deliver})
 		}
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.PumpCancelled, State: st, Deliveries: ds}}, nil
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.PumpCancelled, State: st, Deliveries: ds}}, nil
 	}
 }
 
-func dies(state conversation.DeliveryState, opens bool) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
+func dies(state protocol.DeliveryState, opens bool) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
 	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := in.Pump.State
 		if opens {
 			st = opened(in)
 		}
-		var ds []activities.Delivery
+		var ds []protocol.Delivery
 		for _, s := range in.Pump.Sends {
-			ds = append(ds, activities.Delivery{ID: s.ID, State: state})
+			ds = append(ds, protocol.Delivery{ID: s.ID, State: state})
 		}
 		return activities.RunPumpResult{Process: &activities.ProcessGone{State: "exited", Code: 137},
-			Pump: activities.PumpResult{Reason: conversation.ProcessEnded, State: st, Deliveries: ds}}, nil
+			Pump: conversation.PumpResult{Reason: conversation.ProcessEnded, State: st, Deliveries: ds}}, nil
 	}
 }
 
 // refuses returns a pump whose codex refuses to go on with the session. Its
 // messages have reached the given state.
-func refuses(kind string, state conversation.DeliveryState) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
+func refuses(kind string, state protocol.DeliveryState) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
 	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		ds := acked(in)
 		for i := range ds {
 			ds[i].State = state
 		}
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Refused, State: in.Pump.State, Deliveries: ds,
-			Problem: &activities.Problem{Kind: kind, Message: "codex will not"}}}, nil
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Refused, State: in.Pump.State, Deliveries: ds,
+			Problem: &protocol.Problem{Kind: kind, Message: "codex will not"}}}, nil
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"encoding/base64"
 	"strings"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // fingerprint returns the fingerprint of a host's first pinned key as ssh-keygen -l shows it, or
 // "known_hosts:" and a path.
-func fingerprint(spec activities.HostSpec) string {
+func fingerprint(spec protocol.HostSpec) string {
 	if len(spec.HostKeys) == 0 {
 		if spec.KnownHosts != "" {
 			return "known_hosts:" + spec.KnownHosts

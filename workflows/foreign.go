@@ -6,7 +6,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // codex can begin a turn by itself (see conversation/foreign.go); the code calls it foreign. It
@@ -19,13 +20,13 @@ const begunByCodex = "codex"
 
 // foreignRuns makes a turn that codex began by itself, and that still runs, the
 // running turn.
-func (s *turnsPart) foreignRuns(r activities.PumpResult) {
+func (s *turnsPart) foreignRuns(r conversation.PumpResult) {
 	st := r.State
 	if !st.Foreign || st.TurnID == "" || st.TurnID == s.st.Foreign {
 		return
 	}
 	if s.st.Running && s.st.Foreign == "" {
-		p := s.st.sending(activities.SendTurn)
+		p := s.st.sending(conversation.SendTurn)
 		switch {
 		case p != nil && p.maybe():
 			return // codex may have added the message to it; the next pump can tell
@@ -42,11 +43,11 @@ func (s *turnsPart) foreignRuns(r activities.PumpResult) {
 
 // foreignEnded records the end of a turn that codex began by itself. It returns
 // true if that was not the running turn: then the running turn goes on.
-func (s *turnsPart) foreignEnded(t *activities.TurnEnd) (over bool) {
+func (s *turnsPart) foreignEnded(t *conversation.TurnEnd) (over bool) {
 	if t == nil || !t.Foreign || t.ID == s.st.Foreign {
 		return false
 	}
-	p := s.st.sending(activities.SendTurn)
+	p := s.st.sending(conversation.SendTurn)
 	switch {
 	case !s.st.Running:
 	case s.st.Foreign == "" && p != nil && p.maybe():
@@ -77,7 +78,7 @@ func (s *turnsPart) beginForeign(id string, startedMS int64) {
 	s.st.Running, s.st.Foreign, s.st.QuietAt = true, id, time.Time{}
 	s.st.TurnSpent, s.st.Fruitless = 0, 0
 	s.st.Error, s.st.Said, s.st.Shape = nil, nil, nil
-	if s.st.sending(activities.SendInterrupt) == nil {
+	if s.st.sending(conversation.SendInterrupt) == nil {
 		s.st.Interrupt = nil
 	}
 	if s.st.Close == nil {
@@ -89,7 +90,7 @@ func (s *turnsPart) beginForeign(id string, startedMS int64) {
 // certainly never have had the message. If the message's turn was to end (an interrupt or a
 // close), the message is not sent at all, and the request to end applies to codex's turn.
 func (s *turnsPart) standBack() {
-	p := *s.st.sending(activities.SendTurn)
+	p := *s.st.sending(conversation.SendTurn)
 	end := s.toEnd()
 	s.st.Cut = nil
 	if asked := s.st.FormerRequesters; len(asked) > 0 {
@@ -98,7 +99,7 @@ func (s *turnsPart) standBack() {
 	view := *s.st.turn(p.Send.Turn)
 	s.unbegin(s.requeueSteers)
 	if !end {
-		s.note(activities.Note{Type: activities.EntryState, Turn: p.Send.Turn, Text: fmt.Sprintf("message %s waits for the end of turn %d, which codex began by itself", p.Send.ID, p.Send.Turn),
+		s.note(conversation.Note{Type: protocol.EntryState, Turn: p.Send.Turn, Text: fmt.Sprintf("message %s waits for the end of turn %d, which codex began by itself", p.Send.ID, p.Send.Turn),
 			Data: map[string]string{"message": p.Send.ID}})
 		return
 	}
@@ -110,7 +111,7 @@ func (s *turnsPart) standBack() {
 	view.Status, view.EndedAt, view.Error = "interrupted", workflow.Now(s.ctx), &Failure{Kind: unsent, Message: by}
 	s.st.putTurn(view)
 	s.track(p.Send.ID, kindMessage, p.Send.Turn, voided)
-	s.note(activities.Note{Type: activities.EntryState, Turn: p.Send.Turn, Text: fmt.Sprintf("message %s is not sent: %s", p.Send.ID, by),
+	s.note(conversation.Note{Type: protocol.EntryState, Turn: p.Send.Turn, Text: fmt.Sprintf("message %s is not sent: %s", p.Send.ID, by),
 		Data: map[string]string{"message": p.Send.ID}})
 }
 
@@ -120,7 +121,7 @@ func (s *turnsPart) requeueSteers() {
 	sends := s.st.Sends
 	s.st.Sends = nil
 	for _, p := range sends {
-		if p.Send.Kind == activities.SendSteer {
+		if p.Send.Kind == conversation.SendSteer {
 			s.requeue(p)
 			continue
 		}
@@ -130,13 +131,13 @@ func (s *turnsPart) requeueSteers() {
 
 // insertEnded records a turn that codex began and ended, numbered before the running turn. It is
 // used while nobody knows whether codex has the running turn's message.
-func (s *turnsPart) insertEnded(t *activities.TurnEnd) {
+func (s *turnsPart) insertEnded(t *conversation.TurnEnd) {
 	n := s.st.TurnN
 	s.st.TurnN--
 	s.messages.makeRoom()
 	s.st.TurnN = n + 1
 	for i := range s.st.Sends {
-		if p := &s.st.Sends[i]; p.Send.Turn == n && (p.Send.Kind == activities.SendTurn || p.Send.Kind == activities.SendSteer) {
+		if p := &s.st.Sends[i]; p.Send.Turn == n && (p.Send.Kind == conversation.SendTurn || p.Send.Kind == conversation.SendSteer) {
 			p.Send.Turn++
 			s.renumber(p.Send.ID, p.Send.Turn)
 		}
@@ -160,7 +161,7 @@ func (s *turnsPart) renumber(id string, n int) {
 
 // nextTurn returns the number of the next turn that codex begins by itself.
 func (s *turnsPart) nextTurn() int {
-	if s.st.Running && s.st.Foreign == "" && s.st.sending(activities.SendTurn) != nil {
+	if s.st.Running && s.st.Foreign == "" && s.st.sending(conversation.SendTurn) != nil {
 		return s.st.TurnN // the message's turn then comes after it
 	}
 	return s.st.TurnN + 1

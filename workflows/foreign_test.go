@@ -9,6 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Turns that codex begins by itself.
@@ -16,10 +17,10 @@ import (
 // deliveries returns the deliveries of a pump that found codex in a turn of its
 // own. Sends that begin a turn were not written, or it is not known whether they
 // were.
-func deliveries(in activities.RunPumpInput, turns conversation.DeliveryState) (out []activities.Delivery) {
+func deliveries(in activities.RunPumpInput, turns protocol.DeliveryState) (out []protocol.Delivery) {
 	for _, s := range in.Pump.Sends {
-		d := activities.Delivery{ID: s.ID, State: conversation.Acknowledged}
-		if s.Kind == activities.SendTurn || s.Kind == activities.SendSteer && slices.ContainsFunc(in.Pump.Sends, func(s activities.Send) bool { return s.Kind == activities.SendTurn }) {
+		d := protocol.Delivery{ID: s.ID, State: protocol.Acknowledged}
+		if s.Kind == conversation.SendTurn || s.Kind == conversation.SendSteer && slices.ContainsFunc(in.Pump.Sends, func(s conversation.Send) bool { return s.Kind == conversation.SendTurn }) {
 			d.State = turns
 		}
 		out = append(out, d)
@@ -27,7 +28,7 @@ func deliveries(in activities.RunPumpInput, turns conversation.DeliveryState) (o
 	return out
 }
 
-func foreignState(in activities.RunPumpInput, id string) activities.PumpState {
+func foreignState(in activities.RunPumpInput, id string) conversation.PumpState {
 	st := opened(in)
 	if st.TurnID != id {
 		st.Turn = in.Pump.NextTurn
@@ -38,19 +39,19 @@ func foreignState(in activities.RunPumpInput, id string) activities.PumpState {
 
 func codexBegan(id string) pumpFunc {
 	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: activities.TurnBegun, State: foreignState(in, id),
-			Deliveries: deliveries(in, conversation.Decided)}}, nil
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TurnBegun, State: foreignState(in, id),
+			Deliveries: deliveries(in, protocol.Decided)}}, nil
 	}
 }
 
 // codexEnded returns a pump that read the end of such a turn.
-func codexEnded(id, status string, begun bool, turns conversation.DeliveryState) pumpFunc {
+func codexEnded(id, status string, begun bool, turns protocol.DeliveryState) pumpFunc {
 	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := foreignState(in, id)
 		n := st.Turn
 		st.TurnID, st.Foreign = "", false
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TurnEnded, State: st, Begun: begun, Deliveries: deliveries(in, turns),
-			Turn: &activities.TurnEnd{N: n, ID: id, Status: status, FinalText: "of " + id, Foreign: true, Effects: true, Items: 1, Usage: activities.Usage{Input: 7}}}}, nil
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TurnEnded, State: st, Begun: begun, Deliveries: deliveries(in, turns),
+			Turn: &conversation.TurnEnd{N: n, ID: id, Status: status, FinalText: "of " + id, Foreign: true, Effects: true, Items: 1, Usage: protocol.Usage{Input: 7}}}}, nil
 	}
 }
 
@@ -72,9 +73,9 @@ func (w *world) wantTurn(n int, message, begunBy, status, text string) {
 	}
 }
 
-func turnSends(in activities.RunPumpInput) (out []activities.Send) {
+func turnSends(in activities.RunPumpInput) (out []conversation.Send) {
 	for _, s := range in.Pump.Sends {
-		if s.Kind == activities.SendTurn {
+		if s.Kind == conversation.SendTurn {
 			out = append(out, s)
 		}
 	}
@@ -93,8 +94,8 @@ func TestATurnThatCodexBeginsIsAttendedAndAMessageWaitsForIt(t *testing.T) {
 			out.Pump.State.TurnID, out.Pump.State.Foreign = "turn-x", true
 			return out, err
 		},
-		codexEnded("turn-x", "completed", false, conversation.Decided), // 3: with the decision
-		endsTurn("completed", "two"),                                   // 4
+		codexEnded("turn-x", "completed", false, protocol.Decided), // 3: with the decision
+		endsTurn("completed", "two"),                               // 4
 	}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(time.Minute, func() {
@@ -130,10 +131,10 @@ func TestATurnThatCodexBeginsIsAttendedAndAMessageWaitsForIt(t *testing.T) {
 // and is sent once, after that turn. The same holds if that turn has ended already.
 func TestAMessageOnItsWayWaitsForATurnThatCodexBegan(t *testing.T) {
 	for name, pumps := range map[string][]pumpFunc{
-		"it runs":      {codexBegan("turn-x"), codexEnded("turn-x", "completed", false, conversation.Decided)},
-		"it has ended": {codexEnded("turn-x", "completed", false, conversation.Decided)},
+		"it runs":      {codexBegan("turn-x"), codexEnded("turn-x", "completed", false, protocol.Decided)},
+		"it has ended": {codexEnded("turn-x", "completed", false, protocol.Decided)},
 		// A worker died, and codex may have the message. The next pump finds out.
-		"it is not known whether codex has the message": {codexEnded("turn-x", "completed", false, conversation.Sent)},
+		"it is not known whether codex has the message": {codexEnded("turn-x", "completed", false, protocol.Sent)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -169,10 +170,10 @@ func TestAnInterruptStopsATurnThatCodexBegan(t *testing.T) {
 	w := newWorld(t)
 	stays := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		<-ctx.Done()
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.PumpCancelled, State: foreignState(in, "turn-x"),
-			Deliveries: deliveries(in, conversation.Decided)}}, nil
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.PumpCancelled, State: foreignState(in, "turn-x"),
+			Deliveries: deliveries(in, protocol.Decided)}}, nil
 	}
-	w.fake.pumps = []pumpFunc{codexBegan("turn-x"), stays, codexEnded("turn-x", "interrupted", false, conversation.Decided), endsTurn("completed", "one")}
+	w.fake.pumps = []pumpFunc{codexBegan("turn-x"), stays, codexEnded("turn-x", "interrupted", false, protocol.Decided), endsTurn("completed", "one")}
 	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
 	w.attached(2, func() { w.takes(w.send(SignalInterrupt, Interrupt{By: "ada"})) })
 	w.whenTurn(2, "completed", func() {
@@ -191,8 +192,8 @@ func TestCloseAfterWaitsForTheTurnsThatCodexBegins(t *testing.T) {
 	w.fake.pumps = []pumpFunc{
 		thenBegins(endsTurn("completed", "set")),
 		codexBegan("turn-x"),
-		codexEnded("turn-x", "completed", true, conversation.Decided),
-		codexEnded("turn-y", "completed", false, conversation.Decided),
+		codexEnded("turn-x", "completed", true, protocol.Decided),
+		codexEnded("turn-y", "completed", false, protocol.Decided),
 	}
 	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
 	w.start(SessionOptions{CloseAfter: true})
@@ -209,13 +210,13 @@ func TestACloseInterruptsATurnThatCodexBegan(t *testing.T) {
 			return thenBegins(endsTurn("interrupted", ""))(ctx, in)
 		},
 		codexBegan("turn-x"),
-		codexEnded("turn-x", "interrupted", false, conversation.Decided),
+		codexEnded("turn-x", "interrupted", false, protocol.Decided),
 	}
 	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
 	w.attached(1, func() { w.send(SignalClose, Close{}) })
 	w.start(SessionOptions{})
 	sends := w.fake.ran[2].Pump.Sends
-	if len(sends) != 1 || sends[0].Kind != activities.SendInterrupt {
+	if len(sends) != 1 || sends[0].Kind != conversation.SendInterrupt {
 		t.Errorf("codex was told %+v", sends)
 	}
 }
@@ -224,7 +225,7 @@ func TestACloseInterruptsATurnThatCodexBegan(t *testing.T) {
 // codex begins for a goal: all who sent messages count as having asked for it.
 func TestATurnThatCodexBeginsIsAskedForByAllWhoMayHaveSetItsGoal(t *testing.T) {
 	from := func(id, by string) Message { m := hello(id); m.By = by; return m }
-	s := assembled(&core{id: "s1", st: &sessionState{processState: processState{Pump: activities.PumpState{Restless: true}}, policyState: policyState{Requesters: []string{"ada"}}}})
+	s := assembled(&core{id: "s1", st: &sessionState{processState: processState{Pump: conversation.PumpState{Restless: true}}, policyState: policyState{Requesters: []string{"ada"}}}})
 	if s.approvals.requestedBy(from("m2", "bob"), true); !slices.Equal(s.st.Requesters, []string{"ada", "bob"}) {
 		t.Errorf("asked for by %q", s.st.Requesters)
 	}

@@ -22,6 +22,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // What running workflows, workers of other versions and other programs rely on is
@@ -116,31 +118,31 @@ func newestIsFrozen(t *testing.T) bool {
 
 // Shapes that stand in many places are listed once, under these names.
 var sharedShapes = map[reflect.Type]string{
-	reflect.TypeFor[SessionView]():          "session view",
-	reflect.TypeFor[TurnView]():             "turn view",
-	reflect.TypeFor[Approval]():             "approval",
-	reflect.TypeFor[HostView]():             "host view",
-	reflect.TypeFor[PoolView]():             "pool view",
-	reflect.TypeFor[SeedView]():             "seed view",
-	reflect.TypeFor[SeedPoolView]():         "seed pool view",
-	reflect.TypeFor[BatchView]():            "batch view",
-	reflect.TypeFor[sessionState]():         "session state",
-	reflect.TypeFor[poolState]():            "pool state",
-	reflect.TypeFor[seedState]():            "seed state",
-	reflect.TypeFor[seedPoolState]():        "seed pool state",
-	reflect.TypeFor[BatchState]():           "batch state",
-	reflect.TypeFor[SessionOptions]():       "session options",
-	reflect.TypeFor[Message]():              "message",
-	reflect.TypeFor[activities.Request]():   "request",
-	reflect.TypeFor[activities.HostSpec]():  "host spec",
-	reflect.TypeFor[activities.SeedRef]():   "seed ref",
-	reflect.TypeFor[activities.Claim]():     "claim",
-	reflect.TypeFor[activities.Layout]():    "layout",
-	reflect.TypeFor[activities.Entry]():     "entry",
-	reflect.TypeFor[activities.Workspace](): "workspace",
-	reflect.TypeFor[activities.PumpState](): "pump state",
-	reflect.TypeFor[Failure]():              "failure",
-	reflect.TypeFor[activities.Problem]():   "problem",
+	reflect.TypeFor[SessionView]():            "session view",
+	reflect.TypeFor[TurnView]():               "turn view",
+	reflect.TypeFor[Approval]():               "approval",
+	reflect.TypeFor[HostView]():               "host view",
+	reflect.TypeFor[PoolView]():               "pool view",
+	reflect.TypeFor[SeedView]():               "seed view",
+	reflect.TypeFor[SeedPoolView]():           "seed pool view",
+	reflect.TypeFor[BatchView]():              "batch view",
+	reflect.TypeFor[sessionState]():           "session state",
+	reflect.TypeFor[poolState]():              "pool state",
+	reflect.TypeFor[seedState]():              "seed state",
+	reflect.TypeFor[seedPoolState]():          "seed pool state",
+	reflect.TypeFor[BatchState]():             "batch state",
+	reflect.TypeFor[SessionOptions]():         "session options",
+	reflect.TypeFor[Message]():                "message",
+	reflect.TypeFor[protocol.Request]():       "request",
+	reflect.TypeFor[protocol.HostSpec]():      "host spec",
+	reflect.TypeFor[activities.SeedRef]():     "seed ref",
+	reflect.TypeFor[activities.Claim]():       "claim",
+	reflect.TypeFor[activities.Layout]():      "layout",
+	reflect.TypeFor[protocol.Entry]():         "entry",
+	reflect.TypeFor[activities.Workspace]():   "workspace",
+	reflect.TypeFor[conversation.PumpState](): "pump state",
+	reflect.TypeFor[Failure]():                "failure",
+	reflect.TypeFor[protocol.Problem]():       "problem",
 }
 
 type shapeList struct {
@@ -321,7 +323,7 @@ var messages = []message{
 	signal(TypeSession, signalLease, granted{}),
 	signal(TypeSession, signalCall, rollCall{}),
 	signal(TypeSession, signalLeave, leaveHost{}),
-	signal(TypeSession, activities.SignalProgress, activities.Progress{}),
+	signal(TypeSession, activities.SignalProgress, protocol.Progress{}),
 	signal(TypeHostPool, signalAcquire, acquire{}),
 	signal(TypeHostPool, signalRelease, release{}),
 	signal(TypeHostPool, signalFound, SetHost{}),

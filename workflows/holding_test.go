@@ -11,6 +11,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Faults of codex, the host and people while a session goes on.
@@ -26,8 +27,8 @@ func (w *world) ends(at time.Duration) {
 func TestAMessageThatCodexRefusesFailsItsTurnAlone(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Bound, State: opened(in),
-			Deliveries: []activities.Delivery{{ID: "m1", State: conversation.Rejected, Error: "input_too_large"}}}}, nil
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: opened(in),
+			Deliveries: []protocol.Delivery{{ID: "m1", State: protocol.Rejected, Error: "input_too_large"}}}}, nil
 	}, endsTurn("completed", "fine"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")); w.send(SignalMessage, hello("m2")) })
 	w.at(2*time.Second, func() {
@@ -166,7 +167,7 @@ func TestAFailedSessionThatCannotBeCleanedTakesDiscard(t *testing.T) {
 func TestCloseIsHeardWhileCodexIsStartedAgain(t *testing.T) {
 	for _, stage := range []string{"stop", "start"} {
 		w := newWorld(t)
-		w.fake.pumps = append(w.fake.pumps, dies(conversation.Acknowledged, true))
+		w.fake.pumps = append(w.fake.pumps, dies(protocol.Acknowledged, true))
 		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 		w.whenTurn(1, "interrupted", func() { w.fake.hang(stage); w.send(SignalMessage, hello("m2")) })
 		hung := map[string]string{"stop": "stop 1", "start": "start 2"}[stage]
@@ -226,7 +227,7 @@ func TestPumpsThatBringNothingEnd(t *testing.T) {
 	w.fake.rest = func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := in.Pump.State
 		st.TurnID = "turn-1"
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.RequestsOpen, State: st, Deliveries: acked(in)}}, nil
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.RequestsOpen, State: st, Deliveries: acked(in)}}, nil
 	}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
@@ -248,8 +249,8 @@ func TestPumpsThatBringNothingEnd(t *testing.T) {
 func TestATurnThatCodexLostIsSaid(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Bound, State: opened(in), Deliveries: acked(in)}}, nil
-	}, dies(conversation.Acknowledged, false))
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: opened(in), Deliveries: acked(in)}}, nil
+	}, dies(protocol.Acknowledged, false))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		if v := w.view(); v.State != Interrupted || v.Turn.Status != "interrupted" || v.Error.Kind != "protocol" {
@@ -262,7 +263,7 @@ func TestATurnThatCodexLostIsSaid(t *testing.T) {
 
 func TestATurnHasOneDeadlineHoweverManyPumpsServeIt(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = append(w.fake.pumps, staysAttached(conversation.Acknowledged), endsTurn("completed", ""), endsTurn("completed", ""))
+	w.fake.pumps = append(w.fake.pumps, staysAttached(protocol.Acknowledged), endsTurn("completed", ""), endsTurn("completed", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.attached(1, func() { w.send(SignalMessage, Message{ID: "m2", Text: "faster", Mode: "steer"}) })
 	w.whenTurn(1, "completed", func() { w.send(SignalMessage, hello("m3")) })
@@ -279,7 +280,7 @@ func TestATurnHasOneDeadlineHoweverManyPumpsServeIt(t *testing.T) {
 
 func TestAnInterruptHoldsWhenCodexDiesBeforeTheMessageReachedIt(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = append(w.fake.pumps, dies(conversation.Decided, true), dies(conversation.Decided, true))
+	w.fake.pumps = append(w.fake.pumps, dies(protocol.Decided, true), dies(protocol.Decided, true))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	var let func()
 	w.at(999*time.Millisecond, func() { let = w.fake.hang("stop") })
@@ -297,7 +298,7 @@ func TestAnInterruptHoldsWhenCodexDiesBeforeTheMessageReachedIt(t *testing.T) {
 }
 
 func TestASteerThatComesTooLateBecomesATurn(t *testing.T) {
-	for _, how := range []conversation.DeliveryState{conversation.Decided, conversation.Void} {
+	for _, how := range []protocol.DeliveryState{protocol.Decided, protocol.Void} {
 		w := newWorld(t)
 		w.fake.pumps = append(w.fake.pumps, asks("make"), func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 			out, err := endsTurn("completed", "one")(ctx, in)
@@ -321,7 +322,7 @@ func TestASteerThatComesTooLateBecomesATurn(t *testing.T) {
 
 func TestAThreadThatMayHaveATurnIsNeverReplacedUnasked(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = append(w.fake.pumps, dies(conversation.Sent, true), refuses("thread_missing", conversation.Decided), endsTurn("completed", "anew"))
+	w.fake.pumps = append(w.fake.pumps, dies(protocol.Sent, true), refuses("thread_missing", protocol.Decided), endsTurn("completed", "anew"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
 	w.at(3*time.Second, func() {
@@ -341,7 +342,7 @@ func TestAThreadThatMayHaveATurnIsNeverReplacedUnasked(t *testing.T) {
 
 func TestASessionOutlivesACodexThatCannotBeStartedAgain(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = append(w.fake.pumps, dies(conversation.Acknowledged, true), endsTurn("completed", "3"), endsTurn("completed", "4"))
+	w.fake.pumps = append(w.fake.pumps, dies(protocol.Acknowledged, true), endsTurn("completed", "3"), endsTurn("completed", "4"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		w.fake.fail("start", finally(activities.ErrTypeNoSpace))
@@ -369,7 +370,7 @@ func TestASessionOutlivesACodexThatCannotBeStartedAgain(t *testing.T) {
 
 func TestADecisionThatMayHaveHadItsEffectIsNotCalledVoid(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = append(w.fake.pumps, asks("make", "rm x"), dies(conversation.Sent, true))
+	w.fake.pumps = append(w.fake.pumps, asks("make", "rm x"), dies(protocol.Sent, true))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"})
@@ -421,7 +422,7 @@ func TestASessionForOneTurnThatNeverGetsItsMessageEnds(t *testing.T) {
 
 func TestASessionForOneTurnEndsAlsoWhenTheTurnFails(t *testing.T) {
 	for _, pump := range []func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error){
-		endsTurn("failed", ""), dies(conversation.Acknowledged, true), dies(conversation.Sent, true),
+		endsTurn("failed", ""), dies(protocol.Acknowledged, true), dies(protocol.Sent, true),
 	} {
 		w := newWorld(t)
 		w.fake.pumps = append(w.fake.pumps, pump)
@@ -436,7 +437,7 @@ func TestASessionForOneTurnEndsAlsoWhenTheTurnFails(t *testing.T) {
 func TestACompletionThatRacesTheCloseWins(t *testing.T) {
 	w := newWorld(t)
 	let := make(chan struct{})
-	w.fake.pumps = append(w.fake.pumps, staysAttached(conversation.Acknowledged), func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	w.fake.pumps = append(w.fake.pumps, staysAttached(protocol.Acknowledged), func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		<-let
 		return endsTurn("completed", "done after all")(ctx, in)
 	})

@@ -4,6 +4,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Host tasks are short workflows, so that what was done to a host is recorded and survives a
@@ -11,8 +12,8 @@ import (
 
 // HostTaskInput names the host and its zone.
 type HostTaskInput struct {
-	Zone string              `json:"zone,omitempty"`
-	Host activities.HostSpec `json:"host"`
+	Zone string            `json:"zone,omitempty"`
+	Host protocol.HostSpec `json:"host"`
 }
 
 // ProvisionHost puts the pinned codex onto a host.

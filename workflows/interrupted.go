@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // What a session does when its turn is cut off because codex's process died or was retired.
@@ -50,7 +51,7 @@ func (s *turnsPart) cutOff(status string, f *Failure) {
 // toEnd reports whether somebody wanted the turn to end.
 func (s *turnsPart) toEnd() bool {
 	cancel := func(p pendingSend) bool {
-		return p.Send.Kind == activities.SendDecision && p.Send.Outcome == activities.Cancel
+		return p.Send.Kind == conversation.SendDecision && p.Send.Outcome == protocol.Cancel
 	}
 	return s.st.Interrupt != nil || s.st.Close != nil || slices.ContainsFunc(s.st.Sends, cancel)
 }
@@ -62,7 +63,7 @@ func (s *turnsPart) mayGoOn(f *Failure) bool {
 	case s.opt.OnInterrupt != InterruptContinue, s.toEnd(), f.Kind == "turn_timeout", s.bounds.overBudget(), s.messages.acting() != "":
 		return false
 	case s.st.GoOns >= maxGoOns:
-		s.note(activities.Note{Type: "state", Text: fmt.Sprintf("%d turns in a row were cut off: the session waits for a message", s.st.GoOns)})
+		s.note(conversation.Note{Type: "state", Text: fmt.Sprintf("%d turns in a row were cut off: the session waits for a message", s.st.GoOns)})
 		return false
 	}
 	return true
@@ -93,7 +94,7 @@ func (s *turnsPart) goOn(status string, f *Failure) {
 		v.FollowedBy = m.N
 	}
 	s.giveUpTurn(status, f)
-	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("turn %d tells codex to go on (%d of at most %d in a row)", m.N, s.st.GoOns, maxGoOns),
+	s.note(conversation.Note{Type: "state", Text: fmt.Sprintf("turn %d tells codex to go on (%d of at most %d in a row)", m.N, s.st.GoOns, maxGoOns),
 		Data: map[string]string{"by": "on_interrupt=continue", "set_by": s.opt.By, "message": m.ID}})
 }
 
@@ -104,21 +105,21 @@ func (s *turnsPart) askHistory(f *Failure) {
 	s.st.Cut = f
 	s.approvals.voidOpen(processGone)
 	s.keepMessages()
-	p := s.st.sending(activities.SendTurn)
+	p := s.st.sending(conversation.SendTurn)
 	p.Send.Uncertain, p.Send.Incarnation = true, s.st.Incarnation
-	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("whether message %s reached codex is looked up in the thread's history", p.Send.ID),
+	s.note(conversation.Note{Type: "state", Text: fmt.Sprintf("whether message %s reached codex is looked up in the thread's history", p.Send.ID),
 		Data: failureData(f)})
 }
 
 // inDoubt reports whether codex may or may not have had the running turn's message.
 func (s *turnsPart) inDoubt() bool {
-	turn := s.st.sending(activities.SendTurn)
+	turn := s.st.sending(conversation.SendTurn)
 	return s.st.Cut != nil || s.st.Pump.TurnID == "" && turn != nil && turn.maybe()
 }
 
 // historySaid handles the end of a turn that was looked up in codex's history. It reports whether
 // that was all there was to do.
-func (s *turnsPart) historySaid(t *activities.TurnEnd) bool {
+func (s *turnsPart) historySaid(t *conversation.TurnEnd) bool {
 	f := s.st.Cut
 	s.st.Cut = nil
 	if f == nil || t.Status == "completed" || t.Status == "failed" || s.toEnd() {
@@ -133,7 +134,7 @@ func (s *turnsPart) historySaid(t *activities.TurnEnd) bool {
 func (s *turnsPart) keepMessages() {
 	var keep, drop []pendingSend
 	for _, p := range s.st.Sends {
-		if p.Send.Kind == activities.SendTurn || p.Send.Kind == activities.SendSteer && !p.maybe() {
+		if p.Send.Kind == conversation.SendTurn || p.Send.Kind == conversation.SendSteer && !p.maybe() {
 			keep = append(keep, p)
 		} else {
 			drop = append(drop, p)
@@ -152,7 +153,7 @@ func (s *turnsPart) whatIsKnown(status string, f *Failure) *Failure {
 	}
 	if status == "unknown" {
 		unsure = append(unsure, "whether message "+id+" reached codex")
-	} else if id != "" && s.st.sending(activities.SendTurn) == nil {
+	} else if id != "" && s.st.sending(conversation.SendTurn) == nil {
 		sure = append(sure, "message "+id+" reached codex")
 	}
 	for _, a := range s.st.Approvals {
@@ -165,12 +166,12 @@ func (s *turnsPart) whatIsKnown(status string, f *Failure) *Failure {
 		case a.Decision == nil || a.State == ApprovalVoid:
 		case s.approvals.reached(a) == decidedHere:
 			sure = append(sure, "the decision on "+name+" never reached codex")
-		case a.Decision.Outcome == string(activities.Accept):
+		case a.Decision.Outcome == string(protocol.Accept):
 			unsure = append(unsure, "what became of "+name+", which was accepted")
 		}
 	}
 	for _, p := range s.st.Sends {
-		if p.Send.Kind == activities.SendSteer && p.maybe() {
+		if p.Send.Kind == conversation.SendSteer && p.maybe() {
 			unsure = append(unsure, "whether message "+p.Send.ID+" reached the turn")
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 type pumpFunc = func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error)
@@ -20,7 +21,7 @@ type pumpFunc = func(context.Context, activities.RunPumpInput) (activities.RunPu
 
 func TestACutOffTurnSaysWhatIsCertainAndWhatIsNot(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{asks("make", "rm x", "ls"), dies(conversation.Sent, true)}
+	w.fake.pumps = []pumpFunc{asks("make", "rm x", "ls"), dies(protocol.Sent, true)}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.takes(w.send(SignalDecide, yes("s1.1", "make"))) })
 	w.at(3*time.Second, func() {
@@ -53,7 +54,7 @@ func TestACutOffTurnSaysWhatIsCertainAndWhatIsNot(t *testing.T) {
 
 func TestAHostThatCannotBeClearedKeepsNobodyWaiting(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{dies(conversation.Acknowledged, true), endsTurn("completed", "again")}
+	w.fake.pumps = []pumpFunc{dies(protocol.Acknowledged, true), endsTurn("completed", "again")}
 	let := w.fake.hang("stop")
 	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
 	w.when(Interrupted, func() {
@@ -68,7 +69,7 @@ func TestAHostThatCannotBeClearedKeepsNobodyWaiting(t *testing.T) {
 func resumed(t *testing.T, in activities.RunPumpInput, incarnation int) {
 	t.Helper()
 	th := in.Pump.Thread
-	if !in.Pump.Resume || in.Pump.State.ThreadID != "thread-1" || in.Pump.State.Cursor != (activities.Cursor{Incarnation: incarnation}) ||
+	if !in.Pump.Resume || in.Pump.State.ThreadID != "thread-1" || in.Pump.State.Cursor != (protocol.Cursor{Incarnation: incarnation}) ||
 		th.CWD != "/r/sessions/s1/work" || th.Sandbox != "read-only" || th.Permissions != "fairlead" || th.ApprovalPolicy != "untrusted" ||
 		th.Model != "big" || th.Effort != "high" || !strings.HasPrefix(th.Mark, "s1@") {
 		t.Errorf("process %d was told %+v", incarnation, in.Pump)
@@ -77,7 +78,7 @@ func resumed(t *testing.T, in activities.RunPumpInput, incarnation int) {
 
 func TestAThreadIsResumedAsItWasSetUp(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{dies(conversation.Acknowledged, true), endsTurn("completed", "again")}
+	w.fake.pumps = []pumpFunc{dies(protocol.Acknowledged, true), endsTurn("completed", "again")}
 	w.at(time.Second, func() {
 		w.send(SignalMessage, Message{ID: "m1", Text: "hello", Model: "big", Effort: "high"})
 	})
@@ -89,7 +90,7 @@ func TestAThreadIsResumedAsItWasSetUp(t *testing.T) {
 
 func TestTheQueueWaitsForAWordWhenATurnIsCutOff(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{asks("make"), dies(conversation.Sent, true), endsTurn("completed", "2"), endsTurn("completed", "3")}
+	w.fake.pumps = []pumpFunc{asks("make"), dies(protocol.Sent, true), endsTurn("completed", "2"), endsTurn("completed", "3")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		w.send(SignalMessage, hello("m2"))
@@ -114,7 +115,7 @@ func TestTheQueueWaitsForAWordWhenATurnIsCutOff(t *testing.T) {
 
 func TestASessionThatIsToContinueTellsCodexSo(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{staysAttached(conversation.Acknowledged), dies(conversation.Acknowledged, true), endsTurn("completed", "went on"), endsTurn("completed", "next")}
+	w.fake.pumps = []pumpFunc{staysAttached(protocol.Acknowledged), dies(protocol.Acknowledged, true), endsTurn("completed", "went on"), endsTurn("completed", "next")}
 	w.at(50*time.Millisecond, func() { w.send(SignalMessage, Message{ID: "m1", Text: "hello", Model: "big", Effort: "high"}) })
 	w.attached(1, func() {
 		w.takes(w.send(SignalMessage, hello("m2"))) // promised turn 2
@@ -147,7 +148,7 @@ func TestASessionThatIsToContinueTellsCodexSo(t *testing.T) {
 
 func TestContinuingIsBounded(t *testing.T) {
 	w := newWorld(t)
-	d := dies(conversation.Acknowledged, true)
+	d := dies(protocol.Acknowledged, true)
 	w.fake.pumps = []pumpFunc{d, d, d, d, d, endsTurn("completed", ""), d, endsTurn("completed", "")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(time.Minute, func() {
@@ -185,7 +186,7 @@ func TestWhoeverWantedTheTurnToEndIsNotContinued(t *testing.T) {
 	for _, policy := range []string{"continue", "fail"} {
 		for name, do := range end {
 			w := newWorld(t)
-			w.fake.pumps = []pumpFunc{asks("make"), dies(conversation.Sent, true)}
+			w.fake.pumps = []pumpFunc{asks("make"), dies(protocol.Sent, true)}
 			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 			w.at(2*time.Second, func() { do(w) })
 			w.at(time.Hour, func() {
@@ -204,9 +205,9 @@ func TestATurnThatTookTooLongIsNotContinued(t *testing.T) {
 	w.fake.pumps = []pumpFunc{func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := opened(in)
 		st.TurnID = "turn-1"
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TimedOut, State: st, Deliveries: acked(in),
-			Problem: &activities.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
-	}, dies(conversation.Acknowledged, false)}
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TimedOut, State: st, Deliveries: acked(in),
+			Problem: &protocol.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
+	}, dies(protocol.Acknowledged, false)}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(time.Minute, func() {
 		if v := w.view(); v.State != Interrupted || v.Error.Kind != "turn_timeout" {
@@ -221,15 +222,15 @@ func TestWhatARetiredProcessStillWroteIsRead(t *testing.T) {
 	timesOut := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := opened(in)
 		st.TurnID, st.Cursor.Offset = "turn-1", 100
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TimedOut, State: st, Deliveries: acked(in),
-			Problem: &activities.Problem{Kind: "request_timeout", Message: "no answer"}}}, nil
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TimedOut, State: st, Deliveries: acked(in),
+			Problem: &protocol.Problem{Kind: "request_timeout", Message: "no answer"}}}, nil
 	}
 	for name, c := range map[string]struct {
 		last   pumpFunc
 		status string
 		state  SessionStatus
 	}{
-		"it said no more":     {dies(conversation.Acknowledged, false), "interrupted", Interrupted},
+		"it said no more":     {dies(protocol.Acknowledged, false), "interrupted", Interrupted},
 		"it ended the turn":   {endsTurn("completed", "done"), "completed", Idle},
 		"its worker was lost": {nil, "interrupted", Interrupted},
 	} {
@@ -239,14 +240,14 @@ func TestWhatARetiredProcessStillWroteIsRead(t *testing.T) {
 			if c.last == nil {
 				w.fake.pumps = []pumpFunc{timesOut, func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
 					return activities.RunPumpResult{}, temporal.NewApplicationError("the wire is lost", activities.ErrTypeWireLost)
-				}, dies(conversation.Acknowledged, false), endsTurn("completed", "")}
+				}, dies(protocol.Acknowledged, false), endsTurn("completed", "")}
 			}
 			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 			w.at(time.Minute, func() {
 				if v := w.view(); v.State != c.state || v.Turn.Status != c.status || v.Process.Alive {
 					t.Errorf("session is %+v, process %+v", v, v.Process)
 				}
-				if in := w.fake.ran[1]; in.Pump.State.Cursor != (activities.Cursor{Incarnation: 1, Offset: 100}) {
+				if in := w.fake.ran[1]; in.Pump.State.Cursor != (protocol.Cursor{Incarnation: 1, Offset: 100}) {
 					t.Errorf("the last pump began at %+v", in.Pump.State.Cursor)
 				}
 				w.send(SignalMessage, hello("m2"))
@@ -271,8 +272,8 @@ func history(t *testing.T, status string) pumpFunc {
 		}
 		st := opened(in)
 		st.TurnID = ""
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TurnEnded, State: st, Deliveries: acked(in),
-			Turn: &activities.TurnEnd{N: 1, ID: "turn-1", Status: status}}}, nil
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TurnEnded, State: st, Deliveries: acked(in),
+			Turn: &conversation.TurnEnd{N: 1, ID: "turn-1", Status: status}}}, nil
 	}
 }
 
@@ -285,15 +286,15 @@ func TestWhereItIsNotKnownWhetherCodexHadTheMessageItsHistoryTells(t *testing.T)
 		"it had ended":        {[]pumpFunc{history(t, "completed")}, []string{"completed"}},
 		"codex never had it":  {[]pumpFunc{endsTurn("completed", "")}, []string{"completed"}},
 		"it has it now":       {[]pumpFunc{asks("make"), endsTurn("interrupted", "")}, []string{"interrupted"}},
-		"and it dies again":   {[]pumpFunc{dies(conversation.Acknowledged, true), endsTurn("completed", "")}, []string{"interrupted", "completed"}},
-		"and dies, unknown":   {[]pumpFunc{dies(conversation.Sent, true), dies(conversation.Sent, true), dies(conversation.Sent, true)}, []string{"unknown"}},
+		"and it dies again":   {[]pumpFunc{dies(protocol.Acknowledged, true), endsTurn("completed", "")}, []string{"interrupted", "completed"}},
+		"and dies, unknown":   {[]pumpFunc{dies(protocol.Sent, true), dies(protocol.Sent, true), dies(protocol.Sent, true)}, []string{"unknown"}},
 		"nobody can tell":     {[]pumpFunc{cannotTell}, []string{"unknown"}},
 		"there is no thread":  {[]pumpFunc{noThread, endsTurn("completed", "")}, []string{"completed"}},
-		"it never got so far": {[]pumpFunc{dies(conversation.Decided, true), endsTurn("completed", "")}, []string{"completed"}},
+		"it never got so far": {[]pumpFunc{dies(protocol.Decided, true), endsTurn("completed", "")}, []string{"completed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.fake.pumps = append([]pumpFunc{dies(conversation.Sent, true)}, c.pumps...)
+			w.fake.pumps = append([]pumpFunc{dies(protocol.Sent, true)}, c.pumps...)
 			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 			w.at(time.Minute, func() {
 				if len(query[[]Approval](w, QueryApprovals)) == 1 {
@@ -319,19 +320,19 @@ func TestWhereItIsNotKnownWhetherCodexHadTheMessageItsHistoryTells(t *testing.T)
 
 // cannotTell answers as a codex whose history cannot be read.
 func cannotTell(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-	return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Bound, State: opened(in),
-		Deliveries: []activities.Delivery{{ID: "m1", State: conversation.Void, Error: "its history cannot be read"}}}}, nil
+	return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: opened(in),
+		Deliveries: []protocol.Delivery{{ID: "m1", State: protocol.Void, Error: "its history cannot be read"}}}}, nil
 }
 
 // noThread answers as a codex that never wrote the thread's rollout.
 func noThread(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-	return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Refused, State: in.Pump.State,
-		Deliveries: []activities.Delivery{{ID: "m1", State: conversation.Sent}},
-		Problem:    &activities.Problem{Kind: "thread_missing", Message: "no rollout found"}}}, nil
+	return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Refused, State: in.Pump.State,
+		Deliveries: []protocol.Delivery{{ID: "m1", State: protocol.Sent}},
+		Problem:    &protocol.Problem{Kind: "thread_missing", Message: "no rollout found"}}}, nil
 }
 
 func TestASessionThatIsToFailDoesAndIsCleanedUp(t *testing.T) {
-	for _, state := range []conversation.DeliveryState{conversation.Acknowledged, conversation.Sent} {
+	for _, state := range []protocol.DeliveryState{protocol.Acknowledged, protocol.Sent} {
 		w := newWorld(t)
 		w.fake.pumps = []pumpFunc{dies(state, true)}
 		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -352,7 +353,7 @@ func TestASessionThatIsToFailDoesAndIsCleanedUp(t *testing.T) {
 func TestAMessageThatCertainlyNeverArrivedIsDeliveredWhateverThePolicy(t *testing.T) {
 	for _, policy := range []string{"", "ask", "continue", "fail"} {
 		w := newWorld(t)
-		w.fake.pumps = []pumpFunc{dies(conversation.Decided, true), endsTurn("completed", "ok")}
+		w.fake.pumps = []pumpFunc{dies(protocol.Decided, true), endsTurn("completed", "ok")}
 		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 		w.at(time.Minute, func() {
 			if v := w.view(); v.State != Idle || v.Turn.N != 1 || v.Turn.Status != "completed" {
@@ -366,7 +367,7 @@ func TestAMessageThatCertainlyNeverArrivedIsDeliveredWhateverThePolicy(t *testin
 
 func TestASessionForOneTurnClosesAfterTheTurnThatWentOn(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{dies(conversation.Acknowledged, true), endsTurn("completed", "done after all")}
+	w.fake.pumps = []pumpFunc{dies(protocol.Acknowledged, true), endsTurn("completed", "done after all")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.start(SessionOptions{CloseAfter: true, OnInterrupt: "continue"})
 	if v := w.view(); v.State != Closed || v.Turn.N != 2 || v.Turn.Status != "completed" {
@@ -376,7 +377,7 @@ func TestASessionForOneTurnClosesAfterTheTurnThatWentOn(t *testing.T) {
 
 func TestAThreadThatCannotBeResumedStopsTheSessionWhateverThePolicy(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{dies(conversation.Acknowledged, true), refuses("thread_missing", conversation.Decided)}
+	w.fake.pumps = []pumpFunc{dies(protocol.Acknowledged, true), refuses("thread_missing", protocol.Decided)}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(time.Hour, func() {
 		if v := w.view(); v.State != Interrupted || v.Error.Kind != "thread_missing" || v.Turn.N != 2 || v.Turn.Status != "failed" {
@@ -399,7 +400,7 @@ func yes(approval, command string) Decide {
 	return Decide{Approval: approval, Digest: "digest of " + command, Outcome: "accept", By: "bob"}
 }
 
-func notesOf(notes []activities.Note) string {
+func notesOf(notes []conversation.Note) string {
 	var b strings.Builder
 	for _, n := range notes {
 		fmt.Fprintln(&b, n.Text)
@@ -410,22 +411,22 @@ func notesOf(notes []activities.Note) string {
 // If it is not known whether codex had a message, later faults do not make it
 // certain.
 func TestADoubtThatCannotBeResolvedIsNoFailure(t *testing.T) {
-	lost := dies(conversation.Sent, false) // before codex could be asked
+	lost := dies(protocol.Sent, false) // before codex could be asked
 	for name, fault := range map[string]func(w *world){
 		"no process lives long enough": func(w *world) { w.fake.pumps = append(w.fake.pumps, lost, lost, lost) },
 		"none can be started": func(w *world) {
 			w.fake.pumps[0] = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 				w.fake.fail("start", temporal.NewNonRetryableApplicationError("no room", activities.ErrTypeInternal, nil))
-				return dies(conversation.Sent, true)(ctx, in)
+				return dies(protocol.Sent, true)(ctx, in)
 			}
 		},
 		"codex will not have us": func(w *world) {
-			w.fake.pumps = append(w.fake.pumps, refuses("auth", conversation.Sent))
+			w.fake.pumps = append(w.fake.pumps, refuses("auth", protocol.Sent))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.fake.pumps = []pumpFunc{dies(conversation.Sent, true)}
+			w.fake.pumps = []pumpFunc{dies(protocol.Sent, true)}
 			fault(w)
 			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 			w.when(Interrupted, func() {
@@ -442,7 +443,7 @@ func TestADoubtThatCannotBeResolvedIsNoFailure(t *testing.T) {
 
 func TestAClosedSessionDoesNotSayWhatItDoesNotKnow(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{dies(conversation.Sent, true)}
+	w.fake.pumps = []pumpFunc{dies(protocol.Sent, true)}
 	w.at(50*time.Millisecond, func() {
 		w.send(SignalMessage, hello("m1"))
 		w.fake.hang("stop") // the process that is to look it up never comes

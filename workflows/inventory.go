@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // NamePattern matches the names of hosts, seeds and sessions.
@@ -27,9 +28,9 @@ func (p *inventoryPart) checkPut(in PutHost) error {
 	switch {
 	case !NamePattern.MatchString(s.Name):
 		return refuse(RefusedBadInput, "host name %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", s.Name)
-	case old != nil && !in.Replace && s.Name != activities.LocalHost:
+	case old != nil && !in.Replace && s.Name != protocol.LocalHost:
 		return refuse(RefusedState, "host %s is in zone %s already (--replace changes it, `ctl host remove %s` takes it out)", s.Name, p.zone, s.Name)
-	case s.Name != activities.LocalHost && s.Address == "":
+	case s.Name != protocol.LocalHost && s.Address == "":
 		return refuse(RefusedBadInput, "host %s needs an address", s.Name)
 	case s.Port < 0 || s.Port > 65535:
 		return refuse(RefusedBadInput, "host %s: port %d is none", s.Name, s.Port)
@@ -56,9 +57,9 @@ func (p *inventoryPart) checkPut(in PutHost) error {
 
 // unpinned returns the first host, from s along its jump hosts, that has no pinned key; nil if
 // all have one.
-func unpinned(s *activities.HostSpec) *activities.HostSpec {
+func unpinned(s *protocol.HostSpec) *protocol.HostSpec {
 	for ; s != nil; s = s.Jump {
-		if s.Name != activities.LocalHost && len(s.HostKeys) == 0 && s.KnownHosts == "" {
+		if s.Name != protocol.LocalHost && len(s.HostKeys) == 0 && s.KnownHosts == "" {
 			return s
 		}
 	}
@@ -86,7 +87,7 @@ func (p *inventoryPart) put(in PutHost) HostView {
 
 // elsewhere reports whether two specs may mean different machines, accounts or roots. A machine
 // is known by its keys; its address may change.
-func elsewhere(a, b activities.HostSpec) bool {
+func elsewhere(a, b protocol.HostSpec) bool {
 	same := func(key string) bool { return slices.Contains(b.HostKeys, key) }
 	machine := slices.ContainsFunc(a.HostKeys, same) || len(a.HostKeys)+len(b.HostKeys) == 0 && a.KnownHosts == b.KnownHosts && a.Address == b.Address && a.Port == b.Port
 	return !machine || a.User != b.User || a.Root != b.Root
@@ -98,7 +99,7 @@ func (p *inventoryPart) checkRemove(in RemoveHost) error {
 	switch h := p.host(name); {
 	case h == nil:
 		return refuse(RefusedNotFound, "zone %s has no host %q", p.zone, name)
-	case name == activities.LocalHost:
+	case name == protocol.LocalHost:
 		return refuse(RefusedBadInput, "host %s is this machine: it cannot be removed (cordon it)", name)
 	case p.parkedOn(name) > 0 && !in.Force:
 		return refuse(RefusedState, "%d parked sessions have their folders on host %s: they would go on elsewhere, and nobody would remove those (`ctl session close`, or `ctl host remove --force`)", p.parkedOn(name), name)
@@ -228,7 +229,7 @@ func (p *inventoryPart) view(h *poolHost) HostView {
 	v.Paused, v.WaitingFor = p.st.Paused, p.census.waitingView()
 	v.Unclean, v.Leftovers = p.leftOn(spec.Name)
 	v.Folders, v.UnknownFolders = h.Folders, h.Unknown
-	if v.Port == 0 && spec.Name != activities.LocalHost {
+	if v.Port == 0 && spec.Name != protocol.LocalHost {
 		v.Port = 22
 	}
 	for _, k := range workflow.DeterministicKeys(h.Labels) {

@@ -3,7 +3,7 @@ package workflows
 import (
 	"fmt"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
 )
 
 // If a host can free the space of a journal that was read, pumps do so. If not, the journal ends
@@ -23,7 +23,7 @@ func (s *processPart) journalFull() bool {
 }
 
 func (s *processPart) renewJournal() {
-	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("the host cannot trim codex's journal of %d MB: the thread goes on in a new process", s.st.Pump.Cursor.Offset>>20)})
+	s.note(conversation.Note{Type: "state", Text: fmt.Sprintf("the host cannot trim codex's journal of %d MB: the thread goes on in a new process", s.st.Pump.Cursor.Offset>>20)})
 	if f, _ := s.restart(); f != nil {
 		s.cannotStart(f)
 	}

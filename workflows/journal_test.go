@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // longTurn returns a pump of a turn on a host that cannot trim journals.
@@ -43,7 +44,7 @@ func TestALongJournalThatCannotBeTrimmedEndsWithItsProcessBetweenTurns(t *testin
 		t.Errorf("calls %q", w.fake.calls)
 	}
 	third := w.fake.ran[2].Pump
-	if !third.Resume || third.State.ThreadID != "thread-1" || third.State.Cursor != (activities.Cursor{Incarnation: 2}) || third.Sends[0].ID != "m3" {
+	if !third.Resume || third.State.ThreadID != "thread-1" || third.State.Cursor != (protocol.Cursor{Incarnation: 2}) || third.Sends[0].ID != "m3" {
 		t.Errorf("the new process was told %+v", third)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func failsWith(kind string) pumpFunc {
@@ -62,11 +63,11 @@ func TestCloseEndsTheWaitForAWorker(t *testing.T) {
 func TestAStopThatFailsIsTriedAgain(t *testing.T) {
 	w := newWorld(t)
 	late := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TimedOut, State: opened(in), Deliveries: acked(in),
-			Problem: &activities.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TimedOut, State: opened(in), Deliveries: acked(in),
+			Problem: &protocol.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
 	}
 	w.fake.fail("stop", finally(activities.ErrTypeStore))
-	w.fake.pumps = []pumpFunc{late, late, dies(conversation.Acknowledged, true), endsTurn("completed", "")}
+	w.fake.pumps = []pumpFunc{late, late, dies(protocol.Acknowledged, true), endsTurn("completed", "")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.once("it waits", func() bool { return w.view().WaitingFor != nil }, func() { w.fake.fail("stop", nil) })
 	w.whenTurn(1, "interrupted", func() { w.send(SignalMessage, hello("m2")) })
@@ -109,8 +110,8 @@ func TestAnOvertakenSessionKeepsItsQueue(t *testing.T) {
 // accepted, even after a turn that was cut off.
 func TestASessionForSomeTurnsRunsAllThatWereAccepted(t *testing.T) {
 	for name, first := range map[string]pumpFunc{
-		"interrupted": dies(conversation.Acknowledged, true),
-		"unknown":     dies(conversation.Sent, true),
+		"interrupted": dies(protocol.Acknowledged, true),
+		"unknown":     dies(protocol.Sent, true),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -132,7 +133,7 @@ func TestASessionForSomeTurnsRunsAllThatWereAccepted(t *testing.T) {
 func TestAMessageThatWasNotSentIsQueuedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
-	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), dies(conversation.Decided, true)}
+	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), dies(protocol.Decided, true)}
 	w.fake.rest = saysTold(endsTurn("completed", "done"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
@@ -164,7 +165,7 @@ func TestPumpsThatTheServerEndsSayNothingOfCodex(t *testing.T) {
 	w := newWorld(t)
 	ended := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := in.Pump.State // it had no time to read
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.PumpCancelled, State: st}}, nil
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.PumpCancelled, State: st}}, nil
 	}
 	runs := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := ended(ctx, in)

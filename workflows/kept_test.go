@@ -15,6 +15,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A fork whose snapshot cannot be pinned shows that while it tries. Its start
@@ -231,14 +232,14 @@ func TestEachComingUpTriesOtherHosts(t *testing.T) {
 func TestAStopThatACloseCallsBackHasStoppedNothing(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TimedOut, State: opened(in), Deliveries: acked(in),
-			Problem: &activities.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TimedOut, State: opened(in), Deliveries: acked(in),
+			Problem: &protocol.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
 	}, endsTurn("interrupted", "")}
 	w.fake.hang("stop")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.once("codex is being stopped", func() bool { return w.fake.called("stop 1") }, func() { w.send(SignalClose, Close{By: "ann"}) })
 	w.start(SessionOptions{})
-	if s := w.lastPump().Pump.Sends; len(s) != 1 || s[0].Kind != activities.SendInterrupt || len(w.fake.ran) != 2 {
+	if s := w.lastPump().Pump.Sends; len(s) != 1 || s[0].Kind != conversation.SendInterrupt || len(w.fake.ran) != 2 {
 		t.Errorf("pump %d was given %+v", len(w.fake.ran), s)
 	}
 	if v := w.view(); v.State != Closed || v.Turn.Status != "interrupted" || v.Process.End != "" {
@@ -289,7 +290,7 @@ func TestAFiringWaitsForTheStore(t *testing.T) {
 	env.RegisterActivityWithOptions(func(context.Context, activities.HoldBlobsInput) error {
 		if tries++; tries <= 30 {
 			return temporal.NewApplicationErrorWithOptions("this worker lacks the key", activities.ErrTypeStore, temporal.ApplicationErrorOptions{
-				NonRetryable: true, Details: []any{activities.Problem{Kind: activities.ErrTypeStore, Message: "no key", Passing: true}}})
+				NonRetryable: true, Details: []any{protocol.Problem{Kind: activities.ErrTypeStore, Message: "no key", Passing: true}}})
 		}
 		return nil
 	}, activity.RegisterOptions{Name: "HoldBlobs"})

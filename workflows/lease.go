@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Leases are requested and granted by signal, so that no handler blocks: acquire → granted (or
@@ -47,8 +48,8 @@ type acquire struct {
 
 	// To a seed: where the credential will be, before it is there: a host, its zone and the
 	// generation of the session's claim on it.
-	At   *activities.HostSpec `json:"at,omitempty"`
-	Zone string               `json:"zone,omitempty"`
+	At   *protocol.HostSpec `json:"at,omitempty"`
+	Zone string             `json:"zone,omitempty"`
 	// Generation, to a pool, is the lowest that the claim can have.
 	Generation int64 `json:"generation,omitempty"`
 	// Brokered says that nothing of the seed will be on the host.
@@ -93,8 +94,8 @@ type release struct {
 	// made of it is saved.
 	Clean bool `json:"clean,omitempty"`
 	// At and Zone are where the login is, if the lease on it was lost; see seed.fetchFrom.
-	At   *activities.HostSpec `json:"at,omitempty"`
-	Zone string               `json:"zone,omitempty"`
+	At   *protocol.HostSpec `json:"at,omitempty"`
+	Zone string             `json:"zone,omitempty"`
 	// Discarded says that somebody gave up what could not be saved.
 	Discarded bool `json:"discarded,omitempty"`
 	// Proven is when the newest turn began that codex completed with the seed.
@@ -123,13 +124,13 @@ type granted struct {
 	Queued  string   `json:"queued,omitempty"`
 	Refused *Failure `json:"refused,omitempty"`
 	// RetryAfter says when to ask again for what was refused only for now.
-	RetryAfter time.Duration        `json:"retry_after,omitempty"`
-	Epoch      int64                `json:"epoch,omitempty"`
-	Spec       *activities.HostSpec `json:"spec,omitempty"`
-	Labels     map[string]string    `json:"labels,omitempty"` // of the host, for policies: only those that people set, never those that a probe found
-	Seed       *activities.SeedRef  `json:"seed,omitempty"`
-	Policy     string               `json:"policy,omitempty"` // of the seed
-	Amend      bool                 `json:"amend,omitempty"`  // the seed's sessions may be offered amendments
+	RetryAfter time.Duration       `json:"retry_after,omitempty"`
+	Epoch      int64               `json:"epoch,omitempty"`
+	Spec       *protocol.HostSpec  `json:"spec,omitempty"`
+	Labels     map[string]string   `json:"labels,omitempty"` // of the host, for policies: only those that people set, never those that a probe found
+	Seed       *activities.SeedRef `json:"seed,omitempty"`
+	Policy     string              `json:"policy,omitempty"` // of the seed
+	Amend      bool                `json:"amend,omitempty"`  // the seed's sessions may be offered amendments
 }
 
 func notThere(from string, err error) *Failure {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestABusyPoolStillLooksAfterItsHolders(t *testing.T) {
@@ -72,7 +73,7 @@ func TestWhoAsksAgainKeepsItsPlaceAndIsToldAgain(t *testing.T) {
 
 func TestAPoolRefusesMoreThanItCanHold(t *testing.T) {
 	p := newPoolWorld(t)
-	carry := &poolState{Hosts: []poolHost{{Spec: activities.HostSpec{Name: "local"}, Slots: 1}}, Leases: []poolLease{{Holder: "x", Host: "local"}}}
+	carry := &poolState{Hosts: []poolHost{{Spec: protocol.HostSpec{Name: "local"}, Slots: 1}}, Leases: []poolLease{{Holder: "x", Host: "local"}}}
 	for i := range maxLine {
 		carry.Queue = append(carry.Queue, ticket{acquire: acquire{Holder: fmt.Sprint("s", i), Host: "local"}, Told: "host local has all 1 slots in use"})
 	}
@@ -104,7 +105,7 @@ func TestEveryHopIsPinnedAndACordonStays(t *testing.T) {
 	yes := true
 	p.at(0, func() {
 		hop := put("web-1", 1)
-		hop.Spec.Jump = &activities.HostSpec{Name: "gate", Address: "192.0.2.9"}
+		hop.Spec.Jump = &protocol.HostSpec{Name: "gate", Address: "192.0.2.9"}
 		p.refuses(p.send(UpdatePutHost, hop), RefusedBadInput)
 		hop.Spec.Jump.HostKeys = []string{"SHA256:def"}
 		p.takes(p.send(UpdatePutHost, hop))

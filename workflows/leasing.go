@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // leasesPart asks pools and seeds for leases, and gives them back.
@@ -61,11 +62,11 @@ type placeState struct {
 	Leave       *leaveHost `json:"leave,omitempty"`  // its host is being drained
 	// Files came with messages that codex has, the oldest first; FilesAt is the
 	// generation that brought them to its host.
-	Files   []activities.Input `json:"files,omitempty"`
-	FilesAt int64              `json:"files_at,omitempty"`
-	ForkOf  string             `json:"fork_of,omitempty"` // the thread of the snapshot that it began with
-	Pinned  bool               `json:"pinned,omitempty"`  // that snapshot is kept from being dropped
-	LeftOn  string             `json:"left_on,omitempty"` // the host that it left without cleaning up, while it is on no other
+	Files   []protocol.Input `json:"files,omitempty"`
+	FilesAt int64            `json:"files_at,omitempty"`
+	ForkOf  string           `json:"fork_of,omitempty"` // the thread of the snapshot that it began with
+	Pinned  bool             `json:"pinned,omitempty"`  // that snapshot is kept from being dropped
+	LeftOn  string           `json:"left_on,omitempty"` // the host that it left without cleaning up, while it is on no other
 }
 
 // acquire requests a lease from a pool or a seed and waits for the answer. It returns neither a
@@ -316,7 +317,7 @@ func (s *leasesPart) seedRelease() release {
 
 // seedShown handles what the end of a turn shows of the seed. A refusal is reported at once. That
 // the seed works is reported with the release, or at once if it was doubted.
-func (s *leasesPart) seedShown(began time.Time, status string, p *activities.Problem) {
+func (s *leasesPart) seedShown(began time.Time, status string, p *protocol.Problem) {
 	if !s.st.SeedHeld {
 		return
 	}

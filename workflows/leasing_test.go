@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/activities"
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // What a session tells its seed, and what the seed tells it.
@@ -94,7 +94,7 @@ func TestASessionTakesTheGenerationThatWasSavedUnderItsEpoch(t *testing.T) {
 
 func failsAuth(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	out, err := endsTurn("failed", "")(context.Background(), in)
-	out.Pump.Turn.Problem = &activities.Problem{Kind: "auth", Message: "codex was told 401", Hint: "import it anew"}
+	out.Pump.Turn.Problem = &protocol.Problem{Kind: "auth", Message: "codex was told 401", Hint: "import it anew"}
 	return out, err
 }
 
@@ -123,7 +123,7 @@ func TestAnAuthFailureOfATurnIsToldToTheSeed(t *testing.T) {
 
 func TestACodexThatIsNotLoggedInIsToldToTheSeed(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = append(w.fake.pumps, refuses("auth", conversation.Decided))
+	w.fake.pumps = append(w.fake.pumps, refuses("auth", protocol.Decided))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.start(SessionOptions{Seed: "team"})
 	if len(w.reports) != 1 || w.reports[0].Verdict != VerdictSuspect {

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Leftover is what an ended session may have left on a host because it could not clean up there,
@@ -189,7 +190,7 @@ func (p *leftoversPart) wipe(ctx workflow.Context, l *poolLeftover) (reached boo
 	return true
 }
 
-func (l *poolLeftover) tried(now time.Time, on activities.HostSpec) activities.WipeLeftoverInput {
+func (l *poolLeftover) tried(now time.Time, on protocol.HostSpec) activities.WipeLeftoverInput {
 	l.Tries, l.TriedAt = l.Tries+1, now
 	l.Found = cmp.Or(l.Found, now.Unix())
 	in := activities.WipeLeftoverInput{

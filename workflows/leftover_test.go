@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // fakeSweeper is a host that is away until the test brings it back.
@@ -182,7 +183,7 @@ func TestALoginThatIsNotSavedHoldsUpNobodyElse(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	f.set(false, temporal.NewNonRetryableApplicationError("not saved", activities.ErrTypeLoginUnsaved, nil,
-		activities.Problem{Kind: activities.ErrTypeLoginUnsaved, Message: "not saved", Hint: "wait"}))
+		protocol.Problem{Kind: activities.ErrTypeLoginUnsaved, Message: "not saved", Hint: "wait"}))
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 2))) })
 	p.at(time.Second, func() {
 		for _, s := range []string{"a", "b"} {

@@ -8,7 +8,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // What a session does when a turn failed because the account's limit, or the provider's limit on
@@ -53,13 +54,13 @@ type limitWait struct {
 // at most. The session's option decides, else its policies. Of the policies that wait, the
 // shortest time counts.
 func (s *boundsPart) waitsOut(kind string) (atMost time.Duration, waits bool) {
-	if kind != activities.EndQuota && kind != activities.EndRateLimit || s.opt.OnLimit == LimitFail {
+	if kind != protocol.EndQuota && kind != protocol.EndRateLimit || s.opt.OnLimit == LimitFail {
 		return 0, false
 	}
 	waits = s.opt.OnLimit == LimitWait
 	for _, r := range s.approvals.rulings() {
 		w := r.Wait
-		if kind == activities.EndQuota && w.Quota || kind == activities.EndRateLimit && w.RateLimit {
+		if kind == protocol.EndQuota && w.Quota || kind == protocol.EndRateLimit && w.RateLimit {
 			waits = true
 			if w.AtMost == 0 {
 				w.AtMost = waitAtMost
@@ -76,15 +77,15 @@ func (s *boundsPart) waitsOut(kind string) (atMost time.Duration, waits bool) {
 }
 
 func (s *boundsPart) mayWaitOut() bool {
-	_, quota := s.waitsOut(activities.EndQuota)
-	_, rate := s.waitsOut(activities.EndRateLimit)
+	_, quota := s.waitsOut(protocol.EndQuota)
+	_, rate := s.waitsOut(protocol.EndRateLimit)
 	return quota || rate
 }
 
 // limitMet is called before a turn is ended. If the session is to wait, it queues the turn's
 // message again before all others, for when the limit has ended. If the wait would be too long,
 // it says so.
-func (s *boundsPart) limitMet(t *activities.TurnEnd) {
+func (s *boundsPart) limitMet(t *conversation.TurnEnd) {
 	p := t.Problem
 	if t.Status != "failed" || p == nil {
 		s.st.Limit = nil
@@ -102,7 +103,7 @@ func (s *boundsPart) limitMet(t *activities.TurnEnd) {
 	l.Until, l.Reset = s.nextTry(l.Tries, now, p.ResetAt, atMost), p.ResetAt
 	if why := l.tooLong(atMost); why != "" {
 		p.Hint = why + "; " + p.Hint
-		s.note(activities.Note{Type: activities.EntryState, Text: "the session does not wait for the end of the limit: " + why})
+		s.note(conversation.Note{Type: protocol.EntryState, Text: "the session does not wait for the end of the limit: " + why})
 		s.st.Limit = nil
 		return
 	}
@@ -113,7 +114,7 @@ func (s *boundsPart) limitMet(t *activities.TurnEnd) {
 	}
 	l.Message = s.sayLater(m)
 	s.st.Limit = l
-	s.note(activities.Note{Type: activities.EntryState, Text: fmt.Sprintf("the session waits for the end of the limit (%s), until %s; turn %d goes on then", l.Kind, clock(l.Until), s.st.TurnN+1),
+	s.note(conversation.Note{Type: protocol.EntryState, Text: fmt.Sprintf("the session waits for the end of the limit (%s), until %s; turn %d goes on then", l.Kind, clock(l.Until), s.st.TurnN+1),
 		Data: map[string]string{"by": "on_limit=wait", "set_by": s.opt.By, "message": l.Message, "until": l.Until.UTC().Format(time.RFC3339)}})
 }
 
@@ -204,9 +205,9 @@ func (s *boundsPart) endLimitWait(by *Interrupt) {
 	s.st.skipTo(n)
 	s.st.Skipped++ // it never began
 	s.st.putTurn(TurnView{Session: s.id, N: n, MessageID: m.ID, Status: "interrupted", StartedAt: now, EndedAt: now,
-		EndedBy: EndedByPerson, Error: &Failure{Kind: activities.EndInterrupted, Message: interruptedBy(by) + ", while it waited for the end of a limit", Hint: activities.HintOf(activities.EndInterrupted)}})
+		EndedBy: EndedByPerson, Error: &Failure{Kind: protocol.EndInterrupted, Message: interruptedBy(by) + ", while it waited for the end of a limit", Hint: protocol.HintOf(protocol.EndInterrupted)}})
 	s.stopWaiting()
-	s.note(activities.Note{Type: activities.EntryState, Turn: n, Text: interruptedBy(by) + ": the session waits for the end of the limit no more"})
+	s.note(conversation.Note{Type: protocol.EntryState, Turn: n, Text: interruptedBy(by) + ": the session waits for the end of the limit no more"})
 	if s.opt.CloseAfter && len(s.st.Queue) == 0 && s.st.Close == nil {
 		s.st.Close = &Close{By: s.opt.By}
 	}
@@ -232,7 +233,7 @@ func (s *boundsPart) limitView() *LimitView {
 func (s *boundsPart) limitText() string {
 	l := s.st.Limit
 	what := "the account's limit to end"
-	if l.Kind == activities.EndRateLimit {
+	if l.Kind == protocol.EndRateLimit {
 		what = "the provider's limit of requests to end"
 	}
 	return fmt.Sprintf("%s, until %s (try %d)", what, clock(l.Until), l.Tries)

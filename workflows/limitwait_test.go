@@ -10,6 +10,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // meets returns a pump of a turn that failed at a limit. If in is not 0, codex said
@@ -22,9 +23,9 @@ func meets(w *world, kind string, effects bool, in time.Duration) pumpFunc {
 		if in != 0 {
 			reset = w.Now().Add(in)
 		}
-		return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.TurnEnded, State: st, Deliveries: acked(p),
-			Turn: &activities.TurnEnd{N: p.Pump.State.Turn, ID: "turn-1", Status: "failed", Effects: effects,
-				Problem: &activities.Problem{Kind: kind, Message: "the limit is reached", Hint: "wait", ResetAt: reset}}}}, nil
+		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TurnEnded, State: st, Deliveries: acked(p),
+			Turn: &conversation.TurnEnd{N: p.Pump.State.Turn, ID: "turn-1", Status: "failed", Effects: effects,
+				Problem: &protocol.Problem{Kind: kind, Message: "the limit is reached", Hint: "wait", ResetAt: reset}}}}, nil
 	}
 }
 
@@ -42,7 +43,7 @@ func toldOf(w *world) (said []string) {
 var waiting = SessionOptions{OnLimit: LimitWait}
 
 func TestALimitIsWaitedOutAndTheSameSaidAgain(t *testing.T) {
-	for _, kind := range []string{activities.EndQuota, activities.EndRateLimit} {
+	for _, kind := range []string{protocol.EndQuota, protocol.EndRateLimit} {
 		w := newWorld(t)
 		w.fake.pumps = []pumpFunc{meets(w, kind, false, 2*time.Hour), endsTurn("completed", "done"), endsTurn("completed", "second")}
 		var met time.Time
@@ -84,7 +85,7 @@ func TestALimitIsWaitedOutAndTheSameSaidAgain(t *testing.T) {
 
 func TestWhatHadBegunIsNotSaidAgainBehindALimit(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{meets(w, activities.EndQuota, true, time.Hour), endsTurn("completed", "done")}
+	w.fake.pumps = []pumpFunc{meets(w, protocol.EndQuota, true, time.Hour), endsTurn("completed", "done")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.ends(2 * time.Hour)
 	w.start(waiting)
@@ -100,9 +101,9 @@ func TestALimitFailsATurnWhereNobodyWantsToWait(t *testing.T) {
 		in   time.Duration
 		hint string
 	}{
-		"nobody said so":       {SessionOptions{}, activities.EndQuota, time.Hour, "wait"},
+		"nobody said so":       {SessionOptions{}, protocol.EndQuota, time.Hour, "wait"},
 		"another kind":         {waiting, "overloaded", time.Hour, "wait"},
-		"it would be too long": {waiting, activities.EndQuota, 75 * time.Hour, "longer than 6h"},
+		"it would be too long": {waiting, protocol.EndQuota, 75 * time.Hour, "longer than 6h"},
 	} {
 		w := newWorld(t)
 		w.fake.pumps = []pumpFunc{meets(w, c.kind, false, c.in)}
@@ -121,7 +122,7 @@ func TestALimitFailsATurnWhereNobodyWantsToWait(t *testing.T) {
 func TestALimitOfUnknownEndIsTriedAtGrowingPauses(t *testing.T) {
 	w := newWorld(t)
 	var at []time.Time
-	limited := meets(w, activities.EndRateLimit, false, 0)
+	limited := meets(w, protocol.EndRateLimit, false, 0)
 	w.fake.rest = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		at = append(at, w.Now())
 		return limited(ctx, in)
@@ -152,7 +153,7 @@ func TestALimitOfUnknownEndIsTriedAtGrowingPauses(t *testing.T) {
 func TestAWaitForALimitEndsWhenSomebodySaysSo(t *testing.T) {
 	t.Run("interrupt", func(t *testing.T) {
 		w := newWorld(t)
-		w.fake.pumps = []pumpFunc{meets(w, activities.EndQuota, false, time.Hour), endsTurn("completed", "second")}
+		w.fake.pumps = []pumpFunc{meets(w, protocol.EndQuota, false, time.Hour), endsTurn("completed", "second")}
 		w.at(time.Second, func() {
 			w.send(SignalMessage, hello("m1"))
 			w.send(SignalMessage, hello("m2"))
@@ -172,7 +173,7 @@ func TestAWaitForALimitEndsWhenSomebodySaysSo(t *testing.T) {
 	})
 	t.Run("close", func(t *testing.T) {
 		w := newWorld(t)
-		w.fake.pumps = []pumpFunc{meets(w, activities.EndQuota, false, time.Hour)}
+		w.fake.pumps = []pumpFunc{meets(w, protocol.EndQuota, false, time.Hour)}
 		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 		w.when(Waiting, func() { w.send(SignalClose, Close{}) })
 		w.start(waiting)
@@ -182,7 +183,7 @@ func TestAWaitForALimitEndsWhenSomebodySaysSo(t *testing.T) {
 	})
 	t.Run("run without keep", func(t *testing.T) {
 		w := newWorld(t)
-		w.fake.pumps = []pumpFunc{meets(w, activities.EndQuota, false, time.Hour), endsTurn("completed", "done")}
+		w.fake.pumps = []pumpFunc{meets(w, protocol.EndQuota, false, time.Hour), endsTurn("completed", "done")}
 		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 		opt := waiting
 		opt.CloseAfter = true
@@ -199,7 +200,7 @@ func TestASessionThatWaitsForALimitParksAndComesBackByItself(t *testing.T) {
 		"somebody says": func(w *world) { w.takes(w.send(SignalPark, Park{By: "ann"})) },
 	} {
 		w := newWorld(t)
-		w.fake.pumps = []pumpFunc{meets(w, activities.EndQuota, false, 3*time.Hour), endsTurn("completed", "done")}
+		w.fake.pumps = []pumpFunc{meets(w, protocol.EndQuota, false, 3*time.Hour), endsTurn("completed", "done")}
 		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 		w.when(Waiting, func() { park(w) })
 		w.at(2*time.Hour, func() {
@@ -225,7 +226,7 @@ func TestASessionThatWaitsForALimitParksAndComesBackByItself(t *testing.T) {
 
 func TestAWaitForALimitOutlivesARollover(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{meets(w, activities.EndQuota, false, 2*time.Hour)}
+	w.fake.pumps = []pumpFunc{meets(w, protocol.EndQuota, false, 2*time.Hour)}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.when(Waiting, func() {
 		w.fill()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Names that other programs rely on.
@@ -148,7 +149,7 @@ type SessionOptions struct {
 	// TurnTimeout bounds one turn; default 24 h.
 	TurnTimeout time.Duration `json:"turn_timeout,omitempty"`
 	// Bounds limit what the session may use in all; 0 means no bound.
-	activities.Bounds
+	protocol.Bounds
 	// OnInterrupt is what happens when a turn loses its process: ask (the default), continue or
 	// fail.
 	OnInterrupt string `json:"on_interrupt,omitempty"`
@@ -188,7 +189,7 @@ type SessionOptions struct {
 	Instructions string `json:"instructions,omitempty"`
 	Personality  string `json:"personality,omitempty"`
 	// Files came with messages of the session that this one forks.
-	Files []activities.Input `json:"files,omitempty"`
+	Files []protocol.Input `json:"files,omitempty"`
 	// Workspace is what the session works in: a repository, a snapshot's work, hooks.
 	Workspace activities.Workspace `json:"workspace,omitzero"`
 	// CloseAfter closes the session after its first turn and the turns of all messages accepted
@@ -213,15 +214,15 @@ type Message struct {
 	// turn ends first.
 	Turn int `json:"turn,omitempty"`
 	// Do makes it a turn that takes no text: compact, or review, of Review.
-	Do     activities.Act     `json:"do,omitempty"`
-	Review *activities.Review `json:"review,omitempty"`
+	Do     protocol.Act     `json:"do,omitempty"`
+	Review *protocol.Review `json:"review,omitempty"`
 	// AnyModel accepts a Model that codex does not list.
 	AnyModel bool   `json:"any_model,omitempty"`
 	Model    string `json:"model,omitempty"`
 	Effort   string `json:"effort,omitempty"`
 	By       string `json:"by,omitempty"`
 	// Inputs are attached files, as returned by the worker's API.
-	Inputs []activities.Input `json:"inputs,omitempty"`
+	Inputs []protocol.Input `json:"inputs,omitempty"`
 	// Schema is the JSON schema for the last message of the turn. A schema above MaxSchemaInline
 	// is in the store, as SchemaBlob.
 	Schema     json.RawMessage `json:"output_schema,omitempty"`

@@ -4,13 +4,14 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // PutHost adds a host to the inventory, or replaces one.
 type PutHost struct {
-	Spec   activities.HostSpec `json:"spec"`
-	Labels map[string]string   `json:"labels,omitempty"`
-	Slots  int                 `json:"slots,omitempty"` // default 4
+	Spec   protocol.HostSpec `json:"spec"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Slots  int               `json:"slots,omitempty"` // default 4
 	// Jump names the jump host, in the same zone.
 	Jump string `json:"jump,omitempty"`
 	Zone string `json:"zone,omitempty"`
@@ -89,9 +90,9 @@ type HostView struct {
 	Folders        *HostFolders    `json:"folders,omitempty"`
 	UnknownFolders []UnknownFolder `json:"unknown_folders,omitempty"`
 
-	Holders []string             `json:"holders,omitempty"` // sessions
-	Queue   int                  `json:"queue,omitempty"`
-	Spec    *activities.HostSpec `json:"spec,omitempty"`
+	Holders []string           `json:"holders,omitempty"` // sessions
+	Queue   int                `json:"queue,omitempty"`
+	Spec    *protocol.HostSpec `json:"spec,omitempty"`
 }
 
 // PutSeed records a new generation of a seed.

@@ -17,7 +17,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // door is a message that comes by signal and by update, in one shape.
@@ -328,9 +330,9 @@ func (s *messagesPart) takeMessage(m Message) (MessageAccepted, error) {
 		acc.N = s.st.TurnN
 		s.approvals.requestedBy(m, false)
 		s.st.remember(m, acc.N)
-		s.track(m.ID, string(activities.SendSteer), acc.N, decidedHere)
-		s.st.Sends = append(s.st.Sends, pendingSend{Named: m.Turn != 0, By: m.By, Send: withExtras(m, activities.Send{
-			ID: m.ID, Kind: activities.SendSteer, Text: m.Text, Blob: m.Blob, Turn: s.st.TurnN,
+		s.track(m.ID, string(conversation.SendSteer), acc.N, decidedHere)
+		s.st.Sends = append(s.st.Sends, pendingSend{Named: m.Turn != 0, By: m.By, Send: withExtras(m, conversation.Send{
+			ID: m.ID, Kind: conversation.SendSteer, Text: m.Text, Blob: m.Blob, Turn: s.st.TurnN,
 		})})
 	} else {
 		s.st.NextN++
@@ -371,12 +373,12 @@ func (s *messagesPart) takeInterrupt(i Interrupt) (SessionView, error) {
 			what = ": the session stays on host " + s.hostName()
 		}
 		s.st.Down = &i
-		s.note(activities.Note{Type: activities.EntryState, Text: interruptedBy(&i) + what})
+		s.note(conversation.Note{Type: protocol.EntryState, Text: interruptedBy(&i) + what})
 		return s.view(), nil
 	}
 	if s.st.Interrupt == nil {
 		s.st.Interrupt = &i
-		s.note(activities.Note{Type: activities.EntryState, Text: interruptedBy(&i)})
+		s.note(conversation.Note{Type: protocol.EntryState, Text: interruptedBy(&i)})
 	}
 	// Open approvals are void: codex drops its requests when it ends the turn.
 	for _, a := range s.st.open() {
@@ -387,13 +389,13 @@ func (s *messagesPart) takeInterrupt(i Interrupt) (SessionView, error) {
 }
 
 func (s *messagesPart) queueInterrupt() {
-	if s.st.sending(activities.SendInterrupt) != nil {
+	if s.st.sending(conversation.SendInterrupt) != nil {
 		return
 	}
 	s.st.InterruptN++
 	id := fmt.Sprintf("%s.i%d", s.id, s.st.InterruptN)
-	s.track(id, string(activities.SendInterrupt), s.st.TurnN, decidedHere)
-	s.st.Sends = append(s.st.Sends, pendingSend{Send: activities.Send{ID: id, Kind: activities.SendInterrupt, Turn: s.st.TurnN}})
+	s.track(id, string(conversation.SendInterrupt), s.st.TurnN, decidedHere)
+	s.st.Sends = append(s.st.Sends, pendingSend{Send: conversation.Send{ID: id, Kind: conversation.SendInterrupt, Turn: s.st.TurnN}})
 }
 
 func (s *messagesPart) findTurn(q TurnQuery) (TurnView, error) {

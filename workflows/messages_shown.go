@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // SessionStatus is the state of a session in one word.
@@ -54,7 +55,7 @@ type SessionView struct {
 	Unprotected string      `json:"unprotected,omitempty"`
 	Budget      *BudgetView `json:"budget,omitempty"`
 	// Files came with messages. Images are not included; the conversation has them.
-	Files []activities.Input `json:"files,omitempty"`
+	Files []protocol.Input `json:"files,omitempty"`
 	// RateLimits are the account's, as codex last reported them.
 	RateLimits *RateLimitsView `json:"rate_limits,omitempty"`
 	Messages   []MessageView   `json:"messages"` // the newest, oldest first
@@ -229,26 +230,26 @@ const (
 
 // Approval is the Approval JSON of the command line.
 type Approval struct {
-	ID      string              `json:"id"`
-	Session string              `json:"session"`
-	Turn    int                 `json:"turn"`
-	Kind    string              `json:"kind"`
-	Summary string              `json:"summary"`
-	Command string              `json:"command"`
-	CWD     string              `json:"cwd"`
-	Reason  string              `json:"reason"`
-	Changes []activities.Change `json:"changes"`
-	Network string              `json:"network,omitempty"` // the host to reach
+	ID      string            `json:"id"`
+	Session string            `json:"session"`
+	Turn    int               `json:"turn"`
+	Kind    string            `json:"kind"`
+	Summary string            `json:"summary"`
+	Command string            `json:"command"`
+	CWD     string            `json:"cwd"`
+	Reason  string            `json:"reason"`
+	Changes []protocol.Change `json:"changes"`
+	Network string            `json:"network,omitempty"` // the host to reach
 	// GrantRoot is the folder below which accepting a file change allows all changes.
 	GrantRoot string `json:"grant_root,omitempty"`
 
-	Permissions json.RawMessage       `json:"permissions,omitempty"`
-	Questions   []activities.Question `json:"questions"`
-	URL         string                `json:"url,omitempty"`
-	Server      string                `json:"server,omitempty"`
-	Tool        string                `json:"tool,omitempty"`
-	Args        string                `json:"args,omitempty"` // of an MCP tool call
-	Amendment   []string              `json:"amendment,omitempty"`
+	Permissions json.RawMessage     `json:"permissions,omitempty"`
+	Questions   []protocol.Question `json:"questions"`
+	URL         string              `json:"url,omitempty"`
+	Server      string              `json:"server,omitempty"`
+	Tool        string              `json:"tool,omitempty"`
+	Args        string              `json:"args,omitempty"` // of an MCP tool call
+	Amendment   []string            `json:"amendment,omitempty"`
 
 	Digest    string        `json:"digest"`
 	Offered   []string      `json:"offered"`
@@ -263,7 +264,7 @@ type Approval struct {
 	Earlier    *EarlierDecision `json:"earlier,omitempty"`
 
 	// Ruling is the policy rule that decided the request or left it to people.
-	Ruling *activities.Ruling `json:"ruling,omitempty"`
+	Ruling *protocol.Ruling `json:"ruling,omitempty"`
 	// Signed says that only signed decisions of the Approvers count. Agreed are those so far, and
 	// Missing is how many more must agree.
 	Signed    bool        `json:"signed,omitempty"`
@@ -305,10 +306,10 @@ type Decision struct {
 
 // SessionDetail is for our own programs: it says where the session's data is.
 type SessionDetail struct {
-	View      SessionView          `json:"view"`
-	Layout    activities.Layout    `json:"layout"`
-	Host      *activities.HostSpec `json:"host"`
-	Approvals []Approval           `json:"approvals"`
-	Turns     []TurnView           `json:"turns"`
-	Seq       int64                `json:"seq"`
+	View      SessionView        `json:"view"`
+	Layout    activities.Layout  `json:"layout"`
+	Host      *protocol.HostSpec `json:"host"`
+	Approvals []Approval         `json:"approvals"`
+	Turns     []TurnView         `json:"turns"`
+	Seq       int64              `json:"seq"`
 }

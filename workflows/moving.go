@@ -9,6 +9,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A session goes on on another host because a person asks for that, or because its host is lost
@@ -21,7 +23,7 @@ type moved struct {
 	At   time.Time `json:"at"`
 }
 
-const kindHostLost = activities.EndHostLost
+const kindHostLost = protocol.EndHostLost
 
 // movingPart has the session go on on another host.
 type movingPart struct {
@@ -86,7 +88,7 @@ func (s *movingPart) hostLost(l activities.HostLost) {
 		f.Hint = "it goes on when the host is back; " + stays
 	}
 	s.st.Lost = &LostView{Host: name, Since: l.Since, Why: l.Why, Stays: stays}
-	s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
+	s.note(conversation.Note{Type: "error", Text: f.Message, Data: failureData(f)})
 	s.st.Error = f
 	if s.st.Close != nil {
 		s.ending.tellHeldUp(f)
@@ -97,7 +99,7 @@ func (s *movingPart) hostBack() {
 	if s.st.Lost == nil {
 		return
 	}
-	s.note(activities.Note{Type: "state", Text: "host " + s.st.Lost.Host + " can be reached again"})
+	s.note(conversation.Note{Type: "state", Text: "host " + s.st.Lost.Host + " can be reached again"})
 	s.st.Lost = nil
 	if s.st.Error != nil && s.st.Error.Kind == kindHostLost {
 		s.st.Error = nil
@@ -131,7 +133,7 @@ func (s *movingPart) goAway(f *Failure) {
 	if s.st.Running {
 		m.Cut = s.st.TurnN
 	}
-	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("the session leaves host %s and goes on elsewhere, from %s", name, s.fromWhat()), Data: failureData(f)})
+	s.note(conversation.Note{Type: "state", Text: fmt.Sprintf("the session leaves host %s and goes on elsewhere, from %s", name, s.fromWhat()), Data: failureData(f)})
 	s.st.ProcessEnd, s.st.Retired = f.Message, nil
 	if end := s.recordLost(); end != nil && s.st.Running {
 		f = s.endedThere(end, f)
@@ -160,7 +162,7 @@ func (s *movingPart) goAway(f *Failure) {
 // recordLost writes to the transcript what pumps read on the lost host and could not report:
 // nobody will read that journal again. If that fails, the messages to codex are at least noted as
 // said. It returns how the running turn ended there, if that was read.
-func (s *movingPart) recordLost() *activities.TurnEnd {
+func (s *movingPart) recordLost() *conversation.TurnEnd {
 	if s.st.Again == 0 {
 		return nil // the newest pump reported everything
 	}
@@ -179,17 +181,17 @@ func (s *movingPart) recordLost() *activities.TurnEnd {
 	if err != nil {
 		s.log.Error("what was heard on a lost host is not on record", "error", err)
 		for _, send := range in.Sends {
-			if send.Kind == activities.SendTurn || send.Kind == activities.SendSteer {
-				s.note(activities.Note{Type: activities.EntryUser, Text: send.Text, Data: map[string]string{"message": send.ID, "delivery": sentThere}})
+			if send.Kind == conversation.SendTurn || send.Kind == conversation.SendSteer {
+				s.note(conversation.Note{Type: protocol.EntryUser, Text: send.Text, Data: map[string]string{"message": send.ID, "delivery": sentThere}})
 			}
 		}
 		return nil
 	}
 	s.st.Again = 0
 	s.st.Pump.Seq = out.Seq
-	s.st.Handing = slices.DeleteFunc(s.st.Handing, func(n activities.Note) bool { return slices.Contains(out.Noted, n.ID) })
+	s.st.Handing = slices.DeleteFunc(s.st.Handing, func(n conversation.Note) bool { return slices.Contains(out.Noted, n.ID) })
 	for _, id := range out.Said {
-		s.turns.delivered(activities.Delivery{ID: id, State: activities.Acknowledged})
+		s.turns.delivered(protocol.Delivery{ID: id, State: protocol.Acknowledged})
 	}
 	if last := out.Last; last != nil {
 		p := &s.st.Pump
@@ -201,7 +203,7 @@ func (s *movingPart) recordLost() *activities.TurnEnd {
 
 // carrySpent takes from last what the turn on a lost host used of its budget. A count never
 // decreases.
-func (s *movingPart) carrySpent(last activities.PumpState) {
+func (s *movingPart) carrySpent(last conversation.PumpState) {
 	p := &s.st.Pump
 	p.Spent.Commands = max(p.Spent.Commands, last.Spent.Commands)
 	p.Spent.TimeMS = max(p.Spent.TimeMS, last.Spent.TimeMS)
@@ -213,9 +215,9 @@ func (s *movingPart) carrySpent(last activities.PumpState) {
 // endedThere handles a turn that ended on the lost host, which was reported too late. What codex
 // said is shown. But the session goes on from before that end, so the turn is still cut off, and
 // nothing that follows a normal end is done.
-func (s *movingPart) endedThere(end *activities.TurnEnd, f *Failure) *Failure {
-	if turn := s.st.sending(activities.SendTurn); turn != nil {
-		s.turns.delivered(activities.Delivery{ID: turn.Send.ID, State: activities.Acknowledged})
+func (s *movingPart) endedThere(end *conversation.TurnEnd, f *Failure) *Failure {
+	if turn := s.st.sending(conversation.SendTurn); turn != nil {
+		s.turns.delivered(protocol.Delivery{ID: turn.Send.ID, State: protocol.Acknowledged})
 	}
 	p := &s.st.Pump
 	p.TurnID, p.FinalText, p.FinalTruncated = end.ID, end.FinalText, end.FinalTruncated
@@ -258,7 +260,7 @@ func (s *movingPart) leaveAfter(f *Failure) {
 func (s *movingPart) waitsToMove() bool { return s.parking.waitsToLeave() && s.st.Resume != nil }
 
 func (s *movingPart) stayAfterAll() {
-	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("host %s is back in time, and a turn runs there: the session stays", s.hostName())})
+	s.note(conversation.Note{Type: "state", Text: fmt.Sprintf("host %s is back in time, and a turn runs there: the session stays", s.hostName())})
 	s.st.Resume = nil
 }
 
@@ -273,7 +275,7 @@ func (s *movingPart) tellMoved(restored string) {
 	}
 	s.st.Moved = m
 	s.st.TellN++
-	s.st.Tell = &activities.Tell{ID: fmt.Sprintf("%s.t%d", s.id, s.st.TellN), Text: s.movedText(*m) + s.messages.whereFiles()}
+	s.st.Tell = &conversation.Tell{ID: fmt.Sprintf("%s.t%d", s.id, s.st.TellN), Text: s.movedText(*m) + s.messages.whereFiles()}
 }
 
 // restoredWarm is PrepareSession's result if nothing had to be copied.
@@ -305,11 +307,11 @@ func (s *movingPart) movedText(m moved) string {
 
 // toldOf records how far the message about the move came. It reports whether d is about that
 // message.
-func (s *movingPart) toldOf(d activities.Delivery) bool {
+func (s *movingPart) toldOf(d protocol.Delivery) bool {
 	if s.st.Tell == nil || d.ID != s.st.Tell.ID {
 		return false
 	}
-	if d.State != activities.Decided {
+	if d.State != protocol.Decided {
 		s.st.Tell, s.st.Moved = nil, nil
 		return true
 	}

@@ -11,6 +11,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // lost is a pump whose host is out of reach for too long.
@@ -25,7 +26,7 @@ func saysTold(then pumping) pumping {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := then(ctx, in)
 		if in.Pump.Tell != nil {
-			out.Pump.Deliveries = append(out.Pump.Deliveries, activities.Delivery{ID: in.Pump.Tell.ID, State: conversation.Acknowledged})
+			out.Pump.Deliveries = append(out.Pump.Deliveries, protocol.Delivery{ID: in.Pump.Tell.ID, State: protocol.Acknowledged})
 		}
 		return out, err
 	}
@@ -73,7 +74,7 @@ func TestASessionThatLosesItsHostGoesOnElsewhere(t *testing.T) {
 		t.Errorf("prepared with %+v", r)
 	}
 	third := w.fake.ran[3].Pump
-	if after := append(third.Notes, w.lastPump().Pump.Notes...); !slices.ContainsFunc(after, func(n activities.Note) bool {
+	if after := append(third.Notes, w.lastPump().Pump.Notes...); !slices.ContainsFunc(after, func(n conversation.Note) bool {
 		return strings.HasSuffix(n.Text, "not quite as it was: "+w.fake.differs)
 	}) {
 		t.Errorf("on record is %+v", after)
@@ -147,7 +148,7 @@ func TestALostHostIsWaitedForAndItIsSaid(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)
-			w.fake.pumps = []pumping{endsTurn("completed", ""), lost, staysAttached(conversation.Acknowledged), endsTurn("interrupted", "")}
+			w.fake.pumps = []pumping{endsTurn("completed", ""), lost, staysAttached(protocol.Acknowledged), endsTurn("interrupted", "")}
 			if strings.Contains(what, "made") {
 				w.fake.fail("snapshot", finally(activities.ErrTypeStore))
 			}
@@ -245,7 +246,7 @@ func TestWhatCodexWasProvedNotToHaveHeardIsTold(t *testing.T) {
 	w.hosts = []string{"web-1", "web-2"}
 	unsaid := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := endsTurn("completed", "")(ctx, in)
-		out.Pump.Deliveries = append(out.Pump.Deliveries, activities.Delivery{ID: in.Pump.Tell.ID, State: conversation.Decided})
+		out.Pump.Deliveries = append(out.Pump.Deliveries, protocol.Delivery{ID: in.Pump.Tell.ID, State: protocol.Decided})
 		return out, err
 	}
 	broken := func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
@@ -325,7 +326,7 @@ func TestAMessageThatNeverReachedALostHostGoesToTheNextOne(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
 	w.fake.rest = endsTurn("completed", "")
-	w.fake.pumps = []pumping{endsTurn("completed", ""), dies(conversation.Decided, true)}
+	w.fake.pumps = []pumping{endsTurn("completed", ""), dies(protocol.Decided, true)}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		w.fake.fail("stop", finally(activities.ErrTypeUnreachable)) // not only the process was lost
@@ -354,7 +355,7 @@ func TestWhatWasHeardOnALostHostCounts(t *testing.T) {
 		w.fake.heard = func(in activities.RecordLostInput) activities.RecordLostResult {
 			out := activities.RecordLostResult{Seq: in.State.Seq + 3}
 			if knows {
-				out.Said, out.Last = []string{"m2"}, &activities.PumpState{TurnID: "turn-2", FinalText: "I began to"}
+				out.Said, out.Last = []string{"m2"}, &conversation.PumpState{TurnID: "turn-2", FinalText: "I began to"}
 			}
 			return out
 		}
@@ -399,7 +400,7 @@ func TestWhatWasSaidToALostHostIsOnRecordInAnyCase(t *testing.T) {
 	w.start(moves)
 	said := -1
 	for i, n := range w.fake.ran[2].Pump.Notes {
-		if n.Type == activities.EntryUser && n.Data["message"] == "m2" && n.Data["delivery"] == sentThere && n.Text == hello("m2").Text {
+		if n.Type == protocol.EntryUser && n.Data["message"] == "m2" && n.Data["delivery"] == sentThere && n.Text == hello("m2").Text {
 			said = i
 		}
 		if strings.HasPrefix(n.Text, "turn 2 ended as") && said < 0 {
@@ -515,7 +516,7 @@ func TestAHostThatIsLostWhileNothingRunsIsSaidToBeAndCanBeLeft(t *testing.T) {
 func TestWhatADeadProcessLeftKeepsNobodyOnItsHost(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.fake.pumps = []pumping{endsTurn("completed", ""), dies(conversation.Acknowledged, true)}
+	w.fake.pumps = []pumping{endsTurn("completed", ""), dies(protocol.Acknowledged, true)}
 	w.fake.hang("stop")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.once("a snapshot is good", func() bool { v := w.view().Snapshot; return v != nil && v.N == 1 }, func() { w.send(SignalMessage, hello("m2")) })
@@ -529,17 +530,17 @@ func TestWhatADeadProcessLeftKeepsNobodyOnItsHost(t *testing.T) {
 // What the end of a turn triggers is not done, but what the policy says of a turn
 // that was cut off is.
 func TestATurnThatEndedOnALostHostHasNotKeptItsWork(t *testing.T) {
-	failed := &activities.Problem{Kind: "auth", Message: "no token came", Passing: true}
+	failed := &protocol.Problem{Kind: "auth", Message: "no token came", Passing: true}
 	for name, c := range map[string]struct {
 		opt   SessionOptions
-		end   activities.TurnEnd
+		end   conversation.TurnEnd
 		acked bool
 		again string // what the session itself says next
 	}{
-		"it waits for a person":    {moves, activities.TurnEnd{Status: "completed"}, true, ""},
-		"only its end was heard":   {moves, activities.TurnEnd{Status: "completed"}, false, ""},
-		"it says the same again":   {with(moves, func(o *SessionOptions) { o.OnInterrupt = InterruptContinue }), activities.TurnEnd{Status: "completed"}, true, hello("m2").Text},
-		"it ended for want of one": {with(moves, func(o *SessionOptions) { o.OnAuth = AuthRetry }), activities.TurnEnd{Status: "failed", Problem: failed}, true, ""},
+		"it waits for a person":    {moves, conversation.TurnEnd{Status: "completed"}, true, ""},
+		"only its end was heard":   {moves, conversation.TurnEnd{Status: "completed"}, false, ""},
+		"it says the same again":   {with(moves, func(o *SessionOptions) { o.OnInterrupt = InterruptContinue }), conversation.TurnEnd{Status: "completed"}, true, hello("m2").Text},
+		"it ended for want of one": {with(moves, func(o *SessionOptions) { o.OnAuth = AuthRetry }), conversation.TurnEnd{Status: "failed", Problem: failed}, true, ""},
 	} {
 		w := newWorld(t)
 		w.hosts = []string{"web-1", "web-2"}
@@ -547,8 +548,8 @@ func TestATurnThatEndedOnALostHostHasNotKeptItsWork(t *testing.T) {
 		w.fake.rest = saysTold(endsTurn("completed", ""))
 		w.fake.heard = func(in activities.RecordLostInput) activities.RecordLostResult {
 			end := c.end
-			end.N, end.ID, end.FinalText, end.Usage = 2, "turn-2", "all is done", conversation.Usage{Input: 7, Output: 2}
-			out := activities.RecordLostResult{Seq: in.State.Seq + 3, Ended: &end, Last: &activities.PumpState{Usage: conversation.Usage{Input: 9, Output: 3}}}
+			end.N, end.ID, end.FinalText, end.Usage = 2, "turn-2", "all is done", protocol.Usage{Input: 7, Output: 2}
+			out := activities.RecordLostResult{Seq: in.State.Seq + 3, Ended: &end, Last: &conversation.PumpState{Usage: protocol.Usage{Input: 9, Output: 3}}}
 			if c.acked {
 				out.Said = []string{"m2"}
 			}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/activities"
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // begins runs a session that gets its first message with its start.
@@ -46,7 +46,7 @@ func TestWhatASessionMayHaveDoneIsTold(t *testing.T) {
 		return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 			out, err := endsTurn(status, "")(ctx, in)
 			out.Pump.Turn.Effects = true
-			out.Pump.Turn.Problem = &activities.Problem{Kind: "other", Message: "no"}
+			out.Pump.Turn.Problem = &protocol.Problem{Kind: "other", Message: "no"}
 			return out, err
 		}
 	}
@@ -56,9 +56,9 @@ func TestWhatASessionMayHaveDoneIsTold(t *testing.T) {
 	}{
 		"it failed and had begun nothing":              {endsTurn("failed", ""), EffectsNone},
 		"it failed after a command":                    {effects("failed"), EffectsSome},
-		"its process died with the message":            {dies(conversation.Acknowledged, true), EffectsUnknown},
-		"its process died and may have had it":         {dies(conversation.Sent, true), EffectsUnknown},
-		"codex refused the session before the message": {refuses("bad_request", conversation.Decided), EffectsNone},
+		"its process died with the message":            {dies(protocol.Acknowledged, true), EffectsUnknown},
+		"its process died and may have had it":         {dies(protocol.Sent, true), EffectsUnknown},
+		"codex refused the session before the message": {refuses("bad_request", protocol.Decided), EffectsNone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -8,18 +8,19 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // overloaded answers as a codex that accepts nothing.
 func overloaded(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-	return activities.RunPumpResult{Pump: activities.PumpResult{Reason: activities.Overloaded, State: opened(in),
-		Deliveries: deliveries(in, conversation.Decided), Problem: &activities.Problem{Kind: activities.EndOverloaded, Message: "codex is overloaded"}}}, nil
+	return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Overloaded, State: opened(in),
+		Deliveries: deliveries(in, protocol.Decided), Problem: &protocol.Problem{Kind: protocol.EndOverloaded, Message: "codex is overloaded"}}}, nil
 }
 
 // If codex refuses something for now, the session waits, shows that, and sends it
 // again.
 func TestCodexThatTakesNothingIsWaitedFor(t *testing.T) {
-	for kind, pump := range map[string]pumpFunc{"overloaded": overloaded, "thread_busy": refuses("thread_busy", conversation.Decided)} {
+	for kind, pump := range map[string]pumpFunc{"overloaded": overloaded, "thread_busy": refuses("thread_busy", protocol.Decided)} {
 		t.Run(kind, func(t *testing.T) {
 			w := newWorld(t)
 			w.fake.pumps = []pumpFunc{pump, pump, pump, pump, pump, pump, endsTurn("completed", "at last")}
@@ -74,7 +75,7 @@ func TestAnInterruptVoidsWhatWaitsForAPerson(t *testing.T) {
 	w.fake.pumps = []pumpFunc{
 		asks("make"),
 		func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-			if sends := in.Pump.Sends; len(sends) != 1 || sends[0].Kind != activities.SendInterrupt {
+			if sends := in.Pump.Sends; len(sends) != 1 || sends[0].Kind != conversation.SendInterrupt {
 				t.Errorf("codex is told %+v", sends)
 			}
 			// Another request comes before codex has stopped.

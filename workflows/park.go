@@ -7,6 +7,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A parked session holds no process, no slot and no seed. The store has all that
@@ -21,10 +23,10 @@ type parked struct {
 
 // warm is the folder that a parked session left on its host.
 type warm struct {
-	Spec       activities.HostSpec `json:"spec"`
-	Generation int64               `json:"generation"`
-	Layout     activities.Layout   `json:"layout"`
-	Since      time.Time           `json:"since"`
+	Spec       protocol.HostSpec `json:"spec"`
+	Generation int64             `json:"generation"`
+	Layout     activities.Layout `json:"layout"`
+	Since      time.Time         `json:"since"`
 }
 
 // parkingPart parks the session, brings it back, and archives it.
@@ -155,7 +157,7 @@ func (s *parkingPart) park() *Failure {
 		return nil
 	}
 	s.st.Warm = &warm{Spec: s.st.Lease.Spec, Generation: s.st.Generation, Layout: *s.st.Layout, Since: workflow.Now(s.ctx)}
-	s.note(activities.Note{Type: "state", Text: "parked", Data: map[string]string{"host": name, "by": by, "snapshot": s.snaps.goodSnapshot()}})
+	s.note(conversation.Note{Type: "state", Text: "parked", Data: map[string]string{"host": name, "by": by, "snapshot": s.snaps.goodSnapshot()}})
 	s.goDown(&parked{Since: workflow.Now(s.ctx), By: by}, release{Warm: s.leases.leftWarm("")}, out.Wiped)
 	return nil
 }
@@ -317,7 +319,7 @@ func (s *parkingPart) comeUp() (again bool) {
 	case f != nil:
 		s.process.unableToStart(f)
 	case s.st.Layout == nil && s.leases.leavesTurn(): // while it stood in the line of a seed
-		s.stayDown(&Failure{Kind: activities.EndInterrupted, Message: interruptedBy(s.st.Interrupt) + ": the session does not come back by itself"})
+		s.stayDown(&Failure{Kind: protocol.EndInterrupted, Message: interruptedBy(s.st.Interrupt) + ": the session does not come back by itself"})
 	case s.st.UpAs != "":
 		s.become(s.st.UpAs)
 		s.st.UpAs, s.st.Ups = "", 0
@@ -401,7 +403,7 @@ func (s *parkingPart) obeyWish(f *Failure) {
 func (s *parkingPart) passOn(f *Failure) {
 	s.st.Ups++
 	s.st.Named = false
-	s.note(activities.Note{Type: "error", Text: f.Message + "; another host is tried", Data: failureData(f)})
+	s.note(conversation.Note{Type: "error", Text: f.Message + "; another host is tried", Data: failureData(f)})
 	left := s.leases.leftNow(f.Message)
 	left.Discard = left.Discard || left.Layout == nil && !s.st.Begun // nothing of it was ever there
 	s.st.Warm = nil
@@ -432,7 +434,7 @@ func (s *parkingPart) stayDown(f *Failure) {
 	if s.opt.CloseAfter || !s.turns.putBack() {
 		s.turns.giveUpTurn(status, f)
 	}
-	s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
+	s.note(conversation.Note{Type: "error", Text: f.Message, Data: failureData(f)})
 	s.st.Downed = len(s.st.Queue) > 0 && !s.st.Held
 	s.st.Error, s.st.Held, s.st.Resume = f, len(s.st.Queue) > 0, nil
 	s.goDown(&parked{Since: workflow.Now(s.ctx)}, slot, clean)

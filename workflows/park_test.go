@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func (w *world) lastPump() activities.RunPumpInput {
@@ -349,7 +350,7 @@ func TestAWishForAnotherHostOutlivesTheGrantThatCrossesIt(t *testing.T) {
 	w.at(2*time.Second, func() { w.mute = true; w.send(SignalMessage, hello("m1")) })
 	w.at(3*time.Second, func() {
 		w.takes(w.send(SignalResume, Resume{Host: "web-9"}))
-		w.SignalWorkflow(signalLease, granted{From: PoolID(""), Epoch: 1, Spec: &activities.HostSpec{Name: "web-1"}})
+		w.SignalWorkflow(signalLease, granted{From: PoolID(""), Epoch: 1, Spec: &protocol.HostSpec{Name: "web-1"}})
 		w.mute = false
 	})
 	w.at(10*time.Second, func() {

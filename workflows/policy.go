@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/policy"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A session may have two policies: its own, and its seed's. Both judge what codex
@@ -56,11 +58,11 @@ const (
 
 // policyState is what the policies judge by, and what they did.
 type policyState struct {
-	SeedPolicy   string              `json:"seed_policy,omitempty"`
-	SeedAmend    bool                `json:"seed_amend,omitempty"`      // amendments may be offered
-	PolicyBroken map[string]string   `json:"policies_broken,omitempty"` // by owner: why, as a worker reported
-	Judged       []activities.Judged `json:"judged,omitempty"`          // the newest requests that policies answered
-	Requesters   []string            `json:"requesters,omitempty"`      // who sent the running turn's messages
+	SeedPolicy   string            `json:"seed_policy,omitempty"`
+	SeedAmend    bool              `json:"seed_amend,omitempty"`      // amendments may be offered
+	PolicyBroken map[string]string `json:"policies_broken,omitempty"` // by owner: why, as a worker reported
+	Judged       []protocol.Judged `json:"judged,omitempty"`          // the newest requests that policies answered
+	Requesters   []string          `json:"requesters,omitempty"`      // who sent the running turn's messages
 	// FormerRequesters are those of the turn before.
 	FormerRequesters []string `json:"former_requesters,omitempty"`
 }
@@ -131,7 +133,7 @@ func (s *approvalsPart) judged(in *activities.RunPumpInput) {
 func (s *approvalsPart) heardOfPolicy(out activities.RunPumpResult) {
 	for _, of := range []string{ofSession, ofSeed} {
 		if why := out.PolicyBroken[of]; why != "" && why != s.st.PolicyBroken[of] {
-			s.note(activities.Note{Type: activities.EntryError, Text: why + ": everything is declined",
+			s.note(conversation.Note{Type: protocol.EntryError, Text: why + ": everything is declined",
 				Data: map[string]string{"kind": "policy"}})
 		}
 	}
@@ -266,7 +268,7 @@ func (s *approvalsPart) judgedViews() (all []Approval) {
 		ruling := j.Ruling
 		all = append(all, Approval{
 			ID: fmt.Sprintf("%s.p%d", s.id, j.N), Session: s.id, Turn: j.Turn, Kind: string(j.Kind), Summary: j.Summary,
-			Changes: []activities.Change{}, Offered: []string{}, Truncated: true, Digest: j.Digest, AskedAt: at, ExpiresAt: at,
+			Changes: []protocol.Change{}, Offered: []string{}, Truncated: true, Digest: j.Digest, AskedAt: at, ExpiresAt: at,
 			State: ApprovalDecided, Ruling: &ruling,
 			Decision: &Decision{Outcome: string(j.Outcome), By: "policy", At: at, Reason: j.Reason, Scope: scope},
 		})

@@ -11,6 +11,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Everyone who may signal a session has read the earlier messages.
@@ -58,7 +59,7 @@ func TestMindsAreChangedSoOftenAndNoMore(t *testing.T) {
 	})
 	w.at(3*time.Second, func() { w.send(SignalClose, Close{}) })
 	w.start(SessionOptions{Policy: approvedBy(t, "required: 2\n", "bob", "cyd")})
-	if d := sendOf(t, w.fake.ran[1], SendID("s1", 1)); d.Outcome != conversation.Grant {
+	if d := sendOf(t, w.fake.ran[1], SendID("s1", 1)); d.Outcome != protocol.Grant {
 		t.Errorf("codex is told %+v", d)
 	}
 }
@@ -68,7 +69,7 @@ func asksPermissions() pumpFunc {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := asks("read")(ctx, in)
 		r := &out.Pump.Requests[0]
-		r.Kind, r.Permissions = conversation.KindPermissions, json.RawMessage(`{"fileSystem":{"read":["/w"]}}`)
+		r.Kind, r.Permissions = protocol.KindPermissions, json.RawMessage(`{"fileSystem":{"read":["/w"]}}`)
 		r.Amendment, r.Offered = []string{"always"}, append(r.Offered, "grant", "amend")
 		return out, err
 	}
@@ -95,7 +96,7 @@ func TestNobodyWhoMayAskLaterGivesThemselvesWhatCodexKeeps(t *testing.T) {
 		})
 		w.at(3*time.Second, func() { w.send(SignalClose, Close{}) })
 		w.start(SessionOptions{Policy: approvedBy(t, fmt.Sprintf("requester_may_decide: %v\n", asker), "bob")})
-		if d := sendOf(t, w.fake.ran[1], SendID("s1", 1)); d.Outcome != conversation.Grant || d.ForSession != asker {
+		if d := sendOf(t, w.fake.ran[1], SendID("s1", 1)); d.Outcome != protocol.Grant || d.ForSession != asker {
 			t.Errorf("the asker may decide: %v; codex is told %+v", asker, d)
 		}
 	}
@@ -106,11 +107,11 @@ func TestAMessageThatCameTooLateToSteerIsStillItsSenders(t *testing.T) {
 	w.fake.pumps = append(w.fake.pumps, asks("make"))
 	// The decision may start a pump that the message then calls back, so a pump
 	// acts by what it is given.
-	brings := func(in activities.RunPumpInput, kind activities.SendKind) bool {
-		return slices.ContainsFunc(in.Pump.Sends, func(s activities.Send) bool { return s.ID == "m2" && s.Kind == kind })
+	brings := func(in activities.RunPumpInput, kind conversation.SendKind) bool {
+		return slices.ContainsFunc(in.Pump.Sends, func(s conversation.Send) bool { return s.ID == "m2" && s.Kind == kind })
 	}
 	w.fake.rest = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		if brings(in, activities.SendTurn) {
+		if brings(in, conversation.SendTurn) {
 			return asks("make")(ctx, in)
 		}
 		return voids("m2", endsTurn("completed", ""))(ctx, in)
@@ -129,7 +130,7 @@ func TestAMessageThatCameTooLateToSteerIsStillItsSenders(t *testing.T) {
 	})
 	w.at(4*time.Second, func() { w.send(SignalClose, Close{}) })
 	w.start(SessionOptions{Policy: approvedBy(t, "", "bob", "cyd")})
-	second := slices.IndexFunc(w.fake.ran, func(in activities.RunPumpInput) bool { return brings(in, activities.SendTurn) })
+	second := slices.IndexFunc(w.fake.ran, func(in activities.RunPumpInput) bool { return brings(in, conversation.SendTurn) })
 	if second < 0 {
 		t.Fatal("the message became no turn")
 	}

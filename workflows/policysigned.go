@@ -15,7 +15,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/sshsig"
 )
 
@@ -273,7 +274,7 @@ func (s *approvalsPart) agree(a *approvalState, d Decide, to *Decision) bool {
 	a.Agreed = append(a.Agreed, word)
 	s.st.UpdatedAt = to.At
 	if s.missing(a, agreedOn(word)) > 0 {
-		s.note(activities.Note{Type: activities.EntryState, Turn: a.Turn, Text: fmt.Sprintf("%s agrees to %s %s; %s", word.By, d.Outcome, s.approvalID(a.N), s.missingText(a)),
+		s.note(conversation.Note{Type: protocol.EntryState, Turn: a.Turn, Text: fmt.Sprintf("%s agrees to %s %s; %s", word.By, d.Outcome, s.approvalID(a.N), s.missingText(a)),
 			Data: map[string]string{"approval": s.approvalID(a.N), "outcome": d.Outcome, "by": word.By, "scope": to.Scope, "payload": word.Payload, "reason": d.Reason, "signed": "true"}})
 		return false
 	}
@@ -288,7 +289,7 @@ func (s *approvalsPart) agree(a *approvalState, d Decide, to *Decision) bool {
 }
 
 func oneSuffices(outcome string) bool {
-	return outcome == string(activities.Decline) || outcome == string(activities.Cancel)
+	return outcome == string(protocol.Decline) || outcome == string(protocol.Cancel)
 }
 
 // missing returns how many more people must agree on word for it to count.
@@ -371,8 +372,8 @@ func (s *approvalsPart) askerDecides() bool {
 // message.
 func (c checkedDecide) lasting(*Decision) error {
 	d := c.d
-	grants := d.Outcome == string(activities.Grant) && d.Scope == scopeSession
-	if !grants && d.Outcome != string(activities.Amend) || c.s.askerDecides() {
+	grants := d.Outcome == string(protocol.Grant) && d.Scope == scopeSession
+	if !grants && d.Outcome != string(protocol.Amend) || c.s.askerDecides() {
 		return nil
 	}
 	what := "an amendment holds for all who ask"

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"fairlead.dev/fairlead/activities"
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/sshsig"
 )
 
@@ -144,7 +144,7 @@ func TestOnlySignedDecisionsOfApproversCount(t *testing.T) {
 	})
 	w.at(5*time.Second, func() { w.send(SignalClose, Close{}) })
 	w.start(SessionOptions{Policy: approvedBy(t, "", "ann", "bob")})
-	if got := w.fake.ran[1].Pump.Sends[0].Outcome; got != conversation.Accept {
+	if got := w.fake.ran[1].Pump.Sends[0].Outcome; got != protocol.Accept {
 		t.Errorf("codex was told %q", got)
 	}
 	if in := w.fake.ran[0]; len(in.Policies) != 1 || in.Pump.Policy != in.Policies[0].Digest || !slices.Equal(in.Requesters, []string{"ann"}) {
@@ -274,7 +274,7 @@ func TestWhatIsAcceptedForTheSessionDoesNotServeWhoAcceptedIt(t *testing.T) {
 	w.start(SessionOptions{Policy: approvedBy(t, "", "bob", "cyd")})
 	// With a grant for the session codex would ask nobody again, whoever sends the
 	// next message.
-	if d := sendOf(t, w.fake.ran[1], SendID("s1", 1)); d.Outcome != conversation.Accept || d.ForSession {
+	if d := sendOf(t, w.fake.ran[1], SendID("s1", 1)); d.Outcome != protocol.Accept || d.ForSession {
 		t.Errorf("codex is told %+v", d)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // PoolInput starts a HostPool workflow.
@@ -37,12 +38,12 @@ type poolState struct {
 }
 
 type poolHost struct {
-	Spec   activities.HostSpec `json:"spec"`
-	Labels map[string]string   `json:"labels,omitempty"`
-	Slots  int                 `json:"slots"`
-	Cordon bool                `json:"cordon,omitempty"`
-	Codex  string              `json:"codex,omitempty"`
-	Check  *hostCheck          `json:"check,omitempty"`
+	Spec   protocol.HostSpec `json:"spec"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Slots  int               `json:"slots"`
+	Cordon bool              `json:"cordon,omitempty"`
+	Codex  string            `json:"codex,omitempty"`
+	Check  *hostCheck        `json:"check,omitempty"`
 	// Found are labels that a probe found: see labelsOf.
 	Found    map[string]string `json:"found,omitempty"`
 	Health   *HostHealth       `json:"health,omitempty"` // nil while it is well
@@ -105,7 +106,7 @@ func (every intervals) hostPool(ctx workflow.Context, in PoolInput) error {
 		p.zone = "default"
 	}
 	if p.st == nil {
-		p.st = &poolState{Hosts: []poolHost{{Spec: activities.HostSpec{Name: activities.LocalHost}, Slots: defaultSlots}}, Calling: true}
+		p.st = &poolState{Hosts: []poolHost{{Spec: protocol.HostSpec{Name: protocol.LocalHost}, Slots: defaultSlots}}, Calling: true}
 	}
 	if err := p.listen(); err != nil {
 		return err

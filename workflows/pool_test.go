@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // fakeEngine knows which holders have ended, by id, or by id and first run.
@@ -60,8 +61,8 @@ func (f *fakeEngine) FindEnded(_ context.Context, in activities.FindEndedInput) 
 type fakeHosts struct {
 	mu       sync.Mutex
 	said     []string
-	problems map[string]*activities.Problem // what probes find, by host
-	probes   []string                       // the hosts of each probe
+	problems map[string]*protocol.Problem // what probes find, by host
+	probes   []string                     // the hosts of each probe
 }
 
 func (f *fakeHosts) WatchHost(_ context.Context, in activities.WatchHostInput) error {
@@ -237,7 +238,7 @@ func (p *poolWorld) forget() {
 func (p *poolWorld) finish(at time.Duration) { p.RegisterDelayedCallback(p.CancelWorkflow, at) }
 
 func put(name string, slots int) PutHost {
-	return PutHost{Spec: activities.HostSpec{Name: name, Address: "192.0.2.7", HostKeys: []string{"SHA256:abc"}}, Slots: slots}
+	return PutHost{Spec: protocol.HostSpec{Name: name, Address: "192.0.2.7", HostKeys: []string{"SHA256:abc"}}, Slots: slots}
 }
 
 func TestSlotsAreNeverGivenTwice(t *testing.T) {

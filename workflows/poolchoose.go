@@ -8,7 +8,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A roster is the hosts of a zone with their free slots, at one moment.
@@ -147,7 +147,7 @@ func (r *roster) look(t *ticket) *demand {
 		switch {
 		case len(l.what) > 0:
 			near = append(near, l)
-		case s.Spec.Name == activities.LocalHost && !s.meant(wants):
+		case s.Spec.Name == protocol.LocalHost && !s.meant(wants):
 			spare, unknown = s, l.unknown
 		case l.unknown != "":
 			d.unprobed, d.unlabeled = s.Spec.Name, l.unknown

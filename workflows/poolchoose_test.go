@@ -5,17 +5,17 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // zoneOf returns a zone of these hosts and the local one.
 func zoneOf(hosts ...poolHost) *pool {
-	local := poolHost{Spec: activities.HostSpec{Name: activities.LocalHost}, Slots: 4, Found: map[string]string{"os": "linux", "mem": "64"}}
+	local := poolHost{Spec: protocol.HostSpec{Name: protocol.LocalHost}, Slots: 4, Found: map[string]string{"os": "linux", "mem": "64"}}
 	return poolOf(&poolCore{zone: "default", st: &poolState{Hosts: append([]poolHost{local}, hosts...)}})
 }
 
 func hostWith(name string, slots int, labels, found map[string]string) poolHost {
-	return poolHost{Spec: activities.HostSpec{Name: name, Address: "192.0.2.1"}, Slots: slots, Labels: labels, Found: found}
+	return poolHost{Spec: protocol.HostSpec{Name: name, Address: "192.0.2.1"}, Slots: slots, Labels: labels, Found: found}
 }
 
 type tags = map[string]string

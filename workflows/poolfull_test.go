@@ -10,6 +10,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	packing "fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // maxPayload is the largest payload that Temporal accepts.
@@ -31,7 +32,7 @@ func fullZone(t *testing.T) *poolState {
 	at := time.Date(2026, 11, 23, 1, 2, 3, 456789, time.UTC)
 	st := &poolState{Epoch: 1_000_000}
 	for i := range maxHosts {
-		spec := activities.HostSpec{Name: fmt.Sprintf("build-%04d", i), Address: fmt.Sprintf("build-%04d.eu-1.example.com", i), User: "dev", Identity: "/etc/fairlead/id",
+		spec := protocol.HostSpec{Name: fmt.Sprintf("build-%04d", i), Address: fmt.Sprintf("build-%04d.eu-1.example.com", i), User: "dev", Identity: "/etc/fairlead/id",
 			Root: "/srv/fairlead", HostKeys: []string{"ssh-ed25519 " + noise(51), "ecdsa-sha2-nistp256 " + noise(104)}}
 		if i%2 == 0 && i > 0 {
 			jump := st.Hosts[1].Spec
@@ -94,7 +95,7 @@ func TestAFullZoneGoesOnAndCanBeListed(t *testing.T) {
 
 func TestAZoneGivesNoMoreSlotsThanItCanKeepAccountOf(t *testing.T) {
 	c := newCrowd(t)
-	c.hosts = append(c.hosts, poolHost{Spec: activities.HostSpec{Name: "web-1"}, Slots: 10_000})
+	c.hosts = append(c.hosts, poolHost{Spec: protocol.HostSpec{Name: "web-1"}, Slots: 10_000})
 	for i := range maxHolders + 2 {
 		c.asks(acquire{Holder: fmt.Sprint("s", i)})
 	}

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // The health of a host, as found by the pool and not set by people.
@@ -156,7 +157,7 @@ func (p *healthPart) well(h *poolHost) {
 // sets the alarm for the next ones.
 func (p *healthPart) probe() {
 	now := workflow.Now(p.ctx)
-	var due []activities.HostSpec
+	var due []protocol.HostSpec
 	var next time.Time
 	for i := range p.st.Hosts {
 		h := &p.st.Hosts[i]
@@ -248,7 +249,7 @@ func (p *healthPart) foundOut(h *poolHost, facts map[string]string) {
 
 // probing is for an activity that probes many hosts. A worker that dies costs ten
 // seconds. Without a worker the activity waits.
-func probing(ctx workflow.Context, due []activities.HostSpec) workflow.Context {
+func probing(ctx workflow.Context, due []protocol.HostSpec) workflow.Context {
 	what := "probe " + due[0].Name
 	if n := len(due); n > 1 {
 		what = fmt.Sprintf("probe %d hosts", n)

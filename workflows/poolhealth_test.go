@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
-func (f *fakeHosts) finds(host string, p *activities.Problem) {
+func (f *fakeHosts) finds(host string, p *protocol.Problem) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.problems == nil {
-		f.problems = map[string]*activities.Problem{}
+		f.problems = map[string]*protocol.Problem{}
 	}
 	f.problems[host] = p
 }
@@ -26,8 +27,8 @@ func (f *fakeHosts) probed() string {
 	return out
 }
 
-func noRoute() *activities.Problem {
-	return &activities.Problem{Kind: activities.ErrTypeUnreachable, Message: "no route to host"}
+func noRoute() *protocol.Problem {
+	return &protocol.Problem{Kind: activities.ErrTypeUnreachable, Message: "no route to host"}
 }
 
 func TestANewHostIsProbedAndPeoplesLabelsWin(t *testing.T) {
@@ -154,10 +155,10 @@ func TestHostsThatFailTogetherShareTheirProbes(t *testing.T) {
 // whose probe has failed comes back only after a good probe, and a host whose disk
 // is full is not well because its watch answers.
 func TestAHostWhoseProbeFailsComesBackOnlyByAGoodOne(t *testing.T) {
-	full := &activities.Problem{Kind: activities.ErrTypeNoSpace, Message: "disk: 1 MB free"}
+	full := &protocol.Problem{Kind: activities.ErrTypeNoSpace, Message: "disk: 1 MB free"}
 	back := func(p *poolWorld) { p.SignalWorkflow(signalHostBack, activities.HostBack{Host: "web-1"}) }
 	for name, c := range map[string]struct {
-		problem *activities.Problem
+		problem *protocol.Problem
 		sign    func(p *poolWorld)
 		looks   bool // it is probed then, ahead of time
 	}{

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A crowd is a zone without Temporal: hosts, leases and a queue.
@@ -27,7 +27,7 @@ type crowd struct {
 func newCrowd(t *testing.T, slots ...int) *crowd {
 	c := &crowd{t: t, since: map[string]int{}}
 	for i, n := range slots {
-		c.hosts = append(c.hosts, poolHost{Spec: activities.HostSpec{Name: fmt.Sprint("web-", i+1)}, Slots: n, Labels: map[string]string{"n": fmt.Sprint(i + 1)}})
+		c.hosts = append(c.hosts, poolHost{Spec: protocol.HostSpec{Name: fmt.Sprint("web-", i+1)}, Slots: n, Labels: map[string]string{"n": fmt.Sprint(i + 1)}})
 	}
 	return c
 }
@@ -305,7 +305,7 @@ func TestWhoIsToldToBeNextIsNext(t *testing.T) {
 func TestALineOfTenThousandIsServed(t *testing.T) {
 	c := newCrowd(t)
 	for i := range 200 {
-		c.hosts = append(c.hosts, poolHost{Spec: activities.HostSpec{Name: fmt.Sprint("h", i)}, Slots: 10, Labels: map[string]string{"mem": fmt.Sprint(i), "zone": fmt.Sprint(i % 7)}})
+		c.hosts = append(c.hosts, poolHost{Spec: protocol.HostSpec{Name: fmt.Sprint("h", i)}, Slots: 10, Labels: map[string]string{"mem": fmt.Sprint(i), "zone": fmt.Sprint(i % 7)}})
 	}
 	for i := range 10_000 {
 		c.asks(acquire{Holder: fmt.Sprint("s", i), Tenant: fmt.Sprint("t", i%50), Priority: i % 6, Select: []string{fmt.Sprint("mem>=", i%100)}, Rather: []string{"zone=3"}})

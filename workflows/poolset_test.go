@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func (p *poolWorld) zone() PoolView { return query[PoolView](p.world, QueryPool) }
@@ -197,7 +197,7 @@ func TestADrainLetsNothingElseIn(t *testing.T) {
 
 func TestALimitIsChangedHoweverManyThereAre(t *testing.T) {
 	p := newPoolWorld(t)
-	carry := &poolState{Hosts: []poolHost{{Spec: activities.HostSpec{Name: activities.LocalHost}, Slots: 4}}}
+	carry := &poolState{Hosts: []poolHost{{Spec: protocol.HostSpec{Name: protocol.LocalHost}, Slots: 4}}}
 	for i := range maxSet {
 		carry.Shares = append(carry.Shares, poolShare{Tenant: fmt.Sprintf("t%04d", i), Limit: 1})
 	}

@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
 )
 
 // placePart makes a host ready for the session.
@@ -170,9 +171,9 @@ func (s *placePart) prepareHost() *Failure {
 		data["restored"], data["snapshot"] = out.Restored, cmp.Or(s.snaps.goodSnapshot(), s.opt.From)
 	}
 	s.cameToWork(out)
-	s.note(activities.Note{Type: "state", Text: text, Data: data})
+	s.note(conversation.Note{Type: "state", Text: text, Data: data})
 	if out.Differs != "" {
-		s.note(activities.Note{Type: "state", Text: "the restored work folder is not quite as it was: " + out.Differs, Data: map[string]string{"host": name}})
+		s.note(conversation.Note{Type: "state", Text: "the restored work folder is not quite as it was: " + out.Differs, Data: map[string]string{"host": name}})
 	}
 	if s.opt.From != "" && !s.st.Begun {
 		s.st.ForkOf, s.st.Pump.ThreadID = out.ThreadID, out.ThreadID

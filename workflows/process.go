@@ -8,6 +8,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // The session starts codex when a turn needs it, and stops it when it does not answer or
@@ -45,7 +47,7 @@ func (s *processPart) restart() (f *Failure, again bool) {
 	}
 	s.st.Stopped = false
 	s.st.Incarnation++
-	s.st.Pump.Cursor = activities.Cursor{Incarnation: s.st.Incarnation}
+	s.st.Pump.Cursor = protocol.Cursor{Incarnation: s.st.Incarnation}
 	s.st.Pump.Rewind, s.st.Pump.Open, s.st.Pump.TokenAsks, s.st.Pump.TurnID = 0, nil, nil, ""
 	for i := range s.st.Sends {
 		s.st.Sends[i].Handed = false
@@ -159,7 +161,7 @@ func (s *processPart) cannotStart(f *Failure) {
 
 // refusedByCodex handles a handshake or a thread that codex refuses. A thread that
 // cannot be resumed is never replaced by a new one.
-func (s *processPart) refusedByCodex(p *activities.Problem) {
+func (s *processPart) refusedByCodex(p *protocol.Problem) {
 	f := failureOfProblem(p)
 	if f == nil {
 		f = &Failure{Kind: "protocol", Message: "codex refused to begin"}
@@ -175,7 +177,7 @@ func (s *processPart) refusedByCodex(p *activities.Problem) {
 		// The message whose outcome is unknown did not reach the thread. So the
 		// thread never had a turn, and there is nothing to lose.
 		s.st.MayHaveTurn = false
-		s.note(activities.Note{Type: "state", Text: "the thread never had a turn and cannot be resumed: a new one is started",
+		s.note(conversation.Note{Type: "state", Text: "the thread never had a turn and cannot be resumed: a new one is started",
 			Data: map[string]string{"thread": s.st.Pump.ThreadID}})
 		return
 	}
@@ -220,7 +222,7 @@ func (s *processPart) stopServer(doing string) (left bool, err error) {
 // processEnded records that codex has ended. What was never written goes to the next process. A
 // turn that had begun becomes interrupted, or unknown if codex may have had its message. Nothing
 // is repeated.
-func (s *processPart) processEnded(gone *activities.ProcessGone, p *activities.Problem) {
+func (s *processPart) processEnded(gone *activities.ProcessGone, p *protocol.Problem) {
 	s.st.Alive = false
 	f := deathOf(gone, p)
 	s.st.ProcessEnd = f.Message
@@ -248,7 +250,7 @@ func (s *processPart) endedEarly(gone *activities.ProcessGone, f *Failure) bool 
 	if gone == nil || gone.State != "exited" || gone.Code == 0 || gone.Code > 128 {
 		s.st.OwnEnds = 0
 	} else if s.st.OwnEnds++; s.st.OwnEnds >= maxOwnEnds {
-		s.cannotStart(&Failure{Kind: activities.EndProcessExit, Final: true, Hint: "run `ctl host check` on this host",
+		s.cannotStart(&Failure{Kind: protocol.EndProcessExit, Final: true, Hint: "run `ctl host check` on this host",
 			Message: fmt.Sprintf("codex ended %d times in a row before it could be used: %s", s.st.OwnEnds, f.Message)})
 		return true
 	}
@@ -260,17 +262,17 @@ func (s *processPart) endedEarly(gone *activities.ProcessGone, f *Failure) bool 
 }
 
 func (s *processPart) lostProcess(f *Failure) {
-	turn := s.st.sending(activities.SendTurn)
+	turn := s.st.sending(conversation.SendTurn)
 	switch {
 	case !s.st.Running:
-		s.note(activities.Note{Type: "state", Text: "no turn ran when codex's process ended: the next message is for a new one", Data: failureData(f)})
+		s.note(conversation.Note{Type: "state", Text: "no turn ran when codex's process ended: the next message is for a new one", Data: failureData(f)})
 		s.st.Reap = true
 		s.approvals.voidOpen(processGone)
 		s.turns.dropSends(processGone)
 	case turn != nil && turn.maybe():
 		s.turns.cutOff("unknown", f)
 	case turn != nil && s.st.Interrupt == nil && s.st.Close == nil:
-		s.note(activities.Note{Type: "state", Text: "codex ended before the message reached it; it goes to a new process", Data: failureData(f)})
+		s.note(conversation.Note{Type: "state", Text: "codex ended before the message reached it; it goes to a new process", Data: failureData(f)})
 		s.turns.keepMessages()
 	default:
 		s.turns.cutOff("interrupted", f)
@@ -281,7 +283,7 @@ func (s *processPart) lostProcess(f *Failure) {
 const processGone = "codex's process is gone"
 
 // deathOf describes how a process ended, claiming no more than is known.
-func deathOf(gone *activities.ProcessGone, p *activities.Problem) *Failure {
+func deathOf(gone *activities.ProcessGone, p *protocol.Problem) *Failure {
 	f := failureOfProblem(p)
 	if f == nil {
 		f = &Failure{Kind: "process_exit", Message: "codex is gone"}
@@ -328,14 +330,14 @@ func (s *processPart) reap() {
 	case err != nil && needed():
 		s.st.Reap = s.st.Close == nil && !s.turns.canBegin() // it stopped to continue as new
 	case err != nil:
-		s.note(activities.Note{Type: "error", Text: failureOf("end what codex left on "+name, err).Message})
+		s.note(conversation.Note{Type: "error", Text: failureOf("end what codex left on "+name, err).Message})
 	case len(out.Survivors) > 0:
-		s.note(activities.Note{Type: "state", Text: fmt.Sprintf("%d processes that codex left on %s were ended", len(out.Survivors), name)})
+		s.note(conversation.Note{Type: "state", Text: fmt.Sprintf("%d processes that codex left on %s were ended", len(out.Survivors), name)})
 	}
 }
 
 // retire stops a codex that does not answer, or a turn that takes too long.
-func (s *processPart) retire(p *activities.Problem) {
+func (s *processPart) retire(p *protocol.Problem) {
 	name := s.st.Lease.Spec.Name
 	s.st.PumpN++
 	left, err := s.stopServer("retire codex on")
@@ -362,10 +364,10 @@ func (s *processPart) retire(p *activities.Problem) {
 }
 
 // retired is called when all that a retired process wrote was read.
-func (s *processPart) retired(r activities.PumpResult) {
+func (s *processPart) retired(r conversation.PumpResult) {
 	p := s.st.Retired
 	s.st.Retired = nil
-	if r.Reason == activities.TurnEnded {
+	if r.Reason == conversation.TurnEnded {
 		s.turns.turnEnded(r.Turn) // it ended just in time
 	}
 	if p.Kind == stoppedToFail {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // ProgressView is the newest report of the model about its work.
@@ -19,7 +19,7 @@ type ProgressView struct {
 }
 
 // ViewOfProgress returns the view of a report; nil for nil.
-func ViewOfProgress(p *activities.Progress) *ProgressView {
+func ViewOfProgress(p *protocol.Progress) *ProgressView {
 	if p == nil {
 		return nil
 	}
@@ -44,7 +44,7 @@ func (p *ProgressView) String() string {
 // reportsTo returns the workflow that a pump tells of progress, or "" if codex has
 // no tool to report any.
 func (s *processPart) reportsTo() string {
-	if !slices.Contains(s.opt.Tools, activities.ToolProgress) {
+	if !slices.Contains(s.opt.Tools, protocol.ToolProgress) {
 		return ""
 	}
 	return SessionID(s.id)
@@ -54,7 +54,7 @@ func (s *processPart) reportsTo() string {
 // rare (see activities.SignalProgress) and change only the view.
 func (s *processPart) drainProgress() {
 	news := false
-	for _, p := range unread[activities.Progress](s.reports) {
+	for _, p := range unread[protocol.Progress](s.reports) {
 		was := s.st.Progress
 		if !s.st.Running || p.Turn != s.st.TurnN || was != nil && was.Turn == p.Turn && p.AtMS < was.AtMS {
 			continue // it is out of date

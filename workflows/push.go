@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
 )
 
 // UpdatePush commits and pushes a session's work: Push → PushWorkspaceResult.
@@ -132,12 +133,12 @@ func (s *pushesPart) pushNext() {
 		if out.Already {
 			text = "it was at " + p.Branch + " already"
 		}
-		s.note(activities.Note{Type: "state", Text: text, Data: map[string]string{"branch": p.Branch, "commit": out.Commit, "by": p.By}})
+		s.note(conversation.Note{Type: "state", Text: text, Data: map[string]string{"branch": p.Branch, "commit": out.Commit, "by": p.By}})
 	}
 }
 
 func (s *pushesPart) notPushed(f *Failure) error {
-	s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
+	s.note(conversation.Note{Type: "error", Text: f.Message, Data: failureData(f)})
 	return temporal.NewNonRetryableApplicationError(f.Message, f.Kind, nil, f)
 }
 

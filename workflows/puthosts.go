@@ -9,7 +9,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // maxTold bounds how many reasons a refusal of many hosts gives.
@@ -98,7 +98,7 @@ func (p *inventoryPart) putAll(in PutHosts) PutHostsDone {
 	return PutHostsDone{Hosts: len(p.st.Hosts)}
 }
 
-func sameSpec(a, b activities.HostSpec) bool {
+func sameSpec(a, b protocol.HostSpec) bool {
 	//workflowcheck:ignore // a pure function of plain data
 	return reflect.DeepEqual(a, b)
 }

@@ -7,7 +7,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Messages wait in the queue until their turns begin. A turn keeps the number that was
@@ -65,7 +66,7 @@ func (s *messagesPart) takeUnsend(u Unsend) (SessionView, error) {
 	s.st.putTurn(TurnView{Session: s.id, N: q.N, MessageID: q.ID, Act: string(q.Do), Status: "interrupted", EndedAt: workflow.Now(s.ctx),
 		Error: &Failure{Kind: unsent, Message: by}})
 	s.track(q.ID, kindMessage, q.N, voided)
-	s.note(activities.Note{Type: activities.EntryState, Turn: q.N, Text: fmt.Sprintf("message %s was %s", q.ID, by),
+	s.note(conversation.Note{Type: protocol.EntryState, Turn: q.N, Text: fmt.Sprintf("message %s was %s", q.ID, by),
 		Data: map[string]string{"message": q.ID, "by": u.By}})
 	s.st.UpdatedAt = workflow.Now(s.ctx)
 	s.st.Held = s.st.Held && len(s.st.Queue) > 0
@@ -107,11 +108,11 @@ func (s *messagesPart) makeRoom() {
 // checkAct checks a message that compacts or reviews.
 func (s *messagesPart) checkAct(m Message) error {
 	switch {
-	case m.Review != nil && m.Do != activities.ActReview:
+	case m.Review != nil && m.Do != protocol.ActReview:
 		return refuse(RefusedBadInput, "message %s: what is to be reviewed is of a review alone", m.ID)
 	case m.Do == "":
 		return nil
-	case m.Do != activities.ActCompact && m.Do != activities.ActReview:
+	case m.Do != protocol.ActCompact && m.Do != protocol.ActReview:
 		return refuse(RefusedBadInput, "message %s: do %.100q is none of compact, review", m.ID, m.Do)
 	case m.Text != "" || m.Blob != "" || m.Chars != 0:
 		return refuse(RefusedBadInput, "message %s: a %s takes no text", m.ID, m.Do)
@@ -121,7 +122,7 @@ func (s *messagesPart) checkAct(m Message) error {
 		return refuse(RefusedBadInput, "message %s: a %s has the session's model (ctl session set changes it)", m.ID, m.Do)
 	case len(m.Inputs) > 0 || shapeOf(m) != nil:
 		return refuse(RefusedBadInput, "message %s: a %s takes no files and no output schema", m.ID, m.Do)
-	case m.Do == activities.ActCompact && s.st.NextN == 0:
+	case m.Do == protocol.ActCompact && s.st.NextN == 0:
 		return refuse(RefusedState, "session %s has had no turn: there is nothing to compact", s.id)
 	}
 	r := m.Review
@@ -163,8 +164,8 @@ func (s *messagesPart) acting() string {
 
 // tooLate voids a message that was meant for one turn alone, if that has ended.
 func (s *messagesPart) tooLate(p pendingSend) {
-	s.track(p.Send.ID, string(activities.SendSteer), p.Send.Turn, voided)
-	s.note(activities.Note{Type: activities.EntryState, Text: fmt.Sprintf("turn %d ended before message %s could steer it, and it was meant for that turn alone", p.Send.Turn, p.Send.ID),
+	s.track(p.Send.ID, string(conversation.SendSteer), p.Send.Turn, voided)
+	s.note(conversation.Note{Type: protocol.EntryState, Text: fmt.Sprintf("turn %d ended before message %s could steer it, and it was meant for that turn alone", p.Send.Turn, p.Send.ID),
 		Data: map[string]string{"message": p.Send.ID}})
 }
 

@@ -22,6 +22,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // shortRuns makes workflows continue as new after few events.
@@ -140,13 +141,13 @@ var shapes = []shape{
 	{"decisions that a process took with it", inSession(SessionOptions{OnInterrupt: InterruptContinue}, func(r *real, id string) {
 		r.say(id, "m1", "ask make")
 		r.becomes(id, Waiting)
-		r.host.kill(id, activities.Decided)
+		r.host.kill(id, protocol.Decided)
 		r.decide(id, 1, "accept", "") // never reaches codex, so it is used for the next process
 		r.ended(id, "m1", "interrupted")
 		r.ended(id, id+".c1", "completed")
 		r.say(id, "m2", "ask test")
 		r.becomes(id, Waiting)
-		r.host.kill(id, activities.Sent)
+		r.host.kill(id, protocol.Sent)
 		r.decide(id, 3, "accept", "") // may have had its effect, so it is asked again
 		r.ended(id, "m2", "interrupted")
 		r.until("it is asked anew", func() bool { return len(r.view(id).Requests) == 1 })
@@ -167,7 +168,7 @@ var shapes = []shape{
 	{"a grant outlives its process", inSession(SessionOptions{}, func(r *real, id string) {
 		r.say(id, "m1", "ask make")
 		r.becomes(id, Waiting)
-		r.host.kill(id, activities.Sent)
+		r.host.kill(id, protocol.Sent)
 		r.decide(id, 1, "accept", "session")
 		r.ended(id, "m1", "interrupted")
 		r.say(id, "m2", "ask make")
@@ -194,7 +195,7 @@ var shapes = []shape{
 		r.close(id)
 		return r, []string{PoolID(r.zone), SessionID(id)}
 	}},
-	{"budget", inSession(SessionOptions{Bounds: activities.Bounds{Tokens: 1000}}, func(r *real, id string) {
+	{"budget", inSession(SessionOptions{Bounds: protocol.Bounds{Tokens: 1000}}, func(r *real, id string) {
 		r.say(id, "m1", "stay")
 		r.until("a pump is attached", func() bool { return r.host.attached(id) })
 		r.update(SessionID(id), SignalBudget, nil, Budget{By: "bob", Tokens: tokens(50), TurnTimeout: "1h"})

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // on returns a request to a seed from a session on a host, in that generation.
 func on(holder, host string, generation int64) acquire {
-	return acquire{Holder: holder, At: &activities.HostSpec{Name: host, Address: "192.0.2.7"}, Generation: generation}
+	return acquire{Holder: holder, At: &protocol.HostSpec{Name: host, Address: "192.0.2.7"}, Generation: generation}
 }
 
 func login(n string) PutSeed {

@@ -7,6 +7,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A session can lose the lease on its seed while it runs: if the seed's workflow is
@@ -18,8 +20,8 @@ import (
 
 // A seedPlace says on which host the login of a seed is.
 type seedPlace struct {
-	Spec       activities.HostSpec `json:"spec"`
-	Generation int64               `json:"generation"`
+	Spec       protocol.HostSpec `json:"spec"`
+	Generation int64             `json:"generation"`
 }
 
 // leavesSeed records the host that the session leaves if a login is there for
@@ -53,7 +55,7 @@ const kindSeedAway = "seed_away"
 
 // seedLost stops codex after a pump has found that the lease on the seed is lost.
 // A running turn counts as cut off.
-func (s *leasesPart) seedLost(p *activities.Problem) {
+func (s *leasesPart) seedLost(p *protocol.Problem) {
 	if p == nil || s.st.Status == Failed {
 		return
 	}
@@ -61,7 +63,7 @@ func (s *leasesPart) seedLost(p *activities.Problem) {
 	f.Message = excerpt("codex was stopped, since its session does not hold its seed any more: "+f.Message, maxFailure)
 	f.Hint = "see `ctl seed show` for who holds it and why; the session asks for it again, and goes on when it has it"
 	if !s.st.SeedGone {
-		s.note(activities.Note{Type: activities.EntryState, Text: f.Message, Data: failureData(f)})
+		s.note(conversation.Note{Type: protocol.EntryState, Text: f.Message, Data: failureData(f)})
 	}
 	s.st.SeedHeld, s.st.SeedGone = false, true
 	if s.st.Close != nil {
@@ -69,7 +71,7 @@ func (s *leasesPart) seedLost(p *activities.Problem) {
 		return
 	}
 	if s.st.Alive && s.st.Retired == nil {
-		s.process.retire(&activities.Problem{Kind: f.Kind, Message: f.Message, Hint: f.Hint})
+		s.process.retire(&protocol.Problem{Kind: f.Kind, Message: f.Message, Hint: f.Hint})
 	}
 }
 
@@ -137,7 +139,7 @@ func (s *leasesPart) answeredInLine(g granted) {
 		s.st.Waits = f.Message // it may be imported again
 	case !s.st.SeedNo: // only a person can mend that; the session asks again after a message
 		s.st.SeedNo, s.st.Error, s.st.Waits = true, f, ""
-		s.note(activities.Note{Type: activities.EntryError, Text: f.Message, Data: failureData(f)})
+		s.note(conversation.Note{Type: protocol.EntryError, Text: f.Message, Data: failureData(f)})
 	}
 }
 
@@ -147,7 +149,7 @@ func (s *leasesPart) answeredInLine(g granted) {
 func (s *leasesPart) holdsAgain() {
 	s.st.SeedGone, s.st.SeedNo, s.st.Bare, s.st.Waits = false, false, true, ""
 	s.st.SeedAsks, s.st.SeedAskAt = 0, time.Time{}
-	s.note(activities.Note{Type: activities.EntryState, Text: fmt.Sprintf("holds seed %s again", s.st.Seed.Name)})
+	s.note(conversation.Note{Type: protocol.EntryState, Text: fmt.Sprintf("holds seed %s again", s.st.Seed.Name)})
 }
 
 // leaveLine gives up the session's place in the line of the seed that it lost, and
@@ -188,7 +190,7 @@ func (s *leasesPart) regainSeed() (again bool) {
 		s.asBefore(was)
 	case s.st.Down != nil || f != nil && !failurePasses(f):
 		if f == nil {
-			f = &Failure{Kind: activities.EndInterrupted, Message: interruptedBy(s.st.Down) + ": the session does not ask for its seed"}
+			f = &Failure{Kind: protocol.EndInterrupted, Message: interruptedBy(s.st.Down) + ": the session does not ask for its seed"}
 		}
 		s.cannotHaveSeed(f)
 	default: // somebody asked it to try again now
@@ -236,7 +238,7 @@ func (s *leasesPart) cannotHaveSeed(f *Failure) {
 		s.process.cannotStart(f)
 		return
 	}
-	s.note(activities.Note{Type: activities.EntryError, Text: f.Message, Data: failureData(f)})
+	s.note(conversation.Note{Type: protocol.EntryError, Text: f.Message, Data: failureData(f)})
 	s.st.Error, s.st.Held = f, len(s.st.Queue) > 0
 	s.become(Interrupted)
 	if s.opt.CloseAfter && s.st.Close == nil {

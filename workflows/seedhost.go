@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Seeds come from hosts in two ways: a login is there already, or a person makes
@@ -17,12 +18,12 @@ import (
 
 // CaptureSeedInput names the seed and where its login is.
 type CaptureSeedInput struct {
-	Name string              `json:"name"`
-	Zone string              `json:"zone,omitempty"`
-	Host activities.HostSpec `json:"host"`
-	Home string              `json:"home,omitempty"` // CODEX_HOME there; empty means the user's own
-	Move bool                `json:"move,omitempty"` // remove the login there once it is kept
-	By   string              `json:"by,omitempty"`
+	Name string            `json:"name"`
+	Zone string            `json:"zone,omitempty"`
+	Host protocol.HostSpec `json:"host"`
+	Home string            `json:"home,omitempty"` // CODEX_HOME there; empty means the user's own
+	Move bool              `json:"move,omitempty"` // remove the login there once it is kept
+	By   string            `json:"by,omitempty"`
 }
 
 // CaptureSeedResult says what was taken, and what is left there.
@@ -89,10 +90,10 @@ func putSeed(ctx workflow.Context, in activities.PutSeedInput) error {
 
 // LoginSeedInput names the seed, and the host on which somebody logs in.
 type LoginSeedInput struct {
-	ID   string              `json:"id"` // of the login; its output is that of an exec of this id
-	Name string              `json:"name"`
-	Host activities.HostSpec `json:"host"`
-	By   string              `json:"by,omitempty"`
+	ID   string            `json:"id"` // of the login; its output is that of an exec of this id
+	Name string            `json:"name"`
+	Host protocol.HostSpec `json:"host"`
+	By   string            `json:"by,omitempty"`
 }
 
 // loginTime is how long somebody may take to enter the code. It is longer than
@@ -187,7 +188,7 @@ func staysOn(in LoginSeedInput, home string, err error) error {
 }
 
 func problem(kind, message, hint string) error {
-	return temporal.NewNonRetryableApplicationError(message, kind, nil, activities.Problem{Kind: kind, Message: message, Hint: hint})
+	return temporal.NewNonRetryableApplicationError(message, kind, nil, protocol.Problem{Kind: kind, Message: message, Hint: hint})
 }
 
 // execWithin runs a command. If it takes too long, execWithin ends it and returns

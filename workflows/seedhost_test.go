@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 type fakeLogins struct {
@@ -141,7 +142,7 @@ func TestALoginIsRemovedFromItsHostOnceItIsKeptOrGivenUp(t *testing.T) {
 			if c.cancel {
 				env.RegisterDelayedCallback(env.CancelWorkflow, putAgain+putAgain/2)
 			}
-			env.ExecuteWorkflow(TypeLogin, LoginSeedInput{ID: "l", Name: "team", Host: activities.HostSpec{Name: "web-1"}})
+			env.ExecuteWorkflow(TypeLogin, LoginSeedInput{ID: "l", Name: "team", Host: protocol.HostSpec{Name: "web-1"}})
 			ends(t, env.GetWorkflowError(), c.fails)
 			f.have(t, c.did)
 		})
@@ -173,7 +174,7 @@ func TestACapturedLoginIsGivenOnlyWhenItIsNowhereElse(t *testing.T) {
 				f = &fakeLogins{}
 			}
 			env := f.world(t)
-			env.ExecuteWorkflow(TypeCapture, CaptureSeedInput{Name: "team", Host: activities.HostSpec{Name: "web-1"}, Home: "/h", Move: c.move})
+			env.ExecuteWorkflow(TypeCapture, CaptureSeedInput{Name: "team", Host: protocol.HostSpec{Name: "web-1"}, Home: "/h", Move: c.move})
 			var out CaptureSeedResult
 			if err := env.GetWorkflowResult(&out); err != nil {
 				t.Fatal(err)

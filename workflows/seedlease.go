@@ -7,25 +7,25 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A seedLease is a holder's right to a seed. It names the place of the credential
 // before the credential is there, so that it can be fetched however the holder
 // ends.
 type seedLease struct {
-	Holder     string               `json:"holder"`
-	Epoch      int64                `json:"epoch"`
-	At         *activities.HostSpec `json:"at,omitempty"`
-	Zone       string               `json:"zone,omitempty"`
-	Run        string               `json:"run,omitempty"` // first run of the holder's workflow: another run is another session
-	Generation int64                `json:"generation"`    // of the holder's claim on the host
-	Since      time.Time            `json:"since"`
-	Pool       string               `json:"pool,omitempty"`     // the seed pool that asked for it
-	Told       int64                `json:"told"`               // the generation of the seed that the holder knows
-	Rotates    bool                 `json:"rotates,omitempty"`  // it may make a new generation
-	Internal   bool                 `json:"internal,omitempty"` // held by the seed's workflow itself
-	Brokered   bool                 `json:"brokered,omitempty"` // the credential is not on the host
+	Holder     string             `json:"holder"`
+	Epoch      int64              `json:"epoch"`
+	At         *protocol.HostSpec `json:"at,omitempty"`
+	Zone       string             `json:"zone,omitempty"`
+	Run        string             `json:"run,omitempty"` // first run of the holder's workflow: another run is another session
+	Generation int64              `json:"generation"`    // of the holder's claim on the host
+	Since      time.Time          `json:"since"`
+	Pool       string             `json:"pool,omitempty"`     // the seed pool that asked for it
+	Told       int64              `json:"told"`               // the generation of the seed that the holder knows
+	Rotates    bool               `json:"rotates,omitempty"`  // it may make a new generation
+	Internal   bool               `json:"internal,omitempty"` // held by the seed's workflow itself
+	Brokered   bool               `json:"brokered,omitempty"` // the credential is not on the host
 
 	// Ended says why its holder lost it while the credential may still be on its
 	// host. Then the credential is fetched from there.

@@ -12,13 +12,14 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // lostSeed returns a pump that finds that its session's lease has ended.
 func lostSeed(pump pumpFunc) pumpFunc {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := pump(ctx, in)
-		out.SeedLost = &activities.Problem{Kind: activities.ErrTypeSeedFenced, Message: "session s1 has no lease on seed team", Hint: "see"}
+		out.SeedLost = &protocol.Problem{Kind: activities.ErrTypeSeedFenced, Message: "session s1 has no lease on seed team", Hint: "see"}
 		return out, err
 	}
 }
@@ -27,14 +28,14 @@ func lostSeed(pump pumpFunc) pumpFunc {
 func amidTurn(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	st := opened(in)
 	st.TurnID = "turn-1"
-	return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.PumpCancelled, State: st, Deliveries: acked(in)}}, nil
+	return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.PumpCancelled, State: st, Deliveries: acked(in)}}, nil
 }
 
 // journalEnds answers as the pump that reads what a stopped codex has written.
 func journalEnds(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	st := opened(in)
 	return activities.RunPumpResult{Process: &activities.ProcessGone{State: "exited"},
-		Pump: activities.PumpResult{Reason: conversation.ProcessEnded, State: st}}, nil
+		Pump: conversation.PumpResult{Reason: conversation.ProcessEnded, State: st}}, nil
 }
 
 // again returns the same seed under the lease of a workflow that was started anew.
@@ -107,8 +108,8 @@ func TestASessionThatLostItsSeedAsksForItAgain(t *testing.T) {
 // refusesLogin answers as a pump whose codex was not logged in, and was given
 // nothing.
 func refusesLogin(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-	return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.Refused, State: in.Pump.State,
-		Problem: &activities.Problem{Kind: "auth", Message: "codex cannot be logged in", Hint: "see"}}}, nil
+	return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Refused, State: in.Pump.State,
+		Problem: &protocol.Problem{Kind: "auth", Message: "codex cannot be logged in", Hint: "see"}}}, nil
 }
 
 // A session whose host has no login asks for its seed again like any other.
@@ -213,7 +214,7 @@ func TestATurnIsInterruptedWhileItsSessionWaitsForTheSeed(t *testing.T) {
 func TestASessionThatLeavesALoginBehindTellsItsSeed(t *testing.T) {
 	w := newWorld(t)
 	s := assembled(&core{id: "s1", ctx: nil, st: &sessionState{placeState: placeState{SeedGone: true, Touched: true, Generation: 5,
-		Lease: &hostLease{Spec: activities.HostSpec{Name: "web-1"}}}}})
+		Lease: &hostLease{Spec: protocol.HostSpec{Name: "web-1"}}}}})
 	s.leases.leavesSeed(false)
 	if p := s.st.SeedLeftOn; p == nil || p.Spec.Name != "web-1" || p.Generation != 5 {
 		t.Errorf("left on %+v", p)
@@ -257,7 +258,7 @@ func TestASessionThatEndsWithoutItsSeedSaysWhereTheLoginIs(t *testing.T) {
 		gone bool // the host cannot be reached
 		drop bool
 	}{
-		"on a host that it left":      {on: "web-1", st: sessionState{placeState: placeState{SeedLeftOn: &seedPlace{Spec: activities.HostSpec{Name: "web-1"}, Generation: 5}}, parkState: parkState{Parked: &parked{}}}},
+		"on a host that it left":      {on: "web-1", st: sessionState{placeState: placeState{SeedLeftOn: &seedPlace{Spec: protocol.HostSpec{Name: "web-1"}, Generation: 5}}, parkState: parkState{Parked: &parked{}}}},
 		"on its host, which is away":  {on: "web-2", gone: true},
 		"on its host, which is clean": {},
 		"given up":                    {gone: true, drop: true},
@@ -269,7 +270,7 @@ func TestASessionThatEndsWithoutItsSeedSaysWhereTheLoginIs(t *testing.T) {
 			st.Seed, st.Generation = again(3, 7), 5
 			if st.Parked == nil {
 				st.Status, st.Touched, st.Layout = Idle, true, &activities.Layout{Root: "/r"}
-				st.Lease = &hostLease{Spec: activities.HostSpec{Name: "web-2"}}
+				st.Lease = &hostLease{Spec: protocol.HostSpec{Name: "web-2"}}
 			}
 			if c.gone {
 				w.fake.fail("close", temporal.NewApplicationError("no route to host", activities.ErrTypeUnreachable))
@@ -296,7 +297,7 @@ func TestASessionThatEndsWithoutItsSeedSaysWhereTheLoginIs(t *testing.T) {
 func TestASessionThatLosesItsSeedWhileItClosesSaysWhereTheLoginIs(t *testing.T) {
 	w := newWorld(t)
 	w.kind = activities.KindChatGPT
-	w.fake.pumps = []pumpFunc{staysAttached(conversation.Acknowledged), lostSeed(amidTurn), journalEnds}
+	w.fake.pumps = []pumpFunc{staysAttached(protocol.Acknowledged), lostSeed(amidTurn), journalEnds}
 	w.fake.fail("close", finally(activities.ErrTypeUnreachable))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.attached(1, func() { w.send(SignalClose, Close{}) })
@@ -316,7 +317,7 @@ func (w *world) idleWithoutSeed() *sessionState {
 		turnState:    turnState{HasTurn: true, TurnN: 1, NextN: 1},
 		parkState:    parkState{QuietAt: w.Now()},
 		placeState: placeState{Touched: true, SeedGone: true, Seed: again(3, 7), Generation: 5,
-			Layout: &activities.Layout{Root: "/r"}, Lease: &hostLease{Spec: activities.HostSpec{Name: "web-1"}, Epoch: 1}},
+			Layout: &activities.Layout{Root: "/r"}, Lease: &hostLease{Spec: protocol.HostSpec{Name: "web-1"}, Epoch: 1}},
 	}
 	st.Pump.ThreadID, st.Pump.Opened = "thread-1", 1
 	st.Snap.Good = &activities.SnapshotBrief{ID: "s1-0", Turn: 1}

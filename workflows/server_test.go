@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
 )
 
 func TestATurnAndAnApprovalCostFewEvents(t *testing.T) {
@@ -103,7 +104,7 @@ func TestAnInterruptTakesThePumpsNormalResult(t *testing.T) {
 	if fmt.Sprint(results) != "[cancelled turn_ended]" {
 		t.Errorf("the pumps returned %v", results)
 	}
-	if len(sends) != 2 || len(sends[1]) != 1 || sends[1][0].Kind != activities.SendInterrupt || sends[1][0].Uncertain {
+	if len(sends) != 2 || len(sends[1]) != 1 || sends[1][0].Kind != conversation.SendInterrupt || sends[1][0].Uncertain {
 		t.Errorf("the pumps were given %+v", sends)
 	}
 	for _, e := range r.history(SessionID(id), "").Events {

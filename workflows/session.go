@@ -6,7 +6,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
 )
 
 // session is one durable conversation, from the first lease to the last proof that
@@ -56,7 +56,7 @@ func newSession(ctx workflow.Context, in SessionInput, mostOften time.Duration) 
 	workflow.Go(s.ctx, func(gctx workflow.Context) {
 		ctx.Done().Receive(gctx, nil)
 		if s.st.Close == nil {
-			s.note(activities.Note{Type: "state", Text: "the workflow was cancelled: closing"})
+			s.note(conversation.Note{Type: "state", Text: "the workflow was cancelled: closing"})
 			s.st.Close = &Close{By: "temporal"}
 		}
 	})
@@ -115,7 +115,7 @@ func (s *session) wait() error {
 	if s.opt.CloseAfter && s.st.NextN == 0 {
 		ok, err := s.awaitFor(unusedFor, awake)
 		if err == nil && !ok {
-			s.note(activities.Note{Type: "state", Text: "nobody sent the message that the session was started for"})
+			s.note(conversation.Note{Type: "state", Text: "nobody sent the message that the session was started for"})
 			s.st.Close = &Close{By: s.opt.By}
 		}
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 const anyArg = mock.Anything
@@ -86,7 +87,7 @@ func TestAnApprovalIsDecidedWhileNobodyIsAttached(t *testing.T) {
 	})
 	w.start(SessionOptions{})
 	send := w.fake.ran[1].Pump.Sends[0]
-	if send.Kind != conversation.SendDecision || send.Outcome != conversation.Accept || string(send.RPC) != "0" {
+	if send.Kind != conversation.SendDecision || send.Outcome != protocol.Accept || string(send.RPC) != "0" {
 		t.Errorf("codex was sent %+v", send)
 	}
 }
@@ -103,7 +104,7 @@ func TestAnApprovalThatNobodyDecidesExpiresAsDeclined(t *testing.T) {
 		w.send(SignalClose, Close{})
 	})
 	w.start(SessionOptions{Expiry: time.Hour})
-	if send := w.fake.ran[1].Pump.Sends[0]; send.Outcome != conversation.Decline {
+	if send := w.fake.ran[1].Pump.Sends[0]; send.Outcome != protocol.Decline {
 		t.Errorf("codex was sent %+v", send)
 	}
 }
@@ -152,7 +153,7 @@ func TestSignalsOfOtherProgramsDoTheSameAndRefusalsAreKept(t *testing.T) {
 
 func TestInterruptCallsThePumpBackAndReachesCodex(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = append(w.fake.pumps, staysAttached(conversation.Acknowledged), endsTurn("interrupted", ""))
+	w.fake.pumps = append(w.fake.pumps, staysAttached(protocol.Acknowledged), endsTurn("interrupted", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.attached(1, func() {
 		if v := w.view(); v.State != Running {
@@ -214,7 +215,7 @@ func TestAnIdThatWasUsedForAnotherTextIsRefused(t *testing.T) {
 
 func TestATurnThatWasCutOffIsShownAndTheThreadIsResumed(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = append(w.fake.pumps, dies(conversation.Acknowledged, true), endsTurn("completed", "again"))
+	w.fake.pumps = append(w.fake.pumps, dies(protocol.Acknowledged, true), endsTurn("completed", "again"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		v := w.view()
@@ -238,7 +239,7 @@ func TestATurnThatWasCutOffIsShownAndTheThreadIsResumed(t *testing.T) {
 
 func TestAMessageThatNeverReachedCodexGoesToTheNextProcess(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = append(w.fake.pumps, dies(conversation.Decided, true), endsTurn("completed", "ok"))
+	w.fake.pumps = append(w.fake.pumps, dies(protocol.Decided, true), endsTurn("completed", "ok"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(3*time.Second, func() {
 		if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); turn.Status != "completed" {
@@ -251,7 +252,7 @@ func TestAMessageThatNeverReachedCodexGoesToTheNextProcess(t *testing.T) {
 
 func TestAMessageThatMayHaveReachedCodexIsNotRepeated(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = append(w.fake.pumps, dies(conversation.Sent, true))
+	w.fake.pumps = append(w.fake.pumps, dies(protocol.Sent, true))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); turn.Status != "unknown" {
@@ -265,7 +266,7 @@ func TestAMessageThatMayHaveReachedCodexIsNotRepeated(t *testing.T) {
 func TestACodexThatNeverOpensFailsTheSession(t *testing.T) {
 	w := newWorld(t)
 	d := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		out, err := dies(conversation.Decided, false)(ctx, in)
+		out, err := dies(protocol.Decided, false)(ctx, in)
 		out.Process.Code = 1 // it ended by itself; a codex that was killed is started again
 		return out, err
 	}
@@ -284,7 +285,7 @@ func TestACodexThatNeverOpensFailsTheSession(t *testing.T) {
 func TestAHostThatCannotBePreparedFailsTheSessionAndGivesTheSlotBack(t *testing.T) {
 	w := newWorld(t)
 	w.fake.fail("prepare", temporal.NewNonRetryableApplicationError("disk full", activities.ErrTypeNoSpace, nil,
-		activities.Problem{Kind: "no_space", Message: "no space left on web-1", Hint: "make room"}))
+		protocol.Problem{Kind: "no_space", Message: "no space left on web-1", Hint: "make room"}))
 	w.start(SessionOptions{Host: "web-1"})
 	err := w.GetWorkflowError()
 	if err == nil || !strings.Contains(err.Error(), "no space left on web-1") {
@@ -330,7 +331,7 @@ func TestAnUnknownHostIsSaidAtOnce(t *testing.T) {
 
 func TestCloseInterruptsTheTurnFirst(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = append(w.fake.pumps, staysAttached(conversation.Acknowledged), endsTurn("interrupted", ""))
+	w.fake.pumps = append(w.fake.pumps, staysAttached(protocol.Acknowledged), endsTurn("interrupted", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.attached(1, func() {
 		w.send(SignalClose, Close{By: "bob"})

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
 )
 
 // A session takes its snapshots in the background: neither an answer nor the next
@@ -170,7 +171,7 @@ func (s *snapsPart) tookSnapshot(was snapshot, got *activities.SnapshotBrief, mi
 // same.
 func (s *snapsPart) warnOfGaps(got *activities.SnapshotBrief) {
 	if lacks := got.Lacks(); lacks != "" && lacks != s.st.Snap.Good.Lacks() {
-		s.note(activities.Note{Type: "state", Text: fmt.Sprintf("snapshot %s lacks %s; nothing of it is deleted before a snapshot has it", got.ID, lacks),
+		s.note(conversation.Note{Type: "state", Text: fmt.Sprintf("snapshot %s lacks %s; nothing of it is deleted before a snapshot has it", got.ID, lacks),
 			Data: map[string]string{"snapshot": got.ID}})
 	}
 }
@@ -190,7 +191,7 @@ func (s *snapsPart) snapshotFailed(was snapshot, f *Failure) {
 	before := sn.Error
 	sn.Tried, sn.Error = was.N, f
 	if before == nil || before.Message != f.Message {
-		s.note(activities.Note{Type: "error", Text: f.Message, Data: failureData(f)})
+		s.note(conversation.Note{Type: "error", Text: f.Message, Data: failureData(f)})
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func (w *world) snapshots() []activities.TakeSnapshotInput {
@@ -176,7 +176,7 @@ func TestATurnThatWaitsForAPersonIsNotKeptAgainAndAgain(t *testing.T) {
 
 func TestALongTurnIsKeptFromTimeToTime(t *testing.T) {
 	w := newWorldWith(t, intervals{snapshot: time.Millisecond}) // the environment's clock is the real one while a pump is attached
-	w.fake.pumps = append(w.fake.pumps, staysAttached(conversation.Acknowledged), endsTurn("interrupted", ""))
+	w.fake.pumps = append(w.fake.pumps, staysAttached(protocol.Acknowledged), endsTurn("interrupted", ""))
 	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
 	w.once("it was kept twice", func() bool { v := w.view().Snapshot; return v != nil && v.N >= 2 }, func() {
 		if v := w.view(); v.State != Running || v.Snapshot.Turn != 1 {

@@ -17,6 +17,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // standIn stands in for a host with codex, for sessions on a real server. It keeps
@@ -86,14 +87,14 @@ type standInProc struct {
 	text    string          // of the running turn
 	turnID  string
 	stop    bool // interrupted
-	asked   []activities.Request
-	answers map[string]activities.Outcome // by RPC id
-	dead    conversation.DeliveryState    // set if it died: how far the next sends will have come
-	steered []string                      // messages that steered turns
-	limits  []activities.Limits           // of its pumps
-	journal *activities.RunPumpResult     // what the newest pump read, until a result has reported it
-	results []string                      // how its pumps returned
-	sends   [][]activities.Send           // what its pumps were given
+	asked   []protocol.Request
+	answers map[string]protocol.Outcome // by RPC id
+	dead    protocol.DeliveryState      // set if it died: how far the next sends will have come
+	steered []string                    // messages that steered turns
+	limits  []conversation.Limits       // of its pumps
+	journal *activities.RunPumpResult   // what the newest pump read, until a result has reported it
+	results []string                    // how its pumps returned
+	sends   [][]conversation.Send       // what its pumps were given
 }
 
 func newStandIn(t *testing.T) *standIn {
@@ -102,7 +103,7 @@ func newStandIn(t *testing.T) *standIn {
 }
 
 // kill ends a session's process. The next sends will have reached the given state.
-func (h *standIn) kill(session string, state conversation.DeliveryState) {
+func (h *standIn) kill(session string, state protocol.DeliveryState) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.proc(session).dead = state
@@ -170,14 +171,14 @@ func lostWorker() error {
 func (h *standIn) proc(session string) *standInProc {
 	p := h.procs[session]
 	if p == nil {
-		p = &standInProc{had: map[string]bool{}, answers: map[string]activities.Outcome{}}
+		p = &standInProc{had: map[string]bool{}, answers: map[string]protocol.Outcome{}}
 		h.procs[session] = p
 	}
 	return p
 }
 
 // pumps returns how the session's pumps returned, and what they were given.
-func (h *standIn) pumps(session string) (results []string, sends [][]activities.Send) {
+func (h *standIn) pumps(session string) (results []string, sends [][]conversation.Send) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.proc(session)
@@ -243,7 +244,7 @@ func (h *standIn) StartServer(ctx context.Context, in activities.StartServerInpu
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	old := h.proc(in.Claim.Session)
-	h.procs[in.Claim.Session] = &standInProc{had: old.had, answers: map[string]activities.Outcome{}, results: old.results, sends: old.sends,
+	h.procs[in.Claim.Session] = &standInProc{had: old.had, answers: map[string]protocol.Outcome{}, results: old.results, sends: old.sends,
 		epoch: old.epoch, steered: old.steered, limits: old.limits, text: old.text}
 	return activities.StartServerResult{Process: "app-server", PID: 100 + in.Incarnation}, nil
 }
@@ -487,7 +488,7 @@ func (h *standIn) ProbeHosts(_ context.Context, in activities.ProbeHostsInput) (
 		found := activities.HostProbed{Name: spec.Name, Facts: map[string]string{"os": "Linux"}}
 		h.mu.Lock()
 		if h.away[spec.Name] {
-			found.Facts, found.Problem = nil, &activities.Problem{Kind: activities.ErrTypeUnreachable, Message: "no route to host"}
+			found.Facts, found.Problem = nil, &protocol.Problem{Kind: activities.ErrTypeUnreachable, Message: "no route to host"}
 		}
 		h.mu.Unlock()
 		out.Hosts = append(out.Hosts, found)
@@ -576,15 +577,15 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 	p.limits = append(p.limits, in.Pump.Limits)
 	if t := in.Pump.Tell; t != nil {
 		h.told[session] = append(h.told[session], t.Text)
-		out.Pump.Deliveries = append(out.Pump.Deliveries, activities.Delivery{ID: t.ID, State: conversation.Acknowledged})
+		out.Pump.Deliveries = append(out.Pump.Deliveries, protocol.Delivery{ID: t.ID, State: protocol.Acknowledged})
 	}
 	if p.text == "" && len(in.Pump.Sends) > 0 && strings.HasPrefix(in.Pump.Sends[0].Text, "late") && st.Cursor.Incarnation == 1 {
-		p.dead = conversation.Decided
+		p.dead = protocol.Decided
 	}
 	if p.dead != "" {
 		for _, s := range in.Pump.Sends {
-			out.Pump.Deliveries = append(out.Pump.Deliveries, activities.Delivery{ID: s.ID, State: p.dead})
-			p.had[s.ID] = p.had[s.ID] || p.dead != conversation.Decided
+			out.Pump.Deliveries = append(out.Pump.Deliveries, protocol.Delivery{ID: s.ID, State: p.dead})
+			p.had[s.ID] = p.had[s.ID] || p.dead != protocol.Decided
 		}
 		out.Pump.Reason, out.Pump.State = conversation.ProcessEnded, st
 		out.Process = &activities.ProcessGone{State: "exited", Code: 137}
@@ -594,17 +595,17 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 	p.journal = nil
 	if before != nil && before.Pump.Reason == conversation.TurnEnded {
 		for _, s := range in.Pump.Sends {
-			state := conversation.Void // the turn had ended when this came
+			state := protocol.Void // the turn had ended when this came
 			if p.had[s.ID] {
-				state = conversation.Acknowledged
+				state = protocol.Acknowledged
 			}
-			out.Pump.Deliveries = append(out.Pump.Deliveries, activities.Delivery{ID: s.ID, State: state})
+			out.Pump.Deliveries = append(out.Pump.Deliveries, protocol.Delivery{ID: s.ID, State: state})
 		}
 		out.Pump.Reason, out.Pump.Turn, out.Pump.State = before.Pump.Reason, before.Pump.Turn, before.Pump.State
 		return out, false
 	}
 	for _, s := range in.Pump.Sends {
-		out.Pump.Deliveries = append(out.Pump.Deliveries, activities.Delivery{ID: s.ID, State: conversation.Acknowledged})
+		out.Pump.Deliveries = append(out.Pump.Deliveries, protocol.Delivery{ID: s.ID, State: protocol.Acknowledged})
 		if p.had[s.ID] {
 			if !s.Uncertain && !again {
 				h.t.Errorf("%s: %s %s was sent twice", session, s.Kind, s.ID)
@@ -632,7 +633,7 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 	st.TurnID = p.turnID
 	end := func(status string) {
 		out.Pump.Reason = conversation.TurnEnded
-		out.Pump.Turn = &activities.TurnEnd{N: st.Turn, ID: p.turnID, Status: status, FinalText: "you said: " + p.text, Items: 1}
+		out.Pump.Turn = &conversation.TurnEnd{N: st.Turn, ID: p.turnID, Status: status, FinalText: "you said: " + p.text, Items: 1}
 		st.TurnID, p.turnID, p.text = "", "", ""
 	}
 	word, rest, _ := strings.Cut(p.text, " ")
@@ -646,7 +647,7 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 		n, _ := strconv.ParseInt(rest, 10, 64)
 		st.Usage.Input += n
 		if end("completed"); in.Pump.Limits.Budget.Tokens > 0 && st.Usage.Input > in.Pump.Limits.Budget.Tokens {
-			out.Pump.Turn.Status, out.Pump.Turn.Problem = "interrupted", &activities.Problem{Kind: "budget", Message: "more than it was given"}
+			out.Pump.Turn.Status, out.Pump.Turn.Problem = "interrupted", &protocol.Problem{Kind: "budget", Message: "more than it was given"}
 		}
 	case word == "die":
 		p.turnID, p.text = "", "hello" // once is enough
@@ -658,9 +659,9 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 		out.Pump.Reason = conversation.RequestsOpen
 		if p.asked == nil {
 			for i, c := range strings.Fields(rest) {
-				p.asked = append(p.asked, activities.Request{
+				p.asked = append(p.asked, protocol.Request{
 					RPC: json.RawMessage(fmt.Sprintf("%q", fmt.Sprint(p.turnID, ".", i))), Incarnation: st.Cursor.Incarnation,
-					Kind: conversation.KindCommand, Command: c, Summary: c, Digest: "digest of " + c, TurnID: p.turnID,
+					Kind: protocol.KindCommand, Command: c, Summary: c, Digest: "digest of " + c, TurnID: p.turnID,
 					Offered: []string{"accept", "accept_for_session", "decline", "cancel"}})
 			}
 			out.Pump.Requests = p.asked

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // sessionState is all that a session carries across continue-as-new. Its parts are
@@ -39,20 +40,20 @@ type lifeState struct {
 	// Effects says what turns may have done: some, unknown; empty means none.
 	Effects string `json:"effects,omitempty"`
 	// Progress is what the model reported last.
-	Progress *activities.Progress `json:"progress,omitempty"`
-	Waits    string               `json:"waits,omitempty"` // what a lease waits for, in words
-	Trouble  *trouble             `json:"trouble,omitempty"`
-	Notes    []activities.Note    `json:"notes,omitempty"`
-	Handing  []activities.Note    `json:"handing,omitempty"` // given to a pump that has not returned
-	NoteN    int                  `json:"note_n"`
-	Refusals []Refusal            `json:"refusals,omitempty"`
+	Progress *protocol.Progress  `json:"progress,omitempty"`
+	Waits    string              `json:"waits,omitempty"` // what a lease waits for, in words
+	Trouble  *trouble            `json:"trouble,omitempty"`
+	Notes    []conversation.Note `json:"notes,omitempty"`
+	Handing  []conversation.Note `json:"handing,omitempty"` // given to a pump that has not returned
+	NoteN    int                 `json:"note_n"`
+	Refusals []Refusal           `json:"refusals,omitempty"`
 }
 
 // hostLease is a slot that the pool granted.
 type hostLease struct {
-	Spec   activities.HostSpec `json:"spec"`
-	Epoch  int64               `json:"epoch"`
-	Labels map[string]string   `json:"labels,omitempty"` // of the host
+	Spec   protocol.HostSpec `json:"spec"`
+	Epoch  int64             `json:"epoch"`
+	Labels map[string]string `json:"labels,omitempty"` // of the host
 }
 
 // queuedMessage is a message and the turn that was promised to it.
@@ -70,11 +71,11 @@ type seenMessage struct {
 
 // pendingSend is something that codex has yet to acknowledge.
 type pendingSend struct {
-	Send     activities.Send `json:"send"`
-	Handed   bool            `json:"handed"`             // a pump has had it in its input
-	Approval int             `json:"approval,omitempty"` // the approval that it decides
-	Named    bool            `json:"named,omitempty"`    // it steers the turn that it names or none
-	By       string          `json:"by,omitempty"`       // whose message it is
+	Send     conversation.Send `json:"send"`
+	Handed   bool              `json:"handed"`             // a pump has had it in its input
+	Approval int               `json:"approval,omitempty"` // the approval that it decides
+	Named    bool              `json:"named,omitempty"`    // it steers the turn that it names or none
+	By       string            `json:"by,omitempty"`       // whose message it is
 }
 
 // maybe reports whether codex may have it.
@@ -82,18 +83,18 @@ func (p pendingSend) maybe() bool { return p.Handed || p.Send.Uncertain }
 
 // approvalState is an approval with what is needed to answer it.
 type approvalState struct {
-	N         int                `json:"n"`
-	Turn      int                `json:"turn"`
-	Request   activities.Request `json:"request"`
-	AskedAt   time.Time          `json:"asked_at"`
-	Expires   time.Time          `json:"expires"`
-	State     ApprovalState      `json:"state"`
-	Decision  *Decision          `json:"decision,omitempty"`
-	Delivery  string             `json:"delivery,omitempty"` // how far the decision came, as last told
-	Why       string             `json:"why,omitempty"`      // why it is void
-	Earlier   *EarlierDecision   `json:"earlier,omitempty"`
-	Agreed    []Agreement        `json:"agreed,omitempty"`
-	TakenBack []Agreement        `json:"taken_back,omitempty"` // what they said before
+	N         int              `json:"n"`
+	Turn      int              `json:"turn"`
+	Request   protocol.Request `json:"request"`
+	AskedAt   time.Time        `json:"asked_at"`
+	Expires   time.Time        `json:"expires"`
+	State     ApprovalState    `json:"state"`
+	Decision  *Decision        `json:"decision,omitempty"`
+	Delivery  string           `json:"delivery,omitempty"` // how far the decision came, as last told
+	Why       string           `json:"why,omitempty"`      // why it is void
+	Earlier   *EarlierDecision `json:"earlier,omitempty"`
+	Agreed    []Agreement      `json:"agreed,omitempty"`
+	TakenBack []Agreement      `json:"taken_back,omitempty"` // what they said before
 }
 
 // Bounds of what is carried: older things are in the transcript.
@@ -146,7 +147,7 @@ func (st *sessionState) open() []*approvalState {
 }
 
 // sending returns the send of a kind that is not settled, or nil.
-func (st *sessionState) sending(kind activities.SendKind) *pendingSend {
+func (st *sessionState) sending(kind conversation.SendKind) *pendingSend {
 	for i := range st.Sends {
 		if st.Sends[i].Send.Kind == kind {
 			return &st.Sends[i]
@@ -275,7 +276,7 @@ func (st *sessionState) fit(beside int) {
 	}
 }
 
-func shorten(notes []activities.Note) {
+func shorten(notes []conversation.Note) {
 	for i := range notes {
 		n := &notes[i]
 		n.Text = excerpt(n.Text, 1<<10)

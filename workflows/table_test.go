@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // reach brings a session into a state. The returned function, if any, lets it go
@@ -19,7 +19,7 @@ var reach = map[SessionStatus]func(w *world) (let func()){
 	Starting:  func(w *world) func() { return w.fake.hang("start") },
 	Idle:      func(*world) func() { return nil },
 	Running: func(w *world) func() {
-		w.fake.pumps = append(w.fake.pumps, staysAttached(conversation.Acknowledged))
+		w.fake.pumps = append(w.fake.pumps, staysAttached(protocol.Acknowledged))
 		w.begin()
 		return nil
 	},
@@ -29,12 +29,12 @@ var reach = map[SessionStatus]func(w *world) (let func()){
 		return nil
 	},
 	Interrupted: func(w *world) func() {
-		w.fake.pumps = append(w.fake.pumps, dies(conversation.Acknowledged, true))
+		w.fake.pumps = append(w.fake.pumps, dies(protocol.Acknowledged, true))
 		w.begin()
 		return nil
 	},
 	Resuming: func(w *world) func() {
-		w.fake.pumps = append(w.fake.pumps, dies(conversation.Decided, true))
+		w.fake.pumps = append(w.fake.pumps, dies(protocol.Decided, true))
 		w.begin()
 		return w.fake.hang("stop")
 	},
@@ -211,9 +211,9 @@ func TestMessageTableApprovals(t *testing.T) {
 	}
 	for state, pumps := range map[ApprovalState][]func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error){
 		ApprovalOpen:         {asks("make")},
-		ApprovalSent:         {asks("make"), dies(conversation.Sent, true)},
+		ApprovalSent:         {asks("make"), dies(protocol.Sent, true)},
 		ApprovalAcknowledged: {asks("make"), endsTurn("completed", "")},
-		ApprovalVoid:         {asks("make"), dies(conversation.Decided, true)},
+		ApprovalVoid:         {asks("make"), dies(protocol.Decided, true)},
 		ApprovalExpired:      {asks("make"), endsTurn("completed", "")},
 	} {
 		w := newWorld(t)

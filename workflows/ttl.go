@@ -6,7 +6,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A session may have a time to live, from its start. When that is over it begins no
@@ -46,7 +47,7 @@ func (s *endingPart) endLife(ctx workflow.Context) {
 	if s.st.Running {
 		text += fmt.Sprintf(", and turn %d, which still runs %v later, is interrupted", s.st.TurnN, ttlGrace)
 	}
-	s.note(activities.Note{Type: activities.EntryState, Text: text, Data: map[string]string{"by": byTTL}})
+	s.note(conversation.Note{Type: protocol.EntryState, Text: text, Data: map[string]string{"by": byTTL}})
 	s.st.Close = &Close{By: byTTL}
 }
 

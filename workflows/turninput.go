@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // This file has what goes into a turn beside its text (files, an output schema),
@@ -47,8 +49,8 @@ func checkExtras(m Message) error {
 func extraChars(m Message) int {
 	n := 0
 	for _, in := range m.Inputs {
-		if in.Kind == activities.InputFile {
-			n += activities.NoteChars + maxPath
+		if in.Kind == protocol.InputFile {
+			n += protocol.NoteChars + maxPath
 		}
 	}
 	return n
@@ -96,7 +98,7 @@ func (o *outputShape) of(m Message) Message {
 	return m
 }
 
-func withExtras(m Message, s activities.Send) activities.Send {
+func withExtras(m Message, s conversation.Send) conversation.Send {
 	s.Inputs, s.Schema, s.SchemaBlob = m.Inputs, m.Schema, m.SchemaBlob
 	return s
 }
@@ -107,7 +109,7 @@ const keepFiles = 50
 // filesToBring returns the files of earlier messages if the session has come to
 // another host, or back to one, since they were brought. Images are in the thread's
 // history.
-func (s *messagesPart) filesToBring() []activities.Input {
+func (s *messagesPart) filesToBring() []protocol.Input {
 	if s.st.FilesAt == 0 && len(s.st.Files) == 0 {
 		s.st.Files = s.opt.Files
 	}
@@ -122,8 +124,8 @@ func (s *messagesPart) filesBrought(in activities.RunPumpInput) {
 	s.st.FilesAt = s.st.Generation
 	for _, p := range in.Pump.Sends {
 		for _, f := range p.Inputs {
-			same := func(g activities.Input) bool { return g.Name == f.Name && g.Digest == f.Digest }
-			if f.Kind == activities.InputFile && !slices.ContainsFunc(s.st.Files, same) {
+			same := func(g protocol.Input) bool { return g.Name == f.Name && g.Digest == f.Digest }
+			if f.Kind == protocol.InputFile && !slices.ContainsFunc(s.st.Files, same) {
 				s.st.Files = append(s.st.Files, f)
 			}
 		}
@@ -148,7 +150,7 @@ func (o SessionOptions) checkThread() error {
 		return fmt.Errorf("%d files of earlier messages, at most %d", len(o.Files), keepFiles)
 	}
 	for _, f := range o.Files {
-		if err := activities.CheckInputs([]activities.Input{f}); err != nil {
+		if err := activities.CheckInputs([]protocol.Input{f}); err != nil {
 			return err
 		}
 	}
@@ -198,7 +200,7 @@ func ParseTurnOutput(t *TurnView, text string) {
 }
 
 // whyRefused says who refused a message, and why.
-func whyRefused(what string, d activities.Delivery) string {
+func whyRefused(what string, d protocol.Delivery) string {
 	if why, ok := strings.CutPrefix(d.Error, activities.NotSaid); ok {
 		return what + " was not said to codex: " + why
 	}

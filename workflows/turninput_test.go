@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Names of the form that the worker's API gives.
@@ -14,7 +16,7 @@ var (
 	aLongText = aFolder + "/messages/" + strings.Repeat("0", 64)
 )
 
-var aFile = activities.Input{Kind: activities.InputFile, Name: "a", Blob: aFolder + "/inputs/" + strings.Repeat("0", 64), Digest: strings.Repeat("a", 64), Bytes: 1}
+var aFile = protocol.Input{Kind: protocol.InputFile, Name: "a", Blob: aFolder + "/inputs/" + strings.Repeat("0", 64), Digest: strings.Repeat("a", 64), Bytes: 1}
 
 func TestWhatGoesWithAMessageIsChecked(t *testing.T) {
 	file := aFile
@@ -24,10 +26,10 @@ func TestWhatGoesWithAMessageIsChecked(t *testing.T) {
 		m    Message
 		says string
 	}{
-		"a file":                {Message{Inputs: []activities.Input{file}}, ""},
+		"a file":                {Message{Inputs: []protocol.Input{file}}, ""},
 		"a schema":              {Message{Schema: json.RawMessage(`{}`)}, ""},
 		"a long schema":         {Message{SchemaBlob: aLongText}, ""},
-		"a blob of a seed":      {Message{Inputs: []activities.Input{stranger}}, "its blob is none that the worker's API gave"},
+		"a blob of a seed":      {Message{Inputs: []protocol.Input{stranger}}, "its blob is none that the worker's API gave"},
 		"a list":                {Message{Schema: json.RawMessage(`[1]`)}, "not a JSON object"},
 		"null":                  {Message{Schema: json.RawMessage(`null`)}, "not a JSON object"},
 		"two schemas":           {Message{Schema: json.RawMessage(`{}`), SchemaBlob: aLongText}, "both"},
@@ -58,7 +60,7 @@ func TestTheSameTextInAnotherFolderIsTheSameMessage(t *testing.T) {
 func TestAMessageWithOtherFilesIsAnotherMessage(t *testing.T) {
 	plain := Message{ID: "m", Text: "hello"}
 	with := plain
-	with.Inputs = []activities.Input{{Kind: activities.InputFile, Name: "a", Digest: "1"}}
+	with.Inputs = []protocol.Input{{Kind: protocol.InputFile, Name: "a", Digest: "1"}}
 	schema := plain
 	schema.Schema = json.RawMessage(`{}`)
 	sums := map[string]bool{sum(plain): true, sum(with): true, sum(schema): true}
@@ -104,10 +106,10 @@ func TestInstructionsGoWithWhatOpensTheThreadOnly(t *testing.T) {
 
 func TestFilesOfEarlierMessagesComeAlongOnce(t *testing.T) {
 	s := assembled(&core{st: &sessionState{placeState: placeState{Generation: 1, Layout: &activities.Layout{Dir: "/r/sessions/s"}}}})
-	file := activities.Input{Kind: activities.InputFile, Name: "a", Digest: "1"}
-	picture := activities.Input{Kind: activities.InputImage, Name: "b", Digest: "2"}
+	file := protocol.Input{Kind: protocol.InputFile, Name: "a", Digest: "1"}
+	picture := protocol.Input{Kind: protocol.InputImage, Name: "b", Digest: "2"}
 	var in activities.RunPumpInput
-	in.Pump.Sends = []activities.Send{{Inputs: []activities.Input{file, picture, file}}}
+	in.Pump.Sends = []conversation.Send{{Inputs: []protocol.Input{file, picture, file}}}
 	s.messages.filesBrought(in)
 	if got := s.messages.filesToBring(); got != nil || len(s.st.Files) != 1 {
 		t.Errorf("on the same host %v are brought, %v are known", got, s.st.Files)

@@ -8,7 +8,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // turnsPart begins turns, takes what codex tells of them, and ends them.
@@ -76,8 +77,8 @@ func (s *turnsPart) beginTurn() {
 	s.keepSaid(m.Message)
 	s.approvals.requestedBy(m.Message, true)
 	s.track(m.ID, kindMessage, m.N, decidedHere)
-	s.st.Sends = append(s.st.Sends, pendingSend{By: m.By, Send: withExtras(m.Message, activities.Send{
-		ID: m.ID, Kind: activities.SendTurn, Text: m.Text, Blob: m.Blob,
+	s.st.Sends = append(s.st.Sends, pendingSend{By: m.By, Send: withExtras(m.Message, conversation.Send{
+		ID: m.ID, Kind: conversation.SendTurn, Text: m.Text, Blob: m.Blob,
 		Turn: m.N, Model: s.st.Model, Effort: s.st.Effort, Do: m.Do, Review: m.Review,
 	})})
 	s.become(Running)
@@ -86,13 +87,13 @@ func (s *turnsPart) beginTurn() {
 // putBack queues the running turn's message again if codex certainly never had it.
 // The turn has not begun then, and keeps its number.
 func (s *turnsPart) putBack() (done bool) {
-	p := s.st.sending(activities.SendTurn)
+	p := s.st.sending(conversation.SendTurn)
 	if !s.st.Running || p == nil || p.maybe() || s.inDoubt() || s.toEnd() {
 		return false
 	}
 	send := p.Send
 	s.unbegin(func() { s.dropSends("the process that was to have it is gone") })
-	s.note(activities.Note{Type: "state", Turn: send.Turn, Text: fmt.Sprintf("message %s never reached codex: it is queued again, as turn %d", send.ID, send.Turn),
+	s.note(conversation.Note{Type: "state", Turn: send.Turn, Text: fmt.Sprintf("message %s never reached codex: it is queued again, as turn %d", send.ID, send.Turn),
 		Data: map[string]string{"message": send.ID}})
 	return true
 }
@@ -100,9 +101,9 @@ func (s *turnsPart) putBack() (done bool) {
 // unbegin queues the running turn's message again. drop handles what else was to be
 // sent with it.
 func (s *turnsPart) unbegin(drop func()) {
-	p := s.st.sending(activities.SendTurn)
+	p := s.st.sending(conversation.SendTurn)
 	send, by := p.Send, p.By
-	s.st.Sends = slices.DeleteFunc(s.st.Sends, func(p pendingSend) bool { return p.Send.Kind == activities.SendTurn })
+	s.st.Sends = slices.DeleteFunc(s.st.Sends, func(p pendingSend) bool { return p.Send.Kind == conversation.SendTurn })
 	drop()
 	s.st.Turns = slices.DeleteFunc(s.st.Turns, func(t TurnView) bool { return t.N == send.Turn })
 	s.st.Queue = slices.Insert(s.st.Queue, 0, queuedMessage{N: send.Turn, Message: Message{ID: send.ID, Text: send.Text, Blob: send.Blob, By: by,
@@ -115,7 +116,7 @@ func (s *turnsPart) unbegin(drop func()) {
 
 // delivered records how far a send came, for the approval or turn that it belongs
 // to.
-func (s *turnsPart) delivered(d activities.Delivery) {
+func (s *turnsPart) delivered(d protocol.Delivery) {
 	if s.moving.toldOf(d) {
 		return
 	}
@@ -130,43 +131,43 @@ func (s *turnsPart) delivered(d activities.Delivery) {
 			a.Delivery = string(d.State)
 		}
 		switch d.State {
-		case activities.Decided:
+		case protocol.Decided:
 			// It was certainly not written: the next pump writes it.
 			s.st.Sends[i].Handed, s.st.Sends[i].Send.Uncertain = false, false
 			return
-		case activities.Sent:
+		case protocol.Sent:
 			s.st.Sends[i].Send.Uncertain = true
 			if a != nil && a.State == ApprovalDecided {
 				a.State = ApprovalSent
 			}
-			if p.Send.Kind == activities.SendTurn {
+			if p.Send.Kind == conversation.SendTurn {
 				s.st.MayHaveTurn = true
 			}
 			return
 		}
 		s.st.Sends = append(s.st.Sends[:i:i], s.st.Sends[i+1:]...)
 		switch d.State {
-		case activities.Acknowledged:
+		case protocol.Acknowledged:
 			if a != nil && (a.State == ApprovalDecided || a.State == ApprovalSent) {
 				a.State = ApprovalAcknowledged
 			}
-			if p.Send.Kind == activities.SendTurn {
+			if p.Send.Kind == conversation.SendTurn {
 				s.st.HasTurn = true
 			}
-		case activities.Void:
+		case protocol.Void:
 			s.approvals.void(a, cmp.Or(d.Error, "codex does not wait for it any more"))
 			switch p.Send.Kind {
-			case activities.SendSteer:
+			case conversation.SendSteer:
 				s.requeue(p)
-			case activities.SendTurn: // not even the thread's history could tell
+			case conversation.SendTurn: // not even the thread's history could tell
 				s.voidTurn(d.Error)
 			}
 		default: // rejected
 			s.approvals.void(a, "codex refused the answer: "+d.Error)
-			if p.Send.Kind == activities.SendTurn {
+			if p.Send.Kind == conversation.SendTurn {
 				s.giveUpTurn("failed", &Failure{Kind: "bad_request", Message: whyRefused("the message", d)})
 			} else {
-				s.note(activities.Note{Type: "error", Text: whyRefused("a "+string(p.Send.Kind), d)})
+				s.note(conversation.Note{Type: "error", Text: whyRefused("a "+string(p.Send.Kind), d)})
 			}
 		}
 		return
@@ -182,12 +183,12 @@ func (s *turnsPart) voidTurn(why string) {
 	s.interrupted("unknown", f)
 }
 
-func (s *turnsPart) turnEnded(t *activities.TurnEnd) {
+func (s *turnsPart) turnEnded(t *conversation.TurnEnd) {
 	if s.foreignEnded(t) || !s.st.Running {
 		return
 	}
 	if t == nil {
-		t = &activities.TurnEnd{ID: s.st.Pump.TurnID, Status: "unknown"}
+		t = &conversation.TurnEnd{ID: s.st.Pump.TurnID, Status: "unknown"}
 	}
 	if s.historySaid(t) {
 		return
@@ -215,7 +216,7 @@ func (s *turnsPart) turnEnded(t *activities.TurnEnd) {
 }
 
 // endTurn shows what codex told of a turn. now is its end if codex told no time.
-func endTurn(v *TurnView, t *activities.TurnEnd, now time.Time) {
+func endTurn(v *TurnView, t *conversation.TurnEnd, now time.Time) {
 	v.TurnID, v.FinalText, v.FinalTruncated = t.ID, t.FinalText, t.FinalTruncated
 	v.Items, v.DiffStat = t.Items, t.DiffStat
 	v.Structured, v.FinalAt = t.Structured, t.FinalAt
@@ -234,12 +235,12 @@ func (s *turnsPart) giveUpTurn(status string, f *Failure) {
 	if !s.st.Running {
 		return
 	}
-	p := s.st.sending(activities.SendTurn)
+	p := s.st.sending(conversation.SendTurn)
 	s.mayHaveDone(s.st.Pump.TurnEffects, status == "failed" || p != nil && !p.maybe())
 	s.endTurn(status, f, func(v *TurnView) {
 		v.TurnID, v.FinalText, v.FinalTruncated = s.st.Pump.TurnID, s.st.Pump.FinalText, s.st.Pump.FinalTruncated
 	})
-	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("turn %d ended as %s", s.st.TurnN, status), Data: failureData(f)})
+	s.note(conversation.Note{Type: "state", Text: fmt.Sprintf("turn %d ended as %s", s.st.TurnN, status), Data: failureData(f)})
 	s.st.Pump.TurnID, s.st.Pump.Foreign = "", false
 }
 
@@ -316,9 +317,9 @@ func (s *turnsPart) dropSends(why string) {
 		}
 		s.track(p.Send.ID, kindOf(p.Send.Kind), p.Send.Turn, state)
 		switch {
-		case p.Send.Kind != activities.SendSteer:
+		case p.Send.Kind != conversation.SendSteer:
 		case p.maybe():
-			s.note(activities.Note{Type: "error", Text: fmt.Sprintf("it is not known whether message %s reached the turn before it ended", p.Send.ID)})
+			s.note(conversation.Note{Type: "error", Text: fmt.Sprintf("it is not known whether message %s reached the turn before it ended", p.Send.ID)})
 		default:
 			s.requeue(p)
 		}
@@ -332,9 +333,9 @@ func (s *turnsPart) requeue(p pendingSend) {
 		return
 	}
 	s.st.NextN++
-	s.track(p.Send.ID, string(activities.SendSteer), s.st.NextN, queuedHere)
+	s.track(p.Send.ID, string(conversation.SendSteer), s.st.NextN, queuedHere)
 	s.st.Queue = append(s.st.Queue, queuedMessage{N: s.st.NextN, Message: Message{ID: p.Send.ID, Text: p.Send.Text, Blob: p.Send.Blob, Mode: "steer", Inputs: p.Send.Inputs, By: p.By}})
-	s.note(activities.Note{Type: "state", Text: fmt.Sprintf("turn %d ended before message %s could steer it: it becomes turn %d", s.st.TurnN, p.Send.ID, s.st.NextN)})
+	s.note(conversation.Note{Type: "state", Text: fmt.Sprintf("turn %d ended before message %s could steer it: it becomes turn %d", s.st.TurnN, p.Send.ID, s.st.NextN)})
 }
 
 func interruptedBy(i *Interrupt) string {

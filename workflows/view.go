@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Search attributes to find sessions by. They hold names and states, never what was
@@ -323,7 +324,7 @@ func (s *viewsPart) details() string {
 
 // asksFor returns a line for each thing that a person has to decide on beyond the
 // summary.
-func asksFor(r activities.Request) (lines []string) {
+func asksFor(r protocol.Request) (lines []string) {
 	for _, q := range r.Questions {
 		line := q.ID + ": " + q.Text
 		var labels []string
@@ -335,7 +336,7 @@ func asksFor(r activities.Request) (lines []string) {
 		}
 		lines = append(lines, line)
 	}
-	if r.Kind == activities.KindPermissions {
+	if r.Kind == protocol.KindPermissions {
 		//workflowcheck:ignore // JSON is a pure function
 		lines = append(lines, activities.PermissionWords(r.Permissions)...)
 	}

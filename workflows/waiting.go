@@ -8,6 +8,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A session keeps what it has accepted. If waiting can mend a fault, the session
@@ -19,13 +21,13 @@ const (
 	kindNoPool = "no_pool"
 	// kindStartTimeout is also the kind of a codex that did not answer after its
 	// start. That failure is waited out.
-	kindStartTimeout = activities.EndStartTimeout
+	kindStartTimeout = protocol.EndStartTimeout
 )
 
 // passingKinds are the kinds that waiting can mend, whoever gives them.
 var passingKinds = []string{
-	activities.ErrTypeUnreachable, activities.ErrTypeWireLost, activities.EndHostLost, kindTimeout, activities.ErrTypeBusy,
-	activities.ErrTypeStoreFull, activities.ErrTypeTurnRuns, activities.ErrTypeRootMissing, kindNoPool, "network", activities.EndOverloaded, "thread_busy",
+	activities.ErrTypeUnreachable, activities.ErrTypeWireLost, protocol.EndHostLost, kindTimeout, activities.ErrTypeBusy,
+	activities.ErrTypeStoreFull, activities.ErrTypeTurnRuns, activities.ErrTypeRootMissing, kindNoPool, "network", protocol.EndOverloaded, "thread_busy",
 }
 
 // lastingKinds are the kinds that waiting cannot mend.
@@ -37,9 +39,9 @@ var lastingKinds = []string{
 	activities.ErrTypeOldIdentity, activities.ErrTypeOutcomeUnknown,
 	RefusedState, RefusedBudget, "host_not_found", "seed_not_found", "seed_pool_not_found", "seed_pool_empty",
 	activities.RefusedDead, activities.RefusedLost, activities.RefusedSuspect, "closed", "terminated", unsent,
-	activities.EndAuth, activities.EndQuota, activities.EndRateLimit, activities.EndModelNotFound, activities.EndRequestTimeout,
-	activities.EndTurnTimeout, activities.EndSilent, activities.EndQuietAfterTool, activities.EndOversize, activities.EndInterrupted,
-	activities.EndOther, "context_window", "bad_request", "protocol", "thread_missing", "version",
+	protocol.EndAuth, protocol.EndQuota, protocol.EndRateLimit, protocol.EndModelNotFound, protocol.EndRequestTimeout,
+	protocol.EndTurnTimeout, protocol.EndSilent, protocol.EndQuietAfterTool, protocol.EndOversize, protocol.EndInterrupted,
+	protocol.EndOther, "context_window", "bad_request", "protocol", "thread_missing", "version",
 }
 
 // failurePasses reports whether waiting can mend a failure. If so, the session tries
@@ -127,7 +129,7 @@ func (s *core) meet(doing string, f *Failure) {
 		s.st.Trouble = t
 	}
 	if t.Attempt == 0 || t.Kind != f.Kind || t.Doing != doing {
-		s.note(activities.Note{Type: activities.EntryState, Text: fmt.Sprintf("waits and tries again to %s: %s", doing, f.Message), Data: failureData(f)})
+		s.note(conversation.Note{Type: protocol.EntryState, Text: fmt.Sprintf("waits and tries again to %s: %s", doing, f.Message), Data: failureData(f)})
 	}
 	t.Attempt++
 	t.Doing, t.Kind, t.Error = doing, f.Kind, excerpt(f.Message, maxTrouble)
@@ -147,7 +149,7 @@ func (s *core) tryNow() {
 // overcome ends a wait, because an attempt has worked.
 func (s *core) overcome() {
 	if t := s.st.Trouble; t != nil {
-		s.note(activities.Note{Type: activities.EntryState, Text: fmt.Sprintf("managed to %s, after %d attempts that failed since %s", t.Doing, t.Attempt, clock(t.Since))})
+		s.note(conversation.Note{Type: protocol.EntryState, Text: fmt.Sprintf("managed to %s, after %d attempts that failed since %s", t.Doing, t.Attempt, clock(t.Since))})
 		s.st.Trouble = nil
 	}
 }

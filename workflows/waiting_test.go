@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/activities"
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Faults that waiting can mend are waited out, and others are reported at once.
@@ -41,7 +41,7 @@ func TestWhichFailuresPass(t *testing.T) {
 	}
 	// Every kind of ending is covered. Which ones are left to the activity is
 	// stated above.
-	for _, kind := range activities.EndingKinds() {
+	for _, kind := range protocol.EndingKinds() {
 		switch kind {
 		case "process_exit", "start_timeout", "network", "overloaded", "host_lost", "thread_busy":
 			continue
@@ -58,7 +58,7 @@ func TestWhichFailuresPass(t *testing.T) {
 func TestAnActivitySaysWhetherItsFailurePasses(t *testing.T) {
 	of := func(retry, passing bool) *Failure {
 		return failureOf("read", temporal.NewApplicationErrorWithOptions("gone", activities.ErrTypeStore, temporal.ApplicationErrorOptions{
-			NonRetryable: !retry, Details: []any{activities.Problem{Kind: activities.ErrTypeStore, Message: "gone", Passing: passing}}}))
+			NonRetryable: !retry, Details: []any{protocol.Problem{Kind: activities.ErrTypeStore, Message: "gone", Passing: passing}}}))
 	}
 	for _, c := range []struct{ retry, passing, passes bool }{{true, false, true}, {false, false, false}, {false, true, true}} {
 		if got := failurePasses(of(c.retry, c.passing)); got != c.passes {
@@ -213,7 +213,7 @@ func TestAcceptedMessagesOutliveEveryEarlyDeathOfCodex(t *testing.T) {
 	deaths := 0
 	w.fake.rest = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		if deaths++; deaths <= 30 {
-			return dies(conversation.Decided, false)(ctx, in)
+			return dies(protocol.Decided, false)(ctx, in)
 		}
 		return endsTurn("completed", "")(ctx, in)
 	}
@@ -221,7 +221,7 @@ func TestAcceptedMessagesOutliveEveryEarlyDeathOfCodex(t *testing.T) {
 		w.takes(w.send(SignalMessage, hello("m1")))
 		w.takes(w.send(SignalMessage, hello("m2")))
 	})
-	w.waits(func() { w.waited(startCodex, activities.EndProcessExit) })
+	w.waits(func() { w.waited(startCodex, protocol.EndProcessExit) })
 	w.whenTurn(2, "completed", func() {
 		w.kept(2)
 		w.send(SignalClose, Close{})
@@ -233,13 +233,13 @@ func TestAcceptedMessagesOutliveEveryEarlyDeathOfCodex(t *testing.T) {
 func TestACodexThatEndsByItselfEndsASessionThatNeverHadATurn(t *testing.T) {
 	w := waitsLong(t)
 	w.fake.rest = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		out, err := dies(conversation.Decided, false)(ctx, in)
+		out, err := dies(protocol.Decided, false)(ctx, in)
 		out.Process.Code = 1
 		return out, err
 	}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.start(SessionOptions{})
-	if v := w.view(); v.State != Failed || v.Error.Kind != activities.EndProcessExit || len(w.fake.ran) != maxOwnEnds {
+	if v := w.view(); v.State != Failed || v.Error.Kind != protocol.EndProcessExit || len(w.fake.ran) != maxOwnEnds {
 		t.Errorf("session is %+v, %+v after %d pumps", v, v.Error, len(w.fake.ran))
 	}
 }

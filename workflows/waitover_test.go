@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestASessionWaitsNoMoreOnceItsWaitForALimitIsCalledOff(t *testing.T) {
@@ -25,7 +25,7 @@ func TestASessionWaitsNoMoreOnceItsWaitForALimitIsCalledOff(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.fake.pumps = []pumpFunc{meets(w, activities.EndQuota, false, 5*time.Hour)}
+			w.fake.pumps = []pumpFunc{meets(w, protocol.EndQuota, false, 5*time.Hour)}
 			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 			if c.in == Parked {
 				w.when(Waiting, func() { w.takes(w.send(SignalPark, Park{})) })
@@ -49,7 +49,7 @@ func TestASessionWaitsNoMoreOnceItsWaitForALimitIsCalledOff(t *testing.T) {
 
 func TestAWaitForALimitThatEndsOverBudgetIsShownNoMore(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{uses(100, meets(w, activities.EndQuota, false, time.Hour))}
+	w.fake.pumps = []pumpFunc{uses(100, meets(w, protocol.EndQuota, false, time.Hour))}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.when(Waiting, func() { w.takes(w.send(SignalBudget, Budget{Tokens: tokens(50)})) })
 	w.at(3*time.Hour, func() {
@@ -68,11 +68,11 @@ func TestTheNextMessageWaitsForALimitAsLongAsTheFirst(t *testing.T) {
 		off  func(w *world)
 	}{
 		"taken back": {nil, func(w *world) { w.takes(w.send(SignalUnsend, Unsend{Message: "s1.c1"})) }},
-		"cut off":    {[]pumpFunc{dies(conversation.Acknowledged, true)}, func(*world) {}},
+		"cut off":    {[]pumpFunc{dies(protocol.Acknowledged, true)}, func(*world) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			limited := meets(w, activities.EndQuota, false, time.Hour)
+			limited := meets(w, protocol.EndQuota, false, time.Hour)
 			w.fake.pumps = append([]pumpFunc{limited}, append(c.next, limited)...)
 			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 			w.when(Waiting, func() { c.off(w) })
@@ -94,8 +94,8 @@ func TestATurnThatGoesOnEndsInTheSameShape(t *testing.T) {
 		opt   SessionOptions
 		first func(w *world) pumpFunc
 	}{
-		"a limit":   {waiting, func(w *world) pumpFunc { return meets(w, activities.EndQuota, true, time.Hour) }},
-		"a cut-off": {SessionOptions{OnInterrupt: InterruptContinue}, func(*world) pumpFunc { return dies(conversation.Acknowledged, true) }},
+		"a limit":   {waiting, func(w *world) pumpFunc { return meets(w, protocol.EndQuota, true, time.Hour) }},
+		"a cut-off": {SessionOptions{OnInterrupt: InterruptContinue}, func(*world) pumpFunc { return dies(protocol.Acknowledged, true) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -128,7 +128,7 @@ func TestAPolicySaysHowLongALimitIsWaitedOut(t *testing.T) {
 		"option and time":  {SessionOptions{OnLimit: LimitWait, Policy: day}, "", 24 * time.Hour},
 	} {
 		s := assembled(&core{id: "s1", opt: c.opt, st: &sessionState{policyState: policyState{SeedPolicy: c.seed}}})
-		if got, waits := s.bounds.waitsOut(activities.EndQuota); !waits || got != c.want {
+		if got, waits := s.bounds.waitsOut(protocol.EndQuota); !waits || got != c.want {
 			t.Errorf("%s: it waits (%v) for %s, want %s", name, waits, got, c.want)
 		}
 	}
@@ -155,7 +155,7 @@ func TestTriesDoNotRunOutBeforeTheTime(t *testing.T) {
 
 func TestAnInterruptedWaitKeepsTheOrderOfTurns(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{meets(w, activities.EndQuota, false, time.Hour), endsTurn("completed", "")}
+	w.fake.pumps = []pumpFunc{meets(w, protocol.EndQuota, false, time.Hour), endsTurn("completed", "")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.when(Waiting, func() {
 		w.send(SignalMessage, hello("m2"))
@@ -224,9 +224,9 @@ func TestAMessageTakenBackIsNoTurnOfTheBudget(t *testing.T) {
 		w.refuses(w.send(SignalMessage, hello("m5")), RefusedBudget)
 		w.send(SignalClose, Close{})
 	})
-	w.start(SessionOptions{Bounds: activities.Bounds{Turns: 3}})
+	w.start(SessionOptions{Bounds: protocol.Bounds{Turns: 3}})
 	st := w.fake.ran[3].Pump.State
-	if st.Turn = 4; conversation.BudgetUses((activities.Bounds{Turns: 3}), &st)[1].Used != 3 {
-		t.Errorf("the pump counts %+v", conversation.BudgetUses((activities.Bounds{Turns: 3}), &st))
+	if st.Turn = 4; conversation.BudgetUses((protocol.Bounds{Turns: 3}), &st)[1].Used != 3 {
+		t.Errorf("the pump counts %+v", conversation.BudgetUses((protocol.Bounds{Turns: 3}), &st))
 	}
 }

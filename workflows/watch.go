@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A watch is the one activity that looks after the processes of all sessions that
@@ -16,7 +17,7 @@ import (
 // when the last one is long gone. In between it signals a session only when
 // something happened to it.
 type watch struct {
-	spec   activities.HostSpec
+	spec   protocol.HostSpec
 	fut    workflow.Future
 	cancel workflow.CancelFunc
 	idle   bool // the host had no session when the holders were looked at last
@@ -53,7 +54,7 @@ func (p *watchesPart) keepWatch() {
 }
 
 // changed reports whether a host is reached in another way than before.
-func changed(before, now activities.HostSpec) bool {
+func changed(before, now protocol.HostSpec) bool {
 	//workflowcheck:ignore // a pure function
 	return !reflect.DeepEqual(before, now)
 }
@@ -78,7 +79,7 @@ func (p *watchesPart) tendWatches() {
 	}
 }
 
-func (p *watchesPart) startWatch(spec activities.HostSpec) *watch {
+func (p *watchesPart) startWatch(spec protocol.HostSpec) *watch {
 	w := &watch{spec: spec}
 	var ctx workflow.Context
 	ctx, w.cancel = workflow.WithCancel(watching(p.ctx, "watch "+spec.Name))

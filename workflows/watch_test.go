@@ -9,6 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // watched is the text of a pool's request to watch a host.
@@ -103,7 +104,7 @@ func TestTheNextRunOfAPoolWatchesOn(t *testing.T) {
 
 // looks answers as a pump that finds nothing new.
 func looks(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-	return activities.RunPumpResult{Pump: activities.PumpResult{Reason: conversation.RequestsOpen, State: in.Pump.State}}, nil
+	return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.RequestsOpen, State: in.Pump.State}}, nil
 }
 
 func TestAWaitingSessionLooksWhenItsProcessStirs(t *testing.T) {
@@ -112,7 +113,7 @@ func TestAWaitingSessionLooksWhenItsProcessStirs(t *testing.T) {
 	for range 5 {
 		w.fake.pumps = append(w.fake.pumps, looks)
 	}
-	w.fake.pumps = append(w.fake.pumps, dies(conversation.Acknowledged, false))
+	w.fake.pumps = append(w.fake.pumps, dies(protocol.Acknowledged, false))
 	stir := func(m activities.Stirred) func() { return func() { w.SignalWorkflow(signalStirred, m) } }
 	ran := func(n int) func() {
 		return func() {
@@ -185,8 +186,8 @@ func TestOnlyWhatStirredBehindAPumpNeedsAnother(t *testing.T) {
 	}{
 		"it has read that":   {func(w *world) pumpFunc { return w.stirredWhile(9000, moved) }, nil, Waiting},
 		"it has not":         {func(w *world) pumpFunc { return w.stirredWhile(8000, moved) }, []pumpFunc{looks}, Waiting},
-		"the process died":   {func(w *world) pumpFunc { return w.stirredWhile(8000, gone) }, []pumpFunc{dies(conversation.Acknowledged, false)}, Interrupted},
-		"it saw that itself": {func(*world) pumpFunc { return dies(conversation.Acknowledged, false) }, nil, Interrupted},
+		"the process died":   {func(w *world) pumpFunc { return w.stirredWhile(8000, gone) }, []pumpFunc{dies(protocol.Acknowledged, false)}, Interrupted},
+		"it saw that itself": {func(*world) pumpFunc { return dies(protocol.Acknowledged, false) }, nil, Interrupted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -233,7 +234,7 @@ func TestAWaitingSessionCostsNoEventsAndOneWatchServesAll(t *testing.T) {
 		}
 	}
 	// Only the session to which something happened notices.
-	r.host.kill(ids[1], activities.Decided)
+	r.host.kill(ids[1], protocol.Decided)
 	r.signal(SessionID(ids[1]), signalStirred, activities.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"})
 	r.ended(ids[1], "m1", "interrupted")
 	r.becomes(ids[1], Interrupted)

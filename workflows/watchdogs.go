@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
 )
 
 // Watchdogs bound how long codex and the model may take. Zero means the default
@@ -37,9 +37,9 @@ func (w Watchdogs) check() error {
 
 // limits returns the limits of the next pump. A turn has one deadline, however many
 // pumps serve it.
-func (s *processPart) limits() activities.Limits {
+func (s *processPart) limits() conversation.Limits {
 	w := s.opt.Watchdogs
-	return activities.Limits{
+	return conversation.Limits{
 		StartUp: w.StartUp, Request: w.Request, Silence: w.Silence, Quiet: w.Quiet,
 		Turn: max(s.opt.TurnTimeout-s.st.TurnSpent, time.Second), Budget: s.opt.Bounds,
 	}

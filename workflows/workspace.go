@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
 )
 
 // checkWorkspace refuses a session that is to begin with more than one thing.
@@ -37,7 +38,7 @@ func (s *placePart) cameToWork(out activities.PrepareSessionResult) {
 			data["snapshot"] = w.Snapshot
 		}
 		if text != "" {
-			s.note(activities.Note{Type: "state", Text: text, Data: data})
+			s.note(conversation.Note{Type: "state", Text: text, Data: data})
 		}
 		if b.Created != nil {
 			s.note(b.Created.Note(w.Hooks.Timeout))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A target is a host under test and a folder for the test on it. Functions that
@@ -22,7 +23,7 @@ type target struct {
 // TestHost checks that a host meets the contract of hostexec.Host, and that the
 // functions on top of it work there. The host must run on this machine, so that
 // the suite can inspect what it left.
-func TestHost(t *testing.T, h hostexec.Host, spec hostexec.Spec) {
+func TestHost(t *testing.T, h hostexec.Host, spec protocol.HostSpec) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(cancel)
 	root, err := hostexec.Root(ctx, h, spec)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func sum(b []byte) string { s := sha256.Sum256(b); return hex.EncodeToString(s[:]) }
@@ -167,12 +168,12 @@ var fileChecks = []check{
 	{"RootIsAbsolute", func(t *testing.T, h target) {
 		home := strings.TrimSpace(h.run(t, hostexec.Command{Script: `cd; pwd`}))
 		for root, want := range map[string]string{"": home + "/.fairlead", "~/x y": home + "/x y", "rel/": home + "/rel", "/a//b/": "/a/b"} {
-			if got, err := hostexec.Root(h.ctx, h, hostexec.Spec{Root: root}); err != nil || got != want {
+			if got, err := hostexec.Root(h.ctx, h, protocol.HostSpec{Root: root}); err != nil || got != want {
 				t.Errorf("%q: %q, %v; want %q", root, got, err, want)
 			}
 		}
 		for _, root := range []string{"/", "/..", "a\x00"} {
-			if got, err := hostexec.Root(h.ctx, h, hostexec.Spec{Root: root}); err == nil {
+			if got, err := hostexec.Root(h.ctx, h, protocol.HostSpec{Root: root}); err == nil {
 				t.Errorf("%q: %q", root, got)
 			}
 		}

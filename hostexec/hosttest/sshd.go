@@ -21,7 +21,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Options are the options of an SSHD.
@@ -171,12 +171,12 @@ func (s *SSHD) HostKey() string {
 }
 
 // Spec returns the host's Spec with its key pinned.
-func (s *SSHD) Spec() hostexec.Spec {
+func (s *SSHD) Spec() protocol.HostSpec {
 	name := s.opts.Name
 	if name == "" {
 		name = "sshd-" + strconv.Itoa(s.port)
 	}
-	return hostexec.Spec{
+	return protocol.HostSpec{
 		Name: name, Address: s.ip(), Port: s.port, User: s.login,
 		Identity: s.Identity(), HostKeys: []string{s.HostKey()}, Root: s.opts.Root,
 	}

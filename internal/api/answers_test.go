@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // TestSecretAnswersAreCheckedSealedAndNeverShown: they fit the questions of the
@@ -15,7 +16,7 @@ func TestSecretAnswersAreCheckedSealedAndNeverShown(t *testing.T) {
 	b := serve(t, nil)
 	c := b.client("")
 	digest, secret := strings.Repeat("a", 64), "hunter2-hunter2"
-	asked, err := json.Marshal(activities.Request{Digest: digest, Questions: []activities.Question{{ID: "user"}, {ID: "pin", Secret: true, Type: "integer"}, {ID: "password", Secret: true}}})
+	asked, err := json.Marshal(protocol.Request{Digest: digest, Questions: []protocol.Question{{ID: "user"}, {ID: "pin", Secret: true, Type: "integer"}, {ID: "password", Secret: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}

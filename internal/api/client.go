@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // ErrUnreachable means that no worker answers at the address. The requested operation
@@ -122,8 +123,8 @@ func (c *Client) Live(ctx context.Context, session string) (activities.SessionLi
 }
 
 // Request returns a request of a session in full.
-func (c *Client) Request(ctx context.Context, session, digest string) (activities.Request, error) {
-	var req activities.Request
+func (c *Client) Request(ctx context.Context, session, digest string) (protocol.Request, error) {
+	var req protocol.Request
 	err := c.call(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/requests/"+url.PathEscape(digest), nil, &req)
 	return req, err
 }

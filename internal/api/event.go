@@ -5,19 +5,16 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
-
-// Delta is a piece of a running item's text; see conversation.
-type Delta = conversation.Delta
 
 // An Event is one line of a feed. Kind says which field is set.
 type Event struct {
 	Kind string `json:"kind"`
 
-	Entry  *activities.Entry       `json:"entry,omitempty"`  // entry
-	Delta  *Delta                  `json:"delta,omitempty"`  // delta
+	Entry  *protocol.Entry         `json:"entry,omitempty"`  // entry
+	Delta  *protocol.Delta         `json:"delta,omitempty"`  // delta
 	State  *activities.SessionLive `json:"state,omitempty"`  // state
 	Output *activities.ExecChunk   `json:"output,omitempty"` // output
 	Result *activities.ExecResult  `json:"result,omitempty"` // end, of a command

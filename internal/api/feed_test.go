@@ -11,22 +11,21 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A witness checks what a viewer is shown, line by line.
 type witness struct {
 	t    *testing.T
 	name string
-	want func(seq int64) activities.Entry
+	want func(seq int64) protocol.Entry
 
 	next  atomic.Int64
 	items map[string]string // text of running items, by what was streamed
 	texts map[string]string // their whole texts
 }
 
-func newWitness(t *testing.T, name string, from int64, want func(int64) activities.Entry) *witness {
+func newWitness(t *testing.T, name string, from int64, want func(int64) protocol.Entry) *witness {
 	w := &witness{t: t, name: name, want: want, items: map[string]string{}, texts: map[string]string{}}
 	w.next.Store(from)
 	return w
@@ -43,7 +42,7 @@ func (w *witness) see(ev Event) {
 			w.t.Errorf("%s: entry %d is %s %.20q, want %s %.20q", w.name, e.Seq, e.ID, e.Text, want.ID, want.Text)
 		}
 		w.next.Store(e.Seq + 1)
-		if e.Type == conversation.EntryRequest {
+		if e.Type == protocol.EntryRequest {
 			return
 		}
 		if streamed := w.items[e.Item]; !strings.HasPrefix(e.Text, streamed) {
@@ -85,7 +84,7 @@ func TestViewersMissNothingAndSeeNothingTwice(t *testing.T) {
 	text := func(seq int64) string {
 		return fmt.Sprintf("entry %d: ", seq) + strings.Repeat("wörd ", int(seq%40)+1)
 	}
-	want := func(seq int64) activities.Entry {
+	want := func(seq int64) protocol.Entry {
 		return entry(seq, fmt.Sprintf("item-%d", seq), text(seq))
 	}
 	var wg sync.WaitGroup
@@ -102,7 +101,7 @@ func TestViewersMissNothingAndSeeNothingTwice(t *testing.T) {
 	}
 
 	rnd := rand.New(rand.NewPCG(7, 7))
-	var pending []activities.Entry
+	var pending []protocol.Entry
 	for seq := int64(1); seq <= last; seq++ {
 		e := want(seq)
 		here := seq%100 < 70 // else the pump is on another worker
@@ -158,7 +157,7 @@ func TestSlowViewerHoldsUpNobodyAndLosesNothing(t *testing.T) {
 	const last = 2 * keepEntries
 	b := serve(t, nil)
 	long := strings.Repeat("x", 20<<10)
-	want := func(seq int64) activities.Entry { return entry(seq, fmt.Sprintf("item-%d", seq), long) }
+	want := func(seq int64) protocol.Entry { return entry(seq, fmt.Sprintf("item-%d", seq), long) }
 	var slow []int64
 	reading := make(chan struct{})
 	done := make(chan error, 1)
@@ -178,7 +177,7 @@ func TestSlowViewerHoldsUpNobodyAndLosesNothing(t *testing.T) {
 		done <- nil
 	}()
 	// 20 MiB: more than sockets and memory hold for a viewer that has stopped.
-	var segment []activities.Entry
+	var segment []protocol.Entry
 	for seq := int64(1); seq <= last; seq++ {
 		b.showEntry("s1", want(seq))
 		if segment = append(segment, want(seq)); len(segment) == 16 {
@@ -207,7 +206,7 @@ func TestLateViewerGetsTheRunningItemFromItsBeginning(t *testing.T) {
 	b.attached("s1", true)
 	b.showDelta("s1", "item-1", 0, "The first part, ")
 	b.showDelta("s1", "item-1", 16, "the second")
-	w := newWitness(t, "late", 1, func(seq int64) activities.Entry {
+	w := newWitness(t, "late", 1, func(seq int64) protocol.Entry {
 		return entry(seq, "item-1", map[int64]string{2: "The first part, the second and the third"}[seq])
 	})
 	seen := make(chan string, 100)
@@ -233,7 +232,7 @@ func TestLateViewerGetsTheRunningItemFromItsBeginning(t *testing.T) {
 	}
 	// Codex asks before it goes on: a request speaks of the item, and does not end it.
 	ask := entry(1, "item-1", "")
-	ask.Type = conversation.EntryRequest
+	ask.Type = protocol.EntryRequest
 	b.showEntry("s1", ask)
 	b.showDelta("s1", "item-1", 26, " and")
 	if got := <-seen; got != " and" {

@@ -18,7 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"fairlead.dev/fairlead/activities"
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -115,12 +115,12 @@ func (b *bench) client(endpoint string) *Client {
 	return c
 }
 
-func entry(seq int64, id, text string) activities.Entry {
-	return activities.Entry{Seq: seq, ID: id, Item: "of-" + id, Type: conversation.EntryAssistant, Turn: 1, Text: text, At: time.Unix(seq, 0).UTC()}
+func entry(seq int64, id, text string) protocol.Entry {
+	return protocol.Entry{Seq: seq, ID: id, Item: "of-" + id, Type: protocol.EntryAssistant, Turn: 1, Text: text, At: time.Unix(seq, 0).UTC()}
 }
 
 // keep puts entries into the store as one segment of a pump.
-func (b *bench) keep(session string, generation, pump int, entries ...activities.Entry) {
+func (b *bench) keep(session string, generation, pump int, entries ...protocol.Entry) {
 	b.Helper()
 	var buf bytes.Buffer
 	for _, e := range entries {
@@ -146,13 +146,13 @@ func (b *bench) show(topic, kind string, seq int64, v any) {
 	b.hub.Publish(topic, activities.LiveEvent{Kind: kind, Seq: seq, Data: data})
 }
 
-func (b *bench) showEntry(session string, e activities.Entry) {
+func (b *bench) showEntry(session string, e protocol.Entry) {
 	b.show(activities.SessionTopic(session), activities.LiveEntry, e.Seq, e)
 }
 
 func (b *bench) showDelta(session, item string, at int64, text string) {
 	b.show(activities.SessionTopic(session), activities.LiveDelta, 0,
-		Delta{Item: "of-" + item, Type: conversation.EntryAssistant, Turn: 1, At: at, Text: text})
+		protocol.Delta{Item: "of-" + item, Type: protocol.EntryAssistant, Turn: 1, At: at, Text: text})
 }
 
 func (b *bench) attached(session string, yes bool) {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/sethvargo/go-retry"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Feed follows a session from an entry on until it has closed: each entry once and in
@@ -26,12 +26,12 @@ func (c *Client) Feed(ctx context.Context, session string, from int64) iter.Seq2
 }
 
 // Transcript yields a session's entries, from one up to the newest.
-func (c *Client) Transcript(ctx context.Context, session string, from int64) iter.Seq2[activities.Entry, error] {
-	return func(yield func(activities.Entry, error) bool) {
+func (c *Client) Transcript(ctx context.Context, session string, from int64) iter.Seq2[protocol.Entry, error] {
+	return func(yield func(protocol.Entry, error) bool) {
 		for ev, err := range c.session(ctx, session, "transcript", from) {
 			switch {
 			case err != nil:
-				yield(activities.Entry{}, err)
+				yield(protocol.Entry{}, err)
 				return
 			case ev.Kind == KindEntry:
 				if !yield(*ev.Entry, nil) {

@@ -16,6 +16,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -110,7 +111,7 @@ func (s *Server) feed(w http.ResponseWriter, r *http.Request, follow bool) {
 	v := &viewer{
 		session: id, topic: t, runs: s.opts.Sessions, follow: follow, next: from,
 		emit: st.emit, flush: st.flush,
-		read: func(ctx context.Context, session string, from int64) iter.Seq2[activities.Entry, error] {
+		read: func(ctx context.Context, session string, from int64) iter.Seq2[protocol.Entry, error] {
 			return activities.ReadTranscript(ctx, s.opts.Store, session, from)
 		},
 	}

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"fairlead.dev/fairlead/activities"
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Bounds on one topic. What a hub drops is in the store, or arrives there within
@@ -58,13 +58,13 @@ type topic struct {
 }
 
 type liveEntry struct {
-	entry *activities.Entry
+	entry *protocol.Entry
 	size  int
 }
 
 // A partial is the text of an item that is not finished.
 type partial struct {
-	delta Delta // without At and Text
+	delta protocol.Delta // without At and Text
 	text  window
 }
 
@@ -176,12 +176,12 @@ func (t *topic) take(log *slog.Logger, ev activities.LiveEvent) (live *bool) {
 	grew := true
 	switch ev.Kind {
 	case activities.LiveEntry:
-		var e activities.Entry
+		var e protocol.Entry
 		if err = json.Unmarshal(ev.Data, &e); err == nil {
 			grew = t.addEntry(&e, len(ev.Data))
 		}
 	case activities.LiveDelta:
-		var d Delta
+		var d protocol.Delta
 		if err = json.Unmarshal(ev.Data, &d); err == nil {
 			grew = t.addDelta(d)
 		}
@@ -238,7 +238,7 @@ func (t *topic) stream(name string) *window {
 	return &t.out
 }
 
-func (t *topic) addEntry(e *activities.Entry, size int) bool {
+func (t *topic) addEntry(e *protocol.Entry, size int) bool {
 	t.partials = unfinished(t.partials, e)
 	if n := len(t.entries); n > 0 {
 		first, last := t.entries[0].entry.Seq, t.entries[n-1].entry.Seq
@@ -266,7 +266,7 @@ func (t *topic) addEntry(e *activities.Entry, size int) bool {
 // stands reports whether memory overrules e, an entry from the store: memory has
 // another entry at that seq, and a pump is attached here. Without an attached pump
 // the store is right, and stands drops the entries in memory from that seq on.
-func (t *topic) stands(e *activities.Entry) bool {
+func (t *topic) stands(e *protocol.Entry) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.entries) == 0 {
@@ -291,7 +291,7 @@ func (t *topic) cut(i int) {
 }
 
 // unfinished drops the item that an entry finishes.
-func unfinished(ps []*partial, e *activities.Entry) []*partial {
+func unfinished(ps []*partial, e *protocol.Entry) []*partial {
 	var rest []*partial
 	for _, p := range ps {
 		if item := finished(e); item == "" || item != p.delta.Item {
@@ -303,21 +303,21 @@ func unfinished(ps []*partial, e *activities.Entry) []*partial {
 
 // finished returns the item that an entry finishes, or "" if it finishes none or only
 // mentions one, as a request does.
-func finished(e *activities.Entry) string {
+func finished(e *protocol.Entry) string {
 	switch e.Type {
-	case conversation.EntryRequest, conversation.EntryDecision, conversation.EntryState, conversation.EntryError:
+	case protocol.EntryRequest, protocol.EntryDecision, protocol.EntryState, protocol.EntryError:
 		return ""
 	}
 	return e.Item
 }
 
-func (t *topic) addDelta(d Delta) bool {
+func (t *topic) addDelta(d protocol.Delta) bool {
 	for _, p := range t.partials {
 		if p.delta.Item == d.Item && p.delta.Type == d.Type {
 			return p.text.write(d.At, []byte(d.Text), keepPartial)
 		}
 	}
-	p := &partial{delta: Delta{Item: d.Item, Type: d.Type, Turn: d.Turn}}
+	p := &partial{delta: protocol.Delta{Item: d.Item, Type: d.Type, Turn: d.Turn}}
 	p.text.write(d.At, []byte(d.Text), keepPartial)
 	if t.partials = append(t.partials, p); len(t.partials) > keepItems {
 		t.partials = t.partials[1:]

@@ -16,6 +16,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -26,7 +27,7 @@ const headBytes = 16
 // once in a folder. It streams: the file is never whole in memory.
 func (s *Server) input(w http.ResponseWriter, r *http.Request) {
 	folder, err := folderOf(r)
-	var in activities.Input
+	var in protocol.Input
 	if err == nil {
 		in, err = inputOf(r)
 	}
@@ -37,7 +38,7 @@ func (s *Server) input(w http.ResponseWriter, r *http.Request) {
 	name, err := s.opts.Store.Name([]byte("input\x00" + in.Digest))
 	if err == nil {
 		in.Blob = owned.In(folder, owned.Inputs) + "/" + name
-		err = activities.CheckInputs([]activities.Input{in})
+		err = activities.CheckInputs([]protocol.Input{in})
 	}
 	if err != nil {
 		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "%v", err))
@@ -53,9 +54,9 @@ func (s *Server) input(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, in)
 }
 
-func inputOf(r *http.Request) (activities.Input, error) {
+func inputOf(r *http.Request) (protocol.Input, error) {
 	q := r.URL.Query()
-	in := activities.Input{Kind: activities.InputKind(r.PathValue("kind")), Name: q.Get("name"), Digest: q.Get("sha256")}
+	in := protocol.Input{Kind: protocol.InputKind(r.PathValue("kind")), Name: q.Get("name"), Digest: q.Get("sha256")}
 	size, err := strconv.ParseInt(q.Get("bytes"), 10, 64)
 	if err != nil {
 		return in, problem(http.StatusBadRequest, ErrBadInput, "bytes=%q is no number", q.Get("bytes"))
@@ -64,7 +65,7 @@ func inputOf(r *http.Request) (activities.Input, error) {
 	return in, nil
 }
 
-func (s *Server) keepInput(w http.ResponseWriter, r *http.Request, in activities.Input) error {
+func (s *Server) keepInput(w http.ResponseWriter, r *http.Request, in protocol.Input) error {
 	there, err := s.opts.Store.Exists(r.Context(), in.Blob)
 	if err != nil {
 		return storeProblem(err, "the store is gone")
@@ -91,7 +92,7 @@ func (s *Server) keepInput(w http.ResponseWriter, r *http.Request, in activities
 }
 
 // copyInput copies a file and verifies its size, digest and type.
-func copyInput(to io.Writer, from io.Reader, in activities.Input) error {
+func copyInput(to io.Writer, from io.Reader, in protocol.Input) error {
 	sum := sha256.New()
 	head := make([]byte, headBytes)
 	n, err := io.ReadFull(from, head)
@@ -99,7 +100,7 @@ func copyInput(to io.Writer, from io.Reader, in activities.Input) error {
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return problem(http.StatusBadRequest, ErrBadInput, "read %s: %v", in.Name, err)
 	}
-	if in.Kind == activities.InputImage && activities.ImageType(head) == "" {
+	if in.Kind == protocol.InputImage && activities.ImageType(head) == "" {
 		return problem(http.StatusBadRequest, ErrBadInput, "%s is not a PNG, JPEG, GIF or WebP image", in.Name)
 	}
 	src := &failsAs{r: io.MultiReader(bytes.NewReader(head), from)}
@@ -172,7 +173,7 @@ func (s *Server) diff(w http.ResponseWriter, r *http.Request) {
 
 // PutInput stores size bytes of r, whose SHA-256 (hex) is in.Digest, as a file that
 // goes with a message, in a folder of its owner. It is idempotent.
-func (c *Client) PutInput(ctx context.Context, folder string, in activities.Input, r io.Reader) (activities.Input, error) {
+func (c *Client) PutInput(ctx context.Context, folder string, in protocol.Input, r io.Reader) (protocol.Input, error) {
 	v := url.Values{"folder": {folder}, "name": {in.Name}, "sha256": {in.Digest}, "bytes": {strconv.FormatInt(in.Bytes, 10)}}
 	resp, err := c.sendStream(ctx, http.MethodPost, "/v1/inputs/"+url.PathEscape(string(in.Kind))+"?"+v.Encode(), r, in.Bytes)
 	if err != nil {
@@ -186,8 +187,8 @@ func (c *Client) PutInput(ctx context.Context, folder string, in activities.Inpu
 }
 
 // Diff returns the diff of a turn; if turn is 0, of the newest turn that has one.
-func (c *Client) Diff(ctx context.Context, session string, turn int) (activities.TurnDiff, error) {
-	var d activities.TurnDiff
+func (c *Client) Diff(ctx context.Context, session string, turn int) (protocol.TurnDiff, error) {
+	var d protocol.TurnDiff
 	word := "last"
 	if turn > 0 {
 		word = strconv.Itoa(turn)

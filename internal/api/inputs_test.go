@@ -11,18 +11,19 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
-func inputOfBytes(kind activities.InputKind, name string, data []byte) activities.Input {
+func inputOfBytes(kind protocol.InputKind, name string, data []byte) protocol.Input {
 	sum := sha256.Sum256(data)
-	return activities.Input{Kind: kind, Name: name, Digest: hex.EncodeToString(sum[:]), Bytes: int64(len(data))}
+	return protocol.Input{Kind: kind, Name: name, Digest: hex.EncodeToString(sum[:]), Bytes: int64(len(data))}
 }
 
 func TestAFileOfAMessageIsKeptOnceUnderANameThatTellsNothing(t *testing.T) {
 	b := serve(t, nil)
 	c := b.client("")
 	data := bytes.Repeat([]byte("some text that packs well\n"), 100_000)
-	in := inputOfBytes(activities.InputFile, "notes.txt", data)
+	in := inputOfBytes(protocol.InputFile, "notes.txt", data)
 	first, err := c.PutInput(t.Context(), aFolder, in, bytes.NewReader(data))
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +33,7 @@ func TestAFileOfAMessageIsKeptOnceUnderANameThatTellsNothing(t *testing.T) {
 	if err != nil || again.Blob != first.Blob || strings.Contains(first.Blob, in.Digest) {
 		t.Errorf("%+v and %+v, %v", first, again, err)
 	}
-	if err := activities.CheckInputs([]activities.Input{first, again}); err != nil {
+	if err := activities.CheckInputs([]protocol.Input{first, again}); err != nil {
 		t.Errorf("what the API gives is refused: %v", err)
 	}
 	all, err := b.store.List(t.Context(), "owned/")
@@ -49,15 +50,15 @@ func TestAFileThatIsNotWhatItIsSaidToBeIsNotKept(t *testing.T) {
 	b := serve(t, nil)
 	c := b.client("")
 	data := []byte("hello, this is no picture")
-	good := inputOfBytes(activities.InputFile, "a.txt", data)
-	for what, change := range map[string]func(*activities.Input) io.Reader{
-		"other content": func(*activities.Input) io.Reader { return bytes.NewReader(bytes.ToUpper(data)) },
-		"no image":      func(i *activities.Input) io.Reader { i.Kind = activities.InputImage; return bytes.NewReader(data) },
-		"a path":        func(i *activities.Input) io.Reader { i.Name = "../a"; return bytes.NewReader(data) },
-		"another kind":  func(i *activities.Input) io.Reader { i.Kind = "audio"; return bytes.NewReader(data) },
-		"no digest":     func(i *activities.Input) io.Reader { i.Digest = "x"; return bytes.NewReader(data) },
-		"too big":       func(i *activities.Input) io.Reader { i.Bytes = 65 << 20; return io.LimitReader(zeros{}, 65<<20) },
-		"nothing":       func(i *activities.Input) io.Reader { i.Bytes = 0; return strings.NewReader("") },
+	good := inputOfBytes(protocol.InputFile, "a.txt", data)
+	for what, change := range map[string]func(*protocol.Input) io.Reader{
+		"other content": func(*protocol.Input) io.Reader { return bytes.NewReader(bytes.ToUpper(data)) },
+		"no image":      func(i *protocol.Input) io.Reader { i.Kind = protocol.InputImage; return bytes.NewReader(data) },
+		"a path":        func(i *protocol.Input) io.Reader { i.Name = "../a"; return bytes.NewReader(data) },
+		"another kind":  func(i *protocol.Input) io.Reader { i.Kind = "audio"; return bytes.NewReader(data) },
+		"no digest":     func(i *protocol.Input) io.Reader { i.Digest = "x"; return bytes.NewReader(data) },
+		"too big":       func(i *protocol.Input) io.Reader { i.Bytes = 65 << 20; return io.LimitReader(zeros{}, 65<<20) },
+		"nothing":       func(i *protocol.Input) io.Reader { i.Bytes = 0; return strings.NewReader("") },
 	} {
 		in := good
 		r := change(&in)

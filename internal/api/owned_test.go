@@ -8,6 +8,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 const aFolder = "session.s-1.0123456789abcdef"
@@ -16,7 +17,7 @@ func TestWhatIsGivenNamesWhomItIsFor(t *testing.T) {
 	b := serve(t, nil)
 	c := b.client("")
 	page := activities.BatchPage{Options: []activities.BatchOptions{{}}, Items: []activities.BatchItem{{ID: "i", First: []byte(`{}`)}}}
-	in := inputOfBytes(activities.InputFile, "a", []byte("x"))
+	in := inputOfBytes(protocol.InputFile, "a", []byte("x"))
 	puts := map[string]func(folder string) error{
 		"a message": func(f string) error { _, err := c.PutMessage(t.Context(), f, "x"); return err },
 		"a page":    func(f string) error { _, err := c.PutBatchPage(t.Context(), f, page); return err },

@@ -16,6 +16,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
@@ -31,7 +32,7 @@ func (b *bench) takeWith(session string, at time.Time, n int, facts snapshots.Fa
 	b.Helper()
 	pool := hostexec.NewPool(hostexec.PoolOptions{})
 	defer pool.Close()
-	h, err := pool.Host(hostexec.Spec{Name: hostexec.Local})
+	h, err := pool.Host(protocol.HostSpec{Name: protocol.LocalHost})
 	if err != nil {
 		b.Fatal(err)
 	}

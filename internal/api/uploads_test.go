@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 	chunkspkg "fairlead.dev/fairlead/snapshots/chunks"
 )
@@ -58,7 +59,7 @@ func TestALocalTreeIsSentOnceAndComesToAHostAsItWas(t *testing.T) {
 	}
 	pool := hostexec.NewPool(hostexec.PoolOptions{})
 	t.Cleanup(func() { pool.Close() })
-	h, err := pool.Host(hostexec.Spec{Name: hostexec.Local})
+	h, err := pool.Host(protocol.HostSpec{Name: protocol.LocalHost})
 	if err != nil {
 		t.Fatal(err)
 	}

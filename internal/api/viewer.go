@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Times and bounds of a viewer.
@@ -35,7 +36,7 @@ type Sessions interface {
 }
 
 // reader yields a session's entries from the store.
-type reader func(ctx context.Context, session string, from int64) iter.Seq2[activities.Entry, error]
+type reader func(ctx context.Context, session string, from int64) iter.Seq2[protocol.Entry, error]
 
 // A viewer is one follower of one session.
 type viewer struct {
@@ -154,7 +155,7 @@ func (v *viewer) fromMemory() (changed <-chan struct{}, moved bool, err error) {
 	t.mu.Lock()
 	changed = t.changed
 	void := v.conflict(t.entries)
-	var batch []*activities.Entry
+	var batch []*protocol.Entry
 	if void == 0 && len(t.entries) > 0 {
 		if first := t.entries[0].entry.Seq; first <= v.next {
 			for _, e := range t.entries[min(v.next-first, int64(len(t.entries))):] {
@@ -235,7 +236,7 @@ func (v *viewer) had(item string) bool {
 	return false
 }
 
-func (v *viewer) entry(e *activities.Entry) error {
+func (v *viewer) entry(e *protocol.Entry) error {
 	if err := v.emit(Event{Kind: KindEntry, Entry: e}); err != nil {
 		return err
 	}

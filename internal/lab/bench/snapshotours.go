@@ -17,6 +17,7 @@ import (
 	"filippo.io/age"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/snapshots/chunks"
@@ -28,14 +29,14 @@ const asChild = "FAIRLEAD_BENCH_SNAPSHOT"
 
 // A task is one run of a child process.
 type task struct {
-	Host     hostexec.Spec `json:"host"`
-	Store    string        `json:"store"`
-	Identity string        `json:"identity"`
-	ID       string        `json:"id"`
-	Parent   string        `json:"parent,omitempty"`
-	Dir      string        `json:"dir"`               // the tree
-	To       string        `json:"to,omitempty"`      // where it is restored to; empty: it is kept
-	Profile  string        `json:"profile,omitempty"` // file name
+	Host     protocol.HostSpec `json:"host"`
+	Store    string            `json:"store"`
+	Identity string            `json:"identity"`
+	ID       string            `json:"id"`
+	Parent   string            `json:"parent,omitempty"`
+	Dir      string            `json:"dir"`               // the tree
+	To       string            `json:"to,omitempty"`      // where it is restored to; empty: it is kept
+	Profile  string            `json:"profile,omitempty"` // file name
 	// Connected makes the worker dial the host before the clock starts.
 	Connected bool `json:"connected,omitempty"`
 }

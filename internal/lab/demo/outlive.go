@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -217,7 +217,7 @@ func waits(ctx context.Context, l *lab.Lab, id string) error {
 // onRecord checks the whole transcript: no entry is missing or repeated, and
 // each decision is there once.
 func onRecord(ctx context.Context, l *lab.Lab) error {
-	list, err := lab.Lines[activities.Entry](ctx, l, "transcript", "demo")
+	list, err := lab.Lines[protocol.Entry](ctx, l, "transcript", "demo")
 	if err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func onRecord(ctx context.Context, l *lab.Lab) error {
 			return fmt.Errorf("entry %d of the transcript is %d (%s): one is missing, or comes twice", i+1, e.Seq, e.ID)
 		}
 		ids[e.ID] = true
-		if e.Type == activities.EntryDecision {
+		if e.Type == protocol.EntryDecision {
 			decisions = append(decisions, e.Text)
 		}
 	}

@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // LastText returns codex's last message in a session.
 func LastText(t *testing.T, id string) string {
 	t.Helper()
-	said := Texts(Transcript(t, id), activities.EntryAssistant)
+	said := Texts(Transcript(t, id), protocol.EntryAssistant)
 	if len(said) == 0 {
 		t.Fatalf("%s said nothing", id)
 	}
@@ -50,9 +50,9 @@ func Payloads(event []byte) string {
 
 // Transcript returns a session's entries. It checks that seq rises by one from
 // 1, and that no entry is repeated.
-func Transcript(t *testing.T, id string) []activities.Entry {
+func Transcript(t *testing.T, id string) []protocol.Entry {
 	t.Helper()
-	list, err := lab.Lines[activities.Entry](Within(t), Lab, "transcript", id)
+	list, err := lab.Lines[protocol.Entry](Within(t), Lab, "transcript", id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func Transcript(t *testing.T, id string) []activities.Entry {
 }
 
 // Texts returns the texts of the entries of one type.
-func Texts(list []activities.Entry, kind activities.EntryType) []string {
+func Texts(list []protocol.Entry, kind protocol.EntryType) []string {
 	var out []string
 	for _, e := range list {
 		if e.Type == kind {

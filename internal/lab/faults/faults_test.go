@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -179,20 +179,20 @@ var spoken = []string{
 }
 
 // written is the transcript that a correct pump makes of spoken.
-func written() []activities.Entry {
-	var out []activities.Entry
+func written() []protocol.Entry {
+	var out []protocol.Entry
 	at := int64(0)
 	for i, line := range spoken {
-		e := activities.Entry{ID: fmt.Sprintf("i1.%d", at)}
+		e := protocol.Entry{ID: fmt.Sprintf("i1.%d", at)}
 		switch i {
 		case 1:
-			e.Type, e.Item, e.Text = activities.EntryType("user"), "u1", "hi"
+			e.Type, e.Item, e.Text = protocol.EntryType("user"), "u1", "hi"
 		case 3:
-			e.Type, e.Item, e.Text = activities.EntryType("assistant"), "a1", "hello"
+			e.Type, e.Item, e.Text = protocol.EntryType("assistant"), "a1", "hello"
 		case 4:
-			e.Type, e.Item, e.Text = activities.EntryType("request"), "c1", "run it"
+			e.Type, e.Item, e.Text = protocol.EntryType("request"), "c1", "run it"
 		case 6:
-			e.Type, e.Text = activities.EntryType("state"), "turn completed"
+			e.Type, e.Text = protocol.EntryType("state"), "turn completed"
 		}
 		if e.Type != "" {
 			e.Seq = int64(len(out) + 1)
@@ -203,7 +203,7 @@ func written() []activities.Entry {
 	return out
 }
 
-func judged(lines []string, entries []activities.Entry) result {
+func judged(lines []string, entries []protocol.Entry) result {
 	var res result
 	(&run{fault: faults[0], moment: moments[0]}).judgeEvents(&res, []journal{scan([]byte(strings.Join(lines, "\n") + "\n"))}, entries)
 	return res
@@ -216,7 +216,7 @@ func TestTheJudgeOfEventsIsContentWithWhatIsRight(t *testing.T) {
 }
 
 func TestTheJudgeOfEventsSeesWhatIsWrong(t *testing.T) {
-	renumbered := func(es []activities.Entry) []activities.Entry {
+	renumbered := func(es []protocol.Entry) []protocol.Entry {
 		for i := range es {
 			es[i].Seq = int64(i + 1)
 		}
@@ -225,23 +225,23 @@ func TestTheJudgeOfEventsSeesWhatIsWrong(t *testing.T) {
 	w := written()
 	twice := w[1]
 	twice.ID += "-1"
-	foreign := activities.Entry{ID: "i1.7", Type: "assistant", Text: "I never said that"}
+	foreign := protocol.Entry{ID: "i1.7", Type: "assistant", Text: "I never said that"}
 	other := w[1]
 	other.Text = "hallo"
-	unfinished := activities.Entry{ID: fmt.Sprintf("i1.%d", len(spoken[0])+len(spoken[1])+2), Type: "assistant", Text: "he"}
+	unfinished := protocol.Entry{ID: fmt.Sprintf("i1.%d", len(spoken[0])+len(spoken[1])+2), Type: "assistant", Text: "he"}
 	for _, c := range []struct {
 		name                  string
-		entries               []activities.Entry
+		entries               []protocol.Entry
 		lost, repeated, wrong int
 	}{
-		{"an entry is lost", renumbered([]activities.Entry{w[0], w[2], w[3]}), 1, 0, 0},
-		{"a number is left out", []activities.Entry{w[0], w[1], w[2], {Seq: 5, ID: w[3].ID, Type: w[3].Type, Text: w[3].Text}}, 1, 0, 0},
-		{"an entry stands there twice", renumbered([]activities.Entry{w[0], w[1], twice, w[2], w[3]}), 0, 1, 0},
-		{"the same id stands there twice", renumbered([]activities.Entry{w[0], w[1], w[1], w[2], w[3]}), 0, 2, 0},
-		{"codex never said it", renumbered([]activities.Entry{w[0], foreign, w[1], w[2], w[3]}), 0, 1, 1},
-		{"a delta is no entry", renumbered([]activities.Entry{w[0], unfinished, w[1], w[2], w[3]}), 0, 1, 0},
-		{"the text is another", renumbered([]activities.Entry{w[0], other, w[2], w[3]}), 0, 0, 1},
-		{"the order is another", renumbered([]activities.Entry{w[1], w[0], w[2], w[3]}), 0, 0, 1},
+		{"an entry is lost", renumbered([]protocol.Entry{w[0], w[2], w[3]}), 1, 0, 0},
+		{"a number is left out", []protocol.Entry{w[0], w[1], w[2], {Seq: 5, ID: w[3].ID, Type: w[3].Type, Text: w[3].Text}}, 1, 0, 0},
+		{"an entry stands there twice", renumbered([]protocol.Entry{w[0], w[1], twice, w[2], w[3]}), 0, 1, 0},
+		{"the same id stands there twice", renumbered([]protocol.Entry{w[0], w[1], w[1], w[2], w[3]}), 0, 2, 0},
+		{"codex never said it", renumbered([]protocol.Entry{w[0], foreign, w[1], w[2], w[3]}), 0, 1, 1},
+		{"a delta is no entry", renumbered([]protocol.Entry{w[0], unfinished, w[1], w[2], w[3]}), 0, 1, 0},
+		{"the text is another", renumbered([]protocol.Entry{w[0], other, w[2], w[3]}), 0, 0, 1},
+		{"the order is another", renumbered([]protocol.Entry{w[1], w[0], w[2], w[3]}), 0, 0, 1},
 	} {
 		res := judged(spoken, c.entries)
 		if len(res.eventsLost) != c.lost || len(res.eventsRepeated) != c.repeated || len(res.wrong) != c.wrong {

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -59,9 +59,9 @@ func (r *run) judge(ctx context.Context, res *result) error {
 		}
 		read, whole = append(read, scan(data)), append(whole, data...)
 	}
-	var entries []activities.Entry
+	var entries []protocol.Entry
 	err = again(ctx, "the transcript of "+r.id, func(ctx context.Context) (err error) {
-		entries, err = lab.Lines[activities.Entry](ctx, r.Lab, "transcript", r.id)
+		entries, err = lab.Lines[protocol.Entry](ctx, r.Lab, "transcript", r.id)
 		return err
 	})
 	if err != nil {
@@ -88,12 +88,12 @@ var codexEntry = regexp.MustCompile(`^i(\d+)\.(\d+)(?:-\d+)?$`)
 
 // judgeEvents checks that each event stands once, in order, with its text, and
 // that there are no others.
-func (r *run) judgeEvents(res *result, read []journal, entries []activities.Entry) {
+func (r *run) judgeEvents(res *result, read []journal, entries []protocol.Entry) {
 	type place struct {
 		inc int
 		at  int64
 	}
-	at := map[place][]activities.Entry{}
+	at := map[place][]protocol.Entry{}
 	ids := map[string]bool{}
 	var last place
 	for i, e := range entries {
@@ -152,7 +152,7 @@ func (r *run) judgeEvents(res *result, read []journal, entries []activities.Entr
 	}
 }
 
-func (r *run) sameText(res *result, t told, e activities.Entry) {
+func (r *run) sameText(res *result, t told, e protocol.Entry) {
 	if !t.any && e.Text != t.text && !(t.kind == "state" && strings.HasPrefix(e.Text, t.text)) || t.item != "" && e.Item != t.item {
 		res.wrong = append(res.wrong, fmt.Sprintf("entry %s is %q of %s, codex said %q of %s", e.ID, e.Text, e.Item, t.text, t.item))
 	}

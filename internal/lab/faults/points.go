@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -28,7 +29,7 @@ type point struct {
 	// there waits until a worker is at the point.
 	there func(context.Context, *run) error
 	// behind judges what is specific to this point.
-	behind func(r *run, res *result, journals []byte, entries []activities.Entry, d workflows.SessionDetail)
+	behind func(r *run, res *result, journals []byte, entries []protocol.Entry, d workflows.SessionDetail)
 }
 
 // points are such moments; only the death of a worker matters there.
@@ -40,8 +41,8 @@ var points = []*moment{
 		ready: asked(`"method":"item/started","params":{"item":{"type":"commandExecution"`, 2), full: true, there: doNothing, behind: interruptedOnce}},
 	{name: "file delivered", before: atGate("hand over a file", "--tools", "deliver"), after: wokenUp, point: &point{
 		ready: asked(`"method":"item/tool/call"`, 1), full: true, there: deliveredFile, behind: deliveredOnce}},
-	{name: "compacting", before: acts(activities.ActCompact), after: actEnds, point: &point{behind: begunOnce("contextCompaction")}},
-	{name: "reviewing", before: acts(activities.ActReview), after: actEnds, point: &point{behind: begunOnce("enteredReviewMode")}},
+	{name: "compacting", before: acts(protocol.ActCompact), after: actEnds, point: &point{behind: begunOnce("contextCompaction")}},
+	{name: "reviewing", before: acts(protocol.ActReview), after: actEnds, point: &point{behind: begunOnce("enteredReviewMode")}},
 }
 
 func pointNames() (names []string) {
@@ -249,14 +250,14 @@ func overBudget(ctx context.Context, r *run) error {
 }
 
 // acts brings a session to the middle of a turn that has no text.
-func acts(do activities.Act) func(context.Context, *run) error {
+func acts(do protocol.Act) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		if err := quietly(ctx, r); err != nil {
 			return err
 		}
 		m := workflows.Message{ID: fmt.Sprintf("%s-m%d", r.id, len(r.said)+1), Do: do, By: "faults"}
-		if do == activities.ActReview {
-			m.Review = &activities.Review{Instructions: "please look at the patch for " + r.id}
+		if do == protocol.ActReview {
+			m.Review = &protocol.Review{Instructions: "please look at the patch for " + r.id}
 		}
 		r.said = append(r.said, said{id: m.ID, act: true})
 		r.logf("message %s: %s", m.ID, do)

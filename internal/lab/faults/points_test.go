@@ -6,33 +6,33 @@ import (
 	"syscall"
 	"testing"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
 func TestTheJudgesOfPointsSeeWhatIsNotOnce(t *testing.T) {
-	verdict := activities.Entry{Type: activities.EntryDecision, Data: map[string]string{"by": "policy", "rule": "let it", "outcome": "accept"}}
-	over := activities.Entry{Type: activities.EntryState, Status: "budget", Data: map[string]string{"budget": "commands", "used": "2"}}
+	verdict := protocol.Entry{Type: protocol.EntryDecision, Data: map[string]string{"by": "policy", "rule": "let it", "outcome": "accept"}}
+	over := protocol.Entry{Type: protocol.EntryState, Status: "budget", Data: map[string]string{"budget": "commands", "used": "2"}}
 	begun := []byte(`{"method":"item/started","params":{"item":{"type":"contextCompaction"}}}` + "\n")
-	ended := workflows.SessionDetail{Turns: []workflows.TurnView{{Status: "interrupted", EndedBy: workflows.EndedByBudget, Error: &workflows.Failure{Kind: activities.EndBudget}}}}
+	ended := workflows.SessionDetail{Turns: []workflows.TurnView{{Status: "interrupted", EndedBy: workflows.EndedByBudget, Error: &workflows.Failure{Kind: protocol.EndBudget}}}}
 	byHand := ended
-	byHand.Turns = []workflows.TurnView{{Status: "interrupted", EndedBy: workflows.EndedByPerson, Error: &workflows.Failure{Kind: activities.EndInterrupted}}}
+	byHand.Turns = []workflows.TurnView{{Status: "interrupted", EndedBy: workflows.EndedByPerson, Error: &workflows.Failure{Kind: protocol.EndInterrupted}}}
 	judged := workflows.SessionDetail{View: workflows.SessionView{Judged: 1}}
 	for name, c := range map[string]struct {
-		judge                 func(*run, *result, []byte, []activities.Entry, workflows.SessionDetail)
+		judge                 func(*run, *result, []byte, []protocol.Entry, workflows.SessionDetail)
 		journal               []byte
-		entries               []activities.Entry
+		entries               []protocol.Entry
 		d                     workflows.SessionDetail
 		lost, repeated, wrong int
 	}{
-		"a verdict":                 {judgedOnce, nil, []activities.Entry{verdict}, judged, 0, 0, 0},
-		"no verdict":                {judgedOnce, nil, []activities.Entry{over}, judged, 1, 0, 0},
-		"two verdicts":              {judgedOnce, nil, []activities.Entry{verdict, verdict}, judged, 0, 1, 0},
-		"a verdict nobody counted":  {judgedOnce, nil, []activities.Entry{verdict}, ended, 1, 0, 0},
-		"a bound":                   {interruptedOnce, nil, []activities.Entry{over}, ended, 0, 0, 0},
-		"a bound, told twice":       {interruptedOnce, nil, []activities.Entry{over, over}, ended, 0, 0, 1},
-		"a bound, never told":       {interruptedOnce, nil, []activities.Entry{verdict}, ended, 0, 0, 1},
-		"a turn ended by somebody":  {interruptedOnce, nil, []activities.Entry{over}, byHand, 0, 0, 1},
+		"a verdict":                 {judgedOnce, nil, []protocol.Entry{verdict}, judged, 0, 0, 0},
+		"no verdict":                {judgedOnce, nil, []protocol.Entry{over}, judged, 1, 0, 0},
+		"two verdicts":              {judgedOnce, nil, []protocol.Entry{verdict, verdict}, judged, 0, 1, 0},
+		"a verdict nobody counted":  {judgedOnce, nil, []protocol.Entry{verdict}, ended, 1, 0, 0},
+		"a bound":                   {interruptedOnce, nil, []protocol.Entry{over}, ended, 0, 0, 0},
+		"a bound, told twice":       {interruptedOnce, nil, []protocol.Entry{over, over}, ended, 0, 0, 1},
+		"a bound, never told":       {interruptedOnce, nil, []protocol.Entry{verdict}, ended, 0, 0, 1},
+		"a turn ended by somebody":  {interruptedOnce, nil, []protocol.Entry{over}, byHand, 0, 0, 1},
 		"a compaction":              {begunOnce("contextCompaction"), begun, nil, ended, 0, 0, 0},
 		"no compaction":             {begunOnce("contextCompaction"), nil, nil, ended, 0, 0, 1},
 		"a compaction, begun twice": {begunOnce("contextCompaction"), append(begun, begun...), nil, ended, 0, 0, 1},

@@ -9,6 +9,7 @@ import (
 	"filippo.io/age"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/snapshots/chunks"
@@ -76,7 +77,7 @@ func TestOnlyAWholeSnapshotOfBeforeProvesWhatWent(t *testing.T) {
 	}
 	pool := hostexec.NewPool(hostexec.PoolOptions{})
 	t.Cleanup(func() { must(t, pool.Close()) })
-	h, err := pool.Host(hostexec.Spec{Name: hostexec.Local})
+	h, err := pool.Host(protocol.HostSpec{Name: protocol.LocalHost})
 	must(t, err)
 	_, err = snapshots.Take(t.Context(), h, chunks.Open(st, chunks.Options{}), snapshots.TakeSpec{
 		ID: snapshots.NewID("x", time.Now()), Session: "x", Trees: []snapshots.TreeSpec{snapshots.WorkOf(s.run.work(), snapshots.WorkFull, nil)}})

@@ -16,6 +16,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -114,12 +115,12 @@ func setAnswers(d *workflows.Decide, answers map[string][]string) (err error) {
 // given holds the answers collected so far. Plain answers go into the decision; secret ones
 // must not, because Temporal keeps it.
 type given struct {
-	questions     []activities.Question
+	questions     []protocol.Question
 	plain, secret map[string][]string
 }
 
-func (g *given) question(id string) *activities.Question {
-	i := slices.IndexFunc(g.questions, func(q activities.Question) bool { return q.ID == id })
+func (g *given) question(id string) *protocol.Question {
+	i := slices.IndexFunc(g.questions, func(q protocol.Question) bool { return q.ID == id })
 	if i < 0 {
 		return nil
 	}
@@ -153,7 +154,7 @@ func (g *given) take(arg string) error {
 
 // choose finds the option with this label (in any case) or this number. Any other text is
 // returned as it is.
-func choose(q activities.Question, said string) string {
+func choose(q protocol.Question, said string) string {
 	for _, o := range q.Options {
 		if o.Label == said {
 			return said
@@ -223,7 +224,7 @@ func readSecret(r io.Reader) (string, error) {
 // by a worker; the others go into the decision.
 func putAnswers(ctx context.Context, a *core.App, t *conn.Conn, doing string, ap workflows.Approval, g given, d *workflows.Decide) error {
 	var apart []string
-	var here []activities.Question
+	var here []protocol.Question
 	for _, q := range g.questions {
 		if len(g.secret) == 0 || len(g.plain[q.ID]) > 0 {
 			here = append(here, q)

@@ -14,10 +14,10 @@ import (
 
 	"go.temporal.io/sdk/client"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/terminaltest"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -41,7 +41,7 @@ func atTerminal(t *testing.T, lines ...string) (*core.App, *conn.Conn) {
 // A person who declines or cancels at the prompt of `ctl approval answer` sends no answers:
 // not the typed ones, not those from the command line, and no defaults.
 func TestWhoeverIsAskedForAnswersMayDeclineOrCancel(t *testing.T) {
-	ap := workflows.Approval{ID: "s.1", Session: "s", Offered: []string{"answer", "decline", "cancel"}, Questions: []activities.Question{
+	ap := workflows.Approval{ID: "s.1", Session: "s", Offered: []string{"answer", "decline", "cancel"}, Questions: []protocol.Question{
 		{ID: "region"}, {ID: "name"}, {ID: "notify", Default: "true"}}}
 	for _, c := range []struct {
 		lines []string
@@ -83,7 +83,7 @@ func TestASecretFromATerminalIsNotShown(t *testing.T) {
 	})}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	g := given{questions: []activities.Question{{ID: "p", Secret: true}}, plain: map[string][]string{}, secret: map[string][]string{}}
+	g := given{questions: []protocol.Question{{ID: "p", Secret: true}}, plain: map[string][]string{}, secret: map[string][]string{}}
 	if err := takeSecret(ctx, a, "answer", "p=-", &g); err != nil || !slices.Equal(g.secret["p"], []string{"open sesame"}) {
 		t.Errorf("the answers are %q (%v)", g.secret, err)
 	}

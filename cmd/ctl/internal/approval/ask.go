@@ -11,6 +11,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -130,7 +131,7 @@ func sendInline(ctx context.Context, a *core.App, t *conn.Conn, ap workflows.App
 // askRest asks for the answers that were not given on the command line. If the person
 // declines or cancels instead, word says which.
 func askRest(ctx context.Context, a *core.App, t *conn.Conn, ap workflows.Approval, g *given) (word string, err error) {
-	missing := slices.ContainsFunc(ap.Questions, func(q activities.Question) bool { return !g.answered(q.ID) && !q.Optional && q.Default == "" })
+	missing := slices.ContainsFunc(ap.Questions, func(q protocol.Question) bool { return !g.answered(q.ID) && !q.Optional && q.Default == "" })
 	if !missing {
 		return "", nil
 	}
@@ -245,7 +246,7 @@ func (q *asking) answers() (workflows.Decide, given, error) {
 
 // question repeats one question until the answer fits. If the person declines or cancels
 // instead, word says which.
-func (q *asking) question(question activities.Question, g *given) (word string, err error) {
+func (q *asking) question(question protocol.Question, g *given) (word string, err error) {
 	showQuestion(q.p, question)
 	for {
 		s, err := q.line(q.how(question)+" >", question.Secret)
@@ -260,7 +261,7 @@ func (q *asking) question(question activities.Question, g *given) (word string, 
 		if s != "" {
 			answers[question.ID] = chosen(question, s)
 		}
-		if _, err := activities.CheckAnswers([]activities.Question{question}, answers); err != nil {
+		if _, err := activities.CheckAnswers([]protocol.Question{question}, answers); err != nil {
 			q.p.Printf("%s\n", core.Clean(err.Error()))
 			continue
 		}
@@ -275,7 +276,7 @@ func (q *asking) question(question activities.Question, g *given) (word string, 
 	}
 }
 
-func (q *asking) how(question activities.Question) string {
+func (q *asking) how(question protocol.Question) string {
 	how := "answer"
 	switch {
 	case question.Secret:
@@ -300,7 +301,7 @@ func (q *asking) how(question activities.Question) string {
 }
 
 // chosen returns the options that the text names, or the text itself.
-func chosen(question activities.Question, said string) []string {
+func chosen(question protocol.Question, said string) []string {
 	if !question.Many {
 		return []string{choose(question, said)}
 	}

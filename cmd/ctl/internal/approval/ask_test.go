@@ -11,7 +11,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -36,8 +36,8 @@ func typed(ap workflows.Approval, lines ...string) (q *asking, out *bytes.Buffer
 }
 
 var (
-	colours  = activities.Question{ID: "colour", Text: "Which colour?", Options: []conversation.Choice{{Label: "red"}, {Label: "Blue", Description: "like the sky"}}}
-	asksTwo  = workflows.Approval{ID: "s.1", Kind: "user_input", Offered: []string{"answer", "decline", "cancel"}, Questions: []activities.Question{colours, {ID: "name", Text: "Its name?"}}}
+	colours  = protocol.Question{ID: "colour", Text: "Which colour?", Options: []protocol.Choice{{Label: "red"}, {Label: "Blue", Description: "like the sky"}}}
+	asksTwo  = workflows.Approval{ID: "s.1", Kind: "user_input", Offered: []string{"answer", "decline", "cancel"}, Questions: []protocol.Question{colours, {ID: "name", Text: "Its name?"}}}
 	asksThat = workflows.Approval{ID: "s.2", Kind: "permissions", Offered: []string{"accept", "accept_for_session", "grant", "decline"},
 		Permissions: json.RawMessage(`{"network":{"enabled":true},"fileSystem":{"read":["/srv/data"],"write":["/srv/out"],"entries":[{"access":"write","path":{"type":"path","path":"/srv/out"}}]}}`)}
 )
@@ -69,7 +69,7 @@ func TestAnAnswerMayBeToDeclineOrToCancel(t *testing.T) {
 
 func TestSecretsAreTypedUnseen(t *testing.T) {
 	ap := asksTwo
-	ap.Questions = []activities.Question{{ID: "who", Default: "ci"}, {ID: "password", Secret: true}}
+	ap.Questions = []protocol.Question{{ID: "who", Default: "ci"}, {ID: "password", Secret: true}}
 	q, out, unseen := typed(ap, "", " with a blank ")
 	d, g, err := q.decide()
 	if err != nil || d.Outcome != "answer" || len(g.plain) != 0 || !reflect.DeepEqual(g.secret, map[string][]string{"password": {" with a blank "}}) {
@@ -118,13 +118,13 @@ func TestOnlyWhatIsOfferedCanBeChosen(t *testing.T) {
 }
 
 func TestAnOptionIsMeantByItsLabelOrItsNumber(t *testing.T) {
-	digits := activities.Question{ID: "n", Options: []conversation.Choice{{Label: "3"}, {Label: "one"}, {Label: "two"}}}
+	digits := protocol.Question{ID: "n", Options: []protocol.Choice{{Label: "3"}, {Label: "one"}, {Label: "two"}}}
 	for said, want := range map[string]string{"3": "3", "2": "one", " ONE ": "one", "4": "4", "0": "0", "else": "else"} {
 		if got := choose(digits, said); got != want {
 			t.Errorf("%q is %q, want %q", said, got, want)
 		}
 	}
-	g := given{questions: []activities.Question{colours}, plain: map[string][]string{}}
+	g := given{questions: []protocol.Question{colours}, plain: map[string][]string{}}
 	for _, arg := range []string{"1", "colour=2", "a=b"} {
 		if err := g.take(arg); err != nil {
 			t.Error(err)
@@ -137,7 +137,7 @@ func TestAnOptionIsMeantByItsLabelOrItsNumber(t *testing.T) {
 	if err := g.take("red"); err == nil || !strings.Contains(err.Error(), "colour, name") {
 		t.Errorf("without a key: %v", err)
 	}
-	g = given{questions: []activities.Question{{ID: "p", Secret: true}}, plain: map[string][]string{}}
+	g = given{questions: []protocol.Question{{ID: "p", Secret: true}}, plain: map[string][]string{}}
 	if err := g.take("p=hunter2"); err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("a secret on the command line: %v", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -69,7 +70,7 @@ func Show(p *core.Printer, ap workflows.Approval, diffs bool) {
 }
 
 // showQuestion prints a question and what answers it takes.
-func showQuestion(p *core.Printer, q activities.Question) {
+func showQuestion(p *core.Printer, q protocol.Question) {
 	var hints []string
 	if q.Type != "" && q.Type != "string" {
 		hints = append(hints, q.Type)

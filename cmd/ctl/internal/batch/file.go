@@ -19,6 +19,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
 	"fairlead.dev/fairlead/internal/batchfile"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/snapshots/chunks"
 	"fairlead.dev/fairlead/workflows"
@@ -114,7 +115,7 @@ func sessionFlagKinds() (kinds map[string]batchfile.FlagKind, names []string) {
 
 // failureKinds returns the words that retry.on accepts.
 func failureKinds() []string {
-	out := append(slices.Clone(workflows.RetriedKinds), activities.EndingKinds()...)
+	out := append(slices.Clone(workflows.RetriedKinds), protocol.EndingKinds()...)
 	out = append(out, activities.ErrTypeAuth, activities.ErrTypeHostKey, activities.ErrTypeCodexMissing, activities.ErrTypeCodexVersion, activities.ErrTypeSeed,
 		activities.ErrTypeInternal, activities.ErrTypeOutcomeUnknown, activities.ErrTypeStoreFull, activities.ErrTypeSnapshot, activities.ErrTypeBadInput,
 		"host_not_found", "seed_not_found", "no_pool", "unknown", "failed")

@@ -7,6 +7,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -41,7 +42,7 @@ func (t *Conn) TaskFailure(doing string, err error) error {
 		return err
 	}
 	f := &workflows.Failure{Kind: app.Type(), Message: app.Message()}
-	var p activities.Problem
+	var p protocol.Problem
 	if app.HasDetails() && app.Details(&p) == nil && p.Kind != "" {
 		f.Kind, f.Message, f.Hint = p.Kind, p.Message, p.Hint
 	}

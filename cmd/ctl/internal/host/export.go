@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/inventory"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -42,7 +42,7 @@ func exportHosts(ctx context.Context, a *core.App, zone string, format inventory
 		if err := core.CheckName("host name", n); err != nil {
 			return err
 		}
-		if n == activities.LocalHost {
+		if n == protocol.LocalHost {
 			return core.Usage("export host %s: it is the worker's own machine, and every zone has one", n)
 		}
 	}
@@ -92,7 +92,7 @@ func exportedHosts(there []workflows.HostView, names []string) (list []inventory
 		}
 	}
 	for _, v := range there {
-		if v.Name == activities.LocalHost || !wanted[v.Name] {
+		if v.Name == protocol.LocalHost || !wanted[v.Name] {
 			continue
 		}
 		s := v.Spec

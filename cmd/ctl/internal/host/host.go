@@ -17,6 +17,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -113,9 +114,9 @@ func (f hostFlags) put(args []string) (workflows.PutHost, error) {
 	}
 	put.Labels = labels
 	switch {
-	case len(args) == 1 && args[0] != activities.LocalHost:
+	case len(args) == 1 && args[0] != protocol.LocalHost:
 		return put, core.Usage("host %s needs an address", args[0]).Hinted("ctl host add %s [USER@]ADDRESS[:PORT]", args[0])
-	case len(args) == 2 && args[0] == activities.LocalHost:
+	case len(args) == 2 && args[0] == protocol.LocalHost:
 		return put, core.Usage("host local is this machine: it has no address")
 	case len(args) == 2:
 		put.Spec.User, put.Spec.Address, put.Spec.Port, err = parseAddress(args[1])
@@ -204,7 +205,7 @@ func pairs(flag string, list []string) (map[string]string, error) {
 }
 
 func addHost(ctx context.Context, a *core.App, put workflows.PutHost) error {
-	unpinned := put.Spec.Name != activities.LocalHost && len(put.Spec.HostKeys) == 0 && put.Spec.KnownHosts == ""
+	unpinned := put.Spec.Name != protocol.LocalHost && len(put.Spec.HostKeys) == 0 && put.Spec.KnownHosts == ""
 	if unpinned && !a.MayAsk() {
 		return core.Usage("add host %s: its key is not pinned, and there is nobody to ask", put.Spec.Name).
 			Hinted("give --host-key 'type base64' (or SHA256:…), or --known-hosts FILE")
@@ -251,7 +252,7 @@ func askHostKey(ctx context.Context, a *core.App, t *conn.Conn, put workflows.Pu
 }
 
 // askKeyOf is askHostKey for a host whose jump host is already resolved.
-func askKeyOf(ctx context.Context, a *core.App, t *conn.Conn, doing, zone string, spec activities.HostSpec) ([]string, error) {
+func askKeyOf(ctx context.Context, a *core.App, t *conn.Conn, doing, zone string, spec protocol.HostSpec) ([]string, error) {
 	var out activities.ScanHostKeysResult
 	err := t.HostTask(ctx, doing, zone, workflows.HostTaskID(spec.Name, "scan"), workflows.TypeScan,
 		activities.ScanHostKeysInput{Host: spec}, &out)

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/inventory"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -126,14 +126,14 @@ func TestAnImportSaysWhatToDoAboutAProgram(t *testing.T) {
 }
 
 func TestWhatAFileDoesNotSpeakOfStays(t *testing.T) {
-	print := fingerprints(&activities.HostSpec{HostKeys: []string{someKey}})[0]
+	print := fingerprints(&protocol.HostSpec{HostKeys: []string{someKey}})[0]
 	there := workflows.HostView{Name: "a", Slots: 7, Labels: map[string]string{"mine": "x", "gpu": "no"},
-		Spec: &activities.HostSpec{Name: "a", Address: "a.example", User: "dev", Port: 22, Root: "/srv", HostKeys: []string{print}}}
+		Spec: &protocol.HostSpec{Name: "a", Address: "a.example", User: "dev", Port: 22, Root: "/srv", HostKeys: []string{print}}}
 	for text, want := range map[string][]string{
 		"{address: a.example, user: dev}":                                         nil,
 		"{address: a.example, user: dev, port: 22, host_keys: [" + someKey + "]}": nil, // the same key
 		"{address: a.example, user: dev, labels: {gpu: yes}, slots: 8}":           {"slots: 7 → 8", "labels: gpu=no mine=x → gpu=yes mine=x"},
-		"{address: a.example, host_keys: [" + otherKey + "]}":                     {"user: dev → none", "keys: " + print + " → " + fingerprints(&activities.HostSpec{HostKeys: []string{otherKey}})[0]},
+		"{address: a.example, host_keys: [" + otherKey + "]}":                     {"user: dev → none", "keys: " + print + " → " + fingerprints(&protocol.HostSpec{HostKeys: []string{otherKey}})[0]},
 		"{address: b.example, user: dev, known_hosts: /kh}":                       {"address: a.example → b.example", "keys: " + print + " → none", "known_hosts: none → /kh"},
 	} {
 		im, err := prepared(t, "hosts.yaml", "hosts:\n  a: "+text+"\n", importFlags{})
@@ -159,13 +159,13 @@ func TestWhatAFileDoesNotSpeakOfStays(t *testing.T) {
 }
 
 func TestAnExportHasWhatPeopleSaid(t *testing.T) {
-	gate := &activities.HostSpec{Name: "gate", Address: "192.0.2.1", HostKeys: []string{someKey}}
+	gate := &protocol.HostSpec{Name: "gate", Address: "192.0.2.1", HostKeys: []string{someKey}}
 	there := []workflows.HostView{
-		{Name: "local", Spec: &activities.HostSpec{Name: "local"}, Slots: 4},
+		{Name: "local", Spec: &protocol.HostSpec{Name: "local"}, Slots: 4},
 		{Name: "gate", Spec: gate, Slots: 1},
-		{Name: "inner", Spec: &activities.HostSpec{Name: "inner", Address: "10.0.0.1", KnownHosts: "/kh", Jump: gate}, Slots: 4,
+		{Name: "inner", Spec: &protocol.HostSpec{Name: "inner", Address: "10.0.0.1", KnownHosts: "/kh", Jump: gate}, Slots: 4,
 			Labels: map[string]string{"gpu": "no"}, Found: map[string]string{"cpus": "8"}, Codex: "0.169.0"},
-		{Name: "other", Spec: &activities.HostSpec{Name: "other", Address: "10.0.0.2", KnownHosts: "/kh"}, Slots: 4},
+		{Name: "other", Spec: &protocol.HostSpec{Name: "other", Address: "10.0.0.2", KnownHosts: "/kh"}, Slots: 4},
 	}
 	list, lacking := exportedHosts(there, []string{"inner", "nobody"})
 	if !slices.Equal(lacking, []string{"nobody"}) {

@@ -11,10 +11,10 @@ import (
 	"slices"
 	"strings"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/inventory"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -50,7 +50,7 @@ func (im *hostImport) compare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	specs := map[string]*activities.HostSpec{}
+	specs := map[string]*protocol.HostSpec{}
 	byName := map[string]*workflows.HostView{}
 	for i := range there {
 		specs[there[i].Name], byName[there[i].Name] = there[i].Spec, &there[i]
@@ -106,7 +106,7 @@ func (h *imported) keep() {
 	}
 }
 
-func port(s *activities.HostSpec) int {
+func port(s *protocol.HostSpec) int {
 	if s.Port == 0 {
 		return 22
 	}
@@ -114,7 +114,7 @@ func port(s *activities.HostSpec) int {
 }
 
 // fingerprints are those of the keys that pin a host.
-func fingerprints(s *activities.HostSpec) []string {
+func fingerprints(s *protocol.HostSpec) []string {
 	var out []string
 	for _, k := range s.HostKeys {
 		if fields := strings.Fields(k); len(fields) > 1 {
@@ -154,7 +154,7 @@ func (h *imported) changes() []string {
 	return out
 }
 
-func jumpName(s *activities.HostSpec) string {
+func jumpName(s *protocol.HostSpec) string {
 	if s.Jump == nil {
 		return ""
 	}
@@ -162,7 +162,7 @@ func jumpName(s *activities.HostSpec) string {
 }
 
 // sameWay says that two jump hosts are one, reached alike.
-func sameWay(a, b *activities.HostSpec) bool {
+func sameWay(a, b *protocol.HostSpec) bool {
 	x, errx := json.Marshal(a)
 	y, erry := json.Marshal(b)
 	return errx == nil && erry == nil && string(x) == string(y)

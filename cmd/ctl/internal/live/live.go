@@ -15,6 +15,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -78,9 +79,9 @@ func freshen(v *workflows.SessionView, live activities.SessionLive, trouble stri
 	show.FreshenUse(v, live.Use)
 	for i := range v.Messages {
 		m := &v.Messages[i]
-		onItsWay := m.State == string(activities.Decided) || m.State == string(activities.Sent)
+		onItsWay := m.State == string(protocol.Decided) || m.State == string(protocol.Sent)
 		if onItsWay && slices.Contains(live.Acknowledged, m.ID) {
-			m.State = string(activities.Acknowledged)
+			m.State = string(protocol.Acknowledged)
 		}
 	}
 }

@@ -8,10 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -50,7 +50,7 @@ func compactCommand(a *core.App) *cobra.Command {
 a running one, interrupted like any other, and never begun twice. Waits for its end.`,
 		Example: "  ctl session compact release-42",
 		RunE: func(c *cobra.Command, args []string) error {
-			return act(c.Context(), a, args[0], workflows.Message{Do: activities.ActCompact}, noWait)
+			return act(c.Context(), a, args[0], workflows.Message{Do: protocol.ActCompact}, noWait)
 		},
 	}
 	c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for its end")
@@ -59,7 +59,7 @@ a running one, interrupted like any other, and never begun twice. Waits for its 
 
 func reviewCommand(a *core.App) *cobra.Command {
 	var noWait, uncommitted bool
-	var r activities.Review
+	var r protocol.Review
 	c := &cobra.Command{
 		Use: "review ID", Short: "have codex review changes", Args: cobra.ExactArgs(1),
 		Long: `Has codex review what changed in the work folder, as a turn of its own: queued behind a running
@@ -76,10 +76,10 @@ which is the turn's final text. Without a flag: what is not committed.`,
 			if n > 1 {
 				return core.Usage("a review is of one thing").Hinted("one of --uncommitted, --base, --commit, --instructions")
 			}
-			if n == 1 && !uncommitted && r == (activities.Review{}) {
+			if n == 1 && !uncommitted && r == (protocol.Review{}) {
 				return core.Usage("what is to be reviewed is empty").Hinted("--base main, --commit 1f3c9a, --instructions TEXT")
 			}
-			return act(c.Context(), a, args[0], workflows.Message{Do: activities.ActReview, Review: &r}, noWait)
+			return act(c.Context(), a, args[0], workflows.Message{Do: protocol.ActReview, Review: &r}, noWait)
 		},
 	}
 	c.Flags().BoolVar(&uncommitted, "uncommitted", false, "what is not committed (the default)")

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -79,15 +79,15 @@ func TestALaterSessionOfTheSameIDIsAnotherOne(t *testing.T) {
 func TestWhatGoesOnKeepsItsBounds(t *testing.T) {
 	made := snapshots.Manifest{Facts: snapshots.Facts{Budget: "tokens=500,time=2h0m0s,turn=1h0m0s"}}
 	set := workflows.SessionView{Budget: &workflows.BudgetView{Tokens: workflows.BudgetCount{Used: 5, Limit: 600}, TurnTimeout: "3h0m0s"}}
-	all := func(tokens, commands int64, time time.Duration) activities.Bounds {
-		return activities.Bounds{Tokens: tokens, Commands: commands, Time: time}
+	all := func(tokens, commands int64, time time.Duration) protocol.Bounds {
+		return protocol.Bounds{Tokens: tokens, Commands: commands, Time: time}
 	}
 	for name, c := range map[string]struct {
 		m      snapshots.Manifest
 		former workflows.SessionView
 		asked  string
 		given  []string
-		bounds activities.Bounds
+		bounds protocol.Bounds
 		turn   time.Duration
 	}{
 		"nobody knows any, she does":   {asked: "tokens=9", given: []string{"budget"}, bounds: all(9, 0, 0), turn: 24 * time.Hour},

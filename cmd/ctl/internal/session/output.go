@@ -4,9 +4,9 @@ import (
 	"context"
 	"fmt"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -25,7 +25,7 @@ func wholeOutput(ctx context.Context, a *core.App, t *conn.Conn, session string,
 		if err != nil {
 			return
 		}
-		if e.Turn == turn.N && e.Type == activities.EntryAssistant {
+		if e.Turn == turn.N && e.Type == protocol.EntryAssistant {
 			last = e.Text
 		}
 	}

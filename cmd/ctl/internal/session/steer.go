@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -87,7 +87,7 @@ func steer(ctx context.Context, a *core.App, t *conn.Conn, session string, m wor
 	if err != nil {
 		return err
 	}
-	s := steering{MessageAccepted: acc, State: string(activities.Decided), Turn: acc.N, into: acc.N}
+	s := steering{MessageAccepted: acc, State: string(protocol.Decided), Turn: acc.N, into: acc.N}
 	if kept {
 		var v workflows.SessionView
 		if _, err := t.AskEither(ctx, doing, workflows.SessionID(session), workflows.QueryState, &v); err == nil {
@@ -97,10 +97,10 @@ func steer(ctx context.Context, a *core.App, t *conn.Conn, session string, m wor
 	}
 	s = awaitSteered(ctx, t, s, heard, a.Wait(conn.AnswerWait)-time.Since(began))
 	switch s.State {
-	case string(activities.Rejected):
+	case string(protocol.Rejected):
 		return core.Refused("%s: codex refused the message", doing).
 			Hinted("`ctl transcript %s` has its reason; `ctl session send` makes it the next turn", session)
-	case string(activities.Void):
+	case string(protocol.Void):
 		if m.Turn > 0 {
 			return core.Refused("%s: turn %d ended before the message could steer it", doing, m.Turn).
 				Hinted("`ctl session send` makes it a turn of its own")
@@ -118,9 +118,9 @@ func (s steering) text() string {
 		return fmt.Sprintf("%sis queued as turn %d", late, s.Turn)
 	case s.Turn != s.into:
 		return fmt.Sprintf("%sbecame turn %d", late, s.Turn)
-	case s.State == string(activities.Acknowledged):
+	case s.State == string(protocol.Acknowledged):
 		return " steered"
-	case s.State == string(activities.Sent):
+	case s.State == string(protocol.Sent):
 		return ": the message was sent, and codex has not acknowledged it"
 	}
 	return ": the message is on its way"
@@ -166,7 +166,7 @@ func awaitSteered(ctx context.Context, t *conn.Conn, s steering, heard *live.Fee
 		}
 		settled := s.is(v)
 		if acknowledged && s.onItsWay() {
-			s.State, settled = string(activities.Acknowledged), true
+			s.State, settled = string(protocol.Acknowledged), true
 		}
 		if settled {
 			return s
@@ -176,5 +176,5 @@ func awaitSteered(ctx context.Context, t *conn.Conn, s steering, heard *live.Fee
 
 // onItsWay reports whether it is not known yet that codex has the message.
 func (s steering) onItsWay() bool {
-	return s.State == string(activities.Decided) || s.State == string(activities.Sent)
+	return s.State == string(protocol.Decided) || s.State == string(protocol.Sent)
 }

@@ -18,6 +18,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -66,14 +67,14 @@ func transcript(ctx context.Context, a *core.App, id, format string) error {
 		return err
 	}
 	p := core.NewPrinter(a.Out, format == "json")
-	show := func(e activities.Entry) error {
+	show := func(e protocol.Entry) error {
 		r := &show.Renderer{P: p}
 		return p.Show(e, func(*core.Printer) { r.Entry(e) })
 	}
 	n := 0
-	var all []activities.Entry // for formats that need all entries at once
+	var all []protocol.Entry // for formats that need all entries at once
 	if format == "markdown" || format == "chat" {
-		show = func(e activities.Entry) error { all = append(all, e); return nil }
+		show = func(e protocol.Entry) error { all = append(all, e); return nil }
 	}
 	for e, err := range worker.Transcript(ctx, id, 1) {
 		if err != nil {
@@ -132,11 +133,11 @@ usage, progress (what the model reports, where it was given that tool), void.`,
 type (
 	entryLine struct {
 		Event string `json:"event"`
-		activities.Entry
+		protocol.Entry
 	}
 	deltaLine struct {
 		Event string `json:"event"`
-		activities.Delta
+		protocol.Delta
 	}
 	stateLine struct {
 		Event string `json:"event"`

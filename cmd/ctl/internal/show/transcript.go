@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -17,13 +17,13 @@ import (
 // It cleans all text from hosts and models first.
 type Renderer struct {
 	P       *core.Printer
-	open    string               // the item whose text is being streamed, with no line end yet
-	kind    activities.EntryType // the type of that item
-	said    strings.Builder      // the text of it that has been streamed
-	Quiet   bool                 // entries and deltas are not shown (ctl -q)
-	SkipOwn bool                 // the user's own messages are not repeated
-	far     time.Time            // time of the newest progress report
-	told    map[string]bool      // reports of that time that were shown
+	open    string             // the item whose text is being streamed, with no line end yet
+	kind    protocol.EntryType // the type of that item
+	said    strings.Builder    // the text of it that has been streamed
+	Quiet   bool               // entries and deltas are not shown (ctl -q)
+	SkipOwn bool               // the user's own messages are not repeated
+	far     time.Time          // time of the newest progress report
+	told    map[string]bool    // reports of that time that were shown
 }
 
 func (r *Renderer) Event(ev api.Event) {
@@ -69,17 +69,17 @@ func (r *Renderer) Further(now *workflows.ProgressView) bool {
 	return true
 }
 
-func (r *Renderer) delta(d activities.Delta) {
+func (r *Renderer) delta(d protocol.Delta) {
 	if r.open != d.Item {
 		r.EndLine()
-		if d.Type == activities.EntryCommand {
+		if d.Type == protocol.EntryCommand {
 			return // a command's output is shown when it has ended, under its command
 		}
 		r.open, r.kind = d.Item, d.Type
 	}
 	r.said.WriteString(d.Text)
 	text := core.Clean(d.Text)
-	if d.Type == activities.EntryReasoning {
+	if d.Type == protocol.EntryReasoning {
 		text = r.P.Paint(core.Dim, text)
 	}
 	r.P.Printf("%s", text)
@@ -93,16 +93,16 @@ func (r *Renderer) EndLine() {
 	}
 }
 
-func (r *Renderer) Entry(e activities.Entry) {
+func (r *Renderer) Entry(e protocol.Entry) {
 	if r.open != "" && r.open == e.Item && r.kind == e.Type {
 		// The text was streamed, except for an end that was held back, or a beginning
 		// before ctl was connected.
 		rest, whole := strings.CutPrefix(e.Text, r.said.String())
-		if whole && e.Type == activities.EntryAssistant {
+		if whole && e.Type == protocol.EntryAssistant {
 			r.P.Printf("%s", core.Clean(rest))
 		}
 		r.EndLine()
-		if whole || e.Type != activities.EntryAssistant {
+		if whole || e.Type != protocol.EntryAssistant {
 			return
 		}
 	}
@@ -110,20 +110,20 @@ func (r *Renderer) Entry(e activities.Entry) {
 	p := r.P
 	text := strings.TrimRight(core.Clean(e.Text), "\n")
 	switch e.Type {
-	case activities.EntryUser:
+	case protocol.EntryUser:
 		if !r.SkipOwn {
 			p.Printf("%s %s%s\n", p.Paint(core.Bold, ">"), strings.ReplaceAll(text, "\n", "\n  "), p.Paint(core.Dim, unsure(e)))
 		}
-	case activities.EntryAssistant:
+	case protocol.EntryAssistant:
 		p.Printf("%s\n", text)
-	case activities.EntryReasoning:
+	case protocol.EntryReasoning:
 		p.Printf("%s\n", p.Paint(core.Dim, text))
-	case activities.EntryCommand:
+	case protocol.EntryCommand:
 		p.Printf("%s %s%s\n", p.Paint(core.Cyan, "$"), p.Paint(core.Cyan, core.Clean(cmp.Or(e.Command, e.Text))), commandEnd(p, e))
 		if e.Command != "" && text != "" {
 			p.Printf("%s\n", p.Paint(core.Dim, indent(lastLines(text, 20))))
 		}
-	case activities.EntryFileChange:
+	case protocol.EntryFileChange:
 		for _, c := range e.Changes {
 			p.Printf("%s %s%s\n", p.Paint(core.Blue, c.Kind), core.Clean(c.Path), ended(p, e.Status))
 			Diff(p, c.Diff)
@@ -131,9 +131,9 @@ func (r *Renderer) Entry(e activities.Entry) {
 		if len(e.Changes) == 0 {
 			p.Printf("%s%s\n", text, ended(p, e.Status))
 		}
-	case activities.EntryRequest:
+	case protocol.EntryRequest:
 		p.Printf("%s %s%s\n", p.Paint(core.Yellow, "?"), text, p.Paint(core.Dim, ruled(e)))
-	case activities.EntryDecision:
+	case protocol.EntryDecision:
 		by := ""
 		if e.Data["by"] != "" {
 			by = " by " + core.Clean(e.Data["by"])
@@ -143,12 +143,12 @@ func (r *Renderer) Entry(e activities.Entry) {
 		}
 		by += ruled(e) + givenInEntry(e.Data)
 		p.Printf("%s %s%s\n", p.Paint(core.Yellow, "!"), text, by)
-	case activities.EntryError:
+	case protocol.EntryError:
 		p.Printf("%s %s\n", p.Paint(core.Red, "error:"), text)
 		if h := e.Data["hint"]; h != "" {
 			p.Printf("  %s\n", core.Clean(h))
 		}
-	case activities.EntryState:
+	case protocol.EntryState:
 		p.Printf("%s\n", p.Paint(core.Dim, "· "+text+facts(e.Data)))
 	default:
 		p.Printf("%s %s\n", p.Paint(core.Dim, string(e.Type)), text)
@@ -157,7 +157,7 @@ func (r *Renderer) Entry(e activities.Entry) {
 
 // ruled names the policy rule that decided a request or left it to people, unless the
 // entry's text already names it.
-func ruled(e activities.Entry) string {
+func ruled(e protocol.Entry) string {
 	rule := core.Clean(e.Data["rule"])
 	if rule == "" || strings.Contains(e.Text, fmt.Sprintf("rule %q", e.Data["rule"])) {
 		return ""
@@ -183,7 +183,7 @@ func facts(m map[string]string) string {
 	return " (" + strings.Join(out, ", ") + ")"
 }
 
-func commandEnd(p *core.Printer, e activities.Entry) string {
+func commandEnd(p *core.Printer, e protocol.Entry) string {
 	if e.ExitCode != nil && *e.ExitCode != 0 {
 		return p.Paint(core.Red, fmt.Sprintf("  exit %d", *e.ExitCode))
 	}
@@ -230,8 +230,8 @@ func Diff(p *core.Printer, diff string) {
 }
 
 // unsure says that codex may or may not have received a message.
-func unsure(e activities.Entry) string {
-	if e.Data["delivery"] == string(activities.Sent) {
+func unsure(e protocol.Entry) string {
+	if e.Data["delivery"] == string(protocol.Sent) {
 		return " (whether it reached codex is not known)"
 	}
 	return ""

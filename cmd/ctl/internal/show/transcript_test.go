@@ -7,12 +7,13 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestAStreamedMessageIsShownWholeAndOnce(t *testing.T) {
-	entry := api.Event{Kind: api.KindEntry, Entry: &activities.Entry{Item: "i1", Type: activities.EntryAssistant, Text: "all is well, yes"}}
+	entry := api.Event{Kind: api.KindEntry, Entry: &protocol.Entry{Item: "i1", Type: protocol.EntryAssistant, Text: "all is well, yes"}}
 	delta := func(item, text string) api.Event {
-		return api.Event{Kind: api.KindDelta, Delta: &activities.Delta{Item: item, Type: activities.EntryAssistant, Text: text}}
+		return api.Event{Kind: api.KindDelta, Delta: &protocol.Delta{Item: item, Type: protocol.EntryAssistant, Text: text}}
 	}
 	for what, c := range map[string]struct {
 		events []api.Event
@@ -38,7 +39,7 @@ func TestAStreamedMessageIsShownWholeAndOnce(t *testing.T) {
 func TestEachReportOfProgressIsShownOnceAndNoOlderOneBehindIt(t *testing.T) {
 	report := func(text string, ms int64) api.Event {
 		percent := 40
-		return api.Event{Kind: api.KindState, State: &activities.SessionLive{Progress: &activities.Progress{Turn: 1, Text: text, Step: "tests", Percent: &percent, AtMS: ms}}}
+		return api.Event{Kind: api.KindState, State: &activities.SessionLive{Progress: &protocol.Progress{Turn: 1, Text: text, Step: "tests", Percent: &percent, AtMS: ms}}}
 	}
 	var b bytes.Buffer
 	r := &Renderer{P: core.NewPrinter(&b, false)}
@@ -59,11 +60,11 @@ func TestEachReportOfProgressIsShownOnceAndNoOlderOneBehindIt(t *testing.T) {
 func TestTheRuleOfAVerdictIsShown(t *testing.T) {
 	var b bytes.Buffer
 	r := &Renderer{P: core.NewPrinter(&b, false)}
-	for _, e := range []activities.Entry{
-		{Type: activities.EntryRequest, Text: "codex asks: run make", Data: map[string]string{"rule": "default", "ruling": "no rule holds"}},
-		{Type: activities.EntryRequest, Text: "codex asks: run ls"},
-		{Type: activities.EntryDecision, Text: `decline by the policy, rule "hands off": run rm`, Data: map[string]string{"by": "policy", "rule": "hands off", "reason": "no"}},
-		{Type: activities.EntryDecision, Text: "accepted", Data: map[string]string{"by": "policy", "rule": "look around"}},
+	for _, e := range []protocol.Entry{
+		{Type: protocol.EntryRequest, Text: "codex asks: run make", Data: map[string]string{"rule": "default", "ruling": "no rule holds"}},
+		{Type: protocol.EntryRequest, Text: "codex asks: run ls"},
+		{Type: protocol.EntryDecision, Text: `decline by the policy, rule "hands off": run rm`, Data: map[string]string{"by": "policy", "rule": "hands off", "reason": "no"}},
+		{Type: protocol.EntryDecision, Text: "accepted", Data: map[string]string{"by": "policy", "rule": "look around"}},
 	} {
 		r.Event(api.Event{Kind: api.KindEntry, Entry: &e})
 	}

@@ -20,6 +20,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -50,7 +51,7 @@ type Extras struct {
 
 // A localInput is a file on this machine that goes with a message.
 type localInput struct {
-	activities.Input
+	protocol.Input
 	path string
 }
 
@@ -58,10 +59,10 @@ type localInput struct {
 func (f *InputFlags) Look() (Extras, error) {
 	var x Extras
 	for _, list := range []struct {
-		kind  activities.InputKind
+		kind  protocol.InputKind
 		flag  string
 		paths []string
-	}{{activities.InputImage, "--image", f.images}, {activities.InputFile, "--file", f.files}} {
+	}{{protocol.InputImage, "--image", f.images}, {protocol.InputFile, "--file", f.files}} {
 		for _, path := range list.paths {
 			in, err := lookInput(list.flag, list.kind, path)
 			if err != nil {
@@ -70,13 +71,13 @@ func (f *InputFlags) Look() (Extras, error) {
 			x.inputs = append(x.inputs, in)
 		}
 	}
-	if n := len(x.inputs); n > activities.MaxInputs {
-		return x, core.Usage("%d files with one message: at most %d", n, activities.MaxInputs).Hinted("pack them into one")
+	if n := len(x.inputs); n > protocol.MaxInputs {
+		return x, core.Usage("%d files with one message: at most %d", n, protocol.MaxInputs).Hinted("pack them into one")
 	}
 	if f.schema == "" {
 		return x, nil
 	}
-	data, err := core.ReadSmall("--output-schema", f.schema, activities.MaxSchema)
+	data, err := core.ReadSmall("--output-schema", f.schema, protocol.MaxSchema)
 	if err != nil {
 		return x, err
 	}
@@ -101,7 +102,7 @@ func (x Extras) Named() []any {
 }
 
 // lookInput checks a file and computes its digest.
-func lookInput(flag string, kind activities.InputKind, path string) (in localInput, err error) {
+func lookInput(flag string, kind protocol.InputKind, path string) (in localInput, err error) {
 	r, size, err := core.OpenRegular(flag, path)
 	if err != nil {
 		return in, err
@@ -119,7 +120,7 @@ func lookInput(flag string, kind activities.InputKind, path string) (in localInp
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return in, core.Failed("read %s: %v", path, err)
 	}
-	if kind == activities.InputImage && activities.ImageType(head[:n]) == "" {
+	if kind == protocol.InputImage && activities.ImageType(head[:n]) == "" {
 		return in, core.Usage("%s %s is not a PNG, JPEG, GIF or WebP image", flag, path).Hinted("--file takes files of any kind")
 	}
 	sum := sha256.New()
@@ -129,7 +130,7 @@ func lookInput(flag string, kind activities.InputKind, path string) (in localInp
 		return in, core.Failed("read %s: %v", path, err)
 	}
 	in.path = path
-	in.Input = activities.Input{Kind: kind, Name: activities.InputName(filepath.Base(path)), Digest: hex.EncodeToString(sum.Sum(nil)), Bytes: int64(n) + rest}
+	in.Input = protocol.Input{Kind: kind, Name: activities.InputName(filepath.Base(path)), Digest: hex.EncodeToString(sum.Sum(nil)), Bytes: int64(n) + rest}
 	return in, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -155,8 +156,8 @@ func TestQuestionsAreAnsweredByKeyNumberAndSignal(t *testing.T) {
 		t.Errorf("the model said %q", said)
 	}
 	e2e.Refused(t, 6, "already decided: answer", "approval", "answer", a.ID, "colour=1", "word=some")
-	i := slices.IndexFunc(e2e.Transcript(t, id), func(e activities.Entry) bool {
-		return e.Type == activities.EntryDecision && e.Data["answers"] == `{"colour":["blue"],"word":["some"]}` && e.Data["reason"] == "I looked"
+	i := slices.IndexFunc(e2e.Transcript(t, id), func(e protocol.Entry) bool {
+		return e.Type == protocol.EntryDecision && e.Data["answers"] == `{"colour":["blue"],"word":["some"]}` && e.Data["reason"] == "I looked"
 	})
 	if i < 0 {
 		t.Error("what was answered is not on record")

@@ -11,9 +11,9 @@ import (
 
 	"go.temporal.io/sdk/client"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -140,8 +140,8 @@ required: 2
 		if p := v.Policy; p == nil || p.State != workflows.PolicyBroken || !strings.Contains(p.Error, "not in the store") || v.SeedPolicy.State != workflows.PolicyActive {
 			t.Errorf("policies are %+v and %+v", v.Policy, v.SeedPolicy)
 		}
-		i := slices.IndexFunc(e2e.Transcript(t, id), func(e activities.Entry) bool {
-			return e.Type == activities.EntryDecision && e.Data["by"] == "policy" && e.Data["outcome"] == "decline" && strings.Contains(e.Data["reason"], "not in the store")
+		i := slices.IndexFunc(e2e.Transcript(t, id), func(e protocol.Entry) bool {
+			return e.Type == protocol.EntryDecision && e.Data["by"] == "policy" && e.Data["outcome"] == "decline" && strings.Contains(e.Data["reason"], "not in the store")
 		})
 		if i < 0 {
 			t.Errorf("why is not on record: %+v", e2e.Transcript(t, id))

@@ -13,9 +13,9 @@ import (
 
 	"go.temporal.io/sdk/client"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/sshsig"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -145,8 +145,8 @@ func decidedBy(t *testing.T, a workflows.Approval, outcome, by string) {
 	if d := approval(t, a.ID).Decision; d == nil || d.Outcome != outcome || d.By != by || !d.Signed {
 		t.Errorf("decided %+v, want %s by %s", d, outcome, by)
 	}
-	i := slices.IndexFunc(e2e.Transcript(t, a.Session), func(e activities.Entry) bool {
-		return e.Type == activities.EntryDecision && e.Data["approval"] == a.ID && e.Data["outcome"] == outcome && e.Data["by"] == by && e.Data["signed"] == "true"
+	i := slices.IndexFunc(e2e.Transcript(t, a.Session), func(e protocol.Entry) bool {
+		return e.Type == protocol.EntryDecision && e.Data["approval"] == a.ID && e.Data["outcome"] == outcome && e.Data["by"] == by && e.Data["signed"] == "true"
 	})
 	if i < 0 {
 		t.Errorf("%s of %s by %s is not on record", outcome, a.ID, by)

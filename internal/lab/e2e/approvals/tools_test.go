@@ -12,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -45,7 +46,7 @@ func TestCodexHandsThingsOverReportsAndAsks(t *testing.T) {
 	e2e.Lab.Model.Release(id)
 
 	a := e2e.Open(t, id, 1)[0]
-	if a.Kind != "user_input" || a.Tool != activities.ToolAskHuman || len(a.Questions) != 1 || a.Questions[0].Text != "Which colour?" || len(a.Questions[0].Options) != 2 {
+	if a.Kind != "user_input" || a.Tool != protocol.ToolAskHuman || len(a.Questions) != 1 || a.Questions[0].Text != "Which colour?" || len(a.Questions[0].Options) != 2 {
 		t.Fatalf("asked is %+v", a)
 	}
 	decided(t, "answer", "approval", "answer", a.ID, a.Questions[0].ID+"=blue")

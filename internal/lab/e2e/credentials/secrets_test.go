@@ -13,9 +13,9 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -141,7 +141,7 @@ func TestASecretThatACommandPrintsIsNotKept(t *testing.T) {
 			t.Errorf("the secret stands in the transcript: %s", line)
 		}
 	}
-	if n := len(e2e.Texts(e2e.Transcript(t, "redact"), activities.EntryCommand)); n != 1 {
+	if n := len(e2e.Texts(e2e.Transcript(t, "redact"), protocol.EntryCommand)); n != 1 {
 		t.Errorf("%d commands on record", n)
 	}
 	e2e.OK(t, "session", "close", "redact")

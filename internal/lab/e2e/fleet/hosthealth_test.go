@@ -8,6 +8,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -91,7 +92,7 @@ func TestAHostThatFailsComesBackAndSessionsEndWithTheirTime(t *testing.T) {
 		t.Errorf("it ended as %+v, turn %+v", s, s.Turn)
 	}
 	for _, id := range []string{"ttl-idle", "ttl-turn"} {
-		if said := strings.Join(e2e.Texts(e2e.Transcript(t, id), activities.EntryState), "\n"); !strings.Contains(said, "the session has lived for 45s, as long as it may (ttl): it closes") {
+		if said := strings.Join(e2e.Texts(e2e.Transcript(t, id), protocol.EntryState), "\n"); !strings.Contains(said, "the session has lived for 45s, as long as it may (ttl): it closes") {
 			t.Errorf("%s says\n%s", id, said)
 		}
 	}

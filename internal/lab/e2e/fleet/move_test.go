@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -236,11 +236,11 @@ func TestASessionOutlivesItsHost(t *testing.T) {
 			t.Errorf("entry %d of the transcript is %d", i+1, e.Seq)
 		}
 	}
-	said := e2e.Texts(list, activities.EntryUser)
+	said := e2e.Texts(list, protocol.EntryUser)
 	if !slices.Equal(said, []string{"write a note", "take your time at gate moved", "what was first?", "read the note", "and what was first?"}) {
 		t.Errorf("on record was said %q", said)
 	}
-	first := func(what string, is func(activities.Entry) bool) int {
+	first := func(what string, is func(protocol.Entry) bool) int {
 		t.Helper()
 		i := slices.IndexFunc(list, is)
 		if i < 0 {
@@ -248,8 +248,8 @@ func TestASessionOutlivesItsHost(t *testing.T) {
 		}
 		return i
 	}
-	asked := first("what was asked", func(e activities.Entry) bool { return e.Text == "take your time at gate moved" })
-	over := first("the end of that turn", func(e activities.Entry) bool { return e.Text == "turn 2 ended as interrupted" })
+	asked := first("what was asked", func(e protocol.Entry) bool { return e.Text == "take your time at gate moved" })
+	over := first("the end of that turn", func(e protocol.Entry) bool { return e.Text == "turn 2 ended as interrupted" })
 	if asked > over {
 		t.Errorf("the turn's message is entry %d, and its end %d", asked+1, over+1)
 	}

@@ -13,11 +13,11 @@ import (
 
 	enums "go.temporal.io/api/enums/v1"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -248,7 +248,7 @@ func TestWorkersComeAndGoWhileSessionsGoOn(t *testing.T) {
 		if v := e2e.HasClosed(t, id); v.State != workflows.Closed || v.Turn == nil || v.Turn.N != 1 || v.Turn.Status != "completed" || v.Attempt != 1 {
 			t.Errorf("session %s is %+v", id, v)
 		}
-		if said := e2e.Texts(e2e.Transcript(t, id), activities.EntryUser); len(said) != 1 {
+		if said := e2e.Texts(e2e.Transcript(t, id), protocol.EntryUser); len(said) != 1 {
 			t.Errorf("in session %s codex was told %q", id, said)
 		}
 	}

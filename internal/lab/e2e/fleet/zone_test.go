@@ -7,10 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -72,7 +72,7 @@ func TestBytesOfAZoneComeFromAWorkerOfThatZone(t *testing.T) {
 	if v := e2e.Ended(t, "distant", 1); v.Turn.Status != "completed" {
 		t.Errorf("session is %+v", v)
 	}
-	if got := e2e.Texts(e2e.Transcript(t, "distant"), activities.EntryAssistant); len(got) != 1 || !strings.Contains(got[0], "40000") {
+	if got := e2e.Texts(e2e.Transcript(t, "distant"), protocol.EntryAssistant); len(got) != 1 || !strings.Contains(got[0], "40000") {
 		t.Errorf("codex said %q", got)
 	}
 	back()

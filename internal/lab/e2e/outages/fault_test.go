@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -24,7 +24,7 @@ func TestATurnOutlivesItsWorker(t *testing.T) {
 		t.Errorf("session is %+v", v)
 	}
 	list := e2e.Transcript(t, "worker")
-	if got := e2e.Texts(list, activities.EntryAssistant); len(got) != 1 || !strings.HasSuffix(got[0], "twelve") {
+	if got := e2e.Texts(list, protocol.EntryAssistant); len(got) != 1 || !strings.HasSuffix(got[0], "twelve") {
 		t.Errorf("codex said %q", got)
 	}
 }
@@ -42,7 +42,7 @@ func TestATurnOutlivesItsConnection(t *testing.T) {
 	if v := e2e.Ended(t, "wire", 1); v.Turn.Status != "completed" || v.Process.Incarnation != 1 {
 		t.Errorf("session is %+v", v)
 	}
-	if got := e2e.Texts(e2e.Transcript(t, "wire"), activities.EntryAssistant); len(got) != 1 {
+	if got := e2e.Texts(e2e.Transcript(t, "wire"), protocol.EntryAssistant); len(got) != 1 {
 		t.Errorf("codex said %q", got)
 	}
 }
@@ -71,7 +71,7 @@ func TestATurnOutlivesTheTemporalServer(t *testing.T) {
 		}
 		return v.Turn != nil && v.Turn.Status == "completed", nil
 	})
-	if got := e2e.Texts(e2e.Transcript(t, "server"), activities.EntryAssistant); len(got) != 1 {
+	if got := e2e.Texts(e2e.Transcript(t, "server"), protocol.EntryAssistant); len(got) != 1 {
 		t.Errorf("codex said %q", got)
 	}
 }
@@ -123,7 +123,7 @@ func TestADecisionWaitsForAWorkerToComeBack(t *testing.T) {
 	if v := e2e.Ended(t, "decision", 1); v.Turn.Status != "completed" {
 		t.Errorf("session is %+v", v)
 	}
-	if got := e2e.Texts(e2e.Transcript(t, "decision"), activities.EntryDecision); len(got) != 1 {
+	if got := e2e.Texts(e2e.Transcript(t, "decision"), protocol.EntryDecision); len(got) != 1 {
 		t.Errorf("decisions on record: %q", got)
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"testing"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -85,13 +85,13 @@ func reached(t *testing.T, id string) {
 		t.Errorf("turn 3 is %+v", v.Turn)
 	}
 	list := e2e.Transcript(t, id)
-	if got := fmt.Sprintf("%q", e2e.Texts(list, activities.EntryAssistant)); got != `["the goal is set" "one two three" "the goal is reached" "you said hello"]` {
+	if got := fmt.Sprintf("%q", e2e.Texts(list, protocol.EntryAssistant)); got != `["the goal is set" "one two three" "the goal is reached" "you said hello"]` {
 		t.Errorf("codex said %s", got)
 	}
-	if states := e2e.Texts(list, activities.EntryState); !slices.Contains(states, "codex began turn 2 by itself") {
+	if states := e2e.Texts(list, protocol.EntryState); !slices.Contains(states, "codex began turn 2 by itself") {
 		t.Errorf("the transcript says %q", states)
 	}
-	if got := e2e.Texts(list, activities.EntryDecision); len(got) != 1 {
+	if got := e2e.Texts(list, protocol.EntryDecision); len(got) != 1 {
 		t.Errorf("decisions on record: %q", got)
 	}
 	if made, err := os.ReadFile(filepath.Join(e2e.Root, "sessions", id, "work", "made")); string(made) != "made\n" {

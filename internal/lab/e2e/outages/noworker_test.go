@@ -11,9 +11,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -50,7 +50,7 @@ func TestApprovalsAreSeenAndDecidedWithNoWorkerUp(t *testing.T) {
 	if v := e2e.Ended(t, "unmanned", 1); v.Turn.Status != "completed" || len(v.Refusals) != 0 || v.Process.Incarnation != 1 {
 		t.Errorf("session is %+v", v)
 	}
-	decisions := e2e.Texts(e2e.Transcript(t, "unmanned"), activities.EntryDecision)
+	decisions := e2e.Texts(e2e.Transcript(t, "unmanned"), protocol.EntryDecision)
 	if len(decisions) != 2 || decisions[0] != "accept "+before[0].ID || decisions[1] != "decline "+before[1].ID {
 		t.Errorf("decisions on record: %q", decisions)
 	}
@@ -79,11 +79,11 @@ func TestMessagesWaitForAWorkerAndTakeEffectOnce(t *testing.T) {
 	}
 	e2e.Lab.Model.Release("outage")
 	list := e2e.Transcript(t, "outage")
-	if got := e2e.Texts(list, activities.EntryUser); len(got) != 2 || got[1] != "after the outage" {
+	if got := e2e.Texts(list, protocol.EntryUser); len(got) != 2 || got[1] != "after the outage" {
 		t.Errorf("said: %q", got)
 	}
-	if n := strings.Count(strings.Join(e2e.Texts(list, activities.EntryState), "\n"), "enough"); n != 1 {
-		t.Errorf("the interrupt is on record %d times: %q", n, e2e.Texts(list, activities.EntryState))
+	if n := strings.Count(strings.Join(e2e.Texts(list, protocol.EntryState), "\n"), "enough"); n != 1 {
+		t.Errorf("the interrupt is on record %d times: %q", n, e2e.Texts(list, protocol.EntryState))
 	}
 
 	back = e2e.NoWorker(t)
@@ -105,7 +105,7 @@ func TestARunThatNoWorkerTookIsKept(t *testing.T) {
 	}
 	back()
 	e2e.Until(t, "it to run and close", func() (bool, error) { return e2e.Show(t, "kept-run").State == workflows.Closed, nil })
-	if got := e2e.Texts(e2e.Transcript(t, "kept-run"), activities.EntryUser); len(got) != 1 {
+	if got := e2e.Texts(e2e.Transcript(t, "kept-run"), protocol.EntryUser); len(got) != 1 {
 		t.Errorf("said: %q", got)
 	}
 }
@@ -230,7 +230,7 @@ func TestAPersonAtTheTerminalDecidesWithNoWorkerUp(t *testing.T) {
 	if v := e2e.Ended(t, "prompt", 2); v.Turn.Status != "completed" || len(v.Refusals) != 0 {
 		t.Errorf("session is %+v", v)
 	}
-	if got := e2e.Texts(e2e.Transcript(t, "prompt"), activities.EntryDecision); len(got) != 2 || got[1] != "decline "+id {
+	if got := e2e.Texts(e2e.Transcript(t, "prompt"), protocol.EntryDecision); len(got) != 2 || got[1] != "decline "+id {
 		t.Errorf("decisions on record: %q", got)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -51,7 +51,7 @@ func TestATurnIsInterruptedWhereItsBudgetEnds(t *testing.T) {
 			t.Errorf("%s: turn %+v, error %+v", what, v, v.Error)
 		}
 		said := func(words ...string) int {
-			return slices.IndexFunc(e2e.Transcript(t, id), func(e activities.Entry) bool {
+			return slices.IndexFunc(e2e.Transcript(t, id), func(e protocol.Entry) bool {
 				return e.Turn == turns && e.Status == "budget" && e.Data["budget"] == what && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(e.Text, w) })
 			})
 		}

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // reachable starts a server that answers HELLO at an address of this machine.
@@ -76,7 +76,7 @@ func (f *fence) printed(id, prompt string) string {
 		f.t.Errorf("%s: turn %+v, error %+v", id, v, v.Error)
 	}
 	for _, e := range e2e.Transcript(f.t, id) {
-		if e.Turn == v.N && e.Type == activities.EntryCommand {
+		if e.Turn == v.N && e.Type == protocol.EntryCommand {
 			return e.Text
 		}
 	}

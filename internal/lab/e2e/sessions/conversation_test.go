@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -41,10 +41,10 @@ func TestTheThreadRemembers(t *testing.T) {
 		t.Errorf("turn is %+v", v)
 	}
 	list := e2e.Transcript(t, "memory")
-	if got := e2e.Texts(list, activities.EntryUser); len(got) != 2 || got[0] != "my name is Ann" {
+	if got := e2e.Texts(list, protocol.EntryUser); len(got) != 2 || got[0] != "my name is Ann" {
 		t.Errorf("user entries are %q", got)
 	}
-	if got := e2e.Texts(list, activities.EntryAssistant); len(got) != 2 {
+	if got := e2e.Texts(list, protocol.EntryAssistant); len(got) != 2 {
 		t.Errorf("assistant entries are %q", got)
 	}
 }
@@ -75,7 +75,7 @@ func TestAnAcceptedCommandRunsOnce(t *testing.T) {
 	if data, err := os.ReadFile(filepath.Join(e2e.Root, "sessions", "accept", "work", "ran.txt")); err != nil || string(data) != "it ran\n" {
 		t.Errorf("the command left %q (%v)", data, err)
 	}
-	if all := e2e.Texts(e2e.Transcript(t, "accept"), activities.EntryDecision); len(all) != 1 {
+	if all := e2e.Texts(e2e.Transcript(t, "accept"), protocol.EntryDecision); len(all) != 1 {
 		t.Errorf("decisions on record: %q", all)
 	}
 	if list, err := lab.Lines[workflows.Approval](e2e.Within(t), e2e.Lab, "approval", "list", "--all", "--session", "accept"); err != nil || len(list) != 1 || list[0].State != workflows.ApprovalAcknowledged {
@@ -129,7 +129,7 @@ func TestTwoRequestsAtOnceAreDecidedOnTheirOwn(t *testing.T) {
 	if v := e2e.Ended(t, "two", 1); v.Turn.Status != "completed" || v.State != workflows.Idle {
 		t.Errorf("session is %+v", v)
 	}
-	if got := e2e.Texts(e2e.Transcript(t, "two"), activities.EntryRequest); len(got) != 2 {
+	if got := e2e.Texts(e2e.Transcript(t, "two"), protocol.EntryRequest); len(got) != 2 {
 		t.Errorf("requests on record: %q", got)
 	}
 }
@@ -177,7 +177,7 @@ func TestMessagesQueueBehindARunningTurn(t *testing.T) {
 	}
 	e2e.Lab.Model.Release("queued")
 	e2e.Ended(t, "queue", 3)
-	if got := e2e.Texts(e2e.Transcript(t, "queue"), activities.EntryUser); len(got) != 3 || got[1] != "second" || got[2] != "third" {
+	if got := e2e.Texts(e2e.Transcript(t, "queue"), protocol.EntryUser); len(got) != 3 || got[1] != "second" || got[2] != "third" {
 		t.Errorf("said: %q", got)
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -113,7 +113,7 @@ func TestARunUnderAKeyIsOneTurnHoweverOftenItIsAsked(t *testing.T) {
 	if first.Status != "completed" || first.FinalText == "" || again.TurnID != first.TurnID || again.FinalText != first.FinalText || again.Session != first.Session {
 		t.Errorf("first %+v\nagain %+v", first, again)
 	}
-	if said := e2e.Texts(e2e.Transcript(t, first.Session), activities.EntryUser); len(said) != 1 {
+	if said := e2e.Texts(e2e.Transcript(t, first.Session), protocol.EntryUser); len(said) != 1 {
 		t.Errorf("codex was told %q", said)
 	}
 	var d started
@@ -160,7 +160,7 @@ func TestARunThatWasCutShortIsMadeUpForUnderItsKey(t *testing.T) {
 		if v.Session != id || v.N != 1 || v.Status != "completed" || v.FinalText == "" {
 			t.Errorf("%s gave %+v", key, v)
 		}
-		if said := e2e.Texts(e2e.Transcript(t, id), activities.EntryUser); len(said) != 1 || said[0] != "say it under the key "+key {
+		if said := e2e.Texts(e2e.Transcript(t, id), protocol.EntryUser); len(said) != 1 || said[0] != "say it under the key "+key {
 			t.Errorf("%s: codex was told %q", key, said)
 		}
 	}

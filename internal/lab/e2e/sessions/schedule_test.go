@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -93,7 +93,7 @@ func TestAScheduleBeginsSessionsThatAreFoundByItsName(t *testing.T) {
 	if s := e2e.HasClosed(t, first); s.State != workflows.Closed || s.Turn == nil || s.Turn.Status != "completed" || s.Origin != "schedule/weeknights" {
 		t.Errorf("its session is %+v", s)
 	}
-	if said := e2e.Texts(e2e.Transcript(t, first), activities.EntryAssistant); len(said) != 1 || !strings.Contains(said[0], "what is new?") {
+	if said := e2e.Texts(e2e.Transcript(t, first), protocol.EntryAssistant); len(said) != 1 || !strings.Contains(said[0], "what is new?") {
 		t.Errorf("codex said %q", said)
 	}
 	second := fire(t, "weeknights")

@@ -1,4 +1,8 @@
-package conversation
+package protocol
+
+import (
+	"time"
+)
 
 // An Ending is a reason why a turn or a session's conversation did not end well:
 // its cause, and what an operator can do.
@@ -87,4 +91,25 @@ func HintOf(kind string) string {
 		}
 	}
 	return ""
+}
+
+// A Problem is a classified failure with a sentence for the operator.
+type Problem struct {
+	Kind    string `json:"kind"` // one of Endings
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+	// Passing says, for kind auth, that the credential may still be good: a newer
+	// access token was late. For an activity that failed for good it says that waiting
+	// may help.
+	Passing bool `json:"passing,omitempty"`
+	// ResetAt is when a limit ends, if that is known.
+	ResetAt time.Time `json:"reset_at,omitzero"`
+}
+
+// EndingKinds are all kinds of endings of turns.
+func EndingKinds() (kinds []string) {
+	for _, e := range Endings {
+		kinds = append(kinds, e.Kind)
+	}
+	return kinds
 }
