@@ -160,7 +160,7 @@ func (s *site) forgetAnswers(ctx context.Context, session, host string) {
 // pruneAnswers deletes answers that ended sessions left, and those that no decision
 // used. A session that does not answer keeps its answers; one of which a host may have
 // something keeps the copies for redaction.
-func (s *Snapshots) pruneAnswers(ctx context.Context, in PruneSnapshotsInput) error {
+func (s *Snapshots) pruneAnswers(ctx context.Context, in protocol.PruneSnapshotsInput) error {
 	if in.DryRun || in.Session != "" {
 		return nil
 	}
@@ -199,7 +199,7 @@ func (s *Snapshots) pruneAnswers(ctx context.Context, in PruneSnapshotsInput) er
 }
 
 // hidingIn is hiding for a session: secret answers are hidden too.
-func (s *site) hidingIn(ctx context.Context, c Claim, ref *SeedRef) (secrets, error) {
+func (s *site) hidingIn(ctx context.Context, c protocol.Claim, ref *protocol.SeedRef) (secrets, error) {
 	known, err := s.hiding(ctx, ref)
 	if err != nil || !c.Told {
 		return known, err

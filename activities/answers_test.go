@@ -60,7 +60,7 @@ func TestSecretAnswersAreThereUntilCodexHasThem(t *testing.T) {
 		t.Errorf("after they were delivered: %v (%v)", sends[0].Answers, err)
 	}
 	for session, hidden := range map[string]bool{"s1": true, "s2": false} {
-		hide, err := s.hidingIn(t.Context(), Claim{Session: session, Told: true}, nil)
+		hide, err := s.hidingIn(t.Context(), protocol.Claim{Session: session, Told: true}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func TestADecisionReadsNothingButAnswers(t *testing.T) {
 	for _, blob := range []string{"seeds/team/1", "answers/s2/x", "answers/s1/../../seeds/team/1", "answers/s1/", "answers/s1/x/y"} {
 		err := b.set.Sessions.fillAnswers(t.Context(), "s1", []conversation.Send{{ID: "s1.a1", AnswersBlob: blob}})
 		var typed *typedError
-		if !errors.As(err, &typed) || typed.kind != ErrTypeBadInput {
+		if !errors.As(err, &typed) || typed.kind != protocol.ErrTypeBadInput {
 			t.Errorf("%s: %v", blob, err)
 		}
 	}
@@ -194,18 +194,18 @@ func TestPruningLeavesSecretAnswersToSessionsThatRunOrDoNotAnswer(t *testing.T) 
 		return strings.Join(keys, " ")
 	}
 	before := left()
-	for _, in := range []PruneSnapshotsInput{{DryRun: true}, {Session: "ended"}} {
+	for _, in := range []protocol.PruneSnapshotsInput{{DryRun: true}, {Session: "ended"}} {
 		if err := s.pruneAnswers(t.Context(), in); err != nil || left() != before {
 			t.Errorf("%+v left %s (%v)", in, left(), err)
 		}
 	}
-	if err := s.pruneAnswers(t.Context(), PruneSnapshotsInput{}); err != nil || left() != "answers/mute/x answers/runs/x told/left/x told/mute/x told/runs/x" {
+	if err := s.pruneAnswers(t.Context(), protocol.PruneSnapshotsInput{}); err != nil || left() != "answers/mute/x answers/runs/x told/left/x told/mute/x told/runs/x" {
 		t.Errorf("left is %s (%v)", left(), err)
 	}
 	open = nil // it was dealt with
 	now := s.Now()
 	s.Deps.Now = func() time.Time { return now.Add(answersKept + time.Minute) }
-	if err := s.pruneAnswers(t.Context(), PruneSnapshotsInput{}); err != nil || left() != "told/mute/x told/runs/x" {
+	if err := s.pruneAnswers(t.Context(), protocol.PruneSnapshotsInput{}); err != nil || left() != "told/mute/x told/runs/x" {
 		t.Errorf("much later left is %s (%v)", left(), err)
 	}
 }

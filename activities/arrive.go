@@ -8,13 +8,14 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/snapshots"
 )
 
 // An arrival is the folder in which PrepareSession works.
 type arrival struct {
-	layout Layout
+	layout protocol.Layout
 	mark   folderMark // what the folder's mark says in the end
 	ours   bool       // prepared before by this generation
 	marked bool       // the mark is written already
@@ -28,7 +29,7 @@ func (a arrival) fresh() bool { return !a.ours && !a.warm }
 // one in which the session was parked. Otherwise it ends, keeps and removes what lies in
 // that place. If cannot is set, nothing can be restored: only an existing folder will
 // do, and nothing is removed.
-func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, cannot error, attempt int32, hide secrets) (arrival, error) {
+func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, cannot error, attempt int32, hide secrets) (arrival, error) {
 	a := arrival{layout: l, mark: folderMark{Generation: in.Claim.Generation, Seed: in.Seed, Brokered: in.Credentials == CredentialsBroker}}
 	f, err := lookFolder(ctx, h, l.Dir)
 	if err != nil {
@@ -88,7 +89,7 @@ func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l Layout, in Pre
 // holdAnew saves the login in a folder of ours that was planted under an earlier
 // lease. codex may have rotated it since. It is saved under the session's present
 // lease, before another login is planted over it.
-func (s *Sessions) holdAnew(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, a *arrival, was folderMark, attempt int32, hide secrets) error {
+func (s *Sessions) holdAnew(ctx context.Context, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, a *arrival, was folderMark, attempt int32, hide secrets) error {
 	login := was.login()
 	if login == nil || a.mark.Brokered || !loginRotates(in.Seed) || login.Name != in.Seed.Name || login.Epoch == in.Seed.Epoch {
 		return nil
@@ -106,7 +107,7 @@ func (s *Sessions) holdAnew(ctx context.Context, h hostexec.Host, l Layout, in P
 
 // newest returns the generation of a seed to plant after a login was saved: the one
 // that the session was given may be spent by now.
-func (s *site) newest(ctx context.Context, session string, told *SeedRef) (*SeedRef, error) {
+func (s *site) newest(ctx context.Context, session string, told *protocol.SeedRef) (*protocol.SeedRef, error) {
 	now, err := s.desk.now(ctx, told.Name)
 	if err != nil || now.Ref == nil || now.Holders[session] != told.Epoch {
 		return told, err
@@ -118,7 +119,7 @@ func (s *site) newest(ctx context.Context, session string, told *SeedRef) (*Seed
 
 // undo removes what an unfinished attempt brought, if that is not what is to be
 // brought now.
-func (s *Sessions) undo(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, attempt int32) error {
+func (s *Sessions) undo(ctx context.Context, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, attempt int32) error {
 	fence := fenceOf(in.Claim, l.Dir, attempt)
 	for _, gone := range []string{l.CodexHome, layoutOf(l.Root, in.Claim.Session).WorkDir, path.Join(l.Dir, markFile)} {
 		if err := hostexec.RemoveTree(ctx, h, gone, l.Dir, &fence); err != nil {
@@ -138,7 +139,7 @@ func (r *RestoreSpec) from() string {
 
 // asLeft reports whether nothing has run in a folder since a session was parked there.
 // It ends what runs.
-func (s *Sessions) asLeft(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt int32) (bool, error) {
+func (s *Sessions) asLeft(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, attempt int32) (bool, error) {
 	ran, err := anyRuns(ctx, h, l)
 	if err != nil {
 		return false, err
@@ -155,7 +156,7 @@ func (s *Sessions) asLeft(ctx context.Context, h hostexec.Host, l Layout, c Clai
 	return len(survivors) == 0, nil
 }
 
-func anyRuns(ctx context.Context, h hostexec.Host, l Layout) (bool, error) {
+func anyRuns(ctx context.Context, h hostexec.Host, l protocol.Layout) (bool, error) {
 	names, err := process.ListRunning(ctx, h, path.Join(l.Dir, "proc"), serverName(1))
 	return len(names) > 0, err
 }
@@ -163,7 +164,7 @@ func anyRuns(ctx context.Context, h hostexec.Host, l Layout) (bool, error) {
 // clearOut removes what another generation left in the session's place: it ends what
 // runs, saves a rotated login, keeps in a snapshot what is in none, and only then
 // removes the folder.
-func (s *Sessions) clearOut(ctx context.Context, h hostexec.Host, l Layout, was folderMark, in PrepareSessionInput, attempt int32, hide secrets) (left string, err error) {
+func (s *Sessions) clearOut(ctx context.Context, h hostexec.Host, l protocol.Layout, was folderMark, in PrepareSessionInput, attempt int32, hide secrets) (left string, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("what generation %d left in %s on %s stays there: %w", was.Generation, l.Dir, h.Name(), err)
@@ -220,7 +221,7 @@ func (s *Sessions) clearOut(ctx context.Context, h hostexec.Host, l Layout, was 
 
 // orPlanted returns the seed that a folder's mark names, or else the known one: most
 // likely the session has had that one all along.
-func orPlanted(marked, known *SeedRef) *SeedRef {
+func orPlanted(marked, known *protocol.SeedRef) *protocol.SeedRef {
 	if marked != nil {
 		return marked
 	}
@@ -230,7 +231,7 @@ func orPlanted(marked, known *SeedRef) *SeedRef {
 // isKept reports whether a folder in which nothing has run since it was parked is in a
 // complete snapshot. A snapshot of the conversation alone does not keep work that goes
 // with the folder.
-func (s *site) isKept(ctx context.Context, h hostexec.Host, l Layout, was folderMark) bool {
+func (s *site) isKept(ctx context.Context, h hostexec.Host, l protocol.Layout, was folderMark) bool {
 	if !was.Parked || was.Snapshot == "" {
 		return false
 	}
@@ -247,7 +248,7 @@ func (s *site) isKept(ctx context.Context, h hostexec.Host, l Layout, was folder
 
 // removeFolder removes our folder, and what we made in a person's work folder. The
 // credential must have been wiped before.
-func (s *site) removeFolder(ctx context.Context, h hostexec.Host, l Layout, fence hostexec.Fence) error {
+func (s *site) removeFolder(ctx context.Context, h hostexec.Host, l protocol.Layout, fence hostexec.Fence) error {
 	if !l.OwnWork {
 		if err := removeMountPoints(ctx, h, l, fence); err != nil {
 			return fmt.Errorf("the credential is wiped, %s stays on %s: %w", l.Dir, h.Name(), err)
@@ -262,7 +263,7 @@ func (s *site) removeFolder(ctx context.Context, h hostexec.Host, l Layout, fenc
 // keepLeft makes a snapshot of what a generation of a session left in its folder; 0 is a
 // generation that the folder does not record. Every attempt makes the same snapshot. It
 // returns "" if there was nothing to keep.
-func (s *site) keepLeft(ctx context.Context, h hostexec.Host, l Layout, c Claim, generation int64, spec *SnapshotSpec, hide secrets) (string, error) {
+func (s *site) keepLeft(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, generation int64, spec *SnapshotSpec, hide secrets) (string, error) {
 	finder := c
 	if generation > 0 {
 		c.Generation = generation
@@ -313,7 +314,7 @@ func (s *site) restorable(ctx context.Context, in PrepareSessionInput, version s
 	there, ok := parseVersion(version)
 	made, known := parseVersion(m.CodexVersion)
 	if ok && known && less(there, made) {
-		return m, &typedError{kind: ErrTypeCodexVersion, hint: "bring codex " + m.CodexVersion + " or newer there with `ctl host provision`, or choose another host",
+		return m, &typedError{kind: protocol.ErrTypeCodexVersion, hint: "bring codex " + m.CodexVersion + " or newer there with `ctl host provision`, or choose another host",
 			err: fmt.Errorf("snapshot %s was made by codex %s, and %s has codex %s, which would not show all of its history", m.ID, m.CodexVersion, in.Claim.Host.Name, version)}
 	}
 	return m, nil

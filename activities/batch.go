@@ -23,32 +23,11 @@ import (
 // messages are in the store, and in no batch's history.
 type Batches struct{ *site }
 
-// A BatchPage is a part of a batch's items, as it is in the store. Options and
-// first messages are those of the workflow Session, which activities do not know.
-type BatchPage struct {
-	// Options are few and items many: an item names its options by index.
-	Options []BatchOptions `json:"options"`
-	Items   []BatchItem    `json:"items"`
-}
-
-// BatchOptions are the options of sessions, and the task queue of their zone's workers.
-type BatchOptions struct {
-	Queue   string                     `json:"queue"`
-	Session map[string]json.RawMessage `json:"session"`
-}
-
-// BatchItem is one session to be started.
-type BatchItem struct {
-	ID      string          `json:"id"`
-	Options int             `json:"options"`
-	First   json.RawMessage `json:"first"`
-}
-
 // MaxBatchPage bounds a page, in bytes.
 const MaxBatchPage = 32 << 20
 
 // CheckBatchPage returns why a page cannot be kept.
-func CheckBatchPage(p BatchPage) error {
+func CheckBatchPage(p protocol.BatchPage) error {
 	if len(p.Items) == 0 {
 		return errors.New("the page has no items")
 	}
@@ -137,14 +116,14 @@ func (b *Batches) startItems(ctx context.Context, in StartItemsInput) (StartItem
 	return out, nil
 }
 
-func (b *Batches) page(ctx context.Context, blob string) (BatchPage, error) {
-	var page BatchPage
+func (b *Batches) page(ctx context.Context, blob string) (protocol.BatchPage, error) {
+	var page protocol.BatchPage
 	if !owned.Is(blob, owned.Pages) {
 		return page, badInput("%.100q is no page of a batch", blob)
 	}
 	data, err := b.Store.Get(ctx, blob)
 	if errors.Is(err, store.ErrNotFound) {
-		return page, &typedError{kind: ErrTypeBadInput, hint: "run the batch anew", err: errors.New("its items are not in the store any more")}
+		return page, &typedError{kind: protocol.ErrTypeBadInput, hint: "run the batch anew", err: errors.New("its items are not in the store any more")}
 	}
 	if err != nil {
 		return page, err
@@ -161,12 +140,12 @@ func (b *Batches) page(ctx context.Context, blob string) (BatchPage, error) {
 // originAttribute is the search attribute of sessions that something else began.
 var originAttribute = temporal.NewSearchAttributeKeyKeyword("FairleadOrigin")
 
-func (b *Batches) startItem(ctx context.Context, in StartItemsInput, page BatchPage, s StartItem) (StartedItem, error) {
+func (b *Batches) startItem(ctx context.Context, in StartItemsInput, page protocol.BatchPage, s StartItem) (StartedItem, error) {
 	it := page.Items[s.Page]
 	opt := page.Options[it.Options]
 	out := StartedItem{N: s.N, ID: it.ID, Session: ItemSession(in.Batch, it.ID, s.Try)}
 	if err := checkID("session", out.Session); err != nil {
-		out.Problem = &protocol.Problem{Kind: ErrTypeBadInput, Message: err.Error(), Hint: "choose shorter ids of the batch and its items"}
+		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeBadInput, Message: err.Error(), Hint: "choose shorter ids of the batch and its items"}
 		return out, nil
 	}
 	if in.Look {
@@ -174,17 +153,17 @@ func (b *Batches) startItem(ctx context.Context, in StartItemsInput, page BatchP
 	}
 	input, err := sessionInput(in, it, opt, out.Session)
 	if err != nil { // the others of the page may still start
-		out.Problem = &protocol.Problem{Kind: ErrTypeBadInput, Message: fmt.Sprintf("item %s: %v", it.ID, err)}
+		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeBadInput, Message: fmt.Sprintf("item %s: %v", it.ID, err)}
 		return out, nil
 	}
 	if err := b.hold(ctx, out.Session, it, opt); errors.Is(err, owned.ErrGone) {
-		out.Problem = &protocol.Problem{Kind: ErrTypeBadInput, Message: fmt.Sprintf("item %s: %v", it.ID, err), Hint: "run the batch anew"}
+		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeBadInput, Message: fmt.Sprintf("item %s: %v", it.ID, err), Hint: "run the batch anew"}
 		return out, nil
 	} else if err != nil {
 		return out, fmt.Errorf("keep what session %s begins with: %w", out.Session, err)
 	}
 	run, err := b.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID: SessionWorkflowID(out.Session), TaskQueue: opt.Queue,
+		ID: protocol.SessionID(out.Session), TaskQueue: opt.Queue,
 		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
@@ -200,7 +179,7 @@ func (b *Batches) startItem(ctx context.Context, in StartItemsInput, page BatchP
 	case errors.As(err, &there):
 		return b.startedBefore(ctx, in, out)
 	case errors.As(err, &refused):
-		out.Problem = &protocol.Problem{Kind: ErrTypeBadInput, Message: "Temporal would not have it: " + refused.Message}
+		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeBadInput, Message: "Temporal would not have it: " + refused.Message}
 		return out, nil
 	}
 	return out, fmt.Errorf("start session %s: %w", out.Session, err)
@@ -209,7 +188,7 @@ func (b *Batches) startItem(ctx context.Context, in StartItemsInput, page BatchP
 const sessionType = "Session"
 
 // sessionInput puts together what the workflow Session takes.
-func sessionInput(in StartItemsInput, it BatchItem, opt BatchOptions, session string) (json.RawMessage, error) {
+func sessionInput(in StartItemsInput, it protocol.BatchItem, opt protocol.BatchOptions, session string) (json.RawMessage, error) {
 	options := make(map[string]any, len(opt.Session)+2)
 	for k, v := range opt.Session {
 		options[k] = v
@@ -220,7 +199,7 @@ func sessionInput(in StartItemsInput, it BatchItem, opt BatchOptions, session st
 
 // startedBefore tells a session that an earlier attempt started from another's.
 func (b *Batches) startedBefore(ctx context.Context, in StartItemsInput, out StartedItem) (StartedItem, error) {
-	d, err := b.Temporal.DescribeWorkflowExecution(ctx, SessionWorkflowID(out.Session), "")
+	d, err := b.Temporal.DescribeWorkflowExecution(ctx, protocol.SessionID(out.Session), "")
 	if gone := (*serviceerror.NotFound)(nil); in.Look && errors.As(err, &gone) {
 		out.Missing = true
 		return out, nil
@@ -312,7 +291,7 @@ func (b *Batches) FindSilent(ctx context.Context, in FindEndedInput) (FindSilent
 		var app *temporal.ApplicationError
 		switch {
 		case err == nil:
-			e.Kind, e.Message = ErrTypeOutcomeUnknown, "it ended, and did not say how: see `ctl session show`"
+			e.Kind, e.Message = protocol.ErrTypeOutcomeUnknown, "it ended, and did not say how: see `ctl session show`"
 		case errors.As(err, &app):
 			e.Kind, e.Message = app.Type(), app.Message()
 		}

@@ -92,9 +92,9 @@ func (l testLog) Write(p []byte) (int, error) {
 // A talk is a session, led as its workflow would lead it.
 type talk struct {
 	*bed
-	claim       Claim
-	layout      Layout
-	seed        *SeedRef
+	claim       protocol.Claim
+	layout      protocol.Layout
+	seed        *protocol.SeedRef
 	permissions string
 	credentials string
 	incarnation int
@@ -109,7 +109,7 @@ func handMade(t *testing.T, id string, model *scriptedmodel.Server) *talk {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: root})
-	k := &talk{bed: b, claim: Claim{Session: id, Host: b.spec, Generation: 1}}
+	k := &talk{bed: b, claim: protocol.Claim{Session: id, Host: b.spec, Generation: 1}}
 	k.layout = layoutOf(root, id)
 	k.layout.Codex = filepath.Join(codexDir(t), "bin", "codex")
 	if err := makeFolders(t.Context(), b.host(), k.layout, folderMark{Generation: 1}, fenceOf(k.next(), k.layout.Dir, 1)); err != nil {
@@ -136,7 +136,7 @@ func (k *talk) kill() {
 	}
 }
 
-func (k *talk) next() Claim {
+func (k *talk) next() protocol.Claim {
 	k.claim.Pump++
 	return k.claim
 }

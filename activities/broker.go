@@ -53,7 +53,7 @@ const (
 
 // checkBroker refuses what a broker cannot serve, before anything of a session is on
 // the host.
-func checkBroker(credentials string, seed *SeedRef) error {
+func checkBroker(credentials string, seed *protocol.SeedRef) error {
 	switch {
 	case credentials != CredentialsBroker:
 		return nil
@@ -76,7 +76,7 @@ func checkBrokerCodex(credentials, version string) error {
 	if ok && !less(have, low) {
 		return nil
 	}
-	return &typedError{kind: ErrTypeCodexVersion, hint: "put a newer codex there with `ctl host provision`, or leave --credentials broker out",
+	return &typedError{kind: protocol.ErrTypeCodexVersion, hint: "put a newer codex there with `ctl host provision`, or leave --credentials broker out",
 		err: fmt.Errorf("codex %s writes the access tokens that it is given into its log database; --credentials broker needs %s or newer", version, oldestBroker)}
 }
 
@@ -93,7 +93,7 @@ func (d temporalTokens) now(ctx context.Context, seed string) (SeedNow, error) {
 }
 
 func (d temporalTokens) refresh(ctx context.Context, seed string, what RefreshSeed) (SeedNow, error) {
-	return updateSeed(ctx, d.client, seed, UpdateRefreshSeed, what)
+	return updateSeed(ctx, d.client, seed, protocol.UpdateRefreshSeed, what)
 }
 
 // A brokering gives one pump's codex the access tokens of its seed. It reads them from
@@ -102,7 +102,7 @@ type brokering struct {
 	*site
 	desk    tokenDesk
 	session string
-	seed    SeedRef
+	seed    protocol.SeedRef
 	hide    secrets // every token that is given is added
 	// lost cancels the pump once the lease on the seed has ended; nil if the session
 	// knows that already.
@@ -136,7 +136,7 @@ func (b *brokering) seedLost() *protocol.Problem {
 	if !leaseEnded(b.over) {
 		return nil
 	}
-	return &protocol.Problem{Kind: ErrTypeSeedFenced, Message: b.hide.all.String(b.over.Error()), Hint: "see `ctl seed show` for who holds it"}
+	return &protocol.Problem{Kind: protocol.ErrTypeSeedFenced, Message: b.hide.all.String(b.over.Error()), Hint: "see `ctl seed show` for who holds it"}
 }
 
 // asked returns what a pump calls for tokens; nil if there is no broker.
@@ -190,7 +190,7 @@ var (
 // leaseEnded reports whether err says that the session has no lease on its seed.
 func leaseEnded(err error) bool {
 	var app *temporal.ApplicationError
-	return errors.Is(err, errTaken) || errors.As(err, &app) && app.Type() == RefusedFenced
+	return errors.Is(err, errTaken) || errors.As(err, &app) && app.Type() == protocol.RefusedFenced
 }
 
 func tokenCode(err error) int {
@@ -199,9 +199,9 @@ func tokenCode(err error) int {
 	case leaseEnded(err) || errors.Is(err, errOtherAccount):
 		return conversation.TokenTaken
 	case !errors.As(err, &app):
-	case app.Type() == RefusedDead:
+	case app.Type() == protocol.RefusedDead:
 		return conversation.TokenDead
-	case app.Type() == RefusedLost || app.Type() == RefusedSuspect:
+	case app.Type() == protocol.RefusedLost || app.Type() == protocol.RefusedSuspect:
 		return conversation.TokenDoubtful
 	}
 	return conversation.TokenLater

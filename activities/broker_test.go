@@ -22,6 +22,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -33,7 +34,7 @@ type desk struct {
 	holder string
 
 	mu    sync.Mutex
-	ref   SeedRef
+	ref   protocol.SeedRef
 	asked []RefreshSeed
 	no    error         // if set, refreshes fail with this error
 	block chan struct{} // if set, refreshes wait for it
@@ -153,7 +154,7 @@ func (d *desk) keep(auth, config []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.ref = SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind), Epoch: deskEpoch}
+	d.ref = protocol.SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind), Epoch: deskEpoch}
 }
 
 // loginMark is in every token of the login that the tests use.
@@ -177,7 +178,7 @@ func (b *bed) brokered(id string, model *scriptedmodel.Server) (*talk, *desk) {
 	d.keep(data, []byte(scriptedmodel.LoginConfigTOML(model.BaseURL())))
 	b.set.Sessions.tokens, b.set.Sessions.desk = d, d
 	ref := d.ref
-	k := &talk{bed: b, claim: Claim{Session: id, Host: b.spec, Generation: 1}, seed: &ref, credentials: CredentialsBroker}
+	k := &talk{bed: b, claim: protocol.Claim{Session: id, Host: b.spec, Generation: 1}, seed: &ref, credentials: CredentialsBroker}
 	out, err := b.prepare(PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "workspace-write", Credentials: CredentialsBroker})
 	if err != nil {
 		b.t.Fatalf("prepare: %v", err)
@@ -188,7 +189,7 @@ func (b *bed) brokered(id string, model *scriptedmodel.Server) (*talk, *desk) {
 }
 
 // access returns the digest of the access token of ref.
-func (d *desk) access(ref SeedRef) string {
+func (d *desk) access(ref protocol.SeedRef) string {
 	d.b.t.Helper()
 	bundle, err := seeds.Load(d.b.t.Context(), d.b.store, ref.Blob)
 	if err != nil {
@@ -201,7 +202,7 @@ func (d *desk) access(ref SeedRef) string {
 	return scriptedauth.Digest(a.Token.Reveal())
 }
 
-func (d *desk) newest() SeedRef {
+func (d *desk) newest() protocol.SeedRef {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.ref
@@ -312,7 +313,7 @@ rules:
 	b := newBed(t, readyHost(t))
 	k, d := b.brokered("broker-dead", model)
 	k.start()
-	d.no = temporal.NewNonRetryableApplicationError("seed login is dead", RefusedDead, nil)
+	d.no = temporal.NewNonRetryableApplicationError("seed login is dead", protocol.RefusedDead, nil)
 	out := k.pump(conversation.TurnEnded, k.message("go"))
 	if len(d.asked) != 1 {
 		t.Errorf("a dead login was refreshed %d times", len(d.asked))
@@ -327,7 +328,7 @@ func TestSeedThatWasTakenAwayCallsThePumpBack(t *testing.T) {
 rules:
   - steps: [[{fail: {kind: unauthorized, times: -1}}, {say: never}]]
 `)
-	fenced := temporal.NewNonRetryableApplicationError("session has no lease on seed login", RefusedFenced, nil)
+	fenced := temporal.NewNonRetryableApplicationError("session has no lease on seed login", protocol.RefusedFenced, nil)
 	for name, c := range map[string]struct {
 		session string
 		take    func(*desk)
@@ -341,7 +342,7 @@ rules:
 			k.start()
 			c.take(d)
 			out := k.pump(conversation.PumpCancelled, k.message("go"))
-			if p := out.SeedLost; p == nil || p.Kind != ErrTypeSeedFenced || p.Hint == "" || strings.Contains(p.Message, loginMark) {
+			if p := out.SeedLost; p == nil || p.Kind != protocol.ErrTypeSeedFenced || p.Hint == "" || strings.Contains(p.Message, loginMark) {
 				t.Errorf("the seed is lost: %+v", p)
 			}
 			if out.Pump.Turn != nil {
@@ -408,10 +409,10 @@ rules:
 }
 
 func TestOnlyAChatGPTLoginCanBeBrokered(t *testing.T) {
-	for _, seed := range []*SeedRef{nil, {Name: "team", Kind: "api_key"}, {Name: "team", Kind: "provider"}} {
+	for _, seed := range []*protocol.SeedRef{nil, {Name: "team", Kind: "api_key"}, {Name: "team", Kind: "provider"}} {
 		err := checkBroker(CredentialsBroker, seed)
 		var typed *typedError
-		if !errors.As(err, &typed) || typed.kind != ErrTypeBadInput {
+		if !errors.As(err, &typed) || typed.kind != protocol.ErrTypeBadInput {
 			t.Errorf("%+v: %v", seed, err)
 		}
 		if err := checkBroker("", seed); err != nil {

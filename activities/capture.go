@@ -28,11 +28,11 @@ type CaptureSeedInput struct {
 
 // CaptureSeedResult names what is in the store; it is no seed's generation yet.
 type CaptureSeedResult struct {
-	Home    string     `json:"home"` // absolute
-	Ref     SeedRef    `json:"ref"`
-	Files   []SeedFile `json:"files"`
-	Ignored []string   `json:"ignored,omitempty"`
-	Auth    string     `json:"auth,omitempty"` // SHA-256 of its auth.json, hex
+	Home    string              `json:"home"` // absolute
+	Ref     protocol.SeedRef    `json:"ref"`
+	Files   []protocol.SeedFile `json:"files"`
+	Ignored []string            `json:"ignored,omitempty"`
+	Auth    string              `json:"auth,omitempty"` // SHA-256 of its auth.json, hex
 }
 
 // CaptureSeed reads a person's CODEX_HOME on a host and stores, encrypted, what makes a
@@ -65,7 +65,7 @@ func (h *Hosts) capture(ctx context.Context, in CaptureSeedInput) (CaptureSeedRe
 	b, err := seeds.Capture(ctx, host, out.Home)
 	if err != nil {
 		if !errors.Is(err, hostexec.ErrUnreachable) && !errors.Is(err, hostexec.ErrOutcomeUnknown) {
-			return out, &typedError{kind: ErrTypeBadInput, hint: "log in there with codex, or name the folder with --codex-home", err: err}
+			return out, &typedError{kind: protocol.ErrTypeBadInput, hint: "log in there with codex, or name the folder with --codex-home", err: err}
 		}
 		return out, err
 	}
@@ -73,7 +73,7 @@ func (h *Hosts) capture(ctx context.Context, in CaptureSeedInput) (CaptureSeedRe
 	if err != nil {
 		return out, err
 	}
-	out.Ref = SeedRef{Name: ref.Name, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}
+	out.Ref = protocol.SeedRef{Name: ref.Name, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}
 	out.Files, out.Ignored = filesOf(b), b.Ignored()
 	if auth := b.Auth(); auth != nil {
 		out.Auth = seeds.AuthDigest(auth)
@@ -125,13 +125,13 @@ func (h *Hosts) forgetLogin(ctx context.Context, in ForgetLoginInput) error {
 	case err == nil || !errors.As(err, &exit):
 		return err
 	case exit.Code == exitChanged:
-		return &typedError{kind: ErrTypeBadInput, hint: "somebody uses it there: end that codex and capture it again",
+		return &typedError{kind: protocol.ErrTypeBadInput, hint: "somebody uses it there: end that codex and capture it again",
 			err: fmt.Errorf("%s has changed since it was captured, so it stays; the seed may hold a token that is spent", file)}
 	case exit.Code == exitTwo:
-		return &typedError{kind: ErrTypeBadInput, hint: "see which of the two is in use, and move the other one away",
+		return &typedError{kind: protocol.ErrTypeBadInput, hint: "see which of the two is in use, and move the other one away",
 			err: fmt.Errorf("%s has changed since it was captured, and there is another one in %s.fairlead-moved: both stay", file, file)}
 	case exit.Code == exitNoSum:
-		return &typedError{kind: ErrTypeBadInput, hint: "remove it there by hand (not with `codex logout`, which revokes it)",
+		return &typedError{kind: protocol.ErrTypeBadInput, hint: "remove it there by hand (not with `codex logout`, which revokes it)",
 			err: errors.New("the host has no sha256sum, shasum or openssl to tell whether it is still what was captured")}
 	}
 	return err
@@ -178,10 +178,10 @@ done`
 
 // PutSeedInput names a bundle in the store that is to be a seed's next generation.
 type PutSeedInput struct {
-	Name  string     `json:"name"`
-	Ref   SeedRef    `json:"ref"`
-	Files []SeedFile `json:"files"`
-	By    string     `json:"by,omitempty"`
+	Name  string              `json:"name"`
+	Ref   protocol.SeedRef    `json:"ref"`
+	Files []protocol.SeedFile `json:"files"`
+	By    string              `json:"by,omitempty"`
 	// Elsewhere says where somebody may be using the same login: one that rotates is
 	// then given to nobody. Moved ends that: the same bundle is put again, and is
 	// nowhere else any more.
@@ -197,7 +197,7 @@ func (e *Engine) PutSeed(ctx context.Context, in PutSeedInput) error {
 	if in.Ask {
 		return e.wouldPut(ctx, in)
 	}
-	id := SeedWorkflowID(in.Name)
+	id := protocol.SeedID(in.Name)
 	start := e.Client.NewWithStartWorkflowOperation(client.StartWorkflowOptions{
 		ID: id, TaskQueue: seedTaskQueue, StaticSummary: "seed " + in.Name,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
@@ -219,7 +219,7 @@ func (e *Engine) PutSeed(ctx context.Context, in PutSeedInput) error {
 // wouldPut asks a seed that exists; one that does not takes anything.
 func (e *Engine) wouldPut(ctx context.Context, in PutSeedInput) error {
 	h, err := e.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: SeedWorkflowID(in.Name), UpdateName: "put_seed", Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
+		WorkflowID: protocol.SeedID(in.Name), UpdateName: "put_seed", Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
 	if err == nil {
 		err = h.Get(ctx, nil)

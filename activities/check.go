@@ -18,13 +18,13 @@ import (
 // CheckHost finds out what a host can do by trying it, not from versions. A host that
 // cannot be reached is an error; all else is a Check. It removes what it makes on the
 // host.
-func (h *Hosts) CheckHost(ctx context.Context, in CheckHostInput) (CheckHostResult, error) {
+func (h *Hosts) CheckHost(ctx context.Context, in CheckHostInput) (protocol.CheckHostResult, error) {
 	out, err := h.check(ctx, in.Host)
 	return out, failing{}.failure(ctx, "check "+in.Host.Name, err)
 }
 
-func (s *site) check(ctx context.Context, spec protocol.HostSpec) (CheckHostResult, error) {
-	c := &checkup{Result: CheckHostResult{Facts: map[string]string{}, CheckedAt: s.Now().UTC()}}
+func (s *site) check(ctx context.Context, spec protocol.HostSpec) (protocol.CheckHostResult, error) {
+	c := &checkup{Result: protocol.CheckHostResult{Facts: map[string]string{}, CheckedAt: s.Now().UTC()}}
 	h, err := s.host(spec)
 	if err != nil {
 		return c.Result, err
@@ -52,18 +52,18 @@ func (s *site) check(ctx context.Context, spec protocol.HostSpec) (CheckHostResu
 	if err := s.checkCodex(ctx, c, h, spec, root, dir, facts["home_ok"] == "y"); err != nil {
 		return c.Result, err
 	}
-	c.Result.OK = !slices.ContainsFunc(c.Result.Checks, func(k Check) bool { return k.Required && !k.OK })
+	c.Result.OK = !slices.ContainsFunc(c.Result.Checks, func(k protocol.Check) bool { return k.Required && !k.OK })
 	return c.Result, nil
 }
 
 // A checkup gathers checks and facts.
-type checkup struct{ Result CheckHostResult }
+type checkup struct{ Result protocol.CheckHostResult }
 
 func (c *checkup) add(name string, ok, required bool, detail, hint string) {
 	if ok {
 		hint = ""
 	}
-	c.Result.Checks = append(c.Result.Checks, Check{Name: name, OK: ok, Required: required, Detail: detail, Hint: hint})
+	c.Result.Checks = append(c.Result.Checks, protocol.Check{Name: name, OK: ok, Required: required, Detail: detail, Hint: hint})
 }
 
 // Programs that our scripts use. Without the needed ones nothing works;

@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-func (b *bed) check() CheckHostResult {
+func (b *bed) check() protocol.CheckHostResult {
 	b.t.Helper()
 	out, err := b.set.Hosts.CheckHost(b.t.Context(), CheckHostInput{Host: b.spec})
 	if err != nil {
@@ -23,7 +23,7 @@ func (b *bed) check() CheckHostResult {
 	return out
 }
 
-func checkNamed(t *testing.T, out CheckHostResult, name string) Check {
+func checkNamed(t *testing.T, out protocol.CheckHostResult, name string) protocol.Check {
 	t.Helper()
 	for _, c := range out.Checks {
 		if c.Name == name {
@@ -31,7 +31,7 @@ func checkNamed(t *testing.T, out CheckHostResult, name string) Check {
 		}
 	}
 	t.Fatalf("there is no check %q: %+v", name, out.Checks)
-	return Check{}
+	return protocol.Check{}
 }
 
 func TestCheckTriesWhatSessionsNeed(t *testing.T) {
@@ -106,7 +106,7 @@ func TestUnreachableHostIsTyped(t *testing.T) {
 	l.Close()
 	b := newBed(t, spec)
 	_, err = b.set.Hosts.CheckHost(t.Context(), CheckHostInput{Host: spec})
-	if app := appError(t, err); app.Type() != ErrTypeUnreachable || app.NonRetryable() {
+	if app := appError(t, err); app.Type() != protocol.ErrTypeUnreachable || app.NonRetryable() {
 		t.Errorf("%v", app)
 	}
 }
@@ -117,10 +117,10 @@ func TestOtherHostKeyIsNeverTried(t *testing.T) {
 	spec.HostKeys = hosttest.StartSSHD(t, hosttest.Options{}).Spec().HostKeys
 	b := newBed(t, spec)
 	_, err := b.set.Hosts.CheckHost(t.Context(), CheckHostInput{Host: spec})
-	if app := appError(t, err); app.Type() != ErrTypeHostKey || !app.NonRetryable() {
+	if app := appError(t, err); app.Type() != protocol.ErrTypeHostKey || !app.NonRetryable() {
 		t.Errorf("changed key: %v", app)
 	}
-	got, err := b.set.Hosts.ScanHostKeys(t.Context(), ScanHostKeysInput{Host: spec})
+	got, err := b.set.Hosts.ScanHostKeys(t.Context(), protocol.ScanHostKeysInput{Host: spec})
 	if err != nil || len(got.Keys) != 1 || got.Keys[0].Key != keys[0] {
 		t.Errorf("scanned %+v, %v; it has %v", got, err, keys)
 	}
@@ -131,7 +131,7 @@ func TestRefusedKeyIsTyped(t *testing.T) {
 	spec.Identity = hosttest.StartSSHD(t, hosttest.Options{}).Identity()
 	b := newBed(t, spec)
 	_, err := b.provision()
-	if app := appError(t, err); app.Type() != ErrTypeAuth || !app.NonRetryable() {
+	if app := appError(t, err); app.Type() != protocol.ErrTypeAuth || !app.NonRetryable() {
 		t.Errorf("%v", app)
 	}
 }

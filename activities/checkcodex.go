@@ -39,7 +39,7 @@ func (s *site) checkCodex(ctx context.Context, c *checkup, h hostexec.Host, spec
 }
 
 // codexPresent finds codex like codexOn, but brings nothing; will is what codexOn would bring.
-func (s *site) codexPresent(ctx context.Context, h hostexec.Host, spec protocol.HostSpec, root string) (have ProvisionCodexResult, will *codexTree, err error) {
+func (s *site) codexPresent(ctx context.Context, h hostexec.Host, spec protocol.HostSpec, root string) (have protocol.ProvisionCodexResult, will *codexTree, err error) {
 	m, err := lookAtMachine(ctx, h, root)
 	if err != nil {
 		return have, nil, err
@@ -50,12 +50,12 @@ func (s *site) codexPresent(ctx context.Context, h hostexec.Host, spec protocol.
 		have, err = s.codexThere(ctx, h, root, m, err)
 		return have, nil, err
 	case err != nil:
-		return have, nil, &typedError{kind: ErrTypeCodexMissing, hint: "run `make tools` where the worker runs", err: err}
+		return have, nil, &typedError{kind: protocol.ErrTypeCodexMissing, hint: "run `make tools` where the worker runs", err: err}
 	case spec.Name == protocol.LocalHost && spec.Address == "":
 		have, err = useInPlace(ctx, h, tree)
 		return have, tree, err
 	case m.whole(tree):
-		return ProvisionCodexResult{Path: path.Join(root, "codex", tree.name(), "bin", "codex"), Version: tree.Version, How: "present"}, tree, nil
+		return protocol.ProvisionCodexResult{Path: path.Join(root, "codex", tree.name(), "bin", "codex"), Version: tree.Version, How: "present"}, tree, nil
 	}
 	return have, tree, nil
 }

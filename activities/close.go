@@ -42,7 +42,7 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 	if err != nil {
 		return out, err
 	}
-	prepared := in.Layout != (Layout{})
+	prepared := in.Layout != (protocol.Layout{})
 	if !prepared {
 		// PrepareSession failed, or its answer was lost. What it left is in the usual place.
 		root, err := hostexec.Root(ctx, h, in.Claim.Host)
@@ -61,7 +61,7 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 	gone := true
 	if err != nil {
 		gone, out.Unsaved = false, loginRotates(in.Seed)
-		out.Problem = &protocol.Problem{Kind: ErrTypeDiscarded, Message: fmt.Sprintf("discarded what could not be looked at: %v", err)}
+		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeDiscarded, Message: fmt.Sprintf("discarded what could not be looked at: %v", err)}
 		out.Survivors, err = giveUpRoot(ctx, h, in.Layout, in.Claim, attempt)
 	} else if f.exists {
 		err = s.clear(ctx, h, in, attempt, hide, &out)
@@ -83,10 +83,6 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 	}
 	return out, err
 }
-
-// ErrTypeDiscarded: a session is closed, and what could not be saved was given up
-// because a person said so.
-const ErrTypeDiscarded = "discarded"
 
 // discardAfter is how long saving may take if it may be given up.
 const discardAfter = 2 * time.Minute
@@ -125,7 +121,7 @@ func whileSaving(ctx context.Context, discard bool) (context.Context, context.Ca
 // saveLogin saves a rotating login after codex has ended. An error means that the host
 // may have the only copy. If leaves is set, the login is wiped next, so it is also saved
 // under a lease that an earlier workflow of the seed granted.
-func (s *Sessions) saveLogin(ctx context.Context, h hostexec.Host, session string, l Layout, seed *SeedRef, hide secrets, leaves bool) error {
+func (s *Sessions) saveLogin(ctx context.Context, h hostexec.Host, session string, l protocol.Layout, seed *protocol.SeedRef, hide secrets, leaves bool) error {
 	if loginRotates(seed) && hide.auth == nil {
 		return fmt.Errorf("seed %s cannot be read, so nobody can tell whether its login was rotated", seed.Name)
 	}
@@ -174,7 +170,7 @@ func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionIn
 			out.Unsaved = false
 			return stays(h, l, err)
 		}
-		out.Problem = &protocol.Problem{Kind: ErrTypeDiscarded, Message: fmt.Sprintf("discarded what could not be saved: %v", err)}
+		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeDiscarded, Message: fmt.Sprintf("discarded what could not be saved: %v", err)}
 	}
 	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence); err != nil {
 		return stays(h, l, err)
@@ -189,7 +185,7 @@ func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionIn
 }
 
 // stays adds to an error from before the wiping what is still on the host.
-func stays(h hostexec.Host, l Layout, err error) error {
+func stays(h hostexec.Host, l protocol.Layout, err error) error {
 	return fmt.Errorf("the credential, the work and the conversation stay on %s in %s for now: %w", h.Name(), l.Dir, err)
 }
 
@@ -292,7 +288,7 @@ echo n`, Args: append([]string{codexHome, work}, must...),
 
 // removeMountPoints removes the mount points that codex left in a person's folder, if
 // they are empty and were not there before the session.
-func removeMountPoints(ctx context.Context, h hostexec.Host, l Layout, fence hostexec.Fence) error {
+func removeMountPoints(ctx context.Context, h hostexec.Host, l protocol.Layout, fence hostexec.Fence) error {
 	_, err := h.Run(ctx, hostexec.Command{
 		Script: `before=$1 work=$2
 shift 2

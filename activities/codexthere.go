@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // findScript looks for codex where people install it and prints version and path of each
@@ -79,15 +80,15 @@ func (s *site) usable(f foundCodex) error {
 
 // codexThere takes a codex that the host already has, because none can be brought: a tree
 // that was provisioned before, or one that somebody installed.
-func (s *site) codexThere(ctx context.Context, h hostexec.Host, root string, m machine, why error) (ProvisionCodexResult, error) {
-	var best ProvisionCodexResult
+func (s *site) codexThere(ctx context.Context, h hostexec.Host, root string, m machine, why error) (protocol.ProvisionCodexResult, error) {
+	var best protocol.ProvisionCodexResult
 	for name, st := range m.Stamps {
 		if s.inWindow(st.Version) != nil {
 			continue
 		}
 		have, _ := parseVersion(best.Version)
 		if v, _ := parseVersion(st.Version); best.Path == "" || less(have, v) {
-			best = ProvisionCodexResult{Path: path.Join(root, "codex", name, "bin", "codex"), Version: st.Version,
+			best = protocol.ProvisionCodexResult{Path: path.Join(root, "codex", name, "bin", "codex"), Version: st.Version,
 				How: "present", Digest: st.Digest, Bytes: st.Bytes}
 		}
 	}
@@ -96,20 +97,20 @@ func (s *site) codexThere(ctx context.Context, h hostexec.Host, root string, m m
 	}
 	found, err := findCodex(ctx, h)
 	if err != nil {
-		return ProvisionCodexResult{}, err
+		return protocol.ProvisionCodexResult{}, err
 	}
 	var not []string
 	for _, f := range found {
 		err := s.usable(f)
 		if err == nil {
-			return ProvisionCodexResult{Path: f.Path, Version: f.Version, How: "found"}, nil
+			return protocol.ProvisionCodexResult{Path: f.Path, Version: f.Version, How: "found"}, nil
 		}
 		not = append(not, fmt.Sprintf("%s: %v", f.Path, err))
 	}
 	if len(not) > 0 {
-		return ProvisionCodexResult{}, &typedError{kind: ErrTypeCodexVersion, hint: hintNoCodex,
+		return protocol.ProvisionCodexResult{}, &typedError{kind: protocol.ErrTypeCodexVersion, hint: hintNoCodex,
 			err: fmt.Errorf("%w; what the host has cannot be used: %s", why, strings.Join(not, "; "))}
 	}
-	return ProvisionCodexResult{}, &typedError{kind: ErrTypeCodexMissing, hint: hintNoCodex,
+	return protocol.ProvisionCodexResult{}, &typedError{kind: protocol.ErrTypeCodexMissing, hint: hintNoCodex,
 		err: fmt.Errorf("%w; the host has none either", why)}
 }

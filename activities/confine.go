@@ -10,6 +10,7 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -26,7 +27,7 @@ const (
 
 // unconfined returns the error for a session that cannot be confined as asked.
 func unconfined(hint, format string, args ...any) error {
-	return &typedError{kind: ErrTypeSandbox, hint: hint, err: fmt.Errorf(format, args...)}
+	return &typedError{kind: protocol.ErrTypeSandbox, hint: hint, err: fmt.Errorf(format, args...)}
 }
 
 const (
@@ -38,7 +39,7 @@ const (
 // confinable refuses what the codex on the host, or the seed, does not have.
 func confinable(c Confinement, sandbox, version string, b *seeds.Bundle) error {
 	if err := c.Check(sandbox); err != nil {
-		return &typedError{kind: ErrTypeBadInput, err: err}
+		return &typedError{kind: protocol.ErrTypeBadInput, err: err}
 	}
 	if sandbox == "danger-full-access" {
 		return nil
@@ -99,7 +100,7 @@ for p; do
 done`
 
 // placeOf looks at what a session names on its host, in one round trip.
-func placeOf(ctx context.Context, h hostexec.Host, root, sandbox string, l Layout, c Confinement) (place, error) {
+func placeOf(ctx context.Context, h hostexec.Host, root, sandbox string, l protocol.Layout, c Confinement) (place, error) {
 	args := append(append(append([]string{root, "--read"}, c.Read...), "--write"), c.Write...)
 	res, err := h.Run(ctx, hostexec.Command{Script: placeScript, Args: args})
 	if err != nil {
@@ -161,7 +162,7 @@ func misplaced(flag, p, root, work, sandbox string) string {
 
 // trial describes what a command of the session must and must not be able to do on this
 // host.
-func (p place) trial(l Layout, sandbox string) seeds.ConfineTrial {
+func (p place) trial(l protocol.Layout, sandbox string) seeds.ConfineTrial {
 	t := seeds.ConfineTrial{ID: strings.ToLower(rand.Text()), Confine: p.confine}
 	// What a mode lets commands write besides the work folder is not outside.
 	free := append([]string{l.WorkDir, "/tmp", "/var/tmp", path.Join(l.Dir, "tmp")}, p.confine.Write...)
@@ -186,7 +187,7 @@ const trials = 4
 
 // confined runs a command in the session's sandbox that tries what it must and must not
 // be able to do.
-func (p *probe) confined(ctx context.Context, sandbox, profile string, l Layout, at place, proxied bool) error {
+func (p *probe) confined(ctx context.Context, sandbox, profile string, l protocol.Layout, at place, proxied bool) error {
 	t := at.trial(l, sandbox)
 	var c seeds.Confined
 	for try := 1; ; try++ {

@@ -101,13 +101,13 @@ func TestSessionThatCannotBeConfinedAsAskedIsNotPrepared(t *testing.T) {
 		"a profile that the seed lacks":  {ByProfile, Confinement{Profile: "dev"}, "no permission profile dev (it has: none)"},
 	} {
 		b.sh(`ln -sfn write "$1/link"`, dir)
-		_, err := b.prepare(PrepareSessionInput{Claim: Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}, Seed: seed, Sandbox: c.sandbox, Confine: c.c})
+		_, err := b.prepare(PrepareSessionInput{Claim: protocol.Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}, Seed: seed, Sandbox: c.sandbox, Confine: c.c})
 		app := appError(t, err)
 		var p protocol.Problem
-		if app.Type() != ErrTypeSandbox || !app.NonRetryable() || !strings.Contains(app.Message(), c.says) {
+		if app.Type() != protocol.ErrTypeSandbox || !app.NonRetryable() || !strings.Contains(app.Message(), c.says) {
 			t.Errorf("%s: failed as %s: %v", name, app.Type(), app)
 		}
-		if err := app.Details(&p); err != nil || p.Kind != ErrTypeSandbox || p.Hint == "" {
+		if err := app.Details(&p); err != nil || p.Kind != protocol.ErrTypeSandbox || p.Hint == "" {
 			t.Errorf("%s: %+v, %v", name, p, err)
 		}
 	}
@@ -127,8 +127,8 @@ func TestSessionAsksNothingOfACodexThatHasNotGotIt(t *testing.T) {
 	} {
 		spec := hosttest.StartSSHD(t, hosttest.Options{NewUser: true}).Spec()
 		b := newBed(t, spec).with(version, "")
-		_, err := b.prepare(PrepareSessionInput{Claim: Claim{Session: "s1", Host: spec, Generation: 1, Pump: 1}, Sandbox: "workspace-write", Confine: c.c})
-		if app := appError(t, err); app.Type() != ErrTypeSandbox || !strings.Contains(app.Message(), c.says) {
+		_, err := b.prepare(PrepareSessionInput{Claim: protocol.Claim{Session: "s1", Host: spec, Generation: 1, Pump: 1}, Sandbox: "workspace-write", Confine: c.c})
+		if app := appError(t, err); app.Type() != protocol.ErrTypeSandbox || !strings.Contains(app.Message(), c.says) {
 			t.Errorf("%s: %v", version, app)
 		}
 	}

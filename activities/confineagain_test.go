@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // scriptedProbe returns a probe whose codex answers each command with the next of
@@ -59,7 +60,7 @@ func TestASandboxThatDoesNotStartIsTriedAgain(t *testing.T) {
 		{"it takes too long", []probeResult{{ExitCode: timedOut}}, 1, "no end after"},
 	} {
 		p, asked := scriptedProbe(t, c.results...)
-		err := p.confined(t.Context(), "workspace-write", "", Layout{Dir: "/r/s", Root: "/r", WorkDir: "/r/s/work"}, place{home: "/root"}, false)
+		err := p.confined(t.Context(), "workspace-write", "", protocol.Layout{Dir: "/r/s", Root: "/r", WorkDir: "/r/s/work"}, place{home: "/root"}, false)
 		if n := asked(); n != c.asked {
 			t.Errorf("%s: %d commands were tried, not %d", c.name, n, c.asked)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 )
@@ -175,7 +176,7 @@ func (t *toolShop) handOver(ctx context.Context, call conversation.ToolCall) (ha
 
 // take brings the file into the store. A refusal says why that is not possible.
 func (t *toolShop) take(ctx context.Context, call conversation.ToolCall) (h handover, err error) {
-	h = handover{Deliverable: Deliverable{Session: t.session, Call: call.ID, Turn: call.Turn, At: t.Now().UTC()}}
+	h = handover{Deliverable: protocol.Deliverable{Session: t.session, Call: call.ID, Turn: call.Turn, At: t.Now().UTC()}}
 	var a deliverArgs
 	if err := json.Unmarshal(call.Args, &a); err != nil {
 		return h, refusal("the arguments are not as described.")

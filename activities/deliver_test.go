@@ -41,7 +41,7 @@ func newShop(t *testing.T) *shopTest {
 // shop returns another shop, as the next pump would have.
 func (s *shopTest) shop() *toolShop {
 	root := filepath.Dir(filepath.Dir(filepath.Dir(s.work)))
-	in := RunPumpInput{Claim: Claim{Session: "s", Host: s.spec}, Layout: Layout{Root: root, Dir: filepath.Dir(s.work), WorkDir: s.work, OwnWork: true}}
+	in := RunPumpInput{Claim: protocol.Claim{Session: "s", Host: s.spec}, Layout: protocol.Layout{Root: root, Dir: filepath.Dir(s.work), WorkDir: s.work, OwnWork: true}}
 	return &toolShop{site: s.set.Sessions.site, session: "s", spec: in.Claim.Host, layout: in.Layout, limits: s.limits.orDefaults(),
 		hide: secrets{all: seeds.NewRedactor("seed", []seeds.Secret{seeds.NewSecret(s.secret)})}}
 }
@@ -72,7 +72,7 @@ func (s *shopTest) reply(shop *toolShop, call conversation.ToolCall) conversatio
 	return r
 }
 
-func (s *shopTest) list() []Deliverable {
+func (s *shopTest) list() []protocol.Deliverable {
 	s.t.Helper()
 	list, err := ListDeliverables(s.t.Context(), s.store, "s")
 	if err != nil {

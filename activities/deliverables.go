@@ -10,32 +10,15 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
-
-// A Deliverable is a file that codex has handed over, or wanted to. It outlives
-// its session, as the transcript does.
-type Deliverable struct {
-	Session     string    `json:"session"`
-	Call        string    `json:"call"` // its id in the session
-	Turn        int       `json:"turn"`
-	Name        string    `json:"name"`
-	Version     int       `json:"version"` // from 1; of those with one name
-	Path        string    `json:"path"`    // in the work folder, without links
-	Bytes       int64     `json:"bytes"`
-	Digest      string    `json:"digest"` // SHA-256
-	At          time.Time `json:"at"`
-	Description string    `json:"description,omitempty"`
-	// Newest says that none of the same name came later.
-	Newest bool `json:"newest"`
-}
 
 // A handover is the stored outcome of a call of deliver, so that the same call always has
 // the same reply.
 type handover struct {
-	Deliverable
+	protocol.Deliverable
 	Content string `json:"content,omitempty"` // where it is in the store
 	Refused string `json:"refused,omitempty"` // what the model was told instead
 }
@@ -86,12 +69,12 @@ func readHandover(ctx context.Context, st *store.Store, key string) (h handover,
 }
 
 // ListDeliverables lists what a session has delivered, oldest first.
-func ListDeliverables(ctx context.Context, st *store.Store, session string) ([]Deliverable, error) {
+func ListDeliverables(ctx context.Context, st *store.Store, session string) ([]protocol.Deliverable, error) {
 	all, err := listHandovers(ctx, st, session)
 	if err != nil {
 		return nil, err
 	}
-	var out []Deliverable
+	var out []protocol.Deliverable
 	last := map[string]int{}
 	for _, h := range all {
 		if h.Refused != "" {
@@ -110,19 +93,19 @@ func ListDeliverables(ctx context.Context, st *store.Store, session string) ([]D
 
 // OpenDeliverable opens what a session delivered by a call. What is read is good
 // only once Read has returned io.EOF.
-func OpenDeliverable(ctx context.Context, st *store.Store, session, call string) (Deliverable, io.ReadCloser, error) {
+func OpenDeliverable(ctx context.Context, st *store.Store, session, call string) (protocol.Deliverable, io.ReadCloser, error) {
 	if err := checkID("session", session); err != nil {
-		return Deliverable{}, nil, err
+		return protocol.Deliverable{}, nil, err
 	}
 	if !callPattern.MatchString(call) {
-		return Deliverable{}, nil, badInput("%q is no call of session %s", call, session)
+		return protocol.Deliverable{}, nil, badInput("%q is no call of session %s", call, session)
 	}
 	h, err := readHandover(ctx, st, handoverKey(session, call))
 	if err == nil && h.Refused != "" {
 		err = fmt.Errorf("call %s of session %s delivered nothing: %w", call, session, store.ErrNotFound)
 	}
 	if err != nil {
-		return Deliverable{}, nil, err
+		return protocol.Deliverable{}, nil, err
 	}
 	r, err := st.NewReader(ctx, h.Content)
 	return h.Deliverable, r, err

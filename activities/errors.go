@@ -17,34 +17,6 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// Types of the application errors that activities return; workflows branch on
-// them with (*temporal.ApplicationError).Type(). Details hold one Problem
-// whose Kind is the same word.
-const (
-	ErrTypeUnreachable    = "unreachable"     // retried for a while, then the work fails
-	ErrTypeWireLost       = "wire_lost"       // retried for ever: the journal has everything
-	ErrTypeAuth           = "host_auth"       // the host refused our keys
-	ErrTypeHostKey        = "host_key"        // unknown or changed
-	ErrTypeFenced         = "fenced"          // the host knows a newer holder
-	ErrTypeNoSpace        = "no_space"        // the host's disk is full; activities that talk to codex or stop it wait for room
-	ErrTypeCodexMissing   = "codex_missing"   // none there, and none could be brought
-	ErrTypeCodexVersion   = "codex_version"   // outside the window
-	ErrTypeSandbox        = "sandbox"         // cannot confine as asked
-	ErrTypeUnprotected    = "unprotected"     // codex there cannot keep its commands from the credential
-	ErrTypeSeed           = "seed"            // missing, torn or wrong key
-	ErrTypeSeedFenced     = "seed_fenced"     // the lease on the seed has ended
-	ErrTypeStore          = "store"           // the blob store cannot be reached or read
-	ErrTypeBadInput       = "bad_input"       // e.g. --dir is not a directory
-	ErrTypeOutcomeUnknown = "outcome_unknown" // may or may not have happened
-	ErrTypeStoreFull      = "store_full"      // no space left for another blob
-	ErrTypeQuota          = "snapshot_quota"  // a snapshot would be larger than allowed
-	ErrTypeSnapshot       = "snapshot"        // missing or damaged: nobody can go on from it
-	ErrTypeInternal       = "internal"
-	// ErrTypeWorkerDied is the failure of an attempt whose worker another worker
-	// found dead: like a missed heartbeat, but sooner.
-	ErrTypeWorkerDied = "worker_died"
-)
-
 // A typedError has its own type and hint.
 type typedError struct {
 	kind, hint string
@@ -57,7 +29,7 @@ func (e *typedError) Error() string { return e.err.Error() }
 func (e *typedError) Unwrap() error { return e.err }
 
 func badInput(format string, args ...any) error {
-	return &typedError{kind: ErrTypeBadInput, err: fmt.Errorf(format, args...)}
+	return &typedError{kind: protocol.ErrTypeBadInput, err: fmt.Errorf(format, args...)}
 }
 
 // A seedError is a seed that cannot be used.
@@ -135,48 +107,48 @@ func (f failing) classify(err error) (kind, hint string, retry bool) {
 	case errors.As(err, &typed):
 		return typed.kind, typed.hint, typed.retry
 	case errors.Is(err, errHandOver):
-		return ErrTypeWireLost, "", true
+		return protocol.ErrTypeWireLost, "", true
 	case errors.As(err, &fenced) && f.overtaken(fenced.Host):
-		return ErrTypeFenced, "a newer attempt of the same work has taken over; nothing to do", true
+		return protocol.ErrTypeFenced, "a newer attempt of the same work has taken over; nothing to do", true
 	case errors.Is(err, hostexec.ErrFenced):
-		return ErrTypeFenced, "the host was used by a newer holder of this session: a worker or server that was restored from an old state must not go on; close the session, or look at its folder on the host", false
+		return protocol.ErrTypeFenced, "the host was used by a newer holder of this session: a worker or server that was restored from an old state must not go on; close the session, or look at its folder on the host", false
 	case errors.Is(err, hostexec.ErrHostKeyChanged):
-		return ErrTypeHostKey, "the host shows another key than the one that is pinned: if it was reinstalled, remove it and add it again with `ctl host add`; otherwise somebody may be in between", false
+		return protocol.ErrTypeHostKey, "the host shows another key than the one that is pinned: if it was reinstalled, remove it and add it again with `ctl host add`; otherwise somebody may be in between", false
 	case errors.Is(err, hostexec.ErrHostKeyUnknown):
-		return ErrTypeHostKey, "pin the host's key: `ctl host add` with --host-key or --known-hosts", false
+		return protocol.ErrTypeHostKey, "pin the host's key: `ctl host add` with --host-key or --known-hosts", false
 	case errors.Is(err, hostexec.ErrAuth):
-		return ErrTypeAuth, "check --identity (a path on the machine of the worker), the agent there, and authorized_keys on the host", false
+		return protocol.ErrTypeAuth, "check --identity (a path on the machine of the worker), the agent there, and authorized_keys on the host", false
 	case errors.Is(err, hostexec.ErrNoSpace):
-		return ErrTypeNoSpace, "free some disk space below the host's root folder, or choose another one with `ctl host add --root`", false
+		return protocol.ErrTypeNoSpace, "free some disk space below the host's root folder, or choose another one with `ctl host add --root`", false
 	case errors.Is(err, errSeedFenced):
-		return ErrTypeSeedFenced, "somebody else may hold the login by now; close the session with --discard, and see `ctl seed show`", false
+		return protocol.ErrTypeSeedFenced, "somebody else may hold the login by now; close the session with --discard, and see `ctl seed show`", false
 	case errors.As(err, &login):
-		return ErrTypeSeed, "see auth.json in the session's folder on the host; --discard gives up what cannot be saved", false
+		return protocol.ErrTypeSeed, "see auth.json in the session's folder on the host; --discard gives up what cannot be saved", false
 	case errors.As(err, &seed):
 		return seedKind(seed.name, err)
 	case errors.Is(err, snapshots.ErrNewer):
-		return ErrTypeSnapshot, "bring this worker to the version of the others; `ctl status` shows which each of them has", false
+		return protocol.ErrTypeSnapshot, "bring this worker to the version of the others; `ctl status` shows which each of them has", false
 	case errors.Is(err, snapshots.ErrQuota):
-		return ErrTypeQuota, "leave out what can be made again with --snapshot-exclude, or raise snapshots.max_bytes in the workers' config", false
+		return protocol.ErrTypeQuota, "leave out what can be made again with --snapshot-exclude, or raise snapshots.max_bytes in the workers' config", false
 	case errors.Is(err, chunks.ErrMissing), errors.Is(err, chunks.ErrRotten),
 		errors.Is(err, snapshots.ErrIncomplete), errors.Is(err, snapshots.ErrNotFound):
-		return ErrTypeSnapshot, "see `ctl snapshot list` for another one, and `ctl snapshot check` for what is wrong with it", false
+		return protocol.ErrTypeSnapshot, "see `ctl snapshot list` for another one, and `ctl snapshot check` for what is wrong with it", false
 	case errors.As(err, &lineage), errors.As(err, &upstream), errors.As(err, &secret), errors.Is(err, snapshots.ErrGit):
-		return ErrTypeSnapshot, "", false // it says what to do
+		return protocol.ErrTypeSnapshot, "", false // it says what to do
 	case errors.Is(err, chunks.ErrCondemned):
-		return ErrTypeStore, "", true
+		return protocol.ErrTypeStore, "", true
 	case storeFailed(err):
 		return storeKind(err)
 	case errors.Is(err, seeds.ErrNotWiped), errors.Is(err, seeds.ErrNotPlanted):
-		return ErrTypeInternal, "", true
+		return protocol.ErrTypeInternal, "", true
 	case errors.Is(err, hostexec.ErrUnsupported):
-		return ErrTypeInternal, "see what the host lacks: `ctl host check`", false
+		return protocol.ErrTypeInternal, "see what the host lacks: `ctl host check`", false
 	case errors.Is(err, hostexec.ErrOutcomeUnknown):
-		return ErrTypeWireLost, "the connection was lost on the way; it is safe to try again", true
+		return protocol.ErrTypeWireLost, "the connection was lost on the way; it is safe to try again", true
 	case errors.Is(err, hostexec.ErrUnreachable):
-		return ErrTypeUnreachable, "check that the host is up and its address and port are right: `ctl host check`", true
+		return protocol.ErrTypeUnreachable, "check that the host is up and its address and port are right: `ctl host check`", true
 	}
-	return ErrTypeInternal, "", true
+	return protocol.ErrTypeInternal, "", true
 }
 
 // overtaken reports whether the host's epoch is that of a newer attempt of the same work.
@@ -189,11 +161,11 @@ func seedKind(name string, err error) (kind, hint string, retry bool) {
 	case errors.Is(err, store.ErrUnreachable):
 		return storeKind(err)
 	case errors.Is(err, store.ErrWrongKey), errors.Is(err, store.ErrNoIdentity):
-		return ErrTypeSeed, "give this worker the identity that the store's blobs are encrypted for (identity in its config)", false
+		return protocol.ErrTypeSeed, "give this worker the identity that the store's blobs are encrypted for (identity in its config)", false
 	case errors.Is(err, store.ErrNotFound):
-		return ErrTypeSeed, "import it again: ctl seed import " + name + " DIR", false
+		return protocol.ErrTypeSeed, "import it again: ctl seed import " + name + " DIR", false
 	}
-	return ErrTypeSeed, "the seed's blob is damaged: import it again: ctl seed import " + name + " DIR", false
+	return protocol.ErrTypeSeed, "the seed's blob is damaged: import it again: ctl seed import " + name + " DIR", false
 }
 
 var storeErrors = []error{store.ErrNotFound, store.ErrExists, store.ErrWrongKey, store.ErrNoIdentity, store.ErrTorn,
@@ -213,15 +185,15 @@ const notExclusiveHint = "move the store to a server that honours If-None-Match,
 func storeKind(err error) (kind, hint string, retry bool) {
 	switch {
 	case errors.Is(err, store.ErrWrongKey), errors.Is(err, store.ErrNoIdentity):
-		return ErrTypeStore, "give this worker the identity that the store's blobs are encrypted for (identity in its config)", false
+		return protocol.ErrTypeStore, "give this worker the identity that the store's blobs are encrypted for (identity in its config)", false
 	case errors.Is(err, store.ErrOtherStore):
-		return ErrTypeStore, "all workers must be given the same store", false
+		return protocol.ErrTypeStore, "all workers must be given the same store", false
 	case errors.Is(err, store.ErrNotExclusive):
-		return ErrTypeStore, notExclusiveHint, false
+		return protocol.ErrTypeStore, notExclusiveHint, false
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return ErrTypeStoreFull, "make room where the store is; `ctl snapshot prune` frees what nothing needs any more", true
+		return protocol.ErrTypeStoreFull, "make room where the store is; `ctl snapshot prune` frees what nothing needs any more", true
 	case errors.Is(err, store.ErrUnreachable):
-		return ErrTypeStore, "check the store's URL and that this worker can reach it", true
+		return protocol.ErrTypeStore, "check the store's URL and that this worker can reach it", true
 	}
-	return ErrTypeStore, "", false
+	return protocol.ErrTypeStore, "", false
 }

@@ -14,6 +14,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -21,7 +22,7 @@ import (
 // stores and streams its output and removes its folder. If it is cancelled, it ends the
 // command. The command's input is /dev/null. If the host cannot be reached at first,
 // RunExec fails at once: nobody wants a command to run whenever the host is back.
-func (h *Hosts) RunExec(ctx context.Context, in ExecInput) (ExecResult, error) {
+func (h *Hosts) RunExec(ctx context.Context, in protocol.ExecInput) (protocol.ExecResult, error) {
 	a := attempt{n: activity.GetInfo(ctx).Attempt, stop: activity.GetWorkerStopChannel(ctx)}
 	out, err := h.exec(ctx, in, a)
 	f := failing{epoch: execEpoch(a.n)}
@@ -45,32 +46,32 @@ func notBegun(a attempt, err error) error {
 	if a.n > 1 || !errors.Is(err, hostexec.ErrUnreachable) {
 		return err
 	}
-	return &typedError{kind: ErrTypeUnreachable, hint: "nothing was run; check that the host is up: `ctl host check`", err: err}
+	return &typedError{kind: protocol.ErrTypeUnreachable, hint: "nothing was run; check that the host is up: `ctl host check`", err: err}
 }
 
-func (h *Hosts) exec(ctx context.Context, in ExecInput, a attempt) (ExecResult, error) {
+func (h *Hosts) exec(ctx context.Context, in protocol.ExecInput, a attempt) (protocol.ExecResult, error) {
 	if err := checkID("exec", in.ID); err != nil {
-		return ExecResult{}, err
+		return protocol.ExecResult{}, err
 	}
 	if len(in.Argv) == 0 || in.Argv[0] == "" {
-		return ExecResult{}, badInput("there is no command to run")
+		return protocol.ExecResult{}, badInput("there is no command to run")
 	}
 	for _, arg := range in.Argv {
 		if strings.ContainsRune(arg, 0) {
-			return ExecResult{}, badInput("a NUL byte cannot be part of a command")
+			return protocol.ExecResult{}, badInput("a NUL byte cannot be part of a command")
 		}
 	}
 	host, err := h.host(in.Host)
 	if err != nil {
-		return ExecResult{}, err
+		return protocol.ExecResult{}, err
 	}
 	root, err := hostexec.Root(ctx, host, in.Host)
 	if err != nil {
-		return ExecResult{}, notBegun(a, fmt.Errorf("find the root folder: %w", err))
+		return protocol.ExecResult{}, notBegun(a, fmt.Errorf("find the root folder: %w", err))
 	}
 	e := &execution{
 		site: h.site, id: in.ID, host: host, within: path.Join(root, "exec"), dir: path.Join(root, "exec", in.ID),
-		mark: "exec/" + in.ID, at: Claim{Session: "exec/" + in.ID, Host: in.Host, Generation: 1},
+		mark: "exec/" + in.ID, at: protocol.Claim{Session: "exec/" + in.ID, Host: in.Host, Generation: 1},
 	}
 	e.fence = hostexec.Fence{Dir: e.dir, Epoch: execEpoch(a.n)}
 	if a.n > 1 {
@@ -84,11 +85,11 @@ func (h *Hosts) exec(ctx context.Context, in ExecInput, a attempt) (ExecResult, 
 	}
 	// What an earlier attempt has started may be on a disk that is not mounted.
 	if err := h.enter(ctx, host, e.at, root); err != nil {
-		return ExecResult{}, notBegun(a, err)
+		return protocol.ExecResult{}, notBegun(a, err)
 	}
 	out, err := e.run(ctx, in.Argv, a)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, errHandOver) {
-		return ExecResult{}, e.abandon(ctx)
+		return protocol.ExecResult{}, e.abandon(ctx)
 	}
 	return out, err
 }
@@ -97,15 +98,15 @@ func (h *Hosts) exec(ctx context.Context, in ExecInput, a attempt) (ExecResult, 
 type execution struct {
 	*site
 	id, dir, within, mark string
-	at                    Claim // for the record of its root folder
+	at                    protocol.Claim // for the record of its root folder
 	host                  hostexec.Host
 	fence                 hostexec.Fence
 }
 
 func (e *execution) proc() string { return path.Join(e.dir, "proc", "command") }
 
-func (e *execution) run(ctx context.Context, argv []string, a attempt) (ExecResult, error) {
-	var out ExecResult
+func (e *execution) run(ctx context.Context, argv []string, a attempt) (protocol.ExecResult, error) {
+	var out protocol.ExecResult
 	_, err := process.Start(ctx, e.host, process.Spec{
 		Dir: e.proc(), Fence: e.fence, Mark: e.mark,
 		Argv: append([]string{"/bin/sh", "-c", `exec "$@" </dev/null`, "sh"}, argv...),
@@ -117,7 +118,7 @@ func (e *execution) run(ctx context.Context, argv []string, a attempt) (ExecResu
 	if err != nil {
 		return out, err
 	}
-	out = ExecResult{State: string(st.State), Code: st.Code, Stdout: sizes[0], Stderr: sizes[1]}
+	out = protocol.ExecResult{State: string(st.State), Code: st.Code, Stdout: sizes[0], Stderr: sizes[1]}
 	data, err := json.Marshal(out)
 	if err != nil {
 		return out, err
@@ -209,7 +210,7 @@ func (e *execution) followOne(ctx, held context.Context, stream string) (process
 		var n int
 		n, err = att.Read(buf)
 		if n > 0 {
-			e.publish(ExecTopic(e.id), LiveOutput, 0, ExecChunk{Stream: stream, At: at, Data: buf[:n]})
+			e.publish(ExecTopic(e.id), LiveOutput, 0, protocol.ExecChunk{Stream: stream, At: at, Data: buf[:n]})
 			if addErr := log.add(held, at, buf[:n]); addErr != nil {
 				err = addErr
 			}
@@ -247,12 +248,12 @@ func (e *execution) abandon(ctx context.Context) error {
 	if err == nil {
 		err = e.remove(ctx)
 	}
-	e.publish(ExecTopic(e.id), LiveState, 0, ExecLive{Ended: true, Result: ExecResult{State: "cancelled"}})
+	e.publish(ExecTopic(e.id), LiveState, 0, ExecLive{Ended: true, Result: protocol.ExecResult{State: "cancelled"}})
 	if err == nil {
 		return context.Canceled
 	}
 	e.Logger.Error("a cancelled command may still run", "host", e.host.Name(), "folder", e.dir, "err", err)
-	return &typedError{kind: ErrTypeOutcomeUnknown,
+	return &typedError{kind: protocol.ErrTypeOutcomeUnknown,
 		hint: fmt.Sprintf("look on %s for a process with FAIRLEAD_SESSION=%s in its environment and end it; its folder is %s", e.host.Name(), e.mark, e.dir),
 		err:  fmt.Errorf("it was cancelled, could not be stopped, and may still run: %v", err)}
 }

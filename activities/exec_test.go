@@ -28,8 +28,8 @@ func (b *bed) output(id, stream string) string {
 	return out.String()
 }
 
-func (b *bed) exec(ctx context.Context, id string, n int32, stop <-chan struct{}, argv ...string) (ExecResult, error) {
-	return b.set.Hosts.exec(ctx, ExecInput{ID: id, Host: b.spec, Argv: argv}, attempt{n: n, stop: stop})
+func (b *bed) exec(ctx context.Context, id string, n int32, stop <-chan struct{}, argv ...string) (protocol.ExecResult, error) {
+	return b.set.Hosts.exec(ctx, protocol.ExecInput{ID: id, Host: b.spec, Argv: argv}, attempt{n: n, stop: stop})
 }
 
 func TestCommandsStreamsAndStatusAreKept(t *testing.T) {
@@ -38,7 +38,7 @@ func TestCommandsStreamsAndStatusAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := ExecResult{State: "exited", Code: 7, Stdout: int64(len("to out 'and \" more\n")), Stderr: int64(len("to err\n"))}
+	want := protocol.ExecResult{State: "exited", Code: 7, Stdout: int64(len("to out 'and \" more\n")), Stderr: int64(len("to err\n"))}
 	if out != want {
 		t.Errorf("result %+v, want %+v", out, want)
 	}
@@ -165,14 +165,14 @@ func TestACancelledCommandThatCannotBeStoppedIsTold(t *testing.T) {
 	cancel()
 	err := <-done
 	kind, hint, retry := failing{}.classify(err)
-	if kind != ErrTypeOutcomeUnknown || retry || !strings.Contains(err.Error(), "may still run") || !strings.Contains(hint, "exec/e5") {
+	if kind != protocol.ErrTypeOutcomeUnknown || retry || !strings.Contains(err.Error(), "may still run") || !strings.Contains(hint, "exec/e5") {
 		t.Errorf("it ended with %s: %v (%s), retry %v", kind, err, hint, retry)
 	}
 }
 
 func (b *bed) output5(t *testing.T) string {
 	t.Helper()
-	var c ExecChunk
+	var c protocol.ExecChunk
 	if err := json.Unmarshal(b.live.of(ExecTopic("e5"), LiveOutput)[0].Data, &c); err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestBadCommandsAreRefused(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
 	for id, argv := range map[string][]string{"ok": nil, "ok2": {""}, "../up": {"true"}, "ok3": {"a\x00b"}} {
 		_, err := b.exec(t.Context(), id, 1, nil, argv...)
-		if app := appError(t, failing{}.failure(t.Context(), "exec", err)); app.Type() != ErrTypeBadInput || !app.NonRetryable() {
+		if app := appError(t, failing{}.failure(t.Context(), "exec", err)); app.Type() != protocol.ErrTypeBadInput || !app.NonRetryable() {
 			t.Errorf("%s %q: %v", id, argv, app)
 		}
 	}
@@ -194,13 +194,13 @@ func TestCommandForAHostThatIsAwayDoesNotRunLater(t *testing.T) {
 	spec.Port = 1 // nobody listens there
 	b := newBed(t, spec)
 	_, err := b.exec(t.Context(), "e9", 1, nil, "true")
-	if app := appError(t, failing{}.failure(t.Context(), "exec", err)); app.Type() != ErrTypeUnreachable || !app.NonRetryable() {
+	if app := appError(t, failing{}.failure(t.Context(), "exec", err)); app.Type() != protocol.ErrTypeUnreachable || !app.NonRetryable() {
 		t.Errorf("at first: %v", app)
 	}
 	// An earlier attempt may have started the command, so the activity waits for
 	// its end.
 	_, err = b.exec(t.Context(), "e9", 2, nil, "true")
-	if app := appError(t, failing{}.failure(t.Context(), "exec", err)); app.Type() != ErrTypeUnreachable || app.NonRetryable() {
+	if app := appError(t, failing{}.failure(t.Context(), "exec", err)); app.Type() != protocol.ErrTypeUnreachable || app.NonRetryable() {
 		t.Errorf("later: %v", app)
 	}
 }

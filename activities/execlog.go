@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -183,15 +184,15 @@ func (l *execLog) drop(ctx context.Context) {
 // order and without overlap. If old output was dropped it begins later, as the first
 // chunk's At says. A command that still runs may have more that is not stored yet. An
 // error ends it.
-func ReadExec(ctx context.Context, st *store.Store, id, stream string, from int64) iter.Seq2[ExecChunk, error] {
-	return func(yield func(ExecChunk, error) bool) {
+func ReadExec(ctx context.Context, st *store.Store, id, stream string, from int64) iter.Seq2[protocol.ExecChunk, error] {
+	return func(yield func(protocol.ExecChunk, error) bool) {
 		if err := checkID("exec", id); err != nil {
-			yield(ExecChunk{}, err)
+			yield(protocol.ExecChunk{}, err)
 			return
 		}
 		pieces, err := listPieces(ctx, st, id, stream)
 		if err != nil {
-			yield(ExecChunk{}, err)
+			yield(protocol.ExecChunk{}, err)
 			return
 		}
 		next := max(from, 0)
@@ -208,15 +209,15 @@ func ReadExec(ctx context.Context, st *store.Store, id, stream string, from int6
 				continue
 			}
 			if err != nil {
-				yield(ExecChunk{}, fmt.Errorf("read output of %s: %w", id, err))
+				yield(protocol.ExecChunk{}, fmt.Errorf("read output of %s: %w", id, err))
 				return
 			}
 			if p.At > next {
-				yield(ExecChunk{}, fmt.Errorf("output of %s: bytes %d to %d of %s are missing from the store", id, next, p.At, stream))
+				yield(protocol.ExecChunk{}, fmt.Errorf("output of %s: bytes %d to %d of %s are missing from the store", id, next, p.At, stream))
 				return
 			}
 			if skip := next - p.At; skip < int64(len(data)) {
-				if !yield(ExecChunk{Stream: stream, At: next, Data: data[skip:]}, nil) {
+				if !yield(protocol.ExecChunk{Stream: stream, At: next, Data: data[skip:]}, nil) {
 					return
 				}
 				next = p.At + int64(len(data))
@@ -226,8 +227,8 @@ func ReadExec(ctx context.Context, st *store.Store, id, stream string, from int6
 }
 
 // ReadExecEnd returns how a command ended; false while it has not.
-func ReadExecEnd(ctx context.Context, st *store.Store, id string) (ExecResult, bool, error) {
-	var out ExecResult
+func ReadExecEnd(ctx context.Context, st *store.Store, id string) (protocol.ExecResult, bool, error) {
+	var out protocol.ExecResult
 	if err := checkID("exec", id); err != nil {
 		return out, false, err
 	}

@@ -14,11 +14,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// QueryFolders asks the pool workflow of a zone which sessions have, or may have, a
-// folder on a host: → []LeftThere. Unlike QueryLeft it includes folders that stay
-// because their content is nowhere else.
-const QueryFolders = "folders"
-
 // FindLeftoversInput says on which hosts to look for folders of ended sessions that
 // their pool does not know of.
 type FindLeftoversInput struct {
@@ -95,7 +90,7 @@ func (d temporalLeft) hosts(ctx context.Context, pool string) ([]hostNow, error)
 }
 
 func (d temporalLeft) known(ctx context.Context, pool string) ([]LeftThere, error) {
-	return askPool(ctx, d.client, pool, QueryFolders)
+	return askPool(ctx, d.client, pool, protocol.QueryFolders)
 }
 
 func (d temporalLeft) owner(ctx context.Context, session string, generation int64) (FolderOwner, error) {

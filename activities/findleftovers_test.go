@@ -88,7 +88,7 @@ func TestAFolderThatItsPoolForgotIsFoundAndWiped(t *testing.T) {
 	}
 	// As the pool then asks for it.
 	in := k.leave(false)
-	in.Generation, in.Seed, in.ThreadID, in.Layout = told.Ended[0].Generation, nil, "", Layout{}
+	in.Generation, in.Seed, in.ThreadID, in.Layout = told.Ended[0].Generation, nil, "", protocol.Layout{}
 	wiped, err := k.wipe(in, knows(SeedNow{Generation: 1, Ref: k.seed}))
 	if err != nil || !wiped.Wiped || !wiped.Removed || b.exported(wiped.Archive)["work/work.txt"] != "precious\n" {
 		t.Errorf("wiped %+v, %v", wiped, err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A folderMark is the content of the file "generation" in a session's folder: for which
@@ -23,7 +24,7 @@ type folderMark struct {
 	// Seed is what was planted here or, if Brokered, what a broker served. It is masked
 	// in whatever is kept of the folder, and its login, if codex rotated it, must not be
 	// lost.
-	Seed     *SeedRef
+	Seed     *protocol.SeedRef
 	Brokered bool
 	// Restored is how PrepareSession found the folder: warm, snapshot, or nothing.
 	// A repeated PrepareSession returns it again.
@@ -85,7 +86,7 @@ func parseMark(text string) (m folderMark) {
 		case "dir":
 			m.Dir = value
 		case "seed", "brokered":
-			m.Seed, m.Brokered = &SeedRef{}, word == "brokered"
+			m.Seed, m.Brokered = &protocol.SeedRef{}, word == "brokered"
 			if json.Unmarshal([]byte(value), m.Seed) != nil {
 				return folderMark{}
 			}
@@ -113,7 +114,7 @@ type folder struct {
 }
 
 // login returns the seed whose login may have been rotated here; nil if there is none.
-func (m folderMark) login() *SeedRef {
+func (m folderMark) login() *protocol.SeedRef {
 	if m.Brokered || !loginRotates(m.Seed) {
 		return nil
 	}
@@ -123,7 +124,7 @@ func (m folderMark) login() *SeedRef {
 // sameSecrets reports whether a session with that seed knows the secrets that may have
 // been printed here. The next snapshot would not mask those of another seed, and what
 // is in the store must be masked.
-func (m folderMark) sameSecrets(seed *SeedRef) bool {
+func (m folderMark) sameSecrets(seed *protocol.SeedRef) bool {
 	return m.Seed == nil || seed != nil && seed.Name == m.Seed.Name
 }
 
@@ -163,7 +164,7 @@ func lookFolder(ctx context.Context, h hostexec.Host, dir string) (folder, error
 const flushMark = `{ dd if=/dev/null of="$1/generation.new" conv=notrunc,fsync 2>/dev/null || sync "$1/generation.new" 2>/dev/null || sync; }`
 
 // writeMark writes a folder's mark. done says that PrepareSession has completed.
-func writeMark(ctx context.Context, h hostexec.Host, l Layout, m folderMark, done bool, fence hostexec.Fence) error {
+func writeMark(ctx context.Context, h hostexec.Host, l protocol.Layout, m folderMark, done bool, fence hostexec.Fence) error {
 	args := []string{l.Dir, m.text()}
 	if done {
 		args = append(args, path.Join(l.Dir, "prepared"))
@@ -180,7 +181,7 @@ printf %s "$2" >"$1/generation.new" && ` + flushMark + ` && mv -f -- "$1/generat
 
 // claimBehind returns a claim for cleaning up after a generation: above everything that the
 // generation uses on the host, and below every later one, which it must not fence off.
-func claimBehind(c Claim, generation int64) Claim {
+func claimBehind(c protocol.Claim, generation int64) protocol.Claim {
 	if generation > 0 {
 		c.Generation, c.Pump = generation, c.Pump+tidying
 	}

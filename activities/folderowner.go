@@ -10,6 +10,8 @@ import (
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A FolderOwner says who owns a session's folder on a host, as far as Temporal knows.
@@ -43,7 +45,7 @@ func AskFolderOwner(ctx context.Context, c client.Client, session string, genera
 	fail := func(err error) (FolderOwner, error) {
 		return "", fmt.Errorf("ask whether session %s has ended: %w", session, err)
 	}
-	id := SessionWorkflowID(session)
+	id := protocol.SessionID(session)
 	d, err := c.DescribeWorkflowExecution(ctx, id, "")
 	var none *serviceerror.NotFound
 	switch {

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"go.temporal.io/api/serviceerror"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // asked returns what the seed's workflow answers when a pool cleans up.
@@ -65,7 +67,7 @@ func TestALoginWhoseLeaseIsForgottenIsSavedOrStays(t *testing.T) {
 		if c.wiped != out.Wiped || c.wiped != (err == nil) {
 			t.Errorf("%s: wiped %+v, %v", name, out, err)
 		}
-		if !c.wiped && (kindOfError(err) != ErrTypeLoginUnsaved || k.authOnHost() != login("acct-1", 1)) {
+		if !c.wiped && (kindOfError(err) != protocol.ErrTypeLoginUnsaved || k.authOnHost() != login("acct-1", 1)) {
 			t.Errorf("%s: %v; the host has %q", name, err, k.authOnHost())
 		}
 		if given := c.wiped && !c.saved && !c.same; out.GivenUp != given {
@@ -158,7 +160,7 @@ func TestALoginOfAnUnknownLeaseSaysWhatAPersonCanDo(t *testing.T) {
 	k, d := b.held("forgot-epoch", nil)
 	d.at.First, d.at.Holders = 100, nil
 	k.rewrite(login("acct-1", 1))
-	planted := &SeedRef{Name: k.seed.Name}
+	planted := &protocol.SeedRef{Name: k.seed.Name}
 	// No workflow of a seed takes a login under epoch 0.
 	d.before = func(_ context.Context, what string) error {
 		if what == "rotated" || what == "save" {

@@ -35,7 +35,7 @@ func smallRoot(t *testing.T) string {
 func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
 	root := smallRoot(t)
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: root})
-	k := &talk{bed: b, claim: Claim{Session: "full", Host: b.spec, Generation: 1}}
+	k := &talk{bed: b, claim: protocol.Claim{Session: "full", Host: b.spec, Generation: 1}}
 	k.layout = layoutOf(root, "full")
 	if err := makeFolders(t.Context(), b.host(), k.layout, folderMark{Generation: 1}, fenceOf(k.next(), k.layout.Dir, 1)); err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
 	env.RegisterActivity(b.set.Sessions)
 	in := StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation}
 	_, err := env.ExecuteActivity(b.set.Sessions.StopServer, in)
-	if app := appError(t, err); app.Type() != ErrTypeNoSpace || app.NonRetryable() {
+	if app := appError(t, err); app.Type() != protocol.ErrTypeNoSpace || app.NonRetryable() {
 		t.Errorf("on a full disk: %v", err)
 	} else if p := (protocol.Problem{}); app.Details(&p) != nil || p.Hint == "" {
 		t.Errorf("nobody is told what to do: %+v", p)
@@ -74,7 +74,7 @@ func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
 func TestDiscardOnAFullDiskWipesTheCredential(t *testing.T) {
 	root := smallRoot(t)
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: root})
-	k := &talk{bed: b, claim: Claim{Session: "brimful", Host: b.spec, Generation: 1}}
+	k := &talk{bed: b, claim: protocol.Claim{Session: "brimful", Host: b.spec, Generation: 1}}
 	k.layout = layoutOf(root, "brimful")
 	if err := makeFolders(t.Context(), b.host(), k.layout, folderMark{Generation: 1}, fenceOf(k.next(), k.layout.Dir, 1)); err != nil {
 		t.Fatal(err)

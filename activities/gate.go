@@ -12,10 +12,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// ErrTypeBusy: this worker moves as many snapshots as it can, and others wait already.
-// The activity is retried.
-const ErrTypeBusy = "busy"
-
 // Bounds of what one worker moves at once. Each move takes some tens of megabytes, a
 // connection's bulk channels and, above all, an activity slot, which pumps need as well.
 // So only few may wait while they hold a slot.
@@ -183,7 +179,7 @@ func (g *gate) left(key string) {
 
 // busy returns an error that frees the activity slot: waiting without one costs nothing.
 func busy(host string) error {
-	return &typedError{kind: ErrTypeBusy, retry: true, delay: busyPause(),
+	return &typedError{kind: protocol.ErrTypeBusy, retry: true, delay: busyPause(),
 		err: fmt.Errorf("this worker moves as many snapshots as it can; that of host %s waits", host)}
 }
 
@@ -191,7 +187,7 @@ func busy(host string) error {
 // anything up.
 func isBusy(err error) bool {
 	var typed *typedError
-	return errors.As(err, &typed) && typed.kind == ErrTypeBusy
+	return errors.As(err, &typed) && typed.kind == protocol.ErrTypeBusy
 }
 
 // inTurn calls do when the gate lets it pass.

@@ -33,7 +33,7 @@ func TestFewWaitForTheirTurnInASlot(t *testing.T) {
 	await(t, "somebody to wait", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return g.wait == 1 })
 	if _, err := g.enter(t.Context(), protocol.HostSpec{Name: "b"}); !isBusy(err) {
 		t.Errorf("entered: %v", err)
-	} else if said := appError(t, failing{delay: time.Second}.failure(t.Context(), "close", fmt.Errorf("it stays: %w", err))); said.Type() != ErrTypeBusy || said.NonRetryable() || said.NextRetryDelay() < 10*time.Second {
+	} else if said := appError(t, failing{delay: time.Second}.failure(t.Context(), "close", fmt.Errorf("it stays: %w", err))); said.Type() != protocol.ErrTypeBusy || said.NonRetryable() || said.NextRetryDelay() < 10*time.Second {
 		t.Errorf("said to Temporal: %v, %v, again after %v", said.Type(), said, said.NextRetryDelay())
 	}
 	one()
@@ -269,7 +269,7 @@ func TestManyThatEndAtOnceAreKeptAFewAtATime(t *testing.T) {
 		}
 	}
 	for _, e := range sentAway {
-		if e.kept != "" || kindOfError(e.err) != ErrTypeBusy || appError(t, e.err).NonRetryable() {
+		if e.kept != "" || kindOfError(e.err) != protocol.ErrTypeBusy || appError(t, e.err).NonRetryable() {
 			t.Errorf("%s was sent away with %q, %v", e.way, e.kept, e.err)
 		}
 		if kept, err := ways[e.way](); err != nil || kept == "" {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/snapshots/chunks"
@@ -66,7 +67,7 @@ func (s secrets) fingerprints(st *store.Store) ([]string, error) {
 
 // hiding returns what hides a seed's secrets. The caller keeps it while it works, even if
 // the worker forgets it meanwhile.
-func (s *site) hiding(ctx context.Context, ref *SeedRef) (secrets, error) {
+func (s *site) hiding(ctx context.Context, ref *protocol.SeedRef) (secrets, error) {
 	if ref == nil {
 		return secrets{}, nil
 	}
@@ -97,7 +98,7 @@ const generationsHidden = 16
 // hideOthers also hides a seed's other generations. What a command printed before a
 // rotation, or before a person gave the seed another key, is read again later; and the
 // newest generation may be on the host before the session is told of it.
-func (s *site) hideOthers(ctx context.Context, known secrets, ref *SeedRef) error {
+func (s *site) hideOthers(ctx context.Context, known secrets, ref *protocol.SeedRef) error {
 	blobs, err := seeds.Newest(ctx, s.Store, ref.Name, generationsHidden)
 	if err != nil {
 		return &seedError{ref.Name, err}

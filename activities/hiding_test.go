@@ -21,7 +21,7 @@ import (
 func TestAWorkerForgetsTheSecretsOfSeedsThatItNoLongerServes(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost})
 	secret := func(i int) string { return fmt.Sprintf("sk-made-up-%04d-of-a-test", i) }
-	seed := func(i int) *SeedRef {
+	seed := func(i int) *protocol.SeedRef {
 		t.Helper()
 		dir := t.TempDir()
 		auth := fmt.Sprintf(`{"auth_mode":"apikey","OPENAI_API_KEY":%q}`, secret(i))
@@ -36,9 +36,9 @@ func TestAWorkerForgetsTheSecretsOfSeedsThatItNoLongerServes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &SeedRef{Name: ref.Name, Blob: ref.Blob, Digest: ref.Digest}
+		return &protocol.SeedRef{Name: ref.Name, Blob: ref.Blob, Digest: ref.Digest}
 	}
-	hiding := func(ref *SeedRef) secrets {
+	hiding := func(ref *protocol.SeedRef) secrets {
 		t.Helper()
 		known, err := b.set.Sessions.hiding(t.Context(), ref)
 		if err != nil {

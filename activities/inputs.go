@@ -22,12 +22,12 @@ import (
 // in a folder named by its content, where another attempt finds or mends it.
 
 // inputsDir is the folder of a session for what goes with messages.
-func inputsDir(l Layout) string { return path.Join(l.Dir, "inputs") }
+func inputsDir(l protocol.Layout) string { return path.Join(l.Dir, "inputs") }
 
 // InputsDir is where on a session's host files that go with messages are.
-func InputsDir(l Layout) string { return inputsDir(l) }
+func InputsDir(l protocol.Layout) string { return inputsDir(l) }
 
-func inputPath(l Layout, in protocol.Input) string {
+func inputPath(l protocol.Layout, in protocol.Input) string {
 	return path.Join(inputsDir(l), in.Digest[:16], in.Name)
 }
 

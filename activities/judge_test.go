@@ -162,7 +162,7 @@ func TestOfTwoPoliciesTheStricterWordCounts(t *testing.T) {
 		{"accept", "session", "accept"}, {"session", "session", "session"}, {"accept", "ask", "ask"}, {"decline", "accept", "decline"}, {"ask", "decline", "decline"},
 	} {
 		for _, pair := range [][2]string{{c.one, c.other}, {c.other, c.one}} {
-			in := RunPumpInput{Layout: Layout{WorkDir: "/w"}}
+			in := RunPumpInput{Layout: protocol.Layout{WorkDir: "/w"}}
 			for _, name := range pair {
 				if err := b.keepPolicies(t.Context(), []string{texts[name]}); err != nil {
 					t.Fatal(err)
@@ -188,7 +188,7 @@ func BenchmarkJudge(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	in := RunPumpInput{Layout: Layout{WorkDir: "/w"}}
+	in := RunPumpInput{Layout: protocol.Layout{WorkDir: "/w"}}
 	a := conversation.Asked{Kind: protocol.KindCommand, Command: "/bin/bash -lc 'touch a'", CWD: "/w"}
 	for b.Loop() {
 		if pumpVerdict(p.Decide(requestOf(in, a))).Outcome == protocol.Decline {
@@ -222,7 +222,7 @@ func TestRulesAcceptForAllWhoAskOrForNone(t *testing.T) {
 	if err := b.keepPolicies(t.Context(), []string{text}); err != nil {
 		t.Fatal(err)
 	}
-	in := RunPumpInput{Layout: Layout{WorkDir: "/w"}, Policies: []PolicyRef{{Digest: PolicyDigest(text), Of: "session"}, {Digest: PolicyDigest("gone"), Of: "seed"}}}
+	in := RunPumpInput{Layout: protocol.Layout{WorkDir: "/w"}, Policies: []PolicyRef{{Digest: PolicyDigest(text), Of: "session"}, {Digest: PolicyDigest("gone"), Of: "seed"}}}
 	if _, broken, err := b.judge(t.Context(), in); err != nil || len(broken) != 1 || !strings.Contains(broken["seed"], "not in the store") {
 		t.Errorf("broken are %q (%v)", broken, err)
 	}

@@ -5,12 +5,13 @@ import (
 	"path"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // layoutOf says where a session lives below the host's root.
-func layoutOf(root, session string) Layout {
+func layoutOf(root, session string) protocol.Layout {
 	dir := path.Join(root, "sessions", session)
-	return Layout{
+	return protocol.Layout{
 		Root:      root,
 		Dir:       dir,
 		CodexHome: path.Join(dir, "codex-home"),
@@ -28,22 +29,22 @@ func serverName(incarnation int) string {
 	return fmt.Sprintf("app-server.%d", incarnation)
 }
 
-func serverDir(l Layout, incarnation int) string {
+func serverDir(l protocol.Layout, incarnation int) string {
 	return path.Join(l.Dir, "proc", serverName(incarnation))
 }
 
 // epochOf is the epoch that the host compares.
-func epochOf(c Claim, attempt int32) hostexec.Epoch {
+func epochOf(c protocol.Claim, attempt int32) hostexec.Epoch {
 	return hostexec.Epoch{Generation: c.Generation, Pump: c.Pump, Attempt: int64(attempt)}
 }
 
-func fenceOf(c Claim, dir string, attempt int32) hostexec.Fence {
+func fenceOf(c protocol.Claim, dir string, attempt int32) hostexec.Fence {
 	return hostexec.Fence{Dir: dir, Epoch: epochOf(c, attempt)}
 }
 
 // checkLayout refuses a layout that is not one of ours, before anything is removed
 // or read by its paths.
-func checkLayout(l Layout, session string) error {
+func checkLayout(l protocol.Layout, session string) error {
 	if err := checkID("session", session); err != nil {
 		return err
 	}

@@ -8,10 +8,9 @@ import (
 
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
-)
 
-// QueryLeft asks the pool workflow of a zone what may be left on its hosts: → []LeftThere.
-const QueryLeft = "left"
+	"fairlead.dev/fairlead/internal/protocol"
+)
 
 // LeftThere is a session that has left something on a host, or may yet: it
 // holds a slot there, or a folder that it may come back to.
@@ -39,7 +38,7 @@ func askPools(ctx context.Context, c client.Client) (all []LeftThere, err error)
 			return nil, err
 		}
 		for _, x := range r.GetExecutions() {
-			left, err := askPool(ctx, c, x.GetExecution().GetWorkflowId(), QueryLeft)
+			left, err := askPool(ctx, c, x.GetExecution().GetWorkflowId(), protocol.QueryLeft)
 			if err != nil {
 				return nil, err
 			}

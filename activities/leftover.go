@@ -13,17 +13,14 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
-
-// ErrTypeLoginUnsaved means that a login that codex rotated is on the host and in
-// no store. The seed's own recovery has to fetch it before anything is wiped.
-const ErrTypeLoginUnsaved = "login_unsaved"
 
 // WipeLeftoverInput: clean up a host after a session that ended while nobody could
 // clean up. Claim's generation is above the session's.
 type WipeLeftoverInput struct {
-	Claim Claim `json:"claim"`
+	Claim protocol.Claim `json:"claim"`
 	// Generation and ThreadID are the session's, as far as they are known. They
 	// find the archive that closing the session may have made.
 	Generation int64  `json:"generation,omitempty"`
@@ -33,9 +30,9 @@ type WipeLeftoverInput struct {
 	// the same one.
 	Found int64 `json:"found,omitempty"`
 	// Seed is what was planted, if anything was; only its name may be known.
-	Seed *SeedRef `json:"seed,omitempty"`
+	Seed *protocol.SeedRef `json:"seed,omitempty"`
 	// Layout is where the session lived; empty if that is not known.
-	Layout Layout `json:"layout"`
+	Layout protocol.Layout `json:"layout"`
 	// Discard: a person said that what cannot be saved is given up.
 	Discard bool `json:"discard,omitempty"`
 	// Snapshot says how the session keeps its work, and its newest snapshot (the
@@ -77,7 +74,7 @@ func (s *site) askSeed(ctx context.Context, name string) (now SeedNow, ok bool, 
 	if s.Temporal == nil {
 		return now, false, errors.New("this worker has no way to the seed's workflow")
 	}
-	v, err := s.Temporal.QueryWorkflow(ctx, SeedWorkflowID(name), "", QuerySeedNow)
+	v, err := s.Temporal.QueryWorkflow(ctx, protocol.SeedID(name), "", protocol.QuerySeedNow)
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) {
 		return now, false, nil
@@ -98,7 +95,7 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 		return out, err
 	}
 	l := in.Layout
-	if l == (Layout{}) {
+	if l == (protocol.Layout{}) {
 		root, err := hostexec.Root(ctx, h, in.Claim.Host)
 		if err != nil {
 			return out, fmt.Errorf("find the root folder: %w", err)
@@ -110,7 +107,7 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 	}
 	// Discard without a layout says that the session never began there. That may be
 	// wrong, but what a person discards is given up.
-	known := in.Layout != (Layout{})
+	known := in.Layout != (protocol.Layout{})
 	f, err := s.lookSession(ctx, h, in.Claim, l, known || !in.Discard)
 	missing := isRootMissing(err) && in.Discard && known
 	if err != nil && !missing {
@@ -181,7 +178,7 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 // seedLeft returns what the workflow of the seed that was planted for a session knows;
 // nil if there is no such workflow, or the login does not rotate. It fails while the
 // seed waits for what is on the host, since only the seed's recovery may touch that.
-func (s *Sessions) seedLeft(ctx context.Context, session string, planted *SeedRef, ask seedAnswer) (*SeedNow, error) {
+func (s *Sessions) seedLeft(ctx context.Context, session string, planted *protocol.SeedRef, ask seedAnswer) (*SeedNow, error) {
 	if planted == nil || planted.Kind != "" && !loginRotates(planted) {
 		return nil, nil // nothing of it can be used only once
 	}
@@ -205,33 +202,33 @@ func (s *Sessions) seedLeft(ctx context.Context, session string, planted *SeedRe
 }
 
 func unsaved(seed, format string, args ...any) error {
-	return &typedError{kind: ErrTypeLoginUnsaved, err: fmt.Errorf(format, args...),
+	return &typedError{kind: protocol.ErrTypeLoginUnsaved, err: fmt.Errorf(format, args...),
 		hint: "the seed fetches it by itself; `ctl seed show " + seed + "` says what it waits for, `ctl seed revive " + seed + "` gives it up"}
 }
 
 // onlyThere returns the error for a login of which the host may have the only copy,
 // and of which the seed does not know. planted is what is known of its lease: a seed
 // takes no login whose lease is not known (epoch 0).
-func onlyThere(planted *SeedRef, format string, args ...any) error {
+func onlyThere(planted *protocol.SeedRef, format string, args ...any) error {
 	seed := planted.Name
 	hint := "it is saved as soon as seed " + seed + " exists and nobody holds it; `ctl seed show " + seed + "` says who does"
 	if planted.Epoch == 0 {
 		hint = "nothing says under which lease it was planted, so it is not saved by itself; copy the auth.json and import it with `ctl seed import " + seed + " DIR` to keep it"
 	}
-	return &typedError{kind: ErrTypeLoginUnsaved, err: fmt.Errorf(format, args...),
+	return &typedError{kind: protocol.ErrTypeLoginUnsaved, err: fmt.Errorf(format, args...),
 		hint: hint + "; closing with --discard gives the login up, and so does `ctl seed revive " + seed + "` while nothing else of the seed is in doubt"}
 }
 
 func isUnsaved(err error) bool {
 	kind, _, _ := failing{}.classify(err)
-	return kind == ErrTypeLoginUnsaved
+	return kind == protocol.ErrTypeLoginUnsaved
 }
 
 // heldAnew returns an error if a seed's workflow that was begun anew has granted the
 // seed to the session again, and wiping the login on the host may lose it. The new
 // lease's recovery, which may have to fetch that login, needs a fence of its own: call
 // heldAnew before another fence is raised.
-func (s *Sessions) heldAnew(ctx context.Context, h hostexec.Host, l Layout, session string, planted *SeedRef, seed *SeedNow) error {
+func (s *Sessions) heldAnew(ctx context.Context, h hostexec.Host, l protocol.Layout, session string, planted *protocol.SeedRef, seed *SeedNow) error {
 	if seed == nil || planted == nil || !seed.forgot(planted.Epoch) {
 		return nil
 	}
@@ -249,7 +246,7 @@ func (s *Sessions) heldAnew(ctx context.Context, h hostexec.Host, l Layout, sess
 // mayLose reads the login on a host, nil if there is none, and reports whether wiping it
 // may lose it: the seed does not have it, and it is newer than the one that was planted
 // or cannot be compared with it.
-func (s *Sessions) mayLose(ctx context.Context, h hostexec.Host, l Layout, planted *SeedRef, seed *SeedNow) (auth []byte, lost bool, err error) {
+func (s *Sessions) mayLose(ctx context.Context, h hostexec.Host, l protocol.Layout, planted *protocol.SeedRef, seed *SeedNow) (auth []byte, lost bool, err error) {
 	auth, _, err = readAuth(ctx, h, path.Join(l.CodexHome, "auth.json"), "")
 	switch {
 	case err != nil:
@@ -273,7 +270,7 @@ func (s *Sessions) mayLose(ctx context.Context, h hostexec.Host, l Layout, plant
 // loginLeft looks, after codex has ended, whether only the host has the login. It
 // reports whether the login is given up, since nobody waits for it. A login whose lease
 // no workflow knows is saved; the error is ErrTypeLoginUnsaved if that fails.
-func (s *Sessions) loginLeft(ctx context.Context, h hostexec.Host, l Layout, session string, planted *SeedRef, seed *SeedNow) (givenUp bool, err error) {
+func (s *Sessions) loginLeft(ctx context.Context, h hostexec.Host, l protocol.Layout, session string, planted *protocol.SeedRef, seed *SeedNow) (givenUp bool, err error) {
 	switch {
 	case planted == nil || planted.Kind != "" && !loginRotates(planted):
 		return false, nil // there is no login, or none that rotates
@@ -293,7 +290,7 @@ func (s *Sessions) loginLeft(ctx context.Context, h hostexec.Host, l Layout, ses
 
 // saveForgotten saves a login whose lease no workflow knows, since the workflow that
 // granted the lease was ended by force. So nobody may have saved that login.
-func (s *Sessions) saveForgotten(ctx context.Context, h hostexec.Host, l Layout, session string, planted *SeedRef, seed *SeedNow) error {
+func (s *Sessions) saveForgotten(ctx context.Context, h hostexec.Host, l protocol.Layout, session string, planted *protocol.SeedRef, seed *SeedNow) error {
 	auth, lost, err := s.mayLose(ctx, h, l, planted, seed)
 	if err != nil || auth == nil || !lost {
 		return err
@@ -305,7 +302,7 @@ func (s *Sessions) saveForgotten(ctx context.Context, h hostexec.Host, l Layout,
 	}
 	unsaved := func(err error) error {
 		switch kind, _, _ := (failing{}).classify(err); {
-		case kind == ErrTypeLoginUnsaved, kind == ErrTypeFenced, kind == ErrTypeWireLost, HostFault(kind):
+		case kind == protocol.ErrTypeLoginUnsaved, kind == protocol.ErrTypeFenced, kind == protocol.ErrTypeWireLost, HostFault(kind):
 			return err
 		}
 		return onlyThere(&left, "codex may have rotated the login in %s on %s, and that login is in no store: %w", l.CodexHome, h.Name(), err)
@@ -326,7 +323,7 @@ func (s *Sessions) saveForgotten(ctx context.Context, h hostexec.Host, l Layout,
 
 // takeAway keeps what is in no snapshot, wipes the credential, checks that it is
 // gone, and removes the folder if that is allowed.
-func (s *Sessions) takeAway(ctx context.Context, h hostexec.Host, l Layout, in WipeLeftoverInput, was folderMark, attempt int32, planted *SeedRef, seed *SeedNow, out *WipeLeftoverResult) error {
+func (s *Sessions) takeAway(ctx context.Context, h hostexec.Host, l protocol.Layout, in WipeLeftoverInput, was folderMark, attempt int32, planted *protocol.SeedRef, seed *SeedNow, out *WipeLeftoverResult) error {
 	fence := fenceOf(in.Claim, l.Dir, attempt)
 	kept, err := s.keepFolder(ctx, h, l, in, was, planted, seed)
 	out.Archive = kept
@@ -362,7 +359,7 @@ func cannotBeKept(err error) bool {
 
 // keepFolder makes sure that what lies in a folder is in a snapshot, and returns its
 // id: "" with a nil error means that there was nothing worth keeping.
-func (s *Sessions) keepFolder(ctx context.Context, h hostexec.Host, l Layout, in WipeLeftoverInput, was folderMark, planted *SeedRef, seed *SeedNow) (kept string, err error) {
+func (s *Sessions) keepFolder(ctx context.Context, h hostexec.Host, l protocol.Layout, in WipeLeftoverInput, was folderMark, planted *protocol.SeedRef, seed *SeedNow) (kept string, err error) {
 	if s.isKept(ctx, h, l, was) {
 		return was.Snapshot, nil
 	}
@@ -375,7 +372,7 @@ func (s *Sessions) keepFolder(ctx context.Context, h hostexec.Host, l Layout, in
 	return kept, err
 }
 
-func (s *Sessions) keepUnkept(ctx context.Context, h hostexec.Host, l Layout, in WipeLeftoverInput, was folderMark, planted *SeedRef, seed *SeedNow) (string, error) {
+func (s *Sessions) keepUnkept(ctx context.Context, h hostexec.Host, l protocol.Layout, in WipeLeftoverInput, was folderMark, planted *protocol.SeedRef, seed *SeedNow) (string, error) {
 	before := in.Claim
 	before.Generation = max(in.Generation, was.Generation)
 	// Closing the session may have made the last snapshot before the host went away.
@@ -395,8 +392,8 @@ func (s *Sessions) keepUnkept(ctx context.Context, h hostexec.Host, l Layout, in
 // hidingLeft returns what to hide in what a session left: the planted seed as far as it
 // is known, what codex made of its login, and secret answers. Told is set because nobody
 // may have recorded whether there were any.
-func (s *Sessions) hidingLeft(ctx context.Context, h hostexec.Host, l Layout, session string, planted *SeedRef, now *SeedNow) (secrets, error) {
-	c := Claim{Session: session, Told: true}
+func (s *Sessions) hidingLeft(ctx context.Context, h hostexec.Host, l protocol.Layout, session string, planted *protocol.SeedRef, now *SeedNow) (secrets, error) {
+	c := protocol.Claim{Session: session, Told: true}
 	switch {
 	case planted == nil:
 		return s.hidingIn(ctx, c, nil)
@@ -404,7 +401,7 @@ func (s *Sessions) hidingLeft(ctx context.Context, h hostexec.Host, l Layout, se
 	case now != nil && now.Ref != nil:
 		planted = now.Ref
 	default:
-		return secrets{}, &typedError{kind: ErrTypeSeed, err: fmt.Errorf("seed %s is gone: nobody knows what must not be kept", planted.Name)}
+		return secrets{}, &typedError{kind: protocol.ErrTypeSeed, err: fmt.Errorf("seed %s is gone: nobody knows what must not be kept", planted.Name)}
 	}
 	sec, err := s.hidingIn(ctx, c, planted)
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/snapshots"
 )
@@ -91,7 +92,7 @@ func TestWhatIsLeftOnAHostThatWasAwayIsWiped(t *testing.T) {
 			ready.sshd.Start(context.Background())
 		}
 	})
-	if out, err := k.wipe(in, ask); kindOfError(err) != ErrTypeUnreachable || out.Wiped {
+	if out, err := k.wipe(in, ask); kindOfError(err) != protocol.ErrTypeUnreachable || out.Wiped {
 		t.Errorf("wiped a host that is away: %+v, %v", out, err)
 	}
 	if err := ready.sshd.Start(t.Context()); err != nil {
@@ -101,7 +102,7 @@ func TestWhatIsLeftOnAHostThatWasAwayIsWiped(t *testing.T) {
 	if k.planted() != "auth.json\nconfig.toml\n" {
 		t.Fatal("there is nothing to wipe")
 	}
-	in.Layout, in.Claim.Pump = Layout{}, 2 // as for a terminated session, whose layout is not known
+	in.Layout, in.Claim.Pump = protocol.Layout{}, 2 // as for a terminated session, whose layout is not known
 	out, err := k.wipe(in, ask)
 	if err != nil || !out.Wiped || !out.Removed || out.Kept != "" || out.Archive == "" || out.At.IsZero() {
 		t.Errorf("wiped %+v, %v", out, err)
@@ -117,8 +118,8 @@ func TestWhatIsLeftOnAHostThatWasAwayIsWiped(t *testing.T) {
 		t.Errorf("wiped again: %+v, %v", again, err)
 	}
 	// An old holder that wakes up is refused, but the session itself may come back.
-	old := PrepareSessionInput{Claim: Claim{Session: "away", Host: b.spec, Generation: 1, Pump: 9}, Seed: k.seed, Sandbox: "workspace-write"}
-	if _, err := b.prepare(old); kindOfError(err) != ErrTypeFenced {
+	old := PrepareSessionInput{Claim: protocol.Claim{Session: "away", Host: b.spec, Generation: 1, Pump: 9}, Seed: k.seed, Sandbox: "workspace-write"}
+	if _, err := b.prepare(old); kindOfError(err) != protocol.ErrTypeFenced {
 		t.Errorf("an old holder planted again: %v", err)
 	}
 	old.Claim.Generation = 2
@@ -148,7 +149,7 @@ func TestADiscardedLeftoverIsRemoved(t *testing.T) {
 func TestWhatCodexWasToldIsHiddenInWhatIsKeptOfALeftover(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	const secret = "hunter2 and then some"
-	for name, seed := range map[string]*SeedRef{"told-seeded": b.plantable(scriptedmodel.Serve(t, `rules: []`)), "told-bare": nil} {
+	for name, seed := range map[string]*protocol.SeedRef{"told-seeded": b.plantable(scriptedmodel.Serve(t, `rules: []`)), "told-bare": nil} {
 		k := b.prepared(name, "", "workspace-write", seed)
 		b.sh(`printf "it is %s\n" "$2" >"$1/work.txt"`, k.layout.WorkDir, secret)
 		if err := b.store.Put(t.Context(), toldPrefix+name+"/x", []byte(`{"password":["`+secret+`"]}`)); err != nil {
@@ -166,7 +167,7 @@ func TestWhatCodexWasToldIsHiddenInWhatIsKeptOfALeftover(t *testing.T) {
 
 // login returns a seed with a ChatGPT login, its auth.json, and a rotated auth.json
 // as codex may write it.
-func (b *bed) login() (ref *SeedRef, auth, rotated string) {
+func (b *bed) login() (ref *protocol.SeedRef, auth, rotated string) {
 	b.t.Helper()
 	token := func(n string) string {
 		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"`+strings.Repeat(n, 12)+`"}`)) + ".c2ln"
@@ -188,7 +189,7 @@ func (b *bed) login() (ref *SeedRef, auth, rotated string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return &SeedRef{Name: r.Name, Generation: r.Generation, Blob: r.Blob, Digest: r.Digest, Kind: string(r.Kind)}, auth, rotated
+	return &protocol.SeedRef{Name: r.Name, Generation: r.Generation, Blob: r.Blob, Digest: r.Digest, Kind: string(r.Kind)}, auth, rotated
 }
 
 func digest(text string) string {
@@ -208,7 +209,7 @@ func TestALoginThatIsNotSavedIsNotWiped(t *testing.T) {
 		"waiting": {Generation: 1, Ref: ref, Auth: digest(auth), Rotated: &RotatedSeed{Holder: "rotated"}},
 	} {
 		out, err := k.wipe(k.leave(false), knows(now))
-		if kindOfError(err) != ErrTypeLoginUnsaved || out.Wiped {
+		if kindOfError(err) != protocol.ErrTypeLoginUnsaved || out.Wiped {
 			t.Errorf("%s: wiped %+v, %v", name, out, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/snapshots"
 )
@@ -53,7 +54,7 @@ func TestWhoCleansUpLeavesTheSessionAloneThatIsBack(t *testing.T) {
 	// A clean-up that looked before the session came back is refused by the host
 	// itself.
 	late := fenceOf(claimBehind(in.Claim, in.Generation), k.layout.Dir, 1)
-	if err := writeMark(t.Context(), b.host(), k.layout, folderMark{Generation: 1}, false, late); kindOfError(failing{}.failure(t.Context(), "mark", err)) != ErrTypeFenced {
+	if err := writeMark(t.Context(), b.host(), k.layout, folderMark{Generation: 1}, false, late); kindOfError(failing{}.failure(t.Context(), "mark", err)) != protocol.ErrTypeFenced {
 		t.Errorf("a late one was let in: %v", err)
 	}
 	rec, err := k.set.Seeds.recoverSeed(t.Context(), RecoverSeedInput{Seed: *k.seed, Claim: claimBehind(in.Claim, 1), Generation: 1}, 1, secrets{})
@@ -81,7 +82,7 @@ func TestALoginThatWasLeftIsSavedBeforeItsFolderGoes(t *testing.T) {
 	in := PrepareSessionInput{Claim: k.claim, Sandbox: "workspace-write", Restore: &RestoreSpec{Snapshot: got.ID}}
 	in.Claim.Generation, in.Claim.Pump = 2, 1
 	b.set.Sessions.ask = func(context.Context, string) (SeedNow, bool, error) { return d.state(), true, nil }
-	if _, err := k.prepare(in); kindOfError(err) != ErrTypeLoginUnsaved || k.sh(`cat "$1"`, auth) != login("acct-1", 1) {
+	if _, err := k.prepare(in); kindOfError(err) != protocol.ErrTypeLoginUnsaved || k.sh(`cat "$1"`, auth) != login("acct-1", 1) {
 		t.Errorf("a login that its seed waits for went: %v", err)
 	}
 	in.Seed = k.seed
@@ -119,7 +120,7 @@ func TestALeftoverThatIsTooLargeStays(t *testing.T) {
 		t.Errorf("the work is %q, and there is %s", got, k.planted())
 	}
 	in := k.parking(1, "")
-	if _, err := b.set.Sessions.take(t.Context(), in.TakeSnapshotInput, secrets{}, nil); kindOfError(failing{}.failure(t.Context(), "take", err)) != ErrTypeQuota {
+	if _, err := b.set.Sessions.take(t.Context(), in.TakeSnapshotInput, secrets{}, nil); kindOfError(failing{}.failure(t.Context(), "take", err)) != protocol.ErrTypeQuota {
 		t.Errorf("taken although it is too large: %v", err)
 	}
 }
@@ -173,7 +174,7 @@ func TestAReplacedKeyIsMaskedToo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.seed = &SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}
+	k.seed = &protocol.SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}
 	k.sh(`printf '%s %s\n' "$2" "$3" >"$1/both.txt"`, k.layout.WorkDir, madeUpKey, newer)
 	if got, want := b.exported(k.parked(1, "").ID)["work/both.txt"], "************************** ************************** \n"; len(got) != len(madeUpKey)+len(newer)+2 || got == want || !onlyStars(got) {
 		t.Errorf("kept %q", got)
@@ -198,7 +199,7 @@ func (b *bed) beats(name string, in any) {
 	env.RegisterActivity(b.set.Snapshots)
 	var said []string
 	env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
-		var p SnapshotsProgress
+		var p protocol.SnapshotsProgress
 		if err := details.Get(&p); err != nil {
 			b.t.Error(err)
 		}
@@ -231,11 +232,11 @@ func TestSnapshotsArePrunedAndChecked(t *testing.T) {
 	var heard map[string]int64
 	far := func(step string, done, _ int64) { heard[step] = max(heard[step], done) }
 	heard = map[string]int64{}
-	dry, err := b.set.Snapshots.prune(t.Context(), PruneSnapshotsInput{Keep: 1, DryRun: true}, far)
+	dry, err := b.set.Snapshots.prune(t.Context(), protocol.PruneSnapshotsInput{Keep: 1, DryRun: true}, far)
 	if err != nil || len(dry.Snapshots) != 2 {
 		t.Errorf("would prune %+v, %v", dry, err)
 	}
-	out, err := b.set.Snapshots.prune(t.Context(), PruneSnapshotsInput{MaxAge: time.Minute}, far)
+	out, err := b.set.Snapshots.prune(t.Context(), protocol.PruneSnapshotsInput{MaxAge: time.Minute}, far)
 	if err != nil || len(out.Snapshots) != 2 || out.Snapshots[0] != ids[0] || out.Snapshots[1] != ids[1] {
 		t.Errorf("pruned %+v, %v; there were %v", out, err, ids)
 	}
@@ -243,15 +244,15 @@ func TestSnapshotsArePrunedAndChecked(t *testing.T) {
 		t.Errorf("of pruning was told %v", heard)
 	}
 	heard = map[string]int64{}
-	seen, err := b.set.Snapshots.check(t.Context(), CheckSnapshotsInput{ReadData: true}, far)
+	seen, err := b.set.Snapshots.check(t.Context(), protocol.CheckSnapshotsInput{ReadData: true}, far)
 	if err != nil || seen.Snapshots != 1 || seen.Chunks == 0 || seen.Packs == 0 || len(seen.Damaged) > 0 {
 		t.Errorf("checked %+v, %v", seen, err)
 	}
 	if heard["reading packs"] != int64(seen.Packs) || heard["finding what is needed"] == 0 || heard["judging snapshots"] == 0 {
 		t.Errorf("of checking %+v was told %v", seen, heard)
 	}
-	b.beats("PruneSnapshots", PruneSnapshotsInput{DryRun: true})
-	b.beats("CheckSnapshots", CheckSnapshotsInput{})
+	b.beats("PruneSnapshots", protocol.PruneSnapshotsInput{DryRun: true})
+	b.beats("CheckSnapshots", protocol.CheckSnapshotsInput{})
 	packs, err := b.store.List(t.Context(), "snapshots/packs/")
 	if err != nil || len(packs) == 0 {
 		t.Fatalf("%d packs, %v", len(packs), err)
@@ -262,7 +263,7 @@ func TestSnapshotsArePrunedAndChecked(t *testing.T) {
 		}
 	}
 	again := b.another()
-	seen, err = again.set.Snapshots.check(t.Context(), CheckSnapshotsInput{}, far)
+	seen, err = again.set.Snapshots.check(t.Context(), protocol.CheckSnapshotsInput{}, far)
 	if err != nil || len(seen.Damaged) != 1 || seen.Damaged[0] != ids[2] || len(seen.Problems) == 0 {
 		t.Errorf("checked what is damaged: %+v, %v", seen, err)
 	}
@@ -276,7 +277,7 @@ func TestWorkThatMayNotBeReadIsNeverDeleted(t *testing.T) {
 	k.sh(`mkdir "$1/shut" && echo mine >"$1/shut/deep" && echo mine >"$1/no.txt" && chmod 000 "$1/shut" "$1/no.txt"`, k.layout.WorkDir)
 	refused := func(what string, err error) {
 		t.Helper()
-		if kindOfError(failing{}.failure(t.Context(), what, err)) != ErrTypeUnreadable || !strings.Contains(err.Error(), "2 files or folders that may not be read: work/shut/, work/no.txt") {
+		if kindOfError(failing{}.failure(t.Context(), what, err)) != protocol.ErrTypeUnreadable || !strings.Contains(err.Error(), "2 files or folders that may not be read: work/shut/, work/no.txt") {
 			t.Errorf("%s: %v", what, err)
 		}
 		if got := k.sh(`cat "$1/work.txt"; [ -e "$1/no.txt" ] && [ -d "$1/shut" ] && echo there`, k.layout.WorkDir); got != "precious\nthere\n" {

@@ -43,37 +43,10 @@ func SessionTopic(session string) string { return "session/" + session }
 // ExecTopic is where a command's output is shown.
 func ExecTopic(id string) string { return "exec/" + id }
 
-// SessionLive tells viewers that this worker attached to a session's process, or
-// detached. While it is attached, one is sent at once when the thread, the turn or a
-// delivery changes, and every second or so when anything else does.
-type SessionLive struct {
-	Attached bool   `json:"attached"`
-	Reason   string `json:"reason,omitempty"` // why the pump returned; empty when it did not
-	Seq      int64  `json:"seq"`              // of the newest entry
-	// ThreadID, TurnID and Offset say where the pump is, while attached.
-	ThreadID string `json:"thread_id,omitempty"`
-	TurnID   string `json:"turn_id,omitempty"`
-	Offset   int64  `json:"offset,omitempty"`
-	// Use is what was used so far, while attached.
-	Use *Use `json:"use,omitempty"`
-	// Acknowledged are the sends that codex has by now, since the attachment.
-	Acknowledged []string `json:"acknowledged,omitempty"`
-	// Progress is what the model reported last.
-	Progress *protocol.Progress `json:"progress,omitempty"`
-}
-
 // ExecLive tells viewers that a command has ended and how.
 type ExecLive struct {
-	Ended  bool       `json:"ended"`
-	Result ExecResult `json:"result"`
-}
-
-// An ExecChunk is a piece of a command's output. At is its offset in the stream, so that
-// a viewer can tell what it has.
-type ExecChunk struct {
-	Stream string `json:"stream"` // stdout, stderr
-	At     int64  `json:"at"`
-	Data   []byte `json:"data"`
+	Ended  bool                `json:"ended"`
+	Result protocol.ExecResult `json:"result"`
 }
 
 func (s *site) publish(topic, kind string, seq int64, v any) {

@@ -15,6 +15,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // away is a pump's input for a host of its own, with a clock that tests set.
@@ -31,7 +32,7 @@ func newAway(t *testing.T) *away {
 	w := &away{bed: newBed(t, sshd.Spec()), sshd: sshd, now: time.Unix(1_700_000_000, 0)}
 	w.at(w.bed)
 	l := layoutOf(filepath.Join(sshd.Home, "root"), "away")
-	w.in = RunPumpInput{Claim: Claim{Session: "away", Host: w.spec, Generation: 1, Pump: 1}, Layout: l, LostAfter: time.Minute}
+	w.in = RunPumpInput{Claim: protocol.Claim{Session: "away", Host: w.spec, Generation: 1, Pump: 1}, Layout: l, LostAfter: time.Minute}
 	w.in.Pump = conversation.PumpInput{Session: "away", Prefix: "g1.p1", Thread: conversation.ThreadSpec{CWD: l.WorkDir, Sandbox: "read-only", ApprovalPolicy: "never"}}
 	w.in.Pump.State.Cursor.Incarnation = 1
 	if _, err := enterRoot(t.Context(), w.host(), l.Root, ""); err != nil {
@@ -75,7 +76,7 @@ func TestAHostIsLostAfterItWasAwayForSoLongOnWhateverWorker(t *testing.T) {
 	began := w.now
 	for i, on := range []*bed{w.bed, other, w.bed} {
 		out, err := w.try(on, int32(i+1))
-		if kindOfError(err) != ErrTypeUnreachable || out.HostLost != nil {
+		if kindOfError(err) != protocol.ErrTypeUnreachable || out.HostLost != nil {
 			t.Fatalf("attempt %d: %+v, %v", i+1, out, err)
 		}
 		if w.last.Away == nil || !w.last.Away.Since.Equal(began) || !w.last.Away.Last.Equal(w.now) {
@@ -99,7 +100,7 @@ func TestAHostIsLostAfterItWasAwayForSoLongOnWhateverWorker(t *testing.T) {
 	}
 	w.last = PumpBeat{}
 	w.goes()
-	if out, err := w.try(w.bed, 6); kindOfError(err) != ErrTypeUnreachable || out.HostLost != nil || !w.last.Away.Since.Equal(w.now) {
+	if out, err := w.try(w.bed, 6); kindOfError(err) != protocol.ErrTypeUnreachable || out.HostLost != nil || !w.last.Away.Since.Equal(w.now) {
 		t.Errorf("away again: %+v, %v, %+v", out, err, w.last.Away)
 	}
 }
@@ -108,12 +109,12 @@ func TestAHostIsLostAfterItWasAwayForSoLongOnWhateverWorker(t *testing.T) {
 func TestAHostIsNotLostWhileNobodyTried(t *testing.T) {
 	w := newAway(t)
 	w.goes()
-	if _, err := w.try(w.bed, 1); kindOfError(err) != ErrTypeUnreachable {
+	if _, err := w.try(w.bed, 1); kindOfError(err) != protocol.ErrTypeUnreachable {
 		t.Fatal(err)
 	}
 	w.now = w.now.Add(time.Hour)
 	out, err := w.try(w.bed, 2)
-	if kindOfError(err) != ErrTypeUnreachable || out.HostLost != nil || !w.last.Away.Since.Equal(w.now) {
+	if kindOfError(err) != protocol.ErrTypeUnreachable || out.HostLost != nil || !w.last.Away.Since.Equal(w.now) {
 		t.Errorf("an hour later: %+v, %v, %+v", out, err, w.last.Away)
 	}
 }
@@ -154,16 +155,16 @@ func TestOnlyAHostThatDoesNotAnswerIsLost(t *testing.T) {
 		change(&in)
 		in.Claim.Host.Name = what // each with connections of its own
 		if what == "it knows a newer one" {
-			if err := makeFolders(t.Context(), w.host(), in.Layout, folderMark{Generation: 5}, fenceOf(Claim{Generation: 5}, in.Layout.Dir, 1)); err != nil {
+			if err := makeFolders(t.Context(), w.host(), in.Layout, folderMark{Generation: 5}, fenceOf(protocol.Claim{Generation: 5}, in.Layout.Dir, 1)); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := process.Start(t.Context(), w.host(), process.Spec{
-				Dir: serverDir(in.Layout, 1), Fence: fenceOf(Claim{Generation: 5}, in.Layout.Dir, 1), Argv: []string{"true"}, WorkDir: "/"}); err != nil {
+				Dir: serverDir(in.Layout, 1), Fence: fenceOf(protocol.Claim{Generation: 5}, in.Layout.Dir, 1), Argv: []string{"true"}, WorkDir: "/"}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		out, err := w.set.Sessions.pump(t.Context(), in, quiet(1))
-		if err == nil || out.HostLost != nil || kindOfError(err) == ErrTypeUnreachable {
+		if err == nil || out.HostLost != nil || kindOfError(err) == protocol.ErrTypeUnreachable {
 			t.Errorf("%s: %+v, %v", what, out, err)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // VerifySeedsInput says which seeds are due.
@@ -120,7 +122,7 @@ func (e *Engine) verify(ctx context.Context, id, by string) error {
 	ctx, cancel := context.WithTimeout(ctx, verifyTry)
 	defer cancel()
 	h, err := e.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: id, UpdateName: UpdateVerifySeed, Args: []any{VerifySeed{By: by}},
+		WorkflowID: id, UpdateName: protocol.UpdateVerifySeed, Args: []any{protocol.VerifySeed{By: by}},
 		WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
 	if err == nil {

@@ -9,6 +9,8 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // noSession is a Temporal that knows no session.
@@ -22,7 +24,7 @@ func TestTheFolderOfASessionThatIsNotThere(t *testing.T) {
 	s := &site{Deps: Deps{Temporal: noSession{}}}
 	_, err := s.place(t.Context(), "nope")
 	var typed *typedError
-	if !errors.As(err, &typed) || typed.kind != ErrTypeNotThere || !strings.Contains(err.Error(), "there is no session nope") {
+	if !errors.As(err, &typed) || typed.kind != protocol.ErrTypeNotThere || !strings.Contains(err.Error(), "there is no session nope") {
 		t.Errorf("it is %v", err)
 	}
 }

@@ -20,7 +20,7 @@ import (
 // first.
 
 // hold holds for a session of a batch what its item names.
-func (b *Batches) hold(ctx context.Context, session string, it BatchItem, opt BatchOptions) error {
+func (b *Batches) hold(ctx context.Context, session string, it protocol.BatchItem, opt protocol.BatchOptions) error {
 	var first struct {
 		Blob       string           `json:"blob"`
 		SchemaBlob string           `json:"output_schema_blob"`
@@ -56,7 +56,7 @@ type HoldBlobsInput struct {
 func (b *Batches) HoldBlobs(ctx context.Context, in HoldBlobsInput) error {
 	err := owned.Hold(ctx, b.Store, owned.Owner{Kind: in.Kind, ID: in.ID}, in.Blobs...)
 	if errors.Is(err, owned.ErrGone) {
-		err = &typedError{kind: ErrTypeBadInput, err: err, hint: "give it anew"}
+		err = &typedError{kind: protocol.ErrTypeBadInput, err: err, hint: "give it anew"}
 	}
 	return failing{}.failure(ctx, fmt.Sprintf("keep what %s %s begins with", in.Kind, in.ID), err)
 }
@@ -71,7 +71,7 @@ const tidyMost = 20_000
 // ask for any more. It is safe beside everything else, and may be killed and repeated.
 func (s *Snapshots) TidyStore(ctx context.Context) (TidyStoreResult, error) {
 	var f failing
-	far := storeWork{now: SnapshotsProgress{Step: "beginning"}}
+	far := storeWork{now: protocol.SnapshotsProgress{Step: "beginning"}}
 	defer far.beat(ctx)()
 	out, err := owned.Sweep{
 		Store: s.Store, Most: tidyMost, Tell: far.tell,

@@ -174,9 +174,9 @@ func TestASessionGoesElsewhereAndBack(t *testing.T) {
 // fork goes on from an older snapshot as another session.
 func (k *talk) fork(on protocol.HostSpec, from *SnapshotBrief) {
 	k.t.Helper()
-	f := &talk{bed: k.bed, claim: Claim{Session: "forked", Generation: 0}, seed: k.seed}
+	f := &talk{bed: k.bed, claim: protocol.Claim{Session: "forked", Generation: 0}, seed: k.seed}
 	k.t.Cleanup(f.kill)
-	if _, err := f.up(on, RestoreSpec{Snapshot: from.ID}); kindOfError(err) != ErrTypeBadInput {
+	if _, err := f.up(on, RestoreSpec{Snapshot: from.ID}); kindOfError(err) != protocol.ErrTypeBadInput {
 		k.t.Errorf("another session's snapshot was taken for its own: %v", err)
 	}
 	out, err := f.up(on, RestoreSpec{Snapshot: from.ID, Fork: true})
@@ -280,7 +280,7 @@ func TestParkingKilledAnywhereLosesNothing(t *testing.T) {
 		t.Errorf("parked with the folder gone: %+v, %v", out, err)
 	}
 	in.N = 2
-	if out, err := k.park(in); kindOfError(err) != ErrTypeFolderGone {
+	if out, err := k.park(in); kindOfError(err) != protocol.ErrTypeFolderGone {
 		t.Errorf("parked what is not there: %+v, %v", out, err)
 	}
 }
@@ -325,7 +325,7 @@ func TestNothingIsWipedWhileTheStoreIsAway(t *testing.T) {
 	if err := os.Rename(dir, dir+".away"); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := k.park(in); kindOfError(err) != ErrTypeStore && kindOfError(err) != ErrTypeSeed || out.Wiped {
+	if out, err := k.park(in); kindOfError(err) != protocol.ErrTypeStore && kindOfError(err) != protocol.ErrTypeSeed || out.Wiped {
 		t.Errorf("parked without a store: %+v, %v", out, err)
 	}
 	if k.planted() == "" || k.sh(`cat "$1/work.txt"`, k.layout.WorkDir) != "precious\n" {
@@ -366,7 +366,7 @@ func TestAFolderThatIsNotAsItWasLeftIsKeptAndNotUsed(t *testing.T) {
 	}
 	// A restore that fails changes nothing.
 	k.sh(`echo again >"$1/work.txt"`, k.layout.WorkDir)
-	if _, err := k.up(k.spec, RestoreSpec{Snapshot: snapshotID("stranger", time.Now(), 1, 9)}); kindOfError(err) != ErrTypeSnapshot {
+	if _, err := k.up(k.spec, RestoreSpec{Snapshot: snapshotID("stranger", time.Now(), 1, 9)}); kindOfError(err) != protocol.ErrTypeSnapshot {
 		t.Errorf("restored from nothing: %v", err)
 	}
 	if got := k.sh(`cat "$1/work.txt"`, k.layout.WorkDir); got != "again\n" {
@@ -405,7 +405,7 @@ func TestAnOlderCodexIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.up(k.spec, RestoreSpec{Snapshot: out.Snapshot.ID}); kindOfError(err) != ErrTypeCodexVersion {
+	if _, err := k.up(k.spec, RestoreSpec{Snapshot: out.Snapshot.ID}); kindOfError(err) != protocol.ErrTypeCodexVersion {
 		t.Errorf("gone on with an older codex: %v", err)
 	}
 }
@@ -452,7 +452,7 @@ func TestWhoComesBackWithAnotherSeedBringsNoSecretOfTheFirstIntoTheStore(t *test
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.seed = &SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}
+	k.seed = &protocol.SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}
 	out, err := k.up(k.spec, RestoreSpec{Snapshot: one.ID, Warm: 1})
 	if err != nil || out.Restored != RestoredSnapshot || out.Left != "" {
 		t.Fatalf("up with another seed: %+v, %v", out, err)
@@ -471,8 +471,8 @@ func TestWhoComesBackWithAnotherSeedBringsNoSecretOfTheFirstIntoTheStore(t *test
 func TestMarksAreReadAsTheyAreWritten(t *testing.T) {
 	for _, m := range []folderMark{
 		{Generation: 1},
-		{Generation: 7, Dir: "/home/a b/ü", Seed: &SeedRef{Name: "team", Generation: 2, Blob: "b", Kind: "chatgpt", Epoch: 4}, Restored: RestoredSnapshot, From: "s.snap-1", Left: "s.snap-2"},
-		{Generation: 7, Brokered: true, Seed: &SeedRef{Name: "team"}, Parked: true, Snapshot: "s.snap-3"},
+		{Generation: 7, Dir: "/home/a b/ü", Seed: &protocol.SeedRef{Name: "team", Generation: 2, Blob: "b", Kind: "chatgpt", Epoch: 4}, Restored: RestoredSnapshot, From: "s.snap-1", Left: "s.snap-2"},
+		{Generation: 7, Brokered: true, Seed: &protocol.SeedRef{Name: "team"}, Parked: true, Snapshot: "s.snap-3"},
 		{Generation: 7, Parked: true},
 	} {
 		got := parseMark(m.text())

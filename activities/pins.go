@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
 
@@ -43,7 +44,7 @@ func AskSession(ctx context.Context, c client.Client, session string) (now Sessi
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	id := SessionWorkflowID(session)
+	id := protocol.SessionID(session)
 	d, err := c.DescribeWorkflowExecution(ctx, id, "")
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) {
@@ -71,9 +72,6 @@ func AskSession(ctx context.Context, c client.Client, session string) (now Sessi
 	now.Snapshot = view.Snapshot.ID
 	return now, err
 }
-
-// SessionWorkflowID gives the id of a session's workflow.
-func SessionWorkflowID(session string) string { return "session/" + session }
 
 // PinHolder names the holder of a pin: a session, and its first run.
 func PinHolder(session, run string) string { return session + "." + run }
@@ -146,7 +144,7 @@ func (s *Snapshots) pin(ctx context.Context, in PinSnapshotInput) (snapshots.Man
 	}
 	m, err := snapshots.Keep(ctx, s.Store, in.Snapshot, PinHolder(in.Session, in.Run))
 	if errors.Is(err, snapshots.ErrDropping) {
-		err = &typedError{kind: ErrTypeSnapshot, retry: true, err: err}
+		err = &typedError{kind: protocol.ErrTypeSnapshot, retry: true, err: err}
 	}
 	return m, err
 }
@@ -222,7 +220,7 @@ func (s *Snapshots) dropUnheld(ctx context.Context, id string, dry bool) (droppe
 
 // tidyPins removes pins of sessions that go on from elsewhere by now, and marks of those
 // who died while they dropped a snapshot.
-func (s *Snapshots) tidyPins(ctx context.Context, in PruneSnapshotsInput) error {
+func (s *Snapshots) tidyPins(ctx context.Context, in protocol.PruneSnapshotsInput) error {
 	if in.DryRun || in.Session != "" {
 		return nil
 	}

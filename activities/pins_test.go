@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
 
@@ -38,7 +39,7 @@ func TestRetentionDropsNothingThatASessionGoesOnFrom(t *testing.T) {
 			t.Fatalf("pinned %+v, %v", m, err)
 		}
 	}
-	prunes := func(what string, in PruneSnapshotsInput, want, unasked []string) {
+	prunes := func(what string, in protocol.PruneSnapshotsInput, want, unasked []string) {
 		t.Helper()
 		for _, in.DryRun = range []bool{true, false} {
 			out, err := b.set.Snapshots.prune(t.Context(), in, func(string, int64, int64) {})
@@ -52,24 +53,24 @@ func TestRetentionDropsNothingThatASessionGoesOnFrom(t *testing.T) {
 	b.set.Snapshots.askSession = func(context.Context, string) (SessionNow, error) {
 		return SessionNow{}, errors.New("its workers are away")
 	}
-	prunes("nobody answers", PruneSnapshotsInput{Keep: 1}, []string{}, []string{"keeper"})
+	prunes("nobody answers", protocol.PruneSnapshotsInput{Keep: 1}, []string{}, []string{"keeper"})
 	b.asked(say)
-	prunes("by number", PruneSnapshotsInput{Keep: 1}, []string{ids[0], ids[3]}, nil)
+	prunes("by number", protocol.PruneSnapshotsInput{Keep: 1}, []string{ids[0], ids[3]}, nil)
 	b.set.Snapshots.askSession = func(_ context.Context, session string) (SessionNow, error) {
 		if session == "a.fork" {
 			return SessionNow{}, errors.New("its workers are away")
 		}
 		return SessionNow{Runs: true, Run: "r0", Snapshot: ids[4]}, nil
 	}
-	prunes("the fork does not answer", PruneSnapshotsInput{MaxAge: time.Minute, Session: "keeper"}, []string{ids[2]}, nil)
+	prunes("the fork does not answer", protocol.PruneSnapshotsInput{MaxAge: time.Minute, Session: "keeper"}, []string{ids[2]}, nil)
 	say["keeper"] = SessionNow{Runs: true, Run: "r0", Snapshot: ids[4]}
 	say["a.fork"] = SessionNow{Runs: true, Run: "r1", Snapshot: "fork.snap-20261122t030405-000001"}
 	b.asked(say)
-	prunes("the fork has one of its own", PruneSnapshotsInput{MaxAge: time.Minute}, []string{ids[1]}, nil)
+	prunes("the fork has one of its own", protocol.PruneSnapshotsInput{MaxAge: time.Minute}, []string{ids[1]}, nil)
 	if pins, err := snapshots.Pins(t.Context(), b.store, ""); err != nil || len(pins) != 0 {
 		t.Errorf("pins are left: %v, %v", pins, err)
 	}
-	if _, err := b.set.Snapshots.pin(t.Context(), fork); kindOfError(failing{}.failure(t.Context(), "pin", err)) != ErrTypeSnapshot {
+	if _, err := b.set.Snapshots.pin(t.Context(), fork); kindOfError(failing{}.failure(t.Context(), "pin", err)) != protocol.ErrTypeSnapshot {
 		t.Errorf("pinned what is gone: %v", err)
 	}
 }

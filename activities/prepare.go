@@ -12,6 +12,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -175,7 +176,7 @@ esac
 cd -- "$d" && pwd -P`, Args: []string{dir}})
 	var exit *hostexec.ExitError
 	if errors.As(err, &exit) && exit.Code == 3 {
-		return "", &typedError{kind: ErrTypeBadInput, hint: "--dir is a folder on the host; make it first, or leave --dir out for a fresh one",
+		return "", &typedError{kind: protocol.ErrTypeBadInput, hint: "--dir is a folder on the host; make it first, or leave --dir out for a fresh one",
 			err: fmt.Errorf("--dir %s on %s: %s", dir, h.Name(), strings.TrimSpace(string(exit.Stderr)))}
 	}
 	if err != nil {
@@ -219,7 +220,7 @@ if [ "$own" = y ]; then mkdir -p -- "$work" || exit 1; fi
 
 // furnish makes the session's folders, and restores the snapshot into them if that is not
 // done yet.
-func (s *Sessions) furnish(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, a *arrival, fence hostexec.Fence, p *progress) error {
+func (s *Sessions) furnish(ctx context.Context, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, a *arrival, fence hostexec.Fence, p *progress) error {
 	if a.fresh() && a.mark.Restored == RestoredSnapshot {
 		// The mark first: an interrupted restore must be known as ours.
 		bare := l
@@ -235,7 +236,7 @@ func (s *Sessions) furnish(ctx context.Context, h hostexec.Host, l Layout, in Pr
 	return makeFolders(ctx, h, l, a.mark, fence)
 }
 
-func makeFolders(ctx context.Context, h hostexec.Host, l Layout, mark folderMark, fence hostexec.Fence) error {
+func makeFolders(ctx context.Context, h hostexec.Host, l protocol.Layout, mark folderMark, fence hostexec.Fence) error {
 	own := "n"
 	if l.OwnWork {
 		own = "y"
@@ -249,7 +250,7 @@ func makeFolders(ctx context.Context, h hostexec.Host, l Layout, mark folderMark
 
 // unprepare undoes a failed prepare: it removes the credential always, and everything if
 // there was nothing before.
-func (s *Sessions) unprepare(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, fence hostexec.Fence, fresh bool, why error) error {
+func (s *Sessions) unprepare(ctx context.Context, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, fence hostexec.Fence, fresh bool, why error) error {
 	if errors.Is(why, hostexec.ErrFenced) {
 		return why // it is somebody else's by now
 	}

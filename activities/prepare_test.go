@@ -14,10 +14,10 @@ func TestFailedPrepareLeavesNoCredential(t *testing.T) {
 	model := scriptedmodel.Serve(t, `rules: []`)
 	b := newBed(t, unconfinable(t))
 	in := PrepareSessionInput{
-		Claim: Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}, Seed: b.plantable(model), Sandbox: "workspace-write",
+		Claim: protocol.Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}, Seed: b.plantable(model), Sandbox: "workspace-write",
 	}
 	_, err := b.prepare(in)
-	if app := appError(t, err); app.Type() != ErrTypeSandbox || !app.NonRetryable() || !strings.Contains(app.Message(), "namespace") {
+	if app := appError(t, err); app.Type() != protocol.ErrTypeSandbox || !app.NonRetryable() || !strings.Contains(app.Message(), "namespace") {
 		t.Errorf("failed as %v", app)
 	}
 	if left := b.sh(`[ ! -e "$1/sessions/s1" ] || find "$1/sessions/s1"; grep -rlF -e "$2" "$1" || :`, b.root(), madeUpKey); left != "" {
@@ -35,7 +35,7 @@ func TestCloseFindsWhatALostPrepareLeft(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.prepared("lost", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
 	in := k.closing()
-	in.Layout, in.Discard = Layout{}, true // all that the workflow knows then
+	in.Layout, in.Discard = protocol.Layout{}, true // all that the workflow knows then
 	if got, err := k.close(in); err != nil || !got.Wiped || !got.Removed {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -51,7 +51,7 @@ func TestASessionsArchiveIsNotThatOfAnEarlierOneOfItsName(t *testing.T) {
 		l := layoutOf(b.spec.Root, "twice")
 		b.sh(`mkdir -p "$1" && echo "$2" >"$1/work.txt"`, l.WorkDir, thread)
 		got, err := b.set.Sessions.close(t.Context(), CloseSessionInput{
-			Claim: Claim{Session: "twice", Host: b.spec, Generation: 1, Pump: int64(10 + i)}, Layout: l, ThreadID: thread}, 1, secrets{})
+			Claim: protocol.Claim{Session: "twice", Host: b.spec, Generation: 1, Pump: int64(10 + i)}, Layout: l, ThreadID: thread}, 1, secrets{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestASessionsArchiveIsNotThatOfAnEarlierOneOfItsName(t *testing.T) {
 
 func TestPrepareRefusesBadInput(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
-	claim := Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}
+	claim := protocol.Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}
 	up := claim
 	up.Session = "../up"
 	for what, in := range map[string]PrepareSessionInput{
@@ -74,7 +74,7 @@ func TestPrepareRefusesBadInput(t *testing.T) {
 		"an id with slashes":      {Claim: up, Sandbox: "read-only"},
 	} {
 		_, err := b.prepare(in)
-		if app := appError(t, err); app.Type() != ErrTypeBadInput || !app.NonRetryable() {
+		if app := appError(t, err); app.Type() != protocol.ErrTypeBadInput || !app.NonRetryable() {
 			t.Errorf("%s: %v", what, app)
 		}
 	}
@@ -86,11 +86,11 @@ func TestPrepareRefusesBadInput(t *testing.T) {
 func TestMissingSeedIsTyped(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
 	_, err := b.prepare(PrepareSessionInput{
-		Claim: Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}, Sandbox: "read-only",
-		Seed: &SeedRef{Name: "team", Generation: 1, Blob: "seeds/team/1-gone"},
+		Claim: protocol.Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}, Sandbox: "read-only",
+		Seed: &protocol.SeedRef{Name: "team", Generation: 1, Blob: "seeds/team/1-gone"},
 	})
 	app := appError(t, failing{}.failure(t.Context(), "prepare", err))
-	if app.Type() != ErrTypeSeed || !app.NonRetryable() {
+	if app.Type() != protocol.ErrTypeSeed || !app.NonRetryable() {
 		t.Errorf("%v", app)
 	}
 }

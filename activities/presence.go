@@ -16,13 +16,13 @@ type presence struct {
 	topic string
 
 	mu   sync.Mutex
-	now  SessionLive
+	now  protocol.SessionLive
 	told []byte // as JSON, what viewers know
 }
 
 // attachedTo begins a presence and tells of it.
 func (s *site) attachedTo(session string, st conversation.PumpState) *presence {
-	p := &presence{site: s, topic: SessionTopic(session), now: SessionLive{
+	p := &presence{site: s, topic: SessionTopic(session), now: protocol.SessionLive{
 		Attached: true, Seq: st.Seq, ThreadID: st.ThreadID, TurnID: st.TurnID, Offset: st.Cursor.Offset, Use: useOf(st), Progress: st.Progress,
 	}}
 	p.tell()
@@ -66,5 +66,5 @@ func (p *presence) tell() {
 
 // gone tells that the pump let go, and why.
 func (p *presence) gone(reason conversation.PumpReason, seq int64) {
-	p.site.publish(p.topic, LiveState, 0, SessionLive{Reason: string(reason), Seq: seq})
+	p.site.publish(p.topic, LiveState, 0, protocol.SessionLive{Reason: string(reason), Seq: seq})
 }

@@ -9,6 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A probe is a short-lived codex app-server on a host that runs commands in its sandbox:
@@ -138,6 +139,6 @@ func (p *probe) confines(ctx context.Context, sandbox string) error {
 		return nil
 	}
 	said := lastOf(strings.TrimSpace(res.Stderr+res.Stdout), 512)
-	return &typedError{kind: ErrTypeSandbox, hint: hintSandbox,
+	return &typedError{kind: protocol.ErrTypeSandbox, hint: hintSandbox,
 		err: fmt.Errorf("the sandbox does not start (exit status %d): %s", res.ExitCode, said)}
 }

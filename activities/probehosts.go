@@ -15,15 +15,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// ErrTypeUnfit: the host answers, but no session can run on it. The message says what it
-// lacks.
-const ErrTypeUnfit = "host_unfit"
-
 // HostFault reports whether a failure of that kind is the host's, whatever was to be done
 // there: another host may well do it.
 func HostFault(kind string) bool {
 	switch kind {
-	case ErrTypeUnreachable, ErrTypeAuth, ErrTypeHostKey, ErrTypeNoSpace, ErrTypeCodexMissing, ErrTypeCodexVersion, ErrTypeUnfit, ErrTypeRootMissing:
+	case protocol.ErrTypeUnreachable, protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeNoSpace, protocol.ErrTypeCodexMissing, protocol.ErrTypeCodexVersion, protocol.ErrTypeUnfit, protocol.ErrTypeRootMissing:
 		return true
 	}
 	return false
@@ -81,7 +77,7 @@ func (s *site) probeHost(ctx context.Context, spec protocol.HostSpec) HostProbed
 		fmt.Errorf("%w: no answer within %s", hostexec.ErrUnreachable, hostProbeTimeout))
 	defer cancel()
 	out := HostProbed{Name: spec.Name, At: s.Now().UTC()}
-	c := &checkup{Result: CheckHostResult{Facts: map[string]string{}}}
+	c := &checkup{Result: protocol.CheckHostResult{Facts: map[string]string{}}}
 	err := s.lookAt(ctx, c, spec)
 	if err != nil && errors.Is(err, context.DeadlineExceeded) {
 		err = context.Cause(ctx)
@@ -93,13 +89,13 @@ func (s *site) probeHost(ctx context.Context, spec protocol.HostSpec) HostProbed
 	}
 	out.Facts = c.Result.Facts
 	var lacks, hints []string
-	kind := ErrTypeUnfit
+	kind := protocol.ErrTypeUnfit
 	for _, k := range c.Result.Checks {
 		if !k.Required || k.OK {
 			continue
 		}
 		if lacks, hints = append(lacks, k.Name+": "+k.Detail), append(hints, k.Hint); k.Name == "disk" {
-			kind = ErrTypeNoSpace
+			kind = protocol.ErrTypeNoSpace
 		}
 	}
 	if len(lacks) > 0 {

@@ -42,7 +42,7 @@ func TestAProbeTellsWhatKeepsAHostFromBeingUsed(t *testing.T) {
 	if got[0].Problem != nil || got[0].Name != good.Name || got[0].Facts["os"] == "" || got[0].Facts["memory_mb"] == "" || got[0].Facts["disk_free_mb"] == "" {
 		t.Errorf("of a host that is well it says %+v", got[0])
 	}
-	if p := got[1].Problem; p == nil || p.Kind != ErrTypeHostKey || got[1].Facts != nil || !HostFault(p.Kind) {
+	if p := got[1].Problem; p == nil || p.Kind != protocol.ErrTypeHostKey || got[1].Facts != nil || !HostFault(p.Kind) {
 		t.Errorf("of a host with another key it says %+v", got[1])
 	}
 	if in, err := os.ReadDir(filepath.Join(root, "check")); err == nil && len(in) > 0 {
@@ -52,7 +52,7 @@ func TestAProbeTellsWhatKeepsAHostFromBeingUsed(t *testing.T) {
 	if err := sshd.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if p := probe(good)[0].Problem; p == nil || p.Kind != ErrTypeUnreachable || !strings.Contains(p.Message, "refused") {
+	if p := probe(good)[0].Problem; p == nil || p.Kind != protocol.ErrTypeUnreachable || !strings.Contains(p.Message, "refused") {
 		t.Errorf("of a host that is down it says %+v", p)
 	}
 	if err := sshd.Start(t.Context()); err != nil {

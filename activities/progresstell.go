@@ -8,13 +8,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// SignalProgress tells a session's workflow what its model reported last, while its pump
-// is attached. The worker's API and the pump's heartbeat have that at once; the signal
-// is for Temporal's own lists, and costs five events. So it is sent at most every
-// soonestReport, and less often the longer the pump stays: some 30 times in the first
-// hour, 8 times in the second, and then 6 times an hour.
-const SignalProgress = "progress"
-
 const (
 	soonestReport = 45 * time.Second
 	seldomReport  = 10 * time.Minute
@@ -40,7 +33,7 @@ func (s *Sessions) reporterOf(in RunPumpInput) *reporter {
 	r := &reporter{soonest: soonestReport, last: in.Pump.State.Progress}
 	if s.Temporal != nil && in.Workflow != "" {
 		r.tell = func(ctx context.Context, p protocol.Progress) error {
-			return s.Temporal.SignalWorkflow(ctx, in.Workflow, "", SignalProgress, p)
+			return s.Temporal.SignalWorkflow(ctx, in.Workflow, "", protocol.SignalProgress, p)
 		}
 	}
 	return r

@@ -32,7 +32,7 @@ type protection struct {
 
 // err returns Why as the reason not to go on.
 func (p protection) err() error {
-	return &typedError{kind: ErrTypeUnprotected, hint: hintUnprotected, err: errors.New(p.Why)}
+	return &typedError{kind: protocol.ErrTypeUnprotected, hint: hintUnprotected, err: errors.New(p.Why)}
 }
 
 const hintUnprotected = "provision the host with codex " + newestCodex + ", or use a login user other than root there; " +
@@ -42,7 +42,7 @@ const hintUnprotected = "provision the host with codex " + newestCodex + ", or u
 // confines them as asked, by trying with a made-up credential in the session's folder
 // before a real one is there. Success is believed for the life of the worker, except for
 // a session that asks for more than a mode; a failure is tried again.
-func (s *site) protects(ctx context.Context, h hostexec.Host, spec protocol.HostSpec, l Layout, version string, in PrepareSessionInput, b *seeds.Bundle, fence hostexec.Fence) (p protection, err error) {
+func (s *site) protects(ctx context.Context, h hostexec.Host, spec protocol.HostSpec, l protocol.Layout, version string, in PrepareSessionInput, b *seeds.Bundle, fence hostexec.Fence) (p protection, err error) {
 	sandbox := in.Sandbox
 	if err := confinable(in.Confine, sandbox, version, b); err != nil {
 		return protection{}, err
@@ -97,7 +97,7 @@ func holdsSecrets(b *seeds.Bundle) bool {
 
 // A trialIn says where a made-up credential is planted and tried.
 type trialIn struct {
-	layout        Layout
+	layout        protocol.Layout
 	home, sandbox string
 	at            place
 	seed          *seeds.Bundle // whose profiles it may run under

@@ -41,15 +41,15 @@ func TestSessionSaysBeforeItStartsThatItsCredentialIsOpen(t *testing.T) {
 				spec.Root = ""
 			}
 			refusing := newBed(t, spec).with(c.codex, "")
-			in := PrepareSessionInput{Claim: Claim{Session: "s1", Host: spec, Generation: 1, Pump: 1},
+			in := PrepareSessionInput{Claim: protocol.Claim{Session: "s1", Host: spec, Generation: 1, Pump: 1},
 				Seed: refusing.plantable(scriptedmodel.Serve(t, `rules: []`)), Sandbox: "workspace-write"}
 			_, err := refusing.prepare(in)
 			app := appError(t, err)
 			var p protocol.Problem
-			if app.Type() != ErrTypeUnprotected || !app.NonRetryable() || !strings.Contains(app.Message(), c.says) {
+			if app.Type() != protocol.ErrTypeUnprotected || !app.NonRetryable() || !strings.Contains(app.Message(), c.says) {
 				t.Errorf("failed as %v", app)
 			}
-			if err := app.Details(&p); err != nil || p.Kind != ErrTypeUnprotected || !strings.Contains(p.Hint, "seeds.unprotected: allow") {
+			if err := app.Details(&p); err != nil || p.Kind != protocol.ErrTypeUnprotected || !strings.Contains(p.Hint, "seeds.unprotected: allow") {
 				t.Errorf("%+v, %v", p, err)
 			}
 			if left := refusing.sh(`[ ! -e "$1/sessions/s1" ] || find "$1/sessions/s1"; grep -rlF -e "$2" -e made-up- "$1/sessions" || :`, refusing.root(), madeUpKey); left != "" {

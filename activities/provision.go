@@ -33,40 +33,40 @@ type stamp struct {
 
 // ProvisionCodex makes sure that the host has a codex that we can use. Concurrent calls
 // are safe.
-func (h *Hosts) ProvisionCodex(ctx context.Context, in ProvisionCodexInput) (ProvisionCodexResult, error) {
+func (h *Hosts) ProvisionCodex(ctx context.Context, in ProvisionCodexInput) (protocol.ProvisionCodexResult, error) {
 	out, err := h.provision(ctx, in.Host)
 	return out, failing{}.failure(ctx, "provision "+in.Host.Name, err)
 }
 
-func (s *site) provision(ctx context.Context, spec protocol.HostSpec) (ProvisionCodexResult, error) {
+func (s *site) provision(ctx context.Context, spec protocol.HostSpec) (protocol.ProvisionCodexResult, error) {
 	h, err := s.host(spec)
 	if err != nil {
-		return ProvisionCodexResult{}, err
+		return protocol.ProvisionCodexResult{}, err
 	}
 	root, err := hostexec.Root(ctx, h, spec)
 	if err != nil {
-		return ProvisionCodexResult{}, fmt.Errorf("find the root folder: %w", err)
+		return protocol.ProvisionCodexResult{}, fmt.Errorf("find the root folder: %w", err)
 	}
 	m, err := lookAtMachine(ctx, h, root)
 	if err != nil {
-		return ProvisionCodexResult{}, err
+		return protocol.ProvisionCodexResult{}, err
 	}
 	return s.codexOn(ctx, h, spec, root, m)
 }
 
 // codexOn finds codex on a host, or brings it. m is what lookAtMachine returned.
-func (s *site) codexOn(ctx context.Context, h hostexec.Host, spec protocol.HostSpec, root string, m machine) (ProvisionCodexResult, error) {
+func (s *site) codexOn(ctx context.Context, h hostexec.Host, spec protocol.HostSpec, root string, m machine) (protocol.ProvisionCodexResult, error) {
 	tree, err := s.Codex.tree(ctx, m.OS, m.Arch)
 	if errors.Is(err, errNoSource) {
 		return s.codexThere(ctx, h, root, m, err)
 	}
 	if err != nil {
-		return ProvisionCodexResult{}, &typedError{kind: ErrTypeCodexMissing, hint: "run `make tools` where the worker runs", err: err}
+		return protocol.ProvisionCodexResult{}, &typedError{kind: protocol.ErrTypeCodexMissing, hint: "run `make tools` where the worker runs", err: err}
 	}
 	if spec.Name == protocol.LocalHost && spec.Address == "" {
 		return useInPlace(ctx, h, tree)
 	}
-	out := ProvisionCodexResult{
+	out := protocol.ProvisionCodexResult{
 		Path: path.Join(root, "codex", tree.name(), "bin", "codex"), Version: tree.Version,
 		How: "present", Digest: tree.Digest, Bytes: tree.Size,
 	}
@@ -75,17 +75,17 @@ func (s *site) codexOn(ctx context.Context, h hostexec.Host, spec protocol.HostS
 	}
 	done, err := s.alone(ctx, "provision "+h.Name()+" "+root)
 	if err != nil {
-		return ProvisionCodexResult{}, err
+		return protocol.ProvisionCodexResult{}, err
 	}
 	defer done()
 	if m, err = lookAtMachine(ctx, h, root); err != nil {
-		return ProvisionCodexResult{}, err
+		return protocol.ProvisionCodexResult{}, err
 	}
 	if m.whole(tree) {
 		return out, nil
 	}
 	if err := upload(ctx, h, root, tree, m); err != nil {
-		return ProvisionCodexResult{}, err
+		return protocol.ProvisionCodexResult{}, err
 	}
 	out.How = "uploaded"
 	return out, nil
@@ -154,17 +154,17 @@ func (m machine) room(bytes int64, what string) error {
 }
 
 // useInPlace takes the worker's own package on the worker's own machine.
-func useInPlace(ctx context.Context, h hostexec.Host, t *codexTree) (ProvisionCodexResult, error) {
+func useInPlace(ctx context.Context, h hostexec.Host, t *codexTree) (protocol.ProvisionCodexResult, error) {
 	bin := path.Join(t.Dir, "bin", "codex")
 	v, err := versionAt(ctx, h, bin)
 	if err != nil {
-		return ProvisionCodexResult{}, err
+		return protocol.ProvisionCodexResult{}, err
 	}
 	if v != t.Version {
-		return ProvisionCodexResult{}, &typedError{kind: ErrTypeCodexMissing, hint: "run `make tools`",
+		return protocol.ProvisionCodexResult{}, &typedError{kind: protocol.ErrTypeCodexMissing, hint: "run `make tools`",
 			err: fmt.Errorf("%s says that it is version %q and not %s", bin, v, t.Version)}
 	}
-	return ProvisionCodexResult{Path: bin, Version: v, How: "present", Digest: t.Digest, Bytes: t.Size}, nil
+	return protocol.ProvisionCodexResult{Path: bin, Version: v, How: "present", Digest: t.Digest, Bytes: t.Size}, nil
 }
 
 // upload brings a tree to the host. No part of a tree is ever seen under its name, and
@@ -278,7 +278,7 @@ func settle(ctx context.Context, h hostexec.Host, base, temp, parts string, t *c
 	})
 	var exit *hostexec.ExitError
 	if errors.As(err, &exit) && exit.Code == 4 {
-		return &typedError{kind: ErrTypeCodexMissing, err: err,
+		return &typedError{kind: protocol.ErrTypeCodexMissing, err: err,
 			hint: "the host cannot run the codex that was brought: check that the folder is not mounted noexec, and its processor"}
 	}
 	return err
@@ -288,7 +288,7 @@ func versionAt(ctx context.Context, h hostexec.Host, bin string) (string, error)
 	res, err := h.Run(ctx, hostexec.Command{Script: `exec "$1" --version`, Args: []string{bin}})
 	var exit *hostexec.ExitError
 	if errors.As(err, &exit) {
-		return "", &typedError{kind: ErrTypeCodexMissing, hint: hintNoCodex, err: fmt.Errorf("%s does not run: %w", bin, err)}
+		return "", &typedError{kind: protocol.ErrTypeCodexMissing, hint: hintNoCodex, err: fmt.Errorf("%s does not run: %w", bin, err)}
 	}
 	if err != nil {
 		return "", fmt.Errorf("ask %s for its version: %w", bin, err)

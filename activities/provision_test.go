@@ -32,7 +32,7 @@ func (b *bed) root() string {
 }
 
 // provision is ProvisionCodex as the workflow sees it.
-func (b *bed) provision() (ProvisionCodexResult, error) {
+func (b *bed) provision() (protocol.ProvisionCodexResult, error) {
 	return b.set.Hosts.ProvisionCodex(b.t.Context(), ProvisionCodexInput{Host: b.spec})
 }
 
@@ -48,7 +48,7 @@ func TestTwoProvisionsAtOnceBothEndWithAGoodTree(t *testing.T) {
 	b.sh(`mkdir -p "$1/bin" && echo torn >"$1/bin/codex"`, final)
 
 	type end struct {
-		out ProvisionCodexResult
+		out protocol.ProvisionCodexResult
 		err error
 	}
 	ends := make(chan end, 2)
@@ -117,7 +117,7 @@ func TestProvisionOnAFullDiskLeavesNothing(t *testing.T) {
 	root := filepath.Join(small, "root")
 	b := newBed(t, hosttest.StartSSHD(t, hosttest.Options{NewUser: true, Root: root}).Spec())
 	_, err = b.provision()
-	if app := appError(t, err); app.Type() != ErrTypeNoSpace || !app.NonRetryable() {
+	if app := appError(t, err); app.Type() != protocol.ErrTypeNoSpace || !app.NonRetryable() {
 		t.Errorf("refused as %v", app)
 	}
 	// The same if df says nothing, and the disk fills during the upload.
@@ -126,7 +126,7 @@ func TestProvisionOnAFullDiskLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = upload(t.Context(), b.host(), root, tree, machine{FreeKB: -1})
-	if app := appError(t, failing{}.failure(t.Context(), "provision", err)); app.Type() != ErrTypeNoSpace {
+	if app := appError(t, failing{}.failure(t.Context(), "provision", err)); app.Type() != protocol.ErrTypeNoSpace {
 		t.Errorf("failed as %v", app)
 	}
 	if got := b.sh(`find "$1" -type f; ls -A "$1/codex" 2>/dev/null || :`, root); got != "" {
@@ -141,12 +141,12 @@ func TestCodexOfTheHostIsUsedOnlyInsideTheWindow(t *testing.T) {
 	b.set = New(deps)
 
 	_, err := b.provision()
-	if app := appError(t, err); app.Type() != ErrTypeCodexMissing || !app.NonRetryable() {
+	if app := appError(t, err); app.Type() != protocol.ErrTypeCodexMissing || !app.NonRetryable() {
 		t.Errorf("without any codex: %v", app)
 	}
 	b.sh(`mkdir -p "$HOME/.local/bin" && printf '#!/bin/sh\necho codex-cli 0.100.2\n' >"$HOME/.local/bin/codex" && chmod 755 "$HOME/.local/bin/codex"`)
 	_, err = b.provision()
-	if app := appError(t, err); app.Type() != ErrTypeCodexVersion || !strings.Contains(app.Message(), "0.100.2 is too old") {
+	if app := appError(t, err); app.Type() != protocol.ErrTypeCodexVersion || !strings.Contains(app.Message(), "0.100.2 is too old") {
 		t.Errorf("with an old codex: %v", app)
 	}
 	b.sh(`printf '#!/bin/sh\necho codex-cli 0.150.1\n' >"$HOME/.local/bin/codex"`)
@@ -157,7 +157,7 @@ func TestCodexOfTheHostIsUsedOnlyInsideTheWindow(t *testing.T) {
 	// For a version whose files we all know, a part of them is not enough.
 	b.sh(`printf '#!/bin/sh\necho codex-cli '"$1"'\n' >"$HOME/.local/bin/codex"`, newestCodex)
 	_, err = b.provision()
-	if app := appError(t, err); app.Type() != ErrTypeCodexVersion || !strings.Contains(app.Message(), "codex-code-mode-host") {
+	if app := appError(t, err); app.Type() != protocol.ErrTypeCodexVersion || !strings.Contains(app.Message(), "codex-code-mode-host") {
 		t.Errorf("with a part of codex: %v", app)
 	}
 }
@@ -170,7 +170,7 @@ func TestMissingPackageSaysWhatToDo(t *testing.T) {
 	_, err := b.provision()
 	app := appError(t, err)
 	var p protocol.Problem
-	if app.Details(&p) != nil || app.Type() != ErrTypeCodexMissing || !strings.Contains(p.Hint, "make tools") || !strings.Contains(p.Message, "not-there") {
+	if app.Details(&p) != nil || app.Type() != protocol.ErrTypeCodexMissing || !strings.Contains(p.Hint, "make tools") || !strings.Contains(p.Message, "not-there") {
 		t.Errorf("%v, %+v", app, p)
 	}
 }

@@ -109,7 +109,7 @@ func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPum
 			err = f.untilRoom(err)
 		}
 		if lost || errors.Is(err, errHandOver) {
-			err = &typedError{kind: ErrTypeWireLost, retry: true, err: err}
+			err = &typedError{kind: protocol.ErrTypeWireLost, retry: true, err: err}
 		}
 		return RunPumpResult{}, f.failure(ctx, what, err)
 	}
@@ -119,7 +119,7 @@ func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPum
 
 // lostHost takes the error of an attempt. It returns a HostLost if the host has been
 // out of reach for too long by now.
-func (s *Sessions) lostHost(ctx context.Context, in RunPumpInput, a attempt, hide secrets, offset *atomic.Int64, err error) *HostLost {
+func (s *Sessions) lostHost(ctx context.Context, in RunPumpInput, a attempt, hide secrets, offset *atomic.Int64, err error) *protocol.HostLost {
 	if ctx.Err() != nil {
 		return nil // cancelled; the next pump finds out
 	}
@@ -131,7 +131,7 @@ func (s *Sessions) lostHost(ctx context.Context, in RunPumpInput, a attempt, hid
 		return nil
 	}
 	s.Logger.Warn("host is given up as lost", "session", in.Claim.Session, "host", in.Claim.Host.Name, "since", away.Since, "error", away.Why)
-	return &HostLost{Since: away.Since, Why: away.Why}
+	return &protocol.HostLost{Since: away.Since, Why: away.Why}
 }
 
 func (s *Sessions) pumpBeat(a attempt, h protocol.HostSpec, offset *atomic.Int64) PumpBeat {

@@ -145,7 +145,7 @@ func TestLostAttemptIsContinuedWithTheSameTranscript(t *testing.T) {
 		t.Fatal(err)
 	}
 	app := appError(t, (<-done).err)
-	if app.Type() != ErrTypeWireLost || app.NonRetryable() || app.NextRetryDelay() > time.Second {
+	if app.Type() != protocol.ErrTypeWireLost || app.NonRetryable() || app.NextRetryDelay() > time.Second {
 		t.Errorf("a lost wire is %s, non-retryable %v, again in %v", app.Type(), app.NonRetryable(), app.NextRetryDelay())
 	}
 	model.Release("gate")
@@ -189,13 +189,13 @@ func TestOvertakenAttemptEndsAndLeavesTheTurnToTheNewer(t *testing.T) {
 	k.took(got.out, conversation.TurnEnded)
 	k.shownIsStored(first, k.bed)
 	_, err := first.set.Sessions.pump(t.Context(), in, quiet(1))
-	if app := appError(t, err); app.Type() != ErrTypeFenced || app.NonRetryable() {
+	if app := appError(t, err); app.Type() != protocol.ErrTypeFenced || app.NonRetryable() {
 		t.Errorf("an older attempt of the same pump is refused as %v", app)
 	}
 	old1 := in
 	old1.Claim.Pump--
 	_, err = first.set.Sessions.pump(t.Context(), old1, quiet(7))
-	if app := appError(t, err); app.Type() != ErrTypeFenced || !app.NonRetryable() {
+	if app := appError(t, err); app.Type() != protocol.ErrTypeFenced || !app.NonRetryable() {
 		t.Errorf("an older pump is refused as %v", app)
 	}
 }
@@ -213,7 +213,7 @@ func TestStoppingWorkerHandsOver(t *testing.T) {
 	await(t, "the stream to begin", func() bool { return len(first.live.of(SessionTopic("handover"), LiveDelta)) > 3 })
 	close(stop)
 	app := appError(t, (<-done).err)
-	if app.Type() != ErrTypeWireLost || app.NonRetryable() || app.NextRetryDelay() <= 0 || app.NextRetryDelay() > time.Second {
+	if app.Type() != protocol.ErrTypeWireLost || app.NonRetryable() || app.NextRetryDelay() <= 0 || app.NextRetryDelay() > time.Second {
 		t.Errorf("handed over as %s, non-retryable %v, again in %v", app.Type(), app.NonRetryable(), app.NextRetryDelay())
 	}
 	model.Release("gate")
@@ -355,10 +355,10 @@ func TestHeartbeatNamesTheAttachedWorker(t *testing.T) {
 }
 
 // states returns what viewers were told of a session's pump.
-func (b *bed) states(session string) (all []SessionLive) {
+func (b *bed) states(session string) (all []protocol.SessionLive) {
 	b.t.Helper()
 	for _, ev := range b.live.of(SessionTopic(session), LiveState) {
-		var s SessionLive
+		var s protocol.SessionLive
 		if err := json.Unmarshal(ev.Data, &s); err != nil {
 			b.t.Fatal(err)
 		}
@@ -372,7 +372,7 @@ func TestViewersAreToldWhereThePumpIs(t *testing.T) {
 	k := handMade(t, "place", model)
 	k.start()
 	done := k.pumpBeside(t.Context(), k.bed, k.input(k.message("I am Ada")), quiet(1))
-	var at SessionLive
+	var at protocol.SessionLive
 	await(t, "thread, turn and message to be shown", func() bool {
 		all := k.states("place")
 		if len(all) > 0 {

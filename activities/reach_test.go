@@ -52,7 +52,7 @@ func TestNothingReachesAHostWhoseKeyIsNotPinned(t *testing.T) {
 		spec.Name = fmt.Sprintf("strange-%d", n)
 		change(&spec)
 		_, err := b.prepare(PrepareSessionInput{
-			Claim: Claim{Session: "s1", Host: spec, Generation: 1, Pump: 1}, Seed: seed, Sandbox: "danger-full-access",
+			Claim: protocol.Claim{Session: "s1", Host: spec, Generation: 1, Pump: 1}, Seed: seed, Sandbox: "danger-full-access",
 		})
 		if err == nil {
 			t.Errorf("%s: prepared", what)
@@ -69,7 +69,7 @@ func TestNothingReachesAHostWhoseKeyIsNotPinned(t *testing.T) {
 		t.Errorf("on the host: %s; before: %s", after, before)
 	}
 	// With its pin, the same host is used.
-	if _, err := b.prepare(PrepareSessionInput{Claim: Claim{Session: "s1", Host: pinned, Generation: 1, Pump: 1}, Seed: seed, Sandbox: "danger-full-access"}); err != nil {
+	if _, err := b.prepare(PrepareSessionInput{Claim: protocol.Claim{Session: "s1", Host: pinned, Generation: 1, Pump: 1}, Seed: seed, Sandbox: "danger-full-access"}); err != nil {
 		t.Error(err)
 	}
 	if log := sshd.Log(); !strings.Contains(log, "Accepted") {

@@ -80,8 +80,8 @@ func (s *site) forgetHeard(ctx context.Context, session string, upTo int64) {
 // RecordLostInput: nobody will attach to this process again. State is that of the newest
 // pump that returned one; Claim is above all pumps.
 type RecordLostInput struct {
-	Claim Claim                  `json:"claim"`
-	Seed  *SeedRef               `json:"seed,omitempty"` // what is to be hidden
+	Claim protocol.Claim         `json:"claim"`
+	Seed  *protocol.SeedRef      `json:"seed,omitempty"` // what is to be hidden
 	State conversation.PumpState `json:"state"`
 	Sends []conversation.Send    `json:"sends,omitempty"` // those that codex may have
 	Notes []conversation.Note    `json:"notes,omitempty"` // those that may be on record
@@ -209,7 +209,7 @@ func (s *Sessions) since(ctx context.Context, in RecordLostInput) ([]protocol.En
 	return entries, nil
 }
 
-func lostOwner(c Claim) owner { return owner{c.Generation, c.Pump, 1} }
+func lostOwner(c protocol.Claim) owner { return owner{c.Generation, c.Pump, 1} }
 
 // addBehind adds entries to the transcript; those of an earlier attempt stay as they are.
 func (s *Sessions) addBehind(ctx context.Context, in RecordLostInput, seq int64, behind []protocol.Entry, hide secrets) (int64, error) {

@@ -17,7 +17,7 @@ func lostPump(t *testing.T) (*Sessions, RecordLostInput) {
 	t.Helper()
 	s := New(Deps{Store: newStore(t), Live: &recorder{}}).Sessions
 	in := RecordLostInput{
-		Claim: Claim{Session: "s", Generation: 1, Pump: 8}, Turn: 2,
+		Claim: protocol.Claim{Session: "s", Generation: 1, Pump: 8}, Turn: 2,
 		State: conversation.PumpState{Seq: 3, Cursor: protocol.Cursor{Incarnation: 1, Offset: 100}, AtMS: 1000},
 		Sends: []conversation.Send{{ID: "m2", Kind: conversation.SendTurn, Text: "do it", Turn: 2}, {ID: "m3", Kind: conversation.SendSteer, Text: "and quickly", Turn: 2}},
 		Notes: []conversation.Note{{ID: "w7"}, {ID: "w8"}},
@@ -64,7 +64,7 @@ func heardOf(in RecordLostInput, seq int64) conversation.Lost {
 // often it is tried.
 func TestWhatWasHeardOnALostHostIsPutOnRecord(t *testing.T) {
 	s, in := lostPump(t)
-	s.keepHeard(t.Context(), RunPumpInput{Claim: Claim{Session: "s", Generation: 1, Pump: 7}, Pump: conversation.PumpInput{State: in.State}}, heardOf(in, 5), secrets{})
+	s.keepHeard(t.Context(), RunPumpInput{Claim: protocol.Claim{Session: "s", Generation: 1, Pump: 7}, Pump: conversation.PumpInput{State: in.State}}, heardOf(in, 5), secrets{})
 	for range 3 {
 		out, err := s.recordLost(t.Context(), in, secrets{})
 		if err != nil || out.Seq != 7 || fmt.Sprint(out.Said, out.Noted) != "[m2] [w7]" || out.Last == nil || out.Last.TurnID != "turn-2" {
@@ -96,7 +96,7 @@ func TestWhatADeadWorkerHeardIsItsEntries(t *testing.T) {
 		if lost != nil {
 			h := heard{Generation: 1, Pump: 7, Since: 3, Lost: heardOf(in, 5)}
 			lost(&h)
-			pump := RunPumpInput{Claim: Claim{Session: "s", Generation: h.Generation, Pump: 7}, Pump: conversation.PumpInput{State: conversation.PumpState{Seq: h.Since}}}
+			pump := RunPumpInput{Claim: protocol.Claim{Session: "s", Generation: h.Generation, Pump: 7}, Pump: conversation.PumpInput{State: conversation.PumpState{Seq: h.Since}}}
 			s.keepHeard(t.Context(), pump, h.Lost, secrets{})
 		}
 		in.Sends = append(in.Sends, conversation.Send{ID: "m4", Kind: conversation.SendDecision})
@@ -115,7 +115,7 @@ func TestTheEndOfATurnIsHeardOnALostHost(t *testing.T) {
 	s, in := lostPump(t)
 	h := heardOf(in, 5)
 	h.Result.Turn, h.Unfinished = &conversation.TurnEnd{N: 2, ID: "turn-2", Status: "completed", FinalText: "all is done"}, nil
-	s.keepHeard(t.Context(), RunPumpInput{Claim: Claim{Session: "s", Generation: 1, Pump: 7}, Pump: conversation.PumpInput{State: in.State}}, h, secrets{})
+	s.keepHeard(t.Context(), RunPumpInput{Claim: protocol.Claim{Session: "s", Generation: 1, Pump: 7}, Pump: conversation.PumpInput{State: in.State}}, h, secrets{})
 	for range 2 {
 		out, err := s.recordLost(t.Context(), in, secrets{})
 		if err != nil || out.Ended == nil || out.Ended.FinalText != "all is done" || fmt.Sprint(out.Said) != "[m2]" {
@@ -128,7 +128,7 @@ func TestTheEndOfATurnIsHeardOnALostHost(t *testing.T) {
 // others have read since counts, before what was unfinished for this attempt.
 func TestTheNewestOfWhatWasHeardCounts(t *testing.T) {
 	s, in := lostPump(t)
-	pump := RunPumpInput{Claim: Claim{Session: "s", Generation: 1, Pump: 7}, Pump: conversation.PumpInput{State: in.State}}
+	pump := RunPumpInput{Claim: protocol.Claim{Session: "s", Generation: 1, Pump: 7}, Pump: conversation.PumpInput{State: in.State}}
 	s.keepHeard(t.Context(), pump, heardOf(in, 4), secrets{})
 	short := heardOf(in, 4)
 	short.Result.State.Cursor.Offset, short.Result.State.TurnID = 200, ""
@@ -147,7 +147,7 @@ func TestTheNewestOfWhatWasHeardCounts(t *testing.T) {
 func TestWhatWasHeardDoesNotOutliveItsUse(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	hears := func(generation int64) {
-		b.set.Sessions.keepHeard(t.Context(), RunPumpInput{Claim: Claim{Session: "ears", Generation: generation, Pump: 1}}, conversation.Lost{}, secrets{})
+		b.set.Sessions.keepHeard(t.Context(), RunPumpInput{Claim: protocol.Claim{Session: "ears", Generation: generation, Pump: 1}}, conversation.Lost{}, secrets{})
 	}
 	is := func(when string, want bool) {
 		t.Helper()

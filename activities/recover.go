@@ -10,6 +10,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -100,7 +101,7 @@ func (s *site) recoverSeed(ctx context.Context, in RecoverSeedInput, attempt int
 }
 
 // endEvery ends all processes of a session when their number is not known.
-func endEvery(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt int32) (found []process.Survivor, err error) {
+func endEvery(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, attempt int32) (found []process.Survivor, err error) {
 	newest := 0
 	names, err := processesIn(ctx, h, l)
 	for _, name := range names {
@@ -114,7 +115,7 @@ func endEvery(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt i
 	return found, err
 }
 
-func processesIn(ctx context.Context, h hostexec.Host, l Layout) ([]string, error) {
+func processesIn(ctx context.Context, h hostexec.Host, l protocol.Layout) ([]string, error) {
 	res, err := h.Run(ctx, hostexec.Command{
 		Script: `[ -d "$1" ] || exit 0
 cd "$1" && for d in app-server app-server.*; do if [ -d "$d" ]; then printf '%s\n' "$d"; fi; done`,

@@ -9,11 +9,12 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
 
 // recover runs the activity as the seed's workflow would.
-func (k *talk) recover(seed *SeedRef) (RecoverSeedResult, error) {
+func (k *talk) recover(seed *protocol.SeedRef) (RecoverSeedResult, error) {
 	claim := k.claim
 	claim.Generation++
 	k.t.Cleanup(func() { k.claim = claim })
@@ -34,7 +35,7 @@ func TestALoginIsRecoveredBeforeItIsWiped(t *testing.T) {
 	k.rewrite(login("acct-1", 1))
 	b.sh(`echo mine >"$1/kept"`, k.layout.WorkDir)
 
-	var saved *SeedRef
+	var saved *protocol.SeedRef
 	for range 3 { // killed before its answer arrived
 		out, err := k.recover(k.seed)
 		if err != nil || out.Saved == nil || out.Wiped || out.Absent {
@@ -126,7 +127,7 @@ func TestALoginOnAHostThatIsAwayIsNotGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := b.set.Seeds.recoverSeed(t.Context(), RecoverSeedInput{Seed: *ref, Claim: Claim{Session: "away", Host: b.spec, Generation: 2}}, 1, hide)
+	out, err := b.set.Seeds.recoverSeed(t.Context(), RecoverSeedInput{Seed: *ref, Claim: protocol.Claim{Session: "away", Host: b.spec, Generation: 2}}, 1, hide)
 	if err == nil || out.Absent || out.Wiped {
 		t.Errorf("recovered: %+v, %v", out, err)
 	} else if !strings.Contains(err.Error(), "away") {

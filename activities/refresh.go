@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"time"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 )
 
 // RefreshSeedInput is the input of Seeds.RefreshSeed.
 type RefreshSeedInput struct {
-	Seed SeedRef `json:"seed"`
+	Seed protocol.SeedRef `json:"seed"`
 	// Force is set by a person to use a token again that may be spent. Its text is
 	// new each time.
 	Force string `json:"force,omitempty"`
@@ -25,9 +26,9 @@ type RefreshSeedInput struct {
 // it is in the store and counts for nobody yet.
 type RefreshSeedResult struct {
 	SeedVerdict
-	Saved *SeedRef   `json:"saved,omitempty"`
-	Auth  string     `json:"auth,omitempty"` // SHA-256 of its auth.json, hex
-	Files []SeedFile `json:"files,omitempty"`
+	Saved *protocol.SeedRef   `json:"saved,omitempty"`
+	Auth  string              `json:"auth,omitempty"` // SHA-256 of its auth.json, hex
+	Files []protocol.SeedFile `json:"files,omitempty"`
 	// Asked is false if an earlier attempt's answer was found.
 	Asked bool `json:"asked"`
 }
@@ -149,13 +150,13 @@ func (s *Seeds) insist(ctx context.Context, what string, do func(context.Context
 
 func (r *RefreshSeedResult) take(ref seeds.Ref, b *seeds.Bundle) {
 	r.Verdict, r.Reason, r.Hint = string(seeds.VerdictAlive), "", ""
-	r.Saved = &SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}
+	r.Saved = &protocol.SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}
 	r.Auth, r.Files = seeds.AuthDigest(b.Auth()), filesOf(b)
 }
 
 // VerifySeedInput is the input of Seeds.VerifySeed.
 type VerifySeedInput struct {
-	Seed SeedRef `json:"seed"`
+	Seed protocol.SeedRef `json:"seed"`
 }
 
 // VerifySeedResult says what can be known without using anything up.

@@ -15,6 +15,7 @@ import (
 	"filippo.io/age"
 
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 )
@@ -53,7 +54,7 @@ func newRefreshed(t *testing.T) *refreshed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.in = RefreshSeedInput{Seed: SeedRef{Name: ref.Name, Generation: 1, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}}
+	r.in = RefreshSeedInput{Seed: protocol.SeedRef{Name: ref.Name, Generation: 1, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}}
 	return r
 }
 

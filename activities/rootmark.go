@@ -12,6 +12,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -25,13 +26,9 @@ import (
 // such a session the root folder counts as present if it has a mark, codex or a
 // session in it.
 
-// ErrTypeRootMissing says that the root folder in which a session was prepared is
-// not on its host now. What it contains counts as neither removed nor wiped.
-const ErrTypeRootMissing = "root_missing"
-
 func isRootMissing(err error) bool {
 	var typed *typedError
-	return errors.As(err, &typed) && typed.kind == ErrTypeRootMissing
+	return errors.As(err, &typed) && typed.kind == protocol.ErrTypeRootMissing
 }
 
 // rootMarkFile is the name of the mark in the root folder.
@@ -49,7 +46,7 @@ type rooted struct {
 func rootedKey(session, host string) string { return "rooted/" + session + "/" + host }
 
 // readRooted returns the record of a claim's session and host; nil if there is none.
-func (s *site) readRooted(ctx context.Context, c Claim) (*rooted, error) {
+func (s *site) readRooted(ctx context.Context, c protocol.Claim) (*rooted, error) {
 	data, err := s.Store.Get(ctx, rootedKey(c.Session, c.Host.Name))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
@@ -67,7 +64,7 @@ func (s *site) readRooted(ctx context.Context, c Claim) (*rooted, error) {
 // forgetRooted deletes the record once a host has nothing of the session's
 // generations up to upTo that is not saved elsewhere. It logs an error and does not
 // return it.
-func (s *site) forgetRooted(ctx context.Context, c Claim, upTo int64) {
+func (s *site) forgetRooted(ctx context.Context, c protocol.Claim, upTo int64) {
 	r, err := s.readRooted(ctx, c)
 	if err == nil && r != nil && r.Generation <= upTo {
 		err = s.Store.Delete(ctx, rootedKey(c.Session, c.Host.Name))
@@ -81,7 +78,7 @@ func (s *site) forgetRooted(ctx context.Context, c Claim, upTo int64) {
 // is. If the session was prepared on the host before, root must be the root folder
 // of that time; otherwise enter fails with ErrTypeRootMissing. If it was not, enter
 // makes the root folder if that is missing.
-func (s *site) enter(ctx context.Context, h hostexec.Host, c Claim, root string) error {
+func (s *site) enter(ctx context.Context, h hostexec.Host, c protocol.Claim, root string) error {
 	was, err := s.readRooted(ctx, c)
 	if err != nil {
 		return err
@@ -147,7 +144,7 @@ func rootMissing(h hostexec.Host, root, found string) error {
 	if found != "" {
 		what = "is not the one that it was"
 	}
-	return &typedError{kind: ErrTypeRootMissing, retry: true,
+	return &typedError{kind: protocol.ErrTypeRootMissing, retry: true,
 		hint: "mount the disk that holds it, and what waits goes on; `--discard` gives up a session whose root folder is gone for good",
 		err:  fmt.Errorf("the root %s on %s %s: is its disk mounted?", root, h.Name(), what)}
 }
@@ -163,7 +160,7 @@ done`
 // was prepared is certainly there. If it fails, the absence of the session's folder
 // proves nothing. prepared says that the session was prepared on the host even if
 // that is not on record.
-func (s *site) checkRoot(ctx context.Context, h hostexec.Host, c Claim, root string, prepared bool) error {
+func (s *site) checkRoot(ctx context.Context, h hostexec.Host, c protocol.Claim, root string, prepared bool) error {
 	was, err := s.readRooted(ctx, c)
 	if err != nil {
 		return err
@@ -185,7 +182,7 @@ func (s *site) checkRoot(ctx context.Context, h hostexec.Host, c Claim, root str
 
 // lookSession looks at a session's folder like lookFolder. If there is none, it
 // fails unless the root folder is certainly there. prepared is as for checkRoot.
-func (s *site) lookSession(ctx context.Context, h hostexec.Host, c Claim, l Layout, prepared bool) (folder, error) {
+func (s *site) lookSession(ctx context.Context, h hostexec.Host, c protocol.Claim, l protocol.Layout, prepared bool) (folder, error) {
 	f, err := lookFolder(ctx, h, l.Dir)
 	if err != nil || f.there {
 		return f, err
@@ -195,7 +192,7 @@ func (s *site) lookSession(ctx context.Context, h hostexec.Host, c Claim, l Layo
 
 // giveUpRoot ends the processes that a session left on a host whose root folder is
 // missing, and removes what the session's commands made in its place.
-func giveUpRoot(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt int32) ([]process.Survivor, error) {
+func giveUpRoot(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, attempt int32) ([]process.Survivor, error) {
 	found, err := endUnrecorded(ctx, h, l, c, attempt)
 	if err != nil {
 		return found, err

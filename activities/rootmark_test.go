@@ -44,7 +44,7 @@ func (d *disk) mount() {
 // not mounted.
 func withoutDisk(b *bed, d *disk) map[string]func() {
 	another := func() {
-		in := PrepareSessionInput{Claim: Claim{Session: "other", Host: b.spec, Generation: 1}, Sandbox: "danger-full-access"}
+		in := PrepareSessionInput{Claim: protocol.Claim{Session: "other", Host: b.spec, Generation: 1}, Sandbox: "danger-full-access"}
 		if _, err := b.prepare(in); err != nil {
 			b.t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func TestARootWhoseDiskIsNotMountedIsWaitedFor(t *testing.T) {
 				t.Errorf("closed: %+v", closed)
 			}
 			unknown := k.closing()
-			unknown.Layout = Layout{}
+			unknown.Layout = protocol.Layout{}
 			_, err = k.close(unknown)
 			notMounted(t, "close without knowing where", d.root, err)
 			recovered, err := k.recover(k.seed)
@@ -125,7 +125,7 @@ func TestARootWhoseDiskIsNotMountedIsWaitedFor(t *testing.T) {
 			left := k.leave(false)
 			wiped, err := k.wipe(left, knows(SeedNow{Generation: 1, Ref: k.seed}))
 			notMounted(t, "wipe what is left", d.root, err)
-			left.Layout = Layout{}
+			left.Layout = protocol.Layout{}
 			if wiped.Wiped || wiped.Removed {
 				t.Errorf("wiped: %+v", wiped)
 			}
@@ -151,7 +151,7 @@ func TestWhatIsOnADiskThatIsGoneCanBeDiscarded(t *testing.T) {
 	in := k.closing()
 	in.Discard = true
 	out, err := k.close(in)
-	if err != nil || out.Wiped || out.Removed || !out.Unsaved || out.Problem == nil || out.Problem.Kind != ErrTypeDiscarded ||
+	if err != nil || out.Wiped || out.Removed || !out.Unsaved || out.Problem == nil || out.Problem.Kind != protocol.ErrTypeDiscarded ||
 		!strings.Contains(out.Problem.Message, "is its disk mounted?") {
 		t.Errorf("closed: %+v, %v", out, err)
 	}
@@ -169,7 +169,7 @@ func TestWhatIsOnADiskThatIsGoneCanBeDiscarded(t *testing.T) {
 func TestARootWithoutAMarkIsBelievedWhereOursIsInIt(t *testing.T) {
 	d := newDisk(t)
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: d.root})
-	k := &talk{bed: b, claim: Claim{Session: "old", Host: b.spec, Generation: 1}, seed: b.rotating(nil, "old", 3)}
+	k := &talk{bed: b, claim: protocol.Claim{Session: "old", Host: b.spec, Generation: 1}, seed: b.rotating(nil, "old", 3)}
 	// Nothing of ours is there, and nobody knows whether anything was.
 	_, err := k.recover(k.seed)
 	notMounted(t, "recover the seed", d.root, err)
@@ -177,7 +177,7 @@ func TestARootWithoutAMarkIsBelievedWhereOursIsInIt(t *testing.T) {
 	_, err = k.close(k.closing())
 	notMounted(t, "close what was prepared", d.root, err)
 	never := k.closing()
-	never.Layout = Layout{}
+	never.Layout = protocol.Layout{}
 	if out, err := k.close(never); err != nil || !out.Wiped || out.Problem != nil {
 		t.Errorf("closed what never came that far: %+v, %v", out, err)
 	}

@@ -12,55 +12,9 @@ import (
 	"go.temporal.io/sdk/activity"
 	"golang.org/x/sync/errgroup"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
-
-// ErrTypeOldIdentity: the worker has no identity that a seed is encrypted for.
-const ErrTypeOldIdentity = "old_identity_missing"
-
-// RotateKeysInput is the input of RotateKeys.
-type RotateKeysInput struct {
-	// Check only looks.
-	Check bool `json:"check,omitempty"`
-}
-
-// RotateKeysResult says what is in the store, as it was seen last. It may miss what others
-// write and delete meanwhile.
-type RotateKeysResult struct {
-	Check   bool `json:"check"`
-	Seeds   int  `json:"seeds"`   // blobs of seeds
-	Blobs   int  `json:"blobs"`   // all, with the store's own key
-	Renewed int  `json:"renewed"` // encrypted anew
-	Kept    int  `json:"kept"`    // were for exactly these recipients already
-	Gone    int  `json:"gone"`    // deleted meanwhile
-	// Left counts blobs that are not for exactly these recipients, or that their
-	// identities alone cannot open; LeftKeys names the first.
-	Left     int          `json:"left"`
-	LeftKeys []string     `json:"left_keys"`
-	Failed   int          `json:"failed"`
-	Failures []KeyFailure `json:"failures"`
-	// Recipients are those for whom everything is to be encrypted. Former are the
-	// recipients of further identities that the worker holds; Unneeded says that nothing
-	// in the store needs those any more.
-	Recipients []string `json:"recipients"`
-	Former     []string `json:"former"`
-	Unneeded   bool     `json:"unneeded"`
-}
-
-// A KeyFailure is a blob that could not be encrypted anew, or not be looked at.
-type KeyFailure struct {
-	Key   string `json:"key"`
-	Error string `json:"error"`
-}
-
-// RotateKeysProgress is in the heartbeats of RotateKeys.
-type RotateKeysProgress struct {
-	Step    string `json:"step"` // encrypting, checking
-	Done    int    `json:"done"`
-	Total   int    `json:"total"`
-	Renewed int    `json:"renewed"`
-	Failed  int    `json:"failed"`
-}
 
 const (
 	rotateAtOnce = 4  // blobs; each is a stream of bounded memory
@@ -70,9 +24,9 @@ const (
 // RotateKeys encrypts every blob for the recipients of the worker's config: seeds first,
 // the store's own key last. Sessions go on meanwhile. It can be killed at any point and
 // run again. It changes nothing if a seed's old identity is missing.
-func (s *Seeds) RotateKeys(ctx context.Context, in RotateKeysInput) (RotateKeysResult, error) {
-	r := &rotation{store: s.Store, out: RotateKeysResult{
-		Check: in.Check, Recipients: s.Store.Recipients(), Former: s.Store.Former(), LeftKeys: []string{}, Failures: []KeyFailure{},
+func (s *Seeds) RotateKeys(ctx context.Context, in protocol.RotateKeysInput) (protocol.RotateKeysResult, error) {
+	r := &rotation{store: s.Store, out: protocol.RotateKeysResult{
+		Check: in.Check, Recipients: s.Store.Recipients(), Former: s.Store.Former(), LeftKeys: []string{}, Failures: []protocol.KeyFailure{},
 	}}
 	if r.out.Former == nil {
 		r.out.Former = []string{}
@@ -91,8 +45,8 @@ type rotation struct {
 	store *store.Store
 
 	mu       sync.Mutex // guards what follows
-	out      RotateKeysResult
-	progress RotateKeysProgress
+	out      protocol.RotateKeysResult
+	progress protocol.RotateKeysProgress
 }
 
 func (r *rotation) run(ctx context.Context) error {
@@ -104,7 +58,7 @@ func (r *rotation) run(ctx context.Context) error {
 		// The refusal comes before the first change.
 		for _, key := range append([]string{store.OwnKey}, seeds...) {
 			if _, err := r.store.Current(ctx, key); errors.Is(err, store.ErrWrongKey) {
-				return &typedError{kind: ErrTypeOldIdentity, err: fmt.Errorf("nothing was changed: %w", err),
+				return &typedError{kind: protocol.ErrTypeOldIdentity, err: fmt.Errorf("nothing was changed: %w", err),
 					hint: "bring the identity that it is encrypted for back into the file store.identity of the worker; it can be taken out when the rotation is done"}
 			} else if errors.Is(err, store.ErrUnreachable) {
 				return err
@@ -127,7 +81,7 @@ func (r *rotation) run(ctx context.Context) error {
 		return err
 	}
 	slices.Sort(r.out.LeftKeys)
-	slices.SortFunc(r.out.Failures, func(a, b KeyFailure) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(r.out.Failures, func(a, b protocol.KeyFailure) int { return strings.Compare(a.Key, b.Key) })
 	r.out.Unneeded = r.out.Left == 0 && r.out.Failed == 0
 	return nil
 }
@@ -190,7 +144,7 @@ func (r *rotation) fail(key string, err error) {
 	r.out.Failed++
 	r.progress.Failed = r.out.Failed
 	if len(r.out.Failures) < rotateNames {
-		r.out.Failures = append(r.out.Failures, KeyFailure{Key: key, Error: err.Error()})
+		r.out.Failures = append(r.out.Failures, protocol.KeyFailure{Key: key, Error: err.Error()})
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"go.temporal.io/sdk/temporal"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 )
@@ -36,9 +37,9 @@ func (v vault) open(to *age.X25519Identity, ids ...age.Identity) *store.Store {
 	return s
 }
 
-func rotate(t *testing.T, s *store.Store, check bool) (RotateKeysResult, error) {
+func rotate(t *testing.T, s *store.Store, check bool) (protocol.RotateKeysResult, error) {
 	t.Helper()
-	return New(Deps{Store: s}).Seeds.RotateKeys(t.Context(), RotateKeysInput{Check: check})
+	return New(Deps{Store: s}).Seeds.RotateKeys(t.Context(), protocol.RotateKeysInput{Check: check})
 }
 
 func newIdentity(t *testing.T) *age.X25519Identity {
@@ -121,7 +122,7 @@ func TestAMissingOldIdentityRefusesTheRotationAndChangesNothing(t *testing.T) {
 	now := v.open(fresh, old, fresh)
 	_, err = rotate(t, now, false)
 	var app *temporal.ApplicationError
-	if !errors.As(err, &app) || app.Type() != ErrTypeOldIdentity || !app.NonRetryable() || !strings.Contains(err.Error(), "seeds/team/1") {
+	if !errors.As(err, &app) || app.Type() != protocol.ErrTypeOldIdentity || !app.NonRetryable() || !strings.Contains(err.Error(), "seeds/team/1") {
 		t.Errorf("rotated: %v", err)
 	}
 	if _, err := before.Get(t.Context(), "a"); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -38,7 +39,7 @@ func refreshToken(account string, n int) string {
 }
 
 // rotating saves a seed of kind chatgpt that talks to the model, held under an epoch.
-func (b *bed) rotating(model *scriptedmodel.Server, name string, epoch int64) *SeedRef {
+func (b *bed) rotating(model *scriptedmodel.Server, name string, epoch int64) *protocol.SeedRef {
 	b.t.Helper()
 	dir := b.t.TempDir()
 	config := ""
@@ -58,7 +59,7 @@ func (b *bed) rotating(model *scriptedmodel.Server, name string, epoch int64) *S
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return &SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind), Epoch: epoch}
+	return &protocol.SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind), Epoch: epoch}
 }
 
 // rewrite changes auth.json on the host as codex does: in place.
@@ -82,7 +83,7 @@ func (k *talk) authOnHost() string {
 	return k.sh(`cat "$1/auth.json" 2>/dev/null || :`, k.layout.CodexHome)
 }
 
-func (b *bed) authIn(ref *SeedRef) string {
+func (b *bed) authIn(ref *protocol.SeedRef) string {
 	b.t.Helper()
 	got, err := b.set.Seeds.bundle(b.t.Context(), ref)
 	if err != nil {

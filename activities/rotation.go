@@ -6,11 +6,12 @@ import (
 	"fmt"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
 
 // loginRotates reports whether codex changes a seed's auth.json while it works.
-func loginRotates(r *SeedRef) bool { return r != nil && r.Kind == string(seeds.KindChatGPT) }
+func loginRotates(r *protocol.SeedRef) bool { return r != nil && r.Kind == string(seeds.KindChatGPT) }
 
 // maxAuth is the longest auth.json that is read back from a host.
 const maxAuth = 1 << 20
@@ -37,27 +38,27 @@ func compareAuth(seed, host []byte) (seeds.Rotation, error) {
 
 // storeRotated stores the generation after cur: the same bundle with another auth.json. It
 // is read back, and counts for nobody yet. When repeated, storeRotated finds what is there.
-func (s *site) storeRotated(ctx context.Context, cur *SeedRef, auth []byte) (SeedRef, []SeedFile, error) {
+func (s *site) storeRotated(ctx context.Context, cur *protocol.SeedRef, auth []byte) (protocol.SeedRef, []protocol.SeedFile, error) {
 	b, err := s.bundle(ctx, cur)
 	if err != nil {
-		return SeedRef{}, nil, err
+		return protocol.SeedRef{}, nil, err
 	}
 	next, err := b.WithAuth(auth)
 	if err != nil {
-		return SeedRef{}, nil, fmt.Errorf("seed %s with the auth.json of the host: %w", cur.Name, err)
+		return protocol.SeedRef{}, nil, fmt.Errorf("seed %s with the auth.json of the host: %w", cur.Name, err)
 	}
 	ref, err := seeds.SaveAgain(ctx, s.Store, cur.Name, cur.Generation+1, next)
 	if err != nil {
-		return SeedRef{}, nil, err
+		return protocol.SeedRef{}, nil, err
 	}
-	out := SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind), Epoch: cur.Epoch}
+	out := protocol.SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind), Epoch: cur.Epoch}
 	return out, filesOf(next), nil
 }
 
-func filesOf(b *seeds.Bundle) []SeedFile {
-	var files []SeedFile
+func filesOf(b *seeds.Bundle) []protocol.SeedFile {
+	var files []protocol.SeedFile
 	for _, f := range b.Manifest().Files {
-		files = append(files, SeedFile{Path: f.Path, Mode: f.Mode, Digest: f.Digest})
+		files = append(files, protocol.SeedFile{Path: f.Path, Mode: f.Mode, Digest: f.Digest})
 	}
 	return files
 }

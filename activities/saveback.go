@@ -33,14 +33,14 @@ type keeper struct {
 
 	looking chan struct{} // holds a token while nobody looks
 	// The fields below belong to the goroutine that looks.
-	seed    SeedRef // the newest generation known; its epoch is the lease's
-	settled string  // digest of an auth.json that needs no saving
-	lost    error   // the lease has ended: wraps errSeedFenced
+	seed    protocol.SeedRef // the newest generation known; its epoch is the lease's
+	settled string           // digest of an auth.json that needs no saving
+	lost    error            // the lease has ended: wraps errSeedFenced
 	marked  RotatedSeed
 }
 
 // keeper returns a keeper; nil if there is no login that rotates.
-func (s *site) keeper(h hostexec.Host, session, codexHome string, seed *SeedRef, hide secrets) *keeper {
+func (s *site) keeper(h hostexec.Host, session, codexHome string, seed *protocol.SeedRef, hide secrets) *keeper {
 	if !loginRotates(seed) || hide.auth == nil {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -29,7 +30,7 @@ type fakeDesk struct {
 	after  func(what string) error                      // loses its answer
 }
 
-func newDesk(t *testing.T, ref *SeedRef, holder string) *fakeDesk {
+func newDesk(t *testing.T, ref *protocol.SeedRef, holder string) *fakeDesk {
 	now := *ref
 	return &fakeDesk{t: t, name: ref.Name, at: SeedNow{
 		Generation: ref.Generation, Auth: seeds.AuthDigest([]byte(login("acct-1", 0))), Ref: &now, Holders: map[string]int64{holder: ref.Epoch},
@@ -289,7 +290,7 @@ func TestAnOldHolderThatWakesUpSavesNothing(t *testing.T) {
 		t.Errorf("closed when the seed went on: %+v, %v", out, err)
 	}
 	err := failing{}.failure(t.Context(), "save", errSeedFenced)
-	if app := appError(t, err); app.Type() != ErrTypeSeedFenced || !app.NonRetryable() {
+	if app := appError(t, err); app.Type() != protocol.ErrTypeSeedFenced || !app.NonRetryable() {
 		t.Errorf("typed as %v", app)
 	}
 }
@@ -472,7 +473,7 @@ func TestDiscardGivesUpOnlyALoginThatCannotBeSaved(t *testing.T) {
 	in = k.closing()
 	if out, err := k.close(in); err == nil || out.Wiped {
 		t.Errorf("another account's: %+v, %v", out, err)
-	} else if app := appError(t, failing{}.failure(t.Context(), "close", err)); app.Type() != ErrTypeSeed || !app.NonRetryable() {
+	} else if app := appError(t, failing{}.failure(t.Context(), "close", err)); app.Type() != protocol.ErrTypeSeed || !app.NonRetryable() {
 		t.Errorf("nobody hears of it: %v", app)
 	}
 	in.Discard = true

@@ -17,6 +17,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -44,7 +45,7 @@ func (b *bed) loggedIn(id, rules string) (*talk, *fakeDesk, *scriptedauth.Server
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	ref := &SeedRef{Name: id, Generation: 1, Blob: saved.Blob, Digest: saved.Digest, Kind: string(saved.Kind), Epoch: 7}
+	ref := &protocol.SeedRef{Name: id, Generation: 1, Blob: saved.Blob, Digest: saved.Digest, Kind: string(saved.Kind), Epoch: 7}
 	d := newDesk(b.t, ref, id)
 	d.at.Auth = seeds.AuthDigest(first.AuthJSON())
 	b.set.Sessions.desk = d
@@ -234,7 +235,7 @@ func TestATurnIsCalledBackWhenItsLeaseHasEnded(t *testing.T) {
 	d.mu.Unlock()
 	k.replace(login("acct-1", 1))
 	got := <-ended
-	if got.err != nil || got.out.Pump.Reason != conversation.PumpCancelled || got.out.SeedLost == nil || got.out.SeedLost.Kind != ErrTypeSeedFenced {
+	if got.err != nil || got.out.Pump.Reason != conversation.PumpCancelled || got.out.SeedLost == nil || got.out.SeedLost.Kind != protocol.ErrTypeSeedFenced {
 		t.Errorf("%+v", got)
 	}
 	model.Release("gate")

@@ -7,6 +7,8 @@ import (
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A seedDesk speaks to the workflows that own seeds.
@@ -29,7 +31,7 @@ func (d temporalDesk) now(ctx context.Context, seed string) (now SeedNow, err er
 }
 
 func (d temporalDesk) rotated(ctx context.Context, seed string, what RotatedSeed) (SeedNow, error) {
-	now, err := d.update(ctx, seed, UpdateRotatedSeed, what)
+	now, err := d.update(ctx, seed, protocol.UpdateRotatedSeed, what)
 	if err != nil {
 		return now, fmt.Errorf("mark seed %s as rotated: %w", seed, err)
 	}
@@ -37,7 +39,7 @@ func (d temporalDesk) rotated(ctx context.Context, seed string, what RotatedSeed
 }
 
 func (d temporalDesk) save(ctx context.Context, seed string, what SaveSeed) (SeedNow, error) {
-	now, err := d.update(ctx, seed, UpdateSaveSeed, what)
+	now, err := d.update(ctx, seed, protocol.UpdateSaveSeed, what)
 	if err != nil {
 		return now, fmt.Errorf("make what is in the store the next generation of seed %s: %w", seed, err)
 	}
@@ -51,7 +53,7 @@ func (d temporalDesk) update(ctx context.Context, seed, name string, what any) (
 
 // askSeed and updateSeed return a workflow's errors unchanged.
 func askSeed(ctx context.Context, c client.Client, seed string) (now SeedNow, err error) {
-	v, err := c.QueryWorkflow(ctx, SeedWorkflowID(seed), "", QuerySeedNow)
+	v, err := c.QueryWorkflow(ctx, protocol.SeedID(seed), "", protocol.QuerySeedNow)
 	if err == nil {
 		err = v.Get(&now)
 	}
@@ -60,7 +62,7 @@ func askSeed(ctx context.Context, c client.Client, seed string) (now SeedNow, er
 
 func updateSeed(ctx context.Context, c client.Client, seed, name string, what any) (now SeedNow, err error) {
 	h, err := c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: SeedWorkflowID(seed), UpdateName: name, Args: []any{what}, WaitForStage: client.WorkflowUpdateStageCompleted,
+		WorkflowID: protocol.SeedID(seed), UpdateName: name, Args: []any{what}, WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
 	if err == nil {
 		err = h.Get(ctx, &now)
@@ -75,7 +77,7 @@ func bareRefusal(err error) error {
 	switch {
 	case !errors.As(err, &app):
 		return err
-	case app.Type() == RefusedFenced:
+	case app.Type() == protocol.RefusedFenced:
 		return fmt.Errorf("%w: %s", errSeedFenced, app.Message())
 	}
 	return errors.New(app.Message())

@@ -1,51 +1,19 @@
 package activities
 
-// A Seed workflow owns the pointer to a seed's newest generation and the leases
-// on it. Activities speak to it through Temporal, under these names; the types
-// are here because activities do not know workflows.
-const (
-	UpdateSaveSeed    = "save_seed"    // SaveSeed → SeedNow
-	UpdateRotatedSeed = "rotated_seed" // RotatedSeed → SeedNow
-	UpdateRefreshSeed = "refresh_seed" // RefreshSeed → SeedNow
-	UpdateVerifySeed  = "verify_seed"  // VerifySeed → workflows.SeedView
-	QuerySeedNow      = "seed_now"     // → SeedNow
+import (
+	"fairlead.dev/fairlead/internal/protocol"
 )
-
-// RefusedFenced is the type of the error with which a seed refuses a caller that
-// does not hold it any more.
-const RefusedFenced = "fenced"
-
-// RefusedDead is the type of the error with which a seed refuses to refresh a login that
-// its issuer does not know any more. Calls that fail with types not listed here may be
-// tried again.
-const RefusedDead = "seed_dead"
-
-// Error types for a login of which it is not known whether it is good.
-const (
-	RefusedLost    = "seed_lost"    // its refresh token may be spent, and the answer is gone
-	RefusedSuspect = "seed_suspect" // its issuer said what we do not understand
-)
-
-// SeedWorkflowID gives the id of a seed's workflow.
-func SeedWorkflowID(name string) string { return "seed/" + name }
-
-// SeedFile describes one file of a seed, without its content.
-type SeedFile struct {
-	Path   string `json:"path"`
-	Mode   string `json:"mode"`
-	Digest string `json:"digest"`
-}
 
 // SaveSeed moves a seed's pointer to a login that its holder's codex has rotated, by
 // compare and set on (generation, epoch).
 type SaveSeed struct {
-	Holder string     `json:"holder"` // the session
-	Epoch  int64      `json:"epoch"`  // of its lease
-	From   int64      `json:"from"`   // the generation that was rotated
-	Auth   string     `json:"auth"`   // SHA-256 of the new auth.json, hex
-	Ref    SeedRef    `json:"ref"`    // in the store; the workflow sets Generation, Kind is the seed's
-	Files  []SeedFile `json:"files"`
-	Left   bool       `json:"left,omitempty"` // see RotatedSeed
+	Holder string              `json:"holder"` // the session
+	Epoch  int64               `json:"epoch"`  // of its lease
+	From   int64               `json:"from"`   // the generation that was rotated
+	Auth   string              `json:"auth"`   // SHA-256 of the new auth.json, hex
+	Ref    protocol.SeedRef    `json:"ref"`    // in the store; the workflow sets Generation, Kind is the seed's
+	Files  []protocol.SeedFile `json:"files"`
+	Left   bool                `json:"left,omitempty"` // see RotatedSeed
 }
 
 // RotatedSeed reports an auth.json that is in no store yet. Until it is saved,
@@ -71,18 +39,11 @@ type RefreshSeed struct {
 	From   int64  `json:"from"`
 }
 
-// VerifySeed has a seed verified. Force is set by a person: the issuer is asked even
-// if the refresh token may be spent.
-type VerifySeed struct {
-	Force bool   `json:"force,omitempty"`
-	By    string `json:"by,omitempty"`
-}
-
 // SeedNow is what a seed's workflow knows of its newest generation.
 type SeedNow struct {
-	Generation int64    `json:"generation"`
-	Auth       string   `json:"auth,omitempty"` // SHA-256 of its auth.json, hex; empty if it has none
-	Ref        *SeedRef `json:"ref,omitempty"`
+	Generation int64             `json:"generation"`
+	Auth       string            `json:"auth,omitempty"` // SHA-256 of its auth.json, hex; empty if it has none
+	Ref        *protocol.SeedRef `json:"ref,omitempty"`
 	// Holders maps each holder to the epoch of its lease. A holder that has ended
 	// stays until its login is fetched from its host.
 	Holders map[string]int64 `json:"holders,omitempty"`
@@ -108,8 +69,8 @@ func (n SeedNow) isFree(holder string) bool {
 // RecoverSeedInput: fetch what codex made of a seed from the host of a holder
 // that has ended. The claim's generation is above the holder's.
 type RecoverSeedInput struct {
-	Seed  SeedRef `json:"seed"`
-	Claim Claim   `json:"claim"`
+	Seed  protocol.SeedRef `json:"seed"`
+	Claim protocol.Claim   `json:"claim"`
 	// Generation is that of the session when it held the seed, as far as it is known.
 	// What a later generation has on the host is left alone.
 	Generation int64 `json:"generation,omitempty"`
@@ -118,9 +79,9 @@ type RecoverSeedInput struct {
 // RecoverSeedResult says what is certain afterwards. If something was Saved, nothing
 // is Wiped: call again, with Saved as the Seed, once the workflow has counted it.
 type RecoverSeedResult struct {
-	Absent bool       `json:"absent,omitempty"` // no login was there, or a logged-out one
-	Saved  *SeedRef   `json:"saved,omitempty"`  // it had been rotated, and is in the store now
-	Auth   string     `json:"auth,omitempty"`   // SHA-256 of that auth.json, hex
-	Files  []SeedFile `json:"files,omitempty"`
-	Wiped  bool       `json:"wiped"` // the credential is gone; this was checked
+	Absent bool                `json:"absent,omitempty"` // no login was there, or a logged-out one
+	Saved  *protocol.SeedRef   `json:"saved,omitempty"`  // it had been rotated, and is in the store now
+	Auth   string              `json:"auth,omitempty"`   // SHA-256 of that auth.json, hex
+	Files  []protocol.SeedFile `json:"files,omitempty"`
+	Wiped  bool                `json:"wiped"` // the credential is gone; this was checked
 }

@@ -14,6 +14,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // stopGrace is how long codex may take to end by itself; it takes 0.1 s.
@@ -23,7 +24,7 @@ const stopGrace = 5 * time.Second
 // processes, codex's own commands included. It names the session's folder too, because
 // another stack may have a session of the same id on the same machine, and must not end
 // this one's processes.
-func Mark(session string, l Layout) string {
+func Mark(session string, l protocol.Layout) string {
 	sum := sha256.Sum256([]byte(l.Dir))
 	return session + "@" + hex.EncodeToString(sum[:4])
 }
@@ -69,7 +70,7 @@ func (s *Sessions) startServer(ctx context.Context, in StartServerInput, attempt
 	})
 	var not *process.StartError
 	if errors.As(err, &not) && !errors.Is(err, hostexec.ErrNoSpace) {
-		return out, &typedError{kind: ErrTypeCodexMissing, hint: "see whether " + l.Codex + " and the work folder are still there; `ctl host provision`", err: err}
+		return out, &typedError{kind: protocol.ErrTypeCodexMissing, hint: "see whether " + l.Codex + " and the work folder are still there; `ctl host provision`", err: err}
 	}
 	if err != nil {
 		return out, err
@@ -82,7 +83,7 @@ func (s *Sessions) startServer(ctx context.Context, in StartServerInput, attempt
 }
 
 // serverEnv returns codex's environment, which never has a secret.
-func (s *Sessions) serverEnv(l Layout) map[string]string {
+func (s *Sessions) serverEnv(l protocol.Layout) map[string]string {
 	env := map[string]string{
 		"CODEX_HOME": l.CodexHome,
 		// Not the host's temp folder: codex makes no helpers for a CODEX_HOME that
@@ -118,7 +119,7 @@ func removeFormer(ctx context.Context, h hostexec.Host, in StartServerInput, att
 }
 
 // formerGone fails if the newest former incarnation that ever began still runs.
-func formerGone(ctx context.Context, h hostexec.Host, l Layout, incarnation int) error {
+func formerGone(ctx context.Context, h hostexec.Host, l protocol.Layout, incarnation int) error {
 	for i := incarnation - 1; i >= 1; i-- {
 		st, err := process.Inspect(ctx, h, serverDir(l, i))
 		if err != nil {
@@ -126,7 +127,7 @@ func formerGone(ctx context.Context, h hostexec.Host, l Layout, incarnation int)
 		}
 		switch st.State {
 		case process.Running:
-			return &typedError{kind: ErrTypeInternal, hint: "stop it first; two processes must not write one thread",
+			return &typedError{kind: protocol.ErrTypeInternal, hint: "stop it first; two processes must not write one thread",
 				err: fmt.Errorf("%s still runs on %s as process %d", serverName(i), h.Name(), st.PID)}
 		case process.Absent:
 			continue
@@ -185,7 +186,7 @@ func (s *Sessions) keepLogin(ctx context.Context, h hostexec.Host, in StopServer
 }
 
 // endAll stops every incarnation and reaps what they left behind.
-func endAll(ctx context.Context, h hostexec.Host, l Layout, c Claim, incarnation int, attempt int32) ([]process.Survivor, error) {
+func endAll(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, incarnation int, attempt int32) ([]process.Survivor, error) {
 	fence := fenceOf(c, l.Dir, attempt)
 	for i := incarnation; i >= 1; i-- {
 		st, err := process.Stop(ctx, h, serverDir(l, i), fence, stopGrace)
@@ -205,7 +206,7 @@ func endAll(ctx context.Context, h hostexec.Host, l Layout, c Claim, incarnation
 
 // endUnrecorded ends what a session left running on a host where its folder is gone, with
 // every record in it. The processes are found by their mark.
-func endUnrecorded(ctx context.Context, h hostexec.Host, l Layout, c Claim, attempt int32) ([]process.Survivor, error) {
+func endUnrecorded(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, attempt int32) ([]process.Survivor, error) {
 	fence := fenceOf(c, l.Dir, attempt)
 	found, err := process.Reap(ctx, h, l.Dir, Mark(c.Session, l), fence)
 	if err != nil {

@@ -76,13 +76,13 @@ func runTests(m *testing.M) int {
 }
 
 // plantable saves a seed that talks to the model with a made-up key.
-func (b *bed) plantable(model *scriptedmodel.Server) *SeedRef {
+func (b *bed) plantable(model *scriptedmodel.Server) *protocol.SeedRef {
 	b.t.Helper()
 	return b.plantableWith(model, "")
 }
 
 // plantableWith adds tables of the seed owner's to the seed's config.toml.
-func (b *bed) plantableWith(model *scriptedmodel.Server, more string) *SeedRef {
+func (b *bed) plantableWith(model *scriptedmodel.Server, more string) *protocol.SeedRef {
 	b.t.Helper()
 	dir := b.t.TempDir()
 	auth := fmt.Sprintf(`{"auth_mode":"apikey","OPENAI_API_KEY":%q}`, madeUpKey)
@@ -102,18 +102,18 @@ func (b *bed) plantableWith(model *scriptedmodel.Server, more string) *SeedRef {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return &SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}
+	return &protocol.SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}
 }
 
 // prepared returns a session on a host, as PrepareSession makes it.
-func (b *bed) prepared(id, dir, sandbox string, seed *SeedRef) *talk {
+func (b *bed) prepared(id, dir, sandbox string, seed *protocol.SeedRef) *talk {
 	b.t.Helper()
 	return b.preparedAs(id, PrepareSessionInput{Seed: seed, Dir: dir, Sandbox: sandbox})
 }
 
 func (b *bed) preparedAs(id string, in PrepareSessionInput) *talk {
 	b.t.Helper()
-	k := &talk{bed: b, claim: Claim{Session: id, Host: b.spec, Generation: 1}, seed: in.Seed}
+	k := &talk{bed: b, claim: protocol.Claim{Session: id, Host: b.spec, Generation: 1}, seed: in.Seed}
 	in.Claim = k.next()
 	out, err := b.prepare(in)
 	if err != nil {

@@ -175,7 +175,7 @@ func (s *site) host(spec protocol.HostSpec) (hostexec.Host, error) {
 }
 
 // bundle reads a seed from the store; nil if ref is nil.
-func (s *site) bundle(ctx context.Context, ref *SeedRef) (*seeds.Bundle, error) {
+func (s *site) bundle(ctx context.Context, ref *protocol.SeedRef) (*seeds.Bundle, error) {
 	if ref == nil {
 		return nil, nil
 	}

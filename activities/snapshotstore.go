@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
@@ -17,16 +18,16 @@ type Snapshots struct{ *site }
 // PruneSnapshots drops snapshots that the retention does not keep, and data that no snapshot
 // needs any more. The newest complete one of a session always stays. It is safe beside
 // everything else, and may be killed and repeated.
-func (s *Snapshots) PruneSnapshots(ctx context.Context, in PruneSnapshotsInput) (PruneSnapshotsResult, error) {
+func (s *Snapshots) PruneSnapshots(ctx context.Context, in protocol.PruneSnapshotsInput) (protocol.PruneSnapshotsResult, error) {
 	var f failing
-	far := storeWork{now: SnapshotsProgress{Step: "beginning"}}
+	far := storeWork{now: protocol.SnapshotsProgress{Step: "beginning"}}
 	defer far.beat(ctx)()
 	out, err := s.prune(ctx, in, far.tell)
 	return out, f.failure(ctx, "prune snapshots", err)
 }
 
-func (s *Snapshots) prune(ctx context.Context, in PruneSnapshotsInput, far chunks.Steps) (PruneSnapshotsResult, error) {
-	out := PruneSnapshotsResult{Snapshots: []string{}}
+func (s *Snapshots) prune(ctx context.Context, in protocol.PruneSnapshotsInput, far chunks.Steps) (protocol.PruneSnapshotsResult, error) {
+	out := protocol.PruneSnapshotsResult{Snapshots: []string{}}
 	all, err := snapshots.List(ctx, s.Store, in.Session)
 	if err != nil {
 		return out, err
@@ -65,16 +66,16 @@ func (s *Snapshots) prune(ctx context.Context, in PruneSnapshotsInput, far chunk
 
 // CheckSnapshots looks whether every snapshot that says it is complete can be
 // restored. It changes nothing.
-func (s *Snapshots) CheckSnapshots(ctx context.Context, in CheckSnapshotsInput) (CheckSnapshotsResult, error) {
+func (s *Snapshots) CheckSnapshots(ctx context.Context, in protocol.CheckSnapshotsInput) (protocol.CheckSnapshotsResult, error) {
 	var f failing
-	far := storeWork{now: SnapshotsProgress{Step: "beginning"}}
+	far := storeWork{now: protocol.SnapshotsProgress{Step: "beginning"}}
 	defer far.beat(ctx)()
 	out, err := s.check(ctx, in, far.tell)
 	return out, f.failure(ctx, "check snapshots", err)
 }
 
-func (s *Snapshots) check(ctx context.Context, in CheckSnapshotsInput, far chunks.Steps) (CheckSnapshotsResult, error) {
-	out := CheckSnapshotsResult{Problems: []string{}}
+func (s *Snapshots) check(ctx context.Context, in protocol.CheckSnapshotsInput, far chunks.Steps) (protocol.CheckSnapshotsResult, error) {
+	out := protocol.CheckSnapshotsResult{Problems: []string{}}
 	// Each snapshot is asked on its own what it needs: one whose lists cannot be read hides
 	// nothing of the others.
 	needed := func(ctx context.Context, yield func(chunks.Digest) error) error {
@@ -107,13 +108,13 @@ func (s *Snapshots) check(ctx context.Context, in CheckSnapshotsInput, far chunk
 // storeWork is the progress of work on the whole store.
 type storeWork struct {
 	mu  sync.Mutex
-	now SnapshotsProgress // guarded by mu
+	now protocol.SnapshotsProgress // guarded by mu
 }
 
 func (w *storeWork) tell(step string, done, total int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.now = SnapshotsProgress{Step: step, Done: done, Total: total}
+	w.now = protocol.SnapshotsProgress{Step: step, Done: done, Total: total}
 }
 
 // beat sends heartbeats until quiet is called.

@@ -1,7 +1,6 @@
 package activities
 
 import (
-	"fmt"
 	"time"
 
 	"fairlead.dev/fairlead/conversation"
@@ -26,9 +25,9 @@ type SnapshotPolicy struct {
 
 // TakeSnapshotInput is the input of TakeSnapshot.
 type TakeSnapshotInput struct {
-	Claim  Claim    `json:"claim"`
-	Layout Layout   `json:"layout"`
-	Seed   *SeedRef `json:"seed,omitempty"` // what is to be masked
+	Claim  protocol.Claim    `json:"claim"`
+	Layout protocol.Layout   `json:"layout"`
+	Seed   *protocol.SeedRef `json:"seed,omitempty"` // what is to be masked
 	SnapshotSpec
 }
 
@@ -115,62 +114,9 @@ type RestoreSpec struct {
 	Fork bool `json:"fork,omitempty"`
 }
 
-// HostLost says that a host could not be reached for longer than allowed.
-type HostLost struct {
-	Since time.Time `json:"since"`
-	Why   string    `json:"why"`
-}
-
 // SnapshotLimits are a worker's configured limits of snapshots.
 type SnapshotLimits struct {
 	Keep     int           // newest of each session; 0 is all
 	MaxAge   time.Duration // 0 is any; the newest of a session is kept in any case
 	MaxBytes int64         // of what one holds; 0 is no bound
-}
-
-// SnapshotsProgress is in the heartbeats of PruneSnapshots and CheckSnapshots.
-type SnapshotsProgress struct {
-	Step  string `json:"step"` // what is being done, in a word or two
-	Done  int64  `json:"done"`
-	Total int64  `json:"total,omitempty"` // 0 if it is not known
-}
-
-func (p SnapshotsProgress) String() string {
-	if p.Total > 0 {
-		return fmt.Sprintf("%s: %d of %d", p.Step, p.Done, p.Total)
-	}
-	return fmt.Sprintf("%s: %d", p.Step, p.Done)
-}
-
-// PruneSnapshotsInput is the input of PruneSnapshots.
-type PruneSnapshotsInput struct {
-	Session string        `json:"session,omitempty"` // one session's only
-	Keep    int           `json:"keep,omitempty"`    // newest of each session; 0 is the worker's SnapshotLimits.Keep
-	MaxAge  time.Duration `json:"max_age,omitempty"` // likewise
-	DryRun  bool          `json:"dry_run,omitempty"`
-}
-
-// PruneSnapshotsResult says what was dropped.
-type PruneSnapshotsResult struct {
-	Snapshots []string `json:"snapshots"` // dropped
-	// Unasked are sessions that could not be asked which snapshots they need: nothing
-	// of theirs was dropped.
-	Unasked   []string `json:"unasked,omitempty"`
-	Packs     int      `json:"packs"`     // deleted
-	Condemned int      `json:"condemned"` // to be deleted by a later run
-	Freed     int64    `json:"freed"`     // bytes of the store
-}
-
-// CheckSnapshotsInput is the input of CheckSnapshots.
-type CheckSnapshotsInput struct {
-	ReadData bool `json:"read_data,omitempty"` // every byte, not only whether it is there
-}
-
-// CheckSnapshotsResult lists what is wrong.
-type CheckSnapshotsResult struct {
-	Snapshots int      `json:"snapshots"`
-	Chunks    int64    `json:"chunks"`
-	Packs     int      `json:"packs"`
-	Problems  []string `json:"problems"`          // a snapshot that cannot be restored, and why
-	Damaged   []string `json:"damaged,omitempty"` // ids of those
 }

@@ -50,7 +50,7 @@ func standIn(t *testing.T, id string) *talk {
 // beside makes another session on the same worker and host.
 func (k *talk) beside(id string) *talk {
 	k.t.Helper()
-	n := &talk{bed: k.bed, claim: Claim{Session: id, Host: k.spec, Generation: 1}}
+	n := &talk{bed: k.bed, claim: protocol.Claim{Session: id, Host: k.spec, Generation: 1}}
 	n.layout = layoutOf(k.layout.Root, id)
 	n.layout.Codex = k.layout.Codex
 	if err := makeFolders(k.t.Context(), k.host(), n.layout, folderMark{Generation: 1}, fenceOf(n.next(), n.layout.Dir, 1)); err != nil {

@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
 
@@ -56,7 +57,7 @@ func (s *site) take(ctx context.Context, in TakeSnapshotInput, hide secrets, p *
 		return s.takenBefore(ctx, h, in)
 	case f.mark.Generation > in.Claim.Generation:
 		// A late attempt: the folder is not the one that it was to keep.
-		return nil, &typedError{kind: ErrTypeFenced, err: fmt.Errorf("%s on %s is that of generation %d by now", in.Layout.Dir, h.Name(), f.mark.Generation)}
+		return nil, &typedError{kind: protocol.ErrTypeFenced, err: fmt.Errorf("%s on %s is that of generation %d by now", in.Layout.Dir, h.Name(), f.mark.Generation)}
 	}
 	if err := s.hidePlanted(ctx, h, in.Layout, hide); err != nil {
 		return nil, err
@@ -79,12 +80,8 @@ func (s *site) takenBefore(ctx context.Context, h hostexec.Host, in TakeSnapshot
 	return nil, err
 }
 
-// ErrTypeFolderGone means that a session's folder is not on its host any more and was
-// not kept. Only a former snapshot is left.
-const ErrTypeFolderGone = "folder_gone"
-
 func folderGone(h hostexec.Host, dir, session string) error {
-	return &typedError{kind: ErrTypeFolderGone, hint: "bring it back, or go on from a former snapshot: `ctl snapshot list " + session + "`",
+	return &typedError{kind: protocol.ErrTypeFolderGone, hint: "bring it back, or go on from a former snapshot: `ctl snapshot list " + session + "`",
 		err: fmt.Errorf("%s is not on %s any more: somebody removed it", dir, h.Name())}
 }
 
@@ -125,7 +122,7 @@ const maxRefreshed = 3
 
 // hidePlanted also masks what codex made of the login on the host, because nobody else
 // may have seen it yet.
-func (s *site) hidePlanted(ctx context.Context, h hostexec.Host, l Layout, hide secrets) error {
+func (s *site) hidePlanted(ctx context.Context, h hostexec.Host, l protocol.Layout, hide secrets) error {
 	if hide.auth == nil {
 		return nil
 	}
@@ -157,7 +154,7 @@ func snapshotID(session string, at time.Time, generation int64, n int) string {
 // folder that records none, found for the claim's generation. Generations begin as Unix
 // times. earlier counts the snapshots before it that lack what could not be read, or are
 // of something else.
-func leftID(c Claim, generation int64, earlier int) string {
+func leftID(c protocol.Claim, generation int64, earlier int) string {
 	of := fmt.Sprintf("left %s %d on %s", c.Session, generation, c.Host.Name)
 	if generation <= 0 {
 		generation = c.Generation
@@ -270,7 +267,7 @@ func (s *site) manifest(ctx context.Context, id string) (snapshots.Manifest, err
 
 // bring restores a snapshot into folders that do not exist yet, or were made by an
 // earlier attempt to restore it. It returns how the work differs from what was kept.
-func (s *Sessions) bring(ctx context.Context, h hostexec.Host, l Layout, in PrepareSessionInput, fence hostexec.Fence, p *progress) (differs string, err error) {
+func (s *Sessions) bring(ctx context.Context, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, fence hostexec.Fence, p *progress) (differs string, err error) {
 	done, err := s.brings.enter(ctx, in.Claim.Host)
 	if err != nil {
 		return "", err

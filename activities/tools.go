@@ -21,7 +21,7 @@ type toolShop struct {
 	*site
 	session string
 	spec    protocol.HostSpec
-	layout  Layout
+	layout  protocol.Layout
 	hide    secrets
 	limits  DeliverLimits
 

@@ -8,46 +8,12 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A Claim names the session for which an activity acts on a host. With the
-// activity's attempt it makes the epoch of the fence; the host refuses a lower one.
-type Claim struct {
-	Session    string            `json:"session"`
-	Host       protocol.HostSpec `json:"host"`
-	Generation int64             `json:"generation"`
-	Pump       int64             `json:"pump"`
-	// Told says that codex was given secret answers. They are in the store, so that
-	// they can be redacted.
-	Told bool `json:"told,omitempty"`
-}
-
-// SeedRef names one generation of a seed. The bundle itself is only ever in
-// the store (encrypted) and on the host (0600).
-type SeedRef struct {
-	Name       string `json:"name"`
-	Generation int64  `json:"generation"`
-	Blob       string `json:"blob"`
-	Digest     string `json:"digest"` // of the manifest
-	Kind       string `json:"kind"`
-	// Epoch is that of the lease under which a session holds it; 0 outside of one.
-	Epoch int64 `json:"epoch,omitempty"`
-}
-
-// Layout holds the paths of a session on its host, all absolute.
-type Layout struct {
-	Root      string `json:"root"`       // Fairlead's root folder on the host
-	Dir       string `json:"dir"`        // Root/sessions/<id>
-	CodexHome string `json:"codex_home"` // Dir/codex-home
-	WorkDir   string `json:"work_dir"`   // Dir/work, or the person's own --dir
-	OwnWork   bool   `json:"own_work"`   // WorkDir was made by Fairlead and may be removed
-	Codex     string `json:"codex"`      // the binary
-}
-
 // PrepareSessionInput is the input of PrepareSession.
 type PrepareSessionInput struct {
-	Claim   Claim    `json:"claim"`
-	Seed    *SeedRef `json:"seed,omitempty"`
-	Dir     string   `json:"dir,omitempty"` // --dir
-	Sandbox string   `json:"sandbox"`
+	Claim   protocol.Claim    `json:"claim"`
+	Seed    *protocol.SeedRef `json:"seed,omitempty"`
+	Dir     string            `json:"dir,omitempty"` // --dir
+	Sandbox string            `json:"sandbox"`
 	// Confine is what is asked of the sandbox beyond its mode.
 	Confine Confinement `json:"confine,omitzero"`
 	// Credentials is CredentialsPlanted (or empty) or CredentialsBroker.
@@ -68,8 +34,8 @@ type PrepareSessionInput struct {
 // PrepareSessionResult says what is on the host now. Repeating the activity
 // returns the same.
 type PrepareSessionResult struct {
-	Layout       Layout `json:"layout"`
-	CodexVersion string `json:"codex_version"`
+	Layout       protocol.Layout `json:"layout"`
+	CodexVersion string          `json:"codex_version"`
 	// Permissions is the permission profile that keeps the agent from its credential.
 	// It is empty for danger-full-access, or if codex has none and that is allowed.
 	Permissions string `json:"permissions,omitempty"`
@@ -94,9 +60,9 @@ type PrepareSessionResult struct {
 
 // StartServerInput is the input of StartServer.
 type StartServerInput struct {
-	Claim       Claim  `json:"claim"`
-	Layout      Layout `json:"layout"`
-	Incarnation int    `json:"incarnation"`
+	Claim       protocol.Claim  `json:"claim"`
+	Layout      protocol.Layout `json:"layout"`
+	Incarnation int             `json:"incarnation"`
 }
 
 // StartServerResult is the state of the process after the start.
@@ -107,9 +73,9 @@ type StartServerResult struct {
 
 // RunPumpInput is the input of RunPump.
 type RunPumpInput struct {
-	Claim  Claim                  `json:"claim"`
-	Layout Layout                 `json:"layout"`
-	Seed   *SeedRef               `json:"seed,omitempty"` // for redaction
+	Claim  protocol.Claim         `json:"claim"`
+	Layout protocol.Layout        `json:"layout"`
+	Seed   *protocol.SeedRef      `json:"seed,omitempty"` // for redaction
 	Pump   conversation.PumpInput `json:"pump"`
 	// Files are those of earlier messages; a host to which the session has just
 	// moved needs them.
@@ -139,7 +105,7 @@ type RunPumpResult struct {
 	Pump    conversation.PumpResult `json:"pump"`
 	Process *ProcessGone            `json:"process,omitempty"`
 	// HostLost is set if the host is given up; nothing else is set then.
-	HostLost *HostLost `json:"host_lost,omitempty"`
+	HostLost *protocol.HostLost `json:"host_lost,omitempty"`
 	// SeedLost says that the session does not hold its seed any more: what codex makes
 	// of the login is not saved, and it must not go on. The pump is cancelled because of
 	// that.
@@ -158,11 +124,11 @@ type ProcessGone struct {
 
 // StopServerInput is the input of StopServer.
 type StopServerInput struct {
-	Claim       Claim  `json:"claim"`
-	Layout      Layout `json:"layout"`
-	Incarnation int    `json:"incarnation"`
+	Claim       protocol.Claim  `json:"claim"`
+	Layout      protocol.Layout `json:"layout"`
+	Incarnation int             `json:"incarnation"`
 	// Seed is what was planted. A login that codex rotated is saved to it.
-	Seed *SeedRef `json:"seed,omitempty"`
+	Seed *protocol.SeedRef `json:"seed,omitempty"`
 }
 
 // StopServerResult lists what had to be ended besides the process itself.
@@ -172,9 +138,9 @@ type StopServerResult struct {
 
 // CloseSessionInput is the input of CloseSession.
 type CloseSessionInput struct {
-	Claim       Claim               `json:"claim"`
-	Layout      Layout              `json:"layout"`
-	Seed        *SeedRef            `json:"seed,omitempty"`
+	Claim       protocol.Claim      `json:"claim"`
+	Layout      protocol.Layout     `json:"layout"`
+	Seed        *protocol.SeedRef   `json:"seed,omitempty"`
 	Incarnation int                 `json:"incarnation"` // 0: no process was ever started
 	Discard     bool                `json:"discard"`     // remove even what could not be saved
 	ThreadID    string              `json:"thread_id,omitempty"`
@@ -212,67 +178,14 @@ type RecordNotesResult struct {
 	Seq int64 `json:"seq"`
 }
 
-// A Check is one line of `ctl host check`.
-type Check struct {
-	Name   string `json:"name"`
-	OK     bool   `json:"ok"`
-	Detail string `json:"detail"`
-	Hint   string `json:"hint,omitempty"`
-	// Required says that sessions cannot run without it.
-	Required bool `json:"required"`
-}
-
 // CheckHostInput is the input of CheckHost.
 type CheckHostInput struct {
 	Host protocol.HostSpec `json:"host"`
 }
 
-// CheckHostResult is what the probe found. Facts are os, arch, libc, cpus,
-// memory_mb, disk_free_mb, shell, codex, sandbox, clock_skew.
-type CheckHostResult struct {
-	OK        bool              `json:"ok"`
-	Checks    []Check           `json:"checks"`
-	Facts     map[string]string `json:"facts"`
-	CheckedAt time.Time         `json:"checked_at"`
-}
-
-// ScanHostKeysInput is the input of ScanHostKeys.
-type ScanHostKeysInput struct {
-	Host protocol.HostSpec `json:"host"`
-}
-
-// ScanHostKeysResult lists what the host showed.
-type ScanHostKeysResult struct {
-	Keys []protocol.HostKey `json:"keys"`
-}
-
 // ProvisionCodexInput is the input of ProvisionCodex.
 type ProvisionCodexInput struct {
 	Host protocol.HostSpec `json:"host"`
-}
-
-// ProvisionCodexResult says where codex is and how it came there.
-type ProvisionCodexResult struct {
-	Path    string `json:"path"`
-	Version string `json:"version"`
-	How     string `json:"how"` // present, uploaded, found
-	Digest  string `json:"digest,omitempty"`
-	Bytes   int64  `json:"bytes,omitempty"`
-}
-
-// ExecInput is the input of RunExec.
-type ExecInput struct {
-	ID   string            `json:"id"`
-	Host protocol.HostSpec `json:"host"`
-	Argv []string          `json:"argv"`
-}
-
-// ExecResult is how it ended. Output is streamed and kept by the worker's API.
-type ExecResult struct {
-	State  string `json:"state"` // exited, lost, rebooted
-	Code   int    `json:"code"`
-	Stdout int64  `json:"stdout_bytes"`
-	Stderr int64  `json:"stderr_bytes"`
 }
 
 // DeleteSeedInput is the input of DeleteSeedBlobs.

@@ -158,7 +158,7 @@ func TestAMarkIsOnTheDiskBeforeItCounts(t *testing.T) {
 	printf '#!/bin/sh\necho %s "$@" >>"%s/log"\nexec %s "$@"\n' $p "$1" "$(command -v $p)" >$p && chmod +x $p
 done`, tools)
 	h := loggedTools{b.host(), tools}
-	fence := fenceOf(Claim{Session: "flushed", Generation: 1, Pump: 1}, l.Dir, 1)
+	fence := fenceOf(protocol.Claim{Session: "flushed", Generation: 1, Pump: 1}, l.Dir, 1)
 	for what, mark := range map[string]func() error{
 		"made":   func() error { return makeFolders(t.Context(), h, l, folderMark{Generation: 1}, fence) },
 		"marked": func() error { return writeMark(t.Context(), h, l, folderMark{Generation: 1}, true, fence) },
@@ -191,7 +191,7 @@ func TestASnapshotOfWhatIsGoneIsAnError(t *testing.T) {
 	}
 	refused := func(what, dir string, err error) {
 		t.Helper()
-		if err := (failing{}).failure(t.Context(), what, err); kindOfError(err) != ErrTypeFolderGone || !strings.Contains(err.Error(), dir+" is not on") {
+		if err := (failing{}).failure(t.Context(), what, err); kindOfError(err) != protocol.ErrTypeFolderGone || !strings.Contains(err.Error(), dir+" is not on") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

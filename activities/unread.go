@@ -6,12 +6,9 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
-
-// ErrTypeUnreadable: the host would not let us read some of a session's work. The snapshot
-// lacks only that, so it must not become the only copy.
-const ErrTypeUnreadable = "unreadable"
 
 // maxUnread is how many of the files that could not be read are named.
 const maxUnread = 5
@@ -44,7 +41,7 @@ func whole(m snapshots.Manifest, ownWork bool) error {
 	if n == 0 {
 		return nil
 	}
-	return &typedError{kind: ErrTypeUnreadable,
+	return &typedError{kind: protocol.ErrTypeUnreadable,
 		hint: fmt.Sprintf("make them readable for whom Fairlead logs in as, and try again; `ctl session close %s --discard` gives them up", m.Session),
 		err:  fmt.Errorf("snapshot %s lacks %s", m.ID, unreadText(n, names))}
 }

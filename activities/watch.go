@@ -58,17 +58,6 @@ type WatchHostInput struct {
 	Owed bool `json:"owed,omitempty"`
 }
 
-// HostBack says that a host which could not be reached can be again.
-type HostBack struct {
-	Host string `json:"host"`
-}
-
-// HostAway says that a host which is watched cannot be reached any more.
-type HostAway struct {
-	Host    string           `json:"host"`
-	Problem protocol.Problem `json:"problem"`
-}
-
 // awayAfter is how many looks in a row have to fail before the pool is told.
 const awayAfter = 2
 
@@ -100,13 +89,13 @@ func (s *Hosts) WatchHost(ctx context.Context, in WatchHostInput) error {
 			if in.Pool == "" || in.Away == "" {
 				return nil
 			}
-			return s.Temporal.SignalWorkflow(ctx, in.Pool, "", in.Away, HostAway{in.Host.Name, p})
+			return s.Temporal.SignalWorkflow(ctx, in.Pool, "", in.Away, protocol.HostAway{Host: in.Host.Name, Problem: p})
 		},
 		back: func(ctx context.Context) error {
 			if in.Pool == "" {
 				return nil
 			}
-			return s.Temporal.SignalWorkflow(ctx, in.Pool, "", in.Back, HostBack{in.Host.Name})
+			return s.Temporal.SignalWorkflow(ctx, in.Pool, "", in.Back, protocol.HostBack{Host: in.Host.Name})
 		},
 	}
 	logins, stop := context.WithCancel(ctx)

@@ -266,7 +266,7 @@ func TestAPumpThatCannotLeaveAWatchIsRunAgain(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	_, err := s.pump(ctx, in, quiet(1))
-	if app := appError(t, err); app.Type() != ErrTypeWireLost || app.NonRetryable() || app.NextRetryDelay() == 0 {
+	if app := appError(t, err); app.Type() != protocol.ErrTypeWireLost || app.NonRetryable() || app.NextRetryDelay() == 0 {
 		t.Errorf("the pump ended with %v", err)
 	}
 	out, err := s.pump(ctx, in, quiet(2))
@@ -294,7 +294,7 @@ func TestAPumpThatCannotLeaveAWatchIsRunAgain(t *testing.T) {
 func (b *bed) crier(session string) (cry func(text string)) {
 	b.t.Helper()
 	l := layoutOf(b.spec.Root, session)
-	c := Claim{Session: session, Host: b.spec, Generation: 1, Pump: 1}
+	c := protocol.Claim{Session: session, Host: b.spec, Generation: 1, Pump: 1}
 	dir := serverDir(l, 1)
 	_, err := process.Start(b.t.Context(), b.host(), process.Spec{
 		Dir: dir, Fence: fenceOf(c, l.Dir, 1), Argv: []string{"sleep", "2000"}, Mark: session,

@@ -45,7 +45,7 @@ func (s *Sessions) leaveLogin(ctx context.Context, in RunPumpInput, n int32, at 
 }
 
 // ref returns the newest generation of the seed that is known.
-func (k *keeper) ref(ctx context.Context) SeedRef {
+func (k *keeper) ref(ctx context.Context) protocol.SeedRef {
 	select {
 	case <-k.looking:
 		defer func() { k.looking <- struct{}{} }()
@@ -56,9 +56,9 @@ func (k *keeper) ref(ctx context.Context) SeedRef {
 
 // loginOfNote reads the note that watchLogin left. A host may put anything there, so
 // the seed's workflow, which knows the holders, checks it again.
-func loginOfNote(note string) (*SeedRef, error) {
+func loginOfNote(note string) (*protocol.SeedRef, error) {
 	data, err := base64.RawURLEncoding.DecodeString(note)
-	ref := new(SeedRef)
+	ref := new(protocol.SeedRef)
 	if err == nil {
 		err = json.Unmarshal(data, ref)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
 
@@ -27,7 +28,7 @@ type Brought struct {
 	Tree    string   `json:"tree,omitempty"`
 }
 
-func broughtFile(l Layout) string { return path.Join(workspaceDir(l), "brought") }
+func broughtFile(l protocol.Layout) string { return path.Join(workspaceDir(l), "brought") }
 
 // bringWork puts into an empty work folder what the session is to begin with, and runs
 // after_create. If that was done before, it only returns what it was.
@@ -129,7 +130,7 @@ done`
 
 // inPlace refuses a session's folder, or its own work folder, that is not where
 // it is said to be.
-func inPlace(ctx context.Context, h hostexec.Host, l Layout) error {
+func inPlace(ctx context.Context, h hostexec.Host, l protocol.Layout) error {
 	at := path.Join(l.Root, "sessions")
 	session := path.Base(l.Dir)
 	work := ""
@@ -139,7 +140,7 @@ func inPlace(ctx context.Context, h hostexec.Host, l Layout) error {
 	_, err := h.Run(ctx, hostexec.Command{Script: inPlaceScript, Args: []string{at, session, work}})
 	var exit *hostexec.ExitError
 	if errors.As(err, &exit) && exit.Code == 4 {
-		return &typedError{kind: ErrTypeWorkspace, hint: "somebody has put a symbolic link in the place of the session's folder; look what it is, and remove it",
+		return &typedError{kind: protocol.ErrTypeWorkspace, hint: "somebody has put a symbolic link in the place of the session's folder; look what it is, and remove it",
 			err: fmt.Errorf("work in %s on %s: %s", l.WorkDir, h.Name(), strings.TrimSpace(string(exit.Stderr)))}
 	}
 	if err != nil {
@@ -164,7 +165,7 @@ func (s *Sessions) workIn(ctx context.Context, j job, in PrepareSessionInput, a 
 	}
 	hide = hide.knowing(token)
 	hidden := func(err error) error {
-		if typed := (*typedError)(nil); errors.As(err, &typed) && typed.kind == ErrTypeWorkspace {
+		if typed := (*typedError)(nil); errors.As(err, &typed) && typed.kind == protocol.ErrTypeWorkspace {
 			typed.err = errors.New(hide.all.String(typed.err.Error()))
 		}
 		return err
@@ -196,6 +197,6 @@ func (s *Sessions) workIn(ctx context.Context, j job, in PrepareSessionInput, a 
 }
 
 // workspaceJob returns what all jobs of a session's workspace have in common.
-func (s *Sessions) workspaceJob(h hostexec.Host, l Layout, c Claim, attempt int32, stop <-chan struct{}) job {
+func (s *Sessions) workspaceJob(h hostexec.Host, l protocol.Layout, c protocol.Claim, attempt int32, stop <-chan struct{}) job {
 	return job{site: s.site, host: h, layout: l, claim: c, fence: fenceOf(c, l.Dir, attempt), stop: stop}
 }

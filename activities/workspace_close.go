@@ -7,6 +7,7 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // closingHooks runs the hooks for the end of a session. If it is parked, after_run has run
@@ -27,7 +28,7 @@ func (s *Sessions) closingHooks(ctx context.Context, j job, w *Workspace, hide s
 }
 
 // keepWork moves a session's own work folder out of the folder that is removed.
-func keepWork(ctx context.Context, h hostexec.Host, l Layout, c Claim, fence hostexec.Fence) (string, error) {
+func keepWork(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, fence hostexec.Fence) (string, error) {
 	to := path.Join(l.Root, "kept", fmt.Sprintf("%s.%d", c.Session, c.Generation))
 	_, err := h.Run(ctx, hostexec.Command{Script: `umask 077
 [ -d "$1" ] && [ ! -h "$1" ] || { [ -d "$2" ]; exit; }

@@ -145,7 +145,7 @@ func notFetched(err error, name string) error {
 	var why hostexec.NotGiven
 	switch {
 	case errors.Is(err, errFetchSecret):
-		return &typedError{kind: ErrTypeBadInput, err: fmt.Errorf("fetch %s: %w", name, errFetchSecret), hint: "name the other files"}
+		return &typedError{kind: protocol.ErrTypeBadInput, err: fmt.Errorf("fetch %s: %w", name, errFetchSecret), hint: "name the other files"}
 	case errors.As(err, &large):
 		return badInput("fetch %s: it has %d bytes, at most %d are given", name, large.Size, large.Max)
 	case !errors.As(err, &why):
@@ -157,15 +157,12 @@ func notFetched(err error, name string) error {
 		hostexec.NotAFile: "it is no regular file", hostexec.Unreadable: "it cannot be read",
 		hostexec.Changed: "it was written to meanwhile; try again", hostexec.NoFolder: "the work folder is gone",
 	}
-	kind := ErrTypeBadInput
+	kind := protocol.ErrTypeBadInput
 	if why == hostexec.NotThere || why == hostexec.LeadsNowhere {
-		kind = ErrTypeNotThere
+		kind = protocol.ErrTypeNotThere
 	}
 	return &typedError{kind: kind, err: fmt.Errorf("fetch %s: %s", name, words[why])}
 }
-
-// ErrTypeNotThere: what was asked for is not there.
-const ErrTypeNotThere = "not_found"
 
 // Told returns an error as people are told of it: its kind, its message and what to do. It
 // does not redact: the message must hold no secret.
@@ -175,5 +172,5 @@ func Told(ctx context.Context, what string, err error) protocol.Problem {
 	if d, ok := app.(interface{ Details(...any) error }); ok && d.Details(&p) == nil {
 		return p
 	}
-	return protocol.Problem{Kind: ErrTypeInternal, Message: what + ": " + err.Error()}
+	return protocol.Problem{Kind: protocol.ErrTypeInternal, Message: what + ": " + err.Error()}
 }

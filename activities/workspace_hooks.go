@@ -9,6 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -89,7 +90,7 @@ func (r HookRun) err(host string, limit time.Duration) error {
 	if r.State == HookLate {
 		hint = "mend the script in --hooks, or give it more time there (timeout)"
 	}
-	return &typedError{kind: ErrTypeWorkspace, err: fmt.Errorf("%s", text), hint: hint}
+	return &typedError{kind: protocol.ErrTypeWorkspace, err: fmt.Errorf("%s", text), hint: hint}
 }
 
 // Note returns the run as the transcript has it.

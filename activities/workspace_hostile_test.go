@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A canary is a program that an agent or a person in a session has planted. It
@@ -39,7 +41,7 @@ func (c canary) mustBeSilent(t *testing.T, what string) {
 const ownPart = `cd "$1" && cp -R .git/modules/part part.git && rm part/.git && mv part.git part/.git && cd part && sed -i /worktree/d .git/config
 while [ $# -gt 2 ]; do git config "$2" "$3"; shift 2; done`
 
-func (b *bed) pushes(in PrepareSessionInput, l Layout, id string) (PushWorkspaceResult, error) {
+func (b *bed) pushes(in PrepareSessionInput, l protocol.Layout, id string) (PushWorkspaceResult, error) {
 	return b.set.Sessions.push(b.t.Context(), PushWorkspaceInput{Claim: in.Claim, Layout: l, Repo: *in.Workspace.Repo, ID: id, Branch: "codex/" + in.Claim.Session, By: "alice"}, gitToken, 1, nil)
 }
 

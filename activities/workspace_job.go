@@ -12,19 +12,16 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/protocol"
 )
-
-// ErrTypeWorkspace: what a session is to work in cannot be had, or a hook failed. It is
-// not retried: a person has to change something.
-const ErrTypeWorkspace = "workspace"
 
 // A job is a command of a workspace, git or a hook, that runs as a journaled process of
 // the session. The next attempt finds it running, or how it ended.
 type job struct {
 	*site
 	host   hostexec.Host
-	layout Layout
-	claim  Claim
+	layout protocol.Layout
+	claim  protocol.Claim
 	fence  hostexec.Fence
 	name   string // of its folder below proc
 	script string // for /bin/sh; its stdout and stderr are kept in order

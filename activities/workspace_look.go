@@ -12,30 +12,28 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
 
 // A Place is where a session works now, for callers that only look.
 type Place struct {
-	Claim     Claim      `json:"claim"`
-	Layout    Layout     `json:"layout"`
-	Seed      *SeedRef   `json:"seed,omitempty"`
-	Workspace *Workspace `json:"workspace,omitempty"`
-	Commit    string     `json:"commit,omitempty"`
-	Turn      int        `json:"turn,omitempty"` // the newest that has begun
+	Claim     protocol.Claim    `json:"claim"`
+	Layout    protocol.Layout   `json:"layout"`
+	Seed      *protocol.SeedRef `json:"seed,omitempty"`
+	Workspace *Workspace        `json:"workspace,omitempty"`
+	Commit    string            `json:"commit,omitempty"`
+	Turn      int               `json:"turn,omitempty"` // the newest that has begun
 	// Busy says that a turn runs, or that what one left behind is being ended.
 	Busy bool `json:"busy,omitempty"`
 }
-
-// ErrTypeTurnRuns: a turn writes to what was to be read as a whole.
-const ErrTypeTurnRuns = "turn_runs"
 
 // still returns why several files cannot be read as of one moment.
 func (p Place) still(waitFor string) error {
 	if !p.Busy {
 		return nil
 	}
-	return &typedError{kind: ErrTypeTurnRuns, err: fmt.Errorf("turn %d of session %s writes there: what one gets would be of no one moment", p.Turn, p.Claim.Session), hint: waitFor}
+	return &typedError{kind: protocol.ErrTypeTurnRuns, err: fmt.Errorf("turn %d of session %s writes there: what one gets would be of no one moment", p.Turn, p.Claim.Session), hint: waitFor}
 }
 
 // unchanged returns why what was read since p may not be of one moment.
@@ -43,7 +41,7 @@ func (p Place) unchanged(now Place, waitFor string) error {
 	if now.Turn == p.Turn && !now.Busy && now.Claim.Generation == p.Claim.Generation {
 		return nil
 	}
-	return &typedError{kind: ErrTypeTurnRuns, err: fmt.Errorf("a turn of session %s began meanwhile: what was read would be of no one moment", p.Claim.Session), hint: waitFor}
+	return &typedError{kind: protocol.ErrTypeTurnRuns, err: fmt.Errorf("a turn of session %s began meanwhile: what was read would be of no one moment", p.Claim.Session), hint: waitFor}
 }
 
 // QueryPlace asks a session's workflow for its Place.
@@ -55,28 +53,21 @@ var ErrNoPlace = errors.New("the session is on no host now")
 // maxWorkDiff is how long a diff of a work folder may be, in bytes.
 const maxWorkDiff = 32 << 20
 
-// A WorkDiff is what has changed in a session's work folder since its start.
-type WorkDiff struct {
-	Session string `json:"session"`
-	Text    string `json:"diff"`
-	Cut     bool   `json:"cut"`
-}
-
 func (s *site) place(ctx context.Context, session string) (p Place, err error) {
 	if err := checkID("session", session); err != nil {
 		return p, err
 	}
-	v, err := s.Temporal.QueryWorkflow(ctx, SessionWorkflowID(session), "", QueryPlace)
+	v, err := s.Temporal.QueryWorkflow(ctx, protocol.SessionID(session), "", QueryPlace)
 	if err == nil {
 		err = v.Get(&p)
 	}
 	if gone := (*serviceerror.NotFound)(nil); errors.As(err, &gone) {
-		return p, &typedError{kind: ErrTypeNotThere, err: fmt.Errorf("there is no session %s", session), hint: "`ctl session list` shows what there is"}
+		return p, &typedError{kind: protocol.ErrTypeNotThere, err: fmt.Errorf("there is no session %s", session), hint: "`ctl session list` shows what there is"}
 	}
 	if err != nil {
 		return p, fmt.Errorf("ask where session %s is: %w", session, err)
 	}
-	if p.Layout == (Layout{}) {
+	if p.Layout == (protocol.Layout{}) {
 		return p, ErrNoPlace
 	}
 	return p, checkLayout(p.Layout, session)
@@ -94,21 +85,21 @@ func (s *Set) Workfolders() *Workfolders { return &Workfolders{s.Sessions, s.Ses
 // WorkDiff compares a session's work folder with what it was when the session began. Known
 // secrets are overwritten. It fails while a turn runs, or if one began meanwhile, unless
 // moving is set.
-func (w *Workfolders) WorkDiff(ctx context.Context, session string, moving bool) (WorkDiff, error) {
+func (w *Workfolders) WorkDiff(ctx context.Context, session string, moving bool) (protocol.WorkDiff, error) {
 	const waitFor = "wait for its end; --while-running gives what is there all the same, --turn what codex says of its own edits"
 	p, err := w.where(ctx, session)
 	if err == nil && !moving {
 		err = p.still(waitFor)
 	}
 	if err != nil {
-		return WorkDiff{}, err
+		return protocol.WorkDiff{}, err
 	}
 	d, err := w.sessions.workDiff(ctx, p)
 	if err == nil && !moving {
 		err = w.unchanged(ctx, p, waitFor)
 	}
 	if err != nil {
-		return WorkDiff{}, err
+		return protocol.WorkDiff{}, err
 	}
 	return d, nil
 }
@@ -121,14 +112,14 @@ func (w *Workfolders) unchanged(ctx context.Context, p Place, waitFor string) er
 	return p.unchanged(now, waitFor)
 }
 
-func (s *Sessions) workDiff(ctx context.Context, p Place) (WorkDiff, error) {
-	out := WorkDiff{Session: p.Claim.Session}
+func (s *Sessions) workDiff(ctx context.Context, p Place) (protocol.WorkDiff, error) {
+	out := protocol.WorkDiff{Session: p.Claim.Session}
 	hide, err := s.hidingIn(ctx, p.Claim, p.Seed)
 	if err != nil {
 		return out, err
 	}
 	if !p.Layout.OwnWork {
-		return out, &typedError{kind: ErrTypeBadInput, err: fmt.Errorf("nobody kept what %s was like when the session began", p.Layout.WorkDir),
+		return out, &typedError{kind: protocol.ErrTypeBadInput, err: fmt.Errorf("nobody kept what %s was like when the session began", p.Layout.WorkDir),
 			hint: "--dir is your own folder: use git there, or --turn"}
 	}
 	h, err := s.host(p.Claim.Host)
@@ -180,7 +171,7 @@ func (s *Sessions) startOf(ctx context.Context, h hostexec.Host, p Place) (base,
 	return "", "", nil // it began with nothing
 }
 
-func startDir(l Layout) string { return path.Join(workspaceDir(l), "start") }
+func startDir(l protocol.Layout) string { return path.Join(workspaceDir(l), "start") }
 
 // startTree makes a tree of the snapshot that a session began with.
 func (s *Sessions) startTree(ctx context.Context, h hostexec.Host, p Place, at string) (tree, objects string, err error) {
@@ -197,7 +188,7 @@ func (s *Sessions) startTree(ctx context.Context, h hostexec.Host, p Place, at s
 	return strings.TrimSpace(string(text)), at + "/objects", err
 }
 
-func (s *Sessions) removeScratch(ctx context.Context, h hostexec.Host, l Layout, dir string) {
+func (s *Sessions) removeScratch(ctx context.Context, h hostexec.Host, l protocol.Layout, dir string) {
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
 	if err := hostexec.RemoveTree(ctx, h, dir, l.Dir, nil); err != nil {
@@ -227,7 +218,7 @@ func gitText(ctx context.Context, h hostexec.Host, args ...string) ([]byte, erro
 		if exit.Code == repoNoGit {
 			hint = "install git on the host, or " + hint
 		}
-		return nil, &typedError{kind: ErrTypeWorkspace, err: fmt.Errorf("look with git at the work folder on %s: %s", h.Name(), strings.TrimPrefix(why, "fairlead: ")), hint: hint}
+		return nil, &typedError{kind: protocol.ErrTypeWorkspace, err: fmt.Errorf("look with git at the work folder on %s: %s", h.Name(), strings.TrimPrefix(why, "fairlead: ")), hint: hint}
 	}
 	return text, err
 }

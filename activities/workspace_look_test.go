@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func (b *bed) placeOf(in PrepareSessionInput, out PrepareSessionResult) Place {
@@ -77,7 +78,7 @@ func TestSeveralFilesAreOfOneMoment(t *testing.T) {
 				}
 				continue
 			}
-			if p := Told(t.Context(), look, err); c.says == "" || (p.Kind != ErrTypeTurnRuns || !strings.Contains(p.Message, c.says) || !strings.Contains(p.Hint, "--while-running")) {
+			if p := Told(t.Context(), look, err); c.says == "" || (p.Kind != protocol.ErrTypeTurnRuns || !strings.Contains(p.Message, c.says) || !strings.Contains(p.Hint, "--while-running")) {
 				t.Errorf("%s, %s: %+v", look, c.what, p)
 			}
 		}
@@ -175,7 +176,7 @@ ln -s /etc/passwd out/link; ln -s /etc folder; ln -s out/report.md inside`}})
 	}
 	for _, path := range []string{"out/link", "folder/passwd", "/etc/passwd", "../workspace/brought", "out/../../workspace/brought", "nothing"} {
 		got, err := fetch(path)
-		if p := Told(t.Context(), "fetch", err); err == nil || p.Kind != ErrTypeBadInput && p.Kind != ErrTypeNotThere {
+		if p := Told(t.Context(), "fetch", err); err == nil || p.Kind != protocol.ErrTypeBadInput && p.Kind != protocol.ErrTypeNotThere {
 			t.Errorf("%s: %q, %+v", path, got, p)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/protocol"
 	"go.temporal.io/sdk/activity"
 )
 
@@ -23,14 +24,14 @@ var (
 
 // PushWorkspaceInput is the input of PushWorkspace.
 type PushWorkspaceInput struct {
-	Claim   Claim    `json:"claim"`
-	Layout  Layout   `json:"layout"`
-	Seed    *SeedRef `json:"seed,omitempty"`
-	Repo    Repo     `json:"repo"`
-	ID      string   `json:"id"` // of the request; if it is repeated, the process is found by this
-	Branch  string   `json:"branch"`
-	Message string   `json:"message,omitempty"`
-	By      string   `json:"by,omitempty"`
+	Claim   protocol.Claim    `json:"claim"`
+	Layout  protocol.Layout   `json:"layout"`
+	Seed    *protocol.SeedRef `json:"seed,omitempty"`
+	Repo    Repo              `json:"repo"`
+	ID      string            `json:"id"` // of the request; if it is repeated, the process is found by this
+	Branch  string            `json:"branch"`
+	Message string            `json:"message,omitempty"`
+	By      string            `json:"by,omitempty"`
 }
 
 // PushWorkspaceResult says what is at the branch now.
@@ -148,7 +149,7 @@ func pushed(out PushWorkspaceResult, host string, r Repo, end jobEnd) (PushWorks
 		e.hint = "it may have been pushed all the same; push again, which finds that out"
 	case end.State != process.Exited:
 		why = "nobody knows how it ended"
-		e.kind, e.hint = ErrTypeOutcomeUnknown, "push again, which finds out whether it was pushed"
+		e.kind, e.hint = protocol.ErrTypeOutcomeUnknown, "push again, which finds out whether it was pushed"
 	}
 	e.err = fmt.Errorf("push to %s of %s from %s: %s", out.Branch, r.URL, host, why)
 	return out, e

@@ -14,6 +14,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -29,7 +30,7 @@ const (
 const commitWord = "fairlead-commit "
 
 // workspaceDir holds what belongs to a session's work folder and is not part of it.
-func workspaceDir(l Layout) string { return path.Join(l.Dir, "workspace") }
+func workspaceDir(l protocol.Layout) string { return path.Join(l.Dir, "workspace") }
 
 // knowing also hides a token.
 func (s secrets) knowing(token string) secrets {
@@ -111,7 +112,7 @@ func (s *site) lend(ctx context.Context, j *job, r Repo) (back func(), err error
 	}
 	lent, err := pool.LendAgent(ctx, j.host)
 	if errors.Is(err, hostexec.ErrNoAgent) {
-		return nil, &typedError{kind: ErrTypeWorkspace, err: err, hint: "give the worker an SSH agent (SSH_AUTH_SOCK) with the key, and let the host's sshd forward it; or use https with --git-token-file"}
+		return nil, &typedError{kind: protocol.ErrTypeWorkspace, err: err, hint: "give the worker an SSH agent (SSH_AUTH_SOCK) with the key, and let the host's sshd forward it; or use https with --git-token-file"}
 	}
 	if err != nil {
 		return nil, err
@@ -150,7 +151,7 @@ var gitTrouble = []struct {
 }
 
 func cannotClone(host string, r Repo, end jobEnd) error {
-	e := &typedError{kind: ErrTypeWorkspace, hint: "see what git says; `ctl host exec " + host + " -- git ls-remote URL` tries it by hand"}
+	e := &typedError{kind: protocol.ErrTypeWorkspace, hint: "see what git says; `ctl host exec " + host + " -- git ls-remote URL` tries it by hand"}
 	for _, t := range gitTrouble {
 		if t.says.MatchString(end.Output) {
 			e.hint = t.hint

@@ -131,10 +131,10 @@ func (b *bed) token(f *forge) string {
 }
 
 func (b *bed) inWorkspace(id string, w Workspace) PrepareSessionInput {
-	return PrepareSessionInput{Claim: Claim{Session: id, Host: b.spec, Generation: 1, Pump: 1}, Sandbox: "danger-full-access", Workspace: &w}
+	return PrepareSessionInput{Claim: protocol.Claim{Session: id, Host: b.spec, Generation: 1, Pump: 1}, Sandbox: "danger-full-access", Workspace: &w}
 }
 
-func (b *bed) closes(in PrepareSessionInput, l Layout) CloseSessionResult {
+func (b *bed) closes(in PrepareSessionInput, l protocol.Layout) CloseSessionResult {
 	b.t.Helper()
 	in.Claim.Pump += 100
 	out, err := b.set.Sessions.close(b.t.Context(), CloseSessionInput{Claim: in.Claim, Layout: l, Workspace: in.Workspace}, 1, secrets{})
@@ -200,8 +200,8 @@ func TestARepositoryThatCannotBeClonedIsSaidWhyAndLeavesNothing(t *testing.T) {
 			if err := app.Details(&p); err != nil {
 				t.Fatal(err)
 			}
-			if app.Type() != ErrTypeWorkspace || !app.NonRetryable() || !strings.Contains(p.Message, c.why) || !strings.Contains(p.Hint, c.hint) {
-				t.Errorf("%v (hint %q), want a %s with %q and hint %q", app, p.Hint, ErrTypeWorkspace, c.why, c.hint)
+			if app.Type() != protocol.ErrTypeWorkspace || !app.NonRetryable() || !strings.Contains(p.Message, c.why) || !strings.Contains(p.Hint, c.hint) {
+				t.Errorf("%v (hint %q), want a %s with %q and hint %q", app, p.Hint, protocol.ErrTypeWorkspace, c.why, c.hint)
 			}
 			left, lerr := hosttest.Leftovers(filepath.Join(b.spec.Root, "sessions", "broken"), Mark("broken", layoutOf(b.spec.Root, "broken")))
 			if lerr != nil || len(left) > 0 {
@@ -278,7 +278,7 @@ func TestAWorkFolderThatIsALinkIsRefused(t *testing.T) {
 			putFile(t, filepath.Join(session, markFile), folderMark{Generation: 1}.text())
 		}
 		_, err := b.prepare(in)
-		if err == nil || at == "work" && appError(t, err).Type() != ErrTypeWorkspace {
+		if err == nil || at == "work" && appError(t, err).Type() != protocol.ErrTypeWorkspace {
 			t.Errorf("%s: it was prepared, or failed as %v", at, err)
 		}
 		if data, err := os.ReadFile(filepath.Join(victim, "precious.txt")); err != nil || string(data) != "mine\n" {
@@ -363,7 +363,7 @@ func TestAnAgentIsLentToGitAloneAndOnlyForItsTime(t *testing.T) {
 	w.Repo.KnownHosts = ""
 	in = b.inWorkspace("unpinned", w)
 	_, err = b.prepare(in)
-	if app := appError(t, err); app.Type() != ErrTypeWorkspace || !strings.Contains(app.Message(), "Host key verification failed") {
+	if app := appError(t, err); app.Type() != protocol.ErrTypeWorkspace || !strings.Contains(app.Message(), "Host key verification failed") {
 		t.Errorf("a git server that nobody knows: %v", app)
 	}
 }

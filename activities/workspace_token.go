@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -106,21 +107,21 @@ func (s *site) gitToken(ctx context.Context, session string, r *Repo) (string, e
 		return "", badInput("repository: %w", err)
 	}
 	if owner, _ := isToken(r.Token); owner != "" && owner != session {
-		return "", &typedError{kind: ErrTypeWorkspace, err: fmt.Errorf("the repository's token is that of session %s", owner), hint: "give this session one of its own: --git-token-file"}
+		return "", &typedError{kind: protocol.ErrTypeWorkspace, err: fmt.Errorf("the repository's token is that of session %s", owner), hint: "give this session one of its own: --git-token-file"}
 	}
 	data, err := s.Store.Get(ctx, r.Token)
 	if errors.Is(err, store.ErrNotFound) {
-		return "", &typedError{kind: ErrTypeWorkspace, err: errors.New("the repository's token is not in the store any more"), hint: "start another session with --git-token-file"}
+		return "", &typedError{kind: protocol.ErrTypeWorkspace, err: errors.New("the repository's token is not in the store any more"), hint: "start another session with --git-token-file"}
 	}
 	if err != nil {
 		return "", fmt.Errorf("read the repository's token: %w", err)
 	}
 	var t serverToken
 	if err := json.Unmarshal(data, &t); err != nil {
-		return "", &typedError{kind: ErrTypeWorkspace, err: errors.New("the repository's token does not say which server it is for"), hint: "start another session with --git-token-file"}
+		return "", &typedError{kind: protocol.ErrTypeWorkspace, err: errors.New("the repository's token does not say which server it is for"), hint: "start another session with --git-token-file"}
 	}
 	if here := tokenServer(r.URL); t.Server != here {
-		return "", &typedError{kind: ErrTypeWorkspace, err: fmt.Errorf("the repository's token is for %s, and %s does not get it", t.Server, here), hint: "give one for this server: --git-token-file"}
+		return "", &typedError{kind: protocol.ErrTypeWorkspace, err: fmt.Errorf("the repository's token is for %s, and %s does not get it", t.Server, here), hint: "give one for this server: --git-token-file"}
 	}
 	return t.Token, CheckToken(t.Token)
 }
@@ -139,7 +140,7 @@ func (s *site) forgetTokens(ctx context.Context, session string) {
 
 // pruneTokens deletes the tokens of sessions that have ended without deleting them. The
 // token of a session that is about to begin is younger.
-func (s *Snapshots) pruneTokens(ctx context.Context, in PruneSnapshotsInput) error {
+func (s *Snapshots) pruneTokens(ctx context.Context, in protocol.PruneSnapshotsInput) error {
 	if in.DryRun || in.Session != "" {
 		return nil
 	}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // greedy returns a server that asks everybody for a login, and keeps what it is
@@ -61,7 +63,7 @@ func TestATokenReachesItsOwnServerAlone(t *testing.T) {
 	} {
 		in := b.inWorkspace("astray", Workspace{Repo: &c.repo})
 		_, err := b.prepare(in)
-		if p := Told(t.Context(), "prepare", err); err == nil || p.Kind != ErrTypeWorkspace || !strings.Contains(p.Message, c.says) || strings.Contains(p.Message, gitToken) {
+		if p := Told(t.Context(), "prepare", err); err == nil || p.Kind != protocol.ErrTypeWorkspace || !strings.Contains(p.Message, c.says) || strings.Contains(p.Message, gitToken) {
 			t.Errorf("%s: %+v", what, p)
 		}
 	}
@@ -125,9 +127,9 @@ func TestATokenGoesWithItsSession(t *testing.T) {
 	now := s.Now()
 	for _, c := range []struct {
 		after time.Duration
-		in    PruneSnapshotsInput
+		in    protocol.PruneSnapshotsInput
 		ended bool
-	}{{0, PruneSnapshotsInput{}, true}, {tokenWaits + time.Minute, PruneSnapshotsInput{DryRun: true}, true}, {tokenWaits + time.Minute, PruneSnapshotsInput{}, false}} {
+	}{{0, protocol.PruneSnapshotsInput{}, true}, {tokenWaits + time.Minute, protocol.PruneSnapshotsInput{DryRun: true}, true}, {tokenWaits + time.Minute, protocol.PruneSnapshotsInput{}, false}} {
 		s.Deps.Now = func() time.Time { return now.Add(c.after) }
 		if err := s.pruneTokens(t.Context(), c.in); err != nil || strings.Contains(there(), "ended") != c.ended || !strings.Contains(there(), "runs") {
 			t.Errorf("%v later, pruned with %+v: %q, %v", c.after, c.in, there(), err)

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Amendments change codex's rules permanently, so only sessions of a seed that
@@ -27,7 +27,7 @@ func TestASeedSaysThatItsSessionsMayAmend(t *testing.T) {
 	p := newPoolWorld(t)
 	yes, no := true, false
 	p.at(0, func() {
-		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: activities.SeedRef{Blob: "b1", Digest: "d", Kind: "api_key"}}))
+		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "api_key"}}))
 		p.acquires(on("a", "web-1", 1))
 	})
 	p.at(time.Second, func() {

@@ -286,7 +286,7 @@ const talkToCodex = "talk to codex"
 func (s *processPart) pumpFailed(err error) {
 	f := failureOf(fmt.Sprintf("talk to codex on %s", s.st.Lease.Spec.Name), err)
 	switch {
-	case f.Kind == activities.ErrTypeFenced && s.st.Close == nil:
+	case f.Kind == protocol.ErrTypeFenced && s.st.Close == nil:
 		s.overtaken(f)
 		return
 	case failurePasses(f) || workersFault(f):
@@ -297,7 +297,7 @@ func (s *processPart) pumpFailed(err error) {
 		if f = s.tooLateToStart(); f == nil {
 			return
 		}
-	case s.st.Close != nil && s.st.Failing == nil && !s.discarding() && f.Kind != activities.ErrTypeFenced:
+	case s.st.Close != nil && s.st.Failing == nil && !s.discarding() && f.Kind != protocol.ErrTypeFenced:
 		s.ending.cannotRead(f)
 		return
 	}
@@ -320,7 +320,7 @@ func (s *processPart) pumpFailed(err error) {
 // workersFault reports whether a failure may be specific to one worker, for example because it
 // lacks a key.
 func workersFault(f *Failure) bool {
-	return f.Kind == activities.ErrTypeInternal || f.Kind == activities.ErrTypeStore || f.Kind == activities.ErrTypeSeed
+	return f.Kind == protocol.ErrTypeInternal || f.Kind == protocol.ErrTypeStore || f.Kind == protocol.ErrTypeSeed
 }
 
 // waitToTalk waits until the next pump is due after a failed one. It waits at most once and

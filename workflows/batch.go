@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // batch runs many sessions, a window of them at a time, and records how each ended. An activity
@@ -211,7 +212,7 @@ func (b *batch) look() {
 	in := activities.FindEndedInput{}
 	for _, it := range b.st.Running {
 		if it.Session != "" {
-			in.Holders = append(in.Holders, activities.Holder{WorkflowID: SessionID(it.Session), FirstRun: it.Run})
+			in.Holders = append(in.Holders, activities.Holder{WorkflowID: protocol.SessionID(it.Session), FirstRun: it.Run})
 		}
 	}
 	if len(in.Holders) > 0 {
@@ -232,7 +233,7 @@ func (b *batch) takeLook() {
 	}
 	b.drain() // a session's own report goes first
 	for _, e := range out.Ended {
-		b.took(SessionEnded{ID: strings.TrimPrefix(e.WorkflowID, SessionID("")), Run: e.FirstRun, State: Failed, Effects: EffectsUnknown,
+		b.took(SessionEnded{ID: strings.TrimPrefix(e.WorkflowID, protocol.SessionID("")), Run: e.FirstRun, State: Failed, Effects: EffectsUnknown,
 			Failure: &Failure{Kind: e.Kind, Message: excerpt(e.Message, maxFailure), Hint: "see `ctl session show` and `ctl host show`"}, EndedAt: workflow.Now(b.ctx)})
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -62,13 +63,13 @@ func (r *real) packed(owner owned.Owner, spec BatchSpec, texts ...string) BatchS
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	opt := activities.BatchOptions{Queue: r.queue}
+	opt := protocol.BatchOptions{Queue: r.queue}
 	if err := json.Unmarshal(raw, &opt.Session); err != nil {
 		r.t.Fatal(err)
 	}
 	spec.Total, spec.Window = len(texts), max(spec.Window, 1)
 	for from := 0; from < len(texts); from += 7 {
-		page := activities.BatchPage{Options: []activities.BatchOptions{opt}}
+		page := protocol.BatchPage{Options: []protocol.BatchOptions{opt}}
 		for i, text := range texts[from:min(from+7, len(texts))] {
 			m := Message{ID: "item", Text: text}
 			if strings.HasPrefix(text, "long ") {
@@ -78,7 +79,7 @@ func (r *real) packed(owner owned.Owner, spec BatchSpec, texts ...string) BatchS
 			if err != nil {
 				r.t.Fatal(err)
 			}
-			page.Items = append(page.Items, activities.BatchItem{ID: fmt.Sprint("i", from+i), First: first})
+			page.Items = append(page.Items, protocol.BatchItem{ID: fmt.Sprint("i", from+i), First: first})
 		}
 		data, err := json.Marshal(page)
 		if err != nil {
@@ -186,7 +187,7 @@ func TestABatchRunsEachItemOnceInOrderAndNoMoreThanItsWindow(t *testing.T) {
 		t.Error("it never continued as new")
 	}
 	// The sessions' own histories show what they began as.
-	if d, err := r.c.DescribeWorkflowExecution(t.Context(), SessionID(activities.ItemSession(id, "i99", 1)), ""); err != nil ||
+	if d, err := r.c.DescribeWorkflowExecution(t.Context(), protocol.SessionID(activities.ItemSession(id, "i99", 1)), ""); err != nil ||
 		d.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 		t.Errorf("the last session is %v (%v)", d, err)
 	}
@@ -194,7 +195,7 @@ func TestABatchRunsEachItemOnceInOrderAndNoMoreThanItsWindow(t *testing.T) {
 
 func TestABatchTriesAgainOnlyWhatHadNoEffectsAndStopsAtTooMany(t *testing.T) {
 	r := newBatches(t)
-	r.host.bad[r.batchID("b")+"-i0"] = finally(activities.ErrTypeNoSpace) // so each item's second try is a new session
+	r.host.bad[r.batchID("b")+"-i0"] = finally(protocol.ErrTypeNoSpace) // so each item's second try is a new session
 	r.work()
 	id := r.batch("b", BatchSpec{Window: 1, StopAfter: 2, Retry: BatchRetry{Attempts: 3, Wait: time.Millisecond}},
 		"hello", "die", "hello", "fail", "hello", "hello")
@@ -274,7 +275,7 @@ func TestASessionOfSomebodyElsesIsNotABatchs(t *testing.T) {
 	r := newBatches(t)
 	r.work()
 	other := r.batchID("b") + "-i1"
-	r.start(SessionID(other), TypeSession, SessionInput{ID: other, Options: SessionOptions{Zone: r.zone, Host: "web-1"}})
+	r.start(protocol.SessionID(other), TypeSession, SessionInput{ID: other, Options: SessionOptions{Zone: r.zone, Host: "web-1"}})
 	id := r.batch("b", BatchSpec{Window: 2}, "hello", "hello", "hello")
 	v := r.batchEnd(id).View
 	if v.Done != 2 || v.Kinds["id_in_use"] != 1 {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func (b *batch) ending() bool { return b.st.Cancel != nil || b.st.Why != "" }
@@ -71,7 +73,7 @@ func (b *batch) closeAll() {
 		}
 		it.Closing, it.Discard = true, c.Discard
 		to = append(to, it.Session)
-		sent = append(sent, workflow.SignalExternalWorkflow(b.ctx, SessionID(it.Session), "", SignalClose, Close{By: cmp.Or(c.By, "batch "+b.in.ID), Discard: c.Discard}))
+		sent = append(sent, workflow.SignalExternalWorkflow(b.ctx, protocol.SessionID(it.Session), "", SignalClose, Close{By: cmp.Or(c.By, "batch "+b.in.ID), Discard: c.Discard}))
 	}
 	for i, f := range sent {
 		if err := f.Get(b.ctx, nil); err != nil { // it has ended, or the next look finds it

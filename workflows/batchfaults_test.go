@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // fakeBatches stands in for the activities of a batch and for its sessions. A call
@@ -42,7 +43,7 @@ func newFakeBatches(t *testing.T) *fakeBatches {
 		if name != SignalClose {
 			t.Errorf("%s was told %s", id, name)
 		}
-		session := strings.TrimPrefix(id, SessionID(""))
+		session := strings.TrimPrefix(id, protocol.SessionID(""))
 		f.closed = append(f.closed, session)
 		f.ends(SessionEnded{ID: session, State: Closed, Effects: EffectsUnknown})
 		return nil
@@ -100,7 +101,7 @@ func startedItems(in activities.StartItemsInput) (out activities.StartItemsResul
 }
 
 func lostItem(session string) SessionEnded {
-	return SessionEnded{ID: session, State: Failed, Effects: EffectsNone, Failure: &Failure{Kind: activities.ErrTypeUnreachable, Message: "no way to the host"}}
+	return SessionEnded{ID: session, State: Failed, Effects: EffectsNone, Failure: &Failure{Kind: protocol.ErrTypeUnreachable, Message: "no way to the host"}}
 }
 
 var wellDone = &TurnView{Status: "completed"}
@@ -109,13 +110,13 @@ func TestACancelledBatchFindsAndClosesWhatItMayHaveStarted(t *testing.T) {
 	f := newFakeBatches(t)
 	f.start = func(n int, in activities.StartItemsInput) (activities.StartItemsResult, error) {
 		if n == 1 { // it started the first, but could not report it
-			return activities.StartItemsResult{}, temporal.NewNonRetryableApplicationError("no Temporal", activities.ErrTypeUnreachable, nil)
+			return activities.StartItemsResult{}, temporal.NewNonRetryableApplicationError("no Temporal", protocol.ErrTypeUnreachable, nil)
 		}
 		if !in.Look || n > 3 {
 			t.Errorf("call %d of a cancelled batch starts %+v", n, in)
 		}
 		if n == 2 {
-			return activities.StartItemsResult{}, temporal.NewNonRetryableApplicationError("still none", activities.ErrTypeUnreachable, nil)
+			return activities.StartItemsResult{}, temporal.NewNonRetryableApplicationError("still none", protocol.ErrTypeUnreachable, nil)
 		}
 		out := startedItems(in)
 		for i := range out.Started[1:] {
@@ -172,10 +173,10 @@ func TestWhatFailedAndWaitsForItsNextTryHasAResultWhenNoneComes(t *testing.T) {
 	}
 	f.after(time.Minute, SignalCancelBatch, CancelBatch{By: "ann"})
 	v := f.run(BatchSpec{Total: 1, Window: 1, Retry: BatchRetry{Attempts: 3, Wait: time.Hour}}, nil).View
-	if v.Failed != 1 || v.Kinds[activities.ErrTypeUnreachable] != 1 || len(v.Failures) != 1 || len(f.kept) != 1 {
+	if v.Failed != 1 || v.Kinds[protocol.ErrTypeUnreachable] != 1 || len(v.Failures) != 1 || len(f.kept) != 1 {
 		t.Fatalf("the batch is %+v, its results are %+v", v, f.kept)
 	}
-	if r := f.kept[0]; r.Item != "i0" || r.Session != "b-i0" || r.State != ItemFailed || r.Tries != 1 || r.Error.Kind != activities.ErrTypeUnreachable {
+	if r := f.kept[0]; r.Item != "i0" || r.Session != "b-i0" || r.State != ItemFailed || r.Tries != 1 || r.Error.Kind != protocol.ErrTypeUnreachable {
 		t.Errorf("the result is %+v", r)
 	}
 }
@@ -186,10 +187,10 @@ func TestItemsThatAreNotInTheStoreAnyMoreFail(t *testing.T) {
 		if n > 1 {
 			f.CancelWorkflow() // otherwise it would go on forever
 		}
-		return activities.StartItemsResult{}, temporal.NewNonRetryableApplicationError("not in the store", activities.ErrTypeBadInput, nil)
+		return activities.StartItemsResult{}, temporal.NewNonRetryableApplicationError("not in the store", protocol.ErrTypeBadInput, nil)
 	}
 	v := f.run(BatchSpec{Total: 2, Window: 2}, nil).View
-	if v.State != BatchDone || v.Failed != 2 || f.starts != 1 || v.Kinds[activities.ErrTypeBadInput] != 2 {
+	if v.State != BatchDone || v.Failed != 2 || f.starts != 1 || v.Kinds[protocol.ErrTypeBadInput] != 2 {
 		t.Errorf("%d starts; the batch is %+v", f.starts, v)
 	}
 }
@@ -202,7 +203,7 @@ func TestABatchSleepsWhileTheStoreIsAway(t *testing.T) {
 	}
 	f.record = func(n int) error {
 		if n < 5 {
-			return temporal.NewApplicationError("no store", activities.ErrTypeStore)
+			return temporal.NewApplicationError("no store", protocol.ErrTypeStore)
 		}
 		return nil
 	}

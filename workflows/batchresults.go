@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Results are carried until there are enough for a part, which an activity stores. Until then a
@@ -86,7 +87,7 @@ func (b *batch) takeKept() (ok bool) {
 		b.log.Warn("results not kept", "error", err)
 		return false
 	}
-	if st.Error != nil && st.Error.Kind == activities.ErrTypeStore {
+	if st.Error != nil && st.Error.Kind == protocol.ErrTypeStore {
 		st.Error = nil
 	}
 	st.Parts = append(st.Parts, BatchPages{First: st.ResultN - len(st.Results) + 1, Blob: out.Blob})

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func (b *batch) start() {
@@ -89,7 +90,7 @@ func (b *batch) notStarted(f *Failure) {
 		}
 		return it.Session == ""
 	})
-	if f.Kind == activities.ErrTypeBadInput {
+	if f.Kind == protocol.ErrTypeBadInput {
 		for _, it := range back {
 			it.ID = fmt.Sprintf("#%d", it.N+1) // its name is only in the page
 			if it.Last != nil {

@@ -87,7 +87,7 @@ func (b *batch) failure(it batchItem, r BatchResult) {
 // RetriedKinds are the failure kinds that are retried by default: those of hosts, providers and
 // connections, which may pass.
 var RetriedKinds = []string{
-	activities.ErrTypeUnreachable, activities.ErrTypeWireLost, activities.ErrTypeNoSpace, activities.ErrTypeStore, kindTimeout,
+	protocol.ErrTypeUnreachable, protocol.ErrTypeWireLost, protocol.ErrTypeNoSpace, protocol.ErrTypeStore, kindTimeout,
 	protocol.EndHostLost, protocol.EndRateLimit, "overloaded", "network", "process_exit", "request_timeout", "terminated",
 }
 

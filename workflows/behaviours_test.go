@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // While a session was parked, another one had its login and rotated it. The parked
@@ -19,7 +19,7 @@ func TestAParkedSessionGoesOnWithWhatItsLoginBecameElsewhere(t *testing.T) {
 		if got := strings.Join(w.released, " "); got != "seed/team pool/default" {
 			t.Errorf("given back %s", got)
 		}
-		w.seedNow = &activities.SeedRef{Name: "team", Generation: 9, Blob: "rotated", Digest: "d9", Kind: "chatgpt", Epoch: 12}
+		w.seedNow = &protocol.SeedRef{Name: "team", Generation: 9, Blob: "rotated", Digest: "d9", Kind: "chatgpt", Epoch: 12}
 		w.send(SignalMessage, hello("m2"))
 	})
 	w.at(2*time.Hour, func() {
@@ -29,7 +29,7 @@ func TestAParkedSessionGoesOnWithWhatItsLoginBecameElsewhere(t *testing.T) {
 	})
 	w.ends(3 * time.Hour)
 	w.start(SessionOptions{Seed: "team"})
-	for what, s := range map[string]*activities.SeedRef{"prepared": w.lastPrepared().Seed, "pumped": w.lastPump().Seed, "closed": w.fake.closed[0].Seed} {
+	for what, s := range map[string]*protocol.SeedRef{"prepared": w.lastPrepared().Seed, "pumped": w.lastPump().Seed, "closed": w.fake.closed[0].Seed} {
 		if s == nil || s.Blob != "rotated" || s.Generation != 9 || s.Epoch != 12 {
 			t.Errorf("%s with %+v", what, s)
 		}
@@ -52,7 +52,7 @@ func TestALoginIsHeldForAsLongAsItsSessionRuns(t *testing.T) {
 		if v := p.seed(); len(v.HeldBy) != 1 || v.HeldBy[0] != "a" {
 			t.Errorf("seed is %+v", v)
 		}
-		p.takes(p.send(activities.UpdateSaveSeed, saves("a", 1, 1, "2"))) // and it may still save
+		p.takes(p.send(protocol.UpdateSaveSeed, saves("a", 1, 1, "2"))) // and it may still save
 		p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})
 	})
 	p.at(31*time.Hour, func() { p.saw("session/a got team", "session/b got team") }) // a is told of the login that it saved, and then b gets it

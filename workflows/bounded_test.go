@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestASeedThatIsImportedAgainBeginsAboveItsFormerEpochs(t *testing.T) {
@@ -49,12 +49,12 @@ func TestVerificationsDoNotFillTheSeedsLine(t *testing.T) {
 	p, f := newVerifyWorld(t, []string{"unknown", "fresh", "fresh", "fresh", "fresh", "fresh"}, []string{"login 2"})
 	f.hold = make(chan struct{})
 	var waiting []*updated
-	p.at(time.Second, func() { p.takes(p.send(activities.UpdateVerifySeed, activities.VerifySeed{})) })
+	p.at(time.Second, func() { p.takes(p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{})) })
 	p.once("the refresh", func() bool { _, n := f.asked(); return n == 1 }, func() {
 		for i := range mostBehind {
-			waiting = append(waiting, p.send(activities.UpdateVerifySeed, activities.VerifySeed{By: fmt.Sprint(i)}))
+			waiting = append(waiting, p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{By: fmt.Sprint(i)}))
 		}
-		p.refuses(p.send(activities.UpdateVerifySeed, activities.VerifySeed{}), RefusedState)
+		p.refuses(p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{}), RefusedState)
 		p.takes(p.send(UpdateSetSeed, SetSeed{}))
 		close(f.hold)
 	})
@@ -67,7 +67,7 @@ func TestVerificationsDoNotFillTheSeedsLine(t *testing.T) {
 		}
 		return n == mostBehind
 	}, func() {
-		waiting = append(waiting, p.send(activities.UpdateVerifySeed, activities.VerifySeed{By: "late"}))
+		waiting = append(waiting, p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{By: "late"}))
 	})
 	p.runSeed(time.Minute)
 	for _, u := range waiting {

@@ -7,7 +7,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // busyFor is how long to wait for busy workers that move snapshots, if there is an alternative.
@@ -50,5 +50,5 @@ func never() bool { return false }
 // wasBusy reports whether the only fault was that the workers were busy.
 func wasBusy(err error) bool {
 	var app *temporal.ApplicationError
-	return errors.As(err, &app) && app.Type() == activities.ErrTypeBusy
+	return errors.As(err, &app) && app.Type() == protocol.ErrTypeBusy
 }

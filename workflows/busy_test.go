@@ -8,10 +8,11 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func busyWorkers() error {
-	return temporal.NewApplicationErrorWithOptions("no room", activities.ErrTypeBusy, temporal.ApplicationErrorOptions{NextRetryDelay: 30 * time.Second})
+	return temporal.NewApplicationErrorWithOptions("no room", protocol.ErrTypeBusy, temporal.ApplicationErrorOptions{NextRetryDelay: 30 * time.Second})
 }
 
 // It is no failure if all workers are busy with snapshots: the session waits for
@@ -93,7 +94,7 @@ func TestStandingInLineEnds(t *testing.T) {
 		w.takes(w.send(SignalPark, Park{By: "ada"}))
 	})
 	w.at(80*time.Minute, func() {
-		w.waited("park on web-1", activities.ErrTypeBusy)
+		w.waited("park on web-1", protocol.ErrTypeBusy)
 		if v := w.view(); v.State != Idle {
 			t.Errorf("session is %+v", v)
 		}

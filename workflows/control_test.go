@@ -280,7 +280,7 @@ func TestAnArchivedSessionIsParkedAndTakesNoMessages(t *testing.T) {
 func TestASessionThatCannotParkIsNotArchived(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = calm
-	w.fake.fail("park", finally(activities.ErrTypeNoSpace))
+	w.fake.fail("park", finally(protocol.ErrTypeNoSpace))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.whenTurn(1, "completed", func() { w.takes(w.send(SignalArchive, Archive{})) })
 	w.once("it says so", func() bool { return w.view().Error != nil }, func() {

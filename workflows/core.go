@@ -11,6 +11,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A session consists of a core and parts. A part is what the session does about one
@@ -139,8 +140,8 @@ func (s *core) hostName() string {
 // firstRun distinguishes this session from earlier and later ones of the same name.
 func (s *core) firstRun() string { return workflow.GetInfo(s.ctx).FirstRunID }
 
-func (s *core) claim() activities.Claim {
-	return activities.Claim{Session: s.id, Host: s.st.Lease.Spec, Generation: s.st.Generation, Pump: s.st.PumpN, Told: s.st.Told}
+func (s *core) claim() protocol.Claim {
+	return protocol.Claim{Session: s.id, Host: s.st.Lease.Spec, Generation: s.st.Generation, Pump: s.st.PumpN, Told: s.st.Told}
 }
 
 // mayHaveDone records that a turn had effects, or that nobody can know whether it

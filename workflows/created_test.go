@@ -8,6 +8,8 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/converter"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A run that continues a session starts later than the session did. The memo keeps
@@ -19,7 +21,7 @@ func TestASessionsCreationIsKeptAcrossRollovers(t *testing.T) {
 	r.becomes(id, Idle)
 	var began time.Time
 	r.until("the session is listed", func() bool {
-		res, err := r.c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: fmt.Sprintf("WorkflowId = '%s'", SessionID(id))})
+		res, err := r.c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: fmt.Sprintf("WorkflowId = '%s'", protocol.SessionID(id))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,7 +30,7 @@ func TestASessionsCreationIsKeptAcrossRollovers(t *testing.T) {
 		}
 		return !began.IsZero()
 	})
-	for i := 1; len(r.runs(SessionID(id))) < 3; i++ {
+	for i := 1; len(r.runs(protocol.SessionID(id))) < 3; i++ {
 		m := fmt.Sprint("m", i)
 		r.say(id, m, "hello")
 		r.ended(id, m, "completed")
@@ -36,7 +38,7 @@ func TestASessionsCreationIsKeptAcrossRollovers(t *testing.T) {
 	if v := r.view(id); !v.CreatedAt.Equal(began) {
 		t.Errorf("the session says it was created at %s, and began at %s", v.CreatedAt, began)
 	}
-	d, err := r.c.DescribeWorkflowExecution(t.Context(), SessionID(id), "")
+	d, err := r.c.DescribeWorkflowExecution(t.Context(), protocol.SessionID(id), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +52,8 @@ func TestASessionsCreationIsKeptAcrossRollovers(t *testing.T) {
 		t.Errorf("kept is %s; the session began at %s, its newest run at %s", created, began, d.WorkflowExecutionInfo.GetStartTime().AsTime())
 	}
 	told := 0
-	for _, run := range r.runs(SessionID(id)) {
-		for _, e := range r.history(SessionID(id), run).Events {
+	for _, run := range r.runs(protocol.SessionID(id)) {
+		for _, e := range r.history(protocol.SessionID(id), run).Events {
 			if e.EventType == enums.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED {
 				told++
 			}

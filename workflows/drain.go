@@ -99,7 +99,7 @@ func (p *slotsPart) haveLeave() {
 	}
 	sent := make([]workflow.Future, 0, len(letters))
 	for _, l := range letters {
-		sent = append(sent, workflow.SignalExternalWorkflow(p.ctx, SessionID(l.holder), "", signalLeave, l.what))
+		sent = append(sent, workflow.SignalExternalWorkflow(p.ctx, protocol.SessionID(l.holder), "", signalLeave, l.what))
 	}
 	for i, fut := range sent {
 		if err := fut.Get(p.ctx, nil); err != nil { // the check for ended holders handles that

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func drain(name, how string) SetHost {
@@ -184,11 +184,11 @@ func TestASessionStaysWhereItNeedNotOrCannotLeave(t *testing.T) {
 func TestASessionThatCannotLeaveTriesAgain(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.fake.fail("park", finally(activities.ErrTypeStoreFull))
+	w.fake.fail("park", finally(protocol.ErrTypeStoreFull))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.SignalWorkflow(signalLeave, leave(DrainPark)) })
 	w.at(time.Minute, func() {
-		if v := w.view(); v.State != Idle || v.Error == nil || v.Error.Kind != activities.ErrTypeStoreFull || len(w.fake.parks) != 1 {
+		if v := w.view(); v.State != Idle || v.Error == nil || v.Error.Kind != protocol.ErrTypeStoreFull || len(w.fake.parks) != 1 {
 			t.Errorf("session is %+v after %d tries", v, len(w.fake.parks))
 		}
 		w.fake.fail("park", nil)

@@ -83,11 +83,11 @@ func (c *tableCell) tell(r *real) {
 	r.host.set(c.id, c.fault)
 	if c.door == "signal" {
 		before := len(r.view(c.id).Refusals)
-		r.signal(SessionID(c.id), col.name, arg)
+		r.signal(protocol.SessionID(c.id), col.name, arg)
 		if want != taken {
 			r.until(fmt.Sprintf("%v is refused", c), func() bool { return len(r.view(c.id).Refusals) > before })
 		}
-	} else if err := r.tryUpdate(SessionID(c.id), col.name, nil, arg); typeOf(err) != want || (err == nil) != (want == taken) {
+	} else if err := r.tryUpdate(protocol.SessionID(c.id), col.name, nil, arg); typeOf(err) != want || (err == nil) != (want == taken) {
 		r.t.Errorf("%v was answered %v, want %q", c, err, want)
 	}
 	if c.open != nil {
@@ -112,7 +112,7 @@ func (c *tableCell) arrives(r *real) {
 		r.until(fmt.Sprintf("%v: the message has reached codex", c), func() bool { return slices.Contains(r.host.hadSteers(c.id), "m1") })
 	case "decide":
 		r.ended(c.id, "m0", "completed")
-		if a := asked[[]Approval](r, SessionID(c.id), QueryApprovals); len(a) != 1 || a[0].State != ApprovalAcknowledged || a[0].Decision.Outcome != "accept" {
+		if a := asked[[]Approval](r, protocol.SessionID(c.id), QueryApprovals); len(a) != 1 || a[0].State != ApprovalAcknowledged || a[0].Decision.Outcome != "accept" {
 			t.Errorf("%v: approvals are %+v", c, a)
 		}
 	case "interrupt":
@@ -140,7 +140,7 @@ func (c *tableCell) goOn(r *real) {
 	case c.state == Waiting:
 		r.decide(c.id, 1, "accept", "")
 	case c.state == Running, c.state == Resuming:
-		r.update(SessionID(c.id), SignalInterrupt, nil, Interrupt{By: "bob"})
+		r.update(protocol.SessionID(c.id), SignalInterrupt, nil, Interrupt{By: "bob"})
 	}
 }
 
@@ -159,7 +159,7 @@ func (c *tableCell) settles(r *real) {
 	if c.begins() || c.state == Starting {
 		r.ended(c.id, "m1", "completed")
 	}
-	r.update(SessionID(c.id), SignalClose, nil, Close{})
+	r.update(protocol.SessionID(c.id), SignalClose, nil, Close{})
 }
 
 // check checks that an accepted message had its effect exactly once.
@@ -246,7 +246,7 @@ func TestACloseWhileADecisionIsInFlightDeliversItOnce(t *testing.T) {
 			t.Errorf("worker %s: session is %+v", f, v)
 		}
 		states := map[string]ApprovalState{}
-		for _, a := range asked[[]Approval](r, SessionID(id), QueryApprovals) {
+		for _, a := range asked[[]Approval](r, protocol.SessionID(id), QueryApprovals) {
 			states[a.ID] = a.State
 		}
 		if states[id+".1"] != ApprovalAcknowledged || states[id+".2"] != ApprovalVoid {
@@ -263,7 +263,7 @@ func TestAnInterruptBeforeCodexAcknowledgedTheTurnHolds(t *testing.T) {
 		r.becomes(id, Idle)
 		r.host.set(id, f)
 		r.say(id, "m1", "stay")
-		r.update(SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
+		r.update(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
 		r.ended(id, "m1", "interrupted")
 		if ran := r.host.ran(id); len(ran) != 1 {
 			t.Errorf("worker %s: turns were %v", f, ran)
@@ -280,12 +280,12 @@ func TestADecisionAfterItsApprovalBecameVoidIsRefusedByEveryDoor(t *testing.T) {
 	r.becomes(id, Waiting)
 	yes := r.decision(id, 1, "accept", "")
 	r.host.kill(id, protocol.Decided)
-	r.update(SessionID(id), SignalInterrupt, nil, Interrupt{})
+	r.update(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{})
 	r.ended(id, "m1", "interrupted")
-	if err := r.tryUpdate(SessionID(id), SignalDecide, nil, yes); typeOf(err) != RefusedState {
+	if err := r.tryUpdate(protocol.SessionID(id), SignalDecide, nil, yes); typeOf(err) != RefusedState {
 		t.Errorf("the decision was answered %v", err)
 	}
-	r.signal(SessionID(id), SignalDecide, yes)
+	r.signal(protocol.SessionID(id), SignalDecide, yes)
 	r.until("it is refused", func() bool { return len(r.view(id).Refusals) == 1 })
 	r.close(id)
 }

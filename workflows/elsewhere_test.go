@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Parking and moving on a real server, where messages really come at the same time.
@@ -34,7 +35,7 @@ func (r *real) losesItsHost(opt SessionOptions) string {
 	r.ended(id, "m2", "interrupted")
 	r.until("it goes on", func() bool { return r.host.attached(id) || len(r.view(id).Requests) == 1 })
 	if len(r.view(id).Requests) == 1 {
-		r.update(SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
+		r.update(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
 	}
 	return id
 }
@@ -58,7 +59,7 @@ func TestALostHostIsLeftAndCleanedWhenItIsBack(t *testing.T) {
 	r.host.leave("web-1", false)
 	r.until("what was left is gone", func() bool { return asked[HostView](r, PoolID(r.zone), QueryHost, "web-1").Unclean == 0 })
 	// The session goes back to the first host.
-	r.update(SessionID(id), SignalResume, nil, Resume{Host: "web-1"})
+	r.update(protocol.SessionID(id), SignalResume, nil, Resume{Host: "web-1"})
 	r.until("it is back", func() bool { v := r.view(id); return v.State == Idle && v.Host == "web-1" })
 	came := r.host.prepared(id)
 	if last := came[len(came)-1]; len(came) != 3 || last.Restore.Warm != 0 || last.Claim.Generation <= came[1].Claim.Generation {
@@ -118,7 +119,7 @@ func TestASessionSaysWhatItGoesOnFrom(t *testing.T) {
 	r.ended(id, "m0", "completed")
 	r.until("it has a snapshot", func() bool { v := r.view(id); return v.Snapshot != nil && v.Snapshot.ID != "" })
 	says(id, r.view(id).Snapshot.ID, true)
-	r.update(SessionID(id), SignalPark, nil, Park{})
+	r.update(protocol.SessionID(id), SignalPark, nil, Park{})
 	r.becomes(id, Parked)
 	good := r.view(id).Snapshot.ID
 	says(id, good, true)
@@ -149,14 +150,14 @@ func TestMessagesWhileASessionParksAllHaveTheirTurn(t *testing.T) {
 		sent := make(chan error, 1)
 		go func() {
 			for range i % 4 { // the result does not matter: this only varies the interleaving
-				if _, err := r.c.QueryWorkflow(t.Context(), SessionID(id), "", QueryState); err != nil {
+				if _, err := r.c.QueryWorkflow(t.Context(), protocol.SessionID(id), "", QueryState); err != nil {
 					sent <- err
 					return
 				}
 			}
-			sent <- r.c.SignalWorkflow(t.Context(), SessionID(id), "", SignalMessage, Message{ID: m, Text: "hello"})
+			sent <- r.c.SignalWorkflow(t.Context(), protocol.SessionID(id), "", SignalMessage, Message{ID: m, Text: "hello"})
 		}()
-		if err := r.tryUpdate(SessionID(id), SignalPark, nil, Park{}); err != nil && typeOf(err) != RefusedState {
+		if err := r.tryUpdate(protocol.SessionID(id), SignalPark, nil, Park{}); err != nil && typeOf(err) != RefusedState {
 			t.Errorf("park was answered %v", err)
 		}
 		if err := <-sent; err != nil {
@@ -180,7 +181,7 @@ func TestCloseWhileParking(t *testing.T) {
 	r.ended(id, "m1", "completed")
 	r.keeps(id, 1)
 	r.host.gate("park " + id)
-	r.update(SessionID(id), SignalPark, nil, Park{})
+	r.update(protocol.SessionID(id), SignalPark, nil, Park{})
 	r.until("it parks", func() bool { return strings.Contains(r.view(id).Waits, "park") })
 	if v := r.close(id); v.State != Closed || v.Close == nil || !v.Close.Wiped {
 		t.Errorf("session ended as %+v", v)
@@ -196,7 +197,7 @@ func TestAWorkerThatDiesWhileASessionParksIsFollowedByTheNext(t *testing.T) {
 	r.ended(id, "m1", "completed")
 	r.keeps(id, 1)
 	open := r.host.gate("park " + id)
-	r.update(SessionID(id), SignalPark, nil, Park{})
+	r.update(protocol.SessionID(id), SignalPark, nil, Park{})
 	r.until("it parks", func() bool { return strings.Contains(r.view(id).Waits, "park") })
 	stop()
 	open()
@@ -221,7 +222,7 @@ func TestTheFolderOfAParkedSessionThatIsTerminatedIsCleanedUp(t *testing.T) {
 	id := r.session("s", SessionOptions{})
 	r.say(id, "m1", "hello")
 	r.ended(id, "m1", "completed")
-	r.update(SessionID(id), SignalPark, nil, Park{})
+	r.update(protocol.SessionID(id), SignalPark, nil, Park{})
 	r.becomes(id, Parked)
 	r.terminate(id)
 	r.until("it is cleaned up", func() bool {
@@ -240,7 +241,7 @@ func TestARolloverWhileASnapshotIsTakenOnARealServer(t *testing.T) {
 		r.say(id, m, "hello")
 		r.ended(id, m, "completed")
 	}
-	if runs := r.runs(SessionID(id)); len(runs) < 2 {
+	if runs := r.runs(protocol.SessionID(id)); len(runs) < 2 {
 		t.Errorf("there were %d runs", len(runs))
 	}
 	v := r.view(id).Snapshot
@@ -250,7 +251,7 @@ func TestARolloverWhileASnapshotIsTakenOnARealServer(t *testing.T) {
 	r.host.mu.Lock()
 	delete(r.host.gates, "snapshot "+id)
 	r.host.mu.Unlock()
-	r.update(SessionID(id), SignalClose, nil, Close{})
+	r.update(protocol.SessionID(id), SignalClose, nil, Close{})
 	if v, err := r.result(id); err != nil || v.State != Closed {
 		t.Errorf("session ended as %+v (%v)", v, err)
 	}

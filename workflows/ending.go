@@ -116,7 +116,7 @@ func (s *endingPart) stopForClose() {
 	case s.discarding(): // the activity was cancelled, or nobody wants to wait for it
 	default:
 		f := failureOf("stop codex on "+name, err)
-		if f.Kind == activities.ErrTypeFenced {
+		if f.Kind == protocol.ErrTypeFenced {
 			s.giveUpJournal() // a newer holder uses the host: there is nothing of ours to read
 			return
 		}
@@ -167,7 +167,7 @@ const stoppedToFail = "failed"
 const readRestFor = 2 * time.Minute
 
 // refusesUs are the kinds of failure after which nothing can be read on the host.
-var refusesUs = []string{activities.ErrTypeAuth, activities.ErrTypeHostKey, activities.ErrTypeFolderGone, activities.ErrTypeFenced}
+var refusesUs = []string{protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeFolderGone, protocol.ErrTypeFenced}
 
 // readRest reads codex's journal to its end before the session fails with f within
 // a turn, since closing deletes the journal. It first stops codex, so that nothing
@@ -334,9 +334,9 @@ func (s *endingPart) closeOnHost() (again bool) {
 		f := failureOf(fmt.Sprintf("clean up on %s", s.st.Lease.Spec.Name), err)
 		s.cannotClean(f)
 		// A host that a newer holder of this session uses is not ours to clean.
-		if discard || unprepared || f.Kind == activities.ErrTypeFenced {
+		if discard || unprepared || f.Kind == protocol.ErrTypeFenced {
 			s.st.Closed = &CloseView{}
-			if f.Kind != activities.ErrTypeFenced {
+			if f.Kind != protocol.ErrTypeFenced {
 				s.st.Left = f.Message
 			}
 			s.recordNotes()
@@ -347,7 +347,7 @@ func (s *endingPart) closeOnHost() (again bool) {
 			s.st.Closed, s.st.Left = &CloseView{Archive: s.snaps.goodSnapshot()}, f.Message
 			// The kind is the same if each connection was lost: the pool's probes find out which
 			// it is.
-			s.st.Fault = &Failure{Kind: activities.ErrTypeUnreachable, Message: f.Message}
+			s.st.Fault = &Failure{Kind: protocol.ErrTypeUnreachable, Message: f.Message}
 			s.recordNotes()
 			return false
 		}
@@ -363,7 +363,7 @@ func (s *endingPart) closeOnHost() (again bool) {
 // have done: it saves the work before it removes any (promise 7). The seed recovers
 // a login that codex rotated before anybody else gets it (promise 6).
 func (s *endingPart) leavesToPool(f *Failure) bool {
-	return (f.Kind == activities.ErrTypeUnreachable || f.Kind == activities.ErrTypeWireLost) && s.isWaitedFor()
+	return (f.Kind == protocol.ErrTypeUnreachable || f.Kind == protocol.ErrTypeWireLost) && s.isWaitedFor()
 }
 
 // isWaitedFor reports whether somebody waits for the session's end.
@@ -419,7 +419,7 @@ func (s *endingPart) tryClose(discard bool) (out activities.CloseSessionResult, 
 	if discard || s.leases.layoutThere() == nil { // nobody waits: the pool does it later
 		opts = setUp(s.ctx, "discard on "+s.st.Lease.Spec.Name)
 	}
-	var layout activities.Layout // empty after a failed prepare: the activity finds it
+	var layout protocol.Layout // empty after a failed prepare: the activity finds it
 	if l := s.leases.layoutThere(); l != nil {
 		layout = *l
 	}
@@ -445,7 +445,7 @@ func (s *endingPart) closeWarm() {
 	err := s.inLine(forAWhile(s.ctx, never), func() (err error) {
 		s.st.PumpN++
 		out, err = doing(s.core, setUp(s.ctx, "close on "+w.Spec.Name), sessions.CloseSession, activities.CloseSessionInput{
-			Claim:  activities.Claim{Session: s.id, Host: w.Spec, Generation: w.Generation, Pump: s.st.PumpN, Told: s.st.Told},
+			Claim:  protocol.Claim{Session: s.id, Host: w.Spec, Generation: w.Generation, Pump: s.st.PumpN, Told: s.st.Told},
 			Layout: w.Layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation, Discard: s.st.Close.Discard,
 			ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(), Snapshot: s.snaps.lastSnapshot(), Workspace: s.workspace(),
 		})

@@ -94,7 +94,7 @@ func TestDiscardPutsOnRecordWhatWasHeard(t *testing.T) {
 func TestAFailedSessionKeepsWhatItsPumpsHeard(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{lost, func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{}, finally(activities.ErrTypeHostKey)
+		return activities.RunPumpResult{}, finally(protocol.ErrTypeHostKey)
 	}}
 	w.fake.heard = func(in activities.RecordLostInput) activities.RecordLostResult {
 		return activities.RecordLostResult{Seq: 40}
@@ -111,7 +111,7 @@ func TestAFailedSessionKeepsWhatItsPumpsHeard(t *testing.T) {
 
 func TestASessionThatFailsWithinATurnReadsItsJournal(t *testing.T) {
 	fails := func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{}, finally(activities.ErrTypeBadInput)
+		return activities.RunPumpResult{}, finally(protocol.ErrTypeBadInput)
 	}
 	for name, c := range map[string]struct {
 		reads  pumpFunc
@@ -121,7 +121,7 @@ func TestASessionThatFailsWithinATurnReadsItsJournal(t *testing.T) {
 	}{
 		"the turn was cut off": {readsOn(""), nil, "interrupted", 40},
 		"the turn had ended":   {readsOn("completed"), nil, "completed", 40},
-		"codex is not stopped": {nil, finally(activities.ErrTypeUnfit), "unknown", 0},
+		"codex is not stopped": {nil, finally(protocol.ErrTypeUnfit), "unknown", 0},
 		"it fails again":       {fails, nil, "unknown", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestASessionThatFailsWithinATurnReadsItsJournal(t *testing.T) {
 			w.fake.fail("stop", c.stop)
 			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 			w.start(SessionOptions{})
-			if v := w.view(); v.State != Failed || v.Error == nil || v.Error.Kind != activities.ErrTypeBadInput || v.Turn.Status != c.status {
+			if v := w.view(); v.State != Failed || v.Error == nil || v.Error.Kind != protocol.ErrTypeBadInput || v.Turn.Status != c.status {
 				t.Errorf("session is %+v, failed with %+v", v, v.Error)
 			}
 			in := w.fake.closed
@@ -146,14 +146,14 @@ func TestASessionThatFailsWithinATurnReadsItsJournal(t *testing.T) {
 // before closing removes it, however long the host is away.
 func TestASessionThatFailsWhileItsHostIsAwayReadsItsJournalLater(t *testing.T) {
 	fails := func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{}, finally(activities.ErrTypeBadInput)
+		return activities.RunPumpResult{}, finally(protocol.ErrTypeBadInput)
 	}
-	away := temporal.NewApplicationError("no route to host", activities.ErrTypeUnreachable)
+	away := temporal.NewApplicationError("no route to host", protocol.ErrTypeUnreachable)
 	wireIsLost := func(n int, then pumpFunc) pumpFunc {
 		var tries atomic.Int64
 		return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 			if tries.Add(1) <= int64(n) {
-				return activities.RunPumpResult{}, temporal.NewApplicationError("the wire was cut", activities.ErrTypeWireLost)
+				return activities.RunPumpResult{}, temporal.NewApplicationError("the wire was cut", protocol.ErrTypeWireLost)
 			}
 			return then(ctx, in)
 		}
@@ -187,7 +187,7 @@ func TestASessionThatFailsWhileItsHostIsAwayReadsItsJournalLater(t *testing.T) {
 				})
 			}
 			w.start(SessionOptions{Notify: "batch/b1"})
-			if v := w.view(); v.State != Failed || v.Error == nil || v.Error.Kind != activities.ErrTypeBadInput || v.Turn.Status != c.status {
+			if v := w.view(); v.State != Failed || v.Error == nil || v.Error.Kind != protocol.ErrTypeBadInput || v.Turn.Status != c.status {
 				t.Errorf("session is %+v, failed with %+v, turn %+v", v, v.Error, v.Turn)
 			}
 			in := w.fake.closed
@@ -195,7 +195,7 @@ func TestASessionThatFailsWhileItsHostIsAwayReadsItsJournalLater(t *testing.T) {
 				t.Errorf("closed with %+v", in)
 			}
 			for _, e := range w.ended {
-				if e.State != Failed || e.Failure == nil || e.Failure.Kind != activities.ErrTypeBadInput {
+				if e.State != Failed || e.Failure == nil || e.Failure.Kind != protocol.ErrTypeBadInput {
 					t.Errorf("the batch was told %+v", e)
 				}
 			}
@@ -213,7 +213,7 @@ func TestASessionThatFailsWithinATurnSaysWhy(t *testing.T) {
 		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TimedOut, State: opened(in), Deliveries: acked(in),
 			Problem: &protocol.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
 	}}
-	w.fake.fail("stop", temporal.NewNonRetryableApplicationError("another key", activities.ErrTypeHostKey, nil))
+	w.fake.fail("stop", temporal.NewNonRetryableApplicationError("another key", protocol.ErrTypeHostKey, nil))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.start(SessionOptions{})
 	if err := w.GetWorkflowError(); err == nil || !strings.Contains(err.Error(), "another key") {
@@ -250,7 +250,7 @@ func (f *fakeSessions) called(what string) bool {
 // Promise 11: an unreachable host holds up no batch and no schedule. What is left
 // on the host is passed to its pool, and a login that may be there to its seed.
 func TestASessionThatSomebodyWaitsForEndsWithoutItsHost(t *testing.T) {
-	for _, kind := range []string{activities.ErrTypeUnreachable, activities.ErrTypeWireLost} {
+	for _, kind := range []string{protocol.ErrTypeUnreachable, protocol.ErrTypeWireLost} {
 		t.Run(kind, func(t *testing.T) { endsWithoutItsHost(t, kind) })
 	}
 }
@@ -273,10 +273,10 @@ func endsWithoutItsHost(t *testing.T, kind string) {
 		t.Errorf("the pool was told of %+v", w.left)
 	}
 	for i, r := range w.back {
-		if w.released[i] == SeedID("team") && (r.Clean || r.Discarded) {
+		if w.released[i] == protocol.SeedID("team") && (r.Clean || r.Discarded) {
 			t.Errorf("the seed was told %+v", r)
 		}
-		if w.released[i] == PoolID("") && (r.Failed == nil || r.Failed.Kind != activities.ErrTypeUnreachable) {
+		if w.released[i] == PoolID("") && (r.Failed == nil || r.Failed.Kind != protocol.ErrTypeUnreachable) {
 			t.Errorf("the pool was told %+v of its host", r.Failed)
 		}
 	}
@@ -290,7 +290,7 @@ func endsWithoutItsHost(t *testing.T, kind string) {
 func TestTheEndIsToldBeforeItIsCleanedUp(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{endsTurn("completed", "done")}
-	w.fake.closeErrs = []error{finally(activities.ErrTypeStore), finally(activities.ErrTypeStore)}
+	w.fake.closeErrs = []error{finally(protocol.ErrTypeStore), finally(protocol.ErrTypeStore)}
 	w.at(30*time.Second, func() {
 		if v := w.view(); v.State != Closing || len(w.ended) != 1 || len(w.released) != 0 {
 			t.Errorf("meanwhile it is %+v, told %+v, released %v", v, w.ended, w.released)
@@ -308,9 +308,9 @@ func TestTheEndIsToldBeforeItIsCleanedUp(t *testing.T) {
 // A session that nobody waits for goes on until its host is clean.
 func TestASessionOfAPersonWaitsForItsHost(t *testing.T) {
 	w := newWorld(t)
-	w.fake.fail("close", temporal.NewApplicationError("no route to host", activities.ErrTypeUnreachable))
+	w.fake.fail("close", temporal.NewApplicationError("no route to host", protocol.ErrTypeUnreachable))
 	w.at(time.Hour, func() {
-		if v := w.view(); v.State != Closing || v.Error == nil || v.Error.Kind != activities.ErrTypeUnreachable || len(w.released) > 0 {
+		if v := w.view(); v.State != Closing || v.Error == nil || v.Error.Kind != protocol.ErrTypeUnreachable || len(w.released) > 0 {
 			t.Errorf("meanwhile it is %+v, released %v", v, w.released)
 		}
 		w.fake.fail("close", nil)

@@ -6,7 +6,6 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -19,7 +18,7 @@ const kindTimeout = "timeout"
 // failureOf converts an activity's error into the failure that people see.
 func failureOf(what string, err error) *Failure {
 	var app *temporal.ApplicationError
-	if errors.As(err, &app) && app.Type() == activities.ErrTypeWorkerDied {
+	if errors.As(err, &app) && app.Type() == protocol.ErrTypeWorkerDied {
 		return unfinished(what)
 	}
 	if errors.As(err, &app) {
@@ -33,7 +32,7 @@ func failureOf(what string, err error) *Failure {
 		}
 		f.Final = app.NonRetryable() && !p.Passing
 		if f.Kind == "" {
-			f.Kind = activities.ErrTypeInternal
+			f.Kind = protocol.ErrTypeInternal
 		}
 		f.Message, f.Hint = excerpt(f.Message, maxFailure), excerpt(f.Hint, maxFailure)
 		return f
@@ -42,7 +41,7 @@ func failureOf(what string, err error) *Failure {
 	if errors.As(err, &timeout) {
 		return unfinished(what)
 	}
-	return &Failure{Kind: activities.ErrTypeInternal, Message: excerpt(fmt.Sprintf("%s: %v", what, err), maxFailure)}
+	return &Failure{Kind: protocol.ErrTypeInternal, Message: excerpt(fmt.Sprintf("%s: %v", what, err), maxFailure)}
 }
 
 func unfinished(what string) *Failure {

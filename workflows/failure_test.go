@@ -7,17 +7,17 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A worker that was found dead is treated as one whose heartbeats are missed.
 func TestADeadWorkerIsTheSameHoweverItIsNoticed(t *testing.T) {
 	missed := failureOf("prepare", temporal.NewTimeoutError(enums.TIMEOUT_TYPE_HEARTBEAT, nil))
-	found := failureOf("prepare", temporal.NewApplicationError("its worker died", activities.ErrTypeWorkerDied))
+	found := failureOf("prepare", temporal.NewApplicationError("its worker died", protocol.ErrTypeWorkerDied))
 	if missed.Kind != kindTimeout || !reflect.DeepEqual(missed, found) {
 		t.Errorf("missed by its heartbeats: %+v; found dead: %+v", missed, found)
 	}
-	if !worthAnother(temporal.NewApplicationError("its worker died", activities.ErrTypeWorkerDied)) {
+	if !worthAnother(temporal.NewApplicationError("its worker died", protocol.ErrTypeWorkerDied)) {
 		t.Error("a pump whose worker died is given up")
 	}
 }

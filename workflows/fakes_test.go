@@ -128,7 +128,7 @@ func (f *fakeSessions) PrepareSession(ctx context.Context, in activities.Prepare
 	gone := f.gone[in.Claim.Host.Name]
 	f.mu.Unlock()
 	if gone {
-		return activities.PrepareSessionResult{}, finally(activities.ErrTypeUnreachable)
+		return activities.PrepareSessionResult{}, finally(protocol.ErrTypeUnreachable)
 	}
 	dir := "/r/sessions/" + in.Claim.Session
 	restored, thread := "", ""
@@ -141,7 +141,7 @@ func (f *fakeSessions) PrepareSession(ctx context.Context, in activities.Prepare
 		}
 	}
 	return activities.PrepareSessionResult{CodexVersion: "0.169.0", Permissions: "fairlead", Unprotected: f.unprotected, Restored: restored, ThreadID: thread, Differs: f.differs,
-		Layout: activities.Layout{Root: "/r", Dir: dir, CodexHome: dir + "/codex-home", WorkDir: dir + "/work", OwnWork: true, Codex: "/r/codex"}}, nil
+		Layout: protocol.Layout{Root: "/r", Dir: dir, CodexHome: dir + "/codex-home", WorkDir: dir + "/work", OwnWork: true, Codex: "/r/codex"}}, nil
 }
 
 func (f *fakeSessions) holds(host string, generation int64) bool {
@@ -182,7 +182,7 @@ func (f *fakeSessions) RunPump(ctx context.Context, in activities.RunPumpInput) 
 	if next == nil {
 		f.t.Errorf("pump %d was not expected: %+v", n, in.Pump)
 		// This kind of error is not waited out, so the test ends.
-		return activities.RunPumpResult{}, temporal.NewNonRetryableApplicationError(fmt.Sprintf("pump %d was not expected", n), activities.ErrTypeBadInput, nil)
+		return activities.RunPumpResult{}, temporal.NewNonRetryableApplicationError(fmt.Sprintf("pump %d was not expected", n), protocol.ErrTypeBadInput, nil)
 	}
 	return next(ctx, in)
 }
@@ -289,10 +289,10 @@ func (f *fakeSessions) RecordNotes(ctx context.Context, in activities.RecordNote
 
 // world is a test environment with a session whose leases are granted at once.
 type world struct {
-	amend   bool                // the seed allows amendments
-	judges  string              // the seed's policy
-	kind    string              // of the granted seed
-	seedNow *activities.SeedRef // is granted instead, if set
+	amend   bool              // the seed allows amendments
+	judges  string            // the seed's policy
+	kind    string            // of the granted seed
+	seedNow *protocol.SeedRef // is granted instead, if set
 	*environment
 	t        *testing.T
 	fake     *fakeSessions
@@ -354,7 +354,7 @@ func newWorld(t *testing.T) *world { return newWorldWith(t, usual) }
 
 func newWorldWith(t *testing.T, every intervals) *world {
 	w := &world{environment: newEnvironment(), t: t, fake: &fakeSessions{t: t}}
-	w.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: SessionID("s1")})
+	w.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.SessionID("s1")})
 	w.RegisterActivity(w.fake)
 	w.RegisterWorkflowWithOptions(every.session, workflow.RegisterOptions{Name: TypeSession})
 	answer := func(_ string, id, _, name string, arg any) error { return w.external(id, name, arg) }
@@ -375,7 +375,7 @@ func (w *world) external(id, name string, arg any) error {
 		if len(w.answers) > 0 && id == PoolID("") {
 			next, w.answers = &w.answers[0], w.answers[1:]
 		}
-		if len(w.seedSays) > 0 && strings.HasPrefix(id, SeedID("")) {
+		if len(w.seedSays) > 0 && strings.HasPrefix(id, protocol.SeedID("")) {
 			if w.seedSays[0].err != nil || w.seedSays[0].Refused != nil || w.seedSays[0].Queued != "" {
 				next = &w.seedSays[0]
 			}
@@ -394,10 +394,10 @@ func (w *world) external(id, name string, arg any) error {
 		case id == PoolID(""):
 			g.Spec = &protocol.HostSpec{Name: w.host(arg.(acquire)), Address: "192.0.2.1"}
 		case id == SeedPoolID("logins"):
-			g.From, g.Pool = SeedID("team"), "logins" // one of the pool's seeds answers
+			g.From, g.Pool = protocol.SeedID("team"), "logins" // one of the pool's seeds answers
 			fallthrough
 		default:
-			g.Seed = &activities.SeedRef{Name: "team", Generation: 3, Blob: "b", Digest: "d", Kind: cmp.Or(w.kind, "api_key"), Epoch: 7}
+			g.Seed = &protocol.SeedRef{Name: "team", Generation: 3, Blob: "b", Digest: "d", Kind: cmp.Or(w.kind, "api_key"), Epoch: 7}
 			if w.seedNow != nil {
 				g.Seed = w.seedNow
 			}

@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // lies returns the report of a look at web-1.
@@ -42,7 +43,7 @@ func TestAFolderThatSomebodyFoundIsWiped(t *testing.T) {
 	p.at(2*time.Minute, func() {
 		p.saw("session/gone queued: a slot: host web-1 is not yet cleaned of what session gone left there before; nobody waits before it")
 		f.set(false, nil)
-		p.SignalWorkflow(signalHostBack, activities.HostBack{Host: "web-1"})
+		p.SignalWorkflow(signalHostBack, protocol.HostBack{Host: "web-1"})
 	})
 	p.at(3*time.Minute, func() {
 		p.saw("session/gone got web-1")
@@ -50,7 +51,7 @@ func TestAFolderThatSomebodyFoundIsWiped(t *testing.T) {
 		if v.Unclean != 0 || len(v.Leftovers) != 1 || v.Leftovers[0].WipedAt.IsZero() {
 			t.Errorf("host is %+v", v)
 		}
-		if last := tries[len(tries)-1]; last.Generation != 1_789_000_000 || last.Claim.Session != "gone" || last.Discard || last.Seed != nil || last.Layout != (activities.Layout{}) {
+		if last := tries[len(tries)-1]; last.Generation != 1_789_000_000 || last.Claim.Session != "gone" || last.Discard || last.Seed != nil || last.Layout != (protocol.Layout{}) {
 			t.Errorf("wiped by %+v", last)
 		}
 	})
@@ -79,7 +80,7 @@ func TestWhatThePoolKnowsOfIsNoFindOfAnybody(t *testing.T) {
 	}
 	p.at(time.Second, func() {
 		p.SignalWorkflow(signalRelease, release{Holder: "left", Left: &leftBehind{Host: "web-1", Why: "gone"}})
-		if got := fmt.Sprint(query[[]activities.LeftThere](p.world, activities.QueryFolders)); got != "[{held web-2 true} {parked web-1 true} {kept web-1 false}]" {
+		if got := fmt.Sprint(query[[]activities.LeftThere](p.world, protocol.QueryFolders)); got != "[{held web-2 true} {parked web-1 true} {kept web-1 false}]" {
 			t.Errorf("it knows of %s", got)
 		}
 	})
@@ -139,7 +140,7 @@ func TestAFolderIsOfTheSessionThatRanWhenItBegan(t *testing.T) {
 	first := r.host.prepared(id)[0].Claim.Generation
 	says(first, activities.OwnerRuns)
 	says(7, activities.OwnerRuns) // the session looks after it itself
-	r.update(SessionID(id), SignalPark, nil, Park{})
+	r.update(protocol.SessionID(id), SignalPark, nil, Park{})
 	r.becomes(id, Parked)
 	says(first, activities.OwnerRuns)
 	r.close(id)
@@ -152,7 +153,7 @@ func TestAFolderIsOfTheSessionThatRanWhenItBegan(t *testing.T) {
 	}
 	// A later session of that name, while the earlier one's history is still known.
 	r.until("the first is a second old", func() bool { return time.Now().Unix() > first+1 })
-	_, err := r.c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: SessionID(id), TaskQueue: r.queue,
+	_, err := r.c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: protocol.SessionID(id), TaskQueue: r.queue,
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE}, TypeSession, SessionInput{ID: id, Options: SessionOptions{Zone: r.zone, Host: "web-1"}})
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 const exitCode = "exit code of ctl"
@@ -208,7 +210,7 @@ func TestGoldenNames(t *testing.T) {
 	}
 	// The ids of workflows and schedules, and other names that functions make.
 	for what, id := range map[string]string{
-		"session": SessionID("x"), "host pool": PoolID("x"), "host pool of the default zone": PoolID(""), "seed": SeedID("x"), "seed pool": SeedPoolID("x"),
+		"session": protocol.SessionID("x"), "host pool": PoolID("x"), "host pool of the default zone": PoolID(""), "seed": protocol.SeedID("x"), "seed pool": SeedPoolID("x"),
 		"host task": HostTaskID("x", "check"), "batch": BatchID("x"), "schedule": ScheduleID("x"), "key": KeyID("x"), "session of a key": IDOfKey("x"),
 		"prune": PruneSnapshotsID, "prune dry-run": LookPruneID, "check of snapshots": CheckSnapshotsID, "rotation of keys": RotateKeysID, "check of keys": CheckKeysID,
 		"maintenance": MaintenanceID, "maintenance of snapshots": MaintainStoreID, "maintenance of the store": TidyStoreID,

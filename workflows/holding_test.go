@@ -44,7 +44,7 @@ func TestAMessageThatCodexRefusesFailsItsTurnAlone(t *testing.T) {
 
 func TestAHostIsCleanedAlsoWhenPreparingItFailed(t *testing.T) {
 	w := newWorld(t)
-	w.fake.fail("prepare", finally(activities.ErrTypeSandbox))
+	w.fake.fail("prepare", finally(protocol.ErrTypeSandbox))
 	w.start(SessionOptions{Seed: "team"})
 	if len(w.fake.closed) != 1 || !w.fake.closed[0].Discard || w.fake.closed[0].Claim.Host.Name != "web-1" {
 		t.Errorf("cleaned up %+v", w.fake.closed)
@@ -52,7 +52,7 @@ func TestAHostIsCleanedAlsoWhenPreparingItFailed(t *testing.T) {
 	if got := strings.Join(w.released, " "); got != "seed/team pool/default" {
 		t.Errorf("released %q", got)
 	}
-	if v := w.view(); v.State != Failed || v.Close == nil || !v.Close.Wiped || v.Error.Kind != activities.ErrTypeSandbox {
+	if v := w.view(); v.State != Failed || v.Close == nil || !v.Close.Wiped || v.Error.Kind != protocol.ErrTypeSandbox {
 		t.Errorf("session is %+v", v)
 	}
 }
@@ -61,7 +61,7 @@ func TestAHostIsCleanedAlsoWhenPreparingItFailed(t *testing.T) {
 // machine boots.
 func TestAHostThatIsAwayForSecondsDoesNotFailASessionThatBegins(t *testing.T) {
 	w := newWorld(t)
-	w.fake.fail("prepare", temporal.NewApplicationError("connection refused", activities.ErrTypeUnreachable))
+	w.fake.fail("prepare", temporal.NewApplicationError("connection refused", protocol.ErrTypeUnreachable))
 	w.at(10*time.Second, func() { w.fake.fail("prepare", nil) })
 	w.at(time.Minute, func() {
 		if v := w.view(); v.State != Idle || v.Error != nil {
@@ -74,10 +74,10 @@ func TestAHostThatIsAwayForSecondsDoesNotFailASessionThatBegins(t *testing.T) {
 
 func TestWhatCannotBeCleanedStaysUntilItCan(t *testing.T) {
 	w := newWorld(t)
-	w.fake.closeErrs = []error{finally(activities.ErrTypeAuth), finally(activities.ErrTypeAuth)}
+	w.fake.closeErrs = []error{finally(protocol.ErrTypeAuth), finally(protocol.ErrTypeAuth)}
 	w.ends(time.Second)
 	w.at(30*time.Second, func() {
-		if v := w.view(); v.State != Closing || v.Error == nil || v.Error.Kind != activities.ErrTypeAuth {
+		if v := w.view(); v.State != Closing || v.Error == nil || v.Error.Kind != protocol.ErrTypeAuth {
 			t.Errorf("session is %+v", v)
 		}
 		if len(w.released) > 0 {
@@ -95,7 +95,7 @@ func TestWhatCannotBeCleanedStaysUntilItCan(t *testing.T) {
 
 func TestARolloverWhileCleaningGoesOnCleaning(t *testing.T) {
 	w := newWorld(t)
-	w.fake.closeErrs = []error{finally(activities.ErrTypeAuth)}
+	w.fake.closeErrs = []error{finally(protocol.ErrTypeAuth)}
 	w.ends(time.Second)
 	w.at(10*time.Second, func() {
 		w.fill()
@@ -121,19 +121,19 @@ func TestARolloverWhileCleaningGoesOnCleaning(t *testing.T) {
 
 func TestAFencedSessionLeavesTheHostAlone(t *testing.T) {
 	w := newWorld(t)
-	w.fake.closeErrs = []error{finally(activities.ErrTypeFenced)}
+	w.fake.closeErrs = []error{finally(protocol.ErrTypeFenced)}
 	w.ends(time.Second)
 	w.start(SessionOptions{})
-	if v := w.view(); v.State != Closed || v.Close.Removed || v.Error.Kind != activities.ErrTypeFenced || len(w.fake.closed) != 1 {
+	if v := w.view(); v.State != Closed || v.Close.Removed || v.Error.Kind != protocol.ErrTypeFenced || len(w.fake.closed) != 1 {
 		t.Errorf("session is %+v after %d tries", v, len(w.fake.closed))
 	}
 }
 
 func TestAHostThatIsCleanAtLastLeavesNoError(t *testing.T) {
 	w := newWorld(t)
-	w.fake.closeErrs = []error{finally(activities.ErrTypeStore)}
+	w.fake.closeErrs = []error{finally(protocol.ErrTypeStore)}
 	w.at(2*time.Second, func() {
-		if v := w.view(); v.State != Closing || v.Error == nil || v.Error.Kind != activities.ErrTypeStore {
+		if v := w.view(); v.State != Closing || v.Error == nil || v.Error.Kind != protocol.ErrTypeStore {
 			t.Errorf("meanwhile it is %+v", v)
 		}
 	})
@@ -148,7 +148,7 @@ func TestAFailedSessionThatCannotBeCleanedTakesDiscard(t *testing.T) {
 	w := newWorld(t)
 	w.fake.hang("close")
 	w.fake.pumps = append(w.fake.pumps, func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{}, finally(activities.ErrTypeHostKey)
+		return activities.RunPumpResult{}, finally(protocol.ErrTypeHostKey)
 	})
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.once("what it leaves cannot be cleaned", func() bool { return w.view().State == Failed && w.fake.called("close discard=false") }, func() {
@@ -345,13 +345,13 @@ func TestASessionOutlivesACodexThatCannotBeStartedAgain(t *testing.T) {
 	w.fake.pumps = append(w.fake.pumps, dies(protocol.Acknowledged, true), endsTurn("completed", "3"), endsTurn("completed", "4"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.fake.fail("start", finally(activities.ErrTypeNoSpace))
+		w.fake.fail("start", finally(protocol.ErrTypeNoSpace))
 		w.send(SignalMessage, hello("m2"))
 		w.send(SignalMessage, hello("m3"))
 	})
 	w.at(3*time.Second, func() {
 		v := w.view()
-		if v.State != Interrupted || v.Turn.Status != "failed" || v.Error.Kind != activities.ErrTypeNoSpace || v.Queue != 1 {
+		if v.State != Interrupted || v.Turn.Status != "failed" || v.Error.Kind != protocol.ErrTypeNoSpace || v.Queue != 1 {
 			t.Errorf("session is %+v", v)
 		}
 		w.fake.fail("start", nil)

@@ -17,7 +17,7 @@ type HostTaskInput struct {
 }
 
 // ProvisionHost puts the pinned codex onto a host.
-func ProvisionHost(ctx workflow.Context, in HostTaskInput) (activities.ProvisionCodexResult, error) {
+func ProvisionHost(ctx workflow.Context, in HostTaskInput) (protocol.ProvisionCodexResult, error) {
 	out, err := do(setUp(ctx, "provision "+in.Host.Name), hosts.ProvisionCodex, activities.ProvisionCodexInput{Host: in.Host})
 	if err != nil {
 		recordFailure(ctx, in, "provision", err)
@@ -29,7 +29,7 @@ func ProvisionHost(ctx workflow.Context, in HostTaskInput) (activities.Provision
 
 // CheckHost probes a host; a host that cannot run sessions is a result, not an
 // error.
-func CheckHost(ctx workflow.Context, in HostTaskInput) (activities.CheckHostResult, error) {
+func CheckHost(ctx workflow.Context, in HostTaskInput) (protocol.CheckHostResult, error) {
 	out, err := do(setUp(ctx, "check "+in.Host.Name), hosts.CheckHost, activities.CheckHostInput{Host: in.Host})
 	if err != nil {
 		recordFailure(ctx, in, "check", err)
@@ -40,12 +40,12 @@ func CheckHost(ctx workflow.Context, in HostTaskInput) (activities.CheckHostResu
 }
 
 // ExecOnHost runs a command on a host as a journaled process.
-func ExecOnHost(ctx workflow.Context, in activities.ExecInput) (activities.ExecResult, error) {
+func ExecOnHost(ctx workflow.Context, in protocol.ExecInput) (protocol.ExecResult, error) {
 	return do(once(ctx, "exec on "+in.Host.Name), hosts.RunExec, in)
 }
 
 // ScanHostKeys returns a host's keys without trusting them.
-func ScanHostKeys(ctx workflow.Context, in activities.ScanHostKeysInput) (activities.ScanHostKeysResult, error) {
+func ScanHostKeys(ctx workflow.Context, in protocol.ScanHostKeysInput) (protocol.ScanHostKeysResult, error) {
 	return do(setUp(ctx, "scan "+in.Host.Address), hosts.ScanHostKeys, in)
 }
 

@@ -239,7 +239,7 @@ func TestWhatARetiredProcessStillWroteIsRead(t *testing.T) {
 			w.fake.pumps = []pumpFunc{timesOut, c.last, endsTurn("completed", "")}
 			if c.last == nil {
 				w.fake.pumps = []pumpFunc{timesOut, func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-					return activities.RunPumpResult{}, temporal.NewApplicationError("the wire is lost", activities.ErrTypeWireLost)
+					return activities.RunPumpResult{}, temporal.NewApplicationError("the wire is lost", protocol.ErrTypeWireLost)
 				}, dies(protocol.Acknowledged, false), endsTurn("completed", "")}
 			}
 			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
@@ -416,7 +416,7 @@ func TestADoubtThatCannotBeResolvedIsNoFailure(t *testing.T) {
 		"no process lives long enough": func(w *world) { w.fake.pumps = append(w.fake.pumps, lost, lost, lost) },
 		"none can be started": func(w *world) {
 			w.fake.pumps[0] = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-				w.fake.fail("start", temporal.NewNonRetryableApplicationError("no room", activities.ErrTypeInternal, nil))
+				w.fake.fail("start", temporal.NewNonRetryableApplicationError("no room", protocol.ErrTypeInternal, nil))
 				return dies(protocol.Sent, true)(ctx, in)
 			}
 		},

@@ -54,7 +54,7 @@ func TestAProcessThatWasStoppedAndNotFollowedIsNotTakenToLive(t *testing.T) {
 	w.fake.pumps = append(w.fake.pumps, longTurn(longJournal+1), endsTurn("completed", "ok"), endsTurn("completed", "ok"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.fake.fail("start", temporal.NewNonRetryableApplicationError("no room", activities.ErrTypeInternal, nil))
+		w.fake.fail("start", temporal.NewNonRetryableApplicationError("no room", protocol.ErrTypeInternal, nil))
 		w.send(SignalMessage, hello("m2"))
 	})
 	w.at(time.Minute, func() {

@@ -19,7 +19,7 @@ func failsWith(kind string) pumpFunc {
 
 // Promise 11: no message is lost because a worker lacks a key or has another store.
 func TestAWorkersFaultIsWaitedOut(t *testing.T) {
-	for _, kind := range []string{activities.ErrTypeInternal, activities.ErrTypeStore, activities.ErrTypeSeed} {
+	for _, kind := range []string{protocol.ErrTypeInternal, protocol.ErrTypeStore, protocol.ErrTypeSeed} {
 		t.Run(kind, func(t *testing.T) {
 			w := newWorld(t)
 			w.fake.pumps = []pumpFunc{failsWith(kind), failsWith(kind), endsTurn("completed", "one"), endsTurn("completed", "two")}
@@ -49,7 +49,7 @@ func TestAWorkersFaultIsWaitedOut(t *testing.T) {
 
 func TestCloseEndsTheWaitForAWorker(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{failsWith(activities.ErrTypeStore)}
+	w.fake.pumps = []pumpFunc{failsWith(protocol.ErrTypeStore)}
 	w.fake.rest = readsOn("interrupted")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.once("it waits", func() bool { return w.view().WaitingFor != nil }, func() { w.send(SignalClose, Close{}) })
@@ -66,7 +66,7 @@ func TestAStopThatFailsIsTriedAgain(t *testing.T) {
 		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TimedOut, State: opened(in), Deliveries: acked(in),
 			Problem: &protocol.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
 	}
-	w.fake.fail("stop", finally(activities.ErrTypeStore))
+	w.fake.fail("stop", finally(protocol.ErrTypeStore))
 	w.fake.pumps = []pumpFunc{late, late, dies(protocol.Acknowledged, true), endsTurn("completed", "")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.once("it waits", func() bool { return w.view().WaitingFor != nil }, func() { w.fake.fail("stop", nil) })
@@ -83,12 +83,12 @@ func TestAStopThatFailsIsTriedAgain(t *testing.T) {
 // so.
 func TestAnOvertakenSessionKeepsItsQueue(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{endsTurn("completed", "one"), failsWith(activities.ErrTypeFenced), saysTold(endsTurn("completed", "three")), endsTurn("completed", "four")}
+	w.fake.pumps = []pumpFunc{endsTurn("completed", "one"), failsWith(protocol.ErrTypeFenced), saysTold(endsTurn("completed", "three")), endsTurn("completed", "four")}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")); w.send(SignalMessage, hello("m3")) })
 	w.when(Parked, func() {
 		v := w.view()
-		if v.Error == nil || v.Error.Kind != activities.ErrTypeFenced || v.Queue != 1 || v.Turn.Status != "unknown" {
+		if v.Error == nil || v.Error.Kind != protocol.ErrTypeFenced || v.Queue != 1 || v.Turn.Status != "unknown" {
 			t.Errorf("session is %+v, error %+v", v, v.Error)
 		}
 		if w.left != nil || len(w.released) != 1 {
@@ -137,7 +137,7 @@ func TestAMessageThatWasNotSentIsQueuedAgain(t *testing.T) {
 	w.fake.rest = saysTold(endsTurn("completed", "done"))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.fake.fail("stop", finally(activities.ErrTypeUnreachable)) // so that it moves
+		w.fake.fail("stop", finally(protocol.ErrTypeUnreachable)) // so that it moves
 		w.refuse = &Failure{Kind: "host_not_found", Message: "no such host"}
 		w.takes(w.send(SignalMessage, hello("m2")))
 	})
@@ -192,7 +192,7 @@ func TestPumpsThatTheServerEndsSayNothingOfCodex(t *testing.T) {
 // A resume makes a session that waits to talk to codex try at once, on its host.
 func TestAResumeOfASessionThatWaitsForAWorkerHasItTryNow(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{failsWith(activities.ErrTypeStore), failsWith(activities.ErrTypeStore), failsWith(activities.ErrTypeStore), failsWith(activities.ErrTypeStore)}
+	w.fake.pumps = []pumpFunc{failsWith(protocol.ErrTypeStore), failsWith(protocol.ErrTypeStore), failsWith(protocol.ErrTypeStore), failsWith(protocol.ErrTypeStore)}
 	w.fake.rest = endsTurn("completed", "one")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.once("it has failed four times", func() bool { v := w.view().WaitingFor; return v != nil && v.Attempt == 4 }, func() {

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestABudgetOutlivesALostHost(t *testing.T) {
@@ -34,7 +35,7 @@ func TestABudgetOutlivesALostHost(t *testing.T) {
 func TestASnapshotIsTriedAgainWhileTheSessionIdles(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{endsTurn("completed", "")}
-	w.fake.fail("snapshot", temporal.NewApplicationError("the store is away", activities.ErrTypeStore))
+	w.fake.fail("snapshot", temporal.NewApplicationError("the store is away", protocol.ErrTypeStore))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(20*time.Minute, func() {
 		if v := w.view(); v.State != Idle || v.Snapshot == nil || v.Snapshot.Error == nil || v.Snapshot.ID != "" {
@@ -53,10 +54,10 @@ func TestASnapshotIsTriedAgainWhileTheSessionIdles(t *testing.T) {
 
 func TestTheLastEntriesWaitForTheStore(t *testing.T) {
 	w := newWorld(t)
-	w.fake.fail("notes", temporal.NewApplicationError("the store is away", activities.ErrTypeStore))
+	w.fake.fail("notes", temporal.NewApplicationError("the store is away", protocol.ErrTypeStore))
 	w.refuse = &Failure{Kind: "host_not_found", Message: "no such host"}
 	w.at(10*time.Minute, func() {
-		if v := w.view(); v.State != Failed || v.WaitingFor == nil || v.WaitingFor.Kind != activities.ErrTypeStore {
+		if v := w.view(); v.State != Failed || v.WaitingFor == nil || v.WaitingFor.Kind != protocol.ErrTypeStore {
 			t.Errorf("meanwhile it is %+v", v)
 		}
 		w.fake.fail("notes", nil)
@@ -71,7 +72,7 @@ func TestTheLastEntriesWaitForTheStore(t *testing.T) {
 // server makes the attempts.
 func TestAttemptsToWriteTheLastEntriesDoNotFillTheHistory(t *testing.T) {
 	w := newWorld(t)
-	w.fake.fail("notes", temporal.NewApplicationError("the store is away", activities.ErrTypeStore))
+	w.fake.fail("notes", temporal.NewApplicationError("the store is away", protocol.ErrTypeStore))
 	w.refuse = &Failure{Kind: "host_not_found", Message: "no such host"}
 	w.at(time.Minute, w.fill)
 	w.at(time.Hour, func() { w.fake.fail("notes", nil) })
@@ -91,7 +92,7 @@ func TestWhatWasHeardOnALostHostWaitsForTheStore(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), lost, saysTold(endsTurn("completed", ""))}
-	w.fake.fail("lost", temporal.NewApplicationError("the store is away", activities.ErrTypeStore))
+	w.fake.fail("lost", temporal.NewApplicationError("the store is away", protocol.ErrTypeStore))
 	w.fake.heard = func(in activities.RecordLostInput) activities.RecordLostResult {
 		return activities.RecordLostResult{Seq: in.State.Seq + 3, Said: []string{"m2"}}
 	}

@@ -23,9 +23,9 @@ import (
 func TestAForkWaitsForTheStoreOnView(t *testing.T) {
 	hour := time.Hour
 	w := waitsLong(t)
-	w.fake.fail("pin", temporal.NewApplicationError("the store is away", activities.ErrTypeStore))
+	w.fake.fail("pin", temporal.NewApplicationError("the store is away", protocol.ErrTypeStore))
 	w.at(30*time.Minute, func() {
-		w.waited("begin", activities.ErrTypeStore)
+		w.waited("begin", protocol.ErrTypeStore)
 		w.fake.mu.Lock()
 		defer w.fake.mu.Unlock()
 		// The environment makes 10 attempts if there is no limit.
@@ -45,11 +45,11 @@ func TestAMoveOutlivesAStoreThatIsAway(t *testing.T) {
 	w.fake.rest = saysTold(endsTurn("completed", ""))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(10*time.Second, func() {
-		w.fake.failTimes("park", 30*5, temporal.NewApplicationError("the store is away", activities.ErrTypeStore))
+		w.fake.failTimes("park", 30*5, temporal.NewApplicationError("the store is away", protocol.ErrTypeStore))
 		w.takes(w.send(SignalResume, Resume{Host: "web-2", By: "ann"}))
 	})
 	w.at(time.Minute, func() { w.takes(w.send(SignalMessage, hello("m2"))) })
-	w.at(time.Hour, func() { w.waited("park on web-1", activities.ErrTypeStore) })
+	w.at(time.Hour, func() { w.waited("park on web-1", protocol.ErrTypeStore) })
 	w.whenTurn(2, "completed", func() {
 		w.kept(2)
 		if v := w.view(); v.Host != "web-2" {
@@ -65,7 +65,7 @@ func TestAnInterruptCallsOffAMove(t *testing.T) {
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(10*time.Second, func() {
-		w.fake.fail("park", temporal.NewApplicationError("the store is away", activities.ErrTypeStore))
+		w.fake.fail("park", temporal.NewApplicationError("the store is away", protocol.ErrTypeStore))
 		w.takes(w.send(SignalResume, Resume{Host: "web-2", By: "ann"}))
 	})
 	w.at(time.Hour, func() {
@@ -112,7 +112,7 @@ func TestAMoveWaitsForAPumpThatLooks(t *testing.T) {
 // Promise 7: if the host refuses a pump while a session closes, nothing is given
 // up. The journal is read once the host accepts again.
 func TestClosingWaitsForAHostThatRefuses(t *testing.T) {
-	for _, kind := range []string{activities.ErrTypeAuth, activities.ErrTypeHostKey, activities.ErrTypeNoSpace} {
+	for _, kind := range []string{protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeNoSpace} {
 		t.Run(kind, func(t *testing.T) {
 			w := waitsLong(t)
 			w.fake.pumps = []pumpFunc{asks("make")}
@@ -146,7 +146,7 @@ func TestTheEndIsToldWhileAJournalCannotBeRead(t *testing.T) {
 	w := waitsLong(t)
 	w.fake.pumps = []pumpFunc{asks("make"), lost, lost, lost}
 	w.fake.rest = readsOn("completed")
-	w.fake.fail("stop", temporal.NewApplicationError("no route to host", activities.ErrTypeUnreachable))
+	w.fake.fail("stop", temporal.NewApplicationError("no route to host", protocol.ErrTypeUnreachable))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.when(Waiting, func() { w.send(SignalClose, Close{By: "batch"}) })
 	w.once("its end is told", func() bool { return len(w.ended) == 1 }, func() {
@@ -175,7 +175,7 @@ func TestTheEndIsToldWhileAStoppedProcessCannotBeRead(t *testing.T) {
 	away := 0
 	w.fake.rest = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		if away++; away <= 30 {
-			return activities.RunPumpResult{HostLost: &activities.HostLost{Since: time.Unix(0, 0), Why: "no route to host"}}, nil
+			return activities.RunPumpResult{HostLost: &protocol.HostLost{Since: time.Unix(0, 0), Why: "no route to host"}}, nil
 		}
 		return readsOn("completed")(ctx, in)
 	}
@@ -216,11 +216,11 @@ func TestEachComingUpTriesOtherHosts(t *testing.T) {
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
 	w.at(3*time.Second, func() {
-		w.fake.failTimes("prepare", maxUps+1, finally(activities.ErrTypeAuth))
+		w.fake.failTimes("prepare", maxUps+1, finally(protocol.ErrTypeAuth))
 		w.send(SignalMessage, hello("m2"))
 	})
 	w.once("it gave up", func() bool { v := w.view(); return v.State == Parked && v.Error != nil }, func() {
-		w.fake.failTimes("prepare", 1, finally(activities.ErrTypeAuth))
+		w.fake.failTimes("prepare", 1, finally(protocol.ErrTypeAuth))
 		w.takes(w.send(SignalResume, Resume{}))
 	})
 	w.whenTurn(2, "completed", func() { w.send(SignalClose, Close{}) })
@@ -289,8 +289,8 @@ func TestAFiringWaitsForTheStore(t *testing.T) {
 	tries := 0
 	env.RegisterActivityWithOptions(func(context.Context, activities.HoldBlobsInput) error {
 		if tries++; tries <= 30 {
-			return temporal.NewApplicationErrorWithOptions("this worker lacks the key", activities.ErrTypeStore, temporal.ApplicationErrorOptions{
-				NonRetryable: true, Details: []any{protocol.Problem{Kind: activities.ErrTypeStore, Message: "no key", Passing: true}}})
+			return temporal.NewApplicationErrorWithOptions("this worker lacks the key", protocol.ErrTypeStore, temporal.ApplicationErrorOptions{
+				NonRetryable: true, Details: []any{protocol.Problem{Kind: protocol.ErrTypeStore, Message: "no key", Passing: true}}})
 		}
 		return nil
 	}, activity.RegisterOptions{Name: "HoldBlobs"})
@@ -309,7 +309,7 @@ func TestAFiringWaitsForTheStore(t *testing.T) {
 func TestAFaultThatIsWaitedOutCostsFewEvents(t *testing.T) {
 	r := newReal(t)
 	r.work()
-	r.host.fails("s", finally(activities.ErrTypeUnreachable))
+	r.host.fails("s", finally(protocol.ErrTypeUnreachable))
 	id := r.session("s", SessionOptions{Snapshot: SnapshotOptions{When: SnapshotClose}})
 	failed := func(n int) int {
 		r.until("attempts have failed", func() bool { v := r.view(id).WaitingFor; return v != nil && v.Attempt >= n })
@@ -336,13 +336,13 @@ func TestAFaultThatIsWaitedOutCostsFewEvents(t *testing.T) {
 // Whoever waits for a session's end does not wait for its transcript.
 func TestTheEndIsToldWhileTheTranscriptCannotBeWritten(t *testing.T) {
 	w := waitsLong(t)
-	w.fake.fail("notes", temporal.NewApplicationError("the store is away", activities.ErrTypeStore))
+	w.fake.fail("notes", temporal.NewApplicationError("the store is away", protocol.ErrTypeStore))
 	w.refuse = &Failure{Kind: "host_not_found", Message: "no such host"}
 	w.once("its end is told", func() bool { return len(w.ended) == 1 }, func() {
 		if e := w.ended[0]; e.State != Failed || e.Failure.Kind != "host_not_found" || e.Left != "" || e.Effects != EffectsNone {
 			t.Errorf("told %+v", e)
 		}
-		if f := w.view().WaitingFor; f == nil || f.Kind != activities.ErrTypeStore {
+		if f := w.view().WaitingFor; f == nil || f.Kind != protocol.ErrTypeStore {
 			t.Errorf("it waits for %+v", f)
 		}
 	})
@@ -358,9 +358,9 @@ func TestTheEndIsToldWhileTheTranscriptCannotBeWritten(t *testing.T) {
 func TestAHostThatDiesLateInClosingIsLeftToItsPool(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{endsTurn("completed", "done")}
-	w.fake.closeErrs = []error{finally(activities.ErrTypeStore)}
+	w.fake.closeErrs = []error{finally(protocol.ErrTypeStore)}
 	for range 30 {
-		w.fake.closeErrs = append(w.fake.closeErrs, temporal.NewApplicationError("no route to host", activities.ErrTypeUnreachable))
+		w.fake.closeErrs = append(w.fake.closeErrs, temporal.NewApplicationError("no route to host", protocol.ErrTypeUnreachable))
 	}
 	w.begins(hello("m1"), SessionOptions{CloseAfter: true, Notify: "batch/b1", Seed: "team"})
 	// The environment makes 10 attempts if there is no limit.

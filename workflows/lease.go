@@ -124,19 +124,19 @@ type granted struct {
 	Queued  string   `json:"queued,omitempty"`
 	Refused *Failure `json:"refused,omitempty"`
 	// RetryAfter says when to ask again for what was refused only for now.
-	RetryAfter time.Duration       `json:"retry_after,omitempty"`
-	Epoch      int64               `json:"epoch,omitempty"`
-	Spec       *protocol.HostSpec  `json:"spec,omitempty"`
-	Labels     map[string]string   `json:"labels,omitempty"` // of the host, for policies: only those that people set, never those that a probe found
-	Seed       *activities.SeedRef `json:"seed,omitempty"`
-	Policy     string              `json:"policy,omitempty"` // of the seed
-	Amend      bool                `json:"amend,omitempty"`  // the seed's sessions may be offered amendments
+	RetryAfter time.Duration      `json:"retry_after,omitempty"`
+	Epoch      int64              `json:"epoch,omitempty"`
+	Spec       *protocol.HostSpec `json:"spec,omitempty"`
+	Labels     map[string]string  `json:"labels,omitempty"` // of the host, for policies: only those that people set, never those that a probe found
+	Seed       *protocol.SeedRef  `json:"seed,omitempty"`
+	Policy     string             `json:"policy,omitempty"` // of the seed
+	Amend      bool               `json:"amend,omitempty"`  // the seed's sessions may be offered amendments
 }
 
 func notThere(from string, err error) *Failure {
 	var unknown *temporal.UnknownExternalWorkflowExecutionError
 	if !errors.As(err, &unknown) {
-		return &Failure{Kind: activities.ErrTypeInternal, Message: fmt.Sprintf("ask %s for a lease: %v", from, err)}
+		return &Failure{Kind: protocol.ErrTypeInternal, Message: fmt.Sprintf("ask %s for a lease: %v", from, err)}
 	}
 	if name, ok := strings.CutPrefix(from, "seed/"); ok {
 		return &Failure{Kind: "seed_not_found", Message: fmt.Sprintf("there is no seed %q", name),
@@ -162,7 +162,7 @@ func post(ctx workflow.Context, letters []letter) (gone []string) {
 	for batch := range slices.Chunk(letters, 500) {
 		sent := make([]workflow.Future, 0, len(batch))
 		for _, l := range batch {
-			sent = append(sent, workflow.SignalExternalWorkflow(ctx, SessionID(l.to), "", signalLease, l.text))
+			sent = append(sent, workflow.SignalExternalWorkflow(ctx, protocol.SessionID(l.to), "", signalLease, l.text))
 		}
 		for i, fut := range sent {
 			if err := fut.Get(ctx, nil); err != nil {
@@ -199,7 +199,7 @@ func findEnded(ctx workflow.Context, roll *rollover, holders []who) ([]who, erro
 	}
 	in := activities.FindEndedInput{}
 	for _, h := range holders {
-		in.Holders = append(in.Holders, activities.Holder{WorkflowID: SessionID(h.Holder), FirstRun: h.Run})
+		in.Holders = append(in.Holders, activities.Holder{WorkflowID: protocol.SessionID(h.Holder), FirstRun: h.Run})
 	}
 	slices.SortFunc(in.Holders, func(a, b activities.Holder) int {
 		return cmp.Or(strings.Compare(a.WorkflowID, b.WorkflowID), strings.Compare(a.FirstRun, b.FirstRun))
@@ -221,7 +221,7 @@ func findEnded(ctx workflow.Context, roll *rollover, holders []who) ([]who, erro
 	}
 	var ended []who
 	for _, h := range out.Ended {
-		ended = append(ended, who{strings.TrimPrefix(h.WorkflowID, SessionID("")), h.FirstRun})
+		ended = append(ended, who{strings.TrimPrefix(h.WorkflowID, protocol.SessionID("")), h.FirstRun})
 	}
 	return ended, nil
 }

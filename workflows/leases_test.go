@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -29,7 +28,7 @@ func TestABusyPoolStillLooksAfterItsHolders(t *testing.T) {
 
 func TestABusySeedStillLooksAfterItsHolders(t *testing.T) {
 	p := newPoolWorld(t)
-	ref := activities.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
+	ref := protocol.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
 	p.at(0, func() { p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref})) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "killed"}) })
 	p.at(2*time.Second, func() { p.engine.ended["session/killed"] = true })
@@ -126,7 +125,7 @@ func TestEveryHopIsPinnedAndACordonStays(t *testing.T) {
 func TestASeedThatIsDeletedTellsThoseWhoAskAndTakesNothing(t *testing.T) {
 	p := newPoolWorld(t)
 	p.seeds.blobs, p.seeds.hold = 1, make(chan struct{})
-	ref := activities.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
+	ref := protocol.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
 	p.at(0, func() { p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref})) })
 	p.at(time.Millisecond, func() { p.takes(p.send(UpdateDeleteSeed, DeleteSeed{Purge: true})) })
 	p.at(20*time.Millisecond, func() {
@@ -146,7 +145,7 @@ func TestASeedThatIsDeletedTellsThoseWhoAskAndTakesNothing(t *testing.T) {
 }
 
 func TestALineThatIsFullHasThoseWhoComeAskAgainLater(t *testing.T) {
-	ref := activities.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
+	ref := protocol.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
 	for kind, in := range map[string]any{
 		TypeSeed: SeedInput{Name: "team", Carry: &seedState{Ref: &ref, Leases: []seedLease{{Holder: "x", Rotates: true}}}},
 		TypeSeedPool: SeedPoolInput{Name: "all", Carry: &seedPoolState{Heard: true,

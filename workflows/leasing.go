@@ -26,9 +26,9 @@ type leasesPart struct {
 // gets them.
 type placeState struct {
 	// Lease is the slot on a host; nil before it is granted.
-	Lease    *hostLease          `json:"lease,omitempty"`
-	Seed     *activities.SeedRef `json:"seed,omitempty"`
-	SeedHeld bool                `json:"seed_held,omitempty"`
+	Lease    *hostLease        `json:"lease,omitempty"`
+	Seed     *protocol.SeedRef `json:"seed,omitempty"`
+	SeedHeld bool              `json:"seed_held,omitempty"`
 	// SeedGone says that the lease on the seed was lost while its login was on the
 	// host. Codex does not start there before the session holds the seed again.
 	// SeedNo says that the session cannot have it; a message tries again.
@@ -46,14 +46,14 @@ type placeState struct {
 	SeedDoubted bool      `json:"seed_doubted,omitempty"`
 	// Asked is the workflow that was asked for a lease. Answers are its answers
 	// that are not taken yet.
-	Asked       string             `json:"asked,omitempty"`
-	Answers     []granted          `json:"answers,omitempty"`
-	Named       bool               `json:"named,omitempty"`   // a person named the host that it was granted last, and it is not up there yet
-	Attempt     int                `json:"attempt"`           // leases of a host so far
-	Generation  int64              `json:"generation"`        // rises with every lease: the first part of the epoch
-	Touched     bool               `json:"touched,omitempty"` // something of ours may be on the host
-	Layout      *activities.Layout `json:"layout,omitempty"`
-	Permissions string             `json:"permissions,omitempty"`
+	Asked       string           `json:"asked,omitempty"`
+	Answers     []granted        `json:"answers,omitempty"`
+	Named       bool             `json:"named,omitempty"`   // a person named the host that it was granted last, and it is not up there yet
+	Attempt     int              `json:"attempt"`           // leases of a host so far
+	Generation  int64            `json:"generation"`        // rises with every lease: the first part of the epoch
+	Touched     bool             `json:"touched,omitempty"` // something of ours may be on the host
+	Layout      *protocol.Layout `json:"layout,omitempty"`
+	Permissions string           `json:"permissions,omitempty"`
 	// Unprotected says why the agent can read its credential there.
 	Unprotected string     `json:"unprotected,omitempty"`
 	Bare        bool       `json:"bare,omitempty"`   // the folder may have no credential: it has to be prepared again
@@ -92,7 +92,7 @@ func (s *leasesPart) acquire(from string, a acquire, otherwise func() bool) (got
 		})
 		switch got := s.answer(from); {
 		case err != nil:
-			return nil, &Failure{Kind: activities.ErrTypeInternal, Message: fmt.Sprintf("wait for %s: %v", from, err)}, false
+			return nil, &Failure{Kind: protocol.ErrTypeInternal, Message: fmt.Sprintf("wait for %s: %v", from, err)}, false
 		case got != nil && got.Refused != nil && got.RetryAfter > 0:
 			s.nowWaits(got.Refused.Message)
 			next.in(got.RetryAfter)
@@ -194,10 +194,10 @@ func (s *leasesPart) wantsSeedHere() acquire {
 
 // acquireSeed acquires the chosen seed, or one of the chosen pool.
 func (s *leasesPart) acquireSeed() (f *Failure, again bool) {
-	from := SeedID(s.opt.Seed)
+	from := protocol.SeedID(s.opt.Seed)
 	switch {
 	case s.st.SeedGone || s.st.SeedHeld: // the host has that seed's credential
-		from = SeedID(s.st.Seed.Name)
+		from = protocol.SeedID(s.st.Seed.Name)
 	case s.opt.Seed == "":
 		from = SeedPoolID(s.opt.SeedPool)
 	}
@@ -261,9 +261,9 @@ func (s *leasesPart) leased(g granted) {
 	case g.Run != "" && g.Run != s.firstRun(): // for a former session of this name
 	case s.st.Asked != "" && g.from(s.st.Asked): // also for a held lease that was requested again
 		s.st.Answers = append(s.st.Answers, g)
-	case s.st.SeedGone && s.st.Lease != nil && g.From == SeedID(held.Name):
+	case s.st.SeedGone && s.st.Lease != nil && g.From == protocol.SeedID(held.Name):
 		s.answeredInLine(g)
-	case s.st.SeedHeld && g.Seed != nil && g.From == SeedID(held.Name):
+	case s.st.SeedHeld && g.Seed != nil && g.From == protocol.SeedID(held.Name):
 		if g.Seed.Epoch == held.Epoch && g.Seed.Generation > held.Generation {
 			s.st.Seed = g.Seed
 		}
@@ -281,7 +281,7 @@ func (s *leasesPart) signalRelease(from string, r release) {
 func (s *leasesPart) releaseLeases() {
 	s.leaveLine(s.loginStays())
 	if s.st.SeedHeld {
-		s.signalRelease(SeedID(s.st.Seed.Name), s.seedRelease())
+		s.signalRelease(protocol.SeedID(s.st.Seed.Name), s.seedRelease())
 		s.st.SeedHeld = false
 	}
 	if s.st.Lease != nil || s.st.Left != "" || s.st.Warm != nil {
@@ -345,7 +345,7 @@ func (s *leasesPart) doubtSeed(reason, hint string) {
 // reportSeed does not wait: a lost report only means that others are not warned.
 func (s *leasesPart) reportSeed(r report) {
 	r.Holder, r.Epoch = s.id, s.st.Seed.Epoch
-	workflow.SignalExternalWorkflow(s.ctx, SeedID(s.st.Seed.Name), "", signalReport, r)
+	workflow.SignalExternalWorkflow(s.ctx, protocol.SeedID(s.st.Seed.Name), "", signalReport, r)
 }
 
 // leftWarm describes the folder of a parked session to its pool.
@@ -369,7 +369,7 @@ func (s *leasesPart) leftNow(why string) *leftBehind {
 
 // layoutThere returns where the session lives on its host, or nil if that is not
 // known.
-func (s *leasesPart) layoutThere() *activities.Layout {
+func (s *leasesPart) layoutThere() *protocol.Layout {
 	switch w := s.st.Warm; {
 	case s.st.Layout != nil:
 		return s.st.Layout

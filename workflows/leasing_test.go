@@ -30,8 +30,8 @@ func TestASessionGivesItsSeedBackWithNoMoreThanIsCertain(t *testing.T) {
 		"wiped":             {Close{}, closes(activities.CloseSessionResult{Wiped: true, Removed: true}, nil), true, false},
 		"not wiped":         {Close{}, closes(activities.CloseSessionResult{Removed: true}, nil), false, false},
 		"given up, wiped":   {Close{Discard: true}, closes(activities.CloseSessionResult{Wiped: true, Unsaved: true}, nil), true, true},
-		"given up, away":    {Close{Discard: true}, closes(activities.CloseSessionResult{}, finally(activities.ErrTypeUnreachable)), false, false},
-		"another's by then": {Close{}, closes(activities.CloseSessionResult{}, finally(activities.ErrTypeFenced)), false, false},
+		"given up, away":    {Close{Discard: true}, closes(activities.CloseSessionResult{}, finally(protocol.ErrTypeUnreachable)), false, false},
+		"another's by then": {Close{}, closes(activities.CloseSessionResult{}, finally(protocol.ErrTypeFenced)), false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -77,8 +77,8 @@ func TestASessionTakesTheGenerationThatWasSavedUnderItsEpoch(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", ""))
 	say := func(epoch, generation int64, blob string) {
-		w.SignalWorkflow(signalLease, granted{From: SeedID("team"), Epoch: epoch,
-			Seed: &activities.SeedRef{Name: "team", Generation: generation, Blob: blob, Digest: "d", Epoch: epoch}})
+		w.SignalWorkflow(signalLease, granted{From: protocol.SeedID("team"), Epoch: epoch,
+			Seed: &protocol.SeedRef{Name: "team", Generation: generation, Blob: blob, Digest: "d", Epoch: epoch}})
 	}
 	w.at(time.Second, func() { say(7, 4, "newer"); say(6, 9, "of another epoch"); say(7, 2, "older") })
 	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m1")) })

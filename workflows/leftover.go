@@ -41,8 +41,8 @@ type Leftover struct {
 
 type poolLeftover struct {
 	Leftover
-	Planted  *activities.SeedRef      `json:"planted,omitempty"`
-	Layout   *activities.Layout       `json:"layout,omitempty"`
+	Planted  *protocol.SeedRef        `json:"planted,omitempty"`
+	Layout   *protocol.Layout         `json:"layout,omitempty"`
 	ThreadID string                   `json:"thread_id,omitempty"`
 	Snapshot *activities.SnapshotSpec `json:"snapshot,omitempty"`
 	// Found is when the wipe was first tried, as a generation. It is reset when the session
@@ -53,13 +53,13 @@ type poolLeftover struct {
 // leftBehind is what a session says about its host when it gives back the slot without having
 // cleaned up.
 type leftBehind struct {
-	Host       string              `json:"host,omitempty"` // if not that of the lease
-	Why        string              `json:"why"`
-	Generation int64               `json:"generation"`
-	Seed       *activities.SeedRef `json:"seed,omitempty"`
-	Layout     *activities.Layout  `json:"layout,omitempty"`
-	ThreadID   string              `json:"thread_id,omitempty"`
-	Discard    bool                `json:"discard,omitempty"`
+	Host       string            `json:"host,omitempty"` // if not that of the lease
+	Why        string            `json:"why"`
+	Generation int64             `json:"generation"`
+	Seed       *protocol.SeedRef `json:"seed,omitempty"`
+	Layout     *protocol.Layout  `json:"layout,omitempty"`
+	ThreadID   string            `json:"thread_id,omitempty"`
+	Discard    bool              `json:"discard,omitempty"`
 	// Wiped says that the credential was verified to be gone.
 	Wiped bool `json:"wiped,omitempty"`
 	// Snapshot says how its work is kept, and names the newest snapshot.
@@ -113,7 +113,7 @@ func (p *leftoversPart) leave(lease poolLease, left leftBehind) {
 	if left.Seed != nil {
 		l.Seed = left.Seed.Name
 	} else if l.Seed != "" {
-		l.Planted = &activities.SeedRef{Name: l.Seed}
+		l.Planted = &protocol.SeedRef{Name: l.Seed}
 	}
 	workflow.GetLogger(p.ctx).Warn("a session may have left something on a host", "host", l.Host, "session", l.Session, "seed", l.Seed, "why", l.Why)
 	p.tryCleaning(l.Host)
@@ -179,7 +179,7 @@ func (p *leftoversPart) wipe(ctx workflow.Context, l *poolLeftover) (reached boo
 	if err != nil {
 		f := failureOf("on "+host, err)
 		l.Error, l.Hint = f.Message, f.Hint
-		return f.Kind == activities.ErrTypeLoginUnsaved || f.Kind == activities.ErrTypeSeed || wasBusy(err)
+		return f.Kind == protocol.ErrTypeLoginUnsaved || f.Kind == protocol.ErrTypeSeed || wasBusy(err)
 	}
 	p.health.gotIn(p.host(host))
 	l.Error, l.Hint, l.WipedAt, l.Removed = "", "", out.At, out.Removed
@@ -195,7 +195,7 @@ func (l *poolLeftover) tried(now time.Time, on protocol.HostSpec) activities.Wip
 	l.Found = cmp.Or(l.Found, now.Unix())
 	in := activities.WipeLeftoverInput{
 		// Above the session's own generation, which may not be known.
-		Claim:      activities.Claim{Session: l.Session, Host: on, Generation: now.Unix(), Pump: int64(l.Tries)},
+		Claim:      protocol.Claim{Session: l.Session, Host: on, Generation: now.Unix(), Pump: int64(l.Tries)},
 		Found:      l.Found,
 		Generation: l.Generation, ThreadID: l.ThreadID, Seed: l.Planted, Discard: l.Discard, Snapshot: l.Snapshot,
 	}
@@ -251,7 +251,7 @@ func (p *leftoversPart) leftThere() []activities.LeftThere {
 
 func (p *leftoversPart) drainBack() {
 	for {
-		var b activities.HostBack
+		var b protocol.HostBack
 		if !p.bck.ReceiveAsync(&b) {
 			return
 		}

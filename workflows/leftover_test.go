@@ -41,7 +41,7 @@ func (f *fakeSweeper) WipeLeftover(_ context.Context, in activities.WipeLeftover
 	f.tries = append(f.tries, in)
 	switch {
 	case f.away:
-		return activities.WipeLeftoverResult{}, temporal.NewNonRetryableApplicationError("no route to host", activities.ErrTypeUnreachable, nil)
+		return activities.WipeLeftoverResult{}, temporal.NewNonRetryableApplicationError("no route to host", protocol.ErrTypeUnreachable, nil)
 	case f.err != nil:
 		return activities.WipeLeftoverResult{}, f.err
 	}
@@ -64,7 +64,7 @@ func (p *poolWorld) shown(host string) HostView {
 func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
-	seed := &activities.SeedRef{Name: "team", Blob: "b", Kind: "api_key"}
+	seed := &protocol.SeedRef{Name: "team", Blob: "b", Kind: "api_key"}
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Seed: "team"}) })
 	p.at(2*time.Second, func() {
@@ -73,7 +73,7 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 	})
 	p.once("a try", func() bool { return len(f.tried()) == 1 && p.shown("web-1").Leftovers[0].Error != "" }, func() {
 		v := p.shown("web-1")
-		if got := fmt.Sprint(query[[]activities.LeftThere](p.world, activities.QueryLeft)); got != "[{b web-1 true} {a web-1 false}]" {
+		if got := fmt.Sprint(query[[]activities.LeftThere](p.world, protocol.QueryLeft)); got != "[{b web-1 true} {a web-1 false}]" {
 			t.Errorf("asked what is left: %s", got)
 		}
 		if v.Unclean != 1 || len(v.Leftovers) != 1 || v.Leftovers[0].Seed != "team" || !strings.Contains(v.Leftovers[0].Error, "no route") {
@@ -95,10 +95,10 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 			t.Errorf("tried %d times in 20 minutes", n)
 		}
 		f.set(false, nil)
-		p.SignalWorkflow(signalHostBack, activities.HostBack{Host: "web-1"})
+		p.SignalWorkflow(signalHostBack, protocol.HostBack{Host: "web-1"})
 	})
 	p.at(4*reapEvery+10*time.Second, func() {
-		if got := query[[]activities.LeftThere](p.world, activities.QueryLeft); len(got) != 0 {
+		if got := query[[]activities.LeftThere](p.world, protocol.QueryLeft); len(got) != 0 {
 			t.Errorf("when all is wiped there is left: %v", got)
 		}
 		v := p.shown("web-1")
@@ -135,7 +135,7 @@ func TestATerminatedSessionLeavesALeftover(t *testing.T) {
 	p.at(2*time.Second, func() { p.engine.ended["session/killed"] = true })
 	p.at(2*reapEvery, func() {
 		tries := f.tried()
-		if len(tries) != 1 || tries[0].Discard || tries[0].Seed == nil || tries[0].Seed.Name != "team" || tries[0].Layout != (activities.Layout{}) {
+		if len(tries) != 1 || tries[0].Discard || tries[0].Seed == nil || tries[0].Seed.Name != "team" || tries[0].Layout != (protocol.Layout{}) {
 			t.Errorf("tried %+v", tries)
 		}
 		if v := p.shown("web-1"); v.Used != 0 || len(v.Leftovers) != 1 || v.Leftovers[0].WipedAt.IsZero() {
@@ -167,7 +167,7 @@ func TestANewSessionOfAnOldNameWaitsForTheOldOnesLeftovers(t *testing.T) {
 			t.Errorf("host is %+v", v)
 		}
 		f.set(false, nil)
-		p.SignalWorkflow(signalFound, SetHost{Name: "web-1", Check: &activities.CheckHostResult{OK: true}})
+		p.SignalWorkflow(signalFound, SetHost{Name: "web-1", Check: &protocol.CheckHostResult{OK: true}})
 	})
 	p.once("the slot", func() bool { v := p.shown("web-1"); return v.Used == 1 && len(v.Leftovers) == 1 && v.Unclean == 0 }, func() {
 		p.saw("session/a got web-1", "session/a got web-1", "session/a queued: a slot: host web-1 is not yet cleaned of what session a left there before; nobody waits before it")
@@ -182,8 +182,8 @@ func TestANewSessionOfAnOldNameWaitsForTheOldOnesLeftovers(t *testing.T) {
 func TestALoginThatIsNotSavedHoldsUpNobodyElse(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
-	f.set(false, temporal.NewNonRetryableApplicationError("not saved", activities.ErrTypeLoginUnsaved, nil,
-		protocol.Problem{Kind: activities.ErrTypeLoginUnsaved, Message: "not saved", Hint: "wait"}))
+	f.set(false, temporal.NewNonRetryableApplicationError("not saved", protocol.ErrTypeLoginUnsaved, nil,
+		protocol.Problem{Kind: protocol.ErrTypeLoginUnsaved, Message: "not saved", Hint: "wait"}))
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 2))) })
 	p.at(time.Second, func() {
 		for _, s := range []string{"a", "b"} {
@@ -284,8 +284,8 @@ func TestASessionSaysWhatItLeaves(t *testing.T) {
 		want bool
 	}{
 		{"cleaned", nil, false},
-		{"away", temporal.NewNonRetryableApplicationError("no route to host", activities.ErrTypeUnreachable, nil), true},
-		{"used by a newer holder", temporal.NewNonRetryableApplicationError("a newer one", activities.ErrTypeFenced, nil), false},
+		{"away", temporal.NewNonRetryableApplicationError("no route to host", protocol.ErrTypeUnreachable, nil), true},
+		{"used by a newer holder", temporal.NewNonRetryableApplicationError("a newer one", protocol.ErrTypeFenced, nil), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // torn loses its connection at the moment its pump is called back. The server then
@@ -19,7 +20,7 @@ type torn struct{ *standIn }
 func (h *torn) RunPump(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	out, err := h.standIn.RunPump(ctx, in)
 	if err == nil && out.Pump.Reason == "cancelled" && activity.GetInfo(ctx).Attempt == 1 {
-		return activities.RunPumpResult{}, temporal.NewApplicationErrorWithOptions("wire lost", activities.ErrTypeWireLost, temporal.ApplicationErrorOptions{})
+		return activities.RunPumpResult{}, temporal.NewApplicationErrorWithOptions("wire lost", protocol.ErrTypeWireLost, temporal.ApplicationErrorOptions{})
 	}
 	return out, err
 }
@@ -39,7 +40,7 @@ func TestAPumpThatLosesItsWireWhileCalledBackIsFollowedByTheNext(t *testing.T) {
 	id := r.session("s", SessionOptions{})
 	r.say(id, "m1", "stay")
 	r.until("a pump is attached", func() bool { return r.host.attached(id) })
-	r.update(SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
+	r.update(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
 	v := r.ended(id, "m1", "interrupted")
 	if state := r.view(id).State; state != Idle || v.Error == nil || v.Error.Kind != "interrupted" {
 		t.Errorf("turn is %+v in a session that is %s", v, state)

@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // MaintenanceID is the id of the Schedule, and of the workflows that it starts.
@@ -42,11 +43,11 @@ func MaintainLeftoversID(zone string) string {
 type MaintenanceResult struct {
 	Seeds activities.VerifySeedsResult `json:"seeds"`
 	// Snapshots is nil if they were not selected, or if another run was pruning them.
-	Snapshots *activities.PruneSnapshotsResult `json:"snapshots,omitempty"`
-	Store     *activities.TidyStoreResult      `json:"store,omitempty"`
-	Hosts     *activities.CheckOldHostsResult  `json:"hosts,omitempty"`
-	Leftovers *activities.FindLeftoversResult  `json:"leftovers,omitempty"`
-	Problems  []string                         `json:"problems,omitempty"`
+	Snapshots *protocol.PruneSnapshotsResult  `json:"snapshots,omitempty"`
+	Store     *activities.TidyStoreResult     `json:"store,omitempty"`
+	Hosts     *activities.CheckOldHostsResult `json:"hosts,omitempty"`
+	Leftovers *activities.FindLeftoversResult `json:"leftovers,omitempty"`
+	Problems  []string                        `json:"problems,omitempty"`
 }
 
 const (

@@ -79,9 +79,6 @@ const (
 	RefusedBudget   = "budget"    // exit 6: the budget is used up
 )
 
-// SessionID returns the id of a session's workflow.
-func SessionID(id string) string { return activities.SessionWorkflowID(id) }
-
 // PoolID returns the id of a zone's pool workflow.
 func PoolID(zone string) string {
 	if zone == "" {
@@ -89,9 +86,6 @@ func PoolID(zone string) string {
 	}
 	return "pool/" + zone
 }
-
-// SeedID returns the id of a seed's workflow.
-func SeedID(name string) string { return activities.SeedWorkflowID(name) }
 
 // SeedPoolID returns the id of the workflow of a pool of seeds.
 func SeedPoolID(name string) string { return "seedpool/" + name }

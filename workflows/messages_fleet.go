@@ -3,7 +3,6 @@ package workflows
 import (
 	"time"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -41,11 +40,11 @@ type RemoveHost struct {
 
 // SetHost changes a host, or records what a probe found.
 type SetHost struct {
-	Name   string                      `json:"name"`
-	Cordon *bool                       `json:"cordon,omitempty"` // false ends a drain as well
-	Drain  *Draining                   `json:"drain,omitempty"`
-	Check  *activities.CheckHostResult `json:"check,omitempty"`
-	Codex  string                      `json:"codex,omitempty"` // the provisioned version
+	Name   string                    `json:"name"`
+	Cordon *bool                     `json:"cordon,omitempty"` // false ends a drain as well
+	Drain  *Draining                 `json:"drain,omitempty"`
+	Check  *protocol.CheckHostResult `json:"check,omitempty"`
+	Codex  string                    `json:"codex,omitempty"` // the provisioned version
 	// Labels are added to those that people set, and Unlabel are removed. Slots, if not 0, is the
 	// new number of sessions that the host takes.
 	Labels  map[string]string `json:"labels,omitempty"`
@@ -97,14 +96,14 @@ type HostView struct {
 
 // PutSeed records a new generation of a seed.
 type PutSeed struct {
-	Name   string             `json:"name"`
-	Ref    activities.SeedRef `json:"ref"` // Generation is assigned by the workflow
-	Files  []SeedFile         `json:"files"`
-	By     string             `json:"by,omitempty"`
-	Expect int64              `json:"expect,omitempty"` // the generation it replaces; 0 means any
-	Force  bool               `json:"force,omitempty"`  // also replace a login that codex rotated
-	Share  *int               `json:"share,omitempty"`  // as in SetSeed
-	Pools  *[]string          `json:"pools,omitempty"`
+	Name   string              `json:"name"`
+	Ref    protocol.SeedRef    `json:"ref"` // Generation is assigned by the workflow
+	Files  []protocol.SeedFile `json:"files"`
+	By     string              `json:"by,omitempty"`
+	Expect int64               `json:"expect,omitempty"` // the generation it replaces; 0 means any
+	Force  bool                `json:"force,omitempty"`  // also replace a login that codex rotated
+	Share  *int                `json:"share,omitempty"`  // as in SetSeed
+	Pools  *[]string           `json:"pools,omitempty"`
 	// Elsewhere, Moved and Ask are as in activities.PutSeedInput.
 	Elsewhere string `json:"elsewhere,omitempty"`
 	Moved     bool   `json:"moved,omitempty"`
@@ -153,23 +152,20 @@ type DeleteSeed struct {
 	Purge bool `json:"purge,omitempty"`
 }
 
-// SeedFile describes one file of a seed, without its content.
-type SeedFile = activities.SeedFile
-
 // SeedView is the Seed JSON of the command line.
 type SeedView struct {
-	Name       string     `json:"name"`
-	Kind       string     `json:"kind"`
-	Generation int64      `json:"generation"`
-	State      string     `json:"state"`  // free, held, verifying, recovering
-	Health     string     `json:"health"` // unknown, healthy, suspect, dead
-	Reason     string     `json:"reason,omitempty"`
-	Hint       string     `json:"hint,omitempty"`
-	Since      *time.Time `json:"since,omitempty"` // start of the present health
-	HeldBy     []string   `json:"held_by"`
-	Epoch      int64      `json:"epoch"`
-	Files      []SeedFile `json:"files"`
-	VerifiedAt *time.Time `json:"verified_at"`
+	Name       string              `json:"name"`
+	Kind       string              `json:"kind"`
+	Generation int64               `json:"generation"`
+	State      string              `json:"state"`  // free, held, verifying, recovering
+	Health     string              `json:"health"` // unknown, healthy, suspect, dead
+	Reason     string              `json:"reason,omitempty"`
+	Hint       string              `json:"hint,omitempty"`
+	Since      *time.Time          `json:"since,omitempty"` // start of the present health
+	HeldBy     []string            `json:"held_by"`
+	Epoch      int64               `json:"epoch"`
+	Files      []protocol.SeedFile `json:"files"`
+	VerifiedAt *time.Time          `json:"verified_at"`
 
 	Holders  []SeedHolder  `json:"holders,omitempty"`
 	Queue    int           `json:"queue"` // number of waiting sessions
@@ -183,8 +179,8 @@ type SeedView struct {
 	Policy   *PolicyView   `json:"policy,omitempty"`
 	Amend    bool          `json:"amend,omitempty"` // its sessions are offered amendments
 
-	Ref     *activities.SeedRef `json:"ref,omitempty"`
-	Deleted bool                `json:"deleted,omitempty"`
+	Ref     *protocol.SeedRef `json:"ref,omitempty"`
+	Deleted bool              `json:"deleted,omitempty"`
 }
 
 // The states of a seed.

@@ -46,7 +46,7 @@ func (s *session) listen(ctx workflow.Context) error {
 	s.lease = workflow.GetSignalChannel(ctx, signalLease)
 	s.calls = workflow.GetSignalChannel(ctx, signalCall)
 	s.goes = workflow.GetSignalChannel(ctx, signalLeave)
-	s.process.reports = workflow.GetSignalChannel(ctx, activities.SignalProgress)
+	s.process.reports = workflow.GetSignalChannel(ctx, protocol.SignalProgress)
 	// Signals of different names that arrive while no worker runs lose their order. Budget comes
 	// first, so that a raised budget applies to a message sent after it.
 	err := errors.Join(

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -307,7 +306,7 @@ type Decision struct {
 // SessionDetail is for our own programs: it says where the session's data is.
 type SessionDetail struct {
 	View      SessionView        `json:"view"`
-	Layout    activities.Layout  `json:"layout"`
+	Layout    protocol.Layout    `json:"layout"`
 	Host      *protocol.HostSpec `json:"host"`
 	Approvals []Approval         `json:"approvals"`
 	Turns     []TurnView         `json:"turns"`

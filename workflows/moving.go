@@ -74,7 +74,7 @@ func (s *movingPart) lostAfter() time.Duration {
 	return s.opt.LostAfter
 }
 
-func (s *movingPart) hostLost(l activities.HostLost) {
+func (s *movingPart) hostLost(l protocol.HostLost) {
 	name, stays := s.st.Lease.Spec.Name, s.cannotMove()
 	f := &Failure{Kind: kindHostLost, Message: excerpt(fmt.Sprintf("host %s cannot be reached since %s: %s", name, l.Since.UTC().Format(time.RFC3339), l.Why), maxFailure)}
 	if s.mayMove() {
@@ -151,7 +151,7 @@ func (s *movingPart) goAway(f *Failure) {
 		s.st.UpAs = Interrupted
 	}
 	s.become(Resuming)
-	s.st.Fault = &Failure{Kind: activities.ErrTypeUnreachable, Message: f.Message}
+	s.st.Fault = &Failure{Kind: protocol.ErrTypeUnreachable, Message: f.Message}
 	s.st.Moved, s.st.Warm = m, nil
 	s.parking.goDown(nil, release{Left: s.leases.leftNow(f.Message)}, false)
 	if s.st.Snap.Good == nil && s.st.ForkOf != "" {
@@ -396,5 +396,5 @@ func (s *movingPart) waitsForSlot() bool {
 // mustMove reports whether f is the loss of a host that the session leaves instead
 // of waiting for it.
 func (s *movingPart) mustMove(f *Failure) bool {
-	return f.Kind == activities.ErrTypeUnreachable && s.mayMove()
+	return f.Kind == protocol.ErrTypeUnreachable && s.mayMove()
 }

@@ -16,7 +16,7 @@ import (
 
 // lost is a pump whose host is out of reach for too long.
 func lost(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-	return activities.RunPumpResult{HostLost: &activities.HostLost{Since: time.Unix(1_800_000_000, 0), Why: "no route to host"}}, nil
+	return activities.RunPumpResult{HostLost: &protocol.HostLost{Since: time.Unix(1_800_000_000, 0), Why: "no route to host"}}, nil
 }
 
 type pumping = func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error)
@@ -150,7 +150,7 @@ func TestALostHostIsWaitedForAndItIsSaid(t *testing.T) {
 			w := newWorld(t)
 			w.fake.pumps = []pumping{endsTurn("completed", ""), lost, staysAttached(protocol.Acknowledged), endsTurn("interrupted", "")}
 			if strings.Contains(what, "made") {
-				w.fake.fail("snapshot", finally(activities.ErrTypeStore))
+				w.fake.fail("snapshot", finally(protocol.ErrTypeStore))
 			}
 			w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
 			w.whenTurn(1, "completed", func() {
@@ -298,7 +298,7 @@ func TestAnIdleSessionIsMovedByAPerson(t *testing.T) {
 		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 		w.at(2*time.Second, func() {
 			if away {
-				w.fake.fail("park", finally(activities.ErrTypeUnreachable))
+				w.fake.fail("park", finally(protocol.ErrTypeUnreachable))
 			}
 			w.refuses(w.send(SignalResume, Resume{}), RefusedState)
 			w.refuses(w.send(SignalResume, Resume{Host: "web-1"}), RefusedState)
@@ -329,7 +329,7 @@ func TestAMessageThatNeverReachedALostHostGoesToTheNextOne(t *testing.T) {
 	w.fake.pumps = []pumping{endsTurn("completed", ""), dies(protocol.Decided, true)}
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.fake.fail("stop", finally(activities.ErrTypeUnreachable)) // not only the process was lost
+		w.fake.fail("stop", finally(protocol.ErrTypeUnreachable)) // not only the process was lost
 		w.send(SignalMessage, hello("m2"))
 	})
 	w.at(time.Minute, func() {
@@ -392,7 +392,7 @@ func TestWhatWasSaidToALostHostIsOnRecordInAnyCase(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
 	w.fake.pumps = []pumping{endsTurn("completed", ""), lost, saysTold(endsTurn("completed", ""))}
-	w.fake.fail("lost", finally(activities.ErrTypeStore))
+	w.fake.fail("lost", finally(protocol.ErrTypeStore))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
 	w.at(10*time.Second, func() { w.send(SignalMessage, hello("m3")) })
@@ -416,9 +416,9 @@ func TestWhatWasSaidToALostHostIsOnRecordInAnyCase(t *testing.T) {
 // snapshot does not exist, the fork does not wait, and fails with that reason.
 func TestAForkOfWhatIsGoneTakesNoHost(t *testing.T) {
 	w := newWorld(t)
-	w.fake.fail("pin", finally(activities.ErrTypeSnapshot))
+	w.fake.fail("pin", finally(protocol.ErrTypeSnapshot))
 	w.start(SessionOptions{From: "s0.snap-4"})
-	if v := w.view(); v.State != Failed || v.Error == nil || v.Error.Kind != activities.ErrTypeSnapshot || len(w.asked) != 0 || len(w.fake.prepared) != 0 {
+	if v := w.view(); v.State != Failed || v.Error == nil || v.Error.Kind != protocol.ErrTypeSnapshot || len(w.asked) != 0 || len(w.fake.prepared) != 0 {
 		t.Errorf("session is %+v, %+v, and asked for %+v", v, v.Error, w.asked)
 	}
 }
@@ -482,7 +482,7 @@ func TestAHostThatIsLostWhileNothingRunsIsSaidToBeAndCanBeLeft(t *testing.T) {
 			if v := w.view(); v.State != Idle || v.Process.Alive {
 				t.Errorf("session is %+v", v)
 			}
-			w.fake.fail("stop", finally(activities.ErrTypeUnreachable))
+			w.fake.fail("stop", finally(protocol.ErrTypeUnreachable))
 			w.send(SignalMessage, hello("m2"))
 		})
 		w.at(32*time.Minute, func() {
@@ -507,7 +507,7 @@ func TestAHostThatIsLostWhileNothingRunsIsSaidToBeAndCanBeLeft(t *testing.T) {
 			}
 			w.CancelWorkflow()
 		})
-		w.fake.fail("park", finally(activities.ErrTypeUnreachable))
+		w.fake.fail("park", finally(protocol.ErrTypeUnreachable))
 		w.start(SessionOptions{Host: "web-1", ParkAfter: 30 * time.Minute})
 	}
 }
@@ -592,8 +592,8 @@ func TestASessionThatIsMovedFromALostHostIsToBeWhereItWasSent(t *testing.T) {
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.once("a snapshot is good", func() bool { v := w.view().Snapshot; return v != nil && v.N == 1 }, func() {
-		w.fake.fail("park", finally(activities.ErrTypeUnreachable))
-		w.fake.failTimes("prepare", 10, finally(activities.ErrTypeUnreachable))
+		w.fake.fail("park", finally(protocol.ErrTypeUnreachable))
+		w.fake.failTimes("prepare", 10, finally(protocol.ErrTypeUnreachable))
 		w.takes(w.send(SignalResume, Resume{Host: "web-2", By: "bob"}))
 		w.once("it is up again", func() bool { v := w.view(); return v.State == Idle && v.Attempt > 1 }, func() {
 			if v := w.view(); v.Host != "web-2" {

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Bounds of what people write into a session. All of it is carried in the
@@ -47,9 +48,9 @@ func (in SessionInput) check(ctx workflow.Context, mostOften time.Duration) (Ses
 	case err != nil:
 	case !NamePattern.MatchString(in.ID):
 		err = fmt.Errorf("id %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", excerpt(in.ID, maxWord))
-	case id != SessionID(in.ID):
+	case id != protocol.SessionID(in.ID):
 		// Leases and folders belong to the id.
-		err = fmt.Errorf("it runs as %q and must run as %q", excerpt(id, maxWord), SessionID(in.ID))
+		err = fmt.Errorf("it runs as %q and must run as %q", excerpt(id, maxWord), protocol.SessionID(in.ID))
 	}
 	if err != nil {
 		return opt, refuse(RefusedBadInput, "start session %s: %v", excerpt(in.ID, maxWord), err)

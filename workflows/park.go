@@ -25,7 +25,7 @@ type parked struct {
 type warm struct {
 	Spec       protocol.HostSpec `json:"spec"`
 	Generation int64             `json:"generation"`
-	Layout     activities.Layout `json:"layout"`
+	Layout     protocol.Layout   `json:"layout"`
 	Since      time.Time         `json:"since"`
 }
 
@@ -143,7 +143,7 @@ func (s *parkingPart) park() *Failure {
 		return nil
 	case err != nil:
 		f := failureOf("park on "+name, err)
-		if gone && (f.Kind == activities.ErrTypeLoginUnsaved || f.Kind == activities.ErrTypeSeedFenced) {
+		if gone && (f.Kind == protocol.ErrTypeLoginUnsaved || f.Kind == protocol.ErrTypeSeedFenced) {
 			f.Kind, f.Final = kindSeedAway, false // it may park when nobody else holds the seed, or the session has it again
 		}
 		s.snaps.snapshotFailed(last, f)
@@ -232,7 +232,7 @@ func (s *parkingPart) parkOnHost() string { return "park on " + s.hostName() }
 // goesAway reports whether a session that is to move does so from its newest
 // snapshot, because its host cannot be reached.
 func (s *parkingPart) goesAway(f *Failure) bool {
-	return f != nil && f.Kind == activities.ErrTypeUnreachable && s.moving.cannotMove() == ""
+	return f != nil && f.Kind == protocol.ErrTypeUnreachable && s.moving.cannotMove() == ""
 }
 
 func (s *parkingPart) parkedBy() string {
@@ -257,7 +257,7 @@ func (s *parkingPart) goDown(p *parked, slot release, clean bool) {
 		st.UpAs = Interrupted
 	}
 	if st.SeedHeld {
-		s.leases.signalRelease(SeedID(st.Seed.Name), release{Holder: s.id, Run: s.firstRun(), Epoch: st.Seed.Epoch,
+		s.leases.signalRelease(protocol.SeedID(st.Seed.Name), release{Holder: s.id, Run: s.firstRun(), Epoch: st.Seed.Epoch,
 			Generation: st.Generation, Proven: st.SeedProven, Clean: clean || !st.Touched})
 		st.SeedHeld = false
 	}

@@ -157,11 +157,11 @@ func TestAMessageInTheMomentOfParkingFindsTheSessionWhereItIs(t *testing.T) {
 func TestASessionThatCannotParkStaysAndSaysWhy(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.fake.fail("park", finally(activities.ErrTypeStore))
+	w.fake.fail("park", finally(protocol.ErrTypeStore))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Minute, func() {
 		v := w.view()
-		if v.State != Idle || v.Error == nil || v.Error.Kind != activities.ErrTypeStore || v.Host != "web-1" || len(w.released) > 0 {
+		if v.State != Idle || v.Error == nil || v.Error.Kind != protocol.ErrTypeStore || v.Host != "web-1" || len(w.released) > 0 {
 			t.Errorf("session is %+v", v)
 		}
 		w.send(SignalMessage, hello("m2"))
@@ -190,7 +190,7 @@ func TestASessionThatCannotParkStaysAndSaysWhy(t *testing.T) {
 }
 
 func TestAParkedSessionClosesWithoutASlot(t *testing.T) {
-	for what, away := range map[string]error{"its host is there": nil, "its host is away": finally(activities.ErrTypeUnreachable)} {
+	for what, away := range map[string]error{"its host is there": nil, "its host is away": finally(protocol.ErrTypeUnreachable)} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)
 			w.fake.rest = endsTurn("completed", "")
@@ -230,7 +230,7 @@ func TestClosingASessionThatCouldNotComeUpDiscardsNothing(t *testing.T) {
 	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
 	w.at(3*time.Second, func() {
 		w.fake.fail("prepare", errors.New("something of a former time cannot be kept"))
-		w.fake.fail("close", finally(activities.ErrTypeQuota))
+		w.fake.fail("close", finally(protocol.ErrTypeQuota))
 		w.takes(w.send(SignalResume, Resume{Host: "web-3"}))
 	})
 	w.at(4*time.Second, func() { w.takes(w.send(SignalClose, Close{})) })
@@ -259,13 +259,13 @@ func TestASessionThatCannotComeUpIsParkedAndSaysWhy(t *testing.T) {
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
 	w.at(3*time.Second, func() {
-		w.fake.fail("prepare", finally(activities.ErrTypeNoSpace))
+		w.fake.fail("prepare", finally(protocol.ErrTypeNoSpace))
 		w.send(SignalMessage, hello("m2"))
 		w.send(SignalMessage, hello("m3"))
 	})
 	w.at(4*time.Second, func() {
 		v := w.view()
-		if v.State != Parked || v.Error == nil || v.Error.Kind != activities.ErrTypeNoSpace || v.Queue != 2 || v.Error.Hint == "" {
+		if v.State != Parked || v.Error == nil || v.Error.Kind != protocol.ErrTypeNoSpace || v.Queue != 2 || v.Error.Hint == "" {
 			t.Errorf("session is %+v", v)
 		}
 		if left := w.back[len(w.back)-1].Left; left == nil || left.Host != "web-1" || left.Snapshot == nil || left.Snapshot.Parent == "" {
@@ -383,7 +383,7 @@ func TestASnapshotThatParkingCouldNotTakeHasFailed(t *testing.T) {
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.fake.fail("park", finally(activities.ErrTypeStore))
+		w.fake.fail("park", finally(protocol.ErrTypeStore))
 		w.takes(w.send(SignalPark, Park{}))
 	})
 	w.at(3*time.Second, func() {
@@ -426,7 +426,7 @@ func TestWhatWaitedForAParkedSessionRunsOnceItIsResumed(t *testing.T) {
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
 	w.at(3*time.Second, func() {
-		w.refuse = &Failure{Kind: activities.ErrTypeAuth, Message: "host web-9 was never reached"}
+		w.refuse = &Failure{Kind: protocol.ErrTypeAuth, Message: "host web-9 was never reached"}
 		w.send(SignalMessage, hello("m2"))
 	})
 	w.at(4*time.Second, func() {
@@ -459,10 +459,10 @@ func TestAWishToParkOrToMoveOutlivesEveryFaultThatPasses(t *testing.T) {
 		host   string
 	}{
 		"workers die while it parks":    {kindTimeout, SignalPark, Park{By: "bob"}, Parked, ""},
-		"the host is away":              {activities.ErrTypeUnreachable, SignalPark, Park{By: "bob"}, Parked, ""},
-		"the store is full":             {activities.ErrTypeStoreFull, SignalPark, Park{By: "bob"}, Parked, ""},
+		"the host is away":              {protocol.ErrTypeUnreachable, SignalPark, Park{By: "bob"}, Parked, ""},
+		"the store is full":             {protocol.ErrTypeStoreFull, SignalPark, Park{By: "bob"}, Parked, ""},
 		"workers die while it moves":    {kindTimeout, SignalResume, Resume{Host: "web-2", By: "bob"}, Idle, "web-2"},
-		"the wire is lost as it moves":  {activities.ErrTypeWireLost, SignalResume, Resume{Host: "web-2", By: "bob"}, Idle, "web-2"},
+		"the wire is lost as it moves":  {protocol.ErrTypeWireLost, SignalResume, Resume{Host: "web-2", By: "bob"}, Idle, "web-2"},
 		"workers die as it is put away": {kindTimeout, SignalArchive, Archive{By: "bob"}, Parked, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -492,7 +492,7 @@ func TestAWishToParkOrToMoveOutlivesEveryFaultThatPasses(t *testing.T) {
 func TestAMessageEndsTheWaitOfASessionThatIsToPark(t *testing.T) {
 	w := waitsLong(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.fake.fail("park", finally(activities.ErrTypeStoreFull))
+	w.fake.fail("park", finally(protocol.ErrTypeStoreFull))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
 	w.waits(func() { w.takes(w.send(SignalMessage, hello("m2"))) })
@@ -510,7 +510,7 @@ func TestAWishForAHostEndsTheWaitOfASessionThatIsToPark(t *testing.T) {
 	for host, want := range map[string]SessionStatus{"web-2": Idle, "": Parked} {
 		w := waitsLong(t)
 		w.fake.rest = endsTurn("completed", "")
-		w.fake.fail("park", finally(activities.ErrTypeStoreFull))
+		w.fake.fail("park", finally(protocol.ErrTypeStoreFull))
 		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 		w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
 		w.waits(func() {
@@ -531,7 +531,7 @@ func TestAWishForAHostEndsTheWaitOfASessionThatIsToPark(t *testing.T) {
 func TestARolloverKeepsTheWaitOfASessionThatIsToPark(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.fake.fail("park", finally(activities.ErrTypeStoreFull))
+	w.fake.fail("park", finally(protocol.ErrTypeStoreFull))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{By: "bob"})) })
 	w.waits(func() {
@@ -557,10 +557,10 @@ func TestASessionComesUpOnTheHostThatWasNamed(t *testing.T) {
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.whenTurn(1, "completed", func() {
-		w.fake.failTimes("prepare", 30, finally(activities.ErrTypeUnreachable))
+		w.fake.failTimes("prepare", 30, finally(protocol.ErrTypeUnreachable))
 		w.takes(w.send(SignalResume, Resume{Host: "web-2", By: "bob"}))
 	})
-	w.waits(func() { w.waited("come back", activities.ErrTypeUnreachable) })
+	w.waits(func() { w.waited("come back", protocol.ErrTypeUnreachable) })
 	w.once("it is up", func() bool { v := w.view(); return v.State == Idle && v.Host != "web-1" }, func() {
 		if v := w.view(); v.Host != "web-2" || v.WaitingFor != nil {
 			t.Errorf("it is on %s, waiting for %+v", v.Host, v.WaitingFor)

@@ -130,8 +130,8 @@ func (p *pool) listen() error {
 	return firstError(
 		p.slots.listenPool(),
 		workflow.SetQueryHandler(p.ctx, QueryHosts, func() ([]HostView, error) { return p.inventory.views(), nil }),
-		workflow.SetQueryHandler(p.ctx, activities.QueryLeft, func() ([]activities.LeftThere, error) { return p.leftovers.leftThere(), nil }),
-		workflow.SetQueryHandler(p.ctx, activities.QueryFolders, func() ([]activities.LeftThere, error) { return p.leftovers.folders(), nil }),
+		workflow.SetQueryHandler(p.ctx, protocol.QueryLeft, func() ([]activities.LeftThere, error) { return p.leftovers.leftThere(), nil }),
+		workflow.SetQueryHandler(p.ctx, protocol.QueryFolders, func() ([]activities.LeftThere, error) { return p.leftovers.folders(), nil }),
 		workflow.SetQueryHandler(p.ctx, QueryHost, func(name string) (HostView, error) {
 			h := p.host(name)
 			if h == nil {

@@ -79,7 +79,7 @@ func (f *fakeHosts) ProbeHosts(_ context.Context, in activities.ProbeHostsInput)
 	for _, h := range in.Hosts {
 		names = append(names, h.Name)
 		found := activities.HostProbed{Name: h.Name, Problem: f.problems[h.Name]}
-		if found.Problem == nil || found.Problem.Kind == activities.ErrTypeNoSpace {
+		if found.Problem == nil || found.Problem.Kind == protocol.ErrTypeNoSpace {
 			found.Facts = map[string]string{"os": "Linux", "arch": "x86_64", "libc": "glibc 2.36", "cpus": "8", "memory_mb": "32000", "disk_free_mb": "2047"}
 		}
 		out.Hosts = append(out.Hosts, found)
@@ -378,7 +378,7 @@ func (f *fakeSeeds) RecoverSeed(_ context.Context, in activities.RecoverSeedInpu
 	f.mu.Unlock()
 	if n > len(f.answers) {
 		f.t.Errorf("fetch %d was not expected: %+v", n, in)
-		return activities.RecoverSeedResult{}, finally(activities.ErrTypeInternal)
+		return activities.RecoverSeedResult{}, finally(protocol.ErrTypeInternal)
 	}
 	return f.answers[n-1]()
 }
@@ -398,7 +398,7 @@ func (f *fakeSeeds) DeleteSeedBlobs(ctx context.Context, in activities.DeleteSee
 
 func TestALoginThatRotatesHasOneHolder(t *testing.T) {
 	p := newPoolWorld(t)
-	ref := activities.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
+	ref := protocol.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
 	p.at(0, func() { p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref})) })
 	p.at(time.Second, func() {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "a"})
@@ -424,7 +424,7 @@ func TestALoginThatRotatesHasOneHolder(t *testing.T) {
 
 func TestAnAPIKeyIsShared(t *testing.T) {
 	p := newPoolWorld(t)
-	ref := activities.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "api_key"}
+	ref := protocol.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "api_key"}
 	p.at(0, func() { p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref})) })
 	p.at(time.Second, func() {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "a"})
@@ -440,9 +440,9 @@ func TestADeletedSeedEndsAndItsBlobsArePurged(t *testing.T) {
 	p := newPoolWorld(t)
 	p.at(time.Millisecond, func() { p.refuses(p.send(UpdateDeleteSeed, DeleteSeed{}), RefusedNotFound) })
 	p.at(2*time.Millisecond, func() {
-		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: activities.SeedRef{Blob: "b1", Digest: "d"}}))
-		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: activities.SeedRef{Blob: "b2", Digest: "d"}, Expect: 1}))
-		p.refuses(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: activities.SeedRef{Blob: "b3", Digest: "d"}, Expect: 1}), RefusedState)
+		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b1", Digest: "d"}}))
+		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b2", Digest: "d"}, Expect: 1}))
+		p.refuses(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b3", Digest: "d"}, Expect: 1}), RefusedState)
 	})
 	p.at(time.Second, func() { p.takes(p.send(UpdateDeleteSeed, DeleteSeed{Purge: true})) })
 	p.ExecuteWorkflow(TypeSeed, newSeed)

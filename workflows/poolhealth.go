@@ -121,11 +121,11 @@ func probePause(h *HostHealth) time.Duration { return probePauses[min(h.Tries, l
 // hostIsAway reports whether nobody could get in. Anybody who does shows that the failure
 // is over.
 func hostIsAway(h *HostHealth) bool {
-	return h.Kind == activities.ErrTypeUnreachable || h.Kind == activities.ErrTypeAuth || h.Kind == activities.ErrTypeHostKey
+	return h.Kind == protocol.ErrTypeUnreachable || h.Kind == protocol.ErrTypeAuth || h.Kind == protocol.ErrTypeHostKey
 }
 
 func lacksCodex(h *HostHealth) bool {
-	return h.Kind == activities.ErrTypeCodexMissing || h.Kind == activities.ErrTypeCodexVersion
+	return h.Kind == protocol.ErrTypeCodexMissing || h.Kind == protocol.ErrTypeCodexVersion
 }
 
 // gotIn records that somebody reached a host. If the host was only suspected to be
@@ -263,7 +263,7 @@ func probing(ctx workflow.Context, due []protocol.HostSpec) workflow.Context {
 }
 
 func (p *healthPart) drainAway() {
-	for _, a := range unread[activities.HostAway](p.awy) {
+	for _, a := range unread[protocol.HostAway](p.awy) {
 		if h := p.host(a.Host); h != nil && h.Health == nil {
 			p.failed(h, failureOfProblem(&a.Problem))
 		}

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -28,7 +27,7 @@ func (f *fakeHosts) probed() string {
 }
 
 func noRoute() *protocol.Problem {
-	return &protocol.Problem{Kind: activities.ErrTypeUnreachable, Message: "no route to host"}
+	return &protocol.Problem{Kind: protocol.ErrTypeUnreachable, Message: "no route to host"}
 }
 
 func TestANewHostIsProbedAndPeoplesLabelsWin(t *testing.T) {
@@ -67,11 +66,11 @@ func TestAHostThatFailsIsProbedQuarantinedAndComesBack(t *testing.T) {
 		p.forget()
 		p.hosts.probed()
 		p.hosts.finds("web-1", noRoute())
-		p.SignalWorkflow(signalRelease, release{Holder: "a", Generation: 1, Failed: &Failure{Kind: activities.ErrTypeUnreachable, Message: "prepare web-1: no route"}})
+		p.SignalWorkflow(signalRelease, release{Holder: "a", Generation: 1, Failed: &Failure{Kind: protocol.ErrTypeUnreachable, Message: "prepare web-1: no route"}})
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1", Generation: 1})
 	})
 	p.at(2*time.Second+500*time.Millisecond, func() {
-		if h := p.shown("web-1"); h.State != HealthSuspect || h.Health == nil || h.Health.Kind != activities.ErrTypeUnreachable || h.Used != 0 {
+		if h := p.shown("web-1"); h.State != HealthSuspect || h.Health == nil || h.Health.Kind != protocol.ErrTypeUnreachable || h.Used != 0 {
 			t.Errorf("host is %+v", h)
 		}
 	})
@@ -124,7 +123,7 @@ func TestHostsThatFailTogetherShareTheirProbes(t *testing.T) {
 			p.hosts.finds(n, noRoute())
 			at := time.Duration(i) * 300 * time.Millisecond
 			p.RegisterDelayedCallback(func() {
-				p.SignalWorkflow(signalHostAway, activities.HostAway{Host: n, Problem: *noRoute()})
+				p.SignalWorkflow(signalHostAway, protocol.HostAway{Host: n, Problem: *noRoute()})
 			}, at)
 		}
 	})
@@ -136,7 +135,7 @@ func TestHostsThatFailTogetherShareTheirProbes(t *testing.T) {
 		}
 		for _, n := range names {
 			p.hosts.finds(n, nil)
-			p.SignalWorkflow(signalHostBack, activities.HostBack{Host: n}) // its watch was faster
+			p.SignalWorkflow(signalHostBack, protocol.HostBack{Host: n}) // its watch was faster
 		}
 	})
 	p.at(25*time.Minute+time.Second, func() {
@@ -155,8 +154,8 @@ func TestHostsThatFailTogetherShareTheirProbes(t *testing.T) {
 // whose probe has failed comes back only after a good probe, and a host whose disk
 // is full is not well because its watch answers.
 func TestAHostWhoseProbeFailsComesBackOnlyByAGoodOne(t *testing.T) {
-	full := &protocol.Problem{Kind: activities.ErrTypeNoSpace, Message: "disk: 1 MB free"}
-	back := func(p *poolWorld) { p.SignalWorkflow(signalHostBack, activities.HostBack{Host: "web-1"}) }
+	full := &protocol.Problem{Kind: protocol.ErrTypeNoSpace, Message: "disk: 1 MB free"}
+	back := func(p *poolWorld) { p.SignalWorkflow(signalHostBack, protocol.HostBack{Host: "web-1"}) }
 	for name, c := range map[string]struct {
 		problem *protocol.Problem
 		sign    func(p *poolWorld)
@@ -168,7 +167,7 @@ func TestAHostWhoseProbeFailsComesBackOnlyByAGoodOne(t *testing.T) {
 		}, false},
 		"no route for probes, and its watch answers": {noRoute(), back, true},
 		"no route for probes, and a check got in and found fault": {noRoute(), func(p *poolWorld) {
-			p.SignalWorkflow(signalFound, SetHost{Name: "web-1", Check: &activities.CheckHostResult{Facts: map[string]string{"os": "Linux"}}})
+			p.SignalWorkflow(signalFound, SetHost{Name: "web-1", Check: &protocol.CheckHostResult{Facts: map[string]string{"os": "Linux"}}})
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -206,7 +205,7 @@ func TestAHostWhoseProbeFailsComesBackOnlyByAGoodOne(t *testing.T) {
 // A host that looks well and still fails is tried less and less often.
 func TestAHostThatFailsAgainSoonIsTriedLessOften(t *testing.T) {
 	p := newPoolWorld(t)
-	fails := SetHost{Name: "web-1", Failed: &Failure{Kind: activities.ErrTypeCodexMissing, Message: "no codex"}}
+	fails := SetHost{Name: "web-1", Failed: &Failure{Kind: protocol.ErrTypeCodexMissing, Message: "no codex"}}
 	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 4))) })
 	p.at(10*time.Second, func() { p.SignalWorkflow(signalFound, fails) })
 	p.at(12*time.Second, func() {
@@ -261,7 +260,7 @@ func TestASessionWhoseHostCannotBeUsedGetsAnother(t *testing.T) {
 	if v := w.view(); v.Host != "web-2" || v.Attempt != 2 || v.Turn.N != 1 || v.Turn.Status != "completed" || v.Error != nil {
 		t.Errorf("session is %+v", v)
 	}
-	if r := w.back[0]; r.Failed == nil || r.Failed.Kind != activities.ErrTypeUnreachable || r.Left == nil || r.Left.Host != "web-1" || !r.Left.Discard {
+	if r := w.back[0]; r.Failed == nil || r.Failed.Kind != protocol.ErrTypeUnreachable || r.Left == nil || r.Left.Host != "web-1" || !r.Left.Discard {
 		t.Errorf("the pool was told %+v", r)
 	}
 	if got := w.done(); !strings.HasPrefix(got, "prepare s1 on web-1, prepare s1 on web-2, start 1") {

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func away(h poolHost, state string, reached bool) poolHost {
-	h.Health, h.Reached = &HostHealth{State: state, Kind: activities.ErrTypeUnreachable, Reason: "no route to host"}, reached
+	h.Health, h.Reached = &HostHealth{State: state, Kind: protocol.ErrTypeUnreachable, Reason: "no route to host"}, reached
 	return h
 }
 
@@ -44,7 +44,7 @@ func TestAHostThatIsAwayKeepsNobodyFromThisMachine(t *testing.T) {
 	if why := p.slots.roster().never(&ticket{}); why != nil {
 		t.Errorf("with this machine cordoned: %+v", why)
 	}
-	if why := p.slots.roster().never(&ticket{acquire: acquire{Host: "web-1"}}); why == nil || why.Kind != activities.ErrTypeUnreachable {
+	if why := p.slots.roster().never(&ticket{acquire: acquire{Host: "web-1"}}); why == nil || why.Kind != protocol.ErrTypeUnreachable {
 		t.Errorf("with this machine cordoned, who names the other: %+v", why)
 	}
 	p = zoneOf(hostWith("web-1", 1, nil, nil))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func parks(holder string, generation int64) release {
@@ -101,7 +102,7 @@ func TestWhatIsAskedForAfterAReleaseIsNotTakenBackWithIt(t *testing.T) {
 			t.Errorf("host is %+v", h)
 		}
 		f.set(false, nil)
-		p.SignalWorkflow(signalHostBack, activities.HostBack{Host: "web-1"})
+		p.SignalWorkflow(signalHostBack, protocol.HostBack{Host: "web-1"})
 	})
 	p.finish(10 * time.Second)
 	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
@@ -171,7 +172,7 @@ func TestAPoolThatIsBegunAnewLearnsOfTheFoldersOfParkedSessions(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	f.set(false, nil)
-	p.engine.sessions = []string{SessionID("a"), SessionID("b")}
+	p.engine.sessions = []string{protocol.SessionID("a"), protocol.SessionID("b")}
 	p.at(0, func() {
 		p.takes(p.send(UpdatePutHost, put("web-1", 1)))
 		p.takes(p.send(UpdatePutHost, put("web-2", 4)))

@@ -8,6 +8,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // placePart makes a host ready for the session.
@@ -152,7 +153,7 @@ func (s *placePart) prepareHost() *Failure {
 		if activities.HostFault(f.Kind) {
 			s.st.Fault = f
 		}
-		if f.Kind == activities.ErrTypeSeedFenced && s.leases.wantsSeed() { // the seed is asked for again
+		if f.Kind == protocol.ErrTypeSeedFenced && s.leases.wantsSeed() { // the seed is asked for again
 			s.st.SeedHeld, f.Kind, f.Final = false, kindSeedAway, false
 			s.st.SeedGone = s.st.Bare // the login is on this host
 		}

@@ -202,10 +202,10 @@ func (s *processPart) stopServer(doing string) (left bool, err error) {
 		case leave():
 			return true, nil
 		case f.Kind == kindTimeout: // no worker finished: nothing is known of the host
-		case f.Kind != activities.ErrTypeUnreachable || s.moving.mayMove():
+		case f.Kind != protocol.ErrTypeUnreachable || s.moving.mayMove():
 			return false, err
 		case s.st.Lost == nil:
-			s.moving.hostLost(activities.HostLost{Since: since, Why: f.Message})
+			s.moving.hostLost(protocol.HostLost{Since: since, Why: f.Message})
 			s.publish()
 		default:
 			if _, err := s.awaitFor(time.Minute, leave); err != nil {
@@ -347,9 +347,9 @@ func (s *processPart) retire(p *protocol.Problem) {
 	if err != nil {
 		f := failureOf("stop codex on "+name, err)
 		switch {
-		case f.Kind == activities.ErrTypeUnreachable && s.moving.mayMove():
+		case f.Kind == protocol.ErrTypeUnreachable && s.moving.mayMove():
 			s.moving.goAway(f)
-		case f.Kind == activities.ErrTypeFenced && s.st.Close == nil:
+		case f.Kind == protocol.ErrTypeFenced && s.st.Close == nil:
 			s.overtaken(f)
 		case s.st.Close == nil && (failurePasses(f) || workersFault(f)):
 			// The turn runs on until another pump finds that it must be stopped.

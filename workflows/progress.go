@@ -47,11 +47,11 @@ func (s *processPart) reportsTo() string {
 	if !slices.Contains(s.opt.Tools, protocol.ToolProgress) {
 		return ""
 	}
-	return SessionID(s.id)
+	return protocol.SessionID(s.id)
 }
 
 // drainProgress takes what attached pumps report of a running turn. Reports are
-// rare (see activities.SignalProgress) and change only the view.
+// rare (see protocol.SignalProgress) and change only the view.
 func (s *processPart) drainProgress() {
 	news := false
 	for _, p := range unread[protocol.Progress](s.reports) {

@@ -11,6 +11,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // UpdatePush commits and pushes a session's work: Push → PushWorkspaceResult.
@@ -124,7 +125,7 @@ func (s *pushesPart) pushNext() {
 	p.done, p.out = true, out
 	switch {
 	case temporal.IsCanceledError(err):
-		f := &Failure{Kind: activities.ErrTypeOutcomeUnknown, Message: fmt.Sprintf("push to %s: session %s closes, and git was stopped: nobody knows whether it had pushed", p.Branch, s.id), Hint: "look at the branch"}
+		f := &Failure{Kind: protocol.ErrTypeOutcomeUnknown, Message: fmt.Sprintf("push to %s: session %s closes, and git was stopped: nobody knows whether it had pushed", p.Branch, s.id), Hint: "look at the branch"}
 		p.err = s.notPushed(f)
 	case err != nil:
 		p.err = s.notPushed(failureOf("push to "+p.Branch, err))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func (f *fakeSessions) PushWorkspace(ctx context.Context, in activities.PushWorkspaceInput) (activities.PushWorkspaceResult, error) {
@@ -68,7 +69,7 @@ func TestCloseCallsBackAPush(t *testing.T) {
 	w.at(time.Second, func() { push = w.send(UpdatePush, Push{ID: "p1", Branch: "next"}) })
 	w.once("git runs", w.pushing, func() { w.send(SignalClose, Close{}) })
 	w.start(pushable())
-	if push.err == nil || typeOf(push.err) != activities.ErrTypeOutcomeUnknown || !strings.Contains(push.err.Error(), "session s1 closes") {
+	if push.err == nil || typeOf(push.err) != protocol.ErrTypeOutcomeUnknown || !strings.Contains(push.err.Error(), "session s1 closes") {
 		t.Errorf("pushed: %v", push.err)
 	}
 	if got := w.done(); got != "prepare s1 on web-1, start 1, push next, close discard=false" {

@@ -24,6 +24,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/internal/store"
 )
@@ -185,7 +186,7 @@ func (r *real) session(name string, opt SessionOptions) string {
 	r.t.Helper()
 	id := r.zone + "." + name
 	opt.Zone, opt.Host = r.zone, "web-1"
-	r.start(SessionID(id), TypeSession, SessionInput{ID: id, Options: opt})
+	r.start(protocol.SessionID(id), TypeSession, SessionInput{ID: id, Options: opt})
 	return id
 }
 
@@ -227,7 +228,7 @@ func (r *real) signal(workflowID, name string, arg any) {
 func (r *real) say(session, id, text string) int {
 	r.t.Helper()
 	var acc MessageAccepted
-	r.update(SessionID(session), SignalMessage, &acc, Message{ID: id, Text: text})
+	r.update(protocol.SessionID(session), SignalMessage, &acc, Message{ID: id, Text: text})
 	return acc.N
 }
 
@@ -251,7 +252,7 @@ func asked[T any](r *real, workflowID, name string, args ...any) (out T) {
 
 func (r *real) view(session string) SessionView {
 	r.t.Helper()
-	return asked[SessionView](r, SessionID(session), QueryState)
+	return asked[SessionView](r, protocol.SessionID(session), QueryState)
 }
 
 // patience bounds waits for what must happen. It measures nothing.
@@ -276,7 +277,7 @@ func (r *real) ended(session, message, status string) TurnView {
 	r.t.Helper()
 	var turn TurnView
 	r.until(fmt.Sprintf("message %s has had its turn", message), func() bool {
-		turn = asked[TurnView](r, SessionID(session), QueryTurn, TurnQuery{MessageID: message})
+		turn = asked[TurnView](r, protocol.SessionID(session), QueryTurn, TurnQuery{MessageID: message})
 		return turn.Done()
 	})
 	if turn.Status != status {
@@ -287,13 +288,13 @@ func (r *real) ended(session, message, status string) TurnView {
 
 func (r *real) decide(session string, n int, outcome, scope string) {
 	r.t.Helper()
-	r.update(SessionID(session), SignalDecide, nil, r.decision(session, n, outcome, scope))
+	r.update(protocol.SessionID(session), SignalDecide, nil, r.decision(session, n, outcome, scope))
 }
 
 func (r *real) decision(session string, n int, outcome, scope string) Decide {
 	r.t.Helper()
 	id := fmt.Sprintf("%s.%d", session, n)
-	for _, a := range asked[[]Approval](r, SessionID(session), QueryApprovals) {
+	for _, a := range asked[[]Approval](r, protocol.SessionID(session), QueryApprovals) {
 		if a.ID == id {
 			return Decide{Approval: id, Digest: a.Digest, Outcome: outcome, Scope: scope, By: "bob"}
 		}
@@ -305,7 +306,7 @@ func (r *real) decision(session string, n int, outcome, scope string) Decide {
 func (r *real) approval(session string, n int) Approval {
 	r.t.Helper()
 	id := fmt.Sprintf("%s.%d", session, n)
-	for _, a := range asked[[]Approval](r, SessionID(session), QueryApprovals) {
+	for _, a := range asked[[]Approval](r, protocol.SessionID(session), QueryApprovals) {
 		if a.ID == id {
 			return a
 		}
@@ -316,7 +317,7 @@ func (r *real) approval(session string, n int) Approval {
 
 func (r *real) close(session string) SessionView {
 	r.t.Helper()
-	r.update(SessionID(session), SignalClose, nil, Close{By: "bob"})
+	r.update(protocol.SessionID(session), SignalClose, nil, Close{By: "bob"})
 	v, err := r.result(session)
 	if err != nil {
 		r.t.Fatalf("session %s ended with %v", session, err)
@@ -327,7 +328,7 @@ func (r *real) close(session string) SessionView {
 func (r *real) result(session string) (v SessionView, err error) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
-	err = r.c.GetWorkflow(ctx, SessionID(session), "").Get(ctx, &v)
+	err = r.c.GetWorkflow(ctx, protocol.SessionID(session), "").Get(ctx, &v)
 	return v, err
 }
 
@@ -368,7 +369,7 @@ func (r *real) events(session string) int {
 	r.t.Helper()
 	n := 0
 	r.until("nothing goes on", func() bool {
-		h := r.history(SessionID(session), "")
+		h := r.history(protocol.SessionID(session), "")
 		last := h.Events[len(h.Events)-1].EventType
 		n = len(h.Events)
 		return last == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED || last == enums.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES ||

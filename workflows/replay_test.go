@@ -44,10 +44,10 @@ var shapes = []shape{
 		r.close(id)
 	})},
 	{"turn by signal", inSession(SessionOptions{}, func(r *real, id string) {
-		r.signal(SessionID(id), SignalMessage, Message{ID: "m1", Text: "hello"})
+		r.signal(protocol.SessionID(id), SignalMessage, Message{ID: "m1", Text: "hello"})
 		r.until("the message is there", func() bool { return r.view(id).Turn != nil })
 		r.ended(id, "m1", "completed")
-		r.signal(SessionID(id), SignalClose, nil)
+		r.signal(protocol.SessionID(id), SignalClose, nil)
 	})},
 	{"approval accepted by update", inSession(SessionOptions{}, func(r *real, id string) {
 		r.say(id, "m1", "ask make")
@@ -59,8 +59,8 @@ var shapes = []shape{
 	{"approval declined by signal", inSession(SessionOptions{}, func(r *real, id string) {
 		r.say(id, "m1", "ask make")
 		r.becomes(id, Waiting)
-		r.signal(SessionID(id), SignalDecide, map[string]any{"approval": "none"})
-		r.signal(SessionID(id), SignalDecide, r.decision(id, 1, "decline", ""))
+		r.signal(protocol.SessionID(id), SignalDecide, map[string]any{"approval": "none"})
+		r.signal(protocol.SessionID(id), SignalDecide, r.decision(id, 1, "decline", ""))
 		r.ended(id, "m1", "completed")
 		r.close(id)
 	})},
@@ -83,19 +83,19 @@ var shapes = []shape{
 	{"interrupt", inSession(SessionOptions{}, func(r *real, id string) {
 		r.say(id, "m1", "stay")
 		r.until("a pump is attached", func() bool { return r.host.attached(id) })
-		r.update(SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob", Reason: "enough"})
+		r.update(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob", Reason: "enough"})
 		r.ended(id, "m1", "interrupted")
 		r.close(id)
 	})},
 	{"steer", inSession(SessionOptions{}, func(r *real, id string) {
 		r.say(id, "m1", "stay")
 		r.until("a pump is attached", func() bool { return r.host.attached(id) })
-		r.update(SessionID(id), SignalMessage, nil, Message{ID: "m2", Text: "faster", Mode: "steer"})
+		r.update(protocol.SessionID(id), SignalMessage, nil, Message{ID: "m2", Text: "faster", Mode: "steer"})
 		r.until("the next pump is attached", func() bool {
 			results, _ := r.host.pumps(id)
 			return len(results) == 1 && r.host.attached(id)
 		})
-		r.update(SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
+		r.update(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
 		r.ended(id, "m1", "interrupted")
 		r.close(id)
 	})},
@@ -136,7 +136,7 @@ var shapes = []shape{
 		if v := r.view(id); v.State != Failed || v.Turn.Status != "interrupted" || v.Close == nil || !v.Close.Removed {
 			t.Errorf("session is %+v", v)
 		}
-		return r, []string{SessionID(id)}
+		return r, []string{protocol.SessionID(id)}
 	}},
 	{"decisions that a process took with it", inSession(SessionOptions{OnInterrupt: InterruptContinue}, func(r *real, id string) {
 		r.say(id, "m1", "ask make")
@@ -193,26 +193,26 @@ var shapes = []shape{
 		id := r.losesItsHost(SessionOptions{OnHostLost: HostLostMove, OnInterrupt: InterruptContinue})
 		r.ended(id, id+".c1", "interrupted")
 		r.close(id)
-		return r, []string{PoolID(r.zone), SessionID(id)}
+		return r, []string{PoolID(r.zone), protocol.SessionID(id)}
 	}},
 	{"budget", inSession(SessionOptions{Bounds: protocol.Bounds{Tokens: 1000}}, func(r *real, id string) {
 		r.say(id, "m1", "stay")
 		r.until("a pump is attached", func() bool { return r.host.attached(id) })
-		r.update(SessionID(id), SignalBudget, nil, Budget{By: "bob", Tokens: tokens(50), TurnTimeout: "1h"})
+		r.update(protocol.SessionID(id), SignalBudget, nil, Budget{By: "bob", Tokens: tokens(50), TurnTimeout: "1h"})
 		r.until("the next pump is attached", func() bool { results, _ := r.host.pumps(id); return len(results) == 1 && r.host.attached(id) })
 		if l := r.host.bounds(id); len(l) != 2 || l[0].Budget.Tokens != 1000 || l[1].Budget.Tokens != 50 || l[1].Turn > time.Hour {
 			r.t.Errorf("the pumps had the bounds %+v", l)
 		}
-		r.update(SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
+		r.update(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
 		r.ended(id, "m1", "interrupted")
 		r.say(id, "m2", "spend 60")
 		if turn := r.ended(id, "m2", "interrupted"); turn.Error == nil || turn.Error.Kind != "budget" {
 			r.t.Errorf("the turn is %+v", turn)
 		}
-		if err := r.tryUpdate(SessionID(id), SignalMessage, nil, Message{ID: "m3", Text: "hello"}); typeOf(err) != RefusedBudget {
+		if err := r.tryUpdate(protocol.SessionID(id), SignalMessage, nil, Message{ID: "m3", Text: "hello"}); typeOf(err) != RefusedBudget {
 			r.t.Errorf("a message over the budget was answered %v", err)
 		}
-		r.signal(SessionID(id), SignalBudget, Budget{Tokens: tokens(0)})
+		r.signal(protocol.SessionID(id), SignalBudget, Budget{Tokens: tokens(0)})
 		r.until("the budget is gone", func() bool { return r.view(id).Budget.Tokens.Limit == 0 })
 		r.say(id, "m3", "hello")
 		r.ended(id, "m3", "completed")
@@ -232,34 +232,34 @@ var shapes = []shape{
 		r.becomes(id, Waiting)
 		yes := r.decision(id, 1, "accept", "")
 		stop()
-		r.signal(SessionID(id), SignalDecide, yes)
+		r.signal(protocol.SessionID(id), SignalDecide, yes)
 		r.work()
 		r.ended(id, "m1", "completed")
 		r.close(id)
-		return r, []string{SessionID(id)}
+		return r, []string{protocol.SessionID(id)}
 	}},
 	{"prepare failure", func(t *testing.T) (*real, []string) {
 		r := newReal(t)
-		r.host.bad["s"] = finally(activities.ErrTypeCodexMissing)
+		r.host.bad["s"] = finally(protocol.ErrTypeCodexMissing)
 		r.work()
 		id := r.session("s", SessionOptions{})
-		if _, err := r.result(id); typeOf(err) != activities.ErrTypeCodexMissing {
+		if _, err := r.result(id); typeOf(err) != protocol.ErrTypeCodexMissing {
 			t.Errorf("session ended with %v", err)
 		}
-		return r, []string{SessionID(id)}
+		return r, []string{protocol.SessionID(id)}
 	}},
 	{"unknown host", func(t *testing.T) (*real, []string) {
 		r := newReal(t)
 		r.work()
 		id := r.zone + ".s"
-		r.start(SessionID(id), TypeSession, SessionInput{ID: id, Options: SessionOptions{Zone: r.zone, Host: "nowhere"}})
+		r.start(protocol.SessionID(id), TypeSession, SessionInput{ID: id, Options: SessionOptions{Zone: r.zone, Host: "nowhere"}})
 		if _, err := r.result(id); typeOf(err) != "host_not_found" {
 			t.Errorf("session ended with %v", err)
 		}
-		return r, []string{SessionID(id)}
+		return r, []string{protocol.SessionID(id)}
 	}},
 	{"cancelled workflow", inSession(SessionOptions{}, func(r *real, id string) {
-		if err := r.c.CancelWorkflow(r.t.Context(), SessionID(id), ""); err != nil {
+		if err := r.c.CancelWorkflow(r.t.Context(), protocol.SessionID(id), ""); err != nil {
 			r.t.Fatal(err)
 		}
 		if v, err := r.result(id); err != nil || v.State != Closed {
@@ -273,21 +273,21 @@ var shapes = []shape{
 		r.say(id, "m0", "ask make test")
 		r.becomes(id, Waiting)
 		for i := 1; i <= 12; i++ {
-			r.signal(SessionID(id), SignalMessage, Message{ID: fmt.Sprint("m", i), Text: "hello"})
+			r.signal(protocol.SessionID(id), SignalMessage, Message{ID: fmt.Sprint("m", i), Text: "hello"})
 		}
 		r.decide(id, 1, "accept", "")
 		r.decide(id, 2, "accept", "")
 		r.ended(id, "m12", "completed")
 		r.close(id)
-		return r, []string{SessionID(id)}
+		return r, []string{protocol.SessionID(id)}
 	}},
 	{"pool and seed", func(t *testing.T) (*real, []string) {
 		r := newReal(t, shortRuns)
 		r.looksOften()
 		r.work()
 		name := r.zone + "-team"
-		r.start(SeedID(name), TypeSeed, SeedInput{Name: name})
-		r.update(SeedID(name), UpdatePutSeed, nil, PutSeed{Name: name, Ref: activities.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
+		r.start(protocol.SeedID(name), TypeSeed, SeedInput{Name: name})
+		r.update(protocol.SeedID(name), UpdatePutSeed, nil, PutSeed{Name: name, Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
 		yes, no := true, false
 		r.update(PoolID(r.zone), UpdateSetHost, nil, SetHost{Name: "web-1", Cordon: &yes})
 		var ids []string
@@ -298,7 +298,7 @@ var shapes = []shape{
 		}
 		r.update(PoolID(r.zone), UpdateSetHost, nil, SetHost{Name: "web-1", Cordon: &no})
 		r.ended(ids[0], "m1", "completed")
-		if err := r.c.TerminateWorkflow(t.Context(), SessionID(ids[0]), "", "for the record"); err != nil {
+		if err := r.c.TerminateWorkflow(t.Context(), protocol.SessionID(ids[0]), "", "for the record"); err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range ids[1:] {
@@ -306,14 +306,14 @@ var shapes = []shape{
 				t.Error(err)
 			}
 		}
-		r.until("nobody holds the seed", func() bool { return len(asked[SeedView](r, SeedID(name), QuerySeed).HeldBy) == 0 })
+		r.until("nobody holds the seed", func() bool { return len(asked[SeedView](r, protocol.SeedID(name), QuerySeed).HeldBy) == 0 })
 		r.until("what the terminated one left is wiped", func() bool {
 			h := asked[HostView](r, PoolID(r.zone), QueryHost, "web-1")
 			return h.Unclean == 0 && len(h.Leftovers) == 1
 		})
 		r.update(PoolID(r.zone), UpdateRemoveHost, nil, RemoveHost{Name: "web-1"})
-		r.update(SeedID(name), UpdateDeleteSeed, nil, DeleteSeed{Purge: true})
-		if err := r.c.GetWorkflow(t.Context(), SeedID(name), "").Get(t.Context(), nil); err != nil {
+		r.update(protocol.SeedID(name), UpdateDeleteSeed, nil, DeleteSeed{Purge: true})
+		if err := r.c.GetWorkflow(t.Context(), protocol.SeedID(name), "").Get(t.Context(), nil); err != nil {
 			t.Error(err)
 		}
 		r.until("nobody watches the host, and the pool rests", func() bool {
@@ -323,7 +323,7 @@ var shapes = []shape{
 			}
 			return r.host.watched() == 0 && d.PendingWorkflowTask == nil && len(d.PendingActivities) == 0
 		})
-		return r, []string{PoolID(r.zone), SeedID(name), SessionID(ids[5])}
+		return r, []string{PoolID(r.zone), protocol.SeedID(name), protocol.SessionID(ids[5])}
 	}},
 	{"logins of a pool", func(t *testing.T) (*real, []string) {
 		r := newReal(t, shortRuns)
@@ -342,26 +342,26 @@ var shapes = []shape{
 		killed := ids[0]
 		name := r.view(killed).Seed
 		epoch := r.seed(name).Epoch
-		r.update(SeedID(name), activities.UpdateRotatedSeed, nil, activities.RotatedSeed{Holder: killed, Epoch: epoch, Auth: "auth2"})
-		r.update(SeedID(name), activities.UpdateSaveSeed, nil, saves(killed, epoch, 1, "2"))
+		r.update(protocol.SeedID(name), protocol.UpdateRotatedSeed, nil, activities.RotatedSeed{Holder: killed, Epoch: epoch, Auth: "auth2"})
+		r.update(protocol.SeedID(name), protocol.UpdateSaveSeed, nil, saves(killed, epoch, 1, "2"))
 		r.terminate(killed)
 		r.becomes(next, Idle)
 		if v := r.view(next); v.Seed != name {
 			t.Errorf("the third has %s, want %s", v.Seed, name)
 		}
-		r.signal(SeedID(name), signalReport, report{Holder: next, Epoch: r.seed(name).Epoch, Verdict: VerdictSuspect, Reason: "401"})
+		r.signal(protocol.SeedID(name), signalReport, report{Holder: next, Epoch: r.seed(name).Epoch, Verdict: VerdictSuspect, Reason: "401"})
 		r.until("it is suspect", func() bool { return r.seed(name).Health == Suspect })
-		r.update(SeedID(name), UpdateReviveSeed, nil, ReviveSeed{By: "bob"})
+		r.update(protocol.SeedID(name), UpdateReviveSeed, nil, ReviveSeed{By: "bob"})
 		r.close(next)
 		r.close(ids[1])
 		for _, s := range []string{a, b} {
 			r.until("the login is free", func() bool { return r.seed(s).State == SeedFree })
-			r.update(SeedID(s), UpdateDeleteSeed, nil, DeleteSeed{})
+			r.update(protocol.SeedID(s), UpdateDeleteSeed, nil, DeleteSeed{})
 		}
 		if err := r.c.GetWorkflow(t.Context(), SeedPoolID(pool), "").Get(t.Context(), nil); err != nil {
 			t.Error(err)
 		}
-		return r, []string{SeedPoolID(pool), SeedID(name), SessionID(next)}
+		return r, []string{SeedPoolID(pool), protocol.SeedID(name), protocol.SessionID(next)}
 	}},
 	{"host tasks", func(t *testing.T) (*real, []string) {
 		r := newReal(t)
@@ -370,8 +370,8 @@ var shapes = []shape{
 		ids := []string{}
 		for kind, in := range map[string]any{
 			TypeProvision: HostTaskInput{Zone: r.zone, Host: spec}, TypeCheck: HostTaskInput{Zone: r.zone, Host: spec},
-			TypeExec: activities.ExecInput{ID: "e1", Host: spec, Argv: []string{"true"}}, TypeScan: activities.ScanHostKeysInput{Host: spec},
-			TypeRotate: activities.RotateKeysInput{},
+			TypeExec: protocol.ExecInput{ID: "e1", Host: spec, Argv: []string{"true"}}, TypeScan: protocol.ScanHostKeysInput{Host: spec},
+			TypeRotate: protocol.RotateKeysInput{},
 		} {
 			id := HostTaskID(r.zone, kind)
 			r.start(id, kind, in)
@@ -391,7 +391,7 @@ var shapes = []shape{
 	{"batch", func(t *testing.T) (*real, []string) {
 		r := newBatches(t, shortRuns)
 		id := r.batchID("b")
-		r.host.bad[id+"-i1"] = finally(activities.ErrTypeNoSpace) // so the second try is another session
+		r.host.bad[id+"-i1"] = finally(protocol.ErrTypeNoSpace) // so the second try is another session
 		r.work()
 		texts := repeated(30, "hello")
 		texts[4] = "die"
@@ -403,7 +403,7 @@ var shapes = []shape{
 		if n := len(r.runs(BatchID(id))); n < 2 {
 			t.Errorf("the batch had %d runs", n)
 		}
-		return r, []string{BatchID(id), SessionID(id + "-i1.t2")}
+		return r, []string{BatchID(id), protocol.SessionID(id + "-i1.t2")}
 	}},
 	{"seeds from hosts", func(t *testing.T) (*real, []string) {
 		r := newReal(t)
@@ -419,7 +419,7 @@ var shapes = []shape{
 			},
 		} {
 			name := r.zone + "-" + name
-			r.start(SeedID(name), TypeSeed, SeedInput{Name: name}) // on this zone's queue
+			r.start(protocol.SeedID(name), TypeSeed, SeedInput{Name: name}) // on this zone's queue
 			id := HostTaskID(r.zone, name)
 			start(name, id)
 			var out CaptureSeedResult
@@ -443,8 +443,8 @@ var shapes = []shape{
 		}
 		return r, []string{id}
 	}},
-	{"snapshots are checked", storeTask(TypeCheckSnapshots, activities.CheckSnapshotsInput{ReadData: true})},
-	{"snapshots are pruned", storeTask(TypePrune, activities.PruneSnapshotsInput{Session: "s", Keep: 2, MaxAge: time.Hour, DryRun: true})},
+	{"snapshots are checked", storeTask(TypeCheckSnapshots, protocol.CheckSnapshotsInput{ReadData: true})},
+	{"snapshots are pruned", storeTask(TypePrune, protocol.PruneSnapshotsInput{Session: "s", Keep: 2, MaxAge: time.Hour, DryRun: true})},
 	{"maintenance of seeds", storeTask(TypeMaintenance, MaintenanceInput{})},
 	{"maintenance of snapshots", storeTask(TypeMaintenance, MaintenanceInput{Snapshots: true}, PruneSnapshotsID)},
 	{"maintenance of the store", storeTask(TypeMaintenance, MaintenanceInput{Store: true})},
@@ -515,7 +515,7 @@ func inSession(opt SessionOptions, do func(r *real, id string)) func(t *testing.
 		if _, err := r.result(id); err != nil {
 			t.Errorf("the session ended with %v", err)
 		}
-		return r, []string{SessionID(id)}
+		return r, []string{protocol.SessionID(id)}
 	}
 }
 
@@ -741,7 +741,7 @@ func TestAReplayNoticesADifference(t *testing.T) {
 	r.say(id, "m1", "hello")
 	r.ended(id, "m1", "completed")
 	r.close(id)
-	h := r.history(SessionID(id), "")
+	h := r.history(protocol.SessionID(id), "")
 	for _, e := range h.Events {
 		if a := e.GetActivityTaskScheduledEventAttributes(); a != nil && a.ActivityType.Name == "RunPump" {
 			a.ActivityType.Name = "StopServer"
@@ -750,7 +750,7 @@ func TestAReplayNoticesADifference(t *testing.T) {
 	again := worker.NewWorkflowReplayer()
 	Register(again)
 	err := again.ReplayWorkflowHistoryWithOptions(quiet(), h, worker.ReplayWorkflowHistoryOptions{
-		OriginalExecution: workflow.Execution{ID: SessionID(id)},
+		OriginalExecution: workflow.Execution{ID: protocol.SessionID(id)},
 	})
 	if err == nil || !strings.Contains(err.Error(), "nondeterministic") {
 		t.Errorf("a changed history was replayed with %v", err)

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A pool that starts without a former run may replace one that was terminated, so
@@ -68,7 +69,7 @@ func (p *censusPart) callRoll(ctx workflow.Context) {
 	defer func() { p.calling, p.st.Calling, p.work = nil, false, true }()
 	sent := make([]workflow.Future, len(out.Sessions))
 	for i, id := range out.Sessions {
-		p.calling[strings.TrimPrefix(id, SessionID(""))] = true
+		p.calling[strings.TrimPrefix(id, protocol.SessionID(""))] = true
 		sent[i] = workflow.SignalExternalWorkflow(ctx, id, "", signalCall, rollCall{From: PoolID(p.zone)})
 		if i%500 == 499 { // Temporal takes 2,000 at a time
 			for _, fut := range sent[i-499 : i+1] {
@@ -78,7 +79,7 @@ func (p *censusPart) callRoll(ctx workflow.Context) {
 	}
 	for i, fut := range sent {
 		if err := fut.Get(ctx, nil); err != nil { // it has ended
-			delete(p.calling, strings.TrimPrefix(out.Sessions[i], SessionID("")))
+			delete(p.calling, strings.TrimPrefix(out.Sessions[i], protocol.SessionID("")))
 		}
 	}
 	if _, err := workflow.AwaitWithTimeout(ctx, answersWithin, func() bool { p.drain(); return len(p.calling) == 0 }); err != nil {

@@ -6,13 +6,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A pool that was terminated and started anew gives no slot twice.
 func TestAPoolThatIsBegunAnewLearnsWhatSessionsHold(t *testing.T) {
 	p := newPoolWorld(t)
-	p.engine.sessions = []string{SessionID("a"), SessionID("b"), SessionID("d"), SessionID("idle"), SessionID("over")}
-	p.gone[SessionID("over")] = true
+	p.engine.sessions = []string{protocol.SessionID("a"), protocol.SessionID("b"), protocol.SessionID("d"), protocol.SessionID("idle"), protocol.SessionID("over")}
+	p.gone[protocol.SessionID("over")] = true
 	ask := func(holder string) {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: holder, Host: "local", Run: "run-" + holder})
 	}
@@ -46,7 +48,7 @@ func TestAPoolThatIsBegunAnewLearnsWhatSessionsHold(t *testing.T) {
 // worker is of an older version.
 func TestAPoolDoesNotWaitForeverForAnswers(t *testing.T) {
 	p := newPoolWorld(t)
-	p.engine.sessions = []string{SessionID("mute")}
+	p.engine.sessions = []string{protocol.SessionID("mute")}
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "c", Host: "local"}) })
 	p.at(answersWithin+time.Second, func() {
 		p.saw("session/mute is asked what it holds of pool/default",
@@ -65,7 +67,7 @@ func (p *poolWorld) noLists(n int, err error) {
 // because one of them may hold that slot.
 func TestAPoolGivesNoSlotBeforeItCouldListTheSessions(t *testing.T) {
 	p := newPoolWorld(t)
-	p.engine.sessions = []string{SessionID("a")}
+	p.engine.sessions = []string{protocol.SessionID("a")}
 	p.noLists(7, errors.New("the server is away")) // five attempts, a pause, and two more
 	in := PoolInput{Carry: &poolState{Calling: true, Hosts: []poolHost{{Spec: put("web-1", 1).Spec, Slots: 1}}}}
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "c", Host: "web-1"}) })
@@ -160,7 +162,7 @@ func TestARollCallIsMadeAgainByTheNextRun(t *testing.T) {
 	in := carriedAs[PoolInput](t, p.continued())
 
 	p = newPoolWorld(t)
-	p.engine.sessions = []string{SessionID("a")}
+	p.engine.sessions = []string{protocol.SessionID("a")}
 	p.at(time.Second, func() {
 		p.saw("session/a is asked what it holds of pool/default")
 		p.SignalWorkflow(signalHolds, holds{Holder: "a", Run: "run-a", Host: "local", Epoch: 40})
@@ -176,7 +178,7 @@ func TestARollCallIsMadeAgainByTheNextRun(t *testing.T) {
 // anew.
 func TestASlotOfAHostThatIsNotThereYetIsKept(t *testing.T) {
 	p := newPoolWorld(t)
-	p.engine.sessions = []string{SessionID("a")}
+	p.engine.sessions = []string{protocol.SessionID("a")}
 	p.at(time.Second, func() {
 		p.SignalWorkflow(signalHolds, holds{Holder: "a", Run: "run-a", Host: "web-1", Epoch: 40})
 	})
@@ -229,13 +231,13 @@ func TestASessionAnswersBeforeItRollsOver(t *testing.T) {
 	r.ended(id, "m1", "completed")
 	r.becomes(id, Idle)
 	stop()
-	runs := len(r.runs(SessionID(id)))
+	runs := len(r.runs(protocol.SessionID(id)))
 	for range 60 { // the next task finds them all, and ends the run
-		r.signal(SessionID(id), signalCall, rollCall{From: PoolID("elsewhere")})
+		r.signal(protocol.SessionID(id), signalCall, rollCall{From: PoolID("elsewhere")})
 	}
-	r.signal(SessionID(id), signalCall, rollCall{From: PoolID(r.zone)})
+	r.signal(protocol.SessionID(id), signalCall, rollCall{From: PoolID(r.zone)})
 	r.work()
-	r.until("the run has ended", func() bool { return len(r.runs(SessionID(id))) > runs })
+	r.until("the run has ended", func() bool { return len(r.runs(protocol.SessionID(id))) > runs })
 	r.until("the pool has its answer", func() bool {
 		for _, e := range r.history(PoolID(r.zone), "").Events {
 			if e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName() == signalHolds {

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A workflow that never ends must always begin its next run. Otherwise Temporal
@@ -21,7 +22,7 @@ func (w *world) overdue() {
 }
 
 func TestWhoIsBusyAllTheTimeRollsOver(t *testing.T) {
-	ref := activities.SeedRef{Name: "team", Generation: 1, Blob: "b1", Digest: "d", Kind: "chatgpt"}
+	ref := protocol.SeedRef{Name: "team", Generation: 1, Blob: "b1", Digest: "d", Kind: "chatgpt"}
 	for kind, in := range map[string]any{
 		TypeHostPool: PoolInput{},
 		TypeSeed:     SeedInput{Name: "team", Carry: &seedState{Ref: &ref, Leases: []seedLease{{Holder: "x", Rotates: true, Told: 1}}}},
@@ -87,7 +88,7 @@ func TestASeedWhoseRecoveryCannotRunRollsOver(t *testing.T) {
 // A run ends when its history is long, even if no worker checks whether holders
 // have ended.
 func TestWhoCannotLookAfterHoldersRollsOver(t *testing.T) {
-	ref := activities.SeedRef{Name: "team", Generation: 1, Blob: "b1", Digest: "d", Kind: "chatgpt"}
+	ref := protocol.SeedRef{Name: "team", Generation: 1, Blob: "b1", Digest: "d", Kind: "chatgpt"}
 	for kind, in := range map[string]any{
 		TypeHostPool: PoolInput{Carry: &poolState{Hosts: []poolHost{{Spec: put("web-1", 1).Spec, Slots: 1}}, Leases: []poolLease{{Holder: "a", Host: "web-1", Epoch: 1}}}},
 		TypeSeed:     SeedInput{Name: "team", Carry: &seedState{Ref: &ref, Leases: []seedLease{{Holder: "a", Rotates: true, Told: 1}}}},
@@ -118,7 +119,7 @@ func TestARefreshThatDoesNotEndIsGoneOnWithInTheNextRun(t *testing.T) {
 	p, tokens := newVerifyWorld(t, []string{"suspect"}, nil)
 	tokens.pends = true
 	var u *updated
-	p.at(time.Second, func() { u = p.send(activities.UpdateVerifySeed, activities.VerifySeed{By: "ann", Force: true}) })
+	p.at(time.Second, func() { u = p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{By: "ann", Force: true}) })
 	p.once("it is refreshed", func() bool { _, n := tokens.asked(); return n == 1 }, func() {
 		p.overdue()
 		p.releases(release{Holder: "nobody"})

@@ -3,7 +3,7 @@ package workflows
 import (
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // RotateKeysID and CheckKeysID are the workflows that look after a store's
@@ -15,7 +15,7 @@ const (
 
 // RotateKeys encrypts everything in the store for the recipients that the worker's
 // config names now, or only checks. If a worker dies, another one goes on.
-func RotateKeys(ctx workflow.Context, in activities.RotateKeysInput) (activities.RotateKeysResult, error) {
+func RotateKeys(ctx workflow.Context, in protocol.RotateKeysInput) (protocol.RotateKeysResult, error) {
 	summary := "encrypt the store for its recipients"
 	if in.Check {
 		summary = "check the store's recipients"

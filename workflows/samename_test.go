@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A session's name is free again once Temporal has forgotten the session, and a
@@ -33,7 +34,7 @@ func TestASessionThatGivesBackNothingDoesNotGiveBackWhatItsNamesakeHad(t *testin
 
 func TestOneWhoseNameLivesOnHasEnded(t *testing.T) {
 	p := newSeedWorld(t)
-	p.engine.ended = map[string]bool{SessionID("a") + " r1": true}
+	p.engine.ended = map[string]bool{protocol.SessionID("a") + " r1": true}
 	p.seeds.answers = []fetch{brings("2"), wipes}
 	p.at(time.Second, func() { p.acquires(run(on("a", "web-1", 100), "r1")) })
 	p.at(2*time.Second, func() { p.acquires(run(on("b", "web-2", 100), "r7")) })
@@ -47,7 +48,7 @@ func TestOneWhoseNameLivesOnHasEnded(t *testing.T) {
 
 func TestWhoIsInLineStaysThereWhenItsNamesakeHasEnded(t *testing.T) {
 	p := newSeedWorld(t)
-	p.engine.ended = map[string]bool{SessionID("b") + " r1": true}
+	p.engine.ended = map[string]bool{protocol.SessionID("b") + " r1": true}
 	p.at(time.Second, func() { p.acquires(run(on("a", "web-1", 1), "r9"), run(on("b", "web-2", 200), "r2")) })
 	p.at(10*time.Minute, func() {
 		if v := p.seed(); v.Queue != 1 {
@@ -63,7 +64,7 @@ func TestALoginThatIsBeingRefreshedIsNotGivenToTheNext(t *testing.T) {
 	f.hold = make(chan struct{})
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1), on("b", "web-2", 1)) })
 	p.at(2*time.Second, func() {
-		p.send(activities.UpdateRefreshSeed, activities.RefreshSeed{Holder: "a", Epoch: 1, From: 1})
+		p.send(protocol.UpdateRefreshSeed, activities.RefreshSeed{Holder: "a", Epoch: 1, From: 1})
 	})
 	p.once("it is being refreshed", func() bool { _, n := f.asked(); return n == 1 }, func() {
 		p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})

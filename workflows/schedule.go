@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // TypeFire is the workflow that a schedule starts at each of its times.
@@ -151,7 +152,7 @@ func firedSession(in FireInput) firing {
 		start: func(id string) (workflow.ChildWorkflowOptions, string, any) {
 			start := *in.Session
 			start.ID = id
-			return workflow.ChildWorkflowOptions{WorkflowID: SessionID(id), TaskQueue: TaskQueueOf(start.Options.Zone), StaticSummary: "codex session " + id}, TypeSession, start
+			return workflow.ChildWorkflowOptions{WorkflowID: protocol.SessionID(id), TaskQueue: TaskQueueOf(start.Options.Zone), StaticSummary: "codex session " + id}, TypeSession, start
 		},
 		ended: func(ctx workflow.Context, child workflow.Future, out *FireResult) error {
 			var view SessionView

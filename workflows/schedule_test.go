@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 
 	"fairlead.dev/fairlead/internal/owned"
 )
@@ -177,7 +178,7 @@ func TestWhatStillRunsDecidesWhatIsFired(t *testing.T) {
 	if !r.host.attached(second) {
 		t.Error("the second does not run beside the third")
 	}
-	r.update(SessionID(third), SignalClose, nil, Close{By: "bob"})
+	r.update(protocol.SessionID(third), SignalClose, nil, Close{By: "bob"})
 	if v, err := r.result(third); err != nil || v.State != Closed {
 		t.Errorf("the third ended as %+v, %v", v, err)
 	}

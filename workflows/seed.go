@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // SeedInput starts a Seed workflow.
@@ -16,8 +17,8 @@ type SeedInput struct {
 
 // seedState is all that a seed carries across continue-as-new.
 type seedState struct {
-	Ref     *activities.SeedRef `json:"ref,omitempty"`
-	Files   []SeedFile          `json:"files,omitempty"`
+	Ref     *protocol.SeedRef   `json:"ref,omitempty"`
+	Files   []protocol.SeedFile `json:"files,omitempty"`
 	Blobs   []string            `json:"blobs,omitempty"` // every generation's, for a purge
 	Epoch   int64               `json:"epoch"`           // of the newest lease
 	Leases  []seedLease         `json:"leases,omitempty"`
@@ -100,19 +101,19 @@ func (s *seed) listen() error {
 	s.rep = workflow.GetSignalChannel(s.ctx, signalReport)
 	return firstError(
 		workflow.SetQueryHandler(s.ctx, QuerySeed, func() (SeedView, error) { return s.view(), nil }),
-		workflow.SetQueryHandler(s.ctx, activities.QuerySeedNow, func() (activities.SeedNow, error) { return s.saving.now(), nil }),
+		workflow.SetQueryHandler(s.ctx, protocol.QuerySeedNow, func() (activities.SeedNow, error) { return s.saving.now(), nil }),
 		updating(s.seedCore, UpdatePutSeed, s.saving.checkPut, s.saving.put),
 		updating(s.seedCore, UpdateSetSeed, s.saving.checkSet, s.saving.set),
 		updating(s.seedCore, UpdateDeleteSeed, s.saving.checkRemove, s.saving.remove),
 		updating(s.seedCore, UpdateReviveSeed, s.holders.checkRevive, s.holders.revive),
 		updating(s.seedCore, UpdateExportSeed, s.saving.checkExport, s.saving.export),
-		updating(s.seedCore, activities.UpdateSaveSeed, s.saving.checkSave, s.saving.save),
-		updating(s.seedCore, activities.UpdateRotatedSeed, s.saving.checkRotated, s.saving.rotated),
-		workflow.SetUpdateHandlerWithOptions(s.ctx, activities.UpdateVerifySeed, s.checks.verify,
-			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in activities.VerifySeed) error {
+		updating(s.seedCore, protocol.UpdateSaveSeed, s.saving.checkSave, s.saving.save),
+		updating(s.seedCore, protocol.UpdateRotatedSeed, s.saving.checkRotated, s.saving.rotated),
+		workflow.SetUpdateHandlerWithOptions(s.ctx, protocol.UpdateVerifySeed, s.checks.verify,
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in protocol.VerifySeed) error {
 				return firstError(s.checks.checkVerify(in), s.checks.crowded())
 			}}),
-		workflow.SetUpdateHandlerWithOptions(s.ctx, activities.UpdateRefreshSeed, s.checks.refresh,
+		workflow.SetUpdateHandlerWithOptions(s.ctx, protocol.UpdateRefreshSeed, s.checks.refresh,
 			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in activities.RefreshSeed) error {
 				return firstError(s.checks.checkRefresh(in), s.checks.crowded())
 			}}),

@@ -14,16 +14,16 @@ func on(holder, host string, generation int64) acquire {
 }
 
 func login(n string) PutSeed {
-	return PutSeed{Name: "team", Ref: activities.SeedRef{Blob: "b" + n, Digest: "d" + n, Kind: "chatgpt"}, Files: auth(n)}
+	return PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b" + n, Digest: "d" + n, Kind: "chatgpt"}, Files: auth(n)}
 }
 
-func auth(n string) []SeedFile {
-	return []SeedFile{{Path: "auth.json", Mode: "0600", Digest: "auth" + n}}
+func auth(n string) []protocol.SeedFile {
+	return []protocol.SeedFile{{Path: "auth.json", Mode: "0600", Digest: "auth" + n}}
 }
 
 func saves(holder string, epoch, from int64, n string) activities.SaveSeed {
 	return activities.SaveSeed{Holder: holder, Epoch: epoch, From: from, Auth: "auth" + n, Files: auth(n),
-		Ref: activities.SeedRef{Blob: "b" + n, Digest: "d" + n, Kind: "chatgpt"}}
+		Ref: protocol.SeedRef{Blob: "b" + n, Digest: "d" + n, Kind: "chatgpt"}}
 }
 
 // newSeed has no earlier seed of its name, so its epochs begin at 1.
@@ -51,28 +51,28 @@ func TestARotatedLoginIsTakenOnlyFromItsHolderAndAsTheNext(t *testing.T) {
 	p := newSeedWorld(t)
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, on("a", "web-1", 100)) })
 	p.at(2*time.Second, func() {
-		p.refuses(p.send(activities.UpdateSaveSeed, saves("b", 1, 1, "2")), activities.RefusedFenced)
-		p.refuses(p.send(activities.UpdateSaveSeed, saves("a", 2, 1, "2")), activities.RefusedFenced)
-		p.refuses(p.send(activities.UpdateSaveSeed, saves("a", 1, 2, "2")), activities.RefusedFenced)
+		p.refuses(p.send(protocol.UpdateSaveSeed, saves("b", 1, 1, "2")), protocol.RefusedFenced)
+		p.refuses(p.send(protocol.UpdateSaveSeed, saves("a", 2, 1, "2")), protocol.RefusedFenced)
+		p.refuses(p.send(protocol.UpdateSaveSeed, saves("a", 1, 2, "2")), protocol.RefusedFenced)
 		bad := saves("a", 1, 1, "2")
 		bad.Ref.Kind = "api_key"
-		p.refuses(p.send(activities.UpdateSaveSeed, bad), RefusedBadInput)
-		p.takes(p.send(activities.UpdateRotatedSeed, activities.RotatedSeed{Holder: "a", Epoch: 1, Auth: "auth2", Reason: "the store is down"}))
-		p.refuses(p.send(activities.UpdateRotatedSeed, activities.RotatedSeed{Holder: "b", Epoch: 1, Auth: "auth2"}), activities.RefusedFenced)
+		p.refuses(p.send(protocol.UpdateSaveSeed, bad), RefusedBadInput)
+		p.takes(p.send(protocol.UpdateRotatedSeed, activities.RotatedSeed{Holder: "a", Epoch: 1, Auth: "auth2", Reason: "the store is down"}))
+		p.refuses(p.send(protocol.UpdateRotatedSeed, activities.RotatedSeed{Holder: "b", Epoch: 1, Auth: "auth2"}), protocol.RefusedFenced)
 	})
 	p.at(3*time.Second, func() {
 		if v := p.seed(); v.Rotated == nil || v.Rotated.Session != "a" || v.Rotated.Reason != "the store is down" || v.Generation != 1 {
 			t.Errorf("seed is %+v", v)
 		}
-		p.takes(p.send(activities.UpdateSaveSeed, saves("a", 1, 1, "2")))
+		p.takes(p.send(protocol.UpdateSaveSeed, saves("a", 1, 1, "2")))
 	})
 	p.at(4*time.Second, func() {
-		now := query[activities.SeedNow](p.world, activities.QuerySeedNow)
+		now := query[activities.SeedNow](p.world, protocol.QuerySeedNow)
 		if now.Generation != 2 || now.Auth != "auth2" || now.Ref.Blob != "b2" || now.Ref.Name != "team" || now.Rotated != nil || now.Holders["a"] != 1 {
 			t.Errorf("now is %+v", now)
 		}
 		p.saw("session/a got team", "session/a got team") // and a newer generation
-		p.takes(p.send(activities.UpdateSaveSeed, saves("a", 1, 1, "2")))
+		p.takes(p.send(protocol.UpdateSaveSeed, saves("a", 1, 1, "2")))
 	})
 	p.at(5*time.Second, func() {
 		if v := p.seed(); v.Generation != 2 || v.Health != Healthy || v.VerifiedAt == nil {

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A refresh token that somebody else may have used is not used unless a person says
@@ -17,12 +18,12 @@ func TestALoginThatMayBeSpentIsNotUsedWithoutAPersonsWord(t *testing.T) {
 	p, f := newVerifyWorld(t, []string{"unknown", "unknown"}, []string{"unknown", "login 2"})
 	p.at(time.Second, func() { p.takes(p.send(UpdateExportSeed, ExportSeed{By: "ann@desk", Recipient: "age1qqq"})) })
 	var asked, forced *updated
-	p.at(2*time.Second, func() { asked = p.send(activities.UpdateVerifySeed, activities.VerifySeed{By: "ann"}) })
+	p.at(2*time.Second, func() { asked = p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{By: "ann"}) })
 	p.once("the answer", func() bool { return asked != nil && asked.result != nil }, func() {
 		if v := p.seed(); v.Health != Suspect || v.Generation != 1 {
 			t.Errorf("seed is %+v", v)
 		}
-		forced = p.send(activities.UpdateVerifySeed, activities.VerifySeed{By: "ann", Force: true})
+		forced = p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{By: "ann", Force: true})
 	})
 	p.once("the answer to force", func() bool { return forced != nil && forced.result != nil }, func() {
 		if v := p.seed(); v.Health != Healthy || v.Generation != 2 {
@@ -41,7 +42,7 @@ func TestATurnSaysNothingOfARefreshTokenThatMayBeSpent(t *testing.T) {
 	a.Brokered = true
 	p.at(time.Second, func() { p.acquires(a, on("b", "web-2", 1)) })
 	p.at(2*time.Second, func() {
-		p.send(activities.UpdateRefreshSeed, activities.RefreshSeed{Holder: "a", Epoch: 1, From: 1})
+		p.send(protocol.UpdateRefreshSeed, activities.RefreshSeed{Holder: "a", Epoch: 1, From: 1})
 	})
 	p.once("it was lost", func() bool { return p.seed().Health == Suspect }, func() {
 		p.SignalWorkflow(signalReport, report{Holder: "a", Epoch: 1, Verdict: VerdictAlive, Began: p.Now().Add(time.Hour)})
@@ -59,7 +60,7 @@ func TestAnOlderLoginIsNotImportedOverWhatItBecame(t *testing.T) {
 	p := newSeedWorld(t)
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1)) })
 	p.at(2*time.Second, func() {
-		p.takes(p.send(activities.UpdateSaveSeed, saves("a", 1, 1, "2")))
+		p.takes(p.send(protocol.UpdateSaveSeed, saves("a", 1, 1, "2")))
 		p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})
 	})
 	p.at(3*time.Second, func() {
@@ -96,13 +97,13 @@ func TestADeadLoginIsNotAskedForAgain(t *testing.T) {
 	var answers []*updated
 	for _, m := range []time.Duration{1, 2} {
 		p.at(m*time.Minute, func() {
-			answers = append(answers, p.send(activities.UpdateRefreshSeed, activities.RefreshSeed{Holder: "a", Epoch: 1, From: 1}))
+			answers = append(answers, p.send(protocol.UpdateRefreshSeed, activities.RefreshSeed{Holder: "a", Epoch: 1, From: 1}))
 		})
 	}
 	p.runSeed(3 * time.Minute)
 	for _, u := range answers {
 		var app *temporal.ApplicationError
-		if !errors.As(u.err, &app) || app.Type() != activities.RefusedDead {
+		if !errors.As(u.err, &app) || app.Type() != protocol.RefusedDead {
 			t.Errorf("answered %v", u.err)
 		}
 	}

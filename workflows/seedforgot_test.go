@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // anew is a seed that was started anew: an earlier workflow granted leases up to
@@ -31,24 +32,24 @@ func TestALoginOfAForgottenLeaseIsTakenWhileNobodyHoldsTheSeed(t *testing.T) {
 	p := newSeedWorld(t)
 	seen := activities.RotatedSeed{Holder: "a", Epoch: 7, Auth: "auth2", Left: true}
 	p.at(time.Second, func() {
-		if now := query[activities.SeedNow](p.world, activities.QuerySeedNow); now.First != 100 {
+		if now := query[activities.SeedNow](p.world, protocol.QuerySeedNow); now.First != 100 {
 			t.Errorf("first is %d", now.First)
 		}
-		p.refuses(p.send(activities.UpdateSaveSeed, saves("a", 7, 1, "2")), activities.RefusedFenced) // codex may run
-		p.refuses(p.send(activities.UpdateSaveSeed, leaves("a", 101, 1, "2")), activities.RefusedFenced)
+		p.refuses(p.send(protocol.UpdateSaveSeed, saves("a", 7, 1, "2")), protocol.RefusedFenced) // codex may run
+		p.refuses(p.send(protocol.UpdateSaveSeed, leaves("a", 101, 1, "2")), protocol.RefusedFenced)
 		p.acquires(on("b", "web-1", 1))
 	})
 	p.at(2*time.Second, func() {
 		p.saw("session/b got team")
-		p.refuses(p.send(activities.UpdateRotatedSeed, seen), activities.RefusedFenced)
-		p.refuses(p.send(activities.UpdateSaveSeed, leaves("a", 7, 1, "2")), activities.RefusedFenced)
+		p.refuses(p.send(protocol.UpdateRotatedSeed, seen), protocol.RefusedFenced)
+		p.refuses(p.send(protocol.UpdateSaveSeed, leaves("a", 7, 1, "2")), protocol.RefusedFenced)
 		p.releases(release{Holder: "b", Epoch: 101, Generation: 1, Clean: true})
 	})
-	p.at(3*time.Second, func() { p.takes(p.send(activities.UpdateRotatedSeed, seen)) })
+	p.at(3*time.Second, func() { p.takes(p.send(protocol.UpdateRotatedSeed, seen)) })
 	p.at(4*time.Second, func() { p.acquires(on("b", "web-1", 2)) })
 	p.at(5*time.Second, func() {
 		p.saw("session/b queued: seed team, which was rotated and is not saved; nobody waits before it")
-		p.takes(p.send(activities.UpdateSaveSeed, leaves("a", 7, 1, "2")))
+		p.takes(p.send(protocol.UpdateSaveSeed, leaves("a", 7, 1, "2")))
 	})
 	p.at(6*time.Second, func() {
 		p.saw("session/b got team")
@@ -89,10 +90,10 @@ func TestRevivingASeedGivesUpForgottenLeases(t *testing.T) {
 	p := newSeedWorld(t)
 	p.at(time.Second, func() { p.takes(p.send(UpdateReviveSeed, ReviveSeed{})) })
 	p.at(2*time.Second, func() {
-		if now := query[activities.SeedNow](p.world, activities.QuerySeedNow); now.First != 0 {
+		if now := query[activities.SeedNow](p.world, protocol.QuerySeedNow); now.First != 0 {
 			t.Errorf("first is %d", now.First)
 		}
-		p.refuses(p.send(activities.UpdateSaveSeed, leaves("a", 7, 1, "2")), activities.RefusedFenced)
+		p.refuses(p.send(protocol.UpdateSaveSeed, leaves("a", 7, 1, "2")), protocol.RefusedFenced)
 	})
 	p.runAnew(3 * time.Second)
 }
@@ -104,13 +105,13 @@ func TestRevivingASeedThatIsInDoubtKeepsForgottenLeases(t *testing.T) {
 	revives := func(at time.Duration, want int64) {
 		p.at(at, func() { p.takes(p.send(UpdateReviveSeed, ReviveSeed{})) })
 		p.at(at+time.Second/2, func() {
-			if now := query[activities.SeedNow](p.world, activities.QuerySeedNow); now.First != want || now.Rotated != nil {
+			if now := query[activities.SeedNow](p.world, protocol.QuerySeedNow); now.First != want || now.Rotated != nil {
 				t.Errorf("after %v the seed is %+v", at, now)
 			}
 		})
 	}
 	p.at(time.Second, func() {
-		p.takes(p.send(activities.UpdateRotatedSeed, activities.RotatedSeed{Holder: "a", Epoch: 7, Auth: "auth2", Left: true}))
+		p.takes(p.send(protocol.UpdateRotatedSeed, activities.RotatedSeed{Holder: "a", Epoch: 7, Auth: "auth2", Left: true}))
 	})
 	revives(2*time.Second, 100)
 	revives(3*time.Second, 0)

@@ -111,7 +111,7 @@ func (s *leasesPart) standInLine() {
 	if !now.Before(s.st.SeedAskAt) {
 		wait := min(askAgain<<min(s.st.SeedAsks, 10), askAgainAtMost)
 		s.st.SeedAsks, s.st.SeedAskAt = s.st.SeedAsks+1, now.Add(wait)
-		from := SeedID(s.st.Seed.Name)
+		from := protocol.SeedID(s.st.Seed.Name)
 		a := s.wantsSeedHere()
 		a.Run = s.firstRun()
 		if err := s.ask(from, a); err != nil {
@@ -159,7 +159,7 @@ func (s *leasesPart) leaveLine(there *seedPlace) {
 	if s.st.Seed == nil || !s.st.SeedGone && there == nil {
 		return
 	}
-	seed := SeedID(s.st.Seed.Name)
+	seed := protocol.SeedID(s.st.Seed.Name)
 	r := release{Holder: s.id, Run: s.firstRun(), Generation: s.st.Generation, Clean: there == nil}
 	s.signalRelease(seed, r)
 	if there != nil {

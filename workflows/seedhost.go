@@ -28,11 +28,11 @@ type CaptureSeedInput struct {
 
 // CaptureSeedResult says what was taken, and what is left there.
 type CaptureSeedResult struct {
-	Name    string     `json:"name"`
-	Kind    string     `json:"kind"`
-	Home    string     `json:"home"`
-	Files   []SeedFile `json:"files"`
-	Ignored []string   `json:"ignored,omitempty"`
+	Name    string              `json:"name"`
+	Kind    string              `json:"kind"`
+	Home    string              `json:"home"`
+	Files   []protocol.SeedFile `json:"files"`
+	Ignored []string            `json:"ignored,omitempty"`
 	// Moved says that the login is gone from where it was. StaysRotating says that
 	// a login that rotates may have two holders now. Nobody gets the seed until the
 	// login is moved, or a person says that it is not used there.
@@ -115,7 +115,7 @@ const (
 func LoginSeed(ctx workflow.Context, in LoginSeedInput) (CaptureSeedResult, error) {
 	out := CaptureSeedResult{Name: in.Name}
 	err := putSeed(setUp(ctx, "ask seed "+in.Name), activities.PutSeedInput{Name: in.Name, Ask: true, By: in.By,
-		Ref: activities.SeedRef{Name: in.Name, Kind: "chatgpt"}})
+		Ref: protocol.SeedRef{Name: in.Name, Kind: "chatgpt"}})
 	if err != nil {
 		return out, err
 	}
@@ -145,7 +145,7 @@ func loginOn(ctx workflow.Context, in LoginSeedInput, login activities.LoginInpu
 	if err != nil {
 		return "", false, err
 	}
-	ended, err := execWithin(ctx, loginTime, activities.ExecInput{ID: in.ID, Host: in.Host, Argv: how.Argv})
+	ended, err := execWithin(ctx, loginTime, protocol.ExecInput{ID: in.ID, Host: in.Host, Argv: how.Argv})
 	switch {
 	case err != nil:
 		return how.Home, true, err
@@ -193,7 +193,7 @@ func problem(kind, message, hint string) error {
 
 // execWithin runs a command. If it takes too long, execWithin ends it and returns
 // nil.
-func execWithin(ctx workflow.Context, long time.Duration, in activities.ExecInput) (*activities.ExecResult, error) {
+func execWithin(ctx workflow.Context, long time.Duration, in protocol.ExecInput) (*protocol.ExecResult, error) {
 	bounded, cancel := workflow.WithCancel(ctx)
 	defer cancel()
 	fut := workflow.ExecuteActivity(once(bounded, "log in on "+in.Host.Name), hosts.RunExec, in)
@@ -205,7 +205,7 @@ func execWithin(ctx workflow.Context, long time.Duration, in activities.ExecInpu
 	if late {
 		cancel()
 	}
-	var out activities.ExecResult
+	var out protocol.ExecResult
 	err := fut.Get(ctx, &out)
 	if late && temporal.IsCanceledError(err) && ctx.Err() == nil {
 		return nil, nil

@@ -36,9 +36,9 @@ func (f *fakeLogins) MakeLogin(context.Context, activities.LoginInput) (activiti
 	return activities.MakeLoginResult{Home: "/r/logins/l/codex-home", Argv: []string{"codex", "login"}}, nil
 }
 
-func (f *fakeLogins) RunExec(context.Context, activities.ExecInput) (activities.ExecResult, error) {
+func (f *fakeLogins) RunExec(context.Context, protocol.ExecInput) (protocol.ExecResult, error) {
 	f.note("run")
-	return activities.ExecResult{State: "exited", Code: f.exit}, nil
+	return protocol.ExecResult{State: "exited", Code: f.exit}, nil
 }
 
 func (f *fakeLogins) CaptureSeed(_ context.Context, in activities.CaptureSeedInput) (activities.CaptureSeedResult, error) {
@@ -47,7 +47,7 @@ func (f *fakeLogins) CaptureSeed(_ context.Context, in activities.CaptureSeedInp
 	if kind == "" {
 		kind = "chatgpt"
 	}
-	return activities.CaptureSeedResult{Home: in.Home, Ref: activities.SeedRef{Name: in.Name, Blob: "b", Digest: "d", Kind: kind}, Auth: "a"}, f.broken
+	return activities.CaptureSeedResult{Home: in.Home, Ref: protocol.SeedRef{Name: in.Name, Blob: "b", Digest: "d", Kind: kind}, Auth: "a"}, f.broken
 }
 
 func (f *fakeLogins) PutSeed(_ context.Context, in activities.PutSeedInput) error {
@@ -111,7 +111,7 @@ func ends(t *testing.T, err error, want string) {
 // the seed has it or when it was given up. Nobody is asked for a code in vain.
 func TestALoginIsRemovedFromItsHostOnceItIsKeptOrGivenUp(t *testing.T) {
 	held := temporal.NewNonRetryableApplicationError("seed team is held by a", RefusedState, nil)
-	torn := temporal.NewNonRetryableApplicationError("auth.json is malformed", activities.ErrTypeBadInput, nil)
+	torn := temporal.NewNonRetryableApplicationError("auth.json is malformed", protocol.ErrTypeBadInput, nil)
 	const capture = "ask, make, run, capture /r/logins/l/codex-home"
 	for name, c := range map[string]struct {
 		f      *fakeLogins
@@ -137,7 +137,7 @@ func TestALoginIsRemovedFromItsHostOnceItIsKeptOrGivenUp(t *testing.T) {
 			env := f.world(t)
 			if c.late {
 				// codex waits for the code longer than anybody does.
-				env.OnActivity("RunExec", anyArg, anyArg).After(2*time.Hour).Return(activities.ExecResult{}, temporal.NewCanceledError())
+				env.OnActivity("RunExec", anyArg, anyArg).After(2*time.Hour).Return(protocol.ExecResult{}, temporal.NewCanceledError())
 			}
 			if c.cancel {
 				env.RegisterDelayedCallback(env.CancelWorkflow, putAgain+putAgain/2)
@@ -151,7 +151,7 @@ func TestALoginIsRemovedFromItsHostOnceItIsKeptOrGivenUp(t *testing.T) {
 
 // A rotating login that is still where it was captured has two holders.
 func TestACapturedLoginIsGivenOnlyWhenItIsNowhereElse(t *testing.T) {
-	changed := temporal.NewNonRetryableApplicationError("it has changed", activities.ErrTypeBadInput, nil)
+	changed := temporal.NewNonRetryableApplicationError("it has changed", protocol.ErrTypeBadInput, nil)
 	held := temporal.NewNonRetryableApplicationError("team has another login by now", RefusedState, nil)
 	const put = "capture /h, put, still in /h on web-1"
 	for name, c := range map[string]struct {
@@ -205,14 +205,14 @@ func TestASeedThatIsElsewhereWaitsUntilItIsMoved(t *testing.T) {
 		other := moved
 		other.Ref.Blob = "b9"
 		p.refuses(p.send(UpdatePutSeed, other), RefusedState)
-		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ask: true, Ref: activities.SeedRef{Kind: "chatgpt"}}))
+		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ask: true, Ref: protocol.SeedRef{Kind: "chatgpt"}}))
 	})
 	p.at(4*time.Second, func() { p.takes(p.send(UpdatePutSeed, moved)) })
 	p.at(5*time.Second, func() {
 		if v := p.seed(); v.Health == Suspect || v.Generation != 1 || !slices.Equal(v.HeldBy, []string{"a"}) {
 			t.Errorf("seed is %+v", v)
 		}
-		p.refuses(p.send(UpdatePutSeed, PutSeed{Name: "team", Ask: true, Ref: activities.SeedRef{Kind: "chatgpt"}}), RefusedState)
+		p.refuses(p.send(UpdatePutSeed, PutSeed{Name: "team", Ask: true, Ref: protocol.SeedRef{Kind: "chatgpt"}}), RefusedState)
 		p.takes(p.send(UpdatePutSeed, moved)) // again
 	})
 	p.runSeed(6 * time.Second)

@@ -120,7 +120,7 @@ func (s *holdersPart) enqueue(a acquire) {
 	case !NamePattern.MatchString(a.Holder):
 		return
 	case a.tooLarge():
-		s.no, s.work = append(s.no, a.decline(SeedID(s.name))), true
+		s.no, s.work = append(s.no, a.decline(protocol.SeedID(s.name))), true
 		return
 	}
 	switch l := s.lease(a.Holder); {
@@ -249,7 +249,7 @@ func (s *holdersPart) serve() {
 	letters, fresh := append(s.no, s.news()...), map[string]bool{}
 	s.no = nil
 	say := func(to who, g granted) {
-		g.From, g.Run = SeedID(s.name), to.Run
+		g.From, g.Run = protocol.SeedID(s.name), to.Run
 		letters = append(letters, letter{to.Holder, g})
 	}
 	give := func(l *seedLease, t ticket) {
@@ -306,7 +306,7 @@ func (s *holdersPart) news() (letters []letter) {
 		ref := *s.st.Ref
 		ref.Epoch = l.Epoch
 		l.Told = ref.Generation
-		letters = append(letters, letter{l.Holder, granted{From: SeedID(s.name), Run: l.Run, Epoch: l.Epoch, Seed: &ref}})
+		letters = append(letters, letter{l.Holder, granted{From: protocol.SeedID(s.name), Run: l.Run, Epoch: l.Epoch, Seed: &ref}})
 	}
 	return letters
 }

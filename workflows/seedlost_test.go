@@ -19,7 +19,7 @@ import (
 func lostSeed(pump pumpFunc) pumpFunc {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := pump(ctx, in)
-		out.SeedLost = &protocol.Problem{Kind: activities.ErrTypeSeedFenced, Message: "session s1 has no lease on seed team", Hint: "see"}
+		out.SeedLost = &protocol.Problem{Kind: protocol.ErrTypeSeedFenced, Message: "session s1 has no lease on seed team", Hint: "see"}
 		return out, err
 	}
 }
@@ -39,8 +39,8 @@ func journalEnds(_ context.Context, in activities.RunPumpInput) (activities.RunP
 }
 
 // again returns the same seed under the lease of a workflow that was started anew.
-func again(generation, epoch int64) *activities.SeedRef {
-	return &activities.SeedRef{Name: "team", Generation: generation, Blob: "anew", Digest: "d", Kind: activities.KindChatGPT, Epoch: epoch}
+func again(generation, epoch int64) *protocol.SeedRef {
+	return &protocol.SeedRef{Name: "team", Generation: generation, Blob: "anew", Digest: "d", Kind: activities.KindChatGPT, Epoch: epoch}
 }
 
 func TestASessionThatLostItsSeedAsksForItAgain(t *testing.T) {
@@ -71,7 +71,7 @@ func TestASessionThatLostItsSeedAsksForItAgain(t *testing.T) {
 				if n := w.fake.startedSoFar(); n != 1 {
 					t.Errorf("codex was started %d times before the seed was there", n)
 				}
-				w.SignalWorkflow(signalLease, granted{From: SeedID("team"), Epoch: 9, Seed: again(4, 9)})
+				w.SignalWorkflow(signalLease, granted{From: protocol.SeedID("team"), Epoch: 9, Seed: again(4, 9)})
 			})
 			w.once("all turns ended", func() bool {
 				turns := turnsOf(w)
@@ -169,7 +169,7 @@ func TestASessionWhoseSeedIsOfNoUseAnyMoreWaitsForAPerson(t *testing.T) {
 	w.kind = activities.KindChatGPT
 	w.fake.pumps = []pumpFunc{lostSeed(endsTurn("completed", "done")), journalEnds}
 	w.fake.rest = endsTurn("completed", "done")
-	dead := poolAnswer{granted: granted{Refused: &Failure{Kind: activities.RefusedDead, Message: "seed team is dead", Hint: "log in anew"}}}
+	dead := poolAnswer{granted: granted{Refused: &Failure{Kind: protocol.RefusedDead, Message: "seed team is dead", Hint: "log in anew"}}}
 	w.seedSays = []poolAnswer{{}, dead}
 	w.at(time.Second, func() {
 		w.send(SignalMessage, hello("m1"))
@@ -177,7 +177,7 @@ func TestASessionWhoseSeedIsOfNoUseAnyMoreWaitsForAPerson(t *testing.T) {
 	})
 	w.when(Interrupted, func() {
 		v := w.view()
-		if v.Error == nil || v.Error.Kind != activities.RefusedDead || v.Queue != 1 {
+		if v.Error == nil || v.Error.Kind != protocol.RefusedDead || v.Queue != 1 {
 			t.Errorf("it waits with %+v, %d queued", v.Error, v.Queue)
 		}
 		w.seedNow = again(5, 9) // a person has logged in anew
@@ -242,7 +242,7 @@ func TestASessionThatLeavesALoginBehindTellsItsSeed(t *testing.T) {
 
 func (w *world) toldOfLogin() (told []release) {
 	for i, to := range w.released {
-		if to == SeedID("team") && w.back[i].At != nil {
+		if to == protocol.SeedID("team") && w.back[i].At != nil {
 			told = append(told, w.back[i])
 		}
 	}
@@ -269,11 +269,11 @@ func TestASessionThatEndsWithoutItsSeedSaysWhereTheLoginIs(t *testing.T) {
 			st.Status, st.Begun, st.CreatedAt, st.SeedGone, st.SeedNo = Parked, true, w.Now(), true, true
 			st.Seed, st.Generation = again(3, 7), 5
 			if st.Parked == nil {
-				st.Status, st.Touched, st.Layout = Idle, true, &activities.Layout{Root: "/r"}
+				st.Status, st.Touched, st.Layout = Idle, true, &protocol.Layout{Root: "/r"}
 				st.Lease = &hostLease{Spec: protocol.HostSpec{Name: "web-2"}}
 			}
 			if c.gone {
-				w.fake.fail("close", temporal.NewApplicationError("no route to host", activities.ErrTypeUnreachable))
+				w.fake.fail("close", temporal.NewApplicationError("no route to host", protocol.ErrTypeUnreachable))
 			}
 			w.at(time.Second, func() { w.send(SignalClose, Close{Discard: c.drop}) })
 			w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team", Notify: "batch/b1"}, Carry: &st})
@@ -298,7 +298,7 @@ func TestASessionThatLosesItsSeedWhileItClosesSaysWhereTheLoginIs(t *testing.T) 
 	w := newWorld(t)
 	w.kind = activities.KindChatGPT
 	w.fake.pumps = []pumpFunc{staysAttached(protocol.Acknowledged), lostSeed(amidTurn), journalEnds}
-	w.fake.fail("close", finally(activities.ErrTypeUnreachable))
+	w.fake.fail("close", finally(protocol.ErrTypeUnreachable))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.attached(1, func() { w.send(SignalClose, Close{}) })
 	w.start(SessionOptions{Seed: "team", Notify: "batch/b1"})
@@ -317,7 +317,7 @@ func (w *world) idleWithoutSeed() *sessionState {
 		turnState:    turnState{HasTurn: true, TurnN: 1, NextN: 1},
 		parkState:    parkState{QuietAt: w.Now()},
 		placeState: placeState{Touched: true, SeedGone: true, Seed: again(3, 7), Generation: 5,
-			Layout: &activities.Layout{Root: "/r"}, Lease: &hostLease{Spec: protocol.HostSpec{Name: "web-1"}, Epoch: 1}},
+			Layout: &protocol.Layout{Root: "/r"}, Lease: &hostLease{Spec: protocol.HostSpec{Name: "web-1"}, Epoch: 1}},
 	}
 	st.Pump.ThreadID, st.Pump.Opened = "thread-1", 1
 	st.Snap.Good = &activities.SnapshotBrief{ID: "s1-0", Turn: 1}
@@ -391,7 +391,7 @@ func TestAnIdleSessionWithoutItsSeedIsIdle(t *testing.T) {
 			}
 			var gone []release
 			for i, to := range w.released {
-				if to == SeedID("team") {
+				if to == protocol.SeedID("team") {
 					gone = append(gone, w.back[i])
 				}
 			}
@@ -417,8 +417,8 @@ func TestAnIdleSessionTakesItsSeedWhenItIsGranted(t *testing.T) {
 	st := w.idleWithoutSeed()
 	w.once("there is no seed", func() bool { return strings.Contains(w.view().Waits, "there is no seed") }, func() {})
 	w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() {
-		w.SignalWorkflow(signalLease, granted{From: SeedID("team"), Seed: again(3, 7), Epoch: 7}) // late, of the lost lease
-		w.SignalWorkflow(signalLease, granted{From: SeedID("team"), Seed: again(4, 9), Epoch: 9})
+		w.SignalWorkflow(signalLease, granted{From: protocol.SeedID("team"), Seed: again(3, 7), Epoch: 7}) // late, of the lost lease
+		w.SignalWorkflow(signalLease, granted{From: protocol.SeedID("team"), Seed: again(4, 9), Epoch: 9})
 	})
 	w.once("it holds it", func() bool { return w.view().Waits == "a message" }, func() {
 		w.seedNow = again(4, 9)
@@ -432,7 +432,7 @@ func TestAnIdleSessionTakesItsSeedWhenItIsGranted(t *testing.T) {
 	if p := w.fake.prepared; len(p) != 1 || p[0].Seed.Epoch != 9 || p[0].Restore == nil || p[0].Restore.Warm != 5 {
 		t.Errorf("prepared with %+v", p)
 	}
-	if last := w.back[0]; w.released[0] != SeedID("team") || last.Epoch != 9 {
+	if last := w.back[0]; w.released[0] != protocol.SeedID("team") || last.Epoch != 9 {
 		t.Errorf("released %v with %+v", w.released, w.back)
 	}
 }
@@ -444,7 +444,7 @@ func TestASessionThatClosesWithoutItsSeedStaysInLine(t *testing.T) {
 	w.kind = activities.KindChatGPT
 	w.fake.pumps = []pumpFunc{lostSeed(amidTurn), journalEnds}
 	w.seedSays = []poolAnswer{{}, {granted: granted{Queued: "seed team, held by s9"}}, {granted: granted{Queued: "seed team, held by s9"}}}
-	w.fake.fail("close", finally(activities.ErrTypeLoginUnsaved))
+	w.fake.fail("close", finally(protocol.ErrTypeLoginUnsaved))
 	var closed time.Time
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() {
@@ -453,13 +453,13 @@ func TestASessionThatClosesWithoutItsSeedStaysInLine(t *testing.T) {
 	w.every = 10 * time.Second
 	w.once("closing has failed for half an hour", func() bool { return w.fake.closedSoFar() > 4 }, func() {
 		for i, r := range w.back {
-			if w.released[i] == SeedID("team") {
+			if w.released[i] == protocol.SeedID("team") {
 				t.Errorf("it left the line with %+v", r)
 			}
 		}
 		w.fake.fail("close", nil)
 		closed = w.Now()
-		w.SignalWorkflow(signalLease, granted{From: SeedID("team"), Seed: again(4, 9), Epoch: 9})
+		w.SignalWorkflow(signalLease, granted{From: protocol.SeedID("team"), Seed: again(4, 9), Epoch: 9})
 	})
 	w.start(SessionOptions{Seed: "team", OnInterrupt: InterruptContinue})
 	if took := w.Now().Sub(closed); took > time.Minute {
@@ -476,7 +476,7 @@ func TestASessionThatCannotSaveItsLoginParksLater(t *testing.T) {
 	w := newWorld(t)
 	w.kind = activities.KindChatGPT
 	w.seedSays = []poolAnswer{{granted: granted{Queued: "seed team, held by s9"}}}
-	w.fake.fail("park", finally(activities.ErrTypeLoginUnsaved))
+	w.fake.fail("park", finally(protocol.ErrTypeLoginUnsaved))
 	w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() { w.takes(w.send(SignalPark, Park{})) })
 	w.waits(func() {
 		w.waited("park on web-1", kindSeedAway)
@@ -497,9 +497,9 @@ func TestASessionThatGetsItsSeedWhileItParksParksLater(t *testing.T) {
 		arg  any
 		done func(w *world) bool
 	}{
-		"the login is not saved": {activities.ErrTypeLoginUnsaved, SignalPark, Park{}, func(w *world) bool { return w.view().State == Parked }},
-		"its lease is over":      {activities.ErrTypeSeedFenced, SignalPark, Park{}, func(w *world) bool { return w.view().State == Parked }},
-		"it moves":               {activities.ErrTypeLoginUnsaved, SignalResume, Resume{Host: "web-2"}, func(w *world) bool { return w.view().Host == "web-2" && w.view().State == Idle }},
+		"the login is not saved": {protocol.ErrTypeLoginUnsaved, SignalPark, Park{}, func(w *world) bool { return w.view().State == Parked }},
+		"its lease is over":      {protocol.ErrTypeSeedFenced, SignalPark, Park{}, func(w *world) bool { return w.view().State == Parked }},
+		"it moves":               {protocol.ErrTypeLoginUnsaved, SignalResume, Resume{Host: "web-2"}, func(w *world) bool { return w.view().Host == "web-2" && w.view().State == Idle }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -509,7 +509,7 @@ func TestASessionThatGetsItsSeedWhileItParksParksLater(t *testing.T) {
 			w.fake.failTimes("park", 1, finally(c.kind))
 			w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() { w.takes(w.send(c.wish, c.arg)) })
 			w.once("it parks", func() bool { return len(w.fake.parkedSoFar()) == 1 }, func() {
-				w.SignalWorkflow(signalLease, granted{From: SeedID("team"), Seed: again(4, 9), Epoch: 9})
+				w.SignalWorkflow(signalLease, granted{From: protocol.SeedID("team"), Seed: again(4, 9), Epoch: 9})
 				w.once("it holds its seed", func() bool { return !strings.Contains(w.view().Waits, "held by s9") }, goOn)
 			})
 			w.once("the attempt has failed", func() bool { v := w.view(); return v.WaitingFor != nil || v.Error != nil }, func() {
@@ -567,7 +567,7 @@ func TestASessionThatPreparesAgainCanBeLeftWhileItWaitsForItsSeed(t *testing.T) 
 		"its history is full": {
 			does: func(w *world) {
 				w.overdue()
-				w.SignalWorkflow(signalLease, granted{From: SeedID("team"), Queued: "seed team, held by s10"})
+				w.SignalWorkflow(signalLease, granted{From: protocol.SeedID("team"), Queued: "seed team, held by s10"})
 			},
 			ends: func(w *world) { w.continued() },
 		},

@@ -10,6 +10,8 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // SeedPoolInput starts a SeedPool workflow.
@@ -326,7 +328,7 @@ func (p *seedPool) ask(m *poolMember, t poolTicket, again bool) {
 }
 
 func (p *seedPool) send(s poolSend) {
-	err := workflow.SignalExternalWorkflow(p.ctx, SeedID(s.seed), "", s.name, s.arg).Get(p.ctx, nil)
+	err := workflow.SignalExternalWorkflow(p.ctx, protocol.SeedID(s.seed), "", s.name, s.arg).Get(p.ctx, nil)
 	var unknown *temporal.UnknownExternalWorkflowExecutionError
 	if errors.As(err, &unknown) { // it was deleted, or ended by force
 		p.forget(s.seed)

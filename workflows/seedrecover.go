@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A login that codex makes is on its host alone until it is saved. If a holder ends
@@ -126,7 +127,7 @@ func (s *recoveryPart) recover() {
 		fut: workflow.ExecuteActivity(ctx, seeds.RecoverSeed, activities.RecoverSeedInput{Seed: ref, Generation: l.Generation,
 			// If l.Generation is not known, this one is above that of the holder's
 			// own activities.
-			Claim: activities.Claim{Session: l.Holder, Host: *l.At, Generation: now.Unix(), Pump: int64(l.Tries)}})}
+			Claim: protocol.Claim{Session: l.Holder, Host: *l.At, Generation: now.Unix(), Pump: int64(l.Tries)}})}
 }
 
 // inZone runs an activity on the workers of a zone, because only they reach its
@@ -174,7 +175,7 @@ func (s *recoveryPart) takeFetched() {
 	case out.Absent || out.Wiped:
 		s.recovered(l, out)
 	default:
-		l.Problem = &Failure{Kind: activities.ErrTypeInternal, Message: "it could not be removed from " + l.where()}
+		l.Problem = &Failure{Kind: protocol.ErrTypeInternal, Message: "it could not be removed from " + l.where()}
 		l.NextTry = now.Add(fetchAgain(l.Tries))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // seedRotated is a login that codex made and that is not in the store yet.
@@ -20,7 +21,7 @@ type seedRotated struct {
 // authFile is the file of a seed that codex rotates.
 const authFile = "auth.json"
 
-func authOf(files []SeedFile) string {
+func authOf(files []protocol.SeedFile) string {
 	for _, f := range files {
 		if f.Path == authFile {
 			return f.Digest
@@ -39,7 +40,7 @@ type savingPart struct {
 }
 
 // advance makes a bundle in the store the seed's newest generation.
-func (s *savingPart) advance(ref activities.SeedRef, files []SeedFile) {
+func (s *savingPart) advance(ref protocol.SeedRef, files []protocol.SeedFile) {
 	ref.Name, ref.Generation, ref.Epoch = s.name, 1, 0
 	if s.st.Ref != nil {
 		ref.Generation = s.st.Ref.Generation + 1
@@ -210,7 +211,7 @@ func (s *savingPart) fences(holder string, epoch int64, left bool) error {
 	case left && s.takesFrom(holder, epoch):
 		return nil
 	case s.holds(holder, epoch) == nil:
-		return refuse(activities.RefusedFenced, "session %s does not hold seed %s under epoch %d any more (the newest epoch is %d)", excerpt(holder, maxWord), s.name, epoch, s.st.Epoch)
+		return refuse(protocol.RefusedFenced, "session %s does not hold seed %s under epoch %d any more (the newest epoch is %d)", excerpt(holder, maxWord), s.name, epoch, s.st.Epoch)
 	}
 	return nil
 }
@@ -231,7 +232,7 @@ func (s *savingPart) checkSave(in activities.SaveSeed) error {
 	case in.Auth == authOf(s.st.Files):
 		return nil
 	case in.From != now.Generation:
-		return refuse(activities.RefusedFenced, "seed %s is at generation %d: what was made of generation %d is not taken", s.name, now.Generation, in.From)
+		return refuse(protocol.RefusedFenced, "seed %s is at generation %d: what was made of generation %d is not taken", s.name, now.Generation, in.From)
 	}
 	return nil
 }

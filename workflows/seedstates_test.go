@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // What a seed does in each of its states. The host is a fake.
@@ -16,7 +17,7 @@ type fetch = func() (activities.RecoverSeedResult, error)
 
 func brings(n string) fetch {
 	return func() (activities.RecoverSeedResult, error) {
-		return activities.RecoverSeedResult{Saved: &activities.SeedRef{Blob: "b" + n, Digest: "d" + n, Kind: "chatgpt"}, Auth: "auth" + n, Files: auth(n)}, nil
+		return activities.RecoverSeedResult{Saved: &protocol.SeedRef{Blob: "b" + n, Digest: "d" + n, Kind: "chatgpt"}, Auth: "auth" + n, Files: auth(n)}, nil
 	}
 }
 
@@ -29,7 +30,7 @@ func findsNothing() (activities.RecoverSeedResult, error) {
 }
 
 func isAway() (activities.RecoverSeedResult, error) {
-	return activities.RecoverSeedResult{}, temporal.NewNonRetryableApplicationError("no route to host", activities.ErrTypeUnreachable, nil)
+	return activities.RecoverSeedResult{}, temporal.NewNonRetryableApplicationError("no route to host", protocol.ErrTypeUnreachable, nil)
 }
 
 func (p *poolWorld) acquires(as ...acquire) {
@@ -105,7 +106,7 @@ func TestAnUncleanHoldersLoginIsSavedAndWipedBeforeTheNextGrant(t *testing.T) {
 	p.seeds.answers = []fetch{isAway, brings("2"), wipes}
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 100), on("b", "web-1", 100)) })
 	p.at(2*time.Second, func() {
-		p.takes(p.send(activities.UpdateRotatedSeed, activities.RotatedSeed{Holder: "a", Epoch: 1, Auth: "auth2"}))
+		p.takes(p.send(protocol.UpdateRotatedSeed, activities.RotatedSeed{Holder: "a", Epoch: 1, Auth: "auth2"}))
 	})
 	p.at(3*time.Second, func() { p.forget(); p.releases(release{Holder: "a", Epoch: 1, Generation: 100}) })
 	p.once("the host was tried", func() bool { v := p.seed(); return v.Recovery != nil && v.Recovery.Problem != nil }, func() {
@@ -114,7 +115,7 @@ func TestAnUncleanHoldersLoginIsSavedAndWipedBeforeTheNextGrant(t *testing.T) {
 			len(v.HeldBy) != 0 || v.Queue != 1 {
 			t.Errorf("seed is %+v", v)
 		}
-		p.refuses(p.send(activities.UpdateSaveSeed, saves("a", 1, 1, "3")), activities.RefusedFenced)
+		p.refuses(p.send(protocol.UpdateSaveSeed, saves("a", 1, 1, "3")), protocol.RefusedFenced)
 		p.refuses(p.send(UpdateDeleteSeed, DeleteSeed{}), RefusedState)
 	})
 	p.once("the next one has it", func() bool { return strings.Join(p.seed().HeldBy, "") == "b" }, func() {
@@ -172,7 +173,7 @@ func TestARotationThatIsNowhereMakesTheSeedSuspect(t *testing.T) {
 		p.seeds.answers = []fetch{findsNothing}
 		p.at(time.Second, func() { p.acquires(on("a", "web-1", 100)) })
 		p.at(2*time.Second, func() {
-			p.takes(p.send(activities.UpdateRotatedSeed, activities.RotatedSeed{Holder: "a", Epoch: 1, Auth: "auth2"}))
+			p.takes(p.send(protocol.UpdateRotatedSeed, activities.RotatedSeed{Holder: "a", Epoch: 1, Auth: "auth2"}))
 			p.refuses(p.send(UpdatePutSeed, login("2")), RefusedState)
 		})
 		p.at(3*time.Second, func() {
@@ -207,7 +208,7 @@ func TestARotationThatIsNowhereMakesTheSeedSuspect(t *testing.T) {
 func TestAnAPIKeyIsSharedByAsManyAsItMay(t *testing.T) {
 	p := newPoolWorld(t)
 	two := 2
-	key := PutSeed{Name: "team", Share: &two, Ref: activities.SeedRef{Blob: "b1", Digest: "d", Kind: "api_key"}}
+	key := PutSeed{Name: "team", Share: &two, Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "api_key"}}
 	p.at(0, func() {
 		many := login("1")
 		many.Share = &two
@@ -233,7 +234,7 @@ func TestAnAPIKeyIsSharedByAsManyAsItMay(t *testing.T) {
 func TestADoubtStopsGrantsUntilALaterTurnDispelsIt(t *testing.T) {
 	p := newPoolWorld(t)
 	p.at(0, func() {
-		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: activities.SeedRef{Blob: "b1", Digest: "d", Kind: "api_key"}}))
+		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "api_key"}}))
 	})
 	var doubted time.Time
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1)) })
@@ -262,7 +263,7 @@ func TestADoubtStopsGrantsUntilALaterTurnDispelsIt(t *testing.T) {
 
 func TestADeadSeedRefusesWhoAsks(t *testing.T) {
 	p := newPoolWorld(t)
-	carry := &seedState{Ref: &activities.SeedRef{Name: "team", Generation: 1, Blob: "b1", Digest: "d", Kind: "chatgpt"},
+	carry := &seedState{Ref: &protocol.SeedRef{Name: "team", Generation: 1, Blob: "b1", Digest: "d", Kind: "chatgpt"},
 		Health: seedHealth{State: Dead, Reason: "its issuer does not know it any more", Hint: "log in anew"}}
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1)) })
 	p.at(2*time.Second, func() { p.saw("session/a refused seed_dead") })
@@ -278,7 +279,7 @@ func TestASeedRollsOverInEachState(t *testing.T) {
 	p.at(0, func() { p.takes(p.send(UpdateSetSeed, SetSeed{Pools: &pools})) })
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 100), on("b", "web-2", 101)) })
 	p.at(2*time.Second, func() {
-		p.takes(p.send(activities.UpdateRotatedSeed, activities.RotatedSeed{Holder: "a", Epoch: 1, Auth: "auth2", Reason: "the store is down"}))
+		p.takes(p.send(protocol.UpdateRotatedSeed, activities.RotatedSeed{Holder: "a", Epoch: 1, Auth: "auth2", Reason: "the store is down"}))
 	})
 	p.at(3*time.Second, func() { p.releases(release{Holder: "a", Epoch: 1, Generation: 100}) })
 	p.once("the host was tried", func() bool { v := p.seed(); return v.Recovery != nil && v.Recovery.Problem != nil }, func() {

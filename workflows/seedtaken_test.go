@@ -8,7 +8,7 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // The tests below terminate sessions on the real server at various steps.
@@ -23,15 +23,15 @@ func (r *real) makesSeed(name string, pools ...string) string {
 	for i := range pools {
 		pools[i] = r.zone + "-" + pools[i]
 	}
-	r.start(SeedID(name), TypeSeed, SeedInput{Name: name, Carry: &seedState{}}) // epochs from 1
-	r.update(SeedID(name), UpdatePutSeed, nil, PutSeed{Name: name, Pools: &pools, Files: auth("1"),
-		Ref: activities.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
+	r.start(protocol.SeedID(name), TypeSeed, SeedInput{Name: name, Carry: &seedState{}}) // epochs from 1
+	r.update(protocol.SeedID(name), UpdatePutSeed, nil, PutSeed{Name: name, Pools: &pools, Files: auth("1"),
+		Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
 	return name
 }
 
 func (r *real) seed(name string) SeedView {
 	r.t.Helper()
-	return asked[SeedView](r, SeedID(name), QuerySeed)
+	return asked[SeedView](r, protocol.SeedID(name), QuerySeed)
 }
 
 // pool returns the view of a pool of seeds; empty if there is none yet.
@@ -50,7 +50,7 @@ func (r *real) pool(name string) (v SeedPoolView) {
 
 func (r *real) terminate(session string) {
 	r.t.Helper()
-	if err := r.c.TerminateWorkflow(r.t.Context(), SessionID(session), "", "for the test"); err != nil {
+	if err := r.c.TerminateWorkflow(r.t.Context(), protocol.SessionID(session), "", "for the test"); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -76,7 +76,7 @@ func TestAKilledHoldersLoginIsFetchedBeforeTheNextGrant(t *testing.T) {
 		{"releasing", func(r *real, id string) {
 			r.becomes(id, Idle)
 			r.host.gate("close " + id)
-			r.update(SessionID(id), SignalClose, nil, Close{})
+			r.update(protocol.SessionID(id), SignalClose, nil, Close{})
 			r.becomes(id, Closing)
 		}},
 	}

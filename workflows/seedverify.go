@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // seedCheck is the outcome of the newest verification of a seed, even if it says
@@ -45,7 +46,7 @@ type checksPart struct {
 	callBack workflow.CancelFunc
 }
 
-func (s *checksPart) checkVerify(activities.VerifySeed) error {
+func (s *checksPart) checkVerify(protocol.VerifySeed) error {
 	if s.st.Ref == nil || s.st.Deleted {
 		return refuse(RefusedNotFound, "there is no seed %q", s.name)
 	}
@@ -54,7 +55,7 @@ func (s *checksPart) checkVerify(activities.VerifySeed) error {
 
 // verify finds out whether a seed is alive. It holds a login that rotates while it
 // runs. A login that is held is not touched.
-func (s *checksPart) verify(ctx workflow.Context, in activities.VerifySeed) (SeedView, error) {
+func (s *checksPart) verify(ctx workflow.Context, in protocol.VerifySeed) (SeedView, error) {
 	if err := s.turn(ctx, func() error { return s.checkVerify(in) }); err != nil {
 		return SeedView{}, err
 	}
@@ -142,7 +143,7 @@ func (s *checksPart) untouchable() activities.SeedVerdict {
 	return activities.SeedVerdict{}
 }
 
-func (s *checksPart) ask(ctx workflow.Context, in activities.VerifySeed) activities.SeedVerdict {
+func (s *checksPart) ask(ctx workflow.Context, in protocol.VerifySeed) activities.SeedVerdict {
 	ref, began := *s.st.Ref, workflow.Now(ctx)
 	if h := s.st.Health; h.State == Dead && s.exclusive() && !in.Force { // its issuer has had its last word
 		return activities.SeedVerdict{Verdict: "dead", Reason: h.Reason, Hint: h.Hint}
@@ -177,7 +178,7 @@ func (s *checksPart) ask(ctx workflow.Context, in activities.VerifySeed) activit
 }
 
 // wants reports whether to refresh a login that has time yet.
-func (s *checksPart) wants(in activities.VerifySeed, now time.Time) bool {
+func (s *checksPart) wants(in protocol.VerifySeed, now time.Time) bool {
 	switch {
 	case in.Force, s.st.Health.State == Suspect, s.st.Health.State == Dead:
 		return true
@@ -224,7 +225,7 @@ func (s *checksPart) renewAgain(ctx workflow.Context) {
 }
 
 // learn records a verdict on a generation, unless there is a newer one.
-func (s *checksPart) learn(of activities.SeedRef, v activities.SeedVerdict, began time.Time) {
+func (s *checksPart) learn(of protocol.SeedRef, v activities.SeedVerdict, began time.Time) {
 	if s.st.Ref == nil || s.st.Ref.Generation != of.Generation {
 		return
 	}
@@ -267,7 +268,7 @@ func (s *checksPart) refresh(ctx workflow.Context, in activities.RefreshSeed) (a
 		return s.saving.now(), nil
 	}
 	if h := s.st.Health; h.State == Dead { // its issuer has had its last word
-		return activities.SeedNow{}, refuse(activities.RefusedDead, "refresh seed %s: %s (%s)", s.name, h.Reason, h.Hint)
+		return activities.SeedNow{}, refuse(protocol.RefusedDead, "refresh seed %s: %s (%s)", s.name, h.Reason, h.Hint)
 	}
 	ref := *s.st.Ref
 	ref.Epoch = in.Epoch
@@ -278,7 +279,7 @@ func (s *checksPart) refresh(ctx workflow.Context, in activities.RefreshSeed) (a
 	case "alive":
 		return s.saving.now(), nil
 	case "dead":
-		return activities.SeedNow{}, refuse(activities.RefusedDead, "refresh seed %s: %s (%s)", s.name, verdict.Reason, verdict.Hint)
+		return activities.SeedNow{}, refuse(protocol.RefusedDead, "refresh seed %s: %s (%s)", s.name, verdict.Reason, verdict.Hint)
 	}
 	return activities.SeedNow{}, refuse("seed_"+verdict.Verdict, "refresh seed %s: %s (%s)", s.name, verdict.Reason, verdict.Hint)
 }

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // fakeTokens answers verifications and refreshes as the test lists them. One that
@@ -104,7 +105,7 @@ func TestAVerificationSaysWhatItsVerdictSays(t *testing.T) {
 		t.Run(c.refresh, func(t *testing.T) {
 			p, f := newVerifyWorld(t, []string{"unknown"}, []string{c.refresh})
 			var u *updated
-			p.at(time.Second, func() { u = p.send(activities.UpdateVerifySeed, activities.VerifySeed{By: "ada"}) })
+			p.at(time.Second, func() { u = p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{By: "ada"}) })
 			p.once("the answer", func() bool { return u != nil && u.result != nil }, func() {
 				v := p.seed()
 				if v.Health != c.health || v.Generation != c.generation || v.State != SeedFree || v.Epoch != 1 || len(v.HeldBy) != 0 {
@@ -131,7 +132,7 @@ func TestAVerificationSaysWhatItsVerdictSays(t *testing.T) {
 func TestALoginIsNobodyElsesWhileItIsVerified(t *testing.T) {
 	p, f := newVerifyWorld(t, []string{"unknown"}, []string{"login 2"})
 	f.hold = make(chan struct{})
-	p.at(time.Second, func() { p.takes(p.send(activities.UpdateVerifySeed, activities.VerifySeed{})) })
+	p.at(time.Second, func() { p.takes(p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{})) })
 	p.once("the refresh", func() bool { _, n := f.asked(); return n == 1 }, func() {
 		if v := p.seed(); v.State != SeedVerifying || len(v.HeldBy) != 0 {
 			t.Errorf("seed is %+v", v)
@@ -160,7 +161,7 @@ func TestAHeldLoginIsNotTouched(t *testing.T) {
 	p, f := newVerifyWorld(t, nil, nil)
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, on("a", "web-1", 100)) })
 	var u *updated
-	p.at(2*time.Second, func() { u = p.send(activities.UpdateVerifySeed, activities.VerifySeed{Force: true}) })
+	p.at(2*time.Second, func() { u = p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{Force: true}) })
 	p.at(3*time.Second, func() {
 		v := checked(t, u)
 		if v.Check == nil || v.Check.Verdict != checkHeld || !strings.Contains(v.Check.Reason, "held by a") || v.Health != "unknown" {
@@ -181,17 +182,17 @@ func TestAHeldLoginIsNotTouched(t *testing.T) {
 func TestFreshnessMakesNothingHealthy(t *testing.T) {
 	p, f := newVerifyWorld(t, []string{"fresh", "fresh", "fresh", "fresh"}, []string{"lost", "unknown", "login 2"})
 	verdicts := []string{}
-	ask := func(n int, in activities.VerifySeed) {
+	ask := func(n int, in protocol.VerifySeed) {
 		var u *updated
-		p.at(time.Duration(n)*time.Minute, func() { u = p.send(activities.UpdateVerifySeed, in) })
+		p.at(time.Duration(n)*time.Minute, func() { u = p.send(protocol.UpdateVerifySeed, in) })
 		p.at(time.Duration(n)*time.Minute+30*time.Second, func() {
 			verdicts = append(verdicts, checked(t, u).Check.Verdict+" "+p.seed().Health)
 		})
 	}
-	ask(1, activities.VerifySeed{By: maintenance}) // nobody doubts it
-	ask(2, activities.VerifySeed{By: "ada"})       // somebody wants to know
-	ask(3, activities.VerifySeed{By: maintenance}) // now it is suspect, which only a person may end
-	ask(4, activities.VerifySeed{By: "ada", Force: true})
+	ask(1, protocol.VerifySeed{By: maintenance}) // nobody doubts it
+	ask(2, protocol.VerifySeed{By: "ada"})       // somebody wants to know
+	ask(3, protocol.VerifySeed{By: maintenance}) // now it is suspect, which only a person may end
+	ask(4, protocol.VerifySeed{By: "ada", Force: true})
 	p.runSeed(6 * time.Minute)
 	if want := []string{"fresh unknown", "lost suspect", "unknown suspect", "alive healthy"}; !slices.Equal(verdicts, want) {
 		t.Errorf("verdicts %q, want %q", verdicts, want)
@@ -206,7 +207,7 @@ func TestFreshnessMakesNothingHealthy(t *testing.T) {
 func TestEachForceIsAWordOfItsOwn(t *testing.T) {
 	p, f := newVerifyWorld(t, []string{"fresh", "fresh"}, []string{"lost", "dead"})
 	for n := range 2 {
-		p.at(time.Duration(n+1)*time.Minute, func() { p.takes(p.send(activities.UpdateVerifySeed, activities.VerifySeed{Force: true})) })
+		p.at(time.Duration(n+1)*time.Minute, func() { p.takes(p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{Force: true})) })
 	}
 	p.runSeed(5 * time.Minute)
 	if len(f.refreshed) != 2 || f.refreshed[0].Force == "" || f.refreshed[0].Force == f.refreshed[1].Force {
@@ -217,14 +218,14 @@ func TestEachForceIsAWordOfItsOwn(t *testing.T) {
 func TestAKeyThatIsRefusedIsSuspectAndNeverDead(t *testing.T) {
 	p, _ := newVerifyWorld(t, []string{"suspect", "alive"}, nil)
 	p.at(time.Second, func() {
-		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: activities.SeedRef{Blob: "k", Digest: "d", Kind: "api_key"}}))
-		p.takes(p.send(activities.UpdateVerifySeed, activities.VerifySeed{}))
+		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "k", Digest: "d", Kind: "api_key"}}))
+		p.takes(p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{}))
 	})
 	p.at(time.Minute, func() {
 		if v := p.seed(); v.Health != Suspect || v.Epoch != 0 {
 			t.Errorf("seed is %+v", v)
 		}
-		p.takes(p.send(activities.UpdateVerifySeed, activities.VerifySeed{}))
+		p.takes(p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{}))
 	})
 	p.at(2*time.Minute, func() {
 		if v := p.seed(); v.Health != Healthy || v.VerifiedAt == nil {
@@ -239,9 +240,9 @@ func TestAHolderGetsANewerLoginAndASecondAskTheSame(t *testing.T) {
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, on("a", "web-1", 100)) })
 	var first, second *updated
 	p.at(2*time.Second, func() {
-		p.refuses(p.send(activities.UpdateRefreshSeed, activities.RefreshSeed{Holder: "b", Epoch: 1, From: 1}), activities.RefusedFenced)
-		first = p.send(activities.UpdateRefreshSeed, activities.RefreshSeed{Holder: "a", Epoch: 1, From: 1})
-		second = p.send(activities.UpdateRefreshSeed, activities.RefreshSeed{Holder: "a", Epoch: 1, From: 1})
+		p.refuses(p.send(protocol.UpdateRefreshSeed, activities.RefreshSeed{Holder: "b", Epoch: 1, From: 1}), protocol.RefusedFenced)
+		first = p.send(protocol.UpdateRefreshSeed, activities.RefreshSeed{Holder: "a", Epoch: 1, From: 1})
+		second = p.send(protocol.UpdateRefreshSeed, activities.RefreshSeed{Holder: "a", Epoch: 1, From: 1})
 	})
 	p.at(time.Minute, func() {
 		for _, u := range []*updated{first, second} {

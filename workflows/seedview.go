@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // heldBy returns the names of the holders.
@@ -29,7 +31,7 @@ func (s *seedCore) view() SeedView {
 		v.Kind, v.Generation = st.Ref.Kind, st.Ref.Generation
 	}
 	if v.Files == nil {
-		v.Files = []SeedFile{}
+		v.Files = []protocol.SeedFile{}
 	}
 	if s.exclusive() {
 		v.Share = 1

@@ -12,8 +12,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestATurnAndAnApprovalCostFewEvents(t *testing.T) {
@@ -47,7 +47,7 @@ func costsFewEvents(t *testing.T, when string, turn int) {
 		r.becomes(id, Idle)
 	})
 	cost("plain turn, message by signal", turn, func() {
-		r.signal(SessionID(id), SignalMessage, Message{ID: "m2", Text: "hello"})
+		r.signal(protocol.SessionID(id), SignalMessage, Message{ID: "m2", Text: "hello"})
 		r.until("the message is there", func() bool { return r.view(id).Turn.N == 2 })
 		r.ended(id, "m2", "completed")
 		r.becomes(id, Idle)
@@ -62,7 +62,7 @@ func costsFewEvents(t *testing.T, when string, turn int) {
 	cost("turn with an approval decided by signal", turn+15, func() {
 		r.say(id, "m4", "ask make")
 		r.becomes(id, Waiting)
-		r.signal(SessionID(id), SignalDecide, r.decision(id, 2, "decline", ""))
+		r.signal(protocol.SessionID(id), SignalDecide, r.decision(id, 2, "decline", ""))
 		r.ended(id, "m4", "completed")
 		r.becomes(id, Idle)
 	})
@@ -76,12 +76,12 @@ func costsFewEvents(t *testing.T, when string, turn int) {
 		r.becomes(id, Idle)
 	})
 	cost("refused update", 0, func() {
-		if err := r.tryUpdate(SessionID(id), SignalInterrupt, nil, Interrupt{}); typeOf(err) != RefusedState {
+		if err := r.tryUpdate(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{}); typeOf(err) != RefusedState {
 			t.Errorf("the interrupt was answered %v", err)
 		}
 	})
 	timers := 0 // not counting those for leases that are slow to come
-	for _, e := range r.history(SessionID(id), "").Events {
+	for _, e := range r.history(protocol.SessionID(id), "").Events {
 		if e.EventType == enums.EVENT_TYPE_TIMER_STARTED && string(e.UserMetadata.GetSummary().GetData()) == `"an approval expires"` {
 			timers++
 		}
@@ -98,7 +98,7 @@ func TestAnInterruptTakesThePumpsNormalResult(t *testing.T) {
 	id := r.session("s", SessionOptions{})
 	r.say(id, "m1", "stay")
 	r.until("a pump is attached", func() bool { return r.host.attached(id) })
-	r.update(SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
+	r.update(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
 	r.ended(id, "m1", "interrupted")
 	results, sends := r.host.pumps(id)
 	if fmt.Sprint(results) != "[cancelled turn_ended]" {
@@ -107,7 +107,7 @@ func TestAnInterruptTakesThePumpsNormalResult(t *testing.T) {
 	if len(sends) != 2 || len(sends[1]) != 1 || sends[1][0].Kind != conversation.SendInterrupt || sends[1][0].Uncertain {
 		t.Errorf("the pumps were given %+v", sends)
 	}
-	for _, e := range r.history(SessionID(id), "").Events {
+	for _, e := range r.history(protocol.SessionID(id), "").Events {
 		if e.GetActivityTaskCanceledEventAttributes() != nil {
 			t.Error("the pump ended as cancelled")
 		}
@@ -121,9 +121,9 @@ func TestASteerThatLosesItsRaceBecomesATurn(t *testing.T) {
 	id := r.session("s", SessionOptions{})
 	r.say(id, "m1", "stay")
 	r.until("a pump is attached", func() bool { return r.host.attached(id) })
-	r.update(SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
+	r.update(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
 	// The turn is about to end, so whether this still steers it is a race.
-	err := r.tryUpdate(SessionID(id), SignalMessage, nil, Message{ID: "m2", Text: "faster", Mode: "steer"})
+	err := r.tryUpdate(protocol.SessionID(id), SignalMessage, nil, Message{ID: "m2", Text: "faster", Mode: "steer"})
 	if err == nil {
 		r.until("the message has reached codex", func() bool {
 			_, sends := r.host.pumps(id)
@@ -172,13 +172,13 @@ func TestRolloverUnderFire(t *testing.T) {
 			for i := range each {
 				m := Message{ID: fmt.Sprintf("m%d.%d", s, i), Text: "hello"}
 				if s%2 == 0 {
-					if err := r.c.SignalWorkflow(t.Context(), SessionID(id), "", SignalMessage, m); err != nil {
+					if err := r.c.SignalWorkflow(t.Context(), protocol.SessionID(id), "", SignalMessage, m); err != nil {
 						t.Errorf("message %s: %v", m.ID, err)
 					}
 					continue
 				}
 				var acc MessageAccepted
-				if err := r.tryUpdate(SessionID(id), SignalMessage, &acc, m); err != nil {
+				if err := r.tryUpdate(protocol.SessionID(id), SignalMessage, &acc, m); err != nil {
 					t.Errorf("message %s: %v", m.ID, err)
 				}
 				mu.Lock()
@@ -211,7 +211,7 @@ func TestRolloverUnderFire(t *testing.T) {
 	if v.State != Closed || v.Turn.N != senders*each {
 		t.Errorf("session is %+v", v)
 	}
-	runs := len(r.runs(SessionID(id)))
+	runs := len(r.runs(protocol.SessionID(id)))
 	t.Logf("%d messages in %d runs", senders*each, runs)
 	if runs < 5 {
 		t.Errorf("the session rolled over only %d times", runs-1)
@@ -232,14 +232,14 @@ func TestDecisionsThatComeWhileNoWorkerIsUp(t *testing.T) {
 			r.until("a pump is attached", func() bool { return r.host.attached(other) })
 			yes := r.decision(id, 1, "accept", "")
 			stop()
-			r.signal(SessionID(id), SignalDecide, yes)
-			r.signal(SessionID(id), SignalMessage, Message{ID: "m2", Text: "hello"})
-			r.signal(SessionID(other), SignalInterrupt, Interrupt{By: "bob"})
+			r.signal(protocol.SessionID(id), SignalDecide, yes)
+			r.signal(protocol.SessionID(id), SignalMessage, Message{ID: "m2", Text: "hello"})
+			r.signal(protocol.SessionID(other), SignalInterrupt, Interrupt{By: "bob"})
 			r.work()
 			r.ended(id, "m1", "completed")
 			r.ended(id, "m2", "completed")
 			r.ended(other, "m1", "interrupted")
-			if a := asked[[]Approval](r, SessionID(id), QueryApprovals); len(a) != 1 || a[0].State != ApprovalAcknowledged || a[0].Decision.By != "bob" {
+			if a := asked[[]Approval](r, protocol.SessionID(id), QueryApprovals); len(a) != 1 || a[0].State != ApprovalAcknowledged || a[0].Decision.By != "bob" {
 				t.Errorf("approvals are %+v", a)
 			}
 			for _, s := range []string{id, other} {
@@ -256,7 +256,7 @@ func TestASessionThatCouldNotBeginIsFoundAmongThoseThatFailed(t *testing.T) {
 	if _, err := r.result(id); err == nil {
 		t.Fatal("it ended well")
 	}
-	d, err := r.c.DescribeWorkflow(t.Context(), SessionID(id), "")
+	d, err := r.c.DescribeWorkflow(t.Context(), protocol.SessionID(id), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,9 +275,9 @@ func TestWhoGivesASessionMoreAndGoesOnIsHeard(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := r.session("s", opt)
-	r.signal(SessionID(id), SignalMessage, Message{ID: "m1", Text: "hello"})
-	r.signal(SessionID(id), SignalBudget, Budget{Turns: tokens(2)})
-	r.signal(SessionID(id), SignalMessage, Message{ID: "m2", Text: "hello again"})
+	r.signal(protocol.SessionID(id), SignalMessage, Message{ID: "m1", Text: "hello"})
+	r.signal(protocol.SessionID(id), SignalBudget, Budget{Turns: tokens(2)})
+	r.signal(protocol.SessionID(id), SignalMessage, Message{ID: "m2", Text: "hello again"})
 	r.work()
 	r.until("both messages are heard", func() bool { v := r.view(id); return v.Turn != nil && v.Turn.N == 2 || len(v.Refusals) > 0 })
 	if v := r.view(id); len(v.Refusals) != 0 {
@@ -300,7 +300,7 @@ func TestATurnOutlivesItsWorker(t *testing.T) {
 		results, _ := r.host.pumps(id)
 		return len(results) == 1 && r.host.attached(id)
 	})
-	r.update(SessionID(id), SignalInterrupt, nil, Interrupt{})
+	r.update(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{})
 	r.ended(id, "m1", "interrupted")
 	if results, _ := r.host.pumps(id); fmt.Sprint(results) != "[handed over cancelled turn_ended]" {
 		t.Errorf("the pumps returned %v", results)
@@ -346,7 +346,7 @@ func TestATerminatedHolderGivesItsSlotBack(t *testing.T) {
 	if v := r.view(ids[3]); v.State != Queued {
 		t.Errorf("the fourth session is %s", v.State)
 	}
-	if err := r.c.TerminateWorkflow(t.Context(), SessionID(ids[0]), "", "for the test"); err != nil {
+	if err := r.c.TerminateWorkflow(t.Context(), protocol.SessionID(ids[0]), "", "for the test"); err != nil {
 		t.Fatal(err)
 	}
 	r.becomes(ids[3], Idle)
@@ -364,8 +364,8 @@ func TestALoginIsHeldByOneSessionAtATime(t *testing.T) {
 	r := newReal(t)
 	r.work()
 	name := r.zone + "-team"
-	r.start(SeedID(name), TypeSeed, SeedInput{Name: name})
-	r.update(SeedID(name), UpdatePutSeed, nil, PutSeed{Name: name, Ref: activities.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
+	r.start(protocol.SeedID(name), TypeSeed, SeedInput{Name: name})
+	r.update(protocol.SeedID(name), UpdatePutSeed, nil, PutSeed{Name: name, Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
 	var ids []string
 	for i := range 3 {
 		id := r.session(fmt.Sprint("s", i), SessionOptions{Seed: name, CloseAfter: true})
@@ -380,9 +380,9 @@ func TestALoginIsHeldByOneSessionAtATime(t *testing.T) {
 	if r.host.most != 1 {
 		t.Errorf("%d sessions held one login", r.host.most)
 	}
-	r.until("nobody holds it", func() bool { return len(asked[SeedView](r, SeedID(name), QuerySeed).HeldBy) == 0 })
-	r.update(SeedID(name), UpdateDeleteSeed, nil, DeleteSeed{Purge: true})
-	if err := r.c.GetWorkflow(t.Context(), SeedID(name), "").Get(t.Context(), nil); err != nil {
+	r.until("nobody holds it", func() bool { return len(asked[SeedView](r, protocol.SeedID(name), QuerySeed).HeldBy) == 0 })
+	r.update(protocol.SeedID(name), UpdateDeleteSeed, nil, DeleteSeed{Purge: true})
+	if err := r.c.GetWorkflow(t.Context(), protocol.SeedID(name), "").Get(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
 	gone := r.session("late", SessionOptions{Seed: name})
@@ -396,7 +396,7 @@ func TestAnIDIsUsedOnce(t *testing.T) {
 	r.work()
 	id := r.session("s", SessionOptions{})
 	again := func() error {
-		return r.tryStart(SessionID(id), TypeSession, SessionInput{ID: id, Options: SessionOptions{Zone: r.zone}})
+		return r.tryStart(protocol.SessionID(id), TypeSession, SessionInput{ID: id, Options: SessionOptions{Zone: r.zone}})
 	}
 	if err := again(); !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		t.Errorf("the second start was answered %v", err)
@@ -409,7 +409,7 @@ func TestAnIDIsUsedOnce(t *testing.T) {
 
 func TestWhatASessionWasCanBeAskedAfterItsEnd(t *testing.T) {
 	r := newReal(t)
-	r.host.bad["failed"] = finally(activities.ErrTypeCodexMissing)
+	r.host.bad["failed"] = finally(protocol.ErrTypeCodexMissing)
 	r.work()
 	id := r.session("closed", SessionOptions{})
 	r.say(id, "m1", "hello")
@@ -418,17 +418,17 @@ func TestWhatASessionWasCanBeAskedAfterItsEnd(t *testing.T) {
 	if v := r.view(id); v.State != Closed || !v.Close.Removed || v.UpdatedAt != last.UpdatedAt {
 		t.Errorf("after its end the session is %+v, its result was %+v", v, last)
 	}
-	if turn := asked[TurnView](r, SessionID(id), QueryTurn, TurnQuery{N: 1}); turn.FinalText != "you said: hello" {
+	if turn := asked[TurnView](r, protocol.SessionID(id), QueryTurn, TurnQuery{N: 1}); turn.FinalText != "you said: hello" {
 		t.Errorf("its turn is %+v", turn)
 	}
 	// The last row of the message table: Temporal itself refuses.
 	for name, arg := range map[string]any{SignalMessage: hello("m2"), SignalInterrupt: Interrupt{},
 		SignalBudget: Budget{Tokens: tokens(1)}, SignalClose: Close{Discard: true}} {
 		var gone *serviceerror.NotFound
-		if err := r.tryUpdate(SessionID(id), name, nil, arg); !errors.As(err, &gone) {
+		if err := r.tryUpdate(protocol.SessionID(id), name, nil, arg); !errors.As(err, &gone) {
 			t.Errorf("update %s was answered %v", name, err)
 		}
-		if err := r.c.SignalWorkflow(t.Context(), SessionID(id), "", name, arg); !errors.As(err, &gone) {
+		if err := r.c.SignalWorkflow(t.Context(), protocol.SessionID(id), "", name, arg); !errors.As(err, &gone) {
 			t.Errorf("signal %s was answered %v", name, err)
 		}
 	}
@@ -437,7 +437,7 @@ func TestWhatASessionWasCanBeAskedAfterItsEnd(t *testing.T) {
 	_, err := r.result(bad)
 	var app *temporal.ApplicationError
 	var v SessionView
-	if !errors.As(err, &app) || app.Type() != activities.ErrTypeCodexMissing || app.Details(&v) != nil || v.State != Failed || v.Error.Kind != app.Type() {
+	if !errors.As(err, &app) || app.Type() != protocol.ErrTypeCodexMissing || app.Details(&v) != nil || v.State != Failed || v.Error.Kind != app.Type() {
 		t.Errorf("the failed session ended with %v and %+v", err, v)
 	}
 	if v := r.view(bad); v.State != Failed || v.Close == nil {

@@ -284,7 +284,7 @@ func TestACodexThatNeverOpensFailsTheSession(t *testing.T) {
 
 func TestAHostThatCannotBePreparedFailsTheSessionAndGivesTheSlotBack(t *testing.T) {
 	w := newWorld(t)
-	w.fake.fail("prepare", temporal.NewNonRetryableApplicationError("disk full", activities.ErrTypeNoSpace, nil,
+	w.fake.fail("prepare", temporal.NewNonRetryableApplicationError("disk full", protocol.ErrTypeNoSpace, nil,
 		protocol.Problem{Kind: "no_space", Message: "no space left on web-1", Hint: "make room"}))
 	w.start(SessionOptions{Host: "web-1"})
 	err := w.GetWorkflowError()
@@ -434,7 +434,7 @@ func TestRolloverCarriesEverything(t *testing.T) {
 func TestAPumpCalledBackBetweenAttemptsRepeatsNothing(t *testing.T) {
 	w := newWorld(t)
 	lost := func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{}, temporal.NewApplicationErrorWithOptions("wire lost", activities.ErrTypeWireLost,
+		return activities.RunPumpResult{}, temporal.NewApplicationErrorWithOptions("wire lost", protocol.ErrTypeWireLost,
 			temporal.ApplicationErrorOptions{NextRetryDelay: time.Millisecond})
 	}
 	// The environment retries at once. The third attempt stays until it is called

@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // snapshotsTimeout bounds one attempt to look after a whole store.
@@ -25,7 +25,7 @@ const (
 
 // PruneSnapshots drops snapshots that the retention does not keep, and removes from
 // the store what no snapshot needs any more. If a worker dies, another one goes on.
-func PruneSnapshots(ctx workflow.Context, in activities.PruneSnapshotsInput) (activities.PruneSnapshotsResult, error) {
+func PruneSnapshots(ctx workflow.Context, in protocol.PruneSnapshotsInput) (protocol.PruneSnapshotsResult, error) {
 	summary := "prune snapshots"
 	if in.DryRun {
 		summary = "see what pruning snapshots would drop"
@@ -34,7 +34,7 @@ func PruneSnapshots(ctx workflow.Context, in activities.PruneSnapshotsInput) (ac
 }
 
 // CheckSnapshots finds out whether every snapshot can be restored. It changes nothing.
-func CheckSnapshots(ctx workflow.Context, in activities.CheckSnapshotsInput) (activities.CheckSnapshotsResult, error) {
+func CheckSnapshots(ctx workflow.Context, in protocol.CheckSnapshotsInput) (protocol.CheckSnapshotsResult, error) {
 	return do(ofStore(ctx, "check snapshots"), snapshots.CheckSnapshots, in)
 }
 
@@ -57,8 +57,8 @@ func pruneSnapshots(ctx workflow.Context, what string, out *MaintenanceResult) e
 		WorkflowID: PruneSnapshotsID, StaticSummary: what,
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 	})
-	var pruned activities.PruneSnapshotsResult
-	err := workflow.ExecuteChildWorkflow(ctx, TypePrune, activities.PruneSnapshotsInput{}).Get(ctx, &pruned)
+	var pruned protocol.PruneSnapshotsResult
+	err := workflow.ExecuteChildWorkflow(ctx, TypePrune, protocol.PruneSnapshotsInput{}).Get(ctx, &pruned)
 	var busy *temporal.ChildWorkflowExecutionAlreadyStartedError
 	if errors.As(err, &busy) {
 		return nil

@@ -11,12 +11,13 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // storeCare stands in for the activities that look after the store.
 type storeCare struct {
-	pruned  []activities.PruneSnapshotsInput
-	checked []activities.CheckSnapshotsInput
+	pruned  []protocol.PruneSnapshotsInput
+	checked []protocol.CheckSnapshotsInput
 	err     error
 }
 
@@ -25,13 +26,13 @@ func (c *storeCare) env(t *testing.T) *environment {
 	env.RegisterWorkflowWithOptions(Maintenance, workflow.RegisterOptions{Name: TypeMaintenance})
 	env.RegisterWorkflowWithOptions(PruneSnapshots, workflow.RegisterOptions{Name: TypePrune})
 	env.RegisterWorkflowWithOptions(CheckSnapshots, workflow.RegisterOptions{Name: TypeCheckSnapshots})
-	env.RegisterActivityWithOptions(func(_ context.Context, in activities.PruneSnapshotsInput) (activities.PruneSnapshotsResult, error) {
+	env.RegisterActivityWithOptions(func(_ context.Context, in protocol.PruneSnapshotsInput) (protocol.PruneSnapshotsResult, error) {
 		c.pruned = append(c.pruned, in)
-		return activities.PruneSnapshotsResult{Snapshots: []string{"s1.snap-x"}, Packs: 2}, c.err
+		return protocol.PruneSnapshotsResult{Snapshots: []string{"s1.snap-x"}, Packs: 2}, c.err
 	}, activity.RegisterOptions{Name: "PruneSnapshots"})
-	env.RegisterActivityWithOptions(func(_ context.Context, in activities.CheckSnapshotsInput) (activities.CheckSnapshotsResult, error) {
+	env.RegisterActivityWithOptions(func(_ context.Context, in protocol.CheckSnapshotsInput) (protocol.CheckSnapshotsResult, error) {
 		c.checked = append(c.checked, in)
-		return activities.CheckSnapshotsResult{Snapshots: 3, Problems: []string{"s1.snap-x: a pack is missing"}}, c.err
+		return protocol.CheckSnapshotsResult{Snapshots: 3, Problems: []string{"s1.snap-x: a pack is missing"}}, c.err
 	}, activity.RegisterOptions{Name: "CheckSnapshots"})
 	env.RegisterActivityWithOptions(func(context.Context, activities.VerifySeedsInput) (activities.VerifySeedsResult, error) {
 		t.Error("seeds are verified by a run that looks after snapshots")
@@ -54,13 +55,13 @@ func TestMaintenancePrunesSnapshots(t *testing.T) {
 	if err := env.GetWorkflowResult(&out); err != nil || len(out.Problems) > 0 || out.Snapshots == nil || out.Snapshots.Packs != 2 {
 		t.Errorf("%+v, %v", out, err)
 	}
-	if len(c.pruned) != 1 || c.pruned[0] != (activities.PruneSnapshotsInput{}) || child != PruneSnapshotsID {
+	if len(c.pruned) != 1 || c.pruned[0] != (protocol.PruneSnapshotsInput{}) || child != PruneSnapshotsID {
 		t.Errorf("pruned %+v by %q", c.pruned, child)
 	}
 }
 
 func TestMaintenanceSaysThatItCouldNotPrune(t *testing.T) {
-	c := storeCare{err: temporal.NewNonRetryableApplicationError("the store is read-only", activities.ErrTypeStore, errors.New("x"))}
+	c := storeCare{err: temporal.NewNonRetryableApplicationError("the store is read-only", protocol.ErrTypeStore, errors.New("x"))}
 	env := c.env(t)
 	env.ExecuteWorkflow(TypeMaintenance, MaintenanceInput{Snapshots: true})
 	var out MaintenanceResult
@@ -73,8 +74,8 @@ func TestMaintenanceSaysThatItCouldNotPrune(t *testing.T) {
 func TestACheckOfSnapshotsTellsWhatIsWrong(t *testing.T) {
 	var c storeCare
 	env := c.env(t)
-	env.ExecuteWorkflow(TypeCheckSnapshots, activities.CheckSnapshotsInput{ReadData: true})
-	var out activities.CheckSnapshotsResult
+	env.ExecuteWorkflow(TypeCheckSnapshots, protocol.CheckSnapshotsInput{ReadData: true})
+	var out protocol.CheckSnapshotsResult
 	if err := env.GetWorkflowResult(&out); err != nil || out.Snapshots != 3 || len(out.Problems) != 1 || len(c.checked) != 1 || !c.checked[0].ReadData {
 		t.Errorf("%+v of %+v, %v", out, c.checked, err)
 	}

@@ -59,12 +59,12 @@ func TestASnapshotThatFailsHidesNoneThatIsGood(t *testing.T) {
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.fake.fail("snapshot", finally(activities.ErrTypeStore))
+		w.fake.fail("snapshot", finally(protocol.ErrTypeStore))
 		w.send(SignalMessage, hello("m2"))
 	})
 	w.at(3*time.Second, func() {
 		v := w.view().Snapshot
-		if v.ID != "s1.snap-1" || v.Turn != 1 || v.Tried != 2 || v.Error == nil || v.Error.Kind != activities.ErrTypeStore {
+		if v.ID != "s1.snap-1" || v.Turn != 1 || v.Tried != 2 || v.Error == nil || v.Error.Kind != protocol.ErrTypeStore {
 			t.Errorf("snapshots are %+v", v)
 		}
 		if d := w.view(); d.State != Idle || d.Error != nil {

@@ -164,7 +164,7 @@ func (h *standIn) pass(ctx context.Context, session string) error {
 // lostWorker returns the error that the server makes of a lost worker, with an
 // immediate retry.
 func lostWorker() error {
-	return temporal.NewApplicationErrorWithOptions("this worker is gone", activities.ErrTypeWireLost,
+	return temporal.NewApplicationErrorWithOptions("this worker is gone", protocol.ErrTypeWireLost,
 		temporal.ApplicationErrorOptions{NextRetryDelay: 10 * time.Millisecond})
 }
 
@@ -234,7 +234,7 @@ func (h *standIn) PrepareSession(ctx context.Context, in activities.PrepareSessi
 		}
 	}
 	return activities.PrepareSessionResult{CodexVersion: "0.169.0", Permissions: "fairlead", Restored: restored,
-		Layout: activities.Layout{Root: "/r", Dir: dir, CodexHome: dir + "/codex-home", WorkDir: dir + "/work", OwnWork: true, Codex: "/r/codex"}}, nil
+		Layout: protocol.Layout{Root: "/r", Dir: dir, CodexHome: dir + "/codex-home", WorkDir: dir + "/work", OwnWork: true, Codex: "/r/codex"}}, nil
 }
 
 func (h *standIn) StartServer(ctx context.Context, in activities.StartServerInput) (activities.StartServerResult, error) {
@@ -273,7 +273,7 @@ func (h *standIn) plant(in activities.PrepareSessionInput) {
 }
 
 // wipe removes a seed, and reports whether the session had it.
-func (h *standIn) wipe(session string, seed *activities.SeedRef) bool {
+func (h *standIn) wipe(session string, seed *protocol.SeedRef) bool {
 	if seed == nil || !h.planted[seed.Name][session] {
 		return false
 	}
@@ -293,7 +293,7 @@ func (h *standIn) CloseSession(ctx context.Context, in activities.CloseSessionIn
 }
 
 func unreachable() error {
-	return temporal.NewNonRetryableApplicationError("no route to host", activities.ErrTypeUnreachable, nil)
+	return temporal.NewNonRetryableApplicationError("no route to host", protocol.ErrTypeUnreachable, nil)
 }
 
 func (h *standIn) leave(host string, away bool) {
@@ -370,29 +370,29 @@ func (h *standIn) RecoverSeed(_ context.Context, in activities.RecoverSeedInput)
 
 func (h *standIn) DeleteSeedBlobs(context.Context, activities.DeleteSeedInput) error { return nil }
 
-func (h *standIn) ProvisionCodex(context.Context, activities.ProvisionCodexInput) (activities.ProvisionCodexResult, error) {
-	return activities.ProvisionCodexResult{Path: "/r/codex", Version: "0.169.0", How: "present"}, nil
+func (h *standIn) ProvisionCodex(context.Context, activities.ProvisionCodexInput) (protocol.ProvisionCodexResult, error) {
+	return protocol.ProvisionCodexResult{Path: "/r/codex", Version: "0.169.0", How: "present"}, nil
 }
 
-func (h *standIn) CheckHost(context.Context, activities.CheckHostInput) (activities.CheckHostResult, error) {
-	return activities.CheckHostResult{OK: true, Checks: []activities.Check{{Name: "os", OK: true, Detail: "linux"}},
+func (h *standIn) CheckHost(context.Context, activities.CheckHostInput) (protocol.CheckHostResult, error) {
+	return protocol.CheckHostResult{OK: true, Checks: []protocol.Check{{Name: "os", OK: true, Detail: "linux"}},
 		Facts: map[string]string{"sandbox": "yes", "codex": "0.169.0"}, CheckedAt: time.Unix(1_800_000_000, 0).UTC()}, nil
 }
 
-func (h *standIn) RotateKeys(context.Context, activities.RotateKeysInput) (activities.RotateKeysResult, error) {
-	return activities.RotateKeysResult{Blobs: 3, Renewed: 3, Unneeded: true}, nil
+func (h *standIn) RotateKeys(context.Context, protocol.RotateKeysInput) (protocol.RotateKeysResult, error) {
+	return protocol.RotateKeysResult{Blobs: 3, Renewed: 3, Unneeded: true}, nil
 }
 
-func (h *standIn) RunExec(context.Context, activities.ExecInput) (activities.ExecResult, error) {
-	return activities.ExecResult{State: "exited", Stdout: 3}, nil
+func (h *standIn) RunExec(context.Context, protocol.ExecInput) (protocol.ExecResult, error) {
+	return protocol.ExecResult{State: "exited", Stdout: 3}, nil
 }
 
-func (h *standIn) ScanHostKeys(context.Context, activities.ScanHostKeysInput) (activities.ScanHostKeysResult, error) {
-	return activities.ScanHostKeysResult{}, nil
+func (h *standIn) ScanHostKeys(context.Context, protocol.ScanHostKeysInput) (protocol.ScanHostKeysResult, error) {
+	return protocol.ScanHostKeysResult{}, nil
 }
 
 func (h *standIn) CaptureSeed(_ context.Context, in activities.CaptureSeedInput) (activities.CaptureSeedResult, error) {
-	return activities.CaptureSeedResult{Home: cmp.Or(in.Home, "/h/codex-home"), Ref: activities.SeedRef{Name: in.Name, Blob: "b1", Digest: "d1", Kind: "chatgpt"},
+	return activities.CaptureSeedResult{Home: cmp.Or(in.Home, "/h/codex-home"), Ref: protocol.SeedRef{Name: in.Name, Blob: "b1", Digest: "d1", Kind: "chatgpt"},
 		Files: auth("1"), Auth: "sum of auth.json"}, nil
 }
 
@@ -408,12 +408,12 @@ func (h *standIn) FindLeftovers(context.Context, activities.FindLeftoversInput) 
 	return activities.FindLeftoversResult{Hosts: 1, Folders: 2, Unknown: 1}, nil
 }
 
-func (h *standIn) PruneSnapshots(context.Context, activities.PruneSnapshotsInput) (activities.PruneSnapshotsResult, error) {
-	return activities.PruneSnapshotsResult{Snapshots: []string{"s/1"}, Packs: 1, Freed: 100}, nil
+func (h *standIn) PruneSnapshots(context.Context, protocol.PruneSnapshotsInput) (protocol.PruneSnapshotsResult, error) {
+	return protocol.PruneSnapshotsResult{Snapshots: []string{"s/1"}, Packs: 1, Freed: 100}, nil
 }
 
-func (h *standIn) CheckSnapshots(context.Context, activities.CheckSnapshotsInput) (activities.CheckSnapshotsResult, error) {
-	return activities.CheckSnapshotsResult{Snapshots: 2, Chunks: 3, Packs: 1, Problems: []string{"snapshot s/2: a pack is missing"}, Damaged: []string{"s/2"}}, nil
+func (h *standIn) CheckSnapshots(context.Context, protocol.CheckSnapshotsInput) (protocol.CheckSnapshotsResult, error) {
+	return protocol.CheckSnapshotsResult{Snapshots: 2, Chunks: 3, Packs: 1, Problems: []string{"snapshot s/2: a pack is missing"}, Damaged: []string{"s/2"}}, nil
 }
 
 func (h *standIn) TidyStore(context.Context) (activities.TidyStoreResult, error) {
@@ -473,7 +473,7 @@ func (h *standIn) RunPump(ctx context.Context, in activities.RunPumpInput) (acti
 // set, and otherwise tries forever.
 func (h *standIn) lost(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	if in.LostAfter > 0 {
-		return activities.RunPumpResult{HostLost: &activities.HostLost{Since: time.Unix(1_800_000_000, 0).UTC(), Why: "no route to host"}}, nil
+		return activities.RunPumpResult{HostLost: &protocol.HostLost{Since: time.Unix(1_800_000_000, 0).UTC(), Why: "no route to host"}}, nil
 	}
 	if err := h.stay(ctx); err != nil {
 		return activities.RunPumpResult{}, err
@@ -488,7 +488,7 @@ func (h *standIn) ProbeHosts(_ context.Context, in activities.ProbeHostsInput) (
 		found := activities.HostProbed{Name: spec.Name, Facts: map[string]string{"os": "Linux"}}
 		h.mu.Lock()
 		if h.away[spec.Name] {
-			found.Facts, found.Problem = nil, &protocol.Problem{Kind: activities.ErrTypeUnreachable, Message: "no route to host"}
+			found.Facts, found.Problem = nil, &protocol.Problem{Kind: protocol.ErrTypeUnreachable, Message: "no route to host"}
 		}
 		h.mu.Unlock()
 		out.Hosts = append(out.Hosts, found)
@@ -531,7 +531,7 @@ func (h *standIn) attach(session string, in activities.RunPumpInput) error {
 		h.t.Errorf("%s: a pump of epoch %v came after one of %v", session, epoch, p.epoch)
 	}
 	if p.pumping > 0 {
-		return temporal.NewApplicationError("another one is attached", activities.ErrTypeWireLost)
+		return temporal.NewApplicationError("another one is attached", protocol.ErrTypeWireLost)
 	}
 	p.epoch = epoch
 	p.pumping++

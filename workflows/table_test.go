@@ -48,7 +48,7 @@ var reach = map[SessionStatus]func(w *world) (let func()){
 		return w.fake.hang("close")
 	},
 	Failed: func(w *world) func() {
-		w.fake.fail("start", finally(activities.ErrTypeNoSpace))
+		w.fake.fail("start", finally(protocol.ErrTypeNoSpace))
 		return w.fake.hang("close")
 	},
 }

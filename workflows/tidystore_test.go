@@ -18,6 +18,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -183,7 +184,7 @@ func TestAFiringWithoutWhatItBeginsWithSaysSo(t *testing.T) {
 		t.Errorf("it ended with %v", err)
 	}
 	var gone *serviceerror.NotFound
-	if _, err := r.c.DescribeWorkflowExecution(t.Context(), SessionID(FiredID(name, time.Date(2026, 1, 31, 22, 30, 0, 0, time.UTC))), ""); !errors.As(err, &gone) {
+	if _, err := r.c.DescribeWorkflowExecution(t.Context(), protocol.SessionID(FiredID(name, time.Date(2026, 1, 31, 22, 30, 0, 0, time.UTC))), ""); !errors.As(err, &gone) {
 		t.Errorf("a session was begun: %v", err)
 	}
 }

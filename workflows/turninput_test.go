@@ -105,7 +105,7 @@ func TestInstructionsGoWithWhatOpensTheThreadOnly(t *testing.T) {
 }
 
 func TestFilesOfEarlierMessagesComeAlongOnce(t *testing.T) {
-	s := assembled(&core{st: &sessionState{placeState: placeState{Generation: 1, Layout: &activities.Layout{Dir: "/r/sessions/s"}}}})
+	s := assembled(&core{st: &sessionState{placeState: placeState{Generation: 1, Layout: &protocol.Layout{Dir: "/r/sessions/s"}}}})
 	file := protocol.Input{Kind: protocol.InputFile, Name: "a", Digest: "1"}
 	picture := protocol.Input{Kind: protocol.InputImage, Name: "b", Digest: "2"}
 	var in activities.RunPumpInput

@@ -7,7 +7,6 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -26,19 +25,19 @@ const (
 
 // passingKinds are the kinds that waiting can mend, whoever gives them.
 var passingKinds = []string{
-	activities.ErrTypeUnreachable, activities.ErrTypeWireLost, protocol.EndHostLost, kindTimeout, activities.ErrTypeBusy,
-	activities.ErrTypeStoreFull, activities.ErrTypeTurnRuns, activities.ErrTypeRootMissing, kindNoPool, "network", protocol.EndOverloaded, "thread_busy",
+	protocol.ErrTypeUnreachable, protocol.ErrTypeWireLost, protocol.EndHostLost, kindTimeout, protocol.ErrTypeBusy,
+	protocol.ErrTypeStoreFull, protocol.ErrTypeTurnRuns, protocol.ErrTypeRootMissing, kindNoPool, "network", protocol.EndOverloaded, "thread_busy",
 }
 
 // lastingKinds are the kinds that waiting cannot mend.
 var lastingKinds = []string{
-	activities.ErrTypeAuth, activities.ErrTypeHostKey, activities.ErrTypeUnfit, activities.ErrTypeNoSpace,
-	activities.ErrTypeCodexMissing, activities.ErrTypeCodexVersion, activities.ErrTypeSandbox, activities.ErrTypeUnprotected,
-	activities.ErrTypeBadInput, activities.ErrTypeNotThere, activities.ErrTypeSeedFenced, activities.ErrTypeLoginUnsaved,
-	activities.ErrTypeQuota, activities.ErrTypeUnreadable, activities.ErrTypeFolderGone, activities.ErrTypeDiscarded,
-	activities.ErrTypeOldIdentity, activities.ErrTypeOutcomeUnknown,
+	protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeUnfit, protocol.ErrTypeNoSpace,
+	protocol.ErrTypeCodexMissing, protocol.ErrTypeCodexVersion, protocol.ErrTypeSandbox, protocol.ErrTypeUnprotected,
+	protocol.ErrTypeBadInput, protocol.ErrTypeNotThere, protocol.ErrTypeSeedFenced, protocol.ErrTypeLoginUnsaved,
+	protocol.ErrTypeQuota, protocol.ErrTypeUnreadable, protocol.ErrTypeFolderGone, protocol.ErrTypeDiscarded,
+	protocol.ErrTypeOldIdentity, protocol.ErrTypeOutcomeUnknown,
 	RefusedState, RefusedBudget, "host_not_found", "seed_not_found", "seed_pool_not_found", "seed_pool_empty",
-	activities.RefusedDead, activities.RefusedLost, activities.RefusedSuspect, "closed", "terminated", unsent,
+	protocol.RefusedDead, protocol.RefusedLost, protocol.RefusedSuspect, "closed", "terminated", unsent,
 	protocol.EndAuth, protocol.EndQuota, protocol.EndRateLimit, protocol.EndModelNotFound, protocol.EndRequestTimeout,
 	protocol.EndTurnTimeout, protocol.EndSilent, protocol.EndQuietAfterTool, protocol.EndOversize, protocol.EndInterrupted,
 	protocol.EndOther, "context_window", "bad_request", "protocol", "thread_missing", "version",
@@ -205,7 +204,7 @@ func (s *core) waitOut(leave func() bool) (f *Failure, again bool) {
 		return s.tooLateToStart(), false
 	}
 	if _, err := s.awaitFor(wait, func() bool { return called() || s.full() }); err != nil {
-		return &Failure{Kind: activities.ErrTypeInternal, Message: fmt.Sprintf("wait to %s: %v", t.Doing, err)}, false
+		return &Failure{Kind: protocol.ErrTypeInternal, Message: fmt.Sprintf("wait to %s: %v", t.Doing, err)}, false
 	}
 	switch {
 	case called():

@@ -57,8 +57,8 @@ func TestWhichFailuresPass(t *testing.T) {
 
 func TestAnActivitySaysWhetherItsFailurePasses(t *testing.T) {
 	of := func(retry, passing bool) *Failure {
-		return failureOf("read", temporal.NewApplicationErrorWithOptions("gone", activities.ErrTypeStore, temporal.ApplicationErrorOptions{
-			NonRetryable: !retry, Details: []any{protocol.Problem{Kind: activities.ErrTypeStore, Message: "gone", Passing: passing}}}))
+		return failureOf("read", temporal.NewApplicationErrorWithOptions("gone", protocol.ErrTypeStore, temporal.ApplicationErrorOptions{
+			NonRetryable: !retry, Details: []any{protocol.Problem{Kind: protocol.ErrTypeStore, Message: "gone", Passing: passing}}}))
 	}
 	for _, c := range []struct{ retry, passing, passes bool }{{true, false, true}, {false, false, false}, {false, true, true}} {
 		if got := failurePasses(of(c.retry, c.passing)); got != c.passes {
@@ -137,13 +137,13 @@ func TestAcceptedMessagesOutliveEveryFaultThatPassesWhileASessionBegins(t *testi
 		what, doing, kind string
 		opt               SessionOptions
 	}{
-		"any host is away":         {"prepare", "begin", activities.ErrTypeUnreachable, SessionOptions{}},
-		"the named host is away":   {"prepare", "begin", activities.ErrTypeUnreachable, SessionOptions{Host: "web-1"}},
-		"the wire is lost":         {"prepare", "begin", activities.ErrTypeWireLost, SessionOptions{Seed: "team"}},
-		"codex cannot be started":  {"start", startCodex, activities.ErrTypeUnreachable, SessionOptions{}},
-		"a fork's host is away":    {"prepare", "begin", activities.ErrTypeUnreachable, SessionOptions{From: "s0.snap-4"}},
-		"a fork's store is full":   {"pin", "begin", activities.ErrTypeStoreFull, SessionOptions{From: "s0.snap-4"}},
-		"a restored one's is away": {"prepare", "begin", activities.ErrTypeUnreachable, SessionOptions{Workspace: activities.Workspace{Snapshot: "s0.snap-4"}}},
+		"any host is away":         {"prepare", "begin", protocol.ErrTypeUnreachable, SessionOptions{}},
+		"the named host is away":   {"prepare", "begin", protocol.ErrTypeUnreachable, SessionOptions{Host: "web-1"}},
+		"the wire is lost":         {"prepare", "begin", protocol.ErrTypeWireLost, SessionOptions{Seed: "team"}},
+		"codex cannot be started":  {"start", startCodex, protocol.ErrTypeUnreachable, SessionOptions{}},
+		"a fork's host is away":    {"prepare", "begin", protocol.ErrTypeUnreachable, SessionOptions{From: "s0.snap-4"}},
+		"a fork's store is full":   {"pin", "begin", protocol.ErrTypeStoreFull, SessionOptions{From: "s0.snap-4"}},
+		"a restored one's is away": {"prepare", "begin", protocol.ErrTypeUnreachable, SessionOptions{Workspace: activities.Workspace{Snapshot: "s0.snap-4"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := waitsLong(t)
@@ -169,10 +169,10 @@ func TestAcceptedMessagesOutliveEveryFaultThatPassesWhileASessionComesBack(t *te
 		what, kind string
 		how        func(w *world)
 	}{
-		"its host is away":        {"prepare", activities.ErrTypeUnreachable, nil},
-		"no worker finishes it":   {"prepare", activities.ErrTypeBusy + "_by_a_newer_worker", nil},
-		"codex cannot be started": {"start", activities.ErrTypeWireLost, nil},
-		"it is moved": {"prepare", activities.ErrTypeUnreachable, func(w *world) {
+		"its host is away":        {"prepare", protocol.ErrTypeUnreachable, nil},
+		"no worker finishes it":   {"prepare", protocol.ErrTypeBusy + "_by_a_newer_worker", nil},
+		"codex cannot be started": {"start", protocol.ErrTypeWireLost, nil},
+		"it is moved": {"prepare", protocol.ErrTypeUnreachable, func(w *world) {
 			w.takes(w.send(SignalResume, Resume{Host: "web-3"}))
 		}},
 	} {
@@ -245,7 +245,7 @@ func TestACodexThatEndsByItselfEndsASessionThatNeverHadATurn(t *testing.T) {
 }
 
 func TestWhatWaitingCannotMendEndsASessionAtOnce(t *testing.T) {
-	for _, kind := range []string{activities.ErrTypeHostKey, activities.ErrTypeSandbox, activities.ErrTypeBadInput, activities.ErrTypeNoSpace, activities.ErrTypeStore} {
+	for _, kind := range []string{protocol.ErrTypeHostKey, protocol.ErrTypeSandbox, protocol.ErrTypeBadInput, protocol.ErrTypeNoSpace, protocol.ErrTypeStore} {
 		w := waitsLong(t)
 		w.fake.fail("prepare", finally(kind))
 		w.start(SessionOptions{Host: "web-1"})
@@ -256,7 +256,7 @@ func TestWhatWaitingCannotMendEndsASessionAtOnce(t *testing.T) {
 }
 
 func TestASessionAsksItsPoolAgain(t *testing.T) {
-	for _, kind := range []string{"busy", activities.ErrTypeUnreachable} {
+	for _, kind := range []string{"busy", protocol.ErrTypeUnreachable} {
 		t.Run(kind, func(t *testing.T) {
 			w := waitsLong(t)
 			w.fake.rest = endsTurn("completed", "")
@@ -273,7 +273,7 @@ func TestASessionAsksItsPoolAgain(t *testing.T) {
 			w.start(SessionOptions{})
 		})
 	}
-	for _, kind := range []string{"host_not_found", activities.ErrTypeHostKey} {
+	for _, kind := range []string{"host_not_found", protocol.ErrTypeHostKey} {
 		w := waitsLong(t)
 		w.refuse = &Failure{Kind: kind, Message: "never"}
 		w.start(SessionOptions{})
@@ -309,7 +309,7 @@ func TestAStartTimeoutEndsASessionAndSaysWhatItWaitedFor(t *testing.T) {
 						w.SignalWorkflow(signalLease, granted{From: PoolID(""), Queued: says})
 					})
 				default:
-					w.fake.fail(what, temporal.NewApplicationError(says, activities.ErrTypeWireLost))
+					w.fake.fail(what, temporal.NewApplicationError(says, protocol.ErrTypeWireLost))
 				}
 				w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 				w.start(opt)
@@ -336,11 +336,11 @@ func TestAStartTimeoutIsOfTheStartAlone(t *testing.T) {
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
 	w.at(3*time.Second, func() {
-		w.fake.fail("prepare", finally(activities.ErrTypeUnreachable))
+		w.fake.fail("prepare", finally(protocol.ErrTypeUnreachable))
 		w.send(SignalMessage, hello("m2"))
 	})
 	w.at(30*time.Hour, func() {
-		w.waited("come back", activities.ErrTypeUnreachable)
+		w.waited("come back", protocol.ErrTypeUnreachable)
 		w.fake.fail("prepare", nil)
 	})
 	w.whenTurn(2, "completed", func() { w.send(SignalClose, Close{}) })
@@ -349,10 +349,10 @@ func TestAStartTimeoutIsOfTheStartAlone(t *testing.T) {
 	w = waitsLong(t)
 	w.every = time.Minute
 	w.fake.rest = endsTurn("completed", "")
-	w.fake.fail("prepare", finally(activities.ErrTypeUnreachable))
+	w.fake.fail("prepare", finally(protocol.ErrTypeUnreachable))
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(30*time.Hour, func() {
-		w.waited("begin", activities.ErrTypeUnreachable)
+		w.waited("begin", protocol.ErrTypeUnreachable)
 		w.fake.fail("prepare", nil)
 	})
 	w.whenTurn(1, "completed", func() { w.send(SignalClose, Close{}) })
@@ -361,7 +361,7 @@ func TestAStartTimeoutIsOfTheStartAlone(t *testing.T) {
 
 func TestACloseEndsAWait(t *testing.T) {
 	w := waitsLong(t)
-	w.fake.fail("prepare", finally(activities.ErrTypeWireLost))
+	w.fake.fail("prepare", finally(protocol.ErrTypeWireLost))
 	w.at(time.Hour, func() { w.takes(w.send(SignalClose, Close{By: "ann"})) })
 	w.start(SessionOptions{})
 	v := w.view()
@@ -373,7 +373,7 @@ func TestACloseEndsAWait(t *testing.T) {
 func TestAnInterruptEndsAWaitForCodexWithItsTurn(t *testing.T) {
 	w := waitsLong(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.fake.fail("start", finally(activities.ErrTypeWireLost))
+	w.fake.fail("start", finally(protocol.ErrTypeWireLost))
 	w.at(time.Second, func() {
 		w.send(SignalMessage, hello("m1"))
 		w.send(SignalMessage, hello("m2"))
@@ -398,7 +398,7 @@ func TestAnInterruptCallsOffThatASessionComesBack(t *testing.T) {
 	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
 	w.at(3*time.Second, func() {
-		w.fake.fail("prepare", finally(activities.ErrTypeWireLost))
+		w.fake.fail("prepare", finally(protocol.ErrTypeWireLost))
 		w.send(SignalMessage, hello("m2"))
 	})
 	w.waits(func() { w.takes(w.send(SignalInterrupt, Interrupt{By: "ann"})) })
@@ -421,7 +421,7 @@ func TestAResumeEndsAWaitAtOnceAndElsewhere(t *testing.T) {
 		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 		var at time.Time
 		w.at(2*time.Hour, func() {
-			w.waited("begin", activities.ErrTypeUnreachable)
+			w.waited("begin", protocol.ErrTypeUnreachable)
 			at = w.Now()
 			if host == "" {
 				w.fake.mu.Lock()
@@ -444,10 +444,10 @@ func TestAResumeEndsAWaitAtOnceAndElsewhere(t *testing.T) {
 func TestARolloverKeepsAWait(t *testing.T) {
 	for what, doing := range map[string]string{"prepare": "begin", "start": startCodex} {
 		w := waitsLong(t)
-		w.fake.fail(what, finally(activities.ErrTypeWireLost))
+		w.fake.fail(what, finally(protocol.ErrTypeWireLost))
 		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
 		w.at(time.Hour, func() {
-			w.waited(doing, activities.ErrTypeWireLost)
+			w.waited(doing, protocol.ErrTypeWireLost)
 			w.fill()
 			w.SignalWorkflow(SignalMessage, "any event wakes it")
 		})

@@ -84,7 +84,7 @@ func (p *watchesPart) startWatch(spec protocol.HostSpec) *watch {
 	var ctx workflow.Context
 	ctx, w.cancel = workflow.WithCancel(watching(p.ctx, "watch "+spec.Name))
 	left, _ := p.leftOn(spec.Name)
-	w.fut = workflow.ExecuteActivity(ctx, hosts.WatchHost, activities.WatchHostInput{Host: spec, Prefix: SessionID(""), Signal: signalStirred,
+	w.fut = workflow.ExecuteActivity(ctx, hosts.WatchHost, activities.WatchHostInput{Host: spec, Prefix: protocol.SessionID(""), Signal: signalStirred,
 		Pool: PoolID(p.zone), Back: signalHostBack, Away: signalHostAway, Owed: left > 0})
 	return w
 }

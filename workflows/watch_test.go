@@ -235,7 +235,7 @@ func TestAWaitingSessionCostsNoEventsAndOneWatchServesAll(t *testing.T) {
 	}
 	// Only the session to which something happened notices.
 	r.host.kill(ids[1], protocol.Decided)
-	r.signal(SessionID(ids[1]), signalStirred, activities.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"})
+	r.signal(protocol.SessionID(ids[1]), signalStirred, activities.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"})
 	r.ended(ids[1], "m1", "interrupted")
 	r.becomes(ids[1], Interrupted)
 	t.Logf("a process that died while its session waited: %d events", r.events(ids[1])-counts[ids[1]])

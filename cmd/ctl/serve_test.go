@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -40,7 +41,7 @@ func serve(t *testing.T, session func(workflow.Context) error) (address string) 
 		}
 	})
 	_, err = srv.Client().ExecuteWorkflow(context.Background(),
-		client.StartWorkflowOptions{ID: workflows.SessionID("s1"), TaskQueue: workflows.TaskQueue}, workflows.TypeSession)
+		client.StartWorkflowOptions{ID: protocol.SessionID("s1"), TaskQueue: workflows.TaskQueue}, workflows.TypeSession)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/takeover"
 )
 
@@ -151,7 +151,7 @@ func endAttempt(ctx context.Context, c client.Client, namespace, identity string
 				Message: "the worker that did it died",
 				Source:  "fairlead",
 				FailureInfo: &failurepb.Failure_ApplicationFailureInfo{ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{
-					Type: activities.ErrTypeWorkerDied,
+					Type: protocol.ErrTypeWorkerDied,
 				}},
 			},
 		})

@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -61,7 +62,7 @@ func (l *lateClient) Running(ctx context.Context, session string) (bool, error) 
 	if c == nil {
 		return false, errNotConnected
 	}
-	d, err := (*c).DescribeWorkflowExecution(ctx, workflows.SessionID(session), "")
+	d, err := (*c).DescribeWorkflowExecution(ctx, protocol.SessionID(session), "")
 	var gone *serviceerror.NotFound
 	switch {
 	case errors.As(err, &gone):

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // lateWorkspaces gives the API access to the work folders of sessions. It returns an error
@@ -19,11 +20,11 @@ var errNotReady = errors.New("this worker is not ready yet")
 
 func (l *lateWorkspaces) set(s *activities.Workfolders) { l.now.Store(s) }
 
-func (l *lateWorkspaces) WorkDiff(ctx context.Context, session string, moving bool) (activities.WorkDiff, error) {
+func (l *lateWorkspaces) WorkDiff(ctx context.Context, session string, moving bool) (protocol.WorkDiff, error) {
 	if s := l.now.Load(); s != nil {
 		return s.WorkDiff(ctx, session, moving)
 	}
-	return activities.WorkDiff{}, errNotReady
+	return protocol.WorkDiff{}, errNotReady
 }
 
 func (l *lateWorkspaces) FetchFiles(ctx context.Context, session string, paths []string, moving bool, to io.Writer) error {

@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // StoredPage names a page of a batch's items in the store.
@@ -31,7 +32,7 @@ func (s *Server) batchPage(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	var page activities.BatchPage
+	var page protocol.BatchPage
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&page); err != nil {
@@ -65,7 +66,7 @@ func (s *Server) batchResults(w http.ResponseWriter, r *http.Request) {
 
 // PutBatchPage stores a page of a batch's items in a folder of its owner. It is
 // idempotent.
-func (c *Client) PutBatchPage(ctx context.Context, folder string, page activities.BatchPage) (StoredPage, error) {
+func (c *Client) PutBatchPage(ctx context.Context, folder string, page protocol.BatchPage) (StoredPage, error) {
 	var st StoredPage
 	body, err := json.Marshal(page)
 	if err == nil {

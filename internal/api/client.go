@@ -17,7 +17,6 @@ import (
 	"strings"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -116,8 +115,8 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 
 // Live returns the state of this worker's pump of a session. If it is not attached,
 // another worker may have the pump.
-func (c *Client) Live(ctx context.Context, session string) (activities.SessionLive, error) {
-	var v activities.SessionLive
+func (c *Client) Live(ctx context.Context, session string) (protocol.SessionLive, error) {
+	var v protocol.SessionLive
 	err := c.call(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/live", nil, &v)
 	return v, err
 }

@@ -12,6 +12,7 @@ import (
 	"net/url"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // deliverables lists what a session delivered; the session may have ended.
@@ -75,9 +76,9 @@ func (s *Server) deliverable(w http.ResponseWriter, r *http.Request) {
 }
 
 // Deliverables lists what a session delivered, oldest first.
-func (c *Client) Deliverables(ctx context.Context, session string) ([]activities.Deliverable, error) {
+func (c *Client) Deliverables(ctx context.Context, session string) ([]protocol.Deliverable, error) {
 	var v struct {
-		Deliverables []activities.Deliverable `json:"deliverables"`
+		Deliverables []protocol.Deliverable `json:"deliverables"`
 	}
 	err := c.call(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/deliverables", nil, &v)
 	return v.Deliverables, err
@@ -85,7 +86,7 @@ func (c *Client) Deliverables(ctx context.Context, session string) ([]activities
 
 // Deliverable writes the file of d to w. What was written is valid only if the error
 // is nil: then it is what codex delivered.
-func (c *Client) Deliverable(ctx context.Context, d activities.Deliverable, w io.Writer) error {
+func (c *Client) Deliverable(ctx context.Context, d protocol.Deliverable, w io.Writer) error {
 	resp, err := c.send(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(d.Session)+"/deliverables/"+url.PathEscape(d.Call), nil)
 	if err != nil {
 		return err

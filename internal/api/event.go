@@ -13,11 +13,11 @@ import (
 type Event struct {
 	Kind string `json:"kind"`
 
-	Entry  *protocol.Entry         `json:"entry,omitempty"`  // entry
-	Delta  *protocol.Delta         `json:"delta,omitempty"`  // delta
-	State  *activities.SessionLive `json:"state,omitempty"`  // state
-	Output *activities.ExecChunk   `json:"output,omitempty"` // output
-	Result *activities.ExecResult  `json:"result,omitempty"` // end, of a command
+	Entry  *protocol.Entry       `json:"entry,omitempty"`  // entry
+	Delta  *protocol.Delta       `json:"delta,omitempty"`  // delta
+	State  *protocol.SessionLive `json:"state,omitempty"`  // state
+	Output *protocol.ExecChunk   `json:"output,omitempty"` // output
+	Result *protocol.ExecResult  `json:"result,omitempty"` // end, of a command
 	// Snapshot is one of a list of snapshots.
 	Snapshot *snapshots.Manifest `json:"snapshot,omitempty"`
 	// Void is the first seq that is void; see the package's doc.

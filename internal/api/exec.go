@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -44,7 +45,7 @@ type execViewer struct {
 	emit     func(Event) error
 	flush    func() error
 	out, err int64 // next positions
-	result   *activities.ExecResult
+	result   *protocol.ExecResult
 	looked   time.Time
 	trouble
 }
@@ -106,7 +107,7 @@ func (v *execViewer) done() bool {
 
 func (v *execViewer) fromMemory() (changed <-chan struct{}, moved, behind bool, err error) {
 	t := v.topic
-	var pieces []*activities.ExecChunk
+	var pieces []*protocol.ExecChunk
 	t.mu.Lock()
 	changed = t.changed
 	if t.result != nil {
@@ -119,7 +120,7 @@ func (v *execViewer) fromMemory() (changed <-chan struct{}, moved, behind bool, 
 		pos  *int64
 	}{{activities.Stdout, &t.out, &v.out}, {activities.Stderr, &t.err, &v.err}} {
 		if p, ok := s.w.from(*s.pos, outputPiece); ok {
-			pieces = append(pieces, &activities.ExecChunk{Stream: s.name, At: *s.pos, Data: p})
+			pieces = append(pieces, &protocol.ExecChunk{Stream: s.name, At: *s.pos, Data: p})
 			*s.pos += int64(len(p))
 		} else if s.w.end() > *s.pos {
 			behind = true

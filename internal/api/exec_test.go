@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Both streams of a command arrive whole, once and in order, over wires that
@@ -24,13 +25,13 @@ func TestOutputOfACommandArrivesWholeAndOnce(t *testing.T) {
 			want[s][i] = byte(rnd.Uint32())
 		}
 	}
-	result := activities.ExecResult{State: "exited", Code: 3, Stdout: int64(len(want[activities.Stdout])), Stderr: int64(len(want[activities.Stderr]))}
+	result := protocol.ExecResult{State: "exited", Code: 3, Stdout: int64(len(want[activities.Stdout])), Stderr: int64(len(want[activities.Stderr]))}
 	var wg sync.WaitGroup
 	watch := func(name, endpoint string) {
 		c := b.client(endpoint)
 		wg.Go(func() {
 			got := map[string][]byte{}
-			var end *activities.ExecResult
+			var end *protocol.ExecResult
 			for ev, err := range c.Exec(t.Context(), "e1", 0, 0) {
 				switch {
 				case err != nil:
@@ -66,7 +67,7 @@ func TestOutputOfACommandArrivesWholeAndOnce(t *testing.T) {
 		if n == 0 {
 			continue
 		}
-		b.show(topic, activities.LiveOutput, 0, activities.ExecChunk{Stream: s, At: at[s], Data: want[s][at[s] : at[s]+n]})
+		b.show(topic, activities.LiveOutput, 0, protocol.ExecChunk{Stream: s, At: at[s], Data: want[s][at[s] : at[s]+n]})
 		at[s] += n
 		if at[s]-kept[s] > 256<<10 || at[s] == int64(len(want[s])) {
 			key := fmt.Sprintf("exec/e1/%s-%016d", s, kept[s])

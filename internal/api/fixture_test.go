@@ -156,7 +156,7 @@ func (b *bench) showDelta(session, item string, at int64, text string) {
 }
 
 func (b *bench) attached(session string, yes bool) {
-	b.show(activities.SessionTopic(session), activities.LiveState, 0, activities.SessionLive{Attached: yes})
+	b.show(activities.SessionTopic(session), activities.LiveState, 0, protocol.SessionLive{Attached: yes})
 }
 
 // wait polls until ok, or fails the test.

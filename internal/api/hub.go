@@ -51,10 +51,10 @@ type topic struct {
 	size    int
 	// partials are the running items, oldest first.
 	partials []*partial
-	state    *activities.SessionLive
+	state    *protocol.SessionLive
 	states   int // number of states so far, for viewers to compare
 	out, err window
-	result   *activities.ExecResult
+	result   *protocol.ExecResult
 }
 
 type liveEntry struct {
@@ -143,17 +143,17 @@ func (h *Hub) leave(name string, t *topic, live *bool) {
 
 // live returns the newest state of a session's pump on this worker, or the zero
 // value.
-func (h *Hub) live(name string) activities.SessionLive {
+func (h *Hub) live(name string) protocol.SessionLive {
 	h.mu.Lock()
 	t := h.topics[name]
 	h.mu.Unlock()
 	if t == nil {
-		return activities.SessionLive{}
+		return protocol.SessionLive{}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.state == nil || !t.state.Attached {
-		return activities.SessionLive{}
+		return protocol.SessionLive{}
 	}
 	return *t.state
 }
@@ -186,7 +186,7 @@ func (t *topic) take(log *slog.Logger, ev activities.LiveEvent) (live *bool) {
 			grew = t.addDelta(d)
 		}
 	case activities.LiveOutput:
-		var c activities.ExecChunk
+		var c protocol.ExecChunk
 		if err = json.Unmarshal(ev.Data, &c); err == nil {
 			grew = t.stream(c.Stream).write(c.At, c.Data, keepOutput)
 		}
@@ -212,7 +212,7 @@ func (t *topic) take(log *slog.Logger, ev activities.LiveEvent) (live *bool) {
 // longer.
 func (t *topic) addState(data []byte) (*bool, error) {
 	var s struct {
-		activities.SessionLive
+		protocol.SessionLive
 		activities.ExecLive
 	}
 	if err := json.Unmarshal(data, &s); err != nil {

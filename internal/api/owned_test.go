@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -16,7 +15,7 @@ const aFolder = "session.s-1.0123456789abcdef"
 func TestWhatIsGivenNamesWhomItIsFor(t *testing.T) {
 	b := serve(t, nil)
 	c := b.client("")
-	page := activities.BatchPage{Options: []activities.BatchOptions{{}}, Items: []activities.BatchItem{{ID: "i", First: []byte(`{}`)}}}
+	page := protocol.BatchPage{Options: []protocol.BatchOptions{{}}, Items: []protocol.BatchItem{{ID: "i", First: []byte(`{}`)}}}
 	in := inputOfBytes(protocol.InputFile, "a", []byte("x"))
 	puts := map[string]func(folder string) error{
 		"a message": func(f string) error { _, err := c.PutMessage(t.Context(), f, "x"); return err },

@@ -12,12 +12,13 @@ import (
 	"net/url"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Workspaces gives access to the folders that sessions work in;
 // *activities.Workfolders implements it.
 type Workspaces interface {
-	WorkDiff(ctx context.Context, session string, moving bool) (activities.WorkDiff, error)
+	WorkDiff(ctx context.Context, session string, moving bool) (protocol.WorkDiff, error)
 	FetchFiles(ctx context.Context, session string, paths []string, moving bool, to io.Writer) error
 }
 
@@ -41,7 +42,7 @@ const maxPaths = 100
 
 func (s *Server) workDiff(w http.ResponseWriter, r *http.Request) {
 	id, err := named(r, "session id", "id")
-	var d activities.WorkDiff
+	var d protocol.WorkDiff
 	if err == nil {
 		if d, err = s.opts.Workspaces.WorkDiff(r.Context(), id, anyMoment(r)); err != nil {
 			err = workProblem(r.Context(), "compare the work of session "+id+" with its start", err)
@@ -102,13 +103,13 @@ func workProblem(ctx context.Context, what string, err error) error {
 	status := http.StatusServiceUnavailable
 	kind := p.Kind
 	switch p.Kind {
-	case activities.ErrTypeBadInput:
+	case protocol.ErrTypeBadInput:
 		status, kind = http.StatusBadRequest, ErrBadInput
-	case activities.ErrTypeNotThere:
+	case protocol.ErrTypeNotThere:
 		status, kind = http.StatusNotFound, ErrNotFound
-	case activities.ErrTypeTurnRuns:
+	case protocol.ErrTypeTurnRuns:
 		status, kind = http.StatusConflict, ErrRefused
-	case activities.ErrTypeWorkspace:
+	case protocol.ErrTypeWorkspace:
 		status = http.StatusConflict
 	}
 	return problem(status, kind, "%s", p.Message).hinted(p.Hint)
@@ -116,8 +117,8 @@ func workProblem(ctx context.Context, what string, err error) error {
 
 // WorkDiff returns what changed in a session's work folder since the session began.
 // While a turn runs it is refused unless moving is set.
-func (c *Client) WorkDiff(ctx context.Context, session string, moving bool) (activities.WorkDiff, error) {
-	var d activities.WorkDiff
+func (c *Client) WorkDiff(ctx context.Context, session string, moving bool) (protocol.WorkDiff, error) {
+	var d protocol.WorkDiff
 	err := c.call(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/diff"+atAnyMoment(moving, url.Values{}), nil, &d)
 	return d, err
 }

@@ -1,5 +1,9 @@
 package protocol
 
+import (
+	"time"
+)
+
 // LocalHost is the name of this machine as a host.
 const LocalHost = "local"
 
@@ -34,4 +38,69 @@ type HostKey struct {
 	Type        string `json:"type"`
 	Fingerprint string `json:"fingerprint"` // SHA256:…
 	Key         string `json:"key"`         // "type base64", as in known_hosts
+}
+
+// A Claim names the session for which an activity acts on a host. With the
+// activity's attempt it makes the epoch of the fence; the host refuses a lower one.
+type Claim struct {
+	Session    string   `json:"session"`
+	Host       HostSpec `json:"host"`
+	Generation int64    `json:"generation"`
+	Pump       int64    `json:"pump"`
+	// Told says that codex was given secret answers. They are in the store, so that
+	// they can be redacted.
+	Told bool `json:"told,omitempty"`
+}
+
+// SeedRef names one generation of a seed. The bundle itself is only ever in
+// the store (encrypted) and on the host (0600).
+type SeedRef struct {
+	Name       string `json:"name"`
+	Generation int64  `json:"generation"`
+	Blob       string `json:"blob"`
+	Digest     string `json:"digest"` // of the manifest
+	Kind       string `json:"kind"`
+	// Epoch is that of the lease under which a session holds it; 0 outside of one.
+	Epoch int64 `json:"epoch,omitempty"`
+}
+
+// Layout holds the paths of a session on its host, all absolute.
+type Layout struct {
+	Root      string `json:"root"`       // Fairlead's root folder on the host
+	Dir       string `json:"dir"`        // Root/sessions/<id>
+	CodexHome string `json:"codex_home"` // Dir/codex-home
+	WorkDir   string `json:"work_dir"`   // Dir/work, or the person's own --dir
+	OwnWork   bool   `json:"own_work"`   // WorkDir was made by Fairlead and may be removed
+	Codex     string `json:"codex"`      // the binary
+}
+
+// SeedFile describes one file of a seed, without its content.
+type SeedFile struct {
+	Path   string `json:"path"`
+	Mode   string `json:"mode"`
+	Digest string `json:"digest"`
+}
+
+// VerifySeed has a seed verified. Force is set by a person: the issuer is asked even
+// if the refresh token may be spent.
+type VerifySeed struct {
+	Force bool   `json:"force,omitempty"`
+	By    string `json:"by,omitempty"`
+}
+
+// HostLost says that a host could not be reached for longer than allowed.
+type HostLost struct {
+	Since time.Time `json:"since"`
+	Why   string    `json:"why"`
+}
+
+// HostAway says that a host which is watched cannot be reached any more.
+type HostAway struct {
+	Host    string  `json:"host"`
+	Problem Problem `json:"problem"`
+}
+
+// HostBack says that a host which could not be reached can be again.
+type HostBack struct {
+	Host string `json:"host"`
 }

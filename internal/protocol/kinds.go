@@ -113,3 +113,87 @@ func EndingKinds() (kinds []string) {
 	}
 	return kinds
 }
+
+// ErrTypeDiscarded: a session is closed, and what could not be saved was given up
+// because a person said so.
+const ErrTypeDiscarded = "discarded"
+
+// Types of the application errors that activities return; workflows branch on
+// them with (*temporal.ApplicationError).Type(). Details hold one Problem
+// whose Kind is the same word.
+const (
+	ErrTypeUnreachable    = "unreachable"     // retried for a while, then the work fails
+	ErrTypeWireLost       = "wire_lost"       // retried for ever: the journal has everything
+	ErrTypeAuth           = "host_auth"       // the host refused our keys
+	ErrTypeHostKey        = "host_key"        // unknown or changed
+	ErrTypeFenced         = "fenced"          // the host knows a newer holder
+	ErrTypeNoSpace        = "no_space"        // the host's disk is full; activities that talk to codex or stop it wait for room
+	ErrTypeCodexMissing   = "codex_missing"   // none there, and none could be brought
+	ErrTypeCodexVersion   = "codex_version"   // outside the window
+	ErrTypeSandbox        = "sandbox"         // cannot confine as asked
+	ErrTypeUnprotected    = "unprotected"     // codex there cannot keep its commands from the credential
+	ErrTypeSeed           = "seed"            // missing, torn or wrong key
+	ErrTypeSeedFenced     = "seed_fenced"     // the lease on the seed has ended
+	ErrTypeStore          = "store"           // the blob store cannot be reached or read
+	ErrTypeBadInput       = "bad_input"       // e.g. --dir is not a directory
+	ErrTypeOutcomeUnknown = "outcome_unknown" // may or may not have happened
+	ErrTypeStoreFull      = "store_full"      // no space left for another blob
+	ErrTypeQuota          = "snapshot_quota"  // a snapshot would be larger than allowed
+	ErrTypeSnapshot       = "snapshot"        // missing or damaged: nobody can go on from it
+	ErrTypeInternal       = "internal"
+	// ErrTypeWorkerDied is the failure of an attempt whose worker another worker
+	// found dead: like a missed heartbeat, but sooner.
+	ErrTypeWorkerDied = "worker_died"
+)
+
+// ErrTypeBusy: this worker moves as many snapshots as it can, and others wait already.
+// The activity is retried.
+const ErrTypeBusy = "busy"
+
+// ErrTypeLoginUnsaved means that a login that codex rotated is on the host and in
+// no store. The seed's own recovery has to fetch it before anything is wiped.
+const ErrTypeLoginUnsaved = "login_unsaved"
+
+// ErrTypeUnfit: the host answers, but no session can run on it. The message says what it
+// lacks.
+const ErrTypeUnfit = "host_unfit"
+
+// ErrTypeRootMissing says that the root folder in which a session was prepared is
+// not on its host now. What it contains counts as neither removed nor wiped.
+const ErrTypeRootMissing = "root_missing"
+
+// ErrTypeOldIdentity: the worker has no identity that a seed is encrypted for.
+const ErrTypeOldIdentity = "old_identity_missing"
+
+// ErrTypeFolderGone means that a session's folder is not on its host any more and was
+// not kept. Only a former snapshot is left.
+const ErrTypeFolderGone = "folder_gone"
+
+// ErrTypeUnreadable: the host would not let us read some of a session's work. The snapshot
+// lacks only that, so it must not become the only copy.
+const ErrTypeUnreadable = "unreadable"
+
+// ErrTypeNotThere: what was asked for is not there.
+const ErrTypeNotThere = "not_found"
+
+// ErrTypeWorkspace: what a session is to work in cannot be had, or a hook failed. It is
+// not retried: a person has to change something.
+const ErrTypeWorkspace = "workspace"
+
+// ErrTypeTurnRuns: a turn writes to what was to be read as a whole.
+const ErrTypeTurnRuns = "turn_runs"
+
+// RefusedDead is the type of the error with which a seed refuses to refresh a login that
+// its issuer does not know any more. Calls that fail with types not listed here may be
+// tried again.
+const RefusedDead = "seed_dead"
+
+// RefusedFenced is the type of the error with which a seed refuses a caller that
+// does not hold it any more.
+const RefusedFenced = "fenced"
+
+// Error types for a login of which it is not known whether it is good.
+const (
+	RefusedLost    = "seed_lost"    // its refresh token may be spent, and the answer is gone
+	RefusedSuspect = "seed_suspect" // its issuer said what we do not understand
+)

@@ -14,6 +14,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/standin"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -95,7 +96,7 @@ func (c *crowd) gather(ctx context.Context, text string, state workflows.Session
 }
 
 func (c *crowd) story(ctx context.Context, id string) error {
-	it := c.c.GetWorkflowHistory(ctx, workflows.SessionID(id), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	it := c.c.GetWorkflowHistory(ctx, protocol.SessionID(id), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for it.HasNext() {
 		e, err := it.Next()
 		if err != nil {
@@ -211,7 +212,7 @@ func (c *crowd) decideSome(ctx context.Context, st lab.Status, n int) error {
 		}
 		begin := time.Now()
 		_, err = c.c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-			WorkflowID: workflows.SessionID(id), UpdateName: workflows.SignalDecide, WaitForStage: client.WorkflowUpdateStageCompleted,
+			WorkflowID: protocol.SessionID(id), UpdateName: workflows.SignalDecide, WaitForStage: client.WorkflowUpdateStageCompleted,
 			Args: []any{workflows.Decide{Approval: a.ID, Digest: a.Digest, Outcome: "accept", By: "bench"}},
 		})
 		if err == nil {

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -55,7 +56,7 @@ func measureDecisions(ctx context.Context, o *options) (err error) {
 		}
 		begin := time.Now()
 		h, err := f.c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-			WorkflowID: workflows.SessionID("ask"), UpdateName: workflows.SignalDecide, WaitForStage: client.WorkflowUpdateStageCompleted,
+			WorkflowID: protocol.SessionID("ask"), UpdateName: workflows.SignalDecide, WaitForStage: client.WorkflowUpdateStageCompleted,
 			Args: []any{workflows.Decide{Approval: a.ID, Digest: a.Digest, Outcome: "accept", By: "bench"}},
 		})
 		if err == nil {

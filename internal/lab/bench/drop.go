@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // dropped is how long the network is silent: longer than the detection takes.
@@ -71,7 +71,7 @@ func (r *recovering) drop(ctx context.Context) (noticed, again series, err error
 // noticed returns when the pump's attempt failed, according to the server.
 func (r *recovering) noticed(ctx context.Context, id string, late time.Time) (time.Time, error) {
 	for time.Now().Before(late) {
-		d, err := r.c.DescribeWorkflowExecution(ctx, workflows.SessionID(id), "")
+		d, err := r.c.DescribeWorkflowExecution(ctx, protocol.SessionID(id), "")
 		if err != nil {
 			return time.Time{}, err
 		}

@@ -7,6 +7,7 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -68,7 +69,7 @@ func (b *setup) history(ctx context.Context) (int, error) {
 	}
 	defer c.Close()
 	n := 0
-	it := c.GetWorkflowHistory(ctx, workflows.SessionID("events"), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	it := c.GetWorkflowHistory(ctx, protocol.SessionID("events"), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for it.HasNext() {
 		if _, err := it.Next(); err != nil {
 			return 0, err

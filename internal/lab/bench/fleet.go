@@ -12,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/stack"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -56,7 +57,7 @@ func (f *fleet) Close() error {
 }
 
 func (f *fleet) start(ctx context.Context, id string, opt workflows.SessionOptions, text string) error {
-	_, err := f.c.SignalWithStartWorkflow(ctx, workflows.SessionID(id), workflows.SignalMessage, workflows.Message{ID: "m-" + id, Text: text, By: "bench"},
+	_, err := f.c.SignalWithStartWorkflow(ctx, protocol.SessionID(id), workflows.SignalMessage, workflows.Message{ID: "m-" + id, Text: text, By: "bench"},
 		client.StartWorkflowOptions{TaskQueue: workflows.TaskQueueOf("")}, workflows.TypeSession, workflows.SessionInput{ID: id, Options: opt})
 	if err != nil {
 		return fmt.Errorf("start session %s: %w", id, err)
@@ -66,7 +67,7 @@ func (f *fleet) start(ctx context.Context, id string, opt workflows.SessionOptio
 
 func (f *fleet) detail(ctx context.Context, id string) (workflows.SessionDetail, error) {
 	var d workflows.SessionDetail
-	v, err := f.c.QueryWorkflow(ctx, workflows.SessionID(id), "", workflows.QueryDetail)
+	v, err := f.c.QueryWorkflow(ctx, protocol.SessionID(id), "", workflows.QueryDetail)
 	if err == nil {
 		err = v.Get(&d)
 	}
@@ -75,11 +76,11 @@ func (f *fleet) detail(ctx context.Context, id string) (workflows.SessionDetail,
 
 func (f *fleet) close(ctx context.Context, ids []string) error {
 	return each(ids, 16, func(id string) error {
-		err := f.c.SignalWorkflow(ctx, workflows.SessionID(id), "", workflows.SignalClose, workflows.Close{By: "bench", Discard: true})
+		err := f.c.SignalWorkflow(ctx, protocol.SessionID(id), "", workflows.SignalClose, workflows.Close{By: "bench", Discard: true})
 		if err != nil {
 			return err
 		}
-		return f.c.GetWorkflow(ctx, workflows.SessionID(id), "").Get(ctx, nil)
+		return f.c.GetWorkflow(ctx, protocol.SessionID(id), "").Get(ctx, nil)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -72,7 +73,7 @@ func (f *fleet) startListed(ctx context.Context, queue string, state workflows.S
 		temporal.NewSearchAttributeKeyKeyword("FairleadSeed").ValueSet("team"), temporal.NewSearchAttributeKeyInt64("FairleadTurn").ValueSet(1),
 	)
 	err := each(ids, 16, func(id string) error {
-		_, err := f.c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: workflows.SessionID(id), TaskQueue: queue, TypedSearchAttributes: attrs},
+		_, err := f.c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: protocol.SessionID(id), TaskQueue: queue, TypedSearchAttributes: attrs},
 			workflows.TypeSession, id, state)
 		return err
 	})

@@ -14,6 +14,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -65,7 +66,7 @@ func measureParked(ctx context.Context, o *options) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := f.c.SignalWorkflow(ctx, workflows.SessionID(id), "", workflows.SignalPark, workflows.Park{By: "bench"}); err != nil {
+		if err := f.c.SignalWorkflow(ctx, protocol.SessionID(id), "", workflows.SignalPark, workflows.Park{By: "bench"}); err != nil {
 			return err
 		}
 		if err := p.is(ctx, workflows.Parked, p.turns); err != nil {
@@ -108,7 +109,7 @@ func (p *sleeper) spent(ctx context.Context, all time.Duration, to map[string]se
 	var took map[string]time.Duration
 	sent := true
 	begun := map[int64]*history.HistoryEvent{}
-	it := p.c.GetWorkflowHistory(ctx, workflows.SessionID(p.id), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	it := p.c.GetWorkflowHistory(ctx, protocol.SessionID(p.id), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for it.HasNext() {
 		e, err := it.Next()
 		if err != nil {
@@ -159,7 +160,7 @@ func (p *sleeper) is(ctx context.Context, state workflows.SessionStatus, turns i
 func (p *sleeper) says(ctx context.Context) (time.Duration, error) {
 	begin := time.Now()
 	m := workflows.Message{ID: fmt.Sprintf("m%d", p.turns+1), Text: "say yes", By: "bench"}
-	if err := p.c.SignalWorkflow(ctx, workflows.SessionID(p.id), "", workflows.SignalMessage, m); err != nil {
+	if err := p.c.SignalWorkflow(ctx, protocol.SessionID(p.id), "", workflows.SignalMessage, m); err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)

@@ -15,6 +15,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -88,7 +89,7 @@ func (f *fleet) grants(ctx context.Context, n int) error {
 	}
 	begin, took := time.Now(), processorTime()
 	err = each(ids, 64, func(id string) error {
-		run, err := f.c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: workflows.SessionID(id), TaskQueue: queue}, "Holder", id, "many")
+		run, err := f.c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: protocol.SessionID(id), TaskQueue: queue}, "Holder", id, "many")
 		if err != nil {
 			return err
 		}
@@ -159,7 +160,7 @@ func (f *fleet) handovers(ctx context.Context, n int) error {
 	var spoke, began []time.Time
 	for _, id := range ids {
 		var v workflows.SessionView
-		if err := f.c.GetWorkflow(ctx, workflows.SessionID(id), "").Get(ctx, &v); err != nil {
+		if err := f.c.GetWorkflow(ctx, protocol.SessionID(id), "").Get(ctx, &v); err != nil {
 			return err
 		}
 		at, err := f.firstPump(ctx, id)
@@ -197,7 +198,7 @@ func behind(at, others []time.Time) (s series) {
 
 func (f *fleet) firstPump(ctx context.Context, id string) (time.Time, error) {
 	pumps := map[int64]bool{}
-	it := f.c.GetWorkflowHistory(ctx, workflows.SessionID(id), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	it := f.c.GetWorkflowHistory(ctx, protocol.SessionID(id), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for it.HasNext() {
 		e, err := it.Next()
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -35,7 +36,7 @@ func measureStreams(ctx context.Context, o *options) (err error) {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		return c.c.SignalWorkflow(ctx, workflows.SessionID(id), "", workflows.SignalMessage,
+		return c.c.SignalWorkflow(ctx, protocol.SessionID(id), "", workflows.SignalMessage,
 			workflows.Message{ID: "stream-" + id, Text: fmt.Sprintf("stream %d/s for %v", streamRate, long), By: "bench"})
 	})
 	if err != nil {

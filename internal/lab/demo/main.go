@@ -21,6 +21,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -232,7 +233,7 @@ func activitiesOf(ctx context.Context, l *lab.Lab, session string) (int, error) 
 		return 0, err
 	}
 	defer c.Close()
-	d, err := c.DescribeWorkflowExecution(ctx, workflows.SessionID(session), "")
+	d, err := c.DescribeWorkflowExecution(ctx, protocol.SessionID(session), "")
 	return len(d.GetPendingActivities()), err
 }
 
@@ -247,7 +248,7 @@ func secondTurn(ctx context.Context, l *lab.Lab) error {
 	defer c.Close()
 	message := map[string]string{"id": "from-elsewhere", "text": "What did I ask you first?"}
 	fmt.Printf("signal message to session/demo: %s\n", message["text"])
-	if err := c.SignalWorkflow(ctx, workflows.SessionID("demo"), "", "message", message); err != nil {
+	if err := c.SignalWorkflow(ctx, protocol.SessionID("demo"), "", "message", message); err != nil {
 		return err
 	}
 	turn, err := turnEnd(ctx, l, 2)
@@ -275,7 +276,7 @@ func turnEnd(ctx context.Context, l *lab.Lab, n int) (workflows.TurnView, error)
 	}
 	defer c.Close()
 	err = lab.Until(ctx, fmt.Sprintf("the end of turn %d", n), func() (bool, error) {
-		v, err := c.QueryWorkflow(ctx, workflows.SessionID("demo"), "", workflows.QueryTurn, workflows.TurnQuery{N: n})
+		v, err := c.QueryWorkflow(ctx, protocol.SessionID("demo"), "", workflows.QueryTurn, workflows.TurnQuery{N: n})
 		if err != nil {
 			return false, err
 		}

@@ -19,7 +19,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/lab"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A fault strikes something that all runs of a wave depend on.
@@ -318,7 +318,7 @@ func pauseWorker(ctx context.Context, w *struckWave) error {
 // holder returns the pid of the worker that runs an activity of the session, or
 // 0.
 func (r *run) holder(ctx context.Context) int {
-	d, err := r.temporal.DescribeWorkflowExecution(ctx, workflows.SessionID(r.id), "")
+	d, err := r.temporal.DescribeWorkflowExecution(ctx, protocol.SessionID(r.id), "")
 	if err != nil {
 		return 0
 	}

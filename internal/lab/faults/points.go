@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
@@ -232,8 +231,8 @@ func (r *run) delivered() (n int, err error) {
 	return len(all), err
 }
 
-func (r *run) deliverables() ([]activities.Deliverable, error) {
-	return lab.Lines[activities.Deliverable](context.Background(), r.Lab, "session", "deliverables", r.id)
+func (r *run) deliverables() ([]protocol.Deliverable, error) {
+	return lab.Lines[protocol.Deliverable](context.Background(), r.Lab, "session", "deliverables", r.id)
 }
 
 // overBudget expects the turn to be interrupted; the session continues when its

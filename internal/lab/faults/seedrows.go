@@ -9,6 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -215,7 +216,7 @@ func oldHolder(ctx context.Context, l *loginRun) error {
 			return err
 		}
 		ref := *before.Ref
-		err = l.update(ctx, activities.UpdateSaveSeed, activities.SaveSeed{Holder: holder, Epoch: held.Epoch, From: before.Generation,
+		err = l.update(ctx, protocol.UpdateSaveSeed, activities.SaveSeed{Holder: holder, Epoch: held.Epoch, From: before.Generation,
 			Auth: strings.Repeat("0", 64), Ref: ref})
 		if err == nil {
 			l.res.find(twoHolders, "an old holder (epoch %d, now %d) saved as %s", held.Epoch, before.Epoch, holder)

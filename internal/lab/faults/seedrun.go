@@ -19,6 +19,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -230,7 +231,7 @@ func refreshIn(auth []byte) string {
 
 func (l *loginRun) view(ctx context.Context) (v workflows.SeedView, err error) {
 	err = again(ctx, "ask for seed "+l.seed, func(ctx context.Context) error {
-		q, err := l.temporal.QueryWorkflow(ctx, workflows.SeedID(l.seed), "", workflows.QuerySeed)
+		q, err := l.temporal.QueryWorkflow(ctx, protocol.SeedID(l.seed), "", workflows.QuerySeed)
 		if err != nil {
 			return err
 		}
@@ -241,7 +242,7 @@ func (l *loginRun) view(ctx context.Context) (v workflows.SeedView, err error) {
 }
 
 func (l *loginRun) update(ctx context.Context, name string, arg any) error {
-	h, err := l.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: workflows.SeedID(l.seed), UpdateName: name,
+	h, err := l.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: protocol.SeedID(l.seed), UpdateName: name,
 		Args: []any{arg}, WaitForStage: client.WorkflowUpdateStageCompleted})
 	if err != nil {
 		return err
@@ -256,7 +257,7 @@ func (l *loginRun) watch(ctx context.Context) (stop func()) {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			q, err := l.temporal.QueryWorkflow(ctx, workflows.SeedID(l.seed), "", workflows.QuerySeed)
+			q, err := l.temporal.QueryWorkflow(ctx, protocol.SeedID(l.seed), "", workflows.QuerySeed)
 			var v workflows.SeedView
 			if err == nil && q.Get(&v) == nil && len(v.HeldBy) > 1 {
 				seen[strings.Join(v.HeldBy, " and ")] = true

@@ -8,6 +8,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -54,7 +55,7 @@ func (s *snapRun) other() *host {
 func (s *snapRun) open(ctx context.Context) error {
 	s.run.logf("start")
 	return again(ctx, "start "+s.run.id, func(ctx context.Context) error {
-		_, err := s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: workflows.SessionID(s.run.id), TaskQueue: workflows.TaskQueueOf("")},
+		_, err := s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: protocol.SessionID(s.run.id), TaskQueue: workflows.TaskQueueOf("")},
 			workflows.TypeSession, workflows.SessionInput{ID: s.run.id, Options: s.options})
 		return err
 	})

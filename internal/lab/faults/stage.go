@@ -17,6 +17,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -161,12 +162,12 @@ func again(ctx context.Context, what string, do func(context.Context) error) err
 
 func (s *stage) signal(ctx context.Context, id, name string, arg any) error {
 	return again(ctx, "signal "+name+" to "+id, func(ctx context.Context) error {
-		return s.temporal.SignalWorkflow(ctx, workflows.SessionID(id), "", name, arg)
+		return s.temporal.SignalWorkflow(ctx, protocol.SessionID(id), "", name, arg)
 	})
 }
 
 func (s *stage) detail(ctx context.Context, id string) (d workflows.SessionDetail, err error) {
-	v, err := s.temporal.QueryWorkflow(ctx, workflows.SessionID(id), "", workflows.QueryDetail)
+	v, err := s.temporal.QueryWorkflow(ctx, protocol.SessionID(id), "", workflows.QueryDetail)
 	if err != nil {
 		return d, err
 	}

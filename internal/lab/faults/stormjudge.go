@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"golang.org/x/sync/errgroup"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -22,7 +23,7 @@ const calmWithin = 10 * time.Minute
 
 // begin starts a session, or succeeds if it was started already.
 func (s *stage) begin(ctx context.Context, in workflows.SessionInput) error {
-	_, err := s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: workflows.SessionID(in.ID), TaskQueue: workflows.TaskQueueOf("")},
+	_, err := s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: protocol.SessionID(in.ID), TaskQueue: workflows.TaskQueueOf("")},
 		workflows.TypeSession, in)
 	return err
 }

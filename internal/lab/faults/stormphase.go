@@ -15,6 +15,7 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 	"golang.org/x/sync/errgroup"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -157,7 +158,7 @@ func (r *stormRun) look(ctx context.Context, since time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
 	id := r.watched()
-	d, err := r.temporal.DescribeWorkflowExecution(ctx, workflows.SessionID(id), "")
+	d, err := r.temporal.DescribeWorkflowExecution(ctx, protocol.SessionID(id), "")
 	if err != nil {
 		return
 	}

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -355,7 +355,7 @@ func livesWithDeepTree(ctx context.Context, r *stormRun) error {
 	if err != nil {
 		return err
 	}
-	if e := held.View.Error; e.Kind != activities.ErrTypeUnreadable || !strings.Contains(e.Message, deepName) {
+	if e := held.View.Error; e.Kind != protocol.ErrTypeUnreadable || !strings.Contains(e.Message, deepName) {
 		return ill{wrong, fmt.Errorf("of what is too deep closing says %+v", e)}
 	}
 	if _, err := os.Stat(filepath.Join(work, "plain")); err != nil {

@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -146,7 +147,7 @@ func (f *fleet) movedOn(ctx context.Context) (n int, err error) {
 	}
 	for _, s := range list {
 		var v workflows.SessionView
-		got, err := f.temporal.QueryWorkflow(ctx, workflows.SessionID(s.ID), "", workflows.QueryState)
+		got, err := f.temporal.QueryWorkflow(ctx, protocol.SessionID(s.ID), "", workflows.QueryState)
 		if err == nil {
 			err = got.Get(&v)
 		}

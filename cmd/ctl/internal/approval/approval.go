@@ -18,6 +18,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -119,7 +120,7 @@ func approvals(ctx context.Context, a *core.App, t *conn.Conn, session string, a
 	list, silent := []workflows.Approval{}, 0
 	for _, id := range ids {
 		var some []workflows.Approval
-		err := t.Ask(ctx, "list approvals of session "+id, workflows.SessionID(id), workflows.QueryApprovals, &some)
+		err := t.Ask(ctx, "list approvals of session "+id, protocol.SessionID(id), workflows.QueryApprovals, &some)
 		if session == "" && core.ExitCode(err) == core.ExitUnreachable && ctx.Err() == nil && err != nil && silent < len(ids)-1 {
 			silent++ // one silent session must not hide the others
 			a.Note("session %s does not answer; its approvals are not listed", id)
@@ -144,7 +145,7 @@ func approval(ctx context.Context, t *conn.Conn, doing, id string) (workflows.Ap
 		return workflows.Approval{}, err
 	}
 	var list []workflows.Approval
-	if err := t.Ask(ctx, doing, workflows.SessionID(session), workflows.QueryApprovals, &list); err != nil {
+	if err := t.Ask(ctx, doing, protocol.SessionID(session), workflows.QueryApprovals, &list); err != nil {
 		return workflows.Approval{}, err
 	}
 	return conn.Pick(list, doing, id)
@@ -376,7 +377,7 @@ func awaitAck(ctx context.Context, t *conn.Conn, ap workflows.Approval, heard *l
 			}
 		case <-look.C:
 			var list []workflows.Approval
-			if err := t.Query(ctx, "look at approval "+ap.ID, workflows.SessionID(ap.Session), workflows.QueryApprovals, &list); err != nil {
+			if err := t.Query(ctx, "look at approval "+ap.ID, protocol.SessionID(ap.Session), workflows.QueryApprovals, &list); err != nil {
 				continue // no worker yet
 			}
 			if now, err := conn.Pick(list, "", ap.ID); err == nil && (now.Decision != nil || now.State == workflows.ApprovalVoid) {
@@ -425,7 +426,7 @@ func answerWhileOpen(ctx context.Context, a *core.App, t *conn.Conn, ap workflow
 // returns "".
 func decidedElsewhere(ctx context.Context, t *conn.Conn, ap workflows.Approval) string {
 	var list []workflows.Approval
-	if _, err := t.AskEither(ctx, "look at approval "+ap.ID, workflows.SessionID(ap.Session), workflows.QueryApprovals, &list); err != nil {
+	if _, err := t.AskEither(ctx, "look at approval "+ap.ID, protocol.SessionID(ap.Session), workflows.QueryApprovals, &list); err != nil {
 		return "" // the next query will tell
 	}
 	now, err := conn.Pick(list, "", ap.ID)

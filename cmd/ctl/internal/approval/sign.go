@@ -18,6 +18,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/policy"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/sshsig"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -87,7 +88,7 @@ func whoMaySign(ctx context.Context, t *conn.Conn, asked *workflows.Approval) (a
 		return nil, nil
 	}
 	var texts workflows.PolicyTexts
-	if _, err := t.AskEither(ctx, "read the policy of session "+asked.Session, workflows.SessionID(asked.Session), workflows.QueryPolicy, &texts); err != nil {
+	if _, err := t.AskEither(ctx, "read the policy of session "+asked.Session, protocol.SessionID(asked.Session), workflows.QueryPolicy, &texts); err != nil {
 		return nil, err
 	}
 	for _, text := range []string{texts.Session, texts.Seed} {

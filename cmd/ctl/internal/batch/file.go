@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
@@ -116,8 +115,8 @@ func sessionFlagKinds() (kinds map[string]batchfile.FlagKind, names []string) {
 // failureKinds returns the words that retry.on accepts.
 func failureKinds() []string {
 	out := append(slices.Clone(workflows.RetriedKinds), protocol.EndingKinds()...)
-	out = append(out, activities.ErrTypeAuth, activities.ErrTypeHostKey, activities.ErrTypeCodexMissing, activities.ErrTypeCodexVersion, activities.ErrTypeSeed,
-		activities.ErrTypeInternal, activities.ErrTypeOutcomeUnknown, activities.ErrTypeStoreFull, activities.ErrTypeSnapshot, activities.ErrTypeBadInput,
+	out = append(out, protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeCodexMissing, protocol.ErrTypeCodexVersion, protocol.ErrTypeSeed,
+		protocol.ErrTypeInternal, protocol.ErrTypeOutcomeUnknown, protocol.ErrTypeStoreFull, protocol.ErrTypeSnapshot, protocol.ErrTypeBadInput,
 		"host_not_found", "seed_not_found", "no_pool", "unknown", "failed")
 	slices.Sort(out)
 	return slices.Compact(out)
@@ -318,7 +317,7 @@ func UploadName(t *snapshots.LocalTree) string {
 
 // A pageMaker fills a page. Options that items share are stored once per page.
 type pageMaker struct {
-	page    activities.BatchPage
+	page    protocol.BatchPage
 	numbers map[*itemSet]int
 	bytes   int
 }
@@ -327,7 +326,7 @@ func (p *pageMaker) add(it batchfile.Item, s *itemSet, m workflows.Message) erro
 	n, known := p.numbers[s]
 	if !known {
 		raw, err := json.Marshal(s.opt)
-		opt := activities.BatchOptions{Queue: workflows.TaskQueueOf(s.opt.Zone)}
+		opt := protocol.BatchOptions{Queue: workflows.TaskQueueOf(s.opt.Zone)}
 		if err == nil {
 			err = json.Unmarshal(raw, &opt.Session)
 		}
@@ -344,7 +343,7 @@ func (p *pageMaker) add(it batchfile.Item, s *itemSet, m workflows.Message) erro
 		return core.Failed("pack item %s: %v", it.ID, err)
 	}
 	p.bytes += len(first)
-	p.page.Items = append(p.page.Items, activities.BatchItem{ID: it.ID, Options: n, First: first})
+	p.page.Items = append(p.page.Items, protocol.BatchItem{ID: it.ID, Options: n, First: first})
 	return nil
 }
 

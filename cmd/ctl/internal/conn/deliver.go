@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -27,7 +28,7 @@ type Delivery struct {
 
 // Look reads the state of the session. live reports whether a worker answered.
 func (d *Delivery) Look(ctx context.Context, t *Conn) (seen workflows.SessionDetail, live bool, err error) {
-	live, err = t.AskEither(ctx, d.Doing, workflows.SessionID(d.Session), workflows.QueryDetail, &seen)
+	live, err = t.AskEither(ctx, d.Doing, protocol.SessionID(d.Session), workflows.QueryDetail, &seen)
 	return seen, live, err
 }
 
@@ -41,7 +42,7 @@ func (d *Delivery) Send(ctx context.Context, t *Conn, seen workflows.SessionDeta
 	case lookErr != nil && core.ExitCode(lookErr) == core.ExitNotFound:
 		return false, lookErr
 	case live:
-		err := t.Update(ctx, d.Doing, workflows.SessionID(d.Session), d.Name, d.UpdateID, out, d.Msg)
+		err := t.Update(ctx, d.Doing, protocol.SessionID(d.Session), d.Name, d.UpdateID, out, d.Msg)
 		if core.ExitCode(err) == core.ExitRefused && HasEnded(seen.View.State) {
 			return false, RefuseEnded(d.Doing, seen.View)
 		}
@@ -54,7 +55,7 @@ func (d *Delivery) Send(ctx context.Context, t *Conn, seen workflows.SessionDeta
 			return false, err
 		}
 	}
-	if err := t.Signal(ctx, d.Doing, workflows.SessionID(d.Session), d.Name, d.Msg); err != nil {
+	if err := t.Signal(ctx, d.Doing, protocol.SessionID(d.Session), d.Name, d.Msg); err != nil {
 		return false, err
 	}
 	t.App.Note("no worker is up: it is kept until one is")

@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -105,7 +106,7 @@ func (t *Conn) Seed(ctx context.Context, name string) (workflows.SeedView, error
 	if err := core.CheckName("seed name", name); err != nil {
 		return v, err
 	}
-	err := t.Ask(ctx, "show seed "+name, workflows.SeedID(name), workflows.QuerySeed, &v)
+	err := t.Ask(ctx, "show seed "+name, protocol.SeedID(name), workflows.QuerySeed, &v)
 	if err == nil && v.Deleted {
 		err = core.NotFound("show seed %s: there is none", name).Hinted("`ctl seed list` shows those there are")
 	}

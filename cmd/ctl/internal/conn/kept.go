@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -38,7 +39,7 @@ func (t *Conn) List(ctx context.Context, doing, query string, limit int) ([]*wor
 
 // Kept returns what Temporal knows of a session without a worker.
 func (t *Conn) Kept(ctx context.Context, id string) (workflows.SessionView, error) {
-	d, err := t.DescribeWorkflowExecution(ctx, workflows.SessionID(id), "")
+	d, err := t.DescribeWorkflowExecution(ctx, protocol.SessionID(id), "")
 	if err != nil {
 		return workflows.SessionView{}, t.Explain(ctx, "show session "+id, err)
 	}

@@ -5,7 +5,6 @@ import (
 
 	temporalsdk "go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
@@ -14,14 +13,14 @@ import (
 // codeOf returns the exit code for a failure that a workflow or a host reported.
 func codeOf(kind string) int {
 	switch kind {
-	case activities.ErrTypeBadInput:
+	case protocol.ErrTypeBadInput:
 		return core.ExitUsage
 	case "host_not_found", "seed_not_found", workflows.RefusedNotFound:
 		return core.ExitNotFound
-	case activities.ErrTypeUnreachable, activities.ErrTypeAuth, activities.ErrTypeHostKey,
-		activities.ErrTypeStore, activities.ErrTypeWireLost, activities.ErrTypeRootMissing, "no_pool", "timeout":
+	case protocol.ErrTypeUnreachable, protocol.ErrTypeAuth, protocol.ErrTypeHostKey,
+		protocol.ErrTypeStore, protocol.ErrTypeWireLost, protocol.ErrTypeRootMissing, "no_pool", "timeout":
 		return core.ExitUnreachable
-	case activities.ErrTypeFenced, activities.ErrTypeOldIdentity, workflows.RefusedState:
+	case protocol.ErrTypeFenced, protocol.ErrTypeOldIdentity, workflows.RefusedState:
 		return core.ExitRefused
 	}
 	return core.ExitFailed

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -107,7 +108,7 @@ func AwaitSession(ctx context.Context, a *core.App, t *Conn, id, doing string, w
 	var told WaitNews
 	for {
 		var v workflows.SessionView
-		err := t.Query(ctx, doing, workflows.SessionID(id), workflows.QueryState, &v)
+		err := t.Query(ctx, doing, protocol.SessionID(id), workflows.QueryState, &v)
 		switch {
 		case err == nil:
 			if ok, err := done(v); ok || err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/stack"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -21,7 +22,7 @@ import (
 // worker has the live text. If there is none, it returns the API of any worker of the
 // session's zone, which can read the store.
 func WorkerFor(ctx context.Context, a *core.App, t *Conn, session string) (*api.Client, error) {
-	d, err := t.DescribeWorkflowExecution(ctx, workflows.SessionID(session), "")
+	d, err := t.DescribeWorkflowExecution(ctx, protocol.SessionID(session), "")
 	if err != nil { // Temporal may have deleted the session; the store keeps it
 		return AnyWorker(ctx, a, t)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -134,7 +135,7 @@ func stayers(ctx context.Context, t *conn.Conn, h workflows.HostView) []stayer {
 	for _, id := range h.Holders {
 		s := stayer{Session: id}
 		var v workflows.SessionView
-		if err := t.Query(ctx, "ask session "+id, workflows.SessionID(id), workflows.QueryState, &v); err == nil {
+		if err := t.Query(ctx, "ask session "+id, protocol.SessionID(id), workflows.QueryState, &v); err == nil {
 			s.State, s.Why = v.State, staysFor(v)
 		}
 		left = append(left, s)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
@@ -253,9 +252,9 @@ func askHostKey(ctx context.Context, a *core.App, t *conn.Conn, put workflows.Pu
 
 // askKeyOf is askHostKey for a host whose jump host is already resolved.
 func askKeyOf(ctx context.Context, a *core.App, t *conn.Conn, doing, zone string, spec protocol.HostSpec) ([]string, error) {
-	var out activities.ScanHostKeysResult
+	var out protocol.ScanHostKeysResult
 	err := t.HostTask(ctx, doing, zone, workflows.HostTaskID(spec.Name, "scan"), workflows.TypeScan,
-		activities.ScanHostKeysInput{Host: spec}, &out)
+		protocol.ScanHostKeysInput{Host: spec}, &out)
 	if err != nil {
 		return nil, err
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/client"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -32,14 +32,14 @@ func checkCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var out activities.CheckHostResult
+			var out protocol.CheckHostResult
 			if err := t.HostTask(c.Context(), doing, zone, workflows.HostTaskID(h.Name, "check"), workflows.TypeCheck,
 				workflows.HostTaskInput{Zone: zone, Host: *h.Spec}, &out); err != nil {
 				return err
 			}
 			err = a.Print().Show(struct {
 				Name string `json:"name"`
-				activities.CheckHostResult
+				protocol.CheckHostResult
 			}{h.Name, out}, func(p *core.Printer) {
 				var rows [][]core.Cell
 				for _, k := range out.Checks {
@@ -84,14 +84,14 @@ func provisionCommand(a *core.App) *cobra.Command {
 				return err
 			}
 			a.Note("bringing codex to %s …", h.Name)
-			var out activities.ProvisionCodexResult
+			var out protocol.ProvisionCodexResult
 			if err := t.HostTask(c.Context(), doing, zone, workflows.HostTaskID(h.Name, "provision"), workflows.TypeProvision,
 				workflows.HostTaskInput{Zone: zone, Host: *h.Spec}, &out); err != nil {
 				return err
 			}
 			return a.Print().Show(struct {
 				Name string `json:"name"`
-				activities.ProvisionCodexResult
+				protocol.ProvisionCodexResult
 			}{h.Name, out}, func(p *core.Printer) {
 				p.Printf("codex %s is on %s at %s (%s)\n", out.Version, h.Name, out.Path, out.How)
 			})
@@ -148,11 +148,11 @@ func exec(ctx context.Context, a *core.App, zone, name string, argv []string) er
 	id := "x-" + core.RandomID()
 	run, err := t.Start(ctx, doing, client.StartWorkflowOptions{
 		ID: workflows.HostTaskID(h.Name, "exec-"+id), TaskQueue: workflows.TaskQueueOf(zone), StaticSummary: doing,
-	}, workflows.TypeExec, activities.ExecInput{ID: id, Host: *h.Spec, Argv: argv})
+	}, workflows.TypeExec, protocol.ExecInput{ID: id, Host: *h.Spec, Argv: argv})
 	if err != nil {
 		return err
 	}
-	var out activities.ExecResult
+	var out protocol.ExecResult
 	end := make(chan error, 1)
 	fctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -9,9 +9,9 @@ import (
 
 	agecrypt "filippo.io/age"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -28,7 +28,7 @@ func TestOutputThatWasDroppedIsToldInItsPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { st.Close() })
-	end, err := json.Marshal(activities.ExecResult{State: "exited", Stdout: 1007, Stderr: 4})
+	end, err := json.Marshal(protocol.ExecResult{State: "exited", Stdout: 1007, Stderr: 4})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,6 @@ import (
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"golang.org/x/sync/errgroup"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
@@ -25,19 +24,19 @@ const liveWait = 2 * time.Second
 // Now asks the worker that is attached to a session for the current state, which the
 // session learns only when its pump returns. Without an attached or reachable worker, live
 // is the zero value, and trouble says why none is attached.
-func Now(ctx context.Context, a *core.App, t *conn.Conn, session string) (live activities.SessionLive, trouble string) {
+func Now(ctx context.Context, a *core.App, t *conn.Conn, session string) (live protocol.SessionLive, trouble string) {
 	ctx, cancel := context.WithTimeout(ctx, min(liveWait, a.Wait(liveWait)))
 	defer cancel()
-	d, err := t.DescribeWorkflowExecution(ctx, workflows.SessionID(session), "")
+	d, err := t.DescribeWorkflowExecution(ctx, protocol.SessionID(session), "")
 	if err != nil {
-		return activities.SessionLive{}, ""
+		return protocol.SessionLive{}, ""
 	}
 	for _, c := range conn.Attached(a, d.GetPendingActivities()) {
 		if live, err := c.Live(ctx, session); err == nil && live.Attached {
 			return live, ""
 		}
 	}
-	return activities.SessionLive{}, troubleOf(d.GetPendingActivities(), t.Codec)
+	return protocol.SessionLive{}, troubleOf(d.GetPendingActivities(), t.Codec)
 }
 
 // troubleOf says which activity is being retried, and why. A session does not show that its
@@ -57,7 +56,7 @@ func goesOn(s workflows.SessionStatus) bool {
 }
 
 // freshen adds to a session what the attached worker knows.
-func freshen(v *workflows.SessionView, live activities.SessionLive, trouble string) {
+func freshen(v *workflows.SessionView, live protocol.SessionLive, trouble string) {
 	if trouble != "" {
 		v.Waits = trouble
 	}
@@ -87,7 +86,7 @@ func freshen(v *workflows.SessionView, live activities.SessionLive, trouble stri
 }
 
 // FreshenApproval does the same for an approval: codex may have acknowledged the decision.
-func FreshenApproval(ap *workflows.Approval, live activities.SessionLive) {
+func FreshenApproval(ap *workflows.Approval, live protocol.SessionLive) {
 	_, digits, _ := core.CutLast(ap.ID)
 	n, _ := strconv.Atoi(digits) // cannot fail: the session made the id
 	onItsWay := ap.State == workflows.ApprovalDecided || ap.State == workflows.ApprovalSent
@@ -110,7 +109,7 @@ func FreshenAll(ctx context.Context, a *core.App, t *conn.Conn, list []workflows
 		g.Go(func() error {
 			id := list[i].ID
 			var v workflows.SessionView
-			if t.Query(ctx, "show session "+id, workflows.SessionID(id), workflows.QueryState, &v) == nil {
+			if t.Query(ctx, "show session "+id, protocol.SessionID(id), workflows.QueryState, &v) == nil {
 				if goesOn(v.State) {
 					live, trouble := Now(ctx, a, t, id)
 					freshen(&v, live, trouble)
@@ -130,7 +129,7 @@ func Session(ctx context.Context, a *core.App, t *conn.Conn, id string) (workflo
 	if err := core.CheckName("session id", id); err != nil {
 		return v, err
 	}
-	err := t.Ask(ctx, "show session "+id, workflows.SessionID(id), workflows.QueryState, &v)
+	err := t.Ask(ctx, "show session "+id, protocol.SessionID(id), workflows.QueryState, &v)
 	if err == nil && v.State != workflows.Closed && v.State != workflows.Failed {
 		// A workflow that was terminated from outside still answers queries as if it ran.
 		if kept, kerr := t.Kept(ctx, id); kerr == nil && kept.Error != nil {

@@ -6,8 +6,8 @@ import (
 	failurepb "go.temporal.io/api/failure/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -21,8 +21,8 @@ func TestAMessageThatCodexHasIsShownSo(t *testing.T) {
 			{ID: "a", State: "decided"}, {ID: "b", State: "sent"}, {ID: "c", State: "sent"}, {ID: "d", State: "rejected"}, {ID: "e", State: "queued"},
 		},
 	}
-	live := activities.SessionLive{Attached: true, ThreadID: "t", TurnID: "now", Offset: 500, Acknowledged: []string{"a", "b", "d", "e"}}
-	freshen(&v, activities.SessionLive{Offset: 1000, Acknowledged: []string{"c"}}, "") // no pump is attached
+	live := protocol.SessionLive{Attached: true, ThreadID: "t", TurnID: "now", Offset: 500, Acknowledged: []string{"a", "b", "d", "e"}}
+	freshen(&v, protocol.SessionLive{Offset: 1000, Acknowledged: []string{"c"}}, "") // no pump is attached
 	freshen(&v, live, "")
 	for i, want := range []string{"acknowledged", "acknowledged", "sent", "rejected", "queued"} {
 		if v.Messages[i].State != want {
@@ -44,7 +44,7 @@ func TestAHostThatCannotBeReachedIsSaidWhileATurnRuns(t *testing.T) {
 		{&workflowpb.PendingActivityInfo{Attempt: 1}, "codex"},
 		{&workflowpb.PendingActivityInfo{Attempt: 12, LastFailure: failed}, "try 12, since the last one failed: session s: talk to codex: web-1 cannot be reached"},
 	} {
-		freshen(&v, activities.SessionLive{}, troubleOf([]*workflowpb.PendingActivityInfo{c.pending}, payload.NewCodec("default")))
+		freshen(&v, protocol.SessionLive{}, troubleOf([]*workflowpb.PendingActivityInfo{c.pending}, payload.NewCodec("default")))
 		if v.Waits != c.want {
 			t.Errorf("it waits for %q, not %q", v.Waits, c.want)
 		}

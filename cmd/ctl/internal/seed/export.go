@@ -15,6 +15,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/workflows"
@@ -83,7 +84,7 @@ func exportSeed(ctx context.Context, a *core.App, name, recipient, out string) e
 		return err
 	}
 	var v workflows.SeedView
-	if err := t.Update(ctx, doing, workflows.SeedID(name), workflows.UpdateExportSeed, "", &v,
+	if err := t.Update(ctx, doing, protocol.SeedID(name), workflows.UpdateExportSeed, "", &v,
 		workflows.ExportSeed{By: core.Person(), Recipient: recipient}); err != nil {
 		return err
 	}

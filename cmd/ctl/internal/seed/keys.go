@@ -10,10 +10,10 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -65,7 +65,7 @@ func rotateKeys(ctx context.Context, a *core.App, check bool) error {
 	run, err := t.Start(ctx, doing, client.StartWorkflowOptions{
 		ID: id, TaskQueue: workflows.TaskQueueOf(conf.Zone), StaticSummary: doing,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-	}, workflows.TypeRotate, activities.RotateKeysInput{Check: check})
+	}, workflows.TypeRotate, protocol.RotateKeysInput{Check: check})
 	if err != nil {
 		return err
 	}
@@ -73,14 +73,14 @@ func rotateKeys(ctx context.Context, a *core.App, check bool) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		conn.TellProgress(told, t, id, func(now activities.RotateKeysProgress) string {
+		conn.TellProgress(told, t, id, func(now protocol.RotateKeysProgress) string {
 			if now.Total == 0 {
 				return ""
 			}
 			return fmt.Sprintf("%s: %d of %d blobs, %d encrypted anew, %d failed", now.Step, now.Done, now.Total, now.Renewed, now.Failed)
 		})
 	}()
-	var out activities.RotateKeysResult
+	var out protocol.RotateKeysResult
 	err = t.Result(ctx, doing, run, 0, &out)
 	stop()
 	<-done
@@ -97,7 +97,7 @@ func rotateKeys(ctx context.Context, a *core.App, check bool) error {
 	return nil
 }
 
-func leftHint(out activities.RotateKeysResult) string {
+func leftHint(out protocol.RotateKeysResult) string {
 	switch {
 	case out.Failed > 0:
 		return "the failures say why; an identity that is missing goes back into store.identity for a while, a damaged blob is imported again or deleted"
@@ -120,7 +120,7 @@ func sameRecipients(doing string, workers []conn.WorkerView, statuses []api.Stat
 	return nil
 }
 
-func printRotation(p *core.Printer, out activities.RotateKeysResult) {
+func printRotation(p *core.Printer, out protocol.RotateKeysResult) {
 	if !out.Check {
 		p.Printf("%d blobs encrypted anew, %d were so already, %d were deleted meanwhile\n", out.Renewed, out.Kept, out.Gone)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -45,7 +46,7 @@ func alone(ctx context.Context, t *conn.Conn, doing, name string, bundle *seeds.
 	}
 	mine := seeds.AuthDigest(bundle.Auth())
 	others, err := allSeeds(ctx, t, doing, func(v workflows.SeedView) bool {
-		return v.Name != name && slices.ContainsFunc(v.Files, func(f workflows.SeedFile) bool {
+		return v.Name != name && slices.ContainsFunc(v.Files, func(f protocol.SeedFile) bool {
 			return f.Path == "auth.json" && f.Digest == mine
 		})
 	})

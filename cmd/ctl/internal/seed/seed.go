@@ -8,9 +8,9 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -139,15 +139,15 @@ func importSeed(ctx context.Context, a *core.App, name string, bundle *seeds.Bun
 	if err != nil {
 		return conn.APIFailure(doing, err)
 	}
-	put := workflows.PutSeed{Name: name, By: core.Person(), Share: give.Share, Pools: give.Pools, Force: force, Ref: activities.SeedRef{
+	put := workflows.PutSeed{Name: name, By: core.Person(), Share: give.Share, Pools: give.Pools, Force: force, Ref: protocol.SeedRef{
 		Name: name, Blob: stored.Ref.Blob, Digest: stored.Ref.Digest, Kind: string(stored.Ref.Kind),
 	}}
 	for _, f := range stored.Manifest.Files {
-		put.Files = append(put.Files, workflows.SeedFile{Path: f.Path, Mode: f.Mode, Digest: f.Digest})
+		put.Files = append(put.Files, protocol.SeedFile{Path: f.Path, Mode: f.Mode, Digest: f.Digest})
 	}
 	var v workflows.SeedView
 	err = t.UpdateWithStart(ctx, doing, client.StartWorkflowOptions{
-		ID: workflows.SeedID(name), TaskQueue: workflows.TaskQueue, StaticSummary: "seed " + name,
+		ID: protocol.SeedID(name), TaskQueue: workflows.TaskQueue, StaticSummary: "seed " + name,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 	}, workflows.TypeSeed, workflows.SeedInput{Name: name}, workflows.UpdatePutSeed, &v, put)
 	if err != nil {
@@ -176,7 +176,7 @@ func deleteCommand(a *core.App) *cobra.Command {
 				return err
 			}
 			var v workflows.SeedView
-			if err := t.Update(c.Context(), "delete seed "+name, workflows.SeedID(name), workflows.UpdateDeleteSeed, "", &v,
+			if err := t.Update(c.Context(), "delete seed "+name, protocol.SeedID(name), workflows.UpdateDeleteSeed, "", &v,
 				workflows.DeleteSeed{Purge: purge}); err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -125,7 +126,7 @@ func changeSeed(a *core.App, c *cobra.Command, name, what, update string, arg an
 		return err
 	}
 	var v workflows.SeedView
-	if err := t.Update(c.Context(), what+" seed "+name, workflows.SeedID(name), update, "", &v, arg); err != nil {
+	if err := t.Update(c.Context(), what+" seed "+name, protocol.SeedID(name), update, "", &v, arg); err != nil {
 		return err
 	}
 	joined(c.Context(), t, v)

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -65,8 +65,8 @@ func verifySeed(ctx context.Context, t *conn.Conn, name string, force bool) (wor
 	if err := core.CheckName("seed name", name); err != nil {
 		return v, err
 	}
-	err := t.UpdateWithin(ctx, verifyWait, "verify seed "+name, workflows.SeedID(name), activities.UpdateVerifySeed, "", &v,
-		activities.VerifySeed{Force: force, By: core.Person()})
+	err := t.UpdateWithin(ctx, verifyWait, "verify seed "+name, protocol.SeedID(name), protocol.UpdateVerifySeed, "", &v,
+		protocol.VerifySeed{Force: force, By: core.Person()})
 	return v, err
 }
 
@@ -78,7 +78,7 @@ func verifyAll(ctx context.Context, a *core.App, t *conn.Conn) error {
 	var worst error
 	for _, info := range infos {
 		id := info.GetExecution().GetWorkflowId()
-		v, err := verifySeed(ctx, t, id[len(workflows.SeedID("")):], false)
+		v, err := verifySeed(ctx, t, id[len(protocol.SeedID("")):], false)
 		if err != nil {
 			if core.ExitCode(err) == core.ExitNotFound {
 				continue // it was never imported, or is being deleted

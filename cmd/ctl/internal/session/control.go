@@ -147,7 +147,7 @@ func models(ctx context.Context, a *core.App, id string) (v workflows.ModelsView
 	if err != nil {
 		return v, err
 	}
-	answered, err := t.AskEither(ctx, doing, workflows.SessionID(id), workflows.QueryModels, &v)
+	answered, err := t.AskEither(ctx, doing, protocol.SessionID(id), workflows.QueryModels, &v)
 	if err != nil || !v.At.IsZero() || !answered {
 		return v, err
 	}
@@ -155,7 +155,7 @@ func models(ctx context.Context, a *core.App, id string) (v workflows.ModelsView
 	if err != nil || s.Process == nil || !s.Process.Alive || s.State != workflows.Idle {
 		return v, err
 	}
-	if err := t.Update(ctx, doing, workflows.SessionID(id), workflows.SignalModels, "", &v, workflows.AskModels{By: core.Person()}); err != nil {
+	if err := t.Update(ctx, doing, protocol.SessionID(id), workflows.SignalModels, "", &v, workflows.AskModels{By: core.Person()}); err != nil {
 		return v, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Wait(conn.AnswerWait))
@@ -168,7 +168,7 @@ func models(ctx context.Context, a *core.App, id string) (v workflows.ModelsView
 			return v, core.TimedOut("%s: codex has not answered", doing)
 		case <-tick.C:
 		}
-		if err := t.Query(ctx, doing, workflows.SessionID(id), workflows.QueryModels, &v); err != nil {
+		if err := t.Query(ctx, doing, protocol.SessionID(id), workflows.QueryModels, &v); err != nil {
 			return v, err
 		}
 	}

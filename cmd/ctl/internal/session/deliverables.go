@@ -9,16 +9,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A deliverableFile is the JSON of a deliverable that was written to a file.
 type deliverableFile struct {
-	activities.Deliverable
+	protocol.Deliverable
 	File string `json:"file"`
 }
 
@@ -55,7 +55,7 @@ output (-) is good only if ctl exits 0.`,
 	return c
 }
 
-func delivered(ctx context.Context, a *core.App, doing, id string) ([]activities.Deliverable, *api.Client, error) {
+func delivered(ctx context.Context, a *core.App, doing, id string) ([]protocol.Deliverable, *api.Client, error) {
 	if err := core.CheckName("session id", id); err != nil {
 		return nil, nil, err
 	}
@@ -135,13 +135,13 @@ func getDeliverable(ctx context.Context, a *core.App, id, name string, version i
 }
 
 // newestOf finds a version of a deliverable, the newest if version is 0.
-func newestOf(list []activities.Deliverable, name string, version int) (activities.Deliverable, bool) {
+func newestOf(list []protocol.Deliverable, name string, version int) (protocol.Deliverable, bool) {
 	for _, d := range list {
 		if d.Name == name && (d.Version == version || version == 0 && d.Newest) {
 			return d, true
 		}
 	}
-	return activities.Deliverable{}, false
+	return protocol.Deliverable{}, false
 }
 
 func mayWrite(doing, file string, force bool) error {

@@ -12,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -114,7 +115,7 @@ func GoesOn(a *core.App, f *start.Flags, given func(flag string) bool) (opt work
 // unused refuses an id that a session already has, before anything is done for the new
 // session.
 func unused(ctx context.Context, t *conn.Conn, id string) error {
-	switch _, err := t.DescribeWorkflowExecution(ctx, workflows.SessionID(id), ""); {
+	switch _, err := t.DescribeWorkflowExecution(ctx, protocol.SessionID(id), ""); {
 	case err == nil:
 		return core.Refused("start session %s: the id is in use", id).Hinted("choose another id")
 	case core.ExitCode(t.Explain(ctx, "look for session "+id, err)) == core.ExitNotFound:
@@ -211,7 +212,7 @@ func RestoreSnapshot(ctx context.Context, a *core.App, t *conn.Conn, m snapshots
 // former returns the session that a snapshot was taken of. known is false if it does not
 // exist any more, or if its id belongs to a later session.
 func former(ctx context.Context, t *conn.Conn, m snapshots.Manifest) (v workflows.SessionView, known bool) {
-	_, err := t.AskEither(ctx, "show session "+m.Session, workflows.SessionID(m.Session), workflows.QueryState, &v)
+	_, err := t.AskEither(ctx, "show session "+m.Session, protocol.SessionID(m.Session), workflows.QueryState, &v)
 	if err != nil || !isOf(m, v) {
 		return workflows.SessionView{}, false
 	}

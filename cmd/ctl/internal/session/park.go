@@ -13,6 +13,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -156,7 +157,7 @@ func hasHost(ctx context.Context, t *conn.Conn, doing, session, host string) err
 	if host == "" {
 		return nil
 	}
-	d, err := t.DescribeWorkflowExecution(ctx, workflows.SessionID(session), "")
+	d, err := t.DescribeWorkflowExecution(ctx, protocol.SessionID(session), "")
 	if err != nil {
 		return t.Explain(ctx, doing, err)
 	}

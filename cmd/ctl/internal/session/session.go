@@ -8,12 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -349,7 +349,7 @@ What cannot be saved stays until it can, unless --discard. One that is closed st
 
 // showKept says what the store has of a closed session, and what is missing.
 func showKept(ctx context.Context, a *core.App, t *conn.Conn, p *core.Printer, v workflows.SessionView) {
-	if v.Error != nil && v.Error.Kind == activities.ErrTypeDiscarded {
+	if v.Error != nil && v.Error.Kind == protocol.ErrTypeDiscarded {
 		p.Printf("%s\n", p.Paint(core.Red, core.Clean(v.Error.Message)))
 	}
 	if v.Close == nil || v.Close.Archive == "" {

@@ -90,7 +90,7 @@ func steer(ctx context.Context, a *core.App, t *conn.Conn, session string, m wor
 	s := steering{MessageAccepted: acc, State: string(protocol.Decided), Turn: acc.N, into: acc.N}
 	if kept {
 		var v workflows.SessionView
-		if _, err := t.AskEither(ctx, doing, workflows.SessionID(session), workflows.QueryState, &v); err == nil {
+		if _, err := t.AskEither(ctx, doing, protocol.SessionID(session), workflows.QueryState, &v); err == nil {
 			s.is(v)
 		}
 		return a.Print().Show(s, func(p *core.Printer) { p.Printf("%s message %s kept\n", s.Session, s.MessageID) })
@@ -161,7 +161,7 @@ func awaitSteered(ctx context.Context, t *conn.Conn, s steering, heard *live.Fee
 		case <-look.C:
 		}
 		var v workflows.SessionView
-		if t.Query(ctx, "look at session "+s.Session, workflows.SessionID(s.Session), workflows.QueryState, &v) != nil {
+		if t.Query(ctx, "look at session "+s.Session, protocol.SessionID(s.Session), workflows.QueryState, &v) != nil {
 			continue
 		}
 		settled := s.is(v)

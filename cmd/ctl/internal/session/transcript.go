@@ -100,7 +100,7 @@ func transcript(ctx context.Context, a *core.App, id, format string) error {
 // whyNoTranscript says why a transcript is empty, if that is known.
 func whyNoTranscript(ctx context.Context, a *core.App, t *conn.Conn, id string) {
 	var v workflows.SessionView
-	if t.Ask(ctx, "show session "+id, workflows.SessionID(id), workflows.QueryState, &v) != nil {
+	if t.Ask(ctx, "show session "+id, protocol.SessionID(id), workflows.QueryState, &v) != nil {
 		return
 	}
 	if conn.HasEnded(v.State) {
@@ -206,7 +206,7 @@ func followSession(ctx context.Context, a *core.App, id string, from int64) erro
 		return err
 	}
 	told := ""
-	used := func(s *activities.SessionLive) error {
+	used := func(s *protocol.SessionLive) error {
 		if s == nil || s.Use == nil {
 			return nil
 		}
@@ -263,7 +263,7 @@ func followSession(ctx context.Context, a *core.App, id string, from int64) erro
 		if time.Now().Before(rest) {
 			continue
 		}
-		live, err := t.AskEither(ctx, "look at session "+id, workflows.SessionID(id), workflows.QueryDetail, &d)
+		live, err := t.AskEither(ctx, "look at session "+id, protocol.SessionID(id), workflows.QueryDetail, &d)
 		if !live {
 			rest = time.Now().Add(2 * time.Second) // little changes without a worker
 		}

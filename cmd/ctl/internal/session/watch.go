@@ -9,6 +9,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -112,7 +113,7 @@ const patience = 5 * time.Minute
 // keeps, because approvals can be decided all the same. It waits for a worker that is away.
 func look(ctx context.Context, a *core.App, t *conn.Conn, id string) (workflows.SessionDetail, error) {
 	var d workflows.SessionDetail
-	live, err := t.AskEither(ctx, "look at session "+id, workflows.SessionID(id), workflows.QueryDetail, &d)
+	live, err := t.AskEither(ctx, "look at session "+id, protocol.SessionID(id), workflows.QueryDetail, &d)
 	if err != nil && ctx.Err() != nil {
 		return d, context.Cause(ctx) // our own time was over
 	}
@@ -247,7 +248,7 @@ func awaitClosed(ctx context.Context, a *core.App, t *conn.Conn, id string) (wor
 	go func() { defer close(told); tellWhyOpen(ctx, a, t, id) }()
 	defer func() { cancel(); <-told }()
 	var v workflows.SessionView
-	err := t.GetWorkflow(ctx, workflows.SessionID(id), "").Get(ctx, &v)
+	err := t.GetWorkflow(ctx, protocol.SessionID(id), "").Get(ctx, &v)
 	switch {
 	case err == nil:
 		return v, nil
@@ -255,7 +256,7 @@ func awaitClosed(ctx context.Context, a *core.App, t *conn.Conn, id string) (wor
 		return v, context.Cause(ctx)
 	}
 	var last workflows.SessionView
-	if qerr := t.Query(ctx, doing, workflows.SessionID(id), workflows.QueryState, &last); qerr == nil && last.State == workflows.Failed {
+	if qerr := t.Query(ctx, doing, protocol.SessionID(id), workflows.QueryState, &last); qerr == nil && last.State == workflows.Failed {
 		return last, conn.FailureExit(doing, last.Error)
 	}
 	return v, t.TaskFailure(doing, t.Explain(ctx, doing, err))
@@ -273,7 +274,7 @@ func tellWhyOpen(ctx context.Context, a *core.App, t *conn.Conn, id string) {
 		case <-timer.C:
 		}
 		var v workflows.SessionView
-		if t.Query(ctx, "show session "+id, workflows.SessionID(id), workflows.QueryState, &v) != nil || v.State != workflows.Closing || v.Error == nil {
+		if t.Query(ctx, "show session "+id, protocol.SessionID(id), workflows.QueryState, &v) != nil || v.State != workflows.Closing || v.Error == nil {
 			continue
 		}
 		if why := v.Error.Message; why != last {

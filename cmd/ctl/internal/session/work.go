@@ -15,6 +15,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -25,7 +26,7 @@ func unlessEnded(ctx context.Context, t *conn.Conn, id, doing string, err error)
 		return err
 	}
 	var v workflows.SessionView
-	if t.Ask(ctx, "show session "+id, workflows.SessionID(id), workflows.QueryState, &v) != nil || !conn.HasEnded(v.State) {
+	if t.Ask(ctx, "show session "+id, protocol.SessionID(id), workflows.QueryState, &v) != nil || !conn.HasEnded(v.State) {
 		return err
 	}
 	if v.State == workflows.Closed {
@@ -73,7 +74,7 @@ one runs it is refused (exit 6), and a message that comes meanwhile waits.`,
 			}
 			var out activities.PushWorkspaceResult
 			push := workflows.Push{ID: core.RandomID(), Branch: branch, Message: message, By: core.Person()}
-			if err := t.UpdateWithin(c.Context(), activities.CloneTimeout, "push the work of session "+id, workflows.SessionID(id), workflows.UpdatePush, push.ID, &out, push); err != nil {
+			if err := t.UpdateWithin(c.Context(), activities.CloneTimeout, "push the work of session "+id, protocol.SessionID(id), workflows.UpdatePush, push.ID, &out, push); err != nil {
 				return err
 			}
 			return a.Print().Show(out, func(p *core.Printer) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"testing"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -39,12 +38,12 @@ func TestAStreamedMessageIsShownWholeAndOnce(t *testing.T) {
 func TestEachReportOfProgressIsShownOnceAndNoOlderOneBehindIt(t *testing.T) {
 	report := func(text string, ms int64) api.Event {
 		percent := 40
-		return api.Event{Kind: api.KindState, State: &activities.SessionLive{Progress: &protocol.Progress{Turn: 1, Text: text, Step: "tests", Percent: &percent, AtMS: ms}}}
+		return api.Event{Kind: api.KindState, State: &protocol.SessionLive{Progress: &protocol.Progress{Turn: 1, Text: text, Step: "tests", Percent: &percent, AtMS: ms}}}
 	}
 	var b bytes.Buffer
 	r := &Renderer{P: core.NewPrinter(&b, false)}
 	for _, ev := range []api.Event{
-		{Kind: api.KindState, State: &activities.SessionLive{}}, report("reading", 5), report("reading", 5),
+		{Kind: api.KindState, State: &protocol.SessionLive{}}, report("reading", 5), report("reading", 5),
 		report("wri\x1bting", 7), report("reading", 5), report("checking", 7), report("wri\x1bting", 7),
 	} {
 		r.Event(ev)

@@ -5,14 +5,14 @@ import (
 	"strings"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
 // FreshenUse updates the usage of a session, which the session itself learns when its pump
 // returns.
-func FreshenUse(v *workflows.SessionView, u *activities.Use) {
+func FreshenUse(v *workflows.SessionView, u *protocol.Use) {
 	if u == nil {
 		return
 	}
@@ -24,7 +24,7 @@ func FreshenUse(v *workflows.SessionView, u *activities.Use) {
 	}
 }
 
-func useView(u activities.Use) workflows.UsageView {
+func useView(u protocol.Use) workflows.UsageView {
 	return workflows.UsageView{Input: u.Usage.Input, Output: u.Usage.Output, Cached: u.Usage.Cached, Context: workflows.ViewContext(u.Context)}
 }
 
@@ -37,7 +37,7 @@ type UseLine struct {
 }
 
 // LineOf returns the line that shows u.
-func LineOf(u activities.Use) UseLine {
+func LineOf(u protocol.Use) UseLine {
 	turn := u
 	turn.Usage, turn.Context = u.TurnUsage, nil
 	return UseLine{"usage", useView(u), useView(turn), workflows.ViewRateLimits(u.RateLimits)}

@@ -11,14 +11,14 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
 func pruneCommand(a *core.App) *cobra.Command {
-	var in activities.PruneSnapshotsInput
+	var in protocol.PruneSnapshotsInput
 	c := &cobra.Command{
 		Use: "prune [ID]", Short: "drop old snapshots, and what nothing needs any more", Args: cobra.MaximumNArgs(1),
 		Long: `Drops the snapshots of a session, or of all, that are not to be kept, and removes from the
@@ -51,19 +51,19 @@ themselves ('snapshots.prune' in their config).`,
 	return c
 }
 
-func pruneSnapshots(ctx context.Context, a *core.App, in activities.PruneSnapshotsInput) error {
+func pruneSnapshots(ctx context.Context, a *core.App, in protocol.PruneSnapshotsInput) error {
 	id := workflows.PruneSnapshotsID
 	if in.DryRun {
 		id = workflows.LookPruneID
 	}
-	var out activities.PruneSnapshotsResult
+	var out protocol.PruneSnapshotsResult
 	if err := ofStore(ctx, a, "prune snapshots", id, workflows.TypePrune, in, &out); err != nil {
 		return err
 	}
 	return a.Print().Show(out, func(p *core.Printer) { printPruned(p, in, out) })
 }
 
-func printPruned(p *core.Printer, in activities.PruneSnapshotsInput, out activities.PruneSnapshotsResult) {
+func printPruned(p *core.Printer, in protocol.PruneSnapshotsInput, out protocol.PruneSnapshotsResult) {
 	for _, id := range out.Snapshots {
 		p.Printf("%s\n", id)
 	}
@@ -79,7 +79,7 @@ func printPruned(p *core.Printer, in activities.PruneSnapshotsInput, out activit
 }
 
 func checkCommand(a *core.App) *cobra.Command {
-	var in activities.CheckSnapshotsInput
+	var in protocol.CheckSnapshotsInput
 	c := &cobra.Command{
 		Use: "check", Short: "find out whether every snapshot can be restored", Args: cobra.NoArgs,
 		Long: `Looks for what is missing in the store of any snapshot, and with --read-data reads, decrypts
@@ -94,12 +94,12 @@ Exit 1 if a snapshot cannot be restored whole; those are named, with what is wro
 	return c
 }
 
-func checkSnapshots(ctx context.Context, a *core.App, in activities.CheckSnapshotsInput) error {
+func checkSnapshots(ctx context.Context, a *core.App, in protocol.CheckSnapshotsInput) error {
 	doing, id := "check snapshots", workflows.CheckSnapshotsID
 	if in.ReadData {
 		id += "/read-data"
 	}
-	var out activities.CheckSnapshotsResult
+	var out protocol.CheckSnapshotsResult
 	if err := ofStore(ctx, a, doing, id, workflows.TypeCheckSnapshots, in, &out); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func checkSnapshots(ctx context.Context, a *core.App, in activities.CheckSnapsho
 	return nil
 }
 
-func printChecked(p *core.Printer, out activities.CheckSnapshotsResult) {
+func printChecked(p *core.Printer, out protocol.CheckSnapshotsResult) {
 	for _, text := range out.Problems {
 		p.Printf("%s %s\n", p.Paint(core.Red, "damaged"), core.Clean(text))
 	}
@@ -147,7 +147,7 @@ func ofStore(ctx context.Context, a *core.App, doing, id, kind string, in, out a
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		conn.TellProgress(told, t, id, func(now activities.SnapshotsProgress) string {
+		conn.TellProgress(told, t, id, func(now protocol.SnapshotsProgress) string {
 			if now.Step == "" {
 				return ""
 			}

@@ -11,8 +11,8 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // Command is `ctl snapshot`.
@@ -125,7 +125,7 @@ func listSnapshots(ctx context.Context, a *core.App, t *conn.Conn, worker *api.C
 // hasSession refuses a session id that does not exist. Snapshots outlive their sessions, so
 // it is called only if there are no snapshots.
 func hasSession(ctx context.Context, t *conn.Conn, doing, id string) error {
-	_, err := t.DescribeWorkflowExecution(ctx, workflows.SessionID(id), "")
+	_, err := t.DescribeWorkflowExecution(ctx, protocol.SessionID(id), "")
 	if err = t.Explain(ctx, doing, err); core.ExitCode(err) == core.ExitNotFound {
 		return core.NotFound("%s: there is no such session, and no snapshot of one", doing).Hinted("`ctl session list` and `ctl snapshot list` show what there is")
 	}

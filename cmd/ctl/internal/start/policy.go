@@ -9,6 +9,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/policy"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -59,7 +60,7 @@ func SamePolicy(ctx context.Context, t *conn.Conn, opt *workflows.SessionOptions
 	}
 	var texts workflows.PolicyTexts
 	if known {
-		if _, err := t.AskEither(ctx, "show the policy of session "+m.Session, workflows.SessionID(m.Session), workflows.QueryPolicy, &texts); err != nil {
+		if _, err := t.AskEither(ctx, "show the policy of session "+m.Session, protocol.SessionID(m.Session), workflows.QueryPolicy, &texts); err != nil {
 			return err
 		}
 	}

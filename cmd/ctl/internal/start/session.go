@@ -14,6 +14,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -70,7 +71,7 @@ func CheckNames(ctx context.Context, a *core.App, t *conn.Conn, opt workflows.Se
 // WorkflowOptions returns how the workflow of a session is started.
 func WorkflowOptions(id string, opt workflows.SessionOptions) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{
-		ID: workflows.SessionID(id), TaskQueue: workflows.TaskQueueOf(opt.Zone),
+		ID: protocol.SessionID(id), TaskQueue: workflows.TaskQueueOf(opt.Zone),
 		// An id is used once, so that transcripts of two sessions never mix.
 		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,

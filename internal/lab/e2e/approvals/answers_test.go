@@ -60,7 +60,7 @@ func signals(t *testing.T, id, name string, arg map[string]any) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.SignalWorkflow(e2e.Within(t), workflows.SessionID(id), "", name, arg); err != nil {
+	if err := c.SignalWorkflow(e2e.Within(t), protocol.SessionID(id), "", name, arg); err != nil {
 		t.Fatal(err)
 	}
 }

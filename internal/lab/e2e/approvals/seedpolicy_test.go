@@ -42,7 +42,7 @@ required: 2
 	}
 	t.Cleanup(c.Close)
 	broken := "default: perhaps\n"
-	h, err := c.UpdateWorkflow(e2e.Within(t), client.UpdateWorkflowOptions{WorkflowID: workflows.SeedID(id), UpdateName: workflows.UpdateSetSeed, WaitForStage: client.WorkflowUpdateStageCompleted,
+	h, err := c.UpdateWorkflow(e2e.Within(t), client.UpdateWorkflowOptions{WorkflowID: protocol.SeedID(id), UpdateName: workflows.UpdateSetSeed, WaitForStage: client.WorkflowUpdateStageCompleted,
 		Args: []any{workflows.SetSeed{Policy: &broken}}})
 	if err == nil {
 		err = h.Get(e2e.Within(t), nil)

@@ -224,7 +224,7 @@ func TestOnlySignaturesOfApproversDecide(t *testing.T) {
 			"with a line's end": ann.signs(message+"\n", sshsig.Namespace),
 			"no signature":      "-----BEGIN SSH SIGNATURE-----\nU1NI\n-----END SSH SIGNATURE-----",
 		} {
-			h, err := c.UpdateWorkflow(e2e.Within(t), client.UpdateWorkflowOptions{WorkflowID: workflows.SessionID(id), UpdateName: workflows.SignalDecide, WaitForStage: client.WorkflowUpdateStageCompleted,
+			h, err := c.UpdateWorkflow(e2e.Within(t), client.UpdateWorkflowOptions{WorkflowID: protocol.SessionID(id), UpdateName: workflows.SignalDecide, WaitForStage: client.WorkflowUpdateStageCompleted,
 				Args: []any{map[string]any{"approval": a.ID, "digest": a.Digest, "outcome": "accept", "by": "ann@example.com", "signature": signature}}})
 			if err == nil {
 				err = h.Get(e2e.Within(t), nil)

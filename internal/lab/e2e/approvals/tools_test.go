@@ -9,16 +9,15 @@ import (
 
 	"go.temporal.io/api/workflowservice/v1"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
-func deliverables(t *testing.T, id string) []activities.Deliverable {
+func deliverables(t *testing.T, id string) []protocol.Deliverable {
 	t.Helper()
-	list, err := lab.Lines[activities.Deliverable](e2e.Within(t), e2e.Lab, "session", "deliverables", id)
+	list, err := lab.Lines[protocol.Deliverable](e2e.Within(t), e2e.Lab, "session", "deliverables", id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +71,7 @@ func TestCodexHandsThingsOverReportsAndAsks(t *testing.T) {
 	defer c.Close()
 	e2e.Until(t, "the search attribute", func() (bool, error) {
 		r, err := c.ListWorkflow(e2e.Within(t), &workflowservice.ListWorkflowExecutionsRequest{
-			Query: fmt.Sprintf("WorkflowId = '%s' AND FairleadProgress = '40 %%, 2/5: reading the sources'", workflows.SessionID(id))})
+			Query: fmt.Sprintf("WorkflowId = '%s' AND FairleadProgress = '40 %%, 2/5: reading the sources'", protocol.SessionID(id))})
 		return err == nil && len(r.Executions) > 0, err
 	})
 

@@ -11,6 +11,7 @@ import (
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -48,7 +49,7 @@ func turnsOf(t *testing.T, id string) []workflows.TurnView {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	v, err := c.QueryWorkflow(ctx, workflows.SessionID(id), "", workflows.QueryDetail)
+	v, err := c.QueryWorkflow(ctx, protocol.SessionID(id), "", workflows.QueryDetail)
 	if err != nil {
 		t.Fatal(err)
 	}

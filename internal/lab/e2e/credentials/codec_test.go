@@ -16,7 +16,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // What people and codex say is not readable in Temporal's database, log or
@@ -47,7 +47,7 @@ func TestNothingThatWasSaidCanBeReadInTemporal(t *testing.T) {
 	}
 	var sealed, opened strings.Builder
 	encrypted := 0
-	it := c.GetWorkflowHistory(ctx, workflows.SessionID("sealed"), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	it := c.GetWorkflowHistory(ctx, protocol.SessionID("sealed"), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for it.HasNext() {
 		ev, err := it.Next()
 		if err != nil {

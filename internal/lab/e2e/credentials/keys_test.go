@@ -11,10 +11,10 @@ import (
 
 	"filippo.io/age"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -78,7 +78,7 @@ func TestTheStoresKeyIsChangedUnderARunningSession(t *testing.T) {
 	}
 	run("up", "--detach", "--config", filepath.Join(l.Dir, "fairlead.yaml"))
 
-	var looked activities.RotateKeysResult
+	var looked protocol.RotateKeysResult
 	r := l.Ctl(ctx, nil, "seed", "rotate-keys", "--check", "-o", "json")
 	if r.Code != 1 {
 		t.Fatalf("before: %v", r)
@@ -107,7 +107,7 @@ func TestTheStoresKeyIsChangedUnderARunningSession(t *testing.T) {
 	if err := rotating.Wait(); err != nil {
 		t.Fatalf("rotate-keys: %v: %s%s", err, errs.String(), out.String())
 	}
-	var rotated activities.RotateKeysResult
+	var rotated protocol.RotateKeysResult
 	if err := e2e.FirstJSON(out.String(), &rotated); err != nil || rotated.Left != 0 || !rotated.Unneeded ||
 		len(rotated.Former) != 1 || rotated.Former[0] != ids[0].Recipient().String() {
 		t.Errorf("rotated: %+v, %v", rotated, err)

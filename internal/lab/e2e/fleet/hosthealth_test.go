@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
@@ -50,7 +49,7 @@ func TestAHostThatFailsComesBackAndSessionsEndWithTheirTime(t *testing.T) {
 	if !slices.IsSorted(tries) || pauses[len(pauses)-1] < 15*time.Second {
 		t.Errorf("after probes %v the next was %v away", tries, pauses)
 	}
-	if v.Health.Kind != activities.ErrTypeUnreachable || !strings.Contains(v.Health.Reason, "ill-1") {
+	if v.Health.Kind != protocol.ErrTypeUnreachable || !strings.Contains(v.Health.Reason, "ill-1") {
 		t.Errorf("host is %+v", v.Health)
 	}
 	says := "host ill-1 is quarantined since "

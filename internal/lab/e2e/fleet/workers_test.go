@@ -155,7 +155,7 @@ func served(t *testing.T, id string) map[int]bool {
 	}
 	defer c.Close()
 	out := map[int]bool{}
-	it := c.GetWorkflowHistory(e2e.Within(t), workflows.SessionID(id), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	it := c.GetWorkflowHistory(e2e.Within(t), protocol.SessionID(id), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for it.HasNext() {
 		e, err := it.Next()
 		if err != nil {

@@ -20,6 +20,7 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/lab/standin"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -326,7 +327,7 @@ func isSSHD(proc string) bool {
 func (c *crowd) events(id string) int {
 	c.t.Helper()
 	n := 0
-	it := c.c.GetWorkflowHistory(e2e.Within(c.t), workflows.SessionID(id), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	it := c.c.GetWorkflowHistory(e2e.Within(c.t), protocol.SessionID(id), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	for it.HasNext() {
 		if _, err := it.Next(); err != nil {
 			c.t.Fatal(err)

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestExecKeepsTheStreamsApartAndTheStatus(t *testing.T) {
@@ -30,7 +30,7 @@ func TestExecKeepsTheStreamsApartAndTheStatus(t *testing.T) {
 
 func TestCheckTellsEachCapability(t *testing.T) {
 	r := e2e.Lab.Ctl(e2e.Within(t), nil, "host", "check", "web-1", "-o", "json")
-	var v activities.CheckHostResult
+	var v protocol.CheckHostResult
 	if err := json.Unmarshal([]byte(r.Stdout), &v); err != nil || r.Code != 0 || !v.OK {
 		t.Fatalf("%v %v", err, r)
 	}
@@ -45,7 +45,7 @@ func TestCheckTellsEachCapability(t *testing.T) {
 }
 
 func TestProvisionTwiceChangesNothing(t *testing.T) {
-	var first, second activities.ProvisionCodexResult
+	var first, second protocol.ProvisionCodexResult
 	if err := e2e.Lab.JSON(e2e.Within(t), &first, "host", "provision", "web-1"); err != nil {
 		t.Fatal(err)
 	}

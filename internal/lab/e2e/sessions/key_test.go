@@ -181,7 +181,7 @@ func cutShort(t *testing.T, c client.Client, args []string) (id string) {
 		t.Fatal(err)
 	}
 	e2e.Until(t, "session "+id+" to be there", func() (bool, error) {
-		_, err := c.DescribeWorkflowExecution(e2e.Within(t), workflows.SessionID(id), "")
+		_, err := c.DescribeWorkflowExecution(e2e.Within(t), protocol.SessionID(id), "")
 		var none *serviceerror.NotFound
 		if errors.As(err, &none) {
 			return false, nil
@@ -198,7 +198,7 @@ func cutShort(t *testing.T, c client.Client, args []string) (id string) {
 func withoutFirst(t *testing.T, c client.Client, id string) {
 	t.Helper()
 	ctx := e2e.Within(t)
-	name := workflows.SessionID(id)
+	name := protocol.SessionID(id)
 	began, err := c.GetWorkflowHistory(ctx, name, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Next()
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -34,7 +35,7 @@ func workDir(t *testing.T, id string) string {
 	}
 	defer c.Close()
 	var d workflows.SessionDetail
-	v, err := c.QueryWorkflow(e2e.Within(t), workflows.SessionID(id), "", workflows.QueryDetail)
+	v, err := c.QueryWorkflow(e2e.Within(t), protocol.SessionID(id), "", workflows.QueryDetail)
 	if err == nil {
 		err = v.Get(&d)
 	}

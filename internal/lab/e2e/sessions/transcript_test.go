@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"fairlead.dev/fairlead/internal/lab/e2e"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // forgotten deletes a closed session from Temporal, as its retention eventually
@@ -21,7 +21,7 @@ func forgotten(t *testing.T, id string) {
 	}
 	defer c.Close()
 	_, err = c.WorkflowService().DeleteWorkflowExecution(e2e.Within(t), &workflowservice.DeleteWorkflowExecutionRequest{
-		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: workflows.SessionID(id)},
+		Namespace: "default", WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: protocol.SessionID(id)},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -41,7 +41,7 @@ func TestAWorkspaceThatCannotBeMadeLeavesNothingAndSaysWhy(t *testing.T) {
 		if !strings.Contains(r.Stderr, c.says) || !strings.Contains(r.Stderr, c.hint) {
 			t.Errorf("%s: %v", c.id, r)
 		}
-		if s := e2e.Show(t, c.id); s.State != workflows.Failed || s.Error == nil || s.Error.Kind != activities.ErrTypeWorkspace || s.Turn != nil {
+		if s := e2e.Show(t, c.id); s.State != workflows.Failed || s.Error == nil || s.Error.Kind != protocol.ErrTypeWorkspace || s.Turn != nil {
 			t.Errorf("%s is %+v, turn %+v, error %+v", c.id, s, s.Turn, s.Error)
 		}
 		folder := filepath.Join(e2e.Root, "sessions", c.id)

@@ -1,0 +1,210 @@
+package protocol
+
+import (
+	"fmt"
+	"time"
+)
+
+// A Check is one line of `ctl host check`.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"`
+	// Required says that sessions cannot run without it.
+	Required bool `json:"required"`
+}
+
+// CheckHostResult is what the probe found. Facts are os, arch, libc, cpus,
+// memory_mb, disk_free_mb, shell, codex, sandbox, clock_skew.
+type CheckHostResult struct {
+	OK        bool              `json:"ok"`
+	Checks    []Check           `json:"checks"`
+	Facts     map[string]string `json:"facts"`
+	CheckedAt time.Time         `json:"checked_at"`
+}
+
+// ScanHostKeysInput is the input of ScanHostKeys.
+type ScanHostKeysInput struct {
+	Host HostSpec `json:"host"`
+}
+
+// ScanHostKeysResult lists what the host showed.
+type ScanHostKeysResult struct {
+	Keys []HostKey `json:"keys"`
+}
+
+// ProvisionCodexResult says where codex is and how it came there.
+type ProvisionCodexResult struct {
+	Path    string `json:"path"`
+	Version string `json:"version"`
+	How     string `json:"how"` // present, uploaded, found
+	Digest  string `json:"digest,omitempty"`
+	Bytes   int64  `json:"bytes,omitempty"`
+}
+
+// ExecInput is the input of RunExec.
+type ExecInput struct {
+	ID   string   `json:"id"`
+	Host HostSpec `json:"host"`
+	Argv []string `json:"argv"`
+}
+
+// ExecResult is how it ended. Output is streamed and kept by the worker's API.
+type ExecResult struct {
+	State  string `json:"state"` // exited, lost, rebooted
+	Code   int    `json:"code"`
+	Stdout int64  `json:"stdout_bytes"`
+	Stderr int64  `json:"stderr_bytes"`
+}
+
+// RotateKeysInput is the input of RotateKeys.
+type RotateKeysInput struct {
+	// Check only looks.
+	Check bool `json:"check,omitempty"`
+}
+
+// RotateKeysResult says what is in the store, as it was seen last. It may miss what others
+// write and delete meanwhile.
+type RotateKeysResult struct {
+	Check   bool `json:"check"`
+	Seeds   int  `json:"seeds"`   // blobs of seeds
+	Blobs   int  `json:"blobs"`   // all, with the store's own key
+	Renewed int  `json:"renewed"` // encrypted anew
+	Kept    int  `json:"kept"`    // were for exactly these recipients already
+	Gone    int  `json:"gone"`    // deleted meanwhile
+	// Left counts blobs that are not for exactly these recipients, or that their
+	// identities alone cannot open; LeftKeys names the first.
+	Left     int          `json:"left"`
+	LeftKeys []string     `json:"left_keys"`
+	Failed   int          `json:"failed"`
+	Failures []KeyFailure `json:"failures"`
+	// Recipients are those for whom everything is to be encrypted. Former are the
+	// recipients of further identities that the worker holds; Unneeded says that nothing
+	// in the store needs those any more.
+	Recipients []string `json:"recipients"`
+	Former     []string `json:"former"`
+	Unneeded   bool     `json:"unneeded"`
+}
+
+// RotateKeysProgress is in the heartbeats of RotateKeys.
+type RotateKeysProgress struct {
+	Step    string `json:"step"` // encrypting, checking
+	Done    int    `json:"done"`
+	Total   int    `json:"total"`
+	Renewed int    `json:"renewed"`
+	Failed  int    `json:"failed"`
+}
+
+// A KeyFailure is a blob that could not be encrypted anew, or not be looked at.
+type KeyFailure struct {
+	Key   string `json:"key"`
+	Error string `json:"error"`
+}
+
+// PruneSnapshotsInput is the input of PruneSnapshots.
+type PruneSnapshotsInput struct {
+	Session string        `json:"session,omitempty"` // one session's only
+	Keep    int           `json:"keep,omitempty"`    // newest of each session; 0 is the worker's SnapshotLimits.Keep
+	MaxAge  time.Duration `json:"max_age,omitempty"` // likewise
+	DryRun  bool          `json:"dry_run,omitempty"`
+}
+
+// PruneSnapshotsResult says what was dropped.
+type PruneSnapshotsResult struct {
+	Snapshots []string `json:"snapshots"` // dropped
+	// Unasked are sessions that could not be asked which snapshots they need: nothing
+	// of theirs was dropped.
+	Unasked   []string `json:"unasked,omitempty"`
+	Packs     int      `json:"packs"`     // deleted
+	Condemned int      `json:"condemned"` // to be deleted by a later run
+	Freed     int64    `json:"freed"`     // bytes of the store
+}
+
+// CheckSnapshotsInput is the input of CheckSnapshots.
+type CheckSnapshotsInput struct {
+	ReadData bool `json:"read_data,omitempty"` // every byte, not only whether it is there
+}
+
+// CheckSnapshotsResult lists what is wrong.
+type CheckSnapshotsResult struct {
+	Snapshots int      `json:"snapshots"`
+	Chunks    int64    `json:"chunks"`
+	Packs     int      `json:"packs"`
+	Problems  []string `json:"problems"`          // a snapshot that cannot be restored, and why
+	Damaged   []string `json:"damaged,omitempty"` // ids of those
+}
+
+// SnapshotsProgress is in the heartbeats of PruneSnapshots and CheckSnapshots.
+type SnapshotsProgress struct {
+	Step  string `json:"step"` // what is being done, in a word or two
+	Done  int64  `json:"done"`
+	Total int64  `json:"total,omitempty"` // 0 if it is not known
+}
+
+func (p SnapshotsProgress) String() string {
+	if p.Total > 0 {
+		return fmt.Sprintf("%s: %d of %d", p.Step, p.Done, p.Total)
+	}
+	return fmt.Sprintf("%s: %d", p.Step, p.Done)
+}
+
+// Use is what a session has used by now, as viewers of an attached pump see it
+// before the pump returns.
+type Use struct {
+	Usage      Usage       `json:"usage"`      // of the session
+	TurnUsage  Usage       `json:"turn_usage"` // of the running turn
+	Context    *ContextUse `json:"context,omitempty"`
+	RateLimits *RateLimits `json:"rate_limits,omitempty"`
+}
+
+// A Deliverable is a file that codex has handed over, or wanted to. It outlives
+// its session, as the transcript does.
+type Deliverable struct {
+	Session     string    `json:"session"`
+	Call        string    `json:"call"` // its id in the session
+	Turn        int       `json:"turn"`
+	Name        string    `json:"name"`
+	Version     int       `json:"version"` // from 1; of those with one name
+	Path        string    `json:"path"`    // in the work folder, without links
+	Bytes       int64     `json:"bytes"`
+	Digest      string    `json:"digest"` // SHA-256
+	At          time.Time `json:"at"`
+	Description string    `json:"description,omitempty"`
+	// Newest says that none of the same name came later.
+	Newest bool `json:"newest"`
+}
+
+// A WorkDiff is what has changed in a session's work folder since its start.
+type WorkDiff struct {
+	Session string `json:"session"`
+	Text    string `json:"diff"`
+	Cut     bool   `json:"cut"`
+}
+
+// SessionLive tells viewers that this worker attached to a session's process, or
+// detached. While it is attached, one is sent at once when the thread, the turn or a
+// delivery changes, and every second or so when anything else does.
+type SessionLive struct {
+	Attached bool   `json:"attached"`
+	Reason   string `json:"reason,omitempty"` // why the pump returned; empty when it did not
+	Seq      int64  `json:"seq"`              // of the newest entry
+	// ThreadID, TurnID and Offset say where the pump is, while attached.
+	ThreadID string `json:"thread_id,omitempty"`
+	TurnID   string `json:"turn_id,omitempty"`
+	Offset   int64  `json:"offset,omitempty"`
+	// Use is what was used so far, while attached.
+	Use *Use `json:"use,omitempty"`
+	// Acknowledged are the sends that codex has by now, since the attachment.
+	Acknowledged []string `json:"acknowledged,omitempty"`
+	// Progress is what the model reported last.
+	Progress *Progress `json:"progress,omitempty"`
+}
+
+// An ExecChunk is a piece of a command's output. At is its offset in the stream, so that
+// a viewer can tell what it has.
+type ExecChunk struct {
+	Stream string `json:"stream"` // stdout, stderr
+	At     int64  `json:"at"`
+	Data   []byte `json:"data"`
+}
