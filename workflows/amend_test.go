@@ -14,7 +14,7 @@ func TestAmendmentsAreOfferedOnlyWhereTheSeedAllowsThem(t *testing.T) {
 		w := newWorld(t)
 		w.amend = allowed
 		w.fake.pumps = append(w.fake.pumps, endsTurn("completed", ""))
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 		w.ends(time.Minute)
 		w.start(SessionOptions{Seed: "team"})
 		if got := w.fake.ran[0].Pump.Amend; got != allowed {
@@ -27,17 +27,17 @@ func TestASeedSaysThatItsSessionsMayAmend(t *testing.T) {
 	p := newPoolWorld(t)
 	yes, no := true, false
 	p.at(0, func() {
-		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "api_key"}}))
+		p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "api_key"}}))
 		p.acquires(on("a", "web-1", 1))
 	})
 	p.at(time.Second, func() {
 		p.saw("session/a got team")
-		p.takes(p.send(UpdateSetSeed, SetSeed{Amend: &yes}))
+		p.takes(p.send(protocol.UpdateSetSeed, protocol.SetSeed{Amend: &yes}))
 		p.acquires(on("b", "web-1", 1))
 	})
 	p.at(2*time.Second, func() {
 		p.saw("session/b got team and may amend")
-		p.takes(p.send(UpdateSetSeed, SetSeed{Amend: &no}))
+		p.takes(p.send(protocol.UpdateSetSeed, protocol.SetSeed{Amend: &no}))
 		p.acquires(on("c", "web-1", 1))
 	})
 	p.at(3*time.Second, func() { p.saw("session/c got team") })

@@ -36,7 +36,7 @@ func (s *approvalsPart) asked(r protocol.Request) {
 	s.st.ApprovalN++
 	s.st.Approvals = append(s.st.Approvals, approvalState{
 		N: s.st.ApprovalN, Turn: s.st.TurnN, Request: r,
-		AskedAt: now, Expires: now.Add(s.expiry()), State: ApprovalOpen,
+		AskedAt: now, Expires: now.Add(s.expiry()), State: protocol.ApprovalOpen,
 	})
 	s.st.UpdatedAt = now
 	if s.st.Running && s.st.Interrupt != nil {
@@ -47,10 +47,10 @@ func (s *approvalsPart) asked(r protocol.Request) {
 }
 
 // decide records a checked decision and queues it for codex.
-func (s *approvalsPart) decide(a *approvalState, d Decision) {
+func (s *approvalsPart) decide(a *approvalState, d protocol.Decision) {
 	a.Decision, a.Delivery, a.TakenBack = &d, decidedHere, nil
-	if a.State == ApprovalOpen {
-		a.State = ApprovalDecided
+	if a.State == protocol.ApprovalOpen {
+		a.State = protocol.ApprovalDecided
 	}
 	// If codex remembers a grant itself, it asks nobody again until its process ends, whoever
 	// sent the next message. So ForSession is set only if askerDecides. The session remembers the
@@ -61,9 +61,9 @@ func (s *approvalsPart) decide(a *approvalState, d Decision) {
 		}
 		s.st.Grants[a.Request.Digest] = d.By
 	}
-	s.track(SendID(s.id, a.N), string(conversation.SendDecision), a.Turn, decidedHere)
+	s.track(protocol.SendID(s.id, a.N), string(conversation.SendDecision), a.Turn, decidedHere)
 	s.st.Sends = append(s.st.Sends, pendingSend{Approval: a.N, Send: conversation.Send{
-		ID: SendID(s.id, a.N), Kind: conversation.SendDecision,
+		ID: protocol.SendID(s.id, a.N), Kind: conversation.SendDecision,
 		RPC: a.Request.RPC, Incarnation: a.Request.Incarnation, RequestKind: a.Request.Kind, Method: a.Request.Method,
 		Outcome: protocol.Outcome(d.Outcome), Turn: a.Turn, Reason: d.Reason,
 		ForSession: d.Scope == scopeSession && slices.Contains(a.Request.Offered, offeredForSession) && s.askerDecides(),
@@ -84,7 +84,7 @@ func (s *approvalsPart) forget(blob string) {
 
 // decisionData returns what the transcript keeps of a decision; for secret answers, only their
 // questions.
-func (s *approvalsPart) decisionData(a *approvalState, d Decision) map[string]string {
+func (s *approvalsPart) decisionData(a *approvalState, d protocol.Decision) map[string]string {
 	data := map[string]string{"approval": s.approvalID(a.N), "outcome": d.Outcome, "by": d.By,
 		"reason": d.Reason, "scope": d.Scope, "digest": a.Request.Digest}
 	if d.Signed {
@@ -118,8 +118,8 @@ func (s *approvalsPart) expire() {
 		if now.Before(a.Expires) {
 			continue
 		}
-		a.State = ApprovalExpired
-		s.decide(a, Decision{Outcome: string(protocol.Decline), By: "expiry", At: now, Scope: "once",
+		a.State = protocol.ApprovalExpired
+		s.decide(a, protocol.Decision{Outcome: string(protocol.Decline), By: "expiry", At: now, Scope: "once",
 			Reason: fmt.Sprintf("nobody decided within %s", a.Expires.Sub(a.AskedAt))})
 	}
 }
@@ -136,7 +136,7 @@ func (s *approvalsPart) setAlarm() {
 	}
 }
 
-func (s *approvalsPart) approvalView(a *approvalState) Approval {
+func (s *approvalsPart) approvalView(a *approvalState) protocol.Approval {
 	r := a.Request
 	changes, questions := r.Changes, r.Questions
 	if changes == nil {
@@ -145,7 +145,7 @@ func (s *approvalsPart) approvalView(a *approvalState) Approval {
 	if questions == nil {
 		questions = []protocol.Question{}
 	}
-	v := Approval{
+	v := protocol.Approval{
 		ID: s.approvalID(a.N), Session: s.id, Turn: a.Turn, Kind: string(r.Kind), Summary: r.Summary,
 		Command: r.Command, CWD: r.CWD, Reason: r.Reason, Changes: changes, Digest: r.Digest,
 		Network: r.Network, GrantRoot: r.GrantRoot, Permissions: r.Permissions, Questions: questions, URL: r.URL, Server: r.Server, Tool: r.Tool, Args: r.Args, Amendment: r.Amendment,
@@ -171,10 +171,10 @@ func (s *approvalsPart) reached(a approvalState) string {
 // void ends an approval that codex does not wait for any more. An expired approval
 // stays as it is.
 func (s *approvalsPart) void(a *approvalState, why string) {
-	if a == nil || a.State == ApprovalExpired {
+	if a == nil || a.State == protocol.ApprovalExpired {
 		return
 	}
-	a.State, a.Why = ApprovalVoid, excerpt(why, maxReason)
+	a.State, a.Why = protocol.ApprovalVoid, excerpt(why, maxReason)
 	id := s.approvalID(a.N)
 	s.note(conversation.Note{Type: protocol.EntryState, Turn: a.Turn, Text: fmt.Sprintf("%s is void: %s", id, a.Why),
 		Data: map[string]string{"approval": id, "reason": a.Why}})
@@ -196,17 +196,17 @@ func (s *approvalsPart) withdrawn(rpc json.RawMessage, why string) {
 }
 
 // approvals lists the approvals that are kept, open ones first.
-func (s *approvalsPart) approvalViews() []Approval {
-	out := make([]Approval, 0, len(s.st.Approvals))
+func (s *approvalsPart) approvalViews() []protocol.Approval {
+	out := make([]protocol.Approval, 0, len(s.st.Approvals))
 	for i := range s.st.Approvals {
 		out = append(out, s.approvalView(&s.st.Approvals[i]))
 	}
 	out = append(out, s.judgedViews()...)
-	slices.SortStableFunc(out, func(a, b Approval) int {
-		if (a.State == ApprovalOpen) == (b.State == ApprovalOpen) {
+	slices.SortStableFunc(out, func(a, b protocol.Approval) int {
+		if (a.State == protocol.ApprovalOpen) == (b.State == protocol.ApprovalOpen) {
 			return 0
 		}
-		if a.State == ApprovalOpen {
+		if a.State == protocol.ApprovalOpen {
 			return -1
 		}
 		return 1

@@ -9,17 +9,12 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Archive archives or unarchives a session.
-type Archive struct {
-	By string `json:"by,omitempty"`
-}
-
 type archived struct {
 	At time.Time `json:"at"`
 	By string    `json:"by,omitempty"`
 }
 
-func (s *parkingPart) checkArchive(a Archive) error {
+func (s *parkingPart) checkArchive(a protocol.Archive) error {
 	if s.st.Archived != nil {
 		return nil // it already is
 	}
@@ -27,20 +22,20 @@ func (s *parkingPart) checkArchive(a Archive) error {
 		if err := s.ends(); err != nil {
 			return err
 		}
-		return refuse(RefusedState, "session %s is %s: it can be archived when it is idle or parked", s.id, s.st.Status)
+		return refuse(protocol.RefusedState, "session %s is %s: it can be archived when it is idle or parked", s.id, s.st.Status)
 	}
 	if len(s.st.Queue) > 0 {
-		return refuse(RefusedState, "session %s has %d messages queued: take them back, or let them have their turns, then archive it", s.id, len(s.st.Queue))
+		return refuse(protocol.RefusedState, "session %s has %d messages queued: take them back, or let them have their turns, then archive it", s.id, len(s.st.Queue))
 	}
-	return s.checkPark(Park(a))
+	return s.checkPark(protocol.Park(a))
 }
 
 // takeArchive parks and archives a session: it is in no list unless archived ones are asked for,
 // and takes no messages until unarchived. codex's own thread/archive is not used: it moves the
 // rollout to where a resume refuses it.
-func (s *parkingPart) takeArchive(a Archive) (SessionView, error) {
+func (s *parkingPart) takeArchive(a protocol.Archive) (protocol.SessionView, error) {
 	if err := s.checkArchive(a); err != nil {
-		return SessionView{}, err
+		return protocol.SessionView{}, err
 	}
 	if s.st.Archived == nil {
 		s.st.Archived = &archived{At: workflow.Now(s.ctx), By: a.By}
@@ -51,22 +46,22 @@ func (s *parkingPart) takeArchive(a Archive) (SessionView, error) {
 	return s.view(), nil
 }
 
-func (s *parkingPart) checkUnarchive(a Archive) error {
+func (s *parkingPart) checkUnarchive(a protocol.Archive) error {
 	if err := s.ends(); err != nil {
 		return err
 	}
 	if err := short([]text{{"by", a.By, maxWord}}); err != nil {
-		return refuse(RefusedBadInput, "unarchive session %s: %v", s.id, err)
+		return refuse(protocol.RefusedBadInput, "unarchive session %s: %v", s.id, err)
 	}
 	if s.st.Archived == nil {
-		return refuse(RefusedState, "session %s is not archived", s.id)
+		return refuse(protocol.RefusedState, "session %s is not archived", s.id)
 	}
 	return nil
 }
 
-func (s *parkingPart) takeUnarchive(a Archive) (SessionView, error) {
+func (s *parkingPart) takeUnarchive(a protocol.Archive) (protocol.SessionView, error) {
 	if err := s.checkUnarchive(a); err != nil {
-		return SessionView{}, err
+		return protocol.SessionView{}, err
 	}
 	s.st.Archived = nil
 	s.note(conversation.Note{Type: protocol.EntryState, Text: "unarchived", Data: map[string]string{"by": a.By}})
@@ -78,7 +73,7 @@ func (s *core) putAway() error {
 	if s.st.Archived == nil {
 		return nil
 	}
-	return refuse(RefusedState, "session %s is archived: `ctl session unarchive %s` takes it out first", s.id, s.id)
+	return refuse(protocol.RefusedState, "session %s is archived: `ctl session unarchive %s` takes it out first", s.id, s.id)
 }
 
 // stillHere unarchives a session that could not park.

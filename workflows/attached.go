@@ -31,7 +31,7 @@ type processPart struct {
 	stirs   workflow.ReceiveChannel
 	reports workflow.ReceiveChannel // of progress
 	stir    activities.Stirred      // the newest, while a pump is attached
-	wished  *Resume                 // the request to resume for which the running pump is not called back
+	wished  *protocol.Resume        // the request to resume for which the running pump is not called back
 }
 
 // processState is what is known of codex's process, and of the pumps that are
@@ -58,7 +58,7 @@ type processState struct {
 }
 
 func (s *processPart) wantsPump() bool {
-	if !s.st.Alive || s.st.Status == Failed {
+	if !s.st.Alive || s.st.Status == protocol.Failed {
 		return false
 	}
 	if s.st.Stirred || s.st.Retired != nil {
@@ -99,11 +99,11 @@ func (s *processPart) pump() error {
 		return err
 	}
 	looks, idle := s.looks(), !s.st.Running
-	if !looks && s.st.Status != Starting && !s.onlyAsks() {
-		s.become(Running)
+	if !looks && s.st.Status != protocol.Starting && !s.onlyAsks() {
+		s.become(protocol.Running)
 	}
 	if s.st.Close != nil {
-		s.become(Closing)
+		s.become(protocol.Closing)
 	}
 	s.publish()
 	in := s.pumpInput()
@@ -168,8 +168,8 @@ func (s *processPart) mayHave(p pendingSend) {
 	s.track(p.Send.ID, kindOf(p.Send.Kind), p.Send.Turn, sentThere)
 	if a := s.st.approval(p.Approval); a != nil {
 		a.Delivery = sentThere
-		if a.State == ApprovalDecided {
-			a.State = ApprovalSent
+		if a.State == protocol.ApprovalDecided {
+			a.State = protocol.ApprovalSent
 		}
 	}
 	if p.Send.Kind == conversation.SendTurn {
@@ -319,7 +319,7 @@ func (s *processPart) pumpFailed(err error) {
 
 // workersFault reports whether a failure may be specific to one worker, for example because it
 // lacks a key.
-func workersFault(f *Failure) bool {
+func workersFault(f *protocol.Failure) bool {
 	return f.Kind == protocol.ErrTypeInternal || f.Kind == protocol.ErrTypeStore || f.Kind == protocol.ErrTypeSeed
 }
 
@@ -362,13 +362,13 @@ func (s *processPart) talked() {
 // server or a worker was restored from an old state. What runs on the host is left alone. The
 // turn is cut off and the session parks with its queue. If this session is the one to go on, a
 // person says so by a message or resume, and it comes back with an epoch above all others.
-func (s *processPart) overtaken(f *Failure) {
+func (s *processPart) overtaken(f *protocol.Failure) {
 	defer s.snaps.hush()()
 	s.st.Trouble = nil
 	s.turns.leaving = true
 	s.lostProcess(f)
 	s.turns.leaving = false
-	if s.st.Status == Failed {
+	if s.st.Status == protocol.Failed {
 		return
 	}
 	if s.st.Running && !s.turns.putBack() {
@@ -380,7 +380,7 @@ func (s *processPart) overtaken(f *Failure) {
 	s.st.Error, s.st.Held, s.st.Resume, s.st.Warm, s.st.Retired = f, len(s.st.Queue) > 0, nil, nil, nil
 	s.parking.goDown(&parked{Since: workflow.Now(s.ctx)}, release{}, false)
 	if s.opt.CloseAfter && len(s.st.Queue) == 0 && s.st.Close == nil {
-		s.st.Close = &Close{By: s.opt.By}
+		s.st.Close = &protocol.Close{By: s.opt.By}
 	}
 }
 
@@ -459,7 +459,7 @@ func (s *processPart) notNow(p *protocol.Problem) {
 	turn := s.st.sending(conversation.SendTurn)
 	if s.st.Running && s.turns.toEnd() && turn != nil && !turn.maybe() && !s.turns.inDoubt() {
 		s.turns.giveUpTurn("interrupted", nil)
-		s.become(Idle)
+		s.become(protocol.Idle)
 		return
 	}
 	s.meet(haveCodexTake, f)

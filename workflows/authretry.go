@@ -17,7 +17,7 @@ const (
 // maxAuthRetries is the number of consecutive turns that a session repeats by itself.
 const maxAuthRetries = 1
 
-func (s *turnsPart) keepSaid(m Message) {
+func (s *turnsPart) keepSaid(m protocol.Message) {
 	s.st.Shape = shapeOf(m)
 	if m.Do != "" {
 		return
@@ -53,7 +53,7 @@ func (s *turnsPart) authFailed(t *conversation.TurnEnd) (asks bool) {
 }
 
 // sayAgain queues m before all others. The turn numbers promised to those move up by one.
-func (s *turnsPart) sayAgain(m Message) {
+func (s *turnsPart) sayAgain(m protocol.Message) {
 	id := s.bounds.sayLater(m)
 	s.note(conversation.Note{Type: "state", Text: fmt.Sprintf("turn %d says the same again: turn %d got no access token in time, and had begun nothing", s.st.TurnN+1, s.st.TurnN),
 		Data: map[string]string{"by": "on_auth=retry", "set_by": s.opt.By, "message": id}})
@@ -63,5 +63,5 @@ func (s *turnsPart) sayAgain(m Message) {
 func (s *turnsPart) holdForAuth(p *protocol.Problem) {
 	s.st.Error = failureOfProblem(p)
 	s.st.Held = len(s.st.Queue) > 0
-	s.become(Interrupted)
+	s.become(protocol.Interrupted)
 }

@@ -33,13 +33,15 @@ func noToken(effects, passing bool) pumpFunc {
 	}
 }
 
-func turnsOf(w *world) []TurnView { return query[SessionDetail](w, QueryDetail).Turns }
+func turnsOf(w *world) []protocol.TurnView {
+	return query[protocol.SessionDetail](w, protocol.QueryDetail).Turns
+}
 
 func TestATurnThatGotNoTokenIsBegunOnceMoreInSight(t *testing.T) {
 	w := brokered(t, noToken(false, true), endsTurn("completed", "done"), endsTurn("completed", "second"))
 	w.at(time.Second, func() {
-		w.send(SignalMessage, hello("m1"))
-		w.send(SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m1"))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.whenTurn(3, "completed", func() {
 		turns := turnsOf(w)
@@ -49,7 +51,7 @@ func TestATurnThatGotNoTokenIsBegunOnceMoreInSight(t *testing.T) {
 		if turns[1].MessageID != "s1.c1" || turns[1].FinalText != "done" || turns[2].MessageID != "m2" {
 			t.Errorf("turns %+v", turns[1:])
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(byBroker)
 	var said []string
@@ -80,15 +82,15 @@ func TestATurnThatGotNoTokenIsBegunOnceMoreInSight(t *testing.T) {
 func TestATurnThatMayHaveHadEffectsIsNotBegunAgain(t *testing.T) {
 	w := brokered(t, noToken(true, true))
 	w.at(time.Second, func() {
-		w.send(SignalMessage, hello("m1"))
-		w.send(SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m1"))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
-	w.when(Interrupted, func() {
+	w.when(protocol.Interrupted, func() {
 		v := w.view()
 		if v.Error == nil || v.Error.Kind != "auth" || !strings.Contains(v.Error.Hint, "was not begun again") || v.Queue != 1 {
 			t.Errorf("the session says %+v, %d queued", v.Error, v.Queue)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(byBroker)
 	if n := len(w.fake.ran); n != 1 {
@@ -98,12 +100,12 @@ func TestATurnThatMayHaveHadEffectsIsNotBegunAgain(t *testing.T) {
 
 func TestATurnIsBegunAgainOnlyOnce(t *testing.T) {
 	w := brokered(t, noToken(false, true), noToken(false, true))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.when(Interrupted, func() {
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.when(protocol.Interrupted, func() {
 		if turns := turnsOf(w); len(turns) != 2 || turns[1].FollowedBy != 0 {
 			t.Errorf("turns %+v", turns)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(byBroker)
 }
@@ -115,8 +117,8 @@ func TestWhatALoginWasRefusedForIsNotTriedAgain(t *testing.T) {
 		reports int
 	}{"refused": {false, "", 1}, "nobody wants it": {true, AuthAsk, 0}} {
 		w := brokered(t, noToken(false, c.passing))
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-		w.whenTurn(1, "failed", func() { w.send(SignalClose, Close{}) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+		w.whenTurn(1, "failed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
 		opt := byBroker
 		opt.OnAuth = c.policy
 		w.start(opt)
@@ -128,7 +130,7 @@ func TestWhatALoginWasRefusedForIsNotTriedAgain(t *testing.T) {
 
 func TestASessionThatClosesAfterItsTurnStillSaysItAgain(t *testing.T) {
 	w := brokered(t, noToken(false, true), endsTurn("completed", "done"))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	opt := byBroker
 	opt.CloseAfter = true
 	w.start(opt)
@@ -141,7 +143,7 @@ func TestOnlyAChatGPTLoginIsBrokered(t *testing.T) {
 	w := newWorld(t)
 	w.start(byBroker)
 	v := w.view()
-	if typeOf(w.GetWorkflowError()) != RefusedBadInput || v.Error == nil || !strings.Contains(v.Error.Message, "of kind api_key") || v.Error.Hint == "" {
+	if typeOf(w.GetWorkflowError()) != protocol.RefusedBadInput || v.Error == nil || !strings.Contains(v.Error.Message, "of kind api_key") || v.Error.Hint == "" {
 		t.Errorf("ended with %v, %+v", w.GetWorkflowError(), v.Error)
 	}
 	if got := strings.Join(w.fake.calls, ","); strings.Contains(got, "prepare") || strings.Contains(got, "start") {

@@ -82,20 +82,20 @@ func newBatch(ctx workflow.Context, in BatchInput) (*batch, error) {
 		b.st.again(*in.Retry)
 		b.in.Retry = nil
 	}
-	b.ended = workflow.GetSignalChannel(ctx, SignalSessionEnded)
-	b.listen(ctx, SignalCancelBatch, func(raw []byte) error { return take(raw, b.cancel) })
-	b.listen(ctx, SignalRetryBatch, func(raw []byte) error { return take(raw, b.retry) })
-	b.listen(ctx, SignalSetBatch, func(raw []byte) error { return take(raw, b.set) })
+	b.ended = workflow.GetSignalChannel(ctx, protocol.SignalSessionEnded)
+	b.listen(ctx, protocol.SignalCancelBatch, func(raw []byte) error { return take(raw, b.cancel) })
+	b.listen(ctx, protocol.SignalRetryBatch, func(raw []byte) error { return take(raw, b.retry) })
+	b.listen(ctx, protocol.SignalSetBatch, func(raw []byte) error { return take(raw, b.set) })
 	err := firstError(
-		workflow.SetQueryHandler(ctx, QueryBatch, func() (BatchView, error) { return b.view(), nil }),
-		workflow.SetQueryHandler(ctx, QueryBatchResults, func(from int) (BatchResults, error) { return b.results(from) }),
+		workflow.SetQueryHandler(ctx, protocol.QueryBatch, func() (protocol.BatchView, error) { return b.view(), nil }),
+		workflow.SetQueryHandler(ctx, protocol.QueryBatchResults, func(from int) (protocol.BatchResults, error) { return b.results(from) }),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("set up batch %s: %w", in.ID, err)
 	}
 	workflow.Go(b.ctx, func(gctx workflow.Context) {
 		ctx.Done().Receive(gctx, nil)
-		b.cancel(CancelBatch{By: "temporal"})
+		b.cancel(protocol.CancelBatch{By: "temporal"})
 		b.asked = true
 	})
 	return b, nil
@@ -117,10 +117,10 @@ func (in BatchInput) check(ctx workflow.Context) error {
 	s := in.Spec
 	why := ""
 	switch id := workflow.GetInfo(ctx).WorkflowExecution.ID; {
-	case !NamePattern.MatchString(in.ID):
+	case !protocol.NamePattern.MatchString(in.ID):
 		why = "its id is no name"
-	case id != BatchID(in.ID):
-		why = fmt.Sprintf("it runs as %q and must run as %q", excerpt(id, maxWord), BatchID(in.ID))
+	case id != protocol.BatchID(in.ID):
+		why = fmt.Sprintf("it runs as %q and must run as %q", excerpt(id, maxWord), protocol.BatchID(in.ID))
 	case s.Total < 1 || s.Total > maxBatch || len(s.Pages) == 0 || s.Pages[0].First != 0:
 		why = fmt.Sprintf("it has %d items on %d pages; from 1 to %d can be", s.Total, len(s.Pages), maxBatch)
 	case s.Window < 1 || s.Window > maxWindow:
@@ -133,7 +133,7 @@ func (in BatchInput) check(ctx workflow.Context) error {
 		}
 	}
 	if why != "" {
-		return refuse(RefusedBadInput, "start batch %s: %s", excerpt(in.ID, maxWord), why)
+		return refuse(protocol.RefusedBadInput, "start batch %s: %s", excerpt(in.ID, maxWord), why)
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (b *batch) stirred() bool {
 func (b *batch) still() bool { return b.starting == nil && b.keeping == nil && b.looking == nil }
 
 func (b *batch) drain() (any bool) {
-	for _, e := range unread[SessionEnded](b.ended) {
+	for _, e := range unread[protocol.SessionEnded](b.ended) {
 		b.took(e)
 		any = true
 	}
@@ -193,7 +193,7 @@ func (b *batch) drain() (any bool) {
 	return any
 }
 
-func (b *batch) set(s SetBatch) {
+func (b *batch) set(s protocol.SetBatch) {
 	if s.Window > 0 {
 		b.st.Window = min(s.Window, maxWindow)
 	}
@@ -233,8 +233,8 @@ func (b *batch) takeLook() {
 	}
 	b.drain() // a session's own report goes first
 	for _, e := range out.Ended {
-		b.took(SessionEnded{ID: strings.TrimPrefix(e.WorkflowID, protocol.SessionID("")), Run: e.FirstRun, State: Failed, Effects: EffectsUnknown,
-			Failure: &Failure{Kind: e.Kind, Message: excerpt(e.Message, maxFailure), Hint: "see `ctl session show` and `ctl host show`"}, EndedAt: workflow.Now(b.ctx)})
+		b.took(protocol.SessionEnded{ID: strings.TrimPrefix(e.WorkflowID, protocol.SessionID("")), Run: e.FirstRun, State: protocol.Failed, Effects: protocol.EffectsUnknown,
+			Failure: &protocol.Failure{Kind: e.Kind, Message: excerpt(e.Message, maxFailure), Hint: "see `ctl session show` and `ctl host show`"}, EndedAt: workflow.Now(b.ctx)})
 	}
 }
 
@@ -266,12 +266,12 @@ func (b *batch) rollOver() error {
 	b.st.Failed, b.st.Dropped = merged(b.st.Failed), merged(b.st.Dropped)
 	in := b.in
 	in.Carry = b.st
-	if _, kept := workflow.GetInfo(b.ctx).Memo.GetFields()[MemoCreated]; !kept {
-		if err := workflow.UpsertMemo(b.ctx, map[string]any{MemoCreated: b.st.CreatedAt}); err != nil {
+	if _, kept := workflow.GetInfo(b.ctx).Memo.GetFields()[protocol.MemoCreated]; !kept {
+		if err := workflow.UpsertMemo(b.ctx, map[string]any{protocol.MemoCreated: b.st.CreatedAt}); err != nil {
 			return err
 		}
 	}
-	return workflow.NewContinueAsNewError(b.ctx, TypeBatch, in)
+	return workflow.NewContinueAsNewError(b.ctx, protocol.TypeBatch, in)
 }
 
 func (b *batch) publish() {
@@ -301,7 +301,7 @@ func (b *batch) details() string {
 	return excerpt(text, 16<<10)
 }
 
-func (b *batch) addResult(r BatchResult) {
+func (b *batch) addResult(r protocol.BatchResult) {
 	b.st.ResultN++
 	r.N = b.st.ResultN
 	if b.full() {

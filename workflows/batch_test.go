@@ -47,16 +47,16 @@ func (r *real) batchID(name string) string {
 }
 
 // batch starts a batch with an item for each text.
-func (r *real) batch(name string, spec BatchSpec, texts ...string) string {
+func (r *real) batch(name string, spec protocol.BatchSpec, texts ...string) string {
 	r.t.Helper()
 	id := r.batchID(name)
-	r.start(BatchID(id), TypeBatch, BatchInput{ID: id, Spec: r.packed(owned.Owner{Kind: owned.Batch, ID: id}, spec, texts...), By: "ann"})
+	r.start(protocol.BatchID(id), protocol.TypeBatch, BatchInput{ID: id, Spec: r.packed(owned.Owner{Kind: owned.Batch, ID: id}, spec, texts...), By: "ann"})
 	return id
 }
 
 // packed returns spec with an item for each text, packed into the store. A text
 // that begins with "long " is stored as content of its own.
-func (r *real) packed(owner owned.Owner, spec BatchSpec, texts ...string) BatchSpec {
+func (r *real) packed(owner owned.Owner, spec protocol.BatchSpec, texts ...string) protocol.BatchSpec {
 	r.t.Helper()
 	folder := owner.NewFolder()
 	raw, err := json.Marshal(SessionOptions{Zone: r.zone, Host: "web-1", CloseAfter: true})
@@ -71,9 +71,9 @@ func (r *real) packed(owner owned.Owner, spec BatchSpec, texts ...string) BatchS
 	for from := 0; from < len(texts); from += 7 {
 		page := protocol.BatchPage{Options: []protocol.BatchOptions{opt}}
 		for i, text := range texts[from:min(from+7, len(texts))] {
-			m := Message{ID: "item", Text: text}
+			m := protocol.Message{ID: "item", Text: text}
 			if strings.HasPrefix(text, "long ") {
-				m = Message{ID: "item", Blob: r.kept(folder, owned.Messages, text), Chars: len(text)}
+				m = protocol.Message{ID: "item", Blob: r.kept(folder, owned.Messages, text), Chars: len(text)}
 			}
 			first, err := json.Marshal(m)
 			if err != nil {
@@ -85,7 +85,7 @@ func (r *real) packed(owner owned.Owner, spec BatchSpec, texts ...string) BatchS
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		spec.Pages = append(spec.Pages, BatchPages{First: from, Blob: r.kept(folder, owned.Pages, string(data))})
+		spec.Pages = append(spec.Pages, protocol.BatchPages{First: from, Blob: r.kept(folder, owned.Pages, string(data))})
 	}
 	return spec
 }
@@ -100,15 +100,15 @@ func (r *real) kept(folder, family, text string) (key string) {
 	return key
 }
 
-func (r *real) batchView(id string) BatchView {
+func (r *real) batchView(id string) protocol.BatchView {
 	r.t.Helper()
-	return asked[BatchView](r, BatchID(id), QueryBatch)
+	return asked[protocol.BatchView](r, protocol.BatchID(id), protocol.QueryBatch)
 }
 
 func (r *real) batchEnd(id string) BatchEnd {
 	r.t.Helper()
 	var end BatchEnd
-	if err := r.c.GetWorkflow(r.t.Context(), BatchID(id), "").Get(r.t.Context(), &end); err != nil {
+	if err := r.c.GetWorkflow(r.t.Context(), protocol.BatchID(id), "").Get(r.t.Context(), &end); err != nil {
 		r.t.Fatalf("batch %s ended with %v", id, err)
 	}
 	v := end.View
@@ -119,10 +119,10 @@ func (r *real) batchEnd(id string) BatchEnd {
 }
 
 // allResults reads all results, page by page, as ctl does.
-func (r *real) allResults(id string) (all []BatchResult) {
+func (r *real) allResults(id string) (all []protocol.BatchResult) {
 	r.t.Helper()
 	for {
-		got := asked[BatchResults](r, BatchID(id), QueryBatchResults, len(all)+1)
+		got := asked[protocol.BatchResults](r, protocol.BatchID(id), protocol.QueryBatchResults, len(all)+1)
 		if got.Blob != "" {
 			data, err := activities.ReadResults(r.t.Context(), r.store, got.Blob)
 			if err != nil {
@@ -134,7 +134,7 @@ func (r *real) allResults(id string) (all []BatchResult) {
 		}
 		before := len(all)
 		for _, line := range got.Lines {
-			var res BatchResult
+			var res protocol.BatchResult
 			if err := json.Unmarshal(line, &res); err != nil {
 				r.t.Fatal(err)
 			}
@@ -156,10 +156,10 @@ func repeated(n int, text string) []string { return slices.Repeat([]string{text}
 func TestABatchRunsEachItemOnceInOrderAndNoMoreThanItsWindow(t *testing.T) {
 	r := newBatches(t, shortRuns)
 	r.work()
-	r.update(PoolID(r.zone), UpdatePutHost, nil, replacing(put("web-1", 30)))
-	id := r.batch("b", BatchSpec{Window: 3}, repeated(100, "hello")...)
+	r.update(protocol.PoolID(r.zone), protocol.UpdatePutHost, nil, replacing(put("web-1", 30)))
+	id := r.batch("b", protocol.BatchSpec{Window: 3}, repeated(100, "hello")...)
 	end := r.batchEnd(id)
-	if v := end.View; v.State != BatchDone || v.Done != 100 || v.Tries != 100 || v.Usage.Turns != 100 || v.EndedAt == nil {
+	if v := end.View; v.State != protocol.BatchDone || v.Done != 100 || v.Tries != 100 || v.Usage.Turns != 100 || v.EndedAt == nil {
 		t.Errorf("the batch is %+v", v)
 	}
 	if r.host.most > 3 {
@@ -167,7 +167,7 @@ func TestABatchRunsEachItemOnceInOrderAndNoMoreThanItsWindow(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for i, res := range r.allResults(id) {
-		if res.N != i+1 || res.State != ItemCompleted || res.FinalText == "" || seen[res.Item] || res.Session != activities.ItemSession(id, res.Item, 1) {
+		if res.N != i+1 || res.State != protocol.ItemCompleted || res.FinalText == "" || seen[res.Item] || res.Session != activities.ItemSession(id, res.Item, 1) {
 			t.Fatalf("result %d is %+v", i+1, res)
 		}
 		seen[res.Item] = true
@@ -175,10 +175,10 @@ func TestABatchRunsEachItemOnceInOrderAndNoMoreThanItsWindow(t *testing.T) {
 	if len(seen) != 100 || len(end.State.Parts) == 0 {
 		t.Errorf("%d items have a result, %d parts are in the store", len(seen), len(end.State.Parts))
 	}
-	runs := r.runs(BatchID(id))
+	runs := r.runs(protocol.BatchID(id))
 	events := 0
 	for _, run := range runs {
-		h := r.history(BatchID(id), run)
+		h := r.history(protocol.BatchID(id), run)
 		replay(t, h, r.every)
 		events += len(h.Events)
 	}
@@ -197,11 +197,11 @@ func TestABatchTriesAgainOnlyWhatHadNoEffectsAndStopsAtTooMany(t *testing.T) {
 	r := newBatches(t)
 	r.host.bad[r.batchID("b")+"-i0"] = finally(protocol.ErrTypeNoSpace) // so each item's second try is a new session
 	r.work()
-	id := r.batch("b", BatchSpec{Window: 1, StopAfter: 2, Retry: BatchRetry{Attempts: 3, Wait: time.Millisecond}},
+	id := r.batch("b", protocol.BatchSpec{Window: 1, StopAfter: 2, Retry: protocol.BatchRetry{Attempts: 3, Wait: time.Millisecond}},
 		"hello", "die", "hello", "fail", "hello", "hello")
 	end := r.batchEnd(id)
 	v := end.View
-	if v.State != BatchStopped || v.Done != 2 || v.Failed != 2 || v.Queued != 2 || !strings.Contains(v.Why, "stop_after is 2") {
+	if v.State != protocol.BatchStopped || v.Done != 2 || v.Failed != 2 || v.Queued != 2 || !strings.Contains(v.Why, "stop_after is 2") {
 		t.Errorf("the batch is %+v", v)
 	}
 	var got []string
@@ -217,12 +217,12 @@ func TestABatchTriesAgainOnlyWhatHadNoEffectsAndStopsAtTooMany(t *testing.T) {
 	}
 
 	t.Run("what failed is tried again by hand, and the rest if wanted", func(t *testing.T) {
-		in := BatchInput{ID: id, Spec: end.Spec, Carry: end.State, Retry: &RetryBatch{By: "ann", Rest: true}}
-		if _, err := r.c.ExecuteWorkflow(t.Context(), startAgain(r, BatchID(id)), TypeBatch, in); err != nil {
+		in := BatchInput{ID: id, Spec: end.Spec, Carry: end.State, Retry: &protocol.RetryBatch{By: "ann", Rest: true}}
+		if _, err := r.c.ExecuteWorkflow(t.Context(), startAgain(r, protocol.BatchID(id)), protocol.TypeBatch, in); err != nil {
 			t.Fatal(err)
 		}
 		v := r.batchEnd(id).View // they fail again
-		if v.State != BatchStopped && v.State != BatchDone || v.Failed != 2 || v.Done < 2 {
+		if v.State != protocol.BatchStopped && v.State != protocol.BatchDone || v.Failed != 2 || v.Done < 2 {
 			t.Errorf("the batch is %+v", v)
 		}
 		if res := r.allResults(id); len(res) < 6 || res[4].Tries != 2 || res[4].Session != id+"-i1.t2" {
@@ -234,16 +234,16 @@ func TestABatchTriesAgainOnlyWhatHadNoEffectsAndStopsAtTooMany(t *testing.T) {
 func TestACancelledBatchClosesWhatRuns(t *testing.T) {
 	r := newBatches(t)
 	r.work()
-	id := r.batch("b", BatchSpec{Window: 2}, "hello", "stay", "ask make", "hello", "hello")
+	id := r.batch("b", protocol.BatchSpec{Window: 2}, "hello", "stay", "ask make", "hello", "hello")
 	r.until("the first has ended, and two run", func() bool { v := r.batchView(id); return v.Done == 1 && v.Running == 2 && len(v.Sessions) == 2 })
-	r.becomes(id+"-i2", Waiting)
-	r.signal(BatchID(id), SignalCancelBatch, CancelBatch{By: "bob"})
+	r.becomes(id+"-i2", protocol.Waiting)
+	r.signal(protocol.BatchID(id), protocol.SignalCancelBatch, protocol.CancelBatch{By: "bob"})
 	v := r.batchEnd(id).View
-	if v.State != BatchCancelled || v.Done != 1 || v.Cancelled != 2 || v.Queued != 2 || v.Why != "cancelled by bob" {
+	if v.State != protocol.BatchCancelled || v.Done != 1 || v.Cancelled != 2 || v.Queued != 2 || v.Why != "cancelled by bob" {
 		t.Errorf("the batch is %+v", v)
 	}
 	for _, item := range []string{"i1", "i2"} {
-		if s := r.view(id + "-" + item); s.State != Closed || s.Origin != OriginBatch(id) {
+		if s := r.view(id + "-" + item); s.State != protocol.Closed || s.Origin != protocol.OriginBatch(id) {
 			t.Errorf("session %s is %+v", item, s)
 		}
 	}
@@ -256,17 +256,17 @@ func TestABatchAccountsForWhoEndsWithoutAWord(t *testing.T) {
 	r := newBatches(t)
 	r.looksOften()
 	stop := r.work()
-	id := r.batch("b", BatchSpec{Window: 2}, "stay", "hello", "hello")
+	id := r.batch("b", protocol.BatchSpec{Window: 2}, "stay", "hello", "hello")
 	r.until("two have ended", func() bool { return r.batchView(id).Done == 2 })
 	r.until("a pump is attached", func() bool { return r.host.attached(id + "-i0") })
 	stop()
 	r.terminate(id + "-i0")
 	r.work()
 	v := r.batchEnd(id).View
-	if v.State != BatchDone || v.Done != 2 || v.Failed != 1 || v.Kinds["terminated"] != 1 {
+	if v.State != protocol.BatchDone || v.Done != 2 || v.Failed != 1 || v.Kinds["terminated"] != 1 {
 		t.Errorf("the batch is %+v", v)
 	}
-	if res := r.allResults(id); len(res) != 3 || res[2].Effects != EffectsUnknown || res[2].Error == nil {
+	if res := r.allResults(id); len(res) != 3 || res[2].Effects != protocol.EffectsUnknown || res[2].Error == nil {
 		t.Errorf("the results are %+v", res)
 	}
 }
@@ -275,13 +275,13 @@ func TestASessionOfSomebodyElsesIsNotABatchs(t *testing.T) {
 	r := newBatches(t)
 	r.work()
 	other := r.batchID("b") + "-i1"
-	r.start(protocol.SessionID(other), TypeSession, SessionInput{ID: other, Options: SessionOptions{Zone: r.zone, Host: "web-1"}})
-	id := r.batch("b", BatchSpec{Window: 2}, "hello", "hello", "hello")
+	r.start(protocol.SessionID(other), protocol.TypeSession, SessionInput{ID: other, Options: SessionOptions{Zone: r.zone, Host: "web-1"}})
+	id := r.batch("b", protocol.BatchSpec{Window: 2}, "hello", "hello", "hello")
 	v := r.batchEnd(id).View
 	if v.Done != 2 || v.Kinds["id_in_use"] != 1 {
 		t.Errorf("the batch is %+v", v)
 	}
-	r.becomes(other, Idle)
+	r.becomes(other, protocol.Idle)
 	r.close(other)
 }
 
@@ -289,13 +289,13 @@ func TestABatchThatCannotBeIsRefused(t *testing.T) {
 	r := newBatches(t)
 	r.work()
 	for what, in := range map[string]BatchInput{
-		"no items":       {Spec: BatchSpec{Window: 1}},
-		"no window":      {Spec: BatchSpec{Total: 1, Pages: []BatchPages{{Blob: "b"}}}},
-		"no such origin": {Spec: BatchSpec{Total: 1, Window: 1, Pages: []BatchPages{{Blob: "b"}}}, Origin: "chance"},
+		"no items":       {Spec: protocol.BatchSpec{Window: 1}},
+		"no window":      {Spec: protocol.BatchSpec{Total: 1, Pages: []protocol.BatchPages{{Blob: "b"}}}},
+		"no such origin": {Spec: protocol.BatchSpec{Total: 1, Window: 1, Pages: []protocol.BatchPages{{Blob: "b"}}}, Origin: "chance"},
 	} {
 		in.ID = r.batchID(strings.ReplaceAll(what, " ", "-"))
-		r.start(BatchID(in.ID), TypeBatch, in)
-		if err := r.c.GetWorkflow(t.Context(), BatchID(in.ID), "").Get(t.Context(), nil); typeOf(err) != RefusedBadInput {
+		r.start(protocol.BatchID(in.ID), protocol.TypeBatch, in)
+		if err := r.c.GetWorkflow(t.Context(), protocol.BatchID(in.ID), "").Get(t.Context(), nil); typeOf(err) != protocol.RefusedBadInput {
 			t.Errorf("%s: the batch ended with %v", what, err)
 		}
 	}
@@ -306,4 +306,4 @@ func startAgain(r *real, id string) client.StartWorkflowOptions {
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE, WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL}
 }
 
-func replacing(p PutHost) PutHost { p.Replace = true; return p }
+func replacing(p protocol.PutHost) protocol.PutHost { p.Replace = true; return p }

@@ -35,7 +35,7 @@ func (b *batch) dropAgain() {
 	b.st.Redo = nil
 }
 
-func (b *batch) cancel(c CancelBatch) {
+func (b *batch) cancel(c protocol.CancelBatch) {
 	if !b.st.EndedAt.IsZero() {
 		return // nothing is left to cancel
 	}
@@ -48,7 +48,7 @@ func (b *batch) cancel(c CancelBatch) {
 	b.st.Why = "cancelled by " + cmp.Or(c.By, "somebody")
 }
 
-func (b *batch) retry(r RetryBatch) {
+func (b *batch) retry(r protocol.RetryBatch) {
 	if b.ending() {
 		return // the retry can be requested once the batch has ended
 	}
@@ -73,7 +73,7 @@ func (b *batch) closeAll() {
 		}
 		it.Closing, it.Discard = true, c.Discard
 		to = append(to, it.Session)
-		sent = append(sent, workflow.SignalExternalWorkflow(b.ctx, protocol.SessionID(it.Session), "", SignalClose, Close{By: cmp.Or(c.By, "batch "+b.in.ID), Discard: c.Discard}))
+		sent = append(sent, workflow.SignalExternalWorkflow(b.ctx, protocol.SessionID(it.Session), "", protocol.SignalClose, protocol.Close{By: cmp.Or(c.By, "batch "+b.in.ID), Discard: c.Discard}))
 	}
 	for i, f := range sent {
 		if err := f.Get(b.ctx, nil); err != nil { // it has ended, or the next look finds it
@@ -136,13 +136,13 @@ func (b *batch) tellEnded() {
 		return
 	}
 	v := b.view()
-	e := SessionEnded{ID: b.in.ID, Run: workflow.GetInfo(b.ctx).FirstRunID, State: Closed, Effects: EffectsUnknown, Usage: v.Usage, CreatedAt: v.CreatedAt, EndedAt: b.st.EndedAt}
+	e := protocol.SessionEnded{ID: b.in.ID, Run: workflow.GetInfo(b.ctx).FirstRunID, State: protocol.Closed, Effects: protocol.EffectsUnknown, Usage: v.Usage, CreatedAt: v.CreatedAt, EndedAt: b.st.EndedAt}
 	if v.Done < v.Total {
-		e.State = Failed
-		e.Failure = &Failure{Kind: v.State, Message: fmt.Sprintf("batch %s: %d of %d items ended well, %d failed", v.ID, v.Done, v.Total, v.Failed),
+		e.State = protocol.Failed
+		e.Failure = &protocol.Failure{Kind: v.State, Message: fmt.Sprintf("batch %s: %d of %d items ended well, %d failed", v.ID, v.Done, v.Total, v.Failed),
 			Hint: "`ctl batch show " + v.ID + "` tells of them"}
 	}
-	if err := workflow.SignalExternalWorkflow(b.ctx, b.in.Notify, "", SignalSessionEnded, e).Get(b.ctx, nil); err != nil {
+	if err := workflow.SignalExternalWorkflow(b.ctx, b.in.Notify, "", protocol.SignalSessionEnded, e).Get(b.ctx, nil); err != nil {
 		b.log.Warn("the batch's end was not told", "to", b.in.Notify, "error", err)
 	}
 }

@@ -24,7 +24,7 @@ type fakeBatches struct {
 	start  func(n int, in activities.StartItemsInput) (activities.StartItemsResult, error)
 	record func(n int) error
 	starts int
-	kept   []BatchResult
+	kept   []protocol.BatchResult
 	keeps  int
 	closed []string
 }
@@ -32,20 +32,20 @@ type fakeBatches struct {
 func newFakeBatches(t *testing.T) *fakeBatches {
 	f := &fakeBatches{environment: newEnvironment(), t: t}
 	f.SetTestTimeout(time.Minute)
-	f.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: BatchID("b")})
-	f.RegisterWorkflowWithOptions(usual.batch, workflow.RegisterOptions{Name: TypeBatch})
+	f.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.BatchID("b")})
+	f.RegisterWorkflowWithOptions(usual.batch, workflow.RegisterOptions{Name: protocol.TypeBatch})
 	f.RegisterActivityWithOptions(func(_ context.Context, in activities.StartItemsInput) (activities.StartItemsResult, error) {
 		f.starts++
 		return f.start(f.starts, in)
 	}, activity.RegisterOptions{Name: "StartItems"})
 	f.RegisterActivityWithOptions(f.recordResults, activity.RegisterOptions{Name: "RecordResults"})
 	f.OnSignalExternalWorkflow(anyArg, anyArg, anyArg, anyArg, anyArg).Return(func(_, id, _, name string, _ any) error {
-		if name != SignalClose {
+		if name != protocol.SignalClose {
 			t.Errorf("%s was told %s", id, name)
 		}
 		session := strings.TrimPrefix(id, protocol.SessionID(""))
 		f.closed = append(f.closed, session)
-		f.ends(SessionEnded{ID: session, State: Closed, Effects: EffectsUnknown})
+		f.ends(protocol.SessionEnded{ID: session, State: protocol.Closed, Effects: protocol.EffectsUnknown})
 		return nil
 	})
 	return f
@@ -59,7 +59,7 @@ func (f *fakeBatches) recordResults(_ context.Context, in activities.RecordResul
 		}
 	}
 	for _, line := range in.Lines {
-		var r BatchResult
+		var r protocol.BatchResult
 		if err := json.Unmarshal(line, &r); err != nil {
 			f.t.Error(err)
 		}
@@ -69,18 +69,18 @@ func (f *fakeBatches) recordResults(_ context.Context, in activities.RecordResul
 }
 
 // ends has a session report its end one second later.
-func (f *fakeBatches) ends(e SessionEnded) {
-	f.RegisterDelayedCallback(func() { f.SignalWorkflow(SignalSessionEnded, e) }, time.Second)
+func (f *fakeBatches) ends(e protocol.SessionEnded) {
+	f.RegisterDelayedCallback(func() { f.SignalWorkflow(protocol.SignalSessionEnded, e) }, time.Second)
 }
 
 func (f *fakeBatches) after(d time.Duration, signal string, arg any) {
 	f.RegisterDelayedCallback(func() { f.SignalWorkflow(signal, arg) }, d)
 }
 
-func (f *fakeBatches) run(spec BatchSpec, carry *BatchState) BatchEnd {
+func (f *fakeBatches) run(spec protocol.BatchSpec, carry *BatchState) BatchEnd {
 	f.t.Helper()
-	spec.Pages = []BatchPages{{First: 0, Blob: "p"}}
-	f.ExecuteWorkflow(TypeBatch, BatchInput{ID: "b", Spec: spec, Carry: carry})
+	spec.Pages = []protocol.BatchPages{{First: 0, Blob: "p"}}
+	f.ExecuteWorkflow(protocol.TypeBatch, BatchInput{ID: "b", Spec: spec, Carry: carry})
 	var end BatchEnd
 	if err := f.GetWorkflowResult(&end); err != nil {
 		f.t.Fatal(err)
@@ -100,11 +100,11 @@ func startedItems(in activities.StartItemsInput) (out activities.StartItemsResul
 	return out
 }
 
-func lostItem(session string) SessionEnded {
-	return SessionEnded{ID: session, State: Failed, Effects: EffectsNone, Failure: &Failure{Kind: protocol.ErrTypeUnreachable, Message: "no way to the host"}}
+func lostItem(session string) protocol.SessionEnded {
+	return protocol.SessionEnded{ID: session, State: protocol.Failed, Effects: protocol.EffectsNone, Failure: &protocol.Failure{Kind: protocol.ErrTypeUnreachable, Message: "no way to the host"}}
 }
 
-var wellDone = &TurnView{Status: "completed"}
+var wellDone = &protocol.TurnView{Status: "completed"}
 
 func TestACancelledBatchFindsAndClosesWhatItMayHaveStarted(t *testing.T) {
 	f := newFakeBatches(t)
@@ -124,9 +124,9 @@ func TestACancelledBatchFindsAndClosesWhatItMayHaveStarted(t *testing.T) {
 		}
 		return out, nil
 	}
-	f.after(5*time.Second, SignalCancelBatch, CancelBatch{By: "ann"})
-	v := f.run(BatchSpec{Total: 4, Window: 3}, nil).View
-	if v.State != BatchCancelled || v.Cancelled != 3 || v.Queued != 1 || v.Failed != 0 || len(f.closed) != 1 || f.closed[0] != "b-i0" {
+	f.after(5*time.Second, protocol.SignalCancelBatch, protocol.CancelBatch{By: "ann"})
+	v := f.run(protocol.BatchSpec{Total: 4, Window: 3}, nil).View
+	if v.State != protocol.BatchCancelled || v.Cancelled != 3 || v.Queued != 1 || v.Failed != 0 || len(f.closed) != 1 || f.closed[0] != "b-i0" {
 		t.Errorf("the batch is %+v, closed were %v", v, f.closed)
 	}
 }
@@ -138,28 +138,28 @@ func TestARetryThatComesWhileABatchEndsIsDone(t *testing.T) {
 		if n == 1 {
 			f.ends(lostItem("b-i0"))
 		} else {
-			f.ends(SessionEnded{ID: "b-i0.t2", State: Closed, Turn: wellDone})
+			f.ends(protocol.SessionEnded{ID: "b-i0.t2", State: protocol.Closed, Turn: wellDone})
 		}
 		return out, nil
 	}
 	f.record = func(n int) error {
 		switch n {
 		case 1:
-			f.SignalWorkflow(SignalRetryBatch, RetryBatch{By: "ann"})
+			f.SignalWorkflow(protocol.SignalRetryBatch, protocol.RetryBatch{By: "ann"})
 		case 2:
-			f.SignalWorkflow(SignalCancelBatch, CancelBatch{By: "bob"})
+			f.SignalWorkflow(protocol.SignalCancelBatch, protocol.CancelBatch{By: "bob"})
 		}
 		return nil
 	}
-	v := f.run(BatchSpec{Total: 1, Window: 1}, nil).View
-	if f.starts != 2 || v.Done != 1 || v.Failed != 0 || v.State != BatchDone {
+	v := f.run(protocol.BatchSpec{Total: 1, Window: 1}, nil).View
+	if f.starts != 2 || v.Done != 1 || v.Failed != 0 || v.State != protocol.BatchDone {
 		t.Errorf("%d starts; the batch is %+v", f.starts, v)
 	}
 }
 
 func TestARetryOfABatchForgetsNoneThatWaits(t *testing.T) {
 	st := &BatchState{Redo: []batchFailed{{From: 3}}, Failed: []batchFailed{{From: 1}}}
-	st.again(RetryBatch{})
+	st.again(protocol.RetryBatch{})
 	if countFailed(st.Redo) != 2 || st.Failed != nil {
 		t.Errorf("again are tried %+v", st.Redo)
 	}
@@ -171,12 +171,12 @@ func TestWhatFailedAndWaitsForItsNextTryHasAResultWhenNoneComes(t *testing.T) {
 		f.ends(lostItem("b-i0"))
 		return startedItems(in), nil
 	}
-	f.after(time.Minute, SignalCancelBatch, CancelBatch{By: "ann"})
-	v := f.run(BatchSpec{Total: 1, Window: 1, Retry: BatchRetry{Attempts: 3, Wait: time.Hour}}, nil).View
+	f.after(time.Minute, protocol.SignalCancelBatch, protocol.CancelBatch{By: "ann"})
+	v := f.run(protocol.BatchSpec{Total: 1, Window: 1, Retry: protocol.BatchRetry{Attempts: 3, Wait: time.Hour}}, nil).View
 	if v.Failed != 1 || v.Kinds[protocol.ErrTypeUnreachable] != 1 || len(v.Failures) != 1 || len(f.kept) != 1 {
 		t.Fatalf("the batch is %+v, its results are %+v", v, f.kept)
 	}
-	if r := f.kept[0]; r.Item != "i0" || r.Session != "b-i0" || r.State != ItemFailed || r.Tries != 1 || r.Error.Kind != protocol.ErrTypeUnreachable {
+	if r := f.kept[0]; r.Item != "i0" || r.Session != "b-i0" || r.State != protocol.ItemFailed || r.Tries != 1 || r.Error.Kind != protocol.ErrTypeUnreachable {
 		t.Errorf("the result is %+v", r)
 	}
 }
@@ -189,8 +189,8 @@ func TestItemsThatAreNotInTheStoreAnyMoreFail(t *testing.T) {
 		}
 		return activities.StartItemsResult{}, temporal.NewNonRetryableApplicationError("not in the store", protocol.ErrTypeBadInput, nil)
 	}
-	v := f.run(BatchSpec{Total: 2, Window: 2}, nil).View
-	if v.State != BatchDone || v.Failed != 2 || f.starts != 1 || v.Kinds[protocol.ErrTypeBadInput] != 2 {
+	v := f.run(protocol.BatchSpec{Total: 2, Window: 2}, nil).View
+	if v.State != protocol.BatchDone || v.Failed != 2 || f.starts != 1 || v.Kinds[protocol.ErrTypeBadInput] != 2 {
 		t.Errorf("%d starts; the batch is %+v", f.starts, v)
 	}
 }
@@ -198,7 +198,7 @@ func TestItemsThatAreNotInTheStoreAnyMoreFail(t *testing.T) {
 func TestABatchSleepsWhileTheStoreIsAway(t *testing.T) {
 	f := newFakeBatches(t)
 	f.start = func(_ int, in activities.StartItemsInput) (activities.StartItemsResult, error) {
-		f.ends(SessionEnded{ID: "b-i0.t2", State: Closed, Turn: wellDone})
+		f.ends(protocol.SessionEnded{ID: "b-i0.t2", State: protocol.Closed, Turn: wellDone})
 		return startedItems(in), nil
 	}
 	f.record = func(n int) error {
@@ -210,7 +210,7 @@ func TestABatchSleepsWhileTheStoreIsAway(t *testing.T) {
 	timers := 0
 	f.SetOnTimerScheduledListener(func(string, time.Duration) { timers++ })
 	line := json.RawMessage(`{"n":1,"item":"i1","error":null,"left":"` + strings.Repeat("x", mostBytes) + `"}`)
-	end := f.run(BatchSpec{Total: 2, Window: 1}, &BatchState{Window: 1, Next: 2, Done: 1, ResultN: 1, Results: []json.RawMessage{line}, Bytes: len(line),
+	end := f.run(protocol.BatchSpec{Total: 2, Window: 1}, &BatchState{Window: 1, Next: 2, Done: 1, ResultN: 1, Results: []json.RawMessage{line}, Bytes: len(line),
 		Again: []batchAgain{{N: 0, Try: 2, At: time.Unix(1, 0)}}})
 	if end.View.Done != 2 || timers > 20 {
 		t.Errorf("%d timers; the batch is %+v", timers, end.View)
@@ -219,8 +219,8 @@ func TestABatchSleepsWhileTheStoreIsAway(t *testing.T) {
 
 func TestResultsStayWithinWhatTemporalTakes(t *testing.T) {
 	b := &batch{st: &BatchState{}}
-	r := BatchResult{FinalText: strings.Repeat("é", 8<<10), Output: json.RawMessage(`"` + strings.Repeat("x", 32<<10) + `"`), Session: "s",
-		Error: &Failure{Kind: "k", Message: strings.Repeat("m", maxFailure)}}
+	r := protocol.BatchResult{FinalText: strings.Repeat("é", 8<<10), Output: json.RawMessage(`"` + strings.Repeat("x", 32<<10) + `"`), Session: "s",
+		Error: &protocol.Failure{Kind: "k", Message: strings.Repeat("m", maxFailure)}}
 	for range maxWindow {
 		b.addResult(r)
 	}
@@ -238,7 +238,7 @@ func TestResultsStayWithinWhatTemporalTakes(t *testing.T) {
 	if parts < 3 {
 		t.Errorf("%d parts", parts)
 	}
-	var last BatchResult
+	var last protocol.BatchResult
 	if err := json.Unmarshal(b.st.Results[maxWindow-1], &last); err != nil || !last.FinalTruncated || last.OutputError == "" || last.Error.Kind != "k" || last.N != maxWindow {
 		t.Errorf("the last is %+v (%v)", last, err)
 	}

@@ -11,8 +11,8 @@ import (
 // Results are carried until there are enough for a part, which an activity stores. Until then a
 // query returns them. So readers wait for no part, and no item costs an activity of its own.
 
-func resultOf(it batchItem, e SessionEnded) BatchResult {
-	r := BatchResult{Item: it.ID, Session: it.Session, Tries: it.Try, State: ItemFailed, Usage: e.Usage, Host: e.Host,
+func resultOf(it batchItem, e protocol.SessionEnded) protocol.BatchResult {
+	r := protocol.BatchResult{Item: it.ID, Session: it.Session, Tries: it.Try, State: protocol.ItemFailed, Usage: e.Usage, Host: e.Host,
 		Effects: e.Effects, StartedAt: e.CreatedAt, EndedAt: e.EndedAt, Error: e.Failure, Archive: e.Archive, Left: e.Left}
 	if t := e.Turn; t != nil {
 		r.Status, r.FinalText, r.FinalTruncated, r.Items, r.DiffStat = t.Status, t.FinalText, t.FinalTruncated, t.Items, t.DiffStat
@@ -22,19 +22,19 @@ func resultOf(it batchItem, e SessionEnded) BatchResult {
 		}
 	}
 	switch {
-	case r.Status == "completed" && e.State != Failed:
-		r.State = ItemCompleted
+	case r.Status == "completed" && e.State != protocol.Failed:
+		r.State = protocol.ItemCompleted
 		r.Error = e.Failure // what closing failed to do, if anything
 	case r.Error == nil && r.Status == "":
-		r.Error = &Failure{Kind: "unused", Message: "the session ended before its turn began", Hint: "see `ctl transcript " + it.Session + "`"}
+		r.Error = &protocol.Failure{Kind: "unused", Message: "the session ended before its turn began", Hint: "see `ctl transcript " + it.Session + "`"}
 	case r.Error == nil:
-		r.Error = &Failure{Kind: cmp.Or(r.Status, "other"), Message: "its turn ended as " + r.Status, Hint: "see `ctl transcript " + it.Session + "`"}
+		r.Error = &protocol.Failure{Kind: cmp.Or(r.Status, "other"), Message: "its turn ended as " + r.Status, Hint: "see `ctl transcript " + it.Session + "`"}
 	}
 	return r
 }
 
-func sumOfUsage(u UsageView, v UsageView) UsageView {
-	return UsageView{Input: u.Input + v.Input, Output: u.Output + v.Output, Cached: u.Cached + v.Cached, Turns: u.Turns + v.Turns}
+func sumOfUsage(u protocol.UsageView, v protocol.UsageView) protocol.UsageView {
+	return protocol.UsageView{Input: u.Input + v.Input, Output: u.Output + v.Output, Cached: u.Cached + v.Cached, Turns: u.Turns + v.Turns}
 }
 
 // keep starts storing results once there are least of them, or partBytes.
@@ -59,7 +59,7 @@ func partOf(lines []json.RawMessage) (n int) {
 }
 
 // briefResult leaves out what the session's transcript also has.
-func briefResult(r BatchResult) BatchResult {
+func briefResult(r protocol.BatchResult) protocol.BatchResult {
 	r.FinalTruncated = r.FinalTruncated || r.FinalText != ""
 	r.FinalText, r.DiffStat = "", excerpt(r.DiffStat, maxWord)
 	r.OutputError = excerpt(r.OutputError, maxWord)
@@ -90,7 +90,7 @@ func (b *batch) takeKept() (ok bool) {
 	if st.Error != nil && st.Error.Kind == protocol.ErrTypeStore {
 		st.Error = nil
 	}
-	st.Parts = append(st.Parts, BatchPages{First: st.ResultN - len(st.Results) + 1, Blob: out.Blob})
+	st.Parts = append(st.Parts, protocol.BatchPages{First: st.ResultN - len(st.Results) + 1, Blob: out.Blob})
 	for _, line := range st.Results[:b.kept] {
 		st.Bytes -= len(line)
 	}
@@ -99,9 +99,9 @@ func (b *batch) takeKept() (ok bool) {
 }
 
 // results returns results from a number on: the blob of their part, or the lines themselves.
-func (b *batch) results(from int) (BatchResults, error) {
+func (b *batch) results(from int) (protocol.BatchResults, error) {
 	st := b.st
-	out := BatchResults{State: b.state(), Total: st.ResultN}
+	out := protocol.BatchResults{State: b.state(), Total: st.ResultN}
 	first := st.ResultN - len(st.Results) + 1 // the first that is in no part
 	from = max(from, 1)
 	if from < first {

@@ -26,7 +26,7 @@ func (b *batch) start() {
 	if len(items) == 0 {
 		return
 	}
-	in := activities.StartItemsInput{Batch: b.in.ID, Notify: BatchID(b.in.ID), Origin: OriginBatch(b.in.ID), Blob: page.Blob, Look: b.ending()}
+	in := activities.StartItemsInput{Batch: b.in.ID, Notify: protocol.BatchID(b.in.ID), Origin: protocol.OriginBatch(b.in.ID), Blob: page.Blob, Look: b.ending()}
 	for _, it := range items {
 		in.Items = append(in.Items, activities.StartItem{N: it.N, Page: it.N - page.First, Try: it.Try})
 	}
@@ -69,7 +69,7 @@ func (b *batch) takeStarted() {
 		it.ID, it.Session, it.Run, it.Last = s.ID, s.Session, s.Run, nil
 		b.st.Tries++
 		if s.Problem != nil {
-			b.took(SessionEnded{ID: s.Session, State: Failed, Failure: failureOfProblem(s.Problem), Effects: EffectsNone, EndedAt: workflow.Now(b.ctx)})
+			b.took(protocol.SessionEnded{ID: s.Session, State: protocol.Failed, Failure: failureOfProblem(s.Problem), Effects: protocol.EffectsNone, EndedAt: workflow.Now(b.ctx)})
 		}
 	}
 	early := b.st.Early
@@ -80,7 +80,7 @@ func (b *batch) takeStarted() {
 }
 
 // notStarted puts back items that are not known to have started. Items that can never start fail.
-func (b *batch) notStarted(f *Failure) {
+func (b *batch) notStarted(f *protocol.Failure) {
 	now := workflow.Now(b.ctx)
 	b.st.Error = f
 	var back []batchItem
@@ -96,7 +96,7 @@ func (b *batch) notStarted(f *Failure) {
 			if it.Last != nil {
 				it.ID = it.Last.ID
 			}
-			b.failed(it, BatchResult{Item: it.ID, Tries: it.Try, State: ItemFailed, Effects: EffectsUnknown, EndedAt: now, Error: f})
+			b.failed(it, protocol.BatchResult{Item: it.ID, Tries: it.Try, State: protocol.ItemFailed, Effects: protocol.EffectsUnknown, EndedAt: now, Error: f})
 		}
 		return
 	}
@@ -113,6 +113,6 @@ func (b *batch) neverBegan(it batchItem, s activities.StartedItem) {
 		return
 	}
 	b.st.Dropped = addFailed(b.st.Dropped, it.N, it.Try)
-	b.addResult(BatchResult{Item: s.ID, Session: s.Session, Tries: it.Try, State: ItemCancelled, Effects: EffectsNone, EndedAt: workflow.Now(b.ctx),
-		Error: &Failure{Kind: "unused", Message: "its session was never started", Hint: "`ctl batch retry " + b.in.ID + " --rest` starts it"}})
+	b.addResult(protocol.BatchResult{Item: s.ID, Session: s.Session, Tries: it.Try, State: protocol.ItemCancelled, Effects: protocol.EffectsNone, EndedAt: workflow.Now(b.ctx),
+		Error: &protocol.Failure{Kind: "unused", Message: "its session was never started", Hint: "`ctl batch retry " + b.in.ID + " --rest` starts it"}})
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // BatchState is all that a batch carries across continue-as-new: a few hundred bytes per running
@@ -22,30 +24,30 @@ type BatchState struct {
 	// Dropped are items that were cancelled while they ran.
 	Dropped []batchFailed `json:"dropped,omitempty"`
 
-	Done     int            `json:"done"`
-	Tries    int            `json:"tries"`
-	Failures []BatchFailure `json:"failures,omitempty"`
-	Kinds    map[string]int `json:"kinds,omitempty"`
-	Usage    UsageView      `json:"usage,omitzero"`
-	Ends     []time.Time    `json:"ends,omitempty"` // the newest
+	Done     int                     `json:"done"`
+	Tries    int                     `json:"tries"`
+	Failures []protocol.BatchFailure `json:"failures,omitempty"`
+	Kinds    map[string]int          `json:"kinds,omitempty"`
+	Usage    protocol.UsageView      `json:"usage,omitzero"`
+	Ends     []time.Time             `json:"ends,omitempty"` // the newest
 
 	// Results are those that are in no part yet. ResultN counts all results so far.
-	Results []json.RawMessage `json:"results,omitempty"`
-	Bytes   int               `json:"bytes,omitempty"`
-	ResultN int               `json:"result_n,omitempty"`
-	Parts   []BatchPages      `json:"parts,omitempty"` // by their first result number
+	Results []json.RawMessage     `json:"results,omitempty"`
+	Bytes   int                   `json:"bytes,omitempty"`
+	ResultN int                   `json:"result_n,omitempty"`
+	Parts   []protocol.BatchPages `json:"parts,omitempty"` // by their first result number
 
 	// Early holds ends of sessions whose start is not recorded yet.
-	Early []SessionEnded `json:"early,omitempty"`
+	Early []protocol.SessionEnded `json:"early,omitempty"`
 	// Held says that items that were never begun are not to begin.
-	Held      bool         `json:"held,omitempty"`
-	FailedNow int          `json:"failed_now,omitempty"` // since the start or the last retry
-	Cancel    *CancelBatch `json:"cancel,omitempty"`
-	Why       string       `json:"why,omitempty"`
-	LookAt    time.Time    `json:"look_at,omitzero"`
-	EndedAt   time.Time    `json:"ended_at,omitzero"`
-	Error     *Failure     `json:"error,omitempty"`
-	PauseTill time.Time    `json:"pause_till,omitzero"` // set after nothing could be started
+	Held      bool                  `json:"held,omitempty"`
+	FailedNow int                   `json:"failed_now,omitempty"` // since the start or the last retry
+	Cancel    *protocol.CancelBatch `json:"cancel,omitempty"`
+	Why       string                `json:"why,omitempty"`
+	LookAt    time.Time             `json:"look_at,omitzero"`
+	EndedAt   time.Time             `json:"ended_at,omitzero"`
+	Error     *protocol.Failure     `json:"error,omitempty"`
+	PauseTill time.Time             `json:"pause_till,omitzero"` // set after nothing could be started
 }
 
 // batchItem is an item whose session exists or is being started. Session is empty while it is
@@ -139,7 +141,7 @@ func countFailed(all []batchFailed) (n int) {
 func (st *BatchState) room() int { return st.Window - len(st.Running) }
 
 // next returns items to start now, all from one page: those that wait for another try first.
-func (st *BatchState) next(spec BatchSpec, now time.Time) (page BatchPages, items []batchItem) {
+func (st *BatchState) next(spec protocol.BatchSpec, now time.Time) (page protocol.BatchPages, items []batchItem) {
 	most := max(0, min(st.room(), startsAtOnce))
 	add := func(n, try int) bool {
 		p := pageOf(spec.Pages, n)
@@ -174,7 +176,7 @@ func (st *BatchState) inDoubt() bool {
 }
 
 // doubted returns items of one page whose sessions are to be looked for.
-func (st *BatchState) doubted(spec BatchSpec, now time.Time) (page BatchPages, items []batchItem) {
+func (st *BatchState) doubted(spec protocol.BatchSpec, now time.Time) (page protocol.BatchPages, items []batchItem) {
 	st.Again = slices.DeleteFunc(st.Again, func(a batchAgain) bool {
 		p := pageOf(spec.Pages, a.N)
 		if !a.Doubt || len(items) == startsAtOnce || len(items) > 0 && p != page {
@@ -186,13 +188,13 @@ func (st *BatchState) doubted(spec BatchSpec, now time.Time) (page BatchPages, i
 	return page, items
 }
 
-func pageOf(pages []BatchPages, n int) BatchPages {
-	i, found := slices.BinarySearchFunc(pages, n, func(p BatchPages, n int) int { return p.First - n })
+func pageOf(pages []protocol.BatchPages, n int) protocol.BatchPages {
+	i, found := slices.BinarySearchFunc(pages, n, func(p protocol.BatchPages, n int) int { return p.First - n })
 	if !found {
 		i--
 	}
 	if i < 0 {
-		return BatchPages{}
+		return protocol.BatchPages{}
 	}
 	return pages[i]
 }
@@ -211,7 +213,7 @@ func (st *BatchState) waiting(total int) (queued, again int) {
 	return total - st.Next, len(st.Again) + countFailed(st.Redo)
 }
 
-func (st *BatchState) again(r RetryBatch) {
+func (st *BatchState) again(r protocol.RetryBatch) {
 	st.Cancel, st.Why, st.EndedAt, st.FailedNow, st.Error = nil, "", time.Time{}, 0, nil
 	st.Held = !r.Rest
 	st.Redo, st.Failed = append(st.Redo, st.Failed...), nil
@@ -237,11 +239,11 @@ func (st *BatchState) rate(now time.Time) float64 {
 	return float64(n-1) / span.Minutes()
 }
 
-func (b *batch) view() BatchView {
+func (b *batch) view() protocol.BatchView {
 	st, spec, now := b.st, b.in.Spec, workflow.Now(b.ctx)
-	v := BatchView{ID: b.in.ID, State: b.state(), Total: spec.Total, Done: st.Done, Failed: countFailed(st.Failed), Cancelled: countFailed(st.Dropped),
-		Running: len(st.Running), Window: st.Window, Rate: st.rate(now), CreatedAt: st.CreatedAt, Failures: append([]BatchFailure{}, st.Failures...),
-		Kinds: map[string]int{}, Usage: st.Usage, Sessions: []BatchSession{}, Results: st.ResultN, Tries: st.Tries,
+	v := protocol.BatchView{ID: b.in.ID, State: b.state(), Total: spec.Total, Done: st.Done, Failed: countFailed(st.Failed), Cancelled: countFailed(st.Dropped),
+		Running: len(st.Running), Window: st.Window, Rate: st.rate(now), CreatedAt: st.CreatedAt, Failures: append([]protocol.BatchFailure{}, st.Failures...),
+		Kinds: map[string]int{}, Usage: st.Usage, Sessions: []protocol.BatchSession{}, Results: st.ResultN, Tries: st.Tries,
 		StopAfter: spec.StopAfter, Why: st.Why, By: b.in.By, Origin: b.in.Origin, File: spec.File, Error: st.Error}
 	v.Queued, v.Retrying = st.waiting(spec.Total)
 	for _, k := range workflow.DeterministicKeys(st.Kinds) {
@@ -249,7 +251,7 @@ func (b *batch) view() BatchView {
 	}
 	for _, r := range st.Running {
 		if r.Session != "" {
-			v.Sessions = append(v.Sessions, BatchSession{Item: r.ID, Session: r.Session, Try: r.Try, Since: r.Since})
+			v.Sessions = append(v.Sessions, protocol.BatchSession{Item: r.ID, Session: r.Session, Try: r.Try, Since: r.Since})
 		}
 	}
 	if spec.Retry.Attempts > 1 {
@@ -274,15 +276,15 @@ func (b *batch) state() string {
 	st := b.st
 	switch over := !st.EndedAt.IsZero(); {
 	case st.Cancel != nil && over:
-		return BatchCancelled
+		return protocol.BatchCancelled
 	case st.Cancel != nil:
-		return BatchCancelling
+		return protocol.BatchCancelling
 	case st.Why != "" && over:
-		return BatchStopped
+		return protocol.BatchStopped
 	case st.Why != "":
-		return BatchStopping
+		return protocol.BatchStopping
 	case over:
-		return BatchDone
+		return protocol.BatchDone
 	}
-	return BatchRunning
+	return protocol.BatchRunning
 }

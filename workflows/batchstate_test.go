@@ -3,10 +3,12 @@ package workflows
 import (
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestAWindowBelowWhatRunsStartsNothing(t *testing.T) {
-	spec := BatchSpec{Total: 60, Pages: []BatchPages{{First: 0, Blob: "p"}}}
+	spec := protocol.BatchSpec{Total: 60, Pages: []protocol.BatchPages{{First: 0, Blob: "p"}}}
 	st := &BatchState{Window: 5, Next: 20, Running: make([]batchItem, 20),
 		Again: []batchAgain{{N: 3, Try: 2}}, Redo: []batchFailed{{From: 7, To: 9}}}
 	if _, items := st.next(spec, time.Now()); len(items) != 0 || st.Next != 20 || len(st.Again) != 1 || len(st.Redo) != 1 {

@@ -19,18 +19,18 @@ func (b *batch) dropTry(a batchAgain) {
 		return
 	}
 	it.ID, it.Session = l.ID, activities.ItemSession(b.in.ID, l.ID, it.Try)
-	b.failed(it, BatchResult{Item: it.ID, Session: it.Session, Tries: it.Try, State: ItemFailed, Effects: l.Effects, EndedAt: l.EndedAt,
-		Error: &Failure{Kind: l.Kind, Message: l.Message, Hint: "see `ctl transcript " + it.Session + "`"}})
+	b.failed(it, protocol.BatchResult{Item: it.ID, Session: it.Session, Tries: it.Try, State: protocol.ItemFailed, Effects: l.Effects, EndedAt: l.EndedAt,
+		Error: &protocol.Failure{Kind: l.Kind, Message: l.Message, Hint: "see `ctl transcript " + it.Session + "`"}})
 }
 
-func (b *batch) failed(it batchItem, r BatchResult) {
+func (b *batch) failed(it batchItem, r protocol.BatchResult) {
 	b.st.Failed = addFailed(b.st.Failed, it.N, it.Try)
 	b.st.FailedNow++
 	b.failure(it, r)
 	b.addResult(r)
 }
 
-func (b *batch) took(e SessionEnded) {
+func (b *batch) took(e protocol.SessionEnded) {
 	i := slices.IndexFunc(b.st.Running, func(it batchItem) bool {
 		return it.Session == e.ID && (e.Run == "" || it.Run == "" || e.Run == it.Run)
 	})
@@ -46,10 +46,10 @@ func (b *batch) took(e SessionEnded) {
 	b.st.Usage = sumOfUsage(b.st.Usage, e.Usage)
 	r := resultOf(it, e)
 	switch {
-	case r.State == ItemCompleted:
+	case r.State == protocol.ItemCompleted:
 		b.st.Done++
 	case it.Closing && b.st.Cancel != nil:
-		r.State = ItemCancelled
+		r.State = protocol.ItemCancelled
 		b.st.Dropped = addFailed(b.st.Dropped, it.N, it.Try)
 	case b.triesAgain(it, e, r.Error):
 		b.st.Again = append(b.st.Again, batchAgain{N: it.N, Try: it.Try + 1, At: now.Add(retryPause(b.in.Spec.Retry, it.Try)),
@@ -71,8 +71,8 @@ func (b *batch) endedAt(now time.Time) {
 	}
 }
 
-func (b *batch) failure(it batchItem, r BatchResult) {
-	f := BatchFailure{Item: it.ID, Session: it.Session, Kind: r.Error.Kind, Message: excerpt(r.Error.Message, maxBatchWords),
+func (b *batch) failure(it batchItem, r protocol.BatchResult) {
+	f := protocol.BatchFailure{Item: it.ID, Session: it.Session, Kind: r.Error.Kind, Message: excerpt(r.Error.Message, maxBatchWords),
 		Hint: excerpt(r.Error.Hint, maxBatchWords), At: r.EndedAt, Tries: it.Try}
 	b.st.Failures = append(b.st.Failures, f)
 	if n := len(b.st.Failures) - keepFailures; n > 0 {
@@ -94,13 +94,13 @@ var RetriedKinds = []string{
 // triesAgain reports whether an item gets another try. An item that may have had effects gets
 // none unless the file allows it. A fault of our infrastructure is retried whatever the file
 // says.
-func (b *batch) triesAgain(it batchItem, e SessionEnded, f *Failure) bool {
+func (b *batch) triesAgain(it batchItem, e protocol.SessionEnded, f *protocol.Failure) bool {
 	r := b.in.Spec.Retry
 	on := r.On
 	if len(on) == 0 {
 		on = RetriedKinds
 	}
-	if b.ending() || it.Closing || e.Effects != EffectsNone && !r.AfterEffects {
+	if b.ending() || it.Closing || e.Effects != protocol.EffectsNone && !r.AfterEffects {
 		return false
 	}
 	return it.Try < r.Attempts && slices.Contains(on, f.Kind) || slices.Contains(ourFaults, f.Kind)
@@ -112,7 +112,7 @@ var ourFaults = slices.DeleteFunc(slices.Clone(passingKinds), func(kind string) 
 	return kind == "network" || kind == protocol.EndOverloaded
 })
 
-func retryPause(r BatchRetry, tries int) time.Duration {
+func retryPause(r protocol.BatchRetry, tries int) time.Duration {
 	pause := min(r.Wait<<min(tries-1, 10), 24*time.Hour)
 	if tries >= r.Attempts { // our own fault: retries are unbounded
 		pause = max(pause, pauseAfter(tries))

@@ -13,17 +13,17 @@ import (
 func TestAParkedSessionGoesOnWithWhatItsLoginBecameElsewhere(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
 	w.at(time.Hour, func() {
 		if got := strings.Join(w.released, " "); got != "seed/team pool/default" {
 			t.Errorf("given back %s", got)
 		}
 		w.seedNow = &protocol.SeedRef{Name: "team", Generation: 9, Blob: "rotated", Digest: "d9", Kind: "chatgpt", Epoch: 12}
-		w.send(SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.at(2*time.Hour, func() {
-		if v := w.view(); v.State != Idle || v.Turn.N != 2 || v.Turn.Status != "completed" {
+		if v := w.view(); v.State != protocol.Idle || v.Turn.N != 2 || v.Turn.Status != "completed" {
 			t.Errorf("session is %+v", v)
 		}
 	})

@@ -18,7 +18,7 @@ func TestASeedThatIsImportedAgainBeginsAboveItsFormerEpochs(t *testing.T) {
 		}
 	})
 	p.finish(3 * time.Second)
-	p.ExecuteWorkflow(TypeSeed, SeedInput{Name: "team"})
+	p.ExecuteWorkflow(protocol.TypeSeed, SeedInput{Name: "team"})
 	p.verify()
 }
 
@@ -32,14 +32,14 @@ func tooLarge(holder string) acquire {
 }
 
 func TestWhoAsksWithTooMuchIsTold(t *testing.T) {
-	for name, in := range map[string]any{TypeSeed: newSeed, TypeSeedPool: SeedPoolInput{Name: "logins"}, TypeHostPool: PoolInput{}} {
+	for name, in := range map[string]any{protocol.TypeSeed: newSeed, protocol.TypeSeedPool: SeedPoolInput{Name: "logins"}, protocol.TypeHostPool: PoolInput{}} {
 		t.Run(name, func(t *testing.T) {
 			p := newPoolWorld(t)
 			p.at(time.Second, func() { p.acquires(tooLarge("a"), tooLarge("No Name")) })
 			p.finish(3 * time.Second)
 			p.ExecuteWorkflow(name, in)
 			p.verify()
-			p.saw("session/a refused " + RefusedBadInput)
+			p.saw("session/a refused " + protocol.RefusedBadInput)
 		})
 	}
 }
@@ -54,8 +54,8 @@ func TestVerificationsDoNotFillTheSeedsLine(t *testing.T) {
 		for i := range mostBehind {
 			waiting = append(waiting, p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{By: fmt.Sprint(i)}))
 		}
-		p.refuses(p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{}), RefusedState)
-		p.takes(p.send(UpdateSetSeed, SetSeed{}))
+		p.refuses(p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{}), protocol.RefusedState)
+		p.takes(p.send(protocol.UpdateSetSeed, protocol.SetSeed{}))
 		close(f.hold)
 	})
 	p.once("who waited is answered", func() bool {

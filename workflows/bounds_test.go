@@ -20,27 +20,27 @@ func TestAMessageIsKnownHoweverManyWaitBehindIt(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.pumps = append(w.fake.pumps, asks("make"))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m0")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m0")) })
 	// The SDK's environment holds at most 1000 events: a step that sends more waits for
 	// itself.
 	const batch = 111
 	for first := 1; first < 999; first += batch {
 		w.at(2*time.Second+time.Duration(first)*time.Millisecond, func() {
 			for i := range batch {
-				w.SignalWorkflow(SignalMessage, hello(fmt.Sprint("m", first+i)))
+				w.SignalWorkflow(protocol.SignalMessage, hello(fmt.Sprint("m", first+i)))
 			}
 		})
 	}
-	w.at(3*time.Second, func() { w.SignalWorkflow(SignalMessage, hello("m1")) })
+	w.at(3*time.Second, func() { w.SignalWorkflow(protocol.SignalMessage, hello("m1")) })
 	w.at(4*time.Second, func() {
 		v := w.view()
 		if v.Queue != 999 || len(v.Refusals) != 0 {
 			t.Errorf("%d messages wait, %d are refused (%v)", v.Queue, len(v.Refusals), v.Refusals)
 		}
-		w.SignalWorkflow(SignalClose, Close{})
+		w.SignalWorkflow(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
-	if turn := query[TurnView](w, QueryTurn, TurnQuery{MessageID: "m999"}); turn.N != 1000 || turn.Status != "interrupted" || turn.Error.Kind != "closed" {
+	if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{MessageID: "m999"}); turn.N != 1000 || turn.Status != "interrupted" || turn.Error.Kind != "closed" {
 		t.Errorf("the last message became %+v", turn)
 	}
 }
@@ -48,21 +48,21 @@ func TestAMessageIsKnownHoweverManyWaitBehindIt(t *testing.T) {
 func TestWhatIsQueuedFitsIntoAWorkflow(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m0")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m0")) })
 	w.at(2*time.Second, func() {
-		w.refuses(w.send(SignalMessage, Message{ID: "x", Text: strings.Repeat("<", 100<<10)}), RefusedBadInput) // six bytes each in JSON
+		w.refuses(w.send(protocol.SignalMessage, protocol.Message{ID: "x", Text: strings.Repeat("<", 100<<10)}), protocol.RefusedBadInput) // six bytes each in JSON
 		for i := range 30 {
-			u := w.send(SignalMessage, Message{ID: fmt.Sprint("m", i+1), Text: strings.Repeat("a", 32<<10)})
+			u := w.send(protocol.SignalMessage, protocol.Message{ID: fmt.Sprint("m", i+1), Text: strings.Repeat("a", 32<<10)})
 			if i < 20 {
 				w.takes(u)
 			} else if i > 25 {
-				w.refuses(u, RefusedState)
+				w.refuses(u, protocol.RefusedState)
 			}
 		}
 	})
 	w.at(3*time.Second, func() {
 		w.fill()
-		w.SignalWorkflow(SignalMessage, "any event wakes it")
+		w.SignalWorkflow(protocol.SignalMessage, "any event wakes it")
 	})
 	w.start(SessionOptions{})
 	if n := encoded(carried(t, w.continued())); n > maxCarry {
@@ -73,13 +73,13 @@ func TestWhatIsQueuedFitsIntoAWorkflow(t *testing.T) {
 func TestExtremeTextsAreShedBeforeARollover(t *testing.T) {
 	st := &sessionState{}
 	for i := range keepTurns {
-		st.Turns = append(st.Turns, TurnView{N: i, Status: "completed", FinalText: strings.Repeat("<", 32<<10)})
+		st.Turns = append(st.Turns, protocol.TurnView{N: i, Status: "completed", FinalText: strings.Repeat("<", 32<<10)})
 	}
 	for i := range 2 * keepApprovals {
-		st.Approvals = append(st.Approvals, approvalState{N: i, State: ApprovalSent, Request: protocol.Request{
+		st.Approvals = append(st.Approvals, approvalState{N: i, State: protocol.ApprovalSent, Request: protocol.Request{
 			Command: strings.Repeat("<", 8<<10), Summary: "s", Permissions: json.RawMessage(`"` + strings.Repeat("x", 16<<10) + `"`),
 			Questions: []protocol.Question{{ID: "q", Text: strings.Repeat("<", 8<<10)}}},
-			Decision: &Decision{Outcome: "answer", Answers: map[string][]string{"q": {strings.Repeat("<", maxGiven/6)}}}})
+			Decision: &protocol.Decision{Outcome: "answer", Answers: map[string][]string{"q": {strings.Repeat("<", maxGiven/6)}}}})
 	}
 	for i := range 50 {
 		st.Notes = append(st.Notes, conversation.Note{ID: fmt.Sprint(i), Text: strings.Repeat("<", maxReason)})
@@ -134,8 +134,8 @@ func TestSessionsThatCouldNotBeHeldAreRefused(t *testing.T) {
 		"expiry":   {ID: "s1", Options: SessionOptions{Expiry: -1}},
 	} {
 		w := newWorld(t)
-		w.ExecuteWorkflow(TypeSession, in)
-		if kind := typeOf(w.GetWorkflowError()); kind != RefusedBadInput {
+		w.ExecuteWorkflow(protocol.TypeSession, in)
+		if kind := typeOf(w.GetWorkflowError()); kind != protocol.RefusedBadInput {
 			t.Errorf("%s: the session ended with %v", name, w.GetWorkflowError())
 		}
 	}
@@ -144,16 +144,16 @@ func TestSessionsThatCouldNotBeHeldAreRefused(t *testing.T) {
 func TestMessagesNameNoOtherBlobsAndNobodyElsesIDs(t *testing.T) {
 	w := newWorld(t)
 	w.at(time.Second, func() {
-		for _, m := range []Message{
+		for _, m := range []protocol.Message{
 			{ID: "m1", Blob: "seeds/team/3", Chars: 5}, {ID: "m1", Blob: aFolder + "/messages/../seeds/team", Chars: 5},
 			{ID: "m1", Text: "x", Chars: 5}, {ID: "m1", Blob: aLongText, Chars: -5},
 			{ID: "s1.a1", Text: "x"}, {ID: "a\nb", Text: "x"}, {Text: "x"}, {ID: "m1", Text: "x", Mode: "shout"},
-			{ID: "m1", Text: "x", By: strings.Repeat("x", 201)}, {ID: "m1", Blob: aLongText, Chars: MaxChars + 1},
+			{ID: "m1", Text: "x", By: strings.Repeat("x", 201)}, {ID: "m1", Blob: aLongText, Chars: protocol.MaxChars + 1},
 		} {
-			w.refuses(w.send(SignalMessage, m), RefusedBadInput)
+			w.refuses(w.send(protocol.SignalMessage, m), protocol.RefusedBadInput)
 		}
-		w.refuses(w.send(SignalMessage, map[string]any{"id": "m1", "text": "x", strings.Repeat("f", 1<<20): 1}), RefusedBadInput)
-		w.SignalWorkflow(SignalMessage, map[string]any{"id": "m1", "text": "x", strings.Repeat("f", 1<<20): 1})
+		w.refuses(w.send(protocol.SignalMessage, map[string]any{"id": "m1", "text": "x", strings.Repeat("f", 1<<20): 1}), protocol.RefusedBadInput)
+		w.SignalWorkflow(protocol.SignalMessage, map[string]any{"id": "m1", "text": "x", strings.Repeat("f", 1<<20): 1})
 	})
 	w.at(2*time.Second, func() {
 		if v := w.view(); len(v.Refusals) != 1 || len(v.Refusals[0].Reason) > 600 {
@@ -165,15 +165,15 @@ func TestMessagesNameNoOtherBlobsAndNobodyElsesIDs(t *testing.T) {
 }
 
 func TestWhatTheUIShowsStaysWithinItsBounds(t *testing.T) {
-	s := assembled(&core{id: "s1", opt: SessionOptions{}, st: &sessionState{lifeState: lifeState{Status: Waiting, Waits: strings.Repeat("ä", 4000)}}})
-	s.st.Error = &Failure{Message: strings.Repeat("x", 1<<20)}
+	s := assembled(&core{id: "s1", opt: SessionOptions{}, st: &sessionState{lifeState: lifeState{Status: protocol.Waiting, Waits: strings.Repeat("ä", 4000)}}})
+	s.st.Error = &protocol.Failure{Message: strings.Repeat("x", 1<<20)}
 	for i := range 100 {
-		s.st.Approvals = append(s.st.Approvals, approvalState{N: i, State: ApprovalOpen, Request: protocol.Request{Summary: strings.Repeat("long\n", 1000)}})
+		s.st.Approvals = append(s.st.Approvals, approvalState{N: i, State: protocol.ApprovalOpen, Request: protocol.Request{Summary: strings.Repeat("long\n", 1000)}})
 	}
 	if n := len(s.views.details()); n > 20_000 {
 		t.Errorf("details take %d bytes", n)
 	}
-	s.st.Status = Queued
+	s.st.Status = protocol.Queued
 	if w := excerpt(s.views.waitsFor(), maxWord); len(w) > 255 {
 		t.Errorf("the attribute takes %d bytes", len(w))
 	}

@@ -35,7 +35,7 @@ type boundState struct {
 	BudgetNews bool       `json:"budget_news,omitempty"` // the attached pump does not know the newest bounds
 }
 
-func givenBounds(b Budget) []struct {
+func givenBounds(b protocol.Budget) []struct {
 	name string
 	n    *int64
 } {
@@ -49,38 +49,38 @@ func negative(b protocol.Bounds) bool {
 	return min(b.Tokens, b.Turns, b.Approvals, b.Commands, int64(b.Time)) < 0
 }
 
-func (s *boundsPart) checkBudget(b Budget) error {
+func (s *boundsPart) checkBudget(b protocol.Budget) error {
 	if err := s.ends(); err != nil {
 		return err
 	}
 	if err := short([]text{{"by", b.By, maxWord}}); err != nil {
-		return refuse(RefusedBadInput, "budget of session %s: %v", s.id, err)
+		return refuse(protocol.RefusedBadInput, "budget of session %s: %v", s.id, err)
 	}
 	some := b.TurnTimeout != "" || b.Time != ""
 	for _, g := range givenBounds(b) {
 		some = some || g.n != nil
 		if g.n != nil && *g.n < 0 {
-			return refuse(RefusedBadInput, "budget of session %s: %d %s; 0 means no bound", s.id, *g.n, g.name)
+			return refuse(protocol.RefusedBadInput, "budget of session %s: %d %s; 0 means no bound", s.id, *g.n, g.name)
 		}
 	}
 	if !some {
-		return refuse(RefusedBadInput, "budget of session %s: none of tokens, turns, time, turn_timeout, approvals and commands is given", s.id)
+		return refuse(protocol.RefusedBadInput, "budget of session %s: none of tokens, turns, time, turn_timeout, approvals and commands is given", s.id)
 	}
 	if b.TurnTimeout != "" {
 		if d, err := time.ParseDuration(b.TurnTimeout); err != nil || d <= 0 {
-			return refuse(RefusedBadInput, "budget of session %s: turn_timeout %.100q is no duration such as 90m or 2h", s.id, b.TurnTimeout)
+			return refuse(protocol.RefusedBadInput, "budget of session %s: turn_timeout %.100q is no duration such as 90m or 2h", s.id, b.TurnTimeout)
 		}
 	}
 	if b.Time != "" {
 		if d, err := time.ParseDuration(b.Time); err != nil || d < 0 {
-			return refuse(RefusedBadInput, "budget of session %s: time %.100q is no duration such as 90m or 8h; 0 means no bound", s.id, b.Time)
+			return refuse(protocol.RefusedBadInput, "budget of session %s: time %.100q is no duration such as 90m or 8h; 0 means no bound", s.id, b.Time)
 		}
 	}
 	return nil
 }
 
 // SetBudget applies the values that b gives.
-func (o *SessionOptions) SetBudget(b Budget) error {
+func (o *SessionOptions) SetBudget(b protocol.Budget) error {
 	for _, g := range []struct{ n, to *int64 }{
 		{b.Tokens, &o.Bounds.Tokens}, {b.Turns, &o.Bounds.Turns}, {b.Approvals, &o.Bounds.Approvals}, {b.Commands, &o.Bounds.Commands},
 	} {
@@ -104,12 +104,12 @@ func (o *SessionOptions) SetBudget(b Budget) error {
 	return nil
 }
 
-func (s *boundsPart) takeBudget(b Budget) (SessionView, error) {
+func (s *boundsPart) takeBudget(b protocol.Budget) (protocol.SessionView, error) {
 	if err := s.checkBudget(b); err != nil {
-		return SessionView{}, err
+		return protocol.SessionView{}, err
 	}
 	if err := s.opt.SetBudget(b); err != nil {
-		return SessionView{}, refuse(RefusedBadInput, "budget of session %s: %v", s.id, err)
+		return protocol.SessionView{}, refuse(protocol.RefusedBadInput, "budget of session %s: %v", s.id, err)
 	}
 	s.st.BudgetN++
 	id, state := s.budgetID(), acknowledged
@@ -118,7 +118,7 @@ func (s *boundsPart) takeBudget(b Budget) (SessionView, error) {
 	}
 	s.track(id, kindBudget, s.st.TurnN, state)
 	s.noteBudget(b.By)
-	if s.st.Error != nil && s.st.Error.Kind == RefusedBudget && !s.overBudget() {
+	if s.st.Error != nil && s.st.Error.Kind == protocol.RefusedBudget && !s.overBudget() {
 		s.st.Error = nil
 	}
 	s.st.UpdatedAt = workflow.Now(s.ctx)
@@ -167,12 +167,12 @@ func (s *boundsPart) uses() []protocol.BudgetUse {
 	return all[:]
 }
 
-func (s *boundsPart) budgetView() *BudgetView {
-	v := &BudgetView{TurnTimeout: s.opt.TurnTimeout.String()}
-	counts := map[string]*BudgetCount{"tokens": &v.Tokens, "turns": &v.Turns, "approvals": &v.Approvals, "commands": &v.Commands}
+func (s *boundsPart) budgetView() *protocol.BudgetView {
+	v := &protocol.BudgetView{TurnTimeout: s.opt.TurnTimeout.String()}
+	counts := map[string]*protocol.BudgetCount{"tokens": &v.Tokens, "turns": &v.Turns, "approvals": &v.Approvals, "commands": &v.Commands}
 	for _, u := range s.uses() {
 		if c := counts[u.Name]; c != nil {
-			*c = BudgetCount{Used: u.Used, Limit: u.Limit}
+			*c = protocol.BudgetCount{Used: u.Used, Limit: u.Limit}
 		}
 		if u.Warned {
 			v.Warnings = append(v.Warnings, u.Spend())
@@ -183,26 +183,6 @@ func (s *boundsPart) budgetView() *BudgetView {
 		v.Time.Limit = s.opt.Bounds.Time.String()
 	}
 	return v
-}
-
-// Words returns the bounds as a budget is written on the command line.
-func (b BudgetView) Words() string {
-	var out []string
-	for _, c := range []struct {
-		name  string
-		limit int64
-	}{{"tokens", b.Tokens.Limit}, {"turns", b.Turns.Limit}, {"approvals", b.Approvals.Limit}, {"commands", b.Commands.Limit}} {
-		if c.limit > 0 {
-			out = append(out, fmt.Sprintf("%s=%d", c.name, c.limit))
-		}
-	}
-	if b.Time.Limit != "" {
-		out = append(out, "time="+b.Time.Limit)
-	}
-	if b.TurnTimeout != "" {
-		out = append(out, "turn="+b.TurnTimeout)
-	}
-	return strings.Join(out, ",")
 }
 
 // overBudget reports whether no turn may begin.
@@ -237,7 +217,7 @@ func (s *boundsPart) noTurnLeft() (protocol.BudgetUse, bool) {
 	return protocol.BudgetUse{}, false
 }
 
-func (s *boundsPart) spent() *Failure {
+func (s *boundsPart) spent() *protocol.Failure {
 	u, _ := s.gone()
-	return &Failure{Kind: RefusedBudget, Message: u.Spend(), Hint: u.Raise(s.id)}
+	return &protocol.Failure{Kind: protocol.RefusedBudget, Message: u.Spend(), Hint: u.Raise(s.id)}
 }

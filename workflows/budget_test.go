@@ -26,17 +26,17 @@ func uses(n int64, pump pumpFunc) pumpFunc {
 func TestABudgetReachesARunningPump(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{uses(100, asks("make")), staysAttached("acknowledged"), endsTurn("completed", "")}
-	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
-	w.when(Waiting, func() { w.send(SignalDecide, yes("s1.1", "make")) })
+	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.when(protocol.Waiting, func() { w.send(protocol.SignalDecide, yes("s1.1", "make")) })
 	w.attached(2, func() {
-		w.takes(w.send(SignalBudget, Budget{By: "bob", Tokens: tokens(1000), TurnTimeout: "30m"}))
+		w.takes(w.send(protocol.SignalBudget, protocol.Budget{By: "bob", Tokens: tokens(1000), TurnTimeout: "30m"}))
 	})
 	w.whenTurn(1, "completed", func() {
 		if b := w.view().Budget; b.Tokens.Limit != 1000 || b.TurnTimeout != "30m0s" {
 			t.Errorf("the budget is %+v", b)
 		}
 		w.shows("s1.b1", "budget", 1, "acknowledged")
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{TurnTimeout: time.Hour})
 	first, next := w.fake.ran[1].Pump.Limits, w.fake.ran[2].Pump.Limits
@@ -55,14 +55,14 @@ func TestABudgetReachesARunningPump(t *testing.T) {
 func TestABudgetThatIsSetWhileNobodyIsAttachedWaitsForTheNextPump(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", "")}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.takes(w.send(SignalBudget, Budget{Tokens: tokens(7)})) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalBudget, protocol.Budget{Tokens: tokens(7)})) })
 	w.at(time.Hour, func() {
 		w.shows("s1.b1", "budget", 1, "decided")
-		if v := w.view(); v.State != Waiting || len(w.fake.ran) != 1 {
+		if v := w.view(); v.State != protocol.Waiting || len(w.fake.ran) != 1 {
 			t.Errorf("%d pumps ran, session is %+v", len(w.fake.ran), v)
 		}
-		w.send(SignalDecide, yes("s1.1", "make"))
+		w.send(protocol.SignalDecide, yes("s1.1", "make"))
 	})
 	w.at(2*time.Hour, func() { w.shows("s1.b1", "budget", 1, "acknowledged") })
 	w.ends(3 * time.Hour)
@@ -75,21 +75,21 @@ func TestABudgetThatIsSetWhileNobodyIsAttachedWaitsForTheNextPump(t *testing.T) 
 func TestABudgetThatIsGivenInPartLeavesTheRest(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.takes(w.send(SignalBudget, Budget{Tokens: tokens(5)})) })
-	w.at(2*time.Second, func() { w.takes(w.send(SignalBudget, Budget{TurnTimeout: "10m"})) })
+	w.at(time.Second, func() { w.takes(w.send(protocol.SignalBudget, protocol.Budget{Tokens: tokens(5)})) })
+	w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalBudget, protocol.Budget{TurnTimeout: "10m"})) })
 	w.at(3*time.Second, func() {
 		if b := w.view().Budget; b.Tokens.Limit != 5 || b.TurnTimeout != "10m0s" || b.Tokens.Used != 0 {
 			t.Errorf("the budget is %+v", b)
 		}
-		w.takes(w.send(SignalBudget, Budget{Tokens: tokens(0)}))
+		w.takes(w.send(protocol.SignalBudget, protocol.Budget{Tokens: tokens(0)}))
 	})
 	w.at(4*time.Second, func() {
 		if b := w.view().Budget; b.Tokens.Limit != 0 {
 			t.Errorf("the budget is %+v", b)
 		}
-		for _, bad := range []Budget{{}, {By: "bob"}, {Tokens: tokens(-1)}, {TurnTimeout: "soon"}, {TurnTimeout: "-1h"}, {TurnTimeout: "0s"}, {Turns: tokens(-1)}, {Approvals: tokens(-1)}, {Commands: tokens(-2)}, {Time: "soon"}, {Time: "-1s"},
+		for _, bad := range []protocol.Budget{{}, {By: "bob"}, {Tokens: tokens(-1)}, {TurnTimeout: "soon"}, {TurnTimeout: "-1h"}, {TurnTimeout: "0s"}, {Turns: tokens(-1)}, {Approvals: tokens(-1)}, {Commands: tokens(-2)}, {Time: "soon"}, {Time: "-1s"},
 			{Tokens: tokens(1), By: strings.Repeat("x", maxWord+1)}} {
-			w.refuses(w.send(SignalBudget, bad), RefusedBadInput)
+			w.refuses(w.send(protocol.SignalBudget, bad), protocol.RefusedBadInput)
 		}
 	})
 	w.ends(5 * time.Second)
@@ -106,24 +106,24 @@ func overspends(_ context.Context, in activities.RunPumpInput) (activities.RunPu
 func TestASessionThatSpentItsBudgetTakesNoTurnUntilItHasMore(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make"), uses(120, overspends), endsTurn("completed", "2"), endsTurn("completed", "3")}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.send(SignalMessage, hello("m2"))
-		w.send(SignalDecide, yes("s1.1", "make"))
+		w.send(protocol.SignalMessage, hello("m2"))
+		w.send(protocol.SignalDecide, yes("s1.1", "make"))
 	})
 	w.at(time.Minute, func() {
 		v := w.view()
-		if v.State != Idle || v.Turn.N != 1 || v.Turn.Status != "interrupted" || v.Error == nil || v.Error.Kind != "budget" || v.Waits != "a higher budget" || v.Budget.Tokens.Used != 120 {
+		if v.State != protocol.Idle || v.Turn.N != 1 || v.Turn.Status != "interrupted" || v.Error == nil || v.Error.Kind != "budget" || v.Waits != "a higher budget" || v.Budget.Tokens.Used != 120 {
 			t.Errorf("session is %+v, budget %+v", v, v.Budget)
 		}
-		w.refuses(w.send(SignalMessage, hello("m3")), RefusedBudget)
-		w.takes(w.send(SignalBudget, Budget{Tokens: tokens(500)}))
+		w.refuses(w.send(protocol.SignalMessage, hello("m3")), protocol.RefusedBudget)
+		w.takes(w.send(protocol.SignalBudget, protocol.Budget{Tokens: tokens(500)}))
 	})
 	w.at(time.Hour, func() {
-		if v := w.view(); v.State != Idle || v.Turn.N != 2 || v.Turn.Status != "completed" || v.Error != nil {
+		if v := w.view(); v.State != protocol.Idle || v.Turn.N != 2 || v.Turn.Status != "completed" || v.Error != nil {
 			t.Errorf("session is %+v", v)
 		}
-		w.takes(w.send(SignalMessage, hello("m3")))
+		w.takes(w.send(protocol.SignalMessage, hello("m3")))
 	})
 	w.ends(2 * time.Hour)
 	w.start(SessionOptions{Bounds: protocol.Bounds{Tokens: 100}})
@@ -139,16 +139,16 @@ func TestASessionThatSpentItsBudgetTakesNoTurnUntilItHasMore(t *testing.T) {
 func TestALowerBudgetThanWhatWasUsedReachesTheRunningTurn(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{uses(500, asks("make")), overspends}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.takes(w.send(SignalBudget, Budget{Tokens: tokens(100)}))
-		w.takes(w.send(SignalDecide, yes("s1.1", "make")))
+		w.takes(w.send(protocol.SignalBudget, protocol.Budget{Tokens: tokens(100)}))
+		w.takes(w.send(protocol.SignalDecide, yes("s1.1", "make")))
 	})
 	w.start(SessionOptions{CloseAfter: true})
 	if n := w.fake.ran[1].Pump.Limits.Budget.Tokens; n != 100 {
 		t.Errorf("the second pump had %d tokens", n)
 	}
-	if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); turn.Error == nil || turn.Error.Kind != "budget" {
+	if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 1}); turn.Error == nil || turn.Error.Kind != "budget" {
 		t.Errorf("the turn is %+v", turn)
 	}
 }
@@ -156,13 +156,13 @@ func TestALowerBudgetThanWhatWasUsedReachesTheRunningTurn(t *testing.T) {
 func TestASessionForOneTurnThatSpentItsBudgetEnds(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make"), uses(120, overspends)}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.send(SignalMessage, hello("m2"))
-		w.send(SignalDecide, yes("s1.1", "make"))
+		w.send(protocol.SignalMessage, hello("m2"))
+		w.send(protocol.SignalDecide, yes("s1.1", "make"))
 	})
 	w.start(SessionOptions{CloseAfter: true, Bounds: protocol.Bounds{Tokens: 100}})
-	if v := w.view(); v.State != Closed {
+	if v := w.view(); v.State != protocol.Closed {
 		t.Errorf("session is %+v", v)
 	}
 }
@@ -170,23 +170,23 @@ func TestASessionForOneTurnThatSpentItsBudgetEnds(t *testing.T) {
 func TestAMessageBeyondTheTurnsIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", "1"), endsTurn("completed", "2"), endsTurn("completed", "3")}
-	w.at(time.Second, func() { w.takes(w.send(SignalMessage, hello("m1"))) })
+	w.at(time.Second, func() { w.takes(w.send(protocol.SignalMessage, hello("m1"))) })
 	w.at(2*time.Second, func() {
-		w.takes(w.send(SignalMessage, hello("m2")))
-		w.refuses(w.send(SignalMessage, hello("m3")), RefusedBudget) // one runs, one waits
-		w.takes(w.send(SignalMessage, hello("m2")))                  // the same one
-		w.send(SignalDecide, yes("s1.1", "make"))
+		w.takes(w.send(protocol.SignalMessage, hello("m2")))
+		w.refuses(w.send(protocol.SignalMessage, hello("m3")), protocol.RefusedBudget) // one runs, one waits
+		w.takes(w.send(protocol.SignalMessage, hello("m2")))                           // the same one
+		w.send(protocol.SignalDecide, yes("s1.1", "make"))
 	})
 	w.at(time.Minute, func() {
-		if v := w.view(); v.State != Idle || v.Turn.N != 2 || v.Turn.Status != "completed" || v.Error != nil || v.Waits != "a higher budget" {
+		if v := w.view(); v.State != protocol.Idle || v.Turn.N != 2 || v.Turn.Status != "completed" || v.Error != nil || v.Waits != "a higher budget" {
 			t.Errorf("session is %+v", v)
 		}
-		if b := w.view().Budget; b.Turns != (BudgetCount{Used: 2, Limit: 2}) {
+		if b := w.view().Budget; b.Turns != (protocol.BudgetCount{Used: 2, Limit: 2}) {
 			t.Errorf("budget is %+v", b)
 		}
-		w.refuses(w.send(SignalMessage, hello("m3")), RefusedBudget)
-		w.takes(w.send(SignalBudget, Budget{Turns: tokens(3)}))
-		w.takes(w.send(SignalMessage, hello("m3")))
+		w.refuses(w.send(protocol.SignalMessage, hello("m3")), protocol.RefusedBudget)
+		w.takes(w.send(protocol.SignalBudget, protocol.Budget{Turns: tokens(3)}))
+		w.takes(w.send(protocol.SignalMessage, hello("m3")))
 	})
 	w.at(time.Hour, func() {
 		if v := w.view(); v.Turn.N != 3 || v.Turn.Status != "completed" {
@@ -201,20 +201,20 @@ func TestEveryBoundIsSetAndShown(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() {
-		w.takes(w.send(SignalBudget, Budget{By: "bob", Time: "8h", Approvals: tokens(5), Commands: tokens(6), Turns: tokens(7)}))
+		w.takes(w.send(protocol.SignalBudget, protocol.Budget{By: "bob", Time: "8h", Approvals: tokens(5), Commands: tokens(6), Turns: tokens(7)}))
 	})
 	w.at(2*time.Second, func() {
 		b := w.view().Budget
 		if b.Time.Limit != "8h0m0s" || b.Approvals.Limit != 5 || b.Commands.Limit != 6 || b.Turns.Limit != 7 || b.Tokens.Limit != 9 {
 			t.Errorf("budget is %+v", b)
 		}
-		w.takes(w.send(SignalBudget, Budget{Time: "0"}))
+		w.takes(w.send(protocol.SignalBudget, protocol.Budget{Time: "0"}))
 	})
 	w.at(3*time.Second, func() {
 		if b := w.view().Budget; b.Time.Limit != "" || b.Commands.Limit != 6 {
 			t.Errorf("budget is %+v", b)
 		}
-		w.takes(w.send(SignalMessage, hello("m1")))
+		w.takes(w.send(protocol.SignalMessage, hello("m1")))
 	})
 	w.ends(time.Minute)
 	w.start(SessionOptions{Bounds: protocol.Bounds{Tokens: 9}})

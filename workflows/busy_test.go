@@ -22,9 +22,9 @@ func TestASessionStandsInLineForWorkersThatAreBusy(t *testing.T) {
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.fail("snapshot", busyWorkers())
 	w.fake.fail("park", busyWorkers())
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(20*time.Minute, func() {
-		if v := w.view(); v.State != Idle || v.Snapshot.Taking != 1 || v.Snapshot.Error != nil {
+		if v := w.view(); v.State != protocol.Idle || v.Snapshot.Taking != 1 || v.Snapshot.Error != nil {
 			t.Errorf("session is %+v, snapshots %+v", v, v.Snapshot)
 		}
 		w.fake.fail("snapshot", nil)
@@ -33,29 +33,29 @@ func TestASessionStandsInLineForWorkersThatAreBusy(t *testing.T) {
 		if v := w.view().Snapshot; v.N != 1 || v.ID == "" {
 			t.Errorf("snapshots are %+v", v)
 		}
-		w.takes(w.send(SignalPark, Park{By: "ada"}))
+		w.takes(w.send(protocol.SignalPark, protocol.Park{By: "ada"}))
 	})
 	w.at(45*time.Minute, func() {
-		if v := w.view(); v.State == Parked || v.Error != nil {
+		if v := w.view(); v.State == protocol.Parked || v.Error != nil {
 			t.Errorf("session is %+v", v)
 		}
 		w.fake.fail("park", nil)
 	})
 	w.at(50*time.Minute, func() {
-		if v := w.view(); v.State != Parked || v.Error != nil {
+		if v := w.view(); v.State != protocol.Parked || v.Error != nil {
 			t.Errorf("session is %+v", v)
 		}
 		w.fake.fail("prepare", busyWorkers())
-		w.send(SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.at(65*time.Minute, func() {
-		if v := w.view(); v.State != Resuming || v.Error != nil || !strings.HasPrefix(v.Waits, "room") {
+		if v := w.view(); v.State != protocol.Resuming || v.Error != nil || !strings.HasPrefix(v.Waits, "room") {
 			t.Errorf("session is %+v", v)
 		}
 		w.fake.fail("prepare", nil)
 	})
 	w.at(70*time.Minute, func() {
-		if v := w.view(); v.State != Idle || v.Turn.N != 2 || v.Waits != "a message" {
+		if v := w.view(); v.State != protocol.Idle || v.Turn.N != 2 || v.Waits != "a message" {
 			t.Errorf("session is %+v", v)
 		}
 	})
@@ -84,18 +84,18 @@ func TestStandingInLineEnds(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.fail("park", busyWorkers())
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(time.Minute, func() { w.takes(w.send(SignalPark, Park{By: "ada"})) })
-	w.at(10*time.Minute, func() { w.send(SignalMessage, hello("m2")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(time.Minute, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{By: "ada"})) })
+	w.at(10*time.Minute, func() { w.send(protocol.SignalMessage, hello("m2")) })
 	w.at(11*time.Minute, func() {
-		if v := w.view(); v.State != Idle || v.Turn.N != 2 || v.Error != nil {
+		if v := w.view(); v.State != protocol.Idle || v.Turn.N != 2 || v.Error != nil {
 			t.Errorf("session is %+v", v)
 		}
-		w.takes(w.send(SignalPark, Park{By: "ada"}))
+		w.takes(w.send(protocol.SignalPark, protocol.Park{By: "ada"}))
 	})
 	w.at(80*time.Minute, func() {
 		w.waited("park on web-1", protocol.ErrTypeBusy)
-		if v := w.view(); v.State != Idle {
+		if v := w.view(); v.State != protocol.Idle {
 			t.Errorf("session is %+v", v)
 		}
 	})
@@ -108,11 +108,11 @@ func TestStandingInLineEnds(t *testing.T) {
 func comesBackToBusyWorkers(t *testing.T) *world {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
 	w.at(3*time.Second, func() {
 		w.fake.fail("prepare", busyWorkers())
-		w.send(SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	return w
 }
@@ -122,13 +122,13 @@ func comesBackToBusyWorkers(t *testing.T) *world {
 func TestWhoComesBackStandsInLineForAsLongAsItTakes(t *testing.T) {
 	w := comesBackToBusyWorkers(t)
 	w.at(9*time.Hour, func() {
-		if v := w.view(); v.State != Resuming || v.Error != nil || v.Turn.N != 1 {
+		if v := w.view(); v.State != protocol.Resuming || v.Error != nil || v.Turn.N != 1 {
 			t.Errorf("session is %+v", v)
 		}
 		w.fake.fail("prepare", nil)
 	})
 	w.at(9*time.Hour+10*time.Minute, func() {
-		if v := w.view(); v.State != Idle || v.Turn.N != 2 || v.Turn.Status != "completed" || v.Error != nil {
+		if v := w.view(); v.State != protocol.Idle || v.Turn.N != 2 || v.Turn.Status != "completed" || v.Error != nil {
 			t.Errorf("session is %+v", v)
 		}
 	})
@@ -147,12 +147,12 @@ func TestALongLineOutlivesARun(t *testing.T) {
 	next := newWorld(t)
 	next.fake.rest = endsTurn("completed", "")
 	next.at(time.Minute, func() {
-		if v := next.view(); v.State != Idle || v.Turn.N != 2 || v.Error != nil {
+		if v := next.view(); v.State != protocol.Idle || v.Turn.N != 2 || v.Error != nil {
 			t.Errorf("session is %+v", v)
 		}
 	})
 	next.ends(2 * time.Minute)
-	next.ExecuteWorkflow(TypeSession, carried(t, w.continued()))
+	next.ExecuteWorkflow(protocol.TypeSession, carried(t, w.continued()))
 	next.verify()
 	if in := next.fake.prepared; len(in) != 1 || in[0].Claim.Pump <= w.lastPrepared().Claim.Pump || len(next.asked) != 0 {
 		t.Errorf("prepared %+v after %+v, and asked for %+v", in, w.lastPrepared().Claim, next.asked)
@@ -173,10 +173,10 @@ func TestDiscardingStandsInLineAsWell(t *testing.T) {
 		w.fake.mu.Unlock()
 		return activities.CloseSessionResult{Wiped: true, Removed: true, Archive: "s1.kept"}, nil
 	}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(time.Minute, func() { w.takes(w.send(SignalClose, Close{Discard: true})) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(time.Minute, func() { w.takes(w.send(protocol.SignalClose, protocol.Close{Discard: true})) })
 	w.at(2*time.Hour, func() {
-		if v := w.view(); v.State != Closing || !strings.HasPrefix(v.Waits, "room") || v.Error != nil {
+		if v := w.view(); v.State != protocol.Closing || !strings.HasPrefix(v.Waits, "room") || v.Error != nil {
 			t.Errorf("session is %+v", v)
 		}
 		w.fake.mu.Lock()
@@ -184,7 +184,7 @@ func TestDiscardingStandsInLineAsWell(t *testing.T) {
 		w.fake.mu.Unlock()
 	})
 	w.start(SessionOptions{})
-	if v := w.view(); v.State != Closed || v.Close == nil || v.Close.Archive != "s1.kept" || v.Error != nil {
+	if v := w.view(); v.State != protocol.Closed || v.Close == nil || v.Close.Archive != "s1.kept" || v.Error != nil {
 		t.Errorf("session is %+v, closed %+v", v, v.Close)
 	}
 	pumps := map[int64]bool{}
@@ -202,7 +202,7 @@ func TestAPoolStandsInLineToCleanUp(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	f.set(false, busyWorkers())
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
 	p.at(2*time.Second, func() {
 		p.SignalWorkflow(signalRelease, release{Holder: "a", Left: &leftBehind{Why: "no route to host", Generation: 7}})
@@ -219,6 +219,6 @@ func TestAPoolStandsInLineToCleanUp(t *testing.T) {
 		}
 	})
 	p.finish(52 * time.Minute)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }

@@ -14,45 +14,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Messages that control a session, beside those to codex.
-const (
-	SignalSet       = "set"       // Set → SessionView
-	SignalUnsend    = "unsend"    // Unsend → SessionView
-	SignalModels    = "models"    // AskModels → ModelsView; query QueryModels for the answer
-	SignalArchive   = "archive"   // Archive → SessionView
-	SignalUnarchive = "unarchive" // Archive → SessionView
-
-	QueryModels = "models_listed" // → ModelsView
-)
-
-// Set changes what a session works with from its next turn on; omitted values stay.
-type Set struct {
-	By     string  `json:"by,omitempty"`
-	Model  string  `json:"model,omitempty"`
-	Effort string  `json:"effort,omitempty"`
-	Name   *string `json:"name,omitempty"` // empty for none
-	// AnyModel accepts a model that codex does not list.
-	AnyModel bool `json:"any_model,omitempty"`
-}
-
-// AskModels asks codex which models it lists.
-type AskModels struct {
-	By string `json:"by,omitempty"`
-}
-
-// ModelsView is the model list that codex gave last, and what the session works with.
-type ModelsView struct {
-	Session  string           `json:"session"`
-	Model    string           `json:"model"`
-	Effort   string           `json:"effort"`
-	Provider string           `json:"provider"`
-	Codex    string           `json:"codex"`
-	At       time.Time        `json:"at,omitzero"` // zero if codex was never asked
-	Models   []protocol.Model `json:"models"`
-	// Error says why codex, when asked, gave no list.
-	Error string `json:"error,omitempty"`
-}
-
 // chosen is what people chose for the session, and the models that codex lists.
 type chosen struct {
 	Name string `json:"name,omitempty"`
@@ -93,7 +54,7 @@ func (s *choicesPart) refuseModel(what, model, effort string, any bool) error {
 	}
 	if model != "" && !any {
 		if _, ok := list.Find(model); !ok {
-			return refuse(RefusedState, "%s: codex lists no model %.100q; it lists %s%s", what, model, strings.Join(list.IDs(), ", "), s.ownProvider())
+			return refuse(protocol.RefusedState, "%s: codex lists no model %.100q; it lists %s%s", what, model, strings.Join(list.IDs(), ", "), s.ownProvider())
 		}
 	}
 	if effort == "" {
@@ -101,7 +62,7 @@ func (s *choicesPart) refuseModel(what, model, effort string, any bool) error {
 	}
 	m, ok := list.Find(cmp.Or(model, cmp.Or(s.model(), s.st.Pump.Model)))
 	if ok && !slices.Contains(m.Efforts, effort) {
-		return refuse(RefusedState, "%s: model %s has no effort %.100q; it has %s", what, m.ID, effort, cmp.Or(strings.Join(m.Efforts, ", "), "none to choose"))
+		return refuse(protocol.RefusedState, "%s: model %s has no effort %.100q; it has %s", what, m.ID, effort, cmp.Or(strings.Join(m.Efforts, ", "), "none to choose"))
 	}
 	return nil
 }
@@ -188,28 +149,28 @@ func (s *choicesPart) wantsAnswers() bool {
 	return s.st.Chosen.Ask || s.st.HasTurn && s.st.Chosen.Name != "" && s.st.Chosen.Name != s.st.Pump.Named
 }
 
-func (s *choicesPart) checkSet(c Set) error {
+func (s *choicesPart) checkSet(c protocol.Set) error {
 	what := "set session " + s.id
 	if err := s.ends(); err != nil {
 		return err
 	}
 	if c.Model == "" && c.Effort == "" && c.Name == nil {
-		return refuse(RefusedBadInput, "%s: none of model, effort and name is given", what)
+		return refuse(protocol.RefusedBadInput, "%s: none of model, effort and name is given", what)
 	}
 	if err := short([]text{{"model", c.Model, maxWord}, {"effort", c.Effort, 64}, {"by", c.By, maxWord}}); err != nil {
-		return refuse(RefusedBadInput, "%s: %v", what, err)
+		return refuse(protocol.RefusedBadInput, "%s: %v", what, err)
 	}
 	if c.Name != nil {
 		if n := *c.Name; len(n) > maxWord || strings.ContainsFunc(n, unicode.IsControl) || strings.TrimSpace(n) != n {
-			return refuse(RefusedBadInput, "%s: a name has one line, at most %d bytes, and no blank at its ends", what, maxWord)
+			return refuse(protocol.RefusedBadInput, "%s: a name has one line, at most %d bytes, and no blank at its ends", what, maxWord)
 		}
 	}
 	return s.refuseModel(what, c.Model, c.Effort, c.AnyModel)
 }
 
-func (s *choicesPart) takeSet(c Set) (SessionView, error) {
+func (s *choicesPart) takeSet(c protocol.Set) (protocol.SessionView, error) {
 	if err := s.checkSet(c); err != nil {
-		return SessionView{}, err
+		return protocol.SessionView{}, err
 	}
 	said := map[string]string{"by": c.By}
 	var words []string
@@ -233,17 +194,17 @@ func (s *choicesPart) takeSet(c Set) (SessionView, error) {
 	return s.view(), nil
 }
 
-func (s *choicesPart) checkModels(a AskModels) error {
+func (s *choicesPart) checkModels(a protocol.AskModels) error {
 	if err := short([]text{{"by", a.By, maxWord}}); err != nil {
-		return refuse(RefusedBadInput, "models of session %s: %v", s.id, err)
+		return refuse(protocol.RefusedBadInput, "models of session %s: %v", s.id, err)
 	}
 	return s.ends()
 }
 
 // takeModels has codex asked if it is up and has given no list. Otherwise the list stays.
-func (s *choicesPart) takeModels(a AskModels) (ModelsView, error) {
+func (s *choicesPart) takeModels(a protocol.AskModels) (protocol.ModelsView, error) {
 	if err := s.checkModels(a); err != nil {
-		return ModelsView{}, err
+		return protocol.ModelsView{}, err
 	}
 	if c := &s.st.Chosen; s.st.Alive && c.Models == nil {
 		c.Ask, c.Unlisted = true, ""
@@ -251,8 +212,8 @@ func (s *choicesPart) takeModels(a AskModels) (ModelsView, error) {
 	return s.modelsView(), nil
 }
 
-func (s *choicesPart) modelsView() ModelsView {
-	v := ModelsView{Session: s.id, Model: cmp.Or(s.model(), s.st.Pump.Model), Effort: s.effort(), Provider: s.st.Pump.Provider,
+func (s *choicesPart) modelsView() protocol.ModelsView {
+	v := protocol.ModelsView{Session: s.id, Model: cmp.Or(s.model(), s.st.Pump.Model), Effort: s.effort(), Provider: s.st.Pump.Provider,
 		Codex: s.st.Pump.CodexVersion, At: s.st.Chosen.ModelsAt, Models: []protocol.Model{}, Error: s.st.Chosen.Unlisted}
 	if l := s.st.Chosen.Models; l != nil {
 		v.Models, v.Codex = append(v.Models, l.Models...), cmp.Or(l.Codex, v.Codex)

@@ -58,32 +58,32 @@ func TestAModelHoldsFromTheNextTurnOnAndTheEffortFollowsIt(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{lists(someModels, endsTurn("completed", ""))}
 	w.fake.rest = calm
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.whenTurn(1, "completed", func() {
-		w.refusal(w.send(SignalSet, Set{Model: "huge"}), RefusedState, "it lists big, small, plain")
-		w.refusal(w.send(SignalSet, Set{Effort: "ultra"}), RefusedState, "") // of the current model, if it is known
-		w.refusal(w.send(SignalSet, Set{Model: "small", Effort: "high"}), RefusedState, "it has low, medium")
-		w.refusal(w.send(SignalMessage, Message{ID: "x", Text: "x", Model: "huge"}), RefusedState, "codex lists no model")
-		w.takes(w.send(SignalSet, Set{By: "bob", Model: "big", Effort: "high"}))
-		w.send(SignalMessage, hello("m2"))
+		w.refusal(w.send(protocol.SignalSet, protocol.Set{Model: "huge"}), protocol.RefusedState, "it lists big, small, plain")
+		w.refusal(w.send(protocol.SignalSet, protocol.Set{Effort: "ultra"}), protocol.RefusedState, "") // of the current model, if it is known
+		w.refusal(w.send(protocol.SignalSet, protocol.Set{Model: "small", Effort: "high"}), protocol.RefusedState, "it has low, medium")
+		w.refusal(w.send(protocol.SignalMessage, protocol.Message{ID: "x", Text: "x", Model: "huge"}), protocol.RefusedState, "codex lists no model")
+		w.takes(w.send(protocol.SignalSet, protocol.Set{By: "bob", Model: "big", Effort: "high"}))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.whenTurn(2, "completed", func() {
-		w.takes(w.send(SignalSet, Set{Model: "small"}))
-		w.send(SignalMessage, hello("m3"))
+		w.takes(w.send(protocol.SignalSet, protocol.Set{Model: "small"}))
+		w.send(protocol.SignalMessage, hello("m3"))
 	})
 	w.whenTurn(3, "completed", func() {
-		w.takes(w.send(SignalSet, Set{Model: "plain"}))
-		w.send(SignalMessage, hello("m4"))
+		w.takes(w.send(protocol.SignalSet, protocol.Set{Model: "plain"}))
+		w.send(protocol.SignalMessage, hello("m4"))
 	})
 	w.whenTurn(4, "completed", func() {
-		w.takes(w.send(SignalSet, Set{Model: "huge", AnyModel: true}))
-		w.send(SignalMessage, hello("m5"))
+		w.takes(w.send(protocol.SignalSet, protocol.Set{Model: "huge", AnyModel: true}))
+		w.send(protocol.SignalMessage, hello("m5"))
 	})
 	w.whenTurn(5, "completed", func() {
-		if v := query[ModelsView](w, QueryModels); v.Model != "huge" || len(v.Models) != 3 || v.At.IsZero() {
+		if v := query[protocol.ModelsView](w, protocol.QueryModels); v.Model != "huge" || len(v.Models) != 3 || v.At.IsZero() {
 			t.Errorf("models are %+v", v)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	// The model that codex would choose is not among those it lists here.
 	w.start(SessionOptions{Model: "big"})
@@ -109,13 +109,13 @@ func TestAModelHoldsFromTheNextTurnOnAndTheEffortFollowsIt(t *testing.T) {
 func TestAChoiceOfAParkedSessionIsCheckedWhenItComesUp(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), lists(someModels, endsTurn("completed", ""))}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.whenTurn(1, "completed", func() { w.send(SignalPark, Park{}) })
-	w.when(Parked, func() {
-		w.takes(w.send(SignalSet, Set{Model: "huge"}))
-		w.send(SignalMessage, hello("m2"))
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.whenTurn(1, "completed", func() { w.send(protocol.SignalPark, protocol.Park{}) })
+	w.when(protocol.Parked, func() {
+		w.takes(w.send(protocol.SignalSet, protocol.Set{Model: "huge"}))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
-	w.whenTurn(2, "completed", func() { w.send(SignalClose, Close{}) })
+	w.whenTurn(2, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{})
 	in := w.fake.ran[1]
 	if s := sendOf(t, in, "m2"); s.Model != "huge" || in.Pump.Thread.Model != "huge" {
@@ -129,18 +129,18 @@ func TestAChoiceOfAParkedSessionIsCheckedWhenItComesUp(t *testing.T) {
 func TestASteerNamesItsTurn(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{staysAttached(protocol.Acknowledged), voids("s1", endsTurn("completed", ""))}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.attached(1, func() {
-		w.refusal(w.send(SignalMessage, Message{ID: "s0", Text: "x", Mode: "steer", Turn: 2}), RefusedState, "runs turn 1, not turn 2")
-		w.refuses(w.send(SignalMessage, Message{ID: "s0", Text: "x", Turn: 1}), RefusedBadInput)
-		w.takes(w.send(SignalMessage, Message{ID: "s1", Text: "x", Mode: "steer", Turn: 1}))
+		w.refusal(w.send(protocol.SignalMessage, protocol.Message{ID: "s0", Text: "x", Mode: "steer", Turn: 2}), protocol.RefusedState, "runs turn 1, not turn 2")
+		w.refuses(w.send(protocol.SignalMessage, protocol.Message{ID: "s0", Text: "x", Turn: 1}), protocol.RefusedBadInput)
+		w.takes(w.send(protocol.SignalMessage, protocol.Message{ID: "s1", Text: "x", Mode: "steer", Turn: 1}))
 	})
 	w.whenTurn(1, "completed", func() {
 		w.shows("s1", "steer", 1, "void")
 		if v := w.view(); v.Queue != 0 {
 			t.Errorf("it became a turn of its own: %+v", v)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 }
@@ -163,28 +163,28 @@ func TestAQueuedMessageIsTakenBackAndKeepsItsNumber(t *testing.T) {
 	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", ""), endsTurn("completed", "")}
 	w.at(time.Second, func() {
 		for _, id := range []string{"m1", "m2", "m3"} {
-			w.send(SignalMessage, hello(id))
+			w.send(protocol.SignalMessage, hello(id))
 		}
 	})
-	w.when(Waiting, func() {
+	w.when(protocol.Waiting, func() {
 		if q := w.view().Queued; len(q) != 2 || q[0].ID != "m2" || q[0].N != 2 || q[0].Text != "hello" || q[0].By != "ann" {
 			t.Errorf("the queue is %+v", q)
 		}
-		w.takes(w.send(SignalUnsend, Unsend{Message: "m2", By: "bob"}))
-		w.refuses(w.send(SignalUnsend, Unsend{Message: "m1"}), RefusedState)
-		w.refuses(w.send(SignalUnsend, Unsend{Message: "m9"}), RefusedNotFound)
-		w.refuses(w.send(SignalUnsend, Unsend{}), RefusedBadInput)
-		w.send(SignalDecide, yes("s1.1", "make"))
+		w.takes(w.send(protocol.SignalUnsend, protocol.Unsend{Message: "m2", By: "bob"}))
+		w.refuses(w.send(protocol.SignalUnsend, protocol.Unsend{Message: "m1"}), protocol.RefusedState)
+		w.refuses(w.send(protocol.SignalUnsend, protocol.Unsend{Message: "m9"}), protocol.RefusedNotFound)
+		w.refuses(w.send(protocol.SignalUnsend, protocol.Unsend{}), protocol.RefusedBadInput)
+		w.send(protocol.SignalDecide, yes("s1.1", "make"))
 	})
 	w.whenTurn(3, "completed", func() {
-		turn := query[TurnView](w, QueryTurn, TurnQuery{MessageID: "m2"})
+		turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{MessageID: "m2"})
 		if turn.N != 2 || turn.Status != "interrupted" || turn.Error == nil || turn.Error.Kind != "unsent" || !strings.Contains(turn.Error.Message, "taken back by bob") {
 			t.Errorf("the turn that never began is %+v", turn)
 		}
-		w.refuses(w.send(SignalUnsend, Unsend{Message: "m2"}), RefusedState)
-		w.takes(w.send(SignalMessage, hello("m2"))) // a repeat gets the same answer and is not sent
+		w.refuses(w.send(protocol.SignalUnsend, protocol.Unsend{Message: "m2"}), protocol.RefusedState)
+		w.takes(w.send(protocol.SignalMessage, hello("m2"))) // a repeat gets the same answer and is not sent
 		w.shows("m2", "message", 2, "void")
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 	if s := sendOf(t, w.fake.ran[2], "m3"); s.Turn != 3 {
@@ -197,32 +197,32 @@ func TestActsAreTurnsThatQueue(t *testing.T) {
 	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", ""), endsTurn("completed", ""), staysAttached(protocol.Acknowledged), endsTurn("interrupted", "")}
 	review := &protocol.Review{Base: "main"}
 	w.at(time.Second, func() {
-		w.refuses(w.send(SignalMessage, Message{ID: "c0", Do: protocol.ActCompact}), RefusedState) // nothing to compact
-		w.send(SignalMessage, hello("m1"))
+		w.refuses(w.send(protocol.SignalMessage, protocol.Message{ID: "c0", Do: protocol.ActCompact}), protocol.RefusedState) // nothing to compact
+		w.send(protocol.SignalMessage, hello("m1"))
 	})
-	w.when(Waiting, func() {
-		w.takes(w.send(SignalMessage, Message{ID: "c1", Do: protocol.ActCompact}))
-		w.takes(w.send(SignalMessage, Message{ID: "r1", Do: protocol.ActReview, Review: review}))
-		for _, bad := range []Message{
+	w.when(protocol.Waiting, func() {
+		w.takes(w.send(protocol.SignalMessage, protocol.Message{ID: "c1", Do: protocol.ActCompact}))
+		w.takes(w.send(protocol.SignalMessage, protocol.Message{ID: "r1", Do: protocol.ActReview, Review: review}))
+		for _, bad := range []protocol.Message{
 			{ID: "b", Do: "dance"}, {ID: "b", Do: protocol.ActCompact, Text: "x"}, {ID: "b", Do: protocol.ActCompact, Review: review},
 			{ID: "b", Do: protocol.ActReview, Schema: []byte(`{"type":"object"}`)}, {ID: "b", Do: protocol.ActCompact, Inputs: []protocol.Input{aFile}},
 			{ID: "b", Do: protocol.ActReview, Mode: "steer"}, {ID: "b", Do: protocol.ActReview, Model: "big"}, {ID: "b", Text: "x", Review: review},
 			{ID: "b", Do: protocol.ActReview, Review: &protocol.Review{Base: "main", Commit: "1f3c9a"}},
 		} {
-			w.refuses(w.send(SignalMessage, bad), RefusedBadInput)
+			w.refuses(w.send(protocol.SignalMessage, bad), protocol.RefusedBadInput)
 		}
-		w.refuses(w.send(SignalMessage, Message{ID: "r1", Do: protocol.ActReview}), RefusedState) // the id belongs to another review
-		w.send(SignalDecide, yes("s1.1", "make"))
+		w.refuses(w.send(protocol.SignalMessage, protocol.Message{ID: "r1", Do: protocol.ActReview}), protocol.RefusedState) // the id belongs to another review
+		w.send(protocol.SignalDecide, yes("s1.1", "make"))
 	})
 	w.attached(4, func() {
-		w.refusal(w.send(SignalMessage, Message{ID: "s1", Text: "x", Mode: "steer"}), RefusedState, "is a review, which takes no messages")
-		w.takes(w.send(SignalInterrupt, Interrupt{By: "bob"}))
+		w.refusal(w.send(protocol.SignalMessage, protocol.Message{ID: "s1", Text: "x", Mode: "steer"}), protocol.RefusedState, "is a review, which takes no messages")
+		w.takes(w.send(protocol.SignalInterrupt, protocol.Interrupt{By: "bob"}))
 	})
 	w.whenTurn(3, "interrupted", func() {
-		if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 2}); turn.Act != "compact" || turn.Status != "completed" {
+		if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 2}); turn.Act != "compact" || turn.Status != "completed" {
 			t.Errorf("the compaction is %+v", turn)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 	if s := sendOf(t, w.fake.ran[2], "c1"); s.Do != protocol.ActCompact || s.Turn != 2 {
@@ -238,13 +238,13 @@ func TestActsAreTurnsThatQueue(t *testing.T) {
 func TestAnActThatIsCutOffIsUnknownAndNotRepeated(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), dies(protocol.Sent, true)}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.whenTurn(1, "completed", func() { w.send(SignalMessage, Message{ID: "c1", Do: protocol.ActCompact}) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.whenTurn(1, "completed", func() { w.send(protocol.SignalMessage, protocol.Message{ID: "c1", Do: protocol.ActCompact}) })
 	w.whenTurn(2, "unknown", func() {
-		if v := w.view(); v.State != Interrupted || v.Queue != 0 {
+		if v := w.view(); v.State != protocol.Interrupted || v.Queue != 0 {
 			t.Errorf("session is %+v", v)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{OnInterrupt: InterruptContinue})
 	if len(w.fake.ran) != 2 {
@@ -255,24 +255,24 @@ func TestAnActThatIsCutOffIsUnknownAndNotRepeated(t *testing.T) {
 func TestAnArchivedSessionIsParkedAndTakesNoMessages(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = calm
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.whenTurn(1, "completed", func() { w.takes(w.send(SignalArchive, Archive{By: "bob"})) })
-	w.when(Parked, func() {
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.whenTurn(1, "completed", func() { w.takes(w.send(protocol.SignalArchive, protocol.Archive{By: "bob"})) })
+	w.when(protocol.Parked, func() {
 		if v := w.view(); !v.Archived {
 			t.Errorf("session is %+v", v)
 		}
-		w.takes(w.send(SignalArchive, Archive{}))
-		w.refusal(w.send(SignalMessage, hello("m2")), RefusedState, "ctl session unarchive s1")
-		w.refuses(w.send(SignalResume, Resume{}), RefusedState)
-		w.takes(w.send(SignalUnarchive, Archive{By: "ann"}))
-		w.refuses(w.send(SignalUnarchive, Archive{}), RefusedState)
-		w.takes(w.send(SignalMessage, hello("m3")))
+		w.takes(w.send(protocol.SignalArchive, protocol.Archive{}))
+		w.refusal(w.send(protocol.SignalMessage, hello("m2")), protocol.RefusedState, "ctl session unarchive s1")
+		w.refuses(w.send(protocol.SignalResume, protocol.Resume{}), protocol.RefusedState)
+		w.takes(w.send(protocol.SignalUnarchive, protocol.Archive{By: "ann"}))
+		w.refuses(w.send(protocol.SignalUnarchive, protocol.Archive{}), protocol.RefusedState)
+		w.takes(w.send(protocol.SignalMessage, hello("m3")))
 	})
 	w.whenTurn(2, "completed", func() {
 		if v := w.view(); v.Archived {
 			t.Errorf("session is %+v", v)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 }
@@ -281,13 +281,13 @@ func TestASessionThatCannotParkIsNotArchived(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = calm
 	w.fake.fail("park", finally(protocol.ErrTypeNoSpace))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.whenTurn(1, "completed", func() { w.takes(w.send(SignalArchive, Archive{})) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.whenTurn(1, "completed", func() { w.takes(w.send(protocol.SignalArchive, protocol.Archive{})) })
 	w.once("it says so", func() bool { return w.view().Error != nil }, func() {
-		if v := w.view(); v.Archived || v.State == Parked {
+		if v := w.view(); v.Archived || v.State == protocol.Parked {
 			t.Errorf("session is %+v", v)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 }
@@ -303,16 +303,16 @@ func TestANameReachesCodex(t *testing.T) {
 		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: st}}, nil
 	}
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), named}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.whenTurn(1, "completed", func() { w.takes(w.send(SignalSet, Set{Name: &name})) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.whenTurn(1, "completed", func() { w.takes(w.send(protocol.SignalSet, protocol.Set{Name: &name})) })
 	w.once("codex knows it", func() bool { w.fake.mu.Lock(); defer w.fake.mu.Unlock(); return len(w.fake.ran) == 2 }, func() {
-		if v := w.view(); v.Name != name || v.State != Idle {
+		if v := w.view(); v.Name != name || v.State != protocol.Idle {
 			t.Errorf("session is %+v", v)
 		}
 		two := "a\nb"
-		w.refuses(w.send(SignalSet, Set{Name: &two}), RefusedBadInput)
-		w.refuses(w.send(SignalSet, Set{}), RefusedBadInput)
-		w.at(time.Second, func() { w.send(SignalClose, Close{}) })
+		w.refuses(w.send(protocol.SignalSet, protocol.Set{Name: &two}), protocol.RefusedBadInput)
+		w.refuses(w.send(protocol.SignalSet, protocol.Set{}), protocol.RefusedBadInput)
+		w.at(time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	})
 	w.start(SessionOptions{})
 	if len(w.fake.ran) != 2 || w.fake.ran[1].Pump.Thread.Name != name {
@@ -328,19 +328,19 @@ func TestACodexThatListsNoModelsIsAskedOnce(t *testing.T) {
 		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: opened(in)}}, nil
 	}
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), nothing, lists(someModels, nothing)}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.whenTurn(1, "completed", func() { w.takes(w.send(SignalModels, AskModels{By: "ann"})) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.whenTurn(1, "completed", func() { w.takes(w.send(protocol.SignalModels, protocol.AskModels{By: "ann"})) })
 	w.at(time.Hour, func() {
-		if v := query[ModelsView](w, QueryModels); len(w.fake.ran) != 2 || !v.At.IsZero() || !strings.Contains(v.Error, "refused or did not answer") {
+		if v := query[protocol.ModelsView](w, protocol.QueryModels); len(w.fake.ran) != 2 || !v.At.IsZero() || !strings.Contains(v.Error, "refused or did not answer") {
 			t.Errorf("%d pumps ran, models are %+v", len(w.fake.ran), v)
 		}
-		w.takes(w.send(SignalModels, AskModels{By: "ann"}))
+		w.takes(w.send(protocol.SignalModels, protocol.AskModels{By: "ann"}))
 	})
 	w.at(2*time.Hour, func() {
-		if v := query[ModelsView](w, QueryModels); len(w.fake.ran) != 3 || len(v.Models) != 3 || v.Error != "" {
+		if v := query[protocol.ModelsView](w, protocol.QueryModels); len(w.fake.ran) != 3 || len(v.Models) != 3 || v.Error != "" {
 			t.Errorf("%d pumps ran, models are %+v", len(w.fake.ran), v)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 }

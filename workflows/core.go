@@ -30,17 +30,17 @@ type core struct {
 	log  log.Logger
 	roll *rollover
 
-	crowded bool    // what it does now waits for room on the workers
-	insists bool    // what it does now must end within this run
-	obeyed  *Resume // the request to resume that it acts on now
+	crowded bool             // what it does now waits for room on the workers
+	insists bool             // what it does now must end within this run
+	obeyed  *protocol.Resume // the request to resume that it acts on now
 }
 
 // whole is what the core and the parts need of the session as a whole.
 type whole interface {
-	drain()                 // takes the unread signals
-	publish()               // shows the state in search attributes and details
-	view() SessionView      // the state as people see it
-	still(step string) bool // whether that step of the loop is the one to be taken now
+	drain()                     // takes the unread signals
+	publish()                   // shows the state in search attributes and details
+	view() protocol.SessionView // the state as people see it
+	still(step string) bool     // whether that step of the loop is the one to be taken now
 }
 
 // await waits for a condition and takes signals meanwhile.
@@ -90,7 +90,7 @@ func doingUnless[In, Out any](s *core, ctx workflow.Context, callBack func() boo
 
 func (s *core) full() bool { return !s.insists && s.roll.due() }
 
-func (s *core) become(status SessionStatus) {
+func (s *core) become(status protocol.SessionStatus) {
 	if s.st.Status == status {
 		return
 	}
@@ -99,9 +99,9 @@ func (s *core) become(status SessionStatus) {
 }
 
 // fail ends the session for a reason that people see.
-func (s *core) fail(f *Failure) {
+func (s *core) fail(f *protocol.Failure) {
 	s.st.Error = f
-	s.become(Failed)
+	s.become(protocol.Failed)
 	s.note(conversation.Note{Type: "error", Text: f.Message, Data: map[string]string{"kind": f.Kind, "hint": f.Hint}})
 	s.publish()
 }
@@ -119,10 +119,10 @@ func (s *core) note(n conversation.Note) {
 
 func (s *core) ends() error {
 	switch {
-	case s.st.Status == Closed || s.st.Status == Failed:
-		return refuse(RefusedState, "session %s is %s", s.id, s.st.Status)
+	case s.st.Status == protocol.Closed || s.st.Status == protocol.Failed:
+		return refuse(protocol.RefusedState, "session %s is %s", s.id, s.st.Status)
 	case s.st.Close != nil:
-		return refuse(RefusedState, "session %s is closing", s.id)
+		return refuse(protocol.RefusedState, "session %s is closing", s.id)
 	}
 	return nil
 }
@@ -149,9 +149,9 @@ func (s *core) claim() protocol.Claim {
 func (s *core) mayHaveDone(effects, known bool) {
 	switch {
 	case effects:
-		s.st.Effects = EffectsSome
+		s.st.Effects = protocol.EffectsSome
 	case !known && s.st.Effects == "":
-		s.st.Effects = EffectsUnknown
+		s.st.Effects = protocol.EffectsUnknown
 	}
 }
 
@@ -166,7 +166,7 @@ func (s *core) track(id, kind string, turn int, state string) {
 			return
 		}
 	}
-	s.st.Messages = append(s.st.Messages, MessageView{ID: id, Kind: kind, Turn: turn, State: state, At: now})
+	s.st.Messages = append(s.st.Messages, protocol.MessageView{ID: id, Kind: kind, Turn: turn, State: state, At: now})
 	s.st.trimMessages()
 }
 

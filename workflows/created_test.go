@@ -18,7 +18,7 @@ func TestASessionsCreationIsKeptAcrossRollovers(t *testing.T) {
 	r := newReal(t, shortRuns)
 	r.work()
 	id := r.session("s", SessionOptions{})
-	r.becomes(id, Idle)
+	r.becomes(id, protocol.Idle)
 	var began time.Time
 	r.until("the session is listed", func() bool {
 		res, err := r.c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: fmt.Sprintf("WorkflowId = '%s'", protocol.SessionID(id))})
@@ -43,7 +43,7 @@ func TestASessionsCreationIsKeptAcrossRollovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var created time.Time
-	if p := d.WorkflowExecutionInfo.GetMemo().GetFields()[MemoCreated]; p == nil {
+	if p := d.WorkflowExecutionInfo.GetMemo().GetFields()[protocol.MemoCreated]; p == nil {
 		t.Fatal("nothing is kept of when it was created")
 	} else if err := converter.GetDefaultDataConverter().FromPayload(p, &created); err != nil {
 		t.Fatal(err)

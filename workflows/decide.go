@@ -33,16 +33,16 @@ const maxGiven = 32 << 10
 // They contain the session's name and the beginning of the request's digest.
 var answersBlob = regexp.MustCompile(`^` + activities.AnswersPrefix + `([a-z0-9][a-z0-9._-]{0,62})/([0-9a-f]{16})-[0-9a-f]{32}$`)
 
-func (s *approvalsPart) checkDecide(d Decide) (*approvalState, Decision, error) {
+func (s *approvalsPart) checkDecide(d protocol.Decide) (*approvalState, protocol.Decision, error) {
 	a, err := s.decidable(d)
 	if err != nil {
-		return nil, Decision{}, err
+		return nil, protocol.Decision{}, err
 	}
 	c := checkedDecide{s, a, d}
-	dec := Decision{Outcome: d.Outcome, By: d.By, At: workflow.Now(s.ctx), Reason: d.Reason, Scope: cmp.Or(d.Scope, scopeOnce)}
-	for _, check := range []func(*Decision) error{c.sizes, c.outcome, c.scope, c.offered, c.answers, c.grant, c.lasting, c.signed} {
+	dec := protocol.Decision{Outcome: d.Outcome, By: d.By, At: workflow.Now(s.ctx), Reason: d.Reason, Scope: cmp.Or(d.Scope, scopeOnce)}
+	for _, check := range []func(*protocol.Decision) error{c.sizes, c.outcome, c.scope, c.offered, c.answers, c.grant, c.lasting, c.signed} {
 		if err := check(&dec); err != nil {
-			return nil, Decision{}, err
+			return nil, protocol.Decision{}, err
 		}
 	}
 	return a, dec, nil
@@ -50,32 +50,32 @@ func (s *approvalsPart) checkDecide(d Decide) (*approvalState, Decision, error) 
 
 // decidable finds the approval of a decision, and checks that it is open and that the digests
 // match.
-func (s *approvalsPart) decidable(d Decide) (*approvalState, error) {
+func (s *approvalsPart) decidable(d protocol.Decide) (*approvalState, error) {
 	name, ok := strings.CutPrefix(d.Approval, s.id+".")
 	n, err := strconv.Atoi(name)
 	if !ok || err != nil || n < 1 {
-		return nil, refuse(RefusedState, "decide %.100q: it is no approval of session %s (its approvals are %s.1, %s.2, …)", d.Approval, s.id, s.id, s.id)
+		return nil, refuse(protocol.RefusedState, "decide %.100q: it is no approval of session %s (its approvals are %s.1, %s.2, …)", d.Approval, s.id, s.id, s.id)
 	}
 	a := s.st.approval(n)
 	switch {
 	case a == nil && n > s.st.ApprovalN:
-		return nil, refuse(RefusedNotFound, "decide %s: session %s has asked only %d so far", d.Approval, s.id, s.st.ApprovalN)
+		return nil, refuse(protocol.RefusedNotFound, "decide %s: session %s has asked only %d so far", d.Approval, s.id, s.st.ApprovalN)
 	case a == nil:
-		return nil, refuse(RefusedState, "decide %s: decided long ago (see the transcript)", d.Approval)
+		return nil, refuse(protocol.RefusedState, "decide %s: decided long ago (see the transcript)", d.Approval)
 	case d.Digest == "":
-		return nil, refuse(RefusedBadInput, "decide %s: the digest of what was asked is missing (`ctl approval show %s` has it)", d.Approval, d.Approval)
+		return nil, refuse(protocol.RefusedBadInput, "decide %s: the digest of what was asked is missing (`ctl approval show %s` has it)", d.Approval, d.Approval)
 	case d.Digest != a.Request.Digest:
-		return nil, refuse(RefusedState, "decide %s: the digest is not that of what was asked (%s…): look at it again", d.Approval, a.Request.Digest[:min(12, len(a.Request.Digest))])
-	case a.State == ApprovalVoid:
-		return nil, refuse(RefusedState, "decide %s: codex does not ask for this any more (%s)", d.Approval, a.Why)
-	case a.State == ApprovalExpired:
-		return nil, refuse(RefusedState, "decide %s: it expired at %s and was declined", d.Approval, a.Expires.UTC().Format(time.RFC3339))
-	case a.State == ApprovalOpen && !workflow.Now(s.ctx).Before(a.Expires): // its timer is late
-		return nil, refuse(RefusedState, "decide %s: it expired at %s", d.Approval, a.Expires.UTC().Format(time.RFC3339))
-	case a.State == ApprovalOpen && s.ends() != nil:
+		return nil, refuse(protocol.RefusedState, "decide %s: the digest is not that of what was asked (%s…): look at it again", d.Approval, a.Request.Digest[:min(12, len(a.Request.Digest))])
+	case a.State == protocol.ApprovalVoid:
+		return nil, refuse(protocol.RefusedState, "decide %s: codex does not ask for this any more (%s)", d.Approval, a.Why)
+	case a.State == protocol.ApprovalExpired:
+		return nil, refuse(protocol.RefusedState, "decide %s: it expired at %s and was declined", d.Approval, a.Expires.UTC().Format(time.RFC3339))
+	case a.State == protocol.ApprovalOpen && !workflow.Now(s.ctx).Before(a.Expires): // its timer is late
+		return nil, refuse(protocol.RefusedState, "decide %s: it expired at %s", d.Approval, a.Expires.UTC().Format(time.RFC3339))
+	case a.State == protocol.ApprovalOpen && s.ends() != nil:
 		return nil, s.ends()
-	case a.State != ApprovalOpen:
-		return nil, refuse(RefusedState, "decide %s: already decided: %s by %s", d.Approval, a.Decision.Outcome, a.Decision.By)
+	case a.State != protocol.ApprovalOpen:
+		return nil, refuse(protocol.RefusedState, "decide %s: already decided: %s by %s", d.Approval, a.Decision.Outcome, a.Decision.By)
 	}
 	return a, nil
 }
@@ -83,18 +83,18 @@ func (s *approvalsPart) decidable(d Decide) (*approvalState, error) {
 type checkedDecide struct {
 	s *approvalsPart
 	a *approvalState
-	d Decide
+	d protocol.Decide
 }
 
 func (c checkedDecide) bad(format string, args ...any) error {
-	return refuse(RefusedBadInput, "decide %s: %s", c.d.Approval, fmt.Sprintf(format, args...))
+	return refuse(protocol.RefusedBadInput, "decide %s: %s", c.d.Approval, fmt.Sprintf(format, args...))
 }
 
 func (c checkedDecide) no(format string, args ...any) error {
-	return refuse(RefusedState, "decide %s: %s", c.d.Approval, fmt.Sprintf(format, args...))
+	return refuse(protocol.RefusedState, "decide %s: %s", c.d.Approval, fmt.Sprintf(format, args...))
 }
 
-func (c checkedDecide) sizes(*Decision) error {
+func (c checkedDecide) sizes(*protocol.Decision) error {
 	d := c.d
 	if err := short([]text{{"reason", d.Reason, maxReason}, {"by", d.By, maxWord}}); err != nil {
 		return c.bad("%v", err)
@@ -122,7 +122,7 @@ var outcomes = []struct {
 
 // outcome refuses an outcome that is unknown or does not fit, and answers or a grant that it does
 // not take.
-func (c checkedDecide) outcome(*Decision) error {
+func (c checkedDecide) outcome(*protocol.Decision) error {
 	d, r := c.d, c.a.Request
 	var words []string
 	known, fits := false, false
@@ -153,7 +153,7 @@ func given(raw json.RawMessage) bool {
 	return true
 }
 
-func (c checkedDecide) scope(*Decision) error {
+func (c checkedDecide) scope(*protocol.Decision) error {
 	switch d := c.d; d.Scope {
 	case "", scopeOnce:
 	case scopeSession:
@@ -171,7 +171,7 @@ func (c checkedDecide) scope(*Decision) error {
 }
 
 // offered refuses what codex does not take just now. Declining is always possible.
-func (c checkedDecide) offered(*Decision) error {
+func (c checkedDecide) offered(*protocol.Decision) error {
 	words := []string{c.d.Outcome}
 	if c.d.Scope == scopeSession {
 		words = append(words, offeredForSession)
@@ -189,7 +189,7 @@ func (c checkedDecide) offered(*Decision) error {
 
 // answers takes the answers that fit the questions. It trusts secret answers by the name of their
 // blob: only the worker's API makes such blobs, and only for answers that fit.
-func (c checkedDecide) answers(to *Decision) error {
+func (c checkedDecide) answers(to *protocol.Decision) error {
 	d, r := c.d, c.a.Request
 	if d.Outcome != string(protocol.Answer) {
 		return nil
@@ -273,7 +273,7 @@ func textsOf(v any) ([]string, bool) {
 	return nil, false
 }
 
-func (c checkedDecide) grant(to *Decision) error {
+func (c checkedDecide) grant(to *protocol.Decision) error {
 	d, r := c.d, c.a.Request
 	switch {
 	case d.Outcome != string(protocol.Grant):
@@ -288,11 +288,11 @@ func (c checkedDecide) grant(to *Decision) error {
 	return nil
 }
 
-func (s *approvalsPart) takeDecide(d Decide) (Approval, error) {
+func (s *approvalsPart) takeDecide(d protocol.Decide) (protocol.Approval, error) {
 	d = plainDecide(d)
 	a, decision, err := s.checkDecide(d)
 	if err != nil {
-		return Approval{}, err
+		return protocol.Approval{}, err
 	}
 	if s.agree(a, d, &decision) {
 		s.decide(a, decision)

@@ -60,45 +60,45 @@ func blobOf(session string, r protocol.Request) string {
 func TestEveryAnswerThatFitsReachesCodexWhole(t *testing.T) {
 	for name, c := range map[string]struct {
 		r    protocol.Request
-		d    Decide
+		d    protocol.Decide
 		want conversation.Send
 	}{
-		"command, accepted":                 {askedCommand, Decide{Outcome: "accept", Reason: "why not"}, conversation.Send{Outcome: "accept", Reason: "why not"}},
-		"command, for the session":          {askedCommand, Decide{Outcome: "accept", Scope: "session"}, conversation.Send{Outcome: "accept", ForSession: true}},
-		"command, with its rule":            {askedCommand, Decide{Outcome: "amend"}, conversation.Send{Outcome: "amend"}},
-		"command, cancelled":                {askedCommand, Decide{Outcome: "cancel"}, conversation.Send{Outcome: "cancel"}},
-		"permissions, all":                  {askedPermissions, Decide{Outcome: "accept"}, conversation.Send{Outcome: "accept"}},
-		"permissions, all, for the session": {askedPermissions, Decide{Outcome: "accept", Scope: "session"}, conversation.Send{Outcome: "accept", ForSession: true}},
-		"permissions, some": {askedPermissions, Decide{Outcome: "grant", Grant: json.RawMessage(`{"fileSystem":{"write":["/srv/out/today"]}}`)},
+		"command, accepted":                 {askedCommand, protocol.Decide{Outcome: "accept", Reason: "why not"}, conversation.Send{Outcome: "accept", Reason: "why not"}},
+		"command, for the session":          {askedCommand, protocol.Decide{Outcome: "accept", Scope: "session"}, conversation.Send{Outcome: "accept", ForSession: true}},
+		"command, with its rule":            {askedCommand, protocol.Decide{Outcome: "amend"}, conversation.Send{Outcome: "amend"}},
+		"command, cancelled":                {askedCommand, protocol.Decide{Outcome: "cancel"}, conversation.Send{Outcome: "cancel"}},
+		"permissions, all":                  {askedPermissions, protocol.Decide{Outcome: "accept"}, conversation.Send{Outcome: "accept"}},
+		"permissions, all, for the session": {askedPermissions, protocol.Decide{Outcome: "accept", Scope: "session"}, conversation.Send{Outcome: "accept", ForSession: true}},
+		"permissions, some": {askedPermissions, protocol.Decide{Outcome: "grant", Grant: json.RawMessage(`{"fileSystem":{"write":["/srv/out/today"]}}`)},
 			conversation.Send{Outcome: "grant", Grant: json.RawMessage(`{"fileSystem":{"write":["/srv/out/today"]}}`)}},
-		"permissions, some, for the session": {askedPermissions, Decide{Outcome: "grant", Scope: "session", Grant: json.RawMessage(`{"network":{"enabled":true}}`)},
+		"permissions, some, for the session": {askedPermissions, protocol.Decide{Outcome: "grant", Scope: "session", Grant: json.RawMessage(`{"network":{"enabled":true}}`)},
 			conversation.Send{Outcome: "grant", ForSession: true, Grant: json.RawMessage(`{"network":{"enabled":true}}`)}},
-		"permissions, none": {askedPermissions, Decide{Outcome: "decline", Reason: "not there"}, conversation.Send{Outcome: "decline", Reason: "not there"}},
-		"questions, a text and a list": {askedQuestions, Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":"red","tags":["x","y"]}`)},
+		"permissions, none": {askedPermissions, protocol.Decide{Outcome: "decline", Reason: "not there"}, conversation.Send{Outcome: "decline", Reason: "not there"}},
+		"questions, a text and a list": {askedQuestions, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":"red","tags":["x","y"]}`)},
 			conversation.Send{Outcome: "answer", Answers: map[string][]string{"colour": {"red"}, "tags": {"x", "y"}}}},
-		"questions, not the optional one": {askedQuestions, Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":["blue"]}`)},
+		"questions, not the optional one": {askedQuestions, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":["blue"]}`)},
 			conversation.Send{Outcome: "answer", Answers: map[string][]string{"colour": {"blue"}}}},
-		"questions, declined": {askedQuestions, Decide{Outcome: "decline"}, conversation.Send{Outcome: "decline"}},
-		"form, a number":      {askedForm, Decide{Outcome: "answer", Answers: json.RawMessage(`{"count":7}`)}, conversation.Send{Outcome: "answer", Answers: map[string][]string{"count": {"7"}}}},
-		"form, cancelled":     {askedForm, Decide{Outcome: "cancel"}, conversation.Send{Outcome: "cancel"}},
-		"address, visited":    {askedURL, Decide{Outcome: "accept"}, conversation.Send{Outcome: "accept"}},
-		"secret": {askedSecret, Decide{Outcome: "answer", Answers: json.RawMessage(`{"user":"ann"}`), AnswersBlob: blobOf("s1", askedSecret)},
+		"questions, declined": {askedQuestions, protocol.Decide{Outcome: "decline"}, conversation.Send{Outcome: "decline"}},
+		"form, a number":      {askedForm, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"count":7}`)}, conversation.Send{Outcome: "answer", Answers: map[string][]string{"count": {"7"}}}},
+		"form, cancelled":     {askedForm, protocol.Decide{Outcome: "cancel"}, conversation.Send{Outcome: "cancel"}},
+		"address, visited":    {askedURL, protocol.Decide{Outcome: "accept"}, conversation.Send{Outcome: "accept"}},
+		"secret": {askedSecret, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"user":"ann"}`), AnswersBlob: blobOf("s1", askedSecret)},
 			conversation.Send{Outcome: "answer", Answers: map[string][]string{"user": {"ann"}}, AnswersBlob: blobOf("s1", askedSecret)}},
-		"all of it secret": {askedSecret, Decide{Outcome: "answer", AnswersBlob: blobOf("s1", askedSecret)},
+		"all of it secret": {askedSecret, protocol.Decide{Outcome: "answer", AnswersBlob: blobOf("s1", askedSecret)},
 			conversation.Send{Outcome: "answer", AnswersBlob: blobOf("s1", askedSecret)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.fake.pumps = append(w.fake.pumps, asking(c.r), endsTurn("completed", ""))
-			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 			c.d.Approval, c.d.Digest, c.d.By = "s1.1", c.r.Digest, "bob"
-			w.at(2*time.Second, func() { w.takes(w.send(SignalDecide, c.d)) })
+			w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalDecide, c.d)) })
 			w.at(3*time.Second, func() {
 				a := w.approval("s1.1")
-				if d := a.Decision; a.State != ApprovalAcknowledged || d.Outcome != c.d.Outcome || shown(d.Answers) != shown(c.want.Answers) || string(d.Grant) != string(c.want.Grant) || d.AnswersBlob != c.want.AnswersBlob {
+				if d := a.Decision; a.State != protocol.ApprovalAcknowledged || d.Outcome != c.d.Outcome || shown(d.Answers) != shown(c.want.Answers) || string(d.Grant) != string(c.want.Grant) || d.AnswersBlob != c.want.AnswersBlob {
 					t.Errorf("the approval is %+v, decided as %+v", a, a.Decision)
 				}
-				w.send(SignalClose, Close{})
+				w.send(protocol.SignalClose, protocol.Close{})
 			})
 			w.start(SessionOptions{})
 			got := w.fake.ran[1].Pump.Sends[0]
@@ -125,67 +125,67 @@ func TestNoAnswerThatDoesNotFitIsTaken(t *testing.T) {
 	long := `{"colour":"` + strings.Repeat("x", maxGiven) + `"}`
 	for name, c := range map[string]struct {
 		r    protocol.Request
-		d    Decide
+		d    protocol.Decide
 		kind string
 		says string
 	}{
-		"no such outcome":                      {askedCommand, Decide{Outcome: "perhaps"}, RefusedBadInput, "none of accept, decline, cancel, answer, grant, amend"},
-		"no such scope":                        {askedCommand, Decide{Outcome: "accept", Scope: "ever"}, RefusedBadInput, "none of once, session"},
-		"a command answered":                   {askedCommand, Decide{Outcome: "answer", Answers: json.RawMessage(`{"a":"b"}`)}, RefusedBadInput, `a command is not answered with "answer"`},
-		"a command granted":                    {askedCommand, Decide{Outcome: "grant", Grant: askedPermissions.Permissions}, RefusedBadInput, `not answered with "grant"`},
-		"a command accepted with answers":      {askedCommand, Decide{Outcome: "accept", Answers: json.RawMessage(`{"a":"b"}`)}, RefusedBadInput, "takes no answers"},
-		"a command accepted with secrets":      {askedCommand, Decide{Outcome: "accept", AnswersBlob: blobOf("s1", askedCommand)}, RefusedBadInput, "takes no answers"},
-		"a command accepted with a grant":      {askedCommand, Decide{Outcome: "accept", Grant: askedPermissions.Permissions}, RefusedBadInput, "takes no grant"},
-		"declined for the session":             {askedCommand, Decide{Outcome: "decline", Scope: "session"}, RefusedBadInput, "only an accept or a grant"},
-		"a rule for the session":               {askedCommand, Decide{Outcome: "amend", Scope: "session"}, RefusedBadInput, "only an accept or a grant"},
-		"a rule that is not offered":           {notOffering(askedCommand, "amend"), Decide{Outcome: "amend"}, RefusedState, "amend is not offered (accept, accept_for_session, decline, cancel are)"},
-		"a rule for permissions":               {askedPermissions, Decide{Outcome: "amend"}, RefusedBadInput, `not answered with "amend"`},
-		"permissions cancelled":                {askedPermissions, Decide{Outcome: "cancel"}, RefusedState, "cancel is not offered"},
-		"a grant of nothing":                   {askedPermissions, Decide{Outcome: "grant"}, RefusedBadInput, "says what is given"},
-		"a grant that gives nothing":           {askedPermissions, Decide{Outcome: "grant", Grant: json.RawMessage(`{"network":{"enabled":false}}`)}, RefusedBadInput, "gives nothing"},
-		"a grant of more":                      {askedPermissions, Decide{Outcome: "grant", Grant: json.RawMessage(`{"fileSystem":{"write":["/etc"]}}`)}, RefusedBadInput, "lets /etc be written, which codex does not ask for"},
-		"a grant beside it":                    {askedPermissions, Decide{Outcome: "grant", Grant: json.RawMessage(`{"fileSystem":{"write":["/srv/output"]}}`)}, RefusedBadInput, "/srv/output"},
-		"a grant of writing for reading":       {askedPermissions, Decide{Outcome: "grant", Grant: json.RawMessage(`{"fileSystem":{"write":["/srv/data"]}}`)}, RefusedBadInput, "/srv/data"},
-		"a grant in no shape":                  {askedPermissions, Decide{Outcome: "grant", Grant: json.RawMessage(`{"everything":true}`)}, RefusedBadInput, "everything"},
-		"a grant for a session, not offered":   {notOffering(askedPermissions, "accept_for_session"), Decide{Outcome: "grant", Scope: "session", Grant: json.RawMessage(`{"network":{"enabled":true}}`)}, RefusedState, "accept_for_session is not offered"},
-		"questions accepted":                   {askedQuestions, Decide{Outcome: "accept"}, RefusedBadInput, `a user_input is not answered with "accept"`},
-		"questions not answered":               {askedQuestions, Decide{Outcome: "answer"}, RefusedBadInput, `"colour" is not answered (options: "red", "blue")`},
-		"questions answered in a wrong way":    {askedQuestions, Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":"green"}`)}, RefusedBadInput, "none of its options"},
-		"questions answered twice":             {askedQuestions, Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":["red","blue"]}`)}, RefusedBadInput, "takes one answer, and has 2"},
-		"questions that were not asked":        {askedQuestions, Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":"red","size":"9"}`)}, RefusedBadInput, `"size" is no question of these`},
-		"answers that are no object":           {askedQuestions, Decide{Outcome: "answer", Answers: json.RawMessage(`["red"]`)}, RefusedBadInput, "answers are an object"},
-		"answers that are no texts":            {askedQuestions, Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":{"is":"red"}}`)}, RefusedBadInput, "neither a text nor a list of texts"},
-		"too long an answer":                   {askedQuestions, Decide{Outcome: "answer", Answers: json.RawMessage(long)}, RefusedBadInput, "at most 32768"},
-		"questions cancelled":                  {askedQuestions, Decide{Outcome: "cancel"}, RefusedState, "cancel is not offered (answer, decline are)"},
-		"a form accepted":                      {askedForm, Decide{Outcome: "accept"}, RefusedState, "accept is not offered (answer, decline, cancel are)"},
-		"a form with a word for a number":      {askedForm, Decide{Outcome: "answer", Answers: json.RawMessage(`{"count":"many"}`)}, RefusedBadInput, "takes a whole number"},
-		"an address answered":                  {askedURL, Decide{Outcome: "answer", Answers: json.RawMessage(`{"a":"b"}`)}, RefusedBadInput, `not answered with "answer"`},
-		"a secret in the message":              {askedSecret, Decide{Outcome: "answer", Answers: json.RawMessage(`{"user":"ann","password":"hunter2hunter2"}`)}, RefusedBadInput, "--secret password=-"},
-		"a secret of another session":          {askedSecret, Decide{Outcome: "answer", AnswersBlob: blobOf("s2", askedSecret)}, RefusedBadInput, "none that the worker's API gave"},
-		"a secret for another request":         {askedSecret, Decide{Outcome: "answer", AnswersBlob: blobOf("s1", askedQuestions)}, RefusedBadInput, "none that the worker's API gave"},
-		"a blob that is none":                  {askedSecret, Decide{Outcome: "answer", AnswersBlob: "seeds/team/1"}, RefusedBadInput, "none that the worker's API gave"},
-		"a blob that leads out of its folder":  {askedSecret, Decide{Outcome: "answer", AnswersBlob: activities.AnswersPrefix + "s1/../../seeds/x"}, RefusedBadInput, "none that the worker's API gave"},
-		"half of it secret, and half of it no": {askedSecret, Decide{Outcome: "answer", Answers: json.RawMessage(`{"nobody":"x"}`), AnswersBlob: blobOf("s1", askedSecret)}, RefusedBadInput, `"nobody" is no question`},
+		"no such outcome":                      {askedCommand, protocol.Decide{Outcome: "perhaps"}, protocol.RefusedBadInput, "none of accept, decline, cancel, answer, grant, amend"},
+		"no such scope":                        {askedCommand, protocol.Decide{Outcome: "accept", Scope: "ever"}, protocol.RefusedBadInput, "none of once, session"},
+		"a command answered":                   {askedCommand, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"a":"b"}`)}, protocol.RefusedBadInput, `a command is not answered with "answer"`},
+		"a command granted":                    {askedCommand, protocol.Decide{Outcome: "grant", Grant: askedPermissions.Permissions}, protocol.RefusedBadInput, `not answered with "grant"`},
+		"a command accepted with answers":      {askedCommand, protocol.Decide{Outcome: "accept", Answers: json.RawMessage(`{"a":"b"}`)}, protocol.RefusedBadInput, "takes no answers"},
+		"a command accepted with secrets":      {askedCommand, protocol.Decide{Outcome: "accept", AnswersBlob: blobOf("s1", askedCommand)}, protocol.RefusedBadInput, "takes no answers"},
+		"a command accepted with a grant":      {askedCommand, protocol.Decide{Outcome: "accept", Grant: askedPermissions.Permissions}, protocol.RefusedBadInput, "takes no grant"},
+		"declined for the session":             {askedCommand, protocol.Decide{Outcome: "decline", Scope: "session"}, protocol.RefusedBadInput, "only an accept or a grant"},
+		"a rule for the session":               {askedCommand, protocol.Decide{Outcome: "amend", Scope: "session"}, protocol.RefusedBadInput, "only an accept or a grant"},
+		"a rule that is not offered":           {notOffering(askedCommand, "amend"), protocol.Decide{Outcome: "amend"}, protocol.RefusedState, "amend is not offered (accept, accept_for_session, decline, cancel are)"},
+		"a rule for permissions":               {askedPermissions, protocol.Decide{Outcome: "amend"}, protocol.RefusedBadInput, `not answered with "amend"`},
+		"permissions cancelled":                {askedPermissions, protocol.Decide{Outcome: "cancel"}, protocol.RefusedState, "cancel is not offered"},
+		"a grant of nothing":                   {askedPermissions, protocol.Decide{Outcome: "grant"}, protocol.RefusedBadInput, "says what is given"},
+		"a grant that gives nothing":           {askedPermissions, protocol.Decide{Outcome: "grant", Grant: json.RawMessage(`{"network":{"enabled":false}}`)}, protocol.RefusedBadInput, "gives nothing"},
+		"a grant of more":                      {askedPermissions, protocol.Decide{Outcome: "grant", Grant: json.RawMessage(`{"fileSystem":{"write":["/etc"]}}`)}, protocol.RefusedBadInput, "lets /etc be written, which codex does not ask for"},
+		"a grant beside it":                    {askedPermissions, protocol.Decide{Outcome: "grant", Grant: json.RawMessage(`{"fileSystem":{"write":["/srv/output"]}}`)}, protocol.RefusedBadInput, "/srv/output"},
+		"a grant of writing for reading":       {askedPermissions, protocol.Decide{Outcome: "grant", Grant: json.RawMessage(`{"fileSystem":{"write":["/srv/data"]}}`)}, protocol.RefusedBadInput, "/srv/data"},
+		"a grant in no shape":                  {askedPermissions, protocol.Decide{Outcome: "grant", Grant: json.RawMessage(`{"everything":true}`)}, protocol.RefusedBadInput, "everything"},
+		"a grant for a session, not offered":   {notOffering(askedPermissions, "accept_for_session"), protocol.Decide{Outcome: "grant", Scope: "session", Grant: json.RawMessage(`{"network":{"enabled":true}}`)}, protocol.RefusedState, "accept_for_session is not offered"},
+		"questions accepted":                   {askedQuestions, protocol.Decide{Outcome: "accept"}, protocol.RefusedBadInput, `a user_input is not answered with "accept"`},
+		"questions not answered":               {askedQuestions, protocol.Decide{Outcome: "answer"}, protocol.RefusedBadInput, `"colour" is not answered (options: "red", "blue")`},
+		"questions answered in a wrong way":    {askedQuestions, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":"green"}`)}, protocol.RefusedBadInput, "none of its options"},
+		"questions answered twice":             {askedQuestions, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":["red","blue"]}`)}, protocol.RefusedBadInput, "takes one answer, and has 2"},
+		"questions that were not asked":        {askedQuestions, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":"red","size":"9"}`)}, protocol.RefusedBadInput, `"size" is no question of these`},
+		"answers that are no object":           {askedQuestions, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`["red"]`)}, protocol.RefusedBadInput, "answers are an object"},
+		"answers that are no texts":            {askedQuestions, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":{"is":"red"}}`)}, protocol.RefusedBadInput, "neither a text nor a list of texts"},
+		"too long an answer":                   {askedQuestions, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(long)}, protocol.RefusedBadInput, "at most 32768"},
+		"questions cancelled":                  {askedQuestions, protocol.Decide{Outcome: "cancel"}, protocol.RefusedState, "cancel is not offered (answer, decline are)"},
+		"a form accepted":                      {askedForm, protocol.Decide{Outcome: "accept"}, protocol.RefusedState, "accept is not offered (answer, decline, cancel are)"},
+		"a form with a word for a number":      {askedForm, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"count":"many"}`)}, protocol.RefusedBadInput, "takes a whole number"},
+		"an address answered":                  {askedURL, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"a":"b"}`)}, protocol.RefusedBadInput, `not answered with "answer"`},
+		"a secret in the message":              {askedSecret, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"user":"ann","password":"hunter2hunter2"}`)}, protocol.RefusedBadInput, "--secret password=-"},
+		"a secret of another session":          {askedSecret, protocol.Decide{Outcome: "answer", AnswersBlob: blobOf("s2", askedSecret)}, protocol.RefusedBadInput, "none that the worker's API gave"},
+		"a secret for another request":         {askedSecret, protocol.Decide{Outcome: "answer", AnswersBlob: blobOf("s1", askedQuestions)}, protocol.RefusedBadInput, "none that the worker's API gave"},
+		"a blob that is none":                  {askedSecret, protocol.Decide{Outcome: "answer", AnswersBlob: "seeds/team/1"}, protocol.RefusedBadInput, "none that the worker's API gave"},
+		"a blob that leads out of its folder":  {askedSecret, protocol.Decide{Outcome: "answer", AnswersBlob: activities.AnswersPrefix + "s1/../../seeds/x"}, protocol.RefusedBadInput, "none that the worker's API gave"},
+		"half of it secret, and half of it no": {askedSecret, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"nobody":"x"}`), AnswersBlob: blobOf("s1", askedSecret)}, protocol.RefusedBadInput, `"nobody" is no question`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.fake.pumps = append(w.fake.pumps, asking(c.r), endsTurn("completed", ""))
-			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 			c.d.Approval, c.d.Digest, c.d.By = "s1.1", c.r.Digest, "bob"
 
 			w.at(2*time.Second, func() {
-				u := w.send(SignalDecide, c.d)
+				u := w.send(protocol.SignalDecide, c.d)
 				w.refuses(u, c.kind)
-				w.SignalWorkflow(SignalDecide, c.d)
+				w.SignalWorkflow(protocol.SignalDecide, c.d)
 			})
 			w.at(3*time.Second, func() {
-				if a := w.approval("s1.1"); a.State != ApprovalOpen || a.Decision != nil {
+				if a := w.approval("s1.1"); a.State != protocol.ApprovalOpen || a.Decision != nil {
 					t.Errorf("the approval is %+v", a)
 				}
 				if v := w.view(); len(v.Refusals) != 1 || !strings.Contains(v.Refusals[0].Reason, c.says) || strings.Contains(v.Refusals[0].Reason, "hunter2") {
 					t.Errorf("refused with %+v, want %q", v.Refusals, c.says)
 				}
-				w.send(SignalClose, Close{})
+				w.send(protocol.SignalClose, protocol.Close{})
 			})
 			w.start(SessionOptions{})
 		})

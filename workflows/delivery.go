@@ -23,10 +23,10 @@ const (
 
 // deliveryState is what is on its way to codex, and how far it came.
 type deliveryState struct {
-	Sends    []pendingSend      `json:"sends,omitempty"`
-	Messages []MessageView      `json:"messages,omitempty"` // how far they came; oldest first
-	Tell     *conversation.Tell `json:"tell,omitempty"`
-	TellN    int                `json:"tell_n,omitempty"`
+	Sends    []pendingSend          `json:"sends,omitempty"`
+	Messages []protocol.MessageView `json:"messages,omitempty"` // how far they came; oldest first
+	Tell     *conversation.Tell     `json:"tell,omitempty"`
+	TellN    int                    `json:"tell_n,omitempty"`
 }
 
 func kindOf(k conversation.SendKind) string {
@@ -38,10 +38,12 @@ func kindOf(k conversation.SendKind) string {
 
 // trimMessages drops the oldest settled messages first, then the oldest queued ones.
 func (st *sessionState) trimMessages() {
-	for _, goes := range []func(MessageView) bool{
-		func(m MessageView) bool { return m.State == acknowledged || m.State == rejected || m.State == voided },
-		func(m MessageView) bool { return m.State == queuedHere },
-		func(MessageView) bool { return true },
+	for _, goes := range []func(protocol.MessageView) bool{
+		func(m protocol.MessageView) bool {
+			return m.State == acknowledged || m.State == rejected || m.State == voided
+		},
+		func(m protocol.MessageView) bool { return m.State == queuedHere },
+		func(protocol.MessageView) bool { return true },
 	} {
 		for len(st.Messages) > keepMessageViews {
 			i := slices.IndexFunc(st.Messages, goes)
@@ -53,8 +55,8 @@ func (st *sessionState) trimMessages() {
 	}
 }
 
-func (s *messagesPart) messageViews() []MessageView {
-	out := append([]MessageView{}, s.st.Messages...)
+func (s *messagesPart) messageViews() []protocol.MessageView {
+	out := append([]protocol.MessageView{}, s.st.Messages...)
 	for i := range out {
 		if s.st.Ended && out[i].State == queuedHere {
 			out[i].State, out[i].At = voided, s.st.UpdatedAt

@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-func (w *world) message(id string) MessageView {
+func (w *world) message(id string) protocol.MessageView {
 	w.t.Helper()
 	for _, m := range w.view().Messages {
 		if m.ID == id {
@@ -16,7 +16,7 @@ func (w *world) message(id string) MessageView {
 		}
 	}
 	w.t.Errorf("the session shows no message %s: %+v", id, w.view().Messages)
-	return MessageView{}
+	return protocol.MessageView{}
 }
 
 func (w *world) knows(id, state string) bool {
@@ -38,34 +38,34 @@ func (w *world) shows(id, kind string, turn int, state string) {
 func TestHowFarEachMessageCameIsShown(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make", "rm x"), asks(), asks(), staysAttached(protocol.Acknowledged), endsTurn("interrupted", ""), endsTurn("completed", "")}
-	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")); w.send(SignalMessage, hello("m2")) })
-	w.when(Waiting, func() {
+	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")); w.send(protocol.SignalMessage, hello("m2")) })
+	w.when(protocol.Waiting, func() {
 		w.shows("m1", "message", 1, "acknowledged")
 		w.shows("m2", "message", 2, "queued")
-		w.send(SignalDecide, yes("s1.1", "make"))
+		w.send(protocol.SignalDecide, yes("s1.1", "make"))
 	})
 	w.once("the first decision is there", func() bool { return w.knows("s1.a1", "acknowledged") }, func() {
-		if a := w.approval("s1.1"); a.State != ApprovalAcknowledged || a.Delivery != "acknowledged" {
+		if a := w.approval("s1.1"); a.State != protocol.ApprovalAcknowledged || a.Delivery != "acknowledged" {
 			t.Errorf("the approval is %+v", a)
 		}
-		w.send(SignalMessage, Message{ID: "m3", Text: "faster", Mode: "steer"})
+		w.send(protocol.SignalMessage, protocol.Message{ID: "m3", Text: "faster", Mode: "steer"})
 	})
 	w.once("codex is steered", func() bool { return w.knows("m3", "acknowledged") }, func() {
 		w.shows("m3", "steer", 1, "acknowledged")
-		w.send(SignalDecide, yes("s1.2", "rm x"))
+		w.send(protocol.SignalDecide, yes("s1.2", "rm x"))
 	})
 	w.attached(4, func() {
 		w.shows("s1.a2", "decision", 1, "decided")
-		if a := w.approval("s1.2"); a.State != ApprovalDecided || a.Delivery != "decided" {
+		if a := w.approval("s1.2"); a.State != protocol.ApprovalDecided || a.Delivery != "decided" {
 			t.Errorf("the approval is %+v", a)
 		}
-		w.takes(w.send(SignalInterrupt, Interrupt{By: "bob"}))
+		w.takes(w.send(protocol.SignalInterrupt, protocol.Interrupt{By: "bob"}))
 	})
 	w.whenTurn(2, "completed", func() {
 		w.shows("m2", "message", 2, "acknowledged")
 		w.shows("s1.a2", "decision", 1, "acknowledged")
 		w.shows("s1.i1", "interrupt", 1, "acknowledged")
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 }
@@ -81,13 +81,13 @@ func TestWhatDidNotArriveIsShownAsThat(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{answered(protocol.Rejected, "too long")}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(time.Minute, func() { w.shows("m1", "message", 1, "rejected") })
 	w.ends(time.Hour)
 	w.start(SessionOptions{})
 	w = newWorld(t)
 	w.fake.pumps = []pumpFunc{dies(protocol.Sent, true)}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(time.Minute, func() { w.shows("m1", "message", 1, "sent") })
 	w.ends(time.Hour)
 	w.start(SessionOptions{})
@@ -97,11 +97,11 @@ func TestOfManyMessagesTheUnsettledAndTheNewestAreShown(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.pumps = []pumpFunc{asks("make"), staysAttached(protocol.Acknowledged)}
-	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m0")) })
-	w.when(Waiting, func() {
-		w.send(SignalDecide, yes("s1.1", "make"))
+	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m0")) })
+	w.when(protocol.Waiting, func() {
+		w.send(protocol.SignalDecide, yes("s1.1", "make"))
 		for i := 1; i <= 40; i++ {
-			w.send(SignalMessage, hello(fmt.Sprint("m", i)))
+			w.send(protocol.SignalMessage, hello(fmt.Sprint("m", i)))
 		}
 	})
 	w.attached(2, func() {
@@ -109,14 +109,14 @@ func TestOfManyMessagesTheUnsettledAndTheNewestAreShown(t *testing.T) {
 			t.Errorf("%d messages are shown: %+v", len(m), m)
 		}
 		w.shows("s1.a1", "decision", 1, "decided")
-		w.send(SignalInterrupt, Interrupt{})
+		w.send(protocol.SignalInterrupt, protocol.Interrupt{})
 	})
 	w.whenTurn(41, "completed", func() {
 		if m := w.view().Messages; len(m) != keepMessageViews {
 			t.Errorf("%d messages are shown", len(m))
 		}
 		w.shows("m40", "message", 41, "acknowledged")
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 }
@@ -125,7 +125,7 @@ func TestAMessageThatNeverHadItsTurnIsVoidInTheEnd(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("interrupted", "")
 	w.fake.pumps = []pumpFunc{asks("make")}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")); w.send(SignalMessage, hello("m2")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")); w.send(protocol.SignalMessage, hello("m2")) })
 	w.ends(time.Minute)
 	w.start(SessionOptions{})
 	w.shows("m2", "message", 2, "void")

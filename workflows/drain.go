@@ -32,7 +32,7 @@ const leaveAgain = 5 * time.Minute
 // leaveHost is the content of signalLeave. Epoch, of the session's lease, keeps it from applying
 // to a later host.
 type leaveHost struct {
-	Draining
+	protocol.Draining
 	Host  string    `json:"host"`
 	Epoch int64     `json:"epoch"`
 	Off   bool      `json:"off,omitempty"`
@@ -46,20 +46,20 @@ func (l leaveHost) by() string {
 	return fmt.Sprintf("drain of %s by %s", l.Host, l.By)
 }
 
-func checkDrain(d *Draining) error {
+func checkDrain(d *protocol.Draining) error {
 	if err := short([]text{{"by", d.By, maxWord}}); err != nil {
-		return refuse(RefusedBadInput, "drain: %v", err)
+		return refuse(protocol.RefusedBadInput, "drain: %v", err)
 	}
 	switch d.How {
-	case "", DrainPark, DrainMove:
+	case "", protocol.DrainPark, protocol.DrainMove:
 		return nil
 	}
-	return refuse(RefusedBadInput, "drain: %.100q is none of park, move", d.How)
+	return refuse(protocol.RefusedBadInput, "drain: %.100q is none of park, move", d.How)
 }
 
 // beginDrain begins to drain a host. Repeating the same request has no effect.
-func (p *healthPart) beginDrain(h *poolHost, d Draining) {
-	d.How = cmp.Or(d.How, DrainPark)
+func (p *healthPart) beginDrain(h *poolHost, d protocol.Draining) {
+	d.How = cmp.Or(d.How, protocol.DrainPark)
 	if was := h.Draining; was != nil && was.How == d.How {
 		return
 	}
@@ -79,7 +79,7 @@ func (p *slotsPart) haveLeave() {
 	var cold []poolLease
 	for i := range p.st.Leases {
 		l := &p.st.Leases[i]
-		var d *Draining
+		var d *protocol.Draining
 		if h := p.host(l.Host); h != nil {
 			d = h.Draining
 		}
@@ -167,10 +167,10 @@ func (s *parkingPart) leaveOrPark() (again bool) {
 	}
 	l.Again = workflow.Now(s.ctx).Add(leaveAgain)
 	name := s.hostName()
-	if l.How != DrainMove || s.opt.Host == name {
+	if l.How != protocol.DrainMove || s.opt.Host == name {
 		s.park()
 	} else {
-		s.st.Resume = &Resume{By: l.by()}
+		s.st.Resume = &protocol.Resume{By: l.by()}
 		s.obeyed = s.st.Resume
 		s.moving.leaveAfter(s.park())
 	}

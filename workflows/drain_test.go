@@ -8,8 +8,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-func drain(name, how string) SetHost {
-	return SetHost{Name: name, Drain: &Draining{How: how, By: "ann"}}
+func drain(name, how string) protocol.SetHost {
+	return protocol.SetHost{Name: name, Drain: &protocol.Draining{How: how, By: "ann"}}
 }
 
 // A drained host takes no new session. Each session that holds a slot there is told
@@ -21,8 +21,8 @@ func TestADrainedHostIsEmptied(t *testing.T) {
 	f.set(false, nil)
 	no := false
 	p.at(0, func() {
-		p.takes(p.send(UpdatePutHost, put("web-1", 4)))
-		p.takes(p.send(UpdatePutHost, put("web-2", 1)))
+		p.takes(p.send(protocol.UpdatePutHost, put("web-1", 4)))
+		p.takes(p.send(protocol.UpdatePutHost, put("web-2", 1)))
 	})
 	p.at(time.Second, func() {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "asleep", Host: "web-1", Generation: 1})
@@ -32,24 +32,24 @@ func TestADrainedHostIsEmptied(t *testing.T) {
 	p.at(2*time.Second, func() { p.SignalWorkflow(signalRelease, parks("asleep", 100)) })
 	p.at(3*time.Second, func() {
 		p.forget()
-		p.takes(p.send(UpdateSetHost, drain("web-1", "")))
-		p.refuses(p.send(UpdateSetHost, drain("web-1", "burn")), RefusedBadInput)
-		p.refuses(p.send(UpdateSetHost, drain("web-9", "")), RefusedNotFound)
+		p.takes(p.send(protocol.UpdateSetHost, drain("web-1", "")))
+		p.refuses(p.send(protocol.UpdateSetHost, drain("web-1", "burn")), protocol.RefusedBadInput)
+		p.refuses(p.send(protocol.UpdateSetHost, drain("web-9", "")), protocol.RefusedNotFound)
 	})
 	p.once("what slept there is removed", func() bool { h := p.shown("web-1"); return len(h.Leftovers) == 1 && h.Unclean == 0 }, func() {
 		p.saw("session/a is to park, from web-1, by ann", "session/b is to park, from web-1, by ann")
-		if h := p.shown("web-1"); h.State != "draining" || h.Drain == nil || h.Drain.How != DrainPark || h.Used != 2 {
+		if h := p.shown("web-1"); h.State != "draining" || h.Drain == nil || h.Drain.How != protocol.DrainPark || h.Used != 2 {
 			t.Errorf("host is %+v", h)
 		}
 		p.forget()
-		p.takes(p.send(UpdateSetHost, drain("web-1", ""))) // it is drained already
+		p.takes(p.send(protocol.UpdateSetHost, drain("web-1", ""))) // it is drained already
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "late", Host: "web-1", Generation: 1})
 		p.SignalWorkflow(signalRelease, parks("a", 101))
 	})
 	p.at(10*time.Second, func() {
 		p.saw("session/late queued: a slot: host web-1 is being drained; nobody waits before it")
 		p.forget()
-		p.takes(p.send(UpdateSetHost, drain("web-1", DrainMove)))
+		p.takes(p.send(protocol.UpdateSetHost, drain("web-1", protocol.DrainMove)))
 	})
 	p.at(11*time.Second, func() {
 		p.saw("session/b is to move, from web-1, by ann")
@@ -60,14 +60,14 @@ func TestADrainedHostIsEmptied(t *testing.T) {
 			t.Errorf("host is %+v", h)
 		}
 		p.forget()
-		p.takes(p.send(UpdateSetHost, SetHost{Name: "web-1", Cordon: &no}))
+		p.takes(p.send(protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Cordon: &no}))
 	})
 	p.at(13*time.Second, func() {
 		p.saw("session/late got web-1")
 		p.forget()
-		p.takes(p.send(UpdateSetHost, drain("web-1", DrainPark)))
+		p.takes(p.send(protocol.UpdateSetHost, drain("web-1", protocol.DrainPark)))
 	})
-	p.at(14*time.Second, func() { p.takes(p.send(UpdateSetHost, SetHost{Name: "web-1", Cordon: &no})) })
+	p.at(14*time.Second, func() { p.takes(p.send(protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Cordon: &no})) })
 	p.at(15*time.Second, func() {
 		p.saw("session/late is to park, from web-1, by ann", "session/late may stay on web-1")
 		if h := p.shown("web-1"); h.State != "unchecked" || h.Drain != nil {
@@ -75,30 +75,30 @@ func TestADrainedHostIsEmptied(t *testing.T) {
 		}
 	})
 	p.finish(20 * time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
 func leave(how string) leaveHost {
-	return leaveHost{Draining: Draining{How: how, By: "ann", Since: time.Unix(1, 0)}, Host: "web-1", Epoch: 1}
+	return leaveHost{Draining: protocol.Draining{How: how, By: "ann", Since: time.Unix(1, 0)}, Host: "web-1", Epoch: 1}
 }
 
 func TestASessionLeavesADrainedHostBetweenTwoTurns(t *testing.T) {
-	for _, how := range []string{DrainPark, DrainMove} {
+	for _, how := range []string{protocol.DrainPark, protocol.DrainMove} {
 		w := newWorld(t)
 		w.hosts = []string{"web-1", "web-2"}
 		w.fake.pumps, w.fake.rest = append(w.fake.pumps, asks("make")), endsTurn("completed", "")
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 		w.at(2*time.Second, func() { w.SignalWorkflow(signalLeave, leave(how)) })
-		w.at(3*time.Second, func() { w.takes(w.send(SignalMessage, hello("m2"))) })
+		w.at(3*time.Second, func() { w.takes(w.send(protocol.SignalMessage, hello("m2"))) })
 		w.at(time.Hour, func() {
-			if v := w.view(); v.State != Waiting || v.Host != "web-1" || len(w.fake.parks) > 0 {
+			if v := w.view(); v.State != protocol.Waiting || v.Host != "web-1" || len(w.fake.parks) > 0 {
 				t.Errorf("%s: session is %+v", how, v)
 			}
-			w.takes(w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"}))
+			w.takes(w.send(protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"}))
 		})
 		w.at(time.Hour+time.Minute, func() {
-			if v := w.view(); v.State != Idle || v.Host != "web-2" || v.Attempt != 2 || v.Turn.N != 2 || v.Turn.Status != "completed" {
+			if v := w.view(); v.State != protocol.Idle || v.Host != "web-2" || v.Attempt != 2 || v.Turn.N != 2 || v.Turn.Status != "completed" {
 				t.Errorf("%s: session is %+v", how, v)
 			}
 		})
@@ -114,21 +114,21 @@ func TestASessionLeavesADrainedHostBetweenTwoTurns(t *testing.T) {
 }
 
 func TestAnIdleSessionParksOrMovesFromADrainedHost(t *testing.T) {
-	for how, want := range map[string]SessionStatus{DrainPark: Parked, DrainMove: Idle} {
+	for how, want := range map[string]protocol.SessionStatus{protocol.DrainPark: protocol.Parked, protocol.DrainMove: protocol.Idle} {
 		w := newWorld(t)
 		w.hosts = []string{"web-1", "web-2"}
 		w.fake.rest = endsTurn("completed", "")
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 		w.at(2*time.Minute, func() { w.SignalWorkflow(signalLeave, leave(how)) })
 		w.at(3*time.Minute, func() {
 			v := w.view()
-			if v.State != want || how == DrainMove && v.Host != "web-2" {
+			if v.State != want || how == protocol.DrainMove && v.Host != "web-2" {
 				t.Errorf("%s: session is %+v", how, v)
 			}
 		})
 		w.ends(time.Hour)
 		w.start(SessionOptions{ParkAfter: 30 * time.Minute})
-		if how == DrainMove {
+		if how == protocol.DrainMove {
 			continue
 		}
 		var by []string
@@ -148,30 +148,30 @@ func TestAnIdleSessionParksOrMovesFromADrainedHost(t *testing.T) {
 // A session stays if what it was told is about an earlier lease, if it was told
 // that it may stay, or if it has no snapshot to go on from.
 func TestASessionStaysWhereItNeedNotOrCannotLeave(t *testing.T) {
-	stale, off := leave(DrainMove), leave(DrainMove)
+	stale, off := leave(protocol.DrainMove), leave(protocol.DrainMove)
 	stale.Epoch, off.Off = 0, true
 	for name, c := range map[string]struct {
 		opt  SessionOptions
 		told []leaveHost
 	}{
 		"of an earlier lease": {told: []leaveHost{stale}},
-		"it is over":          {told: []leaveHost{leave(DrainMove), off}},
-		"takes no snapshots":  {told: []leaveHost{leave(DrainMove)}, opt: SessionOptions{Snapshot: SnapshotOptions{When: SnapshotOff}}},
+		"it is over":          {told: []leaveHost{leave(protocol.DrainMove), off}},
+		"takes no snapshots":  {told: []leaveHost{leave(protocol.DrainMove)}, opt: SessionOptions{Snapshot: SnapshotOptions{When: SnapshotOff}}},
 	} {
 		w := newWorld(t)
 		w.fake.pumps, w.fake.rest = append(w.fake.pumps, asks("make")), endsTurn("completed", "")
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 		w.at(2*time.Second, func() {
 			for _, l := range c.told {
 				w.SignalWorkflow(signalLeave, l)
 			}
 		})
 		w.at(time.Minute, func() {
-			w.takes(w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"}))
+			w.takes(w.send(protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"}))
 		})
-		w.at(2*time.Minute, func() { w.takes(w.send(SignalMessage, hello("m2"))) })
+		w.at(2*time.Minute, func() { w.takes(w.send(protocol.SignalMessage, hello("m2"))) })
 		w.at(3*time.Minute, func() {
-			if v := w.view(); v.State != Idle || v.Attempt != 1 || v.Turn.N != 2 || len(w.fake.parks) > 0 {
+			if v := w.view(); v.State != protocol.Idle || v.Attempt != 1 || v.Turn.N != 2 || len(w.fake.parks) > 0 {
 				t.Errorf("%s: session is %+v", name, v)
 			}
 		})
@@ -185,16 +185,16 @@ func TestASessionThatCannotLeaveTriesAgain(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.fail("park", finally(protocol.ErrTypeStoreFull))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.SignalWorkflow(signalLeave, leave(DrainPark)) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.SignalWorkflow(signalLeave, leave(protocol.DrainPark)) })
 	w.at(time.Minute, func() {
-		if v := w.view(); v.State != Idle || v.Error == nil || v.Error.Kind != protocol.ErrTypeStoreFull || len(w.fake.parks) != 1 {
+		if v := w.view(); v.State != protocol.Idle || v.Error == nil || v.Error.Kind != protocol.ErrTypeStoreFull || len(w.fake.parks) != 1 {
 			t.Errorf("session is %+v after %d tries", v, len(w.fake.parks))
 		}
 		w.fake.fail("park", nil)
 	})
 	w.at(6*time.Minute, func() {
-		if v := w.view(); v.State != Parked {
+		if v := w.view(); v.State != protocol.Parked {
 			t.Errorf("session is %+v", v)
 		}
 	})

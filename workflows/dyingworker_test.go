@@ -14,7 +14,7 @@ import (
 
 // A tableCell is one session that is brought into a state and then sent a message.
 type tableCell struct {
-	state SessionStatus
+	state protocol.SessionStatus
 	what  string
 	door  string
 	fault fault
@@ -29,9 +29,9 @@ func (c *tableCell) String() string {
 
 func cells() []*tableCell {
 	var out []*tableCell
-	for _, state := range []SessionStatus{Starting, Running, Waiting, Resuming} {
+	for _, state := range []protocol.SessionStatus{protocol.Starting, protocol.Running, protocol.Waiting, protocol.Resuming} {
 		faults := []fault{diesBefore, diesAfter, isSilent}
-		if state == Running {
+		if state == protocol.Running {
 			faults = append(faults, diesBack)
 		}
 		for _, col := range columns {
@@ -51,17 +51,17 @@ func cells() []*tableCell {
 // begin starts the session and brings it towards its state.
 func (c *tableCell) begin(r *real, n int) {
 	name := fmt.Sprint("c", n)
-	if c.state == Starting {
+	if c.state == protocol.Starting {
 		c.open = r.host.gate(r.zone + "." + name)
 	}
 	c.id = r.session(name, SessionOptions{})
 	switch c.state {
-	case Running:
+	case protocol.Running:
 		r.say(c.id, "m0", "stay")
-	case Waiting:
+	case protocol.Waiting:
 		r.say(c.id, "m0", "ask make")
-	case Resuming:
-		r.becomes(c.id, Idle)
+	case protocol.Resuming:
+		r.becomes(c.id, protocol.Idle)
 		c.open = r.host.gate(c.id)
 		r.say(c.id, "m0", "late")
 	}
@@ -72,11 +72,11 @@ func (c *tableCell) tell(r *real) {
 	i := slices.IndexFunc(columns, func(col column) bool { return col.what == c.what })
 	col := columns[i]
 	arg, want := col.arg, col.want[c.state]
-	if d, ok := arg.(Decide); ok {
+	if d, ok := arg.(protocol.Decide); ok {
 		d.Approval = c.id + ".1"
 		arg = d
 	}
-	if u, ok := arg.(Unsend); ok {
+	if u, ok := arg.(protocol.Unsend); ok {
 		u.Message = "m0"
 		arg = u
 	}
@@ -112,7 +112,7 @@ func (c *tableCell) arrives(r *real) {
 		r.until(fmt.Sprintf("%v: the message has reached codex", c), func() bool { return slices.Contains(r.host.hadSteers(c.id), "m1") })
 	case "decide":
 		r.ended(c.id, "m0", "completed")
-		if a := asked[[]Approval](r, protocol.SessionID(c.id), QueryApprovals); len(a) != 1 || a[0].State != ApprovalAcknowledged || a[0].Decision.Outcome != "accept" {
+		if a := asked[[]protocol.Approval](r, protocol.SessionID(c.id), protocol.QueryApprovals); len(a) != 1 || a[0].State != protocol.ApprovalAcknowledged || a[0].Decision.Outcome != "accept" {
 			t.Errorf("%v: approvals are %+v", c, a)
 		}
 	case "interrupt":
@@ -134,13 +134,13 @@ func (c *tableCell) goOn(r *real) {
 	v := r.view(c.id)
 	switch {
 	case c.closes():
-	case c.state == Starting && !c.begins():
+	case c.state == protocol.Starting && !c.begins():
 		r.say(c.id, "m1", "hello")
 	case v.Turn == nil || v.Turn.N != 1 || v.Turn.Status != "inProgress":
-	case c.state == Waiting:
+	case c.state == protocol.Waiting:
 		r.decide(c.id, 1, "accept", "")
-	case c.state == Running, c.state == Resuming:
-		r.update(protocol.SessionID(c.id), SignalInterrupt, nil, Interrupt{By: "bob"})
+	case c.state == protocol.Running, c.state == protocol.Resuming:
+		r.update(protocol.SessionID(c.id), protocol.SignalInterrupt, nil, protocol.Interrupt{By: "bob"})
 	}
 }
 
@@ -149,24 +149,24 @@ func (c *tableCell) settles(r *real) {
 	if c.closes() {
 		return
 	}
-	if c.state != Starting {
+	if c.state != protocol.Starting {
 		want := "interrupted"
-		if c.state == Waiting && c.what != "interrupt" {
+		if c.state == protocol.Waiting && c.what != "interrupt" {
 			want = "completed"
 		}
 		r.ended(c.id, "m0", want)
 	}
-	if c.begins() || c.state == Starting {
+	if c.begins() || c.state == protocol.Starting {
 		r.ended(c.id, "m1", "completed")
 	}
-	r.update(protocol.SessionID(c.id), SignalClose, nil, Close{})
+	r.update(protocol.SessionID(c.id), protocol.SignalClose, nil, protocol.Close{})
 }
 
 // check checks that an accepted message had its effect exactly once.
 func (c *tableCell) check(r *real) {
 	t := r.t
 	v, err := r.result(c.id)
-	if err != nil || v.State != Closed || !v.Close.Removed {
+	if err != nil || v.State != protocol.Closed || !v.Close.Removed {
 		t.Errorf("%v: the session ended as %+v (%v)", c, v, err)
 	}
 	for _, m := range v.Messages {
@@ -180,7 +180,7 @@ func (c *tableCell) check(r *real) {
 			t.Errorf("%v: message %s was %d turns", c, turn.ID, seen[turn.ID])
 		}
 	}
-	if c.state != Starting && !c.closes() && seen["m0"] != 1 {
+	if c.state != protocol.Starting && !c.closes() && seen["m0"] != 1 {
 		t.Errorf("%v: the first message was %d turns", c, seen["m0"])
 	}
 	if n := len(r.host.hadSteers(c.id)); n > 1 {
@@ -195,12 +195,12 @@ func TestMessageTableWhileAWorkerDies(t *testing.T) {
 	r := newReal(t)
 	r.work()
 	all := cells()
-	r.update(PoolID(r.zone), UpdatePutHost, nil, roomy("web-1", len(all)))
+	r.update(protocol.PoolID(r.zone), protocol.UpdatePutHost, nil, roomy("web-1", len(all)))
 	for i, c := range all {
 		c.begin(r, i)
 	}
 	for _, c := range all {
-		if r.becomes(c.id, c.state); c.state == Running {
+		if r.becomes(c.id, c.state); c.state == protocol.Running {
 			r.until("a pump is attached", func() bool { return r.host.attached(c.id) })
 		}
 		c.tell(r)
@@ -212,7 +212,7 @@ func TestMessageTableWhileAWorkerDies(t *testing.T) {
 	}
 }
 
-func roomy(name string, slots int) PutHost {
+func roomy(name string, slots int) protocol.PutHost {
 	h := put(name, slots)
 	h.Replace = true
 	return h
@@ -238,18 +238,18 @@ func TestACloseWhileADecisionIsInFlightDeliversItOnce(t *testing.T) {
 		r.work()
 		id := r.session("s", SessionOptions{})
 		r.say(id, "m1", "ask make test")
-		r.becomes(id, Waiting)
+		r.becomes(id, protocol.Waiting)
 		r.host.set(id, f)
 		r.decide(id, 1, "accept", "")
 		v := r.close(id)
 		if v.Turn.Status != "interrupted" {
 			t.Errorf("worker %s: session is %+v", f, v)
 		}
-		states := map[string]ApprovalState{}
-		for _, a := range asked[[]Approval](r, protocol.SessionID(id), QueryApprovals) {
+		states := map[string]protocol.ApprovalState{}
+		for _, a := range asked[[]protocol.Approval](r, protocol.SessionID(id), protocol.QueryApprovals) {
 			states[a.ID] = a.State
 		}
-		if states[id+".1"] != ApprovalAcknowledged || states[id+".2"] != ApprovalVoid {
+		if states[id+".1"] != protocol.ApprovalAcknowledged || states[id+".2"] != protocol.ApprovalVoid {
 			t.Errorf("worker %s: approvals are %v", f, states)
 		}
 	}
@@ -260,10 +260,10 @@ func TestAnInterruptBeforeCodexAcknowledgedTheTurnHolds(t *testing.T) {
 		r := newReal(t)
 		r.work()
 		id := r.session("s", SessionOptions{})
-		r.becomes(id, Idle)
+		r.becomes(id, protocol.Idle)
 		r.host.set(id, f)
 		r.say(id, "m1", "stay")
-		r.update(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
+		r.update(protocol.SessionID(id), protocol.SignalInterrupt, nil, protocol.Interrupt{By: "bob"})
 		r.ended(id, "m1", "interrupted")
 		if ran := r.host.ran(id); len(ran) != 1 {
 			t.Errorf("worker %s: turns were %v", f, ran)
@@ -277,15 +277,15 @@ func TestADecisionAfterItsApprovalBecameVoidIsRefusedByEveryDoor(t *testing.T) {
 	r.work()
 	id := r.session("s", SessionOptions{})
 	r.say(id, "m1", "ask make")
-	r.becomes(id, Waiting)
+	r.becomes(id, protocol.Waiting)
 	yes := r.decision(id, 1, "accept", "")
 	r.host.kill(id, protocol.Decided)
-	r.update(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{})
+	r.update(protocol.SessionID(id), protocol.SignalInterrupt, nil, protocol.Interrupt{})
 	r.ended(id, "m1", "interrupted")
-	if err := r.tryUpdate(protocol.SessionID(id), SignalDecide, nil, yes); typeOf(err) != RefusedState {
+	if err := r.tryUpdate(protocol.SessionID(id), protocol.SignalDecide, nil, yes); typeOf(err) != protocol.RefusedState {
 		t.Errorf("the decision was answered %v", err)
 	}
-	r.signal(protocol.SessionID(id), SignalDecide, yes)
+	r.signal(protocol.SessionID(id), protocol.SignalDecide, yes)
 	r.until("it is refused", func() bool { return len(r.view(id).Refusals) == 1 })
 	r.close(id)
 }

@@ -24,7 +24,7 @@ import (
 // In every case the new approval names the earlier one. The earlier decision is forgotten once
 // the same ask was decided within a turn that was not cut off.
 type earlierDecision struct {
-	EarlierDecision
+	protocol.EarlierDecision
 	Digest  string    `json:"digest"`
 	Turn    int       `json:"turn"`
 	Expired bool      `json:"expired,omitempty"` // nobody decided
@@ -32,7 +32,7 @@ type earlierDecision struct {
 }
 
 func (e *earlierDecision) serves(now time.Time, offered []string) bool {
-	return e.State == ApprovalDecided && !e.Expired && now.Before(e.Until) &&
+	return e.State == protocol.ApprovalDecided && !e.Expired && now.Before(e.Until) &&
 		(e.Outcome == string(protocol.Decline) || e.Outcome == string(protocol.Accept) && slices.Contains(offered, e.Outcome))
 }
 
@@ -41,15 +41,15 @@ func (s *approvalsPart) keepDecisions() {
 		if a.Turn != s.st.TurnN || a.Decision == nil {
 			continue
 		}
-		state := ApprovalState(s.reached(a))
+		state := protocol.ApprovalState(s.reached(a))
 		switch state {
-		case ApprovalDecided, ApprovalSent, ApprovalAcknowledged:
+		case protocol.ApprovalDecided, protocol.ApprovalSent, protocol.ApprovalAcknowledged:
 		default:
 			continue // codex withdrew the question or refused the answer
 		}
 		s.st.keepEarlier(earlierDecision{
-			EarlierDecision: withDecision(EarlierDecision{Approval: s.approvalID(a.N), Outcome: a.Decision.Outcome, By: a.Decision.By, At: a.Decision.At, State: state}, *a.Decision),
-			Digest:          a.Request.Digest, Turn: a.Turn, Expired: a.State == ApprovalExpired, Until: a.Expires,
+			EarlierDecision: withDecision(protocol.EarlierDecision{Approval: s.approvalID(a.N), Outcome: a.Decision.Outcome, By: a.Decision.By, At: a.Decision.At, State: state}, *a.Decision),
+			Digest:          a.Request.Digest, Turn: a.Turn, Expired: a.State == protocol.ApprovalExpired, Until: a.Expires,
 		})
 	}
 }
@@ -58,7 +58,7 @@ func (s *approvalsPart) keepDecisions() {
 const maxEarlierGiven = 1 << 10
 
 // withDecision adds the answers and the grant of d if they are short.
-func withDecision(e EarlierDecision, d Decision) EarlierDecision {
+func withDecision(e protocol.EarlierDecision, d protocol.Decision) protocol.EarlierDecision {
 	if encoded(d.Answers)+len(d.Grant) <= maxEarlierGiven {
 		e.Answers, e.Grant = d.Answers, d.Grant
 	}
@@ -68,7 +68,7 @@ func withDecision(e EarlierDecision, d Decision) EarlierDecision {
 // keepEarlier keeps one decision for each digest: the newest. Within one turn, a decision that
 // may have had its effect wins.
 func (st *sessionState) keepEarlier(e earlierDecision) {
-	if old := st.earlier(e.Digest); old != nil && old.Turn == e.Turn && old.State != ApprovalDecided && e.State == ApprovalDecided {
+	if old := st.earlier(e.Digest); old != nil && old.Turn == e.Turn && old.State != protocol.ApprovalDecided && e.State == protocol.ApprovalDecided {
 		return
 	}
 	st.forgetEarlier(e.Digest)
@@ -94,7 +94,7 @@ func (st *sessionState) forgetEarlier(digest string) {
 // forgetDecided forgets earlier decisions that were made anew in a turn that ended by itself.
 func (s *approvalsPart) forgetDecided() {
 	for _, a := range s.st.Approvals {
-		if a.Turn == s.st.TurnN && a.State == ApprovalAcknowledged {
+		if a.Turn == s.st.TurnN && a.State == protocol.ApprovalAcknowledged {
 			s.st.forgetEarlier(a.Request.Digest)
 		}
 	}
@@ -114,9 +114,9 @@ func (s *approvalsPart) answerFromBefore(a *approvalState) {
 	by, granted := s.st.Grants[a.Request.Digest]
 	switch {
 	case granted && slices.Contains(a.Request.Offered, "accept") && s.mayServe(by):
-		s.decide(a, Decision{Outcome: string(protocol.Accept), By: by, At: now, Scope: "session", Reason: "accepted earlier for this session"})
+		s.decide(a, protocol.Decision{Outcome: string(protocol.Accept), By: by, At: now, Scope: "session", Reason: "accepted earlier for this session"})
 	case e != nil && e.serves(now, a.Request.Offered) && s.mayServe(e.By):
-		d := Decision{Outcome: e.Outcome, By: e.By, At: now, Scope: "once", Reason: fmt.Sprintf("decided earlier as %s, never delivered", e.Approval)}
+		d := protocol.Decision{Outcome: e.Outcome, By: e.By, At: now, Scope: "once", Reason: fmt.Sprintf("decided earlier as %s, never delivered", e.Approval)}
 		s.st.forgetEarlier(a.Request.Digest)
 		s.decide(a, d)
 	}

@@ -29,30 +29,30 @@ func diesWith(states ...protocol.DeliveryState) pumpFunc {
 
 // lostTurn returns a session whose first turn asked for make, was answered, and was
 // then cut off because its process died.
-func lostTurn(t *testing.T, d Decide, dies pumpFunc, after ...pumpFunc) *world {
+func lostTurn(t *testing.T, d protocol.Decide, dies pumpFunc, after ...pumpFunc) *world {
 	w := newWorld(t)
 	w.fake.pumps = append([]pumpFunc{asks("make"), dies}, after...)
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	if d.Outcome != "" {
-		w.at(2*time.Second, func() { w.takes(w.send(SignalDecide, d)) })
+		w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalDecide, d)) })
 	}
-	w.at(5*time.Minute, func() { w.send(SignalMessage, hello("m2")) })
+	w.at(5*time.Minute, func() { w.send(protocol.SignalMessage, hello("m2")) })
 	return w
 }
 
-func decision(outcome, scope string) Decide {
-	return Decide{Approval: "s1.1", Digest: "digest of make", Outcome: outcome, Scope: scope, By: "bob"}
+func decision(outcome, scope string) protocol.Decide {
+	return protocol.Decide{Approval: "s1.1", Digest: "digest of make", Outcome: outcome, Scope: scope, By: "bob"}
 }
 
-func (w *world) approval(id string) Approval {
+func (w *world) approval(id string) protocol.Approval {
 	w.t.Helper()
-	for _, a := range query[[]Approval](w, QueryApprovals) {
+	for _, a := range query[[]protocol.Approval](w, protocol.QueryApprovals) {
 		if a.ID == id {
 			return a
 		}
 	}
 	w.t.Errorf("there is no approval %s", id)
-	return Approval{}
+	return protocol.Approval{}
 }
 
 func TestADecisionThatNeverReachedCodexServesOnce(t *testing.T) {
@@ -60,20 +60,20 @@ func TestADecisionThatNeverReachedCodexServesOnce(t *testing.T) {
 		w := lostTurn(t, decision(outcome, ""), diesWith(protocol.Decided),
 			asks("make"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""))
 		w.at(6*time.Minute, func() {
-			if a := w.approval("s1.1"); a.State != ApprovalVoid || a.Delivery != "void" || !strings.Contains(a.VoidReason, "before the decision reached codex") {
+			if a := w.approval("s1.1"); a.State != protocol.ApprovalVoid || a.Delivery != "void" || !strings.Contains(a.VoidReason, "before the decision reached codex") {
 				t.Errorf("%s: the first approval is %+v", outcome, a)
 			}
 			a := w.approval("s1.2")
-			if a.State != ApprovalAcknowledged || a.Decision.Outcome != outcome || a.Decision.By != "bob" || a.Decision.Reason != "decided earlier as s1.1, never delivered" {
+			if a.State != protocol.ApprovalAcknowledged || a.Decision.Outcome != outcome || a.Decision.By != "bob" || a.Decision.Reason != "decided earlier as s1.1, never delivered" {
 				t.Errorf("%s: the second approval is %+v (%+v)", outcome, a, a.Decision)
 			}
-			if e := a.Earlier; e == nil || e.Approval != "s1.1" || e.Outcome != outcome || e.State != ApprovalDecided || e.By != "bob" || e.At.IsZero() {
+			if e := a.Earlier; e == nil || e.Approval != "s1.1" || e.Outcome != outcome || e.State != protocol.ApprovalDecided || e.By != "bob" || e.At.IsZero() {
 				t.Errorf("%s: it was decided earlier as %+v", outcome, e)
 			}
-			w.send(SignalMessage, hello("m3"))
+			w.send(protocol.SignalMessage, hello("m3"))
 		})
 		w.at(7*time.Minute, func() {
-			if a := w.approval("s1.3"); a.State != ApprovalOpen || a.Earlier != nil {
+			if a := w.approval("s1.3"); a.State != protocol.ApprovalOpen || a.Earlier != nil {
 				t.Errorf("%s: the third approval is %+v", outcome, a)
 			}
 		})
@@ -93,31 +93,31 @@ func TestADecisionThatMayHaveHadItsEffectIsAskedAnew(t *testing.T) {
 	for _, c := range []struct {
 		outcome string
 		died    pumpFunc
-		state   ApprovalState
+		state   protocol.ApprovalState
 	}{
-		{"accept", diesWith(protocol.Sent), ApprovalSent},
-		{"accept", diesWith(protocol.Acknowledged), ApprovalAcknowledged},
-		{"decline", diesWith(protocol.Sent), ApprovalSent},
-		{"decline", diesWith(protocol.Acknowledged), ApprovalAcknowledged},
-		{"cancel", diesWith(protocol.Decided), ApprovalDecided}, // it was for a turn that has ended
-		{"cancel", diesWith(protocol.Sent), ApprovalSent},
+		{"accept", diesWith(protocol.Sent), protocol.ApprovalSent},
+		{"accept", diesWith(protocol.Acknowledged), protocol.ApprovalAcknowledged},
+		{"decline", diesWith(protocol.Sent), protocol.ApprovalSent},
+		{"decline", diesWith(protocol.Acknowledged), protocol.ApprovalAcknowledged},
+		{"cancel", diesWith(protocol.Decided), protocol.ApprovalDecided}, // it was for a turn that has ended
+		{"cancel", diesWith(protocol.Sent), protocol.ApprovalSent},
 	} {
 		w := lostTurn(t, decision(c.outcome, ""), c.died, asks("make", "ls"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""))
 		w.at(6*time.Minute, func() {
 			a := w.approval("s1.2")
-			if e := a.Earlier; a.State != ApprovalOpen || e == nil || e.Approval != "s1.1" || e.Outcome != c.outcome || e.State != c.state {
+			if e := a.Earlier; a.State != protocol.ApprovalOpen || e == nil || e.Approval != "s1.1" || e.Outcome != c.outcome || e.State != c.state {
 				t.Errorf("%s, %s: the approval is %+v, earlier %+v", c.outcome, c.state, a, a.Earlier)
 			}
 			if b := w.view().Requests; len(b) != 2 || b[0].Earlier == nil || b[1].Earlier != nil {
 				t.Errorf("%s, %s: requests are %+v", c.outcome, c.state, b)
 			}
-			w.takes(w.send(SignalDecide, yes("s1.2", "make")))
-			w.takes(w.send(SignalDecide, yes("s1.3", "ls")))
+			w.takes(w.send(protocol.SignalDecide, yes("s1.2", "make")))
+			w.takes(w.send(protocol.SignalDecide, yes("s1.3", "ls")))
 		})
-		w.at(7*time.Minute, func() { w.send(SignalMessage, hello("m3")) })
+		w.at(7*time.Minute, func() { w.send(protocol.SignalMessage, hello("m3")) })
 		w.at(8*time.Minute, func() {
 			// That turn ended by itself, so nothing is in doubt any more.
-			if a := w.approval("s1.4"); a.State != ApprovalOpen || a.Earlier != nil {
+			if a := w.approval("s1.4"); a.State != protocol.ApprovalOpen || a.Earlier != nil {
 				t.Errorf("%s, %s: the last approval is %+v", c.outcome, c.state, a)
 			}
 		})
@@ -129,7 +129,7 @@ func TestADecisionThatMayHaveHadItsEffectIsAskedAnew(t *testing.T) {
 func TestADecisionThatWasNeverWrittenServesNoLongerThanItsQuestionStood(t *testing.T) {
 	w := lostTurn(t, decision("accept", ""), diesWith(protocol.Decided), asks("make"), endsTurn("interrupted", ""))
 	w.at(6*time.Minute, func() {
-		if a := w.approval("s1.2"); a.State != ApprovalOpen || a.Earlier == nil || a.Earlier.State != ApprovalDecided {
+		if a := w.approval("s1.2"); a.State != protocol.ApprovalOpen || a.Earlier == nil || a.Earlier.State != protocol.ApprovalDecided {
 			t.Errorf("the approval is %+v", a)
 		}
 	})
@@ -138,12 +138,12 @@ func TestADecisionThatWasNeverWrittenServesNoLongerThanItsQuestionStood(t *testi
 }
 
 func TestWhatNobodyDecidedIsAskedAnew(t *testing.T) {
-	w := lostTurn(t, Decide{}, diesWith(protocol.Decided), asks("make"), endsTurn("interrupted", ""))
+	w := lostTurn(t, protocol.Decide{}, diesWith(protocol.Decided), asks("make"), endsTurn("interrupted", ""))
 	w.at(5*time.Minute+30*time.Second, func() {
-		if a := w.approval("s1.1"); a.State != ApprovalExpired {
+		if a := w.approval("s1.1"); a.State != protocol.ApprovalExpired {
 			t.Errorf("the first approval is %+v", a)
 		}
-		if a := w.approval("s1.2"); a.State != ApprovalOpen || a.Earlier == nil || a.Earlier.By != "expiry" {
+		if a := w.approval("s1.2"); a.State != protocol.ApprovalOpen || a.Earlier == nil || a.Earlier.By != "expiry" {
 			t.Errorf("the approval is %+v", a)
 		}
 	})
@@ -155,14 +155,14 @@ func TestOfTwoSuchDecisionsTheOneThatMayHaveRunCounts(t *testing.T) {
 	for _, died := range []pumpFunc{diesWith(protocol.Sent, protocol.Decided), diesWith(protocol.Decided, protocol.Sent)} {
 		w := newWorld(t)
 		w.fake.pumps = []pumpFunc{asks("make", "make"), died, asks("make"), endsTurn("interrupted", "")}
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 		w.at(2*time.Second, func() {
-			w.takes(w.send(SignalDecide, yes("s1.1", "make")))
-			w.takes(w.send(SignalDecide, yes("s1.2", "make")))
+			w.takes(w.send(protocol.SignalDecide, yes("s1.1", "make")))
+			w.takes(w.send(protocol.SignalDecide, yes("s1.2", "make")))
 		})
-		w.at(time.Minute, func() { w.send(SignalMessage, hello("m2")) })
+		w.at(time.Minute, func() { w.send(protocol.SignalMessage, hello("m2")) })
 		w.at(2*time.Minute, func() {
-			if a := w.approval("s1.3"); a.State != ApprovalOpen || a.Earlier == nil || a.Earlier.State != ApprovalSent {
+			if a := w.approval("s1.3"); a.State != protocol.ApprovalOpen || a.Earlier == nil || a.Earlier.State != protocol.ApprovalSent {
 				t.Errorf("the approval is %+v, earlier %+v", a, a.Earlier)
 			}
 		})
@@ -176,13 +176,13 @@ func TestAGrantForTheSessionOutlivesTheProcessThatItWasOnItsWayTo(t *testing.T) 
 		w := lostTurn(t, decision("accept", "session"), diesWith(state), asks("make"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""))
 		w.at(6*time.Minute, func() {
 			a := w.approval("s1.2")
-			if a.State != ApprovalAcknowledged || a.Decision.Scope != "session" || a.Decision.By != "bob" || a.Earlier == nil || a.Earlier.State != ApprovalState(state) {
+			if a.State != protocol.ApprovalAcknowledged || a.Decision.Scope != "session" || a.Decision.By != "bob" || a.Earlier == nil || a.Earlier.State != protocol.ApprovalState(state) {
 				t.Errorf("%s: the approval is %+v, earlier %+v", state, a, a.Earlier)
 			}
-			w.send(SignalMessage, hello("m3"))
+			w.send(protocol.SignalMessage, hello("m3"))
 		})
 		w.at(7*time.Minute, func() {
-			if a := w.approval("s1.3"); a.State != ApprovalAcknowledged || a.Decision.Reason != "accepted earlier for this session" || a.Earlier != nil {
+			if a := w.approval("s1.3"); a.State != protocol.ApprovalAcknowledged || a.Decision.Reason != "accepted earlier for this session" || a.Earlier != nil {
 				t.Errorf("%s: the approval is %+v, earlier %+v", state, a, a.Earlier)
 			}
 		})
@@ -198,30 +198,30 @@ func TestAGrantForTheSessionOutlivesTheProcessThatItWasOnItsWayTo(t *testing.T) 
 func TestARolloverBetweenADeathAndTheSameAskForgetsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make", "test", "ls"), diesWith(protocol.Sent, protocol.Decided, protocol.Sent)}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.takes(w.send(SignalDecide, decision("accept", "session")))
-		w.takes(w.send(SignalDecide, yes("s1.2", "test")))
-		w.takes(w.send(SignalDecide, yes("s1.3", "ls")))
+		w.takes(w.send(protocol.SignalDecide, decision("accept", "session")))
+		w.takes(w.send(protocol.SignalDecide, yes("s1.2", "test")))
+		w.takes(w.send(protocol.SignalDecide, yes("s1.3", "ls")))
 	})
 	w.at(time.Minute, func() {
 		w.fill()
-		w.SignalWorkflow(SignalMessage, "any event wakes it")
+		w.SignalWorkflow(protocol.SignalMessage, "any event wakes it")
 	})
 	w.start(SessionOptions{})
 	next := newWorld(t)
 	next.fake.pumps = []pumpFunc{asks("make", "test", "ls"), asks(), endsTurn("completed", "")}
-	next.at(time.Second, func() { next.send(SignalMessage, hello("m2")) })
+	next.at(time.Second, func() { next.send(protocol.SignalMessage, hello("m2")) })
 	next.at(time.Minute, func() {
-		for id, want := range map[string]ApprovalState{"s1.4": ApprovalAcknowledged, "s1.5": ApprovalAcknowledged, "s1.6": ApprovalOpen} {
+		for id, want := range map[string]protocol.ApprovalState{"s1.4": protocol.ApprovalAcknowledged, "s1.5": protocol.ApprovalAcknowledged, "s1.6": protocol.ApprovalOpen} {
 			if a := next.approval(id); a.State != want || a.Earlier == nil {
 				t.Errorf("approval %s is %+v, earlier %+v", id, a, a.Earlier)
 			}
 		}
-		next.takes(next.send(SignalDecide, yes("s1.6", "ls")))
+		next.takes(next.send(protocol.SignalDecide, yes("s1.6", "ls")))
 	})
 	next.ends(2 * time.Minute)
-	next.ExecuteWorkflow(TypeSession, carried(t, w.continued()))
+	next.ExecuteWorkflow(protocol.TypeSession, carried(t, w.continued()))
 	next.verify()
 }
 
@@ -236,20 +236,22 @@ func TestWhyAnApprovalIsVoidIsSaid(t *testing.T) {
 		do   func(w *world)
 		want string
 	}{
-		"withdrawn":  {withdraws, func(w *world) { w.send(SignalMessage, Message{ID: "m2", Text: "faster", Mode: "steer"}) }, "codex withdrew the question"},
-		"turn ended": {endsTurn("interrupted", ""), func(w *world) { w.send(SignalInterrupt, Interrupt{}) }, "the turn was interrupted by somebody"},
-		"too late":   {answered(protocol.Void, "the request is not open any more"), func(w *world) { w.send(SignalDecide, yes("s1.1", "make")) }, "the request is not open any more"},
-		"refused":    {answered(protocol.Rejected, "no such shape"), func(w *world) { w.send(SignalDecide, yes("s1.1", "make")) }, "codex refused the answer: no such shape"},
+		"withdrawn": {withdraws, func(w *world) {
+			w.send(protocol.SignalMessage, protocol.Message{ID: "m2", Text: "faster", Mode: "steer"})
+		}, "codex withdrew the question"},
+		"turn ended": {endsTurn("interrupted", ""), func(w *world) { w.send(protocol.SignalInterrupt, protocol.Interrupt{}) }, "the turn was interrupted by somebody"},
+		"too late":   {answered(protocol.Void, "the request is not open any more"), func(w *world) { w.send(protocol.SignalDecide, yes("s1.1", "make")) }, "the request is not open any more"},
+		"refused":    {answered(protocol.Rejected, "no such shape"), func(w *world) { w.send(protocol.SignalDecide, yes("s1.1", "make")) }, "codex refused the answer: no such shape"},
 	} {
 		w := newWorld(t)
 		w.fake.pumps, w.fake.rest = []pumpFunc{asks("make"), c.pump}, calm
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 		w.at(2*time.Second, func() { c.do(w) })
 		w.at(time.Minute, func() {
-			if a := w.approval("s1.1"); a.State != ApprovalVoid || a.VoidReason != c.want {
+			if a := w.approval("s1.1"); a.State != protocol.ApprovalVoid || a.VoidReason != c.want {
 				t.Errorf("%s: the approval is %s: %q, want %q", name, a.State, a.VoidReason, c.want)
 			}
-			w.refuses(w.send(SignalDecide, yes("s1.1", "make")), RefusedState)
+			w.refuses(w.send(protocol.SignalDecide, yes("s1.1", "make")), protocol.RefusedState)
 		})
 		w.ends(time.Hour)
 		w.start(SessionOptions{})
@@ -278,30 +280,30 @@ func TestWhatAPersonSaidIsShownAndNeverSaidAgain(t *testing.T) {
 	blob := blobOf("s1", askedSecret)
 	for name, c := range map[string]struct {
 		r protocol.Request
-		d Decide
+		d protocol.Decide
 	}{
-		"answers":         {askedQuestions, Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":"red"}`)}},
-		"a secret answer": {askedSecret, Decide{Outcome: "answer", Answers: json.RawMessage(`{"user":"ann"}`), AnswersBlob: blob}},
-		"a part":          {askedPermissions, Decide{Outcome: "grant", Grant: json.RawMessage(`{"network":{"enabled":true}}`)}},
-		"a part, for the session": {askedPermissions, Decide{Outcome: "grant", Scope: "session",
+		"answers":         {askedQuestions, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":"red"}`)}},
+		"a secret answer": {askedSecret, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"user":"ann"}`), AnswersBlob: blob}},
+		"a part":          {askedPermissions, protocol.Decide{Outcome: "grant", Grant: json.RawMessage(`{"network":{"enabled":true}}`)}},
+		"a part, for the session": {askedPermissions, protocol.Decide{Outcome: "grant", Scope: "session",
 			Grant: json.RawMessage(`{"network":{"enabled":true}}`)}},
-		"a rule": {askedCommand, Decide{Outcome: "amend"}},
+		"a rule": {askedCommand, protocol.Decide{Outcome: "amend"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.fake.pumps = []pumpFunc{asking(c.r), diesWith(protocol.Decided), asking(c.r), endsTurn("completed", "")}
 			c.d.Approval, c.d.Digest, c.d.By = "s1.1", c.r.Digest, "bob"
-			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-			w.at(2*time.Second, func() { w.takes(w.send(SignalDecide, c.d)) })
-			w.at(5*time.Minute, func() { w.send(SignalMessage, hello("m2")) })
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+			w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalDecide, c.d)) })
+			w.at(5*time.Minute, func() { w.send(protocol.SignalMessage, hello("m2")) })
 			w.at(6*time.Minute, func() {
 				a := w.approval("s1.2")
-				if e := a.Earlier; a.State != ApprovalOpen || e == nil || e.Outcome != c.d.Outcome || string(e.Grant) != string(c.d.Grant) || (len(e.Answers) > 0) != (len(c.d.Answers) > 0) {
+				if e := a.Earlier; a.State != protocol.ApprovalOpen || e == nil || e.Outcome != c.d.Outcome || string(e.Grant) != string(c.d.Grant) || (len(e.Answers) > 0) != (len(c.d.Answers) > 0) {
 					t.Errorf("the second approval is %+v, earlier %+v", a, a.Earlier)
 				}
-				w.takes(w.send(SignalDecide, Decide{Approval: "s1.2", Digest: c.r.Digest, Outcome: "decline"}))
+				w.takes(w.send(protocol.SignalDecide, protocol.Decide{Approval: "s1.2", Digest: c.r.Digest, Outcome: "decline"}))
 			})
-			w.at(7*time.Minute, func() { w.send(SignalClose, Close{}) })
+			w.at(7*time.Minute, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 			w.start(SessionOptions{})
 			var forgotten []string
 			for _, in := range w.fake.ran {

@@ -23,19 +23,19 @@ func (r *real) keeps(id string, turn int) {
 // next turn. There is also web-2.
 func (r *real) losesItsHost(opt SessionOptions) string {
 	r.t.Helper()
-	r.update(PoolID(r.zone), UpdatePutHost, nil, put("web-2", 3))
+	r.update(protocol.PoolID(r.zone), protocol.UpdatePutHost, nil, put("web-2", 3))
 	id := r.session("s", opt)
 	r.say(id, "m1", "hello")
 	r.ended(id, "m1", "completed")
 	r.keeps(id, 1)
 	r.say(id, "m2", "ask make")
-	r.becomes(id, Waiting)
+	r.becomes(id, protocol.Waiting)
 	r.host.leave("web-1", true)
 	r.decide(id, 1, "accept", "")
 	r.ended(id, "m2", "interrupted")
 	r.until("it goes on", func() bool { return r.host.attached(id) || len(r.view(id).Requests) == 1 })
 	if len(r.view(id).Requests) == 1 {
-		r.update(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
+		r.update(protocol.SessionID(id), protocol.SignalInterrupt, nil, protocol.Interrupt{By: "bob"})
 	}
 	return id
 }
@@ -50,17 +50,19 @@ func TestALostHostIsLeftAndCleanedWhenItIsBack(t *testing.T) {
 	if v.Host != "web-2" || v.Attempt != 2 {
 		t.Errorf("session is %+v", v)
 	}
-	if h := asked[HostView](r, PoolID(r.zone), QueryHost, "web-1"); h.Used != 0 || h.Unclean != 1 {
+	if h := asked[protocol.HostView](r, protocol.PoolID(r.zone), protocol.QueryHost, "web-1"); h.Used != 0 || h.Unclean != 1 {
 		t.Errorf("host is %+v", h)
 	}
 	if told := r.host.told[id]; len(told) != 1 || !strings.Contains(told[0], "Host web-1") {
 		t.Errorf("codex was told %q", told)
 	}
 	r.host.leave("web-1", false)
-	r.until("what was left is gone", func() bool { return asked[HostView](r, PoolID(r.zone), QueryHost, "web-1").Unclean == 0 })
+	r.until("what was left is gone", func() bool {
+		return asked[protocol.HostView](r, protocol.PoolID(r.zone), protocol.QueryHost, "web-1").Unclean == 0
+	})
 	// The session goes back to the first host.
-	r.update(protocol.SessionID(id), SignalResume, nil, Resume{Host: "web-1"})
-	r.until("it is back", func() bool { v := r.view(id); return v.State == Idle && v.Host == "web-1" })
+	r.update(protocol.SessionID(id), protocol.SignalResume, nil, protocol.Resume{Host: "web-1"})
+	r.until("it is back", func() bool { v := r.view(id); return v.State == protocol.Idle && v.Host == "web-1" })
 	came := r.host.prepared(id)
 	if last := came[len(came)-1]; len(came) != 3 || last.Restore.Warm != 0 || last.Claim.Generation <= came[1].Claim.Generation {
 		t.Errorf("prepared with %+v", came)
@@ -74,7 +76,7 @@ func TestALoginOfALostHostWaitsForItAndAnotherOfItsPoolDoesNot(t *testing.T) {
 	r := newReal(t)
 	r.looksOften()
 	r.work()
-	r.update(PoolID(r.zone), UpdatePutHost, nil, put("web-2", 3))
+	r.update(protocol.PoolID(r.zone), protocol.UpdatePutHost, nil, put("web-2", 3))
 	r.makesSeed("a", "logins")
 	r.makesSeed("b", "logins")
 	pool := r.zone + "-logins"
@@ -86,12 +88,12 @@ func TestALoginOfALostHostWaitsForItAndAnotherOfItsPoolDoesNot(t *testing.T) {
 	had := r.view(id).Seed
 	r.host.leave("web-1", true)
 	r.say(id, "m2", "hello")
-	r.until("it has come up", func() bool { v := r.view(id); return v.State == Interrupted && v.Process.Alive })
+	r.until("it has come up", func() bool { v := r.view(id); return v.State == protocol.Interrupted && v.Process.Alive })
 	v := r.view(id)
 	if v.Host != "web-2" || v.Seed == had || v.Seed == "" {
 		t.Errorf("session is %+v, it had %s", v, had)
 	}
-	if s := r.seed(had); s.State != SeedRecovering {
+	if s := r.seed(had); s.State != protocol.SeedRecovering {
 		t.Errorf("the login that is on the lost host is %s", s.State)
 	}
 	r.host.leave("web-1", false)
@@ -113,14 +115,14 @@ func TestASessionSaysWhatItGoesOnFrom(t *testing.T) {
 		}
 	}
 	id := r.session("s", SessionOptions{})
-	r.becomes(id, Idle)
+	r.becomes(id, protocol.Idle)
 	says(id, "", true)
 	r.say(id, "m0", "hello")
 	r.ended(id, "m0", "completed")
 	r.until("it has a snapshot", func() bool { v := r.view(id); return v.Snapshot != nil && v.Snapshot.ID != "" })
 	says(id, r.view(id).Snapshot.ID, true)
-	r.update(protocol.SessionID(id), SignalPark, nil, Park{})
-	r.becomes(id, Parked)
+	r.update(protocol.SessionID(id), protocol.SignalPark, nil, protocol.Park{})
+	r.becomes(id, protocol.Parked)
 	good := r.view(id).Snapshot.ID
 	says(id, good, true)
 	stop()
@@ -146,18 +148,18 @@ func TestMessagesWhileASessionParksAllHaveTheirTurn(t *testing.T) {
 	const tries = 12
 	for i := 1; i <= tries; i++ {
 		m := fmt.Sprint("m", i)
-		r.until("it can park", func() bool { return r.view(id).State == Idle })
+		r.until("it can park", func() bool { return r.view(id).State == protocol.Idle })
 		sent := make(chan error, 1)
 		go func() {
 			for range i % 4 { // the result does not matter: this only varies the interleaving
-				if _, err := r.c.QueryWorkflow(t.Context(), protocol.SessionID(id), "", QueryState); err != nil {
+				if _, err := r.c.QueryWorkflow(t.Context(), protocol.SessionID(id), "", protocol.QueryState); err != nil {
 					sent <- err
 					return
 				}
 			}
-			sent <- r.c.SignalWorkflow(t.Context(), protocol.SessionID(id), "", SignalMessage, Message{ID: m, Text: "hello"})
+			sent <- r.c.SignalWorkflow(t.Context(), protocol.SessionID(id), "", protocol.SignalMessage, protocol.Message{ID: m, Text: "hello"})
 		}()
-		if err := r.tryUpdate(protocol.SessionID(id), SignalPark, nil, Park{}); err != nil && typeOf(err) != RefusedState {
+		if err := r.tryUpdate(protocol.SessionID(id), protocol.SignalPark, nil, protocol.Park{}); err != nil && typeOf(err) != protocol.RefusedState {
 			t.Errorf("park was answered %v", err)
 		}
 		if err := <-sent; err != nil {
@@ -181,12 +183,14 @@ func TestCloseWhileParking(t *testing.T) {
 	r.ended(id, "m1", "completed")
 	r.keeps(id, 1)
 	r.host.gate("park " + id)
-	r.update(protocol.SessionID(id), SignalPark, nil, Park{})
+	r.update(protocol.SessionID(id), protocol.SignalPark, nil, protocol.Park{})
 	r.until("it parks", func() bool { return strings.Contains(r.view(id).Waits, "park") })
-	if v := r.close(id); v.State != Closed || v.Close == nil || !v.Close.Wiped {
+	if v := r.close(id); v.State != protocol.Closed || v.Close == nil || !v.Close.Wiped {
 		t.Errorf("session ended as %+v", v)
 	}
-	r.until("its slot is free", func() bool { return asked[HostView](r, PoolID(r.zone), QueryHost, "web-1").Used == 0 })
+	r.until("its slot is free", func() bool {
+		return asked[protocol.HostView](r, protocol.PoolID(r.zone), protocol.QueryHost, "web-1").Used == 0
+	})
 }
 
 func TestAWorkerThatDiesWhileASessionParksIsFollowedByTheNext(t *testing.T) {
@@ -197,13 +201,13 @@ func TestAWorkerThatDiesWhileASessionParksIsFollowedByTheNext(t *testing.T) {
 	r.ended(id, "m1", "completed")
 	r.keeps(id, 1)
 	open := r.host.gate("park " + id)
-	r.update(protocol.SessionID(id), SignalPark, nil, Park{})
+	r.update(protocol.SessionID(id), protocol.SignalPark, nil, protocol.Park{})
 	r.until("it parks", func() bool { return strings.Contains(r.view(id).Waits, "park") })
 	stop()
 	open()
 	r.work()
-	r.becomes(id, Parked)
-	h := asked[HostView](r, PoolID(r.zone), QueryHost, "web-1")
+	r.becomes(id, protocol.Parked)
+	h := asked[protocol.HostView](r, protocol.PoolID(r.zone), protocol.QueryHost, "web-1")
 	if h.Used != 0 || len(h.Holders) != 0 || h.Unclean != 0 {
 		t.Errorf("host is %+v", h)
 	}
@@ -222,11 +226,11 @@ func TestTheFolderOfAParkedSessionThatIsTerminatedIsCleanedUp(t *testing.T) {
 	id := r.session("s", SessionOptions{})
 	r.say(id, "m1", "hello")
 	r.ended(id, "m1", "completed")
-	r.update(protocol.SessionID(id), SignalPark, nil, Park{})
-	r.becomes(id, Parked)
+	r.update(protocol.SessionID(id), protocol.SignalPark, nil, protocol.Park{})
+	r.becomes(id, protocol.Parked)
 	r.terminate(id)
 	r.until("it is cleaned up", func() bool {
-		h := asked[HostView](r, PoolID(r.zone), QueryHost, "web-1")
+		h := asked[protocol.HostView](r, protocol.PoolID(r.zone), protocol.QueryHost, "web-1")
 		return h.Unclean == 0 && len(h.Leftovers) == 1 && h.Leftovers[0].Removed
 	})
 }
@@ -251,8 +255,8 @@ func TestARolloverWhileASnapshotIsTakenOnARealServer(t *testing.T) {
 	r.host.mu.Lock()
 	delete(r.host.gates, "snapshot "+id)
 	r.host.mu.Unlock()
-	r.update(protocol.SessionID(id), SignalClose, nil, Close{})
-	if v, err := r.result(id); err != nil || v.State != Closed {
+	r.update(protocol.SessionID(id), protocol.SignalClose, nil, protocol.Close{})
+	if v, err := r.result(id); err != nil || v.State != protocol.Closed {
 		t.Errorf("session ended as %+v (%v)", v, err)
 	}
 }

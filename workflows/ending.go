@@ -30,19 +30,19 @@ type endingPart struct {
 
 // endState is how the session ends, and what it could not clean up.
 type endState struct {
-	Close      *Close `json:"close,omitempty"`
-	CloseDue   bool   `json:"close_due,omitempty"`   // it closes once codex begins no further turn
-	CloseTries int    `json:"close_tries,omitempty"` // pumps that were to end the turn
-	GraceOver  bool   `json:"grace_over,omitempty"`  // codex had its time to end it
+	Close      *protocol.Close `json:"close,omitempty"`
+	CloseDue   bool            `json:"close_due,omitempty"`   // it closes once codex begins no further turn
+	CloseTries int             `json:"close_tries,omitempty"` // pumps that were to end the turn
+	GraceOver  bool            `json:"grace_over,omitempty"`  // codex had its time to end it
 	// Failing is why the session fails once codex's journal is read: its host was
 	// away when it was to fail.
-	Failing    *Failure   `json:"failing,omitempty"`
-	Ended      bool       `json:"ended,omitempty"`       // no message becomes a turn any more
-	CleanTries int        `json:"clean_tries,omitempty"` // times that cleaning up failed for good
-	CleanError string     `json:"clean_error,omitempty"` // why, as last noted
-	EndTold    bool       `json:"end_told,omitempty"`    // the end was told although it is not cleaned up
-	Closed     *CloseView `json:"closed,omitempty"`
-	Left       string     `json:"left,omitempty"` // why something of it may still be on the host
+	Failing    *protocol.Failure   `json:"failing,omitempty"`
+	Ended      bool                `json:"ended,omitempty"`       // no message becomes a turn any more
+	CleanTries int                 `json:"clean_tries,omitempty"` // times that cleaning up failed for good
+	CleanError string              `json:"clean_error,omitempty"` // why, as last noted
+	EndTold    bool                `json:"end_told,omitempty"`    // the end was told although it is not cleaned up
+	Closed     *protocol.CloseView `json:"closed,omitempty"`
+	Left       string              `json:"left,omitempty"` // why something of it may still be on the host
 }
 
 // newlyClosing reports whether a turn runs that codex was not yet told to end for the close.
@@ -55,7 +55,7 @@ func (s *endingPart) queueInterruptForClose() {
 		return
 	}
 	if s.st.Interrupt == nil {
-		s.st.Interrupt = &Interrupt{By: s.st.Close.By, Reason: closedReason}
+		s.st.Interrupt = &protocol.Interrupt{By: s.st.Close.By, Reason: closedReason}
 	}
 	s.messages.queueInterrupt()
 }
@@ -65,7 +65,7 @@ func (s *endingPart) queueInterruptForClose() {
 // reads its journal to the end, since closing deletes the journal. It goes on until
 // the host can be reached; only discard ends it earlier.
 func (s *endingPart) interruptForClose() error {
-	s.become(Closing)
+	s.become(protocol.Closing)
 	switch stuck := s.st.GraceOver || s.st.CloseTries >= 3; {
 	case !s.st.Alive: // the journal was read when the process ended
 		s.moving.recordLost()
@@ -131,7 +131,7 @@ func (s *endingPart) stopForClose() {
 // cannotRead handles a failure to read the journal of a session that is to close:
 // it shows the failure, tells whoever waits for the session's end, and waits before
 // the next attempt, as closing does.
-func (s *endingPart) cannotRead(f *Failure) {
+func (s *endingPart) cannotRead(f *protocol.Failure) {
 	s.cannotClean(f)
 	s.tellHeldUp(f)
 	s.holdClean() // the loop ends a run whose history is full
@@ -174,7 +174,7 @@ var refusesUs = []string{protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol
 // is added. It makes one attempt. If that fails, it notes that the rest was not read.
 // But if waiting can mend it, since the host is away, readRest returns later: the
 // session then closes as any other, which reads the journal, and fails at the end.
-func (s *endingPart) readRest(f *Failure) (later bool) {
+func (s *endingPart) readRest(f *protocol.Failure) (later bool) {
 	if !s.st.Running || !s.st.Alive || s.st.Close != nil {
 		return false
 	}
@@ -197,14 +197,14 @@ func (s *endingPart) readRest(f *Failure) (later bool) {
 
 // failLater has the session read codex's journal before it fails with f. why is what
 // keeps it from reading now.
-func (s *endingPart) failLater(f, why *Failure) {
+func (s *endingPart) failLater(f, why *protocol.Failure) {
 	s.note(conversation.Note{Type: protocol.EntryState, Text: excerpt("the session fails when codex's journal is read: "+f.Message, maxFailure), Data: failureData(f)})
-	s.st.Failing, s.st.Close, s.st.GraceOver = f, &Close{}, true
-	s.become(Closing)
+	s.st.Failing, s.st.Close, s.st.GraceOver = f, &protocol.Close{}, true
+	s.become(protocol.Closing)
 	s.cannotRead(why)
 }
 
-func (s *endingPart) stopToFail() *Failure {
+func (s *endingPart) stopToFail() *protocol.Failure {
 	s.st.PumpN++
 	_, err := doingUnless(s.core, workflow.WithScheduleToCloseTimeout(setUp(s.ctx, "stop codex on "+s.hostName()), readRestFor), s.discarding,
 		sessions.StopServer, activities.StopServerInput{Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed})
@@ -224,7 +224,7 @@ func onlyReads(in *activities.RunPumpInput) {
 
 // readToFail reads the journal of a process that was stopped. It reports whether it
 // came to the end, and why not if the pump failed.
-func (s *endingPart) readToFail(f *Failure) (read bool, why *Failure) {
+func (s *endingPart) readToFail(f *protocol.Failure) (read bool, why *protocol.Failure) {
 	s.st.Retired = &protocol.Problem{Kind: stoppedToFail, Message: f.Message}
 	in := s.process.pumpInput()
 	onlyReads(&in)
@@ -245,15 +245,15 @@ func (s *endingPart) readToFail(f *Failure) (read bool, why *Failure) {
 // cleanUp returns the host and the leases to their state before the session, and reports what it
 // cannot prove. again says that it stopped only to continue as new.
 func (s *endingPart) cleanUp() (again bool) {
-	failed := s.st.Status == Failed
+	failed := s.st.Status == protocol.Failed
 	if !failed {
-		s.become(Closing)
+		s.become(protocol.Closing)
 	}
 	s.leaveJournal()
 	if !s.st.Ended {
 		s.st.Ended = true
 		if s.st.Close == nil {
-			s.st.Close = &Close{}
+			s.st.Close = &protocol.Close{}
 		}
 		if !failed {
 			s.note(conversation.Note{Type: "state", Text: "closed", Data: map[string]string{"by": s.st.Close.By}})
@@ -265,7 +265,7 @@ func (s *endingPart) cleanUp() (again bool) {
 	}
 	s.leases.releaseLeases()
 	if !failed {
-		s.become(Closed)
+		s.become(protocol.Closed)
 	}
 	s.publish()
 	return false
@@ -301,7 +301,7 @@ func (s *endingPart) closeOnHost() (again bool) {
 		s.recordNotes()
 		if s.st.Begun { // it holds nothing, and its work is kept
 			gone := s.st.LeftOn == "" // otherwise its pool does that later
-			s.st.Closed = &CloseView{Wiped: gone, Removed: gone, Archive: s.snaps.goodSnapshot()}
+			s.st.Closed = &protocol.CloseView{Wiped: gone, Removed: gone, Archive: s.snaps.goodSnapshot()}
 		}
 		return false
 	}
@@ -322,7 +322,7 @@ func (s *endingPart) closeOnHost() (again bool) {
 			s.st.Pump.Seq = out.Seq
 			s.st.Notes, s.st.Handing = nil, nil
 			s.st.Alive = false
-			s.st.Closed = &CloseView{Wiped: out.Wiped, Removed: out.Removed, Archive: out.Archive, Unsaved: out.Unsaved, Kept: out.Kept}
+			s.st.Closed = &protocol.CloseView{Wiped: out.Wiped, Removed: out.Removed, Archive: out.Archive, Unsaved: out.Unsaved, Kept: out.Kept}
 			if s.st.Error != nil && s.st.Error.Message == s.st.CleanError {
 				s.st.Error = nil // no longer true
 			}
@@ -335,7 +335,7 @@ func (s *endingPart) closeOnHost() (again bool) {
 		s.cannotClean(f)
 		// A host that a newer holder of this session uses is not ours to clean.
 		if discard || unprepared || f.Kind == protocol.ErrTypeFenced {
-			s.st.Closed = &CloseView{}
+			s.st.Closed = &protocol.CloseView{}
 			if f.Kind != protocol.ErrTypeFenced {
 				s.st.Left = f.Message
 			}
@@ -344,10 +344,10 @@ func (s *endingPart) closeOnHost() (again bool) {
 		}
 		s.tellHeldUp(f)
 		if s.leavesToPool(f) {
-			s.st.Closed, s.st.Left = &CloseView{Archive: s.snaps.goodSnapshot()}, f.Message
+			s.st.Closed, s.st.Left = &protocol.CloseView{Archive: s.snaps.goodSnapshot()}, f.Message
 			// The kind is the same if each connection was lost: the pool's probes find out which
 			// it is.
-			s.st.Fault = &Failure{Kind: protocol.ErrTypeUnreachable, Message: f.Message}
+			s.st.Fault = &protocol.Failure{Kind: protocol.ErrTypeUnreachable, Message: f.Message}
 			s.recordNotes()
 			return false
 		}
@@ -362,7 +362,7 @@ func (s *endingPart) closeOnHost() (again bool) {
 // waits for the session's end. The pool later does on the host what closing would
 // have done: it saves the work before it removes any (promise 7). The seed recovers
 // a login that codex rotated before anybody else gets it (promise 6).
-func (s *endingPart) leavesToPool(f *Failure) bool {
+func (s *endingPart) leavesToPool(f *protocol.Failure) bool {
 	return (f.Kind == protocol.ErrTypeUnreachable || f.Kind == protocol.ErrTypeWireLost) && s.isWaitedFor()
 }
 
@@ -370,12 +370,12 @@ func (s *endingPart) leavesToPool(f *Failure) bool {
 func (s *endingPart) isWaitedFor() bool { return s.opt.CloseAfter || s.opt.Notify != "" }
 
 // cannotClean shows what closing waits for, and records it once.
-func (s *endingPart) cannotClean(f *Failure) {
+func (s *endingPart) cannotClean(f *protocol.Failure) {
 	if f.Message != s.st.CleanError {
 		s.st.CleanError = f.Message
 		s.note(conversation.Note{Type: "error", Text: f.Message, Data: failureData(f)})
 	}
-	if s.st.Status != Failed {
+	if s.st.Status != protocol.Failed {
 		s.st.Error = f
 	}
 }
@@ -454,13 +454,13 @@ func (s *endingPart) closeWarm() {
 	if err != nil {
 		f := failureOf("clean up on "+w.Spec.Name, err)
 		s.note(conversation.Note{Type: "error", Text: f.Message + "; its pool goes on trying", Data: failureData(f)})
-		s.st.Closed, s.st.Left = &CloseView{Wiped: true, Archive: s.snaps.goodSnapshot()}, f.Message
+		s.st.Closed, s.st.Left = &protocol.CloseView{Wiped: true, Archive: s.snaps.goodSnapshot()}, f.Message
 		s.recordNotes()
 		return
 	}
 	s.st.Pump.Seq = out.Seq
 	s.st.Notes, s.st.Handing = nil, nil
-	s.st.Closed = &CloseView{Wiped: out.Wiped, Removed: out.Removed, Archive: cmp.Or(out.Archive, s.snaps.goodSnapshot()), Unsaved: out.Unsaved, Kept: out.Kept}
+	s.st.Closed = &protocol.CloseView{Wiped: out.Wiped, Removed: out.Removed, Archive: cmp.Or(out.Archive, s.snaps.goodSnapshot()), Unsaved: out.Unsaved, Kept: out.Kept}
 }
 
 // unwritten returns the transcript entries that no pump is certain to have written.
@@ -524,7 +524,7 @@ func (s *endingPart) keepWriting(doing string, try func(ctx workflow.Context, le
 			return err
 		}
 		s.meet(doing, f)
-		if s.st.Close != nil || s.st.Status == Failed {
+		if s.st.Close != nil || s.st.Status == protocol.Failed {
 			s.tellHeldUp(f)
 		}
 		wait := pauseAfter(s.st.Trouble.Attempt)
@@ -536,20 +536,20 @@ func (s *endingPart) keepWriting(doing string, try func(ctx workflow.Context, le
 	}
 }
 
-func (s *endingPart) checkClose(c Close) error {
+func (s *endingPart) checkClose(c protocol.Close) error {
 	if err := short([]text{{"by", c.By, maxWord}}); err != nil {
-		return refuse(RefusedBadInput, "close session %s: %v", s.id, err)
+		return refuse(protocol.RefusedBadInput, "close session %s: %v", s.id, err)
 	}
 	// A failed session, too, may be held up by what it left on its host.
-	if c.Discard && s.st.Close != nil && !s.st.Close.Discard && s.st.Closed == nil && s.st.Status != Closed {
+	if c.Discard && s.st.Close != nil && !s.st.Close.Discard && s.st.Closed == nil && s.st.Status != protocol.Closed {
 		return nil
 	}
 	return s.ends()
 }
 
-func (s *endingPart) takeClose(c Close) (SessionView, error) {
+func (s *endingPart) takeClose(c protocol.Close) (protocol.SessionView, error) {
 	if err := s.checkClose(c); err != nil {
-		return SessionView{}, err
+		return protocol.SessionView{}, err
 	}
 	if c.By == "" && s.st.Close != nil {
 		c.By = s.st.Close.By

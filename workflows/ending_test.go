@@ -40,10 +40,10 @@ func TestClosingReadsTheJournalToItsEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.fake.pumps = []pumpFunc{staysAttached(protocol.Acknowledged), lost, lost, lost, readsOn(c.says)}
-			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-			w.attached(1, func() { w.send(SignalClose, Close{By: "ann"}) })
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+			w.attached(1, func() { w.send(protocol.SignalClose, protocol.Close{By: "ann"}) })
 			w.start(SessionOptions{})
-			if v := w.view(); v.State != Closed || v.Turn.Status != c.status {
+			if v := w.view(); v.State != protocol.Closed || v.Turn.Status != c.status {
 				t.Errorf("session is %+v", v)
 			}
 			if in := w.fake.closed; len(in) != 1 || in[0].Seq != 40 {
@@ -69,16 +69,16 @@ func TestDiscardPutsOnRecordWhatWasHeard(t *testing.T) {
 		return activities.RecordLostResult{Seq: 40}
 	}
 	w.fake.hang("stop")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.attached(1, func() { w.send(SignalClose, Close{By: "ann"}) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.attached(1, func() { w.send(protocol.SignalClose, protocol.Close{By: "ann"}) })
 	w.once("codex is being stopped", func() bool { return w.fake.called("stop 1") }, func() {
-		if v := w.view(); v.State != Closing || v.Turn.Status != "inProgress" {
+		if v := w.view(); v.State != protocol.Closing || v.Turn.Status != "inProgress" {
 			t.Errorf("meanwhile it is %+v", v)
 		}
-		w.takes(w.send(SignalClose, Close{Discard: true}))
+		w.takes(w.send(protocol.SignalClose, protocol.Close{Discard: true}))
 	})
 	w.start(SessionOptions{})
-	if v := w.view(); v.State != Closed || v.Turn.Status != "unknown" {
+	if v := w.view(); v.State != protocol.Closed || v.Turn.Status != "unknown" {
 		t.Errorf("session is %+v", v)
 	}
 	in := w.fake.closed
@@ -99,9 +99,9 @@ func TestAFailedSessionKeepsWhatItsPumpsHeard(t *testing.T) {
 	w.fake.heard = func(in activities.RecordLostInput) activities.RecordLostResult {
 		return activities.RecordLostResult{Seq: 40}
 	}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.start(SessionOptions{})
-	if v := w.view(); v.State != Failed || v.Turn.Status != "unknown" {
+	if v := w.view(); v.State != protocol.Failed || v.Turn.Status != "unknown" {
 		t.Errorf("session is %+v", v)
 	}
 	if in := w.fake.closed; len(in) != 1 || in[0].Seq != 40 {
@@ -129,9 +129,9 @@ func TestASessionThatFailsWithinATurnReadsItsJournal(t *testing.T) {
 			w.fake.pumps = []pumpFunc{lost, fails}
 			w.fake.rest = c.reads
 			w.fake.fail("stop", c.stop)
-			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 			w.start(SessionOptions{})
-			if v := w.view(); v.State != Failed || v.Error == nil || v.Error.Kind != protocol.ErrTypeBadInput || v.Turn.Status != c.status {
+			if v := w.view(); v.State != protocol.Failed || v.Error == nil || v.Error.Kind != protocol.ErrTypeBadInput || v.Turn.Status != c.status {
 				t.Errorf("session is %+v, failed with %+v", v, v.Error)
 			}
 			in := w.fake.closed
@@ -179,15 +179,15 @@ func TestASessionThatFailsWhileItsHostIsAwayReadsItsJournalLater(t *testing.T) {
 			if c.stops == 0 {
 				w.fake.fail("stop", nil)
 			}
-			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 			if c.discard {
-				w.when(Closing, func() {
-					w.refuses(w.send(SignalMessage, hello("m2")), RefusedState)
-					w.takes(w.send(SignalClose, Close{Discard: true}))
+				w.when(protocol.Closing, func() {
+					w.refuses(w.send(protocol.SignalMessage, hello("m2")), protocol.RefusedState)
+					w.takes(w.send(protocol.SignalClose, protocol.Close{Discard: true}))
 				})
 			}
 			w.start(SessionOptions{Notify: "batch/b1"})
-			if v := w.view(); v.State != Failed || v.Error == nil || v.Error.Kind != protocol.ErrTypeBadInput || v.Turn.Status != c.status {
+			if v := w.view(); v.State != protocol.Failed || v.Error == nil || v.Error.Kind != protocol.ErrTypeBadInput || v.Turn.Status != c.status {
 				t.Errorf("session is %+v, failed with %+v, turn %+v", v, v.Error, v.Turn)
 			}
 			in := w.fake.closed
@@ -195,7 +195,7 @@ func TestASessionThatFailsWhileItsHostIsAwayReadsItsJournalLater(t *testing.T) {
 				t.Errorf("closed with %+v", in)
 			}
 			for _, e := range w.ended {
-				if e.State != Failed || e.Failure == nil || e.Failure.Kind != protocol.ErrTypeBadInput {
+				if e.State != protocol.Failed || e.Failure == nil || e.Failure.Kind != protocol.ErrTypeBadInput {
 					t.Errorf("the batch was told %+v", e)
 				}
 			}
@@ -214,12 +214,12 @@ func TestASessionThatFailsWithinATurnSaysWhy(t *testing.T) {
 			Problem: &protocol.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
 	}}
 	w.fake.fail("stop", temporal.NewNonRetryableApplicationError("another key", protocol.ErrTypeHostKey, nil))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.start(SessionOptions{})
 	if err := w.GetWorkflowError(); err == nil || !strings.Contains(err.Error(), "another key") {
 		t.Errorf("the session ended with %v", err)
 	}
-	if v := w.view(); v.State != Failed || v.Error == nil || v.Turn.Status != "unknown" {
+	if v := w.view(); v.State != protocol.Failed || v.Error == nil || v.Turn.Status != "unknown" {
 		t.Errorf("session is %+v", v)
 	}
 	if in := w.fake.closed; len(in) != 1 || !noted(in[0].Notes, "was not read") {
@@ -260,10 +260,10 @@ func endsWithoutItsHost(t *testing.T, kind string) {
 	w.fake.pumps = []pumpFunc{endsTurn("completed", "done")}
 	w.fake.fail("close", temporal.NewApplicationError("no route to host", kind))
 	e := w.begins(hello("m1"), SessionOptions{CloseAfter: true, Notify: "batch/b1", Seed: "team"})
-	if e.State != Closed || e.Turn == nil || e.Turn.Status != "completed" || e.Left == "" || e.Failure == nil {
+	if e.State != protocol.Closed || e.Turn == nil || e.Turn.Status != "completed" || e.Left == "" || e.Failure == nil {
 		t.Errorf("the end was told as %+v", e)
 	}
-	if v := w.view(); v.State != Closed || v.Close == nil || v.Close.Wiped || v.Close.Removed {
+	if v := w.view(); v.State != protocol.Closed || v.Close == nil || v.Close.Wiped || v.Close.Removed {
 		t.Errorf("session is %+v, closed %+v", v, v.Close)
 	}
 	if n := len(w.fake.closed); n != closeTries {
@@ -276,7 +276,7 @@ func endsWithoutItsHost(t *testing.T, kind string) {
 		if w.released[i] == protocol.SeedID("team") && (r.Clean || r.Discarded) {
 			t.Errorf("the seed was told %+v", r)
 		}
-		if w.released[i] == PoolID("") && (r.Failed == nil || r.Failed.Kind != protocol.ErrTypeUnreachable) {
+		if w.released[i] == protocol.PoolID("") && (r.Failed == nil || r.Failed.Kind != protocol.ErrTypeUnreachable) {
 			t.Errorf("the pool was told %+v of its host", r.Failed)
 		}
 	}
@@ -292,15 +292,15 @@ func TestTheEndIsToldBeforeItIsCleanedUp(t *testing.T) {
 	w.fake.pumps = []pumpFunc{endsTurn("completed", "done")}
 	w.fake.closeErrs = []error{finally(protocol.ErrTypeStore), finally(protocol.ErrTypeStore)}
 	w.at(30*time.Second, func() {
-		if v := w.view(); v.State != Closing || len(w.ended) != 1 || len(w.released) != 0 {
+		if v := w.view(); v.State != protocol.Closing || len(w.ended) != 1 || len(w.released) != 0 {
 			t.Errorf("meanwhile it is %+v, told %+v, released %v", v, w.ended, w.released)
 		}
 	})
 	e := w.begins(hello("m1"), SessionOptions{CloseAfter: true, Notify: "batch/b1"})
-	if e.State != Closed || e.Turn.Status != "completed" || e.Left == "" {
+	if e.State != protocol.Closed || e.Turn.Status != "completed" || e.Left == "" {
 		t.Errorf("the end was told as %+v", e)
 	}
-	if v := w.view(); v.State != Closed || !v.Close.Wiped || len(w.fake.closed) != 3 {
+	if v := w.view(); v.State != protocol.Closed || !v.Close.Wiped || len(w.fake.closed) != 3 {
 		t.Errorf("after %d tries it is %+v", len(w.fake.closed), v)
 	}
 }
@@ -310,14 +310,14 @@ func TestASessionOfAPersonWaitsForItsHost(t *testing.T) {
 	w := newWorld(t)
 	w.fake.fail("close", temporal.NewApplicationError("no route to host", protocol.ErrTypeUnreachable))
 	w.at(time.Hour, func() {
-		if v := w.view(); v.State != Closing || v.Error == nil || v.Error.Kind != protocol.ErrTypeUnreachable || len(w.released) > 0 {
+		if v := w.view(); v.State != protocol.Closing || v.Error == nil || v.Error.Kind != protocol.ErrTypeUnreachable || len(w.released) > 0 {
 			t.Errorf("meanwhile it is %+v, released %v", v, w.released)
 		}
 		w.fake.fail("close", nil)
 	})
 	w.ends(time.Second)
 	w.start(SessionOptions{})
-	if v := w.view(); v.State != Closed || v.Error != nil || !v.Close.Wiped {
+	if v := w.view(); v.State != protocol.Closed || v.Error != nil || !v.Close.Wiped {
 		t.Errorf("session is %+v", v)
 	}
 }
@@ -326,21 +326,21 @@ func TestAFiringEndsWithItsSessionsTurn(t *testing.T) {
 	for _, status := range []string{"completed", "failed"} {
 		t.Run(status, func(t *testing.T) {
 			env := newEnvironment()
-			env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: ScheduleID("nightly") + "-2026-11-23T00:00:00Z"})
-			env.RegisterWorkflowWithOptions(func(ctx workflow.Context, in SessionInput) (SessionView, error) {
-				e := SessionEnded{ID: in.ID, State: Closed, Turn: &TurnView{N: 1, Status: status}, Left: "no route to host"}
+			env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.ScheduleID("nightly") + "-2026-11-23T00:00:00Z"})
+			env.RegisterWorkflowWithOptions(func(ctx workflow.Context, in SessionInput) (protocol.SessionView, error) {
+				e := protocol.SessionEnded{ID: in.ID, State: protocol.Closed, Turn: &protocol.TurnView{N: 1, Status: status}, Left: "no route to host"}
 				parent := workflow.GetInfo(ctx).ParentWorkflowExecution
-				if err := workflow.SignalExternalWorkflow(ctx, parent.ID, "", SignalSessionEnded, e).Get(ctx, nil); err != nil {
+				if err := workflow.SignalExternalWorkflow(ctx, parent.ID, "", protocol.SignalSessionEnded, e).Get(ctx, nil); err != nil {
 					t.Error(err)
 				}
-				return SessionView{}, workflow.Sleep(ctx, 24*time.Hour) // its host is away
-			}, workflow.RegisterOptions{Name: TypeSession})
+				return protocol.SessionView{}, workflow.Sleep(ctx, 24*time.Hour) // its host is away
+			}, workflow.RegisterOptions{Name: protocol.TypeSession})
 			began := env.Now()
 			env.ExecuteWorkflow(Fire, FireInput{Schedule: "nightly", Session: &SessionInput{Options: SessionOptions{CloseAfter: true}}})
 			if late := env.Now().Sub(began); !env.IsWorkflowCompleted() || late >= time.Hour {
 				t.Fatalf("it ended after %v", late)
 			}
-			var out FireResult
+			var out protocol.FireResult
 			if err := env.GetWorkflowError(); (err == nil) != (status == "completed") {
 				t.Errorf("it ended with %v", err)
 			} else if err != nil {
@@ -348,7 +348,7 @@ func TestAFiringEndsWithItsSessionsTurn(t *testing.T) {
 			} else if err := env.GetWorkflowResult(&out); err != nil {
 				t.Error(err)
 			}
-			if out.State != string(Closed) || out.Status != status || out.ID == "" {
+			if out.State != string(protocol.Closed) || out.Status != status || out.ID == "" {
 				t.Errorf("it is %+v", out)
 			}
 		})

@@ -16,13 +16,13 @@ const maxFailure = 4 << 10
 const kindTimeout = "timeout"
 
 // failureOf converts an activity's error into the failure that people see.
-func failureOf(what string, err error) *Failure {
+func failureOf(what string, err error) *protocol.Failure {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) && app.Type() == protocol.ErrTypeWorkerDied {
 		return unfinished(what)
 	}
 	if errors.As(err, &app) {
-		f := &Failure{Kind: app.Type(), Message: what + ": " + app.Message()}
+		f := &protocol.Failure{Kind: app.Type(), Message: what + ": " + app.Message()}
 		var p protocol.Problem
 		if app.HasDetails() && app.Details(&p) == nil && p.Kind != "" {
 			f.Kind, f.Hint, f.ResetAt = p.Kind, p.Hint, p.ResetAt
@@ -41,19 +41,19 @@ func failureOf(what string, err error) *Failure {
 	if errors.As(err, &timeout) {
 		return unfinished(what)
 	}
-	return &Failure{Kind: protocol.ErrTypeInternal, Message: excerpt(fmt.Sprintf("%s: %v", what, err), maxFailure)}
+	return &protocol.Failure{Kind: protocol.ErrTypeInternal, Message: excerpt(fmt.Sprintf("%s: %v", what, err), maxFailure)}
 }
 
-func unfinished(what string) *Failure {
-	return &Failure{Kind: kindTimeout, Message: fmt.Sprintf("%s: no worker finished it in time", what),
+func unfinished(what string) *protocol.Failure {
+	return &protocol.Failure{Kind: kindTimeout, Message: fmt.Sprintf("%s: no worker finished it in time", what),
 		Hint: "see `ctl status` for workers, then try again"}
 }
 
-func failureOfProblem(p *protocol.Problem) *Failure {
+func failureOfProblem(p *protocol.Problem) *protocol.Failure {
 	if p == nil {
 		return nil
 	}
-	return &Failure{Kind: p.Kind, Message: excerpt(p.Message, maxFailure), Hint: excerpt(p.Hint, maxFailure), ResetAt: p.ResetAt}
+	return &protocol.Failure{Kind: p.Kind, Message: excerpt(p.Message, maxFailure), Hint: excerpt(p.Hint, maxFailure), ResetAt: p.ResetAt}
 }
 
 func refuse(kind, format string, args ...any) error {

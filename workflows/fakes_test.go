@@ -299,19 +299,19 @@ type world struct {
 	released []string
 	back     []release // the releases themselves
 	reports  []report  // to the seed
-	ended    []SessionEnded
-	held     []holds       // its answers to a pool's roll call
-	asked    []acquire     // of pools and seeds
-	left     *leftBehind   // reported to the pool
-	refuse   *Failure      // the pool's answer instead of a grant
-	mute     bool          // the pool does not answer at all
-	seedSays []poolAnswer  // the seed's answers in order, instead of grants; a zero answer is a grant
-	answers  []poolAnswer  // the pool's first answers, instead of grants
-	hosts    []string      // granted in order; the last one repeats
-	checks   []func()      // of answers that come later
-	steps    int           // registered by at, and not run yet
-	sent     int           // updates sent
-	every    time.Duration // how often conditions are polled, by the environment's clock
+	ended    []protocol.SessionEnded
+	held     []holds           // its answers to a pool's roll call
+	asked    []acquire         // of pools and seeds
+	left     *leftBehind       // reported to the pool
+	refuse   *protocol.Failure // the pool's answer instead of a grant
+	mute     bool              // the pool does not answer at all
+	seedSays []poolAnswer      // the seed's answers in order, instead of grants; a zero answer is a grant
+	answers  []poolAnswer      // the pool's first answers, instead of grants
+	hosts    []string          // granted in order; the last one repeats
+	checks   []func()          // of answers that come later
+	steps    int               // registered by at, and not run yet
+	sent     int               // updates sent
+	every    time.Duration     // how often conditions are polled, by the environment's clock
 
 	onAcquire func(to string) // called with whom a lease is asked of
 }
@@ -356,7 +356,7 @@ func newWorldWith(t *testing.T, every intervals) *world {
 	w := &world{environment: newEnvironment(), t: t, fake: &fakeSessions{t: t}}
 	w.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.SessionID("s1")})
 	w.RegisterActivity(w.fake)
-	w.RegisterWorkflowWithOptions(every.session, workflow.RegisterOptions{Name: TypeSession})
+	w.RegisterWorkflowWithOptions(every.session, workflow.RegisterOptions{Name: protocol.TypeSession})
 	answer := func(_ string, id, _, name string, arg any) error { return w.external(id, name, arg) }
 	w.OnSignalExternalWorkflow(anyArg, anyArg, anyArg, anyArg, anyArg).Return(answer)
 	return w
@@ -372,7 +372,7 @@ func (w *world) external(id, name string, arg any) error {
 		}
 		g := granted{From: id, Epoch: 1}
 		var next *poolAnswer
-		if len(w.answers) > 0 && id == PoolID("") {
+		if len(w.answers) > 0 && id == protocol.PoolID("") {
 			next, w.answers = &w.answers[0], w.answers[1:]
 		}
 		if len(w.seedSays) > 0 && strings.HasPrefix(id, protocol.SeedID("")) {
@@ -391,9 +391,9 @@ func (w *world) external(id, name string, arg any) error {
 			g.From = id
 		case w.refuse != nil:
 			g.Refused = w.refuse
-		case id == PoolID(""):
+		case id == protocol.PoolID(""):
 			g.Spec = &protocol.HostSpec{Name: w.host(arg.(acquire)), Address: "192.0.2.1"}
-		case id == SeedPoolID("logins"):
+		case id == protocol.SeedPoolID("logins"):
 			g.From, g.Pool = protocol.SeedID("team"), "logins" // one of the pool's seeds answers
 			fallthrough
 		default:
@@ -410,8 +410,8 @@ func (w *world) external(id, name string, arg any) error {
 		if l := arg.(release).Left; l != nil {
 			w.left = l
 		}
-	case SignalSessionEnded:
-		w.ended = append(w.ended, arg.(SessionEnded))
+	case protocol.SignalSessionEnded:
+		w.ended = append(w.ended, arg.(protocol.SessionEnded))
 	case signalHolds:
 		w.held = append(w.held, arg.(holds))
 	case signalReport:
@@ -438,7 +438,7 @@ func (w *world) host(a acquire) string {
 // start runs the session to its end. Steps run at their times meanwhile.
 func (w *world) start(opt SessionOptions) {
 	w.t.Helper()
-	w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: opt})
+	w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: opt})
 	if !w.IsWorkflowCompleted() {
 		w.t.Fatal("the session did not end")
 	}
@@ -468,9 +468,9 @@ func typeOf(err error) string {
 	return app.Type()
 }
 
-func (w *world) view() SessionView {
+func (w *world) view() protocol.SessionView {
 	w.t.Helper()
-	return query[SessionView](w, QueryState)
+	return query[protocol.SessionView](w, protocol.QueryState)
 }
 
 func query[T any](w *world, name string, args ...any) T {
@@ -549,7 +549,7 @@ func (w *world) once(what string, cond func() bool, f func()) {
 }
 
 // when runs a step as soon as the session is in a state.
-func (w *world) when(state SessionStatus, f func()) {
+func (w *world) when(state protocol.SessionStatus, f func()) {
 	w.once("the session is "+string(state), func() bool { return w.view().State == state }, f)
 }
 
@@ -565,7 +565,7 @@ func (w *world) attached(n int, f func()) {
 // whenTurn runs a step as soon as a turn has ended with that status.
 func (w *world) whenTurn(n int, status string, f func()) {
 	w.once(fmt.Sprintf("turn %d is %s", n, status), func() bool {
-		for _, turn := range query[SessionDetail](w, QueryDetail).Turns {
+		for _, turn := range query[protocol.SessionDetail](w, protocol.QueryDetail).Turns {
 			if turn.N == n && turn.Status == status {
 				return true
 			}

@@ -7,23 +7,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
-
-// HostFolders is the newest look at the session folders of a host.
-type HostFolders struct {
-	At      time.Time `json:"at"`
-	Dir     string    `json:"dir,omitempty"`     // the folder that has them
-	Unknown int       `json:"unknown,omitempty"` // folders not known to be ours
-}
-
-// UnknownFolder is a folder that is never touched: it may belong to another installation on the
-// same host, or date from before the database was lost.
-type UnknownFolder struct {
-	Session    string    `json:"session"`
-	Generation int64     `json:"generation"`     // 0 if not known
-	Since      time.Time `json:"since,omitzero"` // when that generation began
-	Why        string    `json:"why"`            // why it is not known to be ours
-}
 
 const (
 	// foldersOlder is how long a folder's mark must not have been written before the folder can
@@ -44,7 +29,7 @@ const whyFound = "its folder was found there, and its session has ended"
 // pool wipe them.
 func findLeftovers(ctx workflow.Context, what string, in MaintenanceInput, out *MaintenanceResult) error {
 	found, err := do(setUp(ctx, what), hosts.FindLeftovers, activities.FindLeftoversInput{
-		Pool: PoolID(in.Zone), Signal: signalLooked, Older: foldersOlder, Limit: foldersHosts,
+		Pool: protocol.PoolID(in.Zone), Signal: signalLooked, Older: foldersOlder, Limit: foldersHosts,
 	})
 	if err != nil {
 		return err
@@ -69,18 +54,18 @@ func (p *leftoversPart) drainLooked() {
 // from now on waits until the leftover is wiped.
 func (p *leftoversPart) looked(h *poolHost, l activities.HostLooked) {
 	name := h.Spec.Name
-	h.Folders, h.Unknown = &HostFolders{At: l.At, Dir: excerpt(l.Dir, maxReason), Unknown: l.Others}, nil
+	h.Folders, h.Unknown = &protocol.HostFolders{At: l.At, Dir: excerpt(l.Dir, maxReason), Unknown: l.Others}, nil
 	for _, f := range l.Unknown {
 		if p.knowsFolder(f.Session, name) {
 			continue
 		}
 		h.Folders.Unknown++
-		if NamePattern.MatchString(f.Session) && p.unknownFolders() < maxUnknown {
-			h.Unknown = append(h.Unknown, UnknownFolder{f.Session, f.Generation, f.Since, excerpt(f.Why, maxWord)})
+		if protocol.NamePattern.MatchString(f.Session) && p.unknownFolders() < maxUnknown {
+			h.Unknown = append(h.Unknown, protocol.UnknownFolder{Session: f.Session, Generation: f.Generation, Since: f.Since, Why: excerpt(f.Why, maxWord)})
 		}
 	}
 	for _, f := range l.Ended {
-		if NamePattern.MatchString(f.Session) && f.Generation > 0 && !p.knowsFolder(f.Session, name) {
+		if protocol.NamePattern.MatchString(f.Session) && f.Generation > 0 && !p.knowsFolder(f.Session, name) {
 			p.leave(poolLease{Holder: f.Session, Host: name}, leftBehind{Why: whyFound, Generation: f.Generation})
 		}
 	}

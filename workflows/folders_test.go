@@ -32,7 +32,7 @@ func (p *poolWorld) found(all ...activities.HostLooked) {
 func TestAFolderThatSomebodyFoundIsWiped(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() { p.found(lies(activities.FoundFolder{Session: "gone", Generation: 1_789_000_000})) })
 	p.once("a try", func() bool { return len(f.tried()) == 1 && p.shown("web-1").Leftovers[0].Error != "" }, func() {
 		if v := p.shown("web-1"); v.Unclean != 1 || v.Folders == nil || v.Folders.Dir != "/r/sessions" || v.Leftovers[0].Why != whyFound {
@@ -56,7 +56,7 @@ func TestAFolderThatSomebodyFoundIsWiped(t *testing.T) {
 		}
 	})
 	p.finish(4 * time.Minute)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -74,8 +74,8 @@ func TestWhatThePoolKnowsOfIsNoFindOfAnybody(t *testing.T) {
 		Leases: []poolLease{{Holder: "held", Host: "web-2"}, {Holder: "parked", Host: "web-1", Warm: &leftBehind{Why: "parked", Generation: 7}}},
 		Queue:  []ticket{{acquire: acquire{Holder: "waits", Host: "web-2"}}},
 		Leftovers: []poolLeftover{
-			{Leftover: Leftover{Session: "kept", Host: "web-1", WipedAt: time.Unix(1, 0), Kept: "/r/sessions/kept"}},
-			{Leftover: Leftover{Session: "gone", Host: "web-1", WipedAt: time.Unix(1, 0), Removed: true}},
+			{Leftover: protocol.Leftover{Session: "kept", Host: "web-1", WipedAt: time.Unix(1, 0), Kept: "/r/sessions/kept"}},
+			{Leftover: protocol.Leftover{Session: "gone", Host: "web-1", WipedAt: time.Unix(1, 0), Removed: true}},
 		},
 	}
 	p.at(time.Second, func() {
@@ -103,10 +103,10 @@ func TestWhatThePoolKnowsOfIsNoFindOfAnybody(t *testing.T) {
 		}
 		v := p.shown("web-1")
 		if v.Unclean != 1 || len(v.Leftovers) != 3 || v.Folders.Unknown != 4 ||
-			len(v.UnknownFolders) != 1 || v.UnknownFolders[0] != (UnknownFolder{"stranger", 9, time.Unix(9, 0).UTC(), "nobody knows it"}) {
+			len(v.UnknownFolders) != 1 || v.UnknownFolders[0] != (protocol.UnknownFolder{Session: "stranger", Generation: 9, Since: time.Unix(9, 0).UTC(), Why: "nobody knows it"}) {
 			t.Errorf("host is %+v", v)
 		}
-		for _, h := range query[[]HostView](p.world, QueryHosts) {
+		for _, h := range query[[]protocol.HostView](p.world, protocol.QueryHosts) {
 			if h.Name == "web-1" && (h.UnknownFolders != nil || h.Folders.Unknown != 4) {
 				t.Errorf("listed as %+v", h)
 			}
@@ -119,7 +119,7 @@ func TestWhatThePoolKnowsOfIsNoFindOfAnybody(t *testing.T) {
 		}
 	})
 	p.finish(40 * time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{Carry: carry})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{Carry: carry})
 	p.verify()
 }
 
@@ -140,8 +140,8 @@ func TestAFolderIsOfTheSessionThatRanWhenItBegan(t *testing.T) {
 	first := r.host.prepared(id)[0].Claim.Generation
 	says(first, activities.OwnerRuns)
 	says(7, activities.OwnerRuns) // the session looks after it itself
-	r.update(protocol.SessionID(id), SignalPark, nil, Park{})
-	r.becomes(id, Parked)
+	r.update(protocol.SessionID(id), protocol.SignalPark, nil, protocol.Park{})
+	r.becomes(id, protocol.Parked)
 	says(first, activities.OwnerRuns)
 	r.close(id)
 	says(first, activities.OwnerEnded)
@@ -154,7 +154,7 @@ func TestAFolderIsOfTheSessionThatRanWhenItBegan(t *testing.T) {
 	// A later session of that name, while the earlier one's history is still known.
 	r.until("the first is a second old", func() bool { return time.Now().Unix() > first+1 })
 	_, err := r.c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: protocol.SessionID(id), TaskQueue: r.queue,
-		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE}, TypeSession, SessionInput{ID: id, Options: SessionOptions{Zone: r.zone, Host: "web-1"}})
+		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE}, protocol.TypeSession, SessionInput{ID: id, Options: SessionOptions{Zone: r.zone, Host: "web-1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,9 +183,9 @@ func (f *fakeFinder) FindLeftovers(_ context.Context, in activities.FindLeftover
 func TestMaintenanceSaysWhatLiesOnHosts(t *testing.T) {
 	for _, err := range []error{nil, temporal.NewNonRetryableApplicationError("no pool", "x", errors.New("no pool"))} {
 		env := newEnvironment()
-		env.RegisterWorkflowWithOptions(Maintenance, workflow.RegisterOptions{Name: TypeMaintenance})
+		env.RegisterWorkflowWithOptions(Maintenance, workflow.RegisterOptions{Name: protocol.TypeMaintenance})
 		env.RegisterActivity(&fakeFinder{t, err})
-		env.ExecuteWorkflow(TypeMaintenance, MaintenanceInput{Leftovers: true, Zone: "north"})
+		env.ExecuteWorkflow(protocol.TypeMaintenance, MaintenanceInput{Leftovers: true, Zone: "north"})
 		var out MaintenanceResult
 		if err := env.GetWorkflowResult(&out); err != nil {
 			t.Fatal(err)

@@ -31,7 +31,7 @@ func (s *turnsPart) foreignRuns(r conversation.PumpResult) {
 		case p != nil && p.maybe():
 			return // codex may have added the message to it; the next pump can tell
 		case p == nil:
-			f := &Failure{Kind: "protocol", Message: "codex took the message, and began another turn"}
+			f := &protocol.Failure{Kind: "protocol", Message: "codex took the message, and began another turn"}
 			s.giveUpTurn("unknown", f)
 			s.st.Pump.TurnID = st.TurnID
 		default:
@@ -74,7 +74,7 @@ func (s *turnsPart) beginForeign(id string, startedMS int64) {
 	if startedMS > 0 {
 		began = time.UnixMilli(startedMS).UTC()
 	}
-	s.st.putTurn(TurnView{Session: s.id, N: n, TurnID: id, BegunBy: begunByCodex, Status: "inProgress", StartedAt: began})
+	s.st.putTurn(protocol.TurnView{Session: s.id, N: n, TurnID: id, BegunBy: begunByCodex, Status: "inProgress", StartedAt: began})
 	s.st.Running, s.st.Foreign, s.st.QuietAt = true, id, time.Time{}
 	s.st.TurnSpent, s.st.Fruitless = 0, 0
 	s.st.Error, s.st.Said, s.st.Shape = nil, nil, nil
@@ -82,7 +82,7 @@ func (s *turnsPart) beginForeign(id string, startedMS int64) {
 		s.st.Interrupt = nil
 	}
 	if s.st.Close == nil {
-		s.become(Running)
+		s.become(protocol.Running)
 	}
 }
 
@@ -108,7 +108,7 @@ func (s *turnsPart) standBack() {
 		by = interruptedBy(i) + " before it reached codex"
 	}
 	s.st.Queue = s.st.Queue[1:]
-	view.Status, view.EndedAt, view.Error = "interrupted", workflow.Now(s.ctx), &Failure{Kind: unsent, Message: by}
+	view.Status, view.EndedAt, view.Error = "interrupted", workflow.Now(s.ctx), &protocol.Failure{Kind: unsent, Message: by}
 	s.st.putTurn(view)
 	s.track(p.Send.ID, kindMessage, p.Send.Turn, voided)
 	s.note(conversation.Note{Type: protocol.EntryState, Turn: p.Send.Turn, Text: fmt.Sprintf("message %s is not sent: %s", p.Send.ID, by),
@@ -142,7 +142,7 @@ func (s *turnsPart) insertEnded(t *conversation.TurnEnd) {
 			s.renumber(p.Send.ID, p.Send.Turn)
 		}
 	}
-	v := TurnView{Session: s.id, N: n, BegunBy: begunByCodex}
+	v := protocol.TurnView{Session: s.id, N: n, BegunBy: begunByCodex}
 	endTurn(&v, t, workflow.Now(s.ctx))
 	v.Status, v.Error = t.Status, failureOfProblem(t.Problem)
 	s.st.putTurn(v)

@@ -67,7 +67,7 @@ func thenBegins(pump pumpFunc) pumpFunc {
 
 func (w *world) wantTurn(n int, message, begunBy, status, text string) {
 	w.t.Helper()
-	v := query[TurnView](w, QueryTurn, TurnQuery{N: n})
+	v := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: n})
 	if v.MessageID != message || v.BegunBy != begunBy || v.Status != status || v.FinalText != text {
 		w.t.Errorf("turn %d is %+v, want one of message %q begun by %q that is %s with %q", n, v, message, begunBy, status, text)
 	}
@@ -97,24 +97,24 @@ func TestATurnThatCodexBeginsIsAttendedAndAMessageWaitsForIt(t *testing.T) {
 		codexEnded("turn-x", "completed", false, protocol.Decided), // 3: with the decision
 		endsTurn("completed", "two"),                               // 4
 	}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(time.Minute, func() {
 		v := w.view()
-		if v.State != Waiting {
+		if v.State != protocol.Waiting {
 			t.Errorf("session is %s", v.State)
 		}
 		w.wantTurn(1, "m1", "", "completed", "set")
 		w.wantTurn(2, "", "codex", "inProgress", "")
-		w.takes(w.send(SignalMessage, hello("m2")))
-		if a := query[[]Approval](w, QueryApprovals); len(a) != 1 || a[0].Turn != 2 || a[0].State != ApprovalOpen {
+		w.takes(w.send(protocol.SignalMessage, hello("m2")))
+		if a := query[[]protocol.Approval](w, protocol.QueryApprovals); len(a) != 1 || a[0].Turn != 2 || a[0].State != protocol.ApprovalOpen {
 			t.Errorf("approvals %+v", a)
 		}
-		w.takes(w.send(SignalDecide, yes("s1.1", "make")))
+		w.takes(w.send(protocol.SignalDecide, yes("s1.1", "make")))
 	})
 	w.at(2*time.Minute, func() {
 		w.wantTurn(2, "", "codex", "completed", "of turn-x")
 		w.wantTurn(3, "m2", "", "completed", "two")
-		if a := query[[]Approval](w, QueryApprovals); a[0].State != ApprovalAcknowledged {
+		if a := query[[]protocol.Approval](w, protocol.QueryApprovals); a[0].State != protocol.ApprovalAcknowledged {
 			t.Errorf("approval %+v", a[0])
 		}
 	})
@@ -140,14 +140,14 @@ func TestAMessageOnItsWayWaitsForATurnThatCodexBegan(t *testing.T) {
 			w := newWorld(t)
 			w.fake.pumps = append(append([]pumpFunc{}, pumps...), endsTurn("completed", "one"), endsTurn("completed", "two"))
 			w.at(time.Second, func() {
-				w.send(SignalMessage, hello("m1"))
-				w.send(SignalMessage, hello("m2"))
+				w.send(protocol.SignalMessage, hello("m1"))
+				w.send(protocol.SignalMessage, hello("m2"))
 			})
 			w.at(time.Minute, func() {
 				w.wantTurn(1, "", "codex", "completed", "of turn-x")
 				w.wantTurn(2, "m1", "", "completed", "one")
 				w.wantTurn(3, "m2", "", "completed", "two")
-				if v := w.view(); v.State != Idle || v.Queue != 0 {
+				if v := w.view(); v.State != protocol.Idle || v.Queue != 0 {
 					t.Errorf("session is %+v", v)
 				}
 			})
@@ -174,15 +174,15 @@ func TestAnInterruptStopsATurnThatCodexBegan(t *testing.T) {
 			Deliveries: deliveries(in, protocol.Decided)}}, nil
 	}
 	w.fake.pumps = []pumpFunc{codexBegan("turn-x"), stays, codexEnded("turn-x", "interrupted", false, protocol.Decided), endsTurn("completed", "one")}
-	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
-	w.attached(2, func() { w.takes(w.send(SignalInterrupt, Interrupt{By: "ada"})) })
+	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.attached(2, func() { w.takes(w.send(protocol.SignalInterrupt, protocol.Interrupt{By: "ada"})) })
 	w.whenTurn(2, "completed", func() {
 		w.wantTurn(1, "", "codex", "interrupted", "of turn-x")
-		if v := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); v.EndedBy != EndedByPerson || !strings.Contains(v.Error.Message, "ada") {
+		if v := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 1}); v.EndedBy != protocol.EndedByPerson || !strings.Contains(v.Error.Message, "ada") {
 			t.Errorf("turn 1: %+v", v)
 		}
 		w.wantTurn(2, "m1", "", "completed", "one")
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 }
@@ -195,7 +195,7 @@ func TestCloseAfterWaitsForTheTurnsThatCodexBegins(t *testing.T) {
 		codexEnded("turn-x", "completed", true, protocol.Decided),
 		codexEnded("turn-y", "completed", false, protocol.Decided),
 	}
-	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.start(SessionOptions{CloseAfter: true})
 	if len(w.fake.ran) != 4 {
 		t.Errorf("%d pumps", len(w.fake.ran))
@@ -212,8 +212,8 @@ func TestACloseInterruptsATurnThatCodexBegan(t *testing.T) {
 		codexBegan("turn-x"),
 		codexEnded("turn-x", "interrupted", false, protocol.Decided),
 	}
-	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
-	w.attached(1, func() { w.send(SignalClose, Close{}) })
+	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.attached(1, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{})
 	sends := w.fake.ran[2].Pump.Sends
 	if len(sends) != 1 || sends[0].Kind != conversation.SendInterrupt {
@@ -224,7 +224,7 @@ func TestACloseInterruptsATurnThatCodexBegan(t *testing.T) {
 // Nobody who sent any message since may decide alone what is asked in a turn that
 // codex begins for a goal: all who sent messages count as having asked for it.
 func TestATurnThatCodexBeginsIsAskedForByAllWhoMayHaveSetItsGoal(t *testing.T) {
-	from := func(id, by string) Message { m := hello(id); m.By = by; return m }
+	from := func(id, by string) protocol.Message { m := hello(id); m.By = by; return m }
 	s := assembled(&core{id: "s1", st: &sessionState{processState: processState{Pump: conversation.PumpState{Restless: true}}, policyState: policyState{Requesters: []string{"ada"}}}})
 	if s.approvals.requestedBy(from("m2", "bob"), true); !slices.Equal(s.st.Requesters, []string{"ada", "bob"}) {
 		t.Errorf("asked for by %q", s.st.Requesters)

@@ -210,12 +210,12 @@ func TestGoldenNames(t *testing.T) {
 	}
 	// The ids of workflows and schedules, and other names that functions make.
 	for what, id := range map[string]string{
-		"session": protocol.SessionID("x"), "host pool": PoolID("x"), "host pool of the default zone": PoolID(""), "seed": protocol.SeedID("x"), "seed pool": SeedPoolID("x"),
-		"host task": HostTaskID("x", "check"), "batch": BatchID("x"), "schedule": ScheduleID("x"), "key": KeyID("x"), "session of a key": IDOfKey("x"),
-		"prune": PruneSnapshotsID, "prune dry-run": LookPruneID, "check of snapshots": CheckSnapshotsID, "rotation of keys": RotateKeysID, "check of keys": CheckKeysID,
-		"maintenance": MaintenanceID, "maintenance of snapshots": MaintainStoreID, "maintenance of the store": TidyStoreID,
-		"maintenance of hosts": MaintainHostsID("x"), "maintenance of leftovers": MaintainLeftoversID("x"),
-		"task queue": TaskQueueOf("x"), "task queue of the default zone": TaskQueueOf(""), "origin of a schedule": OriginSchedule("x"), "message of a decision": SendID("x", 1),
+		"session": protocol.SessionID("x"), "host pool": protocol.PoolID("x"), "host pool of the default zone": protocol.PoolID(""), "seed": protocol.SeedID("x"), "seed pool": protocol.SeedPoolID("x"),
+		"host task": protocol.HostTaskID("x", "check"), "batch": protocol.BatchID("x"), "schedule": protocol.ScheduleID("x"), "key": protocol.KeyID("x"), "session of a key": protocol.IDOfKey("x"),
+		"prune": protocol.PruneSnapshotsID, "prune dry-run": protocol.LookPruneID, "check of snapshots": protocol.CheckSnapshotsID, "rotation of keys": protocol.RotateKeysID, "check of keys": protocol.CheckKeysID,
+		"maintenance": protocol.MaintenanceID, "maintenance of snapshots": protocol.MaintainStoreID, "maintenance of the store": protocol.TidyStoreID,
+		"maintenance of hosts": protocol.MaintainHostsID("x"), "maintenance of leftovers": protocol.MaintainLeftoversID("x"),
+		"task queue": protocol.TaskQueueOf("x"), "task queue of the default zone": protocol.TaskQueueOf(""), "origin of a schedule": protocol.OriginSchedule("x"), "message of a decision": protocol.SendID("x", 1),
 	} {
 		lines = append(lines, fmt.Sprintf("id of %s x: %s", what, id))
 	}

@@ -21,7 +21,7 @@ func finally(kind string) error {
 }
 
 func (w *world) ends(at time.Duration) {
-	w.RegisterDelayedCallback(func() { w.SignalWorkflow(SignalClose, Close{}) }, at)
+	w.RegisterDelayedCallback(func() { w.SignalWorkflow(protocol.SignalClose, protocol.Close{}) }, at)
 }
 
 func TestAMessageThatCodexRefusesFailsItsTurnAlone(t *testing.T) {
@@ -30,10 +30,10 @@ func TestAMessageThatCodexRefusesFailsItsTurnAlone(t *testing.T) {
 		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: opened(in),
 			Deliveries: []protocol.Delivery{{ID: "m1", State: protocol.Rejected, Error: "input_too_large"}}}}, nil
 	}, endsTurn("completed", "fine"))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")); w.send(SignalMessage, hello("m2")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")); w.send(protocol.SignalMessage, hello("m2")) })
 	w.at(2*time.Second, func() {
 		for n, want := range map[int]string{1: "failed", 2: "completed"} {
-			if turn := query[TurnView](w, QueryTurn, TurnQuery{N: n}); turn.Status != want {
+			if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: n}); turn.Status != want {
 				t.Errorf("turn %d is %+v, want %s", n, turn, want)
 			}
 		}
@@ -52,7 +52,7 @@ func TestAHostIsCleanedAlsoWhenPreparingItFailed(t *testing.T) {
 	if got := strings.Join(w.released, " "); got != "seed/team pool/default" {
 		t.Errorf("released %q", got)
 	}
-	if v := w.view(); v.State != Failed || v.Close == nil || !v.Close.Wiped || v.Error.Kind != protocol.ErrTypeSandbox {
+	if v := w.view(); v.State != protocol.Failed || v.Close == nil || !v.Close.Wiped || v.Error.Kind != protocol.ErrTypeSandbox {
 		t.Errorf("session is %+v", v)
 	}
 }
@@ -64,7 +64,7 @@ func TestAHostThatIsAwayForSecondsDoesNotFailASessionThatBegins(t *testing.T) {
 	w.fake.fail("prepare", temporal.NewApplicationError("connection refused", protocol.ErrTypeUnreachable))
 	w.at(10*time.Second, func() { w.fake.fail("prepare", nil) })
 	w.at(time.Minute, func() {
-		if v := w.view(); v.State != Idle || v.Error != nil {
+		if v := w.view(); v.State != protocol.Idle || v.Error != nil {
 			t.Errorf("session is %+v", v)
 		}
 	})
@@ -77,7 +77,7 @@ func TestWhatCannotBeCleanedStaysUntilItCan(t *testing.T) {
 	w.fake.closeErrs = []error{finally(protocol.ErrTypeAuth), finally(protocol.ErrTypeAuth)}
 	w.ends(time.Second)
 	w.at(30*time.Second, func() {
-		if v := w.view(); v.State != Closing || v.Error == nil || v.Error.Kind != protocol.ErrTypeAuth {
+		if v := w.view(); v.State != protocol.Closing || v.Error == nil || v.Error.Kind != protocol.ErrTypeAuth {
 			t.Errorf("session is %+v", v)
 		}
 		if len(w.released) > 0 {
@@ -85,7 +85,7 @@ func TestWhatCannotBeCleanedStaysUntilItCan(t *testing.T) {
 		}
 	})
 	w.start(SessionOptions{Seed: "team"})
-	if v := w.view(); v.State != Closed || !v.Close.Wiped {
+	if v := w.view(); v.State != protocol.Closed || !v.Close.Wiped {
 		t.Errorf("session is %+v", v)
 	}
 	if n := len(w.fake.closed); n != 3 {
@@ -99,13 +99,13 @@ func TestARolloverWhileCleaningGoesOnCleaning(t *testing.T) {
 	w.ends(time.Second)
 	w.at(10*time.Second, func() {
 		w.fill()
-		w.SignalWorkflow(SignalMessage, "any event wakes it")
+		w.SignalWorkflow(protocol.SignalMessage, "any event wakes it")
 	})
 	w.start(SessionOptions{})
 	in := carried(t, w.continued())
 	next := newWorld(t)
-	next.ExecuteWorkflow(TypeSession, in)
-	if v := next.view(); v.State != Closed || !v.Close.Removed || len(next.fake.closed) != 1 {
+	next.ExecuteWorkflow(protocol.TypeSession, in)
+	if v := next.view(); v.State != protocol.Closed || !v.Close.Removed || len(next.fake.closed) != 1 {
 		t.Errorf("session is %+v", v)
 	}
 	notes := 0
@@ -124,7 +124,7 @@ func TestAFencedSessionLeavesTheHostAlone(t *testing.T) {
 	w.fake.closeErrs = []error{finally(protocol.ErrTypeFenced)}
 	w.ends(time.Second)
 	w.start(SessionOptions{})
-	if v := w.view(); v.State != Closed || v.Close.Removed || v.Error.Kind != protocol.ErrTypeFenced || len(w.fake.closed) != 1 {
+	if v := w.view(); v.State != protocol.Closed || v.Close.Removed || v.Error.Kind != protocol.ErrTypeFenced || len(w.fake.closed) != 1 {
 		t.Errorf("session is %+v after %d tries", v, len(w.fake.closed))
 	}
 }
@@ -133,13 +133,13 @@ func TestAHostThatIsCleanAtLastLeavesNoError(t *testing.T) {
 	w := newWorld(t)
 	w.fake.closeErrs = []error{finally(protocol.ErrTypeStore)}
 	w.at(2*time.Second, func() {
-		if v := w.view(); v.State != Closing || v.Error == nil || v.Error.Kind != protocol.ErrTypeStore {
+		if v := w.view(); v.State != protocol.Closing || v.Error == nil || v.Error.Kind != protocol.ErrTypeStore {
 			t.Errorf("meanwhile it is %+v", v)
 		}
 	})
 	w.ends(time.Second)
 	w.start(SessionOptions{})
-	if v := w.view(); v.State != Closed || v.Error != nil || len(w.fake.closed) != 2 {
+	if v := w.view(); v.State != protocol.Closed || v.Error != nil || len(w.fake.closed) != 2 {
 		t.Errorf("after %d tries it is %+v", len(w.fake.closed), v)
 	}
 }
@@ -150,13 +150,13 @@ func TestAFailedSessionThatCannotBeCleanedTakesDiscard(t *testing.T) {
 	w.fake.pumps = append(w.fake.pumps, func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
 		return activities.RunPumpResult{}, finally(protocol.ErrTypeHostKey)
 	})
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.once("what it leaves cannot be cleaned", func() bool { return w.view().State == Failed && w.fake.called("close discard=false") }, func() {
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.once("what it leaves cannot be cleaned", func() bool { return w.view().State == protocol.Failed && w.fake.called("close discard=false") }, func() {
 		if v := w.view(); v.Waits == "" {
 			t.Errorf("session is %+v", v)
 		}
-		w.refuses(w.send(SignalClose, Close{}), RefusedState)
-		w.takes(w.send(SignalClose, Close{Discard: true}))
+		w.refuses(w.send(protocol.SignalClose, protocol.Close{}), protocol.RefusedState)
+		w.takes(w.send(protocol.SignalClose, protocol.Close{Discard: true}))
 	})
 	w.start(SessionOptions{})
 	if n := len(w.fake.closed); n != 2 || !w.fake.closed[1].Discard {
@@ -168,12 +168,12 @@ func TestCloseIsHeardWhileCodexIsStartedAgain(t *testing.T) {
 	for _, stage := range []string{"stop", "start"} {
 		w := newWorld(t)
 		w.fake.pumps = append(w.fake.pumps, dies(protocol.Acknowledged, true))
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-		w.whenTurn(1, "interrupted", func() { w.fake.hang(stage); w.send(SignalMessage, hello("m2")) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+		w.whenTurn(1, "interrupted", func() { w.fake.hang(stage); w.send(protocol.SignalMessage, hello("m2")) })
 		hung := map[string]string{"stop": "stop 1", "start": "start 2"}[stage]
-		w.once(hung+" hangs", func() bool { return w.fake.called(hung) }, func() { w.takes(w.send(SignalClose, Close{})) })
+		w.once(hung+" hangs", func() bool { return w.fake.called(hung) }, func() { w.takes(w.send(protocol.SignalClose, protocol.Close{})) })
 		w.start(SessionOptions{})
-		if v := w.view(); v.State != Closed || v.Turn.Status != "interrupted" {
+		if v := w.view(); v.State != protocol.Closed || v.Turn.Status != "interrupted" {
 			t.Errorf("%s: session is %+v", stage, v)
 		}
 	}
@@ -182,9 +182,9 @@ func TestCloseIsHeardWhileCodexIsStartedAgain(t *testing.T) {
 func TestDiscardIsHeardWhilePreparing(t *testing.T) {
 	w := newWorld(t)
 	w.fake.hang("prepare")
-	w.at(50*time.Millisecond, func() { w.takes(w.send(SignalClose, Close{Discard: true})) })
+	w.at(50*time.Millisecond, func() { w.takes(w.send(protocol.SignalClose, protocol.Close{Discard: true})) })
 	w.start(SessionOptions{})
-	if v := w.view(); v.State != Closed || len(w.fake.closed) != 1 {
+	if v := w.view(); v.State != protocol.Closed || len(w.fake.closed) != 1 {
 		t.Errorf("session is %+v", v)
 	}
 }
@@ -192,9 +192,9 @@ func TestDiscardIsHeardWhilePreparing(t *testing.T) {
 func TestACloseWhilePreparingLetsItFinish(t *testing.T) {
 	w := newWorld(t)
 	let := w.fake.hang("prepare")
-	w.at(50*time.Millisecond, func() { w.takes(w.send(SignalClose, Close{})); let() })
+	w.at(50*time.Millisecond, func() { w.takes(w.send(protocol.SignalClose, protocol.Close{})); let() })
 	w.start(SessionOptions{})
-	if v := w.view(); v.State != Closed || len(w.fake.closed) != 1 || w.fake.closed[0].Layout.Dir == "" || w.fake.starts != 0 {
+	if v := w.view(); v.State != protocol.Closed || len(w.fake.closed) != 1 || w.fake.closed[0].Layout.Dir == "" || w.fake.starts != 0 {
 		t.Errorf("session is %+v", v)
 	}
 }
@@ -211,12 +211,12 @@ func busy(pump func(context.Context, activities.RunPumpInput) (activities.RunPum
 func TestAPersonWhoTakesLongCostsNoPumps(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, busy(asks("make")), busy(asks()), endsTurn("completed", ""))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(time.Hour, func() {
 		if len(w.fake.ran) != 2 {
 			t.Errorf("%d pumps ran while a person thinks", len(w.fake.ran))
 		}
-		w.takes(w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"}))
+		w.takes(w.send(protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"}))
 	})
 	w.ends(2 * time.Hour)
 	w.start(SessionOptions{})
@@ -229,10 +229,10 @@ func TestPumpsThatBringNothingEnd(t *testing.T) {
 		st.TurnID = "turn-1"
 		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.RequestsOpen, State: st, Deliveries: acked(in)}}, nil
 	}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		v := w.view()
-		if v.State != Interrupted || v.Turn.Status != "interrupted" || v.Error.Kind != "protocol" {
+		if v.State != protocol.Interrupted || v.Turn.Status != "interrupted" || v.Error.Kind != "protocol" {
 			t.Errorf("session is %+v", v)
 		}
 		if n := len(w.fake.ran); n > 8 {
@@ -251,9 +251,9 @@ func TestATurnThatCodexLostIsSaid(t *testing.T) {
 	w.fake.pumps = append(w.fake.pumps, func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: opened(in), Deliveries: acked(in)}}, nil
 	}, dies(protocol.Acknowledged, false))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		if v := w.view(); v.State != Interrupted || v.Turn.Status != "interrupted" || v.Error.Kind != "protocol" {
+		if v := w.view(); v.State != protocol.Interrupted || v.Turn.Status != "interrupted" || v.Error.Kind != "protocol" {
 			t.Errorf("session is %+v", v)
 		}
 	})
@@ -264,10 +264,10 @@ func TestATurnThatCodexLostIsSaid(t *testing.T) {
 func TestATurnHasOneDeadlineHoweverManyPumpsServeIt(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, staysAttached(protocol.Acknowledged), endsTurn("completed", ""), endsTurn("completed", ""))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.attached(1, func() { w.send(SignalMessage, Message{ID: "m2", Text: "faster", Mode: "steer"}) })
-	w.whenTurn(1, "completed", func() { w.send(SignalMessage, hello("m3")) })
-	w.whenTurn(2, "completed", func() { w.send(SignalClose, Close{}) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.attached(1, func() { w.send(protocol.SignalMessage, protocol.Message{ID: "m2", Text: "faster", Mode: "steer"}) })
+	w.whenTurn(1, "completed", func() { w.send(protocol.SignalMessage, hello("m3")) })
+	w.whenTurn(2, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{TurnTimeout: time.Hour})
 	var turn []time.Duration
 	for _, in := range w.fake.ran {
@@ -281,18 +281,18 @@ func TestATurnHasOneDeadlineHoweverManyPumpsServeIt(t *testing.T) {
 func TestAnInterruptHoldsWhenCodexDiesBeforeTheMessageReachedIt(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, dies(protocol.Decided, true), dies(protocol.Decided, true))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	var let func()
 	w.at(999*time.Millisecond, func() { let = w.fake.hang("stop") })
-	w.once("codex is being stopped", func() bool { return w.fake.called("stop 1") }, func() { w.takes(w.send(SignalInterrupt, Interrupt{By: "bob"})); let() })
-	w.when(Interrupted, func() {
-		if v := w.view(); v.State != Interrupted || v.Turn.Status != "interrupted" {
+	w.once("codex is being stopped", func() bool { return w.fake.called("stop 1") }, func() { w.takes(w.send(protocol.SignalInterrupt, protocol.Interrupt{By: "bob"})); let() })
+	w.when(protocol.Interrupted, func() {
+		if v := w.view(); v.State != protocol.Interrupted || v.Turn.Status != "interrupted" {
 			t.Errorf("session is %+v", v)
 		}
 		if w.fake.starts != 2 {
 			t.Errorf("codex was started %d times", w.fake.starts)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 }
@@ -305,15 +305,17 @@ func TestASteerThatComesTooLateBecomesATurn(t *testing.T) {
 			out.Pump.Deliveries[0].State = how
 			return out, err
 		}, endsTurn("completed", "two"))
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-		w.at(2*time.Second, func() { w.takes(w.send(SignalMessage, Message{ID: "m2", Text: "faster", Mode: "steer"})) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+		w.at(2*time.Second, func() {
+			w.takes(w.send(protocol.SignalMessage, protocol.Message{ID: "m2", Text: "faster", Mode: "steer"}))
+		})
 		w.at(3*time.Second, func() {
-			turn := query[TurnView](w, QueryTurn, TurnQuery{MessageID: "m2"})
+			turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{MessageID: "m2"})
 			if turn.Status != "completed" || turn.N != 2 || turn.FinalText != "two" {
 				t.Errorf("%s: the message became %+v", how, turn)
 			}
-			w.takes(w.send(SignalMessage, Message{ID: "m2", Text: "faster", Mode: "steer"})) // a repeat
-			w.takes(w.send(SignalMessage, Message{ID: "m1", Text: "hello", Mode: "queue"}))
+			w.takes(w.send(protocol.SignalMessage, protocol.Message{ID: "m2", Text: "faster", Mode: "steer"})) // a repeat
+			w.takes(w.send(protocol.SignalMessage, protocol.Message{ID: "m1", Text: "hello", Mode: "queue"}))
 		})
 		w.ends(4 * time.Second)
 		w.start(SessionOptions{})
@@ -323,10 +325,10 @@ func TestASteerThatComesTooLateBecomesATurn(t *testing.T) {
 func TestAThreadThatMayHaveATurnIsNeverReplacedUnasked(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, dies(protocol.Sent, true), refuses("thread_missing", protocol.Decided), endsTurn("completed", "anew"))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
 	w.at(3*time.Second, func() {
-		if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 2}); turn.Status != "completed" {
+		if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 2}); turn.Status != "completed" {
 			t.Errorf("turn is %+v", turn)
 		}
 	})
@@ -343,23 +345,23 @@ func TestAThreadThatMayHaveATurnIsNeverReplacedUnasked(t *testing.T) {
 func TestASessionOutlivesACodexThatCannotBeStartedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, dies(protocol.Acknowledged, true), endsTurn("completed", "3"), endsTurn("completed", "4"))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		w.fake.fail("start", finally(protocol.ErrTypeNoSpace))
-		w.send(SignalMessage, hello("m2"))
-		w.send(SignalMessage, hello("m3"))
+		w.send(protocol.SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m3"))
 	})
 	w.at(3*time.Second, func() {
 		v := w.view()
-		if v.State != Interrupted || v.Turn.Status != "failed" || v.Error.Kind != protocol.ErrTypeNoSpace || v.Queue != 1 {
+		if v.State != protocol.Interrupted || v.Turn.Status != "failed" || v.Error.Kind != protocol.ErrTypeNoSpace || v.Queue != 1 {
 			t.Errorf("session is %+v", v)
 		}
 		w.fake.fail("start", nil)
-		w.send(SignalMessage, hello("m4"))
+		w.send(protocol.SignalMessage, hello("m4"))
 	})
 	w.at(4*time.Second, func() {
 		for n := 3; n <= 4; n++ {
-			if turn := query[TurnView](w, QueryTurn, TurnQuery{N: n}); turn.Status != "completed" {
+			if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: n}); turn.Status != "completed" {
 				t.Errorf("turn is %+v", turn)
 			}
 		}
@@ -371,13 +373,13 @@ func TestASessionOutlivesACodexThatCannotBeStartedAgain(t *testing.T) {
 func TestADecisionThatMayHaveHadItsEffectIsNotCalledVoid(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make", "rm x"), dies(protocol.Sent, true))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"})
+		w.send(protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"})
 	})
 	w.at(3*time.Second, func() {
-		for _, a := range query[[]Approval](w, QueryApprovals) {
-			if want := map[string]ApprovalState{"s1.1": ApprovalSent, "s1.2": ApprovalVoid}[a.ID]; a.State != want {
+		for _, a := range query[[]protocol.Approval](w, protocol.QueryApprovals) {
+			if want := map[string]protocol.ApprovalState{"s1.1": protocol.ApprovalSent, "s1.2": protocol.ApprovalVoid}[a.ID]; a.State != want {
 				t.Errorf("approval %s is %s, want %s", a.ID, a.State, want)
 			}
 		}
@@ -391,7 +393,7 @@ func TestATurnThatAsksForEverRollsOver(t *testing.T) {
 	w.fake.rest = asks("make")
 	n := 0
 	w.fake.pumps = append(w.fake.pumps, asks("make"))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.fake.rest = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		if n++; n == 20 {
 			w.fill()
@@ -402,7 +404,7 @@ func TestATurnThatAsksForEverRollsOver(t *testing.T) {
 		return asks("make")(ctx, in)
 	}
 	w.at(2*time.Second, func() {
-		w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept", Scope: "session"})
+		w.send(protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept", Scope: "session"})
 	})
 	w.ends(time.Minute)
 	w.start(SessionOptions{})
@@ -415,7 +417,7 @@ func TestATurnThatAsksForEverRollsOver(t *testing.T) {
 func TestASessionForOneTurnThatNeverGetsItsMessageEnds(t *testing.T) {
 	w := newWorld(t)
 	w.start(SessionOptions{CloseAfter: true, By: "ann"})
-	if v := w.view(); v.State != Closed || !v.Close.Removed {
+	if v := w.view(); v.State != protocol.Closed || !v.Close.Removed {
 		t.Errorf("session is %+v", v)
 	}
 }
@@ -426,9 +428,9 @@ func TestASessionForOneTurnEndsAlsoWhenTheTurnFails(t *testing.T) {
 	} {
 		w := newWorld(t)
 		w.fake.pumps = append(w.fake.pumps, pump)
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 		w.start(SessionOptions{CloseAfter: true})
-		if v := w.view(); v.State != Closed || v.Turn.Status == "inProgress" || v.Turn.Status == "completed" {
+		if v := w.view(); v.State != protocol.Closed || v.Turn.Status == "inProgress" || v.Turn.Status == "completed" {
 			t.Errorf("session is %+v", v)
 		}
 	}
@@ -441,11 +443,11 @@ func TestACompletionThatRacesTheCloseWins(t *testing.T) {
 		<-let
 		return endsTurn("completed", "done after all")(ctx, in)
 	})
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.attached(1, func() { w.send(SignalClose, Close{}) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.attached(1, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.attached(2, func() { close(let) })
 	w.start(SessionOptions{})
-	if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); turn.Status != "completed" || turn.FinalText != "done after all" {
+	if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 1}); turn.Status != "completed" || turn.FinalText != "done after all" {
 		t.Errorf("turn is %+v", turn)
 	}
 }
@@ -453,13 +455,13 @@ func TestACompletionThatRacesTheCloseWins(t *testing.T) {
 func TestInterruptAndCloseNeedNoInput(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("interrupted", ""))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.SignalWorkflow(SignalInterrupt, nil) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.SignalWorkflow(protocol.SignalInterrupt, nil) })
 	w.at(3*time.Second, func() {
 		if v := w.view(); v.Turn.Status != "interrupted" || len(v.Refusals) > 0 {
 			t.Errorf("session is %+v", v)
 		}
-		w.SignalWorkflow(SignalClose, nil)
+		w.SignalWorkflow(protocol.SignalClose, nil)
 	})
 	w.start(SessionOptions{})
 }
@@ -467,17 +469,17 @@ func TestInterruptAndCloseNeedNoInput(t *testing.T) {
 func TestARolloverWhileQueuedAsksAgain(t *testing.T) {
 	w := newWorld(t)
 	w.mute = true
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		w.fill()
-		w.SignalWorkflow(SignalMessage, "any event wakes it")
+		w.SignalWorkflow(protocol.SignalMessage, "any event wakes it")
 	})
 	w.start(SessionOptions{Seed: "team"})
 	next := newWorld(t)
 	next.fake.pumps = append(next.fake.pumps, endsTurn("completed", ""))
 	next.ends(time.Minute)
-	next.ExecuteWorkflow(TypeSession, carried(t, w.continued()))
-	if v := next.view(); v.State != Closed || v.Turn == nil || v.Turn.Status != "completed" {
+	next.ExecuteWorkflow(protocol.TypeSession, carried(t, w.continued()))
+	if v := next.view(); v.State != protocol.Closed || v.Turn == nil || v.Turn.Status != "completed" {
 		t.Errorf("session is %+v", v)
 	}
 }

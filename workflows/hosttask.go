@@ -10,32 +10,26 @@ import (
 // Host tasks are short workflows, so that what was done to a host is recorded and survives a
 // worker's death. The pool is told the results.
 
-// HostTaskInput names the host and its zone.
-type HostTaskInput struct {
-	Zone string            `json:"zone,omitempty"`
-	Host protocol.HostSpec `json:"host"`
-}
-
 // ProvisionHost puts the pinned codex onto a host.
-func ProvisionHost(ctx workflow.Context, in HostTaskInput) (protocol.ProvisionCodexResult, error) {
+func ProvisionHost(ctx workflow.Context, in protocol.HostTaskInput) (protocol.ProvisionCodexResult, error) {
 	out, err := do(setUp(ctx, "provision "+in.Host.Name), hosts.ProvisionCodex, activities.ProvisionCodexInput{Host: in.Host})
 	if err != nil {
 		recordFailure(ctx, in, "provision", err)
 		return out, err
 	}
-	record(ctx, in, SetHost{Name: in.Host.Name, Codex: out.Version})
+	record(ctx, in, protocol.SetHost{Name: in.Host.Name, Codex: out.Version})
 	return out, nil
 }
 
 // CheckHost probes a host; a host that cannot run sessions is a result, not an
 // error.
-func CheckHost(ctx workflow.Context, in HostTaskInput) (protocol.CheckHostResult, error) {
+func CheckHost(ctx workflow.Context, in protocol.HostTaskInput) (protocol.CheckHostResult, error) {
 	out, err := do(setUp(ctx, "check "+in.Host.Name), hosts.CheckHost, activities.CheckHostInput{Host: in.Host})
 	if err != nil {
 		recordFailure(ctx, in, "check", err)
 		return out, err
 	}
-	record(ctx, in, SetHost{Name: in.Host.Name, Check: &out})
+	record(ctx, in, protocol.SetHost{Name: in.Host.Name, Check: &out})
 	return out, nil
 }
 
@@ -49,15 +43,15 @@ func ScanHostKeys(ctx workflow.Context, in protocol.ScanHostKeysInput) (protocol
 	return do(setUp(ctx, "scan "+in.Host.Address), hosts.ScanHostKeys, in)
 }
 
-func recordFailure(ctx workflow.Context, in HostTaskInput, doing string, err error) {
+func recordFailure(ctx workflow.Context, in protocol.HostTaskInput, doing string, err error) {
 	if f := failureOf(doing, err); activities.HostFault(f.Kind) {
-		record(ctx, in, SetHost{Name: in.Host.Name, Failed: f})
+		record(ctx, in, protocol.SetHost{Name: in.Host.Name, Failed: f})
 	}
 }
 
 // record tells the pool. A pool that does not know the host ignores it.
-func record(ctx workflow.Context, in HostTaskInput, set SetHost) {
-	err := workflow.SignalExternalWorkflow(ctx, PoolID(in.Zone), "", signalFound, set).Get(ctx, nil)
+func record(ctx workflow.Context, in protocol.HostTaskInput, set protocol.SetHost) {
+	err := workflow.SignalExternalWorkflow(ctx, protocol.PoolID(in.Zone), "", signalFound, set).Get(ctx, nil)
 	if err != nil {
 		workflow.GetLogger(ctx).Warn("pool not told", "host", in.Host.Name, "error", err)
 	}

@@ -24,7 +24,7 @@ const goOnText = "Your process was interrupted and has been started again, so th
 
 // cutOff ends a turn that lost its process, and follows the session's policy. Commands that the
 // process left running are ended at once, not only when somebody goes on.
-func (s *turnsPart) cutOff(status string, f *Failure) {
+func (s *turnsPart) cutOff(status string, f *protocol.Failure) {
 	s.st.Reap, s.st.Cut = true, nil
 	s.approvals.keepDecisions()
 	f = s.whatIsKnown(status, f)
@@ -39,7 +39,7 @@ func (s *turnsPart) cutOff(status string, f *Failure) {
 	switch {
 	case s.opt.OnInterrupt == InterruptFail && !end:
 		s.giveUpTurn(status, f)
-		s.fail(&Failure{Kind: f.Kind, Message: f.Message, Hint: "the session was to fail when a turn is cut off (--on-interrupt fail); its work is kept"})
+		s.fail(&protocol.Failure{Kind: f.Kind, Message: f.Message, Hint: "the session was to fail when a turn is cut off (--on-interrupt fail); its work is kept"})
 	case goOn:
 		s.st.GoOns++
 		s.goOn(status, f)
@@ -58,7 +58,7 @@ func (s *turnsPart) toEnd() bool {
 
 // mayGoOn reports whether the session begins a follow-up turn by itself. A turn that took too
 // long is not continued.
-func (s *turnsPart) mayGoOn(f *Failure) bool {
+func (s *turnsPart) mayGoOn(f *protocol.Failure) bool {
 	switch {
 	case s.opt.OnInterrupt != InterruptContinue, s.toEnd(), f.Kind == "turn_timeout", s.bounds.overBudget(), s.messages.acting() != "":
 		return false
@@ -71,18 +71,18 @@ func (s *turnsPart) mayGoOn(f *Failure) bool {
 
 // interrupted leaves it to a person to go on. Queued messages assumed that the turn would end
 // well, so they wait too, unless the session closes after its last turn.
-func (s *turnsPart) interrupted(status string, f *Failure) {
+func (s *turnsPart) interrupted(status string, f *protocol.Failure) {
 	s.giveUpTurn(status, f)
 	s.st.Error = f
 	s.holdQueue()
-	s.become(Interrupted)
+	s.become(protocol.Interrupted)
 }
 
 // goOn queues a message of the session's own before all others. The turn numbers promised to
 // those move up by one.
-func (s *turnsPart) goOn(status string, f *Failure) {
+func (s *turnsPart) goOn(status string, f *protocol.Failure) {
 	s.st.GoOnN++
-	m := queuedMessage{N: s.st.TurnN + 1, Message: s.st.Shape.of(Message{Text: goOnText})}
+	m := queuedMessage{N: s.st.TurnN + 1, Message: s.st.Shape.of(protocol.Message{Text: goOnText})}
 	if s.leaving {
 		m.Message = s.moving.saidAgain()
 	}
@@ -101,7 +101,7 @@ func (s *turnsPart) goOn(status string, f *Failure) {
 // askHistory passes a message that codex may or may not have had to the next process, marked as
 // uncertain. Its pump looks for the message in the thread's history. If it is there, the turn was
 // cut off; if not, codex gets it for the first time.
-func (s *turnsPart) askHistory(f *Failure) {
+func (s *turnsPart) askHistory(f *protocol.Failure) {
 	s.st.Cut = f
 	s.approvals.voidOpen(processGone)
 	s.keepMessages()
@@ -145,7 +145,7 @@ func (s *turnsPart) keepMessages() {
 	s.st.Sends = keep
 }
 
-func (s *turnsPart) whatIsKnown(status string, f *Failure) *Failure {
+func (s *turnsPart) whatIsKnown(status string, f *protocol.Failure) *protocol.Failure {
 	var sure, unsure []string
 	id := ""
 	if v := s.st.turn(s.st.TurnN); v != nil {
@@ -161,9 +161,9 @@ func (s *turnsPart) whatIsKnown(status string, f *Failure) *Failure {
 			continue
 		}
 		switch name := s.approvalID(a.N); {
-		case a.State == ApprovalOpen:
+		case a.State == protocol.ApprovalOpen:
 			sure = append(sure, name+" was not answered")
-		case a.Decision == nil || a.State == ApprovalVoid:
+		case a.Decision == nil || a.State == protocol.ApprovalVoid:
 		case s.approvals.reached(a) == decidedHere:
 			sure = append(sure, "the decision on "+name+" never reached codex")
 		case a.Decision.Outcome == string(protocol.Accept):

@@ -22,8 +22,8 @@ type pumpFunc = func(context.Context, activities.RunPumpInput) (activities.RunPu
 func TestACutOffTurnSaysWhatIsCertainAndWhatIsNot(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make", "rm x", "ls"), dies(protocol.Sent, true)}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.takes(w.send(SignalDecide, yes("s1.1", "make"))) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalDecide, yes("s1.1", "make"))) })
 	w.at(3*time.Second, func() {
 		v := w.view()
 		for _, want := range []string{"status 137 (killed by signal 9)", "message m1 reached codex", "s1.2 was not answered", "Not known: what became of s1.1"} {
@@ -31,13 +31,13 @@ func TestACutOffTurnSaysWhatIsCertainAndWhatIsNot(t *testing.T) {
 				t.Errorf("the session says %+v, and not %q", v.Error, want)
 			}
 		}
-		for _, a := range query[[]Approval](w, QueryApprovals) {
-			void := a.State == ApprovalVoid && a.VoidReason == "codex's process is gone before it was answered"
+		for _, a := range query[[]protocol.Approval](w, protocol.QueryApprovals) {
+			void := a.State == protocol.ApprovalVoid && a.VoidReason == "codex's process is gone before it was answered"
 			if (a.ID != "s1.1") != void {
 				t.Errorf("approval %s is %s: %s", a.ID, a.State, a.VoidReason)
 			}
 		}
-		w.refuses(w.send(SignalDecide, yes("s1.2", "rm x")), RefusedState)
+		w.refuses(w.send(protocol.SignalDecide, yes("s1.2", "rm x")), protocol.RefusedState)
 	})
 	w.ends(4 * time.Second)
 	w.start(SessionOptions{})
@@ -56,12 +56,12 @@ func TestAHostThatCannotBeClearedKeepsNobodyWaiting(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{dies(protocol.Acknowledged, true), endsTurn("completed", "again")}
 	let := w.fake.hang("stop")
-	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
-	w.when(Interrupted, func() {
-		w.takes(w.send(SignalMessage, hello("m2")))
+	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.when(protocol.Interrupted, func() {
+		w.takes(w.send(protocol.SignalMessage, hello("m2")))
 		let()
 	})
-	w.whenTurn(2, "completed", func() { w.send(SignalClose, Close{}) })
+	w.whenTurn(2, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{})
 }
 
@@ -80,9 +80,9 @@ func TestAThreadIsResumedAsItWasSetUp(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{dies(protocol.Acknowledged, true), endsTurn("completed", "again")}
 	w.at(time.Second, func() {
-		w.send(SignalMessage, Message{ID: "m1", Text: "hello", Model: "big", Effort: "high"})
+		w.send(protocol.SignalMessage, protocol.Message{ID: "m1", Text: "hello", Model: "big", Effort: "high"})
 	})
-	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
+	w.at(2*time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
 	w.ends(3 * time.Second)
 	w.start(SessionOptions{Sandbox: "read-only", ApprovalPolicy: "untrusted", Model: "small"})
 	resumed(t, w.fake.ran[1], 2)
@@ -91,20 +91,20 @@ func TestAThreadIsResumedAsItWasSetUp(t *testing.T) {
 func TestTheQueueWaitsForAWordWhenATurnIsCutOff(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make"), dies(protocol.Sent, true), endsTurn("completed", "2"), endsTurn("completed", "3")}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.send(SignalMessage, hello("m2"))
-		w.takes(w.send(SignalDecide, yes("s1.1", "make")))
+		w.send(protocol.SignalMessage, hello("m2"))
+		w.takes(w.send(protocol.SignalDecide, yes("s1.1", "make")))
 	})
 	w.at(time.Hour, func() {
-		if v := w.view(); v.State != Interrupted || v.Queue != 1 {
+		if v := w.view(); v.State != protocol.Interrupted || v.Queue != 1 {
 			t.Errorf("session is %+v", v)
 		}
-		w.send(SignalMessage, hello("m3"))
+		w.send(protocol.SignalMessage, hello("m3"))
 	})
 	w.at(2*time.Hour, func() {
 		for n := 2; n <= 3; n++ {
-			if turn := query[TurnView](w, QueryTurn, TurnQuery{N: n}); turn.Status != "completed" {
+			if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: n}); turn.Status != "completed" {
 				t.Errorf("turn is %+v", turn)
 			}
 		}
@@ -116,13 +116,15 @@ func TestTheQueueWaitsForAWordWhenATurnIsCutOff(t *testing.T) {
 func TestASessionThatIsToContinueTellsCodexSo(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{staysAttached(protocol.Acknowledged), dies(protocol.Acknowledged, true), endsTurn("completed", "went on"), endsTurn("completed", "next")}
-	w.at(50*time.Millisecond, func() { w.send(SignalMessage, Message{ID: "m1", Text: "hello", Model: "big", Effort: "high"}) })
+	w.at(50*time.Millisecond, func() {
+		w.send(protocol.SignalMessage, protocol.Message{ID: "m1", Text: "hello", Model: "big", Effort: "high"})
+	})
 	w.attached(1, func() {
-		w.takes(w.send(SignalMessage, hello("m2"))) // promised turn 2
-		w.takes(w.send(SignalMessage, Message{ID: "m3", Text: "faster", Mode: "steer"}))
+		w.takes(w.send(protocol.SignalMessage, hello("m2"))) // promised turn 2
+		w.takes(w.send(protocol.SignalMessage, protocol.Message{ID: "m3", Text: "faster", Mode: "steer"}))
 	})
 	w.whenTurn(3, "completed", func() {
-		first, follow, next := query[TurnView](w, QueryTurn, TurnQuery{N: 1}), query[TurnView](w, QueryTurn, TurnQuery{N: 2}), query[TurnView](w, QueryTurn, TurnQuery{MessageID: "m2"})
+		first, follow, next := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 1}), query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 2}), query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{MessageID: "m2"})
 		if first.Status != "interrupted" || first.FollowedBy != 2 {
 			t.Errorf("the turn that was cut off is %+v", first)
 		}
@@ -132,7 +134,7 @@ func TestASessionThatIsToContinueTellsCodexSo(t *testing.T) {
 		if next.N != 3 || next.FinalText != "next" {
 			t.Errorf("the queued message became %+v", next)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{OnInterrupt: "continue", Sandbox: "read-only", ApprovalPolicy: "untrusted", By: "ann"})
 	in := w.fake.ran[2]
@@ -150,23 +152,23 @@ func TestContinuingIsBounded(t *testing.T) {
 	w := newWorld(t)
 	d := dies(protocol.Acknowledged, true)
 	w.fake.pumps = []pumpFunc{d, d, d, d, d, endsTurn("completed", ""), d, endsTurn("completed", "")}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(time.Minute, func() {
-		if v := w.view(); v.State != Interrupted || v.Turn.N != 4 || len(w.fake.ran) != 4 {
+		if v := w.view(); v.State != protocol.Interrupted || v.Turn.N != 4 || len(w.fake.ran) != 4 {
 			t.Errorf("after %d pumps the session is %+v", len(w.fake.ran), v)
 		}
-		w.send(SignalMessage, hello("m5"))
+		w.send(protocol.SignalMessage, hello("m5"))
 	})
 	w.at(2*time.Minute, func() {
 		// No turn has ended by itself since, so the count goes on.
-		if v := w.view(); v.State != Interrupted || v.Turn.N != 5 {
+		if v := w.view(); v.State != protocol.Interrupted || v.Turn.N != 5 {
 			t.Errorf("after %d pumps the session is %+v", len(w.fake.ran), v)
 		}
-		w.send(SignalMessage, hello("m6"))
+		w.send(protocol.SignalMessage, hello("m6"))
 	})
-	w.at(3*time.Minute, func() { w.send(SignalMessage, hello("m7")) })
+	w.at(3*time.Minute, func() { w.send(protocol.SignalMessage, hello("m7")) })
 	w.at(4*time.Minute, func() {
-		if v := w.view(); v.State != Idle || v.Turn.N != 8 || v.Turn.Status != "completed" {
+		if v := w.view(); v.State != protocol.Idle || v.Turn.N != 8 || v.Turn.Status != "completed" {
 			t.Errorf("session is %+v", v)
 		}
 	})
@@ -176,21 +178,21 @@ func TestContinuingIsBounded(t *testing.T) {
 
 func TestWhoeverWantedTheTurnToEndIsNotContinued(t *testing.T) {
 	end := map[string]func(w *world){
-		"interrupt": func(w *world) { w.takes(w.send(SignalInterrupt, Interrupt{By: "bob"})) },
+		"interrupt": func(w *world) { w.takes(w.send(protocol.SignalInterrupt, protocol.Interrupt{By: "bob"})) },
 		"cancel": func(w *world) {
 			d := yes("s1.1", "make")
 			d.Outcome = "cancel"
-			w.takes(w.send(SignalDecide, d))
+			w.takes(w.send(protocol.SignalDecide, d))
 		},
 	}
 	for _, policy := range []string{"continue", "fail"} {
 		for name, do := range end {
 			w := newWorld(t)
 			w.fake.pumps = []pumpFunc{asks("make"), dies(protocol.Sent, true)}
-			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 			w.at(2*time.Second, func() { do(w) })
 			w.at(time.Hour, func() {
-				if v := w.view(); v.State != Interrupted || v.Turn.N != 1 {
+				if v := w.view(); v.State != protocol.Interrupted || v.Turn.N != 1 {
 					t.Errorf("%s, %s: session is %+v", policy, name, v)
 				}
 			})
@@ -208,9 +210,9 @@ func TestATurnThatTookTooLongIsNotContinued(t *testing.T) {
 		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TimedOut, State: st, Deliveries: acked(in),
 			Problem: &protocol.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
 	}, dies(protocol.Acknowledged, false)}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(time.Minute, func() {
-		if v := w.view(); v.State != Interrupted || v.Error.Kind != "turn_timeout" {
+		if v := w.view(); v.State != protocol.Interrupted || v.Error.Kind != "turn_timeout" {
 			t.Errorf("session is %+v", v)
 		}
 	})
@@ -228,11 +230,11 @@ func TestWhatARetiredProcessStillWroteIsRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		last   pumpFunc
 		status string
-		state  SessionStatus
+		state  protocol.SessionStatus
 	}{
-		"it said no more":     {dies(protocol.Acknowledged, false), "interrupted", Interrupted},
-		"it ended the turn":   {endsTurn("completed", "done"), "completed", Idle},
-		"its worker was lost": {nil, "interrupted", Interrupted},
+		"it said no more":     {dies(protocol.Acknowledged, false), "interrupted", protocol.Interrupted},
+		"it ended the turn":   {endsTurn("completed", "done"), "completed", protocol.Idle},
+		"its worker was lost": {nil, "interrupted", protocol.Interrupted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -242,7 +244,7 @@ func TestWhatARetiredProcessStillWroteIsRead(t *testing.T) {
 					return activities.RunPumpResult{}, temporal.NewApplicationError("the wire is lost", protocol.ErrTypeWireLost)
 				}, dies(protocol.Acknowledged, false), endsTurn("completed", "")}
 			}
-			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 			w.at(time.Minute, func() {
 				if v := w.view(); v.State != c.state || v.Turn.Status != c.status || v.Process.Alive {
 					t.Errorf("session is %+v, process %+v", v, v.Process)
@@ -250,7 +252,7 @@ func TestWhatARetiredProcessStillWroteIsRead(t *testing.T) {
 				if in := w.fake.ran[1]; in.Pump.State.Cursor != (protocol.Cursor{Incarnation: 1, Offset: 100}) {
 					t.Errorf("the last pump began at %+v", in.Pump.State.Cursor)
 				}
-				w.send(SignalMessage, hello("m2"))
+				w.send(protocol.SignalMessage, hello("m2"))
 			})
 			w.whenTurn(2, "completed", func() {
 				if v := w.view(); v.Process.Incarnation != 2 {
@@ -295,17 +297,17 @@ func TestWhereItIsNotKnownWhetherCodexHadTheMessageItsHistoryTells(t *testing.T)
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.fake.pumps = append([]pumpFunc{dies(protocol.Sent, true)}, c.pumps...)
-			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 			w.at(time.Minute, func() {
-				if len(query[[]Approval](w, QueryApprovals)) == 1 {
+				if len(query[[]protocol.Approval](w, protocol.QueryApprovals)) == 1 {
 					d := yes("s1.1", "make")
 					d.Outcome = "cancel"
-					w.takes(w.send(SignalDecide, d))
+					w.takes(w.send(protocol.SignalDecide, d))
 				}
 			})
 			w.at(time.Hour, func() {
 				var got []string
-				for _, turn := range query[SessionDetail](w, QueryDetail).Turns {
+				for _, turn := range query[protocol.SessionDetail](w, protocol.QueryDetail).Turns {
 					got = append(got, turn.Status)
 				}
 				if fmt.Sprint(got) != fmt.Sprint(c.want) || len(w.fake.ran) != len(w.fake.pumps) {
@@ -335,10 +337,10 @@ func TestASessionThatIsToFailDoesAndIsCleanedUp(t *testing.T) {
 	for _, state := range []protocol.DeliveryState{protocol.Acknowledged, protocol.Sent} {
 		w := newWorld(t)
 		w.fake.pumps = []pumpFunc{dies(state, true)}
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 		w.start(SessionOptions{OnInterrupt: "fail", Seed: "team"})
 		v := w.view()
-		if typeOf(w.GetWorkflowError()) != "process_exit" || v.State != Failed || !strings.Contains(v.Error.Message, "status 137") {
+		if typeOf(w.GetWorkflowError()) != "process_exit" || v.State != protocol.Failed || !strings.Contains(v.Error.Message, "status 137") {
 			t.Errorf("the session ended with %v and %+v", w.GetWorkflowError(), v)
 		}
 		if len(w.fake.closed) != 1 || w.fake.closed[0].Discard || !v.Close.Removed {
@@ -354,9 +356,9 @@ func TestAMessageThatCertainlyNeverArrivedIsDeliveredWhateverThePolicy(t *testin
 	for _, policy := range []string{"", "ask", "continue", "fail"} {
 		w := newWorld(t)
 		w.fake.pumps = []pumpFunc{dies(protocol.Decided, true), endsTurn("completed", "ok")}
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 		w.at(time.Minute, func() {
-			if v := w.view(); v.State != Idle || v.Turn.N != 1 || v.Turn.Status != "completed" {
+			if v := w.view(); v.State != protocol.Idle || v.Turn.N != 1 || v.Turn.Status != "completed" {
 				t.Errorf("%s: session is %+v", policy, v)
 			}
 		})
@@ -368,9 +370,9 @@ func TestAMessageThatCertainlyNeverArrivedIsDeliveredWhateverThePolicy(t *testin
 func TestASessionForOneTurnClosesAfterTheTurnThatWentOn(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{dies(protocol.Acknowledged, true), endsTurn("completed", "done after all")}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.start(SessionOptions{CloseAfter: true, OnInterrupt: "continue"})
-	if v := w.view(); v.State != Closed || v.Turn.N != 2 || v.Turn.Status != "completed" {
+	if v := w.view(); v.State != protocol.Closed || v.Turn.N != 2 || v.Turn.Status != "completed" {
 		t.Errorf("session is %+v", v)
 	}
 }
@@ -378,9 +380,9 @@ func TestASessionForOneTurnClosesAfterTheTurnThatWentOn(t *testing.T) {
 func TestAThreadThatCannotBeResumedStopsTheSessionWhateverThePolicy(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{dies(protocol.Acknowledged, true), refuses("thread_missing", protocol.Decided)}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(time.Hour, func() {
-		if v := w.view(); v.State != Interrupted || v.Error.Kind != "thread_missing" || v.Turn.N != 2 || v.Turn.Status != "failed" {
+		if v := w.view(); v.State != protocol.Interrupted || v.Error.Kind != "thread_missing" || v.Turn.N != 2 || v.Turn.Status != "failed" {
 			t.Errorf("session is %+v", v)
 		}
 	})
@@ -390,14 +392,14 @@ func TestAThreadThatCannotBeResumedStopsTheSessionWhateverThePolicy(t *testing.T
 
 func TestAnUnknownPolicyIsRefused(t *testing.T) {
 	w := newWorld(t)
-	w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: SessionOptions{OnInterrupt: "panic"}})
-	if typeOf(w.GetWorkflowError()) != RefusedBadInput {
+	w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: SessionOptions{OnInterrupt: "panic"}})
+	if typeOf(w.GetWorkflowError()) != protocol.RefusedBadInput {
 		t.Errorf("it was answered %v", w.GetWorkflowError())
 	}
 }
 
-func yes(approval, command string) Decide {
-	return Decide{Approval: approval, Digest: "digest of " + command, Outcome: "accept", By: "bob"}
+func yes(approval, command string) protocol.Decide {
+	return protocol.Decide{Approval: approval, Digest: "digest of " + command, Outcome: "accept", By: "bob"}
 }
 
 func notesOf(notes []conversation.Note) string {
@@ -428,13 +430,13 @@ func TestADoubtThatCannotBeResolvedIsNoFailure(t *testing.T) {
 			w := newWorld(t)
 			w.fake.pumps = []pumpFunc{dies(protocol.Sent, true)}
 			fault(w)
-			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-			w.when(Interrupted, func() {
-				turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1})
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+			w.when(protocol.Interrupted, func() {
+				turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 1})
 				if turn.Status != "unknown" || turn.Error == nil {
 					t.Errorf("turn is %+v: %+v", turn, turn.Error)
 				}
-				w.send(SignalClose, Close{})
+				w.send(protocol.SignalClose, protocol.Close{})
 			})
 			w.start(SessionOptions{OnInterrupt: InterruptContinue})
 		})
@@ -445,12 +447,12 @@ func TestAClosedSessionDoesNotSayWhatItDoesNotKnow(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{dies(protocol.Sent, true)}
 	w.at(50*time.Millisecond, func() {
-		w.send(SignalMessage, hello("m1"))
+		w.send(protocol.SignalMessage, hello("m1"))
 		w.fake.hang("stop") // the process that is to look it up never comes
 	})
-	w.when(Resuming, func() { w.send(SignalClose, Close{By: "ann"}) })
+	w.when(protocol.Resuming, func() { w.send(protocol.SignalClose, protocol.Close{By: "ann"}) })
 	w.start(SessionOptions{OnInterrupt: InterruptContinue})
-	if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); turn.Status != "unknown" || turn.Error == nil {
+	if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 1}); turn.Status != "unknown" || turn.Error == nil {
 		t.Errorf("turn is %+v: %+v", turn, turn.Error)
 	}
 }

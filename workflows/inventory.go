@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -11,9 +10,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// NamePattern matches the names of hosts, seeds and sessions.
-var NamePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
-
 // inventoryPart keeps the hosts of the zone as people describe them.
 type inventoryPart struct {
 	*poolCore
@@ -22,35 +18,35 @@ type inventoryPart struct {
 	census    *censusPart
 }
 
-func (p *inventoryPart) checkPut(in PutHost) error {
+func (p *inventoryPart) checkPut(in protocol.PutHost) error {
 	s := in.Spec
 	old := p.host(s.Name)
 	switch {
-	case !NamePattern.MatchString(s.Name):
-		return refuse(RefusedBadInput, "host name %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", s.Name)
+	case !protocol.NamePattern.MatchString(s.Name):
+		return refuse(protocol.RefusedBadInput, "host name %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", s.Name)
 	case old != nil && !in.Replace && s.Name != protocol.LocalHost:
-		return refuse(RefusedState, "host %s is in zone %s already (--replace changes it, `ctl host remove %s` takes it out)", s.Name, p.zone, s.Name)
+		return refuse(protocol.RefusedState, "host %s is in zone %s already (--replace changes it, `ctl host remove %s` takes it out)", s.Name, p.zone, s.Name)
 	case s.Name != protocol.LocalHost && s.Address == "":
-		return refuse(RefusedBadInput, "host %s needs an address", s.Name)
+		return refuse(protocol.RefusedBadInput, "host %s needs an address", s.Name)
 	case s.Port < 0 || s.Port > 65535:
-		return refuse(RefusedBadInput, "host %s: port %d is none", s.Name, s.Port)
+		return refuse(protocol.RefusedBadInput, "host %s: port %d is none", s.Name, s.Port)
 	case in.Slots < 0 || in.Slots > 10_000:
-		return refuse(RefusedBadInput, "host %s: %d slots is out of range (1 to 10000)", s.Name, in.Slots)
+		return refuse(protocol.RefusedBadInput, "host %s: %d slots is out of range (1 to 10000)", s.Name, in.Slots)
 	case old == nil && len(p.st.Hosts) >= maxHosts:
-		return refuse(RefusedState, "zone %s has %d hosts already: use another zone", p.zone, len(p.st.Hosts))
+		return refuse(protocol.RefusedState, "zone %s has %d hosts already: use another zone", p.zone, len(p.st.Hosts))
 	case encoded(s)+encoded(in.Labels) > maxHost:
-		return refuse(RefusedBadInput, "host %s: its addresses, keys and labels take more than %d bytes", s.Name, maxHost)
+		return refuse(protocol.RefusedBadInput, "host %s: its addresses, keys and labels take more than %d bytes", s.Name, maxHost)
 	case unpinned(&s) != nil:
-		return refuse(RefusedBadInput, "host %s has no pinned key: give --host-key or --known-hosts", unpinned(&s).Name)
+		return refuse(protocol.RefusedBadInput, "host %s has no pinned key: give --host-key or --known-hosts", unpinned(&s).Name)
 	case old != nil && p.lies(s.Name) && elsewhere(old.Spec, s):
-		return refuse(RefusedState, "sessions may have left a credential on host %s as it is, and as another machine, user or root it would be looked for where it is not (if the old one never comes back: `ctl host remove --force`)", s.Name)
+		return refuse(protocol.RefusedState, "sessions may have left a credential on host %s as it is, and as another machine, user or root it would be looked for where it is not (if the old one never comes back: `ctl host remove --force`)", s.Name)
 	case old != nil && p.used(s.Name)+p.parkedOn(s.Name) > 0 && elsewhere(old.Spec, s):
-		return refuse(RefusedState, "%d sessions have their folders on host %s as it is, and as another machine, user or root they would be looked for where they are not (`ctl host drain %s` first, or give the other one a name of its own)",
+		return refuse(protocol.RefusedState, "%d sessions have their folders on host %s as it is, and as another machine, user or root they would be looked for where they are not (`ctl host drain %s` first, or give the other one a name of its own)",
 			p.used(s.Name)+p.parkedOn(s.Name), s.Name, s.Name)
 	case in.Jump != "" && p.host(in.Jump) == nil:
-		return refuse(RefusedNotFound, "host %s: zone %s has no jump host %q", s.Name, p.zone, in.Jump)
+		return refuse(protocol.RefusedNotFound, "host %s: zone %s has no jump host %q", s.Name, p.zone, in.Jump)
 	case in.Jump == s.Name && in.Jump != "":
-		return refuse(RefusedBadInput, "host %s cannot be its own jump host", s.Name)
+		return refuse(protocol.RefusedBadInput, "host %s cannot be its own jump host", s.Name)
 	}
 	return nil
 }
@@ -66,7 +62,7 @@ func unpinned(s *protocol.HostSpec) *protocol.HostSpec {
 	return nil
 }
 
-func (p *inventoryPart) put(in PutHost) HostView {
+func (p *inventoryPart) put(in protocol.PutHost) protocol.HostView {
 	if in.Slots == 0 {
 		in.Slots = defaultSlots
 	}
@@ -93,25 +89,25 @@ func elsewhere(a, b protocol.HostSpec) bool {
 	return !machine || a.User != b.User || a.Root != b.Root
 }
 
-func (p *inventoryPart) checkRemove(in RemoveHost) error {
+func (p *inventoryPart) checkRemove(in protocol.RemoveHost) error {
 	name := in.Name
 	left, _ := p.leftOn(name)
 	switch h := p.host(name); {
 	case h == nil:
-		return refuse(RefusedNotFound, "zone %s has no host %q", p.zone, name)
+		return refuse(protocol.RefusedNotFound, "zone %s has no host %q", p.zone, name)
 	case name == protocol.LocalHost:
-		return refuse(RefusedBadInput, "host %s is this machine: it cannot be removed (cordon it)", name)
+		return refuse(protocol.RefusedBadInput, "host %s is this machine: it cannot be removed (cordon it)", name)
 	case p.parkedOn(name) > 0 && !in.Force:
-		return refuse(RefusedState, "%d parked sessions have their folders on host %s: they would go on elsewhere, and nobody would remove those (`ctl session close`, or `ctl host remove --force`)", p.parkedOn(name), name)
+		return refuse(protocol.RefusedState, "%d parked sessions have their folders on host %s: they would go on elsewhere, and nobody would remove those (`ctl session close`, or `ctl host remove --force`)", p.parkedOn(name), name)
 	case p.used(name) > 0:
-		return refuse(RefusedState, "host %s is in use by %s", name, strings.Join(p.holders(name), ", "))
+		return refuse(protocol.RefusedState, "host %s is in use by %s", name, strings.Join(p.holders(name), ", "))
 	case left > 0 && !in.Force:
-		return refuse(RefusedState, "%d sessions may have left a credential on host %s, and only a pool that knows it wipes them (if it never comes back: `ctl host remove --force`)", left, name)
+		return refuse(protocol.RefusedState, "%d sessions may have left a credential on host %s, and only a pool that knows it wipes them (if it never comes back: `ctl host remove --force`)", left, name)
 	}
 	return nil
 }
 
-func (p *inventoryPart) remove(name string) HostView {
+func (p *inventoryPart) remove(name string) protocol.HostView {
 	v := p.view(p.host(name))
 	p.st.Hosts = slices.DeleteFunc(p.st.Hosts, func(h poolHost) bool { return h.Spec.Name == name })
 	p.st.Leftovers = slices.DeleteFunc(p.st.Leftovers, func(l poolLeftover) bool { return l.Host == name })
@@ -120,7 +116,7 @@ func (p *inventoryPart) remove(name string) HostView {
 	return v
 }
 
-func (p *inventoryPart) found(f SetHost) {
+func (p *inventoryPart) found(f protocol.SetHost) {
 	if p.host(f.Name) != nil {
 		p.set(f)
 	}
@@ -129,9 +125,9 @@ func (p *inventoryPart) found(f SetHost) {
 	}
 }
 
-func (p *inventoryPart) checkSet(in SetHost) error {
+func (p *inventoryPart) checkSet(in protocol.SetHost) error {
 	if p.host(in.Name) == nil {
-		return refuse(RefusedNotFound, "zone %s has no host %q", p.zone, in.Name)
+		return refuse(protocol.RefusedNotFound, "zone %s has no host %q", p.zone, in.Name)
 	}
 	if in.Drain != nil {
 		if err := checkDrain(in.Drain); err != nil {
@@ -141,9 +137,9 @@ func (p *inventoryPart) checkSet(in SetHost) error {
 	h := p.host(in.Name)
 	switch {
 	case in.Slots < 0 || in.Slots > 10_000:
-		return refuse(RefusedBadInput, "host %s: %d slots is out of range (1 to 10000)", in.Name, in.Slots)
+		return refuse(protocol.RefusedBadInput, "host %s: %d slots is out of range (1 to 10000)", in.Name, in.Slots)
 	case encoded(h.Spec)+encoded(relabelled(h.Labels, in)) > maxHost:
-		return refuse(RefusedBadInput, "host %s: its addresses, keys and labels take more than %d bytes", in.Name, maxHost)
+		return refuse(protocol.RefusedBadInput, "host %s: its addresses, keys and labels take more than %d bytes", in.Name, maxHost)
 	case len(in.Labels) > 0:
 		all := slices.Clone(p.st.Hosts)
 		all[slices.IndexFunc(all, func(h poolHost) bool { return h.Spec.Name == in.Name })].Labels = relabelled(h.Labels, in)
@@ -153,7 +149,7 @@ func (p *inventoryPart) checkSet(in SetHost) error {
 }
 
 // relabelled returns labels with the changes of in.
-func relabelled(labels map[string]string, in SetHost) map[string]string {
+func relabelled(labels map[string]string, in protocol.SetHost) map[string]string {
 	all := make(map[string]string, len(labels)+len(in.Labels))
 	for _, from := range []map[string]string{labels, in.Labels} {
 		for _, k := range workflow.DeterministicKeys(from) {
@@ -166,7 +162,7 @@ func relabelled(labels map[string]string, in SetHost) map[string]string {
 	return all
 }
 
-func (p *inventoryPart) set(in SetHost) HostView {
+func (p *inventoryPart) set(in protocol.SetHost) protocol.HostView {
 	h := p.host(in.Name)
 	if in.Cordon != nil {
 		h.Cordon = *in.Cordon
@@ -208,20 +204,20 @@ func (p *inventoryPart) set(in SetHost) HostView {
 	return p.view(h)
 }
 
-func (p *inventoryPart) views() []HostView {
-	out := make([]HostView, 0, len(p.st.Hosts))
+func (p *inventoryPart) views() []protocol.HostView {
+	out := make([]protocol.HostView, 0, len(p.st.Hosts))
 	for i := range p.st.Hosts {
 		v := p.view(&p.st.Hosts[i])
 		v.Leftovers, v.UnknownFolders = nil, nil // their number is enough for a list
 		out = append(out, v)
 	}
-	slices.SortFunc(out, func(a, b HostView) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b protocol.HostView) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
-func (p *inventoryPart) view(h *poolHost) HostView {
+func (p *inventoryPart) view(h *poolHost) protocol.HostView {
 	spec := h.Spec
-	v := HostView{
+	v := protocol.HostView{
 		Name: spec.Name, Address: spec.Address, User: spec.User, Port: spec.Port, Labels: map[string]string{},
 		Slots: h.Slots, Used: p.used(spec.Name), Zone: p.zone, Codex: h.Codex,
 		Fingerprint: fingerprint(spec), Holders: p.holders(spec.Name), Spec: &spec, State: "unchecked",
@@ -263,7 +259,7 @@ func (p *inventoryPart) view(h *poolHost) HostView {
 		v.State = "draining"
 	case h.Cordon:
 		v.State = "cordoned"
-	case h.Health != nil && h.Health.State == HealthQuarantined:
+	case h.Health != nil && h.Health.State == protocol.HealthQuarantined:
 		v.State = "quarantined"
 	case h.Health != nil:
 		v.State = "suspect"

@@ -25,19 +25,19 @@ func longTurn(journal int64) func(context.Context, activities.RunPumpInput) (act
 func TestALongJournalThatCannotBeTrimmedEndsWithItsProcessBetweenTurns(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, longTurn(longJournal), longTurn(longJournal+1), endsTurn("completed", "ok"))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
 	w.at(3*time.Second, func() {
-		if v := w.view(); v.Process.Incarnation != 1 || v.State != Idle {
+		if v := w.view(); v.Process.Incarnation != 1 || v.State != protocol.Idle {
 			t.Errorf("a process that nobody needs was restarted: %+v", v)
 		}
-		w.send(SignalMessage, hello("m3"))
+		w.send(protocol.SignalMessage, hello("m3"))
 	})
 	w.at(4*time.Second, func() {
-		if v := w.view(); v.Process.Incarnation != 2 || v.State != Idle || v.Turn.Status != "completed" || v.Turn.N != 3 {
+		if v := w.view(); v.Process.Incarnation != 2 || v.State != protocol.Idle || v.Turn.Status != "completed" || v.Turn.N != 3 {
 			t.Errorf("session is %+v", v)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 	if stop, start := slices.Index(w.fake.calls, "stop 1"), slices.Index(w.fake.calls, "start 2"); stop < 0 || start < stop {
@@ -52,23 +52,23 @@ func TestALongJournalThatCannotBeTrimmedEndsWithItsProcessBetweenTurns(t *testin
 func TestAProcessThatWasStoppedAndNotFollowedIsNotTakenToLive(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, longTurn(longJournal+1), endsTurn("completed", "ok"), endsTurn("completed", "ok"))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		w.fake.fail("start", temporal.NewNonRetryableApplicationError("no room", protocol.ErrTypeInternal, nil))
-		w.send(SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.at(time.Minute, func() {
-		if v := w.view(); v.State != Interrupted || v.Process.Alive || v.Error == nil {
+		if v := w.view(); v.State != protocol.Interrupted || v.Process.Alive || v.Error == nil {
 			t.Errorf("session is %+v, process %+v", v, v.Process)
 		}
 		w.fake.fail("start", nil)
-		w.send(SignalMessage, hello("m3"))
+		w.send(protocol.SignalMessage, hello("m3"))
 	})
 	w.at(2*time.Minute, func() {
-		if v := w.view(); v.State != Idle || v.Turn.N != 3 || v.Turn.Status != "completed" || v.Process.Incarnation != 3 {
+		if v := w.view(); v.State != protocol.Idle || v.Turn.N != 3 || v.Turn.Status != "completed" || v.Process.Incarnation != 3 {
 			t.Errorf("session is %+v, process %+v", v, v.Process)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 }

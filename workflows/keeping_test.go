@@ -23,10 +23,10 @@ func TestAWorkersFaultIsWaitedOut(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			w := newWorld(t)
 			w.fake.pumps = []pumpFunc{failsWith(kind), failsWith(kind), endsTurn("completed", "one"), endsTurn("completed", "two")}
-			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")); w.send(SignalMessage, hello("m2")) })
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")); w.send(protocol.SignalMessage, hello("m2")) })
 			w.once("it waits", func() bool { return w.view().WaitingFor != nil }, func() {
 				v := w.view()
-				if v.State != Running || v.WaitingFor.Kind != kind || v.WaitingFor.Doing != talkToCodex || v.Turn.Status != "inProgress" || v.Queue != 1 {
+				if v.State != protocol.Running || v.WaitingFor.Kind != kind || v.WaitingFor.Doing != talkToCodex || v.Turn.Status != "inProgress" || v.Queue != 1 {
 					t.Errorf("meanwhile it is %+v, waiting %+v", v, v.WaitingFor)
 				}
 			})
@@ -34,10 +34,10 @@ func TestAWorkersFaultIsWaitedOut(t *testing.T) {
 				if v := w.view(); v.WaitingFor != nil || v.Error != nil {
 					t.Errorf("session is %+v", v)
 				}
-				w.send(SignalClose, Close{})
+				w.send(protocol.SignalClose, protocol.Close{})
 			})
 			w.start(SessionOptions{})
-			if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); turn.Status != "completed" || len(w.fake.ran) != 4 {
+			if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 1}); turn.Status != "completed" || len(w.fake.ran) != 4 {
 				t.Errorf("after %d pumps turn 1 is %+v", len(w.fake.ran), turn)
 			}
 			if s := w.fake.ran[1].Pump.Sends; len(s) != 1 || !s[0].Uncertain {
@@ -51,10 +51,10 @@ func TestCloseEndsTheWaitForAWorker(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{failsWith(protocol.ErrTypeStore)}
 	w.fake.rest = readsOn("interrupted")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.once("it waits", func() bool { return w.view().WaitingFor != nil }, func() { w.send(SignalClose, Close{}) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.once("it waits", func() bool { return w.view().WaitingFor != nil }, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{})
-	if v := w.view(); v.State != Closed || v.Turn.Status != "interrupted" || len(w.fake.ran) != 2 {
+	if v := w.view(); v.State != protocol.Closed || v.Turn.Status != "interrupted" || len(w.fake.ran) != 2 {
 		t.Errorf("after %d pumps it is %+v", len(w.fake.ran), v)
 	}
 }
@@ -68,12 +68,12 @@ func TestAStopThatFailsIsTriedAgain(t *testing.T) {
 	}
 	w.fake.fail("stop", finally(protocol.ErrTypeStore))
 	w.fake.pumps = []pumpFunc{late, late, dies(protocol.Acknowledged, true), endsTurn("completed", "")}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.once("it waits", func() bool { return w.view().WaitingFor != nil }, func() { w.fake.fail("stop", nil) })
-	w.whenTurn(1, "interrupted", func() { w.send(SignalMessage, hello("m2")) })
-	w.whenTurn(2, "completed", func() { w.send(SignalClose, Close{}) })
+	w.whenTurn(1, "interrupted", func() { w.send(protocol.SignalMessage, hello("m2")) })
+	w.whenTurn(2, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{})
-	if v := w.view(); v.State != Closed || v.WaitingFor != nil {
+	if v := w.view(); v.State != protocol.Closed || v.WaitingFor != nil {
 		t.Errorf("session is %+v", v)
 	}
 }
@@ -84,9 +84,9 @@ func TestAStopThatFailsIsTriedAgain(t *testing.T) {
 func TestAnOvertakenSessionKeepsItsQueue(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{endsTurn("completed", "one"), failsWith(protocol.ErrTypeFenced), saysTold(endsTurn("completed", "three")), endsTurn("completed", "four")}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")); w.send(SignalMessage, hello("m3")) })
-	w.when(Parked, func() {
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.send(protocol.SignalMessage, hello("m2")); w.send(protocol.SignalMessage, hello("m3")) })
+	w.when(protocol.Parked, func() {
 		v := w.view()
 		if v.Error == nil || v.Error.Kind != protocol.ErrTypeFenced || v.Queue != 1 || v.Turn.Status != "unknown" {
 			t.Errorf("session is %+v, error %+v", v, v.Error)
@@ -94,11 +94,11 @@ func TestAnOvertakenSessionKeepsItsQueue(t *testing.T) {
 		if w.left != nil || len(w.released) != 1 {
 			t.Errorf("released %v, left %+v", w.released, w.left)
 		}
-		w.takes(w.send(SignalMessage, hello("m4")))
+		w.takes(w.send(protocol.SignalMessage, hello("m4")))
 	})
-	w.whenTurn(4, "completed", func() { w.send(SignalClose, Close{}) })
+	w.whenTurn(4, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{})
-	if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 3}); turn.Status != "completed" {
+	if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 3}); turn.Status != "completed" {
 		t.Errorf("turn 3 is %+v", turn)
 	}
 	if a, b := w.fake.ran[1].Claim.Generation, w.fake.ran[2].Claim.Generation; b <= a {
@@ -116,12 +116,12 @@ func TestASessionForSomeTurnsRunsAllThatWereAccepted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.fake.pumps = []pumpFunc{first, endsTurn("completed", "two")}
-			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")); w.send(SignalMessage, hello("m2")) })
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")); w.send(protocol.SignalMessage, hello("m2")) })
 			w.start(SessionOptions{CloseAfter: true})
-			if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); turn.Status != name {
+			if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 1}); turn.Status != name {
 				t.Errorf("turn 1 is %+v", turn)
 			}
-			if v := w.view(); v.State != Closed || v.Turn.N != 2 || v.Turn.Status != "completed" || v.Queue != 0 {
+			if v := w.view(); v.State != protocol.Closed || v.Turn.N != 2 || v.Turn.Status != "completed" || v.Queue != 0 {
 				t.Errorf("session is %+v", v)
 			}
 		})
@@ -135,26 +135,26 @@ func TestAMessageThatWasNotSentIsQueuedAgain(t *testing.T) {
 	w.hosts = []string{"web-1", "web-2"}
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), dies(protocol.Decided, true)}
 	w.fake.rest = saysTold(endsTurn("completed", "done"))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		w.fake.fail("stop", finally(protocol.ErrTypeUnreachable)) // so that it moves
-		w.refuse = &Failure{Kind: "host_not_found", Message: "no such host"}
-		w.takes(w.send(SignalMessage, hello("m2")))
+		w.refuse = &protocol.Failure{Kind: "host_not_found", Message: "no such host"}
+		w.takes(w.send(protocol.SignalMessage, hello("m2")))
 	})
-	w.when(Parked, func() {
+	w.when(protocol.Parked, func() {
 		v := w.view()
 		if v.Queue != 1 || v.Error == nil || v.Error.Kind != "host_not_found" {
 			t.Errorf("session is %+v, error %+v", v, v.Error)
 		}
 		w.fake.fail("stop", nil)
 		w.refuse = nil
-		u := w.send(SignalMessage, hello("m2")) // a repeat gets the same answer
+		u := w.send(protocol.SignalMessage, hello("m2")) // a repeat gets the same answer
 		w.takes(u)
-		w.takes(w.send(SignalResume, Resume{}))
+		w.takes(w.send(protocol.SignalResume, protocol.Resume{}))
 	})
-	w.whenTurn(2, "completed", func() { w.send(SignalClose, Close{}) })
+	w.whenTurn(2, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(moves)
-	if v := w.view(); v.State != Closed || v.Usage.Turns != 2 {
+	if v := w.view(); v.State != protocol.Closed || v.Usage.Turns != 2 {
 		t.Errorf("session is %+v, turn %+v", v, v.Turn)
 	}
 }
@@ -178,10 +178,10 @@ func TestPumpsThatTheServerEndsSayNothingOfCodex(t *testing.T) {
 		w.fake.pumps = append(w.fake.pumps, ended)
 	}
 	w.fake.rest = endsTurn("completed", "one")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.whenTurn(1, "completed", func() { w.send(SignalClose, Close{}) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.whenTurn(1, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{})
-	if v := w.view(); v.State != Closed || v.Turn.Status != "completed" || v.Error != nil || len(w.fake.ran) != 32 {
+	if v := w.view(); v.State != protocol.Closed || v.Turn.Status != "completed" || v.Error != nil || len(w.fake.ran) != 32 {
 		t.Errorf("after %d pumps it is %+v, %+v", len(w.fake.ran), v.Turn, v.Error)
 	}
 	if got := strings.Join(w.fake.calls, ","); strings.Contains(got, "stop 1") {
@@ -194,18 +194,18 @@ func TestAResumeOfASessionThatWaitsForAWorkerHasItTryNow(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{failsWith(protocol.ErrTypeStore), failsWith(protocol.ErrTypeStore), failsWith(protocol.ErrTypeStore), failsWith(protocol.ErrTypeStore)}
 	w.fake.rest = endsTurn("completed", "one")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.once("it has failed four times", func() bool { v := w.view().WaitingFor; return v != nil && v.Attempt == 4 }, func() {
-		w.takes(w.send(SignalResume, Resume{By: "ann"}))
+		w.takes(w.send(protocol.SignalResume, protocol.Resume{By: "ann"}))
 	})
 	w.whenTurn(1, "completed", func() {
 		if v := w.view(); v.WaitingFor != nil || v.Host != "web-1" || len(w.fake.parks) != 0 {
 			t.Errorf("session is %+v after %d parks", v, len(w.fake.parks))
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{Snapshot: SnapshotOptions{When: SnapshotOff}})
-	if v := w.view(); v.Attempt != 1 || v.State != Closed {
+	if v := w.view(); v.Attempt != 1 || v.State != protocol.Closed {
 		t.Errorf("session is %+v", v)
 	}
 }

@@ -20,9 +20,9 @@ func TestABudgetOutlivesALostHost(t *testing.T) {
 		last.Spent.Commands, last.Spent.TimeMS, last.Tally.InSession = 7, 60_000, 3
 		return activities.RecordLostResult{Seq: in.State.Seq, Said: []string{"m2"}, Last: &last}
 	}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
-	w.at(10*time.Second, func() { w.send(SignalMessage, hello("m3")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
+	w.at(10*time.Second, func() { w.send(protocol.SignalMessage, hello("m3")) })
 	w.ends(11 * time.Second)
 	w.start(moves)
 	if st := w.lastPump().Pump.State; st.Spent.Commands != 7 || st.Spent.TimeMS != 60_000 || st.Tally.InSession != 3 {
@@ -36,9 +36,9 @@ func TestASnapshotIsTriedAgainWhileTheSessionIdles(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{endsTurn("completed", "")}
 	w.fake.fail("snapshot", temporal.NewApplicationError("the store is away", protocol.ErrTypeStore))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(20*time.Minute, func() {
-		if v := w.view(); v.State != Idle || v.Snapshot == nil || v.Snapshot.Error == nil || v.Snapshot.ID != "" {
+		if v := w.view(); v.State != protocol.Idle || v.Snapshot == nil || v.Snapshot.Error == nil || v.Snapshot.ID != "" {
 			t.Errorf("session is %+v, its snapshot %+v", v, v.Snapshot)
 		}
 		w.fake.fail("snapshot", nil)
@@ -55,9 +55,9 @@ func TestASnapshotIsTriedAgainWhileTheSessionIdles(t *testing.T) {
 func TestTheLastEntriesWaitForTheStore(t *testing.T) {
 	w := newWorld(t)
 	w.fake.fail("notes", temporal.NewApplicationError("the store is away", protocol.ErrTypeStore))
-	w.refuse = &Failure{Kind: "host_not_found", Message: "no such host"}
+	w.refuse = &protocol.Failure{Kind: "host_not_found", Message: "no such host"}
 	w.at(10*time.Minute, func() {
-		if v := w.view(); v.State != Failed || v.WaitingFor == nil || v.WaitingFor.Kind != protocol.ErrTypeStore {
+		if v := w.view(); v.State != protocol.Failed || v.WaitingFor == nil || v.WaitingFor.Kind != protocol.ErrTypeStore {
 			t.Errorf("meanwhile it is %+v", v)
 		}
 		w.fake.fail("notes", nil)
@@ -73,7 +73,7 @@ func TestTheLastEntriesWaitForTheStore(t *testing.T) {
 func TestAttemptsToWriteTheLastEntriesDoNotFillTheHistory(t *testing.T) {
 	w := newWorld(t)
 	w.fake.fail("notes", temporal.NewApplicationError("the store is away", protocol.ErrTypeStore))
-	w.refuse = &Failure{Kind: "host_not_found", Message: "no such host"}
+	w.refuse = &protocol.Failure{Kind: "host_not_found", Message: "no such host"}
 	w.at(time.Minute, w.fill)
 	w.at(time.Hour, func() { w.fake.fail("notes", nil) })
 	w.start(SessionOptions{})
@@ -96,15 +96,15 @@ func TestWhatWasHeardOnALostHostWaitsForTheStore(t *testing.T) {
 	w.fake.heard = func(in activities.RecordLostInput) activities.RecordLostResult {
 		return activities.RecordLostResult{Seq: in.State.Seq + 3, Said: []string{"m2"}}
 	}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
 	w.at(10*time.Minute, func() {
 		if v := w.view(); v.Host != "web-1" || v.WaitingFor == nil {
 			t.Errorf("meanwhile it is %+v", v)
 		}
 		w.fake.fail("lost", nil)
 	})
-	w.at(time.Hour, func() { w.send(SignalMessage, hello("m3")) })
+	w.at(time.Hour, func() { w.send(protocol.SignalMessage, hello("m3")) })
 	w.ends(2 * time.Hour)
 	w.start(moves)
 	if a, b := w.fake.ran[1].Pump.State.Seq, w.lastPump().Pump.State.Seq; b != a+3 {

@@ -34,7 +34,7 @@ func TestAForkWaitsForTheStoreOnView(t *testing.T) {
 		}
 	})
 	w.start(SessionOptions{From: "s0.snap-4", StartTimeout: &hour})
-	if v := w.view(); v.State != Failed || v.Error.Kind != kindStartTimeout {
+	if v := w.view(); v.State != protocol.Failed || v.Error.Kind != kindStartTimeout {
 		t.Errorf("session is %+v, %+v", v, v.Error)
 	}
 }
@@ -43,19 +43,19 @@ func TestAForkWaitsForTheStoreOnView(t *testing.T) {
 func TestAMoveOutlivesAStoreThatIsAway(t *testing.T) {
 	w := waitsLong(t)
 	w.fake.rest = saysTold(endsTurn("completed", ""))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(10*time.Second, func() {
 		w.fake.failTimes("park", 30*5, temporal.NewApplicationError("the store is away", protocol.ErrTypeStore))
-		w.takes(w.send(SignalResume, Resume{Host: "web-2", By: "ann"}))
+		w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: "web-2", By: "ann"}))
 	})
-	w.at(time.Minute, func() { w.takes(w.send(SignalMessage, hello("m2"))) })
+	w.at(time.Minute, func() { w.takes(w.send(protocol.SignalMessage, hello("m2"))) })
 	w.at(time.Hour, func() { w.waited("park on web-1", protocol.ErrTypeStore) })
 	w.whenTurn(2, "completed", func() {
 		w.kept(2)
 		if v := w.view(); v.Host != "web-2" {
 			t.Errorf("it is on %s", v.Host)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 }
@@ -63,20 +63,20 @@ func TestAMoveOutlivesAStoreThatIsAway(t *testing.T) {
 func TestAnInterruptCallsOffAMove(t *testing.T) {
 	w := waitsLong(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(10*time.Second, func() {
 		w.fake.fail("park", temporal.NewApplicationError("the store is away", protocol.ErrTypeStore))
-		w.takes(w.send(SignalResume, Resume{Host: "web-2", By: "ann"}))
+		w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: "web-2", By: "ann"}))
 	})
 	w.at(time.Hour, func() {
-		w.takes(w.send(SignalMessage, hello("m2")))
-		w.takes(w.send(SignalInterrupt, Interrupt{By: "ann"}))
+		w.takes(w.send(protocol.SignalMessage, hello("m2")))
+		w.takes(w.send(protocol.SignalInterrupt, protocol.Interrupt{By: "ann"}))
 	})
 	w.whenTurn(2, "completed", func() {
 		if v := w.view(); v.Host != "web-1" || v.WaitingFor != nil {
 			t.Errorf("it is on %s, waiting for %+v", v.Host, v.WaitingFor)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 }
@@ -96,16 +96,16 @@ func TestAMoveWaitsForAPumpThatLooks(t *testing.T) {
 	}
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), away, away}
 	w.fake.rest = saysTold(endsTurn("completed", ""))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(5*time.Second, func() {
 		w.SignalWorkflow(signalStirred, activities.Stirred{Host: "web-1", Incarnation: 1, Offset: 9000})
 	})
-	w.attached(2, func() { w.takes(w.send(SignalResume, Resume{Host: "web-2"})) })
+	w.attached(2, func() { w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: "web-2"})) })
 	w.attached(3, func() { close(looks) })
-	w.once("it has moved", func() bool { v := w.view(); return v.Host == "web-2" && v.State == Idle }, func() {
-		w.send(SignalMessage, hello("m2"))
+	w.once("it has moved", func() bool { v := w.view(); return v.Host == "web-2" && v.State == protocol.Idle }, func() {
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
-	w.whenTurn(2, "completed", func() { w.send(SignalClose, Close{}) })
+	w.whenTurn(2, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{})
 }
 
@@ -121,15 +121,15 @@ func TestClosingWaitsForAHostThatRefuses(t *testing.T) {
 			}
 			w.fake.rest = readsOn("completed")
 			w.fake.failTimes("stop", 30, finally(kind))
-			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-			w.when(Waiting, func() { w.send(SignalClose, Close{By: "ann"}) })
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+			w.when(protocol.Waiting, func() { w.send(protocol.SignalClose, protocol.Close{By: "ann"}) })
 			w.once("it says why it cannot close", func() bool { v := w.view(); return v.Error != nil && v.Error.Kind == kind }, func() {
-				if v := w.view(); v.State != Closing || v.Turn.Status != "inProgress" {
+				if v := w.view(); v.State != protocol.Closing || v.Turn.Status != "inProgress" {
 					t.Errorf("meanwhile it is %+v", v)
 				}
 			})
 			w.start(SessionOptions{})
-			if v := w.view(); v.State != Closed || v.Turn.Status != "completed" || v.Error != nil {
+			if v := w.view(); v.State != protocol.Closed || v.Turn.Status != "completed" || v.Error != nil {
 				t.Errorf("session is %+v, %+v", v, v.Error)
 			}
 			if in := w.fake.closed; len(in) != 1 || in[0].Seq != 40 {
@@ -147,20 +147,20 @@ func TestTheEndIsToldWhileAJournalCannotBeRead(t *testing.T) {
 	w.fake.pumps = []pumpFunc{asks("make"), lost, lost, lost}
 	w.fake.rest = readsOn("completed")
 	w.fake.fail("stop", temporal.NewApplicationError("no route to host", protocol.ErrTypeUnreachable))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.when(Waiting, func() { w.send(SignalClose, Close{By: "batch"}) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.when(protocol.Waiting, func() { w.send(protocol.SignalClose, protocol.Close{By: "batch"}) })
 	w.once("its end is told", func() bool { return len(w.ended) == 1 }, func() {
 		e := w.ended[0]
-		if e.State != Closed || e.Turn == nil || e.Turn.Status != "unknown" || e.Effects == EffectsNone || e.Left == "" {
+		if e.State != protocol.Closed || e.Turn == nil || e.Turn.Status != "unknown" || e.Effects == protocol.EffectsNone || e.Left == "" {
 			t.Errorf("told %+v, turn %+v", e, e.Turn)
 		}
-		if v := w.view(); v.State != Closing || v.Turn.Status != "inProgress" || len(w.released) > 0 {
+		if v := w.view(); v.State != protocol.Closing || v.Turn.Status != "inProgress" || len(w.released) > 0 {
 			t.Errorf("meanwhile it is %+v", v)
 		}
 		w.at(3*time.Hour, func() { w.fake.fail("stop", nil) })
 	})
 	w.start(SessionOptions{CloseAfter: true, Notify: "batch/b1", Seed: "team"})
-	if v := w.view(); v.State != Closed || v.Turn.Status != "completed" || len(w.ended) != 1 {
+	if v := w.view(); v.State != protocol.Closed || v.Turn.Status != "completed" || len(w.ended) != 1 {
 		t.Errorf("told %d times, session is %+v", len(w.ended), v)
 	}
 	if in := w.fake.closed; len(in) != 1 || in[0].Seq != 40 {
@@ -179,13 +179,13 @@ func TestTheEndIsToldWhileAStoppedProcessCannotBeRead(t *testing.T) {
 		}
 		return readsOn("completed")(ctx, in)
 	}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.when(Waiting, func() { w.send(SignalClose, Close{By: "batch"}) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.when(protocol.Waiting, func() { w.send(protocol.SignalClose, protocol.Close{By: "batch"}) })
 	w.start(SessionOptions{CloseAfter: true, Notify: "batch/b1"})
 	if len(w.ended) != 1 || w.ended[0].Turn.Status != "unknown" || w.ended[0].Left == "" {
 		t.Errorf("told %+v", w.ended)
 	}
-	if v := w.view(); v.State != Closed || v.Turn.Status != "completed" || v.Error != nil {
+	if v := w.view(); v.State != protocol.Closed || v.Turn.Status != "completed" || v.Error != nil {
 		t.Errorf("session is %+v, %+v", v, v.Error)
 	}
 	if in := w.fake.closed; len(in) != 1 || in[0].Seq != 40 {
@@ -213,17 +213,17 @@ func TestClosingHasTheTimeThatMovingWorkTakes(t *testing.T) {
 func TestEachComingUpTriesOtherHosts(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = saysTold(endsTurn("completed", ""))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
 	w.at(3*time.Second, func() {
 		w.fake.failTimes("prepare", maxUps+1, finally(protocol.ErrTypeAuth))
-		w.send(SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
-	w.once("it gave up", func() bool { v := w.view(); return v.State == Parked && v.Error != nil }, func() {
+	w.once("it gave up", func() bool { v := w.view(); return v.State == protocol.Parked && v.Error != nil }, func() {
 		w.fake.failTimes("prepare", 1, finally(protocol.ErrTypeAuth))
-		w.takes(w.send(SignalResume, Resume{}))
+		w.takes(w.send(protocol.SignalResume, protocol.Resume{}))
 	})
-	w.whenTurn(2, "completed", func() { w.send(SignalClose, Close{}) })
+	w.whenTurn(2, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{})
 }
 
@@ -236,13 +236,13 @@ func TestAStopThatACloseCallsBackHasStoppedNothing(t *testing.T) {
 			Problem: &protocol.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
 	}, endsTurn("interrupted", "")}
 	w.fake.hang("stop")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.once("codex is being stopped", func() bool { return w.fake.called("stop 1") }, func() { w.send(SignalClose, Close{By: "ann"}) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.once("codex is being stopped", func() bool { return w.fake.called("stop 1") }, func() { w.send(protocol.SignalClose, protocol.Close{By: "ann"}) })
 	w.start(SessionOptions{})
 	if s := w.lastPump().Pump.Sends; len(s) != 1 || s[0].Kind != conversation.SendInterrupt || len(w.fake.ran) != 2 {
 		t.Errorf("pump %d was given %+v", len(w.fake.ran), s)
 	}
-	if v := w.view(); v.State != Closed || v.Turn.Status != "interrupted" || v.Process.End != "" {
+	if v := w.view(); v.State != protocol.Closed || v.Turn.Status != "interrupted" || v.Process.End != "" {
 		t.Errorf("session is %+v, its process %+v", v, v.Process)
 	}
 }
@@ -260,7 +260,7 @@ func TestASessionForSomeTurnsWaitsForAHostToGoOnOn(t *testing.T) {
 	w.fake.rest = saysTold(endsTurn("completed", ""))
 	w.at(time.Second, func() {
 		for _, m := range []string{"m1", "m2", "m3"} {
-			w.send(SignalMessage, hello(m))
+			w.send(protocol.SignalMessage, hello(m))
 		}
 	})
 	w.once("turn 1 is kept", func() bool { v := w.view().Snapshot; return v != nil && v.ID != "" }, func() { close(kept) })
@@ -276,7 +276,7 @@ func TestASessionForSomeTurnsWaitsForAHostToGoOnOn(t *testing.T) {
 	if len(pool) < 2 || pool[0].Begun || !pool[1].Begun {
 		t.Errorf("the pool was asked %+v", pool)
 	}
-	if v := w.view(); v.State != Closed || v.Turn.N != 3 || v.Turn.Status != "completed" {
+	if v := w.view(); v.State != protocol.Closed || v.Turn.N != 3 || v.Turn.Status != "completed" {
 		t.Errorf("session is %+v, turn %+v", v, v.Turn)
 	}
 }
@@ -285,7 +285,7 @@ func TestASessionForSomeTurnsWaitsForAHostToGoOnOn(t *testing.T) {
 // fail.
 func TestAFiringWaitsForTheStore(t *testing.T) {
 	env := newEnvironment()
-	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: ScheduleID("nightly") + "-2026-11-23T00:00:00Z"})
+	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.ScheduleID("nightly") + "-2026-11-23T00:00:00Z"})
 	tries := 0
 	env.RegisterActivityWithOptions(func(context.Context, activities.HoldBlobsInput) error {
 		if tries++; tries <= 30 {
@@ -294,11 +294,11 @@ func TestAFiringWaitsForTheStore(t *testing.T) {
 		}
 		return nil
 	}, activity.RegisterOptions{Name: "HoldBlobs"})
-	env.RegisterWorkflowWithOptions(func(_ workflow.Context, in SessionInput) (SessionView, error) {
-		return SessionView{ID: in.ID, State: Closed, Turn: &TurnBrief{N: 1, Status: "completed"}}, nil
-	}, workflow.RegisterOptions{Name: TypeSession})
+	env.RegisterWorkflowWithOptions(func(_ workflow.Context, in SessionInput) (protocol.SessionView, error) {
+		return protocol.SessionView{ID: in.ID, State: protocol.Closed, Turn: &protocol.TurnBrief{N: 1, Status: "completed"}}, nil
+	}, workflow.RegisterOptions{Name: protocol.TypeSession})
 	blob := owned.In(owned.Owner{Kind: owned.Schedule, ID: "nightly"}.RunFolder("r"), owned.Pages) + "/" + strings.Repeat("a", 64)
-	env.ExecuteWorkflow(Fire, FireInput{Schedule: "nightly", Session: &SessionInput{First: &Message{ID: "m1", Blob: blob}, Options: SessionOptions{CloseAfter: true}}})
+	env.ExecuteWorkflow(Fire, FireInput{Schedule: "nightly", Session: &SessionInput{First: &protocol.Message{ID: "m1", Blob: blob}, Options: SessionOptions{CloseAfter: true}}})
 	if err := env.GetWorkflowError(); err != nil || tries != 31 {
 		t.Errorf("after %d tries it ended with %v", tries, err)
 	}
@@ -322,11 +322,11 @@ func TestAFaultThatIsWaitedOutCostsFewEvents(t *testing.T) {
 		t.Logf("an attempt costs %d events", cost)
 	}
 	r.host.fails("s", nil)
-	r.becomes(id, Idle)
+	r.becomes(id, protocol.Idle)
 	before = r.events(id)
 	r.say(id, "m1", "hello")
 	r.ended(id, "m1", "completed")
-	r.becomes(id, Idle)
+	r.becomes(id, protocol.Idle)
 	if cost := r.events(id) - before; cost > 14 {
 		t.Errorf("a plain turn costs %d events, at most 14", cost)
 	}
@@ -337,9 +337,9 @@ func TestAFaultThatIsWaitedOutCostsFewEvents(t *testing.T) {
 func TestTheEndIsToldWhileTheTranscriptCannotBeWritten(t *testing.T) {
 	w := waitsLong(t)
 	w.fake.fail("notes", temporal.NewApplicationError("the store is away", protocol.ErrTypeStore))
-	w.refuse = &Failure{Kind: "host_not_found", Message: "no such host"}
+	w.refuse = &protocol.Failure{Kind: "host_not_found", Message: "no such host"}
 	w.once("its end is told", func() bool { return len(w.ended) == 1 }, func() {
-		if e := w.ended[0]; e.State != Failed || e.Failure.Kind != "host_not_found" || e.Left != "" || e.Effects != EffectsNone {
+		if e := w.ended[0]; e.State != protocol.Failed || e.Failure.Kind != "host_not_found" || e.Left != "" || e.Effects != protocol.EffectsNone {
 			t.Errorf("told %+v", e)
 		}
 		if f := w.view().WaitingFor; f == nil || f.Kind != protocol.ErrTypeStore {

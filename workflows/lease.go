@@ -70,7 +70,7 @@ func (a acquire) tooLarge() bool {
 }
 
 func (a acquire) decline(from string) letter {
-	return letter{a.Holder, granted{From: from, Run: a.Run, Refused: &Failure{Kind: RefusedBadInput,
+	return letter{a.Holder, granted{From: from, Run: a.Run, Refused: &protocol.Failure{Kind: protocol.RefusedBadInput,
 		Message: fmt.Sprintf("%s was asked with %d bytes of labels, addresses and keys, and takes %d", from, encoded(a), maxHost),
 		Hint:    "ask with fewer labels, or give the host fewer keys"}}}
 }
@@ -79,7 +79,7 @@ type release struct {
 	Holder string `json:"holder"`
 	Run    string `json:"run,omitempty"` // as in acquire
 	// Failed is why nothing could be begun on the host, if that is the host's fault.
-	Failed *Failure `json:"failed,omitempty"`
+	Failed *protocol.Failure `json:"failed,omitempty"`
 	// Left, to a pool, is what a session could not clean up. Warm is the folder that a parked
 	// session keeps there.
 	Left *leftBehind `json:"left,omitempty"`
@@ -118,11 +118,11 @@ const (
 )
 
 type granted struct {
-	From    string   `json:"from"`           // the workflow that answers
-	Run     string   `json:"run,omitempty"`  // first run id of the holder's workflow, whose answer it is
-	Pool    string   `json:"pool,omitempty"` // the pool of seeds that asked for the holder
-	Queued  string   `json:"queued,omitempty"`
-	Refused *Failure `json:"refused,omitempty"`
+	From    string            `json:"from"`           // the workflow that answers
+	Run     string            `json:"run,omitempty"`  // first run id of the holder's workflow, whose answer it is
+	Pool    string            `json:"pool,omitempty"` // the pool of seeds that asked for the holder
+	Queued  string            `json:"queued,omitempty"`
+	Refused *protocol.Failure `json:"refused,omitempty"`
 	// RetryAfter says when to ask again for what was refused only for now.
 	RetryAfter time.Duration      `json:"retry_after,omitempty"`
 	Epoch      int64              `json:"epoch,omitempty"`
@@ -133,20 +133,20 @@ type granted struct {
 	Amend      bool               `json:"amend,omitempty"`  // the seed's sessions may be offered amendments
 }
 
-func notThere(from string, err error) *Failure {
+func notThere(from string, err error) *protocol.Failure {
 	var unknown *temporal.UnknownExternalWorkflowExecutionError
 	if !errors.As(err, &unknown) {
-		return &Failure{Kind: protocol.ErrTypeInternal, Message: fmt.Sprintf("ask %s for a lease: %v", from, err)}
+		return &protocol.Failure{Kind: protocol.ErrTypeInternal, Message: fmt.Sprintf("ask %s for a lease: %v", from, err)}
 	}
 	if name, ok := strings.CutPrefix(from, "seed/"); ok {
-		return &Failure{Kind: "seed_not_found", Message: fmt.Sprintf("there is no seed %q", name),
+		return &protocol.Failure{Kind: "seed_not_found", Message: fmt.Sprintf("there is no seed %q", name),
 			Hint: "`ctl seed list` shows those there are; `ctl seed import` makes one"}
 	}
 	if name, ok := strings.CutPrefix(from, "seedpool/"); ok {
-		return &Failure{Kind: "seed_pool_not_found", Message: fmt.Sprintf("there is no seed pool %q", name),
+		return &protocol.Failure{Kind: "seed_pool_not_found", Message: fmt.Sprintf("there is no seed pool %q", name),
 			Hint: fmt.Sprintf("`ctl seed list` shows the pools that seeds are in; `ctl seed set NAME --pool %s` puts one into it", name)}
 	}
-	return &Failure{Kind: kindNoPool, Message: fmt.Sprintf("no worker has ever served %s", from),
+	return &protocol.Failure{Kind: kindNoPool, Message: fmt.Sprintf("no worker has ever served %s", from),
 		Hint: "start a worker of that zone"}
 }
 

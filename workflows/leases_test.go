@@ -10,44 +10,44 @@ import (
 
 func TestABusyPoolStillLooksAfterItsHolders(t *testing.T) {
 	p := newPoolWorld(t)
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "killed", Host: "web-1"}) })
 	p.at(2*time.Second, func() { p.engine.ended["session/killed"] = true })
 	for m := time.Minute; m < 2*reapEvery; m += time.Minute {
 		p.at(m, func() { p.SignalWorkflow(signalRelease, release{Holder: "nobody"}) })
 	}
 	p.at(2*reapEvery, func() {
-		if h := query[HostView](p.world, QueryHost, "web-1"); h.Used != 0 {
+		if h := query[protocol.HostView](p.world, protocol.QueryHost, "web-1"); h.Used != 0 {
 			t.Errorf("host is %+v", h)
 		}
 	})
 	p.finish(3 * reapEvery)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
 func TestABusySeedStillLooksAfterItsHolders(t *testing.T) {
 	p := newPoolWorld(t)
 	ref := protocol.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
-	p.at(0, func() { p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref})) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: ref})) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "killed"}) })
 	p.at(2*time.Second, func() { p.engine.ended["session/killed"] = true })
 	for m := time.Minute; m < 2*reapEvery; m += time.Minute {
 		p.at(m, func() { p.SignalWorkflow(signalRelease, release{Holder: "nobody"}) })
 	}
 	p.at(2*reapEvery, func() {
-		if v := query[SeedView](p.world, QuerySeed); len(v.HeldBy) != 0 {
+		if v := query[protocol.SeedView](p.world, protocol.QuerySeed); len(v.HeldBy) != 0 {
 			t.Errorf("seed is %+v", v)
 		}
 	})
 	p.finish(3 * reapEvery)
-	p.ExecuteWorkflow(TypeSeed, newSeed)
+	p.ExecuteWorkflow(protocol.TypeSeed, newSeed)
 	p.verify()
 }
 
 func TestWhoAsksAgainKeepsItsPlaceAndIsToldAgain(t *testing.T) {
 	p := newPoolWorld(t)
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() {
 		for _, s := range []string{"a", "b", "c"} {
 			p.SignalWorkflow(signalAcquire, acquire{Holder: s, Host: "web-1"})
@@ -66,7 +66,7 @@ func TestWhoAsksAgainKeepsItsPlaceAndIsToldAgain(t *testing.T) {
 		p.saw("session/b got web-1", "session/c queued: a slot: host web-1 has all 1 slots in use; nobody waits before it")
 	})
 	p.finish(5 * time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -85,17 +85,17 @@ func TestAPoolRefusesMoreThanItCanHold(t *testing.T) {
 	p.at(time.Second, func() {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "late", Host: "local"})
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "No Name", Host: "local"})
-		p.refuses(p.send(UpdatePutHost, put("one-more", 1)), RefusedState)
+		p.refuses(p.send(protocol.UpdatePutHost, put("one-more", 1)), protocol.RefusedState)
 		big := put("h0", 1)
 		big.Replace = true
 		for range 1000 {
 			big.Spec.HostKeys = append(big.Spec.HostKeys, "SHA256:0123456789abcdef")
 		}
-		p.refuses(p.send(UpdatePutHost, big), RefusedBadInput)
+		p.refuses(p.send(protocol.UpdatePutHost, big), protocol.RefusedBadInput)
 	})
 	p.at(2*time.Second, func() { p.saw("session/late refused busy for now") })
 	p.finish(3 * time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{Carry: carry})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{Carry: carry})
 	p.verify()
 }
 
@@ -105,20 +105,20 @@ func TestEveryHopIsPinnedAndACordonStays(t *testing.T) {
 	p.at(0, func() {
 		hop := put("web-1", 1)
 		hop.Spec.Jump = &protocol.HostSpec{Name: "gate", Address: "192.0.2.9"}
-		p.refuses(p.send(UpdatePutHost, hop), RefusedBadInput)
+		p.refuses(p.send(protocol.UpdatePutHost, hop), protocol.RefusedBadInput)
 		hop.Spec.Jump.HostKeys = []string{"SHA256:def"}
-		p.takes(p.send(UpdatePutHost, hop))
-		p.takes(p.send(UpdateSetHost, SetHost{Name: "web-1", Cordon: &yes}))
+		p.takes(p.send(protocol.UpdatePutHost, hop))
+		p.takes(p.send(protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Cordon: &yes}))
 		hop.Replace = true
-		p.takes(p.send(UpdatePutHost, hop))
+		p.takes(p.send(protocol.UpdatePutHost, hop))
 	})
 	p.at(time.Second, func() {
-		if h := query[HostView](p.world, QueryHost, "web-1"); h.State != "cordoned" {
+		if h := query[protocol.HostView](p.world, protocol.QueryHost, "web-1"); h.State != "cordoned" {
 			t.Errorf("host is %s", h.State)
 		}
 	})
 	p.finish(2 * time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -126,18 +126,18 @@ func TestASeedThatIsDeletedTellsThoseWhoAskAndTakesNothing(t *testing.T) {
 	p := newPoolWorld(t)
 	p.seeds.blobs, p.seeds.hold = 1, make(chan struct{})
 	ref := protocol.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
-	p.at(0, func() { p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref})) })
-	p.at(time.Millisecond, func() { p.takes(p.send(UpdateDeleteSeed, DeleteSeed{Purge: true})) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: ref})) })
+	p.at(time.Millisecond, func() { p.takes(p.send(protocol.UpdateDeleteSeed, protocol.DeleteSeed{Purge: true})) })
 	p.at(20*time.Millisecond, func() {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "a"})
-		p.refuses(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref}), RefusedState)
-		p.refuses(p.send(UpdateDeleteSeed, DeleteSeed{}), RefusedNotFound)
+		p.refuses(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: ref}), protocol.RefusedState)
+		p.refuses(p.send(protocol.UpdateDeleteSeed, protocol.DeleteSeed{}), protocol.RefusedNotFound)
 	})
 	p.at(40*time.Millisecond, func() {
 		p.saw("session/a refused seed_not_found")
 		close(p.seeds.hold)
 	})
-	p.ExecuteWorkflow(TypeSeed, newSeed)
+	p.ExecuteWorkflow(protocol.TypeSeed, newSeed)
 	if err := p.GetWorkflowError(); err != nil {
 		t.Error(err)
 	}
@@ -147,9 +147,9 @@ func TestASeedThatIsDeletedTellsThoseWhoAskAndTakesNothing(t *testing.T) {
 func TestALineThatIsFullHasThoseWhoComeAskAgainLater(t *testing.T) {
 	ref := protocol.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
 	for kind, in := range map[string]any{
-		TypeSeed: SeedInput{Name: "team", Carry: &seedState{Ref: &ref, Leases: []seedLease{{Holder: "x", Rotates: true}}}},
-		TypeSeedPool: SeedPoolInput{Name: "all", Carry: &seedPoolState{Heard: true,
-			Members: []poolMember{{memberNews: memberNews{Seed: "team", Health: Healthy}}}}},
+		protocol.TypeSeed: SeedInput{Name: "team", Carry: &seedState{Ref: &ref, Leases: []seedLease{{Holder: "x", Rotates: true}}}},
+		protocol.TypeSeedPool: SeedPoolInput{Name: "all", Carry: &seedPoolState{Heard: true,
+			Members: []poolMember{{memberNews: memberNews{Seed: "team", Health: protocol.Healthy}}}}},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			p := newPoolWorld(t)

@@ -55,11 +55,11 @@ type placeState struct {
 	Layout      *protocol.Layout `json:"layout,omitempty"`
 	Permissions string           `json:"permissions,omitempty"`
 	// Unprotected says why the agent can read its credential there.
-	Unprotected string     `json:"unprotected,omitempty"`
-	Bare        bool       `json:"bare,omitempty"`   // the folder may have no credential: it has to be prepared again
-	Commit      string     `json:"commit,omitempty"` // of the repository that it began with
-	Fault       *Failure   `json:"fault,omitempty"`  // why nothing can be done on the host; for its pool
-	Leave       *leaveHost `json:"leave,omitempty"`  // its host is being drained
+	Unprotected string            `json:"unprotected,omitempty"`
+	Bare        bool              `json:"bare,omitempty"`   // the folder may have no credential: it has to be prepared again
+	Commit      string            `json:"commit,omitempty"` // of the repository that it began with
+	Fault       *protocol.Failure `json:"fault,omitempty"`  // why nothing can be done on the host; for its pool
+	Leave       *leaveHost        `json:"leave,omitempty"`  // its host is being drained
 	// Files came with messages that codex has, the oldest first; FilesAt is the
 	// generation that brought them to its host.
 	Files   []protocol.Input `json:"files,omitempty"`
@@ -73,7 +73,7 @@ type placeState struct {
 // lease nor a failure if the session is to close, if otherwise returns true, or if the run must
 // continue as new (again): the next run asks again and keeps its place in the line. A session
 // that waits longer than its start timeout leaves the line.
-func (s *leasesPart) acquire(from string, a acquire, otherwise func() bool) (got *granted, f *Failure, again bool) {
+func (s *leasesPart) acquire(from string, a acquire, otherwise func() bool) (got *granted, f *protocol.Failure, again bool) {
 	s.st.Asked = from
 	a.Run = s.firstRun()
 	defer func() {
@@ -92,7 +92,7 @@ func (s *leasesPart) acquire(from string, a acquire, otherwise func() bool) (got
 		})
 		switch got := s.answer(from); {
 		case err != nil:
-			return nil, &Failure{Kind: protocol.ErrTypeInternal, Message: fmt.Sprintf("wait for %s: %v", from, err)}, false
+			return nil, &protocol.Failure{Kind: protocol.ErrTypeInternal, Message: fmt.Sprintf("wait for %s: %v", from, err)}, false
 		case got != nil && got.Refused != nil && got.RetryAfter > 0:
 			s.nowWaits(got.Refused.Message)
 			next.in(got.RetryAfter)
@@ -107,7 +107,7 @@ func (s *leasesPart) acquire(from string, a acquire, otherwise func() bool) (got
 		case got != nil:
 			s.log.Warn("lease answer with nothing in it", "from", from)
 		case s.st.Close != nil:
-			if from == PoolID(s.opt.Zone) || !s.closesWithoutSeed() {
+			if from == protocol.PoolID(s.opt.Zone) || !s.closesWithoutSeed() {
 				s.takeBack(from, a)
 			} // otherwise it stays in line, so that its login can be saved; see leaveLine
 			return nil, nil, false
@@ -137,7 +137,7 @@ func (s *leasesPart) acquire(from string, a acquire, otherwise func() bool) (got
 func (s *leasesPart) takeBack(from string, a acquire) {
 	if !s.st.SeedHeld { // a held seed is released at the end
 		// A login planted under a lost lease is still on a host.
-		clean := from == PoolID(s.opt.Zone) || !s.st.SeedGone && s.st.SeedLeftOn == nil
+		clean := from == protocol.PoolID(s.opt.Zone) || !s.st.SeedGone && s.st.SeedLeftOn == nil
 		s.signalRelease(from, release{Holder: s.id, Run: s.firstRun(), Generation: a.Generation, Clean: clean})
 	}
 }
@@ -193,13 +193,13 @@ func (s *leasesPart) wantsSeedHere() acquire {
 }
 
 // acquireSeed acquires the chosen seed, or one of the chosen pool.
-func (s *leasesPart) acquireSeed() (f *Failure, again bool) {
+func (s *leasesPart) acquireSeed() (f *protocol.Failure, again bool) {
 	from := protocol.SeedID(s.opt.Seed)
 	switch {
 	case s.st.SeedGone || s.st.SeedHeld: // the host has that seed's credential
 		from = protocol.SeedID(s.st.Seed.Name)
 	case s.opt.Seed == "":
-		from = SeedPoolID(s.opt.SeedPool)
+		from = protocol.SeedPoolID(s.opt.SeedPool)
 	}
 	a := s.wantsSeedHere()
 	leave := func() bool { return s.needsNoSeed() || s.leavesTurn() && (s.st.SeedGone || s.st.Layout != nil) }
@@ -229,7 +229,7 @@ func (s *leasesPart) acquireSeed() (f *Failure, again bool) {
 		// The host's pool must know which seed is about to be planted there.
 		slot := s.wantsSlot()
 		slot.Seed, slot.Run, slot.Generation = got.Seed.Name, s.firstRun(), 0
-		err := workflow.SignalExternalWorkflow(s.ctx, PoolID(s.opt.Zone), "", signalAcquire, slot).Get(s.ctx, nil)
+		err := workflow.SignalExternalWorkflow(s.ctx, protocol.PoolID(s.opt.Zone), "", signalAcquire, slot).Get(s.ctx, nil)
 		if err != nil {
 			s.log.Warn("pool not told of the seed", "error", err)
 		}
@@ -251,7 +251,7 @@ func (s *leasesPart) answer(from string) *granted {
 // from reports whether g answers a request to the workflow asked. A pool of seeds lets one of its
 // seeds answer.
 func (g granted) from(asked string) bool {
-	return g.From == asked || g.Pool != "" && SeedPoolID(g.Pool) == asked
+	return g.From == asked || g.Pool != "" && protocol.SeedPoolID(g.Pool) == asked
 }
 
 // leased handles messages of pools and seeds: answers to requests, and newer generations of the
@@ -285,7 +285,7 @@ func (s *leasesPart) releaseLeases() {
 		s.st.SeedHeld = false
 	}
 	if s.st.Lease != nil || s.st.Left != "" || s.st.Warm != nil {
-		s.signalRelease(PoolID(s.opt.Zone), s.slotRelease())
+		s.signalRelease(protocol.PoolID(s.opt.Zone), s.slotRelease())
 	}
 }
 

@@ -23,20 +23,20 @@ func closes(out activities.CloseSessionResult, err error) func(activities.CloseS
 
 func TestASessionGivesItsSeedBackWithNoMoreThanIsCertain(t *testing.T) {
 	for name, c := range map[string]struct {
-		close            Close
+		close            protocol.Close
 		end              func(activities.CloseSessionInput) (activities.CloseSessionResult, error)
 		clean, discarded bool
 	}{
-		"wiped":             {Close{}, closes(activities.CloseSessionResult{Wiped: true, Removed: true}, nil), true, false},
-		"not wiped":         {Close{}, closes(activities.CloseSessionResult{Removed: true}, nil), false, false},
-		"given up, wiped":   {Close{Discard: true}, closes(activities.CloseSessionResult{Wiped: true, Unsaved: true}, nil), true, true},
-		"given up, away":    {Close{Discard: true}, closes(activities.CloseSessionResult{}, finally(protocol.ErrTypeUnreachable)), false, false},
-		"another's by then": {Close{}, closes(activities.CloseSessionResult{}, finally(protocol.ErrTypeFenced)), false, false},
+		"wiped":             {protocol.Close{}, closes(activities.CloseSessionResult{Wiped: true, Removed: true}, nil), true, false},
+		"not wiped":         {protocol.Close{}, closes(activities.CloseSessionResult{Removed: true}, nil), false, false},
+		"given up, wiped":   {protocol.Close{Discard: true}, closes(activities.CloseSessionResult{Wiped: true, Unsaved: true}, nil), true, true},
+		"given up, away":    {protocol.Close{Discard: true}, closes(activities.CloseSessionResult{}, finally(protocol.ErrTypeUnreachable)), false, false},
+		"another's by then": {protocol.Close{}, closes(activities.CloseSessionResult{}, finally(protocol.ErrTypeFenced)), false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.fake.ends = c.end
-			w.at(time.Second, func() { w.takes(w.send(SignalClose, c.close)) })
+			w.at(time.Second, func() { w.takes(w.send(protocol.SignalClose, c.close)) })
 			w.start(SessionOptions{Seed: "team"})
 			r := w.back[0]
 			if w.released[0] != "seed/team" || r.Epoch != 7 || r.Generation == 0 || r.Clean != c.clean || r.Discarded != c.discarded {
@@ -59,7 +59,7 @@ func TestASessionSaysWhereItsSeedWillBeBeforeItIsThere(t *testing.T) {
 func TestASeedOfAPoolIsTheSessionsSeed(t *testing.T) {
 	w := newWorld(t)
 	w.at(time.Second, func() {
-		if v := w.view(); v.Seed != "team" || v.State != Idle {
+		if v := w.view(); v.Seed != "team" || v.State != protocol.Idle {
 			t.Errorf("session is %+v", v)
 		}
 	})
@@ -81,7 +81,7 @@ func TestASessionTakesTheGenerationThatWasSavedUnderItsEpoch(t *testing.T) {
 			Seed: &protocol.SeedRef{Name: "team", Generation: generation, Blob: blob, Digest: "d", Epoch: epoch}})
 	}
 	w.at(time.Second, func() { say(7, 4, "newer"); say(6, 9, "of another epoch"); say(7, 2, "older") })
-	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.ends(time.Minute)
 	w.start(SessionOptions{Seed: "team"})
 	if s := w.fake.ran[0].Seed; s.Blob != "newer" || s.Generation != 4 || s.Epoch != 7 {
@@ -102,7 +102,7 @@ func TestAnAuthFailureOfATurnIsToldToTheSeed(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", ""), failsAuth, endsTurn("completed", ""), endsTurn("completed", ""))
 	for i, id := range []string{"m1", "m2", "m3", "m4"} {
-		w.at(time.Duration(i+1)*time.Minute, func() { w.send(SignalMessage, hello(id)) })
+		w.at(time.Duration(i+1)*time.Minute, func() { w.send(protocol.SignalMessage, hello(id)) })
 	}
 	w.ends(10 * time.Minute)
 	w.start(SessionOptions{Seed: "team"})
@@ -124,7 +124,7 @@ func TestAnAuthFailureOfATurnIsToldToTheSeed(t *testing.T) {
 func TestACodexThatIsNotLoggedInIsToldToTheSeed(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, refuses("auth", protocol.Decided))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.start(SessionOptions{Seed: "team"})
 	if len(w.reports) != 1 || w.reports[0].Verdict != VerdictSuspect {
 		t.Errorf("reported %+v", w.reports)
@@ -139,8 +139,8 @@ func waitsUntilServed(t *testing.T, answers ...poolAnswer) (w *world, showed []s
 	var look func()
 	look = func() {
 		v := w.view()
-		if v.State != Queued && v.State != Failed {
-			w.send(SignalClose, Close{})
+		if v.State != protocol.Queued && v.State != protocol.Failed {
+			w.send(protocol.SignalClose, protocol.Close{})
 			return
 		}
 		if n := len(showed); n == 0 || showed[n-1] != v.Waits {
@@ -150,7 +150,7 @@ func waitsUntilServed(t *testing.T, answers ...poolAnswer) (w *world, showed []s
 	}
 	w.RegisterDelayedCallback(look, 10*time.Second)
 	w.start(SessionOptions{})
-	if v := w.view(); v.State != Closed {
+	if v := w.view(); v.State != protocol.Closed {
 		t.Errorf("session is %+v", v)
 	}
 	return w, showed
@@ -170,7 +170,7 @@ func TestASessionIsServedByAPoolThatWasBegunAnew(t *testing.T) {
 }
 
 func TestASessionThatIsToAskLaterWaits(t *testing.T) {
-	full := poolAnswer{granted: granted{Refused: &Failure{Kind: "busy", Message: "2000 sessions wait already"}, RetryAfter: time.Minute}}
+	full := poolAnswer{granted: granted{Refused: &protocol.Failure{Kind: "busy", Message: "2000 sessions wait already"}, RetryAfter: time.Minute}}
 	w, showed := waitsUntilServed(t, full, full)
 	if got := strings.Join(showed, "; "); len(w.asked) != 3 || got != "2000 sessions wait already" {
 		t.Errorf("asked %d times, showed %s", len(w.asked), got)

@@ -12,35 +12,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Leftover is what an ended session may have left on a host because it could not clean up there,
-// above all its credential. The pool of the host's zone wipes it as soon as the host can be
-// reached, and keeps the proof.
-type Leftover struct {
-	Session    string    `json:"session"`
-	Host       string    `json:"host"`
-	Seed       string    `json:"seed,omitempty"`
-	Generation int64     `json:"generation,omitempty"` // of the session; 0 if not known
-	Since      time.Time `json:"since"`
-	Why        string    `json:"why"`
-	// Discard says that a person gave up what could not be saved.
-	Discard bool `json:"discard,omitempty"`
-
-	Tries   int       `json:"tries,omitempty"`
-	TriedAt time.Time `json:"tried_at,omitzero"`
-	Error   string    `json:"error,omitempty"` // error of the newest try
-	Hint    string    `json:"hint,omitempty"`
-
-	// WipedAt is when the credential was verified to be gone.
-	WipedAt time.Time `json:"wiped_at,omitzero"`
-	Removed bool      `json:"removed,omitempty"` // the session's folder was verified to be gone
-	Kept    string    `json:"kept,omitempty"`    // the folder with work and conversation, if it stays
-	Archive string    `json:"archive,omitempty"`
-	GivenUp bool      `json:"given_up,omitempty"` // a rotated login that nobody waited for was wiped too
-	Ended   int       `json:"ended,omitempty"`    // number of processes that still ran
-}
-
 type poolLeftover struct {
-	Leftover
+	protocol.Leftover
 	Planted  *protocol.SeedRef        `json:"planted,omitempty"`
 	Layout   *protocol.Layout         `json:"layout,omitempty"`
 	ThreadID string                   `json:"thread_id,omitempty"`
@@ -99,7 +72,7 @@ func (p *leftoversPart) leftover(session, host string) *poolLeftover {
 func (p *leftoversPart) leave(lease poolLease, left leftBehind) {
 	l := p.leftover(lease.Holder, lease.Host)
 	if l == nil {
-		p.st.Leftovers = append(p.st.Leftovers, poolLeftover{Leftover: Leftover{
+		p.st.Leftovers = append(p.st.Leftovers, poolLeftover{Leftover: protocol.Leftover{
 			Session: lease.Holder, Host: lease.Host, Since: workflow.Now(p.ctx)}})
 		l = &p.st.Leftovers[len(p.st.Leftovers)-1]
 	}

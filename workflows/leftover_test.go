@@ -54,9 +54,9 @@ func (p *poolWorld) sweeper() *fakeSweeper {
 	return f
 }
 
-func (p *poolWorld) shown(host string) HostView {
+func (p *poolWorld) shown(host string) protocol.HostView {
 	p.t.Helper()
-	return query[HostView](p.world, QueryHost, host)
+	return query[protocol.HostView](p.world, protocol.QueryHost, host)
 }
 
 // A session that is given up while its host is away leaves a credential there. The
@@ -65,7 +65,7 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	seed := &protocol.SeedRef{Name: "team", Blob: "b", Kind: "api_key"}
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Seed: "team"}) })
 	p.at(2*time.Second, func() {
 		p.SignalWorkflow(signalRelease, release{Holder: "a", Left: &leftBehind{Why: "no route to host", Generation: 7, Seed: seed, Discard: true}})
@@ -79,7 +79,7 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 		if v.Unclean != 1 || len(v.Leftovers) != 1 || v.Leftovers[0].Seed != "team" || !strings.Contains(v.Leftovers[0].Error, "no route") {
 			t.Errorf("host is %+v", v)
 		}
-		for _, h := range query[[]HostView](p.world, QueryHosts) {
+		for _, h := range query[[]protocol.HostView](p.world, protocol.QueryHosts) {
 			if h.Name == "web-1" && h.Unclean != 1 {
 				t.Errorf("listed as %+v", h)
 			}
@@ -88,7 +88,7 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 		p.SignalWorkflow(signalRelease, release{Holder: "b"})
 	})
 	p.at(2*time.Minute, func() {
-		p.refuses(p.send(UpdateRemoveHost, RemoveHost{Name: "web-1"}), RefusedState)
+		p.refuses(p.send(protocol.UpdateRemoveHost, protocol.RemoveHost{Name: "web-1"}), protocol.RefusedState)
 	})
 	p.at(4*reapEvery, func() {
 		if n := len(f.tried()); n < 4 || n > 6 {
@@ -115,10 +115,10 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 		if first.Found <= 7 || last.Found != first.Found {
 			t.Errorf("first found at %d, and then at %d", first.Found, last.Found)
 		}
-		p.takes(p.send(UpdateRemoveHost, RemoveHost{Name: "web-1"}))
+		p.takes(p.send(protocol.UpdateRemoveHost, protocol.RemoveHost{Name: "web-1"}))
 	})
 	p.finish(5 * reapEvery)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -128,7 +128,7 @@ func TestATerminatedSessionLeavesALeftover(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	f.set(false, nil)
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "killed", Host: "web-1", Seed: "team", Run: "r1"})
 	})
@@ -143,7 +143,7 @@ func TestATerminatedSessionLeavesALeftover(t *testing.T) {
 		}
 	})
 	p.finish(3 * reapEvery)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -153,8 +153,8 @@ func TestANewSessionOfAnOldNameWaitsForTheOldOnesLeftovers(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	p.at(0, func() {
-		p.takes(p.send(UpdatePutHost, put("web-1", 2)))
-		p.takes(p.send(UpdatePutHost, put("web-2", 1)))
+		p.takes(p.send(protocol.UpdatePutHost, put("web-1", 2)))
+		p.takes(p.send(protocol.UpdatePutHost, put("web-2", 1)))
 	})
 	p.at(time.Second, func() {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Run: "r1"})
@@ -167,13 +167,13 @@ func TestANewSessionOfAnOldNameWaitsForTheOldOnesLeftovers(t *testing.T) {
 			t.Errorf("host is %+v", v)
 		}
 		f.set(false, nil)
-		p.SignalWorkflow(signalFound, SetHost{Name: "web-1", Check: &protocol.CheckHostResult{OK: true}})
+		p.SignalWorkflow(signalFound, protocol.SetHost{Name: "web-1", Check: &protocol.CheckHostResult{OK: true}})
 	})
 	p.once("the slot", func() bool { v := p.shown("web-1"); return v.Used == 1 && len(v.Leftovers) == 1 && v.Unclean == 0 }, func() {
 		p.saw("session/a got web-1", "session/a got web-1", "session/a queued: a slot: host web-1 is not yet cleaned of what session a left there before; nobody waits before it")
 	})
 	p.finish(reapEvery / 2)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -184,7 +184,7 @@ func TestALoginThatIsNotSavedHoldsUpNobodyElse(t *testing.T) {
 	f := p.sweeper()
 	f.set(false, temporal.NewNonRetryableApplicationError("not saved", protocol.ErrTypeLoginUnsaved, nil,
 		protocol.Problem{Kind: protocol.ErrTypeLoginUnsaved, Message: "not saved", Hint: "wait"}))
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 2))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 2))) })
 	p.at(time.Second, func() {
 		for _, s := range []string{"a", "b"} {
 			p.SignalWorkflow(signalAcquire, acquire{Holder: s, Host: "web-1", Seed: "team"})
@@ -209,7 +209,7 @@ func TestALoginThatIsNotSavedHoldsUpNobodyElse(t *testing.T) {
 		}
 	})
 	p.finish(3 * reapEvery)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -217,13 +217,13 @@ func TestALoginThatIsNotSavedHoldsUpNobodyElse(t *testing.T) {
 func TestLeftoversAreCarried(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 2))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 2))) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
 	p.at(2*time.Second, func() {
 		p.SignalWorkflow(signalRelease, release{Holder: "a", Left: &leftBehind{Why: "gone", Discard: true}})
 	})
 	p.once("a try", func() bool { return len(f.tried()) == 1 && p.shown("web-1").Leftovers[0].Error != "" }, func() { p.fill() })
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 	var again PoolInput
 	if c := p.continued(); c != nil {
@@ -236,7 +236,7 @@ func TestLeftoversAreCarried(t *testing.T) {
 	f.set(false, nil)
 	p.once("it is wiped", func() bool { return len(f.tried()) == 1 && p.shown("web-1").Unclean == 0 }, func() {})
 	p.finish(reapEvery / 2)
-	p.ExecuteWorkflow(TypeHostPool, again)
+	p.ExecuteWorkflow(protocol.TypeHostPool, again)
 	p.verify()
 	if now := f.tried()[0].Found; now != found || found == 0 {
 		t.Errorf("found at %d, and then at %d", found, now)
@@ -250,7 +250,7 @@ func TestWhatIsLeftAgainIsFoundAnew(t *testing.T) {
 	leaves := func() {
 		p.SignalWorkflow(signalRelease, release{Holder: "a", Left: &leftBehind{Host: "web-1", Why: "gone"}})
 	}
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
 	p.at(2*time.Second, leaves)
 	var first, second []activities.WipeLeftoverInput
@@ -260,7 +260,7 @@ func TestWhatIsLeftAgainIsFoundAnew(t *testing.T) {
 	})
 	p.at(4*reapEvery, func() { second = f.tried()[len(first):] })
 	p.finish(5 * reapEvery)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 	if len(first) < 2 || len(second) < 2 {
 		t.Fatalf("tried %d and %d times", len(first), len(second))
@@ -292,7 +292,7 @@ func TestASessionSaysWhatItLeaves(t *testing.T) {
 			if c.err != nil {
 				w.fake.closeErrs = []error{c.err}
 			}
-			w.at(time.Second, func() { w.SignalWorkflow(SignalClose, Close{Discard: true}) })
+			w.at(time.Second, func() { w.SignalWorkflow(protocol.SignalClose, protocol.Close{Discard: true}) })
 			w.start(SessionOptions{Seed: "team"})
 			switch left := w.left; {
 			case !c.want && left != nil:
@@ -311,16 +311,16 @@ func TestAHostWithLeftoversIsNotReplacedByAnotherMachine(t *testing.T) {
 	moved, another, somebody := put("web-1", 1), put("web-1", 1), put("web-1", 1)
 	moved.Spec.Address, another.Spec.HostKeys, somebody.Spec.User = "192.0.2.99", []string{"SHA256:other"}, "bob"
 	moved.Replace, another.Replace, somebody.Replace = true, true, true
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
 	p.at(2*time.Second, func() { p.SignalWorkflow(signalRelease, release{Holder: "a", Left: &leftBehind{Why: "gone"}}) })
 	p.once("a try", func() bool { return len(f.tried()) == 1 && p.shown("web-1").Leftovers[0].Error != "" }, func() {
-		p.refuses(p.send(UpdatePutHost, another), RefusedState)
-		p.refuses(p.send(UpdatePutHost, somebody), RefusedState)
-		p.takes(p.send(UpdatePutHost, moved))
+		p.refuses(p.send(protocol.UpdatePutHost, another), protocol.RefusedState)
+		p.refuses(p.send(protocol.UpdatePutHost, somebody), protocol.RefusedState)
+		p.takes(p.send(protocol.UpdatePutHost, moved))
 	})
 	p.finish(reapEvery / 2)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -330,16 +330,16 @@ func TestAHostInUseIsNotReplacedByAnotherMachine(t *testing.T) {
 	moved, another := put("web-1", 2), put("web-1", 2)
 	moved.Spec.Address, another.Spec.HostKeys = "192.0.2.99", []string{"SHA256:other"}
 	moved.Replace, another.Replace = true, true
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Generation: 1}) })
 	p.at(2*time.Second, func() {
-		p.refuses(p.send(UpdatePutHost, another), RefusedState)
-		p.refuses(p.send(UpdatePutHosts, PutHosts{Hosts: []PutHost{another}}), RefusedState)
-		p.takes(p.send(UpdatePutHost, moved))
+		p.refuses(p.send(protocol.UpdatePutHost, another), protocol.RefusedState)
+		p.refuses(p.send(protocol.UpdatePutHosts, protocol.PutHosts{Hosts: []protocol.PutHost{another}}), protocol.RefusedState)
+		p.takes(p.send(protocol.UpdatePutHost, moved))
 		p.SignalWorkflow(signalRelease, parks("a", 100))
 	})
-	p.at(3*time.Second, func() { p.refuses(p.send(UpdatePutHost, another), RefusedState) })
+	p.at(3*time.Second, func() { p.refuses(p.send(protocol.UpdatePutHost, another), protocol.RefusedState) })
 	p.finish(4 * time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }

@@ -108,7 +108,7 @@ func (s *boundsPart) limitMet(t *conversation.TurnEnd) {
 		return
 	}
 	l.Tries++
-	m := s.st.Shape.of(Message{Text: afterLimitText})
+	m := s.st.Shape.of(protocol.Message{Text: afterLimitText})
 	if !t.Effects {
 		m = *s.st.Said
 	}
@@ -158,7 +158,7 @@ func (s *boundsPart) jitter(most time.Duration) time.Duration {
 
 // sayLater queues a message of the session's own before all others and returns its id. The turn
 // numbers promised to those move up by one.
-func (s *boundsPart) sayLater(m Message) string {
+func (s *boundsPart) sayLater(m protocol.Message) string {
 	s.st.GoOnN++
 	m.ID, m.Mode = fmt.Sprintf("%s.c%d", s.id, s.st.GoOnN), ""
 	n := s.st.TurnN + 1
@@ -184,18 +184,18 @@ func (s *boundsPart) waitsForLimit() bool {
 // waitIsOver reports whether the session still shows a wait for a limit, although it has ended
 // and no turn follows.
 func (s *boundsPart) waitIsOver() bool {
-	return !s.st.Running && !s.limited() && (s.st.Status == Waiting || s.st.Status == Parked && s.views.shown.limited)
+	return !s.st.Running && !s.limited() && (s.st.Status == protocol.Waiting || s.st.Status == protocol.Parked && s.views.shown.limited)
 }
 
 func (s *boundsPart) stopWaiting() {
 	s.st.Limit, s.st.Error = nil, nil
-	if s.st.Status == Waiting {
+	if s.st.Status == protocol.Waiting {
 		s.turns.settle()
 	}
 }
 
 // endLimitWait cancels the message that waits, because of an interrupt.
-func (s *boundsPart) endLimitWait(by *Interrupt) {
+func (s *boundsPart) endLimitWait(by *protocol.Interrupt) {
 	n := s.st.Queue[0].N
 	m := s.st.Queue[0].Message
 	s.st.Queue = s.st.Queue[1:]
@@ -204,30 +204,21 @@ func (s *boundsPart) endLimitWait(by *Interrupt) {
 	now := workflow.Now(s.ctx)
 	s.st.skipTo(n)
 	s.st.Skipped++ // it never began
-	s.st.putTurn(TurnView{Session: s.id, N: n, MessageID: m.ID, Status: "interrupted", StartedAt: now, EndedAt: now,
-		EndedBy: EndedByPerson, Error: &Failure{Kind: protocol.EndInterrupted, Message: interruptedBy(by) + ", while it waited for the end of a limit", Hint: protocol.HintOf(protocol.EndInterrupted)}})
+	s.st.putTurn(protocol.TurnView{Session: s.id, N: n, MessageID: m.ID, Status: "interrupted", StartedAt: now, EndedAt: now,
+		EndedBy: protocol.EndedByPerson, Error: &protocol.Failure{Kind: protocol.EndInterrupted, Message: interruptedBy(by) + ", while it waited for the end of a limit", Hint: protocol.HintOf(protocol.EndInterrupted)}})
 	s.stopWaiting()
 	s.note(conversation.Note{Type: protocol.EntryState, Turn: n, Text: interruptedBy(by) + ": the session waits for the end of the limit no more"})
 	if s.opt.CloseAfter && len(s.st.Queue) == 0 && s.st.Close == nil {
-		s.st.Close = &Close{By: s.opt.By}
+		s.st.Close = &protocol.Close{By: s.opt.By}
 	}
 }
 
-// LimitView is a limit whose end a session waits for.
-type LimitView struct {
-	Kind    string    `json:"kind"`              // quota, rate_limit
-	Since   time.Time `json:"since"`             // when it was first met
-	Until   time.Time `json:"until"`             // when the next try is due
-	ResetAt time.Time `json:"reset_at,omitzero"` // when it ends, if known
-	Tries   int       `json:"tries"`
-}
-
-func (s *boundsPart) limitView() *LimitView {
+func (s *boundsPart) limitView() *protocol.LimitView {
 	if !s.waitsForLimit() {
 		return nil
 	}
 	l := s.st.Limit
-	return &LimitView{Kind: l.Kind, Since: l.Since, Until: l.Until, ResetAt: l.Reset, Tries: l.Tries}
+	return &protocol.LimitView{Kind: l.Kind, Since: l.Since, Until: l.Until, ResetAt: l.Reset, Tries: l.Tries}
 }
 
 func (s *boundsPart) limitText() string {

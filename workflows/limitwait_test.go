@@ -47,8 +47,8 @@ func TestALimitIsWaitedOutAndTheSameSaidAgain(t *testing.T) {
 		w := newWorld(t)
 		w.fake.pumps = []pumpFunc{meets(w, kind, false, 2*time.Hour), endsTurn("completed", "done"), endsTurn("completed", "second")}
 		var met time.Time
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-		w.when(Waiting, func() {
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+		w.when(protocol.Waiting, func() {
 			met = w.Now()
 			v := w.view()
 			if v.Limit == nil || v.Limit.Kind != kind || v.Limit.Tries != 1 || v.Limit.ResetAt.IsZero() ||
@@ -59,8 +59,8 @@ func TestALimitIsWaitedOutAndTheSameSaidAgain(t *testing.T) {
 				t.Errorf("session %+v, error %+v", v, v.Error)
 			}
 			// Messages sent meanwhile come after the turn that waits.
-			w.takes(w.send(SignalMessage, hello("m2")))
-			w.refuses(w.send(SignalMessage, Message{ID: "m3", Text: "faster", Mode: "steer"}), RefusedState)
+			w.takes(w.send(protocol.SignalMessage, hello("m2")))
+			w.refuses(w.send(protocol.SignalMessage, protocol.Message{ID: "m3", Text: "faster", Mode: "steer"}), protocol.RefusedState)
 		})
 		w.at(4*time.Hour, func() {
 			if slept := turnsOf(w)[1].StartedAt.Sub(met); slept < 2*time.Hour-time.Minute || slept > 2*time.Hour+mostJitter+time.Minute {
@@ -70,10 +70,10 @@ func TestALimitIsWaitedOutAndTheSameSaidAgain(t *testing.T) {
 			if turns[0].FollowedBy != 2 || turns[1].MessageID != "s1.c1" || turns[1].FinalText != "done" || turns[2].MessageID != "m2" || turns[2].FinalText != "second" {
 				t.Errorf("turns %+v", turns)
 			}
-			if v := w.view(); v.Limit != nil || v.Error != nil || v.State != Idle {
+			if v := w.view(); v.Limit != nil || v.Error != nil || v.State != protocol.Idle {
 				t.Errorf("session %+v", v)
 			}
-			w.send(SignalClose, Close{})
+			w.send(protocol.SignalClose, protocol.Close{})
 		})
 		w.start(waiting)
 		text := hello("m1").Text
@@ -86,7 +86,7 @@ func TestALimitIsWaitedOutAndTheSameSaidAgain(t *testing.T) {
 func TestWhatHadBegunIsNotSaidAgainBehindALimit(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{meets(w, protocol.EndQuota, true, time.Hour), endsTurn("completed", "done")}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.ends(2 * time.Hour)
 	w.start(waiting)
 	if said := toldOf(w); len(said) != 2 || said[1] != "s1.c1 "+afterLimitText {
@@ -107,13 +107,13 @@ func TestALimitFailsATurnWhereNobodyWantsToWait(t *testing.T) {
 	} {
 		w := newWorld(t)
 		w.fake.pumps = []pumpFunc{meets(w, c.kind, false, c.in)}
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 		w.whenTurn(1, "failed", func() {
 			v, turn := w.view(), turnsOf(w)[0]
-			if v.State != Idle || v.Limit != nil || turn.Error.ResetAt.IsZero() || !strings.Contains(turn.Error.Hint, c.hint) {
+			if v.State != protocol.Idle || v.Limit != nil || turn.Error.ResetAt.IsZero() || !strings.Contains(turn.Error.Hint, c.hint) {
 				t.Errorf("%s: session %+v, error %+v", name, v, turn.Error)
 			}
-			w.send(SignalClose, Close{})
+			w.send(protocol.SignalClose, protocol.Close{})
 		})
 		w.start(c.opt)
 	}
@@ -127,9 +127,9 @@ func TestALimitOfUnknownEndIsTriedAtGrowingPauses(t *testing.T) {
 		at = append(at, w.Now())
 		return limited(ctx, in)
 	}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(8*time.Hour, func() {
-		if v := w.view(); v.State != Idle || v.Limit != nil {
+		if v := w.view(); v.State != protocol.Idle || v.Limit != nil {
 			t.Errorf("session %+v", v)
 		}
 		turns := turnsOf(w)
@@ -140,7 +140,7 @@ func TestALimitOfUnknownEndIsTriedAtGrowingPauses(t *testing.T) {
 		if all := last.EndedAt.Sub(at[0]); all > waitAtMost+time.Minute {
 			t.Errorf("it waited for %s", all)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(waiting)
 	for i, pause := range []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute} {
@@ -155,27 +155,29 @@ func TestAWaitForALimitEndsWhenSomebodySaysSo(t *testing.T) {
 		w := newWorld(t)
 		w.fake.pumps = []pumpFunc{meets(w, protocol.EndQuota, false, time.Hour), endsTurn("completed", "second")}
 		w.at(time.Second, func() {
-			w.send(SignalMessage, hello("m1"))
-			w.send(SignalMessage, hello("m2"))
+			w.send(protocol.SignalMessage, hello("m1"))
+			w.send(protocol.SignalMessage, hello("m2"))
 		})
-		w.when(Waiting, func() { w.takes(w.send(SignalInterrupt, Interrupt{By: "ann", Reason: "I bought credit"})) })
+		w.when(protocol.Waiting, func() {
+			w.takes(w.send(protocol.SignalInterrupt, protocol.Interrupt{By: "ann", Reason: "I bought credit"}))
+		})
 		w.at(10*time.Minute, func() {
 			turns := turnsOf(w)
-			if turns[1].Status != "interrupted" || turns[1].EndedBy != EndedByPerson || !strings.Contains(turns[1].Error.Message, "ann: I bought credit") {
+			if turns[1].Status != "interrupted" || turns[1].EndedBy != protocol.EndedByPerson || !strings.Contains(turns[1].Error.Message, "ann: I bought credit") {
 				t.Errorf("the turn that waited is %+v, %+v", turns[1], turns[1].Error)
 			}
 			if turns[2].Status != "completed" {
 				t.Errorf("the next one is %+v", turns[2])
 			}
-			w.send(SignalClose, Close{})
+			w.send(protocol.SignalClose, protocol.Close{})
 		})
 		w.start(waiting)
 	})
 	t.Run("close", func(t *testing.T) {
 		w := newWorld(t)
 		w.fake.pumps = []pumpFunc{meets(w, protocol.EndQuota, false, time.Hour)}
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-		w.when(Waiting, func() { w.send(SignalClose, Close{}) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+		w.when(protocol.Waiting, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 		w.start(waiting)
 		if turns := turnsOf(w); len(turns) != 2 || turns[1].Status != "interrupted" || turns[1].Error.Kind != "closed" {
 			t.Errorf("turns %+v", turns)
@@ -184,7 +186,7 @@ func TestAWaitForALimitEndsWhenSomebodySaysSo(t *testing.T) {
 	t.Run("run without keep", func(t *testing.T) {
 		w := newWorld(t)
 		w.fake.pumps = []pumpFunc{meets(w, protocol.EndQuota, false, time.Hour), endsTurn("completed", "done")}
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 		opt := waiting
 		opt.CloseAfter = true
 		w.start(opt)
@@ -197,14 +199,14 @@ func TestAWaitForALimitEndsWhenSomebodySaysSo(t *testing.T) {
 func TestASessionThatWaitsForALimitParksAndComesBackByItself(t *testing.T) {
 	for name, park := range map[string]func(w *world){
 		"by itself":     func(*world) {},
-		"somebody says": func(w *world) { w.takes(w.send(SignalPark, Park{By: "ann"})) },
+		"somebody says": func(w *world) { w.takes(w.send(protocol.SignalPark, protocol.Park{By: "ann"})) },
 	} {
 		w := newWorld(t)
 		w.fake.pumps = []pumpFunc{meets(w, protocol.EndQuota, false, 3*time.Hour), endsTurn("completed", "done")}
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-		w.when(Waiting, func() { park(w) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+		w.when(protocol.Waiting, func() { park(w) })
 		w.at(2*time.Hour, func() {
-			if v := w.view(); v.State != Parked || v.Limit == nil || !strings.Contains(v.Waits, "limit") {
+			if v := w.view(); v.State != protocol.Parked || v.Limit == nil || !strings.Contains(v.Waits, "limit") {
 				t.Errorf("%s: it waits for %q", name, v.Waits)
 			}
 		})
@@ -213,7 +215,7 @@ func TestASessionThatWaitsForALimitParksAndComesBackByItself(t *testing.T) {
 			if got := turns[1].StartedAt.Sub(turns[0].EndedAt); turns[1].Status != "completed" || got < 3*time.Hour-time.Minute || got > 3*time.Hour+10*time.Minute {
 				t.Errorf("%s: it came back after %s", name, got)
 			}
-			w.send(SignalClose, Close{})
+			w.send(protocol.SignalClose, protocol.Close{})
 		})
 		opt := waiting
 		opt.ParkAfter = 30 * time.Minute
@@ -227,14 +229,14 @@ func TestASessionThatWaitsForALimitParksAndComesBackByItself(t *testing.T) {
 func TestAWaitForALimitOutlivesARollover(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{meets(w, protocol.EndQuota, false, 2*time.Hour)}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.when(Waiting, func() {
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.when(protocol.Waiting, func() {
 		w.fill()
 		w.SignalWorkflow("nobody", "knows") // causes a task, in which the session looks
 	})
 	w.start(waiting)
 	in := carried(t, w.continued())
-	if in.Carry.Limit == nil || in.Carry.Status != Waiting {
+	if in.Carry.Limit == nil || in.Carry.Status != protocol.Waiting {
 		t.Fatalf("carried %+v", in.Carry.Limit)
 	}
 	next := newWorld(t)
@@ -244,9 +246,9 @@ func TestAWaitForALimitOutlivesARollover(t *testing.T) {
 		if turn := turnsOf(next)[1]; turn.Status != "completed" || turn.StartedAt.Before(in.Carry.Limit.Until) {
 			t.Errorf("it went on with %+v, and was to wait until %s", turn, in.Carry.Limit.Until)
 		}
-		next.send(SignalClose, Close{})
+		next.send(protocol.SignalClose, protocol.Close{})
 	})
-	next.ExecuteWorkflow(TypeSession, in)
+	next.ExecuteWorkflow(protocol.TypeSession, in)
 	next.verify()
 }
 

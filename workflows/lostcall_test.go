@@ -35,14 +35,14 @@ func TestAPumpThatLosesItsWireWhileCalledBackIsFollowedByTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.workers = append(r.workers, w)
-	r.start(PoolID(r.zone), TypeHostPool, PoolInput{Zone: r.zone})
-	r.update(PoolID(r.zone), UpdatePutHost, nil, put("web-1", 3))
+	r.start(protocol.PoolID(r.zone), protocol.TypeHostPool, PoolInput{Zone: r.zone})
+	r.update(protocol.PoolID(r.zone), protocol.UpdatePutHost, nil, put("web-1", 3))
 	id := r.session("s", SessionOptions{})
 	r.say(id, "m1", "stay")
 	r.until("a pump is attached", func() bool { return r.host.attached(id) })
-	r.update(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
+	r.update(protocol.SessionID(id), protocol.SignalInterrupt, nil, protocol.Interrupt{By: "bob"})
 	v := r.ended(id, "m1", "interrupted")
-	if state := r.view(id).State; state != Idle || v.Error == nil || v.Error.Kind != "interrupted" {
+	if state := r.view(id).State; state != protocol.Idle || v.Error == nil || v.Error.Kind != "interrupted" {
 		t.Errorf("turn is %+v in a session that is %s", v, state)
 	}
 }

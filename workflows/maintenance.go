@@ -9,9 +9,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// MaintenanceID is the id of the Schedule, and of the workflows that it starts.
-const MaintenanceID = "maintenance"
-
 // MaintenanceInput selects the chore: seeds by default, or one of the fields. Each has a Schedule
 // of its own.
 type MaintenanceInput struct {
@@ -24,19 +21,6 @@ type MaintenanceInput struct {
 	Zone  string        `json:"zone,omitempty"`
 	// Leftovers selects the search for leftovers on the hosts of Zone.
 	Leftovers bool `json:"leftovers,omitempty"`
-}
-
-// TidyStoreID is the id of the Schedule that tidies the store.
-const TidyStoreID = MaintenanceID + "/store"
-
-// MaintainHostsID returns the id of a zone's Schedule for its hosts.
-func MaintainHostsID(zone string) string {
-	return MaintenanceID + "/hosts/" + ZoneOf(TaskQueueOf(zone))
-}
-
-// MaintainLeftoversID returns the id of a zone's Schedule for leftovers on hosts.
-func MaintainLeftoversID(zone string) string {
-	return MaintenanceID + "/leftovers/" + ZoneOf(TaskQueueOf(zone))
 }
 
 // MaintenanceResult says what was done.
@@ -116,7 +100,7 @@ func tidyStore(ctx workflow.Context, what string, out *MaintenanceResult) error 
 // host that fails.
 func checkHosts(ctx workflow.Context, what string, in MaintenanceInput, out *MaintenanceResult) error {
 	found, err := do(setUp(ctx, what), engine.CheckOldHosts, activities.CheckOldHostsInput{
-		Zone: in.Zone, Pool: PoolID(in.Zone), Queue: TaskQueueOf(in.Zone), Older: in.Hosts / 2, Limit: hostsAtATime,
+		Zone: in.Zone, Pool: protocol.PoolID(in.Zone), Queue: protocol.TaskQueueOf(in.Zone), Older: in.Hosts / 2, Limit: hostsAtATime,
 	})
 	if err != nil {
 		return err

@@ -4,34 +4,36 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestHostsWhoseCheckIsOldAreCheckedByMaintenance(t *testing.T) {
 	r := newReal(t)
 	r.work()
-	r.update(PoolID(r.zone), UpdatePutHost, nil, put(r.zone, 1)) // a name that no other test uses
+	r.update(protocol.PoolID(r.zone), protocol.UpdatePutHost, nil, put(r.zone, 1)) // a name that no other test uses
 	maintained := func(id string) MaintenanceResult {
 		t.Helper()
-		r.start(id, TypeMaintenance, MaintenanceInput{Hosts: time.Hour, Zone: r.zone})
+		r.start(id, protocol.TypeMaintenance, MaintenanceInput{Hosts: time.Hour, Zone: r.zone})
 		var out MaintenanceResult
 		if err := r.c.GetWorkflow(t.Context(), id, "").Get(t.Context(), &out); err != nil {
 			t.Fatal(err)
 		}
 		return out
 	}
-	first := maintained(MaintainHostsID(r.zone))
+	first := maintained(protocol.MaintainHostsID(r.zone))
 	if h := first.Hosts; h == nil || len(first.Problems) > 0 || h.Seen != 2 || !slices.Contains(h.Begun, r.zone) || !slices.Contains(h.Begun, "web-1") {
 		t.Errorf("it did %+v", first)
 	}
 	r.until("the pool knows what was found", func() bool {
 		for _, name := range []string{r.zone, "web-1"} {
-			if asked[HostView](r, PoolID(r.zone), QueryHost, name).State != "ready" {
+			if asked[protocol.HostView](r, protocol.PoolID(r.zone), protocol.QueryHost, name).State != "ready" {
 				return false
 			}
 		}
 		return true
 	})
-	if h := maintained(MaintainHostsID(r.zone) + "/again").Hosts; h == nil || h.Seen != 2 || len(h.Begun) > 0 || h.Left > 0 {
+	if h := maintained(protocol.MaintainHostsID(r.zone) + "/again").Hosts; h == nil || h.Seen != 2 || len(h.Begun) > 0 || h.Left > 0 {
 		t.Errorf("what was checked just now was checked again: %+v", h)
 	}
 }

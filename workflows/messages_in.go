@@ -50,19 +50,19 @@ func (s *session) listen(ctx workflow.Context) error {
 	// Signals of different names that arrive while no worker runs lose their order. Budget comes
 	// first, so that a raised budget applies to a message sent after it.
 	err := errors.Join(
-		open(SignalBudget, checking(s.bounds.checkBudget), taking(s.bounds.takeBudget)),
-		open(SignalMessage, checking(s.messages.checkMessage), taking(s.messages.takeMessage)),
-		open(SignalDecide, checking(func(d Decide) error { _, _, err := s.approvals.checkDecide(d); return err }), taking(s.approvals.takeDecide)),
-		open(SignalInterrupt, checking(s.messages.checkInterrupt), taking(s.messages.takeInterrupt)),
-		open(SignalClose, checking(s.ending.checkClose), taking(s.ending.takeClose)),
-		open(SignalPark, checking(s.parking.checkPark), taking(s.parking.takePark)),
-		open(SignalSet, checking(s.choices.checkSet), taking(s.choices.takeSet)),
-		open(SignalUnsend, checking(s.messages.checkUnsend), taking(s.messages.takeUnsend)),
-		open(SignalModels, checking(s.choices.checkModels), taking(s.choices.takeModels)),
-		open(SignalArchive, checking(s.parking.checkArchive), taking(s.parking.takeArchive)),
-		open(SignalUnarchive, checking(s.parking.checkUnarchive), taking(s.parking.takeUnarchive)),
-		open(SignalResume, checking(s.moving.checkResume), taking(s.moving.takeResume)),
-		open(SignalSnapshot, checking(s.snaps.checkSnapshot), taking(s.snaps.takeTakeSnapshot)),
+		open(protocol.SignalBudget, checking(s.bounds.checkBudget), taking(s.bounds.takeBudget)),
+		open(protocol.SignalMessage, checking(s.messages.checkMessage), taking(s.messages.takeMessage)),
+		open(protocol.SignalDecide, checking(func(d protocol.Decide) error { _, _, err := s.approvals.checkDecide(d); return err }), taking(s.approvals.takeDecide)),
+		open(protocol.SignalInterrupt, checking(s.messages.checkInterrupt), taking(s.messages.takeInterrupt)),
+		open(protocol.SignalClose, checking(s.ending.checkClose), taking(s.ending.takeClose)),
+		open(protocol.SignalPark, checking(s.parking.checkPark), taking(s.parking.takePark)),
+		open(protocol.SignalSet, checking(s.choices.checkSet), taking(s.choices.takeSet)),
+		open(protocol.SignalUnsend, checking(s.messages.checkUnsend), taking(s.messages.takeUnsend)),
+		open(protocol.SignalModels, checking(s.choices.checkModels), taking(s.choices.takeModels)),
+		open(protocol.SignalArchive, checking(s.parking.checkArchive), taking(s.parking.takeArchive)),
+		open(protocol.SignalUnarchive, checking(s.parking.checkUnarchive), taking(s.parking.takeUnarchive)),
+		open(protocol.SignalResume, checking(s.moving.checkResume), taking(s.moving.takeResume)),
+		open(protocol.SignalSnapshot, checking(s.snaps.checkSnapshot), taking(s.snaps.takeTakeSnapshot)),
 		s.answerQueries(ctx),
 		s.pushes.listenForPushes(ctx),
 	)
@@ -74,12 +74,14 @@ func (s *session) listen(ctx workflow.Context) error {
 
 func (s *session) answerQueries(ctx workflow.Context) error {
 	return errors.Join(
-		workflow.SetQueryHandler(ctx, QueryState, func() (SessionView, error) { return s.view(), nil }),
-		workflow.SetQueryHandler(ctx, QueryApprovals, func() ([]Approval, error) { return s.approvals.approvalViews(), nil }),
-		workflow.SetQueryHandler(ctx, QueryTurn, s.messages.findTurn),
-		workflow.SetQueryHandler(ctx, QueryPolicy, func() (PolicyTexts, error) { return PolicyTexts{s.opt.Policy, s.st.SeedPolicy}, nil }),
-		workflow.SetQueryHandler(ctx, QueryModels, func() (ModelsView, error) { return s.choices.modelsView(), nil }),
-		workflow.SetQueryHandler(ctx, QueryDetail, func() (SessionDetail, error) { return s.views.detail(), nil }),
+		workflow.SetQueryHandler(ctx, protocol.QueryState, func() (protocol.SessionView, error) { return s.view(), nil }),
+		workflow.SetQueryHandler(ctx, protocol.QueryApprovals, func() ([]protocol.Approval, error) { return s.approvals.approvalViews(), nil }),
+		workflow.SetQueryHandler(ctx, protocol.QueryTurn, s.messages.findTurn),
+		workflow.SetQueryHandler(ctx, protocol.QueryPolicy, func() (protocol.PolicyTexts, error) {
+			return protocol.PolicyTexts{Session: s.opt.Policy, Seed: s.st.SeedPolicy}, nil
+		}),
+		workflow.SetQueryHandler(ctx, protocol.QueryModels, func() (protocol.ModelsView, error) { return s.choices.modelsView(), nil }),
+		workflow.SetQueryHandler(ctx, protocol.QueryDetail, func() (protocol.SessionDetail, error) { return s.views.detail(), nil }),
 		workflow.SetQueryHandler(ctx, activities.QueryPlace, func() (activities.Place, error) { return s.place.placeView(), nil }),
 	)
 }
@@ -90,7 +92,7 @@ func answerRefused(ctx workflow.Context, in SessionInput, why error) {
 	at := workflow.GetInfo(ctx).WorkflowStartTime.Truncate(time.Microsecond)
 	opt := SessionOptions{TurnTimeout: in.Options.TurnTimeout}
 	s := assembled(&core{id: excerpt(in.ID, maxWord), opt: opt, ctx: ctx, log: workflow.GetLogger(ctx),
-		st: &sessionState{lifeState: lifeState{Status: Failed, CreatedAt: at, UpdatedAt: workflow.Now(ctx)}}})
+		st: &sessionState{lifeState: lifeState{Status: protocol.Failed, CreatedAt: at, UpdatedAt: workflow.Now(ctx)}}})
 	s.st.Error = failureOf("it never began", why)
 	s.st.Error.Hint = "begin another session, under another id"
 	if err := s.answerQueries(ctx); err != nil {
@@ -99,19 +101,19 @@ func answerRefused(ctx workflow.Context, in SessionInput, why error) {
 }
 
 var doorTexts = map[string]string{
-	SignalMessage:   `what to tell codex: {"id":"unique","text":"…"}`,
-	SignalDecide:    `a decision: {"approval":"<session>.<n>","digest":"…","outcome":"accept|decline|cancel|answer|grant|amend","answers":{…},"grant":{…}}`,
-	SignalInterrupt: `end the running turn: {"by":"…","reason":"…"}`,
-	SignalClose:     `end the session: {"by":"…","discard":false}`,
-	SignalPark:      `give back host and seed while it is idle: {"by":"…"}`,
-	SignalSet:       `what it works with from its next turn on: {"by":"…","model":"…","effort":"…","name":"…"}`,
-	SignalUnsend:    `take back a queued message: {"message":"its id","by":"…"}`,
-	SignalModels:    `ask codex which models it lists: {}`,
-	SignalArchive:   `park it and put it away: {"by":"…"}`,
-	SignalUnarchive: `take it out again: {"by":"…"}`,
-	SignalResume:    `bring it back, or have it go on elsewhere: {"host":"…","by":"…"}`,
-	SignalSnapshot:  `take a snapshot now: {"by":"…"}`,
-	SignalBudget:    `what it may use: {"by":"…","tokens":100000,"turns":20,"time":"8h","turn_timeout":"2h","approvals":50,"commands":500}`,
+	protocol.SignalMessage:   `what to tell codex: {"id":"unique","text":"…"}`,
+	protocol.SignalDecide:    `a decision: {"approval":"<session>.<n>","digest":"…","outcome":"accept|decline|cancel|answer|grant|amend","answers":{…},"grant":{…}}`,
+	protocol.SignalInterrupt: `end the running turn: {"by":"…","reason":"…"}`,
+	protocol.SignalClose:     `end the session: {"by":"…","discard":false}`,
+	protocol.SignalPark:      `give back host and seed while it is idle: {"by":"…"}`,
+	protocol.SignalSet:       `what it works with from its next turn on: {"by":"…","model":"…","effort":"…","name":"…"}`,
+	protocol.SignalUnsend:    `take back a queued message: {"message":"its id","by":"…"}`,
+	protocol.SignalModels:    `ask codex which models it lists: {}`,
+	protocol.SignalArchive:   `park it and put it away: {"by":"…"}`,
+	protocol.SignalUnarchive: `take it out again: {"by":"…"}`,
+	protocol.SignalResume:    `bring it back, or have it go on elsewhere: {"host":"…","by":"…"}`,
+	protocol.SignalSnapshot:  `take a snapshot now: {"by":"…"}`,
+	protocol.SignalBudget:    `what it may use: {"by":"…","tokens":100000,"turns":20,"time":"8h","turn_timeout":"2h","approvals":50,"commands":500}`,
 }
 
 // signalled handles a signal, or records why it was refused.
@@ -123,7 +125,7 @@ func (s *session) signalled(d door, raw converter.RawValue) {
 	if err == nil {
 		return
 	}
-	s.st.Refusals = append(s.st.Refusals, Refusal{At: workflow.Now(s.ctx), Name: d.name, Reason: excerpt(err.Error(), 500)})
+	s.st.Refusals = append(s.st.Refusals, protocol.Refusal{At: workflow.Now(s.ctx), Name: d.name, Reason: excerpt(err.Error(), 500)})
 	s.st.trim()
 	s.log.Warn("signal refused", "name", d.name, "reason", err.Error())
 }
@@ -184,11 +186,11 @@ func decode[T any](raw []byte) (T, error) {
 	d.DisallowUnknownFields()
 	//workflowcheck:ignore // JSON is a pure function
 	if err := d.Decode(&v); err != nil {
-		return v, refuse(RefusedBadInput, "message is not the JSON that is expected: %.300v", err)
+		return v, refuse(protocol.RefusedBadInput, "message is not the JSON that is expected: %.300v", err)
 	}
 	//workflowcheck:ignore // as above
 	if _, err := d.Token(); err != io.EOF {
-		return v, refuse(RefusedBadInput, "message has more than one JSON value")
+		return v, refuse(protocol.RefusedBadInput, "message has more than one JSON value")
 	}
 	return v, nil
 }
@@ -203,15 +205,15 @@ type messagesPart struct {
 }
 
 // accepted returns the answer to a message that was accepted before, or nil.
-func (s *messagesPart) accepted(id string) *MessageAccepted {
+func (s *messagesPart) accepted(id string) *protocol.MessageAccepted {
 	for _, q := range s.st.Queue {
 		if q.ID == id {
-			return &MessageAccepted{Session: s.id, MessageID: id, N: q.N}
+			return &protocol.MessageAccepted{Session: s.id, MessageID: id, N: q.N}
 		}
 	}
 	for _, m := range s.st.Seen {
 		if m.ID == id {
-			return &MessageAccepted{Session: s.id, MessageID: id, N: m.N}
+			return &protocol.MessageAccepted{Session: s.id, MessageID: id, N: m.N}
 		}
 	}
 	return nil
@@ -233,7 +235,7 @@ func (s *messagesPart) said(id string) string {
 }
 
 // sum returns a digest of a message's content, whoever sent it.
-func sum(m Message) string {
+func sum(m protocol.Message) string {
 	if m.Mode == "queue" {
 		m.Mode = "" // queue is the default
 	}
@@ -248,11 +250,11 @@ func isMessage(blob string) bool { return owned.Is(blob, owned.Messages) }
 // contentOf returns the part of a blob's key that identifies its content.
 func contentOf(blob string) string { return blob[strings.LastIndexByte(blob, '/')+1:] }
 
-func (s *messagesPart) checkMessage(m Message) error {
+func (s *messagesPart) checkMessage(m protocol.Message) error {
 	if said := s.said(m.ID); said == sum(m) {
 		return nil // a repeated message gets the first answer again
 	} else if said != "" {
-		return refuse(RefusedState, "message %s: the id was used for another text; every message has its own", m.ID)
+		return refuse(protocol.RefusedState, "message %s: the id was used for another text; every message has its own", m.ID)
 	}
 	if err := s.ends(); err != nil {
 		return err
@@ -261,28 +263,28 @@ func (s *messagesPart) checkMessage(m Message) error {
 		return err
 	}
 	if m.ID == "" || len(m.ID) > maxWord || strings.ContainsFunc(m.ID, unicode.IsControl) {
-		return refuse(RefusedBadInput, "message needs an id of its own, at most %d bytes long", maxWord)
+		return refuse(protocol.RefusedBadInput, "message needs an id of its own, at most %d bytes long", maxWord)
 	}
 	chars := utf8.RuneCountInString(m.Text) + m.Chars + extraChars(m)
 	switch {
 	case strings.HasPrefix(m.ID, s.id+"."):
-		return refuse(RefusedBadInput, "message %s: ids that begin with the session's name and a dot are its own", m.ID)
+		return refuse(protocol.RefusedBadInput, "message %s: ids that begin with the session's name and a dot are its own", m.ID)
 	case m.Text != "" && m.Blob != "":
-		return refuse(RefusedBadInput, "message %s has both text and blob", m.ID)
+		return refuse(protocol.RefusedBadInput, "message %s has both text and blob", m.ID)
 	case m.Do == "" && m.Blob == "" && strings.TrimSpace(m.Text) == "":
-		return refuse(RefusedBadInput, "message %s is empty: say what codex is to do", m.ID)
+		return refuse(protocol.RefusedBadInput, "message %s is empty: say what codex is to do", m.ID)
 	case m.Blob != "" && !isMessage(m.Blob), m.Chars < 0, m.Blob == "" && m.Chars != 0:
-		return refuse(RefusedBadInput, "message %s: its blob is none that the worker's API gave for a long text", m.ID)
-	case chars > MaxChars:
-		return refuse(RefusedBadInput, "message %s has %d characters; codex takes at most %d (put it into a file and name the file)", m.ID, chars, MaxChars)
+		return refuse(protocol.RefusedBadInput, "message %s: its blob is none that the worker's API gave for a long text", m.ID)
+	case chars > protocol.MaxChars:
+		return refuse(protocol.RefusedBadInput, "message %s has %d characters; codex takes at most %d (put it into a file and name the file)", m.ID, chars, protocol.MaxChars)
 	case encoded(m.Text) > maxInline:
-		return refuse(RefusedBadInput, "message %s takes %d bytes; above %d it goes through the store (ctl does so)", m.ID, encoded(m.Text), maxInline)
+		return refuse(protocol.RefusedBadInput, "message %s takes %d bytes; above %d it goes through the store (ctl does so)", m.ID, encoded(m.Text), maxInline)
 	}
 	if err := short([]text{{"model", m.Model, maxWord}, {"effort", m.Effort, maxWord}, {"by", m.By, maxWord}}); err != nil {
-		return refuse(RefusedBadInput, "message %s: %v", m.ID, err)
+		return refuse(protocol.RefusedBadInput, "message %s: %v", m.ID, err)
 	}
 	if err := checkExtras(m); err != nil {
-		return refuse(RefusedBadInput, "message %s: %v", m.ID, err)
+		return refuse(protocol.RefusedBadInput, "message %s: %v", m.ID, err)
 	}
 	if err := s.approvals.checkRequester(m); err != nil {
 		return err
@@ -294,38 +296,38 @@ func (s *messagesPart) checkMessage(m Message) error {
 		return err
 	}
 	if m.Turn != 0 && m.Mode != "steer" {
-		return refuse(RefusedBadInput, "message %s: only a message that steers names a turn", m.ID)
+		return refuse(protocol.RefusedBadInput, "message %s: only a message that steers names a turn", m.ID)
 	}
 	switch m.Mode {
 	case "", "queue":
 		if s.bounds.overBudget() {
 			f := s.bounds.spent()
-			return refuse(RefusedBudget, "message %s: %s; %s", m.ID, f.Message, f.Hint)
+			return refuse(protocol.RefusedBudget, "message %s: %s; %s", m.ID, f.Message, f.Hint)
 		}
 		if u, ok := s.bounds.noTurnLeft(); ok {
-			return refuse(RefusedBudget, "message %s: its turn would be one more than the %d that the session may have; %s", m.ID, u.Limit, u.Raise(s.id))
+			return refuse(protocol.RefusedBudget, "message %s: its turn would be one more than the %d that the session may have; %s", m.ID, u.Limit, u.Raise(s.id))
 		}
 	case "steer":
 		if err := s.checkSteer(m); err != nil {
 			return err
 		}
 	default:
-		return refuse(RefusedBadInput, "message %s: mode %.100q is none of queue, steer", m.ID, m.Mode)
+		return refuse(protocol.RefusedBadInput, "message %s: mode %.100q is none of queue, steer", m.ID, m.Mode)
 	}
 	if len(s.st.Queue)+len(s.st.Sends) >= maxQueue || s.st.texts()+encoded(m) > maxTexts {
-		return refuse(RefusedState, "session %s has %d messages queued already, and no room for more", s.id, len(s.st.Queue))
+		return refuse(protocol.RefusedState, "session %s has %d messages queued already, and no room for more", s.id, len(s.st.Queue))
 	}
 	return nil
 }
 
-func (s *messagesPart) takeMessage(m Message) (MessageAccepted, error) {
+func (s *messagesPart) takeMessage(m protocol.Message) (protocol.MessageAccepted, error) {
 	if a := s.accepted(m.ID); a != nil {
 		return *a, nil
 	}
 	if err := s.checkMessage(m); err != nil {
-		return MessageAccepted{}, err
+		return protocol.MessageAccepted{}, err
 	}
-	acc := MessageAccepted{Session: s.id, MessageID: m.ID}
+	acc := protocol.MessageAccepted{Session: s.id, MessageID: m.ID}
 	if m.Mode == "steer" {
 		acc.N = s.st.TurnN
 		s.approvals.requestedBy(m, false)
@@ -346,22 +348,22 @@ func (s *messagesPart) takeMessage(m Message) (MessageAccepted, error) {
 	return acc, nil
 }
 
-func (s *messagesPart) checkInterrupt(i Interrupt) error {
+func (s *messagesPart) checkInterrupt(i protocol.Interrupt) error {
 	if err := s.ends(); err != nil {
 		return err
 	}
 	if !s.st.Running && !s.bounds.waitsForLimit() && !s.waitsToComeBack() && !s.parking.waitsToLeave() {
-		return refuse(RefusedState, "session %s has no running turn", s.id)
+		return refuse(protocol.RefusedState, "session %s has no running turn", s.id)
 	}
 	if err := short([]text{{"reason", i.Reason, maxReason}, {"by", i.By, maxWord}}); err != nil {
-		return refuse(RefusedBadInput, "interrupt session %s: %v", s.id, err)
+		return refuse(protocol.RefusedBadInput, "interrupt session %s: %v", s.id, err)
 	}
 	return nil
 }
 
-func (s *messagesPart) takeInterrupt(i Interrupt) (SessionView, error) {
+func (s *messagesPart) takeInterrupt(i protocol.Interrupt) (protocol.SessionView, error) {
 	if err := s.checkInterrupt(i); err != nil {
-		return SessionView{}, err
+		return protocol.SessionView{}, err
 	}
 	if !s.st.Running && s.bounds.waitsForLimit() {
 		s.bounds.endLimitWait(&i)
@@ -398,12 +400,12 @@ func (s *messagesPart) queueInterrupt() {
 	s.st.Sends = append(s.st.Sends, pendingSend{Send: conversation.Send{ID: id, Kind: conversation.SendInterrupt, Turn: s.st.TurnN}})
 }
 
-func (s *messagesPart) findTurn(q TurnQuery) (TurnView, error) {
+func (s *messagesPart) findTurn(q protocol.TurnQuery) (protocol.TurnView, error) {
 	n := q.N
 	if q.MessageID != "" {
 		a := s.accepted(q.MessageID)
 		if a == nil {
-			return TurnView{}, refuse(RefusedNotFound, "session %s knows no message %q", s.id, q.MessageID)
+			return protocol.TurnView{}, refuse(protocol.RefusedNotFound, "session %s knows no message %q", s.id, q.MessageID)
 		}
 		n = a.N
 	}
@@ -415,12 +417,12 @@ func (s *messagesPart) findTurn(q TurnQuery) (TurnView, error) {
 			return v, nil
 		}
 	}
-	return TurnView{}, refuse(RefusedNotFound, "session %s has no turn %d at hand (older ones are in the transcript)", s.id, n)
+	return protocol.TurnView{}, refuse(protocol.RefusedNotFound, "session %s has no turn %d at hand (older ones are in the transcript)", s.id, n)
 }
 
 // takeFirst queues the message that came with the start of the session. If the
 // message is refused, the session fails before it asks for anything.
-func (s *messagesPart) takeFirst(m *Message) error {
+func (s *messagesPart) takeFirst(m *protocol.Message) error {
 	if m == nil {
 		return nil
 	}
@@ -428,7 +430,7 @@ func (s *messagesPart) takeFirst(m *Message) error {
 	_, err := s.takeMessage(*m)
 	if err != nil { // the view shows why
 		s.st.Error = failureOf("first message", err)
-		s.become(Failed)
+		s.become(protocol.Failed)
 	}
 	return err
 }

@@ -76,7 +76,7 @@ func (s *movingPart) lostAfter() time.Duration {
 
 func (s *movingPart) hostLost(l protocol.HostLost) {
 	name, stays := s.st.Lease.Spec.Name, s.cannotMove()
-	f := &Failure{Kind: kindHostLost, Message: excerpt(fmt.Sprintf("host %s cannot be reached since %s: %s", name, l.Since.UTC().Format(time.RFC3339), l.Why), maxFailure)}
+	f := &protocol.Failure{Kind: kindHostLost, Message: excerpt(fmt.Sprintf("host %s cannot be reached since %s: %s", name, l.Since.UTC().Format(time.RFC3339), l.Why), maxFailure)}
 	if s.mayMove() {
 		s.goAway(f)
 		return
@@ -87,7 +87,7 @@ func (s *movingPart) hostLost(l protocol.HostLost) {
 	} else {
 		f.Hint = "it goes on when the host is back; " + stays
 	}
-	s.st.Lost = &LostView{Host: name, Since: l.Since, Why: l.Why, Stays: stays}
+	s.st.Lost = &protocol.LostView{Host: name, Since: l.Since, Why: l.Why, Stays: stays}
 	s.note(conversation.Note{Type: "error", Text: f.Message, Data: failureData(f)})
 	s.st.Error = f
 	if s.st.Close != nil {
@@ -114,16 +114,16 @@ func (s *movingPart) fromWhat() string {
 }
 
 // lostFailure is why the session leaves a host that it waited for.
-func (s *movingPart) lostFailure() *Failure {
+func (s *movingPart) lostFailure() *protocol.Failure {
 	l := s.st.Lost
-	return &Failure{Kind: kindHostLost, Message: excerpt(fmt.Sprintf("host %s could not be reached since %s: %s", l.Host, l.Since.UTC().Format(time.RFC3339), l.Why), maxFailure),
+	return &protocol.Failure{Kind: kindHostLost, Message: excerpt(fmt.Sprintf("host %s could not be reached since %s: %s", l.Host, l.Since.UTC().Format(time.RFC3339), l.Why), maxFailure),
 		Hint: "send a message to go on: the thread is resumed on another host"}
 }
 
 // goAway leaves a host that cannot be reached. The running turn is cut off. Once the host is
 // back, its pool ends what codex still does there. The seed fetches a login that codex rotated
 // there before anybody else gets it.
-func (s *movingPart) goAway(f *Failure) {
+func (s *movingPart) goAway(f *protocol.Failure) {
 	defer s.snaps.hush()()
 	name := s.st.Lease.Spec.Name
 	m := &moved{From: []string{name}, Lost: true, At: workflow.Now(s.ctx)}
@@ -141,17 +141,17 @@ func (s *movingPart) goAway(f *Failure) {
 	s.turns.leaving = true
 	s.process.lostProcess(f)
 	s.turns.leaving = false
-	if s.st.Status == Failed {
+	if s.st.Status == protocol.Failed {
 		return
 	}
 	if s.opt.Host == name {
 		s.opt.Host = "" // any host with the labels
 	}
-	if s.st.Status == Interrupted {
-		s.st.UpAs = Interrupted
+	if s.st.Status == protocol.Interrupted {
+		s.st.UpAs = protocol.Interrupted
 	}
-	s.become(Resuming)
-	s.st.Fault = &Failure{Kind: protocol.ErrTypeUnreachable, Message: f.Message}
+	s.become(protocol.Resuming)
+	s.st.Fault = &protocol.Failure{Kind: protocol.ErrTypeUnreachable, Message: f.Message}
 	s.st.Moved, s.st.Warm = m, nil
 	s.parking.goDown(nil, release{Left: s.leases.leftNow(f.Message)}, false)
 	if s.st.Snap.Good == nil && s.st.ForkOf != "" {
@@ -215,14 +215,14 @@ func (s *movingPart) carrySpent(last conversation.PumpState) {
 // endedThere handles a turn that ended on the lost host, which was reported too late. What codex
 // said is shown. But the session goes on from before that end, so the turn is still cut off, and
 // nothing that follows a normal end is done.
-func (s *movingPart) endedThere(end *conversation.TurnEnd, f *Failure) *Failure {
+func (s *movingPart) endedThere(end *conversation.TurnEnd, f *protocol.Failure) *protocol.Failure {
 	if turn := s.st.sending(conversation.SendTurn); turn != nil {
 		s.turns.delivered(protocol.Delivery{ID: turn.Send.ID, State: protocol.Acknowledged})
 	}
 	p := &s.st.Pump
 	p.TurnID, p.FinalText, p.FinalTruncated = end.ID, end.FinalText, end.FinalTruncated
 	if v := s.st.turn(s.st.TurnN); v != nil {
-		v.Items, v.Usage = end.Items, UsageView{Input: end.Usage.Input, Output: end.Usage.Output, Cached: end.Usage.Cached, Turns: 1}
+		v.Items, v.Usage = end.Items, protocol.UsageView{Input: end.Usage.Input, Output: end.Usage.Output, Cached: end.Usage.Cached, Turns: 1}
 	}
 	as := end.Status
 	if end.Problem != nil {
@@ -246,7 +246,7 @@ func (s *movingPart) move() (again bool) {
 
 // leaveAfter decides how a session goes on that tried to park in order to go elsewhere. f is why
 // it could not, or nil.
-func (s *movingPart) leaveAfter(f *Failure) {
+func (s *movingPart) leaveAfter(f *protocol.Failure) {
 	switch {
 	case s.st.Parked != nil || s.st.Close != nil || s.full():
 	case s.parking.goesAway(f):
@@ -321,27 +321,27 @@ func (s *movingPart) toldOf(d protocol.Delivery) bool {
 
 // saidAgain returns the message of the follow-up turn after the loss of a host: the snapshot may
 // not contain the task.
-func (s *movingPart) saidAgain() Message {
+func (s *movingPart) saidAgain() protocol.Message {
 	if g := s.st.Snap.Good; s.st.Said != nil && !(g != nil && s.st.Snap.Mid && g.Turn == s.st.TurnN) {
 		return sentAgain(*s.st.Said)
 	}
-	return s.st.Shape.of(Message{Text: goOnText})
+	return s.st.Shape.of(protocol.Message{Text: goOnText})
 }
 
-func (s *movingPart) checkResume(r Resume) error {
+func (s *movingPart) checkResume(r protocol.Resume) error {
 	if err := s.ends(); err != nil {
 		return err
 	}
 	if err := short([]text{{"by", r.By, maxWord}}); err != nil {
-		return refuse(RefusedBadInput, "resume session %s: %v", s.id, err)
+		return refuse(protocol.RefusedBadInput, "resume session %s: %v", s.id, err)
 	}
 	if err := s.putAway(); err != nil {
 		return err
 	}
-	if r.Host != "" && !NamePattern.MatchString(r.Host) {
-		return refuse(RefusedBadInput, "resume session %s: %q is no name of a host", s.id, excerpt(r.Host, maxWord))
+	if r.Host != "" && !protocol.NamePattern.MatchString(r.Host) {
+		return refuse(protocol.RefusedBadInput, "resume session %s: %q is no name of a host", s.id, excerpt(r.Host, maxWord))
 	}
-	idle := s.st.Status == Idle || s.st.Status == Interrupted || s.bounds.limited()
+	idle := s.st.Status == protocol.Idle || s.st.Status == protocol.Interrupted || s.bounds.limited()
 	switch {
 	case s.st.Parked != nil, s.waitsForSlot(), s.waitsToBegin():
 		return nil
@@ -349,30 +349,30 @@ func (s *movingPart) checkResume(r Resume) error {
 		return nil // it tries again now
 	case s.st.Lost != nil:
 		if why := s.cannotMove(); why != "" {
-			return refuse(RefusedState, "session %s cannot go on elsewhere: %s", s.id, why)
+			return refuse(protocol.RefusedState, "session %s cannot go on elsewhere: %s", s.id, why)
 		}
 		if r.Host == s.hostName() {
-			return refuse(RefusedState, "session %s waits for host %s already", s.id, r.Host)
+			return refuse(protocol.RefusedState, "session %s waits for host %s already", s.id, r.Host)
 		}
 		return nil
 	case s.st.Running && !s.st.Alive:
-		return refuse(RefusedState, "session %s starts codex again on host %s: once that cannot be reached for %v it is lost, and the session can go on elsewhere",
+		return refuse(protocol.RefusedState, "session %s starts codex again on host %s: once that cannot be reached for %v it is lost, and the session can go on elsewhere",
 			s.id, s.hostName(), s.opt.LostAfter)
 	case s.st.Running:
-		return refuse(RefusedState, "session %s runs a turn on host %s: interrupt it first, or wait for its end", s.id, s.hostName())
+		return refuse(protocol.RefusedState, "session %s runs a turn on host %s: interrupt it first, or wait for its end", s.id, s.hostName())
 	case idle && (r.Host == "" || r.Host == s.hostName()):
-		return refuse(RefusedState, "session %s is %s on host %s: name another host to have it go on there", s.id, s.st.Status, s.hostName())
+		return refuse(protocol.RefusedState, "session %s is %s on host %s: name another host to have it go on there", s.id, s.st.Status, s.hostName())
 	case idle && s.opt.Snapshot.When == SnapshotOff:
-		return refuse(RefusedState, "session %s takes no snapshots: it cannot go elsewhere", s.id)
+		return refuse(protocol.RefusedState, "session %s takes no snapshots: it cannot go elsewhere", s.id)
 	case idle:
 		return nil
 	}
-	return refuse(RefusedState, "session %s is %s", s.id, s.st.Status)
+	return refuse(protocol.RefusedState, "session %s is %s", s.id, s.st.Status)
 }
 
-func (s *movingPart) takeResume(r Resume) (SessionView, error) {
+func (s *movingPart) takeResume(r protocol.Resume) (protocol.SessionView, error) {
 	if err := s.checkResume(r); err != nil {
-		return SessionView{}, err
+		return protocol.SessionView{}, err
 	}
 	if s.process.waitsToTalk() && s.waitsForAttempt() && s.st.Lost == nil && (r.Host == "" || r.Host == s.hostName()) {
 		s.tryNow() // and stays where it is
@@ -390,11 +390,11 @@ func (s *movingPart) takeResume(r Resume) (SessionView, error) {
 func (s *movingPart) waitsToBegin() bool { return s.waitsForAttempt() && s.st.Layout == nil }
 
 func (s *movingPart) waitsForSlot() bool {
-	return s.st.Begun && s.st.Status == Resuming && s.st.Lease == nil
+	return s.st.Begun && s.st.Status == protocol.Resuming && s.st.Lease == nil
 }
 
 // mustMove reports whether f is the loss of a host that the session leaves instead
 // of waiting for it.
-func (s *movingPart) mustMove(f *Failure) bool {
+func (s *movingPart) mustMove(f *protocol.Failure) bool {
 	return f.Kind == protocol.ErrTypeUnreachable && s.mayMove()
 }

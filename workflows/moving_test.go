@@ -39,26 +39,26 @@ func TestASessionThatLosesItsHostGoesOnElsewhere(t *testing.T) {
 	w.hosts = []string{"web-1", "web-2"}
 	w.fake.differs = "its status was: ?? a"
 	w.fake.pumps = []pumping{endsTurn("completed", ""), asks("make"), lost, saysTold(endsTurn("completed", "")), endsTurn("completed", "")}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
 	w.at(3*time.Second, func() {
-		w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"})
+		w.send(protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"})
 	})
 	w.at(4*time.Second, func() {
 		v := w.view()
-		if v.State != Interrupted || v.Host != "web-2" || v.Attempt != 2 || v.Turn.Status != "interrupted" || v.Error == nil || v.Error.Kind != "host_lost" || v.Lost != nil {
+		if v.State != protocol.Interrupted || v.Host != "web-2" || v.Attempt != 2 || v.Turn.Status != "interrupted" || v.Error == nil || v.Error.Kind != "host_lost" || v.Lost != nil {
 			t.Errorf("session is %+v (%+v)", v, v.Error)
 		}
-		if a := query[[]Approval](w, QueryApprovals)[0]; a.State != ApprovalSent {
+		if a := query[[]protocol.Approval](w, protocol.QueryApprovals)[0]; a.State != protocol.ApprovalSent {
 			t.Errorf("the decision is %+v", a)
 		}
-		w.send(SignalMessage, hello("m3"))
+		w.send(protocol.SignalMessage, hello("m3"))
 	})
 	w.at(5*time.Second, func() {
-		if v := w.view(); v.State != Idle || v.Turn.N != 3 || v.Turn.Status != "completed" || v.Error != nil {
+		if v := w.view(); v.State != protocol.Idle || v.Turn.N != 3 || v.Turn.Status != "completed" || v.Error != nil {
 			t.Errorf("session is %+v", v)
 		}
-		w.send(SignalMessage, hello("m4"))
+		w.send(protocol.SignalMessage, hello("m4"))
 	})
 	w.ends(6 * time.Second)
 	w.start(moves)
@@ -107,22 +107,22 @@ func TestASessionThatIsToGoOnSaysElsewhereWhatItWasToDo(t *testing.T) {
 			w := newWorld(t)
 			w.hosts = []string{"web-1", "web-2"}
 			w.fake.pumps = []pumping{endsTurn("completed", ""), asks("make"), lost, endsTurn("completed", "")}
-			w.at(time.Second, func() { w.send(SignalMessage, Message{ID: "m1", Text: "first"}) })
-			w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, protocol.Message{ID: "m1", Text: "first"}) })
+			w.at(2*time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
 			w.at(3*time.Second, func() {
 				if c.keep {
-					w.takes(w.send(SignalSnapshot, TakeSnapshot{}))
+					w.takes(w.send(protocol.SignalSnapshot, protocol.TakeSnapshot{}))
 				}
 			})
 			w.at(4*time.Second, func() {
-				w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"})
+				w.send(protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"})
 			})
 			w.at(5*time.Second, func() {
 				v := w.view()
-				if v.State != Idle || v.Turn.N != 3 || v.Turn.Status != "completed" || v.Host != "web-2" {
+				if v.State != protocol.Idle || v.Turn.N != 3 || v.Turn.Status != "completed" || v.Host != "web-2" {
 					t.Errorf("session is %+v", v)
 				}
-				if was := query[TurnView](w, QueryTurn, TurnQuery{N: 2}); was.Status != "interrupted" || was.FollowedBy != 3 {
+				if was := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 2}); was.Status != "interrupted" || was.FollowedBy != 3 {
 					t.Errorf("the turn that was cut off is %+v", was)
 				}
 			})
@@ -152,30 +152,30 @@ func TestALostHostIsWaitedForAndItIsSaid(t *testing.T) {
 			if strings.Contains(what, "made") {
 				w.fake.fail("snapshot", finally(protocol.ErrTypeStore))
 			}
-			w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
+			w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
 			w.whenTurn(1, "completed", func() {
 				// The turn's snapshot is taken beside the next turn.
 				w.once("its snapshot was tried, if there is to be one", func() bool {
 					v := w.view().Snapshot
 					return !strings.Contains(what, "made") || v != nil && v.Tried == 1
-				}, func() { w.send(SignalMessage, hello("m2")) })
+				}, func() { w.send(protocol.SignalMessage, hello("m2")) })
 			})
 			w.attached(3, func() {
 				v := w.view()
-				if v.State != Running || v.Lost == nil || v.Lost.Host != "web-1" || !strings.Contains(v.Lost.Stays, c.stays) || !strings.Contains(v.Waits, "web-1") || v.Error == nil || v.Error.Hint == "" {
+				if v.State != protocol.Running || v.Lost == nil || v.Lost.Host != "web-1" || !strings.Contains(v.Lost.Stays, c.stays) || !strings.Contains(v.Waits, "web-1") || v.Error == nil || v.Error.Hint == "" {
 					t.Errorf("session is %+v, lost %+v, error %+v", v, v.Lost, v.Error)
 				}
 				if c.opt.OnHostLost == HostLostMove {
-					w.refuses(w.send(SignalResume, Resume{}), RefusedState)
+					w.refuses(w.send(protocol.SignalResume, protocol.Resume{}), protocol.RefusedState)
 				}
-				w.refuses(w.send(SignalResume, Resume{Host: "web-1"}), RefusedState)
-				w.send(SignalInterrupt, Interrupt{}) // and the host is back
+				w.refuses(w.send(protocol.SignalResume, protocol.Resume{Host: "web-1"}), protocol.RefusedState)
+				w.send(protocol.SignalInterrupt, protocol.Interrupt{}) // and the host is back
 			})
 			w.whenTurn(2, "interrupted", func() {
 				if v := w.view(); v.Lost != nil || v.Attempt != 1 {
 					t.Errorf("session is %+v", v)
 				}
-				w.SignalWorkflow(SignalClose, Close{})
+				w.SignalWorkflow(protocol.SignalClose, protocol.Close{})
 			})
 			w.start(c.opt)
 			if a, b := w.fake.ran[1].LostAfter, w.fake.ran[2].LostAfter; a != lostAfter || b != 0 {
@@ -191,20 +191,20 @@ func TestAPersonSendsASessionAwayFromALostHost(t *testing.T) {
 		<-ctx.Done()
 		return activities.RunPumpResult{}, ctx.Err() // it never reached its host
 	}, endsTurn("completed", "")}
-	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
-	w.once("a snapshot is good", func() bool { v := w.view().Snapshot; return v != nil && v.N == 1 }, func() { w.send(SignalMessage, hello("m2")) })
-	w.attached(3, func() { w.takes(w.send(SignalResume, Resume{Host: "web-5", By: "bob"})) })
-	w.when(Interrupted, func() {
+	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.once("a snapshot is good", func() bool { v := w.view().Snapshot; return v != nil && v.N == 1 }, func() { w.send(protocol.SignalMessage, hello("m2")) })
+	w.attached(3, func() { w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: "web-5", By: "bob"})) })
+	w.when(protocol.Interrupted, func() {
 		if v := w.view(); v.Lost != nil || v.Turn.Status != "unknown" {
 			t.Errorf("session is %+v", v)
 		}
-		w.send(SignalMessage, hello("m3"))
+		w.send(protocol.SignalMessage, hello("m3"))
 	})
 	w.whenTurn(3, "completed", func() {
 		if v := w.view(); v.Host != "web-5" || v.Attempt != 2 {
 			t.Errorf("session is %+v", v)
 		}
-		w.SignalWorkflow(SignalClose, Close{})
+		w.SignalWorkflow(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{Host: "web-1"})
 }
@@ -213,9 +213,9 @@ func TestAHostThatIsLostTwiceIsLeftTwice(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2", "web-3"}
 	w.fake.pumps = []pumping{endsTurn("completed", ""), lost, lost, saysTold(endsTurn("completed", ""))}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	for i := range 3 {
-		w.at(time.Duration(i+2)*time.Second, func() { w.send(SignalMessage, hello("n"+string(rune('1'+i)))) })
+		w.at(time.Duration(i+2)*time.Second, func() { w.send(protocol.SignalMessage, hello("n"+string(rune('1'+i)))) })
 	}
 	w.at(6*time.Second, func() {
 		if v := w.view(); v.Host != "web-3" || v.Attempt != 3 || v.Turn.Status != "completed" {
@@ -254,7 +254,7 @@ func TestWhatCodexWasProvedNotToHaveHeardIsTold(t *testing.T) {
 	}
 	w.fake.pumps = []pumping{endsTurn("completed", ""), lost, broken, unsaid, saysTold(endsTurn("completed", ""))}
 	for i := range 4 {
-		w.at(time.Duration(i+1)*time.Second, func() { w.send(SignalMessage, hello("n"+string(rune('1'+i)))) })
+		w.at(time.Duration(i+1)*time.Second, func() { w.send(protocol.SignalMessage, hello("n"+string(rune('1'+i)))) })
 	}
 	w.ends(10 * time.Second)
 	w.start(moves)
@@ -276,14 +276,14 @@ func TestAParkedSessionTriesAnotherHostWhereItsOwnIsLost(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-1", "web-2"}
 	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
 	w.at(3*time.Second, func() {
 		w.fake.gone = map[string]bool{"web-1": true}
-		w.send(SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.at(time.Minute, func() {
-		if v := w.view(); v.State != Idle || v.Host != "web-2" || v.Turn.Status != "completed" || v.Turn.N != 2 {
+		if v := w.view(); v.State != protocol.Idle || v.Host != "web-2" || v.Turn.Status != "completed" || v.Turn.N != 2 {
 			t.Errorf("session is %+v", v)
 		}
 	})
@@ -295,21 +295,21 @@ func TestAnIdleSessionIsMovedByAPerson(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		w := newWorld(t)
 		w.fake.rest = saysTold(endsTurn("completed", ""))
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 		w.at(2*time.Second, func() {
 			if away {
 				w.fake.fail("park", finally(protocol.ErrTypeUnreachable))
 			}
-			w.refuses(w.send(SignalResume, Resume{}), RefusedState)
-			w.refuses(w.send(SignalResume, Resume{Host: "web-1"}), RefusedState)
-			w.refuses(w.send(SignalResume, Resume{Host: "No Host"}), RefusedBadInput)
-			w.takes(w.send(SignalResume, Resume{Host: "web-2", By: "bob"}))
+			w.refuses(w.send(protocol.SignalResume, protocol.Resume{}), protocol.RefusedState)
+			w.refuses(w.send(protocol.SignalResume, protocol.Resume{Host: "web-1"}), protocol.RefusedState)
+			w.refuses(w.send(protocol.SignalResume, protocol.Resume{Host: "No Host"}), protocol.RefusedBadInput)
+			w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: "web-2", By: "bob"}))
 		})
 		w.at(3*time.Second, func() {
-			if v := w.view(); v.State != Idle || v.Host != "web-2" || v.Attempt != 2 || v.Warm != nil {
+			if v := w.view(); v.State != protocol.Idle || v.Host != "web-2" || v.Attempt != 2 || v.Warm != nil {
 				t.Errorf("session is %+v", v)
 			}
-			w.send(SignalMessage, hello("m2"))
+			w.send(protocol.SignalMessage, hello("m2"))
 		})
 		w.ends(4 * time.Second)
 		w.start(SessionOptions{Host: "web-1"})
@@ -327,10 +327,10 @@ func TestAMessageThatNeverReachedALostHostGoesToTheNextOne(t *testing.T) {
 	w.hosts = []string{"web-1", "web-2"}
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.pumps = []pumping{endsTurn("completed", ""), dies(protocol.Decided, true)}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		w.fake.fail("stop", finally(protocol.ErrTypeUnreachable)) // not only the process was lost
-		w.send(SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.at(time.Minute, func() {
 		if v := w.view(); v.Host != "web-2" || v.Turn.N != 2 || v.Turn.Status != "completed" {
@@ -359,10 +359,10 @@ func TestWhatWasHeardOnALostHostCounts(t *testing.T) {
 			}
 			return out
 		}
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-		w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+		w.at(2*time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
 		w.at(10*time.Second, func() {
-			turn := query[TurnView](w, QueryTurn, TurnQuery{N: 2})
+			turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 2})
 			want, text, state := "unknown", "", sentThere
 			if knows {
 				want, text, state = "interrupted", "I began to", acknowledged
@@ -370,7 +370,7 @@ func TestWhatWasHeardOnALostHostCounts(t *testing.T) {
 			if turn.Status != want || turn.FinalText != text || (turn.TurnID == "turn-2") != knows || knows && w.message("m2").State != state {
 				t.Errorf("knows %v: the turn is %+v, its message %+v", knows, turn, w.message("m2"))
 			}
-			w.send(SignalMessage, hello("m3"))
+			w.send(protocol.SignalMessage, hello("m3"))
 		})
 		w.ends(11 * time.Second)
 		w.start(moves)
@@ -393,9 +393,9 @@ func TestWhatWasSaidToALostHostIsOnRecordInAnyCase(t *testing.T) {
 	w.hosts = []string{"web-1", "web-2"}
 	w.fake.pumps = []pumping{endsTurn("completed", ""), lost, saysTold(endsTurn("completed", ""))}
 	w.fake.fail("lost", finally(protocol.ErrTypeStore))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
-	w.at(10*time.Second, func() { w.send(SignalMessage, hello("m3")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
+	w.at(10*time.Second, func() { w.send(protocol.SignalMessage, hello("m3")) })
 	w.ends(11 * time.Second)
 	w.start(moves)
 	said := -1
@@ -418,7 +418,7 @@ func TestAForkOfWhatIsGoneTakesNoHost(t *testing.T) {
 	w := newWorld(t)
 	w.fake.fail("pin", finally(protocol.ErrTypeSnapshot))
 	w.start(SessionOptions{From: "s0.snap-4"})
-	if v := w.view(); v.State != Failed || v.Error == nil || v.Error.Kind != protocol.ErrTypeSnapshot || len(w.asked) != 0 || len(w.fake.prepared) != 0 {
+	if v := w.view(); v.State != protocol.Failed || v.Error == nil || v.Error.Kind != protocol.ErrTypeSnapshot || len(w.asked) != 0 || len(w.fake.prepared) != 0 {
 		t.Errorf("session is %+v, %+v, and asked for %+v", v, v.Error, w.asked)
 	}
 }
@@ -426,9 +426,9 @@ func TestAForkOfWhatIsGoneTakesNoHost(t *testing.T) {
 func TestAForkThatWaitsForItsSnapshotCanBeClosed(t *testing.T) {
 	w := newWorld(t)
 	w.fake.hang("pin")
-	w.at(50*time.Millisecond, func() { w.takes(w.send(SignalClose, Close{})) })
+	w.at(50*time.Millisecond, func() { w.takes(w.send(protocol.SignalClose, protocol.Close{})) })
 	w.start(SessionOptions{From: "s0.snap-4"})
-	if v := w.view(); v.State != Closed || v.Error != nil || len(w.asked) != 0 {
+	if v := w.view(); v.State != protocol.Closed || v.Error != nil || len(w.asked) != 0 {
 		t.Errorf("session is %+v, and asked for %+v", v, w.asked)
 	}
 }
@@ -444,16 +444,16 @@ func TestAForkBeginsWithASnapshotAndItsOwnThread(t *testing.T) {
 	}
 	w.fake.pumps = []pumping{forks(endsTurn("completed", "")), endsTurn("completed", "")}
 	w.at(time.Second, func() {
-		if v := w.view(); v.State != Idle || v.ThreadID != "" {
+		if v := w.view(); v.State != protocol.Idle || v.ThreadID != "" {
 			t.Errorf("session is %+v", v)
 		}
-		w.send(SignalMessage, hello("m1"))
+		w.send(protocol.SignalMessage, hello("m1"))
 	})
 	w.at(2*time.Second, func() {
 		if v := w.view(); v.ThreadID != "thread-1" || v.Turn.N != 1 {
 			t.Errorf("session is %+v", v)
 		}
-		w.send(SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.ends(3 * time.Second)
 	w.start(SessionOptions{From: "s0.snap-4"})
@@ -477,17 +477,17 @@ func TestAHostThatIsLostWhileNothingRunsIsSaidToBeAndCanBeLeft(t *testing.T) {
 	for _, back := range []bool{false, true} {
 		w := newWorld(t)
 		w.fake.rest = saysTold(endsTurn("completed", ""))
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 		w.at(31*time.Minute, func() { // it tried to park
-			if v := w.view(); v.State != Idle || v.Process.Alive {
+			if v := w.view(); v.State != protocol.Idle || v.Process.Alive {
 				t.Errorf("session is %+v", v)
 			}
 			w.fake.fail("stop", finally(protocol.ErrTypeUnreachable))
-			w.send(SignalMessage, hello("m2"))
+			w.send(protocol.SignalMessage, hello("m2"))
 		})
 		w.at(32*time.Minute, func() {
 			v := w.view()
-			if v.State != Resuming || v.Lost == nil || v.Lost.Host != "web-1" || !strings.Contains(v.Waits, "web-1") || v.Error == nil || v.Error.Hint == "" {
+			if v.State != protocol.Resuming || v.Lost == nil || v.Lost.Host != "web-1" || !strings.Contains(v.Waits, "web-1") || v.Error == nil || v.Error.Hint == "" {
 				t.Errorf("session is %+v, lost %+v, error %+v", v, v.Lost, v.Error)
 			}
 			w.fake.fail("park", nil)
@@ -495,7 +495,7 @@ func TestAHostThatIsLostWhileNothingRunsIsSaidToBeAndCanBeLeft(t *testing.T) {
 				w.fake.fail("stop", nil)
 				return
 			}
-			w.takes(w.send(SignalResume, Resume{Host: "web-2", By: "bob"}))
+			w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: "web-2", By: "bob"}))
 		})
 		w.at(35*time.Minute, func() {
 			v, host := w.view(), "web-2"
@@ -518,10 +518,10 @@ func TestWhatADeadProcessLeftKeepsNobodyOnItsHost(t *testing.T) {
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.pumps = []pumping{endsTurn("completed", ""), dies(protocol.Acknowledged, true)}
 	w.fake.hang("stop")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.once("a snapshot is good", func() bool { v := w.view().Snapshot; return v != nil && v.N == 1 }, func() { w.send(SignalMessage, hello("m2")) })
-	w.when(Interrupted, func() { w.takes(w.send(SignalResume, Resume{Host: "web-2"})) })
-	w.once("it is elsewhere", func() bool { return w.view().Host == "web-2" && w.view().State == Interrupted }, w.CancelWorkflow)
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.once("a snapshot is good", func() bool { v := w.view().Snapshot; return v != nil && v.N == 1 }, func() { w.send(protocol.SignalMessage, hello("m2")) })
+	w.when(protocol.Interrupted, func() { w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: "web-2"})) })
+	w.once("it is elsewhere", func() bool { return w.view().Host == "web-2" && w.view().State == protocol.Interrupted }, w.CancelWorkflow)
 	w.start(SessionOptions{Host: "web-1"})
 }
 
@@ -555,10 +555,10 @@ func TestATurnThatEndedOnALostHostHasNotKeptItsWork(t *testing.T) {
 			}
 			return out
 		}
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-		w.at(2*time.Second, func() { w.send(SignalMessage, hello("m2")) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+		w.at(2*time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
 		w.at(10*time.Second, func() {
-			turn, v := query[TurnView](w, QueryTurn, TurnQuery{N: 2}), w.view()
+			turn, v := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 2}), w.view()
 			if turn.Status != "interrupted" || turn.TurnID != "turn-2" || turn.FinalText != "all is done" || turn.Usage.Input != 7 || w.message("m2").State != acknowledged {
 				t.Errorf("%s: the turn is %+v, its message %+v", name, turn, w.message("m2"))
 			}
@@ -568,7 +568,7 @@ func TestATurnThatEndedOnALostHostHasNotKeptItsWork(t *testing.T) {
 			}
 			last := w.lastPump().Pump
 			switch {
-			case c.again == "" && (v.State != Interrupted || v.Turn.N != 2 || v.Error == nil || v.Error.Kind != kindHostLost):
+			case c.again == "" && (v.State != protocol.Interrupted || v.Turn.N != 2 || v.Error == nil || v.Error.Kind != kindHostLost):
 				t.Errorf("%s: session is %+v, %+v", name, v, v.Error)
 			case c.again != "" && (v.Turn.N != 3 || len(last.Sends) != 1 || last.Sends[0].Text != c.again):
 				t.Errorf("%s: session is %+v, and codex was sent %+v", name, v, last.Sends)
@@ -590,16 +590,16 @@ func with(o SessionOptions, change func(*SessionOptions)) SessionOptions {
 func TestASessionThatIsMovedFromALostHostIsToBeWhereItWasSent(t *testing.T) {
 	w := waitsLong(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.once("a snapshot is good", func() bool { v := w.view().Snapshot; return v != nil && v.N == 1 }, func() {
 		w.fake.fail("park", finally(protocol.ErrTypeUnreachable))
 		w.fake.failTimes("prepare", 10, finally(protocol.ErrTypeUnreachable))
-		w.takes(w.send(SignalResume, Resume{Host: "web-2", By: "bob"}))
-		w.once("it is up again", func() bool { v := w.view(); return v.State == Idle && v.Attempt > 1 }, func() {
+		w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: "web-2", By: "bob"}))
+		w.once("it is up again", func() bool { v := w.view(); return v.State == protocol.Idle && v.Attempt > 1 }, func() {
 			if v := w.view(); v.Host != "web-2" {
 				t.Errorf("session is on %s", v.Host)
 			}
-			w.send(SignalClose, Close{})
+			w.send(protocol.SignalClose, protocol.Close{})
 		})
 	})
 	w.start(SessionOptions{Host: "web-1"})

@@ -4,72 +4,26 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"time"
 
 	"go.temporal.io/sdk/workflow"
-)
 
-// SignalSessionEnded carries a SessionEnded. A session sends it to the workflow
-// that its options name in Notify, once it has cleaned up and given back
-// everything. If the first attempt to clean up fails, the session sends the signal
-// then, also to the schedule firing that started it, so that neither waits for a
-// host.
-const SignalSessionEnded = "session_ended"
-
-// SessionEnded is a session's final report.
-type SessionEnded struct {
-	ID    string        `json:"id"`
-	Run   string        `json:"run"` // first run of its workflow
-	State SessionStatus `json:"state"`
-	// Turn is the newest turn, or nil if none began. Its final text is cut to
-	// maxEndText bytes.
-	Turn    *TurnView `json:"turn,omitempty"`
-	Failure *Failure  `json:"failure,omitempty"`
-	// Effects says whether codex may have done anything: none, some, unknown.
-	Effects   string    `json:"effects"`
-	Host      string    `json:"host,omitempty"`
-	Attempt   int       `json:"attempt"`
-	Usage     UsageView `json:"usage"`
-	CreatedAt time.Time `json:"created_at"`
-	EndedAt   time.Time `json:"ended_at"`
-	Left      string    `json:"left,omitempty"`    // why something of the session may still be on the host
-	Archive   string    `json:"archive,omitempty"` // the snapshot that archives it
-}
-
-// What a session may have done to the world outside codex.
-const (
-	EffectsNone    = "none"    // it certainly began no command and no change
-	EffectsSome    = "some"    // it began at least one
-	EffectsUnknown = "unknown" // nobody knows all that one of its turns did
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // maxEndText bounds the final text in a SessionEnded, in bytes. A batch keeps many
 // of them.
 const maxEndText = 16 << 10
 
-// Origins of sessions, in SessionOptions.Origin and the search attribute
-// FairleadOrigin.
-const (
-	originBatch    = "batch/"
-	originSchedule = "schedule/"
-)
-
-// OriginBatch returns the origin of the sessions of a batch.
-func OriginBatch(id string) string { return originBatch + id }
-
-// OriginSchedule returns the origin of what a schedule starts.
-func OriginSchedule(name string) string { return originSchedule + name }
-
 // checkOrigin refuses an origin that is not empty, batch/NAME or schedule/NAME.
 func (o SessionOptions) checkOrigin() error {
 	if o.Origin == "" {
 		return nil
 	}
-	name, ok := strings.CutPrefix(o.Origin, originBatch)
+	name, ok := strings.CutPrefix(o.Origin, protocol.BatchOrigins)
 	if !ok {
-		name, ok = strings.CutPrefix(o.Origin, originSchedule)
+		name, ok = strings.CutPrefix(o.Origin, protocol.ScheduleOrigins)
 	}
-	if !ok || !NamePattern.MatchString(name) {
+	if !ok || !protocol.NamePattern.MatchString(name) {
 		return fmt.Errorf("origin %q is neither batch/NAME nor schedule/NAME", excerpt(o.Origin, maxWord))
 	}
 	return nil
@@ -86,7 +40,7 @@ func (s *endingPart) tellEnded() {
 
 // tellHeldUp sends the SessionEnded of a session that cannot clean up for now,
 // once. The work is done, so whoever waits for it can go on.
-func (s *endingPart) tellHeldUp(f *Failure) {
+func (s *endingPart) tellHeldUp(f *protocol.Failure) {
 	if s.st.EndTold {
 		return
 	}
@@ -96,10 +50,10 @@ func (s *endingPart) tellHeldUp(f *Failure) {
 		e.Left = f.Message
 	}
 	if s.st.Failing != nil {
-		e.State, e.Failure = Failed, s.st.Failing
+		e.State, e.Failure = protocol.Failed, s.st.Failing
 	}
-	if e.State != Failed {
-		e.State, e.Failure = Closed, nil
+	if e.State != protocol.Failed {
+		e.State, e.Failure = protocol.Closed, nil
 		if e.Turn != nil && (e.Turn.Status == "completed" || s.st.Running) {
 			e.Failure = f // what closing could not do yet
 		}
@@ -108,9 +62,9 @@ func (s *endingPart) tellHeldUp(f *Failure) {
 		e.Turn.Status, e.Turn.EndedAt = "unknown", e.EndedAt
 		switch {
 		case s.st.Pump.TurnEffects:
-			e.Effects = EffectsSome
-		case e.Effects == EffectsNone:
-			e.Effects = EffectsUnknown
+			e.Effects = protocol.EffectsSome
+		case e.Effects == protocol.EffectsNone:
+			e.Effects = protocol.EffectsUnknown
 		}
 	}
 	s.tell(s.opt.Notify, e)
@@ -119,11 +73,11 @@ func (s *endingPart) tellHeldUp(f *Failure) {
 	}
 }
 
-func (s *endingPart) tell(to string, e SessionEnded) {
+func (s *endingPart) tell(to string, e protocol.SessionEnded) {
 	if to == "" {
 		return
 	}
-	err := workflow.SignalExternalWorkflow(s.ctx, to, "", SignalSessionEnded, e).Get(s.ctx, nil)
+	err := workflow.SignalExternalWorkflow(s.ctx, to, "", protocol.SignalSessionEnded, e).Get(s.ctx, nil)
 	if err != nil { // the receiver is gone
 		s.log.Warn("the session's end was not told", "to", to, "error", err)
 	}
@@ -137,15 +91,15 @@ func tellRefused(ctx workflow.Context, in SessionInput, err error) {
 	}
 	now := workflow.Now(ctx)
 	s := assembled(&core{ctx: ctx, id: excerpt(in.ID, maxWord), opt: SessionOptions{Notify: to}, log: workflow.GetLogger(ctx),
-		st: &sessionState{lifeState: lifeState{Status: Failed, Error: failureOf("start session "+excerpt(in.ID, maxWord), err), CreatedAt: now}}})
+		st: &sessionState{lifeState: lifeState{Status: protocol.Failed, Error: failureOf("start session "+excerpt(in.ID, maxWord), err), CreatedAt: now}}})
 	s.ending.tellEnded()
 }
 
-func (s *endingPart) lastWord() SessionEnded {
+func (s *endingPart) lastWord() protocol.SessionEnded {
 	st := s.st
-	e := SessionEnded{ID: s.id, Run: s.firstRun(), State: st.Status, Failure: st.Error, Effects: cmp.Or(st.Effects, EffectsNone),
+	e := protocol.SessionEnded{ID: s.id, Run: s.firstRun(), State: st.Status, Failure: st.Error, Effects: cmp.Or(st.Effects, protocol.EffectsNone),
 		Host: s.hostName(), Attempt: max(st.Attempt, 1), CreatedAt: st.CreatedAt, EndedAt: workflow.Now(s.ctx), Left: st.Left,
-		Usage: UsageView{Input: st.Pump.Usage.Input, Output: st.Pump.Usage.Output, Cached: st.Pump.Usage.Cached, Turns: st.TurnN - st.Skipped}}
+		Usage: protocol.UsageView{Input: st.Pump.Usage.Input, Output: st.Pump.Usage.Output, Cached: st.Pump.Usage.Cached, Turns: st.TurnN - st.Skipped}}
 	if st.Closed != nil {
 		e.Archive = st.Closed.Archive
 	}

@@ -10,9 +10,9 @@ import (
 )
 
 // begins runs a session that gets its first message with its start.
-func (w *world) begins(first Message, opt SessionOptions) SessionEnded {
+func (w *world) begins(first protocol.Message, opt SessionOptions) protocol.SessionEnded {
 	w.t.Helper()
-	w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: opt, First: &first})
+	w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: opt, First: &first})
 	if !w.IsWorkflowCompleted() {
 		w.t.Fatal("the session did not end")
 	}
@@ -26,17 +26,17 @@ func (w *world) begins(first Message, opt SessionOptions) SessionEnded {
 func TestTheFirstMessageComesWithTheStartAndTheEndIsTold(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", strings.Repeat("long ", 4<<10)))
-	e := w.begins(hello("m1"), SessionOptions{CloseAfter: true, Notify: "batch/b1", Origin: OriginBatch("b1")})
+	e := w.begins(hello("m1"), SessionOptions{CloseAfter: true, Notify: "batch/b1", Origin: protocol.OriginBatch("b1")})
 	if err := w.GetWorkflowError(); err != nil {
 		t.Fatal(err)
 	}
-	if e.ID != "s1" || e.State != Closed || e.Failure != nil || e.Effects != EffectsNone || e.Host != "web-1" {
+	if e.ID != "s1" || e.State != protocol.Closed || e.Failure != nil || e.Effects != protocol.EffectsNone || e.Host != "web-1" {
 		t.Errorf("the end was told as %+v", e)
 	}
 	if e.Turn == nil || e.Turn.Status != "completed" || e.Turn.MessageID != "m1" || !e.Turn.FinalTruncated || len(e.Turn.FinalText) > maxEndText+3 {
 		t.Errorf("its turn is %.200v", e.Turn)
 	}
-	if len(w.released) != 1 || w.released[0] != PoolID("") {
+	if len(w.released) != 1 || w.released[0] != protocol.PoolID("") {
 		t.Errorf("released %q before it was told", w.released)
 	}
 }
@@ -54,11 +54,11 @@ func TestWhatASessionMayHaveDoneIsTold(t *testing.T) {
 		pump func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error)
 		want string
 	}{
-		"it failed and had begun nothing":              {endsTurn("failed", ""), EffectsNone},
-		"it failed after a command":                    {effects("failed"), EffectsSome},
-		"its process died with the message":            {dies(protocol.Acknowledged, true), EffectsUnknown},
-		"its process died and may have had it":         {dies(protocol.Sent, true), EffectsUnknown},
-		"codex refused the session before the message": {refuses("bad_request", protocol.Decided), EffectsNone},
+		"it failed and had begun nothing":              {endsTurn("failed", ""), protocol.EffectsNone},
+		"it failed after a command":                    {effects("failed"), protocol.EffectsSome},
+		"its process died with the message":            {dies(protocol.Acknowledged, true), protocol.EffectsUnknown},
+		"its process died and may have had it":         {dies(protocol.Sent, true), protocol.EffectsUnknown},
+		"codex refused the session before the message": {refuses("bad_request", protocol.Decided), protocol.EffectsNone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -73,10 +73,10 @@ func TestWhatASessionMayHaveDoneIsTold(t *testing.T) {
 
 func TestASessionThatCannotBeginTellsSo(t *testing.T) {
 	for name, c := range map[string]struct {
-		first Message
+		first protocol.Message
 		opt   SessionOptions
 	}{
-		"its first message is empty": {Message{ID: "m1"}, SessionOptions{}},
+		"its first message is empty": {protocol.Message{ID: "m1"}, SessionOptions{}},
 		"its options are wrong":      {hello("m1"), SessionOptions{Sandbox: "glass"}},
 		"its origin is none":         {hello("m1"), SessionOptions{Origin: "chance"}},
 	} {
@@ -84,10 +84,10 @@ func TestASessionThatCannotBeginTellsSo(t *testing.T) {
 			w := newWorld(t)
 			c.opt.Notify = "batch/b1"
 			e := w.begins(c.first, c.opt)
-			if e.State != Failed || e.Failure == nil || e.Failure.Kind != RefusedBadInput || e.Effects != EffectsNone {
+			if e.State != protocol.Failed || e.Failure == nil || e.Failure.Kind != protocol.RefusedBadInput || e.Effects != protocol.EffectsNone {
 				t.Errorf("the end was told as %+v", e)
 			}
-			if typeOf(w.GetWorkflowError()) != RefusedBadInput || len(w.asked) > 0 {
+			if typeOf(w.GetWorkflowError()) != protocol.RefusedBadInput || len(w.asked) > 0 {
 				t.Errorf("it ended with %v and asked for %+v", w.GetWorkflowError(), w.asked)
 			}
 		})
@@ -96,16 +96,16 @@ func TestASessionThatCannotBeginTellsSo(t *testing.T) {
 
 func TestASessionThatRefusedItsFirstMessageSaysSoWhenItIsAsked(t *testing.T) {
 	w := newWorld(t)
-	w.begins(Message{ID: "m1"}, SessionOptions{Notify: "batch/b1"})
-	answer, err := w.QueryWorkflow(QueryDetail)
+	w.begins(protocol.Message{ID: "m1"}, SessionOptions{Notify: "batch/b1"})
+	answer, err := w.QueryWorkflow(protocol.QueryDetail)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var d SessionDetail
+	var d protocol.SessionDetail
 	if err := answer.Get(&d); err != nil {
 		t.Fatal(err)
 	}
-	if d.View.State != Failed || d.View.Error == nil || d.View.Error.Kind != RefusedBadInput || !strings.Contains(d.View.Error.Message, "m1 is empty") {
+	if d.View.State != protocol.Failed || d.View.Error == nil || d.View.Error.Kind != protocol.RefusedBadInput || !strings.Contains(d.View.Error.Message, "m1 is empty") {
 		t.Errorf("it is %s: %+v", d.View.State, d.View.Error)
 	}
 }
@@ -113,17 +113,17 @@ func TestASessionThatRefusedItsFirstMessageSaysSoWhenItIsAsked(t *testing.T) {
 // A session whose options are refused ends at once. Whoever asks it is told why.
 func TestASessionThatRefusedItsOptionsSaysSoWhenItIsAsked(t *testing.T) {
 	w := newWorld(t)
-	w.begins(Message{ID: "m1", Text: "hi"}, SessionOptions{Notify: "batch/b1", From: "s0.snap-1", Workspace: activities.Workspace{Snapshot: "s0.snap-2"}})
-	if typeOf(w.GetWorkflowError()) != RefusedBadInput {
+	w.begins(protocol.Message{ID: "m1", Text: "hi"}, SessionOptions{Notify: "batch/b1", From: "s0.snap-1", Workspace: activities.Workspace{Snapshot: "s0.snap-2"}})
+	if typeOf(w.GetWorkflowError()) != protocol.RefusedBadInput {
 		t.Fatalf("it ended with %v", w.GetWorkflowError())
 	}
-	d := query[SessionDetail](w, QueryDetail)
-	for name, v := range map[string]SessionView{"detail": d.View, "state": query[SessionView](w, QueryState)} {
-		if v.ID != "s1" || v.State != Failed || v.Error == nil || v.Error.Kind != RefusedBadInput || !strings.Contains(v.Error.Message, "more than one of") {
+	d := query[protocol.SessionDetail](w, protocol.QueryDetail)
+	for name, v := range map[string]protocol.SessionView{"detail": d.View, "state": query[protocol.SessionView](w, protocol.QueryState)} {
+		if v.ID != "s1" || v.State != protocol.Failed || v.Error == nil || v.Error.Kind != protocol.RefusedBadInput || !strings.Contains(v.Error.Message, "more than one of") {
 			t.Errorf("%s: it is %q, %s: %+v", name, v.ID, v.State, v.Error)
 		}
 	}
-	if got := query[[]Approval](w, QueryApprovals); len(got) != 0 {
+	if got := query[[]protocol.Approval](w, protocol.QueryApprovals); len(got) != 0 {
 		t.Errorf("approvals are %+v", got)
 	}
 }

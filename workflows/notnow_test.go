@@ -25,7 +25,7 @@ func TestCodexThatTakesNothingIsWaitedFor(t *testing.T) {
 			w := newWorld(t)
 			w.fake.pumps = []pumpFunc{pump, pump, pump, pump, pump, pump, endsTurn("completed", "at last")}
 			w.at(time.Second, func() {
-				w.send(SignalMessage, hello("m1"))
+				w.send(protocol.SignalMessage, hello("m1"))
 			})
 			w.at(time.Minute, func() {
 				v := w.view()
@@ -35,7 +35,7 @@ func TestCodexThatTakesNothingIsWaitedFor(t *testing.T) {
 			})
 			w.at(time.Hour, func() {
 				w.wantTurn(1, "m1", "", "completed", "at last")
-				if v := w.view(); v.WaitingFor != nil || v.State != Idle {
+				if v := w.view(); v.WaitingFor != nil || v.State != protocol.Idle {
 					t.Errorf("session is %+v", v)
 				}
 			})
@@ -52,17 +52,17 @@ func TestCodexThatTakesNothingIsWaitedFor(t *testing.T) {
 func TestAnInterruptEndsTheWaitForACodexThatTakesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = overloaded
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(10*time.Minute, func() { w.takes(w.send(SignalInterrupt, Interrupt{By: "ada"})) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(10*time.Minute, func() { w.takes(w.send(protocol.SignalInterrupt, protocol.Interrupt{By: "ada"})) })
 	w.at(11*time.Minute, func() {
 		w.wantTurn(1, "m1", "", "interrupted", "")
-		if v := w.view(); v.State != Idle {
+		if v := w.view(); v.State != protocol.Idle {
 			t.Errorf("session is %s", v.State)
 		}
 		w.fake.mu.Lock()
 		w.fake.rest = endsTurn("completed", "two")
 		w.fake.mu.Unlock()
-		w.takes(w.send(SignalMessage, hello("m2")))
+		w.takes(w.send(protocol.SignalMessage, hello("m2")))
 	})
 	w.at(30*time.Minute, func() { w.wantTurn(2, "m2", "", "completed", "two") })
 	w.ends(time.Hour)
@@ -85,15 +85,15 @@ func TestAnInterruptVoidsWhatWaitsForAPerson(t *testing.T) {
 		},
 		endsTurn("interrupted", ""),
 	}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(time.Minute, func() {
-		w.takes(w.send(SignalInterrupt, Interrupt{By: "ada", Reason: "wrong way"}))
-		w.refuses(w.send(SignalDecide, yes("s1.1", "make")), RefusedState) // before codex has answered
+		w.takes(w.send(protocol.SignalInterrupt, protocol.Interrupt{By: "ada", Reason: "wrong way"}))
+		w.refuses(w.send(protocol.SignalDecide, yes("s1.1", "make")), protocol.RefusedState) // before codex has answered
 	})
 	w.at(2*time.Minute, func() {
 		w.wantTurn(1, "m1", "", "interrupted", "")
-		for _, a := range query[[]Approval](w, QueryApprovals) {
-			if a.State != ApprovalVoid || a.VoidReason != "the turn was interrupted by ada: wrong way" || a.Decision != nil {
+		for _, a := range query[[]protocol.Approval](w, protocol.QueryApprovals) {
+			if a.State != protocol.ApprovalVoid || a.VoidReason != "the turn was interrupted by ada: wrong way" || a.Decision != nil {
 				t.Errorf("approval %+v", a)
 			}
 		}

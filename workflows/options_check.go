@@ -46,14 +46,14 @@ func (in SessionInput) check(ctx workflow.Context, mostOften time.Duration) (Ses
 	}
 	switch id := workflow.GetInfo(ctx).WorkflowExecution.ID; {
 	case err != nil:
-	case !NamePattern.MatchString(in.ID):
+	case !protocol.NamePattern.MatchString(in.ID):
 		err = fmt.Errorf("id %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", excerpt(in.ID, maxWord))
 	case id != protocol.SessionID(in.ID):
 		// Leases and folders belong to the id.
 		err = fmt.Errorf("it runs as %q and must run as %q", excerpt(id, maxWord), protocol.SessionID(in.ID))
 	}
 	if err != nil {
-		return opt, refuse(RefusedBadInput, "start session %s: %v", excerpt(in.ID, maxWord), err)
+		return opt, refuse(protocol.RefusedBadInput, "start session %s: %v", excerpt(in.ID, maxWord), err)
 	}
 	return opt, nil
 }
@@ -140,7 +140,7 @@ func (o SessionOptions) withDefaults(mostOften time.Duration) (SessionOptions, e
 		return o, fmt.Errorf("durations and budgets must not be negative")
 	}
 	for _, n := range []struct{ what, name string }{{"zone", o.Zone}, {"host", o.Host}, {"seed", o.Seed}, {"seed pool", o.SeedPool}} {
-		if n.name != "" && !NamePattern.MatchString(n.name) {
+		if n.name != "" && !protocol.NamePattern.MatchString(n.name) {
 			return o, fmt.Errorf("%s %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", n.what, excerpt(n.name, maxWord))
 		}
 	}

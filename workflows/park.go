@@ -48,24 +48,24 @@ type parkingPart struct {
 
 // parkState is how the session leaves its host and comes back to it or to another.
 type parkState struct {
-	Parked  *parked       `json:"parked,omitempty"` // it holds nothing
-	Warm    *warm         `json:"warm,omitempty"`
-	QuietAt time.Time     `json:"quiet_at,omitzero"` // since when nobody wants anything of it
-	Park    *Park         `json:"park,omitempty"`    // a request to park
-	Resume  *Resume       `json:"resume,omitempty"`  // a request to come up, or to go elsewhere
-	Down    *Interrupt    `json:"down,omitempty"`    // somebody called off its coming back
-	UpAs    SessionStatus `json:"up_as,omitempty"`   // its state once it has come up, if not idle
-	Ups     int           `json:"ups,omitempty"`     // hosts in a row that could not be reached
-	Was     string        `json:"was,omitempty"`     // the host before this one
-	Moved   *moved        `json:"moved,omitempty"`   // set until codex knows
-	Lost    *LostView     `json:"lost,omitempty"`
+	Parked  *parked                `json:"parked,omitempty"` // it holds nothing
+	Warm    *warm                  `json:"warm,omitempty"`
+	QuietAt time.Time              `json:"quiet_at,omitzero"` // since when nobody wants anything of it
+	Park    *protocol.Park         `json:"park,omitempty"`    // a request to park
+	Resume  *protocol.Resume       `json:"resume,omitempty"`  // a request to come up, or to go elsewhere
+	Down    *protocol.Interrupt    `json:"down,omitempty"`    // somebody called off its coming back
+	UpAs    protocol.SessionStatus `json:"up_as,omitempty"`   // its state once it has come up, if not idle
+	Ups     int                    `json:"ups,omitempty"`     // hosts in a row that could not be reached
+	Was     string                 `json:"was,omitempty"`     // the host before this one
+	Moved   *moved                 `json:"moved,omitempty"`   // set until codex knows
+	Lost    *protocol.LostView     `json:"lost,omitempty"`
 }
 
 // quiet reports whether codex does nothing, and is not about to do anything.
 func (s *parkingPart) quiet() bool {
 	st := s.st
 	return st.Layout != nil && st.Lease != nil && !st.Running && st.Close == nil && len(st.Sends) == 0 && st.Retired == nil &&
-		!st.Stirred && st.Status != Failed && len(s.pushes.wanted) == 0
+		!st.Stirred && st.Status != protocol.Failed && len(s.pushes.wanted) == 0
 }
 
 // parkDue reports whether the session is to park now: somebody asked for it, or
@@ -101,7 +101,7 @@ func (s *parkingPart) setSleep() {
 // park stops codex, saves the session, and gives back its host and its seed. A
 // message that comes meanwhile calls park off at any step, and the session goes on
 // where it is. If park fails, the session stays on its host.
-func (s *parkingPart) park() *Failure {
+func (s *parkingPart) park() *protocol.Failure {
 	by := s.parkedBy()
 	// Not as in the table of steps: an order to move, too, begins with parking.
 	wanted := func() bool {
@@ -173,18 +173,18 @@ func (s *parkingPart) toldToGo() bool {
 // go elsewhere, a message ends both the wait and the wish to park. An interrupt
 // calls off parking and moving. again means that the run only stopped to continue
 // as new.
-func (s *parkingPart) parkAsTold() (f *Failure, again bool) {
+func (s *parkingPart) parkAsTold() (f *protocol.Failure, again bool) {
 	doing := s.parkOnHost()
 	if t := s.st.Trouble; t != nil && t.Doing != doing {
 		s.st.Trouble = nil // it concerns the codex that is left behind
 	}
-	var last *Failure
+	var last *protocol.Failure
 	leave := func() bool {
 		return !s.toldToGo() || !s.quiet() || s.st.Resume == nil && s.turns.canBegin() || s.st.Resume != nil && s.goesAway(last)
 	}
 	for {
 		s.obeyed = s.st.Resume
-		f, again = s.keepTrying(doing, leave, func() (*Failure, bool) {
+		f, again = s.keepTrying(doing, leave, func() (*protocol.Failure, bool) {
 			wish, was := s.st.Park, s.st.Error
 			last = s.park()
 			switch {
@@ -231,7 +231,7 @@ func (s *parkingPart) parkOnHost() string { return "park on " + s.hostName() }
 
 // goesAway reports whether a session that is to move does so from its newest
 // snapshot, because its host cannot be reached.
-func (s *parkingPart) goesAway(f *Failure) bool {
+func (s *parkingPart) goesAway(f *protocol.Failure) bool {
 	return f != nil && f.Kind == protocol.ErrTypeUnreachable && s.moving.cannotMove() == ""
 }
 
@@ -253,8 +253,8 @@ func (s *parkingPart) parkedBy() string {
 // the credential is gone from the host, and that codex's changes to it are saved.
 func (s *parkingPart) goDown(p *parked, slot release, clean bool) {
 	st := s.st
-	if st.Status == Interrupted {
-		st.UpAs = Interrupted
+	if st.Status == protocol.Interrupted {
+		st.UpAs = protocol.Interrupted
 	}
 	if st.SeedHeld {
 		s.leases.signalRelease(protocol.SeedID(st.Seed.Name), release{Holder: s.id, Run: s.firstRun(), Epoch: st.Seed.Epoch,
@@ -273,20 +273,20 @@ func (s *parkingPart) goDown(p *parked, slot release, clean bool) {
 		}
 		slot.Failed, st.Fault = st.Fault, nil
 		slot.Holder, slot.Run, slot.Generation = s.id, s.firstRun(), st.Generation
-		s.leases.signalRelease(PoolID(s.opt.Zone), slot)
+		s.leases.signalRelease(protocol.PoolID(s.opt.Zone), slot)
 	}
 	st.Parked = p
 	st.Lease, st.Layout, st.Lost, st.Leave = nil, nil, nil, nil
 	st.Alive, st.Touched, st.Stopped, st.Bare, st.Reap = false, false, true, false, false
 	if p != nil {
 		st.Park = nil // a second request to park is done as well
-		s.become(Parked)
+		s.become(protocol.Parked)
 	}
 }
 
 // rest keeps the session parked until somebody wants something of it.
 func (s *parkingPart) rest() error {
-	s.become(Parked)
+	s.become(protocol.Parked)
 	s.publish()
 	s.bounds.setLimit()
 	return s.await(func() bool {
@@ -301,7 +301,7 @@ func (s *parkingPart) wantsUp() bool { return s.st.Resume != nil || s.turns.canB
 // only stopped to continue as new.
 func (s *parkingPart) comeUp() (again bool) {
 	s.st.Parked, s.st.Downed = nil, false
-	s.become(Resuming)
+	s.become(protocol.Resuming)
 	s.obeyed = s.st.Resume
 	queued := s.st.Resume == nil && s.wantsUp() // somebody who resumes it wants it up, whatever is queued
 	f, again := s.keepTrying("come back", func() bool { return queued && !s.wantsUp() && !s.st.Running }, s.prepareSomewhere)
@@ -319,7 +319,7 @@ func (s *parkingPart) comeUp() (again bool) {
 	case f != nil:
 		s.process.unableToStart(f)
 	case s.st.Layout == nil && s.leases.leavesTurn(): // while it stood in the line of a seed
-		s.stayDown(&Failure{Kind: protocol.EndInterrupted, Message: interruptedBy(s.st.Interrupt) + ": the session does not come back by itself"})
+		s.stayDown(&protocol.Failure{Kind: protocol.EndInterrupted, Message: interruptedBy(s.st.Interrupt) + ": the session does not come back by itself"})
 	case s.st.UpAs != "":
 		s.become(s.st.UpAs)
 		s.st.UpAs, s.st.Ups = "", 0
@@ -336,13 +336,13 @@ const maxUps = 3
 // mayTryElsewhere reports whether the session may try another host, after the
 // granted one could not be reached. Nothing of the session ran there, so no policy
 // applies. A host that a person named is tried again as long as its fault passes.
-func (s *parkingPart) mayTryElsewhere(f *Failure) bool {
+func (s *parkingPart) mayTryElsewhere(f *protocol.Failure) bool {
 	return activities.HostFault(f.Kind) && s.opt.Host == "" && !(s.st.Named && failurePasses(f)) && s.st.Lease != nil && s.st.Ups < maxUps
 }
 
 // prepareFirst is prepare for a session that was never on a host. It waits out
 // failures that pass, and shows them.
-func (s *parkingPart) prepareFirst() (f *Failure, again bool) {
+func (s *parkingPart) prepareFirst() (f *protocol.Failure, again bool) {
 	for {
 		s.obeyed = s.st.Resume
 		f, again = s.keepTrying("begin", never, s.prepareSomewhere)
@@ -361,7 +361,7 @@ func (s *parkingPart) prepareFirst() (f *Failure, again bool) {
 // prepareSomewhere is prepare on any host that has what the session asks for. A
 // host that cannot be used costs some seconds, and the pool gives it to nobody
 // else. Each attempt tries a bounded number of hosts.
-func (s *parkingPart) prepareSomewhere() (f *Failure, again bool) {
+func (s *parkingPart) prepareSomewhere() (f *protocol.Failure, again bool) {
 	if s.st.Trouble != nil {
 		s.st.Ups = 0
 	}
@@ -375,7 +375,7 @@ func (s *parkingPart) prepareSomewhere() (f *Failure, again bool) {
 		}
 		s.passOn(f)
 		if !s.st.Begun {
-			s.become(Queued)
+			s.become(protocol.Queued)
 		}
 	}
 }
@@ -388,7 +388,7 @@ func (s *parkingPart) wishes() bool {
 
 // obeyWish makes a session that waits out a fault on its way to a host try again
 // now, or try another host, as somebody asked.
-func (s *parkingPart) obeyWish(f *Failure) {
+func (s *parkingPart) obeyWish(f *protocol.Failure) {
 	s.tryNow()
 	if wish := s.st.Resume; s.st.Lease == nil || wish.Host == "" || wish.Host == s.st.Lease.Spec.Name {
 		if s.st.Lease != nil {
@@ -400,7 +400,7 @@ func (s *parkingPart) obeyWish(f *Failure) {
 }
 
 // passOn gives back a host that could not be reached, so that another is tried.
-func (s *parkingPart) passOn(f *Failure) {
+func (s *parkingPart) passOn(f *protocol.Failure) {
 	s.st.Ups++
 	s.st.Named = false
 	s.note(conversation.Note{Type: "error", Text: f.Message + "; another host is tried", Data: failureData(f)})
@@ -413,7 +413,7 @@ func (s *parkingPart) passOn(f *Failure) {
 // stayDown parks a session that could not come up, and says why. The store has all
 // of the session. The next message tries again, and so does a resume: then what
 // was to run runs.
-func (s *parkingPart) stayDown(f *Failure) {
+func (s *parkingPart) stayDown(f *protocol.Failure) {
 	s.st.Trouble, s.st.Down, s.st.Ups, s.st.Named = nil, nil, 0, false
 	if f.Hint == "" {
 		f.Hint = fmt.Sprintf("a message tries again; `ctl session resume %s --host H` goes on on another host", s.id)
@@ -439,39 +439,39 @@ func (s *parkingPart) stayDown(f *Failure) {
 	s.st.Error, s.st.Held, s.st.Resume = f, len(s.st.Queue) > 0, nil
 	s.goDown(&parked{Since: workflow.Now(s.ctx)}, slot, clean)
 	if s.opt.CloseAfter && s.st.Close == nil {
-		s.st.Close = &Close{By: s.opt.By}
+		s.st.Close = &protocol.Close{By: s.opt.By}
 	}
 }
 
-func (s *parkingPart) checkPark(p Park) error {
+func (s *parkingPart) checkPark(p protocol.Park) error {
 	if err := s.ends(); err != nil {
 		return err
 	}
 	if err := short([]text{{"by", p.By, maxWord}}); err != nil {
-		return refuse(RefusedBadInput, "park session %s: %v", s.id, err)
+		return refuse(protocol.RefusedBadInput, "park session %s: %v", s.id, err)
 	}
 	switch {
 	case s.st.Parked != nil:
 		return nil // it is parked already
 	case s.opt.Snapshot.When == SnapshotOff:
-		return refuse(RefusedState, "session %s takes no snapshots, so nothing of it would outlive its host", s.id)
+		return refuse(protocol.RefusedState, "session %s takes no snapshots, so nothing of it would outlive its host", s.id)
 	case len(s.st.open()) > 0:
-		return refuse(RefusedState, "session %s waits for a decision: decide, or interrupt the turn, then park it", s.id)
+		return refuse(protocol.RefusedState, "session %s waits for a decision: decide, or interrupt the turn, then park it", s.id)
 	case s.st.Running:
-		return refuse(RefusedState, "session %s runs a turn: wait for its end, or interrupt it, then park it", s.id)
+		return refuse(protocol.RefusedState, "session %s runs a turn: wait for its end, or interrupt it, then park it", s.id)
 	case len(s.pushes.wanted) > 0:
-		return refuse(RefusedState, "session %s pushes its work: park it when that is done", s.id)
-	case !s.quiet() || s.st.Status != Idle && s.st.Status != Interrupted && !s.bounds.limited():
-		return refuse(RefusedState, "session %s is %s: it can park when it is idle", s.id, s.st.Status)
+		return refuse(protocol.RefusedState, "session %s pushes its work: park it when that is done", s.id)
+	case !s.quiet() || s.st.Status != protocol.Idle && s.st.Status != protocol.Interrupted && !s.bounds.limited():
+		return refuse(protocol.RefusedState, "session %s is %s: it can park when it is idle", s.id, s.st.Status)
 	case s.turns.canBegin():
-		return refuse(RefusedState, "session %s is about to begin a turn", s.id)
+		return refuse(protocol.RefusedState, "session %s is about to begin a turn", s.id)
 	}
 	return nil
 }
 
-func (s *parkingPart) takePark(p Park) (SessionView, error) {
+func (s *parkingPart) takePark(p protocol.Park) (protocol.SessionView, error) {
 	if err := s.checkPark(p); err != nil {
-		return SessionView{}, err
+		return protocol.SessionView{}, err
 	}
 	if s.st.Parked == nil {
 		s.st.Park = &p
@@ -484,7 +484,7 @@ func (s *parkingPart) takePark(p Park) (SessionView, error) {
 // somebody who asks again sees the result of the new attempt. The reason why a
 // turn was interrupted stays.
 func (s *parkingPart) forgetTrouble() {
-	if s.st.Status == Idle || s.st.Status == Parked {
+	if s.st.Status == protocol.Idle || s.st.Status == protocol.Parked {
 		s.st.Error = nil
 	}
 }

@@ -32,15 +32,15 @@ func (w *world) done() string {
 func TestAnIdleSessionParksAndTheNextMessageBringsItBack(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(29*time.Minute, func() {
-		if v := w.view(); v.State != Idle {
+		if v := w.view(); v.State != protocol.Idle {
 			t.Errorf("session is %+v", v)
 		}
 	})
 	w.at(31*time.Minute, func() {
 		v := w.view()
-		if v.State != Parked || v.Warm == nil || v.Warm.Host != "web-1" || v.Snapshot.Turn != 1 || v.Process.Alive || v.Lost != nil || v.Waits != "a message" {
+		if v.State != protocol.Parked || v.Warm == nil || v.Warm.Host != "web-1" || v.Snapshot.Turn != 1 || v.Process.Alive || v.Lost != nil || v.Waits != "a message" {
 			t.Errorf("session is %+v, warm %+v, snapshots %+v", v, v.Warm, v.Snapshot)
 		}
 		if got := strings.Join(w.released, " "); got != "seed/team pool/default" || !w.back[0].Clean || w.back[0].Epoch != 7 {
@@ -50,11 +50,11 @@ func TestAnIdleSessionParksAndTheNextMessageBringsItBack(t *testing.T) {
 		if slot.Left != nil || slot.Warm == nil || slot.Warm.Generation != v.Warm.Generation || slot.Warm.Snapshot.Parent != v.Snapshot.ID || !slot.Warm.Wiped {
 			t.Errorf("the pool was told %+v", slot)
 		}
-		w.takes(w.send(SignalMessage, hello("m2")))
+		w.takes(w.send(protocol.SignalMessage, hello("m2")))
 	})
 	w.at(32*time.Minute, func() {
 		v := w.view()
-		if v.State != Idle || v.Turn.N != 2 || v.Turn.Status != "completed" || v.Attempt != 2 || v.Warm != nil || !v.Process.Alive {
+		if v.State != protocol.Idle || v.Turn.N != 2 || v.Turn.Status != "completed" || v.Attempt != 2 || v.Warm != nil || !v.Process.Alive {
 			t.Errorf("session is %+v", v)
 		}
 	})
@@ -78,16 +78,16 @@ func TestAnIdleSessionParksAndTheNextMessageBringsItBack(t *testing.T) {
 func TestNothingParksWhileATurnRunsOrAPersonIsWaitedFor(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps, w.fake.rest = append(w.fake.pumps, asks("make")), endsTurn("completed", "")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(5*time.Hour, func() {
-		if v := w.view(); v.State != Waiting || len(w.fake.parks) > 0 {
+		if v := w.view(); v.State != protocol.Waiting || len(w.fake.parks) > 0 {
 			t.Errorf("session is %+v", v)
 		}
-		w.refuses(w.send(SignalPark, Park{}), RefusedState)
-		w.takes(w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"}))
+		w.refuses(w.send(protocol.SignalPark, protocol.Park{}), protocol.RefusedState)
+		w.takes(w.send(protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"}))
 	})
 	w.at(5*time.Hour+2*time.Minute, func() {
-		if v := w.view(); v.State != Parked {
+		if v := w.view(); v.State != protocol.Parked {
 			t.Errorf("session is %+v", v)
 		}
 	})
@@ -100,14 +100,14 @@ func TestAParkedSessionComesUpElsewhereWhereItsHostIsNotToBeHad(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
 	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{By: "bob"})) })
-	w.at(3*time.Second, func() { w.takes(w.send(SignalResume, Resume{By: "bob"})) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{By: "bob"})) })
+	w.at(3*time.Second, func() { w.takes(w.send(protocol.SignalResume, protocol.Resume{By: "bob"})) })
 	w.at(4*time.Second, func() {
-		if v := w.view(); v.State != Idle || v.Host != "web-2" || v.Attempt != 2 {
+		if v := w.view(); v.State != protocol.Idle || v.Host != "web-2" || v.Attempt != 2 {
 			t.Errorf("session is %+v", v)
 		}
-		w.send(SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.ends(5 * time.Second)
 	w.start(SessionOptions{})
@@ -127,12 +127,12 @@ func TestAMessageInTheMomentOfParkingFindsTheSessionWhereItIs(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)
 			w.fake.rest = endsTurn("completed", "")
-			w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
-			w.whenTurn(1, "completed", func() { last(w); w.takes(w.send(SignalPark, Park{})) })
+			w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
+			w.whenTurn(1, "completed", func() { last(w); w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
 			w.once("it parks", func() bool { w.fake.mu.Lock(); defer w.fake.mu.Unlock(); return len(w.fake.parks) == 1 }, func() {
-				w.takes(w.send(SignalMessage, hello("m2")))
+				w.takes(w.send(protocol.SignalMessage, hello("m2")))
 			})
-			w.whenTurn(2, "completed", func() { w.SignalWorkflow(SignalClose, Close{}) })
+			w.whenTurn(2, "completed", func() { w.SignalWorkflow(protocol.SignalClose, protocol.Close{}) })
 			w.start(SessionOptions{Seed: "team"})
 			first, again := w.fake.prepared[0], w.lastPrepared()
 			if r := again.Restore; len(w.fake.prepared) != 2 || r == nil || r.Warm != first.Claim.Generation {
@@ -158,13 +158,13 @@ func TestASessionThatCannotParkStaysAndSaysWhy(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.fail("park", finally(protocol.ErrTypeStore))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Minute, func() {
 		v := w.view()
-		if v.State != Idle || v.Error == nil || v.Error.Kind != protocol.ErrTypeStore || v.Host != "web-1" || len(w.released) > 0 {
+		if v.State != protocol.Idle || v.Error == nil || v.Error.Kind != protocol.ErrTypeStore || v.Host != "web-1" || len(w.released) > 0 {
 			t.Errorf("session is %+v", v)
 		}
-		w.send(SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.at(2*time.Minute+10*time.Second, func() {
 		// Nobody knows how far parking came, so everything is restored again.
@@ -174,7 +174,7 @@ func TestASessionThatCannotParkStaysAndSaysWhy(t *testing.T) {
 		w.fake.fail("park", nil)
 	})
 	w.at(5*time.Minute, func() {
-		if v := w.view(); v.State != Parked {
+		if v := w.view(); v.State != protocol.Parked {
 			t.Errorf("session is %+v", v)
 		}
 	})
@@ -194,17 +194,17 @@ func TestAParkedSessionClosesWithoutASlot(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)
 			w.fake.rest = endsTurn("completed", "")
-			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-			w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+			w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
 			w.at(3*time.Second, func() {
 				if away != nil {
 					w.fake.fail("close", away)
 				}
-				w.takes(w.send(SignalClose, Close{}))
+				w.takes(w.send(protocol.SignalClose, protocol.Close{}))
 			})
 			w.start(SessionOptions{Seed: "team"})
-			var v SessionView
-			if err := w.GetWorkflowResult(&v); err != nil || v.State != Closed || v.Close == nil || !v.Close.Wiped || v.Close.Archive == "" || v.Close.Removed != (away == nil) {
+			var v protocol.SessionView
+			if err := w.GetWorkflowResult(&v); err != nil || v.State != protocol.Closed || v.Close == nil || !v.Close.Wiped || v.Close.Archive == "" || v.Close.Removed != (away == nil) {
 				t.Errorf("session is %+v, closed %+v (%v)", v, v.Close, err)
 			}
 			if len(w.asked) != 2 || len(w.back) != 3 {
@@ -226,17 +226,17 @@ func TestAParkedSessionClosesWithoutASlot(t *testing.T) {
 func TestClosingASessionThatCouldNotComeUpDiscardsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
 	w.at(3*time.Second, func() {
 		w.fake.fail("prepare", errors.New("something of a former time cannot be kept"))
 		w.fake.fail("close", finally(protocol.ErrTypeQuota))
-		w.takes(w.send(SignalResume, Resume{Host: "web-3"}))
+		w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: "web-3"}))
 	})
-	w.at(4*time.Second, func() { w.takes(w.send(SignalClose, Close{})) })
+	w.at(4*time.Second, func() { w.takes(w.send(protocol.SignalClose, protocol.Close{})) })
 	w.start(SessionOptions{Seed: "team"})
-	var v SessionView
-	if err := w.GetWorkflowResult(&v); err != nil || v.State != Closed || v.Close == nil || v.Close.Wiped {
+	var v protocol.SessionView
+	if err := w.GetWorkflowResult(&v); err != nil || v.State != protocol.Closed || v.Close == nil || v.Close.Wiped {
 		t.Errorf("session is %+v, closed %+v (%v)", v, v.Close, err)
 	}
 	if len(w.fake.closed) == 0 || w.fake.closed[0].Discard || w.fake.closed[0].Claim.Host.Name != "web-3" {
@@ -256,29 +256,29 @@ func TestClosingASessionThatCouldNotComeUpDiscardsNothing(t *testing.T) {
 func TestASessionThatCannotComeUpIsParkedAndSaysWhy(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
 	w.at(3*time.Second, func() {
 		w.fake.fail("prepare", finally(protocol.ErrTypeNoSpace))
-		w.send(SignalMessage, hello("m2"))
-		w.send(SignalMessage, hello("m3"))
+		w.send(protocol.SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m3"))
 	})
 	w.at(4*time.Second, func() {
 		v := w.view()
-		if v.State != Parked || v.Error == nil || v.Error.Kind != protocol.ErrTypeNoSpace || v.Queue != 2 || v.Error.Hint == "" {
+		if v.State != protocol.Parked || v.Error == nil || v.Error.Kind != protocol.ErrTypeNoSpace || v.Queue != 2 || v.Error.Hint == "" {
 			t.Errorf("session is %+v", v)
 		}
 		if left := w.back[len(w.back)-1].Left; left == nil || left.Host != "web-1" || left.Snapshot == nil || left.Snapshot.Parent == "" {
 			t.Errorf("the pool was told %+v", left)
 		}
 		w.fake.fail("prepare", nil)
-		w.takes(w.send(SignalResume, Resume{Host: "web-3"}))
+		w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: "web-3"}))
 	})
 	w.at(5*time.Second, func() {
-		if v := w.view(); v.State != Idle || v.Host != "web-3" || v.Queue != 0 || v.Turn.N != 3 || v.Turn.Status != "completed" {
+		if v := w.view(); v.State != protocol.Idle || v.Host != "web-3" || v.Queue != 0 || v.Turn.N != 3 || v.Turn.Status != "completed" {
 			t.Errorf("session is %+v", v)
 		}
-		w.send(SignalMessage, hello("m4"))
+		w.send(protocol.SignalMessage, hello("m4"))
 	})
 	w.at(6*time.Second, func() {
 		if v := w.view(); v.Turn.N != 4 || v.Turn.Status != "completed" {
@@ -292,29 +292,29 @@ func TestASessionThatCannotComeUpIsParkedAndSaysWhy(t *testing.T) {
 func TestARolloverWhileParkedIsParked(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
 	w.at(3*time.Second, func() {
 		w.fill()
-		w.SignalWorkflow(SignalMessage, "any event wakes it")
+		w.SignalWorkflow(protocol.SignalMessage, "any event wakes it")
 	})
 	w.start(SessionOptions{})
 	next := newWorld(t)
 	next.fake.rest = endsTurn("completed", "")
 	next.fake.parks = w.fake.parks // the same host
 	next.at(time.Second, func() {
-		if v := next.view(); v.State != Parked || v.Warm == nil {
+		if v := next.view(); v.State != protocol.Parked || v.Warm == nil {
 			t.Errorf("session is %+v", v)
 		}
-		next.send(SignalMessage, hello("m2"))
+		next.send(protocol.SignalMessage, hello("m2"))
 	})
 	next.at(2*time.Second, func() {
-		if v := next.view(); v.State != Idle || v.Turn.N != 2 {
+		if v := next.view(); v.State != protocol.Idle || v.Turn.N != 2 {
 			t.Errorf("session is %+v", v)
 		}
 	})
 	next.ends(3 * time.Second)
-	next.ExecuteWorkflow(TypeSession, carried(t, w.continued()))
+	next.ExecuteWorkflow(protocol.TypeSession, carried(t, w.continued()))
 	next.verify()
 	if r := next.lastPrepared().Restore; r == nil || r.Warm == 0 {
 		t.Errorf("prepared with %+v", r)
@@ -324,17 +324,17 @@ func TestARolloverWhileParkedIsParked(t *testing.T) {
 func TestAParkedSessionThatWaitsForAHostCanBeSentElsewhere(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
-	w.at(2*time.Second, func() { w.mute = true; w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
+	w.at(2*time.Second, func() { w.mute = true; w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(3*time.Second, func() {
-		if v := w.view(); v.State != Resuming {
+		if v := w.view(); v.State != protocol.Resuming {
 			t.Errorf("session is %+v", v)
 		}
 		w.mute = false
-		w.takes(w.send(SignalResume, Resume{Host: "web-9"}))
+		w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: "web-9"}))
 	})
 	w.at(4*time.Second, func() {
-		if v := w.view(); v.State != Idle || v.Host != "web-9" || v.Turn.Status != "completed" {
+		if v := w.view(); v.State != protocol.Idle || v.Host != "web-9" || v.Turn.Status != "completed" {
 			t.Errorf("session is %+v", v)
 		}
 	})
@@ -346,15 +346,15 @@ func TestAParkedSessionThatWaitsForAHostCanBeSentElsewhere(t *testing.T) {
 func TestAWishForAnotherHostOutlivesTheGrantThatCrossesIt(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
-	w.at(2*time.Second, func() { w.mute = true; w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
+	w.at(2*time.Second, func() { w.mute = true; w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(3*time.Second, func() {
-		w.takes(w.send(SignalResume, Resume{Host: "web-9"}))
-		w.SignalWorkflow(signalLease, granted{From: PoolID(""), Epoch: 1, Spec: &protocol.HostSpec{Name: "web-1"}})
+		w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: "web-9"}))
+		w.SignalWorkflow(signalLease, granted{From: protocol.PoolID(""), Epoch: 1, Spec: &protocol.HostSpec{Name: "web-1"}})
 		w.mute = false
 	})
 	w.at(10*time.Second, func() {
-		if v := w.view(); v.State != Idle || v.Host != "web-9" || v.Turn == nil || v.Turn.Status != "completed" {
+		if v := w.view(); v.State != protocol.Idle || v.Host != "web-9" || v.Turn == nil || v.Turn.Status != "completed" {
 			t.Errorf("session is %+v", v)
 		}
 	})
@@ -368,11 +368,11 @@ func TestAWishForAnotherHostOutlivesTheGrantThatCrossesIt(t *testing.T) {
 func TestASessionThatClosesAfterItsHostWasLostClaimsNothingOfThatHost(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumping{endsTurn("completed", ""), lost}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.mute = true; w.send(SignalMessage, hello("m2")) })
-	w.at(3*time.Second, func() { w.send(SignalClose, Close{}) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.mute = true; w.send(protocol.SignalMessage, hello("m2")) })
+	w.at(3*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(moves)
-	var v SessionView
+	var v protocol.SessionView
 	if err := w.GetWorkflowResult(&v); err != nil || v.Close == nil || v.Close.Wiped || v.Close.Removed || v.Close.Archive == "" {
 		t.Errorf("session is %+v, closed %+v (%v)", v, v.Close, err)
 	}
@@ -381,13 +381,13 @@ func TestASessionThatClosesAfterItsHostWasLostClaimsNothingOfThatHost(t *testing
 func TestASnapshotThatParkingCouldNotTakeHasFailed(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		w.fake.fail("park", finally(protocol.ErrTypeStore))
-		w.takes(w.send(SignalPark, Park{}))
+		w.takes(w.send(protocol.SignalPark, protocol.Park{}))
 	})
 	w.at(3*time.Second, func() {
-		if v := w.view(); v.State != Idle || v.Snapshot.N != 1 || v.Snapshot.Tried != 2 || v.Snapshot.Error == nil || v.Error == nil {
+		if v := w.view(); v.State != protocol.Idle || v.Snapshot.N != 1 || v.Snapshot.Tried != 2 || v.Snapshot.Error == nil || v.Error == nil {
 			t.Errorf("session is %+v, snapshots %+v", v, v.Snapshot)
 		}
 	})
@@ -399,45 +399,45 @@ func TestAWishToParkGoesOverIntoTheNextRun(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.hang("snapshot")
-	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.whenTurn(1, "completed", func() {
-		w.takes(w.send(SignalPark, Park{By: "bob"}))
+		w.takes(w.send(protocol.SignalPark, protocol.Park{By: "bob"}))
 		w.at(20*time.Millisecond, func() { // it waits for the snapshot by now
 			w.fill()
-			w.SignalWorkflow(SignalMessage, "any event wakes it")
+			w.SignalWorkflow(protocol.SignalMessage, "any event wakes it")
 		})
 	})
 	w.start(SessionOptions{})
 	next := newWorld(t)
 	next.fake.rest = endsTurn("completed", "")
 	next.at(time.Minute, func() { // long before it would by itself
-		if v := next.view(); v.State != Parked {
+		if v := next.view(); v.State != protocol.Parked {
 			t.Errorf("session is %+v", v)
 		}
 		next.CancelWorkflow()
 	})
-	next.ExecuteWorkflow(TypeSession, carried(t, w.continued()))
+	next.ExecuteWorkflow(protocol.TypeSession, carried(t, w.continued()))
 	next.verify()
 }
 
 func TestWhatWaitedForAParkedSessionRunsOnceItIsResumed(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
 	w.at(3*time.Second, func() {
-		w.refuse = &Failure{Kind: protocol.ErrTypeAuth, Message: "host web-9 was never reached"}
-		w.send(SignalMessage, hello("m2"))
+		w.refuse = &protocol.Failure{Kind: protocol.ErrTypeAuth, Message: "host web-9 was never reached"}
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.at(4*time.Second, func() {
-		if v := w.view(); v.State != Parked || v.Error == nil || v.Turn.N != 1 {
+		if v := w.view(); v.State != protocol.Parked || v.Error == nil || v.Turn.N != 1 {
 			t.Errorf("session is %+v", v)
 		}
 		w.refuse = nil
-		w.takes(w.send(SignalResume, Resume{Host: "local"}))
+		w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: "local"}))
 	})
 	w.at(5*time.Second, func() {
-		if v := w.view(); v.State != Idle || v.Host != "local" || v.Turn.N != 2 || v.Turn.Status != "completed" || v.Error != nil {
+		if v := w.view(); v.State != protocol.Idle || v.Host != "local" || v.Turn.N != 2 || v.Turn.Status != "completed" || v.Error != nil {
 			t.Errorf("session is %+v", v)
 		}
 	})
@@ -455,20 +455,20 @@ func TestAWishToParkOrToMoveOutlivesEveryFaultThatPasses(t *testing.T) {
 		kind   string
 		signal string
 		wish   any
-		state  SessionStatus
+		state  protocol.SessionStatus
 		host   string
 	}{
-		"workers die while it parks":    {kindTimeout, SignalPark, Park{By: "bob"}, Parked, ""},
-		"the host is away":              {protocol.ErrTypeUnreachable, SignalPark, Park{By: "bob"}, Parked, ""},
-		"the store is full":             {protocol.ErrTypeStoreFull, SignalPark, Park{By: "bob"}, Parked, ""},
-		"workers die while it moves":    {kindTimeout, SignalResume, Resume{Host: "web-2", By: "bob"}, Idle, "web-2"},
-		"the wire is lost as it moves":  {protocol.ErrTypeWireLost, SignalResume, Resume{Host: "web-2", By: "bob"}, Idle, "web-2"},
-		"workers die as it is put away": {kindTimeout, SignalArchive, Archive{By: "bob"}, Parked, ""},
+		"workers die while it parks":    {kindTimeout, protocol.SignalPark, protocol.Park{By: "bob"}, protocol.Parked, ""},
+		"the host is away":              {protocol.ErrTypeUnreachable, protocol.SignalPark, protocol.Park{By: "bob"}, protocol.Parked, ""},
+		"the store is full":             {protocol.ErrTypeStoreFull, protocol.SignalPark, protocol.Park{By: "bob"}, protocol.Parked, ""},
+		"workers die while it moves":    {kindTimeout, protocol.SignalResume, protocol.Resume{Host: "web-2", By: "bob"}, protocol.Idle, "web-2"},
+		"the wire is lost as it moves":  {protocol.ErrTypeWireLost, protocol.SignalResume, protocol.Resume{Host: "web-2", By: "bob"}, protocol.Idle, "web-2"},
+		"workers die as it is put away": {kindTimeout, protocol.SignalArchive, protocol.Archive{By: "bob"}, protocol.Parked, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := waitsLong(t)
 			w.fake.rest = endsTurn("completed", "")
-			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 			w.at(2*time.Second, func() {
 				w.fake.failTimes("park", 30, finally(c.kind))
 				w.takes(w.send(c.signal, c.wish))
@@ -481,7 +481,7 @@ func TestAWishToParkOrToMoveOutlivesEveryFaultThatPasses(t *testing.T) {
 				if v := w.view(); v.WaitingFor != nil || v.Error != nil || len(w.fake.parks) != 31 {
 					t.Errorf("after %d tries it is %+v, waits for %+v, %+v", len(w.fake.parks), v, v.WaitingFor, v.Error)
 				}
-				w.send(SignalClose, Close{})
+				w.send(protocol.SignalClose, protocol.Close{})
 			})
 			w.start(SessionOptions{Host: "web-1", Seed: "team"})
 		})
@@ -493,34 +493,34 @@ func TestAMessageEndsTheWaitOfASessionThatIsToPark(t *testing.T) {
 	w := waitsLong(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.fail("park", finally(protocol.ErrTypeStoreFull))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
-	w.waits(func() { w.takes(w.send(SignalMessage, hello("m2"))) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
+	w.waits(func() { w.takes(w.send(protocol.SignalMessage, hello("m2"))) })
 	w.whenTurn(2, "completed", func() {
-		if v := w.view(); v.WaitingFor != nil || v.Error != nil || v.State == Parked {
+		if v := w.view(); v.WaitingFor != nil || v.Error != nil || v.State == protocol.Parked {
 			t.Errorf("session is %+v", v)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 }
 
 // Another wish ends the wait as well: to go to another host, or to try now.
 func TestAWishForAHostEndsTheWaitOfASessionThatIsToPark(t *testing.T) {
-	for host, want := range map[string]SessionStatus{"web-2": Idle, "": Parked} {
+	for host, want := range map[string]protocol.SessionStatus{"web-2": protocol.Idle, "": protocol.Parked} {
 		w := waitsLong(t)
 		w.fake.rest = endsTurn("completed", "")
 		w.fake.fail("park", finally(protocol.ErrTypeStoreFull))
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-		w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+		w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
 		w.waits(func() {
 			w.fake.fail("park", nil)
-			w.takes(w.send(SignalResume, Resume{Host: host}))
+			w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: host}))
 		})
 		w.once("it is done", func() bool {
 			v := w.view()
 			return v.State == want && (host == "" || v.Host == host)
-		}, func() { w.send(SignalClose, Close{}) })
+		}, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 		w.start(SessionOptions{Host: "web-1"})
 		if len(w.fake.parks) != 2 {
 			t.Errorf("it tried %d times", len(w.fake.parks))
@@ -532,21 +532,21 @@ func TestARolloverKeepsTheWaitOfASessionThatIsToPark(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.fail("park", finally(protocol.ErrTypeStoreFull))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{By: "bob"})) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{By: "bob"})) })
 	w.waits(func() {
 		w.fill()
-		w.SignalWorkflow(SignalMessage, "any event wakes it")
+		w.SignalWorkflow(protocol.SignalMessage, "any event wakes it")
 	})
 	w.start(SessionOptions{})
 	next := newWorld(t)
 	next.at(time.Minute, func() {
-		if v := next.view(); v.State != Parked || v.WaitingFor != nil {
+		if v := next.view(); v.State != protocol.Parked || v.WaitingFor != nil {
 			t.Errorf("session is %+v", v)
 		}
 		next.CancelWorkflow()
 	})
-	next.ExecuteWorkflow(TypeSession, carried(t, w.continued()))
+	next.ExecuteWorkflow(protocol.TypeSession, carried(t, w.continued()))
 	next.verify()
 }
 
@@ -555,17 +555,17 @@ func TestARolloverKeepsTheWaitOfASessionThatIsToPark(t *testing.T) {
 func TestASessionComesUpOnTheHostThatWasNamed(t *testing.T) {
 	w := waitsLong(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.whenTurn(1, "completed", func() {
 		w.fake.failTimes("prepare", 30, finally(protocol.ErrTypeUnreachable))
-		w.takes(w.send(SignalResume, Resume{Host: "web-2", By: "bob"}))
+		w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: "web-2", By: "bob"}))
 	})
 	w.waits(func() { w.waited("come back", protocol.ErrTypeUnreachable) })
-	w.once("it is up", func() bool { v := w.view(); return v.State == Idle && v.Host != "web-1" }, func() {
+	w.once("it is up", func() bool { v := w.view(); return v.State == protocol.Idle && v.Host != "web-1" }, func() {
 		if v := w.view(); v.Host != "web-2" || v.WaitingFor != nil {
 			t.Errorf("it is on %s, waiting for %+v", v.Host, v.WaitingFor)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 }

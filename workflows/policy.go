@@ -22,38 +22,10 @@ const (
 	// MaxPolicy bounds the text of a policy, in bytes. The text is carried in the
 	// state.
 	MaxPolicy = 64 << 10
-	// QueryPolicy returns the texts of the policies, with which a fork goes on.
-	QueryPolicy = "policy" // → PolicyTexts
 
 	// keepJudged is how many of the newest requests that a policy answered are
 	// kept.
 	keepJudged = 20
-)
-
-// PolicyTexts are the texts of a session's policies, as they were in their files.
-type PolicyTexts struct {
-	Session string `json:"session,omitempty"`
-	Seed    string `json:"seed,omitempty"`
-}
-
-// PolicyView is a policy of a session as the command line shows it.
-type PolicyView struct {
-	Digest string `json:"digest"`
-	// State is active, or broken: then everything is declined, and Error says why.
-	State string `json:"state"`
-	Error string `json:"error,omitempty"`
-	// Approvers are the people whose signatures count, and Required is how many of
-	// them must agree. If there are no approvers, anybody may decide.
-	Approvers          []string `json:"approvers,omitempty"`
-	Required           int      `json:"required,omitempty"`
-	RequesterMayDecide bool     `json:"requester_may_decide,omitempty"`
-	Expiry             string   `json:"expiry,omitempty"`
-}
-
-// The states of a policy.
-const (
-	PolicyActive = "active"
-	PolicyBroken = "broken"
 )
 
 // policyState is what the policies judge by, and what they did.
@@ -169,7 +141,7 @@ func (s *approvalsPart) expiry() time.Duration {
 
 // requestedBy records who sent a message that codex works on: codex asks on behalf
 // of them. Messages of the session's own count for those who sent the last message.
-func (s *approvalsPart) requestedBy(m Message, begins bool) {
+func (s *approvalsPart) requestedBy(m protocol.Message, begins bool) {
 	if strings.HasPrefix(m.ID, s.id+".") {
 		return
 	}
@@ -195,20 +167,20 @@ const maxRequesters = 100
 
 // checkRequester refuses a message if requesters may not decide and either its
 // sender is unknown or too many people steered the turn already.
-func (s *approvalsPart) checkRequester(m Message) error {
+func (s *approvalsPart) checkRequester(m protocol.Message) error {
 	for _, r := range s.rulings() {
 		switch {
 		case r.Allowed() == nil || r.RequesterMayDecide:
 		case m.By == "":
-			return refuse(RefusedBadInput, `message %s: say who sends it ("by"): the policy of the %s keeps who asks from deciding`, m.ID, r.of)
+			return refuse(protocol.RefusedBadInput, `message %s: say who sends it ("by"): the policy of the %s keeps who asks from deciding`, m.ID, r.of)
 		case len(s.st.Requesters) >= maxRequesters && m.Mode == "steer" && !slices.Contains(s.st.Requesters, m.By):
-			return refuse(RefusedState, "message %s: too many people steered this turn for the policy of the %s to tell them from who may decide", m.ID, r.of)
+			return refuse(protocol.RefusedState, "message %s: too many people steered this turn for the policy of the %s to tell them from who may decide", m.ID, r.of)
 		}
 	}
 	return nil
 }
 
-func (s *approvalsPart) policyViews() (own, seed *PolicyView) {
+func (s *approvalsPart) policyViews() (own, seed *protocol.PolicyView) {
 	for _, r := range s.rulings() {
 		v := r.view(s.st.PolicyBroken[r.of])
 		if r.of == ofSession {
@@ -221,10 +193,10 @@ func (s *approvalsPart) policyViews() (own, seed *PolicyView) {
 }
 
 // view shows a policy. broken is why a worker could not use it, if so.
-func (r ruling) view(broken string) *PolicyView {
-	v := &PolicyView{Digest: r.Digest, State: PolicyActive, RequesterMayDecide: r.RequesterMayDecide}
+func (r ruling) view(broken string) *protocol.PolicyView {
+	v := &protocol.PolicyView{Digest: r.Digest, State: protocol.PolicyActive, RequesterMayDecide: r.RequesterMayDecide}
 	if why := cmp.Or(r.Broken(), broken); why != "" {
-		v.State, v.Error = PolicyBroken, why
+		v.State, v.Error = protocol.PolicyBroken, why
 	}
 	if allowed := r.Allowed(); allowed != nil {
 		v.Approvers, v.Required = allowed.Principals(), r.Required
@@ -235,7 +207,7 @@ func (r ruling) view(broken string) *PolicyView {
 	return v
 }
 
-func (s *seedCore) policyView() *PolicyView {
+func (s *seedCore) policyView() *protocol.PolicyView {
 	if s.st.Policy == "" {
 		return nil
 	}
@@ -258,7 +230,7 @@ func readRuling(of, text string) ruling {
 
 // judgedViews are the newest requests that a policy answered, as approvals that
 // nobody was asked for.
-func (s *approvalsPart) judgedViews() (all []Approval) {
+func (s *approvalsPart) judgedViews() (all []protocol.Approval) {
 	for _, j := range s.st.Judged {
 		at := time.UnixMilli(j.AtMS).UTC()
 		scope := "once"
@@ -266,11 +238,11 @@ func (s *approvalsPart) judgedViews() (all []Approval) {
 			scope = "session"
 		}
 		ruling := j.Ruling
-		all = append(all, Approval{
+		all = append(all, protocol.Approval{
 			ID: fmt.Sprintf("%s.p%d", s.id, j.N), Session: s.id, Turn: j.Turn, Kind: string(j.Kind), Summary: j.Summary,
 			Changes: []protocol.Change{}, Offered: []string{}, Truncated: true, Digest: j.Digest, AskedAt: at, ExpiresAt: at,
-			State: ApprovalDecided, Ruling: &ruling,
-			Decision: &Decision{Outcome: string(j.Outcome), By: "policy", At: at, Reason: j.Reason, Scope: scope},
+			State: protocol.ApprovalDecided, Ruling: &ruling,
+			Decision: &protocol.Decision{Outcome: string(j.Outcome), By: "policy", At: at, Reason: j.Reason, Scope: scope},
 		})
 	}
 	return all

@@ -18,27 +18,27 @@ import (
 func TestAWordThatWasTakenBackCountsNoMore(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("one"), endsTurn("completed", ""))
-	session := Decide{Approval: "s1.1", Outcome: "accept", Scope: "session"}
-	once := Decide{Approval: "s1.1", Outcome: "accept"}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	session := protocol.Decide{Approval: "s1.1", Outcome: "accept", Scope: "session"}
+	once := protocol.Decide{Approval: "s1.1", Outcome: "accept"}
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		first := w.signed("cyd", session)
-		w.takes(w.send(SignalDecide, first))
-		w.takes(w.send(SignalDecide, w.signed("cyd", once)))
-		w.refusal(w.send(SignalDecide, first), RefusedState, "took it back")
-		w.takes(w.send(SignalDecide, w.signed("bob", session)))
+		w.takes(w.send(protocol.SignalDecide, first))
+		w.takes(w.send(protocol.SignalDecide, w.signed("cyd", once)))
+		w.refusal(w.send(protocol.SignalDecide, first), protocol.RefusedState, "took it back")
+		w.takes(w.send(protocol.SignalDecide, w.signed("bob", session)))
 	})
 	w.at(3*time.Second, func() {
-		if a := w.approval("s1.1"); a.State != ApprovalOpen || a.Missing != 1 || len(a.Agreed) != 2 {
+		if a := w.approval("s1.1"); a.State != protocol.ApprovalOpen || a.Missing != 1 || len(a.Agreed) != 2 {
 			t.Errorf("cyd said something else since: %+v", a)
 		}
-		w.takes(w.send(SignalDecide, w.signed("bob", once)))
+		w.takes(w.send(protocol.SignalDecide, w.signed("bob", once)))
 	})
 	w.at(4*time.Second, func() {
 		if a := w.approval("s1.1"); a.Decision == nil || a.Decision.Scope != "once" {
 			t.Errorf("both said so: %+v", a)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{Policy: approvedBy(t, "required: 2\n", "ann", "bob", "cyd")})
 }
@@ -46,20 +46,20 @@ func TestAWordThatWasTakenBackCountsNoMore(t *testing.T) {
 func TestMindsAreChangedSoOftenAndNoMore(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asksPermissions(), endsTurn("completed", ""))
-	grant := func(n int) Decide {
-		return Decide{Approval: "s1.1", Outcome: "grant", Grant: json.RawMessage(fmt.Sprintf(`{"fileSystem":{"read":["/w/%d"]}}`, n))}
+	grant := func(n int) protocol.Decide {
+		return protocol.Decide{Approval: "s1.1", Outcome: "grant", Grant: json.RawMessage(fmt.Sprintf(`{"fileSystem":{"read":["/w/%d"]}}`, n))}
 	}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		for n := range maxTakenBack + 1 {
-			w.takes(w.send(SignalDecide, w.signed("bob", grant(n))))
+			w.takes(w.send(protocol.SignalDecide, w.signed("bob", grant(n))))
 		}
-		w.refusal(w.send(SignalDecide, w.signed("bob", grant(-1))), RefusedState, "can only decline")
-		w.takes(w.send(SignalDecide, w.signed("cyd", grant(maxTakenBack))))
+		w.refusal(w.send(protocol.SignalDecide, w.signed("bob", grant(-1))), protocol.RefusedState, "can only decline")
+		w.takes(w.send(protocol.SignalDecide, w.signed("cyd", grant(maxTakenBack))))
 	})
-	w.at(3*time.Second, func() { w.send(SignalClose, Close{}) })
+	w.at(3*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{Policy: approvedBy(t, "required: 2\n", "bob", "cyd")})
-	if d := sendOf(t, w.fake.ran[1], SendID("s1", 1)); d.Outcome != protocol.Grant {
+	if d := sendOf(t, w.fake.ran[1], protocol.SendID("s1", 1)); d.Outcome != protocol.Grant {
 		t.Errorf("codex is told %+v", d)
 	}
 }
@@ -78,25 +78,25 @@ func asksPermissions() pumpFunc {
 // Only codex keeps a grant for the session, or an amendment. With either, codex
 // would ask nobody again, whoever sends the next message.
 func TestNobodyWhoMayAskLaterGivesThemselvesWhatCodexKeeps(t *testing.T) {
-	grant := Decide{Approval: "s1.1", Outcome: "grant", Grant: json.RawMessage(`{"fileSystem":{"read":["/w"]}}`), Scope: "session"}
+	grant := protocol.Decide{Approval: "s1.1", Outcome: "grant", Grant: json.RawMessage(`{"fileSystem":{"read":["/w"]}}`), Scope: "session"}
 	for _, asker := range []bool{false, true} {
 		w := newWorld(t)
 		w.fake.pumps = append(w.fake.pumps, asksPermissions(), endsTurn("completed", ""))
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 		w.at(2*time.Second, func() {
 			if !asker {
-				w.refusal(w.send(SignalDecide, w.signed("bob", grant)), RefusedState, "holds for all who ask")
-				w.refusal(w.send(SignalDecide, w.signed("bob", Decide{Approval: "s1.1", Outcome: "amend"})), RefusedState, "holds for all who ask")
+				w.refusal(w.send(protocol.SignalDecide, w.signed("bob", grant)), protocol.RefusedState, "holds for all who ask")
+				w.refusal(w.send(protocol.SignalDecide, w.signed("bob", protocol.Decide{Approval: "s1.1", Outcome: "amend"})), protocol.RefusedState, "holds for all who ask")
 				once := grant
 				once.Scope = ""
-				w.takes(w.send(SignalDecide, w.signed("bob", once)))
+				w.takes(w.send(protocol.SignalDecide, w.signed("bob", once)))
 				return
 			}
-			w.takes(w.send(SignalDecide, w.signed("bob", grant)))
+			w.takes(w.send(protocol.SignalDecide, w.signed("bob", grant)))
 		})
-		w.at(3*time.Second, func() { w.send(SignalClose, Close{}) })
+		w.at(3*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 		w.start(SessionOptions{Policy: approvedBy(t, fmt.Sprintf("requester_may_decide: %v\n", asker), "bob")})
-		if d := sendOf(t, w.fake.ran[1], SendID("s1", 1)); d.Outcome != protocol.Grant || d.ForSession != asker {
+		if d := sendOf(t, w.fake.ran[1], protocol.SendID("s1", 1)); d.Outcome != protocol.Grant || d.ForSession != asker {
 			t.Errorf("the asker may decide: %v; codex is told %+v", asker, d)
 		}
 	}
@@ -116,19 +116,19 @@ func TestAMessageThatCameTooLateToSteerIsStillItsSenders(t *testing.T) {
 		}
 		return voids("m2", endsTurn("completed", ""))(ctx, in)
 	}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.takes(w.send(SignalDecide, w.signed("bob", Decide{Approval: "s1.1", Outcome: "accept", Scope: "session"})))
-		w.takes(w.send(SignalMessage, Message{ID: "m2", Text: "and again", By: "bob", Mode: "steer"}))
+		w.takes(w.send(protocol.SignalDecide, w.signed("bob", protocol.Decide{Approval: "s1.1", Outcome: "accept", Scope: "session"})))
+		w.takes(w.send(protocol.SignalMessage, protocol.Message{ID: "m2", Text: "and again", By: "bob", Mode: "steer"}))
 	})
 	w.at(3*time.Second, func() {
-		if a := w.approval("s1.2"); a.State != ApprovalOpen || a.Turn != 2 {
+		if a := w.approval("s1.2"); a.State != protocol.ApprovalOpen || a.Turn != 2 {
 			t.Errorf("bob accepted it for himself: %+v", a)
 		}
-		w.refusal(w.send(SignalDecide, w.signed("bob", Decide{Approval: "s1.2", Outcome: "accept"})), RefusedState, "bob@example.com sent the message")
-		w.takes(w.send(SignalDecide, w.signed("cyd", Decide{Approval: "s1.2", Outcome: "accept"})))
+		w.refusal(w.send(protocol.SignalDecide, w.signed("bob", protocol.Decide{Approval: "s1.2", Outcome: "accept"})), protocol.RefusedState, "bob@example.com sent the message")
+		w.takes(w.send(protocol.SignalDecide, w.signed("cyd", protocol.Decide{Approval: "s1.2", Outcome: "accept"})))
 	})
-	w.at(4*time.Second, func() { w.send(SignalClose, Close{}) })
+	w.at(4*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{Policy: approvedBy(t, "", "bob", "cyd")})
 	second := slices.IndexFunc(w.fake.ran, func(in activities.RunPumpInput) bool { return brings(in, conversation.SendTurn) })
 	if second < 0 {
@@ -158,17 +158,17 @@ func TestWhileOnePolicyIsBrokenNobodyDecides(t *testing.T) {
 	w := newWorld(t)
 	w.judges = "a word of a later version: x\n"
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		for _, outcome := range []string{"accept", "decline"} {
-			w.refusal(w.send(SignalDecide, w.signed("bob", Decide{Approval: "s1.1", Outcome: outcome})), RefusedState, "policy of the seed cannot be used")
+			w.refusal(w.send(protocol.SignalDecide, w.signed("bob", protocol.Decide{Approval: "s1.1", Outcome: outcome})), protocol.RefusedState, "policy of the seed cannot be used")
 		}
 	})
 	w.at(3*time.Second, func() {
-		if a := w.approval("s1.1"); a.State != ApprovalOpen {
+		if a := w.approval("s1.1"); a.State != protocol.ApprovalOpen {
 			t.Errorf("the approval is %+v", a)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{Seed: "team", Policy: approvedBy(t, "", "bob")})
 }
@@ -178,7 +178,7 @@ func TestABrokenPolicyIsNotSaidOfTheOther(t *testing.T) {
 	s.st.SeedPolicy = "default: decline\n"
 	s.st.PolicyBroken = map[string]string{"seed": "the policy of the seed cannot be used: its text is not in the store"}
 	own, seed := s.approvals.policyViews()
-	if own.State != PolicyActive || own.Error != "" || seed.State != PolicyBroken || !strings.Contains(seed.Error, "not in the store") {
+	if own.State != protocol.PolicyActive || own.Error != "" || seed.State != protocol.PolicyBroken || !strings.Contains(seed.Error, "not in the store") {
 		t.Errorf("the session's is %+v, the seed's %+v", own, seed)
 	}
 }

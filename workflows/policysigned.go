@@ -28,25 +28,12 @@ import (
 // maxSignature bounds an armored signature: an RSA certificate is the longest.
 const maxSignature = 32 << 10
 
-// An Agreement is one person's signed decision on an approval that takes several.
-type Agreement struct {
-	By      string    `json:"by"`
-	Outcome string    `json:"outcome"`
-	Scope   string    `json:"scope"`
-	Payload string    `json:"payload,omitempty"` // digest of the answers or the grant
-	Reason  string    `json:"reason,omitempty"`
-	At      time.Time `json:"at"`
-	// As is the signer's name in each policy that knows them, by owner: session,
-	// seed.
-	As map[string]string `json:"as,omitempty"`
-}
-
 // agreedOn returns what must be equal for people to agree.
-func agreedOn(a Agreement) [3]string { return [3]string{a.Outcome, a.Scope, a.Payload} }
+func agreedOn(a protocol.Agreement) [3]string { return [3]string{a.Outcome, a.Scope, a.Payload} }
 
 // SignedMessage returns what the signature of a decision covers. The time of the
 // approval is formatted as in its JSON.
-func SignedMessage(session string, askedAt time.Time, d Decide) ([]byte, error) {
+func SignedMessage(session string, askedAt time.Time, d protocol.Decide) ([]byte, error) {
 	payload, err := payloadOf(d)
 	if err != nil {
 		return nil, err
@@ -64,7 +51,7 @@ func moment(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 // payloadOf returns the SHA-256 of the canonical JSON of the answers or the grant
 // that go with an outcome; empty if there are none. If secret answers are named by
 // their blob, the digest covers both: {"answers":{…},"answers_blob":"…"}.
-func payloadOf(d Decide) (string, error) {
+func payloadOf(d protocol.Decide) (string, error) {
 	raw := d.Answers
 	if given(d.Grant) {
 		raw = d.Grant
@@ -115,7 +102,7 @@ func canonicalJSON(raw []byte) (string, error) {
 // plainDecide replaces answers and grant of a signed decision by exactly what was
 // signed. If a key occurs twice in the raw text, another reader might take the
 // other value.
-func plainDecide(d Decide) Decide {
+func plainDecide(d protocol.Decide) protocol.Decide {
 	if d.Signature == "" {
 		return d
 	}
@@ -139,17 +126,17 @@ func (s *approvalsPart) signing() (all []ruling) {
 
 // signed refuses a decision that does not count by the policies that name
 // approvers.
-func (c checkedDecide) signed(*Decision) error {
+func (c checkedDecide) signed(*protocol.Decision) error {
 	_, err := c.s.signers(c.a, c.d)
 	return err
 }
 
 // signers checks a decision by each policy that names approvers. It returns the
 // signer's agreement. At least one of the policies must accept the signature.
-func (s *approvalsPart) signers(a *approvalState, d Decide) (Agreement, error) {
-	word := Agreement{By: d.By, Outcome: d.Outcome, Scope: cmp.Or(d.Scope, "once"), Reason: d.Reason, At: workflow.Now(s.ctx)}
+func (s *approvalsPart) signers(a *approvalState, d protocol.Decide) (protocol.Agreement, error) {
+	word := protocol.Agreement{By: d.By, Outcome: d.Outcome, Scope: cmp.Or(d.Scope, "once"), Reason: d.Reason, At: workflow.Now(s.ctx)}
 	if len(d.Signature) > maxSignature {
-		return word, refuse(RefusedBadInput, "decide %s: its signature is %d bytes long, at most %d", d.Approval, len(d.Signature), maxSignature)
+		return word, refuse(protocol.RefusedBadInput, "decide %s: its signature is %d bytes long, at most %d", d.Approval, len(d.Signature), maxSignature)
 	}
 	policies := s.signing()
 	if len(policies) == 0 {
@@ -157,15 +144,15 @@ func (s *approvalsPart) signers(a *approvalState, d Decide) (Agreement, error) {
 	}
 	message, err := SignedMessage(s.id, a.AskedAt, d)
 	if err != nil {
-		return word, refuse(RefusedBadInput, "decide %s: %v", d.Approval, err)
+		return word, refuse(protocol.RefusedBadInput, "decide %s: %v", d.Approval, err)
 	}
 	if word.Payload, err = payloadOf(d); err != nil {
-		return word, refuse(RefusedBadInput, "decide %s: %v", d.Approval, err)
+		return word, refuse(protocol.RefusedBadInput, "decide %s: %v", d.Approval, err)
 	}
 	word.As, word.By = map[string]string{}, ""
 	for _, r := range policies { // a policy that cannot be read may require more than all the others
 		if r.Broken() != "" {
-			return word, refuse(RefusedState, "decide %s: the policy of the %s cannot be used, so nobody can tell who may decide: %.300s", d.Approval, r.of, r.Broken())
+			return word, refuse(protocol.RefusedState, "decide %s: the policy of the %s cannot be used, so nobody can tell who may decide: %.300s", d.Approval, r.of, r.Broken())
 		}
 	}
 	var why error
@@ -181,37 +168,37 @@ func (s *approvalsPart) signers(a *approvalState, d Decide) (Agreement, error) {
 	switch {
 	case word.By == "":
 		return word, why
-	case slices.ContainsFunc(a.Agreed, func(other Agreement) bool { return agreesAgain(word, other) }):
-		return word, refuse(RefusedState, "decide %s: %s said so already; %s", d.Approval, word.By, s.missingText(a))
+	case slices.ContainsFunc(a.Agreed, func(other protocol.Agreement) bool { return agreesAgain(word, other) }):
+		return word, refuse(protocol.RefusedState, "decide %s: %s said so already; %s", d.Approval, word.By, s.missingText(a))
 	case oneSuffices(word.Outcome):
-	case slices.ContainsFunc(a.TakenBack, func(other Agreement) bool { return agreesAgain(word, other) }):
-		return word, refuse(RefusedState, "decide %s: %s said so before and took it back: anybody may have sent that signature again (what they say now counts, and to decline does)", d.Approval, word.By)
-	case len(a.TakenBack) >= maxTakenBack && slices.ContainsFunc(a.Agreed, func(other Agreement) bool { return samePerson(word, other) }):
-		return word, refuse(RefusedState, "decide %s: minds were changed %d times already: %s can only decline it now", d.Approval, maxTakenBack, word.By)
+	case slices.ContainsFunc(a.TakenBack, func(other protocol.Agreement) bool { return agreesAgain(word, other) }):
+		return word, refuse(protocol.RefusedState, "decide %s: %s said so before and took it back: anybody may have sent that signature again (what they say now counts, and to decline does)", d.Approval, word.By)
+	case len(a.TakenBack) >= maxTakenBack && slices.ContainsFunc(a.Agreed, func(other protocol.Agreement) bool { return samePerson(word, other) }):
+		return word, refuse(protocol.RefusedState, "decide %s: minds were changed %d times already: %s can only decline it now", d.Approval, maxTakenBack, word.By)
 	}
 	return word, nil
 }
 
 // signer returns who signed a decision, if that person may decide by the policy.
-func (s *approvalsPart) signer(r ruling, d Decide, message []byte) (string, error) {
+func (s *approvalsPart) signer(r ruling, d protocol.Decide, message []byte) (string, error) {
 	if d.Signature == "" {
-		return "", refuse(RefusedState, "decide %s: only signed decisions count (%s): `ctl approval %s %s --sign-with KEYFILE` or `--sign-with agent`; by hand: `ctl approval message %s %s`",
+		return "", refuse(protocol.RefusedState, "decide %s: only signed decisions count (%s): `ctl approval %s %s --sign-with KEYFILE` or `--sign-with agent`; by hand: `ctl approval message %s %s`",
 			d.Approval, r.wants(), d.Outcome, d.Approval, d.Approval, d.Outcome)
 	}
 	//workflowcheck:ignore // a pure function: the moment is the workflow's
 	who, err := sshsig.Verify([]byte(d.Signature), sshsig.Namespace, message, r.Allowed(), workflow.Now(s.ctx))
 	if err != nil {
-		return "", refuse(RefusedState, "decide %s: its signature does not count (%s): %.300v", d.Approval, r.wants(), err)
+		return "", refuse(protocol.RefusedState, "decide %s: its signature does not count (%s): %.300v", d.Approval, r.wants(), err)
 	}
 	if r.RequesterMayDecide {
 		return who, nil
 	}
 	if s.unknownAsks() {
-		return "", refuse(RefusedState, "decide %s: nobody knows who sent the message of turn %d, and who did may not decide", d.Approval, s.st.TurnN)
+		return "", refuse(protocol.RefusedState, "decide %s: nobody knows who sent the message of turn %d, and who did may not decide", d.Approval, s.st.TurnN)
 	}
 	for _, by := range s.st.Requesters {
 		if r.isThem(who, by) {
-			return "", refuse(RefusedState, "decide %s: %s sent the message of this turn, and who did may not decide (%s)", d.Approval, who, r.wants())
+			return "", refuse(protocol.RefusedState, "decide %s: %s sent the message of this turn, and who did may not decide (%s)", d.Approval, who, r.wants())
 		}
 	}
 	return who, nil
@@ -235,7 +222,7 @@ func (r ruling) wants() string {
 	return fmt.Sprintf("by the policy of the %s, %d of %s", r.of, r.Required, excerpt(strings.Join(names, ", "), 500))
 }
 
-func samePerson(a Agreement, b Agreement) bool {
+func samePerson(a protocol.Agreement, b protocol.Agreement) bool {
 	for _, of := range []string{ofSession, ofSeed} {
 		if a.As[of] != "" && a.As[of] == b.As[of] {
 			return true
@@ -244,7 +231,7 @@ func samePerson(a Agreement, b Agreement) bool {
 	return false
 }
 
-func agreesAgain(a Agreement, b Agreement) bool {
+func agreesAgain(a protocol.Agreement, b protocol.Agreement) bool {
 	return samePerson(a, b) && agreedOn(a) == agreedOn(b)
 }
 
@@ -254,7 +241,7 @@ const maxTakenBack = 20
 // agree takes a decision that was checked, and reports whether it is enough. If the
 // signer said something else before, that is taken back for good: a signature does
 // not say when it was made, and all who may send a message have the earlier one.
-func (s *approvalsPart) agree(a *approvalState, d Decide, to *Decision) bool {
+func (s *approvalsPart) agree(a *approvalState, d protocol.Decide, to *protocol.Decision) bool {
 	policies := s.signing()
 	word, err := s.signers(a, d)
 	if err != nil || len(policies) == 0 {
@@ -270,7 +257,7 @@ func (s *approvalsPart) agree(a *approvalState, d Decide, to *Decision) bool {
 			a.TakenBack = append(a.TakenBack, b)
 		}
 	}
-	a.Agreed = slices.DeleteFunc(a.Agreed, func(other Agreement) bool { return samePerson(word, other) })
+	a.Agreed = slices.DeleteFunc(a.Agreed, func(other protocol.Agreement) bool { return samePerson(word, other) })
 	a.Agreed = append(a.Agreed, word)
 	s.st.UpdatedAt = to.At
 	if s.missing(a, agreedOn(word)) > 0 {
@@ -323,9 +310,9 @@ func (s *approvalsPart) missingText(a *approvalState) string {
 	return fmt.Sprintf("%d more must agree", n)
 }
 
-func (s *approvalsPart) signedView(a *approvalState, v *Approval) {
+func (s *approvalsPart) signedView(a *approvalState, v *protocol.Approval) {
 	v.Ruling, v.Agreed = a.Request.Ruling, a.Agreed
-	if a.State != ApprovalOpen {
+	if a.State != protocol.ApprovalOpen {
 		return
 	}
 	for _, r := range s.signing() {
@@ -370,7 +357,7 @@ func (s *approvalsPart) askerDecides() bool {
 // lasting refuses decisions that only codex itself would remember, if a policy does
 // not let requesters decide. Codex would not ask again, whoever sent the next
 // message.
-func (c checkedDecide) lasting(*Decision) error {
+func (c checkedDecide) lasting(*protocol.Decision) error {
 	d := c.d
 	grants := d.Outcome == string(protocol.Grant) && d.Scope == scopeSession
 	if !grants && d.Outcome != string(protocol.Amend) || c.s.askerDecides() {

@@ -41,9 +41,9 @@ func approvedBy(t *testing.T, more string, names ...string) string {
 	return b.String()
 }
 
-func (w *world) signed(who string, d Decide) Decide {
+func (w *world) signed(who string, d protocol.Decide) protocol.Decide {
 	w.t.Helper()
-	for _, a := range query[[]Approval](w, QueryApprovals) {
+	for _, a := range query[[]protocol.Approval](w, protocol.QueryApprovals) {
 		if a.ID == d.Approval {
 			if d.Digest == "" {
 				d.Digest = a.Digest
@@ -55,7 +55,7 @@ func (w *world) signed(who string, d Decide) Decide {
 	return d
 }
 
-func signedAt(t *testing.T, who string, asked time.Time, session, namespace string, d Decide) Decide {
+func signedAt(t *testing.T, who string, asked time.Time, session, namespace string, d protocol.Decide) protocol.Decide {
 	t.Helper()
 	signer, _ := keyOf(t, who)
 	message, err := SignedMessage(session, asked, d)
@@ -76,73 +76,73 @@ func (w *world) after(check func()) { w.checks = append(w.checks, check) }
 func TestOnlySignedDecisionsOfApproversCount(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	var first Decide
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	var first protocol.Decide
 	w.at(2*time.Second, func() {
 		a := w.approval("s1.1")
 		if !a.Signed || a.Missing != 1 || len(a.Approvers) != 2 || a.ExpiresAt.Sub(a.AskedAt) != 2*time.Hour {
 			t.Errorf("the approval is %+v", a)
 		}
-		d := Decide{Approval: "s1.1", Digest: a.Digest, Outcome: "accept", By: "bob@example.com"}
-		refused := w.send(SignalDecide, d)
-		w.refuses(refused, RefusedState)
+		d := protocol.Decide{Approval: "s1.1", Digest: a.Digest, Outcome: "accept", By: "bob@example.com"}
+		refused := w.send(protocol.SignalDecide, d)
+		w.refuses(refused, protocol.RefusedState)
 		w.after(func() {
 			if said := fmt.Sprint(refused.rejected); !strings.Contains(said, "--sign-with") || !strings.Contains(said, "bob@example.com") {
 				t.Errorf("unsigned, it says %q", said)
 			}
 		})
-		changed := func(change func(*Decide)) Decide {
+		changed := func(change func(*protocol.Decide)) protocol.Decide {
 			got := w.signed("bob", d)
 			change(&got)
 			return got
 		}
-		for what, bad := range map[string]Decide{
+		for what, bad := range map[string]protocol.Decide{
 			"unsigned decline":     {Approval: "s1.1", Digest: a.Digest, Outcome: "decline", By: "bob"},
 			"nobody's key":         w.signed("mallory", d),
-			"another outcome":      changed(func(d *Decide) { d.Outcome = "decline" }),
-			"another scope":        changed(func(d *Decide) { d.Scope = "session" }),
+			"another outcome":      changed(func(d *protocol.Decide) { d.Outcome = "decline" }),
+			"another scope":        changed(func(d *protocol.Decide) { d.Scope = "session" }),
 			"another namespace":    signedAt(t, "bob", a.AskedAt, "s1", "git", d),
 			"another session":      signedAt(t, "bob", a.AskedAt, "s2", sshsig.Namespace, d),
 			"another moment":       signedAt(t, "bob", a.AskedAt.Add(-time.Nanosecond), "s1", sshsig.Namespace, d),
-			"another approval":     changed(func(got *Decide) { got.Signature = w.signedFor("bob", "s1.2", d).Signature }),
-			"no signature at all":  changed(func(d *Decide) { d.Signature = "-----BEGIN SSH SIGNATURE-----" }),
+			"another approval":     changed(func(got *protocol.Decide) { got.Signature = w.signedFor("bob", "s1.2", d).Signature }),
+			"no signature at all":  changed(func(d *protocol.Decide) { d.Signature = "-----BEGIN SSH SIGNATURE-----" }),
 			"who sent the message": w.signed("ann", d),
-			"that one's other name": changed(func(got *Decide) {
-				*got = w.signed("ann", Decide{Approval: "s1.1", Digest: a.Digest, Outcome: "accept", By: "bob"})
+			"that one's other name": changed(func(got *protocol.Decide) {
+				*got = w.signed("ann", protocol.Decide{Approval: "s1.1", Digest: a.Digest, Outcome: "accept", By: "bob"})
 			}),
 			"a digest of something else": {Approval: "s1.1", Digest: strings.Repeat("0", 64), Outcome: "accept", Signature: w.signed("bob", d).Signature},
 		} {
-			r := w.send(SignalDecide, bad)
+			r := w.send(protocol.SignalDecide, bad)
 			w.after(func() {
 				if r.rejected == nil {
 					t.Errorf("%s counts", what)
 				}
 			})
-			w.refuses(r, RefusedState)
+			w.refuses(r, protocol.RefusedState)
 		}
-		w.refuses(w.send(SignalDecide, changed(func(d *Decide) { d.Signature = strings.Repeat("x", maxSignature+1) })), RefusedBadInput)
+		w.refuses(w.send(protocol.SignalDecide, changed(func(d *protocol.Decide) { d.Signature = strings.Repeat("x", maxSignature+1) })), protocol.RefusedBadInput)
 	})
 	w.at(2500*time.Millisecond, func() {
 		a := w.approval("s1.1")
-		if a.State != ApprovalOpen || len(a.Agreed) != 0 {
+		if a.State != protocol.ApprovalOpen || len(a.Agreed) != 0 {
 			t.Errorf("after all that the approval is %+v", a)
 		}
-		first = w.signed("bob", Decide{Approval: "s1.1", Outcome: "accept", By: "eve"})
-		w.takes(w.send(SignalDecide, first))
+		first = w.signed("bob", protocol.Decide{Approval: "s1.1", Outcome: "accept", By: "eve"})
+		w.takes(w.send(protocol.SignalDecide, first))
 	})
 	w.at(2800*time.Millisecond, func() {
 		if got := w.approval("s1.1").Decision; got == nil || got.By != "bob@example.com" || !got.Signed {
 			t.Errorf("who decided is who signed, not who claims to: %+v", got)
 		}
 	})
-	w.at(3*time.Second, func() { w.send(SignalMessage, hello("m2")) })
+	w.at(3*time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
 	w.at(4*time.Second, func() {
 		replayed := first
 		replayed.Approval = "s1.2"
-		w.refuses(w.send(SignalDecide, replayed), RefusedState)
-		w.takes(w.send(SignalDecide, w.signed("bob", Decide{Approval: "s1.2", Outcome: "decline"})))
+		w.refuses(w.send(protocol.SignalDecide, replayed), protocol.RefusedState)
+		w.takes(w.send(protocol.SignalDecide, w.signed("bob", protocol.Decide{Approval: "s1.2", Outcome: "decline"})))
 	})
-	w.at(5*time.Second, func() { w.send(SignalClose, Close{}) })
+	w.at(5*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{Policy: approvedBy(t, "", "ann", "bob")})
 	if got := w.fake.ran[1].Pump.Sends[0].Outcome; got != protocol.Accept {
 		t.Errorf("codex was told %q", got)
@@ -155,7 +155,7 @@ func TestOnlySignedDecisionsOfApproversCount(t *testing.T) {
 	}
 }
 
-func (w *world) signedFor(who, approval string, d Decide) Decide {
+func (w *world) signedFor(who, approval string, d protocol.Decide) protocol.Decide {
 	at := w.approval(d.Approval).AskedAt
 	d.Approval = approval
 	return signedAt(w.t, who, at, "s1", sshsig.Namespace, d)
@@ -163,48 +163,48 @@ func (w *world) signedFor(who, approval string, d Decide) Decide {
 
 func TestAsManyMustAgreeAsThePolicyRequiresAndOneMayDecline(t *testing.T) {
 	w := newWorld(t)
-	one := Decide{Approval: "s1.1", Outcome: "accept"}
+	one := protocol.Decide{Approval: "s1.1", Outcome: "accept"}
 	w.fake.pumps = append(w.fake.pumps, asks("one"), endsTurn("completed", ""))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.takes(w.send(SignalDecide, w.signed("bob", one)))
+		w.takes(w.send(protocol.SignalDecide, w.signed("bob", one)))
 	})
 	w.at(2100*time.Millisecond, func() {
-		if a := w.approval("s1.1"); a.State != ApprovalOpen || a.Missing != 1 || len(a.Agreed) != 1 || a.Agreed[0].By != "bob@example.com" {
+		if a := w.approval("s1.1"); a.State != protocol.ApprovalOpen || a.Missing != 1 || len(a.Agreed) != 1 || a.Agreed[0].By != "bob@example.com" {
 			t.Errorf("after one word: %+v", a)
 		}
-		w.refuses(w.send(SignalDecide, w.signed("bob", one)), RefusedState)
+		w.refuses(w.send(protocol.SignalDecide, w.signed("bob", one)), protocol.RefusedState)
 		// They do not agree: two people who decide differently count for neither
 		// decision.
-		w.takes(w.send(SignalDecide, w.signed("cyd", Decide{Approval: "s1.1", Outcome: "accept", Scope: "session"})))
+		w.takes(w.send(protocol.SignalDecide, w.signed("cyd", protocol.Decide{Approval: "s1.1", Outcome: "accept", Scope: "session"})))
 	})
 	w.at(2200*time.Millisecond, func() {
-		if a := w.approval("s1.1"); a.State != ApprovalOpen || a.Missing != 1 || len(a.Agreed) != 2 {
+		if a := w.approval("s1.1"); a.State != protocol.ApprovalOpen || a.Missing != 1 || len(a.Agreed) != 2 {
 			t.Errorf("after two different words: %+v", a)
 		}
 		// A person may change their mind.
-		w.takes(w.send(SignalDecide, w.signed("cyd", one)))
+		w.takes(w.send(protocol.SignalDecide, w.signed("cyd", one)))
 	})
 	w.at(2300*time.Millisecond, func() {
 		if a := w.approval("s1.1"); a.Decision == nil || a.Decision.By != "bob@example.com, cyd@example.com" {
 			t.Errorf("after both: %+v", a)
 		}
 	})
-	w.at(3*time.Second, func() { w.send(SignalClose, Close{}) })
+	w.at(3*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{Policy: approvedBy(t, "required: 2\n", "ann", "bob", "cyd")})
 
 	w = newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("one"), endsTurn("completed", ""))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.takes(w.send(SignalDecide, w.signed("bob", one)))
-		w.takes(w.send(SignalDecide, w.signed("cyd", Decide{Approval: "s1.1", Outcome: "decline", Reason: "no"})))
+		w.takes(w.send(protocol.SignalDecide, w.signed("bob", one)))
+		w.takes(w.send(protocol.SignalDecide, w.signed("cyd", protocol.Decide{Approval: "s1.1", Outcome: "decline", Reason: "no"})))
 	})
 	w.at(2600*time.Millisecond, func() {
 		if a := w.approval("s1.1"); a.Decision == nil || a.Decision.Outcome != "decline" || a.Decision.By != "cyd@example.com" {
 			t.Errorf("one declined: %+v", a)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{Policy: approvedBy(t, "required: 2\n", "ann", "bob", "cyd")})
 }
@@ -212,12 +212,12 @@ func TestAsManyMustAgreeAsThePolicyRequiresAndOneMayDecline(t *testing.T) {
 func TestNobodyHasToSignThatNobodyDecided(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Hour+time.Minute, func() {
-		if a := w.approval("s1.1"); a.State != ApprovalExpired || a.Decision.By != "expiry" || a.Decision.Signed {
+		if a := w.approval("s1.1"); a.State != protocol.ApprovalExpired || a.Decision.By != "expiry" || a.Decision.Signed {
 			t.Errorf("approval is %+v", a)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{Policy: approvedBy(t, "", "bob")})
 }
@@ -229,15 +229,15 @@ func TestWhoSteersTheTurnAsksAsWell(t *testing.T) {
 	// turn.
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() {
-		w.refuses(w.send(SignalMessage, Message{ID: "m0", Text: "hello"}), RefusedBadInput) // it has no sender
-		w.send(SignalMessage, hello("m1"))
+		w.refuses(w.send(protocol.SignalMessage, protocol.Message{ID: "m0", Text: "hello"}), protocol.RefusedBadInput) // it has no sender
+		w.send(protocol.SignalMessage, hello("m1"))
 	})
 	w.at(2*time.Second, func() {
-		w.takes(w.send(SignalMessage, Message{ID: "m2", Text: "hurry", By: "bob", Mode: "steer"}))
-		w.refuses(w.send(SignalDecide, w.signed("bob", Decide{Approval: "s1.1", Outcome: "accept"})), RefusedState)
-		w.takes(w.send(SignalDecide, w.signed("cyd", Decide{Approval: "s1.1", Outcome: "accept"})))
+		w.takes(w.send(protocol.SignalMessage, protocol.Message{ID: "m2", Text: "hurry", By: "bob", Mode: "steer"}))
+		w.refuses(w.send(protocol.SignalDecide, w.signed("bob", protocol.Decide{Approval: "s1.1", Outcome: "accept"})), protocol.RefusedState)
+		w.takes(w.send(protocol.SignalDecide, w.signed("cyd", protocol.Decide{Approval: "s1.1", Outcome: "accept"})))
 	})
-	w.at(time.Minute, func() { w.send(SignalClose, Close{}) })
+	w.at(time.Minute, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{Policy: approvedBy(t, "", "bob", "cyd")})
 }
 
@@ -253,28 +253,28 @@ func TestWhoAsksIsKnownByTheNameOnTheirOwnMachine(t *testing.T) {
 func TestWhatIsAcceptedForTheSessionDoesNotServeWhoAcceptedIt(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.takes(w.send(SignalDecide, w.signed("bob", Decide{Approval: "s1.1", Outcome: "accept", Scope: "session"})))
+		w.takes(w.send(protocol.SignalDecide, w.signed("bob", protocol.Decide{Approval: "s1.1", Outcome: "accept", Scope: "session"})))
 	})
-	w.at(3*time.Second, func() { w.send(SignalMessage, hello("m2")) })
+	w.at(3*time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
 	w.at(4*time.Second, func() {
 		if a := w.approval("s1.2"); a.Decision == nil || a.Decision.Scope != "session" {
 			t.Errorf("the same ask of the same person: %+v", a)
 		}
-		w.send(SignalMessage, Message{ID: "m3", Text: "hello", By: "bob"})
+		w.send(protocol.SignalMessage, protocol.Message{ID: "m3", Text: "hello", By: "bob"})
 	})
 	w.at(5*time.Second, func() {
-		if a := w.approval("s1.3"); a.State != ApprovalOpen {
+		if a := w.approval("s1.3"); a.State != protocol.ApprovalOpen {
 			t.Errorf("bob accepted it for himself: %+v", a)
 		}
-		w.takes(w.send(SignalDecide, w.signed("cyd", Decide{Approval: "s1.3", Outcome: "accept"})))
+		w.takes(w.send(protocol.SignalDecide, w.signed("cyd", protocol.Decide{Approval: "s1.3", Outcome: "accept"})))
 	})
-	w.at(6*time.Second, func() { w.send(SignalClose, Close{}) })
+	w.at(6*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{Policy: approvedBy(t, "", "bob", "cyd")})
 	// With a grant for the session codex would ask nobody again, whoever sends the
 	// next message.
-	if d := sendOf(t, w.fake.ran[1], SendID("s1", 1)); d.Outcome != protocol.Accept || d.ForSession {
+	if d := sendOf(t, w.fake.ran[1], protocol.SendID("s1", 1)); d.Outcome != protocol.Accept || d.ForSession {
 		t.Errorf("codex is told %+v", d)
 	}
 }
@@ -292,7 +292,7 @@ func TestABrokenPolicyDoesNotStartASession(t *testing.T) {
 
 // The signed payload is the same in whichever form the decision comes.
 func TestPayloadsAreCanonical(t *testing.T) {
-	digest := func(d Decide) string {
+	digest := func(d protocol.Decide) string {
 		t.Helper()
 		text, err := payloadOf(d)
 		if err != nil {
@@ -300,20 +300,20 @@ func TestPayloadsAreCanonical(t *testing.T) {
 		}
 		return text
 	}
-	if digest(Decide{}) != "" || digest(Decide{Grant: json.RawMessage("{}")}) != "" {
+	if digest(protocol.Decide{}) != "" || digest(protocol.Decide{Grant: json.RawMessage("{}")}) != "" {
 		t.Error("nothing has a payload")
 	}
-	if digest(Decide{Answers: json.RawMessage(`{"b": ["x<y"], "a":"1"}`)}) != activities.PolicyDigest(`{"a":"1","b":["x<y"]}`) {
+	if digest(protocol.Decide{Answers: json.RawMessage(`{"b": ["x<y"], "a":"1"}`)}) != activities.PolicyDigest(`{"a":"1","b":["x<y"]}`) {
 		t.Error("answers are not over their canonical JSON")
 	}
-	blob := Decide{AnswersBlob: "answers/s1/x"}
+	blob := protocol.Decide{AnswersBlob: "answers/s1/x"}
 	if digest(blob) != activities.PolicyDigest(`{"answers":{},"answers_blob":"answers/s1/x"}`) {
 		t.Error("the blob of secret answers is not signed")
 	}
-	if _, err := payloadOf(Decide{Grant: json.RawMessage("{\"a\":\"\xff\"}")}); err == nil {
+	if _, err := payloadOf(protocol.Decide{Grant: json.RawMessage("{\"a\":\"\xff\"}")}); err == nil {
 		t.Error("what is no text is signed as something else")
 	}
-	twice := Decide{Signature: "x", Grant: json.RawMessage(`{"network":{"enabled":true},"network":{"enabled":false}}`)}
+	twice := protocol.Decide{Signature: "x", Grant: json.RawMessage(`{"network":{"enabled":true},"network":{"enabled":false}}`)}
 	if got := string(plainDecide(twice).Grant); got != `{"network":{"enabled":false}}` {
 		t.Errorf("what is given is %s", got)
 	}

@@ -26,9 +26,9 @@ type poolState struct {
 	// that it is gone; oldest first.
 	Leftovers []poolLeftover `json:"leftovers,omitempty"`
 
-	Shares []poolShare `json:"shares,omitempty"` // of tenants, sorted by name
-	Seeds  []seedLimit `json:"seeds,omitempty"`  // sorted by name
-	Paused *PoolPause  `json:"paused,omitempty"`
+	Shares []poolShare         `json:"shares,omitempty"` // of tenants, sorted by name
+	Seeds  []seedLimit         `json:"seeds,omitempty"`  // sorted by name
+	Paused *protocol.PoolPause `json:"paused,omitempty"`
 
 	// Calling is set until the pool has asked which slots sessions hold; see rollcall.go.
 	Calling bool `json:"calling,omitempty"`
@@ -45,15 +45,15 @@ type poolHost struct {
 	Codex  string            `json:"codex,omitempty"`
 	Check  *hostCheck        `json:"check,omitempty"`
 	// Found are labels that a probe found: see labelsOf.
-	Found    map[string]string `json:"found,omitempty"`
-	Health   *HostHealth       `json:"health,omitempty"` // nil while it is well
-	NewAt    time.Time         `json:"new_at,omitzero"`  // when it is to be probed for the first time
-	Reached  bool              `json:"reached,omitempty"`
-	WellAt   time.Time         `json:"well_at,omitzero"` // when it was last well again
-	Flaps    int               `json:"flaps,omitempty"`  // how many probes that took
-	Draining *Draining         `json:"draining,omitempty"`
-	Folders  *HostFolders      `json:"folders,omitempty"` // nil until somebody looked
-	Unknown  []UnknownFolder   `json:"unknown,omitempty"`
+	Found    map[string]string        `json:"found,omitempty"`
+	Health   *protocol.HostHealth     `json:"health,omitempty"` // nil while it is well
+	NewAt    time.Time                `json:"new_at,omitzero"`  // when it is to be probed for the first time
+	Reached  bool                     `json:"reached,omitempty"`
+	WellAt   time.Time                `json:"well_at,omitzero"` // when it was last well again
+	Flaps    int                      `json:"flaps,omitempty"`  // how many probes that took
+	Draining *protocol.Draining       `json:"draining,omitempty"`
+	Folders  *protocol.HostFolders    `json:"folders,omitempty"` // nil until somebody looked
+	Unknown  []protocol.UnknownFolder `json:"unknown,omitempty"`
 }
 
 // hostCheck is what the pool keeps of a probe. The result of the host task has all
@@ -129,36 +129,42 @@ func (p *pool) listen() error {
 	p.leftovers.lkd = workflow.GetSignalChannel(p.ctx, signalLooked)
 	return firstError(
 		p.slots.listenPool(),
-		workflow.SetQueryHandler(p.ctx, QueryHosts, func() ([]HostView, error) { return p.inventory.views(), nil }),
+		workflow.SetQueryHandler(p.ctx, protocol.QueryHosts, func() ([]protocol.HostView, error) { return p.inventory.views(), nil }),
 		workflow.SetQueryHandler(p.ctx, protocol.QueryLeft, func() ([]activities.LeftThere, error) { return p.leftovers.leftThere(), nil }),
 		workflow.SetQueryHandler(p.ctx, protocol.QueryFolders, func() ([]activities.LeftThere, error) { return p.leftovers.folders(), nil }),
-		workflow.SetQueryHandler(p.ctx, QueryHost, func(name string) (HostView, error) {
+		workflow.SetQueryHandler(p.ctx, protocol.QueryHost, func(name string) (protocol.HostView, error) {
 			h := p.host(name)
 			if h == nil {
-				return HostView{}, refuse(RefusedNotFound, "zone %s has no host %q", p.zone, name)
+				return protocol.HostView{}, refuse(protocol.RefusedNotFound, "zone %s has no host %q", p.zone, name)
 			}
 			return p.inventory.view(h), nil
 		}),
-		workflow.SetUpdateHandlerWithOptions(p.ctx, UpdatePutHost,
-			func(_ workflow.Context, in PutHost) (HostView, error) { p.roll.took(); return p.inventory.put(in), nil },
-			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in PutHost) error {
-				return p.inventory.checkPutAll(PutHosts{Hosts: []PutHost{in}})
+		workflow.SetUpdateHandlerWithOptions(p.ctx, protocol.UpdatePutHost,
+			func(_ workflow.Context, in protocol.PutHost) (protocol.HostView, error) {
+				p.roll.took()
+				return p.inventory.put(in), nil
+			},
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in protocol.PutHost) error {
+				return p.inventory.checkPutAll(protocol.PutHosts{Hosts: []protocol.PutHost{in}})
 			}}),
-		workflow.SetUpdateHandlerWithOptions(p.ctx, UpdatePutHosts,
-			func(_ workflow.Context, in PutHosts) (PutHostsDone, error) {
+		workflow.SetUpdateHandlerWithOptions(p.ctx, protocol.UpdatePutHosts,
+			func(_ workflow.Context, in protocol.PutHosts) (protocol.PutHostsDone, error) {
 				p.roll.took()
 				return p.inventory.putAll(in), nil
 			},
-			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in PutHosts) error { return p.inventory.checkPutAll(in) }}),
-		workflow.SetUpdateHandlerWithOptions(p.ctx, UpdateRemoveHost,
-			func(_ workflow.Context, in RemoveHost) (HostView, error) {
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in protocol.PutHosts) error { return p.inventory.checkPutAll(in) }}),
+		workflow.SetUpdateHandlerWithOptions(p.ctx, protocol.UpdateRemoveHost,
+			func(_ workflow.Context, in protocol.RemoveHost) (protocol.HostView, error) {
 				p.roll.took()
 				return p.inventory.remove(in.Name), nil
 			},
-			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in RemoveHost) error { return p.inventory.checkRemove(in) }}),
-		workflow.SetUpdateHandlerWithOptions(p.ctx, UpdateSetHost,
-			func(_ workflow.Context, in SetHost) (HostView, error) { p.roll.took(); return p.inventory.set(in), nil },
-			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in SetHost) error { return p.inventory.checkSet(in) }}),
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in protocol.RemoveHost) error { return p.inventory.checkRemove(in) }}),
+		workflow.SetUpdateHandlerWithOptions(p.ctx, protocol.UpdateSetHost,
+			func(_ workflow.Context, in protocol.SetHost) (protocol.HostView, error) {
+				p.roll.took()
+				return p.inventory.set(in), nil
+			},
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in protocol.SetHost) error { return p.inventory.checkSet(in) }}),
 	)
 }
 
@@ -220,7 +226,7 @@ func (p *pool) rollOver() error {
 			p.slots.ended(who{Holder: holder})
 		}
 	}
-	return workflow.NewContinueAsNewError(p.ctx, TypeHostPool, PoolInput{Zone: p.zone, Carry: p.st})
+	return workflow.NewContinueAsNewError(p.ctx, protocol.TypeHostPool, PoolInput{Zone: p.zone, Carry: p.st})
 }
 
 // drain receives the signals that have arrived; session.drain says why it is done
@@ -232,7 +238,7 @@ func (p *pool) drain() {
 		if !p.acq.ReceiveAsync(&a) {
 			break
 		}
-		if NamePattern.MatchString(a.Holder) {
+		if protocol.NamePattern.MatchString(a.Holder) {
 			p.slots.enqueue(a)
 		}
 	}
@@ -244,7 +250,7 @@ func (p *pool) drain() {
 		p.slots.release(r)
 	}
 	for {
-		var f SetHost
+		var f protocol.SetHost
 		if !p.fnd.ReceiveAsync(&f) {
 			break
 		}

@@ -125,9 +125,9 @@ func newPoolWorld(t *testing.T) *poolWorld {
 	p.SetOnActivityCanceledListener(func(*activity.Info) { p.hosts.record("called back") })
 	p.seeds = &fakeSeeds{t: t, blobs: 2}
 	p.RegisterActivity(p.seeds)
-	p.RegisterWorkflowWithOptions(usual.hostPool, workflow.RegisterOptions{Name: TypeHostPool})
-	p.RegisterWorkflowWithOptions(usual.seed, workflow.RegisterOptions{Name: TypeSeed})
-	p.RegisterWorkflowWithOptions(usual.seedPool, workflow.RegisterOptions{Name: TypeSeedPool})
+	p.RegisterWorkflowWithOptions(usual.hostPool, workflow.RegisterOptions{Name: protocol.TypeHostPool})
+	p.RegisterWorkflowWithOptions(usual.seed, workflow.RegisterOptions{Name: protocol.TypeSeed})
+	p.RegisterWorkflowWithOptions(usual.seedPool, workflow.RegisterOptions{Name: protocol.TypeSeedPool})
 	answer := func(_ string, id, _, name string, arg any) error {
 		if p.gone[id] {
 			return &temporal.UnknownExternalWorkflowExecutionError{}
@@ -237,13 +237,13 @@ func (p *poolWorld) forget() {
 // finish ends a workflow that does not end by itself.
 func (p *poolWorld) finish(at time.Duration) { p.RegisterDelayedCallback(p.CancelWorkflow, at) }
 
-func put(name string, slots int) PutHost {
-	return PutHost{Spec: protocol.HostSpec{Name: name, Address: "192.0.2.7", HostKeys: []string{"SHA256:abc"}}, Slots: slots}
+func put(name string, slots int) protocol.PutHost {
+	return protocol.PutHost{Spec: protocol.HostSpec{Name: name, Address: "192.0.2.7", HostKeys: []string{"SHA256:abc"}}, Slots: slots}
 }
 
 func TestSlotsAreNeverGivenTwice(t *testing.T) {
 	p := newPoolWorld(t)
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() {
 		for _, s := range []string{"a", "b", "c"} {
 			p.SignalWorkflow(signalAcquire, acquire{Holder: s, Host: "web-1"})
@@ -259,20 +259,20 @@ func TestSlotsAreNeverGivenTwice(t *testing.T) {
 	})
 	p.at(3*time.Second, func() {
 		p.saw("session/b got web-1", "session/c queued: a slot: host web-1 has all 1 slots in use; nobody waits before it")
-		h := query[HostView](p.world, QueryHost, "web-1")
+		h := query[protocol.HostView](p.world, protocol.QueryHost, "web-1")
 		if h.Used != 1 || h.Queue != 1 || strings.Join(h.Holders, "") != "b" {
 			t.Errorf("host is %+v", h)
 		}
-		p.refuses(p.send(UpdateRemoveHost, RemoveHost{Name: "web-1"}), RefusedState)
+		p.refuses(p.send(protocol.UpdateRemoveHost, protocol.RemoveHost{Name: "web-1"}), protocol.RefusedState)
 	})
 	p.finish(4 * time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
 func TestALeaseEndsWithItsHolderHoweverItEnded(t *testing.T) {
 	p := newPoolWorld(t)
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "killed", Host: "web-1"})
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "next", Host: "web-1"})
@@ -280,69 +280,69 @@ func TestALeaseEndsWithItsHolderHoweverItEnded(t *testing.T) {
 	p.at(2*time.Second, func() { p.forget(); p.engine.ended["session/killed"] = true })
 	p.at(2*reapEvery, func() { p.saw("session/next got web-1") })
 	p.finish(3 * reapEvery)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
 func TestAHolderThatIsGoneBlocksNobody(t *testing.T) {
 	p := newPoolWorld(t)
 	p.gone["session/ghost"] = true
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "ghost", Host: "web-1"}) })
 	p.at(2*time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1"}) })
 	p.at(3*time.Second, func() { p.saw("session/b got web-1") })
 	p.finish(4 * time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 }
 
 func TestACordonedHostTakesNobodyNew(t *testing.T) {
 	p := newPoolWorld(t)
 	yes, no := true, false
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 2))) })
-	p.at(time.Second, func() { p.takes(p.send(UpdateSetHost, SetHost{Name: "web-1", Cordon: &yes})) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 2))) })
+	p.at(time.Second, func() { p.takes(p.send(protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Cordon: &yes})) })
 	p.at(2*time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
 	p.at(3*time.Second, func() {
 		p.saw("session/a queued: a slot: host web-1 is cordoned; nobody waits before it")
-		p.takes(p.send(UpdateSetHost, SetHost{Name: "web-1", Cordon: &no}))
+		p.takes(p.send(protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Cordon: &no}))
 	})
 	p.at(4*time.Second, func() { p.saw("session/a got web-1") })
 	p.finish(5 * time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
 func TestBadHostsAreRefused(t *testing.T) {
 	p := newPoolWorld(t)
 	p.at(0, func() {
-		p.takes(p.send(UpdatePutHost, put("web-1", 1)))
-		p.refuses(p.send(UpdatePutHost, put("web-1", 1)), RefusedState)
-		p.refuses(p.send(UpdatePutHost, put("Web 1", 1)), RefusedBadInput)
+		p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1)))
+		p.refuses(p.send(protocol.UpdatePutHost, put("web-1", 1)), protocol.RefusedState)
+		p.refuses(p.send(protocol.UpdatePutHost, put("Web 1", 1)), protocol.RefusedBadInput)
 		unpinned := put("web-2", 1)
 		unpinned.Spec.HostKeys = nil
-		p.refuses(p.send(UpdatePutHost, unpinned), RefusedBadInput)
+		p.refuses(p.send(protocol.UpdatePutHost, unpinned), protocol.RefusedBadInput)
 		jump := put("web-3", 1)
 		jump.Jump = "nowhere"
-		p.refuses(p.send(UpdatePutHost, jump), RefusedNotFound)
-		p.refuses(p.send(UpdateRemoveHost, RemoveHost{Name: "local"}), RefusedBadInput)
-		p.refuses(p.send(UpdateRemoveHost, RemoveHost{Name: "nowhere"}), RefusedNotFound)
+		p.refuses(p.send(protocol.UpdatePutHost, jump), protocol.RefusedNotFound)
+		p.refuses(p.send(protocol.UpdateRemoveHost, protocol.RemoveHost{Name: "local"}), protocol.RefusedBadInput)
+		p.refuses(p.send(protocol.UpdateRemoveHost, protocol.RemoveHost{Name: "nowhere"}), protocol.RefusedNotFound)
 	})
 	p.finish(time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
 func TestAPoolRollsOverWithItsLeasesAndItsQueue(t *testing.T) {
 	p := newPoolWorld(t)
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"})
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1"})
 	})
 	p.at(2*time.Second, func() {
-		p.SignalWorkflow(signalFound, SetHost{Name: "web-1", Codex: "0.169.0"})
+		p.SignalWorkflow(signalFound, protocol.SetHost{Name: "web-1", Codex: "0.169.0"})
 	})
 	p.at(3*time.Second, func() { p.fill() })
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	var again *temporalContinue
 	if !errors.As(p.GetWorkflowError(), &again) {
 		t.Fatalf("the pool ended with %v", p.GetWorkflowError())
@@ -399,53 +399,53 @@ func (f *fakeSeeds) DeleteSeedBlobs(ctx context.Context, in activities.DeleteSee
 func TestALoginThatRotatesHasOneHolder(t *testing.T) {
 	p := newPoolWorld(t)
 	ref := protocol.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
-	p.at(0, func() { p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref})) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: ref})) })
 	p.at(time.Second, func() {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "a"})
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "b"})
 	})
 	p.at(2*time.Second, func() {
 		p.saw("session/a got team", "session/b queued: seed team, held by a; nobody waits before it")
-		p.refuses(p.send(UpdateDeleteSeed, DeleteSeed{}), RefusedState)
-		p.refuses(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref}), RefusedState)
+		p.refuses(p.send(protocol.UpdateDeleteSeed, protocol.DeleteSeed{}), protocol.RefusedState)
+		p.refuses(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: ref}), protocol.RefusedState)
 		p.SignalWorkflow(signalRelease, release{Holder: "a", Epoch: 1, Clean: true})
 	})
 	p.at(3*time.Second, func() {
 		p.saw("session/b got team")
-		v := query[SeedView](p.world, QuerySeed)
+		v := query[protocol.SeedView](p.world, protocol.QuerySeed)
 		if v.Generation != 1 || v.Epoch != 2 || strings.Join(v.HeldBy, "") != "b" {
 			t.Errorf("seed is %+v", v)
 		}
 	})
 	p.finish(4 * time.Second)
-	p.ExecuteWorkflow(TypeSeed, newSeed)
+	p.ExecuteWorkflow(protocol.TypeSeed, newSeed)
 	p.verify()
 }
 
 func TestAnAPIKeyIsShared(t *testing.T) {
 	p := newPoolWorld(t)
 	ref := protocol.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "api_key"}
-	p.at(0, func() { p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: ref})) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: ref})) })
 	p.at(time.Second, func() {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "a"})
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "b"})
 	})
 	p.at(2*time.Second, func() { p.saw("session/a got team", "session/b got team") })
 	p.finish(3 * time.Second)
-	p.ExecuteWorkflow(TypeSeed, newSeed)
+	p.ExecuteWorkflow(protocol.TypeSeed, newSeed)
 	p.verify()
 }
 
 func TestADeletedSeedEndsAndItsBlobsArePurged(t *testing.T) {
 	p := newPoolWorld(t)
-	p.at(time.Millisecond, func() { p.refuses(p.send(UpdateDeleteSeed, DeleteSeed{}), RefusedNotFound) })
+	p.at(time.Millisecond, func() { p.refuses(p.send(protocol.UpdateDeleteSeed, protocol.DeleteSeed{}), protocol.RefusedNotFound) })
 	p.at(2*time.Millisecond, func() {
-		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b1", Digest: "d"}}))
-		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b2", Digest: "d"}, Expect: 1}))
-		p.refuses(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b3", Digest: "d"}, Expect: 1}), RefusedState)
+		p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b1", Digest: "d"}}))
+		p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b2", Digest: "d"}, Expect: 1}))
+		p.refuses(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b3", Digest: "d"}, Expect: 1}), protocol.RefusedState)
 	})
-	p.at(time.Second, func() { p.takes(p.send(UpdateDeleteSeed, DeleteSeed{Purge: true})) })
-	p.ExecuteWorkflow(TypeSeed, newSeed)
+	p.at(time.Second, func() { p.takes(p.send(protocol.UpdateDeleteSeed, protocol.DeleteSeed{Purge: true})) })
+	p.ExecuteWorkflow(protocol.TypeSeed, newSeed)
 	if err := p.GetWorkflowError(); err != nil {
 		t.Fatal(err)
 	}
@@ -456,7 +456,7 @@ func TestADeletedSeedEndsAndItsBlobsArePurged(t *testing.T) {
 // Temporal would end the workflow, and the record of all slots would be lost.
 func TestAPoolThatIsNeverIdleRollsOver(t *testing.T) {
 	p := newPoolWorld(t)
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	n := 0
 	p.onLetter = func() {
 		if n++; n == 5 {
@@ -468,7 +468,7 @@ func TestAPoolThatIsNeverIdleRollsOver(t *testing.T) {
 	}
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "s0", Host: "web-1"}) })
 	p.finish(time.Hour)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	var again *temporalContinue
 	if !errors.As(p.GetWorkflowError(), &again) {
 		t.Fatalf("the pool ended with %v", p.GetWorkflowError())

@@ -25,7 +25,7 @@ type spot struct {
 	*poolHost
 	labels map[string]string
 	free   int
-	shut   *Failure // why it takes nobody now, or nil
+	shut   *protocol.Failure // why it takes nobody now, or nil
 }
 
 func (p *slotsPart) roster() *roster {
@@ -57,7 +57,7 @@ type demand struct {
 	spots     []*spot
 	unprobed  string // a host that might meet it, but was not probed
 	unlabeled string // the label of that host that is not known
-	never     *Failure
+	never     *protocol.Failure
 	full      bool // no host has a free slot
 	hope      bool // some host that is not the worker's own machine is not out
 }
@@ -108,15 +108,15 @@ func (d *demand) unreached() bool {
 	return len(d.spots) > 0 && d.unprobed == ""
 }
 
-func labelSelectors(labels map[string]string) []Selector {
-	all := make([]Selector, 0, len(labels))
+func labelSelectors(labels map[string]string) []protocol.Selector {
+	all := make([]protocol.Selector, 0, len(labels))
 	for _, k := range workflow.DeterministicKeys(labels) {
-		all = append(all, Selector{Key: k, Op: "=", Value: labels[k]})
+		all = append(all, protocol.Selector{Key: k, Op: "=", Value: labels[k]})
 	}
 	return all
 }
 
-func selectorText(all []Selector) string {
+func selectorText(all []protocol.Selector) string {
 	texts := make([]string, 0, len(all))
 	for _, s := range all {
 		texts = append(texts, s.String())
@@ -128,14 +128,14 @@ func (r *roster) look(t *ticket) *demand {
 	if t.Host != "" {
 		s := r.named[t.Host]
 		if s == nil {
-			return &demand{never: &Failure{Kind: "host_not_found", Message: fmt.Sprintf("zone %s has no host %q", r.zone, t.Host),
+			return &demand{never: &protocol.Failure{Kind: "host_not_found", Message: fmt.Sprintf("zone %s has no host %q", r.zone, t.Host),
 				Hint: "`ctl host list` shows those there are; `ctl host add` makes one"}}
 		}
 		return &demand{spots: []*spot{s}}
 	}
-	more, err := ParseSelectors(t.Select)
+	more, err := protocol.ParseSelectors(t.Select)
 	if err != nil {
-		return &demand{never: &Failure{Kind: RefusedBadInput, Message: err.Error(), Hint: "mend --label"}}
+		return &demand{never: &protocol.Failure{Kind: protocol.RefusedBadInput, Message: err.Error(), Hint: "mend --label"}}
 	}
 	wants := append(labelSelectors(t.Labels), more...)
 	d := &demand{}
@@ -161,7 +161,7 @@ func (r *roster) look(t *ticket) *demand {
 		d.fallBack(spare, unknown)
 	}
 	if len(d.spots) == 0 && d.unprobed == "" {
-		d.never = &Failure{Kind: "host_not_found", Message: excerpt(r.nobody(wants, near), maxFailure),
+		d.never = &protocol.Failure{Kind: "host_not_found", Message: excerpt(r.nobody(wants, near), maxFailure),
 			Hint: "`ctl host list` shows hosts and their labels"}
 	}
 	return d
@@ -171,7 +171,7 @@ func (r *roster) look(t *ticket) *demand {
 // that failed just now is not out, because it is probed again in a second. Neither
 // is one that is full or closed to new sessions.
 func (s *spot) out() bool {
-	return s.Health != nil && (s.Health.State == HealthQuarantined || !s.Reached)
+	return s.Health != nil && (s.Health.State == protocol.HealthQuarantined || !s.Reached)
 }
 
 // fallBack lets the worker's own machine serve if no other host that fits is
@@ -186,8 +186,8 @@ func (d *demand) fallBack(spare *spot, unknown string) {
 }
 
 // meant reports whether wants names a label that people gave this host.
-func (s *spot) meant(wants []Selector) bool {
-	return slices.ContainsFunc(wants, func(w Selector) bool { _, ok := s.Labels[w.Key]; return ok })
+func (s *spot) meant(wants []protocol.Selector) bool {
+	return slices.ContainsFunc(wants, func(w protocol.Selector) bool { _, ok := s.Labels[w.Key]; return ok })
 }
 
 // lacking is a host and what it lacks.
@@ -204,7 +204,7 @@ var probed = []string{"os", "arch", "libc", "cpus", "mem", "disk", "sandbox", "c
 // that.
 func tried(label string) bool { return label == "sandbox" || label == "codex" }
 
-func (s *spot) lacks(wants []Selector) lacking {
+func (s *spot) lacks(wants []protocol.Selector) lacking {
 	l := lacking{host: s.Spec.Name}
 	for _, w := range wants {
 		_, known := s.labels[w.Key]
@@ -212,7 +212,7 @@ func (s *spot) lacks(wants []Selector) lacking {
 		case !known && (s.Found == nil || s.Check == nil && tried(w.Key)) && slices.Contains(probed, w.Key):
 			l.unknown = w.Key
 		case !w.Meets(s.labels):
-			l.what = append(l.what, w.lacks(s.labels))
+			l.what = append(l.what, w.Lacks(s.labels))
 		}
 	}
 	return l
@@ -222,7 +222,7 @@ func (s *spot) lacks(wants []Selector) lacking {
 const nearestHosts = 3
 
 // nobody says that no host can ever fit, and what the nearest ones lack.
-func (r *roster) nobody(wants []Selector, near []lacking) string {
+func (r *roster) nobody(wants []protocol.Selector, near []lacking) string {
 	if len(near) == 0 {
 		return fmt.Sprintf("zone %s has no host for sessions", r.zone)
 	}
@@ -253,9 +253,9 @@ func (r *roster) free() (n int) {
 // begun may go on where its folder is if that host is well, even if a new session
 // would not get this host. It also waits for a change of the inventory where a new
 // session is refused.
-func (r *roster) never(t *ticket) *Failure {
+func (r *roster) never(t *ticket) *protocol.Failure {
 	never := r.demands(t).never
-	if never != nil && (r.home(t) != nil || t.Begun && never.Kind != RefusedBadInput) {
+	if never != nil && (r.home(t) != nil || t.Begun && never.Kind != protocol.RefusedBadInput) {
 		return nil
 	}
 	return never
@@ -274,7 +274,7 @@ func (r *roster) home(t *ticket) *spot {
 // take takes a slot on the host with the session's folder, or else on the host that
 // meets the most preferences, and among those on the one with the most free slots.
 // Hosts that nobody has probed come last.
-func (r *roster) take(t *ticket) (*poolHost, *Failure) {
+func (r *roster) take(t *ticket) (*poolHost, *protocol.Failure) {
 	d := r.demands(t)
 	best, waits := r.best(t, d)
 	if best == nil {
@@ -291,7 +291,7 @@ func (r *roster) best(t *ticket, d *demand) (best *spot, unclean string) {
 	if d.full || d.never != nil {
 		return nil, ""
 	}
-	rather, _ := ParseSelectors(t.Rather) // it was checked when the ticket came
+	rather, _ := protocol.ParseSelectors(t.Rather) // it was checked when the ticket came
 	likes := 0
 	for _, s := range d.spots {
 		n := s.likes(rather)
@@ -314,7 +314,7 @@ func (r *roster) best(t *ticket, d *demand) (best *spot, unclean string) {
 // comes after all others.
 func (s *spot) unseen() bool { return !s.Reached && !s.NewAt.IsZero() }
 
-func (s *spot) likes(rather []Selector) (n int) {
+func (s *spot) likes(rather []protocol.Selector) (n int) {
 	for _, w := range rather {
 		if w.Meets(s.labels) {
 			n++
@@ -324,7 +324,7 @@ func (s *spot) likes(rather []Selector) (n int) {
 }
 
 // taken returns why there is no slot for a ticket now.
-func (r *roster) taken(t *ticket, d *demand, unclean string) *Failure {
+func (r *roster) taken(t *ticket, d *demand, unclean string) *protocol.Failure {
 	home := r.home(t)
 	only := home != nil && (d.never != nil || d.unreached()) // no other host can serve
 	switch {

@@ -77,7 +77,7 @@ func TestWhatNoHostCanEverMeetIsToldWithTheNearest(t *testing.T) {
 	if _, why := p.slots.roster().take(&ticket{acquire: acquire{Select: []string{"mem>=31"}}}); why.Message != "host web-2 is cordoned" {
 		t.Errorf("it waits since %s", why.Message)
 	}
-	if why := p.slots.roster().never(&ticket{acquire: acquire{Select: []string{"mem>="}}}); why == nil || why.Kind != RefusedBadInput {
+	if why := p.slots.roster().never(&ticket{acquire: acquire{Select: []string{"mem>="}}}); why == nil || why.Kind != protocol.RefusedBadInput {
 		t.Errorf("a bad selector was taken: %+v", why)
 	}
 }
@@ -114,9 +114,9 @@ func TestWhyAHostIsNotGivenIsTold(t *testing.T) {
 	says("all taken", "every host that fits has all its slots in use")
 	p.st.Hosts[1].Cordon = true
 	says("one is cordoned", "every host that fits has all its slots in use, and 1 that fit take nobody now")
-	p.st.Hosts[2].Health = &HostHealth{State: HealthQuarantined, Reason: "no route to host", Since: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	p.st.Hosts[2].Health = &protocol.HostHealth{State: protocol.HealthQuarantined, Reason: "no route to host", Since: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	says("none takes anybody", "none of the 2 hosts that fit takes sessions now: host web-1 is cordoned")
 	p.st.Leases, p.st.Hosts[1].Cordon = nil, false
-	p.st.Leftovers = []poolLeftover{{Leftover: Leftover{Session: "s", Host: "web-1"}}}
+	p.st.Leftovers = []poolLeftover{{Leftover: protocol.Leftover{Session: "s", Host: "web-1"}}}
 	says("it left something there", "host web-1 is not yet cleaned of what session s left there before")
 }

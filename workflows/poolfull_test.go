@@ -114,28 +114,28 @@ func TestAZoneGivesNoMoreSlotsThanItCanKeepAccountOf(t *testing.T) {
 
 func TestHostsThatAZoneCannotCarryAreRefusedWhole(t *testing.T) {
 	p := newPoolWorld(t)
-	large := func(i int) PutHost {
+	large := func(i int) protocol.PutHost {
 		h := put(fmt.Sprint("h", i), 1)
 		h.Labels = map[string]string{"note": strings.Repeat("x", maxHost/2)}
 		return h
 	}
 	fit := maxOfHosts/(encoded(large(0).Spec)+encoded(large(0).Labels)) - 1
-	var all PutHosts
+	var all protocol.PutHosts
 	for i := range fit + 2 {
 		all.Hosts = append(all.Hosts, large(i))
 	}
-	p.at(0, func() { p.refuses(p.send(UpdatePutHosts, all), RefusedState) })
-	p.at(time.Second, func() { p.takes(p.send(UpdatePutHosts, PutHosts{Hosts: all.Hosts[:fit]})) })
+	p.at(0, func() { p.refuses(p.send(protocol.UpdatePutHosts, all), protocol.RefusedState) })
+	p.at(time.Second, func() { p.takes(p.send(protocol.UpdatePutHosts, protocol.PutHosts{Hosts: all.Hosts[:fit]})) })
 	p.at(2*time.Second, func() {
-		p.takes(p.send(UpdatePutHost, put("small", 1)))
-		p.refuses(p.send(UpdatePutHosts, PutHosts{Hosts: all.Hosts[fit:]}), RefusedState)
-		grown := SetHost{Labels: map[string]string{"more": strings.Repeat("x", maxHost/2-300)}}
+		p.takes(p.send(protocol.UpdatePutHost, put("small", 1)))
+		p.refuses(p.send(protocol.UpdatePutHosts, protocol.PutHosts{Hosts: all.Hosts[fit:]}), protocol.RefusedState)
+		grown := protocol.SetHost{Labels: map[string]string{"more": strings.Repeat("x", maxHost/2-300)}}
 		grown.Name = "h0"
-		p.takes(p.send(UpdateSetHost, grown))
+		p.takes(p.send(protocol.UpdateSetHost, grown))
 		grown.Name = "h1"
-		p.refuses(p.send(UpdateSetHost, grown), RefusedState)
+		p.refuses(p.send(protocol.UpdateSetHost, grown), protocol.RefusedState)
 	})
 	p.finish(3 * time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }

@@ -14,39 +14,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The health of a host, as found by the pool and not set by people.
-const (
-	HealthOK          = "ok"
-	HealthSuspect     = "suspect"     // it has failed, and is to be probed
-	HealthQuarantined = "quarantined" // probes fail as well: it gets no session until one succeeds
-)
-
-// HostHealth describes a host that failed.
-type HostHealth struct {
-	State  string    `json:"state"`            // suspect, quarantined; a host that is well has none
-	Kind   string    `json:"kind,omitempty"`   // of the newest failure
-	Reason string    `json:"reason,omitempty"` // in words
-	Hint   string    `json:"hint,omitempty"`
-	Since  time.Time `json:"since,omitzero"` // first of these failures
-	// Tries counts the probes since then that failed, together with those of an
-	// earlier failure shortly before. NextAt is when the host is probed next.
-	Tries  int       `json:"tries,omitempty"`
-	NextAt time.Time `json:"next_at,omitzero"`
-}
-
-// What happens to the sessions of a drained host once their turns have ended.
-const (
-	DrainPark = "park" // they park, and come up elsewhere when somebody wants them
-	DrainMove = "move" // they go on elsewhere at once
-)
-
-// Draining says that a host is being emptied, and how.
-type Draining struct {
-	How   string    `json:"how"` // park, move
-	By    string    `json:"by,omitempty"`
-	Since time.Time `json:"since,omitzero"`
-}
-
 // A host fails when a session cannot be prepared there, or when a check, a
 // provision or its watch cannot reach it. From then on it gets no session, and is
 // probed at growing intervals. If a probe fails as well, the host is quarantined. A
@@ -81,9 +48,9 @@ type healthPart struct {
 
 // eligible returns why a host takes no new session now, or nil if it does. The kind
 // is busy if waiting for the host makes sense.
-func (p *healthPart) eligible(h *poolHost) *Failure {
-	busy := func(format string, args ...any) *Failure {
-		return &Failure{Kind: "busy", Message: excerpt(fmt.Sprintf(format, args...), maxFailure)}
+func (p *healthPart) eligible(h *poolHost) *protocol.Failure {
+	busy := func(format string, args ...any) *protocol.Failure {
+		return &protocol.Failure{Kind: "busy", Message: excerpt(fmt.Sprintf(format, args...), maxFailure)}
 	}
 	name := h.Spec.Name
 	switch {
@@ -94,7 +61,7 @@ func (p *healthPart) eligible(h *poolHost) *Failure {
 	case h.Health == nil:
 		return nil
 	case !h.Reached:
-		return &Failure{Kind: h.Health.Kind, Message: excerpt(fmt.Sprintf("host %s was never reached: %s", name, h.Health.Reason), maxFailure),
+		return &protocol.Failure{Kind: h.Health.Kind, Message: excerpt(fmt.Sprintf("host %s was never reached: %s", name, h.Health.Reason), maxFailure),
 			Hint: cmp.Or(h.Health.Hint, "see `ctl host check "+name+"`")}
 	}
 	return busy("host %s is %s since %s: %s", name, h.Health.State, clock(h.Health.Since), h.Health.Reason)
@@ -102,10 +69,10 @@ func (p *healthPart) eligible(h *poolHost) *Failure {
 
 // failed records that a host cannot be used. If that is known already, only the
 // reason changes.
-func (p *healthPart) failed(h *poolHost, f *Failure) {
+func (p *healthPart) failed(h *poolHost, f *protocol.Failure) {
 	if h.Health == nil {
 		now := workflow.Now(p.ctx)
-		h.Health = &HostHealth{State: HealthSuspect, Since: now}
+		h.Health = &protocol.HostHealth{State: protocol.HealthSuspect, Since: now}
 		if now.Sub(h.WellAt) < failsAgain {
 			h.Health.Tries = h.Flaps
 		}
@@ -116,15 +83,17 @@ func (p *healthPart) failed(h *poolHost, f *Failure) {
 	p.work = true
 }
 
-func probePause(h *HostHealth) time.Duration { return probePauses[min(h.Tries, len(probePauses)-1)] }
+func probePause(h *protocol.HostHealth) time.Duration {
+	return probePauses[min(h.Tries, len(probePauses)-1)]
+}
 
 // hostIsAway reports whether nobody could get in. Anybody who does shows that the failure
 // is over.
-func hostIsAway(h *HostHealth) bool {
+func hostIsAway(h *protocol.HostHealth) bool {
 	return h.Kind == protocol.ErrTypeUnreachable || h.Kind == protocol.ErrTypeAuth || h.Kind == protocol.ErrTypeHostKey
 }
 
-func lacksCodex(h *HostHealth) bool {
+func lacksCodex(h *protocol.HostHealth) bool {
 	return h.Kind == protocol.ErrTypeCodexMissing || h.Kind == protocol.ErrTypeCodexVersion
 }
 
@@ -135,7 +104,7 @@ func (p *healthPart) gotIn(h *poolHost) {
 	h.Reached = true
 	switch {
 	case h.Health == nil || !hostIsAway(h.Health):
-	case h.Health.State == HealthSuspect:
+	case h.Health.State == protocol.HealthSuspect:
 		p.well(h)
 	default:
 		h.Health.NextAt = workflow.Now(p.ctx)
@@ -228,7 +197,7 @@ func (p *healthPart) probed(h *poolHost, found activities.HostProbed) {
 		return
 	}
 	p.failed(h, failureOfProblem(found.Problem))
-	h.Health.State = HealthQuarantined
+	h.Health.State = protocol.HealthQuarantined
 	h.Health.Tries++
 	pause := probePause(h.Health)
 	h.Health.NextAt = workflow.Now(p.ctx).Add(pause).Truncate(pause / 5)

@@ -34,7 +34,7 @@ func TestANewHostIsProbedAndPeoplesLabelsWin(t *testing.T) {
 	p := newPoolWorld(t)
 	in := put("web-1", 1)
 	in.Labels = map[string]string{"arch": "mine", "team": "red"}
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, in)) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, in)) })
 	p.at(time.Second, func() {
 		h := p.shown("web-1")
 		if len(h.Labels) != 2 || h.Found["os"] != "linux" || h.Found["arch"] != "x86_64" || h.Found["libc"] != "glibc" || h.Found["cpus"] != "8" || h.Found["mem"] != "32" || h.Found["disk"] != "1" {
@@ -47,7 +47,7 @@ func TestANewHostIsProbedAndPeoplesLabelsWin(t *testing.T) {
 	})
 	p.at(2*time.Second, func() { p.saw("session/a got web-1") })
 	p.finish(time.Hour)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 	if got := p.hosts.probed(); got != "" {
 		t.Errorf("a host that is well was probed again: %s", got)
@@ -59,18 +59,18 @@ func TestANewHostIsProbedAndPeoplesLabelsWin(t *testing.T) {
 func TestAHostThatFailsIsProbedQuarantinedAndComesBack(t *testing.T) {
 	p := newPoolWorld(t)
 	p.sweeper().set(false, nil)
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 4))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 4))) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Generation: 1}) })
 	p.at(2*time.Second, func() {
 		p.saw("session/a got web-1")
 		p.forget()
 		p.hosts.probed()
 		p.hosts.finds("web-1", noRoute())
-		p.SignalWorkflow(signalRelease, release{Holder: "a", Generation: 1, Failed: &Failure{Kind: protocol.ErrTypeUnreachable, Message: "prepare web-1: no route"}})
+		p.SignalWorkflow(signalRelease, release{Holder: "a", Generation: 1, Failed: &protocol.Failure{Kind: protocol.ErrTypeUnreachable, Message: "prepare web-1: no route"}})
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1", Generation: 1})
 	})
 	p.at(2*time.Second+500*time.Millisecond, func() {
-		if h := p.shown("web-1"); h.State != HealthSuspect || h.Health == nil || h.Health.Kind != protocol.ErrTypeUnreachable || h.Used != 0 {
+		if h := p.shown("web-1"); h.State != protocol.HealthSuspect || h.Health == nil || h.Health.Kind != protocol.ErrTypeUnreachable || h.Used != 0 {
 			t.Errorf("host is %+v", h)
 		}
 	})
@@ -79,7 +79,7 @@ func TestAHostThatFailsIsProbedQuarantinedAndComesBack(t *testing.T) {
 	for at, n := range map[time.Duration]int{4 * time.Second: 1, 9 * time.Second: 2, 25 * time.Second: 3, 90 * time.Second: 4, 6*time.Minute + 30*time.Second: 5, 11*time.Minute + 30*time.Second: 6} {
 		p.at(at, func() {
 			h := p.shown("web-1")
-			if h.State != HealthQuarantined || h.Health.Tries != n || h.Health.Reason != "no route to host" {
+			if h.State != protocol.HealthQuarantined || h.Health.Tries != n || h.Health.Reason != "no route to host" {
 				t.Errorf("after %v host is %+v, %+v", at, h, h.Health)
 			}
 		})
@@ -101,7 +101,7 @@ func TestAHostThatFailsIsProbedQuarantinedAndComesBack(t *testing.T) {
 		}
 	})
 	p.finish(21 * time.Minute)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -114,7 +114,7 @@ func TestHostsThatFailTogetherShareTheirProbes(t *testing.T) {
 	names := []string{"web-1", "web-2", "web-3"}
 	p.at(0, func() {
 		for _, n := range names {
-			p.takes(p.send(UpdatePutHost, put(n, 4)))
+			p.takes(p.send(protocol.UpdatePutHost, put(n, 4)))
 		}
 	})
 	p.at(time.Second, func() {
@@ -146,7 +146,7 @@ func TestHostsThatFailTogetherShareTheirProbes(t *testing.T) {
 		}
 	})
 	p.finish(30 * time.Minute)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -163,26 +163,26 @@ func TestAHostWhoseProbeFailsComesBackOnlyByAGoodOne(t *testing.T) {
 	}{
 		"a full disk, and its watch answers": {full, back, false},
 		"a full disk, and codex was put there": {full, func(p *poolWorld) {
-			p.SignalWorkflow(signalFound, SetHost{Name: "web-1", Codex: "0.169.0"})
+			p.SignalWorkflow(signalFound, protocol.SetHost{Name: "web-1", Codex: "0.169.0"})
 		}, false},
 		"no route for probes, and its watch answers": {noRoute(), back, true},
 		"no route for probes, and a check got in and found fault": {noRoute(), func(p *poolWorld) {
-			p.SignalWorkflow(signalFound, SetHost{Name: "web-1", Check: &protocol.CheckHostResult{Facts: map[string]string{"os": "Linux"}}})
+			p.SignalWorkflow(signalFound, protocol.SetHost{Name: "web-1", Check: &protocol.CheckHostResult{Facts: map[string]string{"os": "Linux"}}})
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPoolWorld(t)
-			p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 4))) })
+			p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 4))) })
 			p.at(time.Second, func() {
 				p.hosts.finds("web-1", c.problem)
-				p.SignalWorkflow(signalFound, SetHost{Name: "web-1", Failed: failureOfProblem(c.problem)})
+				p.SignalWorkflow(signalFound, protocol.SetHost{Name: "web-1", Failed: failureOfProblem(c.problem)})
 			})
 			p.at(2*time.Minute, func() { // four probes have failed, the next is minutes away
 				p.hosts.probed()
 				c.sign(p)
 			})
 			p.at(2*time.Minute+time.Second, func() {
-				if h := p.shown("web-1"); h.State != HealthQuarantined || h.Health == nil || h.Health.Reason != c.problem.Message {
+				if h := p.shown("web-1"); h.State != protocol.HealthQuarantined || h.Health == nil || h.Health.Reason != c.problem.Message {
 					t.Errorf("host is %+v, %+v", h, h.Health)
 				}
 				if looked := p.hosts.probed() != ""; looked != c.looks {
@@ -196,7 +196,7 @@ func TestAHostWhoseProbeFailsComesBackOnlyByAGoodOne(t *testing.T) {
 				}
 			})
 			p.finish(11 * time.Minute)
-			p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+			p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 			p.verify()
 		})
 	}
@@ -205,8 +205,8 @@ func TestAHostWhoseProbeFailsComesBackOnlyByAGoodOne(t *testing.T) {
 // A host that looks well and still fails is tried less and less often.
 func TestAHostThatFailsAgainSoonIsTriedLessOften(t *testing.T) {
 	p := newPoolWorld(t)
-	fails := SetHost{Name: "web-1", Failed: &Failure{Kind: protocol.ErrTypeCodexMissing, Message: "no codex"}}
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 4))) })
+	fails := protocol.SetHost{Name: "web-1", Failed: &protocol.Failure{Kind: protocol.ErrTypeCodexMissing, Message: "no codex"}}
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 4))) })
 	p.at(10*time.Second, func() { p.SignalWorkflow(signalFound, fails) })
 	p.at(12*time.Second, func() {
 		if h := p.shown("web-1"); h.Health != nil {
@@ -231,7 +231,7 @@ func TestAHostThatFailsAgainSoonIsTriedLessOften(t *testing.T) {
 		}
 	})
 	p.finish(2 * time.Hour)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -240,11 +240,11 @@ func TestAHostThatFailsAgainSoonIsTriedLessOften(t *testing.T) {
 func TestAHostThatWasNeverReachedIsNotWaitedFor(t *testing.T) {
 	p := newPoolWorld(t)
 	p.hosts.finds("web-1", noRoute())
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 4))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 4))) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Generation: 1}) })
 	p.at(2*time.Second, func() { p.saw("session/a refused unreachable") })
 	p.finish(time.Minute)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -254,7 +254,7 @@ func TestASessionWhoseHostCannotBeUsedGetsAnother(t *testing.T) {
 	w.hosts = []string{"web-1", "web-2"}
 	w.fake.gone = map[string]bool{"web-1": true}
 	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", "hi there"))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.ends(time.Minute)
 	w.start(SessionOptions{})
 	if v := w.view(); v.Host != "web-2" || v.Attempt != 2 || v.Turn.N != 1 || v.Turn.Status != "completed" || v.Error != nil {
@@ -273,11 +273,11 @@ func TestAHostsLabelsAndSlotsAreChanged(t *testing.T) {
 	p := newPoolWorld(t)
 	in := put("web-1", 1)
 	in.Labels = map[string]string{"team": "red", "tier": "1"}
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, in)) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, in)) })
 	p.at(time.Second, func() {
-		p.takes(p.send(UpdateSetHost, SetHost{Name: "web-1", Labels: map[string]string{"gpu": "no"}, Unlabel: []string{"team"}, Slots: 3}))
-		p.refuses(p.send(UpdateSetHost, SetHost{Name: "web-1", Slots: -1}), RefusedBadInput)
-		p.refuses(p.send(UpdateSetHost, SetHost{Name: "web-1", Labels: map[string]string{"k": strings.Repeat("x", maxHost)}}), RefusedBadInput)
+		p.takes(p.send(protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Labels: map[string]string{"gpu": "no"}, Unlabel: []string{"team"}, Slots: 3}))
+		p.refuses(p.send(protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Slots: -1}), protocol.RefusedBadInput)
+		p.refuses(p.send(protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Labels: map[string]string{"k": strings.Repeat("x", maxHost)}}), protocol.RefusedBadInput)
 	})
 	p.at(2*time.Second, func() {
 		if h := p.shown("web-1"); h.Slots != 3 || len(h.Labels) != 2 || h.Labels["gpu"] != "no" || h.Labels["tier"] != "1" {
@@ -285,6 +285,6 @@ func TestAHostsLabelsAndSlotsAreChanged(t *testing.T) {
 		}
 	})
 	p.finish(time.Minute)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }

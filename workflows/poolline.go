@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A line is the queue for slots at one moment, and decides who gets one. It is
@@ -36,10 +38,10 @@ type line struct {
 // room gives out the slots of hosts.
 type room interface {
 	// never returns why no host can ever serve a ticket, or nil.
-	never(*ticket) *Failure
+	never(*ticket) *protocol.Failure
 	// take takes a free slot for a ticket, or returns why there is none now. A
 	// ticket that it refused once it refuses again for the rest of this line.
-	take(*ticket) (*poolHost, *Failure)
+	take(*ticket) (*poolHost, *protocol.Failure)
 	// free returns how many slots can be taken.
 	free() int
 }
@@ -88,7 +90,7 @@ type waiter struct {
 	n    int // in the order of asking
 	done bool
 	got  *poolHost
-	why  *Failure // why there is nothing for it
+	why  *protocol.Failure // why there is nothing for it
 }
 
 // newLine returns the line of a queue. epoch is that of the newest lease.
@@ -211,8 +213,8 @@ func (l *line) served(w *waiter) bool {
 
 // lineFull returns why a session has no place in a line. The session waits all the
 // same and asks again (retryAfter), so what it accepted is not lost.
-func lineFull(why, mend string) *Failure {
-	return &Failure{Kind: "busy", Message: excerpt(why, maxFailure), Hint: "it asks again by itself; " + mend}
+func lineFull(why, mend string) *protocol.Failure {
+	return &protocol.Failure{Kind: "busy", Message: excerpt(why, maxFailure), Hint: "it asks again by itself; " + mend}
 }
 
 // retryAfter returns when the n-th session that has no place in a line asks again.
@@ -220,14 +222,14 @@ func lineFull(why, mend string) *Failure {
 // once.
 func retryAfter(n int) time.Duration { return 5*time.Minute + time.Duration(n%300)*time.Second }
 
-func busyWith(format string, args ...any) *Failure {
-	return &Failure{Kind: "busy", Message: excerpt(fmt.Sprintf(format, args...), maxFailure)}
+func busyWith(format string, args ...any) *protocol.Failure {
+	return &protocol.Failure{Kind: "busy", Message: excerpt(fmt.Sprintf(format, args...), maxFailure)}
 }
 
 // order returns the tickets in the order in which they would be served if every
 // host met every demand. It is what the holders are told.
 func (l *line) order() []*waiter {
-	whys := make([]*Failure, len(l.tickets))
+	whys := make([]*protocol.Failure, len(l.tickets))
 	for i, w := range l.tickets {
 		whys[i], w.why = w.why, nil
 	}

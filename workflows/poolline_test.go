@@ -127,7 +127,7 @@ func TestTheMostUrgentGoFirstAndThenThoseWhoAskedFirst(t *testing.T) {
 
 func TestNobodyStarves(t *testing.T) {
 	c := newCrowd(t, 2)
-	c.shares = []poolShare{{Tenant: "big", Weight: MaxWeight}}
+	c.shares = []poolShare{{Tenant: "big", Weight: protocol.MaxWeight}}
 	c.asks(acquire{Holder: "patient", Tenant: "small", Priority: 5})
 	c.asks(acquire{Holder: "pinned", Tenant: "small", Priority: 5, Host: "web-1"})
 	served := 0

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // poolCore is what every part of a pool works with.
@@ -121,7 +123,7 @@ func (p *poolCore) lies(name string) bool {
 }
 
 // leftOn counts the unwiped leftovers on a host, and lists all with their proofs.
-func (p *poolCore) leftOn(host string) (open int, all []Leftover) {
+func (p *poolCore) leftOn(host string) (open int, all []protocol.Leftover) {
 	for i := range p.st.Leftovers {
 		if l := &p.st.Leftovers[i]; l.Host == host {
 			all = append(all, l.Leftover)

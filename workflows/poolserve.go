@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // exactlyUpTo is how many sessions at the head of the line are told each new
@@ -101,7 +102,7 @@ func (p *slotsPart) line() *line {
 }
 
 func (p *slotsPart) letter(to who, g granted) letter {
-	g.From, g.Run = PoolID(p.zone), to.Run
+	g.From, g.Run = protocol.PoolID(p.zone), to.Run
 	return letter{to.Holder, g}
 }
 
@@ -139,7 +140,7 @@ func (p *slotsPart) grant(w *waiter) letter {
 
 // toTell returns what a waiting session is told of its place, or nil if that is not
 // worth a letter.
-func (w *waiter) toTell(place int, paused *PoolPause, zone string) *granted {
+func (w *waiter) toTell(place int, paused *protocol.PoolPause, zone string) *granted {
 	why := pausedText(paused, zone)
 	if paused == nil {
 		why = w.why.Message
@@ -197,14 +198,14 @@ func (t *ticket) bytes() int {
 // nil.
 func (p *slotsPart) cannotWait(a acquire) *letter {
 	if a.tooLarge() {
-		no := a.decline(PoolID(p.zone))
+		no := a.decline(protocol.PoolID(p.zone))
 		return &no
 	}
 	err := (SessionOptions{Select: a.Select, Rather: a.Rather, Tenant: a.Tenant, Priority: a.Priority}).checkPlace()
 	if err == nil {
 		return nil
 	}
-	no := p.letter(who{a.Holder, a.Run}, granted{Refused: &Failure{Kind: RefusedBadInput, Message: excerpt(err.Error(), maxFailure),
+	no := p.letter(who{a.Holder, a.Run}, granted{Refused: &protocol.Failure{Kind: protocol.RefusedBadInput, Message: excerpt(err.Error(), maxFailure),
 		Hint: "`ctl run --help` says what can be asked for"}})
 	return &no
 }

@@ -9,15 +9,17 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-func (p *poolWorld) zone() PoolView { return query[PoolView](p.world, QueryPool) }
+func (p *poolWorld) zone() protocol.PoolView {
+	return query[protocol.PoolView](p.world, protocol.QueryPool)
+}
 
 func TestAPausedZoneGivesNobodyASlotAndSaysWhy(t *testing.T) {
 	p := newPoolWorld(t)
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 2))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 2))) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "has", Host: "web-1"}) })
 	p.at(2*time.Second, func() {
 		p.forget()
-		p.takes(p.send(UpdatePausePool, PausePool{By: "ann", Reason: "the disk is being changed"}))
+		p.takes(p.send(protocol.UpdatePausePool, protocol.PausePool{By: "ann", Reason: "the disk is being changed"}))
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "new"})
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "never", Select: []string{"gpu"}})
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "has", Host: "web-1"}) // it keeps its lease
@@ -30,12 +32,12 @@ func TestAPausedZoneGivesNobodyASlotAndSaysWhy(t *testing.T) {
 			!strings.Contains(v.Queue[0].Reason, "paused by ann") {
 			t.Errorf("the zone is %+v", v)
 		}
-		p.takes(p.send(UpdatePausePool, PausePool{By: "bob", Reason: "still"}))
+		p.takes(p.send(protocol.UpdatePausePool, protocol.PausePool{By: "bob", Reason: "still"}))
 	})
 	p.at(4*time.Second, func() {
 		p.saw("session/new queued: a slot: zone default is paused by bob: still; nobody waits before it")
-		p.refuses(p.send(UpdatePausePool, PausePool{Resume: true, Reason: "why not"}), RefusedBadInput)
-		p.takes(p.send(UpdatePausePool, PausePool{Resume: true}))
+		p.refuses(p.send(protocol.UpdatePausePool, protocol.PausePool{Resume: true, Reason: "why not"}), protocol.RefusedBadInput)
+		p.takes(p.send(protocol.UpdatePausePool, protocol.PausePool{Resume: true}))
 	})
 	p.at(5*time.Second, func() {
 		p.saw("session/new got web-1")
@@ -44,20 +46,20 @@ func TestAPausedZoneGivesNobodyASlotAndSaysWhy(t *testing.T) {
 		}
 	})
 	p.finish(6 * time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
 func TestWhatTenantsAndSeedsMayHaveIsSetAndShown(t *testing.T) {
 	p := newPoolWorld(t)
 	n := func(i int) *int { return &i }
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 9))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 9))) })
 	p.at(time.Second, func() {
-		p.takes(p.send(UpdateSetPool, SetPool{Tenant: "night", Limit: n(1), Weight: n(3)}))
-		p.takes(p.send(UpdateSetPool, SetPool{Seed: "team", Limit: n(1)}))
-		for _, bad := range []SetPool{{}, {Tenant: "a"}, {Tenant: "a", Seed: "b", Limit: n(1)}, {Tenant: "No Name", Limit: n(1)}, {Seed: "team", Weight: n(2)},
-			{Tenant: "a", Weight: n(0)}, {Tenant: "a", Weight: n(MaxWeight + 1)}, {Tenant: "a", Limit: n(-1)}} {
-			p.refuses(p.send(UpdateSetPool, bad), RefusedBadInput)
+		p.takes(p.send(protocol.UpdateSetPool, protocol.SetPool{Tenant: "night", Limit: n(1), Weight: n(3)}))
+		p.takes(p.send(protocol.UpdateSetPool, protocol.SetPool{Seed: "team", Limit: n(1)}))
+		for _, bad := range []protocol.SetPool{{}, {Tenant: "a"}, {Tenant: "a", Seed: "b", Limit: n(1)}, {Tenant: "No Name", Limit: n(1)}, {Seed: "team", Weight: n(2)},
+			{Tenant: "a", Weight: n(0)}, {Tenant: "a", Weight: n(protocol.MaxWeight + 1)}, {Tenant: "a", Limit: n(-1)}} {
+			p.refuses(p.send(protocol.UpdateSetPool, bad), protocol.RefusedBadInput)
 		}
 		for i := range 2 {
 			p.SignalWorkflow(signalAcquire, acquire{Holder: fmt.Sprint("n", i), Tenant: "night", Priority: 1})
@@ -75,8 +77,8 @@ func TestWhatTenantsAndSeedsMayHaveIsSetAndShown(t *testing.T) {
 		if q := v.Queue[1]; q.Session != "t1" || q.Position != 2 || q.Priority != 3 || q.Tenant != DefaultTenant || q.Seed != "team" || strings.Join(q.Selects, "") != "!gpu" || q.Since.IsZero() {
 			t.Errorf("who waits is %+v", q)
 		}
-		p.takes(p.send(UpdateSetPool, SetPool{Tenant: "night", Limit: n(0), Weight: n(1)}))
-		p.takes(p.send(UpdateSetPool, SetPool{Seed: "team", Limit: n(0)}))
+		p.takes(p.send(protocol.UpdateSetPool, protocol.SetPool{Tenant: "night", Limit: n(0), Weight: n(1)}))
+		p.takes(p.send(protocol.UpdateSetPool, protocol.SetPool{Seed: "team", Limit: n(0)}))
 	})
 	p.at(3*time.Second, func() {
 		p.forget()
@@ -85,7 +87,7 @@ func TestWhatTenantsAndSeedsMayHaveIsSetAndShown(t *testing.T) {
 		}
 	})
 	p.finish(4 * time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -99,15 +101,15 @@ func TestWhatIsAskedForIsLookedAt(t *testing.T) {
 	})
 	p.at(time.Second, func() {
 		p.saw("session/a refused bad_input", "session/b refused bad_input", "session/c refused bad_input", "session/d refused bad_input")
-		if v := query[PlaceView](p.world, QueryPlace, PlaceQuery{Labels: tags{"gpu": "a100"}}); v.Never == nil || !strings.Contains(v.Never.Message, "host local lacks gpu=a100 (it has no gpu)") {
+		if v := query[protocol.PlaceView](p.world, protocol.QueryPlace, protocol.PlaceQuery{Labels: tags{"gpu": "a100"}}); v.Never == nil || !strings.Contains(v.Never.Message, "host local lacks gpu=a100 (it has no gpu)") {
 			t.Errorf("there is a place: %+v", v)
 		}
-		if v := query[PlaceView](p.world, QueryPlace, PlaceQuery{Select: []string{"!gpu"}}); v.Never != nil || strings.Join(v.Hosts, "") != "local" {
+		if v := query[protocol.PlaceView](p.world, protocol.QueryPlace, protocol.PlaceQuery{Select: []string{"!gpu"}}); v.Never != nil || strings.Join(v.Hosts, "") != "local" {
 			t.Errorf("there is no place: %+v", v)
 		}
 	})
 	p.finish(2 * time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -116,7 +118,7 @@ func TestWhatIsAskedForIsLookedAt(t *testing.T) {
 func TestAGrantIsToldToFew(t *testing.T) {
 	p := newPoolWorld(t)
 	const n = 150
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() {
 		for i := range n {
 			p.SignalWorkflow(signalAcquire, acquire{Holder: fmt.Sprintf("s%03d", i), Host: "web-1"})
@@ -150,7 +152,7 @@ func TestAGrantIsToldToFew(t *testing.T) {
 		}
 	})
 	p.finish((n + 6) * time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -185,13 +187,13 @@ func TestAPoolCarriesNoMoreAfterFiftyThousandGrants(t *testing.T) {
 func TestADrainLetsNothingElseIn(t *testing.T) {
 	p := newPoolWorld(t)
 	p.at(0, func() {
-		p.takes(p.send(UpdatePutHost, put("web-1", 1)))
-		p.refuses(p.send(UpdateSetHost, SetHost{Name: "web-1", Drain: &Draining{}, Slots: 1_000_000}), RefusedBadInput)
-		p.refuses(p.send(UpdateSetHost, SetHost{Name: "web-1", Drain: &Draining{}, Labels: map[string]string{"k": string(make([]byte, maxHost))}}), RefusedBadInput)
-		p.takes(p.send(UpdateSetHost, SetHost{Name: "web-1", Drain: &Draining{}}))
+		p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1)))
+		p.refuses(p.send(protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Drain: &protocol.Draining{}, Slots: 1_000_000}), protocol.RefusedBadInput)
+		p.refuses(p.send(protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Drain: &protocol.Draining{}, Labels: map[string]string{"k": string(make([]byte, maxHost))}}), protocol.RefusedBadInput)
+		p.takes(p.send(protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Drain: &protocol.Draining{}}))
 	})
 	p.finish(time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -203,10 +205,10 @@ func TestALimitIsChangedHoweverManyThereAre(t *testing.T) {
 	}
 	none, one := 0, 1
 	p.at(0, func() {
-		p.refuses(p.send(UpdateSetPool, SetPool{Tenant: "new", Limit: &one}), RefusedState)
-		p.takes(p.send(UpdateSetPool, SetPool{Tenant: "t0007", Limit: &none}))
+		p.refuses(p.send(protocol.UpdateSetPool, protocol.SetPool{Tenant: "new", Limit: &one}), protocol.RefusedState)
+		p.takes(p.send(protocol.UpdateSetPool, protocol.SetPool{Tenant: "t0007", Limit: &none}))
 	})
 	p.finish(time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{Carry: carry})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{Carry: carry})
 	p.verify()
 }

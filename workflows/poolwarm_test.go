@@ -18,8 +18,8 @@ func parks(holder string, generation int64) release {
 func TestAParkedSessionTakesNoSlotAndComesBackToItsFolder(t *testing.T) {
 	p := newPoolWorld(t)
 	p.at(0, func() {
-		p.takes(p.send(UpdatePutHost, put("web-1", 1)))
-		p.takes(p.send(UpdatePutHost, put("web-2", 4)))
+		p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1)))
+		p.takes(p.send(protocol.UpdatePutHost, put("web-2", 4)))
 	})
 	p.at(time.Second, func() {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Generation: 1})
@@ -43,10 +43,10 @@ func TestAParkedSessionTakesNoSlotAndComesBackToItsFolder(t *testing.T) {
 		if h := p.shown("web-1"); h.Used != 1 || h.Unclean != 0 || len(h.Leftovers) != 0 {
 			t.Errorf("host is %+v", h)
 		}
-		p.refuses(p.send(UpdateRemoveHost, RemoveHost{Name: "web-1"}), RefusedState)
+		p.refuses(p.send(protocol.UpdateRemoveHost, protocol.RemoveHost{Name: "web-1"}), protocol.RefusedState)
 	})
 	p.finish(5 * time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -55,8 +55,8 @@ func TestTheFolderOfASessionThatGoesOnElsewhereIsCleanedUp(t *testing.T) {
 	f := p.sweeper()
 	f.set(false, nil)
 	p.at(0, func() {
-		p.takes(p.send(UpdatePutHost, put("web-1", 1)))
-		p.takes(p.send(UpdatePutHost, put("web-2", 4)))
+		p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1)))
+		p.takes(p.send(protocol.UpdatePutHost, put("web-2", 4)))
 	})
 	p.at(time.Second, func() {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Seed: "team", Generation: 1})
@@ -76,7 +76,7 @@ func TestTheFolderOfASessionThatGoesOnElsewhereIsCleanedUp(t *testing.T) {
 		}
 	})
 	p.finish(time.Minute)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -85,8 +85,8 @@ func TestWhatIsAskedForAfterAReleaseIsNotTakenBackWithIt(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	p.at(0, func() {
-		p.takes(p.send(UpdatePutHost, put("web-1", 1)))
-		p.takes(p.send(UpdatePutHost, put("web-2", 1)))
+		p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1)))
+		p.takes(p.send(protocol.UpdatePutHost, put("web-2", 1)))
 	})
 	p.at(time.Second, func() {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Generation: 1})
@@ -105,7 +105,7 @@ func TestWhatIsAskedForAfterAReleaseIsNotTakenBackWithIt(t *testing.T) {
 		p.SignalWorkflow(signalHostBack, protocol.HostBack{Host: "web-1"})
 	})
 	p.finish(10 * time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -127,7 +127,7 @@ func TestAPoolRemembersOnlySoManyFolders(t *testing.T) {
 		}
 	})
 	p.finish(time.Minute)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{Carry: carry})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{Carry: carry})
 	p.verify()
 }
 
@@ -142,7 +142,7 @@ func TestTheFolderOfAParkedSessionThatEndsOnItsWayBackIsCleanedUp(t *testing.T) 
 			p := newPoolWorld(t)
 			f := p.sweeper()
 			f.set(false, nil)
-			p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 1))) })
+			p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 			p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Generation: 1}) })
 			p.at(2*time.Second, func() { p.SignalWorkflow(signalRelease, parks("a", 100)) })
 			p.at(3*time.Second, func() {
@@ -160,7 +160,7 @@ func TestTheFolderOfAParkedSessionThatEndsOnItsWayBackIsCleanedUp(t *testing.T) 
 				}
 			})
 			p.finish(2 * time.Minute)
-			p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+			p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 			p.verify()
 		})
 	}
@@ -174,8 +174,8 @@ func TestAPoolThatIsBegunAnewLearnsOfTheFoldersOfParkedSessions(t *testing.T) {
 	f.set(false, nil)
 	p.engine.sessions = []string{protocol.SessionID("a"), protocol.SessionID("b")}
 	p.at(0, func() {
-		p.takes(p.send(UpdatePutHost, put("web-1", 1)))
-		p.takes(p.send(UpdatePutHost, put("web-2", 4)))
+		p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1)))
+		p.takes(p.send(protocol.UpdatePutHost, put("web-2", 4)))
 	})
 	p.at(time.Second, func() {
 		for _, holder := range []string{"a", "b"} {
@@ -197,6 +197,6 @@ func TestAPoolThatIsBegunAnewLearnsOfTheFoldersOfParkedSessions(t *testing.T) {
 		}
 		p.CancelWorkflow()
 	})
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }

@@ -26,7 +26,7 @@ type placePart struct {
 // run stopped. again means that the run only stopped to continue as new. Codex is
 // started last. If that fails in a way that passes, the session keeps its host and
 // starts codex when a turn needs it.
-func (s *placePart) prepare() (f *Failure, again bool) {
+func (s *placePart) prepare() (f *protocol.Failure, again bool) {
 	s.publish()
 	if f := s.pin(); f != nil || s.st.Close != nil {
 		return f, false
@@ -43,9 +43,9 @@ func (s *placePart) prepare() (f *Failure, again bool) {
 		return f, false
 	}
 	if s.st.Begun {
-		s.become(Resuming)
+		s.become(protocol.Resuming)
 	} else {
-		s.become(Preparing)
+		s.become(protocol.Preparing)
 	}
 	s.publish()
 	if f := s.prepareHost(); f != nil || s.st.Layout == nil || s.st.Close != nil {
@@ -62,7 +62,7 @@ func (s *placePart) prepare() (f *Failure, again bool) {
 
 // pin keeps the snapshot that the session begins with from being dropped until the
 // session has one of its own: whoever drops snapshots asks the session.
-func (s *placePart) pin() *Failure {
+func (s *placePart) pin() *protocol.Failure {
 	from := cmp.Or(s.opt.From, s.opt.Workspace.Snapshot)
 	if from == "" || s.st.Pinned {
 		return nil
@@ -81,7 +81,7 @@ func (s *placePart) pin() *Failure {
 
 // acquireSlot gets a host: the one that somebody named, or the one that the options
 // ask for, or any that fits, preferably the one with the session's folder.
-func (s *placePart) acquireSlot() (f *Failure, again bool) {
+func (s *placePart) acquireSlot() (f *protocol.Failure, again bool) {
 	for s.st.Lease == nil {
 		asked := s.st.Resume
 		a := s.leases.wantsSlot()
@@ -92,7 +92,7 @@ func (s *placePart) acquireSlot() (f *Failure, again bool) {
 		if asked != nil && asked.Host != "" {
 			a.Host, a.Begun = asked.Host, false // whoever named it is told at once if there is none
 		}
-		got, f, again := s.leases.acquire(PoolID(s.opt.Zone), a, func() bool { return s.st.Resume != asked })
+		got, f, again := s.leases.acquire(protocol.PoolID(s.opt.Zone), a, func() bool { return s.st.Resume != asked })
 		switch {
 		case got == nil && f == nil && !again && s.st.Close == nil:
 			continue // somebody wants the session on another host
@@ -130,7 +130,7 @@ func (s *placePart) cameTo(host string) {
 // prepareHost makes the host ready for codex. If there is neither a failure nor a
 // layout, it was called back, or the next run continues it. However many sessions
 // come back at once, each of them gets its turn.
-func (s *placePart) prepareHost() *Failure {
+func (s *placePart) prepareHost() *protocol.Failure {
 	s.st.Touched = true
 	name := s.st.Lease.Spec.Name
 	discarded := func() bool { return s.st.Close != nil && s.st.Close.Discard }
@@ -203,11 +203,11 @@ func (s *placePart) restoreFrom() *activities.RestoreSpec {
 
 // cannotBeBrokered refuses a seed that has no access tokens if the credentials come
 // from a broker.
-func (s *placePart) cannotBeBrokered() *Failure {
+func (s *placePart) cannotBeBrokered() *protocol.Failure {
 	if s.opt.Credentials != activities.CredentialsBroker || s.st.Seed.Kind == activities.KindChatGPT {
 		return nil
 	}
-	return &Failure{Kind: RefusedBadInput, Hint: "leave --credentials broker out, or name a seed that is a ChatGPT login",
+	return &protocol.Failure{Kind: protocol.RefusedBadInput, Hint: "leave --credentials broker out, or name a seed that is a ChatGPT login",
 		Message: fmt.Sprintf("seed %s is of kind %s: only a ChatGPT login has access tokens that a broker can give", s.st.Seed.Name, s.st.Seed.Kind)}
 }
 

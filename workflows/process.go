@@ -18,12 +18,12 @@ import (
 // restart starts codex anew, as the next incarnation; the thread is resumed by
 // the next pump. If there is no failure the process runs, unless the session is to
 // close. It returns again if it stopped only to continue as new.
-func (s *processPart) restart() (f *Failure, again bool) {
+func (s *processPart) restart() (f *protocol.Failure, again bool) {
 	name := s.st.Lease.Spec.Name
 	if s.st.Incarnation == 0 {
-		s.become(Starting)
+		s.become(protocol.Starting)
 	} else {
-		s.become(Resuming)
+		s.become(protocol.Resuming)
 	}
 	s.publish()
 	s.st.PumpN++
@@ -64,14 +64,14 @@ func (s *processPart) restart() (f *Failure, again bool) {
 
 // prepareAgain prepares the folder again if its credential may be gone. It asks for
 // the seed again, because a newer generation of it may be on its way here.
-func (s *processPart) prepareAgain() (f *Failure, again bool) {
+func (s *processPart) prepareAgain() (f *protocol.Failure, again bool) {
 	if s.leases.wantsSeed() {
 		f, again := s.leases.askForSeedAgain()
 		switch {
 		case f != nil, again, s.st.Close != nil:
 			return f, again
 		case s.leases.leavesTurn():
-			return &Failure{Kind: kindSeedAway, Message: fmt.Sprintf("seed %s was not granted before the turn was interrupted", s.st.Seed.Name)}, false
+			return &protocol.Failure{Kind: kindSeedAway, Message: fmt.Sprintf("seed %s was not granted before the turn was interrupted", s.st.Seed.Name)}, false
 		}
 	}
 	s.insists = true
@@ -93,8 +93,8 @@ func (s *processPart) startForTurn() (again bool) {
 // startAgain starts codex for the running turn, and tries again as long as the
 // failure passes. again means that the run only stopped to continue as new.
 func (s *processPart) startAgain() (again bool) {
-	var last *Failure
-	f, again := s.keepTrying(startCodex, func() bool { return last != nil && s.moving.mustMove(last) }, func() (*Failure, bool) {
+	var last *protocol.Failure
+	f, again := s.keepTrying(startCodex, func() bool { return last != nil && s.moving.mustMove(last) }, func() (*protocol.Failure, bool) {
 		f, again := s.restart()
 		last = f
 		return f, again
@@ -122,12 +122,12 @@ func (s *processPart) endUnbegun() {
 	} else {
 		s.turns.giveUpTurn("interrupted", nil)
 	}
-	s.become(Idle)
+	s.become(protocol.Idle)
 }
 
 // unableToStart handles a failure to start codex again. The session goes on
 // elsewhere if its host is lost and it may.
-func (s *processPart) unableToStart(f *Failure) {
+func (s *processPart) unableToStart(f *protocol.Failure) {
 	if s.moving.mustMove(f) {
 		s.moving.goAway(f)
 		return
@@ -139,7 +139,7 @@ func (s *processPart) unableToStart(f *Failure) {
 // never had a turn fails. Any other stops, with its queue, until the next message
 // tells it to try again. If an earlier process may have had the turn's message, the
 // turn is unknown, not failed.
-func (s *processPart) cannotStart(f *Failure) {
+func (s *processPart) cannotStart(f *protocol.Failure) {
 	status := "failed"
 	if s.turns.inDoubt() {
 		status = "unknown"
@@ -153,9 +153,9 @@ func (s *processPart) cannotStart(f *Failure) {
 		return
 	}
 	s.st.Error, s.st.Held = f, true
-	s.become(Interrupted)
+	s.become(protocol.Interrupted)
 	if s.opt.CloseAfter && s.st.Close == nil {
-		s.st.Close = &Close{By: s.opt.By}
+		s.st.Close = &protocol.Close{By: s.opt.By}
 	}
 }
 
@@ -164,7 +164,7 @@ func (s *processPart) cannotStart(f *Failure) {
 func (s *processPart) refusedByCodex(p *protocol.Problem) {
 	f := failureOfProblem(p)
 	if f == nil {
-		f = &Failure{Kind: "protocol", Message: "codex refused to begin"}
+		f = &protocol.Failure{Kind: "protocol", Message: "codex refused to begin"}
 	}
 	if f.Kind == "auth" {
 		s.leases.doubtSeed(f.Message, f.Hint)
@@ -242,7 +242,7 @@ const maxOwnEnds = 3
 
 // endedEarly handles a process that ended before it could be used, and reports whether the
 // session gives up.
-func (s *processPart) endedEarly(gone *activities.ProcessGone, f *Failure) bool {
+func (s *processPart) endedEarly(gone *activities.ProcessGone, f *protocol.Failure) bool {
 	s.st.EarlyEnds++
 	if s.st.EarlyEnds == 1 {
 		s.st.EarlyAt = workflow.Now(s.ctx)
@@ -250,7 +250,7 @@ func (s *processPart) endedEarly(gone *activities.ProcessGone, f *Failure) bool 
 	if gone == nil || gone.State != "exited" || gone.Code == 0 || gone.Code > 128 {
 		s.st.OwnEnds = 0
 	} else if s.st.OwnEnds++; s.st.OwnEnds >= maxOwnEnds {
-		s.cannotStart(&Failure{Kind: protocol.EndProcessExit, Final: true, Hint: "run `ctl host check` on this host",
+		s.cannotStart(&protocol.Failure{Kind: protocol.EndProcessExit, Final: true, Hint: "run `ctl host check` on this host",
 			Message: fmt.Sprintf("codex ended %d times in a row before it could be used: %s", s.st.OwnEnds, f.Message)})
 		return true
 	}
@@ -261,7 +261,7 @@ func (s *processPart) endedEarly(gone *activities.ProcessGone, f *Failure) bool 
 	return false
 }
 
-func (s *processPart) lostProcess(f *Failure) {
+func (s *processPart) lostProcess(f *protocol.Failure) {
 	turn := s.st.sending(conversation.SendTurn)
 	switch {
 	case !s.st.Running:
@@ -283,10 +283,10 @@ func (s *processPart) lostProcess(f *Failure) {
 const processGone = "codex's process is gone"
 
 // deathOf describes how a process ended, claiming no more than is known.
-func deathOf(gone *activities.ProcessGone, p *protocol.Problem) *Failure {
+func deathOf(gone *activities.ProcessGone, p *protocol.Problem) *protocol.Failure {
 	f := failureOfProblem(p)
 	if f == nil {
-		f = &Failure{Kind: "process_exit", Message: "codex is gone"}
+		f = &protocol.Failure{Kind: "process_exit", Message: "codex is gone"}
 	}
 	if f.Hint == "" {
 		f.Hint = "send a message to go on: the thread is resumed in a new process"

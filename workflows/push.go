@@ -14,17 +14,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// UpdatePush commits and pushes a session's work: Push → PushWorkspaceResult.
-const UpdatePush = "push"
-
-// A Push is a request to push. Two requests with the same id are one push.
-type Push struct {
-	ID      string `json:"id"`
-	Branch  string `json:"branch"`
-	Message string `json:"message,omitempty"`
-	By      string `json:"by,omitempty"`
-}
-
 const maxPushMessage = 4 << 10
 
 var pushID = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
@@ -41,7 +30,7 @@ type pushesPart struct {
 }
 
 func (s *pushesPart) listenForPushes(ctx workflow.Context) error {
-	return workflow.SetUpdateHandlerWithOptions(ctx, UpdatePush, func(ctx workflow.Context, p Push) (activities.PushWorkspaceResult, error) {
+	return workflow.SetUpdateHandlerWithOptions(ctx, protocol.UpdatePush, func(ctx workflow.Context, p protocol.Push) (activities.PushWorkspaceResult, error) {
 		return s.push(ctx, p)
 	}, workflow.UpdateHandlerOptions{Validator: s.mayPush})
 }
@@ -49,7 +38,7 @@ func (s *pushesPart) listenForPushes(ctx workflow.Context) error {
 // aPush is a push that was requested. It is not carried over, because a run ends
 // only when the caller has its answer.
 type aPush struct {
-	Push
+	protocol.Push
 	done bool
 	out  activities.PushWorkspaceResult
 	err  error
@@ -57,32 +46,32 @@ type aPush struct {
 
 // mayPush refuses what cannot be pushed, or not now. While codex works, nobody
 // knows what would be pushed.
-func (s *pushesPart) mayPush(p Push) error {
+func (s *pushesPart) mayPush(p protocol.Push) error {
 	switch {
 	case !pushID.MatchString(p.ID):
-		return refuse(RefusedBadInput, "push: its id is to be 1 to 64 of a-z, 0-9 and dash")
+		return refuse(protocol.RefusedBadInput, "push: its id is to be 1 to 64 of a-z, 0-9 and dash")
 	case activities.CheckRef(p.Branch) != nil:
-		return refuse(RefusedBadInput, "push: %v", activities.CheckRef(p.Branch))
+		return refuse(protocol.RefusedBadInput, "push: %v", activities.CheckRef(p.Branch))
 	case len(p.Message) > maxPushMessage || len(p.By) > maxWord:
-		return refuse(RefusedBadInput, "push: its message is longer than %d bytes", maxPushMessage)
+		return refuse(protocol.RefusedBadInput, "push: its message is longer than %d bytes", maxPushMessage)
 	case s.opt.Workspace.Repo == nil:
-		return refuse(RefusedState, "push: session %s did not begin with a repository (--repo)", s.id)
+		return refuse(protocol.RefusedState, "push: session %s did not begin with a repository (--repo)", s.id)
 	case !s.onHost() || s.parking.now:
-		return refuse(RefusedState, "push: session %s is on no host now; send it a message, or resume it", s.id)
+		return refuse(protocol.RefusedState, "push: session %s is on no host now; send it a message, or resume it", s.id)
 	case s.st.Running:
-		return refuse(RefusedState, "push: a turn of session %s runs; push when it has ended", s.id)
+		return refuse(protocol.RefusedState, "push: a turn of session %s runs; push when it has ended", s.id)
 	}
 	return nil
 }
 
 // onHost reports whether the session has a host and stays there.
 func (s *pushesPart) onHost() bool {
-	return s.st.Close == nil && s.st.Layout != nil && s.st.Lease != nil && s.st.Status != Failed
+	return s.st.Close == nil && s.st.Layout != nil && s.st.Lease != nil && s.st.Status != protocol.Failed
 }
 
 // push has the session's loop do the push between two turns. Meanwhile nothing else
 // is done on the host, and no turn begins.
-func (s *pushesPart) push(ctx workflow.Context, p Push) (activities.PushWorkspaceResult, error) {
+func (s *pushesPart) push(ctx workflow.Context, p protocol.Push) (activities.PushWorkspaceResult, error) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // as the session itself
 	a := &aPush{Push: p}
 	s.wanted = append(s.wanted, a)
@@ -92,7 +81,7 @@ func (s *pushesPart) push(ctx workflow.Context, p Push) (activities.PushWorkspac
 	case err != nil:
 		return a.out, err
 	case !a.done:
-		return a.out, refuse(RefusedState, "push: session %s left its host before it came to that; nothing was pushed", s.id)
+		return a.out, refuse(protocol.RefusedState, "push: session %s left its host before it came to that; nothing was pushed", s.id)
 	}
 	return a.out, a.err
 }
@@ -125,7 +114,7 @@ func (s *pushesPart) pushNext() {
 	p.done, p.out = true, out
 	switch {
 	case temporal.IsCanceledError(err):
-		f := &Failure{Kind: protocol.ErrTypeOutcomeUnknown, Message: fmt.Sprintf("push to %s: session %s closes, and git was stopped: nobody knows whether it had pushed", p.Branch, s.id), Hint: "look at the branch"}
+		f := &protocol.Failure{Kind: protocol.ErrTypeOutcomeUnknown, Message: fmt.Sprintf("push to %s: session %s closes, and git was stopped: nobody knows whether it had pushed", p.Branch, s.id), Hint: "look at the branch"}
 		p.err = s.notPushed(f)
 	case err != nil:
 		p.err = s.notPushed(failureOf("push to "+p.Branch, err))
@@ -138,7 +127,7 @@ func (s *pushesPart) pushNext() {
 	}
 }
 
-func (s *pushesPart) notPushed(f *Failure) error {
+func (s *pushesPart) notPushed(f *protocol.Failure) error {
 	s.note(conversation.Note{Type: "error", Text: f.Message, Data: failureData(f)})
 	return temporal.NewNonRetryableApplicationError(f.Message, f.Kind, nil, f)
 }

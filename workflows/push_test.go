@@ -29,17 +29,17 @@ func TestNoTurnBeginsWhileTheWorkIsPushed(t *testing.T) {
 	w.fake.rest = endsTurn("completed", "")
 	let := w.fake.hang("push")
 	var push *updated
-	w.at(time.Second, func() { push = w.send(UpdatePush, Push{ID: "p1", Branch: "next", By: "ann"}) })
+	w.at(time.Second, func() { push = w.send(protocol.UpdatePush, protocol.Push{ID: "p1", Branch: "next", By: "ann"}) })
 	w.once("git runs", w.pushing, func() {
-		w.takes(w.send(SignalMessage, hello("m1")))
+		w.takes(w.send(protocol.SignalMessage, hello("m1")))
 		w.once("the message is in line", func() bool { return w.view().Queue == 1 }, func() {
-			if v := w.view(); v.Turn != nil || v.State != Idle || v.Waits != "git, which pushes to next" {
+			if v := w.view(); v.Turn != nil || v.State != protocol.Idle || v.Waits != "git, which pushes to next" {
 				t.Errorf("while git pushes, the session is %+v, turn %+v", v, v.Turn)
 			}
 			let()
 		})
 	})
-	w.whenTurn(1, "completed", func() { w.send(SignalClose, Close{}) })
+	w.whenTurn(1, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(pushable())
 	if out, ok := push.result.(activities.PushWorkspaceResult); !ok || out.Commit != "c0ffee" {
 		t.Errorf("pushed: %+v", push)
@@ -52,10 +52,10 @@ func TestNoTurnBeginsWhileTheWorkIsPushed(t *testing.T) {
 func TestNoPushBeginsWhileATurnRuns(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("interrupted", ""))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.refuses(w.send(UpdatePush, Push{ID: "p1", Branch: "next"}), RefusedState)
-		w.send(SignalClose, Close{})
+		w.refuses(w.send(protocol.UpdatePush, protocol.Push{ID: "p1", Branch: "next"}), protocol.RefusedState)
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(pushable())
 }
@@ -66,8 +66,8 @@ func TestCloseCallsBackAPush(t *testing.T) {
 	w := newWorld(t)
 	w.fake.hang("push")
 	var push *updated
-	w.at(time.Second, func() { push = w.send(UpdatePush, Push{ID: "p1", Branch: "next"}) })
-	w.once("git runs", w.pushing, func() { w.send(SignalClose, Close{}) })
+	w.at(time.Second, func() { push = w.send(protocol.UpdatePush, protocol.Push{ID: "p1", Branch: "next"}) })
+	w.once("git runs", w.pushing, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(pushable())
 	if push.err == nil || typeOf(push.err) != protocol.ErrTypeOutcomeUnknown || !strings.Contains(push.err.Error(), "session s1 closes") {
 		t.Errorf("pushed: %v", push.err)
@@ -83,7 +83,7 @@ func TestARunEndsOnlyWhenAllIsPushed(t *testing.T) {
 	let := w.fake.hang("push")
 	var one, two *updated
 	w.at(time.Second, func() {
-		one, two = w.send(UpdatePush, Push{ID: "p1", Branch: "one"}), w.send(UpdatePush, Push{ID: "p2", Branch: "two"})
+		one, two = w.send(protocol.UpdatePush, protocol.Push{ID: "p1", Branch: "one"}), w.send(protocol.UpdatePush, protocol.Push{ID: "p2", Branch: "two"})
 	})
 	w.once("git runs", w.pushing, func() {
 		w.fill()

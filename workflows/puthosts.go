@@ -17,7 +17,7 @@ const maxTold = 5
 
 // checkPutAll checks every host as if those before it were in the inventory. It
 // changes nothing.
-func (p *inventoryPart) checkPutAll(in PutHosts) error {
+func (p *inventoryPart) checkPutAll(in protocol.PutHosts) error {
 	was := *p.st
 	defer func() { *p.st = was }()
 	p.st.Hosts = slices.Clone(was.Hosts)
@@ -27,7 +27,7 @@ func (p *inventoryPart) checkPutAll(in PutHosts) error {
 	for _, h := range in.Hosts {
 		err := p.checkPut(h)
 		if seen[h.Spec.Name] {
-			err = refuse(RefusedBadInput, "host %s is there twice", h.Spec.Name)
+			err = refuse(protocol.RefusedBadInput, "host %s is there twice", h.Spec.Name)
 		}
 		seen[h.Spec.Name] = true
 		var why *temporal.ApplicationError
@@ -47,7 +47,7 @@ func (p *inventoryPart) checkPutAll(in PutHosts) error {
 	case n > 0:
 		return refuse(kind, "%s", strings.Join(told, "; "))
 	case len(in.Hosts) == 0:
-		return refuse(RefusedBadInput, "zone %s was given no hosts", p.zone)
+		return refuse(protocol.RefusedBadInput, "zone %s was given no hosts", p.zone)
 	}
 	return p.haveRoom(p.st.Hosts)
 }
@@ -59,13 +59,13 @@ func (p *inventoryPart) haveRoom(hosts []poolHost) error {
 		n += encoded(hosts[i].Spec) + encoded(hosts[i].Labels)
 	}
 	if n > maxOfHosts {
-		return refuse(RefusedState, "the addresses, keys and labels of %d hosts take %d KiB, zone %s has room for %d: use another zone", len(hosts), n>>10, p.zone, maxOfHosts>>10)
+		return refuse(protocol.RefusedState, "the addresses, keys and labels of %d hosts take %d KiB, zone %s has room for %d: use another zone", len(hosts), n>>10, p.zone, maxOfHosts>>10)
 	}
 	return nil
 }
 
 // resolved returns a host with its jump host and its slots filled in.
-func (p *inventoryPart) resolved(in PutHost) PutHost {
+func (p *inventoryPart) resolved(in protocol.PutHost) protocol.PutHost {
 	if in.Slots == 0 {
 		in.Slots = defaultSlots
 	}
@@ -77,7 +77,7 @@ func (p *inventoryPart) resolved(in PutHost) PutHost {
 }
 
 // place adds a host to the inventory while checkPutAll checks a list.
-func (p *inventoryPart) place(in PutHost) {
+func (p *inventoryPart) place(in protocol.PutHost) {
 	h := p.host(in.Spec.Name)
 	if h == nil {
 		p.st.Hosts = append(p.st.Hosts, poolHost{})
@@ -86,7 +86,7 @@ func (p *inventoryPart) place(in PutHost) {
 	*h = poolHost{Spec: in.Spec, Labels: in.Labels, Slots: in.Slots}
 }
 
-func (p *inventoryPart) putAll(in PutHosts) PutHostsDone {
+func (p *inventoryPart) putAll(in protocol.PutHosts) protocol.PutHostsDone {
 	for _, put := range in.Hosts {
 		h := p.host(put.Spec.Name)
 		if r := p.resolved(put); h != nil && sameSpec(h.Spec, r.Spec) {
@@ -95,7 +95,7 @@ func (p *inventoryPart) putAll(in PutHosts) PutHostsDone {
 		}
 		p.put(put)
 	}
-	return PutHostsDone{Hosts: len(p.st.Hosts)}
+	return protocol.PutHostsDone{Hosts: len(p.st.Hosts)}
 }
 
 func sameSpec(a, b protocol.HostSpec) bool {

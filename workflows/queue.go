@@ -14,39 +14,24 @@ import (
 // Messages wait in the queue until their turns begin. A turn keeps the number that was
 // promised to its message, unless the session says something of its own before it.
 
-// Unsend takes back a message whose turn has not begun.
-type Unsend struct {
-	Message string `json:"message"`
-	By      string `json:"by,omitempty"`
-}
-
-// QueuedView is a message whose turn has not begun.
-type QueuedView struct {
-	ID   string `json:"id"`
-	N    int    `json:"n"`             // the turn it will be
-	Act  string `json:"act,omitempty"` // compact or review, if it is one
-	Text string `json:"text"`          // its beginning
-	By   string `json:"by,omitempty"`
-}
-
-func (s *messagesPart) checkUnsend(u Unsend) error {
+func (s *messagesPart) checkUnsend(u protocol.Unsend) error {
 	if err := s.ends(); err != nil {
 		return err
 	}
 	if err := short([]text{{"by", u.By, maxWord}}); err != nil || u.Message == "" {
-		return refuse(RefusedBadInput, "take back a message of session %s: it needs the message's id, and a short name of who does", s.id)
+		return refuse(protocol.RefusedBadInput, "take back a message of session %s: it needs the message's id, and a short name of who does", s.id)
 	}
 	if slices.ContainsFunc(s.st.Queue, func(q queuedMessage) bool { return q.ID == u.Message }) {
 		return nil
 	}
 	a := s.accepted(u.Message)
 	if a == nil {
-		return refuse(RefusedNotFound, "session %s knows no message %.100q", s.id, u.Message)
+		return refuse(protocol.RefusedNotFound, "session %s knows no message %.100q", s.id, u.Message)
 	}
 	if v := s.st.turn(a.N); v != nil && v.MessageID == u.Message && v.Error != nil && v.Error.Kind == unsent {
-		return refuse(RefusedState, "message %.100s was taken back already", u.Message)
+		return refuse(protocol.RefusedState, "message %.100s was taken back already", u.Message)
 	}
-	return refuse(RefusedState, "message %.100s is in turn %d, which has begun: interrupt it, if it still runs", u.Message, a.N)
+	return refuse(protocol.RefusedState, "message %.100s is in turn %d, which has begun: interrupt it, if it still runs", u.Message, a.N)
 }
 
 // unsent is the kind of failure of a turn that never began because its message was withdrawn.
@@ -54,17 +39,17 @@ const unsent = "unsent"
 
 // takeUnsend removes a message from the queue. Its turn keeps its number, since later messages
 // were promised theirs.
-func (s *messagesPart) takeUnsend(u Unsend) (SessionView, error) {
+func (s *messagesPart) takeUnsend(u protocol.Unsend) (protocol.SessionView, error) {
 	if err := s.checkUnsend(u); err != nil {
-		return SessionView{}, err
+		return protocol.SessionView{}, err
 	}
 	i := slices.IndexFunc(s.st.Queue, func(q queuedMessage) bool { return q.ID == u.Message })
 	q := s.st.Queue[i]
 	s.st.Queue = slices.Delete(s.st.Queue, i, i+1)
 	s.st.remember(q.Message, q.N)
 	by := "taken back by " + cmp.Or(u.By, "somebody") + " before its turn began"
-	s.st.putTurn(TurnView{Session: s.id, N: q.N, MessageID: q.ID, Act: string(q.Do), Status: "interrupted", EndedAt: workflow.Now(s.ctx),
-		Error: &Failure{Kind: unsent, Message: by}})
+	s.st.putTurn(protocol.TurnView{Session: s.id, N: q.N, MessageID: q.ID, Act: string(q.Do), Status: "interrupted", EndedAt: workflow.Now(s.ctx),
+		Error: &protocol.Failure{Kind: unsent, Message: by}})
 	s.track(q.ID, kindMessage, q.N, voided)
 	s.note(conversation.Note{Type: protocol.EntryState, Turn: q.N, Text: fmt.Sprintf("message %s was %s", q.ID, by),
 		Data: map[string]string{"message": q.ID, "by": u.By}})
@@ -74,14 +59,14 @@ func (s *messagesPart) takeUnsend(u Unsend) (SessionView, error) {
 		s.bounds.stopWaiting()
 	}
 	if s.opt.CloseAfter && len(s.st.Queue) == 0 && !s.st.Running && s.st.Close == nil {
-		s.st.Close = &Close{By: u.By}
+		s.st.Close = &protocol.Close{By: u.By}
 	}
 	return s.view(), nil
 }
 
 // putTurn inserts a turn in the order of numbers.
-func (st *sessionState) putTurn(v TurnView) {
-	i, _ := slices.BinarySearchFunc(st.Turns, v.N, func(t TurnView, n int) int { return t.N - n })
+func (st *sessionState) putTurn(v protocol.TurnView) {
+	i, _ := slices.BinarySearchFunc(st.Turns, v.N, func(t protocol.TurnView, n int) int { return t.N - n })
 	st.Turns = slices.Insert(st.Turns, i, v)
 	st.trim()
 }
@@ -106,50 +91,50 @@ func (s *messagesPart) makeRoom() {
 }
 
 // checkAct checks a message that compacts or reviews.
-func (s *messagesPart) checkAct(m Message) error {
+func (s *messagesPart) checkAct(m protocol.Message) error {
 	switch {
 	case m.Review != nil && m.Do != protocol.ActReview:
-		return refuse(RefusedBadInput, "message %s: what is to be reviewed is of a review alone", m.ID)
+		return refuse(protocol.RefusedBadInput, "message %s: what is to be reviewed is of a review alone", m.ID)
 	case m.Do == "":
 		return nil
 	case m.Do != protocol.ActCompact && m.Do != protocol.ActReview:
-		return refuse(RefusedBadInput, "message %s: do %.100q is none of compact, review", m.ID, m.Do)
+		return refuse(protocol.RefusedBadInput, "message %s: do %.100q is none of compact, review", m.ID, m.Do)
 	case m.Text != "" || m.Blob != "" || m.Chars != 0:
-		return refuse(RefusedBadInput, "message %s: a %s takes no text", m.ID, m.Do)
+		return refuse(protocol.RefusedBadInput, "message %s: a %s takes no text", m.ID, m.Do)
 	case m.Mode != "" && m.Mode != "queue" || m.Turn != 0:
-		return refuse(RefusedBadInput, "message %s: a %s is a turn of its own and steers none", m.ID, m.Do)
+		return refuse(protocol.RefusedBadInput, "message %s: a %s is a turn of its own and steers none", m.ID, m.Do)
 	case m.Model != "" || m.Effort != "":
-		return refuse(RefusedBadInput, "message %s: a %s has the session's model (ctl session set changes it)", m.ID, m.Do)
+		return refuse(protocol.RefusedBadInput, "message %s: a %s has the session's model (ctl session set changes it)", m.ID, m.Do)
 	case len(m.Inputs) > 0 || shapeOf(m) != nil:
-		return refuse(RefusedBadInput, "message %s: a %s takes no files and no output schema", m.ID, m.Do)
+		return refuse(protocol.RefusedBadInput, "message %s: a %s takes no files and no output schema", m.ID, m.Do)
 	case m.Do == protocol.ActCompact && s.st.NextN == 0:
-		return refuse(RefusedState, "session %s has had no turn: there is nothing to compact", s.id)
+		return refuse(protocol.RefusedState, "session %s has had no turn: there is nothing to compact", s.id)
 	}
 	r := m.Review
 	if r == nil {
 		return nil
 	}
 	if err := r.Check(); err != nil {
-		return refuse(RefusedBadInput, "message %s: %v", m.ID, err)
+		return refuse(protocol.RefusedBadInput, "message %s: %v", m.ID, err)
 	}
 	if err := short([]text{{"base", r.Base, maxWord}, {"commit", r.Commit, maxWord}, {"instructions", r.Instructions, maxInline}}); err != nil {
-		return refuse(RefusedBadInput, "message %s: %v", m.ID, err)
+		return refuse(protocol.RefusedBadInput, "message %s: %v", m.ID, err)
 	}
 	return nil
 }
 
 // checkSteer refuses to steer if no turn runs, another one than was named, or one that takes no
 // messages.
-func (s *messagesPart) checkSteer(m Message) error {
+func (s *messagesPart) checkSteer(m protocol.Message) error {
 	switch v := s.st.turn(s.st.TurnN); {
 	case !s.st.Running && m.Turn != 0:
-		return refuse(RefusedState, "session %s has no running turn to steer: turn %d does not run", s.id, m.Turn)
+		return refuse(protocol.RefusedState, "session %s has no running turn to steer: turn %d does not run", s.id, m.Turn)
 	case !s.st.Running:
-		return refuse(RefusedState, "session %s has no running turn to steer", s.id)
+		return refuse(protocol.RefusedState, "session %s has no running turn to steer", s.id)
 	case m.Turn != 0 && m.Turn != s.st.TurnN:
-		return refuse(RefusedState, "session %s runs turn %d, not turn %d, which was to be steered", s.id, s.st.TurnN, m.Turn)
+		return refuse(protocol.RefusedState, "session %s runs turn %d, not turn %d, which was to be steered", s.id, s.st.TurnN, m.Turn)
 	case v != nil && v.Act != "":
-		return refuse(RefusedState, "turn %d of session %s is a %s, which takes no messages: send it as the next turn, or interrupt this one", s.st.TurnN, s.id, v.Act)
+		return refuse(protocol.RefusedState, "turn %d of session %s is a %s, which takes no messages: send it as the next turn, or interrupt this one", s.st.TurnN, s.id, v.Act)
 	}
 	return nil
 }
@@ -169,8 +154,8 @@ func (s *messagesPart) tooLate(p pendingSend) {
 		Data: map[string]string{"message": p.Send.ID}})
 }
 
-func (s *messagesPart) queue() []QueuedView {
-	out := []QueuedView{}
+func (s *messagesPart) queue() []protocol.QueuedView {
+	out := []protocol.QueuedView{}
 	if s.st.Ended {
 		return out
 	}
@@ -179,13 +164,13 @@ func (s *messagesPart) queue() []QueuedView {
 		if q.Review != nil {
 			text = cmp.Or(q.Review.Instructions, cmp.Or(q.Review.Base, q.Review.Commit))
 		}
-		out = append(out, QueuedView{ID: q.ID, N: q.N, Act: string(q.Do), Text: excerpt(text, 200), By: q.By})
+		out = append(out, protocol.QueuedView{ID: q.ID, N: q.N, Act: string(q.Do), Text: excerpt(text, 200), By: q.By})
 	}
 	return out
 }
 
 // actSum distinguishes acts and messages for a certain turn in sum; empty for all others.
-func actSum(m Message) string {
+func actSum(m protocol.Message) string {
 	if m.Do == "" && m.Turn == 0 {
 		return ""
 	}
@@ -205,16 +190,16 @@ func (s *messagesPart) queued() int {
 }
 
 // turns lists the turns that are kept, and those promised to queued messages.
-func (s *messagesPart) turnViews() []TurnView {
-	out := append([]TurnView{}, s.st.Turns...)
+func (s *messagesPart) turnViews() []protocol.TurnView {
+	out := append([]protocol.TurnView{}, s.st.Turns...)
 	for i := range out {
 		readTurnOutput(&out[i])
 	}
 	for _, q := range s.st.Queue {
-		v := TurnView{Session: s.id, N: q.N, MessageID: q.ID, Status: "queued"}
+		v := protocol.TurnView{Session: s.id, N: q.N, MessageID: q.ID, Status: "queued"}
 		if s.st.Ended {
 			v.Status, v.EndedAt = "interrupted", s.st.UpdatedAt
-			v.Error = &Failure{Kind: "closed", Message: "the session ended before this message had its turn"}
+			v.Error = &protocol.Failure{Kind: "closed", Message: "the session ended before this message had its turn"}
 		}
 		out = append(out, v)
 	}

@@ -119,7 +119,7 @@ func newReal(t *testing.T, settings ...string) *real {
 	if zones[r.zone]++; zones[r.zone] > 1 { // the test runs again, with -count
 		r.zone = fmt.Sprint(r.zone, "-", zones[r.zone])
 	}
-	r.queue = TaskQueueOf(r.zone)
+	r.queue = protocol.TaskQueueOf(r.zone)
 	t.Cleanup(func() {
 		for _, w := range r.workers {
 			w.Stop()
@@ -148,8 +148,8 @@ func (r *real) work() (stop func()) {
 		r.t.Fatal(err)
 	}
 	if len(r.workers) == 0 {
-		r.start(PoolID(r.zone), TypeHostPool, PoolInput{Zone: r.zone})
-		r.update(PoolID(r.zone), UpdatePutHost, nil, put("web-1", 3))
+		r.start(protocol.PoolID(r.zone), protocol.TypeHostPool, PoolInput{Zone: r.zone})
+		r.update(protocol.PoolID(r.zone), protocol.UpdatePutHost, nil, put("web-1", 3))
 	}
 	once := &stopOnce{Worker: w}
 	r.workers = append(r.workers, once)
@@ -186,7 +186,7 @@ func (r *real) session(name string, opt SessionOptions) string {
 	r.t.Helper()
 	id := r.zone + "." + name
 	opt.Zone, opt.Host = r.zone, "web-1"
-	r.start(protocol.SessionID(id), TypeSession, SessionInput{ID: id, Options: opt})
+	r.start(protocol.SessionID(id), protocol.TypeSession, SessionInput{ID: id, Options: opt})
 	return id
 }
 
@@ -227,8 +227,8 @@ func (r *real) signal(workflowID, name string, arg any) {
 // say sends a message to a session by update and returns the number of its turn.
 func (r *real) say(session, id, text string) int {
 	r.t.Helper()
-	var acc MessageAccepted
-	r.update(protocol.SessionID(session), SignalMessage, &acc, Message{ID: id, Text: text})
+	var acc protocol.MessageAccepted
+	r.update(protocol.SessionID(session), protocol.SignalMessage, &acc, protocol.Message{ID: id, Text: text})
 	return acc.N
 }
 
@@ -250,9 +250,9 @@ func asked[T any](r *real, workflowID, name string, args ...any) (out T) {
 	return out
 }
 
-func (r *real) view(session string) SessionView {
+func (r *real) view(session string) protocol.SessionView {
 	r.t.Helper()
-	return asked[SessionView](r, protocol.SessionID(session), QueryState)
+	return asked[protocol.SessionView](r, protocol.SessionID(session), protocol.QueryState)
 }
 
 // patience bounds waits for what must happen. It measures nothing.
@@ -267,17 +267,17 @@ func (r *real) until(what string, cond func() bool) {
 	}
 }
 
-func (r *real) becomes(session string, state SessionStatus) {
+func (r *real) becomes(session string, state protocol.SessionStatus) {
 	r.t.Helper()
-	var v SessionView
+	var v protocol.SessionView
 	r.until(fmt.Sprintf("%s is %s", session, state), func() bool { v = r.view(session); return v.State == state })
 }
 
-func (r *real) ended(session, message, status string) TurnView {
+func (r *real) ended(session, message, status string) protocol.TurnView {
 	r.t.Helper()
-	var turn TurnView
+	var turn protocol.TurnView
 	r.until(fmt.Sprintf("message %s has had its turn", message), func() bool {
-		turn = asked[TurnView](r, protocol.SessionID(session), QueryTurn, TurnQuery{MessageID: message})
+		turn = asked[protocol.TurnView](r, protocol.SessionID(session), protocol.QueryTurn, protocol.TurnQuery{MessageID: message})
 		return turn.Done()
 	})
 	if turn.Status != status {
@@ -288,36 +288,36 @@ func (r *real) ended(session, message, status string) TurnView {
 
 func (r *real) decide(session string, n int, outcome, scope string) {
 	r.t.Helper()
-	r.update(protocol.SessionID(session), SignalDecide, nil, r.decision(session, n, outcome, scope))
+	r.update(protocol.SessionID(session), protocol.SignalDecide, nil, r.decision(session, n, outcome, scope))
 }
 
-func (r *real) decision(session string, n int, outcome, scope string) Decide {
+func (r *real) decision(session string, n int, outcome, scope string) protocol.Decide {
 	r.t.Helper()
 	id := fmt.Sprintf("%s.%d", session, n)
-	for _, a := range asked[[]Approval](r, protocol.SessionID(session), QueryApprovals) {
+	for _, a := range asked[[]protocol.Approval](r, protocol.SessionID(session), protocol.QueryApprovals) {
 		if a.ID == id {
-			return Decide{Approval: id, Digest: a.Digest, Outcome: outcome, Scope: scope, By: "bob"}
+			return protocol.Decide{Approval: id, Digest: a.Digest, Outcome: outcome, Scope: scope, By: "bob"}
 		}
 	}
 	r.t.Fatalf("there is no approval %s", id)
-	return Decide{}
+	return protocol.Decide{}
 }
 
-func (r *real) approval(session string, n int) Approval {
+func (r *real) approval(session string, n int) protocol.Approval {
 	r.t.Helper()
 	id := fmt.Sprintf("%s.%d", session, n)
-	for _, a := range asked[[]Approval](r, protocol.SessionID(session), QueryApprovals) {
+	for _, a := range asked[[]protocol.Approval](r, protocol.SessionID(session), protocol.QueryApprovals) {
 		if a.ID == id {
 			return a
 		}
 	}
 	r.t.Fatalf("there is no approval %s", id)
-	return Approval{}
+	return protocol.Approval{}
 }
 
-func (r *real) close(session string) SessionView {
+func (r *real) close(session string) protocol.SessionView {
 	r.t.Helper()
-	r.update(protocol.SessionID(session), SignalClose, nil, Close{By: "bob"})
+	r.update(protocol.SessionID(session), protocol.SignalClose, nil, protocol.Close{By: "bob"})
 	v, err := r.result(session)
 	if err != nil {
 		r.t.Fatalf("session %s ended with %v", session, err)
@@ -325,7 +325,7 @@ func (r *real) close(session string) SessionView {
 	return v
 }
 
-func (r *real) result(session string) (v SessionView, err error) {
+func (r *real) result(session string) (v protocol.SessionView, err error) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
 	err = r.c.GetWorkflow(ctx, protocol.SessionID(session), "").Get(ctx, &v)

@@ -5,6 +5,8 @@ import (
 
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // intervals are how often workflows do some things. Tests choose shorter ones.
@@ -23,11 +25,11 @@ func Register(r worker.WorkflowRegistry) { register(r, usual) }
 
 func register(r worker.WorkflowRegistry, every intervals) {
 	for name, w := range map[string]any{
-		TypeSession: every.session, TypeHostPool: every.hostPool, TypeSeed: every.seed, TypeSeedPool: every.seedPool,
-		TypeProvision: ProvisionHost, TypeCheck: CheckHost, TypeExec: ExecOnHost, TypeScan: ScanHostKeys,
-		TypeMaintenance: Maintenance, TypeCapture: CaptureSeed, TypeLogin: LoginSeed,
-		TypeRotate: RotateKeys, TypeBatch: every.batch, TypePrune: PruneSnapshots, TypeCheckSnapshots: CheckSnapshots,
-		TypeClaimKey: ClaimKey, TypeFire: Fire,
+		protocol.TypeSession: every.session, protocol.TypeHostPool: every.hostPool, protocol.TypeSeed: every.seed, protocol.TypeSeedPool: every.seedPool,
+		protocol.TypeProvision: ProvisionHost, protocol.TypeCheck: CheckHost, protocol.TypeExec: ExecOnHost, protocol.TypeScan: ScanHostKeys,
+		protocol.TypeMaintenance: Maintenance, protocol.TypeCapture: CaptureSeed, protocol.TypeLogin: LoginSeed,
+		protocol.TypeRotate: RotateKeys, protocol.TypeBatch: every.batch, protocol.TypePrune: PruneSnapshots, protocol.TypeCheckSnapshots: CheckSnapshots,
+		protocol.TypeClaimKey: ClaimKey, protocol.TypeFire: Fire,
 	} {
 		r.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: name})
 	}

@@ -40,27 +40,27 @@ var shapes = []shape{
 	{"turn by update", inSession(SessionOptions{}, func(r *real, id string) {
 		r.say(id, "m1", "hello")
 		r.ended(id, "m1", "completed")
-		r.becomes(id, Idle)
+		r.becomes(id, protocol.Idle)
 		r.close(id)
 	})},
 	{"turn by signal", inSession(SessionOptions{}, func(r *real, id string) {
-		r.signal(protocol.SessionID(id), SignalMessage, Message{ID: "m1", Text: "hello"})
+		r.signal(protocol.SessionID(id), protocol.SignalMessage, protocol.Message{ID: "m1", Text: "hello"})
 		r.until("the message is there", func() bool { return r.view(id).Turn != nil })
 		r.ended(id, "m1", "completed")
-		r.signal(protocol.SessionID(id), SignalClose, nil)
+		r.signal(protocol.SessionID(id), protocol.SignalClose, nil)
 	})},
 	{"approval accepted by update", inSession(SessionOptions{}, func(r *real, id string) {
 		r.say(id, "m1", "ask make")
-		r.becomes(id, Waiting)
+		r.becomes(id, protocol.Waiting)
 		r.decide(id, 1, "accept", "")
 		r.ended(id, "m1", "completed")
 		r.close(id)
 	})},
 	{"approval declined by signal", inSession(SessionOptions{}, func(r *real, id string) {
 		r.say(id, "m1", "ask make")
-		r.becomes(id, Waiting)
-		r.signal(protocol.SessionID(id), SignalDecide, map[string]any{"approval": "none"})
-		r.signal(protocol.SessionID(id), SignalDecide, r.decision(id, 1, "decline", ""))
+		r.becomes(id, protocol.Waiting)
+		r.signal(protocol.SessionID(id), protocol.SignalDecide, map[string]any{"approval": "none"})
+		r.signal(protocol.SessionID(id), protocol.SignalDecide, r.decision(id, 1, "decline", ""))
 		r.ended(id, "m1", "completed")
 		r.close(id)
 	})},
@@ -71,11 +71,11 @@ var shapes = []shape{
 	})},
 	{"accepted for the session", inSession(SessionOptions{}, func(r *real, id string) {
 		r.say(id, "m1", "ask make")
-		r.becomes(id, Waiting)
+		r.becomes(id, protocol.Waiting)
 		r.decide(id, 1, "accept", "session")
 		r.ended(id, "m1", "completed")
 		r.say(id, "m2", "ask make test")
-		r.becomes(id, Waiting)
+		r.becomes(id, protocol.Waiting)
 		r.decide(id, 3, "accept", "")
 		r.ended(id, "m2", "completed")
 		r.close(id)
@@ -83,19 +83,19 @@ var shapes = []shape{
 	{"interrupt", inSession(SessionOptions{}, func(r *real, id string) {
 		r.say(id, "m1", "stay")
 		r.until("a pump is attached", func() bool { return r.host.attached(id) })
-		r.update(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob", Reason: "enough"})
+		r.update(protocol.SessionID(id), protocol.SignalInterrupt, nil, protocol.Interrupt{By: "bob", Reason: "enough"})
 		r.ended(id, "m1", "interrupted")
 		r.close(id)
 	})},
 	{"steer", inSession(SessionOptions{}, func(r *real, id string) {
 		r.say(id, "m1", "stay")
 		r.until("a pump is attached", func() bool { return r.host.attached(id) })
-		r.update(protocol.SessionID(id), SignalMessage, nil, Message{ID: "m2", Text: "faster", Mode: "steer"})
+		r.update(protocol.SessionID(id), protocol.SignalMessage, nil, protocol.Message{ID: "m2", Text: "faster", Mode: "steer"})
 		r.until("the next pump is attached", func() bool {
 			results, _ := r.host.pumps(id)
 			return len(results) == 1 && r.host.attached(id)
 		})
-		r.update(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
+		r.update(protocol.SessionID(id), protocol.SignalInterrupt, nil, protocol.Interrupt{By: "bob"})
 		r.ended(id, "m1", "interrupted")
 		r.close(id)
 	})},
@@ -106,7 +106,7 @@ var shapes = []shape{
 	})},
 	{"close while waiting", inSession(SessionOptions{}, func(r *real, id string) {
 		r.say(id, "m1", "ask make")
-		r.becomes(id, Waiting)
+		r.becomes(id, protocol.Waiting)
 		r.close(id)
 	})},
 	{"process death and resume", inSession(SessionOptions{}, func(r *real, id string) {
@@ -122,7 +122,7 @@ var shapes = []shape{
 			r.t.Errorf("the turn is %+v", turn)
 		}
 		r.ended(id, id+".c1", "completed")
-		r.becomes(id, Idle)
+		r.becomes(id, protocol.Idle)
 		r.close(id)
 	})},
 	{"process death and fail", func(t *testing.T) (*real, []string) {
@@ -133,20 +133,20 @@ var shapes = []shape{
 		if _, err := r.result(id); typeOf(err) != "process_exit" {
 			t.Errorf("session ended with %v", err)
 		}
-		if v := r.view(id); v.State != Failed || v.Turn.Status != "interrupted" || v.Close == nil || !v.Close.Removed {
+		if v := r.view(id); v.State != protocol.Failed || v.Turn.Status != "interrupted" || v.Close == nil || !v.Close.Removed {
 			t.Errorf("session is %+v", v)
 		}
 		return r, []string{protocol.SessionID(id)}
 	}},
 	{"decisions that a process took with it", inSession(SessionOptions{OnInterrupt: InterruptContinue}, func(r *real, id string) {
 		r.say(id, "m1", "ask make")
-		r.becomes(id, Waiting)
+		r.becomes(id, protocol.Waiting)
 		r.host.kill(id, protocol.Decided)
 		r.decide(id, 1, "accept", "") // never reaches codex, so it is used for the next process
 		r.ended(id, "m1", "interrupted")
 		r.ended(id, id+".c1", "completed")
 		r.say(id, "m2", "ask test")
-		r.becomes(id, Waiting)
+		r.becomes(id, protocol.Waiting)
 		r.host.kill(id, protocol.Sent)
 		r.decide(id, 3, "accept", "") // may have had its effect, so it is asked again
 		r.ended(id, "m2", "interrupted")
@@ -167,13 +167,13 @@ var shapes = []shape{
 	})},
 	{"a grant outlives its process", inSession(SessionOptions{}, func(r *real, id string) {
 		r.say(id, "m1", "ask make")
-		r.becomes(id, Waiting)
+		r.becomes(id, protocol.Waiting)
 		r.host.kill(id, protocol.Sent)
 		r.decide(id, 1, "accept", "session")
 		r.ended(id, "m1", "interrupted")
 		r.say(id, "m2", "ask make")
 		r.ended(id, "m2", "completed")
-		if a := r.approval(id, 2); a.State != ApprovalAcknowledged || a.Decision.Scope != "session" || a.Earlier == nil || a.Earlier.State != ApprovalSent {
+		if a := r.approval(id, 2); a.State != protocol.ApprovalAcknowledged || a.Decision.Scope != "session" || a.Earlier == nil || a.Earlier.State != protocol.ApprovalSent {
 			r.t.Errorf("the second approval is %+v, earlier %+v", a, a.Earlier)
 		}
 		r.close(id)
@@ -181,10 +181,10 @@ var shapes = []shape{
 	{"parks and comes back", inSession(SessionOptions{ParkAfter: time.Second}, func(r *real, id string) {
 		r.say(id, "m1", "hello")
 		r.ended(id, "m1", "completed")
-		r.becomes(id, Parked)
+		r.becomes(id, protocol.Parked)
 		r.say(id, "m2", "hello")
 		r.ended(id, "m2", "completed")
-		r.becomes(id, Parked)
+		r.becomes(id, protocol.Parked)
 		r.close(id)
 	})},
 	{"a lost host", func(t *testing.T) (*real, []string) {
@@ -193,26 +193,26 @@ var shapes = []shape{
 		id := r.losesItsHost(SessionOptions{OnHostLost: HostLostMove, OnInterrupt: InterruptContinue})
 		r.ended(id, id+".c1", "interrupted")
 		r.close(id)
-		return r, []string{PoolID(r.zone), protocol.SessionID(id)}
+		return r, []string{protocol.PoolID(r.zone), protocol.SessionID(id)}
 	}},
 	{"budget", inSession(SessionOptions{Bounds: protocol.Bounds{Tokens: 1000}}, func(r *real, id string) {
 		r.say(id, "m1", "stay")
 		r.until("a pump is attached", func() bool { return r.host.attached(id) })
-		r.update(protocol.SessionID(id), SignalBudget, nil, Budget{By: "bob", Tokens: tokens(50), TurnTimeout: "1h"})
+		r.update(protocol.SessionID(id), protocol.SignalBudget, nil, protocol.Budget{By: "bob", Tokens: tokens(50), TurnTimeout: "1h"})
 		r.until("the next pump is attached", func() bool { results, _ := r.host.pumps(id); return len(results) == 1 && r.host.attached(id) })
 		if l := r.host.bounds(id); len(l) != 2 || l[0].Budget.Tokens != 1000 || l[1].Budget.Tokens != 50 || l[1].Turn > time.Hour {
 			r.t.Errorf("the pumps had the bounds %+v", l)
 		}
-		r.update(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
+		r.update(protocol.SessionID(id), protocol.SignalInterrupt, nil, protocol.Interrupt{By: "bob"})
 		r.ended(id, "m1", "interrupted")
 		r.say(id, "m2", "spend 60")
 		if turn := r.ended(id, "m2", "interrupted"); turn.Error == nil || turn.Error.Kind != "budget" {
 			r.t.Errorf("the turn is %+v", turn)
 		}
-		if err := r.tryUpdate(protocol.SessionID(id), SignalMessage, nil, Message{ID: "m3", Text: "hello"}); typeOf(err) != RefusedBudget {
+		if err := r.tryUpdate(protocol.SessionID(id), protocol.SignalMessage, nil, protocol.Message{ID: "m3", Text: "hello"}); typeOf(err) != protocol.RefusedBudget {
 			r.t.Errorf("a message over the budget was answered %v", err)
 		}
-		r.signal(protocol.SessionID(id), SignalBudget, Budget{Tokens: tokens(0)})
+		r.signal(protocol.SessionID(id), protocol.SignalBudget, protocol.Budget{Tokens: tokens(0)})
 		r.until("the budget is gone", func() bool { return r.view(id).Budget.Tokens.Limit == 0 })
 		r.say(id, "m3", "hello")
 		r.ended(id, "m3", "completed")
@@ -220,7 +220,7 @@ var shapes = []shape{
 	})},
 	{"failed turn that ends its session", inSession(SessionOptions{CloseAfter: true}, func(r *real, id string) {
 		r.say(id, "m1", "fail")
-		if v, err := r.result(id); err != nil || v.State != Closed {
+		if v, err := r.result(id); err != nil || v.State != protocol.Closed {
 			r.t.Errorf("session ended as %+v (%v)", v, err)
 		}
 	})},
@@ -229,10 +229,10 @@ var shapes = []shape{
 		stop := r.work()
 		id := r.session("s", SessionOptions{})
 		r.say(id, "m1", "ask make")
-		r.becomes(id, Waiting)
+		r.becomes(id, protocol.Waiting)
 		yes := r.decision(id, 1, "accept", "")
 		stop()
-		r.signal(protocol.SessionID(id), SignalDecide, yes)
+		r.signal(protocol.SessionID(id), protocol.SignalDecide, yes)
 		r.work()
 		r.ended(id, "m1", "completed")
 		r.close(id)
@@ -252,7 +252,7 @@ var shapes = []shape{
 		r := newReal(t)
 		r.work()
 		id := r.zone + ".s"
-		r.start(protocol.SessionID(id), TypeSession, SessionInput{ID: id, Options: SessionOptions{Zone: r.zone, Host: "nowhere"}})
+		r.start(protocol.SessionID(id), protocol.TypeSession, SessionInput{ID: id, Options: SessionOptions{Zone: r.zone, Host: "nowhere"}})
 		if _, err := r.result(id); typeOf(err) != "host_not_found" {
 			t.Errorf("session ended with %v", err)
 		}
@@ -262,7 +262,7 @@ var shapes = []shape{
 		if err := r.c.CancelWorkflow(r.t.Context(), protocol.SessionID(id), ""); err != nil {
 			r.t.Fatal(err)
 		}
-		if v, err := r.result(id); err != nil || v.State != Closed {
+		if v, err := r.result(id); err != nil || v.State != protocol.Closed {
 			r.t.Errorf("session ended as %+v (%v)", v, err)
 		}
 	})},
@@ -271,9 +271,9 @@ var shapes = []shape{
 		r.work()
 		id := r.session("s", SessionOptions{})
 		r.say(id, "m0", "ask make test")
-		r.becomes(id, Waiting)
+		r.becomes(id, protocol.Waiting)
 		for i := 1; i <= 12; i++ {
-			r.signal(protocol.SessionID(id), SignalMessage, Message{ID: fmt.Sprint("m", i), Text: "hello"})
+			r.signal(protocol.SessionID(id), protocol.SignalMessage, protocol.Message{ID: fmt.Sprint("m", i), Text: "hello"})
 		}
 		r.decide(id, 1, "accept", "")
 		r.decide(id, 2, "accept", "")
@@ -286,17 +286,17 @@ var shapes = []shape{
 		r.looksOften()
 		r.work()
 		name := r.zone + "-team"
-		r.start(protocol.SeedID(name), TypeSeed, SeedInput{Name: name})
-		r.update(protocol.SeedID(name), UpdatePutSeed, nil, PutSeed{Name: name, Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
+		r.start(protocol.SeedID(name), protocol.TypeSeed, SeedInput{Name: name})
+		r.update(protocol.SeedID(name), protocol.UpdatePutSeed, nil, protocol.PutSeed{Name: name, Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
 		yes, no := true, false
-		r.update(PoolID(r.zone), UpdateSetHost, nil, SetHost{Name: "web-1", Cordon: &yes})
+		r.update(protocol.PoolID(r.zone), protocol.UpdateSetHost, nil, protocol.SetHost{Name: "web-1", Cordon: &yes})
 		var ids []string
 		for i := range 6 {
 			id := r.session(fmt.Sprint("s", i), SessionOptions{Seed: name, CloseAfter: i > 0})
 			r.say(id, "m1", "hello")
 			ids = append(ids, id)
 		}
-		r.update(PoolID(r.zone), UpdateSetHost, nil, SetHost{Name: "web-1", Cordon: &no})
+		r.update(protocol.PoolID(r.zone), protocol.UpdateSetHost, nil, protocol.SetHost{Name: "web-1", Cordon: &no})
 		r.ended(ids[0], "m1", "completed")
 		if err := r.c.TerminateWorkflow(t.Context(), protocol.SessionID(ids[0]), "", "for the record"); err != nil {
 			t.Fatal(err)
@@ -306,24 +306,26 @@ var shapes = []shape{
 				t.Error(err)
 			}
 		}
-		r.until("nobody holds the seed", func() bool { return len(asked[SeedView](r, protocol.SeedID(name), QuerySeed).HeldBy) == 0 })
+		r.until("nobody holds the seed", func() bool {
+			return len(asked[protocol.SeedView](r, protocol.SeedID(name), protocol.QuerySeed).HeldBy) == 0
+		})
 		r.until("what the terminated one left is wiped", func() bool {
-			h := asked[HostView](r, PoolID(r.zone), QueryHost, "web-1")
+			h := asked[protocol.HostView](r, protocol.PoolID(r.zone), protocol.QueryHost, "web-1")
 			return h.Unclean == 0 && len(h.Leftovers) == 1
 		})
-		r.update(PoolID(r.zone), UpdateRemoveHost, nil, RemoveHost{Name: "web-1"})
-		r.update(protocol.SeedID(name), UpdateDeleteSeed, nil, DeleteSeed{Purge: true})
+		r.update(protocol.PoolID(r.zone), protocol.UpdateRemoveHost, nil, protocol.RemoveHost{Name: "web-1"})
+		r.update(protocol.SeedID(name), protocol.UpdateDeleteSeed, nil, protocol.DeleteSeed{Purge: true})
 		if err := r.c.GetWorkflow(t.Context(), protocol.SeedID(name), "").Get(t.Context(), nil); err != nil {
 			t.Error(err)
 		}
 		r.until("nobody watches the host, and the pool rests", func() bool {
-			d, err := r.c.DescribeWorkflowExecution(t.Context(), PoolID(r.zone), "")
+			d, err := r.c.DescribeWorkflowExecution(t.Context(), protocol.PoolID(r.zone), "")
 			if err != nil {
 				t.Fatal(err)
 			}
 			return r.host.watched() == 0 && d.PendingWorkflowTask == nil && len(d.PendingActivities) == 0
 		})
-		return r, []string{PoolID(r.zone), protocol.SeedID(name), protocol.SessionID(ids[5])}
+		return r, []string{protocol.PoolID(r.zone), protocol.SeedID(name), protocol.SessionID(ids[5])}
 	}},
 	{"logins of a pool", func(t *testing.T) (*real, []string) {
 		r := newReal(t, shortRuns)
@@ -335,7 +337,7 @@ var shapes = []shape{
 		var ids []string
 		for i := range 2 {
 			ids = append(ids, r.session(fmt.Sprint("s", i), SessionOptions{SeedPool: pool}))
-			r.becomes(ids[i], Idle)
+			r.becomes(ids[i], protocol.Idle)
 		}
 		next := r.session("next", SessionOptions{SeedPool: pool})
 		r.until("the third waits", func() bool { return strings.Contains(r.view(next).Waits, "of which no seed is free") })
@@ -345,23 +347,23 @@ var shapes = []shape{
 		r.update(protocol.SeedID(name), protocol.UpdateRotatedSeed, nil, activities.RotatedSeed{Holder: killed, Epoch: epoch, Auth: "auth2"})
 		r.update(protocol.SeedID(name), protocol.UpdateSaveSeed, nil, saves(killed, epoch, 1, "2"))
 		r.terminate(killed)
-		r.becomes(next, Idle)
+		r.becomes(next, protocol.Idle)
 		if v := r.view(next); v.Seed != name {
 			t.Errorf("the third has %s, want %s", v.Seed, name)
 		}
 		r.signal(protocol.SeedID(name), signalReport, report{Holder: next, Epoch: r.seed(name).Epoch, Verdict: VerdictSuspect, Reason: "401"})
-		r.until("it is suspect", func() bool { return r.seed(name).Health == Suspect })
-		r.update(protocol.SeedID(name), UpdateReviveSeed, nil, ReviveSeed{By: "bob"})
+		r.until("it is suspect", func() bool { return r.seed(name).Health == protocol.Suspect })
+		r.update(protocol.SeedID(name), protocol.UpdateReviveSeed, nil, protocol.ReviveSeed{By: "bob"})
 		r.close(next)
 		r.close(ids[1])
 		for _, s := range []string{a, b} {
-			r.until("the login is free", func() bool { return r.seed(s).State == SeedFree })
-			r.update(protocol.SeedID(s), UpdateDeleteSeed, nil, DeleteSeed{})
+			r.until("the login is free", func() bool { return r.seed(s).State == protocol.SeedFree })
+			r.update(protocol.SeedID(s), protocol.UpdateDeleteSeed, nil, protocol.DeleteSeed{})
 		}
-		if err := r.c.GetWorkflow(t.Context(), SeedPoolID(pool), "").Get(t.Context(), nil); err != nil {
+		if err := r.c.GetWorkflow(t.Context(), protocol.SeedPoolID(pool), "").Get(t.Context(), nil); err != nil {
 			t.Error(err)
 		}
-		return r, []string{SeedPoolID(pool), protocol.SeedID(name), protocol.SessionID(next)}
+		return r, []string{protocol.SeedPoolID(pool), protocol.SeedID(name), protocol.SessionID(next)}
 	}},
 	{"host tasks", func(t *testing.T) (*real, []string) {
 		r := newReal(t)
@@ -369,11 +371,11 @@ var shapes = []shape{
 		spec := put("web-1", 1).Spec
 		ids := []string{}
 		for kind, in := range map[string]any{
-			TypeProvision: HostTaskInput{Zone: r.zone, Host: spec}, TypeCheck: HostTaskInput{Zone: r.zone, Host: spec},
-			TypeExec: protocol.ExecInput{ID: "e1", Host: spec, Argv: []string{"true"}}, TypeScan: protocol.ScanHostKeysInput{Host: spec},
-			TypeRotate: protocol.RotateKeysInput{},
+			protocol.TypeProvision: protocol.HostTaskInput{Zone: r.zone, Host: spec}, protocol.TypeCheck: protocol.HostTaskInput{Zone: r.zone, Host: spec},
+			protocol.TypeExec: protocol.ExecInput{ID: "e1", Host: spec, Argv: []string{"true"}}, protocol.TypeScan: protocol.ScanHostKeysInput{Host: spec},
+			protocol.TypeRotate: protocol.RotateKeysInput{},
 		} {
-			id := HostTaskID(r.zone, kind)
+			id := protocol.HostTaskID(r.zone, kind)
 			r.start(id, kind, in)
 			ids = append(ids, id)
 		}
@@ -383,7 +385,7 @@ var shapes = []shape{
 			}
 		}
 		r.until("the pool knows", func() bool {
-			h := asked[HostView](r, PoolID(r.zone), QueryHost, "web-1")
+			h := asked[protocol.HostView](r, protocol.PoolID(r.zone), protocol.QueryHost, "web-1")
 			return h.State == "ready" && h.Codex == "0.169.0"
 		})
 		return r, ids
@@ -395,15 +397,15 @@ var shapes = []shape{
 		r.work()
 		texts := repeated(30, "hello")
 		texts[4] = "die"
-		r.batch("b", BatchSpec{Window: 3, Retry: BatchRetry{Attempts: 2, Wait: time.Millisecond}}, texts...)
+		r.batch("b", protocol.BatchSpec{Window: 3, Retry: protocol.BatchRetry{Attempts: 2, Wait: time.Millisecond}}, texts...)
 		end := r.batchEnd(id)
-		if v := end.View; v.State != BatchDone || v.Done != 29 || v.Failed != 1 || v.Tries != 31 {
+		if v := end.View; v.State != protocol.BatchDone || v.Done != 29 || v.Failed != 1 || v.Tries != 31 {
 			t.Errorf("the batch is %+v", v)
 		}
-		if n := len(r.runs(BatchID(id))); n < 2 {
+		if n := len(r.runs(protocol.BatchID(id))); n < 2 {
 			t.Errorf("the batch had %d runs", n)
 		}
-		return r, []string{BatchID(id), protocol.SessionID(id + "-i1.t2")}
+		return r, []string{protocol.BatchID(id), protocol.SessionID(id + "-i1.t2")}
 	}},
 	{"seeds from hosts", func(t *testing.T) (*real, []string) {
 		r := newReal(t)
@@ -412,21 +414,21 @@ var shapes = []shape{
 		var ids []string
 		for name, start := range map[string]func(name, id string){
 			"captured": func(name, id string) {
-				r.start(id, TypeCapture, CaptureSeedInput{Name: name, Zone: r.zone, Host: spec, Move: true, By: "bob"})
+				r.start(id, protocol.TypeCapture, CaptureSeedInput{Name: name, Zone: r.zone, Host: spec, Move: true, By: "bob"})
 			},
 			"logged": func(name, id string) {
-				r.start(id, TypeLogin, LoginSeedInput{ID: "login-1", Name: name, Host: spec, By: "bob"})
+				r.start(id, protocol.TypeLogin, LoginSeedInput{ID: "login-1", Name: name, Host: spec, By: "bob"})
 			},
 		} {
 			name := r.zone + "-" + name
-			r.start(protocol.SeedID(name), TypeSeed, SeedInput{Name: name}) // on this zone's queue
-			id := HostTaskID(r.zone, name)
+			r.start(protocol.SeedID(name), protocol.TypeSeed, SeedInput{Name: name}) // on this zone's queue
+			id := protocol.HostTaskID(r.zone, name)
 			start(name, id)
 			var out CaptureSeedResult
 			if err := r.c.GetWorkflow(t.Context(), id, "").Get(t.Context(), &out); err != nil || !out.Moved || out.Problem != nil {
 				t.Errorf("%s came to %+v (%v)", id, out, err)
 			}
-			if v := r.seed(name); v.State != SeedFree {
+			if v := r.seed(name); v.State != protocol.SeedFree {
 				t.Errorf("the seed is %+v", v)
 			}
 			ids = append(ids, id)
@@ -436,29 +438,31 @@ var shapes = []shape{
 	{"a key is claimed", func(t *testing.T) (*real, []string) {
 		r := newReal(t)
 		r.work()
-		id := KeyID(r.zone)
-		r.start(id, TypeClaimKey, Claim{Kind: ClaimSession, ID: "s", Request: "digest of what was asked for"})
+		id := protocol.KeyID(r.zone)
+		r.start(id, protocol.TypeClaimKey, protocol.KeyClaim{Kind: protocol.ClaimSession, ID: "s", Request: "digest of what was asked for"})
 		if err := r.c.GetWorkflow(t.Context(), id, "").Get(t.Context(), nil); err != nil {
 			t.Error(err)
 		}
 		return r, []string{id}
 	}},
-	{"snapshots are checked", storeTask(TypeCheckSnapshots, protocol.CheckSnapshotsInput{ReadData: true})},
-	{"snapshots are pruned", storeTask(TypePrune, protocol.PruneSnapshotsInput{Session: "s", Keep: 2, MaxAge: time.Hour, DryRun: true})},
-	{"maintenance of seeds", storeTask(TypeMaintenance, MaintenanceInput{})},
-	{"maintenance of snapshots", storeTask(TypeMaintenance, MaintenanceInput{Snapshots: true}, PruneSnapshotsID)},
-	{"maintenance of the store", storeTask(TypeMaintenance, MaintenanceInput{Store: true})},
-	{"maintenance of leftovers", storeTask(TypeMaintenance, MaintenanceInput{Leftovers: true, Zone: "north"})},
+	{"snapshots are checked", storeTask(protocol.TypeCheckSnapshots, protocol.CheckSnapshotsInput{ReadData: true})},
+	{"snapshots are pruned", storeTask(protocol.TypePrune, protocol.PruneSnapshotsInput{Session: "s", Keep: 2, MaxAge: time.Hour, DryRun: true})},
+	{"maintenance of seeds", storeTask(protocol.TypeMaintenance, MaintenanceInput{})},
+	{"maintenance of snapshots", storeTask(protocol.TypeMaintenance, MaintenanceInput{Snapshots: true}, protocol.PruneSnapshotsID)},
+	{"maintenance of the store", storeTask(protocol.TypeMaintenance, MaintenanceInput{Store: true})},
+	{"maintenance of leftovers", storeTask(protocol.TypeMaintenance, MaintenanceInput{Leftovers: true, Zone: "north"})},
 	{"maintenance of hosts", func(t *testing.T) (*real, []string) {
 		r := newReal(t)
 		r.work()
-		id := HostTaskID(r.zone, "maintenance")
-		r.start(id, TypeMaintenance, MaintenanceInput{Hosts: time.Hour, Zone: r.zone})
+		id := protocol.HostTaskID(r.zone, "maintenance")
+		r.start(id, protocol.TypeMaintenance, MaintenanceInput{Hosts: time.Hour, Zone: r.zone})
 		var out MaintenanceResult
 		if err := r.c.GetWorkflow(t.Context(), id, "").Get(t.Context(), &out); err != nil || out.Hosts == nil || len(out.Hosts.Begun) != 1 || len(out.Problems) > 0 {
 			t.Errorf("it came to %+v (%v)", out, err)
 		}
-		r.until("the pool knows", func() bool { return asked[HostView](r, PoolID(r.zone), QueryHost, "web-1").Codex == "0.169.0" })
+		r.until("the pool knows", func() bool {
+			return asked[protocol.HostView](r, protocol.PoolID(r.zone), protocol.QueryHost, "web-1").Codex == "0.169.0"
+		})
 		return r, []string{id}
 	}},
 	{"a firing", func(t *testing.T) (*real, []string) {
@@ -467,7 +471,7 @@ var shapes = []shape{
 		s := r.schedule("daily", "hello", nil)
 		s.trigger(enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED)
 		fire, _ := s.fired(1)
-		if out, err := s.ends(fire); err != nil || out.State != string(Closed) || out.Status != "completed" {
+		if out, err := s.ends(fire); err != nil || out.State != string(protocol.Closed) || out.Status != "completed" {
 			t.Errorf("it ended as %+v (%v)", out, err)
 		}
 		return r, []string{fire.WorkflowID}
@@ -495,7 +499,7 @@ func storeTask(kind string, in any, others ...string) func(t *testing.T) (*real,
 	return func(t *testing.T) (*real, []string) {
 		r := newReal(t)
 		r.work()
-		id := HostTaskID(r.zone, "task")
+		id := protocol.HostTaskID(r.zone, "task")
 		r.start(id, kind, in)
 		if err := r.c.GetWorkflow(t.Context(), id, "").Get(t.Context(), nil); err != nil {
 			t.Errorf("%s: %v", id, err)
@@ -510,7 +514,7 @@ func inSession(opt SessionOptions, do func(r *real, id string)) func(t *testing.
 		r := newReal(t)
 		r.work()
 		id := r.session("s", opt)
-		r.becomes(id, Idle)
+		r.becomes(id, protocol.Idle)
 		do(r, id)
 		if _, err := r.result(id); err != nil {
 			t.Errorf("the session ended with %v", err)

@@ -70,7 +70,7 @@ func (p *censusPart) callRoll(ctx workflow.Context) {
 	sent := make([]workflow.Future, len(out.Sessions))
 	for i, id := range out.Sessions {
 		p.calling[strings.TrimPrefix(id, protocol.SessionID(""))] = true
-		sent[i] = workflow.SignalExternalWorkflow(ctx, id, "", signalCall, rollCall{From: PoolID(p.zone)})
+		sent[i] = workflow.SignalExternalWorkflow(ctx, id, "", signalCall, rollCall{From: protocol.PoolID(p.zone)})
 		if i%500 == 499 { // Temporal takes 2,000 at a time
 			for _, fut := range sent[i-499 : i+1] {
 				_ = fut.Get(ctx, nil)
@@ -113,7 +113,7 @@ func (p *censusPart) listSessions(ctx workflow.Context) (activities.FindSessions
 
 // cannotList records that the pool could not list the sessions, and when it tries
 // again.
-func (p *censusPart) cannotList(f *Failure, now time.Time) {
+func (p *censusPart) cannotList(f *protocol.Failure, now time.Time) {
 	t := p.st.NoList
 	if t == nil {
 		t = &trouble{Doing: listing, Since: now}
@@ -125,18 +125,18 @@ func (p *censusPart) cannotList(f *Failure, now time.Time) {
 }
 
 // waitingView returns what the pool waits for before it grants a slot, or nil.
-func (p *censusPart) waitingView() *WaitingView {
+func (p *censusPart) waitingView() *protocol.WaitingView {
 	if p.st.NoList == nil {
 		return nil
 	}
-	v := WaitingView(*p.st.NoList)
+	v := protocol.WaitingView(*p.st.NoList)
 	return &v
 }
 
 // whyCalling returns what those who wait for a slot are told while the pool asks.
 // Each change of the text is told to them. So it names not each number of attempts,
 // only powers of two.
-func (p *censusPart) whyCalling() *Failure {
+func (p *censusPart) whyCalling() *protocol.Failure {
 	const asks = "the pool asks the sessions that run what they hold"
 	t := p.st.NoList
 	if t == nil {
@@ -155,7 +155,7 @@ func (p *censusPart) drainHolds() {
 			return
 		}
 		delete(p.calling, h.Holder)
-		if h.Host == "" || !NamePattern.MatchString(h.Holder) || p.lease(h.Holder) != nil {
+		if h.Host == "" || !protocol.NamePattern.MatchString(h.Holder) || p.lease(h.Holder) != nil {
 			continue
 		}
 		p.st.Leases = append(p.st.Leases, poolLease{Holder: h.Holder, Host: h.Host, Epoch: h.Epoch, Seed: h.Seed, Run: h.Run, Tenant: h.Tenant, Since: h.Since, Warm: h.Warm})
@@ -168,7 +168,7 @@ func (p *censusPart) drainHolds() {
 // answerCall tells a pool which of its slots the session holds, or on which of its
 // hosts the session is parked.
 func (s *leasesPart) answerCall(c rollCall) {
-	if c.From != PoolID(s.opt.Zone) {
+	if c.From != protocol.PoolID(s.opt.Zone) {
 		return
 	}
 	h := holds{Holder: s.id, Run: s.firstRun(), Tenant: s.opt.Tenant}

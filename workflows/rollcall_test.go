@@ -40,7 +40,7 @@ func TestAPoolThatIsBegunAnewLearnsWhatSessionsHold(t *testing.T) {
 	})
 	p.at(5*time.Second, func() { p.saw("session/c2 got local") })
 	p.finish(6 * time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -55,7 +55,7 @@ func TestAPoolDoesNotWaitForeverForAnswers(t *testing.T) {
 			"session/c queued: a slot: the pool asks the sessions that run what they hold; nobody waits before it", "session/c got local")
 	})
 	p.finish(answersWithin + 2*time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -72,7 +72,7 @@ func TestAPoolGivesNoSlotBeforeItCouldListTheSessions(t *testing.T) {
 	in := PoolInput{Carry: &poolState{Calling: true, Hosts: []poolHost{{Spec: put("web-1", 1).Spec, Slots: 1}}}}
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "c", Host: "web-1"}) })
 	p.at(16*time.Second, func() {
-		f := query[PoolView](p.world, QueryPool).WaitingFor
+		f := query[protocol.PoolView](p.world, protocol.QueryPool).WaitingFor
 		if f == nil {
 			t.Fatal("the pool does not show what it waits for")
 		}
@@ -83,7 +83,7 @@ func TestAPoolGivesNoSlotBeforeItCouldListTheSessions(t *testing.T) {
 	p.at(30*time.Second, func() {
 		p.saw("session/a is asked what it holds of pool/default",
 			"session/c queued: a slot: the pool asks the sessions that run what they hold; nobody waits before it")
-		if v := query[PoolView](p.world, QueryPool); v.WaitingFor != nil {
+		if v := query[protocol.PoolView](p.world, protocol.QueryPool); v.WaitingFor != nil {
 			t.Errorf("the pool still waits for %+v", v.WaitingFor)
 		}
 		p.SignalWorkflow(signalHolds, holds{Holder: "a", Run: "run-a", Host: "web-1", Epoch: 40})
@@ -92,7 +92,7 @@ func TestAPoolGivesNoSlotBeforeItCouldListTheSessions(t *testing.T) {
 		p.saw("session/c queued: a slot: host web-1 has all 1 slots in use; nobody waits before it")
 	})
 	p.finish(32 * time.Second)
-	p.ExecuteWorkflow(TypeHostPool, in)
+	p.ExecuteWorkflow(protocol.TypeHostPool, in)
 	p.verify()
 }
 
@@ -104,11 +104,11 @@ func TestAPoolShowsThatItCannotListTheSessions(t *testing.T) {
 	p.noLists(1000, errors.New("the server is away"))
 	began := p.Now()
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "c", Host: "local"}) })
-	shown := func(attempts int) *WaitingView {
-		v, hosts := query[PoolView](p.world, QueryPool), query[[]HostView](p.world, QueryHosts)
+	shown := func(attempts int) *protocol.WaitingView {
+		v, hosts := query[protocol.PoolView](p.world, protocol.QueryPool), query[[]protocol.HostView](p.world, protocol.QueryHosts)
 		if len(hosts) == 0 || v.WaitingFor == nil || hosts[0].WaitingFor == nil || *hosts[0].WaitingFor != *v.WaitingFor {
 			t.Errorf("the pool shows %+v, and its hosts %+v", v.WaitingFor, hosts)
-			return &WaitingView{}
+			return &protocol.WaitingView{}
 		}
 		f := v.WaitingFor
 		if f.Doing != "look for sessions that may hold slots" || f.Attempt < attempts || f.Kind == "" || !strings.Contains(f.Error, "the server is away") ||
@@ -135,7 +135,7 @@ func TestAPoolShowsThatItCannotListTheSessions(t *testing.T) {
 		p.overdue()
 		p.SignalWorkflow(signalRelease, release{Holder: "nobody"})
 	})
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	in := carriedAs[PoolInput](t, p.continued())
 
 	p = newPoolWorld(t)
@@ -146,7 +146,7 @@ func TestAPoolShowsThatItCannotListTheSessions(t *testing.T) {
 		}
 		p.fill()
 	})
-	p.ExecuteWorkflow(TypeHostPool, in)
+	p.ExecuteWorkflow(protocol.TypeHostPool, in)
 }
 
 // If a run ends before the sessions were asked, the next run asks them.
@@ -158,7 +158,7 @@ func TestARollCallIsMadeAgainByTheNextRun(t *testing.T) {
 		p.overdue()
 		p.SignalWorkflow(signalRelease, release{Holder: "nobody"})
 	})
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	in := carriedAs[PoolInput](t, p.continued())
 
 	p = newPoolWorld(t)
@@ -168,7 +168,7 @@ func TestARollCallIsMadeAgainByTheNextRun(t *testing.T) {
 		p.SignalWorkflow(signalHolds, holds{Holder: "a", Run: "run-a", Host: "local", Epoch: 40})
 	})
 	p.at(2*time.Second, func() { p.saw("session/c got local"); p.fill() })
-	p.ExecuteWorkflow(TypeHostPool, in)
+	p.ExecuteWorkflow(protocol.TypeHostPool, in)
 	if in = carriedAs[PoolInput](t, p.continued()); in.Carry.Calling || len(in.Carry.Leases) != 2 {
 		t.Errorf("carried %+v", in.Carry)
 	}
@@ -184,22 +184,22 @@ func TestASlotOfAHostThatIsNotThereYetIsKept(t *testing.T) {
 	})
 	p.at(2*time.Second, func() {
 		p.saw("session/a is asked what it holds of pool/default")
-		p.takes(p.send(UpdatePutHost, put("web-1", 1)))
+		p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1)))
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "c", Host: "web-1"})
 	})
 	p.at(3*time.Second, func() {
 		p.saw("session/c queued: a slot: host web-1 has all 1 slots in use; nobody waits before it")
 	})
 	p.finish(4 * time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
 func TestASessionSaysWhatItHolds(t *testing.T) {
 	w := newWorld(t)
 	w.at(time.Second, func() {
-		w.SignalWorkflow(signalCall, rollCall{From: PoolID("elsewhere")})
-		w.SignalWorkflow(signalCall, rollCall{From: PoolID("")})
+		w.SignalWorkflow(signalCall, rollCall{From: protocol.PoolID("elsewhere")})
+		w.SignalWorkflow(signalCall, rollCall{From: protocol.PoolID("")})
 	})
 	w.ends(time.Minute)
 	w.start(SessionOptions{Seed: "team"})
@@ -211,9 +211,9 @@ func TestASessionSaysWhatItHolds(t *testing.T) {
 func TestAParkedSessionSaysWhereItsFolderIs(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
-	w.at(3*time.Second, func() { w.SignalWorkflow(signalCall, rollCall{From: PoolID("")}) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
+	w.at(3*time.Second, func() { w.SignalWorkflow(signalCall, rollCall{From: protocol.PoolID("")}) })
 	w.ends(time.Minute)
 	w.start(SessionOptions{})
 	if len(w.held) != 1 || w.held[0].Host != "web-1" || w.held[0].Warm == nil || w.held[0].Warm.Generation != w.fake.parks[0].Claim.Generation || !w.held[0].Warm.Wiped {
@@ -229,17 +229,17 @@ func TestASessionAnswersBeforeItRollsOver(t *testing.T) {
 	id := r.session("a", SessionOptions{})
 	r.say(id, "m1", "hello")
 	r.ended(id, "m1", "completed")
-	r.becomes(id, Idle)
+	r.becomes(id, protocol.Idle)
 	stop()
 	runs := len(r.runs(protocol.SessionID(id)))
 	for range 60 { // the next task finds them all, and ends the run
-		r.signal(protocol.SessionID(id), signalCall, rollCall{From: PoolID("elsewhere")})
+		r.signal(protocol.SessionID(id), signalCall, rollCall{From: protocol.PoolID("elsewhere")})
 	}
-	r.signal(protocol.SessionID(id), signalCall, rollCall{From: PoolID(r.zone)})
+	r.signal(protocol.SessionID(id), signalCall, rollCall{From: protocol.PoolID(r.zone)})
 	r.work()
 	r.until("the run has ended", func() bool { return len(r.runs(protocol.SessionID(id))) > runs })
 	r.until("the pool has its answer", func() bool {
-		for _, e := range r.history(PoolID(r.zone), "").Events {
+		for _, e := range r.history(protocol.PoolID(r.zone), "").Events {
 			if e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName() == signalHolds {
 				return true
 			}

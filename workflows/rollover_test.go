@@ -24,9 +24,9 @@ func (w *world) overdue() {
 func TestWhoIsBusyAllTheTimeRollsOver(t *testing.T) {
 	ref := protocol.SeedRef{Name: "team", Generation: 1, Blob: "b1", Digest: "d", Kind: "chatgpt"}
 	for kind, in := range map[string]any{
-		TypeHostPool: PoolInput{},
-		TypeSeed:     SeedInput{Name: "team", Carry: &seedState{Ref: &ref, Leases: []seedLease{{Holder: "x", Rotates: true, Told: 1}}}},
-		TypeSeedPool: SeedPoolInput{Name: "all", Carry: &seedPoolState{Heard: true, Members: []poolMember{{memberNews: memberNews{Seed: "team", Health: Healthy}}}}},
+		protocol.TypeHostPool: PoolInput{},
+		protocol.TypeSeed:     SeedInput{Name: "team", Carry: &seedState{Ref: &ref, Leases: []seedLease{{Holder: "x", Rotates: true, Told: 1}}}},
+		protocol.TypeSeedPool: SeedPoolInput{Name: "all", Carry: &seedPoolState{Heard: true, Members: []poolMember{{memberNews: memberNews{Seed: "team", Health: protocol.Healthy}}}}},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			p := newPoolWorld(t)
@@ -63,25 +63,25 @@ func TestASeedWhoseRecoveryCannotRunRollsOver(t *testing.T) {
 		p.fill()
 		p.releases(release{Holder: "nobody"})
 		p.at(10*time.Millisecond, func() {
-			if v := p.seed(); v.State != SeedRecovering {
+			if v := p.seed(); v.State != protocol.SeedRecovering {
 				t.Errorf("seed is %+v", v)
 			}
 			p.overdue()
 			p.releases(release{Holder: "nobody"})
 		})
 	})
-	p.ExecuteWorkflow(TypeSeed, newSeed)
+	p.ExecuteWorkflow(protocol.TypeSeed, newSeed)
 	in := carriedAs[SeedInput](t, p.continued())
 
 	p = newPoolWorld(t)
 	p.seeds.answers = []fetch{brings("2"), wipes}
-	p.once("it is fetched", func() bool { return p.seed().State == SeedFree }, func() {
+	p.once("it is fetched", func() bool { return p.seed().State == protocol.SeedFree }, func() {
 		if v := p.seed(); v.Generation != 2 {
 			t.Errorf("seed is %+v", v)
 		}
 		p.CancelWorkflow()
 	})
-	p.ExecuteWorkflow(TypeSeed, in)
+	p.ExecuteWorkflow(protocol.TypeSeed, in)
 	p.verify()
 }
 
@@ -90,9 +90,9 @@ func TestASeedWhoseRecoveryCannotRunRollsOver(t *testing.T) {
 func TestWhoCannotLookAfterHoldersRollsOver(t *testing.T) {
 	ref := protocol.SeedRef{Name: "team", Generation: 1, Blob: "b1", Digest: "d", Kind: "chatgpt"}
 	for kind, in := range map[string]any{
-		TypeHostPool: PoolInput{Carry: &poolState{Hosts: []poolHost{{Spec: put("web-1", 1).Spec, Slots: 1}}, Leases: []poolLease{{Holder: "a", Host: "web-1", Epoch: 1}}}},
-		TypeSeed:     SeedInput{Name: "team", Carry: &seedState{Ref: &ref, Leases: []seedLease{{Holder: "a", Rotates: true, Told: 1}}}},
-		TypeSeedPool: SeedPoolInput{Name: "all", Carry: &seedPoolState{Heard: true, Members: []poolMember{{memberNews: memberNews{Seed: "team", Health: Healthy}}},
+		protocol.TypeHostPool: PoolInput{Carry: &poolState{Hosts: []poolHost{{Spec: put("web-1", 1).Spec, Slots: 1}}, Leases: []poolLease{{Holder: "a", Host: "web-1", Epoch: 1}}}},
+		protocol.TypeSeed:     SeedInput{Name: "team", Carry: &seedState{Ref: &ref, Leases: []seedLease{{Holder: "a", Rotates: true, Told: 1}}}},
+		protocol.TypeSeedPool: SeedPoolInput{Name: "all", Carry: &seedPoolState{Heard: true, Members: []poolMember{{memberNews: memberNews{Seed: "team", Health: protocol.Healthy}}},
 			Queue: []poolTicket{{ticket: ticket{acquire: acquire{Holder: "a"}}}}}},
 	} {
 		t.Run(kind, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestARefreshThatDoesNotEndIsGoneOnWithInTheNextRun(t *testing.T) {
 		p.overdue()
 		p.releases(release{Holder: "nobody"})
 	})
-	p.ExecuteWorkflow(TypeSeed, newSeed)
+	p.ExecuteWorkflow(protocol.TypeSeed, newSeed)
 	in := carriedAs[SeedInput](t, p.continued())
 	if u.result == nil && u.err == nil {
 		t.Error("who asked was not answered")
@@ -142,6 +142,6 @@ func TestARefreshThatDoesNotEndIsGoneOnWithInTheNextRun(t *testing.T) {
 		}
 		p.CancelWorkflow()
 	})
-	p.ExecuteWorkflow(TypeSeed, in)
+	p.ExecuteWorkflow(protocol.TypeSeed, in)
 	p.verify()
 }

@@ -6,13 +6,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// RotateKeysID and CheckKeysID are the workflows that look after a store's
-// recipients. One of each runs at a time.
-const (
-	RotateKeysID = "store/rotate-keys"
-	CheckKeysID  = "store/check-keys"
-)
-
 // RotateKeys encrypts everything in the store for the recipients that the worker's
 // config names now, or only checks. If a worker dies, another one goes on.
 func RotateKeys(ctx workflow.Context, in protocol.RotateKeysInput) (protocol.RotateKeysResult, error) {

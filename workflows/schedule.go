@@ -16,69 +16,31 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// TypeFire is the workflow that a schedule starts at each of its times.
-const TypeFire = "Fire"
-
-// MemoSchedule is the field of a schedule's memo that says how it was made: a
-// ScheduleNote.
-const MemoSchedule = "schedule"
-
-// A ScheduleNote is what a person wrote about a schedule, as lists show it.
-type ScheduleNote struct {
-	When []string `json:"when"`
-	By   string   `json:"by,omitempty"`
-	What string   `json:"what"` // the beginning of what codex is told, or the batch's file
-	Zone string   `json:"zone,omitempty"`
-	// Batch is how many items a batch's file has, or 0 if there is none.
-	Batch int `json:"batch,omitempty"`
-}
-
-// ScheduleID returns the id of a schedule in Temporal. Its firings' workflows have
-// the same id followed by their time, which Temporal appends.
-func ScheduleID(name string) string { return originSchedule + name }
-
-// ScheduleName returns the name in such an id, or false if the id has another form.
-func ScheduleName(id string) (string, bool) { return strings.CutPrefix(id, originSchedule) }
-
-// MaxScheduleName leaves room for the time in the id of what is fired.
-const MaxScheduleName = 40
-
 // FireInput is what a schedule starts each time: a session or a batch. Its id is
 // made of the schedule's name and the time.
 type FireInput struct {
-	Schedule string        `json:"schedule"`
-	Session  *SessionInput `json:"session,omitempty"`
-	Batch    *BatchSpec    `json:"batch,omitempty"`
-	By       string        `json:"by,omitempty"` // who made the schedule; used for batches
+	Schedule string              `json:"schedule"`
+	Session  *SessionInput       `json:"session,omitempty"`
+	Batch    *protocol.BatchSpec `json:"batch,omitempty"`
+	By       string              `json:"by,omitempty"` // who made the schedule; used for batches
 }
 
 // Check refuses an input from which nothing can be started.
 func (in FireInput) Check() error {
-	if !NamePattern.MatchString(in.Schedule) || len(in.Schedule) > MaxScheduleName || (in.Session == nil) == (in.Batch == nil) {
-		return refuse(RefusedBadInput, "fire schedule %s: it does not say what to start", excerpt(in.Schedule, maxWord))
+	if !protocol.NamePattern.MatchString(in.Schedule) || len(in.Schedule) > protocol.MaxScheduleName || (in.Session == nil) == (in.Batch == nil) {
+		return refuse(protocol.RefusedBadInput, "fire schedule %s: it does not say what to start", excerpt(in.Schedule, maxWord))
 	}
 	return nil
 }
-
-// FireResult is the outcome of one firing.
-type FireResult struct {
-	ID     string `json:"id"` // of the session, or the batch
-	State  string `json:"state"`
-	Status string `json:"status,omitempty"` // of the session's turn, or how many items of the batch are done
-}
-
-// maxFirings bounds how often one time may be fired, counting those that people
-// repeat by hand.
-const maxFirings = 20
 
 // Fire starts what a schedule is for and stays until that has ended, so that the
 // schedule's overlap policy knows what still runs. A session that only has to clean
 // up, and cannot reach its host, counts as ended. Fire is cancelled by the policy
 // cancel-other and by people. Then it closes what it started, in good order. If
 // Fire is terminated, Temporal requests that what it started be cancelled.
-func Fire(ctx workflow.Context, in FireInput) (FireResult, error) {
+func Fire(ctx workflow.Context, in FireInput) (protocol.FireResult, error) {
 	if err := in.Check(); err != nil {
-		return FireResult{}, err
+		return protocol.FireResult{}, err
 	}
 	// What was started is to be closed in good order when this is cancelled.
 	all, _ := workflow.NewDisconnectedContext(ctx)
@@ -88,11 +50,11 @@ func Fire(ctx workflow.Context, in FireInput) (FireResult, error) {
 	}
 	what := begins(in)
 	id, child, err := what.begin(ctx, all, fireID(ctx, in.Schedule))
-	out := FireResult{ID: id}
+	out := protocol.FireResult{ID: id}
 	if err != nil {
 		return out, fmt.Errorf("fire schedule %s: start %s %s: %w", in.Schedule, what.kind, id, err)
 	}
-	heard := workflow.GetSignalChannel(all, SignalSessionEnded)
+	heard := workflow.GetSignalChannel(all, protocol.SignalSessionEnded)
 	over := func() bool { return child.IsReady() || heard.Len() > 0 }
 	if err := workflow.Await(all, func() bool { return over() || ctx.Err() != nil }); err != nil {
 		return out, err
@@ -121,14 +83,14 @@ func Fire(ctx workflow.Context, in FireInput) (FireResult, error) {
 }
 
 // heardOf takes the SessionEnded of a session that is still cleaning up.
-func heardOf(r *FireResult, ctx workflow.Context, heard workflow.ReceiveChannel) error {
-	var e SessionEnded
+func heardOf(r *protocol.FireResult, ctx workflow.Context, heard workflow.ReceiveChannel) error {
+	var e protocol.SessionEnded
 	heard.Receive(ctx, &e)
 	r.State = string(e.State)
 	if e.Turn != nil {
 		r.Status = e.Turn.Status
 	}
-	if e.State == Failed && e.Failure != nil {
+	if e.State == protocol.Failed && e.Failure != nil {
 		return temporal.NewNonRetryableApplicationError(e.Failure.Message, e.Failure.Kind, nil)
 	}
 	return nil
@@ -141,21 +103,21 @@ type firing struct {
 	start   func(id string) (opts workflow.ChildWorkflowOptions, workflowType string, input any)
 	close   string // the signal that closes it
 	closing any
-	ended   func(workflow.Context, workflow.Future, *FireResult) error
-	bad     func(FireResult) error // returns an error if the outcome counts as a failure
+	ended   func(workflow.Context, workflow.Future, *protocol.FireResult) error
+	bad     func(protocol.FireResult) error // returns an error if the outcome counts as a failure
 }
 
 func firedSession(in FireInput) firing {
 	return firing{
 		blobs: onePerFolder(in.Session.blobs()),
-		kind:  ClaimSession, close: SignalClose, closing: Close{By: ScheduleID(in.Schedule)},
+		kind:  protocol.ClaimSession, close: protocol.SignalClose, closing: protocol.Close{By: protocol.ScheduleID(in.Schedule)},
 		start: func(id string) (workflow.ChildWorkflowOptions, string, any) {
 			start := *in.Session
 			start.ID = id
-			return workflow.ChildWorkflowOptions{WorkflowID: protocol.SessionID(id), TaskQueue: TaskQueueOf(start.Options.Zone), StaticSummary: "codex session " + id}, TypeSession, start
+			return workflow.ChildWorkflowOptions{WorkflowID: protocol.SessionID(id), TaskQueue: protocol.TaskQueueOf(start.Options.Zone), StaticSummary: "codex session " + id}, protocol.TypeSession, start
 		},
-		ended: func(ctx workflow.Context, child workflow.Future, out *FireResult) error {
-			var view SessionView
+		ended: func(ctx workflow.Context, child workflow.Future, out *protocol.FireResult) error {
+			var view protocol.SessionView
 			err := child.Get(ctx, &view)
 			out.State = string(view.State)
 			if view.Turn != nil {
@@ -163,7 +125,7 @@ func firedSession(in FireInput) firing {
 			}
 			return err
 		},
-		bad: func(out FireResult) error {
+		bad: func(out protocol.FireResult) error {
 			if out.Status == "completed" {
 				return nil
 			}
@@ -180,12 +142,12 @@ func firedBatch(in FireInput) firing {
 	}
 	return firing{
 		blobs: onePerFolder(pages),
-		kind:  ClaimBatch, close: SignalCancelBatch, closing: CancelBatch{By: ScheduleID(in.Schedule)},
+		kind:  protocol.ClaimBatch, close: protocol.SignalCancelBatch, closing: protocol.CancelBatch{By: protocol.ScheduleID(in.Schedule)},
 		start: func(id string) (workflow.ChildWorkflowOptions, string, any) {
-			return workflow.ChildWorkflowOptions{WorkflowID: BatchID(id), StaticSummary: "batch " + id}, TypeBatch,
-				BatchInput{ID: id, Spec: *in.Batch, By: in.By, Origin: OriginSchedule(in.Schedule)}
+			return workflow.ChildWorkflowOptions{WorkflowID: protocol.BatchID(id), StaticSummary: "batch " + id}, protocol.TypeBatch,
+				BatchInput{ID: id, Spec: *in.Batch, By: in.By, Origin: protocol.OriginSchedule(in.Schedule)}
 		},
-		ended: func(ctx workflow.Context, child workflow.Future, out *FireResult) error {
+		ended: func(ctx workflow.Context, child workflow.Future, out *protocol.FireResult) error {
 			var end BatchEnd
 			err := child.Get(ctx, &end)
 			out.State = end.View.State
@@ -195,7 +157,7 @@ func firedBatch(in FireInput) firing {
 			}
 			return err
 		},
-		bad: func(out FireResult) error {
+		bad: func(out protocol.FireResult) error {
 			if whole {
 				return nil
 			}
@@ -207,7 +169,7 @@ func firedBatch(in FireInput) firing {
 // begin starts what a schedule fires, under the next free id of its time. One time
 // is fired again if a person backfills it once more.
 func (f firing) begin(asked, ctx workflow.Context, base string) (id string, child workflow.ChildWorkflowFuture, err error) {
-	for n := 1; n <= maxFirings; n++ {
+	for n := 1; n <= protocol.MaxFirings; n++ {
 		id = base
 		if n > 1 {
 			id = fmt.Sprintf("%s.%d", base, n)
@@ -282,21 +244,11 @@ func onePerFolder(blobs []string) (some []string) {
 // that of its start.
 func fireID(ctx workflow.Context, name string) string {
 	info := workflow.GetInfo(ctx)
-	at, err := time.Parse(time.RFC3339, strings.TrimPrefix(info.WorkflowExecution.ID, ScheduleID(name)+"-"))
+	at, err := time.Parse(time.RFC3339, strings.TrimPrefix(info.WorkflowExecution.ID, protocol.ScheduleID(name)+"-"))
 	if err != nil {
 		at = info.WorkflowStartTime
 	}
-	return FiredID(name, at)
-}
-
-// LongestFiredID returns an id as long as a schedule of that name ever makes.
-func LongestFiredID(name string) string {
-	return fmt.Sprintf("%s.%d", FiredID(name, time.Time{}), maxFirings)
-}
-
-// FiredID returns the id of what a schedule starts at a time.
-func FiredID(name string, at time.Time) string {
-	return name + "-" + at.UTC().Format("20060102t150405z")
+	return protocol.FiredID(name, at)
 }
 
 // firedFailure returns the error of what was fired, as Fire reports it.
@@ -309,11 +261,11 @@ func firedFailure(what string, err error) error {
 }
 
 // ReadFireResult takes what is known of a firing that failed out of its error.
-func ReadFireResult(r *FireResult, err error) {
+func ReadFireResult(r *protocol.FireResult, err error) {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) && app.HasDetails() {
 		if app.Details(r) != nil {
-			*r = FireResult{} // do not claim what is not known
+			*r = protocol.FireResult{} // do not claim what is not known
 		}
 	}
 }

@@ -31,12 +31,12 @@ type scheduled struct {
 // itself it fires only in another century.
 func (r *real) schedule(name, text string, change func(*client.ScheduleOptions)) scheduled {
 	r.t.Helper()
-	name += "-" + keyDigest(r.zone)[:12] // a zone's name is too long for it
+	name += "-" + protocol.KeyDigest(r.zone)[:12] // a zone's name is too long for it
 	opts := client.ScheduleOptions{
-		ID: ScheduleID(name), Spec: client.ScheduleSpec{Calendars: []client.ScheduleCalendarSpec{{Year: []client.ScheduleRange{{Start: 2099}}}}},
-		Action: &client.ScheduleWorkflowAction{ID: ScheduleID(name), Workflow: TypeFire, TaskQueue: r.queue, Args: []any{FireInput{Schedule: name, Session: &SessionInput{
-			Options: SessionOptions{Zone: r.zone, Host: "web-1", CloseAfter: true, Origin: OriginSchedule(name)},
-			First:   &Message{ID: "first", Text: text},
+		ID: protocol.ScheduleID(name), Spec: client.ScheduleSpec{Calendars: []client.ScheduleCalendarSpec{{Year: []client.ScheduleRange{{Start: 2099}}}}},
+		Action: &client.ScheduleWorkflowAction{ID: protocol.ScheduleID(name), Workflow: protocol.TypeFire, TaskQueue: r.queue, Args: []any{FireInput{Schedule: name, Session: &SessionInput{
+			Options: SessionOptions{Zone: r.zone, Host: "web-1", CloseAfter: true, Origin: protocol.OriginSchedule(name)},
+			First:   &protocol.Message{ID: "first", Text: text},
 		}}}},
 	}
 	if change != nil {
@@ -82,7 +82,7 @@ func (s scheduled) trigger(overlap enums.ScheduleOverlapPolicy) {
 
 func (r *real) scheduleBatch(name string, window int, texts ...string) scheduled {
 	r.t.Helper()
-	spec := r.packed(owned.Owner{Kind: owned.Schedule, ID: name}, BatchSpec{Window: window}, texts...)
+	spec := r.packed(owned.Owner{Kind: owned.Schedule, ID: name}, protocol.BatchSpec{Window: window}, texts...)
 	return r.schedule(name, "", func(o *client.ScheduleOptions) {
 		in := &o.Action.(*client.ScheduleWorkflowAction).Args[0]
 		*in = FireInput{Schedule: (*in).(FireInput).Schedule, Batch: &spec, By: "ann"}
@@ -96,7 +96,7 @@ func (s scheduled) fired(n int) (fire client.ScheduleWorkflowExecution, id strin
 	s.r.t.Helper()
 	s.r.until(fmt.Sprintf("firing %d of %s", n, s.name), func() bool { return len(s.look().RecentActions) >= n })
 	fire = *s.look().RecentActions[n-1].StartWorkflowResult
-	at, err := time.Parse(time.RFC3339, strings.TrimPrefix(fire.WorkflowID, ScheduleID(s.name)+"-"))
+	at, err := time.Parse(time.RFC3339, strings.TrimPrefix(fire.WorkflowID, protocol.ScheduleID(s.name)+"-"))
 	if err != nil {
 		s.r.t.Fatalf("the firing is %q: %v", fire.WorkflowID, err)
 	}
@@ -108,13 +108,13 @@ func (s scheduled) fired(n int) (fire client.ScheduleWorkflowExecution, id strin
 		}
 		return id != ""
 	})
-	if of := FiredID(s.name, at); id != of && !strings.HasPrefix(id, of+".") {
+	if of := protocol.FiredID(s.name, at); id != of && !strings.HasPrefix(id, of+".") {
 		s.r.t.Errorf("the firing of %s began %s", of, id)
 	}
 	return fire, id
 }
 
-func (s scheduled) ends(fire client.ScheduleWorkflowExecution) (out FireResult, err error) {
+func (s scheduled) ends(fire client.ScheduleWorkflowExecution) (out protocol.FireResult, err error) {
 	s.r.t.Helper()
 	ctx, cancel := context.WithTimeout(s.r.t.Context(), patience)
 	defer cancel()
@@ -134,11 +134,11 @@ func TestAFiringIsASessionOfItsTime(t *testing.T) {
 	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED)
 	fire, id := s.fired(1)
 	out, err := s.ends(fire)
-	if err != nil || out.ID != id || out.State != string(Closed) || out.Status != "completed" {
+	if err != nil || out.ID != id || out.State != string(protocol.Closed) || out.Status != "completed" {
 		t.Errorf("the firing ended with %+v, %v; its session is %s", out, err, id)
 	}
 	v, err := r.result(id)
-	if err != nil || v.State != Closed || v.Turn == nil || v.Turn.N != 1 || v.Origin != OriginSchedule(s.name) {
+	if err != nil || v.State != protocol.Closed || v.Turn == nil || v.Turn.N != 1 || v.Origin != protocol.OriginSchedule(s.name) {
 		t.Errorf("its session ended as %+v, %v", v, err)
 	}
 	bad := r.schedule("failing", "fail", nil)
@@ -163,7 +163,7 @@ func TestWhatStillRunsDecidesWhatIsFired(t *testing.T) {
 
 	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_CANCEL_OTHER)
 	fire2, second := s.fired(2)
-	if v, err := r.result(first); err != nil || v.State != Closed || v.Turn.Status != "interrupted" || v.Close == nil {
+	if v, err := r.result(first); err != nil || v.State != protocol.Closed || v.Turn.Status != "interrupted" || v.Close == nil {
 		t.Errorf("the first was not closed in good order: %+v, %v", v, err)
 	}
 	var cancelled *temporal.CanceledError
@@ -178,22 +178,22 @@ func TestWhatStillRunsDecidesWhatIsFired(t *testing.T) {
 	if !r.host.attached(second) {
 		t.Error("the second does not run beside the third")
 	}
-	r.update(protocol.SessionID(third), SignalClose, nil, Close{By: "bob"})
-	if v, err := r.result(third); err != nil || v.State != Closed {
+	r.update(protocol.SessionID(third), protocol.SignalClose, nil, protocol.Close{By: "bob"})
+	if v, err := r.result(third); err != nil || v.State != protocol.Closed {
 		t.Errorf("the third ended as %+v, %v", v, err)
 	}
 
 	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE)
 	r.close(second)
 	fire4, fourth := s.fired(4)
-	if out, err := s.ends(fire2); err == nil || out.ID != "" && out.State != string(Closed) {
+	if out, err := s.ends(fire2); err == nil || out.ID != "" && out.State != string(protocol.Closed) {
 		t.Errorf("the second firing ended with %+v, %v", out, err)
 	}
 	s.isBusy(fourth)
 
 	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_TERMINATE_OTHER)
 	_, fifth := s.fired(5)
-	if v, err := r.result(fourth); err != nil || v.State != Closed {
+	if v, err := r.result(fourth); err != nil || v.State != protocol.Closed {
 		t.Errorf("what a terminated firing had started was left alone: %+v, %v", v, err)
 	}
 	if _, err := s.ends(fire4); err == nil {
@@ -224,7 +224,7 @@ func TestTimesThatPassedAreFilledInOnce(t *testing.T) {
 		t.Helper()
 		for i := range n {
 			fire, _ := s.fired(i + 1)
-			var res FireResult
+			var res protocol.FireResult
 			if err := r.c.GetWorkflow(t.Context(), fire.WorkflowID, fire.FirstExecutionRunID).Get(t.Context(), &res); err != nil {
 				t.Fatal(err)
 			}
@@ -271,16 +271,16 @@ func TestACancelledFiringTakesItsSessionOutOfTheLine(t *testing.T) {
 	r.work()
 	for n := range 3 { // as many as there are slots
 		id := r.session(fmt.Sprint("holds", n), SessionOptions{})
-		r.becomes(id, Idle)
+		r.becomes(id, protocol.Idle)
 	}
 	s := r.schedule("waits", "hello", nil)
 	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED)
 	fire, id := s.fired(1)
-	r.becomes(id, Queued)
+	r.becomes(id, protocol.Queued)
 	if err := r.c.CancelWorkflow(t.Context(), fire.WorkflowID, fire.FirstExecutionRunID); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := r.result(id); err != nil || v.State != Closed || v.Turn != nil && v.Turn.Status == "completed" {
+	if v, err := r.result(id); err != nil || v.State != protocol.Closed || v.Turn != nil && v.Turn.Status == "completed" {
 		t.Errorf("its session ended as %+v, %v", v, err)
 	}
 	for n := range 3 {
@@ -295,15 +295,15 @@ func TestAFiringIsABatchOfItsTime(t *testing.T) {
 	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED)
 	fire, id := s.fired(1)
 	out, err := s.ends(fire)
-	if err != nil || out.ID != id || out.State != BatchDone || out.Status != "3 of 3 done, 0 failed" {
+	if err != nil || out.ID != id || out.State != protocol.BatchDone || out.Status != "3 of 3 done, 0 failed" {
 		t.Errorf("the firing ended with %+v, %v; its batch is %s", out, err, id)
 	}
-	if v := r.batchEnd(id).View; v.Done != 3 || v.Origin != OriginSchedule(s.name) || v.By != "ann" {
+	if v := r.batchEnd(id).View; v.Done != 3 || v.Origin != protocol.OriginSchedule(s.name) || v.By != "ann" {
 		t.Errorf("its batch ended as %+v", v)
 	}
 	r.until("the batch is found by its schedule", func() bool {
 		n, err := r.c.CountWorkflow(t.Context(), &workflowservice.CountWorkflowExecutionsRequest{
-			Query: fmt.Sprintf("WorkflowType = '%s' AND FairleadOrigin = '%s'", TypeBatch, OriginSchedule(s.name))})
+			Query: fmt.Sprintf("WorkflowType = '%s' AND FairleadOrigin = '%s'", protocol.TypeBatch, protocol.OriginSchedule(s.name))})
 		return err == nil && n.Count == 1
 	})
 
@@ -336,24 +336,24 @@ func TestABatchThatStillRunsDecidesAsAWhole(t *testing.T) {
 	if _, err := s.ends(fire1); !errors.As(err, &cancelled) {
 		t.Errorf("the cancelled firing ended with %v", err)
 	}
-	if v := r.batchEnd(first).View; v.State != BatchCancelled || v.Cancelled != 1 || v.Running != 0 || v.Queued != 1 {
+	if v := r.batchEnd(first).View; v.State != protocol.BatchCancelled || v.Cancelled != 1 || v.Running != 0 || v.Queued != 1 {
 		t.Errorf("its batch ended as %+v", v)
 	}
-	if v, err := r.result(session); err != nil || v.State != Closed {
+	if v, err := r.result(session); err != nil || v.State != protocol.Closed {
 		t.Errorf("its session ended as %+v, %v", v, err)
 	}
 	s.isBusy(activities.ItemSession(second, "i0", 1))
 
 	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_TERMINATE_OTHER)
 	fire3, third := s.fired(3)
-	if v := r.batchEnd(second).View; v.State != BatchCancelled {
+	if v := r.batchEnd(second).View; v.State != protocol.BatchCancelled {
 		t.Errorf("the batch of a terminated firing ended as %+v", v)
 	}
 	s.isBusy(activities.ItemSession(third, "i0", 1))
 	if err := r.c.CancelWorkflow(t.Context(), fire3.WorkflowID, fire3.FirstExecutionRunID); err != nil {
 		t.Fatal(err)
 	}
-	if v := r.batchEnd(third).View; v.State != BatchCancelled {
+	if v := r.batchEnd(third).View; v.State != protocol.BatchCancelled {
 		t.Errorf("it ended as %+v", v)
 	}
 }

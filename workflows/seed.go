@@ -33,16 +33,16 @@ type seedState struct {
 	Former []string                     `json:"former,omitempty"` // digests of what auth.json was before
 	Check  *seedCheck                   `json:"check,omitempty"`  // the newest verification
 
-	VerifiedAt time.Time   `json:"verified_at"` // when it was last known to be alive
-	UsedAt     time.Time   `json:"used_at"`     // when it was last granted or given back
-	PutAt      time.Time   `json:"put_at"`
-	ReapAt     time.Time   `json:"reap_at"`
-	LookedAt   time.Time   `json:"looked_at"`          // when holders were last looked at
-	Exported   *SeedExport `json:"exported,omitempty"` // last
-	Policy     string      `json:"policy,omitempty"`   // judges in every session that uses the seed
-	Amend      bool        `json:"amend,omitempty"`    // its sessions are offered amendments
-	Deleted    bool        `json:"deleted,omitempty"`
-	Purge      bool        `json:"purge,omitempty"` // its blobs too
+	VerifiedAt time.Time            `json:"verified_at"` // when it was last known to be alive
+	UsedAt     time.Time            `json:"used_at"`     // when it was last granted or given back
+	PutAt      time.Time            `json:"put_at"`
+	ReapAt     time.Time            `json:"reap_at"`
+	LookedAt   time.Time            `json:"looked_at"`          // when holders were last looked at
+	Exported   *protocol.SeedExport `json:"exported,omitempty"` // last
+	Policy     string               `json:"policy,omitempty"`   // judges in every session that uses the seed
+	Amend      bool                 `json:"amend,omitempty"`    // its sessions are offered amendments
+	Deleted    bool                 `json:"deleted,omitempty"`
+	Purge      bool                 `json:"purge,omitempty"` // its blobs too
 	// First is below the epochs of all leases that this workflow granted. Leases of
 	// an earlier workflow of the seed, which was ended by force, have epochs up to
 	// First. This workflow does not know them. First is 0 if a person gave up what
@@ -100,13 +100,13 @@ func (s *seed) listen() error {
 	s.rel = workflow.GetSignalChannel(s.ctx, signalRelease)
 	s.rep = workflow.GetSignalChannel(s.ctx, signalReport)
 	return firstError(
-		workflow.SetQueryHandler(s.ctx, QuerySeed, func() (SeedView, error) { return s.view(), nil }),
+		workflow.SetQueryHandler(s.ctx, protocol.QuerySeed, func() (protocol.SeedView, error) { return s.view(), nil }),
 		workflow.SetQueryHandler(s.ctx, protocol.QuerySeedNow, func() (activities.SeedNow, error) { return s.saving.now(), nil }),
-		updating(s.seedCore, UpdatePutSeed, s.saving.checkPut, s.saving.put),
-		updating(s.seedCore, UpdateSetSeed, s.saving.checkSet, s.saving.set),
-		updating(s.seedCore, UpdateDeleteSeed, s.saving.checkRemove, s.saving.remove),
-		updating(s.seedCore, UpdateReviveSeed, s.holders.checkRevive, s.holders.revive),
-		updating(s.seedCore, UpdateExportSeed, s.saving.checkExport, s.saving.export),
+		updating(s.seedCore, protocol.UpdatePutSeed, s.saving.checkPut, s.saving.put),
+		updating(s.seedCore, protocol.UpdateSetSeed, s.saving.checkSet, s.saving.set),
+		updating(s.seedCore, protocol.UpdateDeleteSeed, s.saving.checkRemove, s.saving.remove),
+		updating(s.seedCore, protocol.UpdateReviveSeed, s.holders.checkRevive, s.holders.revive),
+		updating(s.seedCore, protocol.UpdateExportSeed, s.saving.checkExport, s.saving.export),
 		updating(s.seedCore, protocol.UpdateSaveSeed, s.saving.checkSave, s.saving.save),
 		updating(s.seedCore, protocol.UpdateRotatedSeed, s.saving.checkRotated, s.saving.rotated),
 		workflow.SetUpdateHandlerWithOptions(s.ctx, protocol.UpdateVerifySeed, s.checks.verify,
@@ -203,7 +203,7 @@ func (s *seed) rollOver() error {
 		s.holders.no = nil
 		post(s.ctx, no)
 	}
-	return workflow.NewContinueAsNewError(s.ctx, TypeSeed, SeedInput{Name: s.name, Carry: s.st})
+	return workflow.NewContinueAsNewError(s.ctx, protocol.TypeSeed, SeedInput{Name: s.name, Carry: s.st})
 }
 
 // drain receives the signals that have arrived; see session.drain. The order of

@@ -13,8 +13,8 @@ func on(holder, host string, generation int64) acquire {
 	return acquire{Holder: holder, At: &protocol.HostSpec{Name: host, Address: "192.0.2.7"}, Generation: generation}
 }
 
-func login(n string) PutSeed {
-	return PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b" + n, Digest: "d" + n, Kind: "chatgpt"}, Files: auth(n)}
+func login(n string) protocol.PutSeed {
+	return protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b" + n, Digest: "d" + n, Kind: "chatgpt"}, Files: auth(n)}
 }
 
 func auth(n string) []protocol.SeedFile {
@@ -31,20 +31,20 @@ var newSeed = SeedInput{Name: "team", Carry: &seedState{}}
 
 func newSeedWorld(t *testing.T) *poolWorld {
 	p := newPoolWorld(t)
-	p.at(0, func() { p.takes(p.send(UpdatePutSeed, login("1"))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutSeed, login("1"))) })
 	return p
 }
 
 func (p *poolWorld) runSeed(until time.Duration) {
 	p.t.Helper()
 	p.finish(until)
-	p.ExecuteWorkflow(TypeSeed, newSeed)
+	p.ExecuteWorkflow(protocol.TypeSeed, newSeed)
 	p.verify()
 }
 
-func (p *poolWorld) seed() SeedView {
+func (p *poolWorld) seed() protocol.SeedView {
 	p.t.Helper()
-	return query[SeedView](p.world, QuerySeed)
+	return query[protocol.SeedView](p.world, protocol.QuerySeed)
 }
 
 func TestARotatedLoginIsTakenOnlyFromItsHolderAndAsTheNext(t *testing.T) {
@@ -56,7 +56,7 @@ func TestARotatedLoginIsTakenOnlyFromItsHolderAndAsTheNext(t *testing.T) {
 		p.refuses(p.send(protocol.UpdateSaveSeed, saves("a", 1, 2, "2")), protocol.RefusedFenced)
 		bad := saves("a", 1, 1, "2")
 		bad.Ref.Kind = "api_key"
-		p.refuses(p.send(protocol.UpdateSaveSeed, bad), RefusedBadInput)
+		p.refuses(p.send(protocol.UpdateSaveSeed, bad), protocol.RefusedBadInput)
 		p.takes(p.send(protocol.UpdateRotatedSeed, activities.RotatedSeed{Holder: "a", Epoch: 1, Auth: "auth2", Reason: "the store is down"}))
 		p.refuses(p.send(protocol.UpdateRotatedSeed, activities.RotatedSeed{Holder: "b", Epoch: 1, Auth: "auth2"}), protocol.RefusedFenced)
 	})
@@ -75,7 +75,7 @@ func TestARotatedLoginIsTakenOnlyFromItsHolderAndAsTheNext(t *testing.T) {
 		p.takes(p.send(protocol.UpdateSaveSeed, saves("a", 1, 1, "2")))
 	})
 	p.at(5*time.Second, func() {
-		if v := p.seed(); v.Generation != 2 || v.Health != Healthy || v.VerifiedAt == nil {
+		if v := p.seed(); v.Generation != 2 || v.Health != protocol.Healthy || v.VerifiedAt == nil {
 			t.Errorf("a repeat made %+v", v)
 		}
 		p.saw()

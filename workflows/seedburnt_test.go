@@ -16,17 +16,19 @@ import (
 // so, even after a turn that worked.
 func TestALoginThatMayBeSpentIsNotUsedWithoutAPersonsWord(t *testing.T) {
 	p, f := newVerifyWorld(t, []string{"unknown", "unknown"}, []string{"unknown", "login 2"})
-	p.at(time.Second, func() { p.takes(p.send(UpdateExportSeed, ExportSeed{By: "ann@desk", Recipient: "age1qqq"})) })
+	p.at(time.Second, func() {
+		p.takes(p.send(protocol.UpdateExportSeed, protocol.ExportSeed{By: "ann@desk", Recipient: "age1qqq"}))
+	})
 	var asked, forced *updated
 	p.at(2*time.Second, func() { asked = p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{By: "ann"}) })
 	p.once("the answer", func() bool { return asked != nil && asked.result != nil }, func() {
-		if v := p.seed(); v.Health != Suspect || v.Generation != 1 {
+		if v := p.seed(); v.Health != protocol.Suspect || v.Generation != 1 {
 			t.Errorf("seed is %+v", v)
 		}
 		forced = p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{By: "ann", Force: true})
 	})
 	p.once("the answer to force", func() bool { return forced != nil && forced.result != nil }, func() {
-		if v := p.seed(); v.Health != Healthy || v.Generation != 2 {
+		if v := p.seed(); v.Health != protocol.Healthy || v.Generation != 2 {
 			t.Errorf("seed is %+v", v)
 		}
 	})
@@ -44,12 +46,12 @@ func TestATurnSaysNothingOfARefreshTokenThatMayBeSpent(t *testing.T) {
 	p.at(2*time.Second, func() {
 		p.send(protocol.UpdateRefreshSeed, activities.RefreshSeed{Holder: "a", Epoch: 1, From: 1})
 	})
-	p.once("it was lost", func() bool { return p.seed().Health == Suspect }, func() {
+	p.once("it was lost", func() bool { return p.seed().Health == protocol.Suspect }, func() {
 		p.SignalWorkflow(signalReport, report{Holder: "a", Epoch: 1, Verdict: VerdictAlive, Began: p.Now().Add(time.Hour)})
 		p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true, Proven: p.Now().Add(time.Hour)})
 	})
 	p.at(30*time.Second, func() {
-		if v := p.seed(); v.Health != Suspect || len(v.HeldBy) != 0 || v.Queue != 1 {
+		if v := p.seed(); v.Health != protocol.Suspect || len(v.HeldBy) != 0 || v.Queue != 1 {
 			t.Errorf("a turn has cleared it: %+v", v)
 		}
 	})
@@ -64,14 +66,14 @@ func TestAnOlderLoginIsNotImportedOverWhatItBecame(t *testing.T) {
 		p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})
 	})
 	p.at(3*time.Second, func() {
-		p.refuses(p.send(UpdatePutSeed, login("1")), RefusedState)
+		p.refuses(p.send(protocol.UpdatePutSeed, login("1")), protocol.RefusedState)
 		if v := p.seed(); v.Generation != 2 {
 			t.Errorf("seed is %+v", v)
 		}
 		forced := login("1")
 		forced.Force = true
-		p.takes(p.send(UpdatePutSeed, login("2")))
-		p.takes(p.send(UpdatePutSeed, forced))
+		p.takes(p.send(protocol.UpdatePutSeed, login("2")))
+		p.takes(p.send(protocol.UpdatePutSeed, forced))
 	})
 	p.runSeed(4 * time.Second)
 }

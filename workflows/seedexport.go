@@ -3,48 +3,31 @@ package workflows
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// UpdateExportSeed hands a seed out to a person, encrypted for a key of theirs:
-// ExportSeed → SeedView, whose Ref is what a worker may export. It records who took
-// the seed, and for whom.
-const UpdateExportSeed = "export_seed"
-
-// ExportSeed asks for a seed's newest generation.
-type ExportSeed struct {
-	By        string `json:"by"`
-	Recipient string `json:"recipient"` // an age recipient, age1…: public
-}
-
-// SeedExport records the newest export of a seed.
-type SeedExport struct {
-	ExportSeed
-	At         time.Time `json:"at"`
-	Generation int64     `json:"generation"`
-}
-
-func (s *savingPart) checkExport(in ExportSeed) error {
+func (s *savingPart) checkExport(in protocol.ExportSeed) error {
 	switch {
 	case !strings.HasPrefix(in.Recipient, "age1") || len(in.Recipient) > 4096:
-		return refuse(RefusedBadInput, "seed %s is exported for an age recipient only (age1…)", s.name)
+		return refuse(protocol.RefusedBadInput, "seed %s is exported for an age recipient only (age1…)", s.name)
 	case s.st.Ref == nil || s.st.Deleted:
-		return refuse(RefusedNotFound, "there is no seed %q", s.name)
+		return refuse(protocol.RefusedNotFound, "there is no seed %q", s.name)
 	case s.exclusive() && len(s.st.Leases) > 0:
 		// What is stored may be older than what the holder has by now.
-		return refuse(RefusedState, "seed %s is a login that rotates and is held by %s: a second holder would burn it", s.name, s.st.Leases[0].Holder)
+		return refuse(protocol.RefusedState, "seed %s is a login that rotates and is held by %s: a second holder would burn it", s.name, s.st.Leases[0].Holder)
 	case s.exclusive() && s.st.Rotated != nil:
-		return refuse(RefusedState, "seed %s: %s", s.name, s.st.Rotated.notSaved())
+		return refuse(protocol.RefusedState, "seed %s: %s", s.name, s.st.Rotated.notSaved())
 	}
 	return nil
 }
 
 // export hands out a seed. Nothing is known about who uses an exported login, so if
 // it rotates nobody else gets it before a person says so.
-func (s *savingPart) export(in ExportSeed) SeedView {
-	s.st.Exported = &SeedExport{ExportSeed: in, At: workflow.Now(s.ctx), Generation: s.st.Ref.Generation}
+func (s *savingPart) export(in protocol.ExportSeed) protocol.SeedView {
+	s.st.Exported = &protocol.SeedExport{ExportSeed: in, At: workflow.Now(s.ctx), Generation: s.st.Ref.Generation}
 	if s.exclusive() {
 		s.burnt(fmt.Sprintf("%s exported it for %s: whoever uses the login there burns it here", in.By, in.Recipient),
 			fmt.Sprintf("`ctl seed delete %s` if it is used there from now on; `ctl seed revive %s` if it was a copy that nobody uses", s.name, s.name))

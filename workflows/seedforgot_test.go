@@ -15,7 +15,7 @@ var anew = SeedInput{Name: "team", Carry: &seedState{Epoch: 100, First: 100}}
 func (p *poolWorld) runAnew(until time.Duration) {
 	p.t.Helper()
 	p.finish(until)
-	p.ExecuteWorkflow(TypeSeed, anew)
+	p.ExecuteWorkflow(protocol.TypeSeed, anew)
 	p.verify()
 }
 
@@ -88,7 +88,7 @@ func TestASessionThatEndsWithoutItsSeedHasTheLoginFetched(t *testing.T) {
 // that earlier workflows granted.
 func TestRevivingASeedGivesUpForgottenLeases(t *testing.T) {
 	p := newSeedWorld(t)
-	p.at(time.Second, func() { p.takes(p.send(UpdateReviveSeed, ReviveSeed{})) })
+	p.at(time.Second, func() { p.takes(p.send(protocol.UpdateReviveSeed, protocol.ReviveSeed{})) })
 	p.at(2*time.Second, func() {
 		if now := query[activities.SeedNow](p.world, protocol.QuerySeedNow); now.First != 0 {
 			t.Errorf("first is %d", now.First)
@@ -103,7 +103,7 @@ func TestRevivingASeedGivesUpForgottenLeases(t *testing.T) {
 func TestRevivingASeedThatIsInDoubtKeepsForgottenLeases(t *testing.T) {
 	p := newSeedWorld(t)
 	revives := func(at time.Duration, want int64) {
-		p.at(at, func() { p.takes(p.send(UpdateReviveSeed, ReviveSeed{})) })
+		p.at(at, func() { p.takes(p.send(protocol.UpdateReviveSeed, protocol.ReviveSeed{})) })
 		p.at(at+time.Second/2, func() {
 			if now := query[activities.SeedNow](p.world, protocol.QuerySeedNow); now.First != want || now.Rotated != nil {
 				t.Errorf("after %v the seed is %+v", at, now)

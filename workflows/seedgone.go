@@ -56,7 +56,7 @@ const kindSeedAway = "seed_away"
 // seedLost stops codex after a pump has found that the lease on the seed is lost.
 // A running turn counts as cut off.
 func (s *leasesPart) seedLost(p *protocol.Problem) {
-	if p == nil || s.st.Status == Failed {
+	if p == nil || s.st.Status == protocol.Failed {
 		return
 	}
 	f := failureOfProblem(p)
@@ -175,7 +175,7 @@ func (s *leasesPart) leaveLine(there *seedPlace) {
 func (s *leasesPart) regainSeed() (again bool) {
 	s.obeyed = s.st.Resume
 	was := s.st.Status
-	s.become(Resuming)
+	s.become(protocol.Resuming)
 	f, again := s.keepTrying("get its seed back", s.needsNoSeed, s.askForSeedAgain)
 	s.st.Waits = ""
 	switch {
@@ -190,7 +190,7 @@ func (s *leasesPart) regainSeed() (again bool) {
 		s.asBefore(was)
 	case s.st.Down != nil || f != nil && !failurePasses(f):
 		if f == nil {
-			f = &Failure{Kind: protocol.EndInterrupted, Message: interruptedBy(s.st.Down) + ": the session does not ask for its seed"}
+			f = &protocol.Failure{Kind: protocol.EndInterrupted, Message: interruptedBy(s.st.Down) + ": the session does not ask for its seed"}
 		}
 		s.cannotHaveSeed(f)
 	default: // somebody asked it to try again now
@@ -202,9 +202,9 @@ func (s *leasesPart) regainSeed() (again bool) {
 
 // asBefore ends the wait for the seed: the session has the status that it had
 // before if that was Interrupted and no turn runs.
-func (s *leasesPart) asBefore(was SessionStatus) {
-	if was == Interrupted && !s.st.Running {
-		s.become(Interrupted)
+func (s *leasesPart) asBefore(was protocol.SessionStatus) {
+	if was == protocol.Interrupted && !s.st.Running {
+		s.become(protocol.Interrupted)
 		return
 	}
 	s.turns.settle()
@@ -218,11 +218,11 @@ func (s *leasesPart) needsNoSeed() bool {
 
 // mayBeImported reports whether f says that a seed, or a pool of seeds, does not
 // exist now. A person may import it again.
-func mayBeImported(f *Failure) bool {
+func mayBeImported(f *protocol.Failure) bool {
 	return (f.Kind == "seed_not_found" || f.Kind == "seed_pool_not_found") && !f.Final
 }
 
-func (s *leasesPart) askForSeedAgain() (*Failure, bool) {
+func (s *leasesPart) askForSeedAgain() (*protocol.Failure, bool) {
 	f, again := s.acquireSeed()
 	if f != nil && mayBeImported(f) {
 		f.Kind = kindSeedAway
@@ -232,7 +232,7 @@ func (s *leasesPart) askForSeedAgain() (*Failure, bool) {
 
 // cannotHaveSeed gives up asking for the seed. A message makes the session ask
 // again.
-func (s *leasesPart) cannotHaveSeed(f *Failure) {
+func (s *leasesPart) cannotHaveSeed(f *protocol.Failure) {
 	s.st.Trouble, s.st.Down, s.st.SeedNo = nil, nil, true
 	if s.st.Running {
 		s.process.cannotStart(f)
@@ -240,8 +240,8 @@ func (s *leasesPart) cannotHaveSeed(f *Failure) {
 	}
 	s.note(conversation.Note{Type: protocol.EntryError, Text: f.Message, Data: failureData(f)})
 	s.st.Error, s.st.Held = f, len(s.st.Queue) > 0
-	s.become(Interrupted)
+	s.become(protocol.Interrupted)
 	if s.opt.CloseAfter && s.st.Close == nil {
-		s.st.Close = &Close{By: s.opt.By}
+		s.st.Close = &protocol.Close{By: s.opt.By}
 	}
 }

@@ -6,13 +6,8 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/workflow"
-)
 
-// The health of a seed. The empty string means "unknown".
-const (
-	Healthy = "healthy"
-	Suspect = "suspect" // nobody new gets it until a person or a proof says otherwise
-	Dead    = "dead"    // its issuer says so: requests are refused
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // seedHealth is what is known of a credential's state, and why.
@@ -42,8 +37,8 @@ func (s *seedCore) judge(state, reason, hint string) {
 }
 
 func (s *seedCore) suspect(reason, hint string) {
-	if s.st.Health.State != Dead {
-		s.judge(Suspect, reason, hint)
+	if s.st.Health.State != protocol.Dead {
+		s.judge(protocol.Suspect, reason, hint)
 	}
 }
 
@@ -60,15 +55,15 @@ func (s *seedCore) burnt(reason, hint string) {
 // came after began.
 func (s *seedCore) alive(began, seen time.Time) {
 	switch {
-	case s.st.Health.State == Dead, s.st.Spent:
+	case s.st.Health.State == protocol.Dead, s.st.Spent:
 		return
-	case s.st.Health.State == Suspect:
+	case s.st.Health.State == protocol.Suspect:
 		if !began.After(s.st.Health.Since) {
 			return
 		}
 	}
-	if s.st.Health.State != Healthy {
-		s.judge(Healthy, "", "")
+	if s.st.Health.State != protocol.Healthy {
+		s.judge(protocol.Healthy, "", "")
 	}
 	if seen.After(s.st.VerifiedAt) {
 		s.st.VerifiedAt = seen
@@ -89,16 +84,16 @@ func (s *holdersPart) reported(r report) {
 	}
 }
 
-func (s *holdersPart) checkRevive(ReviveSeed) error {
+func (s *holdersPart) checkRevive(protocol.ReviveSeed) error {
 	switch {
 	case s.st.Ref == nil || s.st.Deleted:
-		return refuse(RefusedNotFound, "there is no seed %q", s.name)
+		return refuse(protocol.RefusedNotFound, "there is no seed %q", s.name)
 	case s.asking && s.exclusive():
 		return s.busyVerifying()
-	case s.st.Health.State == Dead:
-		return refuse(RefusedState, "seed %s is dead: %s (%s; `ctl seed verify %s --force` asks its issuer once more)", s.name, s.st.Health.Reason, s.st.Health.Hint, s.name)
+	case s.st.Health.State == protocol.Dead:
+		return refuse(protocol.RefusedState, "seed %s is dead: %s (%s; `ctl seed verify %s --force` asks its issuer once more)", s.name, s.st.Health.Reason, s.st.Health.Hint, s.name)
 	case s.st.Rotated != nil && s.holds(s.st.Rotated.Holder, s.st.Rotated.Epoch) != nil:
-		return refuse(RefusedState, "seed %s: %s, and that session has it still: close the session first", s.name, s.st.Rotated.notSaved())
+		return refuse(protocol.RefusedState, "seed %s: %s, and that session has it still: close the session first", s.name, s.st.Rotated.notSaved())
 	}
 	return nil
 }
@@ -107,9 +102,9 @@ func (s *holdersPart) checkRevive(ReviveSeed) error {
 // nothing else is in doubt, it gives up what was left under leases of an earlier
 // workflow of the seed. A person who revives a seed for another reason may not know
 // of those.
-func (s *holdersPart) revive(ReviveSeed) SeedView {
+func (s *holdersPart) revive(protocol.ReviveSeed) protocol.SeedView {
 	ended := slices.ContainsFunc(s.st.Leases, func(l seedLease) bool { return l.Ended != "" })
-	if s.st.Health.State != Suspect && !s.st.Spent && !ended && s.st.Rotated == nil {
+	if s.st.Health.State != protocol.Suspect && !s.st.Spent && !ended && s.st.Rotated == nil {
 		s.st.First = 0
 		return s.view()
 	}

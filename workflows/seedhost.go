@@ -39,7 +39,7 @@ type CaptureSeedResult struct {
 	Moved         bool `json:"moved"`
 	StaysRotating bool `json:"stays_rotating,omitempty"`
 	// Problem is why the login was not moved, or why the seed was not told so.
-	Problem *Failure `json:"problem,omitempty"`
+	Problem *protocol.Failure `json:"problem,omitempty"`
 }
 
 // CaptureSeed takes a login from a host's CODEX_HOME. It removes the login there
@@ -168,7 +168,7 @@ func keepLogin(ctx workflow.Context, in LoginSeedInput, home string) (CaptureSee
 	for n := 1; ; n++ {
 		err = putSeed(untilDone(ctx, "put seed "+in.Name), activities.PutSeedInput{Name: in.Name, Ref: got.Ref, Files: got.Files, By: in.By})
 		var refused *temporal.ApplicationError
-		if !errors.As(err, &refused) || refused.Type() != RefusedState || n == putTries {
+		if !errors.As(err, &refused) || refused.Type() != protocol.RefusedState || n == putTries {
 			return out, err
 		}
 		if err := workflow.Sleep(ctx, putAgain); err != nil {

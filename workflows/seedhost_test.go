@@ -86,8 +86,8 @@ func (f *fakeLogins) RemoveLogin(context.Context, activities.LoginInput) error {
 func (f *fakeLogins) world(t *testing.T) *environment {
 	env := newEnvironment()
 	env.RegisterActivity(f)
-	env.RegisterWorkflowWithOptions(LoginSeed, workflow.RegisterOptions{Name: TypeLogin})
-	env.RegisterWorkflowWithOptions(CaptureSeed, workflow.RegisterOptions{Name: TypeCapture})
+	env.RegisterWorkflowWithOptions(LoginSeed, workflow.RegisterOptions{Name: protocol.TypeLogin})
+	env.RegisterWorkflowWithOptions(CaptureSeed, workflow.RegisterOptions{Name: protocol.TypeCapture})
 	return env
 }
 
@@ -110,7 +110,7 @@ func ends(t *testing.T, err error, want string) {
 // A new login exists once until the seed has it. It is removed from its host when
 // the seed has it or when it was given up. Nobody is asked for a code in vain.
 func TestALoginIsRemovedFromItsHostOnceItIsKeptOrGivenUp(t *testing.T) {
-	held := temporal.NewNonRetryableApplicationError("seed team is held by a", RefusedState, nil)
+	held := temporal.NewNonRetryableApplicationError("seed team is held by a", protocol.RefusedState, nil)
 	torn := temporal.NewNonRetryableApplicationError("auth.json is malformed", protocol.ErrTypeBadInput, nil)
 	const capture = "ask, make, run, capture /r/logins/l/codex-home"
 	for name, c := range map[string]struct {
@@ -142,7 +142,7 @@ func TestALoginIsRemovedFromItsHostOnceItIsKeptOrGivenUp(t *testing.T) {
 			if c.cancel {
 				env.RegisterDelayedCallback(env.CancelWorkflow, putAgain+putAgain/2)
 			}
-			env.ExecuteWorkflow(TypeLogin, LoginSeedInput{ID: "l", Name: "team", Host: protocol.HostSpec{Name: "web-1"}})
+			env.ExecuteWorkflow(protocol.TypeLogin, LoginSeedInput{ID: "l", Name: "team", Host: protocol.HostSpec{Name: "web-1"}})
 			ends(t, env.GetWorkflowError(), c.fails)
 			f.have(t, c.did)
 		})
@@ -152,7 +152,7 @@ func TestALoginIsRemovedFromItsHostOnceItIsKeptOrGivenUp(t *testing.T) {
 // A rotating login that is still where it was captured has two holders.
 func TestACapturedLoginIsGivenOnlyWhenItIsNowhereElse(t *testing.T) {
 	changed := temporal.NewNonRetryableApplicationError("it has changed", protocol.ErrTypeBadInput, nil)
-	held := temporal.NewNonRetryableApplicationError("team has another login by now", RefusedState, nil)
+	held := temporal.NewNonRetryableApplicationError("team has another login by now", protocol.RefusedState, nil)
 	const put = "capture /h, put, still in /h on web-1"
 	for name, c := range map[string]struct {
 		f              *fakeLogins
@@ -174,7 +174,7 @@ func TestACapturedLoginIsGivenOnlyWhenItIsNowhereElse(t *testing.T) {
 				f = &fakeLogins{}
 			}
 			env := f.world(t)
-			env.ExecuteWorkflow(TypeCapture, CaptureSeedInput{Name: "team", Host: protocol.HostSpec{Name: "web-1"}, Home: "/h", Move: c.move})
+			env.ExecuteWorkflow(protocol.TypeCapture, CaptureSeedInput{Name: "team", Host: protocol.HostSpec{Name: "web-1"}, Home: "/h", Move: c.move})
 			var out CaptureSeedResult
 			if err := env.GetWorkflowResult(&out); err != nil {
 				t.Fatal(err)
@@ -195,25 +195,25 @@ func TestASeedThatIsElsewhereWaitsUntilItIsMoved(t *testing.T) {
 	elsewhere.Elsewhere = "/h on web-1"
 	moved := login("1")
 	moved.Moved = true
-	p.at(0, func() { p.refuses(p.send(UpdatePutSeed, moved), RefusedState) })
-	p.at(time.Second, func() { p.takes(p.send(UpdatePutSeed, elsewhere)) })
+	p.at(0, func() { p.refuses(p.send(protocol.UpdatePutSeed, moved), protocol.RefusedState) })
+	p.at(time.Second, func() { p.takes(p.send(protocol.UpdatePutSeed, elsewhere)) })
 	p.at(2*time.Second, func() { p.SignalWorkflow(signalAcquire, on("a", "web-1", 100)) })
 	p.at(3*time.Second, func() {
-		if v := p.seed(); v.Health != Suspect || !strings.Contains(v.Reason, "still in /h on web-1") || !strings.Contains(v.Hint, "--move") || len(v.HeldBy) != 0 {
+		if v := p.seed(); v.Health != protocol.Suspect || !strings.Contains(v.Reason, "still in /h on web-1") || !strings.Contains(v.Hint, "--move") || len(v.HeldBy) != 0 {
 			t.Errorf("seed is %+v", v)
 		}
 		other := moved
 		other.Ref.Blob = "b9"
-		p.refuses(p.send(UpdatePutSeed, other), RefusedState)
-		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ask: true, Ref: protocol.SeedRef{Kind: "chatgpt"}}))
+		p.refuses(p.send(protocol.UpdatePutSeed, other), protocol.RefusedState)
+		p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ask: true, Ref: protocol.SeedRef{Kind: "chatgpt"}}))
 	})
-	p.at(4*time.Second, func() { p.takes(p.send(UpdatePutSeed, moved)) })
+	p.at(4*time.Second, func() { p.takes(p.send(protocol.UpdatePutSeed, moved)) })
 	p.at(5*time.Second, func() {
-		if v := p.seed(); v.Health == Suspect || v.Generation != 1 || !slices.Equal(v.HeldBy, []string{"a"}) {
+		if v := p.seed(); v.Health == protocol.Suspect || v.Generation != 1 || !slices.Equal(v.HeldBy, []string{"a"}) {
 			t.Errorf("seed is %+v", v)
 		}
-		p.refuses(p.send(UpdatePutSeed, PutSeed{Name: "team", Ask: true, Ref: protocol.SeedRef{Kind: "chatgpt"}}), RefusedState)
-		p.takes(p.send(UpdatePutSeed, moved)) // again
+		p.refuses(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ask: true, Ref: protocol.SeedRef{Kind: "chatgpt"}}), protocol.RefusedState)
+		p.takes(p.send(protocol.UpdatePutSeed, moved)) // again
 	})
 	p.runSeed(6 * time.Second)
 }

@@ -29,10 +29,10 @@ type seedLease struct {
 
 	// Ended says why its holder lost it while the credential may still be on its
 	// host. Then the credential is fetched from there.
-	Ended   string    `json:"ended,omitempty"`
-	Tries   int       `json:"tries,omitempty"`
-	NextTry time.Time `json:"next_try"`
-	Problem *Failure  `json:"problem,omitempty"` // of the newest try
+	Ended   string            `json:"ended,omitempty"`
+	Tries   int               `json:"tries,omitempty"`
+	NextTry time.Time         `json:"next_try"`
+	Problem *protocol.Failure `json:"problem,omitempty"` // of the newest try
 }
 
 func (l *seedLease) where() string {
@@ -114,10 +114,10 @@ func (s *seedCore) drop(epoch int64) {
 // is told again.
 func (s *holdersPart) enqueue(a acquire) {
 	switch {
-	case a.Holder == "" && NamePattern.MatchString(a.Pool):
+	case a.Holder == "" && protocol.NamePattern.MatchString(a.Pool):
 		s.members.surveyed(a.Pool)
 		return
-	case !NamePattern.MatchString(a.Holder):
+	case !protocol.NamePattern.MatchString(a.Holder):
 		return
 	case a.tooLarge():
 		s.no, s.work = append(s.no, a.decline(protocol.SeedID(s.name))), true
@@ -208,13 +208,13 @@ func (s *holdersPart) fetchFrom(r release) {
 }
 
 // denies returns why nobody else can have the seed now, or why nobody ever can.
-func (s *seedCore) denies() (why string, never *Failure) {
+func (s *seedCore) denies() (why string, never *protocol.Failure) {
 	switch st := s.st; {
 	case st.Ref == nil || st.Deleted:
-		return "", &Failure{Kind: "seed_not_found", Message: "seed " + s.name + " has no content", Hint: "import it again"}
-	case st.Health.State == Dead:
-		return "", &Failure{Kind: "seed_dead", Message: fmt.Sprintf("seed %s is dead: %s", s.name, st.Health.Reason), Hint: st.Health.Hint}
-	case st.Health.State == Suspect:
+		return "", &protocol.Failure{Kind: "seed_not_found", Message: "seed " + s.name + " has no content", Hint: "import it again"}
+	case st.Health.State == protocol.Dead:
+		return "", &protocol.Failure{Kind: "seed_dead", Message: fmt.Sprintf("seed %s is dead: %s", s.name, st.Health.Reason), Hint: st.Health.Hint}
+	case st.Health.State == protocol.Suspect:
 		return fmt.Sprintf("seed %s, which is suspect: %s (%s)", s.name, st.Health.Reason, st.Health.Hint), nil
 	}
 	for i := range s.st.Leases {

@@ -60,8 +60,8 @@ func TestASessionThatLostItsSeedAsksForItAgain(t *testing.T) {
 			w.fake.rest = endsTurn("completed", "done")
 			w.seedSays = []poolAnswer{{}, {err: unknown}, {granted: granted{Queued: "seed team, held by s9"}}}
 			w.at(time.Second, func() {
-				w.send(SignalMessage, hello("m1"))
-				w.send(SignalMessage, hello("m2"))
+				w.send(protocol.SignalMessage, hello("m1"))
+				w.send(protocol.SignalMessage, hello("m2"))
 			})
 			w.waits(func() {
 				w.waited("get its seed back", kindSeedAway)
@@ -76,7 +76,7 @@ func TestASessionThatLostItsSeedAsksForItAgain(t *testing.T) {
 			w.once("all turns ended", func() bool {
 				turns := turnsOf(w)
 				return len(turns) == len(c.turns) && turns[len(turns)-1].Status == "completed"
-			}, func() { w.send(SignalClose, Close{}) })
+			}, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 			w.start(SessionOptions{Seed: "team", OnInterrupt: InterruptContinue})
 			if err := w.GetWorkflowError(); err != nil {
 				t.Fatalf("the session ended with %v", err)
@@ -126,8 +126,8 @@ func TestABrokeredSessionThatLostItsSeedAsksForItAgain(t *testing.T) {
 			w.fake.rest = endsTurn("completed", "done")
 			w.seedSays = []poolAnswer{{}, {err: &temporal.UnknownExternalWorkflowExecutionError{}}}
 			w.at(time.Second, func() {
-				w.send(SignalMessage, hello("m1"))
-				w.send(SignalMessage, hello("m2"))
+				w.send(protocol.SignalMessage, hello("m1"))
+				w.send(protocol.SignalMessage, hello("m2"))
 			})
 			w.waits(func() {
 				w.waited("get its seed back", kindSeedAway)
@@ -136,7 +136,7 @@ func TestABrokeredSessionThatLostItsSeedAsksForItAgain(t *testing.T) {
 			w.once("all turns ended", func() bool {
 				turns := turnsOf(w)
 				return len(turns) == len(c.turns) && turns[len(turns)-1].Status == "completed"
-			}, func() { w.send(SignalClose, Close{}) })
+			}, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 			opt := byBroker
 			opt.OnInterrupt = InterruptContinue
 			w.start(opt)
@@ -169,24 +169,24 @@ func TestASessionWhoseSeedIsOfNoUseAnyMoreWaitsForAPerson(t *testing.T) {
 	w.kind = activities.KindChatGPT
 	w.fake.pumps = []pumpFunc{lostSeed(endsTurn("completed", "done")), journalEnds}
 	w.fake.rest = endsTurn("completed", "done")
-	dead := poolAnswer{granted: granted{Refused: &Failure{Kind: protocol.RefusedDead, Message: "seed team is dead", Hint: "log in anew"}}}
+	dead := poolAnswer{granted: granted{Refused: &protocol.Failure{Kind: protocol.RefusedDead, Message: "seed team is dead", Hint: "log in anew"}}}
 	w.seedSays = []poolAnswer{{}, dead}
 	w.at(time.Second, func() {
-		w.send(SignalMessage, hello("m1"))
-		w.send(SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m1"))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
-	w.when(Interrupted, func() {
+	w.when(protocol.Interrupted, func() {
 		v := w.view()
 		if v.Error == nil || v.Error.Kind != protocol.RefusedDead || v.Queue != 1 {
 			t.Errorf("it waits with %+v, %d queued", v.Error, v.Queue)
 		}
 		w.seedNow = again(5, 9) // a person has logged in anew
-		w.send(SignalMessage, hello("m3"))
+		w.send(protocol.SignalMessage, hello("m3"))
 	})
 	w.once("all turns ended", func() bool {
 		turns := turnsOf(w)
 		return len(turns) == 3 && turns[2].Status == "completed"
-	}, func() { w.send(SignalClose, Close{}) })
+	}, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{Seed: "team"})
 	w.kept(3)
 }
@@ -196,10 +196,10 @@ func TestATurnIsInterruptedWhileItsSessionWaitsForTheSeed(t *testing.T) {
 	w.kind = activities.KindChatGPT
 	w.fake.pumps = []pumpFunc{lostSeed(amidTurn), journalEnds}
 	w.seedSays = []poolAnswer{{}, {granted: granted{Queued: "seed team, held by s9"}}}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() {
-		w.send(SignalInterrupt, Interrupt{})
-		w.at(time.Minute, func() { w.send(SignalClose, Close{}) })
+		w.send(protocol.SignalInterrupt, protocol.Interrupt{})
+		w.at(time.Minute, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	})
 	w.start(SessionOptions{Seed: "team", OnInterrupt: InterruptContinue})
 	turns := turnsOf(w)
@@ -221,11 +221,11 @@ func TestASessionThatLeavesALoginBehindTellsItsSeed(t *testing.T) {
 	}
 	carry := *s.st
 	carry.Lease, carry.Seed, carry.Touched = nil, again(3, 7), false
-	carry.Status, carry.Begun, carry.CreatedAt = Parked, true, w.Now()
-	carry.Parked, carry.Resume = &parked{}, &Resume{}
+	carry.Status, carry.Begun, carry.CreatedAt = protocol.Parked, true, w.Now()
+	carry.Parked, carry.Resume = &parked{}, &protocol.Resume{}
 	w.kind, w.hosts = activities.KindChatGPT, []string{"web-2"}
 	w.ends(time.Minute)
-	w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: &carry})
+	w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: &carry})
 	var asked []string
 	for _, a := range w.asked {
 		if a.At != nil {
@@ -266,17 +266,17 @@ func TestASessionThatEndsWithoutItsSeedSaysWhereTheLoginIs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			st := c.st
-			st.Status, st.Begun, st.CreatedAt, st.SeedGone, st.SeedNo = Parked, true, w.Now(), true, true
+			st.Status, st.Begun, st.CreatedAt, st.SeedGone, st.SeedNo = protocol.Parked, true, w.Now(), true, true
 			st.Seed, st.Generation = again(3, 7), 5
 			if st.Parked == nil {
-				st.Status, st.Touched, st.Layout = Idle, true, &protocol.Layout{Root: "/r"}
+				st.Status, st.Touched, st.Layout = protocol.Idle, true, &protocol.Layout{Root: "/r"}
 				st.Lease = &hostLease{Spec: protocol.HostSpec{Name: "web-2"}}
 			}
 			if c.gone {
 				w.fake.fail("close", temporal.NewApplicationError("no route to host", protocol.ErrTypeUnreachable))
 			}
-			w.at(time.Second, func() { w.send(SignalClose, Close{Discard: c.drop}) })
-			w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team", Notify: "batch/b1"}, Carry: &st})
+			w.at(time.Second, func() { w.send(protocol.SignalClose, protocol.Close{Discard: c.drop}) })
+			w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team", Notify: "batch/b1"}, Carry: &st})
 			if err := w.GetWorkflowError(); err != nil {
 				t.Fatal(err)
 			}
@@ -299,8 +299,8 @@ func TestASessionThatLosesItsSeedWhileItClosesSaysWhereTheLoginIs(t *testing.T) 
 	w.kind = activities.KindChatGPT
 	w.fake.pumps = []pumpFunc{staysAttached(protocol.Acknowledged), lostSeed(amidTurn), journalEnds}
 	w.fake.fail("close", finally(protocol.ErrTypeUnreachable))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.attached(1, func() { w.send(SignalClose, Close{}) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.attached(1, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{Seed: "team", Notify: "batch/b1"})
 	told := w.toldOfLogin()
 	if len(told) != 1 || told[0].At == nil || told[0].Epoch != 7 {
@@ -312,7 +312,7 @@ func TestASessionThatLosesItsSeedWhileItClosesSaysWhereTheLoginIs(t *testing.T) 
 // idle.
 func (w *world) idleWithoutSeed() *sessionState {
 	st := &sessionState{
-		lifeState:    lifeState{Status: Idle, Begun: true, Started: true, CreatedAt: w.Now()},
+		lifeState:    lifeState{Status: protocol.Idle, Begun: true, Started: true, CreatedAt: w.Now()},
 		processState: processState{Stopped: true, Incarnation: 1},
 		turnState:    turnState{HasTurn: true, TurnN: 1, NextN: 1},
 		parkState:    parkState{QuietAt: w.Now()},
@@ -335,26 +335,29 @@ func TestAnIdleSessionWithoutItsSeedIsIdle(t *testing.T) {
 		want func(w *world) bool
 	}{
 		"it parks when told": {
-			does: func(w *world) { w.takes(w.send(SignalPark, Park{})) },
-			want: func(w *world) bool { return w.view().State == Parked },
+			does: func(w *world) { w.takes(w.send(protocol.SignalPark, protocol.Park{})) },
+			want: func(w *world) bool { return w.view().State == protocol.Parked },
 		},
 		"it parks by itself": {
 			opt:  SessionOptions{ParkAfter: time.Hour},
-			want: func(w *world) bool { return w.view().State == Parked },
+			want: func(w *world) bool { return w.view().State == protocol.Parked },
 		},
 		"it is archived": {
-			does: func(w *world) { w.takes(w.send(SignalArchive, Archive{})) },
-			want: func(w *world) bool { v := w.view(); return v.State == Parked && v.Archived },
+			does: func(w *world) { w.takes(w.send(protocol.SignalArchive, protocol.Archive{})) },
+			want: func(w *world) bool { v := w.view(); return v.State == protocol.Parked && v.Archived },
 		},
 		"its host is drained": {
 			does: func(w *world) {
-				w.SignalWorkflow(signalLeave, leaveHost{Draining: Draining{How: DrainPark, Since: w.Now()}, Host: "web-1", Epoch: 1})
+				w.SignalWorkflow(signalLeave, leaveHost{Draining: protocol.Draining{How: protocol.DrainPark, Since: w.Now()}, Host: "web-1", Epoch: 1})
 			},
-			want: func(w *world) bool { return w.view().State == Parked },
+			want: func(w *world) bool { return w.view().State == protocol.Parked },
 		},
 		"it moves": {
-			does: func(w *world) { w.hosts = []string{"web-2"}; w.takes(w.send(SignalResume, Resume{Host: "web-2"})) },
-			want: func(w *world) bool { v := w.view(); return v.Host == "web-2" && v.State == Idle },
+			does: func(w *world) {
+				w.hosts = []string{"web-2"}
+				w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: "web-2"}))
+			},
+			want: func(w *world) bool { v := w.view(); return v.Host == "web-2" && v.State == protocol.Idle },
 		},
 		"it has to close": {
 			st:   func(st *sessionState) { st.CloseDue = true },
@@ -375,16 +378,16 @@ func TestAnIdleSessionWithoutItsSeedIsIdle(t *testing.T) {
 			closing := st.CloseDue
 			if !closing {
 				w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() {
-					if v := w.view(); v.State != Idle {
+					if v := w.view(); v.State != protocol.Idle {
 						t.Errorf("it is %s", v.State)
 					}
 					if c.does != nil {
 						c.does(w)
 					}
 				})
-				w.once("that is done", func() bool { return c.want(w) }, func() { w.send(SignalClose, Close{}) })
+				w.once("that is done", func() bool { return c.want(w) }, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 			}
-			w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: c.opt.seeded(), Carry: st})
+			w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: c.opt.seeded(), Carry: st})
 			w.verify()
 			if err := w.GetWorkflowError(); err != nil {
 				t.Fatal(err)
@@ -423,11 +426,11 @@ func TestAnIdleSessionTakesItsSeedWhenItIsGranted(t *testing.T) {
 	w.once("it holds it", func() bool { return w.view().Waits == "a message" }, func() {
 		w.seedNow = again(4, 9)
 		w.fake.rest = endsTurn("completed", "done")
-		w.send(SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.once("the turn ended", func() bool { turns := turnsOf(w); return len(turns) > 0 && turns[len(turns)-1].Status == "completed" },
-		func() { w.send(SignalClose, Close{}) })
-	w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: st})
+		func() { w.send(protocol.SignalClose, protocol.Close{}) })
+	w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: st})
 	w.verify()
 	if p := w.fake.prepared; len(p) != 1 || p[0].Seed.Epoch != 9 || p[0].Restore == nil || p[0].Restore.Warm != 5 {
 		t.Errorf("prepared with %+v", p)
@@ -446,9 +449,9 @@ func TestASessionThatClosesWithoutItsSeedStaysInLine(t *testing.T) {
 	w.seedSays = []poolAnswer{{}, {granted: granted{Queued: "seed team, held by s9"}}, {granted: granted{Queued: "seed team, held by s9"}}}
 	w.fake.fail("close", finally(protocol.ErrTypeLoginUnsaved))
 	var closed time.Time
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() {
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.every = 10 * time.Second
 	w.once("closing has failed for half an hour", func() bool { return w.fake.closedSoFar() > 4 }, func() {
@@ -477,13 +480,13 @@ func TestASessionThatCannotSaveItsLoginParksLater(t *testing.T) {
 	w.kind = activities.KindChatGPT
 	w.seedSays = []poolAnswer{{granted: granted{Queued: "seed team, held by s9"}}}
 	w.fake.fail("park", finally(protocol.ErrTypeLoginUnsaved))
-	w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
 	w.waits(func() {
 		w.waited("park on web-1", kindSeedAway)
 		w.fake.fail("park", nil)
 	})
-	w.once("it is parked", func() bool { return w.view().State == Parked }, func() { w.send(SignalClose, Close{}) })
-	w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: w.idleWithoutSeed()})
+	w.once("it is parked", func() bool { return w.view().State == protocol.Parked }, func() { w.send(protocol.SignalClose, protocol.Close{}) })
+	w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: w.idleWithoutSeed()})
 	w.verify()
 }
 
@@ -497,9 +500,9 @@ func TestASessionThatGetsItsSeedWhileItParksParksLater(t *testing.T) {
 		arg  any
 		done func(w *world) bool
 	}{
-		"the login is not saved": {protocol.ErrTypeLoginUnsaved, SignalPark, Park{}, func(w *world) bool { return w.view().State == Parked }},
-		"its lease is over":      {protocol.ErrTypeSeedFenced, SignalPark, Park{}, func(w *world) bool { return w.view().State == Parked }},
-		"it moves":               {protocol.ErrTypeLoginUnsaved, SignalResume, Resume{Host: "web-2"}, func(w *world) bool { return w.view().Host == "web-2" && w.view().State == Idle }},
+		"the login is not saved": {protocol.ErrTypeLoginUnsaved, protocol.SignalPark, protocol.Park{}, func(w *world) bool { return w.view().State == protocol.Parked }},
+		"its lease is over":      {protocol.ErrTypeSeedFenced, protocol.SignalPark, protocol.Park{}, func(w *world) bool { return w.view().State == protocol.Parked }},
+		"it moves":               {protocol.ErrTypeLoginUnsaved, protocol.SignalResume, protocol.Resume{Host: "web-2"}, func(w *world) bool { return w.view().Host == "web-2" && w.view().State == protocol.Idle }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -515,12 +518,12 @@ func TestASessionThatGetsItsSeedWhileItParksParksLater(t *testing.T) {
 			w.once("the attempt has failed", func() bool { v := w.view(); return v.WaitingFor != nil || v.Error != nil }, func() {
 				w.waited("park on web-1", kindSeedAway)
 				if w.view().WaitingFor == nil {
-					w.send(SignalClose, Close{})
+					w.send(protocol.SignalClose, protocol.Close{})
 					return
 				}
-				w.once("the wish is fulfilled", func() bool { return c.done(w) }, func() { w.send(SignalClose, Close{}) })
+				w.once("the wish is fulfilled", func() bool { return c.done(w) }, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 			})
-			w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: w.idleWithoutSeed()})
+			w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: w.idleWithoutSeed()})
 			w.verify()
 			var epochs []int64
 			for _, in := range w.fake.parkedSoFar() {
@@ -550,7 +553,7 @@ func TestASessionThatPreparesAgainCanBeLeftWhileItWaitsForItsSeed(t *testing.T) 
 		ends func(w *world)
 	}{
 		"interrupted": {
-			does: func(w *world) { w.takes(w.send(SignalInterrupt, Interrupt{})) },
+			does: func(w *world) { w.takes(w.send(protocol.SignalInterrupt, protocol.Interrupt{})) },
 			ends: func(w *world) {
 				if turns := turnsOf(w); len(turns) != 1 || turns[0].Status != "interrupted" || w.GetWorkflowError() != nil {
 					t.Errorf("turns %+v, %v", turns, w.GetWorkflowError())
@@ -576,7 +579,7 @@ func TestASessionThatPreparesAgainCanBeLeftWhileItWaitsForItsSeed(t *testing.T) 
 			w := newWorld(t)
 			w.kind = activities.KindChatGPT
 			w.seedSays = []poolAnswer{{granted: granted{Queued: "seed team, held by s9"}}}
-			w.at(time.Second, func() { w.send(SignalMessage, hello("m2")) })
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
 			w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() {
 				if c.does != nil {
 					c.does(w)
@@ -585,12 +588,12 @@ func TestASessionThatPreparesAgainCanBeLeftWhileItWaitsForItsSeed(t *testing.T) 
 					return
 				}
 				if name == "closed" {
-					w.send(SignalClose, Close{})
+					w.send(protocol.SignalClose, protocol.Close{})
 					return
 				}
-				w.once("the turn is over", func() bool { return w.view().State == Idle }, func() { w.send(SignalClose, Close{}) })
+				w.once("the turn is over", func() bool { return w.view().State == protocol.Idle }, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 			})
-			w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: w.bareWithSeed()})
+			w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: w.bareWithSeed()})
 			w.verify()
 			c.ends(w)
 			if len(w.fake.prepared) != 0 || w.fake.startedSoFar() != 0 {
@@ -606,15 +609,15 @@ func TestASessionThatPreparesAgainAsksForTheSeedThatIsThere(t *testing.T) {
 	w := newWorld(t)
 	w.kind = activities.KindChatGPT
 	w.fake.rest = endsTurn("completed", "done")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m2")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
 	w.once("the turn ended", func() bool { turns := turnsOf(w); return len(turns) > 0 && turns[len(turns)-1].Status == "completed" },
-		func() { w.send(SignalClose, Close{}) })
+		func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.onAcquire = func(to string) {
 		if strings.HasPrefix(to, "seedpool/") {
 			t.Errorf("%s was asked for a seed", to)
 		}
 	}
-	w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1", Options: SessionOptions{SeedPool: "logins"}, Carry: w.bareWithSeed()})
+	w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: SessionOptions{SeedPool: "logins"}, Carry: w.bareWithSeed()})
 	w.verify()
 	if len(w.fake.prepared) != 1 {
 		t.Errorf("prepared with %+v", w.fake.prepared)

@@ -8,6 +8,8 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // This is a seed's side of the pools that it is in. A pool asks on behalf of a
@@ -84,12 +86,12 @@ const maxPools = 20
 
 func checkPools(names []string) error {
 	for _, name := range names {
-		if !NamePattern.MatchString(name) {
-			return refuse(RefusedBadInput, "pool name %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", excerpt(name, maxWord))
+		if !protocol.NamePattern.MatchString(name) {
+			return refuse(protocol.RefusedBadInput, "pool name %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", excerpt(name, maxWord))
 		}
 	}
 	if len(names) > maxPools {
-		return refuse(RefusedBadInput, "a seed can be in %d pools, not in %d", maxPools, len(names))
+		return refuse(protocol.RefusedBadInput, "a seed can be in %d pools, not in %d", maxPools, len(names))
 	}
 	return nil
 }
@@ -139,7 +141,7 @@ func (n memberNews) same(o memberNews) bool {
 
 // toPool tells a pool, and starts the pool if there is none.
 func (s *membersPart) toPool(name string, n memberNews) error {
-	id := SeedPoolID(name)
+	id := protocol.SeedPoolID(name)
 	err := workflow.SignalExternalWorkflow(s.ctx, id, "", signalMember, n).Get(s.ctx, nil)
 	var unknown *temporal.UnknownExternalWorkflowExecutionError
 	if !errors.As(err, &unknown) || n.Gone {
@@ -148,7 +150,7 @@ func (s *membersPart) toPool(name string, n memberNews) error {
 	ctx := workflow.WithChildOptions(s.ctx, workflow.ChildWorkflowOptions{
 		WorkflowID: id, ParentClosePolicy: enums.PARENT_CLOSE_POLICY_ABANDON, StaticSummary: "seed pool " + name,
 	})
-	err = workflow.ExecuteChildWorkflow(ctx, TypeSeedPool, SeedPoolInput{Name: name}).GetChildWorkflowExecution().Get(ctx, nil)
+	err = workflow.ExecuteChildWorkflow(ctx, protocol.TypeSeedPool, SeedPoolInput{Name: name}).GetChildWorkflowExecution().Get(ctx, nil)
 	if err != nil && !temporal.IsWorkflowExecutionAlreadyStartedError(err) { // another seed was quicker
 		return err
 	}

@@ -66,7 +66,7 @@ func (every intervals) seedPool(ctx workflow.Context, in SeedPoolInput) error {
 	p.acq = workflow.GetSignalChannel(ctx, signalAcquire)
 	p.rel = workflow.GetSignalChannel(ctx, signalRelease)
 	p.mem = workflow.GetSignalChannel(ctx, signalMember)
-	if err := workflow.SetQueryHandler(ctx, QuerySeedPool, func() (SeedPoolView, error) { return p.view(), nil }); err != nil {
+	if err := workflow.SetQueryHandler(ctx, protocol.QuerySeedPool, func() (protocol.SeedPoolView, error) { return p.view(), nil }); err != nil {
 		return err
 	}
 	for {
@@ -103,7 +103,7 @@ func (p *seedPool) rollOver() error {
 		p.no = nil
 		post(p.ctx, no)
 	}
-	return workflow.NewContinueAsNewError(p.ctx, TypeSeedPool, SeedPoolInput{Name: p.name, Carry: p.st})
+	return workflow.NewContinueAsNewError(p.ctx, protocol.TypeSeedPool, SeedPoolInput{Name: p.name, Carry: p.st})
 }
 
 type seedPool struct {
@@ -203,12 +203,12 @@ func (p *seedPool) forget(seed string) {
 // enqueue adds a request to the line. A session that asks again keeps its place and
 // is told again.
 func (p *seedPool) enqueue(a acquire) {
-	if !NamePattern.MatchString(a.Holder) {
+	if !protocol.NamePattern.MatchString(a.Holder) {
 		return
 	}
 	p.st.Heard, p.work = true, true
 	if a.tooLarge() {
-		p.no = append(p.no, a.decline(SeedPoolID(p.name)))
+		p.no = append(p.no, a.decline(protocol.SeedPoolID(p.name)))
 		return
 	}
 	for i := range p.st.Queue {
@@ -249,7 +249,7 @@ func (p *seedPool) serve() {
 	letters := p.no
 	p.no = nil
 	say := func(to who, g granted) {
-		g.From, g.Run = SeedPoolID(p.name), to.Run
+		g.From, g.Run = protocol.SeedPoolID(p.name), to.Run
 		letters = append(letters, letter{to.Holder, g})
 	}
 	never := p.never()
@@ -338,17 +338,17 @@ func (p *seedPool) send(s poolSend) {
 }
 
 // never returns why nobody in line will ever get a seed, or nil.
-func (p *seedPool) never() *Failure {
+func (p *seedPool) never() *protocol.Failure {
 	for _, m := range p.st.Members {
-		if m.Health != Dead {
+		if m.Health != protocol.Dead {
 			return nil
 		}
 	}
 	if len(p.st.Members) == 0 {
-		return &Failure{Kind: "seed_pool_empty", Message: fmt.Sprintf("seed pool %s has no seed", p.name),
+		return &protocol.Failure{Kind: "seed_pool_empty", Message: fmt.Sprintf("seed pool %s has no seed", p.name),
 			Hint: fmt.Sprintf("`ctl seed set NAME --pool %s` puts one in", p.name)}
 	}
-	return &Failure{Kind: "seed_dead", Message: fmt.Sprintf("every seed of pool %s is dead", p.name),
+	return &protocol.Failure{Kind: "seed_dead", Message: fmt.Sprintf("every seed of pool %s is dead", p.name),
 		Hint: "`ctl seed list` says which; log in anew and import them"}
 }
 
@@ -356,10 +356,10 @@ func (p *seedPool) busy() string {
 	n := map[string]int{}
 	for _, m := range p.st.Members {
 		switch {
-		case m.Health == Dead || m.Health == Suspect:
+		case m.Health == protocol.Dead || m.Health == protocol.Suspect:
 			n[m.Health]++
-		case m.State == SeedRecovering:
-			n[SeedRecovering]++
+		case m.State == protocol.SeedRecovering:
+			n[protocol.SeedRecovering]++
 		case m.Free:
 			n["about to be given"]++
 		default:
@@ -401,11 +401,11 @@ func (p *seedPool) reap() {
 	p.work = true
 }
 
-func (p *seedPool) view() SeedPoolView {
-	v := SeedPoolView{Name: p.name, Seeds: []SeedPoolMember{}, Queue: len(p.st.Queue)}
+func (p *seedPool) view() protocol.SeedPoolView {
+	v := protocol.SeedPoolView{Name: p.name, Seeds: []protocol.SeedPoolMember{}, Queue: len(p.st.Queue)}
 	for _, m := range p.st.Members {
-		v.Seeds = append(v.Seeds, SeedPoolMember{Name: m.Seed, Free: m.Free, State: m.State, Health: m.Health, UsedAt: timeOrNil(m.UsedAt)})
+		v.Seeds = append(v.Seeds, protocol.SeedPoolMember{Name: m.Seed, Free: m.Free, State: m.State, Health: m.Health, UsedAt: timeOrNil(m.UsedAt)})
 	}
-	slices.SortFunc(v.Seeds, func(a, b SeedPoolMember) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(v.Seeds, func(a, b protocol.SeedPoolMember) int { return strings.Compare(a.Name, b.Name) })
 	return v
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A pool of seeds. The test answers for the seeds.
@@ -11,9 +13,9 @@ import (
 // is reports a seed's state to its pool. used is how many seconds ago the seed was
 // used.
 func (p *poolWorld) is(seed, health string, free bool, used int, answers ...memberAnswer) {
-	state := SeedHeld
+	state := protocol.SeedHeld
 	if free {
-		state = SeedFree
+		state = protocol.SeedFree
 	}
 	p.SignalWorkflow(signalMember, memberNews{Seed: seed, Health: health, State: state, Free: free, Answers: answers,
 		UsedAt: time.Unix(1_800_000_000-int64(used), 0)})
@@ -25,7 +27,7 @@ func deniedTo(holder string) memberAnswer { return memberAnswer{Holder: holder} 
 func (p *poolWorld) runSeedPool(until time.Duration, in SeedPoolInput) {
 	p.t.Helper()
 	p.finish(until)
-	p.ExecuteWorkflow(TypeSeedPool, in)
+	p.ExecuteWorkflow(protocol.TypeSeedPool, in)
 	p.verify()
 }
 
@@ -33,27 +35,27 @@ func TestThePoolAsksTheSeedThatWasUsedLeastRecently(t *testing.T) {
 	p := newPoolWorld(t)
 	p.at(time.Second, func() {
 		p.is("x", "unknown", true, 10)
-		p.is("y", Healthy, true, 30)
-		p.is("z", Suspect, false, 90) // free, but in doubt
+		p.is("y", protocol.Healthy, true, 30)
+		p.is("z", protocol.Suspect, false, 90) // free, but in doubt
 	})
 	p.at(2*time.Second, func() { p.acquires(on("a", "web-1", 1), on("b", "web-1", 1), on("c", "web-1", 1)) })
 	p.at(3*time.Second, func() {
 		p.saw("seed/y asked for a, for logins", "seed/x asked for b, for logins",
 			"session/c queued: seed pool logins, of which no seed is free (2 about to be given, 1 suspect); 2 wait before it")
-		p.is("y", Healthy, false, 0, got("a"))
-		p.is("x", Healthy, false, 0, deniedTo("b")) // somebody took it directly
+		p.is("y", protocol.Healthy, false, 0, got("a"))
+		p.is("x", protocol.Healthy, false, 0, deniedTo("b")) // somebody took it directly
 	})
 	p.at(4*time.Second, func() {
 		p.saw("session/b queued: seed pool logins, of which no seed is free (2 in use, 1 suspect); nobody waits before it",
 			"session/c queued: seed pool logins, of which no seed is free (1 about to be given, 1 in use, 1 suspect); 1 waits before it",
 			"session/c queued: seed pool logins, of which no seed is free (2 in use, 1 suspect); 1 waits before it")
-		p.is("z", Healthy, true, 90)
+		p.is("z", protocol.Healthy, true, 90)
 	})
 	p.at(5*time.Second, func() {
 		p.saw("seed/z asked for b, for logins",
 			"session/c queued: seed pool logins, of which no seed is free (1 about to be given, 2 in use); 1 waits before it")
-		p.is("z", Healthy, false, 0, got("b"))
-		p.is("y", Healthy, true, 0)
+		p.is("z", protocol.Healthy, false, 0, got("b"))
+		p.is("y", protocol.Healthy, true, 0)
 	})
 	p.at(6*time.Second, func() {
 		p.saw("session/c queued: seed pool logins, of which no seed is free (3 in use); nobody waits before it", "seed/y asked for c, for logins")
@@ -63,12 +65,16 @@ func TestThePoolAsksTheSeedThatWasUsedLeastRecently(t *testing.T) {
 
 func TestWhoAsksAPoolAgainIsNotGivenASecondSeed(t *testing.T) {
 	p := newPoolWorld(t)
-	p.at(time.Second, func() { p.is("x", Healthy, true, 10); p.is("y", Healthy, true, 5); p.acquires(on("a", "web-1", 1)) })
-	p.at(2*time.Second, func() { p.is("x", Healthy, false, 0, got("a")) })
+	p.at(time.Second, func() {
+		p.is("x", protocol.Healthy, true, 10)
+		p.is("y", protocol.Healthy, true, 5)
+		p.acquires(on("a", "web-1", 1))
+	})
+	p.at(2*time.Second, func() { p.is("x", protocol.Healthy, false, 0, got("a")) })
 	p.at(3*time.Second, func() { p.forget(); p.acquires(on("a", "web-1", 1)) })
 	p.at(4*time.Second, func() {
 		p.saw("seed/x asked whether a has it, for logins")
-		p.is("x", Healthy, true, 0, deniedTo("a")) // it gave it back meanwhile
+		p.is("x", protocol.Healthy, true, 0, deniedTo("a")) // it gave it back meanwhile
 	})
 	p.at(5*time.Second, func() { p.saw("seed/y asked for a, for logins") })
 	p.runSeedPool(6*time.Second, SeedPoolInput{Name: "logins"})
@@ -76,17 +82,17 @@ func TestWhoAsksAPoolAgainIsNotGivenASecondSeed(t *testing.T) {
 
 func TestWhoLeavesTheLineOfAPoolLeavesNoGrant(t *testing.T) {
 	p := newPoolWorld(t)
-	p.at(time.Second, func() { p.is("x", Healthy, true, 10); p.acquires(on("a", "web-1", 1), on("b", "web-1", 1)) })
+	p.at(time.Second, func() { p.is("x", protocol.Healthy, true, 10); p.acquires(on("a", "web-1", 1), on("b", "web-1", 1)) })
 	p.at(2*time.Second, func() {
 		p.forget()
 		p.releases(release{Holder: "a", Generation: 1, Clean: true})
 	})
 	p.at(3*time.Second, func() {
 		p.saw("seed/x hears that a took nothing: true, epoch 0", "seed/x asked for b, for logins")
-		p.is("x", Healthy, false, 0, got("b"))
+		p.is("x", protocol.Healthy, false, 0, got("b"))
 	})
 	p.at(4*time.Second, func() {
-		if v := query[SeedPoolView](p.world, QuerySeedPool); v.Queue != 0 || len(v.Seeds) != 1 || v.Seeds[0].Free {
+		if v := query[protocol.SeedPoolView](p.world, protocol.QuerySeedPool); v.Queue != 0 || len(v.Seeds) != 1 || v.Seeds[0].Free {
 			t.Errorf("pool is %+v", v)
 		}
 	})
@@ -95,12 +101,12 @@ func TestWhoLeavesTheLineOfAPoolLeavesNoGrant(t *testing.T) {
 
 func TestAPoolWithNoUseRefuses(t *testing.T) {
 	p := newPoolWorld(t)
-	p.at(time.Second, func() { p.is("x", Dead, false, 10); p.acquires(on("a", "web-1", 1)) })
+	p.at(time.Second, func() { p.is("x", protocol.Dead, false, 10); p.acquires(on("a", "web-1", 1)) })
 	p.at(2*time.Second, func() {
 		p.saw("session/a refused seed_dead")
 		p.SignalWorkflow(signalMember, memberNews{Seed: "x", Gone: true})
 	})
-	p.ExecuteWorkflow(TypeSeedPool, SeedPoolInput{Name: "logins"}) // ends with its last member
+	p.ExecuteWorkflow(protocol.TypeSeedPool, SeedPoolInput{Name: "logins"}) // ends with its last member
 	if err := p.GetWorkflowError(); err != nil {
 		t.Error(err)
 	}
@@ -108,22 +114,22 @@ func TestAPoolWithNoUseRefuses(t *testing.T) {
 
 	p = newPoolWorld(t)
 	p.at(time.Second, func() { p.acquires(on("b", "web-1", 1)) })
-	p.ExecuteWorkflow(TypeSeedPool, SeedPoolInput{Name: "logins"})
+	p.ExecuteWorkflow(protocol.TypeSeedPool, SeedPoolInput{Name: "logins"})
 	p.saw("session/b refused seed_pool_empty")
 	p.verify()
 }
 
 func TestAPoolOutlivesASeedThatIsGoneAndSessionsThatAre(t *testing.T) {
 	p := newPoolWorld(t)
-	p.at(time.Second, func() { p.is("x", Healthy, false, 10); p.is("y", Healthy, false, 10) })
+	p.at(time.Second, func() { p.is("x", protocol.Healthy, false, 10); p.is("y", protocol.Healthy, false, 10) })
 	p.at(2*time.Second, func() { p.acquires(on("killed", "web-1", 1), on("b", "web-1", 1)) })
 	p.at(3*time.Second, func() { p.forget(); p.engine.ended["session/killed"] = true })
 	p.at(2*reapEvery, func() {
 		p.saw("seed/x asked for , for logins", "seed/y asked for , for logins") // in their present state
-		if v := query[SeedPoolView](p.world, QuerySeedPool); v.Queue != 1 {
+		if v := query[protocol.SeedPoolView](p.world, protocol.QuerySeedPool); v.Queue != 1 {
 			t.Errorf("pool is %+v", v)
 		}
-		p.is("x", Healthy, true, 0)
+		p.is("x", protocol.Healthy, true, 0)
 	})
 	p.at(2*reapEvery+time.Second, func() { p.saw("seed/x asked for b, for logins") })
 	p.runSeedPool(2*reapEvery+2*time.Second, SeedPoolInput{Name: "logins"})
@@ -131,18 +137,18 @@ func TestAPoolOutlivesASeedThatIsGoneAndSessionsThatAre(t *testing.T) {
 
 func TestAPoolRollsOverWithItsLineAndWhatItAsked(t *testing.T) {
 	p := newPoolWorld(t)
-	p.at(time.Second, func() { p.is("x", Healthy, true, 10) })
+	p.at(time.Second, func() { p.is("x", protocol.Healthy, true, 10) })
 	p.at(2*time.Second, func() { p.acquires(on("a", "web-1", 1), on("b", "web-1", 1)) })
 	p.at(3*time.Second, func() { p.fill(); p.releases(release{Holder: "nobody"}) })
-	p.ExecuteWorkflow(TypeSeedPool, SeedPoolInput{Name: "logins"})
+	p.ExecuteWorkflow(protocol.TypeSeedPool, SeedPoolInput{Name: "logins"})
 	p.verify()
 	in := carriedAs[SeedPoolInput](t, p.continued())
 
 	p = newPoolWorld(t)
-	p.at(time.Second, func() { p.is("x", Healthy, false, 0, got("a")) })
+	p.at(time.Second, func() { p.is("x", protocol.Healthy, false, 0, got("a")) })
 	p.at(2*time.Second, func() {
 		p.saw("session/b queued: seed pool logins, of which no seed is free (1 in use); nobody waits before it")
-		p.SignalWorkflow(signalMember, memberNews{Seed: "x", Health: Healthy, State: SeedFree, Free: true, Left: []string{"a"}})
+		p.SignalWorkflow(signalMember, memberNews{Seed: "x", Health: protocol.Healthy, State: protocol.SeedFree, Free: true, Left: []string{"a"}})
 	})
 	p.at(3*time.Second, func() { p.saw("seed/x asked for b, for logins") })
 	p.runSeedPool(4*time.Second, in)
@@ -159,7 +165,7 @@ func TestASeedGrantsAPoolNowOrNotAtAll(t *testing.T) {
 	pools := []string{"logins"}
 	mine := login("1")
 	mine.Pools = &pools
-	p.at(0, func() { p.takes(p.send(UpdatePutSeed, mine)) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutSeed, mine)) })
 	p.at(time.Second, func() {
 		p.saw("seedpool/logins hears of team: gone false, free true, unknown, [], left []")
 		p.acquires(byPool("a", false), byPool("b", false), on("c", "web-1", 1))
@@ -182,8 +188,8 @@ func TestASeedGrantsAPoolNowOrNotAtAll(t *testing.T) {
 	p.at(5*time.Second, func() {
 		p.saw("seedpool/logins hears of team: gone false, free false, unknown, [], left []")
 		none := []string{}
-		p.takes(p.send(UpdateSetSeed, SetSeed{Pools: &none}))
-		p.refuses(p.send(UpdateSetSeed, SetSeed{Pools: &[]string{"Not A Name"}}), RefusedBadInput)
+		p.takes(p.send(protocol.UpdateSetSeed, protocol.SetSeed{Pools: &none}))
+		p.refuses(p.send(protocol.UpdateSetSeed, protocol.SetSeed{Pools: &[]string{"Not A Name"}}), protocol.RefusedBadInput)
 	})
 	p.at(6*time.Second, func() {
 		p.saw("seedpool/logins hears of team: gone true, free false, unknown, [], left []")

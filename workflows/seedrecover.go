@@ -136,7 +136,7 @@ func inZone(ctx workflow.Context, zone string) workflow.Context {
 	if zone == "" {
 		return ctx
 	}
-	return workflow.WithTaskQueue(ctx, TaskQueueOf(zone))
+	return workflow.WithTaskQueue(ctx, protocol.TaskQueueOf(zone))
 }
 
 func (s *recoveryPart) fetched() bool { return s.rec != nil && s.rec.fut.IsReady() }
@@ -175,7 +175,7 @@ func (s *recoveryPart) takeFetched() {
 	case out.Absent || out.Wiped:
 		s.recovered(l, out)
 	default:
-		l.Problem = &Failure{Kind: protocol.ErrTypeInternal, Message: "it could not be removed from " + l.where()}
+		l.Problem = &protocol.Failure{Kind: protocol.ErrTypeInternal, Message: "it could not be removed from " + l.where()}
 		l.NextTry = now.Add(fetchAgain(l.Tries))
 	}
 }

@@ -64,34 +64,34 @@ func (s *savingPart) keepBlob(key string) {
 	}
 }
 
-func (s *savingPart) checkPut(in PutSeed) error {
+func (s *savingPart) checkPut(in protocol.PutSeed) error {
 	switch {
-	case !NamePattern.MatchString(in.Name) || in.Name != s.name:
-		return refuse(RefusedBadInput, "seed name %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", in.Name)
+	case !protocol.NamePattern.MatchString(in.Name) || in.Name != s.name:
+		return refuse(protocol.RefusedBadInput, "seed name %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", in.Name)
 	case s.st.Deleted:
-		return refuse(RefusedState, "seed %s is being deleted: try again in a moment", in.Name)
+		return refuse(protocol.RefusedState, "seed %s is being deleted: try again in a moment", in.Name)
 	case in.Moved && (s.st.Ref == nil || s.st.Ref.Blob != in.Ref.Blob):
-		return refuse(RefusedState, "seed %s has another login by now", in.Name)
+		return refuse(protocol.RefusedState, "seed %s has another login by now", in.Name)
 	case in.Moved:
 		return nil
 	case !in.Ask && (in.Ref.Blob == "" || in.Ref.Digest == ""):
-		return refuse(RefusedBadInput, "seed %s: the bundle is not in the store", in.Name)
+		return refuse(protocol.RefusedBadInput, "seed %s: the bundle is not in the store", in.Name)
 	case in.Expect != 0 && (s.st.Ref == nil || s.st.Ref.Generation != in.Expect):
-		return refuse(RefusedState, "seed %s is not at generation %d any more", in.Name, in.Expect)
+		return refuse(protocol.RefusedState, "seed %s is not at generation %d any more", in.Name, in.Expect)
 	case s.asking && s.exclusive():
 		return s.busyVerifying()
 	case s.exclusive() && len(s.heldBy()) > 0:
-		return refuse(RefusedState, "seed %s is a login that rotates and is held by %s", in.Name, strings.Join(s.heldBy(), ", "))
+		return refuse(protocol.RefusedState, "seed %s is a login that rotates and is held by %s", in.Name, strings.Join(s.heldBy(), ", "))
 	}
 	if rotates(in.Ref.Kind) && !in.Force && slices.Contains(s.st.Former, authOf(in.Files)) {
-		return refuse(RefusedState, "seed %s: that auth.json was rotated since it was brought first, and generation %d is newer (log in anew; or say --force)", in.Name, s.st.Ref.Generation)
+		return refuse(protocol.RefusedState, "seed %s: that auth.json was rotated since it was brought first, and generation %d is newer (log in anew; or say --force)", in.Name, s.st.Ref.Generation)
 	}
 	return s.checkGiven(in.Ref.Kind, in.Share, in.Pools)
 }
 
 // put takes a login that a person brings. It ends all doubts about the former
 // login, and stops fetching it.
-func (s *savingPart) put(in PutSeed) SeedView {
+func (s *savingPart) put(in protocol.PutSeed) protocol.SeedView {
 	switch {
 	case in.Ask:
 		return s.view()
@@ -109,34 +109,34 @@ func (s *savingPart) put(in PutSeed) SeedView {
 			fmt.Sprintf("`ctl seed capture %s … --move` takes it away there; or `ctl seed revive %s` when nobody uses it there any more", s.name, s.name))
 		s.st.Health.Elsewhere = where
 	}
-	return s.set(SetSeed{Share: in.Share, Pools: in.Pools})
+	return s.set(protocol.SetSeed{Share: in.Share, Pools: in.Pools})
 }
 
 func (s *savingPart) checkGiven(kind string, share *int, pools *[]string) error {
 	switch {
 	case share != nil && *share < 0:
-		return refuse(RefusedBadInput, "seed %s: it cannot be shared by %d sessions", s.name, *share)
+		return refuse(protocol.RefusedBadInput, "seed %s: it cannot be shared by %d sessions", s.name, *share)
 	case share != nil && rotates(kind) && *share > 1:
-		return refuse(RefusedBadInput, "seed %s is a login that rotates: two holders would burn it, so it is never shared", s.name)
+		return refuse(protocol.RefusedBadInput, "seed %s is a login that rotates: two holders would burn it, so it is never shared", s.name)
 	case pools != nil:
 		return checkPools(*pools)
 	}
 	return nil
 }
 
-func (s *savingPart) checkSet(in SetSeed) error {
+func (s *savingPart) checkSet(in protocol.SetSeed) error {
 	if s.st.Ref == nil || s.st.Deleted {
-		return refuse(RefusedNotFound, "there is no seed %q", s.name)
+		return refuse(protocol.RefusedNotFound, "there is no seed %q", s.name)
 	}
 	if in.Policy != nil {
 		if err := checkPolicy(*in.Policy); err != nil {
-			return refuse(RefusedBadInput, "seed %s: %v", s.name, err)
+			return refuse(protocol.RefusedBadInput, "seed %s: %v", s.name, err)
 		}
 	}
 	return s.checkGiven(s.st.Ref.Kind, in.Share, in.Pools)
 }
 
-func (s *savingPart) set(in SetSeed) SeedView {
+func (s *savingPart) set(in protocol.SetSeed) protocol.SeedView {
 	if in.Policy != nil {
 		s.st.Policy = *in.Policy
 	}
@@ -152,24 +152,24 @@ func (s *savingPart) set(in SetSeed) SeedView {
 	return s.view()
 }
 
-func (s *savingPart) checkRemove(DeleteSeed) error {
+func (s *savingPart) checkRemove(protocol.DeleteSeed) error {
 	switch {
 	case s.st.Ref == nil || s.st.Deleted:
-		return refuse(RefusedNotFound, "there is no seed %q", s.name)
+		return refuse(protocol.RefusedNotFound, "there is no seed %q", s.name)
 	case len(s.heldBy()) > 0:
-		return refuse(RefusedState, "seed %s is held by %s", s.name, strings.Join(s.heldBy(), ", "))
+		return refuse(protocol.RefusedState, "seed %s is held by %s", s.name, strings.Join(s.heldBy(), ", "))
 	case s.asking:
 		return s.busyVerifying()
 	case len(s.st.Leases) > 0:
-		return refuse(RefusedState, "seed %s is %s; `ctl seed revive %s` gives that up", s.name, s.beingFetched(&s.st.Leases[0]), s.name)
+		return refuse(protocol.RefusedState, "seed %s is %s; `ctl seed revive %s` gives that up", s.name, s.beingFetched(&s.st.Leases[0]), s.name)
 	case s.st.Rotated != nil:
-		return refuse(RefusedState, "seed %s was rotated and is not saved; `ctl seed revive %s` gives that up", s.name, s.name)
+		return refuse(protocol.RefusedState, "seed %s was rotated and is not saved; `ctl seed revive %s` gives that up", s.name, s.name)
 	}
 	return nil
 }
 
 // remove takes effect at once. The blobs are removed later.
-func (s *savingPart) remove(in DeleteSeed) SeedView {
+func (s *savingPart) remove(in protocol.DeleteSeed) protocol.SeedView {
 	s.st.Deleted, s.st.Purge, s.removed = true, in.Purge, workflow.Now(s.ctx)
 	return s.view()
 }
@@ -207,7 +207,7 @@ func (s *savingPart) takesFrom(holder string, epoch int64) bool {
 func (s *savingPart) fences(holder string, epoch int64, left bool) error {
 	switch {
 	case s.st.Ref == nil || s.st.Deleted:
-		return refuse(RefusedNotFound, "there is no seed %q", s.name)
+		return refuse(protocol.RefusedNotFound, "there is no seed %q", s.name)
 	case left && s.takesFrom(holder, epoch):
 		return nil
 	case s.holds(holder, epoch) == nil:
@@ -225,9 +225,9 @@ func (s *savingPart) checkSave(in activities.SaveSeed) error {
 	}
 	switch now := s.st.Ref; {
 	case in.Auth == "" || authOf(in.Files) != in.Auth || in.Ref.Blob == "" || in.Ref.Digest == "":
-		return refuse(RefusedBadInput, "save seed %s: it names no auth.json in the store", s.name)
+		return refuse(protocol.RefusedBadInput, "save seed %s: it names no auth.json in the store", s.name)
 	case !rotates(now.Kind) || in.Ref.Kind != now.Kind:
-		return refuse(RefusedBadInput, "save seed %s: it is of kind %s, and what codex has is of kind %s: only a login that rotates is taken over, as what it was",
+		return refuse(protocol.RefusedBadInput, "save seed %s: it is of kind %s, and what codex has is of kind %s: only a login that rotates is taken over, as what it was",
 			s.name, now.Kind, in.Ref.Kind)
 	case in.Auth == authOf(s.st.Files):
 		return nil
@@ -257,9 +257,9 @@ func (s *savingPart) checkRotated(in activities.RotatedSeed) error {
 	}
 	switch {
 	case in.Auth == "":
-		return refuse(RefusedBadInput, "seed %s: the digest of what was seen is missing", s.name)
+		return refuse(protocol.RefusedBadInput, "seed %s: the digest of what was seen is missing", s.name)
 	case !s.exclusive():
-		return refuse(RefusedBadInput, "seed %s is of kind %s, which does not rotate", s.name, s.st.Ref.Kind)
+		return refuse(protocol.RefusedBadInput, "seed %s is of kind %s, which does not rotate", s.name, s.st.Ref.Kind)
 	}
 	return nil
 }

@@ -87,14 +87,14 @@ func TestWhoNeverTookItGivesItBack(t *testing.T) {
 		p.releases(release{Holder: "a", Generation: 1, Clean: true})
 	})
 	p.at(2*time.Second, func() {
-		if v := p.seed(); v.State != SeedFree || v.Queue != 0 {
+		if v := p.seed(); v.State != protocol.SeedFree || v.Queue != 0 {
 			t.Errorf("seed is %+v", v)
 		}
 		p.acquires(on("b", "web-1", 1))
 	})
 	p.at(3*time.Second, func() { p.releases(release{Holder: "b", Generation: 1, Clean: true}) })
 	p.at(4*time.Second, func() {
-		if v := p.seed(); v.State != SeedFree {
+		if v := p.seed(); v.State != protocol.SeedFree {
 			t.Errorf("seed is %+v", v)
 		}
 	})
@@ -111,16 +111,16 @@ func TestAnUncleanHoldersLoginIsSavedAndWipedBeforeTheNextGrant(t *testing.T) {
 	p.at(3*time.Second, func() { p.forget(); p.releases(release{Holder: "a", Epoch: 1, Generation: 100}) })
 	p.once("the host was tried", func() bool { v := p.seed(); return v.Recovery != nil && v.Recovery.Problem != nil }, func() {
 		v := p.seed()
-		if v.State != SeedRecovering || v.Health != Suspect || !strings.Contains(v.Reason, "no route to host") || v.Hint == "" || v.Rotated == nil ||
+		if v.State != protocol.SeedRecovering || v.Health != protocol.Suspect || !strings.Contains(v.Reason, "no route to host") || v.Hint == "" || v.Rotated == nil ||
 			len(v.HeldBy) != 0 || v.Queue != 1 {
 			t.Errorf("seed is %+v", v)
 		}
 		p.refuses(p.send(protocol.UpdateSaveSeed, saves("a", 1, 1, "3")), protocol.RefusedFenced)
-		p.refuses(p.send(UpdateDeleteSeed, DeleteSeed{}), RefusedState)
+		p.refuses(p.send(protocol.UpdateDeleteSeed, protocol.DeleteSeed{}), protocol.RefusedState)
 	})
 	p.once("the next one has it", func() bool { return strings.Join(p.seed().HeldBy, "") == "b" }, func() {
 		v := p.seed()
-		if v.Generation != 2 || v.Rotated != nil || v.Recovery != nil || v.Health == Suspect || v.Epoch != 2 {
+		if v.Generation != 2 || v.Rotated != nil || v.Recovery != nil || v.Health == protocol.Suspect || v.Epoch != 2 {
 			t.Errorf("seed is %+v", v)
 		}
 		for i, in := range p.seeds.fetches() {
@@ -143,13 +143,13 @@ func TestAPersonEndsARecoveryThatCannotEnd(t *testing.T) {
 		p.at(time.Second, func() { p.acquires(on("a", "web-1", 100), on("b", "web-1", 100)) })
 		p.at(2*time.Second, func() { p.engine.ended["session/a"] = true })
 		p.at(25*time.Minute, func() {
-			if v := p.seed(); v.State != SeedRecovering || v.Health != Suspect || v.Queue != 1 || v.Recovery.Tries < 4 {
+			if v := p.seed(); v.State != protocol.SeedRecovering || v.Health != protocol.Suspect || v.Queue != 1 || v.Recovery.Tries < 4 {
 				t.Errorf("seed is %+v", v)
 			}
 			if how == "revive" {
-				p.takes(p.send(UpdateReviveSeed, ReviveSeed{By: "bob"}))
+				p.takes(p.send(protocol.UpdateReviveSeed, protocol.ReviveSeed{By: "bob"}))
 			} else {
-				p.takes(p.send(UpdatePutSeed, login("9")))
+				p.takes(p.send(protocol.UpdatePutSeed, login("9")))
 			}
 		})
 		p.at(26*time.Minute, func() {
@@ -174,10 +174,10 @@ func TestARotationThatIsNowhereMakesTheSeedSuspect(t *testing.T) {
 		p.at(time.Second, func() { p.acquires(on("a", "web-1", 100)) })
 		p.at(2*time.Second, func() {
 			p.takes(p.send(protocol.UpdateRotatedSeed, activities.RotatedSeed{Holder: "a", Epoch: 1, Auth: "auth2"}))
-			p.refuses(p.send(UpdatePutSeed, login("2")), RefusedState)
+			p.refuses(p.send(protocol.UpdatePutSeed, login("2")), protocol.RefusedState)
 		})
 		p.at(3*time.Second, func() {
-			p.refuses(p.send(UpdateReviveSeed, ReviveSeed{}), RefusedState) // its holder has it still
+			p.refuses(p.send(protocol.UpdateReviveSeed, protocol.ReviveSeed{}), protocol.RefusedState) // its holder has it still
 			give(p)
 		})
 		p.at(time.Minute, func() {
@@ -185,7 +185,7 @@ func TestARotationThatIsNowhereMakesTheSeedSuspect(t *testing.T) {
 			p.acquires(on("b", "web-1", 1))
 		})
 		p.at(2*time.Minute, func() {
-			if v := p.seed(); v.Health != Suspect || v.State != SeedFree || v.Rotated != nil || !strings.Contains(v.Reason, "rotated") || v.Hint == "" {
+			if v := p.seed(); v.Health != protocol.Suspect || v.State != protocol.SeedFree || v.Rotated != nil || !strings.Contains(v.Reason, "rotated") || v.Hint == "" {
 				t.Errorf("%s: seed is %+v", name, v)
 			}
 			p.mu.Lock()
@@ -194,10 +194,10 @@ func TestARotationThatIsNowhereMakesTheSeedSuspect(t *testing.T) {
 			if !strings.Contains(told, "session/b queued: seed team, which is suspect") || !strings.Contains(told, "ctl seed revive team") {
 				t.Errorf("%s: told %s", name, told)
 			}
-			p.takes(p.send(UpdateReviveSeed, ReviveSeed{By: "bob"}))
+			p.takes(p.send(protocol.UpdateReviveSeed, protocol.ReviveSeed{By: "bob"}))
 		})
 		p.at(3*time.Minute, func() {
-			if v := p.seed(); v.State != SeedHeld || v.Health != "unknown" {
+			if v := p.seed(); v.State != protocol.SeedHeld || v.Health != "unknown" {
 				t.Errorf("%s: after revive the seed is %+v", name, v)
 			}
 		})
@@ -208,12 +208,12 @@ func TestARotationThatIsNowhereMakesTheSeedSuspect(t *testing.T) {
 func TestAnAPIKeyIsSharedByAsManyAsItMay(t *testing.T) {
 	p := newPoolWorld(t)
 	two := 2
-	key := PutSeed{Name: "team", Share: &two, Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "api_key"}}
+	key := protocol.PutSeed{Name: "team", Share: &two, Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "api_key"}}
 	p.at(0, func() {
 		many := login("1")
 		many.Share = &two
-		p.refuses(p.send(UpdatePutSeed, many), RefusedBadInput)
-		p.takes(p.send(UpdatePutSeed, key))
+		p.refuses(p.send(protocol.UpdatePutSeed, many), protocol.RefusedBadInput)
+		p.takes(p.send(protocol.UpdatePutSeed, key))
 	})
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1), on("b", "web-1", 1), on("c", "web-1", 1), on("d", "web-1", 1)) })
 	p.at(2*time.Second, func() {
@@ -225,7 +225,10 @@ func TestAnAPIKeyIsSharedByAsManyAsItMay(t *testing.T) {
 		p.saw("session/c got team")
 		p.engine.ended["session/b"] = true // nor does a holder that ended
 	})
-	p.at(2*reapEvery, func() { p.saw("session/d got team"); p.takes(p.send(UpdateSetSeed, SetSeed{Share: new(int)})) })
+	p.at(2*reapEvery, func() {
+		p.saw("session/d got team")
+		p.takes(p.send(protocol.UpdateSetSeed, protocol.SetSeed{Share: new(int)}))
+	})
 	p.at(2*reapEvery+time.Second, func() { p.acquires(on("e", "web-1", 1), on("f", "web-1", 1)) })
 	p.at(2*reapEvery+2*time.Second, func() { p.saw("session/e got team", "session/f got team") })
 	p.runSeed(3 * reapEvery)
@@ -234,7 +237,7 @@ func TestAnAPIKeyIsSharedByAsManyAsItMay(t *testing.T) {
 func TestADoubtStopsGrantsUntilALaterTurnDispelsIt(t *testing.T) {
 	p := newPoolWorld(t)
 	p.at(0, func() {
-		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "api_key"}}))
+		p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "api_key"}}))
 	})
 	var doubted time.Time
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1)) })
@@ -254,7 +257,7 @@ func TestADoubtStopsGrantsUntilALaterTurnDispelsIt(t *testing.T) {
 	})
 	p.at(5*time.Second, func() {
 		p.saw("session/b got team")
-		if v := p.seed(); v.Health != Healthy || v.VerifiedAt == nil || v.Reason != "" {
+		if v := p.seed(); v.Health != protocol.Healthy || v.VerifiedAt == nil || v.Reason != "" {
 			t.Errorf("seed is %+v", v)
 		}
 	})
@@ -264,11 +267,11 @@ func TestADoubtStopsGrantsUntilALaterTurnDispelsIt(t *testing.T) {
 func TestADeadSeedRefusesWhoAsks(t *testing.T) {
 	p := newPoolWorld(t)
 	carry := &seedState{Ref: &protocol.SeedRef{Name: "team", Generation: 1, Blob: "b1", Digest: "d", Kind: "chatgpt"},
-		Health: seedHealth{State: Dead, Reason: "its issuer does not know it any more", Hint: "log in anew"}}
+		Health: seedHealth{State: protocol.Dead, Reason: "its issuer does not know it any more", Hint: "log in anew"}}
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1)) })
 	p.at(2*time.Second, func() { p.saw("session/a refused seed_dead") })
 	p.finish(3 * time.Second)
-	p.ExecuteWorkflow(TypeSeed, SeedInput{Name: "team", Carry: carry})
+	p.ExecuteWorkflow(protocol.TypeSeed, SeedInput{Name: "team", Carry: carry})
 	p.verify()
 }
 
@@ -276,7 +279,7 @@ func TestASeedRollsOverInEachState(t *testing.T) {
 	p := newSeedWorld(t)
 	p.seeds.answers = []fetch{isAway}
 	pools := []string{}
-	p.at(0, func() { p.takes(p.send(UpdateSetSeed, SetSeed{Pools: &pools})) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdateSetSeed, protocol.SetSeed{Pools: &pools})) })
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 100), on("b", "web-2", 101)) })
 	p.at(2*time.Second, func() {
 		p.takes(p.send(protocol.UpdateRotatedSeed, activities.RotatedSeed{Holder: "a", Epoch: 1, Auth: "auth2", Reason: "the store is down"}))
@@ -286,14 +289,14 @@ func TestASeedRollsOverInEachState(t *testing.T) {
 		p.fill()
 		p.releases(release{Holder: "nobody"})
 	})
-	p.ExecuteWorkflow(TypeSeed, newSeed)
+	p.ExecuteWorkflow(protocol.TypeSeed, newSeed)
 	p.verify()
 	in := carriedAs[SeedInput](t, p.continued())
 
 	p = newPoolWorld(t)
 	p.seeds.answers = []fetch{brings("2"), wipes}
 	p.at(time.Millisecond, func() {
-		if v := p.seed(); v.State != SeedRecovering || v.Health != Suspect || v.Rotated == nil || v.Queue != 1 {
+		if v := p.seed(); v.State != protocol.SeedRecovering || v.Health != protocol.Suspect || v.Rotated == nil || v.Queue != 1 {
 			t.Errorf("carried %+v", v)
 		}
 	})
@@ -304,7 +307,7 @@ func TestASeedRollsOverInEachState(t *testing.T) {
 		p.fill()
 		p.releases(release{Holder: "nobody"})
 	})
-	p.ExecuteWorkflow(TypeSeed, in)
+	p.ExecuteWorkflow(protocol.TypeSeed, in)
 	p.verify()
 	if c := carriedAs[SeedInput](t, p.continued()).Carry; len(c.Leases) != 1 || c.Leases[0].Epoch != 2 || c.Leases[0].Generation != 101 || c.Leases[0].At.Name != "web-2" {
 		t.Errorf("carried %+v", c)

@@ -23,21 +23,21 @@ func (r *real) makesSeed(name string, pools ...string) string {
 	for i := range pools {
 		pools[i] = r.zone + "-" + pools[i]
 	}
-	r.start(protocol.SeedID(name), TypeSeed, SeedInput{Name: name, Carry: &seedState{}}) // epochs from 1
-	r.update(protocol.SeedID(name), UpdatePutSeed, nil, PutSeed{Name: name, Pools: &pools, Files: auth("1"),
+	r.start(protocol.SeedID(name), protocol.TypeSeed, SeedInput{Name: name, Carry: &seedState{}}) // epochs from 1
+	r.update(protocol.SeedID(name), protocol.UpdatePutSeed, nil, protocol.PutSeed{Name: name, Pools: &pools, Files: auth("1"),
 		Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
 	return name
 }
 
-func (r *real) seed(name string) SeedView {
+func (r *real) seed(name string) protocol.SeedView {
 	r.t.Helper()
-	return asked[SeedView](r, protocol.SeedID(name), QuerySeed)
+	return asked[protocol.SeedView](r, protocol.SeedID(name), protocol.QuerySeed)
 }
 
 // pool returns the view of a pool of seeds; empty if there is none yet.
-func (r *real) pool(name string) (v SeedPoolView) {
+func (r *real) pool(name string) (v protocol.SeedPoolView) {
 	r.t.Helper()
-	out, err := r.c.QueryWorkflow(r.t.Context(), SeedPoolID(name), "", QuerySeedPool)
+	out, err := r.c.QueryWorkflow(r.t.Context(), protocol.SeedPoolID(name), "", protocol.QuerySeedPool)
 	if err == nil {
 		err = out.Get(&v)
 	}
@@ -64,20 +64,20 @@ func TestAKilledHoldersLoginIsFetchedBeforeTheNextGrant(t *testing.T) {
 	}{
 		{"granted", func(r *real, id string) {
 			r.host.gate("prepare " + id)
-			r.until("it holds the seed", func() bool { return r.view(id).State == Preparing })
+			r.until("it holds the seed", func() bool { return r.view(id).State == protocol.Preparing })
 		}},
-		{"prepared", func(r *real, id string) { r.becomes(id, Starting) }},
-		{"idle", func(r *real, id string) { r.becomes(id, Idle) }},
+		{"prepared", func(r *real, id string) { r.becomes(id, protocol.Starting) }},
+		{"idle", func(r *real, id string) { r.becomes(id, protocol.Idle) }},
 		{"running", func(r *real, id string) {
 			r.say(id, "m1", "stay")
 			r.until("a pump is attached", func() bool { return r.host.attached(id) })
 		}},
-		{"waiting", func(r *real, id string) { r.say(id, "m1", "ask make"); r.becomes(id, Waiting) }},
+		{"waiting", func(r *real, id string) { r.say(id, "m1", "ask make"); r.becomes(id, protocol.Waiting) }},
 		{"releasing", func(r *real, id string) {
-			r.becomes(id, Idle)
+			r.becomes(id, protocol.Idle)
 			r.host.gate("close " + id)
-			r.update(protocol.SessionID(id), SignalClose, nil, Close{})
-			r.becomes(id, Closing)
+			r.update(protocol.SessionID(id), protocol.SignalClose, nil, protocol.Close{})
+			r.becomes(id, protocol.Closing)
 		}},
 	}
 	for _, step := range steps {
@@ -98,7 +98,7 @@ func TestAKilledHoldersLoginIsFetchedBeforeTheNextGrant(t *testing.T) {
 			next := r.session("next", SessionOptions{Seed: name})
 			r.until("the next one waits", func() bool { return r.seed(name).Queue == 1 })
 			r.terminate(id)
-			r.becomes(next, Idle)
+			r.becomes(next, protocol.Idle)
 			r.host.mu.Lock()
 			defer r.host.mu.Unlock()
 			if n := r.host.crowds[name]; n != 1 {
@@ -119,7 +119,7 @@ func TestWhoIsKilledInTheLineLeavesNoGrant(t *testing.T) {
 	r.work()
 	name := r.makesSeed("team", "logins")
 	holder := r.session("holder", SessionOptions{Seed: name})
-	r.becomes(holder, Idle)
+	r.becomes(holder, protocol.Idle)
 	inLine := []string{r.session("direct", SessionOptions{Seed: name}), r.session("by-pool", SessionOptions{SeedPool: r.zone + "-logins"})}
 	r.until("both wait", func() bool {
 		return r.seed(name).Queue == 1 && r.pool(r.zone+"-logins").Queue == 1
@@ -129,8 +129,8 @@ func TestWhoIsKilledInTheLineLeavesNoGrant(t *testing.T) {
 	}
 	r.close(holder)
 	next := r.session("next", SessionOptions{Seed: name})
-	r.becomes(next, Idle)
-	if v := r.seed(name); fmt.Sprint(v.HeldBy) != fmt.Sprint([]string{next}) || v.Health == Suspect {
+	r.becomes(next, protocol.Idle)
+	if v := r.seed(name); fmt.Sprint(v.HeldBy) != fmt.Sprint([]string{next}) || v.Health == protocol.Suspect {
 		t.Errorf("seed is %+v", v)
 	}
 	r.host.mu.Lock()
@@ -146,7 +146,7 @@ func TestAPoolOfLoginsServesMoreSessionsThanItHas(t *testing.T) {
 	r := newReal(t, shortRuns)
 	r.looksOften()
 	r.work()
-	r.update(PoolID(r.zone), UpdatePutHost, nil, func() PutHost { h := put("web-1", 20); h.Replace = true; return h }())
+	r.update(protocol.PoolID(r.zone), protocol.UpdatePutHost, nil, func() protocol.PutHost { h := put("web-1", 20); h.Replace = true; return h }())
 	a, b := r.makesSeed("a", "logins"), r.makesSeed("b", "logins")
 	pool := r.zone + "-logins"
 	r.until("the pool knows both", func() bool { return len(r.pool(pool).Seeds) == 2 })
@@ -161,7 +161,7 @@ func TestAPoolOfLoginsServesMoreSessionsThanItHas(t *testing.T) {
 		ids = append(ids, id)
 	}
 	for _, id := range ids {
-		if v, err := r.result(id); err != nil || v.State != Closed || v.Seed != a && v.Seed != b {
+		if v, err := r.result(id); err != nil || v.State != protocol.Closed || v.Seed != a && v.Seed != b {
 			t.Errorf("session %s ended as %+v (%v)", id, v, err)
 		}
 	}

@@ -48,16 +48,16 @@ type checksPart struct {
 
 func (s *checksPart) checkVerify(protocol.VerifySeed) error {
 	if s.st.Ref == nil || s.st.Deleted {
-		return refuse(RefusedNotFound, "there is no seed %q", s.name)
+		return refuse(protocol.RefusedNotFound, "there is no seed %q", s.name)
 	}
 	return nil
 }
 
 // verify finds out whether a seed is alive. It holds a login that rotates while it
 // runs. A login that is held is not touched.
-func (s *checksPart) verify(ctx workflow.Context, in protocol.VerifySeed) (SeedView, error) {
+func (s *checksPart) verify(ctx workflow.Context, in protocol.VerifySeed) (protocol.SeedView, error) {
 	if err := s.turn(ctx, func() error { return s.checkVerify(in) }); err != nil {
-		return SeedView{}, err
+		return protocol.SeedView{}, err
 	}
 	ctx = s.begin(ctx)
 	defer s.over()
@@ -81,10 +81,10 @@ const mostBehind = 4
 // crowded refuses an update that would wait behind too many.
 func (s *checksPart) crowded() error {
 	if s.rolling {
-		return refuse(RefusedState, "seed %s is about to go on in a new run: try again in a moment", s.name)
+		return refuse(protocol.RefusedState, "seed %s is about to go on in a new run: try again in a moment", s.name)
 	}
 	if s.asking && s.behind >= mostBehind {
-		return refuse(RefusedState, "seed %s is being verified, and %d wait for that already: try again in a moment", s.name, s.behind)
+		return refuse(protocol.RefusedState, "seed %s is being verified, and %d wait for that already: try again in a moment", s.name, s.behind)
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (s *checksPart) begin(ctx workflow.Context) workflow.Context {
 
 // busyVerifying refuses a change that the result of a refresh would overwrite.
 func (s *seedCore) busyVerifying() error {
-	return refuse(RefusedState, "seed %s is being verified: try again in a moment", s.name)
+	return refuse(protocol.RefusedState, "seed %s is being verified: try again in a moment", s.name)
 }
 
 func (s *checksPart) over() {
@@ -145,7 +145,7 @@ func (s *checksPart) untouchable() activities.SeedVerdict {
 
 func (s *checksPart) ask(ctx workflow.Context, in protocol.VerifySeed) activities.SeedVerdict {
 	ref, began := *s.st.Ref, workflow.Now(ctx)
-	if h := s.st.Health; h.State == Dead && s.exclusive() && !in.Force { // its issuer has had its last word
+	if h := s.st.Health; h.State == protocol.Dead && s.exclusive() && !in.Force { // its issuer has had its last word
 		return activities.SeedVerdict{Verdict: "dead", Reason: h.Reason, Hint: h.Hint}
 	}
 	if s.exclusive() {
@@ -165,7 +165,7 @@ func (s *checksPart) ask(ctx workflow.Context, in protocol.VerifySeed) activitie
 		return looked.SeedVerdict
 	}
 	refresh := activities.RefreshSeedInput{Seed: ref}
-	if !in.Force && (s.st.Spent || in.By == maintenance && s.st.Health.State == Suspect) {
+	if !in.Force && (s.st.Spent || in.By == maintenance && s.st.Health.State == protocol.Suspect) {
 		// Somebody else may have the login, and a refresh would burn it for them:
 		// only a person may decide that. Look takes only an answer that an earlier
 		// refresh left in the store.
@@ -180,12 +180,12 @@ func (s *checksPart) ask(ctx workflow.Context, in protocol.VerifySeed) activitie
 // wants reports whether to refresh a login that has time yet.
 func (s *checksPart) wants(in protocol.VerifySeed, now time.Time) bool {
 	switch {
-	case in.Force, s.st.Health.State == Suspect, s.st.Health.State == Dead:
+	case in.Force, s.st.Health.State == protocol.Suspect, s.st.Health.State == protocol.Dead:
 		return true
 	case in.By == maintenance:
 		return false
 	}
-	return s.st.Health.State != Healthy || now.Sub(s.st.VerifiedAt) > doubtful
+	return s.st.Health.State != protocol.Healthy || now.Sub(s.st.VerifiedAt) > doubtful
 }
 
 // renew refreshes a login and makes the result the newest generation. The activity
@@ -232,12 +232,12 @@ func (s *checksPart) learn(of protocol.SeedRef, v activities.SeedVerdict, began 
 	switch v.Verdict {
 	case "alive":
 		// Its issuer itself says so, which outweighs earlier doubts.
-		if s.st.Health.State == Dead {
+		if s.st.Health.State == protocol.Dead {
 			s.judge("", "", "")
 		}
 		s.alive(began, workflow.Now(s.ctx))
 	case "dead":
-		s.judge(Dead, v.Reason, v.Hint)
+		s.judge(protocol.Dead, v.Reason, v.Hint)
 	case "lost":
 		s.burnt(v.Reason, v.Hint)
 	case "suspect":
@@ -250,9 +250,9 @@ func (s *checksPart) checkRefresh(in activities.RefreshSeed) error {
 	case err != nil:
 		return err
 	case !s.exclusive():
-		return refuse(RefusedBadInput, "seed %s is of kind %s: it has nothing to refresh", s.name, s.st.Ref.Kind)
+		return refuse(protocol.RefusedBadInput, "seed %s is of kind %s: it has nothing to refresh", s.name, s.st.Ref.Kind)
 	case in.From > s.st.Ref.Generation:
-		return refuse(RefusedBadInput, "seed %s is at generation %d, not at %d", s.name, s.st.Ref.Generation, in.From)
+		return refuse(protocol.RefusedBadInput, "seed %s is at generation %d, not at %d", s.name, s.st.Ref.Generation, in.From)
 	}
 	return nil
 }
@@ -267,7 +267,7 @@ func (s *checksPart) refresh(ctx workflow.Context, in activities.RefreshSeed) (a
 	if in.From < s.st.Ref.Generation {
 		return s.saving.now(), nil
 	}
-	if h := s.st.Health; h.State == Dead { // its issuer has had its last word
+	if h := s.st.Health; h.State == protocol.Dead { // its issuer has had its last word
 		return activities.SeedNow{}, refuse(protocol.RefusedDead, "refresh seed %s: %s (%s)", s.name, h.Reason, h.Hint)
 	}
 	ref := *s.st.Ref
@@ -289,9 +289,9 @@ func notKnown(err error) activities.SeedVerdict {
 	return activities.SeedVerdict{Verdict: "unknown", Reason: f.Message, Hint: f.Hint}
 }
 
-func (c *seedCheck) view() *SeedCheck {
+func (c *seedCheck) view() *protocol.SeedCheck {
 	if c == nil {
 		return nil
 	}
-	return &SeedCheck{At: c.At, By: c.By, Verdict: c.Verdict, Reason: c.Reason, Hint: c.Hint}
+	return &protocol.SeedCheck{At: c.At, By: c.By, Verdict: c.Verdict, Reason: c.Reason, Hint: c.Hint}
 }

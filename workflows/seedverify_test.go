@@ -86,9 +86,9 @@ func newVerifyWorld(t *testing.T, verifies, refreshes []string) (*poolWorld, *fa
 }
 
 // checked checks that a verification was answered, and returns the answer.
-func checked(t *testing.T, u *updated) SeedView {
+func checked(t *testing.T, u *updated) protocol.SeedView {
 	t.Helper()
-	v, ok := u.result.(SeedView)
+	v, ok := u.result.(protocol.SeedView)
 	if !ok || u.err != nil {
 		t.Fatalf("the verification was answered %.300v", u)
 	}
@@ -100,7 +100,7 @@ func TestAVerificationSaysWhatItsVerdictSays(t *testing.T) {
 		refresh, health string
 		generation      int64
 	}{
-		{"login 2", Healthy, 2}, {"dead", Dead, 1}, {"lost", Suspect, 1}, {"unknown", "unknown", 1},
+		{"login 2", protocol.Healthy, 2}, {"dead", protocol.Dead, 1}, {"lost", protocol.Suspect, 1}, {"unknown", "unknown", 1},
 	} {
 		t.Run(c.refresh, func(t *testing.T) {
 			p, f := newVerifyWorld(t, []string{"unknown"}, []string{c.refresh})
@@ -108,16 +108,16 @@ func TestAVerificationSaysWhatItsVerdictSays(t *testing.T) {
 			p.at(time.Second, func() { u = p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{By: "ada"}) })
 			p.once("the answer", func() bool { return u != nil && u.result != nil }, func() {
 				v := p.seed()
-				if v.Health != c.health || v.Generation != c.generation || v.State != SeedFree || v.Epoch != 1 || len(v.HeldBy) != 0 {
+				if v.Health != c.health || v.Generation != c.generation || v.State != protocol.SeedFree || v.Epoch != 1 || len(v.HeldBy) != 0 {
 					t.Errorf("seed is %+v", v)
 				}
 				if got := checked(t, u); got.Check == nil || got.Check.By != "ada" || got.Check.Verdict == "" {
 					t.Errorf("answered %+v", got.Check)
 				}
-				if c.health == Suspect && (v.Reason == "" || !strings.Contains(v.Hint, "verify team --force")) {
+				if c.health == protocol.Suspect && (v.Reason == "" || !strings.Contains(v.Hint, "verify team --force")) {
 					t.Errorf("it says %q (%s)", v.Reason, v.Hint)
 				}
-				if (v.VerifiedAt != nil) != (c.health == Healthy) {
+				if (v.VerifiedAt != nil) != (c.health == protocol.Healthy) {
 					t.Errorf("verified at %v", v.VerifiedAt)
 				}
 			})
@@ -134,12 +134,12 @@ func TestALoginIsNobodyElsesWhileItIsVerified(t *testing.T) {
 	f.hold = make(chan struct{})
 	p.at(time.Second, func() { p.takes(p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{})) })
 	p.once("the refresh", func() bool { _, n := f.asked(); return n == 1 }, func() {
-		if v := p.seed(); v.State != SeedVerifying || len(v.HeldBy) != 0 {
+		if v := p.seed(); v.State != protocol.SeedVerifying || len(v.HeldBy) != 0 {
 			t.Errorf("seed is %+v", v)
 		}
-		p.refuses(p.send(UpdatePutSeed, login("9")), RefusedState)
-		p.refuses(p.send(UpdateDeleteSeed, DeleteSeed{}), RefusedState)
-		p.refuses(p.send(UpdateReviveSeed, ReviveSeed{}), RefusedState)
+		p.refuses(p.send(protocol.UpdatePutSeed, login("9")), protocol.RefusedState)
+		p.refuses(p.send(protocol.UpdateDeleteSeed, protocol.DeleteSeed{}), protocol.RefusedState)
+		p.refuses(p.send(protocol.UpdateReviveSeed, protocol.ReviveSeed{}), protocol.RefusedState)
 		p.SignalWorkflow(signalAcquire, on("a", "web-1", 100))
 	})
 	waits := func() bool { p.mu.Lock(); defer p.mu.Unlock(); return len(p.told) == 1 }
@@ -218,17 +218,17 @@ func TestEachForceIsAWordOfItsOwn(t *testing.T) {
 func TestAKeyThatIsRefusedIsSuspectAndNeverDead(t *testing.T) {
 	p, _ := newVerifyWorld(t, []string{"suspect", "alive"}, nil)
 	p.at(time.Second, func() {
-		p.takes(p.send(UpdatePutSeed, PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "k", Digest: "d", Kind: "api_key"}}))
+		p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "k", Digest: "d", Kind: "api_key"}}))
 		p.takes(p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{}))
 	})
 	p.at(time.Minute, func() {
-		if v := p.seed(); v.Health != Suspect || v.Epoch != 0 {
+		if v := p.seed(); v.Health != protocol.Suspect || v.Epoch != 0 {
 			t.Errorf("seed is %+v", v)
 		}
 		p.takes(p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{}))
 	})
 	p.at(2*time.Minute, func() {
-		if v := p.seed(); v.Health != Healthy || v.VerifiedAt == nil {
+		if v := p.seed(); v.Health != protocol.Healthy || v.VerifiedAt == nil {
 			t.Errorf("seed is %+v", v)
 		}
 	})
@@ -251,7 +251,7 @@ func TestAHolderGetsANewerLoginAndASecondAskTheSame(t *testing.T) {
 				t.Errorf("answered %.300v", u)
 			}
 		}
-		if v := p.seed(); v.Health != Healthy || strings.Join(v.HeldBy, "") != "a" || v.Epoch != 1 {
+		if v := p.seed(); v.Health != protocol.Healthy || strings.Join(v.HeldBy, "") != "a" || v.Epoch != 1 {
 			t.Errorf("seed is %+v", v)
 		}
 	})

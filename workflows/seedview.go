@@ -22,9 +22,9 @@ func (s *seedCore) heldBy() []string {
 	return out
 }
 
-func (s *seedCore) view() SeedView {
+func (s *seedCore) view() protocol.SeedView {
 	st := s.st
-	v := SeedView{Name: s.name, State: SeedFree, Health: cmp.Or(st.Health.State, "unknown"), Reason: st.Health.Reason, Hint: st.Health.Hint,
+	v := protocol.SeedView{Name: s.name, State: protocol.SeedFree, Health: cmp.Or(st.Health.State, "unknown"), Reason: st.Health.Reason, Hint: st.Health.Hint,
 		HeldBy: s.heldBy(), Epoch: st.Epoch, Files: st.Files, Ref: st.Ref, Deleted: st.Deleted, Exported: st.Exported, Share: st.Share, Pools: s.pools(),
 		Queue: len(st.Queue), Since: timeOrNil(st.Health.Since), VerifiedAt: timeOrNil(st.VerifiedAt), UsedAt: timeOrNil(st.UsedAt)}
 	if st.Ref != nil {
@@ -41,24 +41,24 @@ func (s *seedCore) view() SeedView {
 	for i := range st.Leases {
 		l := &st.Leases[i]
 		if l.Internal {
-			v.State = SeedVerifying
+			v.State = protocol.SeedVerifying
 			continue
 		}
-		v.Holders = append(v.Holders, SeedHolder{Session: l.Holder, Epoch: l.Epoch, Host: l.where(), Since: l.Since})
+		v.Holders = append(v.Holders, protocol.SeedHolder{Session: l.Holder, Epoch: l.Epoch, Host: l.where(), Since: l.Since})
 		switch {
 		case l.Ended != "":
-			v.State = SeedRecovering
-			v.Recovery = &SeedRecovery{Session: l.Holder, Host: l.where(), Why: l.Ended, Tries: l.Tries, NextTry: timeOrNil(l.NextTry), Problem: l.Problem}
-			if l.Problem != nil && v.Health != Dead {
-				v.Health, v.Reason = Suspect, s.beingFetched(l)
+			v.State = protocol.SeedRecovering
+			v.Recovery = &protocol.SeedRecovery{Session: l.Holder, Host: l.where(), Why: l.Ended, Tries: l.Tries, NextTry: timeOrNil(l.NextTry), Problem: l.Problem}
+			if l.Problem != nil && v.Health != protocol.Dead {
+				v.Health, v.Reason = protocol.Suspect, s.beingFetched(l)
 				v.Hint = fmt.Sprintf("it is tried again until the host can be reached; if that will never be: %s", hintBurnt(s.name))
 			}
-		case v.State != SeedRecovering:
-			v.State = SeedHeld
+		case v.State != protocol.SeedRecovering:
+			v.State = protocol.SeedHeld
 		}
 	}
 	if st.Rotated != nil {
-		v.Rotated = &SeedRotated{Session: st.Rotated.Holder, Since: st.Rotated.Since, Reason: st.Rotated.Reason}
+		v.Rotated = &protocol.SeedRotated{Session: st.Rotated.Holder, Since: st.Rotated.Since, Reason: st.Rotated.Reason}
 	}
 	return v
 }

@@ -3,6 +3,8 @@ package workflows
 import (
 	"strings"
 	"testing"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 var oneHost = map[string]string{"os": "linux", "mem": "64", "disk": "9", "codex": "0.169.0", "gpu": "no", "load": "1.5", "note": "a>b", "zero": "007"}
@@ -21,7 +23,7 @@ func TestASelectorMeetsWhatItSays(t *testing.T) {
 		"arch>=1": false, "arch<=1": false, "os>=1": false, "os<1": false,
 		"note=a>b": true, "note!=a>b": false, "mem=64": true, "mem=064": false, "os=": false, "os!=": true,
 	} {
-		s, err := ParseSelector(text)
+		s, err := protocol.ParseSelector(text)
 		switch {
 		case err != nil:
 			t.Errorf("%s: %v", text, err)
@@ -39,13 +41,13 @@ func TestABadSelectorSaysWhatIsWrong(t *testing.T) {
 		"mem>=lots": "not a number", "mem>": "not a number", "mem<1e3": "not a number", "mem>NaN": "not a number", "mem>=0x20": "not a number",
 		"mem>=-1.2.3": "not a number", "mem>1.": "not a number", "mem>=32 ": "not a number", "mem>==32": "not a number",
 		"!gpu=no": "can have no value", "k v": "no way to compare", "k!v": "no way to compare", "k==v": "no way to compare", "k!==v": "no way to compare", "k\x00": "nobody can print", "k=\xff": "nobody can print",
-		"k=" + strings.Repeat("v", maxSelector): "at most 200",
+		"k=" + strings.Repeat("v", protocol.MaxSelector): "at most 200",
 	} {
-		if _, err := ParseSelector(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := protocol.ParseSelector(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := ParseSelectors(make([]string, maxSelectors+1)); err == nil || !strings.Contains(err.Error(), "33 selectors") {
+	if _, err := protocol.ParseSelectors(make([]string, protocol.MaxSelectors+1)); err == nil || !strings.Contains(err.Error(), "33 selectors") {
 		t.Errorf("too many: %v", err)
 	}
 }
@@ -55,25 +57,25 @@ func FuzzSelector(f *testing.F) {
 		f.Add(seed, "64")
 	}
 	f.Fuzz(func(t *testing.T, text, have string) {
-		s, err := ParseSelector(text)
+		s, err := protocol.ParseSelector(text)
 		if err != nil {
 			return
 		}
-		if again, err := ParseSelector(s.String()); err != nil || again != s {
+		if again, err := protocol.ParseSelector(s.String()); err != nil || again != s {
 			t.Errorf("%q reads as %q, and that as %q: %v", text, s, again, err)
 		}
 		labels := map[string]string{s.Key: have}
 		opposite := map[string]string{"=": "!=", "!=": "=", "": "!", "!": "", ">=": "<", "<": ">=", "<=": ">", ">": "<="}
-		o := Selector{Key: s.Key, Op: opposite[s.Op], Value: s.Value}
-		_, isNumber := numberOf(have)
+		o := protocol.Selector{Key: s.Key, Op: opposite[s.Op], Value: s.Value}
+		_, isNumber := protocol.NumberOf(have)
 		met, otherwise := s.Meets(labels), o.Meets(labels)
 		switch {
-		case s.ordered() && !isNumber && (met || otherwise):
+		case s.Ordered() && !isNumber && (met || otherwise):
 			t.Errorf("%q or %q is met by %q, which is no number", s, o, have)
-		case (!s.ordered() || isNumber) && met == otherwise:
+		case (!s.Ordered() || isNumber) && met == otherwise:
 			t.Errorf("%q and %q: both are %v of %q", s, o, met, have)
 		}
-		if s.lacks(labels) == "" {
+		if s.Lacks(labels) == "" {
 			t.Error("nothing is said of what is lacking")
 		}
 	})

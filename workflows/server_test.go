@@ -25,7 +25,7 @@ func costsFewEvents(t *testing.T, when string, turn int) {
 	r := newReal(t)
 	r.work()
 	id := r.session("s", SessionOptions{Snapshot: SnapshotOptions{When: when}})
-	r.becomes(id, Idle)
+	r.becomes(id, protocol.Idle)
 	count := r.events(id)
 	cost := func(what string, most int, do func()) {
 		t.Helper()
@@ -44,39 +44,39 @@ func costsFewEvents(t *testing.T, when string, turn int) {
 	cost("plain turn, message by update", turn, func() {
 		r.say(id, "m1", "hello")
 		r.ended(id, "m1", "completed")
-		r.becomes(id, Idle)
+		r.becomes(id, protocol.Idle)
 	})
 	cost("plain turn, message by signal", turn, func() {
-		r.signal(protocol.SessionID(id), SignalMessage, Message{ID: "m2", Text: "hello"})
+		r.signal(protocol.SessionID(id), protocol.SignalMessage, protocol.Message{ID: "m2", Text: "hello"})
 		r.until("the message is there", func() bool { return r.view(id).Turn.N == 2 })
 		r.ended(id, "m2", "completed")
-		r.becomes(id, Idle)
+		r.becomes(id, protocol.Idle)
 	})
 	cost("turn with an approval decided by update", turn+15, func() {
 		r.say(id, "m3", "ask make")
-		r.becomes(id, Waiting)
+		r.becomes(id, protocol.Waiting)
 		r.decide(id, 1, "accept", "")
 		r.ended(id, "m3", "completed")
-		r.becomes(id, Idle)
+		r.becomes(id, protocol.Idle)
 	})
 	cost("turn with an approval decided by signal", turn+15, func() {
 		r.say(id, "m4", "ask make")
-		r.becomes(id, Waiting)
-		r.signal(protocol.SessionID(id), SignalDecide, r.decision(id, 2, "decline", ""))
+		r.becomes(id, protocol.Waiting)
+		r.signal(protocol.SessionID(id), protocol.SignalDecide, r.decision(id, 2, "decline", ""))
 		r.ended(id, "m4", "completed")
-		r.becomes(id, Idle)
+		r.becomes(id, protocol.Idle)
 	})
 	cost("turn with three approvals asked at once and decided one by one", turn+3*15, func() {
 		r.say(id, "m5", "ask a b c")
-		r.becomes(id, Waiting)
+		r.becomes(id, protocol.Waiting)
 		for n := 3; n <= 5; n++ {
 			r.decide(id, n, "accept", "")
 		}
 		r.ended(id, "m5", "completed")
-		r.becomes(id, Idle)
+		r.becomes(id, protocol.Idle)
 	})
 	cost("refused update", 0, func() {
-		if err := r.tryUpdate(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{}); typeOf(err) != RefusedState {
+		if err := r.tryUpdate(protocol.SessionID(id), protocol.SignalInterrupt, nil, protocol.Interrupt{}); typeOf(err) != protocol.RefusedState {
 			t.Errorf("the interrupt was answered %v", err)
 		}
 	})
@@ -98,7 +98,7 @@ func TestAnInterruptTakesThePumpsNormalResult(t *testing.T) {
 	id := r.session("s", SessionOptions{})
 	r.say(id, "m1", "stay")
 	r.until("a pump is attached", func() bool { return r.host.attached(id) })
-	r.update(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
+	r.update(protocol.SessionID(id), protocol.SignalInterrupt, nil, protocol.Interrupt{By: "bob"})
 	r.ended(id, "m1", "interrupted")
 	results, sends := r.host.pumps(id)
 	if fmt.Sprint(results) != "[cancelled turn_ended]" {
@@ -121,9 +121,9 @@ func TestASteerThatLosesItsRaceBecomesATurn(t *testing.T) {
 	id := r.session("s", SessionOptions{})
 	r.say(id, "m1", "stay")
 	r.until("a pump is attached", func() bool { return r.host.attached(id) })
-	r.update(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{By: "bob"})
+	r.update(protocol.SessionID(id), protocol.SignalInterrupt, nil, protocol.Interrupt{By: "bob"})
 	// The turn is about to end, so whether this still steers it is a race.
-	err := r.tryUpdate(protocol.SessionID(id), SignalMessage, nil, Message{ID: "m2", Text: "faster", Mode: "steer"})
+	err := r.tryUpdate(protocol.SessionID(id), protocol.SignalMessage, nil, protocol.Message{ID: "m2", Text: "faster", Mode: "steer"})
 	if err == nil {
 		r.until("the message has reached codex", func() bool {
 			_, sends := r.host.pumps(id)
@@ -136,7 +136,7 @@ func TestASteerThatLosesItsRaceBecomesATurn(t *testing.T) {
 			}
 			return false
 		})
-	} else if typeOf(err) != RefusedState {
+	} else if typeOf(err) != protocol.RefusedState {
 		t.Error(err)
 	}
 	r.close(id)
@@ -149,7 +149,7 @@ func TestCloseWhileAPumpIsAttached(t *testing.T) {
 	r.say(id, "m1", "stay")
 	r.until("a pump is attached", func() bool { return r.host.attached(id) })
 	v := r.close(id)
-	if v.State != Closed || v.Turn.Status != "interrupted" || !v.Close.Removed {
+	if v.State != protocol.Closed || v.Turn.Status != "interrupted" || !v.Close.Removed {
 		t.Errorf("session is %+v", v)
 	}
 	if results, _ := r.host.pumps(id); fmt.Sprint(results) != "[cancelled turn_ended]" {
@@ -162,7 +162,7 @@ func TestRolloverUnderFire(t *testing.T) {
 	r := newReal(t, shortRuns)
 	r.work()
 	id := r.session("s", SessionOptions{})
-	r.becomes(id, Idle)
+	r.becomes(id, protocol.Idle)
 	const senders, each = 6, 12
 	var mu sync.Mutex
 	answers := map[string]int{}
@@ -170,15 +170,15 @@ func TestRolloverUnderFire(t *testing.T) {
 	for s := range senders {
 		all.Go(func() {
 			for i := range each {
-				m := Message{ID: fmt.Sprintf("m%d.%d", s, i), Text: "hello"}
+				m := protocol.Message{ID: fmt.Sprintf("m%d.%d", s, i), Text: "hello"}
 				if s%2 == 0 {
-					if err := r.c.SignalWorkflow(t.Context(), protocol.SessionID(id), "", SignalMessage, m); err != nil {
+					if err := r.c.SignalWorkflow(t.Context(), protocol.SessionID(id), "", protocol.SignalMessage, m); err != nil {
 						t.Errorf("message %s: %v", m.ID, err)
 					}
 					continue
 				}
-				var acc MessageAccepted
-				if err := r.tryUpdate(protocol.SessionID(id), SignalMessage, &acc, m); err != nil {
+				var acc protocol.MessageAccepted
+				if err := r.tryUpdate(protocol.SessionID(id), protocol.SignalMessage, &acc, m); err != nil {
 					t.Errorf("message %s: %v", m.ID, err)
 				}
 				mu.Lock()
@@ -189,7 +189,7 @@ func TestRolloverUnderFire(t *testing.T) {
 	}
 	all.Wait()
 	r.until("all messages have had their turns", func() bool { return len(r.host.ran(id)) >= senders*each })
-	r.becomes(id, Idle)
+	r.becomes(id, protocol.Idle)
 	ran := r.host.ran(id)
 	if len(ran) != senders*each {
 		t.Errorf("%d messages were %d turns", senders*each, len(ran))
@@ -208,7 +208,7 @@ func TestRolloverUnderFire(t *testing.T) {
 		}
 	}
 	v := r.close(id)
-	if v.State != Closed || v.Turn.N != senders*each {
+	if v.State != protocol.Closed || v.Turn.N != senders*each {
 		t.Errorf("session is %+v", v)
 	}
 	runs := len(r.runs(protocol.SessionID(id)))
@@ -227,19 +227,19 @@ func TestDecisionsThatComeWhileNoWorkerIsUp(t *testing.T) {
 			stop := r.work()
 			id, other := r.session("a", SessionOptions{}), r.session("b", SessionOptions{})
 			r.say(id, "m1", "ask make")
-			r.becomes(id, Waiting)
+			r.becomes(id, protocol.Waiting)
 			r.say(other, "m1", "stay")
 			r.until("a pump is attached", func() bool { return r.host.attached(other) })
 			yes := r.decision(id, 1, "accept", "")
 			stop()
-			r.signal(protocol.SessionID(id), SignalDecide, yes)
-			r.signal(protocol.SessionID(id), SignalMessage, Message{ID: "m2", Text: "hello"})
-			r.signal(protocol.SessionID(other), SignalInterrupt, Interrupt{By: "bob"})
+			r.signal(protocol.SessionID(id), protocol.SignalDecide, yes)
+			r.signal(protocol.SessionID(id), protocol.SignalMessage, protocol.Message{ID: "m2", Text: "hello"})
+			r.signal(protocol.SessionID(other), protocol.SignalInterrupt, protocol.Interrupt{By: "bob"})
 			r.work()
 			r.ended(id, "m1", "completed")
 			r.ended(id, "m2", "completed")
 			r.ended(other, "m1", "interrupted")
-			if a := asked[[]Approval](r, protocol.SessionID(id), QueryApprovals); len(a) != 1 || a[0].State != ApprovalAcknowledged || a[0].Decision.By != "bob" {
+			if a := asked[[]protocol.Approval](r, protocol.SessionID(id), protocol.QueryApprovals); len(a) != 1 || a[0].State != protocol.ApprovalAcknowledged || a[0].Decision.By != "bob" {
 				t.Errorf("approvals are %+v", a)
 			}
 			for _, s := range []string{id, other} {
@@ -260,7 +260,7 @@ func TestASessionThatCouldNotBeginIsFoundAmongThoseThatFailed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if state, _ := d.TypedSearchAttributes.GetKeyword(attrState); state != string(Failed) {
+	if state, _ := d.TypedSearchAttributes.GetKeyword(attrState); state != string(protocol.Failed) {
 		t.Errorf("lists have it as %q", state)
 	}
 }
@@ -271,13 +271,13 @@ func TestWhoGivesASessionMoreAndGoesOnIsHeard(t *testing.T) {
 	stop := r.work()
 	stop()
 	var opt SessionOptions
-	if err := opt.SetBudget(Budget{Turns: tokens(1)}); err != nil {
+	if err := opt.SetBudget(protocol.Budget{Turns: tokens(1)}); err != nil {
 		t.Fatal(err)
 	}
 	id := r.session("s", opt)
-	r.signal(protocol.SessionID(id), SignalMessage, Message{ID: "m1", Text: "hello"})
-	r.signal(protocol.SessionID(id), SignalBudget, Budget{Turns: tokens(2)})
-	r.signal(protocol.SessionID(id), SignalMessage, Message{ID: "m2", Text: "hello again"})
+	r.signal(protocol.SessionID(id), protocol.SignalMessage, protocol.Message{ID: "m1", Text: "hello"})
+	r.signal(protocol.SessionID(id), protocol.SignalBudget, protocol.Budget{Turns: tokens(2)})
+	r.signal(protocol.SessionID(id), protocol.SignalMessage, protocol.Message{ID: "m2", Text: "hello again"})
 	r.work()
 	r.until("both messages are heard", func() bool { v := r.view(id); return v.Turn != nil && v.Turn.N == 2 || len(v.Refusals) > 0 })
 	if v := r.view(id); len(v.Refusals) != 0 {
@@ -300,7 +300,7 @@ func TestATurnOutlivesItsWorker(t *testing.T) {
 		results, _ := r.host.pumps(id)
 		return len(results) == 1 && r.host.attached(id)
 	})
-	r.update(protocol.SessionID(id), SignalInterrupt, nil, Interrupt{})
+	r.update(protocol.SessionID(id), protocol.SignalInterrupt, nil, protocol.Interrupt{})
 	r.ended(id, "m1", "interrupted")
 	if results, _ := r.host.pumps(id); fmt.Sprint(results) != "[handed over cancelled turn_ended]" {
 		t.Errorf("the pumps returned %v", results)
@@ -321,14 +321,16 @@ func TestTwentySessionsShareThreeSlots(t *testing.T) {
 		ids = append(ids, id)
 	}
 	for _, id := range ids {
-		if v, err := r.result(id); err != nil || v.State != Closed || v.Turn.Status != "completed" {
+		if v, err := r.result(id); err != nil || v.State != protocol.Closed || v.Turn.Status != "completed" {
 			t.Errorf("session %s ended as %+v (%v)", id, v, err)
 		}
 	}
 	if r.host.most > 3 {
 		t.Errorf("%d sessions were on a host with 3 slots", r.host.most)
 	}
-	r.until("all slots are free", func() bool { return asked[HostView](r, PoolID(r.zone), QueryHost, "web-1").Used == 0 })
+	r.until("all slots are free", func() bool {
+		return asked[protocol.HostView](r, protocol.PoolID(r.zone), protocol.QueryHost, "web-1").Used == 0
+	})
 }
 
 func TestATerminatedHolderGivesItsSlotBack(t *testing.T) {
@@ -339,18 +341,18 @@ func TestATerminatedHolderGivesItsSlotBack(t *testing.T) {
 	for i := range 4 {
 		ids = append(ids, r.session(fmt.Sprint("s", i), SessionOptions{}))
 		if i < 3 {
-			r.becomes(ids[i], Idle)
+			r.becomes(ids[i], protocol.Idle)
 		}
 	}
 	r.until("the last one waits in line", func() bool { return r.view(ids[3]).Waits != "a host" })
-	if v := r.view(ids[3]); v.State != Queued {
+	if v := r.view(ids[3]); v.State != protocol.Queued {
 		t.Errorf("the fourth session is %s", v.State)
 	}
 	if err := r.c.TerminateWorkflow(t.Context(), protocol.SessionID(ids[0]), "", "for the test"); err != nil {
 		t.Fatal(err)
 	}
-	r.becomes(ids[3], Idle)
-	holders := asked[HostView](r, PoolID(r.zone), QueryHost, "web-1").Holders
+	r.becomes(ids[3], protocol.Idle)
+	holders := asked[protocol.HostView](r, protocol.PoolID(r.zone), protocol.QueryHost, "web-1").Holders
 	sort.Strings(holders)
 	if fmt.Sprint(holders) != fmt.Sprint(ids[1:]) {
 		t.Errorf("the slots are held by %v", holders)
@@ -364,8 +366,8 @@ func TestALoginIsHeldByOneSessionAtATime(t *testing.T) {
 	r := newReal(t)
 	r.work()
 	name := r.zone + "-team"
-	r.start(protocol.SeedID(name), TypeSeed, SeedInput{Name: name})
-	r.update(protocol.SeedID(name), UpdatePutSeed, nil, PutSeed{Name: name, Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
+	r.start(protocol.SeedID(name), protocol.TypeSeed, SeedInput{Name: name})
+	r.update(protocol.SeedID(name), protocol.UpdatePutSeed, nil, protocol.PutSeed{Name: name, Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
 	var ids []string
 	for i := range 3 {
 		id := r.session(fmt.Sprint("s", i), SessionOptions{Seed: name, CloseAfter: true})
@@ -373,15 +375,17 @@ func TestALoginIsHeldByOneSessionAtATime(t *testing.T) {
 		ids = append(ids, id)
 	}
 	for _, id := range ids {
-		if v, err := r.result(id); err != nil || v.State != Closed {
+		if v, err := r.result(id); err != nil || v.State != protocol.Closed {
 			t.Errorf("session %s ended as %+v (%v)", id, v, err)
 		}
 	}
 	if r.host.most != 1 {
 		t.Errorf("%d sessions held one login", r.host.most)
 	}
-	r.until("nobody holds it", func() bool { return len(asked[SeedView](r, protocol.SeedID(name), QuerySeed).HeldBy) == 0 })
-	r.update(protocol.SeedID(name), UpdateDeleteSeed, nil, DeleteSeed{Purge: true})
+	r.until("nobody holds it", func() bool {
+		return len(asked[protocol.SeedView](r, protocol.SeedID(name), protocol.QuerySeed).HeldBy) == 0
+	})
+	r.update(protocol.SeedID(name), protocol.UpdateDeleteSeed, nil, protocol.DeleteSeed{Purge: true})
 	if err := r.c.GetWorkflow(t.Context(), protocol.SeedID(name), "").Get(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
@@ -396,7 +400,7 @@ func TestAnIDIsUsedOnce(t *testing.T) {
 	r.work()
 	id := r.session("s", SessionOptions{})
 	again := func() error {
-		return r.tryStart(protocol.SessionID(id), TypeSession, SessionInput{ID: id, Options: SessionOptions{Zone: r.zone}})
+		return r.tryStart(protocol.SessionID(id), protocol.TypeSession, SessionInput{ID: id, Options: SessionOptions{Zone: r.zone}})
 	}
 	if err := again(); !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		t.Errorf("the second start was answered %v", err)
@@ -415,15 +419,15 @@ func TestWhatASessionWasCanBeAskedAfterItsEnd(t *testing.T) {
 	r.say(id, "m1", "hello")
 	r.ended(id, "m1", "completed")
 	last := r.close(id)
-	if v := r.view(id); v.State != Closed || !v.Close.Removed || v.UpdatedAt != last.UpdatedAt {
+	if v := r.view(id); v.State != protocol.Closed || !v.Close.Removed || v.UpdatedAt != last.UpdatedAt {
 		t.Errorf("after its end the session is %+v, its result was %+v", v, last)
 	}
-	if turn := asked[TurnView](r, protocol.SessionID(id), QueryTurn, TurnQuery{N: 1}); turn.FinalText != "you said: hello" {
+	if turn := asked[protocol.TurnView](r, protocol.SessionID(id), protocol.QueryTurn, protocol.TurnQuery{N: 1}); turn.FinalText != "you said: hello" {
 		t.Errorf("its turn is %+v", turn)
 	}
 	// The last row of the message table: Temporal itself refuses.
-	for name, arg := range map[string]any{SignalMessage: hello("m2"), SignalInterrupt: Interrupt{},
-		SignalBudget: Budget{Tokens: tokens(1)}, SignalClose: Close{Discard: true}} {
+	for name, arg := range map[string]any{protocol.SignalMessage: hello("m2"), protocol.SignalInterrupt: protocol.Interrupt{},
+		protocol.SignalBudget: protocol.Budget{Tokens: tokens(1)}, protocol.SignalClose: protocol.Close{Discard: true}} {
 		var gone *serviceerror.NotFound
 		if err := r.tryUpdate(protocol.SessionID(id), name, nil, arg); !errors.As(err, &gone) {
 			t.Errorf("update %s was answered %v", name, err)
@@ -436,11 +440,11 @@ func TestWhatASessionWasCanBeAskedAfterItsEnd(t *testing.T) {
 	bad := r.session("failed", SessionOptions{})
 	_, err := r.result(bad)
 	var app *temporal.ApplicationError
-	var v SessionView
-	if !errors.As(err, &app) || app.Type() != protocol.ErrTypeCodexMissing || app.Details(&v) != nil || v.State != Failed || v.Error.Kind != app.Type() {
+	var v protocol.SessionView
+	if !errors.As(err, &app) || app.Type() != protocol.ErrTypeCodexMissing || app.Details(&v) != nil || v.State != protocol.Failed || v.Error.Kind != app.Type() {
 		t.Errorf("the failed session ended with %v and %+v", err, v)
 	}
-	if v := r.view(bad); v.State != Failed || v.Close == nil {
+	if v := r.view(bad); v.State != protocol.Failed || v.Close == nil {
 		t.Errorf("after its end the failed session is %+v", v)
 	}
 }

@@ -7,17 +7,18 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // session is one durable conversation, from the first lease to the last proof that
 // nothing was left behind. It returns the session's last view. If the session could
 // not begin, its error has that view as details.
-func (every intervals) session(ctx workflow.Context, in SessionInput) (SessionView, error) {
+func (every intervals) session(ctx workflow.Context, in SessionInput) (protocol.SessionView, error) {
 	s, err := newSession(ctx, in, every.snapshot)
 	if err != nil {
 		showRefused(ctx)
 		tellRefused(ctx, in, err)
-		return SessionView{}, err
+		return protocol.SessionView{}, err
 	}
 	return s.run()
 }
@@ -37,7 +38,7 @@ func newSession(ctx workflow.Context, in SessionInput, mostOften time.Duration) 
 		// Not the time of the first task, because the first worker may come much
 		// later. Microseconds, as in lists.
 		began := workflow.GetInfo(ctx).WorkflowStartTime.Truncate(time.Microsecond)
-		s.st = &sessionState{lifeState: lifeState{Status: Queued, CreatedAt: began, UpdatedAt: workflow.Now(ctx)}}
+		s.st = &sessionState{lifeState: lifeState{Status: protocol.Queued, CreatedAt: began, UpdatedAt: workflow.Now(ctx)}}
 	}
 	s.st.Begun = s.st.Begun || s.st.Layout != nil
 	if err := s.listen(ctx); err != nil {
@@ -57,7 +58,7 @@ func newSession(ctx workflow.Context, in SessionInput, mostOften time.Duration) 
 		ctx.Done().Receive(gctx, nil)
 		if s.st.Close == nil {
 			s.note(conversation.Note{Type: "state", Text: "the workflow was cancelled: closing"})
-			s.st.Close = &Close{By: "temporal"}
+			s.st.Close = &protocol.Close{By: "temporal"}
 		}
 	})
 	return s, nil
@@ -65,30 +66,30 @@ func newSession(ctx workflow.Context, in SessionInput, mostOften time.Duration) 
 
 // run runs the parts of a session's life. Each may continue where a former run
 // stopped.
-func (s *session) run() (SessionView, error) {
+func (s *session) run() (protocol.SessionView, error) {
 	again := false
-	if !s.st.Begun && s.st.Close == nil && s.st.Status != Failed {
-		var f *Failure
+	if !s.st.Begun && s.st.Close == nil && s.st.Status != protocol.Failed {
+		var f *protocol.Failure
 		if f, again = s.parking.prepareFirst(); f != nil {
 			s.fail(f)
 		}
 	}
-	if !again && s.st.Status != Failed {
+	if !again && s.st.Status != protocol.Failed {
 		var err error
 		if again, err = s.converse(); err != nil {
-			return SessionView{}, err
+			return protocol.SessionView{}, err
 		}
 	}
-	if f := s.st.Failing; f != nil && !again && s.st.Status != Failed {
+	if f := s.st.Failing; f != nil && !again && s.st.Status != protocol.Failed {
 		s.fail(f)
 	}
 	if again || s.ending.cleanUp() {
-		return SessionView{}, s.rollOver()
+		return protocol.SessionView{}, s.rollOver()
 	}
 	s.drain() // late signals are refused, on record
 	s.ending.tellEnded()
-	if s.st.Status == Failed {
-		return SessionView{}, temporal.NewNonRetryableApplicationError(
+	if s.st.Status == protocol.Failed {
+		return protocol.SessionView{}, temporal.NewNonRetryableApplicationError(
 			s.st.Error.Message, s.st.Error.Kind, nil, s.view())
 	}
 	return s.view(), nil
@@ -105,7 +106,7 @@ func (s *session) lookBeforeClose() error {
 // events.
 func (s *session) wait() error {
 	if s.st.CloseDue && !s.st.Running && s.st.Close == nil {
-		s.st.Close = &Close{By: s.opt.By} // codex began no further turn, or died
+		s.st.Close = &protocol.Close{By: s.opt.By} // codex began no further turn, or died
 		return nil
 	}
 	s.st.Trouble, s.st.Started = nil, true // a turn could begin
@@ -116,7 +117,7 @@ func (s *session) wait() error {
 		ok, err := s.awaitFor(unusedFor, awake)
 		if err == nil && !ok {
 			s.note(conversation.Note{Type: "state", Text: "nobody sent the message that the session was started for"})
-			s.st.Close = &Close{By: s.opt.By}
+			s.st.Close = &protocol.Close{By: s.opt.By}
 		}
 		return err
 	}
@@ -146,18 +147,18 @@ func (s *session) rollOver() error {
 	if err := s.keepCreation(); err != nil {
 		return err
 	}
-	return workflow.NewContinueAsNewError(s.ctx, TypeSession, SessionInput{ID: s.id, Options: s.opt, Carry: s.st})
+	return workflow.NewContinueAsNewError(s.ctx, protocol.TypeSession, SessionInput{ID: s.id, Options: s.opt, Carry: s.st})
 }
 
 // keepCreation puts the session's beginning into the memo, where lists see it: the
 // start time of later runs is another. Runs hand their memo on.
 func (s *session) keepCreation() error {
-	if _, kept := workflow.GetInfo(s.ctx).Memo.GetFields()[MemoCreated]; kept {
+	if _, kept := workflow.GetInfo(s.ctx).Memo.GetFields()[protocol.MemoCreated]; kept {
 		return nil
 	}
-	return workflow.UpsertMemo(s.ctx, map[string]any{MemoCreated: s.st.CreatedAt})
+	return workflow.UpsertMemo(s.ctx, map[string]any{protocol.MemoCreated: s.st.CreatedAt})
 }
 
 func (s *session) publish() { s.views.publish() }
 
-func (s *session) view() SessionView { return s.views.view() }
+func (s *session) view() protocol.SessionView { return s.views.view() }

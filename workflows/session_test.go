@@ -17,28 +17,28 @@ import (
 
 const anyArg = mock.Anything
 
-func hello(id string) Message { return Message{ID: id, Text: "hello", By: "ann"} }
+func hello(id string) protocol.Message { return protocol.Message{ID: id, Text: "hello", By: "ann"} }
 
 func TestATurnRunsAndTheHostIsGivenBack(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", "hi there"))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		turn := query[TurnView](w, QueryTurn, TurnQuery{MessageID: "m1"})
+		turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{MessageID: "m1"})
 		if turn.Status != "completed" || turn.FinalText != "hi there" || turn.N != 1 {
 			t.Errorf("turn is %+v", turn)
 		}
-		if v := w.view(); v.State != Idle || v.ThreadID != "thread-1" || v.Host != "web-1" {
+		if v := w.view(); v.State != protocol.Idle || v.ThreadID != "thread-1" || v.Host != "web-1" {
 			t.Errorf("session is %+v", v)
 		}
-		w.send(SignalClose, Close{By: "ann"})
+		w.send(protocol.SignalClose, protocol.Close{By: "ann"})
 	})
 	w.start(SessionOptions{Seed: "team"})
 	if err := w.GetWorkflowError(); err != nil {
 		t.Fatal(err)
 	}
-	var v SessionView
-	if err := w.GetWorkflowResult(&v); err != nil || v.State != Closed || v.Close == nil || !v.Close.Removed {
+	var v protocol.SessionView
+	if err := w.GetWorkflowResult(&v); err != nil || v.State != protocol.Closed || v.Close == nil || !v.Close.Removed {
 		t.Errorf("the last view is %+v (%v)", v, err)
 	}
 	if got := strings.Join(w.released, " "); got != "seed/team pool/default" {
@@ -53,37 +53,37 @@ func TestATurnRunsAndTheHostIsGivenBack(t *testing.T) {
 func TestAnApprovalIsDecidedWhileNobodyIsAttached(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make all"), endsTurn("completed", "built"))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		v := w.view()
-		if v.State != Waiting || len(v.Requests) != 1 || v.Requests[0].ID != "s1.1" {
+		if v.State != protocol.Waiting || len(v.Requests) != 1 || v.Requests[0].ID != "s1.1" {
 			t.Errorf("session is %+v", v)
 		}
 		if len(w.fake.ran) != 1 {
 			t.Errorf("%d pumps ran; none is attached while a person decides", len(w.fake.ran))
 		}
 		for _, bad := range []struct {
-			d    Decide
+			d    protocol.Decide
 			kind string
 		}{
-			{Decide{Approval: "s1.1", Outcome: "accept"}, RefusedBadInput},
-			{Decide{Approval: "s1.1", Digest: "of something else", Outcome: "accept"}, RefusedState},
-			{Decide{Approval: "s2.1", Digest: "digest of make all", Outcome: "accept"}, RefusedState},
-			{Decide{Approval: "s1.7", Digest: "digest of make all", Outcome: "accept"}, RefusedNotFound},
-			{Decide{Approval: "s1.1", Digest: "digest of make all", Outcome: "perhaps"}, RefusedBadInput},
-			{Decide{Approval: "s1.1", Digest: "digest of make all", Outcome: "decline", Scope: "session"}, RefusedBadInput},
+			{protocol.Decide{Approval: "s1.1", Outcome: "accept"}, protocol.RefusedBadInput},
+			{protocol.Decide{Approval: "s1.1", Digest: "of something else", Outcome: "accept"}, protocol.RefusedState},
+			{protocol.Decide{Approval: "s2.1", Digest: "digest of make all", Outcome: "accept"}, protocol.RefusedState},
+			{protocol.Decide{Approval: "s1.7", Digest: "digest of make all", Outcome: "accept"}, protocol.RefusedNotFound},
+			{protocol.Decide{Approval: "s1.1", Digest: "digest of make all", Outcome: "perhaps"}, protocol.RefusedBadInput},
+			{protocol.Decide{Approval: "s1.1", Digest: "digest of make all", Outcome: "decline", Scope: "session"}, protocol.RefusedBadInput},
 		} {
-			w.refuses(w.send(SignalDecide, bad.d), bad.kind)
+			w.refuses(w.send(protocol.SignalDecide, bad.d), bad.kind)
 		}
-		w.takes(w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make all", Outcome: "accept", By: "bob", Reason: "fine"}))
-		w.refuses(w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make all", Outcome: "decline", By: "eve"}), RefusedState)
+		w.takes(w.send(protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: "digest of make all", Outcome: "accept", By: "bob", Reason: "fine"}))
+		w.refuses(w.send(protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: "digest of make all", Outcome: "decline", By: "eve"}), protocol.RefusedState)
 	})
 	w.at(3*time.Second, func() {
-		a := query[[]Approval](w, QueryApprovals)
-		if len(a) != 1 || a[0].State != ApprovalAcknowledged || a[0].Decision.By != "bob" {
+		a := query[[]protocol.Approval](w, protocol.QueryApprovals)
+		if len(a) != 1 || a[0].State != protocol.ApprovalAcknowledged || a[0].Decision.By != "bob" {
 			t.Errorf("approvals are %+v", a)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 	send := w.fake.ran[1].Pump.Sends[0]
@@ -95,13 +95,13 @@ func TestAnApprovalIsDecidedWhileNobodyIsAttached(t *testing.T) {
 func TestAnApprovalThatNobodyDecidesExpiresAsDeclined(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("rm -rf /"), endsTurn("completed", "well then"))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(3*time.Hour, func() {
-		a := query[[]Approval](w, QueryApprovals)
-		if a[0].State != ApprovalExpired || a[0].Decision.By != "expiry" {
+		a := query[[]protocol.Approval](w, protocol.QueryApprovals)
+		if a[0].State != protocol.ApprovalExpired || a[0].Decision.By != "expiry" {
 			t.Errorf("approval is %+v", a[0])
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{Expiry: time.Hour})
 	if send := w.fake.ran[1].Pump.Sends[0]; send.Outcome != protocol.Decline {
@@ -112,16 +112,16 @@ func TestAnApprovalThatNobodyDecidesExpiresAsDeclined(t *testing.T) {
 func TestAcceptForTheSessionAnswersTheSameAskLater(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept", Scope: "session", By: "bob"})
+		w.send(protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept", Scope: "session", By: "bob"})
 	})
-	w.at(3*time.Second, func() { w.send(SignalMessage, hello("m2")) })
+	w.at(3*time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
 	w.at(4*time.Second, func() {
-		if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 2}); turn.Status != "completed" {
+		if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 2}); turn.Status != "completed" {
 			t.Errorf("the second turn is %+v", turn)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 }
@@ -130,23 +130,23 @@ func TestSignalsOfOtherProgramsDoTheSameAndRefusalsAreKept(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", "done"))
 	w.at(time.Second, func() {
-		w.SignalWorkflow(SignalMessage, map[string]any{"id": "m1", "text": "go", "colour": "red"})
-		w.SignalWorkflow(SignalMessage, map[string]any{"id": "m1", "text": "  "})
-		w.SignalWorkflow(SignalInterrupt, map[string]any{"by": "bob"})
-		w.SignalWorkflow(SignalMessage, map[string]any{"id": "m1", "text": "go"})
+		w.SignalWorkflow(protocol.SignalMessage, map[string]any{"id": "m1", "text": "go", "colour": "red"})
+		w.SignalWorkflow(protocol.SignalMessage, map[string]any{"id": "m1", "text": "  "})
+		w.SignalWorkflow(protocol.SignalInterrupt, map[string]any{"by": "bob"})
+		w.SignalWorkflow(protocol.SignalMessage, map[string]any{"id": "m1", "text": "go"})
 	})
 	w.at(2*time.Second, func() {
 		v := w.view()
 		if len(v.Refusals) != 3 || !strings.Contains(v.Refusals[0].Reason, "colour") {
 			t.Errorf("refusals are %+v", v.Refusals)
 		}
-		w.SignalWorkflow(SignalDecide, map[string]any{"approval": "s1.1", "digest": "digest of make", "outcome": "accept"})
+		w.SignalWorkflow(protocol.SignalDecide, map[string]any{"approval": "s1.1", "digest": "digest of make", "outcome": "accept"})
 	})
 	w.at(3*time.Second, func() {
-		if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); turn.Status != "completed" {
+		if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 1}); turn.Status != "completed" {
 			t.Errorf("turn is %+v", turn)
 		}
-		w.SignalWorkflow(SignalClose, map[string]any{"by": "bob"})
+		w.SignalWorkflow(protocol.SignalClose, map[string]any{"by": "bob"})
 	})
 	w.start(SessionOptions{})
 }
@@ -154,19 +154,19 @@ func TestSignalsOfOtherProgramsDoTheSameAndRefusalsAreKept(t *testing.T) {
 func TestInterruptCallsThePumpBackAndReachesCodex(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, staysAttached(protocol.Acknowledged), endsTurn("interrupted", ""))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.attached(1, func() {
-		if v := w.view(); v.State != Running {
+		if v := w.view(); v.State != protocol.Running {
 			t.Errorf("session is %s", v.State)
 		}
-		w.send(SignalInterrupt, Interrupt{By: "bob", Reason: "enough"})
+		w.send(protocol.SignalInterrupt, protocol.Interrupt{By: "bob", Reason: "enough"})
 	})
 	w.whenTurn(1, "interrupted", func() {
-		turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1})
+		turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 1})
 		if turn.Error == nil || !strings.Contains(turn.Error.Message, "bob: enough") {
 			t.Errorf("turn is %+v", turn)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 	// The environment does not wait for the pump's own result, so the message may
@@ -181,22 +181,22 @@ func TestARepeatedMessageIsAnsweredAsTheFirstTime(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", "a"), endsTurn("completed", "b"))
 	w.at(time.Second, func() {
-		w.send(SignalMessage, hello("m1"))
-		w.send(SignalMessage, hello("m1"))
-		w.send(SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m1"))
+		w.send(protocol.SignalMessage, hello("m1"))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.at(2*time.Second, func() {
-		u := w.send(SignalMessage, hello("m1"))
+		u := w.send(protocol.SignalMessage, hello("m1"))
 		w.takes(u)
 		w.checks = append(w.checks, func() {
-			if acc, ok := u.result.(MessageAccepted); !ok || acc.N != 1 {
+			if acc, ok := u.result.(protocol.MessageAccepted); !ok || acc.N != 1 {
 				t.Errorf("the repeat was answered %+v", u.result)
 			}
 		})
 		if v := w.view(); v.Turn.N != 2 {
 			t.Errorf("newest turn is %d", v.Turn.N)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 }
@@ -204,11 +204,11 @@ func TestARepeatedMessageIsAnsweredAsTheFirstTime(t *testing.T) {
 func TestAnIdThatWasUsedForAnotherTextIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", "a"))
-	w.at(time.Second, func() { w.takes(w.send(SignalMessage, hello("m1"))) })
+	w.at(time.Second, func() { w.takes(w.send(protocol.SignalMessage, hello("m1"))) })
 	w.at(2*time.Second, func() {
-		w.refuses(w.send(SignalMessage, Message{ID: "m1", Text: "something else"}), RefusedState)
-		w.takes(w.send(SignalMessage, hello("m1")))
-		w.send(SignalClose, Close{})
+		w.refuses(w.send(protocol.SignalMessage, protocol.Message{ID: "m1", Text: "something else"}), protocol.RefusedState)
+		w.takes(w.send(protocol.SignalMessage, hello("m1")))
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 }
@@ -216,19 +216,19 @@ func TestAnIdThatWasUsedForAnotherTextIsRefused(t *testing.T) {
 func TestATurnThatWasCutOffIsShownAndTheThreadIsResumed(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, dies(protocol.Acknowledged, true), endsTurn("completed", "again"))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		v := w.view()
-		if v.State != Interrupted || v.Turn.Status != "interrupted" || v.Process.Alive || v.Error == nil || v.Error.Kind != "process_exit" {
+		if v.State != protocol.Interrupted || v.Turn.Status != "interrupted" || v.Process.Alive || v.Error == nil || v.Error.Kind != "process_exit" {
 			t.Errorf("session is %+v", v)
 		}
-		w.send(SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.at(3*time.Second, func() {
-		if v := w.view(); v.State != Idle || v.Process.Incarnation != 2 {
+		if v := w.view(); v.State != protocol.Idle || v.Process.Incarnation != 2 {
 			t.Errorf("session is %+v", v)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 	second := w.fake.ran[1].Pump
@@ -240,12 +240,12 @@ func TestATurnThatWasCutOffIsShownAndTheThreadIsResumed(t *testing.T) {
 func TestAMessageThatNeverReachedCodexGoesToTheNextProcess(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, dies(protocol.Decided, true), endsTurn("completed", "ok"))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(3*time.Second, func() {
-		if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); turn.Status != "completed" {
+		if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 1}); turn.Status != "completed" {
 			t.Errorf("turn is %+v", turn)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 }
@@ -253,12 +253,12 @@ func TestAMessageThatNeverReachedCodexGoesToTheNextProcess(t *testing.T) {
 func TestAMessageThatMayHaveReachedCodexIsNotRepeated(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, dies(protocol.Sent, true))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		if turn := query[TurnView](w, QueryTurn, TurnQuery{N: 1}); turn.Status != "unknown" {
+		if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 1}); turn.Status != "unknown" {
 			t.Errorf("turn is %+v", turn)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 }
@@ -271,7 +271,7 @@ func TestACodexThatNeverOpensFailsTheSession(t *testing.T) {
 		return out, err
 	}
 	w.fake.pumps = append(w.fake.pumps, d, d, d)
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.start(SessionOptions{})
 	err := w.GetWorkflowError()
 	if err == nil || !strings.Contains(err.Error(), "3 times in a row") {
@@ -294,7 +294,7 @@ func TestAHostThatCannotBePreparedFailsTheSessionAndGivesTheSlotBack(t *testing.
 	if got := strings.Join(w.released, " "); got != "pool/default" || w.back[0].Failed == nil || w.back[0].Failed.Kind != "no_space" {
 		t.Errorf("released %q, with %+v", got, w.back)
 	}
-	if v := w.view(); v.State != Failed || v.Error.Kind != "no_space" || v.Error.Hint != "make room" {
+	if v := w.view(); v.State != protocol.Failed || v.Error.Kind != "no_space" || v.Error.Hint != "make room" {
 		t.Errorf("session is %+v", v)
 	}
 }
@@ -304,12 +304,12 @@ func TestASessionWhoseCredentialIsOpenSaysSo(t *testing.T) {
 	w := newWorld(t)
 	w.fake.unprotected = why
 	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", "hi there"))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		if v := w.view(); v.Unprotected != why {
 			t.Errorf("session is %+v", v)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{Seed: "team"})
 	if notes := notesOf(w.fake.ran[0].Pump.Notes); !strings.Contains(notes, "prepared, and the agent can read its credential: "+why) {
@@ -319,9 +319,9 @@ func TestASessionWhoseCredentialIsOpenSaysSo(t *testing.T) {
 
 func TestAnUnknownHostIsSaidAtOnce(t *testing.T) {
 	w := newWorld(t)
-	w.refuse = &Failure{Kind: "host_not_found", Message: "no host x"}
+	w.refuse = &protocol.Failure{Kind: "host_not_found", Message: "no host x"}
 	w.start(SessionOptions{Host: "x"})
-	if v := w.view(); v.State != Failed || v.Error.Kind != "host_not_found" {
+	if v := w.view(); v.State != protocol.Failed || v.Error.Kind != "host_not_found" {
 		t.Errorf("session is %+v", v)
 	}
 	if len(w.fake.calls) != 0 {
@@ -332,10 +332,10 @@ func TestAnUnknownHostIsSaidAtOnce(t *testing.T) {
 func TestCloseInterruptsTheTurnFirst(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, staysAttached(protocol.Acknowledged), endsTurn("interrupted", ""))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.attached(1, func() {
-		w.send(SignalClose, Close{By: "bob"})
-		w.refuses(w.send(SignalMessage, hello("m2")), RefusedState)
+		w.send(protocol.SignalClose, protocol.Close{By: "bob"})
+		w.refuses(w.send(protocol.SignalMessage, hello("m2")), protocol.RefusedState)
 	})
 	w.start(SessionOptions{})
 	// The environment does not wait for the pump's own result, so the message may
@@ -344,7 +344,7 @@ func TestCloseInterruptsTheTurnFirst(t *testing.T) {
 	if last := sends[len(sends)-1]; last.Kind != conversation.SendInterrupt || len(sends) == 2 && !sends[0].Uncertain {
 		t.Errorf("the second pump was to send %+v", sends)
 	}
-	if v := w.view(); v.State != Closed || v.Turn.Status != "interrupted" {
+	if v := w.view(); v.State != protocol.Closed || v.Turn.Status != "interrupted" {
 		t.Errorf("session is %+v", v)
 	}
 }
@@ -352,10 +352,10 @@ func TestCloseInterruptsTheTurnFirst(t *testing.T) {
 func TestCloseWhileWaitingVoidsWhatIsOpen(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("interrupted", ""))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.send(SignalClose, Close{}) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{})
-	if a := query[[]Approval](w, QueryApprovals); a[0].State != ApprovalVoid {
+	if a := query[[]protocol.Approval](w, protocol.QueryApprovals); a[0].State != protocol.ApprovalVoid {
 		t.Errorf("approval is %s", a[0].State)
 	}
 }
@@ -363,12 +363,12 @@ func TestCloseWhileWaitingVoidsWhatIsOpen(t *testing.T) {
 func TestDiscardGivesUpAHostThatCannotBeReached(t *testing.T) {
 	w := newWorld(t)
 	w.fake.hang("close")
-	w.at(time.Second, func() { w.send(SignalClose, Close{}) })
+	w.at(time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.once("closing hangs", func() bool { return w.fake.called("close discard=false") }, func() {
-		if v := w.view(); v.State != Closing {
+		if v := w.view(); v.State != protocol.Closing {
 			t.Errorf("session is %s", v.State)
 		}
-		w.send(SignalClose, Close{Discard: true})
+		w.send(protocol.SignalClose, protocol.Close{Discard: true})
 	})
 	w.start(SessionOptions{})
 	if n := len(w.fake.closed); n != 2 || !w.fake.closed[1].Discard {
@@ -380,7 +380,7 @@ func TestCancellingTheWorkflowClosesTheSession(t *testing.T) {
 	w := newWorld(t)
 	w.at(time.Second, w.CancelWorkflow)
 	w.start(SessionOptions{})
-	if v := w.view(); v.State != Closed || len(w.fake.closed) != 1 {
+	if v := w.view(); v.State != protocol.Closed || len(w.fake.closed) != 1 {
 		t.Errorf("session is %+v", v)
 	}
 }
@@ -388,14 +388,14 @@ func TestCancellingTheWorkflowClosesTheSession(t *testing.T) {
 func TestRolloverCarriesEverything(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.send(SignalMessage, hello("m2"))
-		w.SignalWorkflow(SignalMessage, hello("m3"))
+		w.send(protocol.SignalMessage, hello("m2"))
+		w.SignalWorkflow(protocol.SignalMessage, hello("m3"))
 	})
 	w.at(3*time.Second, func() {
 		w.fill()
-		w.SignalWorkflow(SignalMessage, "not for us") // any event wakes it
+		w.SignalWorkflow(protocol.SignalMessage, "not for us") // any event wakes it
 	})
 	w.start(SessionOptions{Sandbox: "read-only"})
 	var again *temporalContinue
@@ -410,15 +410,15 @@ func TestRolloverCarriesEverything(t *testing.T) {
 	next := newWorld(t)
 	next.fake.pumps = append(next.fake.pumps, endsTurn("completed", "1"), endsTurn("completed", "2"), endsTurn("completed", "3"))
 	next.at(time.Second, func() {
-		next.takes(next.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"}))
+		next.takes(next.send(protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"}))
 	})
 	next.at(2*time.Second, func() {
-		if turn := query[TurnView](next, QueryTurn, TurnQuery{MessageID: "m3"}); turn.Status != "completed" || turn.N != 3 {
+		if turn := query[protocol.TurnView](next, protocol.QueryTurn, protocol.TurnQuery{MessageID: "m3"}); turn.Status != "completed" || turn.N != 3 {
 			t.Errorf("the last turn is %+v", turn)
 		}
-		next.send(SignalClose, Close{})
+		next.send(protocol.SignalClose, protocol.Close{})
 	})
-	next.ExecuteWorkflow(TypeSession, in)
+	next.ExecuteWorkflow(protocol.TypeSession, in)
 	next.verify()
 	if err := next.GetWorkflowError(); err != nil {
 		t.Fatal(err)
@@ -443,9 +443,9 @@ func TestAPumpCalledBackBetweenAttemptsRepeatsNothing(t *testing.T) {
 		<-ctx.Done()
 		return activities.RunPumpResult{}, ctx.Err()
 	}, endsTurn("interrupted", ""))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.attached(3, func() { w.send(SignalInterrupt, Interrupt{By: "bob"}) })
-	w.whenTurn(1, "interrupted", func() { w.send(SignalClose, Close{}) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.attached(3, func() { w.send(protocol.SignalInterrupt, protocol.Interrupt{By: "bob"}) })
+	w.whenTurn(1, "interrupted", func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{})
 	last := w.fake.ran[3].Pump
 	if len(last.Sends) != 2 || !last.Sends[0].Uncertain || last.Sends[1].Kind != conversation.SendInterrupt {

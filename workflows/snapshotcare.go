@@ -16,10 +16,6 @@ const snapshotsTimeout = 24 * time.Hour
 
 // The workflows that look after a store's snapshots: one of each at a time.
 const (
-	PruneSnapshotsID  = "store/prune-snapshots"
-	LookPruneID       = "store/prune-snapshots/dry-run" // only says what would go
-	CheckSnapshotsID  = "store/check-snapshots"
-	MaintainStoreID   = "maintenance/snapshots" // of the Schedule that prunes
 	storeTaskAttempts = 20
 )
 
@@ -54,11 +50,11 @@ func ofStore(ctx workflow.Context, summary string) workflow.Context {
 // a time. If one runs already, there is nothing to do.
 func pruneSnapshots(ctx workflow.Context, what string, out *MaintenanceResult) error {
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID: PruneSnapshotsID, StaticSummary: what,
+		WorkflowID: protocol.PruneSnapshotsID, StaticSummary: what,
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 	})
 	var pruned protocol.PruneSnapshotsResult
-	err := workflow.ExecuteChildWorkflow(ctx, TypePrune, protocol.PruneSnapshotsInput{}).Get(ctx, &pruned)
+	err := workflow.ExecuteChildWorkflow(ctx, protocol.TypePrune, protocol.PruneSnapshotsInput{}).Get(ctx, &pruned)
 	var busy *temporal.ChildWorkflowExecutionAlreadyStartedError
 	if errors.As(err, &busy) {
 		return nil

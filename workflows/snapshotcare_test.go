@@ -23,9 +23,9 @@ type storeCare struct {
 
 func (c *storeCare) env(t *testing.T) *environment {
 	env := newEnvironment()
-	env.RegisterWorkflowWithOptions(Maintenance, workflow.RegisterOptions{Name: TypeMaintenance})
-	env.RegisterWorkflowWithOptions(PruneSnapshots, workflow.RegisterOptions{Name: TypePrune})
-	env.RegisterWorkflowWithOptions(CheckSnapshots, workflow.RegisterOptions{Name: TypeCheckSnapshots})
+	env.RegisterWorkflowWithOptions(Maintenance, workflow.RegisterOptions{Name: protocol.TypeMaintenance})
+	env.RegisterWorkflowWithOptions(PruneSnapshots, workflow.RegisterOptions{Name: protocol.TypePrune})
+	env.RegisterWorkflowWithOptions(CheckSnapshots, workflow.RegisterOptions{Name: protocol.TypeCheckSnapshots})
 	env.RegisterActivityWithOptions(func(_ context.Context, in protocol.PruneSnapshotsInput) (protocol.PruneSnapshotsResult, error) {
 		c.pruned = append(c.pruned, in)
 		return protocol.PruneSnapshotsResult{Snapshots: []string{"s1.snap-x"}, Packs: 2}, c.err
@@ -50,12 +50,12 @@ func TestMaintenancePrunesSnapshots(t *testing.T) {
 	env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, _ converter.EncodedValues) {
 		child = info.WorkflowExecution.ID
 	})
-	env.ExecuteWorkflow(TypeMaintenance, MaintenanceInput{Snapshots: true})
+	env.ExecuteWorkflow(protocol.TypeMaintenance, MaintenanceInput{Snapshots: true})
 	var out MaintenanceResult
 	if err := env.GetWorkflowResult(&out); err != nil || len(out.Problems) > 0 || out.Snapshots == nil || out.Snapshots.Packs != 2 {
 		t.Errorf("%+v, %v", out, err)
 	}
-	if len(c.pruned) != 1 || c.pruned[0] != (protocol.PruneSnapshotsInput{}) || child != PruneSnapshotsID {
+	if len(c.pruned) != 1 || c.pruned[0] != (protocol.PruneSnapshotsInput{}) || child != protocol.PruneSnapshotsID {
 		t.Errorf("pruned %+v by %q", c.pruned, child)
 	}
 }
@@ -63,7 +63,7 @@ func TestMaintenancePrunesSnapshots(t *testing.T) {
 func TestMaintenanceSaysThatItCouldNotPrune(t *testing.T) {
 	c := storeCare{err: temporal.NewNonRetryableApplicationError("the store is read-only", protocol.ErrTypeStore, errors.New("x"))}
 	env := c.env(t)
-	env.ExecuteWorkflow(TypeMaintenance, MaintenanceInput{Snapshots: true})
+	env.ExecuteWorkflow(protocol.TypeMaintenance, MaintenanceInput{Snapshots: true})
 	var out MaintenanceResult
 	if err := env.GetWorkflowResult(&out); err != nil || len(out.Problems) != 1 {
 		t.Errorf("%+v, %v", out, err)
@@ -74,7 +74,7 @@ func TestMaintenanceSaysThatItCouldNotPrune(t *testing.T) {
 func TestACheckOfSnapshotsTellsWhatIsWrong(t *testing.T) {
 	var c storeCare
 	env := c.env(t)
-	env.ExecuteWorkflow(TypeCheckSnapshots, protocol.CheckSnapshotsInput{ReadData: true})
+	env.ExecuteWorkflow(protocol.TypeCheckSnapshots, protocol.CheckSnapshotsInput{ReadData: true})
 	var out protocol.CheckSnapshotsResult
 	if err := env.GetWorkflowResult(&out); err != nil || out.Snapshots != 3 || len(out.Problems) != 1 || len(c.checked) != 1 || !c.checked[0].ReadData {
 		t.Errorf("%+v of %+v, %v", out, c.checked, err)

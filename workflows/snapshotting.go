@@ -10,6 +10,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A session takes its snapshots in the background: neither an answer nor the next
@@ -35,12 +36,12 @@ type snapState struct {
 	Good  *activities.SnapshotBrief `json:"good,omitempty"`
 	GoodN int                       `json:"good_n,omitempty"`
 	// Mid says that the good one was taken while its turn ran.
-	Mid    bool      `json:"mid,omitempty"`
-	Wish   *snapshot `json:"wish,omitempty"`   // waits to be taken
-	Taking *snapshot `json:"taking,omitempty"` // is being taken
-	Last   *snapshot `json:"last,omitempty"`   // taken as part of ending what is on the host
-	Tried  int       `json:"tried,omitempty"`  // the newest number whose attempts have ended
-	Error  *Failure  `json:"error,omitempty"`  // of that one
+	Mid    bool              `json:"mid,omitempty"`
+	Wish   *snapshot         `json:"wish,omitempty"`   // waits to be taken
+	Taking *snapshot         `json:"taking,omitempty"` // is being taken
+	Last   *snapshot         `json:"last,omitempty"`   // taken as part of ending what is on the host
+	Tried  int               `json:"tried,omitempty"`  // the newest number whose attempts have ended
+	Error  *protocol.Failure `json:"error,omitempty"`  // of that one
 
 	Failed  int       `json:"failed,omitempty"`  // failures in a row that pass
 	RetryAt time.Time `json:"retry_at,omitzero"` // when the next one is taken, if nobody wants one before
@@ -122,7 +123,7 @@ func (s *snapsPart) waitToRetry(ctx workflow.Context) error {
 // that nothing else works on.
 func (s *snapsPart) mayTake() bool {
 	return s.st.Snap.Wish != nil && s.taking == nil && s.hushed == 0 && s.st.Layout != nil && s.st.Lease != nil &&
-		s.st.Close == nil && s.st.Status != Failed
+		s.st.Close == nil && s.st.Status != protocol.Failed
 }
 
 func (s *snapsPart) takeSnapshot(ctx workflow.Context) {
@@ -179,7 +180,7 @@ func (s *snapsPart) warnOfGaps(got *activities.SnapshotBrief) {
 // snapshotFailed records a failure. The good snapshot stays. The next occasion
 // tries again; if the failure passes, so does the idle session, less and less
 // often.
-func (s *snapsPart) snapshotFailed(was snapshot, f *Failure) {
+func (s *snapsPart) snapshotFailed(was snapshot, f *protocol.Failure) {
 	sn := &s.st.Snap
 	if sn.RetryAt = (time.Time{}); failurePasses(f) {
 		sn.RetryAt = workflow.Now(s.ctx).Add(min(firstRetry<<min(sn.Failed, 10), longestRetry))
@@ -286,37 +287,37 @@ func inBackground(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-func (s *snapsPart) checkSnapshot(t TakeSnapshot) error {
+func (s *snapsPart) checkSnapshot(t protocol.TakeSnapshot) error {
 	if err := s.ends(); err != nil {
 		return err
 	}
 	if err := short([]text{{"by", t.By, maxWord}}); err != nil {
-		return refuse(RefusedBadInput, "snapshot of session %s: %v", s.id, err)
+		return refuse(protocol.RefusedBadInput, "snapshot of session %s: %v", s.id, err)
 	}
 	switch {
 	case s.opt.Snapshot.When == SnapshotOff:
-		return refuse(RefusedState, "session %s was started so that it takes no snapshots", s.id)
+		return refuse(protocol.RefusedState, "session %s was started so that it takes no snapshots", s.id)
 	case s.st.Layout == nil:
-		return refuse(RefusedState, "session %s is %s: there is nothing on a host to take a snapshot of", s.id, s.st.Status)
+		return refuse(protocol.RefusedState, "session %s is %s: there is nothing on a host to take a snapshot of", s.id, s.st.Status)
 	case !s.st.hadTurn() && !s.st.Running:
-		return refuse(RefusedState, "session %s has had no turn: there is nothing to keep yet", s.id)
+		return refuse(protocol.RefusedState, "session %s has had no turn: there is nothing to keep yet", s.id)
 	}
 	return nil
 }
 
-func (s *snapsPart) takeTakeSnapshot(t TakeSnapshot) (SnapshotAccepted, error) {
+func (s *snapsPart) takeTakeSnapshot(t protocol.TakeSnapshot) (protocol.SnapshotAccepted, error) {
 	if err := s.checkSnapshot(t); err != nil {
-		return SnapshotAccepted{}, err
+		return protocol.SnapshotAccepted{}, err
 	}
-	return SnapshotAccepted{Session: s.id, N: s.wantSnapshot()}, nil
+	return protocol.SnapshotAccepted{Session: s.id, N: s.wantSnapshot()}, nil
 }
 
-func (s *snapsPart) snapshotView() *SnapshotView {
+func (s *snapsPart) snapshotView() *protocol.SnapshotView {
 	sn := s.st.Snap
 	if sn.N == 0 {
 		return nil
 	}
-	v := &SnapshotView{N: sn.GoodN, Tried: sn.Tried, Error: sn.Error}
+	v := &protocol.SnapshotView{N: sn.GoodN, Tried: sn.Tried, Error: sn.Error}
 	if g := sn.Good; g != nil {
 		v.ID, v.Turn, v.At, v.Files, v.Bytes, v.Added, v.Lacks = g.ID, g.Turn, g.At, g.Files, g.Bytes, g.Added, g.Lacks()
 	}

@@ -20,13 +20,13 @@ func TestASnapshotIsTakenAfterEachTurnAndNoTurnWaitsForIt(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	let := w.fake.hang("snapshot")
-	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.once("the first is being taken", func() bool { return len(w.snapshots()) == 1 }, func() {
-		w.send(SignalMessage, hello("m2"))
-		w.send(SignalMessage, hello("m3"))
+		w.send(protocol.SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m3"))
 	})
 	w.whenTurn(3, "completed", func() {
-		if v := w.view(); v.State != Idle || v.Snapshot.Taking != 1 || v.Snapshot.ID != "" {
+		if v := w.view(); v.State != protocol.Idle || v.Snapshot.Taking != 1 || v.Snapshot.ID != "" {
 			t.Errorf("session is %+v, its snapshots %+v", v, v.Snapshot)
 		}
 		if n := len(w.snapshots()); n != 1 {
@@ -39,7 +39,7 @@ func TestASnapshotIsTakenAfterEachTurnAndNoTurnWaitsForIt(t *testing.T) {
 		if v.N != 2 || v.Tried != 2 || v.Taking != 0 || v.ID != "s1.snap-2" || v.Error != nil {
 			t.Errorf("snapshots are %+v", v)
 		}
-		w.SignalWorkflow(SignalClose, Close{})
+		w.SignalWorkflow(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{Seed: "team"})
 	took := w.snapshots()
@@ -57,21 +57,21 @@ func TestASnapshotIsTakenAfterEachTurnAndNoTurnWaitsForIt(t *testing.T) {
 func TestASnapshotThatFailsHidesNoneThatIsGood(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		w.fake.fail("snapshot", finally(protocol.ErrTypeStore))
-		w.send(SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.at(3*time.Second, func() {
 		v := w.view().Snapshot
 		if v.ID != "s1.snap-1" || v.Turn != 1 || v.Tried != 2 || v.Error == nil || v.Error.Kind != protocol.ErrTypeStore {
 			t.Errorf("snapshots are %+v", v)
 		}
-		if d := w.view(); d.State != Idle || d.Error != nil {
+		if d := w.view(); d.State != protocol.Idle || d.Error != nil {
 			t.Errorf("session is %+v", d)
 		}
 		w.fake.fail("snapshot", nil)
-		w.send(SignalMessage, hello("m3"))
+		w.send(protocol.SignalMessage, hello("m3"))
 	})
 	w.at(4*time.Second, func() {
 		if v := w.view().Snapshot; v.ID != "s1.snap-3" || v.Error != nil {
@@ -101,7 +101,7 @@ func TestASnapshotSaysWhatCouldNotBeRead(t *testing.T) {
 	w.fake.unread = []string{"work/no.txt"}
 	const lacks = "one file or folder that may not be read: work/no.txt"
 	for i := 1; i <= 2; i++ {
-		w.at(time.Duration(2*i-1)*time.Second, func() { w.send(SignalMessage, hello(fmt.Sprint("m", i))) })
+		w.at(time.Duration(2*i-1)*time.Second, func() { w.send(protocol.SignalMessage, hello(fmt.Sprint("m", i))) })
 		w.at(time.Duration(2*i)*time.Second, func() {
 			if v := w.view().Snapshot; v.N != i || v.Lacks != lacks || v.Error != nil {
 				t.Errorf("snapshots are %+v", v)
@@ -110,7 +110,7 @@ func TestASnapshotSaysWhatCouldNotBeRead(t *testing.T) {
 	}
 	w.at(5*time.Second, func() {
 		w.fake.unread = nil
-		w.send(SignalMessage, hello("m3"))
+		w.send(protocol.SignalMessage, hello("m3"))
 	})
 	w.at(6*time.Second, func() {
 		if v := w.view().Snapshot; v.N != 3 || v.Lacks != "" {
@@ -136,17 +136,17 @@ func TestASnapshotIsTakenWhenSomebodyWantsOne(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
 	var u *updated
-	w.at(50*time.Millisecond, func() { w.refuses(w.send(SignalSnapshot, TakeSnapshot{}), RefusedState) })
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { u = w.send(SignalSnapshot, TakeSnapshot{By: "bob"}); w.takes(u) })
+	w.at(50*time.Millisecond, func() { w.refuses(w.send(protocol.SignalSnapshot, protocol.TakeSnapshot{}), protocol.RefusedState) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { u = w.send(protocol.SignalSnapshot, protocol.TakeSnapshot{By: "bob"}); w.takes(u) })
 	w.at(3*time.Second, func() {
-		if v := w.view(); v.State != Waiting || v.Snapshot.N != 1 || v.Snapshot.Turn != 1 {
+		if v := w.view(); v.State != protocol.Waiting || v.Snapshot.N != 1 || v.Snapshot.Turn != 1 {
 			t.Errorf("session is %+v, its snapshots %+v", v, v.Snapshot)
 		}
 		if in := w.snapshots()[0]; !in.Running {
 			t.Errorf("taken was %+v", in)
 		}
-		w.SignalWorkflow(SignalSnapshot, nil)
+		w.SignalWorkflow(protocol.SignalSnapshot, nil)
 	})
 	w.at(4*time.Second, func() {
 		if v := w.view(); v.Snapshot.N != 2 || len(v.Refusals) != 0 {
@@ -155,7 +155,7 @@ func TestASnapshotIsTakenWhenSomebodyWantsOne(t *testing.T) {
 	})
 	w.ends(5 * time.Second)
 	w.start(SessionOptions{Snapshot: SnapshotOptions{When: SnapshotClose}})
-	if acc, ok := u.result.(SnapshotAccepted); !ok || acc.N != 1 {
+	if acc, ok := u.result.(protocol.SnapshotAccepted); !ok || acc.N != 1 {
 		t.Errorf("answered %+v", u.result)
 	}
 }
@@ -164,12 +164,12 @@ func TestASnapshotIsTakenWhenSomebodyWantsOne(t *testing.T) {
 func TestATurnThatWaitsForAPersonIsNotKeptAgainAndAgain(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(time.Hour, func() {
 		if took := w.snapshots(); len(took) > 0 {
 			t.Errorf("%d were taken while nobody worked", len(took))
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{Snapshot: SnapshotOptions{Every: time.Minute}})
 }
@@ -177,14 +177,14 @@ func TestATurnThatWaitsForAPersonIsNotKeptAgainAndAgain(t *testing.T) {
 func TestALongTurnIsKeptFromTimeToTime(t *testing.T) {
 	w := newWorldWith(t, intervals{snapshot: time.Millisecond}) // the environment's clock is the real one while a pump is attached
 	w.fake.pumps = append(w.fake.pumps, staysAttached(protocol.Acknowledged), endsTurn("interrupted", ""))
-	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.once("it was kept twice", func() bool { v := w.view().Snapshot; return v != nil && v.N >= 2 }, func() {
-		if v := w.view(); v.State != Running || v.Snapshot.Turn != 1 {
+		if v := w.view(); v.State != protocol.Running || v.Snapshot.Turn != 1 {
 			t.Errorf("session is %+v, its snapshots %+v", v, v.Snapshot)
 		}
-		w.send(SignalInterrupt, Interrupt{})
+		w.send(protocol.SignalInterrupt, protocol.Interrupt{})
 	})
-	w.whenTurn(1, "interrupted", func() { w.SignalWorkflow(SignalClose, Close{}) })
+	w.whenTurn(1, "interrupted", func() { w.SignalWorkflow(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{Snapshot: SnapshotOptions{When: SnapshotClose, Every: 50 * time.Millisecond}})
 	for _, in := range w.snapshots() {
 		if !in.Running {
@@ -197,10 +197,10 @@ func TestARolloverHandsOnASnapshotThatIsBeingTaken(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.hang("snapshot")
-	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.once("it is being taken", func() bool { return len(w.snapshots()) == 1 }, func() {
 		w.fill()
-		w.SignalWorkflow(SignalMessage, "any event wakes it")
+		w.SignalWorkflow(protocol.SignalMessage, "any event wakes it")
 	})
 	w.start(SessionOptions{})
 	in := carried(t, w.continued())
@@ -211,7 +211,7 @@ func TestARolloverHandsOnASnapshotThatIsBeingTaken(t *testing.T) {
 		}
 	})
 	next.ends(3 * time.Second)
-	next.ExecuteWorkflow(TypeSession, in)
+	next.ExecuteWorkflow(protocol.TypeSession, in)
 	next.verify()
 	was, now := w.snapshots(), next.snapshots()
 	if len(now) != 1 || now[0].N != was[0].N || !now[0].At.Equal(was[0].At) {
@@ -222,8 +222,8 @@ func TestARolloverHandsOnASnapshotThatIsBeingTaken(t *testing.T) {
 func TestASessionThatKeepsNothingTakesNoSnapshot(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.refuses(w.send(SignalSnapshot, TakeSnapshot{}), RefusedState) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.refuses(w.send(protocol.SignalSnapshot, protocol.TakeSnapshot{}), protocol.RefusedState) })
 	w.ends(3 * time.Second)
 	w.start(SessionOptions{Snapshot: SnapshotOptions{When: SnapshotOff}})
 	if n := len(w.snapshots()); n != 0 || w.fake.closed[0].Snapshot != nil {

@@ -29,14 +29,14 @@ type sessionState struct {
 // lifeState is how far the session's life has come, what it waits for, and what is
 // yet to be written to its transcript.
 type lifeState struct {
-	Status    SessionStatus `json:"status"`
-	CreatedAt time.Time     `json:"created_at"`
-	UpdatedAt time.Time     `json:"updated_at"`
+	Status    protocol.SessionStatus `json:"status"`
+	CreatedAt time.Time              `json:"created_at"`
+	UpdatedAt time.Time              `json:"updated_at"`
 	// Begun says that the session was prepared once. From then on it comes up
 	// again, whatever happens to its host.
-	Begun   bool     `json:"begun,omitempty"`
-	Started bool     `json:"started,omitempty"` // its first turn could begin
-	Error   *Failure `json:"error,omitempty"`
+	Begun   bool              `json:"begun,omitempty"`
+	Started bool              `json:"started,omitempty"` // its first turn could begin
+	Error   *protocol.Failure `json:"error,omitempty"`
 	// Effects says what turns may have done: some, unknown; empty means none.
 	Effects string `json:"effects,omitempty"`
 	// Progress is what the model reported last.
@@ -46,7 +46,7 @@ type lifeState struct {
 	Notes    []conversation.Note `json:"notes,omitempty"`
 	Handing  []conversation.Note `json:"handing,omitempty"` // given to a pump that has not returned
 	NoteN    int                 `json:"note_n"`
-	Refusals []Refusal           `json:"refusals,omitempty"`
+	Refusals []protocol.Refusal  `json:"refusals,omitempty"`
 }
 
 // hostLease is a slot that the pool granted.
@@ -58,7 +58,7 @@ type hostLease struct {
 
 // queuedMessage is a message and the turn that was promised to it.
 type queuedMessage struct {
-	Message
+	protocol.Message
 	N int `json:"n"`
 }
 
@@ -83,18 +83,18 @@ func (p pendingSend) maybe() bool { return p.Handed || p.Send.Uncertain }
 
 // approvalState is an approval with what is needed to answer it.
 type approvalState struct {
-	N         int              `json:"n"`
-	Turn      int              `json:"turn"`
-	Request   protocol.Request `json:"request"`
-	AskedAt   time.Time        `json:"asked_at"`
-	Expires   time.Time        `json:"expires"`
-	State     ApprovalState    `json:"state"`
-	Decision  *Decision        `json:"decision,omitempty"`
-	Delivery  string           `json:"delivery,omitempty"` // how far the decision came, as last told
-	Why       string           `json:"why,omitempty"`      // why it is void
-	Earlier   *EarlierDecision `json:"earlier,omitempty"`
-	Agreed    []Agreement      `json:"agreed,omitempty"`
-	TakenBack []Agreement      `json:"taken_back,omitempty"` // what they said before
+	N         int                       `json:"n"`
+	Turn      int                       `json:"turn"`
+	Request   protocol.Request          `json:"request"`
+	AskedAt   time.Time                 `json:"asked_at"`
+	Expires   time.Time                 `json:"expires"`
+	State     protocol.ApprovalState    `json:"state"`
+	Decision  *protocol.Decision        `json:"decision,omitempty"`
+	Delivery  string                    `json:"delivery,omitempty"` // how far the decision came, as last told
+	Why       string                    `json:"why,omitempty"`      // why it is void
+	Earlier   *protocol.EarlierDecision `json:"earlier,omitempty"`
+	Agreed    []protocol.Agreement      `json:"agreed,omitempty"`
+	TakenBack []protocol.Agreement      `json:"taken_back,omitempty"` // what they said before
 }
 
 // Bounds of what is carried: older things are in the transcript.
@@ -117,7 +117,7 @@ const (
 	maxCarry = 1800 << 10
 )
 
-func (st *sessionState) turn(n int) *TurnView {
+func (st *sessionState) turn(n int) *protocol.TurnView {
 	for i := range st.Turns {
 		if st.Turns[i].N == n {
 			return &st.Turns[i]
@@ -139,7 +139,7 @@ func (st *sessionState) approval(n int) *approvalState {
 func (st *sessionState) open() []*approvalState {
 	var out []*approvalState
 	for i := range st.Approvals {
-		if st.Approvals[i].State == ApprovalOpen {
+		if st.Approvals[i].State == protocol.ApprovalOpen {
 			out = append(out, &st.Approvals[i])
 		}
 	}
@@ -169,7 +169,7 @@ func (st *sessionState) texts() int {
 }
 
 // remember keeps the answer to a message that has left the queue.
-func (st *sessionState) remember(m Message, n int) {
+func (st *sessionState) remember(m protocol.Message, n int) {
 	said := sum(m)
 	st.Seen = slices.DeleteFunc(st.Seen, func(seen seenMessage) bool {
 		if seen.ID == m.ID && seen.Sum != "" {
@@ -232,7 +232,7 @@ func (st *sessionState) skipTo(n int) {
 
 // live reports whether an approval is open or its decision is on its way.
 func (st *sessionState) live(a approvalState) bool {
-	return a.State == ApprovalOpen ||
+	return a.State == protocol.ApprovalOpen ||
 		slices.ContainsFunc(st.Sends, func(p pendingSend) bool { return p.Approval == a.N })
 }
 

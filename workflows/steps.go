@@ -1,5 +1,9 @@
 package workflows
 
+import (
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
 // The loop of a session looks for the first step of a table whose guard holds, takes
 // it, and looks again. So the order of the table decides what goes first, and a guard
 // may rely on it that no earlier one holds. Messages that come meanwhile only change
@@ -56,7 +60,7 @@ func (s *session) steps() []loopStep {
 		return func() (outcome, error) { return how, nil }
 	}
 	return []loopStep{
-		{"end, since it failed", func() bool { return st.Status == Failed }, end(theEnd)},
+		{"end, since it failed", func() bool { return st.Status == protocol.Failed }, end(theEnd)},
 		{"look before it closes", func() bool { return st.Close != nil && !st.Running && s.turns.mayRunStill() }, try(func() error { return s.lookBeforeClose() })},
 		{"close", func() bool { return st.Close != nil && !st.Running }, end(theEnd)},
 		{"push", func() bool { return s.pushes.mayPushNow() }, do(func() { s.pushes.pushNext() })},

@@ -13,48 +13,48 @@ import (
 
 // reach brings a session into a state. The returned function, if any, lets it go
 // on.
-var reach = map[SessionStatus]func(w *world) (let func()){
-	Queued:    func(w *world) func() { w.mute = true; return nil },
-	Preparing: func(w *world) func() { return w.fake.hang("prepare") },
-	Starting:  func(w *world) func() { return w.fake.hang("start") },
-	Idle:      func(*world) func() { return nil },
-	Running: func(w *world) func() {
+var reach = map[protocol.SessionStatus]func(w *world) (let func()){
+	protocol.Queued:    func(w *world) func() { w.mute = true; return nil },
+	protocol.Preparing: func(w *world) func() { return w.fake.hang("prepare") },
+	protocol.Starting:  func(w *world) func() { return w.fake.hang("start") },
+	protocol.Idle:      func(*world) func() { return nil },
+	protocol.Running: func(w *world) func() {
 		w.fake.pumps = append(w.fake.pumps, staysAttached(protocol.Acknowledged))
 		w.begin()
 		return nil
 	},
-	Waiting: func(w *world) func() {
+	protocol.Waiting: func(w *world) func() {
 		w.fake.pumps = append(w.fake.pumps, asks("make"))
 		w.begin()
 		return nil
 	},
-	Interrupted: func(w *world) func() {
+	protocol.Interrupted: func(w *world) func() {
 		w.fake.pumps = append(w.fake.pumps, dies(protocol.Acknowledged, true))
 		w.begin()
 		return nil
 	},
-	Resuming: func(w *world) func() {
+	protocol.Resuming: func(w *world) func() {
 		w.fake.pumps = append(w.fake.pumps, dies(protocol.Decided, true))
 		w.begin()
 		return w.fake.hang("stop")
 	},
-	Parked: func(w *world) func() {
-		w.when(Idle, func() { w.send(SignalPark, Park{}) })
+	protocol.Parked: func(w *world) func() {
+		w.when(protocol.Idle, func() { w.send(protocol.SignalPark, protocol.Park{}) })
 		return nil
 	},
-	Closing: func(w *world) func() {
+	protocol.Closing: func(w *world) func() {
 		// A session that is closed while it is prepared may have nothing to close.
-		w.when(Idle, func() { w.send(SignalClose, Close{}) })
+		w.when(protocol.Idle, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 		return w.fake.hang("close")
 	},
-	Failed: func(w *world) func() {
+	protocol.Failed: func(w *world) func() {
 		w.fake.fail("start", finally(protocol.ErrTypeNoSpace))
 		return w.fake.hang("close")
 	},
 }
 
 func (w *world) begin() {
-	w.at(50*time.Millisecond, func() { w.send(SignalMessage, hello("first")) })
+	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("first")) })
 }
 
 // calm answers pumps until the turn is interrupted or everything is decided.
@@ -68,56 +68,56 @@ type column struct {
 	what string
 	name string
 	arg  any
-	want map[SessionStatus]string // a state that is not listed accepts the message
+	want map[protocol.SessionStatus]string // a state that is not listed accepts the message
 }
 
 // The columns of the table in the package's documentation.
 var columns = []column{
-	{"message", SignalMessage, hello("m1"), refusedIn(Closing, Failed)},
-	{"steer", SignalMessage, Message{ID: "m1", Text: "faster", Mode: "steer"},
-		refusedIn(Queued, Preparing, Starting, Idle, Parked, Interrupted, Closing, Failed)},
-	{"decide", SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"},
-		foundIn(Waiting)},
-	{"interrupt", SignalInterrupt, Interrupt{By: "bob"},
-		refusedIn(Queued, Preparing, Starting, Idle, Parked, Interrupted, Closing, Failed)},
-	{"budget", SignalBudget, Budget{Tokens: tokens(1000), TurnTimeout: "1h"}, refusedIn(Closing, Failed)},
-	{"set", SignalSet, Set{By: "bob", Model: "big", Effort: "high"}, refusedIn(Closing, Failed)},
-	{"models", SignalModels, AskModels{}, refusedIn(Closing, Failed)},
-	{"compact", SignalMessage, Message{ID: "m1", Do: "compact"}, refusedIn(Queued, Preparing, Starting, Idle, Parked, Closing, Failed)},
-	{"review", SignalMessage, Message{ID: "m1", Do: "review"}, refusedIn(Closing, Failed)},
-	{"unsend", SignalUnsend, Unsend{Message: "first"}, unsendable},
-	{"archive", SignalArchive, Archive{By: "bob"}, refusedIn(Queued, Preparing, Starting, Running, Waiting, Resuming, Closing, Failed)},
-	{"unarchive", SignalUnarchive, Archive{}, refusedIn(Queued, Preparing, Starting, Idle, Running, Waiting, Interrupted, Parked, Resuming, Closing, Failed)},
-	{"close", SignalClose, Close{}, refusedIn(Closing, Failed)},
-	{"discard", SignalClose, Close{Discard: true}, nil},
-	{"snapshot", SignalSnapshot, TakeSnapshot{By: "bob"}, refusedIn(Queued, Preparing, Starting, Idle, Parked, Closing, Failed)},
-	{"park", SignalPark, Park{By: "bob"}, refusedIn(Queued, Preparing, Starting, Running, Waiting, Resuming, Closing, Failed)},
-	{"resume", SignalResume, Resume{By: "bob"}, refusedIn(Queued, Preparing, Starting, Idle, Running, Waiting, Interrupted, Resuming, Closing, Failed)},
-	{"move", SignalResume, Resume{Host: "web-2"}, refusedIn(Queued, Preparing, Starting, Running, Waiting, Resuming, Closing, Failed)},
+	{"message", protocol.SignalMessage, hello("m1"), refusedIn(protocol.Closing, protocol.Failed)},
+	{"steer", protocol.SignalMessage, protocol.Message{ID: "m1", Text: "faster", Mode: "steer"},
+		refusedIn(protocol.Queued, protocol.Preparing, protocol.Starting, protocol.Idle, protocol.Parked, protocol.Interrupted, protocol.Closing, protocol.Failed)},
+	{"decide", protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"},
+		foundIn(protocol.Waiting)},
+	{"interrupt", protocol.SignalInterrupt, protocol.Interrupt{By: "bob"},
+		refusedIn(protocol.Queued, protocol.Preparing, protocol.Starting, protocol.Idle, protocol.Parked, protocol.Interrupted, protocol.Closing, protocol.Failed)},
+	{"budget", protocol.SignalBudget, protocol.Budget{Tokens: tokens(1000), TurnTimeout: "1h"}, refusedIn(protocol.Closing, protocol.Failed)},
+	{"set", protocol.SignalSet, protocol.Set{By: "bob", Model: "big", Effort: "high"}, refusedIn(protocol.Closing, protocol.Failed)},
+	{"models", protocol.SignalModels, protocol.AskModels{}, refusedIn(protocol.Closing, protocol.Failed)},
+	{"compact", protocol.SignalMessage, protocol.Message{ID: "m1", Do: "compact"}, refusedIn(protocol.Queued, protocol.Preparing, protocol.Starting, protocol.Idle, protocol.Parked, protocol.Closing, protocol.Failed)},
+	{"review", protocol.SignalMessage, protocol.Message{ID: "m1", Do: "review"}, refusedIn(protocol.Closing, protocol.Failed)},
+	{"unsend", protocol.SignalUnsend, protocol.Unsend{Message: "first"}, unsendable},
+	{"archive", protocol.SignalArchive, protocol.Archive{By: "bob"}, refusedIn(protocol.Queued, protocol.Preparing, protocol.Starting, protocol.Running, protocol.Waiting, protocol.Resuming, protocol.Closing, protocol.Failed)},
+	{"unarchive", protocol.SignalUnarchive, protocol.Archive{}, refusedIn(protocol.Queued, protocol.Preparing, protocol.Starting, protocol.Idle, protocol.Running, protocol.Waiting, protocol.Interrupted, protocol.Parked, protocol.Resuming, protocol.Closing, protocol.Failed)},
+	{"close", protocol.SignalClose, protocol.Close{}, refusedIn(protocol.Closing, protocol.Failed)},
+	{"discard", protocol.SignalClose, protocol.Close{Discard: true}, nil},
+	{"snapshot", protocol.SignalSnapshot, protocol.TakeSnapshot{By: "bob"}, refusedIn(protocol.Queued, protocol.Preparing, protocol.Starting, protocol.Idle, protocol.Parked, protocol.Closing, protocol.Failed)},
+	{"park", protocol.SignalPark, protocol.Park{By: "bob"}, refusedIn(protocol.Queued, protocol.Preparing, protocol.Starting, protocol.Running, protocol.Waiting, protocol.Resuming, protocol.Closing, protocol.Failed)},
+	{"resume", protocol.SignalResume, protocol.Resume{By: "bob"}, refusedIn(protocol.Queued, protocol.Preparing, protocol.Starting, protocol.Idle, protocol.Running, protocol.Waiting, protocol.Interrupted, protocol.Resuming, protocol.Closing, protocol.Failed)},
+	{"move", protocol.SignalResume, protocol.Resume{Host: "web-2"}, refusedIn(protocol.Queued, protocol.Preparing, protocol.Starting, protocol.Running, protocol.Waiting, protocol.Resuming, protocol.Closing, protocol.Failed)},
 }
 
 // unsendable is the answer to taking back a message that has begun or was never
 // sent.
-var unsendable = map[SessionStatus]string{
-	Queued: RefusedNotFound, Preparing: RefusedNotFound, Starting: RefusedNotFound, Idle: RefusedNotFound, Parked: RefusedNotFound,
-	Running: RefusedState, Waiting: RefusedState, Interrupted: RefusedState, Resuming: RefusedState, Closing: RefusedState, Failed: RefusedState,
+var unsendable = map[protocol.SessionStatus]string{
+	protocol.Queued: protocol.RefusedNotFound, protocol.Preparing: protocol.RefusedNotFound, protocol.Starting: protocol.RefusedNotFound, protocol.Idle: protocol.RefusedNotFound, protocol.Parked: protocol.RefusedNotFound,
+	protocol.Running: protocol.RefusedState, protocol.Waiting: protocol.RefusedState, protocol.Interrupted: protocol.RefusedState, protocol.Resuming: protocol.RefusedState, protocol.Closing: protocol.RefusedState, protocol.Failed: protocol.RefusedState,
 }
 
-func refusedIn(states ...SessionStatus) map[SessionStatus]string {
-	m := map[SessionStatus]string{}
+func refusedIn(states ...protocol.SessionStatus) map[protocol.SessionStatus]string {
+	m := map[protocol.SessionStatus]string{}
 	for _, s := range states {
-		m[s] = RefusedState
+		m[s] = protocol.RefusedState
 	}
 	return m
 }
 
 // foundIn returns the answers if only state has the approval: in all other states
 // it is not found.
-func foundIn(state SessionStatus) map[SessionStatus]string {
-	m := map[SessionStatus]string{}
+func foundIn(state protocol.SessionStatus) map[protocol.SessionStatus]string {
+	m := map[protocol.SessionStatus]string{}
 	for s := range reach {
 		if s != state {
-			m[s] = RefusedNotFound
+			m[s] = protocol.RefusedNotFound
 		}
 	}
 	return m
@@ -156,7 +156,7 @@ func TestMessageTable(t *testing.T) {
 						}
 						w.RegisterDelayedCallback(after, 10*time.Millisecond)
 					})
-					w.ExecuteWorkflow(TypeSession, SessionInput{ID: "s1"})
+					w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1"})
 					if !w.IsWorkflowCompleted() {
 						t.Fatal("the session did not end")
 					}
@@ -170,30 +170,30 @@ func TestMessageTable(t *testing.T) {
 // TestMessageTableRepeats checks that an accepted message gets the same answer for
 // as long as the session can answer.
 func TestMessageTableRepeats(t *testing.T) {
-	for _, state := range []SessionStatus{Running, Waiting, Interrupted, Resuming} {
+	for _, state := range []protocol.SessionStatus{protocol.Running, protocol.Waiting, protocol.Interrupted, protocol.Resuming} {
 		w := newWorld(t)
 		w.fake.rest = calm
 		let := reach[state](w)
 		w.fake.hang("close")
 		w.when(state, func() {
-			w.takes(w.send(SignalMessage, hello("first")))
+			w.takes(w.send(protocol.SignalMessage, hello("first")))
 			w.RegisterDelayedCallback(func() {
-				w.send(SignalClose, Close{})
+				w.send(protocol.SignalClose, protocol.Close{})
 				if let != nil {
 					let()
 				}
 			}, 10*time.Millisecond)
 		})
-		w.when(Closing, func() {
-			u := w.send(SignalMessage, hello("first"))
+		w.when(protocol.Closing, func() {
+			u := w.send(protocol.SignalMessage, hello("first"))
 			w.takes(u)
-			w.refuses(w.send(SignalMessage, hello("second")), RefusedState)
+			w.refuses(w.send(protocol.SignalMessage, hello("second")), protocol.RefusedState)
 			w.checks = append(w.checks, func() {
-				if acc, ok := u.result.(MessageAccepted); !ok || acc.N != 1 {
+				if acc, ok := u.result.(protocol.MessageAccepted); !ok || acc.N != 1 {
 					t.Errorf("the repeat was answered %+v", u.result)
 				}
 			})
-			w.send(SignalClose, Close{Discard: true})
+			w.send(protocol.SignalClose, protocol.Close{Discard: true})
 		})
 		w.start(SessionOptions{})
 	}
@@ -202,40 +202,40 @@ func TestMessageTableRepeats(t *testing.T) {
 // TestMessageTableApprovals checks the answer to a decision in each state of its
 // approval.
 func TestMessageTableApprovals(t *testing.T) {
-	decide := func(d Decide) Decide {
+	decide := func(d protocol.Decide) protocol.Decide {
 		d.Approval, d.Digest = "s1.1", "digest of make"
 		if d.Outcome == "" {
 			d.Outcome = "accept"
 		}
 		return d
 	}
-	for state, pumps := range map[ApprovalState][]func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error){
-		ApprovalOpen:         {asks("make")},
-		ApprovalSent:         {asks("make"), dies(protocol.Sent, true)},
-		ApprovalAcknowledged: {asks("make"), endsTurn("completed", "")},
-		ApprovalVoid:         {asks("make"), dies(protocol.Decided, true)},
-		ApprovalExpired:      {asks("make"), endsTurn("completed", "")},
+	for state, pumps := range map[protocol.ApprovalState][]func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error){
+		protocol.ApprovalOpen:         {asks("make")},
+		protocol.ApprovalSent:         {asks("make"), dies(protocol.Sent, true)},
+		protocol.ApprovalAcknowledged: {asks("make"), endsTurn("completed", "")},
+		protocol.ApprovalVoid:         {asks("make"), dies(protocol.Decided, true)},
+		protocol.ApprovalExpired:      {asks("make"), endsTurn("completed", "")},
 	} {
 		w := newWorld(t)
 		w.fake.pumps, w.fake.rest = pumps, calm
 		w.begin()
-		if state != ApprovalOpen && state != ApprovalExpired {
-			w.at(time.Second, func() { w.takes(w.send(SignalDecide, decide(Decide{}))) })
+		if state != protocol.ApprovalOpen && state != protocol.ApprovalExpired {
+			w.at(time.Second, func() { w.takes(w.send(protocol.SignalDecide, decide(protocol.Decide{}))) })
 		}
 		w.at(time.Hour, func() {
-			if a := query[[]Approval](w, QueryApprovals); len(a) != 1 || a[0].State != state {
+			if a := query[[]protocol.Approval](w, protocol.QueryApprovals); len(a) != 1 || a[0].State != state {
 				t.Errorf("approvals are %+v, want one that is %s", a, state)
 			}
-			u := w.send(SignalDecide, decide(Decide{}))
-			if state == ApprovalOpen {
+			u := w.send(protocol.SignalDecide, decide(protocol.Decide{}))
+			if state == protocol.ApprovalOpen {
 				w.takes(u)
 			} else {
-				w.refuses(u, RefusedState)
+				w.refuses(u, protocol.RefusedState)
 			}
 		})
 		w.ends(2 * time.Hour)
 		opt := SessionOptions{}
-		if state == ApprovalExpired {
+		if state == protocol.ApprovalExpired {
 			opt.Expiry = time.Minute
 		}
 		w.start(opt)
@@ -245,14 +245,14 @@ func TestMessageTableApprovals(t *testing.T) {
 	w.fake.pumps, w.fake.rest = []func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error){asks("make")}, calm
 	w.begin()
 	w.at(time.Second, func() {
-		for _, bad := range []Decide{
+		for _, bad := range []protocol.Decide{
 			{Outcome: "answer"}, {Outcome: "perhaps"}, {Scope: "for ever"}, {Outcome: "decline", Scope: "session"},
 			{Reason: strings.Repeat("x", maxReason+1)}, {By: strings.Repeat("x", maxWord+1)}, {Answers: []byte(`{"q":"a"}`)},
 		} {
-			w.refuses(w.send(SignalDecide, decide(bad)), RefusedBadInput)
+			w.refuses(w.send(protocol.SignalDecide, decide(bad)), protocol.RefusedBadInput)
 		}
-		w.takes(w.send(SignalDecide, decide(Decide{Answers: []byte("null")})))
-		w.refuses(w.send(SignalDecide, decide(Decide{})), RefusedState) // decided, not sent
+		w.takes(w.send(protocol.SignalDecide, decide(protocol.Decide{Answers: []byte("null")})))
+		w.refuses(w.send(protocol.SignalDecide, decide(protocol.Decide{})), protocol.RefusedState) // decided, not sent
 	})
 	w.ends(2 * time.Second)
 	w.start(SessionOptions{})

@@ -120,19 +120,19 @@ func (r *tidied) forgotten(id string) {
 // ended or not, and while sessions that began with it exist. Then it is deleted.
 func TestWhatBatchesAndSchedulesLeftInTheStoreGoesWithWhoeverNeedsIt(t *testing.T) {
 	r := newTidied(t)
-	id := r.batch("tidy", BatchSpec{Window: 2}, "hello", "long hello")
+	id := r.batch("tidy", protocol.BatchSpec{Window: 2}, "hello", "long hello")
 	end := r.batchEnd(id)
 	if end.View.Done != 2 || len(end.State.Parts) == 0 {
 		t.Fatalf("the batch ended with %+v", end)
 	}
 	page, results := end.Spec.Pages[0].Blob, end.State.Parts[0].Blob
 
-	name := "tidy-" + keyDigest(r.zone)[:12]
+	name := "tidy-" + protocol.KeyDigest(r.zone)[:12]
 	first := r.kept(owned.Owner{Kind: owned.Schedule, ID: name}.NewFolder(), owned.Messages, "long good night")
 	schedule, err := r.c.ScheduleClient().Create(t.Context(), client.ScheduleOptions{
-		ID: ScheduleID(name), Spec: client.ScheduleSpec{Calendars: []client.ScheduleCalendarSpec{{Year: []client.ScheduleRange{{Start: 2099}}}}},
-		Action: &client.ScheduleWorkflowAction{ID: ScheduleID(name), Workflow: TypeFire, TaskQueue: r.queue, Args: []any{FireInput{Schedule: name, Session: &SessionInput{
-			Options: SessionOptions{Zone: r.zone, Host: "web-1", Origin: OriginSchedule(name)}, First: &Message{ID: "first", Blob: first, Chars: 10},
+		ID: protocol.ScheduleID(name), Spec: client.ScheduleSpec{Calendars: []client.ScheduleCalendarSpec{{Year: []client.ScheduleRange{{Start: 2099}}}}},
+		Action: &client.ScheduleWorkflowAction{ID: protocol.ScheduleID(name), Workflow: protocol.TypeFire, TaskQueue: r.queue, Args: []any{FireInput{Schedule: name, Session: &SessionInput{
+			Options: SessionOptions{Zone: r.zone, Host: "web-1", Origin: protocol.OriginSchedule(name)}, First: &protocol.Message{ID: "first", Blob: first, Chars: 10},
 		}}}},
 	})
 	if err != nil {
@@ -145,7 +145,7 @@ func TestWhatBatchesAndSchedulesLeftInTheStoreGoesWithWhoeverNeedsIt(t *testing.
 	}
 	s.trigger(0)
 	fire, session := s.fired(1)
-	r.becomes(session, Idle)
+	r.becomes(session, protocol.Idle)
 	r.tidies()
 	if !r.has(page) || !r.has(results) || !r.has(first) {
 		t.Fatal("what Temporal knows lost what can be asked of it")
@@ -153,7 +153,7 @@ func TestWhatBatchesAndSchedulesLeftInTheStoreGoesWithWhoeverNeedsIt(t *testing.
 
 	// The batch is forgotten, but not one of its sessions. The schedule is deleted,
 	// but the session that it began lives.
-	r.forgotten(BatchID(id))
+	r.forgotten(protocol.BatchID(id))
 	if err := schedule.Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -175,16 +175,16 @@ func TestWhatBatchesAndSchedulesLeftInTheStoreGoesWithWhoeverNeedsIt(t *testing.
 
 func TestAFiringWithoutWhatItBeginsWithSaysSo(t *testing.T) {
 	r := newTidied(t)
-	name := "late-" + keyDigest(r.zone)[:12]
+	name := "late-" + protocol.KeyDigest(r.zone)[:12]
 	none := owned.In(owned.Owner{Kind: owned.Schedule, ID: name}.NewFolder(), owned.Messages) + "/" + strings.Repeat("0", 64)
-	id := ScheduleID(name) + "-2026-01-31T22:30:00Z"
-	r.start(id, TypeFire, FireInput{Schedule: name, Session: &SessionInput{Options: SessionOptions{Zone: r.zone, Host: "web-1"}, First: &Message{ID: "first", Blob: none, Chars: 10}}})
+	id := protocol.ScheduleID(name) + "-2026-01-31T22:30:00Z"
+	r.start(id, protocol.TypeFire, FireInput{Schedule: name, Session: &SessionInput{Options: SessionOptions{Zone: r.zone, Host: "web-1"}, First: &protocol.Message{ID: "first", Blob: none, Chars: 10}}})
 	err := r.c.GetWorkflow(t.Context(), id, "").Get(t.Context(), nil)
 	if err == nil || !strings.Contains(err.Error(), "not kept in the store") {
 		t.Errorf("it ended with %v", err)
 	}
 	var gone *serviceerror.NotFound
-	if _, err := r.c.DescribeWorkflowExecution(t.Context(), protocol.SessionID(FiredID(name, time.Date(2026, 1, 31, 22, 30, 0, 0, time.UTC))), ""); !errors.As(err, &gone) {
+	if _, err := r.c.DescribeWorkflowExecution(t.Context(), protocol.SessionID(protocol.FiredID(name, time.Date(2026, 1, 31, 22, 30, 0, 0, time.UTC))), ""); !errors.As(err, &gone) {
 		t.Errorf("a session was begun: %v", err)
 	}
 }

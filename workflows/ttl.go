@@ -48,7 +48,7 @@ func (s *endingPart) endLife(ctx workflow.Context) {
 		text += fmt.Sprintf(", and turn %d, which still runs %v later, is interrupted", s.st.TurnN, ttlGrace)
 	}
 	s.note(conversation.Note{Type: protocol.EntryState, Text: text, Data: map[string]string{"by": byTTL}})
-	s.st.Close = &Close{By: byTTL}
+	s.st.Close = &protocol.Close{By: byTTL}
 }
 
 // pauseUntil waits until at, and returns false if it was cancelled.

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func (w *world) closingNotes() string {
@@ -37,13 +39,13 @@ func TestASessionClosesWhenItsTimeIsOver(t *testing.T) {
 	}{
 		"idle": {turns: 1, status: "completed", says: "the session has lived for 1h0m0s"},
 		"parked": {turns: 1, status: "completed", says: "the session has lived for 1h0m0s",
-			does: func(w *world) { w.at(2*time.Minute, func() { w.takes(w.send(SignalPark, Park{})) }) }},
+			does: func(w *world) { w.at(2*time.Minute, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) }) }},
 		"after its turn, and nothing queued begins": {turns: 1, status: "completed", after: 5 * time.Minute, says: "the session has lived for 1h0m0s",
 			pumps: func(w *world) { w.fake.pumps = append(w.fake.pumps, asks("make")) },
 			does: func(w *world) {
-				w.at(30*time.Minute, func() { w.takes(w.send(SignalMessage, hello("m2"))) })
+				w.at(30*time.Minute, func() { w.takes(w.send(protocol.SignalMessage, hello("m2"))) })
 				w.at(time.Hour+5*time.Minute, func() {
-					w.takes(w.send(SignalDecide, Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"}))
+					w.takes(w.send(protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"}))
 				})
 			}},
 		"in the end whatever runs": {turns: 1, status: "interrupted", after: ttlGrace, says: "still runs 15m0s later, is interrupted",
@@ -58,16 +60,16 @@ func TestASessionClosesWhenItsTimeIsOver(t *testing.T) {
 			c.pumps(w)
 		}
 		var began time.Time
-		w.at(time.Second, func() { began = w.view().CreatedAt; w.send(SignalMessage, hello("m1")) })
+		w.at(time.Second, func() { began = w.view().CreatedAt; w.send(protocol.SignalMessage, hello("m1")) })
 		if c.does != nil {
 			c.does(w)
 		}
 		w.start(SessionOptions{TTL: time.Hour})
-		var v SessionView
+		var v protocol.SessionView
 		if err := w.GetWorkflowResult(&v); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if v.State != Closed || v.Turn == nil || v.Turn.N != c.turns || v.Turn.Status != c.status {
+		if v.State != protocol.Closed || v.Turn == nil || v.Turn.N != c.turns || v.Turn.Status != c.status {
 			t.Errorf("%s: session is %+v, turn %+v", name, v, v.Turn)
 		}
 		if lived := w.Now().Sub(began) - time.Hour; lived < c.after || lived > c.after+time.Minute {
@@ -83,8 +85,8 @@ func TestASessionThatGetsNoHostClosesWhenItsTimeIsOver(t *testing.T) {
 	w := newWorld(t)
 	w.mute = true
 	w.start(SessionOptions{TTL: time.Hour})
-	var v SessionView
-	if err := w.GetWorkflowResult(&v); err != nil || v.State != Closed || len(w.fake.calls) > 0 {
+	var v protocol.SessionView
+	if err := w.GetWorkflowResult(&v); err != nil || v.State != protocol.Closed || len(w.fake.calls) > 0 {
 		t.Errorf("session is %+v, %v, after %v", v, err, w.fake.calls)
 	}
 	if got := strings.Join(w.released, " "); got != "pool/default" {

@@ -24,7 +24,7 @@ const (
 	MaxInstructions = 16 << 10
 )
 
-func checkExtras(m Message) error {
+func checkExtras(m protocol.Message) error {
 	if err := activities.CheckInputs(m.Inputs); err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func checkExtras(m Message) error {
 }
 
 // extraChars returns how many characters the files add to the text that codex gets.
-func extraChars(m Message) int {
+func extraChars(m protocol.Message) int {
 	n := 0
 	for _, in := range m.Inputs {
 		if in.Kind == protocol.InputFile {
@@ -58,7 +58,7 @@ func extraChars(m Message) int {
 
 // extraSum returns a digest of what a message has beside its text; empty for
 // nothing.
-func extraSum(m Message) string {
+func extraSum(m protocol.Message) string {
 	if len(m.Inputs) == 0 && len(m.Schema) == 0 && m.SchemaBlob == "" {
 		return ""
 	}
@@ -71,8 +71,8 @@ func extraSum(m Message) string {
 }
 
 // sentAgain returns what is repeated of a message under another id.
-func sentAgain(m Message) Message {
-	return Message{Text: m.Text, Blob: m.Blob, Chars: m.Chars, Model: m.Model, Effort: m.Effort, AnyModel: m.AnyModel,
+func sentAgain(m protocol.Message) protocol.Message {
+	return protocol.Message{Text: m.Text, Blob: m.Blob, Chars: m.Chars, Model: m.Model, Effort: m.Effort, AnyModel: m.AnyModel,
 		Inputs: m.Inputs, Schema: m.Schema, SchemaBlob: m.SchemaBlob}
 }
 
@@ -83,7 +83,7 @@ type outputShape struct {
 	Blob   string          `json:"blob,omitempty"`
 }
 
-func shapeOf(m Message) *outputShape {
+func shapeOf(m protocol.Message) *outputShape {
 	if len(m.Schema) == 0 && m.SchemaBlob == "" {
 		return nil
 	}
@@ -91,14 +91,14 @@ func shapeOf(m Message) *outputShape {
 }
 
 // of returns m with this output schema.
-func (o *outputShape) of(m Message) Message {
+func (o *outputShape) of(m protocol.Message) protocol.Message {
 	if o != nil {
 		m.Schema, m.SchemaBlob = o.Schema, o.Blob
 	}
 	return m
 }
 
-func withExtras(m Message, s conversation.Send) conversation.Send {
+func withExtras(m protocol.Message, s conversation.Send) conversation.Send {
 	s.Inputs, s.Schema, s.SchemaBlob = m.Inputs, m.Schema, m.SchemaBlob
 	return s
 }
@@ -166,20 +166,8 @@ func (s *processPart) instructions() string {
 	return s.opt.Instructions
 }
 
-// turnOutput is the part of a turn's JSON that is about its output.
-type turnOutput struct {
-	// Output is the JSON that the turn ended with. OutputError says why there is
-	// none.
-	Output      json.RawMessage `json:"output,omitempty"`
-	OutputError string          `json:"output_error,omitempty"`
-	// Structured says that the turn has an output schema. FinalAt is where its last
-	// message begins in FinalText.
-	Structured bool `json:"structured,omitempty"`
-	FinalAt    int  `json:"final_at,omitempty"`
-}
-
 // readTurnOutput parses the output from the final text. Only the text is kept.
-func readTurnOutput(t *TurnView) {
+func readTurnOutput(t *protocol.TurnView) {
 	if !t.Structured || t.Status != "completed" {
 		return
 	}
@@ -191,7 +179,7 @@ func readTurnOutput(t *TurnView) {
 }
 
 // ParseTurnOutput parses the turn's last message as its output.
-func ParseTurnOutput(t *TurnView, text string) {
+func ParseTurnOutput(t *protocol.TurnView, text string) {
 	out, err := activities.ParseOutput(text)
 	t.Output, t.OutputError = out, ""
 	if err != nil {

@@ -23,19 +23,19 @@ func TestWhatGoesWithAMessageIsChecked(t *testing.T) {
 	stranger := file
 	stranger.Blob = "seeds/team/1"
 	for what, c := range map[string]struct {
-		m    Message
+		m    protocol.Message
 		says string
 	}{
-		"a file":                {Message{Inputs: []protocol.Input{file}}, ""},
-		"a schema":              {Message{Schema: json.RawMessage(`{}`)}, ""},
-		"a long schema":         {Message{SchemaBlob: aLongText}, ""},
-		"a blob of a seed":      {Message{Inputs: []protocol.Input{stranger}}, "its blob is none that the worker's API gave"},
-		"a list":                {Message{Schema: json.RawMessage(`[1]`)}, "not a JSON object"},
-		"null":                  {Message{Schema: json.RawMessage(`null`)}, "not a JSON object"},
-		"two schemas":           {Message{Schema: json.RawMessage(`{}`), SchemaBlob: aLongText}, "both"},
-		"a schema that is long": {Message{Schema: json.RawMessage(`{"a":"` + strings.Repeat("x", MaxSchemaInline) + `"}`)}, "through the store"},
-		"a schema elsewhere":    {Message{SchemaBlob: "seeds/team"}, "none that the worker's API gave"},
-		"a schema in a steer":   {Message{Mode: "steer", Schema: json.RawMessage(`{}`)}, "this steers one"},
+		"a file":                {protocol.Message{Inputs: []protocol.Input{file}}, ""},
+		"a schema":              {protocol.Message{Schema: json.RawMessage(`{}`)}, ""},
+		"a long schema":         {protocol.Message{SchemaBlob: aLongText}, ""},
+		"a blob of a seed":      {protocol.Message{Inputs: []protocol.Input{stranger}}, "its blob is none that the worker's API gave"},
+		"a list":                {protocol.Message{Schema: json.RawMessage(`[1]`)}, "not a JSON object"},
+		"null":                  {protocol.Message{Schema: json.RawMessage(`null`)}, "not a JSON object"},
+		"two schemas":           {protocol.Message{Schema: json.RawMessage(`{}`), SchemaBlob: aLongText}, "both"},
+		"a schema that is long": {protocol.Message{Schema: json.RawMessage(`{"a":"` + strings.Repeat("x", MaxSchemaInline) + `"}`)}, "through the store"},
+		"a schema elsewhere":    {protocol.Message{SchemaBlob: "seeds/team"}, "none that the worker's API gave"},
+		"a schema in a steer":   {protocol.Message{Mode: "steer", Schema: json.RawMessage(`{}`)}, "this steers one"},
 	} {
 		err := checkExtras(c.m)
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
@@ -47,7 +47,7 @@ func TestWhatGoesWithAMessageIsChecked(t *testing.T) {
 // A message that is sent again brings its long text again, under another name.
 func TestTheSameTextInAnotherFolderIsTheSameMessage(t *testing.T) {
 	elsewhere := strings.Replace(aLongText, "0123", "ffff", 1)
-	first, again := Message{ID: "m", Blob: aLongText, SchemaBlob: aLongText}, Message{ID: "m", Blob: elsewhere, SchemaBlob: elsewhere}
+	first, again := protocol.Message{ID: "m", Blob: aLongText, SchemaBlob: aLongText}, protocol.Message{ID: "m", Blob: elsewhere, SchemaBlob: elsewhere}
 	if sum(first) != sum(again) {
 		t.Error("it is another message")
 	}
@@ -58,7 +58,7 @@ func TestTheSameTextInAnotherFolderIsTheSameMessage(t *testing.T) {
 }
 
 func TestAMessageWithOtherFilesIsAnotherMessage(t *testing.T) {
-	plain := Message{ID: "m", Text: "hello"}
+	plain := protocol.Message{ID: "m", Text: "hello"}
 	with := plain
 	with.Inputs = []protocol.Input{{Kind: protocol.InputFile, Name: "a", Digest: "1"}}
 	schema := plain
@@ -76,14 +76,14 @@ func TestAMessageWithOtherFilesIsAnotherMessage(t *testing.T) {
 func TestTheOutputIsTheLastMessageOrSaysWhyNot(t *testing.T) {
 	text := "Let me see.\n\n{\"a\": [1, 2]}"
 	for what, c := range map[string]struct {
-		turn         TurnView
+		turn         protocol.TurnView
 		output, says string
 	}{
-		"json":        {TurnView{turnOutput: turnOutput{Structured: true, FinalAt: 13}, Status: "completed", FinalText: text}, `{"a":[1,2]}`, ""},
-		"no json":     {TurnView{turnOutput: turnOutput{Structured: true}, Status: "completed", FinalText: text}, "", "is not JSON"},
-		"cut":         {TurnView{turnOutput: turnOutput{Structured: true, FinalAt: 13}, Status: "completed", FinalText: text[:9], FinalTruncated: true}, "", "cut here"},
-		"no schema":   {TurnView{Status: "completed", FinalText: `{}`}, "", ""},
-		"interrupted": {TurnView{turnOutput: turnOutput{Structured: true}, Status: "interrupted", FinalText: `{}`}, "", ""},
+		"json":        {protocol.TurnView{TurnOutput: protocol.TurnOutput{Structured: true, FinalAt: 13}, Status: "completed", FinalText: text}, `{"a":[1,2]}`, ""},
+		"no json":     {protocol.TurnView{TurnOutput: protocol.TurnOutput{Structured: true}, Status: "completed", FinalText: text}, "", "is not JSON"},
+		"cut":         {protocol.TurnView{TurnOutput: protocol.TurnOutput{Structured: true, FinalAt: 13}, Status: "completed", FinalText: text[:9], FinalTruncated: true}, "", "cut here"},
+		"no schema":   {protocol.TurnView{Status: "completed", FinalText: `{}`}, "", ""},
+		"interrupted": {protocol.TurnView{TurnOutput: protocol.TurnOutput{Structured: true}, Status: "interrupted", FinalText: `{}`}, "", ""},
 	} {
 		readTurnOutput(&c.turn)
 		if string(c.turn.Output) != c.output || !strings.Contains(c.turn.OutputError, c.says) || (c.says == "") != (c.turn.OutputError == "") {
@@ -126,7 +126,7 @@ func TestFilesOfEarlierMessagesComeAlongOnce(t *testing.T) {
 
 // If somebody insisted on a model, that also holds when its message is said again.
 func TestAMessageThatIsSaidAgainInsistsAsBefore(t *testing.T) {
-	if m := sentAgain((Message{ID: "m1", Text: "x", Model: "huge", AnyModel: true})); !m.AnyModel || m.Model != "huge" || m.ID != "" {
+	if m := sentAgain((protocol.Message{ID: "m1", Text: "x", Model: "huge", AnyModel: true})); !m.AnyModel || m.Model != "huge" || m.ID != "" {
 		t.Errorf("said again as %+v", m)
 	}
 }

@@ -32,27 +32,27 @@ type turnsPart struct {
 
 // turnState is the queue, the turns, and how the running turn may end.
 type turnState struct {
-	Queue       []queuedMessage `json:"queue,omitempty"`
-	Seen        []seenMessage   `json:"seen,omitempty"` // messages that left the queue, newest last, to answer repeats
-	Turns       []TurnView      `json:"turns,omitempty"`
-	TurnN       int             `json:"turn_n"`                 // the newest turn that began
-	Skipped     int             `json:"skipped,omitempty"`      // numbers up to TurnN whose turns never began
-	NextN       int             `json:"next_n"`                 // the newest number promised to a message
-	Running     bool            `json:"running"`                // turn TurnN has not ended
-	Foreign     string          `json:"foreign,omitempty"`      // the running turn, if codex began it by itself
-	Held        bool            `json:"held,omitempty"`         // the queue waits for the next message: codex could not go on
-	Downed      bool            `json:"downed,omitempty"`       // it is held only because no host or seed was available
-	HasTurn     bool            `json:"has_turn"`               // the thread has a rollout: it can be resumed
-	MayHaveTurn bool            `json:"may_turn,omitempty"`     // codex may have got a message for the thread
-	TurnSpent   time.Duration   `json:"turn_spent,omitempty"`   // how long pumps were attached to the running turn
-	Cut         *Failure        `json:"cut,omitempty"`          // what cut off a turn whose message codex may or may not have had
-	Said        *Message        `json:"said,omitempty"`         // the running turn's message, if it may be said again
-	Shape       *outputShape    `json:"shape,omitempty"`        // what the running turn is to end in
-	AuthRetries int             `json:"auth_retries,omitempty"` // turns in a row that said the same message again
-	GoOns       int             `json:"go_ons,omitempty"`       // turns in a row that were cut off and continued
-	GoOnN       int             `json:"go_on_n,omitempty"`      // number of the session's own messages
-	Interrupt   *Interrupt      `json:"interrupt,omitempty"`    // who asked, for the record
-	InterruptN  int             `json:"interrupt_n,omitempty"`
+	Queue       []queuedMessage     `json:"queue,omitempty"`
+	Seen        []seenMessage       `json:"seen,omitempty"` // messages that left the queue, newest last, to answer repeats
+	Turns       []protocol.TurnView `json:"turns,omitempty"`
+	TurnN       int                 `json:"turn_n"`                 // the newest turn that began
+	Skipped     int                 `json:"skipped,omitempty"`      // numbers up to TurnN whose turns never began
+	NextN       int                 `json:"next_n"`                 // the newest number promised to a message
+	Running     bool                `json:"running"`                // turn TurnN has not ended
+	Foreign     string              `json:"foreign,omitempty"`      // the running turn, if codex began it by itself
+	Held        bool                `json:"held,omitempty"`         // the queue waits for the next message: codex could not go on
+	Downed      bool                `json:"downed,omitempty"`       // it is held only because no host or seed was available
+	HasTurn     bool                `json:"has_turn"`               // the thread has a rollout: it can be resumed
+	MayHaveTurn bool                `json:"may_turn,omitempty"`     // codex may have got a message for the thread
+	TurnSpent   time.Duration       `json:"turn_spent,omitempty"`   // how long pumps were attached to the running turn
+	Cut         *protocol.Failure   `json:"cut,omitempty"`          // what cut off a turn whose message codex may or may not have had
+	Said        *protocol.Message   `json:"said,omitempty"`         // the running turn's message, if it may be said again
+	Shape       *outputShape        `json:"shape,omitempty"`        // what the running turn is to end in
+	AuthRetries int                 `json:"auth_retries,omitempty"` // turns in a row that said the same message again
+	GoOns       int                 `json:"go_ons,omitempty"`       // turns in a row that were cut off and continued
+	GoOnN       int                 `json:"go_on_n,omitempty"`      // number of the session's own messages
+	Interrupt   *protocol.Interrupt `json:"interrupt,omitempty"`    // who asked, for the record
+	InterruptN  int                 `json:"interrupt_n,omitempty"`
 }
 
 // canBegin reports whether a queued message can become a turn.
@@ -66,7 +66,7 @@ func (s *turnsPart) beginTurn() {
 	s.st.Queue = s.st.Queue[1:]
 	s.st.remember(m.Message, m.N)
 	s.st.skipTo(m.N)
-	s.st.putTurn(TurnView{Session: s.id, N: m.N, MessageID: m.ID, Act: string(m.Do), Status: "inProgress", StartedAt: workflow.Now(s.ctx)})
+	s.st.putTurn(protocol.TurnView{Session: s.id, N: m.N, MessageID: m.ID, Act: string(m.Do), Status: "inProgress", StartedAt: workflow.Now(s.ctx)})
 	s.st.Running, s.st.Foreign, s.st.Park, s.st.QuietAt = true, "", nil, time.Time{}
 	s.st.TurnSpent, s.st.Fruitless = 0, 0
 	s.st.Error = nil
@@ -81,7 +81,7 @@ func (s *turnsPart) beginTurn() {
 		ID: m.ID, Kind: conversation.SendTurn, Text: m.Text, Blob: m.Blob,
 		Turn: m.N, Model: s.st.Model, Effort: s.st.Effort, Do: m.Do, Review: m.Review,
 	})})
-	s.become(Running)
+	s.become(protocol.Running)
 }
 
 // putBack queues the running turn's message again if codex certainly never had it.
@@ -105,8 +105,8 @@ func (s *turnsPart) unbegin(drop func()) {
 	send, by := p.Send, p.By
 	s.st.Sends = slices.DeleteFunc(s.st.Sends, func(p pendingSend) bool { return p.Send.Kind == conversation.SendTurn })
 	drop()
-	s.st.Turns = slices.DeleteFunc(s.st.Turns, func(t TurnView) bool { return t.N == send.Turn })
-	s.st.Queue = slices.Insert(s.st.Queue, 0, queuedMessage{N: send.Turn, Message: Message{ID: send.ID, Text: send.Text, Blob: send.Blob, By: by,
+	s.st.Turns = slices.DeleteFunc(s.st.Turns, func(t protocol.TurnView) bool { return t.N == send.Turn })
+	s.st.Queue = slices.Insert(s.st.Queue, 0, queuedMessage{N: send.Turn, Message: protocol.Message{ID: send.ID, Text: send.Text, Blob: send.Blob, By: by,
 		Model: send.Model, Effort: send.Effort, AnyModel: true, Do: send.Do, Review: send.Review,
 		Inputs: send.Inputs, Schema: send.Schema, SchemaBlob: send.SchemaBlob}})
 	s.st.TurnN--
@@ -137,8 +137,8 @@ func (s *turnsPart) delivered(d protocol.Delivery) {
 			return
 		case protocol.Sent:
 			s.st.Sends[i].Send.Uncertain = true
-			if a != nil && a.State == ApprovalDecided {
-				a.State = ApprovalSent
+			if a != nil && a.State == protocol.ApprovalDecided {
+				a.State = protocol.ApprovalSent
 			}
 			if p.Send.Kind == conversation.SendTurn {
 				s.st.MayHaveTurn = true
@@ -148,8 +148,8 @@ func (s *turnsPart) delivered(d protocol.Delivery) {
 		s.st.Sends = append(s.st.Sends[:i:i], s.st.Sends[i+1:]...)
 		switch d.State {
 		case protocol.Acknowledged:
-			if a != nil && (a.State == ApprovalDecided || a.State == ApprovalSent) {
-				a.State = ApprovalAcknowledged
+			if a != nil && (a.State == protocol.ApprovalDecided || a.State == protocol.ApprovalSent) {
+				a.State = protocol.ApprovalAcknowledged
 			}
 			if p.Send.Kind == conversation.SendTurn {
 				s.st.HasTurn = true
@@ -165,7 +165,7 @@ func (s *turnsPart) delivered(d protocol.Delivery) {
 		default: // rejected
 			s.approvals.void(a, "codex refused the answer: "+d.Error)
 			if p.Send.Kind == conversation.SendTurn {
-				s.giveUpTurn("failed", &Failure{Kind: "bad_request", Message: whyRefused("the message", d)})
+				s.giveUpTurn("failed", &protocol.Failure{Kind: "bad_request", Message: whyRefused("the message", d)})
 			} else {
 				s.note(conversation.Note{Type: "error", Text: whyRefused("a "+string(p.Send.Kind), d)})
 			}
@@ -178,7 +178,7 @@ func (s *turnsPart) delivered(d protocol.Delivery) {
 func (s *turnsPart) voidTurn(why string) {
 	f := s.st.Cut
 	if f == nil {
-		f = &Failure{Kind: "protocol", Message: why}
+		f = &protocol.Failure{Kind: "protocol", Message: why}
 	}
 	s.interrupted("unknown", f)
 }
@@ -201,8 +201,8 @@ func (s *turnsPart) turnEnded(t *conversation.TurnEnd) {
 	if v := s.st.turn(s.st.TurnN); v != nil {
 		s.leases.seedShown(v.StartedAt, t.Status, t.Problem)
 	}
-	s.endTurn(t.Status, failureOfProblem(t.Problem), func(v *TurnView) { endTurn(v, t, v.EndedAt) })
-	s.become(Idle)
+	s.endTurn(t.Status, failureOfProblem(t.Problem), func(v *protocol.TurnView) { endTurn(v, t, v.EndedAt) })
+	s.become(protocol.Idle)
 	switch {
 	case s.st.Close != nil:
 	case s.bounds.exhausted():
@@ -211,16 +211,16 @@ func (s *turnsPart) turnEnded(t *conversation.TurnEnd) {
 		s.holdForAuth(t.Problem)
 	case s.bounds.limited():
 		s.st.Error = failureOfProblem(t.Problem)
-		s.become(Waiting)
+		s.become(protocol.Waiting)
 	}
 }
 
 // endTurn shows what codex told of a turn. now is its end if codex told no time.
-func endTurn(v *TurnView, t *conversation.TurnEnd, now time.Time) {
+func endTurn(v *protocol.TurnView, t *conversation.TurnEnd, now time.Time) {
 	v.TurnID, v.FinalText, v.FinalTruncated = t.ID, t.FinalText, t.FinalTruncated
 	v.Items, v.DiffStat = t.Items, t.DiffStat
 	v.Structured, v.FinalAt = t.Structured, t.FinalAt
-	v.Usage = UsageView{Input: t.Usage.Input, Output: t.Usage.Output, Cached: t.Usage.Cached, Turns: 1}
+	v.Usage = protocol.UsageView{Input: t.Usage.Input, Output: t.Usage.Output, Cached: t.Usage.Cached, Turns: 1}
 	v.EndedAt = now
 	if t.StartedAtMS > 0 {
 		v.StartedAt = time.UnixMilli(t.StartedAtMS).UTC()
@@ -231,27 +231,27 @@ func endTurn(v *TurnView, t *conversation.TurnEnd, now time.Time) {
 }
 
 // giveUpTurn ends the running turn although codex has not said that it ended.
-func (s *turnsPart) giveUpTurn(status string, f *Failure) {
+func (s *turnsPart) giveUpTurn(status string, f *protocol.Failure) {
 	if !s.st.Running {
 		return
 	}
 	p := s.st.sending(conversation.SendTurn)
 	s.mayHaveDone(s.st.Pump.TurnEffects, status == "failed" || p != nil && !p.maybe())
-	s.endTurn(status, f, func(v *TurnView) {
+	s.endTurn(status, f, func(v *protocol.TurnView) {
 		v.TurnID, v.FinalText, v.FinalTruncated = s.st.Pump.TurnID, s.st.Pump.FinalText, s.st.Pump.FinalTruncated
 	})
 	s.note(conversation.Note{Type: "state", Text: fmt.Sprintf("turn %d ended as %s", s.st.TurnN, status), Data: failureData(f)})
 	s.st.Pump.TurnID, s.st.Pump.Foreign = "", false
 }
 
-func failureData(f *Failure) map[string]string {
+func failureData(f *protocol.Failure) map[string]string {
 	if f == nil {
 		return nil
 	}
 	return map[string]string{"kind": f.Kind, "message": f.Message, "hint": f.Hint}
 }
 
-func (s *turnsPart) endTurn(status string, f *Failure, fill func(*TurnView)) {
+func (s *turnsPart) endTurn(status string, f *protocol.Failure, fill func(*protocol.TurnView)) {
 	now := workflow.Now(s.ctx)
 	s.st.Running, s.st.Busy, s.st.Said, s.st.Shape, s.st.TickAt = false, false, nil, nil, time.Time{}
 	s.snaps.turnToKeep()
@@ -277,7 +277,7 @@ func (s *turnsPart) endTurn(status string, f *Failure, fill func(*TurnView)) {
 	case s.another && !s.bounds.overBudget():
 		s.st.CloseDue = true
 	default:
-		s.st.Close = &Close{By: s.opt.By}
+		s.st.Close = &protocol.Close{By: s.opt.By}
 	}
 }
 
@@ -288,7 +288,7 @@ func (s *turnsPart) holdQueue() {
 	case len(s.st.Queue) == 0 || s.opt.CloseAfter && s.bounds.overBudget():
 		s.st.Held = false
 		if s.opt.CloseAfter && s.st.Close == nil {
-			s.st.Close = &Close{By: s.opt.By}
+			s.st.Close = &protocol.Close{By: s.opt.By}
 		}
 	default:
 		s.st.Held = !s.opt.CloseAfter
@@ -310,10 +310,10 @@ func (s *turnsPart) dropSends(why string) {
 		if a != nil {
 			a.Delivery = state
 		}
-		if a != nil && a.State == ApprovalDecided && !p.maybe() {
+		if a != nil && a.State == protocol.ApprovalDecided && !p.maybe() {
 			s.approvals.void(a, why+" before the decision reached codex")
-		} else if a != nil && a.State == ApprovalDecided {
-			a.State = ApprovalSent
+		} else if a != nil && a.State == protocol.ApprovalDecided {
+			a.State = protocol.ApprovalSent
 		}
 		s.track(p.Send.ID, kindOf(p.Send.Kind), p.Send.Turn, state)
 		switch {
@@ -334,11 +334,11 @@ func (s *turnsPart) requeue(p pendingSend) {
 	}
 	s.st.NextN++
 	s.track(p.Send.ID, string(conversation.SendSteer), s.st.NextN, queuedHere)
-	s.st.Queue = append(s.st.Queue, queuedMessage{N: s.st.NextN, Message: Message{ID: p.Send.ID, Text: p.Send.Text, Blob: p.Send.Blob, Mode: "steer", Inputs: p.Send.Inputs, By: p.By}})
+	s.st.Queue = append(s.st.Queue, queuedMessage{N: s.st.NextN, Message: protocol.Message{ID: p.Send.ID, Text: p.Send.Text, Blob: p.Send.Blob, Mode: "steer", Inputs: p.Send.Inputs, By: p.By}})
 	s.note(conversation.Note{Type: "state", Text: fmt.Sprintf("turn %d ended before message %s could steer it: it becomes turn %d", s.st.TurnN, p.Send.ID, s.st.NextN)})
 }
 
-func interruptedBy(i *Interrupt) string {
+func interruptedBy(i *protocol.Interrupt) string {
 	by := i.By
 	if by == "" {
 		by = "somebody"
@@ -355,15 +355,15 @@ func (s *turnsPart) settle() {
 		s.st.QuietAt = workflow.Now(s.ctx)
 	}
 	switch {
-	case s.st.Status == Failed || s.st.Close != nil:
+	case s.st.Status == protocol.Failed || s.st.Close != nil:
 	case s.st.Running && len(s.st.open()) > 0:
-		s.become(Waiting)
+		s.become(protocol.Waiting)
 	case s.st.Running:
-		s.become(Running)
+		s.become(protocol.Running)
 	case s.bounds.limited():
-		s.become(Waiting)
-	case s.st.Status == Interrupted && !s.canBegin():
+		s.become(protocol.Waiting)
+	case s.st.Status == protocol.Interrupted && !s.canBegin():
 	default:
-		s.become(Idle)
+		s.become(protocol.Idle)
 	}
 }

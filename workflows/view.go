@@ -70,7 +70,7 @@ func (s *viewsPart) publish() {
 		thread: s.threadID(), waits: s.waitsFor(),
 		approvals: int64(len(s.st.open())), turn: int64(s.st.TurnN),
 		name: s.st.Chosen.Name, archived: s.st.Archived != nil, limited: s.bounds.limited(),
-		progress: excerpt(ViewOfProgress(s.st.Progress).String(), maxWord), origin: s.opt.Origin,
+		progress: excerpt(protocol.ViewOfProgress(s.st.Progress).String(), maxWord), origin: s.opt.Origin,
 	}
 	now.waits, now.thread = excerpt(now.waits, maxWord), excerpt(now.thread, maxWord)
 	workflow.SetCurrentDetails(s.ctx, s.details())
@@ -97,7 +97,7 @@ func (s *viewsPart) publish() {
 // showRefused lets lists find a session that could not begin among those that
 // failed.
 func showRefused(ctx workflow.Context) {
-	if err := workflow.UpsertTypedSearchAttributes(ctx, attrState.ValueSet(string(Failed))); err != nil {
+	if err := workflow.UpsertTypedSearchAttributes(ctx, attrState.ValueSet(string(protocol.Failed))); err != nil {
 		workflow.GetLogger(ctx).Warn("search attributes not set", "error", err)
 	}
 }
@@ -128,16 +128,16 @@ func (s *viewsPart) waitsFor() string {
 	if s.crowded {
 		return "room: the workers move as many snapshots as they can"
 	}
-	if s.waitsForAttempt() && s.st.Status != Failed {
+	if s.waitsForAttempt() && s.st.Status != protocol.Failed {
 		return s.st.Trouble.text()
 	}
 	switch s.st.Status {
-	case Queued:
+	case protocol.Queued:
 		if s.st.Waits != "" {
 			return s.st.Waits
 		}
 		return "a host"
-	case Preparing, Starting, Resuming:
+	case protocol.Preparing, protocol.Starting, protocol.Resuming:
 		if s.st.Waits != "" && s.st.Begun {
 			return s.st.Waits
 		}
@@ -145,7 +145,7 @@ func (s *viewsPart) waitsFor() string {
 			return s.lostHost()
 		}
 		return "the host"
-	case Idle, Interrupted:
+	case protocol.Idle, protocol.Interrupted:
 		if s.parking.now {
 			return "the host, to park"
 		}
@@ -162,7 +162,7 @@ func (s *viewsPart) waitsFor() string {
 			return fmt.Sprintf("a message; %d queued wait with it", len(s.st.Queue))
 		}
 		return "a message"
-	case Parked:
+	case protocol.Parked:
 		if s.bounds.limited() {
 			return s.bounds.limitText()
 		}
@@ -173,19 +173,19 @@ func (s *viewsPart) waitsFor() string {
 			return fmt.Sprintf("a message; %d queued wait with it", len(s.st.Queue))
 		}
 		return "a message"
-	case Running:
+	case protocol.Running:
 		if s.st.Lost != nil {
 			return s.lostHost()
 		}
 		return "codex"
-	case Waiting:
+	case protocol.Waiting:
 		if s.bounds.limited() {
 			return s.bounds.limitText()
 		}
 		return "a decision"
-	case Closing:
+	case protocol.Closing:
 		return "the host to be cleaned up"
-	case Failed:
+	case protocol.Failed:
 		if s.st.Touched && s.st.Closed == nil {
 			return "the host to be cleaned up"
 		}
@@ -231,49 +231,49 @@ func (s *viewsPart) options() map[string]string {
 	return words
 }
 
-func (s *viewsPart) view() SessionView {
+func (s *viewsPart) view() protocol.SessionView {
 	st := s.st
-	v := SessionView{
+	v := protocol.SessionView{
 		ID: s.id, Name: st.Chosen.Name, Archived: st.Archived != nil, Queued: s.messages.queue(), State: st.Status, Host: s.hostName(), Seed: s.seedName(), ThreadID: s.threadID(),
-		Requests: []RequestBrief{}, Attempt: max(st.Attempt, 1), Error: st.Error,
+		Requests: []protocol.RequestBrief{}, Attempt: max(st.Attempt, 1), Error: st.Error,
 		CreatedAt: st.CreatedAt, UpdatedAt: st.UpdatedAt, Waits: s.waitsFor(), Queue: s.messages.queued(),
 		Refusals: st.Refusals, Close: st.Closed, Unprotected: st.Unprotected,
-		Usage:      UsageView{Input: st.Pump.Usage.Input, Output: st.Pump.Usage.Output, Cached: st.Pump.Usage.Cached, Turns: st.TurnN - st.Skipped, Context: ViewContext(st.Pump.Context)},
-		RateLimits: ViewRateLimits(st.Pump.RateLimits), Files: st.Files,
+		Usage:      protocol.UsageView{Input: st.Pump.Usage.Input, Output: st.Pump.Usage.Output, Cached: st.Pump.Usage.Cached, Turns: st.TurnN - st.Skipped, Context: protocol.ViewContext(st.Pump.Context)},
+		RateLimits: protocol.ViewRateLimits(st.Pump.RateLimits), Files: st.Files,
 		Options: s.options(),
 		Budget:  s.bounds.budgetView(), Messages: s.messages.messageViews(), Snapshot: s.snaps.snapshotView(),
 	}
-	if st.Close != nil && st.Status != Closed && st.Status != Failed {
-		v.State = Closing
+	if st.Close != nil && st.Status != protocol.Closed && st.Status != protocol.Failed {
+		v.State = protocol.Closing
 	}
 	if t := st.turn(st.TurnN); t != nil && st.TurnN > 0 {
-		v.Turn = &TurnBrief{N: t.N, ID: t.TurnID, Status: t.Status, StartedAt: t.StartedAt}
+		v.Turn = &protocol.TurnBrief{N: t.N, ID: t.TurnID, Status: t.Status, StartedAt: t.StartedAt}
 		if st.Running {
 			v.Turn.ID = st.Pump.TurnID
 		}
 	}
 	for _, a := range st.open() {
-		v.Requests = append(v.Requests, RequestBrief{
+		v.Requests = append(v.Requests, protocol.RequestBrief{
 			ID: s.approvalID(a.N), Kind: string(a.Request.Kind), Summary: a.Request.Summary,
 			AskedAt: a.AskedAt, ExpiresAt: a.Expires, Earlier: a.Earlier,
 		})
 	}
 	v.Origin = s.opt.Origin
 	v.WaitingFor = s.waitingView()
-	v.Lost, v.Limit, v.Progress = st.Lost, s.bounds.limitView(), ViewOfProgress(st.Progress)
+	v.Lost, v.Limit, v.Progress = st.Lost, s.bounds.limitView(), protocol.ViewOfProgress(st.Progress)
 	v.Policy, v.SeedPolicy = s.approvals.policyViews()
 	v.Judged = st.Pump.Tally.Judged
 	if w := st.Warm; w != nil && st.Lease == nil {
-		v.Warm = &WarmView{Host: w.Spec.Name, Generation: w.Generation, Since: w.Since}
+		v.Warm = &protocol.WarmView{Host: w.Spec.Name, Generation: w.Generation, Since: w.Since}
 	}
 	if st.Incarnation > 0 {
-		v.Process = &ProcessView{Name: "app-server", Incarnation: st.Incarnation, Alive: st.Alive, End: excerpt(st.ProcessEnd, 500), Offset: st.Pump.Cursor.Offset}
+		v.Process = &protocol.ProcessView{Name: "app-server", Incarnation: st.Incarnation, Alive: st.Alive, End: excerpt(st.ProcessEnd, 500), Offset: st.Pump.Cursor.Offset}
 	}
 	return v
 }
 
-func (s *viewsPart) detail() SessionDetail {
-	d := SessionDetail{View: s.view(), Approvals: s.approvals.approvalViews(), Turns: s.messages.turnViews(), Seq: s.st.Pump.Seq}
+func (s *viewsPart) detail() protocol.SessionDetail {
+	d := protocol.SessionDetail{View: s.view(), Approvals: s.approvals.approvalViews(), Turns: s.messages.turnViews(), Seq: s.st.Pump.Seq}
 	if s.st.Layout != nil {
 		d.Layout = *s.st.Layout
 	}
@@ -293,7 +293,7 @@ func (s *viewsPart) details() string {
 	if w := s.waitsFor(); w != "" {
 		say(", waits for %s", w)
 	}
-	if p := ViewOfProgress(s.st.Progress); p != nil {
+	if p := protocol.ViewOfProgress(s.st.Progress); p != nil {
 		say("; turn %d: %s", p.Turn, p)
 	}
 	say("\n\n- host: %s\n- seed: %s\n- thread: %s\n- turn: %d\n", dash(s.hostName()), dash(s.seedName()), dash(s.threadID()), st.TurnN)

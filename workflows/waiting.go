@@ -36,7 +36,7 @@ var lastingKinds = []string{
 	protocol.ErrTypeBadInput, protocol.ErrTypeNotThere, protocol.ErrTypeSeedFenced, protocol.ErrTypeLoginUnsaved,
 	protocol.ErrTypeQuota, protocol.ErrTypeUnreadable, protocol.ErrTypeFolderGone, protocol.ErrTypeDiscarded,
 	protocol.ErrTypeOldIdentity, protocol.ErrTypeOutcomeUnknown,
-	RefusedState, RefusedBudget, "host_not_found", "seed_not_found", "seed_pool_not_found", "seed_pool_empty",
+	protocol.RefusedState, protocol.RefusedBudget, "host_not_found", "seed_not_found", "seed_pool_not_found", "seed_pool_empty",
 	protocol.RefusedDead, protocol.RefusedLost, protocol.RefusedSuspect, "closed", "terminated", unsent,
 	protocol.EndAuth, protocol.EndQuota, protocol.EndRateLimit, protocol.EndModelNotFound, protocol.EndRequestTimeout,
 	protocol.EndTurnTimeout, protocol.EndSilent, protocol.EndQuietAfterTool, protocol.EndOversize, protocol.EndInterrupted,
@@ -83,7 +83,7 @@ var lastingKinds = []string{
 // unless the activity said that a retry is of no use. A session that waits in vain
 // shows it, and start_timeout or a person ends it. A session that is ended
 // without need is lost.
-func failurePasses(f *Failure) bool {
+func failurePasses(f *protocol.Failure) bool {
 	switch {
 	case f == nil, slices.Contains(lastingKinds, f.Kind):
 		return false
@@ -120,7 +120,7 @@ func pauseAfter(attempts int) time.Duration {
 }
 
 // meet records a failure that passes, and sets the time of the next attempt.
-func (s *core) meet(doing string, f *Failure) {
+func (s *core) meet(doing string, f *protocol.Failure) {
 	now := workflow.Now(s.ctx)
 	t := s.st.Trouble
 	if t == nil {
@@ -162,7 +162,7 @@ func (s *core) overcome() {
 // resume (elsewhere or now), or when its turn is interrupted. Then keepTrying
 // returns the newest failure, and the caller finds out why the wait ended. A wish
 // to resume ends only one wait: the caller sets obeyed to the wish that it knows.
-func (s *core) keepTrying(doing string, leave func() bool, try func() (f *Failure, again bool)) (f *Failure, again bool) {
+func (s *core) keepTrying(doing string, leave func() bool, try func() (f *protocol.Failure, again bool)) (f *protocol.Failure, again bool) {
 	for {
 		if f, again := s.waitOut(leave); f != nil || again {
 			return f, again
@@ -190,7 +190,7 @@ func (s *core) keepTrying(doing string, leave func() bool, try func() (f *Failur
 // returns the failure that was waited out. If the session has waited too long to
 // start, it returns that failure. It returns again if the wait has to go on in the
 // next run.
-func (s *core) waitOut(leave func() bool) (f *Failure, again bool) {
+func (s *core) waitOut(leave func() bool) (f *protocol.Failure, again bool) {
 	t := s.st.Trouble
 	if t == nil {
 		return nil, false
@@ -204,7 +204,7 @@ func (s *core) waitOut(leave func() bool) (f *Failure, again bool) {
 		return s.tooLateToStart(), false
 	}
 	if _, err := s.awaitFor(wait, func() bool { return called() || s.full() }); err != nil {
-		return &Failure{Kind: protocol.ErrTypeInternal, Message: fmt.Sprintf("wait to %s: %v", t.Doing, err)}, false
+		return &protocol.Failure{Kind: protocol.ErrTypeInternal, Message: fmt.Sprintf("wait to %s: %v", t.Doing, err)}, false
 	}
 	switch {
 	case called():
@@ -227,24 +227,16 @@ func (s *core) waitsToComeBack() bool {
 }
 
 // failure returns the failure that is waited out.
-func (t *trouble) failure() *Failure { return &Failure{Kind: t.Kind, Message: t.Error} }
-
-// WaitingView is a fault that a session waits out, to try again.
-type WaitingView struct {
-	Doing   string    `json:"doing"`
-	Since   time.Time `json:"since"`
-	Attempt int       `json:"attempt"` // how many have failed
-	Kind    string    `json:"kind"`
-	Error   string    `json:"error"` // of the newest attempt
-	NextAt  time.Time `json:"next_at"`
+func (t *trouble) failure() *protocol.Failure {
+	return &protocol.Failure{Kind: t.Kind, Message: t.Error}
 }
 
-func (s *core) waitingView() *WaitingView {
+func (s *core) waitingView() *protocol.WaitingView {
 	t := s.st.Trouble
 	if t == nil {
 		return nil
 	}
-	v := WaitingView(*t)
+	v := protocol.WaitingView(*t)
 	return &v
 }
 
@@ -278,12 +270,12 @@ func (s *core) hasStarted() bool {
 
 // tooLateToStart returns the failure of a session that could not begin in time,
 // and nil for any other.
-func (s *core) tooLateToStart() *Failure {
+func (s *core) tooLateToStart() *protocol.Failure {
 	by := s.startBy()
 	if by.IsZero() || workflow.Now(s.ctx).Before(by) {
 		return nil
 	}
-	f := &Failure{Kind: kindStartTimeout, Final: true,
+	f := &protocol.Failure{Kind: kindStartTimeout, Final: true,
 		Message: fmt.Sprintf("the session could not begin within %v", by.Sub(s.st.CreatedAt)),
 		Hint:    "see what it waited for, then start it again; --start-timeout gives it more time, 0 any"}
 	if t := s.st.Trouble; t != nil {

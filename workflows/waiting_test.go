@@ -18,7 +18,7 @@ import (
 func TestWhichFailuresPass(t *testing.T) {
 	yes := []string{"unreachable", "wire_lost", "host_lost", "timeout", "busy", "store_full", "turn_runs", "root_missing", "no_pool", "network", "overloaded", "thread_busy"}
 	for _, kind := range yes {
-		if f := (&Failure{Kind: kind, Final: true}); !failurePasses(f) {
+		if f := (&protocol.Failure{Kind: kind, Final: true}); !failurePasses(f) {
 			t.Errorf("%s does not pass", kind)
 		}
 	}
@@ -27,15 +27,15 @@ func TestWhichFailuresPass(t *testing.T) {
 		"seed_fenced", "login_unsaved", "auth", "snapshot_quota", "unreadable", "folder_gone", "discarded", "old_identity_missing",
 		"outcome_unknown", "budget", "closed", "terminated", "unsent", "interrupted", "thread_missing", "protocol", "version"}
 	for _, kind := range no {
-		if f := (&Failure{Kind: kind}); failurePasses(f) {
+		if f := (&protocol.Failure{Kind: kind}); failurePasses(f) {
 			t.Errorf("%s passes", kind)
 		}
 	}
 	for _, kind := range []string{"store", "seed", "snapshot", "fenced", "workspace", "internal", "process_exit", "start_timeout", "of a newer worker"} {
-		if f := (&Failure{Kind: kind}); !failurePasses(f) {
+		if f := (&protocol.Failure{Kind: kind}); !failurePasses(f) {
 			t.Errorf("%s does not pass", kind)
 		}
-		if f := (&Failure{Kind: kind, Final: true}); failurePasses(f) {
+		if f := (&protocol.Failure{Kind: kind, Final: true}); failurePasses(f) {
 			t.Errorf("%s passes where the activity said that a retry is of no use", kind)
 		}
 	}
@@ -46,17 +46,17 @@ func TestWhichFailuresPass(t *testing.T) {
 		case "process_exit", "start_timeout", "network", "overloaded", "host_lost", "thread_busy":
 			continue
 		}
-		if f := (&Failure{Kind: kind}); failurePasses(f) {
+		if f := (&protocol.Failure{Kind: kind}); failurePasses(f) {
 			t.Errorf("codex's %s passes", kind)
 		}
 	}
-	if failurePasses((*Failure)(nil)) {
+	if failurePasses((*protocol.Failure)(nil)) {
 		t.Error("no failure passes")
 	}
 }
 
 func TestAnActivitySaysWhetherItsFailurePasses(t *testing.T) {
-	of := func(retry, passing bool) *Failure {
+	of := func(retry, passing bool) *protocol.Failure {
 		return failureOf("read", temporal.NewApplicationErrorWithOptions("gone", protocol.ErrTypeStore, temporal.ApplicationErrorOptions{
 			NonRetryable: !retry, Details: []any{protocol.Problem{Kind: protocol.ErrTypeStore, Message: "gone", Passing: passing}}}))
 	}
@@ -92,7 +92,7 @@ func (w *world) waited(doing, kind string) {
 	if f == nil || f.Doing != doing || f.Kind != kind || f.Attempt == 0 || f.Since.IsZero() || f.Error == "" || f.NextAt.IsZero() {
 		w.t.Errorf("the session is %s, waits for %q, and shows %+v", v.State, v.Waits, f)
 	}
-	if v.Error != nil || v.State == Failed {
+	if v.Error != nil || v.State == protocol.Failed {
 		w.t.Errorf("the session is %s: %+v", v.State, v.Error)
 	}
 }
@@ -150,13 +150,13 @@ func TestAcceptedMessagesOutliveEveryFaultThatPassesWhileASessionBegins(t *testi
 			w.fake.rest = endsTurn("completed", "")
 			w.fake.failTimes(c.what, 30, finally(c.kind))
 			w.at(time.Second, func() {
-				w.takes(w.send(SignalMessage, hello("m1")))
-				w.takes(w.send(SignalMessage, hello("m2")))
+				w.takes(w.send(protocol.SignalMessage, hello("m1")))
+				w.takes(w.send(protocol.SignalMessage, hello("m2")))
 			})
 			w.waits(func() { w.waited(c.doing, c.kind) })
 			w.whenTurn(2, "completed", func() {
 				w.kept(2)
-				w.send(SignalClose, Close{})
+				w.send(protocol.SignalClose, protocol.Close{})
 			})
 			w.start(c.opt)
 		})
@@ -173,7 +173,7 @@ func TestAcceptedMessagesOutliveEveryFaultThatPassesWhileASessionComesBack(t *te
 		"no worker finishes it":   {"prepare", protocol.ErrTypeBusy + "_by_a_newer_worker", nil},
 		"codex cannot be started": {"start", protocol.ErrTypeWireLost, nil},
 		"it is moved": {"prepare", protocol.ErrTypeUnreachable, func(w *world) {
-			w.takes(w.send(SignalResume, Resume{Host: "web-3"}))
+			w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: "web-3"}))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -183,10 +183,10 @@ func TestAcceptedMessagesOutliveEveryFaultThatPassesWhileASessionComesBack(t *te
 			if strings.HasSuffix(c.kind, "worker") {
 				err = temporal.NewApplicationError("not now", c.kind)
 			}
-			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 			w.at(2*time.Second, func() {
 				if c.how == nil {
-					w.takes(w.send(SignalPark, Park{}))
+					w.takes(w.send(protocol.SignalPark, protocol.Park{}))
 				}
 			})
 			w.at(3*time.Second, func() {
@@ -194,13 +194,13 @@ func TestAcceptedMessagesOutliveEveryFaultThatPassesWhileASessionComesBack(t *te
 				if c.how != nil {
 					c.how(w)
 				}
-				w.takes(w.send(SignalMessage, hello("m2")))
-				w.takes(w.send(SignalMessage, hello("m3")))
+				w.takes(w.send(protocol.SignalMessage, hello("m2")))
+				w.takes(w.send(protocol.SignalMessage, hello("m3")))
 			})
 			w.waits(func() {})
 			w.whenTurn(3, "completed", func() {
 				w.kept(3)
-				w.send(SignalClose, Close{})
+				w.send(protocol.SignalClose, protocol.Close{})
 			})
 			w.start(SessionOptions{Seed: "team"})
 		})
@@ -218,13 +218,13 @@ func TestAcceptedMessagesOutliveEveryEarlyDeathOfCodex(t *testing.T) {
 		return endsTurn("completed", "")(ctx, in)
 	}
 	w.at(time.Second, func() {
-		w.takes(w.send(SignalMessage, hello("m1")))
-		w.takes(w.send(SignalMessage, hello("m2")))
+		w.takes(w.send(protocol.SignalMessage, hello("m1")))
+		w.takes(w.send(protocol.SignalMessage, hello("m2")))
 	})
 	w.waits(func() { w.waited(startCodex, protocol.EndProcessExit) })
 	w.whenTurn(2, "completed", func() {
 		w.kept(2)
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 }
@@ -237,9 +237,9 @@ func TestACodexThatEndsByItselfEndsASessionThatNeverHadATurn(t *testing.T) {
 		out.Process.Code = 1
 		return out, err
 	}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.start(SessionOptions{})
-	if v := w.view(); v.State != Failed || v.Error.Kind != protocol.EndProcessExit || len(w.fake.ran) != maxOwnEnds {
+	if v := w.view(); v.State != protocol.Failed || v.Error.Kind != protocol.EndProcessExit || len(w.fake.ran) != maxOwnEnds {
 		t.Errorf("session is %+v, %+v after %d pumps", v, v.Error, len(w.fake.ran))
 	}
 }
@@ -249,7 +249,7 @@ func TestWhatWaitingCannotMendEndsASessionAtOnce(t *testing.T) {
 		w := waitsLong(t)
 		w.fake.fail("prepare", finally(kind))
 		w.start(SessionOptions{Host: "web-1"})
-		if v := w.view(); v.State != Failed || v.Error.Kind != kind || v.UpdatedAt.Sub(v.CreatedAt) > time.Second || len(w.fake.prepared) != 1 {
+		if v := w.view(); v.State != protocol.Failed || v.Error.Kind != kind || v.UpdatedAt.Sub(v.CreatedAt) > time.Second || len(w.fake.prepared) != 1 {
 			t.Errorf("%s: session is %+v, %+v", kind, v, v.Error)
 		}
 	}
@@ -260,24 +260,24 @@ func TestASessionAsksItsPoolAgain(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			w := waitsLong(t)
 			w.fake.rest = endsTurn("completed", "")
-			w.refuse = &Failure{Kind: kind, Message: "not now"}
-			w.at(time.Second, func() { w.takes(w.send(SignalMessage, hello("m1"))) })
+			w.refuse = &protocol.Failure{Kind: kind, Message: "not now"}
+			w.at(time.Second, func() { w.takes(w.send(protocol.SignalMessage, hello("m1"))) })
 			w.at(time.Hour, func() {
 				w.waited("begin", kind)
 				w.refuse = nil
 			})
 			w.whenTurn(1, "completed", func() {
 				w.kept(1)
-				w.send(SignalClose, Close{})
+				w.send(protocol.SignalClose, protocol.Close{})
 			})
 			w.start(SessionOptions{})
 		})
 	}
 	for _, kind := range []string{"host_not_found", protocol.ErrTypeHostKey} {
 		w := waitsLong(t)
-		w.refuse = &Failure{Kind: kind, Message: "never"}
+		w.refuse = &protocol.Failure{Kind: kind, Message: "never"}
 		w.start(SessionOptions{})
-		if v := w.view(); v.State != Failed || v.Error.Kind != kind || len(w.asked) != 1 {
+		if v := w.view(); v.State != protocol.Failed || v.Error.Kind != kind || len(w.asked) != 1 {
 			t.Errorf("session is %+v, %+v", v, v.Error)
 		}
 	}
@@ -302,20 +302,20 @@ func TestAStartTimeoutEndsASessionAndSaysWhatItWaitedFor(t *testing.T) {
 				says := "connection refused"
 				switch what {
 				case "pool":
-					w.refuse = &Failure{Kind: "busy", Message: says}
+					w.refuse = &protocol.Failure{Kind: "busy", Message: says}
 				case "line":
 					w.mute, says = true, "2 others"
 					w.at(time.Second, func() {
-						w.SignalWorkflow(signalLease, granted{From: PoolID(""), Queued: says})
+						w.SignalWorkflow(signalLease, granted{From: protocol.PoolID(""), Queued: says})
 					})
 				default:
 					w.fake.fail(what, temporal.NewApplicationError(says, protocol.ErrTypeWireLost))
 				}
-				w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+				w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 				w.start(opt)
 				v := w.view()
 				took := v.UpdatedAt.Sub(v.CreatedAt)
-				if v.State != Failed || v.Error.Kind != "start_timeout" || !strings.Contains(v.Error.Message, says) || v.Error.Hint == "" {
+				if v.State != protocol.Failed || v.Error.Kind != "start_timeout" || !strings.Contains(v.Error.Message, says) || v.Error.Hint == "" {
 					t.Errorf("session is %+v, %+v", v, v.Error)
 				}
 				if took < c.within || took > c.within+10*time.Minute {
@@ -333,39 +333,39 @@ func TestAStartTimeoutIsOfTheStartAlone(t *testing.T) {
 	w := waitsLong(t)
 	w.every = time.Minute
 	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
 	w.at(3*time.Second, func() {
 		w.fake.fail("prepare", finally(protocol.ErrTypeUnreachable))
-		w.send(SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.at(30*time.Hour, func() {
 		w.waited("come back", protocol.ErrTypeUnreachable)
 		w.fake.fail("prepare", nil)
 	})
-	w.whenTurn(2, "completed", func() { w.send(SignalClose, Close{}) })
+	w.whenTurn(2, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{StartTimeout: &hour})
 
 	w = waitsLong(t)
 	w.every = time.Minute
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.fail("prepare", finally(protocol.ErrTypeUnreachable))
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(30*time.Hour, func() {
 		w.waited("begin", protocol.ErrTypeUnreachable)
 		w.fake.fail("prepare", nil)
 	})
-	w.whenTurn(1, "completed", func() { w.send(SignalClose, Close{}) })
+	w.whenTurn(1, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{StartTimeout: &none})
 }
 
 func TestACloseEndsAWait(t *testing.T) {
 	w := waitsLong(t)
 	w.fake.fail("prepare", finally(protocol.ErrTypeWireLost))
-	w.at(time.Hour, func() { w.takes(w.send(SignalClose, Close{By: "ann"})) })
+	w.at(time.Hour, func() { w.takes(w.send(protocol.SignalClose, protocol.Close{By: "ann"})) })
 	w.start(SessionOptions{})
 	v := w.view()
-	if took := v.UpdatedAt.Sub(v.CreatedAt); v.State != Closed || took > time.Hour+time.Second {
+	if took := v.UpdatedAt.Sub(v.CreatedAt); v.State != protocol.Closed || took > time.Hour+time.Second {
 		t.Errorf("session is %s after %v", v.State, took)
 	}
 }
@@ -375,19 +375,19 @@ func TestAnInterruptEndsAWaitForCodexWithItsTurn(t *testing.T) {
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.fail("start", finally(protocol.ErrTypeWireLost))
 	w.at(time.Second, func() {
-		w.send(SignalMessage, hello("m1"))
-		w.send(SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m1"))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.at(time.Hour, func() {
 		w.fake.fail("start", nil)
-		w.takes(w.send(SignalInterrupt, Interrupt{By: "ann"}))
+		w.takes(w.send(protocol.SignalInterrupt, protocol.Interrupt{By: "ann"}))
 	})
 	w.at(time.Hour+time.Second, func() {
 		turns := turnsOf(w)
 		if len(turns) != 2 || turns[0].Status != "interrupted" || turns[1].Status != "completed" {
 			t.Errorf("turns %+v", turns)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 }
@@ -395,21 +395,21 @@ func TestAnInterruptEndsAWaitForCodexWithItsTurn(t *testing.T) {
 func TestAnInterruptCallsOffThatASessionComesBack(t *testing.T) {
 	w := waitsLong(t)
 	w.fake.rest = endsTurn("completed", "")
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.takes(w.send(SignalPark, Park{})) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
 	w.at(3*time.Second, func() {
 		w.fake.fail("prepare", finally(protocol.ErrTypeWireLost))
-		w.send(SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m2"))
 	})
-	w.waits(func() { w.takes(w.send(SignalInterrupt, Interrupt{By: "ann"})) })
-	w.once("it is parked again", func() bool { v := w.view(); return v.State == Parked && v.Queue == 1 }, func() {
+	w.waits(func() { w.takes(w.send(protocol.SignalInterrupt, protocol.Interrupt{By: "ann"})) })
+	w.once("it is parked again", func() bool { v := w.view(); return v.State == protocol.Parked && v.Queue == 1 }, func() {
 		if v := w.view(); v.WaitingFor != nil || v.Error == nil {
 			t.Errorf("session is %+v", v)
 		}
 		w.fake.fail("prepare", nil)
-		w.takes(w.send(SignalResume, Resume{}))
+		w.takes(w.send(protocol.SignalResume, protocol.Resume{}))
 	})
-	w.whenTurn(2, "completed", func() { w.send(SignalClose, Close{}) })
+	w.whenTurn(2, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{})
 }
 
@@ -418,7 +418,7 @@ func TestAResumeEndsAWaitAtOnceAndElsewhere(t *testing.T) {
 		w := waitsLong(t)
 		w.fake.rest = endsTurn("completed", "")
 		w.fake.gone = map[string]bool{"web-1": true}
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 		var at time.Time
 		w.at(2*time.Hour, func() {
 			w.waited("begin", protocol.ErrTypeUnreachable)
@@ -428,13 +428,13 @@ func TestAResumeEndsAWaitAtOnceAndElsewhere(t *testing.T) {
 				w.fake.gone = nil
 				w.fake.mu.Unlock()
 			}
-			w.takes(w.send(SignalResume, Resume{Host: host}))
+			w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: host}))
 		})
 		w.whenTurn(1, "completed", func() {
 			if v := w.view(); v.Host != cmp.Or(host, "web-1") || w.Now().Sub(at) > 5*time.Second {
 				t.Errorf("on %s after %v", v.Host, w.Now().Sub(at))
 			}
-			w.send(SignalClose, Close{})
+			w.send(protocol.SignalClose, protocol.Close{})
 		})
 		w.start(SessionOptions{Host: "web-1"})
 	}
@@ -445,11 +445,11 @@ func TestARolloverKeepsAWait(t *testing.T) {
 	for what, doing := range map[string]string{"prepare": "begin", "start": startCodex} {
 		w := waitsLong(t)
 		w.fake.fail(what, finally(protocol.ErrTypeWireLost))
-		w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 		w.at(time.Hour, func() {
 			w.waited(doing, protocol.ErrTypeWireLost)
 			w.fill()
-			w.SignalWorkflow(SignalMessage, "any event wakes it")
+			w.SignalWorkflow(protocol.SignalMessage, "any event wakes it")
 		})
 		w.start(SessionOptions{})
 		in := carried(t, w.continued())
@@ -467,9 +467,9 @@ func TestARolloverKeepsAWait(t *testing.T) {
 		})
 		next.whenTurn(1, "completed", func() {
 			next.kept(1)
-			next.send(SignalClose, Close{})
+			next.send(protocol.SignalClose, protocol.Close{})
 		})
-		next.ExecuteWorkflow(TypeSession, in)
+		next.ExecuteWorkflow(protocol.TypeSession, in)
 		next.verify()
 	}
 }

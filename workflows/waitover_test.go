@@ -13,35 +13,35 @@ import (
 )
 
 func TestASessionWaitsNoMoreOnceItsWaitForALimitIsCalledOff(t *testing.T) {
-	interrupt := func(w *world) { w.takes(w.send(SignalInterrupt, Interrupt{By: "ann"})) }
+	interrupt := func(w *world) { w.takes(w.send(protocol.SignalInterrupt, protocol.Interrupt{By: "ann"})) }
 	for name, c := range map[string]struct {
 		off func(w *world)
-		in  SessionStatus
+		in  protocol.SessionStatus
 	}{
-		"interrupt":         {interrupt, Waiting},
-		"interrupt, parked": {interrupt, Parked},
-		"unsend":            {func(w *world) { w.takes(w.send(SignalUnsend, Unsend{Message: "s1.c1"})) }, Waiting},
-		"unsend, parked":    {func(w *world) { w.takes(w.send(SignalUnsend, Unsend{Message: "s1.c1"})) }, Parked},
+		"interrupt":         {interrupt, protocol.Waiting},
+		"interrupt, parked": {interrupt, protocol.Parked},
+		"unsend":            {func(w *world) { w.takes(w.send(protocol.SignalUnsend, protocol.Unsend{Message: "s1.c1"})) }, protocol.Waiting},
+		"unsend, parked":    {func(w *world) { w.takes(w.send(protocol.SignalUnsend, protocol.Unsend{Message: "s1.c1"})) }, protocol.Parked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.fake.pumps = []pumpFunc{meets(w, protocol.EndQuota, false, 5*time.Hour)}
-			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-			if c.in == Parked {
-				w.when(Waiting, func() { w.takes(w.send(SignalPark, Park{})) })
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+			if c.in == protocol.Parked {
+				w.when(protocol.Waiting, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
 			}
 			w.when(c.in, func() { c.off(w) })
 			w.at(3*time.Hour, func() {
 				v := w.view()
-				if c.in == Waiting && v.State != Idle || c.in == Parked && v.State != Parked || v.Waits != "a message" || v.Limit != nil || v.Error != nil {
+				if c.in == protocol.Waiting && v.State != protocol.Idle || c.in == protocol.Parked && v.State != protocol.Parked || v.Waits != "a message" || v.Limit != nil || v.Error != nil {
 					t.Errorf("session is %s, waits for %q; limit %+v, error %+v", v.State, v.Waits, v.Limit, v.Error)
 				}
 				if v.Usage.Turns != 1 {
 					t.Errorf("%d turns were had", v.Usage.Turns)
 				}
-				w.takes(w.send(SignalArchive, Archive{}))
+				w.takes(w.send(protocol.SignalArchive, protocol.Archive{}))
 			})
-			w.at(4*time.Hour, func() { w.send(SignalClose, Close{}) })
+			w.at(4*time.Hour, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 			w.start(waiting)
 		})
 	}
@@ -50,13 +50,13 @@ func TestASessionWaitsNoMoreOnceItsWaitForALimitIsCalledOff(t *testing.T) {
 func TestAWaitForALimitThatEndsOverBudgetIsShownNoMore(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{uses(100, meets(w, protocol.EndQuota, false, time.Hour))}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.when(Waiting, func() { w.takes(w.send(SignalBudget, Budget{Tokens: tokens(50)})) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.when(protocol.Waiting, func() { w.takes(w.send(protocol.SignalBudget, protocol.Budget{Tokens: tokens(50)})) })
 	w.at(3*time.Hour, func() {
-		if v := w.view(); v.State != Idle || v.Waits != "a higher budget" {
+		if v := w.view(); v.State != protocol.Idle || v.Waits != "a higher budget" {
 			t.Errorf("session is %s, waits for %q", v.State, v.Waits)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(waiting)
 }
@@ -67,21 +67,21 @@ func TestTheNextMessageWaitsForALimitAsLongAsTheFirst(t *testing.T) {
 		next []pumpFunc
 		off  func(w *world)
 	}{
-		"taken back": {nil, func(w *world) { w.takes(w.send(SignalUnsend, Unsend{Message: "s1.c1"})) }},
+		"taken back": {nil, func(w *world) { w.takes(w.send(protocol.SignalUnsend, protocol.Unsend{Message: "s1.c1"})) }},
 		"cut off":    {[]pumpFunc{dies(protocol.Acknowledged, true)}, func(*world) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			limited := meets(w, protocol.EndQuota, false, time.Hour)
 			w.fake.pumps = append([]pumpFunc{limited}, append(c.next, limited)...)
-			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-			w.when(Waiting, func() { c.off(w) })
-			w.at(7*time.Hour, func() { w.takes(w.send(SignalMessage, hello("m2"))) })
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+			w.when(protocol.Waiting, func() { c.off(w) })
+			w.at(7*time.Hour, func() { w.takes(w.send(protocol.SignalMessage, hello("m2"))) })
 			w.at(7*time.Hour+10*time.Minute, func() {
-				if v := w.view(); v.State != Waiting || v.Limit == nil || v.Limit.Tries != 1 || v.Limit.Until.Sub(v.Limit.Since) > 2*time.Hour {
+				if v := w.view(); v.State != protocol.Waiting || v.Limit == nil || v.Limit.Tries != 1 || v.Limit.Until.Sub(v.Limit.Since) > 2*time.Hour {
 					t.Errorf("session is %s, limit %+v", v.State, v.Limit)
 				}
-				w.send(SignalClose, Close{})
+				w.send(protocol.SignalClose, protocol.Close{})
 			})
 			w.start(waiting)
 		})
@@ -100,8 +100,8 @@ func TestATurnThatGoesOnEndsInTheSameShape(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.fake.pumps = []pumpFunc{c.first(w), endsTurn("completed", "{}"), endsTurn("completed", "")}
-			w.at(time.Second, func() { w.send(SignalMessage, Message{ID: "m1", Text: "x", Schema: shape}) })
-			w.at(2*time.Hour, func() { w.send(SignalMessage, hello("m2")) })
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, protocol.Message{ID: "m1", Text: "x", Schema: shape}) })
+			w.at(2*time.Hour, func() { w.send(protocol.SignalMessage, hello("m2")) })
 			w.ends(3 * time.Hour)
 			w.start(c.opt)
 			if s := sendOf(t, w.fake.ran[1], "s1.c1"); string(s.Schema) != string(shape) {
@@ -156,12 +156,12 @@ func TestTriesDoNotRunOutBeforeTheTime(t *testing.T) {
 func TestAnInterruptedWaitKeepsTheOrderOfTurns(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{meets(w, protocol.EndQuota, false, time.Hour), endsTurn("completed", "")}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.when(Waiting, func() {
-		w.send(SignalMessage, hello("m2"))
-		w.send(SignalMessage, hello("m3"))
-		w.takes(w.send(SignalUnsend, Unsend{Message: "m3"}))
-		w.takes(w.send(SignalInterrupt, Interrupt{}))
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.when(protocol.Waiting, func() {
+		w.send(protocol.SignalMessage, hello("m2"))
+		w.send(protocol.SignalMessage, hello("m3"))
+		w.takes(w.send(protocol.SignalUnsend, protocol.Unsend{Message: "m3"}))
+		w.takes(w.send(protocol.SignalInterrupt, protocol.Interrupt{}))
 	})
 	w.whenTurn(3, "completed", func() {
 		var ns []int
@@ -171,7 +171,7 @@ func TestAnInterruptedWaitKeepsTheOrderOfTurns(t *testing.T) {
 		if want := []int{1, 2, 3, 4}; !slices.Equal(ns, want) {
 			t.Errorf("turns %v, want %v", ns, want)
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(waiting)
 }
@@ -180,26 +180,26 @@ func TestMessagesTakenBackDoNotPushOutTheTurnThatRuns(t *testing.T) {
 	w := newWorld(t)
 	done := strings.Repeat("done ", 4<<10)
 	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", done)}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m0")) })
-	w.when(Waiting, func() {
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m0")) })
+	w.when(protocol.Waiting, func() {
 		for i := range 3 * keepTurns {
 			id := fmt.Sprint("m", i+1)
-			w.send(SignalMessage, hello(id))
-			w.takes(w.send(SignalUnsend, Unsend{Message: id}))
+			w.send(protocol.SignalMessage, hello(id))
+			w.takes(w.send(protocol.SignalUnsend, protocol.Unsend{Message: id}))
 		}
 		if n := len(turnsOf(w)); n > 1+keepTurns {
 			t.Errorf("%d turns are kept", n)
 		}
-		w.send(SignalDecide, yes("s1.1", "make"))
+		w.send(protocol.SignalDecide, yes("s1.1", "make"))
 	})
 	w.at(time.Hour, func() {
 		if v := w.view(); v.Turn == nil || v.Turn.Status != "completed" {
 			t.Errorf("the turn is %+v", v.Turn)
 		}
-		if turn := query[TurnView](w, QueryTurn, TurnQuery{MessageID: "m0"}); turn.FinalText != done {
+		if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{MessageID: "m0"}); turn.FinalText != done {
 			t.Errorf("its text has %d bytes, %d were said", len(turn.FinalText), len(done))
 		}
-		w.send(SignalClose, Close{})
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{})
 }
@@ -207,22 +207,22 @@ func TestMessagesTakenBackDoNotPushOutTheTurnThatRuns(t *testing.T) {
 func TestAMessageTakenBackIsNoTurnOfTheBudget(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", ""), endsTurn("completed", ""), endsTurn("completed", "")}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
-	w.when(Waiting, func() {
-		w.send(SignalMessage, hello("m2"))
-		w.takes(w.send(SignalUnsend, Unsend{Message: "m2"}))
-		w.takes(w.send(SignalMessage, hello("m3")))
-		w.send(SignalDecide, yes("s1.1", "make"))
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.when(protocol.Waiting, func() {
+		w.send(protocol.SignalMessage, hello("m2"))
+		w.takes(w.send(protocol.SignalUnsend, protocol.Unsend{Message: "m2"}))
+		w.takes(w.send(protocol.SignalMessage, hello("m3")))
+		w.send(protocol.SignalDecide, yes("s1.1", "make"))
 	})
 	w.whenTurn(3, "completed", func() {
-		if v := w.view(); v.Budget.Turns != (BudgetCount{Used: 2, Limit: 3}) || v.Usage.Turns != 2 {
+		if v := w.view(); v.Budget.Turns != (protocol.BudgetCount{Used: 2, Limit: 3}) || v.Usage.Turns != 2 {
 			t.Errorf("budget is %+v, usage %+v", v.Budget.Turns, v.Usage)
 		}
-		w.takes(w.send(SignalMessage, hello("m4")))
+		w.takes(w.send(protocol.SignalMessage, hello("m4")))
 	})
 	w.whenTurn(4, "completed", func() {
-		w.refuses(w.send(SignalMessage, hello("m5")), RefusedBudget)
-		w.send(SignalClose, Close{})
+		w.refuses(w.send(protocol.SignalMessage, hello("m5")), protocol.RefusedBudget)
+		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{Bounds: protocol.Bounds{Turns: 3}})
 	st := w.fake.ran[3].Pump.State

@@ -85,7 +85,7 @@ func (p *watchesPart) startWatch(spec protocol.HostSpec) *watch {
 	ctx, w.cancel = workflow.WithCancel(watching(p.ctx, "watch "+spec.Name))
 	left, _ := p.leftOn(spec.Name)
 	w.fut = workflow.ExecuteActivity(ctx, hosts.WatchHost, activities.WatchHostInput{Host: spec, Prefix: protocol.SessionID(""), Signal: signalStirred,
-		Pool: PoolID(p.zone), Back: signalHostBack, Away: signalHostAway, Owed: left > 0})
+		Pool: protocol.PoolID(p.zone), Back: signalHostBack, Away: signalHostAway, Owed: left > 0})
 	return w
 }
 

@@ -27,8 +27,8 @@ func (p *poolWorld) watches(want ...string) {
 func TestAHostIsWatchedOnceWhileItHasSessions(t *testing.T) {
 	p := newPoolWorld(t)
 	p.at(0, func() {
-		p.takes(p.send(UpdatePutHost, put("web-1", 5)))
-		p.takes(p.send(UpdatePutHost, put("web-2", 5)))
+		p.takes(p.send(protocol.UpdatePutHost, put("web-1", 5)))
+		p.takes(p.send(protocol.UpdatePutHost, put("web-2", 5)))
 	})
 	p.at(time.Second, func() {
 		p.watches()
@@ -60,34 +60,34 @@ func TestAHostIsWatchedOnceWhileItHasSessions(t *testing.T) {
 		}
 	})
 	p.finish(6*reapEvery + 2*time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
 func TestAHostThatIsAnotherMachineNowIsWatchedAnew(t *testing.T) {
 	p := newPoolWorld(t)
-	p.at(0, func() { p.takes(p.send(UpdatePutHost, put("web-1", 5))) })
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 5))) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
 	p.at(2*time.Second, func() {
 		p.watches(watched("web-1", "192.0.2.7"))
 		same := put("web-1", 7)
 		same.Replace = true
-		p.takes(p.send(UpdatePutHost, same))
+		p.takes(p.send(protocol.UpdatePutHost, same))
 	})
 	p.at(3*time.Second, func() {
 		p.watches()
 		other := put("web-1", 7)
 		other.Replace, other.Spec.Address = true, "192.0.2.8"
-		p.takes(p.send(UpdatePutHost, other))
+		p.takes(p.send(protocol.UpdatePutHost, other))
 	})
 	p.at(4*time.Second, func() {
 		p.watches("called back", watched("web-1", "192.0.2.8"))
 		p.SignalWorkflow(signalRelease, release{Holder: "a"})
 	})
-	p.at(5*time.Second, func() { p.takes(p.send(UpdateRemoveHost, RemoveHost{Name: "web-1"})) })
+	p.at(5*time.Second, func() { p.takes(p.send(protocol.UpdateRemoveHost, protocol.RemoveHost{Name: "web-1"})) })
 	p.at(6*time.Second, func() { p.watches("called back") })
 	p.finish(7 * time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
 
@@ -95,7 +95,7 @@ func TestTheNextRunOfAPoolWatchesOn(t *testing.T) {
 	p := newPoolWorld(t)
 	p.at(time.Second, func() { p.watches(watched("web-1", "192.0.2.7")) })
 	p.finish(2 * time.Second)
-	p.ExecuteWorkflow(TypeHostPool, PoolInput{Carry: &poolState{
+	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{Carry: &poolState{
 		Hosts:  []poolHost{{Spec: put("web-1", 1).Spec, Slots: 1}, {Spec: put("web-2", 1).Spec, Slots: 1}},
 		Leases: []poolLease{{Holder: "a", Host: "web-1", Epoch: 1}},
 	}})
@@ -117,12 +117,12 @@ func TestAWaitingSessionLooksWhenItsProcessStirs(t *testing.T) {
 	stir := func(m activities.Stirred) func() { return func() { w.SignalWorkflow(signalStirred, m) } }
 	ran := func(n int) func() {
 		return func() {
-			if v := w.view(); len(w.fake.ran) != n || v.State != Waiting || !v.Process.Alive {
+			if v := w.view(); len(w.fake.ran) != n || v.State != protocol.Waiting || !v.Process.Alive {
 				t.Errorf("%d pumps ran, want %d; session is %+v", len(w.fake.ran), n, v)
 			}
 		}
 	}
-	w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, ran(1))
 	for i, m := range []activities.Stirred{
 		{Host: "web-2", Incarnation: 1, Gone: "exited"},
@@ -142,10 +142,10 @@ func TestAWaitingSessionLooksWhenItsProcessStirs(t *testing.T) {
 	w.at(20*time.Second, stir(activities.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"}))
 	w.at(21*time.Second, func() {
 		v := w.view()
-		if v.State != Interrupted || v.Process.Alive || v.Process.End == "" || v.Turn.Status != "interrupted" || len(v.Requests) != 0 || v.Error == nil {
+		if v.State != protocol.Interrupted || v.Process.Alive || v.Process.End == "" || v.Turn.Status != "interrupted" || len(v.Requests) != 0 || v.Error == nil {
 			t.Errorf("session is %+v, process %+v", v, v.Process)
 		}
-		if a := query[[]Approval](w, QueryApprovals); a[0].State != ApprovalVoid {
+		if a := query[[]protocol.Approval](w, protocol.QueryApprovals); a[0].State != protocol.ApprovalVoid {
 			t.Errorf("approval is %+v", a[0])
 		}
 		if n := len(w.fake.ran); n != 7 {
@@ -153,7 +153,7 @@ func TestAWaitingSessionLooksWhenItsProcessStirs(t *testing.T) {
 		}
 	})
 	w.at(22*time.Second, stir(activities.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"}))
-	w.at(23*time.Second, func() { w.send(SignalClose, Close{}) })
+	w.at(23*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(SessionOptions{})
 	if n := len(w.fake.ran); n != 7 {
 		t.Errorf("%d pumps ran for a process that is known to be gone", n)
@@ -182,24 +182,24 @@ func TestOnlyWhatStirredBehindAPumpNeedsAnother(t *testing.T) {
 	for name, c := range map[string]struct {
 		pump func(w *world) pumpFunc
 		more []pumpFunc
-		ends SessionStatus
+		ends protocol.SessionStatus
 	}{
-		"it has read that":   {func(w *world) pumpFunc { return w.stirredWhile(9000, moved) }, nil, Waiting},
-		"it has not":         {func(w *world) pumpFunc { return w.stirredWhile(8000, moved) }, []pumpFunc{looks}, Waiting},
-		"the process died":   {func(w *world) pumpFunc { return w.stirredWhile(8000, gone) }, []pumpFunc{dies(protocol.Acknowledged, false)}, Interrupted},
-		"it saw that itself": {func(*world) pumpFunc { return dies(protocol.Acknowledged, false) }, nil, Interrupted},
+		"it has read that":   {func(w *world) pumpFunc { return w.stirredWhile(9000, moved) }, nil, protocol.Waiting},
+		"it has not":         {func(w *world) pumpFunc { return w.stirredWhile(8000, moved) }, []pumpFunc{looks}, protocol.Waiting},
+		"the process died":   {func(w *world) pumpFunc { return w.stirredWhile(8000, gone) }, []pumpFunc{dies(protocol.Acknowledged, false)}, protocol.Interrupted},
+		"it saw that itself": {func(*world) pumpFunc { return dies(protocol.Acknowledged, false) }, nil, protocol.Interrupted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.fake.pumps = append([]pumpFunc{asks("make all"), c.pump(w)}, c.more...)
-			w.at(time.Second, func() { w.send(SignalMessage, hello("m1")) })
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 			w.at(2*time.Second, func() { w.SignalWorkflow(signalStirred, moved) })
 			w.at(4*time.Second, func() {
 				if v := w.view(); v.State != c.ends || len(w.fake.ran) != 2+len(c.more) {
 					t.Errorf("after %d pumps it is %s, want %s after %d", len(w.fake.ran), v.State, c.ends, 2+len(c.more))
 				}
 				w.fake.rest = endsTurn("interrupted", "") // for the close
-				w.send(SignalClose, Close{})
+				w.send(protocol.SignalClose, protocol.Close{})
 			})
 			w.start(SessionOptions{})
 		})
@@ -218,11 +218,11 @@ func TestAWaitingSessionCostsNoEventsAndOneWatchServesAll(t *testing.T) {
 		ids = append(ids, id)
 	}
 	for _, id := range ids {
-		r.becomes(id, Waiting)
+		r.becomes(id, protocol.Waiting)
 		counts[id] = r.events(id)
 	}
 	r.until("the host is watched", func() bool { return r.host.watched() == 1 })
-	pool := PoolID(r.zone)
+	pool := protocol.PoolID(r.zone)
 	have := len(r.history(pool, "").Events)
 	r.until("the pool has looked after its holders twice", func() bool { return len(r.history(pool, "").Events) > have+20 })
 	if n := r.host.watched(); n != 1 {
@@ -237,7 +237,7 @@ func TestAWaitingSessionCostsNoEventsAndOneWatchServesAll(t *testing.T) {
 	r.host.kill(ids[1], protocol.Decided)
 	r.signal(protocol.SessionID(ids[1]), signalStirred, activities.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"})
 	r.ended(ids[1], "m1", "interrupted")
-	r.becomes(ids[1], Interrupted)
+	r.becomes(ids[1], protocol.Interrupted)
 	t.Logf("a process that died while its session waited: %d events", r.events(ids[1])-counts[ids[1]])
 	for _, id := range []string{ids[0], ids[2]} {
 		if n := r.events(id); n != counts[id] {
@@ -254,16 +254,16 @@ func TestAWatchOutlivesItsWorkerAndARolloverOfThePool(t *testing.T) {
 	r := newReal(t, shortRuns)
 	stop := r.work()
 	id := r.session("s", SessionOptions{})
-	r.becomes(id, Idle)
+	r.becomes(id, protocol.Idle)
 	r.until("the host is watched", func() bool { return r.host.watched() == 1 })
 	r.work()
 	stop()
 	r.until("another worker watches it", func() bool { return r.host.watched() == 1 })
-	pool := PoolID(r.zone)
+	pool := protocol.PoolID(r.zone)
 	runs := len(r.runs(pool))
 	yes := true
 	for len(r.runs(pool)) < runs+2 {
-		r.update(pool, UpdateSetHost, nil, SetHost{Name: "web-1", Cordon: &yes})
+		r.update(pool, protocol.UpdateSetHost, nil, protocol.SetHost{Name: "web-1", Cordon: &yes})
 		r.signal(pool, signalRelease, release{Holder: "nobody"})
 	}
 	// The watches of earlier runs are told to end.

@@ -10,7 +10,7 @@ import (
 	temporalsdk "go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A session that continued as new is listed once, with the creation time of its first run.
@@ -25,10 +25,10 @@ func TestAListShowsASessionOnceAndWhenItWasCreated(t *testing.T) {
 			}
 			return workflow.Await(ctx, func() bool { return false })
 		}
-		if err := workflow.UpsertMemo(ctx, map[string]any{workflows.MemoCreated: created}); err != nil {
+		if err := workflow.UpsertMemo(ctx, map[string]any{protocol.MemoCreated: created}); err != nil {
 			return err
 		}
-		return workflow.NewContinueAsNewError(ctx, workflows.TypeSession)
+		return workflow.NewContinueAsNewError(ctx, protocol.TypeSession)
 	})
 	var lines []string
 	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
@@ -46,7 +46,7 @@ func TestAListShowsASessionOnceAndWhenItWasCreated(t *testing.T) {
 	if len(lines) != 1 {
 		t.Fatalf("one session is listed as %d: %v", len(lines), lines)
 	}
-	var v workflows.SessionView
+	var v protocol.SessionView
 	if err := json.Unmarshal([]byte(lines[0]), &v); err != nil {
 		t.Fatal(err)
 	}

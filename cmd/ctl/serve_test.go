@@ -15,7 +15,6 @@ import (
 
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // serve starts a real Temporal server with one session, s1. The test supplies its workflow.
@@ -29,8 +28,8 @@ func serve(t *testing.T, session func(workflow.Context) error) (address string) 
 	if err != nil {
 		t.Fatalf("start the Temporal server: %v (run `make build`)", err)
 	}
-	w := worker.New(srv.Client(), workflows.TaskQueue, worker.Options{})
-	w.RegisterWorkflowWithOptions(session, workflow.RegisterOptions{Name: workflows.TypeSession})
+	w := worker.New(srv.Client(), protocol.TaskQueue, worker.Options{})
+	w.RegisterWorkflowWithOptions(session, workflow.RegisterOptions{Name: protocol.TypeSession})
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +40,7 @@ func serve(t *testing.T, session func(workflow.Context) error) (address string) 
 		}
 	})
 	_, err = srv.Client().ExecuteWorkflow(context.Background(),
-		client.StartWorkflowOptions{ID: protocol.SessionID("s1"), TaskQueue: workflows.TaskQueue}, workflows.TypeSession)
+		client.StartWorkflowOptions{ID: protocol.SessionID("s1"), TaskQueue: protocol.TaskQueue}, protocol.TypeSession)
 	if err != nil {
 		t.Fatal(err)
 	}

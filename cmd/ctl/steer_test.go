@@ -12,27 +12,27 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A told session accepts one steering message and answers each query with the next of its
 // prepared views. A query after the last one fails the test.
 type told struct {
 	sync.Mutex
-	looks []workflows.SessionView
+	looks []protocol.SessionView
 	id    string // of the message
 }
 
-func (s *told) view(t *testing.T) func() (workflows.SessionView, error) {
-	return func() (workflows.SessionView, error) {
+func (s *told) view(t *testing.T) func() (protocol.SessionView, error) {
+	return func() (protocol.SessionView, error) {
 		s.Lock()
 		defer s.Unlock()
 		if s.id == "" {
-			return workflows.SessionView{}, nil // nothing was sent yet
+			return protocol.SessionView{}, nil // nothing was sent yet
 		}
 		if len(s.looks) == 0 {
 			t.Error("the session was asked again when all was known")
-			return workflows.SessionView{}, errors.New("nothing more to tell")
+			return protocol.SessionView{}, errors.New("nothing more to tell")
 		}
 		v := s.looks[0]
 		s.looks = s.looks[1:]
@@ -46,30 +46,30 @@ func (s *told) view(t *testing.T) func() (workflows.SessionView, error) {
 	}
 }
 
-func (s *told) take(m workflows.Message) workflows.MessageAccepted {
+func (s *told) take(m protocol.Message) protocol.MessageAccepted {
 	s.Lock()
 	defer s.Unlock()
 	s.id = m.ID
-	return workflows.MessageAccepted{Session: "s1", N: 1, MessageID: m.ID}
+	return protocol.MessageAccepted{Session: "s1", N: 1, MessageID: m.ID}
 }
 
 func (s *told) serve(t *testing.T) (address string) {
 	t.Helper()
 	return serve(t, func(ctx workflow.Context) error {
 		return errors.Join(
-			workflow.SetUpdateHandler(ctx, workflows.SignalMessage, func(_ workflow.Context, m workflows.Message) (workflows.MessageAccepted, error) {
+			workflow.SetUpdateHandler(ctx, protocol.SignalMessage, func(_ workflow.Context, m protocol.Message) (protocol.MessageAccepted, error) {
 				return s.take(m), nil
 			}),
-			workflow.SetQueryHandler(ctx, workflows.QueryState, s.view(t)),
-			workflow.SetQueryHandler(ctx, workflows.QueryDetail, func() (workflows.SessionDetail, error) { return workflows.SessionDetail{}, nil }),
+			workflow.SetQueryHandler(ctx, protocol.QueryState, s.view(t)),
+			workflow.SetQueryHandler(ctx, protocol.QueryDetail, func() (protocol.SessionDetail, error) { return protocol.SessionDetail{}, nil }),
 			workflow.Await(ctx, func() bool { return false }),
 		)
 	})
 }
 
-func inTurn(n int, status, state string, turn int) workflows.SessionView {
-	return workflows.SessionView{ID: "s1", State: workflows.Running, Turn: &workflows.TurnBrief{N: n, Status: status},
-		Messages: []workflows.MessageView{{ID: "other", Kind: "message", Turn: 1, State: "acknowledged"}, {Kind: "steer", Turn: turn, State: state}}}
+func inTurn(n int, status, state string, turn int) protocol.SessionView {
+	return protocol.SessionView{ID: "s1", State: protocol.Running, Turn: &protocol.TurnBrief{N: n, Status: status},
+		Messages: []protocol.MessageView{{ID: "other", Kind: "message", Turn: 1, State: "acknowledged"}, {Kind: "steer", Turn: turn, State: state}}}
 }
 
 // A turn can end before a message reaches it. Then the message becomes a turn of its own,
@@ -80,22 +80,22 @@ func TestSteerSaysWhatBecameOfTheMessage(t *testing.T) {
 	atHome(t)
 	onItsWay := inTurn(1, "inProgress", "decided", 1)
 	for _, c := range []struct {
-		looks []workflows.SessionView
+		looks []protocol.SessionView
 		state string
 		turn  int
 		text  string
 		code  int
 	}{
-		{[]workflows.SessionView{onItsWay, inTurn(1, "inProgress", "sent", 1), inTurn(1, "inProgress", "acknowledged", 1)}, "acknowledged", 1, "s1 turn 1 steered\n", 0},
-		{[]workflows.SessionView{onItsWay, inTurn(1, "completed", "queued", 2)}, "queued", 2, "s1 turn 1 ended before the message could steer it: it is queued as turn 2\n", 0},
-		{[]workflows.SessionView{onItsWay, inTurn(2, "inProgress", "decided", 2)}, "decided", 2, "s1 turn 1 ended before the message could steer it: it became turn 2\n", 0},
-		{[]workflows.SessionView{onItsWay, inTurn(1, "completed", "sent", 1)}, "sent", 1, "s1 turn 1: the message was sent, and codex has not acknowledged it\n", 0},
-		{[]workflows.SessionView{inTurn(1, "inProgress", "rejected", 1)}, "", 0, "codex refused the message", core.ExitRefused},
-		{[]workflows.SessionView{inTurn(1, "completed", "void", 1)}, "", 0, "the session ended before the message had its turn", core.ExitRefused},
+		{[]protocol.SessionView{onItsWay, inTurn(1, "inProgress", "sent", 1), inTurn(1, "inProgress", "acknowledged", 1)}, "acknowledged", 1, "s1 turn 1 steered\n", 0},
+		{[]protocol.SessionView{onItsWay, inTurn(1, "completed", "queued", 2)}, "queued", 2, "s1 turn 1 ended before the message could steer it: it is queued as turn 2\n", 0},
+		{[]protocol.SessionView{onItsWay, inTurn(2, "inProgress", "decided", 2)}, "decided", 2, "s1 turn 1 ended before the message could steer it: it became turn 2\n", 0},
+		{[]protocol.SessionView{onItsWay, inTurn(1, "completed", "sent", 1)}, "sent", 1, "s1 turn 1: the message was sent, and codex has not acknowledged it\n", 0},
+		{[]protocol.SessionView{inTurn(1, "inProgress", "rejected", 1)}, "", 0, "codex refused the message", core.ExitRefused},
+		{[]protocol.SessionView{inTurn(1, "completed", "void", 1)}, "", 0, "the session ended before the message had its turn", core.ExitRefused},
 	} {
 		for _, output := range []string{"text", "json"} {
 			s.Lock()
-			s.id, s.looks = "", append([]workflows.SessionView{}, c.looks...)
+			s.id, s.looks = "", append([]protocol.SessionView{}, c.looks...)
 			s.Unlock()
 			var out, errs bytes.Buffer
 			code := run([]string{"--address", address, "-o", output, "session", "steer", "s1", "use the other branch"}, strings.NewReader(""), &out, &errs)

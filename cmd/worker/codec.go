@@ -15,7 +15,7 @@ import (
 	"fairlead.dev/fairlead/cmd/internal/dial"
 	"fairlead.dev/fairlead/internal/config"
 	"fairlead.dev/fairlead/internal/payload"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // hasPayloadKey checks that the worker's keys can read what the namespace has on
@@ -23,7 +23,7 @@ import (
 // without the key would take tasks and could only fail them.
 func hasPayloadKey(ctx context.Context, c client.Client, codec *payload.Codec, namespace, zone string, log *slog.Logger) error {
 	return patiently(ctx, log, "the record of zone "+zone, func(ctx context.Context) error {
-		err := dial.Readable(ctx, c, namespace, codec, workflows.PoolID(zone))
+		err := dial.Readable(ctx, c, namespace, codec, protocol.PoolID(zone))
 		if errors.Is(err, payload.ErrNoKey) || errors.Is(err, payload.ErrTorn) {
 			return final(err)
 		}

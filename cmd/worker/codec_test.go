@@ -18,8 +18,8 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
-	"fairlead.dev/fairlead/workflows"
 )
 
 func stop(t *testing.T, w *process) {
@@ -97,12 +97,12 @@ func TestWorkerRefusesHistoriesWhoseKeyItLacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.SignalWorkflow(t.Context(), workflows.PoolID(""), "", "of-nobody", "encrypted"); err != nil {
+	if err := c.SignalWorkflow(t.Context(), protocol.PoolID(""), "", "of-nobody", "encrypted"); err != nil {
 		t.Fatal(err)
 	}
 	// A signal is not in the history while a task of the workflow runs.
 	wait(t, "the signal is in the history", func() bool {
-		h := c.GetWorkflowHistory(t.Context(), workflows.PoolID(""), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		h := c.GetWorkflowHistory(t.Context(), protocol.PoolID(""), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for h.HasNext() {
 			if e, err := h.Next(); err != nil || e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName() == "of-nobody" {
 				return err == nil

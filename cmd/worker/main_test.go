@@ -23,9 +23,9 @@ import (
 
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/internal/store"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // The test binary is the worker if FAIRLEAD_TEST_WORKER is set.
@@ -181,12 +181,12 @@ func TestWorkerWaitsForTemporalAndDrains(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	d, err := c.DescribeWorkflowExecution(t.Context(), workflows.PoolID(""), "")
+	d, err := c.DescribeWorkflowExecution(t.Context(), protocol.PoolID(""), "")
 	if err != nil || d.GetWorkflowExecutionInfo().GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		t.Errorf("the pool: %v, %v", d.GetWorkflowExecutionInfo(), err)
 	}
-	var hosts []workflows.HostView
-	v, err := c.QueryWorkflow(t.Context(), workflows.PoolID(""), "", workflows.QueryHosts)
+	var hosts []protocol.HostView
+	v, err := c.QueryWorkflow(t.Context(), protocol.PoolID(""), "", protocol.QueryHosts)
 	if err == nil {
 		err = v.Get(&hosts)
 	}

@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -21,16 +22,16 @@ import (
 // default zone's workers. A worker is useful without Schedules, so it only logs a refusal
 // by Temporal.
 func ensureMaintenance(ctx context.Context, c client.Client, conf *config.Config, log *slog.Logger) error {
-	queue := workflows.TaskQueueOf(conf.Zone)
-	all := []maintenance{{workflows.MaintainHostsID(conf.Zone), conf.Hosts.Check, queue, workflows.MaintenanceInput{Hosts: conf.Hosts.Check, Zone: conf.Zone},
+	queue := protocol.TaskQueueOf(conf.Zone)
+	all := []maintenance{{protocol.MaintainHostsID(conf.Zone), conf.Hosts.Check, queue, workflows.MaintenanceInput{Hosts: conf.Hosts.Check, Zone: conf.Zone},
 		"hosts.check", "hosts are checked only when somebody asks"},
-		{workflows.MaintainLeftoversID(conf.Zone), conf.Hosts.Leftovers, queue, workflows.MaintenanceInput{Leftovers: true, Zone: conf.Zone},
+		{protocol.MaintainLeftoversID(conf.Zone), conf.Hosts.Leftovers, queue, workflows.MaintenanceInput{Leftovers: true, Zone: conf.Zone},
 			"hosts.leftovers", "what sessions left on hosts is wiped only where their pool knows of it"}}
-	if queue == workflows.TaskQueue {
+	if queue == protocol.TaskQueue {
 		all = append(all,
-			maintenance{workflows.MaintenanceID, conf.Seeds.Maintain, queue, workflows.MaintenanceInput{}, "seeds.maintain", "seeds are verified only when somebody asks"},
-			maintenance{workflows.MaintainStoreID, conf.Snapshots.Prune, queue, workflows.MaintenanceInput{Snapshots: true}, "snapshots.prune", "snapshots are pruned only when somebody asks"},
-			maintenance{workflows.TidyStoreID, conf.Store.Tidy, queue, workflows.MaintenanceInput{Store: true}, "store.tidy", "what nobody needs any more stays in the store"})
+			maintenance{protocol.MaintenanceID, conf.Seeds.Maintain, queue, workflows.MaintenanceInput{}, "seeds.maintain", "seeds are verified only when somebody asks"},
+			maintenance{protocol.MaintainStoreID, conf.Snapshots.Prune, queue, workflows.MaintenanceInput{Snapshots: true}, "snapshots.prune", "snapshots are pruned only when somebody asks"},
+			maintenance{protocol.TidyStoreID, conf.Store.Tidy, queue, workflows.MaintenanceInput{Store: true}, "store.tidy", "what nobody needs any more stays in the store"})
 	}
 	for _, m := range all {
 		err := patiently(ctx, log, "the schedule "+m.id, func(ctx context.Context) error { return m.schedule(ctx, c) })
@@ -66,7 +67,7 @@ func (m maintenance) schedule(ctx context.Context, c client.Client) error {
 	}
 	spec := client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: every}}}
 	action := &client.ScheduleWorkflowAction{
-		ID: m.id, Workflow: workflows.TypeMaintenance, Args: []any{m.in}, TaskQueue: m.queue, StaticSummary: "maintenance",
+		ID: m.id, Workflow: protocol.TypeMaintenance, Args: []any{m.in}, TaskQueue: m.queue, StaticSummary: "maintenance",
 	}
 	_, err := c.ScheduleClient().Create(ctx, client.ScheduleOptions{
 		ID: m.id, Spec: spec,

@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -36,11 +37,11 @@ func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	schedule := c.ScheduleClient().GetHandle(t.Context(), workflows.MaintenanceID)
-	ofStore := c.ScheduleClient().GetHandle(t.Context(), workflows.MaintainStoreID)
-	ofRest := c.ScheduleClient().GetHandle(t.Context(), workflows.TidyStoreID)
-	ofHosts := c.ScheduleClient().GetHandle(t.Context(), workflows.MaintainHostsID(""))
-	ofLeftovers := c.ScheduleClient().GetHandle(t.Context(), workflows.MaintainLeftoversID(""))
+	schedule := c.ScheduleClient().GetHandle(t.Context(), protocol.MaintenanceID)
+	ofStore := c.ScheduleClient().GetHandle(t.Context(), protocol.MaintainStoreID)
+	ofRest := c.ScheduleClient().GetHandle(t.Context(), protocol.TidyStoreID)
+	ofHosts := c.ScheduleClient().GetHandle(t.Context(), protocol.MaintainHostsID(""))
+	ofLeftovers := c.ScheduleClient().GetHandle(t.Context(), protocol.MaintainLeftoversID(""))
 
 	worker := func(maintain, prune, check, leftovers string) (stop func()) {
 		p := newPlace(t, fmt.Sprintf("temporal: {address: %q}\nseeds: {maintain: %s}\nsnapshots: {prune: %s}\nhosts: {check: %s, leftovers: %s}\n", address, maintain, prune, check, leftovers))

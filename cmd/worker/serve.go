@@ -24,6 +24,7 @@ import (
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/config"
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/internal/version"
 	"fairlead.dev/fairlead/snapshots/chunks"
@@ -56,7 +57,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 
 	who := &presence{status: api.Status{
 		PID: os.Getpid(), Version: version.String(), Codex: conf.Codex.Version, Zone: conf.Zone,
-		TaskQueues: []string{workflows.TaskQueueOf(conf.Zone)},
+		TaskQueues: []string{protocol.TaskQueueOf(conf.Zone)},
 		Store:      api.StoreInfo{URL: conf.Store.URL, ID: blobs.ID()}, Recipients: blobs.Recipients(),
 		StartedAt: time.Now().UTC(), Waits: "Temporal",
 	}}
@@ -127,7 +128,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 
 	fatal := make(chan error, 1)
 	worker.SetStickyWorkflowCacheSize(conf.Limits.StickyCache)
-	w := worker.New(c, workflows.TaskQueueOf(conf.Zone), worker.Options{
+	w := worker.New(c, protocol.TaskQueueOf(conf.Zone), worker.Options{
 		Identity:                           identity.String(),
 		MaxConcurrentActivityExecutionSize: conf.Limits.Pumps,
 		WorkflowTaskPollerBehavior:         worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{InitialNumberOfPollers: 4, MinimumNumberOfPollers: 2}),
@@ -162,7 +163,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		return err
 	}
 	who.change(func(s *api.Status) { s.Ready, s.Waits = true, "" })
-	log.Info("worker ready", "task_queue", workflows.TaskQueueOf(conf.Zone), "api", address, "store", blobs.ID(), "version", version.String())
+	log.Info("worker ready", "task_queue", protocol.TaskQueueOf(conf.Zone), "api", address, "store", blobs.ID(), "version", version.String())
 
 	select {
 	case <-ctx.Done():

@@ -26,11 +26,11 @@ func hasNamespace(ctx context.Context, c client.Client, name string) error {
 func ensurePool(ctx context.Context, c client.Client, zone string, log *slog.Logger) error {
 	return patiently(ctx, log, "the pool of zone "+zone, func(ctx context.Context) error {
 		_, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-			ID:                       workflows.PoolID(zone),
-			TaskQueue:                workflows.TaskQueueOf(zone),
+			ID:                       protocol.PoolID(zone),
+			TaskQueue:                protocol.TaskQueueOf(zone),
 			WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 			StaticSummary:            "hosts of zone " + zone,
-		}, workflows.TypeHostPool, workflows.PoolInput{Zone: zone})
+		}, protocol.TypeHostPool, workflows.PoolInput{Zone: zone})
 		return err
 	})
 }

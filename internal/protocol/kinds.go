@@ -197,3 +197,35 @@ const (
 	RefusedLost    = "seed_lost"    // its refresh token may be spent, and the answer is gone
 	RefusedSuspect = "seed_suspect" // its issuer said what we do not understand
 )
+
+// Types of the application errors with which updates are refused.
+const (
+	RefusedBadInput = "bad_input" // exit 2
+	RefusedNotFound = "not_found" // exit 3
+	RefusedState    = "refused"   // exit 6: stale, duplicate, or not in this state
+	RefusedBudget   = "budget"    // exit 6: the budget is used up
+)
+
+// Who or what ended a turn before its end.
+const (
+	EndedByPerson   = "person"   // an interrupt, or the cancel of a request
+	EndedByClose    = "close"    // the session was closed
+	EndedByBudget   = "budget"   // the budget is used up
+	EndedByWatchdog = "watchdog" // codex or the model took too long
+	EndedByProcess  = "process"  // codex's process ended
+	EndedByHost     = "host"     // the host was lost
+	EndedByCodex    = "codex"    // codex itself, unasked
+)
+
+// Failure is an error as people see it.
+type Failure struct {
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+	// ResetAt is when a limit ends, if known.
+	ResetAt time.Time `json:"reset_at,omitzero"`
+
+	// Final says that no retry helps, according to the activity. It is known only in the
+	// workflow that met the failure.
+	Final bool `json:"-"`
+}

@@ -15,7 +15,7 @@ const (
 	UpdateSaveSeed    = "save_seed"    // SaveSeed → SeedNow
 	UpdateRotatedSeed = "rotated_seed" // RotatedSeed → SeedNow
 	UpdateRefreshSeed = "refresh_seed" // RefreshSeed → SeedNow
-	UpdateVerifySeed  = "verify_seed"  // VerifySeed → workflows.SeedView
+	UpdateVerifySeed  = "verify_seed"  // VerifySeed → SeedView
 	QuerySeedNow      = "seed_now"     // → SeedNow
 )
 
@@ -25,3 +25,162 @@ const (
 // soonestReport, and less often the longer the pump stays: some 30 times in the first
 // hour, 8 times in the second, and then 6 times an hour.
 const SignalProgress = "progress"
+
+// Names that other programs rely on.
+const (
+	// TaskQueue is the task queue of zone "default". TaskQueueOf returns the others.
+	TaskQueue = "fairlead"
+
+	SignalMessage   = "message"
+	SignalDecide    = "decide"
+	SignalInterrupt = "interrupt"
+	SignalClose     = "close"
+	SignalBudget    = "budget"
+
+	QueryState     = "state"     // → SessionView
+	QueryApprovals = "approvals" // → []Approval, open ones first
+	QueryTurn      = "turn"      // TurnQuery → TurnView
+	QueryDetail    = "detail"    // → SessionDetail
+
+	// Of a pool workflow.
+	UpdatePutHost    = "put_host"    // PutHost → HostView; adds or changes
+	UpdatePutHosts   = "put_hosts"   // PutHosts → PutHostsDone; all or none
+	UpdateRemoveHost = "remove_host" // RemoveHost → HostView
+	UpdateSetHost    = "set_host"    // SetHost (cordon, uncordon, …) → HostView
+	QueryHosts       = "hosts"       // → []HostView
+	QueryHost        = "host"        // name → HostView
+
+	// Of a seed workflow.
+	UpdatePutSeed    = "put_seed"    // PutSeed → SeedView
+	UpdateSetSeed    = "set_seed"    // SetSeed → SeedView
+	UpdateReviveSeed = "revive_seed" // ReviveSeed → SeedView
+	UpdateDeleteSeed = "delete_seed" // DeleteSeed → SeedView
+	QuerySeed        = "seed"        // → SeedView
+
+	// Of a workflow that stands for a pool of seeds.
+	QuerySeedPool = "seed_pool" // → SeedPoolView
+)
+
+// Messages that control a session, beside those to codex.
+const (
+	SignalSet       = "set"       // Set → SessionView
+	SignalUnsend    = "unsend"    // Unsend → SessionView
+	SignalModels    = "models"    // AskModels → ModelsView; query QueryModels for the answer
+	SignalArchive   = "archive"   // Archive → SessionView
+	SignalUnarchive = "unarchive" // Archive → SessionView
+
+	QueryModels = "models_listed" // → ModelsView
+)
+
+// Signals about snapshots, and about where a session runs.
+const (
+	SignalSnapshot = "snapshot" // TakeSnapshot → SnapshotAccepted
+	SignalPark     = "park"     // Park → SessionView
+	SignalResume   = "resume"   // Resume → SessionView
+)
+
+// SignalSessionEnded carries a SessionEnded. A session sends it to the workflow
+// that its options name in Notify, once it has cleaned up and given back
+// everything. If the first attempt to clean up fails, the session sends the signal
+// then, also to the schedule firing that started it, so that neither waits for a
+// host.
+const SignalSessionEnded = "session_ended"
+
+// QueryPolicy returns the texts of the policies, with which a fork goes on.
+const QueryPolicy = "policy" // → PolicyTexts
+
+// Updates and queries of a pool that are not about its hosts.
+const (
+	UpdateSetPool   = "set_pool"   // SetPool → PoolView
+	UpdatePausePool = "pause_pool" // PausePool → PoolView
+	QueryPool       = "pool"       // → PoolView
+	QueryPlace      = "place"      // PlaceQuery → PlaceView
+)
+
+// UpdatePush commits and pushes a session's work: Push → PushWorkspaceResult.
+const UpdatePush = "push"
+
+// UpdateExportSeed hands a seed out to a person, encrypted for a key of theirs:
+// ExportSeed → SeedView, whose Ref is what a worker may export. It records who took
+// the seed, and for whom.
+const UpdateExportSeed = "export_seed"
+
+// Workflow types.
+const (
+	TypeSession   = "Session"
+	TypeHostPool  = "HostPool"
+	TypeSeed      = "Seed"
+	TypeSeedPool  = "SeedPool"
+	TypeProvision = "ProvisionHost"
+	TypeCheck     = "CheckHost"
+	TypeExec      = "ExecOnHost"
+	TypeScan      = "ScanHostKeys"
+
+	TypeMaintenance = "Maintenance"
+	TypeCapture     = "CaptureSeed"
+	TypeLogin       = "LoginSeed"
+	TypeRotate      = "RotateKeys"
+
+	TypeClaimKey = "ClaimKey"
+
+	TypePrune          = "PruneSnapshots"
+	TypeCheckSnapshots = "CheckSnapshots"
+)
+
+// Names of a batch workflow.
+const (
+	TypeBatch = "Batch"
+
+	QueryBatch        = "batch"         // → BatchView
+	QueryBatchResults = "batch_results" // from → BatchResults
+
+	SignalCancelBatch = "cancel" // CancelBatch
+	SignalRetryBatch  = "retry"  // RetryBatch
+	SignalSetBatch    = "set"    // SetBatch
+)
+
+// TypeFire is the workflow that a schedule starts at each of its times.
+const TypeFire = "Fire"
+
+// MemoCreated is the memo field with a session's creation time, set when its first run ends. A
+// workflow list shows only when the newest run began.
+const MemoCreated = "created_at"
+
+// MemoClaim is the memo field that holds a Claim, in the workflow of a key and in what was
+// started under it. It can be read without a worker, and after the workflow's end.
+const MemoClaim = "claim"
+
+// MemoSchedule is the field of a schedule's memo that says how it was made: a
+// ScheduleNote.
+const MemoSchedule = "schedule"
+
+// MaintenanceID is the id of the Schedule, and of the workflows that it starts.
+const MaintenanceID = "maintenance"
+
+// TidyStoreID is the id of the Schedule that tidies the store.
+const TidyStoreID = MaintenanceID + "/store"
+
+// MaintainHostsID returns the id of a zone's Schedule for its hosts.
+func MaintainHostsID(zone string) string {
+	return MaintenanceID + "/hosts/" + ZoneOf(TaskQueueOf(zone))
+}
+
+// MaintainLeftoversID returns the id of a zone's Schedule for leftovers on hosts.
+func MaintainLeftoversID(zone string) string {
+	return MaintenanceID + "/leftovers/" + ZoneOf(TaskQueueOf(zone))
+}
+
+// RotateKeysID and CheckKeysID are the workflows that look after a store's
+// recipients. One of each runs at a time.
+const (
+	RotateKeysID = "store/rotate-keys"
+	CheckKeysID  = "store/check-keys"
+)
+
+// The workflows that look after a store's snapshots: one of each at a time.
+const (
+	PruneSnapshotsID = "store/prune-snapshots"
+	LookPruneID      = "store/prune-snapshots/dry-run" // only says what would go
+	CheckSnapshotsID = "store/check-snapshots"
+	MaintainStoreID  = "maintenance/snapshots" // of the Schedule that prunes
+)

@@ -15,6 +15,7 @@ import (
 
 	enums "go.temporal.io/api/enums/v1"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -69,7 +70,7 @@ func inBatchCrowd(ctx context.Context, o *options, slots int, run func(*crowd) e
 type batchRun struct {
 	items, window int
 	took          time.Duration
-	results       []workflows.BatchResult
+	results       []protocol.BatchResult
 	runs          []runSize
 	machine, load string
 }
@@ -106,7 +107,7 @@ func (c *crowd) batch(ctx context.Context, id string, items, window int) (*batch
 		go c.progress(ctx, id, waited)
 	}
 	var end workflows.BatchEnd
-	err := c.c.GetWorkflow(ctx, workflows.BatchID(id), "").Get(ctx, &end)
+	err := c.c.GetWorkflow(ctx, protocol.BatchID(id), "").Get(ctx, &end)
 	close(waited)
 	if err != nil {
 		return nil, err
@@ -118,7 +119,7 @@ func (c *crowd) batch(ctx context.Context, id string, items, window int) (*batch
 	if err := b.read(ctx, c, id); err != nil {
 		return nil, err
 	}
-	b.runs, err = c.sizes(ctx, workflows.BatchID(id))
+	b.runs, err = c.sizes(ctx, protocol.BatchID(id))
 	return b, err
 }
 
@@ -131,8 +132,8 @@ func (c *crowd) progress(ctx context.Context, id string, until <-chan struct{}) 
 			return
 		case <-time.After(15 * time.Second):
 		}
-		var v workflows.BatchView
-		if q, err := c.c.QueryWorkflow(ctx, workflows.BatchID(id), "", workflows.QueryBatch); err == nil && q.Get(&v) == nil {
+		var v protocol.BatchView
+		if q, err := c.c.QueryWorkflow(ctx, protocol.BatchID(id), "", protocol.QueryBatch); err == nil && q.Get(&v) == nil {
 			fmt.Printf("    %s: %d done, %d failed, %d running, %.0f a minute; load %s %v\n", time.Now().Format(time.TimeOnly), v.Done, v.Failed, v.Running, v.Rate, loadAverage(), v.Kinds)
 		}
 	}
@@ -146,7 +147,7 @@ func (b *batchRun) read(ctx context.Context, c *crowd, id string) error {
 	}
 	seen := map[string]bool{}
 	for line := range strings.Lines(out) {
-		var r workflows.BatchResult
+		var r protocol.BatchResult
 		if err := json.Unmarshal([]byte(line), &r); err != nil {
 			return fmt.Errorf("result %q: %w", line, err)
 		}
@@ -169,7 +170,7 @@ func (b *batchRun) inPlaces(places int) (own, over series) {
 		own = append(own, r.EndedAt.Sub(r.StartedAt))
 	}
 	slices.SortFunc(ends, time.Time.Compare)
-	begun := slices.SortedFunc(slices.Values(b.results), func(x, y workflows.BatchResult) int {
+	begun := slices.SortedFunc(slices.Values(b.results), func(x, y protocol.BatchResult) int {
 		return cmp.Or(x.StartedAt.Compare(y.StartedAt), x.N-y.N)
 	})
 	for i, r := range begun[min(places, len(begun)):] {

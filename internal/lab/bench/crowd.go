@@ -66,7 +66,7 @@ func (c *crowd) Close(ctx context.Context) error {
 }
 
 // gather starts all sessions with a message and waits until each is in a state.
-func (c *crowd) gather(ctx context.Context, text string, state workflows.SessionStatus) error {
+func (c *crowd) gather(ctx context.Context, text string, state protocol.SessionStatus) error {
 	begin, before := time.Now(), processorTime()
 	i := 0
 	host := map[string]string{}
@@ -109,14 +109,14 @@ func (c *crowd) story(ctx context.Context, id string) error {
 }
 
 // all waits until every session is in a state; it reports failures at once.
-func (c *crowd) all(ctx context.Context, state workflows.SessionStatus) error {
+func (c *crowd) all(ctx context.Context, state protocol.SessionStatus) error {
 	last, stuck := int64(-1), time.Now()
 	for {
 		n, err := c.count(ctx, string(state))
 		if err != nil {
 			return err
 		}
-		failed, err := c.count(ctx, string(workflows.Failed))
+		failed, err := c.count(ctx, string(protocol.Failed))
 		switch {
 		case err != nil:
 			return err
@@ -139,7 +139,7 @@ func (c *crowd) all(ctx context.Context, state workflows.SessionStatus) error {
 
 func (c *crowd) count(ctx context.Context, state string) (int64, error) {
 	r, err := c.c.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
-		Query: fmt.Sprintf("WorkflowType = '%s' AND FairleadState = '%s'", workflows.TypeSession, state)})
+		Query: fmt.Sprintf("WorkflowType = '%s' AND FairleadState = '%s'", protocol.TypeSession, state)})
 	if err != nil {
 		return 0, err
 	}
@@ -161,7 +161,7 @@ func measureWaiting(ctx context.Context, o *options) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := c.gather(ctx, "ask", workflows.Waiting); err != nil {
+	if err := c.gather(ctx, "ask", protocol.Waiting); err != nil {
 		return err
 	}
 	// Let the effects of the start settle: connection pools are swept, memory
@@ -212,16 +212,16 @@ func (c *crowd) decideSome(ctx context.Context, st lab.Status, n int) error {
 		}
 		begin := time.Now()
 		_, err = c.c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-			WorkflowID: protocol.SessionID(id), UpdateName: workflows.SignalDecide, WaitForStage: client.WorkflowUpdateStageCompleted,
-			Args: []any{workflows.Decide{Approval: a.ID, Digest: a.Digest, Outcome: "accept", By: "bench"}},
+			WorkflowID: protocol.SessionID(id), UpdateName: protocol.SignalDecide, WaitForStage: client.WorkflowUpdateStageCompleted,
+			Args: []any{protocol.Decide{Approval: a.ID, Digest: a.Digest, Outcome: "accept", By: "bench"}},
 		})
 		if err == nil {
 			late, cancel := context.WithTimeout(ctx, time.Minute)
-			err = v.await(late, "the acknowledgement of "+a.ID, func() bool { return !v.acks[workflows.SendID(id, 1)].IsZero() })
+			err = v.await(late, "the acknowledgement of "+a.ID, func() bool { return !v.acks[protocol.SendID(id, 1)].IsZero() })
 			cancel()
 		}
 		v.mu.Lock()
-		acked = append(acked, v.acks[workflows.SendID(id, 1)].Sub(begin))
+		acked = append(acked, v.acks[protocol.SendID(id, 1)].Sub(begin))
 		v.mu.Unlock()
 		v.Close()
 		if err != nil {

@@ -56,8 +56,8 @@ func measureDecisions(ctx context.Context, o *options) (err error) {
 		}
 		begin := time.Now()
 		h, err := f.c.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-			WorkflowID: protocol.SessionID("ask"), UpdateName: workflows.SignalDecide, WaitForStage: client.WorkflowUpdateStageCompleted,
-			Args: []any{workflows.Decide{Approval: a.ID, Digest: a.Digest, Outcome: "accept", By: "bench"}},
+			WorkflowID: protocol.SessionID("ask"), UpdateName: protocol.SignalDecide, WaitForStage: client.WorkflowUpdateStageCompleted,
+			Args: []any{protocol.Decide{Approval: a.ID, Digest: a.Digest, Outcome: "accept", By: "bench"}},
 		})
 		if err == nil {
 			err = h.Get(ctx, nil)
@@ -66,7 +66,7 @@ func measureDecisions(ctx context.Context, o *options) (err error) {
 			return fmt.Errorf("decide %s: %w", a.ID, err)
 		}
 		took := time.Since(begin)
-		id := workflows.SendID("ask", i+1)
+		id := protocol.SendID("ask", i+1)
 		late, cancel := context.WithTimeout(ctx, time.Minute)
 		err = v.await(late, "the acknowledgement of "+a.ID, func() bool { return !v.acks[id].IsZero() })
 		cancel()
@@ -86,16 +86,16 @@ func measureDecisions(ctx context.Context, o *options) (err error) {
 }
 
 // waits waits until a session waits for its n-th decision with nobody attached.
-func (f *fleet) waits(ctx context.Context, id string, n int) (a workflows.Approval, err error) {
+func (f *fleet) waits(ctx context.Context, id string, n int) (a protocol.Approval, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	err = lab.Until(ctx, fmt.Sprintf("approval %d of %s", n, id), func() (bool, error) {
 		d, err := f.detail(ctx, id)
-		if err != nil || d.View.State != workflows.Waiting {
+		if err != nil || d.View.State != protocol.Waiting {
 			return false, err
 		}
 		for _, open := range d.Approvals {
-			if open.ID == fmt.Sprintf("%s.%d", id, n) && open.State == workflows.ApprovalOpen {
+			if open.ID == fmt.Sprintf("%s.%d", id, n) && open.State == protocol.ApprovalOpen {
 				a = open
 				return true, nil
 			}

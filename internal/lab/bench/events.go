@@ -8,7 +8,6 @@ import (
 
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // events counts what a plain turn and one approval add to a session's history.
@@ -36,7 +35,7 @@ func (b *setup) events(ctx context.Context) error {
 		return err
 	}
 	err = lab.Until(ctx, "the approval", func() (bool, error) {
-		list, err := lab.Lines[workflows.Approval](ctx, l, "approval", "list", "--session", "events")
+		list, err := lab.Lines[protocol.Approval](ctx, l, "approval", "list", "--session", "events")
 		return len(list) == 1, err
 	})
 	if err != nil {
@@ -46,9 +45,9 @@ func (b *setup) events(ctx context.Context) error {
 		return err
 	}
 	err = lab.Until(ctx, "the turn's end", func() (bool, error) {
-		var v workflows.SessionView
+		var v protocol.SessionView
 		err := l.JSON(ctx, &v, "session", "show", "events")
-		return v.State == workflows.Idle && v.Turn.N == 3, err
+		return v.State == protocol.Idle && v.Turn.N == 3, err
 	})
 	if err != nil {
 		return err

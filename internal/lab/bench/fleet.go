@@ -57,17 +57,17 @@ func (f *fleet) Close() error {
 }
 
 func (f *fleet) start(ctx context.Context, id string, opt workflows.SessionOptions, text string) error {
-	_, err := f.c.SignalWithStartWorkflow(ctx, protocol.SessionID(id), workflows.SignalMessage, workflows.Message{ID: "m-" + id, Text: text, By: "bench"},
-		client.StartWorkflowOptions{TaskQueue: workflows.TaskQueueOf("")}, workflows.TypeSession, workflows.SessionInput{ID: id, Options: opt})
+	_, err := f.c.SignalWithStartWorkflow(ctx, protocol.SessionID(id), protocol.SignalMessage, protocol.Message{ID: "m-" + id, Text: text, By: "bench"},
+		client.StartWorkflowOptions{TaskQueue: protocol.TaskQueueOf("")}, protocol.TypeSession, workflows.SessionInput{ID: id, Options: opt})
 	if err != nil {
 		return fmt.Errorf("start session %s: %w", id, err)
 	}
 	return nil
 }
 
-func (f *fleet) detail(ctx context.Context, id string) (workflows.SessionDetail, error) {
-	var d workflows.SessionDetail
-	v, err := f.c.QueryWorkflow(ctx, protocol.SessionID(id), "", workflows.QueryDetail)
+func (f *fleet) detail(ctx context.Context, id string) (protocol.SessionDetail, error) {
+	var d protocol.SessionDetail
+	v, err := f.c.QueryWorkflow(ctx, protocol.SessionID(id), "", protocol.QueryDetail)
 	if err == nil {
 		err = v.Get(&d)
 	}
@@ -76,7 +76,7 @@ func (f *fleet) detail(ctx context.Context, id string) (workflows.SessionDetail,
 
 func (f *fleet) close(ctx context.Context, ids []string) error {
 	return each(ids, 16, func(id string) error {
-		err := f.c.SignalWorkflow(ctx, protocol.SessionID(id), "", workflows.SignalClose, workflows.Close{By: "bench", Discard: true})
+		err := f.c.SignalWorkflow(ctx, protocol.SessionID(id), "", protocol.SignalClose, protocol.Close{By: "bench", Discard: true})
 		if err != nil {
 			return err
 		}

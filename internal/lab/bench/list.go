@@ -16,7 +16,6 @@ import (
 
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 const listPage = 100 // the default of `ctl session list`
@@ -33,37 +32,37 @@ func measureList(ctx context.Context, o *options) (err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	const queue = "bench-listed"
 	w := worker.New(f.c, queue, worker.Options{})
-	w.RegisterWorkflowWithOptions(listed, workflow.RegisterOptions{Name: workflows.TypeSession})
+	w.RegisterWorkflowWithOptions(listed, workflow.RegisterOptions{Name: protocol.TypeSession})
 	if err := w.Start(); err != nil {
 		return err
 	}
 	defer w.Stop()
 	begin := time.Now()
-	if err := f.startListed(ctx, "bench-nobody", workflows.Closed, o.listed); err != nil {
+	if err := f.startListed(ctx, "bench-nobody", protocol.Closed, o.listed); err != nil {
 		return err
 	}
 	fmt.Printf("  %d sessions made in %v\n", o.listed, time.Since(begin).Round(time.Second))
 	if err := f.lists(ctx, o, "ended ones"); err != nil {
 		return err
 	}
-	if err := f.startListed(ctx, queue, workflows.Parked, listPage); err != nil {
+	if err := f.startListed(ctx, queue, protocol.Parked, listPage); err != nil {
 		return err
 	}
 	return f.lists(ctx, o, "ones that are there and are asked")
 }
 
 // listed is a workflow that looks like a session in a list.
-func listed(ctx workflow.Context, id string, state workflows.SessionStatus) error {
-	view := workflows.SessionView{ID: id, State: state, Host: "web-1", Seed: "team", CreatedAt: workflow.GetInfo(ctx).WorkflowStartTime,
-		Requests: []workflows.RequestBrief{}, Messages: []workflows.MessageView{}, Budget: &workflows.BudgetView{}}
-	if err := workflow.SetQueryHandler(ctx, workflows.QueryState, func() (workflows.SessionView, error) { return view, nil }); err != nil {
+func listed(ctx workflow.Context, id string, state protocol.SessionStatus) error {
+	view := protocol.SessionView{ID: id, State: state, Host: "web-1", Seed: "team", CreatedAt: workflow.GetInfo(ctx).WorkflowStartTime,
+		Requests: []protocol.RequestBrief{}, Messages: []protocol.MessageView{}, Budget: &protocol.BudgetView{}}
+	if err := workflow.SetQueryHandler(ctx, protocol.QueryState, func() (protocol.SessionView, error) { return view, nil }); err != nil {
 		return err
 	}
 	return workflow.Await(ctx, func() bool { return false })
 }
 
 // startListed starts n more and waits until lists have them.
-func (f *fleet) startListed(ctx context.Context, queue string, state workflows.SessionStatus, n int) error {
+func (f *fleet) startListed(ctx context.Context, queue string, state protocol.SessionStatus, n int) error {
 	ids := make([]string, n)
 	for i := range ids {
 		ids[i] = fmt.Sprintf("%s-%06d", state, i)
@@ -74,13 +73,13 @@ func (f *fleet) startListed(ctx context.Context, queue string, state workflows.S
 	)
 	err := each(ids, 16, func(id string) error {
 		_, err := f.c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: protocol.SessionID(id), TaskQueue: queue, TypedSearchAttributes: attrs},
-			workflows.TypeSession, id, state)
+			protocol.TypeSession, id, state)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	query := fmt.Sprintf("WorkflowType = '%s' AND FairleadState = '%s'", workflows.TypeSession, state)
+	query := fmt.Sprintf("WorkflowType = '%s' AND FairleadState = '%s'", protocol.TypeSession, state)
 	return lab.Until(ctx, fmt.Sprintf("%d sessions that are %s", n, state), func() (bool, error) {
 		r, err := f.c.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{Query: query})
 		return err == nil && r.GetCount() == int64(n), err
@@ -128,7 +127,7 @@ func linesOf(cmd *exec.Cmd, least int) error {
 
 func (f *fleet) plainPage(ctx context.Context) error {
 	r, err := f.c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{PageSize: listPage,
-		Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew' AND FairleadArchived IS NULL", workflows.TypeSession)})
+		Query: fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew' AND FairleadArchived IS NULL", protocol.TypeSession)})
 	if err == nil && len(r.GetExecutions()) != listPage {
 		err = fmt.Errorf("a page of %d", len(r.GetExecutions()))
 	}

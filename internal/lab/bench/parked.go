@@ -54,7 +54,7 @@ func measureParked(ctx context.Context, o *options) (err error) {
 	}
 	defer v.Close()
 	p := &sleeper{fleet: f, id: id, v: v}
-	if err := p.is(ctx, workflows.Idle, 1); err != nil {
+	if err := p.is(ctx, protocol.Idle, 1); err != nil {
 		return err
 	}
 	hand := &setup{options: o, lab: f.lab, host: host, codex: filepath.Join(o.repo, ".tools", "codex", "bin", "codex")}
@@ -66,10 +66,10 @@ func measureParked(ctx context.Context, o *options) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := f.c.SignalWorkflow(ctx, protocol.SessionID(id), "", workflows.SignalPark, workflows.Park{By: "bench"}); err != nil {
+		if err := f.c.SignalWorkflow(ctx, protocol.SessionID(id), "", protocol.SignalPark, protocol.Park{By: "bench"}); err != nil {
 			return err
 		}
-		if err := p.is(ctx, workflows.Parked, p.turns); err != nil {
+		if err := p.is(ctx, protocol.Parked, p.turns); err != nil {
 			return err
 		}
 		asleep, err := p.says(ctx)
@@ -117,7 +117,7 @@ func (p *sleeper) spent(ctx context.Context, all time.Duration, to map[string]se
 		}
 		at := e.GetEventTime().AsTime()
 		switch {
-		case e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName() == workflows.SignalMessage:
+		case e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName() == protocol.SignalMessage:
 			since, busy, took, sent = at, at, map[string]time.Duration{}, false
 		case sent:
 		case e.GetActivityTaskScheduledEventAttributes() != nil:
@@ -147,7 +147,7 @@ type sleeper struct {
 }
 
 // is waits until the session has had that many turns and is in the state.
-func (p *sleeper) is(ctx context.Context, state workflows.SessionStatus, turns int) error {
+func (p *sleeper) is(ctx context.Context, state protocol.SessionStatus, turns int) error {
 	p.turns = turns
 	return lab.Until(ctx, "the session to be "+string(state), func() (bool, error) {
 		d, err := p.detail(ctx, p.id)
@@ -159,8 +159,8 @@ func (p *sleeper) is(ctx context.Context, state workflows.SessionStatus, turns i
 // says returns the time from a message to the first words.
 func (p *sleeper) says(ctx context.Context) (time.Duration, error) {
 	begin := time.Now()
-	m := workflows.Message{ID: fmt.Sprintf("m%d", p.turns+1), Text: "say yes", By: "bench"}
-	if err := p.c.SignalWorkflow(ctx, protocol.SessionID(p.id), "", workflows.SignalMessage, m); err != nil {
+	m := protocol.Message{ID: fmt.Sprintf("m%d", p.turns+1), Text: "say yes", By: "bench"}
+	if err := p.c.SignalWorkflow(ctx, protocol.SessionID(p.id), "", protocol.SignalMessage, m); err != nil {
 		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
@@ -172,5 +172,5 @@ func (p *sleeper) says(ctx context.Context) (time.Duration, error) {
 	d := p.v.after(begin).Sub(begin)
 	p.v.at = nil
 	p.v.mu.Unlock()
-	return d, p.is(ctx, workflows.Idle, p.turns+1)
+	return d, p.is(ctx, protocol.Idle, p.turns+1)
 }

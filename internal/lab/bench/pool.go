@@ -49,7 +49,7 @@ func measurePool(ctx context.Context, o *options) (err error) {
 // holder is a workflow that acts on its pool as a session does: it asks for a
 // slot and gives it back at once.
 func holder(ctx workflow.Context, id, host string) error {
-	pool := workflows.PoolID("")
+	pool := protocol.PoolID("")
 	run := workflow.GetInfo(ctx).FirstRunID
 	ask := map[string]any{"holder": id, "run": run, "host": host, "generation": 1}
 	if err := workflow.SignalExternalWorkflow(ctx, pool, "", "acquire", ask).Get(ctx, nil); err != nil {
@@ -57,8 +57,8 @@ func holder(ctx workflow.Context, id, host string) error {
 	}
 	for {
 		var got struct {
-			Epoch   int64              `json:"epoch"`
-			Refused *workflows.Failure `json:"refused"`
+			Epoch   int64             `json:"epoch"`
+			Refused *protocol.Failure `json:"refused"`
 		}
 		workflow.GetSignalChannel(ctx, "lease").Receive(ctx, &got)
 		switch {
@@ -129,7 +129,7 @@ func (f *fleet) poolRuns(ctx context.Context) (events int, carried []int, err er
 // first.
 func (f *fleet) poolEvents(ctx context.Context, each func(*history.HistoryEvent)) error {
 	for run, more := "", true; more; {
-		it := f.c.GetWorkflowHistory(ctx, workflows.PoolID(""), run, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+		it := f.c.GetWorkflowHistory(ctx, protocol.PoolID(""), run, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 		for run = ""; it.HasNext(); {
 			e, err := it.Next()
 			if err != nil {
@@ -159,7 +159,7 @@ func (f *fleet) handovers(ctx context.Context, n int) error {
 	}
 	var spoke, began []time.Time
 	for _, id := range ids {
-		var v workflows.SessionView
+		var v protocol.SessionView
 		if err := f.c.GetWorkflow(ctx, protocol.SessionID(id), "").Get(ctx, &v); err != nil {
 			return err
 		}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 const streamRate = 20 // words a second of each session
@@ -21,7 +20,7 @@ func measureStreams(ctx context.Context, o *options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close(context.WithoutCancel(ctx))) }()
-	if err := c.gather(ctx, "say 1", workflows.Idle); err != nil {
+	if err := c.gather(ctx, "say 1", protocol.Idle); err != nil {
 		return err
 	}
 	begin := time.Now()
@@ -36,8 +35,8 @@ func measureStreams(ctx context.Context, o *options) (err error) {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		return c.c.SignalWorkflow(ctx, protocol.SessionID(id), "", workflows.SignalMessage,
-			workflows.Message{ID: "stream-" + id, Text: fmt.Sprintf("stream %d/s for %v", streamRate, long), By: "bench"})
+		return c.c.SignalWorkflow(ctx, protocol.SessionID(id), "", protocol.SignalMessage,
+			protocol.Message{ID: "stream-" + id, Text: fmt.Sprintf("stream %d/s for %v", streamRate, long), By: "bench"})
 	})
 	if err != nil {
 		return err

@@ -22,7 +22,6 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 func main() {
@@ -185,9 +184,9 @@ func echo(prefix string, r io.Reader) string {
 // decide waits for an approval, shows that nobody is attached to the session's
 // process meanwhile, and decides it with `ctl approval`.
 func decide(ctx context.Context, l *lab.Lab, id, kind, outcome, reason string) error {
-	var a workflows.Approval
+	var a protocol.Approval
 	err := lab.Until(ctx, "approval "+id, func() (bool, error) {
-		list, err := lab.Lines[workflows.Approval](ctx, l, "approval", "list")
+		list, err := lab.Lines[protocol.Approval](ctx, l, "approval", "list")
 		for _, a = range list {
 			if a.ID == id {
 				return true, err
@@ -201,7 +200,7 @@ func decide(ctx context.Context, l *lab.Lab, id, kind, outcome, reason string) e
 	if a.Kind != kind {
 		return fmt.Errorf("approval %s is of kind %s, not %s", id, a.Kind, kind)
 	}
-	var v workflows.SessionView
+	var v protocol.SessionView
 	if err := l.JSON(ctx, &v, "session", "show", "demo"); err != nil {
 		return err
 	}
@@ -211,16 +210,16 @@ func decide(ctx context.Context, l *lab.Lab, id, kind, outcome, reason string) e
 	}
 	fmt.Printf("  [second process] %s asks: %s\n", id, strings.SplitN(a.Summary, "\n", 2)[0])
 	fmt.Printf("  [second process] the session is %s and waits for %s; activities at work: %d\n", v.State, v.Waits, pending)
-	if v.State != workflows.Waiting || pending != 0 {
+	if v.State != protocol.Waiting || pending != 0 {
 		return fmt.Errorf("somebody is attached while a person decides")
 	}
-	var got workflows.Approval
+	var got protocol.Approval
 	fmt.Printf("  [second process] $ ctl approval %s %s --reason %q\n", outcome, id, reason)
 	if err := l.JSON(ctx, &got, "approval", outcome, id, "--reason", reason, "--digest", a.Digest); err != nil {
 		return err
 	}
 	fmt.Printf("  [second process] %s is %s\n", id, got.State)
-	if got.State != workflows.ApprovalAcknowledged {
+	if got.State != protocol.ApprovalAcknowledged {
 		return fmt.Errorf("codex did not acknowledge the decision on %s: it is %s", id, got.State)
 	}
 	return nil
@@ -268,15 +267,15 @@ func quote(text string) {
 	}
 }
 
-func turnEnd(ctx context.Context, l *lab.Lab, n int) (workflows.TurnView, error) {
-	var turn workflows.TurnView
+func turnEnd(ctx context.Context, l *lab.Lab, n int) (protocol.TurnView, error) {
+	var turn protocol.TurnView
 	c, err := l.Temporal(ctx)
 	if err != nil {
 		return turn, err
 	}
 	defer c.Close()
 	err = lab.Until(ctx, fmt.Sprintf("the end of turn %d", n), func() (bool, error) {
-		v, err := c.QueryWorkflow(ctx, protocol.SessionID("demo"), "", workflows.QueryTurn, workflows.TurnQuery{N: n})
+		v, err := c.QueryWorkflow(ctx, protocol.SessionID("demo"), "", protocol.QueryTurn, protocol.TurnQuery{N: n})
 		if err != nil {
 			return false, err
 		}

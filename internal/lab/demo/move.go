@@ -13,7 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func folderOn(l *lab.Lab, host string) string {
@@ -23,7 +23,7 @@ func folderOn(l *lab.Lab, host string) string {
 // fifthTurn kills the host while the model streams.
 func fifthTurn(ctx context.Context, l *lab.Lab) error {
 	step("Turn 5: the host is lost in the middle of a sentence, without warning")
-	var before workflows.SessionView
+	var before protocol.SessionView
 	if err := keptAsOf(ctx, l, 4, &before); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func fifthTurn(ctx context.Context, l *lab.Lab) error {
 	}
 	lost := time.Now()
 	fmt.Println("  ✂ web-1 is gone: its sshd, its codex, all that ran on it")
-	var v workflows.SessionView
+	var v protocol.SessionView
 	// The session moves to the other host only with the next message, so that
 	// nobody pays for a turn that nobody asked for.
 	err := lab.Until(ctx, "the session to leave its host", func() (bool, error) {
@@ -65,9 +65,9 @@ func fifthTurn(ctx context.Context, l *lab.Lab) error {
 	return comesBack(ctx, l)
 }
 
-func keptAsOf(ctx context.Context, l *lab.Lab, turn int, v *workflows.SessionView) error {
+func keptAsOf(ctx context.Context, l *lab.Lab, turn int, v *protocol.SessionView) error {
 	return lab.Until(ctx, fmt.Sprintf("a snapshot of turn %d", turn), func() (bool, error) {
-		*v = workflows.SessionView{}
+		*v = protocol.SessionView{}
 		err := l.JSON(ctx, v, "session", "show", "demo")
 		return v.Snapshot != nil && v.Snapshot.ID != "" && v.Snapshot.Turn >= turn && v.Snapshot.Taking == 0, err
 	})
@@ -103,7 +103,7 @@ func finishesThere(ctx context.Context, l *lab.Lab, thread string) error {
 	if err != nil {
 		return err
 	}
-	var v workflows.SessionView
+	var v protocol.SessionView
 	if err := l.JSON(ctx, &v, "session", "show", "demo"); err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func comesBack(ctx context.Context, l *lab.Lab) error {
 		if !errors.Is(err, os.ErrNotExist) {
 			return false, err
 		}
-		var h workflows.HostView
+		var h protocol.HostView
 		err = l.JSON(ctx, &h, "host", "show", "web-1")
 		return h.Unclean == 0, err
 	})

@@ -16,7 +16,6 @@ import (
 
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // lastN is how far the model counts in the third turn. The worker is killed at
@@ -209,8 +208,8 @@ func fourthTurn(ctx context.Context, l *lab.Lab) error {
 // waits waits for an approval that a person is to decide.
 func waits(ctx context.Context, l *lab.Lab, id string) error {
 	return lab.Until(ctx, "approval "+id, func() (bool, error) {
-		list, err := lab.Lines[workflows.Approval](ctx, l, "approval", "list")
-		return slices.ContainsFunc(list, func(a workflows.Approval) bool { return a.ID == id }), err
+		list, err := lab.Lines[protocol.Approval](ctx, l, "approval", "list")
+		return slices.ContainsFunc(list, func(a protocol.Approval) bool { return a.ID == id }), err
 	})
 }
 

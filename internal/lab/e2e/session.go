@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/lab"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Session starts a session on web-1 and closes it when the test ends.
@@ -18,8 +18,8 @@ func Session(t *testing.T, id string, flags ...string) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		defer cancel()
-		var v workflows.SessionView
-		if err := Lab.JSON(ctx, &v, "session", "show", id); err != nil || v.State == workflows.Closed {
+		var v protocol.SessionView
+		if err := Lab.JSON(ctx, &v, "session", "show", id); err != nil || v.State == protocol.Closed {
 			return
 		}
 		if r := Lab.Ctl(ctx, nil, "session", "close", id); r.Code != 0 {
@@ -32,9 +32,9 @@ func Session(t *testing.T, id string, flags ...string) {
 }
 
 // Send sends a message and does not wait for the answer.
-func Send(t *testing.T, id, text string) workflows.MessageAccepted {
+func Send(t *testing.T, id, text string) protocol.MessageAccepted {
 	t.Helper()
-	var acc workflows.MessageAccepted
+	var acc protocol.MessageAccepted
 	if err := Lab.JSON(Within(t), &acc, "session", "send", id, "--no-wait", text); err != nil {
 		t.Fatal(err)
 	}
@@ -42,9 +42,9 @@ func Send(t *testing.T, id, text string) workflows.MessageAccepted {
 }
 
 // Turn runs a turn to its end.
-func Turn(t *testing.T, id, text string) workflows.TurnView {
+func Turn(t *testing.T, id, text string) protocol.TurnView {
 	t.Helper()
-	var v workflows.TurnView
+	var v protocol.TurnView
 	if err := Lab.JSON(Within(t), &v, "session", "send", id, text); err != nil {
 		t.Fatal(err)
 	}
@@ -52,9 +52,9 @@ func Turn(t *testing.T, id, text string) workflows.TurnView {
 }
 
 // Show returns a session as ctl shows it.
-func Show(t *testing.T, id string) workflows.SessionView {
+func Show(t *testing.T, id string) protocol.SessionView {
 	t.Helper()
-	var v workflows.SessionView
+	var v protocol.SessionView
 	if err := Lab.JSON(Within(t), &v, "session", "show", id); err != nil {
 		t.Fatal(err)
 	}
@@ -62,12 +62,12 @@ func Show(t *testing.T, id string) workflows.SessionView {
 }
 
 // Open waits for n open approvals of a session.
-func Open(t *testing.T, id string, n int) []workflows.Approval {
+func Open(t *testing.T, id string, n int) []protocol.Approval {
 	t.Helper()
-	var list []workflows.Approval
+	var list []protocol.Approval
 	Until(t, fmt.Sprintf("%d approvals of %s", n, id), func() (bool, error) {
 		var err error
-		list, err = lab.Lines[workflows.Approval](Within(t), Lab, "approval", "list", "--session", id)
+		list, err = lab.Lines[protocol.Approval](Within(t), Lab, "approval", "list", "--session", id)
 		return len(list) == n, err
 	})
 	return list
@@ -80,13 +80,13 @@ var final = map[string]bool{"completed": true, "interrupted": true, "failed": tr
 // Idle waits until a session is idle.
 func Idle(t *testing.T, id string) {
 	t.Helper()
-	Until(t, id+" to be idle", func() (bool, error) { return Show(t, id).State == workflows.Idle, nil })
+	Until(t, id+" to be idle", func() (bool, error) { return Show(t, id).State == protocol.Idle, nil })
 }
 
 // Ended polls the session until turn n has ended.
-func Ended(t *testing.T, id string, n int) workflows.SessionView {
+func Ended(t *testing.T, id string, n int) protocol.SessionView {
 	t.Helper()
-	var v workflows.SessionView
+	var v protocol.SessionView
 	Until(t, fmt.Sprintf("the end of turn %d of %s", n, id), func() (bool, error) {
 		v = Show(t, id)
 		return v.Turn != nil && v.Turn.N == n && final[v.Turn.Status], nil
@@ -96,16 +96,16 @@ func Ended(t *testing.T, id string, n int) workflows.SessionView {
 
 // HasClosed waits for the end of a session, also of one that does not exist
 // yet.
-func HasClosed(t *testing.T, id string) workflows.SessionView {
+func HasClosed(t *testing.T, id string) protocol.SessionView {
 	t.Helper()
-	var v workflows.SessionView
+	var v protocol.SessionView
 	Until(t, id+" to be closed", func() (bool, error) {
 		r := Lab.Ctl(Within(t), nil, "session", "show", id)
 		if r.Code == 3 {
 			return false, nil // it does not exist yet
 		}
 		v = Show(t, id)
-		return v.State == workflows.Closed || v.State == workflows.Failed, nil
+		return v.State == protocol.Closed || v.State == protocol.Failed, nil
 	})
 	return v
 }

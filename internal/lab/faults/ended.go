@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"syscall"
 
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // afterEnd checks what must hold after codex was ended: the session knows,
@@ -24,7 +24,7 @@ func (r *run) afterEnd(ctx context.Context) error {
 			return err
 		}
 		r.flowed()
-		if _, err := r.until(ctx, r.id, "to void what was asked", func(d workflows.SessionDetail) bool { return len(d.View.Requests) == 0 }); err != nil {
+		if _, err := r.until(ctx, r.id, "to void what was asked", func(d protocol.SessionDetail) bool { return len(d.View.Requests) == 0 }); err != nil {
 			return err
 		}
 		if t.Status != "completed" && t.Error == nil {
@@ -39,7 +39,7 @@ func (r *run) afterEnd(ctx context.Context) error {
 			return err
 		}
 	}
-	d, err := r.until(ctx, r.id, "to be seen", func(workflows.SessionDetail) bool { return true })
+	d, err := r.until(ctx, r.id, "to be seen", func(protocol.SessionDetail) bool { return true })
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (r *run) goOn(ctx context.Context) error {
 // reached codex is reused now, once. A decision that may already have had its
 // effect is not reused: a person is asked and told so.
 func (r *run) askAgain(ctx context.Context) error {
-	before, err := r.until(ctx, r.id, "to be seen", func(workflows.SessionDetail) bool { return true })
+	before, err := r.until(ctx, r.id, "to be seen", func(protocol.SessionDetail) bool { return true })
 	if err != nil {
 		return err
 	}
@@ -100,10 +100,10 @@ func (r *run) askAgain(ctx context.Context) error {
 		return err
 	}
 	n := len(r.said)
-	var turn workflows.TurnView
-	d, err := r.until(ctx, r.id, "to ask again, or to go on", func(d workflows.SessionDetail) bool {
+	var turn protocol.TurnView
+	d, err := r.until(ctx, r.id, "to ask again, or to go on", func(d protocol.SessionDetail) bool {
 		turn = d.Turns[len(d.Turns)-1]
-		return turn.N == n && (turn.Done() || len(d.View.Requests) == 1 && d.View.State == workflows.Waiting)
+		return turn.N == n && (turn.Done() || len(d.View.Requests) == 1 && d.View.State == protocol.Waiting)
 	})
 	if err != nil {
 		return err
@@ -121,9 +121,9 @@ func (r *run) askAgain(ctx context.Context) error {
 		}
 		return nil
 	}
-	var anew workflows.Approval
+	var anew protocol.Approval
 	for _, a := range d.Approvals {
-		if a.State == workflows.ApprovalOpen {
+		if a.State == protocol.ApprovalOpen {
 			anew = a
 		}
 	}
@@ -133,7 +133,7 @@ func (r *run) askAgain(ctx context.Context) error {
 		return fmt.Errorf("the same ask has two digests: %s and %s", first.Digest, anew.Digest)
 	case (anew.Earlier != nil) != (first.Decision != nil):
 		return fmt.Errorf("decided before: %+v; the person is told %+v", first.Decision, anew.Earlier)
-	case anew.Earlier != nil && anew.Earlier.State == workflows.ApprovalDecided:
+	case anew.Earlier != nil && anew.Earlier.State == protocol.ApprovalDecided:
 		return fmt.Errorf("%s never reached codex, and did not serve: %+v", first.ID, anew.Earlier)
 	}
 	if err := r.accept(ctx, anew); err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // The short form runs every quick kind of fault on real parts.
@@ -256,21 +255,21 @@ func TestTheJudgeOfAnswersCountsWhatCodexResolved(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		lines          []string
-		state          workflows.ApprovalState
+		state          protocol.ApprovalState
 		ends           bool
 		lost, repeated int
 	}{
-		{"resolved once", spoken, workflows.ApprovalAcknowledged, false, 0, 0},
-		{"resolved twice", append(append([]string{}, spoken...), resolved), workflows.ApprovalAcknowledged, false, 0, 1},
-		{"never resolved", without, workflows.ApprovalSent, false, 2, 0},
-		{"forgotten", without, workflows.ApprovalOpen, true, 1, 0},
-		{"void with its process", without, workflows.ApprovalVoid, true, 0, 0},
-		{"sent, and its process ended", without, workflows.ApprovalSent, true, 0, 0},
+		{"resolved once", spoken, protocol.ApprovalAcknowledged, false, 0, 0},
+		{"resolved twice", append(append([]string{}, spoken...), resolved), protocol.ApprovalAcknowledged, false, 0, 1},
+		{"never resolved", without, protocol.ApprovalSent, false, 2, 0},
+		{"forgotten", without, protocol.ApprovalOpen, true, 1, 0},
+		{"void with its process", without, protocol.ApprovalVoid, true, 0, 0},
+		{"sent, and its process ended", without, protocol.ApprovalSent, true, 0, 0},
 	} {
 		var res result
 		r := &run{fault: &fault{ends: c.ends}, moment: moments[0], want: "completed"}
 		r.judgeAnswers(&res, []journal{scan([]byte(strings.Join(c.lines, "\n") + "\n"))},
-			workflows.SessionDetail{Approvals: []workflows.Approval{{ID: "s.1", State: c.state}}})
+			protocol.SessionDetail{Approvals: []protocol.Approval{{ID: "s.1", State: c.state}}})
 		if len(res.answersLost) != c.lost || len(res.answersRepeated) != c.repeated {
 			t.Errorf("%s: judged %+v", c.name, res)
 		}

@@ -13,7 +13,6 @@ import (
 
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 type result struct {
@@ -67,7 +66,7 @@ func (r *run) judge(ctx context.Context, res *result) error {
 	if err != nil {
 		return err
 	}
-	d, err := r.until(ctx, r.id, "to be seen", func(workflows.SessionDetail) bool { return true })
+	d, err := r.until(ctx, r.id, "to be seen", func(protocol.SessionDetail) bool { return true })
 	if err != nil {
 		return err
 	}
@@ -160,7 +159,7 @@ func (r *run) sameText(res *result, t told, e protocol.Entry) {
 
 // judgeAnswers checks that every request was resolved once, or is void or
 // expired on record.
-func (r *run) judgeAnswers(res *result, read []journal, d workflows.SessionDetail) {
+func (r *run) judgeAnswers(res *result, read []journal, d protocol.SessionDetail) {
 	requests, unresolved := 0, 0
 	for n, j := range read {
 		for id, times := range j.asked {
@@ -179,15 +178,15 @@ func (r *run) judgeAnswers(res *result, read []journal, d workflows.SessionDetai
 	acknowledged := 0
 	for _, a := range d.Approvals {
 		switch a.State {
-		case workflows.ApprovalDecided:
+		case protocol.ApprovalDecided:
 			if a.Ruling == nil || a.Decision.By != "policy" {
 				res.answersLost = append(res.answersLost, fmt.Sprintf("%s stays %s", a.ID, a.State))
 			}
 			acknowledged++ // by a policy: nobody waits for its acknowledgement; the journal shows that it reached codex
-		case workflows.ApprovalAcknowledged:
+		case protocol.ApprovalAcknowledged:
 			acknowledged++
-		case workflows.ApprovalVoid, workflows.ApprovalExpired:
-		case workflows.ApprovalSent:
+		case protocol.ApprovalVoid, protocol.ApprovalExpired:
+		case protocol.ApprovalSent:
 			if !r.fault.ends { // it may have had its effect and is shown so
 				res.answersLost = append(res.answersLost, fmt.Sprintf("%s stays %s", a.ID, a.State))
 			}
@@ -205,7 +204,7 @@ func (r *run) judgeAnswers(res *result, read []journal, d workflows.SessionDetai
 
 // judgeMessages checks that each of our messages reached codex, and the model,
 // once.
-func (r *run) judgeMessages(res *result, read []journal, d workflows.SessionDetail) {
+func (r *run) judgeMessages(res *result, read []journal, d protocol.SessionDetail) {
 	heard := map[string]int{}
 	for _, j := range read {
 		for id, n := range j.heard {
@@ -255,7 +254,7 @@ func (r *run) judgeMessages(res *result, read []journal, d workflows.SessionDeta
 
 // judgeTurns checks that turns ended as codex said, or else as interrupted or
 // unknown.
-func (r *run) judgeTurns(res *result, read []journal, d workflows.SessionDetail) {
+func (r *run) judgeTurns(res *result, read []journal, d protocol.SessionDetail) {
 	for _, t := range d.Turns {
 		said := ""
 		for _, j := range read {
@@ -271,7 +270,7 @@ func (r *run) judgeTurns(res *result, read []journal, d workflows.SessionDetail)
 		}
 	}
 	struck := d.Turns
-	if n := slices.IndexFunc(struck, func(t workflows.TurnView) bool { return strings.HasPrefix(r.messageOf(t.N), "please ") }); n >= 0 {
+	if n := slices.IndexFunc(struck, func(t protocol.TurnView) bool { return strings.HasPrefix(r.messageOf(t.N), "please ") }); n >= 0 {
 		t := struck[n]
 		if !r.fault.ends && t.Status != r.want {
 			res.wrong = append(res.wrong, fmt.Sprintf("turn %d is %s, not %s (%+v)", t.N, t.Status, r.want, t.Error))
@@ -286,7 +285,7 @@ func (r *run) judgeTurns(res *result, read []journal, d workflows.SessionDetail)
 	if p := d.View.Process; !r.fault.ends && (p == nil || p.Incarnation != 1) {
 		res.wrong = append(res.wrong, fmt.Sprintf("the process is %+v: codex was started again", p))
 	}
-	if want := workflows.Idle; !r.moment.closes && d.View.State != want {
+	if want := protocol.Idle; !r.moment.closes && d.View.State != want {
 		res.wrong = append(res.wrong, fmt.Sprintf("the session is %s, not %s", d.View.State, want))
 	}
 }
@@ -320,11 +319,11 @@ func (r *run) judgeEffects(res *result) error {
 func (r *run) leave(ctx context.Context, res *result) error {
 	if !r.moment.closes {
 		r.seen = processesOf(r.id, r.dir())
-		if err := r.signal(ctx, r.id, workflows.SignalClose, workflows.Close{By: "faults"}); err != nil {
+		if err := r.signal(ctx, r.id, protocol.SignalClose, protocol.Close{By: "faults"}); err != nil {
 			return err
 		}
 	}
-	d, err := r.until(ctx, r.id, "to be closed", func(d workflows.SessionDetail) bool { return d.View.State == workflows.Closed })
+	d, err := r.until(ctx, r.id, "to be closed", func(d protocol.SessionDetail) bool { return d.View.State == protocol.Closed })
 	if err != nil {
 		return err
 	}

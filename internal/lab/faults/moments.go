@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A moment is the state in which a session is struck.
@@ -224,7 +224,7 @@ func (r *run) signalCodex(sig syscall.Signal) (n int) {
 func interrupt(ctx context.Context, r *run) error {
 	r.logf("interrupt")
 	r.want, r.effects = "interrupted", nil
-	return r.signal(ctx, r.id, workflows.SignalInterrupt, workflows.Interrupt{By: "faults"})
+	return r.signal(ctx, r.id, protocol.SignalInterrupt, protocol.Interrupt{By: "faults"})
 }
 
 func interrupted(ctx context.Context, r *run) error {
@@ -261,7 +261,7 @@ func closeIt(ctx context.Context, r *run) error {
 	}
 	r.seen = processesOf(r.id, r.dir())
 	r.logf("close")
-	return r.signal(ctx, r.id, workflows.SignalClose, workflows.Close{By: "faults"})
+	return r.signal(ctx, r.id, protocol.SignalClose, protocol.Close{By: "faults"})
 }
 
 func exists(path string) bool {

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 func sumOf(text string) string {
@@ -14,7 +13,7 @@ func sumOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func nothingMore(*run, *result, []byte, []protocol.Entry, workflows.SessionDetail) {}
+func nothingMore(*run, *result, []byte, []protocol.Entry, protocol.SessionDetail) {}
 
 func count(entries []protocol.Entry, is func(protocol.Entry) bool) (n int) {
 	for _, e := range entries {
@@ -27,7 +26,7 @@ func count(entries []protocol.Entry, is func(protocol.Entry) bool) (n int) {
 
 // judgedOnce checks that the policy's verdict is recorded once, with its rule,
 // and that no person was asked.
-func judgedOnce(_ *run, res *result, _ []byte, entries []protocol.Entry, d workflows.SessionDetail) {
+func judgedOnce(_ *run, res *result, _ []byte, entries []protocol.Entry, d protocol.SessionDetail) {
 	n := count(entries, func(e protocol.Entry) bool {
 		return e.Type == protocol.EntryDecision && e.Data["by"] == "policy" && e.Data["rule"] == "let it" && e.Data["outcome"] == "accept"
 	})
@@ -41,19 +40,19 @@ func judgedOnce(_ *run, res *result, _ []byte, entries []protocol.Entry, d workf
 
 // interruptedOnce checks that it is recorded once that the bound is reached,
 // and why the turn ended.
-func interruptedOnce(_ *run, res *result, _ []byte, entries []protocol.Entry, d workflows.SessionDetail) {
+func interruptedOnce(_ *run, res *result, _ []byte, entries []protocol.Entry, d protocol.SessionDetail) {
 	over := count(entries, func(e protocol.Entry) bool {
 		return e.Status == "budget" && e.Data["budget"] == "commands" && e.Data["used"] == "2"
 	})
 	if over != 1 {
 		res.wrong = append(res.wrong, "that the budget is reached is on record other than once")
 	}
-	if t := d.Turns[0]; t.Status != "interrupted" || t.Error == nil || t.Error.Kind != protocol.EndBudget || t.EndedBy != workflows.EndedByBudget {
+	if t := d.Turns[0]; t.Status != "interrupted" || t.Error == nil || t.Error.Kind != protocol.EndBudget || t.EndedBy != protocol.EndedByBudget {
 		res.wrong = append(res.wrong, "the turn does not say that its budget was reached")
 	}
 }
 
-func deliveredOnce(r *run, res *result, journal []byte, _ []protocol.Entry, _ workflows.SessionDetail) {
+func deliveredOnce(r *run, res *result, journal []byte, _ []protocol.Entry, _ protocol.SessionDetail) {
 	if n := bytes.Count(journal, []byte(`"method":"item/tool/call"`)); n != 1 {
 		res.wrong = append(res.wrong, "codex called other than once")
 	}
@@ -70,8 +69,8 @@ func deliveredOnce(r *run, res *result, journal []byte, _ []protocol.Entry, _ wo
 	}
 }
 
-func begunOnce(item string) func(*run, *result, []byte, []protocol.Entry, workflows.SessionDetail) {
-	return func(_ *run, res *result, journal []byte, _ []protocol.Entry, _ workflows.SessionDetail) {
+func begunOnce(item string) func(*run, *result, []byte, []protocol.Entry, protocol.SessionDetail) {
+	return func(_ *run, res *result, journal []byte, _ []protocol.Entry, _ protocol.SessionDetail) {
 		if n := bytes.Count(journal, []byte(`"method":"item/started","params":{"item":{"type":"`+item+`"`)); n != 1 {
 			res.wrong = append(res.wrong, "codex began it other than once")
 		}

@@ -13,7 +13,6 @@ import (
 
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // A point is a moment inside the worker that passes too quickly to be hit by
@@ -28,7 +27,7 @@ type point struct {
 	// there waits until a worker is at the point.
 	there func(context.Context, *run) error
 	// behind judges what is specific to this point.
-	behind func(r *run, res *result, journals []byte, entries []protocol.Entry, d workflows.SessionDetail)
+	behind func(r *run, res *result, journals []byte, entries []protocol.Entry, d protocol.SessionDetail)
 }
 
 // points are such moments; only the death of a worker matters there.
@@ -199,7 +198,7 @@ func plantedFile(ctx context.Context, r *run) error {
 		return err
 	}
 	text := "please look into the file for " + r.id
-	var sent workflows.MessageAccepted
+	var sent protocol.MessageAccepted
 	err := again(ctx, "send a file to "+r.id, func(ctx context.Context) error {
 		return r.JSON(ctx, &sent, "session", "send", r.id, "--no-wait", "--file", file, text)
 	})
@@ -242,7 +241,7 @@ func overBudget(ctx context.Context, r *run) error {
 		return err
 	}
 	none := int64(0)
-	if err := r.signal(ctx, r.id, workflows.SignalBudget, workflows.Budget{Commands: &none, By: "faults"}); err != nil {
+	if err := r.signal(ctx, r.id, protocol.SignalBudget, protocol.Budget{Commands: &none, By: "faults"}); err != nil {
 		return err
 	}
 	return r.remember(ctx)
@@ -254,13 +253,13 @@ func acts(do protocol.Act) func(context.Context, *run) error {
 		if err := quietly(ctx, r); err != nil {
 			return err
 		}
-		m := workflows.Message{ID: fmt.Sprintf("%s-m%d", r.id, len(r.said)+1), Do: do, By: "faults"}
+		m := protocol.Message{ID: fmt.Sprintf("%s-m%d", r.id, len(r.said)+1), Do: do, By: "faults"}
 		if do == protocol.ActReview {
 			m.Review = &protocol.Review{Instructions: "please look at the patch for " + r.id}
 		}
 		r.said = append(r.said, said{id: m.ID, act: true})
 		r.logf("message %s: %s", m.ID, do)
-		if err := r.signal(ctx, r.id, workflows.SignalMessage, m); err != nil {
+		if err := r.signal(ctx, r.id, protocol.SignalMessage, m); err != nil {
 			return err
 		}
 		ctx, cancel := context.WithTimeout(ctx, patience)

@@ -7,22 +7,21 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 func TestTheJudgesOfPointsSeeWhatIsNotOnce(t *testing.T) {
 	verdict := protocol.Entry{Type: protocol.EntryDecision, Data: map[string]string{"by": "policy", "rule": "let it", "outcome": "accept"}}
 	over := protocol.Entry{Type: protocol.EntryState, Status: "budget", Data: map[string]string{"budget": "commands", "used": "2"}}
 	begun := []byte(`{"method":"item/started","params":{"item":{"type":"contextCompaction"}}}` + "\n")
-	ended := workflows.SessionDetail{Turns: []workflows.TurnView{{Status: "interrupted", EndedBy: workflows.EndedByBudget, Error: &workflows.Failure{Kind: protocol.EndBudget}}}}
+	ended := protocol.SessionDetail{Turns: []protocol.TurnView{{Status: "interrupted", EndedBy: protocol.EndedByBudget, Error: &protocol.Failure{Kind: protocol.EndBudget}}}}
 	byHand := ended
-	byHand.Turns = []workflows.TurnView{{Status: "interrupted", EndedBy: workflows.EndedByPerson, Error: &workflows.Failure{Kind: protocol.EndInterrupted}}}
-	judged := workflows.SessionDetail{View: workflows.SessionView{Judged: 1}}
+	byHand.Turns = []protocol.TurnView{{Status: "interrupted", EndedBy: protocol.EndedByPerson, Error: &protocol.Failure{Kind: protocol.EndInterrupted}}}
+	judged := protocol.SessionDetail{View: protocol.SessionView{Judged: 1}}
 	for name, c := range map[string]struct {
-		judge                 func(*run, *result, []byte, []protocol.Entry, workflows.SessionDetail)
+		judge                 func(*run, *result, []byte, []protocol.Entry, protocol.SessionDetail)
 		journal               []byte
 		entries               []protocol.Entry
-		d                     workflows.SessionDetail
+		d                     protocol.SessionDetail
 		lost, repeated, wrong int
 	}{
 		"a verdict":                 {judgedOnce, nil, []protocol.Entry{verdict}, judged, 0, 0, 0},

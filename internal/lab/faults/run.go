@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A run is one session at one moment under one fault.
@@ -34,7 +34,7 @@ type run struct {
 	text     string            // its final text, if it completes
 	thread   string            // before the strike, if there was one
 	process  int               // incarnation before the strike
-	approved []workflows.Approval
+	approved []protocol.Approval
 	journals map[int][]byte         // saved before the session closes
 	lost     func() ([]byte, error) // reads the first journal, if the host loses it
 
@@ -91,12 +91,12 @@ func (r *run) send(ctx context.Context, text string) error {
 	m := said{id: fmt.Sprintf("%s-m%d", r.id, len(r.said)+1), text: text}
 	r.said = append(r.said, m)
 	r.logf("message %s: %s", m.id, m.text)
-	return r.signal(ctx, r.id, workflows.SignalMessage, workflows.Message{ID: m.id, Text: m.text, By: "faults"})
+	return r.signal(ctx, r.id, protocol.SignalMessage, protocol.Message{ID: m.id, Text: m.text, By: "faults"})
 }
 
-func (r *run) turn(ctx context.Context, n int) (workflows.TurnView, error) {
-	var t workflows.TurnView
-	_, err := r.until(ctx, r.id, fmt.Sprintf("to end turn %d", n), func(d workflows.SessionDetail) bool {
+func (r *run) turn(ctx context.Context, n int) (protocol.TurnView, error) {
+	var t protocol.TurnView
+	_, err := r.until(ctx, r.id, fmt.Sprintf("to end turn %d", n), func(d protocol.SessionDetail) bool {
 		for _, v := range d.Turns {
 			if v.N == n && v.Done() {
 				t = v
@@ -122,23 +122,23 @@ func (r *run) hello(ctx context.Context) error {
 }
 
 func (r *run) idle(ctx context.Context) error {
-	_, err := r.until(ctx, r.id, "to be idle", func(d workflows.SessionDetail) bool { return d.View.State == workflows.Idle })
+	_, err := r.until(ctx, r.id, "to be idle", func(d protocol.SessionDetail) bool { return d.View.State == protocol.Idle })
 	return err
 }
 
 // asked waits until n approvals are open and nobody is attached any more.
 func (r *run) asked(ctx context.Context, n int) error {
-	d, err := r.until(ctx, r.id, fmt.Sprintf("to ask %d times", n), func(d workflows.SessionDetail) bool {
-		return len(d.View.Requests) == n && d.View.State == workflows.Waiting
+	d, err := r.until(ctx, r.id, fmt.Sprintf("to ask %d times", n), func(d protocol.SessionDetail) bool {
+		return len(d.View.Requests) == n && d.View.State == protocol.Waiting
 	})
 	r.approved = d.Approvals
 	return err
 }
 
 // accept decides an approval as a person would.
-func (r *run) accept(ctx context.Context, a workflows.Approval) error {
+func (r *run) accept(ctx context.Context, a protocol.Approval) error {
 	r.logf("accept %s", a.ID)
-	return r.signal(ctx, r.id, workflows.SignalDecide, workflows.Decide{Approval: a.ID, Digest: a.Digest, Outcome: "accept", By: "faults", Reason: "the run says so"})
+	return r.signal(ctx, r.id, protocol.SignalDecide, protocol.Decide{Approval: a.ID, Digest: a.Digest, Outcome: "accept", By: "faults", Reason: "the run says so"})
 }
 
 // remember runs a turn that shows whether the thread is the same.

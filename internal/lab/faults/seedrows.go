@@ -10,7 +10,6 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // seedSteps: the session asks for the seed, it is planted, codex rotates it,
@@ -165,7 +164,7 @@ func (l *loginRun) atRelease(ctx context.Context, r *run, f *fault) error {
 	if err := l.rotates(ctx, r); err != nil {
 		return err
 	}
-	if err := r.signal(ctx, r.id, workflows.SignalClose, workflows.Close{By: "faults"}); err != nil {
+	if err := r.signal(ctx, r.id, protocol.SignalClose, protocol.Close{By: "faults"}); err != nil {
 		return err
 	}
 	r.pause(ctx, 600*time.Millisecond)

@@ -21,7 +21,6 @@ import (
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // seedKind are the rows of a login that rotates.
@@ -178,15 +177,15 @@ func (l *loginRun) strike(ctx context.Context, r *run, f *fault) error {
 }
 
 func (l *loginRun) close(ctx context.Context, r *run) error {
-	over := func(d workflows.SessionDetail) bool {
-		return d.View.State == workflows.Closed || d.View.State == workflows.Failed && d.View.Close != nil
+	over := func(d protocol.SessionDetail) bool {
+		return d.View.State == protocol.Closed || d.View.State == protocol.Failed && d.View.Close != nil
 	}
 	d, err := l.detail(ctx, r.id)
 	if err != nil || over(d) {
 		return err
 	}
-	if d.View.State != workflows.Closing {
-		if err := r.signal(ctx, r.id, workflows.SignalClose, workflows.Close{By: "faults"}); err != nil {
+	if d.View.State != protocol.Closing {
+		if err := r.signal(ctx, r.id, protocol.SignalClose, protocol.Close{By: "faults"}); err != nil {
 			return err
 		}
 	}
@@ -229,13 +228,13 @@ func refreshIn(auth []byte) string {
 	return a.Tokens.Refresh
 }
 
-func (l *loginRun) view(ctx context.Context) (v workflows.SeedView, err error) {
+func (l *loginRun) view(ctx context.Context) (v protocol.SeedView, err error) {
 	err = again(ctx, "ask for seed "+l.seed, func(ctx context.Context) error {
-		q, err := l.temporal.QueryWorkflow(ctx, protocol.SeedID(l.seed), "", workflows.QuerySeed)
+		q, err := l.temporal.QueryWorkflow(ctx, protocol.SeedID(l.seed), "", protocol.QuerySeed)
 		if err != nil {
 			return err
 		}
-		v = workflows.SeedView{}
+		v = protocol.SeedView{}
 		return q.Get(&v)
 	})
 	return v, err
@@ -257,8 +256,8 @@ func (l *loginRun) watch(ctx context.Context) (stop func()) {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			q, err := l.temporal.QueryWorkflow(ctx, protocol.SeedID(l.seed), "", workflows.QuerySeed)
-			var v workflows.SeedView
+			q, err := l.temporal.QueryWorkflow(ctx, protocol.SeedID(l.seed), "", protocol.QuerySeed)
+			var v protocol.SeedView
 			if err == nil && q.Get(&v) == nil && len(v.HeldBy) > 1 {
 				seen[strings.Join(v.HeldBy, " and ")] = true
 			}
@@ -280,9 +279,9 @@ var refusals = []string{"invalid_grant", "expired", "invalidated", "reused", "re
 // judge checks that the newest unspent token that the issuer gave out is in the
 // store, that no token was spent twice, and that nothing is left on the host.
 func (l *loginRun) judge(ctx context.Context) error {
-	var v workflows.SeedView
+	var v protocol.SeedView
 	err := again(ctx, "the seed to be free", func(ctx context.Context) (err error) {
-		if v, err = l.view(ctx); err == nil && (v.State != workflows.SeedFree || v.Rotated != nil) {
+		if v, err = l.view(ctx); err == nil && (v.State != protocol.SeedFree || v.Rotated != nil) {
 			err = fmt.Errorf("it is %s (%s), held by %v, rotated %+v, recovery %+v", v.State, v.Health, v.HeldBy, v.Rotated, v.Recovery)
 		}
 		return err
@@ -325,7 +324,7 @@ func (l *loginRun) judge(ctx context.Context) error {
 }
 
 // kept returns the auth.json that the seed names.
-func (l *loginRun) kept(ctx context.Context, v workflows.SeedView) ([]byte, error) {
+func (l *loginRun) kept(ctx context.Context, v protocol.SeedView) ([]byte, error) {
 	st, err := l.readStore(ctx)
 	if err != nil {
 		return nil, err

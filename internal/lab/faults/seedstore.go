@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // storeAway makes every save fail for a while, also at the close. Nothing may
@@ -27,10 +27,10 @@ func storeAway(ctx context.Context, l *loginRun) error {
 	}
 	err = l.rotatedOnHost(ctx, r)
 	if err == nil {
-		err = l.notSaved(ctx, func(workflows.SeedView) bool { return false })
+		err = l.notSaved(ctx, func(protocol.SeedView) bool { return false })
 	}
 	if err == nil {
-		err = r.signal(ctx, r.id, workflows.SignalClose, workflows.Close{By: "faults"})
+		err = r.signal(ctx, r.id, protocol.SignalClose, protocol.Close{By: "faults"})
 	}
 	sleep(ctx, 10*time.Second)
 	if err == nil {
@@ -47,7 +47,7 @@ func storeAway(ctx context.Context, l *loginRun) error {
 
 // notSaved waits until the seed reports a rotated login that is not saved, or
 // until the condition or holds.
-func (l *loginRun) notSaved(ctx context.Context, or func(workflows.SeedView) bool) error {
+func (l *loginRun) notSaved(ctx context.Context, or func(protocol.SeedView) bool) error {
 	return again(ctx, "rotated and not saved", func(ctx context.Context) error {
 		v, err := l.view(ctx)
 		if err == nil && v.Rotated == nil && !or(v) {
@@ -147,12 +147,12 @@ func (l *loginRun) whileReadOnly(ctx context.Context, step string, before int64,
 		}
 	}
 	if step == "release" {
-		if err := r.signal(ctx, r.id, workflows.SignalClose, workflows.Close{By: "faults"}); err != nil {
+		if err := r.signal(ctx, r.id, protocol.SignalClose, protocol.Close{By: "faults"}); err != nil {
 			return err
 		}
 	}
 	// At save the login may have been stored before the strike.
-	saved := func(v workflows.SeedView) bool { return step == "save" && v.Generation > before }
+	saved := func(v protocol.SeedView) bool { return step == "save" && v.Generation > before }
 	if err := l.notSaved(ctx, saved); err != nil {
 		return err
 	}
@@ -195,7 +195,7 @@ func storeTorn(ctx context.Context, l *loginRun) error {
 	if err := l.open(ctx, r); err != nil {
 		return err
 	}
-	_, err = r.until(ctx, r.id, "to fail", func(d workflows.SessionDetail) bool { return d.View.State == workflows.Failed && d.View.Error != nil })
+	_, err = r.until(ctx, r.id, "to fail", func(d protocol.SessionDetail) bool { return d.View.State == protocol.Failed && d.View.Error != nil })
 	if auth := r.auth(); len(auth) > 0 {
 		l.res.find(wrong, "a torn seed was planted")
 	}

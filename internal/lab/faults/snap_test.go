@@ -13,7 +13,6 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/snapshots/chunks"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // watched returns a run with two hosts and nothing else.
@@ -93,11 +92,11 @@ func TestOnlyAWholeSnapshotOfBeforeProvesWhatWent(t *testing.T) {
 }
 
 func TestTheWatchSeesThatAGoodSnapshotIsHidden(t *testing.T) {
-	none, first, second := workflows.SnapshotView{}, workflows.SnapshotView{ID: "a", Turn: 1}, workflows.SnapshotView{ID: "b", Turn: 2}
+	none, first, second := protocol.SnapshotView{}, protocol.SnapshotView{ID: "a", Turn: 1}, protocol.SnapshotView{ID: "b", Turn: 2}
 	for _, c := range []struct {
 		name string
-		was  workflows.SnapshotView
-		now  *workflows.SnapshotView
+		was  protocol.SnapshotView
+		now  *protocol.SnapshotView
 		ok   bool
 	}{
 		{"none yet", none, &none, true},

@@ -12,13 +12,13 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/internal/lab"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // judge checks, after the session is closed, that nothing of it is left on any
 // host and that snapshots that are marked complete are complete.
 func (s *snapRun) judge(ctx context.Context) error {
-	var d workflows.SessionDetail
+	var d protocol.SessionDetail
 	var err error
 	if d, err = s.detail(ctx, s.run.id); err != nil {
 		return err
@@ -64,7 +64,7 @@ type keptOne struct {
 	Complete bool   `json:"complete"`
 }
 
-func (s *snapRun) judgeStore(ctx context.Context, turns []workflows.TurnView) error {
+func (s *snapRun) judgeStore(ctx context.Context, turns []protocol.TurnView) error {
 	list, err := lab.Lines[keptOne](ctx, s.Lab, "snapshot", "list", s.run.id)
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func everyByteIsThere(ctx context.Context, s *stage) error {
 
 // export unpacks a snapshot with the machine's own tar, checks its content, and
 // returns the digest of its work folder.
-func (s *snapRun) export(ctx context.Context, one keptOne, turns []workflows.TurnView) (string, error) {
+func (s *snapRun) export(ctx context.Context, one keptOne, turns []protocol.TurnView) (string, error) {
 	dir := filepath.Join(s.Dir, "export-"+one.ID)
 	defer os.RemoveAll(dir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

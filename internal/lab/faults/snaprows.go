@@ -15,6 +15,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -126,10 +127,10 @@ func (s *snapRun) whileParked(ctx context.Context, by trouble) (hit bool, err er
 	}
 	s.unparked = s.blobs()
 	defer func() { s.unparked = nil }()
-	if err := s.signal(ctx, s.run.id, workflows.SignalPark, workflows.Park{By: "faults"}); err != nil {
+	if err := s.signal(ctx, s.run.id, protocol.SignalPark, protocol.Park{By: "faults"}); err != nil {
 		return false, err
 	}
-	return s.struck(ctx, step{strike: strike, last: time.Second, within: func() bool { return s.state() != string(workflows.Parked) }})
+	return s.struck(ctx, step{strike: strike, last: time.Second, within: func() bool { return s.state() != string(protocol.Parked) }})
 }
 
 func (s *snapRun) whileResumed(ctx context.Context, by trouble) (hit bool, err error) {
@@ -157,7 +158,7 @@ func (s *snapRun) whileRestored(ctx context.Context, by trouble) (hit bool, err 
 	if err != nil {
 		return false, err
 	}
-	if err := s.signal(ctx, s.run.id, workflows.SignalResume, workflows.Resume{Host: to.name, By: "faults"}); err != nil {
+	if err := s.signal(ctx, s.run.id, protocol.SignalResume, protocol.Resume{Host: to.name, By: "faults"}); err != nil {
 		return false, err
 	}
 	if err := s.promptly(ctx, "the folder of "+s.run.id+" on "+to.name, func() bool { return exists(s.run.dir()) }); err != nil {
@@ -200,8 +201,8 @@ func notKept(ctx context.Context, s *snapRun) error {
 	})
 }
 
-func (s *snapRun) saysThatItIsNotKept(ctx context.Context, good workflows.SnapshotView) error {
-	d, err := s.until(ctx, s.run.id, "to say that it could not be kept", func(d workflows.SessionDetail) bool {
+func (s *snapRun) saysThatItIsNotKept(ctx context.Context, good protocol.SnapshotView) error {
+	d, err := s.until(ctx, s.run.id, "to say that it could not be kept", func(d protocol.SessionDetail) bool {
 		return d.View.Snapshot != nil && d.View.Snapshot.Error != nil
 	})
 	if err != nil {
@@ -240,10 +241,10 @@ func restoredOntoAFullDisk(ctx context.Context, s *snapRun) error {
 		return err
 	}
 	s.run.logf("%d bytes are free there", left)
-	if err := s.signal(ctx, s.run.id, workflows.SignalResume, workflows.Resume{Host: small.name, By: "faults"}); err != nil {
+	if err := s.signal(ctx, s.run.id, protocol.SignalResume, protocol.Resume{Host: small.name, By: "faults"}); err != nil {
 		return errors.Join(err, free())
 	}
-	_, err = s.until(ctx, s.run.id, "to say that the disk is full", func(d workflows.SessionDetail) bool {
+	_, err = s.until(ctx, s.run.id, "to say that the disk is full", func(d protocol.SessionDetail) bool {
 		return d.View.Error != nil && strings.Contains(d.View.Error.Message, "space")
 	})
 	s.nothingHalf(small)
@@ -282,10 +283,10 @@ func restoredFromTornPacks(ctx context.Context, s *snapRun) error {
 		s.res.find(halfWhole, "the check does not see that objects are torn")
 	}
 	to := s.other()
-	if err := s.signal(ctx, s.run.id, workflows.SignalResume, workflows.Resume{Host: to.name, By: "faults"}); err != nil {
+	if err := s.signal(ctx, s.run.id, protocol.SignalResume, protocol.Resume{Host: to.name, By: "faults"}); err != nil {
 		return errors.Join(err, mend())
 	}
-	d, err := s.until(ctx, s.run.id, "to say that it cannot go on from that", func(d workflows.SessionDetail) bool { return d.View.Error != nil })
+	d, err := s.until(ctx, s.run.id, "to say that it cannot go on from that", func(d protocol.SessionDetail) bool { return d.View.Error != nil })
 	if err := errors.Join(err, mend()); err != nil {
 		return err
 	}
@@ -431,8 +432,8 @@ func resumesRace(ctx context.Context, s *snapRun) error {
 		}
 		ask := func(name string, arg any) error { return s.signal(ctx, s.run.id, name, arg) }
 		var all errgroup.Group
-		all.Go(func() error { return ask(workflows.SignalResume, workflows.Resume{Host: s.hosts[0].name, By: "ann"}) })
-		all.Go(func() error { return ask(workflows.SignalResume, workflows.Resume{Host: s.hosts[1].name, By: "bob"}) })
+		all.Go(func() error { return ask(protocol.SignalResume, protocol.Resume{Host: s.hosts[0].name, By: "ann"}) })
+		all.Go(func() error { return ask(protocol.SignalResume, protocol.Resume{Host: s.hosts[1].name, By: "bob"}) })
 		all.Go(func() error { return s.run.send(ctx, s.numbered("hello, and now?")) })
 		if err := all.Wait(); err != nil {
 			return err

@@ -55,8 +55,8 @@ func (s *snapRun) other() *host {
 func (s *snapRun) open(ctx context.Context) error {
 	s.run.logf("start")
 	return again(ctx, "start "+s.run.id, func(ctx context.Context) error {
-		_, err := s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: protocol.SessionID(s.run.id), TaskQueue: workflows.TaskQueueOf("")},
-			workflows.TypeSession, workflows.SessionInput{ID: s.run.id, Options: s.options})
+		_, err := s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: protocol.SessionID(s.run.id), TaskQueue: protocol.TaskQueueOf("")},
+			protocol.TypeSession, workflows.SessionInput{ID: s.run.id, Options: s.options})
 		return err
 	})
 }
@@ -74,7 +74,7 @@ func (s *snapRun) says(ctx context.Context, text string) error {
 
 func (s *snapRun) isKept(ctx context.Context) error {
 	turn := len(s.run.said)
-	_, err := s.until(ctx, s.run.id, fmt.Sprintf("to be kept as of turn %d", turn), func(d workflows.SessionDetail) bool {
+	_, err := s.until(ctx, s.run.id, fmt.Sprintf("to be kept as of turn %d", turn), func(d protocol.SessionDetail) bool {
 		v := d.View.Snapshot
 		return v != nil && v.ID != "" && v.Turn >= turn && v.Taking == 0
 	})
@@ -92,7 +92,7 @@ func (s *snapRun) state() string {
 
 func (s *snapRun) ended(n int) bool {
 	d, err := s.detail(context.Background(), s.run.id)
-	return err == nil && slices.ContainsFunc(d.Turns, func(t workflows.TurnView) bool { return t.N == n && t.Done() })
+	return err == nil && slices.ContainsFunc(d.Turns, func(t protocol.TurnView) bool { return t.N == n && t.Done() })
 }
 
 func (s *snapRun) numbered(text string) string {
@@ -119,10 +119,10 @@ func (s *snapRun) promptly(ctx context.Context, what string, there func() bool) 
 
 // parks waits until the session has given back its host.
 func (s *snapRun) parks(ctx context.Context) error {
-	if err := s.signal(ctx, s.run.id, workflows.SignalPark, workflows.Park{By: "faults"}); err != nil {
+	if err := s.signal(ctx, s.run.id, protocol.SignalPark, protocol.Park{By: "faults"}); err != nil {
 		return err
 	}
-	_, err := s.until(ctx, s.run.id, "to be parked", func(d workflows.SessionDetail) bool { return d.View.State == workflows.Parked })
+	_, err := s.until(ctx, s.run.id, "to be parked", func(d protocol.SessionDetail) bool { return d.View.State == protocol.Parked })
 	return err
 }
 
@@ -131,7 +131,7 @@ func (s *snapRun) movesTo(ctx context.Context, h *host) error {
 		return err
 	}
 	s.run.logf("to %s", h.name)
-	if err := s.signal(ctx, s.run.id, workflows.SignalResume, workflows.Resume{Host: h.name, By: "faults"}); err != nil {
+	if err := s.signal(ctx, s.run.id, protocol.SignalResume, protocol.Resume{Host: h.name, By: "faults"}); err != nil {
 		return err
 	}
 	return s.goesOnAt(ctx, h)
@@ -184,10 +184,10 @@ func (s *snapRun) goesOnAt(ctx context.Context, h *host) error {
 }
 
 func (s *snapRun) close(ctx context.Context) error {
-	if err := s.signal(ctx, s.run.id, workflows.SignalClose, workflows.Close{By: "faults"}); err != nil {
+	if err := s.signal(ctx, s.run.id, protocol.SignalClose, protocol.Close{By: "faults"}); err != nil {
 		return err
 	}
-	d, err := s.until(ctx, s.run.id, "to be closed", func(d workflows.SessionDetail) bool { return d.View.State == workflows.Closed })
+	d, err := s.until(ctx, s.run.id, "to be closed", func(d protocol.SessionDetail) bool { return d.View.State == protocol.Closed })
 	if err != nil {
 		return err
 	}

@@ -15,10 +15,10 @@ import (
 	"sync"
 	"time"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/snapshots/chunks"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // watch checks continuously, not only at the end, that two codex processes of
@@ -56,7 +56,7 @@ func (s *snapRun) watch(ctx context.Context) (stop func()) {
 			})
 		}
 	})
-	var good workflows.SnapshotView
+	var good protocol.SnapshotView
 	every(300*time.Millisecond, func() {
 		err := s.isStillGood(ctx, &good)
 		if err != nil && ctx.Err() == nil && !slices.Contains(hid, err.Error()) {
@@ -140,7 +140,7 @@ func versionIn(work string) int {
 func (s *snapRun) stillThere() {
 	ctx := context.Background()
 	now, seen := s.now, time.Now()
-	if s.unparked != nil && !s.manifestSince(s.unparked) && s.state() == string(workflows.Parked) {
+	if s.unparked != nil && !s.manifestSince(s.unparked) && s.state() == string(protocol.Parked) {
 		s.res.find(halfWhole, "it says that it is parked while nothing could be kept")
 	}
 	for _, h := range s.hosts {
@@ -185,7 +185,7 @@ func (s *snapRun) isProven(ctx context.Context, g departure) error {
 
 // isStillGood checks that the snapshot from which the session would continue is
 // visible, is not older than the last one, and is complete.
-func (s *snapRun) isStillGood(ctx context.Context, last *workflows.SnapshotView) error {
+func (s *snapRun) isStillGood(ctx context.Context, last *protocol.SnapshotView) error {
 	d, err := s.detail(ctx, s.run.id)
 	if err != nil || last.ID == "" && d.View.Snapshot == nil {
 		return nil // the query failed, or there is none yet
@@ -204,7 +204,7 @@ func (s *snapRun) isStillGood(ctx context.Context, last *workflows.SnapshotView)
 }
 
 // follows checks that one newest good snapshot may come after another.
-func follows(was workflows.SnapshotView, now *workflows.SnapshotView) error {
+func follows(was protocol.SnapshotView, now *protocol.SnapshotView) error {
 	switch {
 	case now == nil:
 		return fmt.Errorf("the newest good one was %s, and none is said", was.ID)

@@ -19,7 +19,6 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // A stage is a running stack with hosts, and a Temporal client that talks to
@@ -166,8 +165,8 @@ func (s *stage) signal(ctx context.Context, id, name string, arg any) error {
 	})
 }
 
-func (s *stage) detail(ctx context.Context, id string) (d workflows.SessionDetail, err error) {
-	v, err := s.temporal.QueryWorkflow(ctx, protocol.SessionID(id), "", workflows.QueryDetail)
+func (s *stage) detail(ctx context.Context, id string) (d protocol.SessionDetail, err error) {
+	v, err := s.temporal.QueryWorkflow(ctx, protocol.SessionID(id), "", protocol.QueryDetail)
 	if err != nil {
 		return d, err
 	}
@@ -176,8 +175,8 @@ func (s *stage) detail(ctx context.Context, id string) (d workflows.SessionDetai
 
 // until polls a session until ok returns true; if it never does, the error
 // shows the last view.
-func (s *stage) until(ctx context.Context, id, what string, ok func(workflows.SessionDetail) bool) (workflows.SessionDetail, error) {
-	var last workflows.SessionDetail
+func (s *stage) until(ctx context.Context, id, what string, ok func(protocol.SessionDetail) bool) (protocol.SessionDetail, error) {
+	var last protocol.SessionDetail
 	err := again(ctx, "waited for "+id+" "+what, func(ctx context.Context) error {
 		d, err := s.detail(ctx, id)
 		if err != nil {
@@ -191,7 +190,7 @@ func (s *stage) until(ctx context.Context, id, what string, ok func(workflows.Se
 	return last, err
 }
 
-func briefTurns(d workflows.SessionDetail) string {
+func briefTurns(d protocol.SessionDetail) string {
 	var out []string
 	for _, t := range d.Turns {
 		out = append(out, fmt.Sprintf("%d %s", t.N, t.Status))
@@ -199,7 +198,7 @@ func briefTurns(d workflows.SessionDetail) string {
 	return "[" + strings.Join(out, ", ") + "]"
 }
 
-func briefApprovals(d workflows.SessionDetail) string {
+func briefApprovals(d protocol.SessionDetail) string {
 	var out []string
 	for _, a := range d.Approvals {
 		out = append(out, a.ID+" "+string(a.State))

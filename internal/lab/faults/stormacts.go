@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -39,7 +40,7 @@ func hasTurn(ctx context.Context, r *stormRun) error {
 	if err := r.completes(ctx, r.id, 1); err != nil {
 		return err
 	}
-	return r.becomes(ctx, r.id, workflows.Idle)
+	return r.becomes(ctx, r.id, protocol.Idle)
 }
 
 // slotTaken starts another session that takes the only slot of a host.
@@ -83,10 +84,10 @@ func asksPerson(ctx context.Context, r *stormRun) error {
 }
 
 func personDecides(ctx context.Context, r *stormRun) error {
-	var open workflows.Approval
-	_, err := r.await(ctx, r.id, "to ask", func(d workflows.SessionDetail) bool {
+	var open protocol.Approval
+	_, err := r.await(ctx, r.id, "to ask", func(d protocol.SessionDetail) bool {
 		for _, a := range d.Approvals {
-			if a.State == workflows.ApprovalOpen {
+			if a.State == protocol.ApprovalOpen {
 				open = a
 				return true
 			}
@@ -96,7 +97,7 @@ func personDecides(ctx context.Context, r *stormRun) error {
 	if err != nil {
 		return err
 	}
-	err = r.signal(ctx, r.id, workflows.SignalDecide, workflows.Decide{Approval: open.ID, Digest: open.Digest, Outcome: "accept", By: "faults", Reason: "the storm is over"})
+	err = r.signal(ctx, r.id, protocol.SignalDecide, protocol.Decide{Approval: open.ID, Digest: open.Digest, Outcome: "accept", By: "faults", Reason: "the storm is over"})
 	if err != nil {
 		return err
 	}
@@ -104,11 +105,11 @@ func personDecides(ctx context.Context, r *stormRun) error {
 }
 
 func isToPark(ctx context.Context, r *stormRun) error {
-	return r.signal(ctx, r.id, workflows.SignalPark, workflows.Park{By: "faults"})
+	return r.signal(ctx, r.id, protocol.SignalPark, protocol.Park{By: "faults"})
 }
 
 func parkedAndBack(ctx context.Context, r *stormRun) error {
-	if err := r.becomes(ctx, r.id, workflows.Parked); err != nil {
+	if err := r.becomes(ctx, r.id, protocol.Parked); err != nil {
 		return err
 	}
 	return r.says(ctx, r.runs("again"))
@@ -121,7 +122,7 @@ func isParked(ctx context.Context, r *stormRun) error {
 	if err := isToPark(ctx, r); err != nil {
 		return err
 	}
-	return r.becomes(ctx, r.id, workflows.Parked)
+	return r.becomes(ctx, r.id, protocol.Parked)
 }
 
 func isToResume(ctx context.Context, r *stormRun) error {
@@ -130,13 +131,13 @@ func isToResume(ctx context.Context, r *stormRun) error {
 }
 
 func isToMove(ctx context.Context, r *stormRun) error {
-	return r.signal(ctx, r.id, workflows.SignalResume, workflows.Resume{Host: r.b.name, By: "faults"})
+	return r.signal(ctx, r.id, protocol.SignalResume, protocol.Resume{Host: r.b.name, By: "faults"})
 }
 
 func movedThere(ctx context.Context, r *stormRun) error {
 	// If the other host was unavailable, the session may be on a third one.
-	_, err := r.await(ctx, r.id, "to be on another host", func(d workflows.SessionDetail) bool {
-		return d.View.Host != r.a.name && d.View.State == workflows.Idle
+	_, err := r.await(ctx, r.id, "to be on another host", func(d protocol.SessionDetail) bool {
+		return d.View.Host != r.a.name && d.View.State == protocol.Idle
 	})
 	if err != nil {
 		return err
@@ -190,8 +191,8 @@ func otherGoesOn(ctx context.Context, r *stormRun) error {
 	if err := r.say1(ctx, r.other, 1, r.runs("there")); err != nil {
 		return err
 	}
-	if _, err := r.await(ctx, r.other, "to go on", func(d workflows.SessionDetail) bool {
-		return slices.ContainsFunc(d.Turns, func(t workflows.TurnView) bool { return t.MessageID == r.other+"-m1" && t.Status == "completed" })
+	if _, err := r.await(ctx, r.other, "to go on", func(d protocol.SessionDetail) bool {
+		return slices.ContainsFunc(d.Turns, func(t protocol.TurnView) bool { return t.MessageID == r.other+"-m1" && t.Status == "completed" })
 	}); err != nil {
 		return err
 	}
@@ -199,7 +200,7 @@ func otherGoesOn(ctx context.Context, r *stormRun) error {
 }
 
 func isToClose(ctx context.Context, r *stormRun) error {
-	return r.signal(ctx, r.id, workflows.SignalClose, workflows.Close{By: "faults"})
+	return r.signal(ctx, r.id, protocol.SignalClose, protocol.Close{By: "faults"})
 }
 
 func startsBatch(ctx context.Context, r *stormRun) error {
@@ -224,7 +225,7 @@ func startsBatch(ctx context.Context, r *stormRun) error {
 }
 
 func batchEnds(ctx context.Context, r *stormRun) error {
-	var v workflows.BatchView
+	var v protocol.BatchView
 	err := waitFor(ctx, "the batch to end", func(ctx context.Context) error {
 		if err := r.JSON(ctx, &v, "batch", "show", r.id); err != nil {
 			return err
@@ -302,7 +303,7 @@ func firedEnds(ctx context.Context, r *stormRun) error {
 	if err := r.completes(ctx, r.other, 1); err != nil {
 		return err
 	}
-	if err := r.becomes(ctx, r.other, workflows.Closed); err != nil {
+	if err := r.becomes(ctx, r.other, protocol.Closed); err != nil {
 		return err
 	}
 	_, err := r.insists(ctx, "schedule", "delete", r.id)

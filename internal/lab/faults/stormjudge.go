@@ -23,8 +23,8 @@ const calmWithin = 10 * time.Minute
 
 // begin starts a session, or succeeds if it was started already.
 func (s *stage) begin(ctx context.Context, in workflows.SessionInput) error {
-	_, err := s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: protocol.SessionID(in.ID), TaskQueue: workflows.TaskQueueOf("")},
-		workflows.TypeSession, in)
+	_, err := s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: protocol.SessionID(in.ID), TaskQueue: protocol.TaskQueueOf("")},
+		protocol.TypeSession, in)
 	return err
 }
 
@@ -51,8 +51,8 @@ func waitFor(ctx context.Context, what string, do func(context.Context) error) e
 type hopeless struct{ error }
 
 // await polls a session until ok returns true or the session has ended.
-func (r *stormRun) await(ctx context.Context, id, what string, ok func(workflows.SessionDetail) bool) (workflows.SessionDetail, error) {
-	var last workflows.SessionDetail
+func (r *stormRun) await(ctx context.Context, id, what string, ok func(protocol.SessionDetail) bool) (protocol.SessionDetail, error) {
+	var last protocol.SessionDetail
 	err := waitFor(ctx, id+" "+what, func(ctx context.Context) error {
 		d, err := r.detail(ctx, id)
 		if err != nil {
@@ -70,15 +70,15 @@ func (r *stormRun) await(ctx context.Context, id, what string, ok func(workflows
 	return last, err
 }
 
-func (r *stormRun) becomes(ctx context.Context, id string, state workflows.SessionStatus) error {
-	_, err := r.await(ctx, id, "to be "+string(state), func(d workflows.SessionDetail) bool { return d.View.State == state })
+func (r *stormRun) becomes(ctx context.Context, id string, state protocol.SessionStatus) error {
+	_, err := r.await(ctx, id, "to be "+string(state), func(d protocol.SessionDetail) bool { return d.View.State == state })
 	return err
 }
 
 // completes waits until turn n has ended. It must be completed.
 func (r *stormRun) completes(ctx context.Context, id string, n int) error {
-	var turn workflows.TurnView
-	d, err := r.await(ctx, id, fmt.Sprintf("to end turn %d", n), func(d workflows.SessionDetail) bool {
+	var turn protocol.TurnView
+	d, err := r.await(ctx, id, fmt.Sprintf("to end turn %d", n), func(d protocol.SessionDetail) bool {
 		for _, t := range d.Turns {
 			if turn = t; t.N == n && t.Done() {
 				return true
@@ -97,13 +97,13 @@ func (r *stormRun) completes(ctx context.Context, id string, n int) error {
 }
 
 func (r *stormRun) closes(ctx context.Context, id string) error {
-	if d, err := r.detail(ctx, id); err == nil && d.View.State == workflows.Closed {
+	if d, err := r.detail(ctx, id); err == nil && d.View.State == protocol.Closed {
 		return nil
 	}
-	if err := r.signal(ctx, id, workflows.SignalClose, workflows.Close{By: "faults"}); err != nil {
+	if err := r.signal(ctx, id, protocol.SignalClose, protocol.Close{By: "faults"}); err != nil {
 		return err
 	}
-	return r.becomes(ctx, id, workflows.Closed)
+	return r.becomes(ctx, id, protocol.Closed)
 }
 
 func (w *stormWave) conclude(ctx context.Context, hosts []*host) {
@@ -168,7 +168,7 @@ func (r *stormRun) closeAndJudge(ctx context.Context) {
 				r.find(messageVoid, "%s %s of turn %d of %s is %s", m.Kind, m.ID, m.Turn, id, m.State)
 			}
 		}
-		if d.View.State == workflows.Failed {
+		if d.View.State == protocol.Failed {
 			continue // already reported
 		}
 		if err := r.closes(ctx, id); err != nil {
@@ -209,7 +209,7 @@ func (w *stormWave) sweepHost(ctx context.Context, h *host) {
 func (w *stormWave) seedIsFree(ctx context.Context) {
 	err := waitFor(ctx, "the seed to be free", func(ctx context.Context) error {
 		var v struct {
-			Holders []workflows.SeedHolder `json:"holders"`
+			Holders []protocol.SeedHolder `json:"holders"`
 		}
 		if err := w.JSON(ctx, &v, "seed", "show", "team"); err != nil {
 			return err

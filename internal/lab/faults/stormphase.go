@@ -205,13 +205,13 @@ func (r *stormRun) start(ctx context.Context, opt workflows.SessionOptions, firs
 		return err
 	}
 	r.turns = 1
-	in := workflows.SessionInput{ID: r.id, Options: opt, First: &workflows.Message{ID: r.id + "-m1", Text: first, By: "faults"}}
+	in := workflows.SessionInput{ID: r.id, Options: opt, First: &protocol.Message{ID: r.id + "-m1", Text: first, By: "faults"}}
 	return again(ctx, "start "+r.id, func(ctx context.Context) error { return r.begin(ctx, in) })
 }
 
 func (r *stormRun) say1(ctx context.Context, id string, n int, text string) error {
 	r.logf("message %d to %s: %s", n, id, text)
-	return r.signal(ctx, id, workflows.SignalMessage, workflows.Message{ID: fmt.Sprintf("%s-m%d", id, n), Text: text, By: "faults"})
+	return r.signal(ctx, id, protocol.SignalMessage, protocol.Message{ID: fmt.Sprintf("%s-m%d", id, n), Text: text, By: "faults"})
 }
 
 func (r *stormRun) says(ctx context.Context, text string) error {
@@ -227,36 +227,36 @@ type phase struct {
 	name string
 	// before brings the session to just before the phase; act makes it enter.
 	before, act func(context.Context, *stormRun) error
-	in          func(*stormRun, workflows.SessionView) bool
+	in          func(*stormRun, protocol.SessionView) bool
 	still       bool // it lasts until the storm is over, and is struck whenever another phase is
 	// after does what a person does when the storm is over, and waits for what
 	// the phase must lead to.
 	after func(context.Context, *stormRun) error
 }
 
-func is(states ...workflows.SessionStatus) func(*stormRun, workflows.SessionView) bool {
-	return func(_ *stormRun, v workflows.SessionView) bool { return slices.Contains(states, v.State) }
+func is(states ...protocol.SessionStatus) func(*stormRun, protocol.SessionView) bool {
+	return func(_ *stormRun, v protocol.SessionView) bool { return slices.Contains(states, v.State) }
 }
 
-func isNot(states ...workflows.SessionStatus) func(*stormRun, workflows.SessionView) bool {
-	return func(_ *stormRun, v workflows.SessionView) bool { return !slices.Contains(states, v.State) }
+func isNot(states ...protocol.SessionStatus) func(*stormRun, protocol.SessionView) bool {
+	return func(_ *stormRun, v protocol.SessionView) bool { return !slices.Contains(states, v.State) }
 }
 
-var over = []workflows.SessionStatus{workflows.Closed, workflows.Failed}
+var over = []protocol.SessionStatus{protocol.Closed, protocol.Failed}
 
 var stormPhases = []*phase{
-	{name: "queued", before: slotTaken, act: starts(func(w *stormWave) *host { return w.one }), in: is(workflows.Queued), still: true, after: slotFreed},
+	{name: "queued", before: slotTaken, act: starts(func(w *stormWave) *host { return w.one }), in: is(protocol.Queued), still: true, after: slotFreed},
 	{name: "leasing", before: doNothingYet, act: starts(func(w *stormWave) *host { return w.a }),
-		in: func(_ *stormRun, v workflows.SessionView) bool { return v.Host == "" }, after: turnEnds(1)},
-	{name: "preparing", before: doNothingYet, act: starts(func(w *stormWave) *host { return w.fresh }), in: is(workflows.Queued, workflows.Preparing), after: turnEnds(1)},
-	{name: "starting codex", before: doNothingYet, act: starts(func(w *stormWave) *host { return w.a }), in: is(workflows.Starting), after: turnEnds(1)},
-	{name: "running a turn", before: hasTurn, act: runsLong, in: is(workflows.Running), still: true, after: longEnds},
-	{name: "waiting for an approval", before: hasTurn, act: asksPerson, in: is(workflows.Waiting), still: true, after: personDecides},
-	{name: "parking", before: hasTurn, act: isToPark, in: isNot(workflows.Parked), after: parkedAndBack},
-	{name: "resuming", before: isParked, act: isToResume, in: isNot(workflows.Parked, workflows.Idle), after: turnEnds(2)},
-	{name: "moving", before: hasTurn, act: isToMove, in: isNot(workflows.Idle), after: movedThere},
-	{name: "forking", before: hasTurn, act: forks, in: isNot(workflows.Idle), after: otherGoesOn},
-	{name: "restoring", before: isParked, act: restores, in: isNot(workflows.Idle), after: otherGoesOn},
+		in: func(_ *stormRun, v protocol.SessionView) bool { return v.Host == "" }, after: turnEnds(1)},
+	{name: "preparing", before: doNothingYet, act: starts(func(w *stormWave) *host { return w.fresh }), in: is(protocol.Queued, protocol.Preparing), after: turnEnds(1)},
+	{name: "starting codex", before: doNothingYet, act: starts(func(w *stormWave) *host { return w.a }), in: is(protocol.Starting), after: turnEnds(1)},
+	{name: "running a turn", before: hasTurn, act: runsLong, in: is(protocol.Running), still: true, after: longEnds},
+	{name: "waiting for an approval", before: hasTurn, act: asksPerson, in: is(protocol.Waiting), still: true, after: personDecides},
+	{name: "parking", before: hasTurn, act: isToPark, in: isNot(protocol.Parked), after: parkedAndBack},
+	{name: "resuming", before: isParked, act: isToResume, in: isNot(protocol.Parked, protocol.Idle), after: turnEnds(2)},
+	{name: "moving", before: hasTurn, act: isToMove, in: isNot(protocol.Idle), after: movedThere},
+	{name: "forking", before: hasTurn, act: forks, in: isNot(protocol.Idle), after: otherGoesOn},
+	{name: "restoring", before: isParked, act: restores, in: isNot(protocol.Idle), after: otherGoesOn},
 	{name: "closing", before: hasTurn, act: isToClose, in: isNot(over...), after: doNothingYet},
 	{name: "batch item", before: doNothingYet, act: startsBatch, in: isNot(over...), after: batchEnds},
 	{name: "schedule firing", before: hasSchedule, act: firesSchedule, in: isNot(over...), after: firedEnds},

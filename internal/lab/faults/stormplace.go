@@ -160,11 +160,11 @@ func livesOverSlowLine(ctx context.Context, r *stormRun) error {
 	if err != nil {
 		return err
 	}
-	if err := r.signal(ctx, r.id, workflows.SignalResume, workflows.Resume{Host: r.b.name, By: "faults"}); err != nil {
+	if err := r.signal(ctx, r.id, protocol.SignalResume, protocol.Resume{Host: r.b.name, By: "faults"}); err != nil {
 		return err
 	}
-	if _, err := r.await(ctx, r.id, "to be on the other host", func(d workflows.SessionDetail) bool {
-		return d.View.Host == r.b.name && d.View.State == workflows.Idle
+	if _, err := r.await(ctx, r.id, "to be on the other host", func(d protocol.SessionDetail) bool {
+		return d.View.Host == r.b.name && d.View.State == protocol.Idle
 	}); err != nil {
 		return err
 	}
@@ -245,9 +245,9 @@ func waitUntil(ctx context.Context, what string, ok func() bool) error {
 
 // keptAsOf waits until the session's newest good snapshot is of that turn.
 func (r *stormRun) keptAsOf(ctx context.Context, turn int) error {
-	_, err := r.await(ctx, r.id, fmt.Sprintf("to be kept as of turn %d", turn), func(d workflows.SessionDetail) bool {
+	_, err := r.await(ctx, r.id, fmt.Sprintf("to be kept as of turn %d", turn), func(d protocol.SessionDetail) bool {
 		v := d.View.Snapshot
-		return v != nil && v.ID != "" && v.Turn == turn && d.View.State == workflows.Idle
+		return v != nil && v.ID != "" && v.Turn == turn && d.View.State == protocol.Idle
 	})
 	return err
 }
@@ -348,10 +348,10 @@ func livesWithDeepTree(ctx context.Context, r *stormRun) error {
 	r.strike("it was restored")
 
 	// Closing reports what it would lose and waits for a person to confirm.
-	if err := r.signal(ctx, r.id, workflows.SignalClose, workflows.Close{By: "faults"}); err != nil {
+	if err := r.signal(ctx, r.id, protocol.SignalClose, protocol.Close{By: "faults"}); err != nil {
 		return err
 	}
-	held, err := r.await(ctx, r.id, "to say what closing would lose", func(d workflows.SessionDetail) bool { return d.View.Error != nil })
+	held, err := r.await(ctx, r.id, "to say what closing would lose", func(d protocol.SessionDetail) bool { return d.View.Error != nil })
 	if err != nil {
 		return err
 	}
@@ -361,10 +361,10 @@ func livesWithDeepTree(ctx context.Context, r *stormRun) error {
 	if _, err := os.Stat(filepath.Join(work, "plain")); err != nil {
 		return ill{wrong, fmt.Errorf("closing waits, and yet: %w", err)}
 	}
-	if err := r.signal(ctx, r.id, workflows.SignalClose, workflows.Close{By: "faults", Discard: true}); err != nil {
+	if err := r.signal(ctx, r.id, protocol.SignalClose, protocol.Close{By: "faults", Discard: true}); err != nil {
 		return err
 	}
-	if err := r.becomes(ctx, r.id, workflows.Closed); err != nil {
+	if err := r.becomes(ctx, r.id, protocol.Closed); err != nil {
 		return err
 	}
 	if _, err := os.Stat(filepath.Dir(work)); !errors.Is(err, os.ErrNotExist) {

@@ -15,18 +15,17 @@ import (
 
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // Evidence is what the judge needs.
 type evidence struct {
 	items   []item
 	strikes []strike
-	batch   workflows.BatchView
-	results []workflows.BatchResult // one for each line
-	effects map[string][]effect     // by item
-	most    map[string]int          // largest number of codex processes at a time, by host
-	over    map[string][]string     // times with too many, by host
+	batch   protocol.BatchView
+	results []protocol.BatchResult // one for each line
+	effects map[string][]effect    // by item
+	most    map[string]int         // largest number of codex processes at a time, by host
+	over    map[string][]string    // times with too many, by host
 	samples int
 	strays  map[string]int            // packets to hosts of other zones, by zone
 	logins  map[string]map[string]int // by host, by source address
@@ -35,7 +34,7 @@ type evidence struct {
 	running int64 // sessions in Temporal
 	closed  int64
 	moved   int // sessions with another attempt: their host was lost or drained
-	hosts   []workflows.HostView
+	hosts   []protocol.HostView
 	badly   []string // workers
 	wrong   []string // errors in gathering
 }
@@ -57,7 +56,7 @@ func (f *fleet) gather(ctx context.Context, e *evidence) {
 	text, err := f.Out(ctx, "batch", "results", batchName, "-o", "json")
 	took(err)
 	for line := range strings.Lines(text) {
-		var r workflows.BatchResult
+		var r protocol.BatchResult
 		took(json.Unmarshal([]byte(line), &r))
 		e.results = append(e.results, r)
 	}
@@ -67,7 +66,7 @@ func (f *fleet) gather(ctx context.Context, e *evidence) {
 	took(again(ctx, "all slots to be free", func(ctx context.Context) error {
 		e.hosts = nil
 		for _, z := range zoneNames {
-			hosts, err := lab.Lines[workflows.HostView](ctx, f.Lab, "host", "list", "--zone", z)
+			hosts, err := lab.Lines[protocol.HostView](ctx, f.Lab, "host", "list", "--zone", z)
 			if err != nil {
 				return err
 			}
@@ -124,7 +123,7 @@ func (f *fleet) gather(ctx context.Context, e *evidence) {
 }
 
 // atEase reports whether a host accepts sessions. It may be unchecked.
-func atEase(h workflows.HostView) bool { return h.State == "ready" || h.State == "unchecked" }
+func atEase(h protocol.HostView) bool { return h.State == "ready" || h.State == "unchecked" }
 
 func (f *fleet) drainAll() {
 	f.mu.Lock()
@@ -141,13 +140,13 @@ func (f *fleet) drainAll() {
 }
 
 func (f *fleet) movedOn(ctx context.Context) (n int, err error) {
-	list, err := lab.Lines[workflows.SessionView](ctx, f.Lab, "session", "list", "--batch", batchName, "--limit", "1000")
+	list, err := lab.Lines[protocol.SessionView](ctx, f.Lab, "session", "list", "--batch", batchName, "--limit", "1000")
 	if err != nil {
 		return 0, err
 	}
 	for _, s := range list {
-		var v workflows.SessionView
-		got, err := f.temporal.QueryWorkflow(ctx, protocol.SessionID(s.ID), "", workflows.QueryState)
+		var v protocol.SessionView
+		got, err := f.temporal.QueryWorkflow(ctx, protocol.SessionID(s.ID), "", protocol.QueryState)
 		if err == nil {
 			err = got.Get(&v)
 		}

@@ -17,7 +17,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/internal/lab"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 var zoneNames = []string{"default", "far"}
@@ -208,17 +208,17 @@ func (f *fleet) seeAStray() error {
 }
 
 // follow counts ended items until the batch is over.
-func (f *fleet) follow(ctx context.Context) (v workflows.BatchView, err error) {
+func (f *fleet) follow(ctx context.Context) (v protocol.BatchView, err error) {
 	told := time.Now()
 	for {
-		got, err := f.temporal.QueryWorkflow(ctx, workflows.BatchID(batchName), "", workflows.QueryBatch)
+		got, err := f.temporal.QueryWorkflow(ctx, protocol.BatchID(batchName), "", protocol.QueryBatch)
 		if err == nil {
 			err = got.Get(&v)
 		}
 		if err == nil {
 			told = time.Now()
 			f.ended.Store(int64(v.Done + v.Failed + v.Cancelled))
-			if workflows.BatchOver(v.State) {
+			if protocol.BatchOver(v.State) {
 				f.over.Store(true)
 				return v, nil
 			}

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // The short form kills a host, a worker, and the Temporal server.
@@ -61,17 +61,17 @@ func sound() *evidence {
 	e := &evidence{
 		items:   []item{{id: "i001", zone: "default"}, {id: "i002", zone: "far"}},
 		strikes: []strike{{trouble: trouble{kind: &kind{name: "host killed", ends: true}, target: "far-1"}, struck: at.Add(time.Second), over: at.Add(3 * time.Second)}},
-		batch:   workflows.BatchView{State: workflows.BatchDone, Total: 2, Done: 1, Failed: 1, Results: 2, Tries: 2},
-		results: []workflows.BatchResult{
-			{Item: "i001", State: workflows.ItemCompleted, Status: "completed", FinalText: "Item i001: it is done", Host: "near-1", Effects: workflows.EffectsSome, StartedAt: at, EndedAt: at.Add(time.Minute)},
-			{Item: "i002", State: workflows.ItemFailed, Status: "interrupted", Host: "far-1", Effects: workflows.EffectsSome, StartedAt: at, EndedAt: at.Add(time.Minute), Error: &workflows.Failure{Kind: "process_exit"}},
+		batch:   protocol.BatchView{State: protocol.BatchDone, Total: 2, Done: 1, Failed: 1, Results: 2, Tries: 2},
+		results: []protocol.BatchResult{
+			{Item: "i001", State: protocol.ItemCompleted, Status: "completed", FinalText: "Item i001: it is done", Host: "near-1", Effects: protocol.EffectsSome, StartedAt: at, EndedAt: at.Add(time.Minute)},
+			{Item: "i002", State: protocol.ItemFailed, Status: "interrupted", Host: "far-1", Effects: protocol.EffectsSome, StartedAt: at, EndedAt: at.Add(time.Minute), Error: &protocol.Failure{Kind: "process_exit"}},
 		},
 		effects: map[string][]effect{"i001": {{"begin", "near-1", 1}, {"end", "near-1", 2}}, "i002": {{"begin", "far-1", 1}}},
 		most:    map[string]int{}, over: map[string][]string{}, samples: 1, strays: map[string]int{}, logins: map[string]map[string]int{}, gateway: map[string]string{}, closed: 2,
 	}
 	for _, h := range hostNames() {
 		e.most[h], e.gateway[h], e.logins[h] = slots, "10.77.1.1", map[string]int{"10.77.1.1": 1}
-		e.hosts = append(e.hosts, workflows.HostView{Name: h, Slots: slots, State: "ready"})
+		e.hosts = append(e.hosts, protocol.HostView{Name: h, Slots: slots, State: "ready"})
 	}
 	return e
 }
@@ -88,7 +88,7 @@ func TestTheJudgeSeesEachWrong(t *testing.T) {
 		{"results", "two results of one item", func(e *evidence) { e.results[1].Item = "i001" }},
 		{"results", "another count", func(e *evidence) { e.batch.Done = 2 }},
 		{"results", "another item's words", func(e *evidence) { e.results[0].FinalText = "Item i002: it is done" }},
-		{"results", "an item that was given up", func(e *evidence) { e.results[1].State = workflows.ItemCancelled }},
+		{"results", "an item that was given up", func(e *evidence) { e.results[1].State = protocol.ItemCancelled }},
 		{"failures", "a kind that nothing explains", func(e *evidence) { e.results[1].Error.Kind = "unreachable" }},
 		{"failures", "a host that was not killed", func(e *evidence) { e.results[1].Host = "far-2" }},
 		{"failures", "a host that was killed before", func(e *evidence) { e.results[1].StartedAt = e.results[1].StartedAt.Add(4 * time.Second) }},
@@ -98,7 +98,7 @@ func TestTheJudgeSeesEachWrong(t *testing.T) {
 		{"effects", "half of what is done", func(e *evidence) { e.effects["i001"] = e.effects["i001"][:1] }},
 		{"effects", "two", func(e *evidence) { e.effects["i001"] = append(e.effects["i001"], e.effects["i001"]...) }},
 		{"effects", "two of what failed", func(e *evidence) { e.effects["i002"] = append(e.effects["i002"], e.effects["i002"]...) }},
-		{"effects", "some where none is said", func(e *evidence) { e.results[1].Effects = workflows.EffectsNone }},
+		{"effects", "some where none is said", func(e *evidence) { e.results[1].Effects = protocol.EffectsNone }},
 		{"effects", "cut off, and said to have ended", func(e *evidence) { e.results[1].Status = "failed" }},
 		{"effects", "of no item", func(e *evidence) { e.effects["i009"] = e.effects["i001"] }},
 		{"slots", "too many codexes", func(e *evidence) { e.over["near-1"] = []string{"now"} }},
@@ -118,7 +118,7 @@ func TestTheJudgeSeesEachWrong(t *testing.T) {
 		{"closed", "one too few", func(e *evidence) { e.closed = 1 }},
 		{"pool", "a slot that is held", func(e *evidence) { e.hosts[0].Used = 1 }},
 		{"pool", "a host that stays away", func(e *evidence) { e.hosts[0].State = "quarantined" }},
-		{"pool", "a pool that stays paused", func(e *evidence) { e.hosts[0].Paused = &workflows.PoolPause{} }},
+		{"pool", "a pool that stays paused", func(e *evidence) { e.hosts[0].Paused = &protocol.PoolPause{} }},
 		{"workers", "one that ended badly", func(e *evidence) { e.badly = []string{"w1"} }},
 		{"troubles", "one that came too late", func(e *evidence) { e.strikes[0].late = true }},
 		{"troubles", "one that never came", func(e *evidence) { e.strikes[0].struck = time.Time{} }},

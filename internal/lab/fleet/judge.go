@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A row is the verdict on one subject.
@@ -30,8 +30,8 @@ func (r *row) isWrong(format string, args ...any) {
 	r.wrong = append(r.wrong, fmt.Sprintf(format, args...))
 }
 
-func (e *evidence) byItem() map[string]workflows.BatchResult {
-	out := map[string]workflows.BatchResult{}
+func (e *evidence) byItem() map[string]protocol.BatchResult {
+	out := map[string]protocol.BatchResult{}
 	for _, r := range e.results {
 		out[r.Item] = r
 	}
@@ -44,10 +44,10 @@ func judgeResults(e *evidence) row {
 	for _, res := range e.results {
 		seen[res.Item]++
 		states[res.State]++
-		if res.State != workflows.ItemCompleted && res.State != workflows.ItemFailed {
+		if res.State != protocol.ItemCompleted && res.State != protocol.ItemFailed {
 			r.isWrong("item %s is %s", res.Item, res.State)
 		}
-		if res.State == workflows.ItemCompleted && !strings.HasPrefix(res.FinalText, "Item "+res.Item+": it ") && !strings.Contains(res.FinalText, "\nItem "+res.Item+": it ") {
+		if res.State == protocol.ItemCompleted && !strings.HasPrefix(res.FinalText, "Item "+res.Item+": it ") && !strings.Contains(res.FinalText, "\nItem "+res.Item+": it ") {
 			r.isWrong("item %s completed with %q", res.Item, res.FinalText)
 		}
 	}
@@ -60,7 +60,7 @@ func judgeResults(e *evidence) row {
 		r.isWrong("there are %d lines for %d items", len(e.results), len(e.items))
 	}
 	v := e.batch
-	if v.State != workflows.BatchDone || v.Total != len(e.items) || v.Done != states[workflows.ItemCompleted] || v.Failed != states[workflows.ItemFailed] ||
+	if v.State != protocol.BatchDone || v.Total != len(e.items) || v.Done != states[protocol.ItemCompleted] || v.Failed != states[protocol.ItemFailed] ||
 		v.Done+v.Failed != v.Total || v.Results != len(e.results) {
 		r.isWrong("the batch is %s with %d done, %d failed, %d cancelled, %d running, %d queued of %d and %d results", v.State, v.Done, v.Failed, v.Cancelled, v.Running, v.Queued, v.Total, v.Results)
 	}
@@ -73,7 +73,7 @@ func judgeFailures(e *evidence) row {
 	r := row{name: "failures"}
 	kinds := map[string]int{}
 	for _, res := range e.results {
-		if res.State != workflows.ItemFailed {
+		if res.State != protocol.ItemFailed {
 			continue
 		}
 		if res.Error == nil {
@@ -124,15 +124,15 @@ func judgeEffects(e *evidence) row {
 			continue
 		}
 		switch {
-		case res.State == workflows.ItemCompleted && begins == 1 && (ends == 1 || strings.Contains(res.FinalText, "it had begun")):
+		case res.State == protocol.ItemCompleted && begins == 1 && (ends == 1 || strings.Contains(res.FinalText, "it had begun")):
 			once++
-		case res.State == workflows.ItemCompleted:
+		case res.State == protocol.ItemCompleted:
 			r.isWrong("item %s completed with %q, its command began %d times and ended %d times", it.id, res.FinalText, begins, ends)
-		case res.Effects == workflows.EffectsNone && begins > 0:
+		case res.Effects == protocol.EffectsNone && begins > 0:
 			r.isWrong("item %s failed with no effects, as is said, but its command began", it.id)
-		case res.Effects == workflows.EffectsNone:
+		case res.Effects == protocol.EffectsNone:
 			none++
-		case res.Effects == workflows.EffectsSome || res.Effects == workflows.EffectsUnknown:
+		case res.Effects == protocol.EffectsSome || res.Effects == protocol.EffectsUnknown:
 			unknown++
 			if res.Status != "interrupted" && res.Status != "unknown" {
 				r.isWrong("item %s failed with effects %s, and its turn is %q", it.id, res.Effects, res.Status)

@@ -29,11 +29,11 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/snapshots/chunks"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // mark returns a unique piece of a secret.
@@ -96,7 +96,7 @@ func (d *day) until(what string, cond func() (bool, error)) {
 	}
 }
 
-func (d *day) show(id string) (v workflows.SessionView) {
+func (d *day) show(id string) (v protocol.SessionView) {
 	d.t.Helper()
 	if err := json.Unmarshal([]byte(d.ok("session", "show", id, "-o", "json")), &v); err != nil {
 		d.t.Fatal(err)
@@ -105,10 +105,10 @@ func (d *day) show(id string) (v workflows.SessionView) {
 }
 
 // turn sends a message and waits for the turn's end, whatever its status.
-func (d *day) turn(id, text string) workflows.TurnView {
+func (d *day) turn(id, text string) protocol.TurnView {
 	d.t.Helper()
 	r := d.ctl("session", "send", id, text, "-o", "json")
-	var v workflows.TurnView
+	var v protocol.TurnView
 	if err := json.Unmarshal([]byte(r.Stdout), &v); err != nil || v.N == 0 {
 		d.t.Fatalf("%s: %q: %v: %v", id, text, err, r)
 	}
@@ -320,7 +320,7 @@ func (d *day) live(seed string) {
 			t.Fatal(err)
 		}
 	}
-	d.until("the turn to be interrupted", func() (bool, error) { return d.show(id).State == workflows.Interrupted, nil })
+	d.until("the turn to be interrupted", func() (bool, error) { return d.show(id).State == protocol.Interrupted, nil })
 	d.lab.Model.Release(gate)
 	if v := d.turn(id, "hello after that"); v.Status != "completed" {
 		t.Errorf("%s does not go on: %+v", id, v)
@@ -340,11 +340,11 @@ func (d *day) ask() {
 	id := "asks"
 	d.ok("session", "start", "--host", "web-1", "--seed", "provider", "--id", id)
 	d.ok("session", "send", id, "ask me as provider", "--no-wait")
-	var list []workflows.Approval
+	var list []protocol.Approval
 	d.until("the question", func() (bool, error) {
 		list = nil
 		for line := range strings.Lines(d.ok("approval", "list", "--session", id, "-o", "json")) {
-			var a workflows.Approval
+			var a protocol.Approval
 			if err := json.Unmarshal([]byte(line), &a); err != nil {
 				return false, err
 			}
@@ -366,7 +366,7 @@ func (d *day) told() {
 	stop := d.follow(id)
 	defer stop()
 	d.ok("session", "send", id, "you need a secret", "--no-wait")
-	var asked workflows.Approval
+	var asked protocol.Approval
 	d.until("the question", func() (bool, error) {
 		out := d.ok("approval", "list", "--session", id, "-o", "json")
 		return out != "", json.Unmarshal([]byte(cmp.Or(out, "{}")), &asked)

@@ -17,7 +17,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // maxSecret bounds a secret answer as it is read. The limit for codex is lower.
@@ -41,7 +40,7 @@ no command line, message, transcript or log.` + decideLong,
   ctl approval answer release-42.4 region=eu-1 tags=1 tags=3 notify=true
   pass show deploy | ctl approval answer release-42.5 user=ci --secret password=-`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return decide(c.Context(), a, f.decide(args[0], "answer"), func(ctx context.Context, t *conn.Conn, seen *workflows.Approval, d *workflows.Decide) error {
+			return decide(c.Context(), a, f.decide(args[0], "answer"), func(ctx context.Context, t *conn.Conn, seen *protocol.Approval, d *protocol.Decide) error {
 				return fillAnswers(ctx, a, t, seen, d, args[1:], secrets)
 			})
 		},
@@ -53,7 +52,7 @@ no command line, message, transcript or log.` + decideLong,
 
 // fillAnswers sets a decision's answers from the command line, and asks a person for the
 // missing ones. The person may decline or cancel instead, which changes the outcome.
-func fillAnswers(ctx context.Context, a *core.App, t *conn.Conn, seen *workflows.Approval, d *workflows.Decide, args, secrets []string) error {
+func fillAnswers(ctx context.Context, a *core.App, t *conn.Conn, seen *protocol.Approval, d *protocol.Decide, args, secrets []string) error {
 	doing := "answer approval " + d.Approval
 	if seen == nil {
 		return answersUnseen(doing)
@@ -87,7 +86,7 @@ func fillAnswers(ctx context.Context, a *core.App, t *conn.Conn, seen *workflows
 }
 
 // asksQuestions returns the whole of an approval, or an error if it asks no questions.
-func asksQuestions(ctx context.Context, a *core.App, t *conn.Conn, doing string, ap workflows.Approval) (workflows.Approval, error) {
+func asksQuestions(ctx context.Context, a *core.App, t *conn.Conn, doing string, ap protocol.Approval) (protocol.Approval, error) {
 	ap, err := whole(ctx, a, t, ap)
 	if err != nil {
 		return ap, err
@@ -105,7 +104,7 @@ func answersUnseen(doing string) error {
 		Hinted("answer once a worker is up (`ctl status`); accept, decline and cancel can be left with --digest")
 }
 
-func setAnswers(d *workflows.Decide, answers map[string][]string) (err error) {
+func setAnswers(d *protocol.Decide, answers map[string][]string) (err error) {
 	if len(answers) > 0 {
 		d.Answers, err = json.Marshal(answers)
 	}
@@ -222,7 +221,7 @@ func readSecret(r io.Reader) (string, error) {
 
 // putAnswers checks the answers by the same rules as the session. Secret answers are sealed
 // by a worker; the others go into the decision.
-func putAnswers(ctx context.Context, a *core.App, t *conn.Conn, doing string, ap workflows.Approval, g given, d *workflows.Decide) error {
+func putAnswers(ctx context.Context, a *core.App, t *conn.Conn, doing string, ap protocol.Approval, g given, d *protocol.Decide) error {
 	var apart []string
 	var here []protocol.Question
 	for _, q := range g.questions {

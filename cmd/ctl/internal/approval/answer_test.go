@@ -18,7 +18,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/terminaltest"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // atTerminal returns a ctl at a real terminal, at which a person types lines. It is not
@@ -41,7 +40,7 @@ func atTerminal(t *testing.T, lines ...string) (*core.App, *conn.Conn) {
 // A person who declines or cancels at the prompt of `ctl approval answer` sends no answers:
 // not the typed ones, not those from the command line, and no defaults.
 func TestWhoeverIsAskedForAnswersMayDeclineOrCancel(t *testing.T) {
-	ap := workflows.Approval{ID: "s.1", Session: "s", Offered: []string{"answer", "decline", "cancel"}, Questions: []protocol.Question{
+	ap := protocol.Approval{ID: "s.1", Session: "s", Offered: []string{"answer", "decline", "cancel"}, Questions: []protocol.Question{
 		{ID: "region"}, {ID: "name"}, {ID: "notify", Default: "true"}}}
 	for _, c := range []struct {
 		lines []string
@@ -51,7 +50,7 @@ func TestWhoeverIsAskedForAnswersMayDeclineOrCancel(t *testing.T) {
 		{[]string{"/cancel"}, "cancel"},
 	} {
 		a, tmp := atTerminal(t, c.lines...)
-		d := workflows.Decide{Approval: ap.ID, Outcome: "answer"}
+		d := protocol.Decide{Approval: ap.ID, Outcome: "answer"}
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		if err := fillAnswers(ctx, a, tmp, &ap, &d, []string{"region=eu-1"}, nil); err != nil {
@@ -66,7 +65,7 @@ func TestWhoeverIsAskedForAnswersMayDeclineOrCancel(t *testing.T) {
 // While the questions are unknown, it is also unknown which answers are secret. A signal
 // would leave them in Temporal's history.
 func TestAnswersWaitUntilItIsKnownWhatIsSecret(t *testing.T) {
-	d := workflows.Decide{Approval: "s.1", Outcome: "answer", Digest: "d"}
+	d := protocol.Decide{Approval: "s.1", Outcome: "answer", Digest: "d"}
 	err := fillAnswers(t.Context(), new(core.App), nil, nil, &d, []string{"password=hunter2"}, nil)
 	if core.ExitCode(err) != core.ExitUnreachable || d.Answers != nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("answers are left: %s (%v)", d.Answers, err)
@@ -109,16 +108,16 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
 // With no worker up, a decision is left with Temporal, and ctl shows all that was given.
 func TestADecisionThatIsLeftForTheNextWorkerIsShownWhole(t *testing.T) {
-	d := workflows.Decide{Approval: "s.1", Digest: "d", Outcome: "answer", Reason: "I looked", By: "ann"}
+	d := protocol.Decide{Approval: "s.1", Digest: "d", Outcome: "answer", Reason: "I looked", By: "ann"}
 	if err := setAnswers(&d, map[string][]string{"colour": {"blue"}, "tags": {"a", "b"}}); err != nil {
 		t.Fatal(err)
 	}
-	got := decidedByUs(workflows.SessionDetail{}, "s", d)
-	if want := map[string][]string{"colour": {"blue"}, "tags": {"a", "b"}}; got.State != workflows.ApprovalDecided || !reflect.DeepEqual(got.Decision.Answers, want) || got.Decision.Reason != "I looked" {
+	got := decidedByUs(protocol.SessionDetail{}, "s", d)
+	if want := map[string][]string{"colour": {"blue"}, "tags": {"a", "b"}}; got.State != protocol.ApprovalDecided || !reflect.DeepEqual(got.Decision.Answers, want) || got.Decision.Reason != "I looked" {
 		t.Errorf("it is %s, decided as %+v", got.State, got.Decision)
 	}
-	grant := workflows.Decide{Approval: "s.2", Outcome: "grant", Scope: "session", Grant: json.RawMessage(`{"network":{"enabled":true}}`)}
-	if got := decidedByUs(workflows.SessionDetail{}, "s", grant); string(got.Decision.Grant) != string(grant.Grant) || got.Decision.Scope != "session" {
+	grant := protocol.Decide{Approval: "s.2", Outcome: "grant", Scope: "session", Grant: json.RawMessage(`{"network":{"enabled":true}}`)}
+	if got := decidedByUs(protocol.SessionDetail{}, "s", grant); string(got.Decision.Grant) != string(grant.Grant) || got.Decision.Scope != "session" {
 		t.Errorf("it is decided as %+v", got.Decision)
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // Command is `ctl approval`.
@@ -62,7 +61,7 @@ func listCommand(a *core.App) *cobra.Command {
 }
 
 // decidedText says how an approval was decided and by whom or by which rule.
-func decidedText(ap workflows.Approval) string {
+func decidedText(ap protocol.Approval) string {
 	if ap.Decision == nil {
 		return ""
 	}
@@ -77,27 +76,27 @@ func decidedText(ap workflows.Approval) string {
 }
 
 // expires returns the expiry of an open approval. For other approvals it is empty.
-func expires(ap workflows.Approval) core.Cell {
-	if ap.State != workflows.ApprovalOpen {
+func expires(ap protocol.Approval) core.Cell {
+	if ap.State != protocol.ApprovalOpen {
 		return core.Plain("")
 	}
 	return core.Plain(ap.ExpiresAt)
 }
 
-func approvalColour(s workflows.ApprovalState) core.Style {
+func approvalColour(s protocol.ApprovalState) core.Style {
 	switch s {
-	case workflows.ApprovalOpen:
+	case protocol.ApprovalOpen:
 		return core.Yellow
-	case workflows.ApprovalAcknowledged:
+	case protocol.ApprovalAcknowledged:
 		return core.Green
-	case workflows.ApprovalExpired, workflows.ApprovalVoid:
+	case protocol.ApprovalExpired, protocol.ApprovalVoid:
 		return core.Dim
 	}
 	return ""
 }
 
 // approvals collects the approvals of one session, or of all sessions with open ones.
-func approvals(ctx context.Context, a *core.App, t *conn.Conn, session string, all bool) ([]workflows.Approval, error) {
+func approvals(ctx context.Context, a *core.App, t *conn.Conn, session string, all bool) ([]protocol.Approval, error) {
 	var ids []string
 	if session != "" {
 		if err := core.CheckName("session id", session); err != nil {
@@ -105,7 +104,7 @@ func approvals(ctx context.Context, a *core.App, t *conn.Conn, session string, a
 		}
 		ids = []string{session}
 	} else {
-		query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", workflows.TypeSession)
+		query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", protocol.TypeSession)
 		if !all {
 			query += " AND FairleadApprovals > 0"
 		}
@@ -117,10 +116,10 @@ func approvals(ctx context.Context, a *core.App, t *conn.Conn, session string, a
 			ids = append(ids, strings.TrimPrefix(info.GetExecution().GetWorkflowId(), "session/"))
 		}
 	}
-	list, silent := []workflows.Approval{}, 0
+	list, silent := []protocol.Approval{}, 0
 	for _, id := range ids {
-		var some []workflows.Approval
-		err := t.Ask(ctx, "list approvals of session "+id, protocol.SessionID(id), workflows.QueryApprovals, &some)
+		var some []protocol.Approval
+		err := t.Ask(ctx, "list approvals of session "+id, protocol.SessionID(id), protocol.QueryApprovals, &some)
 		if session == "" && core.ExitCode(err) == core.ExitUnreachable && ctx.Err() == nil && err != nil && silent < len(ids)-1 {
 			silent++ // one silent session must not hide the others
 			a.Note("session %s does not answer; its approvals are not listed", id)
@@ -130,7 +129,7 @@ func approvals(ctx context.Context, a *core.App, t *conn.Conn, session string, a
 			return nil, err
 		}
 		for _, ap := range some {
-			if all || ap.State == workflows.ApprovalOpen {
+			if all || ap.State == protocol.ApprovalOpen {
 				list = append(list, ap)
 			}
 		}
@@ -139,14 +138,14 @@ func approvals(ctx context.Context, a *core.App, t *conn.Conn, session string, a
 }
 
 // approval returns the approval with this id.
-func approval(ctx context.Context, t *conn.Conn, doing, id string) (workflows.Approval, error) {
+func approval(ctx context.Context, t *conn.Conn, doing, id string) (protocol.Approval, error) {
 	session, err := sessionOf(id)
 	if err != nil {
-		return workflows.Approval{}, err
+		return protocol.Approval{}, err
 	}
-	var list []workflows.Approval
-	if err := t.Ask(ctx, doing, protocol.SessionID(session), workflows.QueryApprovals, &list); err != nil {
-		return workflows.Approval{}, err
+	var list []protocol.Approval
+	if err := t.Ask(ctx, doing, protocol.SessionID(session), protocol.QueryApprovals, &list); err != nil {
+		return protocol.Approval{}, err
 	}
 	return conn.Pick(list, doing, id)
 }
@@ -175,7 +174,7 @@ func showCommand(a *core.App) *cobra.Command {
 			if ap, err = whole(c.Context(), a, t, ap); err != nil {
 				return err
 			}
-			if ap.State == workflows.ApprovalDecided || ap.State == workflows.ApprovalSent {
+			if ap.State == protocol.ApprovalDecided || ap.State == protocol.ApprovalSent {
 				now, _ := live.Now(c.Context(), a, t, ap.Session)
 				live.FreshenApproval(&ap, now)
 			}
@@ -186,7 +185,7 @@ func showCommand(a *core.App) *cobra.Command {
 
 // whole replaces the excerpts that the workflow holds with the full request, read from a
 // worker.
-func whole(ctx context.Context, a *core.App, t *conn.Conn, ap workflows.Approval) (workflows.Approval, error) {
+func whole(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval) (protocol.Approval, error) {
 	if !ap.Truncated {
 		return ap, nil
 	}
@@ -216,8 +215,8 @@ func (f *decideFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.digest, "digest", "", "decide only if the request has this digest")
 }
 
-func (f *decideFlags) decide(approval, outcome string) workflows.Decide {
-	return workflows.Decide{Approval: approval, Outcome: outcome, Reason: f.reason, By: core.Person(), Digest: f.digest}
+func (f *decideFlags) decide(approval, outcome string) protocol.Decide {
+	return protocol.Decide{Approval: approval, Outcome: outcome, Reason: f.reason, By: core.Person(), Digest: f.digest}
 }
 
 // decideLong ends the help text of every command that decides an approval.
@@ -259,9 +258,9 @@ func decideCommand(a *core.App, outcome, short string) *cobra.Command {
 
 // A filling completes a decision, for example with answers. seen is nil if the request
 // cannot be read at the moment.
-type filling func(ctx context.Context, t *conn.Conn, seen *workflows.Approval, d *workflows.Decide) error
+type filling func(ctx context.Context, t *conn.Conn, seen *protocol.Approval, d *protocol.Decide) error
 
-func decide(ctx context.Context, a *core.App, d workflows.Decide, fill filling) error {
+func decide(ctx context.Context, a *core.App, d protocol.Decide, fill filling) error {
 	doing, began := d.Outcome+" approval "+d.Approval, time.Now()
 	session, err := sessionOf(d.Approval)
 	if err != nil {
@@ -273,9 +272,9 @@ func decide(ctx context.Context, a *core.App, d workflows.Decide, fill filling) 
 	}
 	// Read the session first: to see codex's acknowledgement, the feed must start at an
 	// entry from before the decision.
-	msg := conn.Delivery{Doing: doing, Session: session, Name: workflows.SignalDecide, Again: true}
+	msg := conn.Delivery{Doing: doing, Session: session, Name: protocol.SignalDecide, Again: true}
 	seen, answered, err := msg.Look(ctx, t)
-	var asked *workflows.Approval
+	var asked *protocol.Approval
 	if err == nil {
 		if ap, perr := conn.Pick(seen.Approvals, doing, d.Approval); perr == nil {
 			asked = &ap
@@ -310,7 +309,7 @@ func decide(ctx context.Context, a *core.App, d workflows.Decide, fill filling) 
 	fctx, stop := context.WithCancel(ctx)
 	heard := live.StartFeed(fctx, a, t, session, seen.Seq+1)
 	defer func() { stop(); <-heard.Done }()
-	var ap workflows.Approval
+	var ap protocol.Approval
 	kept, err := msg.Send(ctx, t, seen, answered, err, &ap)
 	if err != nil {
 		return err
@@ -331,7 +330,7 @@ func decide(ctx context.Context, a *core.App, d workflows.Decide, fill filling) 
 }
 
 // withDigestHint adds how to decide while the request cannot be read.
-func withDigestHint(err error, d workflows.Decide) error {
+func withDigestHint(err error, d protocol.Decide) error {
 	var e *core.Error
 	if core.ExitCode(err) != core.ExitUnreachable || !errors.As(err, &e) {
 		return err
@@ -342,13 +341,13 @@ func withDigestHint(err error, d workflows.Decide) error {
 }
 
 // decidedByUs returns the approval as it will be once a worker has taken the decision.
-func decidedByUs(seen workflows.SessionDetail, session string, d workflows.Decide) workflows.Approval {
+func decidedByUs(seen protocol.SessionDetail, session string, d protocol.Decide) protocol.Approval {
 	ap, err := conn.Pick(seen.Approvals, "", d.Approval)
 	if err != nil {
-		ap = workflows.Approval{ID: d.Approval, Session: session, Digest: d.Digest}
+		ap = protocol.Approval{ID: d.Approval, Session: session, Digest: d.Digest}
 	}
-	ap.State = workflows.ApprovalDecided
-	ap.Decision = &workflows.Decision{Outcome: d.Outcome, By: d.By, Reason: d.Reason, Scope: cmp.Or(d.Scope, "once"), At: time.Now().UTC(),
+	ap.State = protocol.ApprovalDecided
+	ap.Decision = &protocol.Decision{Outcome: d.Outcome, By: d.By, Reason: d.Reason, Scope: cmp.Or(d.Scope, "once"), At: time.Now().UTC(),
 		AnswersBlob: d.AnswersBlob, Grant: d.Grant}
 	if d.Answers != nil {
 		_ = json.Unmarshal(d.Answers, &ap.Decision.Answers) // cannot fail: setAnswers made this JSON
@@ -359,28 +358,28 @@ func decidedByUs(seen workflows.SessionDetail, session string, d workflows.Decid
 // awaitAck waits until codex has a decision, and returns the newest state. A timeout is not
 // an error, because the decision is recorded. It also listens to the live feed: the session
 // workflow learns of the acknowledgement only when its pump returns.
-func awaitAck(ctx context.Context, t *conn.Conn, ap workflows.Approval, heard *live.Feed, wait time.Duration) workflows.Approval {
+func awaitAck(ctx context.Context, t *conn.Conn, ap protocol.Approval, heard *live.Feed, wait time.Duration) protocol.Approval {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	_, digits, _ := core.CutLast(ap.ID)
 	n, _ := strconv.Atoi(digits) // cannot fail: the session made the id
-	send := workflows.SendID(ap.Session, n)
+	send := protocol.SendID(ap.Session, n)
 	look := time.NewTicker(250 * time.Millisecond)
 	defer look.Stop()
-	for ap.State == workflows.ApprovalDecided || ap.State == workflows.ApprovalSent {
+	for ap.State == protocol.ApprovalDecided || ap.State == protocol.ApprovalSent {
 		select {
 		case <-ctx.Done():
 			return ap
 		case ev := <-heard.Events:
 			if ev.Kind == api.KindState && slices.Contains(ev.State.Acknowledged, send) {
-				ap.State = workflows.ApprovalAcknowledged
+				ap.State = protocol.ApprovalAcknowledged
 			}
 		case <-look.C:
-			var list []workflows.Approval
-			if err := t.Query(ctx, "look at approval "+ap.ID, protocol.SessionID(ap.Session), workflows.QueryApprovals, &list); err != nil {
+			var list []protocol.Approval
+			if err := t.Query(ctx, "look at approval "+ap.ID, protocol.SessionID(ap.Session), protocol.QueryApprovals, &list); err != nil {
 				continue // no worker yet
 			}
-			if now, err := conn.Pick(list, "", ap.ID); err == nil && (now.Decision != nil || now.State == workflows.ApprovalVoid) {
+			if now, err := conn.Pick(list, "", ap.ID); err == nil && (now.Decision != nil || now.State == protocol.ApprovalVoid) {
 				ap = now
 			}
 		}
@@ -391,7 +390,7 @@ func awaitAck(ctx context.Context, t *conn.Conn, ap workflows.Approval, heard *l
 // answerWhileOpen waits for a line typed after since. It returns early, with the reason in
 // elsewhere, if somebody else decides the approval, if it expires, or if codex withdraws
 // it.
-func answerWhileOpen(ctx context.Context, a *core.App, t *conn.Conn, ap workflows.Approval, since time.Time) (line, elsewhere string, err error) {
+func answerWhileOpen(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval, since time.Time) (line, elsewhere string, err error) {
 	look := time.NewTicker(500 * time.Millisecond)
 	defer look.Stop()
 	looking := false
@@ -424,14 +423,14 @@ func answerWhileOpen(ctx context.Context, a *core.App, t *conn.Conn, ap workflow
 
 // decidedElsewhere says what became of an approval that is no longer open. For an open one it
 // returns "".
-func decidedElsewhere(ctx context.Context, t *conn.Conn, ap workflows.Approval) string {
-	var list []workflows.Approval
-	if _, err := t.AskEither(ctx, "look at approval "+ap.ID, protocol.SessionID(ap.Session), workflows.QueryApprovals, &list); err != nil {
+func decidedElsewhere(ctx context.Context, t *conn.Conn, ap protocol.Approval) string {
+	var list []protocol.Approval
+	if _, err := t.AskEither(ctx, "look at approval "+ap.ID, protocol.SessionID(ap.Session), protocol.QueryApprovals, &list); err != nil {
 		return "" // the next query will tell
 	}
 	now, err := conn.Pick(list, "", ap.ID)
 	switch {
-	case err != nil || now.State == workflows.ApprovalOpen && now.Decision == nil:
+	case err != nil || now.State == protocol.ApprovalOpen && now.Decision == nil:
 		return ""
 	case now.Decision != nil:
 		return fmt.Sprintf("%s: %s by %s", ap.ID, now.Decision.Outcome, core.Clean(now.Decision.By))

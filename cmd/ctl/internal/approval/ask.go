@@ -12,7 +12,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // errElsewhere means that somebody else decided, or that codex withdrew the request.
@@ -21,15 +20,15 @@ var errElsewhere = errors.New("decided elsewhere")
 // An asking is one approval that is shown to a person at the terminal.
 type asking struct {
 	p  *core.Printer
-	ap workflows.Approval
+	ap protocol.Approval
 	// line shows a prompt and returns the line that the person types. A secret line is not
 	// shown. It returns errElsewhere once the approval is no longer open.
 	line func(prompt string, secret bool) (string, error)
 	// whole returns the approval in full, or the excerpt if the full one cannot be read.
-	whole func() workflows.Approval
+	whole func() protocol.Approval
 }
 
-func newAsking(ctx context.Context, a *core.App, t *conn.Conn, ap workflows.Approval) *asking {
+func newAsking(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval) *asking {
 	p, since := core.NewPrinter(a.Err, false), time.Now()
 	return &asking{p: p, ap: ap,
 		line: func(prompt string, secret bool) (string, error) {
@@ -51,7 +50,7 @@ func newAsking(ctx context.Context, a *core.App, t *conn.Conn, ap workflows.Appr
 			}
 			return s, err
 		},
-		whole: func() workflows.Approval {
+		whole: func() protocol.Approval {
 			if full, err := whole(ctx, a, t, ap); err == nil {
 				return full
 			}
@@ -62,13 +61,13 @@ func newAsking(ctx context.Context, a *core.App, t *conn.Conn, ap workflows.Appr
 
 // DecideInline asks a person at the terminal about one approval. again is true if the
 // decision did not count and the approval is still open.
-func DecideInline(ctx context.Context, a *core.App, t *conn.Conn, ap workflows.Approval) (again bool, err error) {
+func DecideInline(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval) (again bool, err error) {
 	a.DropTyped() // typed before the question was shown
 	q := newAsking(ctx, a, t, ap)
 	q.p.Printf("\n%s codex asks:\n", q.p.Paint(core.Yellow, "?"))
 	Show(q.p, ap, false)
 	err = collected(a, q)
-	var d workflows.Decide
+	var d protocol.Decide
 	var g given
 	if err == nil {
 		d, g, err = q.decide()
@@ -109,7 +108,7 @@ func collected(a *core.App, q *asking) error {
 }
 
 // sendInline signs a decision if needed, and sends it.
-func sendInline(ctx context.Context, a *core.App, t *conn.Conn, ap workflows.Approval, d workflows.Decide, g given) error {
+func sendInline(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval, d protocol.Decide, g given) error {
 	doing := d.Outcome + " approval " + ap.ID
 	if d.Outcome == "answer" {
 		if err := putAnswers(ctx, a, t, doing, ap, g, &d); err != nil {
@@ -119,10 +118,10 @@ func sendInline(ctx context.Context, a *core.App, t *conn.Conn, ap workflows.App
 	if err := sign(ctx, a, t, doing, &ap, &d); err != nil {
 		return err
 	}
-	msg := conn.Delivery{Doing: doing, Session: ap.Session, Name: workflows.SignalDecide, Msg: d, Again: true, Check: conn.Decidable(doing, d)}
-	var got workflows.Approval
+	msg := conn.Delivery{Doing: doing, Session: ap.Session, Name: protocol.SignalDecide, Msg: d, Again: true, Check: conn.Decidable(doing, d)}
+	var got protocol.Approval
 	kept, err := msg.Deliver(ctx, t, &got)
-	if err == nil && !kept && got.State == workflows.ApprovalOpen { // more approvers must agree
+	if err == nil && !kept && got.State == protocol.ApprovalOpen { // more approvers must agree
 		a.Note("%s", core.Clean(signedText(got)))
 	}
 	return err
@@ -130,7 +129,7 @@ func sendInline(ctx context.Context, a *core.App, t *conn.Conn, ap workflows.App
 
 // askRest asks for the answers that were not given on the command line. If the person
 // declines or cancels instead, word says which.
-func askRest(ctx context.Context, a *core.App, t *conn.Conn, ap workflows.Approval, g *given) (word string, err error) {
+func askRest(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval, g *given) (word string, err error) {
 	missing := slices.ContainsFunc(ap.Questions, func(q protocol.Question) bool { return !g.answered(q.ID) && !q.Optional && q.Default == "" })
 	if !missing {
 		return "", nil
@@ -155,7 +154,7 @@ func (q *asking) offers(word string) bool { return slices.Contains(q.ap.Offered,
 
 // decide asks until the approval is decided. For an outcome of "answer", given has the
 // answers.
-func (q *asking) decide() (workflows.Decide, given, error) {
+func (q *asking) decide() (protocol.Decide, given, error) {
 	if q.offers("answer") {
 		if q.ap.Truncated {
 			q.ap = q.whole()
@@ -182,7 +181,7 @@ var keys = []key{
 }
 
 // choose asks for the letter of one of the offered decisions.
-func (q *asking) choose() (workflows.Decide, error) {
+func (q *asking) choose() (protocol.Decide, error) {
 	var can []key
 	var texts []string
 	for _, k := range keys {
@@ -198,7 +197,7 @@ func (q *asking) choose() (workflows.Decide, error) {
 	for {
 		s, err := q.line(strings.Join(texts, " · ")+" · d show all, then Enter >", false)
 		if err != nil {
-			return workflows.Decide{}, err
+			return protocol.Decide{}, err
 		}
 		s = strings.ToLower(s)
 		if s == "d" || s == "diff" {
@@ -220,7 +219,7 @@ func (q *asking) choose() (workflows.Decide, error) {
 			}
 			continue
 		}
-		return workflows.Decide{Outcome: can[i].word, Scope: can[i].scope}, nil
+		return protocol.Decide{Outcome: can[i].word, Scope: can[i].scope}, nil
 	}
 }
 
@@ -233,15 +232,15 @@ func letters(keys []key) string {
 }
 
 // answers asks the questions one by one.
-func (q *asking) answers() (workflows.Decide, given, error) {
+func (q *asking) answers() (protocol.Decide, given, error) {
 	g := given{questions: q.ap.Questions, plain: map[string][]string{}, secret: map[string][]string{}}
 	for _, question := range q.ap.Questions {
 		word, err := q.question(question, &g)
 		if err != nil || word != "" {
-			return workflows.Decide{Outcome: word}, g, err
+			return protocol.Decide{Outcome: word}, g, err
 		}
 	}
-	return workflows.Decide{Outcome: "answer"}, g, nil
+	return protocol.Decide{Outcome: "answer"}, g, nil
 }
 
 // question repeats one question until the answer fits. If the person declines or cancels
@@ -315,7 +314,7 @@ func chosen(question protocol.Question, said string) []string {
 }
 
 // some asks about each permission alone. ok is false if none is given.
-func (q *asking) some() (d workflows.Decide, ok bool, err error) {
+func (q *asking) some() (d protocol.Decide, ok bool, err error) {
 	q.ap = q.whole()
 	singles, rest := apart(q.ap.Permissions)
 	if rest > 0 {
@@ -335,7 +334,7 @@ func (q *asking) some() (d workflows.Decide, ok bool, err error) {
 		q.p.Printf("nothing is given: n declines\n")
 		return d, false, nil
 	}
-	d = workflows.Decide{Outcome: "grant"}
+	d = protocol.Decide{Outcome: "grant"}
 	if d.Grant, err = part.Of(q.ap.Permissions); err != nil {
 		q.p.Printf("%s\n", core.Clean(err.Error()))
 		return d, false, nil

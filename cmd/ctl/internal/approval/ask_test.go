@@ -12,14 +12,13 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // typed returns an asking at which a person types these lines. It also returns the asking's
 // output, and the lines that were read as secret.
-func typed(ap workflows.Approval, lines ...string) (q *asking, out *bytes.Buffer, unseen *[]string) {
+func typed(ap protocol.Approval, lines ...string) (q *asking, out *bytes.Buffer, unseen *[]string) {
 	out, unseen = &bytes.Buffer{}, &[]string{}
-	q = &asking{p: core.NewPrinter(out, false), ap: ap, whole: func() workflows.Approval { return ap },
+	q = &asking{p: core.NewPrinter(out, false), ap: ap, whole: func() protocol.Approval { return ap },
 		line: func(prompt string, secret bool) (string, error) {
 			out.WriteString(prompt + " ")
 			if len(lines) == 0 {
@@ -37,8 +36,8 @@ func typed(ap workflows.Approval, lines ...string) (q *asking, out *bytes.Buffer
 
 var (
 	colours  = protocol.Question{ID: "colour", Text: "Which colour?", Options: []protocol.Choice{{Label: "red"}, {Label: "Blue", Description: "like the sky"}}}
-	asksTwo  = workflows.Approval{ID: "s.1", Kind: "user_input", Offered: []string{"answer", "decline", "cancel"}, Questions: []protocol.Question{colours, {ID: "name", Text: "Its name?"}}}
-	asksThat = workflows.Approval{ID: "s.2", Kind: "permissions", Offered: []string{"accept", "accept_for_session", "grant", "decline"},
+	asksTwo  = protocol.Approval{ID: "s.1", Kind: "user_input", Offered: []string{"answer", "decline", "cancel"}, Questions: []protocol.Question{colours, {ID: "name", Text: "Its name?"}}}
+	asksThat = protocol.Approval{ID: "s.2", Kind: "permissions", Offered: []string{"accept", "accept_for_session", "grant", "decline"},
 		Permissions: json.RawMessage(`{"network":{"enabled":true},"fileSystem":{"read":["/srv/data"],"write":["/srv/out"],"entries":[{"access":"write","path":{"type":"path","path":"/srv/out"}}]}}`)}
 )
 
@@ -103,7 +102,7 @@ func TestPermissionsAreGivenOneByOneAtTheTerminal(t *testing.T) {
 }
 
 func TestOnlyWhatIsOfferedCanBeChosen(t *testing.T) {
-	ap := workflows.Approval{ID: "s.3", Kind: "command", Command: "make", Offered: []string{"accept", "amend"}}
+	ap := protocol.Approval{ID: "s.3", Kind: "command", Command: "make", Offered: []string{"accept", "amend"}}
 	q, out, _ := typed(ap, "a", "c", "r")
 	if d, _, err := q.decide(); err != nil || d.Outcome != "amend" {
 		t.Errorf("decided %+v (%v)", d, err)

@@ -9,7 +9,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func grantCommand(a *core.App) *cobra.Command {
@@ -37,7 +37,7 @@ a restart, ` + "`ctl approval accept ID --for-session`" + `.` + decideLong,
 			if forSession {
 				d.Scope = "session"
 			}
-			return decide(c.Context(), a, d, func(ctx context.Context, t *conn.Conn, seen *workflows.Approval, d *workflows.Decide) error {
+			return decide(c.Context(), a, d, func(ctx context.Context, t *conn.Conn, seen *protocol.Approval, d *protocol.Decide) error {
 				return fillGrant(ctx, a, t, seen, d, part, all)
 			})
 		},
@@ -53,7 +53,7 @@ a restart, ` + "`ctl approval accept ID --for-session`" + `.` + decideLong,
 
 // fillGrant sets the grant of a decision, in codex's JSON, after checking that it is a part
 // of the request.
-func fillGrant(ctx context.Context, a *core.App, t *conn.Conn, seen *workflows.Approval, d *workflows.Decide, part activities.Part, all bool) error {
+func fillGrant(ctx context.Context, a *core.App, t *conn.Conn, seen *protocol.Approval, d *protocol.Decide, part activities.Part, all bool) error {
 	doing := "grant approval " + d.Approval
 	if seen == nil {
 		return core.Unreachable("%s: the request cannot be read now, and a grant must be a part of it", doing).Hinted("`ctl status` shows the workers")

@@ -8,11 +8,10 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // Show prints an approval, with its diffs if diffs is set.
-func Show(p *core.Printer, ap workflows.Approval, diffs bool) {
+func Show(p *core.Printer, ap protocol.Approval, diffs bool) {
 	decision := ""
 	if d := ap.Decision; d != nil {
 		decision = d.Outcome + " by " + d.By

@@ -41,7 +41,7 @@ func signing(a *core.App, approval *cobra.Command) *cobra.Command {
 
 // sign signs a decision if the user asks for it with --sign-with, or if the session's
 // policy needs it.
-func sign(ctx context.Context, a *core.App, t *conn.Conn, doing string, asked *workflows.Approval, d *workflows.Decide) error {
+func sign(ctx context.Context, a *core.App, t *conn.Conn, doing string, asked *protocol.Approval, d *protocol.Decide) error {
 	with := a.SignWith
 	if with == "" && asked != nil && asked.Signed {
 		conf, err := a.Config()
@@ -83,12 +83,12 @@ func sign(ctx context.Context, a *core.App, t *conn.Conn, doing string, asked *w
 // whoMaySign returns the signers that the session's policies allow. It is used to choose
 // among several keys, and between a key and its certificates. With no worker up, the
 // policies are read from the history. If that fails, the person must name the key.
-func whoMaySign(ctx context.Context, t *conn.Conn, asked *workflows.Approval) (all []*sshsig.Allowed, err error) {
+func whoMaySign(ctx context.Context, t *conn.Conn, asked *protocol.Approval) (all []*sshsig.Allowed, err error) {
 	if !asked.Signed {
 		return nil, nil
 	}
-	var texts workflows.PolicyTexts
-	if _, err := t.AskEither(ctx, "read the policy of session "+asked.Session, protocol.SessionID(asked.Session), workflows.QueryPolicy, &texts); err != nil {
+	var texts protocol.PolicyTexts
+	if _, err := t.AskEither(ctx, "read the policy of session "+asked.Session, protocol.SessionID(asked.Session), protocol.QueryPolicy, &texts); err != nil {
 		return nil, err
 	}
 	for _, text := range []string{texts.Session, texts.Seed} {
@@ -232,7 +232,7 @@ the answers or the grant that go with it. ` + "`ctl approval … --sign-with`" +
 			if err != nil {
 				return err
 			}
-			d := workflows.Decide{Approval: ap.ID, Digest: ap.Digest, Outcome: args[1]}
+			d := protocol.Decide{Approval: ap.ID, Digest: ap.Digest, Outcome: args[1]}
 			if forSession {
 				d.Scope = "session"
 			}
@@ -260,7 +260,7 @@ the answers or the grant that go with it. ` + "`ctl approval … --sign-with`" +
 }
 
 // signedText says who must still sign an approval, and who has signed it.
-func signedText(ap workflows.Approval) string {
+func signedText(ap protocol.Approval) string {
 	if !ap.Signed {
 		return ""
 	}
@@ -275,7 +275,7 @@ func signedText(ap workflows.Approval) string {
 }
 
 // rulingText says which rule of a policy decided, or left the decision to people.
-func rulingText(ap workflows.Approval) string {
+func rulingText(ap protocol.Approval) string {
 	if ap.Ruling == nil {
 		return ""
 	}

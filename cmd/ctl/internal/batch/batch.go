@@ -16,6 +16,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -71,7 +72,7 @@ says which sessions wait. With -o json: a line for each result, and the batch la
 				b.Window = window
 			}
 			chosen := cmp.Or(id, b.ID)
-			k, err := key.Request(workflows.ClaimBatch, chosen, "batch run", b.request(a))
+			k, err := key.Request(protocol.ClaimBatch, chosen, "batch run", b.request(a))
 			if err != nil {
 				return err
 			}
@@ -119,13 +120,13 @@ func startBatch(ctx context.Context, a *core.App, t *conn.Conn, id string, b *Lo
 	}
 	start := batchStart(id, enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE)
 	k.Mark(&start)
-	_, err = t.Start(ctx, "start batch "+id, start, workflows.TypeBatch, workflows.BatchInput{ID: id, Spec: spec, By: core.Person()})
+	_, err = t.Start(ctx, "start batch "+id, start, protocol.TypeBatch, workflows.BatchInput{ID: id, Spec: spec, By: core.Person()})
 	return k.Ours(ctx, t, err)
 }
 
 func batchStart(id string, reuse enums.WorkflowIdReusePolicy) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{
-		ID: workflows.BatchID(id), TaskQueue: workflows.TaskQueue,
+		ID: protocol.BatchID(id), TaskQueue: protocol.TaskQueue,
 		WorkflowIDReusePolicy:                    reuse,
 		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
@@ -154,18 +155,18 @@ func checkCommand(a *core.App) *cobra.Command {
 }
 
 // batch queries the state of a batch.
-func batch(ctx context.Context, t *conn.Conn, doing, id string) (workflows.BatchView, error) {
-	var v workflows.BatchView
+func batch(ctx context.Context, t *conn.Conn, doing, id string) (protocol.BatchView, error) {
+	var v protocol.BatchView
 	if err := core.CheckName("batch id", id); err != nil {
 		return v, err
 	}
-	err := t.Ask(ctx, doing+" batch "+id, workflows.BatchID(id), workflows.QueryBatch, &v)
+	err := t.Ask(ctx, doing+" batch "+id, protocol.BatchID(id), protocol.QueryBatch, &v)
 	return v, err
 }
 
 // A batchShown is the Batch JSON of `ctl batch show`.
 type batchShown struct {
-	workflows.BatchView
+	protocol.BatchView
 	// Waiting lists sessions that wait for a person.
 	Waiting []waitingItem `json:"waiting"`
 }
@@ -184,7 +185,7 @@ func shownBatch(ctx context.Context, t *conn.Conn, id string) (batchShown, error
 	if out.BatchView, err = batch(ctx, t, "show", id); err != nil || out.Running == 0 {
 		return out, err
 	}
-	q := fmt.Sprintf("WorkflowType = '%s' AND FairleadOrigin = '%s' AND FairleadApprovals > 0 AND ExecutionStatus = 'Running'", workflows.TypeSession, workflows.OriginBatch(id))
+	q := fmt.Sprintf("WorkflowType = '%s' AND FairleadOrigin = '%s' AND FairleadApprovals > 0 AND ExecutionStatus = 'Running'", protocol.TypeSession, protocol.OriginBatch(id))
 	infos, err := t.List(ctx, "list sessions of batch "+id, q, mostWaiting)
 	if err != nil {
 		return out, err
@@ -208,7 +209,7 @@ func showCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if follow && !workflows.BatchOver(v.State) {
+			if follow && !protocol.BatchOver(v.State) {
 				return watchBatch(c.Context(), a, t, v)
 			}
 			return a.Print().Show(v, func(p *core.Printer) { showBatch(p, v) })
@@ -236,7 +237,7 @@ func showBatch(p *core.Printer, v batchShown) {
 	}
 }
 
-func failureLine(p *core.Printer, f workflows.BatchFailure) string {
+func failureLine(p *core.Printer, f protocol.BatchFailure) string {
 	line := fmt.Sprintf("%s  %s: %s", p.Paint(core.Red, f.Item), core.Clean(f.Kind), core.Clean(core.OneLine(f.Message, 300)))
 	if f.Hint != "" {
 		line += " (" + core.Clean(core.OneLine(f.Hint, 300)) + ")"
@@ -248,14 +249,14 @@ func batchColour(v batchShown) core.Style {
 	switch {
 	case v.Failed > 0:
 		return core.Red
-	case workflows.BatchOver(v.State):
+	case protocol.BatchOver(v.State):
 		return core.Green
 	}
 	return core.Cyan
 }
 
 // countsText omits counts of zero.
-func countsText(v workflows.BatchView) string {
+func countsText(v protocol.BatchView) string {
 	out := fmt.Sprintf("%d of %d done", v.Done, v.Total)
 	for _, c := range []struct {
 		n    int
@@ -268,7 +269,7 @@ func countsText(v workflows.BatchView) string {
 	return out
 }
 
-func rateOf(v workflows.BatchView) string {
+func rateOf(v protocol.BatchView) string {
 	if v.Rate == 0 {
 		return ""
 	}
@@ -316,21 +317,21 @@ func listCommand(a *core.App) *cobra.Command {
 
 // batches queries each batch. A batch that was retried after its end has several runs, but
 // is listed once.
-func batches(ctx context.Context, t *conn.Conn, narrow []string, limit int) ([]workflows.BatchView, error) {
-	narrow = append([]string{fmt.Sprintf("WorkflowType = '%s'", workflows.TypeBatch), "ExecutionStatus != 'ContinuedAsNew'"}, narrow...)
+func batches(ctx context.Context, t *conn.Conn, narrow []string, limit int) ([]protocol.BatchView, error) {
+	narrow = append([]string{fmt.Sprintf("WorkflowType = '%s'", protocol.TypeBatch), "ExecutionStatus != 'ContinuedAsNew'"}, narrow...)
 	infos, err := t.List(ctx, "list batches", strings.Join(narrow, " AND "), limit)
 	if err != nil {
 		return nil, err
 	}
-	list := []workflows.BatchView{}
+	list := []protocol.BatchView{}
 	seen := map[string]bool{}
 	for _, info := range infos {
-		id := strings.TrimPrefix(info.GetExecution().GetWorkflowId(), workflows.BatchID(""))
+		id := strings.TrimPrefix(info.GetExecution().GetWorkflowId(), protocol.BatchID(""))
 		if seen[id] {
 			continue
 		}
 		seen[id] = true
-		v := workflows.BatchView{ID: id, State: conn.Attr[string](info.GetSearchAttributes().GetIndexedFields(), "FairleadState"), CreatedAt: info.GetStartTime().AsTime()}
+		v := protocol.BatchView{ID: id, State: conn.Attr[string](info.GetSearchAttributes().GetIndexedFields(), "FairleadState"), CreatedAt: info.GetStartTime().AsTime()}
 		if s := info.GetStatus(); s == enums.WORKFLOW_EXECUTION_STATUS_TERMINATED || s == enums.WORKFLOW_EXECUTION_STATUS_TIMED_OUT {
 			v.State = "terminated"
 		}
@@ -364,11 +365,11 @@ more. Waits until all of them are cleaned up.`,
 				return err
 			}
 			v, err := batch(c.Context(), t, "cancel", args[0])
-			if err == nil && workflows.BatchOver(v.State) {
+			if err == nil && protocol.BatchOver(v.State) {
 				err = core.Refused("cancel batch %s: it has ended (%s)", v.ID, v.State)
 			}
 			if err == nil {
-				err = t.Signal(c.Context(), "cancel batch "+v.ID, workflows.BatchID(v.ID), workflows.SignalCancelBatch, workflows.CancelBatch{By: core.Person(), Discard: discard})
+				err = t.Signal(c.Context(), "cancel batch "+v.ID, protocol.BatchID(v.ID), protocol.SignalCancelBatch, protocol.CancelBatch{By: core.Person(), Discard: discard})
 			}
 			if err != nil {
 				return err
@@ -402,7 +403,7 @@ alone. What failed may have had effects: see ` + "`ctl batch show`" + ` and the 
 			if err != nil {
 				return err
 			}
-			if err := retryBatch(c.Context(), t, v, workflows.RetryBatch{By: core.Person(), Rest: rest}); err != nil {
+			if err := retryBatch(c.Context(), t, v, protocol.RetryBatch{By: core.Person(), Rest: rest}); err != nil {
 				return err
 			}
 			if detach {
@@ -416,33 +417,33 @@ alone. What failed may have had effects: see ` + "`ctl batch show`" + ` and the 
 	return c
 }
 
-func retryBatch(ctx context.Context, t *conn.Conn, v workflows.BatchView, r workflows.RetryBatch) error {
+func retryBatch(ctx context.Context, t *conn.Conn, v protocol.BatchView, r protocol.RetryBatch) error {
 	doing := "retry batch " + v.ID
 	there := v.Failed
-	if r.Rest && workflows.BatchOver(v.State) {
+	if r.Rest && protocol.BatchOver(v.State) {
 		there += v.Cancelled + v.Queued
 	}
 	switch {
-	case v.State == workflows.BatchStopping || v.State == workflows.BatchCancelling:
+	case v.State == protocol.BatchStopping || v.State == protocol.BatchCancelling:
 		return core.Refused("%s: it is %s", doing, v.State).Hinted("wait for its end: `ctl batch show %s --follow`", v.ID)
 	case there == 0:
 		return core.Refused("%s: none of its items failed", doing)
-	case !workflows.BatchOver(v.State):
-		return t.Signal(ctx, doing, workflows.BatchID(v.ID), workflows.SignalRetryBatch, r)
+	case !protocol.BatchOver(v.State):
+		return t.Signal(ctx, doing, protocol.BatchID(v.ID), protocol.SignalRetryBatch, r)
 	}
 	var end workflows.BatchEnd
-	if err := t.Result(ctx, doing, t.GetWorkflow(ctx, workflows.BatchID(v.ID), ""), conn.AnswerWait, &end); err != nil {
+	if err := t.Result(ctx, doing, t.GetWorkflow(ctx, protocol.BatchID(v.ID), ""), conn.AnswerWait, &end); err != nil {
 		return err
 	}
 	start := batchStart(v.ID, enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE)
-	was, _, err := t.ClaimOf(ctx, doing, workflows.BatchID(v.ID))
+	was, _, err := t.ClaimOf(ctx, doing, protocol.BatchID(v.ID))
 	if err != nil {
 		return err
 	}
 	if was != nil { // its --key still stands for this batch
-		start.Memo = map[string]any{workflows.MemoClaim: *was}
+		start.Memo = map[string]any{protocol.MemoClaim: *was}
 	}
-	_, err = t.Start(ctx, doing, start, workflows.TypeBatch, workflows.BatchInput{ID: v.ID, Spec: end.Spec, By: v.By, Origin: v.Origin, Carry: end.State, Retry: &r})
+	_, err = t.Start(ctx, doing, start, protocol.TypeBatch, workflows.BatchInput{ID: v.ID, Spec: end.Spec, By: v.By, Origin: v.Origin, Carry: end.State, Retry: &r})
 	return err
 }
 
@@ -459,11 +460,11 @@ func setCommand(a *core.App) *cobra.Command {
 				return err
 			}
 			v, err := batch(c.Context(), t, "set", args[0])
-			if err == nil && workflows.BatchOver(v.State) {
+			if err == nil && protocol.BatchOver(v.State) {
 				err = core.Refused("set batch %s: it has ended (%s)", v.ID, v.State)
 			}
 			if err == nil {
-				err = t.Signal(c.Context(), "set batch "+v.ID, workflows.BatchID(v.ID), workflows.SignalSetBatch, workflows.SetBatch{By: core.Person(), Window: window})
+				err = t.Signal(c.Context(), "set batch "+v.ID, protocol.BatchID(v.ID), protocol.SignalSetBatch, protocol.SetBatch{By: core.Person(), Window: window})
 			}
 			if err != nil {
 				return err
@@ -481,7 +482,7 @@ const batchPoll = 700 * time.Millisecond
 
 // batchOutcome returns the error, with its exit code, for a batch whose items did not all
 // succeed.
-func batchOutcome(v workflows.BatchView) error {
+func batchOutcome(v protocol.BatchView) error {
 	if v.Done == v.Total {
 		return nil
 	}

@@ -236,16 +236,16 @@ const (
 
 // Pack uploads the items to the store, under folder, and returns the input of the Batch
 // workflow.
-func (b *Local) Pack(ctx context.Context, a *core.App, t *conn.Conn, folder string) (workflows.BatchSpec, error) {
-	spec := workflows.BatchSpec{Total: len(b.Items), Window: b.Window, StopAfter: b.StopAfter, File: b.Name,
-		Retry: workflows.BatchRetry{Attempts: b.Retry.Attempts, On: b.Retry.On, Wait: b.Retry.Wait, AfterEffects: b.Retry.AfterEffects}}
+func (b *Local) Pack(ctx context.Context, a *core.App, t *conn.Conn, folder string) (protocol.BatchSpec, error) {
+	spec := protocol.BatchSpec{Total: len(b.Items), Window: b.Window, StopAfter: b.StopAfter, File: b.Name,
+		Retry: protocol.BatchRetry{Attempts: b.Retry.Attempts, On: b.Retry.On, Wait: b.Retry.Wait, AfterEffects: b.Retry.AfterEffects}}
 	worker, err := conn.AnyWorker(ctx, a, t)
 	if err != nil {
 		return spec, err
 	}
 	quiet := a.Flags.Quiet
 	defer func() { a.Flags.Quiet = quiet }() // attach sets quiet for an output schema, which is meant for single sessions
-	sets := map[*itemSet]workflows.Message{}
+	sets := map[*itemSet]protocol.Message{}
 	sent := sentTrees{}
 	p := pageMaker{numbers: map[*itemSet]int{}}
 	flush := func(next int) error {
@@ -256,7 +256,7 @@ func (b *Local) Pack(ctx context.Context, a *core.App, t *conn.Conn, folder stri
 		if err != nil {
 			return conn.APIFailure("keep the items", err)
 		}
-		spec.Pages = append(spec.Pages, workflows.BatchPages{First: next - len(p.page.Items), Blob: stored.Blob})
+		spec.Pages = append(spec.Pages, protocol.BatchPages{First: next - len(p.page.Items), Blob: stored.Blob})
 		p = pageMaker{numbers: map[*itemSet]int{}}
 		return nil
 	}
@@ -322,11 +322,11 @@ type pageMaker struct {
 	bytes   int
 }
 
-func (p *pageMaker) add(it batchfile.Item, s *itemSet, m workflows.Message) error {
+func (p *pageMaker) add(it batchfile.Item, s *itemSet, m protocol.Message) error {
 	n, known := p.numbers[s]
 	if !known {
 		raw, err := json.Marshal(s.opt)
-		opt := protocol.BatchOptions{Queue: workflows.TaskQueueOf(s.opt.Zone)}
+		opt := protocol.BatchOptions{Queue: protocol.TaskQueueOf(s.opt.Zone)}
 		if err == nil {
 			err = json.Unmarshal(raw, &opt.Session)
 		}

@@ -12,7 +12,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // followBatch shows results as they arrive, and the batch when it has ended.
@@ -24,7 +24,7 @@ func followBatchFrom(ctx context.Context, a *core.App, t *conn.Conn, id string, 
 	p := a.Print()
 	line := progressLine(a)
 	defer line.clear()
-	show := func(r workflows.BatchResult, raw json.RawMessage) error {
+	show := func(r protocol.BatchResult, raw json.RawMessage) error {
 		line.clear()
 		if p.JSON {
 			return p.Show(raw, nil)
@@ -32,7 +32,7 @@ func followBatchFrom(ctx context.Context, a *core.App, t *conn.Conn, id string, 
 		showResult(p, r)
 		return nil
 	}
-	v, err := awaitBatch(ctx, a, t, id, func(v workflows.BatchView) (err error) {
+	v, err := awaitBatch(ctx, a, t, id, func(v protocol.BatchView) (err error) {
 		if from, err = newResults(ctx, a, t, id, from, show); err != nil {
 			return err
 		}
@@ -54,16 +54,16 @@ func followBatchFrom(ctx context.Context, a *core.App, t *conn.Conn, id string, 
 	return nil
 }
 
-func showResult(p *core.Printer, r workflows.BatchResult) {
+func showResult(p *core.Printer, r protocol.BatchResult) {
 	took := ""
 	if !r.StartedAt.IsZero() {
 		took = core.Short(r.EndedAt.Sub(r.StartedAt))
 	}
-	if r.State == workflows.ItemCompleted {
+	if r.State == protocol.ItemCompleted {
 		p.Printf("%s  %s  %s\n", p.Paint(core.Green, r.Item), took, core.Clean(core.OneLine(r.FinalText, 100)))
 		return
 	}
-	f := workflows.BatchFailure{Item: r.Item, Kind: r.State}
+	f := protocol.BatchFailure{Item: r.Item, Kind: r.State}
 	if r.Error != nil {
 		f.Kind, f.Message, f.Hint = r.Error.Kind, r.Error.Message, r.Error.Hint
 	}
@@ -72,7 +72,7 @@ func showResult(p *core.Printer, r workflows.BatchResult) {
 
 // needsNobody ends the output, with --no-input, once all running sessions wait for a
 // person. The batch itself goes on waiting.
-func needsNobody(ctx context.Context, a *core.App, t *conn.Conn, v workflows.BatchView) error {
+func needsNobody(ctx context.Context, a *core.App, t *conn.Conn, v protocol.BatchView) error {
 	if !a.Flags.NoInput || v.Running == 0 || v.Running < v.Window && v.Queued > 0 {
 		return nil
 	}
@@ -85,19 +85,19 @@ func needsNobody(ctx context.Context, a *core.App, t *conn.Conn, v workflows.Bat
 }
 
 // awaitBatch queries a batch until it has ended. It waits while no worker answers.
-func awaitBatch(ctx context.Context, a *core.App, t *conn.Conn, id string, each func(workflows.BatchView) error) (workflows.BatchView, error) {
+func awaitBatch(ctx context.Context, a *core.App, t *conn.Conn, id string, each func(protocol.BatchView) error) (protocol.BatchView, error) {
 	end := time.Time{}
 	if wait := a.Wait(0); wait > 0 {
 		end = time.Now().Add(wait)
 	}
-	var last workflows.BatchView
+	var last protocol.BatchView
 	for away := false; ; {
 		v, err := batch(ctx, t, "show", id)
 		if err == nil && each != nil {
 			err = each(v)
 		}
 		switch {
-		case err == nil && workflows.BatchOver(v.State):
+		case err == nil && protocol.BatchOver(v.State):
 			return v, nil
 		case err == nil:
 			last, away = v, false
@@ -119,10 +119,10 @@ func awaitBatch(ctx context.Context, a *core.App, t *conn.Conn, id string, each 
 }
 
 // newResults shows the results from number from on, and returns the number of the next one.
-func newResults(ctx context.Context, a *core.App, t *conn.Conn, id string, from int, show func(workflows.BatchResult, json.RawMessage) error) (int, error) {
+func newResults(ctx context.Context, a *core.App, t *conn.Conn, id string, from int, show func(protocol.BatchResult, json.RawMessage) error) (int, error) {
 	for {
-		var got workflows.BatchResults
-		if err := t.Ask(ctx, "read results of batch "+id, workflows.BatchID(id), workflows.QueryBatchResults, &got, from); err != nil {
+		var got protocol.BatchResults
+		if err := t.Ask(ctx, "read results of batch "+id, protocol.BatchID(id), protocol.QueryBatchResults, &got, from); err != nil {
 			return from, err
 		}
 		if got.Blob != "" {
@@ -141,7 +141,7 @@ func newResults(ctx context.Context, a *core.App, t *conn.Conn, id string, from 
 		}
 		before := from
 		for _, line := range got.Lines {
-			var r workflows.BatchResult
+			var r protocol.BatchResult
 			if err := json.Unmarshal(line, &r); err != nil {
 				return from, core.Failed("read results of batch %s: %v", id, err)
 			}
@@ -177,16 +177,16 @@ for those to come until the batch has ended. An item that is tried again by hand
 				return err
 			}
 			p := core.NewPrinter(a.Out, true)
-			show := func(_ workflows.BatchResult, raw json.RawMessage) error { return p.Show(raw, nil) }
+			show := func(_ protocol.BatchResult, raw json.RawMessage) error { return p.Show(raw, nil) }
 			v, err := batch(c.Context(), t, "show results of", args[0])
 			if err != nil {
 				return err
 			}
-			if noWait || workflows.BatchOver(v.State) {
+			if noWait || protocol.BatchOver(v.State) {
 				_, err = newResults(c.Context(), a, t, v.ID, from, show)
 				return err
 			}
-			_, err = awaitBatch(c.Context(), a, t, v.ID, func(workflows.BatchView) (err error) {
+			_, err = awaitBatch(c.Context(), a, t, v.ID, func(protocol.BatchView) (err error) {
 				from, err = newResults(c.Context(), a, t, v.ID, from, show)
 				return err
 			})
@@ -205,7 +205,7 @@ func watchBatch(ctx context.Context, a *core.App, t *conn.Conn, v batchShown) er
 	defer line.clear()
 	told := map[string]bool{}
 	var shown batchShown
-	_, err := awaitBatch(ctx, a, t, v.ID, func(workflows.BatchView) error {
+	_, err := awaitBatch(ctx, a, t, v.ID, func(protocol.BatchView) error {
 		now, err := shownBatch(ctx, t, v.ID)
 		if err != nil {
 			return err

@@ -10,7 +10,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/payload"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A query can fail because a workflow task ends at the same time. That says nothing about
@@ -48,7 +48,7 @@ func TestARefusalSaysOnceWhatWasBeingDone(t *testing.T) {
 		{"interrupt session rel", "session rel has no running turn", "interrupt session rel: session rel has no running turn"},
 		{"resume session rel", "set session other: no", "resume session rel: set session other: no"},
 	} {
-		err := tt.Explain(t.Context(), c.doing, temporalsdk.NewNonRetryableApplicationError(c.told, workflows.RefusedState, nil))
+		err := tt.Explain(t.Context(), c.doing, temporalsdk.NewNonRetryableApplicationError(c.told, protocol.RefusedState, nil))
 		if core.ExitCode(err) != core.ExitRefused || err.Error() != c.want {
 			t.Errorf("%s, %q: %v, want %s", c.doing, c.told, err, c.want)
 		}

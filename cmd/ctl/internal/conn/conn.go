@@ -12,8 +12,8 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/internal/dial"
 	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/stack"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // connectWait bounds the first connection to Temporal. It is long enough for a server that
@@ -130,7 +130,7 @@ func (t *Conn) maySend(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = dial.Readable(ctx, t.Client, t.Namespace, t.Codec, workflows.PoolID(conf.Zone))
+	err = dial.Readable(ctx, t.Client, t.Namespace, t.Codec, protocol.PoolID(conf.Zone))
 	if errors.Is(err, payload.ErrNoKey) {
 		return core.Usage("use Temporal at %s: its payloads are encrypted, and ctl has no payload key", t.Address).
 			Hinted("name a copy of the workers' key file as temporal.payload_key in the config; a stack of `ctl up` has it in its state folder (--state)").Because(err)

@@ -10,7 +10,6 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // A Delivery is one message to a session, and how to send it.
@@ -23,19 +22,19 @@ type Delivery struct {
 	// update that may have arrived can then be followed by a signal.
 	Again bool
 	// check refuses what the session would refuse, as far as ctl can know.
-	Check func(workflows.SessionDetail) error
+	Check func(protocol.SessionDetail) error
 }
 
 // Look reads the state of the session. live reports whether a worker answered.
-func (d *Delivery) Look(ctx context.Context, t *Conn) (seen workflows.SessionDetail, live bool, err error) {
-	live, err = t.AskEither(ctx, d.Doing, protocol.SessionID(d.Session), workflows.QueryDetail, &seen)
+func (d *Delivery) Look(ctx context.Context, t *Conn) (seen protocol.SessionDetail, live bool, err error) {
+	live, err = t.AskEither(ctx, d.Doing, protocol.SessionID(d.Session), protocol.QueryDetail, &seen)
 	return seen, live, err
 }
 
 // Send sends a message after a look. With a worker up it is an update, whose answer is
 // decoded into out. With none it is a signal, which Temporal keeps for the next worker;
 // then kept is true and out is unchanged.
-func (d *Delivery) Send(ctx context.Context, t *Conn, seen workflows.SessionDetail, live bool, lookErr error, out any) (kept bool, err error) {
+func (d *Delivery) Send(ctx context.Context, t *Conn, seen protocol.SessionDetail, live bool, lookErr error, out any) (kept bool, err error) {
 	switch {
 	case lookErr != nil && (live && core.ExitCode(lookErr) != core.ExitUnreachable || ctx.Err() != nil):
 		return false, lookErr
@@ -68,12 +67,12 @@ func (d *Delivery) Deliver(ctx context.Context, t *Conn, out any) (kept bool, er
 }
 
 // TakesMore returns a check that refuses messages to a session that ends or has ended.
-func TakesMore(doing string) func(workflows.SessionDetail) error {
-	return func(d workflows.SessionDetail) error {
+func TakesMore(doing string) func(protocol.SessionDetail) error {
+	return func(d protocol.SessionDetail) error {
 		switch s := d.View.State; {
 		case HasEnded(s):
 			return RefuseEnded(doing, d.View)
-		case s == workflows.Closing:
+		case s == protocol.Closing:
 			return core.Refused("%s: it is %s", doing, s)
 		}
 		return nil
@@ -81,11 +80,11 @@ func TakesMore(doing string) func(workflows.SessionDetail) error {
 }
 
 // HasEnded reports whether a session has closed or failed.
-func HasEnded(s workflows.SessionStatus) bool { return s == workflows.Closed || s == workflows.Failed }
+func HasEnded(s protocol.SessionStatus) bool { return s == protocol.Closed || s == protocol.Failed }
 
 // RefuseEnded returns the refusal of a message to a session that has ended. Its hint says
 // how the session's work can go on.
-func RefuseEnded(doing string, v workflows.SessionView) error {
+func RefuseEnded(doing string, v protocol.SessionView) error {
 	e := core.Refused("%s: it %s", doing, EndText(v))
 	if v.Error != nil && v.Error.Hint != "" {
 		return e.Hinted("%s", v.Error.Hint)
@@ -94,9 +93,9 @@ func RefuseEnded(doing string, v workflows.SessionView) error {
 }
 
 // EndText says how a session ended.
-func EndText(v workflows.SessionView) string {
+func EndText(v protocol.SessionView) string {
 	switch {
-	case v.State != workflows.Failed:
+	case v.State != protocol.Failed:
 		return fmt.Sprintf("is %s", v.State)
 	case v.Error == nil:
 		return "has failed"
@@ -105,8 +104,8 @@ func EndText(v workflows.SessionView) string {
 }
 
 // TurnRuns returns a check like TakesMore that also needs a running turn.
-func TurnRuns(doing string) func(workflows.SessionDetail) error {
-	return func(d workflows.SessionDetail) error {
+func TurnRuns(doing string) func(protocol.SessionDetail) error {
+	return func(d protocol.SessionDetail) error {
 		if err := TakesMore(doing)(d); err != nil {
 			return err
 		}
@@ -121,8 +120,8 @@ func TurnRuns(doing string) func(workflows.SessionDetail) error {
 
 // Decidable returns a check that refuses a decision on an approval that is no longer open,
 // or whose request is not the one that was seen.
-func Decidable(doing string, d workflows.Decide) func(workflows.SessionDetail) error {
-	return func(seen workflows.SessionDetail) error {
+func Decidable(doing string, d protocol.Decide) func(protocol.SessionDetail) error {
+	return func(seen protocol.SessionDetail) error {
 		ap, err := Pick(seen.Approvals, doing, d.Approval)
 		if err == nil {
 			err = StillOpen(doing, ap, d)
@@ -149,7 +148,7 @@ func notOffered(doing, word string, offered []string) error {
 }
 
 // wordsOf returns the words that must all be offered for a decision to be accepted.
-func wordsOf(d workflows.Decide) []string {
+func wordsOf(d protocol.Decide) []string {
 	switch {
 	case d.Scope != "session":
 		return []string{d.Outcome}
@@ -160,11 +159,11 @@ func wordsOf(d workflows.Decide) []string {
 }
 
 // StillOpen refuses a decision if its approval is not open or is not what the user saw.
-func StillOpen(doing string, ap workflows.Approval, d workflows.Decide) error {
+func StillOpen(doing string, ap protocol.Approval, d protocol.Decide) error {
 	switch {
 	case ap.Decision != nil:
 		return core.Refused("%s: already decided: %s by %s", doing, ap.Decision.Outcome, ap.Decision.By)
-	case ap.State != workflows.ApprovalOpen:
+	case ap.State != protocol.ApprovalOpen:
 		return core.Refused("%s: it is %s", doing, ap.State)
 	case !time.Now().Before(ap.ExpiresAt):
 		return core.Refused("%s: it expired at %s", doing, ap.ExpiresAt.UTC().Format(time.RFC3339))
@@ -176,10 +175,10 @@ func StillOpen(doing string, ap workflows.Approval, d workflows.Decide) error {
 
 // Ours refuses a decision that was kept for a worker, if another decision has been recorded
 // meanwhile or codex has withdrawn the request.
-func Ours(doing string, ap workflows.Approval, d workflows.Decide) error {
+func Ours(doing string, ap protocol.Approval, d protocol.Decide) error {
 	was := ap.Decision
 	switch {
-	case was == nil && ap.State == workflows.ApprovalVoid:
+	case was == nil && ap.State == protocol.ApprovalVoid:
 		return core.Refused("%s: it is %s", doing, ap.State)
 	case was != nil && was.Signed && was.Outcome == d.Outcome && was.Scope == cmp.Or(d.Scope, "once"):
 		return nil // By names the signer
@@ -190,13 +189,13 @@ func Ours(doing string, ap workflows.Approval, d workflows.Decide) error {
 }
 
 // Pick returns the approval with an id.
-func Pick(list []workflows.Approval, doing, id string) (workflows.Approval, error) {
+func Pick(list []protocol.Approval, doing, id string) (protocol.Approval, error) {
 	for _, ap := range list {
 		if ap.ID == id {
 			return ap, nil
 		}
 	}
 	session, _, _ := core.CutLast(id)
-	return workflows.Approval{}, core.NotFound("%s: session %s has no such approval, or it is too old to be kept in the session", doing, session).
+	return protocol.Approval{}, core.NotFound("%s: session %s has no such approval, or it is too old to be kept in the session", doing, session).
 		Hinted("`ctl approval list --all --session %s`; older ones are in the transcript", session)
 }

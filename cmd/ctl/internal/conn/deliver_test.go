@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Asking for a rule that is not offered explains which setting allows rules.
@@ -21,13 +21,13 @@ func TestRefusedAmendmentNamesTheSeedsSetting(t *testing.T) {
 
 // With no worker up, ctl refuses what the session would refuse.
 func TestADecisionThatWouldBeRefusedIsNotKept(t *testing.T) {
-	seen := workflows.SessionDetail{View: workflows.SessionView{State: workflows.Waiting}, Approvals: []workflows.Approval{{
-		ID: "s1.1", Digest: "d", State: workflows.ApprovalOpen, Offered: []string{"accept", "decline"}, ExpiresAt: time.Now().Add(time.Hour)}}}
+	seen := protocol.SessionDetail{View: protocol.SessionView{State: protocol.Waiting}, Approvals: []protocol.Approval{{
+		ID: "s1.1", Digest: "d", State: protocol.ApprovalOpen, Offered: []string{"accept", "decline"}, ExpiresAt: time.Now().Add(time.Hour)}}}
 	for _, c := range []struct {
 		outcome, scope string
 		code           int
 	}{{"accept", "", 0}, {"decline", "", 0}, {"cancel", "", core.ExitRefused}, {"accept", "session", core.ExitRefused}} {
-		err := Decidable("decide", workflows.Decide{Approval: "s1.1", Digest: "d", Outcome: c.outcome, Scope: c.scope})(seen)
+		err := Decidable("decide", protocol.Decide{Approval: "s1.1", Digest: "d", Outcome: c.outcome, Scope: c.scope})(seen)
 		if code := refusalCode(err); code != c.code {
 			t.Errorf("%s %s: exit %d (%v), want %d", c.outcome, c.scope, code, err, c.code)
 		}
@@ -36,23 +36,23 @@ func TestADecisionThatWouldBeRefusedIsNotKept(t *testing.T) {
 
 // A decision that was kept as a signal may reach the session after another one.
 func TestADecisionThatCameSecondIsRefused(t *testing.T) {
-	mine := workflows.Decide{Outcome: "accept", By: "ann", Reason: "fine"}
+	mine := protocol.Decide{Outcome: "accept", By: "ann", Reason: "fine"}
 	for _, c := range []struct {
-		there *workflows.Decision
+		there *protocol.Decision
 		code  int
 	}{
 		{nil, 0},
-		{&workflows.Decision{Outcome: "accept", By: "ann", Reason: "fine", Scope: "once"}, 0},
-		{&workflows.Decision{Outcome: "decline", By: "bob", Scope: "once"}, core.ExitRefused},
-		{&workflows.Decision{Outcome: "decline", By: "expiry", Scope: "once"}, core.ExitRefused},
-		{&workflows.Decision{Outcome: "accept", By: "bob", Scope: "once"}, core.ExitRefused},
-		{&workflows.Decision{Outcome: "accept", By: "ann", Reason: "fine", Scope: "session"}, core.ExitRefused},
+		{&protocol.Decision{Outcome: "accept", By: "ann", Reason: "fine", Scope: "once"}, 0},
+		{&protocol.Decision{Outcome: "decline", By: "bob", Scope: "once"}, core.ExitRefused},
+		{&protocol.Decision{Outcome: "decline", By: "expiry", Scope: "once"}, core.ExitRefused},
+		{&protocol.Decision{Outcome: "accept", By: "bob", Scope: "once"}, core.ExitRefused},
+		{&protocol.Decision{Outcome: "accept", By: "ann", Reason: "fine", Scope: "session"}, core.ExitRefused},
 	} {
-		if code := refusalCode(Ours("decide", workflows.Approval{Decision: c.there}, mine)); code != c.code {
+		if code := refusalCode(Ours("decide", protocol.Approval{Decision: c.there}, mine)); code != c.code {
 			t.Errorf("%+v: exit %d, want %d", c.there, code, c.code)
 		}
 	}
-	if code := refusalCode(Ours("decide", workflows.Approval{State: workflows.ApprovalVoid}, mine)); code != core.ExitRefused {
+	if code := refusalCode(Ours("decide", protocol.Approval{State: protocol.ApprovalVoid}, mine)); code != core.ExitRefused {
 		t.Errorf("one that is void: exit %d", code)
 	}
 }

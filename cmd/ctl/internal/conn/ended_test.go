@@ -15,6 +15,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -32,7 +33,7 @@ func refusedHistory(t *testing.T, codec *payload.Codec) *historypb.History {
 	}
 	add(enums.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED, &historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_WorkflowExecutionStartedEventAttributes{
 		WorkflowExecutionStartedEventAttributes: &historypb.WorkflowExecutionStartedEventAttributes{
-			WorkflowType: &commonpb.WorkflowType{Name: workflows.TypeSession}, WorkflowId: "session/bad", Input: in, Attempt: 1,
+			WorkflowType: &commonpb.WorkflowType{Name: protocol.TypeSession}, WorkflowId: "session/bad", Input: in, Attempt: 1,
 			TaskQueue: &taskqueuepb.TaskQueue{Name: "q"}, OriginalExecutionRunId: "run", WorkflowTaskTimeout: durationpb.New(10 * time.Second),
 		}}})
 	add(enums.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED, &historypb.HistoryEvent{Attributes: &historypb.HistoryEvent_WorkflowTaskScheduledEventAttributes{
@@ -51,12 +52,12 @@ func refusedHistory(t *testing.T, codec *payload.Codec) *historypb.History {
 // A session that refused its options is explained from its history alone.
 func TestASessionThatRefusedItsOptionsIsExplained(t *testing.T) {
 	codec := payload.NewCodec("default")
-	var d workflows.SessionDetail
-	if err := answer(codec, refusedHistory(t, codec), time.Now(), "show session bad", workflows.QueryDetail, &d); err != nil {
+	var d protocol.SessionDetail
+	if err := answer(codec, refusedHistory(t, codec), time.Now(), "show session bad", protocol.QueryDetail, &d); err != nil {
 		t.Fatal(err)
 	}
 	v := d.View
-	if v.State != workflows.Failed || v.Error == nil || v.Error.Kind != workflows.RefusedBadInput || !strings.Contains(v.Error.Message, "its model is 201 bytes long") {
+	if v.State != protocol.Failed || v.Error == nil || v.Error.Kind != protocol.RefusedBadInput || !strings.Contains(v.Error.Message, "its model is 201 bytes long") {
 		t.Fatalf("it is %s: %+v", v.State, v.Error)
 	}
 	err := RefuseEnded("send to session bad", v)
@@ -67,13 +68,13 @@ func TestASessionThatRefusedItsOptionsIsExplained(t *testing.T) {
 
 func TestWhatHasEndedSaysHowToGoOn(t *testing.T) {
 	for name, c := range map[string]struct {
-		v    workflows.SessionView
+		v    protocol.SessionView
 		want string
 		hint string
 	}{
-		"closed": {workflows.SessionView{ID: "s1", State: workflows.Closed}, "it is closed", "ctl session fork s1"},
-		"failed": {workflows.SessionView{ID: "s1", State: workflows.Failed, ThreadID: "th", Error: &workflows.Failure{Kind: "store", Message: "no room"}}, "it has failed: store: no room", "ctl session fork s1"},
-		"failed, with a hint": {workflows.SessionView{ID: "s1", State: workflows.Failed, Error: &workflows.Failure{Kind: "x", Message: "y", Hint: "do z"}},
+		"closed": {protocol.SessionView{ID: "s1", State: protocol.Closed}, "it is closed", "ctl session fork s1"},
+		"failed": {protocol.SessionView{ID: "s1", State: protocol.Failed, ThreadID: "th", Error: &protocol.Failure{Kind: "store", Message: "no room"}}, "it has failed: store: no room", "ctl session fork s1"},
+		"failed, with a hint": {protocol.SessionView{ID: "s1", State: protocol.Failed, Error: &protocol.Failure{Kind: "x", Message: "y", Hint: "do z"}},
 			"it has failed: x: y", "do z"},
 	} {
 		err := RefuseEnded("send to session s1", c.v)
@@ -81,11 +82,11 @@ func TestWhatHasEndedSaysHowToGoOn(t *testing.T) {
 		if !errors.As(err, &e) || e.Code != core.ExitRefused || !strings.Contains(e.Message, c.want) || !strings.Contains(e.Hint, c.hint) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := TakesMore("send to session s1")(workflows.SessionDetail{View: c.v}); core.ExitCode(err) != core.ExitRefused || !strings.Contains(err.Error(), c.want) {
+		if err := TakesMore("send to session s1")(protocol.SessionDetail{View: c.v}); core.ExitCode(err) != core.ExitRefused || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s, with no worker up: %v", name, err)
 		}
 	}
-	if err := TakesMore("x")(workflows.SessionDetail{View: workflows.SessionView{State: workflows.Idle}}); err != nil {
+	if err := TakesMore("x")(protocol.SessionDetail{View: protocol.SessionView{State: protocol.Idle}}); err != nil {
 		t.Errorf("an idle one: %v", err)
 	}
 }

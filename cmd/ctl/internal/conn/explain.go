@@ -13,7 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/payload"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // OutOfTime reports whether a wait ended because its own time was over. The connection has
@@ -132,14 +132,14 @@ func refusal(codec *payload.Codec, err error) *core.Error {
 		}
 	}
 	switch kind {
-	case workflows.RefusedBadInput:
+	case protocol.RefusedBadInput:
 		return core.Usage("%s", message)
-	case workflows.RefusedNotFound:
+	case protocol.RefusedNotFound:
 		return core.NotFound("%s", message).Hinted("%s", whatThereIs(missing.FindString(message)))
-	case workflows.RefusedState:
+	case protocol.RefusedState:
 		return core.Refused("%s", message)
-	case workflows.RefusedBudget:
-		return core.NewError(core.ExitRefused, workflows.RefusedBudget, "%s", message)
+	case protocol.RefusedBudget:
+		return core.NewError(core.ExitRefused, protocol.RefusedBudget, "%s", message)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	temporalsdk "go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/internal/payload"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // If a person names something that does not exist, the hint says how to list what exists.
@@ -39,7 +39,7 @@ func TestARefusalPointsOnlyToWhatIsMissing(t *testing.T) {
 		"session s1 has no turn 4 at hand (older ones are gone)": "",
 	} {
 		codec := payload.NewCodec("default")
-		e := refusal(codec, temporalsdk.NewApplicationError(message, workflows.RefusedNotFound))
+		e := refusal(codec, temporalsdk.NewApplicationError(message, protocol.RefusedNotFound))
 		if e == nil || e.Hint != want {
 			t.Errorf("%s: %+v, want the hint %q", message, e, want)
 		}

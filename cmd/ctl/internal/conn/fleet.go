@@ -15,14 +15,13 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // Hosts lists a zone's hosts. A zone's inventory is created by its first worker, so a zone
 // without one has no hosts, which is not an error.
-func Hosts(ctx context.Context, a *core.App, t *Conn, zone string) ([]workflows.HostView, error) {
-	var hosts []workflows.HostView
-	err := t.Ask(ctx, "list hosts", workflows.PoolID(zone), workflows.QueryHosts, &hosts)
+func Hosts(ctx context.Context, a *core.App, t *Conn, zone string) ([]protocol.HostView, error) {
+	var hosts []protocol.HostView
+	err := t.Ask(ctx, "list hosts", protocol.PoolID(zone), protocol.QueryHosts, &hosts)
 	if NoInventory(err) {
 		a.Note("no worker has served zone %s yet: it has no hosts", cmp.Or(zone, "default"))
 		return nil, nil
@@ -37,12 +36,12 @@ func NoInventory(err error) bool {
 }
 
 // Host returns one host, as the host pool knows it.
-func (t *Conn) Host(ctx context.Context, doing, zone, name string) (workflows.HostView, error) {
-	var h workflows.HostView
+func (t *Conn) Host(ctx context.Context, doing, zone, name string) (protocol.HostView, error) {
+	var h protocol.HostView
 	if err := core.CheckName("host name", name); err != nil {
 		return h, err
 	}
-	err := t.Ask(ctx, doing, workflows.PoolID(zone), workflows.QueryHost, &h, name)
+	err := t.Ask(ctx, doing, protocol.PoolID(zone), protocol.QueryHost, &h, name)
 	if NoInventory(err) {
 		err = core.NotFound("%s: zone %s has no hosts: no worker has served it yet", doing, cmp.Or(zone, "default")).
 			Hinted("`ctl status` shows the workers and their zones").Because(err)
@@ -54,7 +53,7 @@ func (t *Conn) Host(ctx context.Context, doing, zone, name string) (workflows.Ho
 // id already runs, it waits for that one instead.
 func (t *Conn) HostTask(ctx context.Context, doing, zone, id, kind string, in, out any) error {
 	run, err := t.Start(ctx, doing, client.StartWorkflowOptions{
-		ID: id, TaskQueue: workflows.TaskQueueOf(zone),
+		ID: id, TaskQueue: protocol.TaskQueueOf(zone),
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		StaticSummary:            doing,
 	}, kind, in)
@@ -66,8 +65,8 @@ func (t *Conn) HostTask(ctx context.Context, doing, zone, id, kind string, in, o
 }
 
 // Pool queries a zone's host pool.
-func (t *Conn) Pool(ctx context.Context, zone string) (v workflows.PoolView, err error) {
-	err = t.Ask(ctx, "show zone "+cmp.Or(zone, "default"), workflows.PoolID(zone), workflows.QueryPool, &v)
+func (t *Conn) Pool(ctx context.Context, zone string) (v protocol.PoolView, err error) {
+	err = t.Ask(ctx, "show zone "+cmp.Or(zone, "default"), protocol.PoolID(zone), protocol.QueryPool, &v)
 	return v, NoZone(zone, err)
 }
 
@@ -81,7 +80,7 @@ func NoZone(zone string, err error) error {
 
 // Zones lists the zones that have ever had a worker.
 func (t *Conn) Zones(ctx context.Context) ([]string, error) {
-	infos, err := t.List(ctx, "list zones", fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", workflows.TypeHostPool), 1000)
+	infos, err := t.List(ctx, "list zones", fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", protocol.TypeHostPool), 1000)
 	var zones []string
 	for _, info := range infos {
 		zones = append(zones, strings.TrimPrefix(info.GetExecution().GetWorkflowId(), "pool/"))
@@ -92,8 +91,8 @@ func (t *Conn) Zones(ctx context.Context) ([]string, error) {
 
 // SeedPool checks that the pool exists and has a seed.
 func (t *Conn) SeedPool(ctx context.Context, name string) error {
-	var v workflows.SeedPoolView
-	err := t.Ask(ctx, "find seed pool "+name, workflows.SeedPoolID(name), workflows.QuerySeedPool, &v)
+	var v protocol.SeedPoolView
+	err := t.Ask(ctx, "find seed pool "+name, protocol.SeedPoolID(name), protocol.QuerySeedPool, &v)
 	if core.ExitCode(err) == core.ExitNotFound || err == nil && len(v.Seeds) == 0 {
 		err = core.NotFound("find seed pool %s: no seed is in it", name).Hinted("`ctl seed set NAME --pool %s` puts one in", name)
 	}
@@ -101,12 +100,12 @@ func (t *Conn) SeedPool(ctx context.Context, name string) error {
 }
 
 // Seed queries a seed.
-func (t *Conn) Seed(ctx context.Context, name string) (workflows.SeedView, error) {
-	var v workflows.SeedView
+func (t *Conn) Seed(ctx context.Context, name string) (protocol.SeedView, error) {
+	var v protocol.SeedView
 	if err := core.CheckName("seed name", name); err != nil {
 		return v, err
 	}
-	err := t.Ask(ctx, "show seed "+name, protocol.SeedID(name), workflows.QuerySeed, &v)
+	err := t.Ask(ctx, "show seed "+name, protocol.SeedID(name), protocol.QuerySeed, &v)
 	if err == nil && v.Deleted {
 		err = core.NotFound("show seed %s: there is none", name).Hinted("`ctl seed list` shows those there are")
 	}
@@ -116,13 +115,13 @@ func (t *Conn) Seed(ctx context.Context, name string) (workflows.SeedView, error
 // KnownZone refuses a zone that never had a worker, because a session there would wait for
 // ever. The default zone is always allowed: its first worker may be starting.
 func (t *Conn) KnownZone(ctx context.Context, doing, zone string) error {
-	name := workflows.ZoneOf(workflows.TaskQueueOf(zone))
-	if name == workflows.ZoneOf(workflows.TaskQueueOf("")) {
+	name := protocol.ZoneOf(protocol.TaskQueueOf(zone))
+	if name == protocol.ZoneOf(protocol.TaskQueueOf("")) {
 		return nil
 	}
 	bctx, cancel := t.App.Bounded(ctx, AnswerWait)
 	defer cancel()
-	_, err := t.DescribeWorkflowExecution(bctx, workflows.PoolID(zone), "")
+	_, err := t.DescribeWorkflowExecution(bctx, protocol.PoolID(zone), "")
 	var gone *serviceerror.NotFound
 	if !errors.As(err, &gone) {
 		return t.Explain(bctx, doing, err)

@@ -14,7 +14,6 @@ import (
 
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // List returns at most limit workflows that match a query, newest first.
@@ -38,62 +37,62 @@ func (t *Conn) List(ctx context.Context, doing, query string, limit int) ([]*wor
 }
 
 // Kept returns what Temporal knows of a session without a worker.
-func (t *Conn) Kept(ctx context.Context, id string) (workflows.SessionView, error) {
+func (t *Conn) Kept(ctx context.Context, id string) (protocol.SessionView, error) {
 	d, err := t.DescribeWorkflowExecution(ctx, protocol.SessionID(id), "")
 	if err != nil {
-		return workflows.SessionView{}, t.Explain(ctx, "show session "+id, err)
+		return protocol.SessionView{}, t.Explain(ctx, "show session "+id, err)
 	}
 	return KeptView(d.GetWorkflowExecutionInfo(), t.Codec), nil
 }
 
 // KeptView reads a session from its search attributes.
-func KeptView(info *workflowpb.WorkflowExecutionInfo, codec *payload.Codec) workflows.SessionView {
+func KeptView(info *workflowpb.WorkflowExecutionInfo, codec *payload.Codec) protocol.SessionView {
 	attrs := info.GetSearchAttributes().GetIndexedFields()
-	v := workflows.SessionView{
+	v := protocol.SessionView{
 		ID:    strings.TrimPrefix(info.GetExecution().GetWorkflowId(), "session/"),
-		State: workflows.SessionStatus(Attr[string](attrs, "FairleadState")),
+		State: protocol.SessionStatus(Attr[string](attrs, "FairleadState")),
 		Host:  Attr[string](attrs, "FairleadHost"), Seed: Attr[string](attrs, "FairleadSeed"),
 		ThreadID: Attr[string](attrs, "FairleadThread"), Waits: Attr[string](attrs, "FairleadWaits"),
-		Requests: []workflows.RequestBrief{}, Attempt: 1,
+		Requests: []protocol.RequestBrief{}, Attempt: 1,
 		Name: Attr[string](attrs, "FairleadName"), Archived: Attr[bool](attrs, "FairleadArchived"),
 		CreatedAt: info.GetStartTime().AsTime(),
 	}
 	// The first run has no such memo. Without it, or without its payload key, the start of
 	// this run is shown.
 	var began time.Time
-	if p := info.GetMemo().GetFields()[workflows.MemoCreated]; p != nil && codec.DataConverter().FromPayload(p, &began) == nil {
+	if p := info.GetMemo().GetFields()[protocol.MemoCreated]; p != nil && codec.DataConverter().FromPayload(p, &began) == nil {
 		v.CreatedAt = began
 	}
 	v.Origin = Attr[string](attrs, "FairleadOrigin")
 	if text := Attr[string](attrs, "FairleadProgress"); text != "" {
-		v.Progress = &workflows.ProgressView{Text: text}
+		v.Progress = &protocol.ProgressView{Text: text}
 	}
 	if n := Attr[int64](attrs, "FairleadTurn"); n > 0 {
-		v.Turn = &workflows.TurnBrief{N: int(n)}
+		v.Turn = &protocol.TurnBrief{N: int(n)}
 	}
 	if v.State == "" {
-		v.State = workflows.Queued
+		v.State = protocol.Queued
 	}
 	if info.GetCloseTime() != nil {
 		v.UpdatedAt = info.GetCloseTime().AsTime()
 	}
 	switch info.GetStatus() {
 	case enums.WORKFLOW_EXECUTION_STATUS_FAILED:
-		v.State = workflows.Failed // a session that could not start has no state attribute that says so
+		v.State = protocol.Failed // a session that could not start has no state attribute that says so
 	case enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, enums.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
-		v.State, v.Waits = workflows.Failed, ""
-		v.Error = &workflows.Failure{Kind: "terminated", Message: "the workflow was ended from outside; nothing was cleaned up on the host"}
+		v.State, v.Waits = protocol.Failed, ""
+		v.Error = &protocol.Failure{Kind: "terminated", Message: "the workflow was ended from outside; nothing was cleaned up on the host"}
 	}
 	return v
 }
 
 // keptSession is a session as Temporal alone knows it. Unknown values are null in JSON, not
 // zero.
-type keptSession struct{ workflows.SessionView }
+type keptSession struct{ protocol.SessionView }
 
 // AsKnown returns the session for JSON output, with null for values that are unknown if the
 // session itself did not answer.
-func AsKnown(v workflows.SessionView) any {
+func AsKnown(v protocol.SessionView) any {
 	if v.Budget == nil { // read from search attributes, not from the session
 		return keptSession{v}
 	}
@@ -133,8 +132,8 @@ func Attr[T any](attrs map[string]*commonpb.Payload, name string) T {
 	return v
 }
 
-var states = []workflows.SessionStatus{workflows.Queued, workflows.Preparing, workflows.Starting, workflows.Idle, workflows.Running,
-	workflows.Waiting, workflows.Parked, workflows.Resuming, workflows.Interrupted, workflows.Closing, workflows.Closed, workflows.Failed}
+var states = []protocol.SessionStatus{protocol.Queued, protocol.Preparing, protocol.Starting, protocol.Idle, protocol.Running,
+	protocol.Waiting, protocol.Parked, protocol.Resuming, protocol.Interrupted, protocol.Closing, protocol.Closed, protocol.Failed}
 
 // StateWords returns the states of sessions.
 func StateWords() []string {

@@ -17,6 +17,7 @@ import (
 	temporalsdk "go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -49,7 +50,7 @@ func (f *KeyFlags) check() error {
 // A Keyed start can be repeated: its key identifies it. A nil *keyed is a start without a
 // key.
 type Keyed struct {
-	workflows.Claim
+	protocol.KeyClaim
 	key string
 }
 
@@ -60,14 +61,14 @@ func (f *KeyFlags) Request(kind, id string, what ...any) (*Keyed, error) {
 		return nil, err
 	}
 	if id == "" {
-		id = workflows.IDOfKey(f.key)
+		id = protocol.IDOfKey(f.key)
 	}
 	raw, err := json.Marshal(append(what, f.key)) // json.Marshal sorts maps, so equal requests have equal digests
 	if err != nil {
 		return nil, core.Failed("take the digest of the request: %v", err)
 	}
 	sum := sha256.Sum256(raw)
-	return &Keyed{key: f.key, Claim: workflows.Claim{Kind: kind, ID: id, Request: hex.EncodeToString(sum[:])}}, nil
+	return &Keyed{key: f.key, KeyClaim: protocol.KeyClaim{Kind: kind, ID: id, Request: hex.EncodeToString(sum[:])}}, nil
 }
 
 // IDOr returns the id that belongs to the key, or chosen without a key.
@@ -115,7 +116,7 @@ func (k *Keyed) Mark(start *client.StartWorkflowOptions) {
 	if start.Memo == nil {
 		start.Memo = map[string]any{}
 	}
-	start.Memo[workflows.MemoClaim] = k.Claim
+	start.Memo[protocol.MemoClaim] = k.KeyClaim
 }
 
 // Look reports whether this very request has already started its workflow. It refuses a key
@@ -140,13 +141,13 @@ func (k *Keyed) Take(ctx context.Context, t *Conn, zone string) error {
 		return nil
 	}
 	start := client.StartWorkflowOptions{
-		ID: workflows.KeyID(k.key), TaskQueue: workflows.TaskQueueOf(zone), StaticSummary: "a key of " + k.workflowID(),
+		ID: protocol.KeyID(k.key), TaskQueue: protocol.TaskQueueOf(zone), StaticSummary: "a key of " + k.workflowID(),
 		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 	}
 	k.Mark(&start)
-	_, err := t.Start(ctx, k.doing(), start, workflows.TypeClaimKey, k.Claim)
+	_, err := t.Start(ctx, k.doing(), start, protocol.TypeClaimKey, k.KeyClaim)
 	if !isStarted(err) {
 		return err
 	}
@@ -157,28 +158,28 @@ func (k *Keyed) Take(ctx context.Context, t *Conn, zone string) error {
 // had reports whether this request has already taken the key. A key that another request
 // took is an error.
 func (k *Keyed) had(ctx context.Context, t *Conn) (bool, error) {
-	was, exists, err := t.ClaimOf(ctx, k.doing(), workflows.KeyID(k.key))
+	was, exists, err := t.ClaimOf(ctx, k.doing(), protocol.KeyID(k.key))
 	if err != nil || !exists {
 		return false, err
 	}
-	if was == nil || *was != k.Claim {
+	if was == nil || *was != k.KeyClaim {
 		return true, k.reused(was)
 	}
 	return true, nil
 }
 
 // same refuses an id that is used by a workflow of another request.
-func (k *Keyed) same(was *workflows.Claim) error {
+func (k *Keyed) same(was *protocol.KeyClaim) error {
 	switch {
 	case was == nil:
 		return core.Refused("%s: the id is in use, by one that was started without a key", k.doing()).Hinted("choose another id")
-	case *was != k.Claim:
+	case *was != k.KeyClaim:
 		return core.Refused("%s: the id is in use, by another request", k.doing()).Hinted("choose another id")
 	}
 	return nil
 }
 
-func (k *Keyed) reused(was *workflows.Claim) error {
+func (k *Keyed) reused(was *protocol.KeyClaim) error {
 	by := "something else"
 	if was != nil {
 		by = was.Kind + " " + was.ID
@@ -213,7 +214,7 @@ func isStarted(err error) bool {
 }
 
 // ClaimOf reads the claim of a workflow. was is nil if it has none.
-func (t *Conn) ClaimOf(ctx context.Context, doing, workflowID string) (was *workflows.Claim, exists bool, err error) {
+func (t *Conn) ClaimOf(ctx context.Context, doing, workflowID string) (was *protocol.KeyClaim, exists bool, err error) {
 	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
 	defer cancel()
 	d, err := t.DescribeWorkflowExecution(ctx, workflowID, "")
@@ -231,12 +232,12 @@ func (t *Conn) ClaimOf(ctx context.Context, doing, workflowID string) (was *work
 	return was, true, nil
 }
 
-func claimIn(memo *commonpb.Memo, t *Conn) (*workflows.Claim, error) {
-	p := memo.GetFields()[workflows.MemoClaim]
+func claimIn(memo *commonpb.Memo, t *Conn) (*protocol.KeyClaim, error) {
+	p := memo.GetFields()[protocol.MemoClaim]
 	if p == nil {
 		return nil, nil
 	}
-	var was workflows.Claim
+	var was protocol.KeyClaim
 	if err := t.Codec.DataConverter().FromPayload(p, &was); err != nil {
 		return nil, err
 	}

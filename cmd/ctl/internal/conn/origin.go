@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // OriginFlags narrow a list to the sessions or batches that one batch or schedule started.
@@ -25,7 +25,7 @@ func (f OriginFlags) Narrow(q *[]string) error {
 	for _, o := range []struct {
 		what, name string
 		of         func(string) string
-	}{{"batch id", f.batch, workflows.OriginBatch}, {"schedule name", f.Schedule, workflows.OriginSchedule}} {
+	}{{"batch id", f.batch, protocol.OriginBatch}, {"schedule name", f.Schedule, protocol.OriginSchedule}} {
 		if o.name == "" {
 			continue
 		}

@@ -7,7 +7,6 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // codeOf returns the exit code for a failure that a workflow or a host reported.
@@ -15,19 +14,19 @@ func codeOf(kind string) int {
 	switch kind {
 	case protocol.ErrTypeBadInput:
 		return core.ExitUsage
-	case "host_not_found", "seed_not_found", workflows.RefusedNotFound:
+	case "host_not_found", "seed_not_found", protocol.RefusedNotFound:
 		return core.ExitNotFound
 	case protocol.ErrTypeUnreachable, protocol.ErrTypeAuth, protocol.ErrTypeHostKey,
 		protocol.ErrTypeStore, protocol.ErrTypeWireLost, protocol.ErrTypeRootMissing, "no_pool", "timeout":
 		return core.ExitUnreachable
-	case protocol.ErrTypeFenced, protocol.ErrTypeOldIdentity, workflows.RefusedState:
+	case protocol.ErrTypeFenced, protocol.ErrTypeOldIdentity, protocol.RefusedState:
 		return core.ExitRefused
 	}
 	return core.ExitFailed
 }
 
 // FailureExit returns ctl's error for the failure of a session or turn.
-func FailureExit(doing string, f *workflows.Failure) *core.Error {
+func FailureExit(doing string, f *protocol.Failure) *core.Error {
 	if f == nil {
 		return core.Failed("%s: it failed", doing)
 	}
@@ -40,7 +39,7 @@ func (t *Conn) TaskFailure(doing string, err error) error {
 	if err == nil || !errors.As(err, &app) {
 		return err
 	}
-	f := &workflows.Failure{Kind: app.Type(), Message: app.Message()}
+	f := &protocol.Failure{Kind: app.Type(), Message: app.Message()}
 	var p protocol.Problem
 	if app.HasDetails() && app.Details(&p) == nil && p.Kind != "" {
 		f.Kind, f.Message, f.Hint = p.Kind, p.Message, p.Hint

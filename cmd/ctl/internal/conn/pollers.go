@@ -7,7 +7,7 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 
 	"fairlead.dev/fairlead/internal/api"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // WorkerWait bounds one request to a worker's API.
@@ -37,7 +37,7 @@ func (t *Conn) Pollers(ctx context.Context, zone string) ([]poller, error) {
 	var list []poller
 	known := map[string]int{}
 	for _, kind := range []enums.TaskQueueType{enums.TASK_QUEUE_TYPE_WORKFLOW, enums.TASK_QUEUE_TYPE_ACTIVITY} {
-		d, err := t.DescribeTaskQueue(ctx, workflows.TaskQueueOf(zone), kind)
+		d, err := t.DescribeTaskQueue(ctx, protocol.TaskQueueOf(zone), kind)
 		if err != nil {
 			return nil, t.Explain(ctx, "list the workers", err)
 		}

@@ -15,8 +15,8 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // recorded reads the session histories of the replay tests, for all releases. One key is
@@ -38,7 +38,7 @@ func recorded(t *testing.T) map[string]*historypb.History {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h.Events[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowType().GetName() == workflows.TypeSession {
+		if h.Events[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowType().GetName() == protocol.TypeSession {
 			out[filepath.Base(filepath.Dir(file))+"/"+strings.TrimSuffix(filepath.Base(file), ".json")] = h
 		}
 	}
@@ -92,8 +92,8 @@ func TestASessionIsToldFromItsHistoryAfterEveryEvent(t *testing.T) {
 				if testing.Short() && n%4 != 0 && n != len(h.Events) {
 					continue // each is a replay, which the race detector makes slow
 				}
-				var d workflows.SessionDetail
-				err := toldAt(h.Events[:n:n], workflows.QueryDetail, &d)
+				var d protocol.SessionDetail
+				err := toldAt(h.Events[:n:n], protocol.QueryDetail, &d)
 				if err != nil {
 					t.Fatalf("after event %d (%s): %v", n, h.Events[n-1].GetEventType(), err)
 				}
@@ -123,12 +123,12 @@ func countsUnreadSignals(t *testing.T, h *historypb.History) {
 	t.Helper()
 	for n, ev := range h.Events {
 		signal := ev.GetWorkflowExecutionSignaledEventAttributes()
-		if signal.GetSignalName() != workflows.SignalDecide {
+		if signal.GetSignalName() != protocol.SignalDecide {
 			continue
 		}
-		var before, after workflows.SessionDetail
-		for end, out := range map[int]*workflows.SessionDetail{n: &before, n + 1: &after} {
-			if err := toldAt(h.Events[:end:end], workflows.QueryDetail, out); err != nil {
+		var before, after protocol.SessionDetail
+		for end, out := range map[int]*protocol.SessionDetail{n: &before, n + 1: &after} {
+			if err := toldAt(h.Events[:end:end], protocol.QueryDetail, out); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -147,8 +147,8 @@ func TestAnApprovalIsToldFromTheHistoryWithItsDigest(t *testing.T) {
 		}
 		states := ""
 		for n := range ends(h) {
-			var list []workflows.Approval
-			if toldAt(h.Events[:n:n], workflows.QueryApprovals, &list) != nil || len(list) == 0 {
+			var list []protocol.Approval
+			if toldAt(h.Events[:n:n], protocol.QueryApprovals, &list) != nil || len(list) == 0 {
 				continue
 			}
 			if list[0].Digest == "" || list[0].Command == "" {
@@ -176,11 +176,11 @@ func TestAnApprovalIsToldAcrossARollover(t *testing.T) {
 		if !carried {
 			continue
 		}
-		var list []workflows.Approval
-		if err := toldAt(h.Events[:1:1], workflows.QueryApprovals, &list); err != nil {
+		var list []protocol.Approval
+		if err := toldAt(h.Events[:1:1], protocol.QueryApprovals, &list); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if !slices.ContainsFunc(list, func(ap workflows.Approval) bool { return ap.State == workflows.ApprovalOpen && ap.Digest != "" }) {
+		if !slices.ContainsFunc(list, func(ap protocol.Approval) bool { return ap.State == protocol.ApprovalOpen && ap.Digest != "" }) {
 			t.Errorf("%s: %+v", name, list)
 		}
 		return

@@ -5,24 +5,24 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // snapshotWait is how long ctl waits for a snapshot to be taken.
 const snapshotWait = 30 * time.Minute
 
 // AskSnapshot requests a snapshot. kept is true if no worker was up to take the request.
-func AskSnapshot(ctx context.Context, t *Conn, id string) (acc workflows.SnapshotAccepted, kept bool, err error) {
+func AskSnapshot(ctx context.Context, t *Conn, id string) (acc protocol.SnapshotAccepted, kept bool, err error) {
 	doing := "take a snapshot of session " + id
 	acc.Session = id
-	msg := Delivery{Doing: doing, Session: id, Name: workflows.SignalSnapshot, Msg: workflows.TakeSnapshot{By: core.Person()}, Check: TakesMore(doing)}
+	msg := Delivery{Doing: doing, Session: id, Name: protocol.SignalSnapshot, Msg: protocol.TakeSnapshot{By: core.Person()}, Check: TakesMore(doing)}
 	kept, err = msg.Deliver(ctx, t, &acc)
 	return acc, kept, err
 }
 
 // TakenSnapshot waits for a requested snapshot and returns it.
-func TakenSnapshot(ctx context.Context, a *core.App, t *Conn, acc workflows.SnapshotAccepted) (m snapshots.Manifest, err error) {
+func TakenSnapshot(ctx context.Context, a *core.App, t *Conn, acc protocol.SnapshotAccepted) (m snapshots.Manifest, err error) {
 	v, err := awaitSnapshot(ctx, a, t, acc)
 	if err != nil {
 		return m, err
@@ -36,10 +36,10 @@ func TakenSnapshot(ctx context.Context, a *core.App, t *Conn, acc workflows.Snap
 }
 
 // awaitSnapshot waits until snapshot N of a session, or a later one, is complete.
-func awaitSnapshot(ctx context.Context, a *core.App, t *Conn, acc workflows.SnapshotAccepted) (workflows.SnapshotView, error) {
+func awaitSnapshot(ctx context.Context, a *core.App, t *Conn, acc protocol.SnapshotAccepted) (protocol.SnapshotView, error) {
 	doing := "take a snapshot of session " + acc.Session
-	var got workflows.SnapshotView
-	_, err := AwaitSession(ctx, a, t, acc.Session, doing, snapshotWait, func(v workflows.SessionView) (bool, error) {
+	var got protocol.SnapshotView
+	_, err := AwaitSession(ctx, a, t, acc.Session, doing, snapshotWait, func(v protocol.SessionView) (bool, error) {
 		s := v.Snapshot
 		switch {
 		case s == nil || s.Tried < acc.N && s.N < acc.N:

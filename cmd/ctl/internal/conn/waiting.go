@@ -8,7 +8,6 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // WaitNews remembers what the user was last told about what a session waits for.
@@ -16,7 +15,7 @@ type WaitNews struct{ told string }
 
 // News returns what a turn waits for now, in a line. It returns "" if the turn waits for
 // nothing, or if that was told last.
-func (w *WaitNews) News(d workflows.SessionDetail, acc workflows.MessageAccepted) string {
+func (w *WaitNews) News(d protocol.SessionDetail, acc protocol.MessageAccepted) string {
 	text := sessionWaits(d.View)
 	if text == "" {
 		text = turnWaits(d, acc)
@@ -35,8 +34,8 @@ func (w *WaitNews) changed(text string) string {
 
 // sessionWaits returns what keeps a session from going on, in a line. It returns "" if
 // nothing does, or only for a moment.
-func sessionWaits(v workflows.SessionView) string {
-	kept := v.State == workflows.Queued || v.State == workflows.Resuming || v.WaitingFor != nil
+func sessionWaits(v protocol.SessionView) string {
+	kept := v.State == protocol.Queued || v.State == protocol.Resuming || v.WaitingFor != nil
 	if !kept || v.Waits == "" || v.Waits == "a host" || v.Waits == "the host" {
 		return ""
 	}
@@ -45,7 +44,7 @@ func sessionWaits(v workflows.SessionView) string {
 
 // turnWaits returns what keeps a turn from ending: another turn before it, or a decision
 // that a person has to make.
-func turnWaits(d workflows.SessionDetail, acc workflows.MessageAccepted) string {
+func turnWaits(d protocol.SessionDetail, acc protocol.MessageAccepted) string {
 	now := d.View.Turn
 	if now == nil {
 		return ""
@@ -67,7 +66,7 @@ func turnWaits(d workflows.SessionDetail, acc workflows.MessageAccepted) string 
 }
 
 // atWork reports whether a turn has begun and not ended.
-func atWork(d workflows.SessionDetail, n int) bool {
+func atWork(d protocol.SessionDetail, n int) bool {
 	for _, turn := range d.Turns {
 		if turn.N == n {
 			return !turn.Done()
@@ -86,11 +85,11 @@ func waitingText(waits string) string {
 }
 
 // GoneOn returns an error if the session has ended, so that nothing waits for it.
-func GoneOn(doing string, v workflows.SessionView) error {
+func GoneOn(doing string, v protocol.SessionView) error {
 	switch v.State {
-	case workflows.Closed:
+	case protocol.Closed:
 		return core.Refused("%s: it closed meanwhile", doing)
-	case workflows.Failed:
+	case protocol.Failed:
 		return FailureExit(doing, v.Error)
 	}
 	return nil
@@ -98,7 +97,7 @@ func GoneOn(doing string, v workflows.SessionView) error {
 
 // AwaitSession polls a session until done reports true, or until --timeout (or wait) is
 // over.
-func AwaitSession(ctx context.Context, a *core.App, t *Conn, id, doing string, wait time.Duration, done func(workflows.SessionView) (bool, error)) (workflows.SessionView, error) {
+func AwaitSession(ctx context.Context, a *core.App, t *Conn, id, doing string, wait time.Duration, done func(protocol.SessionView) (bool, error)) (protocol.SessionView, error) {
 	wait = a.Wait(wait)
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, core.TimedOut("%s: no end within %s", doing, wait).
 		Hinted("it goes on; `ctl session show %s` says how far it is", id))
@@ -107,8 +106,8 @@ func AwaitSession(ctx context.Context, a *core.App, t *Conn, id, doing string, w
 	defer look.Stop()
 	var told WaitNews
 	for {
-		var v workflows.SessionView
-		err := t.Query(ctx, doing, protocol.SessionID(id), workflows.QueryState, &v)
+		var v protocol.SessionView
+		err := t.Query(ctx, doing, protocol.SessionID(id), protocol.QueryState, &v)
 		switch {
 		case err == nil:
 			if ok, err := done(v); ok || err != nil {
@@ -129,7 +128,7 @@ func AwaitSession(ctx context.Context, a *core.App, t *Conn, id, doing string, w
 }
 
 // FindTurn returns the turn that a message began or went into.
-func FindTurn(d workflows.SessionDetail, acc workflows.MessageAccepted) (found workflows.TurnView, ok bool) {
+func FindTurn(d protocol.SessionDetail, acc protocol.MessageAccepted) (found protocol.TurnView, ok bool) {
 	for _, turn := range d.Turns {
 		if turn.MessageID == acc.MessageID {
 			return turn, true
@@ -142,10 +141,10 @@ func FindTurn(d workflows.SessionDetail, acc workflows.MessageAccepted) (found w
 }
 
 // OpenApprovals returns the approvals that wait for a decision.
-func OpenApprovals(d workflows.SessionDetail) []workflows.Approval {
-	var out []workflows.Approval
+func OpenApprovals(d protocol.SessionDetail) []protocol.Approval {
+	var out []protocol.Approval
 	for _, ap := range d.Approvals {
-		if ap.State == workflows.ApprovalOpen {
+		if ap.State == protocol.ApprovalOpen {
 			out = append(out, ap)
 		}
 	}

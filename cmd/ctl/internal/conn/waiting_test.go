@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestWhoWaitsForASlotHearsWhatMayHelp(t *testing.T) {
@@ -26,27 +26,27 @@ func TestWhoWaitsForASlotHearsWhatMayHelp(t *testing.T) {
 
 // A user who waits for a turn is told once what it waits for, and again when that changes.
 func TestATurnThatWaitsSaysWhatFor(t *testing.T) {
-	running := &workflows.TurnBrief{N: 4, Status: "inProgress"}
-	turns := []workflows.TurnView{{N: 4, Status: "inProgress"}, {N: 5, Status: "queued", MessageID: "m5"}}
-	asks := []workflows.Approval{{ID: "s1.2", State: workflows.ApprovalAcknowledged}, {ID: "s1.3", State: workflows.ApprovalOpen}}
-	mine := workflows.MessageAccepted{Session: "s1", N: 5, MessageID: "m5"}
+	running := &protocol.TurnBrief{N: 4, Status: "inProgress"}
+	turns := []protocol.TurnView{{N: 4, Status: "inProgress"}, {N: 5, Status: "queued", MessageID: "m5"}}
+	asks := []protocol.Approval{{ID: "s1.2", State: protocol.ApprovalAcknowledged}, {ID: "s1.3", State: protocol.ApprovalOpen}}
+	mine := protocol.MessageAccepted{Session: "s1", N: 5, MessageID: "m5"}
 	var told WaitNews
 	for _, c := range []struct {
 		name string
-		d    workflows.SessionDetail
-		acc  workflows.MessageAccepted
+		d    protocol.SessionDetail
+		acc  protocol.MessageAccepted
 		want string
 	}{
-		{"a line for a slot", workflows.SessionDetail{View: workflows.SessionView{State: workflows.Queued, Waits: "a slot: full"}}, mine, "waiting for a slot: full"},
-		{"the same", workflows.SessionDetail{View: workflows.SessionView{State: workflows.Queued, Waits: "a slot: full"}}, mine, ""},
-		{"but a moment", workflows.SessionDetail{View: workflows.SessionView{State: workflows.Queued, Waits: "a host"}}, mine, ""},
-		{"a turn before it", workflows.SessionDetail{View: workflows.SessionView{State: workflows.Running, Turn: running}, Turns: turns}, mine, "queued behind turn 4"},
-		{"that asks", workflows.SessionDetail{View: workflows.SessionView{State: workflows.Waiting, Turn: running}, Turns: turns, Approvals: asks}, mine,
+		{"a line for a slot", protocol.SessionDetail{View: protocol.SessionView{State: protocol.Queued, Waits: "a slot: full"}}, mine, "waiting for a slot: full"},
+		{"the same", protocol.SessionDetail{View: protocol.SessionView{State: protocol.Queued, Waits: "a slot: full"}}, mine, ""},
+		{"but a moment", protocol.SessionDetail{View: protocol.SessionView{State: protocol.Queued, Waits: "a host"}}, mine, ""},
+		{"a turn before it", protocol.SessionDetail{View: protocol.SessionView{State: protocol.Running, Turn: running}, Turns: turns}, mine, "queued behind turn 4"},
+		{"that asks", protocol.SessionDetail{View: protocol.SessionView{State: protocol.Waiting, Turn: running}, Turns: turns, Approvals: asks}, mine,
 			"queued behind turn 4, which waits for approval s1.3 (`ctl approval show s1.3`)"},
-		{"and still asks", workflows.SessionDetail{View: workflows.SessionView{State: workflows.Waiting, Turn: running}, Turns: turns, Approvals: asks}, mine, ""},
-		{"its own turn asks", workflows.SessionDetail{View: workflows.SessionView{State: workflows.Waiting, Turn: running}, Turns: turns, Approvals: asks},
-			workflows.MessageAccepted{Session: "s1", N: 4, MessageID: "m4"}, "turn 4 waits for approval s1.3 (`ctl approval show s1.3`)"},
-		{"it runs", workflows.SessionDetail{View: workflows.SessionView{State: workflows.Running, Turn: running}, Turns: turns}, workflows.MessageAccepted{Session: "s1", N: 4, MessageID: "m4"}, ""},
+		{"and still asks", protocol.SessionDetail{View: protocol.SessionView{State: protocol.Waiting, Turn: running}, Turns: turns, Approvals: asks}, mine, ""},
+		{"its own turn asks", protocol.SessionDetail{View: protocol.SessionView{State: protocol.Waiting, Turn: running}, Turns: turns, Approvals: asks},
+			protocol.MessageAccepted{Session: "s1", N: 4, MessageID: "m4"}, "turn 4 waits for approval s1.3 (`ctl approval show s1.3`)"},
+		{"it runs", protocol.SessionDetail{View: protocol.SessionView{State: protocol.Running, Turn: running}, Turns: turns}, protocol.MessageAccepted{Session: "s1", N: 4, MessageID: "m4"}, ""},
 	} {
 		if got := told.News(c.d, c.acc); got != c.want {
 			t.Errorf("%s: told %q, want %q", c.name, got, c.want)
@@ -57,7 +57,7 @@ func TestATurnThatWaitsSaysWhatFor(t *testing.T) {
 // awaited is a client whose session waits at first.
 type awaited struct {
 	client.Client
-	views []workflows.SessionView
+	views []protocol.SessionView
 }
 
 func (a *awaited) QueryWorkflow(context.Context, string, string, string, ...any) (converter.EncodedValue, error) {
@@ -68,7 +68,7 @@ func (a *awaited) QueryWorkflow(context.Context, string, string, string, ...any)
 	return viewValue{v}, nil
 }
 
-type viewValue struct{ v workflows.SessionView }
+type viewValue struct{ v protocol.SessionView }
 
 func (viewValue) HasValue() bool { return true }
 func (e viewValue) Get(to any) error {
@@ -78,12 +78,12 @@ func (e viewValue) Get(to any) error {
 func TestWhoAwaitsASessionIsToldWhatItWaitsFor(t *testing.T) {
 	var told bytes.Buffer
 	a := &core.App{Err: &told}
-	waits := workflows.SessionView{ID: "s1", State: workflows.Resuming, Waits: "another attempt: web-1 is down"}
-	tt := &Conn{App: a, Client: &awaited{views: []workflows.SessionView{waits, waits, {ID: "s1", State: workflows.Idle}}}}
-	v, err := AwaitSession(t.Context(), a, tt, "s1", "resume session s1", time.Minute, func(v workflows.SessionView) (bool, error) {
-		return v.State == workflows.Idle, nil
+	waits := protocol.SessionView{ID: "s1", State: protocol.Resuming, Waits: "another attempt: web-1 is down"}
+	tt := &Conn{App: a, Client: &awaited{views: []protocol.SessionView{waits, waits, {ID: "s1", State: protocol.Idle}}}}
+	v, err := AwaitSession(t.Context(), a, tt, "s1", "resume session s1", time.Minute, func(v protocol.SessionView) (bool, error) {
+		return v.State == protocol.Idle, nil
 	})
-	if err != nil || v.State != workflows.Idle {
+	if err != nil || v.State != protocol.Idle {
 		t.Errorf("it is %s, %v", v.State, err)
 	}
 	if want := "waiting for another attempt: web-1 is down\n"; told.String() != want {

@@ -15,7 +15,6 @@ import (
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/stack"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // WorkerFor returns the API of the worker that is attached to a session, because only that
@@ -53,7 +52,7 @@ func AnyWorker(ctx context.Context, a *core.App, t *Conn) (*api.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return WorkerOf(ctx, a, t, workflows.TaskQueueOf(conf.Zone))
+	return WorkerOf(ctx, a, t, protocol.TaskQueueOf(conf.Zone))
 }
 
 // WorkerOf returns the API of a worker of a task queue: the configured one, the local
@@ -110,7 +109,7 @@ func WorkerOf(ctx context.Context, a *core.App, t *Conn, queue string) (*api.Cli
 	if other != nil {
 		return other, nil
 	}
-	for _, endpoint := range t.apisOf(ctx, workflows.TaskQueueOf(conf.Zone)) {
+	for _, endpoint := range t.apisOf(ctx, protocol.TaskQueueOf(conf.Zone)) {
 		if try(endpoint) != nil || other != nil {
 			return apiClient(a, endpoint)
 		}

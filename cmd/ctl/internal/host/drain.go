@@ -32,9 +32,9 @@ stays until it is closed. --timeout ends the waiting (exit 5), and not the drain
 			if move && park {
 				return core.Usage("--move and --park: give one of them")
 			}
-			how := workflows.DrainPark
+			how := protocol.DrainPark
 			if move {
-				how = workflows.DrainMove
+				how = protocol.DrainMove
 			}
 			return drainHost(c.Context(), a, zone, args[0], how, noWait)
 		},
@@ -49,9 +49,9 @@ stays until it is closed. --timeout ends the waiting (exit 5), and not the drain
 
 // A stayer is a session that has not left a draining host yet.
 type stayer struct {
-	Session string                  `json:"session"`
-	State   workflows.SessionStatus `json:"state,omitempty"`
-	Why     string                  `json:"why,omitempty"` // why it is still there, if known
+	Session string                 `json:"session"`
+	State   protocol.SessionStatus `json:"state,omitempty"`
+	Why     string                 `json:"why,omitempty"` // why it is still there, if known
 }
 
 func (s stayer) String() string {
@@ -63,7 +63,7 @@ func (s stayer) String() string {
 
 // A drainView is a host and the sessions that have not left it.
 type drainView struct {
-	workflows.HostView
+	protocol.HostView
 	Left []stayer `json:"left"`
 }
 
@@ -77,8 +77,8 @@ func drainHost(ctx context.Context, a *core.App, zone, name, how string, noWait 
 	}
 	doing := "drain host " + name
 	var v drainView
-	err = t.Update(ctx, doing, workflows.PoolID(zone), workflows.UpdateSetHost, "", &v.HostView,
-		workflows.SetHost{Name: name, Drain: &workflows.Draining{How: how, By: core.Person()}})
+	err = t.Update(ctx, doing, protocol.PoolID(zone), protocol.UpdateSetHost, "", &v.HostView,
+		protocol.SetHost{Name: name, Drain: &protocol.Draining{How: how, By: core.Person()}})
 	if err != nil {
 		return err
 	}
@@ -130,12 +130,12 @@ func drainHost(ctx context.Context, a *core.App, zone, name, how string, noWait 
 
 // stayers lists the sessions that are still on a host, and why. A session that does not
 // answer is listed without a reason. It may have ended without the pool knowing yet.
-func stayers(ctx context.Context, t *conn.Conn, h workflows.HostView) []stayer {
+func stayers(ctx context.Context, t *conn.Conn, h protocol.HostView) []stayer {
 	left := []stayer{}
 	for _, id := range h.Holders {
 		s := stayer{Session: id}
-		var v workflows.SessionView
-		if err := t.Query(ctx, "ask session "+id, protocol.SessionID(id), workflows.QueryState, &v); err == nil {
+		var v protocol.SessionView
+		if err := t.Query(ctx, "ask session "+id, protocol.SessionID(id), protocol.QueryState, &v); err == nil {
 			s.State, s.Why = v.State, staysFor(v)
 		}
 		left = append(left, s)
@@ -144,9 +144,9 @@ func stayers(ctx context.Context, t *conn.Conn, h workflows.HostView) []stayer {
 }
 
 // staysFor says what keeps a session on a draining host.
-func staysFor(v workflows.SessionView) string {
+func staysFor(v protocol.SessionView) string {
 	switch {
-	case v.State == workflows.Closing:
+	case v.State == protocol.Closing:
 		return "it closes"
 	case len(v.Requests) > 0:
 		return fmt.Sprintf("turn %d waits for a decision on %s", v.Turn.N, v.Requests[0].ID)

@@ -12,7 +12,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/inventory"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 func exportCommand(a *core.App) *cobra.Command {
@@ -50,8 +49,8 @@ func exportHosts(ctx context.Context, a *core.App, zone string, format inventory
 	if err != nil {
 		return err
 	}
-	var there []workflows.HostView
-	err = t.Query(ctx, "export hosts", workflows.PoolID(zone), workflows.QueryHosts, &there)
+	var there []protocol.HostView
+	err = t.Query(ctx, "export hosts", protocol.PoolID(zone), protocol.QueryHosts, &there)
 	if conn.NoInventory(err) {
 		a.Note("no worker has served zone %s yet: it has no hosts", cmp.Or(zone, "default"))
 		err = nil
@@ -73,10 +72,10 @@ func exportHosts(ctx context.Context, a *core.App, zone string, format inventory
 
 // exportedHosts returns the named hosts, or all if none is named, together with their jump
 // hosts. lacking lists names of hosts that do not exist.
-func exportedHosts(there []workflows.HostView, names []string) (list []inventory.Host, lacking []string) {
+func exportedHosts(there []protocol.HostView, names []string) (list []inventory.Host, lacking []string) {
 	wanted := map[string]bool{}
 	find := func(name string) int {
-		return slices.IndexFunc(there, func(v workflows.HostView) bool { return v.Name == name })
+		return slices.IndexFunc(there, func(v protocol.HostView) bool { return v.Name == name })
 	}
 	if len(names) == 0 {
 		for _, v := range there {

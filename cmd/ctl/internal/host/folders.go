@@ -6,12 +6,12 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // foldersText says when a host's session folders were last listed, and how many are
 // unknown.
-func foldersText(h workflows.HostView) string {
+func foldersText(h protocol.HostView) string {
 	if h.Folders == nil {
 		return ""
 	}
@@ -24,7 +24,7 @@ func foldersText(h workflows.HostView) string {
 
 // showUnknownFolders lists the folders on a host that are left alone because they belong to
 // no known session, and says what a person can do.
-func showUnknownFolders(p *core.Printer, h workflows.HostView) {
+func showUnknownFolders(p *core.Printer, h protocol.HostView) {
 	if h.Folders == nil || h.Folders.Unknown == 0 {
 		return
 	}

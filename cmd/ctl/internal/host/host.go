@@ -17,7 +17,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // Command is `ctl host`.
@@ -79,8 +78,8 @@ with --known-hosts, or by looking at the fingerprint when ctl asks.
 
 // put turns the flags into the request for the host pool. It checks all of them, and sends
 // nothing.
-func (f hostFlags) put(args []string) (workflows.PutHost, error) {
-	var put workflows.PutHost
+func (f hostFlags) put(args []string) (protocol.PutHost, error) {
+	var put protocol.PutHost
 	if err := core.CheckName("host name", args[0]); err != nil {
 		return put, err
 	}
@@ -203,7 +202,7 @@ func pairs(flag string, list []string) (map[string]string, error) {
 	return out, nil
 }
 
-func addHost(ctx context.Context, a *core.App, put workflows.PutHost) error {
+func addHost(ctx context.Context, a *core.App, put protocol.PutHost) error {
 	unpinned := put.Spec.Name != protocol.LocalHost && len(put.Spec.HostKeys) == 0 && put.Spec.KnownHosts == ""
 	if unpinned && !a.MayAsk() {
 		return core.Usage("add host %s: its key is not pinned, and there is nobody to ask", put.Spec.Name).
@@ -224,8 +223,8 @@ func addHost(ctx context.Context, a *core.App, put workflows.PutHost) error {
 			done = "replaced in"
 		}
 	}
-	var v workflows.HostView
-	err = t.Update(ctx, "add host "+put.Spec.Name, workflows.PoolID(put.Zone), workflows.UpdatePutHost, "", &v, put)
+	var v protocol.HostView
+	err = t.Update(ctx, "add host "+put.Spec.Name, protocol.PoolID(put.Zone), protocol.UpdatePutHost, "", &v, put)
 	if conn.NoInventory(err) {
 		return core.Unreachable("add host %s: no worker has served zone %s yet, and its first one makes the inventory", put.Spec.Name, cmp.Or(put.Zone, "default")).
 			Hinted("start a worker of that zone, or check --zone").Because(err)
@@ -237,12 +236,12 @@ func addHost(ctx context.Context, a *core.App, put workflows.PutHost) error {
 }
 
 // askHostKey fetches the host's key and asks a person whether it is the right one.
-func askHostKey(ctx context.Context, a *core.App, t *conn.Conn, put workflows.PutHost) ([]string, error) {
+func askHostKey(ctx context.Context, a *core.App, t *conn.Conn, put protocol.PutHost) ([]string, error) {
 	doing := "add host " + put.Spec.Name
 	spec := put.Spec
 	if put.Jump != "" {
-		var jump workflows.HostView
-		if err := t.Query(ctx, doing, workflows.PoolID(put.Zone), workflows.QueryHost, &jump, put.Jump); err != nil {
+		var jump protocol.HostView
+		if err := t.Query(ctx, doing, protocol.PoolID(put.Zone), protocol.QueryHost, &jump, put.Jump); err != nil {
 			return nil, err
 		}
 		spec.Jump = jump.Spec
@@ -253,7 +252,7 @@ func askHostKey(ctx context.Context, a *core.App, t *conn.Conn, put workflows.Pu
 // askKeyOf is askHostKey for a host whose jump host is already resolved.
 func askKeyOf(ctx context.Context, a *core.App, t *conn.Conn, doing, zone string, spec protocol.HostSpec) ([]string, error) {
 	var out protocol.ScanHostKeysResult
-	err := t.HostTask(ctx, doing, zone, workflows.HostTaskID(spec.Name, "scan"), workflows.TypeScan,
+	err := t.HostTask(ctx, doing, zone, protocol.HostTaskID(spec.Name, "scan"), protocol.TypeScan,
 		protocol.ScanHostKeysInput{Host: spec}, &out)
 	if err != nil {
 		return nil, err
@@ -322,7 +321,7 @@ func listCommand(a *core.App) *cobra.Command {
 	return c
 }
 
-func target(h workflows.HostView) string {
+func target(h protocol.HostView) string {
 	if h.Address == "" {
 		return "this machine"
 	}
@@ -389,7 +388,7 @@ func removeCommand(a *core.App) *cobra.Command {
 		Use: "remove NAME", Short: "take a host out of the inventory", Args: cobra.ExactArgs(1),
 		Example: "  ctl host remove web-1",
 		RunE: func(c *cobra.Command, args []string) error {
-			return changeHost(c.Context(), a, zone, args[0], workflows.UpdateRemoveHost, workflows.RemoveHost{Name: args[0], Force: force}, "removed")
+			return changeHost(c.Context(), a, zone, args[0], protocol.UpdateRemoveHost, protocol.RemoveHost{Name: args[0], Force: force}, "removed")
 		},
 	}
 	c.Flags().BoolVar(&force, "force", false, "also when a session may have left a credential there, which nobody will wipe then")
@@ -402,7 +401,7 @@ func cordonCommand(a *core.App, use, short string, cordon bool) *cobra.Command {
 	c := &cobra.Command{
 		Use: use + " NAME", Short: short, Args: cobra.ExactArgs(1), Example: "  ctl host " + use + " web-1",
 		RunE: func(c *cobra.Command, args []string) error {
-			return changeHost(c.Context(), a, zone, args[0], workflows.UpdateSetHost, workflows.SetHost{Name: args[0], Cordon: &cordon}, use+"ed")
+			return changeHost(c.Context(), a, zone, args[0], protocol.UpdateSetHost, protocol.SetHost{Name: args[0], Cordon: &cordon}, use+"ed")
 		},
 	}
 	c.Flags().StringVar(&zone, "zone", "", "the host's zone")
@@ -417,8 +416,8 @@ func changeHost(ctx context.Context, a *core.App, zone, name, update string, arg
 	if err != nil {
 		return err
 	}
-	var v workflows.HostView
-	if err := t.Update(ctx, "change host "+name, workflows.PoolID(zone), update, "", &v, arg); err != nil {
+	var v protocol.HostView
+	if err := t.Update(ctx, "change host "+name, protocol.PoolID(zone), update, "", &v, arg); err != nil {
 		return err
 	}
 	return a.Print().Show(v, func(p *core.Printer) { p.Printf("host %s %s\n", name, done) })

@@ -16,7 +16,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/inventory"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // importFlags are what a person says of an import.
@@ -189,8 +189,8 @@ type hostImport struct {
 // An imported host is what is to become of one.
 type imported struct {
 	from *inventory.Host
-	put  workflows.PutHost
-	old  *workflows.HostView // as it is there
+	put  protocol.PutHost
+	old  *protocol.HostView // as it is there
 	// differs says what is otherwise there.
 	differs []string
 	// unpinned says that a person has to look at its key.
@@ -241,7 +241,7 @@ func (im *hostImport) prepare() error {
 
 // put makes of a host what `host add` would have made of flags, with the same
 // checks. at is what of the host is wrong.
-func (im *hostImport) put(h *inventory.Host, pins *inventory.Pins) (put workflows.PutHost, at string, err error) {
+func (im *hostImport) put(h *inventory.Host, pins *inventory.Pins) (put protocol.PutHost, at string, err error) {
 	f := hostFlags{slots: h.Slots, zone: im.flags.zone, jump: h.Jump, identity: h.Identity, root: h.Root, hostKeys: h.HostKeys, knownHosts: h.KnownHosts}
 	if im.flags.slots > 0 {
 		f.slots = im.flags.slots

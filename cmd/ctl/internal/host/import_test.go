@@ -14,7 +14,6 @@ import (
 	"fairlead.dev/fairlead/internal/inventory"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // A key, and its fingerprint.
@@ -127,7 +126,7 @@ func TestAnImportSaysWhatToDoAboutAProgram(t *testing.T) {
 
 func TestWhatAFileDoesNotSpeakOfStays(t *testing.T) {
 	print := fingerprints(&protocol.HostSpec{HostKeys: []string{someKey}})[0]
-	there := workflows.HostView{Name: "a", Slots: 7, Labels: map[string]string{"mine": "x", "gpu": "no"},
+	there := protocol.HostView{Name: "a", Slots: 7, Labels: map[string]string{"mine": "x", "gpu": "no"},
 		Spec: &protocol.HostSpec{Name: "a", Address: "a.example", User: "dev", Port: 22, Root: "/srv", HostKeys: []string{print}}}
 	for text, want := range map[string][]string{
 		"{address: a.example, user: dev}":                                         nil,
@@ -160,7 +159,7 @@ func TestWhatAFileDoesNotSpeakOfStays(t *testing.T) {
 
 func TestAnExportHasWhatPeopleSaid(t *testing.T) {
 	gate := &protocol.HostSpec{Name: "gate", Address: "192.0.2.1", HostKeys: []string{someKey}}
-	there := []workflows.HostView{
+	there := []protocol.HostView{
 		{Name: "local", Spec: &protocol.HostSpec{Name: "local"}, Slots: 4},
 		{Name: "gate", Spec: gate, Slots: 1},
 		{Name: "inner", Spec: &protocol.HostSpec{Name: "inner", Address: "10.0.0.1", KnownHosts: "/kh", Jump: gate}, Slots: 4,

@@ -15,7 +15,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/inventory"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // What becomes of a host, as programs are told.
@@ -40,9 +39,9 @@ type importedHost struct {
 // compare finds out what is there already, and fills in what the file does not
 // say.
 func (im *hostImport) compare(ctx context.Context) error {
-	var there []workflows.HostView
+	var there []protocol.HostView
 	zone := cmp.Or(im.flags.zone, "default")
-	err := im.t.Query(ctx, "import hosts", workflows.PoolID(im.flags.zone), workflows.QueryHosts, &there)
+	err := im.t.Query(ctx, "import hosts", protocol.PoolID(im.flags.zone), protocol.QueryHosts, &there)
 	if conn.NoInventory(err) {
 		return core.Unreachable("import hosts: no worker has served zone %s yet, and its first one makes the inventory", zone).
 			Hinted("start a worker of that zone, or check --zone").Because(err)
@@ -51,7 +50,7 @@ func (im *hostImport) compare(ctx context.Context) error {
 		return err
 	}
 	specs := map[string]*protocol.HostSpec{}
-	byName := map[string]*workflows.HostView{}
+	byName := map[string]*protocol.HostView{}
 	for i := range there {
 		specs[there[i].Name], byName[there[i].Name] = there[i].Spec, &there[i]
 	}
@@ -251,7 +250,7 @@ func (im *hostImport) carryOut(ctx context.Context) error {
 	if im.flags.dryRun {
 		return im.show(false)
 	}
-	var in workflows.PutHosts
+	var in protocol.PutHosts
 	for _, h := range im.hosts {
 		if h.old != nil && len(h.differs) == 0 {
 			continue
@@ -264,8 +263,8 @@ func (im *hostImport) carryOut(ctx context.Context) error {
 		if raw, err := json.Marshal(in); err != nil || len(raw) > mostAtOnce {
 			return core.Usage("import hosts: %d hosts at once are too much for one change of a zone", len(in.Hosts)).Hinted("nothing was changed; import parts of them with --only")
 		}
-		var out workflows.PutHostsDone
-		if err := im.t.Update(ctx, "import hosts", workflows.PoolID(im.flags.zone), workflows.UpdatePutHosts, "", &out, in); err != nil {
+		var out protocol.PutHostsDone
+		if err := im.t.Update(ctx, "import hosts", protocol.PoolID(im.flags.zone), protocol.UpdatePutHosts, "", &out, in); err != nil {
 			return err
 		}
 	}
@@ -296,7 +295,7 @@ func (im *hostImport) show(done bool) error {
 		var rows [][]core.Cell
 		for i, v := range list {
 			counts[v.Outcome]++
-			h := workflows.HostView{Name: v.Name, User: im.hosts[i].put.Spec.User, Address: im.hosts[i].put.Spec.Address, Port: port(&im.hosts[i].put.Spec)}
+			h := protocol.HostView{Name: v.Name, User: im.hosts[i].put.Spec.User, Address: im.hosts[i].put.Spec.Address, Port: port(&im.hosts[i].put.Spec)}
 			rows = append(rows, []core.Cell{core.Painted(core.Bold, v.Name), core.Plain(strings.ReplaceAll(v.Outcome, "_", " ")), core.Plain(target(h)), core.Plain(strings.Join(v.Changes, "; "))})
 		}
 		p.Table([]string{"NAME", "OUTCOME", "ADDRESS", "CHANGES"}, rows)

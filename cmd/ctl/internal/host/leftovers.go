@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // unclean says how many sessions may have left credentials on a host.
@@ -18,7 +18,7 @@ func unclean(n int) string {
 
 // showLeftovers lists what sessions left on a host: first what is not wiped yet, then what
 // was.
-func showLeftovers(p *core.Printer, h workflows.HostView) {
+func showLeftovers(p *core.Printer, h protocol.HostView) {
 	if len(h.Leftovers) == 0 {
 		return
 	}
@@ -39,7 +39,7 @@ func showLeftovers(p *core.Printer, h workflows.HostView) {
 }
 
 // leftoverText says what is still to be wiped, or what was.
-func leftoverText(l workflows.Leftover) string {
+func leftoverText(l protocol.Leftover) string {
 	if l.WipedAt.IsZero() {
 		text := l.Why
 		if l.Error != "" {

@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // PoolCommand is `ctl pool`.
@@ -32,7 +32,7 @@ func poolListCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			pools := []workflows.PoolView{}
+			pools := []protocol.PoolView{}
 			for _, zone := range zones {
 				v, err := t.Pool(c.Context(), zone)
 				if core.ExitCode(err) == core.ExitNotFound {
@@ -88,14 +88,14 @@ func zoneOf(args []string) (string, error) {
 }
 
 // poolWaitText says why a pool that was restarted grants no slots yet.
-func poolWaitText(w *workflows.WaitingView) string {
+func poolWaitText(w *protocol.WaitingView) string {
 	if w == nil {
 		return ""
 	}
 	return core.Clean(fmt.Sprintf("it tries to %s, and cannot: %s; next attempt %s", w.Doing, w.Error, show.AttemptsText(w)))
 }
 
-func showPool(p *core.Printer, v workflows.PoolView) {
+func showPool(p *core.Printer, v protocol.PoolView) {
 	p.Fields(core.Plain("zone"), core.Painted(core.Bold, v.Zone), core.Plain("paused"), core.Painted(core.Yellow, show.PauseText(v.Paused)), core.Plain("grants no slot"), core.Painted(core.Yellow, poolWaitText(v.WaitingFor)),
 		core.Plain("slots"), core.Plain(fmt.Sprintf("%d of %d used, %d free", v.Used, v.Slots, v.Free)), core.Plain("waiting"), core.Plain(v.Waiting), core.Plain("parked"), core.Plain(v.Parked),
 		core.Plain("grants"), core.Plain(v.Grants))
@@ -145,7 +145,7 @@ func limitText(n int) string {
 }
 
 func poolSetCommand(a *core.App) *cobra.Command {
-	var in workflows.SetPool
+	var in protocol.SetPool
 	var weight, limit int
 	c := &cobra.Command{
 		Use: "set [ZONE] (--tenant T | --seed S)", Short: "what a tenant or a seed may have of a zone", Args: cobra.MaximumNArgs(1),
@@ -172,7 +172,7 @@ sessions use it at a time on this zone's hosts.`,
 				return core.Usage("give --weight or --limit")
 			}
 			in.By = core.Person()
-			return changePool(c.Context(), a, zone, workflows.UpdateSetPool, in, cmp.Or(in.Tenant, in.Seed)+" set")
+			return changePool(c.Context(), a, zone, protocol.UpdateSetPool, in, cmp.Or(in.Tenant, in.Seed)+" set")
 		},
 	}
 	fl := c.Flags()
@@ -184,7 +184,7 @@ sessions use it at a time on this zone's hosts.`,
 }
 
 func poolPauseCommand(a *core.App) *cobra.Command {
-	in := workflows.PausePool{}
+	in := protocol.PausePool{}
 	c := &cobra.Command{
 		Use: "pause [ZONE]", Short: "start no session in a zone until it is resumed", Args: cobra.MaximumNArgs(1),
 		Long:    "Keeps all who ask for a slot waiting, and tells them why. What runs goes on; who gave back its host, as one\nthat is parked, waits as well. It holds until `ctl pool resume`, whatever is restarted meanwhile.",
@@ -195,7 +195,7 @@ func poolPauseCommand(a *core.App) *cobra.Command {
 				return err
 			}
 			in.By = core.Person()
-			return changePool(c.Context(), a, zone, workflows.UpdatePausePool, in, "paused")
+			return changePool(c.Context(), a, zone, protocol.UpdatePausePool, in, "paused")
 		},
 	}
 	c.Flags().StringVar(&in.Reason, "reason", "", "why: it is shown to all who wait")
@@ -210,7 +210,7 @@ func poolResumeCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return changePool(c.Context(), a, zone, workflows.UpdatePausePool, workflows.PausePool{Resume: true, By: core.Person()}, "resumed")
+			return changePool(c.Context(), a, zone, protocol.UpdatePausePool, protocol.PausePool{Resume: true, By: core.Person()}, "resumed")
 		},
 	}
 }
@@ -220,8 +220,8 @@ func changePool(ctx context.Context, a *core.App, zone, update string, arg any, 
 	if err != nil {
 		return err
 	}
-	var v workflows.PoolView
-	err = t.Update(ctx, "change zone "+cmp.Or(zone, "default"), workflows.PoolID(zone), update, "", &v, arg)
+	var v protocol.PoolView
+	err = t.Update(ctx, "change zone "+cmp.Or(zone, "default"), protocol.PoolID(zone), update, "", &v, arg)
 	if err != nil {
 		return conn.NoZone(zone, err)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func setCommand(a *core.App) *cobra.Command {
@@ -25,7 +25,7 @@ people give win over them. Fewer slots end no session: the host takes none until
 			if err != nil {
 				return err
 			}
-			return changeHost(c.Context(), a, zone, args[0], workflows.UpdateSetHost, set, "changed")
+			return changeHost(c.Context(), a, zone, args[0], protocol.UpdateSetHost, set, "changed")
 		},
 	}
 	f := c.Flags()
@@ -37,8 +37,8 @@ people give win over them. Fewer slots end no session: the host takes none until
 
 // hostChange turns the arguments into a change of a host. It checks all of them, and sends
 // nothing.
-func hostChange(name string, change []string, slots int, given bool) (workflows.SetHost, error) {
-	set := workflows.SetHost{Name: name, Slots: slots}
+func hostChange(name string, change []string, slots int, given bool) (protocol.SetHost, error) {
+	set := protocol.SetHost{Name: name, Slots: slots}
 	var put []string
 	for _, l := range change {
 		if key, gone := strings.CutSuffix(l, "-"); gone && key != "" && !strings.Contains(l, "=") {
@@ -66,7 +66,7 @@ func hostChange(name string, change []string, slots int, given bool) (workflows.
 }
 
 // healthText says why a failing host gets no sessions, since when, and what ends that.
-func healthText(host string, h *workflows.HostHealth) string {
+func healthText(host string, h *protocol.HostHealth) string {
 	if h == nil {
 		return ""
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestAHostsLabelsAreGivenAndTakenAway(t *testing.T) {
@@ -26,7 +26,7 @@ func TestAHostsLabelsAreGivenAndTakenAway(t *testing.T) {
 
 func TestAHostThatIsAwaySaysWhySinceWhenAndWhatEndsIt(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local)
-	got := healthText("web-9", &workflows.HostHealth{State: workflows.HealthQuarantined, Reason: "no route to host", Since: at, NextAt: at.Add(time.Minute)})
+	got := healthText("web-9", &protocol.HostHealth{State: protocol.HealthQuarantined, Reason: "no route to host", Since: at, NextAt: at.Add(time.Minute)})
 	want := "quarantined since 2026-01-02 03:04:05: no route to host; a probe that finds it well ends that: the next is at 03:05:05, `ctl host check web-9` is one now"
 	if got != want {
 		t.Errorf("shown %s, want %s", got, want)

@@ -12,7 +12,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 func checkCommand(a *core.App) *cobra.Command {
@@ -33,8 +32,8 @@ func checkCommand(a *core.App) *cobra.Command {
 				return err
 			}
 			var out protocol.CheckHostResult
-			if err := t.HostTask(c.Context(), doing, zone, workflows.HostTaskID(h.Name, "check"), workflows.TypeCheck,
-				workflows.HostTaskInput{Zone: zone, Host: *h.Spec}, &out); err != nil {
+			if err := t.HostTask(c.Context(), doing, zone, protocol.HostTaskID(h.Name, "check"), protocol.TypeCheck,
+				protocol.HostTaskInput{Zone: zone, Host: *h.Spec}, &out); err != nil {
 				return err
 			}
 			err = a.Print().Show(struct {
@@ -85,8 +84,8 @@ func provisionCommand(a *core.App) *cobra.Command {
 			}
 			a.Note("bringing codex to %s …", h.Name)
 			var out protocol.ProvisionCodexResult
-			if err := t.HostTask(c.Context(), doing, zone, workflows.HostTaskID(h.Name, "provision"), workflows.TypeProvision,
-				workflows.HostTaskInput{Zone: zone, Host: *h.Spec}, &out); err != nil {
+			if err := t.HostTask(c.Context(), doing, zone, protocol.HostTaskID(h.Name, "provision"), protocol.TypeProvision,
+				protocol.HostTaskInput{Zone: zone, Host: *h.Spec}, &out); err != nil {
 				return err
 			}
 			return a.Print().Show(struct {
@@ -141,14 +140,14 @@ func exec(ctx context.Context, a *core.App, zone, name string, argv []string) er
 	if err != nil {
 		return err
 	}
-	worker, err := conn.WorkerOf(ctx, a, t, workflows.TaskQueueOf(zone))
+	worker, err := conn.WorkerOf(ctx, a, t, protocol.TaskQueueOf(zone))
 	if err != nil {
 		return err
 	}
 	id := "x-" + core.RandomID()
 	run, err := t.Start(ctx, doing, client.StartWorkflowOptions{
-		ID: workflows.HostTaskID(h.Name, "exec-"+id), TaskQueue: workflows.TaskQueueOf(zone), StaticSummary: doing,
-	}, workflows.TypeExec, protocol.ExecInput{ID: id, Host: *h.Spec, Argv: argv})
+		ID: protocol.HostTaskID(h.Name, "exec-"+id), TaskQueue: protocol.TaskQueueOf(zone), StaticSummary: doing,
+	}, protocol.TypeExec, protocol.ExecInput{ID: id, Host: *h.Spec, Argv: argv})
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // liveWait bounds requests that only make the output more current.
@@ -51,12 +50,12 @@ func troubleOf(pending []*workflowpb.PendingActivityInfo, codec *payload.Codec) 
 }
 
 // goesOn reports whether a worker may be working for a session in this state.
-func goesOn(s workflows.SessionStatus) bool {
-	return s == workflows.Preparing || s == workflows.Starting || s == workflows.Running || s == workflows.Resuming || s == workflows.Closing
+func goesOn(s protocol.SessionStatus) bool {
+	return s == protocol.Preparing || s == protocol.Starting || s == protocol.Running || s == protocol.Resuming || s == protocol.Closing
 }
 
 // freshen adds to a session what the attached worker knows.
-func freshen(v *workflows.SessionView, live protocol.SessionLive, trouble string) {
+func freshen(v *protocol.SessionView, live protocol.SessionLive, trouble string) {
 	if trouble != "" {
 		v.Waits = trouble
 	}
@@ -72,7 +71,7 @@ func freshen(v *workflows.SessionView, live protocol.SessionLive, trouble string
 	if v.Process != nil && live.Offset > v.Process.Offset {
 		v.Process.Offset = live.Offset
 	}
-	if p := workflows.ViewOfProgress(live.Progress); p != nil || live.TurnID != "" {
+	if p := protocol.ViewOfProgress(live.Progress); p != nil || live.TurnID != "" {
 		v.Progress = p // the progress of the running turn, or nil if it has reported none
 	}
 	show.FreshenUse(v, live.Use)
@@ -86,30 +85,30 @@ func freshen(v *workflows.SessionView, live protocol.SessionLive, trouble string
 }
 
 // FreshenApproval does the same for an approval: codex may have acknowledged the decision.
-func FreshenApproval(ap *workflows.Approval, live protocol.SessionLive) {
+func FreshenApproval(ap *protocol.Approval, live protocol.SessionLive) {
 	_, digits, _ := core.CutLast(ap.ID)
 	n, _ := strconv.Atoi(digits) // cannot fail: the session made the id
-	onItsWay := ap.State == workflows.ApprovalDecided || ap.State == workflows.ApprovalSent
-	if onItsWay && slices.Contains(live.Acknowledged, workflows.SendID(ap.Session, n)) {
-		ap.State = workflows.ApprovalAcknowledged
+	onItsWay := ap.State == protocol.ApprovalDecided || ap.State == protocol.ApprovalSent
+	if onItsWay && slices.Contains(live.Acknowledged, protocol.SendID(ap.Session, n)) {
+		ap.State = protocol.ApprovalAcknowledged
 	}
 }
 
 // FreshenAll queries the sessions of a list that have not ended. A session that does not
 // answer in time is shown as Temporal keeps it.
-func FreshenAll(ctx context.Context, a *core.App, t *conn.Conn, list []workflows.SessionView) {
+func FreshenAll(ctx context.Context, a *core.App, t *conn.Conn, list []protocol.SessionView) {
 	ctx, cancel := context.WithTimeout(ctx, liveWait)
 	defer cancel()
 	var g errgroup.Group
 	g.SetLimit(8)
 	for i := range list {
-		if list[i].State == workflows.Closed || list[i].State == workflows.Failed {
+		if list[i].State == protocol.Closed || list[i].State == protocol.Failed {
 			continue
 		}
 		g.Go(func() error {
 			id := list[i].ID
-			var v workflows.SessionView
-			if t.Query(ctx, "show session "+id, protocol.SessionID(id), workflows.QueryState, &v) == nil {
+			var v protocol.SessionView
+			if t.Query(ctx, "show session "+id, protocol.SessionID(id), protocol.QueryState, &v) == nil {
 				if goesOn(v.State) {
 					live, trouble := Now(ctx, a, t, id)
 					freshen(&v, live, trouble)
@@ -124,13 +123,13 @@ func FreshenAll(ctx context.Context, a *core.App, t *conn.Conn, list []workflows
 
 // Session returns a session as it reports itself or, with no worker up, as Temporal keeps
 // it.
-func Session(ctx context.Context, a *core.App, t *conn.Conn, id string) (workflows.SessionView, error) {
-	var v workflows.SessionView
+func Session(ctx context.Context, a *core.App, t *conn.Conn, id string) (protocol.SessionView, error) {
+	var v protocol.SessionView
 	if err := core.CheckName("session id", id); err != nil {
 		return v, err
 	}
-	err := t.Ask(ctx, "show session "+id, protocol.SessionID(id), workflows.QueryState, &v)
-	if err == nil && v.State != workflows.Closed && v.State != workflows.Failed {
+	err := t.Ask(ctx, "show session "+id, protocol.SessionID(id), protocol.QueryState, &v)
+	if err == nil && v.State != protocol.Closed && v.State != protocol.Failed {
 		// A workflow that was terminated from outside still answers queries as if it ran.
 		if kept, kerr := t.Kept(ctx, id); kerr == nil && kept.Error != nil {
 			v.State, v.Waits, v.Error, v.UpdatedAt = kept.State, "", kept.Error, kept.UpdatedAt

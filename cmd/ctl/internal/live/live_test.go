@@ -8,16 +8,15 @@ import (
 
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // ctl shows at once which messages the attached worker reports as acknowledged. A final
 // state is shown as the session has it.
 func TestAMessageThatCodexHasIsShownSo(t *testing.T) {
-	v := workflows.SessionView{
-		Turn:    &workflows.TurnBrief{N: 2, ID: "before", Status: "completed"},
-		Process: &workflows.ProcessView{Offset: 900},
-		Messages: []workflows.MessageView{
+	v := protocol.SessionView{
+		Turn:    &protocol.TurnBrief{N: 2, ID: "before", Status: "completed"},
+		Process: &protocol.ProcessView{Offset: 900},
+		Messages: []protocol.MessageView{
 			{ID: "a", State: "decided"}, {ID: "b", State: "sent"}, {ID: "c", State: "sent"}, {ID: "d", State: "rejected"}, {ID: "e", State: "queued"},
 		},
 	}
@@ -36,7 +35,7 @@ func TestAMessageThatCodexHasIsShownSo(t *testing.T) {
 
 func TestAHostThatCannotBeReachedIsSaidWhileATurnRuns(t *testing.T) {
 	failed := &failurepb.Failure{Message: "session s: talk to codex: web-1 cannot be reached"}
-	v := workflows.SessionView{Waits: "codex"}
+	v := protocol.SessionView{Waits: "codex"}
 	for _, c := range []struct {
 		pending *workflowpb.PendingActivityInfo
 		want    string

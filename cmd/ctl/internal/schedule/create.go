@@ -16,6 +16,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -170,7 +171,7 @@ func (f *fired) options(a *core.App, name string) (workflows.SessionOptions, sta
 		}
 	}
 	x, err := f.with.Look()
-	opt.CloseAfter, opt.ParkAfter, opt.Origin = true, 0, workflows.OriginSchedule(name)
+	opt.CloseAfter, opt.ParkAfter, opt.Origin = true, 0, protocol.OriginSchedule(name)
 	x.Work = &f.flags.Work
 	return opt, x, err
 }
@@ -205,8 +206,8 @@ into an hour that a change of the clocks leaves out does not begin that day.`,
 			if err := core.CheckName("schedule name", name); err != nil {
 				return err
 			}
-			if len(name) > workflows.MaxScheduleName {
-				return core.Usage("schedule name %s: at most %d characters, since the ids of what it begins begin with it", name, workflows.MaxScheduleName)
+			if len(name) > protocol.MaxScheduleName {
+				return core.Usage("schedule name %s: at most %d characters, since the ids of what it begins begin with it", name, protocol.MaxScheduleName)
 			}
 			spec, err := when.spec()
 			if err != nil {
@@ -221,7 +222,7 @@ into an hour that a change of the clocks leaves out does not begin that day.`,
 				return err
 			}
 			opts := client.ScheduleOptions{
-				ID: workflows.ScheduleID(name), Spec: spec, Overlap: policy, CatchupWindow: when.catchup,
+				ID: protocol.ScheduleID(name), Spec: spec, Overlap: policy, CatchupWindow: when.catchup,
 				Paused: paused, PauseOnFailure: pauseOnFailure, Note: note,
 			}
 			return createSchedule(c.Context(), a, name, opts, when.words(), what)
@@ -255,7 +256,7 @@ func ofSchedule(name string) string {
 // A scheduled is what a schedule starts, checked as far as possible without Temporal.
 type scheduled struct {
 	zone string // of the workflow that starts it
-	note workflows.ScheduleNote
+	note protocol.ScheduleNote
 	// check refuses names that do not exist. pack uploads to the store what every firing
 	// needs.
 	check func(context.Context, *conn.Conn) error
@@ -270,7 +271,7 @@ func (f *fired) scheduled(a *core.App, name string) (*scheduled, error) {
 	}
 	return &scheduled{
 		zone:  opt.Zone,
-		note:  workflows.ScheduleNote{What: core.OneLine(f.text, 200), Zone: opt.Zone},
+		note:  protocol.ScheduleNote{What: core.OneLine(f.text, 200), Zone: opt.Zone},
 		check: func(ctx context.Context, t *conn.Conn) error { return start.CheckNames(ctx, a, t, opt) },
 		pack: func(ctx context.Context, t *conn.Conn, in *workflows.FireInput) error {
 			folder := ofSchedule(name)
@@ -293,11 +294,11 @@ func scheduledBatch(a *core.App, path, name string) (*scheduled, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.Named(workflows.LongestFiredID(name)); err != nil {
+	if err := b.Named(protocol.LongestFiredID(name)); err != nil {
 		return nil, err
 	}
 	return &scheduled{
-		note:  workflows.ScheduleNote{What: core.OneLine(b.Name, 200), Batch: len(b.Items)},
+		note:  protocol.ScheduleNote{What: core.OneLine(b.Name, 200), Batch: len(b.Items)},
 		check: func(ctx context.Context, t *conn.Conn) error { return b.CheckNames(ctx, a, t) },
 		pack: func(ctx context.Context, t *conn.Conn, in *workflows.FireInput) error {
 			spec, err := b.Pack(ctx, a, t, ofSchedule(name))
@@ -327,12 +328,12 @@ func createSchedule(ctx context.Context, a *core.App, name string, opts client.S
 		return err
 	}
 	opts.Action = &client.ScheduleWorkflowAction{
-		ID: opts.ID, Workflow: workflows.TypeFire, TaskQueue: workflows.TaskQueueOf(what.zone), Args: []any{in},
+		ID: opts.ID, Workflow: protocol.TypeFire, TaskQueue: protocol.TaskQueueOf(what.zone), Args: []any{in},
 		StaticSummary: "schedule " + name,
 	}
 	note := what.note
 	note.When, note.By = when, core.Person()
-	opts.Memo = map[string]any{workflows.MemoSchedule: note}
+	opts.Memo = map[string]any{protocol.MemoSchedule: note}
 	bctx, cancel := a.Bounded(ctx, conn.AnswerWait)
 	defer cancel()
 	h, err := t.ScheduleClient().Create(bctx, opts)

@@ -15,6 +15,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -69,7 +70,7 @@ func schedule(ctx context.Context, t *conn.Conn, name string) (client.ScheduleHa
 	if err := core.CheckName("schedule name", name); err != nil {
 		return nil, err
 	}
-	return t.ScheduleClient().GetHandle(ctx, workflows.ScheduleID(name)), nil
+	return t.ScheduleClient().GetHandle(ctx, protocol.ScheduleID(name)), nil
 }
 
 // describe asks Temporal for the state of a schedule.
@@ -212,7 +213,7 @@ func running(ctx context.Context, t *conn.Conn, doing, name string, d *client.Sc
 	for _, run := range d.Info.RunningWorkflows {
 		ids = append(ids, run.WorkflowID)
 	}
-	found, err := t.List(ctx, doing, fmt.Sprintf("TemporalScheduledById = '%s' AND ExecutionStatus = 'Running'", workflows.ScheduleID(name)), maxRunning)
+	found, err := t.List(ctx, doing, fmt.Sprintf("TemporalScheduledById = '%s' AND ExecutionStatus = 'Running'", protocol.ScheduleID(name)), maxRunning)
 	for _, info := range found {
 		ids = append(ids, info.GetExecution().GetWorkflowId())
 	}
@@ -304,7 +305,7 @@ func trigger(ctx context.Context, a *core.App, t *conn.Conn, name string, overla
 }
 
 // begunBy says how to find what a schedule started.
-func begunBy(name string, note workflows.ScheduleNote) string {
+func begunBy(name string, note protocol.ScheduleNote) string {
 	what := "session"
 	if note.Batch > 0 {
 		what = "batch"
@@ -341,7 +342,7 @@ func location(name string) (*time.Location, error) {
 
 // firedAt returns the time that a firing was due, which is part of its workflow's id.
 func firedAt(name, workflowID string) time.Time {
-	at, err := time.Parse(time.RFC3339, strings.TrimPrefix(workflowID, workflows.ScheduleID(name)+"-"))
+	at, err := time.Parse(time.RFC3339, strings.TrimPrefix(workflowID, protocol.ScheduleID(name)+"-"))
 	if err != nil {
 		return time.Time{}
 	}
@@ -362,7 +363,7 @@ type firing struct {
 // only its time is known.
 func firingOf(ctx context.Context, t *conn.Conn, name string, run *client.ScheduleWorkflowExecution) firing {
 	f := firing{At: firedAt(name, run.WorkflowID), State: "unknown"}
-	f.ID = workflows.FiredID(name, f.At)
+	f.ID = protocol.FiredID(name, f.At)
 	d, err := t.DescribeWorkflowExecution(ctx, run.WorkflowID, run.FirstExecutionRunID)
 	if err != nil {
 		return f
@@ -376,13 +377,13 @@ func firingOf(ctx context.Context, t *conn.Conn, name string, run *client.Schedu
 		}
 		return f
 	}
-	var out workflows.FireResult
+	var out protocol.FireResult
 	err = t.GetWorkflow(ctx, run.WorkflowID, run.FirstExecutionRunID).Get(ctx, &out)
 	workflows.ReadFireResult(&out, err)
 	return f.ended(out, d.GetWorkflowExecutionInfo().GetStatus(), err)
 }
 
-func (f firing) ended(out workflows.FireResult, status enums.WorkflowExecutionStatus, err error) firing {
+func (f firing) ended(out protocol.FireResult, status enums.WorkflowExecutionStatus, err error) firing {
 	f.known = true // the workflow has ended and will report nothing else
 	if out.ID != "" {
 		f.ID = out.ID

@@ -17,7 +17,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A scheduleView is the JSON of a schedule.
@@ -68,9 +68,9 @@ func viewOf(ctx context.Context, a *core.App, t *conn.Conn, name string, recent 
 	return v, nil
 }
 
-func viewSchedule(name string, d *client.ScheduleDescription, note workflows.ScheduleNote) scheduleView {
+func viewSchedule(name string, d *client.ScheduleDescription, note protocol.ScheduleNote) scheduleView {
 	v := scheduleView{
-		Name: name, When: note.When, By: note.By, What: note.What, Batch: note.Batch, Zone: workflows.ZoneOf(workflows.TaskQueueOf(note.Zone)),
+		Name: name, When: note.When, By: note.By, What: note.What, Batch: note.Batch, Zone: protocol.ZoneOf(protocol.TaskQueueOf(note.Zone)),
 		Next: d.Info.NextActionTimes, Running: len(d.Info.RunningWorkflows), Recent: []firing{}, TZ: "UTC", Overlap: overlapWord(enums.SCHEDULE_OVERLAP_POLICY_SKIP),
 		Fired: d.Info.NumActions, Skipped: d.Info.NumActionsSkippedOverlap, Missed: d.Info.NumActionsMissedCatchupWindow,
 		CreatedAt: d.Info.CreatedAt, UpdatedAt: d.Info.LastUpdateAt,
@@ -100,10 +100,10 @@ func viewSchedule(name string, d *client.ScheduleDescription, note workflows.Sch
 
 // noteOf reads the memo that ctl wrote to a schedule. It is empty for schedules of other
 // programs.
-func noteOf(t *conn.Conn, memo *commonpb.Memo) (note workflows.ScheduleNote) {
-	if p := memo.GetFields()[workflows.MemoSchedule]; p != nil {
+func noteOf(t *conn.Conn, memo *commonpb.Memo) (note protocol.ScheduleNote) {
+	if p := memo.GetFields()[protocol.MemoSchedule]; p != nil {
 		if t.Codec.DataConverter().FromPayload(p, &note) != nil {
-			return workflows.ScheduleNote{}
+			return protocol.ScheduleNote{}
 		}
 	}
 	return note
@@ -199,7 +199,7 @@ func schedules(ctx context.Context, a *core.App, t *conn.Conn) ([]scheduleView, 
 		if err != nil {
 			return nil, scheduleError(ctx, t, "list schedules", err)
 		}
-		name, ours := workflows.ScheduleName(e.ID)
+		name, ours := protocol.ScheduleName(e.ID)
 		if !ours {
 			continue
 		}
@@ -303,7 +303,7 @@ func backfill(ctx context.Context, a *core.App, t *conn.Conn, name, from, to str
 // Temporal's backfill. Temporal's list excludes the first moment.
 func timesOf(ctx context.Context, t *conn.Conn, doing, name string, from, to time.Time) ([]time.Time, error) {
 	res, err := t.WorkflowService().ListScheduleMatchingTimes(ctx, &workflowservice.ListScheduleMatchingTimesRequest{
-		Namespace: t.Namespace, ScheduleId: workflows.ScheduleID(name), StartTime: timestamppb.New(from.Add(-time.Millisecond)), EndTime: timestamppb.New(to),
+		Namespace: t.Namespace, ScheduleId: protocol.ScheduleID(name), StartTime: timestamppb.New(from.Add(-time.Millisecond)), EndTime: timestamppb.New(to),
 	})
 	if err != nil {
 		return nil, scheduleError(ctx, t, doing, err)

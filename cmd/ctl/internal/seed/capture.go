@@ -12,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -41,7 +42,7 @@ nobody uses the login there any more.`,
 				return err
 			}
 			var out workflows.CaptureSeedResult
-			if err := t.HostTask(c.Context(), doing, zone, workflows.HostTaskID(h.Name, "capture-"+core.RandomID()), workflows.TypeCapture,
+			if err := t.HostTask(c.Context(), doing, zone, protocol.HostTaskID(h.Name, "capture-"+core.RandomID()), protocol.TypeCapture,
 				workflows.CaptureSeedInput{Name: name, Zone: zone, Host: *h.Spec, Home: home, Move: move, By: core.Person()}, &out); err != nil {
 				return err
 			}
@@ -112,14 +113,14 @@ func login(ctx context.Context, a *core.App, zone, host, name string) error {
 	if err != nil {
 		return err
 	}
-	worker, err := conn.WorkerOf(ctx, a, t, workflows.TaskQueueOf(zone))
+	worker, err := conn.WorkerOf(ctx, a, t, protocol.TaskQueueOf(zone))
 	if err != nil {
 		return err
 	}
 	id := "login-" + core.RandomID()
 	run, err := t.Start(ctx, doing, client.StartWorkflowOptions{
-		ID: workflows.HostTaskID(h.Name, id), TaskQueue: workflows.TaskQueueOf(zone), StaticSummary: doing,
-	}, workflows.TypeLogin, workflows.LoginSeedInput{ID: id, Name: name, Host: *h.Spec, By: core.Person()})
+		ID: protocol.HostTaskID(h.Name, id), TaskQueue: protocol.TaskQueueOf(zone), StaticSummary: doing,
+	}, protocol.TypeLogin, workflows.LoginSeedInput{ID: id, Name: name, Host: *h.Spec, By: core.Person()})
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // An exportView is the JSON of an export. It contains no secret.
@@ -83,9 +82,9 @@ func exportSeed(ctx context.Context, a *core.App, name, recipient, out string) e
 	if err != nil {
 		return err
 	}
-	var v workflows.SeedView
-	if err := t.Update(ctx, doing, protocol.SeedID(name), workflows.UpdateExportSeed, "", &v,
-		workflows.ExportSeed{By: core.Person(), Recipient: recipient}); err != nil {
+	var v protocol.SeedView
+	if err := t.Update(ctx, doing, protocol.SeedID(name), protocol.UpdateExportSeed, "", &v,
+		protocol.ExportSeed{By: core.Person(), Recipient: recipient}); err != nil {
 		return err
 	}
 	data, err := worker.ExportSeed(ctx, name, api.ExportSeed{Blob: v.Ref.Blob, Digest: v.Ref.Digest, Recipient: recipient, By: core.Person()})
@@ -100,7 +99,7 @@ func exportSeed(ctx context.Context, a *core.App, name, recipient, out string) e
 	if err != nil {
 		return core.Failed("%s: %v", doing, err)
 	}
-	if v.Health == workflows.Suspect {
+	if v.Health == protocol.Suspect {
 		a.Note("%s: %s (%s)", name, v.Reason, v.Hint)
 	}
 	if out == "-" {

@@ -14,7 +14,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 func rotateKeysCommand(a *core.App) *cobra.Command {
@@ -43,9 +42,9 @@ missing (nothing is changed then), or workers encrypt for different recipients.`
 }
 
 func rotateKeys(ctx context.Context, a *core.App, check bool) error {
-	doing, id := "rotate keys", workflows.RotateKeysID
+	doing, id := "rotate keys", protocol.RotateKeysID
 	if check {
-		doing, id = "check keys", workflows.CheckKeysID
+		doing, id = "check keys", protocol.CheckKeysID
 	}
 	t, err := conn.Open(ctx, a)
 	if err != nil {
@@ -63,9 +62,9 @@ func rotateKeys(ctx context.Context, a *core.App, check bool) error {
 		return err
 	}
 	run, err := t.Start(ctx, doing, client.StartWorkflowOptions{
-		ID: id, TaskQueue: workflows.TaskQueueOf(conf.Zone), StaticSummary: doing,
+		ID: id, TaskQueue: protocol.TaskQueueOf(conf.Zone), StaticSummary: doing,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-	}, workflows.TypeRotate, protocol.RotateKeysInput{Check: check})
+	}, protocol.TypeRotate, protocol.RotateKeysInput{Check: check})
 	if err != nil {
 		return err
 	}

@@ -10,20 +10,19 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // allSeeds queries all seeds, by name. A seed that is deleted meanwhile is left out.
-func allSeeds(ctx context.Context, t *conn.Conn, doing string, wanted func(workflows.SeedView) bool) ([]workflows.SeedView, error) {
-	infos, err := t.List(ctx, doing, fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", workflows.TypeSeed), 1000)
+func allSeeds(ctx context.Context, t *conn.Conn, doing string, wanted func(protocol.SeedView) bool) ([]protocol.SeedView, error) {
+	infos, err := t.List(ctx, doing, fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", protocol.TypeSeed), 1000)
 	if err != nil {
 		return nil, err
 	}
-	list := []workflows.SeedView{}
+	list := []protocol.SeedView{}
 	for _, info := range infos {
-		var v workflows.SeedView
+		var v protocol.SeedView
 		id := info.GetExecution().GetWorkflowId()
-		switch err := t.Ask(ctx, "show "+id, id, workflows.QuerySeed, &v); {
+		switch err := t.Ask(ctx, "show "+id, id, protocol.QuerySeed, &v); {
 		case err == nil:
 		case core.ExitCode(err) == core.ExitNotFound:
 			continue
@@ -34,7 +33,7 @@ func allSeeds(ctx context.Context, t *conn.Conn, doing string, wanted func(workf
 			list = append(list, v)
 		}
 	}
-	slices.SortFunc(list, func(a, b workflows.SeedView) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b protocol.SeedView) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
 }
 
@@ -45,7 +44,7 @@ func alone(ctx context.Context, t *conn.Conn, doing, name string, bundle *seeds.
 		return nil
 	}
 	mine := seeds.AuthDigest(bundle.Auth())
-	others, err := allSeeds(ctx, t, doing, func(v workflows.SeedView) bool {
+	others, err := allSeeds(ctx, t, doing, func(v protocol.SeedView) bool {
 		return v.Name != name && slices.ContainsFunc(v.Files, func(f protocol.SeedFile) bool {
 			return f.Path == "auth.json" && f.Digest == mine
 		})

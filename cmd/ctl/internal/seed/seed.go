@@ -108,7 +108,7 @@ func packSeed(doing, dir, settings string) (*seeds.Bundle, error) {
 	return bundle, nil
 }
 
-func importSeed(ctx context.Context, a *core.App, name string, bundle *seeds.Bundle, give workflows.SetSeed, force bool) error {
+func importSeed(ctx context.Context, a *core.App, name string, bundle *seeds.Bundle, give protocol.SetSeed, force bool) error {
 	if err := core.CheckName("seed name", name); err != nil {
 		return err
 	}
@@ -139,17 +139,17 @@ func importSeed(ctx context.Context, a *core.App, name string, bundle *seeds.Bun
 	if err != nil {
 		return conn.APIFailure(doing, err)
 	}
-	put := workflows.PutSeed{Name: name, By: core.Person(), Share: give.Share, Pools: give.Pools, Force: force, Ref: protocol.SeedRef{
+	put := protocol.PutSeed{Name: name, By: core.Person(), Share: give.Share, Pools: give.Pools, Force: force, Ref: protocol.SeedRef{
 		Name: name, Blob: stored.Ref.Blob, Digest: stored.Ref.Digest, Kind: string(stored.Ref.Kind),
 	}}
 	for _, f := range stored.Manifest.Files {
 		put.Files = append(put.Files, protocol.SeedFile{Path: f.Path, Mode: f.Mode, Digest: f.Digest})
 	}
-	var v workflows.SeedView
+	var v protocol.SeedView
 	err = t.UpdateWithStart(ctx, doing, client.StartWorkflowOptions{
-		ID: protocol.SeedID(name), TaskQueue: workflows.TaskQueue, StaticSummary: "seed " + name,
+		ID: protocol.SeedID(name), TaskQueue: protocol.TaskQueue, StaticSummary: "seed " + name,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-	}, workflows.TypeSeed, workflows.SeedInput{Name: name}, workflows.UpdatePutSeed, &v, put)
+	}, protocol.TypeSeed, workflows.SeedInput{Name: name}, protocol.UpdatePutSeed, &v, put)
 	if err != nil {
 		return err
 	}
@@ -175,9 +175,9 @@ func deleteCommand(a *core.App) *cobra.Command {
 			if _, err := t.Seed(c.Context(), name); err != nil {
 				return err
 			}
-			var v workflows.SeedView
-			if err := t.Update(c.Context(), "delete seed "+name, protocol.SeedID(name), workflows.UpdateDeleteSeed, "", &v,
-				workflows.DeleteSeed{Purge: purge}); err != nil {
+			var v protocol.SeedView
+			if err := t.Update(c.Context(), "delete seed "+name, protocol.SeedID(name), protocol.UpdateDeleteSeed, "", &v,
+				protocol.DeleteSeed{Purge: purge}); err != nil {
 				return err
 			}
 			return a.Print().Show(v, func(p *core.Printer) { p.Printf("seed %s deleted\n", name) })

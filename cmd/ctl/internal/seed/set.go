@@ -12,7 +12,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // giving holds the flags that say how a seed is given to sessions.
@@ -27,8 +26,8 @@ func (g *giving) add(c *cobra.Command) {
 }
 
 // chosen returns the settings whose flags were given.
-func (g *giving) chosen(c *cobra.Command) workflows.SetSeed {
-	set := workflows.SetSeed{By: core.Person()}
+func (g *giving) chosen(c *cobra.Command) protocol.SetSeed {
+	set := protocol.SetSeed{By: core.Person()}
 	if c.Flags().Changed("share") {
 		set.Share = &g.share
 	}
@@ -44,7 +43,7 @@ func (g *giving) chosen(c *cobra.Command) workflows.SetSeed {
 	return set
 }
 
-func checkGiving(set workflows.SetSeed) error {
+func checkGiving(set protocol.SetSeed) error {
 	if set.Share != nil && *set.Share < 0 {
 		return core.Usage("--share %d: a number of sessions, or 0 for any number", *set.Share)
 	}
@@ -94,7 +93,7 @@ in every session that gets it from now on, beside that one's own: the stricter w
 			if err := checkGiving(set); err != nil {
 				return err
 			}
-			return changeSeed(a, c, args[0], "set", workflows.UpdateSetSeed, set)
+			return changeSeed(a, c, args[0], "set", protocol.UpdateSetSeed, set)
 		},
 	}
 	give.add(c)
@@ -111,7 +110,7 @@ login is given up, and whoever waits for the seed gets it. If codex did rotate t
 there, the stored one no longer works: then log in anew and import it.`,
 		Example: "  ctl seed revive team",
 		RunE: func(c *cobra.Command, args []string) error {
-			return changeSeed(a, c, args[0], "revive", workflows.UpdateReviveSeed, workflows.ReviveSeed{By: core.Person()})
+			return changeSeed(a, c, args[0], "revive", protocol.UpdateReviveSeed, protocol.ReviveSeed{By: core.Person()})
 		},
 	}
 }
@@ -125,7 +124,7 @@ func changeSeed(a *core.App, c *cobra.Command, name, what, update string, arg an
 	if _, err := t.Seed(c.Context(), name); err != nil {
 		return err
 	}
-	var v workflows.SeedView
+	var v protocol.SeedView
 	if err := t.Update(c.Context(), what+" seed "+name, protocol.SeedID(name), update, "", &v, arg); err != nil {
 		return err
 	}
@@ -138,14 +137,14 @@ const joinWait = 5 * time.Second
 
 // joined waits until a seed's pools list it, so that the next command finds it there.
 // Taking longer is not an error, because the pools will list it anyway.
-func joined(ctx context.Context, t *conn.Conn, v workflows.SeedView) {
+func joined(ctx context.Context, t *conn.Conn, v protocol.SeedView) {
 	ctx, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()
 	for _, name := range v.Pools {
 		for {
-			var pool workflows.SeedPoolView
-			err := t.Query(ctx, "find seed pool "+name, workflows.SeedPoolID(name), workflows.QuerySeedPool, &pool)
-			in := func(m workflows.SeedPoolMember) bool { return m.Name == v.Name }
+			var pool protocol.SeedPoolView
+			err := t.Query(ctx, "find seed pool "+name, protocol.SeedPoolID(name), protocol.QuerySeedPool, &pool)
+			in := func(m protocol.SeedPoolMember) bool { return m.Name == v.Name }
 			if err == nil && slices.ContainsFunc(pool.Seeds, in) {
 				break
 			}

@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func listCommand(a *core.App) *cobra.Command {
@@ -22,7 +22,7 @@ func listCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := allSeeds(c.Context(), t, "list seeds", func(v workflows.SeedView) bool { return pool == "" || slices.Contains(v.Pools, pool) })
+			list, err := allSeeds(c.Context(), t, "list seeds", func(v protocol.SeedView) bool { return pool == "" || slices.Contains(v.Pools, pool) })
 			if err != nil {
 				return err
 			}
@@ -33,7 +33,7 @@ func listCommand(a *core.App) *cobra.Command {
 	return c
 }
 
-func listSeeds(p *core.Printer, list []workflows.SeedView) {
+func listSeeds(p *core.Printer, list []protocol.SeedView) {
 	var rows [][]core.Cell
 	for _, v := range list {
 		rows = append(rows, []core.Cell{core.Painted(core.Bold, v.Name), core.Plain(v.Kind), core.Plain(v.Generation), core.Painted(healthColour(v.Health), v.Health),
@@ -44,16 +44,16 @@ func listSeeds(p *core.Printer, list []workflows.SeedView) {
 
 func healthColour(health string) core.Style {
 	switch health {
-	case workflows.Healthy:
+	case protocol.Healthy:
 		return core.Green
-	case workflows.Suspect, workflows.Dead:
+	case protocol.Suspect, protocol.Dead:
 		return core.Red
 	}
 	return ""
 }
 
 // seedState describes the state of a seed in a few words.
-func seedState(v workflows.SeedView) string {
+func seedState(v protocol.SeedView) string {
 	if v.Rotated != nil {
 		return v.State + ", rotated and not saved"
 	}
@@ -77,7 +77,7 @@ func showCommand(a *core.App) *cobra.Command {
 	}
 }
 
-func showSeed(p *core.Printer, v workflows.SeedView) {
+func showSeed(p *core.Printer, v protocol.SeedView) {
 	health := v.Health
 	if v.Since != nil && v.Reason != "" {
 		health += " since " + core.Age(*v.Since)
@@ -102,7 +102,7 @@ func atLeastOne(n int) string {
 	return fmt.Sprint(n)
 }
 
-func shareText(v workflows.SeedView) string {
+func shareText(v protocol.SeedView) string {
 	switch {
 	case v.Kind == "chatgpt":
 		return "one session at a time: it rotates"
@@ -114,7 +114,7 @@ func shareText(v workflows.SeedView) string {
 
 // checkText describes the newest verification of a seed: result, time, who asked, and the
 // reason. It is shown even if the verification did not change the seed's health.
-func checkText(c *workflows.SeedCheck) string {
+func checkText(c *protocol.SeedCheck) string {
 	if c == nil {
 		return ""
 	}
@@ -131,7 +131,7 @@ func checkText(c *workflows.SeedCheck) string {
 	return text
 }
 
-func rotatedText(r *workflows.SeedRotated) string {
+func rotatedText(r *protocol.SeedRotated) string {
 	if r == nil {
 		return ""
 	}
@@ -142,7 +142,7 @@ func rotatedText(r *workflows.SeedRotated) string {
 	return text
 }
 
-func recoveryText(r *workflows.SeedRecovery) string {
+func recoveryText(r *protocol.SeedRecovery) string {
 	if r == nil {
 		return ""
 	}
@@ -153,7 +153,7 @@ func recoveryText(r *workflows.SeedRecovery) string {
 	return text
 }
 
-func holderTexts(holders []workflows.SeedHolder) (out []string) {
+func holderTexts(holders []protocol.SeedHolder) (out []string) {
 	for _, h := range holders {
 		out = append(out, fmt.Sprintf("%s on %s since %s (epoch %d)", h.Session, h.Host, core.Age(h.Since), h.Epoch))
 	}

@@ -10,7 +10,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // verifyWait is how long a verification may take. A slow issuer is waited for, because
@@ -60,8 +59,8 @@ Exit 0: healthy, or nothing is known against it. Exit 1: suspect, dead, or it co
 	return c
 }
 
-func verifySeed(ctx context.Context, t *conn.Conn, name string, force bool) (workflows.SeedView, error) {
-	var v workflows.SeedView
+func verifySeed(ctx context.Context, t *conn.Conn, name string, force bool) (protocol.SeedView, error) {
+	var v protocol.SeedView
 	if err := core.CheckName("seed name", name); err != nil {
 		return v, err
 	}
@@ -71,7 +70,7 @@ func verifySeed(ctx context.Context, t *conn.Conn, name string, force bool) (wor
 }
 
 func verifyAll(ctx context.Context, a *core.App, t *conn.Conn) error {
-	infos, err := t.List(ctx, "list seeds", fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", workflows.TypeSeed), 1000)
+	infos, err := t.List(ctx, "list seeds", fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", protocol.TypeSeed), 1000)
 	if err != nil {
 		return err
 	}
@@ -96,7 +95,7 @@ func verifyAll(ctx context.Context, a *core.App, t *conn.Conn) error {
 }
 
 // verified describes the result of a verification.
-func verified(v workflows.SeedView) string {
+func verified(v protocol.SeedView) string {
 	text := fmt.Sprintf("seed %s (generation %d) is %s", v.Name, v.Generation, v.Health)
 	reason, hint := v.Reason, v.Hint
 	if c := v.Check; c != nil {
@@ -120,9 +119,9 @@ func verified(v workflows.SeedView) string {
 	return text
 }
 
-func verifiedExit(v workflows.SeedView) error {
+func verifiedExit(v protocol.SeedView) error {
 	switch {
-	case v.Health == workflows.Suspect, v.Health == workflows.Dead:
+	case v.Health == protocol.Suspect, v.Health == protocol.Dead:
 		return core.ExitStatus(core.ExitFailed)
 	case v.Check != nil && v.Check.Verdict == "unknown":
 		return core.ExitStatus(core.ExitFailed)

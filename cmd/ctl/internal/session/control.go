@@ -12,7 +12,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // sessionControls returns the commands that control a session, other than messages to
@@ -24,8 +23,8 @@ func sessionControls(a *core.App) []*cobra.Command {
 	}
 }
 
-func choose(ctx context.Context, a *core.App, id string, m workflows.Set, done string) error {
-	return tell(ctx, a, id, "set session "+id, workflows.SignalSet, m, conn.TakesMore, done)
+func choose(ctx context.Context, a *core.App, id string, m protocol.Set, done string) error {
+	return tell(ctx, a, id, "set session "+id, protocol.SignalSet, m, conn.TakesMore, done)
 }
 
 func unsendCommand(a *core.App) *cobra.Command {
@@ -36,8 +35,8 @@ for it is told. One whose turn has begun is refused (exit 6): 'ctl session inter
 'ctl session show' lists the queue.`,
 		Example: "  ctl session unsend release-42 m-1f3c9a",
 		RunE: func(c *cobra.Command, args []string) error {
-			return tell(c.Context(), a, args[0], fmt.Sprintf("take back message %s of session %s", args[1], args[0]), workflows.SignalUnsend,
-				workflows.Unsend{Message: args[1], By: core.Person()}, conn.TakesMore, "message "+args[1]+" taken back")
+			return tell(c.Context(), a, args[0], fmt.Sprintf("take back message %s of session %s", args[1], args[0]), protocol.SignalUnsend,
+				protocol.Unsend{Message: args[1], By: core.Person()}, conn.TakesMore, "message "+args[1]+" taken back")
 		},
 	}
 }
@@ -50,7 +49,7 @@ func compactCommand(a *core.App) *cobra.Command {
 a running one, interrupted like any other, and never begun twice. Waits for its end.`,
 		Example: "  ctl session compact release-42",
 		RunE: func(c *cobra.Command, args []string) error {
-			return act(c.Context(), a, args[0], workflows.Message{Do: protocol.ActCompact}, noWait)
+			return act(c.Context(), a, args[0], protocol.Message{Do: protocol.ActCompact}, noWait)
 		},
 	}
 	c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait for its end")
@@ -79,7 +78,7 @@ which is the turn's final text. Without a flag: what is not committed.`,
 			if n == 1 && !uncommitted && r == (protocol.Review{}) {
 				return core.Usage("what is to be reviewed is empty").Hinted("--base main, --commit 1f3c9a, --instructions TEXT")
 			}
-			return act(c.Context(), a, args[0], workflows.Message{Do: protocol.ActReview, Review: &r}, noWait)
+			return act(c.Context(), a, args[0], protocol.Message{Do: protocol.ActReview, Review: &r}, noWait)
 		},
 	}
 	c.Flags().BoolVar(&uncommitted, "uncommitted", false, "what is not committed (the default)")
@@ -91,7 +90,7 @@ which is the turn's final text. Without a flag: what is not committed.`,
 }
 
 // act sends a message without text, such as a request to compact, and waits for its turn.
-func act(ctx context.Context, a *core.App, id string, m workflows.Message, noWait bool) error {
+func act(ctx context.Context, a *core.App, id string, m protocol.Message, noWait bool) error {
 	if err := core.CheckName("session id", id); err != nil {
 		return err
 	}
@@ -101,8 +100,8 @@ func act(ctx context.Context, a *core.App, id string, m workflows.Message, noWai
 	}
 	m.ID, m.By = "m-"+core.RandomID(), core.Person()
 	doing := fmt.Sprintf("%s session %s", m.Do, id)
-	msg := conn.Delivery{Doing: doing, Session: id, Name: workflows.SignalMessage, UpdateID: m.ID, Msg: m, Again: true, Check: conn.TakesMore(doing)}
-	acc := workflows.MessageAccepted{Session: id, MessageID: m.ID}
+	msg := conn.Delivery{Doing: doing, Session: id, Name: protocol.SignalMessage, UpdateID: m.ID, Msg: m, Again: true, Check: conn.TakesMore(doing)}
+	acc := protocol.MessageAccepted{Session: id, MessageID: m.ID}
 	seen, live, err := msg.Look(ctx, t)
 	kept, err := msg.Send(ctx, t, seen, live, err, &acc)
 	switch {
@@ -138,7 +137,7 @@ up it is what its last codex listed.`,
 
 // models asks the session for codex's models. The session asks codex if it does not know
 // them yet.
-func models(ctx context.Context, a *core.App, id string) (v workflows.ModelsView, err error) {
+func models(ctx context.Context, a *core.App, id string) (v protocol.ModelsView, err error) {
 	doing := "models of session " + id
 	if err := core.CheckName("session id", id); err != nil {
 		return v, err
@@ -147,15 +146,15 @@ func models(ctx context.Context, a *core.App, id string) (v workflows.ModelsView
 	if err != nil {
 		return v, err
 	}
-	answered, err := t.AskEither(ctx, doing, protocol.SessionID(id), workflows.QueryModels, &v)
+	answered, err := t.AskEither(ctx, doing, protocol.SessionID(id), protocol.QueryModels, &v)
 	if err != nil || !v.At.IsZero() || !answered {
 		return v, err
 	}
 	s, err := live.Session(ctx, a, t, id)
-	if err != nil || s.Process == nil || !s.Process.Alive || s.State != workflows.Idle {
+	if err != nil || s.Process == nil || !s.Process.Alive || s.State != protocol.Idle {
 		return v, err
 	}
-	if err := t.Update(ctx, doing, protocol.SessionID(id), workflows.SignalModels, "", &v, workflows.AskModels{By: core.Person()}); err != nil {
+	if err := t.Update(ctx, doing, protocol.SessionID(id), protocol.SignalModels, "", &v, protocol.AskModels{By: core.Person()}); err != nil {
 		return v, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.Wait(conn.AnswerWait))
@@ -168,7 +167,7 @@ func models(ctx context.Context, a *core.App, id string) (v workflows.ModelsView
 			return v, core.TimedOut("%s: codex has not answered", doing)
 		case <-tick.C:
 		}
-		if err := t.Query(ctx, doing, protocol.SessionID(id), workflows.QueryModels, &v); err != nil {
+		if err := t.Query(ctx, doing, protocol.SessionID(id), protocol.QueryModels, &v); err != nil {
 			return v, err
 		}
 	}
@@ -178,7 +177,7 @@ func models(ctx context.Context, a *core.App, id string) (v workflows.ModelsView
 	return v, nil
 }
 
-func showModels(p *core.Printer, v workflows.ModelsView) {
+func showModels(p *core.Printer, v protocol.ModelsView) {
 	rows := make([][]core.Cell, 0, len(v.Models))
 	for _, m := range v.Models {
 		var marks []string
@@ -207,7 +206,7 @@ takes it away. codex calls the thread so, too, as soon as it is up.`,
 			if args[1] == "" {
 				done = "has no name any more"
 			}
-			return choose(c.Context(), a, args[0], workflows.Set{By: core.Person(), Name: &args[1]}, core.Clean(done))
+			return choose(c.Context(), a, args[0], protocol.Set{By: core.Person(), Name: &args[1]}, core.Clean(done))
 		},
 	}
 }
@@ -234,9 +233,9 @@ func archive(ctx context.Context, a *core.App, id string, noWait bool) error {
 		return err
 	}
 	return moves(ctx, a, t, id, move{
-		doing: "archive session " + id, signal: workflows.SignalArchive, msg: workflows.Archive{By: core.Person()}, check: quiet, becoming: "being archived", noWait: noWait,
-		there: func(v workflows.SessionView) (bool, error) { return v.State == workflows.Parked && v.Archived, nil },
-		done: func(p *core.Printer, _ workflows.SessionView) {
+		doing: "archive session " + id, signal: protocol.SignalArchive, msg: protocol.Archive{By: core.Person()}, check: quiet, becoming: "being archived", noWait: noWait,
+		there: func(v protocol.SessionView) (bool, error) { return v.State == protocol.Parked && v.Archived, nil },
+		done: func(p *core.Printer, _ protocol.SessionView) {
 			p.Printf("session %s is archived; `ctl session unarchive %s` takes it out again\n", id, id)
 		},
 	})
@@ -248,7 +247,7 @@ func unarchiveCommand(a *core.App) *cobra.Command {
 		Long:    `Takes an archived session out again. It stays parked until its next message.`,
 		Example: "  ctl session unarchive release-42",
 		RunE: func(c *cobra.Command, args []string) error {
-			return tell(c.Context(), a, args[0], "unarchive session "+args[0], workflows.SignalUnarchive, workflows.Archive{By: core.Person()}, conn.TakesMore,
+			return tell(c.Context(), a, args[0], "unarchive session "+args[0], protocol.SignalUnarchive, protocol.Archive{By: core.Person()}, conn.TakesMore,
 				"not archived any more; the next message brings it back")
 		},
 	}
@@ -258,7 +257,7 @@ func unarchiveCommand(a *core.App) *cobra.Command {
 const notArchived = "FairleadArchived IS NULL"
 
 // showQueue lists the messages whose turns have not begun.
-func showQueue(p *core.Printer, all []workflows.QueuedView) {
+func showQueue(p *core.Printer, all []protocol.QueuedView) {
 	var rows [][]core.Cell
 	for _, q := range all {
 		rows = append(rows, []core.Cell{core.Plain(q.N), core.Plain(q.ID), core.Plain(q.By), core.Plain(core.OneLine(strings.TrimSpace(q.Act+" "+q.Text), 70))})

@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // `ctl run` sends the first message as part of the session's start, so neither exists
@@ -17,9 +17,9 @@ import (
 
 // taken waits until a new session has taken or refused its first message. With no worker
 // up, it returns an error that says that the session starts later.
-func taken(ctx context.Context, t *conn.Conn, doing string, run client.WorkflowRun, acc workflows.MessageAccepted) error {
-	var d workflows.SessionDetail
-	err := t.Query(ctx, doing, run.GetID(), workflows.QueryDetail, &d)
+func taken(ctx context.Context, t *conn.Conn, doing string, run client.WorkflowRun, acc protocol.MessageAccepted) error {
+	var d protocol.SessionDetail
+	err := t.Query(ctx, doing, run.GetID(), protocol.QueryDetail, &d)
 	switch {
 	case ctx.Err() != nil, err == nil && knows(d, acc.MessageID):
 		return err
@@ -38,17 +38,17 @@ func taken(ctx context.Context, t *conn.Conn, doing string, run client.WorkflowR
 // makeUp sends the first message to a session that this request has already started, if the
 // session does not know it. That happens if an older ctl, which sends the message after the
 // start, was interrupted. The session takes a message once, however often it arrives.
-func makeUp(ctx context.Context, a *core.App, t *conn.Conn, acc *workflows.MessageAccepted, text string, x start.Extras) error {
-	msg := conn.Delivery{Doing: "start session " + acc.Session, Session: acc.Session, Name: workflows.SignalMessage,
-		UpdateID: acc.MessageID, Again: true, Check: func(workflows.SessionDetail) error { return nil }}
+func makeUp(ctx context.Context, a *core.App, t *conn.Conn, acc *protocol.MessageAccepted, text string, x start.Extras) error {
+	msg := conn.Delivery{Doing: "start session " + acc.Session, Session: acc.Session, Name: protocol.SignalMessage,
+		UpdateID: acc.MessageID, Again: true, Check: func(protocol.SessionDetail) error { return nil }}
 	d, live, err := msg.Look(ctx, t)
 	if err != nil || d.View.Turn != nil || knows(d, acc.MessageID) {
 		return err
 	}
 	switch d.View.State {
-	case workflows.Failed:
+	case protocol.Failed:
 		return nil // the failure is shown later
-	case workflows.Closing, workflows.Closed:
+	case protocol.Closing, protocol.Closed:
 		return neverBegan(d, *acc)
 	}
 	folder := start.OfSession(acc.Session)
@@ -65,7 +65,7 @@ func makeUp(ctx context.Context, a *core.App, t *conn.Conn, acc *workflows.Messa
 }
 
 // knows reports whether a session has, or had, a message.
-func knows(d workflows.SessionDetail, message string) bool {
+func knows(d protocol.SessionDetail, message string) bool {
 	for _, turn := range d.Turns {
 		if turn.MessageID == message {
 			return true
@@ -80,7 +80,7 @@ func knows(d workflows.SessionDetail, message string) bool {
 }
 
 // neverBegan returns the error for a turn that will never begin.
-func neverBegan(d workflows.SessionDetail, acc workflows.MessageAccepted) error {
+func neverBegan(d protocol.SessionDetail, acc protocol.MessageAccepted) error {
 	return core.Failed("session %s: it is %s, and turn %d never began", acc.Session, d.View.State, acc.N).
 		Hinted("`ctl transcript %s` says why; start another one (with another --key, where it had one)", acc.Session)
 }

@@ -134,7 +134,7 @@ func newestSnapshot(ctx context.Context, a *core.App, t *conn.Conn, session stri
 		return newest, err
 	}
 	switch unknown := err != nil; {
-	case unknown, v.State == workflows.Parked, v.State == workflows.Closed, v.State == workflows.Failed:
+	case unknown, v.State == protocol.Parked, v.State == protocol.Closed, v.State == protocol.Failed:
 	default:
 		acc, kept, err := conn.AskSnapshot(ctx, t, session)
 		if err != nil || kept {
@@ -160,7 +160,7 @@ func newestSnapshot(ctx context.Context, a *core.App, t *conn.Conn, session stri
 	if newest.ID == "" {
 		return newest, core.NotFound("%s: there is no good snapshot of it", doing).Hinted("`ctl session list` and `ctl snapshot list` show what there is")
 	}
-	if v.State == workflows.Parked { // settings that were changed while parked are in no snapshot
+	if v.State == protocol.Parked { // settings that were changed while parked are in no snapshot
 		newest.Model, newest.Effort = cmp.Or(v.Options["model"], newest.Model), cmp.Or(v.Options["effort"], newest.Effort)
 	}
 	return newest, nil
@@ -211,10 +211,10 @@ func RestoreSnapshot(ctx context.Context, a *core.App, t *conn.Conn, m snapshots
 
 // former returns the session that a snapshot was taken of. known is false if it does not
 // exist any more, or if its id belongs to a later session.
-func former(ctx context.Context, t *conn.Conn, m snapshots.Manifest) (v workflows.SessionView, known bool) {
-	_, err := t.AskEither(ctx, "show session "+m.Session, protocol.SessionID(m.Session), workflows.QueryState, &v)
+func former(ctx context.Context, t *conn.Conn, m snapshots.Manifest) (v protocol.SessionView, known bool) {
+	_, err := t.AskEither(ctx, "show session "+m.Session, protocol.SessionID(m.Session), protocol.QueryState, &v)
 	if err != nil || !isOf(m, v) {
-		return workflows.SessionView{}, false
+		return protocol.SessionView{}, false
 	}
 	return v, true
 }
@@ -227,7 +227,7 @@ func former(ctx context.Context, t *conn.Conn, m snapshots.Manifest) (v workflow
 // generation decides: it begins with the time at which its session got a host, by the clock
 // of CreatedAt. A snapshot of what a session left on a host (Left) may have the generation
 // of the session that found it, so its generation proves nothing.
-func isOf(m snapshots.Manifest, v workflows.SessionView) bool {
+func isOf(m snapshots.Manifest, v protocol.SessionView) bool {
 	if m.ThreadID != "" && m.ThreadID == v.ThreadID {
 		return true
 	}
@@ -238,7 +238,7 @@ func isOf(m snapshots.Manifest, v workflows.SessionView) bool {
 // settings count before the session's. A snapshot of what a session left on a host has
 // none. Settings that decide what codex may do are never guessed: if they are unknown, the
 // user must state them.
-func asItWas(opt *workflows.SessionOptions, m snapshots.Manifest, former workflows.SessionView, given func(flag string) bool) error {
+func asItWas(opt *workflows.SessionOptions, m snapshots.Manifest, former protocol.SessionView, given func(flag string) bool) error {
 	for _, f := range []struct {
 		flag string
 		to   *string
@@ -273,7 +273,7 @@ func asItWas(opt *workflows.SessionOptions, m snapshots.Manifest, former workflo
 
 // sameTools gives a session the tools of Fairlead that its thread has. A fork cannot add
 // tools to a thread, so --tools may only remove some.
-func sameTools(opt *workflows.SessionOptions, m snapshots.Manifest, former workflows.SessionView, given func(flag string) bool) error {
+func sameTools(opt *workflows.SessionOptions, m snapshots.Manifest, former protocol.SessionView, given func(flag string) bool) error {
 	var has []string
 	if tools := former.Options["tools"]; tools != "" {
 		has = strings.Split(tools, ",")
@@ -294,7 +294,7 @@ func sameTools(opt *workflows.SessionOptions, m snapshots.Manifest, former workf
 
 // sameThread takes over the thread's instructions and the files that came with its
 // messages, if the former session is known. The conversation itself is in codex's rollout.
-func sameThread(opt *workflows.SessionOptions, former workflows.SessionView, given func(flag string) bool) {
+func sameThread(opt *workflows.SessionOptions, former protocol.SessionView, given func(flag string) bool) {
 	if !given("instructions") {
 		opt.Instructions = former.Options["instructions"]
 	}
@@ -315,7 +315,7 @@ func askedFor(m snapshots.Manifest) string {
 
 // sameCredentials gives a session the former session's seed, in the same way. If that
 // session is unknown, only the flags count.
-func sameCredentials(opt *workflows.SessionOptions, former workflows.SessionView, given func(flag string) bool) {
+func sameCredentials(opt *workflows.SessionOptions, former protocol.SessionView, given func(flag string) bool) {
 	opt.Seed = former.Seed
 	if word := former.Options["credentials"]; !given("credentials") && opt.Seed != "" {
 		opt.Credentials = word

@@ -18,21 +18,21 @@ import (
 // them. A snapshot of what a session left on a host does not record the rights, so then the
 // session itself must be known.
 func TestWhatGoesOnMayDoNoMoreThanWhatWas(t *testing.T) {
-	readOnly := workflows.SessionView{Options: map[string]string{"sandbox": "read-only", "approval_policy": "never"}}
+	readOnly := protocol.SessionView{Options: map[string]string{"sandbox": "read-only", "approval_policy": "never"}}
 	for _, c := range []struct {
 		name   string
 		facts  snapshots.Facts
-		former workflows.SessionView
+		former protocol.SessionView
 		given  []string
 		want   [2]string // empty: it is refused
 	}{
-		{"as the snapshot says", snapshots.Facts{Sandbox: "read-only", ApprovalPolicy: "untrusted", Policy: "none"}, workflows.SessionView{}, nil, [2]string{"read-only", "untrusted"}},
-		{"nobody says what else the sandbox keeps", snapshots.Facts{Sandbox: "read-only", ApprovalPolicy: "untrusted"}, workflows.SessionView{}, nil, [2]string{}},
+		{"as the snapshot says", snapshots.Facts{Sandbox: "read-only", ApprovalPolicy: "untrusted", Policy: "none"}, protocol.SessionView{}, nil, [2]string{"read-only", "untrusted"}},
+		{"nobody says what else the sandbox keeps", snapshots.Facts{Sandbox: "read-only", ApprovalPolicy: "untrusted"}, protocol.SessionView{}, nil, [2]string{}},
 		{"the snapshot, not the session as it is now", snapshots.Facts{Sandbox: "danger-full-access", ApprovalPolicy: "untrusted"}, readOnly, nil, [2]string{"danger-full-access", "untrusted"}},
 		{"as the session says", snapshots.Facts{Left: true}, readOnly, nil, [2]string{"read-only", "never"}},
 		{"as a person says", snapshots.Facts{}, readOnly, []string{"sandbox", "approval-policy"}, [2]string{"workspace-write", "on-request"}},
-		{"nobody says it", snapshots.Facts{}, workflows.SessionView{}, nil, [2]string{}},
-		{"half of it is not said", snapshots.Facts{}, workflows.SessionView{}, []string{"sandbox"}, [2]string{}},
+		{"nobody says it", snapshots.Facts{}, protocol.SessionView{}, nil, [2]string{}},
+		{"half of it is not said", snapshots.Facts{}, protocol.SessionView{}, []string{"sandbox"}, [2]string{}},
 	} {
 		opt := workflows.SessionOptions{Sandbox: "workspace-write", ApprovalPolicy: "on-request"} // the defaults of the flags
 		m := snapshots.Manifest{ID: "s1.snap-x", Session: "s1", Facts: c.facts}
@@ -53,11 +53,11 @@ func TestWhatGoesOnMayDoNoMoreThanWhatWas(t *testing.T) {
 // the permissions or the budget of a later one with the same id.
 func TestALaterSessionOfTheSameIDIsAnotherOne(t *testing.T) {
 	began := time.Unix(1_800_000_000, 500_000_000)
-	now := workflows.SessionView{ID: "s1", ThreadID: "thread-2", CreatedAt: began}
-	young := workflows.SessionView{ID: "s1", CreatedAt: began} // it has no thread of its own yet
+	now := protocol.SessionView{ID: "s1", ThreadID: "thread-2", CreatedAt: began}
+	young := protocol.SessionView{ID: "s1", CreatedAt: began} // it has no thread of its own yet
 	for name, c := range map[string]struct {
 		facts snapshots.Facts
-		v     workflows.SessionView
+		v     protocol.SessionView
 		want  bool
 	}{
 		"its thread":                       {snapshots.Facts{ThreadID: "thread-2", Generation: began.Unix() + 3}, now, true},
@@ -78,13 +78,13 @@ func TestALaterSessionOfTheSameIDIsAnotherOne(t *testing.T) {
 
 func TestWhatGoesOnKeepsItsBounds(t *testing.T) {
 	made := snapshots.Manifest{Facts: snapshots.Facts{Budget: "tokens=500,time=2h0m0s,turn=1h0m0s"}}
-	set := workflows.SessionView{Budget: &workflows.BudgetView{Tokens: workflows.BudgetCount{Used: 5, Limit: 600}, TurnTimeout: "3h0m0s"}}
+	set := protocol.SessionView{Budget: &protocol.BudgetView{Tokens: protocol.BudgetCount{Used: 5, Limit: 600}, TurnTimeout: "3h0m0s"}}
 	all := func(tokens, commands int64, time time.Duration) protocol.Bounds {
 		return protocol.Bounds{Tokens: tokens, Commands: commands, Time: time}
 	}
 	for name, c := range map[string]struct {
 		m      snapshots.Manifest
-		former workflows.SessionView
+		former protocol.SessionView
 		asked  string
 		given  []string
 		bounds protocol.Bounds
@@ -105,7 +105,7 @@ func TestWhatGoesOnKeepsItsBounds(t *testing.T) {
 	}
 	opt := workflows.SessionOptions{TurnTimeout: 24 * time.Hour}
 	unknown := snapshots.Manifest{ID: "s1.snap-x", Session: "s1"}
-	if err := start.SameBudget(&opt, unknown, workflows.SessionView{}, "", func(string) bool { return false }); core.ExitCode(err) != core.ExitUsage {
+	if err := start.SameBudget(&opt, unknown, protocol.SessionView{}, "", func(string) bool { return false }); core.ExitCode(err) != core.ExitUsage {
 		t.Errorf("where nobody knows any, it has none: %v", err)
 	}
 }
@@ -124,7 +124,7 @@ func TestWhatGoesOnKeepsWhatItsSandboxKeeps(t *testing.T) {
 		"as a person says":               {snapshots.Facts{Policy: "none", Confine: map[string]string{"read": kept}}, nil, "read", nil},
 	} {
 		opt := workflows.SessionOptions{Sandbox: "workspace-write"}
-		err := start.SameConfinement(&opt, snapshots.Manifest{ID: "s1.snap-x", Session: "s1", Facts: c.facts}, workflows.SessionView{Options: c.former}, func(flag string) bool { return flag == c.given })
+		err := start.SameConfinement(&opt, snapshots.Manifest{ID: "s1.snap-x", Session: "s1", Facts: c.facts}, protocol.SessionView{Options: c.former}, func(flag string) bool { return flag == c.given })
 		if err != nil || !slices.Equal(opt.Confine.Read, c.want) {
 			t.Errorf("%s: %+v, %v", name, opt.Confine, err)
 		}
@@ -135,7 +135,7 @@ func TestWhatGoesOnKeepsWhatItsSandboxKeeps(t *testing.T) {
 // thread did not begin with are refused.
 func TestWhatGoesOnKeepsItsInterruptAndItsTools(t *testing.T) {
 	made := snapshots.Manifest{ID: "s1.snap-x", Session: "s1", Facts: snapshots.Facts{ThreadID: "thread-1", Sandbox: "read-only", ApprovalPolicy: "never", Policy: "none"}}
-	former := workflows.SessionView{Options: map[string]string{"on_interrupt": "continue", "tools": "ask_human,deliver"}}
+	former := protocol.SessionView{Options: map[string]string{"on_interrupt": "continue", "tools": "ask_human,deliver"}}
 	for name, c := range map[string]struct {
 		given string
 		opt   workflows.SessionOptions

@@ -12,7 +12,7 @@ import (
 
 // wholeOutput reads a turn's output from the transcript, which has all of it, if the
 // session has only a part of the final text.
-func wholeOutput(ctx context.Context, a *core.App, t *conn.Conn, session string, turn *workflows.TurnView) {
+func wholeOutput(ctx context.Context, a *core.App, t *conn.Conn, session string, turn *protocol.TurnView) {
 	if !turn.Structured || turn.OutputError == "" || !turn.FinalTruncated {
 		return
 	}
@@ -35,7 +35,7 @@ func wholeOutput(ctx context.Context, a *core.App, t *conn.Conn, session string,
 }
 
 // outputOf returns the text that a turn ends with: its JSON if it has an output schema.
-func outputOf(turn workflows.TurnView) string {
+func outputOf(turn protocol.TurnView) string {
 	if len(turn.Output) > 0 {
 		return string(turn.Output) // valid JSON has no control characters except in escapes
 	}
@@ -43,7 +43,7 @@ func outputOf(turn workflows.TurnView) string {
 }
 
 // badOutput returns an error for a turn that had to end with JSON and did not.
-func badOutput(turn workflows.TurnView) error {
+func badOutput(turn protocol.TurnView) error {
 	if !turn.Structured || turn.OutputError == "" || turn.Status != "completed" {
 		return nil
 	}

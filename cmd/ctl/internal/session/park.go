@@ -64,12 +64,12 @@ snapshot, as a new attempt. One with a running turn is refused (exit 6).`,
 type move struct {
 	doing, signal string
 	msg           any
-	check         func(string) func(workflows.SessionDetail) error
+	check         func(string) func(protocol.SessionDetail) error
 	becoming      string // what the session is doing now, shown with noWait
 	noWait        bool
 	// there reports whether the move is done. Its error says why it will not be.
-	there func(workflows.SessionView) (bool, error)
-	done  func(*core.Printer, workflows.SessionView)
+	there func(protocol.SessionView) (bool, error)
+	done  func(*core.Printer, protocol.SessionView)
 }
 
 // moves sends the request of a move to a session, waits for the result and prints it.
@@ -81,7 +81,7 @@ func moves(ctx context.Context, a *core.App, t *conn.Conn, id string, m move) er
 	if kept || m.noWait {
 		return showMoved(ctx, a, t, id, moved(kept, m.becoming))
 	}
-	v, err := conn.AwaitSession(ctx, a, t, id, m.doing, moveWait, func(v workflows.SessionView) (bool, error) {
+	v, err := conn.AwaitSession(ctx, a, t, id, m.doing, moveWait, func(v protocol.SessionView) (bool, error) {
 		if there, err := m.there(v); there || err != nil {
 			return there, err
 		}
@@ -100,14 +100,14 @@ func park(ctx context.Context, a *core.App, id string, noWait bool) error {
 	}
 	doing := "park session " + id
 	return moves(ctx, a, t, id, move{
-		doing: doing, signal: workflows.SignalPark, msg: workflows.Park{By: core.Person()}, check: quiet, becoming: "parking", noWait: noWait,
-		there: func(v workflows.SessionView) (bool, error) {
-			if v.State == workflows.Running || v.State == workflows.Waiting && v.Limit == nil {
+		doing: doing, signal: protocol.SignalPark, msg: protocol.Park{By: core.Person()}, check: quiet, becoming: "parking", noWait: noWait,
+		there: func(v protocol.SessionView) (bool, error) {
+			if v.State == protocol.Running || v.State == protocol.Waiting && v.Limit == nil {
 				return false, core.Refused("%s: somebody said something to it meanwhile, so it goes on", doing)
 			}
-			return v.State == workflows.Parked, nil
+			return v.State == protocol.Parked, nil
 		},
-		done: func(p *core.Printer, v workflows.SessionView) {
+		done: func(p *core.Printer, v protocol.SessionView) {
 			p.Printf("session %s is parked%s; the next message brings it back\n", id, warmText(v.Warm))
 		},
 	})
@@ -123,13 +123,13 @@ func resume(ctx context.Context, a *core.App, id, host string, noWait bool) erro
 		return err
 	}
 	return moves(ctx, a, t, id, move{
-		doing: doing, signal: workflows.SignalResume, msg: workflows.Resume{Host: host, By: core.Person()}, check: conn.TakesMore, becoming: "coming back", noWait: noWait,
-		there: func(v workflows.SessionView) (bool, error) {
+		doing: doing, signal: protocol.SignalResume, msg: protocol.Resume{Host: host, By: core.Person()}, check: conn.TakesMore, becoming: "coming back", noWait: noWait,
+		there: func(v protocol.SessionView) (bool, error) {
 			there := v.Lost == nil && (host == "" || v.Host == host)
 			switch v.State {
-			case workflows.Idle, workflows.Interrupted:
+			case protocol.Idle, protocol.Interrupted:
 				return there, nil
-			case workflows.Running, workflows.Waiting:
+			case protocol.Running, protocol.Waiting:
 				if !there && v.Lost == nil {
 					return false, core.Refused("%s: host %s is back, and a turn runs there: it stays", doing, v.Host)
 				}
@@ -137,7 +137,7 @@ func resume(ctx context.Context, a *core.App, id, host string, noWait bool) erro
 			}
 			return false, nil
 		},
-		done: func(p *core.Printer, v workflows.SessionView) {
+		done: func(p *core.Printer, v protocol.SessionView) {
 			p.Printf("session %s is back on %s, attempt %d\n", id, v.Host, v.Attempt)
 		},
 	})
@@ -161,7 +161,7 @@ func hasHost(ctx context.Context, t *conn.Conn, doing, session, host string) err
 	if err != nil {
 		return t.Explain(ctx, doing, err)
 	}
-	zone := workflows.ZoneOf(d.GetExecutionConfig().GetTaskQueue().GetName())
+	zone := protocol.ZoneOf(d.GetExecutionConfig().GetTaskQueue().GetName())
 	if _, err := t.Host(ctx, doing+" on host "+host, zone, host); err != nil && core.ExitCode(err) != core.ExitUnreachable {
 		return err
 	}
@@ -170,9 +170,9 @@ func hasHost(ctx context.Context, t *conn.Conn, doing, session, host string) err
 
 // stays ends the wait for a session that has ended, or that reports a new error which keeps
 // it where it is. was is the session as it took the request.
-func stays(doing string, v, was workflows.SessionView) error {
+func stays(doing string, v, was protocol.SessionView) error {
 	switch v.State {
-	case workflows.Idle, workflows.Interrupted, workflows.Parked:
+	case protocol.Idle, protocol.Interrupted, protocol.Parked:
 		if v.Error != nil && (was.Error == nil || *was.Error != *v.Error) {
 			return conn.FailureExit(doing, v.Error)
 		}
@@ -182,15 +182,15 @@ func stays(doing string, v, was workflows.SessionView) error {
 
 // say delivers a request that is answered with the session. kept is true if no worker was
 // up to take it.
-func say(ctx context.Context, t *conn.Conn, id, doing, name string, arg any, check func(string) func(workflows.SessionDetail) error) (v workflows.SessionView, kept bool, err error) {
+func say(ctx context.Context, t *conn.Conn, id, doing, name string, arg any, check func(string) func(protocol.SessionDetail) error) (v protocol.SessionView, kept bool, err error) {
 	msg := conn.Delivery{Doing: doing, Session: id, Name: name, Msg: arg, Check: check(doing)}
 	kept, err = msg.Deliver(ctx, t, &v)
 	return v, kept, err
 }
 
 // quiet returns a check like conn.TakesMore that also needs a session without unfinished turns.
-func quiet(doing string) func(workflows.SessionDetail) error {
-	return func(d workflows.SessionDetail) error {
+func quiet(doing string) func(protocol.SessionDetail) error {
+	return func(d protocol.SessionDetail) error {
 		if err := conn.TakesMore(doing)(d); err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ func showMoved(ctx context.Context, a *core.App, t *conn.Conn, id, done string) 
 
 // warmText names the host on which a parked session can resume at once, because its folder
 // is still there.
-func warmText(w *workflows.WarmView) string {
+func warmText(w *protocol.WarmView) string {
 	if w == nil || w.Host == "" {
 		return ""
 	}
@@ -228,7 +228,7 @@ func warmText(w *workflows.WarmView) string {
 }
 
 // snapshotText says in one line which snapshot of a session is in the store.
-func snapshotText(s *workflows.SnapshotView) (text, trouble string) {
+func snapshotText(s *protocol.SnapshotView) (text, trouble string) {
 	if s == nil {
 		return "", ""
 	}
@@ -297,7 +297,7 @@ func hostLostText(opt map[string]string) string {
 }
 
 // lostText says that a host is lost, and what happens to its session.
-func lostText(l *workflows.LostView) string {
+func lostText(l *protocol.LostView) string {
 	if l == nil {
 		return ""
 	}
@@ -312,7 +312,7 @@ func lostText(l *workflows.LostView) string {
 }
 
 // whereabouts says in a few words what is unusual about a session's place.
-func whereabouts(v workflows.SessionView) string {
+func whereabouts(v protocol.SessionView) string {
 	var out []string
 	if v.Archived {
 		out = append(out, "archived")

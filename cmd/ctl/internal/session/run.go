@@ -9,6 +9,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -48,7 +49,7 @@ terminal. Prints the final message and closes the session, unless --keep.`,
 			if err != nil {
 				return err
 			}
-			k, err := key.Request(workflows.ClaimSession, f.ID, "run", conn.Anybodys(opt), text, x.Named())
+			k, err := key.Request(protocol.ClaimSession, f.ID, "run", conn.Anybodys(opt), text, x.Named())
 			if err != nil {
 				return err
 			}
@@ -68,7 +69,7 @@ func run(ctx context.Context, a *core.App, id string, opt workflows.SessionOptio
 	if err != nil {
 		return err
 	}
-	acc := workflows.MessageAccepted{Session: id, N: 1, MessageID: k.MessageID()}
+	acc := protocol.MessageAccepted{Session: id, N: 1, MessageID: k.MessageID()}
 	there, err := k.Look(ctx, t)
 	switch {
 	case err == nil && there:
@@ -95,7 +96,7 @@ func run(ctx context.Context, a *core.App, id string, opt workflows.SessionOptio
 
 // begin starts a session with its first message. there is true if the same request has
 // already started it.
-func begin(ctx context.Context, a *core.App, t *conn.Conn, id string, opt workflows.SessionOptions, text string, x start.Extras, k *conn.Keyed) (acc workflows.MessageAccepted, there bool, err error) {
+func begin(ctx context.Context, a *core.App, t *conn.Conn, id string, opt workflows.SessionOptions, text string, x start.Extras, k *conn.Keyed) (acc protocol.MessageAccepted, there bool, err error) {
 	if err := start.CheckNames(ctx, a, t, opt); err != nil {
 		return acc, false, err
 	}
@@ -113,12 +114,12 @@ func begin(ctx context.Context, a *core.App, t *conn.Conn, id string, opt workfl
 	if err != nil {
 		return acc, false, err
 	}
-	acc = workflows.MessageAccepted{Session: id, N: 1, MessageID: m.ID}
+	acc = protocol.MessageAccepted{Session: id, N: 1, MessageID: m.ID}
 	start := start.WorkflowOptions(id, opt)
 	start.WorkflowExecutionErrorWhenAlreadyStarted = true
 	k.Mark(&start)
 	doing := "start session " + id
-	run, err := t.Start(ctx, doing, start, workflows.TypeSession, workflows.SessionInput{ID: id, Options: opt, First: &m})
+	run, err := t.Start(ctx, doing, start, protocol.TypeSession, workflows.SessionInput{ID: id, Options: opt, First: &m})
 	if err == nil {
 		return acc, false, taken(ctx, t, doing, run, acc)
 	}

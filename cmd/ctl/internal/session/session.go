@@ -15,7 +15,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // Command is `ctl session`.
@@ -40,7 +39,7 @@ func startCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			k, err := key.Request(workflows.ClaimSession, f.ID, "start", conn.Anybodys(opt))
+			k, err := key.Request(protocol.ClaimSession, f.ID, "start", conn.Anybodys(opt))
 			if err != nil {
 				return err
 			}
@@ -101,8 +100,8 @@ until then.`,
 			}
 			m.Model, m.Effort, m.AnyModel = model, effort, anyModel
 			doing := "send to session " + args[0]
-			msg := conn.Delivery{Doing: doing, Session: args[0], Name: workflows.SignalMessage, UpdateID: m.ID, Msg: m, Again: true, Check: conn.TakesMore(doing)}
-			acc := workflows.MessageAccepted{Session: args[0], MessageID: m.ID}
+			msg := conn.Delivery{Doing: doing, Session: args[0], Name: protocol.SignalMessage, UpdateID: m.ID, Msg: m, Again: true, Check: conn.TakesMore(doing)}
+			acc := protocol.MessageAccepted{Session: args[0], MessageID: m.ID}
 			seen, live, err := msg.Look(c.Context(), t)
 			kept, err := msg.Send(c.Context(), t, seen, live, err, &acc)
 			if err != nil {
@@ -146,7 +145,7 @@ func showCommand(a *core.App) *cobra.Command {
 	}
 }
 
-func showSession(p *core.Printer, v workflows.SessionView) {
+func showSession(p *core.Printer, v protocol.SessionView) {
 	turn, process, failure := "", "", ""
 	snapshot, snapshotTrouble := snapshotText(v.Snapshot)
 	warm := ""
@@ -194,15 +193,15 @@ func showSession(p *core.Printer, v workflows.SessionView) {
 	}
 }
 
-func stateColour(s workflows.SessionStatus) core.Style {
+func stateColour(s protocol.SessionStatus) core.Style {
 	switch s {
-	case workflows.Running, workflows.Starting, workflows.Preparing, workflows.Resuming:
+	case protocol.Running, protocol.Starting, protocol.Preparing, protocol.Resuming:
 		return core.Cyan
-	case workflows.Waiting, workflows.Interrupted:
+	case protocol.Waiting, protocol.Interrupted:
 		return core.Yellow
-	case workflows.Failed:
+	case protocol.Failed:
 		return core.Red
-	case workflows.Idle:
+	case protocol.Idle:
 		return core.Green
 	}
 	return ""
@@ -219,7 +218,7 @@ func listCommand(a *core.App) *cobra.Command {
 		Example: "  ctl session list --state waiting\n  ctl --state DIR session list --state waiting",
 		RunE: func(c *cobra.Command, _ []string) error {
 			// A run that continued as new is part of the same session.
-			q := []string{fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew'", workflows.TypeSession)}
+			q := []string{fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew'", protocol.TypeSession)}
 			if state.Given {
 				if !conn.KnownState(state.Word) {
 					return core.Usage("--state %q is not a state of a session", state.Word).
@@ -250,12 +249,12 @@ func listCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list := []workflows.SessionView{}
+			list := []protocol.SessionView{}
 			for _, info := range infos {
 				list = append(list, conn.KeptView(info, t.Codec))
 			}
 			live.FreshenAll(c.Context(), a, t, list)
-			slices.SortStableFunc(list, func(a, b workflows.SessionView) int { return b.CreatedAt.Compare(a.CreatedAt) })
+			slices.SortStableFunc(list, func(a, b protocol.SessionView) int { return b.CreatedAt.Compare(a.CreatedAt) })
 			known := make([]any, len(list))
 			for i, v := range list {
 				known[i] = conn.AsKnown(v)
@@ -286,8 +285,8 @@ func interruptCommand(a *core.App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "interrupt ID", Short: "end the running turn", Args: cobra.ExactArgs(1), Example: "  ctl session interrupt release-42",
 		RunE: func(c *cobra.Command, args []string) error {
-			return tell(c.Context(), a, args[0], "interrupt session "+args[0], workflows.SignalInterrupt,
-				workflows.Interrupt{By: core.Person(), Reason: reason}, conn.TurnRuns, "interrupting")
+			return tell(c.Context(), a, args[0], "interrupt session "+args[0], protocol.SignalInterrupt,
+				protocol.Interrupt{By: core.Person(), Reason: reason}, conn.TurnRuns, "interrupting")
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "why, for the record")
@@ -308,7 +307,7 @@ What cannot be saved stays until it can, unless --discard. One that is closed st
 			if err != nil {
 				return err
 			}
-			err = tell(c.Context(), a, id, "close session "+id, workflows.SignalClose, workflows.Close{By: core.Person(), Discard: discard}, nil, "")
+			err = tell(c.Context(), a, id, "close session "+id, protocol.SignalClose, protocol.Close{By: core.Person(), Discard: discard}, nil, "")
 			if core.ExitCode(err) == core.ExitRefused {
 				v, verr := live.Session(c.Context(), a, t, id)
 				switch {
@@ -318,7 +317,7 @@ What cannot be saved stays until it can, unless --discard. One that is closed st
 						p.Printf("session %s %s\n", id, core.Clean(conn.EndText(v)))
 						showKept(c.Context(), a, t, p, v)
 					})
-				case v.State == workflows.Closing: // wait for it as for our own request
+				case v.State == protocol.Closing: // wait for it as for our own request
 					err = nil
 				}
 			}
@@ -348,7 +347,7 @@ What cannot be saved stays until it can, unless --discard. One that is closed st
 }
 
 // showKept says what the store has of a closed session, and what is missing.
-func showKept(ctx context.Context, a *core.App, t *conn.Conn, p *core.Printer, v workflows.SessionView) {
+func showKept(ctx context.Context, a *core.App, t *conn.Conn, p *core.Printer, v protocol.SessionView) {
 	if v.Error != nil && v.Error.Kind == protocol.ErrTypeDiscarded {
 		p.Printf("%s\n", p.Paint(core.Red, core.Clean(v.Error.Message)))
 	}
@@ -375,7 +374,7 @@ func heldBy(m snapshots.Manifest) string {
 
 // tell sends a request that the session answers with its state. check says, with no worker
 // up, whether the session would take it; nil means that it takes it in any state.
-func tell(ctx context.Context, a *core.App, id, doing, name string, arg any, check func(string) func(workflows.SessionDetail) error, done string) error {
+func tell(ctx context.Context, a *core.App, id, doing, name string, arg any, check func(string) func(protocol.SessionDetail) error, done string) error {
 	if err := core.CheckName("session id", id); err != nil {
 		return err
 	}
@@ -383,8 +382,8 @@ func tell(ctx context.Context, a *core.App, id, doing, name string, arg any, che
 	if err != nil {
 		return err
 	}
-	msg := conn.Delivery{Doing: doing, Session: id, Name: name, Msg: arg, Again: name == workflows.SignalClose,
-		Check: func(workflows.SessionDetail) error { return nil }}
+	msg := conn.Delivery{Doing: doing, Session: id, Name: name, Msg: arg, Again: name == protocol.SignalClose,
+		Check: func(protocol.SessionDetail) error { return nil }}
 	if check != nil {
 		msg.Check = check(doing)
 	}

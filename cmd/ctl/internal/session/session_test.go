@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
-	"fairlead.dev/fairlead/workflows"
 )
 
 func TestASessionShowsWhatIsOnItsWay(t *testing.T) {
 	var b bytes.Buffer
-	showSession(core.NewPrinter(&b, false), workflows.SessionView{ID: "s1",
-		Messages: []workflows.MessageView{{ID: "m1", Kind: "message", Turn: 1, State: "sent", At: time.Now()}}})
+	showSession(core.NewPrinter(&b, false), protocol.SessionView{ID: "s1",
+		Messages: []protocol.MessageView{{ID: "m1", Kind: "message", Turn: 1, State: "sent", At: time.Now()}}})
 	for _, want := range []string{"MESSAGE", "m1", "sent"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("it does not say %q:\n%s", want, b.String())
@@ -25,17 +25,17 @@ func TestASessionShowsWhatIsOnItsWay(t *testing.T) {
 // The text shows the same budget of a session as the JSON.
 func TestASessionShowsItsBoundsAndWhatAnInterruptDoes(t *testing.T) {
 	for _, c := range []struct {
-		budget workflows.BudgetView
+		budget protocol.BudgetView
 		want   string
 	}{
-		{workflows.BudgetView{Tokens: workflows.BudgetCount{Used: 20, Limit: 500}, Commands: workflows.BudgetCount{Used: 1, Limit: 5}, Time: workflows.BudgetTime{Used: "2m0s", Limit: "8h0m0s"}, TurnTimeout: "2h0m0s"},
+		{protocol.BudgetView{Tokens: protocol.BudgetCount{Used: 20, Limit: 500}, Commands: protocol.BudgetCount{Used: 1, Limit: 5}, Time: protocol.BudgetTimeView{Used: "2m0s", Limit: "8h0m0s"}, TurnTimeout: "2h0m0s"},
 			"20 of 500 tokens used; 1 of 5 commands used; 2m0s of 8h used; a turn may take 2h"},
-		{workflows.BudgetView{Tokens: workflows.BudgetCount{Used: 20}, TurnTimeout: "1h30m0s"}, "a turn may take 1h30m"},
-		{workflows.BudgetView{TurnTimeout: "1m30s"}, "a turn may take 1m30s"},
-		{workflows.BudgetView{TurnTimeout: "10m0s"}, "a turn may take 10m"},
+		{protocol.BudgetView{Tokens: protocol.BudgetCount{Used: 20}, TurnTimeout: "1h30m0s"}, "a turn may take 1h30m"},
+		{protocol.BudgetView{TurnTimeout: "1m30s"}, "a turn may take 1m30s"},
+		{protocol.BudgetView{TurnTimeout: "10m0s"}, "a turn may take 10m"},
 	} {
 		var b bytes.Buffer
-		showSession(core.NewPrinter(&b, false), workflows.SessionView{ID: "s1", Budget: &c.budget,
+		showSession(core.NewPrinter(&b, false), protocol.SessionView{ID: "s1", Budget: &c.budget,
 			Options: map[string]string{"on_interrupt": "continue"}})
 		for _, want := range []string{"budget        " + c.want + "\n", "on interrupt  continue\n"} {
 			if !strings.Contains(b.String(), want) {
@@ -44,7 +44,7 @@ func TestASessionShowsItsBoundsAndWhatAnInterruptDoes(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	showSession(core.NewPrinter(&b, false), workflows.SessionView{ID: "s1"})
+	showSession(core.NewPrinter(&b, false), protocol.SessionView{ID: "s1"})
 	for _, unknown := range []string{"budget", "interrupt"} {
 		if strings.Contains(b.String(), unknown) {
 			t.Errorf("with no worker up nobody knows the %s:\n%s", unknown, b.String())
@@ -55,22 +55,22 @@ func TestASessionShowsItsBoundsAndWhatAnInterruptDoes(t *testing.T) {
 // `session show` says where a session is and what is kept of it.
 func TestASessionShowsWhereItIsAndWhatIsKept(t *testing.T) {
 	at := time.Now().Add(-3 * time.Minute)
-	failure := &workflows.Failure{Kind: "quota", Message: "it holds 30 GiB, 20 GiB at most", Hint: "--snapshot-exclude"}
+	failure := &protocol.Failure{Kind: "quota", Message: "it holds 30 GiB, 20 GiB at most", Hint: "--snapshot-exclude"}
 	for _, c := range []struct {
 		name string
-		v    workflows.SessionView
+		v    protocol.SessionView
 		want []string
 		not  []string
 	}{
-		{"nothing to say", workflows.SessionView{ID: "s1", Attempt: 1}, nil, []string{"snapshot", "attempt", "warm", "lost"}},
-		{"kept", workflows.SessionView{ID: "s1", Snapshot: &workflows.SnapshotView{ID: "s1.snap-x", N: 2, Turn: 4, At: at}},
+		{"nothing to say", protocol.SessionView{ID: "s1", Attempt: 1}, nil, []string{"snapshot", "attempt", "warm", "lost"}},
+		{"kept", protocol.SessionView{ID: "s1", Snapshot: &protocol.SnapshotView{ID: "s1.snap-x", N: 2, Turn: 4, At: at}},
 			[]string{"snapshot  s1.snap-x, of turn 4, 3m ago\n"}, []string{"failed", "taken"}},
-		{"a bad one hides no good one", workflows.SessionView{ID: "s1", Snapshot: &workflows.SnapshotView{ID: "s1.snap-x", N: 2, Turn: 4, At: at, Tried: 3, Error: failure}},
+		{"a bad one hides no good one", protocol.SessionView{ID: "s1", Snapshot: &protocol.SnapshotView{ID: "s1.snap-x", N: 2, Turn: 4, At: at, Tried: 3, Error: failure}},
 			[]string{"s1.snap-x, of turn 4", "snapshot failed  quota: it holds 30 GiB, 20 GiB at most (--snapshot-exclude)"}, nil},
-		{"the first is being taken", workflows.SessionView{ID: "s1", Snapshot: &workflows.SnapshotView{Taking: 1}}, []string{"none yet; the first one is being taken"}, nil},
-		{"parked", workflows.SessionView{ID: "s1", State: workflows.Parked, Warm: &workflows.WarmView{Host: "web-1", Since: at}},
+		{"the first is being taken", protocol.SessionView{ID: "s1", Snapshot: &protocol.SnapshotView{Taking: 1}}, []string{"none yet; the first one is being taken"}, nil},
+		{"parked", protocol.SessionView{ID: "s1", State: protocol.Parked, Warm: &protocol.WarmView{Host: "web-1", Since: at}},
 			[]string{"warm   on web-1, where it comes back at once; since 3m ago"}, nil},
-		{"lost", workflows.SessionView{ID: "s1", Attempt: 2, Lost: &workflows.LostView{Host: "web-1", Since: time.Unix(1e9, 0), Why: "dial: refused", Stays: "it has no snapshot"}},
+		{"lost", protocol.SessionView{ID: "s1", Attempt: 2, Lost: &protocol.LostView{Host: "web-1", Since: time.Unix(1e9, 0), Why: "dial: refused", Stays: "it has no snapshot"}},
 			[]string{"web-1 cannot be reached since 2001-09-09T01:46:40Z: dial: refused; it waits for it: it has no snapshot", "attempt  2"}, nil},
 	} {
 		var b bytes.Buffer
@@ -89,12 +89,12 @@ func TestASessionShowsWhereItIsAndWhatIsKept(t *testing.T) {
 }
 
 func TestAListSaysWhatIsUnusual(t *testing.T) {
-	v := workflows.SessionView{Attempt: 3, Warm: &workflows.WarmView{Host: "web-1"}, Lost: &workflows.LostView{Host: "web-2"},
-		Snapshot: &workflows.SnapshotView{Error: &workflows.Failure{Kind: "store"}}}
+	v := protocol.SessionView{Attempt: 3, Warm: &protocol.WarmView{Host: "web-1"}, Lost: &protocol.LostView{Host: "web-2"},
+		Snapshot: &protocol.SnapshotView{Error: &protocol.Failure{Kind: "store"}}}
 	if got, want := whereabouts(v), "attempt 3, web-2 is lost, warm on web-1, newest snapshot failed"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := whereabouts(workflows.SessionView{Attempt: 1, Snapshot: &workflows.SnapshotView{ID: "x"}}); got != "" {
+	if got := whereabouts(protocol.SessionView{Attempt: 1, Snapshot: &protocol.SnapshotView{ID: "x"}}); got != "" {
 		t.Errorf("nothing is unusual, and it says %q", got)
 	}
 }

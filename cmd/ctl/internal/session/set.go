@@ -7,7 +7,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func setCommand(a *core.App) *cobra.Command {
@@ -29,7 +29,7 @@ have becomes the next lower one.`,
 			if text == "" && m == nil {
 				return core.Usage("nothing to set").Hinted("--model M, --effort E, --name NAME, %s", start.BudgetExample)
 			}
-			var b workflows.Budget
+			var b protocol.Budget
 			if text != "" {
 				var err error
 				if b, err = start.ParseBudget(text); err != nil {
@@ -49,7 +49,7 @@ have becomes the next lower one.`,
 	return c
 }
 
-func setBudget(ctx context.Context, a *core.App, id string, m workflows.Budget) error {
+func setBudget(ctx context.Context, a *core.App, id string, m protocol.Budget) error {
 	m.By = core.Person()
-	return tell(ctx, a, id, "set the budget of session "+id, workflows.SignalBudget, m, nil, "budget set")
+	return tell(ctx, a, id, "set the budget of session "+id, protocol.SignalBudget, m, nil, "budget set")
 }

@@ -14,13 +14,12 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // A steering is the state of a message that was sent into a running turn. State and Turn
 // are as in the session's messages.
 type steering struct {
-	workflows.MessageAccepted
+	protocol.MessageAccepted
 	State string `json:"state"`
 	Turn  int    `json:"turn"`
 
@@ -73,24 +72,24 @@ With no worker up the message is kept by Temporal until one is.`,
 	return c
 }
 
-func steer(ctx context.Context, a *core.App, t *conn.Conn, session string, m workflows.Message) error {
+func steer(ctx context.Context, a *core.App, t *conn.Conn, session string, m protocol.Message) error {
 	doing, began := "steer session "+session, time.Now()
-	msg := conn.Delivery{Doing: doing, Session: session, Name: workflows.SignalMessage, UpdateID: m.ID, Msg: m, Again: true, Check: conn.TurnRuns(doing)}
+	msg := conn.Delivery{Doing: doing, Session: session, Name: protocol.SignalMessage, UpdateID: m.ID, Msg: m, Again: true, Check: conn.TurnRuns(doing)}
 	// Read the session first: to see codex's acknowledgement, the feed must start at an
 	// entry from before the message.
 	seen, answered, err := msg.Look(ctx, t)
 	fctx, stop := context.WithCancel(ctx)
 	heard := live.StartFeed(fctx, a, t, session, seen.Seq+1)
 	defer func() { stop(); <-heard.Done }()
-	acc := workflows.MessageAccepted{Session: session, MessageID: m.ID}
+	acc := protocol.MessageAccepted{Session: session, MessageID: m.ID}
 	kept, err := msg.Send(ctx, t, seen, answered, err, &acc)
 	if err != nil {
 		return err
 	}
 	s := steering{MessageAccepted: acc, State: string(protocol.Decided), Turn: acc.N, into: acc.N}
 	if kept {
-		var v workflows.SessionView
-		if _, err := t.AskEither(ctx, doing, protocol.SessionID(session), workflows.QueryState, &v); err == nil {
+		var v protocol.SessionView
+		if _, err := t.AskEither(ctx, doing, protocol.SessionID(session), protocol.QueryState, &v); err == nil {
 			s.is(v)
 		}
 		return a.Print().Show(s, func(p *core.Printer) { p.Printf("%s message %s kept\n", s.Session, s.MessageID) })
@@ -128,8 +127,8 @@ func (s steering) text() string {
 
 // is takes over the session's record of the message. settled is true if the record is not
 // going to change soon.
-func (s *steering) is(v workflows.SessionView) (settled bool) {
-	i := slices.IndexFunc(v.Messages, func(m workflows.MessageView) bool { return m.ID == s.MessageID })
+func (s *steering) is(v protocol.SessionView) (settled bool) {
+	i := slices.IndexFunc(v.Messages, func(m protocol.MessageView) bool { return m.ID == s.MessageID })
 	if i < 0 {
 		return false
 	}
@@ -160,8 +159,8 @@ func awaitSteered(ctx context.Context, t *conn.Conn, s steering, heard *live.Fee
 			acknowledged = true
 		case <-look.C:
 		}
-		var v workflows.SessionView
-		if t.Query(ctx, "look at session "+s.Session, protocol.SessionID(s.Session), workflows.QueryState, &v) != nil {
+		var v protocol.SessionView
+		if t.Query(ctx, "look at session "+s.Session, protocol.SessionID(s.Session), protocol.QueryState, &v) != nil {
 			continue
 		}
 		settled := s.is(v)

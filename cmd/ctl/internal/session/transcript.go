@@ -19,7 +19,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 var transcriptFormats = []string{"text", "json", "markdown", "chat"}
@@ -99,8 +98,8 @@ func transcript(ctx context.Context, a *core.App, id, format string) error {
 
 // whyNoTranscript says why a transcript is empty, if that is known.
 func whyNoTranscript(ctx context.Context, a *core.App, t *conn.Conn, id string) {
-	var v workflows.SessionView
-	if t.Ask(ctx, "show session "+id, protocol.SessionID(id), workflows.QueryState, &v) != nil {
+	var v protocol.SessionView
+	if t.Ask(ctx, "show session "+id, protocol.SessionID(id), protocol.QueryState, &v) != nil {
 		return
 	}
 	if conn.HasEnded(v.State) {
@@ -141,15 +140,15 @@ type (
 	}
 	stateLine struct {
 		Event string `json:"event"`
-		workflows.SessionView
+		protocol.SessionView
 	}
 	approvalLine struct {
 		Event string `json:"event"`
-		workflows.Approval
+		protocol.Approval
 	}
 	progressLine struct {
 		Event string `json:"event"`
-		workflows.ProgressView
+		protocol.ProgressView
 	}
 	voidLine struct {
 		Event string `json:"event"`
@@ -188,14 +187,14 @@ func followSession(ctx context.Context, a *core.App, id string, from int64) erro
 	}
 	var shown string
 	asked := map[string]bool{}
-	state := func(v workflows.SessionView) error {
+	state := func(v protocol.SessionView) error {
 		word := fmt.Sprintf("%s/%s", v.State, v.Waits)
 		if word == shown {
 			return nil
 		}
 		shown = word
 		return say(stateLine{"state", v}, func(p *core.Printer) {
-			if v.State == workflows.Failed {
+			if v.State == protocol.Failed {
 				p.Printf("%s\n", p.Paint(core.Red, "· it "+core.Clean(conn.EndText(v))))
 				return
 			}
@@ -218,7 +217,7 @@ func followSession(ctx context.Context, a *core.App, id string, from int64) erro
 		}
 		return say(line, func(p *core.Printer) { p.Printf("%s\n", p.Paint(core.Dim, told)) })
 	}
-	reported := func(now *workflows.ProgressView) error {
+	reported := func(now *protocol.ProgressView) error {
 		if !p.JSON {
 			r.Progress(now)
 			return nil
@@ -244,7 +243,7 @@ func followSession(ctx context.Context, a *core.App, id string, from int64) erro
 			return nil
 		case ev := <-feed.Events:
 			if ev.Kind == api.KindState {
-				if err := errors.Join(used(ev.State), reported(workflows.ViewOfProgress(ev.State.Progress))); err != nil {
+				if err := errors.Join(used(ev.State), reported(protocol.ViewOfProgress(ev.State.Progress))); err != nil {
 					return err
 				}
 				continue
@@ -259,11 +258,11 @@ func followSession(ctx context.Context, a *core.App, id string, from int64) erro
 			continue
 		case <-tick.C:
 		}
-		var d workflows.SessionDetail
+		var d protocol.SessionDetail
 		if time.Now().Before(rest) {
 			continue
 		}
-		live, err := t.AskEither(ctx, "look at session "+id, protocol.SessionID(id), workflows.QueryDetail, &d)
+		live, err := t.AskEither(ctx, "look at session "+id, protocol.SessionID(id), protocol.QueryDetail, &d)
 		if !live {
 			rest = time.Now().Add(2 * time.Second) // little changes without a worker
 		}

@@ -10,7 +10,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // endedEvery is the number of queries after which ctl also asks Temporal whether the
@@ -19,7 +18,7 @@ const endedEvery = 25
 
 // watchTurn shows a turn until it has ended. It asks for decisions if a person is at the
 // terminal, and prints the result.
-func watchTurn(ctx context.Context, a *core.App, t *conn.Conn, acc workflows.MessageAccepted, from int64) error {
+func watchTurn(ctx context.Context, a *core.App, t *conn.Conn, acc protocol.MessageAccepted, from int64) error {
 	doing := "turn of session " + acc.Session
 	if a.Flags.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -58,13 +57,13 @@ func watchTurn(ctx context.Context, a *core.App, t *conn.Conn, acc workflows.Mes
 			a.Note("%s", news)
 		}
 		turn, ok := conn.FindTurn(d, acc)
-		if ok && turn.Done() && turn.FollowedBy > 0 && d.View.State != workflows.Failed {
+		if ok && turn.Done() && turn.FollowedBy > 0 && d.View.State != protocol.Failed {
 			r.EndLine()
 			a.Note("turn %d was cut off; turn %d goes on with it", turn.N, turn.FollowedBy)
-			acc = workflows.MessageAccepted{Session: acc.Session, N: turn.FollowedBy, MessageID: messageOf(d, turn.FollowedBy)}
+			acc = protocol.MessageAccepted{Session: acc.Session, N: turn.FollowedBy, MessageID: messageOf(d, turn.FollowedBy)}
 			continue
 		}
-		if ok && turn.Done() || d.View.State == workflows.Failed {
+		if ok && turn.Done() || d.View.State == protocol.Failed {
 			catchUp(ctx, feed, r, d.Seq)
 			r.EndLine()
 			return turnResult(ctx, a, t, d, turn, ok, feed.Seq >= d.Seq)
@@ -72,7 +71,7 @@ func watchTurn(ctx context.Context, a *core.App, t *conn.Conn, acc workflows.Mes
 		if now := d.View.Turn; !ok && now != nil && acc.N > 0 && now.N > acc.N {
 			return core.NotFound("%s: turn %d ended too long ago: the session no longer keeps it", doing, acc.N).Hinted("`ctl transcript %s` has it", acc.Session)
 		}
-		if !ok && d.View.State == workflows.Closed {
+		if !ok && d.View.State == protocol.Closed {
 			r.EndLine()
 			return neverBegan(d, acc)
 		}
@@ -111,9 +110,9 @@ const patience = 5 * time.Minute
 
 // look queries everything that watching needs. With no worker up it returns what Temporal
 // keeps, because approvals can be decided all the same. It waits for a worker that is away.
-func look(ctx context.Context, a *core.App, t *conn.Conn, id string) (workflows.SessionDetail, error) {
-	var d workflows.SessionDetail
-	live, err := t.AskEither(ctx, "look at session "+id, protocol.SessionID(id), workflows.QueryDetail, &d)
+func look(ctx context.Context, a *core.App, t *conn.Conn, id string) (protocol.SessionDetail, error) {
+	var d protocol.SessionDetail
+	live, err := t.AskEither(ctx, "look at session "+id, protocol.SessionID(id), protocol.QueryDetail, &d)
 	if err != nil && ctx.Err() != nil {
 		return d, context.Cause(ctx) // our own time was over
 	}
@@ -142,7 +141,7 @@ func look(ctx context.Context, a *core.App, t *conn.Conn, id string) (workflows.
 }
 
 // messageOf returns the id of the message that began a turn, if known.
-func messageOf(d workflows.SessionDetail, n int) string {
+func messageOf(d protocol.SessionDetail, n int) string {
 	for _, turn := range d.Turns {
 		if turn.N == n {
 			return turn.MessageID
@@ -175,9 +174,9 @@ func catchUp(ctx context.Context, f *live.Feed, r *show.Renderer, seq int64) {
 
 // turnResult prints a turn that has ended and returns the error for ctl's exit code. shown
 // says that its text was already shown.
-func turnResult(ctx context.Context, a *core.App, t *conn.Conn, d workflows.SessionDetail, turn workflows.TurnView, known, shown bool) error {
+func turnResult(ctx context.Context, a *core.App, t *conn.Conn, d protocol.SessionDetail, turn protocol.TurnView, known, shown bool) error {
 	doing := "session " + d.View.ID
-	if d.View.State == workflows.Failed && (!known || turn.Status == "queued" || turn.Status == "interrupted" || !turn.Done()) {
+	if d.View.State == protocol.Failed && (!known || turn.Status == "queued" || turn.Status == "interrupted" || !turn.Done()) {
 		return conn.FailureExit(doing, d.View.Error)
 	}
 	wholeOutput(ctx, a, t, d.View.ID, &turn)
@@ -239,7 +238,7 @@ func wholeText(ctx context.Context, a *core.App, t *conn.Conn, session string, n
 }
 
 // awaitClosed waits until a session has ended.
-func awaitClosed(ctx context.Context, a *core.App, t *conn.Conn, id string) (workflows.SessionView, error) {
+func awaitClosed(ctx context.Context, a *core.App, t *conn.Conn, id string) (protocol.SessionView, error) {
 	doing := "close session " + id
 	wait := a.Wait(2 * time.Minute)
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, core.TimedOut("%s: not all is cleaned up within %s", doing, wait).
@@ -247,7 +246,7 @@ func awaitClosed(ctx context.Context, a *core.App, t *conn.Conn, id string) (wor
 	told := make(chan struct{})
 	go func() { defer close(told); tellWhyOpen(ctx, a, t, id) }()
 	defer func() { cancel(); <-told }()
-	var v workflows.SessionView
+	var v protocol.SessionView
 	err := t.GetWorkflow(ctx, protocol.SessionID(id), "").Get(ctx, &v)
 	switch {
 	case err == nil:
@@ -255,8 +254,8 @@ func awaitClosed(ctx context.Context, a *core.App, t *conn.Conn, id string) (wor
 	case conn.OutOfTime(ctx, err), ctx.Err() != nil:
 		return v, context.Cause(ctx)
 	}
-	var last workflows.SessionView
-	if qerr := t.Query(ctx, doing, protocol.SessionID(id), workflows.QueryState, &last); qerr == nil && last.State == workflows.Failed {
+	var last protocol.SessionView
+	if qerr := t.Query(ctx, doing, protocol.SessionID(id), protocol.QueryState, &last); qerr == nil && last.State == protocol.Failed {
 		return last, conn.FailureExit(doing, last.Error)
 	}
 	return v, t.TaskFailure(doing, t.Explain(ctx, doing, err))
@@ -273,8 +272,8 @@ func tellWhyOpen(ctx context.Context, a *core.App, t *conn.Conn, id string) {
 			return
 		case <-timer.C:
 		}
-		var v workflows.SessionView
-		if t.Query(ctx, "show session "+id, protocol.SessionID(id), workflows.QueryState, &v) != nil || v.State != workflows.Closing || v.Error == nil {
+		var v protocol.SessionView
+		if t.Query(ctx, "show session "+id, protocol.SessionID(id), protocol.QueryState, &v) != nil || v.State != protocol.Closing || v.Error == nil {
 			continue
 		}
 		if why := v.Error.Message; why != last {

@@ -16,7 +16,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // unlessEnded returns err. But if a worker refused because the session is on no host, and
@@ -25,11 +24,11 @@ func unlessEnded(ctx context.Context, t *conn.Conn, id, doing string, err error)
 	if core.ExitCode(err) != core.ExitRefused {
 		return err
 	}
-	var v workflows.SessionView
-	if t.Ask(ctx, "show session "+id, protocol.SessionID(id), workflows.QueryState, &v) != nil || !conn.HasEnded(v.State) {
+	var v protocol.SessionView
+	if t.Ask(ctx, "show session "+id, protocol.SessionID(id), protocol.QueryState, &v) != nil || !conn.HasEnded(v.State) {
 		return err
 	}
-	if v.State == workflows.Closed {
+	if v.State == protocol.Closed {
 		return core.Refused("%s session %s: it %s", doing, id, conn.EndText(v)).Hinted("its work is in its snapshots: `ctl snapshot list %s`, `ctl snapshot export`", id).Because(err)
 	}
 	return conn.RefuseEnded(doing+" session "+id, v)
@@ -73,8 +72,8 @@ one runs it is refused (exit 6), and a message that comes meanwhile waits.`,
 				return err
 			}
 			var out activities.PushWorkspaceResult
-			push := workflows.Push{ID: core.RandomID(), Branch: branch, Message: message, By: core.Person()}
-			if err := t.UpdateWithin(c.Context(), activities.CloneTimeout, "push the work of session "+id, protocol.SessionID(id), workflows.UpdatePush, push.ID, &out, push); err != nil {
+			push := protocol.Push{ID: core.RandomID(), Branch: branch, Message: message, By: core.Person()}
+			if err := t.UpdateWithin(c.Context(), activities.CloneTimeout, "push the work of session "+id, protocol.SessionID(id), protocol.UpdatePush, push.ID, &out, push); err != nil {
 				return err
 			}
 			return a.Print().Show(out, func(p *core.Printer) {

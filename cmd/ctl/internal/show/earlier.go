@@ -4,12 +4,12 @@ import (
 	"fmt"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // EarlierText describes an earlier decision on the same request that was lost when its
 // codex process ended.
-func EarlierText(e *workflows.EarlierDecision) string {
+func EarlierText(e *protocol.EarlierDecision) string {
 	if e == nil {
 		return ""
 	}
@@ -23,7 +23,7 @@ func EarlierText(e *workflows.EarlierDecision) string {
 		by = " by " + e.By
 	}
 	switch {
-	case e.State == workflows.ApprovalDecided:
+	case e.State == protocol.ApprovalDecided:
 		return fmt.Sprintf("%s earlier%s (%s), never delivered", word, by, e.Approval)
 	case e.Outcome == "accept":
 		return fmt.Sprintf("approved earlier, may have run (%s%s)", e.Approval, by)
@@ -33,7 +33,7 @@ func EarlierText(e *workflows.EarlierDecision) string {
 
 // Messages lists the messages that codex does not have, or not for certain, and the
 // newest that it has.
-func Messages(p *core.Printer, all []workflows.MessageView) {
+func Messages(p *core.Printer, all []protocol.MessageView) {
 	var rows [][]core.Cell
 	for i, m := range all {
 		if m.State == "acknowledged" && i < len(all)-5 {

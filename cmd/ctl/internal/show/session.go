@@ -6,18 +6,18 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // BudgetText describes the budget of a session. It is empty if the budget is unknown.
-func BudgetText(b *workflows.BudgetView) string {
+func BudgetText(b *protocol.BudgetView) string {
 	if b == nil {
 		return ""
 	}
 	var out []string
 	for _, c := range []struct {
 		name string
-		workflows.BudgetCount
+		protocol.BudgetCount
 	}{{"tokens", b.Tokens}, {"turns", b.Turns}, {"approvals", b.Approvals}, {"commands", b.Commands}} {
 		if c.Limit > 0 {
 			out = append(out, fmt.Sprintf("%d of %d %s used", c.Used, c.Limit, c.name))
@@ -33,7 +33,7 @@ func BudgetText(b *workflows.BudgetView) string {
 }
 
 // BudgetWarnings lists the bounds that are almost reached.
-func BudgetWarnings(b *workflows.BudgetView) string {
+func BudgetWarnings(b *protocol.BudgetView) string {
 	if b == nil {
 		return ""
 	}
@@ -58,7 +58,7 @@ func ConfineText(words map[string]string) string {
 }
 
 // PolicyLine describes a session's policy in one line.
-func PolicyLine(v *workflows.PolicyView) string {
+func PolicyLine(v *protocol.PolicyView) string {
 	if v == nil {
 		return ""
 	}
@@ -70,7 +70,7 @@ func PolicyLine(v *workflows.PolicyView) string {
 }
 
 // AttemptsText says how long an operation has failed, and when it is tried again.
-func AttemptsText(w *workflows.WaitingView) string {
+func AttemptsText(w *protocol.WaitingView) string {
 	if w == nil {
 		return ""
 	}
@@ -82,7 +82,7 @@ func AttemptsText(w *workflows.WaitingView) string {
 const WidestWait = 70
 
 // ProgressText returns the newest progress report and its age, in one line.
-func ProgressText(p *workflows.ProgressView) string {
+func ProgressText(p *protocol.ProgressView) string {
 	if p == nil {
 		return ""
 	}

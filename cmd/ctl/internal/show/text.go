@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // RoundTime shortens a duration: 2h for 2h0m0s.
@@ -22,7 +22,7 @@ func RoundTime(d string) string {
 
 // PauseText says who paused a pool, when and why. It is empty for a pool that is not
 // paused.
-func PauseText(p *workflows.PoolPause) string {
+func PauseText(p *protocol.PoolPause) string {
 	if p == nil {
 		return ""
 	}

@@ -10,7 +10,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // A Renderer prints a conversation as it happens: streamed text, commands, coloured diffs.
@@ -36,7 +35,7 @@ func (r *Renderer) Event(ev api.Event) {
 	case api.KindEntry:
 		r.Entry(*ev.Entry)
 	case api.KindState:
-		r.Progress(workflows.ViewOfProgress(ev.State.Progress))
+		r.Progress(protocol.ViewOfProgress(ev.State.Progress))
 	case api.KindVoid:
 		r.EndLine()
 		r.P.Printf("%s\n", r.P.Paint(core.Dim, fmt.Sprintf("— from entry %d on, what was shown is void; it comes again —", ev.Void)))
@@ -44,7 +43,7 @@ func (r *Renderer) Event(ev api.Event) {
 }
 
 // Progress shows the model's progress reports (report_progress), each once.
-func (r *Renderer) Progress(now *workflows.ProgressView) {
+func (r *Renderer) Progress(now *protocol.ProgressView) {
 	if !r.Further(now) || r.Quiet {
 		return
 	}
@@ -54,7 +53,7 @@ func (r *Renderer) Progress(now *workflows.ProgressView) {
 
 // Further reports whether a progress report is new. The same report comes from the worker
 // and later from the workflow. Reports of an older codex often have the same time.
-func (r *Renderer) Further(now *workflows.ProgressView) bool {
+func (r *Renderer) Further(now *protocol.ProgressView) bool {
 	if now == nil || now.At.Before(r.far) {
 		return false
 	}

@@ -7,40 +7,39 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // FreshenUse updates the usage of a session, which the session itself learns when its pump
 // returns.
-func FreshenUse(v *workflows.SessionView, u *protocol.Use) {
+func FreshenUse(v *protocol.SessionView, u *protocol.Use) {
 	if u == nil {
 		return
 	}
 	turns := v.Usage.Turns
 	v.Usage = useView(*u)
 	v.Usage.Turns = turns
-	if l := workflows.ViewRateLimits(u.RateLimits); l != nil {
+	if l := protocol.ViewRateLimits(u.RateLimits); l != nil {
 		v.RateLimits = l
 	}
 }
 
-func useView(u protocol.Use) workflows.UsageView {
-	return workflows.UsageView{Input: u.Usage.Input, Output: u.Usage.Output, Cached: u.Usage.Cached, Context: workflows.ViewContext(u.Context)}
+func useView(u protocol.Use) protocol.UsageView {
+	return protocol.UsageView{Input: u.Usage.Input, Output: u.Usage.Output, Cached: u.Usage.Cached, Context: protocol.ViewContext(u.Context)}
 }
 
 // UseLine is a usage line of follow -o json.
 type UseLine struct {
-	Event      string                    `json:"event"`
-	Usage      workflows.UsageView       `json:"usage"`
-	TurnUsage  workflows.UsageView       `json:"turn_usage"`
-	RateLimits *workflows.RateLimitsView `json:"rate_limits,omitempty"`
+	Event      string                   `json:"event"`
+	Usage      protocol.UsageView       `json:"usage"`
+	TurnUsage  protocol.UsageView       `json:"turn_usage"`
+	RateLimits *protocol.RateLimitsView `json:"rate_limits,omitempty"`
 }
 
 // LineOf returns the line that shows u.
 func LineOf(u protocol.Use) UseLine {
 	turn := u
 	turn.Usage, turn.Context = u.TurnUsage, nil
-	return UseLine{"usage", useView(u), useView(turn), workflows.ViewRateLimits(u.RateLimits)}
+	return UseLine{"usage", useView(u), useView(turn), protocol.ViewRateLimits(u.RateLimits)}
 }
 
 // Text returns the line for people. It is empty if nothing was used.
@@ -59,7 +58,7 @@ func (l UseLine) Text() string {
 }
 
 // ContextText says how full the context window is.
-func ContextText(c *workflows.ContextView) string {
+func ContextText(c *protocol.ContextView) string {
 	if c == nil || c.Window <= 0 {
 		return ""
 	}
@@ -67,12 +66,12 @@ func ContextText(c *workflows.ContextView) string {
 }
 
 // RateText says how much of the rate limits is used.
-func RateText(l *workflows.RateLimitsView) string {
+func RateText(l *protocol.RateLimitsView) string {
 	if l == nil {
 		return ""
 	}
 	var parts []string
-	for _, w := range []*workflows.RateWindowView{l.Primary, l.Secondary} {
+	for _, w := range []*protocol.RateWindowView{l.Primary, l.Secondary} {
 		if w == nil {
 			continue
 		}
@@ -92,7 +91,7 @@ func RateText(l *workflows.RateLimitsView) string {
 }
 
 // Tokens formats what a session or a turn has used.
-func Tokens(u workflows.UsageView) string {
+func Tokens(u protocol.UsageView) string {
 	if u.Input+u.Output == 0 {
 		return ""
 	}

@@ -14,7 +14,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 func pruneCommand(a *core.App) *cobra.Command {
@@ -52,12 +51,12 @@ themselves ('snapshots.prune' in their config).`,
 }
 
 func pruneSnapshots(ctx context.Context, a *core.App, in protocol.PruneSnapshotsInput) error {
-	id := workflows.PruneSnapshotsID
+	id := protocol.PruneSnapshotsID
 	if in.DryRun {
-		id = workflows.LookPruneID
+		id = protocol.LookPruneID
 	}
 	var out protocol.PruneSnapshotsResult
-	if err := ofStore(ctx, a, "prune snapshots", id, workflows.TypePrune, in, &out); err != nil {
+	if err := ofStore(ctx, a, "prune snapshots", id, protocol.TypePrune, in, &out); err != nil {
 		return err
 	}
 	return a.Print().Show(out, func(p *core.Printer) { printPruned(p, in, out) })
@@ -95,12 +94,12 @@ Exit 1 if a snapshot cannot be restored whole; those are named, with what is wro
 }
 
 func checkSnapshots(ctx context.Context, a *core.App, in protocol.CheckSnapshotsInput) error {
-	doing, id := "check snapshots", workflows.CheckSnapshotsID
+	doing, id := "check snapshots", protocol.CheckSnapshotsID
 	if in.ReadData {
 		id += "/read-data"
 	}
 	var out protocol.CheckSnapshotsResult
-	if err := ofStore(ctx, a, doing, id, workflows.TypeCheckSnapshots, in, &out); err != nil {
+	if err := ofStore(ctx, a, doing, id, protocol.TypeCheckSnapshots, in, &out); err != nil {
 		return err
 	}
 	if err := a.Print().Show(out, func(p *core.Printer) { printChecked(p, out) }); err != nil {
@@ -137,7 +136,7 @@ func ofStore(ctx context.Context, a *core.App, doing, id, kind string, in, out a
 		return err
 	}
 	run, err := startAlone(ctx, a, t, doing, client.StartWorkflowOptions{
-		ID: id, TaskQueue: workflows.TaskQueueOf(conf.Zone), StaticSummary: doing,
+		ID: id, TaskQueue: protocol.TaskQueueOf(conf.Zone), StaticSummary: doing,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL, WorkflowExecutionErrorWhenAlreadyStarted: true,
 	}, kind, in)
 	if err != nil {

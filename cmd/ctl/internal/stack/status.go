@@ -12,7 +12,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/internal/api"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A statusView is the JSON of `ctl status`.
@@ -40,11 +40,11 @@ type statusView struct {
 
 // A poolLine is the summary of a zone's pool.
 type poolLine struct {
-	Zone    string               `json:"zone"`
-	Slots   int                  `json:"slots"`
-	Used    int                  `json:"used"`
-	Waiting int                  `json:"waiting"`
-	Paused  *workflows.PoolPause `json:"paused,omitempty"`
+	Zone    string              `json:"zone"`
+	Slots   int                 `json:"slots"`
+	Used    int                 `json:"used"`
+	Waiting int                 `json:"waiting"`
+	Paused  *protocol.PoolPause `json:"paused,omitempty"`
 }
 
 // poolLines queries each zone. It omits a zone that does not answer: the list of workers
@@ -58,8 +58,8 @@ func poolLines(ctx context.Context, a *core.App, t *conn.Conn) []poolLine {
 		a.Note("%v", err)
 	}
 	for _, zone := range zones {
-		var v workflows.PoolView
-		if t.Query(ctx, "show zone "+zone, workflows.PoolID(zone), workflows.QueryPool, &v) == nil {
+		var v protocol.PoolView
+		if t.Query(ctx, "show zone "+zone, protocol.PoolID(zone), protocol.QueryPool, &v) == nil {
 			lines = append(lines, poolLine{v.Zone, v.Slots, v.Used, v.Waiting, v.Paused})
 		}
 	}

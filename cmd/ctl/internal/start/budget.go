@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -18,8 +19,8 @@ const (
 
 // ParseBudget reads the value of --budget. Bounds that are not named stay unset. time is
 // for all turns together, turn for one. 0 removes a bound.
-func ParseBudget(text string) (workflows.Budget, error) {
-	var b workflows.Budget
+func ParseBudget(text string) (protocol.Budget, error) {
+	var b protocol.Budget
 	counts := map[string]**int64{"tokens": &b.Tokens, "turns": &b.Turns, "approvals": &b.Approvals, "commands": &b.Commands}
 	seen := map[string]bool{}
 	for part := range strings.SplitSeq(text, ",") {
@@ -55,7 +56,7 @@ func ParseBudget(text string) (workflows.Budget, error) {
 // session, in full again. --budget and --turn-timeout replace single bounds. If the former
 // budget is unknown, the user must state one: without a budget the session could use more
 // than the former one.
-func SameBudget(opt *workflows.SessionOptions, m snapshots.Manifest, former workflows.SessionView, asked string, given func(flag string) bool) error {
+func SameBudget(opt *workflows.SessionOptions, m snapshots.Manifest, former protocol.SessionView, asked string, given func(flag string) bool) error {
 	words := m.Budget
 	if former.Budget != nil { // it may have been changed since the snapshot
 		words = former.Budget.Words()

@@ -8,6 +8,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -61,7 +62,7 @@ func networkWords(text string) (word string, hosts []string) {
 // SameConfinement fills in the settings that flags do not state from the session of a
 // snapshot. A sandbox given by a flag is not widened by them: with read-only no writable
 // folder is taken over, and with full access nothing is.
-func SameConfinement(opt *workflows.SessionOptions, m snapshots.Manifest, former workflows.SessionView, given func(flag string) bool) error {
+func SameConfinement(opt *workflows.SessionOptions, m snapshots.Manifest, former protocol.SessionView, given func(flag string) bool) error {
 	words := former.Options
 	switch {
 	case m.Policy != "": // a snapshot that records the policy also records the sandbox settings

@@ -6,6 +6,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -40,7 +41,7 @@ func TestWhatIsNotSaidOfTheSandboxIsAsItWas(t *testing.T) {
 		"a profile that nobody knows at all": {activities.ByProfile, nil, activities.Confinement{}, nil, activities.Confinement{}, true},
 	} {
 		opt := workflows.SessionOptions{Sandbox: c.sandbox, Confine: c.flags}
-		err := SameConfinement(&opt, snapshots.Manifest{ID: "s.snap-1"}, workflows.SessionView{Options: c.former}, func(flag string) bool { return slices.Contains(c.given, flag) })
+		err := SameConfinement(&opt, snapshots.Manifest{ID: "s.snap-1"}, protocol.SessionView{Options: c.former}, func(flag string) bool { return slices.Contains(c.given, flag) })
 		if c.bad {
 			if core.ExitCode(err) != core.ExitUsage {
 				t.Errorf("%s: %v", name, err)

@@ -9,6 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -206,8 +207,8 @@ func (f *ChooseFlags) Add(c *cobra.Command) {
 }
 
 // Set returns the chosen settings, nil if there are none.
-func (f *ChooseFlags) Set(c *cobra.Command) *workflows.Set {
-	m := workflows.Set{By: core.Person(), Model: f.model, Effort: f.effort, AnyModel: f.anyModel}
+func (f *ChooseFlags) Set(c *cobra.Command) *protocol.Set {
+	m := protocol.Set{By: core.Person(), Model: f.model, Effort: f.effort, AnyModel: f.anyModel}
 	if c.Flags().Changed("name") {
 		m.Name = &f.name
 	}

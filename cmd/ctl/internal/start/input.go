@@ -136,7 +136,7 @@ func lookInput(flag string, kind protocol.InputKind, path string) (in localInput
 
 // Attach uploads what goes with a message to the store, under folder, and puts references
 // to it into the message.
-func Attach(ctx context.Context, a *core.App, t *conn.Conn, folder string, x Extras, m *workflows.Message) error {
+func Attach(ctx context.Context, a *core.App, t *conn.Conn, folder string, x Extras, m *protocol.Message) error {
 	a.Flags.Quiet = a.Flags.Quiet || len(x.schema) > 0 // only the JSON result is printed
 	if len(x.schema) <= workflows.MaxSchemaInline {
 		m.Schema = x.schema

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -36,7 +37,7 @@ func (f *placeFlags) set(opt *workflows.SessionOptions) error {
 	if f.priority != workflows.DefaultPriority {
 		opt.Priority = f.priority
 	}
-	wants, err := workflows.ParseSelectors(f.labels)
+	wants, err := protocol.ParseSelectors(f.labels)
 	if err != nil {
 		return core.Usage("--label: %v", err)
 	}
@@ -53,7 +54,7 @@ func (f *placeFlags) set(opt *workflows.SessionOptions) error {
 			opt.Labels[s.Key] = s.Value
 		}
 	}
-	if _, err := workflows.ParseSelectors(f.prefer); err != nil {
+	if _, err := protocol.ParseSelectors(f.prefer); err != nil {
 		return core.Usage("--prefer: %v", err)
 	}
 	opt.Rather, opt.Tenant = f.prefer, f.tenant

@@ -58,9 +58,9 @@ func SamePolicy(ctx context.Context, t *conn.Conn, opt *workflows.SessionOptions
 	if given("policy") {
 		return nil
 	}
-	var texts workflows.PolicyTexts
+	var texts protocol.PolicyTexts
 	if known {
-		if _, err := t.AskEither(ctx, "show the policy of session "+m.Session, protocol.SessionID(m.Session), workflows.QueryPolicy, &texts); err != nil {
+		if _, err := t.AskEither(ctx, "show the policy of session "+m.Session, protocol.SessionID(m.Session), protocol.QueryPolicy, &texts); err != nil {
 			return err
 		}
 	}

@@ -23,8 +23,8 @@ func canBePlaced(ctx context.Context, t *conn.Conn, opt workflows.SessionOptions
 	if opt.Host != "" || len(opt.Labels)+len(opt.Select) == 0 {
 		return nil
 	}
-	var v workflows.PlaceView
-	err := t.Ask(ctx, "find a host", workflows.PoolID(opt.Zone), workflows.QueryPlace, &v, workflows.PlaceQuery{Labels: opt.Labels, Select: opt.Select})
+	var v protocol.PlaceView
+	err := t.Ask(ctx, "find a host", protocol.PoolID(opt.Zone), protocol.QueryPlace, &v, protocol.PlaceQuery{Labels: opt.Labels, Select: opt.Select})
 	if conn.NoInventory(err) || errors.Is(err, context.DeadlineExceeded) {
 		return nil // the session waits until there are hosts
 	}
@@ -71,7 +71,7 @@ func CheckNames(ctx context.Context, a *core.App, t *conn.Conn, opt workflows.Se
 // WorkflowOptions returns how the workflow of a session is started.
 func WorkflowOptions(id string, opt workflows.SessionOptions) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{
-		ID: protocol.SessionID(id), TaskQueue: workflows.TaskQueueOf(opt.Zone),
+		ID: protocol.SessionID(id), TaskQueue: protocol.TaskQueueOf(opt.Zone),
 		// An id is used once, so that transcripts of two sessions never mix.
 		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
@@ -94,7 +94,7 @@ func Session(ctx context.Context, a *core.App, t *conn.Conn, id string, opt work
 	start := WorkflowOptions(id, opt)
 	start.WorkflowExecutionErrorWhenAlreadyStarted = true
 	k.Mark(&start)
-	_, err = t.Start(ctx, "start session "+id, start, workflows.TypeSession, workflows.SessionInput{ID: id, Options: opt})
+	_, err = t.Start(ctx, "start session "+id, start, protocol.TypeSession, workflows.SessionInput{ID: id, Options: opt})
 	return k.Ours(ctx, t, err)
 }
 
@@ -102,7 +102,7 @@ func Session(ctx context.Context, a *core.App, t *conn.Conn, id string, opt work
 func Prompt(a *core.App, arg string) (string, error) {
 	text := arg
 	if arg == "-" {
-		data, err := io.ReadAll(io.LimitReader(a.In, 4*workflows.MaxChars+1))
+		data, err := io.ReadAll(io.LimitReader(a.In, 4*protocol.MaxChars+1))
 		if err != nil {
 			return "", core.Failed("read the prompt from standard input: %v", err)
 		}
@@ -110,8 +110,8 @@ func Prompt(a *core.App, arg string) (string, error) {
 	}
 	n := utf8.RuneCountInString(text)
 	switch {
-	case n > workflows.MaxChars:
-		return "", core.Usage("the prompt has more than the %d characters that codex takes", workflows.MaxChars).
+	case n > protocol.MaxChars:
+		return "", core.Usage("the prompt has more than the %d characters that codex takes", protocol.MaxChars).
 			Hinted("put it into a file on the host and name the file")
 	case strings.TrimSpace(text) == "":
 		return "", core.Usage("the prompt is empty").Hinted("say what codex is to do")
@@ -128,12 +128,12 @@ func OfSession(id string) string {
 
 // Message returns a message with a text. A long text is first uploaded to the store, under
 // folder.
-func Message(ctx context.Context, a *core.App, t *conn.Conn, folder, text, id string) (workflows.Message, error) {
+func Message(ctx context.Context, a *core.App, t *conn.Conn, folder, text, id string) (protocol.Message, error) {
 	if id == "" {
 		id = "m-" + core.RandomID()
 	}
-	m := workflows.Message{ID: id, By: core.Person()}
-	if len(text) <= workflows.MaxText {
+	m := protocol.Message{ID: id, By: core.Person()}
+	if len(text) <= protocol.MaxText {
 		m.Text = text
 		return m, nil
 	}

@@ -14,7 +14,6 @@ import (
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // asking starts a session whose codex may ask for permissions and ask
@@ -41,13 +40,13 @@ func askingSeed(t *testing.T, name, more string) {
 }
 
 // decided runs ctl, which must decide, and waits until codex has the decision.
-func decided(t *testing.T, outcome string, args ...string) workflows.Approval {
+func decided(t *testing.T, outcome string, args ...string) protocol.Approval {
 	t.Helper()
-	var a workflows.Approval
+	var a protocol.Approval
 	if err := e2e.Lab.JSON(e2e.Within(t), &a, args...); err != nil {
 		t.Fatal(err)
 	}
-	if a.Decision == nil || a.Decision.Outcome != outcome || !slices.Contains([]workflows.ApprovalState{workflows.ApprovalDecided, workflows.ApprovalSent, workflows.ApprovalAcknowledged}, a.State) {
+	if a.Decision == nil || a.Decision.Outcome != outcome || !slices.Contains([]protocol.ApprovalState{protocol.ApprovalDecided, protocol.ApprovalSent, protocol.ApprovalAcknowledged}, a.State) {
 		t.Errorf("%q: it is %s, decided as %+v", args, a.State, a.Decision)
 	}
 	return a
@@ -129,7 +128,7 @@ func TestQuestionsAreAnsweredByKeyNumberAndSignal(t *testing.T) {
 	if a.Kind != "user_input" || len(a.Questions) != 2 || a.Questions[0].ID != "colour" || a.Questions[0].Options[1].Label != "blue" || !slices.Contains(a.Offered, "answer") {
 		t.Fatalf("asked is %+v", a)
 	}
-	if v := e2e.Show(t, id); len(v.Requests) != 1 || v.Requests[0].Kind != "user_input" || v.State != workflows.Waiting {
+	if v := e2e.Show(t, id); len(v.Requests) != 1 || v.Requests[0].Kind != "user_input" || v.State != protocol.Waiting {
 		t.Errorf("session is %+v", v)
 	}
 	if r := e2e.Lab.Ctl(e2e.Within(t), nil, "approval", "show", a.ID); !strings.Contains(r.Stdout, "Which colour is it?") || !strings.Contains(r.Stdout, "2) blue") {

@@ -18,7 +18,6 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // deskAsks are the desk's questions before it books, by the argument of the
@@ -127,7 +126,7 @@ func TestPeopleAnswerServersOfMCP(t *testing.T) {
 	watch := lab.WatchProcesses(secret)
 	e2e.Session(t, id, "--seed", id)
 	// asked accepts the call of the tool and returns the server's question.
-	asked := func(t *testing.T, by string) workflows.Approval {
+	asked := func(t *testing.T, by string) protocol.Approval {
 		t.Helper()
 		e2e.Send(t, id, "book a table by a "+by)
 		a := e2e.Open(t, id, 1)[0]
@@ -135,10 +134,10 @@ func TestPeopleAnswerServersOfMCP(t *testing.T) {
 			t.Fatalf("asked is %+v", a)
 		}
 		decided(t, "accept", "approval", "accept", a.ID)
-		var b workflows.Approval
+		var b protocol.Approval
 		e2e.Until(t, "what the server asks", func() (bool, error) {
-			list, err := lab.Lines[workflows.Approval](e2e.Within(t), e2e.Lab, "approval", "list", "--session", id)
-			if i := slices.IndexFunc(list, func(x workflows.Approval) bool { return x.ID != a.ID }); i >= 0 {
+			list, err := lab.Lines[protocol.Approval](e2e.Within(t), e2e.Lab, "approval", "list", "--session", id)
+			if i := slices.IndexFunc(list, func(x protocol.Approval) bool { return x.ID != a.ID }); i >= 0 {
 				b = list[i]
 			}
 			return b.ID != "", err
@@ -150,7 +149,7 @@ func TestPeopleAnswerServersOfMCP(t *testing.T) {
 	}
 	// hears checks what the server was told last, and what the model heard of
 	// it.
-	hears := func(t *testing.T, a workflows.Approval, action string, content ...string) {
+	hears := func(t *testing.T, a protocol.Approval, action string, content ...string) {
 		t.Helper()
 		if v := e2e.Ended(t, id, a.Turn); v.Turn.Status != "completed" {
 			t.Errorf("turn is %+v", v.Turn)

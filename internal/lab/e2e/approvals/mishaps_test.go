@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/lab/e2e"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // TestWhatIsTypedForOneApprovalDecidesNoOther: input typed before the approval
@@ -77,7 +77,7 @@ func TestWhatIsTypedForOneApprovalDecidesNoOther(t *testing.T) {
 		p.Hears(choices)
 		a := e2e.Open(t, id, 1)[0]
 		untouched(t, a.ID)
-		if v := e2e.Show(t, id); v.State != workflows.Waiting || len(v.Refusals) != 0 {
+		if v := e2e.Show(t, id); v.State != protocol.Waiting || len(v.Refusals) != 0 {
 			t.Errorf("session is %+v", v)
 		}
 		p.Says("y")

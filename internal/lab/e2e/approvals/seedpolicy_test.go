@@ -14,7 +14,6 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // TestASeedsPolicyJudgesBesideTheSessions: the stricter of the two verdicts
@@ -42,19 +41,19 @@ required: 2
 	}
 	t.Cleanup(c.Close)
 	broken := "default: perhaps\n"
-	h, err := c.UpdateWorkflow(e2e.Within(t), client.UpdateWorkflowOptions{WorkflowID: protocol.SeedID(id), UpdateName: workflows.UpdateSetSeed, WaitForStage: client.WorkflowUpdateStageCompleted,
-		Args: []any{workflows.SetSeed{Policy: &broken}}})
+	h, err := c.UpdateWorkflow(e2e.Within(t), client.UpdateWorkflowOptions{WorkflowID: protocol.SeedID(id), UpdateName: protocol.UpdateSetSeed, WaitForStage: client.WorkflowUpdateStageCompleted,
+		Args: []any{protocol.SetSeed{Policy: &broken}}})
 	if err == nil {
 		err = h.Get(e2e.Within(t), nil)
 	}
 	if err == nil || !strings.Contains(err.Error(), "its policy: ") {
 		t.Errorf("a broken one, by another program: %v", err)
 	}
-	var seed workflows.SeedView
+	var seed protocol.SeedView
 	if err := e2e.Lab.JSON(e2e.Within(t), &seed, "seed", "show", id); err != nil {
 		t.Fatal(err)
 	}
-	if p := seed.Policy; p == nil || p.State != workflows.PolicyActive || p.Required != 2 || !slices.Equal(p.Approvers, []string{"ann@example.com", "ben@example.com"}) || !seed.Amend {
+	if p := seed.Policy; p == nil || p.State != protocol.PolicyActive || p.Required != 2 || !slices.Equal(p.Approvers, []string{"ann@example.com", "ben@example.com"}) || !seed.Amend {
 		t.Fatalf("seed is %+v with %+v", seed, seed.Policy)
 	}
 	e2e.Session(t, id, "--seed", id, "--policy", own)
@@ -67,11 +66,11 @@ required: 2
 			}
 			// Nobody was asked. The model learns the reason as far as codex
 			// passes it on.
-			list, err := lab.Lines[workflows.Approval](e2e.Within(t), e2e.Lab, "approval", "list", "--all", "--session", id)
+			list, err := lab.Lines[protocol.Approval](e2e.Within(t), e2e.Lab, "approval", "list", "--all", "--session", id)
 			if err != nil {
 				t.Fatal(err)
 			}
-			i := slices.IndexFunc(list, func(a workflows.Approval) bool {
+			i := slices.IndexFunc(list, func(a protocol.Approval) bool {
 				return a.Decision != nil && a.Decision.By == "policy" && a.Decision.Outcome == "decline" && a.Decision.Reason == says && a.Ruling != nil
 			})
 			if i < 0 {
@@ -91,16 +90,16 @@ required: 2
 		}
 		accept := func(k sshKey) []string { return []string{"approval", "accept", a.ID, "--sign-with", k.file} }
 		e2e.Refused(t, 6, "only signed decisions count", "approval", "accept", a.ID)
-		var got workflows.Approval
+		var got protocol.Approval
 		if err := e2e.Lab.JSON(e2e.Within(t), &got, accept(ann)...); err != nil {
 			t.Fatal(err)
 		}
-		if got.State != workflows.ApprovalOpen || got.Decision != nil || got.Missing != 1 || len(got.Agreed) != 1 || got.Agreed[0].By != "ann@example.com" {
+		if got.State != protocol.ApprovalOpen || got.Decision != nil || got.Missing != 1 || len(got.Agreed) != 1 || got.Agreed[0].By != "ann@example.com" {
 			t.Errorf("after one of two: %+v", got)
 		}
 		e2e.Refused(t, 6, "ann@example.com said so already; 1 more must agree", accept(ann)...)
 		e2e.Refused(t, 6, "ann@example.com said so already; 1 more must agree", accept(other)...)
-		if v := e2e.Show(t, id); v.State != workflows.Waiting {
+		if v := e2e.Show(t, id); v.State != protocol.Waiting {
 			t.Errorf("session is %+v", v)
 		}
 		decided(t, "accept", accept(ben)...)
@@ -137,7 +136,7 @@ required: 2
 			t.Errorf("turn is %+v", v)
 		}
 		v := e2e.Show(t, id)
-		if p := v.Policy; p == nil || p.State != workflows.PolicyBroken || !strings.Contains(p.Error, "not in the store") || v.SeedPolicy.State != workflows.PolicyActive {
+		if p := v.Policy; p == nil || p.State != protocol.PolicyBroken || !strings.Contains(p.Error, "not in the store") || v.SeedPolicy.State != protocol.PolicyActive {
 			t.Errorf("policies are %+v and %+v", v.Policy, v.SeedPolicy)
 		}
 		i := slices.IndexFunc(e2e.Transcript(t, id), func(e protocol.Entry) bool {

@@ -17,7 +17,6 @@ import (
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/sshsig"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // A sshKey is a private key made by ssh-keygen.
@@ -119,9 +118,9 @@ func policyFile(t *testing.T, text string, approvers ...string) string {
 	return file
 }
 
-func approval(t *testing.T, id string) workflows.Approval {
+func approval(t *testing.T, id string) protocol.Approval {
 	t.Helper()
-	var a workflows.Approval
+	var a protocol.Approval
 	if err := e2e.Lab.JSON(e2e.Within(t), &a, "approval", "show", id); err != nil {
 		t.Fatal(err)
 	}
@@ -131,13 +130,13 @@ func approval(t *testing.T, id string) workflows.Approval {
 // untouched checks that an approval is still open and that nothing was counted.
 func untouched(t *testing.T, id string) {
 	t.Helper()
-	if a := approval(t, id); a.State != workflows.ApprovalOpen || a.Decision != nil || len(a.Agreed) > 0 {
+	if a := approval(t, id); a.State != protocol.ApprovalOpen || a.Decision != nil || len(a.Agreed) > 0 {
 		t.Errorf("approval is %+v", a)
 	}
 }
 
 // decidedBy waits for the turn's end and checks who is recorded as the decider.
-func decidedBy(t *testing.T, a workflows.Approval, outcome, by string) {
+func decidedBy(t *testing.T, a protocol.Approval, outcome, by string) {
 	t.Helper()
 	if v := e2e.Ended(t, a.Session, a.Turn); v.Turn.Status != map[bool]string{false: "completed", true: "interrupted"}[outcome == "cancel"] {
 		t.Errorf("turn is %+v", v.Turn)
@@ -224,7 +223,7 @@ func TestOnlySignaturesOfApproversDecide(t *testing.T) {
 			"with a line's end": ann.signs(message+"\n", sshsig.Namespace),
 			"no signature":      "-----BEGIN SSH SIGNATURE-----\nU1NI\n-----END SSH SIGNATURE-----",
 		} {
-			h, err := c.UpdateWorkflow(e2e.Within(t), client.UpdateWorkflowOptions{WorkflowID: protocol.SessionID(id), UpdateName: workflows.SignalDecide, WaitForStage: client.WorkflowUpdateStageCompleted,
+			h, err := c.UpdateWorkflow(e2e.Within(t), client.UpdateWorkflowOptions{WorkflowID: protocol.SessionID(id), UpdateName: protocol.SignalDecide, WaitForStage: client.WorkflowUpdateStageCompleted,
 				Args: []any{map[string]any{"approval": a.ID, "digest": a.Digest, "outcome": "accept", "by": "ann@example.com", "signature": signature}}})
 			if err == nil {
 				err = h.Get(e2e.Within(t), nil)
@@ -245,7 +244,7 @@ func TestOnlySignaturesOfApproversDecide(t *testing.T) {
 		decidedBy(t, a, "accept", "ann@example.com")
 		e2e.Refused(t, 6, "already decided: accept by ann@example.com", "approval", "decline", a.ID, "--sign-with", cyd.file)
 	})
-	next := func(t *testing.T) workflows.Approval {
+	next := func(t *testing.T) protocol.Approval {
 		t.Helper()
 		e2e.Send(t, id, "again you need a command")
 		return e2e.Open(t, id, 1)[0]

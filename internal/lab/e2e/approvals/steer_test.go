@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/lab/e2e"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // steered is the output of `ctl session steer`.
@@ -51,7 +51,7 @@ func TestASteeredTurnAndOneThatWasOverAreToldApart(t *testing.T) {
 		if err := json.Unmarshal([]byte(r.Stdout), &said); err != nil || r.Code != 0 {
 			t.Fatalf("%v: %v", r, err)
 		}
-		var on *workflows.MessageView
+		var on *protocol.MessageView
 		for _, m := range e2e.Show(t, "steered").Messages {
 			if m.ID == said.ID {
 				on = &m

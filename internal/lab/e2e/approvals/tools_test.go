@@ -12,7 +12,6 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 func deliverables(t *testing.T, id string) []protocol.Deliverable {
@@ -31,12 +30,12 @@ func TestCodexHandsThingsOverReportsAndAsks(t *testing.T) {
 	const id = "tools"
 	e2e.Session(t, id, "--tools", "all")
 	e2e.Send(t, id, "hand over the report, gate "+id)
-	var v workflows.SessionView
+	var v protocol.SessionView
 	e2e.Until(t, "progress while the turn runs", func() (bool, error) {
 		v = e2e.Show(t, id)
 		return v.Progress != nil, nil
 	})
-	if p := v.Progress; v.State != workflows.Running || p.Text != "reading the sources" || *p.Percent != 40 || p.Step != "2/5" || p.Turn != 1 || v.Options["tools"] != "ask_human,deliver,report_progress" {
+	if p := v.Progress; v.State != protocol.Running || p.Text != "reading the sources" || *p.Percent != 40 || p.Step != "2/5" || p.Turn != 1 || v.Options["tools"] != "ask_human,deliver,report_progress" {
 		t.Errorf("session %s with progress %+v, tools %q", v.State, p, v.Options["tools"])
 	}
 	if r := e2e.Lab.Ctl(e2e.Within(t), nil, "session", "show", id); !strings.Contains(r.Stdout, "40 %, 2/5: reading the sources") {

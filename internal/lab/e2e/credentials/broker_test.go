@@ -12,7 +12,6 @@ import (
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // login imports a new ChatGPT login and returns a text that is in all of its
@@ -33,7 +32,7 @@ func login(t *testing.T, seed string) (mark string) {
 	return mark
 }
 
-func seedShown(t *testing.T, name string) (v workflows.SeedView) {
+func seedShown(t *testing.T, name string) (v protocol.SeedView) {
 	t.Helper()
 	if err := e2e.Lab.JSON(e2e.Within(t), &v, "seed", "show", name); err != nil {
 		t.Fatal(err)
@@ -41,7 +40,7 @@ func seedShown(t *testing.T, name string) (v workflows.SeedView) {
 	return v
 }
 
-func turnsOf(t *testing.T, id string) []workflows.TurnView {
+func turnsOf(t *testing.T, id string) []protocol.TurnView {
 	t.Helper()
 	ctx := e2e.Within(t)
 	c, err := e2e.Lab.Temporal(ctx)
@@ -49,11 +48,11 @@ func turnsOf(t *testing.T, id string) []workflows.TurnView {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	v, err := c.QueryWorkflow(ctx, protocol.SessionID(id), "", workflows.QueryDetail)
+	v, err := c.QueryWorkflow(ctx, protocol.SessionID(id), "", protocol.QueryDetail)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var d workflows.SessionDetail
+	var d protocol.SessionDetail
 	if err := v.Get(&d); err != nil {
 		t.Fatal(err)
 	}

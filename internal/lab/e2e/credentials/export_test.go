@@ -11,7 +11,7 @@ import (
 	"filippo.io/age"
 
 	"fairlead.dev/fairlead/internal/lab/e2e"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A seed is exported encrypted for one key and imported again, and a session
@@ -44,7 +44,7 @@ func TestASeedIsExportedEncryptedAndTakenBack(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 || bytes.Contains(data, []byte(e2e.Lab.Token)) || strings.Contains(text, e2e.Lab.Token) {
 		t.Errorf("the file has mode %v, %v, or shows its secret", info.Mode(), err)
 	}
-	var seed workflows.SeedView
+	var seed protocol.SeedView
 	if err := e2e.Lab.JSON(e2e.Within(t), &seed, "seed", "show", "team"); err != nil || seed.Exported == nil || seed.Exported.Recipient != to || seed.Exported.By == "" {
 		t.Errorf("on record: %+v, %v", seed.Exported, err)
 	}

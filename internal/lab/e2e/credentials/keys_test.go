@@ -15,7 +15,6 @@ import (
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // The key of a stack's store is changed: first the new identity is added to the
@@ -114,7 +113,7 @@ func TestTheStoresKeyIsChangedUnderARunningSession(t *testing.T) {
 	}
 	l.Model.Release("rekeyed")
 	if err := lab.Until(ctx, "the turn to end", func() (bool, error) {
-		var v workflows.SessionView
+		var v protocol.SessionView
 		err := l.JSON(ctx, &v, "session", "show", "long")
 		return v.Turn != nil && v.Turn.N == 2 && v.Turn.Status == "completed", err
 	}); err != nil {

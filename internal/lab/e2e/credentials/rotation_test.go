@@ -14,7 +14,7 @@ import (
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // loginSeed imports a login of an issuer that rotates, for codex that uses the
@@ -34,9 +34,9 @@ func loginSeed(t *testing.T, name string) scriptedauth.Login {
 	return login
 }
 
-func seed(t *testing.T, name string) workflows.SeedView {
+func seed(t *testing.T, name string) protocol.SeedView {
 	t.Helper()
-	var v workflows.SeedView
+	var v protocol.SeedView
 	if err := e2e.Lab.JSON(e2e.Within(t), &v, "seed", "show", name); err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func seed(t *testing.T, name string) workflows.SeedView {
 func generation(t *testing.T, name string, n int64) {
 	t.Helper()
 	e2e.Until(t, fmt.Sprintf("generation %d of seed %s", n, name), func() (bool, error) {
-		var v workflows.SeedView
+		var v protocol.SeedView
 		err := e2e.Lab.JSON(e2e.Within(t), &v, "seed", "show", name)
 		return v.Generation >= n, err
 	})

@@ -16,7 +16,6 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 func TestTheAgentCannotReadItsCredential(t *testing.T) {
@@ -148,7 +147,7 @@ func TestASecretThatACommandPrintsIsNotKept(t *testing.T) {
 	if found, _, _, err := lab.FindSecret(e2e.Lab.Token, e2e.Lab.State); err != nil || len(found) > 0 {
 		t.Errorf("the secret stands in %v (%v)", found, err)
 	}
-	var s workflows.SessionView
+	var s protocol.SessionView
 	if err := e2e.Lab.JSON(e2e.Within(t), &s, "session", "show", "redact"); err != nil || s.Close == nil || !s.Close.Wiped {
 		t.Errorf("closed as %+v (%v)", s.Close, err)
 	}

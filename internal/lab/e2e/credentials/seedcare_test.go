@@ -16,7 +16,7 @@ import (
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // mark is part of every secret of these tests' issuer.
@@ -83,9 +83,9 @@ func (c *care) ctl(want int, args ...string) lab.Result {
 	return r
 }
 
-func (c *care) seed(name string) workflows.SeedView {
+func (c *care) seed(name string) protocol.SeedView {
 	c.t.Helper()
-	var v workflows.SeedView
+	var v protocol.SeedView
 	if err := c.lab.JSON(e2e.Within(c.t), &v, "seed", "show", name); err != nil {
 		c.t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func (c *care) verified() {
 	// has the new login before the session is over.
 	c.issuer.Expire("acct-verified")
 	c.ctl(0, "run", "--host", "web-1", "--seed", "team", "say hello again")
-	if v := c.seed("team"); v.Generation != 3 || v.Health != workflows.Healthy || len(v.HeldBy) != 0 {
+	if v := c.seed("team"); v.Generation != 3 || v.Health != protocol.Healthy || len(v.HeldBy) != 0 {
 		t.Errorf("seed is %+v", v)
 	}
 	if n := len(c.issuer.Refreshes()); n != 4 || c.issuer.MostUses() != 1 {
@@ -147,7 +147,7 @@ func (c *care) verified() {
 	if r := c.ctl(1, "seed", "verify", "team", "--force"); !strings.Contains(r.Stdout, "is dead: its refresh token was revoked") {
 		t.Error(r)
 	}
-	if v := c.seed("team"); v.Health != workflows.Dead || v.Hint == "" {
+	if v := c.seed("team"); v.Health != protocol.Dead || v.Hint == "" {
 		t.Errorf("seed is %+v", v)
 	}
 }
@@ -181,14 +181,14 @@ func (c *care) captured() {
 	if _, err := os.Stat(filepath.Join(home, "auth.json")); err != nil {
 		t.Errorf("capture changed the host: %v", err)
 	}
-	if v := c.seed("taken"); v.Health != workflows.Suspect || !strings.Contains(v.Reason, home) {
+	if v := c.seed("taken"); v.Health != protocol.Suspect || !strings.Contains(v.Reason, home) {
 		t.Errorf("a login with two holders would be given: %+v", v)
 	}
 	r = c.ctl(0, "seed", "capture", "taken", "--host", "web-1", "--codex-home", home, "--move")
 	if _, err := os.Stat(filepath.Join(home, "auth.json")); !os.IsNotExist(err) || strings.Contains(r.Stderr, "two holders") {
 		t.Errorf("it was not moved: %v, %v", err, r)
 	}
-	if v := c.seed("taken"); v.Generation != 2 || v.Kind != "chatgpt" || v.Health == workflows.Suspect {
+	if v := c.seed("taken"); v.Generation != 2 || v.Kind != "chatgpt" || v.Health == protocol.Suspect {
 		t.Errorf("seed is %+v", v)
 	}
 	c.ctl(0, "seed", "verify", "taken")

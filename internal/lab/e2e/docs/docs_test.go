@@ -16,7 +16,7 @@ import (
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestTheDemoShowsWhatItSays(t *testing.T) {
@@ -177,7 +177,7 @@ func TestEveryCommandOfThePagesWorks(t *testing.T) {
 	r.sh("cd " + quoted(r.work()) + " && cmp src/README results/README && grep -q '+from where I began' mend-7.patch && git -C app.git show mend-7:src/note.txt")
 	r.sh("grep -q 'all is better' " + quoted(r.report()))
 	for _, s := range []string{"mend-1", "first", "release-42"} {
-		if v := e2e.Show(t, s); v.State != workflows.Closed {
+		if v := e2e.Show(t, s); v.State != protocol.Closed {
 			t.Errorf("session %s is %s after the last command on it", s, v.State)
 		}
 	}

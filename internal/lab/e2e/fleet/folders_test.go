@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/internal/lab/e2e"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // The folders on a host are examined automatically. The folder of an ended session
@@ -61,13 +61,13 @@ func TestAFolderThatNobodyRemembersIsWipedAndAStrangersIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := c.ScheduleClient().GetHandle(e2e.Within(t), workflows.MaintainLeftoversID("")).Trigger(e2e.Within(t), client.ScheduleTriggerOptions{}); err != nil {
+	if err := c.ScheduleClient().GetHandle(e2e.Within(t), protocol.MaintainLeftoversID("")).Trigger(e2e.Within(t), client.ScheduleTriggerOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	var proof workflows.Leftover
-	var h workflows.HostView
+	var proof protocol.Leftover
+	var h protocol.HostView
 	e2e.Until(t, "what was left to be wiped", func() (bool, error) {
-		h = workflows.HostView{}
+		h = protocol.HostView{}
 		err := e2e.Lab.JSON(e2e.Within(t), &h, "host", "show", "web-1")
 		for _, l := range h.Leftovers {
 			if l.Session == "folder-lost" {

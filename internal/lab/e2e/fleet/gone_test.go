@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A person gives up a session whose host disappears in the middle of a turn. It
@@ -49,15 +49,15 @@ func TestASessionWhoseHostIsGoneCanBeGivenUp(t *testing.T) {
 	if err := sshd.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	var v workflows.SessionView
+	var v protocol.SessionView
 	if err := e2e.Lab.JSON(e2e.Within(t), &v, "session", "close", "--discard", "given-up"); err != nil {
 		t.Fatal(err)
 	}
-	if v.State != workflows.Closed || v.Close == nil || v.Close.Wiped || v.Close.Removed || v.Error == nil {
+	if v.State != protocol.Closed || v.Close == nil || v.Close.Wiped || v.Close.Removed || v.Error == nil {
 		t.Errorf("session is %+v", v)
 	}
 	e2e.Until(t, "the slot to be free", func() (bool, error) {
-		var h workflows.HostView
+		var h protocol.HostView
 		err := e2e.Lab.JSON(e2e.Within(t), &h, "host", "show", "doomed")
 		return h.Used == 0 && h.Unclean == 1 && h.Leftovers[0].Error != "", err
 	})
@@ -77,9 +77,9 @@ func TestASessionWhoseHostIsGoneCanBeGivenUp(t *testing.T) {
 	if err := sshd.Start(e2e.Within(t)); err != nil {
 		t.Fatal(err)
 	}
-	var h workflows.HostView
+	var h protocol.HostView
 	e2e.Until(t, "what was left to be wiped", func() (bool, error) {
-		h = workflows.HostView{} // a missing field would leave the old value
+		h = protocol.HostView{} // a missing field would leave the old value
 		err := e2e.Lab.JSON(e2e.Within(t), &h, "host", "show", "doomed")
 		return h.Unclean == 0, err
 	})

@@ -10,11 +10,11 @@ import (
 
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 type drained struct {
-	workflows.HostView
+	protocol.HostView
 	Left []struct{ Session, State, Why string } `json:"left"`
 }
 
@@ -37,10 +37,10 @@ func TestADrainedHostIsLeftByAllAndCanGo(t *testing.T) {
 	if err := e2e.Lab.JSON(e2e.Within(t), &v, "host", "drain", a.name, "--no-wait"); err != nil {
 		t.Fatal(err)
 	}
-	if v.State != "draining" || v.Drain == nil || v.Drain.How != workflows.DrainPark || len(v.Left) == 0 {
+	if v.State != "draining" || v.Drain == nil || v.Drain.How != protocol.DrainPark || len(v.Left) == 0 {
 		t.Errorf("the host is %+v", v)
 	}
-	e2e.Until(t, "the idle one to have left", func() (bool, error) { return e2e.Show(t, "drain-idle").State == workflows.Parked, nil })
+	e2e.Until(t, "the idle one to have left", func() (bool, error) { return e2e.Show(t, "drain-idle").State == protocol.Parked, nil })
 	r := e2e.Exits(t, 5, "--timeout", "4s", "host", "drain", a.name)
 	if !strings.Contains(r.Stderr, "drain-busy (turn 1 waits for a decision on "+asked.ID+")") || strings.Contains(r.Stderr, "drain-idle") {
 		t.Errorf("ctl says %q", r.Stderr)
@@ -80,12 +80,12 @@ func TestADrainedHostIsLeftByAllAndCanGo(t *testing.T) {
 	e2e.OK(t, "host", "drain", b.name, "--move")
 	e2e.Until(t, "the session to have moved", func() (bool, error) {
 		v := e2e.Show(t, "drain-idle")
-		return v.State == workflows.Idle && v.Host == c.name, nil
+		return v.State == protocol.Idle && v.Host == c.name, nil
 	})
 	e2e.Exits(t, 2, "host", "drain", b.name, "--move", "--park")
 	e2e.Exits(t, 3, "host", "drain", "nowhere")
 	e2e.OK(t, "host", "uncordon", b.name)
-	var h workflows.HostView
+	var h protocol.HostView
 	if err := e2e.Lab.JSON(e2e.Within(t), &h, "host", "show", b.name); err != nil {
 		t.Fatal(err)
 	}

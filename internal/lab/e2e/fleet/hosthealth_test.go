@@ -8,7 +8,6 @@ import (
 
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // A host that fails is quarantined, says why wherever it is listed, is probed
@@ -33,12 +32,12 @@ func TestAHostThatFailsComesBackAndSessionsEndWithTheirTime(t *testing.T) {
 		t.Errorf("a check of a host that is away: %v", r)
 	}
 	e2e.OK(t, "session", "start", "--label", "ill=1", "--seed", "team", "--id", "ill")
-	var v workflows.HostView
+	var v protocol.HostView
 	var tries []int
 	var pauses []time.Duration // until the next probe, in the order of the probes
 	e2e.Until(t, "the host to be in quarantine, and probed three times", func() (bool, error) {
-		v = workflows.HostView{}
-		if err := e2e.Lab.JSON(e2e.Within(t), &v, "host", "show", "ill-1"); err != nil || v.State != workflows.HealthQuarantined {
+		v = protocol.HostView{}
+		if err := e2e.Lab.JSON(e2e.Within(t), &v, "host", "show", "ill-1"); err != nil || v.State != protocol.HealthQuarantined {
 			return false, err
 		}
 		if n := v.Health.Tries; !slices.Contains(tries, n) {
@@ -61,16 +60,16 @@ func TestAHostThatFailsComesBackAndSessionsEndWithTheirTime(t *testing.T) {
 	if out := e2e.OK(t, "host", "show", "ill-1"); !strings.Contains(out, "quarantined since ") || !strings.Contains(out, "the next is at ") {
 		t.Errorf("host show says\n%s", out)
 	}
-	if s := e2e.Show(t, "ill"); s.State != workflows.Queued || !strings.Contains(s.Waits, says) {
+	if s := e2e.Show(t, "ill"); s.State != protocol.Queued || !strings.Contains(s.Waits, says) {
 		t.Errorf("who waits for it is %s and waits for %q", s.State, s.Waits)
 	}
 	if err := h.sshd.Start(e2e.Within(t)); err != nil {
 		t.Fatal(err)
 	}
 	e2e.Until(t, "the host to come back by itself, to who waits for it", func() (bool, error) {
-		v = workflows.HostView{} // a missing field would leave the old value
+		v = protocol.HostView{} // a missing field would leave the old value
 		err := e2e.Lab.JSON(e2e.Within(t), &v, "host", "show", "ill-1")
-		return err == nil && v.Health == nil && e2e.Show(t, "ill").State == workflows.Idle, err
+		return err == nil && v.Health == nil && e2e.Show(t, "ill").State == protocol.Idle, err
 	})
 	if turn := e2e.Turn(t, "ill", "hello there"); turn.Status != "completed" {
 		t.Errorf("the turn on it is %+v", turn)
@@ -78,15 +77,15 @@ func TestAHostThatFailsComesBackAndSessionsEndWithTheirTime(t *testing.T) {
 	e2e.OK(t, "session", "close", "ill")
 	e2e.OK(t, "host", "remove", "ill-1")
 
-	e2e.Until(t, "the end of the idle one's time", func() (bool, error) { return e2e.Show(t, "ttl-idle").State == workflows.Closed, nil })
-	if s := e2e.Show(t, "ttl-turn"); s.State != workflows.Waiting {
+	e2e.Until(t, "the end of the idle one's time", func() (bool, error) { return e2e.Show(t, "ttl-idle").State == protocol.Closed, nil })
+	if s := e2e.Show(t, "ttl-turn"); s.State != protocol.Waiting {
 		t.Errorf("within its turn, the other is %s", s.State)
 	}
 	e2e.Until(t, "the end of the other's time", func() (bool, error) {
 		return time.Now().After(e2e.Show(t, "ttl-turn").CreatedAt.Add(lives)), nil
 	})
 	e2e.OK(t, "approval", "accept", asked.ID)
-	e2e.Until(t, "its end behind the turn", func() (bool, error) { return e2e.Show(t, "ttl-turn").State == workflows.Closed, nil })
+	e2e.Until(t, "its end behind the turn", func() (bool, error) { return e2e.Show(t, "ttl-turn").State == protocol.Closed, nil })
 	if s := e2e.Show(t, "ttl-turn"); s.Turn == nil || s.Turn.N != 1 || s.Turn.Status != "completed" || s.Close == nil || !s.Close.Removed {
 		t.Errorf("it ended as %+v, turn %+v", s, s.Turn)
 	}

@@ -14,7 +14,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 type importedHost struct {
@@ -37,16 +37,16 @@ func imports(t *testing.T, args ...string) string {
 }
 
 // stays returns the named hosts of the zone, reduced to what people set.
-func stays(t *testing.T, names ...string) map[string]workflows.HostView {
+func stays(t *testing.T, names ...string) map[string]protocol.HostView {
 	t.Helper()
-	list, err := lab.Lines[workflows.HostView](e2e.Within(t), e2e.Lab, "host", "list")
+	list, err := lab.Lines[protocol.HostView](e2e.Within(t), e2e.Lab, "host", "list")
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := map[string]workflows.HostView{}
+	out := map[string]protocol.HostView{}
 	for _, h := range list {
 		if slices.Contains(names, h.Name) {
-			out[h.Name] = workflows.HostView{Spec: h.Spec, Labels: h.Labels, Slots: h.Slots}
+			out[h.Name] = protocol.HostView{Spec: h.Spec, Labels: h.Labels, Slots: h.Slots}
 		}
 	}
 	return out
@@ -136,7 +136,7 @@ func TestTheHostsOfAnInventoryAreImportedAndCanBeReached(t *testing.T) {
 	})
 	e2e.OK(t, "host", "provision", "imp-inner")
 	e2e.OK(t, "host", "check", "imp-inner") // over imp-gate
-	var checked workflows.HostView
+	var checked protocol.HostView
 	if err := e2e.Lab.JSON(e2e.Within(t), &checked, "host", "show", "imp-inner"); err != nil {
 		t.Fatal(err)
 	}

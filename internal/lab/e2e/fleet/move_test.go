@@ -18,7 +18,6 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // A losable is a host that can disappear at any moment with all its processes,
@@ -206,7 +205,7 @@ func TestASessionOutlivesItsHost(t *testing.T) {
 	clean := func(h *losable) {
 		t.Helper()
 		e2e.Until(t, "what was left on "+h.name+" to go", func() (bool, error) {
-			var v workflows.HostView
+			var v protocol.HostView
 			err := e2e.Lab.JSON(e2e.Within(t), &v, "host", "show", h.name)
 			_, there := os.Stat(h.folder(id))
 			return v.Unclean == 0 && v.Used == 0 && errors.Is(there, fs.ErrNotExist), err

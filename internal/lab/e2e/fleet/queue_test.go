@@ -8,19 +8,19 @@ import (
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab/e2e"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
-func zone(t *testing.T) workflows.PoolView {
+func zone(t *testing.T) protocol.PoolView {
 	t.Helper()
-	var v workflows.PoolView
+	var v protocol.PoolView
 	if err := e2e.Lab.JSON(e2e.Within(t), &v, "pool", "show"); err != nil {
 		t.Fatal(err)
 	}
 	return v
 }
 
-func becomes(t *testing.T, id string, state workflows.SessionStatus) {
+func becomes(t *testing.T, id string, state protocol.SessionStatus) {
 	t.Helper()
 	e2e.Until(t, id+" to be "+string(state), func() (bool, error) { return e2e.Show(t, id).State == state, nil })
 }
@@ -49,7 +49,7 @@ func TestSessionsWaitForTheirTurn(t *testing.T) {
 		e2e.OK(t, append([]string{"session", "start", "--id", id, "--seed", "team", "--label", "queue=yes", "--label", "size<=8"}, flags...)...)
 	}
 	begin("q-a", "--tenant", "night")
-	becomes(t, "q-a", workflows.Idle)
+	becomes(t, "q-a", protocol.Idle)
 	e2e.OK(t, "pool", "set", "--tenant", "night", "--limit", "1", "--weight", "3")
 	begin("q-late", "--priority", "5")
 	e2e.Until(t, "one to wait", func() (bool, error) { return zone(t).Waiting == 1, nil })
@@ -65,7 +65,7 @@ func TestSessionsWaitForTheirTurn(t *testing.T) {
 	if !strings.Contains(strings.Join(why, "\n"), "tenant night has 1 slots, as many as it may have") {
 		t.Errorf("they wait since %q", why)
 	}
-	if v := e2e.Show(t, "q-late"); v.State != workflows.Queued || !strings.Contains(v.Waits, "has all its slots in use; nobody waits before it") {
+	if v := e2e.Show(t, "q-late"); v.State != protocol.Queued || !strings.Contains(v.Waits, "has all its slots in use; nobody waits before it") {
 		t.Errorf("it is %s and waits for %q", v.State, v.Waits)
 	}
 
@@ -85,16 +85,16 @@ func TestSessionsWaitForTheirTurn(t *testing.T) {
 		}
 	}
 	e2e.OK(t, "pool", "resume")
-	becomes(t, v.Queue[0].Session, workflows.Idle) // in the order that was set
+	becomes(t, v.Queue[0].Session, protocol.Idle) // in the order that was set
 	for left := 3; left > 0; left-- {
 		var has string
 		e2e.Until(t, "somebody to have the slot", func() (bool, error) {
 			has = ""
 			for _, w := range v.Queue {
 				switch e2e.Show(t, w.Session).State {
-				case workflows.Idle:
+				case protocol.Idle:
 					has = w.Session
-				case workflows.Queued, workflows.Closed:
+				case protocol.Queued, protocol.Closed:
 				default:
 					return false, nil
 				}

@@ -18,7 +18,6 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // A worker is a worker besides the stack's own. Nothing restarts it.
@@ -229,7 +228,7 @@ func TestWorkersComeAndGoWhileSessionsGoOn(t *testing.T) {
 	}
 	running := func() (n int) {
 		for id := range ids {
-			if e2e.Show(t, id).State == workflows.Running {
+			if e2e.Show(t, id).State == protocol.Running {
 				n++
 			}
 		}
@@ -245,7 +244,7 @@ func TestWorkersComeAndGoWhileSessionsGoOn(t *testing.T) {
 
 	e2e.Lab.Model.Release("fleet")
 	for id := range ids {
-		if v := e2e.HasClosed(t, id); v.State != workflows.Closed || v.Turn == nil || v.Turn.N != 1 || v.Turn.Status != "completed" || v.Attempt != 1 {
+		if v := e2e.HasClosed(t, id); v.State != protocol.Closed || v.Turn == nil || v.Turn.N != 1 || v.Turn.Status != "completed" || v.Attempt != 1 {
 			t.Errorf("session %s is %+v", id, v)
 		}
 		if said := e2e.Texts(e2e.Transcript(t, id), protocol.EntryUser); len(said) != 1 {

@@ -11,7 +11,6 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 func farZone(t *testing.T) {
@@ -55,18 +54,18 @@ func TestBytesOfAZoneComeFromAWorkerOfThatZone(t *testing.T) {
 		t.Errorf("%v", r)
 	}
 	e2e.Exits(t, 2, "host", "exec", "far-1", "--zone", "far", "--", "true")
-	var whole workflows.Approval
+	var whole protocol.Approval
 	if err := e2e.Lab.JSON(e2e.Within(t), &whole, "approval", "show", a.ID); err != nil {
 		t.Fatal(err)
 	}
 	if whole.Truncated || !strings.Contains(whole.Command, strings.Repeat("0", 39999)+"7") {
 		t.Errorf("of the long command %d bytes are shown", len(whole.Command))
 	}
-	var got workflows.Approval
+	var got protocol.Approval
 	if err := e2e.Lab.JSON(e2e.Within(t), &got, "approval", "accept", a.ID); err != nil {
 		t.Fatal(err)
 	}
-	if got.State != workflows.ApprovalAcknowledged {
+	if got.State != protocol.ApprovalAcknowledged {
 		t.Errorf("the decision is %s", got.State)
 	}
 	if v := e2e.Ended(t, "distant", 1); v.Turn.Status != "completed" {

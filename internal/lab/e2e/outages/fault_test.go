@@ -7,7 +7,6 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 func TestATurnOutlivesItsWorker(t *testing.T) {
@@ -65,7 +64,7 @@ func TestATurnOutlivesTheTemporalServer(t *testing.T) {
 		return err == nil && now.Temporal.PID != st.Temporal.PID && now.Temporal.PID != 0, nil
 	})
 	e2e.Until(t, "the turn's end", func() (bool, error) {
-		var v workflows.SessionView
+		var v protocol.SessionView
 		if err := e2e.Lab.JSON(e2e.Within(t), &v, "session", "show", "server"); err != nil {
 			return false, nil // it may just be starting
 		}
@@ -92,7 +91,7 @@ func TestACodexThatIsKilledIsResumedWithItsThread(t *testing.T) {
 		e2e.Kill(t, pid)
 	}
 	v := e2e.Ended(t, "killed", 2)
-	if v.State != workflows.Interrupted || v.Turn.Status != "interrupted" || v.Process.Alive || v.Error == nil {
+	if v.State != protocol.Interrupted || v.Turn.Status != "interrupted" || v.Process.Alive || v.Error == nil {
 		t.Errorf("session is %+v", v)
 	}
 	e2e.Lab.Model.Release("dead")
@@ -116,7 +115,7 @@ func TestADecisionWaitsForAWorkerToComeBack(t *testing.T) {
 	defer c.Close()
 	e2e.Kill(t, pid)
 	if err := c.SignalWorkflow(e2e.Within(t), "session/decision", "", "decide",
-		workflows.Decide{Approval: a.ID, Digest: a.Digest, Outcome: "accept", By: "ann"}); err != nil {
+		protocol.Decide{Approval: a.ID, Digest: a.Digest, Outcome: "accept", By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	e2e.Back(t, pid)
@@ -140,7 +139,7 @@ func TestAnInterruptReachesATurnWhoseWorkerHasJustDied(t *testing.T) {
 	}
 	defer c.Close()
 	e2e.Kill(t, e2e.WorkerPID(t))
-	if err := c.SignalWorkflow(e2e.Within(t), "session/orphan", "", "interrupt", workflows.Interrupt{By: "ann"}); err != nil {
+	if err := c.SignalWorkflow(e2e.Within(t), "session/orphan", "", "interrupt", protocol.Interrupt{By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	v := e2e.Ended(t, "orphan", 1)

@@ -10,7 +10,6 @@ import (
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // Turns that codex begins by itself.
@@ -72,7 +71,7 @@ func runsTheSecond(t *testing.T, id string) {
 	t.Helper()
 	e2e.Until(t, "the turn that codex began", func() (bool, error) {
 		v := e2e.Show(t, id)
-		return v.State == workflows.Running && v.Turn.N == 2, nil
+		return v.State == protocol.Running && v.Turn.N == 2, nil
 	})
 }
 
@@ -127,7 +126,7 @@ func TestASessionParksBehindATurnThatCodexBegan(t *testing.T) {
 	a := e2e.Open(t, id, 1)[0]
 	e2e.Refused(t, 6, "", "session", "park", id)
 	e2e.OK(t, "approval", "accept", a.ID)
-	e2e.Until(t, id+" to be parked", func() (bool, error) { return e2e.Show(t, id).State == workflows.Parked, nil })
+	e2e.Until(t, id+" to be parked", func() (bool, error) { return e2e.Show(t, id).State == protocol.Parked, nil })
 	if v := e2e.Show(t, id); v.Turn.N != 2 || v.Turn.Status != "completed" || v.Snapshot == nil || v.Snapshot.Turn != 2 {
 		t.Errorf("parked as %+v", v)
 	}

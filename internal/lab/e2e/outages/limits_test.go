@@ -7,7 +7,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A session waits for the end of a usage limit on a timer, which outlives the
@@ -18,10 +18,10 @@ func TestWhatWaitsForALimitOutlivesWorkerAndServer(t *testing.T) {
 	const id = "limited"
 	e2e.Session(t, id, "--on-limit", "wait")
 	e2e.Send(t, id, "now meet the limit")
-	var v workflows.SessionView
+	var v protocol.SessionView
 	e2e.Until(t, id+" to wait for the end of the limit", func() (bool, error) {
 		v = e2e.Show(t, id)
-		return v.State == workflows.Waiting && v.Limit != nil, nil
+		return v.State == protocol.Waiting && v.Limit != nil, nil
 	})
 	if v.Limit.Kind != "quota" || v.Limit.ResetAt.IsZero() || v.Limit.Until.Before(v.Limit.ResetAt) || !strings.Contains(v.Waits, "the account's limit to end, until ") {
 		t.Errorf("it waits for %q: %+v", v.Waits, v.Limit)
@@ -40,7 +40,7 @@ func TestWhatWaitsForALimitOutlivesWorkerAndServer(t *testing.T) {
 		worker := e2e.OwnWorker(now)
 		return err == nil && now.Temporal.PID != st.Temporal.PID && now.Temporal.PID != 0 && worker != pid && worker != 0, nil
 	})
-	if v := e2e.Show(t, id); v.State != workflows.Waiting || v.Limit == nil || !v.Limit.Until.Equal(first) || v.Limit.Tries != 1 {
+	if v := e2e.Show(t, id); v.State != protocol.Waiting || v.Limit == nil || !v.Limit.Until.Equal(first) || v.Limit.Tries != 1 {
 		t.Errorf("behind the restart it is %s, waits for %q: %+v", v.State, v.Waits, v.Limit)
 	}
 
@@ -73,12 +73,12 @@ func TestWhatWaitsForALimitOutlivesWorkerAndServer(t *testing.T) {
 		if v := e2e.Turn(t, id, "what was first?"); v.FinalText != "The first was: remember the milk" {
 			t.Errorf("the next turn is %+v", v)
 		}
-		if v := e2e.Show(t, id); v.ThreadID != before.ThreadID || v.Process.Incarnation != 2 || v.State != workflows.Idle {
+		if v := e2e.Show(t, id); v.ThreadID != before.ThreadID || v.Process.Incarnation != 2 || v.State != protocol.Idle {
 			t.Errorf("session is %+v, process %+v", v, v.Process)
 		}
 	})
 
-	if v := e2e.Ended(t, id, 2); v.Turn.Status != "completed" || v.Limit != nil || v.State != workflows.Idle || v.Turn.StartedAt.Before(first) {
+	if v := e2e.Ended(t, id, 2); v.Turn.Status != "completed" || v.Limit != nil || v.State != protocol.Idle || v.Turn.StartedAt.Before(first) {
 		t.Errorf("behind the limit (%s) the session is %+v, turn %+v", first, v, v.Turn)
 	}
 	if said := e2e.LastText(t, id); said != "You said: now meet the limit" {

@@ -14,7 +14,6 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 func TestApprovalsAreSeenAndDecidedWithNoWorkerUp(t *testing.T) {
@@ -23,24 +22,24 @@ func TestApprovalsAreSeenAndDecidedWithNoWorkerUp(t *testing.T) {
 	before := e2e.Open(t, "unmanned", 2)
 	back := e2e.NoWorker(t)
 
-	list, err := lab.Lines[workflows.Approval](e2e.Within(t), e2e.Lab, "approval", "list", "--session", "unmanned")
+	list, err := lab.Lines[protocol.Approval](e2e.Within(t), e2e.Lab, "approval", "list", "--session", "unmanned")
 	if err != nil || len(list) != 2 || list[0].Digest != before[0].Digest || list[0].Command != before[0].Command {
 		t.Errorf("with no worker the approvals are %+v (%v)", list, err)
 	}
 	if out := e2e.OK(t, "approval", "show", before[1].ID); !strings.Contains(out, before[1].Digest) {
 		t.Errorf("with no worker the approval is shown as\n%s", out)
 	}
-	if v := e2e.Show(t, "unmanned"); v.State != workflows.Waiting || len(v.Requests) != 2 || v.ThreadID == "" || v.Turn.ID == "" {
+	if v := e2e.Show(t, "unmanned"); v.State != protocol.Waiting || len(v.Requests) != 2 || v.ThreadID == "" || v.Turn.ID == "" {
 		t.Errorf("with no worker the session is %+v", v)
 	}
 	e2e.Exits(t, 6, "approval", "accept", before[0].ID, "--digest", strings.Repeat("0", 64))
 	e2e.Exits(t, 3, "approval", "accept", "unmanned.7")
 
-	var got workflows.Approval
+	var got protocol.Approval
 	if err := e2e.Lab.JSON(e2e.Within(t), &got, "approval", "accept", before[0].ID, "--timeout", "2s", "--reason", "at night"); err != nil {
 		t.Fatal(err)
 	}
-	if got.State != workflows.ApprovalDecided || got.Decision == nil || got.Decision.Outcome != "accept" || got.Command != before[0].Command {
+	if got.State != protocol.ApprovalDecided || got.Decision == nil || got.Decision.Outcome != "accept" || got.Command != before[0].Command {
 		t.Errorf("with no worker the decision is %+v", got)
 	}
 	e2e.Exits(t, 6, "approval", "decline", before[0].ID)
@@ -65,7 +64,7 @@ func TestMessagesWaitForAWorkerAndTakeEffectOnce(t *testing.T) {
 	back := e2e.NoWorker(t)
 	e2e.OK(t, "session", "interrupt", "outage", "--reason", "enough")
 	for range 2 { // sent twice it is one message
-		var acc workflows.MessageAccepted
+		var acc protocol.MessageAccepted
 		if err := e2e.Lab.JSON(e2e.Within(t), &acc, "session", "send", "outage", "--no-wait", "--message-id", "night-1", "after the outage"); err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +90,7 @@ func TestMessagesWaitForAWorkerAndTakeEffectOnce(t *testing.T) {
 	e2e.OK(t, "session", "close", "outage", "--no-wait")
 	e2e.Exits(t, 6, "session", "send", "outage", "--no-wait", "too late")
 	back()
-	e2e.Until(t, "outage to close", func() (bool, error) { return e2e.Show(t, "outage").State == workflows.Closed, nil })
+	e2e.Until(t, "outage to close", func() (bool, error) { return e2e.Show(t, "outage").State == protocol.Closed, nil })
 	if v := e2e.Show(t, "outage"); len(v.Refusals) != 0 || v.Close == nil || !v.Close.Wiped {
 		t.Errorf("session is %+v", v)
 	}
@@ -104,7 +103,7 @@ func TestARunThatNoWorkerTookIsKept(t *testing.T) {
 		t.Errorf("ctl said %q", r.Stderr)
 	}
 	back()
-	e2e.Until(t, "it to run and close", func() (bool, error) { return e2e.Show(t, "kept-run").State == workflows.Closed, nil })
+	e2e.Until(t, "it to run and close", func() (bool, error) { return e2e.Show(t, "kept-run").State == protocol.Closed, nil })
 	if got := e2e.Texts(e2e.Transcript(t, "kept-run"), protocol.EntryUser); len(got) != 1 {
 		t.Errorf("said: %q", got)
 	}

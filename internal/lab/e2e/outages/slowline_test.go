@@ -13,7 +13,7 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/lab/standin"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A part is a piece of codex that a host has received.
@@ -109,13 +109,13 @@ func TestASessionLivesOverASlowLine(t *testing.T) {
 	})
 	turn := func(text string) {
 		t.Helper()
-		var v workflows.TurnView
+		var v protocol.TurnView
 		if err := l.JSON(e2e.Within(t), &v, "session", "send", id, text); err != nil || v.Status != "completed" {
 			t.Fatalf("the turn is %+v, %v", v, err)
 		}
 	}
 	turn("run head -c 100000 /dev/urandom >blob")
-	show := func() (v workflows.SessionView, err error) {
+	show := func() (v protocol.SessionView, err error) {
 		err = l.JSON(e2e.Within(t), &v, "session", "show", id)
 		return v, err
 	}

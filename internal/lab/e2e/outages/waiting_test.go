@@ -21,17 +21,16 @@ import (
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/lab/standin"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // void checks that nobody can decide an approval any more.
 func void(t *testing.T, id string) {
 	t.Helper()
-	var a workflows.Approval
+	var a protocol.Approval
 	if err := e2e.Lab.JSON(e2e.Within(t), &a, "approval", "show", id); err != nil {
 		t.Fatal(err)
 	}
-	if a.State != workflows.ApprovalVoid {
+	if a.State != protocol.ApprovalVoid {
 		t.Errorf("approval %s is %s", id, a.State)
 	}
 	if r := e2e.Lab.Ctl(e2e.Within(t), nil, "approval", "accept", id); r.Code != 6 {
@@ -52,7 +51,7 @@ func TestACodexThatDiesWhileItAsksIsNoticedByItself(t *testing.T) {
 		e2e.Kill(t, pid)
 	}
 	v := e2e.Ended(t, "asked", 1)
-	if v.State != workflows.Interrupted || v.Turn.Status != "interrupted" || len(v.Requests) != 0 ||
+	if v.State != protocol.Interrupted || v.Turn.Status != "interrupted" || len(v.Requests) != 0 ||
 		v.Process.Alive || !strings.Contains(v.Process.End, "137") || v.Process.Incarnation != 1 {
 		t.Errorf("session is %+v, process %+v", v, v.Process)
 	}
@@ -79,7 +78,7 @@ func TestARequestThatCodexTakesBackIsVoidByItself(t *testing.T) {
 	if cerr := in.Close(); err != nil || cerr != nil {
 		t.Fatal(err, cerr)
 	}
-	if v := e2e.Ended(t, "taken", 1); v.State != workflows.Idle || v.Turn.Status != "interrupted" || len(v.Requests) != 0 || !v.Process.Alive || v.Process.Incarnation != 1 {
+	if v := e2e.Ended(t, "taken", 1); v.State != protocol.Idle || v.Turn.Status != "interrupted" || len(v.Requests) != 0 || !v.Process.Alive || v.Process.Incarnation != 1 {
 		t.Errorf("session is %+v, process %+v", v, v.Process)
 	}
 	void(t, a.ID)
@@ -98,7 +97,7 @@ func TestACodexThatDiesWithTheWorkerThatWatchedItIsNoticedByAnother(t *testing.T
 		e2e.Kill(t, codex)
 	}
 	e2e.Back(t, pid)
-	if v := e2e.Ended(t, "both", 1); v.State != workflows.Interrupted || v.Turn.Status != "interrupted" || v.Process.Alive || v.Process.Incarnation != 1 {
+	if v := e2e.Ended(t, "both", 1); v.State != protocol.Interrupted || v.Turn.Status != "interrupted" || v.Process.Alive || v.Process.Incarnation != 1 {
 		t.Errorf("session is %+v, process %+v", v, v.Process)
 	}
 	void(t, a.ID)
@@ -111,7 +110,7 @@ func TestAJournalThatIsDeletedWhileCodexAsksIsNoticedByItself(t *testing.T) {
 	if err := os.Remove(filepath.Join(e2e.Root, "sessions", "unwritten", "proc", "app-server", "out.log")); err != nil {
 		t.Fatal(err)
 	}
-	if v := e2e.Ended(t, "unwritten", 1); v.State != workflows.Interrupted || v.Turn.Status != "interrupted" || v.Process.Alive || v.Process.End == "" {
+	if v := e2e.Ended(t, "unwritten", 1); v.State != protocol.Interrupted || v.Turn.Status != "interrupted" || v.Process.Alive || v.Process.End == "" {
 		t.Errorf("session is %+v, process %+v", v, v.Process)
 	}
 	void(t, a.ID)
@@ -178,13 +177,13 @@ func (c *crowd) wait(id string) {
 			c.t.Fatal(err)
 		}
 	}
-	c.becomes(id, workflows.Waiting)
+	c.becomes(id, protocol.Waiting)
 	c.ids = append(c.ids, id)
 }
 
-func (c *crowd) becomes(id string, state workflows.SessionStatus) workflows.SessionView {
+func (c *crowd) becomes(id string, state protocol.SessionStatus) protocol.SessionView {
 	c.t.Helper()
-	var v workflows.SessionView
+	var v protocol.SessionView
 	e2e.Until(c.t, fmt.Sprintf("%s to be %s", id, state), func() (bool, error) {
 		err := c.JSON(e2e.Within(c.t), &v, "session", "show", id)
 		return v.State == state, err
@@ -368,7 +367,7 @@ func TestWaitingSessionsTakeNothing(t *testing.T) {
 		for _, pid := range pids {
 			e2e.Kill(t, pid)
 		}
-		if v := c.becomes(id, workflows.Interrupted); v.Process.Alive || len(v.Requests) != 0 {
+		if v := c.becomes(id, protocol.Interrupted); v.Process.Alive || len(v.Requests) != 0 {
 			t.Errorf("session is %+v, process %+v", v, v.Process)
 		}
 	}

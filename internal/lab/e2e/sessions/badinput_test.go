@@ -9,7 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // badInput is a mistake that people make, and ctl's answer to it.
@@ -25,7 +25,7 @@ func TestMistakesAreToldAndChangeNothing(t *testing.T) {
 	e2e.Session(t, "mistakes")
 	e2e.Send(t, "mistakes", "you need a command")
 	approval := e2e.Open(t, "mistakes", 1)[0]
-	seeds, err := lab.Lines[workflows.SeedView](e2e.Within(t), e2e.Lab, "seed", "list")
+	seeds, err := lab.Lines[protocol.SeedView](e2e.Within(t), e2e.Lab, "seed", "list")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestMistakesAreToldAndChangeNothing(t *testing.T) {
 			}
 		})
 	}
-	if list, err := lab.Lines[workflows.SeedView](e2e.Within(t), e2e.Lab, "seed", "list"); err != nil || len(list) != len(seeds) {
+	if list, err := lab.Lines[protocol.SeedView](e2e.Within(t), e2e.Lab, "seed", "list"); err != nil || len(list) != len(seeds) {
 		t.Errorf("seeds are %+v (%v), and were %d", list, err, len(seeds))
 	}
 	if a := e2e.Open(t, "mistakes", 1)[0]; a.ID != approval.ID || a.Digest != approval.Digest {
@@ -144,5 +144,5 @@ func TestNoInputStopsWhereAPersonIsNeeded(t *testing.T) {
 		t.Errorf("%v", r)
 	}
 	e2e.OK(t, "approval", "accept", "person.1")
-	e2e.Until(t, "the session to close by itself", func() (bool, error) { return e2e.Show(t, "person").State == workflows.Closed, nil })
+	e2e.Until(t, "the session to close by itself", func() (bool, error) { return e2e.Show(t, "person").State == protocol.Closed, nil })
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/lab/e2e"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func batchFile(t *testing.T, text string) string {
@@ -22,7 +22,7 @@ func batchFile(t *testing.T, text string) string {
 }
 
 type shownBatch struct {
-	workflows.BatchView
+	protocol.BatchView
 	Waiting []struct {
 		Session   string `json:"session"`
 		Approvals int    `json:"approvals"`
@@ -52,12 +52,12 @@ func becomesBatch(t *testing.T, id, what string, is func(shownBatch) bool) shown
 	}
 }
 
-func batchResults(t *testing.T, id string) map[string]workflows.BatchResult {
+func batchResults(t *testing.T, id string) map[string]protocol.BatchResult {
 	t.Helper()
-	out := map[string]workflows.BatchResult{}
+	out := map[string]protocol.BatchResult{}
 	d := json.NewDecoder(strings.NewReader(e2e.OK(t, "batch", "results", id)))
 	for d.More() {
-		var r workflows.BatchResult
+		var r protocol.BatchResult
 		if err := d.Decode(&r); err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +84,7 @@ items:
 	e2e.OK(t, "batch", "check", path)
 	e2e.OK(t, "batch", "run", path, "--detach")
 	v := becomesBatch(t, "many", "a session waits for a person", func(v shownBatch) bool { return len(v.Waiting) == 1 })
-	if v.Waiting[0].Session != "many-asks" || v.Waiting[0].Approvals != 1 || v.State != workflows.BatchRunning {
+	if v.Waiting[0].Session != "many-asks" || v.Waiting[0].Approvals != 1 || v.State != protocol.BatchRunning {
 		t.Errorf("the batch is %+v", v)
 	}
 	pid := e2e.WorkerPID(t)
@@ -97,18 +97,18 @@ items:
 		t.Errorf("a second batch of the id: %v", r)
 	}
 	res := batchResults(t, "many")
-	if end := batch(t, "many"); end.State != workflows.BatchDone || end.Done != 4 || end.Failed != 1 || end.Kinds["quota"] != 1 || len(res) != 5 {
+	if end := batch(t, "many"); end.State != protocol.BatchDone || end.Done != 4 || end.Failed != 1 || end.Kinds["quota"] != 1 || len(res) != 5 {
 		t.Fatalf("the batch is %+v with %d results", end, len(res))
 	}
 	for item, says := range map[string]string{"1": "You said: one", "4": "You said: two", "asks": "I need a command.\n\nThe command said: it ran", "shaped": "You said: say shaped"} {
-		if got := res[item]; got.State != workflows.ItemCompleted || got.FinalText != says {
+		if got := res[item]; got.State != protocol.ItemCompleted || got.FinalText != says {
 			t.Errorf("item %s is %+v, want %q", item, got, says)
 		}
 	}
-	if poor := res["poor"]; poor.State != workflows.ItemFailed || poor.Error == nil || poor.Error.Kind != "quota" || poor.Error.Hint == "" {
+	if poor := res["poor"]; poor.State != protocol.ItemFailed || poor.Error == nil || poor.Error.Kind != "quota" || poor.Error.Hint == "" {
 		t.Errorf("the poor item is %+v", poor)
 	}
-	if asks := res["asks"]; asks.Effects != workflows.EffectsSome {
+	if asks := res["asks"]; asks.Effects != protocol.EffectsSome {
 		t.Errorf("the item with a command had effects %q", asks.Effects)
 	}
 	if list := e2e.OK(t, "-o", "json", "session", "list", "--batch", "many"); strings.Count(list, `"origin":"batch/many"`) != 5 {
@@ -143,11 +143,11 @@ func TestACancelledBatchLeavesNothing(t *testing.T) {
 		t.Errorf("a second one: %v", r)
 	}
 	e2e.OK(t, "batch", "cancel", "gone")
-	if v := batch(t, "gone"); v.State != workflows.BatchCancelled || v.Cancelled != 2 || v.Queued != 1 || v.Done != 0 {
+	if v := batch(t, "gone"); v.State != protocol.BatchCancelled || v.Cancelled != 2 || v.Queued != 1 || v.Done != 0 {
 		t.Errorf("the batch is %+v", v)
 	}
 	for _, s := range []string{"gone-1", "gone-2"} {
-		if v := e2e.Show(t, s); v.State != workflows.Closed {
+		if v := e2e.Show(t, s); v.State != protocol.Closed {
 			t.Errorf("session %s is %+v", s, v)
 		}
 	}

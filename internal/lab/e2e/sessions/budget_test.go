@@ -11,15 +11,14 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // fails runs ctl, which must print a turn and exit with status 1, for failed
 // work.
-func fails(t *testing.T, args ...string) workflows.TurnView {
+func fails(t *testing.T, args ...string) protocol.TurnView {
 	t.Helper()
 	r := e2e.Lab.Ctl(e2e.Within(t), nil, append(args, "-o", "json")...)
-	var v workflows.TurnView
+	var v protocol.TurnView
 	if err := json.Unmarshal([]byte(lastLine(r.Stdout)), &v); err != nil || r.Code != 1 {
 		t.Fatalf("want exit 1 and a turn: %v (%v)", r, err)
 	}
@@ -43,7 +42,7 @@ func TestATurnIsInterruptedWhereItsBudgetEnds(t *testing.T) {
 	closed(t, id)
 	all := written(t, "policy.yaml", "rules: [{name: all of it, when: \"true\", outcome: accept}]\n")
 	turns := 0
-	spends := func(what, warned string, v workflows.TurnView) {
+	spends := func(what, warned string, v protocol.TurnView) {
 		t.Helper()
 		turns++
 		if v.N != turns || v.Status != "interrupted" || v.Error == nil || v.Error.Kind != "budget" || v.EndedBy != "budget" ||
@@ -65,7 +64,7 @@ func TestATurnIsInterruptedWhereItsBudgetEnds(t *testing.T) {
 	if v.Usage.Input+v.Usage.Output != 1170 {
 		t.Errorf("used is %+v", v.Usage)
 	}
-	if s := e2e.Show(t, id); s.Budget.Tokens != (workflows.BudgetCount{Used: 1170, Limit: 1000}) || len(s.Budget.Warnings) != 1 {
+	if s := e2e.Show(t, id); s.Budget.Tokens != (protocol.BudgetCount{Used: 1170, Limit: 1000}) || len(s.Budget.Warnings) != 1 {
 		t.Errorf("budget %+v", s.Budget)
 	}
 	e2e.Refused(t, 6, "--budget tokens=N", "session", "send", id, "hello")
@@ -86,7 +85,7 @@ func TestATurnIsInterruptedWhereItsBudgetEnds(t *testing.T) {
 		}
 		spends(c.what, c.warned, v)
 	}
-	list, err := lab.Lines[workflows.Approval](e2e.Within(t), e2e.Lab, "approval", "list", "--all", "--session", id)
+	list, err := lab.Lines[protocol.Approval](e2e.Within(t), e2e.Lab, "approval", "list", "--all", "--session", id)
 	if err != nil || len(list) != 1 || list[0].Ruling == nil || list[0].Ruling.Rule != "all of it" {
 		t.Errorf("asked was %+v, %v; want what the policy answered within the budget, and nothing behind it", list, err)
 	}

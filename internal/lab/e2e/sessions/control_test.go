@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/lab/e2e"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
-func models(t *testing.T, id string) workflows.ModelsView {
+func models(t *testing.T, id string) protocol.ModelsView {
 	t.Helper()
-	var v workflows.ModelsView
+	var v protocol.ModelsView
 	if err := e2e.Lab.JSON(e2e.Within(t), &v, "session", "models", id); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestACompactionAndAReviewAreTurns(t *testing.T) {
 	e2e.Session(t, "acts")
 	e2e.Turn(t, "acts", "hello")
 	for n, args := range [][]string{{"compact", "acts"}, {"review", "acts", "--instructions", "hello, look at it"}} {
-		var v workflows.TurnView
+		var v protocol.TurnView
 		if err := e2e.Lab.JSON(e2e.Within(t), &v, append([]string{"session"}, args...)...); err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,6 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 func TestRunShowsTheAnswerAndLeavesNothingOnTheHost(t *testing.T) {
@@ -19,13 +18,13 @@ func TestRunShowsTheAnswerAndLeavesNothingOnTheHost(t *testing.T) {
 	if r.Code != 0 || !strings.Contains(r.Stdout, "You said: hello you") {
 		t.Fatal(r)
 	}
-	if v := e2e.Show(t, "run-1"); v.State != workflows.Closed || v.Close == nil || !v.Close.Wiped || !v.Close.Removed {
+	if v := e2e.Show(t, "run-1"); v.State != protocol.Closed || v.Close == nil || !v.Close.Wiped || !v.Close.Removed {
 		t.Errorf("session is %+v", v)
 	}
 	if _, err := os.Stat(filepath.Join(e2e.Root, "sessions", "run-1")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the session's folder is still there: %v", err)
 	}
-	var turn workflows.TurnView
+	var turn protocol.TurnView
 	if err := e2e.Lab.JSON(e2e.Within(t), &turn, "run", "--host", "web-1", "--seed", "team", "again"); err != nil {
 		t.Fatal(err)
 	}
@@ -56,10 +55,10 @@ func TestAnAcceptedCommandRunsOnce(t *testing.T) {
 	if a.Kind != "command" || !strings.Contains(a.Command, "ran.txt") || a.Reason != "to see it run" || a.CWD == "" || len(a.Digest) != 64 {
 		t.Errorf("approval is %+v", a)
 	}
-	if v := e2e.Show(t, "accept"); v.State != workflows.Waiting || len(v.Requests) != 1 {
+	if v := e2e.Show(t, "accept"); v.State != protocol.Waiting || len(v.Requests) != 1 {
 		t.Errorf("session is %+v", v)
 	}
-	var got workflows.Approval
+	var got protocol.Approval
 	if err := e2e.Lab.JSON(e2e.Within(t), &got, "approval", "accept", a.ID, "--reason", "looked at it"); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +77,7 @@ func TestAnAcceptedCommandRunsOnce(t *testing.T) {
 	if all := e2e.Texts(e2e.Transcript(t, "accept"), protocol.EntryDecision); len(all) != 1 {
 		t.Errorf("decisions on record: %q", all)
 	}
-	if list, err := lab.Lines[workflows.Approval](e2e.Within(t), e2e.Lab, "approval", "list", "--all", "--session", "accept"); err != nil || len(list) != 1 || list[0].State != workflows.ApprovalAcknowledged {
+	if list, err := lab.Lines[protocol.Approval](e2e.Within(t), e2e.Lab, "approval", "list", "--all", "--session", "accept"); err != nil || len(list) != 1 || list[0].State != protocol.ApprovalAcknowledged {
 		t.Errorf("approvals are %+v (%v)", list, err)
 	}
 }
@@ -87,14 +86,14 @@ func TestADecisionIsAcknowledgedWhileTheTurnGoesOn(t *testing.T) {
 	e2e.Session(t, "acked")
 	e2e.Send(t, "acked", "a long command at gate acked")
 	a := e2e.Open(t, "acked", 1)[0]
-	var got workflows.Approval
+	var got protocol.Approval
 	if err := e2e.Lab.JSON(e2e.Within(t), &got, "approval", "accept", a.ID); err != nil {
 		t.Fatal(err)
 	}
-	if got.State != workflows.ApprovalAcknowledged {
+	if got.State != protocol.ApprovalAcknowledged {
 		t.Errorf("the decision is %s while the turn goes on", got.State)
 	}
-	if v := e2e.Show(t, "acked"); v.State != workflows.Running {
+	if v := e2e.Show(t, "acked"); v.State != protocol.Running {
 		t.Errorf("session is %s", v.State)
 	}
 	e2e.Lab.Model.Release("acked")
@@ -126,7 +125,7 @@ func TestTwoRequestsAtOnceAreDecidedOnTheirOwn(t *testing.T) {
 	list := e2e.Open(t, "two", 2)
 	e2e.OK(t, "approval", "accept", list[1].ID)
 	e2e.OK(t, "approval", "decline", list[0].ID)
-	if v := e2e.Ended(t, "two", 1); v.Turn.Status != "completed" || v.State != workflows.Idle {
+	if v := e2e.Ended(t, "two", 1); v.Turn.Status != "completed" || v.State != protocol.Idle {
 		t.Errorf("session is %+v", v)
 	}
 	if got := e2e.Texts(e2e.Transcript(t, "two"), protocol.EntryRequest); len(got) != 2 {
@@ -234,7 +233,7 @@ func TestSignalsOfAnotherProgramDoTheSame(t *testing.T) {
 		t.Errorf("session is %+v", v)
 	}
 	signal("close", map[string]any{"by": "another program"})
-	e2e.Until(t, "the session to close", func() (bool, error) { return e2e.Show(t, "signals").State == workflows.Closed, nil })
+	e2e.Until(t, "the session to close", func() (bool, error) { return e2e.Show(t, "signals").State == protocol.Closed, nil })
 }
 
 func TestAViewerMissesNothingAndSeesNothingTwice(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/lab/e2e"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func drawn(t *testing.T) string {
@@ -37,7 +37,7 @@ func TestFilesGoInAndJSONAndADiffComeOut(t *testing.T) {
 		}
 	}
 	e2e.Session(t, "inputs", "--instructions", "be brief about it")
-	var v workflows.TurnView
+	var v protocol.TurnView
 	if err := e2e.Lab.JSON(e2e.Within(t), &v, "session", "send", "inputs", "--file", notes, "--image", picture, "--output-schema", schema, "tell me the colour as JSON"); err != nil {
 		t.Fatal(err)
 	}

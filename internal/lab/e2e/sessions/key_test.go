@@ -85,7 +85,7 @@ func TestTheSameRequestUnderAKeyIsOneSession(t *testing.T) {
 			t.Errorf("after it closed the start gave %+v", again)
 		}
 		e2e.Exits(t, 6, "session", "start", "--host", "web-1", "--seed", "team", "--key", "build 17", "--sandbox", "read-only")
-		if v := e2e.Show(t, first.ID); v.State != workflows.Closed {
+		if v := e2e.Show(t, first.ID); v.State != protocol.Closed {
 			t.Errorf("it is %s", v.State)
 		}
 	})
@@ -103,7 +103,7 @@ func TestARunUnderAKeyIsOneTurnHoweverOftenItIsAsked(t *testing.T) {
 		return []string{"run", "--host", "web-1", "--seed", "team", "--key", "nightly 3", "--file", filepath.Join(e2e.Repo, file), text}
 	}
 	args := asked("go.mod", "just say it")
-	var first, again workflows.TurnView
+	var first, again protocol.TurnView
 	if err := e2e.Lab.JSON(e2e.Within(t), &first, args...); err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestARunThatWasCutShortIsMadeUpForUnderItsKey(t *testing.T) {
 		t.Errorf("detached it is %+v, %v", d, err)
 	}
 	for key, id := range map[string]string{"cut short": whole, "cut and bare": bare} {
-		var v workflows.TurnView
+		var v protocol.TurnView
 		if err := e2e.Lab.JSON(e2e.Within(t), &v, asked(key)...); err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +175,7 @@ func TestARunThatWasCutShortIsMadeUpForUnderItsKey(t *testing.T) {
 // and returns the session's id.
 func cutShort(t *testing.T, c client.Client, args []string) (id string) {
 	t.Helper()
-	id = workflows.IDOfKey(args[slices.Index(args, "--key")+1])
+	id = protocol.IDOfKey(args[slices.Index(args, "--key")+1])
 	cmd := e2e.Lab.Command(e2e.Within(t), args...)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -209,19 +209,19 @@ func withoutFirst(t *testing.T, c client.Client, id string) {
 		t.Fatal(err)
 	}
 	var in workflows.SessionInput
-	var claim workflows.Claim
+	var claim protocol.KeyClaim
 	if err := codec.DataConverter().FromPayloads(as.GetInput(), &in); err != nil {
 		t.Fatal(err)
 	}
-	if err := codec.DataConverter().FromPayload(as.GetMemo().GetFields()[workflows.MemoClaim], &claim); err != nil {
+	if err := codec.DataConverter().FromPayload(as.GetMemo().GetFields()[protocol.MemoClaim], &claim); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.TerminateWorkflow(ctx, name, "", "the test has another one in its place"); err != nil {
 		t.Fatal(err)
 	}
 	in.First = nil
-	_, err = c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: name, TaskQueue: workflows.TaskQueueOf(""),
-		Memo: map[string]any{workflows.MemoClaim: claim}}, workflows.TypeSession, in)
+	_, err = c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: name, TaskQueue: protocol.TaskQueueOf(""),
+		Memo: map[string]any{protocol.MemoClaim: claim}}, protocol.TypeSession, in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func TestAKeyHoldsWithNoWorkerUp(t *testing.T) {
 	back()
 	e2e.Idle(t, first.ID)
 	e2e.OK(t, "session", "close", first.ID)
-	if list, err := lab.Lines[workflows.SessionView](e2e.Within(t), e2e.Lab, "session", "list"); err != nil {
+	if list, err := lab.Lines[protocol.SessionView](e2e.Within(t), e2e.Lab, "session", "list"); err != nil {
 		t.Error(err)
 	} else if n := strings.Count(fmt.Sprint(list), first.ID); n == 0 {
 		t.Errorf("session %s is not listed", first.ID)
@@ -320,5 +320,5 @@ func TestTheSameBatchUnderAKeyIsOneBatch(t *testing.T) {
 	if err := json.Unmarshal([]byte(e2e.OK(t, run(text)...)), &again); err != nil || !again.Existing || again.ID != first.ID {
 		t.Errorf("as it was again: %+v, %v", again, err)
 	}
-	becomesBatch(t, first.ID, "it has ended", func(v shownBatch) bool { return v.State == workflows.BatchDone })
+	becomesBatch(t, first.ID, "it has ended", func(v shownBatch) bool { return v.State == protocol.BatchDone })
 }

@@ -14,7 +14,6 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // A scheduleView is the tested part of what `schedule show` prints.
@@ -90,7 +89,7 @@ func TestAScheduleBeginsSessionsThatAreFoundByItsName(t *testing.T) {
 		}
 	}
 	first := fire(t, "weeknights")
-	if s := e2e.HasClosed(t, first); s.State != workflows.Closed || s.Turn == nil || s.Turn.Status != "completed" || s.Origin != "schedule/weeknights" {
+	if s := e2e.HasClosed(t, first); s.State != protocol.Closed || s.Turn == nil || s.Turn.Status != "completed" || s.Origin != "schedule/weeknights" {
 		t.Errorf("its session is %+v", s)
 	}
 	if said := e2e.Texts(e2e.Transcript(t, first), protocol.EntryAssistant); len(said) != 1 || !strings.Contains(said[0], "what is new?") {
@@ -98,7 +97,7 @@ func TestAScheduleBeginsSessionsThatAreFoundByItsName(t *testing.T) {
 	}
 	second := fire(t, "weeknights")
 	e2e.HasClosed(t, second)
-	list, err := lab.Lines[workflows.SessionView](e2e.Within(t), e2e.Lab, "session", "list", "--schedule", "weeknights")
+	list, err := lab.Lines[protocol.SessionView](e2e.Within(t), e2e.Lab, "session", "list", "--schedule", "weeknights")
 	if err != nil || second == first || len(list) != 2 || list[0].ID != second || list[1].ID != first {
 		t.Errorf("of its sessions are listed %+v, %v; there are %s and %s", list, err, first, second)
 	}
@@ -114,7 +113,7 @@ func TestAScheduleBeginsSessionsThatAreFoundByItsName(t *testing.T) {
 	e2e.OK(t, "schedule", "delete", "weeknights")
 	e2e.Exits(t, 3, "schedule", "show", "weeknights")
 	e2e.Exits(t, 3, "schedule", "delete", "weeknights")
-	if s := e2e.Show(t, first); s.State != workflows.Closed {
+	if s := e2e.Show(t, first); s.State != protocol.Closed {
 		t.Errorf("after the schedule was deleted its session is %s", s.State)
 	}
 }
@@ -128,7 +127,7 @@ func TestAScheduleFiresByItselfUntilItIsPaused(t *testing.T) {
 		t.Errorf("paused it is %+v", v)
 	}
 	for _, f := range v.Recent {
-		if s := e2e.HasClosed(t, f.ID); s.State != workflows.Closed || s.Turn == nil || s.Turn.Status != "completed" {
+		if s := e2e.HasClosed(t, f.ID); s.State != protocol.Closed || s.Turn == nil || s.Turn.Status != "completed" {
 			t.Errorf("session %s is %+v", f.ID, s)
 		}
 	}
@@ -138,7 +137,7 @@ func TestAScheduleFiresByItselfUntilItIsPaused(t *testing.T) {
 	for _, f := range v.Recent {
 		e2e.HasClosed(t, f.ID)
 	}
-	list, err := lab.Lines[workflows.SessionView](e2e.Within(t), e2e.Lab, "session", "list", "--schedule", "often")
+	list, err := lab.Lines[protocol.SessionView](e2e.Within(t), e2e.Lab, "session", "list", "--schedule", "often")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +151,7 @@ func TestWhatStillRunsIsNotBegunAgainUnlessItIsSaid(t *testing.T) {
 	first := fire(t, "slow")
 	e2e.Until(t, "it to run", func() (bool, error) {
 		r := e2e.Lab.Ctl(e2e.Within(t), nil, "session", "show", first)
-		return r.Code == 0 && e2e.Show(t, first).State == workflows.Running, nil
+		return r.Code == 0 && e2e.Show(t, first).State == protocol.Running, nil
 	})
 	if r := e2e.Exits(t, 6, "schedule", "trigger", "slow"); !strings.Contains(r.Stderr, "still runs") {
 		t.Errorf("%v", r)
@@ -163,7 +162,7 @@ func TestWhatStillRunsIsNotBegunAgainUnlessItIsSaid(t *testing.T) {
 	if id := fire(t, "slow", "--overlap", "cancel-other"); id == first {
 		t.Errorf("it began %q again", id)
 	}
-	if s := e2e.HasClosed(t, first); s.State != workflows.Closed || s.Turn == nil || s.Turn.Status != "interrupted" {
+	if s := e2e.HasClosed(t, first); s.State != protocol.Closed || s.Turn == nil || s.Turn.Status != "interrupted" {
 		t.Errorf("the cancelled one is %+v", s)
 	}
 	second := ""
@@ -188,7 +187,7 @@ func TestPastTimesAreFilledIn(t *testing.T) {
 		t.Errorf("it fills in %s", got)
 	}
 	for _, id := range []string{"past-20260105t020000z", "past-20260106t020000z"} {
-		if s := e2e.HasClosed(t, id); s.State != workflows.Closed || s.Turn == nil || s.Turn.Status != "completed" {
+		if s := e2e.HasClosed(t, id); s.State != protocol.Closed || s.Turn == nil || s.Turn.Status != "completed" {
 			t.Errorf("session %s is %+v", id, s)
 		}
 	}
@@ -230,7 +229,7 @@ func TestAScheduleBeginsBatchesThatAreFoundByItsName(t *testing.T) {
 		second = r[0].ID
 		return r[1].ID == first && r[1].Status == "2 of 2 done, 0 failed", nil
 	})
-	list, err := lab.Lines[workflows.BatchView](e2e.Within(t), e2e.Lab, "batch", "list", "--schedule", "fleet")
+	list, err := lab.Lines[protocol.BatchView](e2e.Within(t), e2e.Lab, "batch", "list", "--schedule", "fleet")
 	if err != nil || second == first || len(list) != 2 || list[0].ID != second || list[1].ID != first || list[0].Origin != "schedule/fleet" || list[1].Done != 2 {
 		t.Errorf("of its batches are listed %+v, %v; there are %s and %s", list, err, first, second)
 	}
@@ -251,7 +250,7 @@ func TestAScheduleBeginsBatchesThatAreFoundByItsName(t *testing.T) {
 		t.Errorf("%v", r)
 	}
 	e2e.OK(t, "schedule", "delete", "slow-fleet", "--close")
-	if v := becomesBatch(t, running, "it is cancelled", func(v shownBatch) bool { return workflows.BatchOver(v.State) }); v.State != workflows.BatchCancelled || v.Running != 0 {
+	if v := becomesBatch(t, running, "it is cancelled", func(v shownBatch) bool { return protocol.BatchOver(v.State) }); v.State != protocol.BatchCancelled || v.Running != 0 {
 		t.Errorf("its batch is %+v", v)
 	}
 }
@@ -269,7 +268,7 @@ func TestBatchesOfPastTimesRunInALineOrBesideEachOther(t *testing.T) {
 	file := batchFile(t, "prompt: hello\ndefaults: {host: web-1, seed: team}\nitems: [{id: a}]\n")
 	schedule(t, "past-fleet", "--calendar", "hour=3", "--tz", "Europe/Berlin", "--pause", "--batch", file)
 	e2e.OK(t, "schedule", "backfill", "past-fleet", "--from", "2026-01-05T03:00", "--to", "2026-01-06T03:00")
-	over := func(v shownBatch) bool { return workflows.BatchOver(v.State) }
+	over := func(v shownBatch) bool { return protocol.BatchOver(v.State) }
 	batchBegins(t, "past-fleet-20260105t020000z")
 	first := becomesBatch(t, "past-fleet-20260105t020000z", "it is over", over)
 	batchBegins(t, "past-fleet-20260106t020000z")
@@ -287,7 +286,7 @@ func TestBatchesOfPastTimesRunInALineOrBesideEachOther(t *testing.T) {
 	}
 	e2e.OK(t, "schedule", "delete", "past-fleets", "--close")
 	for _, id := range both {
-		if v := becomesBatch(t, id, "it is over", over); v.State != workflows.BatchCancelled || v.Running != 0 {
+		if v := becomesBatch(t, id, "it is over", over); v.State != protocol.BatchCancelled || v.Running != 0 {
 			t.Errorf("closed, batch %s is %+v", id, v)
 		}
 	}

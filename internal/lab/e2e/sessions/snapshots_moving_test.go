@@ -12,7 +12,6 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // closed closes a session, which ctl started, when the test ends.
@@ -34,8 +33,8 @@ func workDir(t *testing.T, id string) string {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	var d workflows.SessionDetail
-	v, err := c.QueryWorkflow(e2e.Within(t), protocol.SessionID(id), "", workflows.QueryDetail)
+	var d protocol.SessionDetail
+	v, err := c.QueryWorkflow(e2e.Within(t), protocol.SessionID(id), "", protocol.QueryDetail)
 	if err == nil {
 		err = v.Get(&d)
 	}
@@ -126,11 +125,11 @@ func TestASessionParksAndComesBack(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(work, "kept.txt"), []byte("kept"), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	var parked workflows.SessionView
+	var parked protocol.SessionView
 	if err := e2e.Lab.JSON(e2e.Within(t), &parked, "session", "park", "sleeper"); err != nil {
 		t.Fatal(err)
 	}
-	if parked.State != workflows.Parked || parked.Process != nil && parked.Process.Alive || parked.Warm == nil || parked.Warm.Host != "web-1" ||
+	if parked.State != protocol.Parked || parked.Process != nil && parked.Process.Alive || parked.Warm == nil || parked.Warm.Host != "web-1" ||
 		parked.Snapshot == nil || parked.Snapshot.ID == "" {
 		t.Errorf("parked as %+v", parked)
 	}
@@ -140,8 +139,8 @@ func TestASessionParksAndComesBack(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(e2e.Root, "sessions", "sleeper", "codex-home", "auth.json")); err == nil {
 		t.Error("a parked session's credential is on its host")
 	}
-	var host workflows.HostView
-	var seed workflows.SeedView
+	var host protocol.HostView
+	var seed protocol.SeedView
 	if err := e2e.Lab.JSON(e2e.Within(t), &host, "host", "show", "web-1"); err != nil || strings.Contains(strings.Join(host.Holders, " "), "sleeper") {
 		t.Errorf("slots of web-1: %v, %v", host.Holders, err)
 	}
@@ -195,11 +194,11 @@ func TestASessionIsMovedAndMovedBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, to := range []string{"local", "web-1"} {
-		var v workflows.SessionView
+		var v protocol.SessionView
 		if err := e2e.Lab.JSON(e2e.Within(t), &v, "session", "resume", "mover", "--host", to); err != nil {
 			t.Fatal(err)
 		}
-		if v.Host != to || v.State != workflows.Idle {
+		if v.Host != to || v.State != protocol.Idle {
 			t.Errorf("resumed on %s as %+v", to, v)
 		}
 		if turn := e2e.Turn(t, "mover", "what was first"); !strings.Contains(turn.FinalText, "the first words") || e2e.Show(t, "mover").ThreadID != thread {
@@ -218,7 +217,7 @@ func TestASessionIsMovedAndMovedBack(t *testing.T) {
 func TestAnIdleSessionParksByItself(t *testing.T) {
 	e2e.Session(t, "drowsy", "--park-after", "2s")
 	e2e.Turn(t, "drowsy", "hello")
-	e2e.Until(t, "drowsy to be parked", func() (bool, error) { return e2e.Show(t, "drowsy").State == workflows.Parked, nil })
+	e2e.Until(t, "drowsy to be parked", func() (bool, error) { return e2e.Show(t, "drowsy").State == protocol.Parked, nil })
 	e2e.OK(t, "session", "resume", "drowsy")
 	if v := e2e.Turn(t, "drowsy", "hello again"); v.Status != "completed" {
 		t.Errorf("a turn after that: %+v", v)

@@ -11,7 +11,6 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // If a session's workspace cannot be made, the session fails with an exit code
@@ -41,7 +40,7 @@ func TestAWorkspaceThatCannotBeMadeLeavesNothingAndSaysWhy(t *testing.T) {
 		if !strings.Contains(r.Stderr, c.says) || !strings.Contains(r.Stderr, c.hint) {
 			t.Errorf("%s: %v", c.id, r)
 		}
-		if s := e2e.Show(t, c.id); s.State != workflows.Failed || s.Error == nil || s.Error.Kind != protocol.ErrTypeWorkspace || s.Turn != nil {
+		if s := e2e.Show(t, c.id); s.State != protocol.Failed || s.Error == nil || s.Error.Kind != protocol.ErrTypeWorkspace || s.Turn != nil {
 			t.Errorf("%s is %+v, turn %+v, error %+v", c.id, s, s.Turn, s.Error)
 		}
 		folder := filepath.Join(e2e.Root, "sessions", c.id)

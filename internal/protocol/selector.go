@@ -1,4 +1,4 @@
-package workflows
+package protocol
 
 import (
 	"fmt"
@@ -24,23 +24,64 @@ type Selector struct {
 	Value string
 }
 
-// Bounds of one selector in bytes, and of their number.
-const (
-	maxSelector  = 200
-	maxSelectors = 32
-)
+func (s Selector) Ordered() bool { return strings.ContainsAny(s.Op, "<>") }
 
-// selectorOps has the longer operators first, so that none is taken for another.
-var selectorOps = []string{"!=", ">=", "<=", "=", ">", "<"}
+func (s Selector) String() string {
+	if s.Op == "!" {
+		return "!" + s.Key
+	}
+	return s.Key + s.Op + s.Value
+}
+
+// Meets reports whether a host with these labels meets the selector.
+func (s Selector) Meets(labels map[string]string) bool {
+	have, ok := labels[s.Key]
+	switch s.Op {
+	case "":
+		return ok
+	case "!":
+		return !ok
+	case "=":
+		return ok && have == s.Value
+	case "!=":
+		return !ok || have != s.Value
+	}
+	a, isNumber := NumberOf(have)
+	b, _ := NumberOf(s.Value)
+	if !ok || !isNumber {
+		return false
+	}
+	switch c := a.compare(b); s.Op {
+	case ">=":
+		return c >= 0
+	case "<=":
+		return c <= 0
+	case ">":
+		return c > 0
+	default:
+		return c < 0
+	}
+}
+
+func (s Selector) Lacks(labels map[string]string) string {
+	have, ok := labels[s.Key]
+	switch _, isNumber := NumberOf(have); {
+	case !ok:
+		return s.String() + " (it has no " + s.Key + ")"
+	case s.Ordered() && !isNumber:
+		return fmt.Sprintf("%s (its %s is %s, which is no number)", s, s.Key, cut(have, 60))
+	}
+	return fmt.Sprintf("%s (its %s is %s)", s, s.Key, cut(have, 60))
+}
 
 // ParseSelector reads one selector.
 func ParseSelector(text string) (Selector, error) {
 	bad := func(format string, args ...any) (Selector, error) {
-		return Selector{}, fmt.Errorf("selector %q: %s (k=v, k!=v, k>=n, k<=n, k>n, k<n, k or !k)", cut(text, maxSelector), fmt.Sprintf(format, args...))
+		return Selector{}, fmt.Errorf("selector %q: %s (k=v, k!=v, k>=n, k<=n, k>n, k<n, k or !k)", cut(text, MaxSelector), fmt.Sprintf(format, args...))
 	}
 	switch {
-	case len(text) > maxSelector:
-		return bad("it has %d bytes, at most %d", len(text), maxSelector)
+	case len(text) > MaxSelector:
+		return bad("it has %d bytes, at most %d", len(text), MaxSelector)
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
 		return bad("it has letters that nobody can print")
 	}
@@ -66,9 +107,9 @@ func ParseSelector(text string) (Selector, error) {
 		return bad("%q is no way to compare", cut(rest, 20))
 	}
 	s := Selector{Key: key, Op: selectorOps[i], Value: rest[len(selectorOps[i]):]}
-	if s.ordered() {
-		if _, ok := numberOf(s.Value); !ok {
-			return bad("%q is not a number", cut(s.Value, maxSelector))
+	if s.Ordered() {
+		if _, ok := NumberOf(s.Value); !ok {
+			return bad("%q is not a number", cut(s.Value, MaxSelector))
 		}
 	} else if strings.HasPrefix(s.Value, "=") {
 		return bad("%q is no way to compare", s.Op+"=")
@@ -78,8 +119,8 @@ func ParseSelector(text string) (Selector, error) {
 
 // ParseSelectors parses all texts, or returns what is wrong with the first bad one.
 func ParseSelectors(texts []string) ([]Selector, error) {
-	if len(texts) > maxSelectors {
-		return nil, fmt.Errorf("%d selectors, at most %d", len(texts), maxSelectors)
+	if len(texts) > MaxSelectors {
+		return nil, fmt.Errorf("%d selectors, at most %d", len(texts), MaxSelectors)
 	}
 	all := make([]Selector, 0, len(texts))
 	for _, text := range texts {
@@ -92,71 +133,15 @@ func ParseSelectors(texts []string) ([]Selector, error) {
 	return all, nil
 }
 
-// notOfKeys reports whether r ends the name of a label.
-func notOfKeys(r rune) bool {
-	return r == '=' || r == '!' || r == '<' || r == '>' || unicode.IsSpace(r)
-}
+// Bounds of one selector in bytes, and of their number.
+const (
+	MaxSelector  = 200
+	MaxSelectors = 32
+)
 
-func (s Selector) ordered() bool { return strings.ContainsAny(s.Op, "<>") }
-
-func (s Selector) String() string {
-	if s.Op == "!" {
-		return "!" + s.Key
-	}
-	return s.Key + s.Op + s.Value
-}
-
-// Meets reports whether a host with these labels meets the selector.
-func (s Selector) Meets(labels map[string]string) bool {
-	have, ok := labels[s.Key]
-	switch s.Op {
-	case "":
-		return ok
-	case "!":
-		return !ok
-	case "=":
-		return ok && have == s.Value
-	case "!=":
-		return !ok || have != s.Value
-	}
-	a, isNumber := numberOf(have)
-	b, _ := numberOf(s.Value)
-	if !ok || !isNumber {
-		return false
-	}
-	switch c := a.compare(b); s.Op {
-	case ">=":
-		return c >= 0
-	case "<=":
-		return c <= 0
-	case ">":
-		return c > 0
-	default:
-		return c < 0
-	}
-}
-
-func (s Selector) lacks(labels map[string]string) string {
-	have, ok := labels[s.Key]
-	switch _, isNumber := numberOf(have); {
-	case !ok:
-		return s.String() + " (it has no " + s.Key + ")"
-	case s.ordered() && !isNumber:
-		return fmt.Sprintf("%s (its %s is %s, which is no number)", s, s.Key, cut(have, 60))
-	}
-	return fmt.Sprintf("%s (its %s is %s)", s, s.Key, cut(have, 60))
-}
-
-// A number is a label's value in comparisons: its decimal value, and its parts
-// between dots.
-type number struct {
-	value float64
-	parts []string
-}
-
-// numberOf parses digits with dots between them. A minus sign may come first if
+// NumberOf parses digits with dots between them. A minus sign may come first if
 // there is at most one dot.
-func numberOf(text string) (number, bool) {
+func NumberOf(text string) (number, bool) {
 	digits, negative := strings.CutPrefix(text, "-")
 	parts := strings.Split(digits, ".")
 	for _, p := range parts {
@@ -169,6 +154,21 @@ func numberOf(text string) (number, bool) {
 	}
 	value, err := strconv.ParseFloat(text, 64)
 	return number{parts: parts, value: value}, err == nil
+}
+
+// selectorOps has the longer operators first, so that none is taken for another.
+var selectorOps = []string{"!=", ">=", "<=", "=", ">", "<"}
+
+// notOfKeys reports whether r ends the name of a label.
+func notOfKeys(r rune) bool {
+	return r == '=' || r == '!' || r == '<' || r == '>' || unicode.IsSpace(r)
+}
+
+// A number is a label's value in comparisons: its decimal value, and its parts
+// between dots.
+type number struct {
+	value float64
+	parts []string
 }
 
 func (n number) compare(m number) int {

@@ -1,10 +1,10 @@
-package workflows
+package protocol
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
-
-	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // SessionStatus is the state of a session in one word.
@@ -54,7 +54,7 @@ type SessionView struct {
 	Unprotected string      `json:"unprotected,omitempty"`
 	Budget      *BudgetView `json:"budget,omitempty"`
 	// Files came with messages. Images are not included; the conversation has them.
-	Files []protocol.Input `json:"files,omitempty"`
+	Files []Input `json:"files,omitempty"`
 	// RateLimits are the account's, as codex last reported them.
 	RateLimits *RateLimitsView `json:"rate_limits,omitempty"`
 	Messages   []MessageView   `json:"messages"` // the newest, oldest first
@@ -76,14 +76,34 @@ type SessionView struct {
 	Origin string `json:"origin,omitempty"`
 }
 
+// Words returns the bounds as a budget is written on the command line.
+func (b BudgetView) Words() string {
+	var out []string
+	for _, c := range []struct {
+		name  string
+		limit int64
+	}{{"tokens", b.Tokens.Limit}, {"turns", b.Turns.Limit}, {"approvals", b.Approvals.Limit}, {"commands", b.Commands.Limit}} {
+		if c.limit > 0 {
+			out = append(out, fmt.Sprintf("%s=%d", c.name, c.limit))
+		}
+	}
+	if b.Time.Limit != "" {
+		out = append(out, "time="+b.Time.Limit)
+	}
+	if b.TurnTimeout != "" {
+		out = append(out, "turn="+b.TurnTimeout)
+	}
+	return strings.Join(out, ",")
+}
+
 // BudgetView shows a session's bounds, and what it has used as of the newest pump.
 type BudgetView struct {
-	Tokens      BudgetCount `json:"tokens"`
-	Turns       BudgetCount `json:"turns"`
-	Time        BudgetTime  `json:"time"` // of its turns together
-	Approvals   BudgetCount `json:"approvals"`
-	Commands    BudgetCount `json:"commands"`
-	TurnTimeout string      `json:"turn_timeout"`
+	Tokens      BudgetCount    `json:"tokens"`
+	Turns       BudgetCount    `json:"turns"`
+	Time        BudgetTimeView `json:"time"` // of its turns together
+	Approvals   BudgetCount    `json:"approvals"`
+	Commands    BudgetCount    `json:"commands"`
+	TurnTimeout string         `json:"turn_timeout"`
 	// Warnings name the bounds of which four fifths are used.
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -94,8 +114,8 @@ type BudgetCount struct {
 	Limit int64 `json:"limit"`
 }
 
-// BudgetTime is a bound on time.
-type BudgetTime struct {
+// BudgetTimeView is a bound on time.
+type BudgetTimeView struct {
 	Used  string `json:"used"`
 	Limit string `json:"limit,omitempty"` // empty means none
 }
@@ -151,19 +171,6 @@ type UsageView struct {
 	Context *ContextView `json:"context,omitempty"`
 }
 
-// Failure is an error as people see it.
-type Failure struct {
-	Kind    string `json:"kind"`
-	Message string `json:"message"`
-	Hint    string `json:"hint,omitempty"`
-	// ResetAt is when a limit ends, if known.
-	ResetAt time.Time `json:"reset_at,omitzero"`
-
-	// Final says that no retry helps, according to the activity. It is known only in the
-	// workflow that met the failure.
-	Final bool `json:"-"`
-}
-
 // Refusal records a signal that was not accepted.
 type Refusal struct {
 	At     time.Time `json:"at"`
@@ -201,7 +208,7 @@ type TurnView struct {
 	Items          int       `json:"items"`
 	Usage          UsageView `json:"usage"`
 	DiffStat       string    `json:"diff_stat"`
-	turnOutput
+	TurnOutput
 	StartedAt  time.Time `json:"started_at,omitzero"`
 	EndedAt    time.Time `json:"ended_at,omitzero"`
 	Error      *Failure  `json:"error"`
@@ -213,6 +220,18 @@ type TurnView struct {
 
 // Done reports whether the turn has ended.
 func (t TurnView) Done() bool { return t.Status != "queued" && t.Status != "inProgress" }
+
+// TurnOutput is the part of a turn's JSON that is about its output.
+type TurnOutput struct {
+	// Output is the JSON that the turn ended with. OutputError says why there is
+	// none.
+	Output      json.RawMessage `json:"output,omitempty"`
+	OutputError string          `json:"output_error,omitempty"`
+	// Structured says that the turn has an output schema. FinalAt is where its last
+	// message begins in FinalText.
+	Structured bool `json:"structured,omitempty"`
+	FinalAt    int  `json:"final_at,omitempty"`
+}
 
 // ApprovalState is the state of an approval.
 type ApprovalState string
@@ -229,26 +248,26 @@ const (
 
 // Approval is the Approval JSON of the command line.
 type Approval struct {
-	ID      string            `json:"id"`
-	Session string            `json:"session"`
-	Turn    int               `json:"turn"`
-	Kind    string            `json:"kind"`
-	Summary string            `json:"summary"`
-	Command string            `json:"command"`
-	CWD     string            `json:"cwd"`
-	Reason  string            `json:"reason"`
-	Changes []protocol.Change `json:"changes"`
-	Network string            `json:"network,omitempty"` // the host to reach
+	ID      string   `json:"id"`
+	Session string   `json:"session"`
+	Turn    int      `json:"turn"`
+	Kind    string   `json:"kind"`
+	Summary string   `json:"summary"`
+	Command string   `json:"command"`
+	CWD     string   `json:"cwd"`
+	Reason  string   `json:"reason"`
+	Changes []Change `json:"changes"`
+	Network string   `json:"network,omitempty"` // the host to reach
 	// GrantRoot is the folder below which accepting a file change allows all changes.
 	GrantRoot string `json:"grant_root,omitempty"`
 
-	Permissions json.RawMessage     `json:"permissions,omitempty"`
-	Questions   []protocol.Question `json:"questions"`
-	URL         string              `json:"url,omitempty"`
-	Server      string              `json:"server,omitempty"`
-	Tool        string              `json:"tool,omitempty"`
-	Args        string              `json:"args,omitempty"` // of an MCP tool call
-	Amendment   []string            `json:"amendment,omitempty"`
+	Permissions json.RawMessage `json:"permissions,omitempty"`
+	Questions   []Question      `json:"questions"`
+	URL         string          `json:"url,omitempty"`
+	Server      string          `json:"server,omitempty"`
+	Tool        string          `json:"tool,omitempty"`
+	Args        string          `json:"args,omitempty"` // of an MCP tool call
+	Amendment   []string        `json:"amendment,omitempty"`
 
 	Digest    string        `json:"digest"`
 	Offered   []string      `json:"offered"`
@@ -263,7 +282,7 @@ type Approval struct {
 	Earlier    *EarlierDecision `json:"earlier,omitempty"`
 
 	// Ruling is the policy rule that decided the request or left it to people.
-	Ruling *protocol.Ruling `json:"ruling,omitempty"`
+	Ruling *Ruling `json:"ruling,omitempty"`
 	// Signed says that only signed decisions of the Approvers count. Agreed are those so far, and
 	// Missing is how many more must agree.
 	Signed    bool        `json:"signed,omitempty"`
@@ -303,12 +322,197 @@ type Decision struct {
 	Signed bool            `json:"signed,omitempty"` // By is the signer, not a mere claim
 }
 
+// An Agreement is one person's signed decision on an approval that takes several.
+type Agreement struct {
+	By      string    `json:"by"`
+	Outcome string    `json:"outcome"`
+	Scope   string    `json:"scope"`
+	Payload string    `json:"payload,omitempty"` // digest of the answers or the grant
+	Reason  string    `json:"reason,omitempty"`
+	At      time.Time `json:"at"`
+	// As is the signer's name in each policy that knows them, by owner: session,
+	// seed.
+	As map[string]string `json:"as,omitempty"`
+}
+
 // SessionDetail is for our own programs: it says where the session's data is.
 type SessionDetail struct {
-	View      SessionView        `json:"view"`
-	Layout    protocol.Layout    `json:"layout"`
-	Host      *protocol.HostSpec `json:"host"`
-	Approvals []Approval         `json:"approvals"`
-	Turns     []TurnView         `json:"turns"`
-	Seq       int64              `json:"seq"`
+	View      SessionView `json:"view"`
+	Layout    Layout      `json:"layout"`
+	Host      *HostSpec   `json:"host"`
+	Approvals []Approval  `json:"approvals"`
+	Turns     []TurnView  `json:"turns"`
+	Seq       int64       `json:"seq"`
+}
+
+// ContextView is how full the model's context window is, in tokens.
+type ContextView struct {
+	Used   int64 `json:"used"`
+	Window int64 `json:"window"`
+}
+
+// RateLimitsView shows an account's rate limits. Values that codex did not report are left out.
+type RateLimitsView struct {
+	Primary   *RateWindowView `json:"primary,omitempty"`
+	Secondary *RateWindowView `json:"secondary,omitempty"`
+	Plan      string          `json:"plan,omitempty"`
+	Reached   string          `json:"reached,omitempty"`
+	At        time.Time       `json:"at"`
+}
+
+// RateWindowView shows how much of a rate-limit window is used.
+type RateWindowView struct {
+	UsedPercent   int       `json:"used_percent"`
+	WindowMinutes int64     `json:"window_minutes,omitempty"`
+	ResetsAt      time.Time `json:"resets_at,omitzero"`
+}
+
+// ViewContext returns nil if c is nil.
+func ViewContext(c *ContextUse) *ContextView {
+	if c == nil {
+		return nil
+	}
+	return &ContextView{Used: c.Used, Window: c.Window}
+}
+
+// ViewRateLimits returns nil if l is nil.
+func ViewRateLimits(l *RateLimits) *RateLimitsView {
+	if l == nil {
+		return nil
+	}
+	return &RateLimitsView{
+		Primary: viewWindow(l.Primary), Secondary: viewWindow(l.Secondary),
+		Plan: l.Plan, Reached: l.Reached, At: time.UnixMilli(l.AtMS).UTC(),
+	}
+}
+
+func viewWindow(w *RateWindow) *RateWindowView {
+	if w == nil {
+		return nil
+	}
+	v := &RateWindowView{UsedPercent: w.UsedPercent, WindowMinutes: w.WindowMinutes}
+	if w.ResetsAt > 0 {
+		v.ResetsAt = time.Unix(w.ResetsAt, 0).UTC()
+	}
+	return v
+}
+
+// QueuedView is a message whose turn has not begun.
+type QueuedView struct {
+	ID   string `json:"id"`
+	N    int    `json:"n"`             // the turn it will be
+	Act  string `json:"act,omitempty"` // compact or review, if it is one
+	Text string `json:"text"`          // its beginning
+	By   string `json:"by,omitempty"`
+}
+
+// LimitView is a limit whose end a session waits for.
+type LimitView struct {
+	Kind    string    `json:"kind"`              // quota, rate_limit
+	Since   time.Time `json:"since"`             // when it was first met
+	Until   time.Time `json:"until"`             // when the next try is due
+	ResetAt time.Time `json:"reset_at,omitzero"` // when it ends, if known
+	Tries   int       `json:"tries"`
+}
+
+// LostView says that a session's host cannot be reached.
+type LostView struct {
+	Host  string    `json:"host"`
+	Since time.Time `json:"since"`
+	Why   string    `json:"why,omitempty"`
+	// Stays says why the session waits for that host, if it does.
+	Stays string `json:"stays,omitempty"`
+}
+
+// WarmView is what a parked session left on its host. If it comes back there, nothing has to be
+// copied.
+type WarmView struct {
+	Host       string    `json:"host"`
+	Generation int64     `json:"generation"`
+	Since      time.Time `json:"since"`
+}
+
+// SnapshotView shows a session's newest good snapshot, and how the newest attempt ended. A failed
+// attempt does not hide a good snapshot.
+type SnapshotView struct {
+	ID    string    `json:"id"` // empty: there is none yet
+	N     int       `json:"n"`
+	Turn  int       `json:"turn"`
+	At    time.Time `json:"at,omitzero"`
+	Files int64     `json:"files"`
+	Bytes int64     `json:"bytes"`
+	Added int64     `json:"added_bytes"`
+	Lacks string    `json:"lacks,omitempty"` // what could not be read
+
+	Taking int      `json:"taking,omitempty"` // the one that is being taken
+	Tried  int      `json:"tried,omitempty"`  // the newest that has ended, well or not
+	Error  *Failure `json:"error,omitempty"`  // of Tried, if that failed
+}
+
+// PolicyTexts are the texts of a session's policies, as they were in their files.
+type PolicyTexts struct {
+	Session string `json:"session,omitempty"`
+	Seed    string `json:"seed,omitempty"`
+}
+
+// PolicyView is a policy of a session as the command line shows it.
+type PolicyView struct {
+	Digest string `json:"digest"`
+	// State is active, or broken: then everything is declined, and Error says why.
+	State string `json:"state"`
+	Error string `json:"error,omitempty"`
+	// Approvers are the people whose signatures count, and Required is how many of
+	// them must agree. If there are no approvers, anybody may decide.
+	Approvers          []string `json:"approvers,omitempty"`
+	Required           int      `json:"required,omitempty"`
+	RequesterMayDecide bool     `json:"requester_may_decide,omitempty"`
+	Expiry             string   `json:"expiry,omitempty"`
+}
+
+// The states of a policy.
+const (
+	PolicyActive = "active"
+	PolicyBroken = "broken"
+)
+
+// ProgressView is the newest report of the model about its work.
+type ProgressView struct {
+	Turn    int       `json:"turn"`
+	Text    string    `json:"text"`
+	Percent *int      `json:"percent,omitempty"`
+	Step    string    `json:"step,omitempty"`
+	At      time.Time `json:"at"`
+}
+
+// String returns a report in one line.
+func (p *ProgressView) String() string {
+	if p == nil {
+		return ""
+	}
+	s := p.Text
+	if p.Step != "" {
+		s = p.Step + ": " + s
+	}
+	if p.Percent != nil {
+		s = fmt.Sprintf("%d %%, %s", *p.Percent, s)
+	}
+	return s
+}
+
+// ViewOfProgress returns the view of a report; nil for nil.
+func ViewOfProgress(p *Progress) *ProgressView {
+	if p == nil {
+		return nil
+	}
+	return &ProgressView{Turn: p.Turn, Text: p.Text, Percent: p.Percent, Step: p.Step, At: time.UnixMilli(p.AtMS).UTC()}
+}
+
+// WaitingView is a fault that a session waits out, to try again.
+type WaitingView struct {
+	Doing   string    `json:"doing"`
+	Since   time.Time `json:"since"`
+	Attempt int       `json:"attempt"` // how many have failed
+	Kind    string    `json:"kind"`
+	Error   string    `json:"error"` // of the newest attempt
+	NextAt  time.Time `json:"next_at"`
 }
