@@ -30,7 +30,7 @@ func (a arrival) fresh() bool { return !a.ours && !a.warm }
 // that place. If cannot is set, nothing can be restored: only an existing folder will
 // do, and nothing is removed.
 func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, cannot error, attempt int32, hide secrets) (arrival, error) {
-	a := arrival{layout: l, mark: folderMark{Generation: in.Claim.Generation, Seed: in.Seed, Brokered: in.Credentials == CredentialsBroker}}
+	a := arrival{layout: l, mark: folderMark{Generation: in.Claim.Generation, Seed: in.Seed, Brokered: in.Credentials == protocol.CredentialsBroker}}
 	f, err := lookFolder(ctx, h, l.Dir)
 	if err != nil {
 		return a, err
@@ -239,7 +239,7 @@ func (s *site) isKept(ctx context.Context, h hostexec.Host, l protocol.Layout, w
 	if err != nil || whole(m, was.Dir == "") != nil {
 		return false
 	}
-	if was.Dir != "" || m.Work != WorkNone {
+	if was.Dir != "" || m.Work != protocol.WorkNone {
 		return true
 	}
 	any, _, err := worthKeeping(ctx, h, l.Dir, l.WorkDir) // l.Dir has no rollouts itself: this looks at the work alone
@@ -269,8 +269,8 @@ func (s *site) keepLeft(ctx context.Context, h hostexec.Host, l protocol.Layout,
 		c.Generation = generation
 	}
 	in := taking{TakeSnapshotInput: TakeSnapshotInput{Claim: c, Layout: l, SnapshotSpec: lastSpec(spec)}, ownWork: true, left: true}
-	if l.OwnWork && in.Policy.Work == WorkNone {
-		in.Policy.Work = WorkFull // the folder goes, and the session did not ask for that
+	if l.OwnWork && in.Policy.Work == protocol.WorkNone {
+		in.Policy.Work = protocol.WorkFull // the folder goes, and the session did not ask for that
 	}
 	// Every attempt makes the same snapshot: its time is that of the generation.
 	for earlier := 0; ; earlier++ {
@@ -293,7 +293,7 @@ func (s *site) keepLeft(ctx context.Context, h hostexec.Host, l protocol.Layout,
 // if that is not known, because what is not in it goes with the folder.
 func lastSpec(spec *SnapshotSpec) SnapshotSpec {
 	if spec == nil {
-		return SnapshotSpec{Policy: SnapshotPolicy{Work: WorkFull}}
+		return SnapshotSpec{Policy: SnapshotPolicy{Work: protocol.WorkFull}}
 	}
 	return *spec
 }

@@ -15,15 +15,6 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// How a session's codex gets its credential.
-const (
-	// CredentialsPlanted: auth.json lies on the host while the session lives.
-	CredentialsPlanted = "planted"
-	// CredentialsBroker: the host gets no auth.json. Pumps give codex a
-	// short-lived access token, which it keeps in its memory.
-	CredentialsBroker = "broker"
-)
-
 // KindChatGPT is the kind of seeds that a broker can serve.
 const KindChatGPT = string(seeds.KindChatGPT)
 
@@ -55,7 +46,7 @@ const (
 // the host.
 func checkBroker(credentials string, seed *protocol.SeedRef) error {
 	switch {
-	case credentials != CredentialsBroker:
+	case credentials != protocol.CredentialsBroker:
 		return nil
 	case seed == nil:
 		return badInput("credentials of a broker need a seed")
@@ -68,7 +59,7 @@ func checkBroker(credentials string, seed *protocol.SeedRef) error {
 // checkBrokerCodex refuses a codex that does not know such a login, or that would
 // write it to disk.
 func checkBrokerCodex(credentials, version string) error {
-	if credentials != CredentialsBroker {
+	if credentials != protocol.CredentialsBroker {
 		return nil
 	}
 	have, ok := parseVersion(version)
@@ -116,7 +107,7 @@ type brokering struct {
 
 // broker returns nil for a session whose credential is planted.
 func (s *site) broker(in RunPumpInput, hide secrets, lost func(error)) *brokering {
-	if in.Credentials != CredentialsBroker {
+	if in.Credentials != protocol.CredentialsBroker {
 		return nil
 	}
 	b := &brokering{site: s, desk: s.tokens, session: in.Claim.Session, seed: *in.Seed, hide: hide}

@@ -178,8 +178,8 @@ func (b *bed) brokered(id string, model *scriptedmodel.Server) (*talk, *desk) {
 	d.keep(data, []byte(scriptedmodel.LoginConfigTOML(model.BaseURL())))
 	b.set.Sessions.tokens, b.set.Sessions.desk = d, d
 	ref := d.ref
-	k := &talk{bed: b, claim: protocol.Claim{Session: id, Host: b.spec, Generation: 1}, seed: &ref, credentials: CredentialsBroker}
-	out, err := b.prepare(PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "workspace-write", Credentials: CredentialsBroker})
+	k := &talk{bed: b, claim: protocol.Claim{Session: id, Host: b.spec, Generation: 1}, seed: &ref, credentials: protocol.CredentialsBroker}
+	out, err := b.prepare(PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "workspace-write", Credentials: protocol.CredentialsBroker})
 	if err != nil {
 		b.t.Fatalf("prepare: %v", err)
 	}
@@ -410,7 +410,7 @@ rules:
 
 func TestOnlyAChatGPTLoginCanBeBrokered(t *testing.T) {
 	for _, seed := range []*protocol.SeedRef{nil, {Name: "team", Kind: "api_key"}, {Name: "team", Kind: "provider"}} {
-		err := checkBroker(CredentialsBroker, seed)
+		err := checkBroker(protocol.CredentialsBroker, seed)
 		var typed *typedError
 		if !errors.As(err, &typed) || typed.kind != protocol.ErrTypeBadInput {
 			t.Errorf("%+v: %v", seed, err)
@@ -423,7 +423,7 @@ func TestOnlyAChatGPTLoginCanBeBrokered(t *testing.T) {
 
 func TestCodexThatWritesTokensDownIsRefused(t *testing.T) {
 	for version, ok := range map[string]bool{"0.125.0": false, "0.147.0": false, "0.150.9": false, "0.151.0": true, "0.169.0": true, "": false} {
-		err := checkBrokerCodex(CredentialsBroker, version)
+		err := checkBrokerCodex(protocol.CredentialsBroker, version)
 		if (err == nil) != ok {
 			t.Errorf("codex %q: %v", version, err)
 		}

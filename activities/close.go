@@ -251,7 +251,7 @@ func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSession
 		// neither is a reason to lose the conversation.
 		s.Logger.Warn("only the conversation is kept", "session", in.Claim.Session, "dir", in.Layout.WorkDir, "error", err)
 		work := err
-		t.Policy.Work = WorkNone
+		t.Policy.Work = protocol.WorkNone
 		if got, err = s.takeWhole(ctx, h, t, hide); in.Layout.OwnWork {
 			err = errors.Join(work, err)
 		}

@@ -17,14 +17,6 @@ import (
 // Confinement is what a session asks of its sandbox beyond the mode.
 type Confinement = seeds.Confinement
 
-// Values of Confinement.Network, and the sandbox that is a seed's own profile.
-const (
-	NetworkOff   = seeds.NetworkOff
-	NetworkOn    = seeds.NetworkOn
-	NetworkHosts = seeds.NetworkHosts
-	ByProfile    = seeds.ByProfile
-)
-
 // unconfined returns the error for a session that cannot be confined as asked.
 func unconfined(hint, format string, args ...any) error {
 	return &typedError{kind: protocol.ErrTypeSandbox, hint: hint, err: fmt.Errorf(format, args...)}
@@ -172,7 +164,7 @@ func (p place) trial(l protocol.Layout, sandbox string) seeds.ConfineTrial {
 			inside = inside || dir == f || strings.HasPrefix(dir, f+"/")
 		}
 		// A seed's own profile decides what may be written.
-		if !inside && path.IsAbs(dir) && sandbox != ByProfile {
+		if !inside && path.IsAbs(dir) && sandbox != protocol.ByProfile {
 			t.Outside = append(t.Outside, dir)
 		}
 	}

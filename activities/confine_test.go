@@ -63,7 +63,7 @@ rules:
       - say: done
 `, dir, allowed, denied, strings.TrimPrefix(allowed, "127.0.0.1:")))
 	in := PrepareSessionInput{Sandbox: "workspace-write", Seed: b.plantable(model), Confine: Confinement{
-		Read: []string{filepath.Join(dir, "read")}, Write: []string{filepath.Join(dir, "write")}, Network: NetworkHosts, Hosts: []string{"127.0.0.1"},
+		Read: []string{filepath.Join(dir, "read")}, Write: []string{filepath.Join(dir, "write")}, Network: protocol.NetworkHosts, Hosts: []string{"127.0.0.1"},
 	}}
 	k := b.preparedAs("confined", in)
 	k.start()
@@ -98,7 +98,7 @@ func TestSessionThatCannotBeConfinedAsAskedIsNotPrepared(t *testing.T) {
 		"a folder that holds ours":       {"workspace-write", Confinement{Write: []string{filepath.Dir(root)}}, "or holds it"},
 		"another session's credential":   {"workspace-write", Confinement{Read: []string{root + "/sessions"}}, "lies in Fairlead's own folder"},
 		"two names for one folder":       {"workspace-write", Confinement{Write: []string{dir + "/write", dir + "/link"}}, "given twice"},
-		"a profile that the seed lacks":  {ByProfile, Confinement{Profile: "dev"}, "no permission profile dev (it has: none)"},
+		"a profile that the seed lacks":  {protocol.ByProfile, Confinement{Profile: "dev"}, "no permission profile dev (it has: none)"},
 	} {
 		b.sh(`ln -sfn write "$1/link"`, dir)
 		_, err := b.prepare(PrepareSessionInput{Claim: protocol.Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}, Seed: seed, Sandbox: c.sandbox, Confine: c.c})
@@ -122,8 +122,8 @@ func TestSessionAsksNothingOfACodexThatHasNotGotIt(t *testing.T) {
 		c    Confinement
 		says string
 	}{
-		"0.130.0": {Confinement{Network: NetworkOff}, "codex 0.130.0 knows no permission profiles by name"},
-		"0.140.0": {Confinement{Network: NetworkHosts, Hosts: []string{"example.com"}}, "codex 0.140.0 cannot let commands reach some hosts only"},
+		"0.130.0": {Confinement{Network: protocol.NetworkOff}, "codex 0.130.0 knows no permission profiles by name"},
+		"0.140.0": {Confinement{Network: protocol.NetworkHosts, Hosts: []string{"example.com"}}, "codex 0.140.0 cannot let commands reach some hosts only"},
 	} {
 		spec := hosttest.StartSSHD(t, hosttest.Options{NewUser: true}).Spec()
 		b := newBed(t, spec).with(version, "")
@@ -143,8 +143,8 @@ rules:
       - say: done
 `, dir))
 	seed := b.plantableWith(model, fmt.Sprintf("[permissions.dev]\nextends = \":read-only\"\n[permissions.dev.filesystem]\n%q = \"write\"\n", dir+"/write"))
-	k := b.preparedAs("dev", PrepareSessionInput{Sandbox: ByProfile, Seed: seed, Confine: Confinement{Profile: "dev"}})
-	if k.permissions != seeds.Profile(ByProfile) {
+	k := b.preparedAs("dev", PrepareSessionInput{Sandbox: protocol.ByProfile, Seed: seed, Confine: Confinement{Profile: "dev"}})
+	if k.permissions != seeds.Profile(protocol.ByProfile) {
 		t.Errorf("runs under %q", k.permissions)
 	}
 	k.start()

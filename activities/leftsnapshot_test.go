@@ -323,7 +323,7 @@ func TestWorkThatNoSnapshotWasToHoldIsKeptBeforeItsFolderGoes(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("alone")
 	in := k.parking(1, "")
-	in.Policy.Work = WorkNone
+	in.Policy.Work = protocol.WorkNone
 	parked, err := k.park(in)
 	if err != nil || parked.Snapshot == nil {
 		t.Fatalf("parked %+v, %v", parked, err)
@@ -332,7 +332,7 @@ func TestWorkThatNoSnapshotWasToHoldIsKeptBeforeItsFolderGoes(t *testing.T) {
 		t.Fatal("the work is in a snapshot that was not to hold it")
 	}
 	leave := k.leave(false)
-	leave.Snapshot = &SnapshotSpec{Policy: SnapshotPolicy{Work: WorkNone}, Parent: parked.Snapshot.ID}
+	leave.Snapshot = &SnapshotSpec{Policy: SnapshotPolicy{Work: protocol.WorkNone}, Parent: parked.Snapshot.ID}
 	out, err := k.wipe(leave, knows(SeedNow{Generation: 1, Ref: k.seed}))
 	if err != nil || !out.Removed || out.Archive == parked.Snapshot.ID || b.exported(out.Archive)["work/work.txt"] != "precious\n" {
 		t.Errorf("cleaned up: %+v, %v", out, err)
@@ -351,7 +351,7 @@ func TestWorkThatIsTooLargeIsNoReasonToLoseTheConversation(t *testing.T) {
 		k.sh(`mkdir -p "$1/sessions/2026" && echo '{}' >"$1/sessions/2026/rollout-x.jsonl"`, k.layout.CodexHome)
 		k.sh(`head -c 1000 /dev/zero | tr '\0' x >"$1/large"`, k.layout.WorkDir)
 		in := k.closing()
-		in.Snapshot = &SnapshotSpec{Policy: SnapshotPolicy{Work: WorkFull}}
+		in.Snapshot = &SnapshotSpec{Policy: SnapshotPolicy{Work: protocol.WorkFull}}
 		if dir == "" {
 			if _, err := k.close(in); err == nil || k.sh(`wc -c <"$1/large"`, k.layout.WorkDir) != "1000\n" {
 				t.Fatalf("closed although its work is too large: %v", err)
@@ -373,7 +373,7 @@ func TestWorkThatIsTooLargeIsNoReasonToLoseTheConversation(t *testing.T) {
 func TestAWholeMachineIsInNoSnapshot(t *testing.T) {
 	l := layoutOf("/root/.fairlead", "all")
 	l.WorkDir, l.OwnWork = "/", false
-	trees := taking{TakeSnapshotInput: TakeSnapshotInput{Layout: l, SnapshotSpec: SnapshotSpec{Policy: SnapshotPolicy{Work: WorkFull}}}}.trees()
+	trees := taking{TakeSnapshotInput: TakeSnapshotInput{Layout: l, SnapshotSpec: SnapshotSpec{Policy: SnapshotPolicy{Work: protocol.WorkFull}}}}.trees()
 	if len(trees) != 1 || trees[0].Name != snapshots.Rollouts {
 		t.Errorf("kept would be %+v", trees)
 	}
@@ -433,7 +433,7 @@ func TestARestoredFolderSaysInWhatItDiffers(t *testing.T) {
 	k.sh(`cd "$1" && git init -q && git remote add origin "$2" && git fetch -q && git checkout -q -B main origin/main && i=0 &&
 while [ $i -lt 12 ]; do echo no >"left out $i" && i=$((i+1)); done`, k.layout.WorkDir, upstream(t))
 	in := k.parking(1, "")
-	in.Policy = SnapshotPolicy{Work: WorkGit, Exclude: []string{"left*"}}
+	in.Policy = SnapshotPolicy{Work: protocol.WorkGit, Exclude: []string{"left*"}}
 	got, err := b.set.Sessions.take(t.Context(), in.TakeSnapshotInput, k.hides(), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ func (b *bed) elsewhere(name string) protocol.HostSpec {
 func (k *talk) parking(n int, parent string) ParkSessionInput {
 	in := ParkSessionInput{Incarnation: k.incarnation, Seq: k.state.Seq}
 	in.Claim, in.Layout, in.Seed = k.next(), k.layout, k.seed
-	in.Policy = SnapshotPolicy{Work: WorkFull}
+	in.Policy = SnapshotPolicy{Work: protocol.WorkFull}
 	in.N, in.At, in.Parent = n, time.Now().Truncate(time.Second), parent
 	in.ThreadID, in.CodexVersion, in.Turn, in.Cursor = k.state.ThreadID, k.state.CodexVersion, k.turn, k.state.Cursor
 	in.Thread = conversation.ThreadSpec{CWD: k.layout.WorkDir, Sandbox: "danger-full-access", ApprovalPolicy: "on-request", Model: "gpt-5.5"}

@@ -49,9 +49,7 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 	if err := checkID("session", in.Claim.Session); err != nil {
 		return out, err
 	}
-	switch in.Sandbox {
-	case "read-only", "workspace-write", "danger-full-access", ByProfile:
-	default:
+	if !protocol.IsSandbox(in.Sandbox) {
 		return out, badInput("sandbox %q is not read-only, workspace-write, danger-full-access or profile", in.Sandbox)
 	}
 	if err := s.keepPolicies(ctx, in.Policies); err != nil {
@@ -69,7 +67,7 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 	if err := checkBroker(in.Credentials, in.Seed); err != nil {
 		return out, err
 	}
-	if in.Credentials == CredentialsBroker {
+	if in.Credentials == protocol.CredentialsBroker {
 		bundle = bundle.WithoutAuth()
 	}
 	h, err := s.host(in.Claim.Host)
@@ -110,7 +108,7 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 		s.Logger.Warn("snapshot cannot be read; the folder on the host has all of it", "session", in.Claim.Session, "snapshot", in.Restore.Snapshot, "error", cannot)
 	}
 	l = a.layout
-	if a.mark.Seed != in.Seed && in.Credentials != CredentialsBroker {
+	if a.mark.Seed != in.Seed && in.Credentials != protocol.CredentialsBroker {
 		if bundle, err = s.bundle(ctx, a.mark.Seed); err != nil {
 			return out, err
 		}

@@ -219,7 +219,7 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 		return RunPumpResult{}, err
 	}
 	var keep *keeper // a broker's codex has no login of its own
-	if in.Credentials != CredentialsBroker && !in.Unkept {
+	if in.Credentials != protocol.CredentialsBroker && !in.Unkept {
 		keep = s.keeper(h, in.Claim.Session, in.Layout.CodexHome, in.Seed, hide)
 	}
 	w, err := s.attach(ctx, life, in, a, offset)

@@ -8,13 +8,6 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// Policies for the work folder in a snapshot.
-const (
-	WorkNone = "none" // the conversation alone
-	WorkGit  = "git"  // what git does not have upstream, and the state of the tree
-	WorkFull = "full" // all but what is excluded
-)
-
 // SnapshotPolicy says what of the work folder a snapshot keeps.
 type SnapshotPolicy struct {
 	Work    string   `json:"work"`

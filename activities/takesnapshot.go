@@ -182,7 +182,7 @@ func idOf(session string, at time.Time, of string) string {
 // keeping. It returns after every byte was read back from the store.
 func (s *site) takeOn(ctx context.Context, h hostexec.Host, in taking, hide secrets) (*SnapshotBrief, error) {
 	l, own := in.Layout, ""
-	if l.OwnWork && in.Policy.Work != WorkNone {
+	if l.OwnWork && in.Policy.Work != protocol.WorkNone {
 		own = l.WorkDir // a person's own folder does not count as the session's work
 	}
 	in.progress.step("looking")
@@ -224,7 +224,7 @@ func (s *site) takeOn(ctx context.Context, h hostexec.Host, in taking, hide secr
 func (in taking) trees() []snapshots.TreeSpec {
 	l := in.Layout
 	all := []snapshots.TreeSpec{snapshots.RolloutsOf(l.CodexHome)}
-	if in.Policy.Work == WorkNone || in.ownWork && !l.OwnWork || l.WorkDir == "/" { // which is a whole machine
+	if in.Policy.Work == protocol.WorkNone || in.ownWork && !l.OwnWork || l.WorkDir == "/" { // which is a whole machine
 		return all
 	}
 	work := snapshots.WorkOf(l.WorkDir, in.Policy.Work, in.Policy.Exclude)

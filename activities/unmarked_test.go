@@ -206,7 +206,7 @@ func TestASnapshotOfWhatIsGoneIsAnError(t *testing.T) {
 	}
 	// If no snapshot holds the work, only the conversation must be there.
 	alone := next
-	alone.Policy.Work = WorkNone
+	alone.Policy.Work = protocol.WorkNone
 	k.sh(`mv "$1" "$1.away"`, k.layout.WorkDir)
 	if got, err := b.set.Sessions.take(t.Context(), alone, k.hides(), nil); err != nil || got == nil {
 		t.Errorf("taken of the conversation %+v, %v", got, err)

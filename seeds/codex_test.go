@@ -16,6 +16,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
@@ -360,7 +361,7 @@ var waysToRead = []string{
 
 func TestCommandsCannotReadTheCredentialAndWorkGoesOn(t *testing.T) {
 	asRootAndUser(t, func(t *testing.T, h codexHost) {
-		for _, sandbox := range []string{workspaceWrite, readOnly} {
+		for _, sandbox := range []string{protocol.WorkspaceWrite, protocol.ReadOnly} {
 			t.Run(sandbox, func(t *testing.T) { h.cannotReadAndWorkGoesOn(t, sandbox) })
 		}
 	})
@@ -396,7 +397,7 @@ func (h codexHost) cannotReadAndWorkGoesOn(t *testing.T, sandbox string) {
 	if text := a.turn(thread, `run cat "$CODEX_HOME/auth.json" "$CODEX_HOME/config.toml"; echo went on`); !strings.Contains(text, "went on") || strings.Count(text, "Permission denied") != 2 {
 		t.Errorf("a turn's command printed %q", text)
 	}
-	writes := sandbox == workspaceWrite
+	writes := sandbox == protocol.WorkspaceWrite
 	a.turn(thread, "run echo hello >"+sandbox+".txt")
 	a.turn(thread, "patch "+sandbox+".patched")
 	for _, name := range []string{sandbox + ".txt", sandbox + ".patched"} {

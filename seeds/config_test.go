@@ -9,10 +9,12 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"pgregory.net/rapid"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func ours(home, work string) []setting {
-	s, err := sessionSettings(PlantSpec{CodexHome: home, WorkDir: work, Sandbox: workspaceWrite},
+	s, err := sessionSettings(PlantSpec{CodexHome: home, WorkDir: work, Sandbox: protocol.WorkspaceWrite},
 		[]string{configFile, authFile}, trustLevel{dirs: []string{work}, trusted: true}, nil)
 	if err != nil {
 		panic(err)

@@ -10,18 +10,8 @@ import (
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
-)
 
-// ByProfile is the sandbox of a session whose commands run under a permission
-// profile of the seed.
-const ByProfile = "profile"
-
-// Values of Confinement.Network; empty leaves the network to the sandbox, which
-// blocks it.
-const (
-	NetworkOff   = "off"
-	NetworkOn    = "on"
-	NetworkHosts = "hosts" // only Confinement.Hosts, through codex's own proxy
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A Confinement is what a session asks of its sandbox beyond the mode. It becomes
@@ -94,13 +84,13 @@ func (c Confinement) Check(sandbox string) error {
 
 func (c Confinement) checkMode(sandbox string) error {
 	switch {
-	case sandbox == ByProfile && c.Profile == "":
+	case sandbox == protocol.ByProfile && c.Profile == "":
 		return errors.New("sandbox profile needs the name of a permission profile (--profile)")
-	case sandbox != ByProfile && c.Profile != "":
+	case sandbox != protocol.ByProfile && c.Profile != "":
 		return fmt.Errorf("--profile %s says what commands may do, and so does --sandbox %s: give one of them", c.Profile, sandbox)
 	case c.Profile != "" && (!profileName.MatchString(c.Profile) || strings.HasPrefix(c.Profile, profileWrite)):
 		return fmt.Errorf("--profile %.100q is no name of a permission profile in a config.toml", c.Profile)
-	case sandbox == fullAccess && (len(c.Read)+len(c.Write) > 0 || c.Network == NetworkOff || c.Network == NetworkHosts):
+	case sandbox == protocol.FullAccess && (len(c.Read)+len(c.Write) > 0 || c.Network == protocol.NetworkOff || c.Network == protocol.NetworkHosts):
 		return errors.New("--sandbox danger-full-access confines nothing, so --read, --write and --network off or by host cannot hold (use workspace-write or read-only)")
 	}
 	return nil
@@ -108,12 +98,12 @@ func (c Confinement) checkMode(sandbox string) error {
 
 func (c Confinement) checkNetwork() error {
 	switch c.Network {
-	case "", NetworkOff, NetworkOn:
+	case "", protocol.NetworkOff, protocol.NetworkOn:
 		if len(c.Hosts) > 0 {
 			return fmt.Errorf("--network %s names hosts as well", orDefault(c.Network, "of the sandbox"))
 		}
 		return nil
-	case NetworkHosts:
+	case protocol.NetworkHosts:
 	default:
 		return fmt.Errorf("--network %.100q is none of on, off or a list of hosts", c.Network)
 	}
@@ -170,14 +160,14 @@ func orDefault(s, or string) string {
 
 // profileBase returns the profile that the session's profile extends.
 func (c Confinement) profileBase(sandbox string) string {
-	if sandbox == ByProfile {
+	if sandbox == protocol.ByProfile {
 		return c.Profile
 	}
 	return builtIn(sandbox)
 }
 
 func builtIn(sandbox string) string {
-	if sandbox == readOnly {
+	if sandbox == protocol.ReadOnly {
 		return ":read-only"
 	}
 	return ":workspace"
@@ -198,7 +188,7 @@ func (c Confinement) settings(profile string) []setting {
 		add([]string{"permissions", profile, "filesystem"}, p.path, tomlString(access))
 	}
 	if c.Network != "" {
-		add([]string{"permissions", profile, "network"}, "enabled", tomlBool(c.Network != NetworkOff))
+		add([]string{"permissions", profile, "network"}, "enabled", tomlBool(c.Network != protocol.NetworkOff))
 	}
 	for _, h := range c.Hosts {
 		add([]string{"permissions", profile, "network", "domains"}, h, tomlString("allow"))
@@ -210,7 +200,7 @@ func (c Confinement) settings(profile string) []setting {
 // does not matter or the seed sets it already.
 func (c Confinement) proxySetting(b *Bundle) []setting {
 	needs := c.NeedsProxy(b)
-	if _, said := proxySaid(b); said || !needs && c.Network != NetworkOn {
+	if _, said := proxySaid(b); said || !needs && c.Network != protocol.NetworkOn {
 		return nil
 	}
 	return []setting{{table: []string{"features"}, key: "network_proxy", value: tomlBool(needs), must: true}}
@@ -240,7 +230,7 @@ func proxySaid(b *Bundle) (on, said bool) {
 // profile.
 func (c Confinement) NeedsProxy(b *Bundle) bool {
 	if c.Network != "" || c.Profile == "" || b == nil {
-		return c.Network == NetworkHosts
+		return c.Network == protocol.NetworkHosts
 	}
 	profiles, err := profilesOf(b)
 	if err != nil {
@@ -280,7 +270,7 @@ func profilesOf(b *Bundle) (map[string]any, error) {
 // it, a list of hosts is ignored (measured).
 func (c Confinement) CheckSeed(b *Bundle) error {
 	needs := c.NeedsProxy(b)
-	if on, said := proxySaid(b); said && (needs && !on || c.Network == NetworkOn && on) {
+	if on, said := proxySaid(b); said && (needs && !on || c.Network == protocol.NetworkOn && on) {
 		return fmt.Errorf("the seed says features.network_proxy = %v, with which the network cannot be as asked (take it out)", on)
 	}
 	if c.Profile == "" {

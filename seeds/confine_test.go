@@ -3,6 +3,8 @@ package seeds
 import (
 	"strings"
 	"testing"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestConfinementThatCannotHoldIsRefusedBeforeAnyHost(t *testing.T) {
@@ -15,34 +17,34 @@ func TestConfinementThatCannotHoldIsRefusedBeforeAnyHost(t *testing.T) {
 		c       Confinement
 		says    string
 	}{
-		"nothing asked":                {workspaceWrite, Confinement{}, ""},
-		"full access, network on":      {fullAccess, Confinement{Network: NetworkOn}, ""},
-		"all of it":                    {readOnly, Confinement{Read: []string{"/a"}, Write: []string{"/b c"}, Network: NetworkHosts, Hosts: []string{"*.example.com", "10.0.0.1", "fe80::1", "localhost"}}, ""},
-		"a profile":                    {ByProfile, Confinement{Profile: "dev", Write: []string{"/b"}, Network: NetworkOff}, ""},
-		"full access with a path":      {fullAccess, Confinement{Read: []string{"/a"}}, "confines nothing"},
-		"full access without network":  {fullAccess, Confinement{Network: NetworkOff}, "confines nothing"},
-		"full access to some hosts":    {fullAccess, Confinement{Network: NetworkHosts, Hosts: []string{"a"}}, "confines nothing"},
-		"a relative path":              {readOnly, Confinement{Read: []string{"a"}}, "not a clean absolute path"},
-		"a path that climbs":           {readOnly, Confinement{Read: []string{"/a/../b"}}, "not a clean absolute path"},
-		"a wildcard":                   {readOnly, Confinement{Write: []string{"/a/*"}}, "wildcards"},
-		"two lines":                    {readOnly, Confinement{Write: []string{"/a\n/b"}}, "cannot take"},
-		"no UTF-8":                     {readOnly, Confinement{Write: []string{"/\xff"}}, "cannot take"},
-		"all of the host":              {workspaceWrite, Confinement{Write: []string{"/"}}, "leaves nothing confined"},
-		"one path for both":            {workspaceWrite, Confinement{Read: []string{"/a"}, Write: []string{"/a"}}, "given twice"},
-		"too many hosts":               {workspaceWrite, Confinement{Network: NetworkHosts, Hosts: many}, "at most 64"},
-		"no hosts":                     {workspaceWrite, Confinement{Network: NetworkHosts}, "at least 1"},
-		"hosts beside on":              {workspaceWrite, Confinement{Network: NetworkOn, Hosts: []string{"a"}}, "names hosts as well"},
-		"a URL":                        {workspaceWrite, Confinement{Network: NetworkHosts, Hosts: []string{"https://a"}}, "no name of a host"},
-		"a port":                       {workspaceWrite, Confinement{Network: NetworkHosts, Hosts: []string{"a:80"}}, "no name of a host"},
-		"every host":                   {workspaceWrite, Confinement{Network: NetworkHosts, Hosts: []string{"*"}}, "every host"},
-		"a host twice":                 {workspaceWrite, Confinement{Network: NetworkHosts, Hosts: []string{"a", "a"}}, "twice"},
-		"an empty host":                {workspaceWrite, Confinement{Network: NetworkHosts, Hosts: []string{""}}, "no name of a host"},
-		"another word":                 {workspaceWrite, Confinement{Network: "some"}, "none of on, off"},
-		"a profile and a mode":         {workspaceWrite, Confinement{Profile: "dev"}, "give one of them"},
-		"no profile":                   {ByProfile, Confinement{}, "needs the name"},
-		"one of codex's own":           {ByProfile, Confinement{Profile: ":workspace"}, "no name of a permission profile"},
-		"one of ours":                  {ByProfile, Confinement{Profile: "fairlead"}, "no name of a permission profile"},
-		"hosts beside those of a seed": {ByProfile, Confinement{Profile: "dev", Network: NetworkHosts, Hosts: []string{"a"}}, "says itself which hosts"},
+		"nothing asked":                {protocol.WorkspaceWrite, Confinement{}, ""},
+		"full access, network on":      {protocol.FullAccess, Confinement{Network: protocol.NetworkOn}, ""},
+		"all of it":                    {protocol.ReadOnly, Confinement{Read: []string{"/a"}, Write: []string{"/b c"}, Network: protocol.NetworkHosts, Hosts: []string{"*.example.com", "10.0.0.1", "fe80::1", "localhost"}}, ""},
+		"a profile":                    {protocol.ByProfile, Confinement{Profile: "dev", Write: []string{"/b"}, Network: protocol.NetworkOff}, ""},
+		"full access with a path":      {protocol.FullAccess, Confinement{Read: []string{"/a"}}, "confines nothing"},
+		"full access without network":  {protocol.FullAccess, Confinement{Network: protocol.NetworkOff}, "confines nothing"},
+		"full access to some hosts":    {protocol.FullAccess, Confinement{Network: protocol.NetworkHosts, Hosts: []string{"a"}}, "confines nothing"},
+		"a relative path":              {protocol.ReadOnly, Confinement{Read: []string{"a"}}, "not a clean absolute path"},
+		"a path that climbs":           {protocol.ReadOnly, Confinement{Read: []string{"/a/../b"}}, "not a clean absolute path"},
+		"a wildcard":                   {protocol.ReadOnly, Confinement{Write: []string{"/a/*"}}, "wildcards"},
+		"two lines":                    {protocol.ReadOnly, Confinement{Write: []string{"/a\n/b"}}, "cannot take"},
+		"no UTF-8":                     {protocol.ReadOnly, Confinement{Write: []string{"/\xff"}}, "cannot take"},
+		"all of the host":              {protocol.WorkspaceWrite, Confinement{Write: []string{"/"}}, "leaves nothing confined"},
+		"one path for both":            {protocol.WorkspaceWrite, Confinement{Read: []string{"/a"}, Write: []string{"/a"}}, "given twice"},
+		"too many hosts":               {protocol.WorkspaceWrite, Confinement{Network: protocol.NetworkHosts, Hosts: many}, "at most 64"},
+		"no hosts":                     {protocol.WorkspaceWrite, Confinement{Network: protocol.NetworkHosts}, "at least 1"},
+		"hosts beside on":              {protocol.WorkspaceWrite, Confinement{Network: protocol.NetworkOn, Hosts: []string{"a"}}, "names hosts as well"},
+		"a URL":                        {protocol.WorkspaceWrite, Confinement{Network: protocol.NetworkHosts, Hosts: []string{"https://a"}}, "no name of a host"},
+		"a port":                       {protocol.WorkspaceWrite, Confinement{Network: protocol.NetworkHosts, Hosts: []string{"a:80"}}, "no name of a host"},
+		"every host":                   {protocol.WorkspaceWrite, Confinement{Network: protocol.NetworkHosts, Hosts: []string{"*"}}, "every host"},
+		"a host twice":                 {protocol.WorkspaceWrite, Confinement{Network: protocol.NetworkHosts, Hosts: []string{"a", "a"}}, "twice"},
+		"an empty host":                {protocol.WorkspaceWrite, Confinement{Network: protocol.NetworkHosts, Hosts: []string{""}}, "no name of a host"},
+		"another word":                 {protocol.WorkspaceWrite, Confinement{Network: "some"}, "none of on, off"},
+		"a profile and a mode":         {protocol.WorkspaceWrite, Confinement{Profile: "dev"}, "give one of them"},
+		"no profile":                   {protocol.ByProfile, Confinement{}, "needs the name"},
+		"one of codex's own":           {protocol.ByProfile, Confinement{Profile: ":workspace"}, "no name of a permission profile"},
+		"one of ours":                  {protocol.ByProfile, Confinement{Profile: "fairlead"}, "no name of a permission profile"},
+		"hosts beside those of a seed": {protocol.ByProfile, Confinement{Profile: "dev", Network: protocol.NetworkHosts, Hosts: []string{"a"}}, "says itself which hosts"},
 	} {
 		err := c.c.Check(c.sandbox)
 		if c.says == "" && err != nil || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
@@ -72,10 +74,10 @@ func TestSeedsProfileIsThereAndItsHostsAreHeldTo(t *testing.T) {
 		"hosts by what it extends":  {hosts, dev, true, ""},
 		"no hosts":                  {"[permissions.dev]\nextends = \":workspace\"\n", dev, false, ""},
 		"a circle":                  {"[permissions.dev]\nextends = \"dev\"\n", dev, false, ""},
-		"the network off":           {hosts, Confinement{Profile: "dev", Network: NetworkOff}, false, ""},
+		"the network off":           {hosts, Confinement{Profile: "dev", Network: protocol.NetworkOff}, false, ""},
 		"with the proxy":            {"[features]\nnetwork_proxy = true\n" + hosts, dev, true, ""},
 		"without the proxy":         {"[features]\nnetwork_proxy = false\n" + hosts, dev, true, "features.network_proxy = false"},
-		"with it, and the network":  {"[features]\nnetwork_proxy = true\n", Confinement{Network: NetworkOn}, false, "features.network_proxy = true"},
+		"with it, and the network":  {"[features]\nnetwork_proxy = true\n", Confinement{Network: protocol.NetworkOn}, false, "features.network_proxy = true"},
 		"no such profile":           {"[permissions.other]\n[permissions.a]\n", dev, false, "(it has: a, other)"},
 		"no config.toml to name it": {"", dev, false, "(it has: none)"},
 	} {
@@ -116,22 +118,22 @@ func TestNetworkIsHeldToWhatWasAsked(t *testing.T) {
 		proxied bool
 		right   bool
 	}{
-		"a mode cuts it":              {workspaceWrite, "", Confined{Net: own}, host, false, true},
-		"a mode does not cut it":      {workspaceWrite, "", Confined{Net: host}, host, false, false},
-		"nobody can tell, nobody ask": {workspaceWrite, "", Confined{}, host, false, true},
-		"nobody can tell":             {workspaceWrite, NetworkOff, Confined{}, host, false, false},
-		"off":                         {readOnly, NetworkOff, Confined{Net: own}, host, false, true},
-		"not off":                     {readOnly, NetworkOff, Confined{Net: host}, host, false, false},
-		"on":                          {readOnly, NetworkOn, Confined{Net: host}, host, false, true},
-		"not on":                      {readOnly, NetworkOn, Confined{Net: own}, host, false, false},
-		"hosts":                       {readOnly, NetworkHosts, Confined{Net: own, Proxied: true, Denied: "403"}, host, true, true},
-		"hosts, nothing to ask with":  {readOnly, NetworkHosts, Confined{Net: own, Proxied: true}, host, true, true},
-		"hosts without their proxy":   {readOnly, NetworkHosts, Confined{Net: own}, host, true, false},
-		"hosts, and the host's own":   {readOnly, NetworkHosts, Confined{Net: host, Proxied: true, Denied: "403"}, host, true, false},
-		"hosts, and any other":        {readOnly, NetworkHosts, Confined{Net: own, Proxied: true, Denied: "502"}, host, true, false},
-		"hosts, and no answer":        {readOnly, NetworkHosts, Confined{Net: own, Proxied: true, Denied: "000"}, host, true, false},
-		"a seed's profile":            {ByProfile, "", Confined{Net: host}, host, false, true},
-		"a seed's hosts not held":     {ByProfile, "", Confined{Net: host}, host, true, false},
+		"a mode cuts it":              {protocol.WorkspaceWrite, "", Confined{Net: own}, host, false, true},
+		"a mode does not cut it":      {protocol.WorkspaceWrite, "", Confined{Net: host}, host, false, false},
+		"nobody can tell, nobody ask": {protocol.WorkspaceWrite, "", Confined{}, host, false, true},
+		"nobody can tell":             {protocol.WorkspaceWrite, protocol.NetworkOff, Confined{}, host, false, false},
+		"off":                         {protocol.ReadOnly, protocol.NetworkOff, Confined{Net: own}, host, false, true},
+		"not off":                     {protocol.ReadOnly, protocol.NetworkOff, Confined{Net: host}, host, false, false},
+		"on":                          {protocol.ReadOnly, protocol.NetworkOn, Confined{Net: host}, host, false, true},
+		"not on":                      {protocol.ReadOnly, protocol.NetworkOn, Confined{Net: own}, host, false, false},
+		"hosts":                       {protocol.ReadOnly, protocol.NetworkHosts, Confined{Net: own, Proxied: true, Denied: "403"}, host, true, true},
+		"hosts, nothing to ask with":  {protocol.ReadOnly, protocol.NetworkHosts, Confined{Net: own, Proxied: true}, host, true, true},
+		"hosts without their proxy":   {protocol.ReadOnly, protocol.NetworkHosts, Confined{Net: own}, host, true, false},
+		"hosts, and the host's own":   {protocol.ReadOnly, protocol.NetworkHosts, Confined{Net: host, Proxied: true, Denied: "403"}, host, true, false},
+		"hosts, and any other":        {protocol.ReadOnly, protocol.NetworkHosts, Confined{Net: own, Proxied: true, Denied: "502"}, host, true, false},
+		"hosts, and no answer":        {protocol.ReadOnly, protocol.NetworkHosts, Confined{Net: own, Proxied: true, Denied: "000"}, host, true, false},
+		"a seed's profile":            {protocol.ByProfile, "", Confined{Net: host}, host, false, true},
+		"a seed's hosts not held":     {protocol.ByProfile, "", Confined{Net: host}, host, true, false},
 	} {
 		if wrong := c.found.Network(Confinement{Network: c.asked}, c.sandbox, c.host, c.proxied); (wrong == "") != c.right {
 			t.Errorf("%s: %q", name, wrong)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A ConfineTrial is a test that a command runs in a session's sandbox, to find out
@@ -121,13 +123,13 @@ func (t ConfineTrial) ReadConfined(printed string) (Confined, error) {
 func (c Confined) Network(asked Confinement, sandbox, host string, proxied bool) string {
 	known := host != "" && c.Net != ""
 	switch want := asked.Network; {
-	case sandbox == ByProfile && want == "" && !proxied:
+	case sandbox == protocol.ByProfile && want == "" && !proxied:
 		return "" // as the seed's profile says
 	case !known && (want != "" || proxied):
 		return "has a network of which it cannot be told whether it is the host's"
-	case want == NetworkOn && c.Net != host:
+	case want == protocol.NetworkOn && c.Net != host:
 		return "has no network"
-	case want == NetworkOn:
+	case want == protocol.NetworkOn:
 		return ""
 	case known && c.Net == host:
 		return "has the host's network"

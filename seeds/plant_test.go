@@ -54,7 +54,7 @@ func everyHost(t *testing.T, test func(t *testing.T, g ground)) {
 
 func (g ground) spec(b *Bundle) PlantSpec {
 	return PlantSpec{
-		CodexHome: g.dir + "/codex-home", Within: g.dir, WorkDir: g.dir + "/work", Bundle: b, Sandbox: workspaceWrite,
+		CodexHome: g.dir + "/codex-home", Within: g.dir, WorkDir: g.dir + "/work", Bundle: b, Sandbox: protocol.WorkspaceWrite,
 		Fence: &hostexec.Fence{Dir: g.dir, Epoch: hostexec.Epoch{Generation: 1}},
 	}
 }
@@ -79,7 +79,7 @@ func TestPlantedFilesAreThereForTheUserAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if planted.Permissions != "fairlead" || planted.Permissions != Profile(workspaceWrite) || len(planted.Skipped) != 0 || planted.Kept {
+		if planted.Permissions != "fairlead" || planted.Permissions != Profile(protocol.WorkspaceWrite) || len(planted.Skipped) != 0 || planted.Kept {
 			t.Errorf("planted %+v", planted)
 		}
 		for _, f := range planted.Files {

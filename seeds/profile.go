@@ -5,13 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
-)
 
-// codex's sandbox modes.
-const (
-	readOnly       = "read-only"
-	workspaceWrite = "workspace-write"
-	fullAccess     = "danger-full-access"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Our permission profiles. They extend codex's own, so commands may do what these
@@ -43,11 +38,11 @@ const (
 // danger-full-access, which no profile can confine.
 func Profile(sandbox string) string {
 	switch sandbox {
-	case readOnly:
+	case protocol.ReadOnly:
 		return profileRead
-	case workspaceWrite:
+	case protocol.WorkspaceWrite:
 		return profileWrite
-	case ByProfile:
+	case protocol.ByProfile:
 		return profileSeed
 	}
 	return ""
@@ -81,8 +76,8 @@ func sessionSettings(spec PlantSpec, denied []string, trust trustLevel, own *Set
 		return nil, fmt.Errorf("codex cannot protect %s, whose name has one of * ? [ ] in it (give the host another root)", spec.CodexHome)
 	}
 	asked := spec.Confine.settings(spec.profile())
-	profiles := []struct{ id, base string }{{profileWrite, builtIn(workspaceWrite)}, {profileRead, builtIn(readOnly)}}
-	if spec.Sandbox == ByProfile {
+	profiles := []struct{ id, base string }{{profileWrite, builtIn(protocol.WorkspaceWrite)}, {profileRead, builtIn(protocol.ReadOnly)}}
+	if spec.Sandbox == protocol.ByProfile {
 		profiles = append(profiles, struct{ id, base string }{profileSeed, spec.Confine.profileBase(spec.Sandbox)})
 	}
 	guarded := guards(spec.CodexHome, spec.WorkDir)
@@ -157,7 +152,7 @@ func (t trustLevel) word() string {
 
 func checkSandbox(sandbox string) error {
 	switch sandbox {
-	case readOnly, workspaceWrite, fullAccess, ByProfile:
+	case protocol.ReadOnly, protocol.WorkspaceWrite, protocol.FullAccess, protocol.ByProfile:
 		return nil
 	}
 	return fmt.Errorf("%q is not a sandbox (read-only, workspace-write, danger-full-access or profile)", sandbox)

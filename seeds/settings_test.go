@@ -10,6 +10,8 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"pgregory.net/rapid"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 const wholeSettings = `model: gpt-5.5
@@ -107,7 +109,7 @@ func planted(t interface {
 	Fatal(...any)
 }, owner []byte, own *Settings) []byte {
 	t.Helper()
-	settings, err := sessionSettings(PlantSpec{CodexHome: "/r/s/codex-home", WorkDir: "/r/s/work", Sandbox: workspaceWrite},
+	settings, err := sessionSettings(PlantSpec{CodexHome: "/r/s/codex-home", WorkDir: "/r/s/work", Sandbox: protocol.WorkspaceWrite},
 		[]string{configFile, authFile}, trustLevel{dirs: []string{"/r/s/work"}, trusted: true}, own)
 	if err != nil {
 		t.Fatal(err)

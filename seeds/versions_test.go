@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
@@ -59,7 +60,7 @@ func TestTheProofTellsTheTruthOnEveryVersion(t *testing.T) {
 				if root != (strings.TrimSpace(h.sh(t, "id -u")) == "0") {
 					t.Fatal("this test must be run as root")
 				}
-				for _, sandbox := range []string{workspaceWrite, readOnly} {
+				for _, sandbox := range []string{protocol.WorkspaceWrite, protocol.ReadOnly} {
 					proof, refused := h.prove(t, sandbox)
 					switch {
 					case refused != v.profile && (refused || proof.Works):
@@ -114,7 +115,7 @@ func TestTheProofSeesWhatIsOpen(t *testing.T) {
 	asRootAndUser(t, func(t *testing.T, h codexHost) {
 		decoy, mark := Decoy()
 		spec := h.spec(decoy)
-		spec.Sandbox, spec.NoProfile = workspaceWrite, true
+		spec.Sandbox, spec.NoProfile = protocol.WorkspaceWrite, true
 		planted, err := Plant(t.Context(), h, spec)
 		if err != nil || planted.Permissions != "" || strings.Contains(h.read(t, configFile), "permissions") {
 			t.Fatalf("%+v, %v", planted, err)
@@ -122,7 +123,7 @@ func TestTheProofSeesWhatIsOpen(t *testing.T) {
 		a := h.start(t, spec)
 		var r struct{ Stdout string }
 		if err := json.Unmarshal(a.call("command/exec", map[string]any{
-			"command": ProofCommand(spec.CodexHome, mark, workspaceWrite), "cwd": spec.WorkDir, "sandboxPolicy": map[string]any{"type": "workspaceWrite"},
+			"command": ProofCommand(spec.CodexHome, mark, protocol.WorkspaceWrite), "cwd": spec.WorkDir, "sandboxPolicy": map[string]any{"type": "workspaceWrite"},
 		}), &r); err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,7 @@ func (s *approvalsPart) decide(a *approvalState, d protocol.Decision) {
 	// If codex remembers a grant itself, it asks nobody again until its process ends, whoever
 	// sent the next message. So ForSession is set only if askerDecides. The session remembers the
 	// grant in any case.
-	if d.Scope == scopeSession && d.Outcome == string(protocol.Accept) {
+	if d.Scope == protocol.ScopeSession && d.Outcome == string(protocol.Accept) {
 		if s.st.Grants == nil {
 			s.st.Grants = map[string]string{}
 		}
@@ -66,7 +66,7 @@ func (s *approvalsPart) decide(a *approvalState, d protocol.Decision) {
 		ID: protocol.SendID(s.id, a.N), Kind: conversation.SendDecision,
 		RPC: a.Request.RPC, Incarnation: a.Request.Incarnation, RequestKind: a.Request.Kind, Method: a.Request.Method,
 		Outcome: protocol.Outcome(d.Outcome), Turn: a.Turn, Reason: d.Reason,
-		ForSession: d.Scope == scopeSession && slices.Contains(a.Request.Offered, offeredForSession) && s.askerDecides(),
+		ForSession: d.Scope == protocol.ScopeSession && slices.Contains(a.Request.Offered, protocol.AcceptForSession) && s.askerDecides(),
 		Answers:    d.Answers, AnswersBlob: d.AnswersBlob, Grant: d.Grant,
 	}})
 	s.st.Told = s.st.Told || d.AnswersBlob != ""

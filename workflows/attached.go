@@ -439,7 +439,7 @@ func (s *processPart) apply(out activities.RunPumpResult, moved bool) {
 	case conversation.TimedOut:
 		s.retire(r.Problem)
 	case conversation.Refused:
-		if out.SeedLost != nil && s.opt.Credentials == activities.CredentialsBroker {
+		if out.SeedLost != nil && s.opt.Credentials == protocol.CredentialsBroker {
 			break // codex is stopped and started again with the seed
 		}
 		s.refusedByCodex(r.Problem)

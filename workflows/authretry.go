@@ -7,13 +7,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// What a session does when its turn failed because codex could not get a newer access token in
-// time, although the login is good.
-const (
-	AuthRetry = "retry" // sends the message once more if the turn cannot have had effects
-	AuthAsk   = "ask"   // waits for a message
-)
-
 // maxAuthRetries is the number of consecutive turns that a session repeats by itself.
 const maxAuthRetries = 1
 
@@ -22,7 +15,7 @@ func (s *turnsPart) keepSaid(m protocol.Message) {
 	if m.Do != "" {
 		return
 	}
-	if s.opt.OnAuth == AuthRetry || s.bounds.mayWaitOut() || s.opt.OnHostLost == HostLostMove && s.opt.OnInterrupt == InterruptContinue {
+	if s.opt.OnAuth == protocol.AuthRetry || s.bounds.mayWaitOut() || s.opt.OnHostLost == protocol.HostLostMove && s.opt.OnInterrupt == protocol.InterruptContinue {
 		s.st.Said = &m
 	}
 }
@@ -37,7 +30,7 @@ func (s *turnsPart) authFailed(t *conversation.TurnEnd) (asks bool) {
 	}
 	p := t.Problem
 	switch {
-	case s.opt.OnAuth != AuthRetry || s.st.Said == nil || s.toEnd() || s.bounds.overBudget():
+	case s.opt.OnAuth != protocol.AuthRetry || s.st.Said == nil || s.toEnd() || s.bounds.overBudget():
 		return false
 	case t.Effects:
 		p.Hint = "the turn had begun commands or changes, so it was not begun again: see what they did (`ctl transcript`), then send a message to go on"

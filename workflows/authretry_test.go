@@ -20,7 +20,7 @@ func brokered(t *testing.T, pumps ...pumpFunc) *world {
 	return w
 }
 
-var byBroker = SessionOptions{Seed: "team", Credentials: activities.CredentialsBroker}
+var byBroker = SessionOptions{Seed: "team", Credentials: protocol.CredentialsBroker}
 
 // noToken returns a pump whose turn failed because there was no token.
 func noToken(effects, passing bool) pumpFunc {
@@ -56,7 +56,7 @@ func TestATurnThatGotNoTokenIsBegunOnceMoreInSight(t *testing.T) {
 	w.start(byBroker)
 	var said []string
 	for _, in := range w.fake.ran {
-		if in.Credentials != activities.CredentialsBroker {
+		if in.Credentials != protocol.CredentialsBroker {
 			t.Errorf("a pump without the broker: %+v", in)
 		}
 		for _, s := range in.Pump.Sends {
@@ -115,7 +115,7 @@ func TestWhatALoginWasRefusedForIsNotTriedAgain(t *testing.T) {
 		passing bool
 		policy  string
 		reports int
-	}{"refused": {false, "", 1}, "nobody wants it": {true, AuthAsk, 0}} {
+	}{"refused": {false, "", 1}, "nobody wants it": {true, protocol.AuthAsk, 0}} {
 		w := brokered(t, noToken(false, c.passing))
 		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 		w.whenTurn(1, "failed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
@@ -153,7 +153,7 @@ func TestOnlyAChatGPTLoginIsBrokered(t *testing.T) {
 
 func TestSessionOptionsSayHowCredentialsAreGiven(t *testing.T) {
 	for name, o := range map[string]SessionOptions{
-		"no seed":           {Credentials: activities.CredentialsBroker},
+		"no seed":           {Credentials: protocol.CredentialsBroker},
 		"unknown way":       {Seed: "team", Credentials: "lent"},
 		"unknown on_auth":   {OnAuth: "pray"},
 		"misspelled broker": {Seed: "team", Credentials: "Broker"},
@@ -162,7 +162,7 @@ func TestSessionOptionsSayHowCredentialsAreGiven(t *testing.T) {
 			t.Errorf("%s is taken", name)
 		}
 	}
-	for o, want := range map[string]string{"": "", activities.CredentialsPlanted: "", activities.CredentialsBroker: AuthRetry} {
+	for o, want := range map[string]string{"": "", protocol.CredentialsPlanted: "", protocol.CredentialsBroker: protocol.AuthRetry} {
 		got, err := SessionOptions{Seed: "team", Credentials: o}.withDefaults(mostOften)
 		if err != nil || got.OnAuth != want {
 			t.Errorf("%q: on_auth %q, %v", o, got.OnAuth, err)

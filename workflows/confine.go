@@ -3,14 +3,14 @@ package workflows
 import (
 	"strings"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // confinement describes what a session asked of its sandbox beyond the mode.
 func (s *core) confinement(words map[string]string) {
 	c := s.opt.Confine
 	network := c.Network
-	if network == activities.NetworkHosts {
+	if network == protocol.NetworkHosts {
 		network = strings.Join(c.Hosts, ",")
 	}
 	for _, w := range []struct{ name, is string }{

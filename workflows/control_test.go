@@ -246,7 +246,7 @@ func TestAnActThatIsCutOffIsUnknownAndNotRepeated(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{OnInterrupt: InterruptContinue})
+	w.start(SessionOptions{OnInterrupt: protocol.InterruptContinue})
 	if len(w.fake.ran) != 2 {
 		t.Errorf("%d pumps ran, want 2", len(w.fake.ran))
 	}

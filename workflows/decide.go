@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,14 +14,6 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
-)
-
-// Words of a decision.
-const (
-	scopeOnce    = "once"
-	scopeSession = "session"
-
-	offeredForSession = "accept_for_session"
 )
 
 // maxGiven bounds the JSON of a decision's answers or grant, in bytes. The state carries dozens
@@ -39,7 +30,7 @@ func (s *approvalsPart) checkDecide(d protocol.Decide) (*approvalState, protocol
 		return nil, protocol.Decision{}, err
 	}
 	c := checkedDecide{s, a, d}
-	dec := protocol.Decision{Outcome: d.Outcome, By: d.By, At: workflow.Now(s.ctx), Reason: d.Reason, Scope: cmp.Or(d.Scope, scopeOnce)}
+	dec := protocol.Decision{Outcome: d.Outcome, By: d.By, At: workflow.Now(s.ctx), Reason: d.Reason, Scope: cmp.Or(d.Scope, protocol.ScopeOnce)}
 	for _, check := range []func(*protocol.Decision) error{c.sizes, c.outcome, c.scope, c.offered, c.answers, c.grant, c.lasting, c.signed} {
 		if err := check(&dec); err != nil {
 			return nil, protocol.Decision{}, err
@@ -155,8 +146,8 @@ func given(raw json.RawMessage) bool {
 
 func (c checkedDecide) scope(*protocol.Decision) error {
 	switch d := c.d; d.Scope {
-	case "", scopeOnce:
-	case scopeSession:
+	case "", protocol.ScopeOnce:
+	case protocol.ScopeSession:
 		if d.Outcome != string(protocol.Accept) && d.Outcome != string(protocol.Grant) {
 			return c.bad("only an accept or a grant can hold for the session")
 		}
@@ -172,17 +163,8 @@ func (c checkedDecide) scope(*protocol.Decision) error {
 
 // offered refuses what codex does not take just now. Declining is always possible.
 func (c checkedDecide) offered(*protocol.Decision) error {
-	words := []string{c.d.Outcome}
-	if c.d.Scope == scopeSession {
-		words = append(words, offeredForSession)
-		if c.d.Outcome == string(protocol.Accept) {
-			words = words[1:]
-		}
-	}
-	for _, word := range words {
-		if word != string(protocol.Decline) && !slices.Contains(c.a.Request.Offered, word) {
-			return c.no("%s is not offered (%s are)", word, strings.Join(c.a.Request.Offered, ", "))
-		}
+	if word, found := c.d.NotOffered(c.a.Request.Offered); found {
+		return c.no("%s is not offered (%s are)", word, strings.Join(c.a.Request.Offered, ", "))
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func (s *parkingPart) leave(l leaveHost) {
 // cannot leave.
 func (s *parkingPart) leaves() *leaveHost {
 	l := s.st.Leave
-	if l == nil || s.st.Lease == nil || s.st.Lease.Epoch != l.Epoch || s.opt.Snapshot.When == SnapshotOff {
+	if l == nil || s.st.Lease == nil || s.st.Lease.Epoch != l.Epoch || s.opt.Snapshot.When == protocol.SnapshotOff {
 		return nil
 	}
 	return l

@@ -156,7 +156,7 @@ func TestASessionStaysWhereItNeedNotOrCannotLeave(t *testing.T) {
 	}{
 		"of an earlier lease": {told: []leaveHost{stale}},
 		"it is over":          {told: []leaveHost{leave(protocol.DrainMove), off}},
-		"takes no snapshots":  {told: []leaveHost{leave(protocol.DrainMove)}, opt: SessionOptions{Snapshot: SnapshotOptions{When: SnapshotOff}}},
+		"takes no snapshots":  {told: []leaveHost{leave(protocol.DrainMove)}, opt: SessionOptions{Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotOff}}},
 	} {
 		w := newWorld(t)
 		w.fake.pumps, w.fake.rest = append(w.fake.pumps, asks("make")), endsTurn("completed", "")

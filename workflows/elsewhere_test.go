@@ -44,7 +44,7 @@ func TestALostHostIsLeftAndCleanedWhenItIsBack(t *testing.T) {
 	r := newReal(t)
 	r.looksOften()
 	r.work()
-	id := r.losesItsHost(SessionOptions{OnHostLost: HostLostMove, OnInterrupt: InterruptContinue})
+	id := r.losesItsHost(SessionOptions{OnHostLost: protocol.HostLostMove, OnInterrupt: protocol.InterruptContinue})
 	r.ended(id, id+".c1", "interrupted")
 	v := r.view(id)
 	if v.Host != "web-2" || v.Attempt != 2 {
@@ -81,7 +81,7 @@ func TestALoginOfALostHostWaitsForItAndAnotherOfItsPoolDoesNot(t *testing.T) {
 	r.makesSeed("b", "logins")
 	pool := r.zone + "-logins"
 	r.until("the pool knows both", func() bool { return len(r.pool(pool).Seeds) == 2 })
-	id := r.session("s", SessionOptions{SeedPool: pool, OnHostLost: HostLostMove})
+	id := r.session("s", SessionOptions{SeedPool: pool, OnHostLost: protocol.HostLostMove})
 	r.say(id, "m1", "hello")
 	r.ended(id, "m1", "completed")
 	r.keeps(id, 1)

@@ -488,8 +488,8 @@ func TestARolloverWhileQueuedAsksAgain(t *testing.T) {
 func TestASessionSaysHowItIsKept(t *testing.T) {
 	w := newWorld(t)
 	w.ends(time.Second)
-	w.start(SessionOptions{OnHostLost: HostLostMove, LostAfter: time.Minute, ParkAfter: time.Hour,
-		Snapshot: SnapshotOptions{Work: activities.WorkGit, When: SnapshotClose, Every: 2 * time.Minute, Exclude: []string{"a b/", "*.log"}}})
+	w.start(SessionOptions{OnHostLost: protocol.HostLostMove, LostAfter: time.Minute, ParkAfter: time.Hour,
+		Snapshot: protocol.SnapshotOptions{Work: protocol.WorkGit, When: protocol.SnapshotClose, Every: 2 * time.Minute, Exclude: []string{"a b/", "*.log"}}})
 	got := w.view().Options
 	for word, want := range map[string]string{"snapshot": "git", "snapshot_when": "close", "snapshot_every": "2m0s", "snapshot_exclude": "a b/\n*.log",
 		"park_after": "1h0m0s", "on_host_lost": "move", "lost_after": "1m0s"} {

@@ -9,13 +9,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// What a session does when its turn is cut off because codex's process died or was retired.
-const (
-	InterruptAsk      = "ask"      // it waits for a message, interrupted
-	InterruptContinue = "continue" // it tells codex to go on, in a new process
-	InterruptFail     = "fail"     // it closes as failed
-)
-
 // maxGoOns is how many consecutive turns may be cut off and continued.
 const maxGoOns = 3
 
@@ -37,7 +30,7 @@ func (s *turnsPart) cutOff(status string, f *protocol.Failure) {
 	s.approvals.voidOpen(processGone)
 	s.dropSends(processGone)
 	switch {
-	case s.opt.OnInterrupt == InterruptFail && !end:
+	case s.opt.OnInterrupt == protocol.InterruptFail && !end:
 		s.giveUpTurn(status, f)
 		s.fail(&protocol.Failure{Kind: f.Kind, Message: f.Message, Hint: "the session was to fail when a turn is cut off (--on-interrupt fail); its work is kept"})
 	case goOn:
@@ -60,7 +53,7 @@ func (s *turnsPart) toEnd() bool {
 // long is not continued.
 func (s *turnsPart) mayGoOn(f *protocol.Failure) bool {
 	switch {
-	case s.opt.OnInterrupt != InterruptContinue, s.toEnd(), f.Kind == "turn_timeout", s.bounds.overBudget(), s.messages.acting() != "":
+	case s.opt.OnInterrupt != protocol.InterruptContinue, s.toEnd(), f.Kind == "turn_timeout", s.bounds.overBudget(), s.messages.acting() != "":
 		return false
 	case s.st.GoOns >= maxGoOns:
 		s.note(conversation.Note{Type: "state", Text: fmt.Sprintf("%d turns in a row were cut off: the session waits for a message", s.st.GoOns)})

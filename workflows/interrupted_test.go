@@ -438,7 +438,7 @@ func TestADoubtThatCannotBeResolvedIsNoFailure(t *testing.T) {
 				}
 				w.send(protocol.SignalClose, protocol.Close{})
 			})
-			w.start(SessionOptions{OnInterrupt: InterruptContinue})
+			w.start(SessionOptions{OnInterrupt: protocol.InterruptContinue})
 		})
 	}
 }
@@ -451,7 +451,7 @@ func TestAClosedSessionDoesNotSayWhatItDoesNotKnow(t *testing.T) {
 		w.fake.hang("stop") // the process that is to look it up never comes
 	})
 	w.when(protocol.Resuming, func() { w.send(protocol.SignalClose, protocol.Close{By: "ann"}) })
-	w.start(SessionOptions{OnInterrupt: InterruptContinue})
+	w.start(SessionOptions{OnInterrupt: protocol.InterruptContinue})
 	if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 1}); turn.Status != "unknown" || turn.Error == nil {
 		t.Errorf("turn is %+v: %+v", turn, turn.Error)
 	}

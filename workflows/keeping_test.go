@@ -204,7 +204,7 @@ func TestAResumeOfASessionThatWaitsForAWorkerHasItTryNow(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{Snapshot: SnapshotOptions{When: SnapshotOff}})
+	w.start(SessionOptions{Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotOff}})
 	if v := w.view(); v.Attempt != 1 || v.State != protocol.Closed {
 		t.Errorf("session is %+v", v)
 	}

@@ -310,7 +310,7 @@ func TestAFaultThatIsWaitedOutCostsFewEvents(t *testing.T) {
 	r := newReal(t)
 	r.work()
 	r.host.fails("s", finally(protocol.ErrTypeUnreachable))
-	id := r.session("s", SessionOptions{Snapshot: SnapshotOptions{When: SnapshotClose}})
+	id := r.session("s", SessionOptions{Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotClose}})
 	failed := func(n int) int {
 		r.until("attempts have failed", func() bool { v := r.view(id).WaitingFor; return v != nil && v.Attempt >= n })
 		return r.events(id)

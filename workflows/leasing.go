@@ -189,7 +189,7 @@ func (s *leasesPart) wantsSeed() bool { return s.opt.Seed != "" || s.opt.SeedPoo
 func (s *leasesPart) wantsSeedHere() acquire {
 	at := s.st.Lease.Spec
 	return acquire{Holder: s.id, At: &at, Zone: s.opt.Zone, Generation: s.st.Generation,
-		Brokered: s.opt.Credentials == activities.CredentialsBroker}
+		Brokered: s.opt.Credentials == protocol.CredentialsBroker}
 }
 
 // acquireSeed acquires the chosen seed, or one of the chosen pool.

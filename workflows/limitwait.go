@@ -12,13 +12,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// What a session does when a turn failed because the account's limit, or the provider's limit on
-// the rate of requests, was reached.
-const (
-	LimitFail = "fail" // it shows the failure and waits for a message
-	LimitWait = "wait" // it waits until the limit ends and sends the message again
-)
-
 const (
 	// waitAtMost is how long a session waits for one message, over all its tries, if no policy
 	// says so.
@@ -54,10 +47,10 @@ type limitWait struct {
 // at most. The session's option decides, else its policies. Of the policies that wait, the
 // shortest time counts.
 func (s *boundsPart) waitsOut(kind string) (atMost time.Duration, waits bool) {
-	if kind != protocol.EndQuota && kind != protocol.EndRateLimit || s.opt.OnLimit == LimitFail {
+	if kind != protocol.EndQuota && kind != protocol.EndRateLimit || s.opt.OnLimit == protocol.LimitFail {
 		return 0, false
 	}
-	waits = s.opt.OnLimit == LimitWait
+	waits = s.opt.OnLimit == protocol.LimitWait
 	for _, r := range s.approvals.rulings() {
 		w := r.Wait
 		if kind == protocol.EndQuota && w.Quota || kind == protocol.EndRateLimit && w.RateLimit {
@@ -271,7 +264,7 @@ func (s *boundsPart) setLimit() {
 
 func (s *boundsPart) onLimit() string {
 	if s.mayWaitOut() {
-		return LimitWait
+		return protocol.LimitWait
 	}
-	return LimitFail
+	return protocol.LimitFail
 }

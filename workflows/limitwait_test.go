@@ -40,7 +40,7 @@ func toldOf(w *world) (said []string) {
 	return said
 }
 
-var waiting = SessionOptions{OnLimit: LimitWait}
+var waiting = SessionOptions{OnLimit: protocol.LimitWait}
 
 func TestALimitIsWaitedOutAndTheSameSaidAgain(t *testing.T) {
 	for _, kind := range []string{protocol.EndQuota, protocol.EndRateLimit} {

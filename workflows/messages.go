@@ -53,7 +53,7 @@ type SessionOptions struct {
 	// default with a broker) or ask.
 	OnAuth string `json:"on_auth,omitempty"`
 	// Snapshot says what is kept of the session, and when.
-	Snapshot SnapshotOptions `json:"snapshot,omitzero"`
+	Snapshot protocol.SnapshotOptions `json:"snapshot,omitzero"`
 	// ParkAfter is how long the session is idle before it parks by itself; 0 means never.
 	ParkAfter time.Duration `json:"park_after,omitempty"`
 	// TTL is how long the session may live from its start. It then closes, after a running turn;
@@ -67,7 +67,7 @@ type SessionOptions struct {
 	OnHostLost string        `json:"on_host_lost,omitempty"`
 	LostAfter  time.Duration `json:"lost_after,omitempty"`
 	// Watchdogs bound how long codex and the model may take; see also TurnTimeout.
-	Watchdogs Watchdogs `json:"watchdogs,omitzero"`
+	Watchdogs protocol.Watchdogs `json:"watchdogs,omitzero"`
 	// OnLimit is what happens when a turn fails because the account's limit, or the provider's
 	// limit on the rate of requests, is reached: fail, or wait until the limit ends and send the
 	// message again. If empty, policies decide; the default is fail.

@@ -43,7 +43,7 @@ func (s *movingPart) cannotMove() string {
 	switch {
 	case s.st.Snap.Good != nil || !s.st.hadTurn():
 		return ""
-	case s.opt.Snapshot.When == SnapshotOff:
+	case s.opt.Snapshot.When == protocol.SnapshotOff:
 		return "it takes no snapshots, so all of it is on that host"
 	case s.st.Snap.Error != nil:
 		return "no snapshot of it could be taken, so all of it is on that host: " + excerpt(s.st.Snap.Error.Message, maxWord)
@@ -53,7 +53,7 @@ func (s *movingPart) cannotMove() string {
 
 // mayMove reports whether the session goes on elsewhere by itself if its host is lost.
 func (s *movingPart) mayMove() bool {
-	return s.opt.OnHostLost == HostLostMove && s.cannotMove() == "" && s.st.Close == nil
+	return s.opt.OnHostLost == protocol.HostLostMove && s.cannotMove() == "" && s.st.Close == nil
 }
 
 // untilLost bounds ctx by LostAfter. Once the loss is on view and the session stays, there is no
@@ -283,7 +283,7 @@ const restoredWarm = "warm"
 
 func (s *movingPart) movedText(m moved) string {
 	here, from, dir := s.st.Lease.Spec.Name, strings.Join(m.From, ", then host "), s.st.Layout.WorkDir
-	alone := s.opt.Snapshot.Work == activities.WorkNone
+	alone := s.opt.Snapshot.Work == protocol.WorkNone
 	const empty = " Only the conversation is kept of this session: its working directory, %s, is a new and empty one here."
 	if !m.Lost {
 		if alone {
@@ -362,7 +362,7 @@ func (s *movingPart) checkResume(r protocol.Resume) error {
 		return refuse(protocol.RefusedState, "session %s runs a turn on host %s: interrupt it first, or wait for its end", s.id, s.hostName())
 	case idle && (r.Host == "" || r.Host == s.hostName()):
 		return refuse(protocol.RefusedState, "session %s is %s on host %s: name another host to have it go on there", s.id, s.st.Status, s.hostName())
-	case idle && s.opt.Snapshot.When == SnapshotOff:
+	case idle && s.opt.Snapshot.When == protocol.SnapshotOff:
 		return refuse(protocol.RefusedState, "session %s takes no snapshots: it cannot go elsewhere", s.id)
 	case idle:
 		return nil

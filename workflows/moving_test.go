@@ -32,7 +32,7 @@ func saysTold(then pumping) pumping {
 	}
 }
 
-var moves = SessionOptions{Seed: "team", OnHostLost: HostLostMove, LostAfter: 2 * time.Minute}
+var moves = SessionOptions{Seed: "team", OnHostLost: protocol.HostLostMove, LostAfter: 2 * time.Minute}
 
 func TestASessionThatLosesItsHostGoesOnElsewhere(t *testing.T) {
 	w := newWorld(t)
@@ -128,7 +128,7 @@ func TestASessionThatIsToGoOnSaysElsewhereWhatItWasToDo(t *testing.T) {
 			})
 			w.ends(6 * time.Second)
 			opt := moves
-			opt.OnInterrupt = InterruptContinue
+			opt.OnInterrupt = protocol.InterruptContinue
 			w.start(opt)
 			if sends := w.fake.ran[3].Pump.Sends; len(sends) != 1 || sends[0].ID != "s1.c1" || sends[0].Text != c.text || sends[0].Uncertain {
 				t.Errorf("codex was sent %+v", sends)
@@ -143,8 +143,8 @@ func TestALostHostIsWaitedForAndItIsSaid(t *testing.T) {
 		stays string
 	}{
 		"by its policy":       {SessionOptions{}, "wait"},
-		"without a snapshot":  {SessionOptions{OnHostLost: HostLostMove, Snapshot: SnapshotOptions{When: SnapshotClose}}, "no snapshot"},
-		"that cannot be made": {SessionOptions{OnHostLost: HostLostMove}, "no snapshot of it could be taken"},
+		"without a snapshot":  {SessionOptions{OnHostLost: protocol.HostLostMove, Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotClose}}, "no snapshot"},
+		"that cannot be made": {SessionOptions{OnHostLost: protocol.HostLostMove}, "no snapshot of it could be taken"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)
@@ -165,7 +165,7 @@ func TestALostHostIsWaitedForAndItIsSaid(t *testing.T) {
 				if v.State != protocol.Running || v.Lost == nil || v.Lost.Host != "web-1" || !strings.Contains(v.Lost.Stays, c.stays) || !strings.Contains(v.Waits, "web-1") || v.Error == nil || v.Error.Hint == "" {
 					t.Errorf("session is %+v, lost %+v, error %+v", v, v.Lost, v.Error)
 				}
-				if c.opt.OnHostLost == HostLostMove {
+				if c.opt.OnHostLost == protocol.HostLostMove {
 					w.refuses(w.send(protocol.SignalResume, protocol.Resume{}), protocol.RefusedState)
 				}
 				w.refuses(w.send(protocol.SignalResume, protocol.Resume{Host: "web-1"}), protocol.RefusedState)
@@ -539,8 +539,8 @@ func TestATurnThatEndedOnALostHostHasNotKeptItsWork(t *testing.T) {
 	}{
 		"it waits for a person":    {moves, conversation.TurnEnd{Status: "completed"}, true, ""},
 		"only its end was heard":   {moves, conversation.TurnEnd{Status: "completed"}, false, ""},
-		"it says the same again":   {with(moves, func(o *SessionOptions) { o.OnInterrupt = InterruptContinue }), conversation.TurnEnd{Status: "completed"}, true, hello("m2").Text},
-		"it ended for want of one": {with(moves, func(o *SessionOptions) { o.OnAuth = AuthRetry }), conversation.TurnEnd{Status: "failed", Problem: failed}, true, ""},
+		"it says the same again":   {with(moves, func(o *SessionOptions) { o.OnInterrupt = protocol.InterruptContinue }), conversation.TurnEnd{Status: "completed"}, true, hello("m2").Text},
+		"it ended for want of one": {with(moves, func(o *SessionOptions) { o.OnAuth = protocol.AuthRetry }), conversation.TurnEnd{Status: "failed", Problem: failed}, true, ""},
 	} {
 		w := newWorld(t)
 		w.hosts = []string{"web-1", "web-2"}

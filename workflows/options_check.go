@@ -69,10 +69,10 @@ func (o SessionOptions) Check() error {
 
 func (o SessionOptions) withDefaults(mostOften time.Duration) (SessionOptions, error) {
 	if o.Sandbox == "" && o.Confine.Profile != "" {
-		o.Sandbox = activities.ByProfile
+		o.Sandbox = protocol.ByProfile
 	}
 	if o.Sandbox == "" {
-		o.Sandbox = "workspace-write"
+		o.Sandbox = protocol.WorkspaceWrite
 	}
 	if o.ApprovalPolicy == "" {
 		o.ApprovalPolicy = "on-request"
@@ -84,10 +84,10 @@ func (o SessionOptions) withDefaults(mostOften time.Duration) (SessionOptions, e
 		o.TurnTimeout = 24 * time.Hour
 	}
 	if o.OnInterrupt == "" {
-		o.OnInterrupt = InterruptAsk
+		o.OnInterrupt = protocol.InterruptAsk
 	}
 	switch o.OnInterrupt {
-	case InterruptAsk, InterruptContinue, InterruptFail:
+	case protocol.InterruptAsk, protocol.InterruptContinue, protocol.InterruptFail:
 	default:
 		return o, fmt.Errorf("on_interrupt %q is none of ask, continue, fail", excerpt(o.OnInterrupt, maxWord))
 	}
@@ -109,23 +109,21 @@ func (o SessionOptions) withDefaults(mostOften time.Duration) (SessionOptions, e
 	if err := o.checkWorkspace(); err != nil {
 		return o, err
 	}
-	if err := o.Watchdogs.check(); err != nil {
+	if err := checkWatchdogs(o.Watchdogs); err != nil {
 		return o, err
 	}
 	if err := activities.CheckTools(o.Tools); err != nil {
 		return o, fmt.Errorf("tools: %w", err)
 	}
 	switch o.OnLimit {
-	case "", LimitFail, LimitWait:
+	case "", protocol.LimitFail, protocol.LimitWait:
 	default:
 		return o, fmt.Errorf("on_limit %q is none of fail, wait", excerpt(o.OnLimit, maxWord))
 	}
-	if o.OnAuth == "" && o.Credentials == activities.CredentialsBroker {
-		o.OnAuth = AuthRetry
+	if o.OnAuth == "" && o.Credentials == protocol.CredentialsBroker {
+		o.OnAuth = protocol.AuthRetry
 	}
-	switch o.Sandbox {
-	case "read-only", "workspace-write", "danger-full-access", activities.ByProfile:
-	default:
+	if !protocol.IsSandbox(o.Sandbox) {
 		return o, fmt.Errorf("sandbox %q is none of read-only, workspace-write, danger-full-access", excerpt(o.Sandbox, maxWord))
 	}
 	if err := o.Confine.Check(o.Sandbox); err != nil {
@@ -165,13 +163,13 @@ func (o SessionOptions) withDefaults(mostOften time.Duration) (SessionOptions, e
 func (o *SessionOptions) checkSnapshots(mostOften time.Duration) error {
 	sn := &o.Snapshot
 	if sn.Work == "" {
-		sn.Work = activities.WorkFull
+		sn.Work = protocol.WorkFull
 	}
 	if sn.When == "" {
-		sn.When = SnapshotTurn
+		sn.When = protocol.SnapshotTurn
 	}
 	if o.OnHostLost == "" {
-		o.OnHostLost = HostLostWait
+		o.OnHostLost = protocol.HostLostWait
 	}
 	if o.LostAfter == 0 {
 		o.LostAfter = lostAfter
@@ -180,9 +178,9 @@ func (o *SessionOptions) checkSnapshots(mostOften time.Duration) error {
 		what, is string
 		of       []string
 	}{
-		{"snapshot.work", sn.Work, []string{activities.WorkNone, activities.WorkGit, activities.WorkFull}},
-		{"snapshot.when", sn.When, []string{SnapshotTurn, SnapshotClose, SnapshotOff}},
-		{"on_host_lost", o.OnHostLost, []string{HostLostWait, HostLostMove}},
+		{"snapshot.work", sn.Work, []string{protocol.WorkNone, protocol.WorkGit, protocol.WorkFull}},
+		{"snapshot.when", sn.When, []string{protocol.SnapshotTurn, protocol.SnapshotClose, protocol.SnapshotOff}},
+		{"on_host_lost", o.OnHostLost, []string{protocol.HostLostWait, protocol.HostLostMove}},
 	} {
 		if !slices.Contains(w.of, w.is) {
 			return fmt.Errorf("%s %q is none of %s", w.what, excerpt(w.is, maxWord), strings.Join(w.of, ", "))
@@ -201,9 +199,9 @@ func (o *SessionOptions) checkSnapshots(mostOften time.Duration) error {
 		return fmt.Errorf("a snapshot every %v is too often, at least %v", sn.Every, mostOften)
 	case o.From != "" && len(o.From) > maxWord:
 		return fmt.Errorf("it is to begin from a snapshot whose name has %d bytes, at most %d", len(o.From), maxWord)
-	case o.ParkAfter > 0 && sn.When == SnapshotOff:
+	case o.ParkAfter > 0 && sn.When == protocol.SnapshotOff:
 		return fmt.Errorf("a session that takes no snapshots cannot park")
-	case o.OnHostLost == HostLostMove && sn.When == SnapshotOff:
+	case o.OnHostLost == protocol.HostLostMove && sn.When == protocol.SnapshotOff:
 		return fmt.Errorf("a session that takes no snapshots cannot move")
 	}
 	return nil
@@ -211,8 +209,8 @@ func (o *SessionOptions) checkSnapshots(mostOften time.Duration) error {
 
 func (o SessionOptions) checkCredentials() error {
 	switch o.Credentials {
-	case "", activities.CredentialsPlanted:
-	case activities.CredentialsBroker:
+	case "", protocol.CredentialsPlanted:
+	case protocol.CredentialsBroker:
 		if o.Seed == "" && o.SeedPool == "" {
 			return fmt.Errorf("credentials of a broker need a seed that is a ChatGPT login")
 		}
@@ -220,7 +218,7 @@ func (o SessionOptions) checkCredentials() error {
 		return fmt.Errorf("credentials %q are none of planted, broker", excerpt(o.Credentials, maxWord))
 	}
 	switch o.OnAuth {
-	case "", AuthRetry, AuthAsk:
+	case "", protocol.AuthRetry, protocol.AuthAsk:
 		return nil
 	}
 	return fmt.Errorf("on_auth %q is none of retry, ask", excerpt(o.OnAuth, maxWord))

@@ -453,7 +453,7 @@ func (s *parkingPart) checkPark(p protocol.Park) error {
 	switch {
 	case s.st.Parked != nil:
 		return nil // it is parked already
-	case s.opt.Snapshot.When == SnapshotOff:
+	case s.opt.Snapshot.When == protocol.SnapshotOff:
 		return refuse(protocol.RefusedState, "session %s takes no snapshots, so nothing of it would outlive its host", s.id)
 	case len(s.st.open()) > 0:
 		return refuse(protocol.RefusedState, "session %s waits for a decision: decide, or interrupt the turn, then park it", s.id)

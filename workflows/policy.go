@@ -19,9 +19,6 @@ import (
 // long they have, and who must sign (policysigned.go).
 
 const (
-	// MaxPolicy bounds the text of a policy, in bytes. The text is carried in the
-	// state.
-	MaxPolicy = 64 << 10
 
 	// keepJudged is how many of the newest requests that a policy answered are
 	// kept.
@@ -45,8 +42,8 @@ func checkPolicy(text string) error {
 	if text == "" {
 		return nil
 	}
-	if len(text) > MaxPolicy {
-		return fmt.Errorf("its policy is %d bytes long, at most %d", len(text), MaxPolicy)
+	if len(text) > protocol.MaxPolicy {
+		return fmt.Errorf("its policy is %d bytes long, at most %d", len(text), protocol.MaxPolicy)
 	}
 	//workflowcheck:ignore // a pure function of the text: no clock, no I/O
 	if _, err := policy.Parse([]byte(text)); err != nil {

@@ -359,7 +359,7 @@ func (s *approvalsPart) askerDecides() bool {
 // message.
 func (c checkedDecide) lasting(*protocol.Decision) error {
 	d := c.d
-	grants := d.Outcome == string(protocol.Grant) && d.Scope == scopeSession
+	grants := d.Outcome == string(protocol.Grant) && d.Scope == protocol.ScopeSession
 	if !grants && d.Outcome != string(protocol.Amend) || c.s.askerDecides() {
 		return nil
 	}

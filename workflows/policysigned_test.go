@@ -280,7 +280,7 @@ func TestWhatIsAcceptedForTheSessionDoesNotServeWhoAcceptedIt(t *testing.T) {
 }
 
 func TestABrokenPolicyDoesNotStartASession(t *testing.T) {
-	for _, bad := range []string{"rules:\n  - name: a\n    when: nonsense(\n    outcome: accept\n", "default: ask\n" + strings.Repeat("#", MaxPolicy)} {
+	for _, bad := range []string{"rules:\n  - name: a\n    when: nonsense(\n    outcome: accept\n", "default: ask\n" + strings.Repeat("#", protocol.MaxPolicy)} {
 		err := checkPolicy(bad)
 		if err == nil {
 			t.Errorf("%.60q is taken", bad)

@@ -155,8 +155,8 @@ func (l *line) least(of func(*competitor) bool) (least int64, any bool) {
 
 // priority returns the priority of a ticket, or the default if it has no valid one.
 func (t *ticket) priority() int {
-	if t.Priority < FirstPriority || t.Priority > LastPriority {
-		return DefaultPriority
+	if t.Priority < protocol.FirstPriority || t.Priority > protocol.LastPriority {
+		return protocol.DefaultPriority
 	}
 	return t.Priority
 }
@@ -244,9 +244,9 @@ func (l *line) order() []*waiter {
 type round struct {
 	*line
 	try    func(*waiter) bool
-	got    []*waiter                  // the tickets that got something, in that order
-	oldest int                        // all tickets before this index have tried
-	by     [LastPriority + 1]*contest // by priority; contest 0 is of all
+	got    []*waiter                           // the tickets that got something, in that order
+	oldest int                                 // all tickets before this index have tried
+	by     [protocol.LastPriority + 1]*contest // by priority; contest 0 is of all
 }
 
 func (l *line) each(try func(*waiter) bool) []*waiter {
@@ -272,7 +272,7 @@ func (r *round) step(epoch int64) bool {
 	if toAnyUrgency(epoch) {
 		return r.of(r.by[0])
 	}
-	for _, c := range r.by[FirstPriority:] {
+	for _, c := range r.by[protocol.FirstPriority:] {
 		if r.of(c) {
 			return true
 		}

@@ -210,8 +210,8 @@ func (p *slotsPart) cannotWait(a acquire) *letter {
 	return &no
 }
 
-func (a *acquire) tenant() string   { return cmp.Or(a.Tenant, DefaultTenant) }
-func (l *poolLease) tenant() string { return cmp.Or(l.Tenant, DefaultTenant) }
+func (a *acquire) tenant() string   { return cmp.Or(a.Tenant, protocol.DefaultTenant) }
+func (l *poolLease) tenant() string { return cmp.Or(l.Tenant, protocol.DefaultTenant) }
 
 // share returns a tenant's share, and creates it if there is none.
 func (p *slotsPart) share(tenant string) *poolShare {

@@ -74,7 +74,7 @@ func TestWhatTenantsAndSeedsMayHaveIsSetAndShown(t *testing.T) {
 		if fmt.Sprint(v.Tenants) != "[{default 1 0 1 1} {night 3 1 1 1}]" || fmt.Sprint(v.Seeds) != "[{team 1 1}]" || v.Slots != 13 || v.Used != 2 || v.Free != 11 {
 			t.Errorf("the zone is %+v", v)
 		}
-		if q := v.Queue[1]; q.Session != "t1" || q.Position != 2 || q.Priority != 3 || q.Tenant != DefaultTenant || q.Seed != "team" || strings.Join(q.Selects, "") != "!gpu" || q.Since.IsZero() {
+		if q := v.Queue[1]; q.Session != "t1" || q.Position != 2 || q.Priority != 3 || q.Tenant != protocol.DefaultTenant || q.Seed != "team" || strings.Join(q.Selects, "") != "!gpu" || q.Since.IsZero() {
 			t.Errorf("who waits is %+v", q)
 		}
 		p.takes(p.send(protocol.UpdateSetPool, protocol.SetPool{Tenant: "night", Limit: n(0), Weight: n(1)}))

@@ -204,7 +204,7 @@ func (s *placePart) restoreFrom() *activities.RestoreSpec {
 // cannotBeBrokered refuses a seed that has no access tokens if the credentials come
 // from a broker.
 func (s *placePart) cannotBeBrokered() *protocol.Failure {
-	if s.opt.Credentials != activities.CredentialsBroker || s.st.Seed.Kind == activities.KindChatGPT {
+	if s.opt.Credentials != protocol.CredentialsBroker || s.st.Seed.Kind == activities.KindChatGPT {
 		return nil
 	}
 	return &protocol.Failure{Kind: protocol.RefusedBadInput, Hint: "leave --credentials broker out, or name a seed that is a ChatGPT login",

@@ -17,7 +17,7 @@ func (f *fakeSessions) PushWorkspace(ctx context.Context, in activities.PushWork
 
 // pushable returns the options of a session that began with a repository.
 func pushable() SessionOptions {
-	return SessionOptions{Workspace: activities.Workspace{Repo: &activities.Repo{URL: "https://git.example.com/team/app.git"}}, Snapshot: SnapshotOptions{When: SnapshotOff}}
+	return SessionOptions{Workspace: activities.Workspace{Repo: &activities.Repo{URL: "https://git.example.com/team/app.git"}}, Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotOff}}
 }
 
 func (w *world) pushing() bool { return strings.Contains(w.done(), "push ") }

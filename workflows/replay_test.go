@@ -116,7 +116,7 @@ var shapes = []shape{
 		r.ended(id, "m2", "completed")
 		r.close(id)
 	})},
-	{"process death and continue", inSession(SessionOptions{OnInterrupt: InterruptContinue}, func(r *real, id string) {
+	{"process death and continue", inSession(SessionOptions{OnInterrupt: protocol.InterruptContinue}, func(r *real, id string) {
 		r.say(id, "m1", "die")
 		if turn := r.ended(id, "m1", "interrupted"); turn.FollowedBy != 2 {
 			r.t.Errorf("the turn is %+v", turn)
@@ -128,7 +128,7 @@ var shapes = []shape{
 	{"process death and fail", func(t *testing.T) (*real, []string) {
 		r := newReal(t)
 		r.work()
-		id := r.session("s", SessionOptions{OnInterrupt: InterruptFail})
+		id := r.session("s", SessionOptions{OnInterrupt: protocol.InterruptFail})
 		r.say(id, "m1", "die")
 		if _, err := r.result(id); typeOf(err) != "process_exit" {
 			t.Errorf("session ended with %v", err)
@@ -138,7 +138,7 @@ var shapes = []shape{
 		}
 		return r, []string{protocol.SessionID(id)}
 	}},
-	{"decisions that a process took with it", inSession(SessionOptions{OnInterrupt: InterruptContinue}, func(r *real, id string) {
+	{"decisions that a process took with it", inSession(SessionOptions{OnInterrupt: protocol.InterruptContinue}, func(r *real, id string) {
 		r.say(id, "m1", "ask make")
 		r.becomes(id, protocol.Waiting)
 		r.host.kill(id, protocol.Decided)
@@ -190,7 +190,7 @@ var shapes = []shape{
 	{"a lost host", func(t *testing.T) (*real, []string) {
 		r := newReal(t)
 		r.work()
-		id := r.losesItsHost(SessionOptions{OnHostLost: HostLostMove, OnInterrupt: InterruptContinue})
+		id := r.losesItsHost(SessionOptions{OnHostLost: protocol.HostLostMove, OnInterrupt: protocol.InterruptContinue})
 		r.ended(id, id+".c1", "interrupted")
 		r.close(id)
 		return r, []string{protocol.PoolID(r.zone), protocol.SessionID(id)}

@@ -6,7 +6,6 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -29,7 +28,7 @@ type seedPlace struct {
 // session asks for it again.
 func (s *leasesPart) leavesSeed(clean bool) {
 	st := s.st
-	if st.SeedGone && !clean && st.Touched && st.Lease != nil && s.opt.Credentials != activities.CredentialsBroker {
+	if st.SeedGone && !clean && st.Touched && st.Lease != nil && s.opt.Credentials != protocol.CredentialsBroker {
 		st.SeedLeftOn = &seedPlace{Spec: st.Lease.Spec, Generation: st.Generation}
 	}
 }
@@ -39,7 +38,7 @@ func (s *leasesPart) leavesSeed(clean bool) {
 func (s *leasesPart) loginStays() *seedPlace {
 	st := s.st
 	switch {
-	case st.Seed == nil || st.SeedHeld || s.opt.Credentials == activities.CredentialsBroker || s.discarding():
+	case st.Seed == nil || st.SeedHeld || s.opt.Credentials == protocol.CredentialsBroker || s.discarding():
 		return nil
 	case st.SeedLeftOn != nil:
 		return st.SeedLeftOn
@@ -85,7 +84,7 @@ func (s *leasesPart) lacksSeed() bool {
 // on its host, but no lease under which that can be saved.
 func (s *leasesPart) closesWithoutSeed() bool {
 	st := s.st
-	return st.Close != nil && !st.Close.Discard && st.SeedGone && st.Touched && st.Lease != nil && s.opt.Credentials != activities.CredentialsBroker
+	return st.Close != nil && !st.Close.Discard && st.SeedGone && st.Touched && st.Lease != nil && s.opt.Credentials != protocol.CredentialsBroker
 }
 
 // mustRegainSeed reports whether the session has work to do and must get its seed

@@ -77,7 +77,7 @@ func TestASessionThatLostItsSeedAsksForItAgain(t *testing.T) {
 				turns := turnsOf(w)
 				return len(turns) == len(c.turns) && turns[len(turns)-1].Status == "completed"
 			}, func() { w.send(protocol.SignalClose, protocol.Close{}) })
-			w.start(SessionOptions{Seed: "team", OnInterrupt: InterruptContinue})
+			w.start(SessionOptions{Seed: "team", OnInterrupt: protocol.InterruptContinue})
 			if err := w.GetWorkflowError(); err != nil {
 				t.Fatalf("the session ended with %v", err)
 			}
@@ -138,7 +138,7 @@ func TestABrokeredSessionThatLostItsSeedAsksForItAgain(t *testing.T) {
 				return len(turns) == len(c.turns) && turns[len(turns)-1].Status == "completed"
 			}, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 			opt := byBroker
-			opt.OnInterrupt = InterruptContinue
+			opt.OnInterrupt = protocol.InterruptContinue
 			w.start(opt)
 			if err := w.GetWorkflowError(); err != nil {
 				t.Fatalf("the session ended with %v", err)
@@ -148,7 +148,7 @@ func TestABrokeredSessionThatLostItsSeedAsksForItAgain(t *testing.T) {
 					t.Errorf("turn %d is %s, %+v; want %s", turn.N, turn.Status, turn.Error, c.turns[i])
 				}
 			}
-			if p := w.fake.prepared; len(p) != 2 || p[1].Seed.Epoch != 9 || p[1].Credentials != activities.CredentialsBroker {
+			if p := w.fake.prepared; len(p) != 2 || p[1].Seed.Epoch != 9 || p[1].Credentials != protocol.CredentialsBroker {
 				t.Errorf("prepared with %+v", p)
 			}
 			for _, a := range w.asked {
@@ -201,7 +201,7 @@ func TestATurnIsInterruptedWhileItsSessionWaitsForTheSeed(t *testing.T) {
 		w.send(protocol.SignalInterrupt, protocol.Interrupt{})
 		w.at(time.Minute, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	})
-	w.start(SessionOptions{Seed: "team", OnInterrupt: InterruptContinue})
+	w.start(SessionOptions{Seed: "team", OnInterrupt: protocol.InterruptContinue})
 	turns := turnsOf(w)
 	if len(turns) != 2 || turns[0].Status != "interrupted" || turns[1].Status != "interrupted" || w.GetWorkflowError() != nil {
 		t.Errorf("turns %+v, %v", turns, w.GetWorkflowError())
@@ -464,7 +464,7 @@ func TestASessionThatClosesWithoutItsSeedStaysInLine(t *testing.T) {
 		closed = w.Now()
 		w.SignalWorkflow(signalLease, granted{From: protocol.SeedID("team"), Seed: again(4, 9), Epoch: 9})
 	})
-	w.start(SessionOptions{Seed: "team", OnInterrupt: InterruptContinue})
+	w.start(SessionOptions{Seed: "team", OnInterrupt: protocol.InterruptContinue})
 	if took := w.Now().Sub(closed); took > time.Minute {
 		t.Errorf("it closed %v after the seed was granted", took)
 	}

@@ -17,14 +17,14 @@ import (
 )
 
 func TestATurnAndAnApprovalCostFewEvents(t *testing.T) {
-	t.Run("without snapshots", func(t *testing.T) { costsFewEvents(t, SnapshotClose, 14) })
-	t.Run("with a snapshot after each turn", func(t *testing.T) { costsFewEvents(t, SnapshotTurn, 14+8) })
+	t.Run("without snapshots", func(t *testing.T) { costsFewEvents(t, protocol.SnapshotClose, 14) })
+	t.Run("with a snapshot after each turn", func(t *testing.T) { costsFewEvents(t, protocol.SnapshotTurn, 14+8) })
 }
 
 func costsFewEvents(t *testing.T, when string, turn int) {
 	r := newReal(t)
 	r.work()
-	id := r.session("s", SessionOptions{Snapshot: SnapshotOptions{When: when}})
+	id := r.session("s", SessionOptions{Snapshot: protocol.SnapshotOptions{When: when}})
 	r.becomes(id, protocol.Idle)
 	count := r.events(id)
 	cost := func(what string, most int, do func()) {

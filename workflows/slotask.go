@@ -8,16 +8,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// DefaultTenant is the tenant of a session that names none.
-const DefaultTenant = "default"
-
-// Priorities of those who wait for a slot.
-const (
-	FirstPriority   = 1
-	DefaultPriority = 3
-	LastPriority    = 5
-)
-
 // checkPlace refuses what no pool would accept in a request for a slot.
 func (o SessionOptions) checkPlace() error {
 	for _, list := range [][]string{o.Select, o.Rather} {
@@ -28,8 +18,8 @@ func (o SessionOptions) checkPlace() error {
 	switch {
 	case o.Tenant != "" && !protocol.NamePattern.MatchString(o.Tenant):
 		return fmt.Errorf("tenant %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", excerpt(o.Tenant, maxWord))
-	case o.Priority < 0 || o.Priority > LastPriority:
-		return fmt.Errorf("priority %d is none of %d (first) to %d (last)", o.Priority, FirstPriority, LastPriority)
+	case o.Priority < 0 || o.Priority > protocol.LastPriority:
+		return fmt.Errorf("priority %d is none of %d (first) to %d (last)", o.Priority, protocol.FirstPriority, protocol.LastPriority)
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func (s *snapsPart) wantSnapshot() int {
 }
 
 func (s *snapsPart) turnToKeep() {
-	if s.opt.Snapshot.When == SnapshotTurn {
+	if s.opt.Snapshot.When == protocol.SnapshotTurn {
 		s.wantSnapshot()
 	}
 }
@@ -212,7 +212,7 @@ func (s *snapsPart) hush() (goOn func()) {
 // lastSnapshot returns the snapshot that is taken as part of ending what is on the
 // host, or nil if the session takes none.
 func (s *snapsPart) lastSnapshot() *activities.SnapshotSpec {
-	if s.opt.Snapshot.When == SnapshotOff {
+	if s.opt.Snapshot.When == protocol.SnapshotOff {
 		return nil
 	}
 	if s.st.Snap.Last == nil {
@@ -259,7 +259,7 @@ func (s *snapsPart) facts() activities.SessionFacts {
 // setTick sets the timer for a snapshot within the turn, while a pump is attached.
 // A turn that waits for a person costs nothing.
 func (s *snapsPart) setTick() {
-	if s.opt.Snapshot.Every == 0 || s.opt.Snapshot.When == SnapshotOff || !s.st.Running || s.st.Close != nil {
+	if s.opt.Snapshot.Every == 0 || s.opt.Snapshot.When == protocol.SnapshotOff || !s.st.Running || s.st.Close != nil {
 		return
 	}
 	now := workflow.Now(s.ctx)
@@ -295,7 +295,7 @@ func (s *snapsPart) checkSnapshot(t protocol.TakeSnapshot) error {
 		return refuse(protocol.RefusedBadInput, "snapshot of session %s: %v", s.id, err)
 	}
 	switch {
-	case s.opt.Snapshot.When == SnapshotOff:
+	case s.opt.Snapshot.When == protocol.SnapshotOff:
 		return refuse(protocol.RefusedState, "session %s was started so that it takes no snapshots", s.id)
 	case s.st.Layout == nil:
 		return refuse(protocol.RefusedState, "session %s is %s: there is nothing on a host to take a snapshot of", s.id, s.st.Status)
@@ -330,7 +330,7 @@ func (s *snapsPart) snapshotView() *protocol.SnapshotView {
 // keeping returns how to take a snapshot of something of the session that no
 // snapshot has yet. It is nil if the session takes no snapshots.
 func (s *snapsPart) keeping() *activities.SnapshotSpec {
-	if s.opt.Snapshot.When == SnapshotOff {
+	if s.opt.Snapshot.When == protocol.SnapshotOff {
 		return nil
 	}
 	return &activities.SnapshotSpec{Policy: s.snapshotPolicy(), Parent: s.goodSnapshot(), SessionFacts: s.facts()}

@@ -46,7 +46,7 @@ func TestASnapshotIsTakenAfterEachTurnAndNoTurnWaitsForIt(t *testing.T) {
 	if len(took) != 2 || took[0].Turn != 1 || took[1].Parent != "s1.snap-1" {
 		t.Fatalf("taken were %+v", took)
 	}
-	if in := took[1]; in.ThreadID != "thread-1" || in.Policy.Work != activities.WorkFull || in.Seed == nil || in.Thread.CWD == "" || in.Claim.Host.Name != "web-1" {
+	if in := took[1]; in.ThreadID != "thread-1" || in.Policy.Work != protocol.WorkFull || in.Seed == nil || in.Thread.CWD == "" || in.Claim.Host.Name != "web-1" {
 		t.Errorf("taken was %+v", in)
 	}
 	if last := w.fake.closed[0].Snapshot; last == nil || last.N != 3 || last.Parent != "s1.snap-2" {
@@ -154,7 +154,7 @@ func TestASnapshotIsTakenWhenSomebodyWantsOne(t *testing.T) {
 		}
 	})
 	w.ends(5 * time.Second)
-	w.start(SessionOptions{Snapshot: SnapshotOptions{When: SnapshotClose}})
+	w.start(SessionOptions{Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotClose}})
 	if acc, ok := u.result.(protocol.SnapshotAccepted); !ok || acc.N != 1 {
 		t.Errorf("answered %+v", u.result)
 	}
@@ -171,7 +171,7 @@ func TestATurnThatWaitsForAPersonIsNotKeptAgainAndAgain(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{Snapshot: SnapshotOptions{Every: time.Minute}})
+	w.start(SessionOptions{Snapshot: protocol.SnapshotOptions{Every: time.Minute}})
 }
 
 func TestALongTurnIsKeptFromTimeToTime(t *testing.T) {
@@ -185,7 +185,7 @@ func TestALongTurnIsKeptFromTimeToTime(t *testing.T) {
 		w.send(protocol.SignalInterrupt, protocol.Interrupt{})
 	})
 	w.whenTurn(1, "interrupted", func() { w.SignalWorkflow(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{Snapshot: SnapshotOptions{When: SnapshotClose, Every: 50 * time.Millisecond}})
+	w.start(SessionOptions{Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotClose, Every: 50 * time.Millisecond}})
 	for _, in := range w.snapshots() {
 		if !in.Running {
 			t.Errorf("taken was %+v", in)
@@ -225,7 +225,7 @@ func TestASessionThatKeepsNothingTakesNoSnapshot(t *testing.T) {
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.refuses(w.send(protocol.SignalSnapshot, protocol.TakeSnapshot{}), protocol.RefusedState) })
 	w.ends(3 * time.Second)
-	w.start(SessionOptions{Snapshot: SnapshotOptions{When: SnapshotOff}})
+	w.start(SessionOptions{Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotOff}})
 	if n := len(w.snapshots()); n != 0 || w.fake.closed[0].Snapshot != nil {
 		t.Errorf("%d were taken, closing was told of %+v", n, w.fake.closed[0].Snapshot)
 	}

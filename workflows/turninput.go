@@ -16,14 +16,6 @@ import (
 // This file has what goes into a turn beside its text (files, an output schema),
 // and what its thread is set up with (instructions, a personality).
 
-const (
-	// MaxSchemaInline is how long an output schema in a message may be, in
-	// bytes of JSON; above it the schema goes through the store.
-	MaxSchemaInline = 16 << 10
-	// MaxInstructions bounds developer instructions, in bytes.
-	MaxInstructions = 16 << 10
-)
-
 func checkExtras(m protocol.Message) error {
 	if err := activities.CheckInputs(m.Inputs); err != nil {
 		return err
@@ -37,8 +29,8 @@ func checkExtras(m protocol.Message) error {
 		return fmt.Errorf("it has both output_schema and output_schema_blob")
 	case m.SchemaBlob != "" && !isMessage(m.SchemaBlob):
 		return fmt.Errorf("its output_schema_blob is none that the worker's API gave")
-	case len(m.Schema) > MaxSchemaInline:
-		return fmt.Errorf("its output schema has %d bytes; above %d it goes through the store (ctl does so)", len(m.Schema), MaxSchemaInline)
+	case len(m.Schema) > protocol.MaxSchemaInline:
+		return fmt.Errorf("its output schema has %d bytes; above %d it goes through the store (ctl does so)", len(m.Schema), protocol.MaxSchemaInline)
 	case len(m.Schema) > 0:
 		return activities.CheckSchema(m.Schema)
 	}
@@ -154,7 +146,7 @@ func (o SessionOptions) checkThread() error {
 			return err
 		}
 	}
-	return short([]text{{"instructions", o.Instructions, MaxInstructions}})
+	return short([]text{{"instructions", o.Instructions, protocol.MaxInstructions}})
 }
 
 // instructions returns the instructions for a pump that opens the thread. Later

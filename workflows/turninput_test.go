@@ -33,7 +33,7 @@ func TestWhatGoesWithAMessageIsChecked(t *testing.T) {
 		"a list":                {protocol.Message{Schema: json.RawMessage(`[1]`)}, "not a JSON object"},
 		"null":                  {protocol.Message{Schema: json.RawMessage(`null`)}, "not a JSON object"},
 		"two schemas":           {protocol.Message{Schema: json.RawMessage(`{}`), SchemaBlob: aLongText}, "both"},
-		"a schema that is long": {protocol.Message{Schema: json.RawMessage(`{"a":"` + strings.Repeat("x", MaxSchemaInline) + `"}`)}, "through the store"},
+		"a schema that is long": {protocol.Message{Schema: json.RawMessage(`{"a":"` + strings.Repeat("x", protocol.MaxSchemaInline) + `"}`)}, "through the store"},
 		"a schema elsewhere":    {protocol.Message{SchemaBlob: "seeds/team"}, "none that the worker's API gave"},
 		"a schema in a steer":   {protocol.Message{Mode: "steer", Schema: json.RawMessage(`{}`)}, "this steers one"},
 	} {

@@ -245,15 +245,10 @@ func (t *trouble) text() string {
 	return fmt.Sprintf("another attempt to %s (%d failed): %s", t.Doing, t.Attempt, t.Error)
 }
 
-// StartTimeout is the default of how long a session may take from being accepted
-// until its first turn can begin. A fault that lasts a night is waited out. A
-// fault that nobody mends for a day fails the session.
-const StartTimeout = 24 * time.Hour
-
 // startBy returns the time by which the session has to begin. It is zero once the
 // session could begin, and if it may wait for ever.
 func (s *core) startBy() time.Time {
-	limit := StartTimeout
+	limit := protocol.StartTimeout
 	if s.opt.StartTimeout != nil {
 		limit = *s.opt.StartTimeout
 	}

@@ -95,7 +95,7 @@ func TestATurnThatGoesOnEndsInTheSameShape(t *testing.T) {
 		first func(w *world) pumpFunc
 	}{
 		"a limit":   {waiting, func(w *world) pumpFunc { return meets(w, protocol.EndQuota, true, time.Hour) }},
-		"a cut-off": {SessionOptions{OnInterrupt: InterruptContinue}, func(*world) pumpFunc { return dies(protocol.Acknowledged, true) }},
+		"a cut-off": {SessionOptions{OnInterrupt: protocol.InterruptContinue}, func(*world) pumpFunc { return dies(protocol.Acknowledged, true) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -125,7 +125,7 @@ func TestAPolicySaysHowLongALimitIsWaitedOut(t *testing.T) {
 		"longer":           {SessionOptions{Policy: day}, "", 24 * time.Hour},
 		"the shortest":     {SessionOptions{Policy: day}, "default: ask\nwait: {quota: true, at_most: 2h}\n", 2 * time.Hour},
 		"one says nothing": {SessionOptions{Policy: day}, "default: ask\nwait: {quota: true}\n", waitAtMost},
-		"option and time":  {SessionOptions{OnLimit: LimitWait, Policy: day}, "", 24 * time.Hour},
+		"option and time":  {SessionOptions{OnLimit: protocol.LimitWait, Policy: day}, "", 24 * time.Hour},
 	} {
 		s := assembled(&core{id: "s1", opt: c.opt, st: &sessionState{policyState: policyState{SeedPolicy: c.seed}}})
 		if got, waits := s.bounds.waitsOut(protocol.EndQuota); !waits || got != c.want {

@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 )
 
@@ -186,3 +187,30 @@ const (
 	EffectsSome    = "some"    // it began at least one
 	EffectsUnknown = "unknown" // nobody knows all that one of its turns did
 )
+
+// Words of a decision.
+const (
+	ScopeOnce    = "once"
+	ScopeSession = "session"
+
+	AcceptForSession = "accept_for_session"
+)
+
+// NotOffered returns the first word that codex must offer for the decision to be taken,
+// and does not. To decline is always possible.
+func (d Decide) NotOffered(offered []string) (word string, found bool) {
+	words := []string{d.Outcome}
+	switch {
+	case d.Scope != ScopeSession:
+	case d.Outcome == string(Accept):
+		words = []string{AcceptForSession}
+	default:
+		words = append(words, AcceptForSession)
+	}
+	for _, word := range words {
+		if word != string(Decline) && !slices.Contains(offered, word) {
+			return word, true
+		}
+	}
+	return "", false
+}

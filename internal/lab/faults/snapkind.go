@@ -5,7 +5,7 @@ import (
 	"errors"
 	"sync"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -51,7 +51,7 @@ type snapRun struct {
 }
 
 var snapOptions = workflows.SessionOptions{Seed: "team", By: "faults", OnInterrupt: "ask",
-	Snapshot: workflows.SnapshotOptions{Work: activities.WorkFull, When: workflows.SnapshotTurn}}
+	Snapshot: protocol.SnapshotOptions{Work: protocol.WorkFull, When: protocol.SnapshotTurn}}
 
 // ofSnapshots makes two hosts and a session, calls do while the session is
 // watched, closes it, and judges the outcome.

@@ -16,7 +16,6 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // The steps: a snapshot is taken after a turn, its content is uploaded, its
@@ -349,7 +348,7 @@ func (s *snapRun) runsOn(p process, h *host) bool {
 }
 
 func (s *snapRun) mayBeLost() {
-	s.options.OnHostLost, s.options.LostAfter = workflows.HostLostMove, 5*time.Second
+	s.options.OnHostLost, s.options.LostAfter = protocol.HostLostMove, 5*time.Second
 	s.options.Host, s.options.Labels = "", map[string]string{"pair": "p"}
 }
 

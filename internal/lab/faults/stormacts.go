@@ -33,7 +33,7 @@ func turnEnds(n int) func(context.Context, *stormRun) error {
 
 func hasTurn(ctx context.Context, r *stormRun) error {
 	r.host = r.a
-	opt := workflows.SessionOptions{Host: r.a.name, Snapshot: workflows.SnapshotOptions{When: workflows.SnapshotTurn}}
+	opt := workflows.SessionOptions{Host: r.a.name, Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotTurn}}
 	if err := r.start(ctx, opt, r.runs("first")); err != nil {
 		return err
 	}

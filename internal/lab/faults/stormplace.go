@@ -141,7 +141,7 @@ func overlayHost(ctx context.Context, s *stage) (*host, error) {
 // livesOverSlowLine brings codex to a host while its connections are cut
 // repeatedly, completes a turn, takes a snapshot, and moves to another host.
 func livesOverSlowLine(ctx context.Context, r *stormRun) error {
-	opt := workflows.SessionOptions{Host: r.host.name, Snapshot: workflows.SnapshotOptions{When: workflows.SnapshotTurn}}
+	opt := workflows.SessionOptions{Host: r.host.name, Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotTurn}}
 	if err := r.start(ctx, opt, "run head -c 400000 /dev/urandom >blob; "+r.leaves("first")); err != nil {
 		return err
 	}
@@ -308,7 +308,7 @@ func livesOnOverlay(ctx context.Context, r *stormRun) error {
 // livesWithDeepTree takes a snapshot, restores and closes with folders in the
 // work folder that are deeper than PATH_MAX.
 func livesWithDeepTree(ctx context.Context, r *stormRun) error {
-	opt := workflows.SessionOptions{Host: r.host.name, Snapshot: workflows.SnapshotOptions{When: workflows.SnapshotTurn}}
+	opt := workflows.SessionOptions{Host: r.host.name, Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotTurn}}
 	if err := r.start(ctx, opt, "run echo whole >plain; "+r.leaves("first")); err != nil {
 		return err
 	}

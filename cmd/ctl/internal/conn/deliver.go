@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -129,10 +128,8 @@ func Decidable(doing string, d protocol.Decide) func(protocol.SessionDetail) err
 		if err != nil {
 			return err
 		}
-		for _, word := range wordsOf(d) {
-			if word != "decline" && !slices.Contains(ap.Offered, word) {
-				return notOffered(doing, word, ap.Offered)
-			}
+		if word, found := d.NotOffered(ap.Offered); found {
+			return notOffered(doing, word, ap.Offered)
 		}
 		return TakesMore(doing)(seen)
 	}
@@ -145,17 +142,6 @@ func notOffered(doing, word string, offered []string) error {
 		return err.Hinted("rules are written only where the seed says so, from its next session on: `ctl seed set SEED --amendments on`")
 	}
 	return err
-}
-
-// wordsOf returns the words that must all be offered for a decision to be accepted.
-func wordsOf(d protocol.Decide) []string {
-	switch {
-	case d.Scope != "session":
-		return []string{d.Outcome}
-	case d.Outcome == "accept":
-		return []string{"accept_for_session"}
-	}
-	return []string{d.Outcome, "accept_for_session"}
 }
 
 // StillOpen refuses a decision if its approval is not open or is not what the user saw.

@@ -11,7 +11,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 func drainCommand(a *core.App) *cobra.Command {
@@ -152,7 +151,7 @@ func staysFor(v protocol.SessionView) string {
 		return fmt.Sprintf("turn %d waits for a decision on %s", v.Turn.N, v.Requests[0].ID)
 	case v.Turn != nil && v.Turn.Status == "inProgress":
 		return fmt.Sprintf("turn %d runs", v.Turn.N)
-	case v.Options["snapshot_when"] == workflows.SnapshotOff:
+	case v.Options["snapshot_when"] == protocol.SnapshotOff:
 		return "it takes no snapshots, so it cannot leave: close it"
 	case v.Error != nil:
 		return v.Error.Message

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
@@ -265,7 +264,7 @@ func asItWas(opt *workflows.SessionOptions, m snapshots.Manifest, former protoco
 	if err := sameTools(opt, m, former, given); err != nil {
 		return err
 	}
-	if !given("snapshot-exclude") && opt.Snapshot.Work != activities.WorkNone {
+	if !given("snapshot-exclude") && opt.Snapshot.Work != protocol.WorkNone {
 		opt.Snapshot.Exclude = m.Exclude
 	}
 	return nil
@@ -308,7 +307,7 @@ func sameThread(opt *workflows.SessionOptions, former protocol.SessionView, give
 // more: without a usable git remote, the folder is kept in full.
 func askedFor(m snapshots.Manifest) string {
 	if m.WorkWhy != "" {
-		return activities.WorkGit
+		return protocol.WorkGit
 	}
 	return m.Work
 }

@@ -8,13 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
 )
 
 // moveWait is how long ctl waits for a session to park or to come back.
@@ -260,17 +258,17 @@ func policyText(opt map[string]string) string {
 	switch when := opt["snapshot_when"]; when {
 	case "":
 		return "" // unknown: an older worker does not report it
-	case workflows.SnapshotOff:
+	case protocol.SnapshotOff:
 		return "none: it cannot park or move, and a lost host takes its work along"
-	case workflows.SnapshotClose:
+	case protocol.SnapshotClose:
 		out = "when it parks or closes"
 	default:
 		out = "after each turn"
 	}
 	switch opt["snapshot"] {
-	case activities.WorkNone:
+	case protocol.WorkNone:
 		out = "the conversation alone, " + out
-	case activities.WorkGit:
+	case protocol.WorkGit:
 		out = "git: what upstream does not have, " + out
 	default:
 		out = "all of the work folder, " + out

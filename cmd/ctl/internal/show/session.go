@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -46,7 +45,7 @@ func ConfineText(words map[string]string) string {
 		return ""
 	}
 	text := words["sandbox"]
-	if text == activities.ByProfile {
+	if text == protocol.ByProfile {
 		text = "profile " + words["profile"]
 	}
 	for _, w := range []struct{ key, says string }{{"read", "may read "}, {"write", "may write "}, {"network", "network "}} {

@@ -35,9 +35,9 @@ func (f *confineFlags) set(opt *workflows.SessionOptions) error {
 	c := activities.Confinement{Profile: f.profile, Read: f.read, Write: f.write}
 	c.Network, c.Hosts = networkWords(f.network)
 	if f.profile != "" && (f.sandboxGiven == nil || !f.sandboxGiven()) {
-		opt.Sandbox = activities.ByProfile
+		opt.Sandbox = protocol.ByProfile
 	}
-	if opt.Sandbox == activities.ByProfile && f.profile == "" {
+	if opt.Sandbox == protocol.ByProfile && f.profile == "" {
 		return core.Usage("--sandbox %s: name the profile with --profile", opt.Sandbox)
 	}
 	if err := c.Check(opt.Sandbox); err != nil {
@@ -50,13 +50,13 @@ func (f *confineFlags) set(opt *workflows.SessionOptions) error {
 // networkWords reads the value of --network: on, off or a list of hosts.
 func networkWords(text string) (word string, hosts []string) {
 	switch text {
-	case "", activities.NetworkOn, activities.NetworkOff:
+	case "", protocol.NetworkOn, protocol.NetworkOff:
 		return text, nil
 	}
 	for h := range strings.SplitSeq(text, ",") {
 		hosts = append(hosts, strings.ToLower(strings.TrimSpace(h)))
 	}
-	return activities.NetworkHosts, hosts
+	return protocol.NetworkHosts, hosts
 }
 
 // SameConfinement fills in the settings that flags do not state from the session of a
@@ -98,7 +98,7 @@ func SameConfinement(opt *workflows.SessionOptions, m snapshots.Manifest, former
 	switch {
 	case err == nil:
 		return nil
-	case opt.Sandbox == activities.ByProfile && c.Profile == "":
+	case opt.Sandbox == protocol.ByProfile && c.Profile == "":
 		return core.Usage("restore snapshot %s: its session's sandbox is not known any more (%v)", m.ID, err).Hinted("say it with --sandbox or --profile")
 	}
 	return core.Usage("%v", err)

@@ -34,11 +34,11 @@ func TestWhatIsNotSaidOfTheSandboxIsAsItWas(t *testing.T) {
 		"read-only": {"read-only", []string{"sandbox"}, activities.Confinement{}, was,
 			activities.Confinement{Read: []string{"/srv/out", "/srv/data"}, Network: "hosts", Hosts: hosts}, false},
 		"no sandbox": {"danger-full-access", []string{"sandbox"}, activities.Confinement{}, was, activities.Confinement{}, false},
-		"of a profile": {activities.ByProfile, []string{"write"}, activities.Confinement{Write: []string{"/a"}}, map[string]string{"profile": "dev", "network": "off"},
+		"of a profile": {protocol.ByProfile, []string{"write"}, activities.Confinement{Write: []string{"/a"}}, map[string]string{"profile": "dev", "network": "off"},
 			activities.Confinement{Profile: "dev", Write: []string{"/a"}, Network: "off"}, false},
 		"a mode in place of a profile":       {"workspace-write", []string{"sandbox"}, activities.Confinement{}, map[string]string{"profile": "dev"}, activities.Confinement{}, false},
-		"a profile that nobody knows":        {activities.ByProfile, []string{"write"}, activities.Confinement{Write: []string{"/a"}}, nil, activities.Confinement{}, true},
-		"a profile that nobody knows at all": {activities.ByProfile, nil, activities.Confinement{}, nil, activities.Confinement{}, true},
+		"a profile that nobody knows":        {protocol.ByProfile, []string{"write"}, activities.Confinement{Write: []string{"/a"}}, nil, activities.Confinement{}, true},
+		"a profile that nobody knows at all": {protocol.ByProfile, nil, activities.Confinement{}, nil, activities.Confinement{}, true},
 	} {
 		opt := workflows.SessionOptions{Sandbox: c.sandbox, Confine: c.flags}
 		err := SameConfinement(&opt, snapshots.Manifest{ID: "s.snap-1"}, protocol.SessionView{Options: c.former}, func(flag string) bool { return slices.Contains(c.given, flag) })

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
@@ -65,7 +64,7 @@ func (f *Flags) options() (workflows.SessionOptions, error) {
 		Sandbox: f.sandbox, ApprovalPolicy: f.policy, Expiry: f.expiry, TurnTimeout: f.turnTimeout, By: core.Person(),
 	}
 	opt.OnInterrupt, opt.OnAuth = f.onInterrupt, f.onAuth
-	if f.credentials != activities.CredentialsPlanted {
+	if f.credentials != protocol.CredentialsPlanted {
 		opt.Credentials = f.credentials
 	}
 	if f.Budget != "" {
@@ -115,9 +114,7 @@ func (f *Flags) options() (workflows.SessionOptions, error) {
 	if err != nil {
 		return opt, err
 	}
-	switch f.sandbox {
-	case "read-only", "workspace-write", "danger-full-access":
-	default:
+	if !protocol.IsSandbox(f.sandbox) || f.sandbox == protocol.ByProfile {
 		return opt, core.Usage("--sandbox %q is none of read-only, workspace-write, danger-full-access", f.sandbox)
 	}
 	if err := f.confine.set(&opt); err != nil {
@@ -129,21 +126,21 @@ func (f *Flags) options() (workflows.SessionOptions, error) {
 		return opt, core.Usage("--approval-policy %q is none of untrusted, on-request, never", f.policy)
 	}
 	switch f.onInterrupt {
-	case workflows.InterruptAsk, workflows.InterruptContinue, workflows.InterruptFail:
+	case protocol.InterruptAsk, protocol.InterruptContinue, protocol.InterruptFail:
 	default:
 		return opt, core.Usage("--on-interrupt %q is none of ask, continue, fail", f.onInterrupt)
 	}
 	switch f.credentials {
-	case activities.CredentialsPlanted, activities.CredentialsBroker:
+	case protocol.CredentialsPlanted, protocol.CredentialsBroker:
 	default:
 		return opt, core.Usage("--credentials %q is none of planted, broker", f.credentials)
 	}
 	switch f.onAuth {
-	case "", workflows.AuthRetry, workflows.AuthAsk:
+	case "", protocol.AuthRetry, protocol.AuthAsk:
 	default:
 		return opt, core.Usage("--on-auth %q is none of retry, ask", f.onAuth)
 	}
-	if f.credentials == activities.CredentialsBroker && f.seed == "" {
+	if f.credentials == protocol.CredentialsBroker && f.seed == "" {
 		return opt, core.Usage("--credentials broker needs a --seed that is a ChatGPT login")
 	}
 	if f.dir != "" && !path.IsAbs(f.dir) {

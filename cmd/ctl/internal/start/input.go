@@ -138,7 +138,7 @@ func lookInput(flag string, kind protocol.InputKind, path string) (in localInput
 // to it into the message.
 func Attach(ctx context.Context, a *core.App, t *conn.Conn, folder string, x Extras, m *protocol.Message) error {
 	a.Flags.Quiet = a.Flags.Quiet || len(x.schema) > 0 // only the JSON result is printed
-	if len(x.schema) <= workflows.MaxSchemaInline {
+	if len(x.schema) <= protocol.MaxSchemaInline {
 		m.Schema = x.schema
 	}
 	if len(x.inputs) == 0 && len(x.schema) == len(m.Schema) {
@@ -184,14 +184,14 @@ func (f *threadFlags) set(opt *workflows.SessionOptions) error {
 	// A text without spaces is a file name, not an instruction, even if no such file
 	// exists.
 	if _, err := os.Stat(text); text != "" && (err == nil || !strings.ContainsFunc(text, unicode.IsSpace)) {
-		data, err := core.ReadSmall("--instructions", text, workflows.MaxInstructions)
+		data, err := core.ReadSmall("--instructions", text, protocol.MaxInstructions)
 		if err != nil {
 			return err
 		}
 		text = string(data)
 	}
-	if len(text) > workflows.MaxInstructions {
-		return core.Usage("--instructions: %d bytes, at most %d", len(text), workflows.MaxInstructions)
+	if len(text) > protocol.MaxInstructions {
+		return core.Usage("--instructions: %d bytes, at most %d", len(text), protocol.MaxInstructions)
 	}
 	if !utf8.ValidString(text) {
 		return core.Usage("--instructions is not UTF-8 text")

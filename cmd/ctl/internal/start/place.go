@@ -20,7 +20,7 @@ func (f *placeFlags) add(c *cobra.Command) {
 	fl.StringArrayVar(&f.labels, "label", nil, "any host that meets this `SELECTOR`: k=v, k!=v, k>=n, k<=n, k>n, k<n, k (it has the label) or !k; repeatable, all hold")
 	fl.StringArrayVar(&f.prefer, "prefer", nil, "prefer a free host that meets this `SELECTOR`; repeatable")
 	fl.StringVar(&f.tenant, "tenant", "", "`NAME` of the team for which it counts where slots are shared out (ctl pool set)")
-	fl.IntVar(&f.priority, "priority", workflows.DefaultPriority, "order among waiting sessions: `N` from 1 (first) to 5 (last)")
+	fl.IntVar(&f.priority, "priority", protocol.DefaultPriority, "order among waiting sessions: `N` from 1 (first) to 5 (last)")
 }
 
 // set checks the flags. The form k=v is stored as a label, as in earlier versions; all
@@ -31,10 +31,10 @@ func (f *placeFlags) set(opt *workflows.SessionOptions) error {
 			return err
 		}
 	}
-	if f.priority < workflows.FirstPriority || f.priority > workflows.LastPriority {
-		return core.Usage("--priority %d: %d is first, %d last", f.priority, workflows.FirstPriority, workflows.LastPriority)
+	if f.priority < protocol.FirstPriority || f.priority > protocol.LastPriority {
+		return core.Usage("--priority %d: %d is first, %d last", f.priority, protocol.FirstPriority, protocol.LastPriority)
 	}
-	if f.priority != workflows.DefaultPriority {
+	if f.priority != protocol.DefaultPriority {
 		opt.Priority = f.priority
 	}
 	wants, err := protocol.ParseSelectors(f.labels)

@@ -37,8 +37,8 @@ func ReadPolicy(a *core.App, name string) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
-	case len(data) > workflows.MaxPolicy:
-		return "", core.Usage("--policy %s: it is %d bytes long, at most %d", name, len(data), workflows.MaxPolicy)
+	case len(data) > protocol.MaxPolicy:
+		return "", core.Usage("--policy %s: it is %d bytes long, at most %d", name, len(data), protocol.MaxPolicy)
 	case len(data) == 0:
 		return "", core.Usage("--policy %s: it is empty", name)
 	}

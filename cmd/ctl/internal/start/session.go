@@ -57,7 +57,7 @@ func CheckNames(ctx context.Context, a *core.App, t *conn.Conn, opt workflows.Se
 		if err != nil {
 			return err
 		}
-		if opt.Credentials == activities.CredentialsBroker && seed.Kind != activities.KindChatGPT {
+		if opt.Credentials == protocol.CredentialsBroker && seed.Kind != activities.KindChatGPT {
 			return core.Usage("seed %s is of kind %s: only a ChatGPT login has access tokens that a broker can give", opt.Seed, seed.Kind).
 				Hinted("leave --credentials broker out")
 		}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -30,7 +30,7 @@ func (f *goOnFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.when, "snapshot-when", "", "turn (after each turn, the default), close (when it parks or closes) or off (it cannot park or move; what is there is kept as it closes)")
 	fl.DurationVar(&f.every, "snapshot-every", 0, "also so often within long turns; 0 is not")
 	fl.DurationVar(&f.ttl, "ttl", 0, "how long the session may live: then it closes, after the turn that runs (15 minutes later at the latest); 0 is for ever")
-	fl.DurationVar(&f.startTimeout, "start-timeout", workflows.StartTimeout, "how long the session may take until its first turn can begin, whatever keeps it from that (a host, a worker, the line for a slot): then it fails and says what it waited for; 0 is any time")
+	fl.DurationVar(&f.startTimeout, "start-timeout", protocol.StartTimeout, "how long the session may take until its first turn can begin, whatever keeps it from that (a host, a worker, the line for a slot): then it fails and says what it waited for; 0 is any time")
 	fl.DurationVar(&f.parkAfter, "park-after", parkByDefault, "a session that stays gives back host and credentials after so long without a message, and the next one brings it up again; 0 is never")
 	fl.StringVar(&f.hostLost, "on-host-lost", "", "when the host is lost: wait (for it, the default) or move (go on elsewhere from the newest snapshot)")
 	fl.DurationVar(&f.lostAfter, "lost-after", 0, "a host that cannot be reached for so long is lost (default 5m)")
@@ -54,8 +54,8 @@ func (f *goOnFlags) set(opt *workflows.SessionOptions) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	opt.Snapshot = workflows.SnapshotOptions{Work: f.Work, Exclude: f.exclude, When: f.when, Every: f.every}
-	if f.when == workflows.SnapshotOff {
+	opt.Snapshot = protocol.SnapshotOptions{Work: f.Work, Exclude: f.exclude, When: f.when, Every: f.every}
+	if f.when == protocol.SnapshotOff {
 		f.parkAfter = 0 // check has refused --park-after with this
 	}
 	opt.TTL = f.ttl
@@ -71,9 +71,9 @@ func (f *goOnFlags) check() error {
 		flag, is string
 		words    []string
 	}{
-		{"--snapshot", f.Work, []string{activities.WorkNone, activities.WorkGit, activities.WorkFull}},
-		{"--snapshot-when", f.when, []string{workflows.SnapshotTurn, workflows.SnapshotClose, workflows.SnapshotOff}},
-		{"--on-host-lost", f.hostLost, []string{workflows.HostLostWait, workflows.HostLostMove}},
+		{"--snapshot", f.Work, []string{protocol.WorkNone, protocol.WorkGit, protocol.WorkFull}},
+		{"--snapshot-when", f.when, []string{protocol.SnapshotTurn, protocol.SnapshotClose, protocol.SnapshotOff}},
+		{"--on-host-lost", f.hostLost, []string{protocol.HostLostWait, protocol.HostLostMove}},
 	} {
 		if err := oneOf(w.flag, w.is, w.words...); err != nil {
 			return err
@@ -87,11 +87,11 @@ func (f *goOnFlags) check() error {
 			return core.Usage("%s %s is too short: at least %s", d.flag, d.is, d.least)
 		}
 	}
-	if f.when == workflows.SnapshotOff {
+	if f.when == protocol.SnapshotOff {
 		switch {
 		case f.every > 0:
 			return core.Usage("--snapshot-when off and --snapshot-every: give one of them")
-		case f.hostLost == workflows.HostLostMove:
+		case f.hostLost == protocol.HostLostMove:
 			return core.Usage("--on-host-lost move needs snapshots, and --snapshot-when is off")
 		case f.parkAfter > 0 && f.given != nil && f.given("park-after"):
 			return core.Usage("--park-after needs snapshots, and --snapshot-when is off")
@@ -104,7 +104,7 @@ func (f *goOnFlags) checkExcludes() error {
 	if n := len(strings.Join(f.exclude, "\n")); n > mostExcludes {
 		return core.Usage("--snapshot-exclude: the patterns take %d bytes, at most %d", n, mostExcludes).Hinted("a pattern may have * and ** in it, as in .gitignore")
 	}
-	if len(f.exclude) > 0 && f.Work == activities.WorkNone {
+	if len(f.exclude) > 0 && f.Work == protocol.WorkNone {
 		return core.Usage("--snapshot none holds nothing of the work folder that --snapshot-exclude could leave out")
 	}
 	for _, p := range f.exclude {

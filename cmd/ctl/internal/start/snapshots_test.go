@@ -6,14 +6,14 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
 func TestWhatIsChosenReachesTheSession(t *testing.T) {
-	f := goOnFlags{Work: activities.WorkGit, exclude: []string{"node_modules/", "!keep"}, when: workflows.SnapshotClose, every: 2 * time.Minute,
-		parkAfter: time.Hour, hostLost: workflows.HostLostMove, lostAfter: time.Minute}
+	f := goOnFlags{Work: protocol.WorkGit, exclude: []string{"node_modules/", "!keep"}, when: protocol.SnapshotClose, every: 2 * time.Minute,
+		parkAfter: time.Hour, hostLost: protocol.HostLostMove, lostAfter: time.Minute}
 	var opt workflows.SessionOptions
 	if err := f.set(&opt); err != nil {
 		t.Fatal(err)

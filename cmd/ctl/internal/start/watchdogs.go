@@ -7,6 +7,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -31,7 +32,7 @@ func (f *watchdogFlags) add(c *cobra.Command) {
 
 // set puts the flags into a session's options. conf has the values of the config.
 func (f *watchdogFlags) set(opt *workflows.SessionOptions, conf config.Timeouts) error {
-	if err := oneOf("--on-limit", f.onLimit, workflows.LimitFail, workflows.LimitWait); err != nil {
+	if err := oneOf("--on-limit", f.onLimit, protocol.LimitFail, protocol.LimitWait); err != nil {
 		return err
 	}
 	opt.OnLimit = f.onLimit
@@ -50,8 +51,8 @@ func (f *watchdogFlags) set(opt *workflows.SessionOptions, conf config.Timeouts)
 			d = w.is
 		}
 		off := w.flag == "quiet-timeout" && d == 0
-		if !off && (d < workflows.LeastWatch || d > workflows.MostWatch) {
-			return core.Usage("--%s %s is not between %s and %s", w.flag, d, workflows.LeastWatch, workflows.MostWatch)
+		if !off && (d < protocol.LeastWatch || d > protocol.MostWatch) {
+			return core.Usage("--%s %s is not between %s and %s", w.flag, d, protocol.LeastWatch, protocol.MostWatch)
 		}
 		if *w.to = d; off {
 			*w.to = -1 // no limit

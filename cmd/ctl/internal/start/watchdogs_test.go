@@ -8,7 +8,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/config"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func TestWatchdogsAreAsTheFlagsSayOrElseTheConfig(t *testing.T) {
@@ -16,19 +16,19 @@ func TestWatchdogsAreAsTheFlagsSayOrElseTheConfig(t *testing.T) {
 	conf.Silence, conf.Turn, conf.Quiet = 5*time.Minute, time.Hour, 0
 	for name, c := range map[string]struct {
 		args []string
-		want workflows.Watchdogs
+		want protocol.Watchdogs
 		turn time.Duration
 		bad  bool
 	}{
-		"nothing":                  {nil, workflows.Watchdogs{StartUp: time.Minute, Request: time.Minute, Silence: 5 * time.Minute, Quiet: -1}, time.Hour, false},
-		"each":                     {[]string{"--startup-timeout", "2m", "--request-timeout", "3m", "--silence-timeout", "4m", "--quiet-timeout", "1h"}, workflows.Watchdogs{StartUp: 2 * time.Minute, Request: 3 * time.Minute, Silence: 4 * time.Minute, Quiet: time.Hour}, time.Hour, false},
-		"off":                      {[]string{"--quiet-timeout", "0", "--turn-timeout", "2h"}, workflows.Watchdogs{StartUp: time.Minute, Request: time.Minute, Silence: 5 * time.Minute, Quiet: -1}, 2 * time.Hour, false},
-		"a budget of other things": {[]string{"--budget", "tokens=5"}, workflows.Watchdogs{StartUp: time.Minute, Request: time.Minute, Silence: 5 * time.Minute, Quiet: -1}, time.Hour, false},
-		"a budget of a turn":       {[]string{"--budget", "turn=3h"}, workflows.Watchdogs{StartUp: time.Minute, Request: time.Minute, Silence: 5 * time.Minute, Quiet: -1}, 3 * time.Hour, false},
-		"too short":                {[]string{"--silence-timeout", "1ms"}, workflows.Watchdogs{}, 0, true},
-		"too long":                 {[]string{"--startup-timeout", "999h"}, workflows.Watchdogs{}, 0, true},
-		"none":                     {[]string{"--request-timeout", "0"}, workflows.Watchdogs{}, 0, true},
-		"on limit":                 {[]string{"--on-limit", "hope"}, workflows.Watchdogs{}, 0, true},
+		"nothing":                  {nil, protocol.Watchdogs{StartUp: time.Minute, Request: time.Minute, Silence: 5 * time.Minute, Quiet: -1}, time.Hour, false},
+		"each":                     {[]string{"--startup-timeout", "2m", "--request-timeout", "3m", "--silence-timeout", "4m", "--quiet-timeout", "1h"}, protocol.Watchdogs{StartUp: 2 * time.Minute, Request: 3 * time.Minute, Silence: 4 * time.Minute, Quiet: time.Hour}, time.Hour, false},
+		"off":                      {[]string{"--quiet-timeout", "0", "--turn-timeout", "2h"}, protocol.Watchdogs{StartUp: time.Minute, Request: time.Minute, Silence: 5 * time.Minute, Quiet: -1}, 2 * time.Hour, false},
+		"a budget of other things": {[]string{"--budget", "tokens=5"}, protocol.Watchdogs{StartUp: time.Minute, Request: time.Minute, Silence: 5 * time.Minute, Quiet: -1}, time.Hour, false},
+		"a budget of a turn":       {[]string{"--budget", "turn=3h"}, protocol.Watchdogs{StartUp: time.Minute, Request: time.Minute, Silence: 5 * time.Minute, Quiet: -1}, 3 * time.Hour, false},
+		"too short":                {[]string{"--silence-timeout", "1ms"}, protocol.Watchdogs{}, 0, true},
+		"too long":                 {[]string{"--startup-timeout", "999h"}, protocol.Watchdogs{}, 0, true},
+		"none":                     {[]string{"--request-timeout", "0"}, protocol.Watchdogs{}, 0, true},
+		"on limit":                 {[]string{"--on-limit", "hope"}, protocol.Watchdogs{}, 0, true},
 	} {
 		var f Flags
 		cmd := &cobra.Command{}
