@@ -120,7 +120,7 @@
 // # What passes is waited out
 //
 // An accepted message is kept. When a session begins, comes back, moves or starts
-// codex for a turn, it waits out a passing fault (see the table at Failure.passes).
+// codex for a turn, it waits out a passing fault (see the table at failurePasses).
 // After the activity's own few attempts it pauses, on view as waiting_for, first
 // for 5 seconds, finally for 5 minutes. The state does not change. The wait ends
 // when an attempt succeeds, when a person ends it, or, if the session could never

@@ -6,6 +6,7 @@
 //	names.go     task queues, types of workflows, signals, updates, queries, memo fields
 //	ids.go       ids of workflows, and what they are made of
 //	kinds.go     kinds of failures and endings
+//	options.go   the words of a session's options
 //	message.go   what a session takes
 //	selector.go  the conditions that a host must meet
 //	input.go     files that come with a message; our tools

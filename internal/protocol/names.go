@@ -9,8 +9,7 @@ const QueryFolders = "folders"
 const QueryLeft = "left"
 
 // A Seed workflow owns the pointer to a seed's newest generation and the leases
-// on it. Activities speak to it through Temporal, under these names; the types
-// are here because activities do not know workflows.
+// on it. Activities speak to it through Temporal, under these names.
 const (
 	UpdateSaveSeed    = "save_seed"    // SaveSeed → SeedNow
 	UpdateRotatedSeed = "rotated_seed" // RotatedSeed → SeedNow
