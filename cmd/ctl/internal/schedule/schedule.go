@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	_ "time/tzdata" // --tz needs the time zone database, and a machine may have none
 
 	"github.com/spf13/cobra"
 	enums "go.temporal.io/api/enums/v1"
