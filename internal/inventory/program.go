@@ -42,7 +42,7 @@ func run(ctx context.Context, most int, env []string, name string, args ...strin
 		return nil, "", &failedError{fmt.Sprintf("%s prints more than %d bytes", name, most)}
 	case errors.As(err, &exit):
 		return nil, "", &failedError{strings.TrimSpace(string(stderr.kept))}
-	case err != nil:
+	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
 		return nil, "", fmt.Errorf("%s: %w", name, err)
 	}
 	return stdout.kept, strings.TrimSpace(string(stderr.kept)), nil

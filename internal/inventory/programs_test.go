@@ -174,6 +174,7 @@ Host *
 		{"Host a B\n  IdentityFile none\nHost c\n  IdentityFile /one\n  IdentityFile /two\nMatch originalhost B exec \"true\"\n  User x\nMatch host a exec \"false\"\n  Port 7\n", []string{
 			"a @a:0", "b x@b:0", "c @c:0 identity:/one"}},
 		{"Host a\nMatch all\n  Port 8\n  # fairlead: slots 2\n", []string{"a @a:8 slots:2"}},
+		{"Host a\n  Port 8\nMatch final host a\n  User late\n  Port 9\n", []string{"a late@a:8"}},
 	} {
 		f := parsed(t, Options{Name: "config", Format: SSHConfig}, c.text)
 		if got := lines(f); !slices.Equal(got, c.want) {
@@ -214,6 +215,29 @@ func TestMistakesOfAnOpenSSHConfigHaveTheirLines(t *testing.T) {
 		if got := problems(err); !slices.Equal(got, want) {
 			t.Errorf("%s\n%s\nwant\n%s", text, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
+	}
+}
+
+// ssh knows no %x in HostName.
+func TestOneHostThatSSHRefusesLeavesTheOthers(t *testing.T) {
+	realparts.NotShort(t)
+	text := "Host gate\n  User g\nHost web\n  HostName %x\n"
+	_, err := Parse(t.Context(), []byte(text), Options{Name: "f", Format: SSHConfig})
+	if got := problems(err); len(got) != 1 || !strings.HasPrefix(got[0], "line 3, column 1: host web: ssh cannot read its settings: ") || strings.Contains(got[0], "fairlead") {
+		t.Errorf("%q", got)
+	}
+	f := parsed(t, Options{Name: "f", Format: SSHConfig, Only: []string{"gate"}}, text)
+	if got := lines(f); !slices.Equal(got, []string{"gate g@gate:0"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// A command of Match exec may leave a process that holds ssh's error output.
+func TestAProcessThatAProgramLeavesBehindChangesNothing(t *testing.T) {
+	standIn(t, "ssh", "echo hostname x\nsleep 60 >/dev/null &\n")
+	f := parsed(t, Options{Name: "f", Format: SSHConfig}, "Host a\n")
+	if got := lines(f); !slices.Equal(got, []string{"a @x:0"}) {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -20,9 +20,9 @@ import (
 // sshDefaults. ssh puts the local user there otherwise.
 const sshUnset = "fairlead.unset"
 
-// sshDefaults stand after a config. The first value wins, so they apply where the config
-// gives none.
-const sshDefaults = "\nMatch all\nUser " + sshUnset + "\nIdentityFile none\nUserKnownHostsFile none\n"
+// sshDefaults stand after a config, below a Match line. The first value wins, so they
+// apply where the config gives none.
+const sshDefaults = "\nUser " + sshUnset + "\nIdentityFile none\nUserKnownHostsFile none\n"
 
 // sshConfig finds the hosts of an OpenSSH client config and has ssh say their settings.
 func (r *reader) sshConfig(ctx context.Context, data []byte) error {
@@ -35,35 +35,46 @@ func (r *reader) sshConfig(ctx context.Context, data []byte) error {
 		r.add(s.names[MaxHosts].at, "more than %d hosts", MaxHosts)
 		return nil
 	}
-	config, remove, err := temporary(append(slices.Clone(data), sshDefaults...))
+	all := "\nMatch all"
+	if s.final {
+		all = "\nMatch final all" // ssh reads such a config twice, and the first value wins
+	}
+	config, remove, err := temporary(append(slices.Clone(data), all+sshDefaults...))
 	if err != nil {
 		return err
 	}
 	defer remove()
 
 	found := make([]map[string][]string, len(s.names))
-	all, ctx := errgroup.WithContext(ctx)
-	all.SetLimit(runtime.GOMAXPROCS(0))
+	failed := make([]*failedError, len(s.names))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, name := range s.names {
 		if !namePattern.MatchString(strings.ToLower(name.name)) {
 			continue // rename reports it; ssh could take it for an option or a login name
 		}
-		all.Go(func() error {
+		group.Go(func() error {
 			out, _, err := run(ctx, maxSettings, nil, "ssh", "-G", "-T", "-F", config, "--", name.name)
+			if errors.As(err, &failed[i]) {
+				return nil
+			}
 			found[i] = settings(out)
 			return err
 		})
 	}
-	var failed *failedError
-	switch err := all.Wait(); {
-	case errors.As(err, &failed): // the same for each host
-		r.sshMistakes(failed.said, config)
-		return nil
-	case err != nil:
+	if err := group.Wait(); err != nil {
 		return err
 	}
+	told := map[string]bool{}
 	for i, name := range s.names {
-		s.host(name, found[i])
+		if f := failed[i]; f == nil {
+			s.host(name, found[i])
+		} else if !told[f.said] && !r.sshMistakes(f.said, config) {
+			r.host(name.name, name.at)
+			r.of(name.name, name.at, "host %s: ssh cannot read its settings: %s", cut(name.name), strings.NewReplacer(config, r.o.Name, "\n", "; ").Replace(f.said))
+		} else {
+			told[f.said] = true // a mistake of the file is the same for each host
+		}
 	}
 	return nil
 }
@@ -80,9 +91,9 @@ func settings(out []byte) map[string][]string {
 
 var sshMistake = regexp.MustCompile(`^(.*?):? line (\d+): (.*)$`)
 
-// sshMistakes takes over the mistakes that ssh reports.
-func (r *reader) sshMistakes(said, config string) {
-	found := false
+// sshMistakes takes over the mistakes that ssh reports with their lines. It reports
+// whether there is one.
+func (r *reader) sshMistakes(said, config string) (found bool) {
 	for line := range strings.Lines(said) {
 		m := sshMistake.FindStringSubmatch(strings.TrimSpace(line))
 		if m == nil {
@@ -95,9 +106,7 @@ func (r *reader) sshMistakes(said, config string) {
 		}
 		r.add(at, "%s", m[3])
 	}
-	if !found {
-		r.add(Place{}, "ssh cannot read it: %s", strings.ReplaceAll(said, config, r.o.Name))
-	}
+	return found
 }
 
 // A block is a Host line, or what stands before the first, with the comments after it.
@@ -120,6 +129,7 @@ type sshReader struct {
 	blocks []*block
 	files  int
 	names  []key // concrete host names, in the order of the file
+	final  bool  // there is a Match line with "final"
 }
 
 // Bounds on includes; OpenSSH too allows 16 levels.
@@ -153,8 +163,14 @@ func (s *sshReader) file(data []byte, name string, depth int, around *block) {
 		rest := line[len(m[0]):]
 		if strings.EqualFold(m[1], "match") {
 			now = s.begin(nil, around)
-			if strings.EqualFold(rest, "all") {
+			criteria := strings.Fields(strings.ToLower(rest))
+			switch {
+			case strings.EqualFold(rest, "all"):
 				now.patterns = []string{"*"}
+			case slices.Contains(criteria, "final"):
+				s.final = true
+			case slices.Contains(criteria, "canonical"):
+				s.r.warn("", at, "a User, an IdentityFile and a UserKnownHostsFile behind Match canonical are not seen")
 			}
 			continue
 		}

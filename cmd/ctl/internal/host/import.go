@@ -47,7 +47,7 @@ Your own ansible-inventory reads Ansible's files, or FILE is the JSON that
 that a host is in, also by way of its children. The names behind Host of an OpenSSH
 config are hosts, also of files that it includes, and your own ssh says their settings
 (ssh -G). These programs run what your files tell them to run, such as inventory plugins
-and Match exec; --timeout bounds them (2 minutes).
+and Match exec. --timeout (2 minutes) ends them, but not what they have started.
 
 Every key must be pinned: by the file (host_keys, UserKnownHostsFile), by
 --known-hosts, which is a file on this machine here, or by looking at each fingerprint
