@@ -27,6 +27,24 @@ func TestANameThatCodexCannotStoreYetIsSentAgain(t *testing.T) {
 		t.Errorf("the name was sent %d times; named %q; entries %+v", n, s.m.st.Named, s.sink.entries)
 	}
 
+	// Two refusals of one attempt count once.
+	s = perform(t, in, Options{})
+	s.hear(fmt.Sprintf(nameRefused, 0))
+	s.wait(time.Second)
+	s.hear(fmt.Sprintf(nameRefused, 0))
+	s.wait(time.Second)
+	if n := len(s.saidMethod(methodName)); n != 2 {
+		t.Errorf("the name was sent %d times; said %q", n, s.said)
+	}
+
+	// The refusal may arrive behind the turn's end: it is not final.
+	s = perform(t, in, Options{})
+	s.hear(turnDone("completed", ""), fmt.Sprintf(nameRefused, 0))
+	s.wait(time.Minute)
+	if r := s.result(TurnEnded); r.State.Named != "" || len(s.sink.entries) != 1 { // the turn's end
+		t.Errorf("named %q; entries %+v", r.State.Named, s.sink.entries)
+	}
+
 	// A refusal that stays is accepted: a turn can do without.
 	s = perform(t, in, Options{})
 	for try := range 20 {

@@ -12,6 +12,7 @@ type questions struct {
 	*core
 	asks   *asks
 	models protocol.ModelList
+	during bool // the name was last sent while a turn ran
 }
 
 // expect prepares the questions that are asked outside an opening.
@@ -30,7 +31,11 @@ func (q *questions) ask() {
 		q.asks.tired(askModels, "list its models")
 	}
 	if q.unnamed() {
-		q.asks.all[askNaming].params = nameParams{ThreadID: q.st.ThreadID, Name: q.in.Thread.Name}
+		a := q.asks.all[askNaming]
+		a.params = nameParams{ThreadID: q.st.ThreadID, Name: q.in.Thread.Name}
+		if !a.sent {
+			q.during = q.st.TurnID != ""
+		}
 		q.asks.send(askNaming)
 		if q.asks.tired(askNaming, "take the thread's name") {
 			q.st.Named = q.in.Thread.Name
@@ -62,12 +67,17 @@ func (q *questions) modelsListed(r *message) {
 // namings is how often a name is sent during a turn if codex refuses it.
 const namings = 6
 
-// threadNamed handles codex's answer to the thread's name. While a turn runs, a
-// refusal may mean that codex has not written the thread's history yet (codex
-// 0.169.0: "failed to set thread name: … rollout … is empty"), so the name is sent
-// again. Otherwise a refusal is final.
+// threadNamed handles codex's answer to the thread's name. A name that was sent while a
+// turn ran may be refused because codex has not written the thread's history yet (codex
+// 0.169.0: "failed to set thread name: … rollout … is empty"), so it is sent again.
+// Otherwise a refusal is final.
 func (q *questions) threadNamed(try int, r *message) {
-	if a := q.asks.all[askNaming]; r.Error != nil && q.st.TurnID != "" && try+1 < namings {
+	a := q.asks.all[askNaming]
+	if r.Error != nil && try < a.try {
+		a.done = false // the answer to a later attempt counts
+		return
+	}
+	if r.Error != nil && q.during && try+1 < namings {
 		a.done, a.sent, a.try, a.next = false, false, try+1, q.now+backoff(try)
 		return
 	}
