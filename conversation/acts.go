@@ -97,8 +97,8 @@ func notSteerable(e *RPCError) bool {
 // maxOtherTurn is how often an interrupt that named the wrong turn is sent again.
 const maxOtherTurn = 5
 
-// otherTurn schedules an interrupt again that was sent before the reviewer's turn
-// was announced. It reports whether it did.
+// If an interrupt was sent before codex announced the reviewer's turn, and so named the
+// wrong turn, otherTurn schedules it again. It reports whether it did.
 func (d *delivery) otherTurn(s *send, try int, e *RPCError) bool {
 	if s.Kind != SendInterrupt || s.settled() || d.st.TurnID == "" || !strings.Contains(e.Message, "expected active turn id") || try < s.try || try >= maxOtherTurn {
 		return false

@@ -17,7 +17,7 @@ func (d *delivery) barrier() bool {
 			continue
 		}
 		need = true
-		// An earlier process may have got it and died before it said so.
+		// An earlier codex process may have received the message and died before saying so.
 		history = history || s.Uncertain && s.Kind == SendTurn
 	}
 	if !need {

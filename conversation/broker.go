@@ -48,8 +48,9 @@ type TokenAsk struct {
 // *TokenError ends the pump, which is then run again.
 type Broker func(ctx context.Context, ask TokenAsk) (Token, error)
 
-// A TokenError says that no token is available. codex is told its code, and repeats
-// it when its turn fails because of it.
+// A TokenError says that no token is available. If codex asked for the token, it is
+// told the code. It repeats the code in the error of the turn that fails for this
+// reason.
 type TokenError struct {
 	Code int // one of the Token… codes
 	Err  error

@@ -22,7 +22,8 @@ import "time"
 // A turn that is given up because of one of these was begun and may have had
 // effects, so it is interrupted and never repeated (promise 3); its queue is kept.
 // Overload is different: codex refused the message, which had no effect, so the
-// workflow waits and sends it again (promise 11).
+// workflow waits and sends it again (promise 11). The numbers are those of
+// docs/explanation/guarantees.md.
 
 // Defaults of Limits, and bounds that are not configurable.
 const (

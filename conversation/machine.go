@@ -273,8 +273,8 @@ func (m *machine) verdict() {
 	case m.st.waiting() > 0 && (!m.st.working() || m.now-m.lastLine >= linger):
 		m.finish(RequestsOpen)
 	case len(m.requests.resolved) > 0 && m.delivery.interruptAt == 0 && m.now-m.requests.resolvedAt >= 10*m.lim.Settle:
-		// People may be about to decide requests that codex has withdrawn, and the turn may
-		// go on for hours.
+		// Return now, so that the workflow learns which requests codex has withdrawn: people
+		// may be about to decide them, and the turn may go on for hours.
 		m.finish(Bound)
 	}
 }

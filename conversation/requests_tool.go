@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// codex asks whether an MCP tool may be called by an elicitation, and passes on
-// servers' elicitations with whatever _meta they have. So an elicitation counts as
-// codex's only if a call of that tool with those arguments has begun, nothing was
-// asked about it yet, the message is codex's own sentence, and there is nothing to
-// fill in.
+// codex uses an elicitation to ask whether an MCP tool may be called. It also passes on
+// elicitations of servers, with whatever _meta they have, so a server could imitate
+// codex's question. Therefore an elicitation counts as codex's only if a call of that
+// tool with those arguments has begun, nothing was asked about it yet, the message is
+// codex's own sentence, and there is nothing to fill in.
 
 // codexApps is the server whose tools codex calls by the name of their app.
 const codexApps = "codex_apps"

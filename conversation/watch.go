@@ -59,9 +59,10 @@ func (w *watch) expire() {
 	}
 }
 
-// listen asks codex for a sign of life when a running turn has been silent for
-// long. A process can live and never write again: seen after its journal's disk was
-// full for a moment. A model may also think for long, but codex answers meanwhile.
+// listen asks codex for a sign of life when a running turn has been silent for long. A
+// process can live and never write again. This was seen after the disk of its journal
+// had been full for a moment. A model may also think for long, but codex answers
+// meanwhile.
 func (w *watch) listen() {
 	a := w.asks.all[askLife]
 	switch {

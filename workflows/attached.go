@@ -384,8 +384,8 @@ func (s *processPart) overtaken(f *protocol.Failure) {
 	}
 }
 
-// apply applies the result of a pump. moved says that the pump was called back or has read
-// something.
+// apply applies the result of a pump. moved says that the workflow cancelled the pump
+// because something was due, or that the pump has read something.
 func (s *processPart) apply(out activities.RunPumpResult, moved bool) {
 	r := out.Pump
 	s.st.Pump, s.st.Progress = r.State, r.State.Progress

@@ -106,7 +106,8 @@ func (b *batch) notStarted(f *protocol.Failure) {
 	}
 }
 
-// neverBegan accounts for a try that an ending batch looked for and that had never begun.
+// neverBegan accounts for a try when an ending batch looked for its session and found
+// that it was never started.
 func (b *batch) neverBegan(it batchItem, s activities.StartedItem) {
 	if it.Try > 1 {
 		b.dropTry(batchAgain{N: it.N, Try: it.Try, Last: it.Last})

@@ -12,6 +12,8 @@
 // ended, so that running sessions are known. If Fire is cancelled, it closes the
 // session.
 //
+// Comments cite promises by the numbers of docs/explanation/guarantees.md.
+//
 // # The life of a session
 //
 //	queued → preparing → starting → idle ⇄ running ⇄ waiting → closing → closed

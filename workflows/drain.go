@@ -29,8 +29,8 @@ const signalLeave = "leave"
 // leaveAgain is how long a session that could not park stays before it tries again.
 const leaveAgain = 5 * time.Minute
 
-// leaveHost is the content of signalLeave. Epoch, of the session's lease, keeps it from applying
-// to a later host.
+// leaveHost is the content of signalLeave. Epoch is that of the session's lease on Host, so that
+// an order that comes late does not apply to a later host.
 type leaveHost struct {
 	protocol.Draining
 	Host  string    `json:"host"`

@@ -345,8 +345,8 @@ func (s *endingPart) closeOnHost() (again bool) {
 		s.tellHeldUp(f)
 		if s.leavesToPool(f) {
 			s.st.Closed, s.st.Left = &protocol.CloseView{Archive: s.snaps.goodSnapshot()}, f.Message
-			// The kind is the same if each connection was lost: the pool's probes find out which
-			// it is.
+			// The kind is unreachable also if the host can be reached but loses each connection:
+			// the pool's probes find out which of the two it is.
 			s.st.Fault = &protocol.Failure{Kind: protocol.ErrTypeUnreachable, Message: f.Message}
 			s.recordNotes()
 			return false

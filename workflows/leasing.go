@@ -40,8 +40,8 @@ type placeState struct {
 	SeedAskAt time.Time `json:"seed_ask_at,omitzero"`
 	// SeedLeftOn is a host that the session left while the lease was lost.
 	SeedLeftOn *seedPlace `json:"seed_left_on,omitempty"`
-	// SeedProven is when the newest turn began that completed with the seed.
-	// SeedDoubted says that the seed was told of a failure since.
+	// SeedProven is the start of the newest turn that completed with this seed.
+	// SeedDoubted says that a failure of the seed was reported after that.
 	SeedProven  time.Time `json:"seed_proven,omitzero"`
 	SeedDoubted bool      `json:"seed_doubted,omitempty"`
 	// Asked is the workflow that was asked for a lease. Answers are its answers

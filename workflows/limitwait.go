@@ -187,7 +187,7 @@ func (s *boundsPart) stopWaiting() {
 	}
 }
 
-// endLimitWait cancels the message that waits, because of an interrupt.
+// endLimitWait handles an interrupt: it cancels the message that waits for the end of a limit.
 func (s *boundsPart) endLimitWait(by *protocol.Interrupt) {
 	n := s.st.Queue[0].N
 	m := s.st.Queue[0].Message

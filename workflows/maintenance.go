@@ -15,8 +15,8 @@ type MaintenanceInput struct {
 	Snapshots bool `json:"snapshots,omitempty"`
 	// Store selects what messages, batches and schedules left in the store.
 	Store bool `json:"store,omitempty"`
-	// Hosts, if not 0, selects checks of Zone's hosts, and is their interval. A host that was
-	// checked within the last half of it is left for the next time.
+	// Hosts, if not 0, selects checks of the hosts of Zone. It is the interval of the checks:
+	// a host whose last check is younger than half of it is left for the next time.
 	Hosts time.Duration `json:"hosts,omitempty"`
 	Zone  string        `json:"zone,omitempty"`
 	// Leftovers selects the search for leftovers on the hosts of Zone.

@@ -6,20 +6,20 @@ import "go.temporal.io/sdk/workflow"
 // of messages, and the change to the next run.
 type session struct {
 	*core
-	turns     *turnsPart
-	messages  *messagesPart
-	approvals *approvalsPart
-	bounds    *boundsPart
-	choices   *choicesPart
-	snaps     *snapsPart
-	process   *processPart
-	leases    *leasesPart
-	place     *placePart
-	parking   *parkingPart
-	moving    *movingPart
-	ending    *endingPart
-	views     *viewsPart
-	pushes    *pushesPart
+	turns     *turnsPart     // begins and ends turns: turns.go, endedby.go, interrupted.go, foreign.go, authretry.go
+	messages  *messagesPart  // takes messages and interrupts, keeps the queue: messages_in.go, queue.go, delivery.go, turninput.go
+	approvals *approvalsPart // keeps what codex asks for, takes decisions: approvals.go, decide.go, earlier.go, policy.go, policysigned.go
+	bounds    *boundsPart    // keeps budgets, waits for the end of limits: budget.go, limitwait.go
+	choices   *choicesPart   // keeps the chosen model, effort and name: control.go
+	snaps     *snapsPart     // takes snapshots: snapshotting.go
+	process   *processPart   // starts codex, attaches pumps, handles its end: attached.go, process.go, progress.go, journal.go, watch.go, watchdogs.go
+	leases    *leasesPart    // asks for a slot and a seed, gives them back: leasing.go, slotask.go, seedgone.go, rollcall.go
+	place     *placePart     // makes a host ready: prepare.go, workspace.go
+	parking   *parkingPart   // parks the session, brings it back, archives it: park.go, drain.go, archive.go
+	moving    *movingPart    // has the session go on on another host: moving.go
+	ending    *endingPart    // closes the session, tells of its end: ending.go, notify.go, ttl.go
+	views     *viewsPart     // shows the session, changes nothing: view.go
+	pushes    *pushesPart    // pushes the session's work: push.go
 
 	table []loopStep              // what the loop does
 	doors []door                  // signal channels, to be emptied before a rollover

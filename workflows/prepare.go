@@ -201,8 +201,8 @@ func (s *placePart) restoreFrom() *activities.RestoreSpec {
 	return &r
 }
 
-// cannotBeBrokered refuses a seed that has no access tokens if the credentials come
-// from a broker.
+// If the credentials are to come from a broker, cannotBeBrokered refuses a seed that
+// has no access tokens.
 func (s *placePart) cannotBeBrokered() *protocol.Failure {
 	if s.opt.Credentials != protocol.CredentialsBroker || s.st.Seed.Kind == activities.KindChatGPT {
 		return nil

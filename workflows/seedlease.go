@@ -238,8 +238,9 @@ func (s *seedCore) denies() (why string, never *protocol.Failure) {
 	return "", nil
 }
 
-// exactly is how many at the head of a line are told each new reason. The others
-// are only told that they wait; otherwise each grant would be told to everybody.
+// exactly is the number of requests at the head of the line whose sessions are told
+// each new reason why they wait. The others are told only that they wait, because
+// otherwise each grant would need a signal to every waiting session.
 const exactly = 20
 
 // serve grants in the order of asking. It decides everything before it tells

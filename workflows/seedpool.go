@@ -220,8 +220,8 @@ func (p *seedPool) enqueue(a acquire) {
 	p.st.Queue = append(p.st.Queue, poolTicket{ticket: ticket{acquire: a}})
 }
 
-// release removes a session that took nothing from the line. A seed that may have
-// granted it something is told.
+// release removes from the line a session that gives up its request. If a seed may have
+// granted the session a lease meanwhile, that seed is told.
 func (p *seedPool) release(r release) {
 	p.work = true
 	seed := p.st.Given[r.Holder]

@@ -11,9 +11,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A login that codex makes is on its host alone until it is saved. If a holder ends
-// without having shown that the login is saved and gone, it is fetched from there,
-// and nobody else gets the seed before that.
+// Until a login that codex made is saved, it exists only on the host. If a holder ends
+// and has not shown that the login is saved and removed there, an activity fetches it
+// from the host, and nobody else gets the seed before that.
 
 // recovery is the activity that fetches a login.
 type recovery struct {

@@ -166,9 +166,9 @@ func (s *checksPart) ask(ctx workflow.Context, in protocol.VerifySeed) activitie
 	}
 	refresh := activities.RefreshSeedInput{Seed: ref}
 	if !in.Force && (s.st.Spent || in.By == maintenance && s.st.Health.State == protocol.Suspect) {
-		// Somebody else may have the login, and a refresh would burn it for them:
-		// only a person may decide that. Look takes only an answer that an earlier
-		// refresh left in the store.
+		// Somebody else may use the same login, and a refresh would make their copy useless,
+		// so only a person may decide to refresh it. Look takes only an answer that an
+		// earlier refresh left in the store.
 		refresh.Look = true
 	}
 	if in.Force {
