@@ -38,7 +38,8 @@ func (s *site) checkCodex(ctx context.Context, c *checkup, h hostexec.Host, spec
 	return s.checkServer(ctx, c, h, have.Path, dir)
 }
 
-// codexPresent finds codex like codexOn, but brings nothing; will is what codexOn would bring.
+// codexPresent looks for codex as codexOn does, but copies nothing to the host. will is this
+// worker's codex for such a host; nil if the worker has none.
 func (s *site) codexPresent(ctx context.Context, h hostexec.Host, spec protocol.HostSpec, root string) (have protocol.ProvisionCodexResult, will *codexTree, err error) {
 	m, err := lookAtMachine(ctx, h, root)
 	if err != nil {

@@ -137,8 +137,8 @@ func (g *gate) drop(key string, who chan error) bool {
 	return true
 }
 
-// tidy ends the turns of a host with no waiters, and forgets a host that has nobody
-// inside either. The caller holds mu.
+// If nobody waits for a host, tidy takes the host out of turns. If nobody is inside
+// either, tidy forgets the host. The caller holds mu.
 func (g *gate) tidy(key string) {
 	l := g.lines[key]
 	if len(l.waiters) > 0 {

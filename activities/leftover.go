@@ -105,8 +105,8 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 	if err := checkLayout(l, in.Claim.Session); err != nil {
 		return out, err
 	}
-	// Discard without a layout says that the session never began there. That may be
-	// wrong, but what a person discards is given up.
+	// With Discard and no layout, the caller believes that the session never began there.
+	// That may be wrong, but a person has given up whatever is there.
 	known := in.Layout != (protocol.Layout{})
 	f, err := s.lookSession(ctx, h, in.Claim, l, known || !in.Discard)
 	missing := isRootMissing(err) && in.Discard && known
@@ -175,9 +175,9 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 	return out, err
 }
 
-// seedLeft returns what the workflow of the seed that was planted for a session knows;
-// nil if there is no such workflow, or the login does not rotate. It fails while the
-// seed waits for what is on the host, since only the seed's recovery may touch that.
+// seedLeft asks the workflow of the planted seed what it knows. It returns nil if there
+// is no such workflow, or if no login that rotates was planted. It fails while the seed
+// waits for what is on the host, since only the seed's recovery may touch that.
 func (s *Sessions) seedLeft(ctx context.Context, session string, planted *protocol.SeedRef, ask seedAnswer) (*SeedNow, error) {
 	if planted == nil || planted.Kind != "" && !loginRotates(planted) {
 		return nil, nil // nothing of it can be used only once

@@ -19,8 +19,9 @@ import (
 )
 
 // Only a session knows from which snapshot it goes on, so whoever drops snapshots asks
-// it. A fork with none of its own yet goes on from another session's, which does not
-// know that: the fork pins it in the store before it begins.
+// it. A fork that has no snapshot of its own yet goes on from a snapshot of another
+// session. That session does not know this, so the fork pins the snapshot in the store
+// before it begins.
 
 // SessionNow is what a session tells those who drop snapshots.
 type SessionNow struct {

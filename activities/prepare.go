@@ -246,8 +246,9 @@ func makeFolders(ctx context.Context, h hostexec.Host, l protocol.Layout, mark f
 	return nil
 }
 
-// unprepare undoes a failed prepare: it removes the credential always, and everything if
-// there was nothing before.
+// unprepare undoes a failed prepare. If the folder is new, it removes all of it,
+// otherwise only the credential. It removes nothing if a newer holder has the folder, or
+// if it cannot end the processes there.
 func (s *Sessions) unprepare(ctx context.Context, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, fence hostexec.Fence, fresh bool, why error) error {
 	if errors.Is(why, hostexec.ErrFenced) {
 		return why // it is somebody else's by now

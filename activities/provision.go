@@ -220,7 +220,7 @@ func send(ctx context.Context, h hostexec.Host, temp, parts string, t *codexTree
 		sent <- err
 	}()
 	err := tree.Put(ctx, h, temp, r, nil)
-	r.CloseWithError(errors.New("the host takes no more"))
+	r.CloseWithError(errors.New("the host accepts no more input"))
 	readErr := <-sent
 	if err != nil {
 		return err

@@ -321,8 +321,8 @@ func movesOn(err error) bool {
 	return errors.Is(err, errHandOver) || errors.Is(err, conversation.ErrWireLost) || errors.Is(err, hostexec.ErrFenced)
 }
 
-// fillTexts reads texts that are too long for a workflow from the store. A workflow's
-// message names the blob, so only blobs of messages are allowed.
+// fillTexts reads from the store the texts that are too long for a workflow. A
+// workflow's message names the blob, so only blobs of messages are allowed.
 func (s *Sessions) fillTexts(ctx context.Context, sends []conversation.Send) error {
 	for i, send := range sends {
 		if send.Blob == "" || send.Text != "" {

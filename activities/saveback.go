@@ -317,8 +317,8 @@ func (k *keeper) lookOnce(ctx context.Context, bound time.Duration, said *string
 	return err
 }
 
-// last looks before a result is returned, again if the file is just being written.
-// It returns a Problem if the lease has ended.
+// last looks at the login once more before a result is returned, and repeats the look
+// while the file is half-written. It returns a Problem if the lease has ended.
 func (k *keeper) last(ctx context.Context) *protocol.Problem {
 	if k == nil {
 		return nil

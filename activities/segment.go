@@ -76,8 +76,9 @@ func listSegments(ctx context.Context, st *store.Store, session string) ([]segme
 	return segs, nil
 }
 
-// voidFrom says, for each owner among segs, from which seq on its entries are
-// void because a later owner wrote there.
+// voidFrom returns a function that reports whether an owner's entry with this seq is
+// void. It is void if a later owner among segs wrote a segment that begins there or
+// earlier.
 func voidFrom(segs []segment) func(owner, int64) bool {
 	first := map[owner]int64{}
 	for _, s := range segs {

@@ -96,9 +96,9 @@ func (s *Sessions) serverEnv(l protocol.Layout) map[string]string {
 	return env
 }
 
-// removeFormer removes the folders of processes older than the previous one. Their
-// journals were read to the end, and what they left running was ended before this one
-// began.
+// removeFormer removes the folders of processes older than the previous one. Before the
+// present process began, their journals were read to the end, and what they left
+// running was ended.
 func removeFormer(ctx context.Context, h hostexec.Host, in StartServerInput, attempt int32) error {
 	if in.Incarnation < 3 {
 		return nil

@@ -81,7 +81,7 @@ const (
 
 	// HookTimeout is the time limit of a hook if none is set.
 	HookTimeout = time.Minute
-	// CloneTimeout is the time limit for fetching a repository, likewise.
+	// CloneTimeout is the time limit for fetching a repository if none is set.
 	CloneTimeout = 30 * time.Minute
 	maxWait      = 5 * time.Hour // preparing a host may take six
 )

@@ -10,8 +10,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// closingHooks runs the hooks for the end of a session. If it is parked, after_run has run
-// before.
+// closingHooks runs the hooks for the end of a session. If the session is parked,
+// after_run ran when it parked and does not run again.
 func (s *Sessions) closingHooks(ctx context.Context, j job, w *Workspace, hide secrets) ([]conversation.Note, error) {
 	f, err := lookFolder(ctx, j.host, j.layout.Dir)
 	if err != nil || !f.prepared {

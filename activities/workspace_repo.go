@@ -108,7 +108,7 @@ func (s *site) lend(ctx context.Context, j *job, r Repo) (back func(), err error
 	}
 	pool, ok := s.Pool.(agentLender)
 	if !ok {
-		return nil, fmt.Errorf("%w: this worker's hosts take none", hostexec.ErrNoAgent)
+		return nil, fmt.Errorf("%w: this worker's connections cannot forward one", hostexec.ErrNoAgent)
 	}
 	lent, err := pool.LendAgent(ctx, j.host)
 	if errors.Is(err, hostexec.ErrNoAgent) {

@@ -53,7 +53,7 @@ func readPermissions(raw json.RawMessage) (permissions, error) {
 		return p, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return p, errors.New("something follows them")
+		return p, errors.New("there is more after the permissions")
 	}
 	return p, nil
 }

@@ -244,7 +244,7 @@ func readElicitation(raw json.RawMessage) (*asked, error) {
 	switch {
 	case p.Mode == "url":
 		if a.URL = p.URL; a.URL == "" || len(a.URL) > maxURL {
-			return nil, fmt.Errorf("its address has %d bytes, and %d is the most", len(a.URL), maxURL)
+			return nil, fmt.Errorf("its address has %d bytes; it must have 1 to %d", len(a.URL), maxURL)
 		}
 	case p.Mode != "form":
 		return nil, fmt.Errorf("nobody here can answer an elicitation of mode %q", short(p.Mode))

@@ -42,7 +42,7 @@ func answerFor(s Send, a *asked, version string) (any, error) {
 	no := s.Outcome == protocol.Decline || s.Outcome == protocol.Cancel
 	if a == nil && !no && method != methodFileApproval && method != methodPatchApproval {
 		if plain := s.Outcome == protocol.Accept && (method == methodCommandApproval || method == methodExecApproval); !plain {
-			return nil, errors.New("what codex asked is not at hand")
+			return nil, errors.New("this pump does not know the content of the request")
 		}
 	}
 	switch method {
