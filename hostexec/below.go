@@ -67,11 +67,11 @@ func (e *TooLargeError) Error() string {
 }
 func (e *TooLargeError) Unwrap() error { return TooLarge }
 
-// ReadBelow reads a regular file that lies in a folder and nowhere else. It calls begin
-// with the file's properties and writes the content to the writer that begin returns.
-// Others may swap files and links meanwhile: the file is opened once, and its location,
-// type and size are those of the open file, not of the path. An error that wraps a NotGiven
-// means that the file must not be given, or was changed while it was read.
+// ReadBelow reads a regular file, and only if it lies in the folder. It calls begin with
+// the file's properties and writes the content to the writer that begin returns. Others may
+// swap files and links meanwhile: the file is opened once, and its location, type and size
+// are those of the open file, not of the path. An error that wraps a NotGiven means that
+// the file must not be given, or was changed while it was read.
 //
 // A hard link in the folder counts as a file in the folder.
 func ReadBelow(ctx context.Context, h Host, b Below, begin func(BelowFile) (io.Writer, error)) (BelowFile, error) {

@@ -96,7 +96,8 @@ func (c *sshConn) open(ctx context.Context, what sessionRequest) (*sshChannel, e
 		select {
 		case result <- opened{ch, reqs, err}:
 		case <-abandoned:
-			// Nobody waits for the channel any more, but it counts until it is closed.
+			// Nobody waits for the channel any more, but it takes a place on the connection
+			// until it is closed.
 			if err == nil {
 				newSSHChannel(c, ch, reqs).Close()
 			} else {

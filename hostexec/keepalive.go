@@ -22,11 +22,12 @@ func (l *link) signs() (now signs) {
 	return now
 }
 
-// liveSince reports whether the peer gave a sign of life between two looks.
-// Any byte that arrived is one, since on a slow line the answer to our question may
-// be queued behind data for minutes. A byte that the peer acknowledged counts only
-// while the question itself may still be queued here: later it proves nothing, since
-// the kernel acknowledges for a process that has stopped, too.
+// liveSince reports whether the peer gave a sign of life between two looks. Any byte
+// that arrived counts, because on a slow line the answer to our question may be queued
+// behind data for minutes. A byte that the peer acknowledged counts only while bytes
+// are queued here, because the question may be among them. After that an
+// acknowledgement proves nothing: a kernel also acknowledges for a process that has
+// stopped.
 func (s signs) liveSince(before signs) bool {
 	return s.heard != before.heard || s.arrived != before.arrived || s.queued && s.acked != before.acked
 }

@@ -80,7 +80,7 @@ func lend(ctx context.Context, client *ssh.Client, socket string) (string, error
 	case err != nil:
 		return "", unreachable(err)
 	case !ok:
-		return "", fmt.Errorf("%w: the host forwards none (AllowAgentForwarding of its sshd)", ErrNoAgent)
+		return "", fmt.Errorf("%w: the host's sshd refuses agent forwarding (AllowAgentForwarding)", ErrNoAgent)
 	}
 	in, err := session.StdinPipe()
 	if err != nil {

@@ -61,7 +61,7 @@ func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size i
 	}
 	defer s.Close()
 
-	// Both sessions open at the same time, but the file is the command's to make.
+	// Both sessions open at the same time, but only the command creates the file.
 	var x *sftpSession
 	var noSFTP error
 	var opening sync.WaitGroup
@@ -86,7 +86,7 @@ func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size i
 
 	var f *sftp.File
 	if noSFTP == nil {
-		// Not created here: the file is the one that the command made, or none.
+		// This does not create the file: it opens the one that the command made, or fails.
 		f, noSFTP = x.client.OpenFile(path.Join(path.Dir(c.Args[0]), ".fl-"+c.Args[4]), os.O_WRONLY)
 	}
 	if noSFTP == nil {

@@ -32,8 +32,8 @@
 // A snapshot keeps files, folders, symlinks, hard links, holes, permissions, times in
 // nanoseconds, and names of any bytes. It does not keep owners and extended attributes, nor
 // sockets, FIFOs and devices, which the manifest lists. It also lists what the host would
-// not let us read, and [Manifest.Unread] counts it: a snapshot without these is complete,
-// but no reason to delete the original.
+// not let us read, and [Manifest.Unread] counts it: a snapshot that lacks only these counts
+// as complete, but the original must not be deleted because of it.
 //
 // [Keep] pins a snapshot for a session that is to continue from it, and [Drop] deletes no
 // pinned snapshot (see pin.go). Only a session itself knows from which snapshots it

@@ -110,8 +110,8 @@ func credential(tree, p string) bool {
 	}
 }
 
-// ownFolders returns the folders of other trees below this one. What those leave out must
-// not come in here.
+// ownFolders returns the folders below this tree that are other trees. What another tree
+// leaves out must not be kept as a part of this one.
 func ownFolders(t TreeSpec, others []TreeSpec) map[string]bool {
 	own := map[string]bool{}
 	for _, o := range others {

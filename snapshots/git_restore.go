@@ -153,9 +153,9 @@ func (st *gitState) compare(said map[string][]byte) (differs []string, err error
 	for i, line := range append(gone, more...) {
 		f := strings.Fields(line)
 		if i >= len(gone) || len(f) < 2 || !st.upstream(f[1]) {
-			return nil, fmt.Errorf("%w: its refs are others: %s", ErrGit, line)
+			return nil, fmt.Errorf("%w: its refs are not those of the snapshot: %s", ErrGit, line)
 		}
-		differs = append(differs, "upstream has "+f[1]+" of then no more")
+		differs = append(differs, "upstream no longer has "+f[1]+" as it was then")
 	}
 	gone, more = unlike(st.Status, said["status"], "\x00")
 	for _, line := range gone {

@@ -61,7 +61,8 @@ type ignoring struct {
 	own   *excluder
 }
 
-// ignores checks the deepest file first; its last matching pattern decides.
+// ignores looks at the deepest .gitignore file first. In the first file with a matching
+// pattern, the last one that matches decides.
 func (g *ignoring) ignores(p string, dir bool) bool {
 	for ; g != nil; g = g.above {
 		rel := strings.TrimPrefix(strings.TrimPrefix(p, g.at), "/")

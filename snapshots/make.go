@@ -100,7 +100,7 @@ func checkEntries(entries []Entry) error {
 		case !folders[path.Dir(e.Path)] || seen[e.Path]:
 			return fmt.Errorf("%q has no folder, or is there twice", e.Path)
 		case e.Kind != File && e.Kind != Dir && e.Kind != Symlink || e.Mode&^0o777 != 0 || e.Size < 0 || e.Holes < 0:
-			return fmt.Errorf("%q is nothing that a tree may have", e.Path)
+			return fmt.Errorf("%q has a kind, mode or size that a tree cannot have", e.Path)
 		}
 		seen[e.Path] = true
 		folders[e.Path] = folders[e.Path] || e.Kind == Dir

@@ -18,9 +18,9 @@ var (
 	// It cannot be used.
 	ErrIncomplete = errors.New("snapshot is incomplete")
 	// ErrNewer means that a newer version wrote the snapshot. It is complete, but this
-	// version does not know its content or needs. So it cannot use it, deletes nothing that
-	// it may need, and does not delete it.
-	ErrNewer = errors.New("the snapshot was made by a newer version of Fairlead, which all workers must have to use or delete it, to prune and to check")
+	// version does not know its content or needs. So this version cannot use the snapshot,
+	// does not delete it, and deletes nothing that the snapshot may need.
+	ErrNewer = errors.New("the snapshot was made by a newer version of Fairlead: all workers need that version to use or delete it, to prune and to check")
 	// ErrNotFound means that the store has nothing of that snapshot.
 	ErrNotFound = errors.New("no such snapshot")
 )

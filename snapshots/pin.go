@@ -35,8 +35,8 @@ const (
 	dropDead = 10 * time.Minute // an older mark is void
 )
 
-// ErrDropping means that the snapshot is being deleted, or that a drop is about to be
-// refused.
+// ErrDropping means that a deletion of the snapshot has begun. It may still find the
+// new pin and be refused, so try again soon.
 var ErrDropping = errors.New("it is being deleted")
 
 // A Pin is held by a run of a session.
@@ -49,7 +49,7 @@ func (p Pin) key() string { return pinPrefix + p.ID + "/" + p.Holder }
 type HeldError struct{ Pin }
 
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("%s is held by %s, which is to begin with it", e.ID, e.Holder)
+	return fmt.Sprintf("%s is held by %s, which will begin with it", e.ID, e.Holder)
 }
 
 // Keep pins a snapshot for a holder and returns its manifest. It may be repeated. Retry
@@ -127,7 +127,7 @@ func drop(ctx context.Context, st chunks.Blobs, id string, held func(context.Con
 	for _, p := range pins {
 		holds, err := held(ctx, p)
 		if err != nil {
-			return fmt.Errorf("find out whether %s still is to begin with %s: %w", p.Holder, id, err)
+			return fmt.Errorf("find out whether %s is still going to begin with snapshot %s: %w", p.Holder, id, err)
 		}
 		if holds {
 			return &HeldError{p}

@@ -41,8 +41,8 @@ func Take(ctx context.Context, h hostexec.Host, c *chunks.Store, spec TakeSpec) 
 		if !errors.Is(err, chunks.ErrCondemned) && !errors.Is(err, errCrossed) || try == maxTries {
 			return m, err
 		}
-		// A prune intervened, because we were stopped for long, or another attempt did on
-		// the host.
+		// Either a prune intervened, because this process was stopped for a long time, or
+		// another attempt worked on the host at the same time.
 		spec.Logger.Warn("snapshot is taken again", "snapshot", spec.ID, "error", err)
 	}
 }

@@ -70,7 +70,7 @@ const (
 	whyUnreadable = "unreadable"
 	whySkipped    = "ours"         // by TreeSpec.Skip
 	whyOtherTree  = "another tree" // part of that tree, or left out of it
-	whySameName   = "it has another one's name once secrets are overwritten"
+	whySameName   = "with its secrets overwritten, its name is that of another entry"
 	whyPruned     = "excluded"
 )
 

@@ -65,7 +65,7 @@ func (n *nasty) file(name string, size int) {
 
 func (n *nasty) folder(name string) { n.do(name, os.MkdirAll(n.path(name), 0o755)) }
 
-// names makes files whose names careless quoting, sorting and decoding break.
+// names makes files with names that break under careless quoting, sorting or decoding.
 func (n *nasty) names() {
 	for i, name := range []string{
 		"a b", " ", "  lead", "trail ", "new\nline", "\n", "\nlead", "trail\n", "tab\there", "cr\r", "quote'", `double"`, "back`tick",

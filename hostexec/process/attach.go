@@ -151,9 +151,9 @@ func mayBeHole(p []byte, at int64) bool {
 	return false
 }
 
-// checkHole returns ErrJournalLost if the zeros that were read at an offset are not the
-// journal's own. A trim is recorded before it is done, so the record shows every hole that
-// the read may have met.
+// checkHole returns ErrJournalLost if the zeros that were read at an offset may be a hole
+// that a trim left. A trim is recorded before it is done, so the record shows every hole
+// that the read may have met.
 func checkHole(ctx context.Context, h hostexec.Host, dir string, at int64, errLog bool) error {
 	trimmed, err := trimmedTo(ctx, h, dir, errLog)
 	if err == nil && at < trimmed {

@@ -72,8 +72,8 @@ func Start(ctx context.Context, h hostexec.Host, spec Spec) (Status, error) {
 	return st, nil
 }
 
-// job returns the part of the job's script that is specific to this process. It travels on
-// descriptors only, because an environment may hold secrets.
+// job returns the part of the job's script that is specific to this process. It contains
+// the environment, which may hold secrets, so it travels on descriptors only.
 func (s Spec) job() (string, error) {
 	if err := checkDir(s.Dir); err != nil {
 		return "", err

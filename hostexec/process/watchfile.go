@@ -30,10 +30,10 @@ var (
 	watchChangedScript = bare(watchChangedText)
 )
 
-// WatchFile leaves a watch for a file beside the process in dir, alone or after LeaveWatch,
-// which removes an earlier one. When the file has changed, LookFiles reports it with
-// note, which is one word. The next exclusive attachment removes the watch.
-// A file that does not exist is not watched.
+// WatchFile leaves a watch for a file beside the process in dir. It can be used alone. With
+// LeaveWatch, call it afterwards, because LeaveWatch removes earlier watches. When the file
+// has changed, LookFiles reports it with note, which is one word. The next exclusive
+// attachment removes the watch. A file that does not exist is not watched.
 //
 // Two changes within one timestamp (a second in some shells) may be missed: look at the
 // file itself right after this call.

@@ -187,7 +187,7 @@ func pruneTests(patterns []string) ([]string, error) {
 		case p == "" || strings.ContainsRune(p, 0):
 			return nil, fmt.Errorf("%q is no pattern", p)
 		case strings.Contains(p, "/") && (path.IsAbs(p) || path.Clean(p) != p || strings.HasPrefix(p, "../")):
-			return nil, fmt.Errorf("%q is not a clean path below it", p)
+			return nil, fmt.Errorf("%q is not a clean path below the folder", p)
 		}
 		if len(tests) > 0 {
 			tests = append(tests, "-o")

@@ -113,8 +113,8 @@ func (q *nameQueue) pop() (string, bool) {
 	return q.popN(1)[0], true
 }
 
-// popTo takes p and all unanswered names before it, and returns those. If p was not asked
-// for, it returns false and takes nothing.
+// popTo takes p and all unanswered names before it out of the queue, and returns the
+// names before it. If p was not asked for, it returns false and takes nothing.
 func (q *nameQueue) popTo(p string) (before []string, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

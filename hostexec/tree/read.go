@@ -199,7 +199,7 @@ func wentAway(what string) bool {
 
 func checkTreePath(p string) error {
 	if p == "" || path.IsAbs(p) || path.Clean(p) != p || p == "." || p == ".." || strings.HasPrefix(p, "../") || strings.ContainsRune(p, 0) {
-		return fmt.Errorf("%q is not a clean path below it", p)
+		return fmt.Errorf("%q is not a clean path below the folder", p)
 	}
 	return nil
 }

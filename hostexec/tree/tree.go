@@ -140,7 +140,7 @@ func getTree(ctx context.Context, h hostexec.Host, dir string, w io.Writer, path
 	}
 	for _, p := range paths {
 		if path.IsAbs(p) || path.Clean(p) != p || p == ".." || strings.HasPrefix(p, "../") || strings.ContainsRune(p, 0) {
-			return fmt.Errorf("%q is not a clean path below it", p)
+			return fmt.Errorf("%q is not a clean path below the folder", p)
 		}
 	}
 	s, err := h.Start(ctx, hostexec.Command{Script: packScript, Args: append([]string{dir}, paths...), Bulk: true})

@@ -196,7 +196,7 @@ func (w *Writer) placeFolders(ctx context.Context, place hostexec.Command) error
 }
 
 // errTreeStream means that the host does not accept more input.
-var errTreeStream = errors.New("the host takes no more")
+var errTreeStream = errors.New("the host accepts no more input")
 
 // A spaceWatcher writes to a stream until the other end reports a full disk. tar itself
 // goes on after that and fails only at the end.

@@ -47,8 +47,9 @@
 // become void: the event void gives the first void seq, and the entries after the
 // event replace the void ones.
 //
-// A line of kind alive is sent every few seconds when nothing else is. The last line
-// is of kind end. A stream that ends without it was cut, and the viewer reconnects.
+// A line of kind alive is sent every few seconds when nothing else is. The last line is
+// of kind end. If a stream ends without such a line, it was cut, and the viewer
+// reconnects.
 //
 // # Who may connect
 //

@@ -208,8 +208,8 @@ func (t *topic) take(log *slog.Logger, ev activities.LiveEvent) (live *bool) {
 	return live
 }
 
-// addState takes a SessionLive or ExecLive. It returns nil if the topic is fed no
-// longer.
+// addState takes a SessionLive or an ExecLive. It returns a pointer to true while this
+// worker feeds the topic, and nil when it no longer does.
 func (t *topic) addState(data []byte) (*bool, error) {
 	var s struct {
 		protocol.SessionLive

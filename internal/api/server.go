@@ -35,7 +35,7 @@ type Options struct {
 	Chunks   *chunks.Store
 	Hub      *Hub
 	Sessions Sessions
-	// Workspaces are those on the hosts that this worker dials.
+	// Workspaces reads the work folders on the hosts that this worker dials.
 	Workspaces Workspaces
 	// Status is called at every request for it.
 	Status func() Status

@@ -37,8 +37,8 @@ func newError(path string, problems []Problem) error {
 	return &Error{Path: path, Problems: problems}
 }
 
-// Load reads a config file. Its mistakes are one *Error. Relative paths in the file
-// are relative to its folder, and are made absolute.
+// Load reads a config file. All mistakes in the file are reported in one *Error.
+// Relative paths in the file are relative to its folder, and are made absolute.
 func Load(path string) (*Config, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

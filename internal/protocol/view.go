@@ -283,8 +283,8 @@ type Approval struct {
 
 	// Ruling is the policy rule that decided the request or left it to people.
 	Ruling *Ruling `json:"ruling,omitempty"`
-	// Signed says that only signed decisions of the Approvers count. Agreed are those so far, and
-	// Missing is how many more must agree.
+	// Signed says that only signed decisions of the Approvers count. Agreed lists the signed
+	// decisions so far, and Missing is the number of people who have yet to agree.
 	Signed    bool        `json:"signed,omitempty"`
 	Approvers []string    `json:"approvers,omitempty"`
 	Agreed    []Agreement `json:"agreed,omitempty"`

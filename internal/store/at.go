@@ -105,7 +105,7 @@ func (r *ReaderAt) open(identities []age.Identity) (packed bool, err error) {
 		return false, r.src.mean(err)
 	}
 	if b.key != r.key {
-		return false, fmt.Errorf("%w: it was written as %q", ErrTorn, clip(b.key))
+		return false, fmt.Errorf("%w: it was written under the key %q", ErrTorn, clip(b.key))
 	}
 	r.content = content
 	r.skip, _ = in.Seek(0, io.SeekCurrent)

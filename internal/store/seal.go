@@ -248,7 +248,7 @@ func (o *opener) open(key string, identities []age.Identity) error {
 		return o.mean(err)
 	}
 	if o.key != key {
-		return fmt.Errorf("%w: it was written as %q", ErrTorn, clip(o.key))
+		return fmt.Errorf("%w: it was written under the key %q", ErrTorn, clip(o.key))
 	}
 	return nil
 }

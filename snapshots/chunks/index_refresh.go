@@ -34,7 +34,7 @@ func (c *Store) refresh(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	return errors.New("others change it all the time (try again)")
+	return errors.New("other processes keep changing it (try again)")
 }
 
 func (c *Store) refreshOnce(ctx context.Context) (again bool, err error) {

@@ -258,8 +258,9 @@ func (p *pruner) each(fn func(n uint32, info packInfo)) {
 	}
 }
 
-// orphans returns packs that no index names, which killed captures left. While a chunk is
-// missing it returns none, because a person might be able to use them.
+// orphans returns the packs that no index names. Captures that were killed left them.
+// While a chunk is missing, orphans returns none, because a person might recover the
+// chunk from such a pack.
 func (p *pruner) orphans() []packID {
 	if len(p.missing) > 0 {
 		return nil
@@ -406,8 +407,8 @@ func (p *pruner) delete(ctx context.Context) error {
 	return nil
 }
 
-// forget removes markers of packs that were deleted long ago. Until then a marker
-// identifies an index that was written much too late.
+// forget removes markers of packs that were deleted long ago. A marker is kept that
+// long because it shows that an index which names the pack was written much too late.
 func (p *pruner) forget(ctx context.Context) error {
 	for id, at := range p.markers {
 		_, there := p.packs[id]

@@ -31,8 +31,8 @@ type Reader struct {
 	spare  []byte      // buffer for the next block
 }
 
-// Limits of what a reader keeps: open packs, each with 4 bytes a chunk, and bytes of
-// blocks, but always at least one block.
+// A reader keeps at most readerPacks open packs, with 4 bytes for each of their chunks,
+// and readerBlocks bytes of blocks, but always at least one block.
 const (
 	readerPacks  = 16
 	readerBlocks = 4 << 20
