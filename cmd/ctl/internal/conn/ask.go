@@ -62,8 +62,8 @@ func (t *Conn) AskEither(ctx context.Context, doing, workflowID, name string, ou
 	return false, rerr
 }
 
-// unknownQuery reports whether the workflow has no handler for the query. That is so for a
-// session that refused its options, with a worker of an earlier version.
+// unknownQuery reports whether the workflow has no handler for the query. A worker of an
+// earlier version has none for a session whose options were refused.
 func unknownQuery(err error) bool {
 	var fail *serviceerror.QueryFailed
 	return errors.As(err, &fail) && strings.HasPrefix(fail.Message, "unknown queryType ")

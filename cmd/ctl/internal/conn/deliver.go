@@ -17,10 +17,10 @@ type Delivery struct {
 	Name           string // of the signal, and of the update
 	UpdateID       string // makes repeated updates count as one
 	Msg            any
-	// again says that the session takes the message once, however often it arrives. An
+	// Again says that the session takes the message once, however often it arrives. An
 	// update that may have arrived can then be followed by a signal.
 	Again bool
-	// check refuses what the session would refuse, as far as ctl can know.
+	// Check refuses what the session would refuse, as far as ctl can know.
 	Check func(protocol.SessionDetail) error
 }
 
@@ -30,9 +30,10 @@ func (d *Delivery) Look(ctx context.Context, t *Conn) (seen protocol.SessionDeta
 	return seen, live, err
 }
 
-// Send sends a message after a look. With a worker up it is an update, whose answer is
-// decoded into out. With none it is a signal, which Temporal keeps for the next worker;
-// then kept is true and out is unchanged.
+// Send sends the message; seen, live and lookErr are what Look returned. If a worker
+// answers, the message is an update, whose answer is decoded into out. If none answers,
+// it is a signal, which Temporal keeps for the next worker; then kept is true and out
+// is unchanged.
 func (d *Delivery) Send(ctx context.Context, t *Conn, seen protocol.SessionDetail, live bool, lookErr error, out any) (kept bool, err error) {
 	switch {
 	case lookErr != nil && (live && core.ExitCode(lookErr) != core.ExitUnreachable || ctx.Err() != nil):

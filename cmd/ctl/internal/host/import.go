@@ -186,12 +186,12 @@ type hostImport struct {
 	hosts []*imported
 }
 
-// An imported host is what is to become of one.
+// An imported is a host of the file, and what the import does with it.
 type imported struct {
 	from *inventory.Host
 	put  protocol.PutHost
-	old  *protocol.HostView // as it is there
-	// differs says what is otherwise there.
+	old  *protocol.HostView // the host of that name in the inventory; nil if there is none
+	// differs lists the settings in which old differs from put.
 	differs []string
 	// unpinned says that a person has to look at its key.
 	unpinned bool

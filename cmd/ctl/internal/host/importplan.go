@@ -76,7 +76,7 @@ func (im *hostImport) compare(ctx context.Context) error {
 	return nil
 }
 
-// keep takes from the host that is there what the file does not speak of.
+// keep copies from the host of the inventory what the file does not mention.
 func (h *imported) keep() {
 	old := h.old
 	if h.put.Slots == 0 {
@@ -96,7 +96,7 @@ func (h *imported) keep() {
 	if reached := spec.Address == old.Spec.Address && port(spec) == port(old.Spec); reached && unsaid {
 		spec.HostKeys, spec.KnownHosts = old.Spec.HostKeys, old.Spec.KnownHosts
 	}
-	// The same said otherwise is no change.
+	// A value that is only written in another way is no change.
 	if port(spec) == port(old.Spec) {
 		spec.Port = old.Spec.Port
 	}
@@ -128,7 +128,7 @@ func fingerprints(s *protocol.HostSpec) []string {
 	return slices.Compact(out)
 }
 
-// changes say what is there otherwise than it is to be.
+// changes lists the settings in which the host of the inventory differs from the imported one.
 func (h *imported) changes() []string {
 	var out []string
 	is, be := h.old.Spec, h.put.Spec

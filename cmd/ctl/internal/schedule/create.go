@@ -181,7 +181,7 @@ func createCommand(a *core.App) *cobra.Command {
 	var overlap, note, batch string
 	var paused, pauseOnFailure bool
 	c := &cobra.Command{
-		Use: "create NAME --cron EXPR|--every D|--calendar C -- RUN-FLAGS… PROMPT | --batch FILE", Short: "have sessions or batches begin by the clock",
+		Use: "create NAME --cron EXPR|--every D|--calendar C -- RUN-FLAGS… PROMPT | --batch FILE", Short: "start sessions or batches by the clock",
 		Long: `Has Temporal begin a session at each of the times: one of 'ctl run', with the flags
 and the prompt after --. Its id is NAME-<time in UTC>; 'ctl session list --schedule NAME'
 finds them all. With --batch it is a batch, as of 'ctl batch run FILE', and 'ctl batch
@@ -198,7 +198,7 @@ into an hour that a change of the clocks leaves out does not begin that day.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			switch whole := c.ArgsLenAtDash() < 0 && len(args) == 1; {
 			case batch != "" && !whole:
-				return core.Usage("--batch FILE says all of what is begun: give one NAME, and nothing after --").Hinted("see `ctl schedule create --help`")
+				return core.Usage("with --batch FILE, the file describes all that is started: give one NAME, and nothing after --").Hinted("see `ctl schedule create --help`")
 			case batch == "" && c.ArgsLenAtDash() != 1:
 				return core.Usage("one NAME, then --, flags of `ctl run` and the prompt; or --batch FILE").Hinted("see `ctl schedule create --help`")
 			}

@@ -76,7 +76,7 @@ which is the turn's final text. Without a flag: what is not committed.`,
 				return core.Usage("a review is of one thing").Hinted("one of --uncommitted, --base, --commit, --instructions")
 			}
 			if n == 1 && !uncommitted && r == (protocol.Review{}) {
-				return core.Usage("what is to be reviewed is empty").Hinted("--base main, --commit 1f3c9a, --instructions TEXT")
+				return core.Usage("the value of --base, --commit or --instructions is empty").Hinted("--base main, --commit 1f3c9a, --instructions TEXT")
 			}
 			return act(c.Context(), a, args[0], protocol.Message{Do: protocol.ActReview, Review: &r}, noWait)
 		},

@@ -134,7 +134,7 @@ func (s *steering) is(v protocol.SessionView) (settled bool) {
 	}
 	m := v.Messages[i]
 	s.State, s.Turn, s.N = m.State, m.Turn, m.Turn
-	// Nothing more becomes known of a message to a turn that has ended.
+	// After the message's turn has ended, nothing more becomes known of the message.
 	over := m.Turn != s.into || v.Turn != nil && (v.Turn.N != m.Turn || v.Turn.Status != "inProgress")
 	return over || !s.onItsWay()
 }

@@ -128,8 +128,8 @@ or where one began meanwhile, that is refused (exit 6), unless --while-running i
 	return c
 }
 
-// fetch first writes all files into a temporary folder in to, and moves them when all have
-// arrived.
+// fetch writes all files into a temporary folder inside the folder to. When all have
+// arrived, it moves them to their places.
 func fetch(ctx context.Context, worker *api.Client, id string, paths []string, moving bool, to string) (files []string, err error) {
 	made, err := makeFolder(to)
 	if err != nil {

@@ -200,7 +200,7 @@ func (f *ChooseFlags) Add(c *cobra.Command) {
 	c.Flags().StringVar(&f.model, "model", "", "`model` from the next turn on")
 	c.Flags().StringVar(&f.effort, "effort", "", "reasoning `effort` from the next turn on")
 	c.Flags().StringVar(&f.name, "name", "", "what people call the session; empty takes the `name` away")
-	c.Flags().BoolVar(&f.anyModel, "any-model", false, "also a model that codex does not list, as of a provider of one's own")
+	c.Flags().BoolVar(&f.anyModel, "any-model", false, "accept a model that codex does not list, for example one of your own provider")
 }
 
 // Set returns the chosen settings, nil if there are none.

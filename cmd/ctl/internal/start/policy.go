@@ -18,7 +18,7 @@ import (
 type judgeFlags struct{ file string }
 
 func (f *judgeFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.file, "policy", "", "rules that decide what codex asks for, in `FILE`, or - for standard input (`ctl policy check` says what is wrong with it); none: by no rules")
+	c.Flags().StringVar(&f.file, "policy", "", "rules that decide what codex asks for, in `FILE`, or - for standard input (`ctl policy check` says what is wrong with it); the word none means no policy")
 }
 
 // set reads the policy. With a broken policy no session is started.

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/text/message"
 )
 
-// checkOutputSchema says what is wrong with a JSON schema, and where. Otherwise the
-// provider would refuse it only in the turn.
+// checkOutputSchema says what is wrong with a JSON schema, and where. Without this
+// check, the provider would refuse the schema only when a turn runs.
 func checkOutputSchema(data []byte) error {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
