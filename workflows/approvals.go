@@ -13,22 +13,22 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// approvalsPart keeps what codex asks for, takes decisions, and judges them by the
+// approvalsPart keeps codex's requests, takes decisions, and judges requests by the
 // policies. It calls no other part.
 type approvalsPart struct {
 	*core
-	parsed []ruling // policies, as they were last parsed
+	parsed []ruling // the policies as last parsed
 	alarm  *alarm   // for approvals that expire
 }
 
-// decisionState is what codex asked, and what was decided.
+// decisionState holds codex's requests and the decisions on them.
 type decisionState struct {
 	Approvals []approvalState   `json:"approvals,omitempty"`
 	ApprovalN int               `json:"approval_n"`
 	Grants    map[string]string `json:"grants,omitempty"`  // digest → who accepted it for the session
 	Earlier   []earlierDecision `json:"earlier,omitempty"` // decisions that were lost with a process of codex; oldest first
-	Told      bool              `json:"told,omitempty"`    // codex was given secret answers, or is to be
-	Forget    []string          `json:"forget,omitempty"`  // blobs of secret answers that it will never be given
+	Told      bool              `json:"told,omitempty"`    // codex got secret answers, or will get some
+	Forget    []string          `json:"forget,omitempty"`  // blobs of secret answers that codex will never get
 }
 
 func (s *approvalsPart) asked(r protocol.Request) {
@@ -52,9 +52,9 @@ func (s *approvalsPart) decide(a *approvalState, d protocol.Decision) {
 	if a.State == protocol.ApprovalOpen {
 		a.State = protocol.ApprovalDecided
 	}
-	// If codex remembers a grant itself, it asks nobody again until its process ends, whoever
-	// sent the next message. So ForSession is set only if askerDecides. The session remembers the
-	// grant in any case.
+	// ForSession is set only if askerDecides: a codex that remembers a grant asks nobody
+	// again until its process ends, whoever sent the next message. The session remembers
+	// the grant in any case.
 	if d.Scope == protocol.ScopeSession && d.Outcome == string(protocol.Accept) {
 		if s.st.Grants == nil {
 			s.st.Grants = map[string]string{}
@@ -74,16 +74,16 @@ func (s *approvalsPart) decide(a *approvalState, d protocol.Decision) {
 		Text: fmt.Sprintf("%s %s", d.Outcome, s.approvalID(a.N)), Data: s.decisionData(a, d)})
 }
 
-// forget schedules the deletion of secret answers that nobody is to receive any more. The list is
-// bounded; closing the session deletes the rest.
+// forget schedules the deletion of secret answers that codex will never get. The list is
+// bounded. Closing the session deletes the answers that are not in it.
 func (s *approvalsPart) forget(blob string) {
 	if blob != "" && len(s.st.Forget) < keepApprovals {
 		s.st.Forget = append(s.st.Forget, blob)
 	}
 }
 
-// decisionData returns what the transcript keeps of a decision; for secret answers, only their
-// questions.
+// decisionData returns the fields of a decision for the transcript. Of secret answers it
+// returns only the ids of the questions.
 func (s *approvalsPart) decisionData(a *approvalState, d protocol.Decision) map[string]string {
 	data := map[string]string{"approval": s.approvalID(a.N), "outcome": d.Outcome, "by": d.By,
 		"reason": d.Reason, "scope": d.Scope, "digest": a.Request.Digest}
@@ -195,7 +195,7 @@ func (s *approvalsPart) withdrawn(rpc json.RawMessage, why string) {
 	}
 }
 
-// approvals lists the approvals that are kept, open ones first.
+// approvalViews lists the approvals that are kept, open ones first.
 func (s *approvalsPart) approvalViews() []protocol.Approval {
 	out := make([]protocol.Approval, 0, len(s.st.Approvals))
 	for i := range s.st.Approvals {

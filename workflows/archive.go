@@ -16,7 +16,7 @@ type archived struct {
 
 func (s *parkingPart) checkArchive(a protocol.Archive) error {
 	if s.st.Archived != nil {
-		return nil // it already is
+		return nil // it is archived already
 	}
 	if s.st.Parked == nil && s.st.Lease == nil {
 		if err := s.ends(); err != nil {
@@ -30,9 +30,9 @@ func (s *parkingPart) checkArchive(a protocol.Archive) error {
 	return s.checkPark(protocol.Park(a))
 }
 
-// takeArchive parks and archives a session: it is in no list unless archived ones are asked for,
-// and takes no messages until unarchived. codex's own thread/archive is not used: it moves the
-// rollout to where a resume refuses it.
+// takeArchive parks and archives a session. An archived session takes no messages, and
+// lists show it only on request. codex's own thread/archive is not used, because it moves
+// the rollout to a folder from which codex refuses to resume.
 func (s *parkingPart) takeArchive(a protocol.Archive) (protocol.SessionView, error) {
 	if err := s.checkArchive(a); err != nil {
 		return protocol.SessionView{}, err

@@ -29,32 +29,32 @@ type processPart struct {
 	ending    *endingPart
 
 	stirs   workflow.ReceiveChannel
-	reports workflow.ReceiveChannel // of progress
-	stir    activities.Stirred      // the newest, while a pump is attached
-	wished  *protocol.Resume        // the request to resume for which the running pump is not called back
+	reports workflow.ReceiveChannel // progress of the attached pump
+	stir    activities.Stirred      // the newest signal that came while a pump was attached
+	wished  *protocol.Resume        // a request to resume that does not cancel the running pump
 }
 
-// processState is what is known of codex's process, and of the pumps that are
-// attached to it one after another.
+// processState holds the known state of codex's process, and of its pumps. One pump is
+// attached at a time.
 type processState struct {
-	PumpN       int64                  `json:"pump_n"` // the second part; never reused
+	PumpN       int64                  `json:"pump_n"` // the second part of the epoch; never reused
 	Incarnation int                    `json:"incarnation"`
-	Alive       bool                   `json:"alive"`                 // the process, as far as is known
-	ProcessEnd  string                 `json:"process_end,omitempty"` // how it ended, in words
-	EarlyEnds   int                    `json:"early"`                 // processes in a row that ended before they were opened
-	OwnEnds     int                    `json:"own_ends,omitempty"`    // of EarlyEnds, those in a row that codex chose itself
-	EarlyAt     time.Time              `json:"early_at,omitzero"`     // the first of EarlyEnds
+	Alive       bool                   `json:"alive"`                 // codex's process is believed to run
+	ProcessEnd  string                 `json:"process_end,omitempty"` // how the process ended, in words
+	EarlyEnds   int                    `json:"early"`                 // consecutive processes that ended before a pump had opened them
+	OwnEnds     int                    `json:"own_ends,omitempty"`    // the consecutive ones of EarlyEnds in which codex exited by itself
+	EarlyAt     time.Time              `json:"early_at,omitzero"`     // time of the first of EarlyEnds
 	Retired     *protocol.Problem      `json:"retired,omitempty"`     // why the process was stopped; its journal has yet to be read to the end
 	Reap        bool                   `json:"reap,omitempty"`        // a dead process may have left something behind
-	Stopped     bool                   `json:"stopped,omitempty"`     // it was checked that nothing of codex runs there
+	Stopped     bool                   `json:"stopped,omitempty"`     // an activity verified that no process of codex runs on the host
 	Pump        conversation.PumpState `json:"pump"`
-	Prefix      string                 `json:"prefix,omitempty"` // of the newest pump's requests
-	Again       int                    `json:"again,omitempty"`  // pumps since then that brought no result
-	Busy        bool                   `json:"busy,omitempty"`   // other items run while requests wait
+	Prefix      string                 `json:"prefix,omitempty"` // of the ids of the newest pump's requests
+	Again       int                    `json:"again,omitempty"`  // pumps with this Prefix that returned no result
+	Busy        bool                   `json:"busy,omitempty"`   // other items of the turn run while requests wait
 	// Stirred says that something happened to the process while nothing was
 	// attached to it.
 	Stirred   bool `json:"stirred,omitempty"`
-	Fruitless int  `json:"fruitless,omitempty"` // pumps in a row that brought nothing
+	Fruitless int  `json:"fruitless,omitempty"` // consecutive pumps that made no progress
 }
 
 func (s *processPart) wantsPump() bool {
@@ -81,7 +81,8 @@ func (s *processPart) wantsPump() bool {
 	return len(s.st.open()) == 0 || s.st.Busy
 }
 
-// hasNews reports whether to call back a running pump because something new is to be delivered.
+// hasNews reports whether to cancel a running pump because there is something new to
+// deliver.
 func (s *processPart) hasNews() bool {
 	if s.st.BudgetNews || s.st.Resume != nil && s.st.Resume != s.wished {
 		return true
@@ -136,9 +137,9 @@ func (s *processPart) pump() error {
 		s.stirredBehind(out.Pump.Begun)
 		s.leases.seedLost(out.SeedLost)
 	case temporal.IsCanceledError(err) || temporal.IsTimeoutError(err) || worthAnother(err):
-		// The pump was called back between two attempts, or while its worker was dead or its
-		// connection lost: the server does not retry after a cancellation request. What it
-		// delivered is in the journal for the next pump to find.
+		// The workflow cancelled the pump between two attempts, or while the pump's worker
+		// was dead or its connection lost. The server does not retry after a cancellation
+		// request. The next pump finds in the journal what this pump delivered.
 		s.unheard(looks)
 	default:
 		s.unheard(looks)
@@ -147,7 +148,8 @@ func (s *processPart) pump() error {
 	return nil
 }
 
-// unheard follows a pump that returned no result: codex may have what it was given.
+// unheard follows a pump that returned no result. Codex may have what the pump was to
+// deliver.
 func (s *processPart) unheard(looks bool) {
 	s.st.Again++
 	for i := range s.st.Sends {
@@ -161,7 +163,7 @@ func (s *processPart) unheard(looks bool) {
 	if t := s.st.Tell; t != nil && t.Incarnation == 0 {
 		t.Incarnation = s.st.Incarnation
 	}
-	s.st.Stirred = looks || s.st.Stirred // nobody has looked
+	s.st.Stirred = looks || s.st.Stirred // no pump has looked for what happened
 }
 
 func (s *processPart) mayHave(p pendingSend) {
@@ -177,12 +179,12 @@ func (s *processPart) mayHave(p pendingSend) {
 	}
 }
 
-// follow waits for the pump, and calls it back if there is something new to deliver. The pump
-// then returns a normal result.
+// follow waits for the pump, and cancels it if there is something new to deliver. A
+// cancelled pump returns a normal result.
 func (s *processPart) follow(fut workflow.Future, cancel workflow.CancelFunc) (called bool, err error) {
-	// The table of steps does not say when to call back a pump: while it is attached,
-	// most of what happens in the session is its work.
-	// The journal of a stopped process is read to its end unless the close says discard.
+	// follow decides when to cancel a pump. The table of steps does not, because most
+	// events of a session are the work of the attached pump. The journal of a stopped
+	// process is read to its end unless the close says discard.
 	over := func() bool { return s.st.GraceOver && s.st.Retired == nil || s.st.Retired != nil && s.discarding() }
 	awake := func() bool {
 		return fut.IsReady() || s.ending.newlyClosing() || !called && !s.st.Running && s.discarding() || !called && (s.hasNews() || s.full() || s.st.Retired != nil && s.discarding())
@@ -222,8 +224,8 @@ func (s *processPart) pumpInput() activities.RunPumpInput {
 		out = append(out, p.Send)
 		p.Handed = true
 	}
-	// A pump that returned no result may have written these notes. The next pump writes exactly
-	// the same; newer notes wait.
+	// A pump that returned no result may have written the notes in Handing. The next pump
+	// writes exactly these notes again. Newer notes wait.
 	if len(s.st.Handing) == 0 {
 		s.st.Handing, s.st.Notes = s.st.Notes, nil
 	}
@@ -277,12 +279,12 @@ func (s *processPart) pumpSummary() string {
 	return "deliver on " + s.st.Lease.Spec.Name
 }
 
-// talkToCodex is the step that is retried after a pump failed.
+// talkToCodex names the step that is retried after a pump failed.
 const talkToCodex = "talk to codex"
 
-// pumpFailed handles an error that the pump activity could not mend by retrying. Another worker
-// may be set up better, and people may repair this one, so only a failure that waiting cannot
-// mend ends the session.
+// pumpFailed handles an error that retries of the pump activity could not mend. Only a
+// failure that waiting cannot mend ends the session: another worker may be set up
+// correctly, or people may repair this one.
 func (s *processPart) pumpFailed(err error) {
 	f := failureOf(fmt.Sprintf("talk to codex on %s", s.st.Lease.Spec.Name), err)
 	switch {
@@ -323,9 +325,10 @@ func workersFault(f *protocol.Failure) bool {
 	return f.Kind == protocol.ErrTypeInternal || f.Kind == protocol.ErrTypeStore || f.Kind == protocol.ErrTypeSeed
 }
 
-// waitToTalk waits until the next pump is due after a failed one. It waits at most once and
-// reports whether it did, so that the caller looks at what ended the wait. A close, an interrupt
-// or a message that can begin a turn makes the pump due at once.
+// waitToTalk waits, after a pump failed, until the next one is due. It waits at most once
+// and reports whether it waited, so that the caller can handle the event that ended the
+// wait. A close, an interrupt or a message that can begin a turn makes the pump due at
+// once.
 func (s *processPart) waitToTalk() (waited bool, err error) {
 	t, closing, asked, discards, could := s.st.Trouble, s.st.Close != nil, s.st.Interrupt, s.discarding(), s.turns.canBegin()
 	if !s.waitsToTalk() {
@@ -358,10 +361,10 @@ func (s *processPart) talked() {
 	}
 }
 
-// overtaken handles a host that knows a newer holder of this session, most likely because the
-// server or a worker was restored from an old state. What runs on the host is left alone. The
-// turn is cut off and the session parks with its queue. If this session is the one to go on, a
-// person says so by a message or resume, and it comes back with an epoch above all others.
+// overtaken is called when the host knows a newer holder of this session. Most likely the
+// server or a worker was restored from an old state. The session ends nothing that runs on
+// the host. The turn is cut off, and the session parks with its queue. A person can have it
+// go on by a message or resume. It then comes back with an epoch above all others.
 func (s *processPart) overtaken(f *protocol.Failure) {
 	defer s.snaps.hush()()
 	s.st.Trouble = nil
@@ -390,8 +393,8 @@ func (s *processPart) apply(out activities.RunPumpResult, moved bool) {
 	r := out.Pump
 	s.st.Pump, s.st.Progress = r.State, r.State.Progress
 	s.choices.listed(r.Models)
-	// Stay attached for other items only while they bring requests. After a pump with nothing
-	// new, a person decides.
+	// Another pump is attached for other items only if this one brought requests. Otherwise
+	// the session waits, with no pump attached, for a person's decision.
 	s.st.Busy = r.Busy && len(r.Requests) > 0
 	if t := s.st.Trouble; t != nil && t.Doing == haveCodexTake && r.Reason != conversation.Overloaded && r.Reason != conversation.Refused && r.Reason != conversation.PumpCancelled {
 		s.overcome()
@@ -416,10 +419,10 @@ func (s *processPart) apply(out activities.RunPumpResult, moved bool) {
 		s.approvals.asked(req)
 	}
 	if s.st.Cut != nil && r.Reason != conversation.TurnEnded && s.st.sending(conversation.SendTurn) == nil {
-		s.st.Cut = nil // it runs now: codex had not had it
+		s.st.Cut = nil // the turn runs now: the former process had not received the message
 	}
 	if s.st.Retired != nil {
-		if r.Reason != conversation.PumpCancelled { // else the next pump reads on
+		if r.Reason != conversation.PumpCancelled { // a cancelled pump has not read to the end; the next one reads on
 			s.retired(r)
 		}
 		return
@@ -440,7 +443,7 @@ func (s *processPart) apply(out activities.RunPumpResult, moved bool) {
 		s.retire(r.Problem)
 	case conversation.Refused:
 		if out.SeedLost != nil && s.opt.Credentials == protocol.CredentialsBroker {
-			break // codex is stopped and started again with the seed
+			break // codex is restarted with the seed
 		}
 		s.refusedByCodex(r.Problem)
 	default:
@@ -448,12 +451,13 @@ func (s *processPart) apply(out activities.RunPumpResult, moved bool) {
 	}
 }
 
-// haveCodexTake is the step that is retried while codex refuses messages.
+// haveCodexTake names the step that is retried while codex refuses messages.
 const haveCodexTake = "have codex take what is due"
 
-// notNow waits, on view, when codex refuses a message for now: it is overloaded, or the thread's
-// former process has not let go. The message had no effects. An interrupt or close meanwhile ends
-// the turn unsent.
+// notNow waits, and shows that it waits, when codex refuses a message for now: codex is
+// overloaded, or the former process has not released the thread. The message had no
+// effects. An interrupt or a close during the wait ends the turn, and the message is not
+// sent.
 func (s *processPart) notNow(p *protocol.Problem) {
 	f := failureOfProblem(p)
 	turn := s.st.sending(conversation.SendTurn)
@@ -478,14 +482,15 @@ func whyResolved(r conversation.PumpResult) string {
 	return "codex withdrew the question"
 }
 
-// fruitless is how many consecutive pumps may bring nothing before the turn is interrupted.
-// Promise 3 allows this: the turn may have had effects, so it is not repeated, and the queue is
-// kept. Pumps do not count if they fail, if codex refuses them because it is overloaded, or if
-// they ended uncalled because the server was away.
+// fruitless is the number of consecutive pumps without progress after which the turn is
+// interrupted. Promise 3 allows the interruption: the turn is not repeated, because it may
+// have had effects, and the queue is kept. A pump does not count if it fails, if codex
+// refuses it because codex is overloaded, or if it stops because its worker cannot reach
+// the server.
 const fruitless = 3
 
-// lookForProgress retires a codex that has nothing for pump after pump: it is taken to have lost
-// the turn. some says that this pump made progress.
+// lookForProgress stops a process of codex that seems to have lost the turn, because
+// consecutive pumps made no progress. some says that this pump made progress.
 func (s *processPart) lookForProgress(r conversation.PumpResult, some bool) {
 	switch {
 	case some:
@@ -506,8 +511,8 @@ func (s *processPart) lookForProgress(r conversation.PumpResult, some bool) {
 	}
 }
 
-// worthAnother reports whether the server would have retried this pump error for ever if the pump
-// had not been called back.
+// worthAnother reports whether the server would have retried this error of a pump without
+// limit if the workflow had not cancelled the pump.
 func worthAnother(err error) bool {
 	var app *temporal.ApplicationError
 	return errors.As(err, &app) && !app.NonRetryable()

@@ -7,7 +7,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// maxAuthRetries is the number of consecutive turns that a session repeats by itself.
+// maxAuthRetries is the number of consecutive turns that a session repeats by itself after
+// they got no access token.
 const maxAuthRetries = 1
 
 func (s *turnsPart) keepSaid(m protocol.Message) {
@@ -20,9 +21,10 @@ func (s *turnsPart) keepSaid(m protocol.Message) {
 	}
 }
 
-// authFailed is called before a turn is ended. After a failure for want of a token, it queues the
-// turn's message again as a visible turn of its own before all others, or says in the problem why
-// not: a turn that had effects is not repeated. asks reports that a person must go on.
+// authFailed is called before a turn is ended. If the turn failed because it got no access
+// token, authFailed queues its message again, before all others and as a new turn. It does
+// not repeat a turn that had effects, and says so in the problem. asks reports that a
+// person must send the next message.
 func (s *turnsPart) authFailed(t *conversation.TurnEnd) (asks bool) {
 	if t.Status != "failed" || t.Problem == nil || !t.Problem.Passing {
 		s.st.AuthRetries = 0
@@ -45,14 +47,14 @@ func (s *turnsPart) authFailed(t *conversation.TurnEnd) (asks bool) {
 	return false
 }
 
-// sayAgain queues m before all others. The turn numbers promised to those move up by one.
+// sayAgain queues m before all other messages. Their turn numbers rise by one.
 func (s *turnsPart) sayAgain(m protocol.Message) {
 	id := s.bounds.sayLater(m)
 	s.note(conversation.Note{Type: "state", Text: fmt.Sprintf("turn %d says the same again: turn %d got no access token in time, and had begun nothing", s.st.TurnN+1, s.st.TurnN),
 		Data: map[string]string{"by": "on_auth=retry", "set_by": s.opt.By, "message": id}})
 }
 
-// holdForAuth leaves it to a person to go on.
+// holdForAuth keeps the queue until a person sends a message.
 func (s *turnsPart) holdForAuth(p *protocol.Problem) {
 	s.st.Error = failureOfProblem(p)
 	s.st.Held = len(s.st.Queue) > 0

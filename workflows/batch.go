@@ -15,11 +15,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// batch runs many sessions, a window of them at a time, and records how each ended. An activity
-// starts them as workflows of their own and reads their prompts from the store, so neither
-// prompts nor child events enter this history, and an item costs at most ten events (measured; a
-// child workflow would cost as many, plus the prompt). A session signals its end; one that ended
-// without a signal is looked for.
+// batch runs many sessions, a window of them at a time, and records how each ended. An
+// activity starts them as separate workflows and reads their prompts from the store. So
+// neither prompts nor child events enter this history, and an item costs at most ten events
+// (measured; a child workflow would cost as many, plus the prompt). A session signals its
+// end. An activity looks periodically for sessions that ended without a signal.
 func (every intervals) batch(ctx workflow.Context, in BatchInput) (BatchEnd, error) {
 	b, err := newBatch(ctx, in)
 	if err != nil {
@@ -46,7 +46,7 @@ type batch struct {
 	keeping  *call[activities.RecordResultsResult]
 	looking  *call[activities.FindSilentResult]
 	kept     int  // results that are being stored
-	asked    bool // cancelled by Temporal, unseen by the loop
+	asked    bool // Temporal cancelled the batch, and the loop has not seen it
 }
 
 // call is an activity that runs beside the loop.
@@ -138,7 +138,7 @@ func (in BatchInput) check(ctx workflow.Context) error {
 	return nil
 }
 
-// run does all that can be done, then sleeps until something happens.
+// run does all work that is due, then waits until something happens.
 func (b *batch) run() (BatchEnd, error) {
 	for {
 		b.drain()
@@ -231,7 +231,7 @@ func (b *batch) takeLook() {
 		b.log.Warn("sessions not looked at", "error", err)
 		return
 	}
-	b.drain() // a session's own report goes first
+	b.drain() // if the session itself reported its end, that report counts
 	for _, e := range out.Ended {
 		b.took(protocol.SessionEnded{ID: strings.TrimPrefix(e.WorkflowID, protocol.SessionID("")), Run: e.FirstRun, State: protocol.Failed, Effects: protocol.EffectsUnknown,
 			Failure: &protocol.Failure{Kind: e.Kind, Message: excerpt(e.Message, maxFailure), Hint: "see `ctl session show` and `ctl host show`"}, EndedAt: workflow.Now(b.ctx)})

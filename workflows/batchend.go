@@ -19,8 +19,8 @@ func (b *batch) stopIfTooMany() {
 	}
 }
 
-// dropAgain fails the items that wait for another try, except tries that may have begun: those
-// are looked for first.
+// dropAgain fails the items that wait for another try. If the try may have begun, it keeps
+// the item until its session was looked for.
 func (b *batch) dropAgain() {
 	all := b.st.Again
 	b.st.Again = nil
@@ -50,14 +50,14 @@ func (b *batch) cancel(c protocol.CancelBatch) {
 
 func (b *batch) retry(r protocol.RetryBatch) {
 	if b.ending() {
-		return // the retry can be requested once the batch has ended
+		return // people can ask again once the batch has ended
 	}
 	b.st.Redo, b.st.Failed, b.st.FailedNow = merged(append(b.st.Redo, b.st.Failed...)), nil, 0
 	b.st.Failures, b.st.Kinds = nil, nil
 }
 
-// closeAll closes the running sessions of a cancelled batch. If discard was added later, it
-// closes them again with discard.
+// closeAll closes the running sessions of a cancelled batch. If a later cancel says
+// discard, it closes them again with discard.
 func (b *batch) closeAll() {
 	c := b.st.Cancel
 	if c == nil {
@@ -76,7 +76,7 @@ func (b *batch) closeAll() {
 		sent = append(sent, workflow.SignalExternalWorkflow(b.ctx, protocol.SessionID(it.Session), "", protocol.SignalClose, protocol.Close{By: cmp.Or(c.By, "batch "+b.in.ID), Discard: c.Discard}))
 	}
 	for i, f := range sent {
-		if err := f.Get(b.ctx, nil); err != nil { // it has ended, or the next look finds it
+		if err := f.Get(b.ctx, nil); err != nil { // the session has ended, or the next look finds it
 			b.log.Info("session not closed", "session", to[i], "error", err)
 			b.st.LookAt = workflow.Now(b.ctx)
 		}
@@ -91,7 +91,8 @@ func (b *batch) over() bool {
 	return b.ending() || again == 0 && (b.st.Held || queued == 0)
 }
 
-// end stores the remaining results. done is false if somebody meanwhile asked to retry items.
+// end stores the remaining results. done is false if somebody asks meanwhile to retry
+// items.
 func (b *batch) end() (end BatchEnd, done bool, err error) {
 	if b.st.Cancel != nil {
 		b.dropAgain()
@@ -124,7 +125,7 @@ func (b *batch) end() (end BatchEnd, done bool, err error) {
 	b.publish()
 	b.tellEnded()
 	if goesOn() {
-		b.in.Notify = "" // it has been notified
+		b.in.Notify = "" // it was notified already
 		return BatchEnd{}, false, nil
 	}
 	b.st.Failed, b.st.Dropped = merged(b.st.Failed), merged(b.st.Dropped)

@@ -16,8 +16,8 @@ func (b *batch) start() {
 	if b.starting != nil || now.Before(b.st.PauseTill) || b.full() && !b.ending() {
 		return
 	}
-	// An ending batch still looks for sessions that may have been started: they would run on
-	// unseen.
+	// An ending batch still looks for sessions that may have been started, because
+	// otherwise nobody would know that they run.
 	which, doing := b.st.next, "start %d sessions"
 	if b.ending() {
 		which, doing = b.st.doubted, "look for %d sessions"
@@ -40,8 +40,8 @@ func (b *batch) full() bool { return b.st.Bytes > mostBytes }
 
 const startPause = 30 * time.Second
 
-// takeStarted records the started sessions. After a failure the items are started again later,
-// which finds the sessions that exist.
+// takeStarted records the started sessions. After a failure the items are started again
+// later. The activity then finds the sessions that exist already.
 func (b *batch) takeStarted() {
 	if !b.starting.done() {
 		return
@@ -79,7 +79,8 @@ func (b *batch) takeStarted() {
 	}
 }
 
-// notStarted puts back items that are not known to have started. Items that can never start fail.
+// notStarted puts back the items that are not known to have started. If they can never
+// start, it fails them.
 func (b *batch) notStarted(f *protocol.Failure) {
 	now := workflow.Now(b.ctx)
 	b.st.Error = f
@@ -92,7 +93,7 @@ func (b *batch) notStarted(f *protocol.Failure) {
 	})
 	if f.Kind == protocol.ErrTypeBadInput {
 		for _, it := range back {
-			it.ID = fmt.Sprintf("#%d", it.N+1) // its name is only in the page
+			it.ID = fmt.Sprintf("#%d", it.N+1) // only the page has its name
 			if it.Last != nil {
 				it.ID = it.Last.ID
 			}

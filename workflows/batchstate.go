@@ -14,14 +14,15 @@ import (
 // session, less per failure, and nothing for items that ended well.
 type BatchState struct {
 	CreatedAt time.Time `json:"created_at"`
-	// Next is the first item that was never begun.
+	// Next is the number of the first item that was never begun.
 	Next    int           `json:"next"`
 	Window  int           `json:"window"`
 	Running []batchItem   `json:"running,omitempty"`
 	Again   []batchAgain  `json:"again,omitempty"` // waiting for another try
-	Redo    []batchFailed `json:"redo,omitempty"`  // failed, to be tried again on request
+	Redo    []batchFailed `json:"redo,omitempty"`  // failed items to try again because a person asked
 	Failed  []batchFailed `json:"failed,omitempty"`
-	// Dropped are items that were cancelled while they ran.
+	// Dropped are items that were cancelled while they ran, or before their session was
+	// started.
 	Dropped []batchFailed `json:"dropped,omitempty"`
 
 	Done     int                     `json:"done"`
@@ -29,9 +30,9 @@ type BatchState struct {
 	Failures []protocol.BatchFailure `json:"failures,omitempty"`
 	Kinds    map[string]int          `json:"kinds,omitempty"`
 	Usage    protocol.UsageView      `json:"usage,omitzero"`
-	Ends     []time.Time             `json:"ends,omitempty"` // the newest
+	Ends     []time.Time             `json:"ends,omitempty"` // when the newest results came, for the rate
 
-	// Results are those that are in no part yet. ResultN counts all results so far.
+	// Results holds the results that are in no part yet. ResultN counts all results so far.
 	Results []json.RawMessage     `json:"results,omitempty"`
 	Bytes   int                   `json:"bytes,omitempty"`
 	ResultN int                   `json:"result_n,omitempty"`
@@ -39,7 +40,7 @@ type BatchState struct {
 
 	// Early holds ends of sessions whose start is not recorded yet.
 	Early []protocol.SessionEnded `json:"early,omitempty"`
-	// Held says that items that were never begun are not to begin.
+	// Held says that no item begins that was never begun.
 	Held      bool                  `json:"held,omitempty"`
 	FailedNow int                   `json:"failed_now,omitempty"` // since the start or the last retry
 	Cancel    *protocol.CancelBatch `json:"cancel,omitempty"`
@@ -47,7 +48,7 @@ type BatchState struct {
 	LookAt    time.Time             `json:"look_at,omitzero"`
 	EndedAt   time.Time             `json:"ended_at,omitzero"`
 	Error     *protocol.Failure     `json:"error,omitempty"`
-	PauseTill time.Time             `json:"pause_till,omitzero"` // set after nothing could be started
+	PauseTill time.Time             `json:"pause_till,omitzero"` // no sessions start before it; set after a failed start
 }
 
 // batchItem is an item whose session exists or is being started. Session is empty while it is
@@ -61,11 +62,11 @@ type batchItem struct {
 	Since   time.Time `json:"since"`
 	Closing bool      `json:"closing,omitempty"`
 	Discard bool      `json:"discard,omitempty"`
-	Last    *batchTry `json:"last,omitempty"` // the previous failed try, until this one has started
+	Last    *batchTry `json:"last,omitempty"` // the previous, failed try; nil once this try has started
 }
 
-// batchTry is a failed try without a result. The next try's result is the item's; without one,
-// this is.
+// batchTry is a failed try that has no result of its own. The next try gives the item its
+// result. If there is no next try, the result is made from this one.
 type batchTry struct {
 	ID      string    `json:"id"`
 	Kind    string    `json:"kind"`
@@ -78,7 +79,7 @@ type batchAgain struct {
 	N   int       `json:"n"`
 	Try int       `json:"try"` // number of the next try
 	At  time.Time `json:"at,omitzero"`
-	// Doubt says that its session may exist already.
+	// Doubt says that the session of this try may exist already.
 	Doubt bool      `json:"doubt,omitempty"`
 	Last  *batchTry `json:"last,omitempty"`
 }
@@ -102,8 +103,8 @@ const (
 	startsAtOnce  = 25 // sessions that one activity starts
 	partResults   = 64 // results of one part
 	partBytes     = 512 << 10
-	mostBytes     = 768 << 10 // of unstored results: beyond it nothing is started, and texts are left out
-	mostAgain     = 1000      // waiting for another try: then no new items begin
+	mostBytes     = 768 << 10 // of unstored results; beyond it no sessions start, and new results lack their texts
+	mostAgain     = 1000      // items that wait for another try; at this number no new items begin
 	maxBatchWords = 2 << 10   // of a failure, in lists
 )
 
@@ -140,7 +141,8 @@ func countFailed(all []batchFailed) (n int) {
 // room returns how many more sessions may start. It is negative after the window shrank.
 func (st *BatchState) room() int { return st.Window - len(st.Running) }
 
-// next returns items to start now, all from one page: those that wait for another try first.
+// next returns items to start now, all from one page. Items that wait for another try come
+// first.
 func (st *BatchState) next(spec protocol.BatchSpec, now time.Time) (page protocol.BatchPages, items []batchItem) {
 	most := max(0, min(st.room(), startsAtOnce))
 	add := func(n, try int) bool {
@@ -175,7 +177,8 @@ func (st *BatchState) inDoubt() bool {
 	return slices.ContainsFunc(st.Again, func(a batchAgain) bool { return a.Doubt })
 }
 
-// doubted returns items of one page whose sessions are to be looked for.
+// doubted returns items of one page whose sessions may exist, so that an activity looks for
+// them.
 func (st *BatchState) doubted(spec protocol.BatchSpec, now time.Time) (page protocol.BatchPages, items []batchItem) {
 	st.Again = slices.DeleteFunc(st.Again, func(a batchAgain) bool {
 		p := pageOf(spec.Pages, a.N)

@@ -14,7 +14,7 @@ import (
 func (b *batch) dropTry(a batchAgain) {
 	it := batchItem{N: a.N, Try: a.Try - 1}
 	l := a.Last
-	if l == nil { // a retry on request: it has its result
+	if l == nil { // a person asked for this retry: the item has its result already
 		b.st.Failed = addFailed(b.st.Failed, it.N, it.Try)
 		return
 	}
@@ -36,7 +36,7 @@ func (b *batch) took(e protocol.SessionEnded) {
 	})
 	if i < 0 {
 		if b.starting != nil || b.st.inDoubt() {
-			b.st.Early = append(b.st.Early, e) // its start may not be recorded yet
+			b.st.Early = append(b.st.Early, e) // the start of this session may not be recorded yet
 		}
 		return
 	}
@@ -91,9 +91,9 @@ var RetriedKinds = []string{
 	protocol.EndHostLost, protocol.EndRateLimit, "overloaded", "network", "process_exit", "request_timeout", "terminated",
 }
 
-// triesAgain reports whether an item gets another try. An item that may have had effects gets
-// none unless the file allows it. A fault of our infrastructure is retried whatever the file
-// says.
+// triesAgain reports whether an item gets another try. An item that may have had effects
+// gets another try only if the file allows it. After a fault of our infrastructure, the
+// number of tries in the file does not count.
 func (b *batch) triesAgain(it batchItem, e protocol.SessionEnded, f *protocol.Failure) bool {
 	r := b.in.Spec.Retry
 	on := r.On
@@ -106,15 +106,15 @@ func (b *batch) triesAgain(it batchItem, e protocol.SessionEnded, f *protocol.Fa
 	return it.Try < r.Attempts && slices.Contains(on, f.Kind) || slices.Contains(ourFaults, f.Kind)
 }
 
-// ourFaults are the passing kinds of our own infrastructure. The user decides how often failures
-// of codex's provider are retried.
+// ourFaults are the passing kinds of failure of our own infrastructure. Failures of codex's
+// provider are not among them, because the user decides how often they are retried.
 var ourFaults = slices.DeleteFunc(slices.Clone(passingKinds), func(kind string) bool {
 	return kind == "network" || kind == protocol.EndOverloaded
 })
 
 func retryPause(r protocol.BatchRetry, tries int) time.Duration {
 	pause := min(r.Wait<<min(tries-1, 10), 24*time.Hour)
-	if tries >= r.Attempts { // our own fault: retries are unbounded
+	if tries >= r.Attempts { // a fault of ours, which is retried without limit
 		pause = max(pause, pauseAfter(tries))
 	}
 	return pause

@@ -11,12 +11,12 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A budget bounds what a session may use in all, and the time of one turn. It can be changed at
-// any time: an attached pump is called back, and the next one works with the new bounds. The pump
-// does the counting.
+// A budget bounds the total use of a session, and the time of one turn. People can change
+// it at any time: the workflow cancels an attached pump, and the next pump works with the
+// new bounds. The pump counts all uses except turns.
 
-// boundsPart keeps a turn from beginning while the budget is used up, or a limit of
-// the account or the provider has not ended.
+// boundsPart keeps a turn from beginning while the budget is used up, or while a limit of
+// the account or the provider holds.
 type boundsPart struct {
 	*core
 	turns     *turnsPart
@@ -27,10 +27,10 @@ type boundsPart struct {
 	wake *wake // for a session that waits for the end of a limit
 }
 
-// boundState is what keeps the next turn from beginning at once: a limit that is
-// waited out, and the newest budget.
+// boundState holds the limit whose end the session waits for, and the state of the newest
+// budget.
 type boundState struct {
-	Limit      *limitWait `json:"limit,omitempty"`       // what the session waits out
+	Limit      *limitWait `json:"limit,omitempty"`       // the limit whose end the session waits for
 	BudgetN    int        `json:"budget_n,omitempty"`    // times that the budget was set
 	BudgetNews bool       `json:"budget_news,omitempty"` // the attached pump does not know the newest bounds
 }
@@ -113,7 +113,7 @@ func (s *boundsPart) takeBudget(b protocol.Budget) (protocol.SessionView, error)
 	}
 	s.st.BudgetN++
 	id, state := s.budgetID(), acknowledged
-	if s.st.Running { // the next pump will know it
+	if s.st.Running { // the next pump gets the new bounds
 		state, s.st.BudgetNews = decidedHere, true
 	}
 	s.track(id, kindBudget, s.st.TurnN, state)
@@ -149,7 +149,7 @@ func (s *boundsPart) noteBudget(by string) {
 
 func (s *boundsPart) budgetID() string { return fmt.Sprintf("%s.b%d", s.id, s.st.BudgetN) }
 
-// budgetReached records how far the newest budget came.
+// budgetReached records the delivery state of the newest budget.
 func (s *boundsPart) budgetReached(state string) {
 	for _, m := range s.st.Messages {
 		if m.Kind == kindBudget && m.ID == s.budgetID() {
@@ -159,7 +159,7 @@ func (s *boundsPart) budgetReached(state string) {
 	}
 }
 
-// uses returns what was used of each bound. Turns are counted here.
+// uses returns how much was used of each bound. The session itself counts the turns.
 func (s *boundsPart) uses() []protocol.BudgetUse {
 	st := s.st.Pump
 	st.Turn, st.Skipped = s.st.TurnN, s.st.Skipped
@@ -207,7 +207,8 @@ func (s *boundsPart) exhausted() bool {
 	return gone && u.Name != "turns"
 }
 
-// noTurnLeft reports whether the queued messages will use up the turns.
+// noTurnLeft reports whether the queued messages will use up the bound on turns. It returns
+// that bound.
 func (s *boundsPart) noTurnLeft() (protocol.BudgetUse, bool) {
 	for _, u := range s.uses() {
 		if u.Name == "turns" && u.Limit > 0 && u.Used+int64(len(s.st.Queue)) >= u.Limit {

@@ -10,13 +10,14 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// busyFor is how long to wait for busy workers that move snapshots, if there is an alternative.
+// busyFor is how long an activity that moves a snapshot waits for busy workers if there is
+// an alternative.
 const busyFor = time.Hour
 
-// inLine runs try, an activity that moves a snapshot, again while the workers are busy, until
-// leave returns true. Being busy is not a failure, although it counts as an attempt of the retry
-// policy, which sets the pauses. An attempt that was turned away has done nothing on the host
-// that cannot be repeated.
+// inLine runs try, which runs an activity that moves a snapshot. It repeats try while the
+// workers are busy, until leave returns true. Busy workers are no failure, although each
+// refusal counts as an attempt of the retry policy, which sets the pauses. A refused
+// attempt has done nothing on the host that cannot be repeated.
 func inLine(leave func() bool, try func() error) error {
 	for {
 		if err := try(); !wasBusy(err) || leave() {
@@ -25,7 +26,7 @@ func inLine(leave func() bool, try func() error) error {
 	}
 }
 
-// inLine is the same for a session, which shows that it waits.
+// inLine does the same for a session, and shows that the session waits.
 func (s *core) inLine(leave func() bool, try func() error) error {
 	defer func() { s.crowded = false }()
 	return inLine(leave, func() error {
@@ -47,7 +48,7 @@ func forAWhile(ctx workflow.Context, leave func() bool) func() bool {
 
 func never() bool { return false }
 
-// wasBusy reports whether the only fault was that the workers were busy.
+// wasBusy reports whether an activity failed only because the workers were busy.
 func wasBusy(err error) bool {
 	var app *temporal.ApplicationError
 	return errors.As(err, &app) && app.Type() == protocol.ErrTypeBusy

@@ -6,7 +6,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// confinement describes what a session asked of its sandbox beyond the mode.
+// confinement adds to words the session's settings of its sandbox other than the mode.
 func (s *core) confinement(words map[string]string) {
 	c := s.opt.Confine
 	network := c.Network

@@ -14,14 +14,14 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// chosen is what people chose for the session, and the models that codex lists.
+// chosen holds people's choices for the session, and the models that codex lists.
 type chosen struct {
 	Name string `json:"name,omitempty"`
-	// Models is codex's newest list, as of ModelsAt.
+	// Models is the newest list that codex gave, at ModelsAt.
 	Models   *protocol.ModelList `json:"models,omitempty"`
 	ModelsAt time.Time           `json:"models_at,omitzero"`
-	Ask      bool                `json:"ask,omitempty"`      // somebody asked for the list, and there is none yet
-	Unlisted string              `json:"unlisted,omitempty"` // why there are none, after codex was asked
+	Ask      bool                `json:"ask,omitempty"`      // somebody asked for the list, and codex has not given one yet
+	Unlisted string              `json:"unlisted,omitempty"` // why codex gave no list when it was asked
 	// AnyModel says that somebody insisted on an unlisted model.
 	AnyModel bool `json:"any_model,omitempty"`
 }
@@ -32,10 +32,10 @@ type choicesPart struct {
 	*core
 }
 
-// choiceState is what people chose for the session while it lives.
+// choiceState holds people's choices for a session that has begun.
 type choiceState struct {
 	Chosen   chosen    `json:"chosen,omitzero"`
-	Model    string    `json:"model,omitempty"` // as a message last asked for it; a resumed thread gets it again
+	Model    string    `json:"model,omitempty"` // the last that a person chose; a resumed thread gets it again
 	Effort   string    `json:"effort,omitempty"`
 	Archived *archived `json:"archived,omitempty"`
 }
@@ -45,8 +45,8 @@ func (s *choicesPart) model() string { return cmp.Or(s.st.Model, s.opt.Model) }
 
 func (s *choicesPart) effort() string { return cmp.Or(s.st.Effort, s.opt.Effort) }
 
-// refuseModel returns an error if codex does not list the model or its effort. Without a list
-// nothing is refused: listed checks once codex is up.
+// refuseModel returns an error if codex does not list the model or its effort. Without a
+// list it refuses nothing. listed checks the choices when codex gives its list.
 func (s *choicesPart) refuseModel(what, model, effort string, any bool) error {
 	list := s.st.Chosen.Models
 	if list == nil || len(list.Models) == 0 {
@@ -67,7 +67,7 @@ func (s *choicesPart) refuseModel(what, model, effort string, any bool) error {
 	return nil
 }
 
-// ownProvider returns a hint that the list need not be the provider's own.
+// ownProvider returns a hint that the provider may serve models which codex does not list.
 func (s *choicesPart) ownProvider() string {
 	p := s.st.Pump.Provider
 	if p == "" || p == "openai" {
@@ -76,8 +76,9 @@ func (s *choicesPart) ownProvider() string {
 	return fmt.Sprintf(" (codex does not ask provider %s what it serves: --any-model takes it all the same)", p)
 }
 
-// choose sets model and effort from the next turn on. An effort that the new model lacks, and
-// that was not chosen with it, becomes one that the model has, or none.
+// choose sets model and effort from the next turn on. If the new model lacks the present
+// effort, and no effort was chosen with the model, the effort becomes one that the model
+// has, or none.
 func (s *choicesPart) choose(model, effort string, any bool) {
 	if model != "" {
 		s.st.Model, s.st.Chosen.AnyModel = model, any
@@ -108,8 +109,8 @@ func (s *choicesPart) level() {
 	s.note(conversation.Note{Type: protocol.EntryState, Text: text, Data: map[string]string{"model": m.ID, "effort": now}})
 }
 
-// listed takes codex's list, and reports choices that codex does not know: they were made before
-// there was a list.
+// listed takes codex's list. If it lacks a model that was chosen before there was a list,
+// listed reports that once.
 func (s *choicesPart) listed(l protocol.ModelList) {
 	if l.Models == nil {
 		return
@@ -126,8 +127,8 @@ func (s *choicesPart) listed(l protocol.ModelList) {
 	s.level()
 }
 
-// unlisted follows a pump that was to ask for the models, was not called back and brought no
-// list. No other is sent until somebody asks.
+// unlisted follows a pump that was to ask for the models, was not cancelled and returned no
+// list. No other pump asks until a person does.
 func (s *choicesPart) unlisted(p *protocol.Problem) {
 	c := &s.st.Chosen
 	if !c.Ask {
@@ -140,8 +141,8 @@ func (s *choicesPart) unlisted(p *protocol.Problem) {
 	s.note(conversation.Note{Type: protocol.EntryError, Text: c.Unlisted})
 }
 
-// wantsAnswers reports whether codex is to be asked for its models or told the session's name,
-// outside a turn.
+// wantsAnswers reports whether to ask codex for its models, or to tell it the session's
+// name, outside a turn.
 func (s *choicesPart) wantsAnswers() bool {
 	if s.st.Running || s.st.Pump.Opened != s.st.Incarnation {
 		return s.st.Chosen.Ask && !s.st.Running
@@ -201,7 +202,8 @@ func (s *choicesPart) checkModels(a protocol.AskModels) error {
 	return s.ends()
 }
 
-// takeModels has codex asked if it is up and has given no list. Otherwise the list stays.
+// takeModels has a pump ask codex for its models if codex runs and has given no list.
+// Otherwise the list stays as it is.
 func (s *choicesPart) takeModels(a protocol.AskModels) (protocol.ModelsView, error) {
 	if err := s.checkModels(a); err != nil {
 		return protocol.ModelsView{}, err

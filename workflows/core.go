@@ -14,15 +14,16 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A session consists of a core and parts. A part is what the session does about one
-// subject. It works on the state in the core, which all parts share, and names the
-// other parts that it calls. Between two steps of the loop (see steps) only handlers
-// of messages run, and they change only the state.
+// A session consists of a core and parts. A part is the code for one subject. It works on
+// the state in the core, which all parts share. Its fields are the other parts that it
+// calls. Between two steps of the loop (see steps) only handlers of messages run, and they
+// change only the state.
 
-// core is what every part works with.
+// core holds the state and the tools that all parts use.
 type core struct {
 	whole
-	// ctx outlives a cancellation of the workflow, which is taken as a close.
+	// ctx outlives a cancellation of the workflow. The session treats a cancellation as a
+	// close.
 	ctx  workflow.Context
 	id   string
 	opt  SessionOptions
@@ -30,17 +31,17 @@ type core struct {
 	log  log.Logger
 	roll *rollover
 
-	crowded bool             // what it does now waits for room on the workers
-	insists bool             // what it does now must end within this run
-	obeyed  *protocol.Resume // the request to resume that it acts on now
+	crowded bool             // the present step waits because the workers are busy
+	insists bool             // the present step must end within this run
+	obeyed  *protocol.Resume // the request to resume that the present step serves
 }
 
-// whole is what the core and the parts need of the session as a whole.
+// whole lists the methods of the session that the core and the parts call.
 type whole interface {
 	drain()                     // takes the unread signals
 	publish()                   // shows the state in search attributes and details
 	view() protocol.SessionView // the state as people see it
-	still(step string) bool     // whether that step of the loop is the one to be taken now
+	still(step string) bool     // whether the loop would still choose that step
 }
 
 // await waits for a condition and takes signals meanwhile.
@@ -48,7 +49,8 @@ func (s *core) await(cond func() bool) error {
 	return workflow.Await(s.ctx, func() bool { s.drain(); return cond() })
 }
 
-// awaitFor is await for at most d. met reports whether the condition was met.
+// awaitFor does the same as await, for at most d. met reports whether the condition was
+// met.
 func (s *core) awaitFor(d time.Duration, cond func() bool) (met bool, err error) {
 	if s.drain(); cond() {
 		return true, nil
@@ -65,8 +67,8 @@ func doing[In, Out any](s *core, ctx workflow.Context, activity func(context.Con
 	return doingUnless(s, ctx, func() bool { return false }, activity, in)
 }
 
-// unlessClosing is doing, but cancels the activity when the session is to close.
-// Closing does what is needed, wherever the activity stopped.
+// unlessClosing does the same as doing, but cancels the activity when the session is to
+// close. The activity may stop anywhere, because closing cleans up from any state.
 func unlessClosing[In, Out any](s *core, ctx workflow.Context, activity func(context.Context, In) (Out, error), in In) (Out, error) {
 	return doingUnless(s, ctx, func() bool { return s.st.Close != nil }, activity, in)
 }
@@ -106,7 +108,7 @@ func (s *core) fail(f *protocol.Failure) {
 	s.publish()
 }
 
-// note keeps a transcript entry for the next writer.
+// note keeps a transcript entry until the next activity that writes the transcript.
 func (s *core) note(n conversation.Note) {
 	s.st.NoteN++
 	n.ID = fmt.Sprintf("w%d", s.st.NoteN)
@@ -127,7 +129,7 @@ func (s *core) ends() error {
 	return nil
 }
 
-// discarding reports whether somebody gave up what cannot be saved.
+// discarding reports whether a close said discard, which gives up all that cannot be saved.
 func (s *core) discarding() bool { return s.st.Close != nil && s.st.Close.Discard }
 
 func (s *core) hostName() string {
@@ -144,8 +146,7 @@ func (s *core) claim() protocol.Claim {
 	return protocol.Claim{Session: s.id, Host: s.st.Lease.Spec, Generation: s.st.Generation, Pump: s.st.PumpN, Told: s.st.Told}
 }
 
-// mayHaveDone records that a turn had effects, or that nobody can know whether it
-// had.
+// mayHaveDone records that a turn had effects, or that it is unknown whether it had any.
 func (s *core) mayHaveDone(effects, known bool) {
 	switch {
 	case effects:
@@ -172,8 +173,8 @@ func (s *core) track(id, kind string, turn int, state string) {
 
 func (s *core) approvalID(n int) string { return s.id + "." + strconv.Itoa(n) }
 
-// workspace returns what the session begins to work in and its hooks, or nil if it
-// has neither.
+// workspace returns the initial content of the work folder and the hooks, or nil if the
+// session has neither.
 func (s *core) workspace() *activities.Workspace {
 	if s.opt.Workspace == (activities.Workspace{}) {
 		return nil

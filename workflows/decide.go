@@ -16,8 +16,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// maxGiven bounds the JSON of a decision's answers or grant, in bytes. The state carries dozens
-// of them.
+// maxGiven bounds the JSON of a decision's answers or grant, in bytes. The bound is low
+// because the state carries dozens of decisions.
 const maxGiven = 32 << 10
 
 // answersBlob matches the keys under which the worker's API stores secret answers to a request.
@@ -61,7 +61,7 @@ func (s *approvalsPart) decidable(d protocol.Decide) (*approvalState, error) {
 		return nil, refuse(protocol.RefusedState, "decide %s: codex does not ask for this any more (%s)", d.Approval, a.Why)
 	case a.State == protocol.ApprovalExpired:
 		return nil, refuse(protocol.RefusedState, "decide %s: it expired at %s and was declined", d.Approval, a.Expires.UTC().Format(time.RFC3339))
-	case a.State == protocol.ApprovalOpen && !workflow.Now(s.ctx).Before(a.Expires): // its timer is late
+	case a.State == protocol.ApprovalOpen && !workflow.Now(s.ctx).Before(a.Expires): // the timer of the expiry is late
 		return nil, refuse(protocol.RefusedState, "decide %s: it expired at %s", d.Approval, a.Expires.UTC().Format(time.RFC3339))
 	case a.State == protocol.ApprovalOpen && s.ends() != nil:
 		return nil, s.ends()
@@ -96,7 +96,7 @@ func (c checkedDecide) sizes(*protocol.Decision) error {
 	return nil
 }
 
-// outcomes lists the requests that each outcome fits.
+// outcomes says for each outcome which requests it fits.
 var outcomes = []struct {
 	word protocol.Outcome
 	fits func(protocol.Request) bool
@@ -111,8 +111,8 @@ var outcomes = []struct {
 	}},
 }
 
-// outcome refuses an outcome that is unknown or does not fit, and answers or a grant that it does
-// not take.
+// outcome refuses an outcome that is unknown or does not fit the request. It also refuses
+// answers or a grant that the outcome does not take.
 func (c checkedDecide) outcome(*protocol.Decision) error {
 	d, r := c.d, c.a.Request
 	var words []string
@@ -161,7 +161,8 @@ func (c checkedDecide) scope(*protocol.Decision) error {
 	return nil
 }
 
-// offered refuses what codex does not take just now. Declining is always possible.
+// offered refuses an outcome or a scope that codex did not offer for this request.
+// Declining is always possible.
 func (c checkedDecide) offered(*protocol.Decision) error {
 	if word, found := c.d.NotOffered(c.a.Request.Offered); found {
 		return c.no("%s is not offered (%s are)", word, strings.Join(c.a.Request.Offered, ", "))
@@ -169,8 +170,9 @@ func (c checkedDecide) offered(*protocol.Decision) error {
 	return nil
 }
 
-// answers takes the answers that fit the questions. It trusts secret answers by the name of their
-// blob: only the worker's API makes such blobs, and only for answers that fit.
+// answers checks the answers against the questions. It does not read secret answers, and
+// trusts them by the name of their blob: only the worker's API makes such blobs, and only
+// for answers that fit.
 func (c checkedDecide) answers(to *protocol.Decision) error {
 	d, r := c.d, c.a.Request
 	if d.Outcome != string(protocol.Answer) {
@@ -232,7 +234,8 @@ func readAnswers(raw json.RawMessage) (map[string][]string, error) {
 	return out, nil
 }
 
-// textsOf decodes one answer. Form fields may ask for numbers and booleans.
+// textsOf decodes one answer. Numbers and booleans are answers to form fields of these
+// types.
 func textsOf(v any) ([]string, bool) {
 	switch v := v.(type) {
 	case string:

@@ -7,24 +7,25 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Kinds of messages, and how far they have come. An attached pump reports progress only when it
-// returns; live views know sooner.
+// Kinds of messages, and their delivery states. An attached pump reports progress only when
+// it returns. Live views show it sooner.
 const (
 	kindMessage = "message"
 	kindBudget  = "budget"
 
 	queuedHere   = "queued"                      // its turn has not begun
 	decidedHere  = string(protocol.Decided)      // not known to have been written to codex
-	sentThere    = string(protocol.Sent)         // written, or possibly written
+	sentThere    = string(protocol.Sent)         // written to codex, or possibly written
 	acknowledged = string(protocol.Acknowledged) // codex has it
 	rejected     = string(protocol.Rejected)     // codex refused it
 	voided       = string(protocol.Void)         // its purpose is gone
 )
 
-// deliveryState is what is on its way to codex, and how far it came.
+// deliveryState holds what is to be delivered to codex, and the delivery states of
+// messages.
 type deliveryState struct {
 	Sends    []pendingSend          `json:"sends,omitempty"`
-	Messages []protocol.MessageView `json:"messages,omitempty"` // how far they came; oldest first
+	Messages []protocol.MessageView `json:"messages,omitempty"` // with their delivery states; oldest first
 	Tell     *conversation.Tell     `json:"tell,omitempty"`
 	TellN    int                    `json:"tell_n,omitempty"`
 }

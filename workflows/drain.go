@@ -11,11 +11,12 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A pool drains a host without further help from whoever asked for it. The host gets no new
-// sessions. A session on it that is told to leave begins no further turn there: it parks, with
-// all that it needs in the store, and comes up elsewhere when it is wanted, or at once. The
-// folders of parked sessions are removed too, since the host may be about to go. A session
-// without snapshots cannot leave and goes on where it is.
+// A pool drains a host by itself, after one request. The host gets no new sessions. The
+// pool tells each session there to leave. Such a session begins no further turn on the
+// host. It parks, with all that it needs in the store, and comes up on another host: at
+// once, or with the next message. The folders of parked sessions are removed too, since the
+// host may be about to go. A session without snapshots cannot leave and goes on where it
+// is.
 //
 //	a turn runs, or waits for a person   it ends first, however long that takes
 //	messages are queued                  their turns begin elsewhere
@@ -36,7 +37,7 @@ type leaveHost struct {
 	Host  string    `json:"host"`
 	Epoch int64     `json:"epoch"`
 	Off   bool      `json:"off,omitempty"`
-	Again time.Time `json:"again,omitzero"` // the next attempt, after it could not park
+	Again time.Time `json:"again,omitzero"` // time of the next attempt, after the session could not park
 }
 
 func (l leaveHost) by() string {
@@ -68,8 +69,8 @@ func (p *healthPart) beginDrain(h *poolHost, d protocol.Draining) {
 	p.work = true
 }
 
-// haveLeave tells the holders of slots on drained hosts to leave. If a drain has ended, it tells
-// those that are still there to stay.
+// haveLeave tells the holders of slots on drained hosts to leave. If a drain was called
+// off, it tells the holders that are still there to stay.
 func (p *slotsPart) haveLeave() {
 	type told struct {
 		holder string
@@ -102,7 +103,7 @@ func (p *slotsPart) haveLeave() {
 		sent = append(sent, workflow.SignalExternalWorkflow(p.ctx, protocol.SessionID(l.holder), "", signalLeave, l.what))
 	}
 	for i, fut := range sent {
-		if err := fut.Get(p.ctx, nil); err != nil { // the check for ended holders handles that
+		if err := fut.Get(p.ctx, nil); err != nil { // the check for ended holders handles a holder that is gone
 			workflow.GetLogger(p.ctx).Warn("holder not told to leave", "holder", letters[i].holder, "error", err)
 		}
 	}
@@ -132,7 +133,8 @@ func (s *parkingPart) leaves() *leaveHost {
 	return l
 }
 
-// leaveAt returns when the session leaves once its turn has ended, or zero.
+// leaveAt returns when a session in which nothing runs leaves its host, or zero if it does
+// not leave.
 func (s *parkingPart) leaveAt() time.Time {
 	l := s.leaves()
 	if l == nil || !s.quiet() {
@@ -144,7 +146,7 @@ func (s *parkingPart) leaveAt() time.Time {
 	return l.Since
 }
 
-// leaveOrStay parks the session, or has it go on if it could not park.
+// leaveOrStay parks the session. If it cannot park, leaveOrStay unarchives it.
 func (s *parkingPart) leaveOrStay() (again bool) {
 	if s.leaveOrPark() {
 		return true
@@ -153,8 +155,9 @@ func (s *parkingPart) leaveOrStay() (again bool) {
 	return false
 }
 
-// leaveOrPark parks the session. A session that leaves for good comes up elsewhere at once,
-// unless it was pinned to that host. again says that it stopped only to continue as new.
+// leaveOrPark parks the session. If the drain says move, the session comes up elsewhere at
+// once, unless it is pinned to that host. again says that leaveOrPark stopped only to
+// continue as new.
 func (s *parkingPart) leaveOrPark() (again bool) {
 	l := s.leaves()
 	if l == nil && s.toldToGo() {
@@ -175,7 +178,7 @@ func (s *parkingPart) leaveOrPark() (again bool) {
 		s.moving.leaveAfter(s.park())
 	}
 	if s.st.Lease != nil && s.st.Close == nil && !s.full() {
-		s.sleep = newAlarm(s.ctx, "a session leaves its host") // the present alarm may be later
+		s.sleep = newAlarm(s.ctx, "a session leaves its host") // the present alarm may fire later than Again
 		s.note(conversation.Note{Type: protocol.EntryState, Text: fmt.Sprintf("the session has not left host %s, which is being drained; it tries again at %s", name, clock(l.Again))})
 	}
 	return false

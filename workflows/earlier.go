@@ -11,24 +11,24 @@ import (
 )
 
 // A decision is lost with codex's process if it never reached the process, or if it did and
-// nobody saw its effect. When the same is asked again (same digest), an earlier decision has this
-// meaning:
+// nobody saw its effect. If a later request has the same digest, the earlier decision has
+// this meaning:
 //
-//	never written, accepted or declined by a person → it serves, once, for as long as its question would have been open
-//	never written, cancelled                        → asked anew: it was to end a turn that has ended
+//	never written, accepted or declined by a person → it serves, once, until its request would have expired
+//	never written, cancelled → asked anew: the decision was to end a turn that has ended
 //	never written, expired                          → asked anew: nobody had decided
-//	never written, answered, granted in part        → asked anew, and shown: it answered that question only
-//	sent or acknowledged                            → asked anew, since it may have had its effect
-//	accepted for the session                        → the session answers, as for any such ask
+//	never written, answered, granted in part → asked anew, and shown: the answer was for the former request only
+//	sent or acknowledged → asked anew, since the decision may have had its effect
+//	accepted for the session → the session answers, as for any request with this digest
 //
-// In every case the new approval names the earlier one. The earlier decision is forgotten once
-// the same ask was decided within a turn that was not cut off.
+// In every case the new approval names the earlier one. The session forgets the earlier
+// decision when a request with the same digest was decided in a turn that was not cut off.
 type earlierDecision struct {
 	protocol.EarlierDecision
 	Digest  string    `json:"digest"`
 	Turn    int       `json:"turn"`
 	Expired bool      `json:"expired,omitempty"` // nobody decided
-	Until   time.Time `json:"until"`             // how long it may serve
+	Until   time.Time `json:"until"`             // when the decision ceases to serve
 }
 
 func (e *earlierDecision) serves(now time.Time, offered []string) bool {
@@ -65,8 +65,8 @@ func withDecision(e protocol.EarlierDecision, d protocol.Decision) protocol.Earl
 	return e
 }
 
-// keepEarlier keeps one decision for each digest: the newest. Within one turn, a decision that
-// may have had its effect wins.
+// keepEarlier keeps the newest decision for each digest. But within one turn, a decision
+// that may have had its effect replaces one that never reached codex, and not the reverse.
 func (st *sessionState) keepEarlier(e earlierDecision) {
 	if old := st.earlier(e.Digest); old != nil && old.Turn == e.Turn && old.State != protocol.ApprovalDecided && e.State == protocol.ApprovalDecided {
 		return
@@ -91,7 +91,8 @@ func (st *sessionState) forgetEarlier(digest string) {
 	st.Earlier = slices.DeleteFunc(st.Earlier, func(e earlierDecision) bool { return e.Digest == digest })
 }
 
-// forgetDecided forgets earlier decisions that were made anew in a turn that ended by itself.
+// forgetDecided forgets an earlier decision if its request was decided anew in a turn that
+// ended by itself.
 func (s *approvalsPart) forgetDecided() {
 	for _, a := range s.st.Approvals {
 		if a.Turn == s.st.TurnN && a.State == protocol.ApprovalAcknowledged {
@@ -100,8 +101,8 @@ func (s *approvalsPart) forgetDecided() {
 	}
 }
 
-// answerFromBefore answers a new ask from a decision for the session, or from one that was lost
-// with a process.
+// answerFromBefore answers a new request from a decision for the session, or from a
+// decision that was lost with a process.
 func (s *approvalsPart) answerFromBefore(a *approvalState) {
 	now := workflow.Now(s.ctx)
 	e := s.st.earlier(a.Request.Digest)
@@ -109,8 +110,8 @@ func (s *approvalsPart) answerFromBefore(a *approvalState) {
 		was := e.EarlierDecision
 		a.Earlier = &was
 	}
-	// The session answers what was accepted for the session, since codex forgets it with its
-	// process.
+	// The session itself repeats an accept for the session, since codex forgets it when its
+	// process ends.
 	by, granted := s.st.Grants[a.Request.Digest]
 	switch {
 	case granted && slices.Contains(a.Request.Offered, "accept") && s.mayServe(by):

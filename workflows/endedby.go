@@ -30,7 +30,7 @@ func (s *turnsPart) endedBy(status string, f *protocol.Failure) string {
 	return protocol.EndedByCodex
 }
 
-// closedReason is why a closing session interrupts its turn.
+// closedReason is the reason with which a closing session interrupts its turn.
 const closedReason = "the session was closed"
 
 // cancelled returns the decision that was to end the running turn.

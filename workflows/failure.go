@@ -12,7 +12,7 @@ import (
 // maxFailure bounds a failure's texts, in bytes; the state carries them.
 const maxFailure = 4 << 10
 
-// kindTimeout is the kind of failure of an activity that no worker finished.
+// kindTimeout is the kind of the failure if no worker finished an activity.
 const kindTimeout = "timeout"
 
 // failureOf converts an activity's error into the failure that people see.

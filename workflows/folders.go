@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// foldersOlder is how long a folder's mark must not have been written before the folder can
-	// be a leftover. By then its session has long told the pool.
+	// A folder can be a leftover only if its mark was not written for foldersOlder. A
+	// session that still runs has told the pool of the folder long before.
 	foldersOlder = 10 * time.Minute
 	// foldersHosts is how many hosts one run looks at.
 	foldersHosts = 200
-	// maxUnknown is how many unknown folders a pool lists, at 100 to 200 bytes each. It counts
-	// the others.
+	// maxUnknown is how many unknown folders a pool lists, at 100 to 200 bytes each. It
+	// only counts further ones.
 	maxUnknown = 500
 )
 
@@ -49,9 +49,10 @@ func (p *leftoversPart) drainLooked() {
 	}
 }
 
-// looked records what was found on a host. The look compared it with what the pool knew then, so
-// the pool checks again what it has learnt since. A session of the same name that begins there
-// from now on waits until the leftover is wiped.
+// looked records the folders that an activity found on a host. The activity compared them
+// with what the pool knew then. The pool compares them again, because it may have learnt of
+// a folder since. If a session of the same name begins there from now on, it waits until
+// the leftover is wiped.
 func (p *leftoversPart) looked(h *poolHost, l activities.HostLooked) {
 	name := h.Spec.Name
 	h.Folders, h.Unknown = &protocol.HostFolders{At: l.At, Dir: excerpt(l.Dir, maxReason), Unknown: l.Others}, nil
@@ -79,7 +80,8 @@ func (p *leftoversPart) knowsFolder(session, host string) bool {
 		})
 }
 
-// folders lists the sessions that may have a folder on a host, or have one that stays.
+// folders lists the sessions that may have a folder on a host, and those whose folder stays
+// after its credential was wiped.
 func (p *leftoversPart) folders() []activities.LeftThere {
 	all := p.leftThere()
 	for i := range p.st.Leftovers {

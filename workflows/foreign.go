@@ -10,16 +10,16 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// codex can begin a turn by itself (see conversation/foreign.go); the code calls it foreign. It
-// is the session's running turn like any other: it has a number, people decide its approvals, it
-// counts towards the budget, and interrupting, closing, moving and parking treat it alike.
-// Waiting messages run after it, so their turn numbers rise by one.
+// codex can begin a turn by itself (see conversation/foreign.go); the code calls it
+// foreign. A foreign turn is the session's running turn like any other: it has a number,
+// people decide its approvals, it counts towards the budget, and interrupting, closing,
+// moving and parking treat it alike. Queued messages run after it, so their turn numbers
+// rise by one.
 
 // begunByCodex is the value of TurnView.BegunBy for such a turn.
 const begunByCodex = "codex"
 
-// foreignRuns makes a turn that codex began by itself, and that still runs, the
-// running turn.
+// foreignRuns makes a foreign turn that still runs the running turn of the session.
 func (s *turnsPart) foreignRuns(r conversation.PumpResult) {
 	st := r.State
 	if !st.Foreign || st.TurnID == "" || st.TurnID == s.st.Foreign {
@@ -29,7 +29,7 @@ func (s *turnsPart) foreignRuns(r conversation.PumpResult) {
 		p := s.st.sending(conversation.SendTurn)
 		switch {
 		case p != nil && p.maybe():
-			return // codex may have added the message to it; the next pump can tell
+			return // codex may have added the message to the foreign turn; the next pump finds out
 		case p == nil:
 			f := &protocol.Failure{Kind: "protocol", Message: "codex took the message, and began another turn"}
 			s.giveUpTurn("unknown", f)
@@ -41,8 +41,8 @@ func (s *turnsPart) foreignRuns(r conversation.PumpResult) {
 	s.beginForeign(st.TurnID, st.TurnStartedMS)
 }
 
-// foreignEnded records the end of a turn that codex began by itself. It returns
-// true if that was not the running turn: then the running turn goes on.
+// foreignEnded records the end of a foreign turn. It returns true if the running turn is
+// another one and goes on.
 func (s *turnsPart) foreignEnded(t *conversation.TurnEnd) (over bool) {
 	if t == nil || !t.Foreign || t.ID == s.st.Foreign {
 		return false
@@ -56,7 +56,7 @@ func (s *turnsPart) foreignEnded(t *conversation.TurnEnd) (over bool) {
 	case s.st.Foreign == "" && p != nil:
 		s.standBack()
 	default:
-		return false // nothing else is known of the end of the running turn
+		return false // this is all that is known of the end of the running turn
 	}
 	s.beginForeign(t.ID, t.StartedAtMS)
 	return false
@@ -86,9 +86,10 @@ func (s *turnsPart) beginForeign(id string, startedMS int64) {
 	}
 }
 
-// standBack requeues the running turn's message behind a turn that codex began. codex must
-// certainly never have had the message. If the message's turn was to end (an interrupt or a
-// close), the message is not sent at all, and the request to end applies to codex's turn.
+// standBack requeues the running turn's message, so that it runs after a turn that codex
+// began. The caller must know that codex never had the message. If an interrupt or a close
+// was to end the message's turn, the message is not sent at all, and the interrupt or close
+// applies to codex's turn.
 func (s *turnsPart) standBack() {
 	p := *s.st.sending(conversation.SendTurn)
 	end := s.toEnd()
@@ -115,8 +116,8 @@ func (s *turnsPart) standBack() {
 		Data: map[string]string{"message": p.Send.ID}})
 }
 
-// requeueSteers queues messages that were to steer a turn which has not begun; each
-// gets a turn of its own.
+// requeueSteers queues the messages that were to steer a turn which has not begun. Each
+// becomes a turn of its own.
 func (s *turnsPart) requeueSteers() {
 	sends := s.st.Sends
 	s.st.Sends = nil
@@ -129,8 +130,9 @@ func (s *turnsPart) requeueSteers() {
 	}
 }
 
-// insertEnded records a turn that codex began and ended, numbered before the running turn. It is
-// used while nobody knows whether codex has the running turn's message.
+// insertEnded records a turn that codex began and ended, with a number before that of the
+// running turn. It is called while it is unknown whether codex has the running turn's
+// message.
 func (s *turnsPart) insertEnded(t *conversation.TurnEnd) {
 	n := s.st.TurnN
 	s.st.TurnN--
@@ -162,13 +164,13 @@ func (s *turnsPart) renumber(id string, n int) {
 // nextTurn returns the number of the next turn that codex begins by itself.
 func (s *turnsPart) nextTurn() int {
 	if s.st.Running && s.st.Foreign == "" && s.st.sending(conversation.SendTurn) != nil {
-		return s.st.TurnN // the message's turn then comes after it
+		return s.st.TurnN // the turn of the message gets the number after that
 	}
 	return s.st.TurnN + 1
 }
 
-// mayRunStill reports whether a session that closes must first look whether codex
-// has begun a turn by itself, so that the turn's approvals and end are recorded.
+// mayRunStill reports whether codex may have begun a turn by itself. A session that closes
+// then first has a pump look, so that the turn's approvals and end are recorded.
 func (s *turnsPart) mayRunStill() bool {
 	return s.st.Stirred && s.st.Alive && !s.discarding()
 }
