@@ -18,7 +18,7 @@ type BatchState struct {
 	Next    int           `json:"next"`
 	Window  int           `json:"window"`
 	Running []batchItem   `json:"running,omitempty"`
-	Again   []batchAgain  `json:"again,omitempty"` // waiting for another try
+	Again   []batchAgain  `json:"again,omitempty"` // items that wait for another try
 	Redo    []batchFailed `json:"redo,omitempty"`  // failed items to try again because a person asked
 	Failed  []batchFailed `json:"failed,omitempty"`
 	// Dropped are items that were cancelled while they ran, or before their session was

@@ -16,7 +16,7 @@ import (
 // closeGrace is how long codex may take to end a turn when the session closes.
 const closeGrace = 15 * time.Second
 
-// endingPart closes the session, and tells of its end.
+// endingPart closes the session, and reports its end.
 type endingPart struct {
 	*core
 	turns     *turnsPart
@@ -28,24 +28,25 @@ type endingPart struct {
 	moving    *movingPart
 }
 
-// endState is how the session ends, and what it could not clean up.
+// endState holds how the session ends, and what it could not clean up.
 type endState struct {
 	Close      *protocol.Close `json:"close,omitempty"`
-	CloseDue   bool            `json:"close_due,omitempty"`   // it closes once codex begins no further turn
+	CloseDue   bool            `json:"close_due,omitempty"`   // the session closes when codex runs no further turn of its own
 	CloseTries int             `json:"close_tries,omitempty"` // pumps that were to end the turn
-	GraceOver  bool            `json:"grace_over,omitempty"`  // codex had its time to end it
-	// Failing is why the session fails once codex's journal is read: its host was
-	// away when it was to fail.
+	GraceOver  bool            `json:"grace_over,omitempty"`  // closeGrace has passed, and the turn still runs
+	// Failing is the failure with which the session ends after codex's journal was read. It
+	// is set if the host was away when the session failed.
 	Failing    *protocol.Failure   `json:"failing,omitempty"`
 	Ended      bool                `json:"ended,omitempty"`       // no message becomes a turn any more
-	CleanTries int                 `json:"clean_tries,omitempty"` // times that cleaning up failed for good
-	CleanError string              `json:"clean_error,omitempty"` // why, as last noted
-	EndTold    bool                `json:"end_told,omitempty"`    // the end was told although it is not cleaned up
+	CleanTries int                 `json:"clean_tries,omitempty"` // times that closing failed and waited to try again
+	CleanError string              `json:"clean_error,omitempty"` // the newest reason in the transcript
+	EndTold    bool                `json:"end_told,omitempty"`    // the end was reported before the host was clean
 	Closed     *protocol.CloseView `json:"closed,omitempty"`
-	Left       string              `json:"left,omitempty"` // why something of it may still be on the host
+	Left       string              `json:"left,omitempty"` // why something of the session may still be on the host
 }
 
-// newlyClosing reports whether a turn runs that codex was not yet told to end for the close.
+// newlyClosing reports whether the session is to close while a turn runs, and codex was not
+// yet told to end the turn.
 func (s *endingPart) newlyClosing() bool {
 	return s.st.Close != nil && s.st.Failing == nil && s.st.Running && s.st.sending(conversation.SendInterrupt) == nil
 }
@@ -60,10 +61,10 @@ func (s *endingPart) queueInterruptForClose() {
 	s.messages.queueInterrupt()
 }
 
-// interruptForClose ends the running turn before a close. It asks codex to end the
-// turn. If codex does not do so in time, interruptForClose stops its process and
-// reads its journal to the end, since closing deletes the journal. It goes on until
-// the host can be reached; only discard ends it earlier.
+// interruptForClose ends the running turn before a close. It asks codex to end the turn. If
+// codex does not do so in time, interruptForClose stops its process and reads its journal
+// to the end, since closing deletes the journal. It repeats this until the host can be
+// reached. Only discard ends it earlier.
 func (s *endingPart) interruptForClose() error {
 	s.become(protocol.Closing)
 	switch stuck := s.st.GraceOver || s.st.CloseTries >= 3; {
@@ -84,8 +85,7 @@ func (s *endingPart) interruptForClose() error {
 	return nil
 }
 
-// giveUpForClose ends the turn of a session that closes if codex did not say how
-// the turn ended.
+// giveUpForClose ends the turn of a session that closes, without an end reported by codex.
 func (s *endingPart) giveUpForClose() {
 	status, f := "interrupted", s.st.Failing
 	if s.turns.inDoubt() {
@@ -97,8 +97,8 @@ func (s *endingPart) giveUpForClose() {
 	s.turns.giveUpTurn(status, f)
 }
 
-// stoppedForClose is the kind of the problem with which codex is stopped because
-// the session closes and codex did not end its turn in time. It is no failure.
+// stoppedForClose is the kind of problem that says that codex was stopped because the
+// session closes and codex did not end its turn in time. It is no failure.
 const stoppedForClose = "closed"
 
 // stopForClose stops codex, so that nothing is added to its journal. The next pump
@@ -113,33 +113,33 @@ func (s *endingPart) stopForClose() {
 	switch {
 	case err == nil:
 		s.st.Retired = &protocol.Problem{Kind: stoppedForClose, Message: "codex did not end the turn before the session closed"}
-	case s.discarding(): // the activity was cancelled, or nobody wants to wait for it
+	case s.discarding(): // discard cancelled the activity, or came after it failed
 	default:
 		f := failureOf("stop codex on "+name, err)
 		if f.Kind == protocol.ErrTypeFenced {
-			s.giveUpJournal() // a newer holder uses the host: there is nothing of ours to read
+			s.giveUpJournal() // a newer holder uses the host, so there is no journal of ours to read
 			return
 		}
 		if s.st.Failing != nil && !failurePasses(f) {
-			s.giveUpJournal() // what the session fails with may keep it from reading for ever
+			s.giveUpJournal() // the failure of the session may prevent reading for ever
 			return
 		}
 		s.cannotRead(f)
 	}
 }
 
-// cannotRead handles a failure to read the journal of a session that is to close:
-// it shows the failure, tells whoever waits for the session's end, and waits before
-// the next attempt, as closing does.
+// cannotRead handles a failure to read the journal of a session that is to close. It shows
+// the failure, reports it to the workflow that waits for the session's end, and waits
+// before the next attempt, as closing does.
 func (s *endingPart) cannotRead(f *protocol.Failure) {
 	s.cannotClean(f)
 	s.tellHeldUp(f)
-	s.holdClean() // the loop ends a run whose history is full
+	s.holdClean() // the result is not needed: the loop ends a run whose history is full
 }
 
-// giveUpJournal ends the turn of a session whose journal nobody will read to the
-// end. It first records what the pumps have read, as for a lost host, so that later
-// entries of the transcript come after it.
+// giveUpJournal ends the turn of a session whose journal will not be read to the end. It
+// first records what the pumps have read, as for a lost host, so that later entries of the
+// transcript come after it.
 func (s *endingPart) giveUpJournal() {
 	s.st.Retired, s.st.Trouble = nil, nil
 	end := s.moving.recordLost()
@@ -161,19 +161,19 @@ func (s *endingPart) noteUnread() {
 // session fails within a turn.
 const stoppedToFail = "failed"
 
-// readRestFor bounds each of the two steps in which a session that fails within a
-// turn stops codex and reads its journal to the end. The failure of the session may
-// make these steps fail too.
+// A session that fails within a turn stops codex and then reads its journal to the end.
+// readRestFor bounds each of these two steps, because the failure of the session may make
+// them fail too.
 const readRestFor = 2 * time.Minute
 
 // refusesUs are the kinds of failure after which nothing can be read on the host.
 var refusesUs = []string{protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeFolderGone, protocol.ErrTypeFenced}
 
-// readRest reads codex's journal to its end before the session fails with f within
-// a turn, since closing deletes the journal. It first stops codex, so that nothing
-// is added. It makes one attempt. If that fails, it notes that the rest was not read.
-// But if waiting can mend it, since the host is away, readRest returns later: the
-// session then closes as any other, which reads the journal, and fails at the end.
+// readRest reads codex's journal to its end before the session fails with f within a turn,
+// since closing deletes the journal. It first stops codex, so that nothing is added. It
+// makes one attempt. If waiting can mend a failure of this attempt (the host is away),
+// readRest returns true: the session then closes as any other, which reads the journal, and
+// fails at the end. After any other failure, readRest notes that the rest was not read.
 func (s *endingPart) readRest(f *protocol.Failure) (later bool) {
 	if !s.st.Running || !s.st.Alive || s.st.Close != nil {
 		return false
@@ -195,8 +195,8 @@ func (s *endingPart) readRest(f *protocol.Failure) (later bool) {
 	return false
 }
 
-// failLater has the session read codex's journal before it fails with f. why is what
-// keeps it from reading now.
+// failLater has the session read codex's journal before it fails with f. why is the reason
+// why it cannot read the journal now.
 func (s *endingPart) failLater(f, why *protocol.Failure) {
 	s.note(conversation.Note{Type: protocol.EntryState, Text: excerpt("the session fails when codex's journal is read: "+f.Message, maxFailure), Data: failureData(f)})
 	s.st.Failing, s.st.Close, s.st.GraceOver = f, &protocol.Close{}, true
@@ -214,16 +214,16 @@ func (s *endingPart) stopToFail() *protocol.Failure {
 	return nil
 }
 
-// onlyReads leaves out of a pump what the pump of a session that fails does not send:
-// files, and messages that were to steer the turn. Codex takes no more of them, and
-// they may be the cause of the failure.
+// onlyReads removes files, and messages that were to steer the turn, from the input of a
+// pump whose session fails. Codex takes no more of them, and they may be the cause of the
+// failure.
 func onlyReads(in *activities.RunPumpInput) {
 	in.Files, in.LostAfter = nil, 0
 	in.Pump.Sends = slices.DeleteFunc(in.Pump.Sends, func(p conversation.Send) bool { return p.Kind == conversation.SendSteer })
 }
 
-// readToFail reads the journal of a process that was stopped. It reports whether it
-// came to the end, and why not if the pump failed.
+// readToFail reads the journal of a process that was stopped. read says whether the pump
+// came to the journal's end. why is the failure of the pump, if it failed.
 func (s *endingPart) readToFail(f *protocol.Failure) (read bool, why *protocol.Failure) {
 	s.st.Retired = &protocol.Problem{Kind: stoppedToFail, Message: f.Message}
 	in := s.process.pumpInput()
@@ -242,8 +242,8 @@ func (s *endingPart) readToFail(f *protocol.Failure) (read bool, why *protocol.F
 	return read, nil
 }
 
-// cleanUp returns the host and the leases to their state before the session, and reports what it
-// cannot prove. again says that it stopped only to continue as new.
+// cleanUp cleans the host, gives back the leases, and records what may be left on the host.
+// again says that it stopped only to continue as new.
 func (s *endingPart) cleanUp() (again bool) {
 	failed := s.st.Status == protocol.Failed
 	if !failed {
@@ -271,9 +271,9 @@ func (s *endingPart) cleanUp() (again bool) {
 	return false
 }
 
-// leaveJournal is called when a session ends before the pumps have reported all
-// that they read, or fails while a turn runs. It records what was read, so that
-// what closing writes to the transcript comes after it.
+// leaveJournal is called when a session ends before the pumps have reported all that they
+// read, or fails while a turn runs. It records what was read, so that it stands in the
+// transcript before the entries that closing writes.
 func (s *endingPart) leaveJournal() {
 	if s.st.Lease != nil && s.st.Layout != nil {
 		s.moving.recordLost()
@@ -286,11 +286,12 @@ func (s *endingPart) leaveJournal() {
 		s.noteUnread()
 	}
 	s.turns.giveUpTurn("unknown", why)
-	s.st.Error = why // the session's own, not the turn's
+	s.st.Error = why // keep the failure of the session, not that of the turn
 }
 
-// closeOnHost stops codex, saves, wipes and removes. What fails is retried until it succeeds or
-// somebody says discard. again says that it stopped only to continue as new.
+// closeOnHost stops codex, saves the work and the login, wipes the credential, and removes
+// the folder. It retries until all succeeds or somebody says discard. again says that it
+// stopped only to continue as new.
 func (s *endingPart) closeOnHost() (again bool) {
 	switch {
 	case s.st.Touched:
@@ -299,16 +300,16 @@ func (s *endingPart) closeOnHost() (again bool) {
 		return false
 	default:
 		s.recordNotes()
-		if s.st.Begun { // it holds nothing, and its work is kept
-			gone := s.st.LeftOn == "" // otherwise its pool does that later
+		if s.st.Begun { // the session holds no host, and its work is kept
+			gone := s.st.LeftOn == "" // otherwise the pool cleans that host later
 			s.st.Closed = &protocol.CloseView{Wiped: gone, Removed: gone, Archive: s.snaps.goodSnapshot()}
 		}
 		return false
 	}
 	s.snaps.hush() // closing takes the last snapshot
 	for {
-		// If the first prepare failed, there is nothing to save. A prepare that was to bring the
-		// session back may have found earlier work there.
+		// If the first prepare failed, there is nothing to save. If the prepare was to
+		// bring the session back, earlier work of it may be on the host.
 		unprepared := s.leases.layoutThere() == nil
 		discard := s.st.Close.Discard || unprepared && !s.st.Begun
 		out, err, calledBack := s.tryClose(discard)
@@ -333,7 +334,8 @@ func (s *endingPart) closeOnHost() (again bool) {
 		}
 		f := failureOf(fmt.Sprintf("clean up on %s", s.st.Lease.Spec.Name), err)
 		s.cannotClean(f)
-		// A host that a newer holder of this session uses is not ours to clean.
+		// If a newer holder of this session uses the host (fenced), closing must not clean
+		// it.
 		if discard || unprepared || f.Kind == protocol.ErrTypeFenced {
 			s.st.Closed = &protocol.CloseView{}
 			if f.Kind != protocol.ErrTypeFenced {
@@ -357,11 +359,11 @@ func (s *endingPart) closeOnHost() (again bool) {
 	}
 }
 
-// leavesToPool reports whether the session ends although its host is not clean. It
-// does so if the host cannot be reached, or loses each connection, and somebody
-// waits for the session's end. The pool later does on the host what closing would
-// have done: it saves the work before it removes any (promise 7). The seed recovers
-// a login that codex rotated before anybody else gets it (promise 6).
+// leavesToPool reports whether the session ends although its host is not clean. It does so
+// if the host cannot be reached, or loses each connection, and somebody waits for the
+// session's end. Later the pool cleans the host as closing would have: it saves the work
+// before it removes any (promise 7). The seed recovers a login that codex rotated before
+// anybody else gets it (promise 6).
 func (s *endingPart) leavesToPool(f *protocol.Failure) bool {
 	return (f.Kind == protocol.ErrTypeUnreachable || f.Kind == protocol.ErrTypeWireLost) && s.isWaitedFor()
 }
@@ -369,7 +371,8 @@ func (s *endingPart) leavesToPool(f *protocol.Failure) bool {
 // isWaitedFor reports whether somebody waits for the session's end.
 func (s *endingPart) isWaitedFor() bool { return s.opt.CloseAfter || s.opt.Notify != "" }
 
-// cannotClean shows what closing waits for, and records it once.
+// cannotClean shows the failure that closing waits out, and writes each new message to the
+// transcript.
 func (s *endingPart) cannotClean(f *protocol.Failure) {
 	if f.Message != s.st.CleanError {
 		s.st.CleanError = f.Message
@@ -380,8 +383,9 @@ func (s *endingPart) cannotClean(f *protocol.Failure) {
 	}
 }
 
-// holdClean waits before the next try: a minute first, an hour in the end. If the
-// session has lost its seed, it stands in line, and tries as soon as it holds it.
+// holdClean waits before the next try: a minute first, an hour in the end. If the session
+// has lost the lease on its seed, it asks for the seed, and the wait ends when it holds the
+// seed.
 func (s *endingPart) holdClean() (again bool) {
 	wait := min(time.Minute<<min(s.st.CleanTries, 6), time.Hour)
 	s.st.CleanTries++
@@ -393,16 +397,16 @@ func (s *endingPart) holdClean() (again bool) {
 	return err == nil && s.full()
 }
 
-// closeTries is how many attempts closing makes on its host, over at least three
-// minutes, before it shows why they fail. Promise 11 allows this limit because
-// closing then goes on trying.
+// Closing makes closeTries attempts on its host, over at least three minutes, before it
+// shows why they fail. Promise 11 allows this limit because closing then goes on trying.
 const closeTries = 9
 
-// closing returns the context for an activity that closes the session on its host.
-// The activity is tried without limit, except that the first call gives up after
-// closeTries attempts, so that the session can show what it waits for. If somebody
-// waits for the session's end, each call gives up so, and the pool takes over if the
-// host cannot be reached. An attempt may take as long to save the work as elsewhere.
+// closing returns the context for an activity that closes the session on its host. The
+// activity is tried without limit, except that the first call gives up after closeTries
+// attempts, so that the session can show what it waits for. If somebody waits for the
+// session's end, each call gives up after closeTries attempts, and the pool takes over if
+// the host cannot be reached. Saving the work has the same time limit as for other
+// snapshots.
 func (s *endingPart) closing(summary string) workflow.Context {
 	ctx := carrying(untilDone(s.ctx, summary))
 	if s.st.CleanTries > 0 && !s.isWaitedFor() {
@@ -413,18 +417,19 @@ func (s *endingPart) closing(summary string) workflow.Context {
 	return workflow.WithRetryPolicy(ctx, policy)
 }
 
-// tryClose runs the closing activity. It is called back if somebody says discard meanwhile.
+// tryClose runs the closing activity. If somebody says discard meanwhile, it cancels the
+// activity and returns calledBack.
 func (s *endingPart) tryClose(discard bool) (out activities.CloseSessionResult, err error, calledBack bool) {
 	opts := s.closing("close on " + s.st.Lease.Spec.Name)
-	if discard || s.leases.layoutThere() == nil { // nobody waits: the pool does it later
+	if discard || s.leases.layoutThere() == nil { // a few attempts are enough, since the pool cleans the host later
 		opts = setUp(s.ctx, "discard on "+s.st.Lease.Spec.Name)
 	}
-	var layout protocol.Layout // empty after a failed prepare: the activity finds it
+	var layout protocol.Layout // empty after a failed prepare; the activity then looks for the folder
 	if l := s.leases.layoutThere(); l != nil {
 		layout = *l
 	}
 	err = s.inLine(s.full, func() (err error) {
-		s.st.PumpN++ // above that of any former attempt
+		s.st.PumpN++ // higher than in any former attempt
 		out, err = doingUnless(s.core, opts, func() bool { return s.st.Close.Discard && !discard }, sessions.CloseSession, activities.CloseSessionInput{
 			Claim: s.claim(), Layout: layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation,
 			Discard: discard, ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(),
@@ -432,13 +437,14 @@ func (s *endingPart) tryClose(discard bool) (out activities.CloseSessionResult, 
 		})
 		return err
 	})
-	// The next call begins again, wherever this one stopped.
+	// The caller calls tryClose again with discard. It does not matter where this call
+	// stopped.
 	return out, err, err != nil && s.st.Close.Discard && !discard
 }
 
-// closeWarm removes the folder that a parked session left. It takes no slot, and all that is in
-// the folder is kept. If the host is away, the pool removes the folder later, and nobody waits
-// for that.
+// closeWarm removes the folder that a parked session left on a host. It needs no slot, and
+// the store has all work that is in the folder. If the host is away, the pool removes the
+// folder later, and the session does not wait for that.
 func (s *endingPart) closeWarm() {
 	w := s.st.Warm
 	var out activities.CloseSessionResult
@@ -463,7 +469,7 @@ func (s *endingPart) closeWarm() {
 	s.st.Closed = &protocol.CloseView{Wiped: out.Wiped, Removed: out.Removed, Archive: cmp.Or(out.Archive, s.snaps.goodSnapshot()), Unsaved: out.Unsaved, Kept: out.Kept}
 }
 
-// unwritten returns the transcript entries that no pump is certain to have written.
+// unwritten returns the transcript entries that are not known to be written.
 func (s *endingPart) unwritten() []conversation.Note {
 	return append(append([]conversation.Note{}, s.st.Handing...), s.st.Notes...)
 }
@@ -488,19 +494,19 @@ func (s *endingPart) recordNotes() {
 	s.st.Notes, s.st.Handing = nil, nil
 }
 
-// writeFor bounds how long a session waits for the store to write the last entries
-// of its transcript, which nobody else can write. Without a limit the session would
-// carry them for ever, and its attempts would fill its history. This is a stated
-// limit as promise 11 allows.
+// writeFor bounds how long a session tries to write the last entries of its transcript to
+// the store. Nobody else can write them. Without a limit the session would carry them for
+// ever, and its attempts would fill its history. Promise 11 allows such a limit, because it
+// is stated.
 const writeFor = 7 * 24 * time.Hour
 
-// keepWriting calls try, which writes to the store, until it works. Between two
-// attempts it shows the failure and waits. It returns the error of the last attempt
-// if that does not pass, if somebody discards, or after writeFor.
+// keepWriting calls try, which writes to the store, until it works. Between two attempts it
+// shows the failure and waits. It returns the error of the last attempt if waiting cannot
+// mend it, if somebody says discard, or after writeFor.
 //
-// It may be called in the middle of a step, where a run cannot end. So once the
-// history is long enough, the server repeats the activity, and the attempts are not
-// in the history. try must cancel its activity when leave returns true.
+// It may be called in the middle of a step, where the run cannot continue as new. So when
+// the history is long, it has the server repeat the activity, because such attempts add
+// nothing to the history. try must cancel its activity when leave returns true.
 func (s *endingPart) keepWriting(doing string, try func(ctx workflow.Context, leave func() bool) error) error {
 	since := workflow.Now(s.ctx)
 	for shown := false; ; shown = true {
@@ -540,7 +546,7 @@ func (s *endingPart) checkClose(c protocol.Close) error {
 	if err := short([]text{{"by", c.By, maxWord}}); err != nil {
 		return refuse(protocol.RefusedBadInput, "close session %s: %v", s.id, err)
 	}
-	// A failed session, too, may be held up by what it left on its host.
+	// Discard also applies to a failed session that cannot clean up its host.
 	if c.Discard && s.st.Close != nil && !s.st.Close.Discard && s.st.Closed == nil && s.st.Status != protocol.Closed {
 		return nil
 	}

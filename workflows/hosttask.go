@@ -7,10 +7,10 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Host tasks are short workflows, so that what was done to a host is recorded and survives a
-// worker's death. The pool is told the results.
+// Each task on a host is a short workflow. So it is recorded, and survives a worker's
+// death. The workflow signals the result to the pool.
 
-// ProvisionHost puts the pinned codex onto a host.
+// ProvisionHost brings the pinned codex to a host.
 func ProvisionHost(ctx workflow.Context, in protocol.HostTaskInput) (protocol.ProvisionCodexResult, error) {
 	out, err := do(setUp(ctx, "provision "+in.Host.Name), hosts.ProvisionCodex, activities.ProvisionCodexInput{Host: in.Host})
 	if err != nil {
@@ -21,8 +21,8 @@ func ProvisionHost(ctx workflow.Context, in protocol.HostTaskInput) (protocol.Pr
 	return out, nil
 }
 
-// CheckHost probes a host; a host that cannot run sessions is a result, not an
-// error.
+// CheckHost probes a host. If the host cannot run sessions, the result says so, and
+// CheckHost returns no error.
 func CheckHost(ctx workflow.Context, in protocol.HostTaskInput) (protocol.CheckHostResult, error) {
 	out, err := do(setUp(ctx, "check "+in.Host.Name), hosts.CheckHost, activities.CheckHostInput{Host: in.Host})
 	if err != nil {
@@ -49,7 +49,8 @@ func recordFailure(ctx workflow.Context, in protocol.HostTaskInput, doing string
 	}
 }
 
-// record tells the pool. A pool that does not know the host ignores it.
+// record signals a result to the pool. A pool that does not know the host ignores the
+// signal.
 func record(ctx workflow.Context, in protocol.HostTaskInput, set protocol.SetHost) {
 	err := workflow.SignalExternalWorkflow(ctx, protocol.PoolID(in.Zone), "", signalFound, set).Get(ctx, nil)
 	if err != nil {

@@ -15,8 +15,9 @@ const maxGoOns = 3
 const goOnText = "Your process was interrupted and has been started again, so the last turn was cut off. " +
 	"What it had begun may be half done or done: look at the present state first, do not blindly repeat what has effects, then go on with the task."
 
-// cutOff ends a turn that lost its process, and follows the session's policy. Commands that the
-// process left running are ended at once, not only when somebody goes on.
+// cutOff ends a turn that lost its process, and does what the session's on_interrupt says.
+// Commands that the process left running are ended at once, before anybody has the session
+// go on.
 func (s *turnsPart) cutOff(status string, f *protocol.Failure) {
 	s.st.Reap, s.st.Cut = true, nil
 	s.approvals.keepDecisions()
@@ -49,8 +50,8 @@ func (s *turnsPart) toEnd() bool {
 	return s.st.Interrupt != nil || s.st.Close != nil || slices.ContainsFunc(s.st.Sends, cancel)
 }
 
-// mayGoOn reports whether the session begins a follow-up turn by itself. A turn that took too
-// long is not continued.
+// mayGoOn reports whether the session begins a follow-up turn by itself. It does not
+// continue a turn that reached its time limit.
 func (s *turnsPart) mayGoOn(f *protocol.Failure) bool {
 	switch {
 	case s.opt.OnInterrupt != protocol.InterruptContinue, s.toEnd(), f.Kind == "turn_timeout", s.bounds.overBudget(), s.messages.acting() != "":
@@ -62,8 +63,9 @@ func (s *turnsPart) mayGoOn(f *protocol.Failure) bool {
 	return true
 }
 
-// interrupted leaves it to a person to go on. Queued messages assumed that the turn would end
-// well, so they wait too, unless the session closes after its last turn.
+// interrupted ends the turn, and the session waits for a person's message. The queue waits
+// too, because its messages assumed that the turn would end well. It does not wait if the
+// session closes after its last turn.
 func (s *turnsPart) interrupted(status string, f *protocol.Failure) {
 	s.giveUpTurn(status, f)
 	s.st.Error = f
@@ -71,8 +73,8 @@ func (s *turnsPart) interrupted(status string, f *protocol.Failure) {
 	s.become(protocol.Interrupted)
 }
 
-// goOn queues a message of the session's own before all others. The turn numbers promised to
-// those move up by one.
+// goOn queues a message of the session's own before all others. The turn numbers of the
+// others rise by one.
 func (s *turnsPart) goOn(status string, f *protocol.Failure) {
 	s.st.GoOnN++
 	m := queuedMessage{N: s.st.TurnN + 1, Message: s.st.Shape.of(protocol.Message{Text: goOnText})}
@@ -91,9 +93,10 @@ func (s *turnsPart) goOn(status string, f *protocol.Failure) {
 		Data: map[string]string{"by": "on_interrupt=continue", "set_by": s.opt.By, "message": m.ID}})
 }
 
-// askHistory passes a message that codex may or may not have had to the next process, marked as
-// uncertain. Its pump looks for the message in the thread's history. If it is there, the turn was
-// cut off; if not, codex gets it for the first time.
+// askHistory keeps, for the next process, a message that codex may or may not have
+// received, and marks it as uncertain. The pump of that process looks for the message in
+// the thread's history. If the message is there, the turn was cut off. If not, codex gets
+// the message for the first time.
 func (s *turnsPart) askHistory(f *protocol.Failure) {
 	s.st.Cut = f
 	s.approvals.voidOpen(processGone)
@@ -110,8 +113,8 @@ func (s *turnsPart) inDoubt() bool {
 	return s.st.Cut != nil || s.st.Pump.TurnID == "" && turn != nil && turn.maybe()
 }
 
-// historySaid handles the end of a turn that was looked up in codex's history. It reports whether
-// that was all there was to do.
+// historySaid handles the end of a turn that was looked up in codex's history. It reports
+// whether it continued the turn. If not, the turn ends as any other.
 func (s *turnsPart) historySaid(t *conversation.TurnEnd) bool {
 	f := s.st.Cut
 	s.st.Cut = nil
@@ -123,7 +126,8 @@ func (s *turnsPart) historySaid(t *conversation.TurnEnd) bool {
 	return true
 }
 
-// keepMessages keeps only the pending messages of a turn that has yet to begin.
+// keepMessages drops all pending sends except the message of the running turn, and steers
+// that codex certainly never had.
 func (s *turnsPart) keepMessages() {
 	var keep, drop []pendingSend
 	for _, p := range s.st.Sends {

@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// inventoryPart keeps the hosts of the zone as people describe them.
+// inventoryPart keeps people's settings of the hosts of the zone.
 type inventoryPart struct {
 	*poolCore
 	health    *healthPart
@@ -75,14 +75,15 @@ func (p *inventoryPart) put(in protocol.PutHost) protocol.HostView {
 		p.st.Hosts = append(p.st.Hosts, poolHost{})
 		h = &p.st.Hosts[len(p.st.Hosts)-1]
 	}
-	// A new spec counts as another machine until it is checked. A cordon or drain stays.
+	// A new spec may mean another machine, so the findings about the host are dropped until
+	// it is checked. A cordon or drain stays.
 	*h = poolHost{Spec: in.Spec, Labels: in.Labels, Slots: in.Slots, Cordon: h.Cordon, Draining: h.Draining, NewAt: workflow.Now(p.ctx)}
 	p.work = true
 	return p.view(h)
 }
 
-// elsewhere reports whether two specs may mean different machines, accounts or roots. A machine
-// is known by its keys; its address may change.
+// elsewhere reports whether two specs may mean different machines, accounts or roots. The
+// keys identify a machine, because its address may change.
 func elsewhere(a, b protocol.HostSpec) bool {
 	same := func(key string) bool { return slices.Contains(b.HostKeys, key) }
 	machine := slices.ContainsFunc(a.HostKeys, same) || len(a.HostKeys)+len(b.HostKeys) == 0 && a.KnownHosts == b.KnownHosts && a.Address == b.Address && a.Port == b.Port
@@ -111,7 +112,7 @@ func (p *inventoryPart) remove(name string) protocol.HostView {
 	v := p.view(p.host(name))
 	p.st.Hosts = slices.DeleteFunc(p.st.Hosts, func(h poolHost) bool { return h.Spec.Name == name })
 	p.st.Leftovers = slices.DeleteFunc(p.st.Leftovers, func(l poolLeftover) bool { return l.Host == name })
-	p.st.Leases = slices.DeleteFunc(p.st.Leases, func(l poolLease) bool { return l.Host == name }) // of parked sessions
+	p.st.Leases = slices.DeleteFunc(p.st.Leases, func(l poolLease) bool { return l.Host == name }) // only parked sessions have leases here
 	p.work = true
 	return v
 }

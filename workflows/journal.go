@@ -6,16 +6,18 @@ import (
 	"fairlead.dev/fairlead/conversation"
 )
 
-// If a host can free the space of a journal that was read, pumps do so. If not, the journal ends
-// with its process: a session with a long journal begins a new process before its next turn.
+// Pumps free the space of the part of a journal that was read, if the host can do this. If
+// it cannot, only a new process begins a new journal. So a session with a long journal
+// starts codex again before its next turn.
 const (
 	longJournal = 64 << 20
-	// At hugeJournal the session no longer waits for commands that the agent left running in the
-	// background: they end with the process.
+	// From hugeJournal on, the session does not wait for commands that the agent left
+	// running in the background. They end with the process.
 	hugeJournal = 4 * longJournal
 )
 
-// journalFull reports whether to renew the journal now, when nothing runs or is on its way.
+// journalFull reports whether to renew the journal now. It returns false while a turn runs
+// or something is to be delivered.
 func (s *processPart) journalFull() bool {
 	p := s.st.Pump
 	return s.st.Alive && s.turns.canBegin() && p.Untrimmable && len(s.st.Sends) == 0 &&

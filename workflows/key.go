@@ -6,6 +6,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// ClaimKey gives a key to its first request. It has nothing to do: Temporal starts only one
-// workflow of an id, even for concurrent requests, and remembers it for the retention period.
+// ClaimKey gives a key to the first request that uses it. The workflow itself does nothing:
+// Temporal starts only one workflow of an id, even for concurrent requests, and remembers
+// it for the retention period.
 func ClaimKey(_ workflow.Context, in protocol.KeyClaim) (protocol.KeyClaim, error) { return in, nil }

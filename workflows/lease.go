@@ -15,8 +15,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Leases are requested and granted by signal, so that no handler blocks: acquire → granted (or
-// queued, or refused) … release. All are idempotent by the holder's name.
+// Leases are requested and granted by signal, so that no handler blocks: acquire → granted
+// (or queued, or refused) … release. All these signals are idempotent by the holder's name.
 const (
 	signalAcquire = "acquire"
 	signalRelease = "release"
@@ -30,11 +30,11 @@ const (
 type acquire struct {
 	Holder string            `json:"holder"` // a session
 	Host   string            `json:"host,omitempty"`
-	Prefer string            `json:"prefer,omitempty"` // a host, if it is free
+	Prefer string            `json:"prefer,omitempty"` // a host, taken if it has a free slot
 	Labels map[string]string `json:"labels,omitempty"`
 	Select []string          `json:"select,omitempty"` // further conditions that the host must meet
 	Rather []string          `json:"rather,omitempty"` // conditions that are preferred
-	Seed   string            `json:"seed,omitempty"`   // to a pool: the seed to be planted
+	Seed   string            `json:"seed,omitempty"`   // to a pool: the seed that will be planted
 	Run    string            `json:"run,omitempty"`    // first run id of the holder's workflow
 
 	// To a pool of hosts: the tenant that the slot counts for (default "default"), the priority
@@ -42,22 +42,22 @@ type acquire struct {
 	Tenant   string    `json:"tenant,omitempty"`
 	Priority int       `json:"priority,omitempty"`
 	AskedAt  time.Time `json:"asked_at,omitzero"`
-	// Begun says that the holder has work behind it. If nothing suits it, it waits for a change
-	// instead of being refused.
+	// Begun says that the session has run before. If no host or seed suits it, it waits for
+	// a change and is not refused.
 	Begun bool `json:"begun,omitempty"`
 
-	// To a seed: where the credential will be, before it is there: a host, its zone and the
-	// generation of the session's claim on it.
+	// To a seed: the place of the credential, told before the credential is there. It is a
+	// host, its zone and the generation of the session's claim on the host.
 	At   *protocol.HostSpec `json:"at,omitempty"`
 	Zone string             `json:"zone,omitempty"`
-	// Generation, to a pool, is the lowest that the claim can have.
+	// Generation, to a pool, is the lowest generation that the session's claim can have.
 	Generation int64 `json:"generation,omitempty"`
-	// Brokered says that nothing of the seed will be on the host.
+	// Brokered says that no file of the seed will be on the host.
 	Brokered bool `json:"brokered,omitempty"`
 
-	// Pool is the pool of seeds that asks a seed on the holder's behalf: the lease is granted now
-	// or not at all. With Again, only a lease that the holder already has is granted. Without a
-	// holder, the pool asks for the seed's state.
+	// Pool is the pool of seeds that asks a seed on the holder's behalf. The seed then
+	// grants the lease now or not at all. With Again, the seed grants only a lease that the
+	// holder already has. If Holder is empty, the pool asks for the seed's state.
 	Pool  string `json:"pool,omitempty"`
 	Again bool   `json:"again,omitempty"`
 }
@@ -78,27 +78,28 @@ func (a acquire) decline(from string) letter {
 type release struct {
 	Holder string `json:"holder"`
 	Run    string `json:"run,omitempty"` // as in acquire
-	// Failed is why nothing could be begun on the host, if that is the host's fault.
+	// Failed is the fault of the host for which the session could not begin there; nil if
+	// the host had no fault.
 	Failed *protocol.Failure `json:"failed,omitempty"`
-	// Left, to a pool, is what a session could not clean up. Warm is the folder that a parked
-	// session keeps there.
+	// Left, to a pool, says what the session could not clean up on the host. Warm is the
+	// folder that a parked session keeps on the host.
 	Left *leftBehind `json:"left,omitempty"`
 	Warm *leftBehind `json:"warm,omitempty"`
-	// Generation is that of the newest acquire. An older acquire that is still unread is taken
-	// back too, a newer one is not.
+	// Generation is that of the newest acquire. The release also takes back an older
+	// acquire that is still unread, but not a newer one.
 	Generation int64 `json:"generation,omitempty"`
 
-	// To a seed. Epoch is the lease's; 0 says that the holder took none.
+	// To a seed. Epoch is that of the lease; 0 says that the holder took no lease.
 	Epoch int64 `json:"epoch,omitempty"`
-	// Clean says that the credential was checked to be gone from the host, and that what codex
-	// made of it is saved.
+	// Clean says that the credential was verified to be gone from the host, and that the
+	// login is saved if codex renewed it.
 	Clean bool `json:"clean,omitempty"`
-	// At and Zone are where the login is, if the lease on it was lost; see seed.fetchFrom.
+	// At and Zone say where the login is if the lease on it was lost; see seed.fetchFrom.
 	At   *protocol.HostSpec `json:"at,omitempty"`
 	Zone string             `json:"zone,omitempty"`
 	// Discarded says that somebody gave up what could not be saved.
 	Discarded bool `json:"discarded,omitempty"`
-	// Proven is when the newest turn began that codex completed with the seed.
+	// Proven is the start of the newest turn that codex completed with the seed.
 	Proven time.Time `json:"proven,omitzero"`
 }
 
@@ -108,10 +109,10 @@ type report struct {
 	Verdict string    `json:"verdict"` // suspect, alive
 	Reason  string    `json:"reason,omitempty"`
 	Hint    string    `json:"hint,omitempty"`
-	Began   time.Time `json:"began,omitzero"` // start of the turn that shows it alive
+	Began   time.Time `json:"began,omitzero"` // start of the turn that shows that the seed works
 }
 
-// Verdicts of a holder.
+// Verdicts of a holder about its seed.
 const (
 	VerdictSuspect = "suspect"
 	VerdictAlive   = "alive"
@@ -119,18 +120,18 @@ const (
 
 type granted struct {
 	From    string            `json:"from"`           // the workflow that answers
-	Run     string            `json:"run,omitempty"`  // first run id of the holder's workflow, whose answer it is
-	Pool    string            `json:"pool,omitempty"` // the pool of seeds that asked for the holder
+	Run     string            `json:"run,omitempty"`  // first run id of the workflow that asked
+	Pool    string            `json:"pool,omitempty"` // the pool of seeds that asked on the holder's behalf
 	Queued  string            `json:"queued,omitempty"`
 	Refused *protocol.Failure `json:"refused,omitempty"`
-	// RetryAfter says when to ask again for what was refused only for now.
+	// RetryAfter says when to ask again if the request was refused only for now.
 	RetryAfter time.Duration      `json:"retry_after,omitempty"`
 	Epoch      int64              `json:"epoch,omitempty"`
 	Spec       *protocol.HostSpec `json:"spec,omitempty"`
-	Labels     map[string]string  `json:"labels,omitempty"` // of the host, for policies: only those that people set, never those that a probe found
+	Labels     map[string]string  `json:"labels,omitempty"` // labels of the host, for policies: only those that people set, never those that a probe found
 	Seed       *protocol.SeedRef  `json:"seed,omitempty"`
 	Policy     string             `json:"policy,omitempty"` // of the seed
-	Amend      bool               `json:"amend,omitempty"`  // the seed's sessions may be offered amendments
+	Amend      bool               `json:"amend,omitempty"`  // people may be offered amendments in sessions of this seed
 }
 
 func notThere(from string, err error) *protocol.Failure {
@@ -155,9 +156,9 @@ type letter struct {
 	text granted
 }
 
-// post sends the letters, and returns the holders that are gone and have no use for a lease. A
-// holder that could not be reached for another reason keeps its lease. Temporal allows 2,000
-// pending signals.
+// post sends the letters, and returns the holders whose workflows do not exist any more. If
+// a signal fails for another reason, the holder keeps its lease. post sends 500 signals at
+// a time, because Temporal allows 2,000 pending ones.
 func post(ctx workflow.Context, letters []letter) (gone []string) {
 	for batch := range slices.Chunk(letters, 500) {
 		sent := make([]workflow.Future, 0, len(batch))
@@ -180,8 +181,8 @@ func post(ctx workflow.Context, letters []letter) (gone []string) {
 // reapEvery is how often a workflow checks whether the holders of leases have ended.
 const reapEvery = 5 * time.Minute
 
-// who is one session among those of the same name. Run is the first run id of its workflow, or
-// empty if not known.
+// who identifies one session among those of the same name. Run is the first run id of its
+// workflow, or empty if it is not known.
 type who struct{ Holder, Run string }
 
 // is reports whether w may mean other: an empty Run matches any.
@@ -191,8 +192,8 @@ func (w who) is(other who) bool {
 
 func (t ticket) who() who { return who{t.Holder, t.Run} }
 
-// findEnded returns the holders whose workflows have ended without a release. It
-// returns an error if no worker has looked for them when the run must end soon.
+// findEnded returns the holders whose workflows have ended without a release. It returns an
+// error if the run must end soon and no worker has looked for them yet.
 func findEnded(ctx workflow.Context, roll *rollover, holders []who) ([]who, error) {
 	if len(holders) == 0 {
 		return nil, nil

@@ -18,61 +18,63 @@ type leasesPart struct {
 	snaps     *snapsPart
 	process   *processPart
 
-	answers []workflow.Future // to pools that asked what it holds, as they are sent
-	line    *wake             // for an idle session that asks again for the seed that it lost
+	answers []workflow.Future // signals being sent to pools that asked what the session holds
+	line    *wake             // timer of an idle session, to ask again for a seed whose lease it lost
 }
 
-// placeState is the host, the seed and the folder that the session has, and how it
-// gets them.
+// placeState holds the host, the seed and the folder of the session, and the requests for
+// them.
 type placeState struct {
 	// Lease is the slot on a host; nil before it is granted.
 	Lease    *hostLease        `json:"lease,omitempty"`
 	Seed     *protocol.SeedRef `json:"seed,omitempty"`
 	SeedHeld bool              `json:"seed_held,omitempty"`
-	// SeedGone says that the lease on the seed was lost while its login was on the
-	// host. Codex does not start there before the session holds the seed again.
-	// SeedNo says that the session cannot have it; a message tries again.
+	// SeedGone says that the lease on the seed was lost while its login was on the host.
+	// Codex does not start there before the session holds the seed again. SeedNo says that
+	// the session cannot have the seed. The next message has it ask again.
 	SeedGone bool `json:"seed_gone,omitempty"`
 	SeedNo   bool `json:"seed_no,omitempty"`
-	// SeedAsks counts the requests for the seed while the session had nothing to
-	// do. SeedAskAt is when it asks next.
+	// SeedAsks counts the requests for the seed that the idle session made. SeedAskAt is
+	// the time of the next request.
 	SeedAsks  int       `json:"seed_asks,omitempty"`
 	SeedAskAt time.Time `json:"seed_ask_at,omitzero"`
-	// SeedLeftOn is a host that the session left while the lease was lost.
+	// SeedLeftOn is a host that the session left, with the login there, while the lease was
+	// lost.
 	SeedLeftOn *seedPlace `json:"seed_left_on,omitempty"`
 	// SeedProven is the start of the newest turn that completed with this seed.
 	// SeedDoubted says that a failure of the seed was reported after that.
 	SeedProven  time.Time `json:"seed_proven,omitzero"`
 	SeedDoubted bool      `json:"seed_doubted,omitempty"`
-	// Asked is the workflow that was asked for a lease. Answers are its answers
-	// that are not taken yet.
+	// Asked is the workflow that was asked for a lease. Answers holds the answers that are
+	// not handled yet.
 	Asked       string           `json:"asked,omitempty"`
 	Answers     []granted        `json:"answers,omitempty"`
-	Named       bool             `json:"named,omitempty"`   // a person named the host that it was granted last, and it is not up there yet
-	Attempt     int              `json:"attempt"`           // leases of a host so far
+	Named       bool             `json:"named,omitempty"`   // a person named the newest granted host, and the session is not up there yet
+	Attempt     int              `json:"attempt"`           // number of leases on hosts so far
 	Generation  int64            `json:"generation"`        // rises with every lease: the first part of the epoch
 	Touched     bool             `json:"touched,omitempty"` // something of ours may be on the host
 	Layout      *protocol.Layout `json:"layout,omitempty"`
 	Permissions string           `json:"permissions,omitempty"`
-	// Unprotected says why the agent can read its credential there.
+	// Unprotected says why the agent can read the credential on the host.
 	Unprotected string            `json:"unprotected,omitempty"`
-	Bare        bool              `json:"bare,omitempty"`   // the folder may have no credential: it has to be prepared again
-	Commit      string            `json:"commit,omitempty"` // of the repository that it began with
-	Fault       *protocol.Failure `json:"fault,omitempty"`  // why nothing can be done on the host; for its pool
-	Leave       *leaveHost        `json:"leave,omitempty"`  // its host is being drained
-	// Files came with messages that codex has, the oldest first; FilesAt is the
-	// generation that brought them to its host.
+	Bare        bool              `json:"bare,omitempty"`   // the folder may have no credential, so the host must be prepared again
+	Commit      string            `json:"commit,omitempty"` // commit of the repository that the session began with
+	Fault       *protocol.Failure `json:"fault,omitempty"`  // why the host cannot be used; the release reports it to the pool
+	Leave       *leaveHost        `json:"leave,omitempty"`  // the pool's order to leave a host that is drained
+	// Files came with messages that codex has, the oldest first. FilesAt is the generation
+	// whose pump brought them to the host.
 	Files   []protocol.Input `json:"files,omitempty"`
 	FilesAt int64            `json:"files_at,omitempty"`
-	ForkOf  string           `json:"fork_of,omitempty"` // the thread of the snapshot that it began with
-	Pinned  bool             `json:"pinned,omitempty"`  // that snapshot is kept from being dropped
-	LeftOn  string           `json:"left_on,omitempty"` // the host that it left without cleaning up, while it is on no other
+	ForkOf  string           `json:"fork_of,omitempty"` // the thread of the snapshot that the session began with
+	Pinned  bool             `json:"pinned,omitempty"`  // the snapshot that the session began with is pinned
+	LeftOn  string           `json:"left_on,omitempty"` // a host that the session left without cleaning up; empty when it has another one
 }
 
-// acquire requests a lease from a pool or a seed and waits for the answer. It returns neither a
-// lease nor a failure if the session is to close, if otherwise returns true, or if the run must
-// continue as new (again): the next run asks again and keeps its place in the line. A session
-// that waits longer than its start timeout leaves the line.
+// acquire requests a lease from a pool or a seed and waits for the answer. It returns
+// neither a lease nor a failure if the session is to close, if otherwise returns true, or
+// if the run must continue as new (again). In the last case the next run asks again, and
+// the session keeps its place in the line. A session that waits longer than its start
+// timeout leaves the line.
 func (s *leasesPart) acquire(from string, a acquire, otherwise func() bool) (got *granted, f *protocol.Failure, again bool) {
 	s.st.Asked = from
 	a.Run = s.firstRun()
@@ -109,7 +111,7 @@ func (s *leasesPart) acquire(from string, a acquire, otherwise func() bool) (got
 		case s.st.Close != nil:
 			if from == protocol.PoolID(s.opt.Zone) || !s.closesWithoutSeed() {
 				s.takeBack(from, a)
-			} // otherwise it stays in line, so that its login can be saved; see leaveLine
+			} // otherwise the session stays in the line, so that its login can be saved; see leaveLine
 			return nil, nil, false
 		case otherwise():
 			return nil, nil, false
@@ -121,10 +123,11 @@ func (s *leasesPart) acquire(from string, a acquire, otherwise func() bool) (got
 				s.takeBack(from, a)
 				return nil, late, false
 			}
-			// It was in line already. A pool that was begun anew knows no hosts yet, and lets
-			// such a session wait until somebody adds them.
+			// The session was in the line already. If the pool's workflow was started anew,
+			// it knows no hosts yet. With Begun, it lets the session wait until somebody
+			// adds hosts.
 			a.Begun = true
-			if err := s.ask(from, a); err != nil { // it may yet be begun anew
+			if err := s.ask(from, a); err != nil { // somebody may still start that workflow anew
 				s.nowWaits(notThere(from, err).Message)
 				next.in(askAgain)
 				break
@@ -136,7 +139,7 @@ func (s *leasesPart) acquire(from string, a acquire, otherwise func() bool) (got
 
 func (s *leasesPart) takeBack(from string, a acquire) {
 	if !s.st.SeedHeld { // a held seed is released at the end
-		// A login planted under a lost lease is still on a host.
+		// If a login was planted under a lease that is lost, it is still on a host.
 		clean := from == protocol.PoolID(s.opt.Zone) || !s.st.SeedGone && s.st.SeedLeftOn == nil
 		s.signalRelease(from, release{Holder: s.id, Run: s.firstRun(), Generation: a.Generation, Clean: clean})
 	}
@@ -153,16 +156,17 @@ func (s *leasesPart) nowWaits(why string) {
 	}
 }
 
-// How often a session that waits for a lease asks again. A line may be lost with its workflow;
-// asking again makes the session known to a workflow that was begun anew. Each time costs about
-// ten events, so the interval grows.
+// A session that waits for a lease asks again at growing intervals, from askAgain to
+// askAgainAtMost. The line is lost if its workflow is terminated. By asking again, the
+// session becomes known to a workflow that was started anew. The interval grows because
+// each request costs about ten events.
 const (
 	askAgain       = 5 * time.Minute
 	askAgainAtMost = time.Hour
 )
 
-// reminder is the timer for asking again. It is not set before the session is told to wait, so a
-// lease that is granted at once costs no timer.
+// reminder is the timer for asking again. It is set only when the session is told to wait,
+// so a lease that is granted at once costs no timer.
 type reminder struct {
 	wake
 	asked int
@@ -192,11 +196,11 @@ func (s *leasesPart) wantsSeedHere() acquire {
 		Brokered: s.opt.Credentials == protocol.CredentialsBroker}
 }
 
-// acquireSeed acquires the chosen seed, or one of the chosen pool.
+// acquireSeed acquires the chosen seed, or a seed of the chosen pool.
 func (s *leasesPart) acquireSeed() (f *protocol.Failure, again bool) {
 	from := protocol.SeedID(s.opt.Seed)
 	switch {
-	case s.st.SeedGone || s.st.SeedHeld: // the host has that seed's credential
+	case s.st.SeedGone || s.st.SeedHeld: // the credential of that seed is on the host
 		from = protocol.SeedID(s.st.Seed.Name)
 	case s.opt.Seed == "":
 		from = protocol.SeedPoolID(s.opt.SeedPool)
@@ -210,7 +214,7 @@ func (s *leasesPart) acquireSeed() (f *protocol.Failure, again bool) {
 		if got == nil {
 			return f, again
 		}
-		// The seed fetches the login from there before it grants it to anybody.
+		// The seed fetches the login from that host before it grants a lease to anybody.
 		s.signalRelease(from, release{Holder: s.id, Run: s.firstRun(), Epoch: got.Epoch, Generation: there.Generation})
 		s.st.SeedLeftOn = nil
 	}
@@ -220,7 +224,7 @@ func (s *leasesPart) acquireSeed() (f *protocol.Failure, again bool) {
 	}
 	s.st.SeedGone, s.st.SeedNo = false, false
 	if was := s.st.Seed; was != nil && was.Name != got.Seed.Name {
-		s.st.Pump.RateLimits = nil // those are another account's
+		s.st.Pump.RateLimits = nil // they are the limits of another account
 	}
 	s.st.Seed, s.st.SeedHeld = got.Seed, true
 	s.approvals.seedPolicy(got.Policy)
@@ -254,11 +258,11 @@ func (g granted) from(asked string) bool {
 	return g.From == asked || g.Pool != "" && protocol.SeedPoolID(g.Pool) == asked
 }
 
-// leased handles messages of pools and seeds: answers to requests, and newer generations of the
-// held seed.
+// leased handles signals of pools and seeds: answers to requests, and newer generations of
+// the held seed.
 func (s *leasesPart) leased(g granted) {
 	switch held := s.st.Seed; {
-	case g.Run != "" && g.Run != s.firstRun(): // for a former session of this name
+	case g.Run != "" && g.Run != s.firstRun(): // the answer is for a former session of this name
 	case s.st.Asked != "" && g.from(s.st.Asked): // also for a held lease that was requested again
 		s.st.Answers = append(s.st.Answers, g)
 	case s.st.SeedGone && s.st.Lease != nil && g.From == protocol.SeedID(held.Name):
@@ -273,7 +277,7 @@ func (s *leasesPart) leased(g granted) {
 func (s *leasesPart) signalRelease(from string, r release) {
 	err := workflow.SignalExternalWorkflow(s.ctx, from, "", signalRelease, r).Get(s.ctx, nil)
 	if err != nil {
-		// The owner finds out by itself that the holder has ended.
+		// The pool or seed finds out by itself that the holder has ended.
 		s.log.Warn("lease not given back", "from", from, "error", err)
 	}
 }
@@ -303,7 +307,7 @@ func (s *leasesPart) slotRelease() release {
 	return r
 }
 
-// seedRelease claims only what is certain about the credential.
+// seedRelease states only what is certain about the credential.
 func (s *leasesPart) seedRelease() release {
 	r := release{Holder: s.id, Run: s.firstRun(), Epoch: s.st.Seed.Epoch, Generation: s.st.Generation, Proven: s.st.SeedProven}
 	switch c := s.st.Closed; {
@@ -315,14 +319,15 @@ func (s *leasesPart) seedRelease() release {
 	return r
 }
 
-// seedShown handles what the end of a turn shows of the seed. A refusal is reported at once. That
-// the seed works is reported with the release, or at once if it was doubted.
+// seedShown reports to the seed what the end of a turn shows about it. It reports at once
+// that codex could not log in. That the seed works is reported with the release, or at once
+// if a failure of it was reported before.
 func (s *leasesPart) seedShown(began time.Time, status string, p *protocol.Problem) {
 	if !s.st.SeedHeld {
 		return
 	}
 	switch {
-	case p != nil && p.Kind == "auth" && p.Passing: // nothing is known of the seed
+	case p != nil && p.Kind == "auth" && p.Passing: // a passing failure shows nothing about the seed
 	case p != nil && p.Kind == "auth":
 		s.doubtSeed(p.Message, p.Hint)
 	case status == "completed" && p == nil:
@@ -342,7 +347,8 @@ func (s *leasesPart) doubtSeed(reason, hint string) {
 	s.reportSeed(report{Verdict: VerdictSuspect, Reason: excerpt(fmt.Sprintf("in session %s, %s", s.id, reason), maxReason), Hint: excerpt(hint, maxReason)})
 }
 
-// reportSeed does not wait: a lost report only means that others are not warned.
+// reportSeed does not wait for the delivery. If a report is lost, other sessions are not
+// warned, which does no other harm.
 func (s *leasesPart) reportSeed(r report) {
 	r.Holder, r.Epoch = s.id, s.st.Seed.Epoch
 	workflow.SignalExternalWorkflow(s.ctx, protocol.SeedID(s.st.Seed.Name), "", signalReport, r)
@@ -355,8 +361,8 @@ func (s *leasesPart) leftWarm(why string) *leftBehind {
 		Snapshot: &activities.SnapshotSpec{Policy: s.snaps.snapshotPolicy(), Parent: s.snaps.goodSnapshot()}}
 }
 
-// leftNow describes to a pool what a session that cannot clean up leaves on its
-// host.
+// leftNow describes to the pool what the session leaves on its host because it cannot clean
+// up.
 func (s *leasesPart) leftNow(why string) *leftBehind {
 	l := &leftBehind{Why: why, Generation: s.st.Generation, Seed: s.st.Seed, Layout: s.layoutThere(),
 		ThreadID: s.st.Pump.ThreadID, Discard: s.st.Close != nil && s.st.Close.Discard}
@@ -367,8 +373,7 @@ func (s *leasesPart) leftNow(why string) *leftBehind {
 	return l
 }
 
-// layoutThere returns where the session lives on its host, or nil if that is not
-// known.
+// layoutThere returns the folders of the session on its host, or nil if they are not known.
 func (s *leasesPart) layoutThere() *protocol.Layout {
 	switch w := s.st.Warm; {
 	case s.st.Layout != nil:

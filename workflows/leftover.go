@@ -18,15 +18,15 @@ type poolLeftover struct {
 	Layout   *protocol.Layout         `json:"layout,omitempty"`
 	ThreadID string                   `json:"thread_id,omitempty"`
 	Snapshot *activities.SnapshotSpec `json:"snapshot,omitempty"`
-	// Found is when the wipe was first tried, as a generation. It is reset when the session
-	// leaves something again.
+	// Found is the time of the first attempt to wipe, in Unix seconds like a generation. It
+	// is reset when the session leaves something on the host again.
 	Found int64 `json:"found,omitempty"`
 }
 
-// leftBehind is what a session says about its host when it gives back the slot without having
-// cleaned up.
+// leftBehind is a session's report about its host if it gives back the slot before the host
+// is clean.
 type leftBehind struct {
-	Host       string            `json:"host,omitempty"` // if not that of the lease
+	Host       string            `json:"host,omitempty"` // set if it is not the host of the lease
 	Why        string            `json:"why"`
 	Generation int64             `json:"generation"`
 	Seed       *protocol.SeedRef `json:"seed,omitempty"`
@@ -35,12 +35,12 @@ type leftBehind struct {
 	Discard    bool              `json:"discard,omitempty"`
 	// Wiped says that the credential was verified to be gone.
 	Wiped bool `json:"wiped,omitempty"`
-	// Snapshot says how its work is kept, and names the newest snapshot.
+	// Snapshot says how the session's work is kept, and names the newest snapshot.
 	Snapshot *activities.SnapshotSpec `json:"snapshot,omitempty"`
 }
 
-// keepProofs is how many wiped leftovers a pool remembers. One that is not wiped is never
-// forgotten while its host is in the inventory.
+// keepProofs is how many wiped leftovers a pool remembers. It never forgets a leftover that
+// is not wiped while the host is in the inventory.
 const keepProofs = 200
 
 const signalHostBack = "host_back"
@@ -58,7 +58,7 @@ type leftoversPart struct {
 	cleaning map[string]bool // hosts that are being cleaned
 }
 
-// leftover returns what a session left on a host that is not wiped yet, or nil.
+// leftover returns the leftover of a session on a host that is not wiped yet, or nil.
 func (p *leftoversPart) leftover(session, host string) *poolLeftover {
 	for i := range p.st.Leftovers {
 		if l := &p.st.Leftovers[i]; l.open() && l.Session == session && l.Host == host {
@@ -76,7 +76,7 @@ func (p *leftoversPart) leave(lease poolLease, left leftBehind) {
 			Session: lease.Holder, Host: lease.Host, Since: workflow.Now(p.ctx)}})
 		l = &p.st.Leftovers[len(p.st.Leftovers)-1]
 	}
-	l.Found = 0 // the host may now have something else of it
+	l.Found = 0 // the session may have left something else there
 	l.Why, l.Discard = excerpt(left.Why, maxFailure), l.Discard || left.Discard
 	l.Generation = max(l.Generation, left.Generation)
 	l.Planted, l.Layout, l.ThreadID, l.Snapshot = left.Seed, left.Layout, left.ThreadID, left.Snapshot
@@ -99,12 +99,12 @@ func (p *leftoversPart) tryCleaning(host string) {
 	}
 }
 
-// clean wipes the leftovers of the hosts that are due, one at a time on each host. The first
-// failure ends the round, because most likely the host cannot be reached.
+// clean wipes the leftovers of the hosts that are due, one at a time on each host. It ends
+// the round on a host that cannot be reached.
 func (p *leftoversPart) clean() {
 	for _, host := range workflow.DeterministicKeys(p.due) {
 		if p.cleaning[host] {
-			continue // it stays due
+			continue // the host stays due
 		}
 		delete(p.due, host)
 		p.cleaning[host] = true
@@ -122,7 +122,8 @@ func (p *leftoversPart) clean() {
 	}
 }
 
-// nextLeft returns a leftover of a host that was not tried in this round.
+// nextLeft returns a leftover of a host that is not in seen, the sessions tried in this
+// round.
 func (p *leftoversPart) nextLeft(host string, seen map[string]bool) *poolLeftover {
 	for i := range p.st.Leftovers {
 		if l := &p.st.Leftovers[i]; l.open() && l.Host == host && !seen[l.Session] {
@@ -132,8 +133,8 @@ func (p *leftoversPart) nextLeft(host string, seen map[string]bool) *poolLeftove
 	return nil
 }
 
-// wipe tries to wipe one leftover. It reports whether the host was reached, so that a failure of
-// another kind does not hold up the others.
+// wipe tries to wipe one leftover. It reports whether to go on with the other leftovers of
+// the host. It returns false if most likely the host cannot be reached.
 func (p *leftoversPart) wipe(ctx workflow.Context, l *poolLeftover) (reached bool) {
 	session, host := l.Session, l.Host
 	if p.host(host) == nil {
@@ -159,7 +160,7 @@ func (p *leftoversPart) wipe(ctx workflow.Context, l *poolLeftover) (reached boo
 	l.Kept, l.Archive, l.GivenUp, l.Ended = out.Kept, out.Archive, out.GivenUp, len(out.Survivors)
 	l.Planted, l.Layout, l.Snapshot = nil, nil, nil
 	p.forgetProofs()
-	p.work = true // a session may wait for this
+	p.work = true // a session may wait until the host is clean
 	return true
 }
 
@@ -167,7 +168,7 @@ func (l *poolLeftover) tried(now time.Time, on protocol.HostSpec) activities.Wip
 	l.Tries, l.TriedAt = l.Tries+1, now
 	l.Found = cmp.Or(l.Found, now.Unix())
 	in := activities.WipeLeftoverInput{
-		// Above the session's own generation, which may not be known.
+		// This is higher than the session's own generation, which may be unknown.
 		Claim:      protocol.Claim{Session: l.Session, Host: on, Generation: now.Unix(), Pump: int64(l.Tries)},
 		Found:      l.Found,
 		Generation: l.Generation, ThreadID: l.ThreadID, Seed: l.Planted, Discard: l.Discard, Snapshot: l.Snapshot,
@@ -178,8 +179,8 @@ func (l *poolLeftover) tried(now time.Time, on protocol.HostSpec) activities.Wip
 	return in
 }
 
-// forgetProofs drops wiped leftovers beyond keepProofs, the oldest first, and those whose work
-// stays on a host last.
+// forgetProofs drops the oldest wiped leftovers beyond keepProofs. It drops those whose
+// work stays on a host only if there are no others to drop.
 func (p *leftoversPart) forgetProofs() {
 	for _, kept := range []bool{false, true} {
 		n := 0
@@ -198,7 +199,8 @@ func (p *leftoversPart) forgetProofs() {
 	}
 }
 
-// cleanAll is called with each check for ended holders.
+// cleanAll has the leftovers of all hosts wiped. It is called with each check for ended
+// holders.
 func (p *leftoversPart) cleanAll() {
 	for i := range p.st.Hosts {
 		p.tryCleaning(p.st.Hosts[i].Spec.Name)

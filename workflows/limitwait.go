@@ -13,39 +13,40 @@ import (
 )
 
 const (
-	// waitAtMost is how long a session waits for one message, over all its tries, if no policy
-	// says so.
+	// waitAtMost is how long a session waits for limits with one message, over all its
+	// tries, if no policy sets that time.
 	waitAtMost = 6 * time.Hour
-	// maxLimitTries is how many tries it makes in that time.
+	// maxLimitTries is how many tries a session makes with one message.
 	maxLimitTries = 24
-	// leastWait is the least time between two tries, whatever the reset time.
+	// leastWait is the shortest wait before a try, even if the limit is said to have ended.
 	leastWait = 5 * time.Second
 	// mostJitter bounds the random delay after a reset, which spreads many sessions.
 	mostJitter = 3 * time.Minute
 )
 
-// limitPauses are the pauses if the end of a limit is not known. The last one repeats.
+// limitPauses are the pauses between tries if the end of a limit is not known. The last one
+// repeats.
 var limitPauses = []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute}
 
-// afterLimitText is sent to codex if the turn that met the limit had effects, so that its message
-// must not be repeated.
+// If the turn that met the limit had effects, its message must not be repeated, and codex
+// gets afterLimitText in its place.
 const afterLimitText = "The last turn was cut off because the limit of the account or of the provider was reached; it has ended now. " +
 	"What the turn had begun may be half done or done: look at the present state first, do not blindly repeat what has effects, then go on with the task."
 
-// limitWait is a session's state from the first turn that met a limit until a turn ends
-// otherwise.
+// limitWait is a session's state from the first turn that met a limit until the first turn
+// that ends in another way.
 type limitWait struct {
 	Kind    string    `json:"kind"`
 	Since   time.Time `json:"since"`           // end of the first turn that met it
-	Until   time.Time `json:"until"`           // when the next try is due
+	Until   time.Time `json:"until"`           // when the next try begins
 	Reset   time.Time `json:"reset,omitzero"`  // end of the limit, if known
 	Tries   int       `json:"tries,omitempty"` // number of turns that tried again
-	Message string    `json:"message"`         // id of the session's own message that comes next
+	Message string    `json:"message"`         // id of the session's own message with which it tries again
 }
 
-// waitsOut reports whether a session waits for the end of a limit of that kind, and for how long
-// at most. The session's option decides, else its policies. Of the policies that wait, the
-// shortest time counts.
+// waitsOut reports whether a session waits for the end of a limit of that kind, and for how
+// long at most. The session's on_limit decides. If it is not set, the policies decide. The
+// shortest time of the policies that wait applies.
 func (s *boundsPart) waitsOut(kind string) (atMost time.Duration, waits bool) {
 	if kind != protocol.EndQuota && kind != protocol.EndRateLimit || s.opt.OnLimit == protocol.LimitFail {
 		return 0, false
@@ -75,9 +76,9 @@ func (s *boundsPart) mayWaitOut() bool {
 	return quota || rate
 }
 
-// limitMet is called before a turn is ended. If the session is to wait, it queues the turn's
-// message again before all others, for when the limit has ended. If the wait would be too long,
-// it says so.
+// limitMet is called before a turn is ended. If the turn met a limit that the session waits
+// out, limitMet queues the turn's message again before all others, to be sent when the
+// limit has ended. If the wait would be too long, limitMet says so and queues nothing.
 func (s *boundsPart) limitMet(t *conversation.TurnEnd) {
 	p := t.Problem
 	if t.Status != "failed" || p == nil {
@@ -126,12 +127,12 @@ func (l *limitWait) tooLong(atMost time.Duration) string {
 	return ""
 }
 
-// nextTry returns when the next try is due. Since many sessions may have met the same limit, each
-// adds a delay of its own, the same at each replay.
+// nextTry returns when the next try begins. It adds a delay that differs between sessions,
+// since many may have met the same limit. The delay is the same at each replay.
 func (s *boundsPart) nextTry(tries int, now, reset time.Time, atMost time.Duration) time.Time {
 	wait := limitPauses[min(tries, len(limitPauses)-1)]
 	if tries >= len(limitPauses)-1 {
-		wait = max(wait, atMost/16) // so that the tries span atMost
+		wait = max(wait, atMost/16) // so that the tries are spread over atMost
 	}
 	if reset.After(now) {
 		wait = reset.Sub(now)
@@ -149,8 +150,8 @@ func (s *boundsPart) jitter(most time.Duration) time.Duration {
 	return time.Duration(h.Sum64() % uint64(most+1))
 }
 
-// sayLater queues a message of the session's own before all others and returns its id. The turn
-// numbers promised to those move up by one.
+// sayLater queues a message of the session's own before all others and returns its id. The
+// turn numbers of the others rise by one.
 func (s *boundsPart) sayLater(m protocol.Message) string {
 	s.st.GoOnN++
 	m.ID, m.Mode = fmt.Sprintf("%s.c%d", s.id, s.st.GoOnN), ""
@@ -164,8 +165,8 @@ func (s *boundsPart) sayLater(m protocol.Message) string {
 	return m.ID
 }
 
-// limited reports whether the next turn must wait for the end of a limit. Once its message has
-// left the queue, nothing waits.
+// limited reports whether the next turn must wait for the end of a limit. It returns false
+// if the message for that turn is not the first in the queue any more.
 func (s *boundsPart) limited() bool {
 	return s.waitsForLimit() && workflow.Now(s.ctx).Before(s.st.Limit.Until)
 }
@@ -174,8 +175,8 @@ func (s *boundsPart) waitsForLimit() bool {
 	return s.st.Limit != nil && len(s.st.Queue) > 0 && s.st.Queue[0].ID == s.st.Limit.Message
 }
 
-// waitIsOver reports whether the session still shows a wait for a limit, although it has ended
-// and no turn follows.
+// waitIsOver reports whether the session still shows that it waits for a limit although the
+// wait has ended and no turn runs.
 func (s *boundsPart) waitIsOver() bool {
 	return !s.st.Running && !s.limited() && (s.st.Status == protocol.Waiting || s.st.Status == protocol.Parked && s.views.shown.limited)
 }
@@ -196,7 +197,7 @@ func (s *boundsPart) endLimitWait(by *protocol.Interrupt) {
 	s.track(m.ID, kindMessage, n, voided)
 	now := workflow.Now(s.ctx)
 	s.st.skipTo(n)
-	s.st.Skipped++ // it never began
+	s.st.Skipped++ // this turn never began
 	s.st.putTurn(protocol.TurnView{Session: s.id, N: n, MessageID: m.ID, Status: "interrupted", StartedAt: now, EndedAt: now,
 		EndedBy: protocol.EndedByPerson, Error: &protocol.Failure{Kind: protocol.EndInterrupted, Message: interruptedBy(by) + ", while it waited for the end of a limit", Hint: protocol.HintOf(protocol.EndInterrupted)}})
 	s.stopWaiting()
@@ -225,7 +226,7 @@ func (s *boundsPart) limitText() string {
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }
 
-// wake is a timer for one moment. Setting it again replaces that moment.
+// wake is a timer for one moment. Setting it to another moment replaces the timer.
 type wake struct {
 	ctx    workflow.Context
 	what   string
