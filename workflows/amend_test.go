@@ -7,8 +7,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Amendments change codex's rules permanently, so only sessions of a seed that
-// allows them offer them.
+// Amendments change codex's rules permanently, so a session offers them only if its seed
+// allows this.
 func TestAmendmentsAreOfferedOnlyWhereTheSeedAllowsThem(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		w := newWorld(t)

@@ -25,7 +25,7 @@ type approvalsPart struct {
 type decisionState struct {
 	Approvals []approvalState   `json:"approvals,omitempty"`
 	ApprovalN int               `json:"approval_n"`
-	Grants    map[string]string `json:"grants,omitempty"`  // digest → who accepted it for the session
+	Grants    map[string]string `json:"grants,omitempty"`  // by digest: the person who accepted the request for the session
 	Earlier   []earlierDecision `json:"earlier,omitempty"` // decisions that were lost with a process of codex; oldest first
 	Told      bool              `json:"told,omitempty"`    // codex got secret answers, or will get some
 	Forget    []string          `json:"forget,omitempty"`  // blobs of secret answers that codex will never get

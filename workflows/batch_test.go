@@ -36,8 +36,8 @@ func newBatches(t *testing.T, settings ...string) *real {
 	return r
 }
 
-// batchID makes a batch id from the end of the zone's name, which may be too long
-// for one.
+// batchID makes a batch id from the end of the zone's name, because the whole name may be
+// too long.
 func (r *real) batchID(name string) string {
 	id := r.zone
 	if len(id) > 30 {
@@ -90,7 +90,7 @@ func (r *real) packed(owner owned.Owner, spec protocol.BatchSpec, texts ...strin
 	return spec
 }
 
-// kept puts something into the store, as the worker's API does.
+// kept puts a text into the store, as the worker's API does.
 func (r *real) kept(folder, family, text string) (key string) {
 	r.t.Helper()
 	key, err := r.store.PutContent(r.t.Context(), owned.In(folder, family), []byte(text))
@@ -186,7 +186,7 @@ func TestABatchRunsEachItemOnceInOrderAndNoMoreThanItsWindow(t *testing.T) {
 	if len(runs) < 2 {
 		t.Error("it never continued as new")
 	}
-	// The sessions' own histories show what they began as.
+	// The history of a session shows the input with which it was started.
 	if d, err := r.c.DescribeWorkflowExecution(t.Context(), protocol.SessionID(activities.ItemSession(id, "i99", 1)), ""); err != nil ||
 		d.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 		t.Errorf("the last session is %v (%v)", d, err)
@@ -195,7 +195,7 @@ func TestABatchRunsEachItemOnceInOrderAndNoMoreThanItsWindow(t *testing.T) {
 
 func TestABatchTriesAgainOnlyWhatHadNoEffectsAndStopsAtTooMany(t *testing.T) {
 	r := newBatches(t)
-	r.host.bad[r.batchID("b")+"-i0"] = finally(protocol.ErrTypeNoSpace) // so each item's second try is a new session
+	r.host.bad[r.batchID("b")+"-i0"] = finally(protocol.ErrTypeNoSpace) // so the first item's second try is a new session
 	r.work()
 	id := r.batch("b", protocol.BatchSpec{Window: 1, StopAfter: 2, Retry: protocol.BatchRetry{Attempts: 3, Wait: time.Millisecond}},
 		"hello", "die", "hello", "fail", "hello", "hello")
@@ -221,7 +221,7 @@ func TestABatchTriesAgainOnlyWhatHadNoEffectsAndStopsAtTooMany(t *testing.T) {
 		if _, err := r.c.ExecuteWorkflow(t.Context(), startAgain(r, protocol.BatchID(id)), protocol.TypeBatch, in); err != nil {
 			t.Fatal(err)
 		}
-		v := r.batchEnd(id).View // they fail again
+		v := r.batchEnd(id).View // the failed items fail again
 		if v.State != protocol.BatchStopped && v.State != protocol.BatchDone || v.Failed != 2 || v.Done < 2 {
 			t.Errorf("the batch is %+v", v)
 		}

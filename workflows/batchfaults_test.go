@@ -109,7 +109,7 @@ var wellDone = &protocol.TurnView{Status: "completed"}
 func TestACancelledBatchFindsAndClosesWhatItMayHaveStarted(t *testing.T) {
 	f := newFakeBatches(t)
 	f.start = func(n int, in activities.StartItemsInput) (activities.StartItemsResult, error) {
-		if n == 1 { // it started the first, but could not report it
+		if n == 1 { // the activity started the first session, but could not report that
 			return activities.StartItemsResult{}, temporal.NewNonRetryableApplicationError("no Temporal", protocol.ErrTypeUnreachable, nil)
 		}
 		if !in.Look || n > 3 {
@@ -185,7 +185,7 @@ func TestItemsThatAreNotInTheStoreAnyMoreFail(t *testing.T) {
 	f := newFakeBatches(t)
 	f.start = func(n int, _ activities.StartItemsInput) (activities.StartItemsResult, error) {
 		if n > 1 {
-			f.CancelWorkflow() // otherwise it would go on forever
+			f.CancelWorkflow() // otherwise the batch would try for ever
 		}
 		return activities.StartItemsResult{}, temporal.NewNonRetryableApplicationError("not in the store", protocol.ErrTypeBadInput, nil)
 	}

@@ -8,8 +8,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// While a session was parked, another one had its login and rotated it. The parked
-// session goes on with the rotated login.
+// While a session was parked, another session held the seed and rotated the login. The
+// parked session goes on with the rotated login.
 func TestAParkedSessionGoesOnWithWhatItsLoginBecameElsewhere(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
@@ -52,7 +52,7 @@ func TestALoginIsHeldForAsLongAsItsSessionRuns(t *testing.T) {
 		if v := p.seed(); len(v.HeldBy) != 1 || v.HeldBy[0] != "a" {
 			t.Errorf("seed is %+v", v)
 		}
-		p.takes(p.send(protocol.UpdateSaveSeed, saves("a", 1, 1, "2"))) // and it may still save
+		p.takes(p.send(protocol.UpdateSaveSeed, saves("a", 1, 1, "2"))) // a may still save its login
 		p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})
 	})
 	p.at(31*time.Hour, func() { p.saw("session/a got team", "session/b got team") }) // a is told of the login that it saved, and then b gets it

@@ -44,7 +44,7 @@ func TestWhoAsksWithTooMuchIsTold(t *testing.T) {
 	}
 }
 
-// Verifications that wait leave room in the seed's queue for what a person asks.
+// Waiting verifications leave room in the seed's queue for requests of people.
 func TestVerificationsDoNotFillTheSeedsLine(t *testing.T) {
 	p, f := newVerifyWorld(t, []string{"unknown", "fresh", "fresh", "fresh", "fresh", "fresh"}, []string{"login 2"})
 	f.hold = make(chan struct{})

@@ -11,7 +11,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A workflow's size is bounded, so what people and codex write is bounded too.
+// The size of a workflow's state is bounded, so the texts of people and codex are bounded
+// too.
 
 func TestAMessageIsKnownHoweverManyWaitBehindIt(t *testing.T) {
 	if testing.Short() {
@@ -21,8 +22,8 @@ func TestAMessageIsKnownHoweverManyWaitBehindIt(t *testing.T) {
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.pumps = append(w.fake.pumps, asks("make"))
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m0")) })
-	// The SDK's environment holds at most 1000 events: a step that sends more waits for
-	// itself.
+	// The SDK's environment holds at most 1000 events. A step that sends more would wait
+	// for itself.
 	const batch = 111
 	for first := 1; first < 999; first += batch {
 		w.at(2*time.Second+time.Duration(first)*time.Millisecond, func() {
@@ -50,7 +51,7 @@ func TestWhatIsQueuedFitsIntoAWorkflow(t *testing.T) {
 	w.fake.pumps = append(w.fake.pumps, asks("make"))
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m0")) })
 	w.at(2*time.Second, func() {
-		w.refuses(w.send(protocol.SignalMessage, protocol.Message{ID: "x", Text: strings.Repeat("<", 100<<10)}), protocol.RefusedBadInput) // six bytes each in JSON
+		w.refuses(w.send(protocol.SignalMessage, protocol.Message{ID: "x", Text: strings.Repeat("<", 100<<10)}), protocol.RefusedBadInput) // each < takes six bytes in JSON
 		for i := range 30 {
 			u := w.send(protocol.SignalMessage, protocol.Message{ID: fmt.Sprint("m", i+1), Text: strings.Repeat("a", 32<<10)})
 			if i < 20 {

@@ -51,7 +51,7 @@ func TestABudgetReachesARunningPump(t *testing.T) {
 	}
 }
 
-// A session that waits for a person has no pump to call back.
+// A session that waits for a person has no pump that could be cancelled.
 func TestABudgetThatIsSetWhileNobodyIsAttachedWaitsForTheNextPump(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", "")}
@@ -173,8 +173,8 @@ func TestAMessageBeyondTheTurnsIsRefused(t *testing.T) {
 	w.at(time.Second, func() { w.takes(w.send(protocol.SignalMessage, hello("m1"))) })
 	w.at(2*time.Second, func() {
 		w.takes(w.send(protocol.SignalMessage, hello("m2")))
-		w.refuses(w.send(protocol.SignalMessage, hello("m3")), protocol.RefusedBudget) // one runs, one waits
-		w.takes(w.send(protocol.SignalMessage, hello("m2")))                           // the same one
+		w.refuses(w.send(protocol.SignalMessage, hello("m3")), protocol.RefusedBudget) // one turn runs, one message waits
+		w.takes(w.send(protocol.SignalMessage, hello("m2")))                           // a repeat of the same message
 		w.send(protocol.SignalDecide, yes("s1.1", "make"))
 	})
 	w.at(time.Minute, func() {

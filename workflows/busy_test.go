@@ -77,9 +77,9 @@ func TestASessionStandsInLineForWorkersThatAreBusy(t *testing.T) {
 	}
 }
 
-// A session does not wait forever for a busy worker, and stops waiting when
-// somebody wants something else. A session that was told to park tries again later,
-// and its view says so.
+// A session does not wait for ever for busy workers, and stops waiting when another message
+// asks for something else. A session that was told to park tries again later, and its view
+// says so.
 func TestStandingInLineEnds(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
@@ -117,8 +117,8 @@ func comesBackToBusyWorkers(t *testing.T) *world {
 	return w
 }
 
-// When many sessions come back at once, each of them does in the end, however long
-// it takes: none parks again with an undelivered message.
+// When many sessions come back at once, each waits until it can come back, however long
+// that takes. No session parks again with an undelivered message.
 func TestWhoComesBackStandsInLineForAsLongAsItTakes(t *testing.T) {
 	w := comesBackToBusyWorkers(t)
 	w.at(9*time.Hour, func() {
@@ -159,8 +159,8 @@ func TestALongLineOutlivesARun(t *testing.T) {
 	}
 }
 
-// discard gives up what cannot be kept. It does not give up what only has to wait
-// for a worker with room.
+// discard gives up work that cannot be saved. It does not give up work if only the workers
+// are busy.
 func TestDiscardingStandsInLineAsWell(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
@@ -196,8 +196,7 @@ func TestDiscardingStandsInLineAsWell(t *testing.T) {
 	}
 }
 
-// A pool waits for a worker with room to clean up a host, and shows no error
-// meanwhile.
+// If the workers are busy, a pool waits to clean up a host, and shows no error meanwhile.
 func TestAPoolStandsInLineToCleanUp(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()

@@ -52,7 +52,7 @@ func sendOf(t *testing.T, in activities.RunPumpInput, id string) conversation.Se
 	return conversation.Send{}
 }
 
-// A model holds from the next turn on. The effort is kept, replaced by one that the
+// A new model applies from the next turn on. The effort is kept, replaced by one that the
 // model has, or dropped.
 func TestAModelHoldsFromTheNextTurnOnAndTheEffortFollowsIt(t *testing.T) {
 	w := newWorld(t)
@@ -61,7 +61,7 @@ func TestAModelHoldsFromTheNextTurnOnAndTheEffortFollowsIt(t *testing.T) {
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.whenTurn(1, "completed", func() {
 		w.refusal(w.send(protocol.SignalSet, protocol.Set{Model: "huge"}), protocol.RefusedState, "it lists big, small, plain")
-		w.refusal(w.send(protocol.SignalSet, protocol.Set{Effort: "ultra"}), protocol.RefusedState, "") // of the current model, if it is known
+		w.refusal(w.send(protocol.SignalSet, protocol.Set{Effort: "ultra"}), protocol.RefusedState, "") // the effort is checked against the current model, if that is known
 		w.refusal(w.send(protocol.SignalSet, protocol.Set{Model: "small", Effort: "high"}), protocol.RefusedState, "it has low, medium")
 		w.refusal(w.send(protocol.SignalMessage, protocol.Message{ID: "x", Text: "x", Model: "huge"}), protocol.RefusedState, "codex lists no model")
 		w.takes(w.send(protocol.SignalSet, protocol.Set{By: "bob", Model: "big", Effort: "high"}))
@@ -85,7 +85,7 @@ func TestAModelHoldsFromTheNextTurnOnAndTheEffortFollowsIt(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	// The model that codex would choose is not among those it lists here.
+	// In this test codex does not list the model that it would choose itself.
 	w.start(SessionOptions{Model: "big"})
 	for i, want := range [][2]string{{"", ""}, {"big", "high"}, {"small", "medium"}, {"plain", ""}, {"huge", ""}} {
 		s := sendOf(t, w.fake.ran[i], []string{"m1", "m2", "m3", "m4", "m5"}[i])
@@ -104,8 +104,8 @@ func TestAModelHoldsFromTheNextTurnOnAndTheEffortFollowsIt(t *testing.T) {
 	}
 }
 
-// A model that is chosen while the session is parked is checked once codex is up,
-// and holds in the resumed thread.
+// A model that is chosen while the session is parked is checked when codex runs again, and
+// applies to the resumed thread.
 func TestAChoiceOfAParkedSessionIsCheckedWhenItComesUp(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), lists(someModels, endsTurn("completed", ""))}
@@ -145,7 +145,7 @@ func TestASteerNamesItsTurn(t *testing.T) {
 	w.start(SessionOptions{})
 }
 
-// voids returns a pump that found that a message came too late.
+// voids returns a pump that reports a message as void, because it came too late.
 func voids(id string, pump pumpFunc) pumpFunc {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := pump(ctx, in)
@@ -197,7 +197,7 @@ func TestActsAreTurnsThatQueue(t *testing.T) {
 	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", ""), endsTurn("completed", ""), staysAttached(protocol.Acknowledged), endsTurn("interrupted", "")}
 	review := &protocol.Review{Base: "main"}
 	w.at(time.Second, func() {
-		w.refuses(w.send(protocol.SignalMessage, protocol.Message{ID: "c0", Do: protocol.ActCompact}), protocol.RefusedState) // nothing to compact
+		w.refuses(w.send(protocol.SignalMessage, protocol.Message{ID: "c0", Do: protocol.ActCompact}), protocol.RefusedState) // there is nothing to compact yet
 		w.send(protocol.SignalMessage, hello("m1"))
 	})
 	w.when(protocol.Waiting, func() {
@@ -233,8 +233,8 @@ func TestActsAreTurnsThatQueue(t *testing.T) {
 	}
 }
 
-// If codex may have begun a compaction, it is neither repeated nor resumed,
-// whatever the session's policy says.
+// If codex may have begun a compaction, the session neither repeats nor continues it,
+// whatever on_interrupt says.
 func TestAnActThatIsCutOffIsUnknownAndNotRepeated(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), dies(protocol.Sent, true)}
@@ -292,8 +292,8 @@ func TestASessionThatCannotParkIsNotArchived(t *testing.T) {
 	w.start(SessionOptions{})
 }
 
-// A name is sent to codex only once its thread has a turn. Sending it takes no turn
-// and does not change the session's state.
+// A name is sent to codex only after its thread had a turn. Sending it takes no turn and
+// does not change the session's state.
 func TestANameReachesCodex(t *testing.T) {
 	w := newWorld(t)
 	name := "the October release"
@@ -320,8 +320,7 @@ func TestANameReachesCodex(t *testing.T) {
 	}
 }
 
-// If codex answers no list of models, the session does not ask for it again by
-// itself.
+// If codex does not answer with a list of models, the session does not ask again by itself.
 func TestACodexThatListsNoModelsIsAskedOnce(t *testing.T) {
 	w := newWorld(t)
 	nothing := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {

@@ -12,8 +12,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// asking returns a pump in which codex makes these requests, with ids as asks gives
-// them.
+// asking returns a pump in which codex makes these requests. Their ids are those that asks
+// gives.
 func asking(reqs ...protocol.Request) pumpFunc {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := asks(make([]string, len(reqs))...)(ctx, in)
@@ -26,8 +26,8 @@ func asking(reqs ...protocol.Request) pumpFunc {
 	}
 }
 
-// digestOf returns a string of the form of a digest, because secret answers are
-// stored under it.
+// digestOf returns a string in the form of a digest, because the names of blobs of secret
+// answers contain its beginning.
 func digestOf(c string) string { return strings.Repeat(c, 64) }
 
 // Requests of each kind, with everything that codex can offer for them.
@@ -55,8 +55,8 @@ func blobOf(session string, r protocol.Request) string {
 	return activities.AnswersPrefix + session + "/" + r.Digest[:16] + "-" + strings.Repeat("0", 32)
 }
 
-// TestEveryAnswerThatFitsReachesCodexWhole checks that what is sent is what was
-// decided, with all that its shape needs.
+// TestEveryAnswerThatFitsReachesCodexWhole checks that a decision is sent to codex
+// unchanged, with all fields that its outcome needs.
 func TestEveryAnswerThatFitsReachesCodexWhole(t *testing.T) {
 	for name, c := range map[string]struct {
 		r    protocol.Request
@@ -119,8 +119,8 @@ func encodedText(v any) string {
 	return string(raw)
 }
 
-// TestNoAnswerThatDoesNotFitIsTaken checks that each answer is refused with the
-// error type that ctl exits by and with a reason, and leaves the approval open.
+// TestNoAnswerThatDoesNotFitIsTaken checks that each answer is refused with a reason and
+// with the error type that decides ctl's exit code, and that the approval stays open.
 func TestNoAnswerThatDoesNotFitIsTaken(t *testing.T) {
 	long := `{"colour":"` + strings.Repeat("x", maxGiven) + `"}`
 	for name, c := range map[string]struct {

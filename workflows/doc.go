@@ -7,9 +7,9 @@
 // tasks (check, provision, exec, capture and login of a seed) are short workflows, so that
 // they are on record. Maintenance does periodic work, and Schedules start it. A Batch runs
 // many sessions from one file, a window of them at a time, and records how each ended. A
-// person's Schedule starts a Fire. It begins a session and runs until that session has
-// ended, so that the Schedule knows which sessions run. If Fire is cancelled, it closes the
-// session.
+// person's Schedule starts the workflow Fire. Fire begins a session and runs until that
+// session has ended, so that the Schedule knows which sessions run. If Fire is cancelled,
+// it closes the session.
 //
 // Comments cite promises by the numbers of docs/explanation/guarantees.md.
 //
@@ -101,7 +101,8 @@
 //
 // A session with close_after closes after the last message that it accepted. It does not
 // wait for a person if an earlier turn was cut off, failed or was interrupted, because
-// nobody may be there. With on_interrupt fail it fails at once when a turn is cut off.
+// perhaps nobody looks after it. With on_interrupt fail it fails at once when a turn is cut
+// off.
 //
 // If a host knows a newer holder of the session (the session is fenced), the session
 // changes nothing on the host and parks with its queue. It comes back with a higher epoch
@@ -188,14 +189,15 @@
 //
 // If the thread had turns and there is no snapshot, the session cannot go on elsewhere, and
 // always waits. A session that moves gives back the slot on the old host and says what it
-// left there. The pool ends what still runs there, and does not grant the session that host
-// again before. The session gives back the seed and says that the credential may still be
-// on the old host. An API key can be granted again at once. A pool of logins grants another
-// login. A login that rotates is first fetched from the old host (or given up with `ctl
-// seed revive`). One message, which begins no turn, tells codex once from which host to
-// which it was moved, after which turn the snapshot was taken, and that later work may be
-// missing. A follow-up message (on_interrupt continue) repeats the task unless the snapshot
-// has it, because no history can show whether the task had effects.
+// left there. The pool ends the processes that still run there. Until then it does not
+// grant that host to the session again. The session gives back the seed and says that the
+// credential may still be on the old host. An API key can be granted again at once. A pool
+// of logins grants another login. A login that rotates is first fetched from the old host
+// (or given up with `ctl seed revive`). One message, which begins no turn, tells codex once
+// from which host to which it was moved, after which turn the snapshot was taken, and that
+// later work may be missing. A follow-up message (on_interrupt continue) repeats the task
+// unless the snapshot has the task, because no history can show whether the task had
+// effects.
 //
 // # What is left on a lost host
 //
@@ -220,16 +222,16 @@
 // # Who gets a slot
 //
 // Requests to a zone's pool stand in a line (the type line, which does not use Temporal). A
-// request is refused at once if no host can ever meet it. This counts cordoned and broken
-// hosts too, and a host that was never probed is taken to meet any condition that a probe
-// can check. The order of the other requests follows from:
+// request is refused at once if no host can ever meet it. Cordoned and broken hosts also
+// count as hosts that can meet it. A host that was never probed is taken to meet any
+// condition that a probe can check. These rules order the other requests:
 //
 //	priority    1 first, 5 last; about one slot in ten is granted without regard to priority,
 //	            one in a hundred to the request that waits longest, so that none waits for ever
 //	tenants     each tenant that wants slots is entitled to a share of all slots, by
 //	            its weight. The tenant that has least of its share comes first. Slots that
-//	            do not divide evenly go to each tenant in turn. The others get the slots
-//	            that a tenant does not want
+//	            do not divide evenly go to each tenant in turn. Slots that a tenant does
+//	            not want go to the others
 //	limits      how many slots a tenant, or the users of a seed, may hold at a time
 //	a pause     nothing is granted, not even to sessions that come back from parking
 //
@@ -251,9 +253,9 @@
 // epoch, and messages with an older epoch change nothing.
 //
 //	free        the next in line gets it
-//	held        if the login rotates, requests wait; save_seed and rotated_seed must
-//	            have the (generation, epoch) of the lease
-//	rotated     codex made a login that is not saved: nobody else gets the seed before
+//	held        if the login rotates, requests wait; save_seed and rotated_seed are
+//	            checked against the (generation, epoch) of the lease
+//	rotated     codex made a login that is not saved yet: until then nobody else gets the seed
 //	recovering  its holder ended, or gave it back and could not show that the login is
 //	            saved and wiped: RecoverSeed fetches the present login from the host,
 //	            however long that takes, before anybody else gets the seed
@@ -296,8 +298,9 @@
 // have lost its journal. In each case the session says how the process ended, what is
 // certain and what is not. Unanswered requests are void, with the reason. Commands that the
 // process left running on the host are ended at once. A message that certainly never
-// reached codex goes to the next process. Any other turn is interrupted, or it is unknown
-// if codex may or may not have had its message. Then the session's on_interrupt decides:
+// reached codex goes to the next process. The status of any other turn is interrupted, or
+// unknown if codex may or may not have had its message. Then the session's on_interrupt
+// decides:
 //
 //	ask       the state is interrupted, and the queue waits for the next message
 //	continue  a new process resumes the thread, and a turn of the session's own
@@ -311,10 +314,11 @@
 // A turn is not continued if somebody wanted to end it (interrupt, close, a decision to
 // cancel), if it reached its timeout, or if the budget is spent. A thread is resumed by its
 // id with its former sandbox or profile, approval policy, cwd, model and effort. If the
-// thread cannot be resumed so, the session stops and says so.
+// thread cannot be resumed with these settings, the session stops and says so.
 //
 // A decision that had no visible effect is lost with the process too. earlier.go says what
-// the earlier decision means if codex asks for the same again. It is always shown.
+// the earlier decision means if codex asks for the same again. The earlier decision is
+// always shown.
 //
 // # Answers
 //
@@ -331,9 +335,9 @@
 //
 // All that a session carries fits into one Temporal payload (2 MiB): 1000 queued messages,
 // 768 KiB of their text, 256 KiB for one, the last 10 turns and 40 approvals, the decisions
-// on 100 asks that were lost with a process. A run with a long history continues as new. It
-// may do so between any two steps, also while a turn runs. No accepted message is lost or
-// sent twice.
+// on 100 requests that were lost with a process. A run with a long history continues as
+// new. It may do so between any two steps, also while a turn runs. No accepted message is
+// lost or sent twice.
 //
 // # Changes
 //

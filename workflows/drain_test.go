@@ -145,8 +145,8 @@ func TestAnIdleSessionParksOrMovesFromADrainedHost(t *testing.T) {
 	}
 }
 
-// A session stays if what it was told is about an earlier lease, if it was told
-// that it may stay, or if it has no snapshot to go on from.
+// A session stays if the order to leave is for an earlier lease, if a later signal says
+// that it may stay, or if it takes no snapshots.
 func TestASessionStaysWhereItNeedNotOrCannotLeave(t *testing.T) {
 	stale, off := leave(protocol.DrainMove), leave(protocol.DrainMove)
 	stale.Epoch, off.Off = 0, true
@@ -180,7 +180,7 @@ func TestASessionStaysWhereItNeedNotOrCannotLeave(t *testing.T) {
 	}
 }
 
-// What keeps a session from parking may pass.
+// A session that could not park because of a fault tries again later.
 func TestASessionThatCannotLeaveTriesAgain(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")

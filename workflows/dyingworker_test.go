@@ -9,8 +9,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The message table once more, on the real server, with a worker that dies around
-// the message. The result is the same, and nothing is lost or repeated.
+// This test runs the message table again, on the real server, with a worker that dies
+// shortly before or after the message. The result is the same, and nothing is lost or
+// repeated.
 
 // A tableCell is one session that is brought into a state and then sent a message.
 type tableCell struct {
@@ -36,7 +37,7 @@ func cells() []*tableCell {
 		}
 		for _, col := range columns {
 			if col.what == "discard" {
-				continue // in these states it is the same as a close
+				continue // in these states, discard does the same as a close
 			}
 			for _, door := range []string{"update", "signal"} {
 				for _, f := range faults {
@@ -67,7 +68,7 @@ func (c *tableCell) begin(r *real, n int) {
 	}
 }
 
-// tell sends the message and checks that the answer is what the table says.
+// tell sends the message and checks that the answer is the one in the table.
 func (c *tableCell) tell(r *real) {
 	i := slices.IndexFunc(columns, func(col column) bool { return col.what == c.what })
 	col := columns[i]
@@ -95,7 +96,7 @@ func (c *tableCell) tell(r *real) {
 	}
 }
 
-// took reports whether the table has the message accepted in that state.
+// took reports whether the table says that the message is accepted in that state.
 func (c *tableCell) took() bool {
 	i := slices.IndexFunc(columns, func(col column) bool { return col.what == c.what })
 	return columns[i].want[c.state] == taken
@@ -125,7 +126,7 @@ func (c *tableCell) arrives(r *real) {
 
 func (c *tableCell) closes() bool { return c.what == "close" }
 
-// begins reports whether the message is a turn of its own, with id m1.
+// begins reports whether the message becomes a turn of its own. Its id is then m1.
 func (c *tableCell) begins() bool { return c.what == "message" || c.what == "review" }
 
 // goOn ends the turn that brought the session into its state, or gives the session
@@ -230,7 +231,7 @@ func (h *standIn) bounds(session string) []conversation.Limits {
 	return slices.Clone(h.proc(session).limits)
 }
 
-// What is in flight when another message comes.
+// If a decision is on its way to codex when a close comes, the decision is delivered once.
 
 func TestACloseWhileADecisionIsInFlightDeliversItOnce(t *testing.T) {
 	for _, f := range []fault{diesBefore, diesAfter} {

@@ -12,8 +12,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Decisions that were lost when a codex process died, and the same request after
-// that.
+// These tests are about decisions that were lost when a process of codex died, and about
+// the same request after that.
 
 // diesWith returns a pump whose process died when its deliveries had reached these
 // states.
@@ -99,7 +99,7 @@ func TestADecisionThatMayHaveHadItsEffectIsAskedAnew(t *testing.T) {
 		{"accept", diesWith(protocol.Acknowledged), protocol.ApprovalAcknowledged},
 		{"decline", diesWith(protocol.Sent), protocol.ApprovalSent},
 		{"decline", diesWith(protocol.Acknowledged), protocol.ApprovalAcknowledged},
-		{"cancel", diesWith(protocol.Decided), protocol.ApprovalDecided}, // it was for a turn that has ended
+		{"cancel", diesWith(protocol.Decided), protocol.ApprovalDecided}, // the turn that it was to end has ended
 		{"cancel", diesWith(protocol.Sent), protocol.ApprovalSent},
 	} {
 		w := lostTurn(t, decision(c.outcome, ""), c.died, asks("make", "ls"), endsTurn("completed", ""), asks("make"), endsTurn("completed", ""))
@@ -194,7 +194,7 @@ func TestAGrantForTheSessionOutlivesTheProcessThatItWasOnItsWayTo(t *testing.T) 
 	}
 }
 
-// The next run knows of grants and of decisions that were lost.
+// The next run knows the grants, and the decisions that were lost.
 func TestARolloverBetweenADeathAndTheSameAskForgetsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{asks("make", "test", "ls"), diesWith(protocol.Sent, protocol.Decided, protocol.Sent)}
@@ -258,7 +258,7 @@ func TestWhyAnApprovalIsVoidIsSaid(t *testing.T) {
 	}
 }
 
-// answered returns a pump that reports how far a decision came while the turn goes
+// answered returns a pump that reports the delivery state of a decision while the turn goes
 // on.
 func answered(state protocol.DeliveryState, why string) pumpFunc {
 	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
@@ -272,10 +272,10 @@ func answered(state protocol.DeliveryState, why string) pumpFunc {
 	}
 }
 
-// TestWhatAPersonSaidIsShownAndNeverSaidAgain: answers, parts of permissions and
-// rules were given to one question. When the next process asks again, a person
-// decides, and sees what was said before. Secret answers that codex did not get are
-// to be deleted.
+// TestWhatAPersonSaidIsShownAndNeverSaidAgain checks that answers, granted parts of
+// permissions and rules count for one request only. When the next process asks again, a
+// person decides, and sees the earlier decision. Secret answers that codex did not get are
+// deleted.
 func TestWhatAPersonSaidIsShownAndNeverSaidAgain(t *testing.T) {
 	blob := blobOf("s1", askedSecret)
 	for name, c := range map[string]struct {

@@ -11,7 +11,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Parking and moving on a real server, where messages really come at the same time.
+// These tests park and move sessions on a real server, where messages can come at the same
+// time.
 
 // keeps waits until a session's newest snapshot is of a turn.
 func (r *real) keeps(id string, turn int) {
@@ -138,7 +139,7 @@ func TestASessionSaysWhatItGoesOnFrom(t *testing.T) {
 	says("nobody", "", false)
 }
 
-// Whatever comes first, nothing is lost and nothing is done twice.
+// Messages and parking may come in any order. No message is lost, and none has two turns.
 func TestMessagesWhileASessionParksAllHaveTheirTurn(t *testing.T) {
 	r := newReal(t)
 	r.work()

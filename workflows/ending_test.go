@@ -16,8 +16,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// readsOn returns a pump that reports what earlier pumps had only stored. An empty
-// status is a turn that was cut off.
+// readsOn returns a pump that reports the end of a turn that earlier pumps had not
+// reported. An empty status means that the turn was cut off.
 func readsOn(status string) pumpFunc {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		answer := dies(protocol.Acknowledged, true)
@@ -60,8 +60,8 @@ func TestClosingReadsTheJournalToItsEnd(t *testing.T) {
 	}
 }
 
-// Promise 7: only a person who says discard gives up a journal that was not read.
-// The record has what pumps had read of it, and says that the rest is missing.
+// Promise 7: only a person who says discard gives up a journal that was not read. The
+// transcript has all that pumps had read of it, and says that the rest is missing.
 func TestDiscardPutsOnRecordWhatWasHeard(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{staysAttached(protocol.Acknowledged), lost, lost, lost}
@@ -90,7 +90,7 @@ func TestDiscardPutsOnRecordWhatWasHeard(t *testing.T) {
 	}
 }
 
-// If a session fails, what its pumps had read is on record.
+// If a session fails, the transcript has all that its pumps had read.
 func TestAFailedSessionKeepsWhatItsPumpsHeard(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{lost, func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
@@ -160,7 +160,7 @@ func TestASessionThatFailsWhileItsHostIsAwayReadsItsJournalLater(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		reads   pumpFunc
-		stops   int // failed attempts at stopping codex
+		stops   int // failed attempts to stop codex
 		discard bool
 		status  string
 		seq     int64
@@ -247,8 +247,8 @@ func (f *fakeSessions) called(what string) bool {
 	return false
 }
 
-// Promise 11: an unreachable host holds up no batch and no schedule. What is left
-// on the host is passed to its pool, and a login that may be there to its seed.
+// Promise 11: an unreachable host holds up no batch and no schedule. The session reports to
+// the pool what is left on the host, and to the seed a login that may be there.
 func TestASessionThatSomebodyWaitsForEndsWithoutItsHost(t *testing.T) {
 	for _, kind := range []string{protocol.ErrTypeUnreachable, protocol.ErrTypeWireLost} {
 		t.Run(kind, func(t *testing.T) { endsWithoutItsHost(t, kind) })
@@ -285,8 +285,8 @@ func endsWithoutItsHost(t *testing.T, kind string) {
 	}
 }
 
-// Whatever else keeps a session from cleaning up, whoever waits for its end is
-// told.
+// If any other fault keeps a session from cleaning up, it still reports its end to the
+// workflow that waits for it.
 func TestTheEndIsToldBeforeItIsCleanedUp(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{endsTurn("completed", "done")}
@@ -333,7 +333,7 @@ func TestAFiringEndsWithItsSessionsTurn(t *testing.T) {
 				if err := workflow.SignalExternalWorkflow(ctx, parent.ID, "", protocol.SignalSessionEnded, e).Get(ctx, nil); err != nil {
 					t.Error(err)
 				}
-				return protocol.SessionView{}, workflow.Sleep(ctx, 24*time.Hour) // its host is away
+				return protocol.SessionView{}, workflow.Sleep(ctx, 24*time.Hour) // stands for a session whose host is away
 			}, workflow.RegisterOptions{Name: protocol.TypeSession})
 			began := env.Now()
 			env.ExecuteWorkflow(Fire, FireInput{Schedule: "nightly", Session: &SessionInput{Options: SessionOptions{CloseAfter: true}}})

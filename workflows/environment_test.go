@@ -13,24 +13,23 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// environment is the SDK's environment for one workflow, made to give the same
-// result on a busy machine.
+// environment is the SDK's environment for one workflow, changed so that it gives the same
+// results on a busy machine.
 //
-// The SDK runs the first workflow task only after a goroutine of its own was
-// scheduled. Until then delayed callbacks fire by the wall clock, so a callback of
-// 1 ms could find a workflow without handlers. This environment registers callbacks
-// once the workflow runs.
+// The SDK runs the first workflow task in a goroutine of its own. Until that goroutine
+// runs, delayed callbacks fire by the wall clock, so a callback of 1 ms could find a
+// workflow without handlers. This environment registers callbacks when the workflow runs.
 type environment struct {
 	*testsuite.TestWorkflowEnvironment
 	begun bool
 	early []func()
 }
 
-// newEnvironment returns an environment for a machine on which a thread may wait a
-// second to be scheduled.
+// newEnvironment returns an environment for a machine on which a thread may wait a second
+// before it runs.
 func newEnvironment() *environment {
 	var suite testsuite.WorkflowTestSuite
-	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.NewTextHandler(os.Stdout, nil)))) // without debug lines
+	suite.SetLogger(log.NewStructuredLogger(slog.New(slog.NewTextHandler(os.Stdout, nil)))) // leaves out debug lines
 	e := &environment{TestWorkflowEnvironment: suite.NewTestWorkflowEnvironment()}
 	e.SetTestTimeout(20 * time.Second)
 	e.SetWorkerOptions(worker.Options{
@@ -52,7 +51,7 @@ func (e *environment) RegisterDelayedCallback(f func(), d time.Duration) {
 
 func (e *environment) begins() {
 	if e.begun {
-		return // a child
+		return // a child workflow begins
 	}
 	e.begun = true
 	for _, register := range e.early {
@@ -105,8 +104,8 @@ func (s *steps) end() {
 	}
 }
 
-// wait returns at the latest after patience: a workflow that has ended takes no
-// more of what a step sent.
+// wait returns after patience at the latest, because a workflow that has ended does not
+// take what a step sent.
 func (s *steps) wait() {
 	s.mu.Lock()
 	n, done := s.n, s.done

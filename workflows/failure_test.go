@@ -10,7 +10,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A worker that was found dead is treated as one whose heartbeats are missed.
+// A worker that was found dead causes the same failure as a worker whose heartbeats are
+// missing.
 func TestADeadWorkerIsTheSameHoweverItIsNoticed(t *testing.T) {
 	missed := failureOf("prepare", temporal.NewTimeoutError(enums.TIMEOUT_TYPE_HEARTBEAT, nil))
 	found := failureOf("prepare", temporal.NewApplicationError("its worker died", protocol.ErrTypeWorkerDied))

@@ -22,8 +22,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// fakeSessions stands in for a host with codex. Each pump is answered by the next
-// function of pumps. A pump beyond those fails the test, unless rest is set.
+// fakeSessions stands in for a host with codex. The next function of pumps answers the next
+// pump. If there is none left, rest answers; if rest is nil, the test fails.
 type fakeSessions struct {
 	t     *testing.T
 	step  steps
@@ -32,14 +32,14 @@ type fakeSessions struct {
 	ran   []activities.RunPumpInput
 	calls []string
 
-	rest  func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) // answers the pumps after those
-	hangs map[string]chan struct{}                                                                // activities that wait until their channel is closed or they are called back
+	rest  func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) // answers the pumps after those in pumps
+	hangs map[string]chan struct{}                                                                // activities that wait until their channel is closed or they are cancelled
 	fails map[string]error
 	spans map[string]int // number of calls that fail; 0 means all
 
 	ends func(activities.CloseSessionInput) (activities.CloseSessionResult, error) // answers every close, if set
 
-	closeErrs []error // of the first closes
+	closeErrs []error // results of the first closes
 	closed    []activities.CloseSessionInput
 	// unprotected is what PrepareSession reports of its host.
 	unprotected string
@@ -53,7 +53,7 @@ type fakeSessions struct {
 	parks       []activities.ParkSessionInput
 	prepared    []activities.PrepareSessionInput
 	losts       []activities.RecordLostInput
-	heard       func(activities.RecordLostInput) activities.RecordLostResult // what was heard on a lost host; nil means nothing
+	heard       func(activities.RecordLostInput) activities.RecordLostResult // what pumps had read on a lost host; nil means nothing
 }
 
 func (f *fakeSessions) call(format string, args ...any) {
@@ -83,7 +83,7 @@ func (f *fakeSessions) act(ctx context.Context, name, format string, args ...any
 	return err
 }
 
-// hang makes an activity wait until the test calls let or ends.
+// hang makes an activity wait until the test calls let or the test ends.
 func (f *fakeSessions) hang(name string) (let func()) {
 	ch := make(chan struct{})
 	f.mu.Lock()
@@ -162,10 +162,10 @@ func (f *fakeSessions) StartServer(ctx context.Context, in activities.StartServe
 	return activities.StartServerResult{Process: "app-server", PID: 100 + in.Incarnation}, f.act(ctx, "start", "start %d", in.Incarnation)
 }
 
-// RunPump plays the next pump. Of the messages that one step of the test sends, the
-// first starts a pump and the others call it back. Whether an activity that was called
-// back runs at all is up to the machine, so it waits until the step is done, and such a
-// pump does not count.
+// RunPump plays the next pump. If one step of the test sends several messages, the first
+// starts a pump and the others cancel it. Whether a cancelled activity runs at all depends
+// on the machine. So RunPump waits until the step is done, and does not count a pump that
+// was cancelled meanwhile.
 func (f *fakeSessions) RunPump(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	f.step.wait()
 	if activity.RecordHeartbeat(ctx); ctx.Err() != nil {
@@ -181,7 +181,7 @@ func (f *fakeSessions) RunPump(ctx context.Context, in activities.RunPumpInput) 
 	f.mu.Unlock()
 	if next == nil {
 		f.t.Errorf("pump %d was not expected: %+v", n, in.Pump)
-		// This kind of error is not waited out, so the test ends.
+		// The session does not wait out this kind of error, so the test ends.
 		return activities.RunPumpResult{}, temporal.NewNonRetryableApplicationError(fmt.Sprintf("pump %d was not expected", n), protocol.ErrTypeBadInput, nil)
 	}
 	return next(ctx, in)
@@ -222,7 +222,7 @@ func (f *fakeSessions) CloseSession(ctx context.Context, in activities.CloseSess
 		err = f.closeErrs[n-1]
 	}
 	f.mu.Unlock()
-	if in.Discard { // discarding gives up a host that hangs
+	if in.Discard { // discard gives up a host that hangs
 		f.call("close discard=true")
 	} else if herr := f.act(ctx, "close", "close discard=false"); herr != nil {
 		err = herr
@@ -292,28 +292,28 @@ type world struct {
 	amend   bool              // the seed allows amendments
 	judges  string            // the seed's policy
 	kind    string            // of the granted seed
-	seedNow *protocol.SeedRef // is granted instead, if set
+	seedNow *protocol.SeedRef // the seed that is granted instead, if set
 	*environment
 	t        *testing.T
 	fake     *fakeSessions
 	released []string
 	back     []release // the releases themselves
-	reports  []report  // to the seed
+	reports  []report  // reports to the seed
 	ended    []protocol.SessionEnded
-	held     []holds           // its answers to a pool's roll call
-	asked    []acquire         // of pools and seeds
+	held     []holds           // the session's answers to a pool's roll call
+	asked    []acquire         // requests to pools and seeds
 	left     *leftBehind       // reported to the pool
 	refuse   *protocol.Failure // the pool's answer instead of a grant
 	mute     bool              // the pool does not answer at all
 	seedSays []poolAnswer      // the seed's answers in order, instead of grants; a zero answer is a grant
 	answers  []poolAnswer      // the pool's first answers, instead of grants
-	hosts    []string          // granted in order; the last one repeats
-	checks   []func()          // of answers that come later
-	steps    int               // registered by at, and not run yet
+	hosts    []string          // hosts that are granted, in this order; the last one repeats
+	checks   []func()          // checks that run at the end of the test
+	steps    int               // steps that at registered and that did not run yet
 	sent     int               // updates sent
 	every    time.Duration     // how often conditions are polled, by the environment's clock
 
-	onAcquire func(to string) // called with whom a lease is asked of
+	onAcquire func(to string) // called with the workflow that is asked for a lease
 }
 
 // poolAnswer is what a pool answers to a request, or the error if the pool cannot
@@ -512,18 +512,18 @@ func (w *world) at(d time.Duration, f func()) {
 	w.RegisterDelayedCallback(func() { w.run(f) }, d)
 }
 
-// run runs a step. The step is done when the workflow has what it sent.
+// run runs a step. The step is done when the workflow has received all that it sent.
 func (w *world) run(f func()) {
 	w.steps--
 	if w.fake != nil {
 		w.fake.step.begin()
-		defer w.TestWorkflowEnvironment.RegisterDelayedCallback(w.fake.step.end, 0) // behind what f sends
+		defer w.TestWorkflowEnvironment.RegisterDelayedCallback(w.fake.step.end, 0) // comes after all that f sends
 	}
 	f()
 }
 
-// once runs a step as soon as a condition is met. Activities run in real time
-// beside the environment's clock, so a fixed time would not do.
+// once runs a step as soon as a condition is met. A fixed time would not be reliable,
+// because activities run in real time beside the environment's clock.
 func (w *world) once(what string, cond func() bool, f func()) {
 	w.steps++
 	var begun, end time.Time
@@ -538,8 +538,9 @@ func (w *world) once(what string, cond func() bool, f func()) {
 			return
 		}
 		if !cond() {
-			// The clock jumps from look to look while no activity runs, so hours of
-			// it must not take a look for each hundredth of a second.
+			// While no activity runs, the clock jumps from one look to the next. The
+			// interval grows, so that hours of that clock do not need a look for each
+			// hundredth of a second.
 			w.RegisterDelayedCallback(look, max(w.every, 10*time.Millisecond, min(w.Now().Sub(begun)/100, time.Second)))
 			return
 		}
@@ -615,7 +616,7 @@ func asks(commands ...string) func(context.Context, activities.RunPumpInput) (ac
 	}
 }
 
-// staysAttached returns only when the workflow calls the pump back.
+// staysAttached returns only when the workflow cancels the pump.
 func staysAttached(deliver protocol.DeliveryState) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		<-ctx.Done()

@@ -26,9 +26,9 @@ func (p *poolWorld) found(all ...activities.HostLooked) {
 	p.SignalWorkflow(signalLooked, activities.HostsLooked{Hosts: all})
 }
 
-// The pool is told of a folder that it does not know. It has the folder wiped like
-// anything that a session left, under the generation that made it, and keeps the
-// proof. A new session of that name gets the host only after that.
+// A look reports a folder that the pool does not know. The pool has it wiped like any
+// leftover, with the folder's generation, and keeps the proof. A new session of that name
+// gets the host only after that.
 func TestAFolderThatSomebodyFoundIsWiped(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
@@ -60,8 +60,9 @@ func TestAFolderThatSomebodyFoundIsWiped(t *testing.T) {
 	p.verify()
 }
 
-// Between a look at a host and its report a session may have come or gone. The pool
-// does not touch what it knows of by then, and does not report it as unknown.
+// Between a look at a host and its report, a session may have begun or ended there. The
+// pool does not touch a folder that it knows when the report comes, and does not list it as
+// unknown.
 func TestWhatThePoolKnowsOfIsNoFindOfAnybody(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
@@ -111,7 +112,7 @@ func TestWhatThePoolKnowsOfIsNoFindOfAnybody(t *testing.T) {
 				t.Errorf("listed as %+v", h)
 			}
 		}
-		p.found(lies()) // it was dealt with
+		p.found(lies()) // the unknown folder is gone
 	})
 	p.at(30*time.Second, func() {
 		if v := p.shown("web-1"); v.Folders.Unknown != 0 || len(v.UnknownFolders) > 0 {
@@ -123,8 +124,8 @@ func TestWhatThePoolKnowsOfIsNoFindOfAnybody(t *testing.T) {
 	p.verify()
 }
 
-// Temporal tells whose a folder is. Sessions that run or are parked own theirs, and
-// ended sessions owned what was made while they ran.
+// Temporal's record of workflows tells who owns a folder. Sessions that run or are parked
+// own their folders. An ended session owned the folders that were made while it ran.
 func TestAFolderIsOfTheSessionThatRanWhenItBegan(t *testing.T) {
 	r := newReal(t)
 	r.work()
@@ -151,7 +152,8 @@ func TestAFolderIsOfTheSessionThatRanWhenItBegan(t *testing.T) {
 	if owner, err := activities.AskFolderOwner(t.Context(), r.c, id+".none", first); err != nil || owner != activities.OwnerNobody {
 		t.Errorf("nobody's folder is of one that %q, %v", owner, err)
 	}
-	// A later session of that name, while the earlier one's history is still known.
+	// Now a later session has the name, and Temporal still has the history of the earlier
+	// one.
 	r.until("the first is a second old", func() bool { return time.Now().Unix() > first+1 })
 	_, err := r.c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: protocol.SessionID(id), TaskQueue: r.queue,
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE}, protocol.TypeSession, SessionInput{ID: id, Options: SessionOptions{Zone: r.zone, Host: "web-1"}})
@@ -178,8 +180,8 @@ func (f *fakeFinder) FindLeftovers(_ context.Context, in activities.FindLeftover
 	return activities.FindLeftoversResult{Hosts: 3, Unknown: 1, Problems: []string{"host web-2: no route"}}, f.err
 }
 
-// The run's result has what was found on the hosts. If the look failed, the result
-// says so, and nothing fails.
+// The result of the run lists what was found on the hosts. If the look failed, the result
+// says so, and the run does not fail.
 func TestMaintenanceSaysWhatLiesOnHosts(t *testing.T) {
 	for _, err := range []error{nil, temporal.NewNonRetryableApplicationError("no pool", "x", errors.New("no pool"))} {
 		env := newEnvironment()

@@ -12,11 +12,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Turns that codex begins by itself.
+// These tests are about turns that codex begins by itself.
 
-// deliveries returns the deliveries of a pump that found codex in a turn of its
-// own. Sends that begin a turn were not written, or it is not known whether they
-// were.
+// deliveries returns the deliveries of a pump that found codex in a turn that it began by
+// itself. The sends that begin a turn have the state turns: they were not written, or
+// possibly written.
 func deliveries(in activities.RunPumpInput, turns protocol.DeliveryState) (out []protocol.Delivery) {
 	for _, s := range in.Pump.Sends {
 		d := protocol.Delivery{ID: s.ID, State: protocol.Acknowledged}
@@ -44,7 +44,7 @@ func codexBegan(id string) pumpFunc {
 	}
 }
 
-// codexEnded returns a pump that read the end of such a turn.
+// codexEnded returns a pump that read the end of a turn that codex began by itself.
 func codexEnded(id, status string, begun bool, turns protocol.DeliveryState) pumpFunc {
 	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		st := foreignState(in, id)
@@ -55,8 +55,8 @@ func codexEnded(id, status string, begun bool, turns protocol.DeliveryState) pum
 	}
 }
 
-// thenBegins returns a pump that saw codex begin another turn after the end of its
-// own.
+// thenBegins returns a pump that saw codex begin another turn after the turn of pump had
+// ended.
 func thenBegins(pump pumpFunc) pumpFunc {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := pump(ctx, in)
@@ -82,8 +82,8 @@ func turnSends(in activities.RunPumpInput) (out []conversation.Send) {
 	return out
 }
 
-// An idle session learns of a turn that codex begins, shows it, has people decide
-// its requests, and keeps a message until its end.
+// An idle session learns of a turn that codex begins and shows it. People decide its
+// requests, and a message waits for its end.
 func TestATurnThatCodexBeginsIsAttendedAndAMessageWaitsForIt(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{
@@ -221,8 +221,8 @@ func TestACloseInterruptsATurnThatCodexBegan(t *testing.T) {
 	}
 }
 
-// Nobody who sent any message since may decide alone what is asked in a turn that
-// codex begins for a goal: all who sent messages count as having asked for it.
+// If codex begins a turn for a goal, all people who sent messages since count as having
+// asked for it. So none of them may decide its requests alone.
 func TestATurnThatCodexBeginsIsAskedForByAllWhoMayHaveSetItsGoal(t *testing.T) {
 	from := func(id, by string) protocol.Message { m := hello(id); m.By = by; return m }
 	s := assembled(&core{id: "s1", st: &sessionState{processState: processState{Pump: conversation.PumpState{Restless: true}}, policyState: policyState{Requesters: []string{"ada"}}}})

@@ -26,10 +26,10 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// What running workflows, workers of other versions and other programs rely on is
-// listed in testdata/golden: names, and the shapes of everything that is kept or
-// sent as JSON. The lists have no names of Go packages, types or fields, so code can
-// be moved and renamed without a change to them.
+// The lists in testdata/golden have all that running workflows, workers of other versions
+// and other programs rely on: names, and the shapes of everything that is kept or sent as
+// JSON. They have no names of Go packages, types or fields, so code can be moved and
+// renamed without a change to them.
 
 var renewing = flag.Bool("update", false, "renew the lists in testdata/golden")
 
@@ -116,7 +116,7 @@ func newestIsFrozen(t *testing.T) bool {
 	return len(all) > 0 && all[len(all)-1].frozen
 }
 
-// Shapes that stand in many places are listed once, under these names.
+// Shapes that occur in many places are listed once, under these names.
 var sharedShapes = map[reflect.Type]string{
 	reflect.TypeFor[protocol.SessionView]():   "session view",
 	reflect.TypeFor[protocol.TurnView]():      "turn view",
@@ -245,15 +245,16 @@ func (l *shapeList) object(path string, t reflect.Type, within []reflect.Type) {
 	}
 }
 
-// A jsonField is a field as encoding/json sees it, promoted ones among them.
+// A jsonField is a field as encoding/json sees it. It may be promoted from an embedded
+// struct.
 type jsonField struct {
 	reflect.StructField
 	name    string
 	options string // omitempty, omitzero
 }
 
-// jsonFields lists the fields of a struct. Two of one name at one depth are an
-// error: encoding/json leaves out both, and says nothing.
+// jsonFields lists the fields of a struct. It returns an error if two fields at one depth
+// have the same name, because encoding/json leaves out both without an error.
 func jsonFields(t reflect.Type) ([]jsonField, error) {
 	var err error
 	byName := map[string]jsonField{}
@@ -291,7 +292,7 @@ func jsonFields(t reflect.Type) ([]jsonField, error) {
 	return slices.Collect(maps.Values(byName)), err
 }
 
-// A message is what a workflow takes by signal and update, or answers.
+// A message is a signal or an update of a workflow, with its types.
 type message struct {
 	to       string // type of workflow
 	served   served
@@ -371,7 +372,7 @@ func servedBy(t *testing.T) map[string]map[served]any {
 	return out
 }
 
-// activitySet notes what is registered, by its name.
+// activitySet records the registered activities by name.
 type activitySet struct {
 	worker.ActivityRegistry // nil, so that any other method panics
 	funcs                   map[string]reflect.Type
@@ -523,7 +524,7 @@ func TestShapesAreThoseOfEncodingJSON(t *testing.T) {
 	type Right struct {
 		Deeper int `json:"deep"`
 	}
-	twice := reflect.StructOf([]reflect.StructField{ // vet would see it in source
+	twice := reflect.StructOf([]reflect.StructField{ // made by reflection, because vet would complain about such a type
 		{Name: "Left", Type: reflect.TypeFor[Left](), Anonymous: true},
 		{Name: "Right", Type: reflect.TypeFor[Right](), Anonymous: true},
 	})

@@ -55,7 +55,7 @@ func TestGoldenCarry(t *testing.T) {
 	}
 }
 
-// renewCarry writes a state. It removes nothing that a frozen release has.
+// renewCarry writes a state. It removes no field that a frozen release has.
 func renewCarry(t *testing.T, path string, today any) {
 	t.Helper()
 	if newestIsFrozen(t) {
@@ -84,8 +84,8 @@ func written(t *testing.T, v any) any {
 	return decoded(raw)
 }
 
-// fill sets every field of a value that JSON shows. What it sets a field to depends
-// only on the field's path in JSON, so that fields may move between embedded structs.
+// fill sets every field of a value that JSON shows. The value of a field depends only on
+// the field's path in JSON, so that fields may move between embedded structs.
 func fill(v reflect.Value, path string, within []reflect.Type) {
 	sum := fnv.New32a()
 	sum.Write([]byte(path))
@@ -179,8 +179,8 @@ func TestEveryFieldOfACarriedStateIsSet(t *testing.T) {
 	}
 }
 
-// unset finds the fields that JSON shows and that are zero. It leaves out a value
-// that is within a value of the same type.
+// unset finds the zero fields that JSON shows. It leaves out a value that is within a value
+// of the same type.
 func unset(v reflect.Value, path string, found func(path string), within []reflect.Type) {
 	if v.IsZero() && count(within, v.Type()) == 0 {
 		found(path)

@@ -25,7 +25,7 @@ const exitCode = "exit code of ctl"
 var namedConsts = []struct {
 	kind  string
 	match *regexp.Regexp // of the constant's name
-	under string         // the folder that it is in
+	under string         // the folder of the constant
 }{
 	{"kind", regexp.MustCompile(`^(ErrType|Refused)[A-Z]`), "."},
 	{"kind", regexp.MustCompile(`^End[A-Z]`), "."},
@@ -108,14 +108,14 @@ func sourceNames(root string) (lines []string, err error) {
 			}
 			switch consts[key].(type) {
 			case *ast.SelectorExpr, *ast.Ident:
-				continue // another name of one that is listed
+				continue // an alias of a constant that is listed
 			}
 			value, ok := literal(consts[key])
 			if !ok {
 				bad = append(bad, fmt.Errorf("the %s %s in %s is no literal: teach this test to read it", c.kind, name, dir))
 			}
 			if c.kind == exitCode {
-				value += ": " + strings.ToLower(name[len("exit"):]) // two codes must not change places
+				value += ": " + strings.ToLower(name[len("exit"):]) // so that two codes cannot be swapped
 			}
 			lines = append(lines, c.kind+" "+value)
 		}
@@ -123,7 +123,8 @@ func sourceNames(root string) (lines []string, err error) {
 	return lines, errors.Join(bad...)
 }
 
-// sentAround reports whether a package's typed words are kept in states, or sent.
+// sentAround reports whether typed string constants of a package are kept in states or
+// sent.
 func sentAround(dir string) bool {
 	top, _, _ := strings.Cut(dir, "/")
 	return top == "workflows" || top == "activities" || top == "conversation" || dir == "internal/protocol"
@@ -164,8 +165,8 @@ var (
 	makesErrors = regexp.MustCompile(`^New(NonRetryable)?ApplicationError`)
 )
 
-// errorKind is the kind of an error that is written where the error is made:
-// temporal.NewApplicationError(message, "kind"), problem("kind", …), Kind: "kind".
+// errorKind returns the kind of an error if it is a literal at the place where the error is
+// made: temporal.NewApplicationError(message, "kind"), problem("kind", …), Kind: "kind".
 func errorKind(n ast.Node) string {
 	var at ast.Expr
 	switch n := n.(type) {

@@ -14,7 +14,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Faults of codex, the host and people while a session goes on.
+// These tests are about faults of codex and the host, and messages of people, while a
+// session runs.
 
 func finally(kind string) error {
 	return temporal.NewNonRetryableApplicationError(kind+" for good", kind, nil)
@@ -57,8 +58,7 @@ func TestAHostIsCleanedAlsoWhenPreparingItFailed(t *testing.T) {
 	}
 }
 
-// A session that begins does not fail because sshd is restarted, or because a small
-// machine boots.
+// A session that begins does not fail if sshd is restarted or the host boots meanwhile.
 func TestAHostThatIsAwayForSecondsDoesNotFailASessionThatBegins(t *testing.T) {
 	w := newWorld(t)
 	w.fake.fail("prepare", temporal.NewApplicationError("connection refused", protocol.ErrTypeUnreachable))
@@ -199,7 +199,8 @@ func TestACloseWhilePreparingLetsItFinish(t *testing.T) {
 	}
 }
 
-// busy returns a pump that reports that something else runs beside its requests.
+// busy returns a pump that reports that other items of the turn run while its requests
+// wait.
 func busy(pump func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error)) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := pump(ctx, in)
@@ -484,7 +485,7 @@ func TestARolloverWhileQueuedAsksAgain(t *testing.T) {
 	}
 }
 
-// The view shows what is kept of a session, and what it began from.
+// The view shows how the work of a session is kept, and what it began from.
 func TestASessionSaysHowItIsKept(t *testing.T) {
 	w := newWorld(t)
 	w.ends(time.Second)

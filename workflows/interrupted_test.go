@@ -16,8 +16,8 @@ import (
 
 type pumpFunc = func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error)
 
-// A turn that loses its process: what the session reports, and what it does by
-// itself.
+// These tests are about a turn that loses its process: they check the session's reports,
+// and what it does by itself.
 
 func TestACutOffTurnSaysWhatIsCertainAndWhatIsNot(t *testing.T) {
 	w := newWorld(t)
@@ -160,7 +160,8 @@ func TestContinuingIsBounded(t *testing.T) {
 		w.send(protocol.SignalMessage, hello("m5"))
 	})
 	w.at(2*time.Minute, func() {
-		// No turn has ended by itself since, so the count goes on.
+		// No turn has ended by itself since the first one was cut off, so the count goes
+		// on.
 		if v := w.view(); v.State != protocol.Interrupted || v.Turn.N != 5 {
 			t.Errorf("after %d pumps the session is %+v", len(w.fake.ran), v)
 		}
@@ -413,7 +414,7 @@ func notesOf(notes []conversation.Note) string {
 // If it is not known whether codex had a message, later faults do not make it
 // certain.
 func TestADoubtThatCannotBeResolvedIsNoFailure(t *testing.T) {
-	lost := dies(protocol.Sent, false) // before codex could be asked
+	lost := dies(protocol.Sent, false) // the process ended before codex could be asked
 	for name, fault := range map[string]func(w *world){
 		"no process lives long enough": func(w *world) { w.fake.pumps = append(w.fake.pumps, lost, lost, lost) },
 		"none can be started": func(w *world) {
@@ -448,7 +449,7 @@ func TestAClosedSessionDoesNotSayWhatItDoesNotKnow(t *testing.T) {
 	w.fake.pumps = []pumpFunc{dies(protocol.Sent, true)}
 	w.at(50*time.Millisecond, func() {
 		w.send(protocol.SignalMessage, hello("m1"))
-		w.fake.hang("stop") // the process that is to look it up never comes
+		w.fake.hang("stop") // the process that would look into the history never starts
 	})
 	w.when(protocol.Resuming, func() { w.send(protocol.SignalClose, protocol.Close{By: "ann"}) })
 	w.start(SessionOptions{OnInterrupt: protocol.InterruptContinue})

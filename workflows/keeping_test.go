@@ -78,9 +78,9 @@ func TestAStopThatFailsIsTriedAgain(t *testing.T) {
 	}
 }
 
-// Promise 11: if the host knows a newer holder, the session keeps its queue and
-// touches nothing there. It comes back with a higher generation when a person says
-// so.
+// Promise 11: if the host knows a newer holder, the session keeps its queue and changes
+// nothing on the host. It comes back with a higher generation when a person sends a message
+// or resume.
 func TestAnOvertakenSessionKeepsItsQueue(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{endsTurn("completed", "one"), failsWith(protocol.ErrTypeFenced), saysTold(endsTurn("completed", "three")), endsTurn("completed", "four")}
@@ -128,8 +128,8 @@ func TestASessionForSomeTurnsRunsAllThatWereAccepted(t *testing.T) {
 	}
 }
 
-// Promise 11: a message that certainly never reached codex does not fail because no
-// host is available for it. The next message has it delivered.
+// Promise 11: a message that certainly never reached codex does not fail if no host is
+// available. It is delivered when the session comes back.
 func TestAMessageThatWasNotSentIsQueuedAgain(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
@@ -137,7 +137,7 @@ func TestAMessageThatWasNotSentIsQueuedAgain(t *testing.T) {
 	w.fake.rest = saysTold(endsTurn("completed", "done"))
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.fake.fail("stop", finally(protocol.ErrTypeUnreachable)) // so that it moves
+		w.fake.fail("stop", finally(protocol.ErrTypeUnreachable)) // so that the session moves
 		w.refuse = &protocol.Failure{Kind: "host_not_found", Message: "no such host"}
 		w.takes(w.send(protocol.SignalMessage, hello("m2")))
 	})
@@ -159,12 +159,12 @@ func TestAMessageThatWasNotSentIsQueuedAgain(t *testing.T) {
 	}
 }
 
-// Promise 1: when the server is away, workers end pumps that nobody called back.
-// Codex is not counted as failing for it, however often it happens.
+// Promise 1: when the server is away, workers end pumps that the workflow did not cancel.
+// These pumps do not count as pumps without progress, however many they are.
 func TestPumpsThatTheServerEndsSayNothingOfCodex(t *testing.T) {
 	w := newWorld(t)
 	ended := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		st := in.Pump.State // it had no time to read
+		st := in.Pump.State // the pump had no time to read
 		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.PumpCancelled, State: st}}, nil
 	}
 	runs := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {

@@ -86,8 +86,8 @@ func TestAttemptsToWriteTheLastEntriesDoNotFillTheHistory(t *testing.T) {
 	}
 }
 
-// What was heard on a lost host is written to the store before the session leaves
-// that host.
+// All that pumps read on a lost host is written to the store before the session leaves that
+// host.
 func TestWhatWasHeardOnALostHostWaitsForTheStore(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}

@@ -18,8 +18,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A fork whose snapshot cannot be pinned shows that while it tries. Its start
-// timeout holds.
+// A fork whose snapshot cannot be pinned shows this while it tries again. Its start timeout
+// applies.
 func TestAForkWaitsForTheStoreOnView(t *testing.T) {
 	hour := time.Hour
 	w := waitsLong(t)
@@ -81,8 +81,9 @@ func TestAnInterruptCallsOffAMove(t *testing.T) {
 	w.start(SessionOptions{})
 }
 
-// A wish to move does not call back a pump that only looks what has happened. It
-// would do so forever while the host cannot be reached.
+// A request to move does not cancel a pump that only looks for what has happened to a
+// process. Otherwise pumps would be started and cancelled for ever while the host cannot be
+// reached.
 func TestAMoveWaitsForAPumpThatLooks(t *testing.T) {
 	w := newWorld(t)
 	looks := make(chan struct{})
@@ -139,9 +140,9 @@ func TestClosingWaitsForAHostThatRefuses(t *testing.T) {
 	}
 }
 
-// Promise 11: a session that is to close, and whose host is lost in its turn, keeps
-// neither a batch nor a schedule waiting. Promise 7: the session itself waits for
-// the rest.
+// Promise 11: if a session is to close and its host is lost within a turn, neither a batch
+// nor a schedule waits for it. Promise 7: the session itself waits until it can read the
+// rest.
 func TestTheEndIsToldWhileAJournalCannotBeRead(t *testing.T) {
 	w := waitsLong(t)
 	w.fake.pumps = []pumpFunc{asks("make"), lost, lost, lost}
@@ -193,8 +194,8 @@ func TestTheEndIsToldWhileAStoppedProcessCannotBeRead(t *testing.T) {
 	}
 }
 
-// Closing may move the session's work, so it has as much time as moving has
-// elsewhere.
+// Closing may take a snapshot of the work, so it has as much time as other activities that
+// move snapshots.
 func TestClosingHasTheTimeThatMovingWorkTakes(t *testing.T) {
 	w := newWorld(t)
 	var had time.Duration
@@ -247,8 +248,8 @@ func TestAStopThatACloseCallsBackHasStoppedNothing(t *testing.T) {
 	}
 }
 
-// Promise 11: a session that closes after its turns waits for a host like any other
-// that has work to go on with.
+// Promise 11: a session that closes after its turns waits for a host like any other session
+// that has begun.
 func TestASessionForSomeTurnsWaitsForAHostToGoOnOn(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
@@ -281,8 +282,7 @@ func TestASessionForSomeTurnsWaitsForAHostToGoOnOn(t *testing.T) {
 	}
 }
 
-// Promise 11: a schedule firing waits for the store, however often its workers
-// fail.
+// Promise 11: the firing of a schedule waits for the store, however often workers fail.
 func TestAFiringWaitsForTheStore(t *testing.T) {
 	env := newEnvironment()
 	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.ScheduleID("nightly") + "-2026-11-23T00:00:00Z"})
@@ -304,8 +304,8 @@ func TestAFiringWaitsForTheStore(t *testing.T) {
 	}
 }
 
-// Promise 9: waiting out a fault costs few events, and the turn after it costs as
-// many as any other.
+// Promise 9: waiting out a fault costs few events, and the turn after it costs as many
+// events as any other turn.
 func TestAFaultThatIsWaitedOutCostsFewEvents(t *testing.T) {
 	r := newReal(t)
 	r.work()
@@ -333,7 +333,7 @@ func TestAFaultThatIsWaitedOutCostsFewEvents(t *testing.T) {
 	r.close(id)
 }
 
-// Whoever waits for a session's end does not wait for its transcript.
+// The workflow that waits for a session's end does not wait for its transcript.
 func TestTheEndIsToldWhileTheTranscriptCannotBeWritten(t *testing.T) {
 	w := waitsLong(t)
 	w.fake.fail("notes", temporal.NewApplicationError("the store is away", protocol.ErrTypeStore))
@@ -353,8 +353,8 @@ func TestTheEndIsToldWhileTheTranscriptCannotBeWritten(t *testing.T) {
 	}
 }
 
-// A host that goes away while closing waits for something else is left to its pool
-// too.
+// The pool also cleans a host that becomes unreachable while closing waits for another
+// fault.
 func TestAHostThatDiesLateInClosingIsLeftToItsPool(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{endsTurn("completed", "done")}

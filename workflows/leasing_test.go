@@ -12,7 +12,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// What a session tells its seed, and what the seed tells it.
+// These tests are about the signals between a session and its seed.
 
 func closes(out activities.CloseSessionResult, err error) func(activities.CloseSessionInput) (activities.CloseSessionResult, error) {
 	return func(in activities.CloseSessionInput) (activities.CloseSessionResult, error) {

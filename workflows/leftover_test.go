@@ -59,8 +59,8 @@ func (p *poolWorld) shown(host string) protocol.HostView {
 	return query[protocol.HostView](p.world, protocol.QueryHost, host)
 }
 
-// A session that is given up while its host is away leaves a credential there. The
-// pool records and shows it, and wipes it as soon as the host is back.
+// A session that ends while its host is away leaves a credential there. The pool records
+// and shows it, and wipes it as soon as the host is back.
 func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
@@ -110,8 +110,8 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 			first.Claim.Generation <= 7 || last.Claim.Generation <= first.Claim.Generation {
 			t.Errorf("wiped by %+v", last)
 		}
-		// Each try has a newer generation on the host, but what is found keeps the
-		// generation of the first.
+		// Each try has a newer generation on the host, but Found keeps the generation of
+		// the first try.
 		if first.Found <= 7 || last.Found != first.Found {
 			t.Errorf("first found at %d, and then at %d", first.Found, last.Found)
 		}
@@ -122,8 +122,8 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 	p.verify()
 }
 
-// A terminated workflow reports nothing. The check on lease holders finds out, and
-// what the session planted is wiped all the same.
+// A terminated workflow reports nothing. The check for ended holders finds that it has
+// ended, and the pool wipes what the session planted.
 func TestATerminatedSessionLeavesALeftover(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
@@ -147,8 +147,8 @@ func TestATerminatedSessionLeavesALeftover(t *testing.T) {
 	p.verify()
 }
 
-// A new session of an old one's name must not use the old folder, in which an
-// unsaved login may be.
+// A new session must not use the folder of a former session of the same name, because an
+// unsaved login may be in it.
 func TestANewSessionOfAnOldNameWaitsForTheOldOnesLeftovers(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
@@ -159,7 +159,7 @@ func TestANewSessionOfAnOldNameWaitsForTheOldOnesLeftovers(t *testing.T) {
 	p.at(time.Second, func() {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Run: "r1"})
 	})
-	p.at(2*time.Second, func() { // it was terminated in the meantime
+	p.at(2*time.Second, func() { // the first session was terminated in the meantime
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Run: "r2"})
 	})
 	p.once("the wait", func() bool { return p.shown("web-1").Queue == 1 }, func() {
@@ -177,8 +177,8 @@ func TestANewSessionOfAnOldNameWaitsForTheOldOnesLeftovers(t *testing.T) {
 	p.verify()
 }
 
-// While a seed still needs what is on the host, that stays. What others left beside
-// it is wiped.
+// While a seed still needs the login on the host, the login stays. Leftovers of other
+// sessions there are wiped.
 func TestALoginThatIsNotSavedHoldsUpNobodyElse(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
@@ -213,7 +213,7 @@ func TestALoginThatIsNotSavedHoldsUpNobodyElse(t *testing.T) {
 	p.verify()
 }
 
-// The pool's next run also knows what is left, and goes on at once.
+// The pool's next run also knows the leftovers, and goes on at once.
 func TestLeftoversAreCarried(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
@@ -243,7 +243,8 @@ func TestLeftoversAreCarried(t *testing.T) {
 	}
 }
 
-// If a session was there again and left something again, that is another folder.
+// If a session came back to a host and left something again, that is another folder, and
+// Found is set anew.
 func TestWhatIsLeftAgainIsFoundAnew(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
@@ -275,8 +276,8 @@ func TestWhatIsLeftAgainIsFoundAnew(t *testing.T) {
 	}
 }
 
-// The session's part: a session that is given up while its host is away reports
-// what it leaves there. One that cleaned up reports nothing.
+// A session that ends while its host is away reports what it leaves there. A session that
+// cleaned up reports nothing.
 func TestASessionSaysWhatItLeaves(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -304,7 +305,7 @@ func TestASessionSaysWhatItLeaves(t *testing.T) {
 	}
 }
 
-// On another machine, what was left would seem to be gone.
+// On another machine, the pool would not find the leftover, and would take it for gone.
 func TestAHostWithLeftoversIsNotReplacedByAnotherMachine(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
@@ -324,7 +325,8 @@ func TestAHostWithLeftoversIsNotReplacedByAnotherMachine(t *testing.T) {
 	p.verify()
 }
 
-// What a session has on a host is looked for at the address in the inventory.
+// The address in the inventory leads to a session's folder on the host, so it must not
+// become that of another machine.
 func TestAHostInUseIsNotReplacedByAnotherMachine(t *testing.T) {
 	p := newPoolWorld(t)
 	moved, another := put("web-1", 2), put("web-1", 2)

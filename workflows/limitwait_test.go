@@ -232,7 +232,7 @@ func TestAWaitForALimitOutlivesARollover(t *testing.T) {
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.when(protocol.Waiting, func() {
 		w.fill()
-		w.SignalWorkflow("nobody", "knows") // causes a task, in which the session looks
+		w.SignalWorkflow("nobody", "knows") // causes a workflow task, in which the session sees that its history is long
 	})
 	w.start(waiting)
 	in := carried(t, w.continued())

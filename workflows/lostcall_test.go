@@ -13,8 +13,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// torn loses its connection at the moment its pump is called back. The server then
-// does not retry.
+// torn loses its connection at the moment when its pump is cancelled. The server then does
+// not retry the pump.
 type torn struct{ *standIn }
 
 func (h *torn) RunPump(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
