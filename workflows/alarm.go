@@ -6,9 +6,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// alarm is the single timer for all deadlines of a workflow. A deadline set while it runs
-// must not be earlier. It is never cancelled, so its only cost is two events each time it
-// fires.
+// alarm is the single timer for all deadlines of a workflow. A deadline that is set while
+// the timer runs must not be earlier than the present one. It is never cancelled, so its
+// only cost is two events each time it fires.
 type alarm struct {
 	ctx   workflow.Context
 	what  string

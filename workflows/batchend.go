@@ -114,7 +114,7 @@ func (b *batch) end() (end BatchEnd, done bool, err error) {
 		if b.looking.done() {
 			b.looking = nil
 		}
-		if !b.takeKept() { // no store: the results stay in the returned state
+		if !b.takeKept() { // the store failed: the results stay in the returned state
 			break
 		}
 	}

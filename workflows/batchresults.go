@@ -38,7 +38,8 @@ func sumOfUsage(u protocol.UsageView, v protocol.UsageView) protocol.UsageView {
 	return protocol.UsageView{Input: u.Input + v.Input, Output: u.Output + v.Output, Cached: u.Cached + v.Cached, Turns: u.Turns + v.Turns}
 }
 
-// keep starts to store results if there are at least least of them, or partBytes bytes.
+// keep starts to store results if their number is at least least, or their size at least
+// partBytes.
 func (b *batch) keep(least int) {
 	st := b.st
 	if b.keeping != nil || len(st.Results) < least && st.Bytes < partBytes || len(st.Results) == 0 {

@@ -100,7 +100,7 @@ func (s *core) become(status protocol.SessionStatus) {
 	s.st.UpdatedAt = workflow.Now(s.ctx)
 }
 
-// fail ends the session for a reason that people see.
+// fail ends the session with a failure that people see.
 func (s *core) fail(f *protocol.Failure) {
 	s.st.Error = f
 	s.become(protocol.Failed)

@@ -24,7 +24,8 @@ import (
 //	the host cannot be reached           move: it goes on from its newest snapshot; park: as above
 //	uncordon                             sessions that have not left stay
 
-// signalLeave tells a session that its host is being drained, or no longer is.
+// signalLeave tells a session that its host is being drained, or that the drain was called
+// off.
 const signalLeave = "leave"
 
 // leaveAgain is how long a session that could not park stays before it tries again.

@@ -15,11 +15,11 @@ import (
 // this meaning:
 //
 //	never written, accepted or declined by a person → it serves, once, until its request would have expired
-//	never written, cancelled → asked anew: the decision was to end a turn that has ended
+//	never written, cancelled                        → asked anew: the decision was to end a turn that has ended
 //	never written, expired                          → asked anew: nobody had decided
-//	never written, answered, granted in part → asked anew, and shown: the answer was for the former request only
-//	sent or acknowledged → asked anew, since the decision may have had its effect
-//	accepted for the session → the session answers, as for any request with this digest
+//	never written, answered, granted in part        → asked anew, and shown: the answer was for the former request only
+//	sent or acknowledged                            → asked anew, since the decision may have had its effect
+//	accepted for the session                        → the session answers, as for any request with this digest
 //
 // In every case the new approval names the earlier one. The session forgets the earlier
 // decision when a request with the same digest was decided in a turn that was not cut off.

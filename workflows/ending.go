@@ -63,8 +63,8 @@ func (s *endingPart) queueInterruptForClose() {
 
 // interruptForClose ends the running turn before a close. It asks codex to end the turn. If
 // codex does not do so in time, interruptForClose stops its process and reads its journal
-// to the end, since closing deletes the journal. It repeats this until the host can be
-// reached. Only discard ends it earlier.
+// to the end, since closing deletes the journal. It repeats these steps until the host can
+// be reached. Only discard ends them earlier.
 func (s *endingPart) interruptForClose() error {
 	s.become(protocol.Closing)
 	switch stuck := s.st.GraceOver || s.st.CloseTries >= 3; {
@@ -504,9 +504,10 @@ const writeFor = 7 * 24 * time.Hour
 // shows the failure and waits. It returns the error of the last attempt if waiting cannot
 // mend it, if somebody says discard, or after writeFor.
 //
-// It may be called in the middle of a step, where the run cannot continue as new. So when
-// the history is long, it has the server repeat the activity, because such attempts add
-// nothing to the history. try must cancel its activity when leave returns true.
+// keepWriting may be called in the middle of a step, where the run cannot continue as new.
+// So when the history is long, keepWriting has the server repeat the activity, because such
+// attempts add nothing to the history. try must cancel its activity when leave returns
+// true.
 func (s *endingPart) keepWriting(doing string, try func(ctx workflow.Context, leave func() bool) error) error {
 	since := workflow.Now(s.ctx)
 	for shown := false; ; shown = true {

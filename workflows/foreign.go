@@ -10,11 +10,10 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// codex can begin a turn by itself (see conversation/foreign.go); the code calls it
-// foreign. A foreign turn is the session's running turn like any other: it has a number,
-// people decide its approvals, it counts towards the budget, and interrupting, closing,
-// moving and parking treat it alike. Queued messages run after it, so their turn numbers
-// rise by one.
+// codex can begin a turn by itself (see conversation/foreign.go). The code calls such a
+// turn foreign. It is the session's running turn like any other: it has a number, people
+// decide its approvals, it counts towards the budget, and interrupting, closing, moving and
+// parking treat it alike. Queued messages run after it, so their turn numbers rise by one.
 
 // begunByCodex is the value of TurnView.BegunBy for such a turn.
 const begunByCodex = "codex"

@@ -64,8 +64,8 @@ func (s *turnsPart) mayGoOn(f *protocol.Failure) bool {
 }
 
 // interrupted ends the turn, and the session waits for a person's message. The queue waits
-// too, because its messages assumed that the turn would end well. It does not wait if the
-// session closes after its last turn.
+// too, because its messages assumed that the turn would end well. But the queue does not
+// wait if the session closes after its last turn.
 func (s *turnsPart) interrupted(status string, f *protocol.Failure) {
 	s.giveUpTurn(status, f)
 	s.st.Error = f

@@ -112,7 +112,7 @@ func (p *inventoryPart) remove(name string) protocol.HostView {
 	v := p.view(p.host(name))
 	p.st.Hosts = slices.DeleteFunc(p.st.Hosts, func(h poolHost) bool { return h.Spec.Name == name })
 	p.st.Leftovers = slices.DeleteFunc(p.st.Leftovers, func(l poolLeftover) bool { return l.Host == name })
-	p.st.Leases = slices.DeleteFunc(p.st.Leases, func(l poolLease) bool { return l.Host == name }) // only parked sessions have leases here
+	p.st.Leases = slices.DeleteFunc(p.st.Leases, func(l poolLease) bool { return l.Host == name }) // leases of parked sessions, which are all that checkRemove lets through
 	p.work = true
 	return v
 }

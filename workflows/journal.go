@@ -6,9 +6,9 @@ import (
 	"fairlead.dev/fairlead/conversation"
 )
 
-// Pumps free the space of the part of a journal that was read, if the host can do this. If
-// it cannot, only a new process begins a new journal. So a session with a long journal
-// starts codex again before its next turn.
+// Pumps trim the part of a journal that was read, if the host can do this. On other hosts,
+// a session with a long journal starts codex again before its next turn, because a new
+// process has a new journal.
 const (
 	longJournal = 64 << 20
 	// From hugeJournal on, the session does not wait for commands that the agent left

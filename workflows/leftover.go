@@ -39,8 +39,8 @@ type leftBehind struct {
 	Snapshot *activities.SnapshotSpec `json:"snapshot,omitempty"`
 }
 
-// keepProofs is how many wiped leftovers a pool remembers. It never forgets a leftover that
-// is not wiped while the host is in the inventory.
+// keepProofs is how many wiped leftovers a pool remembers. While a host is in the
+// inventory, the pool never forgets the leftovers there that are not wiped.
 const keepProofs = 200
 
 const signalHostBack = "host_back"
@@ -58,7 +58,8 @@ type leftoversPart struct {
 	cleaning map[string]bool // hosts that are being cleaned
 }
 
-// leftover returns the leftover of a session on a host that is not wiped yet, or nil.
+// leftover returns the leftover of a session on a host; nil if there is none that is not
+// wiped yet.
 func (p *leftoversPart) leftover(session, host string) *poolLeftover {
 	for i := range p.st.Leftovers {
 		if l := &p.st.Leftovers[i]; l.open() && l.Session == session && l.Host == host {
@@ -122,8 +123,8 @@ func (p *leftoversPart) clean() {
 	}
 }
 
-// nextLeft returns a leftover of a host that is not in seen, the sessions tried in this
-// round.
+// nextLeft returns a leftover of a host that is not wiped yet and whose session is not in
+// seen, or nil. seen has the sessions tried in this round.
 func (p *leftoversPart) nextLeft(host string, seen map[string]bool) *poolLeftover {
 	for i := range p.st.Leftovers {
 		if l := &p.st.Leftovers[i]; l.open() && l.Host == host && !seen[l.Session] {

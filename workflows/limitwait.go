@@ -20,7 +20,8 @@ const (
 	maxLimitTries = 24
 	// leastWait is the shortest wait before a try, even if the limit is said to have ended.
 	leastWait = 5 * time.Second
-	// mostJitter bounds the random delay after a reset, which spreads many sessions.
+	// mostJitter bounds the delay that nextTry adds to each wait, so that many sessions do
+	// not try at the same time.
 	mostJitter = 3 * time.Minute
 )
 
