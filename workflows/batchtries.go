@@ -93,7 +93,7 @@ var RetriedKinds = []string{
 
 // triesAgain reports whether an item gets another try. An item that may have had effects
 // gets another try only if the file allows it. After a fault of our infrastructure, the
-// number of tries in the file does not count.
+// item is tried again whatever kinds and number of tries the file gives.
 func (b *batch) triesAgain(it batchItem, e protocol.SessionEnded, f *protocol.Failure) bool {
 	r := b.in.Spec.Retry
 	on := r.On

@@ -230,8 +230,8 @@
 //	            one in a hundred to the request that waits longest, so that none waits for ever
 //	tenants     each tenant that wants slots is entitled to a share of all slots, by
 //	            its weight. The tenant that has least of its share comes first. Slots that
-//	            do not divide evenly go to each tenant in turn. Slots that a tenant does
-//	            not want go to the others
+//	            do not divide evenly go to the tenants in turn, by weight. Slots that a
+//	            tenant does not want go to the others
 //	limits      how many slots a tenant, or the users of a seed, may hold at a time
 //	a pause     nothing is granted, not even to sessions that come back from parking
 //

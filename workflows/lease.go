@@ -42,8 +42,8 @@ type acquire struct {
 	Tenant   string    `json:"tenant,omitempty"`
 	Priority int       `json:"priority,omitempty"`
 	AskedAt  time.Time `json:"asked_at,omitzero"`
-	// Begun says that the session has run before. If no host or seed suits it, it waits for
-	// a change and is not refused.
+	// Begun says that the session has run before, or was in the line already. If nothing
+	// suits it, the session waits for a change and is not refused.
 	Begun bool `json:"begun,omitempty"`
 
 	// To a seed: the place of the credential, told before the credential is there. It is a
@@ -78,8 +78,8 @@ func (a acquire) decline(from string) letter {
 type release struct {
 	Holder string `json:"holder"`
 	Run    string `json:"run,omitempty"` // as in acquire
-	// Failed is the fault of the host for which the session could not begin there; nil if
-	// the host had no fault.
+	// Failed is the fault of the host that kept the session from working there; nil if the
+	// host had no fault.
 	Failed *protocol.Failure `json:"failed,omitempty"`
 	// Left, to a pool, says what the session could not clean up on the host. Warm is the
 	// folder that a parked session keeps on the host.
@@ -120,7 +120,7 @@ const (
 
 type granted struct {
 	From    string            `json:"from"`           // the workflow that answers
-	Run     string            `json:"run,omitempty"`  // first run id of the workflow that asked
+	Run     string            `json:"run,omitempty"`  // first run id of the session that the answer is for
 	Pool    string            `json:"pool,omitempty"` // the pool of seeds that asked on the holder's behalf
 	Queued  string            `json:"queued,omitempty"`
 	Refused *protocol.Failure `json:"refused,omitempty"`
