@@ -26,7 +26,7 @@ type MaintenanceInput struct {
 // MaintenanceResult says what was done.
 type MaintenanceResult struct {
 	Seeds activities.VerifySeedsResult `json:"seeds"`
-	// Snapshots is nil if they were not selected, or if another run was pruning them.
+	// Snapshots is nil if pruning was not selected, or if another run was pruning them.
 	Snapshots *protocol.PruneSnapshotsResult  `json:"snapshots,omitempty"`
 	Store     *activities.TidyStoreResult     `json:"store,omitempty"`
 	Hosts     *activities.CheckOldHostsResult `json:"hosts,omitempty"`
@@ -35,9 +35,10 @@ type MaintenanceResult struct {
 }
 
 const (
-	// seedsEvery is the greatest age of the proof that a seed is alive, or, if it has none, of
-	// its newest check. A login is refreshed when a quarter of its access token's time is left,
-	// two days at most: see seeds.Issuer.Fresh.
+	// Maintenance verifies a seed whose newest proof that it is alive is older than
+	// seedsEvery. If a seed has no proof, the age of its newest check counts. A login is
+	// refreshed when a quarter of its access token's time is left, two days at most: see
+	// seeds.Issuer.Fresh.
 	seedsEvery = 6 * time.Hour
 	// seedsAtATime is how many seeds one run verifies.
 	seedsAtATime = 20
@@ -45,8 +46,8 @@ const (
 	hostsAtATime = 50
 )
 
-// Maintenance runs the chores that a Schedule starts it for. A chore that fails does not stop the
-// others, and is done next time.
+// Maintenance runs the chores that its input selects. A Schedule starts it. A chore that
+// fails does not stop the others; the next run does it again.
 func Maintenance(ctx workflow.Context, in MaintenanceInput) (MaintenanceResult, error) {
 	type chore struct {
 		what string
@@ -84,8 +85,8 @@ func verifySeeds(ctx workflow.Context, what string, out *MaintenanceResult) (err
 	return err
 }
 
-// tidyStore deletes what nobody can request any more. Entries that could not be decided stay, are
-// reported, and are checked again next time.
+// tidyStore deletes what nobody can request any more. If it could not be found out whether
+// an entry is needed, the entry stays, is reported, and is checked again next time.
 func tidyStore(ctx workflow.Context, what string, out *MaintenanceResult) error {
 	var tidied activities.TidyStoreResult
 	if err := workflow.ExecuteActivity(ofStore(ctx, what), snapshots.TidyStore).Get(ctx, &tidied); err != nil {
@@ -96,8 +97,8 @@ func tidyStore(ctx workflow.Context, what string, out *MaintenanceResult) error 
 	return nil
 }
 
-// checkHosts refreshes what is known of hosts: codex, sandbox and free space. The pool handles a
-// host that fails.
+// checkHosts refreshes what is known of hosts: codex, sandbox and free space. The pool
+// handles a host that fails its check.
 func checkHosts(ctx workflow.Context, what string, in MaintenanceInput, out *MaintenanceResult) error {
 	found, err := do(setUp(ctx, what), engine.CheckOldHosts, activities.CheckOldHostsInput{
 		Zone: in.Zone, Pool: protocol.PoolID(in.Zone), Queue: protocol.TaskQueueOf(in.Zone), Older: in.Hosts / 2, Limit: hostsAtATime,

@@ -32,7 +32,7 @@ type SessionOptions struct {
 	Effort         string            `json:"effort,omitempty"`
 	Sandbox        string            `json:"sandbox,omitempty"`         // default workspace-write
 	ApprovalPolicy string            `json:"approval_policy,omitempty"` // default on-request
-	// Confine asks more of the sandbox than its mode does.
+	// Confine restricts the sandbox further than its mode does.
 	Confine activities.Confinement `json:"confine,omitzero"`
 	// Policy is the text of a policy file: rules that decide what codex asks for.
 	Policy string `json:"policy,omitempty"`
@@ -56,11 +56,11 @@ type SessionOptions struct {
 	Snapshot protocol.SnapshotOptions `json:"snapshot,omitzero"`
 	// ParkAfter is how long the session is idle before it parks by itself; 0 means never.
 	ParkAfter time.Duration `json:"park_after,omitempty"`
-	// TTL is how long the session may live from its start. It then closes, after a running turn;
-	// 0 means no limit.
+	// TTL is how long the session may live from its start; 0 means no limit. After that
+	// time the session closes when the running turn has ended.
 	TTL time.Duration `json:"ttl,omitempty"`
-	// StartTimeout bounds the time from acceptance until the first turn can begin, whatever the
-	// delay; default 24 h, 0 means no limit.
+	// StartTimeout bounds the time from acceptance until the first turn can begin, whatever
+	// delays it; default 24 h, 0 means no limit.
 	StartTimeout *time.Duration `json:"start_timeout,omitempty"`
 	// OnHostLost is what happens when the host cannot be reached for LostAfter:
 	// wait (the default) or move.
@@ -80,9 +80,10 @@ type SessionOptions struct {
 	// how it speaks.
 	Instructions string `json:"instructions,omitempty"`
 	Personality  string `json:"personality,omitempty"`
-	// Files came with messages of the session that this one forks.
+	// Files are the files that came with messages of the session from which this one is
+	// forked.
 	Files []protocol.Input `json:"files,omitempty"`
-	// Workspace is what the session works in: a repository, a snapshot's work, hooks.
+	// Workspace says what is in the work folder at the start, and which hooks run.
 	Workspace activities.Workspace `json:"workspace,omitzero"`
 	// CloseAfter closes the session after its first turn and the turns of all messages accepted
 	// meanwhile (ctl run without --keep).
@@ -90,7 +91,7 @@ type SessionOptions struct {
 	By         string `json:"by,omitempty"`
 	// Origin is what started the session: "batch/ID" or "schedule/NAME".
 	Origin string `json:"origin,omitempty"`
-	// Notify is the id of the workflow that the signal session_ended goes to when the session has
-	// ended.
+	// When the session has ended, the signal session_ended goes to the workflow with the id
+	// Notify.
 	Notify string `json:"notify,omitempty"`
 }

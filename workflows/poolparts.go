@@ -22,8 +22,8 @@ type poolCore struct {
 }
 
 // pool is the workflow while it runs. Its own methods are the loop, the handlers of
-// messages, and the change to the next run. A part is what it does about one subject;
-// it names the other parts that it calls.
+// messages, and the change to the next run. Each part does the work for one subject. Its
+// fields name the other parts that it calls.
 type pool struct {
 	*poolCore
 	inventory *inventoryPart

@@ -41,7 +41,7 @@ type lifeState struct {
 	Effects string `json:"effects,omitempty"`
 	// Progress is what the model reported last.
 	Progress *protocol.Progress  `json:"progress,omitempty"`
-	Waits    string              `json:"waits,omitempty"` // what a lease waits for, in words
+	Waits    string              `json:"waits,omitempty"` // what the request for a lease waits for, in words
 	Trouble  *trouble            `json:"trouble,omitempty"`
 	Notes    []conversation.Note `json:"notes,omitempty"`
 	Handing  []conversation.Note `json:"handing,omitempty"` // given to a pump that has not returned
@@ -94,7 +94,7 @@ type approvalState struct {
 	Why       string                    `json:"why,omitempty"`      // why it is void
 	Earlier   *protocol.EarlierDecision `json:"earlier,omitempty"`
 	Agreed    []protocol.Agreement      `json:"agreed,omitempty"`
-	TakenBack []protocol.Agreement      `json:"taken_back,omitempty"` // what they said before
+	TakenBack []protocol.Agreement      `json:"taken_back,omitempty"` // what they decided before
 }
 
 // Bounds of what is carried: older things are in the transcript.
@@ -156,7 +156,8 @@ func (st *sessionState) sending(kind conversation.SendKind) *pendingSend {
 	return nil
 }
 
-// texts returns how many bytes queued messages and those on their way take.
+// texts returns how many bytes the queued messages and the messages on their way to codex
+// take.
 func (st *sessionState) texts() int {
 	n := 0
 	for _, q := range st.Queue {
@@ -173,7 +174,7 @@ func (st *sessionState) remember(m protocol.Message, n int) {
 	said := sum(m)
 	st.Seen = slices.DeleteFunc(st.Seen, func(seen seenMessage) bool {
 		if seen.ID == m.ID && seen.Sum != "" {
-			said = seen.Sum // it was put back; its sum is that of the message as it came
+			said = seen.Sum // the message was put back; the digest stays that of the message as it came
 		}
 		return seen.ID == m.ID
 	})
@@ -204,8 +205,8 @@ func (st *sessionState) trim() {
 	}
 }
 
-// trimTurns bounds the turns that began and those that never did separately.
-// Otherwise those that never began would push out the turn that runs.
+// trimTurns bounds separately the turns that began and the turns that never began.
+// Otherwise turns that never began would push out the turn that runs.
 func (st *sessionState) trimTurns() {
 	began, not := 0, 0
 	for i := len(st.Turns) - 1; i >= 0; i-- {
@@ -251,9 +252,9 @@ func (a *approvalState) strip() {
 	r.Command, r.Reason, r.Changes, r.Truncated = excerpt(r.Command, 512), excerpt(r.Reason, 256), nil, true
 }
 
-// fit drops what the transcript also has until a run can hand the state on. The
-// bounds above make it needless except for extreme texts. beside is how many bytes
-// go along with the state.
+// fit drops content that the transcript also has, until the state is small enough to hand
+// on to the next run. With the bounds above, only extreme texts make that necessary. beside
+// is how many bytes are handed on together with the state.
 func (st *sessionState) fit(beside int) {
 	if encoded(st)+beside <= maxCarry {
 		return
@@ -270,7 +271,8 @@ func (st *sessionState) fit(beside int) {
 	}
 	shorten(st.Notes)
 	st.Refusals = nil
-	// Notes that were given to a pump are to be written as they were, if possible.
+	// Notes that were given to a pump come last, because they are to be written unchanged
+	// if possible.
 	if encoded(st)+beside > maxCarry {
 		shorten(st.Handing)
 	}
