@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// MaintenanceInput selects the chore: seeds by default, or one of the fields. Each has a Schedule
-// of its own.
+// MaintenanceInput selects the chore: the verification of seeds by default, or what one of
+// the fields selects. Each chore has a Schedule of its own.
 type MaintenanceInput struct {
 	Snapshots bool `json:"snapshots,omitempty"`
 	// Store selects what messages, batches and schedules left in the store.
@@ -26,7 +26,8 @@ type MaintenanceInput struct {
 // MaintenanceResult says what was done.
 type MaintenanceResult struct {
 	Seeds activities.VerifySeedsResult `json:"seeds"`
-	// Snapshots is nil if pruning was not selected, or if another run was pruning them.
+	// Snapshots is nil if pruning was not selected, or if another run was pruning at the
+	// time.
 	Snapshots *protocol.PruneSnapshotsResult  `json:"snapshots,omitempty"`
 	Store     *activities.TidyStoreResult     `json:"store,omitempty"`
 	Hosts     *activities.CheckOldHostsResult `json:"hosts,omitempty"`
@@ -37,8 +38,8 @@ type MaintenanceResult struct {
 const (
 	// Maintenance verifies a seed whose newest proof that it is alive is older than
 	// seedsEvery. If a seed has no proof, the age of its newest check counts. A login is
-	// refreshed when a quarter of its access token's time is left, two days at most: see
-	// seeds.Issuer.Fresh.
+	// refreshed when a quarter of its access token's time is left, but not earlier than two
+	// days before the token's end: see seeds.Issuer.Fresh.
 	seedsEvery = 6 * time.Hour
 	// seedsAtATime is how many seeds one run verifies.
 	seedsAtATime = 20

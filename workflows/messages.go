@@ -25,7 +25,7 @@ type SessionOptions struct {
 	Rather         []string          `json:"rather,omitempty"` // conditions that are preferred
 	Seed           string            `json:"seed,omitempty"`
 	SeedPool       string            `json:"seed_pool,omitempty"` // any healthy seed of this pool, instead of Seed
-	Tenant         string            `json:"tenant,omitempty"`    // the tenant that its slot counts for; default "default"
+	Tenant         string            `json:"tenant,omitempty"`    // the tenant for which its slot counts; default "default"
 	Priority       int               `json:"priority,omitempty"`  // 1 is first, 5 last; 0 is 3
 	Dir            string            `json:"dir,omitempty"`
 	Model          string            `json:"model,omitempty"`

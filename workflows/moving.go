@@ -13,11 +13,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A session goes on on another host because a person asks for that, or because its host is lost
-// and its policy allows it. It continues from what is in the store.
+// A session moves to another host because a person asks for that, or because its host is
+// lost and its options allow the move. It continues from what is in the store.
 
 type moved struct {
-	From []string  `json:"from"`           // hosts
+	From []string  `json:"from"`           // the hosts that it left
 	Lost bool      `json:"lost,omitempty"` // the last of them was lost
 	Cut  int       `json:"cut,omitempty"`  // the turn that was cut off
 	At   time.Time `json:"at"`

@@ -32,9 +32,9 @@ func do[In, Out any](ctx workflow.Context, activity func(context.Context, In) (O
 // takes over.
 const beat = 10 * time.Second
 
-// setUp is for work on a host that may be repeated and may move a few hundred
-// megabytes. A host that cannot be reached is tried for 15 seconds, as long as a
-// restart of sshd takes.
+// setUp is for work on a host. The work may be repeated, and may move a few hundred
+// megabytes. A host that cannot be reached is tried for 15 seconds, because a restart of
+// sshd takes about that long.
 func setUp(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * time.Minute,

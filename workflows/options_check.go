@@ -13,7 +13,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Bounds of what people write into a session. All of it is carried in the
+// Bounds of the texts that people write into a session. All these texts are carried in the
 // workflow's state, which must stay below Temporal's 2 MiB for one value.
 const (
 	maxWord   = 200     // names of people, models
@@ -25,8 +25,8 @@ const (
 	maxInline = 256 << 10
 	maxTexts  = 768 << 10
 
-	// unusedFor is how long a session that closes after its first turn waits for
-	// the message that begins this turn.
+	// unusedFor is how long a session that closes after its first turn waits for the
+	// message that begins that turn.
 	unusedFor = 10 * time.Minute
 
 	// lostAfter is the default for how long a host is out of reach before it counts as

@@ -11,9 +11,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A parked session holds no process, no slot and no seed. The store has all that
-// the session needs to go on. Its folder stays on the host without a credential,
-// so that nothing has to be transferred if the session comes back there.
+// A parked session holds no process, no slot and no seed. The store has all that the
+// session needs to go on. Its folder stays on the host without a credential, so that
+// nothing has to be transferred if the session comes back to that host.
 
 // parked says since when a session is parked, and by whom.
 type parked struct {

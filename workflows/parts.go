@@ -28,7 +28,7 @@ type session struct {
 	goes  workflow.ReceiveChannel // orders of its pool to leave a host that is drained
 }
 
-// assembled makes a session of its core.
+// assembled makes a session with all its parts around a core.
 func assembled(c *core) *session {
 	s := &session{core: c,
 		turns: new(turnsPart), messages: new(messagesPart), approvals: new(approvalsPart), bounds: new(boundsPart), choices: new(choicesPart),

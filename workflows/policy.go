@@ -25,7 +25,7 @@ const (
 	keepJudged = 20
 )
 
-// policyState is what the policies judge by, and what they did.
+// policyState holds what the policies need to judge, and what they did.
 type policyState struct {
 	SeedPolicy   string            `json:"seed_policy,omitempty"`
 	SeedAmend    bool              `json:"seed_amend,omitempty"`      // amendments may be offered
@@ -52,7 +52,7 @@ func checkPolicy(text string) error {
 	return nil
 }
 
-// A ruling is a policy that applies to a session. of says whose it is.
+// A ruling is a policy that applies to a session. of is its owner.
 type ruling struct {
 	of, text string
 	*policy.Policy

@@ -31,7 +31,7 @@ const maxSignature = 32 << 10
 // agreedOn returns the parts of two agreements that must be equal for two people to agree.
 func agreedOn(a protocol.Agreement) [3]string { return [3]string{a.Outcome, a.Scope, a.Payload} }
 
-// SignedMessage returns what the signature of a decision covers. The time of the
+// SignedMessage returns the text that the signature of a decision covers. The time of the
 // approval is formatted as in its JSON.
 func SignedMessage(session string, askedAt time.Time, d protocol.Decide) ([]byte, error) {
 	payload, err := payloadOf(d)
@@ -73,7 +73,7 @@ func payloadOf(d protocol.Decide) (string, error) {
 
 func quoted(s string) string {
 	//workflowcheck:ignore // JSON is a pure function
-	b, _ := json.Marshal(s) // of a string
+	b, _ := json.Marshal(s) // a string can always be encoded
 	return string(b)
 }
 
@@ -280,7 +280,7 @@ func oneSuffices(outcome string) bool {
 	return outcome == string(protocol.Decline) || outcome == string(protocol.Cancel)
 }
 
-// missing returns how many more people must agree on word for it to count.
+// missing returns how many more people must agree on word before the decision counts.
 func (s *approvalsPart) missing(a *approvalState, word [3]string) (most int) {
 	for _, r := range s.signing() {
 		who := map[string]bool{}

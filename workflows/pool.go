@@ -22,8 +22,8 @@ type poolState struct {
 	Queue  []ticket    `json:"queue"`
 	Epoch  int64       `json:"epoch"` // rises with every grant
 	ReapAt time.Time   `json:"reap_at"`
-	// Leftovers are what sessions may have left on hosts, and the newest proofs
-	// that it is gone; oldest first.
+	// Leftovers lists what sessions may have left on hosts, and the newest proofs that
+	// leftovers are gone; the oldest entry is first.
 	Leftovers []poolLeftover `json:"leftovers,omitempty"`
 
 	Shares []poolShare         `json:"shares,omitempty"` // of tenants, sorted by name
@@ -86,12 +86,12 @@ type poolLease struct {
 // defaultSlots is how many sessions share a host for which no number is set.
 const defaultSlots = 4
 
-// Bounds of what a pool carries, some hundred bytes each. All of it, encoded as a
-// payload, must stay below Temporal's limit of 2 MiB.
+// Bounds of what a pool carries; an entry takes some hundred bytes. The whole state,
+// encoded as a payload, must stay below Temporal's limit of 2 MiB.
 const (
 	maxHosts   = 1000
 	maxHost    = 16 << 10 // bytes of one host's spec and labels
-	maxOfHosts = 1 << 20  // of all of them
+	maxOfHosts = 1 << 20  // bytes of the specs and labels of all hosts
 	maxHolders = 5000     // sessions with slots; further sessions wait
 	// maxLine and maxAsked bound the line. A session that finds no place in it is
 	// told when to ask again (lineFull).

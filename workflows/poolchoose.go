@@ -17,7 +17,7 @@ type roster struct {
 	spots []*spot
 	named map[string]*spot
 	asked map[string]*demand
-	dirty func(session, host string) bool // whether the session left something there that is not wiped
+	dirty func(session, host string) bool // whether the session left something on the host that is not wiped
 }
 
 // A spot is one host.
@@ -66,7 +66,7 @@ type demand struct {
 type ticket struct {
 	acquire
 	Told   string `json:"told,omitempty"`
-	Rung   int    `json:"rung,omitempty"`   // the rung (see rungs) of the place that it was told
+	Rung   int    `json:"rung,omitempty"`   // the rung (see rungs) of the place that its holder was told
 	Paused bool   `json:"paused,omitempty"` // its holder was told that the zone is paused
 
 	key  string // what it asks for, equal for equal requests
@@ -218,10 +218,11 @@ func (s *spot) lacks(wants []protocol.Selector) lacking {
 	return l
 }
 
-// nearestHosts is how many of the hosts that do not fit a refusal names.
+// If no host fits, the refusal names at most nearestHosts of the hosts.
 const nearestHosts = 3
 
-// nobody says that no host can ever fit, and what the nearest ones lack.
+// nobody returns the text that says that no host can ever fit, and what the nearest hosts
+// lack.
 func (r *roster) nobody(wants []protocol.Selector, near []lacking) string {
 	if len(near) == 0 {
 		return fmt.Sprintf("zone %s has no host for sessions", r.zone)

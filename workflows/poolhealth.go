@@ -251,9 +251,9 @@ func labelsOf(h *poolHost) map[string]string {
 	return all
 }
 
-// foundLabels makes labels of what a probe found. Memory is rounded up, because the
-// kernel leaves out what it keeps for itself: a machine of 32 GiB says 31.2. The
-// space on the disk is rounded down.
+// foundLabels makes labels of what a probe found. Memory is rounded up, because the kernel
+// leaves out what it keeps for itself: a machine of 32 GiB reports 31.2. The space on the
+// disk is rounded down.
 func foundLabels(facts map[string]string) map[string]string {
 	found := map[string]string{}
 	put := func(k, v string) {

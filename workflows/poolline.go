@@ -14,18 +14,18 @@ import (
 // A line is the queue for slots at one moment, and decides who gets one. It is pure: it
 // sees hosts only through the interface room, and does not know the time.
 //
-// Priority goes first. Within one priority, each tenant that wants slots is entitled to a
-// share of all slots, by its weight. Tenants that are below their shares come first. Slots
-// that cannot be shared evenly go to the tenants in rotation, by weight. The other tenants
-// get the slots that a tenant does not want. Within a tenant the ticket that has waited
-// longest is first. A ticket for which there is no room, or whose tenant or seed is at its
-// limit, is passed over and holds up nobody. So that nobody starves, about one slot in ten
-// is given without regard to priority, and one in a hundred to the ticket that has waited
-// longest of all.
+// The tickets with the first priority come first. Within one priority, each tenant that
+// wants slots is entitled to a share of all slots, by its weight. Tenants that are below
+// their shares come first. Slots that cannot be shared evenly go to the tenants in
+// rotation, by weight. The other tenants get the slots that a tenant does not want. Within
+// a tenant the ticket that has waited longest is first. A ticket for which there is no
+// room, or whose tenant or seed is at its limit, is passed over and holds up nobody. So
+// that nobody starves, about one slot in ten is given without regard to priority, and one
+// in a hundred to the ticket that has waited longest of all.
 type line struct {
 	tickets []*waiter // in the order of asking
 	tenants map[string]*competitor
-	inTurn  []*competitor // the same, in the order in which shares, leases and tickets name them
+	inTurn  []*competitor // all tenants, in the order in which shares, leases and tickets name them
 	seeds   map[string]*seedUse
 	room    room
 	next    int64 // epoch of the next grant
@@ -244,9 +244,9 @@ func (l *line) order() []*waiter {
 type round struct {
 	*line
 	try    func(*waiter) bool
-	got    []*waiter                           // the tickets that got something, in that order
+	got    []*waiter                           // the tickets that got a slot, in the order in which they got it
 	oldest int                                 // all tickets before this index have tried
-	by     [protocol.LastPriority + 1]*contest // by priority; contest 0 is of all
+	by     [protocol.LastPriority + 1]*contest // by priority; contest 0 has the tickets of all priorities
 }
 
 func (l *line) each(try func(*waiter) bool) []*waiter {
@@ -381,8 +381,8 @@ func (c *contest) Less(i, j int) bool {
 
 // How many slots a tenant has, compared with its share.
 const (
-	lessThan = iota // by one slot or more
-	odd             // by a part of a slot
+	lessThan = iota // below the share by one slot or more
+	odd             // below the share by a part of a slot
 	enough
 )
 
@@ -404,7 +404,7 @@ func (e *entrant) first() int {
 			return w.n
 		}
 	}
-	return -1 // it leaves the contest
+	return -1 // the entrant leaves the contest
 }
 
 // overflow removes and returns the last tickets of the line, for which the pool has
@@ -452,7 +452,7 @@ func (l *line) shares() []poolShare {
 // forgetting leaves out the tenants with the lowest pass if there are more than
 // maxBeyond.
 func (l *line) forgetting(kept []poolShare) []poolShare {
-	var gone []poolShare // they have come and gone
+	var gone []poolShare // tenants that came and have no request and no slot any more
 	for _, s := range kept {
 		if c := l.tenants[s.Tenant]; s.Weight == 0 && s.Limit == 0 && !s.Waits && c.used == 0 {
 			gone = append(gone, s)

@@ -39,7 +39,7 @@ type pool struct {
 	alarm *alarm // to look after holders; its time is carried, so that no rollover delays it
 }
 
-// poolOf makes a pool of its core.
+// poolOf makes a pool with all its parts around a core.
 func poolOf(c *poolCore) *pool {
 	p := &pool{poolCore: c, inventory: new(inventoryPart), slots: new(slotsPart), health: new(healthPart), leftovers: new(leftoversPart),
 		watches: &watchesPart{poolCore: c, running: map[string]*watch{}}, census: new(censusPart), alarm: newAlarm(c.ctx, "look after holders")}

@@ -12,9 +12,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// exactlyUpTo is how many sessions at the head of the line are told each new reason. The
-// sessions behind them are told only when they have come to a lower rung. So a grant needs
-// only a few letters, however long the line is.
+// exactlyUpTo is how many sessions at the head of the line are told each new reason why
+// they wait. The sessions behind them are told only when they have come to a lower rung. So
+// a grant needs only a few letters, however long the line is.
 const exactlyUpTo = exactly
 
 // rungs are the places in line at which a session is told how far it has come.

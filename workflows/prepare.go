@@ -79,8 +79,9 @@ func (s *placePart) pin() *protocol.Failure {
 	return nil
 }
 
-// acquireSlot gets a host: the one that somebody named, or the one that the options
-// ask for, or any that fits, preferably the one with the session's folder.
+// acquireSlot gets a slot. It asks for the host that a resume names, or else for the host
+// that the options name, or else for any host that fits, preferably the one with the
+// session's folder.
 func (s *placePart) acquireSlot() (f *protocol.Failure, again bool) {
 	for s.st.Lease == nil {
 		asked := s.st.Resume

@@ -72,7 +72,7 @@ func (s *pushesPart) onHost() bool {
 // push has the session's loop do the push between two turns. Meanwhile nothing else
 // is done on the host, and no turn begins.
 func (s *pushesPart) push(ctx workflow.Context, p protocol.Push) (activities.PushWorkspaceResult, error) {
-	ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancelled workflow still pushes, as the session itself goes on
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancellation of the workflow does not stop the push, nor the session itself
 	a := &aPush{Push: p}
 	s.wanted = append(s.wanted, a)
 	err := workflow.Await(ctx, func() bool { return a.done || s.now != a && !s.onHost() })

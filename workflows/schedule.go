@@ -16,8 +16,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// FireInput is what a schedule starts each time: a session or a batch. Its id is
-// made of the schedule's name and the time.
+// FireInput is what a schedule starts each time: a session or a batch. The id of that
+// session or batch is made of the schedule's name and the time.
 type FireInput struct {
 	Schedule string              `json:"schedule"`
 	Session  *SessionInput       `json:"session,omitempty"`
@@ -42,7 +42,8 @@ func Fire(ctx workflow.Context, in FireInput) (protocol.FireResult, error) {
 	if err := in.Check(); err != nil {
 		return protocol.FireResult{}, err
 	}
-	// What was started is to be closed in good order when this is cancelled.
+	// This context is not cancelled with Fire, so that Fire can close in good order what it
+	// started.
 	all, _ := workflow.NewDisconnectedContext(ctx)
 	begins := firedSession
 	if in.Batch != nil {

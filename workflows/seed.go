@@ -19,7 +19,7 @@ type SeedInput struct {
 type seedState struct {
 	Ref     *protocol.SeedRef   `json:"ref,omitempty"`
 	Files   []protocol.SeedFile `json:"files,omitempty"`
-	Blobs   []string            `json:"blobs,omitempty"` // every generation's, for a purge
+	Blobs   []string            `json:"blobs,omitempty"` // the blobs of every generation, for a purge
 	Epoch   int64               `json:"epoch"`           // of the newest lease
 	Leases  []seedLease         `json:"leases,omitempty"`
 	Queue   []ticket            `json:"queue,omitempty"`
@@ -38,15 +38,15 @@ type seedState struct {
 	PutAt      time.Time            `json:"put_at"`
 	ReapAt     time.Time            `json:"reap_at"`
 	LookedAt   time.Time            `json:"looked_at"`          // when the holders were last checked
-	Exported   *protocol.SeedExport `json:"exported,omitempty"` // last
+	Exported   *protocol.SeedExport `json:"exported,omitempty"` // the last export
 	Policy     string               `json:"policy,omitempty"`   // applies in every session that uses the seed
 	Amend      bool                 `json:"amend,omitempty"`    // its sessions are offered amendments
 	Deleted    bool                 `json:"deleted,omitempty"`
-	Purge      bool                 `json:"purge,omitempty"` // its blobs too
-	// First is below the epochs of all leases that this workflow granted. Leases of
-	// an earlier workflow of the seed, which was ended by force, have epochs up to
-	// First. This workflow does not know them. First is 0 if a person gave up what
-	// such leases left, or if an older release began the workflow.
+	Purge      bool                 `json:"purge,omitempty"` // delete its blobs, too
+	// First is below the epochs of all leases that this workflow granted. Leases of an
+	// earlier workflow of the seed, which was ended by force, have epochs up to First. This
+	// workflow does not know those leases. First is 0 if a person gave up what such leases
+	// left, or if an older release began the workflow.
 	First int64 `json:"first,omitempty"`
 }
 

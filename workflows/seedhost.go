@@ -13,8 +13,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Seeds come from hosts in two ways: a login is there already, or a person makes
-// one there, with a browser elsewhere.
+// Seeds come from hosts in two ways: a login is on the host already, or a person makes one
+// there with a browser on another machine.
 
 // CaptureSeedInput names the seed and where its login is.
 type CaptureSeedInput struct {

@@ -42,8 +42,8 @@ func (l *seedLease) where() string {
 	return l.At.Name
 }
 
-// exclusive reports whether only one session may hold the seed: its refresh token
-// can be used once, and two holders would burn it.
+// exclusive reports whether only one session may hold the seed: its refresh token can be
+// used only once, and two holders would burn it.
 func (s *seedCore) exclusive() bool { return s.st.Ref != nil && rotates(s.st.Ref.Kind) }
 
 func rotates(kind string) bool { return kind == "chatgpt" }
@@ -169,7 +169,7 @@ func (s *holdersPart) release(r release) {
 		workflow.GetLogger(s.ctx).Warn("release of a lease that has ended", "holder", r.Holder, "epoch", r.Epoch)
 		return
 	case r.Epoch == 0 && l != nil && l.Run != r.Run:
-		// An earlier session of that name has it. This release only shows that the
+		// An earlier session of that name has the seed. This release only shows that the
 		// earlier one has ended.
 		s.ended(l)
 		l = nil

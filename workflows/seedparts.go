@@ -40,7 +40,7 @@ type seed struct {
 	rep workflow.ReceiveChannel
 }
 
-// seedOf makes a seed of its core.
+// seedOf makes a seed with all its parts around a core.
 func seedOf(c *seedCore) *seed {
 	c.alarm = newAlarm(c.ctx, "look after holders")
 	s := &seed{seedCore: c, holders: new(holdersPart), saving: new(savingPart), members: &membersPart{seedCore: c}}

@@ -42,7 +42,7 @@ type seedReturn struct {
 // poolMember is a seed of the pool, with its newest news.
 type poolMember struct {
 	memberNews
-	Asked bool `json:"asked,omitempty"` // its answer is on its way
+	Asked bool `json:"asked,omitempty"` // the pool waits for its answer
 }
 
 // poolTicket is a ticket in line. Asked is the seed that was asked on its behalf.
@@ -117,7 +117,7 @@ type seedPool struct {
 
 	alarm *alarm
 	roll  *rollover
-	sends []poolSend // decided, not sent
+	sends []poolSend // signals that are decided and not sent yet
 	no    []letter   // refusals that are not sent yet
 }
 
@@ -200,8 +200,8 @@ func (p *seedPool) forget(seed string) {
 	p.work = true
 }
 
-// enqueue adds a request to the line. A session that asks again keeps its place and
-// is told again.
+// enqueue adds a request to the line. A session that asks again keeps its place and is told
+// its place again.
 func (p *seedPool) enqueue(a acquire) {
 	if !protocol.NamePattern.MatchString(a.Holder) {
 		return

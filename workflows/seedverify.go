@@ -78,7 +78,7 @@ func (s *checksPart) verify(ctx workflow.Context, in protocol.VerifySeed) (proto
 // ten updates at a time, and an update from a person must always find room.
 const mostBehind = 4
 
-// crowded refuses an update that would wait behind too many.
+// crowded refuses an update that would wait behind too many others.
 func (s *checksPart) crowded() error {
 	if s.rolling {
 		return refuse(protocol.RefusedState, "seed %s is about to go on in a new run: try again in a moment", s.name)
@@ -123,8 +123,8 @@ func (s *checksPart) over() {
 	s.asking, s.work = false, true
 }
 
-// untouchable says why the seed cannot be verified now; its verdict is empty if it
-// can.
+// untouchable says why the seed cannot be verified now. If the seed can be verified, the
+// verdict is empty.
 func (s *checksPart) untouchable() activities.SeedVerdict {
 	if !s.exclusive() {
 		return activities.SeedVerdict{}

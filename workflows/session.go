@@ -86,7 +86,7 @@ func (s *session) run() (protocol.SessionView, error) {
 	if again || s.ending.cleanUp() {
 		return protocol.SessionView{}, s.rollOver()
 	}
-	s.drain() // late signals are refused, on record
+	s.drain() // late signals are refused, and the refusals are recorded
 	s.ending.tellEnded()
 	if s.st.Status == protocol.Failed {
 		return protocol.SessionView{}, temporal.NewNonRetryableApplicationError(

@@ -210,8 +210,8 @@ func (s *snapsPart) hush() (goOn func()) {
 	return func() { s.hushed-- }
 }
 
-// lastSnapshot returns the snapshot that is taken as part of ending what is on the
-// host, or nil if the session takes none.
+// lastSnapshot returns the snapshot that is taken while the session parks or closes, or nil
+// if the session takes none.
 func (s *snapsPart) lastSnapshot() *activities.SnapshotSpec {
 	if s.opt.Snapshot.When == protocol.SnapshotOff {
 		return nil

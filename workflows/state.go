@@ -66,7 +66,7 @@ type queuedMessage struct {
 type seenMessage struct {
 	ID  string `json:"id"`
 	N   int    `json:"n"`
-	Sum string `json:"sum,omitempty"` // of what it said
+	Sum string `json:"sum,omitempty"` // digest of its content, see sum
 }
 
 // pendingSend is something that codex has yet to acknowledge.
@@ -90,7 +90,7 @@ type approvalState struct {
 	Expires   time.Time                 `json:"expires"`
 	State     protocol.ApprovalState    `json:"state"`
 	Decision  *protocol.Decision        `json:"decision,omitempty"`
-	Delivery  string                    `json:"delivery,omitempty"` // how far the decision came, as last told
+	Delivery  string                    `json:"delivery,omitempty"` // how far the decision came, as a pump last reported
 	Why       string                    `json:"why,omitempty"`      // why it is void
 	Earlier   *protocol.EarlierDecision `json:"earlier,omitempty"`
 	Agreed    []protocol.Agreement      `json:"agreed,omitempty"`

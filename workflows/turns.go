@@ -41,7 +41,7 @@ type turnState struct {
 	Running     bool                `json:"running"`                // turn TurnN has not ended
 	Foreign     string              `json:"foreign,omitempty"`      // the running turn, if codex began it by itself
 	Held        bool                `json:"held,omitempty"`         // the queue waits for the next message: codex could not go on
-	Downed      bool                `json:"downed,omitempty"`       // it is held only because no host or seed was available
+	Downed      bool                `json:"downed,omitempty"`       // the queue is held only because no host or seed was available
 	HasTurn     bool                `json:"has_turn"`               // the thread has a rollout: it can be resumed
 	MayHaveTurn bool                `json:"may_turn,omitempty"`     // codex may have got a message for the thread
 	TurnSpent   time.Duration       `json:"turn_spent,omitempty"`   // how long pumps were attached to the running turn
@@ -159,7 +159,7 @@ func (s *turnsPart) delivered(d protocol.Delivery) {
 			switch p.Send.Kind {
 			case conversation.SendSteer:
 				s.requeue(p)
-			case conversation.SendTurn: // not even the thread's history could tell
+			case conversation.SendTurn: // not even the thread's history shows whether codex had it
 				s.voidTurn(d.Error)
 			}
 		default: // rejected
@@ -267,7 +267,8 @@ func (s *turnsPart) endTurn(status string, f *protocol.Failure, fill func(*proto
 	s.st.UpdatedAt = now
 	s.st.Error, s.st.Cut, s.st.BudgetNews = nil, nil, false
 	s.st.Foreign, s.st.CloseDue = "", false
-	// Requests of codex within the turn are void. Bounds hold for the next turn.
+	// Requests of codex within the turn are void. The newest bounds apply from the next
+	// turn on.
 	why := fmt.Sprintf("turn %d ended (%s)", s.st.TurnN, status)
 	s.approvals.voidOpen(why)
 	s.dropSends(why)

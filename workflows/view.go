@@ -101,7 +101,7 @@ func showRefused(ctx workflow.Context) {
 	}
 }
 
-// threadID returns the session's own thread, not the one that it is forked from.
+// threadID returns the session's own thread, not the thread from which it was forked.
 func (s *viewsPart) threadID() string {
 	if s.st.ForkOf != "" && s.st.Pump.ForkedFrom == "" {
 		return ""

@@ -20,7 +20,7 @@ type watch struct {
 	spec   protocol.HostSpec
 	fut    workflow.Future
 	cancel workflow.CancelFunc
-	idle   bool // the host had no session when the holders were looked at last
+	idle   bool // the host had no session when the watches were last tended
 }
 
 // watchesPart keeps a watch on each host that has sessions. It calls no other part.
@@ -60,8 +60,8 @@ func changed(before, now protocol.HostSpec) bool {
 	return !reflect.DeepEqual(before, now)
 }
 
-// tendWatches ends the watches of hosts that have had no session for a while. Those
-// that ended by themselves are begun anew.
+// tendWatches ends the watches of hosts that have had no session for a while. It starts
+// watches that ended by themselves anew.
 func (p *watchesPart) tendWatches() {
 	busy := p.busyHosts()
 	for _, name := range workflow.DeterministicKeys(p.running) {
