@@ -36,10 +36,10 @@ type MaintenanceResult struct {
 }
 
 const (
-	// Maintenance verifies a seed whose newest proof that it is alive is older than
-	// seedsEvery. If a seed has no proof, the age of its newest check counts. A login is
-	// refreshed when a quarter of its access token's time is left, but not earlier than two
-	// days before the token's end: see seeds.Issuer.Fresh.
+	// seedsEvery bounds the age of the newest proof that a seed is alive. Maintenance
+	// verifies a seed whose proof is older. If a seed has no proof, the age of its newest
+	// check counts. A login is refreshed when a quarter of its access token's time is left,
+	// but not earlier than two days before the token's end: see seeds.Issuer.Fresh.
 	seedsEvery = 6 * time.Hour
 	// seedsAtATime is how many seeds one run verifies.
 	seedsAtATime = 20

@@ -330,7 +330,7 @@ func TestAMessageThatNeverReachedALostHostGoesToTheNextOne(t *testing.T) {
 	w.fake.pumps = []pumping{endsTurn("completed", ""), dies(protocol.Decided, true)}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.fake.fail("stop", finally(protocol.ErrTypeUnreachable)) // not only the process was lost
+		w.fake.fail("stop", finally(protocol.ErrTypeUnreachable)) // the host is lost, not only the process
 		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.at(time.Minute, func() {
@@ -346,8 +346,8 @@ func TestAMessageThatNeverReachedALostHostGoesToTheNextOne(t *testing.T) {
 }
 
 // What the pump read on the lost host and could not report is in the transcript before the
-// session says anything about it. A turn whose message codex is known to have was
-// interrupted. A turn of which nothing is known is unknown.
+// session says anything about it. If codex is known to have the message of a turn, that
+// turn is interrupted. If that is not known, the turn is unknown.
 func TestWhatWasHeardOnALostHostCounts(t *testing.T) {
 	for _, knows := range []bool{true, false} {
 		w := newWorld(t)

@@ -223,7 +223,7 @@ func TestAParkedSessionClosesWithoutASlot(t *testing.T) {
 }
 
 // A folder where a session could not come up may hold work of an earlier time. Closing the
-// session discards it only if a person said so.
+// session discards that work only if a person said so.
 func TestClosingASessionThatCouldNotComeUpDiscardsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
@@ -449,8 +449,8 @@ func TestWhatWaitedForAParkedSessionRunsOnceItIsResumed(t *testing.T) {
 	}
 }
 
-// What a person was told will be done is done, however often workers, connections,
-// the store or the host fail meanwhile.
+// If a person was told that something will be done, it is done, however often workers,
+// connections, the store or the host fail meanwhile.
 func TestAWishToParkOrToMoveOutlivesEveryFaultThatPasses(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind   string

@@ -27,10 +27,10 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// Temporal's replayer compares what kind of command comes when, and the names in
-// it. It does not look at inputs, results, search attributes, memos, the length
-// of timers, or at the type and input of a continue-as-new. The replay below
-// notes all of these, and they are compared with the history's.
+// Temporal's replayer compares the kinds of commands, their order, and the names in them.
+// It does not look at inputs, results, search attributes, memos, the length of timers, or
+// at the type and input of a continue-as-new. The replay below notes all of these, and
+// compares them with those of the history.
 
 // A step is a command of a workflow, or its answer to an update.
 type step struct {
@@ -133,8 +133,8 @@ func ending(result *commonpb.Payloads, failure *failurepb.Failure) map[string]an
 	return map[string]any{"result": fromPayloads(result), "failure": fromFailure(failure)}
 }
 
-// noting notes the steps of the workflow that is replayed, and which messages it
-// takes.
+// noting notes the steps of the workflow that is replayed, and the messages that the
+// workflow takes.
 type noting struct {
 	interceptor.WorkerInterceptorBase
 	steps  []step

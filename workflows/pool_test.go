@@ -353,7 +353,7 @@ func TestAPoolRollsOverWithItsLeasesAndItsQueue(t *testing.T) {
 	}
 }
 
-// fakeSeeds records what is purged.
+// fakeSeeds checks purges, and answers fetches of logins as the test lists them.
 type fakeSeeds struct {
 	t     *testing.T
 	blobs int
@@ -361,7 +361,7 @@ type fakeSeeds struct {
 
 	mu      sync.Mutex
 	fetched []activities.RecoverSeedInput
-	answers []func() (activities.RecoverSeedResult, error) // of the fetches, in order; one beyond these fails the test
+	answers []func() (activities.RecoverSeedResult, error) // of the fetches, in order; a further fetch fails the test
 }
 
 // fetches returns the inputs of all fetches so far.

@@ -218,7 +218,7 @@ func (s *spot) lacks(wants []protocol.Selector) lacking {
 	return l
 }
 
-// If no host fits, the refusal names at most nearestHosts of the hosts.
+// nearestHosts bounds how many hosts a refusal names if no host fits.
 const nearestHosts = 3
 
 // nobody returns the text that says that no host can ever fit, and what the nearest hosts

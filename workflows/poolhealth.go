@@ -14,13 +14,14 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A host fails when a session cannot be prepared there, or when a check, a provision or
-// its watch cannot reach it. From then on it gets no session, and is probed at growing
-// intervals. If a probe fails as well, the host is quarantined. A probe that succeeds,
-// or a check that finds everything in order, ends any failure. A watch that reaches the
-// host ends only a suspicion that the host cannot be reached. Sessions that wait for
-// the host go on waiting. But a host that was never reached since it was put into the
-// inventory may have wrong settings, so whoever named it is told at once.
+// probePauses are the pauses between the probes of a host that fails; the last one repeats.
+// A host fails when a session cannot be prepared there, or when a check, a provision or its
+// watch cannot reach it. From then on it gets no session, and is probed at growing
+// intervals. If a probe fails as well, the host is quarantined. A probe that succeeds, or a
+// check that finds everything in order, ends any failure. A watch that reaches the host
+// ends only a suspicion that the host cannot be reached. Sessions that wait for the host go
+// on waiting. But a host that was never reached since it was put into the inventory may
+// have wrong settings, so whoever named it is told at once.
 var probePauses = []time.Duration{time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute}
 
 const (

@@ -235,8 +235,8 @@ func TestAHostThatFailsAgainSoonIsTriedLessOften(t *testing.T) {
 	p.verify()
 }
 
-// A host with a wrong address or key is not a host that is down. A session that
-// names it is told what is wrong, and does not wait.
+// A host with a wrong address or key is not treated like a host that is down. A session
+// that names such a host is told what is wrong, and does not wait.
 func TestAHostThatWasNeverReachedIsNotWaitedFor(t *testing.T) {
 	p := newPoolWorld(t)
 	p.hosts.finds("web-1", noRoute())
@@ -248,8 +248,8 @@ func TestAHostThatWasNeverReachedIsNotWaitedFor(t *testing.T) {
 	p.verify()
 }
 
-// Nothing had begun on the first host, so the session gets the second host. It is given
-// only once.
+// Nothing had begun on the first host, so the session gets the second host. It gets that
+// host only once.
 func TestASessionWhoseHostCannotBeUsedGetsAnother(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}

@@ -51,7 +51,8 @@ type room interface {
 // only.
 func lot(epoch int64) uint32 { return uint32(epoch) * 2654435761 >> 16 % 100 }
 
-// The two kinds of slots that are given without regard to priority.
+// toEldest and toAnyUrgency report whether the slot of an epoch is given without regard to
+// priority: to the ticket that has waited longest, or by shares only.
 func toEldest(epoch int64) bool     { return lot(epoch) == 0 }
 func toAnyUrgency(epoch int64) bool { return lot(epoch) <= 10 }
 

@@ -300,8 +300,8 @@ func TestWhoIsToldToBeNextIsNext(t *testing.T) {
 	}
 }
 
-// Ten thousand requests are served in the time of one workflow task, with all slots
-// taken and one at a time.
+// A line of ten thousand requests is served: first all slots are granted at once, and then
+// a few at a time as they become free.
 func TestALineOfTenThousandIsServed(t *testing.T) {
 	c := newCrowd(t)
 	for i := range 200 {

@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// on returns a request to a seed from a session on a host, in that generation.
+// on returns a request to a seed from a session on a host, with that generation.
 func on(holder, host string, generation int64) acquire {
 	return acquire{Holder: holder, At: &protocol.HostSpec{Name: host, Address: "192.0.2.7"}, Generation: generation}
 }

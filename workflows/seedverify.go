@@ -31,8 +31,8 @@ const (
 // refreshes no login before its time.
 const maintenance = "maintenance"
 
-// If a person asks, and the newest proof that a seed is alive is older than doubtful, the
-// login is refreshed.
+// doubtful bounds the age of the newest proof that a seed is alive. If the proof is older
+// and a person asks, the login is refreshed.
 const doubtful = time.Hour
 
 // checksPart verifies and refreshes the credential.

@@ -39,7 +39,7 @@ type snapState struct {
 	Mid    bool              `json:"mid,omitempty"`
 	Wish   *snapshot         `json:"wish,omitempty"`   // waits to be taken
 	Taking *snapshot         `json:"taking,omitempty"` // is being taken
-	Last   *snapshot         `json:"last,omitempty"`   // taken as part of ending what is on the host
+	Last   *snapshot         `json:"last,omitempty"`   // taken while the session parks or closes
 	Tried  int               `json:"tried,omitempty"`  // the newest number whose attempts have ended
 	Error  *protocol.Failure `json:"error,omitempty"`  // of snapshot Tried
 

@@ -68,13 +68,13 @@ type standIn struct {
 type fault string
 
 const (
-	diesBefore fault = "dies before the pump wrote"     // the next pump's
+	diesBefore fault = "dies before the pump wrote"     // the next pump's worker
 	diesAfter  fault = "dies after the pump wrote"      // the next pump's worker
-	diesBack   fault = "dies while called back"         // the next pump's worker
-	isSilent   fault = "is killed after the pump wrote" // the attached pump's worker
+	diesBack   fault = "dies while called back"         // the worker of an attached pump that is cancelled
+	isSilent   fault = "is killed after the pump wrote" // the next pump's worker; the server has to notice
 )
 
-// the next pump's worker; the server has to notice
+// ranTurn is a turn that codex began, with the id of its message.
 type ranTurn struct {
 	N  int
 	ID string

@@ -58,7 +58,7 @@ func (w *world) begin() {
 	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("first")) })
 }
 
-// calm answers pumps until the turn is interrupted or everything is decided.
+// calm answers as a pump whose turn completes at once.
 func calm(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	return endsTurn("completed", "")(ctx, in)
 }

@@ -130,7 +130,7 @@ func waitsLong(t *testing.T) *world {
 	return w
 }
 
-// What was accepted before a host was ready runs, however often workers,
+// Messages that were accepted before a host was ready run, however often workers,
 // connections, the store or the host fail before that.
 func TestAcceptedMessagesOutliveEveryFaultThatPassesWhileASessionBegins(t *testing.T) {
 	for name, c := range map[string]struct {
