@@ -41,9 +41,9 @@ const (
 	// check counts. A login is refreshed when a quarter of its access token's time is left,
 	// but not earlier than two days before the token's end: see seeds.Issuer.Fresh.
 	seedsEvery = 6 * time.Hour
-	// seedsAtATime is how many seeds one run verifies.
+	// seedsAtATime bounds the number of seeds that one run verifies.
 	seedsAtATime = 20
-	// hostsAtATime is how many host checks one run begins.
+	// hostsAtATime bounds the number of host checks that one run begins.
 	hostsAtATime = 50
 )
 

@@ -19,10 +19,10 @@ type BatchInput struct {
 	Retry *protocol.RetryBatch `json:"retry,omitempty"`
 }
 
-// BatchEnd is what a Batch workflow returns.
+// BatchEnd is the result of a Batch workflow.
 type BatchEnd struct {
 	View protocol.BatchView `json:"view"`
-	// Spec and State are what a retry needs.
+	// A retry needs Spec and State.
 	Spec  protocol.BatchSpec `json:"spec"`
 	State *BatchState        `json:"state"`
 }

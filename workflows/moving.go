@@ -348,7 +348,7 @@ func (s *movingPart) checkResume(r protocol.Resume) error {
 	case s.st.Parked != nil, s.waitsForSlot(), s.waitsToBegin():
 		return nil
 	case s.waitsForAttempt() && s.st.Lost == nil && (r.Host == "" || r.Host == s.hostName() && !s.waitsToMove()):
-		return nil // it tries again now
+		return nil // the session tries again now
 	case s.st.Lost != nil:
 		if why := s.cannotMove(); why != "" {
 			return refuse(protocol.RefusedState, "session %s cannot go on elsewhere: %s", s.id, why)
@@ -377,7 +377,7 @@ func (s *movingPart) takeResume(r protocol.Resume) (protocol.SessionView, error)
 		return protocol.SessionView{}, err
 	}
 	if s.process.waitsToTalk() && s.waitsForAttempt() && s.st.Lost == nil && (r.Host == "" || r.Host == s.hostName()) {
-		s.tryNow() // and stays where it is
+		s.tryNow() // the session stays on its host
 		return s.view(), nil
 	}
 	if s.waitsToMove() && r.Host == "" {

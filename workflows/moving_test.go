@@ -170,7 +170,7 @@ func TestALostHostIsWaitedForAndItIsSaid(t *testing.T) {
 					w.refuses(w.send(protocol.SignalResume, protocol.Resume{}), protocol.RefusedState)
 				}
 				w.refuses(w.send(protocol.SignalResume, protocol.Resume{Host: "web-1"}), protocol.RefusedState)
-				w.send(protocol.SignalInterrupt, protocol.Interrupt{}) // and the host is back
+				w.send(protocol.SignalInterrupt, protocol.Interrupt{}) // the next pump shows that the host is back
 			})
 			w.whenTurn(2, "interrupted", func() {
 				if v := w.view(); v.Lost != nil || v.Attempt != 1 {

@@ -25,11 +25,11 @@ const (
 	maxInline = 256 << 10
 	maxTexts  = 768 << 10
 
-	// unusedFor is how long a session that closes after its first turn waits for the
-	// message that begins that turn.
+	// unusedFor bounds the time for which a session that closes after its first turn waits
+	// for the message that begins that turn.
 	unusedFor = 10 * time.Minute
 
-	// lostAfter is the default for how long a host is out of reach before it counts as
+	// lostAfter is the default time for which a host is out of reach before it counts as
 	// lost. A machine takes about that long to restart.
 	lostAfter = 5 * time.Minute
 )

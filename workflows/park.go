@@ -46,7 +46,8 @@ type parkingPart struct {
 	now   bool   // the session is parking
 }
 
-// parkState is how the session leaves its host and comes back to it or to another.
+// parkState is the state of parking and moving: of leaving a host, and of coming back to it
+// or to another host.
 type parkState struct {
 	Parked  *parked                `json:"parked,omitempty"` // set while the session is parked
 	Warm    *warm                  `json:"warm,omitempty"`
@@ -228,7 +229,7 @@ func (s *parkingPart) waitsToLeave() bool {
 	return t != nil && s.st.Layout != nil && t.Doing == s.parkOnHost() && (s.st.Park != nil || s.st.Resume != nil)
 }
 
-// parkOnHost returns the words for what a parking session tries to do.
+// parkOnHost returns the words for the attempt to park.
 func (s *parkingPart) parkOnHost() string { return "park on " + s.hostName() }
 
 // goesAway reports whether a session that is to move leaves its host without parking there,
@@ -454,7 +455,7 @@ func (s *parkingPart) checkPark(p protocol.Park) error {
 	}
 	switch {
 	case s.st.Parked != nil:
-		return nil // it is parked already
+		return nil // the session is parked already
 	case s.opt.Snapshot.When == protocol.SnapshotOff:
 		return refuse(protocol.RefusedState, "session %s takes no snapshots, so nothing of it would outlive its host", s.id)
 	case len(s.st.open()) > 0:

@@ -20,8 +20,8 @@ import (
 
 const (
 
-	// keepJudged is how many of the newest requests that a policy answered are
-	// kept.
+	// keepJudged bounds the number of requests answered by a policy that are kept; the
+	// newest are kept.
 	keepJudged = 20
 )
 

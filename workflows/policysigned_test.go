@@ -227,7 +227,7 @@ func TestWhoSteersTheTurnAsksAsWell(t *testing.T) {
 	// the turn.
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() {
-		w.refuses(w.send(protocol.SignalMessage, protocol.Message{ID: "m0", Text: "hello"}), protocol.RefusedBadInput) // it has no sender
+		w.refuses(w.send(protocol.SignalMessage, protocol.Message{ID: "m0", Text: "hello"}), protocol.RefusedBadInput) // the message names no sender
 		w.send(protocol.SignalMessage, hello("m1"))
 	})
 	w.at(2*time.Second, func() {

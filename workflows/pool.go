@@ -32,8 +32,8 @@ type poolState struct {
 
 	// Calling is set until the pool has asked which slots sessions hold; see rollcall.go.
 	Calling bool `json:"calling,omitempty"`
-	// NoList is why the pool could not list the sessions at the last attempt; nil if it
-	// could, or has not tried.
+	// NoList is the failure of the last attempt to list the sessions; nil if it succeeded,
+	// or if there was no attempt.
 	NoList *trouble `json:"no_list,omitempty"`
 }
 
@@ -56,8 +56,8 @@ type poolHost struct {
 	Unknown  []protocol.UnknownFolder `json:"unknown,omitempty"`
 }
 
-// hostCheck is what the pool keeps of a probe. The result of the host task has everything
-// that the probe found.
+// hostCheck is the part of a probe's result that the pool keeps. The result of the host
+// task has everything that the probe found.
 type hostCheck struct {
 	OK      bool      `json:"ok"`
 	At      time.Time `json:"at"`
@@ -83,11 +83,11 @@ type poolLease struct {
 	Leaves time.Time `json:"leaves,omitzero"`
 }
 
-// defaultSlots is how many sessions share a host for which no number is set.
+// defaultSlots is the number of slots of a host for which no number is set.
 const defaultSlots = 4
 
-// Bounds of what a pool carries; an entry takes some hundred bytes. The whole state,
-// encoded as a payload, must stay below Temporal's limit of 2 MiB.
+// Bounds of the state that a pool carries; an entry takes some hundred bytes. The whole
+// state, encoded as a payload, must stay below Temporal's limit of 2 MiB.
 const (
 	maxHosts   = 1000
 	maxHost    = 16 << 10 // bytes of one host's spec and labels
@@ -221,7 +221,7 @@ func (p *pool) rollOver() error {
 		if p.drain(); len(p.slots.no) == 0 {
 			break
 		}
-		no := p.slots.no // not carried
+		no := p.slots.no // the refusals are not carried to the next run
 		p.slots.no = nil
 		for _, holder := range post(p.ctx, no) {
 			p.slots.ended(who{Holder: holder})

@@ -292,7 +292,7 @@ func (r *roster) best(t *ticket, d *demand) (best *spot, unclean string) {
 	if d.full || d.never != nil {
 		return nil, ""
 	}
-	rather, _ := protocol.ParseSelectors(t.Rather) // it was checked when the ticket came
+	rather, _ := protocol.ParseSelectors(t.Rather) // the text was checked when the ticket came
 	likes := 0
 	for _, s := range d.spots {
 		n := s.likes(rather)

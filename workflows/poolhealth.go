@@ -266,7 +266,7 @@ func foundLabels(facts map[string]string) map[string]string {
 		put(k, facts[k])
 	}
 	put("os", strings.ToLower(facts["os"]))
-	libc, _, _ := strings.Cut(facts["libc"], " ") // its version follows
+	libc, _, _ := strings.Cut(facts["libc"], " ") // the library's version follows the space
 	put("libc", libc)
 	put("mem", gibibytes(facts["memory_mb"], 1023))
 	put("disk", gibibytes(facts["disk_free_mb"], 0))

@@ -64,12 +64,12 @@ type poolShare struct {
 	// Pass rises with each slot that the tenant gets. The greater the weight, the less it
 	// rises. The tenant with the lowest pass is next.
 	Pass  int64 `json:"pass,omitempty"`
-	Waits bool  `json:"waits,omitempty"` // it had tickets in line when slots were last given
+	Waits bool  `json:"waits,omitempty"` // the tenant had tickets in line when slots were last given
 }
 
 func (s poolShare) weight() int64 { return int64(max(1, s.Weight)) }
 
-// stride is what a slot adds to the pass of a tenant of weight 1.
+// A slot adds stride to the pass of a tenant of weight 1.
 const stride = 1_000_000
 
 // A competitor is a tenant in a line.
@@ -431,8 +431,8 @@ func (l *line) overflow() (no []*waiter) {
 // gets its next turn a little early.
 const maxBeyond = 256
 
-// shares returns what is kept of the tenants: what people set, the pass of the tenants that
-// wait, and the pass of those that are beyond them.
+// shares returns the data that the pool keeps of tenants: the settings that people made,
+// the pass of the tenants that wait, and the pass of those that are beyond them.
 func (l *line) shares() []poolShare {
 	least, any := l.least(func(c *competitor) bool { return c.queued > 0 })
 	var kept []poolShare

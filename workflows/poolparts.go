@@ -9,10 +9,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// poolCore is what every part of a pool works with.
+// poolCore holds the data that all parts of a pool use.
 type poolCore struct {
 	ctx workflow.Context
-	// reapEvery is how often the pool checks whether the holders of slots have ended.
+	// reapEvery is the interval at which the pool checks whether the holders of slots have
+	// ended.
 	reapEvery time.Duration
 
 	zone string

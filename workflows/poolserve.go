@@ -12,9 +12,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// exactlyUpTo is how many sessions at the head of the line are told each new reason why
-// they wait. The sessions behind them are told only when they have come to a lower rung. So
-// a grant needs only a few letters, however long the line is.
+// exactlyUpTo is the number of sessions at the head of the line that are told each new
+// reason why they wait. The sessions behind them are told only when they have come to a
+// lower rung. So a grant needs only a few letters, however long the line is.
 const exactlyUpTo = exactly
 
 // rungs are the places in line at which a session is told how far it has come.
@@ -117,7 +117,7 @@ func (p *slotsPart) tellAgain() (letters []letter) {
 			l = nil
 		}
 		host := p.heldOn(l)
-		if l == nil || l.Warm != nil || host == nil { // or the host is not in the inventory yet
+		if l == nil || l.Warm != nil || host == nil { // host is nil if it is not in the inventory yet
 			left = append(left, t)
 			continue
 		}
@@ -138,7 +138,7 @@ func (p *slotsPart) grant(w *waiter) letter {
 	return p.letter(w.who(), granted{Epoch: p.st.Epoch, Spec: &spec, Labels: w.got.Labels})
 }
 
-// toTell returns what a waiting session is told of its place, or nil if that is not
+// toTell returns the news about its place for a waiting session, or nil if the news is not
 // worth a letter.
 func (w *waiter) toTell(place int, paused *protocol.PoolPause, zone string) *granted {
 	why := pausedText(paused, zone)

@@ -31,7 +31,7 @@ type seedLimit struct {
 	Limit int    `json:"limit"`
 }
 
-// Bounds of what people set.
+// Bounds of the settings that people make.
 const (
 	maxSet = 1000 // tenants and seeds together
 )

@@ -237,7 +237,7 @@ func (s *processPart) processEnded(gone *activities.ProcessGone, p *protocol.Pro
 	s.lostProcess(f)
 }
 
-// maxOwnEnds is how many consecutive times codex may exit by itself before it could be
+// maxOwnEnds bounds how many times in a row codex may exit by itself before it could be
 // used. After that the session gives up: codex rejects the way in which it is started, and
 // waiting does not help. If codex was killed or too slow, the session tries again without
 // limit (promise 11).

@@ -78,7 +78,7 @@ func (p *censusPart) callRoll(ctx workflow.Context) {
 		}
 	}
 	for i, fut := range sent {
-		if err := fut.Get(ctx, nil); err != nil { // it has ended
+		if err := fut.Get(ctx, nil); err != nil { // the session has ended
 			delete(p.calling, strings.TrimPrefix(out.Sessions[i], protocol.SessionID("")))
 		}
 	}
@@ -133,9 +133,9 @@ func (p *censusPart) waitingView() *protocol.WaitingView {
 	return &v
 }
 
-// whyCalling returns what the sessions that wait for a slot are told while the pool asks.
-// Each change of the text is sent to them, so the text gives the number of attempts only as
-// a power of two.
+// whyCalling returns the reason that the sessions in line for a slot are told while the
+// pool asks. Each change of the text is sent to them, so the text gives the number of
+// attempts only as a power of two.
 func (p *censusPart) whyCalling() *protocol.Failure {
 	const asks = "the pool asks the sessions that run what they hold"
 	t := p.st.NoList

@@ -16,8 +16,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// FireInput is what a schedule starts each time: a session or a batch. The id of that
-// session or batch is made of the schedule's name and the time.
+// FireInput describes the session or the batch that a schedule starts each time. The id of
+// that session or batch is made of the schedule's name and the time.
 type FireInput struct {
 	Schedule string              `json:"schedule"`
 	Session  *SessionInput       `json:"session,omitempty"`
@@ -252,7 +252,8 @@ func fireID(ctx workflow.Context, name string) string {
 	return protocol.FiredID(name, at)
 }
 
-// firedFailure returns the error of what was fired, as Fire reports it.
+// firedFailure returns the error of the session or batch that was fired, as Fire reports
+// it.
 func firedFailure(what string, err error) error {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {

@@ -27,7 +27,7 @@ type seedState struct {
 	Pools   []seedInPool        `json:"pools,omitempty"`
 	Rotated *seedRotated        `json:"rotated,omitempty"`
 	Health  seedHealth          `json:"health"`
-	Spent   bool                `json:"spent,omitempty"` // its refresh token may be used up
+	Spent   bool                `json:"spent,omitempty"` // the refresh token may be used up
 	// Renews is a refresh that was begun and whose outcome is not known yet.
 	Renews *activities.RefreshSeedInput `json:"renews,omitempty"`
 	Former []string                     `json:"former,omitempty"` // digests of earlier versions of auth.json
@@ -199,7 +199,7 @@ func (s *seed) rollOver() error {
 		if s.drain(); len(s.holders.no) == 0 {
 			break
 		}
-		no := s.holders.no // not carried
+		no := s.holders.no // the refusals are not carried to the next run
 		s.holders.no = nil
 		post(s.ctx, no)
 	}

@@ -38,8 +38,8 @@ type CaptureSeedResult struct {
 	// login is moved, or a person says that it is not used there.
 	Moved         bool `json:"moved"`
 	StaysRotating bool `json:"stays_rotating,omitempty"`
-	// Problem is why the login was not moved, or why the seed could not be told that it was
-	// moved.
+	// Problem is the reason why the login was not moved, or why the seed could not be told
+	// that it was moved.
 	Problem *protocol.Failure `json:"problem,omitempty"`
 }
 
@@ -97,7 +97,7 @@ type LoginSeedInput struct {
 	By   string            `json:"by,omitempty"`
 }
 
-// loginTime is how long somebody may take to enter the code. It is longer than
+// loginTime bounds the time that a person may take to enter the code. It is longer than
 // codex's own 15 minutes, so that codex reports the timeout itself.
 const loginTime = 16 * time.Minute
 

@@ -23,7 +23,7 @@ type seedLease struct {
 	Since      time.Time          `json:"since"`
 	Pool       string             `json:"pool,omitempty"`     // the seed pool that asked for it
 	Told       int64              `json:"told"`               // the generation of the seed that the holder knows
-	Rotates    bool               `json:"rotates,omitempty"`  // it may make a new generation
+	Rotates    bool               `json:"rotates,omitempty"`  // the holder may make a new generation
 	Internal   bool               `json:"internal,omitempty"` // held by the seed's workflow itself
 	Brokered   bool               `json:"brokered,omitempty"` // the credential is not on the host
 

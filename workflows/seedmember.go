@@ -16,10 +16,10 @@ import (
 // an acquire that names the pool. The seed grants the request at once or not at all, and
 // its next news tells the pool which of the two it did.
 
-// memberNews is what a seed tells a pool.
+// memberNews is a seed's report to a pool.
 type memberNews struct {
 	Seed    string         `json:"seed"`
-	Gone    bool           `json:"gone,omitempty"` // it has left the pool
+	Gone    bool           `json:"gone,omitempty"` // the seed has left the pool
 	Free    bool           `json:"free"`
 	Health  string         `json:"health"`
 	State   string         `json:"state"`
@@ -34,7 +34,7 @@ type memberAnswer struct {
 	Granted bool   `json:"granted"`
 }
 
-// seedInPool is what a seed carries about a pool.
+// seedInPool is the data that a seed carries about a pool.
 type seedInPool struct {
 	Name    string         `json:"name"`
 	Told    *memberNews    `json:"told,omitempty"`

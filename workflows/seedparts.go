@@ -6,10 +6,10 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// seedCore is what every part of a seed works with.
+// seedCore holds the data that all parts of a seed use.
 type seedCore struct {
 	ctx workflow.Context
-	// reapEvery is how often the seed checks whether its holders have ended.
+	// reapEvery is the interval at which the seed checks whether its holders have ended.
 	reapEvery time.Duration
 
 	name string
@@ -20,7 +20,7 @@ type seedCore struct {
 	asking  bool      // a verification or a refresh goes on
 	rolling bool      // this run is about to end: no verification or refresh begins
 	rec     *recovery // the recovery in progress
-	read    ruling    // its policy, parsed
+	read    ruling    // the seed's policy, parsed
 	alarm   *alarm    // to look after holders; its time is carried, so that no rollover delays it
 }
 

@@ -99,7 +99,7 @@ func (every intervals) seedPool(ctx workflow.Context, in SeedPoolInput) error {
 
 func (p *seedPool) rollOver() error {
 	for p.drain(); len(p.no) > 0; p.drain() {
-		no := p.no // not carried
+		no := p.no // the refusals are not carried to the next run
 		p.no = nil
 		post(p.ctx, no)
 	}
@@ -330,7 +330,7 @@ func (p *seedPool) ask(m *poolMember, t poolTicket, again bool) {
 func (p *seedPool) send(s poolSend) {
 	err := workflow.SignalExternalWorkflow(p.ctx, protocol.SeedID(s.seed), "", s.name, s.arg).Get(p.ctx, nil)
 	var unknown *temporal.UnknownExternalWorkflowExecutionError
-	if errors.As(err, &unknown) { // it was deleted, or ended by force
+	if errors.As(err, &unknown) { // the seed was deleted, or its workflow was ended by force
 		p.forget(s.seed)
 	} else if err != nil {
 		workflow.GetLogger(p.ctx).Warn("seed not asked", "seed", s.seed, "error", err)

@@ -270,7 +270,7 @@ func (s *savingPart) checkRotated(in activities.RotatedSeed) error {
 func (s *savingPart) rotated(in activities.RotatedSeed) activities.SeedNow {
 	in.Reason = excerpt(in.Reason, maxReason)
 	if in.Auth == authOf(s.st.Files) {
-		return s.now() // it is saved already
+		return s.now() // the login is saved already
 	}
 	r := seedRotated{RotatedSeed: in, Since: workflow.Now(s.ctx)}
 	if old := s.st.Rotated; old != nil {

@@ -30,7 +30,7 @@ type snapsPart struct {
 	hushed int                 // how many callers of hush keep snapshots from being taken
 }
 
-// snapState is what a session knows of its snapshots.
+// snapState is the data that a session keeps about its snapshots.
 type snapState struct {
 	N     int                       `json:"n,omitempty"` // the newest number; each is used once
 	Good  *activities.SnapshotBrief `json:"good,omitempty"`

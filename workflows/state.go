@@ -26,8 +26,8 @@ type sessionState struct {
 	endState
 }
 
-// lifeState is how far the session's life has come, what it waits for, and what is
-// yet to be written to its transcript.
+// lifeState holds the session's status, the things for which it waits, and the notes that
+// are yet to be written to its transcript.
 type lifeState struct {
 	Status    protocol.SessionStatus `json:"status"`
 	CreatedAt time.Time              `json:"created_at"`
@@ -35,11 +35,11 @@ type lifeState struct {
 	// Begun says that the session was prepared once. From then on it comes up
 	// again, whatever happens to its host.
 	Begun   bool              `json:"begun,omitempty"`
-	Started bool              `json:"started,omitempty"` // its first turn could begin
+	Started bool              `json:"started,omitempty"` // the first turn could begin
 	Error   *protocol.Failure `json:"error,omitempty"`
 	// Effects says what turns may have done: some, unknown; empty means none.
 	Effects string `json:"effects,omitempty"`
-	// Progress is what the model reported last.
+	// Progress is the model's last report.
 	Progress *protocol.Progress  `json:"progress,omitempty"`
 	Waits    string              `json:"waits,omitempty"` // what the request for a lease waits for, in words
 	Trouble  *trouble            `json:"trouble,omitempty"`
@@ -74,7 +74,7 @@ type pendingSend struct {
 	Send     conversation.Send `json:"send"`
 	Handed   bool              `json:"handed"`             // a pump has had it in its input
 	Approval int               `json:"approval,omitempty"` // the approval that it decides
-	Named    bool              `json:"named,omitempty"`    // it steers the turn that it names or none
+	Named    bool              `json:"named,omitempty"`    // the message steers the turn that it names, and no other
 	By       string            `json:"by,omitempty"`       // whose message it is
 }
 
@@ -97,7 +97,7 @@ type approvalState struct {
 	TakenBack []protocol.Agreement      `json:"taken_back,omitempty"` // what they decided before
 }
 
-// Bounds of what is carried: older things are in the transcript.
+// Bounds of the state that is carried. Older entries are in the transcript only.
 const (
 	keepTurns     = 10
 	keepUnsent    = 10 // turns whose messages were taken back
@@ -112,8 +112,7 @@ const (
 
 	keepMessageViews = 20
 
-	// maxCarry is how much a run may hand to the next one; Temporal takes
-	// 2 MiB.
+	// maxCarry bounds the bytes that a run may hand to the next one; Temporal takes 2 MiB.
 	maxCarry = 1800 << 10
 )
 

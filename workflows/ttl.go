@@ -14,7 +14,7 @@ import (
 // turn. It closes when the running turn has ended, or after ttlGrace, in whatever state it
 // is: in line for a host, parked, or waiting for a person.
 
-// ttlGrace is how long the last turn may go on.
+// ttlGrace bounds the time for which the last turn may go on.
 const ttlGrace = 15 * time.Minute
 
 // byTTL is the By of the close for this reason.
