@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// MaintenanceInput selects the chore: seeds by default, or one of the fields. Each has a Schedule
-// of its own.
+// MaintenanceInput selects the chore: the verification of seeds by default, or what one of
+// the fields selects. Each chore has a Schedule of its own.
 type MaintenanceInput struct {
 	Snapshots bool `json:"snapshots,omitempty"`
 	// Store selects what messages, batches and schedules left in the store.
@@ -26,7 +26,8 @@ type MaintenanceInput struct {
 // MaintenanceResult says what was done.
 type MaintenanceResult struct {
 	Seeds activities.VerifySeedsResult `json:"seeds"`
-	// Snapshots is nil if they were not selected, or if another run was pruning them.
+	// Snapshots is nil if pruning was not selected, or if another run was pruning at the
+	// time.
 	Snapshots *protocol.PruneSnapshotsResult  `json:"snapshots,omitempty"`
 	Store     *activities.TidyStoreResult     `json:"store,omitempty"`
 	Hosts     *activities.CheckOldHostsResult `json:"hosts,omitempty"`
@@ -35,18 +36,19 @@ type MaintenanceResult struct {
 }
 
 const (
-	// seedsEvery is the greatest age of the proof that a seed is alive, or, if it has none, of
-	// its newest check. A login is refreshed when a quarter of its access token's time is left,
-	// two days at most: see seeds.Issuer.Fresh.
+	// seedsEvery bounds the age of the newest proof that a seed is alive. Maintenance
+	// verifies a seed whose proof is older. If a seed has no proof, the age of its newest
+	// check counts. A login is refreshed when a quarter of its access token's time is left,
+	// but not earlier than two days before the token's end: see seeds.Issuer.Fresh.
 	seedsEvery = 6 * time.Hour
-	// seedsAtATime is how many seeds one run verifies.
+	// seedsAtATime bounds the number of seeds that one run verifies.
 	seedsAtATime = 20
-	// hostsAtATime is how many host checks one run begins.
+	// hostsAtATime bounds the number of host checks that one run begins.
 	hostsAtATime = 50
 )
 
-// Maintenance runs the chores that a Schedule starts it for. A chore that fails does not stop the
-// others, and is done next time.
+// Maintenance runs the chores that its input selects. A Schedule starts it. A chore that
+// fails does not stop the others; the next run does it again.
 func Maintenance(ctx workflow.Context, in MaintenanceInput) (MaintenanceResult, error) {
 	type chore struct {
 		what string
@@ -84,8 +86,8 @@ func verifySeeds(ctx workflow.Context, what string, out *MaintenanceResult) (err
 	return err
 }
 
-// tidyStore deletes what nobody can request any more. Entries that could not be decided stay, are
-// reported, and are checked again next time.
+// tidyStore deletes what nobody can request any more. If it could not be found out whether
+// an entry is needed, the entry stays, is reported, and is checked again next time.
 func tidyStore(ctx workflow.Context, what string, out *MaintenanceResult) error {
 	var tidied activities.TidyStoreResult
 	if err := workflow.ExecuteActivity(ofStore(ctx, what), snapshots.TidyStore).Get(ctx, &tidied); err != nil {
@@ -96,8 +98,8 @@ func tidyStore(ctx workflow.Context, what string, out *MaintenanceResult) error 
 	return nil
 }
 
-// checkHosts refreshes what is known of hosts: codex, sandbox and free space. The pool handles a
-// host that fails.
+// checkHosts refreshes what is known of hosts: codex, sandbox and free space. The pool
+// handles a host that fails its check.
 func checkHosts(ctx workflow.Context, what string, in MaintenanceInput, out *MaintenanceResult) error {
 	found, err := do(setUp(ctx, what), engine.CheckOldHosts, activities.CheckOldHostsInput{
 		Zone: in.Zone, Pool: protocol.PoolID(in.Zone), Queue: protocol.TaskQueueOf(in.Zone), Older: in.Hosts / 2, Limit: hostsAtATime,

@@ -11,7 +11,7 @@ import (
 func TestHostsWhoseCheckIsOldAreCheckedByMaintenance(t *testing.T) {
 	r := newReal(t)
 	r.work()
-	r.update(protocol.PoolID(r.zone), protocol.UpdatePutHost, nil, put(r.zone, 1)) // a name that no other test uses
+	r.update(protocol.PoolID(r.zone), protocol.UpdatePutHost, nil, put(r.zone, 1)) // no other test uses a host of this name
 	maintained := func(id string) MaintenanceResult {
 		t.Helper()
 		r.start(id, protocol.TypeMaintenance, MaintenanceInput{Hosts: time.Hour, Zone: r.zone})

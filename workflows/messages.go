@@ -25,52 +25,55 @@ type SessionOptions struct {
 	Rather         []string          `json:"rather,omitempty"` // conditions that are preferred
 	Seed           string            `json:"seed,omitempty"`
 	SeedPool       string            `json:"seed_pool,omitempty"` // any healthy seed of this pool, instead of Seed
-	Tenant         string            `json:"tenant,omitempty"`    // the tenant that its slot counts for; default "default"
+	Tenant         string            `json:"tenant,omitempty"`    // the tenant for which its slot counts; default "default"
 	Priority       int               `json:"priority,omitempty"`  // 1 is first, 5 last; 0 is 3
 	Dir            string            `json:"dir,omitempty"`
 	Model          string            `json:"model,omitempty"`
 	Effort         string            `json:"effort,omitempty"`
 	Sandbox        string            `json:"sandbox,omitempty"`         // default workspace-write
 	ApprovalPolicy string            `json:"approval_policy,omitempty"` // default on-request
-	// Confine asks more of the sandbox than its mode does.
+	// Confine restricts the sandbox further than its mode does.
 	Confine activities.Confinement `json:"confine,omitzero"`
 	// Policy is the text of a policy file: rules that decide what codex asks for.
 	Policy string `json:"policy,omitempty"`
-	// Expiry is how long an approval stays open before it counts as declined; default 24 h.
+	// Expiry is the time for which an approval stays open before it counts as declined;
+	// default 24 h.
 	Expiry time.Duration `json:"expiry,omitempty"`
 	// TurnTimeout bounds one turn; default 24 h.
 	TurnTimeout time.Duration `json:"turn_timeout,omitempty"`
 	// Bounds limit what the session may use in all; 0 means no bound.
 	protocol.Bounds
-	// OnInterrupt is what happens when a turn loses its process: ask (the default), continue or
-	// fail.
+	// OnInterrupt says what the session does when a turn loses its process: ask (the
+	// default), continue or fail.
 	OnInterrupt string `json:"on_interrupt,omitempty"`
 	// Credentials says whether the credential is planted on the host (the default), or stays with
 	// a broker. With a broker the host gets none, and codex gets short-lived access tokens of a
 	// ChatGPT login.
 	Credentials string `json:"credentials,omitempty"`
-	// OnAuth is what happens when a turn got no access token in time: retry (the
+	// OnAuth says what the session does when a turn got no access token in time: retry (the
 	// default with a broker) or ask.
 	OnAuth string `json:"on_auth,omitempty"`
 	// Snapshot says what is kept of the session, and when.
 	Snapshot protocol.SnapshotOptions `json:"snapshot,omitzero"`
-	// ParkAfter is how long the session is idle before it parks by itself; 0 means never.
+	// ParkAfter is the time for which the session is idle before it parks by itself; 0
+	// means never.
 	ParkAfter time.Duration `json:"park_after,omitempty"`
-	// TTL is how long the session may live from its start. It then closes, after a running turn;
-	// 0 means no limit.
+	// TTL bounds the life of the session from its start; 0 means no limit. After that time
+	// the session closes when the running turn has ended.
 	TTL time.Duration `json:"ttl,omitempty"`
-	// StartTimeout bounds the time from acceptance until the first turn can begin, whatever the
-	// delay; default 24 h, 0 means no limit.
+	// StartTimeout bounds the time from acceptance until the first turn can begin, whatever
+	// delays it; default 24 h, 0 means no limit.
 	StartTimeout *time.Duration `json:"start_timeout,omitempty"`
-	// OnHostLost is what happens when the host cannot be reached for LostAfter:
+	// OnHostLost says what the session does when its host cannot be reached for LostAfter:
 	// wait (the default) or move.
 	OnHostLost string        `json:"on_host_lost,omitempty"`
 	LostAfter  time.Duration `json:"lost_after,omitempty"`
 	// Watchdogs bound how long codex and the model may take; see also TurnTimeout.
 	Watchdogs protocol.Watchdogs `json:"watchdogs,omitzero"`
-	// OnLimit is what happens when a turn fails because the account's limit, or the provider's
-	// limit on the rate of requests, is reached: fail, or wait until the limit ends and send the
-	// message again. If empty, policies decide; the default is fail.
+	// OnLimit says what the session does when a turn fails because the account's limit, or
+	// the provider's limit on the rate of requests, is reached: fail, or wait until the
+	// limit ends and send the message again. If empty, policies decide; the default is
+	// fail.
 	OnLimit string `json:"on_limit,omitempty"`
 	// Tools are our tools that codex may call: ask_human, deliver, report_progress.
 	Tools []string `json:"tools,omitempty"`
@@ -80,17 +83,19 @@ type SessionOptions struct {
 	// how it speaks.
 	Instructions string `json:"instructions,omitempty"`
 	Personality  string `json:"personality,omitempty"`
-	// Files came with messages of the session that this one forks.
+	// Files are the files that came with messages of the session from which this one is
+	// forked.
 	Files []protocol.Input `json:"files,omitempty"`
-	// Workspace is what the session works in: a repository, a snapshot's work, hooks.
+	// Workspace says what is in the work folder at the start, and which hooks run.
 	Workspace activities.Workspace `json:"workspace,omitzero"`
 	// CloseAfter closes the session after its first turn and the turns of all messages accepted
 	// meanwhile (ctl run without --keep).
 	CloseAfter bool   `json:"close_after,omitempty"`
 	By         string `json:"by,omitempty"`
-	// Origin is what started the session: "batch/ID" or "schedule/NAME".
+	// Origin names the batch or schedule that started the session: "batch/ID" or
+	// "schedule/NAME".
 	Origin string `json:"origin,omitempty"`
-	// Notify is the id of the workflow that the signal session_ended goes to when the session has
-	// ended.
+	// When the session has ended, the signal session_ended goes to the workflow with the id
+	// Notify.
 	Notify string `json:"notify,omitempty"`
 }

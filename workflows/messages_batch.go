@@ -9,20 +9,20 @@ type BatchInput struct {
 	ID   string             `json:"id"`
 	Spec protocol.BatchSpec `json:"spec"`
 	By   string             `json:"by,omitempty"`
-	// Origin is what started it if not a person: "schedule/NAME".
+	// Origin is "schedule/NAME" if a schedule started the batch.
 	Origin string `json:"origin,omitempty"`
-	// Notify is the id of the workflow that the signal session_ended goes to when the batch has
-	// ended: a SessionEnded with the batch's id.
+	// When the batch has ended, the signal session_ended goes to the workflow with the id
+	// Notify: a SessionEnded with the batch's id.
 	Notify string `json:"notify,omitempty"`
 	// Carry is the state of the run before or, with Retry, of the ended batch.
 	Carry *BatchState          `json:"carry,omitempty"`
 	Retry *protocol.RetryBatch `json:"retry,omitempty"`
 }
 
-// BatchEnd is what a Batch workflow returns.
+// BatchEnd is the result of a Batch workflow.
 type BatchEnd struct {
 	View protocol.BatchView `json:"view"`
-	// Spec and State are what a retry needs.
+	// A retry needs Spec and State.
 	Spec  protocol.BatchSpec `json:"spec"`
 	State *BatchState        `json:"state"`
 }

@@ -22,7 +22,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// door is a message that comes by signal and by update, in one shape.
+// A door takes one kind of message, which comes as a signal or as an update with the same
+// JSON.
 type door struct {
 	name  string
 	ch    workflow.ReceiveChannel
@@ -86,8 +87,8 @@ func (s *session) answerQueries(ctx workflow.Context) error {
 	)
 }
 
-// answerRefused answers queries for a session whose options were refused: it
-// has failed, and says why. It holds none of the options, which may have any size.
+// answerRefused answers queries for a session whose options were refused. The answers say
+// that the session has failed, and why. They contain no option that may have any size.
 func answerRefused(ctx workflow.Context, in SessionInput, why error) {
 	at := workflow.GetInfo(ctx).WorkflowStartTime.Truncate(time.Microsecond)
 	opt := SessionOptions{TurnTimeout: in.Options.TurnTimeout}
@@ -130,9 +131,9 @@ func (s *session) signalled(d door, raw converter.RawValue) {
 	s.log.Warn("signal refused", "name", d.name, "reason", err.Error())
 }
 
-// drain handles the unread signals. It runs within every wait, and last of all before a rollover.
-// A coroutine that received signals by itself could hold one when the run ends, and lose it
-// (measured).
+// drain handles the unread signals. It runs in every wait, and as the last thing before a
+// rollover. A coroutine that received signals by itself could hold one when the run ends,
+// and lose it (measured).
 func (s *session) drain() {
 	s.process.drainStirred()
 	s.process.drainProgress()
@@ -219,7 +220,7 @@ func (s *messagesPart) accepted(id string) *protocol.MessageAccepted {
 	return nil
 }
 
-// said returns the sum of an accepted message, or "".
+// said returns the digest (see sum) of an accepted message, or "".
 func (s *messagesPart) said(id string) string {
 	for _, m := range s.st.Seen { // includes messages that were put back into the queue
 		if m.ID == id {
@@ -234,7 +235,7 @@ func (s *messagesPart) said(id string) string {
 	return ""
 }
 
-// sum returns a digest of a message's content, whoever sent it.
+// sum returns a digest of a message's content. The sender does not count.
 func sum(m protocol.Message) string {
 	if m.Mode == "queue" {
 		m.Mode = "" // queue is the default
@@ -243,8 +244,8 @@ func sum(m protocol.Message) string {
 	return hex.EncodeToString(h[:12])
 }
 
-// isMessage reports whether a blob is where the worker's API keeps long messages. A message must
-// not name anything else in the store.
+// isMessage reports whether blob is a key under which the worker's API stores long
+// messages. A message must not name any other key of the store.
 func isMessage(blob string) bool { return owned.Is(blob, owned.Messages) }
 
 // contentOf returns the part of a blob's key that identifies its content.

@@ -7,7 +7,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Codex is never told that its work came along if nothing kept it.
+// If nothing kept the work, codex is never told that the work was brought to the new host.
 func TestCodexIsToldWhatDidNotComeAlong(t *testing.T) {
 	for _, work := range []string{protocol.WorkNone, protocol.WorkFull} {
 		for _, lost := range []bool{false, true} {

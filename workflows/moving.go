@@ -13,11 +13,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A session goes on on another host because a person asks for that, or because its host is lost
-// and its policy allows it. It continues from what is in the store.
+// A session moves to another host because a person asks for that, or because its host is
+// lost and its options allow the move. It continues from what is in the store.
 
 type moved struct {
-	From []string  `json:"from"`           // hosts
+	From []string  `json:"from"`           // the hosts that it left
 	Lost bool      `json:"lost,omitempty"` // the last of them was lost
 	Cut  int       `json:"cut,omitempty"`  // the turn that was cut off
 	At   time.Time `json:"at"`
@@ -25,7 +25,7 @@ type moved struct {
 
 const kindHostLost = protocol.EndHostLost
 
-// movingPart has the session go on on another host.
+// movingPart moves the session to another host.
 type movingPart struct {
 	*core
 	turns    *turnsPart
@@ -56,8 +56,8 @@ func (s *movingPart) mayMove() bool {
 	return s.opt.OnHostLost == protocol.HostLostMove && s.cannotMove() == "" && s.st.Close == nil
 }
 
-// untilLost bounds ctx by LostAfter. Once the loss is on view and the session stays, there is no
-// bound.
+// untilLost bounds ctx by LostAfter. If the session already shows that its host is lost,
+// there is no bound.
 func (s *movingPart) untilLost(ctx workflow.Context) workflow.Context {
 	if s.st.Lost != nil {
 		return ctx
@@ -65,8 +65,8 @@ func (s *movingPart) untilLost(ctx workflow.Context) workflow.Context {
 	return workflow.WithScheduleToCloseTimeout(ctx, s.opt.LostAfter)
 }
 
-// lostAfter returns how long a pump may fail to reach its host before it reports that. Once the
-// loss is on view, the pump waits without a limit (0).
+// lostAfter returns how long a pump may fail to reach its host before it reports that. If
+// the session already shows that its host is lost, the pump waits without a limit (0).
 func (s *movingPart) lostAfter() time.Duration {
 	if s.st.Lost != nil {
 		return 0
@@ -113,16 +113,16 @@ func (s *movingPart) fromWhat() string {
 	return "its beginning"
 }
 
-// lostFailure is why the session leaves a host that it waited for.
+// lostFailure returns the reason why the session leaves a host for which it waited.
 func (s *movingPart) lostFailure() *protocol.Failure {
 	l := s.st.Lost
 	return &protocol.Failure{Kind: kindHostLost, Message: excerpt(fmt.Sprintf("host %s could not be reached since %s: %s", l.Host, l.Since.UTC().Format(time.RFC3339), l.Why), maxFailure),
 		Hint: "send a message to go on: the thread is resumed on another host"}
 }
 
-// goAway leaves a host that cannot be reached. The running turn is cut off. Once the host is
-// back, its pool ends what codex still does there. The seed fetches a login that codex rotated
-// there before anybody else gets it.
+// goAway leaves a host that cannot be reached. The running turn is cut off. When the host
+// can be reached again, its pool ends what codex left running there. If codex rotated the
+// login there, the seed has the login fetched before anybody else gets the seed.
 func (s *movingPart) goAway(f *protocol.Failure) {
 	defer s.snaps.hush()()
 	name := s.st.Lease.Spec.Name
@@ -159,9 +159,10 @@ func (s *movingPart) goAway(f *protocol.Failure) {
 	}
 }
 
-// recordLost writes to the transcript what pumps read on the lost host and could not report:
-// nobody will read that journal again. If that fails, the messages to codex are at least noted as
-// said. It returns how the running turn ended there, if that was read.
+// recordLost writes to the transcript what pumps read on the lost host and could not
+// report, because nobody will read that journal again. If the activity fails, recordLost at
+// least notes the messages that codex may have had. It returns how the running turn ended
+// there, if a pump read its end.
 func (s *movingPart) recordLost() *conversation.TurnEnd {
 	if s.st.Again == 0 {
 		return nil // the newest pump reported everything
@@ -201,8 +202,8 @@ func (s *movingPart) recordLost() *conversation.TurnEnd {
 	return out.Ended
 }
 
-// carrySpent takes from last what the turn on a lost host used of its budget. A count never
-// decreases.
+// carrySpent copies from last how much of its budget the turn used on the lost host. A
+// count never decreases.
 func (s *movingPart) carrySpent(last conversation.PumpState) {
 	p := &s.st.Pump
 	p.Spent.Commands = max(p.Spent.Commands, last.Spent.Commands)
@@ -212,9 +213,9 @@ func (s *movingPart) carrySpent(last conversation.PumpState) {
 	}
 }
 
-// endedThere handles a turn that ended on the lost host, which was reported too late. What codex
-// said is shown. But the session goes on from before that end, so the turn is still cut off, and
-// nothing that follows a normal end is done.
+// endedThere handles a turn that ended on the lost host and whose end was reported too
+// late. What codex said is shown. But the session goes on from a state before that end. So
+// the turn still counts as cut off, and nothing that follows a normal end is done.
 func (s *movingPart) endedThere(end *conversation.TurnEnd, f *protocol.Failure) *protocol.Failure {
 	if turn := s.st.sending(conversation.SendTurn); turn != nil {
 		s.turns.delivered(protocol.Delivery{ID: turn.Send.ID, State: protocol.Acknowledged})
@@ -234,8 +235,8 @@ func (s *movingPart) endedThere(end *conversation.TurnEnd, f *protocol.Failure) 
 	return &out
 }
 
-// move parks an idle session so that it can go on elsewhere, as a person asked. again says that
-// it stopped only to continue as new.
+// move parks an idle session so that it can go on elsewhere, because a person asked for
+// that. again means that the run only stopped to continue as new.
 func (s *movingPart) move() (again bool) {
 	f, again := s.parking.parkAsTold()
 	if !again {
@@ -244,14 +245,14 @@ func (s *movingPart) move() (again bool) {
 	return again
 }
 
-// leaveAfter decides how a session goes on that tried to park in order to go elsewhere. f is why
-// it could not, or nil.
+// leaveAfter decides how a session goes on after it tried to park in order to move. f is
+// why it could not park, or nil.
 func (s *movingPart) leaveAfter(f *protocol.Failure) {
 	switch {
 	case s.st.Parked != nil || s.st.Close != nil || s.full():
 	case s.parking.goesAway(f):
 		s.goAway(f)
-	case f != nil && (s.parking.wishes() || !s.parking.quiet()): // it tries another host, or again later
+	case f != nil && (s.parking.wishes() || !s.parking.quiet()): // the session tries another host, or tries again later
 	case f != nil:
 		s.st.Resume = nil
 	}
@@ -315,12 +316,13 @@ func (s *movingPart) toldOf(d protocol.Delivery) bool {
 		s.st.Tell, s.st.Moved = nil, nil
 		return true
 	}
-	s.st.Tell.Incarnation = 0 // so no process has had it
+	s.st.Tell.Incarnation = 0 // no process has had the message
 	return true
 }
 
-// saidAgain returns the message of the follow-up turn after the loss of a host: the snapshot may
-// not contain the task.
+// saidAgain returns the message of the turn that follows the loss of a host. It repeats the
+// message of the turn that was cut off, unless the newest snapshot was taken in that turn:
+// an older snapshot does not contain the task.
 func (s *movingPart) saidAgain() protocol.Message {
 	if g := s.st.Snap.Good; s.st.Said != nil && !(g != nil && s.st.Snap.Mid && g.Turn == s.st.TurnN) {
 		return sentAgain(*s.st.Said)
@@ -346,7 +348,7 @@ func (s *movingPart) checkResume(r protocol.Resume) error {
 	case s.st.Parked != nil, s.waitsForSlot(), s.waitsToBegin():
 		return nil
 	case s.waitsForAttempt() && s.st.Lost == nil && (r.Host == "" || r.Host == s.hostName() && !s.waitsToMove()):
-		return nil // it tries again now
+		return nil // the session tries again now
 	case s.st.Lost != nil:
 		if why := s.cannotMove(); why != "" {
 			return refuse(protocol.RefusedState, "session %s cannot go on elsewhere: %s", s.id, why)
@@ -375,7 +377,7 @@ func (s *movingPart) takeResume(r protocol.Resume) (protocol.SessionView, error)
 		return protocol.SessionView{}, err
 	}
 	if s.process.waitsToTalk() && s.waitsForAttempt() && s.st.Lost == nil && (r.Host == "" || r.Host == s.hostName()) {
-		s.tryNow() // and stays where it is
+		s.tryNow() // the session stays on its host
 		return s.view(), nil
 	}
 	if s.waitsToMove() && r.Host == "" {
@@ -393,8 +395,8 @@ func (s *movingPart) waitsForSlot() bool {
 	return s.st.Begun && s.st.Status == protocol.Resuming && s.st.Lease == nil
 }
 
-// mustMove reports whether f is the loss of a host that the session leaves instead
-// of waiting for it.
+// mustMove reports whether f is the loss of the host and the session is to move instead of
+// waiting for the host.
 func (s *movingPart) mustMove(f *protocol.Failure) bool {
 	return f.Kind == protocol.ErrTypeUnreachable && s.mayMove()
 }

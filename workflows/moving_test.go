@@ -14,14 +14,15 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// lost is a pump whose host is out of reach for too long.
+// lost answers as a pump whose host is out of reach for too long.
 func lost(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
 	return activities.RunPumpResult{HostLost: &protocol.HostLost{Since: time.Unix(1_800_000_000, 0), Why: "no route to host"}}, nil
 }
 
 type pumping = func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error)
 
-// saysTold answers as a codex that was told all there was to tell.
+// saysTold returns a pump that, after then, reports the message about the move as
+// acknowledged.
 func saysTold(then pumping) pumping {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := then(ctx, in)
@@ -95,7 +96,7 @@ func TestASessionThatLosesItsHostGoesOnElsewhere(t *testing.T) {
 	}
 }
 
-// The snapshot that the thread goes on from may not include the task.
+// The snapshot from which the thread goes on may not include the task.
 func TestASessionThatIsToGoOnSaysElsewhereWhatItWasToDo(t *testing.T) {
 	for what, c := range map[string]struct {
 		keep bool // a snapshot is taken within the turn
@@ -154,7 +155,7 @@ func TestALostHostIsWaitedForAndItIsSaid(t *testing.T) {
 			}
 			w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
 			w.whenTurn(1, "completed", func() {
-				// The turn's snapshot is taken beside the next turn.
+				// The turn's snapshot is taken while the next turn runs.
 				w.once("its snapshot was tried, if there is to be one", func() bool {
 					v := w.view().Snapshot
 					return !strings.Contains(what, "made") || v != nil && v.Tried == 1
@@ -169,7 +170,7 @@ func TestALostHostIsWaitedForAndItIsSaid(t *testing.T) {
 					w.refuses(w.send(protocol.SignalResume, protocol.Resume{}), protocol.RefusedState)
 				}
 				w.refuses(w.send(protocol.SignalResume, protocol.Resume{Host: "web-1"}), protocol.RefusedState)
-				w.send(protocol.SignalInterrupt, protocol.Interrupt{}) // and the host is back
+				w.send(protocol.SignalInterrupt, protocol.Interrupt{}) // the next pump shows that the host is back
 			})
 			w.whenTurn(2, "interrupted", func() {
 				if v := w.view(); v.Lost != nil || v.Attempt != 1 {
@@ -189,7 +190,7 @@ func TestAPersonSendsASessionAwayFromALostHost(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumping{endsTurn("completed", ""), lost, func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		<-ctx.Done()
-		return activities.RunPumpResult{}, ctx.Err() // it never reached its host
+		return activities.RunPumpResult{}, ctx.Err() // the pump never reached its host
 	}, endsTurn("completed", "")}
 	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.once("a snapshot is good", func() bool { v := w.view().Snapshot; return v != nil && v.N == 1 }, func() { w.send(protocol.SignalMessage, hello("m2")) })
@@ -239,8 +240,8 @@ func TestAHostThatIsLostTwiceIsLeftTwice(t *testing.T) {
 	}
 }
 
-// If a process may have been told something and then certainly was not, the next
-// process is told.
+// A process may have been told something. If a pump then finds that the process certainly
+// was not told, the next process is told.
 func TestWhatCodexWasProvedNotToHaveHeardIsTold(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
@@ -250,7 +251,7 @@ func TestWhatCodexWasProvedNotToHaveHeardIsTold(t *testing.T) {
 		return out, err
 	}
 	broken := func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{}, temporal.NewCanceledError() // called back in between
+		return activities.RunPumpResult{}, temporal.NewCanceledError() // cancelled between two attempts
 	}
 	w.fake.pumps = []pumping{endsTurn("completed", ""), lost, broken, unsaid, saysTold(endsTurn("completed", ""))}
 	for i := range 4 {
@@ -270,8 +271,8 @@ func TestWhatCodexWasProvedNotToHaveHeardIsTold(t *testing.T) {
 	}
 }
 
-// If a granted host is out of reach, another one is used, because nothing of the
-// session has run there.
+// If a granted host is out of reach, the session uses another host, because nothing of it
+// has run on the first one.
 func TestAParkedSessionTriesAnotherHostWhereItsOwnIsLost(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-1", "web-2"}
@@ -329,7 +330,7 @@ func TestAMessageThatNeverReachedALostHostGoesToTheNextOne(t *testing.T) {
 	w.fake.pumps = []pumping{endsTurn("completed", ""), dies(protocol.Decided, true)}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		w.fake.fail("stop", finally(protocol.ErrTypeUnreachable)) // not only the process was lost
+		w.fake.fail("stop", finally(protocol.ErrTypeUnreachable)) // the host is lost, not only the process
 		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.at(time.Minute, func() {
@@ -344,9 +345,9 @@ func TestAMessageThatNeverReachedALostHostGoesToTheNextOne(t *testing.T) {
 	}
 }
 
-// What the pump heard on the lost host and could not report is on record before the
-// session says anything of it. A turn whose message codex is known to have was
-// interrupted. A turn of which nothing is known is unknown.
+// What the pump read on the lost host and could not report is in the transcript before the
+// session says anything about it. If codex is known to have the message of a turn, that
+// turn is interrupted. If that is not known, the turn is unknown.
 func TestWhatWasHeardOnALostHostCounts(t *testing.T) {
 	for _, knows := range []bool{true, false} {
 		w := newWorld(t)
@@ -387,7 +388,8 @@ func TestWhatWasHeardOnALostHostCounts(t *testing.T) {
 	}
 }
 
-// If that cannot be found out, what was sent is still on record.
+// If nobody can find out what the pump read, the messages that were sent are still in the
+// transcript.
 func TestWhatWasSaidToALostHostIsOnRecordInAnyCase(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
@@ -478,7 +480,7 @@ func TestAHostThatIsLostWhileNothingRunsIsSaidToBeAndCanBeLeft(t *testing.T) {
 		w := newWorld(t)
 		w.fake.rest = saysTold(endsTurn("completed", ""))
 		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
-		w.at(31*time.Minute, func() { // it tried to park
+		w.at(31*time.Minute, func() { // the session tried to park
 			if v := w.view(); v.State != protocol.Idle || v.Process.Alive {
 				t.Errorf("session is %+v", v)
 			}
@@ -512,7 +514,7 @@ func TestAHostThatIsLostWhileNothingRunsIsSaidToBeAndCanBeLeft(t *testing.T) {
 	}
 }
 
-// On a host that is away, stopping what a dead process left behind never succeeds.
+// If the host cannot be reached, stopping what a dead process left running never succeeds.
 func TestWhatADeadProcessLeftKeepsNobodyOnItsHost(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
@@ -525,17 +527,17 @@ func TestWhatADeadProcessLeftKeepsNobodyOnItsHost(t *testing.T) {
 	w.start(SessionOptions{Host: "web-1"})
 }
 
-// A turn that ended on the lost host, reported too late for a snapshot, is not
-// shown as if its work were kept: its text is shown, and that the rest is lost.
-// What the end of a turn triggers is not done, but what the policy says of a turn
-// that was cut off is.
+// If a turn ended on the lost host and its end is reported too late for a snapshot, the
+// view does not claim that its work was kept: it shows the turn's text and says that the
+// rest is lost. The session does nothing that follows the end of a turn. It does what the
+// options say about a turn that was cut off.
 func TestATurnThatEndedOnALostHostHasNotKeptItsWork(t *testing.T) {
 	failed := &protocol.Problem{Kind: "auth", Message: "no token came", Passing: true}
 	for name, c := range map[string]struct {
 		opt   SessionOptions
 		end   conversation.TurnEnd
 		acked bool
-		again string // what the session itself says next
+		again string // the message that the session itself sends next
 	}{
 		"it waits for a person":    {moves, conversation.TurnEnd{Status: "completed"}, true, ""},
 		"only its end was heard":   {moves, conversation.TurnEnd{Status: "completed"}, false, ""},
@@ -584,9 +586,8 @@ func with(o SessionOptions, change func(*SessionOptions)) SessionOptions {
 	return o
 }
 
-// If a person moves a session, which was bound to one host, to another host, it is
-// bound to the other host. It waits for that host, even if the former one could not
-// be reached.
+// If a session was bound to one host and a person moves it to another host, it is bound to
+// the other host. It waits for that host, even if the former one could not be reached.
 func TestASessionThatIsMovedFromALostHostIsToBeWhereItWasSent(t *testing.T) {
 	w := waitsLong(t)
 	w.fake.rest = endsTurn("completed", "")

@@ -10,8 +10,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// maxEndText bounds the final text in a SessionEnded, in bytes. A batch keeps many
-// of them.
+// maxEndText bounds the final text in a SessionEnded, in bytes. A batch keeps many of these
+// texts.
 const maxEndText = 16 << 10
 
 // checkOrigin refuses an origin that is not empty, batch/NAME or schedule/NAME.
@@ -29,17 +29,17 @@ func (o SessionOptions) checkOrigin() error {
 	return nil
 }
 
-// tellEnded sends the session's SessionEnded, unless it was sent already. It waits
-// until Temporal has taken the signal: what a workflow sends in its last moment is
-// lost.
+// tellEnded sends the session's SessionEnded, unless it was sent already. It waits until
+// Temporal has accepted the signal, because a signal that a workflow sends in its last
+// moment is lost.
 func (s *endingPart) tellEnded() {
 	if !s.st.EndTold {
 		s.tell(s.opt.Notify, s.lastWord())
 	}
 }
 
-// tellHeldUp sends the SessionEnded of a session that cannot clean up for now,
-// once. The work is done, so whoever waits for it can go on.
+// tellHeldUp sends, only once, the SessionEnded of a session that cannot clean up for now.
+// The session's work is done, so the receiver need not wait for the cleanup.
 func (s *endingPart) tellHeldUp(f *protocol.Failure) {
 	if s.st.EndTold {
 		return
@@ -58,7 +58,7 @@ func (s *endingPart) tellHeldUp(f *protocol.Failure) {
 			e.Failure = f // what closing could not do yet
 		}
 	}
-	if s.st.Running && e.Turn != nil { // its end is in a journal that nobody could read yet
+	if s.st.Running && e.Turn != nil { // the turn's end is in a journal that nobody could read yet
 		e.Turn.Status, e.Turn.EndedAt = "unknown", e.EndedAt
 		switch {
 		case s.st.Pump.TurnEffects:

@@ -110,7 +110,7 @@ func TestASessionThatRefusedItsFirstMessageSaysSoWhenItIsAsked(t *testing.T) {
 	}
 }
 
-// A session whose options are refused ends at once. Whoever asks it is told why.
+// A session whose options are refused ends at once. Queries are answered with the reason.
 func TestASessionThatRefusedItsOptionsSaysSoWhenItIsAsked(t *testing.T) {
 	w := newWorld(t)
 	w.begins(protocol.Message{ID: "m1", Text: "hi"}, SessionOptions{Notify: "batch/b1", From: "s0.snap-1", Workspace: activities.Workspace{Snapshot: "s0.snap-2"}})

@@ -11,14 +11,14 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// overloaded answers as a codex that accepts nothing.
+// overloaded answers as a pump whose codex accepts nothing.
 func overloaded(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Overloaded, State: opened(in),
 		Deliveries: deliveries(in, protocol.Decided), Problem: &protocol.Problem{Kind: protocol.EndOverloaded, Message: "codex is overloaded"}}}, nil
 }
 
-// If codex refuses something for now, the session waits, shows that, and sends it
-// again.
+// If codex refuses a message for now, the session waits, shows that it waits, and sends the
+// message again.
 func TestCodexThatTakesNothingIsWaitedFor(t *testing.T) {
 	for kind, pump := range map[string]pumpFunc{"overloaded": overloaded, "thread_busy": refuses("thread_busy", protocol.Decided)} {
 		t.Run(kind, func(t *testing.T) {
@@ -48,7 +48,8 @@ func TestCodexThatTakesNothingIsWaitedFor(t *testing.T) {
 	}
 }
 
-// An interrupt meanwhile ends the turn, of which codex was told nothing.
+// An interrupt that comes during this wait ends the turn. Codex was told nothing of that
+// turn.
 func TestAnInterruptEndsTheWaitForACodexThatTakesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = overloaded

@@ -10,8 +10,8 @@ import (
 	"fairlead.dev/fairlead/activities"
 )
 
-// The activity structs. Only their method names are used: the worker has the real
-// ones.
+// The activity structs, as nil pointers: workflows use only the names of the methods. The
+// worker registers the real values.
 var (
 	hosts     *activities.Hosts
 	sessions  *activities.Sessions
@@ -32,9 +32,9 @@ func do[In, Out any](ctx workflow.Context, activity func(context.Context, In) (O
 // takes over.
 const beat = 10 * time.Second
 
-// setUp is for work on a host that may be repeated and may move a few hundred
-// megabytes. A host that cannot be reached is tried for 15 seconds, as long as a
-// restart of sshd takes.
+// setUp is for work on a host. The work may be repeated, and may move a few hundred
+// megabytes. A host that cannot be reached is tried for 15 seconds, because a restart of
+// sshd takes about that long.
 func setUp(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * time.Minute,
@@ -47,9 +47,9 @@ func setUp(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-// carryFor bounds one attempt to move a session's work. An attempt that times out
-// starts over, so no short limit would ever suffice. A worker that is gone is
-// noticed by its heartbeat.
+// carryFor bounds one attempt to move a session's work. An attempt that times out starts
+// over, so with a short limit a large session could never be moved. The death of a worker
+// is noticed earlier, because its heartbeats stop.
 const carryFor = 6 * time.Hour
 
 // carrying sets the timeout of activities that may move a session's work.
@@ -57,10 +57,11 @@ func carrying(ctx workflow.Context) workflow.Context {
 	return workflow.WithStartToCloseTimeout(ctx, carryFor)
 }
 
-// attached is for the pump, which runs as long as a turn and is taken over within
-// seconds. Failures of the pump say themselves when to retry. Otherwise a worker
-// has died, which was noticed only after a whole heartbeat timeout. So the pause
-// before a retry does not grow, however many workers die during one turn.
+// attached is for the pump. A pump runs as long as a turn. If its worker dies, another
+// worker takes over within seconds. An error that a pump returns says when to retry. An
+// attempt without such an error ended because its worker died, which was noticed only after
+// a whole heartbeat timeout. So the pause before a retry does not grow, however many
+// workers die during one turn.
 func attached(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 48 * time.Hour,
@@ -86,8 +87,8 @@ func untilDone(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-// once is for a person's command. After a lost worker the next attempt finds the
-// command again, so attempts are not limited. A failure of the command is final.
+// once is for a command of a person. If a worker dies, the next attempt finds the command
+// that already runs, so attempts are not limited. A failure of the command is final.
 func once(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 7 * 24 * time.Hour,

@@ -13,7 +13,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Bounds of what people write into a session. All of it is carried in the
+// Bounds of the texts that people write into a session. All these texts are carried in the
 // workflow's state, which must stay below Temporal's 2 MiB for one value.
 const (
 	maxWord   = 200     // names of people, models
@@ -25,12 +25,12 @@ const (
 	maxInline = 256 << 10
 	maxTexts  = 768 << 10
 
-	// unusedFor is how long a session that closes after its first turn waits for
-	// the message that begins this turn.
+	// unusedFor bounds the time for which a session that closes after its first turn waits
+	// for the message that begins that turn.
 	unusedFor = 10 * time.Minute
 
-	// lostAfter is the default for how long a host is out of reach before it counts
-	// as lost: as long as a machine takes to restart.
+	// lostAfter is the default time for which a host is out of reach before it counts as
+	// lost. A machine takes about that long to restart.
 	lostAfter = 5 * time.Minute
 )
 
@@ -41,7 +41,7 @@ const mostOften = time.Minute
 // check returns the options of a session with their defaults, or refuses the input.
 func (in SessionInput) check(ctx workflow.Context, mostOften time.Duration) (SessionOptions, error) {
 	opt, err := in.Options.withDefaults(mostOften)
-	if err == nil && in.Carry == nil { // only for a new session: one that goes on with a policy that this version cannot read declines everything
+	if err == nil && in.Carry == nil { // only for a new session: a session that continues with a policy which this version cannot read declines everything
 		err = checkPolicy(opt.Policy)
 	}
 	switch id := workflow.GetInfo(ctx).WorkflowExecution.ID; {
@@ -49,7 +49,7 @@ func (in SessionInput) check(ctx workflow.Context, mostOften time.Duration) (Ses
 	case !protocol.NamePattern.MatchString(in.ID):
 		err = fmt.Errorf("id %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", excerpt(in.ID, maxWord))
 	case id != protocol.SessionID(in.ID):
-		// Leases and folders belong to the id.
+		// The id identifies the session's leases and folders.
 		err = fmt.Errorf("it runs as %q and must run as %q", excerpt(id, maxWord), protocol.SessionID(in.ID))
 	}
 	if err != nil {
@@ -224,7 +224,7 @@ func (o SessionOptions) checkCredentials() error {
 	return fmt.Errorf("on_auth %q is none of retry, ask", excerpt(o.OnAuth, maxWord))
 }
 
-// A text is something a person wrote, and its greatest length in bytes.
+// A text is something that a person wrote, and the greatest length it may have, in bytes.
 type text struct {
 	what, is string
 	max      int

@@ -7,7 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Deploys may take many workers in a row away from one turn.
+// Deployments may stop many workers in a row that serve the same turn.
 func TestAPumpWaitsForTheTenthWorkerNoLongerThanForTheFirst(t *testing.T) {
 	env := newEnvironment()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {

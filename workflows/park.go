@@ -11,9 +11,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A parked session holds no process, no slot and no seed. The store has all that
-// the session needs to go on. Its folder stays on the host without a credential,
-// so that nothing has to be transferred if the session comes back there.
+// A parked session holds no process, no slot and no seed. The store has all that the
+// session needs to go on. Its folder stays on the host without a credential, so that
+// nothing has to be transferred if the session comes back to that host.
 
 // parked says since when a session is parked, and by whom.
 type parked struct {
@@ -42,22 +42,23 @@ type parkingPart struct {
 	views   *viewsPart
 	pushes  *pushesPart
 
-	sleep *alarm // for an idle session that parks
-	now   bool   // it parks at this moment
+	sleep *alarm // goes off when an idle session is to park
+	now   bool   // the session is parking
 }
 
-// parkState is how the session leaves its host and comes back to it or to another.
+// parkState is the state of parking and moving: of leaving a host, and of coming back to it
+// or to another host.
 type parkState struct {
-	Parked  *parked                `json:"parked,omitempty"` // it holds nothing
+	Parked  *parked                `json:"parked,omitempty"` // set while the session is parked
 	Warm    *warm                  `json:"warm,omitempty"`
-	QuietAt time.Time              `json:"quiet_at,omitzero"` // since when nobody wants anything of it
+	QuietAt time.Time              `json:"quiet_at,omitzero"` // since when the session has had nothing to do
 	Park    *protocol.Park         `json:"park,omitempty"`    // a request to park
 	Resume  *protocol.Resume       `json:"resume,omitempty"`  // a request to come up, or to go elsewhere
-	Down    *protocol.Interrupt    `json:"down,omitempty"`    // somebody called off its coming back
-	UpAs    protocol.SessionStatus `json:"up_as,omitempty"`   // its state once it has come up, if not idle
+	Down    *protocol.Interrupt    `json:"down,omitempty"`    // an interrupt that called off coming back
+	UpAs    protocol.SessionStatus `json:"up_as,omitempty"`   // the status that the session gets when it has come up, if not idle
 	Ups     int                    `json:"ups,omitempty"`     // hosts in a row that could not be reached
 	Was     string                 `json:"was,omitempty"`     // the host before this one
-	Moved   *moved                 `json:"moved,omitempty"`   // set until codex knows
+	Moved   *moved                 `json:"moved,omitempty"`   // set until codex has been told of the move
 	Lost    *protocol.LostView     `json:"lost,omitempty"`
 }
 
@@ -103,11 +104,13 @@ func (s *parkingPart) setSleep() {
 // where it is. If park fails, the session stays on its host.
 func (s *parkingPart) park() *protocol.Failure {
 	by := s.parkedBy()
-	// Not as in the table of steps: an order to move, too, begins with parking.
+	// This condition does not ask the table of steps: a move also begins with parking, and
+	// a queued message does not call off a move.
 	wanted := func() bool {
 		return s.st.Close != nil || s.st.Down != nil || s.st.Resume == nil && s.turns.canBegin()
 	}
-	// A snapshot that is almost complete saves most of the work of the last one.
+	// A snapshot that is being taken may be almost complete, and then saves most of the
+	// work of the last one.
 	err := s.await(func() bool { return s.snaps.taking == nil || wanted() || s.full() })
 	if err == nil && s.snaps.taking != nil && !wanted() {
 		return nil // the next run parks
@@ -136,7 +139,7 @@ func (s *parkingPart) park() *protocol.Failure {
 	s.now = false
 	last := *s.st.Snap.Last
 	s.st.Snap.Last = nil // another attempt takes another snapshot
-	// Even if the attempt failed early, codex's state and its login may be gone.
+	// Even an attempt that failed early may have stopped codex and removed its login.
 	s.st.Alive, s.st.Bare, s.st.QuietAt = false, true, workflow.Now(s.ctx)
 	switch {
 	case err != nil && wanted():
@@ -144,7 +147,7 @@ func (s *parkingPart) park() *protocol.Failure {
 	case err != nil:
 		f := failureOf("park on "+name, err)
 		if gone && (f.Kind == protocol.ErrTypeLoginUnsaved || f.Kind == protocol.ErrTypeSeedFenced) {
-			f.Kind, f.Final = kindSeedAway, false // it may park when nobody else holds the seed, or the session has it again
+			f.Kind, f.Final = kindSeedAway, false // the session may park when nobody else holds the seed, or when it has the seed again
 		}
 		s.snaps.snapshotFailed(last, f)
 		s.st.Error = f
@@ -153,7 +156,7 @@ func (s *parkingPart) park() *protocol.Failure {
 	s.snaps.tookSnapshot(last, out.Snapshot, false)
 	s.st.Pump.Seq, s.st.Handing, s.st.Reap = out.Seq, nil, false
 	s.st.Stopped = true
-	if wanted() { // at the last moment: the session still has its host and its seed
+	if wanted() { // called off at the last moment: the session still has its host and its seed
 		return nil
 	}
 	s.st.Warm = &warm{Spec: s.st.Lease.Spec, Generation: s.st.Generation, Layout: *s.st.Layout, Since: workflow.Now(s.ctx)}
@@ -176,7 +179,7 @@ func (s *parkingPart) toldToGo() bool {
 func (s *parkingPart) parkAsTold() (f *protocol.Failure, again bool) {
 	doing := s.parkOnHost()
 	if t := s.st.Trouble; t != nil && t.Doing != doing {
-		s.st.Trouble = nil // it concerns the codex that is left behind
+		s.st.Trouble = nil // the fault concerns the codex that the session leaves
 	}
 	var last *protocol.Failure
 	leave := func() bool {
@@ -189,7 +192,7 @@ func (s *parkingPart) parkAsTold() (f *protocol.Failure, again bool) {
 			last = s.park()
 			switch {
 			case last == nil && s.st.Parked == nil:
-				s.st.Trouble = nil // it was called back
+				s.st.Trouble = nil // parking was called off
 			case last != nil && failurePasses(last):
 				s.st.Error = was // the wait shows the failure
 				if s.st.Park == nil {
@@ -204,7 +207,7 @@ func (s *parkingPart) parkAsTold() (f *protocol.Failure, again bool) {
 		if wish := s.st.Resume; f == nil || !s.wishes() || wish.Host != "" && wish.Host != s.hostName() {
 			break
 		}
-		s.st.Resume = nil // the wish was to try again now
+		s.st.Resume = nil // the request was to try again now
 		s.tryNow()
 	}
 	calledOff := s.st.Down != nil && s.st.Parked == nil
@@ -226,11 +229,11 @@ func (s *parkingPart) waitsToLeave() bool {
 	return t != nil && s.st.Layout != nil && t.Doing == s.parkOnHost() && (s.st.Park != nil || s.st.Resume != nil)
 }
 
-// parkOnHost returns the words for what a parking session tries to do.
+// parkOnHost returns the words for the attempt to park.
 func (s *parkingPart) parkOnHost() string { return "park on " + s.hostName() }
 
-// goesAway reports whether a session that is to move does so from its newest
-// snapshot, because its host cannot be reached.
+// goesAway reports whether a session that is to move leaves its host without parking there,
+// because the host cannot be reached. It then goes on from its newest snapshot.
 func (s *parkingPart) goesAway(f *protocol.Failure) bool {
 	return f != nil && f.Kind == protocol.ErrTypeUnreachable && s.moving.cannotMove() == ""
 }
@@ -249,7 +252,7 @@ func (s *parkingPart) parkedBy() string {
 	return "park_after"
 }
 
-// goDown gives back the host and the seed. clean means that somebody checked that
+// goDown gives back the host and the seed. clean means that an activity has checked that
 // the credential is gone from the host, and that codex's changes to it are saved.
 func (s *parkingPart) goDown(p *parked, slot release, clean bool) {
 	st := s.st
@@ -284,7 +287,7 @@ func (s *parkingPart) goDown(p *parked, slot release, clean bool) {
 	}
 }
 
-// rest keeps the session parked until somebody wants something of it.
+// rest keeps the session parked until it has something to do.
 func (s *parkingPart) rest() error {
 	s.become(protocol.Parked)
 	s.publish()
@@ -297,17 +300,17 @@ func (s *parkingPart) rest() error {
 // wantsUp reports whether a parked session is to come back.
 func (s *parkingPart) wantsUp() bool { return s.st.Resume != nil || s.turns.canBegin() }
 
-// comeUp gets a host and a seed again and goes on there. again means that the run
-// only stopped to continue as new.
+// comeUp gets a host and a seed again, and prepares the host. again means that the run only
+// stopped to continue as new.
 func (s *parkingPart) comeUp() (again bool) {
 	s.st.Parked, s.st.Downed = nil, false
 	s.become(protocol.Resuming)
 	s.obeyed = s.st.Resume
-	queued := s.st.Resume == nil && s.wantsUp() // somebody who resumes it wants it up, whatever is queued
+	queued := s.st.Resume == nil && s.wantsUp() // after a resume the session comes up even if nothing is queued
 	f, again := s.keepTrying("come back", func() bool { return queued && !s.wantsUp() && !s.st.Running }, s.prepareSomewhere)
 	if f != nil && !again && s.wishes() && s.st.Layout == nil && s.st.Down == nil && failurePasses(f) {
 		s.obeyWish(f)
-		return false // it comes up as it was told to
+		return false // the loop tries again, as the new resume asks
 	}
 	if f != nil {
 		s.st.Trouble = nil
@@ -318,7 +321,7 @@ func (s *parkingPart) comeUp() (again bool) {
 		s.stayDown(f)
 	case f != nil:
 		s.process.unableToStart(f)
-	case s.st.Layout == nil && s.leases.leavesTurn(): // while it stood in the line of a seed
+	case s.st.Layout == nil && s.leases.leavesTurn(): // interrupted while it stood in the line of a seed
 		s.stayDown(&protocol.Failure{Kind: protocol.EndInterrupted, Message: interruptedBy(s.st.Interrupt) + ": the session does not come back by itself"})
 	case s.st.UpAs != "":
 		s.become(s.st.UpAs)
@@ -333,9 +336,9 @@ func (s *parkingPart) comeUp() (again bool) {
 // maxUps bounds how many unreachable hosts are tried in a row.
 const maxUps = 3
 
-// mayTryElsewhere reports whether the session may try another host, after the
-// granted one could not be reached. Nothing of the session ran there, so no policy
-// applies. A host that a person named is tried again as long as its fault passes.
+// mayTryElsewhere reports whether the session may try another host after the granted host
+// could not be used. Nothing of the session ran on that host, so OnHostLost does not apply.
+// A host that a person named is tried again as long as its failure is one that passes.
 func (s *parkingPart) mayTryElsewhere(f *protocol.Failure) bool {
 	return activities.HostFault(f.Kind) && s.opt.Host == "" && !(s.st.Named && failurePasses(f)) && s.st.Lease != nil && s.st.Ups < maxUps
 }
@@ -358,9 +361,9 @@ func (s *parkingPart) prepareFirst() (f *protocol.Failure, again bool) {
 	}
 }
 
-// prepareSomewhere is prepare on any host that has what the session asks for. A
-// host that cannot be used costs some seconds, and the pool gives it to nobody
-// else. Each attempt tries a bounded number of hosts.
+// prepareSomewhere is prepare on any host that has what the session asks for. Trying a host
+// that cannot be used takes some seconds; the pool then gives that host to nobody else.
+// Each attempt tries a bounded number of hosts.
 func (s *parkingPart) prepareSomewhere() (f *protocol.Failure, again bool) {
 	if s.st.Trouble != nil {
 		s.st.Ups = 0
@@ -386,8 +389,8 @@ func (s *parkingPart) wishes() bool {
 	return s.st.Resume != nil && s.st.Resume != s.obeyed && s.st.Close == nil
 }
 
-// obeyWish makes a session that waits out a fault on its way to a host try again
-// now, or try another host, as somebody asked.
+// obeyWish handles a request to resume that comes while the session waits to be prepared on
+// a host. The session tries again now, or tries another host.
 func (s *parkingPart) obeyWish(f *protocol.Failure) {
 	s.tryNow()
 	if wish := s.st.Resume; s.st.Lease == nil || wish.Host == "" || wish.Host == s.st.Lease.Spec.Name {
@@ -405,14 +408,14 @@ func (s *parkingPart) passOn(f *protocol.Failure) {
 	s.st.Named = false
 	s.note(conversation.Note{Type: "error", Text: f.Message + "; another host is tried", Data: failureData(f)})
 	left := s.leases.leftNow(f.Message)
-	left.Discard = left.Discard || left.Layout == nil && !s.st.Begun // nothing of it was ever there
+	left.Discard = left.Discard || left.Layout == nil && !s.st.Begun // nothing of the session was ever there
 	s.st.Warm = nil
 	s.goDown(nil, release{Left: left}, !s.st.Touched)
 }
 
-// stayDown parks a session that could not come up, and says why. The store has all
-// of the session. The next message tries again, and so does a resume: then what
-// was to run runs.
+// stayDown parks a session that could not come up, and says why. The store has all of the
+// session. The next message makes the session try again, and so does a resume. If that
+// works, what was to run runs.
 func (s *parkingPart) stayDown(f *protocol.Failure) {
 	s.st.Trouble, s.st.Down, s.st.Ups, s.st.Named = nil, nil, 0, false
 	if f.Hint == "" {
@@ -452,7 +455,7 @@ func (s *parkingPart) checkPark(p protocol.Park) error {
 	}
 	switch {
 	case s.st.Parked != nil:
-		return nil // it is parked already
+		return nil // the session is parked already
 	case s.opt.Snapshot.When == protocol.SnapshotOff:
 		return refuse(protocol.RefusedState, "session %s takes no snapshots, so nothing of it would outlive its host", s.id)
 	case len(s.st.open()) > 0:

@@ -95,7 +95,8 @@ func TestNothingParksWhileATurnRunsOrAPersonIsWaitedFor(t *testing.T) {
 	w.start(SessionOptions{ParkAfter: time.Minute})
 }
 
-// The session's folder is away, and everything in it is in the store.
+// The host with the session's folder cannot be reached. The store has everything that is in
+// the folder.
 func TestAParkedSessionComesUpElsewhereWhereItsHostIsNotToBeHad(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
@@ -142,8 +143,8 @@ func TestAMessageInTheMomentOfParkingFindsTheSessionWhereItIs(t *testing.T) {
 			if held != (what == "while it parks") {
 				t.Errorf("prepared under generation %d, then under %d", first.Claim.Generation, again.Claim.Generation)
 			}
-			// A process that had not certainly ended is stopped before anything is
-			// restored.
+			// If it is not certain that a process has ended, it is stopped before anything
+			// is restored.
 			if got := w.done(); held && !strings.Contains(got, "park on web-1, stop 1, prepare s1 on web-1, start 2") {
 				t.Errorf("done was %s", got)
 			}
@@ -167,7 +168,7 @@ func TestASessionThatCannotParkStaysAndSaysWhy(t *testing.T) {
 		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.at(2*time.Minute+10*time.Second, func() {
-		// Nobody knows how far parking came, so everything is restored again.
+		// It is not known how far parking came, so everything is restored again.
 		if v := w.view(); v.Turn.N != 2 || v.Turn.Status != "completed" || v.Error != nil || len(w.fake.prepared) != 2 {
 			t.Errorf("session is %+v", v)
 		}
@@ -221,8 +222,8 @@ func TestAParkedSessionClosesWithoutASlot(t *testing.T) {
 	}
 }
 
-// A folder where a session could not come up may hold work of an earlier time.
-// Closing the session discards nothing that nobody said to discard.
+// A folder where a session could not come up may hold work of an earlier time. Closing the
+// session discards that work only if a person said so.
 func TestClosingASessionThatCouldNotComeUpDiscardsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
@@ -342,7 +343,7 @@ func TestAParkedSessionThatWaitsForAHostCanBeSentElsewhere(t *testing.T) {
 	w.start(SessionOptions{Host: "web-1"})
 }
 
-// The pool knows of one lease only, so it repeats what it has granted.
+// The pool knows of only one lease, so it repeats the grant of that lease.
 func TestAWishForAnotherHostOutlivesTheGrantThatCrossesIt(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
@@ -402,7 +403,7 @@ func TestAWishToParkGoesOverIntoTheNextRun(t *testing.T) {
 	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.whenTurn(1, "completed", func() {
 		w.takes(w.send(protocol.SignalPark, protocol.Park{By: "bob"}))
-		w.at(20*time.Millisecond, func() { // it waits for the snapshot by now
+		w.at(20*time.Millisecond, func() { // the session waits for the snapshot by now
 			w.fill()
 			w.SignalWorkflow(protocol.SignalMessage, "any event wakes it")
 		})
@@ -410,7 +411,7 @@ func TestAWishToParkGoesOverIntoTheNextRun(t *testing.T) {
 	w.start(SessionOptions{})
 	next := newWorld(t)
 	next.fake.rest = endsTurn("completed", "")
-	next.at(time.Minute, func() { // long before it would by itself
+	next.at(time.Minute, func() { // long before the session would park by itself
 		if v := next.view(); v.State != protocol.Parked {
 			t.Errorf("session is %+v", v)
 		}
@@ -448,8 +449,8 @@ func TestWhatWaitedForAParkedSessionRunsOnceItIsResumed(t *testing.T) {
 	}
 }
 
-// What a person was told will be done is done, however often workers, connections,
-// the store or the host fail meanwhile.
+// If a person was told that something will be done, it is done, however often workers,
+// connections, the store or the host fail meanwhile.
 func TestAWishToParkOrToMoveOutlivesEveryFaultThatPasses(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind   string
@@ -488,7 +489,7 @@ func TestAWishToParkOrToMoveOutlivesEveryFaultThatPasses(t *testing.T) {
 	}
 }
 
-// A wish to park that cannot be met now does not keep a message waiting.
+// If the session cannot park now as a person asked, a message still does not have to wait.
 func TestAMessageEndsTheWaitOfASessionThatIsToPark(t *testing.T) {
 	w := waitsLong(t)
 	w.fake.rest = endsTurn("completed", "")
@@ -505,7 +506,7 @@ func TestAMessageEndsTheWaitOfASessionThatIsToPark(t *testing.T) {
 	w.start(SessionOptions{})
 }
 
-// Another wish ends the wait as well: to go to another host, or to try now.
+// Another request also ends the wait: to go to another host, or to try now.
 func TestAWishForAHostEndsTheWaitOfASessionThatIsToPark(t *testing.T) {
 	for host, want := range map[string]protocol.SessionStatus{"web-2": protocol.Idle, "": protocol.Parked} {
 		w := waitsLong(t)
@@ -550,8 +551,8 @@ func TestARolloverKeepsTheWaitOfASessionThatIsToPark(t *testing.T) {
 	next.verify()
 }
 
-// A host that a person named is not replaced by another one because it, or the way
-// to it, is away for a while.
+// If a host that a person named cannot be reached for a while, the session does not use
+// another host.
 func TestASessionComesUpOnTheHostThatWasNamed(t *testing.T) {
 	w := waitsLong(t)
 	w.fake.rest = endsTurn("completed", "")

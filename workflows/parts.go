@@ -16,7 +16,7 @@ type session struct {
 	leases    *leasesPart    // asks for a slot and a seed, gives them back: leasing.go, slotask.go, seedgone.go, rollcall.go
 	place     *placePart     // makes a host ready: prepare.go, workspace.go
 	parking   *parkingPart   // parks the session, brings it back, archives it: park.go, drain.go, archive.go
-	moving    *movingPart    // has the session go on on another host: moving.go
+	moving    *movingPart    // moves the session to another host: moving.go
 	ending    *endingPart    // closes the session, tells of its end: ending.go, notify.go, ttl.go
 	views     *viewsPart     // shows the session, changes nothing: view.go
 	pushes    *pushesPart    // pushes the session's work: push.go
@@ -24,11 +24,11 @@ type session struct {
 	table []loopStep              // what the loop does
 	doors []door                  // signal channels, to be emptied before a rollover
 	lease workflow.ReceiveChannel // answers of pools and seeds
-	calls workflow.ReceiveChannel // of pools that ask what it holds
-	goes  workflow.ReceiveChannel // of its pool, when its host is drained
+	calls workflow.ReceiveChannel // requests of pools that ask what the session holds
+	goes  workflow.ReceiveChannel // orders of its pool to leave a host that is drained
 }
 
-// assembled makes a session of its core.
+// assembled makes a session with all its parts around a core.
 func assembled(c *core) *session {
 	s := &session{core: c,
 		turns: new(turnsPart), messages: new(messagesPart), approvals: new(approvalsPart), bounds: new(boundsPart), choices: new(choicesPart),

@@ -27,18 +27,18 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// Temporal's replayer compares what kind of command comes when, and the names in
-// it. It does not look at inputs, results, search attributes, memos, the length
-// of timers, or at the type and input of a continue-as-new. The replay below
-// notes all of these, and they are compared with the history's.
+// Temporal's replayer compares the kinds of commands, their order, and the names in them.
+// It does not look at inputs, results, search attributes, memos, the length of timers, or
+// at the type and input of a continue-as-new. The replay below notes all of these, and
+// compares them with those of the history.
 
 // A step is a command of a workflow, or its answer to an update.
 type step struct {
 	kind string // activity, child, signal, timer, …
 	name string
 	body any // as encoding/json decodes it, with json.Number
-	// unsent reports whether Temporal may not have been told of the step, since its
-	// context was cancelled, maybe within the same workflow task.
+	// unsent reports whether Temporal may have no record of the step, because its context
+	// was cancelled, maybe within the same workflow task.
 	unsent func() bool
 }
 
@@ -133,12 +133,12 @@ func ending(result *commonpb.Payloads, failure *failurepb.Failure) map[string]an
 	return map[string]any{"result": fromPayloads(result), "failure": fromFailure(failure)}
 }
 
-// noting notes the steps of the workflow that is replayed, and which messages it
-// takes.
+// noting notes the steps of the workflow that is replayed, and the messages that the
+// workflow takes.
 type noting struct {
 	interceptor.WorkerInterceptorBase
 	steps  []step
-	served map[served]any // to the handler; a signal has none
+	served map[served]any // the handlers; a signal has none
 	broken []error
 }
 
@@ -310,7 +310,7 @@ func (n *notingOut) NewTimer(ctx workflow.Context, d time.Duration) workflow.Fut
 	return n.NewTimerWithOptions(ctx, d, workflow.TimerOptions{})
 }
 
-// NewTimerWithOptions also sees those of workflow.Sleep and workflow.AwaitWithTimeout.
+// NewTimerWithOptions also sees the timers of workflow.Sleep and workflow.AwaitWithTimeout.
 func (n *notingOut) NewTimerWithOptions(ctx workflow.Context, d time.Duration, o workflow.TimerOptions) workflow.Future {
 	if d > 0 {
 		n.add(ctx, stepTimer, "", map[string]any{"length": d.Seconds(), "summary": o.Summary})
@@ -343,8 +343,8 @@ func (n *notingOut) GetSignalChannel(ctx workflow.Context, name string) workflow
 	return n.Next.GetSignalChannel(ctx, name)
 }
 
-// The methods below note commands that no workflow uses yet. This test does not
-// compare them, so it fails when a workflow uses one.
+// The methods below note commands that no workflow uses yet. The replay does not compare
+// them, so a test fails when a workflow uses one of them.
 
 func (n *notingOut) unknown(what string) {
 	n.broken = append(n.broken, fmt.Errorf("the workflow uses %s: payloads_test.go does not compare those yet", what))
@@ -378,7 +378,7 @@ const (
 	mayGrow strictness = true // a payload may have fields that the history does not know
 )
 
-// replayed runs a history through today's code, and says what is different.
+// replayed replays a history with today's code, and returns the differences.
 func replayed(h *historypb.History, every intervals, how strictness) error {
 	n, err := replayNoting(h, every)
 	if err != nil {
@@ -408,7 +408,7 @@ func replayNoting(h *historypb.History, every intervals) (*noting, error) {
 	})
 }
 
-// unlike compares the steps of a history with those of its replay.
+// unlike returns the differences between the steps of a history and those of its replay.
 func unlike(recorded, replayed []step, how strictness) (all []error) {
 	for _, kind := range []string{stepActivity, stepChild, stepSignal, stepTimer, stepAttrs, stepMemo, stepUpdate, stepCancel, stepEnd} {
 		of := func(steps []step) []step {
@@ -454,7 +454,7 @@ func differences(recorded, replayed step, how strictness) []string {
 	return differ("", recorded.body, replayed.body, how)
 }
 
-// differ lists where two values of JSON differ.
+// differ lists the places where two values of JSON differ.
 func differ(path string, recorded, replayed any, how strictness) (all []string) {
 	switch was := recorded.(type) {
 	case map[string]any:
@@ -500,7 +500,7 @@ func asJSON(v any) string {
 	return excerpt(string(raw), 300)
 }
 
-// normal is a value as JSON has it.
+// normal returns v as it is after encoding and decoding as JSON.
 //
 //workflowcheck:ignore // what a replay does is noted, and changes nothing in it
 func normal(v any) any {
@@ -684,7 +684,7 @@ func TestAReplayNoticesAnotherPayload(t *testing.T) {
 	}
 }
 
-// A payload may have more in it today than in an older release, but not less.
+// Today a payload may have more fields than in an older release, but not fewer.
 func TestPayloadsOfAnOlderReleaseMayGrow(t *testing.T) {
 	was := decoded([]byte(`{"a":1,"list":[{"b":true}]}`))
 	grown := decoded([]byte(`{"a":1,"list":[{"b":true,"c":2}],"d":null}`))

@@ -13,30 +13,30 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A session may have two policies: its own, and its seed's. Both judge what codex
-// asks for, and the stricter ruling counts. The pump's worker judges (see
-// activities/judge.go). The workflow keeps what a policy says about people: how
-// long they have, and who must sign (policysigned.go).
+// A session may have two policies: its own, and its seed's. Both judge what codex asks for,
+// and the stricter ruling counts. The pump's worker judges (see activities/judge.go). The
+// workflow applies what a policy says about people: how long they have to decide, and who
+// must sign (policysigned.go).
 
 const (
 
-	// keepJudged is how many of the newest requests that a policy answered are
-	// kept.
+	// keepJudged bounds the number of requests answered by a policy that are kept; the
+	// newest are kept.
 	keepJudged = 20
 )
 
-// policyState is what the policies judge by, and what they did.
+// policyState holds what the policies need to judge, and what they did.
 type policyState struct {
 	SeedPolicy   string            `json:"seed_policy,omitempty"`
 	SeedAmend    bool              `json:"seed_amend,omitempty"`      // amendments may be offered
-	PolicyBroken map[string]string `json:"policies_broken,omitempty"` // by owner: why, as a worker reported
+	PolicyBroken map[string]string `json:"policies_broken,omitempty"` // by owner: why the policy cannot be used, as a worker reported
 	Judged       []protocol.Judged `json:"judged,omitempty"`          // the newest requests that policies answered
 	Requesters   []string          `json:"requesters,omitempty"`      // who sent the running turn's messages
-	// FormerRequesters are those of the turn before.
+	// FormerRequesters are the requesters of the previous turn.
 	FormerRequesters []string `json:"former_requesters,omitempty"`
 }
 
-// checkPolicy refuses a policy that is too long or cannot be parsed: it would
+// checkPolicy refuses a policy that is too long or cannot be parsed: such a policy would
 // decline everything.
 func checkPolicy(text string) error {
 	if text == "" {
@@ -52,7 +52,7 @@ func checkPolicy(text string) error {
 	return nil
 }
 
-// A ruling is a policy that applies to a session. of says whose it is.
+// A ruling is a policy that applies to a session. of is its owner.
 type ruling struct {
 	of, text string
 	*policy.Policy
@@ -136,8 +136,9 @@ func (s *approvalsPart) expiry() time.Duration {
 	return s.opt.Expiry
 }
 
-// requestedBy records who sent a message that codex works on: codex asks on behalf
-// of them. Messages of the session's own count for those who sent the last message.
+// requestedBy records who sent a message that codex works on, because codex asks on behalf
+// of the sender. A message that the session itself made changes nothing: it counts as sent
+// by those who sent the messages before it.
 func (s *approvalsPart) requestedBy(m protocol.Message, begins bool) {
 	if strings.HasPrefix(m.ID, s.id+".") {
 		return
@@ -145,7 +146,7 @@ func (s *approvalsPart) requestedBy(m protocol.Message, begins bool) {
 	if begins {
 		s.st.FormerRequesters = s.st.Requesters
 	}
-	if begins && !s.st.Pump.Restless { // else codex may still work on what they asked for
+	if begins && !s.st.Pump.Restless { // otherwise codex may still work on what they asked for
 		s.st.Requesters = nil
 	}
 	if !slices.Contains(s.st.Requesters, m.By) && len(s.st.Requesters) < maxRequesters {
@@ -189,7 +190,7 @@ func (s *approvalsPart) policyViews() (own, seed *protocol.PolicyView) {
 	return own, seed
 }
 
-// view shows a policy. broken is why a worker could not use it, if so.
+// view shows a policy. broken is why a worker could not use the policy, or empty.
 func (r ruling) view(broken string) *protocol.PolicyView {
 	v := &protocol.PolicyView{Digest: r.Digest, State: protocol.PolicyActive, RequesterMayDecide: r.RequesterMayDecide}
 	if why := cmp.Or(r.Broken(), broken); why != "" {
@@ -214,8 +215,8 @@ func (s *seedCore) policyView() *protocol.PolicyView {
 	return s.read.view("")
 }
 
-// readRuling parses a policy. The policy was valid when it was set, but perhaps for
-// another version. If this worker cannot read it, it refuses everything.
+// readRuling parses a policy. The policy was valid when it was set, but perhaps for another
+// version. If this worker cannot read it, the ruling refuses everything.
 func readRuling(of, text string) ruling {
 	//workflowcheck:ignore // a pure function of the text: no clock, no I/O
 	parsed, err := policy.Parse([]byte(text))
@@ -225,8 +226,8 @@ func readRuling(of, text string) ruling {
 	return ruling{of, text, parsed}
 }
 
-// judgedViews are the newest requests that a policy answered, as approvals that
-// nobody was asked for.
+// judgedViews returns the newest requests that a policy answered, in the form of approvals.
+// No person was asked to decide them.
 func (s *approvalsPart) judgedViews() (all []protocol.Approval) {
 	for _, j := range s.st.Judged {
 		at := time.UnixMilli(j.AtMS).UTC()

@@ -14,7 +14,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Everyone who may signal a session has read the earlier messages.
+// Everybody who may signal a session can read the earlier messages, and send them again.
 func TestAWordThatWasTakenBackCountsNoMore(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("one"), endsTurn("completed", ""))
@@ -105,8 +105,8 @@ func TestNobodyWhoMayAskLaterGivesThemselvesWhatCodexKeeps(t *testing.T) {
 func TestAMessageThatCameTooLateToSteerIsStillItsSenders(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"))
-	// The decision may start a pump that the message then calls back, so a pump
-	// acts by what it is given.
+	// The decision may start a pump that is then cancelled because of the message. So a
+	// pump answers according to its input.
 	brings := func(in activities.RunPumpInput, kind conversation.SendKind) bool {
 		return slices.ContainsFunc(in.Pump.Sends, func(s conversation.Send) bool { return s.ID == "m2" && s.Kind == kind })
 	}
@@ -152,8 +152,8 @@ func TestWhatWasAcceptedForTheSessionServesNobodyUnknown(t *testing.T) {
 	}
 }
 
-// A policy that this worker cannot read may require other signatures, or more of
-// them, than the policy beside it.
+// A policy that this worker cannot read may require other signatures, or more of them, than
+// the other policy.
 func TestWhileOnePolicyIsBrokenNobodyDecides(t *testing.T) {
 	w := newWorld(t)
 	w.judges = "a word of a later version: x\n"

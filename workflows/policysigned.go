@@ -28,10 +28,10 @@ import (
 // maxSignature bounds an armored signature: an RSA certificate is the longest.
 const maxSignature = 32 << 10
 
-// agreedOn returns what must be equal for people to agree.
+// agreedOn returns the parts of two agreements that must be equal for two people to agree.
 func agreedOn(a protocol.Agreement) [3]string { return [3]string{a.Outcome, a.Scope, a.Payload} }
 
-// SignedMessage returns what the signature of a decision covers. The time of the
+// SignedMessage returns the text that the signature of a decision covers. The time of the
 // approval is formatted as in its JSON.
 func SignedMessage(session string, askedAt time.Time, d protocol.Decide) ([]byte, error) {
 	payload, err := payloadOf(d)
@@ -48,9 +48,10 @@ func SignedMessage(session string, askedAt time.Time, d protocol.Decide) ([]byte
 
 func moment(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// payloadOf returns the SHA-256 of the canonical JSON of the answers or the grant
-// that go with an outcome; empty if there are none. If secret answers are named by
-// their blob, the digest covers both: {"answers":{…},"answers_blob":"…"}.
+// payloadOf returns the SHA-256 of the canonical JSON of the answers or the grant that go
+// with an outcome; empty if there are none. If the decision names a blob with secret
+// answers, the digest covers the plain answers and the blob's key:
+// {"answers":{…},"answers_blob":"…"}.
 func payloadOf(d protocol.Decide) (string, error) {
 	raw := d.Answers
 	if given(d.Grant) {
@@ -72,7 +73,7 @@ func payloadOf(d protocol.Decide) (string, error) {
 
 func quoted(s string) string {
 	//workflowcheck:ignore // JSON is a pure function
-	b, _ := json.Marshal(s) // of a string
+	b, _ := json.Marshal(s) // a string can always be encoded
 	return string(b)
 }
 
@@ -99,9 +100,9 @@ func canonicalJSON(raw []byte) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), nil
 }
 
-// plainDecide replaces answers and grant of a signed decision by exactly what was
-// signed. If a key occurs twice in the raw text, another reader might take the
-// other value.
+// plainDecide replaces answers and grant of a signed decision by exactly what was signed.
+// Otherwise, if a key occurs twice in the raw text, another parser might take the other
+// value.
 func plainDecide(d protocol.Decide) protocol.Decide {
 	if d.Signature == "" {
 		return d
@@ -124,8 +125,7 @@ func (s *approvalsPart) signing() (all []ruling) {
 	return all
 }
 
-// signed refuses a decision that does not count by the policies that name
-// approvers.
+// signed refuses a decision that the policies with approvers do not accept.
 func (c checkedDecide) signed(*protocol.Decision) error {
 	_, err := c.s.signers(c.a, c.d)
 	return err
@@ -179,7 +179,7 @@ func (s *approvalsPart) signers(a *approvalState, d protocol.Decide) (protocol.A
 	return word, nil
 }
 
-// signer returns who signed a decision, if that person may decide by the policy.
+// signer returns who signed a decision, if the policy lets that person decide.
 func (s *approvalsPart) signer(r ruling, d protocol.Decide, message []byte) (string, error) {
 	if d.Signature == "" {
 		return "", refuse(protocol.RefusedState, "decide %s: only signed decisions count (%s): `ctl approval %s %s --sign-with KEYFILE` or `--sign-with agent`; by hand: `ctl approval message %s %s`",
@@ -204,9 +204,9 @@ func (s *approvalsPart) signer(r ruling, d protocol.Decide, message []byte) (str
 	return who, nil
 }
 
-// isThem reports whether the signer may be the requester. ctl says ann@laptop where
-// a policy says ann@example.com, so equal names before the @ are enough. It is
-// safer to take two people for one than one for two.
+// isThem reports whether the signer may be the requester. Equal names before the @ are
+// enough, because ctl may give ann@laptop where a policy has ann@example.com. Taking two
+// people for one is safer than taking one for two.
 func (r ruling) isThem(who, by string) bool {
 	one, _, _ := strings.Cut(who, "@")
 	other, _, _ := strings.Cut(by, "@")
@@ -238,9 +238,10 @@ func agreesAgain(a protocol.Agreement, b protocol.Agreement) bool {
 // maxTakenBack bounds how often people may change their minds on one approval.
 const maxTakenBack = 20
 
-// agree takes a decision that was checked, and reports whether it is enough. If the
-// signer said something else before, that is taken back for good: a signature does
-// not say when it was made, and all who may send a message have the earlier one.
+// agree takes a decision that was checked, and reports whether it is enough. If the signer
+// decided otherwise before, the earlier decision is taken back and never counts again. A
+// signature does not say when it was made, so everybody who may send messages could send
+// the earlier one again.
 func (s *approvalsPart) agree(a *approvalState, d protocol.Decide, to *protocol.Decision) bool {
 	policies := s.signing()
 	word, err := s.signers(a, d)
@@ -279,7 +280,7 @@ func oneSuffices(outcome string) bool {
 	return outcome == string(protocol.Decline) || outcome == string(protocol.Cancel)
 }
 
-// missing returns how many more people must agree on word for it to count.
+// missing returns how many more people must agree on word before the decision counts.
 func (s *approvalsPart) missing(a *approvalState, word [3]string) (most int) {
 	for _, r := range s.signing() {
 		who := map[string]bool{}
@@ -354,8 +355,8 @@ func (s *approvalsPart) askerDecides() bool {
 	return !slices.ContainsFunc(s.signing(), func(r ruling) bool { return !r.RequesterMayDecide })
 }
 
-// lasting refuses decisions that only codex itself would remember, if a policy does
-// not let requesters decide. Codex would not ask again, whoever sent the next
+// If a policy does not let requesters decide, lasting refuses decisions that codex itself
+// would remember. After such a decision codex would not ask again, whoever sent the next
 // message.
 func (c checkedDecide) lasting(*protocol.Decision) error {
 	d := c.d

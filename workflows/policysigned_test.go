@@ -28,8 +28,7 @@ func keyOf(t *testing.T, name string) (ssh.Signer, string) {
 	return signer, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
 }
 
-// approvedBy returns a policy that asks people, and accepts signatures of the named
-// ones.
+// approvedBy returns a policy that asks people, and accepts signatures of the named people.
 func approvedBy(t *testing.T, more string, names ...string) string {
 	t.Helper()
 	var b strings.Builder
@@ -174,8 +173,7 @@ func TestAsManyMustAgreeAsThePolicyRequiresAndOneMayDecline(t *testing.T) {
 			t.Errorf("after one word: %+v", a)
 		}
 		w.refuses(w.send(protocol.SignalDecide, w.signed("bob", one)), protocol.RefusedState)
-		// They do not agree: two people who decide differently count for neither
-		// decision.
+		// The two people do not agree: if they decide differently, neither decision counts.
 		w.takes(w.send(protocol.SignalDecide, w.signed("cyd", protocol.Decide{Approval: "s1.1", Outcome: "accept", Scope: "session"})))
 	})
 	w.at(2200*time.Millisecond, func() {
@@ -225,11 +223,11 @@ func TestNobodyHasToSignThatNobodyDecided(t *testing.T) {
 func TestWhoSteersTheTurnAsksAsWell(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"))
-	// A decision may call back the pump that steers. Then another pump ends the
-	// turn.
+	// The pump that steers may be cancelled because of a decision. Then another pump ends
+	// the turn.
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() {
-		w.refuses(w.send(protocol.SignalMessage, protocol.Message{ID: "m0", Text: "hello"}), protocol.RefusedBadInput) // it has no sender
+		w.refuses(w.send(protocol.SignalMessage, protocol.Message{ID: "m0", Text: "hello"}), protocol.RefusedBadInput) // the message names no sender
 		w.send(protocol.SignalMessage, hello("m1"))
 	})
 	w.at(2*time.Second, func() {

@@ -22,8 +22,8 @@ type poolState struct {
 	Queue  []ticket    `json:"queue"`
 	Epoch  int64       `json:"epoch"` // rises with every grant
 	ReapAt time.Time   `json:"reap_at"`
-	// Leftovers are what sessions may have left on hosts, and the newest proofs
-	// that it is gone; oldest first.
+	// Leftovers lists what sessions may have left on hosts, and the newest proofs that
+	// leftovers are gone; the oldest entry is first.
 	Leftovers []poolLeftover `json:"leftovers,omitempty"`
 
 	Shares []poolShare         `json:"shares,omitempty"` // of tenants, sorted by name
@@ -32,8 +32,8 @@ type poolState struct {
 
 	// Calling is set until the pool has asked which slots sessions hold; see rollcall.go.
 	Calling bool `json:"calling,omitempty"`
-	// NoList is why the pool could not list those sessions at the last attempt; nil if
-	// it could, or has not tried.
+	// NoList is the failure of the last attempt to list the sessions; nil if it succeeded,
+	// or if there was no attempt.
 	NoList *trouble `json:"no_list,omitempty"`
 }
 
@@ -49,15 +49,15 @@ type poolHost struct {
 	Health   *protocol.HostHealth     `json:"health,omitempty"` // nil while it is well
 	NewAt    time.Time                `json:"new_at,omitzero"`  // when it is to be probed for the first time
 	Reached  bool                     `json:"reached,omitempty"`
-	WellAt   time.Time                `json:"well_at,omitzero"` // when it was last well again
-	Flaps    int                      `json:"flaps,omitempty"`  // how many probes that took
+	WellAt   time.Time                `json:"well_at,omitzero"` // when it last recovered
+	Flaps    int                      `json:"flaps,omitempty"`  // how many probes that recovery took
 	Draining *protocol.Draining       `json:"draining,omitempty"`
 	Folders  *protocol.HostFolders    `json:"folders,omitempty"` // nil until somebody looked
 	Unknown  []protocol.UnknownFolder `json:"unknown,omitempty"`
 }
 
-// hostCheck is what the pool keeps of a probe. The result of the host task has all
-// of it.
+// hostCheck is the part of a probe's result that the pool keeps. The result of the host
+// task has everything that the probe found.
 type hostCheck struct {
 	OK      bool      `json:"ok"`
 	At      time.Time `json:"at"`
@@ -71,27 +71,28 @@ type poolLease struct {
 	Epoch  int64  `json:"epoch"`
 	Seed   string `json:"seed,omitempty"` // the seed that the holder will plant there
 	Run    string `json:"run,omitempty"`  // first run of the holder's workflow: another run is another session
-	// Tenant is whose share the slot counts against. Since is when the slot was
-	// granted.
+	// Tenant is the tenant against whose share the slot counts. Since is the time of the
+	// grant.
 	Tenant string    `json:"tenant,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
-	// Warm is set if the holder is parked. It takes no slot then, and its folder on
-	// the host waits for it.
+	// Warm is set if the holder is parked. The holder then takes no slot, and its folder
+	// stays on the host.
 	Warm *leftBehind `json:"warm,omitempty"`
-	// Leaves is when the drain of its host began, as the holder was told.
+	// Leaves is set if the holder was told that its host is drained. It is the time at
+	// which the drain began.
 	Leaves time.Time `json:"leaves,omitzero"`
 }
 
-// defaultSlots is how many sessions share a host unless somebody says otherwise.
+// defaultSlots is the number of slots of a host for which no number is set.
 const defaultSlots = 4
 
-// Bounds of what a pool carries, some hundred bytes each. All of it, encoded as a
-// payload, must stay below Temporal's limit of 2 MiB.
+// Bounds of the state that a pool carries; an entry takes some hundred bytes. The whole
+// state, encoded as a payload, must stay below Temporal's limit of 2 MiB.
 const (
 	maxHosts   = 1000
 	maxHost    = 16 << 10 // bytes of one host's spec and labels
-	maxOfHosts = 1 << 20  // of all of them
-	maxHolders = 5000     // sessions with slots; more wait
+	maxOfHosts = 1 << 20  // bytes of the specs and labels of all hosts
+	maxHolders = 5000     // sessions with slots; further sessions wait
 	// maxLine and maxAsked bound the line. A session that finds no place in it is
 	// told when to ask again (lineFull).
 	maxLine  = 2000
@@ -220,7 +221,7 @@ func (p *pool) rollOver() error {
 		if p.drain(); len(p.slots.no) == 0 {
 			break
 		}
-		no := p.slots.no // not carried
+		no := p.slots.no // the refusals are not carried to the next run
 		p.slots.no = nil
 		for _, holder := range post(p.ctx, no) {
 			p.slots.ended(who{Holder: holder})
@@ -229,10 +230,10 @@ func (p *pool) rollOver() error {
 	return workflow.NewContinueAsNewError(p.ctx, protocol.TypeHostPool, PoolInput{Zone: p.zone, Carry: p.st})
 }
 
-// drain receives the signals that have arrived; session.drain says why it is done
-// so.
+// drain receives the signals that have arrived; session.drain says why no coroutine does
+// that.
 func (p *pool) drain() {
-	p.census.drainHolds() // before what the same sessions give back
+	p.census.drainHolds() // before the releases of the same sessions
 	for {
 		var a acquire
 		if !p.acq.ReceiveAsync(&a) {
@@ -261,7 +262,8 @@ func (p *pool) drain() {
 	p.leftovers.drainLooked()
 }
 
-// full reports whether this run is to end because its history is long enough. The
-// next run would ask anew who has slots. So the run first gets the answers, unless
-// its history becomes too long.
+// full reports whether this run is to end because its history is long enough. While the
+// pool asks sessions which slots they hold, the run goes on until it has the answers,
+// because the next run would have to ask again. It does not wait if its history becomes too
+// long.
 func (p *pool) full() bool { return p.roll.due() && (p.census.calling == nil || p.roll.overdue()) }

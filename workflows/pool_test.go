@@ -21,7 +21,7 @@ import (
 // fakeEngine knows which holders have ended, by id, or by id and first run.
 type fakeEngine struct {
 	ended    map[string]bool
-	sessions []string // running sessions, as a list has them
+	sessions []string // the ids of running sessions, as a list returns them
 
 	mu      sync.Mutex
 	noLists []error // the errors of the next lists of sessions
@@ -56,8 +56,8 @@ func (f *fakeEngine) FindEnded(_ context.Context, in activities.FindEndedInput) 
 	return out, nil
 }
 
-// fakeHosts records which hosts are watched. Nobody waits for WatchHost, which does
-// not end by itself.
+// fakeHosts records which hosts are watched. The pool does not wait for WatchHost, which
+// does not end by itself.
 type fakeHosts struct {
 	mu       sync.Mutex
 	said     []string
@@ -103,7 +103,7 @@ func (f *fakeHosts) take() []string {
 	return out
 }
 
-// poolWorld is a pool, and a record of whom it told what.
+// poolWorld runs a pool, and records what it tells to whom.
 type poolWorld struct {
 	*world
 	engine *fakeEngine
@@ -166,8 +166,8 @@ func newPoolWorld(t *testing.T) *poolWorld {
 	return p
 }
 
-// toSeeds returns, as text, what seeds and their pools tell each other, and who is
-// to leave a host.
+// toSeeds returns as text a signal that is no answer to a request: one between seeds and
+// their pools, an order to leave a host, or the question of a pool what a session holds.
 func toSeeds(arg any) string {
 	switch a := arg.(type) {
 	case leaveHost:
@@ -202,9 +202,9 @@ func (p *poolWorld) saw(want ...string) {
 	p.told = nil
 }
 
-// hears runs a step once n holders have been told something. The environment sends
-// signals from goroutines of their own, and its clock does not wait for them, so
-// each look gives them a millisecond.
+// hears runs a step once n holders have been told something. The environment sends signals
+// from goroutines of their own, and its clock does not wait for them, so each check gives
+// them a millisecond.
 func (p *poolWorld) hears(n int, f func()) {
 	p.steps++
 	end := time.Now().Add(patience)
@@ -353,7 +353,7 @@ func TestAPoolRollsOverWithItsLeasesAndItsQueue(t *testing.T) {
 	}
 }
 
-// fakeSeeds records what is purged.
+// fakeSeeds checks purges, and answers fetches of logins as the test lists them.
 type fakeSeeds struct {
 	t     *testing.T
 	blobs int
@@ -361,10 +361,10 @@ type fakeSeeds struct {
 
 	mu      sync.Mutex
 	fetched []activities.RecoverSeedInput
-	answers []func() (activities.RecoverSeedResult, error) // of the fetches, in order; one beyond these fails the test
+	answers []func() (activities.RecoverSeedResult, error) // of the fetches, in order; a further fetch fails the test
 }
 
-// fetches returns what was asked of the host so far.
+// fetches returns the inputs of all fetches so far.
 func (f *fakeSeeds) fetches() []activities.RecoverSeedInput {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -17,7 +17,7 @@ type roster struct {
 	spots []*spot
 	named map[string]*spot
 	asked map[string]*demand
-	dirty func(session, host string) bool // whether the session left something there that is not wiped
+	dirty func(session, host string) bool // whether the session left something on the host that is not wiped
 }
 
 // A spot is one host.
@@ -25,7 +25,7 @@ type spot struct {
 	*poolHost
 	labels map[string]string
 	free   int
-	shut   *protocol.Failure // why it takes nobody now, or nil
+	shut   *protocol.Failure // why it takes no session now, or nil
 }
 
 func (p *slotsPart) roster() *roster {
@@ -52,22 +52,22 @@ func (r *roster) add(s *spot) {
 
 func (s *spot) open() bool { return s.shut == nil && s.free > 0 }
 
-// A demand is what several tickets ask for alike, and the hosts that can meet it.
+// A demand is a requirement that several tickets may share, and the hosts that can meet it.
 type demand struct {
 	spots     []*spot
 	unprobed  string // a host that might meet it, but was not probed
 	unlabeled string // the label of that host that is not known
 	never     *protocol.Failure
 	full      bool // no host has a free slot
-	hope      bool // some host that is not the worker's own machine is not out
+	hope      bool // some host other than the worker's own machine is not out (see spot.out)
 }
 
 // A ticket is a request in line, and what its holder was told last.
 type ticket struct {
 	acquire
 	Told   string `json:"told,omitempty"`
-	Rung   int    `json:"rung,omitempty"`   // the rung of its place when it was told (see rungs)
-	Paused bool   `json:"paused,omitempty"` // it was told that the zone is paused
+	Rung   int    `json:"rung,omitempty"`   // the rung (see rungs) of the place that its holder was told
+	Paused bool   `json:"paused,omitempty"` // its holder was told that the zone is paused
 
 	key  string // what it asks for, equal for equal requests
 	size int
@@ -89,16 +89,16 @@ func (r *roster) demands(t *ticket) *demand {
 	return d
 }
 
-// mistaken refuses a demand for a named host that was never reached. Its address or
-// its key may be wrong, and whoever named it has to hear so. A session that takes
-// any host that fits waits, because the hosts may be behind one that is down.
+// mistaken refuses a demand for a named host that was never reached. Its address or its key
+// may be wrong, and whoever named the host must be told. A session that takes any host that
+// fits waits, because the hosts may be behind a jump host that is down.
 func (d *demand) mistaken() {
 	if d.unreached() {
 		d.never = d.spots[0].shut
 	}
 }
 
-// unreached reports whether none of the hosts that would do was ever reached.
+// unreached reports whether no host that can meet the demand was ever reached.
 func (d *demand) unreached() bool {
 	for _, s := range d.spots {
 		if s.shut == nil || s.shut.Kind == "busy" {
@@ -140,7 +140,7 @@ func (r *roster) look(t *ticket) *demand {
 	wants := append(labelSelectors(t.Labels), more...)
 	d := &demand{}
 	var near []lacking
-	var spare *spot // the worker's own machine, unless somebody means it
+	var spare *spot // the worker's own machine, unless the ticket asks for one of its labels
 	var unknown string
 	for _, s := range r.spots {
 		l := s.lacks(wants)
@@ -167,9 +167,9 @@ func (r *roster) look(t *ticket) *demand {
 	return d
 }
 
-// out reports whether a host is unavailable until a probe finds it well. A host
-// that failed just now is not out, because it is probed again in a second. Neither
-// is one that is full or closed to new sessions.
+// out reports whether a host is unavailable until a probe finds it well. A host that failed
+// just now is not out, because it is probed again in a second. A host that is full or
+// closed to new sessions is not out either.
 func (s *spot) out() bool {
 	return s.Health != nil && (s.Health.State == protocol.HealthQuarantined || !s.Reached)
 }
@@ -218,10 +218,11 @@ func (s *spot) lacks(wants []protocol.Selector) lacking {
 	return l
 }
 
-// nearestHosts is how many of the hosts that do not fit are named.
+// nearestHosts bounds how many hosts a refusal names if no host fits.
 const nearestHosts = 3
 
-// nobody says that no host can ever fit, and what the nearest ones lack.
+// nobody returns the text that says that no host can ever fit, and what the nearest hosts
+// lack.
 func (r *roster) nobody(wants []protocol.Selector, near []lacking) string {
 	if len(near) == 0 {
 		return fmt.Sprintf("zone %s has no host for sessions", r.zone)
@@ -249,10 +250,10 @@ func (r *roster) free() (n int) {
 	return n
 }
 
-// never returns why no host can ever serve a ticket, or nil. A session that has
-// begun may go on where its folder is if that host is well, even if a new session
-// would not get this host. It also waits for a change of the inventory where a new
-// session is refused.
+// never returns why no host can ever serve a ticket, or nil. A session that has begun may
+// go on where its folder is if that host is well, even if a new session would not get this
+// host. If a new session would be refused because of the inventory, a session that has
+// begun waits for a change of the inventory.
 func (r *roster) never(t *ticket) *protocol.Failure {
 	never := r.demands(t).never
 	if never != nil && (r.home(t) != nil || t.Begun && never.Kind != protocol.RefusedBadInput) {
@@ -271,9 +272,9 @@ func (r *roster) home(t *ticket) *spot {
 	return s
 }
 
-// take takes a slot on the host with the session's folder, or else on the host that
-// meets the most preferences, and among those on the one with the most free slots.
-// Hosts that nobody has probed come last.
+// take takes a slot for a ticket. It prefers the host with the session's folder, then the
+// host that meets the most preferences, then the host with the most free slots. Hosts that
+// nobody has probed come last.
 func (r *roster) take(t *ticket) (*poolHost, *protocol.Failure) {
 	d := r.demands(t)
 	best, waits := r.best(t, d)
@@ -291,7 +292,7 @@ func (r *roster) best(t *ticket, d *demand) (best *spot, unclean string) {
 	if d.full || d.never != nil {
 		return nil, ""
 	}
-	rather, _ := protocol.ParseSelectors(t.Rather) // it was checked when the ticket came
+	rather, _ := protocol.ParseSelectors(t.Rather) // the text was checked when the ticket came
 	likes := 0
 	for _, s := range d.spots {
 		n := s.likes(rather)
@@ -310,8 +311,8 @@ func (r *roster) best(t *ticket, d *demand) (best *spot, unclean string) {
 	return best, unclean
 }
 
-// unseen reports whether nobody has yet probed whether a host is there. Such a host
-// comes after all others.
+// unseen reports whether a host is new and was not probed yet. Such a host comes after all
+// others.
 func (s *spot) unseen() bool { return !s.Reached && !s.NewAt.IsZero() }
 
 func (s *spot) likes(rather []protocol.Selector) (n int) {

@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// zoneOf returns a zone of these hosts and the local one.
+// zoneOf returns the pool of a zone with these hosts and the host local.
 func zoneOf(hosts ...poolHost) *pool {
 	local := poolHost{Spec: protocol.HostSpec{Name: protocol.LocalHost}, Slots: 4, Found: map[string]string{"os": "linux", "mem": "64"}}
 	return poolOf(&poolCore{zone: "default", st: &poolState{Hosts: append([]poolHost{local}, hosts...)}})

@@ -16,8 +16,8 @@ import (
 // maxPayload is the largest payload that Temporal accepts.
 const maxPayload = 2 << 20
 
-// fullZone returns a pool that is full in every respect and from which nothing can
-// be left out: keys, runs and names differ as much as in practice.
+// fullZone returns the state of a pool that is full in every respect. Its keys, runs and
+// names differ from each other as much as in practice.
 func fullZone(t *testing.T) *poolState {
 	noise := func(n int) string {
 		b := make([]byte, n)
@@ -47,7 +47,7 @@ func fullZone(t *testing.T) *poolState {
 	if err := p.inventory.haveRoom(st.Hosts); err != nil {
 		t.Fatal(err)
 	}
-	for i := range st.Hosts { // each has more unknown folders than can be named
+	for i := range st.Hosts { // each host has more unknown folders than a view can name
 		look := activities.HostLooked{At: at, Dir: "/srv/fairlead/sessions"}
 		for j := range 10 {
 			look.Unknown = append(look.Unknown, activities.FoundFolder{Session: fmt.Sprintf("%x-of-somebody-else-%d", noise(8), j), Generation: at.Unix() + int64(i*j), Since: at, Why: string(activities.OwnerNobody)})

@@ -14,19 +14,20 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A host fails when a session cannot be prepared there, or when a check, a provision or
-// its watch cannot reach it. From then on it gets no session, and is probed at growing
-// intervals. If a probe fails as well, the host is quarantined. A probe that succeeds,
-// or a check that finds everything in order, ends any failure. A watch that reaches the
-// host ends only a suspicion that the host cannot be reached. Sessions that wait for
-// the host go on waiting. But a host that was never reached since it was put into the
-// inventory may have wrong settings, so whoever named it is told at once.
+// probePauses are the pauses between the probes of a host that fails; the last one repeats.
+// A host fails when a session cannot be prepared there, or when a check, a provision or its
+// watch cannot reach it. From then on it gets no session, and is probed at growing
+// intervals. If a probe fails as well, the host is quarantined. A probe that succeeds, or a
+// check that finds everything in order, ends any failure. A watch that reaches the host
+// ends only a suspicion that the host cannot be reached. Sessions that wait for the host go
+// on waiting. But a host that was never reached since it was put into the inventory may
+// have wrong settings, so whoever named it is told at once.
 var probePauses = []time.Duration{time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute}
 
 const (
-	// failsAgain is how soon after its recovery a host has to fail again for the
-	// pauses to go on growing where they stopped: it may look well and be of no
-	// use.
+	// If a host fails again within failsAgain after its recovery, the pauses between its
+	// probes go on growing where they stopped. Such a host may pass its probes and still be
+	// of no use.
 	failsAgain = 10 * time.Minute
 	// maxProbes bounds how many hosts one activity probes, because its findings
 	// must fit into its result.
@@ -87,8 +88,8 @@ func probePause(h *protocol.HostHealth) time.Duration {
 	return probePauses[min(h.Tries, len(probePauses)-1)]
 }
 
-// hostIsAway reports whether nobody could get in. Anybody who does shows that the failure
-// is over.
+// hostIsAway reports whether the failure is that nobody could log in to the host. Anybody
+// who reaches the host shows that such a failure is over.
 func hostIsAway(h *protocol.HostHealth) bool {
 	return h.Kind == protocol.ErrTypeUnreachable || h.Kind == protocol.ErrTypeAuth || h.Kind == protocol.ErrTypeHostKey
 }
@@ -97,9 +98,9 @@ func lacksCodex(h *protocol.HostHealth) bool {
 	return h.Kind == protocol.ErrTypeCodexMissing || h.Kind == protocol.ErrTypeCodexVersion
 }
 
-// gotIn records that somebody reached a host. If the host was only suspected to be
-// out of reach, it is well. If a probe failed to reach it, only a probe that
-// succeeds ends that, and the next one is due at once. Other failures stay.
+// gotIn records that somebody reached a host. If the host was only suspected to be out of
+// reach, it is well. If a probe failed to reach the host, only a successful probe ends the
+// quarantine, and the next probe is due at once. Other failures stay.
 func (p *healthPart) gotIn(h *poolHost) {
 	h.Reached = true
 	switch {
@@ -152,7 +153,7 @@ func (p *healthPart) probe() {
 		for i, spec := range due {
 			delete(p.probing, spec.Name)
 			if h := p.host(spec.Name); h == nil || changed(h.Spec, spec) {
-				continue // another machine by now
+				continue // the name now means another machine
 			} else if err != nil { // nothing is known of the host
 				h.notProbed(workflow.Now(ctx))
 			} else {
@@ -216,8 +217,8 @@ func (p *healthPart) foundOut(h *poolHost, facts map[string]string) {
 	p.work = true
 }
 
-// probing is for an activity that probes many hosts. A worker that dies costs ten
-// seconds. Without a worker the activity waits.
+// probing is for an activity that probes many hosts. If its worker dies, another one takes
+// over after ten seconds. While no worker runs, the activity waits.
 func probing(ctx workflow.Context, due []protocol.HostSpec) workflow.Context {
 	what := "probe " + due[0].Name
 	if n := len(due); n > 1 {
@@ -251,9 +252,9 @@ func labelsOf(h *poolHost) map[string]string {
 	return all
 }
 
-// foundLabels makes labels of what a probe found. Memory is rounded up, because the
-// kernel leaves out what it keeps for itself: a machine of 32 GiB says 31.2. The
-// space on the disk is rounded down.
+// foundLabels makes labels of what a probe found. Memory is rounded up, because the kernel
+// leaves out what it keeps for itself: a machine of 32 GiB reports 31.2. The space on the
+// disk is rounded down.
 func foundLabels(facts map[string]string) map[string]string {
 	found := map[string]string{}
 	put := func(k, v string) {
@@ -265,7 +266,7 @@ func foundLabels(facts map[string]string) map[string]string {
 		put(k, facts[k])
 	}
 	put("os", strings.ToLower(facts["os"]))
-	libc, _, _ := strings.Cut(facts["libc"], " ") // its version follows
+	libc, _, _ := strings.Cut(facts["libc"], " ") // the library's version follows the space
 	put("libc", libc)
 	put("mem", gibibytes(facts["memory_mb"], 1023))
 	put("disk", gibibytes(facts["disk_free_mb"], 0))

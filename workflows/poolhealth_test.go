@@ -54,8 +54,8 @@ func TestANewHostIsProbedAndPeoplesLabelsWin(t *testing.T) {
 	}
 }
 
-// A host that fails gets no session, is probed at growing intervals and
-// quarantined. When it is well again, sessions that wait for it get it.
+// A host that fails gets no session. It is probed at growing intervals and quarantined.
+// When it is well again, sessions that wait for the host get slots on it.
 func TestAHostThatFailsIsProbedQuarantinedAndComesBack(t *testing.T) {
 	p := newPoolWorld(t)
 	p.sweeper().set(false, nil)
@@ -105,7 +105,7 @@ func TestAHostThatFailsIsProbedQuarantinedAndComesBack(t *testing.T) {
 	p.verify()
 }
 
-// Hosts that are away at the same time are probed together, even if a probe finds
+// Hosts that cannot be reached at the same time are probed together, even if a probe finds
 // nothing.
 func TestHostsThatFailTogetherShareTheirProbes(t *testing.T) {
 	p := newPoolWorld(t)
@@ -135,7 +135,7 @@ func TestHostsThatFailTogetherShareTheirProbes(t *testing.T) {
 		}
 		for _, n := range names {
 			p.hosts.finds(n, nil)
-			p.SignalWorkflow(signalHostBack, protocol.HostBack{Host: n}) // its watch was faster
+			p.SignalWorkflow(signalHostBack, protocol.HostBack{Host: n}) // the watch reports the host before a probe does
 		}
 	})
 	p.at(25*time.Minute+time.Second, func() {
@@ -159,7 +159,7 @@ func TestAHostWhoseProbeFailsComesBackOnlyByAGoodOne(t *testing.T) {
 	for name, c := range map[string]struct {
 		problem *protocol.Problem
 		sign    func(p *poolWorld)
-		looks   bool // it is probed then, ahead of time
+		looks   bool // the host is then probed ahead of time
 	}{
 		"a full disk, and its watch answers": {full, back, false},
 		"a full disk, and codex was put there": {full, func(p *poolWorld) {
@@ -177,7 +177,7 @@ func TestAHostWhoseProbeFailsComesBackOnlyByAGoodOne(t *testing.T) {
 				p.hosts.finds("web-1", c.problem)
 				p.SignalWorkflow(signalFound, protocol.SetHost{Name: "web-1", Failed: failureOfProblem(c.problem)})
 			})
-			p.at(2*time.Minute, func() { // four probes have failed, the next is minutes away
+			p.at(2*time.Minute, func() { // four probes have failed, and the next is due in some minutes
 				p.hosts.probed()
 				c.sign(p)
 			})
@@ -235,8 +235,8 @@ func TestAHostThatFailsAgainSoonIsTriedLessOften(t *testing.T) {
 	p.verify()
 }
 
-// A host with a wrong address or key is not a host that is down. A session that
-// names it is told what is wrong, and does not wait.
+// A host with a wrong address or key is not treated like a host that is down. A session
+// that names such a host is told what is wrong, and does not wait.
 func TestAHostThatWasNeverReachedIsNotWaitedFor(t *testing.T) {
 	p := newPoolWorld(t)
 	p.hosts.finds("web-1", noRoute())
@@ -248,7 +248,8 @@ func TestAHostThatWasNeverReachedIsNotWaitedFor(t *testing.T) {
 	p.verify()
 }
 
-// Nothing had begun on the first host, so the session gets the second one, once.
+// Nothing had begun on the first host, so the session gets the second host. It gets that
+// host only once.
 func TestASessionWhoseHostCannotBeUsedGetsAnother(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}

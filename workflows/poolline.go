@@ -11,21 +11,21 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A line is the queue for slots at one moment, and decides who gets one. It is
-// pure: it knows hosts only as room, and does not know the time.
+// A line is the queue for slots at one moment, and decides who gets one. It is pure: it
+// sees hosts only through the interface room, and does not know the time.
 //
-// Priority goes first. Within one priority, each tenant that wants slots is
-// entitled to a share of all slots, by its weight. Tenants that are below their
-// shares come first, odd slots go round by weight, and what one tenant does not
-// want the others get. Within a tenant the ticket that has waited longest is first.
-// A ticket for which there is no room, or whose tenant or seed is at its limit, is
-// passed over and holds up nobody. So that nobody starves, about one slot in ten is
-// given without regard to priority, and one in a hundred to the ticket that has
-// waited longest of all.
+// The tickets with the first priority come first. Within one priority, each tenant that
+// wants slots is entitled to a share of all slots, by its weight. Tenants that are below
+// their shares come first. Slots that cannot be shared evenly go to the tenants in
+// rotation, by weight. The other tenants get the slots that a tenant does not want. Within
+// a tenant the ticket that has waited longest is first. A ticket for which there is no
+// room, or whose tenant or seed is at its limit, is passed over and holds up nobody. So
+// that nobody starves, about one slot in ten is given without regard to priority, and one
+// in a hundred to the ticket that has waited longest of all.
 type line struct {
 	tickets []*waiter // in the order of asking
 	tenants map[string]*competitor
-	inTurn  []*competitor // the same, in the order in which shares, leases and tickets name them
+	inTurn  []*competitor // all tenants, in the order in which shares, leases and tickets name them
 	seeds   map[string]*seedUse
 	room    room
 	next    int64 // epoch of the next grant
@@ -39,8 +39,8 @@ type line struct {
 type room interface {
 	// never returns why no host can ever serve a ticket, or nil.
 	never(*ticket) *protocol.Failure
-	// take takes a free slot for a ticket, or returns why there is none now. A
-	// ticket that it refused once it refuses again for the rest of this line.
+	// take takes a free slot for a ticket, or returns why there is none now. If take has
+	// refused a ticket, it refuses that ticket for the rest of this line.
 	take(*ticket) (*poolHost, *protocol.Failure)
 	// free returns how many slots can be taken.
 	free() int
@@ -51,7 +51,8 @@ type room interface {
 // only.
 func lot(epoch int64) uint32 { return uint32(epoch) * 2654435761 >> 16 % 100 }
 
-// The two kinds of slots that are given without regard to priority.
+// toEldest and toAnyUrgency report whether the slot of an epoch is given without regard to
+// priority: to the ticket that has waited longest, or by shares only.
 func toEldest(epoch int64) bool     { return lot(epoch) == 0 }
 func toAnyUrgency(epoch int64) bool { return lot(epoch) <= 10 }
 
@@ -60,15 +61,15 @@ type poolShare struct {
 	Tenant string `json:"tenant"`
 	Weight int    `json:"weight,omitempty"` // 0 means 1
 	Limit  int    `json:"limit,omitempty"`  // slots at a time; 0 means no limit
-	// Pass rises with each slot, by less the greater the weight. The lowest is
-	// next.
+	// Pass rises with each slot that the tenant gets. The greater the weight, the less it
+	// rises. The tenant with the lowest pass is next.
 	Pass  int64 `json:"pass,omitempty"`
-	Waits bool  `json:"waits,omitempty"` // it had tickets in line when slots were last given
+	Waits bool  `json:"waits,omitempty"` // the tenant had tickets in line when slots were last given
 }
 
 func (s poolShare) weight() int64 { return int64(max(1, s.Weight)) }
 
-// stride is what a slot adds to the pass of a tenant of weight 1.
+// A slot adds stride to the pass of a tenant of weight 1.
 const stride = 1_000_000
 
 // A competitor is a tenant in a line.
@@ -131,8 +132,8 @@ func (l *line) tenant(name string) *competitor {
 	return c
 }
 
-// join raises the pass of tenants that begin to wait to the lowest of those that
-// waited before. They do not get now the turns that they did not want earlier.
+// join raises the pass of tenants that begin to wait to the lowest of those that waited
+// before. So these tenants do not make up now for turns that they did not want earlier.
 func (l *line) join() {
 	least, any := l.least(func(c *competitor) bool { return c.Waits })
 	for _, c := range l.inTurn {
@@ -211,8 +212,8 @@ func (l *line) served(w *waiter) bool {
 	return true
 }
 
-// lineFull returns why a session has no place in a line. The session waits all the
-// same and asks again (retryAfter), so what it accepted is not lost.
+// lineFull returns why a session has no place in a line. The session still waits, and asks
+// again (retryAfter), so the messages that it accepted are not lost.
 func lineFull(why, mend string) *protocol.Failure {
 	return &protocol.Failure{Kind: "busy", Message: excerpt(why, maxFailure), Hint: "it asks again by itself; " + mend}
 }
@@ -226,8 +227,8 @@ func busyWith(format string, args ...any) *protocol.Failure {
 	return &protocol.Failure{Kind: "busy", Message: excerpt(fmt.Sprintf(format, args...), maxFailure)}
 }
 
-// order returns the tickets in the order in which they would be served if every
-// host met every demand. It is what the holders are told.
+// order returns the tickets in the order in which they would be served if every host met
+// every demand. The holders are told their places in this order.
 func (l *line) order() []*waiter {
 	whys := make([]*protocol.Failure, len(l.tickets))
 	for i, w := range l.tickets {
@@ -240,13 +241,13 @@ func (l *line) order() []*waiter {
 	return all
 }
 
-// A round lets all tickets in line try for slots. Each of them fails once at most.
+// A round lets all tickets in line try for slots. Each ticket fails at most once.
 type round struct {
 	*line
 	try    func(*waiter) bool
-	got    []*waiter                           // the tickets that got something, in that order
+	got    []*waiter                           // the tickets that got a slot, in the order in which they got it
 	oldest int                                 // all tickets before this index have tried
-	by     [protocol.LastPriority + 1]*contest // by priority; contest 0 is of all
+	by     [protocol.LastPriority + 1]*contest // by priority; contest 0 has the tickets of all priorities
 }
 
 func (l *line) each(try func(*waiter) bool) []*waiter {
@@ -381,8 +382,8 @@ func (c *contest) Less(i, j int) bool {
 
 // How many slots a tenant has, compared with its share.
 const (
-	lessThan = iota // by one slot or more
-	odd             // by a part of a slot
+	lessThan = iota // below the share by one slot or more
+	odd             // below the share by a part of a slot
 	enough
 )
 
@@ -404,7 +405,7 @@ func (e *entrant) first() int {
 			return w.n
 		}
 	}
-	return -1 // it leaves the contest
+	return -1 // the entrant leaves the contest
 }
 
 // overflow removes and returns the last tickets of the line, for which the pool has
@@ -424,14 +425,14 @@ func (l *line) overflow() (no []*waiter) {
 	return no
 }
 
-// maxBeyond bounds how many tenants are remembered only because their pass is
-// higher than that of those who wait. Without this bound they would be all that
-// ever came while somebody waits for a host that is not available. A tenant that is
-// forgotten gets its next turn a little early.
+// maxBeyond bounds how many tenants are remembered only because their pass is higher than
+// that of those who wait. Without this bound, as long as somebody waits for a host that is
+// not available, all tenants that ever came would be remembered. A tenant that is forgotten
+// gets its next turn a little early.
 const maxBeyond = 256
 
-// shares returns what is kept of the tenants: what people set, and the pass of
-// those who wait or are beyond those who wait.
+// shares returns the data that the pool keeps of tenants: the settings that people made,
+// the pass of the tenants that wait, and the pass of those that are beyond them.
 func (l *line) shares() []poolShare {
 	least, any := l.least(func(c *competitor) bool { return c.queued > 0 })
 	var kept []poolShare
@@ -452,7 +453,7 @@ func (l *line) shares() []poolShare {
 // forgetting leaves out the tenants with the lowest pass if there are more than
 // maxBeyond.
 func (l *line) forgetting(kept []poolShare) []poolShare {
-	var gone []poolShare // they have come and gone
+	var gone []poolShare // tenants that came and have no request and no slot any more
 	for _, s := range kept {
 		if c := l.tenants[s.Tenant]; s.Weight == 0 && s.Limit == 0 && !s.Waits && c.used == 0 {
 			gone = append(gone, s)

@@ -32,7 +32,7 @@ func newCrowd(t *testing.T, slots ...int) *crowd {
 	return c
 }
 
-// plainly sets the epoch so that the next slots are given by priority.
+// plainly sets the epoch such that the next slots are given by priority.
 func (c *crowd) plainly(slots int64) {
 	for n := int64(0); n < slots; n++ {
 		if toAnyUrgency(c.epoch + 1 + n) {
@@ -50,7 +50,7 @@ func (c *crowd) line() *line {
 	return newLine(c.epoch, c.queue, c.leases, c.shares, c.seeds, p.slots.roster())
 }
 
-// serve grants what is free, and returns who got what.
+// serve grants the free slots, and returns which holder got which host.
 func (c *crowd) serve() (got []string) {
 	c.t.Helper()
 	l := c.line()
@@ -82,7 +82,7 @@ func (c *crowd) serve() (got []string) {
 	return got
 }
 
-// ends releases the leases for which which is true.
+// ends releases the leases for which the function returns true.
 func (c *crowd) ends(which func(poolLease) bool) {
 	c.leases = slices.DeleteFunc(c.leases, which)
 }
@@ -143,8 +143,8 @@ func TestNobodyStarves(t *testing.T) {
 	}
 }
 
-// run has tenants that always have twenty requests queued, whose sessions last the
-// given times. It returns how the slot time was shared.
+// run simulates tenants that always have twenty requests queued. The sessions of a tenant
+// last as long as length says. run returns each tenant's part of the slot time.
 func (c *crowd) run(length map[string]int, weight map[string]int, tenants ...string) map[string]float64 {
 	for _, name := range tenants {
 		c.shares = append(c.shares, poolShare{Tenant: name, Weight: weight[name]})
@@ -210,7 +210,7 @@ func TestAnAbsentTenantSavesNothingUp(t *testing.T) {
 	for i := range 100 {
 		c.asks(acquire{Holder: fmt.Sprint("a", i), Tenant: "a"})
 	}
-	for range 10 { // alone, for hours
+	for range 10 { // the tenant is alone for hours
 		c.serve()
 		c.ends(func(poolLease) bool { return true })
 	}
@@ -275,8 +275,8 @@ func TestNoTenantAndNoSeedHasMoreThanItMay(t *testing.T) {
 	same(t, "without the limit", c.serve(), "n4 n5 n6 n7")
 }
 
-// Whoever is told to be next is next, and one tenant's requests are served in their
-// order.
+// The request that is told to be next gets the next slot, and one tenant's requests are
+// served in their order.
 func TestWhoIsToldToBeNextIsNext(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -300,8 +300,8 @@ func TestWhoIsToldToBeNextIsNext(t *testing.T) {
 	}
 }
 
-// Ten thousand requests are served in the time of one workflow task, with all slots
-// taken and one at a time.
+// A line of ten thousand requests is served: first all slots are granted at once, and then
+// a few at a time as they become free.
 func TestALineOfTenThousandIsServed(t *testing.T) {
 	c := newCrowd(t)
 	for i := range 200 {
@@ -342,9 +342,9 @@ func BenchmarkServe10000(b *testing.B) {
 	}
 }
 
-// While somebody waits for a host that is not available, no turn in the queue ever
-// reaches them. What is kept of all who came and went meanwhile is bounded, and so
-// is what the pool carries.
+// A tenant may wait for a host that is not available, and never get a slot. Many other
+// tenants come and go meanwhile. The number of them that the pool remembers is bounded, and
+// so is the size of the state that the pool carries.
 func TestAPoolForgetsTenantsThatCameAndWent(t *testing.T) {
 	c := newCrowd(t, 2, 0) // web-2 has no slots
 	c.asks(acquire{Holder: "stuck", Tenant: "stuck", Labels: map[string]string{"n": "2"}})
@@ -355,10 +355,10 @@ func TestAPoolForgetsTenantsThatCameAndWent(t *testing.T) {
 		if got := c.serve(); len(got) != 1 {
 			t.Fatalf("%d: got %v", n, got)
 		}
-		if len(c.shares) > maxBeyond+4 { // the stuck one, the one with a limit, and two that have slots
+		if len(c.shares) > maxBeyond+4 { // the tenant stuck, the tenant with a limit, and two that have slots
 			t.Fatalf("after %d tenants it remembers %d", n+1, len(c.shares))
 		}
-		if n%50 == 0 || n > 9_900 { // names are equally long, and their number is checked each time
+		if n%50 == 0 || n > 9_900 { // the size is checked only now and then: all names are equally long, and their number is checked each time
 			most = max(most, encoded(&poolState{Hosts: c.hosts, Leases: c.leases, Queue: c.queue, Shares: c.shares, Epoch: c.epoch}))
 		}
 		c.ends(func(l poolLease) bool { return l.Tenant != fmt.Sprintf("tenant-%05d", n) })

@@ -9,10 +9,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// poolCore is what every part of a pool works with.
+// poolCore holds the data that all parts of a pool use.
 type poolCore struct {
 	ctx workflow.Context
-	// reapEvery is how often the pool checks whether the holders of slots have ended.
+	// reapEvery is the interval at which the pool checks whether the holders of slots have
+	// ended.
 	reapEvery time.Duration
 
 	zone string
@@ -22,8 +23,8 @@ type poolCore struct {
 }
 
 // pool is the workflow while it runs. Its own methods are the loop, the handlers of
-// messages, and the change to the next run. A part is what it does about one subject;
-// it names the other parts that it calls.
+// messages, and the change to the next run. Each part does the work for one subject. Its
+// fields name the other parts that it calls.
 type pool struct {
 	*poolCore
 	inventory *inventoryPart
@@ -39,7 +40,7 @@ type pool struct {
 	alarm *alarm // to look after holders; its time is carried, so that no rollover delays it
 }
 
-// poolOf makes a pool of its core.
+// poolOf makes a pool with all its parts around a core.
 func poolOf(c *poolCore) *pool {
 	p := &pool{poolCore: c, inventory: new(inventoryPart), slots: new(slotsPart), health: new(healthPart), leftovers: new(leftoversPart),
 		watches: &watchesPart{poolCore: c, running: map[string]*watch{}}, census: new(censusPart), alarm: newAlarm(c.ctx, "look after holders")}

@@ -12,9 +12,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// exactlyUpTo is how many sessions at the head of the line are told each new
-// reason. Those behind are told when they have come to a lower rung. So a grant
-// costs only a few letters, however long the line is.
+// exactlyUpTo is the number of sessions at the head of the line that are told each new
+// reason why they wait. The sessions behind them are told only when they have come to a
+// lower rung. So a grant needs only a few letters, however long the line is.
 const exactlyUpTo = exactly
 
 // rungs are the places in line at which a session is told how far it has come.
@@ -83,8 +83,8 @@ func (p *slotsPart) serve() {
 	}
 }
 
-// gone takes back what was given to a session that could not be told, because it
-// has ended. It also has cleaned up what the session left on a host before.
+// gone takes back a slot that was granted to a session which had ended, so that it could
+// not be told. If the session left something on a host before, gone has that cleaned up.
 func (p *slotsPart) gone(holder string, gets map[string]*poolLease) {
 	had, new := gets[holder]
 	if !new {
@@ -106,8 +106,8 @@ func (p *slotsPart) letter(to who, g granted) letter {
 	return letter{to.Holder, g}
 }
 
-// tellAgain removes those who hold a slot already from the line, because they asked
-// again, and returns letters that repeat their grants.
+// tellAgain removes from the line the sessions that hold a slot already and asked again. It
+// returns letters that repeat their grants.
 func (p *slotsPart) tellAgain() (letters []letter) {
 	var left []ticket
 	for _, t := range p.st.Queue {
@@ -117,7 +117,7 @@ func (p *slotsPart) tellAgain() (letters []letter) {
 			l = nil
 		}
 		host := p.heldOn(l)
-		if l == nil || l.Warm != nil || host == nil { // or the host is not in the inventory yet
+		if l == nil || l.Warm != nil || host == nil { // host is nil if it is not in the inventory yet
 			left = append(left, t)
 			continue
 		}
@@ -138,7 +138,7 @@ func (p *slotsPart) grant(w *waiter) letter {
 	return p.letter(w.who(), granted{Epoch: p.st.Epoch, Spec: &spec, Labels: w.got.Labels})
 }
 
-// toTell returns what a waiting session is told of its place, or nil if that is not
+// toTell returns the news about its place for a waiting session, or nil if the news is not
 // worth a letter.
 func (w *waiter) toTell(place int, paused *protocol.PoolPause, zone string) *granted {
 	why := pausedText(paused, zone)
@@ -166,8 +166,8 @@ func before(n int) string {
 	return fmt.Sprintf("; %d wait before it", n)
 }
 
-// enqueue adds a request to the line. A session that asks again keeps its place and
-// is told again.
+// enqueue adds a request to the line. A session that asks again keeps its place and is told
+// its place again.
 func (p *slotsPart) enqueue(a acquire) {
 	p.work = true
 	if no := p.cannotWait(a); no != nil {
@@ -222,8 +222,8 @@ func (p *slotsPart) share(tenant string) *poolShare {
 	return &p.st.Shares[i]
 }
 
-// release takes a slot back. What its holder asked for after that stays in the
-// queue, in whichever order the two are read.
+// release takes a slot back. A request that the holder made after the release stays in the
+// queue, in whichever order the two signals are read.
 func (p *slotsPart) release(r release) {
 	by := who{r.Holder, r.Run}
 	l := p.lease(r.Holder)
@@ -235,7 +235,7 @@ func (p *slotsPart) release(r release) {
 	if h := p.heldOn(l); h != nil && r.Failed != nil && activities.HostFault(r.Failed.Kind) {
 		p.health.failed(h, r.Failed)
 	} else if h != nil && r.Left == nil {
-		h.Reached = true // it was cleaned up there
+		h.Reached = true // the session was cleaned up there
 	}
 	switch {
 	case r.Left != nil && (l != nil || p.host(r.Left.Host) != nil):
@@ -253,8 +253,9 @@ func (p *slotsPart) release(r release) {
 	p.dropLease(by)
 }
 
-// coolDown cleans up the folder of the session that is parked longest, if there are
-// more such folders than a pool can carry. The store has all of the session.
+// If there are more folders of parked sessions than a pool can carry, coolDown has the
+// folder of the session that is parked longest cleaned up. The store has all of the
+// session.
 func (p *slotsPart) coolDown() {
 	n, first := 0, -1
 	for i, l := range p.st.Leases {
@@ -306,8 +307,8 @@ func (p *slotsPart) reap() {
 	}
 }
 
-// ended takes back what a session held whose workflow has ended, and has its
-// leftovers cleaned up.
+// ended handles a session whose workflow has ended. It takes back what the session held,
+// and has its leftovers cleaned up.
 func (p *slotsPart) ended(h who) {
 	if l := p.lease(h.Holder); l != nil && h.is(who{l.Holder, l.Run}) {
 		p.lost(*l)

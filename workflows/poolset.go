@@ -31,7 +31,7 @@ type seedLimit struct {
 	Limit int    `json:"limit"`
 }
 
-// Bounds of what people set.
+// Bounds of the settings that people make.
 const (
 	maxSet = 1000 // tenants and seeds together
 )
@@ -125,7 +125,8 @@ func (p *slotsPart) checkPause(in protocol.PausePool) error {
 	return nil
 }
 
-// pause pauses or resumes the zone. A second pause gives another reason.
+// pause pauses or resumes the zone. If the zone is paused already, a second pause only
+// replaces the person and the reason.
 func (p *slotsPart) pause(in protocol.PausePool) protocol.PoolView {
 	p.roll.took()
 	switch p.work = true; {

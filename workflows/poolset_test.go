@@ -22,7 +22,7 @@ func TestAPausedZoneGivesNobodyASlotAndSaysWhy(t *testing.T) {
 		p.takes(p.send(protocol.UpdatePausePool, protocol.PausePool{By: "ann", Reason: "the disk is being changed"}))
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "new"})
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "never", Select: []string{"gpu"}})
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "has", Host: "web-1"}) // it keeps its lease
+		p.SignalWorkflow(signalAcquire, acquire{Holder: "has", Host: "web-1"}) // this holder keeps its lease
 	})
 	p.at(3*time.Second, func() {
 		p.saw("session/has got web-1", "session/never refused host_not_found",
@@ -113,8 +113,8 @@ func TestWhatIsAskedForIsLookedAt(t *testing.T) {
 	p.verify()
 }
 
-// However long the queue, a grant causes few messages, and everybody learns in time
-// how near they are.
+// A grant causes few messages, however long the queue is, and each session learns in time
+// that its turn is near.
 func TestAGrantIsToldToFew(t *testing.T) {
 	p := newPoolWorld(t)
 	const n = 150

@@ -13,14 +13,14 @@ func away(h poolHost, state string, reached bool) poolHost {
 	return h
 }
 
-// An unavailable host takes nobody who could be on another. The local machine takes
-// them if nothing better is left.
+// A session does not wait for an unavailable host if another host fits. The local machine
+// serves it if no better host is left.
 func TestAHostThatIsAwayKeepsNobodyFromThisMachine(t *testing.T) {
 	for _, tc := range []struct {
 		what  string
 		hosts []poolHost
 		ask   acquire
-		want  string // or the reason for no grant
+		want  string // the host, or the reason why there is no grant
 	}{
 		{"never reached", []poolHost{away(hostWith("web-1", 4, nil, nil), protocol.HealthQuarantined, false)}, acquire{}, "local"},
 		{"never reached, and not yet in quarantine", []poolHost{away(hostWith("web-1", 4, nil, nil), protocol.HealthSuspect, false)}, acquire{}, "local"},
@@ -54,7 +54,7 @@ func TestAHostThatIsAwayKeepsNobodyFromThisMachine(t *testing.T) {
 	}
 }
 
-// Nobody knows yet whether the new host is there at all.
+// It is not known yet whether the new host can be reached at all.
 func TestAHostThatWasNeverLookedAtComesLast(t *testing.T) {
 	fresh := hostWith("web-1", 9, tags{"gpu": "no"}, nil)
 	fresh.NewAt = time.Unix(1, 0)
@@ -67,7 +67,7 @@ func TestAHostThatWasNeverLookedAtComesLast(t *testing.T) {
 	}
 }
 
-// Its own host is well, whatever became of the others.
+// The session's own host is well, whatever the state of the others is.
 func TestAParkedSessionComesBackToItsHostThoughNoOtherWasEverReached(t *testing.T) {
 	p := newPoolWorld(t)
 	p.hosts.finds("web-9", noRoute())
@@ -97,9 +97,9 @@ func TestAParkedSessionComesBackToItsHostThoughNoOtherWasEverReached(t *testing.
 	p.verify()
 }
 
-// No accepted request ends because no host can be reached. It is told why it gets
-// none, and gets one as soon as something changes. A session that has work to go on
-// with waits even if no host fits.
+// A request that was accepted does not end because no host can be reached. Its holder is
+// told why it gets no host, and gets one as soon as that changes. A session that has begun
+// waits even if no host fits.
 func TestWhoeverTakesAnyHostThatFitsWaitsWhileNoneCanBeReached(t *testing.T) {
 	p := newPoolWorld(t)
 	p.hosts.finds("web-9", noRoute())

@@ -97,7 +97,7 @@ func TestWhatIsAskedForAfterAReleaseIsNotTakenBackWithIt(t *testing.T) {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Generation: 101})
 	})
 	p.at(3*time.Second, func() {
-		p.saw("session/a got web-2") // not the host where something of it is left
+		p.saw("session/a got web-2") // not the host on which a leftover of the session is
 		if h := p.shown("web-1"); h.Unclean != 1 || h.Used != 0 {
 			t.Errorf("host is %+v", h)
 		}
@@ -131,12 +131,12 @@ func TestAPoolRemembersOnlySoManyFolders(t *testing.T) {
 	p.verify()
 }
 
-// A parked session that ends while it waits for its host cannot report that its
-// folder is there.
+// A parked session that ends while it waits for its host cannot report that its folder is
+// on that host.
 func TestTheFolderOfAParkedSessionThatEndsOnItsWayBackIsCleanedUp(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		free bool // its host has a slot for it
+		free bool // the session's host has a slot for it
 	}{{"in line", false}, {"with a slot", true}} {
 		t.Run(tc.name, func(t *testing.T) {
 			p := newPoolWorld(t)
@@ -166,7 +166,7 @@ func TestTheFolderOfAParkedSessionThatEndsOnItsWayBackIsCleanedUp(t *testing.T) 
 	}
 }
 
-// A pool that is started anew learns which folders wait for parked sessions. They
+// A pool that is started anew learns which folders wait for parked sessions. These folders
 // take no slot, and are cleaned up when their sessions go on elsewhere.
 func TestAPoolThatIsBegunAnewLearnsOfTheFoldersOfParkedSessions(t *testing.T) {
 	p := newPoolWorld(t)

@@ -21,11 +21,11 @@ type placePart struct {
 	moving    *movingPart
 }
 
-// prepare gets a slot on a host and a seed, and brings codex, the folders, the
-// credential and what was saved of the session there. It continues where a former
-// run stopped. again means that the run only stopped to continue as new. Codex is
-// started last. If that fails in a way that passes, the session keeps its host and
-// starts codex when a turn needs it.
+// prepare gets a slot on a host and a seed. It brings codex, the folders, the credential
+// and what was saved of the session to the host. It continues where a former run stopped.
+// again means that the run only stopped to continue as new. Codex is started last. If that
+// fails in a way that passes, the session keeps its host and starts codex when a turn needs
+// it.
 func (s *placePart) prepare() (f *protocol.Failure, again bool) {
 	s.publish()
 	if f := s.pin(); f != nil || s.st.Close != nil {
@@ -60,8 +60,8 @@ func (s *placePart) prepare() (f *protocol.Failure, again bool) {
 	return nil, false
 }
 
-// pin keeps the snapshot that the session begins with from being dropped until the
-// session has one of its own: whoever drops snapshots asks the session.
+// pin keeps the snapshot with which the session begins from being dropped until the session
+// has a snapshot of its own. Whoever drops snapshots asks the session.
 func (s *placePart) pin() *protocol.Failure {
 	from := cmp.Or(s.opt.From, s.opt.Workspace.Snapshot)
 	if from == "" || s.st.Pinned {
@@ -79,8 +79,9 @@ func (s *placePart) pin() *protocol.Failure {
 	return nil
 }
 
-// acquireSlot gets a host: the one that somebody named, or the one that the options
-// ask for, or any that fits, preferably the one with the session's folder.
+// acquireSlot gets a slot. It asks for the host that a resume names, or else for the host
+// that the options name, or else for any host that fits, preferably the one with the
+// session's folder.
 func (s *placePart) acquireSlot() (f *protocol.Failure, again bool) {
 	for s.st.Lease == nil {
 		asked := s.st.Resume
@@ -105,31 +106,31 @@ func (s *placePart) acquireSlot() (f *protocol.Failure, again bool) {
 			s.st.Warm = nil // the pool cleans it up
 		}
 		s.st.Attempt++
-		// The generation begins with the time. So a session whose id was used
-		// before, longer ago than Temporal remembers, has a higher one than what a
-		// host or the store still knows of the earlier session.
+		// The generation begins with the time. If an earlier session had the same id,
+		// longer ago than Temporal remembers, this generation is higher than all that a
+		// host or the store still knows of that session.
 		s.st.Generation = max(s.st.Generation+1, workflow.Now(s.ctx).Unix())
 	}
 	return nil, false
 }
 
-// cameTo removes the wish to resume, now that the session was granted a host. A
-// wish for another host, which came later, stays: the session moves there.
+// cameTo removes the wish to resume, now that the session was granted a host. A wish for
+// another host that came later stays, and makes the session move to that host.
 func (s *placePart) cameTo(host string) {
 	wish := s.st.Resume
 	if wish == nil || wish.Host != "" && wish.Host != host {
 		return
 	}
 	if wish.Host != "" && s.opt.Host != "" {
-		s.opt.Host = host // it is pinned to that one from now on
+		s.opt.Host = host // from now on the session asks for this host only
 	}
 	s.st.Named = wish.Host != ""
 	s.st.Resume = nil
 }
 
-// prepareHost makes the host ready for codex. If there is neither a failure nor a
-// layout, it was called back, or the next run continues it. However many sessions
-// come back at once, each of them gets its turn.
+// prepareHost makes the host ready for codex. If it returns no failure and the session has
+// no layout, the activity was called off, or the next run continues it. If the workers are
+// busy because many sessions come back at once, it tries until a worker has room.
 func (s *placePart) prepareHost() *protocol.Failure {
 	s.st.Touched = true
 	name := s.st.Lease.Spec.Name
@@ -147,7 +148,7 @@ func (s *placePart) prepareHost() *protocol.Failure {
 	})
 	switch {
 	case err != nil && discarded(), wasBusy(err) && s.tooLateToStart() == nil:
-		return nil // called back, or there was no room yet
+		return nil // called off, or there was no room yet
 	case err != nil:
 		f := failureOf("prepare "+name, err)
 		if activities.HostFault(f.Kind) {
@@ -184,7 +185,7 @@ func (s *placePart) prepareHost() *protocol.Failure {
 	return nil
 }
 
-// restoreFrom returns what the session goes on from, or nil if it begins.
+// restoreFrom returns the state from which the session goes on, or nil if there is none.
 func (s *placePart) restoreFrom() *activities.RestoreSpec {
 	r := activities.RestoreSpec{Snapshot: s.snaps.goodSnapshot()}
 	if r.Snapshot == "" && s.opt.From != "" {
@@ -194,7 +195,7 @@ func (s *placePart) restoreFrom() *activities.RestoreSpec {
 	case s.st.Warm != nil:
 		r.Warm = s.st.Warm.Generation
 	case s.st.Bare:
-		r.Warm = s.st.Generation // it never left its host
+		r.Warm = s.st.Generation // the session never left its host
 	case r.Snapshot == "":
 		return nil
 	}

@@ -13,11 +13,11 @@ import (
 )
 
 // The session starts codex when a turn needs it, and stops it when it does not answer or
-// has lost a turn. What a dead process left running is ended.
+// has lost a turn. It ends what a dead process left running.
 
-// restart starts codex anew, as the next incarnation; the thread is resumed by
-// the next pump. If there is no failure the process runs, unless the session is to
-// close. It returns again if it stopped only to continue as new.
+// restart starts codex as the next incarnation. The next pump resumes the thread. If
+// restart returns no failure, the process runs, unless the session is to close. again means
+// that the run only stopped to continue as new.
 func (s *processPart) restart() (f *protocol.Failure, again bool) {
 	name := s.st.Lease.Spec.Name
 	if s.st.Incarnation == 0 {
@@ -27,9 +27,10 @@ func (s *processPart) restart() (f *protocol.Failure, again bool) {
 	}
 	s.publish()
 	s.st.PumpN++
-	s.st.Alive = false // it is stopped, or gone already
+	s.st.Alive = false // the process is stopped now, or is gone already
 	if s.st.Incarnation > 0 && !s.st.Stopped {
-		// What the last process left behind must not work beside the new one.
+		// What the last process left running must not work at the same time as the new
+		// process.
 		left, err := s.stopServer("clear")
 		if left || err == nil && s.st.Close != nil {
 			return nil, false
@@ -86,7 +87,7 @@ const startCodex = "start codex"
 
 // startForTurn starts codex for the running turn.
 func (s *processPart) startForTurn() (again bool) {
-	s.st.Reap = false // starting a new process begins with that
+	s.st.Reap = false // starting a new process begins with the same cleanup
 	return s.startAgain()
 }
 
@@ -125,8 +126,8 @@ func (s *processPart) endUnbegun() {
 	s.become(protocol.Idle)
 }
 
-// unableToStart handles a failure to start codex again. The session goes on
-// elsewhere if its host is lost and it may.
+// unableToStart handles a failure to start codex again. If the host is lost and the session
+// may move, it goes on elsewhere.
 func (s *processPart) unableToStart(f *protocol.Failure) {
 	if s.moving.mustMove(f) {
 		s.moving.goAway(f)
@@ -135,10 +136,10 @@ func (s *processPart) unableToStart(f *protocol.Failure) {
 	s.cannotStart(f)
 }
 
-// cannotStart ends the turn for which codex could not be started. A session that
-// never had a turn fails. Any other stops, with its queue, until the next message
-// tells it to try again. If an earlier process may have had the turn's message, the
-// turn is unknown, not failed.
+// cannotStart ends the turn for which codex could not be started. A session that never had
+// a turn fails. Any other session holds its queue until the next message makes it try
+// again. If an earlier process may have had the turn's message, the turn is unknown, not
+// failed.
 func (s *processPart) cannotStart(f *protocol.Failure) {
 	status := "failed"
 	if s.turns.inDoubt() {
@@ -184,9 +185,10 @@ func (s *processPart) refusedByCodex(p *protocol.Problem) {
 	s.cannotStart(f)
 }
 
-// stopServer stops codex on the host, however long that takes. Since no pump runs, stopServer
-// itself reports a lost host, and then gives up if somebody wants the session to go on elsewhere.
-// left says that it was called back.
+// stopServer stops codex on the host, however long that takes. Since no pump runs,
+// stopServer itself reports a lost host, and then gives up if somebody wants the session to
+// go on elsewhere. left says that stopServer gave up because the session is to close or to
+// go on elsewhere.
 func (s *processPart) stopServer(doing string) (left bool, err error) {
 	leave := func() bool { return s.st.Close != nil || s.st.Resume != nil && s.st.Lost != nil }
 	since, name := workflow.Now(s.ctx), s.hostName()
@@ -219,9 +221,9 @@ func (s *processPart) stopServer(doing string) (left bool, err error) {
 	}
 }
 
-// processEnded records that codex has ended. What was never written goes to the next process. A
-// turn that had begun becomes interrupted, or unknown if codex may have had its message. Nothing
-// is repeated.
+// processEnded records that codex has ended. What was never written to codex goes to the
+// next process. A turn that had begun becomes interrupted, or unknown if codex may have had
+// its message. What codex may have had is not sent again.
 func (s *processPart) processEnded(gone *activities.ProcessGone, p *protocol.Problem) {
 	s.st.Alive = false
 	f := deathOf(gone, p)
@@ -235,9 +237,10 @@ func (s *processPart) processEnded(gone *activities.ProcessGone, p *protocol.Pro
 	s.lostProcess(f)
 }
 
-// maxOwnEnds is how many consecutive times codex may exit by itself before it could be used: then
-// it rejects how it is started, and waiting does not help. A codex that was killed or too slow is
-// waited for without limit (promise 11).
+// maxOwnEnds bounds how many times in a row codex may exit by itself before it could be
+// used. After that the session gives up: codex rejects the way in which it is started, and
+// waiting does not help. If codex was killed or too slow, the session tries again without
+// limit (promise 11).
 const maxOwnEnds = 3
 
 // endedEarly handles a process that ended before it could be used, and reports whether the
@@ -310,16 +313,17 @@ func deathOf(gone *activities.ProcessGone, p *protocol.Problem) *protocol.Failur
 	return f
 }
 
-// reap ends what a dead process left running. It holds up nobody: starting the next process, or
-// closing, does the same.
+// reap ends what a dead process left running. It gives up if something else is due, because
+// starting the next process, or closing, does the same.
 func (s *processPart) reap() {
 	s.st.Reap = false
 	s.turns.settle()
 	s.publish()
 	name := s.st.Lease.Spec.Name
 	s.st.PumpN++
-	// Not as in the table of steps: a push waits for this, since it begins with it.
-	// And a session that is to leave a lost host comes to that after this step.
+	// This condition differs from the table of steps in two points. A push waits for reap,
+	// because a push begins with it. A session that is to leave a lost host does so after
+	// reap.
 	needed := func() bool {
 		return s.st.Close != nil || s.turns.canBegin() || s.full() || s.st.Resume != nil && s.parking.quiet() || s.parking.parkDue()
 	}
@@ -328,7 +332,7 @@ func (s *processPart) reap() {
 	})
 	switch {
 	case err != nil && needed():
-		s.st.Reap = s.st.Close == nil && !s.turns.canBegin() // it stopped to continue as new
+		s.st.Reap = s.st.Close == nil && !s.turns.canBegin() // reap stopped to continue as new
 	case err != nil:
 		s.note(conversation.Note{Type: "error", Text: failureOf("end what codex left on "+name, err).Message})
 	case len(out.Survivors) > 0:
@@ -359,7 +363,8 @@ func (s *processPart) retire(p *protocol.Problem) {
 		}
 		return
 	}
-	// Read what codex wrote before it stopped; only then decide.
+	// The next pump reads what codex wrote before it stopped; only then is the turn's end
+	// decided.
 	s.st.Retired = p
 }
 
@@ -368,7 +373,7 @@ func (s *processPart) retired(r conversation.PumpResult) {
 	p := s.st.Retired
 	s.st.Retired = nil
 	if r.Reason == conversation.TurnEnded {
-		s.turns.turnEnded(r.Turn) // it ended just in time
+		s.turns.turnEnded(r.Turn) // the turn ended before codex was stopped
 	}
 	if p.Kind == stoppedToFail {
 		s.st.Alive = false
@@ -380,5 +385,5 @@ func (s *processPart) retired(r conversation.PumpResult) {
 		return
 	}
 	s.processEnded(nil, p)
-	s.st.Reap = false // stopping it did that
+	s.st.Reap = false // stopping the process ended what it left running
 }

@@ -7,8 +7,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// reportsTo returns the workflow that a pump tells of progress, or "" if codex has
-// no tool to report any.
+// reportsTo returns the id of the workflow to which a pump reports progress, or "" if codex
+// has no tool to report progress.
 func (s *processPart) reportsTo() string {
 	if !slices.Contains(s.opt.Tools, protocol.ToolProgress) {
 		return ""
@@ -23,7 +23,7 @@ func (s *processPart) drainProgress() {
 	for _, p := range unread[protocol.Progress](s.reports) {
 		was := s.st.Progress
 		if !s.st.Running || p.Turn != s.st.TurnN || was != nil && was.Turn == p.Turn && p.AtMS < was.AtMS {
-			continue // it is out of date
+			continue // the report is out of date
 		}
 		p.Text, p.Step = strings.ToValidUTF8(excerpt(p.Text, 500), ""), excerpt(p.Step, maxWord)
 		s.st.Progress, news = &p, true

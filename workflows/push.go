@@ -26,7 +26,7 @@ type pushesPart struct {
 	parking *parkingPart
 
 	wanted []*aPush // requested; nothing else begins on the host before they are done
-	now    *aPush   // the one in progress
+	now    *aPush   // the push in progress
 }
 
 func (s *pushesPart) listenForPushes(ctx workflow.Context) error {
@@ -44,7 +44,7 @@ type aPush struct {
 	err  error
 }
 
-// mayPush refuses what cannot be pushed, or not now. While codex works, nobody
+// mayPush refuses a push that is not valid, or not possible now. While codex works, nobody
 // knows what would be pushed.
 func (s *pushesPart) mayPush(p protocol.Push) error {
 	switch {
@@ -72,7 +72,7 @@ func (s *pushesPart) onHost() bool {
 // push has the session's loop do the push between two turns. Meanwhile nothing else
 // is done on the host, and no turn begins.
 func (s *pushesPart) push(ctx workflow.Context, p protocol.Push) (activities.PushWorkspaceResult, error) {
-	ctx, _ = workflow.NewDisconnectedContext(ctx) // as the session itself
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancellation of the workflow does not stop the push, nor the session itself
 	a := &aPush{Push: p}
 	s.wanted = append(s.wanted, a)
 	err := workflow.Await(ctx, func() bool { return a.done || s.now != a && !s.onHost() })
@@ -92,8 +92,8 @@ func (s *pushesPart) mayPushNow() bool {
 	return len(s.wanted) > 0 && s.onHost() && !s.st.Running
 }
 
-// pushNext does the oldest push that was requested. First it ends what a turn that
-// was cut off left behind.
+// pushNext does the oldest push that was requested. First it ends what a turn that was cut
+// off left running.
 func (s *pushesPart) pushNext() {
 	if s.st.Reap {
 		s.process.reap()
@@ -132,8 +132,8 @@ func (s *pushesPart) notPushed(f *protocol.Failure) error {
 	return temporal.NewNonRetryableApplicationError(f.Message, f.Kind, nil, f)
 }
 
-// pushing is for git. A push is found again after a lost worker. A refusal by the
-// server is final.
+// pushing is for a push with git. If a worker dies, the next attempt finds the push again.
+// A refusal by the server is final.
 func pushing(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithStartToCloseTimeout(setUp(ctx, summary), activities.CloneTimeout+10*time.Minute)
 }

@@ -22,8 +22,8 @@ func pushable() SessionOptions {
 
 func (w *world) pushing() bool { return strings.Contains(w.done(), "push ") }
 
-// A turn that would begin while git reads the work folder waits until the push is
-// done, and so does anything else that the session would do on its host.
+// While git reads the work folder, no turn begins, and the session does nothing else on its
+// host. All of that waits until the push is done.
 func TestNoTurnBeginsWhileTheWorkIsPushed(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
@@ -60,7 +60,7 @@ func TestNoPushBeginsWhileATurnRuns(t *testing.T) {
 	w.start(pushable())
 }
 
-// Closing a session does not wait for git. Whoever pushed is told that it is not
+// Closing a session does not wait for git. The caller of the push is told that it is not
 // known how far the push came.
 func TestCloseCallsBackAPush(t *testing.T) {
 	w := newWorld(t)
@@ -77,7 +77,8 @@ func TestCloseCallsBackAPush(t *testing.T) {
 	}
 }
 
-// Pushes that come at once are done one after another, and all before the run ends.
+// Pushes that come at the same time are done one after another, and all of them before the
+// run ends.
 func TestARunEndsOnlyWhenAllIsPushed(t *testing.T) {
 	w := newWorld(t)
 	let := w.fake.hang("push")

@@ -30,7 +30,7 @@ func TestManyHostsAreAddedTogetherOrNotAtAll(t *testing.T) {
 		unpinned.Spec.HostKeys = nil
 		for kind, bad := range map[string][]protocol.PutHost{
 			protocol.RefusedState:    {put("web-2", 1), put("web-1", 3)},
-			protocol.RefusedNotFound: {over("web-2", "gate"), put("gate", 1)}, // in the wrong order
+			protocol.RefusedNotFound: {over("web-2", "gate"), put("gate", 1)}, // the jump host must come first
 			protocol.RefusedBadInput: {put("web-2", 1), unpinned},
 		} {
 			p.refuses(p.send(protocol.UpdatePutHosts, protocol.PutHosts{Hosts: bad}), kind)
@@ -53,7 +53,7 @@ func TestManyHostsAreAddedTogetherOrNotAtAll(t *testing.T) {
 		if h := query[protocol.HostView](p.world, protocol.QueryHost, "web-2"); h.Spec.Jump == nil || h.Spec.Jump.Name != "gate" || h.Slots != 2 {
 			t.Errorf("web-2 is %+v", h)
 		}
-		// Its address is the same, so what was found out about it stays.
+		// The host's address is the same, so what was found out about the host stays.
 		if h := query[protocol.HostView](p.world, protocol.QueryHost, "web-1"); h.Slots != 7 || h.Labels["gpu"] != "no" || h.Codex != "0.169.0" {
 			t.Errorf("web-1 is %+v", h)
 		}

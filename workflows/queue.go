@@ -12,7 +12,7 @@ import (
 )
 
 // Messages wait in the queue until their turns begin. A turn keeps the number that was
-// promised to its message, unless the session says something of its own before it.
+// promised to its message, unless the session puts a message of its own before it.
 
 func (s *messagesPart) checkUnsend(u protocol.Unsend) error {
 	if err := s.ends(); err != nil {
@@ -37,8 +37,8 @@ func (s *messagesPart) checkUnsend(u protocol.Unsend) error {
 // unsent is the kind of failure of a turn that never began because its message was withdrawn.
 const unsent = "unsent"
 
-// takeUnsend removes a message from the queue. Its turn keeps its number, since later messages
-// were promised theirs.
+// takeUnsend removes a message from the queue. No other turn gets the number of its turn,
+// because later messages were promised their numbers.
 func (s *messagesPart) takeUnsend(u protocol.Unsend) (protocol.SessionView, error) {
 	if err := s.checkUnsend(u); err != nil {
 		return protocol.SessionView{}, err
@@ -123,8 +123,8 @@ func (s *messagesPart) checkAct(m protocol.Message) error {
 	return nil
 }
 
-// checkSteer refuses to steer if no turn runs, another one than was named, or one that takes no
-// messages.
+// checkSteer refuses to steer if no turn runs, if the running turn is not the named one, or
+// if it takes no messages.
 func (s *messagesPart) checkSteer(m protocol.Message) error {
 	switch v := s.st.turn(s.st.TurnN); {
 	case !s.st.Running && m.Turn != 0:
@@ -139,7 +139,7 @@ func (s *messagesPart) checkSteer(m protocol.Message) error {
 	return nil
 }
 
-// acting returns the running turn's act if it takes no text.
+// acting returns the act of the running turn, or "". A turn with an act takes no messages.
 func (s *messagesPart) acting() string {
 	if v := s.st.turn(s.st.TurnN); v != nil && s.st.Running {
 		return v.Act
@@ -147,7 +147,7 @@ func (s *messagesPart) acting() string {
 	return ""
 }
 
-// tooLate voids a message that was meant for one turn alone, if that has ended.
+// tooLate voids a message that was meant for one turn alone, because that turn has ended.
 func (s *messagesPart) tooLate(p pendingSend) {
 	s.track(p.Send.ID, string(conversation.SendSteer), p.Send.Turn, voided)
 	s.note(conversation.Note{Type: protocol.EntryState, Text: fmt.Sprintf("turn %d ended before message %s could steer it, and it was meant for that turn alone", p.Send.Turn, p.Send.ID),
@@ -169,7 +169,8 @@ func (s *messagesPart) queue() []protocol.QueuedView {
 	return out
 }
 
-// actSum distinguishes acts and messages for a certain turn in sum; empty for all others.
+// actSum returns what sum adds for an act or a named turn; it is empty for all other
+// messages.
 func actSum(m protocol.Message) string {
 	if m.Do == "" && m.Turn == 0 {
 		return ""
@@ -189,7 +190,7 @@ func (s *messagesPart) queued() int {
 	return len(s.st.Queue)
 }
 
-// turns lists the turns that are kept, and those promised to queued messages.
+// turnViews lists the turns that are kept, and the turns promised to queued messages.
 func (s *messagesPart) turnViews() []protocol.TurnView {
 	out := append([]protocol.TurnView{}, s.st.Turns...)
 	for i := range out {

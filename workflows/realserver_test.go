@@ -34,8 +34,8 @@ import (
 
 var recording = flag.Bool("record", false, "record the histories of a release in testdata/replay anew")
 
-// devservers are started when they are first needed, one for each set of
-// server settings, and stopped after the last test.
+// devservers holds one server for each set of server settings. A server is started when it
+// is first needed, and stopped after the last test.
 var devservers = map[string]*testsuite.DevServer{}
 
 var ports []*hosttest.Port
@@ -128,7 +128,7 @@ func newReal(t *testing.T, settings ...string) *real {
 	return r
 }
 
-// looksOften makes the workers that are started from now on check leases every second.
+// looksOften makes workers that are started later check leases every second.
 func (r *real) looksOften() { r.every = often }
 
 // work starts a worker and, the first time, the zone's pool.
@@ -193,8 +193,8 @@ func (r *real) session(name string, opt SessionOptions) string {
 func (r *real) tryUpdate(workflowID, name string, out, arg any) error {
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
-	// As ctl does, try again: a workflow that is not ready, because it is
-	// continuing as new, has not taken the update.
+	// Try again, as ctl does. A workflow that is not ready, because it is continuing as
+	// new, has not taken the update.
 	opts := client.UpdateWorkflowOptions{
 		UpdateID: rand.Text(), WorkflowID: workflowID, UpdateName: name, Args: []any{arg}, WaitForStage: client.WorkflowUpdateStageCompleted,
 	}
@@ -237,7 +237,7 @@ func asked[T any](r *real, workflowID, name string, args ...any) (out T) {
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
 	v, err := r.c.QueryWorkflow(ctx, workflowID, "", name, args...)
-	// A call that was given to a worker that has died meanwhile ends after 10 s.
+	// If a query was given to a worker that has died since, it ends after 10 s.
 	for late := (*serviceerror.DeadlineExceeded)(nil); (errors.As(err, &late) || errors.Is(err, context.DeadlineExceeded)) && ctx.Err() == nil; {
 		v, err = r.c.QueryWorkflow(ctx, workflowID, "", name, args...)
 	}
@@ -255,7 +255,8 @@ func (r *real) view(session string) protocol.SessionView {
 	return asked[protocol.SessionView](r, protocol.SessionID(session), protocol.QueryState)
 }
 
-// patience bounds waits for what must happen. It measures nothing.
+// patience bounds the wait for something that must happen. It is no measure of how long
+// that takes.
 const patience = 5 * time.Minute
 
 func (r *real) until(what string, cond func() bool) {

@@ -9,9 +9,10 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// intervals are how often workflows do some things. Tests choose shorter ones.
+// intervals are the intervals at which workflows do some things. Tests choose shorter ones.
 type intervals struct {
-	// reap is how often a workflow checks whether the holders of leases have ended.
+	// reap is the interval at which a workflow checks whether the holders of leases have
+	// ended.
 	reap time.Duration
 	// snapshot is the shortest interval of snapshots within a turn. Each snapshot
 	// costs events.

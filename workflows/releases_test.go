@@ -15,11 +15,11 @@ import (
 	"testing"
 )
 
-// The histories of each release have a folder: testdata/replay/v0.1. As long as
-// it has no file SUMS the release is open: its histories are recorded anew by
-// `make record`. `make freeze` writes SUMS, and from then on nothing in the
-// folder may change: workflows that a release began are still running somewhere.
-// The next release has a folder of its own, begun by `make record RELEASE=v0.2`.
+// The histories of each release have a folder, such as testdata/replay/v0.1. As long as the
+// folder has no file SUMS, the release is open, and `make record` records its histories
+// anew. `make freeze` writes SUMS. After that, nothing in the folder may change, because
+// workflows that the release began are still running somewhere. `make record RELEASE=v0.2`
+// begins the folder of the next release.
 
 var (
 	recordInto = flag.String("release", "", "the release whose histories -record records; the newest one if empty")
@@ -77,9 +77,9 @@ func (r recordedRelease) number() (n [2]int, err error) {
 	return n, err
 }
 
-// openRelease returns the folder to record into: that of the release called name, or
-// of the newest release. It returns an error if that release is frozen, or if there
-// is a newer one.
+// openRelease returns the folder to record into: that of the release called name, or of the
+// newest release. It returns an error if that release is frozen, or if a newer release
+// exists.
 func openRelease(root, name string) (dir string, err error) {
 	all, err := releases(root)
 	if err != nil {
@@ -150,7 +150,7 @@ func (r recordedRelease) freeze() error {
 	return os.WriteFile(filepath.Join(r.dir, sumsFile), []byte(text.String()), 0o644)
 }
 
-// check finds what has changed in a release since it was frozen.
+// check returns an error if something in a release has changed since it was frozen.
 func (r recordedRelease) check() error {
 	if !r.frozen {
 		return nil
@@ -195,7 +195,7 @@ func (r recordedRelease) check() error {
 	return errors.Join(all...)
 }
 
-// checkReleases finds what is wrong with the folders of root.
+// checkReleases returns an error if something is wrong with the folders of root.
 func checkReleases(root string) error {
 	all, err := releases(root)
 	if err != nil {
@@ -214,14 +214,15 @@ func checkReleases(root string) error {
 	return errors.Join(bad...)
 }
 
-// strictness returns how the payloads of a release's histories are compared. Those of
-// the newest release must be the same in the replay. The payloads of an older release
-// may have more in them in the replay.
+// strictness returns how the payloads of a release's histories are compared. Those of the
+// newest release must be the same in the replay. In the replay, the payloads of an older
+// release may have more fields.
 func (r recordedRelease) strictness(all []recordedRelease) strictness {
 	return strictness(r.name != all[len(all)-1].name)
 }
 
-// TestFrozenHistoriesAreAsTheyWere also freezes, with -freeze: `make freeze`.
+// With -freeze, TestFrozenHistoriesAreAsTheyWere also freezes the newest release. `make
+// freeze` runs it so.
 func TestFrozenHistoriesAreAsTheyWere(t *testing.T) {
 	if *freezing {
 		all, err := releases(histories)
@@ -250,7 +251,7 @@ func TestAFrozenReleaseCannotBeChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// made has v0.9, frozen, and v0.10, open.
+	// made makes two releases: v0.9, which is frozen, and v0.10, which is open.
 	made := func(t *testing.T) (root string) {
 		t.Helper()
 		root = t.TempDir()

@@ -142,13 +142,13 @@ var shapes = []shape{
 		r.say(id, "m1", "ask make")
 		r.becomes(id, protocol.Waiting)
 		r.host.kill(id, protocol.Decided)
-		r.decide(id, 1, "accept", "") // never reaches codex, so it is used for the next process
+		r.decide(id, 1, "accept", "") // never reaches codex, so the next process gets it
 		r.ended(id, "m1", "interrupted")
 		r.ended(id, id+".c1", "completed")
 		r.say(id, "m2", "ask test")
 		r.becomes(id, protocol.Waiting)
 		r.host.kill(id, protocol.Sent)
-		r.decide(id, 3, "accept", "") // may have had its effect, so it is asked again
+		r.decide(id, 3, "accept", "") // may have had its effect, so codex asks again
 		r.ended(id, "m2", "interrupted")
 		r.until("it is asked anew", func() bool { return len(r.view(id).Requests) == 1 })
 		for n, want := range []string{"void", "acknowledged decided", "sent", "open sent"} {
@@ -393,7 +393,7 @@ var shapes = []shape{
 	{"batch", func(t *testing.T) (*real, []string) {
 		r := newBatches(t, shortRuns)
 		id := r.batchID("b")
-		r.host.bad[id+"-i1"] = finally(protocol.ErrTypeNoSpace) // so the second try is another session
+		r.host.bad[id+"-i1"] = finally(protocol.ErrTypeNoSpace) // so that the second try is another session
 		r.work()
 		texts := repeated(30, "hello")
 		texts[4] = "die"
@@ -421,7 +421,7 @@ var shapes = []shape{
 			},
 		} {
 			name := r.zone + "-" + name
-			r.start(protocol.SeedID(name), protocol.TypeSeed, SeedInput{Name: name}) // on this zone's queue
+			r.start(protocol.SeedID(name), protocol.TypeSeed, SeedInput{Name: name}) // on this zone's task queue
 			id := protocol.HostTaskID(r.zone, name)
 			start(name, id)
 			var out CaptureSeedResult
@@ -493,8 +493,8 @@ var shapes = []shape{
 	}},
 }
 
-// storeTask makes a shape of a short workflow. The histories of others are kept
-// with its own.
+// storeTask makes a shape of one short workflow. The histories of the workflows in others
+// are kept with that workflow's own.
 func storeTask(kind string, in any, others ...string) func(t *testing.T) (*real, []string) {
 	return func(t *testing.T) (*real, []string) {
 		r := newReal(t)
@@ -508,7 +508,7 @@ func storeTask(kind string, in any, others ...string) func(t *testing.T) (*real,
 	}
 }
 
-// inSession makes a shape of what happens to one session.
+// inSession makes a shape in which do acts on one session.
 func inSession(opt SessionOptions, do func(r *real, id string)) func(t *testing.T) (*real, []string) {
 	return func(t *testing.T) (*real, []string) {
 		r := newReal(t)
@@ -523,9 +523,9 @@ func inSession(opt SessionOptions, do func(r *real, id string)) func(t *testing.
 	}
 }
 
-// TestRecordHistories runs each shape and replays its histories. With -record it
-// keeps them for TestRecordedHistoriesReplay, in the folder of the newest release,
-// or of -release: see releases_test.go.
+// TestRecordHistories runs each shape and replays its histories. With -record it keeps them
+// for TestRecordedHistoriesReplay, in the folder of the release that -release names, or
+// else of the newest release. See releases_test.go.
 func TestRecordHistories(t *testing.T) {
 	dir := ""
 	if *recording {
@@ -575,7 +575,7 @@ func forget(dir, shape string) error {
 	return err
 }
 
-// keep writes a history, without the name of this machine.
+// keep writes a history to a file, without the name of this machine.
 func keep(t *testing.T, path string, h *historypb.History) {
 	t.Helper()
 	raw, err := temporalproto.CustomJSONMarshalOptions{}.Marshal(h)
@@ -737,7 +737,7 @@ func (r registered) RegisterDynamicWorkflow(any, workflow.DynamicRegisterOptions
 	panic("a workflow of any name is registered")
 }
 
-// A replay that cannot fail proves nothing.
+// This test checks that a replay can fail. Otherwise the replay tests would prove nothing.
 func TestAReplayNoticesADifference(t *testing.T) {
 	r := newReal(t)
 	r.work()

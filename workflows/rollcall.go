@@ -78,7 +78,7 @@ func (p *censusPart) callRoll(ctx workflow.Context) {
 		}
 	}
 	for i, fut := range sent {
-		if err := fut.Get(ctx, nil); err != nil { // it has ended
+		if err := fut.Get(ctx, nil); err != nil { // the session has ended
 			delete(p.calling, strings.TrimPrefix(out.Sessions[i], protocol.SessionID("")))
 		}
 	}
@@ -90,12 +90,12 @@ func (p *censusPart) callRoll(ctx workflow.Context) {
 	}
 }
 
-// listing is what a pool does that lists the sessions.
+// listing describes what a pool does while it lists the sessions.
 const listing = "look for sessions that may hold slots"
 
-// listSessions lists the sessions that may hold slots. It tries until that works:
-// without the list the pool would give slots twice. The pool's view, and those who
-// wait for a slot, say why it fails. It returns an error only if the workflow ends.
+// listSessions lists the sessions that may hold slots. It tries until that works: without
+// the list the pool would give slots twice. While that fails, the pool's view and the
+// sessions that wait for a slot show why. It returns an error only if the workflow ends.
 func (p *censusPart) listSessions(ctx workflow.Context) (activities.FindSessionsResult, error) {
 	for {
 		out, err := do(setUp(ctx, listing), engine.FindSessions, activities.FindSessionsInput{})
@@ -133,9 +133,9 @@ func (p *censusPart) waitingView() *protocol.WaitingView {
 	return &v
 }
 
-// whyCalling returns what those who wait for a slot are told while the pool asks.
-// Each change of the text is told to them. So it names not each number of attempts,
-// only powers of two.
+// whyCalling returns the reason that the sessions in line for a slot are told while the
+// pool asks. Each change of the text is sent to them, so the text gives the number of
+// attempts only as a power of two.
 func (p *censusPart) whyCalling() *protocol.Failure {
 	const asks = "the pool asks the sessions that run what they hold"
 	t := p.st.NoList
@@ -175,7 +175,7 @@ func (s *leasesPart) answerCall(c rollCall) {
 	if l := s.st.Lease; l != nil {
 		h.Host, h.Epoch, h.Since = l.Spec.Name, l.Epoch, workflow.Now(s.ctx)
 	}
-	for _, a := range s.st.Answers { // a grant that it has not taken yet
+	for _, a := range s.st.Answers { // a grant that the session has not taken yet
 		if s.st.Lease == nil && a.From == c.From && a.Spec != nil {
 			h.Host, h.Epoch, h.Since = a.Spec.Name, a.Epoch, workflow.Now(s.ctx)
 		}

@@ -32,7 +32,7 @@ func TestAPoolThatIsBegunAnewLearnsWhatSessionsHold(t *testing.T) {
 	p.at(3*time.Second, func() {
 		// There are four slots, of which three are held.
 		p.saw("session/c1 got local", "session/c2 queued: a slot: host local has all 4 slots in use; nobody waits before it")
-		ask("a") // it asks again, and gets what it had
+		ask("a") // this session asks again, and gets the slot that it had
 	})
 	p.at(4*time.Second, func() {
 		p.saw("session/a got local")
@@ -63,8 +63,8 @@ func (p *poolWorld) noLists(n int, err error) {
 	p.engine.noLists = slices.Repeat([]error{err}, n)
 }
 
-// A pool that cannot list the sessions says so. It grants no slot until it can,
-// because one of them may hold that slot.
+// A pool that cannot list the sessions says so. Until it can list them, it grants no slot,
+// because one of the sessions may hold that slot.
 func TestAPoolGivesNoSlotBeforeItCouldListTheSessions(t *testing.T) {
 	p := newPoolWorld(t)
 	p.engine.sessions = []string{protocol.SessionID("a")}
@@ -96,9 +96,9 @@ func TestAPoolGivesNoSlotBeforeItCouldListTheSessions(t *testing.T) {
 	p.verify()
 }
 
-// A pool that cannot list the sessions shows that in its view and in those of its
-// hosts: since when, after how many attempts, and why. It tells those who wait again
-// only when the number of attempts has doubled.
+// A pool that cannot list the sessions shows that in its view and in the views of its
+// hosts: since when, after how many attempts, and why. It tells waiting sessions again only
+// when the number of attempts has doubled.
 func TestAPoolShowsThatItCannotListTheSessions(t *testing.T) {
 	p := newPoolWorld(t)
 	p.noLists(1000, errors.New("the server is away"))
@@ -129,7 +129,7 @@ func TestAPoolShowsThatItCannotListTheSessions(t *testing.T) {
 		p.mu.Lock()
 		letters := len(p.told)
 		p.mu.Unlock()
-		if letters < 7 || letters > 9 { // one without an error, and 1, 2, 4, … attempts
+		if letters < 7 || letters > 9 { // one letter without an error, and one each for 1, 2, 4, … attempts
 			t.Errorf("the session was told %d times", letters)
 		}
 		p.overdue()
@@ -221,8 +221,8 @@ func TestAParkedSessionSaysWhereItsFolderIs(t *testing.T) {
 	}
 }
 
-// A session may end its run in the task in which it is asked. It answers first, since
-// the server sends no signal for a run that has ended.
+// A session may end its run in the task in which it is asked. It answers before that,
+// because the server sends no signal for a run that has ended.
 func TestASessionAnswersBeforeItRollsOver(t *testing.T) {
 	r := newReal(t, shortRuns)
 	stop := r.work()
@@ -232,7 +232,7 @@ func TestASessionAnswersBeforeItRollsOver(t *testing.T) {
 	r.becomes(id, protocol.Idle)
 	stop()
 	runs := len(r.runs(protocol.SessionID(id)))
-	for range 60 { // the next task finds them all, and ends the run
+	for range 60 { // the next task finds all of these signals, and ends the run
 		r.signal(protocol.SessionID(id), signalCall, rollCall{From: protocol.PoolID("elsewhere")})
 	}
 	r.signal(protocol.SessionID(id), signalCall, rollCall{From: protocol.PoolID(r.zone)})

@@ -2,10 +2,10 @@ package workflows
 
 import "go.temporal.io/sdk/workflow"
 
-// A rollover decides when a run's history is long enough. Temporal refuses to end a
-// run while a signal comes in, and repeats that workflow task. What came as an
-// update within the task is then answered with an error (measured). So no run ends
-// in a task that took an update, unless updates never stop.
+// A rollover decides when a run's history is long enough. Temporal refuses to end a run
+// while a signal comes in, and repeats that workflow task. An update that came within the
+// task is then answered with an error (measured). So no run ends in a task that took an
+// update, unless updates never stop.
 type rollover struct {
 	ctx   workflow.Context
 	taken int // the history's length when an update was last taken

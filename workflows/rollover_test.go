@@ -11,11 +11,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A workflow that never ends must always begin its next run. Otherwise Temporal
-// terminates it, and what it held is lost.
+// A workflow that never ends must always begin its next run. Otherwise Temporal terminates
+// the workflow, and its state is lost.
 
-// overdue makes the history so long that the workflow waits for nothing before it
-// rolls over.
+// overdue makes the history so long that the workflow continues as new without waiting for
+// anything.
 func (w *world) overdue() {
 	w.SetCurrentHistoryLength(tooLong + 1)
 	w.SetContinueAsNewSuggested(true)

@@ -9,9 +9,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A session's name is free again once Temporal has forgotten the session, and a
-// session that was terminated may be followed by one of the same name at once. What
-// the first holds does not belong to the second.
+// When Temporal has forgotten a session, its name is free again. When a session was
+// terminated, another one of the same name may follow at once. Leases of the first session
+// do not belong to the second.
 
 func run(a acquire, run string) acquire { a.Run = run; return a }
 
@@ -58,7 +58,7 @@ func TestWhoIsInLineStaysThereWhenItsNamesakeHasEnded(t *testing.T) {
 	p.runSeed(11 * time.Minute)
 }
 
-// A refresh in progress may have a login that nobody else knows yet.
+// A refresh in progress may have got a login that is not in the store yet.
 func TestALoginThatIsBeingRefreshedIsNotGivenToTheNext(t *testing.T) {
 	p, f := newVerifyWorld(t, nil, []string{"login 2"})
 	f.hold = make(chan struct{})

@@ -16,8 +16,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// FireInput is what a schedule starts each time: a session or a batch. Its id is
-// made of the schedule's name and the time.
+// FireInput describes the session or the batch that a schedule starts each time. The id of
+// that session or batch is made of the schedule's name and the time.
 type FireInput struct {
 	Schedule string              `json:"schedule"`
 	Session  *SessionInput       `json:"session,omitempty"`
@@ -33,16 +33,17 @@ func (in FireInput) Check() error {
 	return nil
 }
 
-// Fire starts what a schedule is for and stays until that has ended, so that the
-// schedule's overlap policy knows what still runs. A session that only has to clean
-// up, and cannot reach its host, counts as ended. Fire is cancelled by the policy
-// cancel-other and by people. Then it closes what it started, in good order. If
-// Fire is terminated, Temporal requests that what it started be cancelled.
+// Fire starts the session or batch of a schedule and runs until that has ended, so that the
+// schedule's overlap policy knows what still runs. A session that has only to clean up, and
+// cannot reach its host, counts as ended. The policy cancel-other and people can cancel
+// Fire. Then Fire closes what it started, in good order. If Fire is terminated, Temporal
+// requests that what it started be cancelled.
 func Fire(ctx workflow.Context, in FireInput) (protocol.FireResult, error) {
 	if err := in.Check(); err != nil {
 		return protocol.FireResult{}, err
 	}
-	// What was started is to be closed in good order when this is cancelled.
+	// This context is not cancelled with Fire, so that Fire can close in good order what it
+	// started.
 	all, _ := workflow.NewDisconnectedContext(ctx)
 	begins := firedSession
 	if in.Batch != nil {
@@ -61,7 +62,7 @@ func Fire(ctx workflow.Context, in FireInput) (protocol.FireResult, error) {
 	}
 	if !over() {
 		said := child.SignalChildWorkflow(all, what.close, what.closing)
-		if err := said.Get(all, nil); err != nil { // it ends by itself at this moment
+		if err := said.Get(all, nil); err != nil { // the child ends by itself at this moment
 			workflow.GetLogger(ctx).Warn("close not said", what.kind, id, "error", err)
 		}
 		if err := workflow.Await(all, over); err != nil {
@@ -70,7 +71,7 @@ func Fire(ctx workflow.Context, in FireInput) (protocol.FireResult, error) {
 	}
 	if child.IsReady() {
 		err = what.ended(all, child, &out)
-	} else { // its host is away: it has ended, and cleans up when it can
+	} else { // the session has ended, and cleans up when its host can be reached
 		err = heardOf(&out, all, heard)
 	}
 	switch {
@@ -99,7 +100,7 @@ func heardOf(r *protocol.FireResult, ctx workflow.Context, heard workflow.Receiv
 // A firing says how a schedule's session or batch is started, closed and judged.
 type firing struct {
 	kind    string
-	blobs   []string // in the schedule's folders of the store, that it needs
+	blobs   []string // the blobs that it needs, in the schedule's folders of the store
 	start   func(id string) (opts workflow.ChildWorkflowOptions, workflowType string, input any)
 	close   string // the signal that closes it
 	closing any
@@ -166,8 +167,8 @@ func firedBatch(in FireInput) firing {
 	}
 }
 
-// begin starts what a schedule fires, under the next free id of its time. One time
-// is fired again if a person backfills it once more.
+// begin starts what a schedule fires, under the next free id of its time. If a person
+// backfills the same time again, it is fired again.
 func (f firing) begin(asked, ctx workflow.Context, base string) (id string, child workflow.ChildWorkflowFuture, err error) {
 	for n := 1; n <= protocol.MaxFirings; n++ {
 		id = base
@@ -190,9 +191,9 @@ func (f firing) begin(asked, ctx workflow.Context, base string) (id string, chil
 	return id, child, err
 }
 
-// hold keeps the blobs of the schedule for what it fires, which may outlive the
-// schedule. It waits for a store that is away, and for a worker that has the
-// store's key.
+// hold keeps the blobs of the schedule for the session or batch that it fires, which may
+// outlive the schedule. hold waits while the store cannot be reached, or while no worker
+// has the store's key.
 func (f firing) hold(ctx workflow.Context, id string) error {
 	if len(f.blobs) == 0 {
 		return nil
@@ -239,9 +240,9 @@ func onePerFolder(blobs []string) (some []string) {
 	return some
 }
 
-// fireID returns the id of what is started at a schedule's time, which Temporal
-// appends to the id of this workflow. If somebody starts it by hand, the time is
-// that of its start.
+// fireID returns the id of the session or batch that is started for a time of a schedule.
+// Temporal appends that time to the id of this workflow. If somebody starts the workflow by
+// hand, its start time counts.
 func fireID(ctx workflow.Context, name string) string {
 	info := workflow.GetInfo(ctx)
 	at, err := time.Parse(time.RFC3339, strings.TrimPrefix(info.WorkflowExecution.ID, protocol.ScheduleID(name)+"-"))
@@ -251,7 +252,8 @@ func fireID(ctx workflow.Context, name string) string {
 	return protocol.FiredID(name, at)
 }
 
-// firedFailure returns the error of what was fired, as Fire reports it.
+// firedFailure returns the error of the session or batch that was fired, as Fire reports
+// it.
 func firedFailure(what string, err error) error {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {
@@ -260,7 +262,7 @@ func firedFailure(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// ReadFireResult takes what is known of a firing that failed out of its error.
+// ReadFireResult reads from the error of a firing that failed what is known of the firing.
 func ReadFireResult(r *protocol.FireResult, err error) {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) && app.HasDetails() {

@@ -27,11 +27,11 @@ type scheduled struct {
 	client.ScheduleHandle
 }
 
-// schedule makes a Schedule that starts sessions with text as their message. By
-// itself it fires only in another century.
+// schedule makes a Schedule that starts sessions with text as their message. Its calendar
+// fires only in the year 2099, so a test must trigger it.
 func (r *real) schedule(name, text string, change func(*client.ScheduleOptions)) scheduled {
 	r.t.Helper()
-	name += "-" + protocol.KeyDigest(r.zone)[:12] // a zone's name is too long for it
+	name += "-" + protocol.KeyDigest(r.zone)[:12] // the name of a zone is too long for a schedule's name
 	opts := client.ScheduleOptions{
 		ID: protocol.ScheduleID(name), Spec: client.ScheduleSpec{Calendars: []client.ScheduleCalendarSpec{{Year: []client.ScheduleRange{{Start: 2099}}}}},
 		Action: &client.ScheduleWorkflowAction{ID: protocol.ScheduleID(name), Workflow: protocol.TypeFire, TaskQueue: r.queue, Args: []any{FireInput{Schedule: name, Session: &SessionInput{
@@ -47,7 +47,7 @@ func (r *real) schedule(name, text string, change func(*client.ScheduleOptions))
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() {
-		// The test's own context is done by now, and the schedule would go on.
+		// The test's own context is done by now, so the deletion needs another one.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.t.Context()), patience)
 		defer cancel()
 		if err := h.Delete(ctx); err != nil {
@@ -66,9 +66,9 @@ func (s scheduled) look() client.ScheduleInfo {
 	return d.Info
 }
 
-// trigger fires the schedule. Temporal names a firing by its second and runs one of
-// a name at a time, so trigger first waits until the second of the last firing is
-// over.
+// trigger fires the schedule. Temporal names a firing after the second in which it happens,
+// and runs only one workflow of a name at a time. So trigger first waits until the second
+// of the last firing is over.
 func (s scheduled) trigger(overlap enums.ScheduleOverlapPolicy) {
 	s.r.t.Helper()
 	if had := s.look().RecentActions; len(had) > 0 {
@@ -89,9 +89,9 @@ func (r *real) scheduleBatch(name string, window int, texts ...string) scheduled
 	})
 }
 
-// fired waits for the nth firing and for the session that it started. The firing
-// itself tells the session's id: two firings in one second have the same name
-// except for a number.
+// fired waits for the nth firing and for the session that it started. The session's id is
+// read from the firing, because two firings in one second have names that differ only in a
+// number.
 func (s scheduled) fired(n int) (fire client.ScheduleWorkflowExecution, id string) {
 	s.r.t.Helper()
 	s.r.until(fmt.Sprintf("firing %d of %s", n, s.name), func() bool { return len(s.look().RecentActions) >= n })
@@ -237,7 +237,7 @@ func TestTimesThatPassedAreFilledInOnce(t *testing.T) {
 	if got := fmt.Sprint(ids(3)); got != "[20210501t030000z 20210502t030000z 20210503t030000z]" {
 		t.Errorf("filled in: %s", got)
 	}
-	// A second request for the same times starts them once more.
+	// A second backfill of the same times starts sessions for these times once more.
 	fill()
 	if got := fmt.Sprint(ids(6)); got != "[20210501t030000z 20210501t030000z.2 20210502t030000z 20210502t030000z.2 20210503t030000z 20210503t030000z.2]" {
 		t.Errorf("filled in again: %s", got)
@@ -251,7 +251,7 @@ func TestAPausedScheduleFiresNothingByItself(t *testing.T) {
 		o.Spec = client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: time.Second}}}
 	}
 	paused := r.schedule("paused", "hello", func(o *client.ScheduleOptions) { often(o); o.Paused = true })
-	r.schedule("ticking", "hello", often).fired(2) // the other would have fired in that time too
+	r.schedule("ticking", "hello", often).fired(2) // the paused schedule would also have fired in that time
 	if info := paused.look(); info.NumActions != 0 {
 		t.Errorf("paused it fired %d times", info.NumActions)
 	}
@@ -264,12 +264,12 @@ func TestAPausedScheduleFiresNothingByItself(t *testing.T) {
 	}
 }
 
-// A cancelled firing leaves nothing open, wherever its session is. Here the session
+// A cancelled firing closes its session, in whatever state the session is. Here the session
 // waits in the pool's queue.
 func TestACancelledFiringTakesItsSessionOutOfTheLine(t *testing.T) {
 	r := newReal(t)
 	r.work()
-	for n := range 3 { // as many as there are slots
+	for n := range 3 { // as many sessions as there are slots
 		id := r.session(fmt.Sprint("holds", n), SessionOptions{})
 		r.becomes(id, protocol.Idle)
 	}

@@ -19,7 +19,7 @@ type SeedInput struct {
 type seedState struct {
 	Ref     *protocol.SeedRef   `json:"ref,omitempty"`
 	Files   []protocol.SeedFile `json:"files,omitempty"`
-	Blobs   []string            `json:"blobs,omitempty"` // every generation's, for a purge
+	Blobs   []string            `json:"blobs,omitempty"` // the blobs of every generation, for a purge
 	Epoch   int64               `json:"epoch"`           // of the newest lease
 	Leases  []seedLease         `json:"leases,omitempty"`
 	Queue   []ticket            `json:"queue,omitempty"`
@@ -27,26 +27,26 @@ type seedState struct {
 	Pools   []seedInPool        `json:"pools,omitempty"`
 	Rotated *seedRotated        `json:"rotated,omitempty"`
 	Health  seedHealth          `json:"health"`
-	Spent   bool                `json:"spent,omitempty"` // its refresh token may be used up
+	Spent   bool                `json:"spent,omitempty"` // the refresh token may be used up
 	// Renews is a refresh that was begun and whose outcome is not known yet.
 	Renews *activities.RefreshSeedInput `json:"renews,omitempty"`
-	Former []string                     `json:"former,omitempty"` // digests of what auth.json was before
+	Former []string                     `json:"former,omitempty"` // digests of earlier versions of auth.json
 	Check  *seedCheck                   `json:"check,omitempty"`  // the newest verification
 
 	VerifiedAt time.Time            `json:"verified_at"` // when it was last known to be alive
 	UsedAt     time.Time            `json:"used_at"`     // when it was last granted or given back
 	PutAt      time.Time            `json:"put_at"`
 	ReapAt     time.Time            `json:"reap_at"`
-	LookedAt   time.Time            `json:"looked_at"`          // when holders were last looked at
-	Exported   *protocol.SeedExport `json:"exported,omitempty"` // last
-	Policy     string               `json:"policy,omitempty"`   // judges in every session that uses the seed
+	LookedAt   time.Time            `json:"looked_at"`          // when the holders were last checked
+	Exported   *protocol.SeedExport `json:"exported,omitempty"` // the last export
+	Policy     string               `json:"policy,omitempty"`   // applies in every session that uses the seed
 	Amend      bool                 `json:"amend,omitempty"`    // its sessions are offered amendments
 	Deleted    bool                 `json:"deleted,omitempty"`
-	Purge      bool                 `json:"purge,omitempty"` // its blobs too
-	// First is below the epochs of all leases that this workflow granted. Leases of
-	// an earlier workflow of the seed, which was ended by force, have epochs up to
-	// First. This workflow does not know them. First is 0 if a person gave up what
-	// such leases left, or if an older release began the workflow.
+	Purge      bool                 `json:"purge,omitempty"` // delete its blobs, too
+	// First is below the epochs of all leases that this workflow granted. Leases of an
+	// earlier workflow of the seed, which was ended by force, have epochs up to First. This
+	// workflow does not know those leases. First is 0 if a person gave up what such leases
+	// left, or if an older release began the workflow.
 	First int64 `json:"first,omitempty"`
 }
 
@@ -55,8 +55,8 @@ type seedState struct {
 func (every intervals) seed(ctx workflow.Context, in SeedInput) error {
 	s := seedOf(&seedCore{ctx: ctx, reapEvery: every.reap, name: in.Name, st: in.Carry, roll: newRollover(ctx)})
 	if s.st == nil {
-		// Epochs also rise above those of a deleted seed of this name: somebody may
-		// still believe in one of its leases.
+		// Epochs also rise above those of a deleted seed of this name: somebody may still
+		// act under one of its leases.
 		s.st = &seedState{Epoch: workflow.Now(ctx).Unix()}
 		s.st.First = s.st.Epoch
 	}
@@ -138,8 +138,8 @@ func updating[In, Out any](s *seedCore, name string, check func(In) error, take 
 		workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in In) error { return check(in) }})
 }
 
-// bury purges a deleted seed, once nobody writes to it any more. Whoever asks for
-// the seed meanwhile is told.
+// bury purges a deleted seed when nobody writes to it any more. Whoever asks for the seed
+// meanwhile is told that it is deleted.
 func (s *seed) bury() error {
 	var purged workflow.Future
 	for {
@@ -168,9 +168,9 @@ func (s *seed) bury() error {
 	}
 }
 
-// full reports whether this run's history is long enough. The run waits for a
-// recovery and a refresh, though not for ever: they may wait for a worker or an
-// issuer that does not come back.
+// full reports whether this run's history is long enough. The run waits for a recovery and
+// a refresh, but not for ever, because these may wait for a worker or an issuer that does
+// not come back.
 func (s *seed) full() bool {
 	return s.roll.due() && (s.rec == nil && !s.asking || s.roll.overdue())
 }
@@ -199,17 +199,17 @@ func (s *seed) rollOver() error {
 		if s.drain(); len(s.holders.no) == 0 {
 			break
 		}
-		no := s.holders.no // not carried
+		no := s.holders.no // the refusals are not carried to the next run
 		s.holders.no = nil
 		post(s.ctx, no)
 	}
 	return workflow.NewContinueAsNewError(s.ctx, protocol.TypeSeed, SeedInput{Name: s.name, Carry: s.st})
 }
 
-// drain receives the signals that have arrived; see session.drain. The order of
-// signals of different names is not known, so it follows from what they say: a
-// report comes before the release of its lease, and a release takes back what its
-// holder asked for up to its generation.
+// drain receives the signals that have arrived; see session.drain. The order of signals of
+// different names is not known, so it is derived from their content: a report comes before
+// the release of its lease, and a release takes back what its holder asked for up to its
+// generation.
 func (s *seed) drain() {
 	for _, r := range unread[report](s.rep) {
 		s.holders.reported(r)

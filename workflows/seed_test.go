@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// on returns a request to a seed from a session on a host, in that generation.
+// on returns a request to a seed from a session on a host, with that generation.
 func on(holder, host string, generation int64) acquire {
 	return acquire{Holder: holder, At: &protocol.HostSpec{Name: host, Address: "192.0.2.7"}, Generation: generation}
 }
@@ -26,7 +26,7 @@ func saves(holder string, epoch, from int64, n string) activities.SaveSeed {
 		Ref: protocol.SeedRef{Blob: "b" + n, Digest: "d" + n, Kind: "chatgpt"}}
 }
 
-// newSeed has no earlier seed of its name, so its epochs begin at 1.
+// newSeed starts a seed whose epochs begin at 1.
 var newSeed = SeedInput{Name: "team", Carry: &seedState{}}
 
 func newSeedWorld(t *testing.T) *poolWorld {
@@ -71,7 +71,7 @@ func TestARotatedLoginIsTakenOnlyFromItsHolderAndAsTheNext(t *testing.T) {
 		if now.Generation != 2 || now.Auth != "auth2" || now.Ref.Blob != "b2" || now.Ref.Name != "team" || now.Rotated != nil || now.Holders["a"] != 1 {
 			t.Errorf("now is %+v", now)
 		}
-		p.saw("session/a got team", "session/a got team") // and a newer generation
+		p.saw("session/a got team", "session/a got team") // the second letter brings the newer generation
 		p.takes(p.send(protocol.UpdateSaveSeed, saves("a", 1, 1, "2")))
 	})
 	p.at(5*time.Second, func() {

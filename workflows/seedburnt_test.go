@@ -12,7 +12,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A refresh token that somebody else may have used is not used unless a person says
+// If somebody else may have used a refresh token, the seed uses it only if a person says
 // so, even after a turn that worked.
 func TestALoginThatMayBeSpentIsNotUsedWithoutAPersonsWord(t *testing.T) {
 	p, f := newVerifyWorld(t, []string{"unknown", "unknown"}, []string{"unknown", "login 2"})
@@ -84,7 +84,7 @@ func TestABrokersSeedIsFreeWhenItsSessionHasEnded(t *testing.T) {
 	a := on("a", "web-1", 1)
 	a.Brokered = true
 	p.at(time.Second, func() { p.acquires(a, on("b", "web-2", 1)) })
-	p.at(2*time.Second, func() { p.releases(release{Holder: "a", Epoch: 1, Generation: 1}) }) // the host is gone
+	p.at(2*time.Second, func() { p.releases(release{Holder: "a", Epoch: 1, Generation: 1}) }) // not clean, but the host never had the login
 	p.at(3*time.Second, func() {
 		if v := p.seed(); strings.Join(v.HeldBy, "") != "b" {
 			t.Errorf("seed is %+v", v)

@@ -24,8 +24,8 @@ func (s *savingPart) checkExport(in protocol.ExportSeed) error {
 	return nil
 }
 
-// export hands out a seed. Nothing is known about who uses an exported login, so if
-// it rotates nobody else gets it before a person says so.
+// export hands out a seed. Nothing is known about who uses an exported login, so nobody
+// else gets a login that rotates before a person says so.
 func (s *savingPart) export(in protocol.ExportSeed) protocol.SeedView {
 	s.st.Exported = &protocol.SeedExport{ExportSeed: in, At: workflow.Now(s.ctx), Generation: s.st.Ref.Generation}
 	if s.exclusive() {

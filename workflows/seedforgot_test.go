@@ -8,8 +8,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// anew is a seed that was started anew: an earlier workflow granted leases up to
-// 100.
+// anew starts a seed whose earlier workflow granted leases with epochs up to 100.
 var anew = SeedInput{Name: "team", Carry: &seedState{Epoch: 100, First: 100}}
 
 func (p *poolWorld) runAnew(until time.Duration) {
@@ -19,7 +18,7 @@ func (p *poolWorld) runAnew(until time.Duration) {
 	p.verify()
 }
 
-// leaves returns the request to save a login after codex has ended under its lease.
+// leaves returns the request to save a login after codex has ended on the holder's host.
 func leaves(holder string, epoch, from int64, n string) activities.SaveSeed {
 	in := saves(holder, epoch, from, n)
 	in.Left = true
@@ -35,7 +34,7 @@ func TestALoginOfAForgottenLeaseIsTakenWhileNobodyHoldsTheSeed(t *testing.T) {
 		if now := query[activities.SeedNow](p.world, protocol.QuerySeedNow); now.First != 100 {
 			t.Errorf("first is %d", now.First)
 		}
-		p.refuses(p.send(protocol.UpdateSaveSeed, saves("a", 7, 1, "2")), protocol.RefusedFenced) // codex may run
+		p.refuses(p.send(protocol.UpdateSaveSeed, saves("a", 7, 1, "2")), protocol.RefusedFenced) // codex may still run
 		p.refuses(p.send(protocol.UpdateSaveSeed, leaves("a", 101, 1, "2")), protocol.RefusedFenced)
 		p.acquires(on("b", "web-1", 1))
 	})
@@ -73,7 +72,7 @@ func TestASessionThatEndsWithoutItsSeedHasTheLoginFetched(t *testing.T) {
 		if v := p.seed(); v.Generation != 2 {
 			t.Errorf("seed is %+v", v)
 		}
-		p.releases(release{Holder: "a", Epoch: 7, Generation: 5, At: on("a", "web-1", 5).At}) // b holds it: too late
+		p.releases(release{Holder: "a", Epoch: 7, Generation: 5, At: on("a", "web-1", 5).At}) // too late: b holds the seed
 	})
 	p.runAnew(2 * time.Minute)
 	if got := p.told[len(p.told)-1]; got != "session/b got team" {
@@ -98,8 +97,8 @@ func TestRevivingASeedGivesUpForgottenLeases(t *testing.T) {
 	p.runAnew(3 * time.Second)
 }
 
-// A person who revives a seed for another reason may not know that a host has a
-// login of an earlier workflow's lease.
+// A person who revives a seed for another reason may not know that a host still has a login
+// of a lease that an earlier workflow granted.
 func TestRevivingASeedThatIsInDoubtKeepsForgottenLeases(t *testing.T) {
 	p := newSeedWorld(t)
 	revives := func(at time.Duration, want int64) {

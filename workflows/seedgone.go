@@ -11,11 +11,11 @@ import (
 )
 
 // A session can lose the lease on its seed while it runs: if the seed's workflow is
-// terminated and started anew, the new one knows of no holder. Another session may
-// then hold the same login, so codex is stopped. If codex has rotated the login,
-// the newest one is on that host alone. The session asks for the seed again,
-// however long that takes. The first activity that comes to the host under the new
-// lease saves that login before it does anything else.
+// terminated and started anew, the new one knows of no holder. Another session may then
+// hold the same login, so codex is stopped. If codex has rotated the login, the newest
+// login exists only on that host. The session asks for the seed again, however long that
+// takes. The first activity that comes to the host under the new lease saves that login
+// before it does anything else.
 
 // A seedPlace says on which host the login of a seed is.
 type seedPlace struct {
@@ -23,8 +23,8 @@ type seedPlace struct {
 	Generation int64             `json:"generation"`
 }
 
-// leavesSeed records the host that the session leaves if a login is there for
-// which the session has lost the lease. The seed is told of that host when the
+// If the session has lost the lease of a login that is still on its host, leavesSeed
+// records that host when the session leaves it. The seed is told of that host when the
 // session asks for it again.
 func (s *leasesPart) leavesSeed(clean bool) {
 	st := s.st
@@ -48,8 +48,8 @@ func (s *leasesPart) loginStays() *seedPlace {
 	return &seedPlace{Spec: st.Lease.Spec, Generation: st.Generation}
 }
 
-// kindSeedAway is the kind of failure if the workflow of a seed that the session
-// had does not run.
+// kindSeedAway is the kind of a failure that passes when the session holds its seed again,
+// for example while the seed's workflow does not run.
 const kindSeedAway = "seed_away"
 
 // seedLost stops codex after a pump has found that the lease on the seed is lost.
@@ -80,8 +80,8 @@ func (s *leasesPart) lacksSeed() bool {
 	return s.st.SeedGone && !s.st.Alive && s.st.Retired == nil && s.st.Close == nil && s.st.Lease != nil
 }
 
-// closesWithoutSeed reports whether a session that closes may have the newest login
-// on its host, but no lease under which that can be saved.
+// closesWithoutSeed reports whether a session that closes may have the newest login on its
+// host, but no lease under which the login can be saved.
 func (s *leasesPart) closesWithoutSeed() bool {
 	st := s.st
 	return st.Close != nil && !st.Close.Discard && st.SeedGone && st.Touched && st.Lease != nil && s.opt.Credentials != protocol.CredentialsBroker
@@ -98,9 +98,9 @@ func (s *leasesPart) mustRegainSeed() bool {
 // seed.
 func (s *leasesPart) leavesTurn() bool { return s.st.Running && s.st.Interrupt != nil }
 
-// standInLine asks for the seed of a session that has nothing to do, or closes, so
-// that nobody is granted the login that codex may have rotated here. The session
-// does not wait for the answer; see answeredInLine.
+// standInLine asks for the seed for a session that has nothing to do, or closes, so that
+// nobody is granted the login that codex may have rotated here. The session does not wait
+// for the answer; see answeredInLine.
 func (s *leasesPart) standInLine() {
 	now := workflow.Now(s.ctx)
 	if !s.lacksSeed() && !s.closesWithoutSeed() || s.st.SeedNo {
@@ -135,8 +135,8 @@ func (s *leasesPart) answeredInLine(g granted) {
 	case g.RetryAfter > 0:
 		s.st.Waits, s.st.SeedAskAt = f.Message, workflow.Now(s.ctx).Add(g.RetryAfter)
 	case mayBeImported(f):
-		s.st.Waits = f.Message // it may be imported again
-	case !s.st.SeedNo: // only a person can mend that; the session asks again after a message
+		s.st.Waits = f.Message // the seed may be imported again
+	case !s.st.SeedNo: // only a person can mend this refusal; the session asks again after a message
 		s.st.SeedNo, s.st.Error, s.st.Waits = true, f, ""
 		s.note(conversation.Note{Type: protocol.EntryError, Text: f.Message, Data: failureData(f)})
 	}
@@ -151,9 +151,9 @@ func (s *leasesPart) holdsAgain() {
 	s.note(conversation.Note{Type: protocol.EntryState, Text: fmt.Sprintf("holds seed %s again", s.st.Seed.Name)})
 }
 
-// leaveLine gives up the session's place in the line of the seed that it lost, and
-// a lease that it may have been granted meanwhile. there is where the login may be,
-// or nil. If nobody holds the seed, the seed has the login fetched from there.
+// leaveLine gives up the session's place in the line of the seed that it lost, and a lease
+// that it may have been granted meanwhile. The argument there is the place where the login
+// may be, or nil. If nobody holds the seed, the seed has the login fetched from there.
 func (s *leasesPart) leaveLine(there *seedPlace) {
 	if s.st.Seed == nil || !s.st.SeedGone && there == nil {
 		return
@@ -168,9 +168,9 @@ func (s *leasesPart) leaveLine(there *seedPlace) {
 	s.st.Waits, s.st.SeedAsks, s.st.SeedAskAt = "", 0, time.Time{}
 }
 
-// regainSeed asks for the seed until the session holds it, or is told that it
-// cannot have it, which only a person can mend. It returns again if it stopped
-// only to continue as new.
+// regainSeed asks for the seed until the session holds it, or is told that it cannot have
+// the seed, which only a person can mend. again means that the run only stopped to continue
+// as new.
 func (s *leasesPart) regainSeed() (again bool) {
 	s.obeyed = s.st.Resume
 	was := s.st.Status
@@ -192,7 +192,7 @@ func (s *leasesPart) regainSeed() (again bool) {
 			f = &protocol.Failure{Kind: protocol.EndInterrupted, Message: interruptedBy(s.st.Down) + ": the session does not ask for its seed"}
 		}
 		s.cannotHaveSeed(f)
-	default: // somebody asked it to try again now
+	default: // somebody asked the session to try again now
 		s.tryNow()
 		s.asBefore(was)
 	}

@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// seedHealth is what is known of a credential's state, and why.
+// seedHealth is the known state of a credential, with the reason for it.
 type seedHealth struct {
 	State  string    `json:"state,omitempty"`
 	Reason string    `json:"reason,omitempty"`
@@ -25,8 +25,8 @@ func hintBurnt(name string) string {
 	return fmt.Sprintf("log in anew and import it, or `ctl seed revive %s` to try the stored login", name)
 }
 
-// judge takes a verdict. It says no more than its word: who hears of a dead
-// seed looks at what holders there are.
+// judge records a verdict and does nothing else. Since a new verdict may concern holders
+// and waiting sessions, it makes serve run.
 func (s *seedCore) judge(state, reason, hint string) {
 	since := workflow.Now(s.ctx)
 	if s.st.Health.State == state {
@@ -42,17 +42,18 @@ func (s *seedCore) suspect(reason, hint string) {
 	}
 }
 
-// burnt records the suspicion that somebody else has used the stored refresh token,
-// or is about to. Using it again would burn the login for all, so only a person can
-// end the suspicion. A turn that succeeds does not: it proves an access token only.
+// burnt records the suspicion that somebody else has used the stored refresh token, or is
+// about to. Using it again would burn the login for all, so only a person can end the
+// suspicion. A turn that succeeds does not end it, because it proves only that the access
+// token works.
 func (s *seedCore) burnt(reason, hint string) {
 	s.st.Spent = true
 	s.suspect(reason, hint)
 }
 
-// alive records a proof that the credential works: something done with it that
-// began and was seen to succeed at these times. It does not end a suspicion that
-// came after began.
+// alive records a proof that the credential works. The proof is an action with the
+// credential that began at began and was seen to succeed at seen. It does not end a
+// suspicion that arose after began.
 func (s *seedCore) alive(began, seen time.Time) {
 	switch {
 	case s.st.Health.State == protocol.Dead, s.st.Spent:
@@ -70,8 +71,8 @@ func (s *seedCore) alive(began, seen time.Time) {
 	}
 }
 
-// reported takes the report of a holder. A session that does not hold the seed any
-// more is ignored.
+// reported takes the report of a holder. The report of a session that does not hold the
+// seed any more is ignored.
 func (s *holdersPart) reported(r report) {
 	if s.holds(r.Holder, r.Epoch) == nil {
 		return
@@ -98,10 +99,10 @@ func (s *holdersPart) checkRevive(protocol.ReviveSeed) error {
 	return nil
 }
 
-// revive takes a person's word that the stored generation is all there is. If
-// nothing else is in doubt, it gives up what was left under leases of an earlier
-// workflow of the seed. A person who revives a seed for another reason may not know
-// of those.
+// revive takes a person's word that no login is newer than the stored generation. If
+// nothing else is in doubt, it gives up what was left under leases of an earlier workflow
+// of the seed. If something else is in doubt, it does not, because the person may not know
+// of those leases.
 func (s *holdersPart) revive(protocol.ReviveSeed) protocol.SeedView {
 	ended := slices.ContainsFunc(s.st.Leases, func(l seedLease) bool { return l.Ended != "" })
 	if s.st.Health.State != protocol.Suspect && !s.st.Spent && !ended && s.st.Rotated == nil {

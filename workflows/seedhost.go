@@ -13,8 +13,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Seeds come from hosts in two ways: a login is there already, or a person makes
-// one there, with a browser elsewhere.
+// Seeds come from hosts in two ways: a login is on the host already, or a person makes one
+// there with a browser on another machine.
 
 // CaptureSeedInput names the seed and where its login is.
 type CaptureSeedInput struct {
@@ -26,7 +26,7 @@ type CaptureSeedInput struct {
 	By   string            `json:"by,omitempty"`
 }
 
-// CaptureSeedResult says what was taken, and what is left there.
+// CaptureSeedResult says what was taken, and what is left on the host.
 type CaptureSeedResult struct {
 	Name    string              `json:"name"`
 	Kind    string              `json:"kind"`
@@ -38,7 +38,8 @@ type CaptureSeedResult struct {
 	// login is moved, or a person says that it is not used there.
 	Moved         bool `json:"moved"`
 	StaysRotating bool `json:"stays_rotating,omitempty"`
-	// Problem is why the login was not moved, or why the seed was not told so.
+	// Problem is the reason why the login was not moved, or why the seed could not be told
+	// that it was moved.
 	Problem *protocol.Failure `json:"problem,omitempty"`
 }
 
@@ -96,7 +97,7 @@ type LoginSeedInput struct {
 	By   string            `json:"by,omitempty"`
 }
 
-// loginTime is how long somebody may take to enter the code. It is longer than
+// loginTime bounds the time that a person may take to enter the code. It is longer than
 // codex's own 15 minutes, so that codex reports the timeout itself.
 const loginTime = 16 * time.Minute
 
@@ -107,10 +108,10 @@ const (
 	putTries = 6
 )
 
-// LoginSeed has a person log in with a code, by the host's codex in a folder of its
-// own. It takes the login into a seed and removes it from the host. First it asks
-// whether the seed would refuse the login, so that nobody enters a code in vain. A
-// login that was made is removed only once the seed has it, or when the person
+// LoginSeed lets a person log in with a code. The host's codex makes the login, in a folder
+// that is used only for that. It takes the login into a seed and removes it from the host.
+// First it asks whether the seed would refuse the login, so that nobody enters a code in
+// vain. A login that was made is removed only once the seed has it, or when the person
 // gives it up.
 func LoginSeed(ctx workflow.Context, in LoginSeedInput) (CaptureSeedResult, error) {
 	out := CaptureSeedResult{Name: in.Name}
@@ -177,7 +178,8 @@ func keepLogin(ctx workflow.Context, in LoginSeedInput, home string) (CaptureSee
 	}
 }
 
-// staysOn returns an error that says where a login is that was not kept.
+// staysOn returns the error for a login that was not kept. The error says where the login
+// is.
 func staysOn(in LoginSeedInput, home string, err error) error {
 	f := failureOf("keep the login", err)
 	hint := fmt.Sprintf("`ctl seed capture %s --host %s --codex-home %s --move` takes it when that is mended; so it does into a seed of another name", in.Name, in.Host.Name, home)

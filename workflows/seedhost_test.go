@@ -18,7 +18,7 @@ import (
 type fakeLogins struct {
 	mu     sync.Mutex
 	did    []string
-	exit   int     // codex's
+	exit   int     // the exit code of codex
 	refuse []error // the seed's answers, in order; the last one repeats
 	broken error   // the error of CaptureSeed
 	stays  error   // the error of ForgetLogin
@@ -107,8 +107,9 @@ func ends(t *testing.T, err error, want string) {
 	}
 }
 
-// A new login exists once until the seed has it. It is removed from its host when
-// the seed has it or when it was given up. Nobody is asked for a code in vain.
+// Until the seed has a new login, the login exists only on its host. It is removed from the
+// host when the seed has it or when it was given up. Nobody is asked for a code if the seed
+// would refuse the login.
 func TestALoginIsRemovedFromItsHostOnceItIsKeptOrGivenUp(t *testing.T) {
 	held := temporal.NewNonRetryableApplicationError("seed team is held by a", protocol.RefusedState, nil)
 	torn := temporal.NewNonRetryableApplicationError("auth.json is malformed", protocol.ErrTypeBadInput, nil)
@@ -136,7 +137,7 @@ func TestALoginIsRemovedFromItsHostOnceItIsKeptOrGivenUp(t *testing.T) {
 			}
 			env := f.world(t)
 			if c.late {
-				// codex waits for the code longer than anybody does.
+				// codex waits longer for the code than LoginSeed does.
 				env.OnActivity("RunExec", anyArg, anyArg).After(2*time.Hour).Return(protocol.ExecResult{}, temporal.NewCanceledError())
 			}
 			if c.cancel {
@@ -149,7 +150,7 @@ func TestALoginIsRemovedFromItsHostOnceItIsKeptOrGivenUp(t *testing.T) {
 	}
 }
 
-// A rotating login that is still where it was captured has two holders.
+// If a rotating login was captured and is still on its host, it has two holders.
 func TestACapturedLoginIsGivenOnlyWhenItIsNowhereElse(t *testing.T) {
 	changed := temporal.NewNonRetryableApplicationError("it has changed", protocol.ErrTypeBadInput, nil)
 	held := temporal.NewNonRetryableApplicationError("team has another login by now", protocol.RefusedState, nil)
@@ -188,7 +189,7 @@ func TestACapturedLoginIsGivenOnlyWhenItIsNowhereElse(t *testing.T) {
 	}
 }
 
-// The seed's side.
+// This test checks the seed's part in the same case.
 func TestASeedThatIsElsewhereWaitsUntilItIsMoved(t *testing.T) {
 	p := newPoolWorld(t)
 	elsewhere := login("1")
@@ -213,7 +214,7 @@ func TestASeedThatIsElsewhereWaitsUntilItIsMoved(t *testing.T) {
 			t.Errorf("seed is %+v", v)
 		}
 		p.refuses(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ask: true, Ref: protocol.SeedRef{Kind: "chatgpt"}}), protocol.RefusedState)
-		p.takes(p.send(protocol.UpdatePutSeed, moved)) // again
+		p.takes(p.send(protocol.UpdatePutSeed, moved)) // the same update again
 	})
 	p.runSeed(6 * time.Second)
 }

@@ -23,12 +23,12 @@ type seedLease struct {
 	Since      time.Time          `json:"since"`
 	Pool       string             `json:"pool,omitempty"`     // the seed pool that asked for it
 	Told       int64              `json:"told"`               // the generation of the seed that the holder knows
-	Rotates    bool               `json:"rotates,omitempty"`  // it may make a new generation
+	Rotates    bool               `json:"rotates,omitempty"`  // the holder may make a new generation
 	Internal   bool               `json:"internal,omitempty"` // held by the seed's workflow itself
 	Brokered   bool               `json:"brokered,omitempty"` // the credential is not on the host
 
-	// Ended says why its holder lost it while the credential may still be on its
-	// host. Then the credential is fetched from there.
+	// Ended, if not empty, says why the holder lost the lease although the credential may
+	// still be on the host. The credential is then fetched from there.
 	Ended   string            `json:"ended,omitempty"`
 	Tries   int               `json:"tries,omitempty"`
 	NextTry time.Time         `json:"next_try"`
@@ -42,8 +42,8 @@ func (l *seedLease) where() string {
 	return l.At.Name
 }
 
-// exclusive reports whether only one session may hold the seed: its refresh token
-// can be used once, and two holders would burn it.
+// exclusive reports whether only one session may hold the seed: its refresh token can be
+// used only once, and two holders would burn it.
 func (s *seedCore) exclusive() bool { return s.st.Ref != nil && rotates(s.st.Ref.Kind) }
 
 func rotates(kind string) bool { return kind == "chatgpt" }
@@ -110,8 +110,8 @@ func (s *seedCore) drop(epoch int64) {
 	s.work = true
 }
 
-// enqueue adds a request to the line. A holder that asks again keeps its place and
-// is told again.
+// enqueue adds a request to the line. A holder that asks again keeps its place and is told
+// its place again.
 func (s *holdersPart) enqueue(a acquire) {
 	switch {
 	case a.Holder == "" && protocol.NamePattern.MatchString(a.Pool):
@@ -138,8 +138,8 @@ func (s *holdersPart) enqueue(a acquire) {
 	s.work = true
 }
 
-// stays records the place that a holder names now, and returns true, unless the
-// credential is still at another place.
+// stays records the place that a holder names now and returns true. If the credential is
+// still at another place, it returns false.
 func (s *holdersPart) stays(l *seedLease, a acquire) bool {
 	moved := l.At != nil && a.At != nil && (l.At.Name != a.At.Name || l.At.Address != a.At.Address || l.Zone != a.Zone)
 	if l.Rotates && !l.Brokered && moved && a.Generation > l.Generation {
@@ -157,8 +157,8 @@ func without(acqs []acquire, r release) []acquire {
 	return slices.DeleteFunc(acqs, func(a acquire) bool { return a.Holder == r.Holder && a.Generation <= r.Generation })
 }
 
-// release takes the seed back. Epoch 0 comes from a session that never took what it
-// may have been granted. Any other epoch than the lease's changes nothing.
+// release takes the seed back. A session that never took a lease which it may have been
+// granted sends epoch 0. Any other epoch that differs from the lease's changes nothing.
 func (s *holdersPart) release(r release) {
 	l := s.lease(r.Holder)
 	switch {
@@ -169,7 +169,7 @@ func (s *holdersPart) release(r release) {
 		workflow.GetLogger(s.ctx).Warn("release of a lease that has ended", "holder", r.Holder, "epoch", r.Epoch)
 		return
 	case r.Epoch == 0 && l != nil && l.Run != r.Run:
-		// An earlier session of that name has it. This release only shows that the
+		// An earlier session of that name has the seed. This release only shows that the
 		// earlier one has ended.
 		s.ended(l)
 		l = nil
@@ -199,8 +199,9 @@ func (s *holdersPart) release(r release) {
 	}
 }
 
-// fetchFrom has the login of a forgotten lease fetched from the host on which its
-// holder left it. Nobody is granted the seed until that is done.
+// fetchFrom handles the release of a lease that an earlier workflow of the seed granted
+// (see forgot). It has the login fetched from the host on which the holder left it. Nobody
+// is granted the seed until that is done.
 func (s *holdersPart) fetchFrom(r release) {
 	s.st.Queue = slices.DeleteFunc(s.st.Queue, func(t ticket) bool { return t.Holder == r.Holder && t.Generation <= r.Generation })
 	l := s.grant(seedLease{Holder: r.Holder, At: r.At, Zone: r.Zone, Run: r.Run, Generation: r.Generation})
@@ -228,7 +229,7 @@ func (s *seedCore) denies() (why string, never *protocol.Failure) {
 		}
 	}
 	switch {
-	case s.asking && s.exclusive(): // for a holder that has given it back meanwhile
+	case s.asking && s.exclusive(): // the refresh is for a holder that has given the seed back meanwhile
 		return fmt.Sprintf("seed %s, which is being refreshed", s.name), nil
 	case s.st.Rotated != nil:
 		return fmt.Sprintf("seed %s, which was rotated and is not saved", s.name), nil
@@ -243,7 +244,7 @@ func (s *seedCore) denies() (why string, never *protocol.Failure) {
 // otherwise each grant would need a signal to every waiting session.
 const exactly = 20
 
-// serve grants in the order of asking. It decides everything before it tells
+// serve grants leases in the order of the requests. It decides everything before it tells
 // anybody.
 func (s *holdersPart) serve() {
 	s.work = false
@@ -263,7 +264,7 @@ func (s *holdersPart) serve() {
 		say(who{l.Holder, l.Run}, granted{Pool: t.Pool, Epoch: l.Epoch, Seed: &ref, Policy: s.st.Policy, Amend: s.st.Amend})
 	}
 	var left []ticket
-	full := 0 // how many found no place
+	full := 0 // how many requests found no place in line
 	for _, t := range s.st.Queue {
 		l := s.lease(t.Holder)
 		why, never := s.denies()
@@ -312,9 +313,9 @@ func (s *holdersPart) news() (letters []letter) {
 	return letters
 }
 
-// isGone records that a holder's workflow has ended; without a run, any workflow of
-// that holder. A holder that was not told of its lease has put the credential
-// nowhere.
+// isGone records that a holder's workflow has ended. If h names no run, any workflow of
+// that holder is meant. untold says that the holder was not told of its lease, so that it
+// has put the credential nowhere.
 func (s *holdersPart) isGone(h who, untold bool) {
 	s.st.Queue = slices.DeleteFunc(s.st.Queue, func(t ticket) bool { return h.is(t.who()) })
 	s.work = true

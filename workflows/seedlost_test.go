@@ -15,7 +15,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// lostSeed returns a pump that finds that its session's lease has ended.
+// lostSeed returns a pump that also finds that its session's lease of the seed has ended.
 func lostSeed(pump pumpFunc) pumpFunc {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := pump(ctx, in)
@@ -38,7 +38,7 @@ func journalEnds(_ context.Context, in activities.RunPumpInput) (activities.RunP
 		Pump: conversation.PumpResult{Reason: conversation.ProcessEnded, State: st}}, nil
 }
 
-// again returns the same seed under the lease of a workflow that was started anew.
+// again returns the same seed under a lease of a workflow that was started anew.
 func again(generation, epoch int64) *protocol.SeedRef {
 	return &protocol.SeedRef{Name: "team", Generation: generation, Blob: "anew", Digest: "d", Kind: activities.KindChatGPT, Epoch: epoch}
 }
@@ -105,14 +105,14 @@ func TestASessionThatLostItsSeedAsksForItAgain(t *testing.T) {
 	}
 }
 
-// refusesLogin answers as a pump whose codex was not logged in, and was given
-// nothing.
+// refusesLogin answers as a pump whose codex cannot be logged in and so got no message.
 func refusesLogin(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Refused, State: in.Pump.State,
 		Problem: &protocol.Problem{Kind: "auth", Message: "codex cannot be logged in", Hint: "see"}}}, nil
 }
 
-// A session whose host has no login asks for its seed again like any other.
+// If a session's credentials come from a broker, its host has no login. Such a session asks
+// for its seed again like any other.
 func TestABrokeredSessionThatLostItsSeedAsksForItAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		pump  pumpFunc
@@ -163,7 +163,7 @@ func TestABrokeredSessionThatLostItsSeedAsksForItAgain(t *testing.T) {
 	}
 }
 
-// If waiting cannot help, the session waits for a person, and keeps its queue.
+// If the seed cannot be used any more, the session waits for a person, and keeps its queue.
 func TestASessionWhoseSeedIsOfNoUseAnyMoreWaitsForAPerson(t *testing.T) {
 	w := newWorld(t)
 	w.kind = activities.KindChatGPT
@@ -249,8 +249,8 @@ func (w *world) toldOfLogin() (told []release) {
 	return told
 }
 
-// A session that ends without its seed, and with the login still on a host, tells
-// the seed where the login is.
+// If a session ends without its seed while the login is still on a host, it tells the seed
+// where the login is.
 func TestASessionThatEndsWithoutItsSeedSaysWhereTheLoginIs(t *testing.T) {
 	for name, c := range map[string]struct {
 		on   string // the host where the login may be
@@ -292,8 +292,8 @@ func TestASessionThatEndsWithoutItsSeedSaysWhereTheLoginIs(t *testing.T) {
 	}
 }
 
-// A session that finds out while it closes that its lease has ended does not
-// release what it does not hold.
+// If a session finds out while it closes that its lease has ended, it does not release the
+// lease.
 func TestASessionThatLosesItsSeedWhileItClosesSaysWhereTheLoginIs(t *testing.T) {
 	w := newWorld(t)
 	w.kind = activities.KindChatGPT
@@ -420,7 +420,7 @@ func TestAnIdleSessionTakesItsSeedWhenItIsGranted(t *testing.T) {
 	st := w.idleWithoutSeed()
 	w.once("there is no seed", func() bool { return strings.Contains(w.view().Waits, "there is no seed") }, func() {})
 	w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() {
-		w.SignalWorkflow(signalLease, granted{From: protocol.SeedID("team"), Seed: again(3, 7), Epoch: 7}) // late, of the lost lease
+		w.SignalWorkflow(signalLease, granted{From: protocol.SeedID("team"), Seed: again(3, 7), Epoch: 7}) // the late grant of the lost lease
 		w.SignalWorkflow(signalLease, granted{From: protocol.SeedID("team"), Seed: again(4, 9), Epoch: 9})
 	})
 	w.once("it holds it", func() bool { return w.view().Waits == "a message" }, func() {
@@ -440,8 +440,8 @@ func TestAnIdleSessionTakesItsSeedWhenItIsGranted(t *testing.T) {
 	}
 }
 
-// A session that closes while it waits for its seed stays in the queue. Its login
-// is saved under the lease that it gets, before others use an older login.
+// A session that closes while it waits for its seed stays in the queue. When it gets a
+// lease, its login is saved under that lease, before others use an older login.
 func TestASessionThatClosesWithoutItsSeedStaysInLine(t *testing.T) {
 	w := newWorld(t)
 	w.kind = activities.KindChatGPT
@@ -473,8 +473,8 @@ func TestASessionThatClosesWithoutItsSeedStaysInLine(t *testing.T) {
 	}
 }
 
-// A login cannot be saved while somebody else holds the seed. Its session stays on
-// the host then, and tries again.
+// While somebody else holds the seed, a session cannot save its login. It then stays on its
+// host, and tries again.
 func TestASessionThatCannotSaveItsLoginParksLater(t *testing.T) {
 	w := newWorld(t)
 	w.kind = activities.KindChatGPT
@@ -490,8 +490,8 @@ func TestASessionThatCannotSaveItsLoginParksLater(t *testing.T) {
 	w.verify()
 }
 
-// A session may get its lost seed again while it parks. If the login could not be
-// saved under the lost lease, it still wants to park or to move, and tries again
+// A session may get its lost seed again while it parks. If the login could not be saved
+// under the lost lease, the session does not give up parking or moving, and tries again
 // under the new lease.
 func TestASessionThatGetsItsSeedWhileItParksParksLater(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -603,8 +603,8 @@ func TestASessionThatPreparesAgainCanBeLeftWhileItWaitsForItsSeed(t *testing.T) 
 	}
 }
 
-// A session has on its host the login of a seed that a pool chose. It asks for that
-// seed again, and not for another one of the pool.
+// If a session's host has the login of a seed that a pool chose, the session asks for that
+// seed again, and not for another seed of the pool.
 func TestASessionThatPreparesAgainAsksForTheSeedThatIsThere(t *testing.T) {
 	w := newWorld(t)
 	w.kind = activities.KindChatGPT

@@ -12,20 +12,20 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// This is a seed's side of the pools that it is in. A pool asks on behalf of a
-// session with an acquire that names the pool. The seed grants it at once or not at
-// all, and its next news tells the pool which.
+// This is a seed's side of the pools that it is in. A pool asks on behalf of a session with
+// an acquire that names the pool. The seed grants the request at once or not at all, and
+// its next news tells the pool which of the two it did.
 
-// memberNews is what a seed tells a pool.
+// memberNews is a seed's report to a pool.
 type memberNews struct {
 	Seed    string         `json:"seed"`
-	Gone    bool           `json:"gone,omitempty"` // it has left the pool
+	Gone    bool           `json:"gone,omitempty"` // the seed has left the pool
 	Free    bool           `json:"free"`
 	Health  string         `json:"health"`
 	State   string         `json:"state"`
 	UsedAt  time.Time      `json:"used_at"`
 	Answers []memberAnswer `json:"answers,omitempty"`
-	Left    []string       `json:"left,omitempty"` // holders that got it by the pool and gave it back; after the answers
+	Left    []string       `json:"left,omitempty"` // holders that got the seed through the pool and gave it back; read after Answers
 }
 
 // memberAnswer is the answer to a request of a pool.
@@ -34,7 +34,7 @@ type memberAnswer struct {
 	Granted bool   `json:"granted"`
 }
 
-// seedInPool is what a seed carries about a pool.
+// seedInPool is the data that a seed carries about a pool.
 type seedInPool struct {
 	Name    string         `json:"name"`
 	Told    *memberNews    `json:"told,omitempty"`
@@ -43,8 +43,8 @@ type seedInPool struct {
 	Left    []string       `json:"left,omitempty"`
 }
 
-// inPool returns what is kept about a pool. An unknown pool is added as one that
-// the seed leaves, so that it is told so.
+// inPool returns what is kept about a pool. An unknown pool is added as one that the seed
+// leaves, so that the pool is told that the seed is not its member.
 func (s *seedCore) inPool(name string) *seedInPool {
 	for i := range s.st.Pools {
 		if s.st.Pools[i].Name == name {
@@ -101,8 +101,8 @@ func (s *membersPart) answerPool(t ticket, granted bool) {
 	p.Answers = append(p.Answers, memberAnswer{Holder: t.Holder, Granted: granted})
 }
 
-// surveyed handles a pool's question how the seed is: tellPools tells that pool
-// everything anew.
+// surveyed handles a pool's question about the seed's state. It makes tellPools send that
+// pool everything again.
 func (s *membersPart) surveyed(pool string) {
 	s.inPool(pool).Told = nil
 	s.work = true
@@ -139,7 +139,7 @@ func (n memberNews) same(o memberNews) bool {
 	return n.Free == o.Free && n.Health == o.Health && n.State == o.State && n.UsedAt.Equal(o.UsedAt)
 }
 
-// toPool tells a pool, and starts the pool if there is none.
+// toPool sends news to a pool, and starts the pool's workflow if it does not run.
 func (s *membersPart) toPool(name string, n memberNews) error {
 	id := protocol.SeedPoolID(name)
 	err := workflow.SignalExternalWorkflow(s.ctx, id, "", signalMember, n).Get(s.ctx, nil)

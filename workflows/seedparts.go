@@ -6,10 +6,10 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// seedCore is what every part of a seed works with.
+// seedCore holds the data that all parts of a seed use.
 type seedCore struct {
 	ctx workflow.Context
-	// reapEvery is how often the seed checks whether its holders have ended.
+	// reapEvery is the interval at which the seed checks whether its holders have ended.
 	reapEvery time.Duration
 
 	name string
@@ -20,13 +20,13 @@ type seedCore struct {
 	asking  bool      // a verification or a refresh goes on
 	rolling bool      // this run is about to end: no verification or refresh begins
 	rec     *recovery // the recovery in progress
-	read    ruling    // its policy, parsed
+	read    ruling    // the seed's policy, parsed
 	alarm   *alarm    // to look after holders; its time is carried, so that no rollover delays it
 }
 
 // seed is the workflow while it runs. Its own methods are the loop, the handlers of
-// messages, and the change to the next run. A part is what it does about one subject;
-// it names the other parts that it calls.
+// messages, and the change to the next run. Each part does the work for one subject. Its
+// fields name the other parts that it calls.
 type seed struct {
 	*seedCore
 	holders  *holdersPart
@@ -40,7 +40,7 @@ type seed struct {
 	rep workflow.ReceiveChannel
 }
 
-// seedOf makes a seed of its core.
+// seedOf makes a seed with all its parts around a core.
 func seedOf(c *seedCore) *seed {
 	c.alarm = newAlarm(c.ctx, "look after holders")
 	s := &seed{seedCore: c, holders: new(holdersPart), saving: new(savingPart), members: &membersPart{seedCore: c}}

@@ -24,15 +24,15 @@ type SeedPoolInput struct {
 type seedPoolState struct {
 	Members []poolMember `json:"members"`
 	Queue   []poolTicket `json:"queue"`
-	// Given maps holders to the seeds that this pool got them, as far as is known.
+	// Given maps holders to the seeds that they got through this pool, as far as is known.
 	Given  map[string]string `json:"given,omitempty"`
 	ReapAt time.Time         `json:"reap_at"`
 	Heard  bool              `json:"heard,omitempty"` // a seed or a session has told it something
-	// Returns are releases that the seeds have not heard of.
+	// Returns are releases that have not been sent to the seeds yet.
 	Returns []seedReturn `json:"returns,omitempty"`
 }
 
-// seedReturn tells a seed that a session took nothing of what it may have been
+// seedReturn tells a seed that a session did not take the lease that it may have been
 // granted.
 type seedReturn struct {
 	Seed    string  `json:"seed"`
@@ -42,7 +42,7 @@ type seedReturn struct {
 // poolMember is a seed of the pool, with its newest news.
 type poolMember struct {
 	memberNews
-	Asked bool `json:"asked,omitempty"` // its answer is on its way
+	Asked bool `json:"asked,omitempty"` // the pool waits for its answer
 }
 
 // poolTicket is a ticket in line. Asked is the seed that was asked on its behalf.
@@ -51,10 +51,10 @@ type poolTicket struct {
 	Asked string `json:"asked,omitempty"`
 }
 
-// seedPool stands for any healthy seed out of several. It holds no lease. It keeps
-// the line, and asks the seed that was used least recently to grant its use, now or
-// not at all. So sessions that take a seed directly are not in its way, and a
-// session that dies in line leaves nothing behind. It ends with its last member.
+// seedPool stands for any healthy seed out of several. It holds no lease. It keeps the
+// line, and asks the seed that was used least recently to grant a lease, now or not at all.
+// So sessions that take a seed directly do not disturb the pool, and a session that dies in
+// line leaves nothing behind. The pool's workflow ends when its last member has left.
 func (every intervals) seedPool(ctx workflow.Context, in SeedPoolInput) error {
 	p := &seedPool{ctx: ctx, name: in.Name, st: in.Carry, alarm: newAlarm(ctx, "look after the line"), roll: newRollover(ctx)}
 	if p.st == nil {
@@ -99,7 +99,7 @@ func (every intervals) seedPool(ctx workflow.Context, in SeedPoolInput) error {
 
 func (p *seedPool) rollOver() error {
 	for p.drain(); len(p.no) > 0; p.drain() {
-		no := p.no // not carried
+		no := p.no // the refusals are not carried to the next run
 		p.no = nil
 		post(p.ctx, no)
 	}
@@ -117,7 +117,7 @@ type seedPool struct {
 
 	alarm *alarm
 	roll  *rollover
-	sends []poolSend // decided, not sent
+	sends []poolSend // signals that are decided and not sent yet
 	no    []letter   // refusals that are not sent yet
 }
 
@@ -200,8 +200,8 @@ func (p *seedPool) forget(seed string) {
 	p.work = true
 }
 
-// enqueue adds a request to the line. A session that asks again keeps its place and
-// is told again.
+// enqueue adds a request to the line. A session that asks again keeps its place and is told
+// its place again.
 func (p *seedPool) enqueue(a acquire) {
 	if !protocol.NamePattern.MatchString(a.Holder) {
 		return
@@ -234,7 +234,7 @@ func (p *seedPool) release(r release) {
 	})
 	if seed != "" {
 		if m := p.member(seed); m != nil {
-			m.Asked = false // it may have nothing to answer any more
+			m.Asked = false // the seed may have nothing to answer any more
 		}
 		delete(p.st.Given, r.Holder)
 		r.Epoch = 0
@@ -254,14 +254,14 @@ func (p *seedPool) serve() {
 	}
 	never := p.never()
 	var left []poolTicket
-	full := 0 // how many found no place
+	full := 0 // how many tickets found no place in line
 	for _, t := range p.st.Queue {
 		again := p.member(p.st.Given[t.Holder])
 		m := p.next()
 		switch {
 		case t.Asked != "":
 			left = append(left, t)
-		case again != nil && t.Told == "": // it may not have heard of what it got
+		case again != nil && t.Told == "": // the session may not have been told which seed it got
 			t.Asked = again.Seed
 			left = append(left, t)
 			p.ask(again, t, true)
@@ -318,8 +318,8 @@ func (p *seedPool) next() *poolMember {
 	return best
 }
 
-// ask asks a seed to grant its use to a ticket, now or not at all; with again, only
-// if it granted it before.
+// ask asks a seed to grant a lease to a ticket, now or not at all. If again is set, the
+// seed grants it only if it did so before.
 func (p *seedPool) ask(m *poolMember, t poolTicket, again bool) {
 	a := t.acquire
 	a.Pool, a.Again = p.name, again
@@ -330,7 +330,7 @@ func (p *seedPool) ask(m *poolMember, t poolTicket, again bool) {
 func (p *seedPool) send(s poolSend) {
 	err := workflow.SignalExternalWorkflow(p.ctx, protocol.SeedID(s.seed), "", s.name, s.arg).Get(p.ctx, nil)
 	var unknown *temporal.UnknownExternalWorkflowExecutionError
-	if errors.As(err, &unknown) { // it was deleted, or ended by force
+	if errors.As(err, &unknown) { // the seed was deleted, or its workflow was ended by force
 		p.forget(s.seed)
 	} else if err != nil {
 		workflow.GetLogger(p.ctx).Warn("seed not asked", "seed", s.seed, "error", err)
@@ -373,7 +373,7 @@ func (p *seedPool) busy() string {
 	return fmt.Sprintf("seed pool %s, of which no seed is free (%s)", p.name, strings.Join(parts, ", "))
 }
 
-// reap looks whether those in line still run, and asks the seeds how they are.
+// reap checks whether the sessions in line still run, and asks the seeds for their state.
 func (p *seedPool) reap() {
 	var all []who
 	for _, t := range p.st.Queue[:min(len(p.st.Queue), 200)] {

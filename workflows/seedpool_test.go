@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A pool of seeds. The test answers for the seeds.
+// These tests run a pool of seeds. The test answers for the seeds.
 
 // is reports a seed's state to its pool. used is how many seconds ago the seed was
 // used.
@@ -36,14 +36,14 @@ func TestThePoolAsksTheSeedThatWasUsedLeastRecently(t *testing.T) {
 	p.at(time.Second, func() {
 		p.is("x", "unknown", true, 10)
 		p.is("y", protocol.Healthy, true, 30)
-		p.is("z", protocol.Suspect, false, 90) // free, but in doubt
+		p.is("z", protocol.Suspect, false, 90) // nobody holds z, but it is suspect
 	})
 	p.at(2*time.Second, func() { p.acquires(on("a", "web-1", 1), on("b", "web-1", 1), on("c", "web-1", 1)) })
 	p.at(3*time.Second, func() {
 		p.saw("seed/y asked for a, for logins", "seed/x asked for b, for logins",
 			"session/c queued: seed pool logins, of which no seed is free (2 about to be given, 1 suspect); 2 wait before it")
 		p.is("y", protocol.Healthy, false, 0, got("a"))
-		p.is("x", protocol.Healthy, false, 0, deniedTo("b")) // somebody took it directly
+		p.is("x", protocol.Healthy, false, 0, deniedTo("b")) // a session took x directly
 	})
 	p.at(4*time.Second, func() {
 		p.saw("session/b queued: seed pool logins, of which no seed is free (2 in use, 1 suspect); nobody waits before it",
@@ -74,7 +74,7 @@ func TestWhoAsksAPoolAgainIsNotGivenASecondSeed(t *testing.T) {
 	p.at(3*time.Second, func() { p.forget(); p.acquires(on("a", "web-1", 1)) })
 	p.at(4*time.Second, func() {
 		p.saw("seed/x asked whether a has it, for logins")
-		p.is("x", protocol.Healthy, true, 0, deniedTo("a")) // it gave it back meanwhile
+		p.is("x", protocol.Healthy, true, 0, deniedTo("a")) // a gave x back meanwhile
 	})
 	p.at(5*time.Second, func() { p.saw("seed/y asked for a, for logins") })
 	p.runSeedPool(6*time.Second, SeedPoolInput{Name: "logins"})
@@ -125,7 +125,7 @@ func TestAPoolOutlivesASeedThatIsGoneAndSessionsThatAre(t *testing.T) {
 	p.at(2*time.Second, func() { p.acquires(on("killed", "web-1", 1), on("b", "web-1", 1)) })
 	p.at(3*time.Second, func() { p.forget(); p.engine.ended["session/killed"] = true })
 	p.at(2*reapEvery, func() {
-		p.saw("seed/x asked for , for logins", "seed/y asked for , for logins") // in their present state
+		p.saw("seed/x asked for , for logins", "seed/y asked for , for logins") // a survey of the seeds' present state
 		if v := query[protocol.SeedPoolView](p.world, protocol.QuerySeedPool); v.Queue != 1 {
 			t.Errorf("pool is %+v", v)
 		}
@@ -154,7 +154,7 @@ func TestAPoolRollsOverWithItsLineAndWhatItAsked(t *testing.T) {
 	p.runSeedPool(4*time.Second, in)
 }
 
-// The seed's side.
+// This test checks the seed's part.
 func TestASeedGrantsAPoolNowOrNotAtAll(t *testing.T) {
 	p := newPoolWorld(t)
 	byPool := func(holder string, again bool) acquire {

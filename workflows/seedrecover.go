@@ -20,7 +20,7 @@ type recovery struct {
 	epoch  int64
 	fut    workflow.Future
 	cancel workflow.CancelFunc
-	back   bool // it was called back: the next run begins it again
+	back   bool // cancelled for a rollover: the next run begins it again
 }
 
 func (r *recovery) callBack() {
@@ -28,10 +28,11 @@ func (r *recovery) callBack() {
 	r.cancel()
 }
 
-// lookAgain is how soon holders are looked at again because somebody waits.
+// lookAgain is the interval at which holders are checked while somebody waits for the seed.
 const lookAgain = 30 * time.Second
 
-// lookSoon reports whether to look after holders for those who wait.
+// lookSoon reports whether the holders are to be checked now because somebody waits for the
+// seed.
 func (s *holdersPart) lookSoon() bool {
 	return len(s.st.Queue) > 0 && len(s.heldBy()) > 0 && !workflow.Now(s.ctx).Before(s.st.LookedAt.Add(lookAgain))
 }
@@ -46,7 +47,7 @@ func (s *holdersPart) setAlarm() {
 	s.alarm.set(s.st.ReapAt)
 }
 
-// reap looks whether the holders, and those in line, still run.
+// reap checks whether the holders and the sessions in line still run.
 func (s *holdersPart) reap() {
 	s.st.LookedAt = workflow.Now(s.ctx)
 	var all []who
@@ -71,7 +72,7 @@ func (s *holdersPart) reap() {
 // ended takes a lease from a holder whose workflow ended without a release.
 func (s *seedCore) ended(l *seedLease) {
 	if !l.Rotates || l.Brokered {
-		s.drop(l.Epoch) // the host has only a copy of what others have, or nothing
+		s.drop(l.Epoch) // the host has only a copy of a login that the store has, or nothing
 		return
 	}
 	s.unclean(l, fmt.Sprintf("session %s has ended without giving it back", l.Holder))
@@ -111,7 +112,7 @@ func (s *recoveryPart) recover() {
 		s.takeFetched()
 	}
 	i := slices.IndexFunc(s.st.Leases, func(l seedLease) bool { return l.Ended != "" })
-	if s.rec != nil || i < 0 || s.asking && s.exclusive() { // what a refresh brings comes first
+	if s.rec != nil || i < 0 || s.asking && s.exclusive() { // the result of a refresh comes first
 		return
 	}
 	l, now := &s.st.Leases[i], workflow.Now(s.ctx)
@@ -125,8 +126,8 @@ func (s *recoveryPart) recover() {
 	ctx, cancel := workflow.WithCancel(inZone(setUp(s.ctx, "fetch seed "+s.name+" from "+l.where()), l.Zone))
 	s.rec = &recovery{epoch: l.Epoch, cancel: cancel,
 		fut: workflow.ExecuteActivity(ctx, seeds.RecoverSeed, activities.RecoverSeedInput{Seed: ref, Generation: l.Generation,
-			// If l.Generation is not known, this one is above that of the holder's
-			// own activities.
+			// This generation is above that of the holder's own activities, even if
+			// l.Generation is not known.
 			Claim: protocol.Claim{Session: l.Holder, Host: *l.At, Generation: now.Unix(), Pump: int64(l.Tries)}})}
 }
 

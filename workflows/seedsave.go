@@ -89,8 +89,8 @@ func (s *savingPart) checkPut(in protocol.PutSeed) error {
 	return s.checkGiven(in.Ref.Kind, in.Share, in.Pools)
 }
 
-// put takes a login that a person brings. It ends all doubts about the former
-// login, and stops fetching it.
+// put takes a login that a person brings. It ends all doubts about the former login, and
+// stops fetching that login from hosts.
 func (s *savingPart) put(in protocol.PutSeed) protocol.SeedView {
 	switch {
 	case in.Ask:
@@ -168,14 +168,14 @@ func (s *savingPart) checkRemove(protocol.DeleteSeed) error {
 	return nil
 }
 
-// remove takes effect at once. The blobs are removed later.
+// remove deletes the seed at once. The blobs are removed later.
 func (s *savingPart) remove(in protocol.DeleteSeed) protocol.SeedView {
 	s.st.Deleted, s.st.Purge, s.removed = true, in.Purge, workflow.Now(s.ctx)
 	return s.view()
 }
 
-// now returns the newest generation and its holders. A holder that ended and may
-// have made another one counts until that is fetched.
+// now returns the newest generation and its holders. A holder that ended and may have made
+// a newer generation counts until that is fetched.
 func (s *savingPart) now() activities.SeedNow {
 	out := activities.SeedNow{Auth: authOf(s.st.Files), Ref: s.st.Ref, Holders: map[string]int64{}, First: s.st.First}
 	if s.st.Ref != nil {
@@ -191,12 +191,13 @@ func (s *savingPart) now() activities.SeedNow {
 	return out
 }
 
-// forgot reports whether an earlier workflow of the seed granted a lease. It was
-// ended by force, so this one knows nothing of the lease.
+// forgot reports whether an epoch is that of a lease which an earlier workflow of the seed
+// granted. That workflow was ended by force, so the present one knows nothing of the lease.
 func (s *savingPart) forgot(epoch int64) bool { return epoch > 0 && epoch <= s.st.First }
 
-// takesFrom reports whether the seed takes what the holder of a forgotten lease left
-// on its host. It does if nobody holds the seed, and nothing else is to be saved.
+// takesFrom reports whether the seed takes the login that the holder of a forgotten lease
+// (see forgot) left on its host. The seed takes it if nobody holds the seed, and no other
+// login is to be saved.
 func (s *savingPart) takesFrom(holder string, epoch int64) bool {
 	return s.forgot(epoch) && s.exclusive() && len(s.st.Leases) == 0 && !s.asking && (s.st.Rotated == nil || s.st.Rotated.Holder == holder)
 }
@@ -217,9 +218,8 @@ func (s *savingPart) fences(holder string, epoch int64, left bool) error {
 	return nil
 }
 
-// checkSave takes a login only from the holder of the seed, and only as the
-// successor of the generation that codex had. A login that is the newest already is
-// a repeat.
+// checkSave takes a login only from the holder of the seed, and only as the successor of
+// the generation that codex had. If the login is the newest already, the save is a repeat.
 func (s *savingPart) checkSave(in activities.SaveSeed) error {
 	if err := s.fences(in.Holder, in.Epoch, in.Left); err != nil {
 		return err
@@ -265,11 +265,12 @@ func (s *savingPart) checkRotated(in activities.RotatedSeed) error {
 	return nil
 }
 
-// rotated records a login that is not saved, and why, until it is.
+// rotated records a login that is not saved yet, and why. The record stays until the login
+// is saved.
 func (s *savingPart) rotated(in activities.RotatedSeed) activities.SeedNow {
 	in.Reason = excerpt(in.Reason, maxReason)
 	if in.Auth == authOf(s.st.Files) {
-		return s.now() // saved already
+		return s.now() // the login is saved already
 	}
 	r := seedRotated{RotatedSeed: in, Since: workflow.Now(s.ctx)}
 	if old := s.st.Rotated; old != nil {

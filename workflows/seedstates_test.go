@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// What a seed does in each of its states. The host is a fake.
+// These tests check what a seed does in each of its states. The host is a fake.
 
 type fetch = func() (activities.RecoverSeedResult, error)
 
@@ -47,7 +47,7 @@ func TestTheLineForALoginIsServedInOrder(t *testing.T) {
 	p.at(2*time.Second, func() {
 		p.saw("session/a got team", "session/b queued: seed team, held by a; nobody waits before it", "session/c queued: seed team, held by a; 1 waits before it")
 		p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})
-		p.acquires(on("a", "web-1", 2)) // again, after the others
+		p.acquires(on("a", "web-1", 2)) // a asks again, after the others
 	})
 	p.at(3*time.Second, func() {
 		p.saw("session/b got team", "session/c queued: seed team, held by b; nobody waits before it", "session/a queued: seed team, held by b; 1 waits before it")
@@ -78,8 +78,8 @@ func TestAReleaseOfAnOlderEpochChangesNothing(t *testing.T) {
 	p.runSeed(6 * time.Second)
 }
 
-// A holder that never took its grant gives it back with no epoch, even if that
-// arrives before its own request.
+// A holder that never took its grant gives it back without an epoch. The release counts
+// even if it arrives before the holder's own request.
 func TestWhoNeverTookItGivesItBack(t *testing.T) {
 	p := newSeedWorld(t)
 	p.at(time.Second, func() {
@@ -135,7 +135,7 @@ func TestAnUncleanHoldersLoginIsSavedAndWipedBeforeTheNextGrant(t *testing.T) {
 	p.runSeed(4 * time.Minute)
 }
 
-// A host that is gone for good blocks the seed until a person intervenes.
+// A host that can never be reached again blocks the seed until a person intervenes.
 func TestAPersonEndsARecoveryThatCannotEnd(t *testing.T) {
 	for _, how := range []string{"revive", "import"} {
 		p := newSeedWorld(t)
@@ -177,7 +177,7 @@ func TestARotationThatIsNowhereMakesTheSeedSuspect(t *testing.T) {
 			p.refuses(p.send(protocol.UpdatePutSeed, login("2")), protocol.RefusedState)
 		})
 		p.at(3*time.Second, func() {
-			p.refuses(p.send(protocol.UpdateReviveSeed, protocol.ReviveSeed{}), protocol.RefusedState) // its holder has it still
+			p.refuses(p.send(protocol.UpdateReviveSeed, protocol.ReviveSeed{}), protocol.RefusedState) // the holder has the seed still
 			give(p)
 		})
 		p.at(time.Minute, func() {
@@ -219,11 +219,11 @@ func TestAnAPIKeyIsSharedByAsManyAsItMay(t *testing.T) {
 	p.at(2*time.Second, func() {
 		p.saw("session/a got team", "session/b got team", "session/c queued: seed team, which 2 sessions use, as many as may; nobody waits before it",
 			"session/d queued: seed team, which 2 sessions use, as many as may; 1 waits before it")
-		p.releases(release{Holder: "a", Epoch: 1, Generation: 1}) // a copy needs no proof
+		p.releases(release{Holder: "a", Epoch: 1, Generation: 1}) // the release of a copy needs no proof that it is gone
 	})
 	p.at(3*time.Second, func() {
 		p.saw("session/c got team")
-		p.engine.ended["session/b"] = true // nor does a holder that ended
+		p.engine.ended["session/b"] = true // the same if the holder has ended
 	})
 	p.at(2*reapEvery, func() {
 		p.saw("session/d got team")
@@ -314,8 +314,8 @@ func TestASeedRollsOverInEachState(t *testing.T) {
 	}
 }
 
-// Another session of the same name is another holder, and so is the same session on
-// another host.
+// Another session of the same name counts as another holder, and so does the same session
+// on another host.
 func TestANewPlaceOfARotatingLoginIsNotBelieved(t *testing.T) {
 	p := newSeedWorld(t)
 	p.seeds.answers = []fetch{wipes, wipes}

@@ -13,7 +13,7 @@ import (
 
 // The tests below terminate sessions on the real server at various steps.
 
-// often has leases checked every second.
+// often makes workflows check leases every second.
 var often = intervals{reap: time.Second, snapshot: mostOften}
 
 // makesSeed imports a login that rotates, into these pools.
@@ -23,7 +23,7 @@ func (r *real) makesSeed(name string, pools ...string) string {
 	for i := range pools {
 		pools[i] = r.zone + "-" + pools[i]
 	}
-	r.start(protocol.SeedID(name), protocol.TypeSeed, SeedInput{Name: name, Carry: &seedState{}}) // epochs from 1
+	r.start(protocol.SeedID(name), protocol.TypeSeed, SeedInput{Name: name, Carry: &seedState{}}) // its epochs begin at 1
 	r.update(protocol.SeedID(name), protocol.UpdatePutSeed, nil, protocol.PutSeed{Name: name, Pools: &pools, Files: auth("1"),
 		Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
 	return name
@@ -34,7 +34,8 @@ func (r *real) seed(name string) protocol.SeedView {
 	return asked[protocol.SeedView](r, protocol.SeedID(name), protocol.QuerySeed)
 }
 
-// pool returns the view of a pool of seeds; empty if there is none yet.
+// pool returns the view of a pool of seeds. The view is empty if the pool does not exist
+// yet.
 func (r *real) pool(name string) (v protocol.SeedPoolView) {
 	r.t.Helper()
 	out, err := r.c.QueryWorkflow(r.t.Context(), protocol.SeedPoolID(name), "", protocol.QuerySeedPool)
@@ -55,12 +56,12 @@ func (r *real) terminate(session string) {
 	}
 }
 
-// At whatever step a holder is terminated, the login that it may have is fetched
-// before the next holder gets it.
+// Whenever a holder is terminated, the login that it may have is fetched before the next
+// holder gets the seed.
 func TestAKilledHoldersLoginIsFetchedBeforeTheNextGrant(t *testing.T) {
 	steps := []struct {
 		name string
-		to   func(r *real, id string) // brings the holder there
+		to   func(r *real, id string) // brings the holder to that step
 	}{
 		{"granted", func(r *real, id string) {
 			r.host.gate("prepare " + id)
@@ -112,7 +113,7 @@ func TestAKilledHoldersLoginIsFetchedBeforeTheNextGrant(t *testing.T) {
 	}
 }
 
-// A holder that is terminated in the queue had nothing, so nothing is fetched.
+// A session that is terminated in the queue had no login, so nothing is fetched.
 func TestWhoIsKilledInTheLineLeavesNoGrant(t *testing.T) {
 	r := newReal(t)
 	r.looksOften()

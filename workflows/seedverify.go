@@ -13,26 +13,26 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// seedCheck is the outcome of the newest verification of a seed, even if it says
-// nothing about its health.
+// seedCheck is the outcome of the newest verification of a seed, even if it says nothing
+// about the seed's health.
 type seedCheck struct {
 	At time.Time `json:"at"`
 	By string    `json:"by,omitempty"`
 	activities.SeedVerdict
 }
 
-// Outcomes of a verification, beside the verdicts of activities.
+// Outcomes of a verification, in addition to the verdicts of activities.
 const (
-	checkHeld       = "held"       // its holder's turns show whether it works
+	checkHeld       = "held"       // the turns of its holder show whether the seed works
 	checkRecovering = "recovering" // the newest login may be on a host
 )
 
-// maintenance is the By of a verification that nobody asked for. It refreshes
-// nothing before its time.
+// maintenance is the By of a verification that nobody asked for. Such a verification
+// refreshes no login before its time.
 const maintenance = "maintenance"
 
-// doubtful is the age from which a proof of life does not suffice for a person who
-// asks.
+// doubtful bounds the age of the newest proof that a seed is alive. If the proof is older
+// and a person asks, the login is refreshed.
 const doubtful = time.Hour
 
 // checksPart verifies and refreshes the credential.
@@ -53,8 +53,8 @@ func (s *checksPart) checkVerify(protocol.VerifySeed) error {
 	return nil
 }
 
-// verify finds out whether a seed is alive. It holds a login that rotates while it
-// runs. A login that is held is not touched.
+// verify finds out whether a seed is alive. While it runs, it holds the lease of a login
+// that rotates. A login that a session holds is not touched.
 func (s *checksPart) verify(ctx workflow.Context, in protocol.VerifySeed) (protocol.SeedView, error) {
 	if err := s.turn(ctx, func() error { return s.checkVerify(in) }); err != nil {
 		return protocol.SeedView{}, err
@@ -74,11 +74,11 @@ func (s *checksPart) verify(ctx workflow.Context, in protocol.VerifySeed) (proto
 	return v, nil
 }
 
-// mostBehind bounds how many updates wait for a verification or a refresh. Temporal
-// takes ten updates at a time, and a person's has to find room.
+// mostBehind bounds how many updates wait for a verification or a refresh. Temporal takes
+// ten updates at a time, and an update from a person must always find room.
 const mostBehind = 4
 
-// crowded refuses an update that would wait behind too many.
+// crowded refuses an update that would wait behind too many others.
 func (s *checksPart) crowded() error {
 	if s.rolling {
 		return refuse(protocol.RefusedState, "seed %s is about to go on in a new run: try again in a moment", s.name)
@@ -123,8 +123,8 @@ func (s *checksPart) over() {
 	s.asking, s.work = false, true
 }
 
-// untouchable says why the seed cannot be verified now; its verdict is empty if it
-// can.
+// untouchable says why the seed cannot be verified now. If the seed can be verified, the
+// verdict is empty.
 func (s *checksPart) untouchable() activities.SeedVerdict {
 	if !s.exclusive() {
 		return activities.SeedVerdict{}
@@ -145,7 +145,7 @@ func (s *checksPart) untouchable() activities.SeedVerdict {
 
 func (s *checksPart) ask(ctx workflow.Context, in protocol.VerifySeed) activities.SeedVerdict {
 	ref, began := *s.st.Ref, workflow.Now(ctx)
-	if h := s.st.Health; h.State == protocol.Dead && s.exclusive() && !in.Force { // its issuer has had its last word
+	if h := s.st.Health; h.State == protocol.Dead && s.exclusive() && !in.Force { // its issuer's answer was final
 		return activities.SeedVerdict{Verdict: "dead", Reason: h.Reason, Hint: h.Hint}
 	}
 	if s.exclusive() {
@@ -214,8 +214,8 @@ func (s *checksPart) renew(ctx workflow.Context, in activities.RefreshSeedInput,
 	return out.SeedVerdict
 }
 
-// renewAgain goes on with a refresh of the former run. The activity finds in the
-// store how it ended, or that its token may be spent.
+// renewAgain goes on with a refresh of the former run. The activity finds in the store how
+// the refresh ended, or that the token may be spent.
 func (s *checksPart) renewAgain(ctx workflow.Context) {
 	ctx = s.begin(ctx)
 	defer s.over()
@@ -224,14 +224,14 @@ func (s *checksPart) renewAgain(ctx workflow.Context) {
 	s.st.Check = &seedCheck{At: workflow.Now(ctx), SeedVerdict: verdict}
 }
 
-// learn records a verdict on a generation, unless there is a newer one.
+// learn records a verdict on a generation, unless there is a newer generation.
 func (s *checksPart) learn(of protocol.SeedRef, v activities.SeedVerdict, began time.Time) {
 	if s.st.Ref == nil || s.st.Ref.Generation != of.Generation {
 		return
 	}
 	switch v.Verdict {
 	case "alive":
-		// Its issuer itself says so, which outweighs earlier doubts.
+		// The issuer itself says so, which outweighs earlier doubts.
 		if s.st.Health.State == protocol.Dead {
 			s.judge("", "", "")
 		}
@@ -267,7 +267,7 @@ func (s *checksPart) refresh(ctx workflow.Context, in activities.RefreshSeed) (a
 	if in.From < s.st.Ref.Generation {
 		return s.saving.now(), nil
 	}
-	if h := s.st.Health; h.State == protocol.Dead { // its issuer has had its last word
+	if h := s.st.Health; h.State == protocol.Dead { // its issuer's answer was final
 		return activities.SeedNow{}, refuse(protocol.RefusedDead, "refresh seed %s: %s (%s)", s.name, h.Reason, h.Hint)
 	}
 	ref := *s.st.Ref

@@ -14,17 +14,17 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// fakeTokens answers verifications and refreshes as the test lists them. One that
-// is not listed fails the test.
+// fakeTokens answers verifications and refreshes as the test lists them. A call that is not
+// listed fails the test.
 type fakeTokens struct {
 	t         *testing.T
 	mu        sync.Mutex
 	verifies  []string // verdicts
-	refreshes []string // verdicts; the name of a login means alive, with that login
+	refreshes []string // verdicts; the name of a login means the verdict alive, with that login
 	verified  []activities.VerifySeedInput
 	refreshed []activities.RefreshSeedInput
 	hold      chan struct{}
-	pends     bool // no refresh comes to an end
+	pends     bool // no refresh ends
 }
 
 func (f *fakeTokens) VerifySeed(_ context.Context, in activities.VerifySeedInput) (activities.VerifySeedResult, error) {
@@ -177,8 +177,8 @@ func TestAHeldLoginIsNotTouched(t *testing.T) {
 	}
 }
 
-// Freshness is what the login says of itself. It saves a refresh, and proves
-// nothing.
+// A fresh login is one whose own claims say that it is still valid. That saves a refresh,
+// but does not prove that the seed is healthy.
 func TestFreshnessMakesNothingHealthy(t *testing.T) {
 	p, f := newVerifyWorld(t, []string{"fresh", "fresh", "fresh", "fresh"}, []string{"lost", "unknown", "login 2"})
 	verdicts := []string{}
@@ -190,8 +190,8 @@ func TestFreshnessMakesNothingHealthy(t *testing.T) {
 		})
 	}
 	ask(1, protocol.VerifySeed{By: maintenance}) // nobody doubts it
-	ask(2, protocol.VerifySeed{By: "ada"})       // somebody wants to know
-	ask(3, protocol.VerifySeed{By: maintenance}) // now it is suspect, which only a person may end
+	ask(2, protocol.VerifySeed{By: "ada"})       // a person wants to know
+	ask(3, protocol.VerifySeed{By: maintenance}) // now the seed is suspect, and only a person may end that
 	ask(4, protocol.VerifySeed{By: "ada", Force: true})
 	p.runSeed(6 * time.Minute)
 	if want := []string{"fresh unknown", "lost suspect", "unknown suspect", "alive healthy"}; !slices.Equal(verdicts, want) {

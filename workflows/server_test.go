@@ -80,7 +80,7 @@ func costsFewEvents(t *testing.T, when string, turn int) {
 			t.Errorf("the interrupt was answered %v", err)
 		}
 	})
-	timers := 0 // not counting those for leases that are slow to come
+	timers := 0 // only those for approvals: a lease that is slow to come has a timer, too
 	for _, e := range r.history(protocol.SessionID(id), "").Events {
 		if e.EventType == enums.EVENT_TYPE_TIMER_STARTED && string(e.UserMetadata.GetSummary().GetData()) == `"an approval expires"` {
 			timers++
@@ -122,7 +122,7 @@ func TestASteerThatLosesItsRaceBecomesATurn(t *testing.T) {
 	r.say(id, "m1", "stay")
 	r.until("a pump is attached", func() bool { return r.host.attached(id) })
 	r.update(protocol.SessionID(id), protocol.SignalInterrupt, nil, protocol.Interrupt{By: "bob"})
-	// The turn is about to end, so whether this still steers it is a race.
+	// The turn is about to end, so this message may or may not still steer it.
 	err := r.tryUpdate(protocol.SessionID(id), protocol.SignalMessage, nil, protocol.Message{ID: "m2", Text: "faster", Mode: "steer"})
 	if err == nil {
 		r.until("the message has reached codex", func() bool {
@@ -157,7 +157,7 @@ func TestCloseWhileAPumpIsAttached(t *testing.T) {
 	}
 }
 
-// A session with very short runs loses nothing and repeats nothing.
+// A session whose runs are very short loses nothing and repeats nothing.
 func TestRolloverUnderFire(t *testing.T) {
 	r := newReal(t, shortRuns)
 	r.work()
@@ -265,7 +265,7 @@ func TestASessionThatCouldNotBeginIsFoundAmongThoseThatFailed(t *testing.T) {
 	}
 }
 
-// Temporal keeps the order only of signals of the same name.
+// Temporal keeps only the order of signals of the same name.
 func TestWhoGivesASessionMoreAndGoesOnIsHeard(t *testing.T) {
 	r := newReal(t)
 	stop := r.work()
@@ -425,7 +425,8 @@ func TestWhatASessionWasCanBeAskedAfterItsEnd(t *testing.T) {
 	if turn := asked[protocol.TurnView](r, protocol.SessionID(id), protocol.QueryTurn, protocol.TurnQuery{N: 1}); turn.FinalText != "you said: hello" {
 		t.Errorf("its turn is %+v", turn)
 	}
-	// The last row of the message table: Temporal itself refuses.
+	// This is the last row of the message table: Temporal itself refuses messages to an
+	// ended session.
 	for name, arg := range map[string]any{protocol.SignalMessage: hello("m2"), protocol.SignalInterrupt: protocol.Interrupt{},
 		protocol.SignalBudget: protocol.Budget{Tokens: tokens(1)}, protocol.SignalClose: protocol.Close{Discard: true}} {
 		var gone *serviceerror.NotFound

@@ -35,8 +35,8 @@ func newSession(ctx workflow.Context, in SessionInput, mostOften time.Duration) 
 	c.ctx, _ = workflow.NewDisconnectedContext(ctx)
 	s := assembled(c)
 	if s.st == nil {
-		// Not the time of the first task, because the first worker may come much
-		// later. Microseconds, as in lists.
+		// The session began when its workflow was started, not at the first task: the first
+		// worker may come much later. The time has microseconds, as in lists.
 		began := workflow.GetInfo(ctx).WorkflowStartTime.Truncate(time.Microsecond)
 		s.st = &sessionState{lifeState: lifeState{Status: protocol.Queued, CreatedAt: began, UpdatedAt: workflow.Now(ctx)}}
 	}
@@ -86,7 +86,7 @@ func (s *session) run() (protocol.SessionView, error) {
 	if again || s.ending.cleanUp() {
 		return protocol.SessionView{}, s.rollOver()
 	}
-	s.drain() // late signals are refused, on record
+	s.drain() // late signals are refused, and the refusals are recorded
 	s.ending.tellEnded()
 	if s.st.Status == protocol.Failed {
 		return protocol.SessionView{}, temporal.NewNonRetryableApplicationError(
@@ -98,7 +98,7 @@ func (s *session) run() (protocol.SessionView, error) {
 // lookBeforeClose looks whether codex has begun a turn by itself.
 func (s *session) lookBeforeClose() error {
 	err := s.process.pump()
-	s.st.Stirred = false // once: closing stops codex anyway
+	s.st.Stirred = false // no second look: closing stops codex anyway
 	return err
 }
 
@@ -138,7 +138,7 @@ func (s *session) wait() error {
 // signal lies unread, no activity runs. An answer to a pool must have left too: the
 // server drops a signal whose sender's run has ended.
 func (s *session) rollOver() error {
-	s.snaps.hush() // the next run takes it up
+	s.snaps.hush() // the next run takes the snapshot
 	if err := s.await(func() bool { return workflow.AllHandlersFinished(s.ctx) && s.leases.answered() }); err != nil {
 		return err
 	}
@@ -150,8 +150,8 @@ func (s *session) rollOver() error {
 	return workflow.NewContinueAsNewError(s.ctx, protocol.TypeSession, SessionInput{ID: s.id, Options: s.opt, Carry: s.st})
 }
 
-// keepCreation puts the session's beginning into the memo, where lists see it: the
-// start time of later runs is another. Runs hand their memo on.
+// keepCreation puts the time of the session's creation into the memo, where lists find it,
+// because later runs have later start times. Each run hands its memo on to the next.
 func (s *session) keepCreation() error {
 	if _, kept := workflow.GetInfo(s.ctx).Memo.GetFields()[protocol.MemoCreated]; kept {
 		return nil

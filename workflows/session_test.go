@@ -267,7 +267,7 @@ func TestACodexThatNeverOpensFailsTheSession(t *testing.T) {
 	w := newWorld(t)
 	d := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 		out, err := dies(protocol.Decided, false)(ctx, in)
-		out.Process.Code = 1 // it ended by itself; a codex that was killed is started again
+		out.Process.Code = 1 // codex ended by itself; if it had been killed, it would be started again
 		return out, err
 	}
 	w.fake.pumps = append(w.fake.pumps, d, d, d)
@@ -437,8 +437,8 @@ func TestAPumpCalledBackBetweenAttemptsRepeatsNothing(t *testing.T) {
 		return activities.RunPumpResult{}, temporal.NewApplicationErrorWithOptions("wire lost", protocol.ErrTypeWireLost,
 			temporal.ApplicationErrorOptions{NextRetryDelay: time.Millisecond})
 	}
-	// The environment retries at once. The third attempt stays until it is called
-	// back, and then is cancelled.
+	// The environment retries at once. The third attempt stays attached until the workflow
+	// cancels it.
 	w.fake.pumps = append(w.fake.pumps, lost, lost, func(ctx context.Context, _ activities.RunPumpInput) (activities.RunPumpResult, error) {
 		<-ctx.Done()
 		return activities.RunPumpResult{}, ctx.Err()

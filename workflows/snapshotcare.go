@@ -14,7 +14,7 @@ import (
 // snapshotsTimeout bounds one attempt to look after a whole store.
 const snapshotsTimeout = 24 * time.Hour
 
-// The workflows that look after a store's snapshots: one of each at a time.
+// storeTaskAttempts bounds the attempts of an activity that looks after a whole store.
 const (
 	storeTaskAttempts = 20
 )
@@ -46,8 +46,8 @@ func ofStore(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, opts)
 }
 
-// pruneSnapshots runs the same workflow as a person does, so that only one runs at
-// a time. If one runs already, there is nothing to do.
+// pruneSnapshots starts the same workflow as a person who prunes, under the same id, so
+// that only one runs at a time. If one runs already, there is nothing to do.
 func pruneSnapshots(ctx workflow.Context, what string, out *MaintenanceResult) error {
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID: protocol.PruneSnapshotsID, StaticSummary: what,

@@ -41,8 +41,8 @@ func (c *storeCare) env(t *testing.T) *environment {
 	return env
 }
 
-// The Schedule's run prunes as the workers' config says, with the same workflow
-// that a person uses.
+// The run that a Schedule starts prunes as the workers' config says. It uses the same
+// workflow as a person.
 func TestMaintenancePrunesSnapshots(t *testing.T) {
 	var c storeCare
 	env := c.env(t)

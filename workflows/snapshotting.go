@@ -13,9 +13,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A session takes its snapshots in the background: neither an answer nor the next
-// turn waits for one. One is taken at a time. All that is wanted meanwhile is
-// served by one further snapshot.
+// A session takes its snapshots in the background: neither an answer nor the next turn
+// waits for one. Only one snapshot is taken at a time. If more snapshots are wanted
+// meanwhile, one further snapshot serves all of these requests.
 
 // snapsPart takes snapshots.
 type snapsPart struct {
@@ -26,34 +26,35 @@ type snapsPart struct {
 	views   *viewsPart
 
 	tick   *alarm              // for snapshots within a long turn
-	taking workflow.CancelFunc // calls back the snapshot that is being taken
+	taking workflow.CancelFunc // cancels the snapshot that is being taken
 	hushed int                 // how many callers of hush keep snapshots from being taken
 }
 
-// snapState is what a session knows of its snapshots.
+// snapState is the data that a session keeps about its snapshots.
 type snapState struct {
 	N     int                       `json:"n,omitempty"` // the newest number; each is used once
 	Good  *activities.SnapshotBrief `json:"good,omitempty"`
 	GoodN int                       `json:"good_n,omitempty"`
-	// Mid says that the good one was taken while its turn ran.
+	// Mid says that Good was taken while its turn ran.
 	Mid    bool              `json:"mid,omitempty"`
 	Wish   *snapshot         `json:"wish,omitempty"`   // waits to be taken
 	Taking *snapshot         `json:"taking,omitempty"` // is being taken
-	Last   *snapshot         `json:"last,omitempty"`   // taken as part of ending what is on the host
+	Last   *snapshot         `json:"last,omitempty"`   // taken while the session parks or closes
 	Tried  int               `json:"tried,omitempty"`  // the newest number whose attempts have ended
-	Error  *protocol.Failure `json:"error,omitempty"`  // of that one
+	Error  *protocol.Failure `json:"error,omitempty"`  // of snapshot Tried
 
 	Failed  int       `json:"failed,omitempty"`  // failures in a row that pass
 	RetryAt time.Time `json:"retry_at,omitzero"` // when the next one is taken, if nobody wants one before
 }
 
-// snapshot is one that is to be taken. All attempts at it make the same one.
+// snapshot is a snapshot that is to be taken. All attempts to take it make the same
+// snapshot.
 type snapshot struct {
 	N  int       `json:"n"`
 	At time.Time `json:"at"`
 }
 
-// keepState is the session's snapshots, and when the next one is due.
+// keepState holds the session's snapshots, and when the next one is due.
 type keepState struct {
 	Snap   snapState `json:"snap,omitzero"`
 	TickAt time.Time `json:"tick_at,omitzero"` // when the next snapshot within the turn is due
@@ -74,7 +75,7 @@ func (s *snapsPart) turnToKeep() {
 	}
 }
 
-// takeSnapshots takes one after another, for as long as the session lives.
+// takeSnapshots takes one snapshot after another, for as long as the session lives.
 func (s *snapsPart) takeSnapshots(ctx workflow.Context) {
 	for {
 		err := workflow.Await(ctx, func() bool { return s.mayTake() || s.mayRetry() })
@@ -98,13 +99,14 @@ const (
 	longestRetry = time.Hour
 )
 
-// mayRetry reports whether a snapshot has failed in a way that passes, and nothing
-// goes on meanwhile. The end of a turn causes a snapshot by itself.
+// mayRetry reports whether a snapshot has failed in a way that passes, and the session
+// idles. While a turn runs there is no retry, because the end of the turn causes a snapshot
+// anyway.
 func (s *snapsPart) mayRetry() bool {
 	return !s.st.Snap.RetryAt.IsZero() && s.st.Snap.Wish == nil && s.taking == nil && !s.st.Running && s.parking.quiet() && s.st.Parked == nil
 }
 
-// waitToRetry waits until the next try is due, and asks for it if the session still
+// waitToRetry waits until the next try is due, and asks for a snapshot if the session still
 // idles then. It holds up nothing.
 func (s *snapsPart) waitToRetry(ctx workflow.Context) error {
 	at := s.st.Snap.RetryAt
@@ -119,8 +121,8 @@ func (s *snapsPart) waitToRetry(ctx workflow.Context) error {
 	return err
 }
 
-// mayTake reports whether a snapshot is wanted, and there is something on a host
-// that nothing else works on.
+// mayTake reports whether a snapshot is wanted, and the session has something on a host on
+// which nothing else works.
 func (s *snapsPart) mayTake() bool {
 	return s.st.Snap.Wish != nil && s.taking == nil && s.hushed == 0 && s.st.Layout != nil && s.st.Lease != nil &&
 		s.st.Close == nil && s.st.Status != protocol.Failed
@@ -135,8 +137,8 @@ func (s *snapsPart) takeSnapshot(ctx workflow.Context) {
 	s.taking = cancel
 	var out activities.TakeSnapshotResult
 	in := activities.TakeSnapshotInput{
-		// The claim only reads, so it does not overtake a pump that works
-		// meanwhile.
+		// The activity only reads. So its claim has no new pump number, and does not fence
+		// a pump that works at the same time.
 		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, SnapshotSpec: s.snapshotSpec(*sn.Taking),
 	}
 	err := inLine(forAWhile(ctx, func() bool { return s.hushed > 0 }), func() error {
@@ -147,7 +149,7 @@ func (s *snapsPart) takeSnapshot(ctx workflow.Context) {
 	switch {
 	case err == nil:
 		s.tookSnapshot(*was, out.Snapshot, mid)
-	case s.hushed > 0: // called back; whoever comes next takes it up
+	case s.hushed > 0: // cancelled by hush: it is taken later
 		if sn.Wish == nil {
 			sn.Wish = was
 		}
@@ -177,9 +179,8 @@ func (s *snapsPart) warnOfGaps(got *activities.SnapshotBrief) {
 	}
 }
 
-// snapshotFailed records a failure. The good snapshot stays. The next occasion
-// tries again; if the failure passes, so does the idle session, less and less
-// often.
+// snapshotFailed records a failure. The good snapshot stays. The next occasion tries again.
+// If the failure passes, an idle session also tries again, less and less often.
 func (s *snapsPart) snapshotFailed(was snapshot, f *protocol.Failure) {
 	sn := &s.st.Snap
 	if sn.RetryAt = (time.Time{}); failurePasses(f) {
@@ -209,8 +210,8 @@ func (s *snapsPart) hush() (goOn func()) {
 	return func() { s.hushed-- }
 }
 
-// lastSnapshot returns the snapshot that is taken as part of ending what is on the
-// host, or nil if the session takes none.
+// lastSnapshot returns the snapshot that is taken while the session parks or closes, or nil
+// if the session takes none.
 func (s *snapsPart) lastSnapshot() *activities.SnapshotSpec {
 	if s.opt.Snapshot.When == protocol.SnapshotOff {
 		return nil
@@ -256,8 +257,8 @@ func (s *snapsPart) facts() activities.SessionFacts {
 	return f
 }
 
-// setTick sets the timer for a snapshot within the turn, while a pump is attached.
-// A turn that waits for a person costs nothing.
+// setTick sets the timer for a snapshot within the turn, while a pump is attached. So no
+// timer runs while a turn waits for a person.
 func (s *snapsPart) setTick() {
 	if s.opt.Snapshot.Every == 0 || s.opt.Snapshot.When == protocol.SnapshotOff || !s.st.Running || s.st.Close != nil {
 		return
@@ -273,8 +274,9 @@ func (s *snapsPart) setTick() {
 	s.tick.set(s.st.TickAt)
 }
 
-// inBackground is for work that nobody waits for, and that the next occasion
-// repeats. A host or a store that is away for longer is a failure to show.
+// inBackground is for work that nobody waits for, and that the next occasion repeats. If
+// the host or the store cannot be reached for longer than its attempts last, the failure is
+// shown.
 func inBackground(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: carryFor,

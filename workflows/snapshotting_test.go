@@ -93,8 +93,8 @@ func TestASnapshotThatFailsHidesNoneThatIsGood(t *testing.T) {
 	}
 }
 
-// What a snapshot lacks is said once, and shown for as long as the snapshot is the
-// newest.
+// The transcript says only once what a snapshot lacks. The view shows it as long as the
+// snapshot is the newest.
 func TestASnapshotSaysWhatCouldNotBeRead(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
@@ -160,7 +160,7 @@ func TestASnapshotIsTakenWhenSomebodyWantsOne(t *testing.T) {
 	}
 }
 
-// A person who takes long to answer changes nothing that would be worth keeping.
+// While a turn waits for a person, nothing changes that a snapshot would keep.
 func TestATurnThatWaitsForAPersonIsNotKeptAgainAndAgain(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
@@ -175,7 +175,7 @@ func TestATurnThatWaitsForAPersonIsNotKeptAgainAndAgain(t *testing.T) {
 }
 
 func TestALongTurnIsKeptFromTimeToTime(t *testing.T) {
-	w := newWorldWith(t, intervals{snapshot: time.Millisecond}) // the environment's clock is the real one while a pump is attached
+	w := newWorldWith(t, intervals{snapshot: time.Millisecond}) // while a pump is attached, the environment uses the real clock
 	w.fake.pumps = append(w.fake.pumps, staysAttached(protocol.Acknowledged), endsTurn("interrupted", ""))
 	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.once("it was kept twice", func() bool { v := w.view().Snapshot; return v != nil && v.N >= 2 }, func() {

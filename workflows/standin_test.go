@@ -26,17 +26,17 @@ import (
 //
 //	ask CMD…   asks for each of the commands, and ends when all are decided
 //	stay       runs until it is interrupted
-//	die        ends its process once it has the message
+//	die ends its process when it has the message
 //	fail       ends the turn as failed
 //	late       stays, but only in the second process: the first one ends before it has the message
 //	spend N    uses N tokens, and is interrupted if that is over the budget
 //	else       answers at once
 //
-// If the session tells it to go on, it resumes what its last process did, and asks
-// for everything anew.
+// If the session tells codex to go on, codex resumes the task of its last process, and asks
+// for everything again.
 //
-// It checks for what must not happen: a message that reaches codex twice, more than
-// one pump at a time, a pump of an older epoch.
+// standIn checks that the following never happens: a message that reaches codex twice, more
+// than one pump at a time, a pump of an older epoch.
 type standIn struct {
 	t *testing.T
 
@@ -47,11 +47,11 @@ type standIn struct {
 	most  int                  // the maximum of held at a time
 	bad   map[string]error     // by session: the error of prepare
 
-	watches int // that run
+	watches int // how many watches run
 
 	recovered []activities.RecoverSeedInput
 	planted   map[string]map[string]bool // by seed: the sessions that have it
-	crowds    map[string]int             // by seed: the maximum of those at a time
+	crowds    map[string]int             // by seed: the greatest number of such sessions at a time
 	granted   []string                   // the seed of each prepared session, in order
 
 	faults map[string]fault         // by session: what happens to one pump
@@ -59,7 +59,7 @@ type standIn struct {
 	stops  map[string]int           // by session: how often codex was stopped
 
 	away  map[string]bool                             // hosts that cannot be reached
-	parks map[string][]activities.ParkSessionInput    // by session: those that completed
+	parks map[string][]activities.ParkSessionInput    // by session: the inputs of parks that completed
 	came  map[string][]activities.PrepareSessionInput // by session
 	told  map[string][]string                         // by session: what codex was told
 }
@@ -68,13 +68,13 @@ type standIn struct {
 type fault string
 
 const (
-	diesBefore fault = "dies before the pump wrote"     // the next pump's
+	diesBefore fault = "dies before the pump wrote"     // the next pump's worker
 	diesAfter  fault = "dies after the pump wrote"      // the next pump's worker
-	diesBack   fault = "dies while called back"         // the next pump's worker
-	isSilent   fault = "is killed after the pump wrote" // the attached pump's worker
+	diesBack   fault = "dies while called back"         // the worker of an attached pump that is cancelled
+	isSilent   fault = "is killed after the pump wrote" // the next pump's worker; the server has to notice
 )
 
-// the next pump's worker; the server has to notice
+// ranTurn is a turn that codex began, with the id of its message.
 type ranTurn struct {
 	N  int
 	ID string
@@ -89,12 +89,12 @@ type standInProc struct {
 	stop    bool // interrupted
 	asked   []protocol.Request
 	answers map[string]protocol.Outcome // by RPC id
-	dead    protocol.DeliveryState      // set if it died: how far the next sends will have come
+	dead    protocol.DeliveryState      // set if the process died: the state that the next sends will have reached
 	steered []string                    // messages that steered turns
 	limits  []conversation.Limits       // of its pumps
 	journal *activities.RunPumpResult   // what the newest pump read, until a result has reported it
-	results []string                    // how its pumps returned
-	sends   [][]conversation.Send       // what its pumps were given
+	results []string                    // how the session's pumps returned
+	sends   [][]conversation.Send       // the sends that the pumps were given
 }
 
 func newStandIn(t *testing.T) *standIn {
@@ -109,7 +109,7 @@ func (h *standIn) kill(session string, state protocol.DeliveryState) {
 	h.proc(session).dead = state
 }
 
-// befalls returns the session's fault if it is one of due, and removes it.
+// If the session's fault is one of due, befalls removes the fault and returns it.
 func (h *standIn) befalls(session string, due ...fault) fault {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -161,8 +161,7 @@ func (h *standIn) pass(ctx context.Context, session string) error {
 	}
 }
 
-// lostWorker returns the error that the server makes of a lost worker, with an
-// immediate retry.
+// lostWorker returns an error that stands for a lost worker. Its retry comes at once.
 func lostWorker() error {
 	return temporal.NewApplicationErrorWithOptions("this worker is gone", protocol.ErrTypeWireLost,
 		temporal.ApplicationErrorOptions{NextRetryDelay: 10 * time.Millisecond})
@@ -177,7 +176,7 @@ func (h *standIn) proc(session string) *standInProc {
 	return p
 }
 
-// pumps returns how the session's pumps returned, and what they were given.
+// pumps returns how the session's pumps returned, and the sends that they were given.
 func (h *standIn) pumps(session string) (results []string, sends [][]conversation.Send) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -354,8 +353,8 @@ func (h *standIn) WipeLeftover(_ context.Context, in activities.WipeLeftoverInpu
 	return activities.WipeLeftoverResult{Wiped: true, At: time.Unix(1_800_000_000, 0).UTC(), Removed: true}, nil
 }
 
-// RecoverSeed finds what it was sent for, because nobody closes a session whose
-// workflow was terminated.
+// RecoverSeed finds the login on the host, because nobody closes a session whose workflow
+// was terminated.
 func (h *standIn) RecoverSeed(_ context.Context, in activities.RecoverSeedInput) (activities.RecoverSeedResult, error) {
 	if h.isAway(in.Claim.Host.Name) {
 		return activities.RecoverSeedResult{}, unreachable()
@@ -469,7 +468,7 @@ func (h *standIn) RunPump(ctx context.Context, in activities.RunPumpInput) (acti
 	return out, nil
 }
 
-// lost answers as a pump whose host is away. It reports the loss if LostAfter is
+// lost answers as a pump whose host cannot be reached. It reports the loss if LostAfter is
 // set, and otherwise tries forever.
 func (h *standIn) lost(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	if in.LostAfter > 0 {
@@ -481,7 +480,7 @@ func (h *standIn) lost(ctx context.Context, in activities.RunPumpInput) (activit
 	return activities.RunPumpResult{}, ctx.Err()
 }
 
-// ProbeHosts reaches the hosts that are not away.
+// ProbeHosts reaches all hosts except those in away.
 func (h *standIn) ProbeHosts(_ context.Context, in activities.ProbeHostsInput) (activities.ProbeHostsResult, error) {
 	var out activities.ProbeHostsResult
 	for _, spec := range in.Hosts {
@@ -547,8 +546,8 @@ func (h *standIn) detach(session, how string) {
 	p.results = append(p.results, how)
 }
 
-// stay heartbeats until the workflow calls the pump back. It returns an error if
-// the worker stops.
+// stay heartbeats until the workflow cancels the pump. It returns an error if the worker
+// stops.
 func (h *standIn) stay(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -564,8 +563,8 @@ func (h *standIn) stay(ctx context.Context) error {
 	}
 }
 
-// step takes what is sent and does what the running turn's text says. A retry of
-// the same pump gets the same sends.
+// step takes the sends of a pump and does what the running turn's text says. A retry of the
+// same pump gets the same sends.
 func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (out activities.RunPumpResult, wait bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -595,7 +594,7 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 	p.journal = nil
 	if before != nil && before.Pump.Reason == conversation.TurnEnded {
 		for _, s := range in.Pump.Sends {
-			state := protocol.Void // the turn had ended when this came
+			state := protocol.Void // the turn had ended when this send came
 			if p.had[s.ID] {
 				state = protocol.Acknowledged
 			}
@@ -616,7 +615,7 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 		switch s.Kind {
 		case conversation.SendTurn:
 			if s.Text == goOnText {
-				s.Text = p.text // what its last process did
+				s.Text = p.text // the text of the turn that its last process ran
 			}
 			p.text, p.turnID, p.stop, p.asked = s.Text, fmt.Sprintf("turn-%d", s.Turn), false, nil
 			h.turns[session] = append(h.turns[session], ranTurn{s.Turn, s.ID})
@@ -650,7 +649,7 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 			out.Pump.Turn.Status, out.Pump.Turn.Problem = "interrupted", &protocol.Problem{Kind: "budget", Message: "more than it was given"}
 		}
 	case word == "die":
-		p.turnID, p.text = "", "hello" // once is enough
+		p.turnID, p.text = "", "hello" // do not die again when the turn is continued
 		out.Pump.Reason = conversation.ProcessEnded
 		out.Process = &activities.ProcessGone{State: "exited", Code: 137}
 	case word == "fail":

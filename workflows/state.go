@@ -26,8 +26,8 @@ type sessionState struct {
 	endState
 }
 
-// lifeState is how far the session's life has come, what it waits for, and what is
-// yet to be written to its transcript.
+// lifeState holds the session's status, the things for which it waits, and the notes that
+// are yet to be written to its transcript.
 type lifeState struct {
 	Status    protocol.SessionStatus `json:"status"`
 	CreatedAt time.Time              `json:"created_at"`
@@ -35,13 +35,13 @@ type lifeState struct {
 	// Begun says that the session was prepared once. From then on it comes up
 	// again, whatever happens to its host.
 	Begun   bool              `json:"begun,omitempty"`
-	Started bool              `json:"started,omitempty"` // its first turn could begin
+	Started bool              `json:"started,omitempty"` // the first turn could begin
 	Error   *protocol.Failure `json:"error,omitempty"`
 	// Effects says what turns may have done: some, unknown; empty means none.
 	Effects string `json:"effects,omitempty"`
-	// Progress is what the model reported last.
+	// Progress is the model's last report.
 	Progress *protocol.Progress  `json:"progress,omitempty"`
-	Waits    string              `json:"waits,omitempty"` // what a lease waits for, in words
+	Waits    string              `json:"waits,omitempty"` // what the request for a lease waits for, in words
 	Trouble  *trouble            `json:"trouble,omitempty"`
 	Notes    []conversation.Note `json:"notes,omitempty"`
 	Handing  []conversation.Note `json:"handing,omitempty"` // given to a pump that has not returned
@@ -66,7 +66,7 @@ type queuedMessage struct {
 type seenMessage struct {
 	ID  string `json:"id"`
 	N   int    `json:"n"`
-	Sum string `json:"sum,omitempty"` // of what it said
+	Sum string `json:"sum,omitempty"` // digest of its content, see sum
 }
 
 // pendingSend is something that codex has yet to acknowledge.
@@ -74,7 +74,7 @@ type pendingSend struct {
 	Send     conversation.Send `json:"send"`
 	Handed   bool              `json:"handed"`             // a pump has had it in its input
 	Approval int               `json:"approval,omitempty"` // the approval that it decides
-	Named    bool              `json:"named,omitempty"`    // it steers the turn that it names or none
+	Named    bool              `json:"named,omitempty"`    // the message steers the turn that it names, and no other
 	By       string            `json:"by,omitempty"`       // whose message it is
 }
 
@@ -90,14 +90,14 @@ type approvalState struct {
 	Expires   time.Time                 `json:"expires"`
 	State     protocol.ApprovalState    `json:"state"`
 	Decision  *protocol.Decision        `json:"decision,omitempty"`
-	Delivery  string                    `json:"delivery,omitempty"` // how far the decision came, as last told
+	Delivery  string                    `json:"delivery,omitempty"` // how far the decision came, as a pump last reported
 	Why       string                    `json:"why,omitempty"`      // why it is void
 	Earlier   *protocol.EarlierDecision `json:"earlier,omitempty"`
 	Agreed    []protocol.Agreement      `json:"agreed,omitempty"`
-	TakenBack []protocol.Agreement      `json:"taken_back,omitempty"` // what they said before
+	TakenBack []protocol.Agreement      `json:"taken_back,omitempty"` // what they decided before
 }
 
-// Bounds of what is carried: older things are in the transcript.
+// Bounds of the state that is carried. Older entries are in the transcript only.
 const (
 	keepTurns     = 10
 	keepUnsent    = 10 // turns whose messages were taken back
@@ -112,8 +112,7 @@ const (
 
 	keepMessageViews = 20
 
-	// maxCarry is how much a run may hand to the next one; Temporal takes
-	// 2 MiB.
+	// maxCarry bounds the bytes that a run may hand to the next one; Temporal takes 2 MiB.
 	maxCarry = 1800 << 10
 )
 
@@ -156,7 +155,8 @@ func (st *sessionState) sending(kind conversation.SendKind) *pendingSend {
 	return nil
 }
 
-// texts returns how many bytes queued messages and those on their way take.
+// texts returns how many bytes the queued messages and the messages on their way to codex
+// take.
 func (st *sessionState) texts() int {
 	n := 0
 	for _, q := range st.Queue {
@@ -173,7 +173,7 @@ func (st *sessionState) remember(m protocol.Message, n int) {
 	said := sum(m)
 	st.Seen = slices.DeleteFunc(st.Seen, func(seen seenMessage) bool {
 		if seen.ID == m.ID && seen.Sum != "" {
-			said = seen.Sum // it was put back; its sum is that of the message as it came
+			said = seen.Sum // the message was put back; the digest stays that of the message as it came
 		}
 		return seen.ID == m.ID
 	})
@@ -204,8 +204,8 @@ func (st *sessionState) trim() {
 	}
 }
 
-// trimTurns bounds the turns that began and those that never did separately.
-// Otherwise those that never began would push out the turn that runs.
+// trimTurns bounds separately the turns that began and the turns that never began.
+// Otherwise turns that never began would push out the turn that runs.
 func (st *sessionState) trimTurns() {
 	began, not := 0, 0
 	for i := len(st.Turns) - 1; i >= 0; i-- {
@@ -251,9 +251,9 @@ func (a *approvalState) strip() {
 	r.Command, r.Reason, r.Changes, r.Truncated = excerpt(r.Command, 512), excerpt(r.Reason, 256), nil, true
 }
 
-// fit drops what the transcript also has until a run can hand the state on. The
-// bounds above make it needless except for extreme texts. beside is how many bytes
-// go along with the state.
+// fit drops content that the transcript also has, until the state is small enough to hand
+// on to the next run. With the bounds above, only extreme texts make that necessary. beside
+// is how many bytes are handed on together with the state.
 func (st *sessionState) fit(beside int) {
 	if encoded(st)+beside <= maxCarry {
 		return
@@ -270,7 +270,8 @@ func (st *sessionState) fit(beside int) {
 	}
 	shorten(st.Notes)
 	st.Refusals = nil
-	// Notes that were given to a pump are to be written as they were, if possible.
+	// Notes that were given to a pump come last, because they are to be written unchanged
+	// if possible.
 	if encoded(st)+beside > maxCarry {
 		shorten(st.Handing)
 	}

@@ -4,15 +4,14 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The loop of a session looks for the first step of a table whose guard holds, takes
-// it, and looks again. So the order of the table decides what goes first, and a guard
-// may rely on it that no earlier one holds. Messages that come meanwhile only change
-// the state. A step that waits for the next one asks the table whether it is still
-// the first, so that it wakes up for everything that the loop would do instead.
+// The loop of a session looks for the first step of a table whose guard holds, takes it,
+// and looks again. So the order of the table decides what goes first, and a guard may
+// assume that no earlier guard holds. Messages that come meanwhile only change the state. A
+// step that waits for the next one asks the table whether it is still the first, so that it
+// wakes up for everything that the loop would do instead.
 //
-// Waits in the middle of a step have conditions of their own: they end when the step
-// is to be called back, which is another question than what would come next. See
-// follow, waitOut, acquire, park and reap.
+// Waits in the middle of a step have conditions of their own: they end when the step is to
+// be given up, whichever step would come next. See follow, waitOut, acquire, park and reap.
 
 // loopStep is something that the loop of a session does.
 type loopStep struct {
@@ -30,7 +29,7 @@ const (
 	theEnd           // the session is to be cleaned up
 )
 
-// The steps by which others ask whether they are the first.
+// The names of the steps that wait, and ask meanwhile whether they are still the first.
 const (
 	stepRest = "rest"
 	stepWait = "wait"
@@ -71,8 +70,8 @@ func (s *session) steps() []loopStep {
 		{"leave a lost host", func() bool { return st.Resume != nil && st.Lost != nil }, do(func() { s.moving.goAway(s.moving.lostFailure()) })},
 		{"stay, since a turn runs", func() bool { return st.Resume != nil && st.Running }, do(func() { s.moving.stayAfterAll() })},
 		{"get the seed back", func() bool { return s.leases.mustRegainSeed() }, perhapsAgain(func() bool { return s.leases.regainSeed() })},
-		// The turn never began, or codex has to be asked whether it did. The next
-		// process does that.
+		// The turn never began, or it is not known whether it did. The next process of
+		// codex has to tell.
 		{"start codex for the turn", func() bool { return st.Running && !st.Alive }, perhapsAgain(func() bool { return s.process.startForTurn() })},
 		{"move", func() bool { return st.Resume != nil && s.parking.quiet() }, perhapsAgain(func() bool { return s.moving.move() })},
 		{"park", func() bool { return s.parking.parkDue() }, perhapsAgain(func() bool { return s.parking.leaveOrStay() })},

@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// reach brings a session into a state. The returned function, if any, lets it go
+// reach brings a session into a state. The returned function, if any, lets the session go
 // on.
 var reach = map[protocol.SessionStatus]func(w *world) (let func()){
 	protocol.Queued:    func(w *world) func() { w.mute = true; return nil },
@@ -43,7 +43,8 @@ var reach = map[protocol.SessionStatus]func(w *world) (let func()){
 		return nil
 	},
 	protocol.Closing: func(w *world) func() {
-		// A session that is closed while it is prepared may have nothing to close.
+		// Close an idle session: one that is closed while it is prepared may have nothing
+		// to close.
 		w.when(protocol.Idle, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 		return w.fake.hang("close")
 	},
@@ -57,7 +58,7 @@ func (w *world) begin() {
 	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("first")) })
 }
 
-// calm answers pumps until the turn is interrupted or everything is decided.
+// calm answers as a pump whose turn completes at once.
 func calm(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	return endsTurn("completed", "")(ctx, in)
 }
@@ -71,7 +72,7 @@ type column struct {
 	want map[protocol.SessionStatus]string // a state that is not listed accepts the message
 }
 
-// The columns of the table in the package's documentation.
+// columns are the columns of the table in the package's documentation.
 var columns = []column{
 	{"message", protocol.SignalMessage, hello("m1"), refusedIn(protocol.Closing, protocol.Failed)},
 	{"steer", protocol.SignalMessage, protocol.Message{ID: "m1", Text: "faster", Mode: "steer"},
@@ -96,8 +97,8 @@ var columns = []column{
 	{"move", protocol.SignalResume, protocol.Resume{Host: "web-2"}, refusedIn(protocol.Queued, protocol.Preparing, protocol.Starting, protocol.Running, protocol.Waiting, protocol.Resuming, protocol.Closing, protocol.Failed)},
 }
 
-// unsendable is the answer to taking back a message that has begun or was never
-// sent.
+// unsendable holds the answers to a request to take back a message, by state. The message
+// was never sent, or its turn has begun.
 var unsendable = map[protocol.SessionStatus]string{
 	protocol.Queued: protocol.RefusedNotFound, protocol.Preparing: protocol.RefusedNotFound, protocol.Starting: protocol.RefusedNotFound, protocol.Idle: protocol.RefusedNotFound, protocol.Parked: protocol.RefusedNotFound,
 	protocol.Running: protocol.RefusedState, protocol.Waiting: protocol.RefusedState, protocol.Interrupted: protocol.RefusedState, protocol.Resuming: protocol.RefusedState, protocol.Closing: protocol.RefusedState, protocol.Failed: protocol.RefusedState,
@@ -111,8 +112,8 @@ func refusedIn(states ...protocol.SessionStatus) map[protocol.SessionStatus]stri
 	return m
 }
 
-// foundIn returns the answers if only state has the approval: in all other states
-// it is not found.
+// foundIn returns the answers for an approval that exists only in state. In all other
+// states the approval is not found.
 func foundIn(state protocol.SessionStatus) map[protocol.SessionStatus]string {
 	m := map[protocol.SessionStatus]string{}
 	for s := range reach {

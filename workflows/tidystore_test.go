@@ -53,8 +53,8 @@ func newTidied(t *testing.T) *tidied {
 	return &tidied{r, dir, activities.New(activities.Deps{Temporal: r.c, Store: st, Namespace: namespace})}
 }
 
-// tidy makes everything in the store older, and deletes what has been unneeded for
-// long enough.
+// tidy makes everything in the store older by later, and deletes blobs that nobody has
+// needed for long enough.
 func (r *tidied) tidy(later time.Duration) (out activities.TidyStoreResult) {
 	r.t.Helper()
 	err := filepath.WalkDir(filepath.Join(r.dir, "owned"), func(path string, d os.DirEntry, err error) error {
@@ -116,8 +116,9 @@ func (r *tidied) forgotten(id string) {
 	})
 }
 
-// What a batch and a schedule put into the store stays while Temporal knows them,
-// ended or not, and while sessions that began with it exist. Then it is deleted.
+// The blobs that a batch or a schedule put into the store stay as long as Temporal knows
+// the batch or schedule, even if it has ended, and as long as sessions exist that began
+// with these blobs. Then the blobs are deleted.
 func TestWhatBatchesAndSchedulesLeftInTheStoreGoesWithWhoeverNeedsIt(t *testing.T) {
 	r := newTidied(t)
 	id := r.batch("tidy", protocol.BatchSpec{Window: 2}, "hello", "long hello")
@@ -151,8 +152,8 @@ func TestWhatBatchesAndSchedulesLeftInTheStoreGoesWithWhoeverNeedsIt(t *testing.
 		t.Fatal("what Temporal knows lost what can be asked of it")
 	}
 
-	// The batch is forgotten, but not one of its sessions. The schedule is deleted,
-	// but the session that it began lives.
+	// Temporal forgets the batch, but still knows one of its sessions. The schedule is
+	// deleted, but the session that it started still runs.
 	r.forgotten(protocol.BatchID(id))
 	if err := schedule.Delete(t.Context()); err != nil {
 		t.Fatal(err)
@@ -189,7 +190,7 @@ func TestAFiringWithoutWhatItBeginsWithSaysSo(t *testing.T) {
 	}
 }
 
-// Maintenance of the store reports what it did, and what stays because a question
+// Maintenance of the store reports what it did, and which entries stay because a question
 // was not answered.
 func TestMaintenanceTidiesTheStore(t *testing.T) {
 	env := newEnvironment()

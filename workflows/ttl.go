@@ -10,14 +10,14 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A session may have a time to live, from its start. When that is over it begins no
-// further turn. It closes when the running turn has ended, or after ttlGrace,
-// whatever it does: in line for a host, parked, or waiting for a person.
+// A session may have a time to live, from its start. After that time it begins no further
+// turn. It closes when the running turn has ended, or after ttlGrace, in whatever state it
+// is: in line for a host, parked, or waiting for a person.
 
-// ttlGrace is how long the last turn may go on.
+// ttlGrace bounds the time for which the last turn may go on.
 const ttlGrace = 15 * time.Minute
 
-// byTTL is the By of that close.
+// byTTL is the By of the close for this reason.
 const byTTL = "ttl"
 
 func (s *endingPart) ttlAt() time.Time {

@@ -32,7 +32,7 @@ func TestASessionClosesWhenItsTimeIsOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		pumps  func(w *world)
 		does   func(w *world)
-		after  time.Duration // how long it may take after that
+		after  time.Duration // how long the session may live after its time is over
 		turns  int
 		status string
 		says   string

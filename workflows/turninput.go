@@ -13,8 +13,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// This file has what goes into a turn beside its text (files, an output schema),
-// and what its thread is set up with (instructions, a personality).
+// This file handles what goes into a turn in addition to its text (files, an output
+// schema), and what its thread is set up with (instructions, a personality).
 
 func checkExtras(m protocol.Message) error {
 	if err := activities.CheckInputs(m.Inputs); err != nil {
@@ -48,8 +48,8 @@ func extraChars(m protocol.Message) int {
 	return n
 }
 
-// extraSum returns a digest of what a message has beside its text; empty for
-// nothing.
+// extraSum returns a digest of the files and the output schema of a message; it is empty if
+// there are none.
 func extraSum(m protocol.Message) string {
 	if len(m.Inputs) == 0 && len(m.Schema) == 0 && m.SchemaBlob == "" {
 		return ""
@@ -62,14 +62,14 @@ func extraSum(m protocol.Message) string {
 	return "\x00" + hex.EncodeToString(h[:])
 }
 
-// sentAgain returns what is repeated of a message under another id.
+// sentAgain returns the content of a message that is to be sent again under another id.
 func sentAgain(m protocol.Message) protocol.Message {
 	return protocol.Message{Text: m.Text, Blob: m.Blob, Chars: m.Chars, Model: m.Model, Effort: m.Effort, AnyModel: m.AnyModel,
 		Inputs: m.Inputs, Schema: m.Schema, SchemaBlob: m.SchemaBlob}
 }
 
-// outputShape is the output schema of a turn, for another turn that goes on with
-// it.
+// outputShape is the output schema of a turn. It is kept for a later turn that goes on with
+// the same task.
 type outputShape struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
 	Blob   string          `json:"blob,omitempty"`
@@ -149,8 +149,8 @@ func (o SessionOptions) checkThread() error {
 	return short([]text{{"instructions", o.Instructions, protocol.MaxInstructions}})
 }
 
-// instructions returns the instructions for a pump that opens the thread. Later
-// pumps do without, which saves history.
+// instructions returns the instructions for a pump that opens the thread. Later pumps get
+// none, which saves history.
 func (s *processPart) instructions() string {
 	if s.st.Pump.Opened == s.st.Incarnation {
 		return ""

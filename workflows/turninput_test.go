@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Names of the form that the worker's API gives.
+// Keys of blobs, in the form in which the worker's API makes them.
 var (
 	aFolder   = "owned/session.s1.0123456789abcdef"
 	aLongText = aFolder + "/messages/" + strings.Repeat("0", 64)
@@ -44,7 +44,7 @@ func TestWhatGoesWithAMessageIsChecked(t *testing.T) {
 	}
 }
 
-// A message that is sent again brings its long text again, under another name.
+// A message that is sent again brings its long text again, under another key.
 func TestTheSameTextInAnotherFolderIsTheSameMessage(t *testing.T) {
 	elsewhere := strings.Replace(aLongText, "0123", "ffff", 1)
 	first, again := protocol.Message{ID: "m", Blob: aLongText, SchemaBlob: aLongText}, protocol.Message{ID: "m", Blob: elsewhere, SchemaBlob: elsewhere}
@@ -124,7 +124,7 @@ func TestFilesOfEarlierMessagesComeAlongOnce(t *testing.T) {
 	}
 }
 
-// If somebody insisted on a model, that also holds when its message is said again.
+// If a sender insisted on a model, this also holds when the message is sent again.
 func TestAMessageThatIsSaidAgainInsistsAsBefore(t *testing.T) {
 	if m := sentAgain((protocol.Message{ID: "m1", Text: "x", Model: "huge", AnyModel: true})); !m.AnyModel || m.Model != "huge" || m.ID != "" {
 		t.Errorf("said again as %+v", m)

@@ -27,7 +27,7 @@ type turnsPart struct {
 	pushes    *pushesPart
 
 	another bool // codex began another turn after the one that ended
-	leaving bool // its host is lost: what codex had there cannot be looked up
+	leaving bool // the session leaves a lost host: what codex had there cannot be looked up
 }
 
 // turnState is the queue, the turns, and how the running turn may end.
@@ -41,14 +41,14 @@ type turnState struct {
 	Running     bool                `json:"running"`                // turn TurnN has not ended
 	Foreign     string              `json:"foreign,omitempty"`      // the running turn, if codex began it by itself
 	Held        bool                `json:"held,omitempty"`         // the queue waits for the next message: codex could not go on
-	Downed      bool                `json:"downed,omitempty"`       // it is held only because no host or seed was available
+	Downed      bool                `json:"downed,omitempty"`       // the queue is held only because no host or seed was available
 	HasTurn     bool                `json:"has_turn"`               // the thread has a rollout: it can be resumed
 	MayHaveTurn bool                `json:"may_turn,omitempty"`     // codex may have got a message for the thread
 	TurnSpent   time.Duration       `json:"turn_spent,omitempty"`   // how long pumps were attached to the running turn
 	Cut         *protocol.Failure   `json:"cut,omitempty"`          // what cut off a turn whose message codex may or may not have had
-	Said        *protocol.Message   `json:"said,omitempty"`         // the running turn's message, if it may be said again
-	Shape       *outputShape        `json:"shape,omitempty"`        // what the running turn is to end in
-	AuthRetries int                 `json:"auth_retries,omitempty"` // turns in a row that said the same message again
+	Said        *protocol.Message   `json:"said,omitempty"`         // the running turn's message, if it may be sent again
+	Shape       *outputShape        `json:"shape,omitempty"`        // the output schema of the running turn
+	AuthRetries int                 `json:"auth_retries,omitempty"` // turns in a row that sent the same message again
 	GoOns       int                 `json:"go_ons,omitempty"`       // turns in a row that were cut off and continued
 	GoOnN       int                 `json:"go_on_n,omitempty"`      // number of the session's own messages
 	Interrupt   *protocol.Interrupt `json:"interrupt,omitempty"`    // who asked, for the record
@@ -159,7 +159,7 @@ func (s *turnsPart) delivered(d protocol.Delivery) {
 			switch p.Send.Kind {
 			case conversation.SendSteer:
 				s.requeue(p)
-			case conversation.SendTurn: // not even the thread's history could tell
+			case conversation.SendTurn: // not even the thread's history shows whether codex had it
 				s.voidTurn(d.Error)
 			}
 		default: // rejected
@@ -215,7 +215,8 @@ func (s *turnsPart) turnEnded(t *conversation.TurnEnd) {
 	}
 }
 
-// endTurn shows what codex told of a turn. now is its end if codex told no time.
+// endTurn puts into the view what codex reported of a turn. If codex reported no time, now
+// is the turn's end.
 func endTurn(v *protocol.TurnView, t *conversation.TurnEnd, now time.Time) {
 	v.TurnID, v.FinalText, v.FinalTruncated = t.ID, t.FinalText, t.FinalTruncated
 	v.Items, v.DiffStat = t.Items, t.DiffStat
@@ -266,7 +267,8 @@ func (s *turnsPart) endTurn(status string, f *protocol.Failure, fill func(*proto
 	s.st.UpdatedAt = now
 	s.st.Error, s.st.Cut, s.st.BudgetNews = nil, nil, false
 	s.st.Foreign, s.st.CloseDue = "", false
-	// Requests of codex within the turn are void. Bounds hold for the next turn.
+	// Requests of codex within the turn are void. The newest bounds apply from the next
+	// turn on.
 	why := fmt.Sprintf("turn %d ended (%s)", s.st.TurnN, status)
 	s.approvals.voidOpen(why)
 	s.dropSends(why)
@@ -281,8 +283,9 @@ func (s *turnsPart) endTurn(status string, f *protocol.Failure, fill func(*proto
 	}
 }
 
-// holdQueue leaves it to a person to go on. A session that closes after its last
-// turn has no such person. It goes on with what was accepted, and then closes.
+// holdQueue holds the queue until a person goes on. A session that closes after its last
+// turn has no such person, so it goes on with the messages that it accepted, and then
+// closes.
 func (s *turnsPart) holdQueue() {
 	switch {
 	case len(s.st.Queue) == 0 || s.opt.CloseAfter && s.bounds.overBudget():
@@ -326,7 +329,7 @@ func (s *turnsPart) dropSends(why string) {
 	}
 }
 
-// requeue makes a message that came too late to steer a turn of its own.
+// requeue makes a new turn for a message that came too late to steer.
 func (s *turnsPart) requeue(p pendingSend) {
 	if p.Named {
 		s.messages.tooLate(p)

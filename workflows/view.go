@@ -25,12 +25,12 @@ var (
 	attrTurn      = temporal.NewSearchAttributeKeyInt64("FairleadTurn")
 	// Set for sessions that a batch or a schedule started.
 	attrOrigin = temporal.NewSearchAttributeKeyKeyword("FairleadOrigin")
-	// What the model said, in a session that lets it report.
+	// What the model reported, in a session with the tool for that.
 	attrProgress = temporal.NewSearchAttributeKeyKeyword("FairleadProgress")
 )
 
-// Search attributes of people's choices. A session has them only once somebody chose, because not
-// every cluster knows them.
+// Search attributes of people's choices. A session sets them only after somebody made such
+// a choice, because not every cluster knows them.
 var (
 	attrName     = temporal.NewSearchAttributeKeyKeyword("FairleadName")
 	attrArchived = temporal.NewSearchAttributeKeyBool("FairleadArchived")
@@ -46,7 +46,7 @@ type attributes struct {
 	limited                          bool // waits is about the end of a limit
 }
 
-// viewsPart shows the session. It changes nothing of it.
+// viewsPart shows the session. It does not change the session's state.
 type viewsPart struct {
 	*core
 	messages  *messagesPart
@@ -78,7 +78,7 @@ func (s *viewsPart) publish() {
 		return
 	}
 	more := s.tellChosen(now)
-	if now.progress != s.shown.progress { // a cluster where nothing is reported need not have it
+	if now.progress != s.shown.progress { // a cluster where nothing is reported need not have this attribute
 		more = append(more, attrProgress.ValueSet(now.progress))
 	}
 	if now.origin != s.shown.origin {
@@ -94,15 +94,14 @@ func (s *viewsPart) publish() {
 	}
 }
 
-// showRefused lets lists find a session that could not begin among those that
-// failed.
+// showRefused makes lists show a session that could not begin among the failed ones.
 func showRefused(ctx workflow.Context) {
 	if err := workflow.UpsertTypedSearchAttributes(ctx, attrState.ValueSet(string(protocol.Failed))); err != nil {
 		workflow.GetLogger(ctx).Warn("search attributes not set", "error", err)
 	}
 }
 
-// threadID returns the session's own thread, not the one that it is forked from.
+// threadID returns the session's own thread, not the thread from which it was forked.
 func (s *viewsPart) threadID() string {
 	if s.st.ForkOf != "" && s.st.Pump.ForkedFrom == "" {
 		return ""
@@ -284,7 +283,7 @@ func (s *viewsPart) detail() protocol.SessionDetail {
 	return d
 }
 
-// details is the Markdown that the Temporal UI shows of the workflow.
+// details returns the Markdown with which the Temporal UI describes the workflow.
 func (s *viewsPart) details() string {
 	st := s.st
 	var b strings.Builder

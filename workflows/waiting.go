@@ -11,9 +11,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A session keeps what it has accepted. If waiting can mend a fault, the session
-// shows it, waits and tries again. That ends when an attempt works, or when a
-// person, a budget or start_timeout ends it.
+// A session keeps what it has accepted. If waiting can mend a fault, the session shows the
+// fault, waits and tries again. It goes on until an attempt works, or until a person, a
+// budget or start_timeout ends the wait.
 
 // Kinds that only workflows give. Activities and codex give the others.
 const (
@@ -79,10 +79,10 @@ var lastingKinds = []string{
 //	                                  codex was killed, or too slow: passes; it ended by itself: lasts
 //	         kinds that are not named here
 //
-// Newer workers may give kinds that are not named here. Such a failure passes
-// unless the activity said that a retry is of no use. A session that waits in vain
-// shows it, and start_timeout or a person ends it. A session that is ended
-// without need is lost.
+// Newer workers may give kinds that are not named here. Such a failure passes unless the
+// activity said that a retry is of no use. To wait in vain does little harm: the session
+// shows the failure, and start_timeout or a person ends the wait. But a session that is
+// ended without need is lost.
 func failurePasses(f *protocol.Failure) bool {
 	switch {
 	case f == nil, slices.Contains(lastingKinds, f.Kind):
@@ -97,15 +97,15 @@ func failurePasses(f *protocol.Failure) bool {
 type trouble struct {
 	Doing   string    `json:"doing"`
 	Since   time.Time `json:"since"`   // when the first attempt failed
-	Attempt int       `json:"attempt"` // how many have failed
+	Attempt int       `json:"attempt"` // how many attempts have failed
 	Kind    string    `json:"kind"`
 	Error   string    `json:"error"`
 	NextAt  time.Time `json:"next_at"`
 }
 
-// Pauses between two attempts. Each is twice as long as the one before. The
-// longest is short enough that nobody waits much longer than the fault lasts. It
-// costs some 3,700 events a day.
+// Pauses between two attempts. Each is twice as long as the one before. The longest is
+// short enough that nobody waits much longer than the fault lasts. With it, a wait costs
+// some 3,700 events a day.
 const (
 	firstPause   = 5 * time.Second
 	longestPause = 5 * time.Minute
@@ -186,10 +186,9 @@ func (s *core) keepTrying(doing string, leave func() bool, try func() (f *protoc
 	}
 }
 
-// waitOut waits until the next attempt is due. If the wait was ended early, it
-// returns the failure that was waited out. If the session has waited too long to
-// start, it returns that failure. It returns again if the wait has to go on in the
-// next run.
+// waitOut waits until the next attempt is due. If the wait was ended early, it returns the
+// failure that was waited out. If the session has waited too long to start, it returns the
+// failure start_timeout. again means that the wait has to go on in the next run.
 func (s *core) waitOut(leave func() bool) (f *protocol.Failure, again bool) {
 	t := s.st.Trouble
 	if t == nil {
@@ -245,8 +244,8 @@ func (t *trouble) text() string {
 	return fmt.Sprintf("another attempt to %s (%d failed): %s", t.Doing, t.Attempt, t.Error)
 }
 
-// startBy returns the time by which the session has to begin. It is zero once the
-// session could begin, and if it may wait for ever.
+// startBy returns the time by which the session has to begin. It is zero if the session has
+// started, or may wait for ever.
 func (s *core) startBy() time.Time {
 	limit := protocol.StartTimeout
 	if s.opt.StartTimeout != nil {

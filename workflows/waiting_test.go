@@ -39,8 +39,8 @@ func TestWhichFailuresPass(t *testing.T) {
 			t.Errorf("%s passes where the activity said that a retry is of no use", kind)
 		}
 	}
-	// Every kind of ending is covered. Which ones are left to the activity is
-	// stated above.
+	// Every kind of ending is covered. The kinds for which the activity decides are listed
+	// above.
 	for _, kind := range protocol.EndingKinds() {
 		switch kind {
 		case "process_exit", "start_timeout", "network", "overloaded", "host_lost", "thread_busy":
@@ -105,7 +105,7 @@ func (w *world) waits(f func()) {
 	}, f)
 }
 
-// kept checks that all messages had their turns, and that the fault is not shown
+// kept checks that all messages had their turns, and that the view does not show the fault
 // any more.
 func (w *world) kept(turns int) {
 	w.t.Helper()
@@ -130,7 +130,7 @@ func waitsLong(t *testing.T) *world {
 	return w
 }
 
-// What was accepted before a host was ready runs, however often workers,
+// Messages that were accepted before a host was ready run, however often workers,
 // connections, the store or the host fail before that.
 func TestAcceptedMessagesOutliveEveryFaultThatPassesWhileASessionBegins(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -229,7 +229,7 @@ func TestAcceptedMessagesOutliveEveryEarlyDeathOfCodex(t *testing.T) {
 	w.start(SessionOptions{})
 }
 
-// A codex that ends by itself rejects what it is started with.
+// If codex ends by itself, it rejects the way in which it is started.
 func TestACodexThatEndsByItselfEndsASessionThatNeverHadATurn(t *testing.T) {
 	w := waitsLong(t)
 	w.fake.rest = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
@@ -326,8 +326,8 @@ func TestAStartTimeoutEndsASessionAndSaysWhatItWaitedFor(t *testing.T) {
 	}
 }
 
-// Once a turn could begin, the start timeout no longer holds. With 0 there is none
-// at all.
+// When a turn could begin, the start timeout no longer applies. A start timeout of 0 means
+// that there is none.
 func TestAStartTimeoutIsOfTheStartAlone(t *testing.T) {
 	hour, none := time.Hour, time.Duration(0)
 	w := waitsLong(t)
@@ -440,7 +440,7 @@ func TestAResumeEndsAWaitAtOnceAndElsewhere(t *testing.T) {
 	}
 }
 
-// A wait survives the run that it began in, and goes on from where it was.
+// A wait goes on in the next run from where it was.
 func TestARolloverKeepsAWait(t *testing.T) {
 	for what, doing := range map[string]string{"prepare": "begin", "start": startCodex} {
 		w := waitsLong(t)

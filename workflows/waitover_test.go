@@ -61,7 +61,7 @@ func TestAWaitForALimitThatEndsOverBudgetIsShownNoMore(t *testing.T) {
 	w.start(waiting)
 }
 
-// The time that one message waited counts for that message alone.
+// The time that one message waited counts only for that message.
 func TestTheNextMessageWaitsForALimitAsLongAsTheFirst(t *testing.T) {
 	for name, c := range map[string]struct {
 		next []pumpFunc

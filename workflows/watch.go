@@ -11,16 +11,16 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A watch is the one activity that looks after the processes of all sessions that
-// wait on a host. It holds the only slot and the only channel that they take. It
-// costs an event when the host's first session comes, and three and a workflow task
-// when the last one is long gone. In between it signals a session only when
-// something happened to it.
+// A watch is the one activity that looks after the processes of all sessions that wait on a
+// host. It holds the only activity slot and the only channel to the host that these
+// sessions take. It costs one event when the host's first session comes. Some time after
+// the last session has left, it costs three events and a workflow task. In between, it
+// signals a session only when something happened to that session.
 type watch struct {
 	spec   protocol.HostSpec
 	fut    workflow.Future
 	cancel workflow.CancelFunc
-	idle   bool // the host had no session when the holders were looked at last
+	idle   bool // the host had no session when the watches were last tended
 }
 
 // watchesPart keeps a watch on each host that has sessions. It calls no other part.
@@ -30,9 +30,10 @@ type watchesPart struct {
 	running map[string]*watch // by host
 }
 
-// keepWatch watches every host that has sessions. A watch only looks, so two may
-// overlap for a moment: a rollover ends none and waits for none. A watch of the
-// former run learns at its next heartbeat that nobody wants it any more.
+// keepWatch watches every host that has sessions. A watch only looks, so two watches of a
+// host may overlap for a moment. Therefore a rollover neither ends watches nor waits for
+// them. A watch of the former run learns at its next heartbeat that nobody wants it any
+// more.
 func (p *watchesPart) keepWatch() {
 	busy := p.busyHosts()
 	for i := range p.st.Hosts {
@@ -40,7 +41,7 @@ func (p *watchesPart) keepWatch() {
 		w := p.running[spec.Name]
 		switch {
 		case w != nil && changed(w.spec, spec):
-			w.cancel() // another machine by now
+			w.cancel() // the name now means another machine
 		case w != nil || !busy[spec.Name]:
 			continue
 		}
@@ -59,8 +60,8 @@ func changed(before, now protocol.HostSpec) bool {
 	return !reflect.DeepEqual(before, now)
 }
 
-// tendWatches ends the watches of hosts that have had no session for a while. Those
-// that ended by themselves are begun anew.
+// tendWatches ends the watches of hosts that have had no session for a while. It starts
+// watches that ended by themselves anew.
 func (p *watchesPart) tendWatches() {
 	busy := p.busyHosts()
 	for _, name := range workflow.DeterministicKeys(p.running) {
@@ -97,7 +98,7 @@ func (p *watchesPart) endWatch(name string) {
 func (p *watchesPart) busyHosts() map[string]bool {
 	busy := make(map[string]bool, len(p.st.Hosts))
 	for _, l := range p.st.Leases {
-		busy[l.Host] = busy[l.Host] || l.Warm == nil // one that is parked has nothing to be watched
+		busy[l.Host] = busy[l.Host] || l.Warm == nil // a parked session has no process to watch
 	}
 	for i := range p.st.Leftovers {
 		if l := &p.st.Leftovers[i]; l.open() {
@@ -107,10 +108,10 @@ func (p *watchesPart) busyHosts() map[string]bool {
 	return busy
 }
 
-// watching is for an activity that goes on as long as it is wanted, on any worker.
-// The death of a worker is noticed as soon as with a pump, so that a login which
-// codex rotates right then is still noticed within 15 seconds. It costs the server
-// a heartbeat of each host in three seconds instead of ten, and no event.
+// watching is for an activity that goes on as long as it is wanted, on any worker. The
+// death of a worker is noticed as soon as with a pump, so that a login which codex rotates
+// right then is still noticed within 15 seconds. The server therefore gets a heartbeat for
+// each host every three seconds instead of every ten; that costs no event.
 func watching(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * 24 * time.Hour,
@@ -125,9 +126,9 @@ func watching(ctx workflow.Context, summary string) workflow.Context {
 // signalStirred tells a session that something happened to its process.
 const signalStirred = "stirred"
 
-// stirred takes the signal of a watch. It is worth a pump only while the session
-// waits for a person with nothing attached to this very process, and knows less
-// than the watch. The pump then finds out what happened.
+// stirred takes the signal of a watch. The signal causes a pump only if it is about the
+// present process and the watch knows more than the session. The pump then finds out what
+// happened.
 func (s *processPart) stirred(m activities.Stirred) {
 	switch {
 	case !s.st.Alive || m.Incarnation != s.st.Incarnation || s.st.Lease == nil || m.Host != s.st.Lease.Spec.Name:
@@ -138,9 +139,9 @@ func (s *processPart) stirred(m activities.Stirred) {
 	}
 }
 
-// stirredBehind is called when a pump has returned. The pump has seen what stirred
-// before it attached; what stirred after that is worth another pump. Both may have
-// been told while it ran. A turn that codex has begun is worth another pump, too.
+// stirredBehind is called when a pump has returned. The pump has seen what happened before
+// it attached. What happened after that needs another pump. Signals about both may have
+// come while the pump ran. A turn that codex has begun by itself also needs another pump.
 func (s *processPart) stirredBehind(begun bool) {
 	m := s.stir
 	s.st.Stirred, s.stir = begun && s.st.Alive, activities.Stirred{}
@@ -157,8 +158,8 @@ func (s *processPart) drainStirred() {
 	}
 }
 
-// looks reports whether the next pump only looks what happened to a process. If
-// that pump learns nothing, codex is not mistrusted for it.
+// looks reports whether the next pump only looks what happened to a process. If that pump
+// learns nothing, this does not count against codex.
 func (s *processPart) looks() bool {
 	if !s.st.Stirred {
 		return false

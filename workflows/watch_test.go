@@ -12,7 +12,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// watched is the text of a pool's request to watch a host.
+// watched returns the text of a pool's request to watch a host.
 func watched(name, address string) string {
 	return fmt.Sprintf("%s at %s:0 tells session/* by stirred", name, address)
 }
@@ -45,7 +45,7 @@ func TestAHostIsWatchedOnceWhileItHasSessions(t *testing.T) {
 		p.SignalWorkflow(signalRelease, release{Holder: "b"})
 		p.SignalWorkflow(signalRelease, release{Holder: "c"})
 	})
-	// The next one may come at any moment.
+	// The watch stays for a while, because the next session may come at any moment.
 	p.at(3*reapEvery+time.Second, func() { p.watches() })
 	p.at(6*reapEvery, func() {
 		p.watches("called back")
@@ -102,7 +102,7 @@ func TestTheNextRunOfAPoolWatchesOn(t *testing.T) {
 	p.verify()
 }
 
-// looks answers as a pump that finds nothing new.
+// looks answers as a pump that finds no news.
 func looks(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
 	return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.RequestsOpen, State: in.Pump.State}}, nil
 }
@@ -133,7 +133,7 @@ func TestAWaitingSessionLooksWhenItsProcessStirs(t *testing.T) {
 		w.at(3*time.Second+time.Duration(i)*time.Millisecond, stir(m))
 	}
 	w.at(4*time.Second, ran(1))
-	// Codex is not counted as failing because there is nothing new, however often.
+	// If pumps find no news, however often, codex does not count as failing.
 	for i := range 5 {
 		at := time.Duration(5+i) * time.Second
 		w.at(at, stir(activities.Stirred{Host: "web-1", Incarnation: 1, Offset: 5000}))

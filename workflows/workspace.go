@@ -9,7 +9,8 @@ import (
 	"fairlead.dev/fairlead/conversation"
 )
 
-// checkWorkspace refuses a session that is to begin with more than one thing.
+// checkWorkspace refuses a session that is to begin with more than one of a folder, a
+// repository and a snapshot.
 func (o SessionOptions) checkWorkspace() error {
 	//workflowcheck:ignore // it parses URLs, which depends on nothing else
 	err := o.Workspace.Check()
@@ -49,7 +50,7 @@ func (s *placePart) cameToWork(out activities.PrepareSessionResult) {
 	}
 }
 
-// place says where the session is, for those who only look.
+// placeView returns where the session is, for callers that only read.
 func (s *placePart) placeView() activities.Place {
 	p := activities.Place{Seed: s.st.Seed, Workspace: s.workspace(), Commit: s.st.Commit,
 		Turn: s.st.TurnN, Busy: s.st.Running || s.st.Reap}
