@@ -15,8 +15,8 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// maxKeys is how many keys are offered to a host. sshd counts each against its MaxAuthTries
-// (6 by default) and then hangs up.
+// maxKeys bounds the keys that are offered to a host. sshd counts each key as a try, and
+// hangs up after MaxAuthTries of them (6 by default).
 const maxKeys = 4
 
 // usualKeys are the files in ~/.ssh to try if no identity is named.
@@ -25,7 +25,7 @@ var usualKeys = []string{"id_ed25519", "id_ecdsa", "id_rsa"}
 // credentials are the signers for one login and the agent behind some of them.
 type credentials struct {
 	signers []ssh.Signer
-	agent   net.Conn // may be nil; must stay open until the handshake is over
+	agent   net.Conn // may be nil; stays open until the handshake is over
 	notes   []string // keys that could not be used, and why
 }
 
@@ -64,8 +64,8 @@ func newCredentials(identity, agentSocket string) (*credentials, error) {
 	return c, nil
 }
 
-// A noKeyError is a login without any key to offer. It counts as ErrAuth,
-// although no host refused anything: the keys of this machine are at fault.
+// A noKeyError means that this machine has no key to offer for a login. It counts as
+// ErrAuth, although no host refused anything.
 type noKeyError struct {
 	machine string
 	err     error
@@ -129,9 +129,9 @@ func (c *credentials) dialAgent(socket string) ([]ssh.Signer, error) {
 	return signers, nil
 }
 
-// loadIdentity returns the signer of a private key file. It uses the agent if the file is
-// encrypted, on a token, or only a public key. A certificate beside it (file-cert.pub) is
-// used.
+// loadIdentity returns the signer of a private key file. If the file is encrypted, belongs
+// to a key on a token, or is only a public key, the agent signs. A certificate beside the
+// file (file-cert.pub) is used.
 func loadIdentity(file string, agentSigners []ssh.Signer) (ssh.Signer, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -208,7 +208,7 @@ func expandHome(p string) string {
 	return p
 }
 
-// unwrapPath is an error of the file system without the path.
+// unwrapPath returns an error of the file system without the path.
 func unwrapPath(err error) error {
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		return p.Err
