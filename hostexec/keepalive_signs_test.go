@@ -2,8 +2,8 @@ package hostexec
 
 import "testing"
 
-// An acknowledgement by the peer's kernel says nothing about the peer itself,
-// unless our question may still be on its way there.
+// An acknowledgement by the peer's kernel says nothing about the peer itself, except while
+// bytes are queued here, among which the question may be.
 func TestWhatIsASignOfLife(t *testing.T) {
 	was := signs{heard: 5, arrived: 7, acked: 100}
 	for _, c := range []struct {

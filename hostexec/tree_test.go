@@ -19,7 +19,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// treeHosts returns hosts of every userland between which trees are carried.
+// treeHosts returns a host for each userland. Trees are copied between them.
 func treeHosts(t *testing.T) map[string]hostexec.Host {
 	spec := hosttest.StartSSHD(t, hosttest.Options{}).Spec()
 	sshd, far := newHost(t, spec), farHost(t, spec)
