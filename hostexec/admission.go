@@ -9,12 +9,11 @@ import (
 )
 
 const (
-	// dialsAtATime bounds the dials under way in each lane, without those that have left
-	// it. One lane is for hosts whose last dial succeeded or that were never dialed. The
-	// other lane is for hosts whose last dial failed.
+	// dialsAtATime bounds the dials in each lane. A dial that takes long leaves its lane.
+	// One lane is for hosts whose last dial succeeded or that were never dialed. The other
+	// lane is for hosts whose last dial failed.
 	dialsAtATime = 32
-	// slowDials bounds the dials that have left their lane because they take long.
-	// Each is one open socket.
+	// slowDials bounds the dials that have left their lane. Each has one open socket.
 	slowDials = 512
 )
 

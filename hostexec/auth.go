@@ -22,7 +22,8 @@ const maxKeys = 4
 // usualKeys are the files in ~/.ssh to try if no identity is named.
 var usualKeys = []string{"id_ed25519", "id_ecdsa", "id_rsa"}
 
-// credentials are the signers for one login and the agent behind some of them.
+// credentials are the signers for one login, with the connection to the agent that some of
+// them use.
 type credentials struct {
 	signers []ssh.Signer
 	agent   net.Conn // may be nil; stays open until the handshake is over
@@ -86,7 +87,7 @@ func (e *noKeyError) Error() string {
 func (e *noKeyError) Unwrap() []error { return []error{ErrAuth, e.err} }
 
 // addUsual adds the usual files and the agent's keys. Agent keys that have a file in ~/.ssh
-// come first, because an agent may hold more keys than may be tried.
+// come first, because an agent may hold more than maxKeys keys.
 func (c *credentials) addUsual(agentSigners []ssh.Signer) {
 	add := func(s ssh.Signer) {
 		same := func(o ssh.Signer) bool { return samePublic(o.PublicKey(), s.PublicKey()) }

@@ -41,8 +41,8 @@ type BelowFile struct {
 	SHA256 string // hex; begin gets an empty one if the host has no program to compute it
 }
 
-// NotGiven is the reason why a file is not given. None of its content was passed on, except
-// with Changed.
+// NotGiven is the reason why a file is not given. With Changed, a part of its content may
+// have been passed on, otherwise nothing was.
 type NotGiven string
 
 // Reasons for NotGiven.

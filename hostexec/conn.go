@@ -68,8 +68,8 @@ func (c *sshConn) openInTime(ctx context.Context, what sessionRequest) (*sshChan
 // open opens a session and makes a request on it. The caller has counted the channel in
 // c.channels. The count is released when the channel ends or cannot be opened.
 //
-// The goroutine is not one of the host's tasks, because OpenChannel may never return on a
-// dying connection.
+// The goroutine that opens the session is not one of the host's tasks, because OpenChannel
+// may never return on a dying connection.
 func (c *sshConn) open(ctx context.Context, what sessionRequest) (*sshChannel, error) {
 	type opened struct {
 		ch   ssh.Channel

@@ -21,9 +21,9 @@ const (
 	// after a burst.
 	keptConns = 2
 	maxDials  = 4 // at a time, to one sshd and in one group
-	// learnedFor is the time for which the number of sessions that the host allowed on one
-	// connection also limits new connections. That number may be too low, because the host
-	// may have been slow to forget closed sessions.
+	// If a host allows fewer sessions on a connection than channelsPerConn, their number
+	// also limits new connections for the time learnedFor. That number may be too low,
+	// because the host may have been slow to forget closed sessions.
 	learnedFor = 5 * time.Minute
 )
 
@@ -147,7 +147,7 @@ func (g *connGroup) acquire(ctx context.Context, take func(*sshConn) bool) (*ssh
 	}
 }
 
-// worthARetry reports whether another dial may succeed where one failed with err.
+// worthARetry reports whether another dial may succeed after one failed with err.
 func worthARetry(err error) bool {
 	return !errors.Is(err, ErrAuth) && !errors.Is(err, ErrHostKeyChanged) && !errors.Is(err, ErrHostKeyUnknown)
 }
@@ -199,7 +199,7 @@ func (g *connGroup) session(ctx context.Context) (*sshChannel, error) {
 }
 
 // sessionFor returns a channel on which the requested program runs. If it fails, nothing
-// began: errRefused means that the host refused the request, any other error is typed.
+// began. errRefused means that the host refused the request. Other errors are typed.
 func (g *connGroup) sessionFor(ctx context.Context, what sessionRequest) (*sshChannel, error) {
 	for tries := 1; ; tries++ {
 		c, err := g.acquire(ctx, func(c *sshConn) bool {
@@ -249,8 +249,8 @@ func (g *connGroup) sessionFor(ctx context.Context, what sessionRequest) (*sshCh
 
 // refused handles a channel that the host rejected (MaxSessions) and returns how long to
 // wait before the next try. At the first rejection the host may only be slow to forget a
-// closed channel. At a later one, the current number of channels becomes the limit of this
-// connection and of new ones.
+// closed channel. At a later rejection, the current number of channels becomes the limit of
+// this connection and of new ones.
 func (g *connGroup) refused(c *sshConn) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -341,7 +341,7 @@ func (g *connGroup) idleConns() []*sshConn {
 	return idle
 }
 
-// close closes every connection. Commands on them end as lost.
+// close closes every connection. Commands on them fail with ErrOutcomeUnknown.
 func (g *connGroup) close() {
 	g.mu.Lock()
 	g.closed = true

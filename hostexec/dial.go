@@ -95,8 +95,8 @@ func login(ctx context.Context, spec protocol.HostSpec, agentSocket string, open
 }
 
 // tryKeys repeats the handshake until the host shows a pinned key or has no other key to
-// show. A host shows one key per handshake, and the type of a key that is pinned by
-// fingerprint is unknown.
+// show. This may take several handshakes, because a host shows one key in each, and the
+// type of a key that is pinned by fingerprint is unknown.
 func tryKeys(ctx context.Context, p *pins, userName string, creds *credentials, open transport) (*ssh.Client, *link, error) {
 	algos := p.algorithms()
 	var shown []protocol.HostKey

@@ -31,7 +31,7 @@
 // A host gets as few connections as can carry its open channels. Each connection carries
 // eight channels, or the number that the host's MaxSessions allows. Connections that a
 // burst needed are closed again after it. If a host accepts connections slowly
-// (MaxStartups), dials are retried, and callers wait as long as some succeed.
+// (MaxStartups), dials are retried, and callers wait as long as some dials succeed.
 //
 // Every call is bounded by its context. A peer that sends nothing is given up after half a
 // minute; a slow peer is not, because every byte that it sends counts as a sign of life,

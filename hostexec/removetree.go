@@ -13,11 +13,11 @@ import (
 // and checks the location of its working directory, so that later changes of the path
 // cannot redirect it.
 //
-// $3 is the fence's folder. If neither $1 nor $3 exists, none is created. If $3 is removed
-// with $1, the lock is removed too, and then another holder can create and get a new lock.
-// So the script first writes the epoch beside the folder. Then one rename moves the folder
-// with its lock away from the path that other holders use. Only the renamed folder is
-// removed, together with what earlier calls left of it.
+// $3 is the fence's folder. If neither $1 nor $3 exists, the script does not create them.
+// If $3 is removed with $1, the lock is removed too, and then another holder can create and
+// get a new lock. So the script first writes the epoch beside the folder. Then one rename
+// moves the folder with its lock away from the path that other holders use. Only the
+// renamed folder is removed, together with what earlier calls left of it.
 const removeScript = `LC_ALL=C; export LC_ALL
 refuse() { echo "refused: $1" >&2; exit 1; }
 gone() { [ ! -e "$1" ] && [ ! -L "$1" ]; }

@@ -24,8 +24,8 @@ const (
 	// than a channel's window. The packet size is the library's default, which every server
 	// accepts.
 	sftpPackets = 128
-	// sftpWait bounds the time until the subsystem sends its version. It never sends it if
-	// rc files consume its input.
+	// sftpWait bounds the time until the subsystem sends its version. If rc files consume
+	// its input, it never sends the version.
 	sftpWait = 15 * time.Second
 	// sftpPause is the time for which SFTP is not tried again on a host where it did not
 	// work.

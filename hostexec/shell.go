@@ -54,7 +54,7 @@ func (s *shell) run(ctx context.Context, c Command) (res Result, usable bool, er
 	// A write may block until a dead peer is noticed, so waiting for it also ends with ctx.
 	feed := func() {
 		if !s.loops {
-			// A command need not read its input: ignore errors.
+			// Errors are ignored, because a command need not read its input.
 			s.ch.Write(c.Stdin)
 			s.ch.CloseWrite()
 		}

@@ -19,8 +19,8 @@ const (
 	// maxShells bounds the kept shells of a host. While all of them are busy, a small
 	// command gets a channel of its own.
 	maxShells = 4
-	// maxShellLine bounds what is sent to a kept shell, in bytes. Shells read a line byte
-	// by byte, which takes about 0.4 ms per kilobyte.
+	// maxShellLine bounds the lines that are sent to a kept shell, in bytes. Shells read a
+	// line byte by byte, which takes about 0.4 ms per kilobyte.
 	maxShellLine = 48 << 10
 	// maxShellAge is the age at which a kept shell is replaced, so that changes of the
 	// environment take effect.
@@ -281,13 +281,13 @@ func (h *sshHost) through(address string, k kind) transport {
 			case ctx.Err() != nil || try >= 3:
 				return nil, fmt.Errorf("jump host %s: %w", h.name, err)
 			}
-			// The connection was lost and nobody had noticed yet.
+			// The connection was lost before, and this is the first call that notices it.
 			c.net.Close()
 		}
 	}
 }
 
-// unused reports whether nothing of the host is open or being opened.
+// unused reports whether the host has no connection, and none is being opened.
 func (h *sshHost) unused() bool { return h.groups[control].unused() && h.groups[bulk].unused() }
 
 // Close closes every connection and waits for the host's goroutines. The outcome of

@@ -21,11 +21,11 @@
 // Restore and Export compare every chunk with its digest. A tree appears in its place
 // complete or not at all.
 //
-// A work folder is kept by one of two policies. The policy full keeps all of it except for
-// excluded files. The policy git keeps only what upstream does not have (see [Git]): a
-// restore fetches the rest from upstream, and files that git ignores are not kept. If the
-// policy git would not cover a folder, the folder is kept in full, and the manifest says
-// why.
+// A work folder has one of three policies. The policy none keeps nothing of it. The policy
+// full keeps all of it except for excluded files. The policy git keeps only what upstream
+// does not have (see [Git]): a restore fetches the rest from upstream, and files that git
+// ignores are not kept. If the policy git would not cover a folder, the folder is kept in
+// full, and the manifest says why.
 //
 // [CheckLineage] reports whether a snapshot has all the rollouts that codex needs to resume
 // its thread. A fork's history begins in the rollout of another thread.
@@ -36,7 +36,7 @@
 // the host would not let us read, and [Manifest.Unread] counts them. A snapshot that lacks
 // only such files counts as complete, but the originals of these files must not be deleted.
 //
-// [Keep] pins a snapshot for a session that is to continue from it, and [Drop] deletes no
+// [Keep] pins a snapshot for a session that will continue from it, and [Drop] deletes no
 // pinned snapshot (see pin.go). Only a session itself knows from which snapshots it
 // continues, so ask it before a Drop.
 //

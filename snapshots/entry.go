@@ -26,8 +26,8 @@ type Entry struct {
 	Inode uint64
 	flags byte
 
-	// Content lists a file's pieces in order. If flags has listed, it lists the chunks that
-	// hold this list.
+	// Content lists a file's pieces in order. If flags contains listed, Content instead
+	// names the chunks that contain this list.
 	Content []Ref
 }
 

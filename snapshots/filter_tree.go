@@ -109,8 +109,8 @@ func credential(tree, p string) bool {
 	}
 }
 
-// ownFolders returns the folders below this tree that are other trees. What another tree
-// leaves out must not be kept as a part of this one.
+// ownFolders returns the folders below this tree that are other trees. A file that another
+// tree leaves out must not be kept as a part of this tree.
 func ownFolders(t TreeSpec, others []TreeSpec) map[string]bool {
 	own := map[string]bool{}
 	for _, o := range others {

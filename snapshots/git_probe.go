@@ -39,7 +39,7 @@ type gitMade struct {
 const maxSection = 256 << 20
 
 // planGit examines a work folder and prepares the content of the tree Git in scratch. That
-// is a folder of ours on the same host, and the next snapshot may reuse it. It changes
+// is a folder of ours on the same host, and the next snapshot may reuse it. planGit changes
 // nothing in the work folder.
 func planGit(ctx context.Context, h hostexec.Host, dir, scratch string) (gitPlan, error) {
 	var p gitPlan

@@ -45,7 +45,7 @@ type Manifest struct {
 	// elements, but the counts are complete.
 	LeftOut       []LeftOut `json:"left_out,omitempty"`
 	LeftOutCount  int64     `json:"left_out_count,omitempty"`
-	Unreadable    int64     `json:"unreadable,omitempty"` // part of LeftOutCount: files that could not be read
+	Unreadable    int64     `json:"unreadable,omitempty"` // part of LeftOutCount: paths that could not be read
 	Unstable      []string  `json:"unstable,omitempty"`
 	UnstableCount int64     `json:"unstable_count,omitempty"`
 	Took          string    `json:"took,omitempty"`

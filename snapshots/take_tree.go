@@ -311,8 +311,8 @@ func (t *treeTaking) relies(e Entry) bool {
 	return err == nil
 }
 
-// hold keeps an entry until the entries before it are complete. If there are none, it emits
-// the entry at once.
+// hold keeps an entry until its content has been read and the entries before it have been
+// emitted. An entry that need not wait is emitted at once.
 func (t *treeTaking) hold(h held) error {
 	if t.over {
 		return nil

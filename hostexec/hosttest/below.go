@@ -179,8 +179,8 @@ var belowChecks = []check{
 			t.Errorf("a link above it: %v", err)
 		}
 	}},
-	// The owner of the folder swaps names as fast as possible: a symlink that
-	// leads out, a symlink to a folder outside, and good ones.
+	// The owner of the folder swaps names as fast as possible. They are in turn a symlink
+	// that leads out, a symlink to a folder outside, and good files and folders.
 	{"ReadBelowIsNotFooledBySwaps", func(t *testing.T, h target) {
 		work := h.trap(t)
 		stop := make(chan struct{})

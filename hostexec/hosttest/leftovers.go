@@ -35,7 +35,7 @@ func (l Leftover) String() string {
 // and temporary file in the folder and beside it. A closed session has no leftovers. A
 // waiting session has the processes and the FIFO of its app-server, but no attachment.
 //
-// It checks more than process.Reap does, to find what Reap misses.
+// Leftovers checks more than process.Reap, to find leftovers that Reap misses.
 func Leftovers(sessionDir, mark string) ([]Leftover, error) {
 	files, err := leftFiles(sessionDir)
 	return append(leftProcesses(sessionDir, mark), files...), err

@@ -22,8 +22,8 @@ var ErrJournalLost = errors.New("journal was lost")
 
 const (
 	defaultSilence = 2 * time.Minute
-	// Some shells compare times in whole seconds. With a Silence below 12 s they may take a
-	// live client for a silent one.
+	// Some shells compare times in whole seconds. If Silence is below 12 s, such a shell
+	// may take a live client for a silent one.
 	minSilence = time.Second
 )
 

@@ -45,9 +45,9 @@ var (
 	reapScript      = withLib(reapText)
 )
 
-// Redirections for the supervisor and the job. With noInput they get nothing from the start
-// script's standard input. With secretInput they get it as descriptor SecretFD: a pipe with
-// a secret.
+// Redirections for the supervisor and the job. With noInput, they do not get the start
+// script's standard input. With secretInput, they get it as descriptor SecretFD. It is a
+// pipe with a secret.
 const (
 	noInput     = "9>&- </dev/null >/dev/null"
 	secretInput = "9>&- 7<&0 </dev/null >/dev/null"

@@ -14,8 +14,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// A Watched is a watched process to which something happened: it no longer runs, or the
-// length of its journal changed.
+// A Watched is a watched process that no longer runs or whose journal changed its length.
 type Watched struct {
 	// Session and Process name the process's folder: Session/proc/Process.
 	Session, Process string
@@ -107,7 +106,7 @@ exec dd if="$1" bs=65536 skip="$2" count="$3" 2>/dev/null`
 
 const journalBlock = 64 << 10
 
-// MaxJournalPiece is the most that ReadJournal returns, in bytes.
+// MaxJournalPiece is the largest number of bytes that ReadJournal returns.
 const MaxJournalPiece = 1 << 20
 
 // ReadJournal reads the journal of the process in dir from offset on, without attaching. It

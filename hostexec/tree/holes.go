@@ -134,7 +134,8 @@ func (h *holeWriter) endFile(e Entry) error {
 	if err := h.send(); err != nil {
 		return err
 	}
-	// For times before 1970, seconds and fraction share one sign, as in a decimal number.
+	// For times before 1970, the minus sign applies to seconds and fraction, as in a
+	// decimal number.
 	return h.say("end %d %o %s %d\n", e.Size, e.Mode, paxTime(e.MTime), e.MTime.Unix())
 }
 

@@ -122,8 +122,8 @@ type ListOptions struct {
 // A Listing holds the results that concern a whole listing.
 type Listing struct {
 	// Clock is the host's time at the beginning, in whole seconds if its date program
-	// prints no fraction. A file that changed at that time or later may change again with
-	// the same properties.
+	// prints no fraction. A file that changed at that time or later may change again
+	// without a change of its properties.
 	Clock time.Time
 	// Problems are messages of the host's tools about files that could not be read or
 	// examined, at most maxProblems. Messages about files that vanished during the listing

@@ -108,8 +108,8 @@ func (l *treeLister) tellHeld() error {
 }
 
 // parseStat parses "mode size mtime ctime inode links blocks dev/mtime/ctime/name". Times
-// come twice: in seconds and in readable form. The path is still as find printed it. A
-// record without a kind belongs to a link that vanished.
+// come twice: in seconds and in readable form. The path is still as find printed it. If a
+// record has no kind, it is that of a link that vanished.
 func parseStat(rec []byte) (Entry, error) {
 	bad := func() (Entry, error) { return Entry{}, fmt.Errorf("%w: record %.200q", script.ErrGarbled, rec) }
 	parts := bytes.SplitN(rec, []byte("/"), 4)

@@ -109,9 +109,9 @@ const treeBatch = 256
 
 // Read reads files below dir over one channel. One goroutine takes names and another sends
 // them while content arrives. So names may wait for a listing, and fn may wait for a store,
-// but names must not wait for fn. names yields paths as List reports them, each once. Of a
-// folder it must also yield the files, because Read does not read the content of folders by
-// itself. names should end when ctx ends.
+// but names must not wait for fn. names yields paths as List reports them, each once. Read
+// does not read the files in a folder that names yields, so names must yield them too.
+// names should end when ctx ends.
 //
 // fn is called for each name, in order, with its content or with Missing set. Content that
 // it does not read is skipped. An error of fn ends the call. After all content was read,
@@ -173,9 +173,9 @@ func readTree(ctx context.Context, h hostexec.Host, dir string, names func(yield
 }
 
 // failedReads returns an error if tar says that it could not read a file for another reason
-// than truncation. In that case tar has written zeros for the missing data, although the
-// file did not change. It also returns an error if a file did not vanish but could not be
-// examined afterwards.
+// than truncation. In that case tar has written zeros for the missing data, and the file's
+// state afterwards does not show it. It also returns an error if a file did not vanish but
+// could not be examined afterwards.
 func failedReads(stderr []byte) error {
 	for line := range strings.Lines(string(stderr)) {
 		line = strings.TrimSpace(line)

@@ -126,7 +126,7 @@ func paxRecord(key, value string) string {
 	}
 }
 
-// paxTime returns seconds with a fraction. A minus sign applies to both.
+// paxTime returns seconds with a fraction. A minus sign applies to the whole number.
 func paxTime(t time.Time) string {
 	sec, ns := t.Unix(), t.Nanosecond()
 	sign := ""

@@ -148,7 +148,7 @@ func Open(st *store.Store, opts Options) *Store {
 	return OpenBlobs(StoreBlobs{st}, opts)
 }
 
-// OpenBlobs is Open for blobs of any kind.
+// OpenBlobs is Open for any implementation of Blobs.
 func OpenBlobs(st Blobs, opts Options) *Store {
 	if opts.PackBytes == 0 {
 		opts.PackBytes = 12 << 20

@@ -79,9 +79,9 @@ func (c *Store) refreshOnce(ctx context.Context) (again bool, err error) {
 }
 
 // salvage looks in the store for packs that no index names, and adds them to the index in
-// memory. Its caller misses a chunk. The index of such a pack was lost, or its capture was
-// killed or will index it soon. No batch begins to rely on such packs. If a snapshot needs
-// one, prune indexes it again.
+// memory. It is called when a chunk is missing. The index of such a pack was lost, or its
+// capture was killed or will index it soon. No batch begins to rely on such packs. If a
+// snapshot needs one, prune indexes it again.
 func (c *Store) salvage(ctx context.Context) error {
 	listed, err := c.Blobs.List(ctx, PackPrefix)
 	if err != nil {

@@ -27,7 +27,7 @@ type PruneOptions struct {
 	RepackMax int64
 	// Now is the time by the store's clock. If it is zero, Prune asks the store.
 	Now time.Time
-	// DryRun changes nothing.
+	// With DryRun, Prune changes nothing.
 	DryRun bool
 	// Progress is called often, from one goroutine. It may be nil.
 	Progress Steps
@@ -48,7 +48,7 @@ const (
 	repackMax = 2 << 30
 )
 
-// PruneReport says what Prune did, or would do without DryRun.
+// PruneReport lists the changes that Prune made, or with DryRun would make.
 type PruneReport struct {
 	Packs     int   `json:"packs"`     // deleted
 	Freed     int64 `json:"freed"`     // bytes of deleted packs
@@ -153,8 +153,8 @@ func (p *pruner) look(ctx context.Context) error {
 	return err
 }
 
-// clock gets the time from the store, because it is compared with times of blobs in the
-// store.
+// clock gets the time from the store, because prune compares it with the times of blobs in
+// the store.
 func (p *pruner) clock(ctx context.Context) error {
 	if p.now = p.opts.Now; !p.now.IsZero() {
 		return nil
