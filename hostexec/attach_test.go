@@ -110,7 +110,7 @@ func TestJournalArrivesWholeAcrossAttachments(t *testing.T) {
 		s.program(fmt.Sprintf("emit 3 %d", size))
 		var at int
 		for {
-			// Start and stop anywhere.
+			// Reads start and stop at any offset.
 			if at > 0 && rnd.IntN(3) == 0 {
 				at = rnd.IntN(at)
 			}
@@ -169,7 +169,7 @@ func TestTakeOverSilencesTheOlderAttachment(t *testing.T) {
 		fence.Epoch.Attempt++
 		newer := s.attach(process.AttachOptions{Fence: fence})
 		for range 100 {
-			// The write may fail at once, or a later one.
+			// This write or a later one may fail.
 			io.WriteString(older, "stale\n")
 		}
 		if _, err := io.WriteString(newer, "two\n"); err != nil {
@@ -393,7 +393,8 @@ func TestAClientIsHeardOnAnOverlay(t *testing.T) {
 	}
 }
 
-// awaitLook waits until the attachment's ticker looks at it again.
+// awaitLook waits until the attachment's ticker on the host has checked the attachment
+// again.
 func (s *scene) awaitLook(kind string, ended <-chan error) {
 	s.t.Helper()
 	looked := func() (last time.Time) {

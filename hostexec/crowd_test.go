@@ -33,7 +33,7 @@ type crowd struct {
 // newCrowd starts the programs of a crowd, a few at a time.
 func newCrowd(t testing.TB, config ...string) *crowd {
 	t.Helper()
-	// This is sshd's default for MaxStartups.
+	// MaxStartups has sshd's default value.
 	c := &crowd{sshd: hosttest.StartSSHD(t, hosttest.Options{Config: append(config, "MaxStartups 10:30:100")})}
 	c.pool = hostexec.NewPool(hostexec.PoolOptions{})
 	c.pool.ShortenSurplus(time.Second)

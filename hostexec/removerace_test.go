@@ -40,7 +40,8 @@ func (h *steered) Run(ctx context.Context, c hostexec.Command) (hostexec.Result,
 }
 
 // stopsBefore makes a script wait before its nth step that creates, moves or removes a
-// file. The script then creates the file reached, and goes on when the file on exists.
+// file. The script then creates a file with the path reached, and goes on when a file with
+// the path on exists.
 func stopsBefore(h hostexec.Host, n int, reached, on string) hostexec.Host {
 	before := fmt.Sprintf(`t_n=0
 t_step() {
@@ -56,7 +57,8 @@ t_step() {
 	return &steered{h, before}
 }
 
-// tellsOfWaiting makes a script create the file waits when it begins to wait for the lock.
+// tellsOfWaiting makes a script create a file with the path waits when it begins to wait
+// for the lock.
 func tellsOfWaiting(h hostexec.Host, waits string) hostexec.Host {
 	return &steered{h, fmt.Sprintf(`sleep() { : >'%s'; command sleep "$@"; }`, waits)}
 }
@@ -79,8 +81,8 @@ func TestTheFenceHoldsWhileItsFolderIsRemoved(t *testing.T) {
 			remove := func(h hostexec.Host, dir string, e hostexec.Epoch) error {
 				return hostexec.RemoveTree(ctx, h, dir, root, &hostexec.Fence{Dir: dir, Epoch: e})
 			}
-			// during runs b before the nth step of a. a goes on when b has ended or waits
-			// for the lock. during reports whether a has that many steps.
+			// during runs b before the nth step of a, and lets a go on when b has ended or
+			// waits for the lock. during reports whether a has that many steps.
 			during := func(name string, n int, a, b func(h hostexec.Host) error) (there bool, errA, errB error) {
 				t.Helper()
 				at := filepath.Join(signs, fmt.Sprint(name, "-", n))

@@ -33,7 +33,7 @@ func treeHosts(t *testing.T) map[string]hostexec.Host {
 	}
 }
 
-// farHost returns a host that takes its line for a long one.
+// farHost returns a host of a pool to which every host counts as far away.
 func farHost(t *testing.T, spec protocol.HostSpec) hostexec.Host {
 	pool := newPool(t, hostexec.PoolOptions{})
 	pool.EverythingIsFar()

@@ -14,7 +14,7 @@ import (
 )
 
 // inFolders makes the folder at path below dir and calls f with it open. The whole path is
-// too long for a system call, so it is made in parts.
+// too long for a system call, so inFolders never passes it as a whole.
 func inFolders(t *testing.T, dir, path string, f func(folder int) error) {
 	t.Helper()
 	at, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

@@ -50,8 +50,8 @@ echo no >zzz && mkdir zzzz && chmod 000 zzz zzzz`})
 	}
 }
 
-// If a disk fails during the listing, names are missing. Unread then counts this, so that
-// the originals are not deleted. Other messages do not count.
+// If a disk fails during the listing, names are missing. Then Unread is not 0, so that the
+// originals are not deleted. Other messages do not count.
 func TestWhatCouldNotBeListedIsSaid(t *testing.T) {
 	for said, lacks := range map[string]int64{
 		"find: './sub': Input/output error":          1,

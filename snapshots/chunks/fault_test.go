@@ -420,8 +420,8 @@ func TestAPackThatIsPrunedBeforeItIsIndexedWasPruned(t *testing.T) {
 	}
 }
 
-// TestACommitOutlastsPrunesThatCondemnAgainAndAgain condemns the packs that a commit has
-// copied chunks to, each time.
+// TestACommitOutlastsPrunesThatCondemnAgainAndAgain condemns again and again the packs to
+// which a commit has copied chunks.
 func TestACommitOutlastsPrunesThatCondemnAgainAndAgain(t *testing.T) {
 	st := memoryStore(t)
 	all := &manifests{of: map[string]snapshotOf{}}
