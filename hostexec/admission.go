@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// dialsAtATime bounds the recent dials under way in each lane: one lane is for
-	// hosts that answered last time or were never dialed, the other for the rest.
+	// dialsAtATime bounds the dials in each lane. A dial that takes long leaves its lane.
+	// One lane is for hosts whose last dial succeeded or that were never dialed. The other
+	// lane is for hosts whose last dial failed.
 	dialsAtATime = 32
-	// slowDials bounds the dials that have left their lane because they take long.
-	// Each is one open socket.
+	// slowDials bounds the dials that have left their lane. Each has one open socket.
 	slowDials = 512
 )
 
-// An admission decides when a dial may begin. A dial to a host that does not answer
-// lasts until its deadline. Two rules keep such dials from delaying others: a host
-// whose last dial failed uses a lane of its own kind, and a dial that takes long
-// leaves its lane and goes on outside of it.
+// An admission decides when a dial may begin. A dial to a host that does not answer lasts
+// until its deadline. Two rules keep such dials from delaying others. Hosts whose last dial
+// failed have a lane of their own. A dial that takes long leaves its lane and goes on
+// outside of it.
 type admission struct {
 	sure, doubtful, slow chan struct{} // one element for each dial under way
 
@@ -34,9 +34,9 @@ func newAdmission() admission {
 	}
 }
 
-// admit waits until an sshd may be dialed; release must be called when the dial has
-// ended. The dials of one sshd are bounded, too, since an sshd refuses logins if too
-// many are under way. doubtful says that the last dial to it failed.
+// admit waits until an sshd may be dialed; release must be called when the dial has ended.
+// The dials to one sshd are bounded too, because an sshd refuses logins if too many are
+// under way. doubtful says that the last dial to this address failed.
 func (p *Pool) admit(ctx context.Context, address string, doubtful bool) (release func(), err error) {
 	leave, err := p.servers.enter(ctx, address)
 	if err != nil {
@@ -74,7 +74,7 @@ type turn struct {
 
 	mu    sync.Mutex
 	timer *time.Timer // guarded by mu, like all below
-	late  bool        // it has left its lane for a slow place
+	late  bool        // the dial has left its lane for a slow place
 	over  bool
 }
 

@@ -18,9 +18,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// deadHosts are many addresses that accept connections. At first each shows a key
-// that is not pinned, so that a dial fails at once. Once silent is set they send
-// nothing, so that a dial takes all of its time.
+// deadHosts are many addresses that accept connections. At first each shows a key that is
+// not pinned, so that a dial fails at once. After silent is set they send nothing, so that
+// a dial lasts until its deadline.
 type deadHosts struct {
 	t      *testing.T
 	pool   *hostexec.Pool
@@ -89,7 +89,7 @@ func newDeadHosts(t *testing.T, pool *hostexec.Pool, like protocol.HostSpec, n i
 	return d
 }
 
-// hangUp ends every connection. Later ones are not held either.
+// hangUp closes every connection. Later connections are answered again.
 func (d *deadHosts) hangUp() {
 	d.silent.Store(false)
 	d.mu.Lock()
@@ -99,7 +99,7 @@ func (d *deadHosts) hangUp() {
 	}
 }
 
-// failOnce has one dial to each host fail.
+// failOnce makes one dial to each host, which fails.
 func (d *deadHosts) failOnce() {
 	d.t.Helper()
 	for _, h := range d.hosts {
@@ -122,8 +122,8 @@ func (d *deadHosts) hang(atLeast int64) {
 	eventually(d.t, "they take up dials", func() bool { return d.held.Load() >= atLeast })
 }
 
-// mustNotHoldUp checks that a command on a host that answers ends while all of
-// those dials still wait.
+// mustNotHoldUp checks that a command on a host that answers ends while the dials to the
+// dead hosts still wait.
 func (d *deadHosts) mustNotHoldUp(spec protocol.HostSpec) {
 	d.t.Helper()
 	h, err := d.pool.Host(spec)
@@ -204,7 +204,8 @@ func TestWhatNobodyUsesIsForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Each new host drops those before it, except those with open connections.
+	// When the pool gets a new host, it drops the earlier hosts that have no open
+	// connections.
 	if hosts, addresses := pool.Kept(); hosts > 2 || addresses != 0 {
 		t.Errorf("%d hosts and %d addresses are kept; want 2 hosts at most", hosts, addresses)
 	}
@@ -216,8 +217,8 @@ func TestWhatNobodyUsesIsForgotten(t *testing.T) {
 	if hosts, _ := pool.Kept(); hosts != 1 {
 		t.Fatalf("%d hosts are kept; want the newest alone", hosts)
 	}
-	// A caller that still has the host can use it, beside those who ask for it
-	// anew.
+	// A caller that still has the host can use it, although another caller got a new Host
+	// for the same spec.
 	fresh, err := pool.Host(sshd.Spec())
 	if err != nil {
 		t.Fatal(err)

@@ -19,8 +19,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/process"
 )
 
-// hostsAsTheyAre returns hosts with various setups. Each has just enough for the
-// whole life of a session.
+// hostsAsTheyAre returns hosts with various setups. Each has only the programs that a
+// session needs.
 func hostsAsTheyAre(t *testing.T) []place {
 	over := func(opts hosttest.Options, path string) func(t *testing.T) hostexec.Host {
 		return func(t *testing.T) hostexec.Host {

@@ -16,10 +16,9 @@ import (
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// BenchmarkRoundTrip asks a program and waits for its answer: through an attachment
-// and, for comparison, at the end of a plain command, alternately, on one
-// connection to the same sshd. It reports the medians in microseconds and their
-// ratio.
+// BenchmarkRoundTrip sends a line to a program and waits for its answer. It does so
+// alternately through an attachment and, for comparison, through a plain command, on one
+// connection to the same sshd. It reports the medians in microseconds and their ratio.
 func BenchmarkRoundTrip(b *testing.B) {
 	sshd := hosttest.StartSSHD(b, hosttest.Options{})
 	pool := hostexec.NewPool(hostexec.PoolOptions{})
@@ -40,7 +39,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 			return fmt.Sprintf(`{"id":%d,"method":"thread/loaded/list","params":{}}`+"\n", n), fmt.Sprintf(`{"id":%d,`, n)
 		},
 	}
-	// This is what tail does if no inotify instance is left.
+	// tail polls in this way if no inotify instance is left.
 	polling := farm(b, nil)
 	if err := os.WriteFile(polling+"/tail", []byte("#!/bin/sh\nexec "+lookPath(b, "tail")+` ---disable-inotify "$@"`), 0o755); err != nil {
 		b.Fatal(err)
@@ -88,7 +87,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-// A program answers each line with one that begins as given.
+// A program answers each line with a line that begins with a given text.
 type program struct {
 	argv  []string
 	env   map[string]string
@@ -128,8 +127,8 @@ func (w *pingPong) quantile(q float64) float64 {
 	return float64(w.times[int(q*float64(len(w.times)-1))].Nanoseconds()) / 1e3
 }
 
-// BenchmarkAttach attaches and closes again: at the journal's beginning, and where
-// a reader of lines stopped.
+// BenchmarkAttach attaches and closes the attachment again, at the beginning of the journal
+// and at the end of a line.
 func BenchmarkAttach(b *testing.B) {
 	sshd := hosttest.StartSSHD(b, hosttest.Options{})
 	pool := hostexec.NewPool(hostexec.PoolOptions{})

@@ -110,7 +110,7 @@ func TestJournalArrivesWholeAcrossAttachments(t *testing.T) {
 		s.program(fmt.Sprintf("emit 3 %d", size))
 		var at int
 		for {
-			// Start and stop anywhere.
+			// Reads start and stop at any offset.
 			if at > 0 && rnd.IntN(3) == 0 {
 				at = rnd.IntN(at)
 			}
@@ -169,7 +169,7 @@ func TestTakeOverSilencesTheOlderAttachment(t *testing.T) {
 		fence.Epoch.Attempt++
 		newer := s.attach(process.AttachOptions{Fence: fence})
 		for range 100 {
-			// It may or may not be told at once.
+			// This write or a later one may fail.
 			io.WriteString(older, "stale\n")
 		}
 		if _, err := io.WriteString(newer, "two\n"); err != nil {
@@ -324,7 +324,8 @@ func TestSilentClientIsDropped(t *testing.T) {
 		s.program("echo")
 		host := s.host
 		for _, follow := range []bool{false, true} {
-			// The connection is dead without notice: nothing we write arrives.
+			// The connection is dead, but this side does not know it: no byte that it
+			// writes arrives.
 			s.host = &mute{Host: host}
 			a := s.attach(process.AttachOptions{Silence: time.Second, Follow: follow})
 			s.host = host
@@ -334,8 +335,8 @@ func TestSilentClientIsDropped(t *testing.T) {
 			}
 			s.waitDetached()
 		}
-		// A client that is heard of stays attached. Some shells compare times by
-		// the second.
+		// A client that sends blank lines stays attached. Silence is long, because some
+		// shells compare times in whole seconds.
 		a := s.attach(process.AttachOptions{Silence: 12 * time.Second})
 		in := bufio.NewReader(a)
 		for range 8 { // blank lines that the attachment sends by itself
@@ -346,8 +347,8 @@ func TestSilentClientIsDropped(t *testing.T) {
 	})
 }
 
-// In a container, writing to a FIFO does not change its time. A client that is
-// heard of stays attached there too.
+// On the overlay file system of a container, writing to a FIFO does not change its time. A
+// client that sends blank lines stays attached there too.
 func TestAClientIsHeardOnAnOverlay(t *testing.T) {
 	t.Parallel()
 	for _, p := range places(t) {
@@ -368,8 +369,8 @@ func TestAClientIsHeardOnAnOverlay(t *testing.T) {
 			for _, follow := range []bool{false, true} {
 				a := s.attach(process.AttachOptions{Silence: 4 * time.Second, Follow: follow})
 				if follow {
-					// What the other attachment sent is there, but not its own
-					// blank lines.
+					// The bytes of the other attachment have arrived, but this attachment's
+					// own blank lines do not arrive.
 					readUntil(t, a, "\n")
 					ended := make(chan error, 1)
 					go func() {
@@ -392,7 +393,8 @@ func TestAClientIsHeardOnAnOverlay(t *testing.T) {
 	}
 }
 
-// awaitLook waits until the attachment's ticker looks at it again.
+// awaitLook waits until the attachment's ticker on the host has checked the attachment
+// again.
 func (s *scene) awaitLook(kind string, ended <-chan error) {
 	s.t.Helper()
 	looked := func() (last time.Time) {

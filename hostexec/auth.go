@@ -15,17 +15,18 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// maxKeys is how many keys are offered to a host. sshd counts each against its MaxAuthTries
-// (6 by default) and then hangs up.
+// maxKeys bounds the keys that are offered to a host. sshd counts each key as a try, and
+// hangs up after MaxAuthTries of them (6 by default).
 const maxKeys = 4
 
 // usualKeys are the files in ~/.ssh to try if no identity is named.
 var usualKeys = []string{"id_ed25519", "id_ecdsa", "id_rsa"}
 
-// credentials are the signers for one login and the agent behind some of them.
+// credentials are the signers for one login, with the connection to the agent that some of
+// them use.
 type credentials struct {
 	signers []ssh.Signer
-	agent   net.Conn // may be nil; must stay open until the handshake is over
+	agent   net.Conn // may be nil; stays open until the handshake is over
 	notes   []string // keys that could not be used, and why
 }
 
@@ -64,8 +65,8 @@ func newCredentials(identity, agentSocket string) (*credentials, error) {
 	return c, nil
 }
 
-// A noKeyError is a login without any key to offer. It counts as ErrAuth,
-// although no host refused anything: the keys of this machine are at fault.
+// A noKeyError means that this machine has no key to offer for a login. It counts as
+// ErrAuth, although no host refused anything.
 type noKeyError struct {
 	machine string
 	err     error
@@ -86,7 +87,7 @@ func (e *noKeyError) Error() string {
 func (e *noKeyError) Unwrap() []error { return []error{ErrAuth, e.err} }
 
 // addUsual adds the usual files and the agent's keys. Agent keys that have a file in ~/.ssh
-// come first, because an agent may hold more keys than may be tried.
+// come first, because an agent may hold more than maxKeys keys.
 func (c *credentials) addUsual(agentSigners []ssh.Signer) {
 	add := func(s ssh.Signer) {
 		same := func(o ssh.Signer) bool { return samePublic(o.PublicKey(), s.PublicKey()) }
@@ -129,9 +130,9 @@ func (c *credentials) dialAgent(socket string) ([]ssh.Signer, error) {
 	return signers, nil
 }
 
-// loadIdentity returns the signer of a private key file. It uses the agent if the file is
-// encrypted, on a token, or only a public key. A certificate beside it (file-cert.pub) is
-// used.
+// loadIdentity returns the signer of a private key file. If the file is encrypted, belongs
+// to a key on a token, or is only a public key, the agent signs. A certificate beside the
+// file (file-cert.pub) is used.
 func loadIdentity(file string, agentSigners []ssh.Signer) (ssh.Signer, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -208,7 +209,7 @@ func expandHome(p string) string {
 	return p
 }
 
-// unwrapPath is an error of the file system without the path.
+// unwrapPath returns an error of the file system without the path.
 func unwrapPath(err error) error {
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		return p.Err

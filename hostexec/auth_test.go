@@ -90,7 +90,7 @@ func TestARefusedKeyIsNotRetried(t *testing.T) {
 	if !errors.Is(err, hostexec.ErrAuth) || errors.Is(err, hostexec.ErrUnreachable) || !strings.Contains(err.Error(), ssh.FingerprintSHA256(key.PublicKey())) {
 		t.Error(err)
 	}
-	if n := strings.Count(s.Log(), "Connection from"); n != 2 { // one is the wait for the listener
+	if n := strings.Count(s.Log(), "Connection from"); n != 2 { // one connection is from the wait for the listener
 		t.Errorf("%d connections:\n%s", n, s.Log())
 	}
 	spec = s.Spec()
@@ -153,7 +153,7 @@ func TestWithoutIdentityTheAgentAndTheUsualFilesAreTried(t *testing.T) {
 	if err := run("/nonexistent/agent"); !errors.Is(err, hostexec.ErrAuth) || !strings.Contains(err.Error(), "agent") {
 		t.Errorf("an agent that is not there: %v", err)
 	}
-	// sshd hangs up after six keys, so too many are not offered.
+	// sshd hangs up after six keys, so only a few of them are offered.
 	many := []any{someKey(t), someKey(t), someKey(t), someKey(t), someKey(t), someKey(t), own}
 	if err := run(serveAgent(t, many...)); !errors.Is(err, hostexec.ErrAuth) || !strings.Contains(err.Error(), "holds 7 keys") {
 		t.Errorf("an agent with too many keys: %v", err)

@@ -22,11 +22,12 @@ var belowScript string
 
 // Below names a file in a folder that somebody else may change at any moment.
 type Below struct {
-	// Folder is absolute and has no symbolic links; if it has one by now, the result is
-	// NoFolder. Base, if set, is a prefix of Folder that may be reached through links.
+	// Folder is an absolute path without symbolic links. If a link has got into it
+	// meanwhile, the result is NoFolder. Base, if set, is a prefix of Folder that may be
+	// reached through links.
 	Folder, Base string
 	Path         string // relative to Folder, or absolute
-	// Max is the largest size of a file that is given, in bytes.
+	// Max bounds the size of the file, in bytes.
 	Max int64
 	// Without is a folder whose files are never given, unless Folder itself
 	// lies in it; empty means none.
@@ -37,11 +38,11 @@ type Below struct {
 type BelowFile struct {
 	Path   string // relative to Folder, without links
 	Size   int64
-	SHA256 string // hex; empty in the call of begin if the host has no program for it
+	SHA256 string // hex; begin gets an empty one if the host has no program to compute it
 }
 
-// NotGiven is the reason why a file is not given. None of its content was passed on, except
-// with Changed.
+// NotGiven is the reason why a file is not given. With Changed, a part of its content may
+// have been passed on, otherwise nothing was.
 type NotGiven string
 
 // Reasons for NotGiven.
@@ -59,7 +60,7 @@ const (
 
 func (n NotGiven) Error() string { return "file is not given: " + string(n) }
 
-// TooLargeError is TooLarge together with the size.
+// A TooLargeError is the NotGiven TooLarge with the size of the file and the limit.
 type TooLargeError struct{ Size, Max int64 }
 
 func (e *TooLargeError) Error() string {
@@ -93,7 +94,7 @@ func readBelow(ctx context.Context, h Host, b Below, begin func(BelowFile) (io.W
 	rest := strings.TrimPrefix(strings.TrimPrefix(b.Folder, base), "/")
 	path := b.Path
 	if !strings.HasPrefix(path, "/") {
-		path = "./" + path // may begin with a dash
+		path = "./" + path // path may begin with a dash
 	}
 	if b.Path == "" || strings.ContainsAny(path, "\x00\n") {
 		return f, NotThere

@@ -16,8 +16,8 @@ func GrowBelow(t *testing.T) {
 	belowScript = strings.Replace(whole, look, look+"truncate -s 4T \"$2\"\n", 1)
 }
 
-// SwapBelow removes the checks of the path from ReadBelow's script, as if
-// everything were swapped right after them, and shortens the script's wait.
+// SwapBelow removes the checks of the path from ReadBelow's script, as if the files were
+// swapped directly after the checks. It also shortens the script's wait.
 func SwapBelow(t *testing.T) {
 	whole := belowScript
 	t.Cleanup(func() { belowScript = whole })

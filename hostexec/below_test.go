@@ -21,7 +21,8 @@ func readBelow(t *testing.T, h hostexec.Host, folder, path string) (string, erro
 	return got.String(), err
 }
 
-// hosttest has the complete test. Here are the parts that depend on a host's tools.
+// The complete test is in package hosttest. This test has the parts that depend on a host's
+// tools.
 func TestFilesBelowAFolderAreReadWithTheToolsThereAre(t *testing.T) {
 	for _, p := range places(t) {
 		t.Run(p.name, func(t *testing.T) {
@@ -51,8 +52,8 @@ func TestFilesBelowAFolderAreReadWithTheToolsThereAre(t *testing.T) {
 	}
 }
 
-// A FIFO that replaces the file after the first check would block the script
-// forever. Nothing of the script must be left on the host.
+// A FIFO that replaces the file after the first check would block the script forever. No
+// process of the script may stay on the host.
 func TestAFIFOInPlaceOfTheFileKeepsNobody(t *testing.T) {
 	hostexec.SwapBelow(t)
 	dir := t.TempDir()
@@ -62,7 +63,7 @@ func TestAFIFOInPlaceOfTheFileKeepsNobody(t *testing.T) {
 	if got, err := readBelow(t, localHost(t), dir, "a"); err == nil || got != "" {
 		t.Errorf("%q, %v", got, err)
 	}
-	// Nobody has the FIFO open: a writer that does not wait finds no reader.
+	// No process has the FIFO open, so a writer that does not wait finds no reader.
 	f, err := os.OpenFile(dir+"/a", os.O_WRONLY|syscall.O_NONBLOCK, 0)
 	if !errors.Is(err, syscall.ENXIO) {
 		t.Errorf("somebody reads it: %v", err)
@@ -70,7 +71,7 @@ func TestAFIFOInPlaceOfTheFileKeepsNobody(t *testing.T) {
 	}
 }
 
-// The opened file is checked again, not only its path before.
+// The opened file is checked too, not only its path before it is opened.
 func TestWhatIsOpenIsLookedAt(t *testing.T) {
 	hostexec.SwapBelow(t)
 	dir := t.TempDir()

@@ -10,7 +10,7 @@ import (
 )
 
 // A channel is a /bin/sh, on this machine or at the end of an SSH channel, that runs
-// bootstrap: three pipes and an exit status.
+// bootstrap. It has three pipes and an exit status.
 type channel interface {
 	// Write and CloseWrite feed its standard input.
 	io.Writer
@@ -27,7 +27,7 @@ type channel interface {
 
 // An ending is how a channel's shell ended.
 type ending struct {
-	// lost is why the end was not seen; nil means that status is valid.
+	// lost is the reason why the end was not seen. If it is nil, status is valid.
 	lost error
 	// status is the exit status, 128+n for signal n.
 	status int
@@ -73,5 +73,5 @@ func outcomeUnknown(ctx context.Context) error {
 // errNotSent marks a request that provably did not reach the shell in full.
 var errNotSent = errors.New("request was not sent")
 
-// stderrTail is how much of standard error is kept, in bytes.
+// stderrTail is the number of bytes that are kept of the end of standard error.
 const stderrTail = 64 << 10

@@ -9,7 +9,7 @@ import (
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// oddName is a folder name that breaks careless quoting.
+// oddName is the name of a folder that breaks scripts with careless quoting.
 const oddName = "it's a \"root\" & ünï-漢 $HOME"
 
 func newPool(t *testing.T, opts hostexec.PoolOptions) *hostexec.Pool {

@@ -20,8 +20,8 @@ type sshConn struct {
 	// guarded by group.mu:
 	channels int       // open sessions, idle shells included
 	forwards int       // connections through it to hosts behind it
-	limit    int       // how many sessions it may carry
-	refusals int       // in a row
+	limit    int       // the most sessions that it may carry
+	refusals int       // of sessions, in a row
 	lastUsed time.Time // when the last channel was released
 }
 
@@ -51,14 +51,14 @@ type sessionRequest struct {
 	reply   bool // whether to wait for the host's reply
 }
 
-// shellRequest asks for no reply, which saves a round trip. The output shows whether it
-// worked.
+// shellRequest starts a shell. It asks for no reply, to save a round trip: the shell's
+// output shows whether the request worked.
 var shellRequest = sessionRequest{name: "exec", payload: ssh.Marshal(struct{ Command string }{bootstrap})}
 
 // errRefused means that the host opened a session and refused the request in it.
 var errRefused = errors.New("the host refused the request")
 
-// openInTime is open, bounded by reachDeadline.
+// openInTime calls open with reachDeadline as its time limit.
 func (c *sshConn) openInTime(ctx context.Context, what sessionRequest) (*sshChannel, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, reachDeadline, errTooLong)
 	defer cancel()
@@ -66,10 +66,10 @@ func (c *sshConn) openInTime(ctx context.Context, what sessionRequest) (*sshChan
 }
 
 // open opens a session and makes a request on it. The caller has counted the channel in
-// c.channels; that count is released when the channel ends or cannot be opened.
+// c.channels. The count is released when the channel ends or cannot be opened.
 //
-// The goroutine is not one of the host's tasks, because OpenChannel may never return on a
-// dying connection.
+// The goroutine that opens the session is not one of the host's tasks, because OpenChannel
+// may never return on a dying connection.
 func (c *sshConn) open(ctx context.Context, what sessionRequest) (*sshChannel, error) {
 	type opened struct {
 		ch   ssh.Channel
@@ -121,8 +121,8 @@ func (c *sshConn) open(ctx context.Context, what sessionRequest) (*sshChannel, e
 	}
 }
 
-// through opens a connection from the host at the other end to address. The caller has
-// counted it in c.forwards; that count is released when it is closed.
+// through opens a connection to address from the host at the other end of c. The caller has
+// counted it in c.forwards. The count is released when the connection is closed.
 func (c *sshConn) through(ctx context.Context, address string) (net.Conn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

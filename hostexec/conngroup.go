@@ -13,16 +13,17 @@ import (
 )
 
 const (
-	// channelsPerConn is below sshd's MaxSessions (10 by default), because sshd counts a
-	// channel a little longer than we do.
+	// channelsPerConn is below sshd's MaxSessions (10 by default), because sshd goes on
+	// counting a closed channel for a moment.
 	channelsPerConn = 8
-	// keptConns is how many idle connections of a group are kept for the whole idle time.
-	// Further ones are kept only for idleSurplus, so that a burst leaves few connections.
+	// keptConns is the number of idle connections of a group that are kept for the whole
+	// idle time. The others are kept only for idleSurplus, so that few connections remain
+	// after a burst.
 	keptConns = 2
 	maxDials  = 4 // at a time, to one sshd and in one group
-	// learnedFor is how long new connections keep to the number of sessions that the host
-	// allowed an earlier one. That number may be too low, because the host may have been
-	// slow to forget closed sessions.
+	// If a host allows fewer sessions on a connection than channelsPerConn, their number
+	// also limits new connections for the time learnedFor. That number may be too low,
+	// because the host may have been slow to forget closed sessions.
 	learnedFor = 5 * time.Minute
 )
 
@@ -40,8 +41,8 @@ const (
 
 func (k kind) String() string { return [...]string{"control", "bulk"}[k] }
 
-// A connGroup holds the connections of one kind to one host. It opens another when all
-// channels of the existing ones are taken.
+// A connGroup holds the connections of one kind to one host. It opens another connection
+// when the existing ones can carry no further channel.
 type connGroup struct {
 	host *sshHost
 	kind kind
@@ -56,7 +57,7 @@ type connGroup struct {
 	failure   error         // error of the last failed dial
 	failed    bool          // whether the last dial failed
 	connected time.Time     // when a dial last succeeded
-	learned   int           // how many sessions the host allowed on a connection
+	learned   int           // sessions that the host allowed on a connection
 	learnedAt time.Time     // when learned was set
 	changed   chan struct{} // closed and replaced when any of these changes
 	sweeper   *time.Timer   // closes idle connections; nil while none is open
@@ -82,8 +83,9 @@ func (g *connGroup) perConn() int {
 
 // acquire returns a live connection that take accepted. take runs with mu held.
 //
-// It gives up if no dial has succeeded for reachDeadline. With many callers, one may wait
-// for several dials in a row, and that is no failure while they succeed.
+// It gives up if no dial has succeeded for reachDeadline. If there are many callers, a
+// caller may have to wait for several dials in a row. As long as these dials succeed, it
+// goes on waiting.
 func (g *connGroup) acquire(ctx context.Context, take func(*sshConn) bool) (*sshConn, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -145,13 +147,13 @@ func (g *connGroup) acquire(ctx context.Context, take func(*sshConn) bool) (*ssh
 	}
 }
 
-// worthARetry reports whether another dial may succeed where one failed with err.
+// worthARetry reports whether another dial may succeed after one failed with err.
 func worthARetry(err error) bool {
 	return !errors.Is(err, ErrAuth) && !errors.Is(err, ErrHostKeyChanged) && !errors.Is(err, ErrHostKeyUnknown)
 }
 
-// dial opens one more connection for whichever caller waits. It does not use the context of
-// the caller that started it.
+// dial opens one more connection, which any waiting caller may use. So it does not use the
+// context of the caller that started it.
 func (g *connGroup) dial() {
 	client, conn, err := g.host.login(g.host.ctx, g.kind)
 	g.mu.Lock()
@@ -197,7 +199,7 @@ func (g *connGroup) session(ctx context.Context) (*sshChannel, error) {
 }
 
 // sessionFor returns a channel on which the requested program runs. If it fails, nothing
-// began: errRefused means that the host refused the request, any other error is typed.
+// began. errRefused means that the host refused the request. Other errors are typed.
 func (g *connGroup) sessionFor(ctx context.Context, what sessionRequest) (*sshChannel, error) {
 	for tries := 1; ; tries++ {
 		c, err := g.acquire(ctx, func(c *sshConn) bool {
@@ -247,8 +249,8 @@ func (g *connGroup) sessionFor(ctx context.Context, what sessionRequest) (*sshCh
 
 // refused handles a channel that the host rejected (MaxSessions) and returns how long to
 // wait before the next try. At the first rejection the host may only be slow to forget a
-// closed channel. At a later one, the current number of channels becomes the limit of this
-// connection and of new ones.
+// closed channel. At a later rejection, the current number of channels becomes the limit of
+// this connection and of new ones.
 func (g *connGroup) refused(c *sshConn) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -261,7 +263,7 @@ func (g *connGroup) refused(c *sshConn) time.Duration {
 	return 100*time.Millisecond + rand.N(100*time.Millisecond*time.Duration(min(c.refusals, 7)))
 }
 
-// forward returns a connection that can carry a connection to a host behind this one.
+// forward returns a connection that can carry a connection to a host behind this host.
 func (g *connGroup) forward(ctx context.Context) (*sshConn, error) {
 	return g.acquire(ctx, func(c *sshConn) bool {
 		if c.limit == 0 {
@@ -305,7 +307,7 @@ func (g *connGroup) sweep() {
 	}
 }
 
-// mayIdle returns how long a connection, or a shell kept on it, may be idle.
+// mayIdle returns the time for which a connection, or a shell kept on it, may be idle.
 func (g *connGroup) mayIdle(c *sshConn) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -339,7 +341,7 @@ func (g *connGroup) idleConns() []*sshConn {
 	return idle
 }
 
-// close closes every connection. Commands on them end as lost.
+// close closes every connection. Commands on them fail with ErrOutcomeUnknown.
 func (g *connGroup) close() {
 	g.mu.Lock()
 	g.closed = true
@@ -350,11 +352,11 @@ func (g *connGroup) close() {
 	g.wake()
 	g.mu.Unlock()
 	for _, c := range conns {
-		c.net.Close() // without mu, since it may write to a jump host
+		c.net.Close() // without mu, because Close may write to a jump host
 	}
 }
 
-// unreachable marks err as one that occurred before anything was sent.
+// unreachable marks err as an error that occurred before anything was sent.
 func unreachable(err error) error {
 	for _, typed := range []error{ErrUnreachable, ErrAuth, ErrHostKeyChanged, ErrHostKeyUnknown} {
 		if errors.Is(err, typed) {

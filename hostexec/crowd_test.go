@@ -18,8 +18,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/process"
 )
 
-// crowdSize is how many sessions share a host: more than the 128 inotify instances
-// that a user has by default.
+// crowdSize is the number of sessions that share a host. It is larger than the 128 inotify
+// instances that a user has by default.
 const crowdSize = 200
 
 // A crowd is many sessions on one host, each with a small program of its own.
@@ -30,10 +30,10 @@ type crowd struct {
 	scenes []*scene
 }
 
-// newCrowd starts them, a few at a time.
+// newCrowd starts the programs of a crowd, a few at a time.
 func newCrowd(t testing.TB, config ...string) *crowd {
 	t.Helper()
-	// This is sshd's default for MaxStartups.
+	// MaxStartups has sshd's default value.
 	c := &crowd{sshd: hosttest.StartSSHD(t, hosttest.Options{Config: append(config, "MaxStartups 10:30:100")})}
 	c.pool = hostexec.NewPool(hostexec.PoolOptions{})
 	c.pool.ShortenSurplus(time.Second)
@@ -73,7 +73,7 @@ func newCrowd(t testing.TB, config ...string) *crowd {
 	return c
 }
 
-// A member is one of the crowd that is attached.
+// A member is an attachment to one program of the crowd.
 type member struct {
 	process.Attachment
 	in *bufio.Reader
@@ -134,7 +134,7 @@ func TestTwoHundredSessionsShareAHost(t *testing.T) {
 						if err := m.ask(line); err != nil {
 							return fmt.Errorf("member %d: %w", i, err)
 						}
-						// There is room for others beside them.
+						// Other commands still run beside the attachments.
 						_, err := c.host.Run(t.Context(), hostexec.Command{Script: ":"})
 						return err
 					})
@@ -183,7 +183,7 @@ func TestConnectionsPerHostAreBounded(t *testing.T) {
 			streams <- started{s, err}
 		}()
 	}
-	// A place that becomes free is given to the next.
+	// A place that becomes free is given to the next caller.
 	for range 6 {
 		s := <-streams
 		if s.err != nil {

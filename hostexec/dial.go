@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// reachDeadline bounds everything up to an established connection.
+	// reachDeadline bounds the whole time until a connection is established.
 	reachDeadline = 30 * time.Second
 	// handshakeDeadline bounds one handshake. Without it, a peer that accepts and then
 	// sends nothing would block for ever.
 	handshakeDeadline = 20 * time.Second
-	// resetBudget bounds the retries with an sshd that hangs up because too many logins are
-	// under way (MaxStartups).
+	// resetBudget bounds the time for retries after an sshd hung up because too many logins
+	// were under way (MaxStartups).
 	resetBudget = 20 * time.Second
 )
 
@@ -95,8 +95,8 @@ func login(ctx context.Context, spec protocol.HostSpec, agentSocket string, open
 }
 
 // tryKeys repeats the handshake until the host shows a pinned key or has no other key to
-// show. A host shows one key per handshake, and the type of a key that is pinned by
-// fingerprint is unknown.
+// show. This may take several handshakes, because a host shows one key in each, and the
+// type of a key that is pinned by fingerprint is unknown.
 func tryKeys(ctx context.Context, p *pins, userName string, creds *credentials, open transport) (*ssh.Client, *link, error) {
 	algos := p.algorithms()
 	var shown []protocol.HostKey
@@ -139,7 +139,7 @@ func tryKeys(ctx context.Context, p *pins, userName string, creds *credentials, 
 
 const clientVersion = "SSH-2.0-Fairlead"
 
-// refused returns the error for a host that accepts none of our keys.
+// refused returns the error for a host that accepted none of our keys.
 func refused(address, userName string, creds *credentials) error {
 	var names []string
 	for _, s := range creds.signers {
@@ -163,7 +163,8 @@ func handshake(ctx context.Context, address string, open transport, cfg *ssh.Cli
 	ctx, cancel := context.WithTimeoutCause(ctx, handshakeDeadline,
 		fmt.Errorf("it accepted the connection and did not finish the handshake in %v", handshakeDeadline))
 	defer cancel()
-	// Not SetDeadline: a channel through a jump host does not support it.
+	// This does not use SetDeadline, because a channel through a jump host does not support
+	// it.
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	c, chans, reqs, err := ssh.NewClientConn(conn, address, cfg)
 	if !stop() {
@@ -179,8 +180,8 @@ func handshake(ctx context.Context, address string, open transport, cfg *ssh.Cli
 	return ssh.NewClient(c, chans, reqs), conn, nil
 }
 
-// A transportError occurred before the handshake. If it mentions keys or logins, those are
-// of a jump host, not of the host itself.
+// A transportError is an error from before the handshake. If its text mentions keys or
+// logins, it speaks of a jump host, not of the host itself.
 type transportError struct{ err error }
 
 func (e *transportError) Error() string { return e.err.Error() }

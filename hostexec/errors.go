@@ -11,8 +11,8 @@ import (
 var (
 	// ErrUnreachable means that no connection could be made; nothing began.
 	ErrUnreachable = errors.New("host unreachable")
-	// ErrAuth means that the host refused our keys, or that there was none to offer; nothing
-	// began. Do not retry.
+	// ErrAuth means that the host refused our keys, or that there was no key to offer.
+	// Nothing began. Do not retry.
 	ErrAuth = errors.New("host refused our keys")
 	// ErrHostKeyUnknown means that no key is pinned for this host; nothing was sent.
 	ErrHostKeyUnknown = errors.New("host key unknown")

@@ -10,15 +10,15 @@ func (p *Pool) ShortenTimings(idle, keepalive time.Duration) {
 	p.farAway = 0
 }
 
-// ShortenSurplus makes a pool close unused connections beyond a host's first
-// sooner. Call it before the first Host.
+// ShortenSurplus makes a pool close idle connections beyond keptConns sooner. Call it
+// before the first Host.
 func (p *Pool) ShortenSurplus(idle time.Duration) { p.idleSurplus = idle }
 
-// SliceDials sets how long a dial keeps its slot from others. Call it before the
-// first Host.
+// SliceDials sets the time after which a dial leaves its lane. Call it before the first
+// Host.
 func (p *Pool) SliceDials(d time.Duration) { p.dialSlice = d }
 
-// ForgetAfter sets after how long a host that nobody uses is forgotten. Call it
+// ForgetAfter sets the time after which the pool forgets a host that nobody uses. Call it
 // before the first Host.
 func (p *Pool) ForgetAfter(d time.Duration) { p.forgetAfter = d }
 

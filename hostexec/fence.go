@@ -13,8 +13,8 @@ import (
 // began.
 var ErrLocked = errors.New("session is locked by another script")
 
-// Exit statuses of the fence. With them comes a line on standard error that begins with
-// fenceWord. Our scripts use them in no other sense.
+// Exit statuses of the fence. With each of them, the fence prints a line on standard error
+// that begins with fenceWord. Our scripts use these statuses in no other sense.
 const (
 	fenceWord    = "fairlead-fence:"
 	fenceLacks   = 96
@@ -25,7 +25,7 @@ const (
 // maxEpoch is the largest number that all shells compare correctly: mksh counts in 32 bits.
 const maxEpoch = 1<<31 - 1
 
-// Check reports whether every host can keep f.
+// Check returns an error if a host's shell could not store or compare f.
 func (f Fence) Check() error {
 	switch {
 	case !path.IsAbs(f.Dir) || path.Clean(f.Dir) != f.Dir || f.Dir == "/" || strings.ContainsRune(f.Dir, 0):
@@ -51,13 +51,13 @@ func (e Epoch) Less(o Epoch) bool {
 	return e.Attempt < o.Attempt
 }
 
-// fencePrologue returns what a script begins with that runs for the holder of f.
+// fencePrologue returns the beginning of a script that runs for the holder of f.
 func fencePrologue(f Fence) string {
 	return script.FenceBegin(f.Dir, f.Epoch.Generation, f.Epoch.Pump, f.Epoch.Attempt)
 }
 
-// fenceError returns the error that a fence reported, or nil if status and stderr are not
-// those of a fence.
+// fenceError returns the error that a fence reported, or nil if status and stderr do not
+// come from a fence.
 func fenceError(status int, stderr []byte) error {
 	if status != fenceRefused && status != fenceBusy && status != fenceLacks {
 		return nil

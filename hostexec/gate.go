@@ -2,12 +2,13 @@ package hostexec
 
 import "context"
 
-// attachesAtOnce is how many attachments to one host are made at a time. Each starts half a
-// dozen processes on the host. If hundreds were made at once, none would be done before its
-// worker counts as dead.
+// attachesAtOnce bounds the attachments to one host that are made at a time. Each starts
+// half a dozen processes on the host. If hundreds were made at once, none would be ready
+// before the heartbeat of its activity times out.
 const attachesAtOnce = 8
 
-// A gate limits how many callers are inside at a time. They enter in any order.
+// A gate limits the number of callers that are inside at a time. Callers enter in any
+// order.
 type gate chan struct{}
 
 func newGate() gate { return make(gate, attachesAtOnce) }

@@ -8,22 +8,21 @@ import (
 // A Host runs POSIX shell scripts on a machine. It is safe for concurrent use.
 //
 // The error tells how a command ended: *ExitError means that it ran and failed.
-// ErrUnreachable, or an error that wraps it, means that it never began. ErrOutcomeUnknown
-// means that the connection was lost before the end was seen, so it may or may not have
-// run.
+// ErrUnreachable means that it never began. ErrOutcomeUnknown means that the connection was
+// lost before the end was seen, so it may or may not have run.
 type Host interface {
 	// Name is the host's name in the inventory, for messages.
 	Name() string
 
-	// Run runs a short script to its end and returns its output, at most MaxOutput bytes of
-	// each stream (*OutputTooLongError beyond that). If ctx ends, Run returns, and its
-	// error says that the outcome is unknown. Small commands run in kept shells on the
-	// host.
+	// Run runs a short script to its end and returns its output. If a stream has more than
+	// MaxOutput bytes, the error is an *OutputTooLongError. If ctx ends, Run returns, and
+	// its error says that the outcome is unknown. Small commands run in shells that are
+	// kept on the host.
 	Run(ctx context.Context, cmd Command) (Result, error)
 
 	// Start begins a script with open streams on a channel of its own. The script lives as
-	// long as the channel and ctx. Use a journaled process (process.Start) for what must
-	// outlive the channel.
+	// long as the channel and ctx. Use a journaled process (process.Start) for a program
+	// that must outlive the channel.
 	Start(ctx context.Context, cmd Command) (Stream, error)
 
 	// Close closes every connection. Later calls fail.
@@ -40,10 +39,10 @@ type Command struct {
 	Args []string
 	// Env is exported before the script runs.
 	Env map[string]string
-	// Stdin is the script's standard input, for Run only; a Stream has its own. It must be
-	// small.
+	// Stdin is the script's standard input and must be small. It is for Run only, because a
+	// Stream has an input of its own.
 	Stdin []byte
-	// Bulk selects the connection for bulk data; set it if many bytes will move.
+	// Bulk selects the connections for bulk data. Set it if many bytes will move.
 	Bulk bool
 	// Fence, if set, runs the script under the session's lock on the host, and only if the
 	// host knows no higher epoch (otherwise ErrFenced).
@@ -51,8 +50,8 @@ type Command struct {
 	// FenceAtStart releases the lock before the script runs. It is for a long script that a
 	// newer holder can find and end (see process.Reap).
 	FenceAtStart bool
-	// TellFar sets $FAIRLEAD_FAR for the script if the host is far away, so that saving
-	// bytes is worth processor time (Start only).
+	// TellFar sets $FAIRLEAD_FAR for the script if the host is so far away that compression
+	// saves time. It is for Start only.
 	TellFar bool
 }
 
@@ -79,8 +78,9 @@ type Stream interface {
 	Close() error
 }
 
-// An Epoch ranks those who want to change a host. It is compared by Generation, then Pump,
-// then Attempt. Once a host has seen an epoch, it refuses every lower one.
+// An Epoch ranks the callers that want to change the same session's files on a host. Epochs
+// are compared by Generation, then Pump, then Attempt. A host that has seen an epoch for
+// the session refuses every lower one.
 type Epoch struct {
 	Generation int64 `json:"generation"`
 	Pump       int64 `json:"pump"`
@@ -88,7 +88,8 @@ type Epoch struct {
 }
 
 // A Fence ties a script to the epoch of a session. Dir is the session's folder on the host
-// (<root>/sessions/<id>). Dir/epoch holds the highest epoch seen, under the lock Dir/lock.
+// (<root>/sessions/<id>). Dir/epoch holds the highest epoch that the host has seen. It is
+// read and written under the lock Dir/lock.
 type Fence struct {
 	Dir   string
 	Epoch Epoch

@@ -19,7 +19,7 @@ import (
 type pins struct {
 	address string // host:port, as in known_hosts
 	keys    []ssh.PublicKey
-	prints  []string // SHA256:… of keys that are known by fingerprint only
+	prints  []string // SHA256:… of keys that are pinned by fingerprint only
 	db      *knownhosts.HostKeyDB
 }
 
@@ -64,10 +64,10 @@ func (p *pins) add(s string) error {
 	return nil
 }
 
-// algorithms returns the host key algorithms to ask for. A host shows only one key, which
-// should be one that we know. If a certificate is acceptable, all certificate algorithms
-// come first, because the type of a certificate does not depend on the type of the
-// authority's key.
+// algorithms returns the host key algorithms to ask for. A host shows only one key, so only
+// types of known keys should be asked for. If a certificate is acceptable, all certificate
+// algorithms come first, because the type of a certificate does not depend on the type of
+// the authority's key.
 func (p *pins) algorithms() []string {
 	plain, certs := hostKeyAlgorithms()
 	types := map[string]bool{}
@@ -122,7 +122,7 @@ func (p *pins) check(_ string, remote net.Addr, key ssh.PublicKey) error {
 	case errors.As(err, &revoked):
 		e.Detail = "this key is marked @revoked"
 	default:
-		e.Detail = err.Error() // a certificate: wrong principal, expired, unknown authority
+		e.Detail = err.Error() // for a certificate: wrong principal, expired, unknown authority
 	}
 	return e
 }
@@ -146,7 +146,7 @@ func (p *pins) expected() []string {
 	return out
 }
 
-// hostKeyAlgorithms returns the algorithms that we trust for host keys.
+// hostKeyAlgorithms returns the algorithms that we accept for host keys.
 func hostKeyAlgorithms() (plain, certs []string) {
 	for _, a := range ssh.SupportedAlgorithms().HostKeys {
 		if strings.Contains(a, "-cert-v01@") {

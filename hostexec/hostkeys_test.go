@@ -66,7 +66,7 @@ func authorized(key ssh.PublicKey) string {
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
 }
 
-// runOnce returns how a first command over a new connection ends.
+// runOnce returns the error of the first command over a new connection.
 func runOnce(t *testing.T, spec protocol.HostSpec) error {
 	t.Helper()
 	_, err := newHost(t, spec).Run(t.Context(), hostexec.Command{Script: ":"})
@@ -192,7 +192,7 @@ func TestNobodyConnectsWithoutAPin(t *testing.T) {
 			t.Errorf("%q: %v", known, err)
 		}
 	}
-	l.(*net.TCPListener).SetDeadline(time.Now()) // whoever connected is in the queue
+	l.(*net.TCPListener).SetDeadline(time.Now()) // a connection that was made is already in the queue
 	if c, err := l.Accept(); err == nil {
 		c.Close()
 		t.Error("somebody connected")
@@ -233,7 +233,7 @@ func TestHostCertificates(t *testing.T) {
 		if err := runOnce(t, spec); err != nil {
 			t.Errorf("%v: %v", types, err)
 		}
-		// A key that is listed plainly is accepted too, if the authority is for
+		// A plain key of the host is accepted too, if known_hosts has an authority only for
 		// another host.
 		writeFile(t, known, fmt.Sprintf("@cert-authority elsewhere %s\n%s\n", authorized(ca.PublicKey()),
 			knownhosts.Line([]string{knownhosts.Normalize(s.Address())}, host.PublicKey())))

@@ -2,7 +2,7 @@ package hostexec
 
 import "time"
 
-// keepalive is the request that asks for a sign of life; sshd answers it by itself.
+// keepalive is the global request that asks for a sign of life. sshd itself answers it.
 const keepalive = "keepalive@openssh.com"
 
 // signs counts the signs of life that a link has seen of its peer.
@@ -10,10 +10,10 @@ type signs struct {
 	heard   uint64 // reads that brought something
 	arrived uint64 // packets with data, including those that arrived ahead of a lost one
 	acked   uint64 // bytes that the peer's kernel acknowledged
-	queued  bool   // whether bytes still wait in our kernel
+	queued  bool   // whether bytes still wait to be sent in our kernel
 }
 
-// signs returns what was seen of the peer until now.
+// signs returns the signs of life that were seen until now.
 func (l *link) signs() (now signs) {
 	if tcp, ok := l.Conn.(*tcpConn); ok {
 		now = tcp.signs()
@@ -22,21 +22,19 @@ func (l *link) signs() (now signs) {
 	return now
 }
 
-// liveSince reports whether the peer gave a sign of life between two looks. Any byte
+// liveSince reports whether the peer gave a sign of life between before and s. Any byte
 // that arrived counts, because on a slow line the answer to our question may be queued
-// behind data for minutes. A byte that the peer acknowledged counts only while bytes
-// are queued here, because the question may be among them. After that an
-// acknowledgement proves nothing: a kernel also acknowledges for a process that has
-// stopped.
+// behind data for minutes. A byte that the peer acknowledged counts only while bytes are
+// queued here, because the question may be among them. After that an acknowledgement proves
+// nothing: a kernel also acknowledges for a process that has stopped.
 func (s signs) liveSince(before signs) bool {
 	return s.heard != before.heard || s.arrived != before.arrived || s.queued && s.acked != before.acked
 }
 
 // keepAlive asks the peer for a sign of life every keepaliveEvery, and closes the
-// connection if none arrives within keepaliveWait; TCP alone would need minutes. A
-// peer that falls silent is thus given up within 25 s. Until then nobody can know
-// whether it comes back. No message is lost: a command whose end nobody saw fails
-// with ErrOutcomeUnknown.
+// connection if none arrives within keepaliveWait. So a silent peer is given up within 25
+// s, while TCP alone would need minutes. A command whose end was not seen fails with
+// ErrOutcomeUnknown.
 func (c *sshConn) keepAlive() {
 	pool := c.group.host.pool
 	tick := time.NewTicker(pool.keepaliveEvery)
@@ -53,8 +51,8 @@ func (c *sshConn) keepAlive() {
 	}
 }
 
-// answers asks the peer for a sign of life and waits for the answer. It reports false
-// if there is no sign of life for as long as wait.
+// answers asks the peer for a sign of life and waits for the answer. It reports false if no
+// sign of life comes for the duration wait.
 func (c *sshConn) answers(wait time.Duration) bool {
 	before := c.net.signs()
 	answered := c.ask()
@@ -90,10 +88,10 @@ func (c *sshConn) ask() <-chan error {
 	return answered
 }
 
-// waitsForNothing reports whether a link without a sign of life since before has to
-// be given up. A link through a jump host has not while the connection to the jump
-// host is busy with data for others: waitsForNothing asks the jump host and waits for
-// its answer. That connection has its own keepAlive, so it answers or ends.
+// waitsForNothing reports whether a link that gave no sign of life since before has to be
+// given up. A link through a jump host may only be delayed, because the connection to the
+// jump host carries data for others. So waitsForNothing first asks the jump host and waits
+// until it answers or its own keepAlive ends the connection.
 func (l *link) waitsForNothing(before signs) bool {
 	forward, ok := l.Conn.(*forwardConn)
 	if !ok {

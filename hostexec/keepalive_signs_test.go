@@ -2,8 +2,8 @@ package hostexec
 
 import "testing"
 
-// An acknowledgement by the peer's kernel says nothing about the peer itself,
-// unless our question may still be on its way there.
+// An acknowledgement by the peer's kernel says nothing about the peer itself. It counts
+// only while bytes are queued here, because the question may be among them.
 func TestWhatIsASignOfLife(t *testing.T) {
 	was := signs{heard: 5, arrived: 7, acked: 100}
 	for _, c := range []struct {

@@ -19,8 +19,8 @@ import (
 // slowRate is the rate of a slow bastion, in bytes per second.
 const slowRate = 60 << 10
 
-// hostWithKeepalive returns a host of a pool of its own, which asks at that
-// interval whether its peers are there and waits as long for a sign of life.
+// hostWithKeepalive returns a host of a new pool. At the interval keepalive, the pool asks
+// for a sign of life, and it waits for one as long.
 func hostWithKeepalive(t *testing.T, spec protocol.HostSpec, keepalive time.Duration) hostexec.Host {
 	t.Helper()
 	p := newPool(t, hostexec.PoolOptions{})
@@ -69,8 +69,8 @@ func TestTransfersOverASlowLineAreNotTakenForADeadPeer(t *testing.T) {
 	})
 }
 
-// A connection that waits behind another one's data, through the same jump host, is
-// as alive as the other.
+// A connection that waits behind data of another connection through the same jump host is
+// not given up.
 func TestAQuietConnectionBehindABusyJumpHostIsKept(t *testing.T) {
 	t.Parallel()
 	line := newLine(t)

@@ -25,7 +25,7 @@ func leftovers(t testing.TB, s *scene) map[string][]hosttest.Leftover {
 	return kinds
 }
 
-// The helper that looks for leftovers must see all that there are.
+// hosttest.Leftovers must find every kind of leftover.
 func TestLeftoversSeesEverything(t *testing.T) {
 	look := func(t *testing.T, s *scene) {
 		if left := leftovers(t, s); len(left) > 0 {
@@ -36,14 +36,14 @@ func TestLeftoversSeesEverything(t *testing.T) {
 		if err := os.WriteFile(s.dir+"/.fl-half", nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// The job, its disguised child (it holds the journal), the supervisor, and
-		// at least the attachment's cat.
+		// The processes are the job, its disguised child (which holds the journal open),
+		// the supervisor, and at least the cat of the attachment.
 		eventually(t, "all is seen", func() bool {
 			left := leftovers(t, s)
 			return len(left["process"]) >= 4 && len(left["fifo"]) == 1 && len(left["attachment"]) > 0 && len(left["temp"]) == 1
 		})
 		a.Close()
-		// The job, its child, the supervisor.
+		// The job, its child and the supervisor are left.
 		eventually(t, "nobody attached", func() bool {
 			left := leftovers(t, s)
 			return len(left["attachment"]) == 0 && len(left["process"]) == 3
@@ -75,8 +75,8 @@ func TestLeftoversSeesEverything(t *testing.T) {
 	})
 }
 
-// Daemons fork twice, so that no ancestor of theirs belongs to the session. Then
-// any one of mark, work directory, TMPDIR and program identifies them.
+// A daemon forks twice, so that none of its ancestors belongs to the session. Its mark,
+// work directory, TMPDIR or program alone identifies it.
 func TestReapFindsWhatForkedTwice(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		if err := os.MkdirAll(s.dir+"/work", 0o755); err != nil {

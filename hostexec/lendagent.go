@@ -16,15 +16,16 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// ErrNoAgent means that this worker has no SSH agent to lend, or the host accepts none.
+// ErrNoAgent means that this worker has no SSH agent to lend, or that the host refuses
+// agent forwarding.
 var ErrNoAgent = errors.New("no SSH agent can be lent")
 
-// A LentAgent is the pool's SSH agent as programs on a host reach it. While it is lent they
-// may have data signed with its keys, but cannot get the keys or change what the agent
-// holds. On this machine (local) it is the agent itself, which every process of the
-// worker's user can use anyway.
+// A LentAgent makes the pool's SSH agent available to programs on a host. While it is lent,
+// they may have data signed with its keys, but they can neither get the keys nor add or
+// remove keys. On this machine (local) they use the agent's own socket, as every process of
+// the worker's user can anyway.
 type LentAgent struct {
-	// Socket is its path on the host.
+	// Socket is the path of the agent's socket on the host.
 	Socket string
 	back   func()
 }
@@ -32,8 +33,9 @@ type LentAgent struct {
 // Close ends the loan. It may be called more than once.
 func (l *LentAgent) Close() { l.back() }
 
-// LendAgent lends the pool's agent to a host of the pool until ctx ends. It uses a
-// connection of its own, because everything on a shared connection could use the agent too.
+// LendAgent lends the pool's agent to a host of the pool until ctx ends. It opens a
+// connection for this agent alone, because every command on a shared connection could use
+// the agent too.
 func (p *Pool) LendAgent(ctx context.Context, h Host) (*LentAgent, error) {
 	fail := func(err error) (*LentAgent, error) {
 		return nil, fmt.Errorf("lend %s the SSH agent: %w", h.Name(), err)
@@ -43,7 +45,7 @@ func (p *Pool) LendAgent(ctx context.Context, h Host) (*LentAgent, error) {
 	}
 	remote, ok := h.(*sshHost)
 	if !ok {
-		return &LentAgent{Socket: p.opts.Agent, back: func() {}}, nil // it is this machine
+		return &LentAgent{Socket: p.opts.Agent, back: func() {}}, nil // h is this machine
 	}
 	client, conn, err := remote.login(ctx, control)
 	if err != nil {
@@ -59,8 +61,8 @@ func (p *Pool) LendAgent(ctx context.Context, h Host) (*LentAgent, error) {
 	return l, nil
 }
 
-// lendWait bounds how long a host may take to say where the socket is: the login shell runs
-// its rc files first.
+// lendWait bounds the time until a host reports the path of the socket. The login shell
+// runs its rc files first.
 const lendWait = startDeadline
 
 // maxSocketPath is far more than the 108 bytes that a socket's path can have.
@@ -74,8 +76,8 @@ func lend(ctx context.Context, client *ssh.Client, socket string) (string, error
 	if err != nil {
 		return "", unreachable(err)
 	}
-	// Not agent.RequestAgentForwarding: it returns the same error for a lost connection and
-	// a refusal.
+	// This does not use agent.RequestAgentForwarding, which returns the same error for a
+	// lost connection and for a refusal.
 	switch ok, err := session.SendRequest("auth-agent-req@openssh.com", true, nil); {
 	case err != nil:
 		return "", unreachable(err)
@@ -94,7 +96,7 @@ func lend(ctx context.Context, client *ssh.Client, socket string) (string, error
 		return "", unreachable(err)
 	}
 	mark := script.NewMark()
-	// cat keeps the session for as long as the connection lives.
+	// cat keeps the session open for as long as the connection lives.
 	if _, err := io.WriteString(in, `printf '\n`+mark+` %s\n' "$SSH_AUTH_SOCK"; exec cat >/dev/null`+"\n"); err != nil {
 		return "", unreachable(err)
 	}
@@ -123,8 +125,8 @@ func lend(ctx context.Context, client *ssh.Client, socket string) (string, error
 	return where, nil
 }
 
-// signOnly is an agent that only lists its keys and signs. Through a full agent, a host
-// could remove the keys or lock the agent.
+// signOnly is an agent that only lists its keys and signs. With access to all requests of
+// an agent, a host could remove the keys or lock the agent.
 type signOnly struct{ socket string }
 
 func (a signOnly) with(use func(agent.ExtendedAgent) error) error {
@@ -133,7 +135,7 @@ func (a signOnly) with(use func(agent.ExtendedAgent) error) error {
 		return err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(handshakeDeadline)); err != nil { // it may ask a person
+	if err := conn.SetDeadline(time.Now().Add(handshakeDeadline)); err != nil { // the agent may ask a person
 		return err
 	}
 	return use(agent.NewClient(conn))

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// closeGrace is how long a local script may live after its channel was closed. Nobody would
-// end a script at the end of an SSH channel.
+// closeGrace is the time for which a local script may live after its channel was closed. A
+// script on an SSH channel is not ended at all when the channel is closed.
 const closeGrace = 5 * time.Second
 
 // localHost is this machine. It runs a fresh shell for every command.
@@ -71,7 +71,7 @@ func (h *localHost) Start(ctx context.Context, c Command) (Stream, error) {
 	return s, nil
 }
 
-// Close ends every running script and waits for it.
+// Close ends every running script and waits for its end.
 func (h *localHost) Close() error {
 	h.mu.Lock()
 	h.closed = true
@@ -86,7 +86,8 @@ func (h *localHost) Close() error {
 var errHostClosed = errors.New("host is closed")
 
 // channel starts a shell as sshd does: in a session of its own, in the home folder, with
-// the environment of a login. The worker's own environment may hold secrets.
+// the environment of a login. It does not pass on the rest of the worker's environment,
+// which may hold secrets.
 func (h *localHost) channel(ctx context.Context) (*localChannel, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnreachable, context.Cause(ctx))
@@ -139,7 +140,7 @@ func (h *localHost) channel(ctx context.Context) (*localChannel, error) {
 	return ch, nil
 }
 
-// loginEnviron returns the part of our environment that a login would have too.
+// loginEnviron returns the variables of our environment that a login would have too.
 func loginEnviron() []string {
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		k, _, _ := strings.Cut(kv, "=")

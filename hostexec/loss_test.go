@@ -81,7 +81,7 @@ func TestAMutePeerIsGivenUpWithoutAnyDeadlineOfTheCaller(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() // never accepts: the kernel does
+	defer l.Close() // this process never accepts, but the kernel does
 	id := t.TempDir() + "/id"
 	key := newKey(t, "ed25519", id).PublicKey()
 	err = runOnce(t, protocol.HostSpec{Name: "mute", Address: "127.0.0.1", Port: l.Addr().(*net.TCPAddr).Port, HostKeys: []string{authorized(key)}, Identity: id})
@@ -153,7 +153,7 @@ func testLoss(t *testing.T, s *hosttest.SSHD, h hostexec.Host, lose func()) {
 	if err := st.Wait(); !errors.Is(err, hostexec.ErrOutcomeUnknown) {
 		t.Errorf("Wait: %v", err)
 	}
-	// What ran goes on, and the next command gets a new connection.
+	// The command that ran goes on, and the next command gets a new connection.
 	if _, err := h.Run(t.Context(), hostexec.Command{Script: `: >"$1/go"`, Args: []string{dir}}); err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +248,7 @@ func TestLoginsThatAreTurnedAwayForWantOfRoomAreTriedAgain(t *testing.T) {
 	s := hosttest.StartSSHD(t, hosttest.Options{Config: []string{"MaxStartups 2:90:3"}})
 	var wg sync.WaitGroup
 	for range 16 {
-		h := newHost(t, s.Spec()) // of its own pool, so that nothing delays them
+		h := newHost(t, s.Spec()) // each in a pool of its own, so that they do not delay each other
 		wg.Go(func() {
 			if _, err := h.Run(t.Context(), hostexec.Command{Script: ":"}); err != nil {
 				t.Error(err)
@@ -335,7 +335,7 @@ func TestJumpHosts(t *testing.T) {
 	if keys, err := hostexec.ScanHostKeys(t.Context(), spec); err != nil || len(keys) != 1 || keys[0].Key != target.HostKey() {
 		t.Errorf("scan: %v, %v", keys, err)
 	}
-	// If a jump host dies, the connections through it die too. Later ones work
+	// If a jump host dies, the connections through it die too. Later connections work
 	// again.
 	testLoss(t, target, h, func() { outer.KillSessions() })
 

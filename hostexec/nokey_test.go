@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Without a key to offer no host is asked: it is this machine that lacks one,
-// and the error says which machine that is.
+// If there is no key to offer, no host is dialed. The error names this machine, because it
+// lacks the key.
 func TestTheMachineThatLacksAKeyIsNamed(t *testing.T) {
 	here, err := os.Hostname()
 	if err != nil {

@@ -39,7 +39,7 @@ func TestAHostWithoutProcSaysWhatItLacks(t *testing.T) {
 	fenced := &noProc{otherShell{localHost(t), farm(t, links)}}
 	s := newScene(t, localHost(t))
 
-	// Commands and files work, under a fence too if the host can lock.
+	// Commands and files work. If the host can lock, they also work under a fence.
 	if res, err := unfenced.Run(t.Context(), hostexec.Command{Script: `[ ! -e /proc/self ] && echo hello`}); err != nil || string(res.Stdout) != "hello\n" {
 		t.Fatalf("%q, %v (unshare -m needs root)", res.Stdout, err)
 	}
@@ -54,7 +54,7 @@ func TestAHostWithoutProcSaysWhatItLacks(t *testing.T) {
 		t.Errorf("a former holder: %v", err)
 	}
 
-	// What is not possible fails at once, with an error that says why.
+	// Calls that are impossible fail at once, with an error that says why.
 	_, locked := unfenced.Run(t.Context(), hostexec.Command{Script: `: >"$1/ran"`, Args: []string{s.dir}, Fence: &s.fence})
 	_, started := process.Start(t.Context(), fenced, s.spec("/bin/true"))
 	_, reaped := process.Reap(t.Context(), fenced, s.dir, s.mark, s.fence)

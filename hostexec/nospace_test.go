@@ -14,8 +14,8 @@ import (
 	treepkg "fairlead.dev/fairlead/hostexec/tree"
 )
 
-// writeBig writes a file that ends in a megabyte of zeros, below a folder that may
-// not be written.
+// writeBig writes a folder without write permission, and in it a file that ends in a
+// megabyte of zeros.
 func writeBig(w *treepkg.Writer, size int64, sparse bool) error {
 	if err := w.Add(treepkg.Entry{Path: "shut", Kind: treepkg.Folder, Mode: 0o555}); err != nil {
 		return err

@@ -26,28 +26,28 @@ type Pool struct {
 	mu     sync.Mutex
 	closed bool                  // guarded by mu, like all below
 	hosts  map[string]Host       // key: the spec as JSON
-	strays map[*sshHost]struct{} // forgotten hosts that are in use again, while another has their key in hosts
+	strays map[*sshHost]struct{} // forgotten hosts that are used again, while hosts has another host for their key
 	swept  time.Time             // when unused hosts were last looked for
 }
 
 // timings are delays and timeouts; tests shorten them.
 type timings struct {
 	idleControl, idleBulk         time.Duration // before an idle connection is closed
-	idleSurplus                   time.Duration // the same for one beyond keptConns
+	idleSurplus                   time.Duration // the same for a connection beyond keptConns
 	keepaliveEvery, keepaliveWait time.Duration
-	farAway                       time.Duration // the round trip from which trees are compressed for transfer
+	farAway                       time.Duration // trees are compressed for transfer from this round trip on
 	dialSlice                     time.Duration // after which a dial leaves its lane
 	forgetAfter                   time.Duration // before a host without connections that nobody asked for is forgotten
 }
 
-// PoolOptions configure a Pool. The zero value suits most.
+// PoolOptions configure a Pool. The zero value suits most callers.
 type PoolOptions struct {
 	Logger *slog.Logger
 	// Agent is the path of an SSH agent's socket; empty means none.
 	Agent string
 	// MaxConnsPerHost bounds the connections of each kind (for commands, for bulk data) to
-	// one host; 0 means 512. Only as many are opened as are needed: each carries eight
-	// channels, or what the host's MaxSessions allows.
+	// one host; 0 means 512. A connection is opened only when it is needed: each carries
+	// eight channels, or the number that the host's MaxSessions allows.
 	MaxConnsPerHost int
 }
 
@@ -112,9 +112,9 @@ func (p *Pool) host(spec protocol.HostSpec) (Host, error) {
 	return h, nil
 }
 
-// forget drops hosts that nobody asked for within forgetAfter and that have nothing open,
-// so that the pool keeps only what is in use. A caller that still has such a host may use
-// it: adopt adds it to the pool again. The caller holds mu.
+// forget drops hosts that have nothing open and that no caller asked for within
+// forgetAfter. A caller that still has such a host may use it, because adopt adds it to the
+// pool again. The caller holds mu.
 func (p *Pool) forget() {
 	now := time.Now()
 	if now.Sub(p.swept) < p.forgetAfter/4 {
@@ -151,8 +151,8 @@ func (p *Pool) forget() {
 	}
 }
 
-// adopt makes sure that the pool knows a host that is about to be dialed, so that Close
-// closes it.
+// adopt adds a host that is about to be dialed to the pool if the pool has forgotten it, so
+// that Close closes it.
 func (p *Pool) adopt(h *sshHost) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 	"fairlead.dev/fairlead/hostexec/process"
 )
 
-// A host that lost its power may have kept the name of a record and none or only
-// some of its bytes. Then the outcome is unknown: the process is not started again,
-// its journal stays, and closing the session goes on.
+// After a power loss, a host may have kept the name of a record and none or only some of
+// its bytes. Then the outcome is unknown. The process is not started again, its journal
+// stays, and the session can be closed.
 func TestARecordThatAPowerLossCutShortMeansUnknown(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		s.start("/bin/sh", "-c", "echo done")

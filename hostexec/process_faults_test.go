@@ -57,7 +57,7 @@ func TestProcessSurvivesTheLossOfConnections(t *testing.T) {
 				case 0:
 					sshd.KillSessions()
 					faults++
-					// What was on its way may still be read. After that the
+					// Bytes that were on their way may still be read. After them the
 					// connection is lost.
 					b, err := io.ReadAll(a)
 					got = append(got, b...)
@@ -101,7 +101,8 @@ func (s *scene) attachment() (pids []int) {
 	return pids
 }
 
-// A starter may be killed at any moment, with or without what it started.
+// The script that starts a process may be killed at any moment, with or without the
+// supervisor that it started.
 func TestStartIsOnceThoughStartersAreKilled(t *testing.T) {
 	for _, p := range places(t)[1:] {
 		t.Run(p.name, func(t *testing.T) {
@@ -162,7 +163,7 @@ func killStarters(s *scene, supervisorToo bool) {
 		fmt.Sscan(d.Name(), &pid)
 		fmt.Sscan(f[1], &ppid)
 		if ppid == os.Getpid() && f[3] == d.Name() {
-			// The session of one of our scripts.
+			// The process belongs to the Unix session of one of our scripts.
 			found = append(found, pid)
 		}
 	}
@@ -183,8 +184,8 @@ func killStarters(s *scene, supervisorToo bool) {
 func TestSecretsAreInNoCommandLine(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		if _, ok := s.host.(*otherShell); ok {
-			// This host passes scripts in its arguments. The shells are covered by
-			// their commands, which are the same.
+			// This host passes scripts as arguments, so they are visible. Other hosts run
+			// the same commands with the same shells.
 			return
 		}
 		secret := fmt.Sprintf("secret-%d", rand.Uint64())
@@ -211,7 +212,7 @@ func TestSecretsAreInNoCommandLine(t *testing.T) {
 		if p, ok := <-seen; ok {
 			t.Errorf("the secret was seen in the arguments of %s", p)
 		}
-		// Nor is it left in a file, or in the supervisor's environment.
+		// The secret is not in a file or in the supervisor's environment either.
 		err := filepath.WalkDir(s.dir, func(path string, d os.DirEntry, err error) error {
 			if err != nil || !d.Type().IsRegular() {
 				return err
@@ -274,7 +275,7 @@ func TestFullDiskIsSaidAndTheEndStillRecorded(t *testing.T) {
 		if st, err := process.Inspect(s.ctx, s.host, spec.Dir); err != nil || st.State != process.Absent {
 			t.Errorf("%+v, %v", st, err)
 		}
-		// The first process's end can still be recorded.
+		// The end of the first process can still be recorded.
 		in, err := os.OpenFile(s.proc()+"/in", os.O_WRONLY, 0)
 		if err != nil {
 			t.Fatal(err)

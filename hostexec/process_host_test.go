@@ -22,7 +22,7 @@ import (
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// With programEnv set, the test binary is the program that journaled processes run.
+// If programEnv is set, the test binary acts as the program of a journaled process.
 const programEnv = "HOSTEXEC_TEST_PROGRAM"
 
 func init() {
@@ -45,7 +45,7 @@ func init() {
 			}
 		}
 	case args[0] == "count":
-		// Prints, for every line that it reads, the line's length and a sum.
+		// count prints, for every line that it reads, the line's length and a sum.
 		in := bufio.NewReaderSize(os.Stdin, 1<<20)
 		for {
 			line, err := in.ReadString('\n')
@@ -55,7 +55,8 @@ func init() {
 			fmt.Printf("%d %x\n", len(line), sum(line))
 		}
 	case args[0] == "drop":
-		// drop PORT drops the packets of a port, says so, and waits for a kill.
+		// drop PORT drops the packets of a port, reports that, and waits until it is
+		// killed.
 		port, _ := strconv.Atoi(args[1])
 		if _, err := hosttest.DropPort(context.Background(), port); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -88,7 +89,7 @@ func pattern(seed uint64, size int) []byte {
 	return data[:size]
 }
 
-// A place is a kind of host on which every promise must hold.
+// A place is a kind of host on which every guarantee must hold.
 type place struct {
 	name string
 	host func(*testing.T) hostexec.Host
@@ -155,7 +156,7 @@ func lookPath(t testing.TB, name string) string {
 	return p
 }
 
-// farm returns a folder of links: name → program.
+// farm returns a folder with a link for each name, to its program.
 func farm(t testing.TB, links map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -181,8 +182,8 @@ func busybox(t testing.TB) string {
 	return farm(t, links)
 }
 
-// everywhere runs a test on every place, in a session folder of its own whose path
-// is as awkward as possible.
+// everywhere runs a test on every place. Each run has a session folder of its own, with a
+// path that is as awkward as possible.
 func everywhere(t *testing.T, f func(t *testing.T, s *scene)) {
 	for _, p := range places(t) {
 		t.Run(p.name, func(t *testing.T) { f(t, newScene(t, p.host(t))) })
@@ -197,7 +198,7 @@ type scene struct {
 	dir   string // of the session
 	fence hostexec.Fence
 	mark  string
-	read  int64 // how far the journal was read, if a test keeps it
+	read  int64 // position up to which the journal was read, if the test sets it
 }
 
 func newScene(t testing.TB, h hostexec.Host) *scene {
@@ -208,7 +209,7 @@ func newSceneIn(t testing.TB, h hostexec.Host, dir string) *scene {
 	s := &scene{t: t, ctx: t.Context(), host: h, dir: dir, mark: fmt.Sprintf("m-%d-%d", os.Getpid(), rand.Uint64())}
 	s.fence = hostexec.Fence{Dir: dir, Epoch: hostexec.Epoch{Generation: 1, Pump: 1}}
 	t.Cleanup(func() {
-		// Nothing may outlive the test, and no process may be left to end.
+		// No process may outlive the test. Reap ends processes that the test has left.
 		s.fence.Epoch.Generation = 1 << 30
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -283,8 +284,8 @@ func eventually(t testing.TB, what string, cond func() bool) {
 	}
 }
 
-// belongings returns the processes whose command line names the session's folder or
-// whose environment holds its mark.
+// belongings returns the processes that name the session's folder on their command line or
+// have its mark in their environment.
 func (s *scene) belongings() (found []string) {
 	procs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -344,7 +345,7 @@ func (s *scene) supervisor() int {
 	return 0
 }
 
-// mute is a host whose streams discard what is written after their script.
+// mute is a host whose streams discard all input after the script.
 type mute struct{ hostexec.Host }
 
 func (m *mute) Start(ctx context.Context, c hostexec.Command) (hostexec.Stream, error) {

@@ -116,8 +116,8 @@ func TestStartGivesTheProcessACleanPlace(t *testing.T) {
 		if f := strings.Fields(lines[1]); f[4] != fmt.Sprint(st.PID) || f[5] != f[4] || f[6] != "0" {
 			t.Errorf("group, session, terminal %v of %d", f[4:7], st.PID)
 		}
-		// Signals 1 to 31. Those above belong to the C library, and a test runner
-		// may pass them on as ignored.
+		// Only signals 1 to 31 are checked. Higher ones belong to the C library, and a test
+		// runner may pass them on as ignored.
 		var ignored uint64
 		if _, err := fmt.Sscanf(lines[2], "SigIgn:\t%x", &ignored); err != nil || ignored&^ignoredHere(t)&(1<<31-1) != 0 {
 			t.Errorf("ignored signals: %s (%v)", lines[2], err)
@@ -132,8 +132,8 @@ func TestStartGivesTheProcessACleanPlace(t *testing.T) {
 	})
 }
 
-// inheritable returns the descriptors that a child of this test gets, in the order
-// of ls. Whoever runs the tests may have left some open.
+// inheritable returns the descriptors that a child of this test gets, in the order of ls.
+// The program that runs the tests may have left some descriptors open.
 func inheritable(t *testing.T) []string {
 	fds := []string{"0", "1", "2"}
 	infos, err := filepath.Glob("/proc/self/fdinfo/*")

@@ -49,7 +49,7 @@ func TestStopEndsTheGroupAndKnowsHow(t *testing.T) {
 				}
 			}
 			if c.code != 3 {
-				// Everything that it started was in its process group.
+				// Everything that the process started was in its process group.
 				s.waitGone()
 			}
 		}

@@ -17,8 +17,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/process"
 )
 
-// whereHolesAre runs a test on the places whose fallocate can punch holes, each
-// with a session of its own.
+// whereHolesAre runs a test on the places whose fallocate can punch holes. Each run has a
+// session of its own.
 func whereHolesAre(t *testing.T, f func(t *testing.T, s *scene)) {
 	for _, p := range places(t) {
 		if p.name != "busybox" { // see TestTrimWhereNoHoleCanBePunched
@@ -36,8 +36,8 @@ func (s *scene) trim(below int64) int64 {
 	return freed
 }
 
-// emitted starts a program that has printed size bytes of pattern, and goes on
-// running.
+// emitted starts a program that prints size bytes of pattern and goes on running, and waits
+// for the bytes.
 func (s *scene) emitted(size int, to string) {
 	s.t.Helper()
 	file := s.t.TempDir() + "/data"
@@ -72,9 +72,9 @@ func TestTrimGivesBackSpaceAndKeepsOffsets(t *testing.T) {
 			{4095, 0, 0},
 			{1<<20 + 5, 1 << 20, 1 << 20},
 			{1<<20 + 5, 0, 1 << 20},
-			{4096, 0, 1 << 20}, // never less than before
+			{4096, 0, 1 << 20}, // a lower offset frees nothing and takes nothing back
 			{2 << 20, 1 << 20, 2 << 20},
-			{1 << 40, 1 << 20, 3 << 20}, // never beyond the end
+			{1 << 40, 1 << 20, 3 << 20}, // the offset is beyond the end
 		} {
 			if freed := s.trim(c.below); freed != c.freed {
 				t.Errorf("below %d: freed %d, want %d", c.below, freed, c.freed)
@@ -151,8 +151,8 @@ func TestAttachBelowATrimIsRefused(t *testing.T) {
 	})
 }
 
-// A viewer may be far behind. It does not decide how much is kept, but it is never
-// shown zeros either.
+// A viewer may be far behind. A trim does not wait for it, but the viewer never reads zeros
+// of a hole.
 func TestSlowFollowerIsToldOfATrim(t *testing.T) {
 	const size = 24 << 20
 	want := pattern(1, size)
@@ -175,7 +175,7 @@ func TestSlowFollowerIsToldOfATrim(t *testing.T) {
 	})
 }
 
-// Zeros in a journal are data.
+// Zeros that the process writes to its journal are data.
 func TestZerosOfTheProcessAreNotTakenForAHole(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		s.start("/bin/sh", "-c", `echo a; head -c 100000 /dev/zero; echo b`)
@@ -187,8 +187,8 @@ func TestZerosOfTheProcessAreNotTakenForAHole(t *testing.T) {
 	})
 }
 
-// While a program writes as fast as it can and an attachment reads, everything that
-// was read is freed repeatedly, and no byte is missing.
+// A program writes as fast as it can and an attachment reads. Meanwhile the bytes that were
+// read are freed again and again. No byte is missing.
 func TestTrimUnderALiveWriterLosesNothing(t *testing.T) {
 	const size = 40 << 20
 	want := pattern(5, size)
@@ -221,8 +221,8 @@ func TestTrimUnderALiveWriterLosesNothing(t *testing.T) {
 	})
 }
 
-// A trim may be killed anywhere. The record never says less than what is gone, and
-// the next trim does the rest.
+// A trim may be killed at any step. The record always covers all bytes that are gone, and
+// the next trim frees the rest.
 func TestTrimThatIsKilledIsDoneByTheNext(t *testing.T) {
 	const size = 8 << 20
 	want := pattern(1, size)
@@ -298,7 +298,7 @@ func TestTrimWhereNoHoleCanBePunched(t *testing.T) {
 		if err := os.Mkdir(disk, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		// ramfs has no holes.
+		// ramfs does not support holes.
 		if err := syscall.Mount("ramfs", disk, "ramfs", 0, ""); err != nil {
 			t.Fatalf("mount a ramfs (needs root): %v", err)
 		}
@@ -316,7 +316,7 @@ func TestTrimWhereNoHoleCanBePunched(t *testing.T) {
 	})
 }
 
-// A trim is meant for a full disk.
+// A trim works on a full disk.
 func TestTrimMakesRoomOnAFullDisk(t *testing.T) {
 	s := newScene(t, localHost(t))
 	disk := t.TempDir() + "/disk"
@@ -388,7 +388,8 @@ func TestTrimAndRemoveMindTheFenceAndTheState(t *testing.T) {
 		if st := s.inspect(); st.State != process.Absent {
 			t.Errorf("%+v", st)
 		}
-		// The folder can be used again, and does not know of the trim.
+		// The folder can be used again, and the new process's status does not show the
+		// trim.
 		s.start("/bin/sh", "-c", "echo again")
 		b, err := io.ReadAll(s.attach(process.AttachOptions{}))
 		if string(b) != "again\n" || err != nil {

@@ -161,8 +161,7 @@ func mustLook(t *testing.T, name string) string {
 	return p
 }
 
-// pathWithout returns a PATH with everything that the fence may use except one
-// program.
+// pathWithout returns a PATH with all programs that the fence may use, except one.
 func pathWithout(t *testing.T, without string) string {
 	dir := t.TempDir()
 	for _, n := range []string{"mkdir", "sleep", "ln", "readlink", "find", "rm", "rmdir", "mv", "cat", "flock"} {
@@ -190,7 +189,7 @@ func TestFenceLockExcludesAndSurvivesAKilledHolder(t *testing.T) {
 				cmd.Stdin = strings.NewReader(streamLine("M", Command{Script: fencePrologue(f) + "\n" + script}))
 				return cmd
 			}
-			// Only mutual exclusion keeps this counter right.
+			// The counter is right at the end only if the holders exclude each other.
 			counter := filepath.Join(dir, "n")
 			if err := os.WriteFile(counter, []byte("0\n"), 0o600); err != nil {
 				t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// readChangedScript compares sums, not times: a file may change twice within one timestamp,
-// and either comparison takes one program.
+// readChangedScript compares sums, not times, because a file may change twice within one
+// timestamp. The host starts one program for either comparison.
 //
 // $1 path, $2 maximum size in bytes plus one, $3 known sum.
 const readChangedScript = `LC_ALL=C; export LC_ALL
@@ -28,9 +28,9 @@ fi
 echo file
 exec head -c "$2" -- "$1"`
 
-// ReadChanged reads a small file unless its SHA-256 (hex) is known; then changed is false,
-// at the cost of one small round trip. known is empty if no sum is known. Errors are those
-// of ReadFile.
+// ReadChanged reads a small file unless its SHA-256 (hex) still equals known. Then changed
+// is false, and the call cost one small round trip. known is empty if the caller knows no
+// sum. Errors are those of ReadFile.
 func ReadChanged(ctx context.Context, h Host, path string, max int64, known string) (data []byte, changed bool, err error) {
 	fail := func(err error) ([]byte, bool, error) {
 		return nil, false, fmt.Errorf("read %s on %s: %w", path, h.Name(), err)

@@ -16,8 +16,8 @@ const readScript = `LC_ALL=C; export LC_ALL
 [ -f "$1" ] || { echo "$1: not a regular file" >&2; exit 1; }
 exec head -c "$2" -- "$1"`
 
-// ReadFile reads a small file. The error wraps ErrNotExist if there is none, and is an
-// *OutputTooLongError beyond max bytes.
+// ReadFile reads a small file. The error wraps ErrNotExist if the file does not exist. It
+// is an *OutputTooLongError if the file has more than max bytes.
 func ReadFile(ctx context.Context, h Host, path string, max int64) ([]byte, error) {
 	data, err := readFile(ctx, h, path, max)
 	if err != nil {

@@ -51,7 +51,8 @@ func TestReapFindsWhatAProcessLeftBehind(t *testing.T) {
 		}
 		_, strangers["a folder beside"] = besides(t, s.dir+"x")
 
-		// Each of them is in a session of its own, and nothing else identifies it.
+		// Each of these processes is in a Unix session of its own, and has one property
+		// that identifies it.
 		s.start("/bin/sh", "-c", `
 			setsid sh -c 'echo plain $$; exec sleep 1000' &
 			setsid env -i PATH="$PATH" sh -c 'cd /; echo bare $$; sleep 1000 & wait' &
@@ -119,8 +120,8 @@ func programsAt(path string) (pids []int) {
 
 func TestReapEndsSupervisorsAndWhatOutlivedItsJob(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
-		// The session of a job that is gone: its number identifies it, until a
-		// stranger may have the number.
+		// The job is gone, but its Unix session still has a process. The session's number
+		// identifies it, as long as no other session can have the number.
 		s.start("/bin/sh", "-c", "cd /; env -i PATH=\"$PATH\" sleep 1000 & echo $!")
 		eventually(t, "an end", func() bool { return s.inspect().State == process.Exited })
 		b, err := os.ReadFile(s.proc() + "/out.log")
@@ -132,7 +133,7 @@ func TestReapEndsSupervisorsAndWhatOutlivedItsJob(t *testing.T) {
 			t.Errorf("%v, %v, want %s", found, err, b)
 		}
 
-		// A supervisor that does not end by itself.
+		// The supervisor does not end by itself.
 		s.dir += "2"
 		s.fence.Dir = s.dir
 		s.start("/bin/sleep", "1000")
@@ -197,9 +198,9 @@ func terminal(t *testing.T) (theirs *os.File) {
 	return theirs
 }
 
-// People look into a session's folder in other ways than over SSH: in a window of
-// tmux or screen, on the machine itself, or with a program that was there before
-// the session began. None of that is ended with the session.
+// People look into a session's folder in other ways than over SSH: in a window of tmux or
+// screen, on the machine itself, or with a program that was there before the session began.
+// Reap ends none of these processes.
 func TestReapSparesPeoplesOwnProcesses(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		if err := os.MkdirAll(s.dir+"/work", 0o755); err != nil {
@@ -209,7 +210,7 @@ func TestReapSparesPeoplesOwnProcesses(t *testing.T) {
 		var earlier int
 		earlier, spared["an editor's server, older than the session"] = besides(t, s.dir+"/work")
 		began := startTime(t, earlier)
-		// A later clock tick than that of the editor's server.
+		// The session must begin at a later clock tick than the editor's server.
 		eventually(t, "the clock moves", func() bool {
 			pid, _ := besides(t, "/")
 			return startTime(t, pid) > began
@@ -248,7 +249,7 @@ func TestReapSparesPeoplesOwnProcesses(t *testing.T) {
 				t.Errorf("%d is among %v", pid, found)
 			}
 		}
-		// The scene's own clean-up looks for everybody in the folder.
+		// The clean-up of the scene fails if it finds a process in the folder.
 		for _, pid := range []int{earlier, window.Process.Pid} {
 			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 				t.Error(err)
@@ -257,8 +258,8 @@ func TestReapSparesPeoplesOwnProcesses(t *testing.T) {
 	})
 }
 
-// A process that works in a session's folder is found after the folder was removed
-// too, under whatever name the kernel then gives the folder.
+// A process whose work directory is a session's folder is found even after the folder was
+// removed. The kernel then reports the folder under another name.
 func TestReapFindsWhoWorksInARemovedFolder(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		if err := os.MkdirAll(s.dir+"/work/deep", 0o755); err != nil {
@@ -287,9 +288,9 @@ func TestReapFindsWhoWorksInARemovedFolder(t *testing.T) {
 	})
 }
 
-// Reap finds the same processes whatever they are called, whatever the folder is
-// called, and whichever of its ways of looking a host allows. Only the journal
-// shows to whom the last of these processes belongs.
+// Reap finds the same processes with any names of processes and of the folder, and with
+// each method of search that a host allows. Only its open journal shows that the last of
+// these processes belongs to the session.
 func TestReapFindsProcessesOfAnyName(t *testing.T) {
 	sleep, err := os.ReadFile(lookPath(t, "sleep"))
 	if err != nil {
@@ -354,8 +355,8 @@ func TestReapFindsProcessesOfAnyName(t *testing.T) {
 	}
 }
 
-// The agent chooses the names of its files. A name that looks like a line of a
-// listing does not make Reap end another session's process.
+// codex chooses the names of its files. If a name looks like a line of a listing, Reap
+// still does not end a process of another session.
 func TestReapEndsNoStrangerThatAFileNames(t *testing.T) {
 	look := func(t *testing.T, s *scene) {
 		s.start("/bin/true")
@@ -410,7 +411,8 @@ func TestReapEndsNoStrangerThatAFileNames(t *testing.T) {
 	}
 }
 
-// A host may run more processes than fit on a command line, here one of 128 KiB.
+// A host may run more processes than fit on a command line. Here a command line may have
+// 128 KiB.
 func TestReapLooksAtMoreProcessesThanACommandLineHolds(t *testing.T) {
 	for _, p := range places(t)[1:] {
 		t.Run(p.name, func(t *testing.T) {

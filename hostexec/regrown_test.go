@@ -10,8 +10,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/process"
 )
 
-// Somebody cut the journal on the host, and it grew beyond where we were. The byte
-// before that offset shows it, because readers of lines stop after newlines.
+// Somebody truncated the journal on the host, and it grew beyond the offset of the reader.
+// The byte before that offset shows it, because readers of lines stop after newlines.
 func TestAJournalThatWasCutAndGrewAgainIsLost(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		s.start("/bin/sleep", "1000")
@@ -19,7 +19,8 @@ func TestAJournalThatWasCutAndGrewAgainIsLost(t *testing.T) {
 		journal := func(before string) {
 			t.Helper()
 			line := strings.Repeat("é", at)
-			// In place, as a shell's > does: it is still the process's journal.
+			// WriteFile truncates the journal in place, as a shell's > does, so the process
+			// goes on writing to it.
 			if err := os.WriteFile(s.proc()+"/out.log", []byte(line[:at-len(before)]+before+"the rest\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -48,7 +49,7 @@ func TestAJournalThatWasCutAndGrewAgainIsLost(t *testing.T) {
 				t.Errorf("a piece behind %q: %q, %v", c.before, piece, err)
 			}
 		}
-		// A reader of bytes may begin anywhere.
+		// Without Lines, a reader may begin at any offset.
 		journal("x")
 		a := s.attach(process.AttachOptions{Offset: at})
 		readUntil(t, a, "the rest\n")
@@ -57,7 +58,8 @@ func TestAJournalThatWasCutAndGrewAgainIsLost(t *testing.T) {
 	})
 }
 
-// What was before the end of a hole is gone, and proves nothing.
+// The byte before the end of a hole is gone, so it does not show whether a line begins
+// there.
 func TestAReaderOfLinesGoesOnWhereATrimEnded(t *testing.T) {
 	const size = 1 << 20
 	whereHolesAre(t, func(t *testing.T, s *scene) {
@@ -88,7 +90,7 @@ func TestAReaderOfLinesGoesOnWhereATrimEnded(t *testing.T) {
 		if err != nil || string(piece) != string(want[512<<10:]) {
 			t.Errorf("a piece: %d bytes, %v", len(piece), err)
 		}
-		// The end of another block, after the hole.
+		// This offset is the end of a later block, after the hole.
 		if _, err := process.ReadJournal(s.ctx, s.host, s.proc(), 576<<10); !errors.Is(err, process.ErrJournalLost) {
 			t.Errorf("a piece from the middle of a line: %v", err)
 		}

@@ -13,7 +13,7 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// removers returns hosts with each kind of lock and shell.
+// removers returns hosts for each kind of lock and each shell.
 func removers(t *testing.T) []place {
 	unlocked := make(map[string]string)
 	for _, name := range []string{"sh", "mkdir", "sleep", "ln", "readlink", "find", "rm", "rmdir", "mv", "cat", "chmod", "touch"} {
@@ -23,8 +23,8 @@ func removers(t *testing.T) []place {
 	return append(places(t)[1:], place{"no flock", bare})
 }
 
-// A steered host runs scripts after functions of the test, so that the fence is a
-// part of the script.
+// A steered host puts shell functions of the test before each script, and makes the fence a
+// part of that script, so that the functions also affect the fence.
 type steered struct {
 	hostexec.Host
 	before string
@@ -39,8 +39,9 @@ func (h *steered) Run(ctx context.Context, c hostexec.Command) (hostexec.Result,
 	return h.Host.Run(ctx, c)
 }
 
-// stopsBefore makes a script wait before its nth step that makes, moves or removes
-// something: it makes the file reached, and goes on once the file on exists.
+// stopsBefore makes a script wait before its nth step that creates, moves or removes a
+// file. The script then creates a file with the path reached, and goes on when a file with
+// the path on exists.
 func stopsBefore(h hostexec.Host, n int, reached, on string) hostexec.Host {
 	before := fmt.Sprintf(`t_n=0
 t_step() {
@@ -56,14 +57,15 @@ t_step() {
 	return &steered{h, before}
 }
 
-// tellsOfWaiting makes a script create a file as soon as it waits for the lock.
+// tellsOfWaiting makes a script create a file with the path waits when it begins to wait
+// for the lock.
 func tellsOfWaiting(h hostexec.Host, waits string) hostexec.Host {
 	return &steered{h, fmt.Sprintf(`sleep() { : >'%s'; command sleep "$@"; }`, waits)}
 }
 
-// A credential that a newer holder wrote is never removed by a former holder, and
-// what a newer holder removed is not made again by a former one, whichever step of
-// the one the other one meets.
+// A former holder never removes a credential that a newer holder wrote, and never creates a
+// file again that a newer holder removed. This holds at whichever step of one holder the
+// other one intervenes.
 func TestTheFenceHoldsWhileItsFolderIsRemoved(t *testing.T) {
 	for _, p := range removers(t) {
 		t.Run(p.name, func(t *testing.T) {
@@ -79,8 +81,8 @@ func TestTheFenceHoldsWhileItsFolderIsRemoved(t *testing.T) {
 			remove := func(h hostexec.Host, dir string, e hostexec.Epoch) error {
 				return hostexec.RemoveTree(ctx, h, dir, root, &hostexec.Fence{Dir: dir, Epoch: e})
 			}
-			// during makes b come before the nth step of a, and end, or wait for
-			// the lock, before a goes on. It reports whether a has that many steps.
+			// during runs b before the nth step of a, and lets a go on when b has ended or
+			// waits for the lock. during reports whether a has that many steps.
 			during := func(name string, n int, a, b func(h hostexec.Host) error) (there bool, errA, errB error) {
 				t.Helper()
 				at := filepath.Join(signs, fmt.Sprint(name, "-", n))
@@ -109,7 +111,7 @@ func TestTheFenceHoldsWhileItsFolderIsRemoved(t *testing.T) {
 				}
 				return dir
 			}
-			const fewest = 4 // steps: the epoch is written, and kept; the folder is renamed, and removed
+			const fewest = 4 // steps: write the epoch, keep it beside the folder, rename the folder, remove it
 			for n := 1; ; n++ {
 				dir := prepare("kept", n)
 				there, removed, wrote := during("kept", n,
@@ -161,8 +163,8 @@ func isRefusal(err error) bool {
 	return errors.As(err, &exit) && exit.Code == 97
 }
 
-// What a removal could not finish is removed by the next one, even if the folder
-// itself is gone by then. Nothing is reported as removed before.
+// If a removal was killed, the next one removes the rest, even if the folder itself is gone
+// by then. Until then no call reports success.
 func TestARemovalThatDiedIsFinishedByTheNext(t *testing.T) {
 	for _, p := range removers(t) {
 		t.Run(p.name, func(t *testing.T) {
@@ -201,7 +203,7 @@ func TestARemovalThatDiedIsFinishedByTheNext(t *testing.T) {
 	}
 }
 
-// A folder that is a link is removed as a link, and its epoch stays.
+// If the session's folder is a link, only the link is removed, and its epoch is kept.
 func TestALinkedFolderOfASessionIsRemovedUnderItsFence(t *testing.T) {
 	for _, p := range removers(t) {
 		t.Run(p.name, func(t *testing.T) {

@@ -9,14 +9,15 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// removeScript removes $1, which must lie below $2. It enters the parent folder of $1 and
-// then checks where that is, so that later changes of the path cannot redirect it.
+// removeScript removes $1, which must lie below $2. It changes into the parent folder of $1
+// and checks the location of its working directory, so that later changes of the path
+// cannot redirect it.
 //
-// $3 is the fence's folder. If neither $1 nor $3 exists, none is created. If $3 is removed
-// with $1, so is the lock, and once that has no name, another holder can create a new one
-// and get it. So the epoch is first written beside the folder. Then one rename moves the
-// folder and its lock out of that holder's way, and only the renamed folder is removed,
-// along with what an earlier call could not remove of it.
+// $3 is the fence's folder. If neither $1 nor $3 exists, the script does not create them.
+// If $3 is removed with $1, the lock is removed too, and then another holder can create and
+// get a new lock. So the script first writes the epoch beside the folder. Then one rename
+// moves the folder with its lock away from the path that other holders use. Only the
+// renamed folder is removed, together with what earlier calls left of it.
 const removeScript = `LC_ALL=C; export LC_ALL
 refuse() { echo "refused: $1" >&2; exit 1; }
 gone() { [ ! -e "$1" ] && [ ! -L "$1" ]; }
@@ -69,11 +70,12 @@ fi
 // removing is the prefix of a folder's name during its removal.
 const removing = ".removing-"
 
-// buryScript keeps the epoch of a session beside the folder that is removed.
+// buryScript writes the epoch of a session beside the folder that is removed.
 const buryScript = `[ "$fl_d" != "$1" ] || fl_bury "%d %d %d" || exit 1`
 
 // endScript ends the removal under a fence. If the lock was removed too, it also removes
-// epochs older than a month, and what unfinished removals left there more than an hour ago.
+// epochs that are older than a month, and folders that unfinished removals left there more
+// than an hour ago.
 const endScript = `if [ -z "$a" ]; then
 	fl_unlock
 else
@@ -84,11 +86,11 @@ else
 	:
 fi`
 
-// RemoveTree removes path, which must lie below within (also through symlinks), and
-// verifies that it is gone. It succeeds if path does not exist. A symlink is removed, not
-// followed. A folder that contains the user's home is refused. If the fence's folder is
-// removed too, its epoch is kept beside it for a month, so that no former holder gets in
-// during the removal or later.
+// RemoveTree removes path and verifies that it is gone. path must lie below within, also
+// after its symlinks are resolved. It succeeds if path does not exist. A symlink is
+// removed, not followed. A folder that contains the user's home is refused. If the fence's
+// folder is removed too, its epoch is kept beside it for a month, so that former holders
+// are refused during the removal and later.
 func RemoveTree(ctx context.Context, h Host, path, within string, fence *Fence) error {
 	c, err := removeCommand(path, within, fence)
 	if err == nil {

@@ -10,8 +10,8 @@ import (
 )
 
 // Root returns the absolute path of the folder on the host that holds our files: Spec.Root,
-// or .fairlead in the user's home. It does not create it. A Root that begins with ~/ or is
-// relative lies below the user's home.
+// or .fairlead in the user's home. It does not create the folder. A Spec.Root that begins
+// with ~/ or is relative lies below the user's home.
 func Root(ctx context.Context, h Host, spec protocol.HostSpec) (string, error) {
 	root := spec.Root
 	if root == "" {

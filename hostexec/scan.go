@@ -12,8 +12,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// ScanHostKeys asks a host for its keys without logging in or sending anything. It logs in
-// to a jump host, which must be pinned.
+// ScanHostKeys asks a host for its keys without logging in to it. It does log in to the
+// jump hosts, whose keys must be pinned.
 func ScanHostKeys(ctx context.Context, spec protocol.HostSpec) ([]protocol.HostKey, error) {
 	if isThisMachine(spec) {
 		return nil, errors.New("scan host keys: the local host has none")
@@ -60,7 +60,7 @@ func scan(ctx context.Context, address string, open transport) ([]protocol.HostK
 		})
 		var none *ssh.AlgorithmNegotiationError
 		switch {
-		case err == nil: // cannot be: the callback refuses every key
+		case err == nil: // impossible: the callback refuses every key
 			client.Close()
 			return nil, errors.New("the host showed no key")
 		case seen != nil:

@@ -51,7 +51,7 @@ func TestASecretOfAProcessIsReadOnceAndIsInNoFileArgumentOrEnvironment(t *testin
 		spec := process.Spec{
 			Dir: filepath.Join(dir, "proc", "p"), Fence: hostexec.Fence{Dir: dir, Epoch: hostexec.Epoch{Generation: 1}}, WorkDir: "/",
 			Secret: []byte(canary + "\n"),
-			// The program's own read is the only one, and the pipe ends after it.
+			// Only the program reads the pipe, and the pipe ends after the secret.
 			Argv: []string{"/bin/sh", "-c", `IFS= read -r s <&7; echo "${#s}"; cat <&7; tr '\0' '\n' </proc/$$/environ | grep -c canary; read -r nl; read -r go; echo over`},
 		}
 		if _, err := process.Start(t.Context(), h, spec); err != nil {
@@ -91,9 +91,9 @@ func TestALentAgentSignsAndDoesNothingElse(t *testing.T) {
 		cancel()
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cancel(); _ = cmd.Wait() }) // it is killed
+	t.Cleanup(func() { cancel(); _ = cmd.Wait() }) // the agent ends because it is killed
 	pool, hosts, sshd := wired(t, hostexec.PoolOptions{Agent: socket})
-	for range 500 { // until it listens
+	for range 500 { // until the agent listens
 		if out, err := exec.Command("env", "SSH_AUTH_SOCK="+socket, "ssh-add", "-q", sshd.Identity()).CombinedOutput(); err == nil {
 			break
 		} else if _, serr := os.Stat(socket); serr == nil {
@@ -122,7 +122,7 @@ func TestALentAgentSignsAndDoesNothingElse(t *testing.T) {
 	if there.RemoveAll() == nil || there.Lock([]byte("x")) == nil {
 		t.Error("a lent agent was changed")
 	}
-	// Nothing else that runs there has the agent, even while it is lent.
+	// Other commands on the host do not have the agent, even while it is lent.
 	res, err := h.Run(t.Context(), hostexec.Command{Script: `echo "${SSH_AUTH_SOCK-none}"`})
 	if err != nil || string(res.Stdout) != "none\n" {
 		t.Errorf("a command beside it: %q, %v", res.Stdout, err)

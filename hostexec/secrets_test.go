@@ -16,9 +16,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// look searches the command lines and environments of every process of this
-// machine until ctx ends, and returns in which file each secret was seen. It counts
-// its searches in looks, and those that found a secret in hits.
+// look searches the command lines and environments of every process of this machine until
+// ctx ends, and returns the file in which each secret was seen. It counts its searches in
+// looks, and the searches that found a secret in hits.
 func look(ctx context.Context, secrets map[string]string, looks, hits *atomic.Int64) (seen map[string]string) {
 	seen = map[string]string{}
 	for ; ctx.Err() == nil || looks.Load() == 0; looks.Add(1) {
@@ -41,9 +41,9 @@ func look(ctx context.Context, secrets map[string]string, looks, hits *atomic.In
 	return seen
 }
 
-// TestSecretsAreInNoProcessListing: what a command is given is in no argv and in no
-// environment, with one intended exception: the command's own children are started
-// with Env.
+// TestSecretsAreInNoProcessListing checks that script, arguments, environment and input of
+// a command are in no argv and in no environment. There is one intended exception: Env is
+// in the environment of the command's own children.
 func TestSecretsAreInNoProcessListing(t *testing.T) {
 	t.Parallel()
 	s := hosttest.StartSSHD(t, hosttest.Options{NewUser: true})
@@ -66,7 +66,7 @@ func TestSecretsAreInNoProcessListing(t *testing.T) {
 		var watcher, work sync.WaitGroup
 		watcher.Go(func() { seen = look(ctx, secrets, &looks, &hits) })
 
-		// The script has children, as scripts do, and runs until the file exists.
+		// The script starts children and runs until the file exists.
 		c := hostexec.Command{
 			Script: "cat >/dev/null; : " + secrets["script"] + `; sleep 600 & until [ -e '` + watched + `' ]; do sleep 0.01; test -n "$1"; done; kill $!`,
 			Args:   []string{secrets["argument"]},

@@ -18,22 +18,24 @@ import (
 
 const (
 	// sftpFrom is the size from which SFTP carries a file. A smaller file is sent with the
-	// script that receives it, in one round trip; SFTP takes some five more.
+	// script that receives it, in one round trip. SFTP takes about five more.
 	sftpFrom = 1 << 20
-	// sftpPackets is how many packets of 32 KiB are under way: more than a channel's
-	// window. The packet size is the library's default, which every server accepts.
+	// sftpPackets is the number of packets of 32 KiB under way. Together they are larger
+	// than a channel's window. The packet size is the library's default, which every server
+	// accepts.
 	sftpPackets = 128
-	// sftpWait is how long the subsystem may take to send its version. It never does if rc
-	// files read its input.
+	// sftpWait bounds the time until the subsystem sends its version. If rc files consume
+	// its input, it never sends the version.
 	sftpWait = 15 * time.Second
-	// sftpPause is how long SFTP is not tried on a host where it did not work.
+	// sftpPause is the time for which SFTP is not tried again on a host where it did not
+	// work.
 	sftpPause = 30 * time.Minute
 )
 
 var sftpRequest = sessionRequest{name: "subsystem", payload: ssh.Marshal(struct{ Name string }{"sftp"}), reply: true}
 
-// route returns the host to send size bytes to by SFTP (nil for none), and the matching
-// text for the receive command.
+// route decides whether size bytes go by SFTP. If so, it returns the host for it, otherwise
+// nil. It also returns the matching text for the receive command.
 func route(h Host, size int64) (*sshHost, string) {
 	s, ok := h.(*sshHost)
 	if !ok || size < sftpFrom {
@@ -49,7 +51,8 @@ func route(h Host, size int64) (*sshHost, string) {
 
 // feedBySFTP runs a receive command (receiveTold) and sends size bytes of r by SFTP. The
 // command's own channel stays open meanwhile; when it closes, the host drops the partial
-// file. If SFTP does not work, the bytes go to the command itself, if r can be rewound.
+// file. If SFTP does not work and r can be rewound, the bytes are sent to the command
+// itself.
 func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size int64, sum [sha256.Size]byte) error {
 	c.Bulk = true
 	c.Stdin = nil
@@ -70,7 +73,7 @@ func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size i
 	opening.Go(func() { x, noSFTP = h.openSFTP(wanted) })
 	_, notReady := io.ReadFull(s, make([]byte, len("ready\n")))
 	if notReady != nil {
-		err = s.Wait() // its error says why
+		err = s.Wait() // its error says why the command is not ready
 		giveUp()
 	}
 	opening.Wait()
@@ -100,7 +103,7 @@ func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size i
 			s.CloseWrite()
 			return errors.Join(noSFTP, dropped(s))
 		case ctx.Err() != nil:
-			s.Wait() // it may know of the end already and report anything
+			s.Wait() // it may have reacted to the end of ctx already, so its error means nothing
 			return outcomeUnknown(ctx)
 		case again == nil:
 			return h.whyNot(s, x, noSFTP)
@@ -117,7 +120,7 @@ func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size i
 	return pour(s, r, size, sum)
 }
 
-// whyNot lets the command find the cause of an SFTP failure, which SFTP cannot express.
+// whyNot lets the command find the cause of an SFTP failure, because SFTP cannot report it.
 func (h *sshHost) whyNot(s Stream, x *sftpSession, failure error) error {
 	lost := x.ch.conn.isDead()
 	err := script.LastWord(s, "why")
@@ -131,7 +134,7 @@ func (h *sshHost) whyNot(s Stream, x *sftpSession, failure error) error {
 	return fmt.Errorf("sftp: %w: nothing was written", failure)
 }
 
-// rewinder returns a function that takes r back to its current position; nil if r cannot
+// rewinder returns a function that sets r back to its present position, or nil if r cannot
 // seek.
 func rewinder(r io.Reader) func() error {
 	s, ok := r.(io.Seeker)
@@ -159,7 +162,8 @@ func (h *sshHost) openSFTP(ctx context.Context) (*sftpSession, error) {
 	defer cancel()
 	ch, err := h.groups[bulk].sessionFor(early, sftpRequest)
 	if err == nil {
-		// Standard error shares the channel's window: unread, it would block the answers.
+		// Standard error shares the channel's window, so if nobody read it, it would block
+		// the answers.
 		h.tasks.Go(func() { io.Copy(io.Discard, ch.Stderr()) })
 		stop := context.AfterFunc(early, func() { ch.Close() })
 		var client *sftp.Client
@@ -199,7 +203,7 @@ func (x *sftpSession) Close() {
 func (x *sftpSession) fill(f *sftp.File, r io.Reader, size int64, sum [sha256.Size]byte) error {
 	digest := sha256.New()
 	// The library keeps several packets under way only for a reader of known size, such as
-	// this one.
+	// a LimitedReader.
 	src := &io.LimitedReader{R: io.TeeReader(script.MarkedReader{Reader: r, As: ErrSource}, digest), N: size}
 	n, err := f.ReadFrom(src)
 	switch {

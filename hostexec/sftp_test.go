@@ -21,7 +21,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
-// bigFile returns content of a size that is sent by SFTP if possible, and its sum.
+// bigFile returns content of size bytes and its sum. The content is large enough to be sent
+// by SFTP.
 func bigFile(size int) ([]byte, string) {
 	b := make([]byte, size)
 	rand.Read(b)
@@ -32,8 +33,9 @@ func bigFile(size int) ([]byte, string) {
 // onlyReader hides that a reader can seek.
 type onlyReader struct{ io.Reader }
 
-// loggedSFTP returns an sshd_config line, and the log of the server behind it:
-// which files it opened and how many bytes it wrote.
+// loggedSFTP returns an sshd_config line for an SFTP server, and a function that returns
+// the server's log. The log shows the files that the server opened and the number of bytes
+// that it wrote.
 func loggedSFTP(t *testing.T, options string) (config string, log func() string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -96,8 +98,8 @@ func TestBigFilesGoBySFTPAndSmallOnesDoNot(t *testing.T) {
 	for _, n := range []int{len(big), len(big), len(big) - 1} {
 		until(t, "SFTP took it all", func() bool { return strings.Contains(log(), fmt.Sprintf("written %d", n)) })
 	}
-	// The file existed before SFTP wrote it, so that nobody else could read it for
-	// a moment.
+	// The file existed before SFTP wrote it, so that other users could not read it at any
+	// moment.
 	if strings.Contains(log(), "CREATE") {
 		t.Errorf("SFTP made the file: %s", log())
 	}
@@ -132,8 +134,7 @@ func TestTheShellTakesWhatSFTPDoesNot(t *testing.T) {
 				}
 				mustHoldJust(t, dir, "file", big)
 			}
-			// What cannot be read again is sent too, if SFTP fails before the first
-			// byte.
+			// A reader that cannot seek is sent too, if SFTP fails before the first byte.
 			err := hostexec.Upload(t.Context(), h, dir+"/file", onlyReader{bytes.NewReader(big)}, int64(len(big)), sum, 0o644, nil)
 			switch {
 			case what == "no writes":
@@ -220,7 +221,7 @@ func (s *stuckReader) wait() io.Reader {
 	})
 }
 
-// await waits until half of the file was read.
+// await waits until half of the content was read.
 func (s *stuckReader) await(t *testing.T, ended <-chan error) {
 	t.Helper()
 	select {
@@ -288,7 +289,7 @@ func TestAnUploadWhoseSFTPServerDiesLeavesNothing(t *testing.T) {
 		ended <- hostexec.Upload(t.Context(), h, dir+"/file", r, int64(len(big)), sum, 0o600, nil)
 	}()
 	r.await(t, ended)
-	// Only the server that holds the file open is killed.
+	// The test kills only the server that has the file open.
 	killed := 0
 	until(t, "the server was killed", func() bool { killed += killHolders(dir); return killed > 0 })
 	close(r.goOn)

@@ -17,7 +17,7 @@ import (
 type shell struct {
 	ch       channel
 	out, err sections
-	loops    bool   // whether it serves many requests
+	loops    bool   // whether the shell serves many requests
 	prefix   string // sent before the first request
 	tasks    *tasks // of the host, for goroutines that may outlive a call
 }
@@ -25,14 +25,14 @@ type shell struct {
 func newShell(ch channel, loops bool, t *tasks) *shell {
 	s := &shell{ch: ch, out: sections{r: ch.Stdout()}, err: sections{r: ch.Stderr()}, loops: loops, tasks: t}
 	if loops {
-		s.prefix = loopLine // costs no round trip: the first request follows at once
+		s.prefix = loopLine // loopLine costs no round trip, because the first request follows at once
 	}
 	return s
 }
 
-// run runs one command to its end. usable reports whether the shell can serve another; if
-// not, the caller closes it. The error wraps errNotSent if the request provably never
-// reached the shell.
+// run runs one command to its end. usable reports whether the shell can serve another
+// command. If not, the caller closes the shell. The error wraps errNotSent if the request
+// provably never reached the shell.
 func (s *shell) run(ctx context.Context, c Command) (res Result, usable bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, true, fmt.Errorf("%w: %w", errNotSent, context.Cause(ctx))
@@ -51,11 +51,10 @@ func (s *shell) run(ctx context.Context, c Command) (res Result, usable bool, er
 		}
 	}()
 
-	// A write may block until a dead peer is found to be dead, so it is not waited for
-	// without watching ctx.
+	// A write may block until a dead peer is noticed, so waiting for it also ends with ctx.
 	feed := func() {
 		if !s.loops {
-			// A command need not read its input: ignore errors.
+			// Errors are ignored, because a command need not read its input.
 			s.ch.Write(c.Stdin)
 			s.ch.CloseWrite()
 		}
@@ -118,9 +117,10 @@ func (s *shell) run(ctx context.Context, c Command) (res Result, usable bool, er
 	return Result{}, false, fmt.Errorf("%w: its shell ended with status %d before it did", ErrOutcomeUnknown, end.status)
 }
 
-// abandon handles a stream without an end mark. If it is too long, the channel is closed.
-// If it stopped, the shell is ending, and abandon waits for that without closing the
-// channel, because the other stream may still show whether the command began.
+// abandon handles a stream without an end mark. If the stream is too long, abandon closes
+// the channel. If the stream ended, the shell is ending. Then abandon waits for the shell's
+// end without closing the channel, because the other stream may still show whether the
+// command began.
 func (s *shell) abandon(ctx context.Context, sec section) {
 	if sec.tooLong {
 		s.ch.Close()
@@ -136,7 +136,8 @@ func (s *shell) abandon(ctx context.Context, sec section) {
 	}
 }
 
-// errNoBase64 means that the host cannot decode input in a line; nothing was run.
+// errNoBase64 means that the host cannot decode an input that is part of the line. Nothing
+// was run.
 var errNoBase64 = errors.New("no base64 on the host")
 
 // sections splits one output stream of a shell at marks.
@@ -149,13 +150,13 @@ type sections struct {
 // A section is the output of one command on one stream.
 type section struct {
 	began, ended, tooLong bool
-	body                  []byte // between the marks; if not began, the last output instead of a first mark
+	body                  []byte // output between the marks; if began is false, the last output that was read
 	status                string // the word after the end mark
 }
 
 // next reads to the end mark, or to the end of the stream. It skips everything before the
-// first mark: output of rc files, or of a child of an earlier command that still has the
-// stream open.
+// first mark. That is output of rc files, or of an earlier command's child that still has
+// the stream open.
 func (s *sections) next(mark string, limit int64) section {
 	var sec section
 	begin, end := []byte("\n"+mark+" b\n"), []byte("\n"+mark+" e ")
@@ -211,7 +212,7 @@ func (s *sections) next(mark string, limit int64) section {
 	}
 }
 
-// maxNoise bounds how much output before a mark is kept, in bytes.
+// maxNoise bounds the output before a mark that is kept, in bytes.
 const maxNoise = 64 << 10
 
 func (s *sections) fill() error {

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// A spare is a channel whose login shell has run its rc files and waits for a line. Once a
-// channel was used, a spare is kept ready, so that an attachment takes one round trip
-// instead of opening a channel and running the user's rc files (a version manager or two
-// take half a second).
+// A spare is a channel whose login shell has run its rc files and waits for a line. After
+// the first use of a channel, a spare is kept ready. So an attachment takes one round trip
+// and need not wait until a channel is open and the user's rc files have run (version
+// managers in them take half a second).
 //
-// It is always a fresh shell, because children of an earlier command might still write to a
-// used one.
+// A spare is always a fresh shell, because children of an earlier command might still write
+// to the output of a used shell.
 type spare struct {
 	ch    *sshChannel
 	since time.Time
@@ -19,7 +19,7 @@ type spare struct {
 
 func (s spare) fit() bool { return s.ch.fit(s.since) }
 
-// fit reports whether a channel that has waited since born may be given a command.
+// fit reports whether a channel that was opened at born may still be given a command.
 func (s *sshChannel) fit(born time.Time) bool {
 	select {
 	case <-s.done:

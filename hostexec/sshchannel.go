@@ -97,14 +97,14 @@ func (s *sshChannel) End() ending                 { return s.end }
 func (s *sshChannel) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.closed)
-		// Telling the peer may block until a dead peer is found to be dead.
+		// Close sends a message, which may block until a dead peer is noticed.
 		s.conn.group.host.tasks.Go(func() { s.ch.Close() })
 	})
 	return nil
 }
 
-// A detachedReader reads in its own goroutine, so that Read returns as soon as closed is
-// closed, even if the peer is silent: a read from an SSH channel cannot be interrupted.
+// A detachedReader reads in its own goroutine, because a read from an SSH channel cannot be
+// interrupted. So Read returns as soon as closed is closed, even if the peer is silent.
 type detachedReader struct {
 	r      io.Reader
 	closed <-chan struct{}
@@ -122,7 +122,7 @@ func newDetachedReader(r io.Reader, closed, over <-chan struct{}, size int) *det
 	return &detachedReader{r: r, closed: closed, over: over, buf: make([]byte, size), chunks: make(chan []byte), used: make(chan struct{}, 1)}
 }
 
-// run fills one buffer at a time; the SSH channel buffers the rest.
+// run reads one buffer at a time. The SSH channel buffers further data.
 func (d *detachedReader) run() {
 	defer close(d.chunks)
 	for {

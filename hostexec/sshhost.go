@@ -16,23 +16,23 @@ import (
 )
 
 const (
-	// maxShells is how many small commands of a host run at a time in kept shells. Further
-	// ones get a channel of their own.
+	// maxShells bounds the kept shells of a host. While all of them are busy, a small
+	// command gets a channel of its own.
 	maxShells = 4
-	// maxShellLine bounds what is sent to a kept shell, in bytes. Shells read a line byte
-	// by byte, about 0.4 ms per kilobyte.
+	// maxShellLine bounds the lines that are sent to a kept shell, in bytes. Shells read a
+	// line byte by byte, which takes about 0.4 ms per kilobyte.
 	maxShellLine = 48 << 10
-	// maxShellAge is when a kept shell is replaced, so that environment changes take
-	// effect.
+	// maxShellAge is the age at which a kept shell is replaced, so that changes of the
+	// environment take effect.
 	maxShellAge = 30 * time.Minute
 )
 
 // An sshHost is a machine reached over SSH. It has two groups of connections, and keeps
-// some shells on the first.
+// some shells on those for control.
 //
-// A small command uses a kept shell: one round trip, no rc files. A shell serves one
-// command at a time, so a slow command delays no other, and a command that kills its shell
-// kills no other.
+// A small command uses a kept shell. It takes one round trip and runs no rc files. A shell
+// serves one command at a time, so a slow command delays no other, and a command that kills
+// its shell kills no other.
 type sshHost struct {
 	gate
 	name   string
@@ -44,8 +44,8 @@ type sshHost struct {
 	tasks  tasks
 	groups [2]*connGroup
 
-	key   string    // in the pool
-	asked time.Time // guarded by the pool's mu: last use through the pool
+	key   string    // of this host in Pool.hosts
+	asked time.Time // guarded by the pool's mu: when a caller last got the host from the pool
 
 	mu        sync.Mutex
 	closed    bool         // guarded by mu, like all below
@@ -53,14 +53,14 @@ type sshHost struct {
 	shells    int          // kept shells, idle or not
 	spare     *spare       // nil for none
 	refilling bool         // a spare is being opened
-	noSFTP    time.Time    // SFTP is not tried before
+	noSFTP    time.Time    // SFTP is not tried before this time
 }
 
 type keptShell struct {
 	*shell
 	ch   *sshChannel
 	born time.Time
-	used time.Time // when it became idle
+	used time.Time // when the shell became idle
 }
 
 var _ Host = (*sshHost)(nil)
@@ -106,7 +106,7 @@ func (h *sshHost) run(ctx context.Context, c Command) (Result, error) {
 		if errors.Is(err, errNoBase64) {
 			break
 		}
-		// The shell died while idle: the command never reached it.
+		// The shell died while it was idle, so the command never reached it.
 		if errors.Is(err, errNotSent) && try < 3 && ctx.Err() == nil {
 			continue
 		}
@@ -252,7 +252,7 @@ func (h *sshHost) login(ctx context.Context, k kind) (*ssh.Client, *link, error)
 	if h.jump != nil {
 		open, admit = h.jump.through(addressOf(h.spec), k), h.pool.admitBehind(h.jump.spec)
 	}
-	// The deadline does not include the wait for other dials.
+	// The deadline begins after the wait for other dials.
 	release, err := admit(ctx, addressOf(h.spec), h.groups[control].lastFailed() || h.groups[bulk].lastFailed())
 	if err != nil {
 		return nil, nil, err
@@ -281,17 +281,17 @@ func (h *sshHost) through(address string, k kind) transport {
 			case ctx.Err() != nil || try >= 3:
 				return nil, fmt.Errorf("jump host %s: %w", h.name, err)
 			}
-			// The connection was lost and nobody had noticed yet.
+			// The connection was lost before, and this is the first call that notices it.
 			c.net.Close()
 		}
 	}
 }
 
-// unused reports whether nothing of the host is open or being opened.
+// unused reports whether the host has no connection, and none is being opened.
 func (h *sshHost) unused() bool { return h.groups[control].unused() && h.groups[bulk].unused() }
 
-// Close closes every connection and waits for the host's goroutines. Commands that run over
-// them have an unknown outcome.
+// Close closes every connection and waits for the host's goroutines. The outcome of
+// commands that run over them is unknown.
 func (h *sshHost) Close() error {
 	h.mu.Lock()
 	h.closed = true

@@ -11,13 +11,14 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// startDeadline is how long a login shell may take to reach our line: rc files that start a
-// version manager or two take seconds.
+// startDeadline bounds the time until a login shell runs our line. rc files that start
+// version managers take seconds.
 const startDeadline = 45 * time.Second
 
-// eofGrace is how long Read waits after the end of output to learn whether the command
-// ended or the connection was lost. Usually both are reported together; the grace is for a
-// command that closed its output and goes on.
+// eofGrace is the time for which Read waits after the end of output to learn whether the
+// command ended or the connection was lost. Usually the host reports the end of the command
+// together with the end of output. A command that closed its output and goes on needs the
+// limit.
 const eofGrace = time.Second
 
 type stream struct {
@@ -27,7 +28,7 @@ type stream struct {
 
 	began   chan struct{} // closed when the mark was seen or will never be
 	rest    []byte        // output that came with the mark; used by Read only, after began
-	noMark  error         // why there is no mark; valid after began
+	noMark  error         // the reason why there is no mark; valid after began
 	errDone chan struct{} // closed when standard error has ended
 
 	mu   sync.Mutex
@@ -91,7 +92,7 @@ func (s *stream) begin(mark string) {
 	}
 }
 
-// skipPast reads r up to the end of mark and returns the bytes read after it.
+// skipPast reads r up to the end of mark and returns the bytes that were read beyond it.
 func skipPast(r io.Reader, mark []byte, noise *[]byte) ([]byte, error) {
 	var buf []byte
 	chunk := make([]byte, 8<<10)
@@ -198,7 +199,7 @@ func (s *stream) Wait() error {
 		s.Close()
 		return outcomeUnknown(s.ctx)
 	}
-	// A child that the command left running may keep standard error open for ever.
+	// A child that the command left behind may keep standard error open for ever.
 	grace := time.NewTimer(eofGrace)
 	defer grace.Stop()
 	select {

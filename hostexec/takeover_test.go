@@ -18,12 +18,12 @@ import (
 	"fairlead.dev/fairlead/hostexec/process"
 )
 
-// A former holder is one whose worker stood still while another took over. Its
+// A formerHolder is a holder whose worker stood still while another holder took over. Its
 // bytes are on their way and arrive later.
 type formerHolder struct {
 	sshd *hosttest.SSHD
 	host hostexec.Host
-	// freeze holds back its bytes, thaw lets them arrive.
+	// freeze holds back the bytes of the former holder, and thaw lets them arrive.
 	freeze, thaw func()
 }
 
@@ -59,7 +59,7 @@ func TestLateWritesOfAFormerHolderNeverArrive(t *testing.T) {
 		former := s.fence
 		old.freeze()
 		for range 3 {
-			// It believes that this is on its way, and it is.
+			// The write succeeds, because the bytes are on their way.
 			if _, err := io.WriteString(older, "stale\n"); err != nil {
 				t.Fatal(err)
 			}
@@ -99,7 +99,7 @@ func TestLateWritesOfAFormerHolderNeverArrive(t *testing.T) {
 	})
 }
 
-// A big file goes by SFTP and is half there when another holder takes over.
+// A big file is sent by SFTP, and half of it has arrived when another holder takes over.
 func TestLateUploadOfAFormerHolderDoesNotLand(t *testing.T) {
 	data := pattern(8, 24<<20)
 	digest := sha256.Sum256(data)
@@ -150,7 +150,7 @@ func TestLateUploadOfAFormerHolderDoesNotLand(t *testing.T) {
 	}
 }
 
-// pausing stops once in the middle.
+// pausing is a reader that stops once in the middle.
 type pausing struct {
 	io.Reader
 	after         int

@@ -2,15 +2,15 @@ package hostexec
 
 import "sync"
 
-// tasks are the goroutines of a host, so that Close can wait for them. None can begin after
-// Wait.
+// tasks are the goroutines of a host, so that Close can wait for them. No goroutine can
+// begin after Wait.
 type tasks struct {
 	mu   sync.Mutex
 	over bool // guarded by mu
 	wg   sync.WaitGroup
 }
 
-// Go runs f in a goroutine. It reports false, and runs nothing, after Wait.
+// Go runs f in a goroutine. After Wait it runs nothing and reports false.
 func (t *tasks) Go(f func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -29,7 +29,7 @@ func (t *tasks) Wait() {
 }
 
 // write sends a line to a channel in the background, because the peer may be dead. The
-// result comes on the returned Go channel. If the line was sent in full, then is called.
+// returned Go channel receives the result. If the line was sent in full, write calls then.
 func (t *tasks) write(ch channel, line string, then func()) <-chan error {
 	sent := make(chan error, 1)
 	ok := t.Go(func() {

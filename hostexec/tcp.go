@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// dialer detects a dead peer in seconds. Its TCP keepalives cover the time before SSH
-// keepalives.
+// dialer makes connections that detect a dead peer in seconds. TCP keepalives cover the
+// time before SSH keepalives begin.
 var dialer = net.Dialer{
 	Timeout:         10 * time.Second,
 	KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
@@ -42,7 +42,8 @@ func (t *tcpConn) roundTrip() (rtt time.Duration) {
 	return rtt
 }
 
-// signs returns what the kernel knows of the peer; zero if it does not tell.
+// signs returns the signs of life that the kernel has seen of the peer, or the zero value
+// if the kernel does not report them.
 func (t *tcpConn) signs() (s signs) {
 	if t.raw != nil {
 		t.raw.Control(func(fd uintptr) { s = kernelSigns(fd) })

@@ -100,8 +100,8 @@ func TestWhatMayNotBeReadIsListedAsSuch(t *testing.T) {
 			if !slices.Equal(slices.Compact(still), []string{"open", "open/f", "open/secret"}) {
 				t.Errorf("still there: %q", still)
 			}
-			// A caller that asks for what is in such a folder has seen the folder
-			// when it was open.
+			// A caller that asks for a file in such a folder has listed the folder while it
+			// was accessible.
 			err = tree.Read(t.Context(), h, home, slices.Values([]string{"open/f", "shut/f"}), func(*tree.File) error { return nil }, nil)
 			if err == nil || !strings.Contains(err.Error(), "shut/f") || !strings.Contains(err.Error(), "Permission denied") {
 				t.Errorf("a folder was shut meanwhile: %v", err)
@@ -110,7 +110,7 @@ func TestWhatMayNotBeReadIsListedAsSuch(t *testing.T) {
 	}
 }
 
-// restless is a tree in which everything changes all the time, except some files.
+// restless is a script that changes a tree all the time, except for some files.
 const restless = `cd "$1" || exit; i=0
 while [ -d "$1" ]; do
 	i=$((i+1))
@@ -142,8 +142,8 @@ func TestFilesThatChangeDoNotFailIt(t *testing.T) {
 			for n := range steady {
 				left[n] = true
 			}
-			// A batch with a file that shrinks may lose the steady ones. They are
-			// read when they are asked for again.
+			// If a file in a batch shrinks, files of the batch that do not change may be
+			// missing. They are read when the test asks for them again.
 			for round := 0; round < 5 || len(left) > 0 && round < 200; round++ {
 				entries := list(t, h, dir, tree.ListOptions{})
 				names := paths(entries, func(e tree.Entry) bool {
@@ -219,7 +219,7 @@ func TestManyNamesAndASlowReaderDoNotBlockEachOther(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		// GNU's tar takes a repeated name for a hard link.
+		// GNU tar takes a repeated name for a hard link.
 		if files != many || bytes < 3<<20+5 {
 			t.Errorf("%s: %d files of %d bytes", name, files, bytes)
 		}
@@ -237,7 +237,7 @@ func TestAFileOfFiveGigabytesTakesNoMemory(t *testing.T) {
 	if err := f.Truncate(size); err != nil {
 		t.Fatal(err)
 	}
-	// busybox's tar writes all of it.
+	// busybox's tar writes the whole file, with its zeros.
 	h := &otherShell{localHost(t), busybox(t)}
 	var before, during runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -304,7 +304,7 @@ func TestATreeIsReadUntilItsReaderFails(t *testing.T) {
 }
 
 func TestWhatCannotBeReadIsNotZeros(t *testing.T) {
-	// This file claims 4096 bytes without blocks, and none can be read.
+	// This file reports 4096 bytes and no blocks, but no byte can be read.
 	const dir, name = "/sys/devices/virtual/net/lo", "speed"
 	if data, err := os.ReadFile(dir + "/" + name); err == nil {
 		t.Fatalf("it can be read: %q", data)
@@ -322,8 +322,8 @@ func TestWhatCannotBeReadIsNotZeros(t *testing.T) {
 	}
 }
 
-// Trees are compressed over a long line and not over a short one. The result is the
-// same.
+// Trees are compressed if the round trip is long, and not if it is short. The resulting
+// tree is the same.
 func TestATreeTravelsCompressedWhereTheWayIsLong(t *testing.T) {
 	line := newLine(t)
 	dir := t.TempDir()

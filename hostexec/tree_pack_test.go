@@ -15,8 +15,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/tree"
 )
 
-// If the caller's function fails, Read ends at once, even if the host has
-// nothing more to send and does not end by itself.
+// If the caller's function fails, Read ends at once, even if the host has nothing more to
+// send and its script does not end by itself.
 func TestAReaderThatFailsDoesNotWaitForTheHost(t *testing.T) {
 	dir := t.TempDir()
 	data := make([]byte, 2<<20)
@@ -29,7 +29,8 @@ func TestAReaderThatFailsDoesNotWaitForTheHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	far := farHost(t, hosttest.StartSSHD(t, hosttest.Options{}).Spec())
-	// Everything but the end arrives, and after that neither more nor an end.
+	// All bytes but the last ones arrive. After that neither further bytes nor the end of
+	// the stream arrive.
 	h := &otherShell{far, without(t, "/usr/bin", "zstd", `f=$(mktemp); cat >$f; [ -s $f ] || { rm $f; exit 0; }
 "$real" "$@" <$f | head -c -100000; rm $f
 while [ -e `+gate+` ]; do sleep 0.1; done`)}

@@ -19,7 +19,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// treeHosts returns hosts of every userland between which trees are carried.
+// treeHosts returns a host for each userland. Trees are copied between them.
 func treeHosts(t *testing.T) map[string]hostexec.Host {
 	spec := hosttest.StartSSHD(t, hosttest.Options{}).Spec()
 	sshd, far := newHost(t, spec), farHost(t, spec)
@@ -33,7 +33,7 @@ func treeHosts(t *testing.T) map[string]hostexec.Host {
 	}
 }
 
-// farHost returns a host that takes its line for a long one.
+// farHost returns a host of a pool to which every host counts as far away.
 func farHost(t *testing.T, spec protocol.HostSpec) hostexec.Host {
 	pool := newPool(t, hostexec.PoolOptions{})
 	pool.EverythingIsFar()

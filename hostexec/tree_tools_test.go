@@ -14,7 +14,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/tree"
 )
 
-// without replaces a tool with a script, which finds the real tool in $real.
+// without returns a folder of tools in which a script replaces one tool. The script finds
+// the real tool in $real.
 func without(t *testing.T, tools, name, script string) string {
 	t.Helper()
 	real := filepath.Join(tools, name)
@@ -32,13 +33,13 @@ func without(t *testing.T, tools, name, script string) string {
 	return dir + ":" + tools
 }
 
-// If a tool on the host fails, the tree does not appear smaller or empty: partial
-// output is not taken for all that there is.
+// If a tool on the host fails, the call fails. It does not take partial output for a
+// smaller or empty tree.
 func TestAToolThatFailsIsHeardOf(t *testing.T) {
 	dir := t.TempDir()
 	for i := range 40 {
 		data := make([]byte, 20_000)
-		rand.NewChaCha8([32]byte{byte(i)}).Read(data) // does not compress
+		rand.NewChaCha8([32]byte{byte(i)}).Read(data) // random data does not compress
 		if err := os.WriteFile(fmt.Sprintf("%s/%02d", dir, i), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +52,7 @@ func TestAToolThatFailsIsHeardOf(t *testing.T) {
 		killed = `cat >/dev/null; kill -9 $$`
 		looks  = `case $* in *"-files0-from - "*) kill -9 $$ ;; esac; exec "$real" "$@"`
 		eio    = `case $* in *"-files0-from - "*) cat >/dev/null; echo "find: './07': Input/output error" >&2; exit 1 ;; esac; exec "$real" "$@"`
-		// A tool with empty input is only asked whether it exists.
+		// A call with empty input only tests whether the tool exists.
 		once = `f=$(mktemp); cat >$f; [ -s $f ] || { rm $f; exit 0; }; `
 		torn = once + `"$real" "$@" <$f | head -c 100; rm $f; `
 	)
@@ -59,7 +60,7 @@ func TestAToolThatFailsIsHeardOf(t *testing.T) {
 		name        string
 		host        hostexec.Host
 		path        string
-		lists, told bool // whether listing needs it, and whether reading does
+		lists, told bool // whether listing needs the tool, and whether reading needs it
 	}{
 		{"sort without room", near, without(t, gnu, "sort", noRoom), true, true},
 		{"sort is killed", near, without(t, gnu, "sort", killed), true, true},
@@ -99,14 +100,14 @@ func TestAToolThatFailsIsHeardOf(t *testing.T) {
 	}
 }
 
-// A tree is put in place only if everything arrived. tar takes an archive that ends
-// between two files for complete, and the unpacker before it may fail there.
+// A tree is put in place only if everything arrived. tar takes an archive that ends between
+// two files for complete, and the decompressor before tar may fail at such a place.
 func TestATreeIsNotPutInPlaceByAToolThatFails(t *testing.T) {
 	far := farHost(t, hosttest.StartSSHD(t, hosttest.Options{}).Spec())
 	const (
 		// One header and 2048 bytes of content: exactly the first file.
 		cut = `"$real" "$@" | head -c 2560; `
-		// A tool with almost nothing to unpack is only asked whether it can.
+		// A call with almost no input only tests whether the tool can decompress.
 		asks = `case $* in *d*) ;; *) exec "$real" "$@" ;; esac; f=$(mktemp); head -c 200 >$f; [ $(wc -c <$f) = 200 ] || { "$real" "$@" <$f; rm $f; exit; }; `
 		torn = asks + `{ cat $f -; rm $f; } | ` + cut
 	)
@@ -137,7 +138,7 @@ func TestATreeIsNotPutInPlaceByAToolThatFails(t *testing.T) {
 	}
 }
 
-// A host without an unpacker gets a tree uncompressed.
+// A host without a decompressor gets a tree uncompressed.
 func TestATreeIsWrittenWhereNothingUnpacks(t *testing.T) {
 	far := farHost(t, hosttest.StartSSHD(t, hosttest.Options{}).Spec())
 	links := map[string]string{}
@@ -149,7 +150,7 @@ func TestATreeIsWrittenWhereNothingUnpacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustBeFilled(t, dir, "x")
-	// This host has just gzip, and GNU's tar.
+	// This host has only gzip, and GNU tar.
 	links["gzip"] = lookPath(t, "gzip")
 	dir += "2"
 	if err := tree.Write(t.Context(), &otherShell{far, farm(t, links)}, dir, tree.WriteOptions{}, fill("y")); err != nil {

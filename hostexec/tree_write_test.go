@@ -14,7 +14,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/tree"
 )
 
-// fill writes a small tree with an entry of each kind, with the caller's text.
+// fill returns a function that writes a small tree with an entry of each kind. text is the
+// end of each file.
 func fill(text string) func(*tree.Writer) error {
 	at := time.Unix(1_600_000_000, 0)
 	return func(w *tree.Writer) error {
@@ -67,7 +68,7 @@ func mustBeFilled(t *testing.T, dir, text string) {
 	}
 }
 
-// beside returns the names of what is beside a tree.
+// beside returns the names of the entries beside a tree.
 func beside(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(dir))
@@ -112,8 +113,8 @@ func TestATreeIsPutWhereNothingIs(t *testing.T) {
 			if got := beside(t, dir); got != ".fl-placed-tree [a]* tree [a]*" {
 				t.Errorf("beside it: %q", got)
 			}
-			// The same again is accepted although the tree has changed since, but
-			// not if the tree is gone.
+			// The same call again succeeds although the tree has changed since then. It
+			// does not succeed if the tree is gone.
 			plant(t, h, `: >"$1/new"`, dir)
 			again := tree.Write(t.Context(), h, dir, tree.WriteOptions{ID: "three"}, func(*tree.Writer) error {
 				return errors.New("it was asked for again")

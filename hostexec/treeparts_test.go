@@ -80,7 +80,7 @@ func isOpen(t *testing.T, dir string) bool {
 		t.Fatal(err)
 	}
 	return slices.ContainsFunc(links, func(link string) bool {
-		file, err := os.Readlink(link) // it may be closed by now
+		file, err := os.Readlink(link) // the file may be closed by now
 		return err == nil && strings.HasPrefix(file, dir+"/")
 	})
 }
@@ -117,7 +117,7 @@ func testTreeParts(t *testing.T, far bool) {
 		return treepkg.PutInParts(ctx, h, dir+"/"+into, parts, tree.write)
 	}
 
-	// The connection is lost when about half of the tree is there.
+	// The connection is lost after about half of the tree has arrived.
 	ended := make(chan error, 1)
 	go func() { ended <- put(t.Context(), "one") }()
 	until(t, "a part is there", func() bool { return total(sizes(t, parts)) > size/4 })
@@ -149,7 +149,7 @@ func testTreeParts(t *testing.T, far bool) {
 		t.Errorf("%d bytes were sent for %d", n, size)
 	}
 
-	// All of it is there, so nothing is sent.
+	// The host has the whole stream, so nothing is sent.
 	if err := put(t.Context(), "two"); err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +158,7 @@ func testTreeParts(t *testing.T, far bool) {
 		t.Errorf("parts that were sent though all was there: %v, before %v", again, after)
 	}
 
-	// Parts that differ from what was sent are not used.
+	// Parts that differ from the stream are not used.
 	for name := range before {
 		f, err := os.OpenFile(parts+"/"+name, os.O_RDWR, 0)
 		if err != nil {

@@ -19,7 +19,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
-// The faults that tests cause must really happen, and be over when they end.
+// The faults that tests cause must really happen, and must be over when they are undone.
 func TestTroubleIsMadeAndTakenBack(t *testing.T) {
 	sshd := hosttest.StartSSHD(t, hosttest.Options{})
 	h := newHost(t, sshd.Spec())
@@ -66,7 +66,7 @@ func TestTroubleIsMadeAndTakenBack(t *testing.T) {
 		if err := restore(); err != nil {
 			t.Fatal(err)
 		}
-		// The peers were not told of anything.
+		// The peers noticed nothing.
 		if b := make([]byte, 1); true {
 			if _, err := io.ReadFull(s, b); err != nil || b[0] != 'y' {
 				t.Errorf("%q, %v", b, err)

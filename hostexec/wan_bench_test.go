@@ -11,8 +11,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/process"
 )
 
-// BenchmarkSlowLine reports how many round trips of a slow line each operation
-// takes.
+// BenchmarkSlowLine reports the number of round trips that each operation takes on a slow
+// line.
 func BenchmarkSlowLine(b *testing.B) {
 	sshd := hosttest.StartSSHD(b, hosttest.Options{Behind: newLine(b)})
 	pool := hostexec.NewPool(hostexec.PoolOptions{})
@@ -79,9 +79,9 @@ func BenchmarkSlowLine(b *testing.B) {
 	})
 }
 
-// BenchmarkCrowd asks each of two hundred sessions that are attached to one host,
-// more than there are inotify instances: the slowest see their journal through a
-// tail that polls.
+// BenchmarkCrowd sends a line to each of two hundred attached sessions on one host and
+// waits for the answers. These are more sessions than inotify instances, so for some of
+// them tail polls the journal.
 func BenchmarkCrowd(b *testing.B) {
 	c := newCrowd(b)
 	members := c.attach(b)

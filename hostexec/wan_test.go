@@ -17,7 +17,7 @@ import (
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// oneWay makes a round trip of 50 ms.
+// oneWay is the delay in one direction. A round trip takes 50 ms.
 const oneWay = 25 * time.Millisecond
 
 func newLine(t testing.TB) *hosttest.DelayLine {
@@ -41,7 +41,7 @@ func TestOverASlowLine(t *testing.T) {
 	h := newHost(t, sshd.Spec())
 	s := newScene(t, h)
 
-	// The line has the delay that it claims: nothing is faster.
+	// The line really has the delay, so no command is faster.
 	for range 3 {
 		began := time.Now()
 		if _, err := h.Run(t.Context(), hostexec.Command{Script: ":"}); err != nil {
@@ -95,7 +95,7 @@ func TestOverASlowLine(t *testing.T) {
 	line.Restore()
 	readUntil(t, newer, "three\n")
 
-	// A reset is noticed at once, and there is a new connection.
+	// A reset is noticed at once, and the next command gets a new connection.
 	if n := line.Reset(); n == 0 {
 		t.Error("no connection was reset")
 	}

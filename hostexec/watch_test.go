@@ -29,7 +29,7 @@ func (s *scene) look() []process.Watched {
 	return found
 }
 
-// sees checks what is reported of the scene's process.
+// sees checks the report of LookWatched on the scene's process.
 func (s *scene) sees(want ...process.Watched) {
 	s.t.Helper()
 	if got := s.look(); fmt.Sprint(got) != fmt.Sprint(want) {
@@ -37,17 +37,17 @@ func (s *scene) sees(want ...process.Watched) {
 	}
 }
 
-// told returns the scene's process with something that happened to it.
+// told returns the report that the scene's process should get.
 func told(offset int64, state process.State, code int, size int64) process.Watched {
 	return process.Watched{Session: "s-1", Process: "p", Offset: offset, State: state, Code: code, Size: size}
 }
 
 func TestAWatchTellsOfWhatAProcessWritesAndOfItsEnd(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
-		s.sees() // there is not even a folder
+		s.sees() // the folder does not exist yet
 		s.start("/bin/sh", "-c", `echo ready; while read -r x; do echo "$x"; done`)
 		eventually(t, "the process is ready", func() bool { return s.inspect().Size == 6 })
-		s.sees() // nobody waits
+		s.sees() // the process has no watch
 		s.leaveWatch(6)
 		s.sees()
 		s.sees()
@@ -99,7 +99,8 @@ func TestAWatchTellsOfAReboot(t *testing.T) {
 		s.start("/bin/sh", "-c", `echo ready; exec sleep 1000`)
 		eventually(t, "the process is ready", func() bool { return s.inspect().Size == 6 })
 		s.leaveWatch(6)
-		// As if the same pid and start time came again after a reboot.
+		// The record looks as if another process had the same pid and start time after a
+		// reboot.
 		started, err := os.ReadFile(s.proc() + "/started")
 		if err != nil {
 			t.Fatal(err)
@@ -131,7 +132,7 @@ func TestAnAttachmentTakesTheWatchBack(t *testing.T) {
 		s.leaveWatch(0)
 		s.sees(told(0, process.Running, 0, 6))
 		f := s.attach(process.AttachOptions{Follow: true})
-		s.sees(told(0, process.Running, 0, 6)) // a viewer watches nothing
+		s.sees(told(0, process.Running, 0, 6)) // a viewer does not remove the watch
 		f.Close()
 		a := s.attach(process.AttachOptions{})
 		s.sees()
@@ -166,8 +167,8 @@ func TestAWatchNeedsAProcessAndTheNewestEpoch(t *testing.T) {
 	})
 }
 
-// manyWatches makes the folders of many sessions that wait for the same process.
-// Most of a look's cost depends on how much there is to look at.
+// manyWatches makes the folders of many sessions that have a watch for the same process.
+// The cost of LookWatched depends mostly on the number of watches.
 func manyWatches(t testing.TB, s *scene, n int) {
 	t.Helper()
 	marks, err := filepath.Glob(globEscape(s.proc()) + "/watch.*")
@@ -272,7 +273,7 @@ func BenchmarkLookAtThousands(b *testing.B) {
 	}
 }
 
-// Environment variables change what ls prints.
+// Environment variables change the output of ls.
 func TestAWatchIsNotMisledByHowLsIsSetUp(t *testing.T) {
 	for _, set := range []string{"TIME_STYLE=long-iso", "TIME_STYLE=+", "BLOCK_SIZE=1M", "LS_BLOCK_SIZE=1K", "QUOTING_STYLE=c"} {
 		t.Run(set, func(t *testing.T) {
@@ -291,7 +292,7 @@ func TestAWatchIsNotMisledByHowLsIsSetUp(t *testing.T) {
 	}
 }
 
-// What is in one session's folder hides no other session.
+// Damaged files in one session's folder do not hide another session.
 func TestAWatchThatMakesNoSenseHidesNoOther(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		s.start("/bin/sh", "-c", `echo ready; exec sleep 1000`)
@@ -307,7 +308,8 @@ func TestAWatchThatMakesNoSenseHidesNoOther(t *testing.T) {
 			}
 		}
 		s.sees(told(2, process.Running, 0, 6))
-		// An unreadable exit file does not count as an exit: the process runs.
+		// An exit file that cannot be parsed does not count as an exit, so the process
+		// counts as running.
 		if err := os.WriteFile(s.proc()+"/exit", []byte("what 1\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ func (s *scene) watchFile(file string) {
 	}
 }
 
-// tells checks what a look at files reports.
+// tells checks the report of LookFiles.
 func (s *scene) tells(when string, want ...process.ChangedFile) {
 	s.t.Helper()
 	got, err := process.LookFiles(s.ctx, s.host, filepath.Dir(s.dir))
@@ -33,8 +33,8 @@ func (s *scene) tells(when string, want ...process.ChangedFile) {
 	}
 }
 
-// A watched file is reported when it is different, newer or older, or gone, until
-// somebody attaches.
+// A watched file is reported if it is newer or older than before, or gone, until the next
+// exclusive attachment.
 func TestAFileThatIsWaitedForIsToldWhenItChanges(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		changed := process.ChangedFile{Session: "s-1", Process: "p", Note: "a-note"}
@@ -56,7 +56,7 @@ func TestAFileThatIsWaitedForIsToldWhenItChanges(t *testing.T) {
 		s.tells("with no file waited for")
 		s.watchFile(file)
 		s.tells("as it was")
-		s.sees() // the process has nothing to do with it
+		s.sees() // the process itself has not changed
 
 		write(time.Minute)
 		s.tells("written again", changed)
@@ -95,7 +95,7 @@ func TestAFileThatIsWaitedForIsToldWhenItChanges(t *testing.T) {
 	})
 }
 
-// An invalid note hides no other watched file.
+// An invalid note does not hide another watched file.
 func TestANoteThatIsNoneHidesNoOther(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *scene) {
 		s.start("/bin/sh", "-c", `while read -r x; do :; done`)

@@ -7,8 +7,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 )
 
-// Bytes are counted once, on loopback, where each packet is both sent and received
-// here, and over a line.
+// Bytes are counted once, over a line and also on loopback, where this machine both sends
+// and receives each packet.
 func TestAWireMeterCountsEachByteOnce(t *testing.T) {
 	for name, opts := range map[string]hosttest.Options{"loopback": {}, "line": {Behind: newLine(t)}} {
 		sshd := hosttest.StartSSHD(t, opts)
@@ -23,7 +23,8 @@ func TestAWireMeterCountsEachByteOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		before, err := meter.Bytes(t.Context())
-		// The last packets of the check whether sshd listens may come after it.
+		// The last packets of the check whether sshd listens may come after the meter was
+		// started.
 		if err != nil || before > 1000 {
 			t.Errorf("%s: %d bytes before anything was said (%v)", name, before, err)
 		}

@@ -13,8 +13,8 @@ import (
 //
 // sshd always gives the user's login shell the string bootstrap. It means the same to sh,
 // bash, zsh, csh and fish, and reveals nothing in a process listing. `read` takes exactly
-// one line from the channel; a shell that reads its script from standard input would read
-// ahead and take the command's input. That line holds environment, arguments, fence and
+// one line from the channel. A shell that reads its script from standard input would read
+// ahead and consume the command's input. The line holds environment, arguments, fence and
 // script. The command's own input follows it.
 //
 // Each line begins by printing a random mark on both outputs. Everything before the mark is
@@ -24,10 +24,10 @@ import (
 // a command.
 const bootstrap = `exec /bin/sh -c 'IFS= read -r x; eval "$x"'`
 
-// bootstrapScript is the part of bootstrap that /bin/sh is given.
+// bootstrapScript is the script in bootstrap that /bin/sh runs.
 const bootstrapScript = `IFS= read -r x; eval "$x"`
 
-// streamLine returns the line that runs c in the shell itself, which ends with c.
+// streamLine returns the line that runs c in the shell itself, so the shell ends with c.
 func streamLine(mark string, c Command) string {
 	return script.NewlineVar + `{ ` + sayBoth(mark+" b") + body(c) + "; }\n"
 }
@@ -37,12 +37,13 @@ func streamLine(mark string, c Command) string {
 const loopLine = script.NewlineVar + `while IFS= read -r x; do eval "$x"; done` + "\n"
 
 // requestLine returns the line that runs c in a subshell and prints its status after a mark
-// on both outputs, so that the end is seen even if the command left a child that keeps them
-// open.
+// on both outputs, so that the end is seen even if the command left a child that keeps the
+// outputs open.
 //
-// The input is part of the line, in base64: echo is a builtin everywhere (an external
-// printf would show the input in its argv), and not every host has a program that reads
-// exactly n bytes. If base64 does not work, the status is "n" and nothing was run.
+// The input is part of the line, in base64, because not every host has a program that reads
+// exactly n bytes. It is printed with echo, which is a builtin everywhere (an external
+// printf would show the input in its argv). If base64 does not work, the status is "n" and
+// nothing was run.
 func requestLine(mark string, c Command) string {
 	sub := "(" + body(c) + ")"
 	end := `;_r=$?;` + sayBoth(mark+" e $_r")
@@ -57,8 +58,8 @@ func requestLine(mark string, c Command) string {
 		sayBoth(mark+" e $_r") + "}\n"
 }
 
-// onceLine is requestLine for a shell that serves only this request: the command's input is
-// the channel itself.
+// onceLine is requestLine for a shell that serves only this request. The command reads its
+// input from the channel.
 func onceLine(mark string, c Command) string {
 	return script.NewlineVar + `{ ` + sayBoth(mark+" b") + "(" + body(c) + `);_r=$?;` + sayBoth(mark+" e $_r") + "}\n"
 }
@@ -71,7 +72,7 @@ func sayBoth(words string) string {
 // body returns the command itself: fence, environment, arguments, script.
 func body(c Command) string {
 	var b strings.Builder
-	b.WriteString("unset x;") // it holds this line
+	b.WriteString("unset x;") // x holds this line
 	if c.Fence != nil {
 		prologue := fencePrologue(*c.Fence)
 		if c.FenceAtStart {
@@ -90,7 +91,7 @@ func body(c Command) string {
 	if c.Fence == nil || c.FenceAtStart {
 		b.WriteString(";" + text)
 	} else {
-		// In a subshell, so that the lock is released however the script ends.
+		// A subshell makes sure that the lock is released however the script ends.
 		b.WriteString(";(" + text + ");_r=$?;" + script.FenceEnd + ";exit $_r")
 	}
 	return b.String()

@@ -13,8 +13,8 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// inFolders makes the folder at path below dir and calls f with it open. No call
-// takes the whole path, which is too long.
+// inFolders makes the folder at path below dir and calls f with it open. The whole path is
+// too long for a system call, so inFolders never passes it as a whole.
 func inFolders(t *testing.T, dir, path string, f func(folder int) error) {
 	t.Helper()
 	at, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -42,15 +42,16 @@ func writeAt(folder int, name string) error {
 	return err
 }
 
-// Files too deep to be made again are left out, and that is reported: the snapshot
-// can be taken and restored, but lacks something.
+// Files with paths that are too long to be created again are left out, and the manifest
+// reports them. The snapshot can be taken and restored, but Unread counts the files.
 func TestWhatLiesTooDeepIsLeftOutAndSaid(t *testing.T) {
 	for name, h := range map[string]hostexec.Host{"gnu": localHost(t), "busybox": busyboxOn(t, localHost(t))} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			work := dir + "/w"
 			write(t, work, "a", "text")
-			// Paths of 4,017 bytes, then of the longest that fits and one more.
+			// The path folders has 4,019 bytes. With fits it becomes a path of the largest
+			// allowed length, and with tooLong a path of one byte more.
 			folders := strings.Repeat(strings.Repeat("d", 200)+"/", 20)[:20*201-1]
 			fits, tooLong := strings.Repeat("f", 4090-len(folders)-1), strings.Repeat("g", 4090-len(folders))
 			inFolders(t, work, folders, func(folder int) error {
@@ -90,7 +91,7 @@ func TestWhatLiesTooDeepIsLeftOutAndSaid(t *testing.T) {
 				}
 				return nil
 			})
-			// At its original place, all of it can be removed.
+			// The original tree can be removed, with the long paths.
 			must(t, hostexec.RemoveTree(t.Context(), localHost(t), work, dir, nil))
 		})
 	}

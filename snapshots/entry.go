@@ -11,23 +11,23 @@ import (
 
 // An Entry is one name in a tree.
 type Entry struct {
-	Path  string // below the tree's folder, clean; any bytes but NUL
+	Path  string // clean and relative to the tree's folder; any bytes but NUL
 	Kind  Kind
 	Mode  uint32 // permissions with setuid, setgid and sticky, as chmod has them
 	MTime time.Time
 	Size  int64  // of a file
 	Link  string // target of a symlink, or the other path of a hard link
-	Holes int64  // how much of a file's Size is in holes
-	Masks int    // how many secrets were overwritten in a file
+	Holes int64  // the part of a file's Size that is in holes
+	Masks int    // number of secrets that were overwritten in a file
 
-	// Properties of the file on the host, by which the next snapshot sees whether it
-	// changed.
+	// Properties of the file on the host. The next snapshot compares them to find out
+	// whether the file changed.
 	CTime time.Time
 	Inode uint64
 	flags byte
 
-	// Content lists a file's pieces in order. If flags has listed, it lists the chunks that
-	// hold this list.
+	// Content lists a file's pieces in order. If flags contains listed, Content instead
+	// names the chunks that contain this list.
 	Content []Ref
 }
 
@@ -51,11 +51,11 @@ const (
 const (
 	listed   = 1 << iota // Content names chunks of refs
 	anew                 // the next snapshot must read the file again, whatever its properties
-	unstable             // it changed each time it was read
+	unstable             // the file changed each time it was read
 )
 
 // Unstable reports whether the file changed each time it was read, so that its content may
-// not be of one moment.
+// mix several states.
 func (e Entry) Unstable() bool { return e.flags&unstable != 0 }
 
 // unchanged reports whether a file's properties are still those of e.
@@ -66,8 +66,8 @@ func (e Entry) unchanged(now Entry) bool {
 
 // Entries are kept in segments of some dozens, which are chunks. A hash of the path decides
 // where a segment ends, so unchanged entries give the same segments, which are stored only
-// once. Smaller segments cost more digests of 32 bytes. Larger ones are stored anew for
-// changes of more neighbours.
+// once. Smaller segments would need more digests of 32 bytes. With larger segments, a
+// change of one entry would store more unchanged neighbours anew.
 const (
 	segmentMask  = 31 // one path in 32 ends a segment
 	segmentMax   = 512
@@ -77,7 +77,7 @@ const (
 // encoding is the first byte of every segment and list, for future formats.
 const encoding = 1
 
-// A segmenter groups entries, given in order, into segments.
+// A segmenter groups entries into segments. It gets the entries in order.
 type segmenter struct {
 	put func([]byte) error
 
@@ -151,7 +151,8 @@ func appendTime(b []byte, t, base time.Time) []byte {
 	return binary.AppendUvarint(b, uint64(t.Nanosecond()))
 }
 
-// seconds returns 0 for the zero time, which is short in the encoding.
+// seconds returns the Unix time of t, but 0 for the zero time, because 0 is short in the
+// encoding.
 func seconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -159,8 +160,8 @@ func seconds(t time.Time) int64 {
 	return t.Unix()
 }
 
-// appendRefs encodes the pieces of a file: their number, then for each either 0 and a
-// digest, or the length of a hole.
+// appendRefs encodes the pieces of a file: their number, and for each piece either 0 and
+// the digest of a chunk, or the length of a hole.
 func appendRefs(b []byte, refs []Ref) []byte {
 	b = binary.AppendUvarint(b, uint64(len(refs)))
 	for _, r := range refs {
@@ -236,7 +237,8 @@ func (r *decoder) varint() int64 {
 	return v
 }
 
-// length reads a number of bytes or refs, each of which takes at least one byte.
+// length reads a number of bytes or refs. A larger number than the bytes that are left is
+// an error, because each takes at least one byte.
 func (r *decoder) length() int {
 	v := r.uvarint()
 	if v > uint64(len(r.data)) {

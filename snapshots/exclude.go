@@ -8,8 +8,8 @@ import (
 
 // An excluder matches paths against patterns in gitignore syntax, with git's rules: the
 // last matching pattern decides, and everything in an excluded folder is excluded, whatever
-// other patterns say. It is small and exact; libraries for this are large or differ from
-// git. A test compares it with git.
+// other patterns say. Libraries for this are large or differ from git. A test compares an
+// excluder with git.
 type excluder struct {
 	patterns []ignorePattern
 	folders  pathFilter
@@ -19,7 +19,7 @@ type ignorePattern struct {
 	text     string
 	not      bool // written with !
 	dirOnly  bool // written with / at the end
-	baseOnly bool // no other /: matches the name alone, in any folder
+	baseOnly bool // written with no other /: matches the name alone, in any folder
 }
 
 func newExcluder(patterns []string) (*excluder, error) {
@@ -88,8 +88,9 @@ func (x *excluder) matches(p string, dir bool) bool {
 	return false
 }
 
-// Results of a match. The last two mean that no shorter rest can match: up to the next
-// slash, or at all.
+// Results of a match. After wildNo, an earlier star may match more of the text and try
+// again. wildAbortToSlash means that this is useless up to the next slash. wildAbort means
+// that it is always useless.
 const (
 	wildYes = iota
 	wildNo
@@ -97,8 +98,8 @@ const (
 	wildAbort
 )
 
-// wildmatch is git's, with WM_PATHNAME: * and ? do not match a slash; ** does if it is a
-// whole component of the path.
+// wildmatch does the same as git's function of this name with WM_PATHNAME: * and ? do not
+// match a slash, but ** does if it is a whole component of the path.
 func wildmatch(pattern, text string) int {
 	for p := pattern; ; {
 		if p == "" {
@@ -143,10 +144,10 @@ func wildmatch(pattern, text string) int {
 // path component.
 func wildStar(p, text string, first bool) int {
 	rest := strings.TrimLeft(p, "*")
-	slashes := false // whether it matches slashes
+	slashes := false // whether the star matches slashes
 	if len(p)-len(rest) >= 2 && first && (rest == "" || rest[0] == '/' || strings.HasPrefix(rest, `\/`)) {
 		if rest != "" && rest[0] == '/' && wildmatch(rest[1:], text) == wildYes {
-			return wildYes // "**/" matches nothing, too
+			return wildYes // "**/" also matches nothing
 		}
 		slashes = true
 	}
@@ -175,9 +176,9 @@ func wildStar(p, text string, first bool) int {
 }
 
 // wildClass reports whether c is in the class "[...]" at the beginning of p, and the length
-// of the class, which is 0 if there is none.
+// of the class. The length is 0 if p does not begin with a class.
 func wildClass(p string, c byte) (length int, yes bool) {
-	at := func(i int) byte { // a NUL ends it, as in C
+	at := func(i int) byte { // a NUL ends the text, as in C
 		if i < len(p) {
 			return p[i]
 		}
@@ -215,7 +216,7 @@ func wildClass(p string, c byte) (length int, yes bool) {
 				return 0, false
 			}
 			name, whole := strings.CutSuffix(p[i+2:i+2+end], ":")
-			if !whole { // a '[' like any other
+			if !whole { // this '[' stands for itself
 				yes = yes || c == ch
 				break
 			}

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// gitSays asks git itself which of the paths the patterns exclude. A path that ends
-// in a slash is a folder.
+// gitSays asks git itself which paths the patterns exclude. A path that ends in a slash is
+// a folder.
 func gitSays(t *testing.T, patterns, paths []string) map[string]bool {
 	t.Helper()
 	dir := t.TempDir()
@@ -47,9 +47,9 @@ func gitSays(t *testing.T, patterns, paths []string) map[string]bool {
 	if err := os.WriteFile(filepath.Join(dir, ".git/info/exclude"), []byte(strings.Join(patterns, "\n")+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// With -v and -n git says which pattern decided, and one with ! excludes
-	// nothing. Folders are passed without their final slash, which git would take
-	// for a part of the name. Git itself checks what is a folder.
+	// With -v and -n git reports the pattern that decided for each path. If it begins with
+	// !, the path is not excluded. Folders are passed without their final slash, which git
+	// would take for a part of the name. Git itself looks which paths are folders.
 	ask := strings.ReplaceAll(strings.Join(paths, "\x00")+"\x00", "/\x00", "\x00")
 	answer := strings.Split(string(git(ask, "check-ignore", "--no-index", "--stdin", "-z", "-v", "-n")), "\x00")
 	said := map[string]bool{}
@@ -104,7 +104,7 @@ func TestExcludesAreThoseOfGit(t *testing.T) {
 	}
 }
 
-// Thousands of random patterns that nobody would write.
+// The patterns are thousands of random ones that nobody would write.
 func TestExcludesAreThoseOfGitByChance(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	paths := []string{"a", "b", "ab", "ba", "aab", "a-", "c/", "c/a", "c/b", "c/ab", "c/d/", "c/d/a", "c/d/b", "c/d/ab", "d/", "d/c/", "d/c/a", "d/c/b/", "d/c/b/a", "d/a"}

@@ -13,9 +13,9 @@ import (
 )
 
 // Export writes a snapshot as one plain tar archive: manifest.json, and a folder for each
-// tree. The same snapshot gives the same bytes. GNU and busybox tar can read it, with names
-// of any bytes and length. Times are in whole seconds, and holes become zeros. Digests are
-// checked during the export, so the archive is valid only if the error is nil.
+// tree. The same snapshot gives the same bytes. GNU and busybox tar can read the archive,
+// with names of any bytes and length. Times are in whole seconds, and holes become zeros.
+// Digests are checked during the export, so the archive is valid only if the error is nil.
 func Export(ctx context.Context, c *chunks.Store, id string, w io.Writer) (err error) {
 	defer func() {
 		if err != nil {
@@ -55,9 +55,9 @@ type exporting struct {
 	out   *tar.Writer
 	tree  string
 	zeros []byte
-	// Folders come after their content, the innermost first, because not every tar can set
-	// a folder's mode and time at the end. If there are more than maxFolders, the others
-	// are written where they occur.
+	// folders are written after their content, the innermost first, because not every tar
+	// can set a folder's mode and time at the end. It holds at most maxFolders. Further
+	// folders are written where they occur.
 	folders []*tar.Header
 }
 

@@ -22,8 +22,8 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// A strikingStore calls strike before and after each operation. An error of strike
-// becomes the operation's.
+// A strikingStore calls strike before and after each operation. If strike returns an error,
+// the operation fails with it.
 type strikingStore struct {
 	chunks.Blobs
 	strike func(what string) error
@@ -140,7 +140,7 @@ func (s *strikingStream) Write(p []byte) (int, error) {
 
 var errStruck = errors.New("struck by the test")
 
-// smallChunks makes packs so small that a small tree fills several.
+// smallChunks returns a chunk store with packs so small that a small tree fills several.
 func smallChunks(b chunks.Blobs) *chunks.Store {
 	return chunks.OpenBlobs(b, chunks.Options{PackBytes: 200_000, BlockBytes: 50_000})
 }
@@ -155,8 +155,8 @@ func aTree(t testing.TB) string {
 	return dir
 }
 
-// mustBeWhole checks that a snapshot in the store can be exported, and reports
-// whether there is one.
+// mustBeWhole reports whether the store has a snapshot. If so, it checks that the snapshot
+// can be exported.
 func mustBeWhole(t *testing.T, st *store.Store, id string, want map[string]string) bool {
 	t.Helper()
 	_, err := Read(t.Context(), st, id)
@@ -215,8 +215,8 @@ func (s *striker) strike(what string) error {
 	return errStruck
 }
 
-// strikes returns the strikers for these counts: for each kind at the first, the
-// last, and some between.
+// strikes returns strikers for these counts. For each kind of operation, they strike at the
+// first, the last and some operations between.
 func strikes(done map[string]int) (all []*striker) {
 	for _, what := range slices.Sorted(maps.Keys(done)) {
 		for nth := 1; nth < done[what]; nth += 1 + nth {
@@ -227,8 +227,8 @@ func strikes(done map[string]int) (all []*striker) {
 	return all
 }
 
-// strikeEach makes steps of take fail, or cancels it there. After each it checks
-// the store, and takes the same snapshot again on a sound store.
+// strikeEach makes operations of Take fail, or cancels Take there. After each strike it
+// checks the store, and takes the same snapshot again with a store that works.
 func strikeEach(t *testing.T, kill bool) {
 	dir := aTree(t)
 	h := localHost(t)
@@ -236,7 +236,7 @@ func strikeEach(t *testing.T, kill bool) {
 	round := int64(0)
 	attempt := func(s *striker) (id string, struckErr error) {
 		round++
-		write(t, dir, "d0/anew", randomText(400_000)) // something to store each time
+		write(t, dir, "d0/anew", randomText(400_000)) // new content to store in each round
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		if kill {
@@ -312,8 +312,8 @@ func TestAConnectionCutInMidCaptureLeavesNoSnapshot(t *testing.T) {
 	}
 }
 
-// A restore fails, or is killed, at each step. The place is then empty or holds the
-// whole tree, and the same call again completes it.
+// A restore fails, or is killed, at each step. The place is then empty or has the whole
+// tree, and the same call again completes the restore.
 func TestRestoreStruckAnywhereLeavesNothingHalf(t *testing.T) {
 	dir := aTree(t)
 	h := localHost(t)
@@ -389,13 +389,13 @@ func TestRestoreOntoAFullDiskLeavesNothing(t *testing.T) {
 	}
 }
 
-// An unhurriedHost reports its free room only after a stream has begun. It notes
-// whether anything was written to the stream before that.
+// An unhurriedHost reports its free space only after a stream has begun. It records whether
+// data was written to the stream before the report.
 type unhurriedHost struct {
 	hostexec.Host
 	began   chan struct{}
 	once    sync.Once
-	asked   atomic.Bool // and answered
+	asked   atomic.Bool // whether the host was asked for free space and has answered
 	tooSoon atomic.Bool
 }
 
@@ -431,8 +431,8 @@ func (s unhurriedStream) Write(p []byte) (int, error) {
 	return s.Stream.Write(p)
 }
 
-// The host is asked for free room while the stream that carries a tree begins,
-// because each may need a connection first. Nothing is written before the answer.
+// Restore asks the host for free space and opens the stream for a tree at the same time,
+// because each may need a new connection. It writes no data before the answer.
 func TestRestoreAsksForRoomAndBeginsAtOnce(t *testing.T) {
 	dir := aTree(t)
 	write(t, dir, "larger", randomText(3<<20))

@@ -7,10 +7,10 @@ import (
 	"fairlead.dev/fairlead/hostexec/tree"
 )
 
-// A treeFilter decides what of a tree is kept.
+// A treeFilter decides which entries of a tree are kept.
 type treeFilter struct {
 	excluder *excluder
-	skip     *pathFilter // what is left out and listed
+	skip     *pathFilter // paths that are left out and listed
 	why      func(path string) string
 	only     map[string]bool // folders to keep (true), and their parents (false)
 }
@@ -49,7 +49,7 @@ func (f *treeFilter) judge(p string, dir bool) verdict {
 		return ignored
 	}
 	if p == "." {
-		return kept // for its mode and time
+		return kept // to keep its mode and time
 	}
 	if f.skip.inMatch(path.Dir(p)) {
 		return ignored
@@ -78,8 +78,7 @@ func onlyOf(names []string) map[string]bool {
 	return only
 }
 
-// wanted reports whether a name is to be kept, lies in a kept folder, or is a parent of
-// one.
+// wanted reports whether a name is in only, or lies in a folder to keep.
 func (f *treeFilter) wanted(p string) bool {
 	if f.only == nil {
 		return true
@@ -95,9 +94,9 @@ func (f *treeFilter) wanted(p string) bool {
 	return false
 }
 
-// credential reports whether a file holds a credential. Such files lie in a CODEX_HOME,
-// which may also be that of someone else's codex in the work folder. A project's own
-// config.toml or .env is work.
+// credential reports whether a file holds a credential. Such files lie in a CODEX_HOME. The
+// work folder may contain another CODEX_HOME, in a folder .codex. A project's own
+// config.toml or .env is not a credential but work.
 func credential(tree, p string) bool {
 	if tree != Rollouts && path.Base(path.Dir(p)) != ".codex" {
 		return false
@@ -110,8 +109,8 @@ func credential(tree, p string) bool {
 	}
 }
 
-// ownFolders returns the folders below this tree that are other trees. What another tree
-// leaves out must not be kept as a part of this one.
+// ownFolders returns the folders below this tree that are other trees. A file that another
+// tree leaves out must not be kept as a part of this tree.
 func ownFolders(t TreeSpec, others []TreeSpec) map[string]bool {
 	own := map[string]bool{}
 	for _, o := range others {
@@ -134,7 +133,7 @@ type matchedDir struct {
 	matched bool
 }
 
-// inMatch reports whether a folder, or one that contains it, matches.
+// inMatch reports whether a folder or one of its parents matches.
 func (f *pathFilter) inMatch(dir string) bool {
 	if dir == "." {
 		return false
@@ -163,13 +162,13 @@ func (f *pathFilter) inMatch(dir string) bool {
 	return matched
 }
 
-// prunes returns the patterns that the host can apply, so that excluded folders are not
-// listed: those which the host's find interprets as we do. The rest is filtered here.
+// prunes returns the patterns that the host's find interprets as we do, so that it does not
+// list the content of excluded folders. The other patterns are applied here.
 func (f *treeFilter) prunes() []string {
 	var out []string
 	for _, p := range f.excluder.patterns {
 		if p.not {
-			return nil // it may include what another pattern excludes
+			return nil // p may include what another pattern excludes
 		}
 		glob := strings.ContainsAny(p.text, `*?[\`)
 		if glob && (!p.baseOnly || strings.ContainsAny(p.text, `[\`)) || !utf8Clean(p.text) {
@@ -187,7 +186,8 @@ func (f *treeFilter) prunes() []string {
 	return out
 }
 
-// utf8Clean reports whether a pattern is printable ASCII, so that locales do not matter.
+// utf8Clean reports whether a pattern is printable ASCII, so that its meaning does not
+// depend on the locale.
 func utf8Clean(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// folderSizes adds up file sizes by folder, for a person who has to make a snapshot
+// folderSizes adds up file sizes by folder, to show a person how to make a snapshot
 // smaller. Depth and memory are bounded.
 type folderSizes struct {
 	bytes map[string]int64
@@ -35,8 +35,8 @@ func (f *folderSizes) add(name string, size int64) {
 	}
 }
 
-// biggest returns the n most telling folders: the deepest of those that hold most of their
-// parent's content.
+// biggest returns the n largest folders. It leaves out a folder if one of its subfolders
+// holds about nine tenths or more of its content.
 func (f *folderSizes) biggest(n int) []FolderSize {
 	var all []FolderSize
 	heirs := map[string]bool{}

@@ -10,21 +10,22 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// The policy git keeps what git does not have upstream, and the state of the work tree:
-// commits, tags and stashes that no remote-tracking ref reaches, the index, the refs, HEAD,
-// a merge or rebase in progress, and files that are untracked or differ from the index.
-// Ignored files, mtimes, and empty folders that git ignores are not kept. Upstream means
-// the remotes that another host can reach by the same URL; a clone of a local folder has
-// none.
+// The policy git keeps what upstream does not have: commits, tags and stashes that no
+// remote-tracking ref reaches. It also keeps the state of the work tree: the index, the
+// refs, HEAD, a merge or rebase in progress, and files that are untracked or differ from
+// the index. It does not keep ignored files, mtimes, and empty folders that git ignores.
+// Upstream means the remotes that another host can reach by the same URL. A clone of a
+// local folder has no upstream.
 //
-// If that would not cover everything, the policy is full, and the manifest says why: no
-// git, no repository, no upstream, submodules, further work trees, partial clones, or
-// filters such as those of LFS.
+// In some cases that would not cover everything: without git, a repository or an upstream,
+// and with submodules, further work trees, partial clones, or filters such as those of LFS.
+// Then the policy is full, and the manifest says why.
 //
-// There are two trees. Git holds a pack, the index and a few files of .git as git made
-// them, and a gitState. Work holds the files that differ. A restore fetches what upstream
-// has, unpacks the pack, writes the files of the index, and copies Work over them. Then it
-// compares HEAD, refs, stashes, index and status with the original ones.
+// The policy makes two trees. The tree Git contains a pack, the index and a few files of
+// .git as git wrote them, and a gitState. The tree Work contains the files that differ. A
+// restore fetches the objects that upstream has, unpacks the pack, writes the files of the
+// index, and copies Work over them. Then it compares HEAD, refs, stashes, index and status
+// with the original ones.
 
 // Git is the name of the tree that holds a repository's own data.
 const Git = "git"
@@ -42,20 +43,20 @@ var (
 
 // Exit statuses of our scripts.
 const (
-	exitNoGit = 60 // there is no git
-	exitGone  = 63 // what was prepared before is gone
+	exitNoGit = 60 // the host has no git
+	exitGone  = 63 // files that were prepared before are gone
 )
 
 // errCrossed means that another attempt worked in our folder on the host, and removed or
-// replaced what this one had prepared there.
+// replaced files that this attempt had prepared there.
 var errCrossed = errors.New("another attempt to keep the same git repository came between (try again)")
 
 const stateFile = "state.json"
 
 const gitFormat = 2
 
-// A gitState is what is needed to rebuild a repository. Texts are bytes, because names of
-// refs and files need not be UTF-8.
+// A gitState contains the data to rebuild a repository, except for objects and files. Texts
+// are bytes, because names of refs and files need not be UTF-8.
 type gitState struct {
 	Format  int    `json:"format"`
 	Version string `json:"version"` // of git
@@ -66,12 +67,12 @@ type gitState struct {
 	// Dropped are settings that are not kept, because they may hold a credential or name a
 	// program.
 	Dropped []string    `json:"dropped,omitempty"`
-	Remotes []gitRemote `json:"remotes"` // upstream
-	// Heads are further objects that must exist in the end: those of a merge or rebase in
-	// progress, and stashes.
+	Remotes []gitRemote `json:"remotes"` // those of upstream
+	// Heads are further objects that must exist after a restore: those of a merge or rebase
+	// in progress, and stashes.
 	Heads   []byte `json:"heads,omitempty"`
 	Deleted []byte `json:"deleted,omitempty"` // tracked files to delete before Work is copied; each ends in NUL
-	// The original state, compared in the end.
+	// The original state. A restore compares the new repository with it at the end.
 	gitReport
 }
 
@@ -90,7 +91,7 @@ type gitReport struct {
 	Status []byte `json:"status"`
 }
 
-// An UpstreamError means that a remote does not have what a snapshot leaves to it.
+// An UpstreamError means that a remote does not have objects that a snapshot expects there.
 type UpstreamError struct {
 	Remote, URL string
 	Host        string

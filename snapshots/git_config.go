@@ -10,8 +10,8 @@ import (
 )
 
 // keptSettings are the settings of a repository's own configuration that are kept: its
-// remotes, the committer, how files are written. Other settings may name a program or hold
-// a credential (http.extraheader, url.*.insteadof).
+// remotes, the committer, and the format of files in the work tree. Other settings may name
+// a program or hold a credential (http.extraheader, url.*.insteadof).
 var keptSettings = regexp.MustCompile(`^(` +
 	`remote\..+\.(url|pushurl|fetch|push|tagopt|prune|prunetags|skipdefaultupdate|skipfetchall)` +
 	`|branch\..+\.(remote|merge|rebase|pushremote|description)` +
@@ -23,8 +23,8 @@ var keptSettings = regexp.MustCompile(`^(` +
 const maxDropped = 50
 
 // gitConfig converts NUL-terminated output of git config to a config file, and returns the
-// names of dropped settings. Effective values take precedence over local ones, because
-// another host has other settings of its own.
+// names of dropped settings. Effective values take precedence over those of the repository,
+// because another host has other global settings.
 func gitConfig(local, effective []byte) (config []byte, dropped []string) {
 	var b bytes.Buffer
 	drop := func(what string) {
@@ -40,7 +40,7 @@ func gitConfig(local, effective []byte) (config []byte, dropped []string) {
 		section, sub, name := s.parts()
 		switch {
 		case section == "extensions", s.key == "core.repositoryformatversion", s.key == "core.bare", s.key == "core.logallrefupdates":
-			continue // a new repository has its own
+			continue // a new repository gets its own value
 		case !keptSettings.MatchString(s.key) && sub == "":
 			drop(s.key)
 			continue
@@ -96,14 +96,14 @@ func quoteSetting(s string) string { return `"` + settingEscaper.Replace(s) + `"
 type gitURL struct {
 	text    string
 	cleaned bool
-	remote  bool // another host may reach it
+	remote  bool // another host may reach the URL
 }
 
 // scpLike matches user@host:path, with no slash before the colon.
 var scpLike = regexp.MustCompile(`^([^/:@]+@)?(\[[^\]]+\]|[^/:@\[]+):[^:]`)
 
-// cleanURL removes user and password from a URL. In http URLs the user may be a token; in
-// ssh URLs it is not, and is kept.
+// cleanURL removes user and password from a URL. In http URLs the user may be a token. In
+// ssh URLs it is not one, and is kept.
 func cleanURL(raw string) gitURL {
 	if !strings.Contains(raw, "://") {
 		host := scpLike.FindStringSubmatch(raw)
@@ -136,8 +136,8 @@ func cleanURL(raw string) gitURL {
 	return out
 }
 
-// thisMachine reports whether host is a name by which a machine refers to itself. Such a
-// name means another machine elsewhere.
+// thisMachine reports whether host is a name by which a machine refers to itself. On
+// another host, such a name means another machine.
 func thisMachine(host string) bool {
 	switch strings.ToLower(host) {
 	case "localhost", "localhost.localdomain", "127.0.0.1", "::1", "0.0.0.0":

@@ -83,9 +83,8 @@ func (g gitDir) commit(name, text string) string {
 	return strings.TrimSpace(g.git("rev-parse", "HEAD"))
 }
 
-// An upstream is a repository that git's own daemon serves. Its address is of this
-// machine but does not look so, and therefore counts as a remote that others can
-// reach.
+// An upstream is a repository that git-daemon serves. The address is a loopback address
+// that thisMachine does not know, so that it counts as a remote that other hosts can reach.
 type upstream struct {
 	gitDir
 	url  string
@@ -130,7 +129,7 @@ func newUpstream(t *testing.T) *upstream {
 	return u
 }
 
-// A gitCase is a work folder, and the places that its snapshot goes through.
+// A gitCase is a work folder with the folders through which its snapshot goes.
 type gitCase struct {
 	gitDir
 	root string
@@ -159,7 +158,7 @@ func (c *gitCase) plan() gitPlan {
 	return p
 }
 
-// elsewhere copies what a snapshot would hold to other folders and makes the
+// elsewhere copies the files that a snapshot would have to other folders and builds the
 // repository there.
 func (c *gitCase) elsewhere(p gitPlan) (*gitCase, []string, error) {
 	c.t.Helper()
@@ -193,7 +192,7 @@ func carry(t *testing.T, from, to string, names []string) {
 	}
 }
 
-// state returns all that a person sees of a repository and its work tree.
+// state returns everything that a user sees of a repository and its work tree.
 func (c *gitCase) state() string {
 	c.t.Helper()
 	var b strings.Builder
@@ -208,7 +207,7 @@ func (c *gitCase) state() string {
 		if err != nil {
 			return err
 		}
-		rel, _ := filepath.Rel(c.dir, name) // it lies below
+		rel, _ := filepath.Rel(c.dir, name) // name lies below c.dir
 		if rel == ".git" {
 			return fs.SkipDir
 		}
@@ -259,7 +258,7 @@ func (c *gitCase) sameElsewhere() (gitPlan, *gitCase) {
 	return p, there
 }
 
-// sameIgnoring is sameElsewhere, except for a file that git ignores.
+// sameIgnoring is sameElsewhere, but expects that a file that git ignores is missing.
 func (c *gitCase) sameIgnoring(name string) (gitPlan, *gitCase) {
 	c.t.Helper()
 	p := c.plan()

@@ -26,7 +26,7 @@ func TestHostWithoutGitIsSaid(t *testing.T) {
 	}
 }
 
-// On every host our scripts find a shell and small programs.
+// Our scripts work with the shell and the small programs of every kind of host.
 func TestGitOnOtherHosts(t *testing.T) {
 	u := newUpstream(t)
 	sshd := hosttest.StartSSHD(t, hosttest.Options{})
@@ -69,7 +69,7 @@ func TestGitOnOtherHosts(t *testing.T) {
 	}
 }
 
-// A full disk is recognized.
+// A full disk gives the error for a full disk.
 func TestGitOnAFullDisk(t *testing.T) {
 	u := newUpstream(t)
 	c := u.clone()
@@ -111,7 +111,7 @@ func onlyBusybox(t *testing.T, h hostexec.Host) hostexec.Host {
 	return otherPath{h, dir}
 }
 
-// otherPath runs scripts with the shell and the programs of a folder.
+// otherPath is a host that runs scripts with the shell and the programs of a folder.
 type otherPath struct {
 	hostexec.Host
 	path string

@@ -17,7 +17,7 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// A crossedHost makes something happen before the n-th request to it.
+// A crossedHost calls a function before the n-th request to it.
 type crossedHost struct {
 	hostexec.Host
 	left   int
@@ -40,9 +40,9 @@ func (h *crossedHost) Start(ctx context.Context, c hostexec.Command) (hostexec.S
 	return h.Host.Start(ctx, c)
 }
 
-// Another attempt works in the same folder of ours on the host, with a repository
-// that has changed since. Whichever steps it comes between, what is kept is of one
-// moment, and complete.
+// Another attempt works in the same scratch folder on the host, after the repository has
+// changed. The kept data is complete and of one moment, at whichever step the other attempt
+// intervenes.
 func TestAttemptsThatCrossOnAHostKeepOneRepository(t *testing.T) {
 	u := newUpstream(t)
 	crossed := 0
@@ -80,8 +80,8 @@ func TestAttemptsThatCrossOnAHostKeepOneRepository(t *testing.T) {
 	}
 }
 
-// haltingGit returns a host whose git stops in the middle of a pack until a line of
-// a FIFO tells it to go on, or to end there as if nothing was wrong or with an
+// haltingGit returns a host whose git stops in the middle of a pack and reads a word from a
+// FIFO. The word tells it to go on, to end there with success, or to end there with an
 // error.
 func haltingGit(t *testing.T, h hostexec.Host) (_ hostexec.Host, fifo string) {
 	t.Helper()
@@ -116,8 +116,7 @@ func (h prefixedPath) Start(ctx context.Context, c hostexec.Command) (hostexec.S
 	return h.Host.Start(ctx, c)
 }
 
-// tell waits until a halting git has halted, and returns a function that tells it
-// how to go on.
+// tell waits until a halting git has stopped, and returns a function that sends it a word.
 func tell(t *testing.T, fifo string) func(word string) {
 	t.Helper()
 	f, err := os.OpenFile(fifo, os.O_WRONLY, 0)
@@ -128,8 +127,8 @@ func tell(t *testing.T, fifo string) func(word string) {
 	}
 }
 
-// A script goes on after its worker has died. The next attempt makes the same pack
-// beside it, and dies too. What either leaves is complete or not there.
+// A script goes on after its worker has died. The next attempt makes the same pack at the
+// same time, and dies too. Neither of them leaves an incomplete pack under the final name.
 func TestPacksOfTwoAttemptsDoNotMix(t *testing.T) {
 	c := newUpstream(t).clone()
 	c.commit("mine", randomText(5000))
@@ -151,7 +150,7 @@ func TestPacksOfTwoAttemptsDoNotMix(t *testing.T) {
 	goOn("on")
 	must(t, <-endedOne)
 	goOnTwo("die")
-	must(t, <-endedTwo) // git fails: the folder would be kept in full
+	must(t, <-endedTwo) // git fails, so the folder would be kept in full
 	chunks := chunks.Open(newTestStore(t), chunks.Options{})
 	m, err := Take(t.Context(), c.host, chunks, c.session())
 	must(t, err)
@@ -168,8 +167,8 @@ func TestPacksOfTwoAttemptsDoNotMix(t *testing.T) {
 	}
 }
 
-// What an attempt works on is kept however long it takes. What a dead attempt left
-// is removed after an hour.
+// Files that a live attempt works on are kept, however long the attempt takes. Files that a
+// dead attempt left are removed after an hour.
 func TestAnAttemptThatTakesLongKeepsWhatItWorksOn(t *testing.T) {
 	c := newUpstream(t).clone()
 	c.commit("mine", randomText(5000))
@@ -188,7 +187,7 @@ func TestAnAttemptThatTakesLongKeepsWhatItWorksOn(t *testing.T) {
 	if must(t, err); len(mine) != 1 {
 		t.Fatalf("it works in %q", mine)
 	}
-	must(t, os.Chtimes(mine[0], old, old)) // growing files in it do not change its time
+	must(t, os.Chtimes(mine[0], old, old)) // a growing file in a folder does not change the folder's time
 	const nobody = "tmp.999999999."
 	for name, at := range map[string]time.Time{nobody + "old": old, nobody + "grown": old, nobody + "new": time.Now()} {
 		dir := filepath.Join(scratch, name)
@@ -213,8 +212,8 @@ func TestAnAttemptThatTakesLongKeepsWhatItWorksOn(t *testing.T) {
 	}
 }
 
-// What was prepared on the host is checked before it is used again: whoever was
-// removing it may have died, and the host may have lost its power.
+// Files that were prepared on the host are checked before they are used again. A script
+// that was removing them may have died, and the host may have lost its power.
 func TestWhatIsOnlyHalfThereIsPreparedAnew(t *testing.T) {
 	c := newUpstream(t).clone()
 	c.commit("mine", randomText(5000))
@@ -256,7 +255,7 @@ func TestWhatIsOnlyHalfThereIsPreparedAnew(t *testing.T) {
 	}
 }
 
-// What is no longer needed is renamed before any of it is removed.
+// A prepared state that is no longer needed is renamed before its files are removed.
 func TestAStateIsRemovedUnderAnotherName(t *testing.T) {
 	c := newUpstream(t).clone()
 	c.commit("mine", "mine\n")
@@ -275,8 +274,8 @@ func TestAStateIsRemovedUnderAnotherName(t *testing.T) {
 	}
 }
 
-// A pack that git did not complete is not kept as one, whatever git reports: the
-// folder is kept in full.
+// If git did not complete a pack, the pack is not kept, even if git reports success. The
+// work folder is then kept in full.
 func TestAPackThatIsNotWholeIsNotKept(t *testing.T) {
 	c := newUpstream(t).clone()
 	c.commit("mine", randomText(5000))

@@ -18,11 +18,11 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// A gitPlan is how a work folder is kept by the policy git.
+// A gitPlan says how the policy git keeps a work folder.
 type gitPlan struct {
 	Why  string   // why the folder must be kept in full, or empty
 	Kept []string // files of the tree Git, in scratch
-	Only []string // what to keep of the work folder: files and empty folders
+	Only []string // files and empty folders of the work folder to keep
 	gitState
 	made gitMade
 }
@@ -34,12 +34,13 @@ type gitMade struct {
 	files    []string // in gitState.Dotgit
 }
 
-// maxSection bounds one section of the script's output; it is enough for a million files.
+// maxSection bounds one section of the script's output, in bytes. It is enough for a
+// million files.
 const maxSection = 256 << 20
 
-// planGit examines a work folder and prepares the content of the tree Git in scratch, a
-// folder of ours on the same host that may be reused next time. It changes nothing in the
-// work folder.
+// planGit examines a work folder and prepares the content of the tree Git in scratch. That
+// is a folder of ours on the same host, and the next snapshot may reuse it. planGit changes
+// nothing in the work folder.
 func planGit(ctx context.Context, h hostexec.Host, dir, scratch string) (gitPlan, error) {
 	var p gitPlan
 	said, err := probeGit(ctx, h, dir, scratch)
@@ -58,8 +59,8 @@ func planGit(ctx context.Context, h hostexec.Host, dir, scratch string) (gitPlan
 	case errors.As(err, &exit) && exit.Code == exitGone:
 		return p, errCrossed
 	case errors.As(err, &exit):
-		// git cannot read the repository, or it changes meanwhile. Its files can still be
-		// kept.
+		// git cannot read the repository, or the repository changed meanwhile. The work
+		// folder can still be kept in full.
 		p.Why = "git fails in it: " + strings.TrimSpace(strings.TrimPrefix(exit.Error(), fmt.Sprintf("exit status %d", exit.Code)))
 	case err != nil:
 		return p, fmt.Errorf("find out what git has of %s on %s: %w", dir, h.Name(), err)
@@ -81,7 +82,8 @@ func probeGit(ctx context.Context, h hostexec.Host, dir, scratch string) (map[st
 	return said, readErr
 }
 
-// gitSections parses the output of show in our scripts.
+// gitSections parses the output of our scripts. The shell function show prints each section
+// as a line with name and size, and the content.
 func gitSections(r io.Reader) (map[string][]byte, error) {
 	in, said := bufio.NewReader(r), map[string][]byte{}
 	for {
@@ -144,7 +146,8 @@ func (p *gitPlan) read(said map[string][]byte) error {
 	return p.differences()
 }
 
-// differences reads from the status which files to keep and which to delete.
+// differences finds out from the output of git status which files to keep and which to
+// delete.
 func (p *gitPlan) differences() error {
 	for record := range bytes.SplitSeq(p.Status, []byte{0}) {
 		if len(record) == 0 {
@@ -195,8 +198,8 @@ func (st *gitState) upstream(ref string) bool {
 	return slices.ContainsFunc(st.Remotes, func(r gitRemote) bool { return strings.HasPrefix(ref, "refs/remotes/"+r.Name+"/") })
 }
 
-// pack lets the host create a pack of the objects that upstream does not have, and writes
-// the state beside it.
+// pack makes the host create a pack of the objects that upstream does not have, and writes
+// the state beside that pack.
 func (p *gitPlan) pack(ctx context.Context, h hostexec.Host, said map[string][]byte, dir, scratch string) error {
 	var want, have []string
 	for line := range strings.Lines(string(p.Refs)) {
@@ -248,8 +251,8 @@ func (p *gitPlan) pack(ctx context.Context, h hostexec.Host, said map[string][]b
 	return nil
 }
 
-// staged returns the blobs in the index that HEAD does not have, from a raw diff and from
-// git's list of unmerged entries.
+// staged returns the blobs in the index that HEAD does not have. differ is a raw diff
+// followed by git's list of unmerged entries.
 func staged(differ []byte) (shas []string) {
 	for record := range bytes.SplitSeq(differ, []byte{0}) {
 		f := strings.Fields(string(record))

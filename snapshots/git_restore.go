@@ -19,24 +19,24 @@ import (
 // Exit statuses of git_restore.sh.
 const (
 	exitFetch = 61 // the remote cannot be reached
-	exitLacks = 62 // the remote lacks something needed
+	exitLacks = 62 // the remote lacks a needed object
 )
 
 const maxState = 1 << 30
 
-// A gitRebuild says where the parts of a repository were restored, and where to build it.
-// All are folders of ours on one file system.
+// A gitRebuild names the folders with the restored parts of a repository, and the folder to
+// build it in. All are folders of ours on one file system.
 type gitRebuild struct {
 	Parts   string // the tree Git
-	Overlay string // the tree Work, which is copied over it; may be missing
-	Root    string // where to build it, in a folder of its own
+	Overlay string // the tree Work, which is copied over the work tree; may be missing
+	Root    string // the repository is built in a new folder in Root
 	Fence   *hostexec.Fence
 }
 
-// rebuildGit rebuilds a repository and its work tree, fetching from upstream what that has,
-// and returns the new folder. differs lists, one per line, differences in the status, for
-// example because of files that were left out. If HEAD, refs, stashes or index differ from
-// the original, rebuildGit fails.
+// rebuildGit rebuilds a repository and its work tree, and returns the new folder. It
+// fetches from upstream the objects that the snapshot lacks. differs lists differences in
+// the status, for example because of files that were left out. If HEAD, refs, stashes or
+// index differ from the original, rebuildGit fails.
 func rebuildGit(ctx context.Context, h hostexec.Host, r gitRebuild) (dir string, differs []string, err error) {
 	defer func() {
 		if err != nil {
@@ -167,7 +167,7 @@ func (st *gitState) compare(said map[string][]byte) (differs []string, err error
 	return differs, nil
 }
 
-// unlike returns the lines that are only in was, and those only in now.
+// unlike returns the lines that are only in was, and the lines that are only in now.
 func unlike(was, now []byte, end string) (gone, more []string) {
 	before, after := lines(was, end), lines(now, end)
 	only := func(here, there []string) (all []string) {

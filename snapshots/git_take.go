@@ -14,8 +14,8 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// gitTrees replaces a work tree with the policy git by the trees of that policy. If that
-// would not cover everything, the tree is kept in full, and the manifest says so.
+// gitTrees replaces a work folder with the policy git by the trees Git and Work. If these
+// would not cover everything, the folder is kept in full, and the manifest says so.
 func (t *taking) gitTrees(trees []TreeSpec) ([]TreeSpec, error) {
 	var out []TreeSpec
 	for _, tree := range trees {
@@ -35,14 +35,14 @@ func (t *taking) gitTrees(trees []TreeSpec) ([]TreeSpec, error) {
 			continue
 		}
 		t.manifest.Work, t.git = WorkGit, &p
-		tree.Only = append(p.Only, ".") // adds nothing by itself
+		tree.Only = append(p.Only, ".") // "." alone adds no content
 		out = append(out, TreeSpec{Name: Git, Dir: t.scratch(), Only: p.Kept}, tree)
 	}
 	return out, nil
 }
 
-// scratch returns our folder on the host. It lies in the session's folder, as CODEX_HOME
-// does.
+// scratch returns our folder for git on the host. It lies beside CODEX_HOME, in the
+// session's folder.
 func (t *taking) scratch() string {
 	for _, tree := range t.spec.Trees {
 		if tree.Name == Rollouts {
@@ -60,8 +60,9 @@ func (t *taking) gitPlan(dir string) (gitPlan, error) {
 	return planGit(t.ctx, t.host, dir, scratch)
 }
 
-// kept takes a tree. The tree Git cannot be masked and must be complete: it was made for
-// this snapshot, so nothing in it may vanish as a user's files may.
+// kept takes a tree. It fails if secrets were found in the tree Git, because overwriting
+// them would damage the repository. It also fails if that tree is incomplete: Fairlead made
+// it for this snapshot, so no file in it may vanish as a user's file may.
 func (t *taking) kept(tree TreeSpec) error {
 	if tree.Name != Git {
 		return t.tree(tree)
@@ -85,7 +86,7 @@ func (t *taking) hasGit() error {
 			return errCrossed
 		}
 	}
-	// A pack never changes under the same name.
+	// The content of a pack with the same name never changes, so the size is enough.
 	if pack, there := t.noted[t.git.Pack]; !there || pack.Kind != File || pack.Size != t.git.made.packSize {
 		return errCrossed
 	}
@@ -142,11 +143,11 @@ inode() { i=$(ls -di -- "$1" 2>/dev/null) && i=${i#"${i%%[0-9]*}"} && i=${i%%[!0
 `
 )
 
-// exitExists is placeScript's exit status if the place is taken.
+// exitExists is placeScript's exit status if something is in the place.
 const exitExists = 95
 
 // gitDirs are the folders of the parts of a repository before it is built. They lie beside
-// its place, so that one rename moves it there.
+// the repository's place, so that one rename moves it there.
 type gitDirs struct{ work, root, id string }
 
 func (r *restoring) gitDirs() (gitDirs, bool) {
@@ -159,8 +160,9 @@ func (r *restoring) gitDirs() (gitDirs, bool) {
 
 func (d gitDirs) part(name string) string { return path.Join(d.root, name) }
 
-// partsFirst restores the parts in place of the work folder, unless an earlier call has
-// built the repository. If something else is in its place, the error is tree.ErrExists.
+// partsFirst makes Restore write the trees Git and Work to separate folders, not to the
+// work folder. If an earlier call has built the repository, they are not written at all. If
+// something else is in the place of the work folder, the error is tree.ErrExists.
 func (r *restoring) partsFirst(d gitDirs) (due bool, err error) {
 	res, err := r.host.Run(r.ctx, hostexec.Command{Script: placedScript, Args: []string{d.work, d.id}})
 	switch said := string(res.Stdout); {

@@ -53,7 +53,7 @@ func TestSnapshotByGitIsRestoredAsItWas(t *testing.T) {
 	c.do(os.Remove(filepath.Join(c.dir, "x.o")))
 	want := c.state()
 	to := filepath.Join(t.TempDir(), "deep", "work")
-	for range 2 { // repeating is safe
+	for range 2 { // the second call changes nothing
 		r, err := Restore(t.Context(), c.host, chunks, m.ID, RestoreSpec{Dirs: map[string]string{Work: to, Rollouts: to + "-rollouts"}})
 		if err != nil || len(r.Differs) > 0 {
 			t.Fatalf("%v, it differs: %q", err, r.Differs)
@@ -72,7 +72,7 @@ func TestSnapshotByGitIsRestoredAsItWas(t *testing.T) {
 			t.Errorf("%s is left", e.Name())
 		}
 	}
-	// A place that is in use is not taken.
+	// Restore does not use a place that is not empty.
 	taken := t.TempDir()
 	gitDir{t, taken}.write("theirs", "x")
 	if _, err := Restore(t.Context(), c.host, chunks, m.ID, RestoreSpec{Dirs: map[string]string{Work: taken}}); !errors.Is(err, tree.ErrExists) {
@@ -81,7 +81,7 @@ func TestSnapshotByGitIsRestoredAsItWas(t *testing.T) {
 	if names, err := os.ReadDir(taken); err != nil || len(names) != 1 {
 		t.Errorf("their folder has %v, %v", names, err)
 	}
-	// If upstream is away, nothing is left in the place.
+	// If upstream cannot be reached, Restore leaves nothing in the place.
 	u.stop()
 	nowhere := filepath.Join(t.TempDir(), "work")
 	_, err = Restore(t.Context(), c.host, chunks, m.ID, RestoreSpec{Dirs: map[string]string{Work: nowhere}})
@@ -111,7 +111,8 @@ func TestNextSnapshotByGitReadsWhatChanged(t *testing.T) {
 	spec.Parent, spec.ID = first.ID, ""
 	m, err := Take(t.Context(), c.host, chunks, spec)
 	c.do(err)
-	// The file, and the facts about the repository, but not its pack and index.
+	// Take reads the file and the state of the repository again, but not its pack and
+	// index.
 	if m.ReadFiles > 2 || m.ReadBytes > 20_000 {
 		t.Errorf("read %d files, %d bytes", m.ReadFiles, m.ReadBytes)
 	}
@@ -146,7 +147,7 @@ func TestCommitWithASecretIsNeverKept(t *testing.T) {
 	}
 	st := newTestStore(t)
 	chunks := chunks.Open(st, chunks.Options{})
-	// In an uncommitted file the secret is masked, as everywhere.
+	// In an uncommitted file the secret is overwritten, as in every file of a work folder.
 	c.write("notes", "it is "+gitToken+"\n")
 	m, err := Take(t.Context(), c.host, chunks, spec)
 	c.do(err)

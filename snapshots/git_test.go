@@ -153,7 +153,7 @@ func TestGitKeepsOnlyWhatUpstreamDoesNotHave(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(there.dir, "x.o")); !os.IsNotExist(err) {
 		t.Errorf("what git ignores came along (%v)", err)
 	}
-	// The same again makes no other pack, and leaves the old one untouched.
+	// The same plan again makes no other pack, and does not change the old one.
 	if again := c.plan(); again.Pack != p.Pack {
 		t.Errorf("another pack: %s", again.Pack)
 	}
@@ -173,7 +173,7 @@ func TestShallowCloneAndGoneBranchGoOnElsewhere(t *testing.T) {
 	if _, _, err := c.elsewhere(c.plan()); err != nil {
 		t.Errorf("a shallow clone: %v", err)
 	}
-	// A branch that upstream no longer has, and on which nothing is built.
+	// Upstream no longer has a branch, on which no local commit depends.
 	c = u.clone()
 	u.git("branch", "-D", "other")
 	u.git("branch", "another")
@@ -189,12 +189,12 @@ func TestShallowCloneAndGoneBranchGoOnElsewhere(t *testing.T) {
 func TestUpstreamThatLacksOrCannotBeAskedIsATypedFailure(t *testing.T) {
 	u := newUpstream(t)
 	c := u.clone()
-	// Local work on a commit that upstream forgets.
+	// A local commit depends on a commit that upstream no longer has in a ref.
 	u.git("update-ref", "refs/heads/main", "refs/heads/main~1")
 	c.commit("mine", "mine\n")
 	p := c.plan()
 	if _, _, err := c.elsewhere(p); err == nil {
-		// The server may still give a commit by its name while it has it.
+		// The server may still send a commit by its hash while the object exists.
 		t.Log("upstream still gave the commit by its name")
 	}
 	u.git("update-ref", "-d", "refs/tags/v1")
@@ -248,7 +248,7 @@ func TestWhatGitCannotCoverIsKeptInFullAndSaid(t *testing.T) {
 			c := u.clone()
 			c.t = t
 			change(c)
-			_ = os.Remove(filepath.Join(c.root, "ran")) // the setup may have run it
+			_ = os.Remove(filepath.Join(c.root, "ran")) // the setup of the test may have run the program
 			if p := c.plan(); !strings.Contains(p.Why, want) {
 				t.Errorf("it says %q", p.Why)
 			}
@@ -259,8 +259,8 @@ func TestWhatGitCannotCoverIsKeptInFullAndSaid(t *testing.T) {
 	}
 }
 
-// Nothing that the repository names is run, on either host, and no credential of
-// its configuration is kept.
+// No program that the repository names is run, on either host, and no credential of its
+// configuration is kept.
 func TestGitRunsNothingAndKeepsNoCredential(t *testing.T) {
 	u := newUpstream(t)
 	c := u.clone()
@@ -277,7 +277,7 @@ func TestGitRunsNothingAndKeepsNoCredential(t *testing.T) {
 	c.git("config", "remote.second.url", "https://"+gitToken+"@example.org/x.git")
 	c.git("config", "remote.second.fetch", "+refs/heads/*:refs/remotes/second/*")
 	c.git("config", "remote.third.url", "https://user:"+gitToken+"@example.org/x.git?token="+gitToken)
-	_ = os.Remove(ran) // the setup ran some
+	_ = os.Remove(ran) // the setup of the test ran some of the programs
 	p := c.plan()
 	for _, name := range p.Kept {
 		err := filepath.WalkDir(filepath.Join(c.root, "scratch", name), func(name string, d fs.DirEntry, err error) error {

@@ -14,8 +14,8 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// Everything left out has a reason: a folder that merely belongs to another user is
-// not a credential. What could not be read is named, whatever else is left out.
+// Every path that is left out has the right reason. A folder of another user does not count
+// as a credential. Unreadable paths are named, however many other paths are left out.
 func TestWhatIsLeftOutSaysWhy(t *testing.T) {
 	h := hostOf(t, hosttest.StartSSHD(t, hosttest.Options{NewUser: os.Getuid() == 0}).Spec())
 	dir := "/tmp/" + filepath.Base(t.TempDir()) + fmt.Sprint(os.Getpid())
@@ -50,15 +50,14 @@ echo no >zzz && mkdir zzzz && chmod 000 zzz zzzz`})
 	}
 }
 
-// A disk that fails during the listing hides names. The snapshot then says that it
-// lacks something, so that nothing is deleted on its account. Other complaints do
-// not count.
+// If a disk fails during the listing, names are missing. Then Unread is not 0, so that the
+// originals are not deleted. Other messages do not count.
 func TestWhatCouldNotBeListedIsSaid(t *testing.T) {
 	for said, lacks := range map[string]int64{
 		"find: './sub': Input/output error":          1,
 		"find: ./sub: Stale file handle":             1,
 		"stat: cannot stat './a': I/O error":         1,
-		"find: './shut': Permission denied":          0, // it is listed as such
+		"find: './shut': Permission denied":          0, // the folder is listed as unreadable
 		"find: './a': No such file or directory":     0,
 		"find: warning: something is out of date":    0,
 		"welcome to this machine: behave yourselves": 0,
@@ -74,7 +73,7 @@ func TestWhatCouldNotBeListedIsSaid(t *testing.T) {
 	}
 }
 
-// A complainingHost has find print a complaint in every search.
+// A complainingHost makes find print a message in every search.
 type complainingHost struct {
 	hostexec.Host
 	said string

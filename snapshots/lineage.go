@@ -12,7 +12,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A Rollout is a file of a CODEX_HOME, from a listing or a manifest.
+// A Rollout is a file in a CODEX_HOME, known from a listing or a manifest.
 type Rollout struct {
 	Path string // relative to CODEX_HOME: sessions/… or archived_sessions/…
 	Size int64
@@ -22,8 +22,8 @@ type Rollout struct {
 // resume it.
 type LineageError struct {
 	Thread string // the thread to resume
-	Of     string // the thread of the rollout concerned: Thread, or one that it was forked from
-	Path   string // of the rollout, if there is one
+	Of     string // the thread whose rollout is missing: Thread, or one from which it was forked
+	Path   string // of the rollout, if a file was found
 	Why    string
 }
 
@@ -38,18 +38,18 @@ func (e *LineageError) Error() string {
 	return what + " " + e.Why + ": take a snapshot that has all rollouts, or go on in a new session"
 }
 
-// maxFirstLine bounds how much of a rollout is read, in bytes. Its first line holds the
-// model's instructions, about 30 KiB.
+// maxFirstLine bounds the part of a rollout that is read, in bytes. Its first line holds
+// the model's instructions, about 30 KiB.
 const maxFirstLine = 4 << 20
 
-// maxForks bounds a chain of forks, which a broken file could turn into a cycle.
+// maxForks bounds a chain of forks, because a broken file could make a cycle.
 const maxForks = 1000
 
-// Lineage returns the files that a thread needs to be resumed: its own rollout first, then
-// that of the thread from which it was forked, and so on. A fork's rollout holds only its
-// own part. codex refuses it without its source's rollout up to the byte of the fork
-// (measured on 0.169; rollouts of older versions hold everything). open is called for files
-// that may belong to the thread.
+// Lineage returns the files that codex needs to resume a thread: first the rollout of the
+// thread, then the rollout of the thread from which it was forked, and so on. A fork's
+// rollout contains only the part after the fork. codex refuses to resume the fork without
+// the source's rollout up to the byte of the fork (measured on 0.169; rollouts of older
+// versions contain everything). open is called for files that may belong to the thread.
 func Lineage(thread string, files []Rollout, open func(path string) (io.ReadCloser, error)) ([]string, error) {
 	look := lineage{thread: thread, files: files, open: open, known: map[string]*meta{}}
 	var all []string
@@ -90,11 +90,12 @@ type lineage struct {
 	thread string
 	files  []Rollout
 	open   func(string) (io.ReadCloser, error)
-	known  map[string]*meta // by path; nil if there is none
+	known  map[string]*meta // by path; nil if a file is not a rollout
 }
 
-// find returns the rollout of a thread. Like codex it goes by the first line, and tries
-// files first whose name contains the thread. Archived ones come last.
+// find returns the rollout of a thread. Like codex, it takes the thread from a file's first
+// line. It first tries files whose names contain the thread. Of these and of the others, it
+// tries archived files last.
 func (l *lineage) find(thread string) (*Rollout, *meta, error) {
 	for pass := range 4 {
 		named, old := pass < 2, pass%2 == 1
@@ -132,8 +133,8 @@ func (l *lineage) meta(name string) (*meta, error) {
 	return m, nil
 }
 
-// readMeta returns nil if there is no complete first line, or it is not that of a rollout.
-// Such a file belongs to no thread.
+// readMeta returns nil if the file has no complete first line, or if the line is not that
+// of a rollout. Such a file belongs to no thread.
 func readMeta(r io.Reader, packed bool) (*meta, error) {
 	src := &source{r: r}
 	r = src
@@ -162,7 +163,8 @@ func readMeta(r io.Reader, packed bool) (*meta, error) {
 	return &first.Payload, nil
 }
 
-// A source remembers its read error, so that this can be told from invalid content.
+// A source remembers its read error, so that a caller can distinguish it from invalid
+// content.
 type source struct {
 	r   io.Reader
 	err error
@@ -176,7 +178,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// rollout reports whether a file is a rollout of codex, which compresses old ones.
+// rollout reports whether a file is a rollout of codex. codex compresses old rollouts.
 func rollout(name string) bool {
 	base := path.Base(name)
 	return strings.HasPrefix(base, "rollout-") && (strings.HasSuffix(base, ".jsonl") || compressed(base))

@@ -25,7 +25,7 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// A shelf is the rollouts of a CODEX_HOME, by path.
+// A shelf contains the rollouts of a CODEX_HOME by path.
 type shelf map[string]string
 
 func (s shelf) list() (all []Rollout) {
@@ -45,8 +45,8 @@ func (s shelf) open(name string) (io.ReadCloser, error) {
 
 const sessionsDir = "sessions/2026/11/22/rollout-2026-11-22T00-00-00-"
 
-// own returns the rollout of a thread, forked that of one that begins in another
-// thread.
+// own returns the rollout of a thread. forked returns the rollout of a thread that was
+// forked from another one.
 func own(id string) string {
 	return fmt.Sprintf(`{"ordinal":0,"type":"session_meta","payload":{"id":%q,"base_instructions":{"text":%q}}}`+"\n{}\n", id, strings.Repeat("be kind ", 8000))
 }
@@ -102,7 +102,7 @@ func TestLineageNamesTheRolloutsThatAThreadNeeds(t *testing.T) {
 	if _, err := Lineage("ring-1", s.list(), s.open); err == nil || !strings.Contains(err.Error(), "forks") {
 		t.Errorf("a ring of forks: %v", err)
 	}
-	// What cannot be read does not count as missing.
+	// A rollout that cannot be read does not count as missing.
 	broken := errors.New("the store is away")
 	_, err := Lineage("b", s.list(), func(name string) (io.ReadCloser, error) {
 		if strings.HasSuffix(name, "a.jsonl") {
@@ -134,8 +134,8 @@ func packed(t *testing.T, text string) string {
 	return b.String()
 }
 
-// Lineage agrees with the real codex: it resumes a thread if everything is there,
-// and refuses it if something is missing.
+// Lineage agrees with the real codex, which resumes a thread if all rollouts exist, and
+// refuses it if one is missing.
 func TestLineageAgreesWithCodex(t *testing.T) {
 	s := scriptedmodel.Serve(t, "rules: [{reply: hello}]")
 	k := newCodexHome(t, s, nil)
@@ -200,7 +200,7 @@ type codexHome struct {
 	dir  string
 	work string
 	conn *conversation.Conn
-	done chan struct{} // turn/completed
+	done chan struct{} // receives a value for each turn/completed
 	cmd  *exec.Cmd
 }
 
@@ -261,7 +261,7 @@ func (k *codexHome) ctx() context.Context {
 }
 
 func (k *codexHome) stop() {
-	_ = k.cmd.Process.Kill() // it may be gone already
+	_ = k.cmd.Process.Kill() // the process may have ended already
 	_ = k.cmd.Wait()
 	_ = k.conn.Close()
 }
@@ -315,7 +315,7 @@ func (k *codexHome) shelf() shelf {
 			return err
 		}
 		text, err := os.ReadFile(name)
-		rel, _ := filepath.Rel(k.dir, name) // it lies below
+		rel, _ := filepath.Rel(k.dir, name) // name lies below k.dir
 		all[filepath.ToSlash(rel)] = string(text)
 		return err
 	})
@@ -325,7 +325,7 @@ func (k *codexHome) shelf() shelf {
 	return all
 }
 
-// A snapshot's lineage is looked up like that of the host's files.
+// CheckLineage finds the lineage in a snapshot as Lineage finds it in files of the host.
 func TestSnapshotWithoutAParentsRolloutIsFoundBeforeItIsRestored(t *testing.T) {
 	dir, c := t.TempDir(), chunks.Open(newTestStore(t), chunks.Options{})
 	take := func(thread string, turn int, files shelf) string {
@@ -339,7 +339,7 @@ func TestSnapshotWithoutAParentsRolloutIsFoundBeforeItIsRestored(t *testing.T) {
 		return m.ID
 	}
 	parent, child := sessionsDir+"parent.jsonl", sessionsDir+"child.jsonl"
-	long := own("parent") + strings.Repeat(randomText(1000), 3000) // more than a chunk
+	long := own("parent") + strings.Repeat(randomText(1000), 3000) // more than one chunk
 	for name, want := range map[string]struct {
 		id  string
 		bad bool

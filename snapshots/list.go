@@ -7,14 +7,14 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// Manifests, lists and files name their parts by digests. If there are too many digests,
-// they are themselves kept as chunks.
+// Manifests, lists and files name their parts by digests. Long lists of digests are kept as
+// chunks.
 
-// A getter returns the chunk of a digest, verified.
+// A getter returns the verified chunk of a digest.
 type getter func(chunks.Digest) ([]byte, error)
 
-// A listWriter keeps digests of segments in chunks. A digest decides where a chunk ends, so
-// that the same run of segments gives the same chunk.
+// A listWriter stores digests of segments in chunks. The digests themselves decide where a
+// chunk ends, so that the same sequence of segments gives the same chunk.
 type listWriter struct {
 	put func([]byte) (chunks.Digest, error)
 
@@ -81,8 +81,9 @@ func (t Tree) each(get getter, fn func(Entry) error) error {
 	})
 }
 
-// refsInline is how many pieces of a file its entry names directly. More are kept in lists
-// of refsPerList, so that appending to a large file changes only the last list.
+// refsInline is the largest number of pieces that an entry lists itself. More pieces are
+// kept in lists of refsPerList, so that appending to a large file changes only the last
+// list.
 const (
 	refsInline  = 64
 	refsPerList = 1024
@@ -164,8 +165,8 @@ func (e Entry) eachRef(lists getter, fn func(Ref) error) error {
 	return nil
 }
 
-// content calls fn with the bytes of a file, in order, or with the number of zeros that
-// follow. It fails if the total differs from the entry's size.
+// content calls fn with the bytes of a file, in order, or with the number of zeros of a
+// hole. It fails if the total differs from the entry's size.
 func (e Entry) content(lists, get getter, fn func(chunk []byte, hole int64) error) error {
 	left := e.Size
 	err := e.eachRef(lists, func(r Ref) error {

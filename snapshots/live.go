@@ -8,10 +8,11 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// Live yields every chunk that a complete snapshot of the store needs, many of them
-// repeatedly, for Prune and Check. If the lists of a snapshot cannot be read, the error
-// names it: its needs are unknown, so nothing may be pruned until it is deleted. A snapshot
-// of a newer version is ErrNewer.
+// Live returns a function for Prune and Check. The function yields every chunk that a
+// complete snapshot of the store needs, and may yield a chunk several times. If the lists
+// of a snapshot cannot be read, its needs are unknown. Then the error names the snapshot,
+// and nothing may be pruned until it is deleted. If the store has a snapshot of a newer
+// version, the error wraps ErrNewer.
 func Live(c *chunks.Store) func(ctx context.Context, yield func(chunks.Digest) error) error {
 	return func(ctx context.Context, yield func(chunks.Digest) error) error {
 		all, err := list(ctx, c.Blobs, "")
@@ -36,7 +37,7 @@ func Live(c *chunks.Store) func(ctx context.Context, yield func(chunks.Digest) e
 	}
 }
 
-// needs yields every chunk that a snapshot needs, but skips lists in seen.
+// needs yields every chunk that a snapshot needs. It skips lists that are in seen.
 func (m Manifest) needs(get getter, seen map[chunks.IndexKey]struct{}, yield func(chunks.Digest) error) error {
 	once := func(d chunks.Digest) (bool, error) {
 		if _, was := seen[chunks.KeyOf(d)]; was {
@@ -98,8 +99,9 @@ type Damage struct {
 }
 
 // FindDamage examines all complete snapshots. It returns those that need a chunk for which
-// bad returns an error, or whose lists cannot be read. A snapshot of a newer version is
-// ErrNewer, because its needs are unknown here.
+// bad returns an error, or whose lists cannot be read. If the store has a snapshot of a
+// newer version, the error wraps ErrNewer, because this version does not know the needs of
+// that snapshot.
 func FindDamage(ctx context.Context, c *chunks.Store, bad func(chunks.Digest) error) (snapshots int, damaged []Damage, err error) {
 	all, err := list(ctx, c.Blobs, "")
 	if err != nil {

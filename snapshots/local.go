@@ -15,9 +15,9 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// A LocalTree is a folder of this machine as a tree of a snapshot: its entries, and where
-// to find each chunk of its files. .gitignore files apply, in each folder. .git is left
-// out, as is everything except files, folders and symlinks.
+// A LocalTree is a folder of this machine as a tree of a snapshot. It has the entries, and
+// the place of each chunk in the files. Files that .gitignore files exclude are left out.
+// So is .git, and everything that is not a file, a folder or a symlink.
 type LocalTree struct {
 	Entries []Entry
 	Bytes   int64
@@ -33,7 +33,7 @@ type place struct {
 	size   int
 }
 
-// maxLocal is how many names a local tree may have.
+// maxLocal is the largest number of names in a local tree.
 const maxLocal = 200_000
 
 // ReadLocal reads a folder and computes its digests.
@@ -54,10 +54,11 @@ func ReadLocal(dir string) (*LocalTree, error) {
 	return t, nil
 }
 
-// ignoring is a .gitignore file, linked to those of the folders above.
+// ignoring is a .gitignore file with a link to that of the nearest folder above that has
+// one.
 type ignoring struct {
 	above *ignoring
-	at    string // its folder, relative to the root
+	at    string // folder of the file, relative to the root
 	own   *excluder
 }
 

@@ -11,10 +11,10 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// ErrLacking means that the store lacks a chunk of a tree, and it was not sent.
+// ErrLacking means that a chunk of a tree is not in the store and was not sent either.
 var ErrLacking = errors.New("a chunk is neither in the store nor was it sent")
 
-// Lacking returns those of some chunks that the store does not have.
+// Lacking returns the digests in of whose chunks the store does not have.
 func Lacking(ctx context.Context, c *chunks.Store, of []chunks.Digest) []chunks.Digest {
 	b := c.NewBatch(ctx, chunks.BatchOptions{})
 	defer b.Abort()
@@ -27,9 +27,9 @@ func Lacking(ctx context.Context, c *chunks.Store, of []chunks.Digest) []chunks.
 	return out
 }
 
-// Make makes a snapshot of a work folder that is on no host. It takes the entries, in
-// order, and the chunks that next returns until it returns none. Chunks that the store has
-// need not be given.
+// Make makes a snapshot of a work folder that is on no host. entries are in order. next
+// returns the chunks one after another, and nil after the last one. It may omit chunks that
+// the store has.
 func Make(ctx context.Context, c *chunks.Store, session string, at time.Time, entries []Entry, next func() ([]byte, error)) (Manifest, error) {
 	spec := TakeSpec{Session: session, At: at, Facts: Facts{Work: WorkFull}}
 	if err := spec.check(); err != nil {
@@ -88,8 +88,8 @@ func Make(ctx context.Context, c *chunks.Store, session string, at time.Time, en
 	return t.finish()
 }
 
-// checkEntries rejects names outside the tree, and entries whose folder does not come
-// before them.
+// checkEntries rejects names outside the tree, and entries that come before their folder or
+// without it.
 func checkEntries(entries []Entry) error {
 	folders := map[string]bool{".": true}
 	seen := map[string]bool{}

@@ -21,7 +21,7 @@ var (
 	// version does not know its content or needs. So this version cannot use the snapshot,
 	// does not delete it, and deletes nothing that the snapshot may need.
 	ErrNewer = errors.New("the snapshot was made by a newer version of Fairlead: all workers need that version to use or delete it, to prune and to check")
-	// ErrNotFound means that the store has nothing of that snapshot.
+	// ErrNotFound means that the store does not have the snapshot.
 	ErrNotFound = errors.New("no such snapshot")
 )
 
@@ -35,30 +35,32 @@ type Manifest struct {
 	Trees       []Tree `json:"trees,omitempty"`
 	Files       int64  `json:"files"`        // entries of all trees
 	Bytes       int64  `json:"bytes"`        // of files, as they were on the host
-	StoredBytes int64  `json:"stored_bytes"` // roughly its size in the store if it were the only one there
-	AddedBytes  int64  `json:"added_bytes"`  // new in the store, encrypted
+	StoredBytes int64  `json:"stored_bytes"` // about its size in the store if that had no other snapshot
+	AddedBytes  int64  `json:"added_bytes"`  // bytes that were new in the store, encrypted
 	ReadFiles   int64  `json:"read_files"`   // read from the host
 	ReadBytes   int64  `json:"read_bytes"`   // bytes of ReadFiles
-	Masked      int    `json:"masked"`       // secrets overwritten, also in what was taken from the parent
-	// LeftOut lists what was not kept although nobody asked to leave it out, and Unstable
-	// what changed each time it was read. Both are limited to maxListed; the counts are
-	// complete.
+	Masked      int    `json:"masked"`       // secrets overwritten, also in content that was taken over from the parent
+	// LeftOut lists paths that were not kept although no option excluded them. Unstable
+	// lists files that changed each time they were read. Both have at most maxListed
+	// elements, but the counts are complete.
 	LeftOut       []LeftOut `json:"left_out,omitempty"`
 	LeftOutCount  int64     `json:"left_out_count,omitempty"`
-	Unreadable    int64     `json:"unreadable,omitempty"` // part of LeftOutCount: work that could not be saved
+	Unreadable    int64     `json:"unreadable,omitempty"` // part of LeftOutCount: paths that could not be read
 	Unstable      []string  `json:"unstable,omitempty"`
 	UnstableCount int64     `json:"unstable_count,omitempty"`
 	Took          string    `json:"took,omitempty"`
-	// Parent is the snapshot against which this one was taken. It is not needed any more.
+	// Parent is the snapshot against which this one was taken. The parent may be deleted.
 	Parent string `json:"parent,omitempty"`
-	// Secrets are fingerprints of the secrets that were searched for. A snapshot made with
-	// fewer of them cannot be a parent, because it may contain what is now a secret.
+	// Secrets are fingerprints of the secrets that were searched for. If a secret of a new
+	// snapshot is not among them, this snapshot cannot be its parent, because it may
+	// contain that secret.
 	Secrets  []string `json:"secrets,omitempty"`
 	Format   int      `json:"format"`
 	Complete bool     `json:"complete"`
 }
 
-// Facts describe how a session was set up, for whoever continues it.
+// Facts describe the settings and the state of a session, for a session that continues from
+// the snapshot.
 type Facts struct {
 	ThreadID       string            `json:"thread_id,omitempty"`
 	Turn           int               `json:"turn"`
@@ -72,39 +74,40 @@ type Facts struct {
 	CodexVersion   string            `json:"codex_version,omitempty"`
 	Host           string            `json:"host,omitempty"` // name of the host
 	Labels         map[string]string `json:"labels,omitempty"`
-	Incarnation    int               `json:"incarnation,omitempty"` // of the process
-	Offset         int64             `json:"offset,omitempty"`      // how far its journal was read
+	Incarnation    int               `json:"incarnation,omitempty"` // of codex: the number of its process
+	Offset         int64             `json:"offset,omitempty"`      // position up to which the journal of that process was read
 	Generation     int64             `json:"generation,omitempty"`
 	Work           string            `json:"work,omitempty"` // the work folder's policy: none, git or full
 	Exclude        []string          `json:"exclude,omitempty"`
-	// Policy is the digest of the session's own policy, or NoPolicy; empty if unknown. If
-	// it is known, so is Confine: in words, what was asked of the sandbox beyond its mode.
+	// Policy is the digest of the session's own policy, or NoPolicy. It is empty if
+	// unknown, and then Confine is unknown too. Confine describes in words what the session
+	// asks of the sandbox beyond its mode.
 	Policy  string            `json:"policy,omitempty"`
 	Confine map[string]string `json:"confine,omitempty"`
-	// Budget is what the session may use, in the format of --budget; empty if unknown.
+	// Budget is the session's budget in the format of --budget; empty if unknown.
 	Budget string `json:"budget,omitempty"`
-	Left   bool   `json:"left,omitempty"` // taken of what a session left on a host that it moved away from
+	Left   bool   `json:"left,omitempty"` // taken of files that a session left behind on a host from which it moved away
 }
 
-// NoPolicy replaces a policy's digest if a session had none.
+// NoPolicy replaces a policy's digest if the session had no policy.
 const NoPolicy = "none"
 
-// GoesOn reports whether a session may continue from it: it is complete, and not taken of
-// what a session left behind (Left).
+// GoesOn reports whether a session may continue from the snapshot. It must be complete, and
+// must not be one of files that a session left behind (Left).
 func (m Manifest) GoesOn() bool { return m.Complete && !m.Left }
 
-// Newer reports whether a newer version wrote it; see ErrNewer. Then it is not Complete,
-// because this version can do nothing with it, and most fields are empty.
+// Newer reports whether a newer version wrote the snapshot; see ErrNewer. Then Complete is
+// false, because this version cannot use the snapshot, and most fields are empty.
 func (m Manifest) Newer() bool { return !m.Complete && m.Format > format }
 
 // A Tree is one of a snapshot's folders.
 type Tree struct {
 	Name  string `json:"name"` // rollouts, work
-	Dir   string `json:"dir"`  // where it was on the host
+	Dir   string `json:"dir"`  // its path on the host
 	Files int64  `json:"files"`
 	Bytes int64  `json:"bytes"` // of its files
 	Data  int64  `json:"data"`  // part of Bytes that is not in holes
-	// Unreadable counts what the host would not let us read.
+	// Unreadable counts entries that the host would not let us read.
 	Unreadable int64 `json:"unreadable,omitempty"`
 	// Index names the chunks that list the tree's segments.
 	Index []chunks.Digest `json:"index"`
@@ -126,8 +129,8 @@ func (m Manifest) Tree(name string) (Tree, bool) {
 	return Tree{}, false
 }
 
-// Unread counts what the host would not let us read of the named trees, and returns the
-// first paths, up to most.
+// Unread returns the number of entries of the named trees that the host would not let us
+// read, and at most most of their paths.
 func (m Manifest) Unread(most int, trees ...string) (n int64, names []string) {
 	for _, name := range trees {
 		t, _ := m.Tree(name)
@@ -142,7 +145,7 @@ func (m Manifest) Unread(most int, trees ...string) (n int64, names []string) {
 	return n, names
 }
 
-// Names of trees, which are the top folders of an export.
+// Names of trees. They are also the names of the top folders of an export.
 const (
 	Rollouts = "rollouts"
 	Work     = "work"
@@ -169,7 +172,7 @@ var (
 	validMark    = regexp.MustCompile(`^[0-9]{8}t[0-9]{6}-[0-9a-f]{6}$`)
 )
 
-// sessionOf extracts the session from an id. Both must be well-formed.
+// sessionOf extracts the session from the id of a snapshot. Both ids must be well-formed.
 func sessionOf(id string) (string, error) {
 	i := strings.LastIndex(id, idMark)
 	if i < 0 || !validSession.MatchString(id[:i]) || !validMark.MatchString(id[i+len(idMark):]) {
@@ -178,7 +181,7 @@ func sessionOf(id string) (string, error) {
 	return id[:i], nil
 }
 
-// A snapshot is its manifest; the content is in packs.
+// A snapshot has only its manifest under its own prefix. Its content is in packs.
 func manifestKey(session, id string) string { return prefixOf(session, id) + manifestName }
 
 func prefixOf(session, id string) string { return snapshotsPrefix + session + "/" + id + "/" }

@@ -59,8 +59,8 @@ func busyboxOn(t testing.TB, h hostexec.Host) hostexec.Host {
 	return &busyboxHost{h, dir}
 }
 
-// TestNastyTreesComeBackEntryByEntry takes a tree of everything that is easily
-// lost, on hosts of each kind, and restores it on the others.
+// TestNastyTreesComeBackEntryByEntry takes a snapshot of a NastyTree on a host of each
+// kind, and restores it on the other hosts.
 func TestNastyTreesComeBackEntryByEntry(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "nasty 'tree\"")
 	must(t, hosttest.NastyTree(dir, 100<<20))
@@ -129,8 +129,8 @@ func TestExportsAreTheSameEachTime(t *testing.T) {
 	}
 }
 
-// butForFoldersWithLinks allows for busybox, which makes links last and thereby
-// gives their folders the current time.
+// butForFoldersWithLinks ignores differences that busybox causes. It creates links last,
+// and so changes the times of their folders.
 func butForFoldersWithLinks(err error) error {
 	if err == nil {
 		return nil
@@ -147,8 +147,8 @@ func butForFoldersWithLinks(err error) error {
 	return errors.Join(rest...)
 }
 
-// Names are read while the tree is listed, and content afterwards. Neither may wait
-// for the other, however much there is of both.
+// Names are read while the tree is listed, and content afterwards. Neither may block the
+// other, even if both exceed the buffers of a channel.
 func TestMoreNamesAndContentThanAChannelHolds(t *testing.T) {
 	realparts.NotShort(t)
 	dir, long := t.TempDir(), strings.Repeat("n", 200)

@@ -33,8 +33,8 @@ func newerStore(t *testing.T, manifest func(old map[string]any) []byte) (st *sto
 	return st, spec, dir, old, newer
 }
 
-// An older worker among newer ones deletes no newer snapshot, and nothing that such
-// a snapshot needs.
+// An older worker deletes no snapshot of a newer worker, and no chunk that such a snapshot
+// needs.
 func TestWhatANewerVersionWroteIsNeverPrunedNorDeleted(t *testing.T) {
 	for name, manifest := range map[string]func(map[string]any) []byte{
 		"the next format": func(m map[string]any) []byte {
@@ -96,7 +96,8 @@ func TestWhatANewerVersionWroteIsNeverPrunedNorDeleted(t *testing.T) {
 			if there, err := st.Exists(t.Context(), manifestKey("s1", newer)); err != nil || !there {
 				t.Errorf("it is not there any more (%v)", err)
 			}
-			// It is not taken again, is no parent, and obstructs nothing.
+			// The newer snapshot is not taken again and is not used as a parent. Other
+			// snapshots can still be taken.
 			if _, err := Take(t.Context(), localHost(t), c, spec); !errors.Is(err, ErrNewer) {
 				t.Errorf("taken over it: %v", err)
 			}

@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// A crossedStore makes something happen after each manifest that is written.
+// A crossedStore calls a function after each manifest that is written.
 type crossedStore struct {
 	chunks.Blobs
 	happen func()
@@ -24,8 +24,8 @@ func (s *crossedStore) Create(ctx context.Context, key string, data []byte) erro
 	return err
 }
 
-// An attempt is called back right after its manifest, when another one has seen
-// that already. The snapshot is complete, and stays.
+// An attempt is cancelled directly after it has written its manifest, when another attempt
+// has already read that manifest. The snapshot is complete, and stays.
 func TestASnapshotThatAnotherAttemptHasSeenIsNotTakenBack(t *testing.T) {
 	dir, st := aTree(t), newTestStore(t)
 	spec := workOf(dir)
@@ -46,7 +46,7 @@ func TestASnapshotThatAnotherAttemptHasSeenIsNotTakenBack(t *testing.T) {
 	}
 }
 
-// An attempt that is not sure at the end makes no snapshot, and removes none.
+// If TakeSpec.Sure fails, an attempt makes no snapshot, and removes none.
 func TestWhoIsNotSureMakesNoSnapshot(t *testing.T) {
 	dir, st := aTree(t), newTestStore(t)
 	c := smallChunks(chunks.StoreBlobs{Store: st})

@@ -13,30 +13,30 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// A pin says that a session is to continue from a snapshot. It lasts from before the
-// session is brought anywhere until it has a snapshot of its own. A snapshot may be pinned
-// and deleted at the same time, and a store has no compare-and-swap. So each side first
-// writes its intent, and then looks for that of the other:
+// A pin says that a session will continue from a snapshot. It is written before the session
+// is prepared on a host, and is needed until the session has a snapshot of its own. One
+// caller may pin a snapshot while another deletes it, and a store has no compare-and-swap.
+// So each of them first writes its intent, and then looks for that of the other:
 //
 //   - Keep writes the pin, then looks for marks of drops, then
-//     for the snapshot. If there is no mark, and the snapshot exists, it is safe.
-//   - Drop writes a mark, then looks for pins. If there is one, it removes its mark.
+//     for the snapshot. If there is no mark, and the snapshot exists, the snapshot is safe.
+//   - Drop writes a mark, then looks for pins. If a pin exists, it removes its mark.
 //     Otherwise it deletes the snapshot, and then removes its mark.
 //
-// A pin is never removed by its writer, which may have died. Drop asks whether the holder
-// is still to continue from the snapshot. A mark older than any drop can take was left by a
-// process that died.
+// The writer of a pin does not remove it, because the writer may die. Instead, Drop asks
+// whether the holder still needs the snapshot. A mark that is older than the longest
+// possible drop was left by a process that died.
 
 const (
 	pinPrefix  = "snapshot-pins/"  // <id>/<holder>
 	dropPrefix = "snapshot-drops/" // <id>/<who>
 
-	dropFor  = time.Minute      // how long a drop may take once it is marked
+	dropFor  = time.Minute      // time limit of a drop after its mark is written
 	dropDead = 10 * time.Minute // an older mark is void
 )
 
-// ErrDropping means that a deletion of the snapshot has begun. It may still find the
-// new pin and be refused, so try again soon.
+// ErrDropping means that a deletion of the snapshot has begun. The deletion may still find
+// the new pin and stop, so try again soon.
 var ErrDropping = errors.New("it is being deleted")
 
 // A Pin is held by a run of a session.
@@ -44,7 +44,7 @@ type Pin struct{ ID, Holder string }
 
 func (p Pin) key() string { return pinPrefix + p.ID + "/" + p.Holder }
 
-// A HeldError means that a snapshot was not deleted because a session is to continue from
+// A HeldError means that a snapshot was not deleted because a session will continue from
 // it.
 type HeldError struct{ Pin }
 
@@ -52,8 +52,8 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("%s is held by %s, which will begin with it", e.ID, e.Holder)
 }
 
-// Keep pins a snapshot for a holder and returns its manifest. It may be repeated. Retry
-// soon after ErrDropping.
+// Keep pins a snapshot for a holder and returns the manifest. It may be repeated. After
+// ErrDropping, try again soon.
 func Keep(ctx context.Context, st *store.Store, id, holder string) (Manifest, error) {
 	return keep(ctx, chunks.StoreBlobs{Store: st}, Pin{id, holder})
 }
@@ -106,8 +106,8 @@ func pinsOf(ctx context.Context, st chunks.Blobs, id string) (pins []Pin, err er
 // Unpin removes a pin whose holder does not continue from the snapshot any more.
 func Unpin(ctx context.Context, st *store.Store, p Pin) error { return st.Delete(ctx, p.key()) }
 
-// Drop deletes a snapshot unless a pin exists for which held returns true; then the error
-// is a *HeldError. It removes all other pins of the snapshot.
+// Drop deletes a snapshot unless held returns true for one of its pins. In that case the
+// error is a *HeldError. Drop removes all other pins of the snapshot.
 func Drop(ctx context.Context, st *store.Store, id string, held func(context.Context, Pin) (bool, error)) error {
 	return drop(ctx, chunks.StoreBlobs{Store: st}, id, held)
 }

@@ -21,7 +21,8 @@ func keptIn(t *testing.T, st *store.Store, id string) {
 	}
 }
 
-// holds reports these holders as going on from what they pinned.
+// holds returns a function for Drop. It reports that the given holders still need their
+// snapshots.
 func holds(who ...string) func(context.Context, Pin) (bool, error) {
 	return func(_ context.Context, p Pin) (bool, error) {
 		for _, w := range who {
@@ -67,9 +68,9 @@ func TestAPinnedSnapshotIsNotDropped(t *testing.T) {
 	}
 }
 
-// Pinning and dropping meet at every step, in either order: one is stopped, and the
-// other does all its work meanwhile. The snapshot is there and pinned, or it is
-// gone and whoever pins is told.
+// Keep and Drop meet at every step, in either order. One of them is stopped, and the other
+// does all its work meanwhile. Afterwards the snapshot exists and is pinned, or it is gone
+// and Keep returns an error.
 func TestPinningAndDroppingAtTheSameTime(t *testing.T) {
 	for _, name := range []string{"pinned while it is dropped", "dropped while it is pinned"} {
 		for at := 0; ; at++ {
@@ -121,7 +122,7 @@ func TestPinningAndDroppingAtTheSameTime(t *testing.T) {
 	}
 }
 
-// A pinStore strikes at deletions too.
+// A pinStore is a strikingStore that also strikes at deletions.
 type pinStore struct{ strikingStore }
 
 func (s *pinStore) Delete(ctx context.Context, key string) error {
@@ -167,7 +168,8 @@ func TestManyPinAndDrop(t *testing.T) {
 	}
 }
 
-// The mark of a dead holder delays nobody for long, and is forgotten.
+// The mark of a process that died delays other callers only for a short time, and is
+// removed.
 func TestAMarkOfTheDeadMeansNothing(t *testing.T) {
 	st := newTestStore(t)
 	id := NewID("s", time.Unix(1_800_000_000, 0))

@@ -103,7 +103,7 @@ func TestExcludesLeaveOutWhatTheySay(t *testing.T) {
 	c := chunks.Open(newTestStore(t), chunks.Options{})
 	for _, exclude := range [][]string{
 		{"*.o", "node_modules/", "/build", "lib"},
-		{"*.o", "node_modules/", "/build", "*.log", "!keep.log"}, // the host itself can leave nothing out
+		{"*.o", "node_modules/", "/build", "*.log", "!keep.log"}, // the host itself cannot apply any of these
 	} {
 		m, err := Take(t.Context(), localHost(t), c, workOf(dir, exclude...))
 		must(t, err)
@@ -170,7 +170,7 @@ func TestWhatChangesOrGoesWhileItIsReadFailsNothing(t *testing.T) {
 		if what != "stream" {
 			return nil
 		}
-		n++ // the listing is over, or a piece of content
+		n++ // the end of the listing, or a piece of content
 		switch f, err := os.OpenFile(dir+"/zz-log", os.O_APPEND|os.O_WRONLY, 0); {
 		case err != nil:
 			return err
@@ -203,8 +203,8 @@ func TestWhatChangesOrGoesWhileItIsReadFailsNothing(t *testing.T) {
 	}
 }
 
-// What codex makes in a work folder for its sandbox, and removes a moment later,
-// does not belong to the session, unless it has content.
+// codex creates folders in a work folder for its sandbox, and removes them a moment later.
+// They are not kept while they are empty.
 func TestEmptyPlaceholdersAreNoPartOfAWorkFolder(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(dir, ".aws"), 0o700), os.MkdirAll(filepath.Join(dir, ".codex"), 0o700),
@@ -230,8 +230,8 @@ func TestRetentionKeepsTheNewestAndWhatIsPinned(t *testing.T) {
 	at := func(session string, hours int, complete bool) Manifest {
 		return Manifest{ID: fmt.Sprintf("%s-%d", session, hours), Session: session, CreatedAt: now.Add(-time.Duration(hours) * time.Hour), Complete: complete}
 	}
-	// What was found on a host that the session left is newer than what the session
-	// goes on from, and does not replace it.
+	// A snapshot of files that the session left behind on a host may be newer than the
+	// snapshot from which the session continues, but does not replace it.
 	left := func(m Manifest) Manifest { m.Left = true; return m }
 	all := []Manifest{at("a", 1, false), at("a", 2, true), at("a", 3, true), at("a", 4, false), at("a", 50, true), at("b", 900, true), at("b", 901, true), at("c", 5, false),
 		left(at("d", 2, true)), at("d", 7, true)}
@@ -289,7 +289,7 @@ func TestPruneKeepsWhatSnapshotsNeed(t *testing.T) {
 	}
 }
 
-// A million names, fed as the host's listing would be. The heap does not grow.
+// The test passes a million names as a host's listing would. The heap does not grow.
 func TestMemoryIsBoundedWhateverTheSizeOfTheTree(t *testing.T) {
 	if testing.Short() {
 		t.Skip("lists 600,000 names, to show that their number does not matter: slow with the race detector")

@@ -13,9 +13,9 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// Read returns the manifest of a complete snapshot. The error is ErrIncomplete,
-// ErrNotFound, ErrNewer, or the store's own. It does not check the content; Restore and
-// Check do.
+// Read returns the manifest of a complete snapshot. The error wraps ErrIncomplete,
+// ErrNotFound or ErrNewer, or is an error of the store. Read does not check the content,
+// but Restore and Check do.
 func Read(ctx context.Context, st *store.Store, id string) (Manifest, error) {
 	return read(ctx, chunks.StoreBlobs{Store: st}, id)
 }
@@ -35,7 +35,8 @@ func read(ctx context.Context, st chunks.Blobs, id string) (Manifest, error) {
 	return m, nil
 }
 
-// readManifest returns a partial manifest with ErrNewer, and none with other errors.
+// readManifest returns a partial manifest together with ErrNewer, and an empty one with
+// other errors.
 func readManifest(ctx context.Context, st chunks.Blobs, id, key string) (Manifest, error) {
 	data, err := st.Get(ctx, key)
 	if errors.Is(err, store.ErrTorn) {
@@ -54,13 +55,13 @@ func readManifest(ctx context.Context, st chunks.Blobs, id, key string) (Manifes
 	return m, nil
 }
 
-// newer returns what is known of a manifest that this version cannot read. Decrypted data
-// is what was written, so a newer program wrote it, and it is complete.
+// newer returns the known fields of a manifest that this version cannot parse. Encryption
+// shows that the data is complete and unchanged, so a newer program must have written it.
 func newer(id string, data []byte) (Manifest, error) {
 	var head struct {
 		Format int `json:"format"`
 	}
-	_ = json.Unmarshal(data, &head) // as far as possible
+	_ = json.Unmarshal(data, &head) // without a format, Format stays 0
 	m := Manifest{ID: id, Format: max(head.Format, format+1)}
 	var taken struct {
 		At time.Time `json:"created_at"`
@@ -71,8 +72,9 @@ func newer(id string, data []byte) (Manifest, error) {
 	return m, fmt.Errorf("%w: its format is %d, and this version reads up to %d", ErrNewer, m.Format, format)
 }
 
-// List returns the snapshots of a session (of all if empty), oldest first. For incomplete
-// ones, and those that are [Manifest.Newer], Complete is false and most fields are empty.
+// List returns the snapshots of a session (of all sessions if session is empty), oldest
+// first. If a snapshot is incomplete or [Manifest.Newer], Complete is false and most fields
+// are empty.
 func List(ctx context.Context, st *store.Store, session string) ([]Manifest, error) {
 	return list(ctx, chunks.StoreBlobs{Store: st}, session)
 }
@@ -128,9 +130,9 @@ func sortByTime(all []Manifest) {
 	})
 }
 
-// Delete deletes a snapshot's manifest. The next Prune frees what only it needed. If the
-// snapshot does not exist, Delete succeeds. One of a newer version stays, and the error is
-// ErrNewer.
+// Delete deletes a snapshot's manifest. The next Prune frees chunks that only this snapshot
+// needed. If the snapshot does not exist, Delete succeeds. If a newer version wrote the
+// snapshot, Delete keeps it, and the error wraps ErrNewer.
 func Delete(ctx context.Context, st *store.Store, id string) error {
 	session, err := sessionOf(id)
 	if err == nil {
@@ -142,7 +144,8 @@ func Delete(ctx context.Context, st *store.Store, id string) error {
 	return st.Delete(ctx, manifestKey(session, id))
 }
 
-// mayDelete returns an error for snapshots that this version does not know or cannot read.
+// mayDelete returns an error if a newer version wrote the snapshot, or if the manifest
+// cannot be read from the store.
 func mayDelete(ctx context.Context, st chunks.Blobs, id string) error {
 	_, err := read(ctx, st, id)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrIncomplete) {

@@ -19,14 +19,16 @@ import (
 
 // RestoreSpec says where to restore a snapshot.
 type RestoreSpec struct {
-	// Dirs are folders on the host by tree name. A named folder must be absent or empty
-	// (otherwise tree.ErrExists). Trees that are not named are not restored. If the
-	// snapshot has no tree of a name, the folder is created empty.
+	// Dirs are folders on the host by tree name. Each folder must be absent or empty,
+	// otherwise the error is tree.ErrExists. Trees that Dirs does not name are not
+	// restored. If the snapshot has no tree of a name in Dirs, Restore creates an empty
+	// folder.
 	Dirs map[string]string
-	// Fence puts trees in place only if the host knows no higher epoch then.
+	// With Fence, a tree is put in place only if the host knows no higher epoch at that
+	// moment.
 	Fence    *hostexec.Fence
 	Logger   *slog.Logger   // may be nil
-	Progress func(Progress) // may be nil; ReadFiles and ReadBytes are what was written
+	Progress func(Progress) // may be nil; ReadFiles and ReadBytes count what was written
 }
 
 // Restored describes what was restored.
@@ -35,16 +37,16 @@ type Restored struct {
 	Files    int64
 	Bytes    int64
 	Took     time.Duration
-	// Differs lists, one per line, differences of a work folder that was kept by the policy
-	// git, for example because of what was left out.
+	// Differs lists differences between a work folder that was kept by the policy git and
+	// the original, for example because files were left out.
 	Differs []string
 }
 
-// Restore restores a complete snapshot to a host. It compares each file with its digests; a
-// damaged snapshot is ErrIncomplete. Each tree appears in its place complete, with its
-// modes and times, or not at all. The owner is our user on the host. If Restore is killed,
-// call it again with the same arguments to continue. If the disk is full, or would get
-// full, the error is hostexec.ErrNoSpace.
+// Restore restores a complete snapshot to a host. It compares each file with its digests.
+// If the snapshot is damaged, the error wraps ErrIncomplete. Each tree appears in its place
+// complete, with its modes and times, or not at all. The owner is our user on the host. If
+// Restore is killed, call it again with the same arguments to continue. If the disk is
+// full, or would get full, the error is hostexec.ErrNoSpace.
 func Restore(ctx context.Context, h hostexec.Host, c *chunks.Store, id string, spec RestoreSpec) (_ Restored, err error) {
 	defer func() {
 		if err != nil {
@@ -71,8 +73,9 @@ func Restore(ctx context.Context, h hostexec.Host, c *chunks.Store, id string, s
 			return Restored{}, err
 		}
 	}
-	// Start a tree's stream while the host is asked for free space, because each takes at
-	// least a round trip, if not a connection. The content waits for the answer.
+	// A tree's stream is opened while the host is asked for free space, because each takes
+	// at least a round trip, and perhaps a new connection. The content is sent after the
+	// answer.
 	room := sync.OnceValue(func() error { return r.room(ctx) })
 	looked := make(chan struct{})
 	go func() { defer close(looked); _ = room() }()
@@ -151,11 +154,12 @@ func (r *restoring) piece(data []byte) error {
 func (r *restoring) hole(n int64) error { return r.file.Hole(n) }
 func (r *restoring) end() error         { return r.file.Close() }
 
-// blockSize is the minimum space of a file or folder; on average a file wastes half of it
-// at its end.
+// blockSize is the least space that a file or folder takes. On average, half a block is
+// unused at the end of a file.
 const blockSize = 4096
 
-// roomScript prints for each folder the file system that it would be on, and its free KiB.
+// roomScript prints for each folder the file system on which it would lie, and the free KiB
+// of that file system.
 const roomScript = `for d; do
 	while [ ! -d "$d" ]; do d=${d%/*}; d=${d:-/}; done
 	df -kP -- "$d" 2>/dev/null | awk 'END { print $1, $4 }' || echo

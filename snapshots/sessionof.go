@@ -1,5 +1,5 @@
 package snapshots
 
-// SessionOf extracts the session from a snapshot's id. The error is ErrNotFound if that is
-// not one.
+// SessionOf extracts the session from a snapshot's id. The error wraps ErrNotFound if id is
+// not the id of a snapshot.
 func SessionOf(id string) (string, error) { return sessionOf(id) }

@@ -13,50 +13,51 @@ import (
 
 // Policies for a work folder.
 const (
-	WorkNone = "none" // nothing of it
-	WorkGit  = "git"  // what git does not have upstream, and the state of the tree
-	WorkFull = "full" // all but what is excluded
+	WorkNone = "none" // keep nothing
+	WorkGit  = "git"  // keep what upstream does not have, and the state of the work tree
+	WorkFull = "full" // keep all but excluded files
 )
 
-// TakeSpec says what to take.
+// TakeSpec describes a snapshot to take.
 type TakeSpec struct {
 	// ID names the snapshot; see NewID. A caller that may repeat the call chooses it
 	// beforehand: if a complete snapshot of that ID exists, it is returned unchanged.
 	ID      string
 	Session string
-	// Parent is the session's newest good snapshot. What has not changed since is not read
-	// again. A parent that is damaged or gone is ignored.
+	// Parent is the session's newest good snapshot. Files that have not changed since then
+	// are not read again. A parent that is damaged or gone is ignored.
 	Parent string
 	Facts  Facts
 	Trees  []TreeSpec
-	// Mask returns a new Masker, for one stream, that overwrites known secrets, such as a
-	// seeds.Redactor's MaskStream; nil if there are none.
+	// Mask returns a new Masker for one stream, which overwrites known secrets. The
+	// MaskStream of a seeds.Redactor is such a function. Mask is nil if no secrets are
+	// known.
 	Mask func() chunks.Masker
-	// Sure is called when everything is in the store and before the manifest is written. If
-	// it fails, Take returns its error and there is no snapshot. Use it to check whether
-	// new secrets came up meanwhile. It may be nil.
+	// Sure is called after all content is in the store and before the manifest is written.
+	// If it fails, Take returns its error and there is no snapshot. A caller can use it to
+	// check whether it has learned of new secrets meanwhile. It may be nil.
 	Sure func() error
 	// Secrets are fingerprints of the secrets that Mask knows, under a key that readers of
 	// manifests do not have.
 	Secrets []string
-	// MaxBytes bounds the content of the snapshot, MaxAdded what it adds to the store,
-	// encrypted; 0 means no bound. Beyond that the error is a *QuotaError.
+	// MaxBytes bounds the content of the snapshot. MaxAdded bounds the encrypted bytes that
+	// it adds to the store. 0 means no bound. Beyond a bound the error is a *QuotaError.
 	MaxBytes, MaxAdded int64
-	// At is when the snapshot was requested; the zero value means now.
+	// At is the time at which the snapshot was requested; the zero value means now.
 	At       time.Time
 	Logger   *slog.Logger   // may be nil
 	Progress func(Progress) // may be nil; called often, from one goroutine at a time
 }
 
-// TreeSpec names a folder on the host and says what of it is kept. A folder that does not
-// exist is no tree. Always left out are credentials of codex, and folders of other trees of
-// the snapshot.
+// TreeSpec names a folder on the host and selects the files in it to keep. If the folder
+// does not exist, the snapshot does not have the tree. Credentials of codex, and folders of
+// other trees of the snapshot, are always left out.
 type TreeSpec struct {
 	Name    string // Rollouts or Work
 	Dir     string
 	Policy  string                 // for Work: WorkNone, WorkGit or WorkFull; empty means WorkFull
 	Exclude []string               // patterns in gitignore syntax
-	Skip    func(path string) bool // left out and listed, with everything below
+	Skip    func(path string) bool // paths to leave out and list, with everything below them
 	Only    []string               // folders in Dir to keep; empty means all
 	Hollow  []string               // names in Dir that are ignored while they are empty folders, because codex creates and removes them
 }
@@ -81,9 +82,10 @@ type Progress struct {
 // ErrQuota matches every QuotaError.
 var ErrQuota = errors.New("the snapshot is larger than allowed")
 
-// A QuotaError says which limit a snapshot exceeds, and where most of its content is.
+// A QuotaError says which limit a snapshot exceeds, and which folders hold most of its
+// content.
 type QuotaError struct {
-	What    string // content, or what it adds to the store
+	What    string // the limit: content, or what is added to the store
 	Bytes   int64
 	Max     int64
 	Biggest []FolderSize // of the content, largest first

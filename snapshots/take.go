@@ -13,13 +13,13 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// Take stores what a session needs to continue elsewhere, and returns once all of it was
-// read back and verified. Only after a nil error may anything be deleted on the host, and
-// nothing that the manifest lists as left out. After an error Take can be repeated: what is
-// in the store already is not sent again, and if a snapshot of that ID exists nevertheless,
-// it is complete. Concurrent calls for the same snapshot, such as an attempt and one that
-// overtook it, all return the first complete one, and none removes it. Take changes nothing
-// in the folders on the host.
+// Take stores the data that a session needs to continue elsewhere. It returns after all of
+// it was read back and verified. Only after a nil error may a caller delete files on the
+// host, except those that the manifest lists as left out. After an error Take can be
+// repeated: chunks that are in the store are not stored again. If a snapshot of that ID
+// exists in spite of an error, it is complete. Concurrent calls for the same snapshot, such
+// as an attempt and its retry, all return the snapshot that was complete first, and none of
+// them removes it. Take changes nothing in the folders on the host.
 func Take(ctx context.Context, h hostexec.Host, c *chunks.Store, spec TakeSpec) (_ Manifest, err error) {
 	defer func() {
 		if err != nil {
@@ -47,7 +47,7 @@ func Take(ctx context.Context, h hostexec.Host, c *chunks.Store, spec TakeSpec) 
 	}
 }
 
-// maxTries is how often a snapshot is retaken after such an intervention.
+// maxTries bounds the attempts to take a snapshot in such cases.
 const maxTries = 3
 
 type taking struct {
@@ -58,14 +58,14 @@ type taking struct {
 	spec  TakeSpec
 
 	began    time.Time
-	clock    time.Time // of the host, before anything of the current tree was read
+	clock    time.Time // the host's time before the current tree was listed
 	parent   *Manifest
 	known    getter // reads chunks of the parent
 	manifest Manifest
 	progress Progress
 	folders  folderSizes
 	git      *gitPlan         // set if the work folder is kept by git
-	noted    map[string]Entry // entries taken of a tree, while hasGit needs them
+	noted    map[string]Entry // entries that were taken of the tree Git, for hasGit
 	masker   chunks.Masker    // reused; nil if no secrets are known
 	buf      []byte           // reused
 }
@@ -124,15 +124,15 @@ func (t *taking) findParent() error {
 	case !hasAll(m.Secrets, t.spec.Secrets):
 		t.noParent(errors.New("secrets are known now that were not looked for then"))
 	case m.Host != t.spec.Facts.Host:
-		t.noParent(errors.New("it was taken on another host")) // its inodes mean nothing here
+		t.noParent(errors.New("it was taken on another host")) // inode numbers of another host mean nothing here
 	default:
 		t.parent, t.manifest.Parent = &m, m.ID
 	}
 	return nil
 }
 
-// noParent continues without a parent: everything is read, but not stored again if the
-// store has it.
+// noParent makes the snapshot continue without a parent. Then every file is read, but
+// chunks that the store has are not stored again.
 func (t *taking) noParent(why error) {
 	t.parent = nil
 	t.manifest.Parent = ""
@@ -184,13 +184,14 @@ func (t *taking) finish() (Manifest, error) {
 		return err
 	})
 	if exists {
-		// Another attempt was first, or our own answer was lost: the store's manifest is
-		// valid.
+		// Either another attempt was first, or the store's answer to our write was lost. In
+		// both cases the store's manifest is valid.
 		return readManifest(t.ctx, t.c.Blobs, m.ID, key)
 	}
 	if err != nil && written && (errors.Is(err, chunks.ErrCondemned) || time.Since(began) > mayStall) {
-		// What the manifest needs may be gone. Otherwise the snapshot is complete, whatever
-		// made Commit fail then, and others may know of it by now.
+		// Chunks that the manifest needs may be gone, so the manifest is deleted. With
+		// other errors of Commit, the snapshot is complete and stays, because others may
+		// know of it by now.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), time.Minute)
 		defer cancel()
 		err = errors.Join(err, t.c.Blobs.Delete(ctx, key))
@@ -201,8 +202,9 @@ func (t *taking) finish() (Manifest, error) {
 	return t.manifest, nil
 }
 
-// mayStall is how long writing a manifest may take, in wall-clock time, before something
-// that it needs may be deleted. It is far less than the grace of condemned packs.
+// mayStall bounds the wall-clock time for writing a manifest. After a longer time a prune
+// may have deleted chunks that the manifest needs. It is far less than the grace of
+// condemned packs.
 const mayStall = time.Hour
 
 // manifestJSON returns the manifest as it is written. Known secrets in its facts are
@@ -254,8 +256,8 @@ func (t *taking) hide(name string) string {
 	return string(p)
 }
 
-// leaveOut records what is not kept. Unreadable names have reserved places in the list,
-// because somebody has to deal with them.
+// leaveOut records that a path is not kept, and why. The list has reserved places for
+// unreadable paths, because a person has to deal with them.
 func (t *treeTaking) leaveOut(p, why string) {
 	m, most := &t.manifest, maxListed-keptForUnread
 	m.LeftOutCount++
@@ -269,7 +271,7 @@ func (t *treeTaking) leaveOut(p, why string) {
 	}
 }
 
-// keptForUnread is how many places of the list are reserved for unreadable names.
+// keptForUnread is the number of places of the list that are reserved for unreadable paths.
 const keptForUnread = 10
 
 func (t *taking) unstable(tree, p string) {

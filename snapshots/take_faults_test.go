@@ -15,8 +15,8 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// A movingHost makes something happen before its streams begin, and reports when a
-// listing has begun and when the first reading is over.
+// A movingHost calls a function before a stream begins, and reports when a listing has
+// begun and when the first reading has ended.
 type movingHost struct {
 	hostexec.Host
 	read, list   func()
@@ -36,14 +36,14 @@ func (h *movingHost) Start(ctx context.Context, c hostexec.Command) (hostexec.St
 	case err == nil && lists && h.begun != nil:
 		return &begunStream{Stream: s, begun: h.begun}, nil
 	case err == nil && reads && h.ended != nil:
-		_ = s.Wait() // the reader gets the error too
+		_ = s.Wait() // the reader of the stream gets the error too
 		close(h.ended)
 		h.ended = nil
 	}
 	return s, err
 }
 
-// A begunStream reports when data has come.
+// A begunStream reports when data has arrived.
 type begunStream struct {
 	hostexec.Stream
 	begun chan struct{}
@@ -59,10 +59,10 @@ func (s *begunStream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A folder that was listed but is gone when it is read did exist: there is no
-// snapshot without it, however large it is.
+// If a folder was listed and is gone when it is read, Take fails. It does not make a
+// snapshot without the folder, however large the folder is.
 func TestAFolderThatGoesAwayMeanwhileIsMissed(t *testing.T) {
-	// These names are so long that a window is full before everything is listed.
+	// The names are so long that a window is full before the listing ends.
 	deep := strings.Repeat(strings.Repeat("d", 250)+"/", 14)
 	for _, c := range []struct {
 		name        string
@@ -104,7 +104,7 @@ func TestAFolderThatGoesAwayMeanwhileIsMissed(t *testing.T) {
 	}
 }
 
-// A tree that is made just as the snapshot begins is still read.
+// A tree that is created at the moment at which the snapshot begins is still read.
 func TestAFolderThatComesWhenItIsListedIsTaken(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "late")
 	opened := make(chan struct{})
@@ -128,7 +128,7 @@ func (panicMasker) Next(p []byte) []byte {
 	return p
 }
 
-// A panic while a tree is read ends that snapshot, and not the worker.
+// A panic while a tree is read ends only that snapshot, not the worker.
 func TestAPanicInTheReadingIsAnError(t *testing.T) {
 	dir := t.TempDir() + "/w"
 	write(t, dir, "a", "odd content")
@@ -140,7 +140,7 @@ func TestAPanicInTheReadingIsAnError(t *testing.T) {
 	}
 }
 
-// A refused reading is noticed while the listing still goes on.
+// Take notices a refused reading while the listing still goes on.
 func TestAReadingThatIsRefusedEndsTheListing(t *testing.T) {
 	dir := t.TempDir() + "/w"
 	write(t, dir, "a", "text")
@@ -153,7 +153,7 @@ func TestAReadingThatIsRefusedEndsTheListing(t *testing.T) {
 	}
 }
 
-// A refusingHost refuses to have a tree read, and its listings have no end.
+// A refusingHost refuses commands that read a tree, and its listings do not end.
 type refusingHost struct {
 	hostexec.Host
 	why error

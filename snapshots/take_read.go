@@ -11,13 +11,13 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// maxReads is how often a file is read that changes meanwhile. Then the last content is
-// kept and marked as unstable.
+// maxReads bounds the reads of a file that changes while it is read. After them the last
+// content is kept and marked as unstable.
 const maxReads = 3
 
 // readHeld reads the content of held entries. After the stream, the host reports the state
-// of every file again. A file whose state is that of the listing was read unchanged; the
-// others are read again.
+// of every file again. If a file's state is the same as in the listing, the file did not
+// change while it was read. The other files are read again.
 func (t *treeTaking) readHeld() error {
 	defer t.stopReading()
 	for {
@@ -36,7 +36,7 @@ func (t *treeTaking) readHeld() error {
 			return err
 		}
 		for _, h := range want {
-			if !h.seen { // it went away, as files do
+			if !h.seen { // the file vanished, which is no error
 				h.read, h.gone = false, true
 			}
 		}
@@ -48,7 +48,7 @@ func (t *treeTaking) file(f *tree.File, want map[string]*held) error {
 	h := want[f.Path]
 	switch {
 	case h == nil || f.Missing:
-		return nil // not wanted any more, or missing
+		return nil // the file is not wanted any more, or is missing
 	case f.HardLink != "":
 		if first := want[f.HardLink]; first != nil && first.got {
 			h.Content, h.Masks, h.Holes, h.flags, h.gotSize, h.got = first.Content, first.Masks, first.Holes, first.flags, first.gotSize, true
@@ -71,7 +71,7 @@ func (t *treeTaking) file(f *tree.File, want map[string]*held) error {
 	return nil
 }
 
-// settle compares a file's state after it was read with that before.
+// settle compares a file's state after the read with that in the listing.
 func (t *treeTaking) settle(h *held, e tree.Entry) {
 	h.seen = true
 	same := e.Size == h.Size && e.MTime.Equal(h.MTime) && e.CTime.Equal(h.CTime) && e.Inode == h.Inode
@@ -165,7 +165,7 @@ func (t *treeTaking) section(s *sections, refs *refWriter, h *held) error {
 	case errors.Is(err, io.EOF):
 		return nil
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		// The whole file at once, as with most files.
+		// Most files fit into the buffer as a whole.
 		p, found := t.mask(buf[:n])
 		h.Masks += found
 		return put(p, 0)
@@ -188,7 +188,7 @@ func (t *treeTaking) section(s *sections, refs *refWriter, h *held) error {
 	return nil
 }
 
-// sections reads a file up to the next hole of at least MinHole.
+// sections reads a file in sections. A section ends before a hole of at least MinHole.
 type sections struct {
 	f     *tree.File
 	hole  int64 // the hole that ended the last section
@@ -216,9 +216,9 @@ func (s *sections) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A maskReader overwrites secrets in what it reads, and searches its output again. Chunks
-// are searched again when they are read back from the store, but a secret that spans two
-// chunks is found only here.
+// A maskReader overwrites secrets in the data that it reads, and searches its output again.
+// Chunks are searched again when they are read back from the store, but only this second
+// search finds a missed secret that spans two chunks.
 type maskReader struct {
 	in    io.Reader
 	mask  chunks.Masker
@@ -250,9 +250,9 @@ func (m *maskReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// mayChangeUnseen reports whether a file may have changed after it was read and still look
-// the same, because its clock has not advanced since. A kernel's file clock advances in
-// steps of some milliseconds; other systems keep whole seconds, or two.
+// mayChangeUnseen reports whether a file may have changed again without a new timestamp,
+// because the clock of file times had not advanced. On Linux, that clock advances in steps
+// of some milliseconds. Some file systems keep times in units of one or two seconds.
 func (t *taking) mayChangeUnseen(changed time.Time) bool {
 	step := 50 * time.Millisecond
 	if changed.Nanosecond() == 0 {

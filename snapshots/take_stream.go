@@ -12,20 +12,20 @@ import (
 	"fairlead.dev/fairlead/hostexec/tree"
 )
 
-// A reading is a stream of files that starts while the host still lists. Its channel is
-// opened beside that of the listing, and names are sent as they come, so that the first
-// content is there when the listing ends. Content that comes earlier waits in the channel.
-// So only one goroutine at a time touches the state of a taking.
+// A reading is a stream of files that starts while the host is still listing the tree. It
+// has a channel beside that of the listing, and sends names as they come, so that the first
+// content has arrived when the listing ends. The content is not processed before then, so
+// that only one goroutine at a time uses the state of a taking.
 type reading struct {
 	cancel context.CancelFunc
 	names  nameFeed
 	begin  chan map[string]*held // the wanted files, once all names are known
 	want   map[string]*held      // used by the reading's goroutine only
-	done   chan struct{}         // closed at the end; err is valid then
+	done   chan struct{}         // closed at the end; from then on err is valid
 	err    error
 }
 
-// failed returns the error of a reading that ended early, before begin.
+// failed returns the error of a reading that ended before it got the wanted files.
 func (r *reading) failed() error {
 	if r == nil {
 		return nil
@@ -87,9 +87,9 @@ func (r *reading) await(ctx context.Context) error {
 	}
 }
 
-// read reads the wanted files, of those that were asked for. If the folder did not exist
-// when the stream was opened, nothing came, and the stream is opened again: the folder was
-// listed, so it was created after that, or replaced just then.
+// read reads the wanted files. If the folder did not exist when the stream was opened, the
+// stream delivered nothing, and read opens another one. The listing found the folder, so it
+// was created or replaced at that moment.
 func (t *treeTaking) read(want map[string]*held) error {
 	err := t.readOnce(want)
 	if errors.Is(err, hostexec.ErrNotExist) {
@@ -99,7 +99,7 @@ func (t *treeTaking) read(want map[string]*held) error {
 }
 
 func (t *treeTaking) readOnce(want map[string]*held) error {
-	if t.reading == nil { // its files were read before, or belong to an earlier window
+	if t.reading == nil { // the files of the reading were read before, or belong to an earlier window
 		for i := range t.held {
 			if h := &t.held[i]; want[h.name] == h {
 				t.ask(h)
@@ -124,8 +124,8 @@ func (t *treeTaking) stopReading() {
 	t.reading = nil
 }
 
-// A nameFeed passes names on as they become known. add never blocks: the window of held
-// entries bounds their number.
+// A nameFeed passes names on as they become known. add never blocks. The window of held
+// entries bounds the number of names.
 type nameFeed struct {
 	mu      sync.Mutex
 	changed sync.Cond

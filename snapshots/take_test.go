@@ -339,7 +339,7 @@ func TestRestoreGivesBackWhatWasTaken(t *testing.T) {
 	m, err := Take(t.Context(), h, c, spec)
 	must(t, err)
 	to := t.TempDir()
-	for range 2 { // repeating is safe
+	for range 2 { // the second call changes nothing
 		r, err := Restore(t.Context(), h, c, m.ID, RestoreSpec{Dirs: map[string]string{Rollouts: to + "/ch", Work: to + "/deep/w"}})
 		must(t, err)
 		if r.Manifest.ID != m.ID {
@@ -357,8 +357,8 @@ func TestOnlyWhatChangedTravels(t *testing.T) {
 	for i := range 500 {
 		write(t, dir, fmt.Sprintf("work/many/%d/f%d", i%7, i), fmt.Sprintf("content %d", i))
 	}
-	// A name that contains a secret is changed in the snapshot, and its file is
-	// read each time.
+	// If a name contains a secret, it is changed in the snapshot, and the file is read
+	// again for each snapshot.
 	must(t, os.Remove(dir+"/work/name with\nnewline 'ü\" "+marked+".txt"))
 	h := localHost(t)
 	settled(t, dir)
@@ -393,7 +393,7 @@ func TestOnlyWhatChangedTravels(t *testing.T) {
 	if third.ReadFiles != 0 || third.AddedBytes != 0 {
 		t.Errorf("nothing changed, and %d files were read, %d bytes added", third.ReadFiles, third.AddedBytes)
 	}
-	// Without a parent everything is read, and nothing is stored again.
+	// Without a parent every file is read, but no chunk is stored again.
 	spec.ID, spec.Parent = "", ""
 	fourth, err := Take(t.Context(), h, c, spec)
 	must(t, err)

@@ -13,9 +13,9 @@ import (
 )
 
 // A treeTaking takes one tree. It merges the host's listing with the parent's list, takes
-// over what has not changed, and reads the rest. Entries that wait for their content, and
-// those behind them, are held, up to a window. So a tree of any size needs little memory,
-// and one of usual size a single stream for its content.
+// over files that have not changed, and reads the others. It holds entries that wait for
+// their content, and the entries behind them, up to a window. So a tree of any size needs
+// little memory, and a tree of usual size needs only one stream for its content.
 type treeTaking struct {
 	*taking
 	spec   TreeSpec
@@ -28,20 +28,20 @@ type treeTaking struct {
 	held      []held
 	heldBytes int
 
-	hollow *held // an entry of TreeSpec.Hollow, until it is known whether it is empty
+	hollow *held // a folder in TreeSpec.Hollow, until the next entry shows whether it is empty
 
-	reading *reading // requests for held entries so far, or nil
+	reading *reading // stream for the held entries so far, or nil
 	whole   []byte   // buffer for a file; reused
 
 	names   map[fileID]string // first names of files with several names
 	secrets map[fileID]bool   // files with a name that was left out as a credential
 	masked  map[string]bool   // names in which a secret was overwritten
-	over    bool              // the quota is exceeded: only sizes still matter
+	over    bool              // the quota is exceeded, so only sizes are still added up
 }
 
 type fileID struct{ dev, inode uint64 }
 
-// A held is an entry that waits for its content or that of others.
+// A held is an entry that waits for its content or for an entry before it.
 type held struct {
 	Entry
 	name    string // on the host
@@ -52,15 +52,15 @@ type held struct {
 	got     bool   // whether the content came
 	gotSize int64  // size of the content
 	tries   int
-	seen    bool // whether it existed afterwards
-	gone    bool // it vanished or is left out
+	seen    bool // whether the file existed after the read
+	gone    bool // whether the file vanished or is left out
 }
 
 const (
 	windowEntries = 50_000
 	windowBytes   = 16 << 20
-	// maxNames bounds how many files with several names are remembered. Beyond that, each
-	// name becomes a file of its own with the same content.
+	// maxNames bounds the number of files with several names that are remembered. Beyond
+	// it, each name becomes a file of its own with the same content.
 	maxNames = 200_000
 )
 
@@ -69,7 +69,7 @@ const (
 	whyCredential = "credential"
 	whyUnreadable = "unreadable"
 	whySkipped    = "ours"         // by TreeSpec.Skip
-	whyOtherTree  = "another tree" // part of that tree, or left out of it
+	whyOtherTree  = "another tree" // the path is part of another tree, or left out of it
 	whySameName   = "with its secrets overwritten, its name is that of another entry"
 	whyPruned     = "excluded"
 )
@@ -85,12 +85,12 @@ func (t *taking) tree(spec TreeSpec) error {
 		}
 		tt.stopReading()
 	}()
-	tt.reading = tt.newReading() // as a rule, something has changed
+	tt.reading = tt.newReading() // opened at once, because usually a file has changed
 	there := false
 	listing, err := tree.List(t.ctx, t.host, spec.Dir, tree.ListOptions{
 		Prune: tt.filter.prunes(), Began: func(clock time.Time) { t.clock, there = clock, true }}, tt.listed)
 	if errors.Is(err, hostexec.ErrNotExist) && !there {
-		return nil // a thread that never had a turn has no rollouts
+		return nil // the tree does not exist; for example, a thread without a turn has no rollouts
 	}
 	if err != nil {
 		return err
@@ -104,9 +104,10 @@ func (t *taking) tree(spec TreeSpec) error {
 	return tt.finish()
 }
 
-// hidesNames reports whether a complaint of the host means that names are missing from the
-// listing, because a disk or a network file system fails. Unreadable folders are listed as
-// such, and output of a login shell names no file.
+// hidesNames reports whether a message of the host means that names are missing from the
+// listing, because a disk or a network file system fails. Messages about unreadable folders
+// do not count, because these are listed as such. Output of a login shell does not count
+// either.
 func hidesNames(problem string) bool {
 	tool, what, _ := strings.Cut(problem, ": ")
 	return (tool == "find" || tool == "stat") && !strings.HasPrefix(what, "warning: ") && !strings.HasSuffix(what, "Permission denied")
@@ -155,11 +156,11 @@ func (t *treeTaking) finish() error {
 
 func (t *treeTaking) listed(e tree.Entry) error {
 	if err := t.reading.failed(); err != nil && !errors.Is(err, hostexec.ErrNotExist) {
-		return err // now, because the listing may take long
+		return err // at once, because the listing may take long
 	}
 	if h := t.hollow; h != nil {
 		t.hollow = nil
-		if strings.HasPrefix(e.Path, h.name+"/") { // a folder's content comes right after it
+		if strings.HasPrefix(e.Path, h.name+"/") { // the first entry in a folder comes directly after it
 			if err := t.add(*h); err != nil {
 				return err
 			}
@@ -187,8 +188,8 @@ func (t *treeTaking) listed(e tree.Entry) error {
 		t.leaveOut(e.Path, whyPruned)
 		return nil
 	case !tree.PathFits(e.Path) || !tree.PathFits(t.hide(e.Path)):
-		// The path is too long for the host's calls: it cannot be read, or not be created
-		// again. Below such a folder, only the folder is listed.
+		// The path is too long for the host's system calls, so the file cannot be read or
+		// cannot be created again. Only the highest such path is recorded.
 		if up := path.Dir(e.Path); tree.PathFits(up) && tree.PathFits(t.hide(up)) {
 			t.leaveOut(shortened(e.Path), whyUnreadable)
 		}
@@ -265,8 +266,8 @@ func (t *treeTaking) count(name string, size int64) {
 	}
 }
 
-// before returns the parent's entry of that name. If the parent cannot be read, it is
-// ignored from then on.
+// before returns the parent's entry of that name. If the list of the parent cannot be read,
+// the parent is ignored from then on.
 func (t *treeTaking) before(name string) (Entry, bool, error) {
 	if t.old == nil {
 		return Entry{}, false, nil
@@ -280,8 +281,8 @@ func (t *treeTaking) before(name string) (Entry, bool, error) {
 	return e, there, nil
 }
 
-// damaged logs that the parent cannot be read. It returns err if the cause is only that we
-// have to stop.
+// damaged logs that the parent cannot be read. If the cause is only the end of ctx, it
+// returns err instead.
 func (t *taking) damaged(err error) error {
 	if t.ctx.Err() != nil {
 		return err
@@ -292,7 +293,7 @@ func (t *taking) damaged(err error) error {
 }
 
 // relies records that the snapshot needs a file's old content. It returns false if the
-// store does not have that any more; the file is then read again.
+// store does not have that content any more. The caller then reads the file again.
 func (t *treeTaking) relies(e Entry) bool {
 	if e.flags&listed != 0 {
 		for _, l := range e.Content {
@@ -310,7 +311,8 @@ func (t *treeTaking) relies(e Entry) bool {
 	return err == nil
 }
 
-// hold keeps an entry until its turn, or emits it at once.
+// hold keeps an entry until its content has been read and the entries before it have been
+// emitted. An entry that need not wait is emitted at once.
 func (t *treeTaking) hold(h held) error {
 	if t.over {
 		return nil
@@ -400,7 +402,7 @@ func newEntryCursor(t Tree, get getter) *entryCursor {
 	return &entryCursor{next: next, stop: stop}
 }
 
-// seek advances to the entry of that name and reports whether there is one. Names must be
+// seek advances to the entry of that name and reports whether it exists. Names must be
 // requested in order.
 func (c *entryCursor) seek(name string) (Entry, bool, error) {
 	for !c.end {

@@ -18,13 +18,13 @@ type treeSink interface {
 
 // Data that was read from the store and not yet written is kept in batches, so that reading
 // and writing overlap. Every walk has a few batches of its own, and takes more from a pool
-// that all walks of a worker share. So a slow walk does not stop others or use more memory
-// than it needs, and many walks need little more than one.
+// that all walks of a worker share. So a slow walk does not stop others, and many walks
+// need little more memory than one.
 const (
 	batchBytes  = 256 << 10
 	batchSteps  = 128
 	walkBatches = 6  // per walk
-	walkMore    = 16 // further ones per walk
+	walkMore    = 16 // the most that a walk takes from the pool
 
 )
 
@@ -39,8 +39,8 @@ type stepBatch struct {
 	data  []byte
 }
 
-// walk passes a tree to a sink. It compares every piece with its digest; missing or damaged
-// data is ErrIncomplete.
+// walk passes a tree to a sink. It compares every chunk with its digest. If data is missing
+// or damaged, the error is ErrIncomplete.
 func walk(ctx context.Context, c *chunks.Store, t Tree, sink treeSink) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -60,7 +60,7 @@ func walk(ctx context.Context, c *chunks.Store, t Tree, sink treeSink) error {
 		}
 		if err != nil {
 			cancel(err)
-			for range w.full { // until the reader has noticed
+			for range w.full { // until the reader has stopped
 			}
 			break
 		}
@@ -100,7 +100,7 @@ type walker struct {
 	used  chan *stepBatch // back from the sink
 	batch *stepBatch      // being filled
 	made  int
-	more  int // of the shared ones
+	more  int // number of batches that were taken from the pool
 }
 
 func (w *walker) read(t Tree) error {
@@ -152,7 +152,8 @@ func (w *walker) add(s step) error {
 	return nil
 }
 
-// begin gets a batch to fill: a returned one, a new one, or the next that is returned.
+// begin gets a batch to fill. It takes a batch that the sink has returned, or a new one, or
+// waits until the sink returns one.
 func (w *walker) begin() error {
 	if w.batch != nil {
 		return nil
@@ -194,10 +195,10 @@ func (w *walker) send() error {
 	}
 }
 
-// giveBack releases the shared batches. Nothing is read any more.
+// giveBack returns the shared batches to the pool. It is called when the walk has ended.
 func (w *walker) giveBack() { w.c.Ahead.Release(int64(w.more)) }
 
-// incomplete is an error that also matches ErrIncomplete.
+// incomplete makes an error also match ErrIncomplete.
 type incomplete struct{ error }
 
 func (e incomplete) Unwrap() error        { return e.error }

@@ -22,7 +22,7 @@ func randomBytes(seed uint64, n int) []byte {
 	return out
 }
 
-// A fullSink accepts nothing until it is told to.
+// A fullSink accepts no data until the test lets it.
 type fullSink struct {
 	take chan struct{}
 	seen int
@@ -37,7 +37,7 @@ func (s *fullSink) piece(data []byte) error {
 	return nil
 }
 
-// treeOfChunks puts a tree with one file for each chunk.
+// treeOfChunks stores a tree with one file for each chunk.
 func treeOfChunks(t *testing.T, c *chunkspkg.Store, chunks [][]byte) Tree {
 	t.Helper()
 	b := c.NewBatch(t.Context(), chunkspkg.BatchOptions{})
@@ -95,7 +95,7 @@ func TestWalksThatStandStillHoldLittleAndStopNobody(t *testing.T) {
 		sinks[i].take = make(chan struct{})
 		wg.Go(func() { errs[i] = walk(t.Context(), c, tree, &sinks[i]) })
 	}
-	// They hold everything that is shared, and another reader still finishes.
+	// The stopped walks hold all shared batches, and another reader still finishes.
 	for c.Ahead.TryAcquire(1) {
 		c.Ahead.Release(1)
 		time.Sleep(5 * time.Millisecond)

@@ -27,8 +27,8 @@ func (h target) readBelow(b hostexec.Below) (hostexec.BelowFile, []byte, error) 
 
 const outside = "what lies outside"
 
-// trap makes a folder "work" with everything that must not lead out of it, and
-// a folder "out" beside it.
+// trap makes a folder "work" and a folder "out" beside it. The entries of "work" try in
+// every way to lead out of it.
 func (h target) trap(t *testing.T) (work string) {
 	t.Helper()
 	dir := h.mkdir(t)
@@ -105,8 +105,8 @@ var belowChecks = []check{
 		if !errors.Is(err, hostexec.TooLarge) || !errors.As(err, &large) || large.Size != 6 || large.Max != 5 || len(got) != 0 {
 			t.Errorf("%d bytes, %v", len(got), err)
 		}
-		// A sparse file counts with its apparent size, and is not read to find
-		// out.
+		// A sparse file counts with its apparent size, which is found out without reading
+		// the file.
 		if err := os.Truncate(work+"/empty", 1<<40); err != nil {
 			t.Fatal(err)
 		}
@@ -120,8 +120,8 @@ var belowChecks = []check{
 			folder, without string
 			want            error
 		}{
-			{path.Dir(work), work, hostexec.Outside}, // contains what is ours
-			{work, path.Dir(work), nil},              // inside what is ours
+			{path.Dir(work), work, hostexec.Outside}, // contains the folder of Without
+			{work, path.Dir(work), nil},              // inside the folder of Without
 			{work, work + "/nowhere", nil},
 			{work, work, nil},
 		} {
@@ -131,8 +131,7 @@ var belowChecks = []check{
 			}
 		}
 	}},
-	// Somebody who may write above the folder replaces one of its ancestors
-	// with a symlink.
+	// A user who may write above the folder replaces one of its ancestors with a symlink.
 	{"ReadBelowIsNotLedAwayWithTheFolder", func(t *testing.T, h target) {
 		work := h.trap(t)
 		top := path.Dir(work)
@@ -180,8 +179,8 @@ var belowChecks = []check{
 			t.Errorf("a link above it: %v", err)
 		}
 	}},
-	// The owner of the folder swaps names as fast as possible: a symlink that
-	// leads out, a symlink to a folder outside, and good ones.
+	// The owner of the folder swaps names as fast as possible. They are in turn a symlink
+	// that leads out, a symlink to a folder outside, and good files and folders.
 	{"ReadBelowIsNotFooledBySwaps", func(t *testing.T, h target) {
 		work := h.trap(t)
 		stop := make(chan struct{})
@@ -243,7 +242,7 @@ var belowChecks = []check{
 				t.Fatal(err)
 			}
 			_, err := hostexec.ReadBelow(h.ctx, h.Host, hostexec.Below{Folder: work, Path: "sub/-n *.bin", Max: 10_000_000}, func(hostexec.BelowFile) (io.Writer, error) {
-				return io.Discard, change() // more than fits in the buffers is still to come
+				return io.Discard, change() // more data than the buffers hold is still to come
 			})
 			if !errors.Is(err, hostexec.Changed) {
 				t.Errorf("%s: %v", what, err)

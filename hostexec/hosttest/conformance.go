@@ -11,8 +11,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A target is a host under test and a folder for the test on it. Functions that
-// write files get the Host itself, because it may know a faster way.
+// A target is a host under test and a folder for the test on it. Functions that write files
+// get the embedded Host, because they may know a faster way for its type.
 type target struct {
 	hostexec.Host
 	ctx  context.Context
@@ -20,9 +20,9 @@ type target struct {
 	dir  string // not created yet
 }
 
-// TestHost checks that a host meets the contract of hostexec.Host, and that the
-// functions on top of it work there. The host must run on this machine, so that
-// the suite can inspect what it left.
+// TestHost checks that a host meets the contract of hostexec.Host, and that the functions
+// that use a Host work on it. The host must run on this machine, so that the suite can look
+// for leftovers.
 func TestHost(t *testing.T, h hostexec.Host, spec protocol.HostSpec) {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(cancel)

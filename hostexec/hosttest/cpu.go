@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// CPU returns the processor time of everything that has ended on the host. It
-// waits until no connection is served any more, because a process's time is
-// only known then.
+// CPU returns the processor time of all processes on the host that have ended. It waits
+// until no connection is served any more, because the time of a process is known only after
+// its end.
 func (s *SSHD) CPU(ctx context.Context) (time.Duration, error) {
 	if s.pid == 0 {
 		return 0, errors.New("sshd is not running")
@@ -35,7 +35,7 @@ func (s *SSHD) CPU(ctx context.Context) (time.Duration, error) {
 func hasChildren(pid int) bool {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, name := range stats {
-		// A process that has just ended has no stat.
+		// A process that has just ended has no stat file.
 		if stat, err := os.ReadFile(name); err == nil && statFields(stat)[1] == strconv.Itoa(pid) {
 			return true
 		}
@@ -49,8 +49,8 @@ func statFields(stat []byte) []string {
 	return strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 }
 
-// treeCPU returns the processor time of a process and of the children that it
-// waited for, including theirs.
+// treeCPU returns the processor time of a process and of its descendants, as far as their
+// parents have waited for them.
 func treeCPU(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

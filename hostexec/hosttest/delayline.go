@@ -15,35 +15,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A DelayLine is a link between this network namespace and another one that can
-// be reached only over it. Every packet is delayed; the rate can be limited,
-// packets can be dropped, and connections be reset. Real TCP runs on both ends.
-// The line is implemented here, because many kernels have no netem.
+// A DelayLine is a link between this network namespace and another one. The other namespace
+// can be reached only over the line. The line delays every packet. It can limit the rate,
+// drop packets and reset connections. Real TCP runs on both ends. The line does not use
+// netem, because many kernels do not have it.
 //
-// SSHDs run at its far end with Options.Behind, other programs with Command.
-// Nothing of it outlives this process.
+// SSHDs run at its far end with Options.Behind, other programs with Command. The line ends
+// with this process at the latest.
 type DelayLine struct {
 	near, far string
 	tuns      [2]*os.File // near and far end
-	guard     *exec.Cmd   // its network namespace is the far end
+	guard     *exec.Cmd   // its network namespace is that of the far end
 	alive     io.Closer   // the guard's standard input
 	joined    sync.WaitGroup
 
 	mu    sync.Mutex
 	delay time.Duration // guarded by mu, like all below
-	rates [2]bucket     // of what each end sends
+	rates [2]bucket     // for the packets that each end sends
 	drop  bool
 	flows flows
 }
 
-// lineBurst is how many bytes a line with a rate lets through at once after a
-// pause. lineQueue is how many may wait; further packets are dropped.
+// lineBurst is the number of bytes that a line with a rate lets through at once after a
+// pause. lineQueue is the number of bytes that may wait. Further packets are dropped.
 const lineBurst, lineQueue = 100 << 10, 100 << 10
 
 // A bucket is the token bucket of one direction.
 type bucket struct {
 	rate  int       // bytes per second; 0 for no limit
-	until time.Time // when everything admitted so far has passed, at that rate
+	until time.Time // when all packets that were admitted so far have passed at that rate
 }
 
 // admit returns how long a packet waits for the bucket, or false if the queue
@@ -63,10 +63,10 @@ func (b *bucket) admit(size int, now time.Time) (time.Duration, bool) {
 	return max(0, b.until.Sub(now)), true
 }
 
-// NewDelayLine makes a line with that delay in each direction. It needs root
-// and /dev/net/tun.
+// NewDelayLine makes a line with the given delay in each direction. It needs root and
+// /dev/net/tun.
 func NewDelayLine(ctx context.Context, delay time.Duration) (*DelayLine, error) {
-	// A /30 of the block that RFC 2544 reserves for such tests.
+	// The addresses are a /30 of the block that RFC 2544 reserves for such tests.
 	n := rand.IntN(1 << 15)
 	net := fmt.Sprintf("198.%d.%d.", 18+n>>14, n>>6&255)
 	l := &DelayLine{delay: delay, near: net + strconv.Itoa(n&63*4+1), far: net + strconv.Itoa(n&63*4+2)}
@@ -122,7 +122,7 @@ func (l *DelayLine) make(ctx context.Context, n int) error {
 	return nil
 }
 
-// openTUN makes a network interface whose packets this process carries. It
+// openTUN makes a network interface whose packets this process carries. The interface
 // disappears when the file is closed.
 func openTUN(name string) (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -144,7 +144,8 @@ func openTUN(name string) (*os.File, error) {
 // Far returns the address of the far end.
 func (l *DelayLine) Far() string { return l.far }
 
-// Near returns the address of this end, where the far end reaches listeners.
+// Near returns the address of this end. Programs at the far end reach listeners of this end
+// there.
 func (l *DelayLine) Near() string { return l.near }
 
 // Command returns a program that runs at the far end.
@@ -186,20 +187,20 @@ func (l *DelayLine) setDrop(drop bool) {
 	l.drop = drop
 }
 
-// Reset resets every connection over the line at both ends, and returns how
-// many there were.
+// Reset resets every connection over the line at both ends, and returns the number of
+// connections.
 func (l *DelayLine) Reset() int {
 	l.mu.Lock()
 	n, resets := l.flows.cut()
 	l.mu.Unlock()
 	for _, r := range resets {
-		// An end that misses the reset gets one in answer to its next packet.
+		// An end that misses the reset gets another one in answer to its next packet.
 		l.tuns[r.end].Write(r.bytes)
 	}
 	return n
 }
 
-// Close removes the line; connections over it are not closed.
+// Close removes the line. It does not close connections over the line.
 func (l *DelayLine) Close() error {
 	for _, t := range l.tuns {
 		if t != nil {
@@ -209,19 +210,19 @@ func (l *DelayLine) Close() error {
 	l.joined.Wait()
 	if l.alive != nil {
 		l.alive.Close()
-		l.guard.Wait() // the status is that of a read that ended
+		l.guard.Wait() // the status is that of the guard's read command and means nothing
 		l.alive = nil
 	}
 	return nil
 }
 
-// A packet is on its way to an end.
+// A packet is a packet on its way to an end of the line.
 type packet struct {
 	bytes []byte
 	due   time.Time
 }
 
-// take reads what an end sends.
+// take reads the packets that an end sends.
 func (l *DelayLine) take(end int, out chan<- packet) {
 	defer close(out)
 	buf := make([]byte, 64<<10)

@@ -184,7 +184,7 @@ type errReader struct{ err error }
 
 func (r errReader) Read([]byte) (int, error) { return 0, r.err }
 
-// uploadFails tries uploads of size bytes that must fail.
+// uploadFails makes uploads of size bytes that must fail.
 func uploadFails(t *testing.T, h target, size int) {
 	t.Helper()
 	old := []byte("old")

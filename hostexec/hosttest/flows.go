@@ -18,7 +18,7 @@ func (f flow) back() (b flow) {
 type flows struct {
 	acks map[flow]uint32 // the last acknowledgement number of the sender
 	from map[flow]int    // the end that sends
-	dead map[flow]bool   // reset: nothing passes any more
+	dead map[flow]bool   // connections that were reset, so that no packet passes any more
 }
 
 const (
@@ -44,8 +44,8 @@ func parseTCP(p []byte) (f flow, ack uint32, flags byte, ok bool) {
 	return f, binary.BigEndian.Uint32(tcp[8:12]), tcp[13], true
 }
 
-// see records a packet that an end sent. If its connection is dead, the packet
-// must be dropped and answered.
+// see records a packet that an end sent. If the packet's connection is dead, the caller
+// must drop the packet and send answer.
 func (t *flows) see(end int, p []byte) (answer []byte, dead bool) {
 	f, ack, flags, ok := parseTCP(p)
 	if !ok {
@@ -55,7 +55,7 @@ func (t *flows) see(end int, p []byte) (answer []byte, dead bool) {
 		t.acks, t.from, t.dead = make(map[flow]uint32), make(map[flow]int), make(map[flow]bool)
 	}
 	if flags&tcpSYN != 0 && flags&tcpACK == 0 {
-		delete(t.dead, f) // the ports are used again
+		delete(t.dead, f) // a new connection uses the same ports
 		delete(t.dead, f.back())
 	}
 	if t.dead[f] {
@@ -81,13 +81,13 @@ func (t *flows) isCut(p []byte) bool {
 	return ok && t.dead[f]
 }
 
-// A reset is a packet for an end.
+// A reset is a packet with RST for an end.
 type reset struct {
 	end   int
 	bytes []byte
 }
 
-// cut marks every connection dead and returns the resets for its ends.
+// cut marks every connection as dead and returns the resets for both ends of each.
 func (t *flows) cut() (connections int, resets []reset) {
 	for f, ack := range t.acks {
 		if !t.dead[f.back()] {
@@ -95,14 +95,15 @@ func (t *flows) cut() (connections int, resets []reset) {
 		}
 		t.dead[f] = true
 		t.dead[f.back()] = true
-		// To the sender of ack, with the sequence number that it expects.
+		// The reset goes to the sender of ack, with the sequence number that the sender
+		// expects.
 		resets = append(resets, reset{t.from[f], resetPacket(f.back(), ack)})
 	}
 	t.acks = make(map[flow]uint32)
 	return connections, resets
 }
 
-// resetPacket returns a RST with a sequence number.
+// resetPacket returns an RST packet with the given sequence number.
 func resetPacket(f flow, seq uint32) []byte {
 	p := make([]byte, 40)
 	p[0], p[8], p[9] = 0x45, 64, 6

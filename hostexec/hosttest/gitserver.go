@@ -12,17 +12,17 @@ import (
 	"testing"
 )
 
-// ServeGit serves the git repositories in a folder with git-daemon, each at
-// url/NAME, until stop is called or the test ends. The address is a loopback
-// address that does not look like one: as a remote it counts as another host's.
+// ServeGit serves the git repositories in a folder with git-daemon, each at url/NAME, until
+// stop is called or the test ends. The address is a loopback address that thisMachine in
+// package snapshots does not know, so that it counts as a remote on another host.
 func ServeGit(t testing.TB, root string) (url string, stop func()) {
 	t.Helper()
 	out, err := exec.Command("git", "--exec-path").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// This process listens, so that clients need not wait for the daemon. Each
-	// daemon serves one connection.
+	// This process listens itself, so that clients need not wait until a daemon listens.
+	// Each daemon serves one connection.
 	l, err := net.Listen("tcp", "127.0.0.2:0")
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func (s *gitServer) serve(c *net.TCPConn) error {
 func (s *gitServer) end() {
 	s.mu.Lock()
 	for cmd := range s.calls {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it may have exited
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the daemon may have exited
 	}
 	s.mu.Unlock()
 	s.serving.Wait()

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// A Leftover is something of a session on this machine.
+// A Leftover is a process or a file of a session on this machine.
 type Leftover struct {
 	// Kind is process, fifo, attachment (its tie.* or see.* file), watch, temp
 	// (a file that was to be renamed or removed) or lock.
 	Kind string
 	PID  int    // of a process
 	Path string // of anything else
-	// Why tells why a process belongs to the session, and its command line.
+	// Why contains the reason why a process belongs to the session, and its command line.
 	Why string
 }
 
@@ -28,15 +28,14 @@ func (l Leftover) String() string {
 	return l.Kind + " " + l.Path
 }
 
-// Leftovers lists everything of the session in a folder on this machine: every
-// process that carries its mark (the value of FAIRLEAD_SESSION), has its
-// working directory or program below the folder, names the folder on its
-// command line or holds something in it open; every descendant of these; and
-// every FIFO, attachment and temporary file in the folder and beside it. A
-// closed session has none. A waiting one has the processes and the FIFO of its
-// app-server, and no attachment.
+// Leftovers lists the leftovers of a session on this machine. Leftovers are every process
+// that carries the session's mark (the value of FAIRLEAD_SESSION), has its working
+// directory or program below the session's folder, names the folder on its command line or
+// holds a file in it open; every descendant of these processes; and every FIFO, attachment
+// and temporary file in the folder and beside it. A closed session has no leftovers. A
+// waiting session has the processes and the FIFO of its app-server, but no attachment.
 //
-// It checks more than process.Reap does, to find what Reap misses.
+// Leftovers checks more than process.Reap, to find leftovers that Reap misses.
 func Leftovers(sessionDir, mark string) ([]Leftover, error) {
 	files, err := leftFiles(sessionDir)
 	return append(leftProcesses(sessionDir, mark), files...), err
@@ -78,7 +77,8 @@ func leftProcesses(dir, mark string) []Leftover {
 	return found
 }
 
-// belongs returns why a process belongs to a session; empty if it does not.
+// belongs returns the reason why a process belongs to a session. It returns an empty string
+// if the process does not.
 func belongs(proc, dir, mark string, below func(string) bool) string {
 	if mark != "" {
 		env, _ := os.ReadFile(proc + "/environ")
@@ -106,7 +106,7 @@ func belongs(proc, dir, mark string, below func(string) bool) string {
 	return ""
 }
 
-// removedTo returns the name of a folder while hostexec.RemoveTree removes it.
+// removedTo returns the name that a folder has while hostexec.RemoveTree removes it.
 func removedTo(dir string) string {
 	return filepath.Join(filepath.Dir(dir), ".removing-"+filepath.Base(dir))
 }
@@ -152,7 +152,7 @@ func leftKind(d fs.DirEntry) string {
 	case name == "lock.held" || name == "lock.break":
 		return "lock"
 	case name == "exit.new" || name == "trim.new":
-		return "" // placeholders that stay as long as the process
+		return "" // placeholders that stay as long as the process runs
 	case strings.HasPrefix(name, ".fl-") || strings.HasPrefix(name, "started.") ||
 		name == "epoch.new" || name == "before.new" || name == "noexec":
 		return "temp"

@@ -19,9 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NastyTree makes dir, which must not exist, with one of everything that is
-// easily lost when trees are copied. largest is the size of its largest file,
-// which is sparse.
+// NastyTree makes dir, which must not exist, with entries of every kind that copying a tree
+// easily loses or changes. largest is the size of its largest file, which is sparse.
 func NastyTree(dir string, largest int64) error {
 	n := &nasty{dir: dir, rnd: rand.NewPCG(1, 2), largest: largest}
 	n.do("make", os.Mkdir(dir, 0o755))
@@ -144,7 +143,7 @@ func (n *nasty) sizes() {
 	n.do("sparse mode", os.Chmod(n.path("sparse/begins"), 0o750))
 }
 
-// sparse makes a file with data only at places, each with its length.
+// sparse makes a file with holes. places are pairs of the offset and the length of data.
 func (n *nasty) sparse(name string, size int64, places ...int64) {
 	n.folder(filepath.Dir(name))
 	f, err := os.Create(n.path(name))
@@ -164,7 +163,7 @@ func (n *nasty) others() {
 	n.folder("others")
 	n.do("fifo", unix.Mkfifo(n.path("others/fi\nfo"), 0o644))
 	n.do("fifo", unix.Mkfifo(n.path("others/fifo"), 0o644))
-	// Use a short path: socket addresses are limited.
+	// The path is short, because the length of socket addresses is limited.
 	at, err := os.Open(n.path("others"))
 	n.do("socket", err)
 	if err == nil {
@@ -181,7 +180,7 @@ func (n *nasty) others() {
 	}
 }
 
-// times gives everything a different time, folders last.
+// times gives every entry a different time. Folders come last.
 func (n *nasty) times() {
 	var all []string
 	n.do("walk", filepath.WalkDir(n.dir, func(p string, _ fs.DirEntry, err error) error {
@@ -203,8 +202,8 @@ func (n *nasty) times() {
 	}
 }
 
-// BigTree makes dir with about that many different source files of about that
-// many bytes in total, for measurements.
+// BigTree makes dir with about as many different source files as files says, of about size
+// bytes in total. It is for measurements.
 func BigTree(dir string, files int, size int64) error {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	words := strings.Fields("func return if err != nil context string the of package and import type struct range for int64 byte error fmt new")
@@ -229,11 +228,11 @@ func BigTree(dir string, files int, size int64) error {
 
 // TreeDiffers are the permitted differences of a copied tree.
 type TreeDiffers struct {
-	// WholeSeconds: fractions of seconds may be lost.
+	// WholeSeconds says that fractions of seconds may be lost.
 	WholeSeconds bool
-	// LinkTimes: symlinks may have another time.
+	// LinkTimes says that symlinks may have another time.
 	LinkTimes bool
-	// Expanded: holes may have become zeros.
+	// Expanded says that holes may have become zeros.
 	Expanded bool
 }
 
@@ -279,7 +278,7 @@ type treeItem struct {
 	blocks int64
 	sum    [sha256.Size]byte
 	link   string
-	same   string // first name of the same file (hard links)
+	same   string // for a hard link, the first name of the same file
 }
 
 func (l *treeItem) differs(r *treeItem, may TreeDiffers) string {

@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// TakePort takes ports below the range that systems use for outgoing
-// connections and for listeners that ask for any port. So nobody else gets the
-// port between a stop and a start of its listener.
+// TakePort takes ports in this range. It lies below the range that systems use for outgoing
+// connections and for listeners that ask for any port. So no other program gets the port
+// between a stop and a start of its listener.
 const firstPort, lastPort = 12000, 31999
 
 // A Port is a TCP port of the loopback address that no other test, in this
@@ -29,7 +29,7 @@ func TakePort() (*Port, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	_ = os.Chmod(dir, 0o777) // for other users' tests, whatever the umask; the folder may be theirs
+	_ = os.Chmod(dir, 0o777) // for tests of other users, whatever the umask; it fails if another user has made the folder
 	var last error
 	for range 200 {
 		n := firstPort + rand.IntN(lastPort-firstPort+1)
@@ -42,7 +42,7 @@ func TakePort() (*Port, error) {
 	return nil, fmt.Errorf("no free port between %d and %d: %w", firstPort, lastPort, last)
 }
 
-// lockPort takes one port if nobody has it.
+// lockPort takes the port n if no other test has it.
 func lockPort(path string, n int) (*Port, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// A port that somebody has is not given to another, even if nothing listens
-// there.
+// A port that one caller has is not given to another, even if no program listens on it.
 func TestAPortIsGivenToOneAtATime(t *testing.T) {
 	p, err := TakePort()
 	if err != nil {

@@ -42,7 +42,7 @@ var runChecks = []check{
 				t.Errorf("%d bytes of input came back as %d other bytes", len(in), len(got))
 			}
 		}
-		// Unread input does not keep the script from ending.
+		// The script ends even if it does not read its input.
 		for _, in := range [][]byte{[]byte("x"), big[:20_000], big} {
 			h.run(t, hostexec.Command{Script: ":", Stdin: in})
 		}
@@ -123,7 +123,8 @@ var runChecks = []check{
 			return h.run(t, hostexec.Command{Script: `ls "$1" | grep -c '^at\.' || :`, Args: []string{dir}}) == fmt.Sprintln(slow)
 		})
 		h.run(t, hostexec.Command{Script: `exec 3<>"$1/gate"; echo go >&3`, Args: []string{dir}})
-		// Each reader needs an end of file: keep opening and closing.
+		// Each reader needs an end of file, so the FIFO is opened and closed again and
+		// again.
 		done := make(chan struct{})
 		go func() { wg.Wait(); close(done) }()
 		for {

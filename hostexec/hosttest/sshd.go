@@ -37,12 +37,12 @@ type Options struct {
 	RC map[string]string
 	// Root is the Spec's Root.
 	Root string
-	// Config holds lines of sshd_config, which override the default ones.
+	// Config holds lines of sshd_config. They override the default lines.
 	Config []string
 	// Behind puts the host at the far end of a line; nil means loopback.
 	Behind *DelayLine
-	// Nice is the nice value of everything on the host. It keeps a crowded host
-	// from starving the test.
+	// Nice is the nice value of all processes on the host. With it, a host with many
+	// processes does not slow down the test itself.
 	Nice int
 	// Program is the sshd; empty means /usr/sbin/sshd.
 	Program string
@@ -65,13 +65,13 @@ type SSHD struct {
 
 	guard *exec.Cmd      // ends the listener when this process is gone
 	alive io.WriteCloser // the guard's standard input
-	pid   int            // of the listener
+	pid   int            // pid of the listener
 
 	orphans map[int]string // processes of a former listener that serve connections: start times by pid
 }
 
-// NewSSHD starts an sshd that keeps its files in dir. Close stops it and
-// removes what it created outside of dir.
+// NewSSHD starts an sshd that keeps its files in dir. Close stops the sshd and removes
+// files and users that it created outside of dir.
 func NewSSHD(ctx context.Context, dir string, opts Options) (*SSHD, error) {
 	if opts.Program == "" {
 		opts.Program = "/usr/sbin/sshd"
@@ -113,9 +113,9 @@ func (s *SSHD) prepare(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// A separate home: nobody's rc files can slow tests down or break them
-		// (one was seen to wait a minute for a lock), and nothing is left in
-		// the home of the user who runs the tests.
+		// The home is a separate folder, so that rc files of the user who runs the tests
+		// cannot slow tests down or break them (one such file waited a minute for a lock),
+		// and no file is left in that user's home.
 		s.login, s.Home = u.Username, s.path("home")
 		if err := os.MkdirAll(s.Home, 0o755); err != nil {
 			return err
@@ -139,7 +139,8 @@ func (s *SSHD) prepare(ctx context.Context) error {
 	return nil
 }
 
-// authorizedKeys is in the home of a new user, who may be unable to access Dir.
+// authorizedKeys returns the path of the authorized keys. For a new user, they are in the
+// user's home, because that user may be unable to access Dir.
 func (s *SSHD) authorizedKeys() string {
 	if s.user != nil {
 		return filepath.Join(s.Home, ".fl-authorized-keys")
@@ -182,7 +183,7 @@ func (s *SSHD) Spec() protocol.HostSpec {
 	}
 }
 
-// SetConfig changes the lines of Options.Config, from the next Start on.
+// SetConfig changes the lines of Options.Config. They take effect at the next Start.
 func (s *SSHD) SetConfig(lines ...string) { s.opts.Config = lines }
 
 func (s *SSHD) config() string {
@@ -207,7 +208,7 @@ func (s *SSHD) config() string {
 	} {
 		word, _, _ := strings.Cut(line, " ")
 		given := func(l string) bool { return strings.HasPrefix(l, word+" ") }
-		// Host keys add up. For most other options the first one wins, but not
+		// Lines with host keys add up. For most other options the first line wins, but not
 		// for all.
 		if word == "HostKey" || !slices.ContainsFunc(s.opts.Config, given) {
 			lines = append(lines, line)
@@ -224,8 +225,8 @@ func (s *SSHD) Start(ctx context.Context) error {
 	if err := os.WriteFile(s.path("sshd_config"), []byte(s.config()), 0o644); err != nil {
 		return err
 	}
-	// The guard's input ends when this process ends, in whatever way; then the
-	// listener ends, too.
+	// The guard's input ends when this process ends in any way. Then the guard ends the
+	// listener too.
 	words := []string{s.opts.Program, "-D", "-f", s.path("sshd_config"), "-E", s.path("sshd.log")}
 	if s.opts.Nice != 0 {
 		words = append([]string{"nice", "-n", strconv.Itoa(s.opts.Nice)}, words...)
@@ -283,8 +284,8 @@ func (s *SSHD) awaitListener(ctx context.Context) error {
 	}
 }
 
-// KillSessions kills the sshd processes that serve connections, as a crash
-// would, and returns how many. The listener and the users' processes stay.
+// KillSessions kills the sshd processes that serve connections, as a crash would, and
+// returns their number. The listener and the users' processes stay.
 func (s *SSHD) KillSessions() int {
 	n := 0
 	for _, p := range s.sessions() {
@@ -295,9 +296,8 @@ func (s *SSHD) KillSessions() int {
 	return n
 }
 
-// FreezeSessions stops the sshd processes that serve connections, so that their
-// peers get no answers, as from a machine without a network. It returns how
-// many.
+// FreezeSessions stops the sshd processes that serve connections, and returns their number.
+// Their peers then get no answers, as from a machine without a network.
 func (s *SSHD) FreezeSessions() int {
 	n := 0
 	for _, p := range s.sessions() {
@@ -330,7 +330,7 @@ func (s *SSHD) Stop() error {
 // Restart stops the host and starts it again on the same port.
 func (s *SSHD) Restart(ctx context.Context) error { return errors.Join(s.Stop(), s.Start(ctx)) }
 
-// Log returns what sshd logged.
+// Log returns the log of sshd.
 func (s *SSHD) Log() string {
 	b, _ := os.ReadFile(s.path("sshd.log"))
 	return string(b)

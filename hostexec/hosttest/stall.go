@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// A Stall forwards TCP connections to an address and can hold back the data:
-// both ends continue normally, but their bytes arrive later or never.
+// A Stall forwards TCP connections to an address and can hold back the data. Both ends
+// notice nothing, but their bytes arrive later or never.
 type Stall struct {
 	listener net.Listener
 	to       string
 	joined   sync.WaitGroup
 
 	mu    sync.Mutex
-	held  chan struct{}         // guarded by mu: closed when bytes may pass
+	held  chan struct{}         // guarded by mu: closed while bytes may pass
 	conns map[net.Conn]struct{} // guarded by mu
 	over  bool                  // guarded by mu
 }
@@ -41,7 +41,7 @@ func (s *Stall) Hold() {
 	s.held = make(chan struct{})
 }
 
-// Release forwards what was held back, in order.
+// Release forwards the bytes that were held back, in order.
 func (s *Stall) Release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

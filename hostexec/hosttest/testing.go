@@ -10,8 +10,8 @@ import (
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// StartSSHD is NewSSHD for a test. It closes the host when the test ends, and
-// shows its log if the test failed. Tests that use it may run in parallel.
+// StartSSHD is NewSSHD for a test. It closes the host when the test ends, and shows the log
+// of sshd if the test failed. Tests that use it may run in parallel.
 func StartSSHD(t testing.TB, opts Options) *SSHD {
 	t.Helper()
 	realparts.NotShort(t)
@@ -31,8 +31,8 @@ func StartSSHD(t testing.TB, opts Options) *SSHD {
 	return s
 }
 
-// folder returns a temporary folder. Its removal tolerates that the shells of a
-// killed host may still create files in their home until they notice.
+// folder returns a temporary folder. The folder is removed when the test ends. The removal
+// tolerates that shells of a killed host may still create files in their home for a moment.
 func folder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sshd-")

@@ -82,7 +82,8 @@ var treeChecks = []check{
 				t.Error(err)
 			}
 		}
-		// The loop has no input whose end it would see: end it by its name.
+		// The script's loop does not notice the end of its input, so the test ends it
+		// through the folder.
 		h.run(t, hostexec.Command{Script: `rm -rf -- "$1"; mkdir "$1"; chmod 000 "$1"`, Args: []string{dir}})
 		s.Close()
 	}},
@@ -114,7 +115,7 @@ var treeChecks = []check{
 				t.Errorf("%q: %+v became %+v", name, b, a)
 			}
 		}
-		// Again, onto a folder with other entries.
+		// The tree is written again, into a folder with other entries.
 		h.run(t, hostexec.Command{Script: `cd "$1" && echo mine >mine && echo changed >'a b'`, Args: []string{to}})
 		if err := treepkg.Put(h.ctx, h, to, bytes.NewReader(buf.Bytes()), f); err != nil {
 			t.Fatal(err)
@@ -144,7 +145,7 @@ var treeChecks = []check{
 		if err := put(bytes.NewReader(whole.Bytes()[:1_000_000]), epoch(1, 0, 0)); err == nil {
 			t.Error("half a tar stream: no error")
 		}
-		// To tar, a stream that is cut between two entries looks complete.
+		// tar takes a stream that was cut between two entries for complete.
 		cut := 512 + (700_000+511)/512*512
 		if err := put(io.MultiReader(bytes.NewReader(whole.Bytes()[:cut]), errReader{broken}), epoch(1, 0, 0)); !errors.Is(err, broken) {
 			t.Errorf("a broken source: %v", err)
@@ -167,7 +168,7 @@ var treeChecks = []check{
 var removeChecks = []check{
 	{"RemoveTreeRemovesAndProvesIt", func(t *testing.T, h target) {
 		h.run(t, hostexec.Command{Script: plantTree + ` && chmod 500 deep/er && chmod 000 deep`, Args: []string{h.dir}})
-		for range 2 { // a missing path is success
+		for range 2 { // the second call finds no path and succeeds
 			if err := hostexec.RemoveTree(h.ctx, h, h.dir+"/tree", h.dir, fence(h.dir, epoch(1, 0, 0))); err != nil {
 				t.Fatal(err)
 			}

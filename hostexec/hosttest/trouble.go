@@ -16,10 +16,9 @@ import (
 	"syscall"
 )
 
-// DropPort drops every packet from and to a TCP port on loopback, as a pulled
-// cable does: nobody is told. restore undoes it and returns an error if that
-// fails; it is also undone when this process ends, in whatever way. It needs
-// iptables and root.
+// DropPort drops every packet from and to a TCP port on loopback. As with a pulled cable,
+// the peers are not told. restore undoes it and returns an error if that fails. It is also
+// undone when this process ends in any way. DropPort needs iptables and root.
 func DropPort(ctx context.Context, port int) (restore func() error, err error) {
 	restore, err = guarded(ctx, `
 rule() {
@@ -36,8 +35,8 @@ rule -D "$1"`, strconv.Itoa(port))
 	return restore, nil
 }
 
-// SmallDisk mounts an empty file system of that many bytes on a folder until
-// unmount is called or this process ends, in whatever way. It needs root.
+// SmallDisk mounts an empty file system of the given size on a folder, until unmount is
+// called or this process ends in any way. It needs root.
 func SmallDisk(ctx context.Context, dir string, bytes int64) (unmount func() error, err error) {
 	unmount, err = guarded(ctx, `
 mount -t tmpfs -o "size=$2,mode=755" fairlead-small "$1" || exit 1
@@ -50,8 +49,9 @@ umount -l "$1"`, dir, strconv.FormatInt(bytes, 10))
 	return unmount, nil
 }
 
-// Overlay mounts an empty overlay file system on a folder, like the root of a
-// container, for as long as SmallDisk does. It needs root.
+// Overlay mounts an empty overlay file system on a folder, like the root of a container. As
+// with SmallDisk, it stays until unmount is called or this process ends. Overlay needs
+// root.
 func Overlay(ctx context.Context, dir string) (unmount func() error, err error) {
 	// The layers are on a tmpfs, because they must not be on an overlay
 	// themselves. Their paths are relative, because mount interprets special
@@ -70,8 +70,9 @@ umount -l "$1"`, dir)
 	return unmount, nil
 }
 
-// ReadOnly makes a folder read-only, also for root, like a disk that the kernel
-// remounted after an error. It is undone as for SmallDisk. It needs root.
+// ReadOnly makes a folder read-only, also for root, like a disk that the kernel remounted
+// after an error. This lasts until restore is called or this process ends. ReadOnly needs
+// root.
 func ReadOnly(ctx context.Context, dir string) (restore func() error, err error) {
 	restore, err = guarded(ctx, `
 mount --bind "$1" "$1" || exit 1
@@ -85,9 +86,8 @@ umount -l "$1"`, dir)
 	return restore, nil
 }
 
-// guarded runs a script that makes trouble, prints "done", waits for the end of
-// its input and undoes the trouble. Signals to this process's group do not
-// reach it.
+// guarded runs a script that causes a fault, prints "done", waits for the end of its input
+// and undoes the fault. Signals to the group of this process do not reach the script.
 func guarded(ctx context.Context, script string, args ...string) (undo func() error, err error) {
 	cmd := exec.Command("/bin/sh", append([]string{"-c", "PATH=$PATH:/usr/sbin:/sbin; trap '' HUP INT TERM PIPE\n" + script, "sh"}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -124,7 +124,8 @@ func guarded(ctx context.Context, script string, args ...string) (undo func() er
 	case err = <-said:
 	case <-ctx.Done():
 		err = context.Cause(ctx)
-		// The script undoes at once what it does after the caller has given up.
+		// The script may still cause the fault after the caller has given up, and then
+		// undoes it at once.
 		stdin.Close()
 		<-said
 	}
@@ -134,8 +135,8 @@ func guarded(ctx context.Context, script string, args ...string) (undo func() er
 	return undo, nil
 }
 
-// ResetPort resets every connection to a local TCP port and returns how many
-// there were. It needs ss, root, and a kernel with CONFIG_INET_DIAG_DESTROY.
+// ResetPort resets every connection to a local TCP port and returns the number of
+// connections. It needs ss, root, and a kernel with CONFIG_INET_DIAG_DESTROY.
 func ResetPort(ctx context.Context, port int) (int, error) {
 	fail := func(err error) (int, error) {
 		return 0, fmt.Errorf("reset the connections of port %d (needs ss, root, and CONFIG_INET_DIAG_DESTROY): %w", port, err)
@@ -173,7 +174,7 @@ func portConnections(tables string, port int) (map[string]Connection, error) {
 	for _, table := range []string{"tcp", "tcp6"} {
 		data, err := os.ReadFile(filepath.Join(tables, table))
 		if errors.Is(err, os.ErrNotExist) {
-			continue // no IPv6
+			continue // this machine has no IPv6
 		}
 		if err != nil {
 			return nil, err
@@ -213,9 +214,9 @@ func (s *SSHD) Connections() (int, error) {
 	return len(c), err
 }
 
-// RestartListener kills the listener and starts another on the same port, with
-// the current configuration. Processes that serve connections stay, as when an
-// sshd is upgraded.
+// RestartListener kills the listener and starts another one on the same port, with the
+// current configuration. Processes that serve connections stay, as when an sshd is
+// upgraded.
 func (s *SSHD) RestartListener(ctx context.Context) error {
 	if s.guard == nil {
 		return errors.New("sshd is not running")
@@ -254,7 +255,7 @@ func (s *SSHD) sessions() []int {
 	return found
 }
 
-// ThawSessions resumes what FreezeSessions stopped and returns how many.
+// ThawSessions resumes the processes that FreezeSessions stopped, and returns their number.
 func (s *SSHD) ThawSessions() int {
 	n := 0
 	for _, p := range s.sessions() {

@@ -33,7 +33,8 @@ func newTestUser(ctx context.Context, shell string, rc map[string]string) (*test
 	}
 	name := "fl-test-" + strings.ToLower(rand.Text()[:10])
 	u := &testUser{name: name, home: filepath.Join("/tmp", name)}
-	// '*' instead of the default '!', which sshd takes for a locked account.
+	// The password is '*' and not the default '!', because sshd takes '!' for a locked
+	// account.
 	if err := accountTool(ctx, "useradd", "-m", "-k", "/nonexistent", "-d", u.home, "-s", shell, "-p", "*", name); err != nil {
 		return nil, err
 	}
@@ -70,8 +71,8 @@ func (u *testUser) remove() error {
 	return errors.Join(err, os.RemoveAll(u.home))
 }
 
-// accountTool runs a program that changes /etc/passwd. It retries, because only
-// one can run at a time.
+// accountTool runs a program that changes /etc/passwd. It retries, because only one such
+// program can run at a time.
 func accountTool(ctx context.Context, name string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// A WireMeter counts the bytes of all packets to and from a TCP server,
-// including headers, on loopback or over a DelayLine, whichever end the server
-// is on.
+// A WireMeter counts the bytes of all packets to and from a TCP server, including headers.
+// The server is on loopback or at either end of a DelayLine.
 type WireMeter struct {
 	chain string
 	undo  func() error
 }
 
-// MeterPort starts to count. The kernel counts, so it costs no processor time
-// here. It needs iptables and root. The counter is removed by Close or when
-// this process ends.
+// MeterPort starts a WireMeter. The kernel counts the bytes, so this process spends no time
+// on it. It needs iptables and root. The counter is removed by Close or when this process
+// ends.
 func MeterPort(ctx context.Context, port int) (*WireMeter, error) {
 	chain := "FLWIRE" + strconv.Itoa(port)
-	// A packet on loopback is both sent and received here but must count once.
+	// A packet on loopback is both sent and received by this machine, but must count only
+	// once.
 	undo, err := guarded(ctx, `
 rules() {
 	iptables -w 60 "$1" OUTPUT -p tcp --dport "$2" -j "$3" &&

@@ -15,26 +15,27 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// ErrJournalLost means that somebody deleted, truncated or trimmed the journal: it is gone,
-// or shorter than the requested offset, or trimmed above it, or (with AttachOptions.Lines)
-// no line begins there.
+// ErrJournalLost means that somebody deleted, truncated or trimmed the journal. The journal
+// does not exist, ends before the requested offset, or was trimmed above it. With
+// AttachOptions.Lines, it can also mean that no line begins at the offset.
 var ErrJournalLost = errors.New("journal was lost")
 
 const (
 	defaultSilence = 2 * time.Minute
-	// Some shells compare times in whole seconds. With a Silence below 12 s they may take a
-	// live client for a silent one.
+	// Some shells compare times in whole seconds. If Silence is below 12 s, such a shell
+	// may take a live client for a silent one.
 	minSilence = time.Second
 )
 
 // Attach attaches to a journaled process. It takes one channel and one round trip.
 //
-// It first cuts off an attachment of the same or a lower epoch; nothing that one sent can
-// arrive afterwards. If the host knows a higher epoch, the error is a *FencedError.
-// Attaching to a process that has ended is no error: Status reports it, the rest of the
-// journal can be read, and Write fails with ErrProcessGone. If no process was started, the
-// error wraps ErrNotExist. If the journal ends before the offset, or was trimmed above it,
-// the error is ErrJournalLost; AttachOptions.Lines detects further losses.
+// It first cuts off an attachment of the same or a lower epoch. Nothing that the cut-off
+// attachment sent can arrive afterwards. If the host knows a higher epoch, the error is a
+// *FencedError. Attaching to a process that has ended is no error. Status then reports the
+// end, the rest of the journal can be read, and Write fails with ErrProcessGone. If no
+// process was started, the error wraps ErrNotExist. If the journal ends before the offset,
+// or was trimmed above it, the error is ErrJournalLost; AttachOptions.Lines detects further
+// losses.
 //
 // The attachment lives until ctx ends or Close is called. A process that closed its input
 // can only be followed.
@@ -69,32 +70,33 @@ func attach(ctx context.Context, h hostexec.Host, dir string, opts AttachOptions
 	if err != nil {
 		return nil, err
 	}
-	opts.Lines = false // later wires may begin in the middle of a line
+	opts.Lines = false // later wires may begin within a line
 	a := &attachment{
 		opts: opts, open: open, check: check, first: w, wire: w, at: opts.Offset,
 		size: w.journal(opts.ErrLog), status: w.status,
 		fed: true, closed: make(chan struct{}),
 	}
-	// Six blank lines per Silence, while the host checks four times: the two never run in
-	// step.
+	// The client sends six blank lines per Silence, while the host checks four times, so
+	// each check finds a new line.
 	a.joined.Go(func() { a.keepAlive(opts.Silence / 6) })
 	return a, nil
 }
 
-// An attachment allows one Read and one Write at the same time, but not two of either.
+// An attachment allows a Read and a Write at the same time, but not two Reads or two
+// Writes.
 type attachment struct {
 	opts AttachOptions
 	open func(offset int64, follow bool) (*wire, error)
 	// check returns an error if zeros that were read at an offset are a hole.
 	check func(at int64) error
-	// first carries what we write. wire is first or, near the end, a follower that reads
-	// what first did not deliver.
+	// first carries the data that we write. wire is the source of Read: at the beginning
+	// first, and near the end a follower that reads what first did not deliver.
 	first *wire
 	size  int64
 
 	wire   *wire // used by Read only
 	at     int64 // used by Read only: offset of the next byte of the journal
-	final  error // used by Read only: the error that it returns from now on
+	final  error // used by Read only: the error that Read returns from now on
 	closed chan struct{}
 	joined sync.WaitGroup
 
@@ -137,8 +139,8 @@ func (a *attachment) Read(p []byte) (int, error) {
 	return 0, a.final
 }
 
-// mayBeHole reports whether p, read at offset at, may contain bytes of a hole that was
-// punched before the read. A hole ends at a block boundary.
+// mayBeHole reports whether p, which was read at offset at, may contain bytes of a hole. A
+// hole ends at a block boundary.
 func mayBeHole(p []byte, at int64) bool {
 	if n := len(p); n == 0 || p[n-1] == 0 {
 		return n > 0
@@ -162,7 +164,7 @@ func checkHole(ctx context.Context, h hostexec.Host, dir string, at int64, errLo
 	return err
 }
 
-// trimmedTo returns the offset below which a journal may be a hole.
+// trimmedTo returns the offset below which a journal may have been freed.
 func trimmedTo(ctx context.Context, h hostexec.Host, dir string, errLog bool) (int64, error) {
 	st, err := inspect(ctx, h, hostexec.Command{Script: inspectScript, Args: []string{dir}}, dir)
 	switch {
@@ -191,8 +193,8 @@ func (a *attachment) endOfWire() error {
 		if !errors.Is(ended.err, hostexec.ErrProcessGone) || a.wire != a.first {
 			return ended.err
 		}
-		// Most likely the process is ending, and the watcher looked too early to see that
-		// or had no time to report it. A follower gets the final status.
+		// Most likely the process is ending, and the watcher on the host looked too early
+		// to see the end, or had no time to report it. A follower gets the final status.
 		if err := a.again(); err != nil {
 			return err
 		}
@@ -233,7 +235,8 @@ func (a *attachment) again() error {
 }
 
 // Write passes p to the process's input. Success means only that p was sent. Another
-// goroutine should read meanwhile: a channel whose output is not read cannot end.
+// goroutine should read meanwhile, because a channel cannot end while its output is not
+// read.
 func (a *attachment) Write(p []byte) (int, error) {
 	if a.opts.Follow {
 		return 0, errors.New("write to process: this attachment only follows")
@@ -270,8 +273,8 @@ func (a *attachment) write(p []byte) (int, error) {
 	return n, ended.err
 }
 
-// keepAlive sends blank lines, so that the host sees that we are alive, but never in the
-// middle of a line.
+// keepAlive sends blank lines, so that the host sees that the client is alive. It never
+// sends one in the middle of a line.
 func (a *attachment) keepAlive(every time.Duration) {
 	t := time.NewTicker(every)
 	defer t.Stop()
@@ -283,14 +286,14 @@ func (a *attachment) keepAlive(every time.Duration) {
 		}
 		a.wmu.Lock()
 		if a.fed {
-			// The next Read or Write reports an error.
+			// An error is ignored, because the next Read or Write reports it.
 			a.first.stream.Write([]byte("\n"))
 		}
 		a.wmu.Unlock()
 	}
 }
 
-// Close closes the channel. The host cleans up by itself.
+// Close closes the channel. The scripts on the host then clean up and end by themselves.
 func (a *attachment) Close() error {
 	a.mu.Lock()
 	select {
@@ -315,10 +318,10 @@ type wire struct {
 	out    *bufio.Reader
 	from   int64
 	ours   hostexec.Epoch
-	status Status // at the start
+	status Status // when the wire was opened
 }
 
-// gated is a host that limits how many attachments are made at a time.
+// gated is a host that limits the number of attachments that are made at a time.
 type gated interface {
 	EnterAttach(ctx context.Context) (leave func(), err error)
 }
@@ -332,8 +335,8 @@ func openWire(ctx context.Context, h hostexec.Host, dir string, opts AttachOptio
 		if err := opts.Fence.Check(); err != nil {
 			return nil, err
 		}
-		// Not Command.Fence: the lock is held until the take-over is done, not for the life
-		// of the attachment.
+		// This does not use Command.Fence, because the lock is held only until the
+		// take-over is done, not for the life of the attachment.
 		text, kind = script.FenceBegin(opts.Fence.Dir, opts.Fence.Epoch.Generation, opts.Fence.Epoch.Pump, opts.Fence.Epoch.Attempt)+"\n"+text, "tie"
 	}
 	if g, ok := h.(gated); ok {
@@ -379,14 +382,14 @@ func (st Status) journal(errLog bool) int64 {
 	return st.Size
 }
 
-// A wireEnd says why a wire ended: the process ended (status), or err.
+// A wireEnd says why a wire ended. If the process ended, status is set, otherwise err.
 type wireEnd struct {
 	status *Status
 	err    error
 }
 
-// end waits for the wire's end and reads the watcher's last line on standard error. There
-// is one only if the watcher saw the process end or a higher epoch.
+// end waits for the wire's end and reads the watcher's last line on standard error. The
+// watcher writes that line only if it saw the end of the process or a higher epoch.
 func (w *wire) end() wireEnd {
 	err := w.stream.Wait()
 	for line := range bytes.Lines(w.stream.Stderr()) {

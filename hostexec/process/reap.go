@@ -11,29 +11,30 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// A Survivor is a process that Reap found and ended. Command is its name in the kernel,
-// without arguments, since those may hold anything.
+// A Survivor is a process that Reap found and ended. Command is its name in the kernel. It
+// has no arguments, because these may contain secrets.
 type Survivor struct {
 	PID     int    `json:"pid"`
 	Command string `json:"command"`
 }
 
-// reapGrace is how long a process has to end after TERM, and a supervising shell to record
-// the end of its process.
+// reapGrace is the time that a process gets to end after TERM. A supervising shell gets the
+// same time to record the end of its process.
 const reapGrace = 2 * time.Second
 
-// Reap ends every process on the host that still belongs to a session, and returns what it
-// found: processes with exactly this mark in their environment; with a work directory or a
-// program below dir; in the session of a recorded process in dir or dir/proc/*; with a
-// journal or an input of such a process open; and the descendants of all these. It sends
-// TERM, then KILL, until a last look finds none, and fails if some are left then.
-// Supervising shells and attachments of these processes are ended too, but not reported.
+// Reap ends every process on the host that still belongs to a session, and returns the
+// processes that it found. A process belongs to the session if it has exactly this mark in
+// its environment, if its work directory or its program lies below dir, if it is in the
+// Unix session of a process that is recorded in dir or dir/proc/*, if it has a journal or
+// an input of such a process open, or if it descends from one of all these. Reap sends
+// TERM, then KILL, until it finds none, and fails if some do not end. Supervising shells
+// and attachments of these processes are ended too, but not reported.
 //
-// Reap never ends itself, its ancestors, or a process of a person who looks around in dir:
-// one that logged in over SSH, has a terminal, or began before the first process that
-// Start started for the session. It does not find a process that hides on purpose
-// (no mark, descent, path or journal), such as a daemon that forked twice with a clean
-// environment, went to / and closed its descriptors.
+// Reap never ends itself, its ancestors, or a process of a person who looks around in dir.
+// A process counts as a person's if it belongs to an SSH login, has a terminal, or began
+// before the first process that Start started for the session. It does not find a process
+// that hides on purpose (no mark, descent, path or journal), such as a daemon that forked
+// twice with a clean environment, went to / and closed its descriptors.
 func Reap(ctx context.Context, h hostexec.Host, dir, mark string, fence hostexec.Fence) ([]Survivor, error) {
 	found, err := reap(ctx, h, dir, mark, fence)
 	if err != nil {

@@ -45,8 +45,9 @@ var (
 	reapScript      = withLib(reapText)
 )
 
-// What the supervisor and the job get from the start script's standard input: nothing, or a
-// pipe with a secret, as descriptor SecretFD.
+// Redirections for the supervisor and the job. With noInput, they do not get the start
+// script's standard input. With secretInput, they get it as descriptor SecretFD. It is a
+// pipe with a secret.
 const (
 	noInput     = "9>&- </dev/null >/dev/null"
 	secretInput = "9>&- 7<&0 </dev/null >/dev/null"
@@ -59,18 +60,18 @@ const (
 	statusJournalLost = 83 // the journal is shorter than the offset
 	statusUnknown     = 84 // a start was interrupted
 	statusAbsent      = 85 // nothing was started there
-	statusStuck       = 86 // an older attachment does not end
+	statusStuck       = 86 // an earlier attachment does not end
 	statusRunning     = 87 // the process has not ended
 
-	statusPipe = 128 + 13 // a write that nothing reads
+	statusPipe = 128 + 13 // a write to a pipe that nothing reads
 	statusTold = 128 + 15 // the supervisor ended the attachment because the job ended
 )
 
 // withLib puts lib.sh before a script.
 func withLib(text string) string { return bare(processLib) + bare(text) }
 
-// bare removes comments and indentation, because a script is sent every time and some
-// shells read it byte by byte.
+// bare removes comments and indentation, because a script is sent with every command and
+// some shells read it byte by byte.
 func bare(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

@@ -14,8 +14,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// A StartError means that a process could not begin, because its command cannot be run as
-// requested. Nothing of it is left on the host.
+// A StartError means that a process did not begin, because its command cannot be run as
+// requested. It leaves no process on the host.
 type StartError struct {
 	// Reason is the host's message, one or more lines.
 	Reason string
@@ -32,14 +32,14 @@ func (e *StartError) Unwrap() error { return e.err }
 // markEnv is the variable that carries a session's mark.
 const markEnv = "FAIRLEAD_SESSION"
 
-// Start starts a journaled process and returns once it runs the command itself, or
-// has ended again. It is idempotent: if a process was already started in the folder,
-// Start returns its status, whatever became of it, and starts nothing. So it may be
-// called again after an error that wraps ErrOutcomeUnknown.
+// Start starts a journaled process. It returns when the process executes the command
+// itself, or has ended already. It is idempotent: if a process was already started in the
+// folder, Start returns the status of that process, even if it has ended, and starts
+// nothing. So it may be called again after an error that wraps ErrOutcomeUnknown.
 //
 // If the command cannot be run (not found, not executable, no such work directory) the
-// error is a *StartError. If the disk is full, it wraps ErrNoSpace. Neither leaves a
-// process.
+// error is a *StartError. If the disk is full, the error wraps ErrNoSpace. In both cases no
+// process is left.
 //
 // The process leads a session and a process group of its own. It has the signal
 // dispositions and the umask of a login, no terminal, and only its three standard streams.
@@ -141,7 +141,8 @@ func checkDir(dir string) error {
 	return nil
 }
 
-// processError returns the typed error for what a script of a journaled process reported.
+// processError returns the typed error for the exit status and the message of a script of
+// this package.
 func processError(err error) error {
 	var exit *hostexec.ExitError
 	if !errors.As(err, &exit) {

@@ -22,8 +22,8 @@ func Inspect(ctx context.Context, h hostexec.Host, dir string) (Status, error) {
 	return st, nil
 }
 
-// ListRunning returns the folders in dir whose journaled processes run. It looks at
-// the folder called name and at those whose names begin with name and a dot. It takes one
+// ListRunning returns those folders in dir whose journaled processes run. It looks at the
+// folder called name and at folders whose names begin with name and a dot. It takes one
 // round trip and changes nothing. If dir does not exist, or is empty, no process runs.
 func ListRunning(ctx context.Context, h hostexec.Host, dir, name string) ([]string, error) {
 	err := checkDir(dir)
@@ -48,17 +48,18 @@ func inspect(ctx context.Context, h hostexec.Host, c hostexec.Command, dir strin
 	return parseReport(res.Stdout)
 }
 
-// killWait bounds the wait for a process to vanish after KILL. One that does not is stuck
-// in the kernel.
+// killWait bounds the wait for a process to vanish after KILL. A process that does not
+// vanish is stuck in the kernel.
 const killWait = 15 * time.Second
 
-// Stop ends a process: TERM to its group, then KILL after grace. It returns once the
-// end is known. It succeeds if the process has ended or never began.
+// Stop ends a process. It sends TERM to the process's group, then KILL after grace. It
+// returns when the end is known. It also succeeds if the process had ended before or never
+// began.
 //
 // The recorded start time and boot id must match, so a later process with the same pid is
 // left alone. Processes that left the group live on: see Reap. The session's lock is held
-// only while a signal is sent, not during the wait. If a newer holder comes in between, the
-// error wraps ErrFenced.
+// only while a signal is sent, not during the wait. If a newer holder takes over meanwhile,
+// the error wraps ErrFenced.
 func Stop(ctx context.Context, h hostexec.Host, dir string, fence hostexec.Fence, grace time.Duration) (Status, error) {
 	fail := func(err error) (Status, error) {
 		return Status{}, fmt.Errorf("stop process in %s on %s: %w", dir, h.Name(), err)

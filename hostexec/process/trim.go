@@ -10,22 +10,21 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// ErrRunning means that the operation needs a process that has ended, and this one
-// runs.
+// ErrRunning means that a process runs, but the operation needs one that has ended.
 var ErrRunning = errors.New("process is running")
 
 const (
-	// trimBlock is the unit that a trim is rounded down to: part of a block can be zeroed,
-	// but that frees no space.
+	// trimBlock is the unit of trims. An offset is rounded down to it, because zeroing part
+	// of a block frees no space.
 	trimBlock = 4096
 	errKept   = 256 << 10
 )
 
-// TrimJournal frees the space of out.log below an offset that nobody will attach to any
-// more, and of err.log except for its last 256 KiB. It returns how many more bytes are gone
-// than before. It may be called at any time: offsets and sizes do not change, the process
-// may go on writing, and attachments above the offset notice nothing. From then on,
-// attaching or reading below it is ErrJournalLost.
+// TrimJournal frees the space of out.log below an offset, and of err.log except for its
+// last 256 KiB. No caller may need the bytes below the offset any more. TrimJournal returns
+// the number of bytes that this call freed. It may be called at any time: offsets and sizes
+// do not change, the process may go on writing, and attachments above the offset are not
+// affected. From then on, attaching or reading below the offset fails with ErrJournalLost.
 //
 // If the host cannot punch holes (busybox's fallocate, some file systems), the error wraps
 // ErrUnsupported and nothing has changed. In that case, begin a new incarnation of the
@@ -58,11 +57,10 @@ func trim(ctx context.Context, h hostexec.Host, dir string, below int64, fence h
 	return freed, nil
 }
 
-// Remove removes the folder of a process that has ended, with its journal, so that
-// folders of former incarnations do not pile up. If the process runs, the error wraps
-// ErrRunning and nothing changes. If the folder does not exist, Remove
-// succeeds. Call Reap first: without the folder it finds less of what the process left
-// behind.
+// Remove removes the folder of a process that has ended, with its journals. If the process
+// runs, the error wraps ErrRunning and nothing changes. If the folder does not exist,
+// Remove succeeds. Call Reap before Remove, because without the folder Reap finds fewer
+// processes that the process left behind.
 func Remove(ctx context.Context, h hostexec.Host, dir string, fence hostexec.Fence) error {
 	err := checkDir(dir)
 	if err == nil {

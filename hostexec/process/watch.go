@@ -14,20 +14,19 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// A Watched is a watched process to which something happened: it no longer runs, or the
-// length of its journal changed.
+// A Watched is a watched process that no longer runs or whose journal changed its length.
 type Watched struct {
 	// Session and Process name the process's folder: Session/proc/Process.
 	Session, Process string
-	// Offset is how far its journal was read.
+	// Offset is the position up to which the journal was read, as LeaveWatch got it.
 	Offset int64
 	State  State
 	Code   int   // as in Status
-	Size   int64 // of its journal; -1 if that is gone
+	Size   int64 // of its journal; -1 if the journal is gone
 }
 
-// Over reports whether there is nothing more to wait for: the process no longer runs, or
-// its journal lacks bytes that were read.
+// Over reports whether waiting for more output is useless, because the process no longer
+// runs or its journal lacks bytes that were read.
 func (w Watched) Over() bool { return w.State != Running || w.Size < w.Offset }
 
 var (
@@ -40,10 +39,10 @@ var (
 	watchLookScript  = withLib(watchLookText)
 )
 
-// LeaveWatch records on the host that somebody waits for the process in dir without being
-// attached, and has read its journal up to offset. LookWatched checks the process from then
-// on. The next exclusive attachment removes the watch. If no process was started, the error
-// wraps ErrNotExist.
+// LeaveWatch leaves a watch on the host for the process in dir. The watch records that the
+// caller has read the journal up to offset and is not attached any more. From then on
+// LookWatched checks the process. The next exclusive attachment removes the watch. If no
+// process was started, the error wraps ErrNotExist.
 func LeaveWatch(ctx context.Context, h hostexec.Host, dir string, offset int64, fence hostexec.Fence) error {
 	err := checkDir(dir)
 	if err == nil && offset < 0 {
@@ -60,9 +59,10 @@ func LeaveWatch(ctx context.Context, h hostexec.Host, dir string, offset int64, 
 }
 
 // LookWatched looks at every watched process below sessionsDir in one round trip, and
-// returns those to which something happened. It changes nothing, takes no lock, and starts
-// no program for processes to which nothing happened. It checks only the length of a
-// journal; ReadJournal and Attach find out whether it still is the journal that was read.
+// returns those that no longer run or whose journal changed its length. It changes nothing,
+// takes no lock, and starts no program on the host for the other processes. It checks only
+// the length of a journal. ReadJournal and Attach find out whether it is still the same
+// journal.
 func LookWatched(ctx context.Context, h hostexec.Host, sessionsDir string) ([]Watched, error) {
 	fail := func(err error) ([]Watched, error) {
 		return nil, fmt.Errorf("look at processes below %s on %s: %w", sessionsDir, h.Name(), err)
@@ -100,19 +100,19 @@ func parseWatched(line string) (w Watched, err error) {
 	return w, fmt.Errorf("%w: %q", script.ErrGarbled, line)
 }
 
-// dd seeks to its place without reading up to it; busybox's tail does not.
+// dd seeks to the offset, while busybox's tail would read everything before it.
 const journalScript = `[ -f "$1" ] || { echo "$1: no such file" >&2; exit 94; }
 exec dd if="$1" bs=65536 skip="$2" count="$3" 2>/dev/null`
 
 const journalBlock = 64 << 10
 
-// MaxJournalPiece is the most that ReadJournal returns, in bytes.
+// MaxJournalPiece is the largest number of bytes that ReadJournal returns.
 const MaxJournalPiece = 1 << 20
 
-// ReadJournal returns at most MaxJournalPiece bytes of what the process in dir has written
-// from offset on, without attaching. The offset must be 0 or just behind a newline. If the
-// journal was trimmed above it, or is another one by now (see AttachOptions.Lines), the
-// error wraps ErrJournalLost.
+// ReadJournal reads the journal of the process in dir from offset on, without attaching. It
+// returns at most MaxJournalPiece bytes. The offset must be 0 or directly behind a newline.
+// If the journal was trimmed above the offset, or was truncated and has grown again (see
+// AttachOptions.Lines), the error wraps ErrJournalLost.
 func ReadJournal(ctx context.Context, h hostexec.Host, dir string, offset int64) ([]byte, error) {
 	data, err := readJournal(ctx, h, dir, offset)
 	if err != nil {
@@ -128,7 +128,7 @@ func readJournal(ctx context.Context, h hostexec.Host, dir string, offset int64)
 	if offset < 0 {
 		return nil, errors.New("the offset is negative")
 	}
-	from := max(offset-1, 0) // include the newline before
+	from := max(offset-1, 0) // include the newline before the offset
 	res, err := h.Run(ctx, hostexec.Command{Script: journalScript, Args: []string{
 		path.Join(dir, "out.log"), strconv.FormatInt(from/journalBlock, 10), strconv.Itoa(MaxJournalPiece/journalBlock + 1),
 	}})
@@ -155,14 +155,15 @@ func readJournal(ctx context.Context, h hostexec.Host, dir string, offset int64)
 	return data, nil
 }
 
-// checkLine finds out, from the byte before an offset, whether a line begins there.
+// checkLine returns ErrJournalLost if no line begins at offset. before is the byte before
+// the offset.
 func checkLine(ctx context.Context, h hostexec.Host, dir string, before byte, offset int64) error {
 	if before == '\n' {
 		return nil
 	}
 	trimmed := int64(0)
 	if before == 0 {
-		// A trim that ends exactly there has taken the newline.
+		// A trim that ends exactly at the offset has zeroed the newline.
 		var err error
 		if trimmed, err = trimmedTo(ctx, h, dir, false); err != nil {
 			return err

@@ -35,8 +35,8 @@ var (
 // has changed, LookFiles reports it with note, which is one word. The next exclusive
 // attachment removes the watch. A file that does not exist is not watched.
 //
-// Two changes within one timestamp (a second in some shells) may be missed: look at the
-// file itself right after this call.
+// LookFiles may miss a change within the same timestamp as an earlier one (a second in some
+// shells). So look at the file itself directly after this call.
 func WatchFile(ctx context.Context, h hostexec.Host, dir, file, note string, fence hostexec.Fence) error {
 	err := checkDir(dir)
 	if err == nil {
@@ -56,8 +56,8 @@ func WatchFile(ctx context.Context, h hostexec.Host, dir, file, note string, fen
 }
 
 // LookFiles looks at every file below sessionsDir for which WatchFile left a watch, in one
-// round trip that starts no program on the host. It skips output that a foreign note has
-// garbled, so that this cannot hide other files.
+// round trip that starts no program on the host. It skips lines of the output that it
+// cannot parse, so that a damaged watch does not hide other files.
 func LookFiles(ctx context.Context, h hostexec.Host, sessionsDir string) ([]ChangedFile, error) {
 	fail := func(err error) ([]ChangedFile, error) {
 		return nil, fmt.Errorf("look at files below %s on %s: %w", sessionsDir, h.Name(), err)

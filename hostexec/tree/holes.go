@@ -15,21 +15,21 @@ var treeHolesScript string
 const (
 	// holeBlock is the unit of holes, as in file systems.
 	holeBlock = 4 << 10
-	// holeLeast is the smallest hole that is left out; smaller ones are written as zeros.
+	// holeLeast is the smallest hole that stays a hole. Smaller holes are written as zeros.
 	holeLeast = 64 << 10
-	// holePiece is how much data is sent at a time.
+	// holePiece is the amount of data that is sent at a time, in bytes.
 	holePiece = 4 << 20
 )
 
 // A holeWriter writes files with holes over a channel of its own. busybox's tar does not
-// support holes, and GNU's needs all of a file's holes before its data.
+// support holes, and GNU tar needs the positions of all holes of a file before its data.
 type holeWriter struct {
 	s   hostexec.Stream
 	out *bufio.Writer
 
 	block int64  // offset of buf in the file, in blocks
 	buf   []byte // data not sent yet
-	gap   int64  // zeros after buf that are not counted in block or buf yet
+	gap   int64  // number of zeros after buf that are not in block or buf yet
 }
 
 func (w *Writer) beginHoles(e Entry) error {
@@ -51,7 +51,8 @@ func (h *holeWriter) say(format string, args ...any) error {
 	return h.explain(err)
 }
 
-// explain replaces the error of a write by the host's own error, if there is one.
+// explain replaces the error of a write by the error that the host reports, if it reports
+// one.
 func (h *holeWriter) explain(err error) error {
 	if err == nil {
 		return nil
@@ -129,11 +130,12 @@ func (h *holeWriter) send() error {
 }
 
 func (h *holeWriter) endFile(e Entry) error {
-	h.gap = 0 // the size covers it
+	h.gap = 0 // the file's size covers the gap
 	if err := h.send(); err != nil {
 		return err
 	}
-	// For times before 1970, seconds and fraction share one sign, as in a decimal number.
+	// For times before 1970, the minus sign applies to seconds and fraction, as in a
+	// decimal number.
 	return h.say("end %d %o %s %d\n", e.Size, e.Mode, paxTime(e.MTime), e.MTime.Unix())
 }
 
@@ -157,7 +159,7 @@ func (w *Writer) endHoles() error {
 	return err
 }
 
-// close ends the channel of files that were not completed.
+// close closes the channel. Files that were not completed are dropped.
 func (w *Writer) close() {
 	if w.holes != nil {
 		w.holes.s.Close()

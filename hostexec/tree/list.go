@@ -23,10 +23,10 @@ import (
 //go:embed tree_list.sh
 var treeListScript string
 
-// An Entry is a name in a tree and its properties on the host.
+// An Entry is a name in a tree with the properties of its file on the host.
 type Entry struct {
-	// Path is relative to the tree's folder, clean, any bytes but NUL. "." is the folder
-	// itself.
+	// Path is clean and relative to the tree's folder. It may hold any byte but NUL. "." is
+	// the folder itself.
 	Path string
 	Kind Kind
 	// Mode holds the permissions with setuid, setgid and sticky, as in chmod.
@@ -35,8 +35,8 @@ type Entry struct {
 	// MTime and CTime are as precise as the host reports them.
 	MTime, CTime time.Time
 	Inode, Dev   uint64
-	Links        uint64 // how many names the file has
-	Blocks       int64  // allocated, of 512 bytes
+	Links        uint64 // number of names that the file has
+	Blocks       int64  // allocated blocks of 512 bytes
 	// Link is a symlink's target or, for a HardLink, another path of the same file.
 	Link string
 	// Pruned says that a pattern of ListOptions.Prune matches. A pruned folder's
@@ -49,8 +49,8 @@ type Entry struct {
 // Kind is the type of a file.
 type Kind byte
 
-// The kinds, with find's letters. List never reports HardLink: it lists each name of a
-// file as a RegularFile.
+// The kinds have the letters that find uses. List never reports HardLink: it lists each
+// name of a file as a RegularFile.
 const (
 	RegularFile Kind = 'f'
 	Folder      Kind = 'd'
@@ -63,13 +63,13 @@ const (
 	UnknownKind Kind = '?'
 )
 
-// Sparse reports whether a file occupies less space than its size: it has holes, or its
-// file system compresses.
+// Sparse reports whether a file occupies less space than its size: the file has holes, or
+// its file system compresses data.
 func (e Entry) Sparse() bool { return e.Kind == RegularFile && e.Blocks*512 < e.Size }
 
-// ComparePaths is the order of List: byte order of the path followed by "//". A
-// folder's content need not come after it: a/-b comes before a. The tree's folder itself,
-// ".", comes first.
+// ComparePaths compares paths in the order of List: the byte order of the paths with "//"
+// appended. A folder's content may come before the folder: a/-b comes before a. The tree's
+// folder itself, ".", comes first.
 func ComparePaths(a, b string) int {
 	if a == "." || b == "." {
 		return cmp.Compare(btoi(a != "."), btoi(b != "."))
@@ -89,12 +89,13 @@ func btoi(b bool) int {
 }
 
 // maxTreePath and maxTreeName are the longest path below a tree's folder and the longest
-// name that every host can read and write. Linux accepts 4,095 bytes, with "./" before and
-// a slash after. Names have at most 255 bytes on all but a few file systems.
+// name that every host can read and write. Linux accepts 4,095 bytes, including the "./"
+// before the path and a slash after it. On nearly all file systems, names have at most 255
+// bytes.
 const maxTreePath, maxTreeName = 4090, 255
 
-// PathFits reports whether Read can read this path and Write can write it.
-// Deeper paths can exist and are listed.
+// PathFits reports whether Read can read this path and Write can write it. Longer paths can
+// exist and are listed.
 func PathFits(p string) bool {
 	if len(p) > maxTreePath {
 		return false
@@ -109,32 +110,33 @@ func PathFits(p string) bool {
 
 // ListOptions configure List.
 type ListOptions struct {
-	// Prune holds patterns. A match is listed as pruned and not entered. A pattern without
-	// a slash matches a name, with *, ? and […] as in fnmatch(3). With a slash at its end
-	// it matches only folders. With a slash elsewhere it is a literal path below the
-	// folder.
+	// Prune holds patterns. An entry that matches one is listed as pruned, and its content
+	// is not listed. A pattern without a slash is compared with the name, and may use *, ?
+	// and […] as in fnmatch(3). A pattern with a slash at its end matches only folders. A
+	// pattern with a slash elsewhere is a literal path below the folder.
 	Prune []string
 	// Began, if not nil, is called with the host's time before the first entry.
 	Began func(clock time.Time)
 }
 
-// A Listing holds the results for a whole listing.
+// A Listing holds the results that concern a whole listing.
 type Listing struct {
-	// Clock is the host's time at the beginning, in whole seconds if its date has no
-	// fraction. A file that changed at that time or later may change again and look the
-	// same.
+	// Clock is the host's time at the beginning, in whole seconds if its date program
+	// prints no fraction. A file that changed at that time or later may change again
+	// without a change of its properties.
 	Clock time.Time
-	// Problems are complaints of the host's tools, at most maxProblems: what could not be
-	// read or examined. Files that vanished during the listing are not in it.
+	// Problems are messages of the host's tools about files that could not be read or
+	// examined, at most maxProblems. Messages about files that vanished during the listing
+	// are left out.
 	Problems []string
 }
 
-// List calls fn for each path in dir once, in the order of ComparePaths. dir itself
-// may come first, as ".". It takes one channel and little memory, whatever the size of the
-// tree. Files that vanish during the listing are not listed. Folders that may not be read
-// are listed as Unreadable. Neither is an error. Some listed paths are too long for other
-// calls, see PathFits. An error of fn ends the listing. If dir is not a folder, the
-// error wraps ErrNotExist.
+// List calls fn once for each path in dir, in the order of ComparePaths. The first path may
+// be "." for dir itself. It takes one channel and little memory, whatever the size of the
+// tree. Files that vanish during the listing are not listed, and folders that may not be
+// read are listed as Unreadable. Neither makes List fail. Some listed paths are too long
+// for other calls, see PathFits. An error of fn ends the listing. If dir is not a folder,
+// the error wraps ErrNotExist.
 func List(ctx context.Context, h hostexec.Host, dir string, opts ListOptions, fn func(Entry) error) (Listing, error) {
 	l, err := listTree(ctx, h, dir, opts, fn)
 	if err != nil {
@@ -229,7 +231,7 @@ type treeLister struct {
 
 	began func(clock time.Time)
 
-	unordered bool // accept any order
+	unordered bool // accept entries in any order
 
 	long   []byte // a record that exceeds the buffer of in
 	any    bool
@@ -237,12 +239,12 @@ type treeLister struct {
 	held   []Entry
 	flags  map[string]byte
 	status string // exit status of find
-	sorted string // exit status of sort, which follows it
+	sorted string // exit status of sort, which comes after that of find
 	ended  string // exit statuses of the host's tools, see toolsEnded
 }
 
-// maxTreeRecord bounds a record: more than a path and a link's target, as long as any
-// system allows.
+// maxTreeRecord bounds a record, in bytes. It is larger than the longest path and the
+// longest link target that a system allows.
 const maxTreeRecord = 1 << 20
 
 func (l *treeLister) read(from io.Reader) (Listing, error) {
@@ -265,7 +267,7 @@ func (l *treeLister) read(from io.Reader) (Listing, error) {
 	}
 	ns, err := strconv.ParseInt(fraction, 10, 64)
 	if err != nil || len(fraction) != 9 {
-		ns, err = 0, nil // some dates have no fraction, or print the format itself
+		ns, err = 0, nil // some date programs print no fraction, or print the format itself
 	}
 	told := Listing{Clock: time.Unix(now, ns)}
 	if l.began != nil {
@@ -297,9 +299,9 @@ func (l *treeLister) read(from io.Reader) (Listing, error) {
 	return told, err
 }
 
-// toolsEnded returns an error unless all these tools ended well. said holds "name status"
-// pairs. A tool that failed has passed on less than it got. The tool "look" may end with a
-// status of find (1) or xargs (123), because files may have vanished.
+// toolsEnded returns an error unless all these tools ended with status 0. said holds "name
+// status" pairs. A tool that failed may have passed on less than it got. The tool "look"
+// may also end with status 1 (find) or 123 (xargs), because files may have vanished.
 func toolsEnded(said string, tools ...string) error {
 	words := strings.Fields(said)
 	for _, tool := range tools {
@@ -381,7 +383,7 @@ func (l *treeLister) end(err error) error {
 	return err
 }
 
-// LastWord passes an entry to fn, except for a repeated one: a folder that changes while it is
+// tell passes an entry to fn, but drops repeated entries: a folder that changes while it is
 // read may list a name twice.
 func (l *treeLister) tell(e Entry) error {
 	if l.any && !l.unordered {
@@ -481,7 +483,7 @@ func (f *fields) time() time.Time {
 	ns, ok2 := nanoseconds(fraction)
 	f.bad = f.bad || !ok || !ok2
 	if negative {
-		return time.Unix(-int64(s), ns) // find prints seconds and nanoseconds separately
+		return time.Unix(-int64(s), ns) // find prints the sign and seconds apart from nanoseconds
 	}
 	return time.Unix(int64(s), ns)
 }

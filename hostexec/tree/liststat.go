@@ -11,9 +11,10 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// If find cannot print file properties, names are sorted and passed to stat.
+// If the host's find cannot print file properties, the script sorts the names and passes
+// them to stat.
 
-// readFlags reads which paths are pruned or unreadable; the listing follows.
+// readFlags reads the list of paths that are pruned or unreadable. The listing follows it.
 func (l *treeLister) readFlags() error {
 	l.flags = map[string]byte{}
 	for {
@@ -34,13 +35,13 @@ func (l *treeLister) readFlags() error {
 }
 
 // readLines parses the output of stat, in which each record begins with the mark. Lines
-// without the mark continue the record before. rec is the first record.
+// without the mark belong to the record before them. rec is the first record.
 func (l *treeLister) readLines(rec []byte) error {
 	rec = append([]byte(nil), rec...)
 	for {
 		line, err := l.next('\n')
 		if err == io.EOF {
-			err = io.ErrUnexpectedEOF // the status comes last
+			err = io.ErrUnexpectedEOF // the status must come last
 		}
 		if err != nil {
 			return err
@@ -73,10 +74,10 @@ func (l *treeLister) readLines(rec []byte) error {
 }
 
 // tellStat corrects the order. The host sorted plain names, so that a name comes before all
-// names that begin with it, some of which belong before it.
+// names that begin with it. In the order of ComparePaths, some of these come first.
 func (l *treeLister) tellStat(rec []byte) error {
 	if i := bytes.LastIndex(rec, l.mark); i >= 0 {
-		rec = rec[i+len(l.mark):] // it follows, on the same line, a record of a file that vanished
+		rec = rec[i+len(l.mark):] // on the same line, before it, is a record of a file that vanished
 	}
 	e, err := parseStat(rec)
 	if err != nil || e.Kind == 0 {
@@ -107,8 +108,8 @@ func (l *treeLister) tellHeld() error {
 }
 
 // parseStat parses "mode size mtime ctime inode links blocks dev/mtime/ctime/name". Times
-// come twice: in seconds and in readable form. The path is still as find printed it. A
-// record without a kind is of a link that vanished.
+// come twice: in seconds and in readable form. The path is still as find printed it. If a
+// record has no kind, it is that of a link that vanished.
 func parseStat(rec []byte) (Entry, error) {
 	bad := func() (Entry, error) { return Entry{}, fmt.Errorf("%w: record %.200q", script.ErrGarbled, rec) }
 	parts := bytes.SplitN(rec, []byte("/"), 4)
@@ -152,7 +153,8 @@ func cutLink(text []byte, size int64) (name, target string, ok bool) {
 	const arrow = "' -> '"
 	i := len(s) - int(min(size, int64(len(s)))) - len(arrow)
 	if i < 0 || s[i:i+len(arrow)] != arrow {
-		// Some file systems do not report the length, or the link has changed.
+		// The size is not the length of the target: some file systems do not report it, or
+		// the link has changed.
 		if i = strings.LastIndex(s, arrow); i < 0 {
 			return "", "", false
 		}

@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// If the connection is lost while stat prints, the error says that the stream ended
-// early, so that the caller looks for the cause. It does not say that the host's
-// answer makes no sense.
+// If the connection is lost while stat prints, the error says that the stream ended early,
+// so that the caller looks for the cause. It is not ErrGarbled.
 func TestAListingOfStatThatIsCutEndedEarly(t *testing.T) {
 	const whole = "//m81a4 3 1700000000 1700000000 5 1 8 fe01/2023-11-14 22:13:20.5 +0000/2023-11-14 22:13:20.5 +0000/a\n//m/0\n"
 	for cut := range len(whole) + 1 {

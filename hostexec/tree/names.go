@@ -8,14 +8,15 @@ import (
 )
 
 // A nameQueue holds the names that were asked for and not yet answered, and the bytes still
-// to send. Names that come slowly are sent at once; names that come fast wait.
+// to send. Names that come slowly are sent at once. Names that come fast are collected and
+// sent together.
 type nameQueue struct {
-	popped int // number of answered names; for the reader only
+	popped int // number of answered names; used by the reader only
 
 	mu      sync.Mutex
 	changed sync.Cond
-	buf     []byte   // guarded by mu, like all below: to be sent
-	asked   []string // the names from head on are not answered
+	buf     []byte   // guarded by mu, like all below: bytes to send
+	asked   []string // names; those from head on are not answered
 	head    int
 	done    bool // no more names will come
 	over    bool // nobody reads answers any more
@@ -31,7 +32,7 @@ func newNameQueue() *nameQueue {
 	return q
 }
 
-// take asks for all names. If a name is invalid, it stops and calls fail.
+// take puts all names into the queue. If a name is invalid, it stops and calls fail.
 func (q *nameQueue) take(names func(yield func(string) bool), fail func(error)) {
 	names(func(p string) bool {
 		if err := checkTreePath(p); err != nil {
@@ -62,7 +63,7 @@ func (q *nameQueue) push(p string) bool {
 	return true
 }
 
-// send writes names as they come, and then their end.
+// send writes names as they come, and closes the stream's input after the last one.
 func (q *nameQueue) send(s hostexec.Stream) {
 	var out []byte
 	for {

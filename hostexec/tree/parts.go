@@ -20,9 +20,9 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// takePartScript lists the parts of a stream in a folder, and adds one. Several
-// scripts may add at once, each to its own file. The writer of an older part may
-// still append to it after the bytes that the list describes.
+// takePartScript lists the parts of a stream in a folder, and adds one. Several scripts may
+// add parts at once, each in its own file. The writer of a listed part may still append to
+// it, so only as many bytes as the list gives belong to the part.
 //
 // It prints the compression of the stream, "part NAME SIZE SHA256" for each part
 // with that compression, and an empty line. Then it reads the name of the part to
@@ -85,15 +85,15 @@ type treePart struct {
 
 var treePartName = regexp.MustCompile(`^part-(plain|zstd|gzip)-([0-9]{1,18})-[A-Z2-7]{1,64}$`)
 
-// PutInParts unpacks the tar stream that write writes into dir, which must
-// not exist. What the host has received stays in the folder parts: if a call loses
-// its connection, the next call for the same stream goes on from there. write must
-// write the same bytes each time. A part is used only if its SHA-256 matches the
-// stream. Concurrent calls do not disturb each other.
+// PutInParts unpacks the tar stream that write writes into dir, which must not exist. The
+// host keeps the data that it has received in the folder parts. If a call loses its
+// connection, the next call for the same stream sends only the rest. write must write the
+// same bytes each time. A part is used only if its SHA-256 matches the stream. Concurrent
+// calls do not disturb each other.
 //
-// The caller removes parts when it has verified the tree in dir, or gives up. If the
-// compression changes between two calls, because the host seems farther away or has
-// other tools now, the upload starts anew.
+// The caller removes the folder parts after it has verified the tree in dir, or when it
+// gives up. If the compression changes between two calls, because the host seems farther
+// away or has other tools now, the upload starts anew.
 func PutInParts(ctx context.Context, h hostexec.Host, dir, parts string, write func(io.Writer) error) error {
 	err := errors.Join(script.CheckPath(dir), script.CheckPath(parts))
 	var how string
@@ -166,13 +166,13 @@ func sendParts(ctx context.Context, h hostexec.Host, parts string, write func(io
 		return "", nil, errors.Join(err, partDropped(s))
 	}
 	if waitErr := s.Wait(); waitErr != nil {
-		return "", nil, waitErr // it says more than the error of a write
+		return "", nil, waitErr // this error says more than the error of a write
 	}
 	return how, append(chain, added), err
 }
 
-// readParts reads the list of parts that takePartScript prints. It fails on a line
-// that the script does not print, and on more lines than it prints.
+// readParts reads the list of parts that takePartScript prints. It fails on a line that the
+// script cannot have printed, and on more lines than the script can print.
 func readParts(s hostexec.Stream) (how string, there []treePart, err error) {
 	in := bufio.NewReaderSize(onlyReader{s}, 256)
 	for n := 0; ; n++ {
@@ -201,8 +201,8 @@ func readParts(s hostexec.Stream) (how string, there []treePart, err error) {
 	}
 }
 
-// longestPart returns the longest part that begins at pos and has the same bytes as
-// the stream there; nil if there is none.
+// longestPart returns the longest of the parts that begin at pos and have the same bytes as
+// the stream from pos on. It returns nil if there is no such part.
 func longestPart(there []treePart, pos int64, how string, write func(io.Writer) error) (*treePart, error) {
 	var from []treePart
 	for _, p := range there {

@@ -27,7 +27,7 @@ const tarBlock = 512
 // holes.
 type tarReader struct {
 	in   *bufio.Reader
-	torn error // the error for an end in the middle
+	torn error // the error if the archive ends within a file
 
 	file *File
 	pad  int64 // padding after the file's data
@@ -44,8 +44,8 @@ type tarHeader struct {
 func (t *tarReader) next() (tarHeader, error) {
 	var long tarHeader
 	for {
-		// All our names begin with "./", and so does the name of GNU's entries for long
-		// names.
+		// All names that we ask for begin with "./". So does the name of the entries that
+		// GNU tar uses for long names.
 		switch begin, err := t.in.Peek(2); {
 		case err == io.EOF:
 			return tarHeader{}, io.EOF

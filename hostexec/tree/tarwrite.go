@@ -8,7 +8,7 @@ import (
 )
 
 // A treeTar writes an archive that GNU and busybox tar both understand. Long names are in
-// GNU format, fractions of seconds in POSIX format, which busybox skips.
+// GNU format. Fractions of seconds are in POSIX format, which busybox ignores.
 type treeTar struct{ out *bufio.Writer }
 
 func (t treeTar) header(e Entry, kind byte, size int64) error {
@@ -126,13 +126,13 @@ func paxRecord(key, value string) string {
 	}
 }
 
-// paxTime returns seconds with a fraction. A minus sign applies to both.
+// paxTime returns seconds with a fraction. A minus sign applies to the whole number.
 func paxTime(t time.Time) string {
 	sec, ns := t.Unix(), t.Nanosecond()
 	sign := ""
 	if sec < 0 && ns > 0 {
 		sign, sec, ns = "-", -sec-1, 1e9-ns
 	}
-	fraction := strconv.Itoa(1e9 + ns) // a 1 and nine digits
+	fraction := strconv.Itoa(1e9 + ns) // the digit 1 and nine digits of the fraction
 	return sign + strconv.FormatInt(sec, 10) + "." + fraction[1:]
 }

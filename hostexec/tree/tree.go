@@ -14,12 +14,12 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// Trees travel as tar streams over one channel, because file by file would cost a round
-// trip each. Both GNU and busybox tar are understood.
+// A tree is transferred as one tar stream over one channel, because single files would cost
+// a round trip each. The host may have GNU or busybox tar.
 
-// unpackScript unpacks its input into a new folder beside the target. It does not put it in
-// place: a tar stream that was cut between two entries looks complete, so its end is
-// confirmed in a second step.
+// unpackScript unpacks its input into a new folder beside the target. It does not put the
+// folder in place. A tar stream that was cut between two entries looks complete, so a
+// second step confirms its end.
 //
 // $1 the folder beside the target.
 const unpackScript = `LC_ALL=C; export LC_ALL
@@ -29,8 +29,8 @@ mkdir -p -- "${1%%/*}/" && mkdir -- "$1" || exit 1
 trap 'exit 1' HUP INT TERM PIPE
 tar -xpof - -C "$1" || { r=$?; rm -rf -- "$1"; exit $r; }`
 
-// placeScript moves an unpacked tree to its place: with one rename if nothing is there,
-// otherwise file by file.
+// placeScript moves an unpacked tree to its place. If nothing is there, it uses one rename,
+// otherwise it moves file by file.
 //
 // $1 the unpacked tree, $2 its place.
 const placeScript = `LC_ALL=C; export LC_ALL
@@ -44,9 +44,9 @@ else
 fi || exit 1
 %s`
 
-// Put unpacks a tar stream into dir, created if missing. Nothing appears in dir before
-// the whole stream was received. If dir is not empty, files of the same name are replaced
-// and the others stay.
+// Put unpacks a tar stream into dir, which it creates if missing. Nothing appears in dir
+// before the whole stream was received. If dir is not empty, files of the same name are
+// replaced and the others stay.
 func Put(ctx context.Context, h hostexec.Host, dir string, tar io.Reader, fence *hostexec.Fence) error {
 	if err := putTree(ctx, h, dir, tar, fence); err != nil {
 		return fmt.Errorf("put tree %s on %s: %w", dir, h.Name(), err)
@@ -82,7 +82,7 @@ func putTree(ctx context.Context, h hostexec.Host, dir string, tar io.Reader, fe
 		s.CloseWrite()
 	}
 	if errors.Is(copyErr, hostexec.ErrSource) {
-		s.Wait() // let it end by itself, so that only its folder is left to remove
+		s.Wait() // let the script end by itself, so that only its folder has to be removed
 		return errors.Join(copyErr, removeTemp(ctx, h, temp))
 	}
 	if err := s.Wait(); err != nil {
@@ -105,9 +105,9 @@ func removeTemp(ctx context.Context, h hostexec.Host, temp string) error {
 	return err
 }
 
-// packScript writes a tar stream of $2… below $1. Names to leave out are passed as
-// patterns, with wildcards escaped. Status 1 of GNU tar means that a file changed while it
-// was read, which is no error here.
+// packScript writes a tar stream of the paths $2… below $1. It passes names to leave out to
+// tar as patterns, with wildcards escaped. Status 1 of GNU tar means that a file changed
+// while it was read, which is no error here.
 const packScript = `LC_ALL=C; export LC_ALL
 [ -d "$1" ] || { echo "$1: no such folder" >&2; exit 94; }
 cd -- "$1" || exit 1
@@ -165,8 +165,9 @@ func getTree(ctx context.Context, h hostexec.Host, dir string, w io.Writer, path
 	return err
 }
 
-// onlyChanges reports whether busybox's tar, which has one status for all errors,
-// complained only of files that vanished while it read.
+// onlyChanges reports whether all messages of busybox's tar are about files that vanished
+// while it read, or about sockets. The status does not tell, because this tar has one
+// status for all errors.
 func onlyChanges(stderr []byte) bool {
 	for line := range strings.Lines(string(stderr)) {
 		line = strings.TrimSpace(line)

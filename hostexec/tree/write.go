@@ -33,7 +33,7 @@ const treeWipeScript = `rm -rf -- "$1" 2>/dev/null && exit
 find "$1" -type d -exec chmod u+rwx {} \; 2>/dev/null
 rm -rf -- "$1"`
 
-// exitExists is the exit status of our scripts if a place is taken.
+// exitExists is the exit status of our scripts if something is in the place of a tree.
 const exitExists = 95
 
 // ErrExists means that something is in the place of a tree.
@@ -45,19 +45,20 @@ type WriteOptions struct {
 	// a call whose end was not seen, Write succeeds and writes nothing. ID is one word;
 	// it is kept in a file beside dir.
 	ID string
-	// Fence puts the tree in place only if the host knows no higher epoch then.
+	// With Fence, the tree is put in place only if the host knows no higher epoch at that
+	// moment.
 	Fence *hostexec.Fence
 }
 
 var treeID = regexp.MustCompile(`^[A-Za-z0-9._:-]*$`)
 
-// Write creates the tree dir from what fill gives the writer. dir must be
-// absent or an empty folder; otherwise the error wraps ErrExists. Modes and times, also of folders,
-// are set as precisely as the host's tools can. The owner is our user on the host. The tree
-// is written to a new folder beside dir, which is renamed when complete and removed on
-// failure. A full disk is ErrNoSpace. After ErrOutcomeUnknown the tree may be in place;
-// repeat the call to make sure. A later call for the same dir removes the new folder of an
-// earlier one.
+// Write creates the tree dir from the entries that fill gives to the Writer. dir must be
+// absent or an empty folder; otherwise the error wraps ErrExists. Modes and times, also of
+// folders, are set as precisely as the host's tools allow. The owner is our user on the
+// host. The tree is written to a new folder beside dir, which is renamed when complete and
+// removed on failure. If the disk is full, the error wraps ErrNoSpace. After
+// ErrOutcomeUnknown the tree may be in place, so repeat the call to make sure. A later call
+// for the same dir removes the unfinished folder of an earlier call.
 func Write(ctx context.Context, h hostexec.Host, dir string, opts WriteOptions, fill func(*Writer) error) error {
 	if err := writeTree(ctx, h, dir, opts, fill); err != nil {
 		return fmt.Errorf("write tree %s on %s: %w", dir, h.Name(), err)
@@ -137,8 +138,8 @@ func removeTree(ctx context.Context, h hostexec.Host, temp string, why error) er
 	return err
 }
 
-// finish ends the streams and waits until the host has taken everything, or has dropped an
-// incomplete tree.
+// finish ends the streams and waits until the host has received everything, or has dropped
+// an incomplete tree.
 func (w *Writer) finish(s hostexec.Stream, fillErr error) error {
 	if fillErr == nil && w.gnu {
 		fillErr = w.endHoles() // before tar sets the times of folders
@@ -147,7 +148,7 @@ func (w *Writer) finish(s hostexec.Stream, fillErr error) error {
 		fillErr = w.tar.end()
 	}
 	if fillErr != nil {
-		w.out.shut.Store(true) // the host must not take a partial tree for a complete one
+		w.out.shut.Store(true) // so that the host does not take a partial tree for a complete one
 	}
 	if err := w.packed.Close(); fillErr == nil {
 		fillErr = err
@@ -198,12 +199,12 @@ func (w *Writer) placeFolders(ctx context.Context, place hostexec.Command) error
 // errTreeStream means that the host does not accept more input.
 var errTreeStream = errors.New("the host accepts no more input")
 
-// A spaceWatcher writes to a stream until the other end reports a full disk. tar itself
-// goes on after that and fails only at the end.
+// A spaceWatcher writes to a stream until the host reports a full disk. tar itself would
+// read on and fail only at the end.
 type spaceWatcher struct {
 	s    hostexec.Stream
 	seen int64
-	shut atomic.Bool // write nothing more
+	shut atomic.Bool // set to write nothing more
 }
 
 func (w *spaceWatcher) Write(p []byte) (int, error) {
@@ -238,7 +239,7 @@ type Writer struct {
 
 	holes   *holeWriter
 	holey   map[string]bool // files, and hard links to files, that holes writes
-	folders []Entry         // kept here if tar cannot delay their modes and times
+	folders []Entry         // folders to set at the end if the host's tar does not delay their modes and times
 	open    *FileWriter
 	err     error
 }
@@ -378,7 +379,7 @@ func (f *FileWriter) Close() error {
 	return f.w.fail(f.w.tar.zeros(-f.e.Size & (tarBlock - 1)))
 }
 
-// zeros is written for holes in files that are not sparse.
+// zeros is the data for holes of files that are written without holes.
 var zeros = make([]byte, 64<<10)
 
 func isZero(p []byte) bool {

@@ -11,12 +11,12 @@ import (
 
 // BatchOptions configure a batch.
 type BatchOptions struct {
-	// Mask returns a Masker for known secrets. What is read back from the store is searched
-	// with it, chunk by chunk. nil means that there are none.
+	// Mask returns a Masker for known secrets. Data that is read back from the store is
+	// searched with it, chunk by chunk. Mask is nil if no secrets are known.
 	Mask func() Masker
 }
 
-// Added is what a batch added to the store.
+// Added counts the data that a batch added to the store.
 type Added struct {
 	Packs  int   `json:"packs"`
 	Chunks int64 `json:"chunks"`
@@ -26,12 +26,12 @@ type Added struct {
 
 // A Batch holds the chunks of one capture. Its methods must be called by one goroutine.
 // Compressing, encrypting, writing and reading back run concurrently with bounded memory:
-// Put waits when they cannot keep up.
+// Put blocks while they cannot keep up.
 //
-// Put and Has record what the capture relies on. Flush makes sure that all of it is
-// correctly in the store. Commit makes sure that it still is when the manifest is written.
-// A batch ends with Commit or Abort. Chunks that it added and no manifest names are pruned
-// later.
+// Put and Has record the chunks that the capture relies on. Flush makes sure that all new
+// chunks are correctly in the store. Commit makes sure that the store still has all of the
+// chunks when the manifest is written. A batch ends with Commit or Abort. If no manifest
+// names a chunk that the batch added, a later prune deletes the chunk.
 type Batch struct {
 	c      *Store
 	ctx    context.Context // ends with the batch
@@ -42,9 +42,9 @@ type Batch struct {
 	ahead        chan error // result of refreshAhead
 	fresh        bool       // whether the index was brought up to date
 	begun        sync.WaitGroup
-	dirty        bool // something was put since the last Flush
+	dirty        bool // a chunk was put since the last Flush
 
-	mu      sync.Mutex            // guards what follows
+	mu      sync.Mutex            // guards the fields below
 	pending map[IndexKey]struct{} // put, but not in the index yet
 	relied  map[uint32]bitset     // by pack: positions of chunks
 	added   Added
@@ -68,7 +68,8 @@ func (b bitset) has(pos uint16) bool {
 // errEnded is the cause that cancels a batch's work.
 var errEnded = errors.New("the batch has ended")
 
-// NewBatch begins a capture, bounded by ctx. Commit or Abort must follow.
+// NewBatch begins a batch, which ends at the latest with ctx. The caller must call Commit
+// or Abort.
 func (c *Store) NewBatch(ctx context.Context, opts BatchOptions) *Batch {
 	ctx, cancel := context.WithCancelCause(ctx)
 	b := &Batch{c: c, ctx: ctx, cancel: cancel, mask: opts.Mask,
@@ -81,9 +82,8 @@ func (c *Store) NewBatch(ctx context.Context, opts BatchOptions) *Batch {
 // caller may reuse data afterwards.
 func (b *Batch) Put(data []byte) (Digest, error) { return b.put(b.files, data) }
 
-// PutList is Put for chunks that list other chunks (the entries of a tree). These go into
-// packs of their own, so that reading the lists of many snapshots, or of a parent, reads no
-// content.
+// PutList is Put for chunks that list other chunks (the entries of a tree). Lists go into
+// packs of their own, so that a reader of many lists does not read content as well.
 func (b *Batch) PutList(data []byte) (Digest, error) { return b.put(b.lists, data) }
 
 func (b *Batch) put(p *packer, data []byte) (Digest, error) {
@@ -109,8 +109,8 @@ func (b *Batch) store(p *packer, d Digest, data []byte) error {
 	return p.put(d, data)
 }
 
-// Has reports whether the store has a chunk or will have it with this batch. If so, the
-// batch relies on it from now on. If not, the caller must put it.
+// Has reports whether the store has a chunk or will get it from this batch. If so, the
+// batch relies on the chunk from now on. If not, the caller must put it.
 func (b *Batch) Has(d Digest) bool {
 	if err := b.begin(); err != nil {
 		return false // Put returns the error
@@ -129,7 +129,7 @@ func (b *Batch) Has(d Digest) bool {
 	return ok
 }
 
-// begin brings the index up to date, once.
+// begin brings the index up to date in its first call.
 func (b *Batch) begin() error {
 	if b.fresh || b.ctx.Err() != nil {
 		return b.err()
@@ -145,8 +145,8 @@ func (b *Batch) begin() error {
 	return nil
 }
 
-// RefreshAhead begins to bring the index up to date, while the caller connects to a host
-// and has a tree listed. Calling it is optional.
+// RefreshAhead begins to bring the index up to date in the background, so that the caller
+// can connect to a host and list a tree meanwhile. Calling it is optional.
 func (b *Batch) RefreshAhead() {
 	b.ahead = make(chan error, 1)
 	b.begun.Go(func() { b.ahead <- b.c.refresh(b.ctx) })
@@ -159,8 +159,8 @@ func (b *Batch) err() error {
 	return context.Cause(b.ctx)
 }
 
-// indexed adds a pack of this batch to the index in memory. The pack is in the store, read
-// back and indexed.
+// indexed adds a pack of this batch to the index in memory. The pack has been written and
+// read back, and the store has its index blob.
 func (b *Batch) indexed(blob packID, p indexedPack) {
 	b.c.mu.Lock()
 	b.c.index.add(blob, []indexedPack{p})
@@ -179,9 +179,10 @@ func (b *Batch) indexed(blob packID, p indexedPack) {
 	b.added.Stored += p.stored
 }
 
-// Flush returns once everything that was put is in the store, was read back with the right
-// digests, was searched for secrets, and is indexed. After an error only Abort is useful;
-// another batch finds what was indexed so far. Flush may be called more than once.
+// Flush returns when all chunks that were put are in the store, have been read back with
+// the right digests and searched for secrets, and are indexed. After an error, the caller
+// can only Abort. Another batch finds the packs that were indexed before the error. Flush
+// may be called more than once.
 func (b *Batch) Flush() (Added, error) {
 	for _, p := range []*packer{b.files, b.lists} {
 		p.flush()
@@ -195,12 +196,13 @@ func (b *Batch) Flush() (Added, error) {
 	return b.added, b.err()
 }
 
-// Commit makes sure that everything that the batch relies on is in the store and not
-// condemned, calls write (which writes the manifest), and then makes sure again, in case
-// the process was stopped for hours in between. Chunks that were condemned meanwhile are
-// first copied. If it is too late for that, the error is ErrCondemned, and what write wrote
-// must be undone. After another error it must be undone too, if enough time has passed for
-// a condemned pack to be deleted.
+// Commit makes sure that all chunks that the batch relies on are in the store and not
+// condemned. Then it calls write, which writes the manifest. Then it checks the chunks
+// again, because the process may have been stopped for hours in between. Each time, it
+// copies chunks that were condemned meanwhile. If a chunk cannot be copied any more, the
+// error is ErrCondemned, and the caller must delete the manifest. After another error, the
+// caller must delete the manifest if enough time has passed for a condemned pack to be
+// deleted.
 func (b *Batch) Commit(write func() error) error {
 	if b.dirty {
 		return errors.New("a batch is flushed before it is committed")
@@ -226,12 +228,13 @@ func (b *Batch) end() {
 	b.lists.close()
 }
 
-// maxRescues is how often in a row a batch copies chunks out of condemned packs. Each time
-// it copies only what was condemned meanwhile. The limit ends a batch if prunes condemn
-// everything again and again.
+// maxRescues bounds the rounds in which a batch copies chunks out of condemned packs. Each
+// round copies only chunks that were condemned since the last one. The limit ends a batch
+// if prunes condemn all packs again and again.
 const maxRescues = 50
 
-// secure makes sure that the store has, and keeps, everything that the batch relies on.
+// secure makes sure that the store has all chunks that the batch relies on, in packs that
+// are not condemned.
 func (b *Batch) secure() error {
 	for range maxRescues {
 		if err := b.c.refresh(b.ctx); err != nil {
@@ -268,8 +271,8 @@ func (b *Batch) doubtful() ([]uint32, error) {
 	}), nil
 }
 
-// rescue finds other places for chunks that the batch relies on in these packs, and copies
-// those that have none.
+// rescue looks for other places of the chunks in these packs that the batch relies on. It
+// copies chunks that have no other place.
 func (b *Batch) rescue(packs []uint32) error {
 	for _, n := range packs {
 		digests, err := b.c.digestsOf(b.ctx, n)
@@ -299,7 +302,7 @@ func (b *Batch) rescue(packs []uint32) error {
 	return err
 }
 
-// tooLate turns the error of a lost chunk into ErrCondemned.
+// tooLate wraps the error of a lost chunk in ErrCondemned.
 func tooLate(err error) error {
 	if errors.Is(err, ErrMissing) || errors.Is(err, ErrRotten) {
 		return fmt.Errorf("%w: %w", ErrCondemned, err)
@@ -307,6 +310,6 @@ func tooLate(err error) error {
 	return err
 }
 
-// verifyTime bounds the removal of a bad pack, which must succeed even if the batch has
-// ended.
+// verifyTime bounds the removal of a bad pack. The removal does not end with the context of
+// the batch.
 const verifyTime = time.Minute

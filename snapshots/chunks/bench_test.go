@@ -29,7 +29,8 @@ func codeLike(seed uint64, n int) []byte {
 	return b.Bytes()[:n]
 }
 
-// peakHeap samples how much more memory is in use while fn runs, including garbage.
+// peakHeap runs fn and returns the largest increase of memory in use meanwhile, including
+// garbage. It takes samples.
 func peakHeap(fn func()) (peak uint64) {
 	runtime.GC()
 	var before runtime.MemStats

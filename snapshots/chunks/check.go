@@ -24,26 +24,27 @@ type CheckOptions struct {
 // CheckReport is the result of a check.
 type CheckReport struct {
 	Packs    int   `json:"packs"`
-	Chunks   int64 `json:"chunks"`   // needed by manifests
-	Missing  int64 `json:"missing"`  // of those
-	Rotten   int64 `json:"rotten"`   // of those
-	Orphaned int   `json:"orphaned"` // packs that no index names, of killed captures; left to prune
+	Chunks   int64 `json:"chunks"`   // chunks that manifests need
+	Missing  int64 `json:"missing"`  // part of Chunks
+	Rotten   int64 `json:"rotten"`   // part of Chunks
+	Orphaned int   `json:"orphaned"` // packs of killed captures that no index names; prune deletes them
 	// Problems describes the bad packs and index blobs for people.
 	Problems []string `json:"problems,omitempty"`
 
 	bad map[Digest]error
 }
 
-// Bad returns why a chunk that live named cannot be read: ErrMissing, or ErrRotten with the
-// pack; nil for a good one.
+// Bad returns the error of a needed chunk that cannot be read: ErrMissing, or ErrRotten
+// with the pack. It returns nil for a good chunk.
 func (r CheckReport) Bad(d Digest) error { return r.bad[d] }
 
-// checkReaders is how many packs are read at once.
+// checkReaders is the number of packs that are read at once.
 const checkReaders = 2
 
-// Check checks whether everything that live names can be read. It changes nothing, except
-// that it condemns packs with rotten content: captures rely on them no more, the next one
-// stores their chunks anew, and prune keeps them while other chunks in them are needed.
+// Check checks whether all chunks that live yields can be read. It changes nothing, except
+// that it condemns packs with rotten content. Captures do not rely on condemned packs any
+// more, and the next capture stores their chunks anew. Prune keeps these packs while other
+// chunks in them are needed.
 func (c *Store) Check(ctx context.Context, opts CheckOptions, live func(ctx context.Context, yield func(Digest) error) error) (_ CheckReport, err error) {
 	defer func() {
 		if err != nil {
@@ -86,7 +87,7 @@ type check struct {
 	report CheckReport
 	seen   map[uint32]bitset
 
-	mu     sync.Mutex // guards what follows, and the report's problems
+	mu     sync.Mutex // guards the fields below, and the report's problems
 	packs  map[uint32]error
 	chunks map[slot]error
 }
@@ -137,7 +138,8 @@ func (k *check) look(ctx context.Context) error {
 		case !there:
 			k.spoil(uint32(n), p.id, fmt.Errorf("%w: the pack is not in the store", ErrMissing))
 		case size < p.stored-p.stored/8-4096:
-			// Keys may have changed since, and with them the size, a little.
+			// The size may be a little different, because the pack may have been encrypted
+			// anew with another key.
 			k.spoil(uint32(n), p.id, fmt.Errorf("%w: it has %d bytes in place of %d", ErrRotten, size, p.stored))
 		case k.opts.ReadData:
 			g.Go(func() error {
@@ -231,7 +233,7 @@ func (k *check) knows(d Digest, n uint32, pos int) (ok bool) {
 	return ok
 }
 
-// one checks that a chunk has a good place, and records it as bad otherwise.
+// one checks that a chunk has a good place. If it has none, the chunk is recorded as bad.
 func (k *check) one(d Digest) {
 	err := ErrMissing
 	k.c.mu.Lock()
@@ -256,8 +258,9 @@ func (k *check) one(d Digest) {
 	k.report.bad[d] = err
 }
 
-// again rechecks what is bad: after the index was read, another worker may have stored or
-// copied it, or an index may have been lost.
+// again rechecks bad chunks. After the index was read, another worker may have stored or
+// copied a chunk. An index blob may also have been lost, so that only its pack still has
+// the chunk.
 func (k *check) again(ctx context.Context) error {
 	if err := k.c.refresh(ctx); err != nil {
 		return err

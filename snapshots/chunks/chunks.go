@@ -16,7 +16,7 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A Digest is the SHA-256 of a chunk's bytes and names it.
+// A Digest is the SHA-256 of a chunk's bytes and serves as the chunk's name.
 type Digest [sha256.Size]byte
 
 // DigestOf returns the digest of a chunk.
@@ -40,11 +40,12 @@ func (d *Digest) UnmarshalText(text []byte) error {
 var (
 	// ErrMissing means that no pack in the store holds the chunk.
 	ErrMissing = errors.New("chunk is missing from the store")
-	// ErrRotten means that the store holds other bytes under the chunk's name.
+	// ErrRotten means that the store has the chunk's pack, but it is damaged or does not
+	// have the bytes of the chunk.
 	ErrRotten = errors.New("chunk is rotten in the store")
-	// ErrCondemned means that chunks that a batch relied on were pruned meanwhile. Undo
-	// what Commit's function wrote, and repeat the capture; the new batch stores the lost
-	// chunks anew.
+	// ErrCondemned means that a prune deleted chunks that a batch relied on. Delete the
+	// manifest that Commit's function wrote, and repeat the capture. The new batch stores
+	// the lost chunks anew.
 	ErrCondemned = errors.New("chunks that were relied on were pruned meanwhile (take the snapshot again)")
 	// ErrSecret means that data read back from the store contained a known secret. The pack
 	// was deleted.
@@ -54,8 +55,8 @@ var (
 // MaxChunk is the size of the largest chunk, in bytes.
 const MaxChunk = 4 << 20
 
-// Prefixes of the chunk store's keys. A session may have one of these names, because its
-// keys have one more part.
+// Prefixes of the chunk store's keys. A session's id may be one of these names, because the
+// keys of its snapshots have one more part.
 const (
 	PackPrefix   = "snapshots/packs/"
 	indexPrefix  = "snapshots/index/"
@@ -69,24 +70,24 @@ type Options struct {
 	Logger *slog.Logger
 
 	PackBytes  int // the size at which a pack ends; default 12 MiB
-	BlockBytes int // how much is compressed together; default 1 MiB
+	BlockBytes int // the size at which a block ends, which is compressed as a whole; default 1 MiB
 }
 
-// A Store keeps content in the store, each chunk once, in packs: blobs of 12 to 16 MiB
-// with random names. The index says which pack holds a chunk. It consists of a small blob for
-// each pack and, after a prune, one blob for many. It is read lazily and kept in memory at
-// 24 bytes a chunk. Workers share a store: each sees what the others added when it begins
-// or commits a batch.
+// A Store keeps each chunk once, in packs. Packs are blobs of 12 to 16 MiB with random
+// names. The index says which pack holds a chunk. It consists of a small blob for each pack
+// and, after a prune, one blob for many packs. It is read when it is first needed, and
+// takes 24 bytes of memory for each chunk. Workers share a store. A worker sees the packs
+// that others added when it begins or commits a batch.
 //
 // It is safe for concurrent use.
 type Store struct {
-	// Blobs is where the chunks are. Manifests are kept there, too.
+	// Blobs contains the packs and the index, and also the manifests.
 	Blobs Blobs
 
 	opts Options
 	log  *slog.Logger
 
-	// Ahead are the additional batches of all walks, SharedMore of them.
+	// Ahead counts the additional batches of all walks, at most SharedMore.
 	Ahead *semaphore.Weighted
 
 	refreshing chan struct{} // held while the index is brought up to date
@@ -95,7 +96,7 @@ type Store struct {
 	index chunkIndex
 }
 
-// Blobs is what a chunk store needs of a store.
+// Blobs are the methods of a store that a chunk store uses.
 type Blobs interface {
 	Create(ctx context.Context, key string, data []byte) error
 	Put(ctx context.Context, key string, data []byte) error
@@ -115,7 +116,7 @@ type BlobAt interface {
 	Size() int64
 }
 
-// A BlobWriter writes a blob, which appears when it is closed.
+// A BlobWriter writes a blob. The blob appears in the store when the BlobWriter is closed.
 type BlobWriter interface {
 	io.WriteCloser
 	Abort()
@@ -141,13 +142,13 @@ func (s StoreBlobs) OpenWriter(ctx context.Context, key string) (BlobWriter, err
 	return w, nil
 }
 
-// Open returns the chunk store of st. Use one for a whole process. It reads nothing
-// yet.
+// Open returns the chunk store of st. Use one Store in the whole process. Open itself reads
+// nothing.
 func Open(st *store.Store, opts Options) *Store {
 	return OpenBlobs(StoreBlobs{st}, opts)
 }
 
-// OpenBlobs is Open for blobs of any kind.
+// OpenBlobs is Open for any implementation of Blobs.
 func OpenBlobs(st Blobs, opts Options) *Store {
 	if opts.PackBytes == 0 {
 		opts.PackBytes = 12 << 20
@@ -192,5 +193,6 @@ type Masker interface {
 	Count() int
 }
 
-// SharedMore is how many additional batches all walks of a store may have together.
+// SharedMore is the number of additional batches that all walks of a store may have
+// together.
 const SharedMore = 2 * 16

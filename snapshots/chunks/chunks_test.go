@@ -36,7 +36,7 @@ func openTestStore(t testing.TB) (st *store.Store, root string) {
 	return st, root
 }
 
-// memoryStore is for tests that open many stores.
+// memoryStore returns a store in memory. It is for tests that open many stores.
 func memoryStore(t testing.TB) Blobs {
 	t.Helper()
 	id, err := age.GenerateX25519Identity()
@@ -51,7 +51,7 @@ func memoryStore(t testing.TB) Blobs {
 	return StoreBlobs{st}
 }
 
-// smallPacks makes many packs of little content.
+// smallPacks are options with which little content fills many packs.
 var smallPacks = Options{PackBytes: 64 << 10, BlockBytes: 8 << 10}
 
 // noise returns content that does not compress. The same seed gives the same
@@ -143,7 +143,7 @@ func TestAChunkIsStoredOnceByAllWorkers(t *testing.T) {
 	if err != nil || second.Chunks != 1 || second.Packs != 1 {
 		t.Errorf("the second capture added %+v, %v; want one chunk", second, err)
 	}
-	checkAll(t, a, digests, append(chunks, []byte("new"))) // seen, though it was opened before
+	checkAll(t, a, digests, append(chunks, []byte("new"))) // a sees the new chunk, although it was opened before
 }
 
 func TestASecretNeverStaysInAPack(t *testing.T) {
@@ -162,8 +162,8 @@ func TestASecretNeverStaysInAPack(t *testing.T) {
 			t.Errorf("%s: %v, %v; want nothing left", prefix, left, err)
 		}
 	}
-	// A secret split between the end of one file and the beginning of another does
-	// not count.
+	// If one file ends with the beginning of a secret and the next file begins with the
+	// rest, that does not count as a secret.
 	if _, _, err := putAll(t.Context(), c, BatchOptions{Mask: mask}, [][]byte{[]byte(planted[:10]), []byte(planted[10:])}); err != nil {
 		t.Error(err)
 	}

@@ -16,12 +16,12 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// faulty is a store that fails at the n-th step that changes or reads it.
+// faulty is a store that fails at the n-th operation.
 type faulty struct {
 	Blobs
-	left  atomic.Int64 // steps until it fails; below 0 it has failed
-	how   string       // "before", "lost answer", "dead" (and everything after)
-	torn  bool         // a pack that is written is damaged in the store
+	left  atomic.Int64 // steps until the store fails; it has failed if left is below 0
+	how   string       // "before", "lost answer", or "dead" (then every later step fails too)
+	torn  bool         // packs that are written are damaged in the store
 	steps atomic.Int64
 }
 
@@ -132,7 +132,7 @@ func (w *faultyWriter) Write(p []byte) (int, error) {
 
 func (w *faultyWriter) Close() error { return w.f.do(w.BlobWriter.Close) }
 
-// manifests keeps what sessions would: each manifest is an entry of the map.
+// manifests stands for the manifests of sessions. Each manifest is an entry of the map.
 type manifests struct {
 	mu sync.Mutex
 	of map[string]snapshotOf
@@ -165,8 +165,8 @@ func (m *manifests) delete(id string) {
 	delete(m.of, id)
 }
 
-// take captures chunks as Take does: what is there is relied on, Commit writes the
-// manifest, and an error takes it back.
+// take captures chunks as Take does. It relies on chunks that the store has, writes the
+// manifest in Commit, and deletes the manifest after an error.
 func (m *manifests) take(ctx context.Context, c *Store, id string, chunks [][]byte) (err error) {
 	b := c.NewBatch(ctx, BatchOptions{})
 	defer b.Abort()
@@ -234,13 +234,13 @@ func TestAStoreThatFailsAnywhereLosesNothing(t *testing.T) {
 				}
 				good.verify(t, OpenBlobs(st, smallPacks))
 				if f.left.Load() > 0 {
-					break // it needed fewer steps
+					break // the work needed fewer steps
 				}
 				if err == nil {
-					continue // it was tried again, and succeeded
+					continue // the failed step was tried again and succeeded
 				}
 				failed++
-				if how == "dead" { // another worker tries again
+				if how == "dead" { // another worker then tries again
 					c = OpenBlobs(st, smallPacks)
 				}
 				if err := good.take(t.Context(), c, "second", chunks); err != nil {
@@ -272,7 +272,7 @@ func mustPruneLive(t *testing.T, c *Store, m *manifests, o PruneOptions) PruneRe
 }
 
 func TestAPruneThatIsKilledAnywhereLosesNothing(t *testing.T) {
-	// Together they fail at every step, or under -short at every thirtieth.
+	// Together the runs fail at every step, or with -short at every thirtieth.
 	step := int64(3)
 	if testing.Short() {
 		step = 90
@@ -312,8 +312,8 @@ func TestAPruneThatIsKilledAnywhereLosesNothing(t *testing.T) {
 	}
 }
 
-// everyKindOfWork makes work for every step of a prune four hours from now: packs
-// to delete, to condemn and to copy, and many index blobs.
+// everyKindOfWork prepares a store in which every step of a prune four hours from now has
+// work. The store has packs to delete, to condemn and to copy, and many index blobs.
 func everyKindOfWork(t *testing.T, st Blobs, good *manifests) {
 	t.Helper()
 	c := OpenBlobs(st, smallPacks)
@@ -335,7 +335,8 @@ func everyKindOfWork(t *testing.T, st Blobs, good *manifests) {
 	take("needs what is condemned", someChunks(3, 2))
 }
 
-// pruneToTheEnd checks that pruning leaves what is needed, and then nothing.
+// pruneToTheEnd checks that pruning keeps the needed chunks, and that it empties the store
+// if no chunk is needed.
 func pruneToTheEnd(t *testing.T, st Blobs, good *manifests) {
 	t.Helper()
 	for _, hours := range []int{8, 12} {
@@ -419,8 +420,8 @@ func TestAPackThatIsPrunedBeforeItIsIndexedWasPruned(t *testing.T) {
 	}
 }
 
-// TestACommitOutlastsPrunesThatCondemnAgainAndAgain condemns whatever a commit
-// copied, each time.
+// TestACommitOutlastsPrunesThatCondemnAgainAndAgain condemns again and again the packs to
+// which a commit has copied chunks.
 func TestACommitOutlastsPrunesThatCondemnAgainAndAgain(t *testing.T) {
 	st := memoryStore(t)
 	all := &manifests{of: map[string]snapshotOf{}}
@@ -447,15 +448,15 @@ func TestACommitOutlastsPrunesThatCondemnAgainAndAgain(t *testing.T) {
 	all.verify(t, OpenBlobs(st, smallPacks))
 }
 
-// TestCapturesDeletesAndPrunesAtOnce lets workers do everything at the same time
-// with a grace so short that it is often missed. What Commit reported as complete
-// must be so at every moment.
+// TestCapturesDeletesAndPrunesAtOnce lets workers capture, delete and prune at the same
+// time. In one case the grace is so short that captures often miss it. A snapshot that
+// Commit reported as complete must be complete at every moment.
 func TestCapturesDeletesAndPrunesAtOnce(t *testing.T) {
 	for name, o := range map[string]PruneOptions{
 		// The grace is longer than any step, so no capture may fail.
 		"enough grace": {Condemn: time.Nanosecond, Grace: 20 * time.Second},
-		// Condemned packs vanish under captures, which may fail because of it, and
-		// say so.
+		// Condemned packs vanish during captures. A capture may then fail with an error
+		// that says so.
 		"no grace": {Condemn: time.Nanosecond, Grace: time.Nanosecond},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -496,7 +497,7 @@ func TestCapturesDeletesAndPrunesAtOnce(t *testing.T) {
 						c := OpenBlobs(st, smallPacks)
 						_, err := c.Prune(t.Context(), all.live, o)
 						if errors.Is(err, store.ErrUnreachable) && o.Grace < time.Second {
-							continue // the other prune removed a marker before it was read back
+							continue // the other prune removed the marker before it was read back
 						}
 						if err != nil {
 							t.Error(err)

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// An IndexKey is the first half of a digest. Two chunks do not share it by accident, and
-// content is compared with the whole digest when it is read.
+// An IndexKey is the first half of a digest. Two chunks will not have the same key by
+// accident, and content is compared with the whole digest when it is read.
 type IndexKey [16]byte
 
 func KeyOf(d Digest) IndexKey { return IndexKey(d[:16]) }
 
-// An indexEntry is the place of a chunk. It has 24 bytes, which is what each chunk in the
-// store costs in a worker's memory.
+// An indexEntry is the place of a chunk. It takes 24 bytes of a worker's memory for each
+// chunk in the store.
 type indexEntry struct {
 	key  IndexKey
 	pack uint32 // index into chunkIndex.packs
@@ -41,14 +41,14 @@ type packInfo struct {
 	id      packID
 	lists   bool
 	chunks  int
-	raw     int64 // of the chunks
+	raw     int64 // total size of the chunks
 	stored  int64 // size of the blob when it was written
 	created time.Time
 
-	covered   int  // number of index blobs that name it
-	condemned bool // nothing may newly rely on it
-	found     bool // no index names it; it was found in the store
-	gone      bool // its entries were removed
+	covered   int  // number of index blobs that name the pack
+	condemned bool // no batch may begin to rely on the pack
+	found     bool // no index names the pack, but it was found in the store
+	gone      bool // the entries of its chunks were removed from the index
 }
 
 // reliable reports whether a snapshot may rely on a pack.
@@ -117,7 +117,8 @@ func (x *chunkIndex) add(blob packID, found []indexedPack) {
 	x.merge(&fresh)
 }
 
-// salvage adds a pack that no index names, unless an index names it by now.
+// salvage adds a pack that no index named when packs were listed, unless an index names it
+// by now.
 func (x *chunkIndex) salvage(f indexedPack) {
 	if n, known := x.byID[f.id]; known && !x.packs[n].gone {
 		return
@@ -127,7 +128,7 @@ func (x *chunkIndex) salvage(f indexedPack) {
 	x.merge(&fresh)
 }
 
-// freshEntries are grouped by shard, so that each shard is merged once.
+// freshEntries are new entries, grouped by shard so that each shard is merged only once.
 type freshEntries [256][]indexEntry
 
 func (x *chunkIndex) insert(f indexedPack, fresh *freshEntries) uint32 {
@@ -159,7 +160,7 @@ func (x *chunkIndex) merge(fresh *freshEntries) {
 	}
 }
 
-// mergeEntries allocates exactly as much as needed.
+// mergeEntries merges add into old. It allocates exactly the memory of the result.
 func mergeEntries(old, add []indexEntry) []indexEntry {
 	slices.SortFunc(add, compareEntries)
 	out := make([]indexEntry, 0, len(old)+len(add))
@@ -196,7 +197,7 @@ func (x *chunkIndex) sweep() {
 	}
 }
 
-// lose marks a pack that is no longer in the store, whatever the index says.
+// lose marks a pack that is no longer in the store, although the index names it.
 func (x *chunkIndex) lose(pack uint32) {
 	x.packs[pack].condemned = true
 }

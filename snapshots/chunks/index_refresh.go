@@ -13,9 +13,10 @@ import (
 
 const refreshReaders = 8
 
-// refresh brings the index up to date with what other workers added, merged and condemned.
-// It lists markers first: a pack that has no marker by then, and is named by an index
-// listed later, was not deleted before.
+// refresh brings the index in memory up to date: other workers may have added packs, merged
+// index blobs or condemned packs. It lists markers before index blobs. So if a pack has no
+// marker and a listed index blob names it, the pack was not deleted before the markers were
+// listed.
 func (c *Store) refresh(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
@@ -42,7 +43,7 @@ func (c *Store) refreshOnce(ctx context.Context) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	// What we add meanwhile may not be listed yet.
+	// Blobs that this process adds meanwhile may not be listed yet.
 	c.mu.Lock()
 	before := make([]packID, 0, len(c.index.blobs))
 	for id := range c.index.blobs {
@@ -70,16 +71,17 @@ func (c *Store) refreshOnce(ctx context.Context) (again bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.index.condemn(markers)
-	if missing { // a blob was merged into another one meanwhile
+	if missing { // another worker has merged that blob into another one
 		return true, nil
 	}
 	c.index.drop(vanished)
 	return false, nil
 }
 
-// salvage adds packs that no index names to the index in memory, for a caller that misses a
-// chunk. Their index was lost, or their capture was killed or will index them soon. No
-// batch newly relies on them. If a snapshot needs them, prune indexes them again.
+// salvage looks in the store for packs that no index names, and adds them to the index in
+// memory. It is called when a chunk is missing. The index of such a pack was lost, or its
+// capture was killed or will index it soon. No batch begins to rely on such packs. If a
+// snapshot needs one, prune indexes it again.
 func (c *Store) salvage(ctx context.Context) error {
 	listed, err := c.Blobs.List(ctx, PackPrefix)
 	if err != nil {
@@ -123,7 +125,7 @@ func (c *Store) ids(ctx context.Context, prefix string) ([]packID, error) {
 	return ids, nil
 }
 
-// readIndexes reads the new index blobs. missing says that one vanished after it was
+// readIndexes reads the new index blobs. missing says that a blob vanished after it was
 // listed.
 func (c *Store) readIndexes(ctx context.Context, listed []packID) (missing bool, err error) {
 	var mu sync.Mutex
@@ -140,9 +142,9 @@ func (c *Store) readIndexes(ctx context.Context, listed []packID) (missing bool,
 			data, err := c.Blobs.Get(ctx, indexPrefix+id.String())
 			var packs []indexedPack
 			if err == nil {
-				// Decrypted data is what was written, so this error means that a newer
-				// program wrote the blob. It names packs that we do not know, so nothing
-				// may be done without it.
+				// Encryption shows that the data is unchanged, so this error means that a
+				// newer program wrote the blob. Without the blob, this program does not
+				// know all packs and must not go on.
 				packs, err = readIndex(data)
 			}
 			switch {
@@ -152,8 +154,8 @@ func (c *Store) readIndexes(ctx context.Context, listed []packID) (missing bool,
 				mu.Unlock()
 				return nil
 			case errors.Is(err, store.ErrTorn):
-				// Prune indexes its packs again. Until then their chunks are stored once
-				// more, or are missing.
+				// Prune indexes the packs of the blob again. Until then their chunks are
+				// missing, and captures store them again.
 				c.log.Error("index of chunks cannot be read", "key", indexPrefix+id.String(), "error", err)
 			case err != nil:
 				return fmt.Errorf("%s%s: %w", indexPrefix, id, err)

@@ -18,8 +18,8 @@ import (
 //	4 bytes  length of the table
 //	"flpack1\n"
 //
-// and is a blob in the store, encrypted. It is written and read back as a stream. To read a
-// chunk, read the table and then the chunk's block.
+// and is an encrypted blob in the store. It is written and read back as a stream. A reader
+// of a chunk first reads the table and then the chunk's block.
 const packMagic = "flpack1\n"
 
 const (
@@ -30,9 +30,9 @@ const (
 // maxPackChunks keeps positions in a pack below 1<<16.
 const maxPackChunks = 60_000
 
-// A packTable lists what a pack holds, in order.
+// A packTable lists the blocks and chunks of a pack, in order.
 type packTable struct {
-	lists  bool // it was written by PutList
+	lists  bool // the pack has chunks that PutList put
 	blocks []packBlock
 	chunks []packChunk
 }
@@ -137,9 +137,9 @@ func (r *tableReader) take(n int) []byte {
 func (r *tableReader) byte() byte     { return r.take(1)[0] }
 func (r *tableReader) digest() Digest { return Digest(r.take(len(Digest{}))) }
 
-// Shared, because EncodeAll and DecodeAll are safe for concurrent use. The level is the
-// fastest: each chunk is written only once, and a capture should cost a host and a worker
-// as little as a plain tar.
+// All goroutines share the encoder and the decoder, because EncodeAll and DecodeAll are
+// safe for concurrent use. The level is the fastest, so that a capture does not take much
+// more processor time than a plain tar.
 var (
 	packEncoder = func() *zstd.Encoder {
 		e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<20), zstd.WithEncoderCRC(false))
@@ -181,7 +181,7 @@ func packTail(t *packTable) []byte {
 }
 
 // verifyPack reads a pack as a stream and compares every block, every digest and the tail
-// with the table it was written with. It passes the chunks to see.
+// with the table t of its writer. It passes each chunk to see.
 func verifyPack(r io.Reader, t *packTable, see func(chunk []byte)) error {
 	head := make([]byte, len(packMagic))
 	if _, err := io.ReadFull(r, head); err != nil {

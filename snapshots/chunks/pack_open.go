@@ -21,8 +21,8 @@ type openPack struct {
 	offsets []uint32 // of chunks in their blocks
 }
 
-// openPack opens a pack and reads its table. The error is ErrMissing, ErrRotten or the
-// store's own.
+// openPack opens a pack and reads its table. The error wraps ErrMissing or ErrRotten, or is
+// an error of the store.
 func (c *Store) openPack(ctx context.Context, id packID) (*openPack, error) {
 	p := &openPack{}
 	err := func() (err error) {
@@ -98,10 +98,11 @@ func readFull(r io.ReaderAt, p []byte, at int64) error {
 	return err
 }
 
-// maxTable is more than the size of a table of maxPackChunks.
+// maxTable bounds a compressed table, in bytes. It is larger than any table of
+// maxPackChunks.
 const maxTable = 16 << 20
 
-// decodeTable decodes the table of a pack that begins at offset before.
+// decodeTable decodes the table of a pack. The table begins at offset before.
 func decodeTable(packed []byte, before int64) (packTable, error) {
 	if len(packed) > maxTable {
 		return packTable{}, errTable
@@ -137,7 +138,8 @@ func (p *openPack) place(pos int) (block, from, to int) {
 	return block, from, to
 }
 
-// block reads a block. The result lies in one of the two buffers, which grow as needed.
+// block reads a block. The result lies in one of the two buffers. block enlarges them if
+// necessary.
 func (p *openPack) block(n int, stored, raw *[]byte) ([]byte, error) {
 	b := p.table.blocks[n]
 	into := stored
@@ -159,7 +161,7 @@ func (p *openPack) block(n int, stored, raw *[]byte) ([]byte, error) {
 	return out, nil
 }
 
-// sized returns a buffer of n bytes: buf, if it is large enough.
+// sized returns a buffer of n bytes. It reuses buf if that is large enough.
 func sized(buf []byte, n int) []byte {
 	if cap(buf) < n {
 		return make([]byte, n, (n+64<<10-1)&^(64<<10-1))

@@ -14,10 +14,11 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A packer turns chunks into packs in four concurrent stages: the caller hashes chunks and
-// gathers blocks; several blocks at a time are compressed; they are written in order; and a
-// complete pack is synced, read back and indexed while the next one is written. Each stage
-// waits for the next one, so a packer holds a few blocks and no whole pack in memory.
+// A packer turns chunks into packs in four concurrent stages. First, the caller hashes
+// chunks and gathers blocks. Second, several blocks at a time are compressed. Third, blocks
+// are written in order. Fourth, a complete pack is synced, read back and indexed while the
+// next one is written. Each stage waits for the next one, so a packer holds only a few
+// blocks in memory, and never a whole pack.
 type packer struct {
 	b     *Batch
 	lists bool
@@ -28,7 +29,7 @@ type packer struct {
 	slots chan struct{} // packs being ended
 }
 
-// A block is a list of chunks, first gathered, then compressed.
+// A block is a list of chunks that are compressed together.
 type block struct {
 	raw    []byte
 	chunks []packChunk
@@ -38,8 +39,9 @@ type block struct {
 	ready  chan struct{} // closed once compressed
 }
 
-// Limits of a packer: raw bytes of blocks between gathering and the store (each block is
-// also held compressed), and packs that are being ended, each with a block in memory.
+// bytesInFlight bounds the raw bytes of blocks that a packer has gathered and not written
+// yet. Each of these blocks is also held compressed. packsEnding bounds the packs in the
+// fourth stage, each of which has a block in memory.
 const (
 	bytesInFlight = 8 << 20
 	packsEnding   = 2
@@ -80,7 +82,7 @@ func (p *packer) put(d Digest, data []byte) error {
 	return p.b.err()
 }
 
-// send passes the current block on to be compressed and written.
+// send starts the compression of the current block and passes it to the writer.
 func (p *packer) send() {
 	if p.block == nil {
 		return
@@ -92,7 +94,7 @@ func (p *packer) send() {
 	}
 	blk := p.block
 	p.block = nil
-	// The writer takes every block, even if the batch has failed, so this does not block
+	// The writer takes every block, even if the batch has failed, so Acquire does not block
 	// for ever.
 	_ = p.bytes.Acquire(context.Background(), blk.weight())
 	p.queue <- blk
@@ -121,7 +123,7 @@ func (p *packer) close() {
 	p.wait()
 }
 
-// write writes blocks into packs until there are no more. An error ends the batch; later
+// write writes blocks into packs until queue is closed. An error ends the batch, and later
 // blocks are discarded.
 func (p *packer) write(queue <-chan *block) {
 	var w *packWriter
@@ -215,7 +217,7 @@ func (b *Batch) endPack(w *packWriter) error {
 		err = fmt.Errorf("read back what was stored: %w", err)
 		if errors.Is(err, store.ErrNotFound) {
 			// This process was stopped for so long that a prune removed the pack. No index
-			// named it yet, so the prune considered it left by a dead process.
+			// named it yet, so the prune took it for a pack of a dead process.
 			err = fmt.Errorf("%w: %w", ErrCondemned, err)
 		}
 		return err
@@ -228,17 +230,17 @@ func (b *Batch) endPack(w *packWriter) error {
 	return nil
 }
 
-// readBack verifies a pack, and deletes it if it contains a secret or is rotten.
+// readBack verifies a pack. It deletes the pack if it contains a secret or is rotten.
 func (b *Batch) readBack(p indexedPack) error {
 	var mask Masker
 	var see func([]byte)
 	if b.mask != nil {
 		mask = b.mask()
 		see = func(chunk []byte) {
-			for piece := range slices.Chunk(chunk, 128<<10) { // it keeps its input
+			for piece := range slices.Chunk(chunk, 128<<10) { // in small pieces, because Next keeps its input in memory
 				mask.Next(piece)
 			}
-			mask.Flush() // a secret does not span two files
+			mask.Flush() // a secret is not searched across two chunks
 		}
 	}
 	err := b.c.verify(b.ctx, p, see)
@@ -267,8 +269,8 @@ func (c *Store) verify(ctx context.Context, p indexedPack, see func([]byte)) err
 	return nil
 }
 
-// putIndex writes an index blob. It retries once if the store was unreachable, which is
-// safe: no one else uses the key, and the content is the same.
+// putIndex writes an index blob. It retries once if the store was unreachable. That is
+// safe, because no other process uses the key and the content is the same.
 func (c *Store) putIndex(ctx context.Context, blob packID, data []byte) error {
 	err := c.Blobs.Put(ctx, indexPrefix+blob.String(), data)
 	if errors.Is(err, store.ErrUnreachable) && ctx.Err() == nil {
@@ -277,7 +279,7 @@ func (c *Store) putIndex(ctx context.Context, blob packID, data []byte) error {
 	return err
 }
 
-// rotten turns an error of a damaged pack into ErrRotten.
+// rotten wraps the error of a damaged pack in ErrRotten.
 func rotten(err error) error {
 	if errors.Is(err, store.ErrTorn) || isEOF(err) {
 		return fmt.Errorf("%w: %w", ErrRotten, err)

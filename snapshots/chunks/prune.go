@@ -17,24 +17,24 @@ type PruneOptions struct {
 	// Condemn is the minimum age of a pack that is condemned. It must be longer than a
 	// capture takes. 0 means 24 hours.
 	Condemn time.Duration
-	// Grace is how long a condemned pack is kept. It must be longer than writing a manifest
-	// ever takes. 0 means 24 hours.
+	// Grace is the time for which a condemned pack is kept. It must be longer than the
+	// writing of a manifest can take. 0 means 24 hours.
 	Grace time.Duration
-	// RepackBelow is a share of a pack's bytes. If less is needed, that is copied into
-	// another pack. 0 means 0.5; a negative value means never.
+	// RepackBelow is a share of a pack's bytes. If a smaller share is needed, the needed
+	// chunks are copied into another pack. 0 means 0.5. A negative value means never.
 	RepackBelow float64
 	// RepackMax bounds the bytes copied in one run. 0 means 2 GiB.
 	RepackMax int64
-	// Now is the time by the store's clock; zero means to ask the store.
+	// Now is the time by the store's clock. If it is zero, Prune asks the store.
 	Now time.Time
-	// DryRun changes nothing.
+	// With DryRun, Prune changes nothing.
 	DryRun bool
 	// Progress is called often, from one goroutine. It may be nil.
 	Progress Steps
 }
 
-// Steps reports the current step of work on a store, in a word or two, and how much of it
-// is done. total is 0 if unknown.
+// Steps reports progress of work on a store. step names the current step in a few words.
+// done and total count its parts; total is 0 if unknown.
 type Steps func(step string, done, total int64)
 
 func (s Steps) tell(step string, done, total int) {
@@ -48,15 +48,15 @@ const (
 	repackMax = 2 << 30
 )
 
-// PruneReport says what was done, or with DryRun would be done.
+// PruneReport lists the changes that Prune made, or with DryRun would make.
 type PruneReport struct {
 	Packs     int   `json:"packs"`     // deleted
 	Freed     int64 `json:"freed"`     // bytes of deleted packs
-	Condemned int   `json:"condemned"` // to be deleted by a later run
-	Repacked  int   `json:"repacked"`  // copied, then condemned
+	Condemned int   `json:"condemned"` // packs that a later run will delete
+	Repacked  int   `json:"repacked"`  // packs whose needed chunks were copied; they are condemned
 	Adopted   int   `json:"adopted"`   // packs indexed anew, because their index was lost
 	Merged    int   `json:"merged"`    // index blobs merged into fewer
-	// What is left: chunks that manifests need, and their bytes.
+	// The chunks that manifests need, and their bytes.
 	Chunks  int64 `json:"chunks"`
 	Bytes   int64 `json:"bytes"`
 	Stored  int64 `json:"stored"`  // bytes of all packs
@@ -64,20 +64,21 @@ type PruneReport struct {
 	Rotten  int   `json:"rotten"`  // packs that could not be copied
 }
 
-// Prune deletes packs that no manifest needs. It is safe while others take and delete
-// snapshots and prune. It can be killed at any time and run again.
+// Prune deletes packs that no manifest needs. Other processes may take and delete snapshots
+// and prune at the same time. Prune can be killed at any moment and run again.
 //
-//   - A pack that nothing needs and that is older than Condemn is condemned by a
-//     marker. From then on no batch relies on it; a batch that already did copies
-//     what it needs when it commits. A condemned pack is never pardoned; if something
-//     in it turns out to be needed, that is copied too.
+//   - A pack that no manifest needs and that is older than Condemn is condemned: Prune
+//     writes a marker for it. From then on no batch begins to rely on the pack. A batch
+//     that already relies on it copies the chunks that it needs when it commits. A
+//     condemned pack stays condemned. If a manifest turns out to need one of its chunks,
+//     that chunk is copied too.
 //   - A pack is deleted if it was condemned more than Grace before live is called, and
-//     nothing needs it: first from the index, then the pack, and in a later run the
-//     marker. A manifest written after live was called belongs to a batch that checked
-//     its packs when the marker was already there.
+//     no manifest needs it. It is removed first from the index, then from the store. A
+//     later run removes the marker. If a manifest is written after live was called, its
+//     batch checked its packs when the marker was already there.
 //
-// live calls yield with every digest that an existing manifest needs. If it fails, nothing
-// is changed.
+// live calls yield with every digest that an existing manifest needs. If live fails, Prune
+// changes nothing.
 func (c *Store) Prune(ctx context.Context, live func(ctx context.Context, yield func(Digest) error) error, opts PruneOptions) (_ PruneReport, err error) {
 	defer func() {
 		if err != nil {
@@ -107,7 +108,7 @@ type pruner struct {
 
 	packs   map[packID]store.Info // in the store
 	markers map[packID]time.Time
-	known   uint32 // packs with higher numbers are newer than this run
+	known   uint32 // packs from this number on were added during this run
 	live    map[uint32]bitset
 	needed  map[uint32]int64 // bytes
 	missing map[Digest]bool
@@ -117,8 +118,8 @@ type pruner struct {
 	drop    map[packID]bool // packs to remove from the index: doomed, or not in the store
 }
 
-// look lists the store's content. Markers come first, so that live reflects a later state
-// than any of them.
+// look lists the store's content. It lists markers first, so that live, which runs later,
+// sees every manifest that was written before a listed marker.
 func (p *pruner) look(ctx context.Context) error {
 	p.opts.Progress.tell("listing packs", 0, 0)
 	if err := p.clock(ctx); err != nil {
@@ -140,7 +141,8 @@ func (p *pruner) look(ctx context.Context) error {
 	p.c.mu.Lock()
 	p.known = uint32(len(p.c.index.packs))
 	p.c.mu.Unlock()
-	// After the index: a pack is in the store before its index is.
+	// Packs are listed after the index was read, because a pack is stored before its index
+	// blob.
 	packs, err := p.c.Blobs.List(ctx, PackPrefix)
 	for _, info := range packs {
 		if id, ok := idOf(info.Key, PackPrefix); ok {
@@ -151,7 +153,8 @@ func (p *pruner) look(ctx context.Context) error {
 	return err
 }
 
-// clock gets the time from the store, because the store's times are compared with it.
+// clock gets the time from the store, because prune compares it with the times of blobs in
+// the store.
 func (p *pruner) clock(ctx context.Context) error {
 	if p.now = p.opts.Now; !p.now.IsZero() {
 		return nil
@@ -169,8 +172,8 @@ func (p *pruner) clock(ctx context.Context) error {
 
 func (p *pruner) old(at time.Time, d time.Duration) bool { return p.now.Sub(at) > d }
 
-// mark records which chunks are needed, each in one place. If two packs hold a chunk, every
-// pruner chooses the same one.
+// mark records the needed chunks, each in one place. If two packs hold a chunk, every
+// pruner chooses the same pack.
 func (p *pruner) mark(ctx context.Context, live func(context.Context, func(Digest) error) error) error {
 	p.live, p.needed, p.missing = map[uint32]bitset{}, map[uint32]int64{}, map[Digest]bool{}
 	seen := 0
@@ -183,7 +186,7 @@ func (p *pruner) mark(ctx context.Context, live func(context.Context, func(Diges
 	if err != nil || len(p.missing) == 0 {
 		return err
 	}
-	// They may have been stored after the index was read.
+	// Missing chunks may have been stored after the index was read.
 	if err := p.c.refresh(ctx); err != nil {
 		return err
 	}
@@ -280,7 +283,7 @@ func (p *pruner) unindexed() (ids []packID) {
 	return ids
 }
 
-// adopt indexes packs again that hold needed chunks and that no index names.
+// adopt indexes packs that hold needed chunks and that no index names.
 func (p *pruner) adopt(ctx context.Context) error {
 	defer func() { p.report.Missing = int64(len(p.missing)) }()
 	p.adopted = map[packID]bool{}
@@ -304,13 +307,13 @@ func (p *pruner) adopt(ctx context.Context) error {
 		}
 		switch {
 		case spoiled(err):
-			p.report.Rotten++ // it stays, because it is needed
+			p.report.Rotten++ // the pack stays, because it is needed
 			continue
 		case err != nil:
 			return err
 		}
 		p.report.Adopted++
-		p.adopted[info.id] = true // this run does nothing more to it
+		p.adopted[info.id] = true // this run does not change the pack any further
 		if p.opts.DryRun {
 			continue
 		}
@@ -334,7 +337,7 @@ func (c *Store) addIndex(ctx context.Context, packs ...indexedPack) error {
 	return nil
 }
 
-// condemn writes markers for packs to be deleted later.
+// condemn writes markers for packs that a later run will delete.
 func (p *pruner) condemn(ctx context.Context) error {
 	var ids []packID
 	p.each(func(n uint32, info packInfo) {
@@ -362,7 +365,7 @@ func (p *pruner) condemn(ctx context.Context) error {
 	return nil
 }
 
-// reindex chooses what to delete, removes it from the index, and merges index blobs.
+// reindex chooses packs to delete, removes them from the index, and merges index blobs.
 func (p *pruner) reindex(ctx context.Context) error {
 	p.opts.Progress.tell("putting the index in order", 0, 0)
 	p.drop = map[packID]bool{}
@@ -407,8 +410,8 @@ func (p *pruner) delete(ctx context.Context) error {
 	return nil
 }
 
-// forget removes markers of packs that were deleted long ago. A marker is kept that
-// long because it shows that an index which names the pack was written much too late.
+// forget removes markers of packs that were deleted long ago. Until then, the marker shows
+// that an index blob which names the pack was written much too late.
 func (p *pruner) forget(ctx context.Context) error {
 	for id, at := range p.markers {
 		_, there := p.packs[id]
@@ -422,7 +425,7 @@ func (p *pruner) forget(ctx context.Context) error {
 	return nil
 }
 
-// spoiled reports whether err means a bad pack, as opposed to a failed access.
+// spoiled reports whether err means that a pack is bad, and not only that an access failed.
 func spoiled(err error) bool {
 	return errors.Is(err, ErrMissing) || errors.Is(err, ErrRotten)
 }

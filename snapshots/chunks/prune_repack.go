@@ -9,16 +9,16 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// manySmall is how many small packs, or small index blobs, are worth merging.
+// manySmall is the least number of small packs, or of small index blobs, that are merged.
 const manySmall = 16
 
-// copyOut copies needed chunks out of packs that will not stay: condemned ones, mostly
-// unused ones, and small ones if there are many. The copies are verified and indexed before
-// anything is condemned.
+// copyOut copies needed chunks out of packs that will be deleted. These are condemned
+// packs, packs with few needed chunks and, if there are many, small packs. The copies are
+// verified and indexed before a pack is condemned.
 func (p *pruner) copyOut(ctx context.Context) error {
 	p.copied = map[uint32]bool{}
 	if p.opts.RepackBelow < 0 {
-		p.opts.RepackMax = 0 // only condemned packs
+		p.opts.RepackMax = 0 // copy out of condemned packs only
 	}
 	var must, may []uint32
 	small := map[bool]int{}
@@ -61,7 +61,7 @@ func (p *pruner) copyOut(ctx context.Context) error {
 	return err
 }
 
-// copyPack copies the needed chunks of a pack. A pack that cannot be read stays.
+// copyPack copies the needed chunks of a pack. If a pack cannot be read, it stays.
 func (p *pruner) copyPack(ctx context.Context, batch *Batch, n uint32) error {
 	p.opts.Progress.tell("copying packs", len(p.copied), 0)
 	if p.opts.DryRun {
@@ -87,7 +87,8 @@ func (p *pruner) copyPack(ctx context.Context, batch *Batch, n uint32) error {
 	return nil
 }
 
-// copyChunks copies every needed chunk that is good, and returns an error if one is not.
+// copyChunks copies every needed chunk that is good. It returns an error if a needed chunk
+// is bad.
 func (p *pruner) copyChunks(batch *Batch, n uint32, pack *openPack) (rotten error) {
 	to := batch.files
 	if pack.table.lists {
@@ -103,7 +104,7 @@ func (p *pruner) copyChunks(batch *Batch, n uint32, pack *openPack) (rotten erro
 		if err != nil && !spoiled(err) {
 			return err
 		}
-		if err != nil { // of this block only
+		if err != nil { // the other blocks may be good
 			rotten = err
 			continue
 		}
@@ -123,8 +124,8 @@ func (p *pruner) copyChunks(batch *Batch, n uint32, pack *openPack) (rotten erro
 const mergeBytes = 4 << 20
 
 // merge rewrites index blobs without the dropped packs, and merges small ones. A blob is
-// deleted only after this run has written one with its content. So the newest blobs exist
-// whatever others merge at the same time.
+// deleted only after this run has written another blob with its content. So if several
+// pruners merge at the same time, the content is still in the blob that was written last.
 func (p *pruner) merge(ctx context.Context) error {
 	var from, small, torn []packID
 	p.c.mu.Lock()
@@ -156,7 +157,7 @@ func (p *pruner) merge(ctx context.Context) error {
 	if err := m.flush(ctx); err != nil || len(p.missing) > 0 {
 		return err
 	}
-	m.blobs = torn // nothing is lost without them
+	m.blobs = torn // torn blobs can be deleted, because they cannot be read
 	return m.flush(ctx)
 }
 
@@ -171,7 +172,7 @@ type merger struct {
 func (m *merger) take(ctx context.Context, blob packID) error {
 	data, err := m.p.c.Blobs.Get(ctx, indexPrefix+blob.String())
 	if errors.Is(err, store.ErrNotFound) {
-		return nil // merged by another pruner
+		return nil // another pruner has merged the blob
 	}
 	if err != nil {
 		return err

@@ -78,7 +78,7 @@ func TestPruneDeletesWhatNothingNeedsAfterItsGrace(t *testing.T) {
 	if first.Condemned == 0 || first.Packs != 0 || len(keysUnder(t, c, PackPrefix)) != packs {
 		t.Errorf("first: %+v; want packs condemned and none deleted", first)
 	}
-	other := Open(st, smallPacks) // another worker, with no memory
+	other := Open(st, smallPacks) // another worker, which has not read the index yet
 	second := mustPrune(t, other, at(4), digests)
 	if second.Packs != first.Condemned || second.Freed == 0 || len(keysUnder(t, c, PackPrefix)) != packs-second.Packs {
 		t.Errorf("second: %+v; want the %d condemned packs deleted", second, first.Condemned)
@@ -89,7 +89,7 @@ func TestPruneDeletesWhatNothingNeedsAfterItsGrace(t *testing.T) {
 	}
 	checkAll(t, c, digests, kept)
 	checkAll(t, Open(st, smallPacks), digests, kept)
-	if digests := mustPut(t, c, dropped); len(digests) > 0 { // though c remembered them
+	if digests := mustPut(t, c, dropped); len(digests) > 0 { // although the index of c had them
 		checkAll(t, Open(st, smallPacks), digests, dropped)
 	}
 }
@@ -118,7 +118,7 @@ func TestPruneCopiesWhatIsNeededOutOfMostlyDeadPacks(t *testing.T) {
 func TestManySmallPacksAndIndexesBecomeFew(t *testing.T) {
 	st, _ := openTestStore(t)
 	c := Open(st, Options{})
-	stale := Open(st, Options{}) // knows only what was there first
+	stale := Open(st, Options{}) // its index has only the chunks that the store has now
 	var chunks [][]byte
 	var digests []Digest
 	for i := range 40 {
@@ -169,7 +169,7 @@ func TestABatchThatReliedOnACondemnedPackStoresItAnew(t *testing.T) {
 	if err := b.Commit(func() error { written = true; return nil }); err != nil || !written {
 		t.Fatalf("commit: %v, written %v", err, written)
 	}
-	// Even a pruner that asked for live too early removes nothing.
+	// A pruner that called live too early removes no needed chunk either.
 	if r := mustPrune(t, c, at(4)); r.Packs == 0 {
 		t.Errorf("%+v; want the condemned packs deleted", r)
 	}
@@ -206,7 +206,7 @@ func TestABatchThatCommitsMuchTooLateIsToldSo(t *testing.T) {
 			if !errors.Is(err, ErrCondemned) {
 				t.Errorf("got %v; want ErrCondemned", err)
 			}
-			checkAll(t, c, mustPut(t, c, chunks), chunks) // the next one stores all of it
+			checkAll(t, c, mustPut(t, c, chunks), chunks) // the next capture stores all chunks
 			prune()
 			prune()
 		})
@@ -233,7 +233,7 @@ func TestALostIndexIsMadeAnew(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			checkAll(t, Open(st, smallPacks), digests, chunks) // packs describe themselves
+			checkAll(t, Open(st, smallPacks), digests, chunks) // packs can be read without an index
 			c := Open(st, smallPacks)
 			report, err := c.Check(t.Context(), CheckOptions{}, liveOf(digests))
 			if err != nil || report.Missing+report.Rotten != 0 || report.Orphaned != len(indexes) {
@@ -318,7 +318,7 @@ func TestCheckFindsMissingAndRottenChunks(t *testing.T) {
 	if r := check(true); r.Rotten == 0 || r.Missing != 0 || r.Chunks != 100 || !strings.Contains(strings.Join(r.Problems, "\n"), filepath.Base(packs[0])) {
 		t.Errorf("a flipped bit: %+v", r)
 	}
-	checkAll(t, c, mustPut(t, Open(st, smallPacks), someChunks(1, 100)), someChunks(1, 100)) // nothing relies on it any more
+	checkAll(t, c, mustPut(t, Open(st, smallPacks), someChunks(1, 100)), someChunks(1, 100)) // no capture relies on the bad pack any more
 	if r := check(true); r.Missing+r.Rotten != 0 {
 		t.Errorf("after the next capture: %+v", r)
 	}
@@ -348,7 +348,7 @@ func TestCheckFindsMissingAndRottenChunks(t *testing.T) {
 			t.Errorf("%v names no pack", err)
 		}
 	}
-	// A capture that relied on what is lost is told so, and the next one is
+	// A capture that relied on a lost chunk gets an error, and the next capture is
 	// complete.
 	chunks := someChunks(1, 100)
 	worker := Open(st, smallPacks)

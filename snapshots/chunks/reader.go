@@ -17,8 +17,8 @@ import (
 func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
 // A Reader reads chunks and compares each with its digest. It reads whole blocks and keeps
-// the last few, so that chunks requested in about the order in which they were put cost one
-// read per block. It is not safe for concurrent use. Close ends it.
+// the last few. So if chunks are requested in about the order in which they were put, each
+// block is read once. It is not safe for concurrent use. Close ends it.
 type Reader struct {
 	c     *Store
 	ctx   context.Context
@@ -44,7 +44,7 @@ type openBlock struct {
 	raw   []byte
 }
 
-// NewReader returns a reader, bounded by ctx.
+// NewReader returns a reader that can be used until ctx ends.
 func (c *Store) NewReader(ctx context.Context) *Reader { return &Reader{c: c, ctx: ctx} }
 
 // Close closes all packs that the reader has open.
@@ -55,8 +55,8 @@ func (r *Reader) Close() {
 	*r = Reader{c: r.c, ctx: r.ctx}
 }
 
-// Get reads a chunk. The error is ErrMissing, ErrRotten (both with the pack, if there is
-// one), or the store's own.
+// Get reads a chunk. The error wraps ErrMissing or ErrRotten, and names the pack if the
+// index has one, or it is an error of the store.
 func (r *Reader) Get(d Digest) ([]byte, error) {
 	data, err := r.View(d)
 	return bytes.Clone(data), err
@@ -66,7 +66,7 @@ func (r *Reader) Get(d Digest) ([]byte, error) {
 func (r *Reader) View(d Digest) ([]byte, error) {
 	data, err := r.get(d)
 	if err != nil && !r.fresh && (errors.Is(err, ErrMissing) || errors.Is(err, ErrRotten)) {
-		// Others may have stored the chunk, or moved it to another pack.
+		// Another worker may have stored the chunk, or moved it to another pack.
 		r.fresh = true
 		if err := r.c.refresh(r.ctx); err != nil {
 			return nil, err
@@ -112,7 +112,7 @@ func (r *Reader) read(d Digest, s slot) ([]byte, error) {
 	was := r.isOpen(s.pack)
 	raw, err := r.readOnce(d, s)
 	if err != nil && was && (errors.Is(err, ErrMissing) || errors.Is(err, ErrRotten)) {
-		// Keys may have changed since the pack was opened, and with them all its bytes.
+		// The pack may have been encrypted anew with another key since it was opened.
 		r.forget(s.pack)
 		raw, err = r.readOnce(d, s)
 	}
@@ -162,7 +162,7 @@ func (r *Reader) pack(n uint32) (*openPack, error) {
 		return nil, err
 	}
 	p.number = n
-	p.table.chunks = nil // not needed: content is compared with the requested digest
+	p.table.chunks = nil // not needed, because content is compared with the requested digest
 	if len(r.packs) >= readerPacks {
 		r.packs[0].Close()
 		r.packs = slices.Delete(r.packs, 0, 1)
@@ -209,7 +209,7 @@ func (r *Reader) block(p *openPack, n int) ([]byte, error) {
 	return raw, nil
 }
 
-// digestsOf reads from a pack itself which chunks it holds.
+// digestsOf reads the digests of a pack's chunks from the pack.
 func (c *Store) digestsOf(ctx context.Context, n uint32) ([]Digest, error) {
 	p, err := c.openPack(ctx, c.packID(n))
 	if err != nil {
@@ -223,7 +223,7 @@ func (c *Store) digestsOf(ctx context.Context, n uint32) ([]Digest, error) {
 	return digests, nil
 }
 
-// lookFor checks that packs are in the store, and marks those that are not.
+// lookFor looks whether packs are in the store, and marks missing packs as lost.
 func (c *Store) lookFor(ctx context.Context, packs []uint32) error {
 	there := map[packID]bool{}
 	if len(packs) > 100 {

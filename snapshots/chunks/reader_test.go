@@ -56,7 +56,7 @@ func TestAReaderReadsTheBlocksThatItNeedsOnce(t *testing.T) {
 	if got, err := r.Get(digests[100]); err != nil || !bytes.Equal(got, chunks[100]) {
 		t.Fatal(err)
 	}
-	// One block, and the table of its pack.
+	// A reader needs one block and the table of its pack.
 	if n := st.bytes.Load(); n > 8<<10+8<<10 {
 		t.Errorf("one chunk of 1000 bytes: %d bytes were read", n)
 	}
@@ -107,8 +107,8 @@ func TestAReaderKeepsFewPacksAndBlocksWhateverItReads(t *testing.T) {
 	}
 }
 
-// Rotating keys rewrites every blob in place. In a bucket, that affects readers
-// that have it open.
+// Rotating keys rewrites every blob in place. In a bucket, that affects readers that have a
+// blob open.
 func TestAReaderGoesOnWhereAPackIsEncryptedAnew(t *testing.T) {
 	old, fresh := mustIdentity(t), mustIdentity(t)
 	url := "file://" + t.TempDir() + "/store"
@@ -159,8 +159,8 @@ func mustIdentity(t *testing.T) *age.X25519Identity {
 	return id
 }
 
-// A movingStore switches to another store. Readers that are open then read wrong
-// bytes, as from a range of an object that was rewritten.
+// A movingStore switches to another store. Readers that are open at that moment then read
+// wrong bytes, as if their object in a bucket was rewritten.
 type movingStore struct {
 	Blobs
 	mu      sync.Mutex

@@ -1,7 +1,7 @@
 package chunks
 
-// ReliedBytes is about the stored size of all chunks that a batch relies on, including
-// those that were there before.
+// ReliedBytes returns about the stored size of all chunks that a batch relies on, including
+// chunks that the store had before.
 func (b *Batch) ReliedBytes() int64 {
 	b.c.mu.Lock()
 	defer b.c.mu.Unlock()

@@ -16,14 +16,14 @@ const (
 	WholeFile = 1 << 20
 	minChunk  = 256 << 10
 	midChunk  = 1 << 20
-	// FastCDC's normalized chunking: cuts are 4 times rarer than average before midChunk,
-	// and 4 times more frequent after it.
+	// FastCDC's normalized chunking: cuts are 4 times rarer than on average before
+	// midChunk, and 4 times more frequent after it.
 	maskBefore = (uint64(1)<<22 - 1) << (64 - 22)
 	maskAfter  = (uint64(1)<<18 - 1) << (64 - 18)
 )
 
-// A run of at least MinHole zeros is a hole. It always contains a whole aligned stride, so
-// only strides are searched.
+// A run of at least MinHole zeros is a hole. Every hole contains a whole aligned stride of
+// zeros, so only aligned strides are examined.
 const (
 	MinHole = 64 << 10
 	stride  = MinHole / 2
@@ -31,8 +31,8 @@ const (
 
 var zeros [stride]byte
 
-// gear is FastCDC's table. It must never change: other numbers cut elsewhere, so content
-// that stores already have would be stored again.
+// gear is FastCDC's table. It must never change. With other numbers, files would be cut in
+// other places, and content that stores already have would be stored again.
 var gear = func() (g [256]uint64) {
 	for i := range g {
 		sum := sha256.Sum256([]byte{'f', 'l', 'g', 'e', 'a', 'r', byte(i)})
@@ -41,10 +41,10 @@ var gear = func() (g [256]uint64) {
 	return g
 }()
 
-// Split cuts a file into chunks depending on its content (FastCDC), so that a change moves
-// few cuts. It calls fn either with a chunk, valid until fn returns, or with the number of
-// zeros that follow. It ignores the size argument and reads r to its end. Memory is bounded
-// whatever the size.
+// Split cuts a file into chunks at places that depend on its content (FastCDC), so that a
+// change moves few cuts. It calls fn either with a chunk, valid until fn returns, or with
+// the number of zeros of a hole. It ignores the size argument and reads r to its end.
+// Memory is bounded whatever the size.
 func Split(r io.Reader, _ int64, fn func(chunk []byte, hole int64) error) error {
 	buf := splitBuffers.Get().(*[]byte)
 	defer splitBuffers.Put(buf)
@@ -61,7 +61,7 @@ func Split(r io.Reader, _ int64, fn func(chunk []byte, hole int64) error) error 
 	return s.run()
 }
 
-// Pooled, because there are many files and most are small.
+// Buffers are pooled, because snapshots have many files, of which most are small.
 var splitBuffers = sync.Pool{New: func() any {
 	buf := make([]byte, MaxChunk+2*MinHole)
 	return &buf
@@ -73,7 +73,7 @@ type splitter struct {
 	buf  []byte
 	rest []byte // part of buf that was read but not passed on
 	eof  bool
-	hole int64 // zeros not passed on
+	hole int64 // zeros that were read but not passed on
 }
 
 func (s *splitter) fill() error {
@@ -149,7 +149,7 @@ func cut(p []byte) int {
 	return len(p)
 }
 
-// holeIn returns where the first hole of p begins, or len(p).
+// holeIn returns the index at which the first hole of p begins, or len(p).
 func holeIn(p []byte) int {
 	for at := stride; at+stride <= len(p); at += stride {
 		if !bytes.Equal(p[at:at+stride], zeros[:]) {

@@ -1,5 +1,5 @@
-// Package script holds what the scripts that run on hosts have in common: words of shell,
-// the text of the fence, exit statuses, and what their answers mean.
+// Package script holds the common parts of the scripts that run on hosts: quoting, the text
+// of the fence, exit statuses, and the parsing of their answers.
 //
 // A quoted word arrives unchanged in dash, bash, busybox and mksh. The fence's text does
 // not change the script's positional parameters. Its variables and functions have names

@@ -2,22 +2,23 @@ package script
 
 import "fmt"
 
-// FenceBegin returns shell text that takes the lock of dir (created if missing), ends
-// the script if the host knows a higher epoch, and records ours if it is higher. The script
-// then holds the lock until FenceEnd.
+// FenceBegin returns shell text that takes the lock of dir, which it creates if missing.
+// The text ends the script if the host knows a higher epoch, and otherwise records ours.
+// The script then holds the lock until FenceEnd.
 //
-// It is for scripts that change one thing and go on. Hold the lock during a change, never
-// while waiting for a person, a peer or a process. Command.Fence does both around a whole
-// script. The caller checks the fence first. The text uses names that begin with
-// fl_, and descriptor 9; a child that the script leaves running must be started with 9>&-.
-// The script's positional parameters are not changed. The exit status is 97 for a refusal,
-// 98 for a busy lock, and 96 on a host that cannot lock; Run and Stream.Wait turn these
-// into errors.
+// It is for scripts that go on after the change that needs the lock. A script holds the
+// lock during a change, but never while it waits for a person, a peer or a process.
+// Command.Fence puts FenceBegin and FenceEnd around a whole script. The caller checks the
+// values of the fence first. Variables and functions of the text begin with fl_, and the
+// text uses descriptor 9. If the script leaves a child running, it must start that child
+// with 9>&-. The script's positional parameters are not changed. The exit status is 97 for
+// a refusal, 98 for a busy lock, and 96 on a host that cannot lock; Run and Stream.Wait
+// turn these statuses into errors.
 //
-// If the host has flock(1), the lock is an flock on a descriptor, which ends with its
-// holders, however they end. Otherwise it is a symbolic link that names the holder: a link
-// is created atomically, together with its content. It is broken if the holder is dead or
-// its pid belongs to another process by now.
+// If the host has flock(1), the lock is an flock on a descriptor, which the kernel releases
+// when the processes that hold the descriptor end. Otherwise it is a symbolic link that
+// names the holder: a link and its content are created in one atomic step. The text removes
+// the link of a holder that is dead or whose pid belongs to another process by now.
 func FenceBegin(dir string, generation, pump, attempt int64) string {
 	return "fl_d=" + QuoteInScript(dir) + "\n" + fenceText + "\n" + FenceAgain(generation, pump, attempt)
 }
@@ -32,9 +33,9 @@ func FenceAgain(generation, pump, attempt int64) string {
 const FenceEnd = "fl_unlock"
 
 // fenceText defines the functions of FenceBegin. fl_gone is a file beside the session's
-// folder that keeps its epoch after the folder was removed (see RemoveTree), so that a late
-// script of a former holder cannot create the folder again. It is written under the lock
-// before the folder is removed, because the lock and the epoch lie in the folder.
+// folder. It keeps the epoch after the folder was removed (see RemoveTree), so that a late
+// script of a former holder cannot create the folder again. The lock and the epoch lie in
+// the folder, so fl_gone is written under the lock before the folder is removed.
 const fenceText = `fl_say() { echo "fairlead-fence: $2" >&2; exit "$1"; }
 fl_gone=${fl_d%/*}/.gone-${fl_d##*/}
 fl_i=0

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// EnvName is what a shell accepts as the name of a variable.
+// EnvName matches the names of variables that a shell accepts.
 var EnvName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// CheckPath rejects ambiguous paths on a host.
+// CheckPath returns an error if p is not a clean absolute path that scripts can use.
 func CheckPath(p string) error {
 	switch {
 	case !path.IsAbs(p):

@@ -13,8 +13,8 @@ func LastBytes(b []byte, n int) []byte {
 	return b
 }
 
-// FirstLine returns the beginning of the first line of b after a colon, for the end of an
-// error. It is empty if the line is.
+// FirstLine returns a colon and the beginning of the first line of b, to be appended to the
+// text of an error. It returns nothing if that line is empty.
 func FirstLine(b []byte) string {
 	for i, c := range b {
 		if c == '\n' {
@@ -32,10 +32,11 @@ func FirstLine(b []byte) string {
 }
 
 // SaysNoSpace reports whether a program complained that the disk or the user's quota is
-// full. Only the text shows that: shells and tools all exit with status 1 or 2.
+// full. Only the text shows the cause, because shells and tools exit with status 1 or 2 for
+// any error.
 func SaysNoSpace(stderr []byte) bool {
 	for _, words := range []string{"No space left on device", "no space left on device", "Disk quota exceeded",
-		": Wrote only "} { // GNU tar, of the first write that does not fit
+		": Wrote only "} { // GNU tar says this of the first write that does not fit
 		if bytes.Contains(stderr, []byte(words)) {
 			return true
 		}

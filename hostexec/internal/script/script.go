@@ -2,5 +2,5 @@ package script
 
 import "crypto/rand"
 
-// NewMark returns a word that nothing else will print.
+// NewMark returns a random word that no other program will print.
 func NewMark() string { return "fl-" + rand.Text() }

@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// LastWord sends the last word to a receive command and waits for its end.
+// LastWord sends word to a receive command, closes its input and waits for its end.
 func LastWord(s interface {
 	io.Writer
 	CloseWrite() error
@@ -19,7 +19,7 @@ func LastWord(s interface {
 	return sendErr
 }
 
-// A MarkedReader wraps the errors of a reader in As.
+// A MarkedReader wraps the errors of its reader together with As.
 type MarkedReader struct {
 	io.Reader
 	As error
