@@ -57,10 +57,10 @@
 //     what cannot be saved, and says Unsaved;
 //   - a token that codex has just rotated is hidden like the planted one, and so are tokens of
 //     former generations. For this, auth.json is looked at before a finished item or a request
-//     is folded, so before it is stored, shown or returned to a workflow. A look costs a round trip
-//     for each, except for those that had come before the last look. Three gaps remain.
-//     Pieces of a text that streams, which are stored nowhere, may show such a token to live
-//     viewers for two seconds. If a host does not answer such a look within five seconds, the
+//     is folded, so before it is stored, shown or returned to a workflow. This costs a round
+//     trip for each item and request, except for those that came before the last look. Three
+//     gaps remain. Pieces of a text that streams, which are stored nowhere, may show such a
+//     token to live viewers for two seconds. If a host does not answer such a look within five seconds, the
 //     pump logs this and does not wait longer. A token is not known if it was rotated away
 //     again between two looks, or if a command changed it before printing it (reversed, in
 //     pieces).

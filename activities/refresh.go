@@ -132,8 +132,8 @@ func (s *Seeds) ask(ctx context.Context, in RefreshSeedInput, seed *seeds.Bundle
 // storeTry is the time limit for one try to write to the store.
 const storeTry = time.Minute
 
-// insist repeats do until it succeeds or the process ends. The activity beats meanwhile
-// (see Beats).
+// insist repeats do until it succeeds or the process ends. Meanwhile, Beats sends the
+// activity's heartbeats.
 func (s *Seeds) insist(ctx context.Context, what string, do func(context.Context) error) {
 	for n := int32(1); ; n++ {
 		try, cancel := context.WithTimeout(ctx, storeTry)
@@ -158,15 +158,15 @@ type VerifySeedInput struct {
 	Seed protocol.SeedRef `json:"seed"`
 }
 
-// VerifySeedResult says what can be known without using anything up.
+// VerifySeedResult has what VerifySeed found.
 type VerifySeedResult struct {
 	SeedVerdict
-	// Until is when a login's access token ends, by its own words.
+	// Until is the time at which the login's access token expires, as the token says.
 	Until time.Time `json:"until,omitzero"`
 }
 
-// VerifySeed checks a seed without using anything up or changing anything: what a login
-// says of itself, or whether a key is accepted.
+// VerifySeed checks a seed without using up its refresh token or changing anything. For
+// a login it reads what the tokens say; for a key it asks whether the key is accepted.
 func (s *Seeds) VerifySeed(ctx context.Context, in VerifySeedInput) (VerifySeedResult, error) {
 	out, err := s.verifySeed(ctx, in)
 	return out, failing{}.failure(ctx, "verify seed "+in.Seed.Name, err)
