@@ -138,7 +138,7 @@ func (r *RestoreSpec) from() string {
 }
 
 // asLeft reports whether nothing has run in a folder since a session was parked there.
-// It ends what runs.
+// It ends the processes there.
 func (s *Sessions) asLeft(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, attempt int32) (bool, error) {
 	ran, err := anyRuns(ctx, h, l)
 	if err != nil {

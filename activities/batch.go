@@ -200,7 +200,8 @@ func sessionInput(in StartItemsInput, it protocol.BatchItem, opt protocol.BatchO
 	return json.Marshal(map[string]any{"id": session, "options": options, "first": it.First})
 }
 
-// startedBefore tells a session that an earlier attempt started from another's.
+// startedBefore finds out whether an earlier attempt of this activity started the
+// session, or something else did.
 func (b *Batches) startedBefore(ctx context.Context, in StartItemsInput, out StartedItem) (StartedItem, error) {
 	d, err := b.Temporal.DescribeWorkflowExecution(ctx, protocol.SessionID(out.Session), "")
 	if gone := (*serviceerror.NotFound)(nil); in.Look && errors.As(err, &gone) {

@@ -117,8 +117,8 @@ func (s *site) broker(in RunPumpInput, hide secrets, lost func(error)) *brokerin
 	return b
 }
 
-// seedLost returns the problem that the lease on the seed has ended, if the pump was
-// cancelled because of that; otherwise nil.
+// seedLost returns a Problem if the pump was cancelled because the lease on the seed
+// has ended; otherwise nil.
 func (b *brokering) seedLost() *protocol.Problem {
 	if b == nil || b.lost == nil {
 		return nil

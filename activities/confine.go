@@ -14,7 +14,8 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// Confinement is what a session asks of its sandbox beyond the mode.
+// Confinement has the restrictions and permissions that a session asks for beyond its
+// sandbox mode.
 type Confinement = seeds.Confinement
 
 // unconfined returns an error of type ErrTypeSandbox.
@@ -93,7 +94,7 @@ for p; do
 	printf '%s\0%s\0' "$why" "$to"
 done`
 
-// placeOf looks at what a session names on its host, in one round trip.
+// placeOf looks at the paths that a session names on its host, in one round trip.
 func placeOf(ctx context.Context, h hostexec.Host, root, sandbox string, l protocol.Layout, c Confinement) (place, error) {
 	args := append(append(append([]string{root, "--read"}, c.Read...), "--write"), c.Write...)
 	res, err := h.Run(ctx, hostexec.Command{Script: placeScript, Args: args})
@@ -107,7 +108,7 @@ func placeOf(ctx context.Context, h hostexec.Host, root, sandbox string, l proto
 	}
 	p := place{home: said[0], net: said[1], confine: c}
 	p.confine.Read, p.confine.Write = nil, nil
-	// Both are without links, as the paths are.
+	// ours and work are without links, as the paths are.
 	ours, work := root, l.WorkDir
 	if path.IsAbs(said[2]) {
 		ours = path.Clean(said[2])
@@ -141,7 +142,7 @@ func placeOf(ctx context.Context, h hostexec.Host, root, sandbox string, l proto
 	return p, nil
 }
 
-// misplaced returns the reason why commands cannot have a path; "" if they can. Our
+// misplaced returns the reason why commands may not have a path; "" if they may. Our
 // root folder holds the rules for commands and the credentials of other sessions.
 func misplaced(flag, p, root, work, sandbox string) string {
 	within := func(p, dir string) bool { return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/") }

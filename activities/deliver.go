@@ -90,7 +90,7 @@ func (a *deliverArgs) check() error {
 	return nil
 }
 
-// deliver copies a file into the store, only once for each call.
+// deliver copies a file into the store, a single time for each call.
 func (t *toolShop) deliver(ctx context.Context, call conversation.ToolCall) (conversation.ToolReply, error) {
 	t.mu.Lock() // one at a time: the limits count all files of the session
 	defer t.mu.Unlock()

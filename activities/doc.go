@@ -20,9 +20,9 @@
 //     published, or returned to a workflow.
 //
 // While a session waits for a person, no pump is attached to its process. The last pump left
-// a watch on the host before it returned. WatchHost, one for each host, looks at all watches in
-// one round trip from time to time, and tells a session when its process has ended or wrote
-// a line that matters.
+// a watch on the host before it returned. Each host has one WatchHost. From time to time it
+// looks at all watches in one round trip, and tells a session when its process has ended or
+// has written a line that matters.
 //
 // A pump also removes the part of a journal that no pump will read again. So the journal
 // of a session that runs for months takes a few megabytes on its host. If a host cannot do
@@ -60,10 +60,10 @@
 //     is folded, so before it is stored, shown or returned to a workflow. This costs a round
 //     trip for each item and request, except for those that came before the last look. Three
 //     gaps remain. Pieces of a text that streams, which are stored nowhere, may show such a
-//     token to live viewers for two seconds. If a host does not answer such a look within five seconds, the
-//     pump logs this and does not wait longer. A token is not known if it was rotated away
-//     again between two looks, or if a command changed it before printing it (reversed, in
-//     pieces).
+//     token to live viewers for two seconds. If a host does not answer such a look within
+//     five seconds, the pump logs this and does not wait longer. A token is not known if it
+//     was rotated away again between two looks, or if a command changed it before printing it
+//     (reversed, in pieces).
 //
 // Before RefreshSeed sends the request, it stores that the token is about to be used. It
 // stores the new login before it ends. An attempt that follows a killed one finds the answer,
@@ -115,8 +115,8 @@
 //   - a worker takes at most four snapshots at once, and two of one host, for all purposes
 //     together. For restores the limits are the same. A few activities wait for their turn.
 //     All others fail with ErrTypeBusy and are tried again: workflows go on asking when the
-//     attempts of the retry policy are used up. Nothing is given up because all places are
-//     taken, even with Discard;
+//     attempts of the retry policy are used up. Even with Discard, no work is given up
+//     because all places are taken;
 //   - what a pump had read when its wire was lost is kept: its entries are in the store, and
 //     everything else that it knew is stored for RecordLost;
 //   - RunPump returns HostLost if the host has not answered for LostAfter. Its heartbeat
@@ -130,7 +130,7 @@
 //	owned/<kind>.<id>.<occasion>/<family>/<name>                   blobs that messages, batches and schedules name: see internal/owned
 //	answers/<session>/<digest>-<random>                            secret answers to a request, until codex has them
 //	told/<session>/<digest>-<random>                               the same, for redaction, until the session is closed
-//	rooted/<session>/<host>                                        the root folder of a host in which a session was prepared; until all that is there is kept or gone
+//	rooted/<session>/<host>                                        the root folder of a host in which a session was prepared; until all of it is kept or gone
 //	heard/<session>                                                what the newest pump knew when its wire was lost; until the session comes up again, or ends
 //	deliverables/<session>/calls/<call>                            the outcome of a call of deliver: a Deliverable, or the reason of a refusal
 //	deliverables/<session>/content/<name>                          the delivered files, each content once

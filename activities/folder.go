@@ -146,7 +146,7 @@ for f in codex-home work proc generation; do
 done
 if [ -e "$d" ] || [ -h "$d" ]; then echo bare; else echo absent; fi`
 
-// lookFolder looks at a session's folder without touching anything, even its lock.
+// lookFolder looks at a session's folder. It changes nothing and takes no lock.
 func lookFolder(ctx context.Context, h hostexec.Host, dir string) (folder, error) {
 	res, err := h.Run(ctx, hostexec.Command{Script: lookFolderScript, Args: []string{dir}})
 	if err != nil {

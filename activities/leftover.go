@@ -42,9 +42,9 @@ type WipeLeftoverInput struct {
 
 // WipeLeftoverResult says what is certain about the host afterwards.
 type WipeLeftoverResult struct {
-	Wiped   bool      `json:"wiped"`   // the credential is gone; WipeLeftover checked it
+	Wiped   bool      `json:"wiped"`   // the credential is gone; WipeLeftover checked this
 	At      time.Time `json:"at"`      // time of the check
-	Removed bool      `json:"removed"` // our folder is gone; WipeLeftover checked it
+	Removed bool      `json:"removed"` // our folder is gone; WipeLeftover checked this
 	// Kept is the folder that stays because nothing proves that its work and
 	// conversation are kept anywhere else.
 	Kept      string             `json:"kept,omitempty"`

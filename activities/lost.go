@@ -69,8 +69,8 @@ func (r *reach) reached(h protocol.HostSpec) {
 	delete(r.away, keyOfHost(h))
 }
 
-// missed records the error of a try. It returns nil if the error does not mean that the
-// host is out of reach.
+// missed records the error of a try. It returns since when the host is out of reach;
+// nil if the error does not mean that it is.
 func (r *reach) missed(h protocol.HostSpec, err error, why string, now time.Time) *OutOfReach {
 	switch {
 	case answered(err):

@@ -29,7 +29,7 @@ type noticing struct {
 	read          *atomic.Int64 // how far the journal was read
 
 	known string    // digest of the auth.json that was there last
-	seen  int64     // offset in the journal: all before it was written before the last look began
+	seen  int64     // offset up to which the journal was written when the last look began
 	next  time.Time // no look before this for a piece, or for anything after a failed look
 	fell  bool      // the last look failed
 }

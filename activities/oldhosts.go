@@ -19,11 +19,11 @@ type CheckOldHostsInput struct {
 	Zone  string        `json:"zone"`
 	Pool  string        `json:"pool"`  // workflow id
 	Queue string        `json:"queue"` // of the zone's workers
-	Older time.Duration `json:"older"` // a check older than this is old
+	Older time.Duration `json:"older"` // hosts whose last check is older are checked
 	Limit int           `json:"limit"` // how many checks are started at most
 }
 
-// CheckOldHostsResult says what was begun.
+// CheckOldHostsResult says which checks were started.
 type CheckOldHostsResult struct {
 	Seen  int      `json:"seen"`
 	Begun []string `json:"begun,omitempty"`

@@ -33,7 +33,8 @@ type SessionNow struct {
 // askTimeout is how long a session may take to answer: its workers may be away.
 const askTimeout = 15 * time.Second
 
-// AskSession asks a session. An error means that this cannot be known now.
+// AskSession asks a session for its SessionNow. An error means that the answer cannot
+// be known now.
 func AskSession(ctx context.Context, c client.Client, session string) (now SessionNow, err error) {
 	defer func() {
 		if err != nil {

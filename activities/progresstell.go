@@ -82,7 +82,7 @@ func (r *reporter) run(ctx context.Context) {
 		case <-time.After(pause):
 		}
 		if p := r.now(); p != nil && p != told && r.tell(ctx, *p) == nil {
-			told = p // if it fails, the next tick tries again; the pump's result has it in any case
+			told = p // after a failure, the next tick tries again; the pump's result has the report in any case
 		}
 	}
 }

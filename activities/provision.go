@@ -169,9 +169,9 @@ func useInPlace(ctx context.Context, h hostexec.Host, t *codexTree) (protocol.Pr
 }
 
 // upload copies a tree to the host. An incomplete tree never has its final name, and is
-// removed after a failure. If there is room for both, the parts are stored apart. When
-// the connection or the time runs out, the parts that arrived stay, and the next call
-// goes on from there.
+// removed after a failure. If the disk has room for the tree twice, the tree is sent in
+// parts, which are first stored in a folder of their own. If the connection is lost or
+// the time runs out, the parts that arrived stay, and the next call goes on from there.
 func upload(ctx context.Context, h hostexec.Host, root string, t *codexTree, m machine) error {
 	if err := m.room(t.Size, "codex"); err != nil {
 		return err
@@ -231,10 +231,10 @@ func send(ctx context.Context, h hostexec.Host, temp, parts string, t *codexTree
 	return readErr
 }
 
-// settleScript verifies a tree, stamps it and renames it. If another call was first, the
-// rename would put it inside that tree. The script removes folders of dead calls that
-// are older than any call can be. Nothing runs from them, because they were not verified
-// or are incomplete.
+// settleScript verifies a tree, stamps it and renames it. If another call has completed
+// first, mv puts the tree inside the other call's tree, and the script removes it there.
+// The script removes folders of dead calls that are older than any call can be. Nothing
+// runs from them, because they were not verified or are incomplete.
 const settleScript = `temp=$1 final=$2 version=$3 stamp=$4 parts=$5
 if command -v sha256sum >/dev/null 2>&1; then
 	(cd "$temp" && sha256sum -c >/dev/null) || { echo "what arrived is not what was sent" >&2; exit 3; }

@@ -83,7 +83,7 @@ func TestWhatWasHeardOnALostHostIsPutOnRecord(t *testing.T) {
 }
 
 // If the worker died together with its host, only its entries are left. Messages that
-// it may have sent are recorded as uncertain.
+// it may have sent are recorded with the delivery state sent.
 func TestWhatADeadWorkerHeardIsItsEntries(t *testing.T) {
 	for what, lost := range map[string]func(*heard){
 		"nothing is left":           nil,

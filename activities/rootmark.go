@@ -62,9 +62,9 @@ func (s *site) readRooted(ctx context.Context, c protocol.Claim) (*rooted, error
 	return &r, nil
 }
 
-// forgetRooted deletes the record once a host has nothing of the session's
-// generations up to upTo that is not saved elsewhere. It logs an error and does not
-// return it.
+// forgetRooted deletes the record of a claim's session and host, unless it is of a
+// generation above upTo. Callers have saved or removed everything of the generations up
+// to upTo before. It logs an error and does not return it.
 func (s *site) forgetRooted(ctx context.Context, c protocol.Claim, upTo int64) {
 	r, err := s.readRooted(ctx, c)
 	if err == nil && r != nil && r.Generation <= upTo {

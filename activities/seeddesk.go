@@ -18,8 +18,8 @@ type seedDesk interface {
 	save(ctx context.Context, seed string, what SaveSeed) (SeedNow, error)
 }
 
-// errSeedFenced says that the session's lease on the seed has ended, perhaps because it
-// has a newer one.
+// errSeedFenced says that the lease on the seed has ended, or that the session has a
+// newer lease by now.
 var errSeedFenced = errors.New("the seed is not held any more")
 
 type temporalDesk struct{ client client.Client }

@@ -4,8 +4,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// SaveSeed makes a login that the codex of the seed's holder has rotated the seed's
-// newest generation, by compare and set on (generation, epoch).
+// SaveSeed asks a seed to take a login as its newest generation. The codex of the
+// seed's holder has rotated this login. The seed takes it by compare and set on
+// (generation, epoch).
 type SaveSeed struct {
 	Holder string              `json:"holder"` // the session
 	Epoch  int64               `json:"epoch"`  // of its lease
@@ -66,8 +67,8 @@ func (n SeedNow) isFree(holder string) bool {
 	return n.Ref != nil && len(n.Holders) == 0 && (n.Rotated == nil || n.Rotated.Holder == holder)
 }
 
-// RecoverSeedInput names a holder that has ended, and from whose host RecoverSeed
-// fetches the login. The claim's generation is above the holder's.
+// RecoverSeedInput names a holder that has ended. RecoverSeed fetches the login from
+// the holder's host. The claim's generation is above the holder's.
 type RecoverSeedInput struct {
 	Seed  protocol.SeedRef `json:"seed"`
 	Claim protocol.Claim   `json:"claim"`
@@ -84,5 +85,5 @@ type RecoverSeedResult struct {
 	Saved  *protocol.SeedRef   `json:"saved,omitempty"`  // the rotated login, which is in the store now
 	Auth   string              `json:"auth,omitempty"`   // SHA-256 of that auth.json, hex
 	Files  []protocol.SeedFile `json:"files,omitempty"`
-	Wiped  bool                `json:"wiped"` // the credential is gone; RecoverSeed checked it
+	Wiped  bool                `json:"wiped"` // the credential is gone; RecoverSeed checked this
 }

@@ -45,7 +45,8 @@ type Deps struct {
 	// codex cannot keep its commands from the credential. With any other value, such a
 	// session is refused.
 	Unprotected string
-	// AnyVersion lets sessions talk to a codex outside of conversation's window.
+	// AnyVersion lets sessions use a codex whose version is outside of the range that
+	// conversation allows.
 	AnyVersion bool
 	// Temporal is used by Engine, and by WatchHost to signal sessions. It may be nil
 	// if neither is used.
@@ -59,8 +60,8 @@ type Deps struct {
 	Snapshots SnapshotLimits
 	// Deliver limits the files that codex may deliver.
 	Deliver DeliverLimits
-	// WatchEvery is how often the processes of waiting sessions are looked
-	// at; 0 means the constant of that name.
+	// WatchEvery is the pause between looks at the processes of waiting sessions; 0
+	// means the constant WatchEvery.
 	WatchEvery time.Duration
 	Logger     *slog.Logger
 	// Lag, if set, is called with the age of each event of codex when a pump reads the
@@ -70,7 +71,7 @@ type Deps struct {
 	Now func() time.Time
 }
 
-// A Set is the activities of one worker.
+// A Set has the activities of one worker.
 type Set struct {
 	Hosts     *Hosts
 	Sessions  *Sessions

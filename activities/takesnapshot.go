@@ -222,8 +222,8 @@ func (s *site) takeOn(ctx context.Context, h hostexec.Host, in taking, hide secr
 	return briefOf(m), nil
 }
 
-// trees returns the folders to keep. A person's folder may hold our root folder, with
-// the files of all sessions there, which is skipped.
+// trees returns the folders to keep. If our root folder, with the files of all
+// sessions, lies in a person's folder, it is skipped.
 func (in taking) trees() []snapshots.TreeSpec {
 	l := in.Layout
 	all := []snapshots.TreeSpec{snapshots.RolloutsOf(l.CodexHome)}

@@ -157,8 +157,8 @@ type CloseSessionInput struct {
 
 // CloseSessionResult has what is certain about the host afterwards.
 type CloseSessionResult struct {
-	Wiped     bool               `json:"wiped"`             // the credential is gone; CloseSession checked it
-	Removed   bool               `json:"removed"`           // our folder is gone; CloseSession checked it
+	Wiped     bool               `json:"wiped"`             // the credential is gone; CloseSession checked this
+	Removed   bool               `json:"removed"`           // our folder is gone; CloseSession checked this
 	Archive   string             `json:"archive,omitempty"` // the snapshot that has the work and the rollouts
 	Kept      string             `json:"kept,omitempty"`    // the path on the host where the work folder stays
 	Unsaved   bool               `json:"unsaved,omitempty"` // after Discard: a login that codex rotated may not be in the store

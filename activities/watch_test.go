@@ -347,7 +347,7 @@ func TestOnlyWhatMattersInAJournalStirs(t *testing.T) {
 	cry(`{"method":"x","params":"` + strings.Repeat("y", 3<<20))
 	l.sees("session/endless stirred local/1 gone= moved=true")
 
-	// If there is more than one look reads, the next looks read the rest.
+	// If a journal has more than a single look reads, the next looks read the rest.
 	cry = b.crier("much")
 	cry(strings.Repeat(`{"method":"item/agentMessage/delta","params":{"delta":"`+strings.Repeat("x", 1000)+`"}}`+"\n", 9<<10) + `{"id":1,"method":"ask"}` + "\n")
 	l.sees()

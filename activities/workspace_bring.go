@@ -149,8 +149,8 @@ func inPlace(ctx context.Context, h hostexec.Host, l protocol.Layout) error {
 	return nil
 }
 
-// workIn makes the work folder ready for codex. If the session begins here, it puts the
-// first content there. It runs the hooks.
+// workIn makes the work folder ready for codex. If the session begins here, workIn puts
+// the first content there. Then it runs the hook before_run.
 func (s *Sessions) workIn(ctx context.Context, j job, in PrepareSessionInput, a arrival, hide secrets, p *progress, out *PrepareSessionResult) error {
 	if err := inPlace(ctx, j.host, j.layout); err != nil {
 		return err

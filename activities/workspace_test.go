@@ -399,7 +399,7 @@ func sshAgent(t *testing.T, dir, identity string) string {
 	return socket
 }
 
-// No worker may be running when a job ends. The job's result is the same, even if a
+// Perhaps no worker is running when a job ends. The job's result is the same, even if a
 // worker looks much later.
 func TestAHookThatEndedInItsTimeIsDoneHoweverLateSomebodyLooks(t *testing.T) {
 	for _, c := range []struct{ script, took, state string }{

@@ -26,7 +26,8 @@ import (
 //     replaced that way while codex runs (writing into the file is safe).
 //   - Without "read" on CODEX_HOME, a work directory (or /tmp) above it lets a
 //     command write rules/default.rules and so allow itself everything, or move the
-//     folder away and put another in its place. Guards (see the function guards) prevent this.
+//     folder away and put another in its place. The folders that guards returns
+//     prevent this.
 const (
 	profileWrite = "fairlead"
 	profileRead  = "fairlead-read-only"

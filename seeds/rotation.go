@@ -27,7 +27,7 @@ const (
 	// RotationTorn means that the file is half written or damaged. The caller should
 	// read it again.
 	RotationTorn Rotation = "torn"
-	// RotationForeign means a login of another account.
+	// RotationForeign means a login of another account or of another kind.
 	RotationForeign Rotation = "foreign"
 	// RotationUnclear means other tokens of the same login, and that nothing shows
 	// which are later.

@@ -99,8 +99,8 @@ const clocks = 10 * time.Second
 
 // Orphans lists a seed's blobs that may never have become a generation. These are the
 // blobs of logins that codex or a refresh made, and every blob older than before, such
-// as one of a refused import. A later import may belong to the next seed of that name.
-// A purge of the seed deletes the orphans.
+// as one of a refused import. A later import is not listed, because it may belong to
+// the next seed of that name. A purge of the seed deletes the orphans.
 func Orphans(ctx context.Context, st *store.Store, name string, before time.Time) ([]string, error) {
 	found, err := generations(ctx, st, name)
 	var blobs []string
