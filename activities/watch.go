@@ -69,8 +69,8 @@ type Stirred struct {
 	Incarnation int    `json:"incarnation"`
 	// Offset is the end of the journal's line that matters.
 	Offset int64 `json:"offset,omitempty"`
-	// Gone is the reason why the process will write nothing more: exited, lost,
-	// rebooted, absent, or journal if the journal was lost.
+	// Gone is the reason why the session need not wait for the process any more:
+	// exited, lost, rebooted, absent, or journal if the journal was lost.
 	Gone string `json:"gone,omitempty"`
 }
 
@@ -208,8 +208,8 @@ func (w *watcher) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// If a watched process is not found any more, a pump has attached to it, or its
-	// session has ended.
+	// If a watched process is not found any more, a pump has attached to it, or it has
+	// ended.
 	known := w.stirs
 	w.stirs = make(map[string]*stir, len(found))
 	var errs []error
@@ -242,11 +242,12 @@ func (w *watcher) look(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// goneJournal is the reason if codex runs, but its journal is shorter than what was
-// already read of it.
+// goneJournal is the reason if codex runs, but its journal lacks bytes that were
+// already read.
 const goneJournal = "journal"
 
-// goneBy returns the reason why the process will write nothing more; "" if it may.
+// goneBy returns the reason why the session need not wait for the process any more; ""
+// if it must wait.
 func goneBy(f process.Watched) string {
 	switch {
 	case f.State != process.Running:

@@ -105,8 +105,8 @@ func (r HookRun) Note(limit time.Duration) conversation.Note {
 	return conversation.Note{Type: "state", Text: r.text(limit), Data: data}
 }
 
-// lastHooks runs the hooks after_run and before_remove. It returns notes of their outcomes.
-// A hook that fails stops nothing.
+// lastHooks runs the given hooks for the end of a run, or before a folder is removed. It
+// returns notes of their outcomes. A hook that fails stops nothing.
 func (s *Sessions) lastHooks(ctx context.Context, j job, w *Workspace, hide secrets, hooks ...string) (notes []conversation.Note) {
 	if w == nil {
 		return nil
