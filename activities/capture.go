@@ -148,11 +148,11 @@ const (
 )
 
 // forgetLoginScript removes the file that was captured, and no other. It moves the file aside
-// before it compares it, so that nobody can exchange the file in between. It moves a file
-// that is not the captured one back, but never over a file that is there by then. A killed
+// before it compares it, so that nobody can exchange the file in between. It moves back a
+// file that is not the captured one, but never over a file that is there by then. A killed
 // attempt may have left the file under the other name, so the script looks at both names.
 //
-// $1 auth.json, $2 the sha256 of what was captured.
+// $1 auth.json, $2 the SHA-256 of the captured file.
 const forgetLoginScript = `LC_ALL=C; export LC_ALL
 file=$1 known=$2 aside=$1.fairlead-moved
 there() { [ -e "$1" ] || [ -L "$1" ]; }

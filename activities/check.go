@@ -17,7 +17,7 @@ import (
 
 // CheckHost finds out what a host can do by trying it, not from versions. It returns an
 // error only if the host cannot be reached; any other result is a Check. It removes
-// what it makes on the host.
+// everything that it makes on the host.
 func (h *Hosts) CheckHost(ctx context.Context, in CheckHostInput) (protocol.CheckHostResult, error) {
 	out, err := h.check(ctx, in.Host)
 	return out, failing{}.failure(ctx, "check "+in.Host.Name, err)

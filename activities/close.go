@@ -186,8 +186,8 @@ func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionIn
 	return s.removeFolder(ctx, h, l, fence)
 }
 
-// stays adds to an error that came before the wiping a text that says what is still on
-// the host.
+// stays wraps an error that came before the wiping. It adds a text that says what is
+// still on the host.
 func stays(h hostexec.Host, l protocol.Layout, err error) error {
 	return fmt.Errorf("the credential, the work and the conversation stay on %s in %s for now: %w", h.Name(), l.Dir, err)
 }
@@ -266,7 +266,7 @@ func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSession
 }
 
 // worthKeeping reports whether there is anything but folders. Whatever find cannot read
-// counts. gone is a folder in must that does not exist, or empty.
+// counts. gone is a folder in must that does not exist; "" if all exist.
 func worthKeeping(ctx context.Context, h hostexec.Host, codexHome, work string, must ...string) (any bool, gone string, err error) {
 	res, err := h.Run(ctx, hostexec.Command{
 		Script: `home=$1 work=$2

@@ -2,8 +2,8 @@
 // and in conversations with codex. It keeps no state that must survive: the host and the
 // store record everything that it did.
 //
-// A Set holds the activities that one worker registers. Its families are Hosts (what
-// belongs to no session), Sessions (one session on its host), Seeds, Snapshots, Batches
+// A Set holds the activities that one worker registers. Its families are Hosts (activities
+// that belong to no session), Sessions (one session on its host), Seeds, Snapshots, Batches
 // and Engine. A Claim names the session for which an activity acts on a host. The Claim
 // and the attempt of the activity make the epoch that the host compares.
 //
@@ -54,7 +54,7 @@
 //     RecoverSeed fail instead and leave it there. If an earlier workflow of the seed granted
 //     the lease (SeedNow.First), closing, parking and WipeLeftover save the login first. The
 //     seed takes it only while nobody holds the seed. CloseSession with Discard gives up only
-//     what cannot be saved, and says Unsaved;
+//     what cannot be saved, and sets Unsaved;
 //   - a token that codex has just rotated is hidden like the planted one, and so are tokens of
 //     former generations. For this, auth.json is looked at before a finished item or a request
 //     is folded, so before it is stored, shown or returned to a workflow. This costs a round
@@ -96,8 +96,9 @@
 //   - a restored work folder is always the session's own, never a person's. Differs says how
 //     it differs from the kept one, for instance because of what the policy leaves out;
 //   - ParkSession and CloseSession wipe nothing before the snapshot is complete and read back,
-//     and come to the same end from any step. WipeLeftover keeps what it finds before it
-//     removes it; what is too large to be kept stays;
+//     and have the same result if they are killed at any step and repeated. WipeLeftover makes
+//     a snapshot of a folder before it removes the folder; a folder that is too large for a
+//     snapshot stays;
 //   - a file that the host does not let us read is in no snapshot. If the removal of a
 //     session's work would remove such a file, nothing of the work is removed
 //     (ErrTypeUnreadable), unless a person discards it. TakeSnapshot keeps the rest and says
@@ -105,8 +106,8 @@
 //   - activities that clean up behind a generation (WipeLeftover, RecoverSeed) have an epoch
 //     above that generation and below every later one. So they leave a session that is back
 //     alone, and do not fence it off;
-//   - FindLeftovers changes nothing on a host. It asks whose a folder is after it saw the
-//     folder, and only names what is not known to be ours;
+//   - FindLeftovers changes nothing on a host. It asks for the owner of a folder after it saw
+//     the folder, and only lists folders that are not known to be ours;
 //   - PruneSnapshots drops no snapshot that an open session goes on from. Nor does it drop a
 //     snapshot with which a fork will begin: PinSnapshot keeps it. It asks the sessions, and
 //     drops no snapshot of a session that does not answer (Unasked);

@@ -72,7 +72,7 @@ const (
 	// the pool. unknownShown is how many unknown folders of one host it reports.
 	endedAtOnce  = 20
 	unknownShown = 10
-	// maxProblems bounds the problems that one run reports.
+	// maxProblems is how many problems one run reports at most.
 	maxProblems = 50
 )
 

@@ -177,10 +177,10 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 
 // seedLeft asks the workflow of the planted seed what it knows. It returns nil if there
 // is no such workflow, or if no login that rotates was planted. It fails while the seed
-// waits for what is on the host, since only the seed's recovery may touch that.
+// waits for the login on the host, since only the seed's recovery may touch that login.
 func (s *Sessions) seedLeft(ctx context.Context, session string, planted *protocol.SeedRef, ask seedAnswer) (*SeedNow, error) {
 	if planted == nil || planted.Kind != "" && !loginRotates(planted) {
-		return nil, nil // no part of it can be used only once
+		return nil, nil // a login of this kind does not rotate
 	}
 	now, ok, err := ask(ctx, planted.Name)
 	if err != nil || !ok {

@@ -20,7 +20,7 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// A session was parked and went on on another host. Its snapshot has the content of the
+// A session was parked and moved to another host. Its snapshot has the content of the
 // folder that it left, so the folder is removed without another snapshot.
 func TestAParkedFolderGoesWithoutAnotherSnapshot(t *testing.T) {
 	b := newBed(t, readyHost(t))

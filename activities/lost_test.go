@@ -44,7 +44,7 @@ func newAway(t *testing.T) *away {
 // at makes a worker use the test's clock.
 func (w *away) at(b *bed) { b.set.Sessions.Now = func() time.Time { return w.now } }
 
-// try runs one attempt on a worker. It gives it the last heartbeat of the attempt
+// try runs one attempt on a worker, which gets the last heartbeat of the attempt
 // before.
 func (w *away) try(on *bed, n int32) (RunPumpResult, error) {
 	w.t.Helper()
@@ -52,7 +52,7 @@ func (w *away) try(on *bed, n int32) (RunPumpResult, error) {
 	return on.set.Sessions.pump(w.t.Context(), w.in, a)
 }
 
-// goes stops the host, comes starts it again.
+// goes stops the host. comes starts it again.
 func (w *away) goes() {
 	w.t.Helper()
 	if err := w.sshd.Stop(); err != nil {

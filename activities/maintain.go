@@ -30,7 +30,7 @@ type VerifySeedsResult struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// verifyTry bounds one verification.
+// verifyTry is the time limit for one verification.
 const verifyTry = 2 * time.Minute
 
 // VerifySeeds has each seed whose last proof is old verified by the seed's workflow,

@@ -12,7 +12,7 @@ import (
 const (
 	// streamEvery is the pause between looks at a login while a text streams.
 	streamEvery = 2 * time.Second
-	// noticeTimeout bounds such a look.
+	// noticeTimeout is the time limit for such a look.
 	noticeTimeout = 5 * time.Second
 )
 

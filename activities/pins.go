@@ -139,8 +139,8 @@ func (s *Snapshots) pin(ctx context.Context, in PinSnapshotInput) (snapshots.Man
 	if err := checkID("session", in.Session); err != nil {
 		return snapshots.Manifest{}, err
 	}
-	// A blob that is gone came with an earlier message. It is skipped, as it is when a
-	// session goes on on another host.
+	// A blob that is gone came with an earlier message. It is skipped, as when a
+	// session moves to another host.
 	for _, key := range in.Blobs {
 		err := owned.Hold(ctx, s.Store, owned.Owner{Kind: owned.Session, ID: in.Session}, key)
 		if err != nil && !errors.Is(err, owned.ErrGone) {

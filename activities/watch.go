@@ -130,8 +130,8 @@ type stir struct {
 	from int64 // the offset at which the watch was left
 	read int64 // how far the journal was read
 	what Stirred
-	told int       // how often what was signalled
-	next time.Time // when it is signalled again
+	told int       // how often the signal what was sent
+	next time.Time // when what is sent again
 }
 
 func (w *watcher) run(ctx context.Context, stop <-chan struct{}) error {
