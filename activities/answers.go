@@ -19,23 +19,22 @@ import (
 )
 
 // Secret answers never enter a workflow. The worker's API seals them into the store, a
-// decision names the blob, and the pump that delivers the decision reads it. Codex may
-// repeat or print what it was told as long as the session lives. So a sealed copy is
-// kept for the redactors of later pumps and snapshots, until the session is closed and
-// no host has anything of it.
+// decision names the blob, and the pump that delivers the decision reads it. As long as
+// the session lives, codex may repeat or print these answers. So a sealed copy stays
+// for the redactors of later pumps and snapshots, until the session is closed and no
+// host has anything of it.
 const (
-	// AnswersPrefix is where answers wait for the pump, by session.
+	// AnswersPrefix is the prefix of answers that wait for the pump, by session.
 	AnswersPrefix = "answers/"
-	// toldPrefix is where the texts are kept that codex was told.
+	// toldPrefix is the prefix of the copies for redaction, by session.
 	toldPrefix = "told/"
-	// answersKept is how long answers may wait for a session that has yet to
-	// deliver them.
+	// answersKept is how long answers wait for a session that has not delivered them.
 	answersKept = 45 * 24 * time.Hour
 )
 
-// SecretAnswers checks that answers fit the questions of a request except those in
-// apart, which the decision itself answers. It returns the answers in codex's form. The
-// error is never of the store.
+// SecretAnswers checks that answers fit the questions of a request. The decision itself
+// answers the questions in apart, so they are left out. It returns the answers in
+// codex's form. An error means that the answers do not fit.
 func SecretAnswers(r protocol.Request, answers map[string][]string, apart []string) (map[string][]string, error) {
 	rest := slices.DeleteFunc(slices.Clone(r.Questions), func(q protocol.Question) bool { return slices.Contains(apart, q.ID) })
 	if len(rest) == 0 {
@@ -46,8 +45,8 @@ func SecretAnswers(r protocol.Request, answers map[string][]string, apart []stri
 
 // StoreAnswers seals answers to the request with that digest, and returns the name by
 // which a decision refers to them. Equal answers to one approval get the same name, so
-// that people can agree on an approval by it; without the store's key the name tells
-// nothing. Without an approval the name is new each time.
+// that several people can approve the same answers. Without the store's key the name
+// reveals nothing. If approval is empty, each call makes a new name.
 func StoreAnswers(ctx context.Context, st *store.Store, session, digest, approval string, answers map[string][]string) (string, error) {
 	data, err := json.Marshal(answers)
 	if err != nil {
@@ -77,8 +76,8 @@ func random16() string {
 }
 
 // fillAnswers reads secret answers that are due, and keeps a copy for redaction. If
-// answers are gone, an attempt that could not report it has delivered them: the journal
-// shows it.
+// answers are gone, an earlier attempt delivered them but could not report that. The
+// journal shows the delivery.
 func (s *Sessions) fillAnswers(ctx context.Context, session string, sends []conversation.Send) error {
 	for i := range sends {
 		blob := sends[i].AnswersBlob
@@ -136,9 +135,9 @@ func (s *Sessions) dropAnswers(ctx context.Context, sends []conversation.Send, s
 	}
 }
 
-// forgetAnswers deletes the secret answers of a session that is closed on a host. If
-// another host may have something of the session, a snapshot may yet be made there: the
-// copies for redaction stay until pruning.
+// forgetAnswers deletes the secret answers of a session that was closed on host. If
+// another host may still have something of the session, the copies for redaction stay
+// until pruning: a snapshot may yet be made there.
 func (s *site) forgetAnswers(ctx context.Context, session, host string) {
 	for _, prefix := range []string{AnswersPrefix, toldPrefix} {
 		all, err := s.Store.List(ctx, prefix+session+"/")
@@ -158,8 +157,9 @@ func (s *site) forgetAnswers(ctx context.Context, session, host string) {
 }
 
 // pruneAnswers deletes answers that ended sessions left, and those that no decision
-// used. A session that does not answer keeps its answers; one of which a host may have
-// something keeps the copies for redaction.
+// used. If a session's workflow does not answer, the session keeps its answers. If a
+// host may still have something of a session, the session keeps the copies for
+// redaction.
 func (s *Snapshots) pruneAnswers(ctx context.Context, in protocol.PruneSnapshotsInput) error {
 	if in.DryRun || in.Session != "" {
 		return nil
@@ -198,7 +198,7 @@ func (s *Snapshots) pruneAnswers(ctx context.Context, in protocol.PruneSnapshots
 	return nil
 }
 
-// hidingIn is hiding for a session: secret answers are hidden too.
+// hidingIn is like hiding, but also hides the secret answers of the claim's session.
 func (s *site) hidingIn(ctx context.Context, c protocol.Claim, ref *protocol.SeedRef) (secrets, error) {
 	known, err := s.hiding(ctx, ref)
 	if err != nil || !c.Told {
@@ -218,7 +218,8 @@ func (s *site) hidingIn(ctx context.Context, c protocol.Claim, ref *protocol.See
 	return known.with(name, told), nil
 }
 
-// told returns the secrets that codex was told in a session, or is about to be.
+// told returns the secret answers that codex was given in a session, or is about to be
+// given.
 func (s *site) told(ctx context.Context, session string) (found []seeds.Secret, err error) {
 	for _, prefix := range []string{AnswersPrefix, toldPrefix} {
 		all, err := s.Store.List(ctx, prefix+session+"/")
@@ -228,7 +229,7 @@ func (s *site) told(ctx context.Context, session string) (found []seeds.Secret, 
 		for _, info := range all {
 			data, err := s.Store.Get(ctx, info.Key)
 			if errors.Is(err, store.ErrNotFound) {
-				continue // it went meanwhile
+				continue // it was deleted meanwhile
 			}
 			var answers map[string][]string
 			if err == nil {
@@ -247,7 +248,8 @@ func (s *site) told(ctx context.Context, session string) (found []seeds.Secret, 
 	return found, nil
 }
 
-// with hides more, for one session only: a seed may serve others.
+// with returns s with more secrets to hide. s itself stays as it is, since other
+// sessions may share the seed.
 func (s secrets) with(seed string, more []seeds.Secret) secrets {
 	found := append(s.all.Secrets(), more...)
 	return secrets{all: seeds.NewRedactor(seed, found), pump: conversation.NewRedactor(seeds.Forms(found)...), auth: s.auth, shared: &s}

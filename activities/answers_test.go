@@ -116,8 +116,8 @@ func TestAnswersThatNobodyWillHaveLeaveNothing(t *testing.T) {
 	}
 }
 
-// TestADecisionReadsNothingButAnswers: whoever may signal a workflow must not be
-// able to have anything else of the store sent to codex.
+// Somebody who may signal a workflow must not be able to have other blobs of the store
+// sent to codex.
 func TestADecisionReadsNothingButAnswers(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost})
 	if err := b.store.Put(t.Context(), "seeds/team/1", []byte(`{"a":["b"]}`)); err != nil {
@@ -202,7 +202,7 @@ func TestPruningLeavesSecretAnswersToSessionsThatRunOrDoNotAnswer(t *testing.T) 
 	if err := s.pruneAnswers(t.Context(), protocol.PruneSnapshotsInput{}); err != nil || left() != "answers/mute/x answers/runs/x told/left/x told/mute/x told/runs/x" {
 		t.Errorf("left is %s (%v)", left(), err)
 	}
-	open = nil // it was dealt with
+	open = nil // the request was decided
 	now := s.Now()
 	s.Deps.Now = func() time.Time { return now.Add(answersKept + time.Minute) }
 	if err := s.pruneAnswers(t.Context(), protocol.PruneSnapshotsInput{}); err != nil || left() != "told/mute/x told/runs/x" {
@@ -210,8 +210,8 @@ func TestPruningLeavesSecretAnswersToSessionsThatRunOrDoNotAnswer(t *testing.T) 
 	}
 }
 
-// Two people who must agree on secret answers, and may not see each other's, agree
-// on the name.
+// Two people who must approve the same secret answers, and may not see each other's,
+// compare the names.
 func TestTheSameSecretAnswersToAnApprovalHaveOneName(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost})
 	names := map[string]bool{}

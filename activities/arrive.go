@@ -16,19 +16,19 @@ import (
 // An arrival is the folder in which PrepareSession works.
 type arrival struct {
 	layout protocol.Layout
-	mark   folderMark // what the folder's mark says in the end
-	ours   bool       // prepared before by this generation
-	marked bool       // the mark is written already
-	warm   bool       // as this session left it when it was parked
+	mark   folderMark // what PrepareSession writes into the mark
+	ours   bool       // this generation prepared the folder before
+	marked bool       // the folder has the mark already
+	warm   bool       // unchanged since this session was parked here
 }
 
-// fresh reports whether there was no folder to go on in.
+// fresh reports whether no existing folder can be used again.
 func (a arrival) fresh() bool { return !a.ours && !a.warm }
 
 // arrive finds a folder to work in: the one that this generation has prepared, or the
-// one in which the session was parked. Otherwise it ends, keeps and removes what lies in
-// that place. If cannot is set, nothing can be restored: only an existing folder will
-// do, and nothing is removed.
+// one in which the session was parked. Otherwise it ends the processes there, keeps what
+// lies there in a snapshot, and removes the folder. If cannot is set, nothing can be
+// restored: arrive accepts only an existing folder and removes nothing.
 func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, cannot error, attempt int32, hide secrets) (arrival, error) {
 	a := arrival{layout: l, mark: folderMark{Generation: in.Claim.Generation, Seed: in.Seed, Brokered: in.Credentials == protocol.CredentialsBroker}}
 	f, err := lookFolder(ctx, h, l.Dir)
@@ -38,7 +38,7 @@ func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l protocol.Layou
 	dir := in.Dir
 	switch {
 	case f.mark.Generation == in.Claim.Generation && f.prepared:
-		// The session was parked and then kept its host: it works here again.
+		// The session was parked and then got the same host again.
 		a.ours, a.marked = true, !f.mark.Parked
 		a.mark.Restored, a.mark.From, a.mark.Left, dir = f.mark.Restored, f.mark.From, f.mark.Left, f.mark.Dir
 		a.mark.Differs = f.mark.Differs
@@ -59,7 +59,8 @@ func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l protocol.Layou
 	case cannot != nil:
 		return a, cannot
 	case f.there && f.mark.Generation == in.Claim.Generation:
-		// An earlier attempt began it and did not finish: nothing has run here.
+		// An earlier attempt began to prepare the folder and did not finish: nothing
+		// has run here.
 		a.mark.Left = f.mark.Left
 		if f.mark.From != in.Restore.from() {
 			err = s.undo(ctx, h, l, in, attempt)
@@ -105,8 +106,8 @@ func (s *Sessions) holdAnew(ctx context.Context, h hostexec.Host, l protocol.Lay
 	return err
 }
 
-// newest returns the generation of a seed to plant after a login was saved: the one
-// that the session was given may be spent by now.
+// newest returns the generation of a seed to plant after a login was saved. The refresh
+// token of the generation that the session was given may be used up by now.
 func (s *site) newest(ctx context.Context, session string, told *protocol.SeedRef) (*protocol.SeedRef, error) {
 	now, err := s.desk.now(ctx, told.Name)
 	if err != nil || now.Ref == nil || now.Holders[session] != told.Epoch {
@@ -117,8 +118,7 @@ func (s *site) newest(ctx context.Context, session string, told *protocol.SeedRe
 	return &ref, nil
 }
 
-// undo removes what an unfinished attempt brought, if that is not what is to be
-// brought now.
+// undo removes what an unfinished attempt restored.
 func (s *Sessions) undo(ctx context.Context, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, attempt int32) error {
 	fence := fenceOf(in.Claim, l.Dir, attempt)
 	for _, gone := range []string{l.CodexHome, layoutOf(l.Root, in.Claim.Session).WorkDir, path.Join(l.Dir, markFile)} {
@@ -138,7 +138,7 @@ func (r *RestoreSpec) from() string {
 }
 
 // asLeft reports whether nothing has run in a folder since a session was parked there.
-// It ends what runs.
+// It ends the processes there.
 func (s *Sessions) asLeft(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, attempt int32) (bool, error) {
 	ran, err := anyRuns(ctx, h, l)
 	if err != nil {
@@ -148,7 +148,8 @@ func (s *Sessions) asLeft(ctx context.Context, h hostexec.Host, l protocol.Layou
 		_, err = endEvery(ctx, h, l, c, attempt)
 		return false, err
 	}
-	// Nothing has to be stopped first, and a process that begins meanwhile is found.
+	// Reap also finds a process that begins meanwhile, so nothing has to be stopped
+	// first.
 	survivors, err := process.Reap(ctx, h, l.Dir, Mark(c.Session, l), fenceOf(c, l.Dir, attempt))
 	if err != nil {
 		return false, fmt.Errorf("end what codex left behind on %s: %w", h.Name(), err)
@@ -161,9 +162,9 @@ func anyRuns(ctx context.Context, h hostexec.Host, l protocol.Layout) (bool, err
 	return len(names) > 0, err
 }
 
-// clearOut removes what another generation left in the session's place: it ends what
-// runs, saves a rotated login, keeps in a snapshot what is in none, and only then
-// removes the folder.
+// clearOut removes what another generation left in the session's place: it ends
+// processes, saves a rotated login, makes a snapshot of what is in no snapshot yet, and
+// only then removes the folder.
 func (s *Sessions) clearOut(ctx context.Context, h hostexec.Host, l protocol.Layout, was folderMark, in PrepareSessionInput, attempt int32, hide secrets) (left string, err error) {
 	defer func() {
 		if err != nil {
@@ -175,7 +176,8 @@ func (s *Sessions) clearOut(ctx context.Context, h hostexec.Host, l protocol.Lay
 	mine := login != nil && loginRotates(in.Seed) && in.Seed.Name == login.Name
 	var seed *SeedNow
 	if login != nil && !mine {
-		// Before the fence is raised: the seed's own recovery needs its own.
+		// This comes before the fence is raised, because the seed's recovery uses a
+		// lower epoch.
 		if seed, err = s.seedLeft(ctx, in.Claim.Session, login, s.ask); err == nil {
 			err = s.heldAnew(ctx, h, l, in.Claim.Session, login, seed)
 		}
@@ -219,8 +221,8 @@ func (s *Sessions) clearOut(ctx context.Context, h hostexec.Host, l protocol.Lay
 	return left, s.removeFolder(ctx, h, l, fence)
 }
 
-// orPlanted returns the seed that a folder's mark names, or else the known one: most
-// likely the session has had that one all along.
+// orPlanted returns the seed that a folder's mark names. If the mark names none, it
+// returns the known one: most likely the session has always had that one.
 func orPlanted(marked, known *protocol.SeedRef) *protocol.SeedRef {
 	if marked != nil {
 		return marked
@@ -228,9 +230,9 @@ func orPlanted(marked, known *protocol.SeedRef) *protocol.SeedRef {
 	return known
 }
 
-// isKept reports whether a folder in which nothing has run since it was parked is in a
-// complete snapshot. A snapshot of the conversation alone does not keep work that goes
-// with the folder.
+// isKept reports whether a complete snapshot has all of a folder that was parked and in
+// which nothing has run since. A snapshot of the conversation alone does not suffice if
+// the work is removed with the folder.
 func (s *site) isKept(ctx context.Context, h hostexec.Host, l protocol.Layout, was folderMark) bool {
 	if !was.Parked || was.Snapshot == "" {
 		return false
@@ -260,9 +262,9 @@ func (s *site) removeFolder(ctx context.Context, h hostexec.Host, l protocol.Lay
 	return nil
 }
 
-// keepLeft makes a snapshot of what a generation of a session left in its folder; 0 is a
-// generation that the folder does not record. Every attempt makes the same snapshot. It
-// returns "" if there was nothing to keep.
+// keepLeft makes a snapshot of what a generation of a session left in its folder;
+// generation is 0 if the folder does not record it. Every attempt makes the same
+// snapshot. It returns "" if there was nothing to keep.
 func (s *site) keepLeft(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, generation int64, spec *SnapshotSpec, hide secrets) (string, error) {
 	finder := c
 	if generation > 0 {
@@ -270,13 +272,13 @@ func (s *site) keepLeft(ctx context.Context, h hostexec.Host, l protocol.Layout,
 	}
 	in := taking{TakeSnapshotInput: TakeSnapshotInput{Claim: c, Layout: l, SnapshotSpec: lastSpec(spec)}, ownWork: true, left: true}
 	if l.OwnWork && in.Policy.Work == protocol.WorkNone {
-		in.Policy.Work = protocol.WorkFull // the folder goes, and the session did not ask for that
+		in.Policy.Work = protocol.WorkFull // the folder is removed, and the session did not ask for that
 	}
 	// Every attempt makes the same snapshot: its time is that of the generation.
 	for earlier := 0; ; earlier++ {
 		in.id = leftID(finder, generation, earlier)
-		// A complete snapshot that lacks something cannot be added to. Nor can one
-		// of something else, or one that this version cannot read.
+		// A complete snapshot that lacks something cannot be extended. Nor can a
+		// snapshot of something else, or a snapshot that this version cannot read.
 		m, err := s.manifest(ctx, in.id)
 		if err == nil && (whole(m, l.OwnWork) != nil || !madeBy(m, in)) || errors.Is(err, snapshots.ErrIncomplete) || errors.Is(err, snapshots.ErrNewer) {
 			continue
@@ -289,8 +291,9 @@ func (s *site) keepLeft(ctx context.Context, h hostexec.Host, l protocol.Layout,
 	}
 }
 
-// lastSpec returns how a session's last snapshot is taken: by its own policy, or whole
-// if that is not known, because what is not in it goes with the folder.
+// lastSpec returns how a session's last snapshot is taken: by the session's policy, or
+// with all work if the policy is not known. Whatever is not in that snapshot is lost
+// with the folder.
 func lastSpec(spec *SnapshotSpec) SnapshotSpec {
 	if spec == nil {
 		return SnapshotSpec{Policy: SnapshotPolicy{Work: protocol.WorkFull}}
@@ -299,7 +302,7 @@ func lastSpec(spec *SnapshotSpec) SnapshotSpec {
 }
 
 // restorable reads the manifest of the snapshot that a session is to go on from. It
-// refuses one that the codex on the host cannot go on from.
+// refuses a snapshot that the codex on the host cannot resume.
 func (s *site) restorable(ctx context.Context, in PrepareSessionInput, version string) (m snapshots.Manifest, err error) {
 	if in.Restore.from() == "" {
 		return m, nil

@@ -23,7 +23,7 @@ import (
 // messages are in the store, and in no batch's history.
 type Batches struct{ *site }
 
-// MaxBatchPage bounds a page, in bytes.
+// MaxBatchPage is the largest size of a page in bytes.
 const MaxBatchPage = 32 << 20
 
 // CheckBatchPage returns why a page cannot be kept.
@@ -47,12 +47,14 @@ func CheckBatchPage(p protocol.BatchPage) error {
 // StartItemsInput names items of one page.
 type StartItemsInput struct {
 	Batch string `json:"batch"`
-	// Notify is the workflow that is told of each end, Origin the sessions' origin.
+	// Notify is the workflow that learns when a session ends. Origin is the sessions'
+	// origin.
 	Notify string      `json:"notify"`
 	Origin string      `json:"origin"`
 	Blob   string      `json:"blob"`
 	Items  []StartItem `json:"items"`
-	// Look starts nothing, and finds what was started before.
+	// With Look, nothing is started: only the sessions that were started before are
+	// found.
 	Look bool `json:"look,omitempty"`
 }
 
@@ -63,20 +65,20 @@ type StartItem struct {
 	Try  int `json:"try"`
 }
 
-// StartItemsResult says what became of each.
+// StartItemsResult has the outcome of each item.
 type StartItemsResult struct {
 	Started []StartedItem `json:"started"`
 }
 
-// StartedItem is a session that this attempt or an earlier one started, or why it will
-// never be started.
+// StartedItem is a session that this attempt or an earlier one started, or the reason
+// why the session will never be started.
 type StartedItem struct {
 	N       int               `json:"n"`
 	ID      string            `json:"id"`
 	Session string            `json:"session"`
 	Run     string            `json:"run,omitempty"`
 	Problem *protocol.Problem `json:"problem,omitempty"`
-	// Missing says that it was not started, if it was only looked for.
+	// Missing says that Look found no such session.
 	Missing bool `json:"missing,omitempty"`
 }
 
@@ -89,8 +91,9 @@ func ItemSession(batch, item string, try int) string {
 	return name
 }
 
-// StartItems starts sessions in order. When repeated, it finds those that it started:
-// the name says which item and try it is, and the origin which batch.
+// StartItems starts sessions in order. When repeated, it finds the sessions that it
+// started before: a session's name tells its item and try, and its origin tells its
+// batch.
 func (b *Batches) StartItems(ctx context.Context, in StartItemsInput) (StartItemsResult, error) {
 	out, err := b.startItems(ctx, in)
 	return out, failing{}.failure(ctx, "batch "+in.Batch+": start sessions", err)
@@ -137,7 +140,7 @@ func (b *Batches) page(ctx context.Context, blob string) (protocol.BatchPage, er
 	return page, nil
 }
 
-// originAttribute is the search attribute of sessions that something else began.
+// originAttribute is the search attribute that names what started a session.
 var originAttribute = temporal.NewSearchAttributeKeyKeyword("FairleadOrigin")
 
 func (b *Batches) startItem(ctx context.Context, in StartItemsInput, page protocol.BatchPage, s StartItem) (StartedItem, error) {
@@ -187,7 +190,7 @@ func (b *Batches) startItem(ctx context.Context, in StartItemsInput, page protoc
 
 const sessionType = "Session"
 
-// sessionInput puts together what the workflow Session takes.
+// sessionInput returns the input of the workflow Session.
 func sessionInput(in StartItemsInput, it protocol.BatchItem, opt protocol.BatchOptions, session string) (json.RawMessage, error) {
 	options := make(map[string]any, len(opt.Session)+2)
 	for k, v := range opt.Session {
@@ -197,7 +200,8 @@ func sessionInput(in StartItemsInput, it protocol.BatchItem, opt protocol.BatchO
 	return json.Marshal(map[string]any{"id": session, "options": options, "first": it.First})
 }
 
-// startedBefore tells a session that an earlier attempt started from another's.
+// startedBefore finds out whether an earlier attempt of this activity started the
+// session, or something else did.
 func (b *Batches) startedBefore(ctx context.Context, in StartItemsInput, out StartedItem) (StartedItem, error) {
 	d, err := b.Temporal.DescribeWorkflowExecution(ctx, protocol.SessionID(out.Session), "")
 	if gone := (*serviceerror.NotFound)(nil); in.Look && errors.As(err, &gone) {
@@ -231,7 +235,7 @@ type RecordResultsInput struct {
 	Lines []json.RawMessage `json:"lines"`
 }
 
-// RecordResultsResult says where they are.
+// RecordResultsResult names the blob that has the results.
 type RecordResultsResult struct {
 	Blob string `json:"blob"`
 }
@@ -265,7 +269,7 @@ func ReadResults(ctx context.Context, st *store.Store, blob string) ([]byte, err
 	return data, err
 }
 
-// An EndedSession says how a session ended if its workflow did not report it.
+// An EndedSession says how a session ended whose workflow did not report its end.
 type EndedSession struct {
 	Holder
 	Kind    string `json:"kind"`
@@ -277,8 +281,8 @@ type FindSilentResult struct {
 	Ended []EndedSession `json:"ended,omitempty"`
 }
 
-// FindSilent finds the sessions that have ended, and how: one that was terminated could
-// not report it.
+// FindSilent finds the sessions that have ended, and how they ended. A session that was
+// terminated could not report its end.
 func (b *Batches) FindSilent(ctx context.Context, in FindEndedInput) (FindSilentResult, error) {
 	var out FindSilentResult
 	ended, err := (&Engine{Client: b.Temporal}).FindEnded(ctx, in)

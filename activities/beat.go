@@ -8,8 +8,8 @@ import (
 	"go.temporal.io/sdk/interceptor"
 )
 
-// Beats sends heartbeats for every activity that has a heartbeat timeout, except those in
-// reports, which send their own with their progress.
+// Beats sends heartbeats for every activity that has a heartbeat timeout. The activities
+// in reports are excepted: they send heartbeats with their progress themselves.
 type Beats struct {
 	interceptor.WorkerInterceptorBase
 }

@@ -17,7 +17,7 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// patience ends a test that would otherwise hang. No assertion rests on it.
+// patience is the time after which a test that hangs fails. No assertion depends on it.
 const patience = 5 * time.Minute
 
 // codexDir returns the folder of the pinned codex that `make tools` downloads.
@@ -54,8 +54,8 @@ func newBed(t *testing.T, spec protocol.HostSpec) *bed {
 	return b
 }
 
-// asked makes Temporal's sessions answer as in say. Sessions that are not in say do
-// not run.
+// asked makes the sessions in Temporal answer as in say. Sessions that are not in say
+// do not run.
 func (b *bed) asked(say map[string]SessionNow) {
 	b.set.Snapshots.askLeft = func(context.Context) ([]LeftThere, error) { return nil, nil }
 	b.set.Snapshots.askSession = func(_ context.Context, session string) (SessionNow, error) { return say[session], nil }
@@ -89,7 +89,7 @@ func (l testLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A talk is a session, led as its workflow would lead it.
+// A talk is a session. Its methods do what its workflow would do.
 type talk struct {
 	*bed
 	claim       protocol.Claim

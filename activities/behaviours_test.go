@@ -21,8 +21,8 @@ func (k *talk) wrapped(script string) {
 	k.layout.Codex = at
 }
 
-// Codex's stderr goes to a file on the host, so it fills no SSH window that its
-// answers have to pass. A long line does not either.
+// Codex's stderr goes to a file on the host, so it cannot fill an SSH window that
+// codex's answers need. A long line cannot fill it either.
 func TestALongLineAndAFloodOnStderrPassOverSSH(t *testing.T) {
 	const flood = 64 << 20
 	text := strings.Repeat("0123456789abcdef", 3<<16) // 3 MiB
@@ -50,8 +50,8 @@ func TestALongLineAndAFloodOnStderrPassOverSSH(t *testing.T) {
 	}
 }
 
-// A login is not lost if codex takes long to end and rotates it only then: it is
-// saved before anything is wiped.
+// A login is not lost if codex takes long to end and rotates the login at the end: the
+// login is saved before anything is wiped.
 func TestALoginThatIsRotatedByACodexThatEndsSlowlyIsSaved(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("slow-end", scriptedmodel.Serve(t, "rules: [{reply: hello}]"))

@@ -19,31 +19,31 @@ import (
 const KindChatGPT = string(seeds.KindChatGPT)
 
 // oldestBroker is the oldest codex that takes access tokens and does not write them to
-// disk: 0.147 and older write those that answer a refresh into their log database
-// (measured: 0.125 to 0.147 do, 0.151 to 0.169 do not).
+// disk. Versions 0.125 to 0.147 write the tokens that answer a refresh into their log
+// database, and 0.151 to 0.169 do not (measured).
 const oldestBroker = "0.151.0"
 
 const (
 	// tokenWait is how long codex waits for a newer token, less the time of a round
 	// trip.
 	tokenWait = 9 * time.Second
-	// loginWait is how long a pump tries to get the token for a new process
-	// before another attempt does.
+	// loginWait is how long one attempt at a pump tries to get the token for a new
+	// process.
 	loginWait = 30 * time.Second
-	// tokenRetry is the pause between two tries within these times; issuerRetry is
-	// the pause if the issuer was asked.
+	// tokenRetry is the pause between two tries within these times. issuerRetry is the
+	// pause if the last try asked the issuer.
 	tokenRetry  = 500 * time.Millisecond
 	issuerRetry = 3 * time.Second
 	// soonOver is the remaining lifetime below which an access token is refreshed.
 	soonOver = 5 * time.Minute
-	// justRefreshed is the age below which a token is not refreshed again although
-	// it was refused: then its age was not the reason. codex asks up to six times
-	// in one turn.
+	// justRefreshed is the age below which a refused token is not refreshed again: such
+	// a token was not refused because of its age. codex asks up to six times in one
+	// turn.
 	justRefreshed = 30 * time.Second
 )
 
-// checkBroker refuses what a broker cannot serve, before anything of a session is on
-// the host.
+// checkBroker refuses a session that a broker cannot serve, before anything of the
+// session is on the host.
 func checkBroker(credentials string, seed *protocol.SeedRef) error {
 	switch {
 	case credentials != protocol.CredentialsBroker:
@@ -56,8 +56,8 @@ func checkBroker(credentials string, seed *protocol.SeedRef) error {
 	return nil
 }
 
-// checkBrokerCodex refuses a codex that does not know such a login, or that would
-// write it to disk.
+// checkBrokerCodex refuses a codex that cannot log in with access tokens, or that would
+// write them to disk.
 func checkBrokerCodex(credentials, version string) error {
 	if credentials != protocol.CredentialsBroker {
 		return nil
@@ -94,7 +94,7 @@ type brokering struct {
 	desk    tokenDesk
 	session string
 	seed    protocol.SeedRef
-	hide    secrets // every token that is given is added
+	hide    secrets // each token given to codex is added
 	// lost cancels the pump once the lease on the seed has ended; nil if the session
 	// knows that already.
 	lost func(error)
@@ -102,7 +102,7 @@ type brokering struct {
 	mu      sync.Mutex
 	renewed int64     // guarded by mu: the newest generation that this pump had refreshed
 	at      time.Time // guarded by mu: when that was
-	over    error     // guarded by mu: why it is useless to ask again
+	over    error     // guarded by mu: the final error, if any
 }
 
 // broker returns nil for a session whose credential is planted.
@@ -117,7 +117,8 @@ func (s *site) broker(in RunPumpInput, hide secrets, lost func(error)) *brokerin
 	return b
 }
 
-// seedLost returns why the pump was cancelled; nil if it was not because of the lease.
+// seedLost returns a Problem if the pump was cancelled because the lease on the seed
+// has ended; otherwise nil.
 func (b *brokering) seedLost() *protocol.Problem {
 	if b == nil || b.lost == nil {
 		return nil
@@ -130,7 +131,7 @@ func (b *brokering) seedLost() *protocol.Problem {
 	return &protocol.Problem{Kind: protocol.ErrTypeSeedFenced, Message: b.hide.all.String(b.over.Error()), Hint: "see `ctl seed show` for who holds it"}
 }
 
-// asked returns what a pump calls for tokens; nil if there is no broker.
+// asked returns the function that a pump calls for tokens; nil if there is no broker.
 func (b *brokering) asked() conversation.Broker {
 	if b == nil {
 		return nil
@@ -156,7 +157,7 @@ func (b *brokering) token(ctx context.Context, ask conversation.TokenAsk) (conve
 		if code == conversation.TokenLater && ctx.Err() == nil {
 			pause := tokenRetry
 			if errors.As(err, new(*temporal.ApplicationError)) {
-				pause = issuerRetry // the issuer was asked, and said not now
+				pause = issuerRetry // the issuer was asked, and refused for now
 			}
 			select {
 			case <-time.After(pause):
@@ -198,8 +199,8 @@ func tokenCode(err error) int {
 	return conversation.TokenLater
 }
 
-// try remembers a final error. codex asks again and again, and asking the issuer again
-// about a dead login would only hide why it is dead.
+// try calls get and remembers a final error. codex asks many times, and a second
+// request to the issuer about a dead login would only hide the first error.
 func (b *brokering) try(ctx context.Context, ask conversation.TokenAsk) (conversation.Token, error) {
 	b.mu.Lock()
 	over := b.over
@@ -239,7 +240,7 @@ func (b *brokering) get(ctx context.Context, ask conversation.TokenAsk) (convers
 		}
 	}
 	if ask.Account != "" && ask.Account != access.Account {
-		// codex would end all its work.
+		// codex would end all its work if it got a token of another account.
 		return none, fmt.Errorf("seed %s: %w", b.seed.Name, errOtherAccount)
 	}
 	return conversation.NewToken(access.Token.Reveal(), access.Account, access.Plan, now.Generation), nil
@@ -257,8 +258,8 @@ func (b *brokering) spent(a seeds.Access, now SeedNow, ask conversation.TokenAsk
 	return !a.Expires.IsZero() && a.Expires.Sub(b.Now()) < soonOver
 }
 
-// made records that a generation came from a refresh; justMade reports whether that
-// was a moment ago.
+// made records that this pump had a generation refreshed. justMade reports whether that
+// was less than justRefreshed ago.
 func (b *brokering) made(generation int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -352,7 +352,7 @@ rules:
 	}
 }
 
-// What a stopped codex has written is read to its end without the seed.
+// A pump without the seed reads to the end what a stopped codex has written.
 func TestPumpThatReadsOnWithoutTheSeedIsNotCalledBack(t *testing.T) {
 	model := scriptedmodel.Serve(t, "rules: [{reply: never}]")
 	b := newBed(t, readyHost(t))

@@ -22,11 +22,13 @@ import (
 type CaptureSeedInput struct {
 	Name string            `json:"name"`
 	Host protocol.HostSpec `json:"host"`
-	// Home is the CODEX_HOME; empty is that of the user who is logged in there.
+	// Home is the CODEX_HOME to capture. If empty, it is the CODEX_HOME of the host's
+	// login user.
 	Home string `json:"home,omitempty"`
 }
 
-// CaptureSeedResult names what is in the store; it is no seed's generation yet.
+// CaptureSeedResult names the bundle in the store. It is not a generation of a seed
+// yet.
 type CaptureSeedResult struct {
 	Home    string              `json:"home"` // absolute
 	Ref     protocol.SeedRef    `json:"ref"`
@@ -35,9 +37,10 @@ type CaptureSeedResult struct {
 	Auth    string              `json:"auth,omitempty"` // SHA-256 of its auth.json, hex
 }
 
-// CaptureSeed reads a person's CODEX_HOME on a host and stores, encrypted, what makes a
-// seed of it. It reads that back before it returns, so that the host's copy is not the
-// only one. When repeated, it finds what is stored. It changes nothing on the host.
+// CaptureSeed reads a person's CODEX_HOME on a host and stores the files of a seed,
+// encrypted. Before it returns it reads the stored bundle back, so that the host does
+// not have the only copy. When repeated, it finds the stored bundle. It changes nothing
+// on the host.
 func (h *Hosts) CaptureSeed(ctx context.Context, in CaptureSeedInput) (CaptureSeedResult, error) {
 	out, err := h.capture(ctx, in)
 	return out, failing{}.failure(ctx, "capture seed "+in.Name, err)
@@ -107,8 +110,8 @@ type ForgetLoginInput struct {
 	Auth string            `json:"auth"` // SHA-256 of the auth.json that was captured, hex
 }
 
-// ForgetLogin removes the auth.json that was captured, and checks that it is gone. One
-// that has changed since is somebody's newer login, and stays.
+// ForgetLogin removes the auth.json that was captured, and checks that it is gone. An
+// auth.json that has changed since is somebody's newer login, and stays.
 func (h *Hosts) ForgetLogin(ctx context.Context, in ForgetLoginInput) error {
 	return failing{}.failure(ctx, "remove the login from "+in.Home+" on "+in.Host.Name, h.forgetLogin(ctx, in))
 }
@@ -141,15 +144,15 @@ func (h *Hosts) forgetLogin(ctx context.Context, in ForgetLoginInput) error {
 const (
 	exitChanged = 95
 	exitNoSum   = 96
-	exitTwo     = 97 // another one under each name
+	exitTwo     = 97 // two different files, one under each name
 )
 
 // forgetLoginScript removes the file that was captured, and no other. It moves the file aside
-// before it compares it, so that nobody can exchange it in between. Another file goes back,
-// and never over what is there by then. A killed attempt may have left the file under the
-// other name, so both are looked at.
+// before it compares it, so that nobody can exchange the file in between. It moves back a
+// file that is not the captured one, but never over a file that is there by then. A killed
+// attempt may have left the file under the other name, so the script looks at both names.
 //
-// $1 auth.json, $2 the sha256 of what was captured.
+// $1 auth.json, $2 the SHA-256 of the captured file.
 const forgetLoginScript = `LC_ALL=C; export LC_ALL
 file=$1 known=$2 aside=$1.fairlead-moved
 there() { [ -e "$1" ] || [ -L "$1" ]; }
@@ -182,17 +185,18 @@ type PutSeedInput struct {
 	Ref   protocol.SeedRef    `json:"ref"`
 	Files []protocol.SeedFile `json:"files"`
 	By    string              `json:"by,omitempty"`
-	// Elsewhere says where somebody may be using the same login: one that rotates is
-	// then given to nobody. Moved ends that: the same bundle is put again, and is
-	// nowhere else any more.
+	// Elsewhere names the place where somebody may be using the same login. As long as
+	// it is set, no session gets a login that rotates. Moved puts the same bundle again
+	// and says that the login is not in use elsewhere any more.
 	Elsewhere string `json:"elsewhere,omitempty"`
 	Moved     bool   `json:"moved,omitempty"`
-	// Ask puts nothing: it only asks whether the seed would take it now.
+	// With Ask, nothing is put: the seed is only asked whether it would take the bundle
+	// now.
 	Ask bool `json:"ask,omitempty"`
 }
 
-// PutSeed makes the bundle the seed's next generation, and makes the seed if there is
-// none. When repeated, it makes the same generation.
+// PutSeed makes the bundle the seed's next generation, and creates the seed if it does
+// not exist. Repeating it makes no further generation.
 func (e *Engine) PutSeed(ctx context.Context, in PutSeedInput) error {
 	if in.Ask {
 		return e.wouldPut(ctx, in)
@@ -216,7 +220,8 @@ func (e *Engine) PutSeed(ctx context.Context, in PutSeedInput) error {
 	return putRefused(in, err)
 }
 
-// wouldPut asks a seed that exists; one that does not takes anything.
+// wouldPut asks the seed whether it would take the bundle. A seed that does not exist
+// yet would take any bundle.
 func (e *Engine) wouldPut(ctx context.Context, in PutSeedInput) error {
 	h, err := e.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: protocol.SeedID(in.Name), UpdateName: "put_seed", Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
@@ -239,5 +244,5 @@ func putRefused(in PutSeedInput, err error) error {
 	return err
 }
 
-// seedTaskQueue is the task queue of seeds, whatever zone asks.
+// seedTaskQueue is the task queue of seeds. It is the same for all zones.
 const seedTaskQueue = "fairlead"

@@ -14,7 +14,7 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// A captured is a login in a person's codex home, and what was stored of it.
+// A captured is a login in a person's codex home, with the result of capturing it.
 type captured struct {
 	*bed
 	in   CaptureSeedInput
@@ -39,8 +39,8 @@ func (c *captured) write(name, text string) {
 	}
 }
 
-// holds returns what is in the codex home, as "name=text" sorted by name, with the
-// captured login as "it".
+// holds returns the files in the codex home as "name=text", sorted by name. The text of
+// the captured login is replaced by "it".
 func (c *captured) holds(it string) string {
 	c.t.Helper()
 	entries, err := os.ReadDir(c.in.Home)
@@ -90,7 +90,7 @@ func TestWhatWasCapturedIsReadBackAndFoundAgain(t *testing.T) {
 	}
 }
 
-// Nobody is asked for a code if the store cannot give back the login.
+// If the store cannot give back a login, nobody is asked for a code.
 func TestALoginIsMadeOnlyWhereTheStoreGivesBackWhatItTakes(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
 	if err := b.set.Hosts.tryStore(t.Context(), "logins/l"); err != nil {
@@ -129,7 +129,7 @@ func TestOnlyTheLoginThatWasCapturedIsForgotten(t *testing.T) {
 		"killed in the middle":        {moved: "it"},
 		"killed, and put there again": {file: "it", moved: "it"},
 		"changed":                     {file: "newer", left: "auth.json=newer", fails: "has changed"},
-		// It was replaced between the check and the move.
+		// The file was replaced between the check and the move.
 		"another was moved":  {moved: "newer", left: "auth.json=newer", fails: "has changed"},
 		"killed, and newer":  {file: "newer", moved: "it", left: "auth.json=newer", fails: "has changed"},
 		"another, and newer": {file: "newest", moved: "newer", left: "auth.json=newest " + aside + "=newer", fails: "both stay"},

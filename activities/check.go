@@ -15,9 +15,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// CheckHost finds out what a host can do by trying it, not from versions. A host that
-// cannot be reached is an error; all else is a Check. It removes what it makes on the
-// host.
+// CheckHost finds out what a host can do by trying it, not from versions. It returns an
+// error only if the host cannot be reached; any other result is a Check. It removes
+// everything that it makes on the host.
 func (h *Hosts) CheckHost(ctx context.Context, in CheckHostInput) (protocol.CheckHostResult, error) {
 	out, err := h.check(ctx, in.Host)
 	return out, failing{}.failure(ctx, "check "+in.Host.Name, err)
@@ -66,8 +66,8 @@ func (c *checkup) add(name string, ok, required bool, detail, hint string) {
 	c.Result.Checks = append(c.Result.Checks, protocol.Check{Name: name, OK: ok, Required: required, Detail: detail, Hint: hint})
 }
 
-// Programs that our scripts use. Without the needed ones nothing works;
-// without the others something is slower or not as sure.
+// Programs that our scripts use. Without the needed programs nothing works. Without the
+// useful ones, some steps are slower or less reliable.
 var (
 	neededPrograms = []string{"cat", "chmod", "cp", "df", "find", "head", "kill", "ln", "ls", "mkdir", "mkfifo", "mv", "readlink", "rm", "rmdir", "sed", "sleep", "tail", "tar", "tr", "uname", "wc"}
 	usefulPrograms = []string{"awk", "base64", "fallocate", "flock", "grep", "ps", "sha256sum", "stat", "sync"}
@@ -118,7 +118,7 @@ echo "date $(date +%s)"`
 // lookAround gathers facts in one round trip.
 func (s *site) lookAround(ctx context.Context, h hostexec.Host, root, dir string) (map[string]string, error) {
 	if _, err := h.Run(ctx, hostexec.Command{Script: ":"}); err != nil {
-		return nil, err // connects, so that its time is not taken for the clock's
+		return nil, err // this connects, so that the measured time has no connecting in it
 	}
 	before := s.Now()
 	res, err := h.Run(ctx, hostexec.Command{
@@ -135,7 +135,7 @@ func (s *site) lookAround(ctx context.Context, h hostexec.Host, root, dir string
 		facts[k] = v
 	}
 	if sec, err := strconv.ParseInt(facts["date"], 10, 64); err == nil {
-		// The date was read last, and cut to a second.
+		// The script reads the date last, in whole seconds.
 		host := time.Unix(sec, 0)
 		switch {
 		case host.After(after):
@@ -207,7 +207,7 @@ func (c *checkup) root(f map[string]string, root string) {
 		fmt.Sprintf("free some space below %s: a session needs %d MiB, codex 360 MiB once", root, sessionRoom>>20))
 }
 
-// maxSkew is how far clocks may be apart before people are told.
+// maxSkew is the largest difference of clocks that is not reported.
 const maxSkew = 30 * time.Second
 
 func (c *checkup) clock(f map[string]string) {

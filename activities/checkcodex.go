@@ -117,7 +117,7 @@ func (s *site) addCredential(c *checkup, p protection) {
 	}
 }
 
-// networkCut looks at the interfaces that a command in the sandbox has.
+// networkCut lists the network interfaces that a command in the sandbox has.
 func (p *probe) networkCut(ctx context.Context, sandbox, profile string) (bool, string) {
 	res, err := p.run(ctx, sandbox, profile, "/bin/sh", "-c", "cat /proc/net/dev")
 	if err != nil || res.ExitCode != 0 {

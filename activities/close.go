@@ -44,7 +44,8 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 	}
 	prepared := in.Layout != (protocol.Layout{})
 	if !prepared {
-		// PrepareSession failed, or its answer was lost. What it left is in the usual place.
+		// PrepareSession failed, or its answer was lost. Anything that it left is in the
+		// usual folder.
 		root, err := hostexec.Root(ctx, h, in.Claim.Host)
 		if err != nil {
 			return out, fmt.Errorf("find the root folder: %w", err)
@@ -87,8 +88,8 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 // discardAfter is how long saving may take if it may be given up.
 const discardAfter = 2 * time.Minute
 
-// save keeps a rotated login, the rollouts and our work folder. Discard gives
-// up what cannot be saved, not what can.
+// save keeps a rotated login, the rollouts and our work folder. With Discard, it gives
+// up only what cannot be saved.
 func (s *Sessions) save(ctx context.Context, h hostexec.Host, in CloseSessionInput, hide secrets, out *CloseSessionResult) error {
 	saving, cancel := whileSaving(ctx, in.Discard)
 	defer cancel()
@@ -97,7 +98,7 @@ func (s *Sessions) save(ctx context.Context, h hostexec.Host, in CloseSessionInp
 		return saved
 	}
 	if in.Seed != nil && hide.all == nil {
-		// What commands printed of it would be kept unmasked.
+		// Secrets of the seed that commands printed would be stored unmasked.
 		return errors.Join(saved, fmt.Errorf("seed %s cannot be read, so nobody knows what must not be kept of it", in.Seed.Name))
 	}
 	err := s.takes.inTurn(ctx, in.Claim.Host, func() (err error) {
@@ -109,8 +110,8 @@ func (s *Sessions) save(ctx context.Context, h hostexec.Host, in CloseSessionInp
 	return errors.Join(saved, err)
 }
 
-// whileSaving bounds the saving of what may be given up. The wait at the gate does not
-// count.
+// If discard is set, whileSaving limits the time for saving. The wait at the gate does
+// not count.
 func whileSaving(ctx context.Context, discard bool) (context.Context, context.CancelFunc) {
 	if discard {
 		return context.WithTimeout(ctx, discardAfter)
@@ -119,8 +120,8 @@ func whileSaving(ctx context.Context, discard bool) (context.Context, context.Ca
 }
 
 // saveLogin saves a rotating login after codex has ended. An error means that the host
-// may have the only copy. If leaves is set, the login is wiped next, so it is also saved
-// under a lease that an earlier workflow of the seed granted.
+// may have the only copy. leaves says that the login is wiped next. Then it is also
+// saved under a lease that an earlier workflow of the seed granted.
 func (s *Sessions) saveLogin(ctx context.Context, h hostexec.Host, session string, l protocol.Layout, seed *protocol.SeedRef, hide secrets, leaves bool) error {
 	if loginRotates(seed) && hide.auth == nil {
 		return fmt.Errorf("seed %s cannot be read, so nobody can tell whether its login was rotated", seed.Name)
@@ -133,9 +134,10 @@ func (s *Sessions) saveLogin(ctx context.Context, h hostexec.Host, session strin
 	if !errors.Is(err, errSeedFenced) {
 		return err
 	}
-	// Whoever ended the lease has dealt with this login, unless the seed waits for it:
-	// then only its recovery may fetch and wipe it. A seed's workflow that was begun
-	// anew does not know the lease, and has dealt with nothing.
+	// If the lease has ended, this login was saved or given up by then, unless the seed
+	// waits for the login: then only the seed's recovery may fetch and wipe it. A
+	// seed's workflow that was started anew does not know the lease, and has done
+	// nothing about the login.
 	now, nerr := s.desk.now(ctx, seed.Name)
 	epoch, waits := now.Holders[session]
 	switch {
@@ -151,7 +153,7 @@ func (s *Sessions) saveLogin(ctx context.Context, h hostexec.Host, session strin
 	return nil
 }
 
-// clear closes a session whose folder is there.
+// clear closes a session whose folder exists.
 func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionInput, attempt int32, hide secrets, out *CloseSessionResult) error {
 	l, fence := in.Layout, fenceOf(in.Claim, in.Layout.Dir, attempt)
 	var err error
@@ -184,24 +186,25 @@ func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionIn
 	return s.removeFolder(ctx, h, l, fence)
 }
 
-// stays adds to an error from before the wiping what is still on the host.
+// stays wraps an error that came before the wiping. It adds a text that says what is
+// still on the host.
 func stays(h hostexec.Host, l protocol.Layout, err error) error {
 	return fmt.Errorf("the credential, the work and the conversation stay on %s in %s for now: %w", h.Name(), l.Dir, err)
 }
 
 // closingID names the snapshot that closing a session makes, so that every attempt finds
 // the complete one. It contains the thread because Temporal forgets session ids after a
-// while, and they are used again. earlier counts the snapshots before it that lack what
-// could not be read.
+// while, and they are used again. earlier is the number of earlier closing snapshots
+// that lack what could not be read.
 func closingID(in CloseSessionInput, at time.Time, earlier int) string {
 	return idOf(in.Claim.Session, at, fmt.Sprintf("closed %s %d %s", in.Claim.Session, in.Claim.Generation, in.ThreadID)+again(earlier))
 }
 
-// An archive is what earlier attempts have completed of a last snapshot.
+// An archive describes the last snapshot that earlier attempts have completed.
 type archive struct {
-	id      string // empty if none did
+	id      string // empty if they completed none
 	whole   bool   // all that is removed with the folder could be read
-	earlier int    // how many before it are not whole, or of something else
+	earlier int    // number of earlier ones that are not whole, or of something else
 }
 
 func (s *Sessions) archived(ctx context.Context, in CloseSessionInput) (a archive, err error) {
@@ -233,8 +236,8 @@ func closingTake(in CloseSessionInput) taking {
 	return taking{TakeSnapshotInput: TakeSnapshotInput{Claim: in.Claim, Layout: in.Layout, SnapshotSpec: spec}, ownWork: in.Snapshot == nil}
 }
 
-// archive makes the session's last snapshot, and returns once every byte was read back
-// from the store. It returns "" if the session never had a thread and did no work.
+// archive makes the session's last snapshot and reads every byte back from the store.
+// It returns "" if the session never had a thread and did no work.
 func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSessionInput, hide secrets) (string, error) {
 	last, err := s.archived(ctx, in)
 	if err != nil || last.whole {
@@ -247,8 +250,8 @@ func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSession
 	t.id = closingID(in, s.Now(), last.earlier)
 	got, err := s.takeWhole(ctx, h, t, hide)
 	if got == nil && err != nil && cannotBeKept(err) && (in.Discard || !in.Layout.OwnWork) {
-		// A person's folder stays, and a person who discards gives up the work alone:
-		// neither is a reason to lose the conversation.
+		// A person's folder stays, and Discard gives up the work alone. In both cases
+		// the conversation can still be kept.
 		s.Logger.Warn("only the conversation is kept", "session", in.Claim.Session, "dir", in.Layout.WorkDir, "error", err)
 		work := err
 		t.Policy.Work = protocol.WorkNone
@@ -262,8 +265,8 @@ func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSession
 	return got.ID, err
 }
 
-// worthKeeping reports whether there is anything but folders; what find cannot read
-// counts as something. gone is a folder of must that does not exist, if there is one.
+// worthKeeping reports whether there is anything but folders. Whatever find cannot read
+// counts. gone is a folder in must that does not exist; "" if all exist.
 func worthKeeping(ctx context.Context, h hostexec.Host, codexHome, work string, must ...string) (any bool, gone string, err error) {
 	res, err := h.Run(ctx, hostexec.Command{
 		Script: `home=$1 work=$2

@@ -40,11 +40,11 @@ func (k *talk) job() {
 	}
 }
 
-// sweep removes a folder while somebody may still write into it.
+// sweep removes a folder into which a process may still write.
 const sweep = `until rm -rf -- "$1" 2>/dev/null && [ ! -e "$1" ]; do sleep 0.1; done`
 
-// Somebody removed the session's folder on the host, with its records. What the
-// session started there is found by its mark, and is ended.
+// Somebody removed the session's folder on the host, with its records. The processes
+// that the session started there are found by their mark, and are ended.
 func TestCloseEndsProcessesWhoseFolderIsGone(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.prepared("swept", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
@@ -67,7 +67,8 @@ func TestCloseEndsProcessesWhoseFolderIsGone(t *testing.T) {
 	}
 }
 
-// The same holds for stopping, because a successor must not start beside it.
+// The same holds for stopping, because a new process must not start while the old one
+// runs.
 func TestStopEndsProcessesWhoseFolderIsGone(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.prepared("brushed", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))

@@ -17,10 +17,11 @@ import (
 	"sync"
 )
 
-// A CodexSource is what a worker can bring to hosts: codex's platform packages
-// as they are published, one folder each (bin/codex, bin/codex-code-mode-host,
-// codex-path/rg, codex-resources/bwrap, codex-package.json). codex finds its
-// siblings from its own place, so a package moves only as a whole.
+// A CodexSource has the codex packages that a worker can copy to hosts: codex's
+// platform packages as they are published, one folder each (bin/codex,
+// bin/codex-code-mode-host, codex-path/rg, codex-resources/bwrap, codex-package.json).
+// codex looks for these files relative to its own path, so a package is copied as a
+// whole.
 //
 // It is safe for concurrent use.
 type CodexSource struct {
@@ -30,8 +31,8 @@ type CodexSource struct {
 	trees map[string]*codexTree // by folder, read at first use
 }
 
-// NewCodexSource returns a source of the packages in dirs. The folders are
-// looked at when they are needed: `make tools` may come later.
+// NewCodexSource returns a source of the packages in dirs. It reads the folders only
+// when they are needed, because `make tools` may create them later.
 func NewCodexSource(dirs ...string) *CodexSource {
 	return &CodexSource{dirs: dirs, trees: map[string]*codexTree{}}
 }
@@ -94,7 +95,7 @@ func (s *CodexSource) tree(ctx context.Context, osName, arch string) (*codexTree
 	return nil, fmt.Errorf("%s %s: %w (%s)", osName, arch, errNoSource, strings.Join(have, "; "))
 }
 
-// targetOf returns how the target's name in a package begins.
+// targetOf returns the beginning of the target's name in a package.
 func targetOf(osName, arch string) (string, error) {
 	cpu, ok := map[string]string{"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}[arch]
 	system, ok2 := map[string]string{"Linux": "unknown-linux", "Darwin": "apple-darwin"}[osName]
@@ -134,7 +135,8 @@ func readPackage(dir string) (codexPackage, error) {
 	return p, nil
 }
 
-// read digests a package. It takes about a second, once.
+// read digests a package. The first time takes about a second; later calls for the same
+// package use the result.
 func (s *CodexSource) read(ctx context.Context, dir string, p codexPackage) (*codexTree, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// findScript looks for codex where people install it and prints version and path of each
-// that runs. npm's codex is a node script: the program that it would start is printed
-// instead, so that sessions need no node in their PATH.
+// findScript looks for codex in the usual places and prints the version and the path of
+// each codex that runs. npm's codex is a node script. For it, the script prints the
+// program that the node script starts, so that sessions need no node in their PATH.
 const findScript = `try() {
 	[ -x "$1" ] || return 1
 	real=$(readlink -f -- "$1" 2>/dev/null) || real=$1
@@ -45,7 +45,7 @@ mark=fl$$
 done
 :`
 
-// A foundCodex is a codex that the host had before.
+// A foundCodex is a codex that somebody installed on the host.
 type foundCodex struct {
 	Path, Version string
 	Siblings      bool // codex-code-mode-host lies beside it
@@ -66,8 +66,8 @@ func findCodex(ctx context.Context, h hostexec.Host) ([]foundCodex, error) {
 	return found, nil
 }
 
-// usable returns why a codex of the host's own cannot be used. For the tested version it is
-// also known which siblings it needs.
+// usable returns the reason why a codex that was found on the host cannot be used. The
+// tested version is known to need codex-code-mode-host beside it.
 func (s *site) usable(f foundCodex) error {
 	if err := s.inWindow(f.Version); err != nil {
 		return err
@@ -78,8 +78,8 @@ func (s *site) usable(f foundCodex) error {
 	return nil
 }
 
-// codexThere takes a codex that the host already has, because none can be brought: a tree
-// that was provisioned before, or one that somebody installed.
+// codexThere chooses a codex that the host already has, because this worker cannot copy
+// one there: a tree that was provisioned before, or a codex that somebody installed.
 func (s *site) codexThere(ctx context.Context, h hostexec.Host, root string, m machine, why error) (protocol.ProvisionCodexResult, error) {
 	var best protocol.ProvisionCodexResult
 	for name, st := range m.Stamps {

@@ -8,8 +8,8 @@ import (
 	"fairlead.dev/fairlead/conversation"
 )
 
-// The window of versions for a codex that is found on a host. It does not apply to what the
-// worker brings.
+// The range of versions for a codex that is found on a host. It does not apply to a codex
+// that the worker copies there.
 const (
 	oldestCodex = conversation.OldestVersion
 	newestCodex = conversation.TestedVersion
@@ -36,7 +36,7 @@ func parseVersion(s string) (v [3]int, ok bool) {
 // plainVersion is the version in s as it is written there, or empty.
 func plainVersion(s string) string { return strings.TrimSpace(versionRule.FindString(s)) }
 
-// inWindow returns why a version cannot be used.
+// inWindow returns the reason why a version cannot be used; nil if it can.
 func (s *site) inWindow(version string) error {
 	if _, ok := parseVersion(version); s.AnyVersion && ok {
 		return nil

@@ -14,10 +14,11 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// Confinement is what a session asks of its sandbox beyond the mode.
+// Confinement has the restrictions and permissions that a session asks for beyond its
+// sandbox mode.
 type Confinement = seeds.Confinement
 
-// unconfined returns the error for a session that cannot be confined as asked.
+// unconfined returns an error of type ErrTypeSandbox.
 func unconfined(hint, format string, args ...any) error {
 	return &typedError{kind: protocol.ErrTypeSandbox, hint: hint, err: fmt.Errorf(format, args...)}
 }
@@ -28,7 +29,8 @@ const (
 	hintConfineFailed  = "see `ctl host check`; a session that cannot be confined as asked does not begin: ask for less, or give it another host"
 )
 
-// confinable refuses what the codex on the host, or the seed, does not have.
+// confinable refuses a confinement that the codex on the host, or the seed, does not
+// support.
 func confinable(c Confinement, sandbox, version string, b *seeds.Bundle) error {
 	if err := c.Check(sandbox); err != nil {
 		return &typedError{kind: protocol.ErrTypeBadInput, err: err}
@@ -48,16 +50,17 @@ func confinable(c Confinement, sandbox, version string, b *seeds.Bundle) error {
 	return nil
 }
 
-// A place is what the host says of the paths that a session names there.
+// A place is what the host reports of the paths that a session names.
 type place struct {
-	home string // of the user
+	home string // of the login user
 	net  string // the name of the host's network
-	// confine has its paths without symbolic links.
+	// confine is the session's confinement, with its paths resolved of symbolic links.
 	confine Confinement
 }
 
-// placeScript prints texts that end in NUL: home, network, where our folder ($1) leads,
-// then for each path what is wrong with it, or nothing, and where it leads.
+// placeScript prints texts that end in NUL: the home folder, the network, the root
+// folder ($1) without links, and then two for each path: its fault (or nothing), and
+// the path without links.
 const placeScript = `LC_ALL=C; export LC_ALL
 printf '%s\0%s\0' "${HOME:-/}" "$(readlink /proc/self/ns/net 2>/dev/null)"
 root=$1 rest=
@@ -91,7 +94,7 @@ for p; do
 	printf '%s\0%s\0' "$why" "$to"
 done`
 
-// placeOf looks at what a session names on its host, in one round trip.
+// placeOf looks at the paths that a session names on its host, in one round trip.
 func placeOf(ctx context.Context, h hostexec.Host, root, sandbox string, l protocol.Layout, c Confinement) (place, error) {
 	args := append(append(append([]string{root, "--read"}, c.Read...), "--write"), c.Write...)
 	res, err := h.Run(ctx, hostexec.Command{Script: placeScript, Args: args})
@@ -105,7 +108,7 @@ func placeOf(ctx context.Context, h hostexec.Host, root, sandbox string, l proto
 	}
 	p := place{home: said[0], net: said[1], confine: c}
 	p.confine.Read, p.confine.Write = nil, nil
-	// Like the paths, both without links.
+	// ours and work are without links, as the paths are.
 	ours, work := root, l.WorkDir
 	if path.IsAbs(said[2]) {
 		ours = path.Clean(said[2])
@@ -139,8 +142,8 @@ func placeOf(ctx context.Context, h hostexec.Host, root, sandbox string, l proto
 	return p, nil
 }
 
-// misplaced returns why a path cannot be given. Our own folder holds what decides what
-// commands may do, and the credentials of other sessions.
+// misplaced returns the reason why commands may not have a path; "" if they may. Our
+// root folder holds the rules for commands and the credentials of other sessions.
 func misplaced(flag, p, root, work, sandbox string) string {
 	within := func(p, dir string) bool { return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/") }
 	switch {
@@ -156,7 +159,8 @@ func misplaced(flag, p, root, work, sandbox string) string {
 // host.
 func (p place) trial(l protocol.Layout, sandbox string) seeds.ConfineTrial {
 	t := seeds.ConfineTrial{ID: strings.ToLower(rand.Text()), Confine: p.confine}
-	// What a mode lets commands write besides the work folder is not outside.
+	// Folders that the mode lets commands write besides the work folder are not
+	// outside.
 	free := append([]string{l.WorkDir, "/tmp", "/var/tmp", path.Join(l.Dir, "tmp")}, p.confine.Write...)
 	for _, dir := range []string{l.Dir, l.Root, p.home, "/"} {
 		inside := false
@@ -171,14 +175,14 @@ func (p place) trial(l protocol.Layout, sandbox string) seeds.ConfineTrial {
 	return t
 }
 
-// trials is how often a command is tried in a sandbox that does not start. While a
-// command runs, codex puts folders of its own (.git, .codex, .agents) into each writable
-// folder, and fails if a command of another session removes them: two sessions may share
-// a folder by --write.
+// trials is how often a command is tried if its sandbox does not start. While a command
+// runs, codex puts folders of its own (.git, .codex, .agents) into each writable folder,
+// and fails if a command of another session removes them: two sessions may share a
+// folder by --write.
 const trials = 4
 
-// confined runs a command in the session's sandbox that tries what it must and must not
-// be able to do.
+// confined runs a command in the session's sandbox. The command tries everything that
+// it must and must not be able to do.
 func (p *probe) confined(ctx context.Context, sandbox, profile string, l protocol.Layout, at place, proxied bool) error {
 	t := at.trial(l, sandbox)
 	var c seeds.Confined

@@ -116,7 +116,7 @@ func TestSessionThatCannotBeConfinedAsAskedIsNotPrepared(t *testing.T) {
 	}
 }
 
-// If codex lacks a feature, the session says so before it tries to use it.
+// If codex lacks a feature, PrepareSession reports this before it uses the feature.
 func TestSessionAsksNothingOfACodexThatHasNotGotIt(t *testing.T) {
 	for version, c := range map[string]struct {
 		c    Confinement
@@ -177,7 +177,7 @@ func TestPathsInOurOwnFolderAreKnownBehindALink(t *testing.T) {
 			}
 		}
 	}
-	// The root does not exist yet, and is behind a link too.
+	// The root folder does not exist yet, and its path goes through a link too.
 	root := dir + "/linked/yet/to come"
 	if _, err := placeOf(t.Context(), b.host(), root, "workspace-write", layoutOf(root, "s"), Confinement{Write: []string{dir + "/real"}}); err == nil {
 		t.Error("what is to hold our folder may be written")

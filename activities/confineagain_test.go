@@ -44,15 +44,15 @@ func scriptedProbe(t *testing.T, results ...probeResult) (p *probe, asked func()
 	return p, asked
 }
 
-// codex's sandbox does not start if another session's sandbox removes what it has
-// put into a folder that both may write.
+// codex's sandbox does not start if another session's sandbox removes the folders that
+// it has put into a folder which both may write.
 func TestASandboxThatDoesNotStartIsTriedAgain(t *testing.T) {
 	stumbles := probeResult{ExitCode: 1, Stderr: "bwrap: Can't mount tmpfs on /newroot/srv/shared/.codex: No such file or directory"}
 	for _, c := range []struct {
 		name    string
 		results []probeResult
 		asked   int
-		says    string // of the error; empty: none
+		says    string // part of the error; empty if there is none
 	}{
 		{"it starts then", []probeResult{stumbles, stumbles, {Stdout: "end\n"}}, 3, ""},
 		{"it never starts", []probeResult{stumbles}, trials, "no command starts in the sandbox that the session asks for (exit status 1: bwrap: Can't mount"},

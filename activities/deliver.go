@@ -20,11 +20,11 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// DeliverLimits bound what sessions hand over; a zero means the default.
+// DeliverLimits limit the files that sessions deliver. A zero means the default.
 type DeliverLimits struct {
 	MaxBytes     int64 // of one file; 64 MiB
 	SessionBytes int64 // of all that a session delivers, each content counted once; 1 GiB
-	SessionCalls int   // how often it may call; 1000
+	SessionCalls int   // calls of deliver; 1000
 }
 
 func (l DeliverLimits) orDefaults() DeliverLimits {
@@ -43,25 +43,25 @@ func (l DeliverLimits) orDefaults() DeliverLimits {
 const (
 	// deliverWait is how long the delivery of one file may take.
 	deliverWait = 15 * time.Minute
-	// troubles is how often a file is tried if the host or the store has trouble.
-	// The wait before another try is deliverPause, doubled for each.
+	// troubles is how often a delivery is tried if the host or the store fails. The
+	// pause before the second try is deliverPause, and doubles for each further one.
 	troubles     = 3
 	deliverPause = 500 * time.Millisecond
 
 	maxDeliverName  = 200     // bytes
-	maxDeliverPath  = 4 << 10 // bytes, as the kernel has it
+	maxDeliverPath  = 4 << 10 // bytes, the kernel's limit
 	maxDeliverWords = 2 << 10 // bytes of a description
 )
 
-// A deliverArgs is what the model gives.
+// A deliverArgs has the arguments that the model gives.
 type deliverArgs struct {
 	Path        string `json:"path"`
 	Name        string `json:"name"`
 	Description string `json:"description"`
 }
 
-// A refusal is a reason that the model is told. It is final: the same call is refused
-// with the same words.
+// A refusal is the reason that the model gets. It is final: the same call is always
+// refused with the same words.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -90,9 +90,9 @@ func (a *deliverArgs) check() error {
 	return nil
 }
 
-// deliver hands a file over, once for each call.
+// deliver copies a file into the store, a single time for each call.
 func (t *toolShop) deliver(ctx context.Context, call conversation.ToolCall) (conversation.ToolReply, error) {
-	t.mu.Lock() // one at a time: they share what the session may deliver
+	t.mu.Lock() // one at a time: the limits count all files of the session
 	defer t.mu.Unlock()
 	ctx, cancel := context.WithTimeoutCause(ctx, deliverWait, errTooSlow)
 	defer cancel()
@@ -120,14 +120,14 @@ func (t *toolShop) deliver(ctx context.Context, call conversation.ToolCall) (con
 	case errors.Is(context.Cause(ctx), errTooSlow):
 		return conversation.ToolReply{Text: fmt.Sprintf("The file was not delivered: it did not arrive within %s. Deliver a smaller one, or try once more later.", deliverWait)}, nil
 	case ctx.Err() != nil:
-		return conversation.ToolReply{}, context.Cause(ctx) // the next attempt does it
+		return conversation.ToolReply{}, context.Cause(ctx) // the next attempt delivers the file
 	}
 	return conversation.ToolReply{Text: "The file was not delivered: there is trouble on our side, not on yours. Go on with other work and try once more later."}, nil
 }
 
 var errTooSlow = errors.New("the file does not arrive")
 
-// reply returns what the model is told; it is the same each time.
+// reply returns the answer to the model. It is the same each time.
 func (h handover) reply() conversation.ToolReply {
 	if h.Refused != "" {
 		return conversation.ToolReply{Text: "The file was not delivered: " + h.Refused}
@@ -135,8 +135,9 @@ func (h handover) reply() conversation.ToolReply {
 	return conversation.ToolReply{OK: true, Text: fmt.Sprintf("Delivered %s: %d bytes, SHA-256 %s.", h.Name, h.Bytes, h.Digest)}
 }
 
-// handOver finds out what became of a call, or does it. What it returns is in the store,
-// except the refusal of a call beyond the limit.
+// handOver returns the recorded outcome of a call. If there is none, it makes the
+// delivery and records the outcome. The refusal of a call beyond SessionCalls is not
+// recorded.
 func (t *toolShop) handOver(ctx context.Context, call conversation.ToolCall) (handover, error) {
 	key := handoverKey(t.session, call.ID)
 	if h, err := readHandover(ctx, t.Store, key); !errors.Is(err, store.ErrNotFound) {
@@ -186,7 +187,7 @@ func (t *toolShop) take(ctx context.Context, call conversation.ToolCall) (h hand
 	if err != nil {
 		return h, err
 	}
-	// The model's own words may tell a secret, too.
+	// The model's own words may contain a secret, too.
 	if words := a.Path + "\n" + a.Name + "\n" + a.Description; t.hide.all != nil && t.hide.all.String(words) != words {
 		return h, refusal("its path, name or description holds a credential.")
 	}
@@ -202,14 +203,15 @@ func (t *toolShop) take(ctx context.Context, call conversation.ToolCall) (h hand
 	return h, said(err, a.Path)
 }
 
-// said puts a reason into words for the model.
+// said turns the reason why a host did not give a file into a refusal. It returns any
+// other error unchanged.
 func said(err error, name string) error {
 	var large *hostexec.TooLargeError
 	var why hostexec.NotGiven
 	switch {
 	case errors.As(err, &large):
 		return refusef("%s has %d bytes, and at most %d are taken. Deliver a smaller file: compress it, split it, or leave out what is not needed.", name, large.Size, large.Max)
-	case errors.Is(err, hostexec.ErrUnsupported): // that will not change
+	case errors.Is(err, hostexec.ErrUnsupported): // another try cannot help
 		return refusal("this host cannot give files: it has no /proc, readlink or stat. Say in your answer where the file is.")
 	case !errors.As(err, &why):
 		return err
@@ -254,8 +256,8 @@ func (t *toolShop) bring(ctx context.Context, h handover, b hostexec.Below) (_ h
 	return h, nil
 }
 
-// A content is a file on its way into the store. The same content is stored once for each
-// session, and searched for secrets each time.
+// A content is a file that is being copied into the store. The same content is stored
+// once for each session, but is searched for secrets each time.
 type content struct {
 	shop *toolShop
 	ctx  context.Context //nolint:containedctx // lives no longer than bring
@@ -275,7 +277,7 @@ func (c *content) begin(f hostexec.BelowFile, call string) (io.Writer, error) {
 	}
 	c.key = contentKey(t.session, name)
 	if slices.ContainsFunc(t.past, func(h handover) bool { return h.Content == c.key }) {
-		// Its record says that it is whole.
+		// Its record says that the stored content is complete.
 	} else if sum := t.total() + f.Size; sum > t.limits.SessionBytes {
 		return nil, refusef("with it the session would have delivered %d bytes, and at most %d are taken. Deliver only what is needed.", sum, t.limits.SessionBytes)
 	} else {

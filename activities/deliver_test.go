@@ -81,7 +81,7 @@ func (s *shopTest) list() []protocol.Deliverable {
 	return list
 }
 
-// Every call gets exactly one reply, refusals included, and paths that escape the
+// Every call gets exactly one reply, also a refused one, and paths that leave the
 // folder are refused.
 func TestEveryDeliverableCallGetsOneReplyAndEscapesAreRefused(t *testing.T) {
 	t.Parallel()
@@ -132,7 +132,7 @@ func TestEveryDeliverableCallGetsOneReplyAndEscapesAreRefused(t *testing.T) {
 		if first.OK != c.ok || !strings.Contains(first.Text, c.says) || strings.Contains(first.Text, s.secret) {
 			t.Errorf("%v: %+v, want %q", c.args, first, c.says)
 		}
-		// A repeated call gets the same reply, whatever has become of the file.
+		// A repeated call gets the same reply, even if the file has changed.
 		if again := s.reply(s.shop(), call); again != first {
 			t.Errorf("%v: then %+v, now %+v", c.args, first, again)
 		}
@@ -141,7 +141,7 @@ func TestEveryDeliverableCallGetsOneReplyAndEscapesAreRefused(t *testing.T) {
 	if len(list) != 2 || list[0].Name != "report.md" || list[1].Name != "other.md" || list[1].Path != "report.md" || list[1].Description != "what it is" || list[0].Digest != list[1].Digest {
 		t.Errorf("listed %+v", list)
 	}
-	// A refusal stands, even if the call would be accepted by now.
+	// A refusal stays, even if a new call would be accepted now.
 	s.write("late", nil)
 	s.calls = 9 // "nothing"
 	call := s.nextCall(args{"path": "late"})
@@ -199,9 +199,9 @@ func TestADeliverableIsStoredWholeWithVersionsAndBounds(t *testing.T) {
 	}
 }
 
-// A worker that dies after it stored a deliverable and before its reply leaves one
-// deliverable, and codex gets one reply. Calls in the journal are not carried out
-// again by later turns, nor by the next process.
+// If a worker dies after it stored a deliverable and before it replied, there is one
+// deliverable, and codex gets one reply. Calls in the journal are not carried out again
+// in later turns, nor for the next process.
 func TestACallIsCarriedOutOnceWhoeverDies(t *testing.T) {
 	model := scriptedmodel.Serve(t, `
 rules:
@@ -219,7 +219,7 @@ rules:
 	in := k.input(k.message("hand it over"))
 	in.Pump.Thread.Tools = Tools()
 	first := k.another()
-	first.set.Sessions.delivered = func() { first.pool.Close() } // nothing of this worker reaches the host any more
+	first.set.Sessions.delivered = func() { first.pool.Close() } // this worker cannot reach the host any more
 	if _, err := first.set.Sessions.pump(t.Context(), in, quiet(1)); err == nil {
 		t.Fatal("the first worker did not lose its wire")
 	}
@@ -266,7 +266,8 @@ rules:
 	}
 }
 
-// What a host can never do is refused, and not reported as a passing fault.
+// If a host can never give files, the call is refused and not reported as a passing
+// fault.
 func TestAHostThatCannotGiveFilesIsNoTrouble(t *testing.T) {
 	t.Parallel()
 	var no refusal

@@ -20,7 +20,7 @@ import (
 type handover struct {
 	protocol.Deliverable
 	Content string `json:"content,omitempty"` // where it is in the store
-	Refused string `json:"refused,omitempty"` // what the model was told instead
+	Refused string `json:"refused,omitempty"` // the reason that the model got instead
 }
 
 func deliverablesPrefix(session string) string { return "deliverables/" + session + "/" }
@@ -31,7 +31,7 @@ func contentKey(session, name string) string { return deliverablesPrefix(session
 
 var callPattern = regexp.MustCompile(`^i[0-9]{1,9}\.[0-9]{1,18}$`)
 
-// listHandovers returns all of a session, oldest first.
+// listHandovers returns all handovers of a session, the oldest first.
 func listHandovers(ctx context.Context, st *store.Store, session string) ([]handover, error) {
 	if err := checkID("session", session); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func listHandovers(ctx context.Context, st *store.Store, session string) ([]hand
 	for _, info := range infos {
 		h, err := readHandover(ctx, st, info.Key)
 		if errors.Is(err, store.ErrNotFound) {
-			continue // it went meanwhile
+			continue // it was deleted meanwhile
 		}
 		if err != nil {
 			return nil, err
@@ -91,8 +91,8 @@ func ListDeliverables(ctx context.Context, st *store.Store, session string) ([]p
 	return out, nil
 }
 
-// OpenDeliverable opens what a session delivered by a call. What is read is good
-// only once Read has returned io.EOF.
+// OpenDeliverable opens the file that a session delivered by a call. The bytes can be
+// trusted only after Read has returned io.EOF.
 func OpenDeliverable(ctx context.Context, st *store.Store, session, call string) (protocol.Deliverable, io.ReadCloser, error) {
 	if err := checkID("session", session); err != nil {
 		return protocol.Deliverable{}, nil, err

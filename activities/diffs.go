@@ -13,8 +13,8 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// ErrNoDiff says that a session, or a turn of it, changed no file that codex
-// knows of.
+// ErrNoDiff says that codex reported no changed file of a session, or of one of its
+// turns.
 var ErrNoDiff = errors.New("no diff")
 
 func diffPrefix(session string) string { return "diffs/" + session + "/" }
@@ -38,7 +38,7 @@ func parseDiff(key string) (d protocol.TurnDiff, ok bool) {
 	return protocol.TurnDiff{Turn: n, Place: protocol.Cursor{Incarnation: i, Offset: o}}, ok1 && ok2 && errors.Join(err1, err2, err3) == nil
 }
 
-// keepDiff stores a diff. Every attempt gives the same one at that place.
+// keepDiff stores a diff. Every attempt stores the same diff under the same key.
 func (s *site) keepDiff(ctx context.Context, session string, d protocol.TurnDiff, hide *seeds.Redactor) error {
 	hideIn(hide, &d)
 	data, err := json.Marshal(d)
@@ -53,8 +53,8 @@ func (s *site) keepDiff(ctx context.Context, session string, d protocol.TurnDiff
 	return nil
 }
 
-// dropDiffs deletes the diffs that a newer one of the same turn replaces: each has all that
-// the turn changed so far. What cannot be deleted only takes room.
+// dropDiffs deletes the diffs that a newer one of the same turn replaces: each diff has all
+// changes of the turn so far. A diff that cannot be deleted only takes room.
 func (s *site) dropDiffs(ctx context.Context, session string, than protocol.TurnDiff) {
 	infos, err := s.Store.List(ctx, turnDiffs(session, than.Turn))
 	if err != nil {
@@ -71,15 +71,15 @@ func (s *site) dropDiffs(ctx context.Context, session string, than protocol.Turn
 	}
 }
 
-// ReadDiff returns the diff of a turn of a session; if turn is 0, that of the newest turn
-// that has one. If there is none the error is ErrNoDiff.
+// ReadDiff returns the diff of a turn of a session. If turn is 0, it returns the diff of
+// the newest turn that has one. If there is no diff, the error is ErrNoDiff.
 func ReadDiff(ctx context.Context, st *store.Store, session string, turn int) (protocol.TurnDiff, error) {
 	for range 3 {
 		d, err := readDiff(ctx, st, session, turn)
 		if !errors.Is(err, store.ErrNotFound) {
 			return d, err
 		}
-		// A newer one has just taken its place.
+		// A newer diff has just replaced the one that was found.
 	}
 	return readDiff(ctx, st, session, turn)
 }

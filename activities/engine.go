@@ -21,8 +21,8 @@ type Engine struct {
 // A Holder is a workflow that has a lease, or waits for one.
 type Holder struct {
 	WorkflowID string `json:"workflow_id"`
-	// FirstRun, if set, is the workflow's first run: a workflow of that id with
-	// another first run is not it.
+	// FirstRun, if set, is the id of the workflow's first run. A workflow of the same
+	// id with another first run is another workflow.
 	FirstRun string `json:"first_run,omitempty"`
 }
 
@@ -31,12 +31,12 @@ type FindEndedInput struct {
 	Holders []Holder `json:"holders"`
 }
 
-// FindEndedResult names those of them that run no more.
+// FindEndedResult names the holders that have ended.
 type FindEndedResult struct {
 	Ended []Holder `json:"ended,omitempty"`
 }
 
-// over reports whether a workflow can do nothing any more. A paused one can.
+// over reports whether a workflow has ended. A paused workflow has not.
 func over(status enums.WorkflowExecutionStatus) bool {
 	switch status {
 	case enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, enums.WORKFLOW_EXECUTION_STATUS_FAILED, enums.WORKFLOW_EXECUTION_STATUS_CANCELED,
@@ -46,10 +46,10 @@ func over(status enums.WorkflowExecutionStatus) bool {
 	return false // also continued as new: the next run goes on
 }
 
-// FindEnded finds the workflows that have ended, however they did: a lease ends with its
-// holder, even if the holder could not give it back. In doubt a workflow counts as
-// running, or its lease would be given away while it uses it. Not every server says
-// which run was a workflow's first.
+// FindEnded finds the workflows that have ended in any way. A lease ends with its
+// holder, even if the holder could not return the lease. In doubt a workflow counts as
+// running: otherwise its lease could be granted to another workflow while the first
+// still uses it. Not every server reports which run was a workflow's first.
 func (e *Engine) FindEnded(ctx context.Context, in FindEndedInput) (FindEndedResult, error) {
 	var out FindEndedResult
 	knows := sync.OnceValue(func() error { return e.knowsUs(ctx) })
@@ -79,9 +79,9 @@ func endedOrAnother(info *workflow.WorkflowExecutionInfo, first string) bool {
 	return over(info.GetStatus()) || first != "" && is != "" && is != first
 }
 
-// knowsUs asks for this activity's own workflow. A server that does not find that knows
-// nothing of others: it is a proxy without its server, or a database that is being
-// restored.
+// knowsUs asks for this activity's own workflow. If a server does not find that
+// workflow, its answers about other workflows mean nothing: it may be a proxy without
+// its server, or its database is being restored.
 func (e *Engine) knowsUs(ctx context.Context) error {
 	if !activity.IsActivity(ctx) {
 		return nil

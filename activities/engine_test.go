@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/sdk/testsuite"
 )
 
-// describes answers for the workflows of a server, by id.
+// describes is a client whose server knows some workflows, by id.
 type describes struct {
 	client.Client
 	knows map[string]*workflow.WorkflowExecutionInfo

@@ -32,7 +32,7 @@ func badInput(format string, args ...any) error {
 	return &typedError{kind: protocol.ErrTypeBadInput, err: fmt.Errorf(format, args...)}
 }
 
-// A seedError is a seed that cannot be used.
+// A seedError says that a seed cannot be used.
 type seedError struct {
 	name string
 	err  error
@@ -41,18 +41,19 @@ type seedError struct {
 func (e *seedError) Error() string { return fmt.Sprintf("read seed %s: %v", e.name, e.err) }
 func (e *seedError) Unwrap() error { return e.err }
 
-// errHandOver: this worker stops and another one is to go on.
+// errHandOver says that this worker is stopping and that another one is to go on.
 var errHandOver = errors.New("this worker is stopping; another one goes on")
 
-// A failing turns the errors of one attempt at an activity into Temporal's.
+// A failing converts the errors of one attempt at an activity into Temporal errors.
 type failing struct {
 	epoch hostexec.Epoch // zero if there is none
 	hide  *seeds.Redactor
 	delay time.Duration // until the next attempt; 0 leaves it to the policy
 }
 
-// failure is the one place where our errors become Temporal's, with type, whether to
-// retry, and a Problem for people. Messages are redacted, and causes are not sent.
+// failure converts an error into a Temporal error with a type, whether to retry, and a
+// Problem for people. No other code does this. Messages are redacted, and causes are
+// not sent.
 func (f failing) failure(ctx context.Context, what string, err error) error {
 	if err == nil {
 		return nil
@@ -78,15 +79,15 @@ func (f failing) failure(ctx context.Context, what string, err error) error {
 	})
 }
 
-// misconfigured reports whether only this worker cannot do what is asked: another can,
-// or this one once it is configured differently. An immediate retry is useless; accepted
-// work waits.
+// misconfigured reports whether an error is due to this worker's configuration: another
+// worker could succeed, or this one after its configuration is changed. An immediate
+// retry is useless; accepted work waits.
 func misconfigured(err error) bool {
 	return errors.Is(err, store.ErrWrongKey) || errors.Is(err, store.ErrNoIdentity) || errors.Is(err, store.ErrOtherStore) || errors.Is(err, snapshots.ErrNewer)
 }
 
-// untilRoom makes a full disk retryable, in work that has no other way out: somebody will
-// make room. Other errors are unchanged.
+// untilRoom makes the error of a full disk retryable. It is for work that can only wait
+// until somebody makes room. Other errors are unchanged.
 func (f failing) untilRoom(err error) error {
 	if !errors.Is(err, hostexec.ErrNoSpace) {
 		return err
@@ -134,7 +135,7 @@ func (f failing) classify(err error) (kind, hint string, retry bool) {
 		errors.Is(err, snapshots.ErrIncomplete), errors.Is(err, snapshots.ErrNotFound):
 		return protocol.ErrTypeSnapshot, "see `ctl snapshot list` for another one, and `ctl snapshot check` for what is wrong with it", false
 	case errors.As(err, &lineage), errors.As(err, &upstream), errors.As(err, &secret), errors.Is(err, snapshots.ErrGit):
-		return protocol.ErrTypeSnapshot, "", false // it says what to do
+		return protocol.ErrTypeSnapshot, "", false // the error says what to do
 	case errors.Is(err, chunks.ErrCondemned):
 		return protocol.ErrTypeStore, "", true
 	case storeFailed(err):

@@ -102,8 +102,8 @@ func TestErrorsAndResultsHoldNoSecret(t *testing.T) {
 	}
 }
 
-// The end of codex's error log is cut on the way, and secrets are looked for after
-// that.
+// Only the end of codex's error log is read, and secrets are searched for after this
+// cut.
 func TestNoHalfOfASecretIsLeftWhereAnErrorLogIsCut(t *testing.T) {
 	hide := conversation.NewRedactor(madeUpKey)
 	for _, c := range []struct{ behind, want string }{

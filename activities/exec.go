@@ -18,10 +18,10 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// RunExec starts the command once, follows it to its end (any worker can take over),
-// stores and streams its output and removes its folder. If it is cancelled, it ends the
-// command. The command's input is /dev/null. If the host cannot be reached at first,
-// RunExec fails at once: nobody wants a command to run whenever the host is back.
+// RunExec starts the command only once, follows it to its end, stores and streams its
+// output, and removes its folder. Any worker can take over. If RunExec is cancelled, it
+// ends the command. The command's input is /dev/null. If the host cannot be reached at
+// first, RunExec fails at once: a command that starts much later is not wanted.
 func (h *Hosts) RunExec(ctx context.Context, in protocol.ExecInput) (protocol.ExecResult, error) {
 	a := attempt{n: activity.GetInfo(ctx).Attempt, stop: activity.GetWorkerStopChannel(ctx)}
 	out, err := h.exec(ctx, in, a)
@@ -40,8 +40,8 @@ func execEpoch(n int32) hostexec.Epoch {
 	return hostexec.Epoch{Generation: 1, Attempt: int64(n)}
 }
 
-// notBegun makes it a final error that a host could not be reached, if no earlier attempt
-// can have started the command.
+// notBegun makes the error of an unreachable host final if no earlier attempt can have
+// started the command.
 func notBegun(a attempt, err error) error {
 	if a.n > 1 || !errors.Is(err, hostexec.ErrUnreachable) {
 		return err
@@ -75,7 +75,7 @@ func (h *Hosts) exec(ctx context.Context, in protocol.ExecInput, a attempt) (pro
 	}
 	e.fence = hostexec.Fence{Dir: e.dir, Epoch: execEpoch(a.n)}
 	if a.n > 1 {
-		// The end is stored before the folder is removed.
+		// An earlier attempt may have stored the result and not yet removed the folder.
 		if out, ended, err := ReadExecEnd(ctx, h.Store, in.ID); err != nil || ended {
 			if err == nil {
 				err = e.remove(ctx)
@@ -83,7 +83,7 @@ func (h *Hosts) exec(ctx context.Context, in protocol.ExecInput, a attempt) (pro
 			return out, err
 		}
 	}
-	// What an earlier attempt has started may be on a disk that is not mounted.
+	// The folder of an earlier attempt may be on a disk that is not mounted.
 	if err := h.enter(ctx, host, e.at, root); err != nil {
 		return protocol.ExecResult{}, notBegun(a, err)
 	}
@@ -175,7 +175,7 @@ func (e *execution) follow(ctx context.Context, a attempt) (st process.Status, s
 	return st, sizes, err
 }
 
-// followOne shows and stores one stream, from where the store ends.
+// followOne shows and stores one stream. It begins where the stored output ends.
 func (e *execution) followOne(ctx, held context.Context, stream string) (process.Status, int64, error) {
 	var st process.Status
 	log, err := openLog(ctx, e.Store, e.id, stream, e.Now)
@@ -201,7 +201,7 @@ func (e *execution) followOne(ctx, held context.Context, stream string) (process
 			case <-done:
 				return
 			case <-tick.C:
-				_ = log.flushOld(held) // kept by the log
+				_ = log.flushOld(held) // the log remembers the error
 			}
 		}
 	}()
@@ -236,8 +236,8 @@ func (e *execution) remove(ctx context.Context) error {
 	return nil
 }
 
-// abandon ends a cancelled command. The error says that it was cancelled, or that it may
-// still run.
+// abandon ends a cancelled command. The error says that the command was cancelled, or
+// that it may still run.
 func (e *execution) abandon(ctx context.Context) error {
 	ctx, cancel := afterwards(ctx)
 	defer cancel()

@@ -57,7 +57,7 @@ func TestCommandsStreamsAndStatusAreKept(t *testing.T) {
 	if left := b.sh(`[ ! -e "$1/exec/e1" ] || ls -A "$1/exec/e1"`, b.root()); left != "" {
 		t.Errorf("left on the host: %s", left)
 	}
-	// A second attempt, after the answer of the first was lost.
+	// This is a second attempt, after the answer of the first was lost.
 	if again, err := b.exec(t.Context(), "e1", 2, nil, "sh", "-c", "exit 9"); err != nil || again != want {
 		t.Errorf("again: %+v, %v", again, err)
 	}
@@ -144,8 +144,8 @@ func TestCancelledCommandEnds(t *testing.T) {
 	}
 }
 
-// A caller who cancels a command that cannot be stopped must be told that it may
-// run on.
+// If a command cannot be stopped, the caller who cancels it must be told that it may
+// still run.
 func TestACancelledCommandThatCannotBeStoppedIsTold(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -161,7 +161,7 @@ func TestACancelledCommandThatCannotBeStoppedIsTold(t *testing.T) {
 			t.Errorf("end what was left: %v %s", err, out)
 		}
 	})
-	b.sh(`echo 9 9 9 >"$1/exec/e5/epoch"`, b.spec.Root) // it belongs to another attempt by now
+	b.sh(`echo 9 9 9 >"$1/exec/e5/epoch"`, b.spec.Root) // the command belongs to another attempt now
 	cancel()
 	err := <-done
 	kind, hint, retry := failing{}.classify(err)
@@ -197,8 +197,7 @@ func TestCommandForAHostThatIsAwayDoesNotRunLater(t *testing.T) {
 	if app := appError(t, failing{}.failure(t.Context(), "exec", err)); app.Type() != protocol.ErrTypeUnreachable || !app.NonRetryable() {
 		t.Errorf("at first: %v", app)
 	}
-	// An earlier attempt may have started the command, so the activity waits for
-	// its end.
+	// An earlier attempt may have started the command, so the activity is retried.
 	_, err = b.exec(t.Context(), "e9", 2, nil, "true")
 	if app := appError(t, failing{}.failure(t.Context(), "exec", err)); app.Type() != protocol.ErrTypeUnreachable || app.NonRetryable() {
 		t.Errorf("later: %v", app)

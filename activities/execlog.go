@@ -29,8 +29,8 @@ const (
 	pieceBytes = 256 << 10 // stored at once
 	pieceAge   = time.Second
 
-	// keepExec is how much of a command's stream the store keeps: the newest. A live
-	// viewer gets all of it, unless it is that far behind.
+	// keepExec is how many of a stream's newest bytes the store keeps. A live viewer
+	// gets the whole stream, unless the viewer is further behind than that.
 	keepExec = 64 << 20
 	// slackExec is more than the length of any piece.
 	slackExec = 1 << 20
@@ -44,7 +44,7 @@ func pieceKey(id, stream string, at int64) string {
 
 func execEndKey(id string) string { return execPrefix(id) + "end" }
 
-// A piece is a run of output in the store.
+// A piece is a stored part of a stream.
 type piece struct {
 	Key string
 	At  int64
@@ -64,15 +64,15 @@ func listPieces(ctx context.Context, st *store.Store, id, stream string) ([]piec
 		}
 	}
 	slices.SortFunc(pieces, func(a, b piece) int { return cmp.Compare(a.At, b.At) })
-	// A lost attempt that wakes up may write again what was dropped.
+	// A lost attempt that wakes up may write again pieces that were dropped.
 	for len(pieces) > 0 && pieces[0].At < pieces[len(pieces)-1].At-keepExec-slackExec {
 		pieces = pieces[1:]
 	}
 	return pieces, nil
 }
 
-// openLog opens a stream where the store ends. Pieces follow each other without overlap,
-// whoever wrote them.
+// openLog opens a stream for writing where its stored output ends. Pieces follow each
+// other without overlap, even if several attempts wrote them.
 func openLog(ctx context.Context, st *store.Store, id, stream string, now func() time.Time) (*execLog, error) {
 	l := &execLog{store: st, id: id, stream: stream, now: now, keep: keepExec}
 	var err error
@@ -93,7 +93,7 @@ type execLog struct {
 	store      *store.Store
 	id, stream string
 	now        func() time.Time
-	keep       int64   // how many of the newest bytes
+	keep       int64   // how many of the newest bytes stay
 	pieces     []piece // in the store
 
 	mu     sync.Mutex
@@ -148,7 +148,8 @@ func (l *execLog) write(ctx context.Context) error {
 		n := int64(l.buf.Len())
 		err := l.store.Create(ctx, key, l.buf.Bytes())
 		if errors.Is(err, store.ErrExists) {
-			// Another attempt wrote it; its piece may be shorter, or longer.
+			// Another attempt wrote a piece under this key. That piece may be shorter
+			// or longer.
 			var there []byte
 			there, err = l.store.Get(ctx, key)
 			n = int64(len(there))
@@ -181,9 +182,9 @@ func (l *execLog) drop(ctx context.Context) {
 }
 
 // ReadExec yields the stored output of a command, from byte from of a stream on, in
-// order and without overlap. If old output was dropped it begins later, as the first
-// chunk's At says. A command that still runs may have more that is not stored yet. An
-// error ends it.
+// order and without overlap. If old output was dropped, the output begins later: see At
+// of the first chunk. A command that still runs may have more that is not stored yet.
+// After an error, nothing more is yielded.
 func ReadExec(ctx context.Context, st *store.Store, id, stream string, from int64) iter.Seq2[protocol.ExecChunk, error] {
 	return func(yield func(protocol.ExecChunk, error) bool) {
 		if err := checkID("exec", id); err != nil {
@@ -205,7 +206,7 @@ func ReadExec(ctx context.Context, st *store.Store, id, stream string, from int6
 			}
 			data, err := st.Get(ctx, p.Key)
 			if errors.Is(err, store.ErrNotFound) && i+1 < len(pieces) && next <= p.At {
-				next = pieces[i+1].At // dropped in this moment
+				next = pieces[i+1].At // it was dropped just now
 				continue
 			}
 			if err != nil {
@@ -226,7 +227,7 @@ func ReadExec(ctx context.Context, st *store.Store, id, stream string, from int6
 	}
 }
 
-// ReadExecEnd returns how a command ended; false while it has not.
+// ReadExecEnd returns how a command ended; false if it has not ended.
 func ReadExecEnd(ctx context.Context, st *store.Store, id string) (protocol.ExecResult, bool, error) {
 	var out protocol.ExecResult
 	if err := checkID("exec", id); err != nil {

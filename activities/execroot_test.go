@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A command that was started is not started again while the disk with its folder is
-// not mounted, because nobody can know yet what the command did.
+// A command that was started is not started again while the disk with its folder is not
+// mounted, because its outcome is not known yet.
 func TestACommandIsNotRunAgainOnAHostWhoseDiskIsNotMounted(t *testing.T) {
 	for _, name := range []string{"no folder", "another root was made there"} {
 		t.Run(name, func(t *testing.T) {

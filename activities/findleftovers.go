@@ -25,32 +25,33 @@ type FindLeftoversInput struct {
 
 // FindLeftoversResult says what was found.
 type FindLeftoversResult struct {
-	Hosts   int `json:"hosts"` // looked at
+	Hosts   int `json:"hosts"` // number of hosts that were looked at
 	Folders int `json:"folders"`
 	// Told are the folders, as HOST/SESSION, that the pool was told to clean up.
 	Told    []string `json:"told,omitempty"`
 	Unknown int      `json:"unknown,omitempty"` // folders that are not known to be ours: left alone
 	Skipped int      `json:"skipped,omitempty"` // hosts in quarantine
 	Left    int      `json:"left,omitempty"`    // hosts left for the next run
-	// Problems are those of single hosts; the other hosts are looked at all the same.
+	// Problems has the problems of single hosts. They do not keep the others from being
+	// looked at.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// HostsLooked tells a pool what lies on its hosts.
+// HostsLooked tells a pool which folders lie on its hosts.
 type HostsLooked struct {
 	Hosts []HostLooked `json:"hosts"`
 }
 
 // HostLooked is what was found on one host.
 type HostLooked struct {
-	Host protocol.HostSpec `json:"host"` // as it was reached
+	Host protocol.HostSpec `json:"host"` // as it was when it was reached
 	At   time.Time         `json:"at"`
-	Dir  string            `json:"dir"` // where the folders lie
+	Dir  string            `json:"dir"` // the folder that has them
 	// Ended are folders of sessions that have ended. The pool wipes those that it
 	// does not know of.
 	Ended []FoundFolder `json:"ended,omitempty"`
-	// Unknown are folders that are not known to be ours; Others counts those beyond
-	// them. Nobody touches them.
+	// Unknown are folders that are not known to be ours. Others is the number of such
+	// folders that Unknown leaves out. Nobody touches any of them.
 	Unknown []FoundFolder `json:"unknown,omitempty"`
 	Others  int           `json:"others,omitempty"`
 }
@@ -67,15 +68,15 @@ type FoundFolder struct {
 const (
 	// looksAtOnce is how many hosts are looked at concurrently.
 	looksAtOnce = 8
-	// endedAtOnce is how many folders of one host a pool is told of in one run,
-	// unknownShown how many of the unknown ones.
+	// endedAtOnce is how many folders of ended sessions on one host a run reports to
+	// the pool. unknownShown is how many unknown folders of one host it reports.
 	endedAtOnce  = 20
 	unknownShown = 10
-	// maxProblems bounds the problems that one run reports.
+	// maxProblems is how many problems one run reports at most.
 	maxProblems = 50
 )
 
-// A leftDesk is what FindLeftovers needs of Temporal.
+// A leftDesk has the calls to Temporal that FindLeftovers needs.
 type leftDesk interface {
 	hosts(ctx context.Context, pool string) ([]hostNow, error)
 	known(ctx context.Context, pool string) ([]LeftThere, error)
@@ -102,9 +103,9 @@ func (d temporalLeft) tell(ctx context.Context, pool, signal string, what HostsL
 }
 
 // FindLeftovers lists the sessions' folders on the hosts of a pool, and tells the pool
-// which are of sessions that have ended. The pool wipes those that it did not know of.
-// Folders that are not known to be ours are only named. FindLeftovers changes nothing on
-// hosts and may be repeated.
+// which of them belong to sessions that have ended. The pool cleans up those that it did
+// not know of. Folders that are not known to be ours are only listed. FindLeftovers
+// changes nothing on hosts and may be repeated.
 func (h *Hosts) FindLeftovers(ctx context.Context, in FindLeftoversInput) (FindLeftoversResult, error) {
 	var out FindLeftoversResult
 	err := errors.New("this worker has no way to the pool")
@@ -141,8 +142,8 @@ func (h *Hosts) findLeftovers(ctx context.Context, in FindLeftoversInput, out *F
 	return nil
 }
 
-// findOn looks at some hosts concurrently, and asks for owners only after that: a
-// session that comes or goes meanwhile is then known to its pool, or runs.
+// findOn looks at some hosts concurrently, and asks for the folders' owners only after
+// that. By then, a session that arrived or left meanwhile runs, or its pool knows it.
 func (h *Hosts) findOn(ctx context.Context, in FindLeftoversInput, some []protocol.HostSpec, out *FindLeftoversResult) error {
 	found := make([]sessionFolders, len(some))
 	errs := make([]error, len(some))
@@ -229,7 +230,7 @@ func (h *Hosts) judge(ctx context.Context, found sessionFolders, known []LeftThe
 		case owner == OwnerEnded && len(looked.Ended) < endedAtOnce:
 			looked.Ended = append(looked.Ended, folder)
 			out.Told = append(out.Told, name+"/"+f.session)
-		case owner == OwnerEnded: // the next time
+		case owner == OwnerEnded: // reported in a later run
 		case len(looked.Unknown) < unknownShown:
 			folder.Why = string(owner)
 			looked.Unknown = append(looked.Unknown, folder)

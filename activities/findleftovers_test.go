@@ -42,8 +42,7 @@ func (b *leftBook) tell(_ context.Context, pool, signal string, what HostsLooked
 	return nil
 }
 
-// in runs FindLeftovers for folders of any age whose mark is older than ten
-// minutes.
+// in runs FindLeftovers for folders whose mark is older than ten minutes.
 func (b *leftBook) in(h *Hosts, limit int) FindLeftoversResult {
 	b.t.Helper()
 	h.left, b.told = b, nil
@@ -64,12 +63,11 @@ func listed(specs ...protocol.HostSpec) (all []hostNow) {
 // ages sets the time of a session's mark to an hour ago.
 const ages = `touch -d "@$(($(date +%s) - 3600))" "$1/generation"`
 
-// asItIs prints everything that can be seen of a folder from outside, and all its
-// content.
+// asItIs prints the content and the metadata of all files in a folder.
 const asItIs = `cd "$1" && find . -type f -exec cksum {} + | sort; find . -exec stat -c '%n %a %Y %Z %i' {} + | sort`
 
 // A session has ended, and its pool has forgotten that its folder is on the host.
-// The folder is found. With what is reported of it, its work is kept, its
+// FindLeftovers finds the folder. With its report, the pool can have the work kept, the
 // credential wiped and the folder removed.
 func TestAFolderThatItsPoolForgotIsFoundAndWiped(t *testing.T) {
 	spec := readyHost(t)
@@ -86,7 +84,7 @@ func TestAFolderThatItsPoolForgotIsFoundAndWiped(t *testing.T) {
 	if len(told.Ended) != 1 || told.Ended[0].Generation != 1 || told.Host.Root != spec.Root || len(told.Unknown) > 0 || k.planted() != "auth.json\nconfig.toml\n" {
 		t.Errorf("told %+v; planted is %q", told, k.planted())
 	}
-	// As the pool then asks for it.
+	// This is what the pool then asks for.
 	in := k.leave(false)
 	in.Generation, in.Seed, in.ThreadID, in.Layout = told.Ended[0].Generation, nil, "", protocol.Layout{}
 	wiped, err := k.wipe(in, knows(SeedNow{Generation: 1, Ref: k.seed}))
@@ -99,9 +97,9 @@ func TestAFolderThatItsPoolForgotIsFoundAndWiped(t *testing.T) {
 }
 
 // Only folders that are known to be ours, ended and forgotten are reported as such.
-// Those of running sessions, those that the pool knows, and those of others stay as
-// they are, and the last are named. A host that is away or in quarantine does not
-// delay the others.
+// Folders of running sessions, folders that the pool knows, and folders of others stay
+// as they are. Folders of others are named in the result. A host that is away or in
+// quarantine does not delay the others.
 func TestALookForLeftoversTouchesNothingAndNamesStrangers(t *testing.T) {
 	spec := readyHost(t)
 	spec.Root = "stranger-root"

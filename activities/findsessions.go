@@ -16,12 +16,13 @@ type FindSessionsResult struct {
 	Sessions []string `json:"sessions,omitempty"`
 }
 
-// maxSessionsFound bounds the result: each session that the caller then asks costs some four
-// events of the caller's history, and a pool has no more holders than that.
+// maxSessionsFound is the largest number of sessions in a result. Each session that the
+// caller asks afterwards costs about four events of the caller's history, and a pool has no
+// more holders than this.
 const maxSessionsFound = 5000
 
-// FindSessions lists the sessions of a zone that run. One that began in the last moments may
-// be missing, because lists lag behind.
+// FindSessions lists the sessions of a zone that run. A session that has just begun may be
+// missing, because Temporal's lists lag behind.
 func (e *Engine) FindSessions(ctx context.Context, _ FindSessionsInput) (FindSessionsResult, error) {
 	var out FindSessionsResult
 	query := fmt.Sprintf("WorkflowType = 'Session' AND ExecutionStatus = 'Running' AND TaskQueue = '%s'", activity.GetInfo(ctx).TaskQueue)

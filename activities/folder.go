@@ -12,31 +12,34 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A folderMark is the content of the file "generation" in a session's folder: for which
-// generation the folder was made, and in which state it was left. A session works in a
-// folder of another generation only if it was parked there: codex keeps an index beside
-// its rollouts, and an older rollout under a newer index shows people what the model
-// does not see.
+// A folderMark is the content of the file "generation" in a session's folder. It says
+// for which generation the folder was made, and in which state it was left. A session
+// works in a folder of another generation only if it was parked there. The reason is
+// that codex keeps an index beside its rollouts: with an older rollout under a newer
+// index, codex shows people texts that the model does not see.
 type folderMark struct {
 	Generation int64
 	// Dir is the person's own work folder; empty if the work folder is ours.
 	Dir string
-	// Seed is what was planted here or, if Brokered, what a broker served. It is masked
-	// in whatever is kept of the folder, and its login, if codex rotated it, must not be
-	// lost.
+	// Seed is the seed that was planted here or, if Brokered, that a broker served. Its
+	// secrets are masked in everything that is kept of the folder. If codex rotated its
+	// login, the login must not be lost.
 	Seed     *protocol.SeedRef
 	Brokered bool
-	// Restored is how PrepareSession found the folder: warm, snapshot, or nothing.
-	// A repeated PrepareSession returns it again.
+	// Restored says how PrepareSession restored the session: RestoredWarm,
+	// RestoredSnapshot, or "" for a new folder. A repeated PrepareSession returns it
+	// again.
 	Restored string
-	// Differs says how the restored work differs from what was kept, likewise.
+	// Differs says how the restored work differs from the kept work. A repeated
+	// PrepareSession returns it again.
 	Differs string
-	// Left is the snapshot of what lay here before; see PrepareSessionResult.
+	// Left is the snapshot of the folder that lay here before; see
+	// PrepareSessionResult.
 	Left string
 	// From is the snapshot that was restored here.
 	From string
-	// Parked says that nothing has run here since Snapshot was taken. Snapshot
-	// holds all that was worth keeping; it is empty if nothing was.
+	// Parked says that nothing has run here since Snapshot was taken. Snapshot holds
+	// all that was worth keeping. It is empty if nothing was worth keeping.
 	Parked   bool
 	Snapshot string
 }
@@ -105,10 +108,10 @@ func parseMark(text string) (m folderMark) {
 	return m
 }
 
-// A folder is what was found of a session's folder on a host.
+// A folder describes a session's folder as it was found on a host.
 type folder struct {
-	exists   bool // perhaps with no more in it than a lock makes
-	there    bool // with more in it than a lock makes
+	exists   bool // it may have only the files of the lock
+	there    bool // it has more than the files of the lock
 	prepared bool // a PrepareSession has completed
 	mark     folderMark
 }
@@ -122,8 +125,8 @@ func (m folderMark) login() *protocol.SeedRef {
 }
 
 // sameSecrets reports whether a session with that seed knows the secrets that may have
-// been printed here. The next snapshot would not mask those of another seed, and what
-// is in the store must be masked.
+// been printed here. Its next snapshot would not mask the secrets of another seed, and
+// every snapshot in the store must be masked.
 func (m folderMark) sameSecrets(seed *protocol.SeedRef) bool {
 	return m.Seed == nil || seed != nil && seed.Name == m.Seed.Name
 }
@@ -143,7 +146,7 @@ for f in codex-home work proc generation; do
 done
 if [ -e "$d" ] || [ -h "$d" ]; then echo bare; else echo absent; fi`
 
-// lookFolder looks at a session's folder without touching anything, even its lock.
+// lookFolder looks at a session's folder. It changes nothing and takes no lock.
 func lookFolder(ctx context.Context, h hostexec.Host, dir string) (folder, error) {
 	res, err := h.Run(ctx, hostexec.Command{Script: lookFolderScript, Args: []string{dir}})
 	if err != nil {
@@ -159,8 +162,8 @@ func lookFolder(ctx context.Context, h hostexec.Host, dir string) (folder, error
 	return folder{}, fmt.Errorf("look whose %s on %s is: the host said %q", dir, h.Name(), state)
 }
 
-// flushMark flushes a mark to the disk before it is renamed: after a power failure the
-// host must not have an empty one.
+// flushMark flushes a mark to the disk before it is renamed, so that the host has no
+// empty mark after a power failure.
 const flushMark = `{ dd if=/dev/null of="$1/generation.new" conv=notrunc,fsync 2>/dev/null || sync "$1/generation.new" 2>/dev/null || sync; }`
 
 // writeMark writes a folder's mark. done says that PrepareSession has completed.
@@ -179,8 +182,9 @@ printf %s "$2" >"$1/generation.new" && ` + flushMark + ` && mv -f -- "$1/generat
 	return nil
 }
 
-// claimBehind returns a claim for cleaning up after a generation: above everything that the
-// generation uses on the host, and below every later one, which it must not fence off.
+// claimBehind returns a claim for cleaning up after a generation. Its epoch is above every
+// epoch of that generation. It is below that of every later generation, so that it does not
+// fence off the session.
 func claimBehind(c protocol.Claim, generation int64) protocol.Claim {
 	if generation > 0 {
 		c.Generation, c.Pump = generation, c.Pump+tidying
@@ -188,5 +192,6 @@ func claimBehind(c protocol.Claim, generation int64) protocol.Claim {
 	return c
 }
 
-// tidying is above the number of any pump. The numbers that hosts compare have 31 bits.
+// tidying is larger than the number of any pump. The numbers that hosts compare have 31
+// bits.
 const tidying = 1 << 30

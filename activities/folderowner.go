@@ -18,10 +18,10 @@ import (
 type FolderOwner string
 
 const (
-	OwnerRuns  FolderOwner = "runs"  // its session runs, and looks after it
+	OwnerRuns  FolderOwner = "runs"  // its session runs, and cleans up by itself
 	OwnerEnded FolderOwner = "ended" // it belongs to a session of ours that has ended
 
-	// Everything else is not known to be ours.
+	// The folders of all others are not known to be ours.
 
 	OwnerNobody   FolderOwner = "no session of that name is known"
 	OwnerAnother  FolderOwner = "the session of that name was another one"
@@ -31,14 +31,14 @@ const (
 // Known says that the folder is, or was, of a session of this namespace.
 func (o FolderOwner) Known() bool { return o == OwnerRuns || o == OwnerEnded }
 
-// generationSlack is by how many seconds a generation may be above its start time,
-// because each one is above the last.
+// generationSlack is how many seconds a generation's number may be above the Unix time
+// of its start. The number may be higher, because each one is above the last.
 const generationSlack = 60
 
-// AskFolderOwner asks Temporal who owns the folder of a session's generation, which is
-// the Unix time at which it began. If no session of that name ran then, the folder is of
-// another installation that shares the host, or from before the database was lost. An
-// error means that nobody can know now.
+// AskFolderOwner asks Temporal who owns the folder of a session's generation. The
+// generation's number is the Unix time at which it began. If no session of that name ran
+// then, the folder is of another installation that shares the host, or from before the
+// database was lost. An error means that the owner cannot be known now.
 func AskFolderOwner(ctx context.Context, c client.Client, session string, generation int64) (FolderOwner, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -60,7 +60,7 @@ func AskFolderOwner(ctx context.Context, c client.Client, session string, genera
 	case beganIn(d.GetWorkflowExecutionInfo(), generation):
 		return OwnerEnded, nil
 	}
-	// It may be of an earlier run of that session, or of an earlier session of
+	// The folder may be of an earlier run of that session, or of an earlier session of
 	// that name.
 	var page []byte
 	for {
@@ -80,7 +80,7 @@ func AskFolderOwner(ctx context.Context, c client.Client, session string, genera
 	}
 }
 
-// beganIn reports whether a generation can have begun in a run that is over.
+// beganIn reports whether a generation can have begun in a run that has ended.
 func beganIn(run *workflowpb.WorkflowExecutionInfo, generation int64) bool {
 	began, ended := run.GetStartTime().AsTime().Unix(), run.GetCloseTime().AsTime().Unix()
 	return began <= generation && generation <= ended+generationSlack

@@ -19,16 +19,15 @@ func (d *fakeDesk) asked(ctx context.Context, name string) (SeedNow, bool, error
 
 func noWorkflow(context.Context, string) (SeedNow, bool, error) { return SeedNow{}, false, nil }
 
-// The workflow of a seed was terminated and started anew, so it does not know an
-// older lease. A login that codex rotated under that lease is not wiped because of
-// that.
+// The workflow of a seed was terminated and started anew, so it does not know an older
+// lease. This is no reason to wipe a login that codex rotated under that lease.
 func TestALoginWhoseLeaseIsForgottenIsSavedOrStays(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	for name, c := range map[string]struct {
 		holders map[string]int64
 		noRef   bool
-		gone    bool // there is no workflow at all
-		same    bool // codex did not rotate it
+		gone    bool // the seed has no workflow
+		same    bool // codex did not rotate the login
 		discard bool
 		saved   bool
 		wiped   bool
@@ -81,7 +80,8 @@ func TestALoginWhoseLeaseIsForgottenIsSavedOrStays(t *testing.T) {
 		if c.wiped {
 			continue
 		}
-		// Nobody holds the seed any more, and its login is older, so this one is saved.
+		// Nobody holds the seed any more, and its login is older than the one on the
+		// host, which is therefore saved.
 		ref := *k.seed
 		d.before = nil
 		d.at.Ref, d.at.Auth, d.at.Generation, d.at.Holders = &ref, digest(login("acct-1", 0)), 1, nil
@@ -110,8 +110,8 @@ func TestASessionThatComesInWithAnotherSeedKeepsAForgottenLogin(t *testing.T) {
 	}
 }
 
-// A session that closes or parks first saves a login of a lease that its seed has
-// forgotten. It wipes the login only then.
+// A session that closes or parks saves a login of a lease that its seed does not know.
+// Only then does it wipe the login.
 func TestAClosingSessionSavesALoginWhoseLeaseIsForgotten(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("forgot-close", nil)
@@ -153,8 +153,8 @@ func TestAClosingSessionSavesALoginWhoseLeaseIsForgotten(t *testing.T) {
 	}
 }
 
-// A seed takes no login of an unknown lease (epoch 0). The hint names what a person
-// can do about such a login, and each of that works.
+// A seed takes no login of an unknown lease (epoch 0). The hint names the ways in which
+// a person can deal with such a login, and each of them works.
 func TestALoginOfAnUnknownLeaseSaysWhatAPersonCanDo(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("forgot-epoch", nil)

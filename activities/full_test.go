@@ -30,8 +30,8 @@ func smallRoot(t *testing.T) string {
 	return root
 }
 
-// Sooner or later somebody makes room on a full disk. Until then codex is not
-// stopped if the lock cannot be taken, and the session does not end.
+// If the disk is too full to take the lock, codex is not stopped and the session does
+// not end. StopServer is retried until somebody makes room.
 func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
 	root := smallRoot(t)
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: root})
@@ -42,8 +42,8 @@ func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
 	}
 	t.Cleanup(k.kill)
 	k.job()
-	// If there were an epoch, the next one could be written over it even on a full
-	// disk.
+	// The epoch is removed, because a new epoch could be written over an old one even
+	// on a full disk.
 	b.sh(`rm "$1/epoch"`, k.layout.Dir)
 	fill := root + "/fill"
 	b.sh(`cat /dev/zero >"$1" 2>/dev/null || :`, fill)

@@ -12,44 +12,46 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Bounds of what one worker moves at once. Each move takes some tens of megabytes, a
-// connection's bulk channels and, above all, an activity slot, which pumps need as well.
-// So only few may wait while they hold a slot.
+// Limits of the snapshots that one worker moves at once. Each move takes some tens of
+// megabytes and a connection's bulk channels. Above all it takes an activity slot, and
+// pumps need slots as well. So only few activities may hold a slot while they wait.
 const (
 	movesPerWorker = 4
 	movesPerHost   = 2
 	movesWaiting   = 16
 )
 
-// busyPause is the retry delay of an activity that finds no place to wait. It is long,
-// because each attempt shows in its history, and random, so that they do not all come
-// back at once.
+// busyPause is the retry delay of an activity that finds no place to wait. The delay is
+// long, because each attempt costs the server work, and random, so that the activities
+// do not all come back at once.
 func busyPause() time.Duration { return 10*time.Second + rand.N(30*time.Second) }
 
-// A gate limits how many pass at once, in all and to one host. Hosts take turns, and
-// they share the places to wait: a host whose moves are slow cannot take them all.
+// A gate limits how many moves are inside at once, in all and for one host. Hosts take
+// turns and share the places to wait, so that a host whose moves are slow cannot take
+// all places.
 type gate struct {
 	all, perHost, waiting int
 
 	mu     sync.Mutex
 	inside int                  // guarded by mu
 	wait   int                  // guarded by mu
-	lines  map[string]*gateLine // guarded by mu: of the hosts that have somebody inside or waiting
-	turns  []string             // guarded by mu: the hosts that have somebody waiting; the first one's turn is next
+	lines  map[string]*gateLine // guarded by mu: has the hosts with moves inside or waiting
+	turns  []string             // guarded by mu: the hosts with waiters; the first has the next turn
 }
 
-// A gateLine is who is inside and who waits for one host.
+// A gateLine has the moves of one host: those inside and those that wait.
 type gateLine struct {
 	inside  int
-	waiters []chan error // in the order in which they came; sent nil to go in, or why not
+	waiters []chan error // in order of arrival; each gets nil to go in, or the reason why it cannot
 }
 
 func newGate(all, perHost, waiting int) *gate {
 	return &gate{all: all, perHost: perHost, waiting: waiting, lines: map[string]*gateLine{}}
 }
 
-// enter waits for its turn. If too many wait it returns a busy error. A waiter gets that
-// error too, if its host has more waiters than the newcomer's.
+// enter waits until the caller may go in. If too many wait, it returns a busy error,
+// unless another host has more waiters than the newcomer's host: then the last waiter of
+// that host gets the error.
 func (g *gate) enter(ctx context.Context, host protocol.HostSpec) (done func(), err error) {
 	key := keyOfHost(host)
 	done = func() { g.leave(key) }
@@ -59,7 +61,8 @@ func (g *gate) enter(ctx context.Context, host protocol.HostSpec) (done func(), 
 		l = &gateLine{}
 		g.lines[key] = l
 	}
-	// left lets waiters in as soon as they can go, so nobody is overtaken here.
+	// leave lets waiters in as soon as they can go in, so the newcomer overtakes nobody
+	// here.
 	if g.inside < g.all && l.inside < g.perHost {
 		g.inside++
 		l.inside++
@@ -99,11 +102,11 @@ func (g *gate) enter(ctx context.Context, host protocol.HostSpec) (done func(), 
 	return done, nil
 }
 
-// errNoRoom tells a waiter that its place goes to another.
+// errNoRoom tells a waiter that another gets its place.
 var errNoRoom = errors.New("no place to wait")
 
-// makeRoom sends the last waiter of the longest line away, if that line stays at least
-// as long as the one in which the place is wanted. The caller holds mu.
+// makeRoom sends away the last waiter of the longest line, if that line stays at least
+// as long as the line that wants the place. The caller holds mu.
 func (g *gate) makeRoom(wanted *gateLine) bool {
 	longest := ""
 	for _, key := range g.turns {
@@ -120,8 +123,8 @@ func (g *gate) makeRoom(wanted *gateLine) bool {
 	return true
 }
 
-// drop takes a waiter out of its line. It returns false if the waiter was told already.
-// The caller holds mu.
+// drop takes a waiter out of its line. It returns false if the waiter has already been
+// sent its answer. The caller holds mu.
 func (g *gate) drop(key string, who chan error) bool {
 	l := g.lines[key]
 	if l == nil {
@@ -156,7 +159,8 @@ func (g *gate) leave(key string) {
 	g.left(key)
 }
 
-// left counts one out, and lets in all waiters that can go now. The caller holds mu.
+// left takes one move out, and lets in all waiters that can go in now. The caller holds
+// mu.
 func (g *gate) left(key string) {
 	g.inside--
 	g.lines[key].inside--
@@ -167,7 +171,7 @@ func (g *gate) left(key string) {
 		}
 		next := g.turns[i]
 		l := g.lines[next]
-		g.turns = append(slices.Delete(g.turns, i, i+1), next) // its next turn is after the others'
+		g.turns = append(slices.Delete(g.turns, i, i+1), next) // its next turn comes after all others
 		first := l.waiters[0]
 		g.inside++
 		l.inside++
@@ -177,14 +181,15 @@ func (g *gate) left(key string) {
 	g.tidy(key)
 }
 
-// busy returns an error that frees the activity slot: waiting without one costs nothing.
+// busy returns an error with which an activity gives up its slot. To wait for the next
+// attempt costs no slot.
 func busy(host string) error {
 	return &typedError{kind: protocol.ErrTypeBusy, retry: true, delay: busyPause(),
 		err: fmt.Errorf("this worker moves as many snapshots as it can; that of host %s waits", host)}
 }
 
-// isBusy reports whether nothing was tried for want of room. That is no reason to give
-// anything up.
+// isBusy reports whether nothing was tried because the gate had no place. This is no
+// reason to give up work or a login.
 func isBusy(err error) bool {
 	var typed *typedError
 	return errors.As(err, &typed) && typed.kind == protocol.ErrTypeBusy

@@ -14,8 +14,8 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// Only a limited number move at once, and only a few others wait in their activity
-// slot.
+// Only a limited number of snapshots move at once, and only a few others wait in their
+// activity slot.
 func TestFewWaitForTheirTurnInASlot(t *testing.T) {
 	g := newGate(1, 1, 1)
 	one, err := g.enter(t.Context(), protocol.HostSpec{Name: "a"})
@@ -94,15 +94,15 @@ func TestASlowHostLeavesRoomForTheOthers(t *testing.T) {
 	for n := range 3 {
 		behind = append(behind, wait("slow", n+1))
 	}
-	// All places to wait are taken, but none is needed: there is room inside.
+	// All places to wait are taken, but b needs none, because there is room inside.
 	b1, b2 := enter("b"), enter("b")
 	// Now there is no room inside. The longest line gives up a place.
 	c := wait("c", 1)
 	if e := <-behind[2]; !isBusy(e.err) {
 		t.Fatalf("the last one behind the slow host: %v", e.err)
 	}
-	// Two of the slow host wait and none of d, so one of the slow host gives way.
-	// With one against one, nobody does.
+	// Two moves of the slow host wait and none of d, so one of the slow host gives up
+	// its place. After that, each has one, and nobody gives up a place.
 	d := wait("d", 1)
 	if e := <-behind[1]; !isBusy(e.err) {
 		t.Fatalf("the second one behind the slow host: %v", e.err)
@@ -125,7 +125,7 @@ func TestASlowHostLeavesRoomForTheOthers(t *testing.T) {
 	}
 }
 
-// Waiting hosts are served in turn, however many wait for one of them.
+// Waiting hosts are served in turn, even if many moves wait for one of them.
 func TestHostsPassTheGateInTurn(t *testing.T) {
 	g := newGate(1, 1, 8)
 	last, err := g.enter(t.Context(), protocol.HostSpec{Name: "x"})
@@ -158,7 +158,8 @@ func TestHostsPassTheGateInTurn(t *testing.T) {
 	}
 }
 
-// A heldPool lets nobody list or read a tree until it is released.
+// A heldPool has hosts on which nobody can list or read a tree until the pool is
+// released.
 type heldPool struct {
 	HostPool
 	release chan struct{}
@@ -198,8 +199,8 @@ func (g *gate) waits() int {
 	return g.wait
 }
 
-// ways returns the ways in which a session's work is kept at its end, each for a
-// session of its own.
+// ways returns functions that keep a session's work at its end in different ways, each
+// for a session of its own.
 func (b *bed) ways() map[string]func() (string, error) {
 	closes := func(discard bool) func() (string, error) {
 		k := b.worked(fmt.Sprintf("closes-%v", discard))
@@ -230,9 +231,9 @@ func (b *bed) ways() map[string]func() (string, error) {
 	}
 }
 
-// Keeping the work of ended sessions, or of leftovers, waits in the same line as
-// snapshots of live ones. A batch that ends at once gives a worker no more work
-// than it can hold.
+// Snapshots of ended sessions and of leftovers wait in the same lines as those of
+// running sessions. So a batch whose sessions all end at once does not overload a
+// worker.
 func TestManyThatEndAtOnceAreKeptAFewAtATime(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	ways := b.ways()
@@ -280,8 +281,8 @@ func TestManyThatEndAtOnceAreKeptAFewAtATime(t *testing.T) {
 	}
 }
 
-// A caller that is cancelled while it waits leaves, and has done nothing that
-// cannot be done again.
+// A caller that is cancelled while it waits leaves its line. It has done nothing that
+// cannot be repeated.
 func TestWhoWaitsToKeepAnEndedSessionCanBeCalledBack(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("called")

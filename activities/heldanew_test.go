@@ -8,12 +8,12 @@ func TestALoginOfALostLeaseIsSavedUnderTheNewOne(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("anew", nil)
 	k.rewrite(login("acct-1", 1))
-	// The seed's workflow was started anew, with what had been imported at first.
+	// The seed's workflow was started anew, with the login that was first imported.
 	d.at.Holders = map[string]int64{"anew": 9}
 	seed := *k.seed
 	seed.Epoch = 9
 	in := PrepareSessionInput{Claim: k.next(), Seed: &seed, Sandbox: "workspace-write"}
-	for range 2 { // an attempt after a kill does it again
+	for range 2 { // an attempt after a kill repeats this
 		if _, err := b.prepare(in); err != nil {
 			t.Fatal(err)
 		}
@@ -31,7 +31,7 @@ func TestALoginOfALostLeaseIsSavedUnderTheNewOne(t *testing.T) {
 	}
 }
 
-// A login that cannot be saved stays there, and nothing is planted over it.
+// A login that cannot be saved stays on the host, and nothing is planted over it.
 func TestALoginOfAnotherAccountIsNotPlantedOver(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("anew-other", nil)

@@ -12,10 +12,10 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// aFolder is a batch's folder, for what goes with messages.
+// aFolder is a batch's folder in the store for the files of its messages.
 const aFolder = "batch.b-1.0123456789abcdef"
 
-// newStore makes a store of its own for a test.
+// newStore makes a store for one test.
 func newStore(t *testing.T) *store.Store {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,7 +34,7 @@ func newStore(t *testing.T) *store.Store {
 	return st
 }
 
-// A recorder is a Live that keeps what it is given.
+// A recorder is a Live that keeps all events.
 type recorder struct {
 	mu     sync.Mutex
 	events map[string][]LiveEvent

@@ -12,16 +12,16 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// secrets find a seed's secrets in texts. The zero value finds none.
+// secrets finds a seed's secrets in texts. The zero value finds none.
 type secrets struct {
-	all  *seeds.Redactor        // in every form in which they travel
-	pump *conversation.Redactor // in streams, also across pieces
+	all  *seeds.Redactor        // in every form in which secrets appear
+	pump *conversation.Redactor // in streams, also if a secret is split over pieces
 	auth []byte                 // the seed's auth.json; nil if it has none
 
-	shared *secrets // the seed's secrets, which these extend; nil if these are the seed's
+	shared *secrets // the seed's own secrets, if these are an extended copy; otherwise nil
 }
 
-// add also hides what an auth.json holds, from now on.
+// add makes s also hide the secrets in an auth.json.
 func (s secrets) add(auth []byte) {
 	if s.shared != nil {
 		s.shared.add(auth)
@@ -34,7 +34,7 @@ func (s secrets) add(auth []byte) {
 	s.pump.Add(seeds.Forms(found)...)
 }
 
-// and returns secrets that find what either finds.
+// and returns secrets that find whatever s or o finds.
 func (s secrets) and(o secrets) secrets {
 	if s.all == nil {
 		return o
@@ -43,7 +43,8 @@ func (s secrets) and(o secrets) secrets {
 	return secrets{all: seeds.NewRedactor("", found), pump: conversation.NewRedactor(seeds.Forms(found)...)}
 }
 
-// masker returns what overwrites secrets in a snapshot; nil if none are known.
+// masker returns a function that makes maskers, which overwrite secrets in a snapshot;
+// nil if no secrets are known.
 func (s secrets) masker() func() chunks.Masker {
 	if s.all == nil {
 		return nil
@@ -51,7 +52,8 @@ func (s secrets) masker() func() chunks.Masker {
 	return func() chunks.Masker { return s.all.MaskStream() }
 }
 
-// fingerprints say which secrets are known, but only to a holder of the store's key.
+// fingerprints returns names of the known secrets that only a holder of the store's key
+// can compute.
 func (s secrets) fingerprints(st *store.Store) ([]string, error) {
 	var out []string
 	for _, secret := range s.all.Secrets() {
@@ -65,8 +67,8 @@ func (s secrets) fingerprints(st *store.Store) ([]string, error) {
 	return out, nil
 }
 
-// hiding returns what hides a seed's secrets. The caller keeps it while it works, even if
-// the worker forgets it meanwhile.
+// hiding returns the secrets of a seed. The caller can use them for as long as it works,
+// even if the worker's recall drops them meanwhile.
 func (s *site) hiding(ctx context.Context, ref *protocol.SeedRef) (secrets, error) {
 	if ref == nil {
 		return secrets{}, nil
@@ -95,9 +97,10 @@ func (s *site) hiding(ctx context.Context, ref *protocol.SeedRef) (secrets, erro
 // some days after it was rotated away.
 const generationsHidden = 16
 
-// hideOthers also hides a seed's other generations. What a command printed before a
-// rotation, or before a person gave the seed another key, is read again later; and the
-// newest generation may be on the host before the session is told of it.
+// hideOthers adds the secrets of the seed's other generations. Older ones are needed
+// because output that a command printed before a rotation, or before a person gave the
+// seed another key, is read again later. The newest one is needed because it may be on
+// the host before the session knows of it.
 func (s *site) hideOthers(ctx context.Context, known secrets, ref *protocol.SeedRef) error {
 	blobs, err := seeds.Newest(ctx, s.Store, ref.Name, generationsHidden)
 	if err != nil {
@@ -109,7 +112,8 @@ func (s *site) hideOthers(ctx context.Context, known secrets, ref *protocol.Seed
 		}
 		b, err := seeds.Load(ctx, s.Store, blob)
 		if err != nil {
-			// It is not the one in use: if it is damaged or purged, that stops nobody.
+			// This generation is not in use, so nobody is stopped if it is damaged or
+			// purged.
 			s.Logger.Warn("secrets of another generation are not hidden", "seed", ref.Name, "blob", blob, "error", err)
 			continue
 		}
@@ -119,15 +123,15 @@ func (s *site) hideOthers(ctx context.Context, known secrets, ref *protocol.Seed
 	return nil
 }
 
-// maxRecalled is how many seeds' secrets a worker remembers beyond those in use. Reading
-// one again takes a moment, and a worker that kept all would know every secret it ever
-// saw.
+// maxRecalled is how many seeds' secrets a worker remembers beyond those in use. It can
+// read a seed again in a moment. A worker that kept all of them would know every secret
+// that it ever saw.
 const maxRecalled = 64
 
-// A recall keeps what hides the secrets of the seeds used last.
+// A recall keeps the secrets of the seeds that were used last.
 type recall struct {
 	mu   sync.Mutex
-	last []recalled // guarded by mu; the one asked for last comes last
+	last []recalled // guarded by mu; the most recently used one is last
 }
 
 type recalled struct {
@@ -150,7 +154,7 @@ func (r *recall) find(blob string) (secrets, bool) {
 func (r *recall) keep(blob string, known secrets) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// Two callers may have read it at once.
+	// Two callers may have read the same seed at once.
 	r.last = slices.DeleteFunc(r.last, func(x recalled) bool { return x.blob == blob })
 	if len(r.last) == maxRecalled {
 		r.last = slices.Delete(r.last, 0, 1)

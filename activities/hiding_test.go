@@ -16,8 +16,8 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// A worker lives for months and serves thousands of seeds, so it must not remember
-// all their secrets. What an activity works with stays hidden.
+// A worker runs for months and serves thousands of seeds, so it must not remember all
+// their secrets. But the secrets that an activity uses stay hidden.
 func TestAWorkerForgetsTheSecretsOfSeedsThatItNoLongerServes(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost})
 	secret := func(i int) string { return fmt.Sprintf("sk-made-up-%04d-of-a-test", i) }
@@ -86,8 +86,8 @@ func TestAWorkerForgetsTheSecretsOfSeedsThatItNoLongerServes(t *testing.T) {
 	hides(hiding(first), 0)
 }
 
-// Streamed output is shown before anything else has looked at it. A secret in it
-// must be found too, in every form that a shell gives it.
+// Streamed output is shown before any other code has searched it. So a secret in it
+// must be found there, in every form that a shell gives it.
 func TestWhatStreamsByHidesSecretsInEveryForm(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
 	sec, err := b.set.Sessions.hiding(t.Context(), b.plantable(scriptedmodel.Serve(t, `rules: []`)))

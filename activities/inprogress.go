@@ -8,7 +8,7 @@ import (
 )
 
 // InProgress calls Begin when an activity begins, with the token by which the server knows
-// the attempt, and calls what Begin returned when the activity ends.
+// the attempt. When the activity ends, it calls the function that Begin returned.
 type InProgress struct {
 	interceptor.WorkerInterceptorBase
 	Begin func(task []byte) (end func())
@@ -24,8 +24,8 @@ type inProgress struct {
 	begin func([]byte) func()
 }
 
-// ExecuteActivity runs an activity. A local activity is part of a workflow task: the server
-// knows no attempt of it.
+// ExecuteActivity runs an activity. It leaves out local activities: they are part of a
+// workflow task, and the server knows no attempt of them.
 func (p *inProgress) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	if info := activity.GetInfo(ctx); !info.IsLocalActivity {
 		defer p.begin(info.TaskToken)()

@@ -15,24 +15,25 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// Files of messages come into the store by the worker's API, and from there onto the
-// session's host before codex hears of them. They lie beside the work folder, so that no
-// snapshot or diff has them. A sandbox that lets commands read the system lets them read
-// these files; only one that does not confine them lets them write there. Each file lies
-// in a folder named by its content, where another attempt finds or mends it.
+// The worker's API puts the files of messages into the store. They are copied to the
+// session's host before codex gets the message. There they lie beside the work folder,
+// so that they are in no snapshot or diff. Commands can read these files if their
+// sandbox lets them read the system. They can write there only if they run without a
+// sandbox. Each file lies in a folder that is named by the file's digest, so that
+// another attempt finds it, or copies it again.
 
-// inputsDir is the folder of a session for what goes with messages.
+// inputsDir is the folder of a session for the files of messages.
 func inputsDir(l protocol.Layout) string { return path.Join(l.Dir, "inputs") }
 
-// InputsDir is where on a session's host files that go with messages are.
+// InputsDir is the folder on a session's host for the files of messages.
 func InputsDir(l protocol.Layout) string { return inputsDir(l) }
 
 func inputPath(l protocol.Layout, in protocol.Input) string {
 	return path.Join(inputsDir(l), in.Digest[:16], in.Name)
 }
 
-// plantInputs puts the files of messages on the host, and sets their paths. If a file cannot
-// be had from the store, its message is not said.
+// plantInputs copies the files of messages to the host, and sets their paths. If the store
+// does not have a file, its message is not sent to codex.
 func (s *Sessions) plantInputs(ctx context.Context, in RunPumpInput, attempt int32) error {
 	for i := range in.Pump.Sends {
 		send := &in.Pump.Sends[i]
@@ -40,7 +41,7 @@ func (s *Sessions) plantInputs(ctx context.Context, in RunPumpInput, attempt int
 			send.Unsayable, send.Inputs = NotSaid+err.Error(), nil
 			continue
 		}
-		send.Inputs = append([]protocol.Input(nil), send.Inputs...) // the caller's stay as they are
+		send.Inputs = append([]protocol.Input(nil), send.Inputs...) // the caller's slice does not change
 		for j := range send.Inputs {
 			file := &send.Inputs[j]
 			file.Path = inputPath(in.Layout, *file)
@@ -64,20 +65,22 @@ func (s *Sessions) plantInputs(ctx context.Context, in RunPumpInput, attempt int
 	return nil
 }
 
-// NotSaid begins the reason why a message was not said to codex, unless codex itself refused
-// it.
+// NotSaid is the beginning of the reason why a message was not sent to codex, unless codex
+// itself refused the message.
 const NotSaid = "it was not said to codex: "
 
-// errNotAsSaid: a blob is not what a message says of it.
+// errNotAsSaid says that a blob does not have the size or the digest that the message
+// gives.
 var errNotAsSaid = errors.New("its content is not what the message says")
 
-// gone reports whether a blob cannot be had, however often it is tried.
+// gone reports whether another try to read a blob is useless.
 func gone(err error) bool {
 	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrTorn) || errors.Is(err, errNotAsSaid)
 }
 
-// lookInputScript says what is at $1: same if its SHA-256 is $2, strange if it is no file.
-// If the host cannot tell, the file is brought again.
+// lookInputScript reports what lies at $1. It prints same if its SHA-256 is $2, and
+// strange if it is not a file. If the host cannot compute the digest, the file is copied
+// again.
 const lookInputScript = `LC_ALL=C; export LC_ALL
 if [ -h "$1" ]; then echo strange; exit 0; fi
 [ -e "$1" ] || { echo none; exit 0; }
@@ -119,14 +122,14 @@ func (s *Sessions) plantInput(ctx context.Context, in RunPumpInput, file protoco
 	case err == nil:
 		return nil
 	case src.err != nil && src.err != io.EOF:
-		return src.err // of the store, not of the host
+		return src.err // an error of the store, not of the host
 	case src.n < file.Bytes && src.err == io.EOF, errors.Is(err, hostexec.ErrSource):
 		return fmt.Errorf("%w: %w", errNotAsSaid, err)
 	}
 	return err
 }
 
-// A source remembers how reading it went.
+// A source remembers how many bytes were read and the last error.
 type source struct {
 	r   io.Reader
 	n   int64
@@ -142,7 +145,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// fillSchemas reads the output schemas that are too long for a workflow.
+// fillSchemas reads from the store the output schemas that are too long for a workflow.
 func (s *Sessions) fillSchemas(ctx context.Context, sends []conversation.Send) error {
 	for i := range sends {
 		send := &sends[i]

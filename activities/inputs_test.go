@@ -36,9 +36,8 @@ func onHost(t *testing.T, k *talk, in protocol.Input) string {
 	return string(data)
 }
 
-// A file that goes with a message is on the host, outside the work folder, before
-// codex has the message, however often its pump is tried. An attempt that died
-// between the two leaves one turn.
+// A file of a message is on the host, outside the work folder, before codex has the
+// message. If the pump is tried several times, there is still only one turn.
 func TestAFileIsThereBeforeItsMessageAndTheTurnBeginsOnce(t *testing.T) {
 	model := scriptedmodel.Serve(t, `
 rules:
@@ -54,7 +53,7 @@ rules:
 	send.Inputs = []protocol.Input{file}
 	in := k.input(send)
 
-	// The first attempt dies with the file planted and nothing sent.
+	// The first attempt dies after it planted the file and before it sent the message.
 	if err := k.set.Sessions.plantInputs(t.Context(), in, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +84,7 @@ rules:
 	}
 }
 
-// A planted file is restored, whatever is in its place.
+// A planted file is restored if anything else is in its place.
 func TestAPlantedFileIsMended(t *testing.T) {
 	k := handMade(t, "mended", scriptedmodel.Serve(t, `rules: []`))
 	file := k.stored(protocol.InputFile, "a b.txt", []byte("as it was"))
@@ -143,7 +142,7 @@ func TestAMessageWhoseFileIsGoneIsNotSaid(t *testing.T) {
 }
 
 // The whole diff of a turn is in the store when its pump returns, without secrets.
-// Usage and use of the context are reported meanwhile.
+// Usage and use of the context are reported during the turn.
 func TestTheDiffOfATurnIsKeptAndItsUseIsTold(t *testing.T) {
 	model := scriptedmodel.Serve(t, `
 rules:
@@ -195,7 +194,7 @@ func TestDiffsOfATurnAreOrderedByTheirPlace(t *testing.T) {
 		{Turn: 2, Place: protocol.Cursor{Incarnation: 1, Offset: 900}, Text: "older"}, {Turn: 2, Place: protocol.Cursor{Incarnation: 1, Offset: 1000}, Text: "old"},
 		{Turn: 2, Place: protocol.Cursor{Incarnation: 2, Offset: 7}, Text: "newest"}, {Turn: 1, Place: protocol.Cursor{Incarnation: 1, Offset: 5000}, Text: "of another"},
 	} {
-		for range 2 { // as another attempt does
+		for range 2 { // the second time as another attempt does
 			if err := s.keepDiff(t.Context(), "s", d, nil); err != nil {
 				t.Fatal(err)
 			}

@@ -18,12 +18,13 @@ import (
 )
 
 // A session's policies are in the store, each under its digest. PrepareSession puts them
-// there, and the workers that run pumps read them. A policy that is missing, has another
-// text, or does not parse declines everything.
+// there, and the workers that run pumps read them. A policy declines everything if it is
+// missing, has a text of another digest, or does not parse.
 
 const policiesPrefix = "policies/"
 
-// A PolicyRef names a policy, and says whose it is: the session's or the seed's.
+// A PolicyRef names a policy, and says whether it belongs to the session or to the
+// seed.
 type PolicyRef struct {
 	Digest string `json:"digest"` // SHA-256 of its text, in hex
 	Of     string `json:"of"`     // session, seed
@@ -42,7 +43,7 @@ func (s *site) keepPolicies(ctx context.Context, texts []string) error {
 	for _, text := range texts {
 		key := policiesPrefix + PolicyDigest(text)
 		if err := s.Store.Create(ctx, key, []byte(text)); errors.Is(err, store.ErrExists) {
-			// What is there may be torn, or another text.
+			// The stored text may be torn, or another one.
 			if there, err := s.Store.Get(ctx, key); err == nil && string(there) == text {
 				continue
 			}
@@ -56,13 +57,13 @@ func (s *site) keepPolicies(ctx context.Context, texts []string) error {
 	return nil
 }
 
-// policies are those that this worker has parsed.
+// policies has the policies that this worker has parsed.
 type policies struct {
 	mu    sync.Mutex
 	known map[string]*policy.Policy
 }
 
-// maxPolicies bounds them; few sessions have a policy of their own.
+// maxPolicies is the largest number of them. Few sessions have a policy of their own.
 const maxPolicies = 64
 
 func (p *policies) get(digest string) *policy.Policy {
@@ -80,15 +81,16 @@ func (p *policies) put(digest string, parsed *policy.Policy) {
 	p.known[digest] = parsed
 }
 
-// policy returns the policy that a digest names; one that cannot be used refuses everything.
-// An error means that the store did not answer, and another attempt may know.
+// policy returns the policy that a digest names. If that policy cannot be used, the returned
+// one refuses everything. An error means that the store did not answer; another attempt may
+// succeed.
 func (s *site) policy(ctx context.Context, digest string) (*policy.Policy, error) {
 	if p := s.policies.get(digest); p != nil {
 		return p, nil
 	}
 	refusing := func(text []byte, why string, args ...any) (*policy.Policy, error) {
 		p := policy.Refusing(text, fmt.Sprintf(why, args...))
-		p.Digest = digest // what the session asked for, not what was there
+		p.Digest = digest // the digest that the session named, not that of the text found
 		return p, nil
 	}
 	if !digestRule.MatchString(digest) {
@@ -150,8 +152,8 @@ func (s *site) judge(ctx context.Context, in RunPumpInput) (judge func(conversat
 	}, broken, nil
 }
 
-// askers returns everybody for whom codex asks: what rules accept for one alone, they do not
-// accept for several. It is one empty name if nobody is known.
+// askers returns everybody for whom codex asks. Rules may accept for one person alone what
+// they do not accept for several. If nobody is known, it returns one empty name.
 func askers(in RunPumpInput) []string {
 	if len(in.Requesters) == 0 {
 		return []string{""}
@@ -184,7 +186,7 @@ func pumpVerdict(v policy.Verdict) conversation.Verdict {
 	return out
 }
 
-// requestOf returns everything that rules may look at, except who asks.
+// requestOf returns all facts that rules may use, except who asks.
 func requestOf(in RunPumpInput, a conversation.Asked) policy.Request {
 	r := policy.Request{
 		Kind: string(a.Kind), Action: a.Action, Command: a.Command, CWD: a.CWD, Work: in.Layout.WorkDir,
@@ -200,7 +202,8 @@ func requestOf(in RunPumpInput, a conversation.Asked) policy.Request {
 	return r
 }
 
-// maxBroken bounds in bytes what a workflow is told of a broken policy.
+// maxBroken is the largest length in bytes of the reason that a workflow gets for a
+// broken policy.
 const maxBroken = 2 << 10
 
 func shortened(s string, max int) string {

@@ -97,7 +97,7 @@ func TestAPolicyAcceptsDeclinesAndAsksOfARealCodex(t *testing.T) {
 	if len(got) != 3 || got[1].Data["outcome"] != "decline" || got[1].Data["rule"] != "nothing is deleted" || got[1].Data["reason"] != "nothing is deleted here" || got[1].Data["policy"] != PolicyDigest(judging) {
 		t.Errorf("on record: %+v", got)
 	}
-	// Four were asked for by now. Beyond the limit, people are asked.
+	// Codex has asked four times by now. Beyond the limit, people are asked.
 	r := out.Pump.Requests[0]
 	out = k.run(input(conversation.Send{ID: "d1", Kind: conversation.SendDecision, RPC: r.RPC, Incarnation: r.Incarnation, RequestKind: r.Kind, Method: r.Method, Outcome: protocol.Decline}), 1, conversation.RequestsOpen)
 	if len(out.Pump.Requests) != 1 || out.Pump.Requests[0].Ruling.Rule != policy.RulePerTurn {
@@ -108,8 +108,7 @@ func TestAPolicyAcceptsDeclinesAndAsksOfARealCodex(t *testing.T) {
 	}
 }
 
-// A worker may die after it answered, or before, and the next one cannot know
-// which.
+// A worker may die before or after it answered, and the next one cannot know which.
 func TestAVerdictTakesEffectOnceThoughWorkersDie(t *testing.T) {
 	k, input := judgedTalk(t, "twice", asksFor(t, "touch a", "mkdir once", "touch b"), strings.Replace(judging, `["touch"])`, `["touch"]) || words == ["mkdir", "once"]`, 1))
 	in := input(k.message("go"))
@@ -117,8 +116,7 @@ func TestAVerdictTakesEffectOnceThoughWorkersDie(t *testing.T) {
 	if n := len(k.decisions()); n != 3 {
 		t.Fatalf("%d decisions", n)
 	}
-	// Nothing of the first attempt is known: only the journal says what was
-	// decided.
+	// Only the journal has the decisions of the first attempt.
 	k.run(in, 2, conversation.TurnEnded)
 	if n := len(k.decisions()); n != 3 {
 		t.Errorf("%d decisions, once it was repeated", n)
@@ -197,7 +195,7 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// An unknown outcome declines, whatever another policy says.
+// An unknown outcome declines, even if another policy accepts.
 func TestAWordThatNobodyKnowsIsTheStrictest(t *testing.T) {
 	known := []policy.Outcome{policy.AcceptForSession, policy.Accept, policy.Ask, policy.Decline}
 	for i, o := range known {
@@ -214,8 +212,8 @@ func TestAWordThatNobodyKnowsIsTheStrictest(t *testing.T) {
 	}
 }
 
-// Someone who steers a turn gets nothing that the rules accept for its sender
-// alone.
+// A person who steers a turn does not get an accept that the rules give only to the
+// sender of the turn.
 func TestRulesAcceptForAllWhoAskOrForNone(t *testing.T) {
 	const text = "rules:\n  - {name: ann may, when: 'requester == \"ann\"', outcome: accept}\n  - {name: mallory may not, when: 'requester == \"mallory\"', outcome: decline, reason: no}\ndefault: ask\n"
 	b := &site{Deps: Deps{Store: newStore(t)}}

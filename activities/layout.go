@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// layoutOf says where a session lives below the host's root.
+// layoutOf returns the folders of a session below the host's root folder.
 func layoutOf(root, session string) protocol.Layout {
 	dir := path.Join(root, "sessions", session)
 	return protocol.Layout{
@@ -20,8 +20,8 @@ func layoutOf(root, session string) protocol.Layout {
 	}
 }
 
-// serverName is the process's name; each incarnation has a folder of its own,
-// so that journals are never mixed.
+// serverName is the name of the process of an incarnation. Each incarnation has a
+// folder of its own, so that journals are never mixed.
 func serverName(incarnation int) string {
 	if incarnation <= 1 {
 		return "app-server"
@@ -42,8 +42,8 @@ func fenceOf(c protocol.Claim, dir string, attempt int32) hostexec.Fence {
 	return hostexec.Fence{Dir: dir, Epoch: epochOf(c, attempt)}
 }
 
-// checkLayout refuses a layout that is not one of ours, before anything is removed
-// or read by its paths.
+// checkLayout refuses a layout that layoutOf would not make. It is called before
+// anything at the layout's paths is removed or read.
 func checkLayout(l protocol.Layout, session string) error {
 	if err := checkID("session", session); err != nil {
 		return err

@@ -12,8 +12,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// LeftThere is a session that has left something on a host, or may yet: it
-// holds a slot there, or a folder that it may come back to.
+// LeftThere is a session that has left something on a host, or may leave something
+// there: it holds a slot on the host, or has a folder there for its return.
 type LeftThere struct {
 	Session string `json:"session"`
 	Host    string `json:"host"`
@@ -63,8 +63,8 @@ func askPool(ctx context.Context, c client.Client, id, query string) (left []Lef
 	return left, nil
 }
 
-// leftElsewhere reports whether a session that is cleaned up on a host may have left
-// something on another one, or on this one at another time.
+// leftElsewhere is for a session that is being cleaned up on a host. It reports whether
+// the session may have left something on another host, or on this host at another time.
 func leftElsewhere(all []LeftThere, session, host string) bool {
 	return slices.ContainsFunc(all, func(l LeftThere) bool { return l.Session == session && !(l.Held && l.Host == host) })
 }

@@ -17,48 +17,48 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// WipeLeftoverInput: clean up a host after a session that ended while nobody could
-// clean up. Claim's generation is above the session's.
+// WipeLeftoverInput names a session that ended while nobody could clean up its host.
+// Claim's generation is above the session's.
 type WipeLeftoverInput struct {
 	Claim protocol.Claim `json:"claim"`
 	// Generation and ThreadID are the session's, as far as they are known. They
-	// find the archive that closing the session may have made.
+	// identify the snapshot that closing the session may have made.
 	Generation int64  `json:"generation,omitempty"`
 	ThreadID   string `json:"thread_id,omitempty"`
-	// Found is the claim's generation of the first try; 0 is that of this claim. It
-	// names the snapshot of a folder that records no generation, so that every try makes
-	// the same one.
+	// Found is the generation of the claim of the first try; 0 means that of Claim. It
+	// is part of the id of the snapshot of a folder that records no generation, so that
+	// every try makes the same snapshot.
 	Found int64 `json:"found,omitempty"`
-	// Seed is what was planted, if anything was; only its name may be known.
+	// Seed is the seed that was planted, if any. Perhaps only its name is known.
 	Seed *protocol.SeedRef `json:"seed,omitempty"`
-	// Layout is where the session lived; empty if that is not known.
+	// Layout has the session's folders; empty if they are not known.
 	Layout protocol.Layout `json:"layout"`
-	// Discard: a person said that what cannot be saved is given up.
+	// Discard says that a person has given up whatever cannot be saved.
 	Discard bool `json:"discard,omitempty"`
-	// Snapshot says how the session keeps its work, and its newest snapshot (the
-	// parent), as far as that is known.
+	// Snapshot says how the session's work is kept, and names its newest snapshot (the
+	// parent), as far as these are known.
 	Snapshot *SnapshotSpec `json:"snapshot,omitempty"`
 }
 
 // WipeLeftoverResult says what is certain about the host afterwards.
 type WipeLeftoverResult struct {
-	Wiped   bool      `json:"wiped"`   // the credential is gone; this was checked
-	At      time.Time `json:"at"`      // when that was checked
-	Removed bool      `json:"removed"` // our folder is gone; this was checked
+	Wiped   bool      `json:"wiped"`   // the credential is gone; WipeLeftover checked this
+	At      time.Time `json:"at"`      // time of the check
+	Removed bool      `json:"removed"` // our folder is gone; WipeLeftover checked this
 	// Kept is the folder that stays because nothing proves that its work and
 	// conversation are kept anywhere else.
 	Kept      string             `json:"kept,omitempty"`
 	Archive   string             `json:"archive,omitempty"`
 	Survivors []process.Survivor `json:"survivors,omitempty"`
-	// GivenUp says that a rotated login was wiped that nobody waits for: a person
-	// discarded it, or gave the seed other content since.
+	// GivenUp says that a rotated login for which nobody waits was wiped: a person
+	// discarded it, or has given the seed other content since.
 	GivenUp bool `json:"given_up,omitempty"`
 }
 
 // WipeLeftover ends what a session left running on a host, wipes its credential and
 // checks that it is gone, and removes its folder if the work in it is kept elsewhere or
-// was given up. It fails and keeps a login that was rotated and is not saved: the seed's
-// recovery goes first. It may be repeated.
+// was given up. If a login was rotated and is not saved, WipeLeftover fails and keeps
+// it, because the seed's recovery must save it first. It may be repeated.
 func (s *Sessions) WipeLeftover(ctx context.Context, in WipeLeftoverInput) (WipeLeftoverResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	in.Claim = claimBehind(in.Claim, in.Generation)
@@ -114,22 +114,22 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 		return out, err
 	}
 	if in.Generation > 0 && f.mark.Generation > in.Generation {
-		// The session is back, and has dealt with what it had left there.
+		// The session is back, and has cleaned up what it had left there.
 		out.Wiped, out.Removed, out.At = true, true, s.Now()
 		return out, nil
 	}
 	planted := orPlanted(f.mark.Seed, in.Seed)
 	var seed *SeedNow
-	if !f.mark.Parked && !f.mark.Brokered { // else there is no login
+	if !f.mark.Parked && !f.mark.Brokered { // otherwise there is no login
 		if seed, err = s.seedLeft(ctx, in.Claim.Session, planted, ask); err == nil && f.there && !in.Discard {
 			err = s.heldAnew(ctx, h, l, in.Claim.Session, planted, seed)
 		}
 		if err != nil {
-			return out, err // before the fence is raised: the recovery needs its own
+			return out, err // before the fence is raised, because the recovery uses a lower epoch
 		}
 	}
 	if missing {
-		// A person gave it up; it was not looked at.
+		// A person gave it up. The folder was not looked at.
 		s.Logger.Warn("what a session left is given up", "session", in.Claim.Session, "host", h.Name(), "error", err)
 		out.GivenUp = seed != nil && loginRotates(seed.Ref)
 		out.Survivors, err = giveUpRoot(ctx, h, l, in.Claim, attempt)
@@ -177,19 +177,20 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 
 // seedLeft asks the workflow of the planted seed what it knows. It returns nil if there
 // is no such workflow, or if no login that rotates was planted. It fails while the seed
-// waits for what is on the host, since only the seed's recovery may touch that.
+// waits for the login on the host, since only the seed's recovery may touch that login.
 func (s *Sessions) seedLeft(ctx context.Context, session string, planted *protocol.SeedRef, ask seedAnswer) (*SeedNow, error) {
 	if planted == nil || planted.Kind != "" && !loginRotates(planted) {
-		return nil, nil // nothing of it can be used only once
+		return nil, nil // a login of this kind does not rotate
 	}
 	now, ok, err := ask(ctx, planted.Name)
 	if err != nil || !ok {
 		return nil, err
 	}
 	if now.forgot(planted.Epoch) {
-		return &now, nil // it does not know this lease: see heldAnew and loginLeft
+		return &now, nil // the seed's workflow does not know this lease: see heldAnew and loginLeft
 	}
-	// A newer lease of the session, held somewhere else, does not concern this login.
+	// A newer lease, which the session holds on another host, does not concern this
+	// login.
 	ours := func(epoch int64) bool { return planted.Epoch == 0 || epoch == 0 || epoch == planted.Epoch }
 	rotates := loginRotates(now.Ref)
 	if epoch, held := now.Holders[session]; rotates && held && ours(epoch) {
@@ -206,8 +207,8 @@ func unsaved(seed, format string, args ...any) error {
 		hint: "the seed fetches it by itself; `ctl seed show " + seed + "` says what it waits for, `ctl seed revive " + seed + "` gives it up"}
 }
 
-// onlyThere returns the error for a login of which the host may have the only copy,
-// and of which the seed does not know. planted is what is known of its lease: a seed
+// onlyThere returns the error for a login that the seed does not know and of which the
+// host may have the only copy. planted has its lease as far as it is known. A seed
 // takes no login whose lease is not known (epoch 0).
 func onlyThere(planted *protocol.SeedRef, format string, args ...any) error {
 	seed := planted.Name
@@ -224,10 +225,10 @@ func isUnsaved(err error) bool {
 	return kind == protocol.ErrTypeLoginUnsaved
 }
 
-// heldAnew returns an error if a seed's workflow that was begun anew has granted the
-// seed to the session again, and wiping the login on the host may lose it. The new
-// lease's recovery, which may have to fetch that login, needs a fence of its own: call
-// heldAnew before another fence is raised.
+// heldAnew returns an error if a seed's workflow that was started anew has granted the
+// seed to the session again, and wiping the login on the host may lose the login. Call
+// heldAnew before a fence is raised: the new lease's recovery, which may have to fetch
+// that login, uses a lower epoch.
 func (s *Sessions) heldAnew(ctx context.Context, h hostexec.Host, l protocol.Layout, session string, planted *protocol.SeedRef, seed *SeedNow) error {
 	if seed == nil || planted == nil || !seed.forgot(planted.Epoch) {
 		return nil
@@ -243,9 +244,9 @@ func (s *Sessions) heldAnew(ctx context.Context, h hostexec.Host, l protocol.Lay
 		planted.Name, session, l.CodexHome, h.Name())
 }
 
-// mayLose reads the login on a host, nil if there is none, and reports whether wiping it
-// may lose it: the seed does not have it, and it is newer than the one that was planted
-// or cannot be compared with it.
+// mayLose reads the login on a host; auth is nil if there is none. lost reports whether
+// wiping the login may lose it: the seed does not have it, and it is newer than the
+// planted login or cannot be compared with that.
 func (s *Sessions) mayLose(ctx context.Context, h hostexec.Host, l protocol.Layout, planted *protocol.SeedRef, seed *SeedNow) (auth []byte, lost bool, err error) {
 	auth, _, err = readAuth(ctx, h, path.Join(l.CodexHome, "auth.json"), "")
 	switch {
@@ -258,7 +259,7 @@ func (s *Sessions) mayLose(ctx context.Context, h hostexec.Host, l protocol.Layo
 	}
 	was, err := s.bundle(ctx, planted)
 	if err != nil || was == nil {
-		return auth, true, nil // what was planted cannot be read
+		return auth, true, nil // the planted login cannot be read
 	}
 	switch rotation, _ := compareAuth(was.Auth(), auth); rotation {
 	case seeds.RotationNone, seeds.RotationEarlier, seeds.RotationLoggedOut:
@@ -267,9 +268,10 @@ func (s *Sessions) mayLose(ctx context.Context, h hostexec.Host, l protocol.Layo
 	return auth, true, nil
 }
 
-// loginLeft looks, after codex has ended, whether only the host has the login. It
-// reports whether the login is given up, since nobody waits for it. A login whose lease
-// no workflow knows is saved; the error is ErrTypeLoginUnsaved if that fails.
+// After codex has ended, loginLeft finds out whether only the host has the login.
+// givenUp says that wiping the login gives it up and that nobody waits for it.
+// loginLeft saves a login whose lease no workflow knows. If that fails, the error is
+// ErrTypeLoginUnsaved.
 func (s *Sessions) loginLeft(ctx context.Context, h hostexec.Host, l protocol.Layout, session string, planted *protocol.SeedRef, seed *SeedNow) (givenUp bool, err error) {
 	switch {
 	case planted == nil || planted.Kind != "" && !loginRotates(planted):
@@ -283,13 +285,13 @@ func (s *Sessions) loginLeft(ctx context.Context, h hostexec.Host, l protocol.La
 	if err != nil {
 		return false, fmt.Errorf("look at the login that was left: %w", err)
 	}
-	// Nobody holds or waits for a login that is not the newest here: the seed has a
-	// later one, or a person gave it up. Wiping it loses nothing.
+	// Nobody holds this login or waits for it. If it is not the seed's newest, the seed
+	// has a later one, or a person gave this one up. Wiping it loses nothing.
 	return auth != nil && seeds.AuthDigest(auth) != seed.Auth, nil
 }
 
-// saveForgotten saves a login whose lease no workflow knows, since the workflow that
-// granted the lease was ended by force. So nobody may have saved that login.
+// saveForgotten saves a login whose lease no workflow knows: the workflow that granted
+// the lease was ended by force. So perhaps nobody has saved that login.
 func (s *Sessions) saveForgotten(ctx context.Context, h hostexec.Host, l protocol.Layout, session string, planted *protocol.SeedRef, seed *SeedNow) error {
 	auth, lost, err := s.mayLose(ctx, h, l, planted, seed)
 	if err != nil || auth == nil || !lost {
@@ -321,8 +323,8 @@ func (s *Sessions) saveForgotten(ctx context.Context, h hostexec.Host, l protoco
 	return nil
 }
 
-// takeAway keeps what is in no snapshot, wipes the credential, checks that it is
-// gone, and removes the folder if that is allowed.
+// takeAway makes a snapshot of what is in no snapshot yet, wipes the credential, checks
+// that it is gone, and removes the folder if that is allowed.
 func (s *Sessions) takeAway(ctx context.Context, h hostexec.Host, l protocol.Layout, in WipeLeftoverInput, was folderMark, attempt int32, planted *protocol.SeedRef, seed *SeedNow, out *WipeLeftoverResult) error {
 	fence := fenceOf(in.Claim, l.Dir, attempt)
 	kept, err := s.keepFolder(ctx, h, l, in, was, planted, seed)
@@ -330,7 +332,7 @@ func (s *Sessions) takeAway(ctx context.Context, h hostexec.Host, l protocol.Lay
 	switch {
 	case err == nil:
 	case in.Discard && ctx.Err() == nil && !isBusy(err):
-		// Discard gives up what cannot be saved, not what can.
+		// Discard gives up only what cannot be saved.
 		s.Logger.Warn("work of a discarded session could not be kept", "session", in.Claim.Session, "error", err)
 	case !cannotBeKept(err):
 		return fmt.Errorf("the work and the conversation stay on %s in %s for now: %w", h.Name(), l.Dir, err)
@@ -348,7 +350,8 @@ func (s *Sessions) takeAway(ctx context.Context, h hostexec.Host, l protocol.Lay
 	return s.removeFolder(ctx, h, l, fence)
 }
 
-// cannotBeKept reports whether trying again cannot help. The folder then stays.
+// cannotBeKept reports whether another try to make a snapshot is useless. The folder
+// then stays.
 func cannotBeKept(err error) bool {
 	if errors.Is(err, hostexec.ErrFenced) {
 		return false
@@ -357,8 +360,8 @@ func cannotBeKept(err error) bool {
 	return !retry
 }
 
-// keepFolder makes sure that what lies in a folder is in a snapshot, and returns its
-// id: "" with a nil error means that there was nothing worth keeping.
+// keepFolder makes sure that the content of a folder is in a snapshot, and returns the
+// snapshot's id. "" with a nil error means that nothing was worth keeping.
 func (s *Sessions) keepFolder(ctx context.Context, h hostexec.Host, l protocol.Layout, in WipeLeftoverInput, was folderMark, planted *protocol.SeedRef, seed *SeedNow) (kept string, err error) {
 	if s.isKept(ctx, h, l, was) {
 		return was.Snapshot, nil
@@ -375,7 +378,7 @@ func (s *Sessions) keepFolder(ctx context.Context, h hostexec.Host, l protocol.L
 func (s *Sessions) keepUnkept(ctx context.Context, h hostexec.Host, l protocol.Layout, in WipeLeftoverInput, was folderMark, planted *protocol.SeedRef, seed *SeedNow) (string, error) {
 	before := in.Claim
 	before.Generation = max(in.Generation, was.Generation)
-	// Closing the session may have made the last snapshot before the host went away.
+	// CloseSession may have made the last snapshot before the host was lost.
 	last, err := s.archived(ctx, CloseSessionInput{Claim: before, ThreadID: in.ThreadID, Layout: l})
 	if err != nil || last.whole {
 		return last.id, err
@@ -389,9 +392,10 @@ func (s *Sessions) keepUnkept(ctx context.Context, h hostexec.Host, l protocol.L
 	return s.keepLeft(ctx, h, l, finder, before.Generation, in.Snapshot, hide)
 }
 
-// hidingLeft returns what to hide in what a session left: the planted seed as far as it
-// is known, what codex made of its login, and secret answers. Told is set because nobody
-// may have recorded whether there were any.
+// hidingLeft returns the secrets to hide in a folder that a session left: those of the
+// planted seed as far as it is known, those of the login that codex made of it, and
+// secret answers. It sets Told because perhaps nobody has recorded whether there were
+// secret answers.
 func (s *Sessions) hidingLeft(ctx context.Context, h hostexec.Host, l protocol.Layout, session string, planted *protocol.SeedRef, now *SeedNow) (secrets, error) {
 	c := protocol.Claim{Session: session, Told: true}
 	switch {

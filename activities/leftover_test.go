@@ -23,7 +23,8 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// leave returns what a pool asks for after a session ended without cleaning up.
+// leave returns the input that a pool gives to WipeLeftover after a session ended
+// without cleaning up.
 func (k *talk) leave(discard bool) WipeLeftoverInput {
 	in := WipeLeftoverInput{Claim: k.claim, Generation: k.claim.Generation, ThreadID: k.state.ThreadID, Layout: k.layout, Seed: k.seed, Discard: discard}
 	in.Claim.Generation, in.Claim.Pump = k.claim.Generation+100, 1
@@ -31,7 +32,7 @@ func (k *talk) leave(discard bool) WipeLeftoverInput {
 	return in
 }
 
-// knows returns a seed's workflow that always answers now.
+// knows returns a seedAnswer that always returns now.
 func knows(now SeedNow) seedAnswer {
 	return func(context.Context, string) (SeedNow, bool, error) { return now, true, nil }
 }
@@ -75,8 +76,8 @@ func kindOfError(err error) string {
 	return app.Type()
 }
 
-// A host goes away during a session and comes back later. What the session left is
-// ended and wiped, and its work is kept before it is removed.
+// A host is lost during a session and comes back later. The session's processes are
+// ended, its credential is wiped, and its work is kept before the folder is removed.
 func TestWhatIsLeftOnAHostThatWasAwayIsWiped(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.prepared("away", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
@@ -128,8 +129,7 @@ func TestWhatIsLeftOnAHostThatWasAwayIsWiped(t *testing.T) {
 	}
 }
 
-// What a person discarded is removed with its folder. What can be kept of it is
-// kept.
+// A discarded folder is removed. As much of it as possible is kept.
 func TestADiscardedLeftoverIsRemoved(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.prepared("dropped", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
@@ -143,9 +143,9 @@ func TestADiscardedLeftoverIsRemoved(t *testing.T) {
 	}
 }
 
-// Secrets that codex was told are hidden in what is kept of a session's folder,
-// even if whoever left the folder does not say that there were any, and even
-// without a seed.
+// Secret answers are hidden in everything that is kept of a session's folder. This
+// holds even if the folder's mark and the caller do not say that there were any, and
+// even without a seed.
 func TestWhatCodexWasToldIsHiddenInWhatIsKeptOfALeftover(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	const secret = "hunter2 and then some"
@@ -197,8 +197,8 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// A rotated login that is in no store is never wiped while its seed waits for it,
-// whoever is to wipe it.
+// A rotated login that is not in the store is never wiped while its seed waits for it.
+// This holds for all activities that wipe.
 func TestALoginThatIsNotSavedIsNotWiped(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	ref, auth, rotated := b.login()
@@ -220,12 +220,12 @@ func TestALoginThatIsNotSavedIsNotWiped(t *testing.T) {
 	if got := b.sh(`cat "$1"`, path.Join(k.layout.CodexHome, "auth.json")); got != rotated {
 		t.Fatalf("the login on the host is %s", got)
 	}
-	// The seed has moved on, and this login is what it holds.
+	// The seed has a newer generation, which is this login.
 	out, err := k.wipe(k.leave(false), knows(SeedNow{Generation: 2, Ref: ref, Auth: digest(rotated)}))
 	if err != nil || !out.Wiped || out.GivenUp {
 		t.Errorf("wiped %+v, %v", out, err)
 	}
-	// The seed was given other content since, and nobody waits for this login.
+	// The seed has got other content since, and nobody waits for this login.
 	k = b.prepared("rotated-too", "", "workspace-write", ref)
 	b.sh(`printf %s "$2" >"$1"`, path.Join(k.layout.CodexHome, "auth.json"), rotated)
 	out, err = k.wipe(k.leave(false), knows(SeedNow{Generation: 3, Ref: ref, Auth: digest("another")}))

@@ -20,8 +20,8 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// A session was parked and came up elsewhere. What it left is in its snapshot
-// already, so it is removed without another snapshot.
+// A session was parked and moved to another host. Its snapshot has the content of the
+// folder that it left, so the folder is removed without another snapshot.
 func TestAParkedFolderGoesWithoutAnotherSnapshot(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("parted")
@@ -37,7 +37,7 @@ func TestAParkedFolderGoesWithoutAnotherSnapshot(t *testing.T) {
 }
 
 // Cleaning up after a session does not touch the session if it has come back to the
-// same host, whenever the clean-up comes.
+// same host. This holds also for a clean-up that began before.
 func TestWhoCleansUpLeavesTheSessionAloneThatIsBack(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("returned")
@@ -66,9 +66,9 @@ func TestWhoCleansUpLeavesTheSessionAloneThatIsBack(t *testing.T) {
 	}
 }
 
-// A host was lost with a login that codex had rotated there, and nobody fetched it.
-// The session that comes back saves it before anything is removed, and works with
-// that login. A login of another seed is left to that seed.
+// A host was lost with a login that codex had rotated there, and nobody fetched it. The
+// session that comes back saves it before anything is removed, and works with that
+// login. It leaves a login of another seed to that seed.
 func TestALoginThatWasLeftIsSavedBeforeItsFolderGoes(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("logged", nil)
@@ -97,7 +97,7 @@ func TestALoginThatWasLeftIsSavedBeforeItsFolderGoes(t *testing.T) {
 	k.claim.Generation = 2
 }
 
-// hides returns what a worker that has just started knows of the secrets.
+// hides returns the secrets that a worker which has just started knows.
 func (k *talk) hides() secrets {
 	k.t.Helper()
 	hide, err := k.set.Sessions.hiding(k.t.Context(), k.seed)
@@ -107,7 +107,7 @@ func (k *talk) hides() secrets {
 	return hide
 }
 
-// Work that can be kept nowhere stays where it is, without its credential.
+// Work that cannot be kept in a snapshot stays where it is. The credential is wiped.
 func TestALeftoverThatIsTooLargeStays(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	b.set.Sessions.Snapshots.MaxBytes = 10
@@ -125,8 +125,8 @@ func TestALeftoverThatIsTooLargeStays(t *testing.T) {
 	}
 }
 
-// A person's own folder is kept as the policy says, and never removed. Our own
-// folder inside it does not belong to the session's work.
+// A person's own folder is kept as the policy says, and never removed. Our root folder
+// inside it does not belong to the session's work.
 func TestAPersonsFolderIsKeptByPolicyAndStays(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	dir := b.sh(`mkdir -p "$HOME/mine/src" && echo mine >"$HOME/mine/src/a" && printf %s "$HOME/mine"`)
@@ -157,7 +157,7 @@ func TestAPersonsFolderIsKeptByPolicyAndStays(t *testing.T) {
 	}
 }
 
-// A key that was replaced is still a secret in what was printed before.
+// A key that was replaced is still masked in texts that were printed before.
 func TestAReplacedKeyIsMaskedToo(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("replaced")
@@ -213,8 +213,8 @@ func (b *bed) beats(name string, in any) {
 	}
 }
 
-// Retention drops, pruning frees, checking finds. A session's newest snapshot
-// stays, whatever the policy says.
+// Retention drops snapshots, pruning frees their data, and checking finds damage. A
+// session's newest snapshot always stays.
 func TestSnapshotsArePrunedAndChecked(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("pruned")
@@ -269,8 +269,9 @@ func TestSnapshotsArePrunedAndChecked(t *testing.T) {
 	}
 }
 
-// What the host does not let us read is in no snapshot. So nothing that contains it
-// may be deleted or parked by anyone, until it can be read or a person gives it up.
+// A file that the host does not let us read is in no snapshot. So no activity may
+// delete or park a folder that contains it, until the file can be read or a person
+// gives it up.
 func TestWorkThatMayNotBeReadIsNeverDeleted(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("guarded")
@@ -316,8 +317,8 @@ func TestWorkThatMayNotBeReadIsNeverDeleted(t *testing.T) {
 	}
 }
 
-// A session whose work is excluded from snapshots parks, and its folder is removed
-// from the warm host. Its work is in no snapshot, so it is kept before it is
+// A session whose work is excluded from snapshots parks, and later its folder is
+// removed from that host. No snapshot has its work, so the work is kept before it is
 // removed.
 func TestWorkThatNoSnapshotWasToHoldIsKeptBeforeItsFolderGoes(t *testing.T) {
 	b := newBed(t, readyHost(t))
@@ -369,7 +370,8 @@ func TestWorkThatIsTooLargeIsNoReasonToLoseTheConversation(t *testing.T) {
 	}
 }
 
-// No snapshot is made of a whole machine, and none fails because of it.
+// No snapshot has a whole machine in it, and no snapshot fails because the work folder
+// is /.
 func TestAWholeMachineIsInNoSnapshot(t *testing.T) {
 	l := layoutOf("/root/.fairlead", "all")
 	l.WorkDir, l.OwnWork = "/", false
@@ -379,8 +381,8 @@ func TestAWholeMachineIsInNoSnapshot(t *testing.T) {
 	}
 }
 
-// The secrets of a seed that cannot be read are unknown. Discarding what cannot be
-// saved never means storing it in clear.
+// The secrets of a seed that cannot be read are unknown. Even with Discard, work that
+// may contain them is never stored in clear.
 func TestDiscardingKeepsNoSecretThatNobodyKnowsAnyMore(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("unknown")
@@ -409,8 +411,8 @@ func TestDiscardingGivesUpOnlyWhatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// A person's own folder is not removed, so what cannot be read there keeps nobody
-// from parking or closing.
+// A person's own folder is not removed, so an unreadable file there does not keep a
+// session from parking or closing.
 func TestAPersonsUnreadableFileHoldsUpNobody(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	dir := b.sh(`mkdir -p "$HOME/unread" && cd "$HOME/unread" && echo no >no.txt && chmod 000 no.txt && echo a >a && printf %s "$HOME/unread"`)
@@ -425,8 +427,8 @@ func TestAPersonsUnreadableFileHoldsUpNobody(t *testing.T) {
 	}
 }
 
-// A work folder that git restored without what the policy left out differs from
-// what it was. Each prepare of it says so.
+// A work folder that git restored lacks the files that the policy leaves out. Each
+// PrepareSession says that it differs.
 func TestARestoredFolderSaysInWhatItDiffers(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("differing")
@@ -444,7 +446,7 @@ while [ $i -lt 12 ]; do echo no >"left out $i" && i=$((i+1)); done`, k.layout.Wo
 	}
 }
 
-// upstream serves a git repository as another host would, and returns its address.
+// upstream serves a git repository over the network, and returns its address.
 func upstream(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()

@@ -6,16 +6,16 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Live shows people what happens while it happens. It is the worker's own hub:
-// what it is given is in the store soon after, or never needs to be.
+// Live shows events to people while they happen. It is the worker's own hub. Everything
+// that is published is in the store soon after, or never needs to be there.
 type Live interface {
 	// Publish hands an event to whoever watches the topic. It returns at once
 	// whether or not anybody does, and is safe for concurrent use.
 	//
-	// A topic is SessionTopic or ExecTopic. A second attempt publishes again
-	// what the first did, with the same Seq; viewers drop what they have.
-	// An entry is in the store at the latest a few seconds after it was
-	// published, and before the workflow learns of it.
+	// A topic is SessionTopic or ExecTopic. A second attempt publishes the entries of
+	// the first again, with the same Seq; viewers drop those that they have. An entry
+	// is in the store at the latest a few seconds after it was published, and before
+	// the workflow gets it.
 	Publish(topic string, ev LiveEvent)
 }
 
@@ -37,10 +37,10 @@ const (
 	LiveOutput = "output"
 )
 
-// SessionTopic is where a session is shown.
+// SessionTopic is the topic of a session's events.
 func SessionTopic(session string) string { return "session/" + session }
 
-// ExecTopic is where a command's output is shown.
+// ExecTopic is the topic of a command's output.
 func ExecTopic(id string) string { return "exec/" + id }
 
 // ExecLive tells viewers that a command has ended and how.

@@ -12,8 +12,8 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A login that a person makes on a host has a folder of its own below our root, for as long
-// as that takes.
+// A person who logs in on a host uses a folder that is made for this login. It lies below
+// our root folder and is removed afterwards.
 
 // LoginInput names a login.
 type LoginInput struct {
@@ -28,8 +28,8 @@ type MakeLoginResult struct {
 	Argv []string `json:"argv"`
 }
 
-// MakeLogin brings codex to a host and makes the folder for a login. It first checks
-// that the store works: nobody is to enter a code for a login that cannot be kept.
+// MakeLogin copies codex to a host and makes the folder for a login. It first checks
+// that the store works, so that nobody enters a code for a login that cannot be kept.
 func (h *Hosts) MakeLogin(ctx context.Context, in LoginInput) (MakeLoginResult, error) {
 	out, err := h.makeLogin(ctx, in)
 	return out, failing{}.failure(ctx, "prepare a login on "+in.Host.Name, err)
@@ -80,7 +80,7 @@ func (h *Hosts) tryStore(ctx context.Context, key string) error {
 	return errors.Join(err, h.Store.Delete(ctx, key))
 }
 
-// RemoveLogin removes a login's folder and all that is in it, and checks that it is gone.
+// RemoveLogin removes a login's folder with its content, and checks that it is gone.
 func (h *Hosts) RemoveLogin(ctx context.Context, in LoginInput) error {
 	host, dir, err := h.loginDir(ctx, in)
 	if err == nil {

@@ -13,25 +13,25 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A host counts as reached if it answered a script of ours, whatever the answer, refused
-// our keys, or showed another key than the pinned one. It counts as out of reach if no
-// connection could be made, or it went away before that. A failure of our own machine
-// (no network, no free descriptor, a name service that does not answer) counts as
-// neither, nor does time in which nobody tried.
+// A host counts as reached if it gave any answer to a script of ours, refused our keys,
+// or showed another key than the pinned one. It counts as out of reach if no connection
+// could be made, or if the connection was lost before such an answer. A failure of our
+// own machine (no network, no free descriptor, a name service that does not answer)
+// counts as neither. Time without a try counts as neither, too.
 
-// OutOfReach says since when a host was tried and did not answer. It is in the heartbeats
-// of a pump, so that the next attempt, on any worker, knows.
+// OutOfReach says since when all tries to reach a host have failed. It is in the
+// heartbeats of a pump, so that the next attempt gets it on any worker.
 type OutOfReach struct {
 	Since time.Time `json:"since"`
 	Last  time.Time `json:"last"` // the newest try
 	Why   string    `json:"why"`
 }
 
-// untried is how long a host may go without a try and still count as out of reach all the
-// time.
+// untried is the longest time between two tries for which a host counts as out of reach
+// in between.
 const untried = 2 * time.Minute
 
-// A reach is what this worker knows of hosts that are out of reach.
+// A reach has the hosts that are out of reach, as far as this worker knows.
 type reach struct {
 	mu   sync.Mutex
 	away map[string]OutOfReach // guarded by mu
@@ -41,7 +41,8 @@ func keyOfHost(h protocol.HostSpec) string {
 	return fmt.Sprintf("%s\x00%s\x00%s\x00%d", h.Name, h.User, h.Address, h.Port)
 }
 
-// know takes over what another attempt has found out, unless this worker knows better.
+// know records what another attempt has found out, unless this worker knows something
+// newer.
 func (r *reach) know(h protocol.HostSpec, told *OutOfReach, now time.Time) {
 	if told == nil || now.Sub(told.Last) > untried {
 		return
@@ -68,8 +69,8 @@ func (r *reach) reached(h protocol.HostSpec) {
 	delete(r.away, keyOfHost(h))
 }
 
-// missed records the outcome of a try. It returns since when the host is out of reach;
-// nil if the try does not say that it is.
+// missed records the error of a try. It returns since when the host is out of reach;
+// nil if the error does not mean that it is.
 func (r *reach) missed(h protocol.HostSpec, err error, why string, now time.Time) *OutOfReach {
 	switch {
 	case answered(err):
@@ -89,7 +90,7 @@ func (r *reach) missed(h protocol.HostSpec, err error, why string, now time.Time
 	return &o
 }
 
-// now returns what is known at present; nil if the host is not out of reach.
+// now returns the present record of a host; nil if it is not out of reach.
 func (r *reach) now(h protocol.HostSpec) *OutOfReach {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -112,8 +113,8 @@ func answered(err error) bool {
 	return errors.As(err, &exit) || isRootMissing(err)
 }
 
-// outOfReach reports whether the host did not answer, through no fault of our own machine
-// as far as it can tell.
+// outOfReach reports whether the host did not answer and the error shows no fault of our
+// own machine.
 func outOfReach(err error) bool {
 	lost := errors.Is(err, hostexec.ErrUnreachable) || errors.Is(err, hostexec.ErrOutcomeUnknown) || errors.Is(err, conversation.ErrWireLost)
 	return lost && !errors.Is(err, errHandOver) && !ourOwnFault(err)

@@ -18,7 +18,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// away is a pump's input for a host of its own, with a clock that tests set.
+// away has a host of its own, a pump's input for it, and a clock that tests set.
 type away struct {
 	*bed
 	sshd *hosttest.SSHD
@@ -44,14 +44,15 @@ func newAway(t *testing.T) *away {
 // at makes a worker use the test's clock.
 func (w *away) at(b *bed) { b.set.Sessions.Now = func() time.Time { return w.now } }
 
-// try runs one attempt on a worker. It passes on the last heartbeat.
+// try runs one attempt on a worker, which gets the last heartbeat of the attempt
+// before.
 func (w *away) try(on *bed, n int32) (RunPumpResult, error) {
 	w.t.Helper()
 	a := attempt{n: n, last: w.last, beat: func(b PumpBeat) { w.last = b }}
 	return on.set.Sessions.pump(w.t.Context(), w.in, a)
 }
 
-// goes stops the host, comes starts it again.
+// goes stops the host. comes starts it again.
 func (w *away) goes() {
 	w.t.Helper()
 	if err := w.sshd.Stop(); err != nil {
@@ -66,8 +67,8 @@ func (w *away) comes() {
 	}
 }
 
-// The next attempt, on another worker, knows since when a host is away. A host that
-// was reached in between was not away.
+// The next attempt, on another worker, knows since when a host is out of reach. If the
+// host was reached in between, the time begins again.
 func TestAHostIsLostAfterItWasAwayForSoLongOnWhateverWorker(t *testing.T) {
 	w := newAway(t)
 	other := w.another()
@@ -84,7 +85,7 @@ func TestAHostIsLostAfterItWasAwayForSoLongOnWhateverWorker(t *testing.T) {
 		}
 		w.now = w.now.Add(20 * time.Second)
 	}
-	// A worker that has just started knows no more than the heartbeat says.
+	// A worker that has just started knows only what the heartbeat says.
 	third := w.another()
 	w.at(third)
 	out, err := w.try(third, 4)
@@ -105,7 +106,7 @@ func TestAHostIsLostAfterItWasAwayForSoLongOnWhateverWorker(t *testing.T) {
 	}
 }
 
-// Time in which nobody tried says nothing about a host.
+// Time without a try does not count as out of reach.
 func TestAHostIsNotLostWhileNobodyTried(t *testing.T) {
 	w := newAway(t)
 	w.goes()
@@ -139,8 +140,8 @@ func TestAPumpIsGivenWhatTheAttemptBeforeKnew(t *testing.T) {
 	}
 }
 
-// A host that answers is not lost, even if it refuses. What the worker's own
-// machine cannot do is not the host's fault.
+// A host that answers is not lost, even if it refuses. A fault of the worker's own
+// machine does not count against the host.
 func TestOnlyAHostThatDoesNotAnswerIsLost(t *testing.T) {
 	w := newAway(t)
 	w.in.LostAfter = time.Nanosecond

@@ -15,25 +15,27 @@ import (
 
 // VerifySeedsInput says which seeds are due.
 type VerifySeedsInput struct {
-	Older time.Duration `json:"older"` // a proof, or the newest look, older than this is old
-	Limit int           `json:"limit"` // how many are verified at the most, one after another
+	Older time.Duration `json:"older"` // seeds whose proof and newest look are older are due
+	Limit int           `json:"limit"` // how many are verified at most, one after another
 	By    string        `json:"by"`
 }
 
-// VerifySeedsResult says what was done.
+// VerifySeedsResult says which seeds were verified.
 type VerifySeedsResult struct {
 	Seen     int      `json:"seen"`
 	Verified []string `json:"verified,omitempty"`
-	Left     int      `json:"left,omitempty"` // for the next time
-	// Problems are those of single seeds; the others are verified all the same.
+	Left     int      `json:"left,omitempty"` // left for the next run
+	// Problems has the problems of single seeds. They do not keep the others from being
+	// verified.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// verifyTry bounds one verification.
+// verifyTry is the time limit for one verification.
 const verifyTry = 2 * time.Minute
 
-// VerifySeeds has seeds with an old last proof verified, each by its own workflow, which
-// knows who holds it. When repeated, it leaves out those that were verified.
+// VerifySeeds has each seed whose last proof is old verified by the seed's workflow,
+// which knows who holds the seed. When repeated, it leaves out the seeds that were
+// verified.
 func (e *Engine) VerifySeeds(ctx context.Context, in VerifySeedsInput) (VerifySeedsResult, error) {
 	var out VerifySeedsResult
 	ids, err := e.seeds(ctx)
@@ -62,7 +64,7 @@ func (e *Engine) VerifySeeds(ctx context.Context, in VerifySeedsInput) (VerifySe
 	return out, ctx.Err()
 }
 
-// seeds lists the workflows of all seeds there are.
+// seeds lists the workflows of all seeds.
 func (e *Engine) seeds(ctx context.Context) (ids []string, err error) {
 	var page []byte
 	for {

@@ -11,8 +11,8 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// RecordNotes writes notes of the workflow to the transcript when no pump can, because a
-// session ends without its host.
+// RecordNotes writes notes of the workflow to the transcript. It is used if a session
+// ends without its host, so that no pump can write them.
 func (s *Sessions) RecordNotes(ctx context.Context, in RecordNotesInput) (RecordNotesResult, error) {
 	seq, err := s.recordNotes(ctx, in)
 	return RecordNotesResult{Seq: seq}, failing{}.failure(ctx, "session "+in.Session+": write the transcript", err)
@@ -40,7 +40,7 @@ func (s *Sessions) recordNotes(ctx context.Context, in RecordNotesInput) (int64,
 }
 
 // record writes notes as entries after seq and returns the newest number. When repeated, it
-// finds them there.
+// finds the entries there.
 func (s *site) record(ctx context.Context, session string, o owner, seq int64, notes []conversation.Note, hide *seeds.Redactor) (int64, error) {
 	t := &transcript{store: s.Store, session: session, owner: o, now: s.Now, stored: seq}
 	var entries []protocol.Entry
@@ -61,7 +61,8 @@ func (s *site) record(ctx context.Context, session string, o owner, seq int64, n
 	return seq + int64(len(notes)), nil
 }
 
-// noteEntry is the entry of a note, as a pump writes it.
+// noteEntry returns the entry of a note. It is the same as the one that a pump would
+// write.
 func noteEntry(seq int64, n conversation.Note) protocol.Entry {
 	return protocol.Entry{Seq: seq, ID: n.ID, At: n.At.UTC(), Turn: n.Turn, Type: n.Type, Text: n.Text, Data: n.Data}
 }

@@ -14,7 +14,7 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// Two refreshes at once would both take the token for theirs to use.
+// If the store has no exclusive writes, two refreshes at once would both use the token.
 func TestNoTokenIsUsedWhereTheStoreCannotKeepTwoFromIt(t *testing.T) {
 	r := newRefreshed(t)
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")

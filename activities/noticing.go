@@ -12,15 +12,15 @@ import (
 const (
 	// streamEvery is the pause between looks at a login while a text streams.
 	streamEvery = 2 * time.Second
-	// noticeTimeout bounds such a look.
+	// noticeTimeout is the time limit for such a look.
 	noticeTimeout = 5 * time.Second
 )
 
-// A noticing looks at a login before what codex wrote is folded, so that a token that
-// was rotated, and printed, a moment ago is known. It costs a round trip for each item
-// that ends and each request, and none for what was in the journal, or on its way to us,
-// at the last look. Pieces of a text that streams, which are stored nowhere, cause a
-// look only every other second.
+// A noticing looks at a login before the conversation folds what codex wrote. So it
+// knows also a token that codex has just rotated and a command has just printed. Each
+// item that ends and each request costs a round trip, unless it was in the journal, or
+// on its way to us, at the last look. Pieces of a text that streams are stored nowhere,
+// and cause a look only every other second.
 type noticing struct {
 	*site
 	session, file string
@@ -29,13 +29,13 @@ type noticing struct {
 	read          *atomic.Int64 // how far the journal was read
 
 	known string    // digest of the auth.json that was there last
-	seen  int64     // what ends at or before this was written before the last look began
+	seen  int64     // offset up to which the journal was written when the last look began
 	next  time.Time // no look before this for a piece, or for anything after a failed look
 	fell  bool      // the last look failed
 }
 
-// noticing begins with a look, when size bytes of the journal are there. It returns nil if
-// nothing rotates.
+// noticing returns a noticing and makes its first look. size is the present size of the
+// journal. It returns nil if no login rotates.
 func (k *keeper) noticing(ctx context.Context, size int64, read *atomic.Int64) *noticing {
 	if k == nil {
 		return nil
@@ -58,15 +58,15 @@ func (n *noticing) before(ctx context.Context) func(end int64, piece bool) {
 	}
 }
 
-// look learns the secrets that are on the host by now. The first come bytes of the journal
-// were written before it.
+// look reads the secrets of the login that is on the host now. The first come bytes of the
+// journal were written before this look.
 func (n *noticing) look(ctx context.Context, come int64) {
 	bound, cancel := context.WithTimeout(ctx, noticeTimeout)
 	defer cancel()
 	auth, changed, err := readAuth(bound, n.h, n.file, n.known)
 	n.next = n.Now().Add(streamEvery)
 	if err != nil {
-		if !n.fell { // once; the next call to the host tells why
+		if !n.fell { // logged only once; the next call to the host reports the cause
 			n.Logger.Warn("a login was not looked at before what codex wrote is shown", "session", n.session, "host", n.h.Name(), "error", n.hide.all.String(err.Error()))
 		}
 		n.fell = true

@@ -19,20 +19,21 @@ type CheckOldHostsInput struct {
 	Zone  string        `json:"zone"`
 	Pool  string        `json:"pool"`  // workflow id
 	Queue string        `json:"queue"` // of the zone's workers
-	Older time.Duration `json:"older"` // a check older than this is old
-	Limit int           `json:"limit"` // how many are begun at the most
+	Older time.Duration `json:"older"` // hosts whose last check is older are checked
+	Limit int           `json:"limit"` // how many checks are started at most
 }
 
-// CheckOldHostsResult says what was begun.
+// CheckOldHostsResult says which checks were started.
 type CheckOldHostsResult struct {
 	Seen  int      `json:"seen"`
 	Begun []string `json:"begun,omitempty"`
-	Left  int      `json:"left,omitempty"` // for the next time
-	// Problems are those of single hosts; the others are checked all the same.
+	Left  int      `json:"left,omitempty"` // left for the next run
+	// Problems has the problems of single hosts. They do not keep the others from being
+	// checked.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// A hostNow is what a pool says of a host, as far as maintenance reads it.
+// A hostNow is the part of a pool's view of a host that maintenance reads.
 type hostNow struct {
 	Name      string             `json:"name"`
 	CheckedAt time.Time          `json:"checked_at"`
@@ -40,7 +41,7 @@ type hostNow struct {
 	Health    *struct {
 		State string `json:"state"`
 	} `json:"health"`
-	// Folders is the newest look at what sessions have there.
+	// Folders tells of the newest look at the sessions' folders there.
 	Folders *struct {
 		At time.Time `json:"at"`
 	} `json:"folders"`
@@ -55,9 +56,9 @@ func (h hostNow) lookedAt() time.Time {
 	return h.Folders.At
 }
 
-// CheckOldHosts starts checks of the hosts whose last check is old, the oldest first.
-// Each is a workflow of its own, as if a person had started it, and tells the pool what it
-// found. When repeated, CheckOldHosts finds those that run.
+// CheckOldHosts starts checks of the hosts whose last check is old, the oldest first. Each
+// check is a workflow of its own, as if a person had started it, and reports to the pool.
+// When repeated, CheckOldHosts finds the checks that run.
 func (e *Engine) CheckOldHosts(ctx context.Context, in CheckOldHostsInput) (CheckOldHostsResult, error) {
 	var out CheckOldHostsResult
 	hosts, err := e.hostsOf(ctx, in.Pool)
@@ -67,7 +68,7 @@ func (e *Engine) CheckOldHosts(ctx context.Context, in CheckOldHostsInput) (Chec
 	slices.SortStableFunc(hosts, func(a, b hostNow) int { return a.CheckedAt.Compare(b.CheckedAt) })
 	for _, h := range hosts {
 		if h.Name == protocol.LocalHost && h.CheckedAt.IsZero() {
-			continue // every zone has it, and nobody has used it as a host yet
+			continue // every zone has this host, and nobody has used it yet
 		}
 		out.Seen++
 		switch {

@@ -13,7 +13,8 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// A crossedPool calls happen once, before a worker's next look at a tree on a host.
+// A crossedPool calls happen a single time, before a worker next lists or reads a tree
+// on a host.
 type crossedPool struct {
 	HostPool
 	happen func()
@@ -45,7 +46,7 @@ func (b *bed) printedLogin(id string) *talk {
 	return k
 }
 
-// holdsNoLogin checks that what was kept does not have the newer login.
+// holdsNoLogin checks that a snapshot does not have the newer login.
 func (b *bed) holdsNoLogin(id string) {
 	b.t.Helper()
 	newer := seeds.AuthSecrets([]byte(login("acct-1", 1)))
@@ -59,8 +60,8 @@ func (b *bed) holdsNoLogin(id string) {
 	}
 }
 
-// A login that codex refreshed while the snapshot was taken is masked like any
-// other. At no moment is there a snapshot that was taken without knowing it.
+// A login that codex refreshed while the snapshot was taken is masked like any other.
+// There is never a complete snapshot in which it is not masked.
 func TestALoginRefreshedDuringASnapshotIsMaskedInIt(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.printedLogin("refreshed")
@@ -72,7 +73,8 @@ func TestALoginRefreshedDuringASnapshotIsMaskedInIt(t *testing.T) {
 	}
 	pool.once.Do(func() { t.Error("the login was not refreshed on the way") })
 	b.holdsNoLogin(got.ID)
-	// Worker after worker dies before it has made sure, so there is no snapshot.
+	// Worker after worker dies before it has checked the login, so there is no
+	// snapshot.
 	in := k.parking(2, "").TakeSnapshotInput
 	dying := b.dies()
 	for step := int64(0); ; step++ {
@@ -99,9 +101,9 @@ func TestALoginRefreshedDuringASnapshotIsMaskedInIt(t *testing.T) {
 	}
 }
 
-// An attempt was taken for dead, but goes on. Meanwhile another attempt has taken
-// the snapshot, and the session goes on from that. Whatever the late attempt finds,
-// it deletes nothing and returns the same.
+// The server gave up an attempt, but the attempt goes on. Meanwhile another attempt has
+// taken the snapshot, and the session goes on from that. The late attempt deletes
+// nothing and returns the same snapshot.
 func TestALateAttemptDeletesNoSnapshotOfAnother(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.printedLogin("crossed")

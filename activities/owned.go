@@ -15,11 +15,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// What messages, batches and schedules name in the store is in folders of their owners:
-// see package owned. Whoever begins with something in another owner's folder holds it
-// first.
+// The blobs that messages, batches and schedules name are in folders of their owners:
+// see package owned. A session or batch that begins with a blob in another owner's
+// folder first takes a hold on it.
 
-// hold holds for a session of a batch what its item names.
+// hold takes a hold, for a session of a batch, on the blobs that its item names.
 func (b *Batches) hold(ctx context.Context, session string, it protocol.BatchItem, opt protocol.BatchOptions) error {
 	var first struct {
 		Blob       string           `json:"blob"`
@@ -27,7 +27,7 @@ func (b *Batches) hold(ctx context.Context, session string, it protocol.BatchIte
 		Inputs     []protocol.Input `json:"inputs"`
 	}
 	if err := json.Unmarshal(it.First, &first); err != nil {
-		return nil // the session says what is wrong with it
+		return nil // the session reports what is wrong with it
 	}
 	var work struct {
 		Repo struct {
@@ -44,15 +44,16 @@ func (b *Batches) hold(ctx context.Context, session string, it protocol.BatchIte
 	return owned.Hold(ctx, b.Store, owned.Owner{Kind: owned.Session, ID: session}, keys...)
 }
 
-// HoldBlobsInput names blobs in others' folders, and who is about to begin with them.
+// HoldBlobsInput names blobs in folders of other owners, and the session or batch that
+// will begin with them.
 type HoldBlobsInput struct {
 	Kind  string   `json:"kind"` // session, batch
 	ID    string   `json:"id"`
 	Blobs []string `json:"blobs"`
 }
 
-// HoldBlobs keeps blobs for a session or a batch as long as Temporal knows it. It fails for
-// good if one of them is not kept any more.
+// HoldBlobs keeps blobs for a session or a batch as long as Temporal knows it. If one of
+// them is not kept any more, the error is final.
 func (b *Batches) HoldBlobs(ctx context.Context, in HoldBlobsInput) error {
 	err := owned.Hold(ctx, b.Store, owned.Owner{Kind: in.Kind, ID: in.ID}, in.Blobs...)
 	if errors.Is(err, owned.ErrGone) {
@@ -67,8 +68,8 @@ type TidyStoreResult = owned.Swept
 // tidyMost is how many blobs one run deletes.
 const tidyMost = 20_000
 
-// TidyStore deletes from the store what messages, batches and schedules left and nobody can
-// ask for any more. It is safe beside everything else, and may be killed and repeated.
+// TidyStore deletes from the store the blobs of messages, batches and schedules that nobody
+// can ask for any more. It is safe to run at any time, and may be killed and repeated.
 func (s *Snapshots) TidyStore(ctx context.Context) (TidyStoreResult, error) {
 	var f failing
 	far := storeWork{now: protocol.SnapshotsProgress{Step: "beginning"}}
@@ -82,7 +83,7 @@ func (s *Snapshots) TidyStore(ctx context.Context) (TidyStoreResult, error) {
 }
 
 // AskOwner reports whether Temporal knows an owner: a workflow that runs, one that has ended
-// and is kept, or a Schedule. An error means that nobody can know now.
+// and is kept, or a Schedule. An error means that this cannot be known now.
 func AskOwner(ctx context.Context, c client.Client, o owned.Owner) (there bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

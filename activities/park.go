@@ -39,7 +39,8 @@ func (s *Sessions) park(ctx context.Context, in ParkSessionInput, attempt int32,
 	if err != nil {
 		return out, err
 	}
-	// Before anything ends: a session that waits for its turn goes on working meanwhile.
+	// It enters the gate before anything ends, so that a session that waits for its turn
+	// goes on working meanwhile.
 	done, err := s.takes.enter(ctx, in.Claim.Host)
 	if err != nil {
 		return out, err
@@ -72,7 +73,7 @@ func (s *Sessions) park(ctx context.Context, in ParkSessionInput, attempt int32,
 	return out, err
 }
 
-// parkHere parks a session whose folder is there.
+// parkHere parks a session whose folder exists.
 func (s *Sessions) parkHere(ctx context.Context, h hostexec.Host, in ParkSessionInput, mark folderMark, attempt int32, hide secrets, p *progress) (*SnapshotBrief, error) {
 	l, fence := in.Layout, fenceOf(in.Claim, in.Layout.Dir, attempt)
 	p.step("stopping")
@@ -111,7 +112,8 @@ func idOfBrief(b *SnapshotBrief) string {
 	return b.ID
 }
 
-// parkedBefore handles a folder that is gone: an attempt may have parked it.
+// parkedBefore handles a folder that is gone: an earlier attempt may have parked the
+// session.
 func (s *Sessions) parkedBefore(ctx context.Context, h hostexec.Host, in ParkSessionInput, attempt int32) (*SnapshotBrief, error) {
 	if _, err := endUnrecorded(ctx, h, in.Layout, in.Claim, attempt); err != nil {
 		return nil, err

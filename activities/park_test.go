@@ -18,8 +18,8 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// elsewhere returns another host for the same worker: another root of a machine
-// that has codex already, without anything of a session.
+// elsewhere returns another host for the same worker. It is another root folder on the
+// same machine, which has codex but nothing of a session.
 func (b *bed) elsewhere(name string) protocol.HostSpec {
 	b.t.Helper()
 	other := b.spec
@@ -37,7 +37,7 @@ func (b *bed) elsewhere(name string) protocol.HostSpec {
 	return other
 }
 
-// parking returns what a workflow asks for when the session is to be parked.
+// parking returns the input that a workflow gives to ParkSession.
 func (k *talk) parking(n int, parent string) ParkSessionInput {
 	in := ParkSessionInput{Incarnation: k.incarnation, Seq: k.state.Seq}
 	in.Claim, in.Layout, in.Seed = k.next(), k.layout, k.seed
@@ -57,7 +57,7 @@ func (k *talk) park(in ParkSessionInput) (ParkSessionResult, error) {
 	return out, failing{hide: hide.all, epoch: epochOf(in.Claim, 1)}.failure(k.t.Context(), "park", err)
 }
 
-// parked parks the session and checks what must hold afterwards.
+// parked parks the session and checks the result and the host.
 func (k *talk) parked(n int, parent string) *SnapshotBrief {
 	k.t.Helper()
 	out, err := k.park(k.parking(n, parent))
@@ -108,9 +108,9 @@ rules:
   - reply: "first you said {{ .FirstUser }}, then {{ .LastUser }}"
 `
 
-// A session goes from one host to another and back. The thread is resumed by its
-// id, the model sees the history, and the files are as they were. On the first
-// host, nothing of the older state is used.
+// A session goes from one host to another and back. Each time, codex resumes the thread
+// by its id, the model sees the history, and the files are as they were. Back on the
+// first host, nothing of the older state is used.
 func TestASessionGoesElsewhereAndBack(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	first := b.spec
@@ -119,7 +119,7 @@ func TestASessionGoesElsewhereAndBack(t *testing.T) {
 	k.answers("I am Ada")
 	one := k.parked(1, "")
 
-	// Warm: the folder that is there is used, and nothing is transferred.
+	// Warm: the existing folder is used, and nothing is transferred.
 	inode := func() string { return k.sh(`ls -di "$1/sessions"`, k.layout.CodexHome) }
 	was := inode()
 	out, err := k.up(first, RestoreSpec{Snapshot: one.ID, Warm: 1})
@@ -130,7 +130,7 @@ func TestASessionGoesElsewhereAndBack(t *testing.T) {
 		t.Errorf("the model saw %q", got)
 	}
 	two := k.parked(2, one.ID)
-	// The folder here is of two turns, and codex's index knows them.
+	// The folder here has two turns, and codex's index has them.
 	k.sh(`: >"$1/of-two-turns"`, k.layout.CodexHome)
 	left := k.layout
 
@@ -146,7 +146,7 @@ func TestASessionGoesElsewhereAndBack(t *testing.T) {
 	}
 	three := k.parked(3, two.ID)
 
-	// Back: what was left there is older than the thread, and is not used.
+	// Back: the folder there is older than the thread, and is not used.
 	out, err = k.up(first, RestoreSpec{Snapshot: three.ID, Warm: 3})
 	if err != nil || out.Restored != RestoredSnapshot || out.Left != "" {
 		t.Fatalf("back: %+v, %v", out, err)
@@ -188,8 +188,8 @@ func (k *talk) fork(on protocol.HostSpec, from *SnapshotBrief) {
 	}
 }
 
-// A dyingPool is the pool of a worker that does nothing more after a number of
-// requests to its host.
+// A dyingPool is the pool of a worker that stops working after a number of requests to
+// its host.
 type dyingPool struct {
 	HostPool
 	left atomic.Int64
@@ -221,7 +221,7 @@ func (h *dyingHost) Start(ctx context.Context, c hostexec.Command) (hostexec.Str
 	return h.Host.Start(ctx, c)
 }
 
-// dies makes the bed's worker one that may die.
+// dies gives the bed's worker a dyingPool.
 func (b *bed) dies() *dyingPool {
 	p := &dyingPool{HostPool: b.pool}
 	b.set.Sessions.Pool = p
@@ -238,8 +238,8 @@ echo precious >"$2/work.txt"`, k.layout.CodexHome, k.layout.WorkDir)
 	return k
 }
 
-// Parking is killed after any step, and tried again. Whatever is wiped is in the
-// store by then, and the end result is as if nothing had happened.
+// ParkSession is killed after each step, and tried again. Everything that is wiped is
+// in the store by then, and the final result is the same as without a kill.
 func TestParkingKilledAnywhereLosesNothing(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("parker")
@@ -274,7 +274,7 @@ func TestParkingKilledAnywhereLosesNothing(t *testing.T) {
 	if out, err := k.park(in); err != nil || out.Snapshot == nil {
 		t.Errorf("parked again: %+v, %v", out, err)
 	}
-	// Somebody removed the folder. What was kept of it still counts.
+	// Somebody removed the folder. Its snapshot still counts.
 	b.sh(sweep, k.layout.Dir)
 	if out, err := k.park(in); err != nil || out.Snapshot == nil {
 		t.Errorf("parked with the folder gone: %+v, %v", out, err)
@@ -285,7 +285,7 @@ func TestParkingKilledAnywhereLosesNothing(t *testing.T) {
 	}
 }
 
-// The same for coming back: the session never works in half of a snapshot.
+// The same holds for PrepareSession: the session never works in half of a snapshot.
 func TestRestoringKilledAnywhereIsWholeInTheEnd(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("returner")
@@ -316,7 +316,7 @@ func TestRestoringKilledAnywhereIsWholeInTheEnd(t *testing.T) {
 	}
 }
 
-// The store cannot be written, so nothing is wiped, and the session is not parked.
+// If the store cannot be written, nothing is wiped, and the session is not parked.
 func TestNothingIsWipedWhileTheStoreIsAway(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("kept")
@@ -339,14 +339,14 @@ func TestNothingIsWipedWhileTheStoreIsAway(t *testing.T) {
 	}
 }
 
-// If somebody worked in the folder after it was parked, or if it is of a generation
-// that is not known to be kept, it is not used, and is kept before it is removed.
+// A folder is not used if somebody worked in it after it was parked, or if no snapshot
+// is known to have its generation. It is kept in a snapshot before it is removed.
 func TestAFolderThatIsNotAsItWasLeftIsKeptAndNotUsed(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("stranger")
 	one := k.parked(1, "")
 	k.sh(`echo later >>"$1/work.txt"`, k.layout.WorkDir)
-	k.job() // which nothing of ours should have started
+	k.job() // a process that none of our activities started
 	out, err := k.up(k.spec, RestoreSpec{Snapshot: one.ID, Warm: 1})
 	if err != nil || out.Restored != RestoredSnapshot || out.Left == "" || marked("stranger") != 0 {
 		t.Fatalf("up: %+v, %v", out, err)
@@ -357,8 +357,8 @@ func TestAFolderThatIsNotAsItWasLeftIsKeptAndNotUsed(t *testing.T) {
 	if m, err := snapshots.Read(t.Context(), b.store, out.Left); err != nil || !m.Left || b.exported(out.Left)["work/work.txt"] != "precious\nlater\n" {
 		t.Errorf("what was there is kept as %+v, %v", m, err)
 	}
-	// The host was lost with a session at work, so it was never parked, and came
-	// back later.
+	// The host was lost while the session worked there, so the session was never
+	// parked. The host came back later.
 	k.sh(`echo unsaved >"$1/work.txt"`, k.layout.WorkDir)
 	out, err = k.up(k.spec, RestoreSpec{Snapshot: one.ID})
 	if err != nil || out.Restored != RestoredSnapshot || out.Left == "" || b.exported(out.Left)["work/work.txt"] != "unsaved\n" {
@@ -374,9 +374,8 @@ func TestAFolderThatIsNotAsItWasLeftIsKeptAndNotUsed(t *testing.T) {
 	}
 }
 
-// A message came just after the session was parked. The session never left, and
-// goes on where it is, in its own generation. The state in which it is left then
-// counts anew.
+// A message came just after the session was parked. The session keeps its host and goes
+// on in the same generation. From then on, the folder does not count as parked.
 func TestASessionThatWasParkedInTheLastMomentGoesOn(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("moment")
@@ -386,8 +385,7 @@ func TestASessionThatWasParkedInTheLastMomentGoesOn(t *testing.T) {
 	if err != nil || out.Restored != RestoredWarm || out.Left != "" || out.Layout != k.layout || k.planted() == "" {
 		t.Fatalf("on again: %+v, %v", out, err)
 	}
-	// What it does now is in no snapshot, so the folder must not be taken for
-	// parked.
+	// No snapshot has the new work, so the folder must not count as parked.
 	k.sh(`echo more >>"$1/work.txt"`, k.layout.WorkDir)
 	wiped, err := k.wipe(k.leave(false), knows(SeedNow{Generation: 1, Ref: k.seed}))
 	if err != nil || wiped.Archive == one.ID || b.exported(wiped.Archive)["work/work.txt"] != "precious\nmore\n" {
@@ -395,7 +393,7 @@ func TestASessionThatWasParkedInTheLastMomentGoesOn(t *testing.T) {
 	}
 }
 
-// Rollouts of a newer codex would be shown without their items.
+// An older codex would show rollouts of a newer one without their items.
 func TestAnOlderCodexIsRefused(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("newer")
@@ -410,8 +408,9 @@ func TestAnOlderCodexIsRefused(t *testing.T) {
 	}
 }
 
-// What any generation of the seed held is masked, and so is what codex has just
-// made of the login. The manifest does not show what was searched for.
+// The secrets of all generations of the seed are masked, and so are those of the login
+// that codex has just made. The manifest does not reveal the secrets that were searched
+// for.
 func TestASnapshotHoldsNoSecretOfAnyGeneration(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("masked")
@@ -432,9 +431,9 @@ func TestASnapshotHoldsNoSecretOfAnyGeneration(t *testing.T) {
 	}
 }
 
-// A session comes back, with another member of its pool of seeds, to the host where
-// it was parked. Secrets of the former seed that were printed are there unmasked,
-// and must not get into a snapshot.
+// A session comes back, with another member of its pool of seeds, to the host where it
+// was parked. Its folder has unmasked secrets of the former seed that were printed.
+// They must not get into a snapshot.
 func TestWhoComesBackWithAnotherSeedBringsNoSecretOfTheFirstIntoTheStore(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("pooled")

@@ -26,14 +26,15 @@ import (
 // SessionNow is what a session tells those who drop snapshots.
 type SessionNow struct {
 	Runs     bool   // its workflow runs
-	Run      string // its first run: tells it from other sessions of that name
-	Snapshot string // the one that it goes on from; empty if it has none of its own
+	Run      string // its first run, which distinguishes it from other sessions of that name
+	Snapshot string // the snapshot that it goes on from; empty if it has none of its own
 }
 
 // askTimeout is how long a session may take to answer: its workers may be away.
 const askTimeout = 15 * time.Second
 
-// AskSession asks a session. The error means that nobody can know now.
+// AskSession asks a session for its SessionNow. An error means that the answer cannot
+// be known now.
 func AskSession(ctx context.Context, c client.Client, session string) (now SessionNow, err error) {
 	defer func() {
 		if err != nil {
@@ -92,8 +93,9 @@ func pinnedBy(p snapshots.Pin) (session, run string) {
 }
 
 // StillHolds reports whether the holder of a pin still goes on from that snapshot. An
-// unknown holder, or one that may be another run than the present one, does: not every
-// server says which run was a workflow's first.
+// unknown holder counts as going on from it. So does a holder that may be of another
+// run than the present one, because not every server reports which run was a workflow's
+// first.
 func StillHolds(ctx context.Context, ask func(context.Context, string) (SessionNow, error), p snapshots.Pin) (bool, error) {
 	session, run := pinnedBy(p)
 	if session == "" {
@@ -111,22 +113,23 @@ type PinSnapshotInput struct {
 	Snapshot string `json:"snapshot"`
 	Session  string `json:"session"`
 	Run      string `json:"run"`
-	// Blobs of the other session that this one goes on with are held for it.
+	// Blobs are blobs of the other session that this session needs. PinSnapshot takes a
+	// hold on them for it.
 	Blobs []string `json:"blobs,omitempty"`
 }
 
-// PinSnapshotResult says of which session and turn the snapshot is.
+// PinSnapshotResult names the session and the turn of the snapshot.
 type PinSnapshotResult struct {
 	Session string `json:"session"`
 	Turn    int    `json:"turn"`
 }
 
-// PinSnapshot keeps a snapshot from being dropped until the session has one of its own,
-// or has ended. It fails if there is no such snapshot.
+// PinSnapshot keeps a snapshot from being dropped until the session that pins it has
+// one of its own, or has ended. It fails if there is no such snapshot.
 func (s *Snapshots) PinSnapshot(ctx context.Context, in PinSnapshotInput) (PinSnapshotResult, error) {
 	var f failing
 	if activity.GetInfo(ctx).Attempt > 3 {
-		f.delay = time.Minute // somebody who was about to drop it may have died
+		f.delay = time.Minute // a process that was about to drop the snapshot may have died
 	}
 	m, err := s.pin(ctx, in)
 	return PinSnapshotResult{Session: m.Session, Turn: m.Turn}, f.failure(ctx, "begin with snapshot "+in.Snapshot, err)
@@ -136,7 +139,8 @@ func (s *Snapshots) pin(ctx context.Context, in PinSnapshotInput) (snapshots.Man
 	if err := checkID("session", in.Session); err != nil {
 		return snapshots.Manifest{}, err
 	}
-	// A blob that is gone is skipped, as on another host: it came with an earlier message.
+	// A blob that is gone came with an earlier message. It is skipped, as when a
+	// session moves to another host.
 	for _, key := range in.Blobs {
 		err := owned.Hold(ctx, s.Store, owned.Owner{Kind: owned.Session, ID: in.Session}, key)
 		if err != nil && !errors.Is(err, owned.ErrGone) {
@@ -150,8 +154,8 @@ func (s *Snapshots) pin(ctx context.Context, in PinSnapshotInput) (snapshots.Man
 	return m, err
 }
 
-// pins finds out which snapshots in drop sessions go on from. If a session cannot be
-// asked, all of its snapshots count.
+// pins finds out from which of the snapshots in drop a session goes on. If a session
+// does not answer, all of its snapshots count as pinned.
 func (s *Snapshots) pins(ctx context.Context, drop []snapshots.Manifest) (pinned func(id string) bool, unasked []string) {
 	var names []string
 	for _, m := range drop {
@@ -219,8 +223,8 @@ func (s *Snapshots) dropUnheld(ctx context.Context, id string, dry bool) (droppe
 	return err == nil, err
 }
 
-// tidyPins removes pins of sessions that go on from elsewhere by now, and marks of those
-// who died while they dropped a snapshot.
+// tidyPins removes pins of sessions that now go on from another snapshot, and marks of
+// processes that died while they dropped a snapshot.
 func (s *Snapshots) tidyPins(ctx context.Context, in protocol.PruneSnapshotsInput) error {
 	if in.DryRun || in.Session != "" {
 		return nil
@@ -231,7 +235,7 @@ func (s *Snapshots) tidyPins(ctx context.Context, in protocol.PruneSnapshotsInpu
 	}
 	for _, p := range pins {
 		if held, err := StillHolds(ctx, s.askSession, p); held || err != nil {
-			continue // it is held, or may be
+			continue // it is held, or may be held
 		}
 		if err := snapshots.Unpin(ctx, s.Store, p); err != nil {
 			return err

@@ -27,9 +27,9 @@ func (k *talk) taken(n int) (ids []string) {
 	return ids
 }
 
-// A session itself says which snapshot it goes on from, and a fork without a
-// snapshot of its own goes on from another session's. Retention drops neither as
-// long as that holds, however many newer ones there are.
+// A session itself says from which snapshot it goes on. A fork without a snapshot of
+// its own goes on from a snapshot of another session. Retention drops neither of these
+// snapshots, even if there are many newer ones.
 func TestRetentionDropsNothingThatASessionGoesOnFrom(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	ids := b.worked("keeper").taken(5)
@@ -75,8 +75,8 @@ func TestRetentionDropsNothingThatASessionGoesOnFrom(t *testing.T) {
 	}
 }
 
-// If it is not known whether the running session is the one that pinned a snapshot,
-// the pin holds: a server may not say which run was a workflow's first.
+// The pin holds if it is not known whether the running session is the one that pinned
+// the snapshot: a server may not report which run was a workflow's first.
 func TestAPinOfWhoCannotBeToldIsHeld(t *testing.T) {
 	for _, c := range []struct {
 		holder string
@@ -98,7 +98,7 @@ func TestAPinOfWhoCannotBeToldIsHeld(t *testing.T) {
 	}
 }
 
-// A workflow that has ended, or another one of that name, holds nothing.
+// A workflow that has ended, or another workflow of that name, does not hold the pin.
 func TestAPinIsOfOneSession(t *testing.T) {
 	pin := snapshots.Pin{ID: "s.snap-1", Holder: PinHolder("a.fork", "r1")}
 	for _, c := range []struct {

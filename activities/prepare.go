@@ -16,11 +16,11 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// PrepareSession brings codex, the session's folders and its credential to the host,
-// after it has checked with a made-up credential that commands can be confined there as
-// asked and kept from it. Without a seed the session still has a CODEX_HOME of its own:
-// a login of the host's user is never used. If it fails, it leaves no credential there,
-// and no folder that it made.
+// PrepareSession puts codex, the session's folders and its credential on the host.
+// Before that, it checks with a made-up credential that commands can be confined there
+// as asked, and that they cannot get at the credential. Without a seed the session
+// still has a CODEX_HOME of its own: codex never uses a login of the host's user. If
+// PrepareSession fails, it leaves no credential there, and no folder that it made.
 func (s *Sessions) PrepareSession(ctx context.Context, in PrepareSessionInput) (PrepareSessionResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	f := failing{epoch: epochOf(in.Claim, attempt)}
@@ -120,7 +120,7 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 	if err = s.furnish(ctx, h, l, in, &a, fence, p); err == nil {
 		err = s.workIn(ctx, s.workspaceJob(h, l, in.Claim, attempt, in.stop), in, a, hide, p, &out)
 		if err != nil && in.Workspace != nil && stillGoing(ctx, err) {
-			return out, err // the next attempt finds it
+			return out, err // the next attempt finds the job
 		}
 	}
 	if err == nil {
@@ -135,7 +135,7 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 		})
 	}
 	if err == nil && !a.marked {
-		// From now on a process may run here: the folder must be marked as ours.
+		// From now on a process may run here, so the folder must be marked as ours.
 		err = writeMark(ctx, h, l, a.mark, true, fence)
 	}
 	if err != nil {
@@ -155,11 +155,11 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 	if holdsSecrets(bundle) {
 		out.Unprotected = protected.Why
 	}
-	s.forgetHeard(ctx, in.Claim.Session, in.Claim.Generation-1) // that is recorded
+	s.forgetHeard(ctx, in.Claim.Session, in.Claim.Generation-1) // it is in the transcript
 	return out, nil
 }
 
-// personsDir resolves --dir, which must be a folder that can be worked in.
+// personsDir resolves --dir and checks that it is a folder in which codex can work.
 func personsDir(ctx context.Context, h hostexec.Host, dir string) (string, error) {
 	res, err := h.Run(ctx, hostexec.Command{Script: `d=$1
 case $d in
@@ -187,16 +187,18 @@ cd -- "$d" && pwd -P`, Args: []string{dir}})
 	return path.Clean(abs), nil
 }
 
-// sessionRoom is the least space in bytes for a session: codex's own files and journal.
+// sessionRoom is the least free space, in bytes, for a session: for codex's own files
+// and its journal.
 const sessionRoom = 64 << 20
 
 // mountPoints are folders that codex makes in the work folder while a command runs in
-// its sandbox, and may leave behind. Empty ones are not part of a snapshot: some exist
-// for a moment after a turn.
+// its sandbox, and may leave behind. Empty ones are left out of snapshots, because some
+// exist for a moment after a turn.
 var mountPoints = []string{".git", ".codex", ".agents", ".aws"}
 
-// foldersScript makes the session's folders, marks them, and notes, once, which of codex's
-// mount points the work folder had before. Folders with an empty name are not made.
+// foldersScript makes the session's folders and marks them. The first time, it also
+// records which of codex's mount points the work folder had before. Folders with an empty
+// name are not made.
 const foldersScript = `umask 077
 flushed() { ` + flushMark + `; }
 dir=$1 home=$2 work=$3 own=$4 need=$5 mark=$6
@@ -216,11 +218,12 @@ if [ "$own" = y ]; then mkdir -p -- "$work" || exit 1; fi
 	for m in "$@"; do [ ! -e "$work/$m" ] || echo "$m"; done >"$dir/before.new" && mv -f -- "$dir/before.new" "$dir/before"
 }`
 
-// furnish makes the session's folders, and restores the snapshot into them if that is not
-// done yet.
+// furnish makes the session's folders, and restores the snapshot into them if no earlier
+// attempt has.
 func (s *Sessions) furnish(ctx context.Context, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, a *arrival, fence hostexec.Fence, p *progress) error {
 	if a.fresh() && a.mark.Restored == RestoredSnapshot {
-		// The mark first: an interrupted restore must be known as ours.
+		// The mark comes first, so that the folder of an interrupted restore is known
+		// as ours.
 		bare := l
 		bare.CodexHome, bare.WorkDir = "", ""
 		if err := makeFolders(ctx, h, bare, a.mark, fence); err != nil {
@@ -251,7 +254,7 @@ func makeFolders(ctx context.Context, h hostexec.Host, l protocol.Layout, mark f
 // if it cannot end the processes there.
 func (s *Sessions) unprepare(ctx context.Context, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, fence hostexec.Fence, fresh bool, why error) error {
 	if errors.Is(why, hostexec.ErrFenced) {
-		return why // it is somebody else's by now
+		return why // a newer holder has the folder by now
 	}
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
@@ -260,7 +263,7 @@ func (s *Sessions) unprepare(ctx context.Context, h hostexec.Host, l protocol.La
 		_, err = process.Reap(ctx, h, l.Dir, Mark(in.Claim.Session, l), fence)
 	}
 	if err != nil {
-		// It stays for whoever closes the session.
+		// The folder stays until the session is closed.
 	} else if fresh {
 		err = hostexec.RemoveTree(ctx, h, l.Dir, path.Join(l.Root, "sessions"), &fence)
 	} else {

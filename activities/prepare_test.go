@@ -35,7 +35,7 @@ func TestCloseFindsWhatALostPrepareLeft(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.prepared("lost", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
 	in := k.closing()
-	in.Layout, in.Discard = protocol.Layout{}, true // all that the workflow knows then
+	in.Layout, in.Discard = protocol.Layout{}, true // the workflow knows no more than this
 	if got, err := k.close(in); err != nil || !got.Wiped || !got.Removed {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -124,7 +124,7 @@ rules:
 	}
 	k.start()
 	k.pump(conversation.TurnEnded, k.message("make it"))
-	// What codex leaves when it is stopped while a command runs.
+	// Codex leaves these folders when it is stopped while a command runs.
 	b.sh(`cd "$1" && mkdir .codex .agents && mkdir .git && echo x >.git/x`, dir)
 	got, err := k.close(k.closing())
 	if err != nil || !got.Wiped || !got.Removed {

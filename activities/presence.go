@@ -9,18 +9,18 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A presence tells viewers where an attached pump is. A person who decided
-// something waits to hear that codex has it, long before the pump returns.
+// A presence tells viewers how far an attached pump is. A person who has decided a
+// request can see that codex has the decision long before the pump returns.
 type presence struct {
 	site  *site
 	topic string
 
 	mu   sync.Mutex
 	now  protocol.SessionLive
-	told []byte // as JSON, what viewers know
+	told []byte // the state that viewers know, as JSON
 }
 
-// attachedTo begins a presence and tells of it.
+// attachedTo returns a presence and publishes its state.
 func (s *site) attachedTo(session string, st conversation.PumpState) *presence {
 	p := &presence{site: s, topic: SessionTopic(session), now: protocol.SessionLive{
 		Attached: true, Seq: st.Seq, ThreadID: st.ThreadID, TurnID: st.TurnID, Offset: st.Cursor.Offset, Use: useOf(st), Progress: st.Progress,
@@ -29,7 +29,8 @@ func (s *site) attachedTo(session string, st conversation.PumpState) *presence {
 	return p
 }
 
-// moved takes a pump's place; only news of its thread or turn is told at once.
+// moved records a pump's place. It publishes it at once only if the thread, the turn or
+// the progress has changed.
 func (p *presence) moved(at conversation.Place) {
 	p.mu.Lock()
 	news := at.ThreadID != p.now.ThreadID || at.TurnID != p.now.TurnID || at.Progress != p.now.Progress
@@ -41,7 +42,7 @@ func (p *presence) moved(at conversation.Place) {
 	}
 }
 
-// settled takes what became of a send.
+// settled records the delivery of a send.
 func (p *presence) settled(d protocol.Delivery) {
 	if d.State != protocol.Acknowledged {
 		return
@@ -52,19 +53,19 @@ func (p *presence) settled(d protocol.Delivery) {
 	p.tell()
 }
 
-// tell publishes what viewers do not know yet.
+// tell publishes the state if viewers do not know it yet.
 func (p *presence) tell() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	data, err := json.Marshal(p.now)
-	if err != nil || string(data) == string(p.told) { // it has no member that could fail
+	if err != nil || string(data) == string(p.told) { // encoding cannot fail
 		return
 	}
 	p.told = data
 	p.site.publish(p.topic, LiveState, 0, p.now)
 }
 
-// gone tells that the pump let go, and why.
+// gone publishes that the pump is no longer attached, and why.
 func (p *presence) gone(reason conversation.PumpReason, seq int64) {
 	p.site.publish(p.topic, LiveState, 0, protocol.SessionLive{Reason: string(reason), Seq: seq})
 }

@@ -12,30 +12,31 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A probe is a short-lived codex app-server on a host that runs commands in its sandbox:
-// codex itself shows what it can do there, in the way in which sessions run.
+// A probe is a short-lived codex app-server on a host that runs commands in its sandbox.
+// It runs as codex runs in sessions, so that it shows what codex can do there.
 type probe struct {
 	stream  hostexec.Stream
 	conn    *conversation.Conn
 	server  conversation.Server
-	took    time.Duration // the start and the handshake
+	took    time.Duration // time for the start and the handshake
 	workDir string
 	kill    context.CancelFunc
 }
 
-// probeTimeout bounds a whole probe.
+// probeTimeout is the time limit for a whole probe.
 const probeTimeout = 60 * time.Second
 
-// probeCommand bounds a command of a probe, and timedOut is its exit status
-// then (measured with codex 0.169).
+// probeCommand is the time limit for a command of a probe. timedOut is the exit status
+// of a command that reached it (measured with codex 0.169).
 const (
 	probeCommand = 40 * time.Second
 	timedOut     = 124
 )
 
-// unsetKeys are variables by which a credential or another server would reach codex or
-// its commands past the seed, or the seed's tokens would go to a server that the host's
-// own files name. A server of ours other than codex's own is set after these are unset.
+// unsetKeys are variables that must not reach codex or its commands. They could give
+// codex a credential or a server that is not the seed's, or send the seed's tokens to a
+// server that files of the host name. If the worker uses another issuer than codex's
+// own, its variables are set after these are unset.
 var unsetKeys = []string{
 	"OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_BASE_URL", "OPENAI_ORGANIZATION", "OPENAI_PROJECT",
 	"OPENAI_ORG_ID", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_THREAD_ID", "CODEX_INTERNAL_ORIGINATOR_OVERRIDE",
@@ -44,8 +45,8 @@ var unsetKeys = []string{
 	"CODEX_APP_SERVER_LOGIN_ISSUER", "CODEX_APP_SERVER_CHATGPT_BASE_URL",
 }
 
-// startProbe starts codex with an existing CODEX_HOME. For a session's, fence must be that
-// of its holder. Close the probe.
+// startProbe starts codex with an existing CODEX_HOME. For the CODEX_HOME of a session,
+// fence must be the session's. The caller must close the probe.
 func (s *site) startProbe(ctx context.Context, h hostexec.Host, codex, codexHome, tmp, workDir string, fence *hostexec.Fence) (*probe, error) {
 	begin := time.Now()
 	ctx, kill := context.WithCancel(ctx)
@@ -82,14 +83,14 @@ cd "$4" && exec "$1" app-server`,
 	return p, nil
 }
 
-// Close ends codex by closing its input, and waits for it: its CODEX_HOME is about to be
-// used or removed.
+// Close ends codex by closing its input. It waits for the end, because the CODEX_HOME is
+// about to be used or removed.
 func (p *probe) Close() {
 	late := time.AfterFunc(5*time.Second, p.kill)
 	defer late.Stop()
 	defer p.kill()
-	// The errors are those of a stream that is dead already, or of codex, whose
-	// results are known.
+	// These errors do not matter: they come from a stream that is dead already, or from
+	// codex, whose results are known.
 	_ = p.stream.CloseWrite()
 	<-p.conn.Done()
 	_ = p.stream.Wait()
@@ -111,7 +112,7 @@ type probeResult struct {
 }
 
 // run runs a command in the sandbox of a session: under the permission profile if there is
-// one, else under the plain sandbox.
+// one, otherwise under the plain sandbox.
 func (p *probe) run(ctx context.Context, sandbox, profile string, argv ...string) (probeResult, error) {
 	in := probeExec{Command: argv, CWD: p.workDir, TimeoutMS: int(probeCommand.Milliseconds()), Profile: profile}
 	if profile == "" {

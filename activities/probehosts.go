@@ -15,8 +15,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// HostFault reports whether a failure of that kind is the host's, whatever was to be done
-// there: another host may well do it.
+// HostFault reports whether a failure of that kind is due to the host and not to the
+// work, so that another host may well succeed.
 func HostFault(kind string) bool {
 	switch kind {
 	case protocol.ErrTypeUnreachable, protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeNoSpace, protocol.ErrTypeCodexMissing, protocol.ErrTypeCodexVersion, protocol.ErrTypeUnfit, protocol.ErrTypeRootMissing:
@@ -30,26 +30,26 @@ type ProbeHostsInput struct {
 	Hosts []protocol.HostSpec `json:"hosts"`
 }
 
-// ProbeHostsResult has the hosts in the order in which they were asked for.
+// ProbeHostsResult has the hosts in the order of the input.
 type ProbeHostsResult struct {
 	Hosts []HostProbed `json:"hosts"`
 }
 
-// HostProbed is what a probe found of one host. Facts are as in CheckHostResult, without
-// those of codex and its sandbox, which a probe does not start.
+// HostProbed is the result for one host. Facts are as in CheckHostResult, but without
+// the facts of codex and its sandbox, because ProbeHosts does not start codex.
 type HostProbed struct {
 	Name  string            `json:"name"`
 	At    time.Time         `json:"at"`
 	Facts map[string]string `json:"facts,omitempty"`
-	// Problem says why no session can run there; nil if one can.
+	// Problem says why no session can run there; nil if a session can.
 	Problem *protocol.Problem `json:"problem,omitempty"`
 }
 
 const (
-	// probesAtOnce bounds how many hosts are probed concurrently.
+	// probesAtOnce is how many hosts are probed concurrently.
 	probesAtOnce = 16
-	// hostProbeTimeout is how long one host may take, and the longest that one which
-	// hangs delays the others of the same probe.
+	// hostProbeTimeout is how long one host may take. A host that hangs delays the
+	// others of the same call by at most this time.
 	hostProbeTimeout = 20 * time.Second
 )
 
@@ -67,11 +67,11 @@ func (h *Hosts) ProbeHosts(ctx context.Context, in ProbeHostsInput) (ProbeHostsR
 		})
 	}
 	all.Wait()
-	// If the activity was cancelled, nothing is known of them.
+	// If the activity was cancelled, the results say nothing about the hosts.
 	return out, failing{}.failure(ctx, "probe hosts", ctx.Err())
 }
 
-// probeHost is a check without codex.
+// probeHost checks a host without codex.
 func (s *site) probeHost(ctx context.Context, spec protocol.HostSpec) HostProbed {
 	ctx, cancel := context.WithTimeoutCause(ctx, hostProbeTimeout,
 		fmt.Errorf("%w: no answer within %s", hostexec.ErrUnreachable, hostProbeTimeout))
@@ -104,7 +104,7 @@ func (s *site) probeHost(ctx context.Context, spec protocol.HostSpec) HostProbed
 	return out
 }
 
-// lookAt collects what can be seen in a round trip or two, and leaves nothing there.
+// lookAt gathers facts in one or two round trips. It leaves nothing on the host.
 func (s *site) lookAt(ctx context.Context, c *checkup, spec protocol.HostSpec) error {
 	h, err := s.host(spec)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// A stopped host cannot be reached. One that shows another key or wants another
-// login is distinguished from that. Each is well again when the fault is over.
+// A stopped host cannot be reached. A host that shows another key, or refuses the
+// login, gets a different problem. Each is usable again when the fault is over.
 func TestAProbeTellsWhatKeepsAHostFromBeingUsed(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "root")
 	realparts.NotShort(t)

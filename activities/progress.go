@@ -8,15 +8,15 @@ import (
 	"go.temporal.io/sdk/activity"
 )
 
-// SnapshotProgress is in the heartbeats of whatever moves a snapshot.
+// SnapshotProgress is in the heartbeats of activities that take or restore a snapshot.
 type SnapshotProgress struct {
 	Step    string `json:"step"`              // stopping, saving, taking, restoring, planting, …
-	Entries int64  `json:"entries,omitempty"` // listed, or restored
-	Files   int64  `json:"files,omitempty"`   // read, or written
+	Entries int64  `json:"entries,omitempty"` // number of entries listed or restored
+	Files   int64  `json:"files,omitempty"`   // number of files read or written
 	Bytes   int64  `json:"bytes,omitempty"`
 }
 
-// A progress is how far an activity is. A nil progress records nothing.
+// A progress records how far an activity is. A nil progress records nothing.
 type progress struct {
 	mu  sync.Mutex
 	now SnapshotProgress // guarded by mu

@@ -13,13 +13,13 @@ const (
 	seldomReport  = 10 * time.Minute
 )
 
-// reportPause is the wait before the next report of a pump that has been
-// attached for so long.
+// reportPause returns the wait before the next report of a pump that has been attached
+// for the time attached.
 func reportPause(attached time.Duration) time.Duration {
 	return min(max(attached/10, soonestReport), seldomReport)
 }
 
-// A reporter passes on what the model reports.
+// A reporter signals to the workflow the progress that the model reports.
 type reporter struct {
 	soonest time.Duration
 	tell    func(ctx context.Context, p protocol.Progress) error
@@ -28,7 +28,8 @@ type reporter struct {
 	last *protocol.Progress // guarded by mu
 }
 
-// reporterOf returns what signals the session's workflow, or nobody without Temporal.
+// reporterOf returns a reporter that signals the session's workflow. Without Temporal,
+// it signals nobody.
 func (s *Sessions) reporterOf(in RunPumpInput) *reporter {
 	r := &reporter{soonest: soonestReport, last: in.Pump.State.Progress}
 	if s.Temporal != nil && in.Workflow != "" {
@@ -39,7 +40,7 @@ func (s *Sessions) reporterOf(in RunPumpInput) *reporter {
 	return r
 }
 
-// moved takes the newest report.
+// moved records the newest report.
 func (r *reporter) moved(p *protocol.Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,7 +82,7 @@ func (r *reporter) run(ctx context.Context) {
 		case <-time.After(pause):
 		}
 		if p := r.now(); p != nil && p != told && r.tell(ctx, *p) == nil {
-			told = p // else it is told the next time; the pump's result has it in any case
+			told = p // after a failure, the next tick tries again; the pump's result has the report in any case
 		}
 	}
 }

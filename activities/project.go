@@ -15,5 +15,5 @@ func TranscriptMarkdown(title string, entries []protocol.Entry) []byte {
 // TranscriptChat returns a transcript as chat messages, one JSON object per line.
 func TranscriptChat(entries []protocol.Entry) []byte { return conversation.ChatLines(entries) }
 
-// Harmless returns foreign text without anything that a terminal would act on.
+// Harmless returns a text without the parts that a terminal would interpret.
 func Harmless(s string) string { return conversation.Harmless(s) }

@@ -13,24 +13,24 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// UnprotectedAllow is the value of Deps.Unprotected with which a session goes on, and says
-// so, if codex cannot keep its commands from the credential.
+// UnprotectedAllow is a value of Deps.Unprotected. With it, a session goes on if codex
+// cannot keep its commands from the credential, and reports this.
 const UnprotectedAllow = "allow"
 
-// A protection is what codex on a host can do to keep its commands from the
-// credential, in one sandbox.
+// A protection says how codex on a host can keep its commands from the credential in
+// one sandbox.
 type protection struct {
 	// Profile is the permission profile to run under; empty if codex has none, or the
 	// sandbox is danger-full-access.
 	Profile string
 	// Why says in a sentence what is missing; empty means that the protection holds.
 	Why string
-	// Confine is what the session asks for beyond that, with its paths as the host
-	// resolves them.
+	// Confine is the further confinement that the session asks for, with its paths as
+	// the host resolves them.
 	Confine Confinement
 }
 
-// err returns Why as the reason not to go on.
+// err returns Why as an error with which the session does not go on.
 func (p protection) err() error {
 	return &typedError{kind: protocol.ErrTypeUnprotected, hint: hintUnprotected, err: errors.New(p.Why)}
 }
@@ -39,9 +39,10 @@ const hintUnprotected = "provision the host with codex " + newestCodex + ", or u
 	"to go on although the agent can read its credential, set seeds.unprotected: allow in the worker's config"
 
 // protects finds out whether codex on a host keeps its commands from a credential and
-// confines them as asked, by trying with a made-up credential in the session's folder
-// before a real one is there. Success is believed for the life of the worker, except for
-// a session that asks for more than a mode; a failure is tried again.
+// confines them as asked. It tries this with a made-up credential in the session's
+// folder before a real one is there. The worker remembers success for as long as it
+// runs, except for a session that asks for more than a mode. It does not remember a
+// failure.
 func (s *site) protects(ctx context.Context, h hostexec.Host, spec protocol.HostSpec, l protocol.Layout, version string, in PrepareSessionInput, b *seeds.Bundle, fence hostexec.Fence) (p protection, err error) {
 	sandbox := in.Sandbox
 	if err := confinable(in.Confine, sandbox, version, b); err != nil {
@@ -52,7 +53,7 @@ func (s *site) protects(ctx context.Context, h hostexec.Host, spec protocol.Host
 	}
 	key := strings.Join([]string{spec.Name, spec.Address, spec.User, l.Root, l.Codex, version, sandbox}, "\x00")
 	if !l.OwnWork {
-		key += "\x00" + l.WorkDir // if CODEX_HOME lies in it, more is needed
+		key += "\x00" + l.WorkDir // a CODEX_HOME that lies in the work folder needs more protection
 	}
 	s.mu.Lock()
 	known := s.confined[key] && in.Confine.None()
@@ -95,12 +96,13 @@ func holdsSecrets(b *seeds.Bundle) bool {
 	return b != nil && (b.File("auth.json") != nil || len(seeds.KnownSecrets(b)) > 0)
 }
 
-// A trialIn says where a made-up credential is planted and tried.
+// A trialIn says where a made-up credential is planted, and under which rules commands
+// try to get at it.
 type trialIn struct {
 	layout        protocol.Layout
 	home, sandbox string
 	at            place
-	seed          *seeds.Bundle // whose profiles it may run under
+	seed          *seeds.Bundle // commands may run under a profile of this seed
 	fence         *hostexec.Fence
 }
 
@@ -128,8 +130,8 @@ func (s *site) tryProtection(ctx context.Context, h hostexec.Host, in trialIn) (
 	return found, p.confined(ctx, in.sandbox, found.Profile, l, in.at, c.NeedsProxy(in.seed))
 }
 
-// protects tries what a command can do with the decoy in a CODEX_HOME. An error says that
-// commands cannot be confined at all, or that this is not known.
+// protects runs a command that tries to get at the made-up credential in a CODEX_HOME. An
+// error says that commands cannot be confined at all, or that the outcome is not known.
 func (p *probe) protects(ctx context.Context, sandbox, profile, home, mark string) (protection, error) {
 	res, err := p.run(ctx, sandbox, profile, seeds.ProofCommand(home, mark, sandbox)...)
 	var rpc *conversation.RPCError
@@ -144,7 +146,7 @@ func (p *probe) protects(ctx context.Context, sandbox, profile, home, mark strin
 	}
 	proof, err := seeds.ReadProof(res.Stdout)
 	if err != nil && res.ExitCode == timedOut {
-		// A machine that is busy says nothing about codex.
+		// On a busy machine, a timeout does not show that codex fails.
 		return protection{}, fmt.Errorf("see whether a command can get at a made-up credential: no end after %v", probeCommand)
 	}
 	if err != nil {
@@ -165,7 +167,7 @@ func (p *probe) protects(ctx context.Context, sandbox, profile, home, mark strin
 	return protection{Profile: profile}, nil
 }
 
-// someOf names the first few, and says how many more there are.
+// someOf lists the first n texts, and says how many more there are.
 func someOf(all []string, n int) string {
 	if len(all) <= n {
 		return strings.Join(all, ", ")

@@ -73,7 +73,7 @@ func TestSessionSaysBeforeItStartsThatItsCredentialIsOpen(t *testing.T) {
 				t.Errorf("of the trial is left: %s", trial)
 			}
 
-			// Without a credential there is no reason to refuse.
+			// Without a credential, the session is not refused.
 			in.Claim.Session, in.Seed = "s2", nil
 			if out, err := refusing.prepare(in); err != nil || out.Unprotected != "" {
 				t.Errorf("with no seed: %+v, %v", out, err)

@@ -16,9 +16,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// On a host codex is in <root>/codex/<version>-<digest>/, made under another name and
-// renamed when complete; its stamp is written last. Trees of other versions stay,
-// because sessions may run from them.
+// On a host, codex is in <root>/codex/<version>-<digest>/. The folder is made under
+// another name and renamed when it is complete. Its stamp is written last. Trees of
+// other versions stay, because sessions may run from them.
 
 const hintNoCodex = "run `make tools` where the worker runs, or name a codex package in its config (codex.source); or install codex " +
 	oldestCodex + " to " + newestCodex + " on the host"
@@ -31,8 +31,8 @@ type stamp struct {
 	Bytes   int64  `json:"bytes"`
 }
 
-// ProvisionCodex makes sure that the host has a codex that we can use. Concurrent calls
-// are safe.
+// ProvisionCodex makes sure that the host has a codex that sessions can use. Concurrent
+// calls are safe.
 func (h *Hosts) ProvisionCodex(ctx context.Context, in ProvisionCodexInput) (protocol.ProvisionCodexResult, error) {
 	out, err := h.provision(ctx, in.Host)
 	return out, failing{}.failure(ctx, "provision "+in.Host.Name, err)
@@ -54,7 +54,7 @@ func (s *site) provision(ctx context.Context, spec protocol.HostSpec) (protocol.
 	return s.codexOn(ctx, h, spec, root, m)
 }
 
-// codexOn finds codex on a host, or brings it. m is what lookAtMachine returned.
+// codexOn finds codex on a host, or copies it there. m is what lookAtMachine returned.
 func (s *site) codexOn(ctx context.Context, h hostexec.Host, spec protocol.HostSpec, root string, m machine) (protocol.ProvisionCodexResult, error) {
 	tree, err := s.Codex.tree(ctx, m.OS, m.Arch)
 	if errors.Is(err, errNoSource) {
@@ -91,11 +91,11 @@ func (s *site) codexOn(ctx context.Context, h hostexec.Host, spec protocol.HostS
 	return out, nil
 }
 
-// A machine is what one look at a host tells about codex there.
+// A machine has the facts about a host that codexOn needs.
 type machine struct {
 	OS, Arch string
-	FreeKB   int64            // where root is or will be
-	Stamps   map[string]stamp // whole trees, by the name of their folder
+	FreeKB   int64            // free space where root is or will be
+	Stamps   map[string]stamp // complete trees, by the name of their folder
 }
 
 const machineScript = `umask 077
@@ -126,7 +126,7 @@ func lookAtMachine(ctx context.Context, h hostexec.Host, root string) (machine, 
 			m.Arch = value
 		case "free":
 			if m.FreeKB, err = strconv.ParseInt(value, 10, 64); err != nil {
-				m.FreeKB = -1 // df says nothing that we understand
+				m.FreeKB = -1 // the output of df is not understood
 			}
 		case "stamp":
 			name, text, _ := strings.Cut(value, " ")
@@ -144,7 +144,8 @@ func lookAtMachine(ctx context.Context, h hostexec.Host, root string) (machine, 
 
 func (m machine) whole(t *codexTree) bool { return m.Stamps[t.name()].Digest == t.Digest }
 
-// room refuses what would not fit, before anything is written.
+// room returns an error if the free space is not enough. It is called before anything
+// is written.
 func (m machine) room(bytes int64, what string) error {
 	need := bytes>>10 + 64<<10
 	if m.FreeKB >= 0 && m.FreeKB < need {
@@ -153,7 +154,7 @@ func (m machine) room(bytes int64, what string) error {
 	return nil
 }
 
-// useInPlace takes the worker's own package on the worker's own machine.
+// useInPlace uses the worker's own package if the host is the worker's own machine.
 func useInPlace(ctx context.Context, h hostexec.Host, t *codexTree) (protocol.ProvisionCodexResult, error) {
 	bin := path.Join(t.Dir, "bin", "codex")
 	v, err := versionAt(ctx, h, bin)
@@ -167,9 +168,10 @@ func useInPlace(ctx context.Context, h hostexec.Host, t *codexTree) (protocol.Pr
 	return protocol.ProvisionCodexResult{Path: bin, Version: v, How: "present", Digest: t.Digest, Bytes: t.Size}, nil
 }
 
-// upload brings a tree to the host. No part of a tree is ever seen under its name, and
-// what failed is removed. If there is room for both, the parts that arrived are kept
-// when the connection or the time ran out, and the next call goes on from there.
+// upload copies a tree to the host. An incomplete tree never has its final name, and is
+// removed after a failure. If the disk has room for the tree twice, the tree is sent in
+// parts, which are first stored in a folder of their own. If the connection is lost or
+// the time runs out, the parts that arrived stay, and the next call goes on from there.
 func upload(ctx context.Context, h hostexec.Host, root string, t *codexTree, m machine) error {
 	if err := m.room(t.Size, "codex"); err != nil {
 		return err
@@ -187,7 +189,7 @@ func upload(ctx context.Context, h hostexec.Host, root string, t *codexTree, m m
 	if err != nil {
 		undo, cancel := afterwards(ctx)
 		defer cancel()
-		// Another call may have been first, and have removed the parts.
+		// Another call may have completed first and have removed the parts.
 		now, lookErr := lookAtMachine(undo, h, root)
 		done := lookErr == nil && now.whole(t)
 		var exit *hostexec.ExitError
@@ -207,7 +209,8 @@ func upload(ctx context.Context, h hostexec.Host, root string, t *codexTree, m m
 	return nil
 }
 
-// send unpacks a tree to temp; by way of the folder parts unless that is empty.
+// send unpacks a tree to temp. If parts is not empty, it sends the tree in parts
+// through that folder.
 func send(ctx context.Context, h hostexec.Host, temp, parts string, t *codexTree) error {
 	if parts != "" {
 		return tree.PutInParts(ctx, h, temp, parts, t.tar)
@@ -228,10 +231,10 @@ func send(ctx context.Context, h hostexec.Host, temp, parts string, t *codexTree
 	return readErr
 }
 
-// settleScript verifies a tree, stamps it and renames it. If another call was first, the
-// rename would put it inside that tree. What dead calls left is removed when it is older
-// than any call can be; nothing runs from it, because it was not verified or is
-// incomplete.
+// settleScript verifies a tree, stamps it and renames it. If another call has completed
+// first, mv puts the tree inside the other call's tree, and the script removes it there.
+// The script removes folders of dead calls that are older than any call can be. Nothing
+// runs from them, because they were not verified or are incomplete.
 const settleScript = `temp=$1 final=$2 version=$3 stamp=$4 parts=$5
 if command -v sha256sum >/dev/null 2>&1; then
 	(cd "$temp" && sha256sum -c >/dev/null) || { echo "what arrived is not what was sent" >&2; exit 3; }

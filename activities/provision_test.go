@@ -31,7 +31,7 @@ func (b *bed) root() string {
 	return root
 }
 
-// provision is ProvisionCodex as the workflow sees it.
+// provision calls ProvisionCodex as the workflow does.
 func (b *bed) provision() (protocol.ProvisionCodexResult, error) {
 	return b.set.Hosts.ProvisionCodex(b.t.Context(), ProvisionCodexInput{Host: b.spec})
 }
@@ -43,7 +43,8 @@ func TestTwoProvisionsAtOnceBothEndWithAGoodTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// An earlier upload died after its folder was renamed, before the stamp.
+	// An earlier upload died after its folder was renamed and before the stamp was
+	// written.
 	final := path.Join(b.root(), "codex", tree.name())
 	b.sh(`mkdir -p "$1/bin" && echo torn >"$1/bin/codex"`, final)
 
@@ -120,7 +121,7 @@ func TestProvisionOnAFullDiskLeavesNothing(t *testing.T) {
 	if app := appError(t, err); app.Type() != protocol.ErrTypeNoSpace || !app.NonRetryable() {
 		t.Errorf("refused as %v", app)
 	}
-	// The same if df says nothing, and the disk fills during the upload.
+	// The same holds if df reports nothing and the disk fills during the upload.
 	tree, err := b.set.Hosts.Codex.tree(t.Context(), "Linux", machineOf(t))
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +155,7 @@ func TestCodexOfTheHostIsUsedOnlyInsideTheWindow(t *testing.T) {
 	if err != nil || out.How != "found" || out.Version != "0.150.1" || !strings.HasSuffix(out.Path, "/.local/bin/codex") {
 		t.Errorf("with one inside the window: %+v, %v", out, err)
 	}
-	// For a version whose files we all know, a part of them is not enough.
+	// All files of the tested version are known, and some of them are not enough.
 	b.sh(`printf '#!/bin/sh\necho codex-cli '"$1"'\n' >"$HOME/.local/bin/codex"`, newestCodex)
 	_, err = b.provision()
 	if app := appError(t, err); app.Type() != protocol.ErrTypeCodexVersion || !strings.Contains(app.Message(), "codex-code-mode-host") {
@@ -268,8 +269,8 @@ func TestAProvisionThatWasCutGoesOnWhereItStopped(t *testing.T) {
 	}
 }
 
-// What dead provisions left beside codex is removed by the next one. Younger files
-// may belong to a provision that still runs.
+// The next provision removes files that dead provisions left beside codex. It keeps
+// younger files, because they may belong to a provision that still runs.
 func TestWhatDeadProvisionsLeftIsRemoved(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "codex")
 	h := newBed(t, protocol.HostSpec{Name: protocol.LocalHost}).host()
@@ -295,8 +296,8 @@ func TestWhatDeadProvisionsLeftIsRemoved(t *testing.T) {
 			if err := os.Chtimes(dir, at, at); err != nil {
 				t.Fatal(err)
 			}
-			// Parts of an unfinished upload are kept for longer, and whole trees
-			// forever.
+			// Parts of an unfinished upload are kept for longer, and complete trees for
+			// ever.
 			if at != old || strings.HasPrefix(name, ".parts-") || !strings.HasPrefix(name, ".") {
 				want = append(want, name)
 			}

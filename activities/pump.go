@@ -20,13 +20,15 @@ import (
 
 // PumpBeat is the heartbeat of a pump.
 type PumpBeat struct {
-	// Offset is how far the journal was read; nothing is resumed from it.
+	// Offset is how far the journal was read. It is for display only: no attempt
+	// resumes from it.
 	Offset int64 `json:"offset"`
-	// API is the address at which the attached worker can be watched.
+	// API is the address of the attached worker's API, where people can watch the
+	// session.
 	API string `json:"api,omitempty"`
 	// Away is set while the host is out of reach.
 	Away *OutOfReach `json:"away,omitempty"`
-	// Progress is what the model reported last; for display only.
+	// Progress is the newest report of the model. It is for display only.
 	Progress *protocol.Progress `json:"progress,omitempty"`
 }
 
@@ -35,16 +37,16 @@ const (
 	// steady is how long an attempt must have been attached for the next one
 	// to begin at once.
 	steady = 10 * time.Second
-	// handOver is the wait before another worker goes on after this one stops, however
-	// often that has happened: long enough that the stopping worker does not get the
-	// task again.
+	// handOver is the wait before the next attempt when this worker stops. It does not
+	// grow with the number of attempts. It is long enough that the stopping worker does
+	// not get the task again.
 	handOver = 300 * time.Millisecond
 )
 
 // An attempt is what one execution of a pump gets from Temporal.
 type attempt struct {
 	n    int32
-	stop <-chan struct{} // this worker stops
+	stop <-chan struct{} // closed when this worker stops
 	beat func(PumpBeat)
 	last PumpBeat // of the previous attempt
 
@@ -52,11 +54,11 @@ type attempt struct {
 	since   time.Duration // from the scheduling of the activity to the start of this attempt
 }
 
-// RunPump attaches to the session's process and converses until the workflow is needed.
-// If the workflow cancels it, it returns a normal result. If the connection is lost or
-// this worker stops, it fails so that the next attempt begins at once, on any worker,
-// and goes on at the same byte. If the host was out of reach for longer than LostAfter,
-// it returns HostLost; see OutOfReach for what counts.
+// RunPump attaches to the session's process and carries on the conversation until the
+// workflow must act. If the workflow cancels it, it returns a normal result. If the
+// connection is lost or this worker stops, it fails so that the next attempt begins at
+// once, on any worker, and goes on at the same byte. If the host was out of reach for
+// longer than LostAfter, it returns HostLost; see OutOfReach for what counts.
 func (s *Sessions) RunPump(ctx context.Context, in RunPumpInput) (RunPumpResult, error) {
 	var last PumpBeat
 	if activity.HasHeartbeatDetails(ctx) {
@@ -68,7 +70,7 @@ func (s *Sessions) RunPump(ctx context.Context, in RunPumpInput) (RunPumpResult,
 	return s.pump(ctx, in, attempt{
 		last: last,
 		n:    info.Attempt,
-		// Both times are of the server's clock.
+		// Both times are from the server's clock.
 		since: max(info.StartedTime.Sub(info.ScheduledTime), 0),
 		stop:  activity.GetWorkerStopChannel(ctx),
 		beat:  func(b PumpBeat) { activity.RecordHeartbeat(ctx, b) },
@@ -76,8 +78,8 @@ func (s *Sessions) RunPump(ctx context.Context, in RunPumpInput) (RunPumpResult,
 }
 
 func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPumpResult, error) {
-	// Every failure sets its own retry delay. The delay of the retry policy is for
-	// workers that died, which is noticed only after a while.
+	// Every failure sets its own retry delay. The delay of the retry policy applies
+	// only after a worker has died. Such a death is noticed only after a while.
 	f := failing{epoch: epochOf(in.Claim, a.n), delay: nextTry(a.n, 0)}
 	what := "session " + in.Claim.Session + ": talk to codex"
 	hide, err := s.hidingIn(ctx, in.Claim, in.Seed)
@@ -86,8 +88,8 @@ func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPum
 	}
 	f.hide = hide.all
 	began := s.Now()
-	// Heartbeats begin at once: to reach a host may take longer than the heartbeat
-	// timeout.
+	// Heartbeats begin at once, because it may take longer than the heartbeat timeout
+	// to reach a host.
 	var offset atomic.Int64
 	offset.Store(in.Pump.From())
 	s.reach.know(in.Claim.Host, a.last.Away, began)
@@ -117,11 +119,11 @@ func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPum
 	return out, nil
 }
 
-// lostHost takes the error of an attempt. It returns a HostLost if the host has been
-// out of reach for too long by now.
+// lostHost evaluates the error of an attempt. It returns a HostLost if the host has
+// been out of reach for too long by now.
 func (s *Sessions) lostHost(ctx context.Context, in RunPumpInput, a attempt, hide secrets, offset *atomic.Int64, err error) *protocol.HostLost {
 	if ctx.Err() != nil {
-		return nil // cancelled; the next pump finds out
+		return nil // cancelled; the next pump finds out whether the host is lost
 	}
 	now := s.Now()
 	away := s.reach.missed(in.Claim.Host, err, hide.all.String(err.Error()), now)
@@ -138,7 +140,7 @@ func (s *Sessions) pumpBeat(a attempt, h protocol.HostSpec, offset *atomic.Int64
 	return PumpBeat{Offset: offset.Load(), API: s.APIAddress, Away: s.reach.now(h), Progress: a.reports.now()}
 }
 
-// fresh returns a function that measures how late events come; nil if Lag is not set.
+// fresh returns a function that measures the delay of events; nil if Lag is not set.
 func (s *site) fresh() func(time.Time) {
 	if s.Lag == nil {
 		return nil
@@ -146,8 +148,8 @@ func (s *site) fresh() func(time.Time) {
 	return func(emitted time.Time) { s.Lag(s.Now().Sub(emitted)) }
 }
 
-// nextTry returns the wait before the next attempt: almost none after one that
-// worked for a while, and more and more after those that did not.
+// nextTry returns the wait before the next attempt. After an attempt that worked for a
+// while, the wait is short. After others, it doubles each time, up to 5 seconds.
 func nextTry(n int32, lasted time.Duration) time.Duration {
 	if lasted >= steady {
 		n = 1
@@ -218,7 +220,7 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	if err != nil {
 		return RunPumpResult{}, err
 	}
-	var keep *keeper // a broker's codex has no login of its own
+	var keep *keeper // with a broker, codex has no login on the host
 	if in.Credentials != protocol.CredentialsBroker && !in.Unkept {
 		keep = s.keeper(h, in.Claim.Session, in.Layout.CodexHome, in.Seed, hide)
 	}
@@ -228,8 +230,8 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	}
 	defer w.Close()
 	s.reach.reached(in.Claim.Host)
-	// At the end as well: the host could be reached until the wire broke, even if new
-	// connections failed meanwhile.
+	// The host counts as reached until the wire broke, even if new connections failed
+	// meanwhile.
 	defer s.reach.reached(in.Claim.Host)
 
 	notices := keep.noticing(held, w.Size(), offset)
@@ -269,7 +271,7 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 		err = ferr
 	}
 	if lost != nil && t.err == nil {
-		s.keepHeard(held, in, *lost, hide) // after its entries
+		s.keepHeard(held, in, *lost, hide) // after its entries are stored
 	}
 	if t.strange != "" {
 		s.Logger.Error("transcript differs between attempts", "session", in.Claim.Session, "what", t.strange)
@@ -295,14 +297,16 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	stopKeeping()
 	if err != nil {
 		if !movesOn(err) {
-			// The next attempts may fail as early as this one, so that nothing is
-			// stored for a long time. This puts a rotated login at least on record.
+			// The next attempts may fail as early as this one, so that a rotated login
+			// would not be stored for a long time. This call at least reports the
+			// rotation to the seed.
 			keep.last(held)
 		}
 		return RunPumpResult{}, err
 	}
 	s.dropAnswers(held, in.Pump.Sends, res.Deliveries, in.Forget)
-	// After the watch was left: it sees what changes from now on.
+	// The last look at the login comes after the watch was left, which sees later
+	// changes.
 	out := RunPumpResult{Pump: res, SeedLost: keep.last(held), PolicyBroken: broken}
 	if out.SeedLost == nil {
 		out.SeedLost = broker.seedLost()
@@ -316,7 +320,8 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	return out, nil
 }
 
-// movesOn reports whether another attempt goes on, or the host is out of reach.
+// movesOn reports whether the error means that another attempt goes on, or that the
+// host is out of reach.
 func movesOn(err error) bool {
 	return errors.Is(err, errHandOver) || errors.Is(err, conversation.ErrWireLost) || errors.Is(err, hostexec.ErrFenced)
 }
@@ -411,7 +416,7 @@ func goneOf(st process.Status) *ProcessGone {
 }
 
 // lastOf returns at most the last n bytes of s. If s is cut, the result begins with a
-// whole line, or a whole word: part of a secret would not be redacted.
+// whole line or a whole word, because a part of a secret would not be redacted.
 func lastOf(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -426,8 +431,8 @@ func lastOf(s string, n int) string {
 	return "…"
 }
 
-// attend runs beside a conversation. It stores entries that have waited, tells
-// viewers how far the pump is, and cancels the conversation when the workflow
+// attend runs in parallel with a conversation. It stores entries that have waited,
+// tells viewers how far the pump is, and cancels the conversation when the workflow
 // cancels the activity or the worker stops.
 func (s *Sessions) attend(ctx, held context.Context, stop <-chan struct{}, t *transcript, here *presence, callBack context.CancelCauseFunc, done <-chan struct{}) {
 	flush := time.NewTicker(segmentAge / 2)
@@ -438,7 +443,7 @@ func (s *Sessions) attend(ctx, held context.Context, stop <-chan struct{}, t *tr
 		case <-done:
 			return
 		case <-flush.C:
-			// An error is kept by the transcript and ends the conversation.
+			// The transcript remembers an error, which ends the conversation.
 			_ = t.flushOld(held)
 			here.tell()
 		case <-cancelled:

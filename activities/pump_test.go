@@ -110,7 +110,7 @@ func appError(t *testing.T, err error) *temporal.ApplicationError {
 	return app
 }
 
-// shownIsStored checks that all viewers saw entries as they are on record.
+// shownIsStored checks that all viewers saw the entries that are stored.
 func (k *talk) shownIsStored(beds ...*bed) {
 	k.t.Helper()
 	stored := map[int64]string{}
@@ -207,7 +207,7 @@ func TestStoppingWorkerHandsOver(t *testing.T) {
 	first := k.another()
 	in := k.input(k.message("I am Ada"))
 	stop := make(chan struct{})
-	a := quiet(9) // eight attempts have done so before
+	a := quiet(9) // eight attempts before this one were stopped in the same way
 	a.stop = stop
 	done := k.pumpBeside(t.Context(), first, in, a)
 	await(t, "the stream to begin", func() bool { return len(first.live.of(SessionTopic("handover"), LiveDelta)) > 3 })
@@ -270,7 +270,7 @@ func TestEndOfTheProcessIsTold(t *testing.T) {
 	if p := got.out.Process; p == nil || p.State != "exited" || p.Code != 137 {
 		t.Errorf("process %+v", p)
 	}
-	// A later pump is told the same.
+	// A later pump returns the same.
 	out := k.pump(conversation.ProcessEnded)
 	if p := out.Process; p == nil || p.State != "exited" || p.Code != 137 {
 		t.Errorf("process %+v", p)
@@ -316,7 +316,7 @@ func TestLongMessageComesFromTheStore(t *testing.T) {
 	m := k.message("")
 	m.Blob = key
 	out := k.pump(conversation.TurnEnded, m)
-	// codex trims what a person typed.
+	// codex may trim spaces of a message.
 	if want := fmt.Sprint(len(strings.TrimSpace(text)), " bytes"); out.Pump.Turn.FinalText != want && out.Pump.Turn.FinalText != fmt.Sprint(len(text), " bytes") {
 		t.Errorf("the model saw %s, want %s", out.Pump.Turn.FinalText, want)
 	}
@@ -354,7 +354,7 @@ func TestHeartbeatNamesTheAttachedWorker(t *testing.T) {
 	}
 }
 
-// states returns what viewers were told of a session's pump.
+// states returns the states of a session's pump that viewers saw.
 func (b *bed) states(session string) (all []protocol.SessionLive) {
 	b.t.Helper()
 	for _, ev := range b.live.of(SessionTopic(session), LiveState) {

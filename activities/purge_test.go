@@ -7,7 +7,7 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// An import that the seed's workflow refuses is still in the store.
+// A bundle of an import that the seed's workflow refused is still in the store.
 func TestAPurgeTakesImportsThatWereRefusedAndLeavesThoseToCome(t *testing.T) {
 	r := newRefreshed(t)
 	b, err := seeds.Load(t.Context(), r.store, r.in.Seed.Blob)

@@ -14,8 +14,8 @@ import (
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// TestNothingReachesAHostWhoseKeyIsNotPinned checks what the host saw: no login and
-// no file, in whatever way the key differs from the pinned one.
+// TestNothingReachesAHostWhoseKeyIsNotPinned checks that the host saw no login and no
+// file, for all ways in which the key can differ from the pinned one.
 func TestNothingReachesAHostWhoseKeyIsNotPinned(t *testing.T) {
 	sshd := hosttest.StartSSHD(t, hosttest.Options{NewUser: true})
 	pinned := sshd.Spec()
@@ -96,18 +96,18 @@ func everyFile(t *testing.T, dir string) string {
 	return names.String()
 }
 
-// workerVariables are variables in which a worker may have keys and tokens of its
-// own.
+// workerVariables are environment variables in which a worker may have keys and tokens
+// of its own.
 var workerVariables = []string{
 	"OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_ORGANIZATION", "OPENAI_PROJECT", "CODEX_GITHUB_PERSONAL_ACCESS_TOKEN",
 	"GITHUB_TOKEN", "GH_TOKEN", "GITHUB_PERSONAL_ACCESS_TOKEN", "MCP_BEARER_TOKEN", "MCP_TOKEN", "ANTHROPIC_API_KEY", "AZURE_OPENAI_API_KEY",
 	"AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "TEMPORAL_API_KEY", "OPENAI_BASE_URL", "CODEX_REFRESH_TOKEN_URL_OVERRIDE", "SSH_AUTH_SOCK", "HTTPS_PROXY",
 }
 
-// TestWorkersEnvironmentNeverReachesTheHost: neither codex nor what it starts has a
-// variable of the worker's, even if the host is the worker's machine.
+// TestWorkersEnvironmentNeverReachesTheHost checks that neither codex nor its commands
+// have an environment variable of the worker, even if the host is the worker's machine.
 func TestWorkersEnvironmentNeverReachesTheHost(t *testing.T) {
-	far := readyHost(t) // its sshd has none of the worker's variables
+	far := readyHost(t) // its sshd is started without the worker's variables
 	for _, name := range workerVariables {
 		t.Setenv(name, "marked-worker-"+strings.ToLower(name))
 	}
@@ -145,9 +145,9 @@ rules:
 	}
 }
 
-// TestAHostsOwnFilesNameNoServerForTokens: what the rc files of a host's user set
-// never tells codex where to send a login, and gives it no other login. What the
-// worker's configuration names does.
+// TestAHostsOwnFilesNameNoServerForTokens checks that variables in the rc files of a
+// host's user neither tell codex where to send a login nor give it another login. The
+// server that the worker's configuration names is used.
 func TestAHostsOwnFilesNameNoServerForTokens(t *testing.T) {
 	var rc strings.Builder
 	for _, name := range unsetKeys {

@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A GapError says that entries are missing from a transcript in the store.
-// Those before the gap were yielded.
+// A GapError says that entries are missing from a transcript in the store. The entries
+// before the gap were yielded.
 type GapError struct {
 	Session string
 	From    int64 // the first one missing
@@ -21,9 +21,10 @@ func (e *GapError) Error() string {
 	return fmt.Sprintf("transcript of %s: entries %d to %d are missing from the store", e.Session, e.From, e.To)
 }
 
-// ReadTranscript yields the stored entries of a session, from seq from (1 if less), in
-// order and each once. An attached pump may hold entries of its last seconds that are
-// not stored yet. An error ends it; a gap is a *GapError.
+// ReadTranscript yields the stored entries of a session in order, each one once. It
+// begins with entry from, or 1 if from is less. An attached pump may hold entries of
+// its last seconds that are not stored yet. After an error, nothing more is yielded. If
+// entries are missing, the error is a *GapError.
 func ReadTranscript(ctx context.Context, st *store.Store, session string, from int64) iter.Seq2[protocol.Entry, error] {
 	return func(yield func(protocol.Entry, error) bool) {
 		if err := checkID("session", session); err != nil {
@@ -63,8 +64,8 @@ func ReadTranscript(ctx context.Context, st *store.Store, session string, from i
 	}
 }
 
-// startAt returns the index of the segment that holds entry seq: it is of the
-// last owner that began at or below it, and owners write without overlap.
+// startAt returns the index of the segment that holds entry seq. Owners write without
+// overlap, so it is a segment of the last owner that began at or below seq.
 func startAt(segs []segment, seq int64) int {
 	start := 0
 	for i, s := range segs {

@@ -13,12 +13,12 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A pump that loses its wire returns no result, and the next one reads the journal
-// again. If the host is gone there is no next one, and what the pump had read is all
-// that anybody will ever know. Its entries are in the store by then, and what else it
-// knew is stored as well, one blob for a session.
+// A pump that loses its wire returns no result, and the next pump reads the journal
+// again. If the host is lost, there is no next pump, and nobody will ever know more
+// than the last pump had read. Its entries are in the store by then. Everything else
+// that it knew is stored as well, in one blob for each session.
 
-// heard is what the newest pump of a session knew when its wire was lost.
+// heard has what the newest pump of a session knew when its wire was lost.
 type heard struct {
 	Generation int64             `json:"generation"`
 	Pump       int64             `json:"pump"`
@@ -28,7 +28,8 @@ type heard struct {
 
 func heardKey(session string) string { return "heard/" + session }
 
-// keepHeard stores what was known, unless another attempt knew more.
+// keepHeard stores what this attempt knew, unless another attempt of the same pump knew
+// more.
 func (s *Sessions) keepHeard(ctx context.Context, in RunPumpInput, lost conversation.Lost, hide secrets) {
 	now := heard{Generation: in.Claim.Generation, Pump: in.Claim.Pump, Since: in.Pump.State.Seq, Lost: lost}
 	hideIn(hide.all, &now)
@@ -49,7 +50,7 @@ func (s *Sessions) keepHeard(ctx context.Context, in RunPumpInput, lost conversa
 	}
 }
 
-// readHeard returns nil if there is nothing.
+// readHeard returns nil if nothing is stored.
 func (s *site) readHeard(ctx context.Context, session string) (*heard, error) {
 	data, err := s.Store.Get(ctx, heardKey(session))
 	if errors.Is(err, store.ErrNotFound) {
@@ -65,8 +66,9 @@ func (s *site) readHeard(ctx context.Context, session string) (*heard, error) {
 	return &h, nil
 }
 
-// forgetHeard deletes what the session's generations up to upTo had heard, because
-// nobody will record it any more. It only logs errors: a later call deletes it.
+// forgetHeard deletes the record of the session if it is of generation upTo or an
+// earlier one, because nobody will use it any more. It only logs errors, since a later
+// call deletes the record.
 func (s *site) forgetHeard(ctx context.Context, session string, upTo int64) {
 	h, err := s.readHeard(ctx, session)
 	if err == nil && h != nil && h.Generation <= upTo {
@@ -77,25 +79,25 @@ func (s *site) forgetHeard(ctx context.Context, session string, upTo int64) {
 	}
 }
 
-// RecordLostInput: nobody will attach to this process again. State is that of the newest
-// pump that returned one; Claim is above all pumps.
+// RecordLostInput is for a process to which nobody will attach again. State is that of
+// the newest pump that returned one. Claim's epoch is above that of every pump.
 type RecordLostInput struct {
 	Claim protocol.Claim         `json:"claim"`
-	Seed  *protocol.SeedRef      `json:"seed,omitempty"` // what is to be hidden
+	Seed  *protocol.SeedRef      `json:"seed,omitempty"` // its secrets are hidden
 	State conversation.PumpState `json:"state"`
 	Sends []conversation.Send    `json:"sends,omitempty"` // those that codex may have
 	Notes []conversation.Note    `json:"notes,omitempty"` // those that may be on record
 	Turn  int                    `json:"turn"`
 }
 
-// RecordLostResult says what is known of pumps that returned nothing.
+// RecordLostResult has what is known of pumps that returned no result.
 type RecordLostResult struct {
 	Seq int64 `json:"seq"`
 	// Said are the Sends that codex is known to have.
 	Said []string `json:"said,omitempty"`
 	// Noted are the Notes that are on record.
 	Noted []string `json:"noted,omitempty"`
-	// Last is the newest state; nil if nobody left one.
+	// Last is the newest state; nil if no pump stored one.
 	Last *conversation.PumpState `json:"last,omitempty"`
 	// Ended is how the turn ended, if that was known.
 	Ended *conversation.TurnEnd `json:"ended,omitempty"`
@@ -125,7 +127,7 @@ func (s *Sessions) recordLost(ctx context.Context, in RecordLostInput, hide secr
 	}
 	if h != nil && (h.Generation != in.Claim.Generation || h.Since != in.State.Seq || h.Lost.Result.State.Cursor.Incarnation != in.State.Cursor.Incarnation ||
 		h.Lost.Result.State.Cursor.Offset < in.State.Cursor.Offset) {
-		h = nil // of a pump before one that returned a result
+		h = nil // a later pump returned a result
 	}
 	entries, err := s.since(ctx, in)
 	if err != nil {
@@ -159,7 +161,7 @@ func (s *Sessions) recordLost(ctx context.Context, in RecordLostInput, hide secr
 	}
 	if h != nil {
 		out.Last, out.Ended = &h.Lost.Result.State, h.Lost.Result.Turn
-		if out.Seq == out.Last.Seq { // else another attempt has read further, and died
+		if out.Seq == out.Last.Seq { // otherwise another attempt has read further, and died
 			behind = append(behind, h.Lost.Unfinished...)
 		}
 	}
@@ -175,7 +177,8 @@ func (h *heard) settled(id string) bool {
 	return h != nil && slices.ContainsFunc(h.Lost.Result.Deliveries, func(d protocol.Delivery) bool { return d.ID == id && d.State == protocol.Acknowledged })
 }
 
-// saidAt returns the time of what was heard last; it is the same for every attempt.
+// saidAt returns the time of the last event that is known. It is the same for every
+// attempt.
 func (s *Sessions) saidAt(in RecordLostInput, h *heard) time.Time {
 	at := in.State.AtMS
 	if h != nil {
@@ -198,7 +201,7 @@ func (s *Sessions) since(ctx context.Context, in RecordLostInput) ([]protocol.En
 		var gap *GapError
 		switch {
 		case errors.As(err, &gap):
-			return entries, nil // what comes after it is overwritten
+			return entries, nil // the entries after the gap will be overwritten
 		case err != nil:
 			return nil, err
 		case mine >= 0 && e.Seq >= segs[mine].First:

@@ -11,8 +11,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// lostPump returns a session whose newest pump had recorded entries 4 and 5 when
-// its host was lost: a note, and what codex was told.
+// lostPump returns a session whose newest pump had recorded entries 4 and 5 when its
+// host was lost: a note, and a message to codex.
 func lostPump(t *testing.T) (*Sessions, RecordLostInput) {
 	t.Helper()
 	s := New(Deps{Store: newStore(t), Live: &recorder{}}).Sessions
@@ -48,7 +48,7 @@ func (s *Sessions) said(t *testing.T) string {
 	return strings.Join(out, ", ")
 }
 
-// heardOf returns what the pump left of what it knew.
+// heardOf returns what the pump knew when its wire was lost.
 func heardOf(in RecordLostInput, seq int64) conversation.Lost {
 	return conversation.Lost{
 		Result: conversation.PumpResult{
@@ -59,9 +59,9 @@ func heardOf(in RecordLostInput, seq int64) conversation.Lost {
 	}
 }
 
-// What a person said and what codex had answered when its host was lost is recorded
-// once, in that order, with how far each message is known to have come, however
-// often it is tried.
+// The messages of a person and the answers of codex before the host was lost are
+// recorded in this order, with the known delivery state of each message. Repeating
+// RecordLost adds nothing.
 func TestWhatWasHeardOnALostHostIsPutOnRecord(t *testing.T) {
 	s, in := lostPump(t)
 	s.keepHeard(t.Context(), RunPumpInput{Claim: protocol.Claim{Session: "s", Generation: 1, Pump: 7}, Pump: conversation.PumpInput{State: in.State}}, heardOf(in, 5), secrets{})
@@ -82,8 +82,8 @@ func TestWhatWasHeardOnALostHostIsPutOnRecord(t *testing.T) {
 	}
 }
 
-// If the worker died with its host, only its entries are left. What it may have
-// sent is recorded as such.
+// If the worker died together with its host, only its entries are left. Messages that
+// it may have sent are recorded with the delivery state sent.
 func TestWhatADeadWorkerHeardIsItsEntries(t *testing.T) {
 	for what, lost := range map[string]func(*heard){
 		"nothing is left":           nil,
@@ -110,7 +110,7 @@ func TestWhatADeadWorkerHeardIsItsEntries(t *testing.T) {
 	}
 }
 
-// The end of the turn was heard too, though it could not be reported any more.
+// The pump had read the end of the turn too, but could not report it any more.
 func TestTheEndOfATurnIsHeardOnALostHost(t *testing.T) {
 	s, in := lostPump(t)
 	h := heardOf(in, 5)
@@ -124,8 +124,9 @@ func TestTheEndOfATurnIsHeardOnALostHost(t *testing.T) {
 	}
 }
 
-// An attempt that came less far replaces nothing of one that came further. What
-// others have read since counts, before what was unfinished for this attempt.
+// An attempt that read less does not replace the record of one that read more. Entries
+// that other attempts have stored since come before the unfinished texts of this
+// attempt.
 func TestTheNewestOfWhatWasHeardCounts(t *testing.T) {
 	s, in := lostPump(t)
 	pump := RunPumpInput{Claim: protocol.Claim{Session: "s", Generation: 1, Pump: 7}, Pump: conversation.PumpInput{State: in.State}}
@@ -142,8 +143,9 @@ func TestTheNewestOfWhatWasHeardCounts(t *testing.T) {
 	}
 }
 
-// What was heard is of no use once the session is elsewhere or has ended: a later
-// session of its id does not find it. What its own pump has heard stays.
+// The record is deleted after the session has gone to another host or has ended, so
+// that a later session of its id does not find it. A record of the session's present
+// generation stays.
 func TestWhatWasHeardDoesNotOutliveItsUse(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	hears := func(generation int64) {

@@ -15,13 +15,14 @@ import (
 )
 
 // RecoverSeed fetches a rotating login from the host of a holder that has ended. It
-// fences off everybody who acts there for that session, ends codex, which may refresh
-// again, and reads auth.json.
+// fences off everybody who acts there for that session. It ends codex, which might
+// refresh the login again, and reads auth.json.
 //
 // A rotated login is stored, and returned as Saved, before anything is wiped. The caller
-// moves its pointer and calls again with Saved as the Seed, which wipes: a kill between
-// any two steps loses nothing. A login that is neither the seed's nor can follow it is
-// an error, and stays. Work and rollouts always stay.
+// then moves its pointer and calls RecoverSeed again with Saved as the Seed, and that
+// call wipes. So a kill between any two steps loses nothing. If the login is neither the
+// seed's nor can follow the seed's, RecoverSeed fails and the login stays. Work and
+// rollouts always stay.
 func (s *Seeds) RecoverSeed(ctx context.Context, in RecoverSeedInput) (RecoverSeedResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	in.Claim = claimBehind(in.Claim, in.Generation)
@@ -59,14 +60,16 @@ func (s *site) recoverSeed(ctx context.Context, in RecoverSeedInput, attempt int
 		return out, err
 	}
 	if !f.exists {
-		// Taking the lock would create the folder; processes are found by their mark.
+		// The lock is not taken, because that would create the folder. Processes are
+		// found by their mark.
 		if _, err := endUnrecorded(ctx, h, l, in.Claim, attempt); err != nil {
 			return out, err
 		}
 		return RecoverSeedResult{Absent: true, Wiped: true}, nil
 	}
 	if in.Generation > 0 && f.mark.Generation > in.Generation {
-		// The session is back, and has saved what it found before it came in.
+		// The session is back. Before it began to work, it saved the login that it
+		// found.
 		return RecoverSeedResult{Absent: true, Wiped: true}, nil
 	}
 	if _, err := endEvery(ctx, h, l, in.Claim, attempt); err != nil {
@@ -100,7 +103,7 @@ func (s *site) recoverSeed(ctx context.Context, in RecoverSeedInput, attempt int
 	return out, nil
 }
 
-// endEvery ends all processes of a session when their number is not known.
+// endEvery ends all processes of a session if the newest incarnation is not known.
 func endEvery(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, attempt int32) (found []process.Survivor, err error) {
 	newest := 0
 	names, err := processesIn(ctx, h, l)

@@ -25,8 +25,8 @@ func (k *talk) recover(seed *protocol.SeedRef) (RecoverSeedResult, error) {
 	return k.set.Seeds.recoverSeed(k.t.Context(), RecoverSeedInput{Seed: *seed, Claim: claim}, 1, hide)
 }
 
-// The holder is gone and codex had rotated. The login is in the store before it is
-// wiped, however often a worker is killed on the way. The work stays.
+// The holder has ended after codex rotated the login. The login is in the store before
+// it is wiped, even if workers are killed in between. The work stays.
 func TestALoginIsRecoveredBeforeItIsWiped(t *testing.T) {
 	model := scriptedmodel.Serve(t, `rules: []`)
 	b := newBed(t, readyHost(t))
@@ -70,13 +70,13 @@ func TestALoginIsRecoveredBeforeItIsWiped(t *testing.T) {
 	if b.sh(`cat "$1/kept"`, k.layout.WorkDir) != "mine\n" {
 		t.Error("the work is gone")
 	}
-	// The old holder wakes up.
+	// The old holder goes on late.
 	if _, err := k.close(k.closing()); !errors.Is(err, hostexec.ErrFenced) {
 		t.Errorf("the former holder's close: %v", err)
 	}
 }
 
-// What cannot follow the seed is neither saved nor wiped.
+// A login that cannot follow the seed's is neither saved nor wiped.
 func TestWhatIsNoLaterLoginIsNotRecoveredAndNotWiped(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.prepared("odd", "", "workspace-write", b.rotating(nil, "odd", 1))
@@ -112,7 +112,7 @@ func TestWhatIsNoLaterLoginIsNotRecoveredAndNotWiped(t *testing.T) {
 	}
 }
 
-// That a host cannot be reached does not mean that nothing is there.
+// A login on a host that cannot be reached is not given up.
 func TestALoginOnAHostThatIsAwayIsNotGivenUp(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

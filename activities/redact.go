@@ -6,8 +6,8 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// hideIn hides secrets in every string that v (a pointer) leads to. Bytes are left alone: in
-// our types they are codex's request ids.
+// hideIn hides secrets in every string that can be reached from v, which is a pointer. It
+// leaves bytes alone: in our types they are codex's request ids.
 func hideIn(r *seeds.Redactor, v any) {
 	if r != nil {
 		hideValue(r, reflect.ValueOf(v))

@@ -14,16 +14,16 @@ import (
 // RefreshSeedInput is the input of Seeds.RefreshSeed.
 type RefreshSeedInput struct {
 	Seed protocol.SeedRef `json:"seed"`
-	// Force is set by a person to use a token again that may be spent. Its text is
+	// A person sets Force to have a token used again that may be used up. Its text is
 	// new each time.
 	Force string `json:"force,omitempty"`
-	// Look uses no token: it only takes what an earlier refresh left in the store
-	// after nobody waited for it any more.
+	// With Look, no token is used: RefreshSeed only takes an answer that an earlier
+	// refresh stored after nobody waited for it any more.
 	Look bool `json:"look,omitempty"`
 }
 
-// RefreshSeedResult is the outcome. Saved is set with the verdict alive, and only then:
-// it is in the store and counts for nobody yet.
+// RefreshSeedResult is the outcome. Saved is set only with the verdict alive. It names
+// a bundle in the store that is not a generation of the seed yet.
 type RefreshSeedResult struct {
 	SeedVerdict
 	Saved *protocol.SeedRef   `json:"saved,omitempty"`
@@ -33,9 +33,8 @@ type RefreshSeedResult struct {
 	Asked bool `json:"asked"`
 }
 
-// SeedVerdict is what is known of a seed: alive, dead, suspect, unknown, lost
-// (its refresh token may be spent and no answer is known) or fresh (nobody was
-// asked).
+// SeedVerdict is what is known of a seed: alive, dead, suspect, unknown, lost (its
+// refresh token may be used up and no answer is known) or fresh (nobody was asked).
 type SeedVerdict struct {
 	Verdict    string        `json:"verdict"`
 	Reason     string        `json:"reason,omitempty"`
@@ -51,10 +50,10 @@ func (s *site) issuer() seeds.Issuer {
 	return seeds.Issuer{TokenURL: s.TokenEndpoint, URL: s.Issuer, Now: s.Now}
 }
 
-// RefreshSeed uses a login's refresh token once. It stores that intent before it sends
-// the request, and the new login before it ends. An attempt after a killed one finds the
-// answer, or that the token may be spent; then only a person can have it used again.
-// Only an answer that was on its way when this process died is lost.
+// RefreshSeed uses a login's refresh token a single time. It stores that intent before
+// it sends the request, and the new login before it ends. An attempt after a killed one
+// finds the answer, or finds that the token may be used up. Then only a person can have
+// it used again. Only an answer that was on its way when this process died is lost.
 func (s *Seeds) RefreshSeed(ctx context.Context, in RefreshSeedInput) (RefreshSeedResult, error) {
 	out, err := s.refreshSeed(ctx, in)
 	return out, failing{}.failure(ctx, "refresh seed "+in.Seed.Name, err)
@@ -106,8 +105,8 @@ func (s *Seeds) refreshSeed(ctx context.Context, in RefreshSeedInput) (RefreshSe
 	return s.ask(ctx, in, seed, spent, intent), nil
 }
 
-// ask makes the request. From here on nothing is given up while this process lives: even
-// a cancelled activity stores a new login.
+// ask sends the request. From here on, only the end of this process can stop it: even a
+// cancelled activity stores a new login.
 func (s *Seeds) ask(ctx context.Context, in RefreshSeedInput, seed *seeds.Bundle, spent string, intent *seeds.Intent) RefreshSeedResult {
 	held := context.WithoutCancel(ctx)
 	answer, next := s.issuer().Refresh(held, seed)
@@ -122,7 +121,7 @@ func (s *Seeds) ask(ctx context.Context, in RefreshSeedInput, seed *seeds.Bundle
 			return err
 		})
 	case seeds.VerdictUnknown:
-		// Nothing was spent, and that must be recorded as surely as the intent.
+		// The token was not used up. This must be recorded as reliably as the intent.
 		s.insist(held, "seed "+in.Seed.Name+" was not refreshed, and that cannot be written down", func(ctx context.Context) error {
 			return intent.Withdraw(ctx, s.Store)
 		})
@@ -130,11 +129,11 @@ func (s *Seeds) ask(ctx context.Context, in RefreshSeedInput, seed *seeds.Bundle
 	return out
 }
 
-// storeTry bounds one try at the store.
+// storeTry is the time limit for one try to write to the store.
 const storeTry = time.Minute
 
-// insist repeats do until it succeeds or the process ends. The activity beats meanwhile
-// (see Beats).
+// insist repeats do until it succeeds or the process ends. Meanwhile, Beats sends the
+// activity's heartbeats.
 func (s *Seeds) insist(ctx context.Context, what string, do func(context.Context) error) {
 	for n := int32(1); ; n++ {
 		try, cancel := context.WithTimeout(ctx, storeTry)
@@ -159,15 +158,15 @@ type VerifySeedInput struct {
 	Seed protocol.SeedRef `json:"seed"`
 }
 
-// VerifySeedResult says what can be known without using anything up.
+// VerifySeedResult has what VerifySeed found.
 type VerifySeedResult struct {
 	SeedVerdict
-	// Until is when a login's access token ends, by its own words.
+	// Until is the time at which the login's access token expires, as the token says.
 	Until time.Time `json:"until,omitzero"`
 }
 
-// VerifySeed checks a seed without using anything up or changing anything: what a login
-// says of itself, or whether a key is accepted.
+// VerifySeed checks a seed without using up its refresh token or changing anything. For
+// a login it reads what the tokens say; for a key it asks whether the key is accepted.
 func (s *Seeds) VerifySeed(ctx context.Context, in VerifySeedInput) (VerifySeedResult, error) {
 	out, err := s.verifySeed(ctx, in)
 	return out, failing{}.failure(ctx, "verify seed "+in.Seed.Name, err)

@@ -77,7 +77,7 @@ func (r *refreshed) refresh() RefreshSeedResult {
 	return out
 }
 
-// holds checks that what was saved is the newest login that the issuer gave out.
+// holds checks that the saved login is the newest one that the issuer gave out.
 func (r *refreshed) holds(out RefreshSeedResult) {
 	r.t.Helper()
 	if out.Verdict != "alive" || out.Saved == nil || out.Saved.Generation != r.in.Seed.Generation+1 {
@@ -103,7 +103,7 @@ func TestARefreshIsInTheStoreBeforeItIsKnown(t *testing.T) {
 	r := newRefreshed(t)
 	out := r.refresh()
 	r.holds(out)
-	// Its answer never reached the workflow. The next attempt finds it.
+	// The result never reached the workflow. The next attempt finds the answer.
 	again := r.refresh()
 	r.holds(again)
 	if !out.Asked || again.Asked || out.Saved.Blob != again.Saved.Blob {
@@ -118,7 +118,7 @@ func TestALookUsesNoToken(t *testing.T) {
 	if out := r.refresh(); out.Verdict != "unknown" || out.Saved != nil || len(r.issuer.Requests()) != 0 {
 		t.Errorf("%+v, %d requests", out, len(r.issuer.Requests()))
 	}
-	// What a killed refresh left is used.
+	// With Look, an answer that an earlier refresh stored is used.
 	r.in.Look = false
 	r.refresh()
 	r.in.Look = true
@@ -159,7 +159,7 @@ func TestALostAnswerIsNotAskedForAgainWithoutAWord(t *testing.T) {
 
 func TestAForcedRefreshSavesWhatWasOnlyThoughtLost(t *testing.T) {
 	r := newRefreshed(t)
-	r.issuer.Fail(scriptedauth.Fault{Kind: "drop"}) // it was never read
+	r.issuer.Fail(scriptedauth.Fault{Kind: "drop"}) // the issuer did not read the request
 	if out := r.refresh(); out.Verdict != "lost" {
 		t.Fatalf("%+v", out)
 	}
@@ -178,7 +178,7 @@ func TestOnlyInvalidGrantIsDead(t *testing.T) {
 	}
 }
 
-// breakStore makes the folder of the seed's blobs something else until mend is
+// breakStore replaces the folder of the seed's blobs by something else until mend is
 // called.
 func (r *refreshed) breakStore() (mend func()) {
 	r.t.Helper()
@@ -242,7 +242,7 @@ func TestAStoreThatFailsIsWaitedForWithTheNewLoginInHand(t *testing.T) {
 	r.usedOnce()
 }
 
-// A child is another process that refreshes, and is killed.
+// A child is the input of another process that refreshes, and is killed.
 type child struct {
 	Dir, Identity string
 	In            RefreshSeedInput
@@ -283,8 +283,8 @@ func (r *refreshed) child() *exec.Cmd {
 	return cmd
 }
 
-// If a refresh is killed at any step, the login is never used twice and never
-// called dead. It is lost only with an answer that was in flight.
+// If a refresh is killed at any step, the refresh token is never used twice and the
+// login is never called dead. The login is lost only if the answer was on its way.
 func TestAKilledRefreshIsTakenUpWhereItWas(t *testing.T) {
 	kill := func(r *refreshed, cmd *exec.Cmd) {
 		r.t.Helper()

@@ -16,11 +16,12 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// If a session's folder is missing on its host, the folder may have been removed,
-// or the disk that holds the root folder may not be mounted. To tell these apart,
+// If a session's folder is missing on its host, the folder may have been removed, or
+// the disk that holds the root folder may not be mounted. To tell these apart,
 // PrepareSession puts a file with an id, the mark, into the root folder. The store
-// records in which root folder a session was prepared (see rootedKey), from before
-// anything of the session is on the host until all of it is saved or removed.
+// records in which root folder a session was prepared (see rootedKey). The record is
+// there before anything of the session is on the host, and stays until all of it is
+// saved or removed.
 //
 // The store has no such record for a session that an earlier version prepared. For
 // such a session the root folder counts as present if it has a mark, codex or a
@@ -61,9 +62,9 @@ func (s *site) readRooted(ctx context.Context, c protocol.Claim) (*rooted, error
 	return &r, nil
 }
 
-// forgetRooted deletes the record once a host has nothing of the session's
-// generations up to upTo that is not saved elsewhere. It logs an error and does not
-// return it.
+// forgetRooted deletes the record of a claim's session and host, unless it is of a
+// generation above upTo. Callers have saved or removed everything of the generations up
+// to upTo before. It logs an error and does not return it.
 func (s *site) forgetRooted(ctx context.Context, c protocol.Claim, upTo int64) {
 	r, err := s.readRooted(ctx, c)
 	if err == nil && r != nil && r.Generation <= upTo {
@@ -74,10 +75,10 @@ func (s *site) forgetRooted(ctx context.Context, c protocol.Claim, upTo int64) {
 	}
 }
 
-// enter makes sure that a session may be prepared below root, and records that it
-// is. If the session was prepared on the host before, root must be the root folder
-// of that time; otherwise enter fails with ErrTypeRootMissing. If it was not, enter
-// makes the root folder if that is missing.
+// enter makes sure that a session may be prepared below root, and records root as the
+// session's root folder. If the session was prepared on the host before, root must be
+// the root folder of that time; otherwise enter fails with ErrTypeRootMissing. If it
+// was not prepared there before, enter makes a missing root folder.
 func (s *site) enter(ctx context.Context, h hostexec.Host, c protocol.Claim, root string) error {
 	was, err := s.readRooted(ctx, c)
 	if err != nil {

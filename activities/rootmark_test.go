@@ -13,7 +13,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A disk holds the root folder of a host, and can be taken away.
+// A disk has the root folder of a host, and can be unmounted.
 type disk struct {
 	t    *testing.T
 	root string
@@ -66,8 +66,8 @@ func withoutDisk(b *bed, d *disk) map[string]func() {
 	}
 }
 
-// notMounted checks that an activity failed because the root is not there,
-// retryably, and says so.
+// notMounted checks that an activity failed with a retryable error that says that the
+// root folder is missing.
 func notMounted(t *testing.T, what, root string, err error) {
 	t.Helper()
 	err = failing{}.failure(t.Context(), what, err)
@@ -78,8 +78,9 @@ func notMounted(t *testing.T, what, root string, err error) {
 	}
 }
 
-// After a reboot the disk with the root folder is not mounted yet. Nothing is taken
-// for wiped, saved or never begun, and all goes on when the disk is there.
+// After a reboot the disk with the root folder is not mounted yet. No activity
+// concludes that something is wiped, saved or never begun. All goes on after the disk
+// is mounted.
 func TestARootWhoseDiskIsNotMountedIsWaitedFor(t *testing.T) {
 	for _, name := range []string{"no folder", "an empty mount point", "another root was made there", "a script made the session's folder"} {
 		t.Run(name, func(t *testing.T) {
@@ -140,8 +141,8 @@ func TestARootWhoseDiskIsNotMountedIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A person may give up what is on a disk that never comes back. What was not looked
-// at is not reported as wiped.
+// A person may give up a session's folder on a disk that never comes back. The
+// credential there is not reported as wiped, because nobody looked at it.
 func TestWhatIsOnADiskThatIsGoneCanBeDiscarded(t *testing.T) {
 	d := newDisk(t)
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: d.root})
@@ -164,13 +165,13 @@ func TestWhatIsOnADiskThatIsGoneCanBeDiscarded(t *testing.T) {
 	d.mount()
 }
 
-// A session that never reached its host, or was prepared there by an earlier
-// version, has recorded nothing about the root folder.
+// For a session that never reached its host, or that an earlier version prepared there,
+// the store has no record of the root folder.
 func TestARootWithoutAMarkIsBelievedWhereOursIsInIt(t *testing.T) {
 	d := newDisk(t)
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: d.root})
 	k := &talk{bed: b, claim: protocol.Claim{Session: "old", Host: b.spec, Generation: 1}, seed: b.rotating(nil, "old", 3)}
-	// Nothing of ours is there, and nobody knows whether anything was.
+	// Nothing of ours is there, and it is not known whether anything was there before.
 	_, err := k.recover(k.seed)
 	notMounted(t, "recover the seed", d.root, err)
 	k.layout = layoutOf(d.root, "old")
@@ -194,8 +195,8 @@ func TestARootWithoutAMarkIsBelievedWhereOursIsInIt(t *testing.T) {
 	}
 }
 
-// After a session was parked, closed or cleaned up, a root folder that is made anew
-// is like any other.
+// After a session was parked, closed or cleaned up, a new root folder in the same place
+// is used like any other.
 func TestARootMayBeMadeAnewBehindASession(t *testing.T) {
 	d := newDisk(t)
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: d.root})
@@ -230,7 +231,8 @@ func TestARootMayBeMadeAnewBehindASession(t *testing.T) {
 	}
 }
 
-// If several make a root folder at once, one makes it, and all use that one.
+// If several calls make a root folder at once, one of them makes it, and all use the
+// same.
 func TestARootIsMadeOnce(t *testing.T) {
 	d := newDisk(t)
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: d.root})

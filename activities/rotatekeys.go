@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	rotateAtOnce = 4  // blobs; each is a stream of bounded memory
-	rotateNames  = 50 // keys that a result names
+	rotateAtOnce = 4  // blobs at once; each is streamed with bounded memory
+	rotateNames  = 50 // keys that a result names at most
 )
 
 // RotateKeys encrypts every blob for the recipients of the worker's config: seeds first,
@@ -55,7 +55,7 @@ func (r *rotation) run(ctx context.Context) error {
 		return err
 	}
 	if !r.out.Check {
-		// The refusal comes before the first change.
+		// All refusals come before the first change.
 		for _, key := range append([]string{store.OwnKey}, seeds...) {
 			if _, err := r.store.Current(ctx, key); errors.Is(err, store.ErrWrongKey) {
 				return &typedError{kind: protocol.ErrTypeOldIdentity, err: fmt.Errorf("nothing was changed: %w", err),
@@ -69,7 +69,8 @@ func (r *rotation) run(ctx context.Context) error {
 				return err
 			}
 		}
-		// Check as well what was written meanwhile, perhaps by a worker with the old config.
+		// This also checks blobs that were written meanwhile, perhaps by a worker with the
+		// old config.
 		if seeds, others, err = r.list(ctx); err != nil {
 			return err
 		}
@@ -105,8 +106,8 @@ func (r *rotation) start() {
 	r.progress.Done = 0
 }
 
-// each calls do for every key, a few at a time. A blob that fails does not stop the
-// others; a store that cannot be reached does.
+// each calls do for every key, a few at a time. If one blob fails, each goes on with
+// the others. If the store cannot be reached, each stops.
 func (r *rotation) each(ctx context.Context, step string, total int, keys []string, do func(context.Context, string) error) error {
 	r.mu.Lock()
 	r.progress.Step, r.progress.Total = step, total
@@ -134,7 +135,8 @@ func (r *rotation) each(ctx context.Context, step string, total int, keys []stri
 	return errors.Join(g.Wait(), ctx.Err())
 }
 
-// fail records the failure of a blob, once. The caller holds mu.
+// fail records the failure of a blob, unless one of this blob is recorded already. The
+// caller holds mu.
 func (r *rotation) fail(key string, err error) {
 	for _, f := range r.out.Failures {
 		if f.Key == key {

@@ -110,7 +110,7 @@ func TestAMissingOldIdentityRefusesTheRotationAndChangesNothing(t *testing.T) {
 	if err := before.Put(t.Context(), "a", []byte("content")); err != nil {
 		t.Fatal(err)
 	}
-	// A seed for a recipient whose identity is not here.
+	// This seed is encrypted for a recipient whose identity the worker does not have.
 	s, err := store.Open(t.Context(), store.Options{URL: "file://" + v.dir, Recipients: []age.Recipient{lost.Recipient()}})
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +139,7 @@ func TestAMissingOldIdentityRefusesTheRotationAndChangesNothing(t *testing.T) {
 	}
 }
 
-// Seeds in an S3 bucket are kept, rotated and purged as in a folder.
+// Seeds in an S3 bucket are stored, rotated and purged as in a folder.
 func TestSeedsInABucketAreRotated(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")

@@ -68,8 +68,7 @@ func (k *talk) rewrite(text string) {
 	k.sh(`printf %s "$2" >"$1/auth.json"`, k.layout.CodexHome, text)
 }
 
-// replace changes auth.json with a temporary file and a rename, as other programs
-// do.
+// replace writes a temporary file and renames it to auth.json, as other programs do.
 func (k *talk) replace(text string) {
 	k.t.Helper()
 	err := hostexec.WriteFile(k.t.Context(), k.host(), path.Join(k.layout.CodexHome, "auth.json"), []byte(text), 0o600, nil)

@@ -16,8 +16,8 @@ func loginRotates(r *protocol.SeedRef) bool { return r != nil && r.Kind == strin
 // maxAuth is the longest auth.json that is read back from a host.
 const maxAuth = 1 << 20
 
-// An unsavable is an auth.json on a host that cannot follow the seed's, and must not be given
-// up without a person's word either.
+// An unsavable is an auth.json on a host that cannot become the seed's next generation. Nor
+// may it be given up unless a person says so.
 type unsavable struct {
 	rotation seeds.Rotation
 	err      error
@@ -26,8 +26,8 @@ type unsavable struct {
 func (e *unsavable) Error() string { return e.err.Error() }
 func (e *unsavable) Unwrap() error { return e.err }
 
-// compareAuth compares a host's auth.json with the seed's. If it is neither to be saved nor
-// to be thrown away, the error is *unsavable.
+// compareAuth compares a host's auth.json with the seed's. If the host's must neither be
+// saved nor be wiped, the error is *unsavable.
 func compareAuth(seed, host []byte) (seeds.Rotation, error) {
 	r, err := seeds.CompareAuth(seed, host)
 	if err != nil {
@@ -37,7 +37,8 @@ func compareAuth(seed, host []byte) (seeds.Rotation, error) {
 }
 
 // storeRotated stores the generation after cur: the same bundle with another auth.json. It
-// is read back, and counts for nobody yet. When repeated, storeRotated finds what is there.
+// reads the bundle back. The bundle is not a generation of the seed until the seed's
+// workflow takes it. When repeated, storeRotated finds the stored bundle.
 func (s *site) storeRotated(ctx context.Context, cur *protocol.SeedRef, auth []byte) (protocol.SeedRef, []protocol.SeedFile, error) {
 	b, err := s.bundle(ctx, cur)
 	if err != nil {

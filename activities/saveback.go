@@ -14,15 +14,15 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// A keeper saves what codex makes of a rotating login to its seed, while one session
-// holds the seed on one host. It remembers nothing that matters: every look finds the
-// truth on the host and at the seed's workflow, and may be killed after any step and
-// repeated:
+// A keeper saves the logins that codex makes of a rotating login to their seed, while
+// one session holds the seed on one host. It keeps no state that must survive: every
+// look reads the host and asks the seed's workflow. A look may be killed after any step
+// and repeated:
 //
 //	read auth.json ─▶ compare ─▶ mark "rotated" ─▶ blob ─▶ read back ─▶ move the pointer
 //
-// Only a later login of the seed's own account is ever stored, and only under
-// the lease that the session was given.
+// A keeper stores only a later login of the seed's own account, and only under the
+// lease that the session was given.
 type keeper struct {
 	*site
 	holder string
@@ -31,10 +31,10 @@ type keeper struct {
 	hide   secrets
 	left   bool // codex has ended, and the login is about to be wiped: see RotatedSeed
 
-	looking chan struct{} // holds a token while nobody looks
-	// The fields below belong to the goroutine that looks.
+	looking chan struct{} // holds a token while no look runs
+	// Only the holder of the token in looking may use the fields below.
 	seed    protocol.SeedRef // the newest generation known; its epoch is the lease's
-	settled string           // digest of an auth.json that needs no saving
+	settled string           // digest of an auth.json that need not be saved
 	lost    error            // the lease has ended: wraps errSeedFenced
 	marked  RotatedSeed
 }
@@ -58,12 +58,12 @@ type keep int
 const (
 	keptAsIs   keep = iota // the login is the seed's, or an earlier one
 	keptSaved              // the login was rotated, and is the seed's now
-	keptNobody             // no login is there: it was removed, or logged out
+	keptNobody             // no login is there: the file was removed, or somebody logged out
 )
 
 // look compares the login on the host with the seed, and saves it if it is later. An
-// error means that the host has, or may have, a login that is in no store: nothing may
-// be wiped. It wraps errSeedFenced if the lease has ended.
+// error means that the host has, or may have, a login that is not in the store, so
+// nothing may be wiped. The error wraps errSeedFenced if the lease has ended.
 func (k *keeper) look(ctx context.Context) (keep, error) {
 	select {
 	case <-k.looking:
@@ -97,14 +97,14 @@ func (k *keeper) settle(ctx context.Context, auth []byte) (keep, error) {
 	rotation, err := compareAuth(k.hide.auth, auth)
 	switch {
 	case rotation == seeds.RotationTorn:
-		return 0, err // it may be whole in a moment
+		return 0, err // it may be complete in a moment
 	case rotation == seeds.RotationLoggedOut:
 		return keptNobody, nil
 	case rotation == seeds.RotationNone, rotation == seeds.RotationEarlier:
 		k.settled = digest
 		return keptAsIs, nil
 	}
-	// The seed may have gone on since the session was granted it.
+	// The seed may have a newer generation since the lease was granted.
 	for range maxOvertaken {
 		now, err := k.now(ctx)
 		if err != nil {
@@ -150,7 +150,8 @@ func (k *keeper) now(ctx context.Context) (SeedNow, error) {
 	return now, nil
 }
 
-// follow saves an auth.json as the next generation, if it follows the newest one.
+// follow saves an auth.json as the next generation, if it is a later login than that of
+// the newest generation.
 func (k *keeper) follow(ctx context.Context, now SeedNow, auth []byte, digest string) (keep, error) {
 	cur := *now.Ref
 	cur.Generation, cur.Epoch = now.Generation, k.seed.Epoch
@@ -171,7 +172,8 @@ func (k *keeper) follow(ctx context.Context, now SeedNow, auth []byte, digest st
 		k.settled = digest
 		return keptAsIs, nil
 	}
-	// Recorded before anything can fail: from now on nobody else is granted the seed.
+	// The seed is marked before anything can fail. From now on nobody else is granted
+	// the seed.
 	if err := k.mark(ctx, now, digest, nil); err != nil {
 		return 0, err
 	}
@@ -183,8 +185,8 @@ func (k *keeper) follow(ctx context.Context, now SeedNow, auth []byte, digest st
 		Holder: k.holder, Epoch: k.seed.Epoch, From: cur.Generation, Auth: digest, Ref: ref, Files: files, Left: k.left,
 	})
 	if err != nil {
-		// The answer may be lost, another attempt may have been faster, or the
-		// lease may be another's: the seed's state says which.
+		// Perhaps the answer was lost, another attempt was faster, or another session
+		// has the lease. The seed's state shows which.
 		again, nerr := k.now(ctx)
 		switch {
 		case nerr != nil:
@@ -204,8 +206,9 @@ func (k *keeper) follow(ctx context.Context, now SeedNow, auth []byte, digest st
 	return keptSaved, nil
 }
 
-// mark tells the seed that the host has a login that is in no store, and why it is
-// not saved yet. It returns why.
+// mark reports to the seed that the host has a login that is not in the store, and why
+// the login is not saved yet. It returns why, joined with the error of the report. If
+// the lease has ended, it returns only errSeedFenced.
 func (k *keeper) mark(ctx context.Context, now SeedNow, digest string, why error) error {
 	m := RotatedSeed{Holder: k.holder, Epoch: k.seed.Epoch, Auth: digest, Left: k.left}
 	if why != nil {
@@ -231,13 +234,13 @@ func (k *keeper) mark(ctx context.Context, now SeedNow, digest string, why error
 // not on the host any more, so that nobody can save it.
 func (k *keeper) unsavedBy(ctx context.Context) error {
 	if k.desk == nil {
-		return nil // then nothing was marked either
+		return nil // without a desk, nothing was marked either
 	}
 	now, err := k.now(ctx)
 	var gone *serviceerror.NotFound
 	switch {
 	case k.left && (errors.As(err, &gone) || errors.Is(err, errSeedFenced) && now.forgot(k.seed.Epoch)):
-		return nil // no workflow waits for anything of this lease
+		return nil // no workflow waits for a login of this lease
 	case err != nil:
 		return err
 	}
@@ -249,22 +252,23 @@ func (k *keeper) unsavedBy(ctx context.Context) error {
 }
 
 const (
-	// saveBackEvery is the pause between looks beside a conversation: what
-	// changes is noticed, and on its way to the store, well within 15 seconds.
+	// saveBackEvery is the pause between looks during a conversation. A change is
+	// noticed, and is being saved, well within 15 seconds.
 	saveBackEvery = 8 * time.Second
-	// lookTimeout bounds one look beside a conversation.
+	// lookTimeout is the time limit for one look during a conversation.
 	lookTimeout = 30 * time.Second
-	// lastLook bounds the look before a pump's result is returned: a marked login
-	// is not lost, and the end of a turn should not wait.
+	// lastLook is the time limit for the look before a pump's result is returned. It is
+	// short, because a marked login is not lost, and the end of a turn should not wait.
 	lastLook = 10 * time.Second
-	// markTimeout bounds the call that tells the seed of an unsaved login.
+	// markTimeout is the time limit for the call that reports an unsaved login to the
+	// seed.
 	markTimeout = 5 * time.Second
 	// tornAgain is the pause before a half-written file is read again.
 	tornAgain = 250 * time.Millisecond
 )
 
-// beside looks at once, and then again and again, until the returned function is
-// called or the lease has ended; then it calls lost.
+// beside looks at once, and then every few seconds until stop is called. If the lease
+// has ended, it calls lost and looks no more.
 func (k *keeper) beside(ctx context.Context, lost func(error)) (stop func()) {
 	if k == nil {
 		return func() {}
@@ -298,7 +302,7 @@ func (s *site) every() time.Duration {
 	return saveBackEvery
 }
 
-// lookOnce looks, and logs an error unless it is the same as before.
+// lookOnce looks once, and logs an error unless it is the same as last time.
 func (k *keeper) lookOnce(ctx context.Context, bound time.Duration, said *string) error {
 	look, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
@@ -353,8 +357,8 @@ func (k *keeper) lookWhole(ctx context.Context) (out keep, err error) {
 	return out, err
 }
 
-// saveBack is called before a wipe, or after codex was ended. nil means that the host
-// has no login that is not in the store.
+// saveBack is called before a wipe, or after codex was ended. If it returns nil, the
+// host has no login that is not in the store.
 func (k *keeper) saveBack(ctx context.Context) error {
 	if k == nil {
 		return nil

@@ -16,18 +16,18 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// A fakeDesk is a seed's workflow as the contract has it: it compares generation
-// and epoch before it sets. A request that no holder may make fails the test.
+// A fakeDesk stands in for a seed's workflow: it compares generation and epoch before
+// it sets. A request that no holder may make fails the test.
 type fakeDesk struct {
 	t    *testing.T
 	name string
 
 	mu     sync.Mutex
 	at     SeedNow
-	ended  bool                                         // the lease has ended, and what its holder left is to be fetched
+	ended  bool                                         // the lease has ended, and the login on the holder's host has yet to be fetched
 	said   []string                                     // the requests, in order
 	before func(ctx context.Context, what string) error // fails or delays a step
-	after  func(what string) error                      // loses its answer
+	after  func(what string) error                      // loses the answer of a step
 }
 
 func newDesk(t *testing.T, ref *protocol.SeedRef, holder string) *fakeDesk {
@@ -170,7 +170,8 @@ func (k *talk) savedIs(d *fakeDesk, n int) {
 	}
 }
 
-// However codex writes the file, each refresh becomes exactly one generation.
+// Each refresh becomes exactly one generation, for all ways in which codex may write
+// the file.
 func TestEachRefreshIsSavedOnce(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("keeps", nil)
@@ -191,7 +192,8 @@ func TestEachRefreshIsSavedOnce(t *testing.T) {
 		if got := d.took(); got != "rotated, save" {
 			t.Errorf("refresh %d took: %s", n, got)
 		}
-		// The same keeper, and one of another worker that knows only generation 1.
+		// Look again with the same keeper, and with that of another worker, which knows
+		// only generation 1.
 		for _, again := range []*keeper{same, k.keeper()} {
 			if _, err := again.look(t.Context()); err != nil || d.took() != "" {
 				t.Errorf("looked again after refresh %d: %v", n, err)
@@ -200,8 +202,8 @@ func TestEachRefreshIsSavedOnce(t *testing.T) {
 	}
 }
 
-// A save may be killed after any step, or its answer lost. The next one finishes
-// it, and the login is saved once.
+// A save may be killed after any step, or its answer may be lost. The next look
+// finishes the save, and the login is saved only once.
 func TestAKillBetweenAnyTwoStepsOfASaveLosesNothing(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("killed", nil)
@@ -248,14 +250,14 @@ func TestAKillBetweenAnyTwoStepsOfASaveLosesNothing(t *testing.T) {
 	}
 }
 
-// A holder that lost the lease saves nothing and says so, each time.
+// A holder that lost the lease saves nothing, and gets an error each time.
 func TestAnOldHolderThatWakesUpSavesNothing(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("woken", nil)
 	k.rewrite(login("acct-1", 1))
 	late := k.keeper()
 	d.before = func(_ context.Context, what string) error {
-		if what == "save" { // just before it would have counted
+		if what == "save" { // just before the save would have succeeded
 			d.mu.Lock()
 			d.at.Holders = map[string]int64{"other": 8}
 			d.mu.Unlock()
@@ -278,8 +280,8 @@ func TestAnOldHolderThatWakesUpSavesNothing(t *testing.T) {
 	if now := d.state(); now.Generation != 1 {
 		t.Errorf("the seed is at generation %d", now.Generation)
 	}
-	// While the seed fetches what the old holder left, the old holder wipes
-	// nothing. It does so once somebody has dealt with that.
+	// While the seed has yet to fetch the login from the old holder's host, the old
+	// holder wipes nothing. It wipes after the login was fetched or given up.
 	d.at.Holders, d.ended = map[string]int64{"woken": 7}, true
 	in := k.closing()
 	if out, err := k.close(in); !errors.Is(err, errSeedFenced) || out.Wiped || k.authOnHost() == "" {
@@ -295,8 +297,8 @@ func TestAnOldHolderThatWakesUpSavesNothing(t *testing.T) {
 	}
 }
 
-// What is not a later login of the same account is never stored. Only what was
-// there before counts as nothing to lose.
+// A file that is not a later login of the same account is never stored. It may be wiped
+// only if it is the same or an earlier login.
 func TestOnlyALaterLoginOfTheSameAccountIsStored(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("picky", nil)
@@ -343,7 +345,7 @@ func TestOnlyALaterLoginOfTheSameAccountIsStored(t *testing.T) {
 	k.savedIs(d, 1)
 }
 
-// without takes the store away until the returned function is called.
+// without makes the store unavailable until the returned function is called.
 func (b *bed) without() (back func()) {
 	b.t.Helper()
 	dir := strings.TrimPrefix(b.store.URL(), "file://")
@@ -357,8 +359,8 @@ func (b *bed) without() (back func()) {
 	}
 }
 
-// With the store down, the seed says so, with the reason. Nothing is wiped, not
-// even by a close, and the login is saved as soon as there is a store.
+// If the store is down, the seed is marked as rotated, with the reason. Nothing is
+// wiped, not even by CloseSession, and the login is saved as soon as the store is back.
 func TestWithNoStoreALoginIsMarkedAndStays(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("storeless", nil)
@@ -393,7 +395,7 @@ func TestWithNoStoreALoginIsMarkedAndStays(t *testing.T) {
 	k.savedIs(d, 1)
 }
 
-// A torn object in the store never counts: another is written beside it.
+// A torn blob never becomes a generation: another blob is written beside it.
 func TestATornBlobNeverCounts(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("torn", nil)
@@ -420,7 +422,7 @@ func TestATornBlobNeverCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.savedIs(d, 1)
-	// The torn one never counts, and is deleted with the seed.
+	// The torn blob is deleted with the seed.
 	in := DeleteSeedInput{Name: "torn", Blobs: []string{k.seed.Blob, d.state().Ref.Blob}}
 	if err := b.set.Seeds.DeleteSeedBlobs(t.Context(), in); err != nil {
 		t.Fatal(err)
@@ -430,8 +432,8 @@ func TestATornBlobNeverCounts(t *testing.T) {
 	}
 }
 
-// A seed's workflow that does not answer delays no result for long, and what is
-// already marked stays marked.
+// A seed's workflow that does not answer does not delay a result for long, and a mark
+// that was made before stays.
 func TestASlowSaveDoesNotHoldUpATurn(t *testing.T) {
 	model := scriptedmodel.Serve(t, `rules: [{reply: hello}]`)
 	b := newBed(t, readyHost(t))
@@ -456,7 +458,7 @@ func TestASlowSaveDoesNotHoldUpATurn(t *testing.T) {
 	k.savedIs(d, 1)
 }
 
-// Discard gives up what cannot be saved, says so, and does so only then.
+// Discard gives up a login only if it cannot be saved, and the result says so.
 func TestDiscardGivesUpOnlyALoginThatCannotBeSaved(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("given", nil)
@@ -486,8 +488,8 @@ func TestDiscardGivesUpOnlyALoginThatCannotBeSaved(t *testing.T) {
 	}
 }
 
-// Codex rotated, the login could not be saved, and then the agent removed the file.
-// The login is lost, and the session does not close as if all were well.
+// Codex rotated the login, the login could not be saved, and then the agent removed the
+// file. The login is lost, and the session does not close as if all were well.
 func TestALoginThatWasRemovedBeforeItWasSavedIsTold(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("removed", nil)
@@ -518,8 +520,8 @@ func TestALoginThatWasRemovedBeforeItWasSavedIsTold(t *testing.T) {
 	}
 }
 
-// A failed prepare on a host where codex worked before wipes nothing that is not
-// saved.
+// A failed PrepareSession on a host where codex has worked before does not wipe a login
+// that is not saved.
 func TestAFailedPrepareSavesBeforeItWipes(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("again", nil)

@@ -52,8 +52,9 @@ func (b *bed) loggedIn(id, rules string) (*talk, *fakeDesk, *scriptedauth.Server
 	return b.prepared(id, "", "workspace-write", ref), d, issuer, first
 }
 
-// Codex refreshes in the middle of a turn. When the turn's result is there, the
-// seed has the new login, and from then on neither login is shown to anybody.
+// Codex refreshes its login in the middle of a turn. When the turn's result is
+// returned, the seed has the new login. From then on, neither login is shown to
+// anybody.
 func TestWhatCodexRotatesInATurnIsSavedBeforeItsResult(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d, issuer, first := b.loggedIn("turns", `rules: [{reply: hello}]`)
@@ -82,8 +83,8 @@ func TestWhatCodexRotatesInATurnIsSavedBeforeItsResult(t *testing.T) {
 	if issuer.MostUses() != 1 || issuer.Revoked(first) != "" {
 		t.Errorf("a token was used %d times, revoked: %s", issuer.MostUses(), issuer.Revoked(first))
 	}
-	// All of them, by a worker that heard only of the first and by one that comes
-	// later.
+	// The test searches for all logins, with a worker that knew only the first and with
+	// one that started later.
 	var all []string
 	for _, l := range logins {
 		all = append(all, l.Refresh, l.Access, l.ID)
@@ -108,8 +109,8 @@ func TestWhatCodexRotatesInATurnIsSavedBeforeItsResult(t *testing.T) {
 	}
 }
 
-// A pump that fails because nothing can be stored first marks at the seed what
-// codex rotated: its next attempt may fail as early as this one.
+// A pump that fails because nothing can be stored first marks the seed as rotated,
+// because its next attempt may fail as early as this one.
 func TestAPumpWithNoStoreMarksWhatCodexRotated(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d, issuer, first := b.loggedIn("unstored", `rules: [{reply: hello}]`)
@@ -147,7 +148,8 @@ func TestALoginThatNobodySawRotatedIsSavedByWhoComesNext(t *testing.T) {
 	k.savedIs(d, 2)
 }
 
-// A running pump notices within its period, without anything ending.
+// A running pump notices a rotation within the period of its looks, before the turn or
+// codex ends.
 func TestALoginIsSavedWhileATurnRuns(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	model := scriptedmodel.Serve(t, slowly)
@@ -171,9 +173,9 @@ func TestALoginIsSavedWhileATurnRuns(t *testing.T) {
 	k.savedIs(d, 2)
 }
 
-// A command prints a token that codex rotated a moment ago, and the next command
-// has it in its arguments. It appears in nothing that is stored, shown or passed
-// on, although nobody had looked at the login in between.
+// A command prints a token that codex rotated a moment ago, and the next command has
+// the token in its arguments. The token is hidden in everything that is stored, shown
+// or returned, although no periodic look happened in between.
 func TestATokenThatWasJustRotatedIsShownToNobody(t *testing.T) {
 	const prints = `
 rules:
@@ -187,7 +189,7 @@ rules:
 	b.set.Sessions.saveEvery = time.Hour // only the look at the start, and the last one
 	k.start()
 	in := k.input(k.message("show me"))
-	in.Pump.Thread.Sandbox, in.Pump.Thread.Permissions = "workspace-write", "" // nothing keeps it from reading
+	in.Pump.Thread.Sandbox, in.Pump.Thread.Permissions = "workspace-write", "" // the command may read the login
 	ended := k.pumpBeside(t.Context(), k.bed, in, quiet(1))
 	await(t, "the command", func() bool { return b.sh(`[ ! -e "$1/begun" ] || echo y`, k.layout.WorkDir) != "" })
 	k.rewrite(login("acct-1", 1))
@@ -221,8 +223,8 @@ rules:
 	k.savedIs(d, 1)
 }
 
-// A lease has ended, and codex rotated the login since. The turn is called back,
-// with the reason, and nothing is taken from it.
+// A lease has ended, and codex has rotated the login since. The pump is cancelled, with
+// the reason, and the login is not saved.
 func TestATurnIsCalledBackWhenItsLeaseHasEnded(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	model := scriptedmodel.Serve(t, slowly)
@@ -244,8 +246,8 @@ func TestATurnIsCalledBackWhenItsLeaseHasEnded(t *testing.T) {
 	}
 }
 
-// While a session waits for a person and no pump is attached, its host's watch sees
-// a login change, and saves it. A login that is unchanged is not even read.
+// While a session waits for a person and no pump is attached, WatchHost sees a changed
+// login, and saves it. A login that is unchanged is not even read.
 func TestALoginIsSavedWhileItsSessionWaits(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("waits", scriptedmodel.Serve(t, asking))
@@ -292,8 +294,8 @@ func TestALoginIsSavedWhileItsSessionWaits(t *testing.T) {
 	}
 }
 
-// Codex may refresh between turns too. The host's watch sees that, until the next
-// pump is there.
+// Codex may refresh its login between turns too. WatchHost sees this until the next
+// pump attaches.
 func TestALoginIsSavedWhileItsSessionIsIdle(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("idle", scriptedmodel.Serve(t, `rules: [{reply: hello}]`))
@@ -326,8 +328,8 @@ func TestALoginIsSavedWhileItsSessionIsIdle(t *testing.T) {
 	k.savedIs(d, 2)
 }
 
-// Codex is killed right after a refresh, or its host rebooted. The pump that
-// reports its end has saved what it left.
+// Codex is killed right after a refresh, or its host is rebooted. The pump that reports
+// the end of codex has saved the login.
 func TestALoginOfACodexThatDiedIsSavedWithItsEnd(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("died", scriptedmodel.Serve(t, `rules: [{reply: hello}]`))

@@ -11,14 +11,15 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A seedDesk speaks to the workflows that own seeds.
+// A seedDesk calls the workflows that own seeds.
 type seedDesk interface {
 	now(ctx context.Context, seed string) (SeedNow, error)
 	rotated(ctx context.Context, seed string, what RotatedSeed) (SeedNow, error)
 	save(ctx context.Context, seed string, what SaveSeed) (SeedNow, error)
 }
 
-// errSeedFenced: the lease on the seed has ended, or is another one by now.
+// errSeedFenced says that the lease on the seed has ended, or that the session has a
+// newer lease by now.
 var errSeedFenced = errors.New("the seed is not held any more")
 
 type temporalDesk struct{ client client.Client }
@@ -70,8 +71,9 @@ func updateSeed(ctx context.Context, c client.Client, seed, name string, what an
 	return now, err
 }
 
-// bareRefusal keeps the message of a workflow's error, and whether it means fenced, but not
-// its Temporal type: it would end our activity as if the activity had returned it itself.
+// bareRefusal keeps the message of a workflow's error, and whether it means fenced. It
+// drops the error's Temporal type: with it, the error would end our activity as if the
+// activity had made the error itself.
 func bareRefusal(err error) error {
 	var app *temporal.ApplicationError
 	switch {

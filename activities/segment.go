@@ -11,21 +11,22 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A segment is a run of transcript entries in the store, named by where it begins and
-// which pump wrote it. Attempts of one pump share names, and none writes again what
-// another has written.
+// A segment is a run of transcript entries in the store. Its name has its first entry
+// and the pump that wrote it. Attempts of one pump use the same names, and no attempt
+// overwrites a segment of another.
 type segment struct {
 	Key   string
 	First int64
 	Owner owner
 }
 
-// An owner orders the writers of a transcript: what a later one writes voids what an
-// earlier one wrote from that entry on. Only entries that their pump never reported
-// become void: those of a dead attempt, of a pump that was then given up.
+// An owner is a writer of a transcript. Owners are ordered: a segment of a later owner
+// voids the entries of earlier owners from its first entry on. Only entries that no
+// pump reported to the workflow become void. They come from a dead attempt at a pump
+// that was then given up.
 type owner struct {
 	Generation, Pump int64
-	// Part is 0 for a pump and 1 for what is written after it.
+	// Part is 0 for a pump, and 1 for entries that another activity adds after it.
 	Part int64
 }
 

@@ -17,21 +17,21 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// stopGrace is how long codex may take to end by itself; it takes 0.1 s.
+// stopGrace is how long codex may take to end by itself. It usually takes 0.1 s.
 const stopGrace = 5 * time.Second
 
 // Mark returns the value of FAIRLEAD_SESSION in the environment of a session's
-// processes, codex's own commands included. It names the session's folder too, because
+// processes, codex's own commands included. It also depends on the session's folder:
 // another stack may have a session of the same id on the same machine, and must not end
-// this one's processes.
+// the processes of this session.
 func Mark(session string, l protocol.Layout) string {
 	sum := sha256.Sum256([]byte(l.Dir))
 	return session + "@" + hex.EncodeToString(sum[:4])
 }
 
 // StartServer starts codex app-server as a journaled process. When repeated, it finds the
-// one that runs. It refuses while the former incarnation lives: two processes must not
-// write one thread.
+// running process. It fails while the former incarnation runs, because two processes must
+// not write one thread.
 func (s *Sessions) StartServer(ctx context.Context, in StartServerInput) (StartServerResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	out, err := s.startServer(ctx, in, attempt)
@@ -52,7 +52,8 @@ func (s *Sessions) startServer(ctx context.Context, in StartServerInput, attempt
 	if err != nil {
 		return out, err
 	}
-	// Taking the lock would make the folder, perhaps on another disk.
+	// This comes before the lock is taken, because the lock would make the folder,
+	// perhaps on another disk.
 	if _, err := s.lookSession(ctx, h, in.Claim, l, true); err != nil {
 		return out, err
 	}
@@ -76,18 +77,18 @@ func (s *Sessions) startServer(ctx context.Context, in StartServerInput, attempt
 		return out, err
 	}
 	if err := removeFormer(ctx, h, in, attempt); err != nil {
-		// They take space, and the next start tries again.
+		// The folders only take space, and the next start tries again.
 		s.Logger.Warn("folders of former processes are left", "session", in.Claim.Session, "err", err)
 	}
 	return StartServerResult{Process: serverName(in.Incarnation), PID: st.PID}, nil
 }
 
-// serverEnv returns codex's environment, which never has a secret.
+// serverEnv returns codex's environment. It never contains a secret.
 func (s *Sessions) serverEnv(l protocol.Layout) map[string]string {
 	env := map[string]string{
 		"CODEX_HOME": l.CodexHome,
-		// Not the host's temp folder: codex makes no helpers for a CODEX_HOME that
-		// lies in the temp folder.
+		// This is not the host's temp folder, because codex makes no helpers for a
+		// CODEX_HOME that lies in the temp folder.
 		"TMPDIR": path.Join(l.Dir, "tmp"),
 	}
 	if s.TokenEndpoint != "" {
@@ -118,7 +119,8 @@ func removeFormer(ctx context.Context, h hostexec.Host, in StartServerInput, att
 	return nil
 }
 
-// formerGone fails if the newest former incarnation that ever began still runs.
+// formerGone fails if the newest of the former incarnations that were started still
+// runs.
 func formerGone(ctx context.Context, h hostexec.Host, l protocol.Layout, incarnation int) error {
 	for i := incarnation - 1; i >= 1; i-- {
 		st, err := process.Inspect(ctx, h, serverDir(l, i))
@@ -137,9 +139,9 @@ func formerGone(ctx context.Context, h hostexec.Host, l protocol.Layout, incarna
 	return nil
 }
 
-// StopServer ends the process and whatever it left running; it succeeds if that has
-// ended, or never began. A disk that is too full for the lock is waited for, as long as
-// the workflow's policy says.
+// StopServer ends the process and everything that it left running. It also succeeds if
+// the process has ended or was never started. If the disk is too full for the lock, the
+// activity is retried for as long as the workflow's retry policy allows.
 func (s *Sessions) StopServer(ctx context.Context, in StopServerInput) (StopServerResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	out, err := s.stopServer(ctx, in, attempt)
@@ -172,7 +174,7 @@ func (s *Sessions) stopServer(ctx context.Context, in StopServerInput, attempt i
 }
 
 // keepLogin saves a login that codex rotated before it ended. The file stays, so that a
-// later look can save what cannot be saved now.
+// later look can save a login that cannot be saved now.
 func (s *Sessions) keepLogin(ctx context.Context, h hostexec.Host, in StopServerInput) {
 	if !loginRotates(in.Seed) {
 		return
@@ -204,8 +206,8 @@ func endAll(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.
 	return found, nil
 }
 
-// endUnrecorded ends what a session left running on a host where its folder is gone, with
-// every record in it. The processes are found by their mark.
+// endUnrecorded ends the processes that a session left on a host where its folder and all
+// records in it are gone. It finds them by their mark.
 func endUnrecorded(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, attempt int32) ([]process.Survivor, error) {
 	fence := fenceOf(c, l.Dir, attempt)
 	found, err := process.Reap(ctx, h, l.Dir, Mark(c.Session, l), fence)

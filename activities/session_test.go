@@ -20,10 +20,10 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// madeUpKey must be found nowhere but in the seed's own files.
+// madeUpKey must not appear anywhere except in the seed's own files.
 const madeUpKey = "sk-made-up-5Jq0yV7xKc2NpT8w"
 
-// farHost returns a real sshd that serves an ordinary user.
+// farHost returns a host with a real sshd that serves an ordinary user.
 func farHost(t *testing.T) protocol.HostSpec {
 	t.Helper()
 	return hosttest.StartSSHD(t, hosttest.Options{NewUser: os.Getuid() == 0}).Spec()
@@ -81,7 +81,8 @@ func (b *bed) plantable(model *scriptedmodel.Server) *protocol.SeedRef {
 	return b.plantableWith(model, "")
 }
 
-// plantableWith adds tables of the seed owner's to the seed's config.toml.
+// plantableWith is like plantable, and adds tables to the seed's config.toml, as its
+// owner may.
 func (b *bed) plantableWith(model *scriptedmodel.Server, more string) *protocol.SeedRef {
 	b.t.Helper()
 	dir := b.t.TempDir()
@@ -105,7 +106,7 @@ func (b *bed) plantableWith(model *scriptedmodel.Server, more string) *protocol.
 	return &protocol.SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}
 }
 
-// prepared returns a session on a host, as PrepareSession makes it.
+// prepared returns a session that PrepareSession has prepared.
 func (b *bed) prepared(id, dir, sandbox string, seed *protocol.SeedRef) *talk {
 	b.t.Helper()
 	return b.preparedAs(id, PrepareSessionInput{Seed: seed, Dir: dir, Sandbox: sandbox})

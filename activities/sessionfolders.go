@@ -11,21 +11,22 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// sessionFolders is what lies in the folder of all sessions of a host.
+// sessionFolders describes the folder that has the folders of all sessions on a host.
 type sessionFolders struct {
-	dir   string // where they lie
+	dir   string // the folder that has them
 	found []sessionFolder
 	odd   int  // folders with names that no session can have
-	more  bool // there are too many to be listed
+	more  bool // there are too many to list all
 	// ageless says that the host cannot tell how old a file is.
 	ageless bool
 }
 
-// A sessionFolder is the folder of a session, with more in it than a lock makes.
+// A sessionFolder is the folder of a session that has more in it than the files of a
+// lock.
 type sessionFolder struct {
 	session    string
 	generation int64 // 0 if the folder does not record it
-	old        bool  // its mark was not written for a while
+	old        bool  // its mark was last written long enough ago: see lookAtFolders
 }
 
 //go:embed sessionfolders.sh
@@ -35,8 +36,8 @@ var sessionFoldersScript string
 const maxFolders = 5000
 
 // lookAtFolders lists the folders of sessions below a host's root, in one round trip. It
-// touches none, not even their locks. A mark is old if it was not written for the time
-// older, which is counted in minutes.
+// changes none of them, and takes no lock. A mark is old if it was last written longer
+// ago than older, in whole minutes.
 func lookAtFolders(ctx context.Context, h hostexec.Host, root string, older time.Duration) (sessionFolders, error) {
 	out := sessionFolders{dir: root + "/sessions"}
 	res, err := h.Run(ctx, hostexec.Command{Script: sessionFoldersScript,
@@ -62,7 +63,7 @@ func lookAtFolders(ctx context.Context, h hostexec.Host, root string, older time
 				continue
 			}
 			out.found = append(out.found, sessionFolder{session: words[1], generation: n})
-		case len(words) != 1: // part of the name of something that is none of ours
+		case len(words) != 1: // part of the name of a file that is not ours
 		case words[0] == "odd":
 			out.odd++
 		case words[0] == "more":

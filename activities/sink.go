@@ -12,8 +12,8 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// sinkOf returns what takes a pump's entries, requests and deltas, for the store and for
-// viewers. It hides the seed's secrets in them.
+// sinkOf returns the sink of a pump. It stores the pump's entries, requests and diffs,
+// shows entries and deltas to viewers, and hides the seed's secrets in them.
 func (s *site) sinkOf(ctx context.Context, t *transcript, hide *seeds.Redactor) conversation.Sink {
 	topic := SessionTopic(t.session)
 	return sink{
@@ -35,8 +35,8 @@ func (s *site) sinkOf(ctx context.Context, t *transcript, hide *seeds.Redactor) 
 	}
 }
 
-// keepRequest stores a request with nothing cut, for people who want to see
-// all of what they decide.
+// keepRequest stores a request with nothing cut, for people who want to see all of a
+// request before they decide it.
 func (s *site) keepRequest(ctx context.Context, session string, r protocol.Request, hide *seeds.Redactor) error {
 	r.Whole = nil
 	hideIn(hide, &r)
@@ -53,8 +53,8 @@ func (s *site) keepRequest(ctx context.Context, session string, r protocol.Reque
 
 func requestKey(session, digest string) string { return "requests/" + session + "/" + digest }
 
-// ReadRequest returns a request of a session with nothing cut, by its digest.
-// RPC and times in it are those of the first time it was asked.
+// ReadRequest returns a request of a session with nothing cut, by its digest. If codex
+// made the request several times, RPC and the times are those of the first time.
 func ReadRequest(ctx context.Context, st *store.Store, session, digest string) (protocol.Request, error) {
 	if err := checkID("session", session); err != nil {
 		return protocol.Request{}, err

@@ -27,48 +27,51 @@ type HostPool interface {
 type Deps struct {
 	Pool  HostPool
 	Store *store.Store
-	// Chunks are the store's, one for a whole process; nil opens them.
+	// Chunks is the chunk store on top of Store. A process must have only one; nil
+	// opens it.
 	Chunks *chunks.Store
 	// Live may be nil: then nobody watches.
 	Live Live
-	// Codex is what the worker can bring to hosts; nil means nothing.
+	// Codex has the codex packages that the worker can copy to hosts; nil means none.
 	Codex *CodexSource
-	// APIAddress is where this worker's HTTP API answers; it goes into the
-	// heartbeats of pumps, so that viewers find the worker that is attached.
+	// APIAddress is the address of this worker's HTTP API. It goes into the heartbeats
+	// of pumps, so that viewers find the worker that is attached.
 	APIAddress string
-	// MaxLine is the longest line of codex's that is read whole, in bytes; 0
-	// means conversation.DefaultMaxLine. All workers need the same: the
-	// transcript says which lines were skipped.
+	// MaxLine is the length in bytes of the longest line of codex that is read whole; 0
+	// means conversation.DefaultMaxLine. All workers need the same value, because the
+	// transcript records which lines were skipped.
 	MaxLine int
 	// Unprotected is UnprotectedAllow if a session with a seed may use a host where
-	// codex cannot keep its commands from the credential. Otherwise it is refused.
+	// codex cannot keep its commands from the credential. With any other value, such a
+	// session is refused.
 	Unprotected string
-	// AnyVersion lets sessions talk to a codex outside of conversation's window.
+	// AnyVersion lets sessions use a codex whose version is outside of the range that
+	// conversation allows.
 	AnyVersion bool
 	// Temporal is used by Engine, and by WatchHost to signal sessions. It may be nil
 	// if neither is used.
 	Temporal client.Client
-	// Namespace is the id of its namespace: see NamespaceID.
+	// Namespace is the id of Temporal's namespace: see NamespaceID.
 	Namespace string
-	// TokenEndpoint is where logins are refreshed, by us and by codex on hosts.
-	// Issuer is where people log in on a host. Empty is codex's own.
+	// TokenEndpoint is the URL at which we and codex on hosts refresh logins. Issuer is
+	// the URL at which people log in on a host. Empty means codex's own.
 	TokenEndpoint, Issuer string
 	// Snapshots are the limits of snapshots.
 	Snapshots SnapshotLimits
-	// Deliver limits what codex may hand over.
+	// Deliver limits the files that codex may deliver.
 	Deliver DeliverLimits
-	// WatchEvery is how often the processes of waiting sessions are looked
-	// at; 0 means the constant of that name.
+	// WatchEvery is the pause between looks at the processes of waiting sessions; 0
+	// means the constant WatchEvery.
 	WatchEvery time.Duration
 	Logger     *slog.Logger
-	// Lag, if set, is called with the age of each event of codex when a pump takes
-	// it. It is as exact as the clocks of host and worker agree.
+	// Lag, if set, is called with the age of each event of codex when a pump reads the
+	// event. The age is wrong by the difference between the clocks of host and worker.
 	Lag func(time.Duration)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
-// A Set is the activities of one worker.
+// A Set has the activities of one worker.
 type Set struct {
 	Hosts     *Hosts
 	Sessions  *Sessions
@@ -134,31 +137,32 @@ type Sessions struct{ *site }
 // Seeds are the activities on seeds in the store.
 type Seeds struct{ *site }
 
-// A site is what the activities of a worker share. It can lose what it remembers
-// without harm.
+// A site is shared by the activities of a worker. No state in it must survive a
+// restart.
 type site struct {
 	Deps
 
 	recall   recall
 	policies policies
 	tokens   tokenDesk
-	// desk speaks to the workflows of seeds; nil without Temporal.
+	// desk calls the workflows of seeds; nil without Temporal.
 	desk seedDesk
-	left leftDesk // speaks to pools about what is left on hosts; likewise
+	left leftDesk // asks pools what is left on hosts; nil without Temporal
 	// saveEvery replaces saveBackEvery, if it is set.
 	saveEvery time.Duration
 
-	// ask asks the workflow that owns a seed, which the session need not hold.
+	// ask asks the workflow that owns a seed. The session need not hold the seed.
 	ask seedAnswer
-	// askSession asks what a session goes on from.
+	// askSession asks a session from which snapshot it goes on.
 	askSession func(ctx context.Context, session string) (SessionNow, error)
 	// askLeft asks what sessions may have left on hosts.
 	askLeft func(ctx context.Context) ([]LeftThere, error)
-	// takes bounds concurrent snapshots, brings concurrent restores. They are apart
-	// because somebody waits for a restore.
+	// takes limits concurrent snapshots, and brings limits concurrent restores. They
+	// are separate because somebody waits for a restore.
 	takes, brings *gate
 	reach         reach
-	// delivered, if set, is called by tests between keeping a file and the reply.
+	// delivered is set by tests only. It is called after a file was stored and before
+	// the reply.
 	delivered func()
 
 	mu       sync.Mutex

@@ -16,8 +16,8 @@ import (
 type Snapshots struct{ *site }
 
 // PruneSnapshots drops snapshots that the retention does not keep, and data that no snapshot
-// needs any more. The newest complete one of a session always stays. It is safe beside
-// everything else, and may be killed and repeated.
+// needs any more. The newest complete snapshot of a session always stays. PruneSnapshots is
+// safe to run at any time, and may be killed and repeated.
 func (s *Snapshots) PruneSnapshots(ctx context.Context, in protocol.PruneSnapshotsInput) (protocol.PruneSnapshotsResult, error) {
 	var f failing
 	far := storeWork{now: protocol.SnapshotsProgress{Step: "beginning"}}
@@ -33,8 +33,8 @@ func (s *Snapshots) prune(ctx context.Context, in protocol.PruneSnapshotsInput, 
 		return out, err
 	}
 	policy := snapshots.Retention{Keep: cmp.Or(in.Keep, s.Deps.Snapshots.Keep), MaxAge: cmp.Or(in.MaxAge, s.Deps.Snapshots.MaxAge), Now: s.Now()}
-	// Sessions are asked after the list was read: what one goes on from later is newer, and
-	// the newest stays in any case.
+	// Sessions are asked after the list was read. A snapshot from which a session goes on
+	// later is newer, and the newest one stays in any case.
 	far("asking sessions", 0, 0)
 	var pinned func(string) bool
 	pinned, out.Unasked = s.pins(ctx, snapshots.Retain(all, policy, nil))
@@ -64,8 +64,8 @@ func (s *Snapshots) prune(ctx context.Context, in protocol.PruneSnapshotsInput, 
 	return out, err
 }
 
-// CheckSnapshots looks whether every snapshot that says it is complete can be
-// restored. It changes nothing.
+// CheckSnapshots checks whether every complete snapshot can be restored. It changes
+// nothing.
 func (s *Snapshots) CheckSnapshots(ctx context.Context, in protocol.CheckSnapshotsInput) (protocol.CheckSnapshotsResult, error) {
 	var f failing
 	far := storeWork{now: protocol.SnapshotsProgress{Step: "beginning"}}
@@ -76,8 +76,8 @@ func (s *Snapshots) CheckSnapshots(ctx context.Context, in protocol.CheckSnapsho
 
 func (s *Snapshots) check(ctx context.Context, in protocol.CheckSnapshotsInput, far chunks.Steps) (protocol.CheckSnapshotsResult, error) {
 	out := protocol.CheckSnapshotsResult{Problems: []string{}}
-	// Each snapshot is asked on its own what it needs: one whose lists cannot be read hides
-	// nothing of the others.
+	// The needed chunks of each snapshot are found separately, so that a snapshot whose
+	// lists cannot be read does not hide those of the others.
 	needed := func(ctx context.Context, yield func(chunks.Digest) error) error {
 		_, _, err := snapshots.FindDamage(ctx, s.Chunks, yield)
 		return err

@@ -8,11 +8,11 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// SnapshotPolicy says what of the work folder a snapshot keeps.
+// SnapshotPolicy says which part of the work folder a snapshot keeps.
 type SnapshotPolicy struct {
 	Work    string   `json:"work"`
 	Exclude []string `json:"exclude,omitempty"` // in gitignore's syntax
-	// MaxBytes bounds the content of one snapshot; 0 is the worker's default.
+	// MaxBytes limits the content of one snapshot; 0 is the worker's default.
 	MaxBytes int64 `json:"max_bytes,omitempty"`
 }
 
@@ -20,17 +20,18 @@ type SnapshotPolicy struct {
 type TakeSnapshotInput struct {
 	Claim  protocol.Claim    `json:"claim"`
 	Layout protocol.Layout   `json:"layout"`
-	Seed   *protocol.SeedRef `json:"seed,omitempty"` // what is to be masked
+	Seed   *protocol.SeedRef `json:"seed,omitempty"` // its secrets are masked
 	SnapshotSpec
 }
 
-// SnapshotSpec says which snapshot is to be taken, and what of.
+// SnapshotSpec names a snapshot to be taken, and says what it keeps.
 type SnapshotSpec struct {
 	Policy SnapshotPolicy `json:"policy"`
-	// N and At name it, so that every attempt makes the same one.
+	// N and At are part of the snapshot's id, so that every attempt makes the same
+	// snapshot.
 	N  int       `json:"n"`
 	At time.Time `json:"at"`
-	// Parent is the session's newest good one.
+	// Parent is the session's newest good snapshot.
 	Parent string `json:"parent,omitempty"`
 	SessionFacts
 }
@@ -38,7 +39,7 @@ type SnapshotSpec struct {
 // NoPolicy stands for a session without a policy of its own.
 const NoPolicy = snapshots.NoPolicy
 
-// SessionFacts are how a thread was set up, for whoever goes on with it.
+// SessionFacts describe how a thread was set up, for a session that goes on with it.
 type SessionFacts struct {
 	ThreadID     string                  `json:"thread_id,omitempty"`
 	Thread       conversation.ThreadSpec `json:"thread"`
@@ -48,20 +49,20 @@ type SessionFacts struct {
 	Turn         int                     `json:"turn"`
 	Running      bool                    `json:"running,omitempty"`       // the turn had not ended
 	PolicyDigest string                  `json:"policy_digest,omitempty"` // of the session's own policy, or NoPolicy
-	Confine      map[string]string       `json:"confine,omitempty"`       // what was asked of the sandbox, in words
-	Budget       string                  `json:"budget,omitempty"`        // as --budget says it
+	Confine      map[string]string       `json:"confine,omitempty"`       // the confinement that was asked for, in words
+	Budget       string                  `json:"budget,omitempty"`        // in the form of --budget
 }
 
-// SnapshotBrief is what a workflow remembers of a complete snapshot.
+// SnapshotBrief has the facts of a complete snapshot that a workflow remembers.
 type SnapshotBrief struct {
 	ID    string    `json:"id"`
 	Turn  int       `json:"turn"`
 	At    time.Time `json:"at"`
 	Files int64     `json:"files"`
 	Bytes int64     `json:"bytes"`
-	Added int64     `json:"added"` // encrypted, new to the store
-	// Unreadable counts what the host would not let us read, so that the snapshot
-	// lacks it; Unread names some of it.
+	Added int64     `json:"added"` // encrypted bytes that were new to the store
+	// Unreadable is the number of files that the snapshot lacks because the host would
+	// not let us read them. Unread names some of them.
 	Unreadable int64    `json:"unreadable,omitempty"`
 	Unread     []string `json:"unread,omitempty"`
 }
@@ -74,8 +75,8 @@ func (b *SnapshotBrief) Lacks() string {
 	return unreadText(b.Unreadable, b.Unread)
 }
 
-// TakeSnapshotResult is a snapshot that is complete, read back and searched.
-// Snapshot is nil if there is nothing worth keeping yet.
+// TakeSnapshotResult has a snapshot that is complete, was read back and was searched
+// for secrets. Snapshot is nil if nothing is worth keeping yet.
 type TakeSnapshotResult struct {
 	Snapshot *SnapshotBrief `json:"snapshot,omitempty"`
 }
@@ -90,17 +91,17 @@ type ParkSessionInput struct {
 	Workspace *Workspace `json:"workspace,omitempty"`
 }
 
-// ParkSessionResult says what is certain afterwards.
+// ParkSessionResult has what is certain afterwards.
 type ParkSessionResult struct {
 	Snapshot *SnapshotBrief `json:"snapshot,omitempty"`
 	Wiped    bool           `json:"wiped"`
 	Seq      int64          `json:"seq"`
 }
 
-// RestoreSpec says from what a session goes on when it is prepared.
+// RestoreSpec says from which snapshot or folder a session goes on.
 type RestoreSpec struct {
-	// Snapshot is restored on the host, unless the folder there is as generation Warm
-	// of the session left it when it was parked.
+	// Snapshot is restored on the host. It is not restored if the folder there is
+	// unchanged since generation Warm of the session was parked.
 	Snapshot string `json:"snapshot"`
 	Warm     int64  `json:"warm,omitempty"`
 	// Fork says that the snapshot may be another session's.
@@ -109,7 +110,7 @@ type RestoreSpec struct {
 
 // SnapshotLimits are a worker's configured limits of snapshots.
 type SnapshotLimits struct {
-	Keep     int           // newest of each session; 0 is all
+	Keep     int           // number of newest snapshots of each session; 0 is all
 	MaxAge   time.Duration // 0 is any; the newest of a session is kept in any case
-	MaxBytes int64         // of what one holds; 0 is no bound
+	MaxBytes int64         // content of one snapshot; 0 is no limit
 }

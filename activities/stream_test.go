@@ -20,8 +20,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// standInCodex returns the program that does in a turn what the message says. It is
-// built once.
+// standInCodex returns a program that stands in for codex and does in a turn what the
+// message says. The tests build it only once.
 func standInCodex(t *testing.T) string {
 	t.Helper()
 	stand.once.Do(func() {
@@ -102,7 +102,7 @@ func TestLineAboveTheBoundIsReportedAndSkipped(t *testing.T) {
 	}
 }
 
-// A counter is a Live that keeps nothing.
+// A counter is a Live that only counts bytes.
 type counter struct{ bytes atomic.Int64 }
 
 func (c *counter) Publish(_ string, ev LiveEvent) { c.bytes.Add(int64(len(ev.Data))) }
@@ -161,7 +161,7 @@ func TestBurstDoesNotStarveOtherSessions(t *testing.T) {
 	a := attempt{n: 1, beat: func(b PumpBeat) { beats.Store(b.Offset) }}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	// Output without end, until it is interrupted.
+	// The output does not end before it is interrupted.
 	done := loud.pumpBeside(ctx, loud.bed, loud.input(loud.message("burst 100000MB")), a)
 	live := loud.set.Sessions.Live.(*counter)
 	await(t, "the burst", func() bool { return live.bytes.Load() > 5<<20 })
@@ -176,7 +176,7 @@ func TestBurstDoesNotStarveOtherSessions(t *testing.T) {
 		t.Fatal(got.err)
 	}
 	loud.took(got.out, conversation.PumpCancelled)
-	// It writes faster than anybody reads, and can still be stopped.
+	// The program writes faster than the pump reads, and can still be stopped.
 	send := conversation.Send{ID: "i", Kind: conversation.SendInterrupt}
 	for {
 		in := loud.input(send)
@@ -198,7 +198,8 @@ func TestBurstDoesNotStarveOtherSessions(t *testing.T) {
 	}
 }
 
-// allocated returns how much of a file the file system stores.
+// allocated returns how much of a file the file system has allocated, and the file's
+// size.
 func allocated(t *testing.T, name string) (blocks, size int64) {
 	t.Helper()
 	fi, err := os.Stat(name)
@@ -229,7 +230,7 @@ func TestJournalOfAThousandTurnsStaysShort(t *testing.T) {
 	if size < turns*perTurn || most > trimStep+1<<20 {
 		t.Errorf("a journal of %d bytes took %d", size, most)
 	}
-	// An attempt of an earlier pump finds no journal below that, and must not need
+	// An attempt at an earlier pump finds no journal below Trimmed, and must not need
 	// it.
 	if k.state.Trimmed == 0 || k.state.Trimmed > k.state.Rewind {
 		t.Errorf("trimmed below %d, the next pump begins at %d", k.state.Trimmed, k.state.Rewind)

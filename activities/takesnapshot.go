@@ -56,7 +56,7 @@ func (s *site) take(ctx context.Context, in TakeSnapshotInput, hide secrets, p *
 	case !f.there:
 		return s.takenBefore(ctx, h, in)
 	case f.mark.Generation > in.Claim.Generation:
-		// A late attempt: the folder is not the one that it was to keep.
+		// This is a late attempt: the folder of its generation was replaced.
 		return nil, &typedError{kind: protocol.ErrTypeFenced, err: fmt.Errorf("%s on %s is that of generation %d by now", in.Layout.Dir, h.Name(), f.mark.Generation)}
 	}
 	if err := s.hidePlanted(ctx, h, in.Layout, hide); err != nil {
@@ -85,14 +85,15 @@ func folderGone(h hostexec.Host, dir, session string) error {
 		err: fmt.Errorf("%s is not on %s any more: somebody removed it", dir, h.Name())}
 }
 
-// errRefreshed means that codex has a new login that the snapshot is not masked with.
+// errRefreshed means that codex has a new login whose secrets are not masked in the
+// snapshot.
 var errRefreshed = errors.New("the login was refreshed meanwhile")
 
-// takeUnseen takes a snapshot while codex may refresh its login. Before the snapshot is
-// complete it checks whether the login was refreshed; if so, it takes the snapshot
-// again. So no snapshot lacks a mask, and none has to be deleted: all attempts make the
-// same one, and the workflow may have it from an attempt that went on after it was taken
-// for dead.
+// takeUnseen takes a snapshot while codex may refresh its login. Before it completes the
+// snapshot, it checks whether the login was refreshed; if so, it takes the snapshot
+// again. So no complete snapshot lacks a mask, and none has to be deleted. To delete one
+// would be wrong: all attempts make the same snapshot, and the workflow may have it from
+// an attempt that went on although the server had given it up.
 func (s *site) takeUnseen(ctx context.Context, h hostexec.Host, in taking, hide secrets) (*SnapshotBrief, error) {
 	in.sure = func(known []string) error {
 		if hide.auth == nil {
@@ -120,8 +121,8 @@ func (s *site) takeUnseen(ctx context.Context, h hostexec.Host, in taking, hide 
 // maxRefreshed is how often a snapshot is tried while the login changes.
 const maxRefreshed = 3
 
-// hidePlanted also masks what codex made of the login on the host, because nobody else
-// may have seen it yet.
+// hidePlanted adds the secrets of the login that is on the host now. Codex may have
+// just made it, and perhaps no other activity has seen it yet.
 func (s *site) hidePlanted(ctx context.Context, h hostexec.Host, l protocol.Layout, hide secrets) error {
 	if hide.auth == nil {
 		return nil
@@ -134,13 +135,13 @@ func (s *site) hidePlanted(ctx context.Context, h hostexec.Host, l protocol.Layo
 	return nil
 }
 
-// A taking is one snapshot to be made.
+// A taking describes one snapshot to be made.
 type taking struct {
 	TakeSnapshotInput
 	id       string
-	ownWork  bool                       // keep work from our own folder only; a person's stays where it is
-	left     bool                       // of what a session left on a host
-	lived    bool                       // codex lives in the folders, or just did, so they must exist
+	ownWork  bool                       // keep the work only if its folder is ours; a person's folder stays where it is
+	left     bool                       // it is a snapshot of what a session left on a host
+	lived    bool                       // codex runs in the folders, or has just run there, so they must exist
 	sure     func(known []string) error // called with the masked secrets before the snapshot is complete; may be nil
 	progress *progress
 }
@@ -150,10 +151,11 @@ func snapshotID(session string, at time.Time, generation int64, n int) string {
 	return idOf(session, at, fmt.Sprintf("taken %s %d %d", session, generation, n))
 }
 
-// leftID names the snapshot of what a generation of a session left on a host; 0 is a
-// folder that records none, found for the claim's generation. Generations begin as Unix
-// times. earlier counts the snapshots before it that lack what could not be read, or are
-// of something else.
+// leftID names the snapshot of a folder that a generation of a session left on a host.
+// If generation is 0, the folder records none, and the id has the generation of the
+// claim for which the folder was found. The number of a generation is about the Unix
+// time of its start. earlier is the number of earlier snapshots that lack what could not
+// be read, or are of something else.
 func leftID(c protocol.Claim, generation int64, earlier int) string {
 	of := fmt.Sprintf("left %s %d on %s", c.Session, generation, c.Host.Name)
 	if generation <= 0 {
@@ -163,7 +165,8 @@ func leftID(c protocol.Claim, generation int64, earlier int) string {
 	return idOf(c.Session, time.Unix(max(generation, 0), 0), of+again(earlier))
 }
 
-// again makes the id of a repeated snapshot differ from those before it.
+// again returns a text that makes the id of a repeated snapshot differ from the earlier
+// ones.
 func again(earlier int) string {
 	if earlier == 0 {
 		return ""
@@ -171,15 +174,15 @@ func again(earlier int) string {
 	return fmt.Sprintf(" again %d", earlier)
 }
 
-// idOf returns the same snapshot id for the same arguments, whoever asks.
+// idOf returns a snapshot id that depends only on its arguments.
 func idOf(session string, at time.Time, of string) string {
 	id, sum := snapshots.NewID(session, at), sha256.Sum256([]byte(of))
 	mark := hex.EncodeToString(sum[:3])
 	return id[:len(id)-len(mark)] + mark
 }
 
-// takeOn makes a snapshot of a session's folder; nil if there is nothing worth
-// keeping. It returns after every byte was read back from the store.
+// takeOn makes a snapshot of a session's folder; nil if there is nothing worth keeping.
+// Before it returns, it reads every byte back from the store.
 func (s *site) takeOn(ctx context.Context, h hostexec.Host, in taking, hide secrets) (*SnapshotBrief, error) {
 	l, own := in.Layout, ""
 	if l.OwnWork && in.Policy.Work != protocol.WorkNone {
@@ -219,12 +222,12 @@ func (s *site) takeOn(ctx context.Context, h hostexec.Host, in taking, hide secr
 	return briefOf(m), nil
 }
 
-// trees returns the folders to keep. A person's folder may hold our root folder, with
-// the files of all sessions there, which is skipped.
+// trees returns the folders to keep. If our root folder, with the files of all
+// sessions, lies in a person's folder, it is skipped.
 func (in taking) trees() []snapshots.TreeSpec {
 	l := in.Layout
 	all := []snapshots.TreeSpec{snapshots.RolloutsOf(l.CodexHome)}
-	if in.Policy.Work == protocol.WorkNone || in.ownWork && !l.OwnWork || l.WorkDir == "/" { // which is a whole machine
+	if in.Policy.Work == protocol.WorkNone || in.ownWork && !l.OwnWork || l.WorkDir == "/" { // / would be the whole machine
 		return all
 	}
 	work := snapshots.WorkOf(l.WorkDir, in.Policy.Work, in.Policy.Exclude)
@@ -253,8 +256,8 @@ func briefOf(m snapshots.Manifest) *SnapshotBrief {
 	return b
 }
 
-// madeBy reports whether a snapshot is of what in is to keep. An equal id does not
-// prove that, because only few bits of an id tell one from another.
+// madeBy reports whether a snapshot is the one that in describes. An equal id does not
+// prove this, because only few bits of an id depend on the content of in.
 func madeBy(m snapshots.Manifest, in taking) bool {
 	return m.Session == in.Claim.Session && m.Host == in.Claim.Host.Name && m.Generation == in.Claim.Generation &&
 		m.ThreadID == in.ThreadID && m.Left == in.left
@@ -266,7 +269,7 @@ func (s *site) manifest(ctx context.Context, id string) (snapshots.Manifest, err
 }
 
 // bring restores a snapshot into folders that do not exist yet, or were made by an
-// earlier attempt to restore it. It returns how the work differs from what was kept.
+// earlier attempt to restore it. It returns how the work differs from the kept work.
 func (s *Sessions) bring(ctx context.Context, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, fence hostexec.Fence, p *progress) (differs string, err error) {
 	done, err := s.brings.enter(ctx, in.Claim.Host)
 	if err != nil {
@@ -288,13 +291,13 @@ func (s *Sessions) bring(ctx context.Context, h hostexec.Host, l protocol.Layout
 	return differsText(got.Differs), err
 }
 
-// Bounds of the text about how a restored work folder differs.
+// Limits of the text that says how a restored work folder differs.
 const (
 	maxDiffers    = 10
-	maxDifference = 200 // bytes of one
+	maxDifference = 200 // bytes of one difference
 )
 
-// differsText puts the first differences into one line.
+// differsText joins the first differences into one line.
 func differsText(differs []string) string {
 	var out []string
 	for _, d := range differs[:min(len(differs), maxDiffers)] {

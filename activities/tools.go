@@ -13,10 +13,10 @@ import (
 // Tools are the names of our tools for codex.
 func Tools() []string { return slices.Clone(protocol.Tools) }
 
-// CheckTools says what is wrong with the tools that a session is to offer.
+// CheckTools returns an error if a session cannot offer these tools.
 func CheckTools(names []string) error { return conversation.CheckTools(names) }
 
-// A toolShop carries out the calls of our tools by one pump's codex.
+// A toolShop carries out the calls that one pump's codex makes of our tools.
 type toolShop struct {
 	*site
 	session string
@@ -26,7 +26,7 @@ type toolShop struct {
 	limits  DeliverLimits
 
 	mu   sync.Mutex
-	past []handover // guarded by mu: what the session delivered, once it was read
+	past []handover // guarded by mu: the session's handovers, after they were read
 }
 
 // toolsOf returns nil for a session that offers no tools.

@@ -31,11 +31,11 @@ type transcript struct {
 	mu      sync.Mutex
 	pending []line // not yet in the store, without a gap
 	bytes   int
-	since   time.Time // when the oldest of pending came
+	since   time.Time // when the oldest of pending was added
 	stored  int64     // newest seq that is in the store
 	err     error
-	// strange is set when another attempt stored another entry under one of
-	// our numbers: the fold was not deterministic.
+	// strange is set if another attempt stored a different entry under one of our
+	// numbers. Then the fold was not deterministic.
 	strange string
 }
 
@@ -45,7 +45,7 @@ type line struct {
 	json []byte
 }
 
-// add takes an entry. It is in the store once a later flush returned nil.
+// add takes an entry. The entry is in the store after a later flush has returned nil.
 func (t *transcript) add(ctx context.Context, e protocol.Entry) error {
 	data, err := json.Marshal(e)
 	if err != nil {
@@ -73,14 +73,14 @@ func (t *transcript) add(ctx context.Context, e protocol.Entry) error {
 	return nil
 }
 
-// flush stores what is pending.
+// flush stores the pending entries.
 func (t *transcript) flush(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.write(ctx)
 }
 
-// flushOld stores what has been pending for segmentAge.
+// flushOld stores the pending entries if the oldest has waited for segmentAge.
 func (t *transcript) flushOld(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,8 +98,8 @@ func (t *transcript) write(ctx context.Context) error {
 		case err == nil:
 			t.drop(t.pending[len(t.pending)-1].seq)
 		case errors.Is(err, store.ErrExists):
-			// Another attempt wrote it, and may have stored less than we have,
-			// or more.
+			// Another attempt wrote this segment. It may have fewer or more entries
+			// than ours.
 			if err := t.skipStored(ctx, key); err != nil {
 				t.err = err
 			}

@@ -34,7 +34,8 @@ func write(t *testing.T, tr *transcript, from, to int64, id string, cuts ...int6
 }
 
 func TestTranscriptIsTheSameWhoeverCutsItWhere(t *testing.T) {
-	// Attempts of one pump that die anywhere, overlap, and flush in other places.
+	// These are attempts of one pump that die at different points, overlap, and flush
+	// at different entries.
 	for name, attempts := range map[string]func(t *testing.T, st *store.Store){
 		"one after the other": func(t *testing.T, st *store.Store) {
 			write(t, writer(st, owner{1, 1, 0}, 0), 1, 5, "e", 3, 5)

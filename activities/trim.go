@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// trimStep is how many bytes there must be to trim before a round trip to the
-	// host is worth it.
+	// trimStep is the least number of bytes to trim that is worth a round trip to the
+	// host.
 	trimStep = 4 << 20
-	// errStep: every errStep-th pump trims in any case, because codex's error log is
-	// cut with the journal.
+	// Every errStep-th pump trims in any case, because codex's error log is cut
+	// together with the journal.
 	errStep = 64
-	// trimTime bounds that round trip. trimWait is how long the end of a pump waits
-	// for it; the next pump can trim as well.
+	// trimTime is the time limit for that round trip. trimWait is how long the end of a
+	// pump waits for it; the next pump can trim as well.
 	trimTime = 10 * time.Second
 	trimWait = time.Second
 )
 
-// A trimming runs beside a pump, and removes the part of the journal that nobody will
-// read again: what lies below the Rewind of the pump's input. The workflow has that for
-// good, so no attempt begins below.
+// A trimming runs in parallel with a pump. It removes the part of the journal that
+// nobody will read again: the bytes before the Rewind of the pump's input. The workflow
+// has recorded this Rewind, so no attempt begins before it.
 type trimming struct {
 	done        chan struct{}
 	cancel      context.CancelFunc
@@ -33,8 +33,8 @@ type trimming struct {
 	untrimmable bool
 }
 
-// trimDue reports whether a trimming is worth it and safe. While it is not certain
-// what codex has received, everything stays.
+// trimDue reports whether a trimming is worth a round trip and is safe. As long as it
+// is not certain which messages codex has received, the whole journal stays.
 func trimDue(in RunPumpInput, a attempt) bool {
 	st := in.Pump.State
 	if st.Untrimmable || st.Rewind-st.Trimmed < trimStep && in.Claim.Pump%errStep != 0 {
@@ -50,7 +50,7 @@ func trimDue(in RunPumpInput, a attempt) bool {
 	return tell == nil || tell.Incarnation == 0 && !again
 }
 
-// trimAside begins a trimming if one is due. add waits for it.
+// trimAside starts a trimming if it is due. add waits for the trimming.
 func (s *Sessions) trimAside(ctx context.Context, in RunPumpInput, a attempt) *trimming {
 	t := &trimming{done: make(chan struct{}), cancel: func() {}}
 	h, err := s.host(in.Claim.Host)

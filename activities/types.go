@@ -14,7 +14,7 @@ type PrepareSessionInput struct {
 	Seed    *protocol.SeedRef `json:"seed,omitempty"`
 	Dir     string            `json:"dir,omitempty"` // --dir
 	Sandbox string            `json:"sandbox"`
-	// Confine is what is asked of the sandbox beyond its mode.
+	// Confine is the confinement that is asked for beyond the sandbox mode.
 	Confine Confinement `json:"confine,omitzero"`
 	// Credentials is CredentialsPlanted (or empty) or CredentialsBroker.
 	Credentials string `json:"credentials,omitempty"`
@@ -22,10 +22,10 @@ type PrepareSessionInput struct {
 	Restore *RestoreSpec `json:"restore,omitempty"`
 	// Policies are the texts of the policies that judge codex's requests.
 	Policies []string `json:"policies,omitempty"`
-	// Snapshot says how to keep what another generation may have left there; nil
-	// keeps all of it.
+	// Snapshot says how to keep the work that another generation may have left there;
+	// nil keeps all of it.
 	Snapshot *SnapshotSpec `json:"snapshot,omitempty"`
-	// Workspace says what the work folder begins with; nil is an empty folder.
+	// Workspace is the first content of the work folder; nil means an empty folder.
 	Workspace *Workspace `json:"workspace,omitempty"`
 
 	stop <-chan struct{} // closed when this worker stops
@@ -37,12 +37,13 @@ type PrepareSessionResult struct {
 	Layout       protocol.Layout `json:"layout"`
 	CodexVersion string          `json:"codex_version"`
 	// Permissions is the permission profile that keeps the agent from its credential.
-	// It is empty for danger-full-access, or if codex has none and that is allowed.
+	// It is empty for danger-full-access. It is also empty if codex has no such profile
+	// and Deps.Unprotected allows that.
 	Permissions string `json:"permissions,omitempty"`
 	// Unprotected says in a sentence why the agent can read its credential although
 	// the sandbox should prevent that; Deps.Unprotected allowed it.
 	Unprotected string `json:"unprotected,omitempty"`
-	// Restored is RestoredWarm if the folder was as the session left it,
+	// Restored is RestoredWarm if the folder was unchanged since the session left it,
 	// RestoredSnapshot if a snapshot was restored, and empty otherwise.
 	Restored string `json:"restored,omitempty"`
 	// Differs says in one line how a restored work folder differs from the kept one.
@@ -52,9 +53,9 @@ type PrepareSessionResult struct {
 	// Left is the snapshot of what lay in the folder's place and was in no other
 	// snapshot.
 	Left string `json:"left,omitempty"`
-	// Brought says what the work folder began with; nil if it began empty.
+	// Brought describes the first content of the work folder; nil if it began empty.
 	Brought *Brought `json:"brought,omitempty"`
-	// BeforeRun is the run of that hook; nil if there is none.
+	// BeforeRun is the run of the hook before_run; nil if there is no such hook.
 	BeforeRun *HookRun `json:"before_run,omitempty"`
 }
 
@@ -77,10 +78,10 @@ type RunPumpInput struct {
 	Layout protocol.Layout        `json:"layout"`
 	Seed   *protocol.SeedRef      `json:"seed,omitempty"` // for redaction
 	Pump   conversation.PumpInput `json:"pump"`
-	// Files are those of earlier messages; a host to which the session has just
+	// Files are the files of earlier messages. A host to which the session has just
 	// moved needs them.
 	Files []protocol.Input `json:"files,omitempty"`
-	// Credentials: with CredentialsBroker the pump gives codex access tokens.
+	// If Credentials is CredentialsBroker, the pump gives codex access tokens.
 	Credentials string `json:"credentials,omitempty"`
 	// Unkept says that the session lost its lease on the seed and that codex was stopped
 	// for that. The pump only reads the journal; it neither saves the login nor watches
@@ -89,26 +90,27 @@ type RunPumpInput struct {
 	// LostAfter is how long the host may be out of reach before the pump returns
 	// with HostLost; 0 means forever.
 	LostAfter time.Duration `json:"lost_after,omitempty"`
-	// Workflow, if set, is sent SignalProgress with what the model reports.
+	// Workflow, if set, is the id of a workflow that is sent SignalProgress with the
+	// model's reports.
 	Workflow string `json:"workflow,omitempty"`
-	// Forget are secret answers that codex will never be given.
+	// Forget names the blobs of secret answers that codex will never be given.
 	Forget []string `json:"forget,omitempty"`
-	// Policies judge codex's requests. Labels (the host's) and Requesters (who sent
-	// the turn's message, and who steered it) are input for them.
+	// Policies judge codex's requests. Labels (of the host) and Requesters (the people
+	// who sent the turn's message or steered the turn) are input for them.
 	Policies   []PolicyRef       `json:"policies,omitempty"`
 	Labels     map[string]string `json:"labels,omitempty"`
 	Requesters []string          `json:"requesters,omitempty"`
 }
 
-// RunPumpResult is a pump's result and, when the process ended, how.
+// RunPumpResult is a pump's result. If the process ended, Process says how.
 type RunPumpResult struct {
 	Pump    conversation.PumpResult `json:"pump"`
 	Process *ProcessGone            `json:"process,omitempty"`
-	// HostLost is set if the host is given up; nothing else is set then.
+	// HostLost is set if the host is given up. Then nothing else is set.
 	HostLost *protocol.HostLost `json:"host_lost,omitempty"`
-	// SeedLost says that the session does not hold its seed any more: what codex makes
-	// of the login is not saved, and it must not go on. The pump is cancelled because of
-	// that.
+	// SeedLost says that the session does not hold its seed any more, and that the pump
+	// was cancelled because of this. The login that codex makes is not saved, and codex
+	// must not go on.
 	SeedLost *protocol.Problem `json:"seed_lost,omitempty"`
 	// PolicyBroken maps the owner (PolicyRef.Of) of each policy that cannot be used
 	// to the reason. Everything was declined because of that.
@@ -127,7 +129,8 @@ type StopServerInput struct {
 	Claim       protocol.Claim  `json:"claim"`
 	Layout      protocol.Layout `json:"layout"`
 	Incarnation int             `json:"incarnation"`
-	// Seed is what was planted. A login that codex rotated is saved to it.
+	// Seed is the seed that was planted. If codex rotated its login, the new login is
+	// saved to it.
 	Seed *protocol.SeedRef `json:"seed,omitempty"`
 }
 
@@ -146,19 +149,19 @@ type CloseSessionInput struct {
 	ThreadID    string              `json:"thread_id,omitempty"`
 	Seq         int64               `json:"seq"`
 	Notes       []conversation.Note `json:"notes,omitempty"`
-	// Snapshot is the last one; nil if the session takes none at all.
+	// Snapshot describes the last snapshot; nil if the session takes no snapshots.
 	Snapshot *SnapshotSpec `json:"snapshot,omitempty"`
 	// Workspace says which hooks run, and whether the work folder stays.
 	Workspace *Workspace `json:"workspace,omitempty"`
 }
 
-// CloseSessionResult says what is certain about the host afterwards.
+// CloseSessionResult has what is certain about the host afterwards.
 type CloseSessionResult struct {
-	Wiped     bool               `json:"wiped"`             // the credential is gone; this was checked
-	Removed   bool               `json:"removed"`           // our folder is gone; this was checked
-	Archive   string             `json:"archive,omitempty"` // where work and rollouts are kept
-	Kept      string             `json:"kept,omitempty"`    // where on the host the work folder stays
-	Unsaved   bool               `json:"unsaved,omitempty"` // after Discard: a login that codex rotated may be in no store
+	Wiped     bool               `json:"wiped"`             // the credential is gone; CloseSession checked this
+	Removed   bool               `json:"removed"`           // our folder is gone; CloseSession checked this
+	Archive   string             `json:"archive,omitempty"` // the snapshot that has the work and the rollouts
+	Kept      string             `json:"kept,omitempty"`    // the path on the host where the work folder stays
+	Unsaved   bool               `json:"unsaved,omitempty"` // after Discard: a login that codex rotated may not be in the store
 	Survivors []process.Survivor `json:"survivors,omitempty"`
 	Problem   *protocol.Problem  `json:"problem,omitempty"`
 	Seq       int64              `json:"seq"`
@@ -192,7 +195,8 @@ type ProvisionCodexInput struct {
 type DeleteSeedInput struct {
 	Name  string   `json:"name"`
 	Blobs []string `json:"blobs"`
-	// Before is when the seed was deleted. Blobs that were in the store by then are
-	// removed, also those that the seed never took. Later ones belong to a new seed.
+	// Before is when the seed was deleted. All its blobs that were in the store by then
+	// are removed, also those that never became a generation. Later ones belong to a
+	// new seed.
 	Before time.Time `json:"before,omitzero"`
 }

@@ -12,9 +12,8 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// A host that lost its power may come back with empty marks. Each folder without a
-// mark gets a snapshot of its own before it is removed, and so does a folder with
-// one.
+// A host that lost its power may come back with empty marks. Each folder gets a
+// snapshot of its own before it is removed, with or without a mark.
 func TestEachFolderWithoutAMarkIsKept(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("unmarked")
@@ -47,8 +46,8 @@ func TestEachFolderWithoutAMarkIsKept(t *testing.T) {
 	}
 }
 
-// Every attempt to clean up a folder without a mark makes the same snapshot. An
-// attempt that finds another folder there makes another.
+// Every attempt to clean up a folder without a mark makes the same snapshot. An attempt
+// that finds another folder there makes another snapshot.
 func TestEachTryAtAFolderWithoutAMarkMakesTheSameSnapshot(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("tried")
@@ -62,7 +61,7 @@ func TestEachTryAtAFolderWithoutAMarkMakesTheSameSnapshot(t *testing.T) {
 		}
 	}
 	for n := range 3 {
-		in.Claim.Generation++ // and the connection is lost after it
+		in.Claim.Generation++ // the connection is lost after each try
 		if id, err := b.set.Sessions.keepFolder(t.Context(), b.host(), k.layout, in, folderMark{}, nil, nil); err != nil || id == "" {
 			t.Fatalf("kept %q, %v", id, err)
 		}
@@ -84,8 +83,8 @@ func TestEachTryAtAFolderWithoutAMarkMakesTheSameSnapshot(t *testing.T) {
 	k.claim.Generation += 100
 }
 
-// An id has only few bits to say what a snapshot is of. A snapshot with the right
-// id that is of something else is no reason to remove a folder.
+// Only few bits of a snapshot's id depend on its content. So a folder must not be
+// removed because of a snapshot that has the right id but other content.
 func TestASnapshotOfSomethingElseStandsForNoFolder(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("twin")
@@ -109,7 +108,8 @@ func TestASnapshotOfSomethingElseStandsForNoFolder(t *testing.T) {
 		{Host: "another", Generation: leave.Generation, ThreadID: thread},
 		{Host: name, Generation: leave.Generation, ThreadID: thread, Left: true},
 	} {
-		// One more each time. Closing and cleaning up look for them all.
+		// Each time there is one more such snapshot. Closing and cleaning up find all
+		// of them.
 		other(closingID(CloseSessionInput{Claim: gone, ThreadID: thread}, time.Now(), n), facts)
 	}
 	out, err := k.wipe(leave, knows(SeedNow{Generation: 1, Ref: k.seed}))
@@ -149,7 +149,7 @@ func (h loggedTools) Run(ctx context.Context, c hostexec.Command) (hostexec.Resu
 	return h.Host.Run(ctx, c)
 }
 
-// A mark is on the disk before it gets its name.
+// A mark is flushed to the disk before it gets its final name.
 func TestAMarkIsOnTheDiskBeforeItCounts(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir() + "/root"})
 	l := layoutOf(b.spec.Root, "flushed")
@@ -179,8 +179,8 @@ done`, tools)
 	}
 }
 
-// Somebody removed what a session lives in. That is not an empty snapshot that the
-// session would go on from, but an error that a person sees.
+// Somebody removed the session's folders. This must not lead to an empty snapshot from
+// which the session would go on, but to an error that a person sees.
 func TestASnapshotOfWhatIsGoneIsAnError(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("vanished")
@@ -215,7 +215,7 @@ func TestASnapshotOfWhatIsGoneIsAnError(t *testing.T) {
 	next.N = 4
 	_, err = b.set.Sessions.take(t.Context(), next, k.hides(), nil)
 	refused("taken of nothing", k.layout.Dir, err)
-	// What an earlier attempt had made is still the answer.
+	// The snapshot of an earlier attempt is still returned.
 	if got, err := b.set.Sessions.take(t.Context(), in, k.hides(), nil); err != nil || got == nil || got.ID != one.ID {
 		t.Errorf("asked again: %+v, %v", got, err)
 	}

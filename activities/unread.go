@@ -13,8 +13,9 @@ import (
 // maxUnread is how many of the files that could not be read are named.
 const maxUnread = 5
 
-// takeWhole makes a snapshot after which its content may be removed from the host. If it
-// lacks something that would be removed, it is returned with an error that says so.
+// takeWhole makes a snapshot so that the files in it may then be removed from the host.
+// If the snapshot lacks something that would be removed, takeWhole returns it with an
+// error that says so.
 func (s *site) takeWhole(ctx context.Context, h hostexec.Host, in taking, hide secrets) (*SnapshotBrief, error) {
 	got, err := s.takeOn(ctx, h, in, hide)
 	if err != nil || got == nil {
@@ -30,8 +31,9 @@ func (s *site) takeWhole(ctx context.Context, h hostexec.Host, in taking, hide s
 	return got, whole(m, in.Layout.OwnWork)
 }
 
-// whole returns what a snapshot lacks of what is removed with a session's folder. A person's
-// own folder stays, whatever could be read of it.
+// whole returns an error if a snapshot lacks files that are removed together with a
+// session's folder. A person's own folder stays, so files in it that the snapshot lacks do
+// not matter.
 func whole(m snapshots.Manifest, ownWork bool) error {
 	goes := []string{snapshots.Rollouts}
 	if ownWork {

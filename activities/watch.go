@@ -21,22 +21,22 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// WatchEvery is the pause between looks at the processes of waiting sessions, give or
-// take a fifth, unless Deps say otherwise. Even if a worker is lost at the worst moment,
-// an event is known within two minutes.
+// WatchEvery is the pause between looks at the processes of waiting sessions, if
+// Deps.WatchEvery is 0. Each pause varies by up to a fifth. Even if a worker is lost at
+// the worst moment, a session learns of an event within two minutes.
 const WatchEvery = 25 * time.Second
 
 const (
 	// maxWatchPause is the longest pause between looks at a host that cannot
 	// be reached.
 	maxWatchPause = time.Minute
-	// stirAgain is how long a session has to handle what it was told. Then it is
-	// told again, and each time the pause doubles.
+	// stirAgain is how long a session has to handle a signal. Then the signal is sent
+	// again, and each time the pause doubles.
 	stirAgain = 3 * time.Minute
-	// maxPieces bounds the pieces of one journal that are read in one look.
+	// maxPieces is how many pieces of one journal are read in one look.
 	maxPieces = 4
-	// maxWatchLine is the longest line that is kept while looking for those
-	// that matter; id and method of longer ones are still read.
+	// maxWatchLine is the longest line that is read whole. Of longer lines, only the id
+	// and the method are read.
 	maxWatchLine = 64 << 10
 )
 
@@ -54,11 +54,12 @@ type WatchHostInput struct {
 	// Away, if set, is the signal that the pool is sent, with a HostAway, when the
 	// host cannot be reached.
 	Away string `json:"away,omitempty"`
-	// Owed: the pool waits for the host, and is told even if it never was away.
+	// Owed says that the pool waits for the host. Then the pool is sent Back even if
+	// the host was never away.
 	Owed bool `json:"owed,omitempty"`
 }
 
-// awayAfter is how many looks in a row have to fail before the pool is told.
+// awayAfter is how many looks in a row must fail before the pool is sent Away.
 const awayAfter = 2
 
 // Stirred tells a waiting session, which is not attached to its process, that
@@ -68,15 +69,15 @@ type Stirred struct {
 	Incarnation int    `json:"incarnation"`
 	// Offset is the end of the journal's line that matters.
 	Offset int64 `json:"offset,omitempty"`
-	// Gone says why there is nothing to wait for any more: exited, lost,
-	// rebooted, absent, or journal if the journal was lost.
+	// Gone is the reason why the session need not wait for the process any more:
+	// exited, lost, rebooted, absent, or journal if the journal was lost.
 	Gone string `json:"gone,omitempty"`
 }
 
 // WatchHost watches all processes on a host for which a pump left a watch, until it is
 // cancelled. One look is one round trip for the whole host; a session to which nothing
-// happens costs nothing. It remembers only what it has read and whom it told: another
-// attempt begins anew, and at worst signals something twice.
+// happens costs nothing more. WatchHost remembers only how far it has read and what it
+// has signalled. Another attempt begins anew, and at worst sends a signal twice.
 func (s *Hosts) WatchHost(ctx context.Context, in WatchHostInput) error {
 	w := &watcher{
 		// A new attempt does not know whether the host was away meanwhile.
@@ -116,12 +117,12 @@ type watcher struct {
 	in    WatchHostInput
 	tell  func(ctx context.Context, session string, what Stirred) error
 	away  func(ctx context.Context, p protocol.Problem) error
-	back  func(ctx context.Context) error // tells the pool that the host can be reached
-	owed  bool                            // the pool is told in any case
-	root  string                          // of the host, once it is known
+	back  func(ctx context.Context) error // signals the pool that the host can be reached
+	owed  bool                            // the pool is signalled in any case
+	root  string                          // the host's root folder, after it is known
 	stirs map[string]*stir
 
-	keepers map[string]*keeper // of logins that have changed; used by watchLogins only
+	keepers map[string]*keeper // keepers of logins that have changed; used by watchLogins only
 }
 
 // A stir is the state of one watched process.
@@ -129,8 +130,8 @@ type stir struct {
 	from int64 // the offset at which the watch was left
 	read int64 // how far the journal was read
 	what Stirred
-	told int       // how often what was told
-	next time.Time // when it is told again
+	told int       // how often the signal what was sent
+	next time.Time // when what is sent again
 }
 
 func (w *watcher) run(ctx context.Context, stop <-chan struct{}) error {
@@ -167,8 +168,8 @@ func (w *watcher) run(ctx context.Context, stop <-chan struct{}) error {
 				w.Logger.Warn("pool not told that the host is back", "host", w.in.Host.Name, "error", err)
 			}
 		case err != nil:
-			// Nobody's work fails: what happened meanwhile is seen as soon as the host
-			// can be reached.
+			// No session fails because of this: events are seen as soon as the host can
+			// be reached.
 			if failures++; failures == 1 {
 				w.Logger.Warn("host cannot be watched", "host", w.in.Host.Name, "error", err)
 			}
@@ -179,14 +180,14 @@ func (w *watcher) run(ctx context.Context, stop <-chan struct{}) error {
 	}
 }
 
-// tellAway tells the pool that its host cannot be used, if that is the host's fault.
+// tellAway signals the pool that its host cannot be used, if the cause is the host.
 func (w *watcher) tellAway(ctx context.Context, why error) {
 	kind, hint, _ := failing{}.classify(why)
 	if !HostFault(kind) {
 		return
 	}
 	if err := w.away(ctx, protocol.Problem{Kind: kind, Message: why.Error(), Hint: hint}); err != nil {
-		// A session that gets a slot there tells it, too.
+		// A session that gets a slot there will report it to the pool, too.
 		w.Logger.Warn("pool not told that the host is away", "host", w.in.Host.Name, "error", err)
 	}
 }
@@ -207,7 +208,8 @@ func (w *watcher) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// A process that is not found was attended to, or has ended.
+	// If a watched process is not found any more, a pump has attached to it, or it has
+	// ended.
 	known := w.stirs
 	w.stirs = make(map[string]*stir, len(found))
 	var errs []error
@@ -240,10 +242,12 @@ func (w *watcher) look(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// goneJournal is the reason if codex lives, but its journal lacks what was read of it.
+// goneJournal is the reason if codex runs, but its journal lacks bytes that were
+// already read.
 const goneJournal = "journal"
 
-// goneBy returns why there is nothing to wait for any more; "" if there is.
+// goneBy returns the reason why the session need not wait for the process any more; ""
+// if it must wait.
 func goneBy(f process.Watched) string {
 	switch {
 	case f.State != process.Running:
@@ -254,8 +258,8 @@ func goneBy(f process.Watched) string {
 	return ""
 }
 
-// read scans what is new in a journal. It returns the end of the first line that the
-// session must hear of, or 0 if there is none.
+// read scans the new part of a journal. It returns the end of the first line of which
+// the session must be told, or 0 if there is no such line.
 func (w *watcher) read(ctx context.Context, h hostexec.Host, dir string, st *stir, size int64) (int64, error) {
 	for range maxPieces {
 		if st.read >= size {
@@ -281,7 +285,7 @@ func (w *watcher) read(ctx context.Context, h hostexec.Host, dir string, st *sti
 		}
 		if at == st.read {
 			if len(piece) == process.MaxJournalPiece {
-				// Part of a line so long that only a pump can read it.
+				// The line is so long that only a pump can read it.
 				return at + int64(len(piece)), nil
 			}
 			break // the line has no end yet
@@ -291,7 +295,8 @@ func (w *watcher) read(ctx context.Context, h hostexec.Host, dir string, st *sti
 	return 0, nil
 }
 
-// stir signals a session what happened, unless it was told a short time ago.
+// stir signals a session what happened, unless the last such signal was sent a short
+// time ago.
 func (w *watcher) stir(ctx context.Context, session string, st *stir, what Stirred) error {
 	if what.Gone == "" && what.Offset == 0 {
 		return nil
@@ -306,7 +311,7 @@ func (w *watcher) stir(ctx context.Context, session string, st *stir, what Stirr
 	err := w.tell(ctx, session, what)
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) {
-		// The session has ended, or is none of ours.
+		// The session has ended, or is not ours.
 		err = nil
 		st.told = maxTold
 	}
@@ -319,8 +324,8 @@ func (w *watcher) stir(ctx context.Context, session string, st *stir, what Stirr
 	return nil
 }
 
-// maxTold is the number of repetitions after which the pause stops doubling, at some
-// three hours.
+// maxTold is the number of repetitions after which the pause stops doubling. It is then
+// about three hours.
 const maxTold = 7
 
 // incarnationOf returns the incarnation whose process has that name.
@@ -353,11 +358,11 @@ func (s *Sessions) leaveWatch(ctx context.Context, in RunPumpInput, n int32, at 
 	case err == nil:
 		return nil
 	case errors.Is(err, hostexec.ErrNoSpace):
-		// Failing would hide the session's requests. That is worse than an end
-		// that is seen late.
+		// An error would hide the session's requests. This would be worse than seeing
+		// the end of the process late.
 		s.Logger.Warn("process is not looked after while its session waits", "session", in.Claim.Session, "host", h.Name(), "error", err)
 		return nil
 	}
-	// The next attempt finds out what it was when it attaches.
+	// The next attempt finds the cause when it attaches.
 	return fmt.Errorf("%w: %w", conversation.ErrWireLost, err)
 }

@@ -29,7 +29,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// mail stands in for Temporal: it records what sessions were told.
+// mail stands in for Temporal: it records the signals to sessions.
 type mail struct {
 	client.Client
 	mu    sync.Mutex
@@ -53,7 +53,7 @@ func (m *mail) take() []string {
 	return out
 }
 
-// A lookout is a watcher of a bed's host that looks when it is told to.
+// A lookout is a watcher of a bed's host that looks only when the test calls it.
 type lookout struct {
 	*watcher
 	t    *testing.T
@@ -75,7 +75,7 @@ func (b *bed) lookout() *lookout {
 	return l
 }
 
-// sees looks once and checks what sessions are told because of it.
+// sees looks once and checks the signals that sessions get.
 func (l *lookout) sees(want ...string) {
 	l.t.Helper()
 	if err := l.look(l.t.Context()); err != nil {
@@ -86,7 +86,7 @@ func (l *lookout) sees(want ...string) {
 	}
 }
 
-// awaits looks until sessions are told something.
+// awaits looks until sessions get a signal.
 func (l *lookout) awaits(want ...string) {
 	l.t.Helper()
 	var got []string
@@ -124,7 +124,7 @@ func (k *talk) journal() string {
 	return string(data)
 }
 
-// asking is a model whose every turn wants a command that a person must allow.
+// asking is a model that asks in every turn for a command that a person must allow.
 const asking = `
 rules:
   - when: {contains: command}
@@ -155,7 +155,7 @@ func TestARequestThatCodexTakesBackStirsItsSession(t *testing.T) {
 	l := k.lookout()
 	k.ask("a command, please")
 	l.sees()
-	// The session does not wait for an answer to a question.
+	// The session does not wait for the answer to a request to codex.
 	k.says(`{"id":"mine","method":"thread/loaded/list","params":{}}`)
 	await(t, "codex's answer", func() bool { return strings.Contains(k.journal(), `"id":"mine"`) })
 	l.sees()
@@ -163,9 +163,9 @@ func TestARequestThatCodexTakesBackStirsItsSession(t *testing.T) {
 	k.says(`{"id":"theirs","method":"turn/interrupt","params":{"threadId":%q,"turnId":%q}}`, k.state.ThreadID, k.state.TurnID)
 	moved := "session/back stirred local/1 gone= moved=true"
 	l.awaits(moved)
-	l.sees() // it knows that already
+	l.sees() // the session got this signal already
 	l.now = l.now.Add(stirAgain + time.Second)
-	l.sees(moved) // it should know
+	l.sees(moved) // the signal is repeated
 	l.now = l.now.Add(stirAgain + time.Second)
 	l.sees()
 	out := k.pump(conversation.TurnEnded)
@@ -207,9 +207,9 @@ func TestAProcessThatEndsWhileItsSessionWaitsStirsIt(t *testing.T) {
 	l.sees("session/dead stirred local/2 gone=journal moved=false")
 }
 
-// Somebody cut the journal on the host, and it grew beyond where the last pump
-// stopped. What was written in between is gone, and nothing goes on as if it were
-// not.
+// Somebody cut the journal on the host, and it grew beyond the offset where the last
+// pump stopped. The lines in between are lost, and the session must not go on as if
+// they were there.
 func TestAJournalThatWasCutAndGrewAgainIsNotReadOn(t *testing.T) {
 	k := handMade(t, "regrown", scriptedmodel.Serve(t, asking))
 	k.start()
@@ -280,7 +280,8 @@ func TestAPumpThatCannotLeaveAWatchIsRunAgain(t *testing.T) {
 
 	// A full disk does not keep the request from people.
 	k.says(`{"id":"theirs","method":"turn/interrupt","params":{"threadId":%q,"turnId":%q}}`, k.state.ThreadID, k.state.TurnID)
-	// A pump that finds only the request that is known returns at once.
+	// The test waits for the end of the turn, because a pump that finds only the known
+	// request would return at once.
 	await(t, "codex's word of the turn's end", func() bool { return strings.Contains(k.journal(), `"turn/completed"`) })
 	k.pump(conversation.TurnEnded)
 	u.lost.Store(0)
@@ -290,7 +291,8 @@ func TestAPumpThatCannotLeaveAWatchIsRunAgain(t *testing.T) {
 	}
 }
 
-// A crier is a process of a session's that writes what a test wants.
+// crier starts a process of a session. The process writes the texts that the test gives
+// to cry.
 func (b *bed) crier(session string) (cry func(text string)) {
 	b.t.Helper()
 	l := layoutOf(b.spec.Root, session)
@@ -338,14 +340,14 @@ func TestOnlyWhatMattersInAJournalStirs(t *testing.T) {
 	cry("{}}\n")
 	l.sees(told)
 	cry(`{"method":"turn/started"}` + "\n")
-	l.sees() // it has been told already
+	l.sees() // the session got this signal already
 
-	// A line whose end has not come.
+	// This is a line without an end.
 	cry = b.crier("endless")
 	cry(`{"method":"x","params":"` + strings.Repeat("y", 3<<20))
 	l.sees("session/endless stirred local/1 gone= moved=true")
 
-	// More than one look reads is read in the next ones.
+	// If a journal has more than a single look reads, the next looks read the rest.
 	cry = b.crier("much")
 	cry(strings.Repeat(`{"method":"item/agentMessage/delta","params":{"delta":"`+strings.Repeat("x", 1000)+`"}}`+"\n", 9<<10) + `{"id":1,"method":"ask"}` + "\n")
 	l.sees()
@@ -401,7 +403,7 @@ func TestAHostThatCannotBeReachedIsWatchedAgainLater(t *testing.T) {
 	sshd.KillSessions()
 	l, log := b.lookout(), &lines{}
 	l.WatchEvery, l.Logger = 20*time.Millisecond, slog.New(slog.NewTextHandler(log, nil))
-	// Each is told once. A second time is a failure, and does not block.
+	// Each is called only once. A second call is a failure, and does not block.
 	away, back := make(chan protocol.Problem, 1), make(chan struct{}, 1)
 	l.away = func(_ context.Context, p protocol.Problem) error {
 		select {
@@ -423,8 +425,8 @@ func TestAHostThatCannotBeReachedIsWatchedAgainLater(t *testing.T) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- l.run(ctx, nil) }()
-	// The pool is told after several looks that failed. Only then is sshd
-	// started again, so that the number of looks does not depend on the load.
+	// The pool is told after several looks that failed. Only after that does the test
+	// start sshd again, so that the number of looks does not depend on the load.
 	await(t, "the pool to be told that the host is away", func() bool { return len(away) == 1 })
 	if !log.has("host cannot be watched") {
 		t.Error("nothing is logged")
@@ -479,8 +481,9 @@ func TestProcessesAreKnownByTheirNames(t *testing.T) {
 	}
 }
 
-// A pool that has something to do on a host hears once that it is away, and
-// when it is back; a watch that took over cannot know, and says so once.
+// A pool is told a single time that a host is away, and a single time that it is back.
+// A watch that took over cannot know whether the host was away, and reports once that
+// it is back.
 func TestAPoolHearsThatAHostIsBack(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -16,10 +16,11 @@ import (
 )
 
 // While a session waits or is idle, no pump is attached to its codex, but codex may go
-// on and refresh a login. So the pump that returned left a watch for auth.json, with a
-// note that names the seed and the lease. The host's watcher looks at all of them in one
-// round trip, in which the host compares two times for each and starts no program. Only
-// what has changed is read. A host without such watches pays for the round trip alone.
+// on and refresh a login. So the last pump left a watch for auth.json, with a note that
+// names the seed and the lease. The host's watcher looks at all such watches in one
+// round trip. In it, the host compares two file times for each watch and starts no
+// program. The watcher reads only an auth.json that has changed. On a host without such
+// watches, a look costs only the round trip.
 
 // watchLogin leaves a watch for the login of a session.
 func (k *keeper) watchLogin(ctx context.Context, dir string, fence hostexec.Fence) error {
@@ -30,8 +31,8 @@ func (k *keeper) watchLogin(ctx context.Context, dir string, fence hostexec.Fenc
 	return process.WatchFile(ctx, k.h, dir, k.file(), base64.RawURLEncoding.EncodeToString(note), fence)
 }
 
-// leaveLogin leaves a watch for the login of a session whose turn is over. Nobody
-// waits for anything of its process.
+// leaveLogin leaves a watch for the login of a session whose turn has ended. Such a
+// session needs no watch of its process.
 func (s *Sessions) leaveLogin(ctx context.Context, in RunPumpInput, n int32, at protocol.Cursor, keep *keeper) {
 	if keep == nil {
 		return
@@ -54,8 +55,9 @@ func (k *keeper) ref(ctx context.Context) protocol.SeedRef {
 	return k.seed
 }
 
-// loginOfNote reads the note that watchLogin left. A host may put anything there, so
-// the seed's workflow, which knows the holders, checks it again.
+// loginOfNote reads the note that watchLogin left. The host may have put anything
+// there. So the seed's workflow, which knows the holders, checks the seed and the lease
+// again.
 func loginOfNote(note string) (*protocol.SeedRef, error) {
 	data, err := base64.RawURLEncoding.DecodeString(note)
 	ref := new(protocol.SeedRef)
@@ -77,7 +79,7 @@ const firstLook = 500 * time.Millisecond
 // watchLogins looks at the logins of waiting sessions until ctx ends.
 func (w *watcher) watchLogins(ctx context.Context) {
 	every, failures, said := w.every(), 0, map[string]*string{}
-	// The watcher before may have died some time ago.
+	// The former watcher may have died some time ago.
 	for pause := min(every, firstLook); ; {
 		select {
 		case <-time.After(pause*4/5 + rand.N(pause*2/5+1)):
@@ -129,7 +131,7 @@ func (w *watcher) lookAtLogins(ctx context.Context, said map[string]*string) err
 		if said[key] == nil {
 			said[key] = new(string)
 		}
-		_ = k.lookOnce(ctx, lookTimeout, said[key]) // it was logged
+		_ = k.lookOnce(ctx, lookTimeout, said[key]) // lookOnce has logged the error
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/process"
 )
 
-// A wire is an attachment for a pump: it marks the errors after which only the connection is
-// gone, and counts what was read.
+// A wire is an attachment for a pump. It marks the errors after which only the connection is
+// gone, and counts the bytes that were read.
 type wire struct {
 	process.Attachment
 	offset *atomic.Int64 // next byte of the journal to be read

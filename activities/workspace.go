@@ -11,20 +11,20 @@ import (
 	"unicode"
 )
 
-// A Workspace is what a session works in, unless that is an empty folder or a person's
-// folder on the host. A person chooses it, and it holds no secret.
+// A Workspace describes the work folder of a session, unless that is an empty folder or
+// a person's folder on the host. A person chooses it, and it holds no secret.
 type Workspace struct {
 	// Repo is cloned into the work folder.
 	Repo *Repo `json:"repo,omitempty"`
-	// Snapshot is restored there: its work without its conversation. The worker's API
-	// makes a local tree into a snapshot, too (--upload).
+	// Snapshot is the snapshot whose work is restored there, without its conversation.
+	// For --upload, the worker's API makes a snapshot of a local folder.
 	Snapshot string `json:"snapshot,omitempty"`
-	// Uploaded is the name of the local folder that Snapshot was made of.
+	// Uploaded is the name of the local folder of which Snapshot was made.
 	Uploaded string `json:"uploaded,omitempty"`
 	Hooks    Hooks  `json:"hooks,omitzero"`
 	// Keep leaves the work folder on the host when the session closes.
 	Keep bool `json:"keep,omitempty"`
-	// Timeout bounds how long fetching a repository takes; 0 is 30 minutes.
+	// Timeout is the time limit for fetching a repository; 0 is 30 minutes.
 	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
@@ -35,14 +35,14 @@ type Repo struct {
 	URL string `json:"url"`
 	// Ref is a branch, a tag or a commit; empty is the server's HEAD.
 	Ref   string `json:"ref,omitempty"`
-	Depth int    `json:"depth,omitempty"` // 0 is all of its history
-	// Token is the blob of a sealed token, for https. Only git gets it, on a file
+	Depth int    `json:"depth,omitempty"` // 0 is the whole history
+	// Token is the blob of a sealed token for https. Only git gets the token, on a file
 	// descriptor, and only for the server that URL names.
 	Token string `json:"token,omitempty"`
-	// User goes with the token; empty is x-access-token.
+	// User is the user name for the token; empty is x-access-token.
 	User string `json:"user,omitempty"`
-	// ForwardAgent lets git on the host use the keys of the worker's SSH agent, for
-	// that one command.
+	// ForwardAgent lets git on the host use the keys of the worker's SSH agent for the
+	// time of one command.
 	ForwardAgent bool `json:"forward_agent,omitempty"`
 	// KnownHosts are lines for ssh on the host, in addition to its own.
 	KnownHosts string `json:"known_hosts,omitempty"`
@@ -51,7 +51,7 @@ type Repo struct {
 // Hooks are shell scripts that run on the host, in the work folder and as the
 // user of the host, outside of any sandbox.
 type Hooks struct {
-	// AfterCreate runs once, when the work folder has its content.
+	// AfterCreate runs a single time, after the work folder got its content.
 	AfterCreate string `json:"after_create,omitempty"`
 	// BeforeRun runs each time before codex starts to work there.
 	BeforeRun string `json:"before_run,omitempty"`
@@ -60,7 +60,7 @@ type Hooks struct {
 	AfterRun string `json:"after_run,omitempty"`
 	// BeforeRemove runs before the work folder is removed.
 	BeforeRemove string `json:"before_remove,omitempty"`
-	// Timeout bounds each of them; 0 is a minute.
+	// Timeout is the time limit for each hook; 0 is a minute.
 	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
@@ -72,7 +72,7 @@ const (
 	HookBeforeRemove = "before_remove"
 )
 
-// Bounds of a workspace's description, which is part of a session's options.
+// Limits of a workspace's description, which is part of a session's options.
 const (
 	maxHook       = 16 << 10
 	maxRepoURL    = 2 << 10
@@ -120,7 +120,7 @@ func (h Hooks) check() error {
 // IsZero reports whether there are no hooks.
 func (h Hooks) IsZero() bool { return h == Hooks{} }
 
-// scpLike is user@host:path, which git takes for ssh.
+// scpLike matches user@host:path, for which git uses ssh.
 var scpLike = regexp.MustCompile(`^(?:[A-Za-z0-9._-]+@)?(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]):[^:].*$`)
 
 func (r Repo) check() error {
@@ -146,7 +146,8 @@ func (r Repo) check() error {
 	return nil
 }
 
-// loopbackURL reports whether text is http to the host itself, which nobody else hears.
+// loopbackURL reports whether text is an http URL of the host itself, so that nobody
+// else can read the traffic.
 func loopbackURL(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" {
@@ -159,8 +160,9 @@ func loopbackURL(text string) bool {
 	return false
 }
 
-// CheckRepoURL refuses what git would not take for the address of a repository. It
-// also refuses a URL with a password in it, because everybody would see that.
+// CheckRepoURL refuses a text that git would not take as the address of a repository.
+// It also refuses a URL with a password in it, because everybody would see the
+// password.
 func CheckRepoURL(text string) error {
 	switch {
 	case text == "":
@@ -183,7 +185,7 @@ func CheckRepoURL(text string) error {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return errors.New("its URL cannot be read") // the reason would repeat it
+		return errors.New("its URL cannot be read") // the parser's error would repeat the URL
 	}
 	if _, secret := u.User.Password(); secret {
 		return errors.New("its URL has a password in it, which everybody would see: give it as a token")
@@ -203,7 +205,7 @@ func CheckRepoURL(text string) error {
 	return nil
 }
 
-// CheckRef refuses what git does not take for a name, or takes for an option.
+// CheckRef refuses a text that git does not take as a name, or takes as an option.
 func CheckRef(ref string) error {
 	bad := ref == "" || len(ref) > maxRef || strings.HasPrefix(ref, "-") || strings.HasPrefix(ref, "/") ||
 		strings.HasSuffix(ref, "/") || strings.HasSuffix(ref, ".lock") || strings.HasSuffix(ref, ".") ||

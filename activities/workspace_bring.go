@@ -14,24 +14,24 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// Brought is what a session began to work in, recorded when that was complete. It is kept
-// beside the work folder, so that every attempt says the same.
+// Brought describes the first content of a session's work folder. It is recorded beside
+// the work folder when the content is complete, so that every attempt returns the same.
 type Brought struct {
-	// Commit is what was checked out of a repository; none for an empty one.
+	// Commit is the commit that was checked out; empty for an empty repository.
 	Commit string `json:"commit,omitempty"`
-	// Files and Bytes came of a snapshot.
+	// Files and Bytes count what was restored from a snapshot.
 	Files int64 `json:"files,omitempty"`
 	Bytes int64 `json:"bytes,omitempty"`
-	// Created is the run of the hook after_create. Tree is the folder after that, as a
-	// git tree; empty if the host has no git.
+	// Created is the run of the hook after_create. Tree is the git tree of the folder
+	// after that hook; empty if the host has no git.
 	Created *HookRun `json:"created,omitempty"`
 	Tree    string   `json:"tree,omitempty"`
 }
 
 func broughtFile(l protocol.Layout) string { return path.Join(workspaceDir(l), "brought") }
 
-// bringWork puts into an empty work folder what the session is to begin with, and runs
-// after_create. If that was done before, it only returns what it was.
+// bringWork puts the first content into an empty work folder, and runs after_create. If
+// an earlier attempt has done this, it only returns the record.
 func (s *Sessions) bringWork(ctx context.Context, j job, w *Workspace, token string, hide secrets, p *progress) (b Brought, err error) {
 	if b, done, err := readBrought(ctx, j); err != nil || done {
 		return b, err
@@ -68,8 +68,8 @@ func (s *Sessions) bringWork(ctx context.Context, j job, w *Workspace, token str
 	return b, writeBrought(ctx, j, b)
 }
 
-// keepStart records the work folder as codex finds it, if a hook has changed what was
-// brought.
+// keepStart makes a git tree of the work folder, in case a hook has changed the first
+// content.
 func (s *Sessions) keepStart(ctx context.Context, j job) (string, error) {
 	work, err := realPath(ctx, j.host, j.layout.WorkDir)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Sessions) keepStart(ctx context.Context, j job) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// bringSnapshotWork restores the work of a snapshot, and nothing else of it.
+// bringSnapshotWork restores only the work of a snapshot.
 func (s *Sessions) bringSnapshotWork(ctx context.Context, j job, id string, p *progress) (files, bytes int64, err error) {
 	got, err := snapshots.Restore(ctx, j.host, s.Chunks, id, snapshots.RestoreSpec{
 		Dirs: map[string]string{snapshots.Work: j.layout.WorkDir}, Fence: &j.fence, Logger: s.Logger,
@@ -119,8 +119,8 @@ func writeBrought(ctx context.Context, j job, b Brought) error {
 	return nil
 }
 
-// inPlaceScript fails if a session's folder is really somewhere else: whoever worked here
-// may have put a symbolic link in its place.
+// inPlaceScript fails if a session's folder is really somewhere else: a process that
+// worked here may have put a symbolic link in its place.
 const inPlaceScript = `at=$(cd -P -- "$1" && pwd -P) || exit 1
 for d in "$2" "$3"; do
 	[ -n "$d" ] || continue
@@ -128,8 +128,8 @@ for d in "$2" "$3"; do
 	[ "$here" = "$at/$d" ] || { echo "$1/$d leads to $here" >&2; exit 4; }
 done`
 
-// inPlace refuses a session's folder, or its own work folder, that is not where
-// it is said to be.
+// inPlace returns an error if a session's folder, or its own work folder, is not really
+// at its path.
 func inPlace(ctx context.Context, h hostexec.Host, l protocol.Layout) error {
 	at := path.Join(l.Root, "sessions")
 	session := path.Base(l.Dir)
@@ -149,8 +149,8 @@ func inPlace(ctx context.Context, h hostexec.Host, l protocol.Layout) error {
 	return nil
 }
 
-// workIn makes the work folder ready for codex: it brings what the session begins with, if
-// it begins here, and runs the hooks.
+// workIn makes the work folder ready for codex. If the session begins here, workIn puts
+// the first content there. Then it runs the hook before_run.
 func (s *Sessions) workIn(ctx context.Context, j job, in PrepareSessionInput, a arrival, hide secrets, p *progress, out *PrepareSessionResult) error {
 	if err := inPlace(ctx, j.host, j.layout); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (s *Sessions) workIn(ctx context.Context, j job, in PrepareSessionInput, a 
 		}
 		return err
 	}
-	if a.ours && a.mark.Restored == "" { // an earlier attempt brought it, and its answer may be lost
+	if a.ours && a.mark.Restored == "" { // an earlier attempt brought the content, and its answer may be lost
 		if b, done, err := readBrought(ctx, j); err != nil {
 			return err
 		} else if done {
@@ -196,7 +196,8 @@ func (s *Sessions) workIn(ctx context.Context, j job, in PrepareSessionInput, a 
 	return hidden(err)
 }
 
-// workspaceJob returns what all jobs of a session's workspace have in common.
+// workspaceJob returns a job with the fields that all jobs of a session's workspace
+// share.
 func (s *Sessions) workspaceJob(h hostexec.Host, l protocol.Layout, c protocol.Claim, attempt int32, stop <-chan struct{}) job {
 	return job{site: s.site, host: h, layout: l, claim: c, fence: fenceOf(c, l.Dir, attempt), stop: stop}
 }

@@ -27,7 +27,7 @@ func (s *Sessions) closingHooks(ctx context.Context, j job, w *Workspace, hide s
 	return s.lastHooks(ctx, j, w, hide, hooks...), nil
 }
 
-// keepWork moves a session's own work folder out of the folder that is removed.
+// keepWork moves a session's own work folder out of the folder that will be removed.
 func keepWork(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, fence hostexec.Fence) (string, error) {
 	to := path.Join(l.Root, "kept", fmt.Sprintf("%s.%d", c.Session, c.Generation))
 	_, err := h.Run(ctx, hostexec.Command{Script: `umask 077

@@ -13,12 +13,12 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// maxFetched is how many files are fetched at once.
+// maxFetched is how many files one call fetches at most.
 const maxFetched = 10_000
 
-// fetchListScript lists the regular files that paths of a work folder name; for a folder,
-// those below it, without .git and without following links. Each has x before it if it may
-// be run, else f.
+// fetchListScript lists the regular files that paths of a work folder name. For a folder
+// it lists the files below it, without .git and without following links. It prints x
+// before an executable file, and f before any other.
 const fetchListScript = `cd -P -- "$1" || exit 4
 shift
 for p; do
@@ -31,9 +31,10 @@ for p; do
 done`
 
 // FetchFiles writes files of a session's work folder into an archive: each path, and
-// what is below it. Whoever works there may swap files and links meanwhile, but only
-// files in the work folder are given, and none with a known secret in it. Several files
-// are refused while a turn runs, or if one began meanwhile, unless moving is set.
+// all files below it. Commands may swap files and links there meanwhile. Even then,
+// only files in the work folder are written, and no file with a known secret in it.
+// While a turn runs, or if a turn began meanwhile, several files are refused unless
+// moving is set.
 func (w *Workfolders) FetchFiles(ctx context.Context, session string, paths []string, moving bool, to io.Writer) error {
 	const waitFor = "wait for its end, or fetch files one by one; --while-running gives what is there all the same"
 	p, err := w.where(ctx, session)
@@ -53,7 +54,7 @@ func (w *Workfolders) FetchFiles(ctx context.Context, session string, paths []st
 	return err
 }
 
-// fetchFiles asks may whether so many files may be read.
+// fetchFiles calls may with the number of files, before it reads them.
 func (s *Sessions) fetchFiles(ctx context.Context, p Place, paths []string, to io.Writer, may func(n int) error) error {
 	hide, err := s.hidingIn(ctx, p.Claim, p.Seed)
 	if err != nil {
@@ -91,7 +92,8 @@ func (s *Sessions) fetchFiles(ctx context.Context, p Place, paths []string, to i
 	return out.Close()
 }
 
-// within reports whether a relative path, as it is written, stays in its folder.
+// within reports whether a relative path stays in its folder. It looks only at the text
+// of the path.
 func within(name string) bool {
 	clean := path.Clean(name)
 	return clean != ".." && !strings.HasPrefix(clean, "../")
@@ -121,7 +123,7 @@ func (s *Sessions) fetchFile(ctx context.Context, h hostexec.Host, p Place, name
 	return notFetched(err, path.Clean(name))
 }
 
-// A guarded writer lets no known secret through.
+// A guarded writer fails before it writes a known secret.
 type guarded struct {
 	out  io.Writer
 	seek interface {
@@ -139,7 +141,7 @@ func (g *guarded) Write(p []byte) (int, error) {
 
 var errFetchSecret = errors.New("it holds a credential, which stays where it is")
 
-// notFetched returns the error that says why a file is not given.
+// notFetched returns the error that tells people why a file was not fetched.
 func notFetched(err error, name string) error {
 	var large *hostexec.TooLargeError
 	var why hostexec.NotGiven
@@ -164,8 +166,8 @@ func notFetched(err error, name string) error {
 	return &typedError{kind: kind, err: fmt.Errorf("fetch %s: %s", name, words[why])}
 }
 
-// Told returns an error as people are told of it: its kind, its message and what to do. It
-// does not redact: the message must hold no secret.
+// Told returns the Problem of an error for people: its kind, its message and what to do.
+// It does not redact, so the message must contain no secret.
 func Told(ctx context.Context, what string, err error) protocol.Problem {
 	var p protocol.Problem
 	app := failing{}.failure(ctx, what, err)

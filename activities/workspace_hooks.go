@@ -18,7 +18,7 @@ type HookRun struct {
 	Hook   string `json:"hook"`
 	State  string `json:"state"` // done, failed, late, unknown
 	Code   int    `json:"code,omitempty"`
-	Output string `json:"output,omitempty"` // the end of it, redacted
+	Output string `json:"output,omitempty"` // the end of the output, redacted
 }
 
 // The values of HookRun.State.
@@ -35,8 +35,8 @@ const hookShown = 4 << 10
 // hookScript runs a hook's text as a script of its own.
 const hookScript = `exec /bin/sh -c "$1" "$2"`
 
-// hook runs a hook, once for each name: one that runs, or has ended, is not begun again. Its
-// environment tells it of the session.
+// hook runs a hook a single time for each pair of hook and once: it does not start again a
+// hook that runs or has ended. The hook's environment describes the session.
 func (s *Sessions) hook(ctx context.Context, j job, w Workspace, hook, script, once string, hide *seeds.Redactor) (HookRun, error) {
 	run := HookRun{Hook: hook}
 	j.name = "hook." + hook
@@ -64,7 +64,7 @@ func (s *Sessions) hook(ctx context.Context, j job, w Workspace, hook, script, o
 	return run, nil
 }
 
-// text says how a hook ended, in a line.
+// text says in one line how a hook ended.
 func (r HookRun) text(limit time.Duration) string {
 	switch r.State {
 	case HookDone:
@@ -77,7 +77,7 @@ func (r HookRun) text(limit time.Duration) string {
 	return fmt.Sprintf("hook %s: it failed with status %d", r.Hook, r.Code)
 }
 
-// err returns why a session cannot go on after this run; nil if it can.
+// err returns the reason why a session cannot go on after this run; nil if it can.
 func (r HookRun) err(host string, limit time.Duration) error {
 	if r.State == HookDone {
 		return nil
@@ -93,7 +93,7 @@ func (r HookRun) err(host string, limit time.Duration) error {
 	return &typedError{kind: protocol.ErrTypeWorkspace, err: fmt.Errorf("%s", text), hint: hint}
 }
 
-// Note returns the run as the transcript has it.
+// Note returns the note of the run for the transcript.
 func (r HookRun) Note(limit time.Duration) conversation.Note {
 	data := map[string]string{"hook": r.Hook, "state": r.State}
 	if r.Output != "" {
@@ -105,8 +105,8 @@ func (r HookRun) Note(limit time.Duration) conversation.Note {
 	return conversation.Note{Type: "state", Text: r.text(limit), Data: data}
 }
 
-// lastHooks runs the hooks at the end of a run, and of a folder. Their outcomes are noted; a
-// failure prevents nothing.
+// lastHooks runs the given hooks for the end of a run, or before a folder is removed. It
+// returns notes of their outcomes. A hook that fails stops nothing.
 func (s *Sessions) lastHooks(ctx context.Context, j job, w *Workspace, hide secrets, hooks ...string) (notes []conversation.Note) {
 	if w == nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 // records that it ran, and what it could read of a git token.
 type canary struct{ program, sign string }
 
-// newCanary makes one that the host's user can run.
+// newCanary makes a canary that the host's user can run.
 func (b *bed) newCanary() canary {
 	b.t.Helper()
 	dir := strings.TrimSpace(b.sh(`mktemp -d`))
@@ -36,8 +36,8 @@ func (c canary) mustBeSilent(t *testing.T, what string) {
 	}
 }
 
-// ownPart makes the submodule's .git a folder, as can somebody who may not write
-// into the top .git, and adds to its configuration.
+// ownPart makes the submodule's .git a folder and adds to its configuration. Somebody
+// who may not write into the top .git can do this.
 const ownPart = `cd "$1" && cp -R .git/modules/part part.git && rm part/.git && mv part.git part/.git && cd part && sed -i /worktree/d .git/config
 while [ $# -gt 2 ]; do git config "$2" "$3"; shift 2; done`
 
@@ -131,7 +131,7 @@ echo 1111111111111111111111111111111111111111 >.git/HEAD`, out.Layout.WorkDir,
 	b.closes(in, out.Layout)
 }
 
-// promised makes a folder's git get missing objects from a program.
+// promised configures a folder so that git gets missing objects from a program.
 const promised = `cd "$1" && git config extensions.partialClone origin && git config remote.origin.promisor true && git config remote.origin.url "ext::$2" && git config protocol.ext.allow always && git config core.repositoryformatversion 1`
 
 func TestAPushRunsNothingOfTheWorkFoldersOwnConfiguration(t *testing.T) {
@@ -145,7 +145,7 @@ func TestAPushRunsNothingOfTheWorkFoldersOwnConfiguration(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			in, out := b.cloned(f, "own-"+what)
 			c := b.newCanary()
-			// There is a branch to be fetched, too.
+			// The push has a branch to fetch, too.
 			b.sh(`cd "$1" && echo one >a.txt`, out.Layout.WorkDir)
 			if _, err := b.pushes(in, out.Layout, "p1"); err != nil {
 				t.Fatal(err)

@@ -15,15 +15,15 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A job is a command of a workspace, git or a hook, that runs as a journaled process of
-// the session. The next attempt finds it running, or how it ended.
+// A job is a command of a workspace (git or a hook) that runs as a journaled process of
+// the session. The next attempt finds the job running, or finds how it ended.
 type job struct {
 	*site
 	host   hostexec.Host
 	layout protocol.Layout
 	claim  protocol.Claim
 	fence  hostexec.Fence
-	name   string // of its folder below proc
+	name   string // name of its folder below proc
 	script string // for /bin/sh; its stdout and stderr are kept in order
 	args   []string
 	env    map[string]string
@@ -40,29 +40,30 @@ const jobOutput = 64 << 10
 type jobEnd struct {
 	State  process.State
 	Code   int
-	Output string // the end of it
-	Late   bool   // it was ended because it took too long
+	Output string // the end of the output
+	Late   bool   // the job was ended because it took too long
 }
 
 func (e jobEnd) ok() bool { return e.State == process.Exited && e.Code == 0 && !e.Late }
 
 func (j job) proc() string { return path.Join(j.layout.Dir, "proc", j.name) }
 
-// mark finds what the job left running, and nothing else of the session.
+// mark returns the mark of the job's own processes, which no other process of the
+// session has.
 func (j job) mark() string { return Mark(j.claim.Session, j.layout) + "/" + j.name }
 
-// readEnd bounds how long reading the output of an ended job takes.
+// readEnd is the time limit for reading the output of a job that has ended.
 const readEnd = 10 * time.Minute
 
 // errJobLate is the cause when a job exceeds its time limit.
 var errJobLate = errors.New("it took longer than it may")
 
 // run starts the job, unless it was started before, and waits for its end. After an error
-// the job may go on, and the next attempt finds it.
+// the job may go on running, and the next attempt finds it.
 func (j job) run(ctx context.Context) (jobEnd, error) {
 	spec := process.Spec{
 		Dir: j.proc(), Fence: j.fence, Mark: j.mark(), WorkDir: j.dir, Env: j.env, Secret: j.secret,
-		Unset: []string{"SSH_ASKPASS", "GIT_ASKPASS", "DISPLAY"}, // nobody is there to be asked
+		Unset: []string{"SSH_ASKPASS", "GIT_ASKPASS", "DISPLAY"}, // nobody can answer questions there
 		Argv:  append([]string{"/bin/sh", "-c", "exec </dev/null 2>&1\n" + j.script, j.name}, j.args...),
 	}
 	if _, err := process.Start(ctx, j.host, spec); err != nil {
@@ -74,7 +75,7 @@ func (j job) run(ctx context.Context) (jobEnd, error) {
 	}
 	left := max(j.limit-age, 0)
 	if ended && left > 0 {
-		left = readEnd // it has ended: only its output is left to read
+		left = readEnd // the job has ended, so only its output is left to read
 	}
 	fctx, cancel := context.WithTimeoutCause(ctx, left, errJobLate)
 	defer cancel()
@@ -104,9 +105,9 @@ func (j job) run(ctx context.Context) (jobEnd, error) {
 	return end, err
 }
 
-// ageScript prints when the job began, and when it ended or, if it runs, the present
-// time: in ticks since the host started, and by the host's clock, which may be set
-// meanwhile.
+// ageScript prints the time at which the job began and the time at which it ended. If
+// the job runs, it prints the present time instead of the end. It prints the times in
+// ticks since the host started, and by the host's clock, which may be set meanwhile.
 const ageScript = `{ IFS=' ' read -r pid start boot x <"$1/started"; } 2>/dev/null || exit 0
 LC_ALL=C; export LC_ALL
 if [ -e "$1/exit" ]; then
@@ -123,9 +124,9 @@ echo "ticks $start $to"
 echo "clock $(date -r "$1/started" +%s 2>/dev/null) $clock"
 echo "hz $(getconf CLK_TCK 2>/dev/null || echo 100)"`
 
-// age returns how long the job has taken so far, or took. So another attempt does not
-// give it its time again, and time after its end does not count. If the host does not
-// count ticks, its clock is used.
+// age returns how long the job has run so far, or ran until its end. With it, another
+// attempt does not give the job its whole time limit again, and time after its end does
+// not count. If the host does not count ticks, age uses the host's clock.
 func (j job) age(ctx context.Context) (age time.Duration, ended bool, err error) {
 	res, err := j.host.Run(ctx, hostexec.Command{Script: ageScript, Args: []string{j.proc()}})
 	if err != nil {
@@ -192,9 +193,9 @@ func (j job) forget(ctx context.Context) error {
 	return hostexec.RemoveTree(ctx, j.host, j.proc(), j.layout.Dir, &j.fence)
 }
 
-// stillGoing reports whether what an attempt began may go on, so that the next attempt
-// is to find it and nothing is undone: the worker is told to stop or the connection is
-// lost, and the session was not cancelled.
+// stillGoing reports whether a job may go on running after an error, so that nothing is
+// undone and the next attempt finds the job. This is so if the worker stops, or if the
+// connection was lost and the activity was not cancelled.
 func stillGoing(ctx context.Context, err error) bool {
 	if errors.Is(err, errHandOver) {
 		return true
@@ -202,7 +203,8 @@ func stillGoing(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && (errors.Is(err, hostexec.ErrOutcomeUnknown) || errors.Is(err, hostexec.ErrUnreachable))
 }
 
-// lastLines returns the end of a text, in whole lines and at most so many bytes.
+// lastLines returns the end of a text in whole lines. The result has at most most bytes
+// of the text.
 func lastLines(text string, most int) string {
 	text = strings.TrimSpace(text)
 	if len(text) <= most {

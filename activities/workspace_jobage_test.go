@@ -36,9 +36,9 @@ func TestAJobIsNotLateBecauseTheClockWasSet(t *testing.T) {
 		start         int64
 		boot          string
 		exit          string
-		began, exited time.Duration // by the clock, before now
+		began, exited time.Duration // by the host's clock, as times before now
 		ended         bool
-		from, below   time.Duration // the bounds of its age
+		from, below   time.Duration // the age must be at least from and less than below
 	}{
 		{"it runs, and the clock was set forward", now - 100, string(boot), "", 5 * year, 0, false, time.Second, year},
 		{"it runs, and the clock was set back", now - 100, string(boot), "", -5 * year, 0, false, time.Second, year},

@@ -16,19 +16,20 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// A Place is where a session works now, for callers that only look.
+// A Place has the folders and the host of a session now, for callers that only read.
 type Place struct {
 	Claim     protocol.Claim    `json:"claim"`
 	Layout    protocol.Layout   `json:"layout"`
 	Seed      *protocol.SeedRef `json:"seed,omitempty"`
 	Workspace *Workspace        `json:"workspace,omitempty"`
 	Commit    string            `json:"commit,omitempty"`
-	Turn      int               `json:"turn,omitempty"` // the newest that has begun
-	// Busy says that a turn runs, or that what one left behind is being ended.
+	Turn      int               `json:"turn,omitempty"` // the newest turn that has begun
+	// Busy says that a turn runs, or that processes which a turn left behind are being
+	// ended.
 	Busy bool `json:"busy,omitempty"`
 }
 
-// still returns why several files cannot be read as of one moment.
+// still returns an error if several files cannot be read as of one moment.
 func (p Place) still(waitFor string) error {
 	if !p.Busy {
 		return nil
@@ -36,7 +37,7 @@ func (p Place) still(waitFor string) error {
 	return &typedError{kind: protocol.ErrTypeTurnRuns, err: fmt.Errorf("turn %d of session %s writes there: what one gets would be of no one moment", p.Turn, p.Claim.Session), hint: waitFor}
 }
 
-// unchanged returns why what was read since p may not be of one moment.
+// unchanged returns an error if files that were read since p may not be of one moment.
 func (p Place) unchanged(now Place, waitFor string) error {
 	if now.Turn == p.Turn && !now.Busy && now.Claim.Generation == p.Claim.Generation {
 		return nil
@@ -47,10 +48,10 @@ func (p Place) unchanged(now Place, waitFor string) error {
 // QueryPlace asks a session's workflow for its Place.
 const QueryPlace = "place"
 
-// ErrNoPlace: the session is on no host now.
+// ErrNoPlace says that the session is on no host now.
 var ErrNoPlace = errors.New("the session is on no host now")
 
-// maxWorkDiff is how long a diff of a work folder may be, in bytes.
+// maxWorkDiff is the largest size of a diff of a work folder, in bytes.
 const maxWorkDiff = 32 << 20
 
 func (s *site) place(ctx context.Context, session string) (p Place, err error) {
@@ -79,12 +80,13 @@ type Workfolders struct {
 	where    func(ctx context.Context, session string) (Place, error)
 }
 
-// Workfolders returns those on the hosts that the set's activities dial.
+// Workfolders returns the Workfolders of the set. It uses the same hosts as the set's
+// activities.
 func (s *Set) Workfolders() *Workfolders { return &Workfolders{s.Sessions, s.Sessions.place} }
 
-// WorkDiff compares a session's work folder with what it was when the session began. Known
-// secrets are overwritten. It fails while a turn runs, or if one began meanwhile, unless
-// moving is set.
+// WorkDiff compares a session's work folder with its first content. Known secrets are
+// overwritten. It fails while a turn runs, or if a turn began meanwhile, unless moving is
+// set.
 func (w *Workfolders) WorkDiff(ctx context.Context, session string, moving bool) (protocol.WorkDiff, error) {
 	const waitFor = "wait for its end; --while-running gives what is there all the same, --turn what codex says of its own edits"
 	p, err := w.where(ctx, session)
@@ -130,7 +132,7 @@ func (s *Sessions) workDiff(ctx context.Context, p Place) (protocol.WorkDiff, er
 	if err != nil {
 		return out, err
 	}
-	// Not in the session's tmp, where codex's commands write.
+	// The folder is not in the session's tmp, because codex's commands write there.
 	own := path.Join(workspaceDir(p.Layout), "diff-"+fmt.Sprint(s.Now().UnixNano()))
 	if start == "snapshot" {
 		base, start, err = s.startTree(ctx, h, p, own+".start")
@@ -154,8 +156,9 @@ func (s *Sessions) workDiff(ctx context.Context, p Place) (protocol.WorkDiff, er
 	return out, nil
 }
 
-// startOf returns the commit or tree that a session began with, and where its objects are
-// if not in the work folder; "snapshot" means that the tree has to be made.
+// startOf returns the commit or tree of the first content of a session's work folder.
+// objects is the folder of its git objects, or "" if they are in the work folder. If
+// objects is "snapshot", the tree has to be made of a snapshot.
 func (s *Sessions) startOf(ctx context.Context, h hostexec.Host, p Place) (base, objects string, err error) {
 	b, done, err := readBrought(ctx, job{host: h, layout: p.Layout})
 	switch {
@@ -168,12 +171,12 @@ func (s *Sessions) startOf(ctx context.Context, h hostexec.Host, p Place) (base,
 	case p.Commit != "" && p.Commit != "none":
 		return p.Commit, "", nil
 	}
-	return "", "", nil // it began with nothing
+	return "", "", nil // the work folder began empty
 }
 
 func startDir(l protocol.Layout) string { return path.Join(workspaceDir(l), "start") }
 
-// startTree makes a tree of the snapshot that a session began with.
+// startTree makes a git tree of the work in the snapshot with which a session began.
 func (s *Sessions) startTree(ctx context.Context, h hostexec.Host, p Place, at string) (tree, objects string, err error) {
 	files := at + "/files"
 	_, err = h.Run(ctx, hostexec.Command{Script: `umask 077; mkdir -p -- "${1%/*}" && mkdir -- "$1"`, Args: []string{at}})
@@ -196,7 +199,7 @@ func (s *Sessions) removeScratch(ctx context.Context, h hostexec.Host, l protoco
 	}
 }
 
-// gitText runs our own git over a work folder, and returns what it prints.
+// gitText runs gitScript for a work folder, and returns its output.
 func gitText(ctx context.Context, h hostexec.Host, args ...string) ([]byte, error) {
 	st, err := h.Start(ctx, hostexec.Command{Script: gitScript, Args: args, Bulk: true})
 	if err != nil {

@@ -36,8 +36,8 @@ func (b *bed) looking(at ...Place) *Workfolders {
 	}}
 }
 
-// The content of several files is of one moment, or is not returned: not while a
-// turn writes there, and not if a turn began before all was read.
+// The content of several files is of one moment, or it is not returned. It is not
+// returned while a turn writes there, nor if a turn began before all files were read.
 func TestSeveralFilesAreOfOneMoment(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	in := b.inWorkspace("one-moment", Workspace{Hooks: Hooks{AfterCreate: `echo 1 >one; echo 2 >two`}})
@@ -120,8 +120,8 @@ func TestTheDiffOfASessionIsAllThatChangedSinceItBegan(t *testing.T) {
 			if err != nil || none.Text != "" {
 				t.Errorf("before anything changed: %q, %v", none.Text, err)
 			}
-			// What somebody who works there may leave for a git that trusts the
-			// folder.
+			// This is a configuration with which somebody who works there could attack
+			// a git that trusts the folder.
 			b.sh(change+`; [ -d .git ] || exit 0; git config core.fsmonitor "touch $1/../pwned"; git config diff.external "touch $1/../pwned"; echo '* filter=evil' >.gitattributes; git config filter.evil.clean "touch $1/../pwned"`, out.Layout.WorkDir)
 			d, err := b.set.Sessions.workDiff(t.Context(), b.placeOf(in, out))
 			if err != nil {
@@ -226,7 +226,7 @@ git config credential.helper '!f() { cat >>'"$2"'/stolen; }; f'; git config core
 	b.closes(in, out.Layout)
 }
 
-// What git has not pushed when a push is called back, it does not push later.
+// After a push is cancelled, git does not push later.
 func TestAPushThatIsCalledBackLeavesNoGit(t *testing.T) {
 	f := newForge(t)
 	b := newBed(t, readyHost(t))

@@ -28,24 +28,25 @@ type PushWorkspaceInput struct {
 	Layout  protocol.Layout   `json:"layout"`
 	Seed    *protocol.SeedRef `json:"seed,omitempty"`
 	Repo    Repo              `json:"repo"`
-	ID      string            `json:"id"` // of the request; if it is repeated, the process is found by this
+	ID      string            `json:"id"` // id of the request; a repeated activity finds the process by it
 	Branch  string            `json:"branch"`
 	Message string            `json:"message,omitempty"`
 	By      string            `json:"by,omitempty"`
 }
 
-// PushWorkspaceResult says what is at the branch now.
+// PushWorkspaceResult has the commit that the branch names now.
 type PushWorkspaceResult struct {
 	Commit string `json:"commit"`
 	Branch string `json:"branch"`
-	// Already says that the commit was there before: nothing was pushed.
+	// Already says that the branch had the commit before, so that nothing was pushed.
 	Already bool `json:"already,omitempty"`
 }
 
 var pushID = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
-// PushWorkspace runs git as a journaled process. If it is not known how that ended, git is
-// run once more, and finds at the branch what it did before. The branch is never forced.
+// PushWorkspace runs git as a journaled process. If it is not known how git ended, git
+// runs a second time and finds at the branch whether the first run pushed. The branch is
+// never forced.
 func (s *Sessions) PushWorkspace(ctx context.Context, in PushWorkspaceInput) (PushWorkspaceResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	f := failing{epoch: epochOf(in.Claim, attempt)}
@@ -104,7 +105,8 @@ func (s *Sessions) push(ctx context.Context, in PushWorkspaceInput, token string
 	for try := 0; ; try++ {
 		end, err := j.run(ctx)
 		if err != nil && ctx.Err() != nil && !stillGoing(ctx, err) {
-			// Cancelled: git must not push later what it has not pushed yet.
+			// The activity was cancelled, so git must not push later what it has not
+			// pushed yet.
 			actx, cancel := afterwards(ctx)
 			defer cancel()
 			eerr := j.end(actx)

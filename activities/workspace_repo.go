@@ -21,7 +21,7 @@ import (
 //go:embed workspace_repo.sh
 var repoScript string
 
-// Exit statuses of the script beside git's own.
+// Exit statuses of repoScript in addition to those of git.
 const (
 	repoNoGit   = 61
 	repoOutside = 62
@@ -29,10 +29,11 @@ const (
 
 const commitWord = "fairlead-commit "
 
-// workspaceDir holds what belongs to a session's work folder and is not part of it.
+// workspaceDir returns the folder for files that belong to a session's work folder but
+// are not part of it.
 func workspaceDir(l protocol.Layout) string { return path.Join(l.Dir, "workspace") }
 
-// knowing also hides a token.
+// knowing returns s with a token to hide in addition.
 func (s secrets) knowing(token string) secrets {
 	if token == "" {
 		return s
@@ -40,8 +41,8 @@ func (s secrets) knowing(token string) secrets {
 	return s.with("git", []seeds.Secret{seeds.NewSecret(token)})
 }
 
-// clone brings the repository into the work folder, and returns the commit that is checked
-// out. A clone that runs, or has ended, is not begun again.
+// clone clones the repository into the work folder, and returns the commit that is checked
+// out. It does not start again a clone that runs or has ended.
 func (s *Sessions) clone(ctx context.Context, j job, r Repo, token string) (commit string, err error) {
 	j.name, j.script, j.dir = "clone", repoScript, j.layout.Dir
 	known := ""
@@ -75,8 +76,8 @@ func (s *Sessions) clone(ctx context.Context, j job, r Repo, token string) (comm
 			commit, _, _ = strings.Cut(after, "\n")
 			return commit, nil
 		case end.State != process.Exited && !end.Late && try == 0:
-			// The host was restarted, or somebody killed the clone. It can be begun
-			// anew: it first removes what is there.
+			// The host was restarted, or somebody killed the clone. The clone can be
+			// started anew, because the script first removes whatever is there.
 			if err := j.forget(ctx); err != nil {
 				return "", err
 			}
@@ -101,7 +102,8 @@ type agentLender interface {
 }
 
 // lend lends a job the worker's SSH agent, if the repository asks for that. The job
-// knows it by a link, so that a worker that takes the job over can lend its own.
+// finds the agent through a symbolic link, so that a worker that takes the job over can
+// lend its own agent.
 func (s *site) lend(ctx context.Context, j *job, r Repo) (back func(), err error) {
 	if !r.ForwardAgent {
 		return func() {}, nil
@@ -127,7 +129,8 @@ func (s *site) lend(ctx context.Context, j *job, r Repo) (back func(), err error
 	return lent.Close, nil
 }
 
-// serverOf returns the part of a URL that a token is for: scheme, host and port.
+// serverOf returns the part of a URL that names the server of a token: scheme, host and
+// port.
 func serverOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -136,8 +139,8 @@ func serverOf(text string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// gitTrouble has what git and ssh say if a repository cannot be reached, and what to do
-// about it.
+// gitTrouble has texts of git and ssh for a repository that cannot be reached, and says
+// what to do about them.
 var gitTrouble = []struct {
 	says *regexp.Regexp
 	hint string

@@ -22,7 +22,7 @@ import (
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// gitToken is a made-up token, which must be nowhere but in the store.
+// gitToken is a made-up token that must not be anywhere except in the store.
 const gitToken = "tok-canary-7f3a9c51d2"
 
 // git runs git in a folder, without the user's configuration.
@@ -45,12 +45,12 @@ type forge struct {
 	dir    string // of the bare repositories
 	server *httptest.Server
 	user   string        // the token's user; empty means x-access-token
-	asked  atomic.Int64  // with the token
-	gate   chan struct{} // requests wait for it, if it is set
+	asked  atomic.Int64  // requests with the token
+	gate   chan struct{} // if set, requests wait for it
 }
 
-// newForge serves project.git, with two commits on main and one on next, and a
-// submodule of it, part.git.
+// newForge serves project.git and part.git. project.git has two commits on main, one on
+// next, and part.git as a submodule.
 func newForge(t *testing.T) *forge {
 	t.Helper()
 	f := &forge{t: t, dir: t.TempDir()}
@@ -163,7 +163,8 @@ func TestAClonedRepositoryIsWorkedInAndItsTokenIsNowhere(t *testing.T) {
 	if again, err := b.prepare(in); err != nil || again.Brought == nil || again.Brought.Commit != want {
 		t.Errorf("prepared again: %+v, %v", again, err)
 	}
-	// On the host: in files, and in running and finished processes.
+	// The test searches the host: files, and the environment and arguments of
+	// processes.
 	if found := b.sh(`grep -rlaF -e "$2" "$1" "$HOME" 2>/dev/null; for p in /proc/[0-9]*; do { grep -laF -e "$2" "$p/environ" "$p/cmdline"; } 2>/dev/null; done; :`, b.root(), gitToken); found != "" {
 		t.Errorf("the token is in %s", found)
 	}
@@ -386,7 +387,7 @@ func sshAgent(t *testing.T, dir, identity string) string {
 		cancel()
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cancel(); _ = cmd.Wait() }) // it is killed
+	t.Cleanup(func() { cancel(); _ = cmd.Wait() }) // the agent is killed
 	until(t, func() bool { _, err := os.Stat(socket); return err == nil })
 	add := exec.Command("ssh-add", "-q", identity)
 	add.Env = append(os.Environ(), "SSH_AUTH_SOCK="+socket)
@@ -398,8 +399,8 @@ func sshAgent(t *testing.T, dir, identity string) string {
 	return socket
 }
 
-// All workers may be away when a job ends. Its result is the same, however late
-// somebody looks.
+// Perhaps no worker is running when a job ends. The job's result is the same, even if a
+// worker looks much later.
 func TestAHookThatEndedInItsTimeIsDoneHoweverLateSomebodyLooks(t *testing.T) {
 	for _, c := range []struct{ script, took, state string }{
 		{"echo made", "5", HookDone}, {"exit 7", "5", HookFailed}, {"echo made", "3600", HookLate},

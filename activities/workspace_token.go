@@ -16,16 +16,17 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// tokensPrefix is where a session's own tokens for git servers are kept, below its id. A
-// token that several sessions share is in a folder of its owner.
+// tokensPrefix is the prefix of the sessions' own tokens for git servers. The session's
+// id follows it. A token that several sessions share is in a folder of its owner.
 const tokensPrefix = "tokens"
 
-// tokenWaits is longer than a session takes to begin after its token was stored.
+// tokenWaits is more time than a session takes to begin after its token was stored.
 const tokenWaits = time.Hour
 
 var tokenBlob = regexp.MustCompile(`^` + tokensPrefix + `/([a-z0-9][a-z0-9._-]{0,62})/[0-9a-f]{64}$`)
 
-// isToken reports whether a blob is a token, and of which session; "" if it is shared.
+// isToken reports whether a blob is a token. session is the session to which the token
+// belongs; "" if it is shared.
 func isToken(blob string) (session string, ok bool) {
 	if m := tokenBlob.FindStringSubmatch(blob); m != nil {
 		return m[1], true
@@ -38,15 +39,15 @@ func isOurToken(blob string) bool {
 	return ok
 }
 
-// A serverToken is a token and the one server that may get it. So the blob's name is of no
-// use to somebody who starts a session with it elsewhere.
+// A serverToken is a token and the only server that may get it. So nobody can send the
+// token to another server by starting a session with the blob's name.
 type serverToken struct {
 	Server string `json:"server"`
 	Token  string `json:"token"`
 }
 
-// CheckTokenURL refuses to send a token where others would see it, or where it
-// is of no use.
+// CheckTokenURL returns an error if a token that is sent to this URL could be read by
+// others, or would not be used.
 func CheckTokenURL(text string) error {
 	if strings.HasPrefix(text, "https://") || loopbackURL(text) {
 		return nil
@@ -54,7 +55,8 @@ func CheckTokenURL(text string) error {
 	return fmt.Errorf("a token is for https: to %s it would go in clear, or not at all", text)
 }
 
-// CheckToken refuses what is no token of a git server, without repeating it.
+// CheckToken refuses a text that cannot be a token of a git server. Its error does not
+// repeat the text.
 func CheckToken(token string) error {
 	bad := func(c rune) bool { return c <= ' ' || c > '~' || c == '\\' || c == '\'' }
 	if token == "" || len(token) > 1<<10 || strings.HasPrefix(token, "-") || strings.ContainsFunc(token, bad) {
@@ -63,9 +65,9 @@ func CheckToken(token string) error {
 	return nil
 }
 
-// StoreToken stores a token for the git server of a repository; the same one gets the
-// same name. Either session or folder is set: the token is deleted with that one. A
-// folder is for a token that several sessions share.
+// StoreToken stores a token for the git server of a repository. The same token gets the
+// same name. Either session or folder is set, and the token is deleted together with
+// it. A folder is for a token that several sessions share.
 func StoreToken(ctx context.Context, st *store.Store, session, folder, repo, token string) (string, error) {
 	err := CheckToken(token)
 	if err == nil {
@@ -97,8 +99,8 @@ func StoreToken(ctx context.Context, st *store.Store, session, folder, repo, tok
 	return key, err
 }
 
-// gitToken reads a repository's token from the store, for its own server and its own session
-// only; "" if it has none.
+// gitToken reads a repository's token from the store; "" if it has none. It refuses a token
+// of another server or of another session.
 func (s *site) gitToken(ctx context.Context, session string, r *Repo) (string, error) {
 	if r == nil || r.Token == "" {
 		return "", nil
@@ -126,8 +128,8 @@ func (s *site) gitToken(ctx context.Context, session string, r *Repo) (string, e
 	return t.Token, CheckToken(t.Token)
 }
 
-// forgetTokens deletes the tokens of a session that has ended. It only logs errors:
-// maintenance tries again.
+// forgetTokens deletes the tokens of a session that has ended. It only logs errors,
+// because maintenance tries again.
 func (s *site) forgetTokens(ctx context.Context, session string) {
 	all, err := s.Store.List(ctx, tokensPrefix+"/"+session+"/")
 	for _, info := range all {
@@ -139,7 +141,7 @@ func (s *site) forgetTokens(ctx context.Context, session string) {
 }
 
 // pruneTokens deletes the tokens of sessions that have ended without deleting them. The
-// token of a session that is about to begin is younger.
+// token of a session that is about to begin is younger than tokenWaits, and stays.
 func (s *Snapshots) pruneTokens(ctx context.Context, in protocol.PruneSnapshotsInput) error {
 	if in.DryRun || in.Session != "" {
 		return nil
@@ -163,7 +165,7 @@ func (s *Snapshots) pruneTokens(ctx context.Context, in protocol.PruneSnapshotsI
 	return nil
 }
 
-// tokenServer returns the server that a repository's token may reach, in one spelling.
+// tokenServer returns the server that may get a repository's token, in a normal form.
 func tokenServer(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// greedy returns a server that asks everybody for a login, and keeps what it is
-// told.
+// greedy returns a server that asks every client for a login, and keeps the logins that
+// it gets.
 func greedy(t *testing.T) (url string, told func() (asked int, logins []string)) {
 	t.Helper()
 	var mu sync.Mutex
@@ -38,8 +38,8 @@ func greedy(t *testing.T) (url string, told func() (asked int, logins []string))
 	}
 }
 
-// A token goes only to the server that it was given for. Neither a session that
-// names another server, nor a server that redirects git, gets it elsewhere.
+// A token goes only to the server for which it was given. Neither a session that names
+// another server nor a server that redirects git can get it sent elsewhere.
 func TestATokenReachesItsOwnServerAlone(t *testing.T) {
 	f := newForge(t)
 	other, told := greedy(t)
@@ -67,7 +67,7 @@ func TestATokenReachesItsOwnServerAlone(t *testing.T) {
 			t.Errorf("%s: %+v", what, p)
 		}
 	}
-	// It was asked, by the git that was redirected there.
+	// The redirected git has asked the other server.
 	if asked, logins := told(); asked == 0 || len(logins) > 0 {
 		t.Errorf("the other server was asked %d times, and told %q", asked, logins)
 	}
@@ -119,7 +119,7 @@ func TestATokenGoesWithItsSession(t *testing.T) {
 		t.Errorf("after the session has ended there are tokens of %q", got)
 	}
 
-	// What a session that ended elsewhere left is found by maintenance.
+	// Maintenance finds the token that a session left which ended on another host.
 	s := b.set.Snapshots
 	s.askSession = func(_ context.Context, session string) (SessionNow, error) {
 		return SessionNow{Runs: session == "runs"}, nil

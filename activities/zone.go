@@ -9,10 +9,11 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// zoneWait is how long a host may take to say its time zone.
+// zoneWait is how long a host may take to report its time zone.
 const zoneWait = 10 * time.Second
 
-// zoneOf returns a function that asks a host for its time zone; nil if the host does not say.
+// zoneOf returns a function that asks a host for its time zone; the function returns nil if
+// the host does not report it.
 func zoneOf(ctx context.Context, h hostexec.Host, log *slog.Logger) func() *time.Location {
 	return func() *time.Location {
 		ctx, cancel := context.WithTimeout(ctx, zoneWait)

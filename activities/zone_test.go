@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A clock is a host that says one thing.
+// A clock is a host that gives the same answer to every command.
 type clock struct {
 	hostexec.Host
 	says string

@@ -17,8 +17,8 @@ type Access struct {
 	Expires time.Time // zero if the token does not say
 }
 
-// AccessOf reads a bundle's access token and its claims. Only a ChatGPT login has
-// one.
+// AccessOf reads a bundle's access token and its claims. Only a ChatGPT login has an
+// access token.
 func AccessOf(b *Bundle) (Access, error) {
 	if b.Kind() != KindChatGPT {
 		return Access{}, fmt.Errorf("a seed of kind %s has no access token of a ChatGPT login", b.Kind())
@@ -60,8 +60,8 @@ func AccessOf(b *Bundle) (Access, error) {
 	return a, nil
 }
 
-// WithoutAuth returns a bundle of all files but auth.json, for a host without a
-// credential. Its kind is still that of the seed.
+// WithoutAuth returns a bundle of all files except auth.json, for a host without a
+// credential. Its kind stays the same.
 func (b *Bundle) WithoutAuth() *Bundle {
 	c := &Bundle{kind: b.kind}
 	for _, f := range b.files {

@@ -29,8 +29,8 @@ type authTokens struct {
 
 var errLoggedOut = errors.New("auth.json is logged out: it holds neither a key nor tokens (log in with codex, then import again)")
 
-// kindOf returns the kind that auth.json and config.toml make; nil stands for a
-// missing file. No error contains any of their content.
+// kindOf determines the kind of a seed from its auth.json and config.toml; nil stands
+// for a missing file. No error contains any of their content.
 func kindOf(auth, config []byte) (Kind, error) {
 	provider, err := providerOf(config)
 	if err != nil {
@@ -60,7 +60,7 @@ func checkAuth(data []byte) (Kind, error) {
 		return "", errors.New("auth.json is malformed: something follows its object")
 	}
 	mode := a.Mode
-	if mode == "" { // written by older versions
+	if mode == "" { // older versions wrote no mode
 		switch {
 		case a.AccessToken != nil:
 			mode = "personalAccessToken"
@@ -143,8 +143,8 @@ func token(name, value string) error {
 	return nil
 }
 
-// malformedAuth says where the fault is, without the text that errors of
-// encoding/json quote.
+// malformedAuth returns an error that says where the fault is. It omits the text that
+// errors of encoding/json quote.
 func malformedAuth(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError

@@ -55,7 +55,7 @@ func (m Manifest) Digest() string {
 	m.Name = ""
 	data, err := json.Marshal(m)
 	if err != nil {
-		panic(err) // strings and numbers
+		panic(err) // it has only strings and numbers
 	}
 	return digest(data)
 }
@@ -95,7 +95,8 @@ func (b *Bundle) Manifest() Manifest {
 	return m
 }
 
-// Ignored lists what Pack left out of the folder, sorted; folders end in a slash.
+// Ignored lists the files and folders that Pack left out, sorted. Folders end in a
+// slash.
 func (b *Bundle) Ignored() []string { return slices.Clone(b.ignored) }
 
 // File returns the content of one file, nil if there is none. It may contain
@@ -115,11 +116,11 @@ func (b Bundle) String() string {
 	return fmt.Sprintf("seed of kind %s, %d files", b.kind, len(b.files))
 }
 
-// Format does the same for every verb.
+// Format writes the same text as String for every verb.
 func (b Bundle) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, b.String()) }
 
-// Bytes returns the bundle as a tar archive, the same for the same content. It
-// contains secrets.
+// Bytes returns the bundle as a tar archive. The same content gives the same bytes. The
+// archive contains secrets.
 func (b *Bundle) Bytes() []byte {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
@@ -130,7 +131,7 @@ func (b *Bundle) Bytes() []byte {
 			_, err = w.Write(f.data)
 		}
 		if err != nil {
-			panic(err) // into memory, with sizes that are right
+			panic(err) // cannot happen: the archive is in memory, and the sizes are right
 		}
 	}
 	if err := w.Close(); err != nil {
@@ -139,7 +140,7 @@ func (b *Bundle) Bytes() []byte {
 	return buf.Bytes()
 }
 
-// Unpack reads and validates what Bytes wrote.
+// Unpack reads and validates an archive that Bytes returned.
 func Unpack(data []byte) (*Bundle, error) {
 	// The tar reader accepts an archive that was cut between two files as complete.
 	if !bytes.HasSuffix(data, make([]byte, 1024)) {
@@ -167,7 +168,7 @@ func Unpack(data []byte) (*Bundle, error) {
 	return newBundle(files, nil)
 }
 
-// Bounds of a seed. Anything larger is not a credential but data.
+// Limits of a seed. A larger folder has data in it that does not belong to a seed.
 const (
 	maxFile  = 4 << 20
 	maxFiles = 2000
@@ -224,7 +225,7 @@ func checkPath(p string) error {
 	return nil
 }
 
-// The names that belong to a seed; everything else in a CODEX_HOME is codex's own
+// The names in a CODEX_HOME that belong to a seed. Everything else there is codex's own
 // state.
 var (
 	seedFiles   = []string{authFile, configFile, "AGENTS.md", "AGENTS.override.md"}

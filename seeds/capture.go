@@ -14,8 +14,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/tree"
 )
 
-// Capture reads a CODEX_HOME on a host as Pack reads a local one: the same files,
-// the same refusals. It changes nothing there.
+// Capture reads a CODEX_HOME on a host as Pack reads a local one: it takes the same
+// files and refuses the same faults. It changes nothing on the host.
 func Capture(ctx context.Context, h hostexec.Host, dir string) (*Bundle, error) {
 	b, err := capture(ctx, h, dir)
 	if err != nil {
@@ -54,7 +54,7 @@ for f; do if [ -e "$f" ] || [ -L "$f" ]; then printf '%s\n' "$f"; fi; done`,
 	return newBundle(files, ignored)
 }
 
-// bounded is a buffer with a size limit, in case the folder is someone's home.
+// bounded is a buffer with a size limit, in case the folder is a whole home folder.
 type bounded struct {
 	bytes.Buffer
 	max int

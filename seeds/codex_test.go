@@ -20,7 +20,7 @@ import (
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// codexBinary finds what `make tools` installed.
+// codexBinary returns the codex that `make tools` installed.
 func codexBinary(t *testing.T) string {
 	t.Helper()
 	name, err := filepath.EvalSymlinks(realparts.CodexBinary(t))
@@ -30,7 +30,7 @@ func codexBinary(t *testing.T) string {
 	return name
 }
 
-// modelScript makes the model run what a message says.
+// modelScript makes the model do what a message says.
 const modelScript = `
 rules:
   - when: {matches: '(?s)^patch (\S+)'}
@@ -54,14 +54,14 @@ type codexHost struct {
 	lax   bool // codex has no --strict-config
 }
 
-// asRootAndUser runs a test with codex on two sshds: for the user of the test, who
-// is root where it matters, and for an ordinary user.
+// asRootAndUser runs a test with codex on two sshds: as the user of the test, who must
+// be root for some tests, and as an ordinary user.
 func asRootAndUser(t *testing.T, test func(t *testing.T, h codexHost)) {
 	codexAsRootAndUser(t, codexBinary(t), "", test)
 }
 
-// codexAsRootAndUser does that with another codex and, if base is set, below base
-// instead of the folder for temporary files.
+// codexAsRootAndUser is like asRootAndUser, with the given codex. If base is set, the
+// session's folders are below base and not below the folder for temporary files.
 func codexAsRootAndUser(t *testing.T, codex, base string, test func(t *testing.T, h codexHost)) {
 	t.Helper()
 	script, err := scriptedmodel.Parse([]byte(modelScript))
@@ -106,7 +106,7 @@ func codexAsRootAndUser(t *testing.T, codex, base string, test func(t *testing.T
 			c := codexHost{ground: ground{Host: h, dir: home + "/a 'quoted\" {ü}! $x root/sessions/s1"}, codex: codex, model: model}
 			c.sh(t, `umask 077; mkdir -p -- "$1/work" "$1/tmp"`, c.dir)
 			if _, err := h.Run(t.Context(), hostexec.Command{Script: `test -x "$1"`, Args: []string{c.codex}}); err != nil {
-				// The tree is where an ordinary user cannot go.
+				// An ordinary user cannot reach codex there, so its tree is copied.
 				tree := filepath.Join("/var/tmp", filepath.Base(home))
 				t.Cleanup(func() { _ = os.RemoveAll(tree) })
 				if err := os.CopyFS(tree, os.DirFS(filepath.Dir(filepath.Dir(c.codex)))); err != nil {
@@ -253,7 +253,7 @@ func (a *appServer) ask(method string, params any) answer {
 	}
 }
 
-// exec runs a command under a profile, as codex runs the model's.
+// exec runs a command under a profile, as codex runs the model's commands.
 func (a *appServer) exec(profile, cwd, script string) (exit int, output string) {
 	a.t.Helper()
 	var r struct {
@@ -268,8 +268,8 @@ func (a *appServer) exec(profile, cwd, script string) (exit int, output string) 
 	return r.ExitCode, r.Stdout + r.Stderr
 }
 
-// tries runs scripts one after another under a profile, each in a shell of its own.
-// It returns for each whether it succeeded and what it printed.
+// tries runs scripts one after another under a profile, each in a shell of its own. It
+// returns for each script whether it succeeded, and its output.
 func (a *appServer) tries(profile, cwd string, scripts []string) (succeeded []bool, printed []string) {
 	a.t.Helper()
 	var all strings.Builder
@@ -392,7 +392,7 @@ func (h codexHost) cannotReadAndWorkGoesOn(t *testing.T, sandbox string) {
 			}
 		}
 	}
-	// The model's own commands, not only ours.
+	// The model's own commands are tried, too.
 	thread := a.thread(planted.Permissions, spec.WorkDir)
 	if text := a.turn(thread, `run cat "$CODEX_HOME/auth.json" "$CODEX_HOME/config.toml"; echo went on`); !strings.Contains(text, "went on") || strings.Count(text, "Permission denied") != 2 {
 		t.Errorf("a turn's command printed %q", text)

@@ -14,11 +14,11 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// Our settings go into config.toml between marks. TOML restricts where: keys of the
-// document itself come before any [table], a table that the owner opened cannot be
+// Our settings go into config.toml between marks. TOML restricts the places: keys of
+// the document itself come before any [table], a table that the owner opened cannot be
 // opened again, and new tables come last. So there are up to three kinds of places,
-// each bounded by the same two marks. Removing the marks and everything between
-// them restores the owner's bytes.
+// each between the same two marks. Removing the marks and everything between them
+// restores the owner's bytes.
 const (
 	markBegin = "# >>> fairlead: written anew at each start; edit elsewhere >>>"
 	// The owner's last line had no newline, so the newline before this mark is ours.
@@ -26,9 +26,9 @@ const (
 	markEnd       = "# <<< fairlead <<<"
 )
 
-// A setting is one key of ours. An owner's own value for it stays, unless must is
-// set: then it is an error. With whole, an owner's table of that name is an error
-// too, because it would be half theirs and half ours.
+// A setting is one key of ours. If the owner sets the key, the owner's value stays,
+// unless must is set: then it is an error. With whole, an owner's table of the same
+// name is an error too, because the table would be half theirs and half ours.
 type setting struct {
 	table []string
 	key   string
@@ -45,9 +45,9 @@ func (s setting) path() []string { return slices.Concat(s.table, []string{s.key}
 func (s setting) String() string { return dottedKey(s.path()) }
 
 // mergeConfig adds settings to the owner's config.toml and returns those that were
-// skipped, because the owner sets them or leaves no place for them. The result is
-// valid TOML that means the owner's plus our settings; otherwise it returns an
-// error.
+// skipped, because the owner sets them or leaves no place for them. The result is valid
+// TOML whose content is the owner's settings and ours. If that is not possible, it
+// returns an error.
 func mergeConfig(owner []byte, settings []setting) (_ []byte, skipped []string, err error) {
 	if owner, err = StripConfig(owner); err != nil {
 		return nil, nil, err
@@ -61,7 +61,7 @@ func mergeConfig(owner []byte, settings []setting) (_ []byte, skipped []string, 
 		return nil, nil, err
 	}
 	var added []setting
-	inside := map[int][]string{} // lines by offset, -1 for the top
+	inside := map[int][]string{} // lines to insert, by offset; -1 is the top
 	var tail []string
 	var open []string // the last table opened in the tail
 	for _, s := range settings {
@@ -202,8 +202,8 @@ func StripConfig(doc []byte) ([]byte, error) {
 	p.Reset(doc)
 	kept, inside := 0, false
 	for p.NextExpression() {
-		// Only a comment on a line of its own can be a mark. The parser finds those, so a
-		// multi-line string that contains one is safe.
+		// Only a comment on a line of its own can be a mark. The parser finds the
+		// comments, so the text of a mark in a multi-line string is safe.
 		e := p.Expression()
 		if e.Kind != unstable.Comment {
 			continue

@@ -58,7 +58,7 @@ func TestOwnersConfigSurvivesByteForByte(t *testing.T) {
 		if err != nil || !bytes.Equal(again, merged) {
 			t.Errorf("%s: merging again gave other bytes, %v:\n%s", name, err, again)
 		}
-		for i, kept := 0, 0; ; i++ { // the owner's lines are all there, in order
+		for i, kept := 0, 0; ; i++ { // all lines of the owner must be there, in order
 			lines := strings.Split(owner, "\n")
 			if i == len(lines) {
 				break
@@ -130,7 +130,7 @@ func TestConfigErrorsShowNoContent(t *testing.T) {
 	}
 }
 
-// TestAnyPathMakesValidTOML also decodes what was written.
+// TestAnyPathMakesValidTOML also decodes the result.
 func TestAnyPathMakesValidTOML(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.String().Filter(func(s string) bool { return writable(s) && !strings.ContainsAny(s, "*?[]") }).Draw(t, "name")

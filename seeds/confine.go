@@ -14,8 +14,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A Confinement is what a session asks of its sandbox beyond the mode. It becomes
-// part of the one profile that Plant writes for the session.
+// A Confinement has the restrictions and permissions that a session asks for beyond its
+// sandbox mode. It becomes part of the only profile that Plant writes for the session.
 type Confinement struct {
 	// Profile is a permission profile in the seed's config.toml (ByProfile).
 	Profile string `json:"profile,omitempty"`
@@ -28,12 +28,12 @@ type Confinement struct {
 	Hosts   []string `json:"hosts,omitempty"`
 }
 
-// None reports whether nothing is asked beyond the mode.
+// None reports whether a session asks for nothing beyond its sandbox mode.
 func (c Confinement) None() bool {
 	return c.Profile == "" && len(c.Read)+len(c.Write)+len(c.Hosts) == 0 && c.Network == ""
 }
 
-// Bounds of a Confinement, because the session's workflow carries it.
+// Limits of a Confinement. They are needed because it is in the session's workflow.
 const (
 	maxConfinePaths = 64
 	maxConfineHosts = 64
@@ -124,8 +124,7 @@ func (c Confinement) checkNetwork() error {
 	return nil
 }
 
-// checkHost accepts names, *.names and addresses, as codex's proxy does, without
-// ports.
+// checkHost accepts names, *.names and addresses without ports, as codex's proxy does.
 func checkHost(h string) error {
 	switch {
 	case sixPattern.MatchString(h):
@@ -206,7 +205,8 @@ func (c Confinement) proxySetting(b *Bundle) []setting {
 	return []setting{{table: []string{"features"}, key: "network_proxy", value: tomlBool(needs), must: true}}
 }
 
-// proxySaid returns whether the seed itself sets codex's proxy, and to what.
+// proxySaid returns whether the seed itself sets the feature of codex's proxy (said),
+// and its value (on).
 func proxySaid(b *Bundle) (on, said bool) {
 	if b == nil {
 		return false, false
@@ -225,9 +225,8 @@ func proxySaid(b *Bundle) (on, said bool) {
 	return on, said
 }
 
-// NeedsProxy reports whether some hosts are allowed and others not, for which codex
-// needs its proxy. The hosts come from the command line or from the seed's own
-// profile.
+// NeedsProxy reports whether codex needs its proxy, because some hosts are allowed and
+// others are not. The hosts come from the command line or from the seed's own profile.
 func (c Confinement) NeedsProxy(b *Bundle) bool {
 	if c.Network != "" || c.Profile == "" || b == nil {
 		return c.Network == protocol.NetworkHosts
@@ -266,8 +265,8 @@ func profilesOf(b *Bundle) (map[string]any, error) {
 }
 
 // CheckSeed refuses a profile that the seed does not define, and a seed that sets
-// codex's proxy the wrong way: with the proxy, "on" would reach nothing; without
-// it, a list of hosts is ignored (measured).
+// codex's proxy the wrong way. With the proxy, commands with network "on" reach
+// nothing. Without the proxy, codex ignores a list of hosts (both measured).
 func (c Confinement) CheckSeed(b *Bundle) error {
 	needs := c.NeedsProxy(b)
 	if on, said := proxySaid(b); said && (needs && !on || c.Network == protocol.NetworkOn && on) {
@@ -293,8 +292,8 @@ func (c Confinement) CheckSeed(b *Bundle) error {
 	return fmt.Errorf("the seed's config.toml defines no permission profile %s (it has: %s)", c.Profile, has)
 }
 
-// DecoyFor returns a Decoy with the seed's permission profiles, so that a session
-// that runs under one of them is tried with it. The profiles contain no secrets.
+// DecoyFor returns a Decoy with the seed's permission profiles, so that a trial can run
+// under the profile of the session. The profiles contain no secrets.
 func DecoyFor(c Confinement, b *Bundle) (decoy *Bundle, mark string, err error) {
 	decoy, mark = Decoy()
 	if c.Profile == "" || b == nil {

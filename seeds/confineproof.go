@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A ConfineTrial is a test that a command runs in a session's sandbox, to find out
-// whether the host confines as asked.
+// A ConfineTrial is a test that a command runs in a session's sandbox. It finds out
+// whether codex on the host confines commands as asked.
 type ConfineTrial struct {
 	ID string // names the files that it tries to create
 	// Outside are folders in which commands must not be able to write.
@@ -64,20 +64,20 @@ func (t ConfineTrial) Command() []string {
 
 // Confined is the result of a trial.
 type Confined struct {
-	// Wrong lists what a command can do and must not, or cannot do and should. Each is
-	// the predicate of a sentence.
+	// Wrong lists what a command can do and must not do, or cannot do and should be
+	// able to do. Each text is the predicate of a sentence.
 	Wrong []string
-	// Net is the name of the commands' network namespace; if it is the host's, they
-	// have the host's network. Empty if it cannot be determined.
+	// Net is the name of the commands' network namespace; empty if it cannot be
+	// determined. If it is that of the host, commands have the host's network.
 	Net string
 	// Proxied says that commands reach hosts only through codex's proxy. Denied is the
-	// proxy's status for a host that is not allowed; empty if the host has no program
-	// to ask with.
+	// proxy's HTTP status for a host that is not allowed. It is empty if the host has
+	// no program that can make a request.
 	Proxied bool
 	Denied  string
 }
 
-// ReadConfined reads what a trial printed. An error means that the trial did not
+// ReadConfined reads the output of a trial. An error means that the trial did not
 // finish, so that nothing is known.
 func (t ConfineTrial) ReadConfined(printed string) (Confined, error) {
 	var c Confined
@@ -118,13 +118,14 @@ func (t ConfineTrial) ReadConfined(printed string) (Confined, error) {
 	return c, nil
 }
 
-// Network returns what is wrong with the commands' network, given the host's; empty
-// means that it is as asked. Where nothing was asked, only what was seen counts.
+// Network returns the fault of the commands' network; empty means that it is as asked.
+// host is the name of the host's network namespace. If nothing was asked, only a fault
+// that was observed counts.
 func (c Confined) Network(asked Confinement, sandbox, host string, proxied bool) string {
 	known := host != "" && c.Net != ""
 	switch want := asked.Network; {
 	case sandbox == protocol.ByProfile && want == "" && !proxied:
-		return "" // as the seed's profile says
+		return "" // the seed's profile decides
 	case !known && (want != "" || proxied):
 		return "has a network of which it cannot be told whether it is the host's"
 	case want == protocol.NetworkOn && c.Net != host:

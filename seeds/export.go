@@ -9,7 +9,7 @@ import (
 	"filippo.io/age"
 )
 
-// maxExport bounds what OpenExport brings into memory, in bytes.
+// maxExport is how many bytes OpenExport reads into memory at most.
 const maxExport = 64 << 20
 
 // Export encrypts a bundle for a person's own key: an age file of a tar, which
@@ -29,7 +29,7 @@ func Export(b *Bundle, to age.Recipient) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// OpenExport reads what Export wrote, and validates it.
+// OpenExport reads and validates a file that Export wrote.
 func OpenExport(r io.Reader, identities ...age.Identity) (*Bundle, error) {
 	a, err := age.Decrypt(r, identities...)
 	if err != nil {

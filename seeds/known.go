@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// KnownSecrets returns the secrets that a bundle contains: every text of auth.json
-// except those known to be public; values in config.toml whose key is named like a
-// secret, also in headers and URLs; and in the settings tokens, headers that may
-// carry one, and URLs. Secrets shorter than MinSecret are left out, because they
-// would match everywhere.
+// KnownSecrets returns the secrets that a bundle contains. From auth.json it takes
+// every text except those known to be public. From config.toml it takes values whose
+// key is named like a secret, also in headers and URLs. From the settings it takes
+// tokens, headers that may carry a token, and secrets in URLs. Secrets shorter than
+// MinSecret are left out, because they would match everywhere.
 func KnownSecrets(b *Bundle) []Secret {
 	if b == nil {
 		return nil
@@ -22,7 +22,8 @@ func KnownSecrets(b *Bundle) []Secret {
 			walkTexts("", c, func(key, text string) {
 				if secretName(key) {
 					found[text] = true
-					// Commands print the token of "Bearer …" alone.
+					// Commands may print the token of "Bearer …" without the first
+					// word.
 					if _, token, cut := strings.Cut(text, " "); cut {
 						found[strings.TrimSpace(token)] = true
 					}
@@ -37,7 +38,7 @@ func KnownSecrets(b *Bundle) []Secret {
 	return worthHiding(found)
 }
 
-// AuthSecrets returns the secrets of an auth.json alone; none if it is not JSON.
+// AuthSecrets returns the secrets of an auth.json; none if it is not JSON.
 func AuthSecrets(auth []byte) []Secret {
 	found := map[string]bool{}
 	findInAuth(auth, found)
@@ -71,8 +72,8 @@ func worthHiding(found map[string]bool) []Secret {
 	return secrets
 }
 
-// publicAuthKeys are keys of auth.json whose values are not secret; messages need
-// the account id.
+// publicAuthKeys are keys of auth.json whose values are not secret. The account id must
+// not be hidden, because messages contain it.
 var publicAuthKeys = map[string]bool{"auth_mode": true, "account_id": true, "last_refresh": true, "email": true, "plan_type": true}
 
 // secretName reports whether a key's name marks its value as a secret. Keys that
@@ -90,7 +91,7 @@ func secretName(key string) bool {
 	return k == "key" || strings.HasSuffix(k, "_key")
 }
 
-// walkTexts calls f for every text with its key.
+// walkTexts calls f for every text in v with the text's key.
 func walkTexts(key string, v any, f func(key, text string)) {
 	switch v := v.(type) {
 	case string:

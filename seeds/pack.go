@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// Pack reads a folder laid out like a CODEX_HOME: auth.json, config.toml,
-// AGENTS.md, AGENTS.override.md and the folders rules, skills and prompts.
-// Everything else is left out and listed by Ignored. A symbolic link is followed
-// within the folder; one that leads out of it is refused. So are a logged-out or
-// half-written auth.json, and a folder with which codex could not authenticate. The
-// error says what is wrong and how to fix it, and never what a file contains.
+// Pack reads a folder laid out like a CODEX_HOME: auth.json, config.toml, AGENTS.md,
+// AGENTS.override.md and the folders rules, skills and prompts. Everything else is left
+// out and listed by Ignored. Pack follows a symbolic link within the folder, and
+// refuses a link that leads out of it. It also refuses a logged-out or half-written
+// auth.json, and a folder with which codex could not authenticate. The error says what
+// is wrong and how to fix it, and never contains the content of a file.
 func Pack(dir string) (*Bundle, error) { return PackWith(dir, nil) }
 
-// PackWith is Pack with a settings file to add to the folder; nil means none. With
-// settings, dir may be empty: then the settings are the whole seed.
+// PackWith is like Pack, and adds a settings file to the bundle; nil means none. With
+// settings, dir may be "": then the settings are the whole seed.
 func PackWith(dir string, settings []byte) (_ *Bundle, err error) {
 	defer func() {
 		if err == nil {
@@ -70,7 +70,8 @@ func (p *packer) pack(dir string) error {
 	}
 	for i, f := range p.files {
 		if f.path == configFile {
-			// A planted folder contains our part, which is not part of the seed.
+			// The folder may have been planted. Then config.toml contains our settings,
+			// which are not part of the seed.
 			if p.files[i].data, err = StripConfig(f.data); err != nil {
 				return err
 			}
@@ -142,7 +143,8 @@ func (p *packer) file(path string, d fs.DirEntry) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
-	// Scripts of skills stay executable; every file is for the user alone.
+	// Scripts of skills stay executable. No other mode bits are kept, because planted
+	// files are for the user alone.
 	exec := info.Mode()&0o100 != 0 && strings.HasPrefix(path, "skills/")
 	p.files = append(p.files, file{path: path, exec: exec, data: data})
 	return nil

@@ -11,11 +11,11 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// ErrNotPlanted means that the seed cannot be planted there as asked, and a retry
-// will not help; no credential was written.
+// ErrNotPlanted means that the seed cannot be planted there as asked, and that a retry
+// will not help. No credential was written.
 var ErrNotPlanted = errors.New("seed cannot be planted")
 
-// PlantSpec says what to plant where.
+// PlantSpec says which seed to plant, and in which folder.
 type PlantSpec struct {
 	// CodexHome is the session's own CODEX_HOME on the host, absolute.
 	CodexHome string
@@ -25,43 +25,46 @@ type PlantSpec struct {
 	Bundle *Bundle
 	// Sandbox is read-only, workspace-write, danger-full-access or ByProfile.
 	Sandbox string
-	// Confine is what is asked beyond Sandbox, with paths as the host knows them.
+	// Confine is the confinement that is asked for beyond Sandbox, with paths as the
+	// host resolves them.
 	Confine Confinement
-	// NoProfile leaves out our permission profiles, for a codex without profiles by
-	// name.
+	// NoProfile leaves out our permission profiles. It is for a codex that does not
+	// know profiles by name.
 	NoProfile bool
-	// WorkDir is where the thread will work. It need not exist yet.
+	// WorkDir is the folder in which the thread will work. It need not exist yet.
 	WorkDir string
 	// Fence guards every write.
 	Fence *hostexec.Fence
 }
 
-// Planted says what is now on the host.
+// Planted says what is on the host after Plant.
 type Planted struct {
 	// Permissions is the profile to start and resume threads with. It is empty for
 	// danger-full-access and NoProfile: then send the sandbox instead.
 	Permissions string `json:"permissions,omitempty"`
-	// Files are the files there now, config.toml with our part in it.
+	// Files are the files that are there now. config.toml is described with our
+	// settings in it.
 	Files []FileInfo `json:"files"`
-	// Kept says that auth.json on the host is a newer one of the same login, which
-	// codex rotated and which may be saved nowhere else. It was left alone.
+	// Kept says that auth.json on the host is a later one of the same login, which
+	// codex rotated and which may be saved nowhere else. Plant left it alone.
 	Kept bool `json:"kept,omitempty"`
 	// Trusted says that codex will read the work directory's AGENTS.md: true unless the
 	// directory has a .codex of its own or the seed's Settings.Trust is never.
 	Trusted bool `json:"trusted"`
-	// Skipped are settings of ours that the owner's config.toml sets differently or has
-	// no place for; the owner's stay.
+	// Skipped are settings of ours that the owner's config.toml sets differently, or
+	// for which it has no place. The owner's settings stay.
 	Skipped []string `json:"skipped,omitempty"`
 }
 
-// Plant puts a seed into a CODEX_HOME on a host: the folder 0700, files 0600 (0700
-// for scripts of skills), each written to a temporary file, renamed, and checked by
-// digest there. A file that is already right is not touched, so Plant may be
-// repeated, even after a crash in the middle. It removes nothing. It must run
-// before codex starts: see the note on rename at the permission profiles.
+// Plant puts a seed into a CODEX_HOME on a host. The folder has mode 0700, and files
+// have 0600 (0700 for scripts of skills). Each file is written to a temporary file,
+// renamed, and checked by its digest on the host. A file that is already right is not
+// touched, so Plant may be repeated, even after a crash in the middle. It removes
+// nothing. It must run before codex starts: see the note on rename at the permission
+// profiles.
 //
-// The host is asked only for its real paths and the files that are there. Nothing
-// is sent before all of it is known to be valid.
+// Plant asks the host only for its real paths and the files that are there. It sends no
+// file before it has checked all files.
 func Plant(ctx context.Context, h hostexec.Host, spec PlantSpec) (_ Planted, err error) {
 	defer func() {
 		if err != nil {
@@ -184,7 +187,8 @@ func sessionFiles(spec PlantSpec, site site, planted *Planted) ([]file, error) {
 	return files, nil
 }
 
-// plantFile writes a file unless it is already as it should be.
+// plantFile writes a file unless the host already has it with the right content and
+// mode.
 func plantFile(ctx context.Context, h hostexec.Host, spec PlantSpec, site site, f file) error {
 	target := path.Join(spec.CodexHome, f.path)
 	if site.states[f.path] == plainFile(f.exec) {
@@ -208,7 +212,7 @@ func plainFile(exec bool) string {
 	return "-rw-------"
 }
 
-// A site is the state of the place to plant in.
+// A site is the state of the folders in which to plant.
 type site struct {
 	home   string // CODEX_HOME without symbolic links
 	work   string // the work directory without symbolic links; "" if it does not exist

@@ -16,11 +16,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A ground is a host with a session's folder. It is the test's own machine, so the
-// test can look at the files.
+// A ground is a host with a session's folder. The host is the test's own machine, so
+// the test can read the files.
 type ground struct {
 	hostexec.Host
-	dir string // of the session
+	dir string // the session's folder
 }
 
 // everyHost runs a test on this machine and on real sshds, as root and as an
@@ -122,7 +122,8 @@ func TestPlantingAgainTouchesNothingThatIsRight(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// Changes that may have happened meanwhile, and a file of somebody else's.
+		// These are changes that may have happened meanwhile, and a file of somebody
+		// else.
 		if err := os.WriteFile(filepath.Join(home, "AGENTS.md"), []byte("be rude"), 0o600); err != nil {
 			t.Fatal(err)
 		}

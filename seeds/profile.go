@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Our permission profiles. They extend codex's own, so commands may do what these
-// sandboxes allow, except for the following.
+// Our permission profiles. They extend codex's own profiles, so commands may do what
+// the sandbox allows, except for the following.
 //
 // codex knows profiles by name from 0.133 on. Measured with codex 0.169 on Linux,
 // as root and as an ordinary user, and tried on the versions of versions_test.go
@@ -26,7 +26,8 @@ import (
 //     replaced that way while codex runs (writing into the file is safe).
 //   - Without "read" on CODEX_HOME, a work directory (or /tmp) above it lets a
 //     command write rules/default.rules and so allow itself everything, or move the
-//     folder away and put another in its place. Hence the guards below.
+//     folder away and put another in its place. The folders that guards returns
+//     prevent this.
 const (
 	profileWrite = "fairlead"
 	profileRead  = "fairlead-read-only"
@@ -54,7 +55,7 @@ func sessionSettings(spec PlantSpec, denied []string, trust trustLevel, own *Set
 	settings := []setting{{key: "check_for_update_on_startup", value: tomlBool(false)}}
 	confined := spec.profile() != ""
 	if confined {
-		// codex ignores the whole file if it has profiles without a default.
+		// Without a default, codex would ignore a whole file that has profiles.
 		settings = append(settings, setting{key: "default_permissions", value: tomlString(spec.profile())})
 	}
 	settings = append(settings, setting{table: []string{"analytics"}, key: "enabled", value: tomlBool(false)})
@@ -72,7 +73,7 @@ func sessionSettings(spec PlantSpec, denied []string, trust trustLevel, own *Set
 		return settings, nil
 	}
 	if strings.ContainsAny(spec.CodexHome, "*?[]") {
-		// codex takes them for wildcards and has no way to escape them.
+		// codex takes these characters for wildcards and has no way to escape them.
 		return nil, fmt.Errorf("codex cannot protect %s, whose name has one of * ? [ ] in it (give the host another root)", spec.CodexHome)
 	}
 	asked := spec.Confine.settings(spec.profile())
@@ -131,15 +132,15 @@ func below(p, dir string) bool {
 	return dir == "/" && p != "/" || strings.HasPrefix(p, dir+"/")
 }
 
-// A trustLevel is what codex is told about the work directory. Without it codex
-// trusts the directory and writes that into config.toml.
+// A trustLevel is our setting for the trust in the work directory. Without such a
+// setting, codex trusts the directory and writes that into config.toml.
 //
 // A trusted directory may have a .codex, whose config.toml starts programs outside
 // of any sandbox and overrides our profile (measured: both read the credential). In
 // an untrusted directory AGENTS.md is ignored. So a directory is trusted unless it
 // has a .codex.
 type trustLevel struct {
-	dirs    []string // all names of the directory
+	dirs    []string // all paths of the directory
 	trusted bool
 }
 

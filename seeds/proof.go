@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Decoy returns a seed without a real credential, with the same made-up text in
-// both files that may contain one. It proves the protection of these files before a
-// real credential is planted.
+// Decoy returns a seed without a real credential. Both files that may contain a
+// credential have the same made-up text, the mark. With it the protection of these
+// files is proven before a real credential is planted.
 func Decoy() (b *Bundle, mark string) {
 	mark = "made-up-" + rand.Text()
 	auth, err := json.Marshal(map[string]string{"auth_mode": "apikey", "OPENAI_API_KEY": "sk-" + mark})
@@ -19,14 +19,14 @@ func Decoy() (b *Bundle, mark string) {
 		b, err = newBundle([]file{{path: authFile, data: auth}, {path: configFile, data: []byte("# " + mark + "\n")}}, nil)
 	}
 	if err != nil {
-		panic(err) // texts of our own
+		panic(err) // cannot happen: the texts are our own
 	}
 	return b, mark
 }
 
-// A Proof is what a command could do in a sandbox with a planted Decoy.
+// A Proof says what a command could do in a sandbox with a planted Decoy.
 type Proof struct {
-	// Leaks are the ways in which the command reached what it must not: the
+	// Leaks are the ways in which the command reached what it must not reach: the
 	// credential's text, or a file that decides what commands may do.
 	Leaks []string
 	// Works says that the command could write where the sandbox allows it.
@@ -42,10 +42,10 @@ func ProofCommand(codexHome, mark, sandbox string) []string {
 	return []string{"/bin/sh", "-c", proofScript, "sh", codexHome, mark, sandbox}
 }
 
-// proofScript tries to reach the files by all available means, from plain ones to
-// those of a command with some of root's powers. With codex 0.133 to 0.147, root's
-// commands can unmount what "deny" mounted (measured), which a `cat` alone would
-// not show. Attempts that change something come last.
+// proofScript tries to reach the files by all available means, from plain reads to the
+// means of a command with some of root's powers. With codex 0.133 to 0.147, root's
+// commands can unmount what "deny" mounted (measured), which a `cat` alone would not
+// show. Attempts that change something come last.
 const proofScript = `home=$1 mark=$2 sandbox=$3
 t=${TMPDIR:-/tmp}/proof-$$
 mkdir -p "$t" 2>/dev/null
@@ -84,8 +84,8 @@ fi
 rm -rf "$t" 2>/dev/null
 echo end`
 
-// ReadProof reads what ProofCommand printed. It returns an error if the command did
-// not finish, because then nothing is known.
+// ReadProof reads the output of ProofCommand's command. It returns an error if the
+// command did not finish, because then nothing is known.
 func ReadProof(printed string) (Proof, error) {
 	var p Proof
 	lines := strings.Split(strings.TrimRight(printed, "\n"), "\n")

@@ -11,7 +11,7 @@ import (
 var builtin = map[string]bool{"ollama": true, "lmstudio": true}
 
 // providerOf reports whether a config.toml selects a model provider that needs no
-// auth.json. A file that is not TOML is an error, because codex would use its
+// auth.json. A file that is not TOML is an error, because codex would silently use its
 // defaults.
 func providerOf(config []byte) (bool, error) {
 	if config == nil {

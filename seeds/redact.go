@@ -12,11 +12,11 @@ import (
 	"sync/atomic"
 )
 
-// A Redactor finds known secrets in text, raw and in the forms in which they
-// travel: escaped for JSON or a URL, base64, hex. It does not stop anyone who wants
-// to hide one: a secret that was cut, wrapped or encoded otherwise is not found.
-// Secrets of less than MinSecret bytes are not searched. The zero value and nil
-// find nothing. It is safe for concurrent use.
+// A Redactor finds known secrets in text, raw and in common forms: escaped for JSON or
+// a URL, base64, hex. It does not find a secret that was cut, wrapped or encoded in
+// another way, so somebody who wants to hide a secret can do so. Secrets of less than
+// MinSecret bytes are not searched. The zero value and nil find nothing. It is safe for
+// concurrent use.
 type Redactor struct {
 	label  []byte
 	search atomic.Pointer[searcher]
@@ -36,8 +36,7 @@ func NewRedactor(seed string, secrets []Secret) *Redactor {
 	return r
 }
 
-// Add adds secrets to those that are redacted from now on, also in streams that
-// have begun.
+// Add adds secrets. They are redacted from now on, also in streams that have begun.
 func (r *Redactor) Add(secrets []Secret) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -84,7 +83,7 @@ func forms(secret string) [][]byte {
 	if len(secret) < MinSecret {
 		return nil
 	}
-	// As it is in a file: raw, or escaped for JSON or TOML.
+	// The forms in a file: raw, or escaped for JSON or TOML.
 	written := [][]byte{[]byte(secret)}
 	found := [][]byte{[]byte(url.QueryEscape(secret)), []byte(url.PathEscape(secret))}
 	add := func(to *[][]byte, form []byte) {
@@ -112,9 +111,9 @@ func forms(secret string) [][]byte {
 	return found
 }
 
-// escapeLevels is how often a secret may be escaped: in the config.toml that a
-// command printed, whose output is JSON, in a program's text, in a line of the
-// rollout.
+// escapeLevels is how often a secret may be escaped, one time inside the other: for
+// instance in config.toml, in the JSON of a command that printed it, in the text of a
+// program, and in a line of the rollout.
 const escapeLevels = 4
 
 // Forms returns the ways in which secrets may be written, if they are at least
@@ -161,7 +160,7 @@ func jsonEscaped(s string, html bool) []byte {
 	return bytes.Clone(text[1 : len(text)-1])
 }
 
-// finder returns a searcher for the known secrets, nil if there are none.
+// finder returns a searcher for the known secrets; nil if there are none.
 func (r *Redactor) finder() *searcher {
 	if r == nil {
 		return nil
@@ -172,8 +171,8 @@ func (r *Redactor) finder() *searcher {
 	return nil
 }
 
-// Bytes returns p with each secret replaced by [redacted:<seed>], or p itself if
-// there is none. Redact before cutting an excerpt, not after.
+// Bytes returns p with each secret replaced by [redacted:<seed>], or p itself if no
+// secret is in it. Redact a text before an excerpt is cut from it, not after.
 func (r *Redactor) Bytes(p []byte) []byte {
 	search := r.finder()
 	if search == nil {
@@ -226,16 +225,16 @@ type redactedError struct {
 func (e *redactedError) Error() string { return e.text }
 func (e *redactedError) Unwrap() error { return e.err }
 
-// Stream returns a Stream that redacts text in pieces, even if a secret spans
-// several.
+// Stream returns a Stream that redacts a text that comes in pieces. It finds also a
+// secret that spans several pieces.
 func (r *Redactor) Stream() *Stream { return &Stream{r: r} }
 
-// MaskStream is Stream, but overwrites each secret with as many '*', so that
-// offsets stay the same.
+// MaskStream is like Stream, but overwrites each secret with '*' of the same length, so
+// that offsets stay the same.
 func (r *Redactor) MaskStream() *Stream { return &Stream{r: r, mask: true} }
 
-// A Stream holds back the end of a piece only while it may be the beginning
-// of a secret. It is not safe for concurrent use.
+// A Stream redacts a text in pieces. It holds back the end of a piece only while this
+// may be the beginning of a secret. It is not safe for concurrent use.
 type Stream struct {
 	r     *Redactor
 	mask  bool
@@ -244,7 +243,8 @@ type Stream struct {
 	count int
 }
 
-// Next takes a piece and returns what may be shown now, valid until the next call.
+// Next takes a piece and returns the text that may be shown now. The result is valid
+// until the next call.
 func (s *Stream) Next(p []byte) []byte {
 	if len(s.held) == 0 && s.r.finder() == nil {
 		return p
@@ -253,7 +253,7 @@ func (s *Stream) Next(p []byte) []byte {
 	return s.take(false)
 }
 
-// Flush returns what was held back and resets the stream.
+// Flush returns the text that was held back, and resets the stream.
 func (s *Stream) Flush() []byte {
 	if len(s.held) == 0 && s.r.finder() == nil {
 		return nil

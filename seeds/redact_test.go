@@ -115,7 +115,7 @@ func TestRedactedErrorIsStillItself(t *testing.T) {
 	}
 }
 
-// TestPiecesGiveWhatTheWholeGives draws from few letters, so that secrets overlap,
+// TestPiecesGiveWhatTheWholeGives draws texts of few letters, so that secrets overlap,
 // nest and begin within each other.
 func TestPiecesGiveWhatTheWholeGives(t *testing.T) {
 	letters := func(min, max int) *rapid.Generator[string] {
@@ -154,7 +154,7 @@ func TestPiecesGiveWhatTheWholeGives(t *testing.T) {
 	})
 }
 
-// naive redacts by trying every secret at every place.
+// naive redacts by trying every secret at every offset.
 func naive(text string, secrets []Secret) string {
 	var out strings.Builder
 	for i := 0; i < len(text); {

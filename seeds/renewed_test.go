@@ -17,13 +17,14 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// The new refresh token is what matters: damaged fields beside it are left out.
+// A new refresh token is kept, even if the other fields of the answer are damaged.
+// Those are left out.
 func TestANewRefreshTokenIsKeptWhateverComesBesideIt(t *testing.T) {
 	id := "h." + base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"new"}`)) + ".s"
 	for name, c := range map[string]struct {
 		answer  string
 		cut     bool   // the answer is shorter than announced
-		changed string // of the three tokens
+		changed string // which of the three tokens changed
 		verdict Verdict
 	}{
 		"all":                        {answer: `{"id_token":"` + id + `","access_token":"new-a","refresh_token":"new-r"}`, changed: "id access refresh", verdict: VerdictAlive},
@@ -79,7 +80,8 @@ func TestANewRefreshTokenIsKeptWhateverComesBesideIt(t *testing.T) {
 	}
 }
 
-// An intent is whose text it holds, whatever the store said when it was written.
+// An intent belongs to the call whose text is in it. The result of the write does not
+// decide this.
 func TestAnIntentIsToldByWhatItHolds(t *testing.T) {
 	id, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -98,8 +100,8 @@ func TestAnIntentIsToldByWhatItHolds(t *testing.T) {
 		fails bool
 	}{
 		{there: "mine", ours: true},
-		{there: "mine", said: store.ErrExists, ours: true},      // a try before was told nothing
-		{there: "mine", said: store.ErrUnreachable, ours: true}, // and this one the wrong thing
+		{there: "mine", said: store.ErrExists, ours: true},      // an earlier try got no answer
+		{there: "mine", said: store.ErrUnreachable, ours: true}, // this try got a wrong error
 		{there: "theirs", said: store.ErrExists},
 		{there: "theirs", said: store.ErrUnreachable, fails: true},
 		{said: store.ErrUnreachable, fails: true},

@@ -15,29 +15,31 @@ type Rotation string
 
 // The possible relations.
 const (
-	// RotationNone: the same tokens.
+	// RotationNone means the same tokens.
 	RotationNone Rotation = "none"
-	// RotationLater: the same login, refreshed since; the seed's refresh token may be
-	// spent.
+	// RotationLater means the same login, refreshed since. The seed's refresh token may
+	// be used up.
 	RotationLater Rotation = "later"
-	// RotationEarlier: an earlier state of the same login, which may be discarded.
+	// RotationEarlier means an earlier state of the same login, which may be discarded.
 	RotationEarlier Rotation = "earlier"
-	// RotationLoggedOut: no login.
+	// RotationLoggedOut means that the file has no login.
 	RotationLoggedOut Rotation = "logged_out"
-	// RotationTorn: half written or damaged; look again.
+	// RotationTorn means that the file is half written or damaged. The caller should
+	// read it again.
 	RotationTorn Rotation = "torn"
-	// RotationForeign: a login, but not this seed's.
+	// RotationForeign means a login of another account or of another kind.
 	RotationForeign Rotation = "foreign"
-	// RotationUnclear: other tokens of this login, without a sign which are later.
+	// RotationUnclear means other tokens of the same login, and that nothing shows
+	// which are later.
 	RotationUnclear Rotation = "unclear"
 )
 
-// CompareAuth returns how an auth.json found on a host relates to the seed's. The
-// error says why it cannot follow the seed's (torn, foreign or unclear) and
-// contains nothing of either file. Only a later one may ever replace the seed's.
+// CompareAuth returns how an auth.json found on a host relates to the seed's. If it is
+// torn, foreign or unclear, the error says why it cannot follow the seed's. The error
+// contains nothing of either file. Only a later auth.json may replace the seed's.
 //
-// Which is later is decided by the issuer's clock if the tokens say when they were
-// issued: a host's clock may be wrong by more than the time between two refreshes.
+// If the tokens say when they were issued, the issuer's clock decides which file is
+// later: a host's clock may be wrong by more than the time between two refreshes.
 func CompareAuth(seed, host []byte) (Rotation, error) {
 	kind, err := checkAuth(host)
 	switch {
@@ -73,9 +75,9 @@ func CompareAuth(seed, host []byte) (Rotation, error) {
 	return RotationUnclear, errors.New("auth.json on the host has other tokens of the same login, and nothing in them tells which came later")
 }
 
-// rotatedFrom reports whether an auth.json on a host is a later one of the same
-// ChatGPT login. codex rotated the tokens there, the old refresh token is spent,
-// and overwriting the file with the seed's would lose the login.
+// rotatedFrom reports whether an auth.json on a host is a later one of the same ChatGPT
+// login. If so, codex rotated the tokens there, the old refresh token is used up, and
+// overwriting the file with the seed's would lose the login.
 func rotatedFrom(seed, host []byte) bool {
 	r, _ := CompareAuth(seed, host)
 	return r == RotationLater
@@ -85,7 +87,7 @@ type login struct {
 	tokens    authTokens
 	account   string
 	issued    time.Time // by the issuer's clock; zero if no token says
-	refreshed time.Time // by the clock of whoever wrote the file
+	refreshed time.Time // by the clock of the machine that wrote the file
 }
 
 func loginOf(auth []byte) (login, error) {
@@ -109,7 +111,7 @@ func loginOf(auth []byte) (login, error) {
 			l.issued = at
 		}
 	}
-	// checkAuth has refused an invalid time.
+	// The error is ignored because checkAuth has refused an invalid time.
 	_ = json.Unmarshal(a.LastRefresh, &l.refreshed)
 	return l, nil
 }
@@ -134,8 +136,8 @@ func claimsOf(token string) (c claims) {
 	return c
 }
 
-// AuthDigest returns the SHA-256 (hex) of an auth.json, which identifies it in
-// workflows.
+// AuthDigest returns the SHA-256 (hex) of an auth.json. Workflows identify the file by
+// it.
 func AuthDigest(auth []byte) string { return digest(auth) }
 
 // Auth returns the bundle's auth.json, nil if it has none.

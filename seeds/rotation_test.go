@@ -66,7 +66,7 @@ func TestTheLaterLoginIsKnownByItsIssuersClock(t *testing.T) {
 	}
 }
 
-// A file that is cut anywhere on its way to the disk is never taken for a login.
+// A file that was cut at any byte while it was written is never taken for a login.
 func TestNoBeginningOfALoginIsALogin(t *testing.T) {
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	seed, next := rotatedAuth("acct", "rt-0", at, at), rotatedAuth("acct", "rt-1", at.Add(time.Hour), at.Add(time.Hour))

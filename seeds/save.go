@@ -20,7 +20,7 @@ type Ref struct {
 	Name       string `json:"name"`
 	Generation int64  `json:"generation"`
 	Blob       string `json:"blob"`   // key in the store
-	Digest     string `json:"digest"` // of the manifest
+	Digest     string `json:"digest"` // digest of the manifest
 	Kind       Kind   `json:"kind"`
 }
 
@@ -34,9 +34,10 @@ func ValidName(name string) error {
 	return nil
 }
 
-// Save writes a bundle to the store as a generation of a seed. Each call creates a
-// new blob, and the owner of the Ref decides which one counts, so two concurrent
-// imports never mix. A process without an identity can call it.
+// Save writes a bundle to the store as a generation of a seed. Each call creates a new
+// blob, and the seed's workflow decides which blob becomes the generation, so two
+// concurrent imports never mix. A process that has no identity of the store can call
+// Save.
 func Save(ctx context.Context, st *store.Store, name string, generation int64, b *Bundle) (Ref, error) {
 	if err := ValidName(name); err != nil {
 		return Ref{}, err
@@ -59,9 +60,9 @@ func refOf(name string, generation int64, b *Bundle, suffix string) Ref {
 
 func blobPrefix(name string) string { return "seeds/" + name + "/" }
 
-// SaveAgain is Save for callers that may be killed and repeat the call: the same
-// bundle uses the blob that is already there. It returns once the blob was read
-// back and is complete.
+// SaveAgain is Save for callers that may be killed and repeat the call. If the blob of
+// the same bundle is already there, SaveAgain uses it. Before it returns, it reads the
+// blob back and checks that it is complete.
 func SaveAgain(ctx context.Context, st *store.Store, name string, generation int64, b *Bundle) (Ref, error) {
 	if err := ValidName(name); err != nil {
 		return Ref{}, err
@@ -74,7 +75,7 @@ func SaveAgain(ctx context.Context, st *store.Store, name string, generation int
 	if err := verify(ctx, st, ref); err == nil || !errors.Is(err, store.ErrTorn) && !errors.Is(err, store.ErrWrongKey) {
 		return ref, err
 	}
-	// The blob that is there is unusable for good; write another one and leave it.
+	// The existing blob is unusable and stays. Another one is written.
 	if ref, err = Save(ctx, st, name, generation, b); err != nil {
 		return Ref{}, err
 	}
@@ -92,14 +93,14 @@ func verify(ctx context.Context, st *store.Store, ref Ref) error {
 	return nil
 }
 
-// clocks is how far the store's clock may differ from that of the process that
-// deletes a seed.
+// clocks is the largest tolerated difference between the clocks of the store and of the
+// process that deletes a seed.
 const clocks = 10 * time.Second
 
-// Orphans lists a seed's blobs that may never have counted: the generations that
-// codex or a refresh made, and every blob older than before, such as one of a
-// refused import. A later import may belong to the next seed of that name. A purge
-// of the seed deletes them.
+// Orphans lists a seed's blobs that may never have become a generation. These are the
+// blobs of logins that codex or a refresh made, and every blob older than before, such
+// as one of a refused import. A later import is not listed, because it may belong to
+// the next seed of that name. A purge of the seed deletes the orphans.
 func Orphans(ctx context.Context, st *store.Store, name string, before time.Time) ([]string, error) {
 	found, err := generations(ctx, st, name)
 	var blobs []string
@@ -123,8 +124,8 @@ func generations(ctx context.Context, st *store.Store, name string) ([]store.Inf
 	return found, nil
 }
 
-// Newest lists the blobs of a seed's last n generations in the store, newest first,
-// including those that never counted.
+// Newest lists a seed's newest n blobs in the store by their generation, the newest
+// first. It includes blobs that never became a generation.
 func Newest(ctx context.Context, st *store.Store, name string, n int) ([]string, error) {
 	found, err := generations(ctx, st, name)
 	if err != nil {

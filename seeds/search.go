@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// A searcher finds any of a set of needles, leftmost first and then longest, at
-// about a byte per clock cycle or better. It looks at two bytes and skips ahead by
-// their distance from the end of any needle's first minLen bytes (Wu and Manber).
-// All needles have at least MinSecret bytes.
+// A searcher finds any of a set of needles. It prefers the leftmost match, and then the
+// longest. It takes about a clock cycle for each byte, or less. It reads two bytes and
+// skips ahead by their least distance from the end of the first minLen bytes of the
+// needles (Wu and Manber). All needles have at least MinSecret bytes.
 type searcher struct {
 	needles [][]byte // longest first
 	minLen  int
 	maxLen  int
 	first   [256]bool        // first bytes of needles
-	shift   []uint8          // by two bytes; 0 means that a needle may begin minLen-2 before
-	ends    map[uint16][]int // needles by the last two of their first minLen bytes
+	shift   []uint8          // indexed by two bytes; 0 means that a needle may begin minLen-2 before them
+	ends    map[uint16][]int // needles, indexed by the last two of their first minLen bytes
 }
 
 func newSearcher(needles [][]byte) *searcher {
@@ -49,7 +49,8 @@ func newSearcher(needles [][]byte) *searcher {
 
 func pair(p []byte, end int) uint16 { return uint16(p[end-1])<<8 | uint16(p[end]) }
 
-// next returns the first needle in p at or after from; -1 if there is none.
+// next returns the offset and the length of the first needle in p at or after from; at
+// is -1 if there is none.
 func (s *searcher) next(p []byte, from int) (at, length int) {
 	if len(s.needles) == 0 {
 		return -1, 0

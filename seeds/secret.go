@@ -13,7 +13,7 @@ type Secret struct{ text string }
 // NewSecret wraps text.
 func NewSecret(text string) Secret { return Secret{text} }
 
-// Reveal returns the text. Its callers show where secrets go.
+// Reveal returns the text. A search for its callers finds every use of a secret.
 func (s Secret) Reveal() string { return s.text }
 
 // IsZero reports whether the secret is empty.

@@ -13,16 +13,16 @@ import (
 	"fairlead.dev/fairlead/internal/strictyaml"
 )
 
-// settingsFile is where a bundle keeps its settings. It is never planted; its
-// content goes into our part of config.toml.
+// settingsFile is the file of a bundle that has its settings. The file is never
+// planted: its content goes into our part of config.toml.
 const settingsFile = "settings.yaml"
 
-// Settings are what a seed adds to every session's config.toml: the model provider,
-// MCP servers, plugins, features. They may contain secrets, so they are stored in
-// the encrypted bundle and written only to the 0600 file.
+// Settings are the settings that a seed adds to every session's config.toml: the model
+// provider, MCP servers, plugins, features. They may contain secrets, so they are
+// stored in the encrypted bundle and written only to the 0600 file.
 //
-// config.toml must not set the same keys: neither side should win silently, so an
-// import is refused.
+// config.toml must not set the same keys. If it does, the import is refused, because
+// neither side should win silently.
 type Settings struct {
 	Model    string               `yaml:"model"`
 	Effort   string               `yaml:"effort"`
@@ -32,7 +32,7 @@ type Settings struct {
 	Plugins      map[string]bool        `yaml:"plugins"`
 	Marketplaces map[string]marketplace `yaml:"marketplaces"`
 	Features     map[string]bool        `yaml:"features"`
-	// Trust is auto (a work directory is trusted unless it brings a .codex) or never.
+	// Trust is auto (a work directory is trusted unless it has a .codex) or never.
 	Trust string `yaml:"trust"`
 }
 
@@ -94,10 +94,10 @@ func ParseSettings(data []byte) (*Settings, error) {
 
 const maxSettings = 1 << 20
 
-// unasked are features that are off in a session. The first four are catalogues
-// that codex would fetch in the background; with these off it makes no connection
-// of its own. With goals, codex begins turns that nobody asked for. A seed's
-// settings may turn each one on.
+// unasked are features that are off in a session. For the first four, codex would fetch
+// catalogues in the background; if they are off, codex makes no connection that nobody
+// asked for. With goals, codex begins turns that nobody asked for. A seed's settings
+// may turn each feature on.
 var unasked = []string{"plugins", "apps", "remote_plugin", "skill_search", "goals"}
 
 // render returns the settings as TOML; none for nil.
@@ -140,15 +140,16 @@ func (s *Settings) render() []setting {
 	return out
 }
 
-// features returns those of unasked that the seed does not set (render has the
-// others): off, except plugins if the seed has any.
+// features returns settings for the features in unasked that the seed does not set;
+// render has the others. They are off, except that plugins is on if the seed has
+// plugins.
 func (s *Settings) features() []setting {
 	var out []setting
 	for _, name := range unasked {
 		on := false
 		if s != nil {
 			if _, said := s.Features[name]; said {
-				continue // render has it
+				continue // render returns it
 			}
 			on = name == "plugins" && len(s.Plugins) > 0
 		}
@@ -232,9 +233,9 @@ func (m mcpServer) render(add func(key, value string)) {
 	}
 }
 
-// headers returns the headers with the bearer token among them: codex takes the
-// token only from an environment or as a header, and refuses bearer_token in the
-// file (measured with 0.169).
+// headers returns the headers, including one for the bearer token. codex takes the
+// token only from an environment variable or as a header, and refuses bearer_token in
+// the file (measured with 0.169).
 func (m mcpServer) headers() map[string]string {
 	if m.BearerToken == "" {
 		return m.Headers
@@ -256,7 +257,7 @@ func (s *Settings) secrets(f func(text string)) {
 		for key, text := range texts {
 			if secretHeader(key, text) {
 				f(text)
-				if _, token, cut := strings.Cut(text, " "); cut { // "Bearer …": commands print the token alone
+				if _, token, cut := strings.Cut(text, " "); cut { // commands may print the token of "Bearer …" without the first word
 					f(strings.TrimSpace(token))
 				}
 			}
@@ -314,7 +315,8 @@ func tomlTable(texts map[string]string) string {
 	return "{ " + strings.Join(parts, ", ") + " }"
 }
 
-// tomlSeconds writes a float, because codex accepts fractions of a second.
+// tomlSeconds writes a duration as a TOML float in seconds. codex accepts fractions of
+// a second.
 func tomlSeconds(d time.Duration) string {
 	text := strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
 	if !strings.Contains(text, ".") {

@@ -31,7 +31,7 @@ while IFS= read -r line; do
 	printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$r"
 done`
 
-// mcpOverHTTP serves MCP over streamable HTTP and remembers what it was sent.
+// mcpOverHTTP serves MCP over streamable HTTP and records the headers of requests.
 func mcpOverHTTP(t *testing.T) (url string, headers func(path string) []http.Header) {
 	t.Helper()
 	var mu sync.Mutex
@@ -71,7 +71,8 @@ func mcpOverHTTP(t *testing.T) (url string, headers func(path string) []http.Hea
 	}
 }
 
-// awaitMCP reads on until each of the named servers has reported its start.
+// awaitMCP reads codex's messages until codex has reported the start of each of the
+// named servers.
 func (a *appServer) awaitMCP(names ...string) map[string]string {
 	a.t.Helper()
 	status := map[string]string{}
@@ -95,8 +96,8 @@ func mcpStatus(line []byte, into map[string]string) {
 	}
 }
 
-// TestSettingsReachTheRealCodex: codex does what a seed's settings say. Their
-// secrets are where they must be, and in no environment and no argument.
+// TestSettingsReachTheRealCodex checks that codex follows a seed's settings, and that
+// their secrets are only where they must be: in no environment and in no argument.
 func TestSettingsReachTheRealCodex(t *testing.T) {
 	asRootAndUser(t, func(t *testing.T, h codexHost) {
 		url, headers := mcpOverHTTP(t)
@@ -182,14 +183,14 @@ features: {multi_agent: false}
 	})
 }
 
-// link returns a path to the session's folder without blanks, for what codex splits
-// into words.
+// link returns a path to the session's folder that has no blanks, for settings that
+// codex splits into words.
 func (h codexHost) link() string {
 	return filepath.Join(filepath.Dir(filepath.Dir(filepath.Dir(h.dir))), "link")
 }
 
-// assertNowhereInProcesses looks at the arguments and environments of all processes
-// of this machine, which is also the host.
+// assertNowhereInProcesses searches the arguments and environments of all processes of
+// this machine, which is also the host.
 func assertNowhereInProcesses(t *testing.T, mark string) {
 	t.Helper()
 	looked := 0
@@ -201,7 +202,7 @@ func assertNowhereInProcesses(t *testing.T, mark string) {
 		for _, name := range names {
 			data, err := os.ReadFile(name)
 			if err != nil {
-				continue // it has ended
+				continue // the process has ended
 			}
 			looked++
 			if strings.Contains(string(data), mark) {
@@ -214,8 +215,8 @@ func assertNowhereInProcesses(t *testing.T, mark string) {
 	}
 }
 
-// TestPluginsOfSettingsAreTakenByTheRealCodex: codex accepts a marketplace on the
-// host, and its plugin.
+// TestPluginsOfSettingsAreTakenByTheRealCodex checks that codex accepts a marketplace
+// on the host, and its plugin.
 func TestPluginsOfSettingsAreTakenByTheRealCodex(t *testing.T) {
 	asRootAndUser(t, func(t *testing.T, h codexHost) {
 		b, err := PackWith("", fmt.Appendf(nil, "provider: {base_url: %q, bearer_token: marked-provider-0123}\nmodel: gpt-5.5\n"+

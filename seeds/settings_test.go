@@ -103,7 +103,7 @@ func TestSettingsBecomeOurPartOfTheConfig(t *testing.T) {
 	}
 }
 
-// planted merges as Plant does for a session.
+// planted merges settings into a config.toml as Plant does for a session.
 func planted(t interface {
 	Helper()
 	Fatal(...any)
@@ -227,8 +227,8 @@ func TestBundleKeepsItsSettings(t *testing.T) {
 	}
 }
 
-// TestAnySettingMakesValidTOML draws what a file may contain, with control
-// characters, quotes and Unicode, and reads back what codex would read.
+// TestAnySettingMakesValidTOML draws settings with control characters, quotes and
+// Unicode, and checks that the TOML gives the same texts.
 func TestAnySettingMakesValidTOML(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.RuneFrom([]rune("\"'\\\x00\x01\x07\b\t\n\f\r\x1b\x7f\u0085\u00a0\u2028\ufeff\U0001f600#=[]{}.,")))).
 		Filter(func(s string) bool { return writable(s) || strings.ContainsRune(s, 0) })
@@ -273,7 +273,7 @@ func TestAnySettingMakesValidTOML(t *testing.T) {
 	})
 }
 
-// FuzzSettings: no file causes a panic, and no message repeats a secret.
+// FuzzSettings checks that no file causes a panic and that no message repeats a secret.
 func FuzzSettings(f *testing.F) {
 	f.Add([]byte(wholeSettings))
 	f.Add([]byte("mcp_servers: {a: {command: marked-secret-value, env: {A_TOKEN: marked-secret-value}}}"))

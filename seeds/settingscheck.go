@@ -22,7 +22,7 @@ var (
 	pluginName   = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,60}@[A-Za-z0-9_-]{1,60}$`)
 )
 
-// reserved are codex's own providers, which nobody can define.
+// reserved are the names of codex's own providers, which a seed cannot define.
 var reserved = []string{"openai", "ollama", "lmstudio", "oss", "amazon-bedrock"}
 
 // check adds every mistake to f. No message repeats a value.
@@ -231,14 +231,14 @@ func secretVariable(name, value string) bool {
 	return len(value) >= MinSecret && secretName(k)
 }
 
-// secretHeader errs on the side of yes, because a header of any name may carry a
-// key.
+// secretHeader reports whether a header may carry a secret. In doubt it returns true,
+// because a header of any name may carry a key.
 func secretHeader(name, value string) bool {
 	k := strings.ToLower(name)
 	if secretName(k) || strings.Contains(k, "auth") && !strings.Contains(k, "author") {
 		return true
 	}
-	// Long, without spaces and with digits: not a word of a language.
+	// A long value with digits and without spaces or slashes may be a key.
 	return len(value) >= 20 && !strings.ContainsAny(value, " /") && strings.ContainsAny(value, "0123456789")
 }
 

@@ -9,13 +9,13 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// A survey says where the tables of a TOML document are written, so that keys can
-// be added without touching what is there.
+// A survey says where the tables of a TOML document are written, so that keys can be
+// added without changing the existing text.
 type survey struct {
 	// headers maps the path of each [table] to the offset just after its header's line.
 	headers map[string]int
-	// dotted maps the path of each table made by dotted keys to the path of the [table]
-	// that contains the keys; "" is the top of the document.
+	// dotted maps the path of each table that dotted keys make to the path of the
+	// [table] with these keys. An empty path is the top of the document.
 	dotted map[string][]string
 	// closed are paths that take no more keys: values, inline tables, arrays.
 	closed map[string]bool
@@ -53,7 +53,7 @@ func surveyConfig(doc []byte) (*survey, error) {
 	return s, nil
 }
 
-// keyOf returns the parts of an expression's key and the offset after the last.
+// keyOf returns the parts of an expression's key and the offset after the last part.
 func keyOf(e *unstable.Node) (path []string, end int) {
 	for it := e.Key(); it.Next(); {
 		n := it.Node()
@@ -71,9 +71,9 @@ func lineEnd(doc []byte, offset int) int {
 	return len(doc)
 }
 
-// room says how a key can be added to a table: at offset at (-1 is the top of the
-// document) with the dotted prefix, or, if own is set, in a new [table]. ok is
-// false if TOML leaves no way.
+// room says how a key can be added to a table. If own is set, the key goes into a new
+// [table]. Otherwise it goes to offset at (-1 is the top of the document) with the
+// prefix dotted. ok is false if TOML allows neither.
 func (s *survey) room(table []string) (at int, dotted []string, own, ok bool) {
 	for n := 1; n <= len(table); n++ {
 		if s.closed[pathKey(table[:n])] {

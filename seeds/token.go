@@ -23,22 +23,25 @@ type Verdict string
 
 // The verdicts.
 const (
-	// VerdictAlive: it works.
+	// VerdictAlive means that the credential works.
 	VerdictAlive Verdict = "alive"
-	// VerdictDead: its issuer says that it will never work again.
+	// VerdictDead means that the issuer said that the credential will never work again.
 	VerdictDead Verdict = "dead"
-	// VerdictSuspect: it was refused, but not finally by its issuer.
+	// VerdictSuspect means that the credential was refused, but not with a final answer
+	// of its issuer.
 	VerdictSuspect Verdict = "suspect"
-	// VerdictUnknown: nobody could be asked, or there was no answer; ask again.
+	// VerdictUnknown means that nobody could be asked, or that there was no useful
+	// answer. The caller should ask again.
 	VerdictUnknown Verdict = "unknown"
-	// VerdictLost: a refresh token was sent and the answer is unknown. The token may be
-	// spent, and using it again may burn the login.
+	// VerdictLost means that a refresh token was sent and the answer is unknown. The
+	// token may be used up, and the issuer may revoke the login if it is used again.
 	VerdictLost Verdict = "lost"
-	// VerdictFresh: nobody was asked; by its own claims it is valid for some time.
+	// VerdictFresh means that nobody was asked, and that the credential is valid for
+	// some time by its own claims.
 	VerdictFresh Verdict = "fresh"
 )
 
-// An Answer is a verdict with its reason. It contains no secret.
+// An Answer is a verdict with a reason. It contains no secret.
 type Answer struct {
 	Verdict    Verdict
 	Reason     string        // a clause; empty for alive
@@ -48,13 +51,14 @@ type Answer struct {
 
 // An Issuer answers questions about logins. The zero value is codex's own issuer.
 type Issuer struct {
-	// TokenURL is where refresh tokens are used. If it is empty, the login's issuer is
-	// used, or else codex's own, as codex does.
+	// TokenURL is the URL to which refresh tokens are sent. If it is empty, they go to
+	// the issuer that the login names, or to codex's own issuer if it names none. codex
+	// does the same.
 	TokenURL string
-	// URL is the issuer's address for questions other than a refresh; empty means
+	// URL is the issuer's address for requests other than a refresh; empty means
 	// codex's own.
 	URL string
-	// Client, if set, makes the requests. It must follow no redirect.
+	// Client, if set, makes the requests. It must not follow redirects.
 	Client *http.Client
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
@@ -64,8 +68,8 @@ const (
 	ownIssuer   = "https://auth.openai.com"
 	ownClientID = "app_EMoamEEZ73f0CkXaXp7hrann"
 
-	// askTimeout bounds one question. It is long, because giving up early loses
-	// answers.
+	// askTimeout is the time limit for one request. It is long, because an answer that
+	// comes later is lost.
 	askTimeout = 30 * time.Second
 	maxAnswer  = 1 << 20
 )
@@ -77,9 +81,9 @@ func (i Issuer) now() time.Time {
 	return time.Now()
 }
 
-// client returns a client that sends a secret to one address only: a redirect
-// counts as the answer. Connections are not kept, so the transport never repeats a
-// request because a kept connection was dead.
+// client returns a client that sends a secret to one address only: it takes a redirect
+// as the answer. It does not keep connections open, because the transport repeats a
+// request if a kept connection turns out to be dead.
 func (i Issuer) client() *http.Client {
 	if i.Client != nil {
 		return i.Client
@@ -90,9 +94,9 @@ func (i Issuer) client() *http.Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// Refresh uses a login's refresh token once. With VerdictAlive the returned bundle
-// is the new login and the given one is spent: save the new one before anything
-// else. Other verdicts return no bundle.
+// Refresh uses a login's refresh token a single time. With VerdictAlive the returned
+// bundle has the new login, and the refresh token of b is used up. Save the new bundle
+// before anything else. Other verdicts return no bundle.
 func (i Issuer) Refresh(ctx context.Context, b *Bundle) (Answer, *Bundle) {
 	if b.Kind() != KindChatGPT {
 		return Answer{Verdict: VerdictUnknown, Reason: fmt.Sprintf("a seed of kind %s has nothing to refresh", b.Kind())}, nil
@@ -107,7 +111,7 @@ func (i Issuer) Refresh(ctx context.Context, b *Bundle) (Answer, *Bundle) {
 	}
 	body, err := json.Marshal(map[string]string{"client_id": client, "grant_type": "refresh_token", "refresh_token": a.Tokens.Refresh})
 	if err != nil {
-		panic(err) // texts
+		panic(err) // cannot happen for texts
 	}
 	var sent atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
@@ -137,8 +141,8 @@ func (i Issuer) Refresh(ctx context.Context, b *Bundle) (Answer, *Bundle) {
 	return Answer{Verdict: VerdictAlive}, next
 }
 
-// endpoint returns where a login is refreshed and with which client id, as codex
-// does it.
+// endpoint returns the URL and the client id for refreshing a login. They are those
+// that codex uses.
 func (i Issuer) endpoint(auth []byte) (at, client string, err error) {
 	var a struct {
 		Tokens struct {
@@ -148,7 +152,7 @@ func (i Issuer) endpoint(auth []byte) (at, client string, err error) {
 			} `json:"oauth_provenance"`
 		} `json:"tokens"`
 	}
-	_ = json.Unmarshal(auth, &a) // it was read before
+	_ = json.Unmarshal(auth, &a) // the file was parsed before
 	at, client = i.TokenURL, ownClientID
 	if a.Tokens.From.Client != "" {
 		client = a.Tokens.From.Client
@@ -160,8 +164,8 @@ func (i Issuer) endpoint(auth []byte) (at, client string, err error) {
 	default:
 		at = ownIssuer + "/oauth/token"
 	}
-	// The login file may come from anywhere: the address that it names must be safe for
-	// a secret.
+	// The login file may come from anybody, so the address that it names must be safe
+	// for a secret.
 	u, err := url.Parse(at)
 	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
 		return "", "", errors.New("the login names an issuer to which no secret may be sent")
@@ -174,7 +178,7 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// unanswered is the Answer for a request without a response.
+// unanswered returns the Answer for a request without a response.
 func unanswered(sent bool, host string, err error) Answer {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -201,7 +205,7 @@ var deadCodes = map[string]string{
 	"refresh_token_invalidated": "its refresh token was revoked",
 }
 
-// refusal is the Answer for a response without tokens.
+// refusal returns the Answer for a response without tokens.
 func refusal(resp *http.Response, body []byte, host string) Answer {
 	code := errorCode(body)
 	said := fmt.Sprintf("%s answered %d", host, resp.StatusCode)
@@ -218,8 +222,8 @@ func refusal(resp *http.Response, body []byte, host string) Answer {
 	case status == http.StatusInternalServerError, status == http.StatusNotImplemented:
 		return Answer{Verdict: VerdictUnknown, Reason: said, Hint: "it is the issuer that fails, not the login: try again later"}
 	case status >= 500, status >= 200 && status < 300, status == http.StatusRequestTimeout, status == statusClientClosed:
-		// This answer is not from the issuer but from something in between (520 to 527 are
-		// Cloudflare's). The issuer may have used the token.
+		// This answer may not be from the issuer but from a proxy in between (520 to 527
+		// are Cloudflare's). The issuer may have used the token.
 		return lost(said)
 	}
 	return Answer{Verdict: VerdictUnknown, Reason: said + ", which says nothing of the login",
@@ -229,7 +233,7 @@ func refusal(resp *http.Response, body []byte, host string) Answer {
 // statusClientClosed is a proxy's status when it lost its client.
 const statusClientClosed = 499
 
-// retryAfter reads seconds; dates are ignored.
+// retryAfter reads the header Retry-After in seconds. It ignores dates.
 func retryAfter(resp *http.Response) time.Duration {
 	n, err := strconv.Atoi(resp.Header.Get("Retry-After"))
 	if err != nil || n < 0 {
@@ -240,8 +244,8 @@ func retryAfter(resp *http.Response) time.Duration {
 
 var wordLike = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,60}$`)
 
-// errorCode reads {"error":{"code":…}}, {"error":…} and {"code":…}. Anything that
-// does not look like a code is dropped, because it could be anything.
+// errorCode reads {"error":{"code":…}}, {"error":…} and {"code":…}. A text that does
+// not look like a code is dropped, because it could contain anything.
 func errorCode(body []byte) string {
 	var top struct {
 		Error json.RawMessage `json:"error"`
@@ -266,7 +270,7 @@ func errorCode(body []byte) string {
 	return code
 }
 
-// hostOf names an endpoint in messages.
+// hostOf returns the name of an endpoint for messages.
 func hostOf(at string) string {
 	u, err := url.Parse(at)
 	if err != nil {
@@ -275,7 +279,7 @@ func hostOf(at string) string {
 	return u.Host
 }
 
-// renewed returns the bundle with the login that a refresh answered. Everything
+// renewed returns the bundle with the tokens in the answer to a refresh. Everything
 // else in auth.json stays.
 func (i Issuer) renewed(b *Bundle, answer []byte) (*Bundle, error) {
 	got := tokensIn(answer)
@@ -305,8 +309,8 @@ func (i Issuer) renewed(b *Bundle, answer []byte) (*Bundle, error) {
 }
 
 // tokensIn returns the usable tokens of an answer, complete or cut. All three are
-// optional, as for codex, and a damaged one is left out: the new refresh token is
-// the login, and must not be lost because of the others. If the refresh token
+// optional, as for codex, and a damaged one is left out. The new refresh token alone
+// makes the login, and must not be lost because of the others. If the refresh token
 // itself is damaged or cut off, nothing is usable, because the old one is no longer
 // valid.
 func tokensIn(answer []byte) map[string]string {
@@ -343,7 +347,7 @@ func tokensIn(answer []byte) map[string]string {
 		}
 	}
 	if end, err := dec.Token(); (err != nil || end != json.Delim('}')) && got["refresh_token"] == "" {
-		return nil // it may have come after the cut
+		return nil // a new refresh token may have been in the part that is missing
 	}
 	return got
 }
@@ -351,7 +355,7 @@ func tokensIn(answer []byte) map[string]string {
 func text(s string) json.RawMessage {
 	data, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // a text
+		panic(err) // cannot happen for a text
 	}
 	return data
 }

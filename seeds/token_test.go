@@ -56,7 +56,7 @@ func TestARefreshUsesTheTokenOnceAndKeepsAllElse(t *testing.T) {
 	}
 }
 
-// The meaning of an answer is decided here, for all callers.
+// Refresh decides the meaning of an answer for all callers.
 func TestOnlyAnIssuersLastWordKillsAndOnlyASentTokenIsLost(t *testing.T) {
 	for kind, want := range map[string]Verdict{
 		"rate_limited": VerdictUnknown, "server_error": VerdictUnknown, "unavailable": VerdictUnknown, "unauthorized": VerdictUnknown,
@@ -71,7 +71,7 @@ func TestOnlyAnIssuersLastWordKillsAndOnlyASentTokenIsLost(t *testing.T) {
 			defer cancel()
 			go func() {
 				if s.AwaitHolding(ctx, 1) == nil {
-					cancel() // it waited long enough
+					cancel() // the request has waited long enough
 				}
 			}()
 			answer, next := Issuer{}.Refresh(ctx, loginBundle(t, l))
@@ -130,7 +130,7 @@ func TestFreshnessIsTheLoginsOwnWordAndNoMore(t *testing.T) {
 			t.Errorf("after %s: %+v until %s", at, answer, until)
 		}
 	}
-	// A quarter of a short life is left.
+	// For a token with a short life, a quarter of that life must be left.
 	b = loginBundle(t, s.Login(scriptedauth.Account{AccessTTL: time.Hour}))
 	if answer, _ := (Issuer{}).Fresh(b); answer.Verdict != VerdictFresh || !strings.Contains(answer.Reason, "not asked") {
 		t.Errorf("%+v", answer)
@@ -169,7 +169,7 @@ func TestAKeyIsAskedForWithoutAModelCall(t *testing.T) {
 		w.WriteHeader(status)
 	}))
 	defer s.Close()
-	issuer := Issuer{URL: "https://issuer.example.com", Client: s.Client()} // which finds all of example.com there
+	issuer := Issuer{URL: "https://issuer.example.com", Client: s.Client()} // this client connects to s for all hosts of example.com
 	const at, bearer = "base_url = \"https://llm.example.com/v1\"\n", "experimental_bearer_token = \"key-of-the-provider\"\n"
 	for name, seed := range map[string]struct{ auth, conf, want string }{
 		"a key of codex's own":      {keyAuth, "openai_base_url = \"https://api.example.com/v1\"\n", "api.example.com GET /v1/models Bearer sk-marked-0123456789 "},
@@ -198,7 +198,7 @@ func TestAKeyIsAskedForWithoutAModelCall(t *testing.T) {
 	}
 }
 
-// A key is sent to no server to which codex on the host would not send it.
+// A key is not sent to a server to which codex on the host would not send it.
 func TestWhomOnlyCodexMayAskNobodyAsks(t *testing.T) {
 	asked := 0
 	count := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -15,10 +15,10 @@ import (
 
 const ownAPI = "https://api.openai.com/v1"
 
-// Ask finds out whether a credential that does not rotate is accepted, by a request
-// that costs nothing: the list of models, or who it is. It asks only the server
-// that codex would use with that credential. If only codex on its host can ask, or
-// the seed has no key, nobody is asked.
+// Ask finds out whether a credential that does not rotate is accepted. It makes a
+// request that costs nothing: for the list of models, or for the credential's owner. It
+// asks only the server that codex would use with that credential. If only codex on its
+// host can ask, or if the seed has no key, Ask makes no request.
 func (i Issuer) Ask(ctx context.Context, b *Bundle) Answer {
 	q, answer := i.question(b)
 	if q == nil {
@@ -33,7 +33,7 @@ func (i Issuer) Ask(ctx context.Context, b *Bundle) Answer {
 		return Answer{Verdict: VerdictUnknown, Reason: fmt.Sprintf("%s cannot be reached (%v)", q.URL.Host, err), Hint: "check that the workers reach it"}
 	}
 	defer resp.Body.Close()
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // for its error code, if any
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the body may have an error code
 	said := fmt.Sprintf("%s answered %d", q.URL.Host, resp.StatusCode)
 	if code := errorCode(body); code != "" {
 		said += " " + code
@@ -49,7 +49,7 @@ func (i Issuer) Ask(ctx context.Context, b *Bundle) Answer {
 	return Answer{Verdict: VerdictUnknown, Reason: said + ", which says nothing of the key"}
 }
 
-// question returns the request, or the Answer if there is nothing to ask.
+// question returns the request. If no request can be made, it returns the Answer.
 func (i Issuer) question(b *Bundle) (*http.Request, Answer) {
 	no := func(format string, args ...any) (*http.Request, Answer) {
 		return nil, Answer{Verdict: VerdictUnknown, Reason: fmt.Sprintf(format, args...)}
@@ -115,15 +115,15 @@ func (b *Bundle) configWithSettings() ([]byte, error) {
 // A provider is the model provider that a config.toml selects.
 type provider struct {
 	name, base, key string
-	own             bool // codex's own provider, with the key of auth.json
-	wants           bool // another provider, with the key of auth.json
+	own             bool // codex's own provider, which gets the key of auth.json
+	wants           bool // another provider, which gets the key of auth.json
 	elsewhere       string
 	headers         map[string]string
 	query           url.Values
 }
 
-// bearer returns the key that codex sends to a provider; empty if headers replace
-// it. The key of auth.json goes only to a provider that is meant to have it.
+// bearer returns the key that codex sends to a provider; empty if headers replace it.
+// own is the key of auth.json, which only some providers get.
 func (p provider) bearer(own *string) (string, error) {
 	switch {
 	case p.elsewhere != "":
@@ -140,9 +140,9 @@ func (p provider) bearer(own *string) (string, error) {
 	return "", fmt.Errorf("nothing in the seed is a key for model provider %q: there is nothing to ask about", p.name)
 }
 
-// reachable returns why a worker must not ask instead of codex on its host: there
-// the same address may mean another machine, or the request could be overheard on
-// the way.
+// reachable returns the reason why a worker must not ask a provider in place of codex
+// on its host; nil if it may. On the host, the same address may mean another machine,
+// or the worker's request could be read on the way.
 func (p provider) reachable() error {
 	if p.base == "" {
 		return fmt.Errorf("model provider %q has no base_url that could be asked", p.name)

@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// freshFor is the longest time before its end from which an access token counts as
-// old.
+// freshFor is the longest remaining lifetime at which an access token may count as old.
 const freshFor = 48 * time.Hour
 
-// Fresh reports from a login's own claims whether its access token is still valid
-// for long enough, and until when. It proves nothing, because the issuer is not
+// Fresh reads in a login's own claims whether its access token is valid for long
+// enough, and until when it is valid. It proves nothing, because the issuer is not
 // asked.
 func (i Issuer) Fresh(b *Bundle) (Answer, time.Time) {
 	var a authJSON
@@ -34,7 +33,8 @@ func (i Issuer) Fresh(b *Bundle) (Answer, time.Time) {
 	return Answer{Verdict: VerdictFresh, Reason: fmt.Sprintf("its access token is good until %s by its own words; its issuer was not asked", until.UTC().Format(time.RFC3339))}, until
 }
 
-// lifetime returns a JWT's times; zero if it has none.
+// lifetime returns the times at which a JWT was issued and expires; zero if it has
+// none.
 func lifetime(token string) (issued, until time.Time) {
 	var c struct {
 		IssuedAt float64 `json:"iat"`

@@ -10,9 +10,9 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// The result of a refresh has one place in the store, named after the login that
-// was spent for it. So the next attempt after a killed refresh finds it there, and
-// makes no second one.
+// The result of a refresh has a fixed key in the store, which depends on the login
+// whose token was used. So the next attempt after a killed refresh finds the result
+// there, and does not refresh a second time.
 
 // SaveRefreshed saves the result of a refresh. Saving the same bundle again
 // succeeds.
@@ -27,7 +27,8 @@ func SaveRefreshed(ctx context.Context, st *store.Store, name string, generation
 	if err := verify(ctx, st, ref); err == nil || !errors.Is(err, store.ErrTorn) && !errors.Is(err, store.ErrWrongKey) {
 		return ref, err
 	}
-	// Another bundle is there, or the blob is unreadable: save beside it.
+	// There is another bundle under the key, or the blob is unreadable, so the bundle
+	// is saved beside it.
 	var suffix [8]byte
 	_, _ = rand.Read(suffix[:]) // never fails
 	ref.Blob += besideMark + hex.EncodeToString(suffix[:])
@@ -56,10 +57,10 @@ func LoadRefreshed(ctx context.Context, st *store.Store, name string, generation
 	return ref, b, nil
 }
 
-// besideMark begins the suffix of a blob saved beside an unreadable one.
+// besideMark is the beginning of the suffix of a blob that is saved beside another one.
 const besideMark = "-beside-"
 
-// besideTorn returns what SaveRefreshed saved beside an unreadable blob.
+// besideTorn returns the bundle that SaveRefreshed saved beside an unreadable blob.
 func besideTorn(ctx context.Context, st *store.Store, torn Ref, cause error) (Ref, *Bundle, error) {
 	all, err := st.List(ctx, torn.Blob+besideMark)
 	if err != nil {
@@ -88,15 +89,15 @@ func refreshedRef(name string, generation int64, spent string, b *Bundle) (Ref, 
 	return ref, nil
 }
 
-// An Intent says that a refresh token is about to be used. It is in the store
-// before the request is made, so that after a kill it is known that the token may
-// be spent.
+// An Intent says that a refresh token is about to be used. It is in the store before
+// the request is made, so that after a kill the next attempt knows that the token may
+// be used up.
 type Intent struct{ keys []string }
 
-// Intend writes the intent to use a login's refresh token. If there is an intent
-// for that login already, it returns no intent and no error, and the token must not
-// be used. A person can override this with word, which must be new each time. If
-// the store cannot guarantee that only one of two intents is written, the error is
+// Intend writes the intent to use a login's refresh token. If there is already an
+// intent for that login, Intend returns no intent and no error, and the token must not
+// be used. A person can override this with word, which must be new each time. If the
+// store cannot guarantee that only one of two intents is written, the error is
 // store.ErrNotExclusive, and the token must not be used at all.
 func Intend(ctx context.Context, st *store.Store, name, auth, word string) (*Intent, error) {
 	if err := ValidName(name); err != nil {
@@ -120,7 +121,7 @@ func Intend(ctx context.Context, st *store.Store, name, auth, word string) (*Int
 		return intent, err
 	}
 	// Callers without a word find the first key even if the store's listing is behind;
-	// the second key belongs to this word alone.
+	// the second key is only for this word.
 	key += "-" + digest([]byte(word))[:16]
 	forced, err := intended(ctx, st, name, key, text, st.CreateOnce(ctx, key, []byte(text)))
 	if forced == nil {
@@ -135,9 +136,9 @@ func Intend(ctx context.Context, st *store.Store, name, auth, word string) (*Int
 	return forced, nil
 }
 
-// intended returns whose intent is in the store after a write with result err. A
-// write that reported an error may still have succeeded, and an existing intent may
-// come from an earlier try of this call, so the content decides.
+// intended returns the intent after a write with result err, if the intent in the store
+// is that of this call. A write that reported an error may still have succeeded, and an
+// existing intent may come from an earlier try of this call, so the content decides.
 func intended(ctx context.Context, st *store.Store, name, key, mine string, err error) (*Intent, error) {
 	if err == nil {
 		return &Intent{[]string{key}}, nil
@@ -146,17 +147,17 @@ func intended(ctx context.Context, st *store.Store, name, key, mine string, err 
 	there, seen := st.Get(held, key)
 	switch ours := seen == nil && string(there) == mine; {
 	case ours && ctx.Err() != nil:
-		_ = st.Delete(held, key) // otherwise it would mark an unused token as possibly spent
+		_ = st.Delete(held, key) // otherwise it would mark an unused token as possibly used up
 	case ours:
 		return &Intent{[]string{key}}, nil
 	case errors.Is(err, store.ErrExists) && !errors.Is(seen, store.ErrNotFound):
-		return nil, nil // someone else's; one that cannot be read may be, too
+		return nil, nil // the intent is another call's; one that cannot be read may be, too
 	}
-	// Anything else that is there is not ours to delete.
+	// Any other blob under the key is not ours, so it is not deleted.
 	return nil, fmt.Errorf("write down that seed %s is to be refreshed: %w", name, err)
 }
 
-// Withdraw deletes the intent, because the token was not spent.
+// Withdraw deletes the intent, because the token was not used up.
 func (i *Intent) Withdraw(ctx context.Context, st *store.Store) error {
 	for _, key := range i.keys {
 		if err := st.Delete(ctx, key); err != nil {

@@ -13,14 +13,14 @@ import (
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// supported is a selection of the supported codex versions, with what was measured
-// of each: whether it knows our permission profile, and whether root's commands can
-// undo it. The others are between two of these.
+// supported is a selection of the supported codex versions. For each it has two
+// measured facts: whether codex knows our permission profile, and whether root's
+// commands can undo it. All other supported versions lie between two of these.
 var supported = []struct {
 	version      string
 	profile      bool
 	rootUndoesIt bool
-	asAnother    bool // was measured as another one of these; tried only with -every-version
+	asAnother    bool // behaved like another one of these; tried only with -every-version
 }{
 	{version: "0.125.0"},
 	{version: "0.133.0", profile: true, rootUndoesIt: true, asAnother: true},
@@ -31,7 +31,7 @@ var supported = []struct {
 
 var everyVersion = flag.Bool("every-version", false, "try also the versions of codex that behave as another one that is tried")
 
-// olderCodex finds what `make versions` installed.
+// olderCodex returns the codex that `make versions` installed.
 func olderCodex(t *testing.T, version string) string {
 	t.Helper()
 	if version == "" {
@@ -44,9 +44,10 @@ func olderCodex(t *testing.T, version string) string {
 	return name
 }
 
-// TestTheProofTellsTheTruthOnEveryVersion plants a decoy and tries, on a version of
-// each kind or, with -every-version, on each version, as root and as an ordinary user, in both sandboxes. If the proof says
-// that the credential is safe, everything else is tried too.
+// TestTheProofTellsTheTruthOnEveryVersion plants a decoy and tries to reach it. It does so on
+// a version of each kind or, with -every-version, on each version, as root and as an ordinary
+// user, in both sandboxes. If the proof says that the credential is safe, everything else is
+// tried too.
 func TestTheProofTellsTheTruthOnEveryVersion(t *testing.T) {
 	for _, v := range supported {
 		if v.asAnother && !*everyVersion {
@@ -64,7 +65,7 @@ func TestTheProofTellsTheTruthOnEveryVersion(t *testing.T) {
 					proof, refused := h.prove(t, sandbox)
 					switch {
 					case refused != v.profile && (refused || proof.Works):
-						// As measured. What follows looks closer.
+						// This is as measured. The following code checks the details.
 					default:
 						t.Errorf("%s: profile refused: %v, works: %v", sandbox, refused, proof.Works)
 					}
@@ -83,7 +84,7 @@ func TestTheProofTellsTheTruthOnEveryVersion(t *testing.T) {
 	}
 }
 
-// prove does what a session does before its credential is planted.
+// prove makes the proof that a session makes before its credential is planted.
 func (h codexHost) prove(t *testing.T, sandbox string) (proof Proof, refused bool) {
 	t.Helper()
 	decoy, mark := Decoy()
@@ -110,7 +111,8 @@ func (h codexHost) prove(t *testing.T, sandbox string) (proof Proof, refused boo
 	return proof, false
 }
 
-// TestTheProofSeesWhatIsOpen: in a plain sandbox every way to read is open.
+// TestTheProofSeesWhatIsOpen checks that the proof reports every way to read, because
+// all are open in a plain sandbox.
 func TestTheProofSeesWhatIsOpen(t *testing.T) {
 	asRootAndUser(t, func(t *testing.T, h codexHost) {
 		decoy, mark := Decoy()

@@ -6,12 +6,13 @@ import (
 	"slices"
 )
 
-// Warnings describes what in config.toml will not work in a session or exposes a
-// secret beyond codex: sorted sentences without values.
+// Warnings lists the settings in config.toml that will not work in a session, or that
+// expose a secret to other programs than codex. It returns sorted sentences without
+// values.
 func (b *Bundle) Warnings() []string {
 	c, err := parseConfig(b.File(configFile))
 	if err != nil {
-		return nil // newBundle refused it
+		return nil // cannot happen: newBundle refuses such a file
 	}
 	var found []string
 	warn := func(table, name, format string, args ...any) {

@@ -14,9 +14,9 @@ import (
 // is unknown.
 var ErrNotWiped = errors.New("credentials are not proven gone")
 
-// wipeScript removes what may contain a credential and looks again: auth.json and
-// config.toml, leftovers of unfinished writes (ours and codex's), and the tokens of
-// MCP servers. It prints what it still finds, or "wiped".
+// wipeScript removes the files that may contain a credential: auth.json and
+// config.toml, leftovers of unfinished writes (ours and codex's), and the tokens of MCP
+// servers. Then it looks again, and prints the files that it still finds, or "wiped".
 //
 // $1 session folder, $2 CODEX_HOME.
 const wipeScript = `LC_ALL=C; export LC_ALL
@@ -38,10 +38,10 @@ found=$(left)
 [ -n "$found" ] || echo wiped
 printf '%s\n' "$found"`
 
-// Wipe removes the credentials from a CODEX_HOME and looks again. nil means that
-// none was found afterwards, also if there was none to begin with. Any error wraps
-// ErrNotWiped, and if no answer came back also hostexec.ErrOutcomeUnknown; wiping
-// again is safe. The caller must have stopped codex and saved a rotated token.
+// Wipe removes the credentials from a CODEX_HOME and looks again. If it returns nil, no
+// credential was found afterwards; perhaps there was none before. Any error wraps
+// ErrNotWiped. If no answer came back, the error also wraps hostexec.ErrOutcomeUnknown.
+// Wiping again is safe. The caller must have stopped codex and saved a rotated token.
 func Wipe(ctx context.Context, h hostexec.Host, codexHome, within string, fence *hostexec.Fence) error {
 	err := wipe(ctx, h, codexHome, within, fence)
 	if err != nil {
