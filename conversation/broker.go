@@ -20,8 +20,8 @@ type Token struct {
 	generation    int64
 }
 
-// NewToken makes a token of a login's generation. codex expects account and plan
-// beside it.
+// NewToken makes a token of the given generation of a login. codex expects account and plan
+// beside the token.
 func NewToken(access, account, plan string, generation int64) Token {
 	return Token{&access, account, plan, generation}
 }
@@ -37,7 +37,7 @@ func (Token) MarshalJSON() ([]byte, error) {
 // A TokenAsk says what a token is wanted for.
 type TokenAsk struct {
 	Reason  string // codex's word; empty for the login of a new process
-	Account string // that codex is logged in with
+	Account string // the account that codex is logged in with
 	// Have is the generation of the token that codex has and that no longer works; 0 if
 	// it has none.
 	Have int64

@@ -19,7 +19,7 @@ type peeker struct {
 	item   string // params.item.id
 
 	depth    int
-	level    int // depth of the innermost object being read: 1 is the whole, then onTheWay
+	level    int // depth of the innermost object being read: 1 for the whole, more for the objects of onTheWay
 	inString bool
 	escaped  bool
 	inValue  bool // after a colon, at level
@@ -52,7 +52,7 @@ func (p *peeker) next(c byte) {
 			if p.here() && !p.inValue {
 				p.name = ""
 				if !p.over {
-					_ = json.Unmarshal(p.token, &p.name) // a broken name is none of ours
+					_ = json.Unmarshal(p.token, &p.name) // a broken name is none that the peeker looks for
 				}
 			}
 		}
@@ -116,7 +116,7 @@ func (p *peeker) begin() {
 	case "result":
 		p.result = true
 	case "params":
-		p.item = "" // if there are two, the second counts
+		p.item = "" // if the member comes twice, the second counts
 	}
 }
 

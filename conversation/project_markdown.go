@@ -44,8 +44,7 @@ func markdownEntry(b *bytes.Buffer, e protocol.Entry) {
 	}
 }
 
-// unsure marks a message that codex did not record itself, because it is unknown
-// whether codex got it.
+// unsure returns a remark for a message of which nobody knows whether it reached codex.
 func unsure(e protocol.Entry) string {
 	if e.Data["delivery"] == string(protocol.Sent) {
 		return " (whether it reached codex is not known)"

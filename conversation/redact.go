@@ -8,12 +8,12 @@ import (
 	"sync/atomic"
 )
 
-// minSecret is the shortest text that is redacted: shorter ones would damage
-// ordinary words.
+// minSecret is the length of the shortest secret that is redacted. Redacting shorter ones
+// would damage ordinary words.
 const minSecret = 8
 
-// placeholder is repeated over a secret, so that the length and byte positions stay
-// the same.
+// placeholder is repeated over the whole length of a secret, so that the text's length and
+// byte positions stay the same.
 const placeholder = "[redacted]"
 
 // A Redactor overwrites known secrets in texts with a placeholder of equal
@@ -80,8 +80,8 @@ func (r *Redactor) String(s string) string {
 	return k.replace.Replace(s)
 }
 
-// in reports whether s contains a secret, which is far cheaper than replacing.
-// Texts rarely do.
+// in reports whether s contains a secret. Few texts do, and this check is far cheaper than
+// replacing.
 func (k *known) in(s string) bool {
 	for _, secret := range k.secrets {
 		if len(secret) <= len(s) && strings.Contains(s, secret) {
