@@ -21,7 +21,7 @@ type calls struct {
 	requests *requests
 
 	due    []OpenCall               // for the driver to carry out
-	called map[string]time.Duration // when each call, open or not, was first seen in this pump, by id
+	called map[string]time.Duration // when each call was given to the driver, by id; ended calls stay
 }
 
 // An OpenCall is a tool call that is not known to be answered.

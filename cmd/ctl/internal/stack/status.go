@@ -47,8 +47,8 @@ type poolLine struct {
 	Paused  *protocol.PoolPause `json:"paused,omitempty"`
 }
 
-// poolLines queries each zone. It omits a zone that does not answer: the list of workers
-// already shows that it has none.
+// poolLines queries each zone. It omits a zone that does not answer, because the list of
+// workers already shows that the zone has no worker.
 func poolLines(ctx context.Context, a *core.App, t *conn.Conn) []poolLine {
 	lines := []poolLine{}
 	ctx, cancel := a.Bounded(ctx, conn.AnswerWait)
