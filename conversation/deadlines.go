@@ -8,8 +8,8 @@ import "time"
 //
 //   - Limits.Turn belongs to the turn: it counts from when the input was first due
 //     to run (Options.Since), without the time spent waiting for people.
-//   - Limits.Quiet belongs to the model, which could speak while nobody was
-//     attached. Limits.Quiet continues too, from the newest line that the journal got while nobody was attached.
+//   - Limits.Quiet belongs to the model, which could speak while nobody was attached. It
+//     continues too, from the newest line that the journal got during that time.
 //   - Limits.Request, and the time that an interrupt may take, restart. They
 //     measure codex's answer to a line. The lines of an earlier attempt may have
 //     been lost with its wire, so they say nothing about codex.

@@ -1,11 +1,11 @@
 // Package api is a worker's HTTP API and its client. Commands and state go through
-// Temporal. The API carries what is too large or too frequent for Temporal: live
-// text, transcripts, command output, long prompts and seeds.
+// Temporal. The API carries data that is too large or too frequent for Temporal: live text,
+// transcripts, command output, long prompts and seeds.
 //
 // The worker's activities report events to a [Hub], which is their activities.Live. A
-// [Server] serves those events and the contents of the store over HTTP. A [Client]
-// reads them, reconnects by itself when the connection or the worker goes away, and
-// drops what it has already received.
+// [Server] serves those events and the contents of the store over HTTP. A [Client] reads
+// them, reconnects by itself when it loses the connection or the worker, and drops data
+// that it has already received.
 //
 //	GET  /v1/status                          Status
 //	GET  /v1/sessions/{id}/feed?from=SEQ     Events as JSON lines until the session has closed
@@ -35,17 +35,17 @@
 //
 // # Guarantees for a viewer
 //
-// Entries arrive in the order of their seq, starting with the requested one. Each
-// arrives once and none is left out, however slow the viewer is and whoever else
-// watches: when a viewer falls behind what is in memory, the server reads from the
-// store. Deltas are sent only for unfinished items, each byte once; a position says
-// where the byte belongs. A viewer that joins late first gets the existing text of
-// the running item. If the session's pump is on another worker, the server follows
-// the session through the store, with a delay of seconds and without deltas.
+// Entries arrive in the order of their seq, starting with the requested one. Each entry
+// arrives once and none is left out, even if the viewer is slow or there are many viewers.
+// If a viewer needs entries that are no longer in memory, the server reads them from the
+// store. Deltas are sent only for unfinished items, each byte once, with its position in
+// the text. A viewer that joins late first gets the existing text of the running item. If
+// the session's pump is on another worker, the server follows the session through the
+// store, with a delay of seconds and without deltas.
 //
-// A lost attempt may have shown entries that it never reported. Such entries can
-// become void: the event void gives the first void seq, and the entries after the
-// event replace the void ones.
+// An attempt of a pump that was lost may have published entries that it never reported to
+// the workflow. Such entries can become void. The event void gives the first void seq, and
+// the entries after the event replace the void ones.
 //
 // A line of kind alive is sent every few seconds when nothing else is. The last line is
 // of kind end. If a stream ends without such a line, it was cut, and the viewer
@@ -53,9 +53,9 @@
 //
 // # Who may connect
 //
-// A unix socket (mode 0600) serves the worker's own user. A loopback address serves
-// every user of the machine, but no browser. Any other address is refused at start
-// unless there are a certificate and a bearer token. Seeds are accepted and exported
-// only over a unix socket or TLS; the same holds for secret answers. A token is never
-// in a URL or a log.
+// A unix socket (mode 0600) serves the worker's own user. A loopback address serves every
+// user of the machine, but no browser. The server does not start with any other address
+// unless there are a certificate and a bearer token. It accepts and exports seeds, and
+// accepts secret answers, only over a unix socket or TLS. A token is never in a URL or a
+// log.
 package api

@@ -31,8 +31,8 @@
 // Flags can be grouped: labels: {k: v} means label: [k=v], and workspace: {repo: …}
 // means repo: …, both in defaults and in items.
 //
-// In JSON lines every line is an item. A first line {"batch": {…}} holds the keys
-// that YAML has beside items.
+// In JSON lines every line is an item. If the first line is {"batch": {…}}, it has the keys
+// that stand beside items in YAML.
 //
 // A file with a mistake is refused as a whole. All mistakes are reported at once
 // (*[Error]), each with its line and column. Every prompt is rendered while reading,

@@ -11,10 +11,10 @@
 // every worker and at any time. It uses no clock (the caller counts what depends on
 // time), no file and no network, and the cost of a rule is bounded.
 //
-// Conditions are written in CEL, https://cel.dev, and evaluated by cel.dev/cel-go
-// (the module at github.com/google/cel-go). CEL always terminates, checks types
-// before anything runs, counts its own cost, and is known from Kubernetes. Writing
-// such a language would be more code than Fairlead should have.
+// Conditions are written in CEL, https://cel.dev, and evaluated by cel.dev/cel-go (the
+// module at github.com/google/cel-go). CEL always terminates, checks types before anything
+// runs, counts its own cost, and is known from Kubernetes. A language of our own would be
+// more code than Fairlead should have.
 //
 // # The file
 //
@@ -108,17 +108,17 @@
 //	counts.in_turn, counts.in_minute, counts.in_session, counts.accepted, counts.declined
 //	                approvals before this one: in the turn, in the 60 seconds before, in the session, and how they went
 //
-// A relative path is taken below cwd or, without cwd, below work. Paths are compared
-// by name, byte by byte, and link/../x as x. A policy cannot see whether a folder is
-// a symbolic link, or whether .GIT is .git on that host. To exclude a name at any
-// place: paths.exists(p, p.matches("(?i)/\\.git(/|$)")).
+// A relative path is taken below cwd or, without cwd, below work. Paths are compared by
+// name, byte by byte; link/../x is the same as x. A policy cannot see whether a folder is a
+// symbolic link, or whether .GIT is .git on that host. To exclude a name at any place:
+// paths.exists(p, p.matches("(?i)/\\.git(/|$)")).
 //
 // # What a rule can say
 //
-// A rule can use CEL's operators, in, size, contains, startsWith, endsWith, matches
-// (RE2; anywhere in the text, unless ^ and $ say otherwise), conversions of numbers
-// and texts, and the macros has, all, exists, exists_one, map and filter. Functions
-// of time are excluded. Fairlead adds these functions for what is easily got wrong:
+// A rule can use CEL's operators, in, size, contains, startsWith, endsWith, matches (RE2;
+// anywhere in the text, unless ^ and $ say otherwise), conversions of numbers and texts,
+// and the macros has, all, exists, exists_one, map and filter. Functions of time are
+// excluded. Fairlead adds these functions for conditions that are easily written wrong:
 //
 //	words.starts(["git", "status"])       the first words are these, each whole
 //	path.under(folder), paths.under(folder)  the path, or every one of at least one, is the folder or lies in it
@@ -146,39 +146,38 @@
 //
 // # Words
 //
-// The model writes the command, so a rule must not judge the whole by its beginning.
-// There are words only if every shell would split the text into the same words and do
-// nothing else: see [Split] for what is excluded. Codex runs commands as `/bin/bash
-// -lc '…'`; the words are then those inside the quotes, if the shell is one of the
-// system's. Use words in rules that accept. A rule that declines by words stops
-// nothing reliably, because the same command can be written in many ways. Many
-// programs run other programs when asked to (find -exec, tar, git -c, make): give all
-// their words, as in words == ["ls", "-l"].
+// The model writes the command, so a rule must not judge the whole by its beginning. A
+// command has words only if every shell would split it into the same words and do nothing
+// else. [Split] lists what is excluded. Codex runs commands as `/bin/bash -lc '…'`; then
+// the words are the ones inside the quotes, if the shell is one of the system's. Use words
+// in rules that accept. A rule that declines by words stops nothing reliably, because the
+// same command can be written in many ways. Many programs run other programs when asked to
+// (find -exec, tar, git -c, make): give all their words, as in words == ["ls", "-l"].
 //
-// Many programs also obey files of the folder that they run in, and the model may
-// choose and fill that folder. git, even git status, runs programs that a
-// repository's configuration names, and plain files make any folder a repository. go
-// test, make and pytest run what is in the folder. npm ci runs scripts of a
-// package.json that the model wrote, with the network that it was granted. cwd ==
-// work keeps the model from choosing another folder, not from filling this one.
-// Accept such a program only where what the model writes may run without a sandbox.
-// `ctl policy check` warns of the best known ones.
+// Many programs also obey files of the folder that they run in, and the model may choose
+// and fill that folder. git, even git status, runs programs that a repository's
+// configuration names, and plain files make any folder a repository. go test, make and
+// pytest run what is in the folder. npm ci runs scripts of a package.json that the model
+// wrote, with the network that it was granted. cwd == work keeps the model from choosing
+// another folder, but not from filling this one. Accept such a program only if code that
+// the model writes may run without a sandbox. `ctl policy check` warns of the best known of
+// these programs.
 //
-// In most sessions codex asks in order to run a command without the sandbox, so
-// accepting a command means that.
+// In most sessions codex asks because it wants to run a command without the sandbox. So
+// accepting a command usually means that it runs without the sandbox.
 //
 // # What no rule can do
 //
-// These hold after the rules and cannot be overridden:
+// The following is applied after the rules and cannot be overridden:
 //
 //   - a question (user_input), an elicitation that asks for more than permission to
 //     run a tool, and a request for which codex wants a person (humanCommand) are
 //     never accepted: people are asked, by the rule builtin:person;
-//   - an accept that looked at words, paths, changes or permissions holds only for a
-//     request that has them, because any condition on all of none is true. The same
-//     holds if codex did not say what it would do. People are asked, by the rule
-//     builtin:unknown;
-//   - beyond the limits nothing is accepted, by limit:approvals_per_turn or
+//   - an accept by a rule that looked at words, paths, changes or permissions counts only
+//     if the request has them, because any condition on all elements of an empty list is
+//     true. An accept does not count either if codex did not say what it would do. In these
+//     cases people are asked, by the rule builtin:unknown;
+//   - above the limits nothing is accepted, by the rules limit:approvals_per_turn and
 //     limit:approvals_per_minute;
 //   - a rule that breaks (a missing label, an index out of range, too much work)
 //     declines, under its own name. So does a request that is too big or not text
