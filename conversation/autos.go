@@ -7,8 +7,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// An auto is an answer that needs no decision. It is written once the journal has
-// been read up to the pump's start and shows no resolution.
+// An auto is an answer that needs no decision. It is written when the journal has been read
+// up to the pump's start and shows no resolution.
 type auto struct {
 	key  string
 	line outgoing

@@ -6,24 +6,24 @@ import "time"
 // attempt may take over minutes or hours after an earlier one, because a worker died or the
 // wire was lost. Nobody was attached meanwhile.
 //
-//   - Limits.Turn belongs to the turn: it counts from when the input was first due
+//   - Limits.Turn belongs to the turn. It counts from the time when the input was first due
 //     to run (Options.Since), without the time spent waiting for people.
 //   - Limits.Quiet belongs to the model, which could speak while nobody was attached. It
 //     continues too, from the newest line that the journal got during that time.
-//   - Limits.Request, and the time that an interrupt may take, restart. They
-//     measure codex's answer to a line. The lines of an earlier attempt may have
-//     been lost with its wire, so they say nothing about codex.
-//   - Limits.Silence restarts. Only an attached pump can hear that codex is silent
-//     and ask it for a sign of life.
-//   - Limits.StartUp and the Limits.Request of the opening restart for the same
-//     reason: perhaps nobody was attached to see codex's first line.
+//   - Limits.Request, and the time that an interrupt may take, restart. They measure
+//     codex's answer to a line. The lines of an earlier attempt may have been lost with its
+//     wire, so a missing answer to them shows nothing about codex.
+//   - Limits.Silence restarts. Only an attached pump can notice that codex is silent and
+//     ask it for a sign of life.
+//   - Limits.StartUp and the Limits.Request of the opening restart for the same reason:
+//     maybe no pump was attached when codex wrote its first line.
 //   - Limits.Attach belongs to one attachment.
 //
-// A turn that is given up because of one of these was begun and may have had
-// effects, so it is interrupted and never repeated (promise 3); its queue is kept.
-// Overload is different: codex refused the message, which had no effect, so the
-// workflow waits and sends it again (promise 11). The numbers are those of
-// docs/explanation/guarantees.md.
+// A turn that is given up because of one of these limits was begun and may have had
+// effects. So it is interrupted and never repeated (promise 3), and the queue is kept.
+// Overload is different: codex refused the message, which had no effect, so the workflow
+// waits and sends it again (promise 11). docs/explanation/guarantees.md numbers the
+// promises.
 
 // Defaults of Limits, and bounds that are not configurable.
 const (

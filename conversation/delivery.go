@@ -21,7 +21,7 @@ type delivery struct {
 	interruptAt time.Duration // when codex accepted an interrupt of the running turn; 0 if it has not
 }
 
-// resume takes the sends of the input, and those that an earlier pump decided on.
+// resume takes the sends of the input, and adds the sends that an earlier pump decided on.
 func (d *delivery) resume() {
 	d.takeTell()
 	for _, s := range d.in.Sends {

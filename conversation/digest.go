@@ -9,9 +9,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// asked is what codex asks. The digest covers its exported fields except Method. These are
-// all that would happen if the answer is yes, and nothing that differs when codex asks the
-// same again. An asked is complete, not redacted, and never stored.
+// asked is a request of codex, in full. The digest covers its exported fields except
+// Method. These are all that would happen if the answer is yes, and nothing that differs
+// when codex asks the same again. An asked is complete, not redacted, and never stored.
 type asked struct {
 	Kind        protocol.RequestKind
 	Action      string // what codex wants to do with the command, if not run it

@@ -2,11 +2,11 @@ package conversation
 
 import "encoding/json"
 
-// The items of a pump are what codex works on: messages, commands, file changes. The state
-// lists the open ones, and the turns add to that list. This part removes items from the
-// list. It also owns the data of items that the state leaves out because the journal has
-// it: the changes of files, the texts so far, and the ends of texts that are not shown yet.
-// It calls no part.
+// The items of a pump are the things that codex works on: messages, commands, file changes.
+// The state lists the open items, and the turns add to that list. This part removes items
+// from the list. It also owns the data of items that the state leaves out because the
+// journal has it: the changes of files, the texts so far, and the ends of texts that are
+// not shown yet. It calls no part.
 type items struct {
 	*core
 	changes map[itemKey][]wireChange // for the requests about them

@@ -22,7 +22,7 @@ type logins struct {
 	autos *autos
 
 	wants    []tokenWant     // for the driver to ask the broker
-	wanted   map[string]bool // keys of wants, and of earlier ones
+	wanted   map[string]bool // keys of wants, and of earlier wants
 	loginAt  time.Duration   // when codex took the login
 	loggedIn bool            // codex said that the login is complete
 	askedAt  time.Duration   // when codex last asked for a token

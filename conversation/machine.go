@@ -158,16 +158,15 @@ func (m *machine) wake() time.Duration {
 	return at
 }
 
-// cancel makes the pump return as soon as it has read what was in the journal at its start.
-// It does not return earlier, because an earlier attempt may have got that far, and both
-// must make the same entries.
+// cancel makes the pump return as soon as it has read the journal up to the length at the
+// pump's start. It does not return earlier, because an earlier attempt may have got that
+// far, and both must make the same entries.
 func (m *machine) cancel(now time.Duration) {
 	m.now, m.canceled = now, true
 	m.step()
 }
 
-// ended is called when the process is gone and its journal has been read to the
-// end.
+// ended is called when the process has ended and its journal has been read to the end.
 func (m *machine) ended(now time.Duration) {
 	m.now, m.caught = now, true
 	if m.result != nil || m.err != nil {

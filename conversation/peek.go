@@ -9,9 +9,9 @@ const peekMax = 1 << 10
 // onTheWay names the nested objects that lead to an item's id.
 var onTheWay = []string{"params", "item"}
 
-// A peeker reads the id and the method of one JSON object that is too long to keep,
-// and the id of the item in its params, wherever they stand. It sees every byte
-// once and keeps almost nothing. From a line that is not JSON it reads nothing.
+// A peeker reads the id and the method of one JSON object that is too long to keep, and the
+// id of the item in its params, wherever they stand. It gets every byte once and keeps only
+// a few. It reads nothing from a line that is not JSON.
 type peeker struct {
 	method string
 	id     json.RawMessage

@@ -80,8 +80,8 @@ func factsOf(m map[string]string) string {
 
 func line1(s string) string { return strings.ReplaceAll(Harmless(s), "\n", " ") }
 
-// Harmless removes what a terminal would act on: escape sequences and other control
-// characters, and marks that change the direction of writing. Line feeds and tabs
+// Harmless removes characters that a terminal would act on: escape sequences and other
+// control characters, and marks that change the direction of writing. Line feeds and tabs
 // stay.
 func Harmless(s string) string {
 	return strings.Map(func(r rune) rune {

@@ -106,7 +106,7 @@ type Place struct {
 	Progress         *protocol.Progress
 }
 
-// Use is what a session has used so far.
+// Use shows how much a session has used so far.
 type Use struct {
 	Usage, TurnUsage protocol.Usage
 	Context          *protocol.ContextUse
@@ -140,14 +140,14 @@ const (
 	// verdictGrace is how long the driver waits after a failed write for the reader to find
 	// out whether the process ended or the wire is lost.
 	verdictGrace = 10 * time.Second
-	// catchUpGrace is how long a cancelled pump may take to read what was in
-	// the journal at its start.
+	// catchUpGrace is how long a cancelled pump may take to read the journal up to the
+	// length at the pump's start.
 	catchUpGrace = 10 * time.Second
 )
 
-// Run attaches to a conversation, sends what is due, folds what codex says into the
-// sink, and returns when the workflow is needed; PumpReason says why. When it
-// returns, the wire is closed and all its goroutines have ended.
+// Run attaches to a conversation, sends the messages that are due, folds codex's lines into
+// the sink, and returns when the workflow is needed. PumpReason says why. When it returns,
+// the wire is closed and all its goroutines have ended.
 //
 // If ctx is cancelled, Run folds the lines that have arrived and returns a normal result.
 // If one of these lines ended the turn, the result says so. After an error nothing counts:
@@ -233,7 +233,7 @@ type driver struct {
 	spoke bool
 }
 
-// An event is what the reader saw: a line, the end of the backlog, or an error.
+// An event comes from the reader: a line, the end of the backlog, or an error.
 type event struct {
 	line   Line
 	caught bool

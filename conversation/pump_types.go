@@ -32,10 +32,10 @@ type ThreadSpec struct {
 	Tools []string `json:"tools,omitempty"`
 }
 
-// PumpState is what a pump hands to the next one through the workflow. It stays small. It
-// is a pure function of the journal up to Cursor and of the inputs so far, with two
-// exceptions. Named is also set for a name that codex did not answer in time. Budget says
-// how far a pump got with an interrupt.
+// PumpState is the state that a pump hands to the next one through the workflow. It stays
+// small. It is a pure function of the journal up to Cursor and of the inputs so far, with
+// two exceptions. Named is also set for a name that codex did not answer in time. Budget
+// says how far a pump got with an interrupt.
 type PumpState struct {
 	Cursor protocol.Cursor `json:"cursor"`
 	// Rewind is the offset below which no pump reads again. It is at most Cursor.Offset. It
@@ -46,7 +46,7 @@ type PumpState struct {
 	Rewind int64 `json:"rewind"`
 	// Seq is the sequence number of the newest transcript entry.
 	Seq int64 `json:"seq"`
-	// ThreadID is set once the thread was started or resumed in this incarnation (see
+	// ThreadID is set when the thread was started or resumed in this incarnation (see
 	// Opened), or is known from an earlier one.
 	ThreadID string `json:"thread_id,omitempty"`
 	// ForkedFrom is the thread that this one was forked from, if it was.
@@ -94,7 +94,7 @@ type PumpState struct {
 	Items []OpenItem `json:"items,omitempty"`
 	// Total is the thread's token count that codex last reported.
 	Total protocol.Usage `json:"total"`
-	// DiffStat sums up what the running turn has changed so far.
+	// DiffStat sums up the changes of the running turn so far.
 	DiffStat string `json:"diff_stat,omitempty"`
 	// Diffed has the turn and the digest of the diff that was last handed to the DiffSink.
 	Diffed string `json:"diffed,omitempty"`
@@ -188,8 +188,8 @@ type OpenRequest struct {
 	// answer. Bulk is the size of the part that cannot be cut.
 	At   int64 `json:"at,omitempty"`
 	Bulk int   `json:"bulk,omitempty"`
-	// Remembers says that codex may be told to accept for its whole session, because it
-	// would remember exactly what was asked.
+	// Remembers says that codex may be told to accept for its whole session, because codex
+	// would remember exactly this request.
 	Remembers bool `json:"remembers,omitempty"`
 	// OfTool says that the request is codex's own question and asks whether a tool may be
 	// called.
@@ -358,7 +358,7 @@ const (
 	Refused       PumpReason = "refused"       // codex refused the handshake or thread; Problem says why
 )
 
-// PumpResult is what the workflow learns from a pump.
+// PumpResult is the result of a pump for the workflow.
 type PumpResult struct {
 	Reason     PumpReason          `json:"reason"`
 	State      PumpState           `json:"state"`

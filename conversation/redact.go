@@ -29,8 +29,8 @@ type known struct {
 	replace *strings.Replacer
 }
 
-// NewRedactor returns a Redactor for the given secrets; those shorter than 8 bytes
-// are ignored.
+// NewRedactor returns a Redactor for the given secrets. It ignores secrets shorter than 8
+// bytes.
 func NewRedactor(secrets ...string) *Redactor {
 	r := &Redactor{}
 	r.known.Store(&known{})
@@ -38,7 +38,7 @@ func NewRedactor(secrets ...string) *Redactor {
 	return r
 }
 
-// Add adds secrets to those that are redacted from now on.
+// Add adds secrets, which are redacted from now on.
 func (r *Redactor) Add(secrets ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,6 +1,6 @@
 package conversation
 
-// stirring holds the notifications that change what a session waits for.
+// stirring holds the notifications after which a session may wait for something else.
 var stirring = map[string]bool{
 	"serverRequest/resolved": true,
 	"turn/started":           true,

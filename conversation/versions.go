@@ -2,11 +2,11 @@ package conversation
 
 import "fmt"
 
-// The supported versions of codex: the window. Inside it, the versions of Tested
-// and those between them were tried on the real binary or behave like one of them.
-// Later patches of the pinned minor version are assumed to work. Any other version
-// is refused with a *VersionError unless Options.AnyVersion is set: in older ones
-// requests differ, and newer ones are untested.
+// The supported versions of codex: the window. The versions of Tested were tried on the
+// real binary. The versions between them were tried or behave like one of them. Later
+// patches of the pinned minor version are assumed to work. Any other version is refused
+// with a *VersionError unless Options.AnyVersion is set: in older versions requests differ,
+// and newer versions are untested.
 const (
 	OldestVersion = "0.125.0"
 	TestedVersion = "0.169.0" // the pinned one
@@ -67,7 +67,7 @@ type Difference struct {
 // item/permissions/requestApproval, thread/compact/start, review/start, thread/name/set,
 // token usage, and all decisions on an approval. The approvals of the first protocol
 // (applyPatchApproval, execCommandApproval) are in every schema but come in no thread of
-// ours: newConversation, which they belong to, is gone from all versions.
+// ours: they belong to newConversation, which no version has any more.
 var Differences = []Difference{
 	{Trait: ItemTimes, Without: "0.125.0", Since: "0.130.0",
 		With: "items and approvals bear startedAtMs and completedAtMs", Lack: "only turns have times, in seconds"},

@@ -3,7 +3,7 @@
 //
 //	worker [--config FILE]             run until SIGTERM or SIGINT
 //	worker --takeover FOLDER           the same, and share FOLDER with the workers of this machine
-//	worker --check-config [--config F] say whether the config is right, and stop
+//	worker --check-config [--config F] check the config, report mistakes, and stop
 //	worker version
 //
 // The package internal/config describes the config file. Without --config, the file is the

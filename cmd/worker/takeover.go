@@ -28,8 +28,8 @@ const (
 )
 
 // A successor ends the activity attempts of dead workers of this machine, so that the
-// server begins the next attempts without waiting for heartbeat timeouts. A successor
-// without a ledger does nothing. A worker without --takeover has such a one.
+// server begins the next attempts without waiting for heartbeat timeouts. A worker without
+// --takeover has a successor without a ledger, which does nothing.
 type successor struct {
 	ledger *takeover.Ledger
 	log    *slog.Logger

@@ -13,22 +13,22 @@
 //	GET  /v1/sessions/{id}/live              the state of this worker's pump of the session
 //	GET  /v1/sessions/{id}/requests/{digest} a request in full
 //	POST /v1/sessions/{id}/requests/{digest}/answers   stores secret answers to the request → StoredAnswers
-//	GET  /v1/sessions/{id}/deliverables      what the session delivered → a list of Deliverable
-//	GET  /v1/sessions/{id}/deliverables/{call}  the file of one, valid only with the trailer
+//	GET  /v1/sessions/{id}/deliverables      the files that the session delivered → a list of Deliverable
+//	GET  /v1/sessions/{id}/deliverables/{call}  the file of one deliverable, valid only with the digest in the trailer
 //	GET  /v1/exec/{id}?out=BYTE&err=BYTE     Events as JSON lines until the command has ended
-//	GET  /v1/sessions/{id}/diff              what changed in the work folder since the session began → WorkDiff
+//	GET  /v1/sessions/{id}/diff              the changes in the work folder since the session began → WorkDiff
 //	GET  /v1/sessions/{id}/files?path=       files of the work folder as a tar archive, valid only with the digest in the trailer
-//	GET  /v1/sessions/{id}/diffs/{turn}      what a turn changed; {turn} is a number, or last for the newest turn that changed files
+//	GET  /v1/sessions/{id}/diffs/{turn}      the changes of a turn; {turn} is a number, or last for the newest turn that changed files
 //	POST /v1/inputs/{kind}?folder=&name=&sha256=&bytes=  stores a file that goes with a message → Input
-//	POST /v1/uploads/missing                 which chunks of a tree the store lacks
+//	POST /v1/uploads/missing                 lists the chunks of a tree that the store lacks
 //	POST /v1/uploads?session=ID              stores a local tree as a snapshot → Manifest
 //	POST /v1/tokens?repo=&session=|folder=   stores a token for a git server → StoredToken
 //	POST /v1/messages?folder=                stores a long prompt → StoredMessage
 //	POST /v1/batches?folder=                 stores a page of a batch's items → StoredPage
 //	GET  /v1/batches/results/{folder}/{part} a part of a batch's results, as JSON lines
 //	POST /v1/seeds/{name}                    stores a packed seed → StoredSeed
-//	POST /v1/seeds/{name}/export             a generation, encrypted for the recipient in ExportSeed
-//	GET  /v1/snapshots?session=ID            the snapshots of a session, or all, as JSON lines
+//	POST /v1/seeds/{name}/export             a generation of a seed, encrypted for the recipient in ExportSeed
+//	GET  /v1/snapshots?session=ID            the snapshots of a session, or of all sessions, as JSON lines
 //	GET  /v1/snapshots/{id}                  the manifest of a snapshot
 //	GET  /v1/snapshots/{id}/export           a plain tar archive, valid only with the digest in the trailer
 //	DELETE /v1/snapshots/{id}                deletes a snapshot that no running session needs

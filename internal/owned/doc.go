@@ -7,9 +7,9 @@
 // or batch that needs a folder of another owner must first hold the folder.
 //
 //	owned/<kind>.<id>.<occasion>/<family>/<name>   a blob
-//	owned/<kind>.<id>.<occasion>/held/<kind>.<id>  who else needs the folder
-//	owned/<kind>.<id>.<occasion>/missed            since when nobody is known to need it
-//	owned/<kind>.<id>.<occasion>/condemned         nobody may start to use it any more
+//	owned/<kind>.<id>.<occasion>/held/<kind>.<id>  another owner needs the folder
+//	owned/<kind>.<id>.<occasion>/missed            nobody has been known to need the folder since this blob was written
+//	owned/<kind>.<id>.<occasion>/condemned         nobody may start to use the folder any more
 //
 // A folder is deleted as a whole when Temporal knows neither its owner nor any holder any
 // more. An ended workflow still needs its blobs for as long as it can be queried or reset.

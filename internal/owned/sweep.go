@@ -38,7 +38,7 @@ type Sweep struct {
 	Alone func(context.Context) error
 	// Most bounds the number of deleted blobs. The last folder may exceed it.
 	Most int
-	// Tell is told the progress; it may be nil.
+	// Tell is called with the progress; it may be nil.
 	Tell func(step string, done, total int64)
 }
 

@@ -149,7 +149,7 @@ func (f *facts) unanswerable() (rule, why string) {
 	return "", ""
 }
 
-// limited applies the limits on what a policy accepts by itself.
+// limited applies the limits on the requests that a policy accepts by itself.
 func (p *Policy) limited(v Verdict, counts Counts) Verdict {
 	over := func(limit, so int, rule, span string) (Verdict, bool) {
 		if limit == 0 || so < limit || v.Outcome == Decline || v.Outcome == Ask && p.Limits.Beyond == Ask {

@@ -20,7 +20,7 @@
 //
 // The file is YAML. Every key is known, and every mistake is reported with its line.
 //
-//	rules:                       # in order: the first that holds decides
+//	rules:                       # in order: the first whose condition is true decides
 //	  - name: hands off production
 //	    when: host.labels.get("env") == "prod"
 //	    outcome: decline
@@ -28,13 +28,13 @@
 //	  - name: look around
 //	    when: cwd == work && (words.starts(["ls"]) || words.starts(["wc"]))
 //	    outcome: accept
-//	  - name: tests, as often as it likes  # they run what the model wrote: where that may be
+//	  - name: tests, as often as it likes  # they run code of the model, so only on hosts where that is allowed
 //	    when: host.labels.get("disposable") == "yes" && words == ["go", "test", "./..."] && cwd == work
 //	    outcome: accept_for_session
 //	  - name: its own files
 //	    when: kind == "file_change" && paths.under(work) && !paths.exists(p, p.matches("(?i)/\\.git(/|$)"))
 //	    outcome: accept
-//	  - name: the registry                 # whose packages run scripts, and so may the model's own
+//	  - name: the registry                 # its packages run scripts, and so may packages of the model
 //	    when: host.labels.get("disposable") == "yes" && network_host.within("npmjs.org") && split(command) == ["npm", "ci"] && cwd == work
 //	    outcome: accept
 //	  - name: enough is enough
@@ -44,12 +44,12 @@
 //	  - name: more room
 //	    when: wants.write.under(work + "/out") && wants.read.size() == 0 && !wants.network && !wants.other
 //	    outcome: accept
-//	default: ask                 # or decline: where no rule holds (ask)
-//	limits:                      # what is accepted without a person, at most
+//	default: ask                 # or decline: the outcome if no condition is true (ask)
+//	limits:                      # bounds on the requests that are accepted without a person
 //	  approvals_per_turn: 50
 //	  approvals_per_minute: 20
 //	  beyond: ask                # or decline: then people are not asked either (ask)
-//	expiry: 30m                  # a person has so long to decide; then it is declined
+//	expiry: 30m                  # the time for a person to decide; then the request is declined
 //	wait: {quota: true, rate_limit: true, at_most: 6h} # at most 168h (6h)
 //
 // If only signed decisions are to count, the file has these keys too (package sshsig
@@ -58,8 +58,8 @@
 //	approvers: |
 //	  alice@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINjYUBjvtBiyj+fgWfwoAm+voHvMV7BSQqHe+TOPsTeY
 //	  bob@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINGK2W0LE/fQyurPskAP0iBJ+EYxOMz45fKcdnCQibrn
-//	required: 1                  # how many of them must agree (1)
-//	requester_may_decide: false  # whether who sent the message may be one of them (false)
+//	required: 1                  # number of approvers who must agree (1)
+//	requester_may_decide: false  # whether the sender of the message may be one of them (false)
 //
 // With the first of these files:
 //
@@ -87,26 +87,26 @@
 // # What a rule sees
 //
 //	kind            command, file_change, permissions, user_input (also our tool ask_human), elicitation
-//	action          what is done with a command where it is not run: writeStdin, humanCommand; else empty
+//	action          what codex wants to do with a command, if not run it: writeStdin, humanCommand; empty for other requests
 //	command         the command as text, with the shell that codex puts around it
-//	words           its words, where it is one plain command and nothing else is granted with it; else none
-//	plain           whether there are words
-//	cwd             where it would run: the model may have chosen it
-//	work            the session's work folder: the model cannot choose it
-//	paths           every path that is touched or asked for, both ends of a move, absolute, sorted
-//	grant_root      of a file change: a folder below which all may be written for the rest of the session; it is in paths too
+//	words           the words of the command, if it is one plain command and the request asks for nothing else; none otherwise
+//	plain           whether the command has words
+//	cwd             the folder in which the command would run; the model may have chosen it
+//	work            the session's work folder; the model cannot choose it
+//	paths           every path that would be touched or that is asked for, with both ends of a move, absolute, sorted
+//	grant_root      of a file change: a folder below which codex may write everything for the rest of the session; paths has it too
 //	changes         of a file change: path, kind (add, update, delete) and moved_to of each file
-//	network_host    the host that is to be reached, in lower case
+//	network_host    the host that the request asks to reach, in lower case
 //	wants.read, wants.write, wants.network, wants.other
 //	                permissions asked for: folders and files, the network, and anything else (patterns, special
-//	                places, what a newer codex may think of)
-//	server, tool    of MCP: which server, which of its tools; tool is also ask_human
-//	arguments       of MCP: what the tool is called with, as JSON with sorted keys and no spaces
+//	                places, permissions that only a newer codex knows)
+//	server, tool    of MCP: the names of the server and of its tool; tool is also ask_human
+//	arguments       of MCP: the arguments of the tool, as JSON with sorted keys and no spaces
 //	host.name, host.labels
 //	model, session, turn, requester, digest
-//	reason          why, in the model's own words
+//	reason          the model's reason, in its own words
 //	counts.in_turn, counts.in_minute, counts.in_session, counts.accepted, counts.declined
-//	                approvals before this one: in the turn, in the 60 seconds before, in the session, and how they went
+//	                approval requests before this one: in the turn, in the 60 seconds before, in the session, and how many were accepted or declined
 //
 // A relative path is taken below cwd or, without cwd, below work. Paths are compared by
 // name, byte by byte; link/../x is the same as x. A policy cannot see whether a folder is a
@@ -120,11 +120,11 @@
 // and the macros has, all, exists, exists_one, map and filter. Functions of time are
 // excluded. Fairlead adds these functions for conditions that are easily written wrong:
 //
-//	words.starts(["git", "status"])       the first words are these, each whole
-//	path.under(folder), paths.under(folder)  the path, or every one of at least one, is the folder or lies in it
-//	network_host.within("example.com")    it is that domain or belongs to it; notexample.com does not
-//	host.labels.get("env")                the label, or "" where there is none (host.labels["env"] breaks then)
-//	split(command)                        the words of any command, also of one that asks for more than to run
+//	words.starts(["git", "status"])       the first words are exactly these
+//	path.under(folder), paths.under(folder)  the path is the folder or is in it; for paths: all are, and there is at least one
+//	network_host.within("example.com")    the host is in that domain; notexample.com is not
+//	host.labels.get("env")                the label, or "" if there is none (host.labels["env"] then breaks the rule)
+//	split(command)                        the words of any command, also if the request asks for more than running it
 //
 //	true   words.starts(["git", "log"])              {"kind":"command","command":"git log -1"}
 //	false  words.starts(["git", "log"])              {"kind":"command","command":"git logs"}

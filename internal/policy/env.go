@@ -34,7 +34,7 @@ var (
 	labels = cel.MapType(cel.StringType, cel.StringType)
 )
 
-// variables are what a rule can look at.
+// variables lists the facts that a rule can look at.
 var variables = map[string]*cel.Type{
 	"kind": cel.StringType, "action": cel.StringType,
 	"command": cel.StringType, "words": words, "plain": cel.BoolType,

@@ -56,7 +56,7 @@ type Rule struct {
 	Reason  string  `json:"reason,omitempty" yaml:"reason"`
 }
 
-// Limits bound what a policy accepts by itself; 0 is no limit.
+// Limits bound the number of requests that a policy accepts by itself; 0 means no limit.
 type Limits struct {
 	ApprovalsPerTurn   int `json:"approvals_per_turn,omitempty" yaml:"approvals_per_turn"`
 	ApprovalsPerMinute int `json:"approvals_per_minute,omitempty" yaml:"approvals_per_minute"`

@@ -135,7 +135,7 @@ func (r Request) check() error {
 	return nil
 }
 
-// facts are what rules see: the request and what is derived from it.
+// facts are the facts that rules see: the request and facts derived from it.
 type facts struct {
 	Request
 	words  []string

@@ -4,21 +4,21 @@
 // talks to a workflow needs neither the code of the workflows nor that of the activities.
 //
 //	names.go     task queues, types of workflows, signals, updates, queries, memo fields
-//	ids.go       ids of workflows, and what they are made of
+//	ids.go       ids of workflows, and their parts
 //	kinds.go     kinds of failures and endings
 //	options.go   the words of a session's options
-//	message.go   what a session takes
+//	message.go   messages to a session
 //	selector.go  the conditions that a host must meet
 //	input.go     files that come with a message; our tools
-//	request.go   what codex asks for, and how it is answered
+//	request.go   requests of codex, and their answers
 //	entry.go     the lines of a transcript
-//	thread.go    what codex reports: models, usage, limits, progress
-//	view.go      what a session shows
-//	fleet.go     hosts, pools and seeds: what they take and show
+//	thread.go    data that codex reports: models, usage, limits, progress
+//	view.go      views of a session
+//	fleet.go     messages to hosts, pools and seeds, and their views
 //	batch.go     batches
 //	schedule.go  firings of schedules
-//	host.go      a host, a session's claim and its folders there
-//	result.go    what tasks on hosts and in the store return
+//	host.go      a host, a session's claim on it, and the session's folders there
+//	result.go    results of tasks on hosts and in the store
 //
 // A type belongs here if two of workflows, activities, the API and ctl name it. Three kinds
 // of types do not: the state that a workflow carries from run to run; the input and the

@@ -119,10 +119,10 @@ type Draining struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-// What happens to the sessions of a drained host once their turns have ended.
+// What happens to the sessions of a drained host when their turns have ended.
 const (
 	DrainPark = "park" // they park, and resume on another host when somebody needs them
-	DrainMove = "move" // they go on elsewhere at once
+	DrainMove = "move" // they move to another host at once
 )
 
 // HostTaskInput names the host and its zone.

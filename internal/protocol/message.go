@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Message is what a person says to codex.
+// Message is a person's message to codex.
 type Message struct {
 	ID    string `json:"id"`
 	Text  string `json:"text,omitempty"`

@@ -36,10 +36,10 @@ const (
 const (
 	WorkNone = "none" // the conversation alone
 	WorkGit  = "git"  // commits that the upstream does not have, and the state of the tree
-	WorkFull = "full" // all but what is excluded
+	WorkFull = "full" // everything except the excluded files
 )
 
-// SnapshotOptions say what a session's snapshots contain and when they are taken.
+// SnapshotOptions set the contents of a session's snapshots, and when they are taken.
 type SnapshotOptions struct {
 	Work    string        `json:"work,omitempty"`    // none, git or full; see WorkFull
 	Exclude []string      `json:"exclude,omitempty"` // in gitignore's syntax

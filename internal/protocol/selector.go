@@ -12,8 +12,8 @@ import (
 
 // A Selector is one requirement on a host's labels:
 //
-//	k=v  k!=v       the label is v, or is not (a host without the label is not v)
-//	k>=n k<=n k>n k<n  the label is a number, and compares so: 9 is less than 32
+//	k=v  k!=v       the label is v; the label is not v, or the host does not have it
+//	k>=n k<=n k>n k<n  the label is a number, and is compared as a number: 9 is less than 32
 //	k    !k         the host has the label, or does not
 //
 // Numbers are decimal. If one of two numbers has two dots or more, like the version of a

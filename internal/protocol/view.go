@@ -308,7 +308,7 @@ type EarlierDecision struct {
 	Grant   json.RawMessage     `json:"grant,omitempty"`
 }
 
-// Decision is what was decided, by whom, when and why.
+// Decision is the decision on an approval, with its author, its time and the reason.
 type Decision struct {
 	Outcome string    `json:"outcome"`
 	By      string    `json:"by"`

@@ -132,8 +132,8 @@ func (a *Allowed) all() []allowedLine {
 	return a.lines
 }
 
-// who returns the principal of a key, by the first line that allows it. If none does,
-// the error is that of the last line with this key.
+// who returns the principal of a key, according to the first line that allows the key. If
+// none does, the error is that of the last line with this key.
 func (a *Allowed) who(key ssh.PublicKey, namespace string, at time.Time) (string, error) {
 	missing := fmt.Errorf("%w: %s", ErrNotAllowed, ssh.FingerprintSHA256(key))
 	cert, _ := key.(*ssh.Certificate)

@@ -11,8 +11,8 @@ import (
 // commit or a file, does not count as a decision.
 const Namespace = "fairlead-decision@fairlead.dev"
 
-// A Decision is what a person signs: the request, the digest of its content, and the
-// outcome.
+// A Decision is the message that a person signs. It has the request, the digest of its
+// content, and the outcome.
 type Decision struct {
 	Approval string `json:"approval"`
 	// AskedAt is the time of the request, as shown in the approval. If a session's id is

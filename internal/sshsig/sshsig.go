@@ -45,7 +45,7 @@ type envelope struct {
 	Signature []byte
 }
 
-// signedData is what the key signs, after the magic.
+// signedData is the data that the key signs, after the magic.
 type signedData struct {
 	Namespace string
 	Reserved  string

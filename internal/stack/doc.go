@@ -12,7 +12,7 @@
 //	store/         blobs
 //	worker.yaml    the worker's config, written at every start
 //	api.sock       the worker's API
-//	takeover/      what each worker is doing, for the worker that takes over when it dies
+//	takeover/      the tasks of each worker, for the worker that takes over when it dies
 //	logs/          temporal.log, worker.log, supervisor.log
 //
 // A second worker has worker-2.yaml, api-2.sock and worker-2.log, and so on. If the stack

@@ -1,5 +1,5 @@
-// Package takeover lets the workers of one machine find out what a dead worker was
-// doing, so that they need not wait for its heartbeat timeout.
+// Package takeover lets the workers of one machine find out which tasks a dead worker was
+// doing, so that they need not wait for the worker's heartbeat timeout.
 //
 // Each worker has its own folder below a shared root. The worker holds a lock there for as
 // long as it lives, and keeps one file for each task in progress. The kernel releases the

@@ -340,7 +340,7 @@ func withDigestHint(err error, d protocol.Decide) error {
 			d.Outcome, d.Approval).Because(err)
 }
 
-// decidedByUs returns the approval as it will be once a worker has taken the decision.
+// decidedByUs returns the approval as it will be when a worker has taken the decision.
 func decidedByUs(seen protocol.SessionDetail, session string, d protocol.Decide) protocol.Approval {
 	ap, err := conn.Pick(seen.Approvals, "", d.Approval)
 	if err != nil {

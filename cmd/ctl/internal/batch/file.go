@@ -316,7 +316,7 @@ func UploadName(t *snapshots.LocalTree) string {
 	return fmt.Sprintf("up-%.12s-%s", t.Digest, core.RandomID())
 }
 
-// A pageMaker fills a page. Options that items share are stored once per page.
+// A pageMaker fills a page. If items share options, the page has these options once.
 type pageMaker struct {
 	page    protocol.BatchPage
 	numbers map[*itemSet]int

@@ -70,8 +70,8 @@ func showResult(p *core.Printer, r protocol.BatchResult) {
 	p.Printf("%s\n", failureLine(p, f))
 }
 
-// needsNobody ends the output, with --no-input, once all running sessions wait for a
-// person. The batch itself goes on waiting.
+// With --no-input, needsNobody ends the output when all running sessions wait for a person.
+// The batch itself goes on waiting.
 func needsNobody(ctx context.Context, a *core.App, t *conn.Conn, v protocol.BatchView) error {
 	if !a.Flags.NoInput || v.Running == 0 || v.Running < v.Window && v.Queued > 0 {
 		return nil

@@ -17,10 +17,10 @@ type Delivery struct {
 	Name           string // the name of the signal and of the update
 	UpdateID       string // makes repeated updates count as one
 	Msg            any
-	// Again says that the session takes the message once, however often it arrives. An
-	// update that may have arrived can then be followed by a signal.
+	// Again says that the session takes the message once, even if it arrives several times.
+	// So ctl can send a signal after an update that may have arrived.
 	Again bool
-	// Check refuses what the session would refuse, as far as ctl can know.
+	// Check refuses the message if the session would refuse it, as far as ctl can know.
 	Check func(protocol.SessionDetail) error
 }
 

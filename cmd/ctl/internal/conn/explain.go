@@ -88,9 +88,9 @@ func (t *Conn) Explain(ctx context.Context, doing string, err error) error {
 	return core.Failed("%s: %s", doing, FirstSentence(err)).Because(err)
 }
 
-// unsaid removes from a workflow's message what the workflow was doing, because ctl says
-// that itself. It shortens "decide s1.2: it expired" to "it expired" if ctl was doing
-// "accept approval s1.2". Both operations must end with the same object.
+// unsaid removes the beginning of a workflow's message that names the operation, because
+// ctl names it itself. It shortens "decide s1.2: it expired" to "it expired" if ctl was
+// doing "accept approval s1.2". Both operations must end with the same object.
 func unsaid(doing, message string) string {
 	head, rest, ok := strings.Cut(message, ": ")
 	if words, of := strings.Fields(head), strings.Fields(doing); ok && len(of) > 0 && len(words) > 1 && len(words) < 4 && words[len(words)-1] == of[len(of)-1] {

@@ -76,7 +76,7 @@ func (im *hostImport) compare(ctx context.Context) error {
 	return nil
 }
 
-// keep copies from the host of the inventory what the file does not mention.
+// keep copies the settings that the file does not mention from the host of the inventory.
 func (h *imported) keep() {
 	old := h.old
 	if h.put.Slots == 0 {

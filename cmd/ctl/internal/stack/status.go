@@ -22,8 +22,8 @@ type statusView struct {
 		Namespace string `json:"namespace"`
 		UI        string `json:"ui"`
 		PID       int    `json:"pid"`
-		// PayloadKey is the id of the key with which ctl encrypts what it sends, empty if
-		// it does not encrypt.
+		// PayloadKey is the id of the key with which ctl encrypts its payloads; empty if it
+		// does not encrypt them.
 		PayloadKey    string `json:"payload_key"`
 		CodecEndpoint string `json:"codec_endpoint"`
 	} `json:"temporal"`
