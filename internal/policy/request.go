@@ -196,7 +196,7 @@ func factsOf(r Request) facts {
 	return f
 }
 
-// absolute returns an absolute path without the parts . and .. in it. If there is no
+// absolute returns an absolute path without the elements "." and "..". If there is no
 // absolute path, it returns p, which is under no folder.
 func absolute(p, cwd, work string) string {
 	if p == "" || path.IsAbs(p) {

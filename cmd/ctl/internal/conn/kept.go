@@ -90,7 +90,7 @@ func KeptView(info *workflowpb.WorkflowExecutionInfo, codec *payload.Codec) prot
 // values are null in JSON, not zero.
 type keptSession struct{ protocol.SessionView }
 
-// AsKnown returns the session for JSON output, If the session itself did not answer,
+// AsKnown returns the session for JSON output. If the session itself did not answer,
 // unknown values are null.
 func AsKnown(v protocol.SessionView) any {
 	if v.Budget == nil { // read from search attributes, not from the session
