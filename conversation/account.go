@@ -6,8 +6,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// codexLimits is codex's id for the account's own limits; other ids are of single
-// models.
+// codexLimits is codex's id for the limits of the whole account. Every other id is for the
+// limits of one model.
 const codexLimits = "codex"
 
 type rateWindow struct {
@@ -60,9 +60,9 @@ func (c *core) tellUse() {
 	}
 }
 
-// usageUpdated handles a notification that comes once after each answer of the
-// model. It has the thread's total and the newest part; an unchanged total marks a
-// repetition.
+// usageUpdated handles a notification that comes once after each answer of the model. It
+// has the thread's total and the part that the answer added. A notification with an
+// unchanged total is a repetition.
 func (t *turns) usageUpdated(p json.RawMessage) {
 	var n usageNotice
 	if json.Unmarshal(p, &n) != nil || !t.st.ours(n.notice) {
@@ -87,8 +87,8 @@ func (t *turns) usageUpdated(p json.RawMessage) {
 	addUsage(&t.st.TurnUsage, part)
 	addUsage(&t.st.Usage, part)
 	t.tellUse()
-	// codex counts an answer's tokens once the tools that it called have answered
-	// (measured). The model does not wait for items that still run then.
+	// codex counts the tokens of an answer after the tools that the answer called have
+	// replied (measured). So the model does not wait for the items that still run now.
 	for i := range t.st.Items {
 		t.st.Items[i].Background = true
 	}

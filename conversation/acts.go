@@ -49,8 +49,8 @@ func (d *delivery) sendAct(s *send) {
 	d.ourRequest(s, methodReview, reviewParams{ThreadID: d.st.ThreadID, Target: targetOf(s.Review), Delivery: "inline"})
 }
 
-// takeBegun finds the message that codex accepted in an earlier pump. It is not
-// sent again, whatever else is uncertain.
+// takeBegun finds the message that codex accepted in an earlier pump. The pump does not
+// send it again, even if the delivery of other messages is uncertain.
 func (d *delivery) takeBegun() {
 	if s := d.find(d.st.Begins); s != nil {
 		s.uncertain = false
@@ -60,9 +60,9 @@ func (d *delivery) takeBegun() {
 	d.st.Begins = ""
 }
 
-// awaitsName handles codex's acceptance of a message that begins a turn. It reports
-// whether the turn's id has yet to come. Until then the message stays unsettled, so
-// that the pump has something to wait for.
+// awaitsName handles codex's acceptance of a message that begins a turn. It reports whether
+// codex has yet to name the turn. Until codex does, the message stays unsettled, so that
+// the pump waits.
 func (d *delivery) awaitsName(s *send, turnID string) (waits bool) {
 	if s.Kind != SendTurn || turnID != "" || s.settled() || s.Do == "" && d.st.TurnID != "" {
 		return false
@@ -72,13 +72,13 @@ func (d *delivery) awaitsName(s *send, turnID string) (waits bool) {
 	return true
 }
 
-// named settles such a message when codex announces its turn.
+// named settles a message that awaitsName left unsettled: codex has announced its turn.
 func (d *delivery) named(s *send) {
 	s.settle(protocol.Acknowledged, "")
 	d.st.Begins = ""
 }
 
-// actsInDoubt gives up acts that an earlier process may have begun.
+// actsInDoubt voids acts that an earlier codex process may have begun.
 func (d *delivery) actsInDoubt() {
 	for _, s := range d.sends {
 		if s.Do != "" && s.doubtful() && s.Incarnation > 0 && s.Incarnation < d.st.Cursor.Incarnation {
@@ -98,7 +98,7 @@ func notSteerable(e *RPCError) bool {
 const maxOtherTurn = 5
 
 // If an interrupt was sent before codex announced the reviewer's turn, and so named the
-// wrong turn, otherTurn schedules it again. It reports whether it did.
+// wrong turn, otherTurn schedules it again. It returns true if it scheduled the interrupt.
 func (d *delivery) otherTurn(s *send, try int, e *RPCError) bool {
 	if s.Kind != SendInterrupt || s.settled() || d.st.TurnID == "" || !strings.Contains(e.Message, "expected active turn id") || try < s.try || try >= maxOtherTurn {
 		return false

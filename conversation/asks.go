@@ -8,10 +8,10 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// An ask is a request of ours that is no Send: a step of the opening, the barrier,
-// the cleaning of left commands. Its id is <prefix>.<name>.<try>, the same in all
-// attempts of a pump, so a later attempt finds the earlier one's answers in the
-// journal and does not ask again.
+// An ask is a request of ours that is no Send, for example a step of the opening, the
+// barrier, or the request to end commands that an interrupt left running. Its id is
+// <prefix>.<name>.<try>, which is the same in all attempts of a pump. So a later attempt
+// finds the answers to an earlier attempt in the journal and does not ask again.
 type ask struct {
 	method   string
 	params   any
@@ -24,7 +24,7 @@ type ask struct {
 	tried bool
 	asked time.Duration // when it was first sent
 	first time.Duration // when it was last sent
-	next  time.Duration // not before this time, after an overload
+	next  time.Duration // after an overload: do not send before this time
 	done  bool
 }
 
@@ -47,9 +47,9 @@ const (
 // askNames are the names used in ids.
 var askNames = [...]string{"initialize", "account", "models", "thread", "history", "barrier", "clean", "life", "login", "token", "name"}
 
-// The asks of a pump are its requests to codex that are no Sends. Other parts say
-// what to ask and take the answers; this one writes each ask once, again after an
-// overload, and gives up the pump when codex does not answer. It calls no part.
+// The asks of a pump are its requests to codex that are no Sends. Other parts set what to
+// ask and take the answers. This part writes each ask once, repeats it after an overload,
+// and gives up the pump when codex does not answer. It calls no part.
 type asks struct {
 	*core
 	all [len(askNames)]*ask // nil: not to be asked
@@ -80,8 +80,8 @@ func (q *asks) id(which askName, try int) string {
 	return q.in.Prefix + "." + name + "." + strconv.Itoa(try)
 }
 
-// tired gives up a question that codex does not answer, because a turn can do
-// without. It reports whether it gave up now.
+// tired gives up a question that codex does not answer. It is for questions whose answers a
+// turn does not need. It reports whether it gave up now.
 func (q *asks) tired(name askName, what string) bool {
 	a := q.all[name]
 	if a.done || !a.tried || q.now-a.first < a.limit {
@@ -92,12 +92,13 @@ func (q *asks) tired(name askName, what string) bool {
 	return true
 }
 
-// backoff grows from a quarter of a second to eight seconds.
+// backoff returns how long to wait before the next try: from a quarter of a second to eight
+// seconds.
 func backoff(try int) time.Duration {
 	return 250 * time.Millisecond << min(try, 5)
 }
 
-// wake registers when an ask is due, or its answer.
+// wake registers when an ask or its answer is due.
 func (q *asks) wake(soon func(time.Duration)) {
 	for _, a := range q.all {
 		switch {

@@ -7,16 +7,16 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// An auto is an answer that needs no decision. It is written once the journal has
-// been read up to the pump's start and shows no resolution.
+// An auto is an answer that needs no decision. It is written when the journal has been read
+// up to the pump's start and shows no resolution.
 type auto struct {
 	key  string
 	line outgoing
 }
 
-// The autos are the answers to codex that need no decision, and are not written
-// yet. Other parts add them; the machine flushes them when its backlog is read.
-// They call no part.
+// The autos are the answers to codex that need no decision and are not written yet. Other
+// parts add answers. The machine flushes them when it has read the backlog. This part calls
+// no other.
 type autos struct {
 	*core
 	list []auto
@@ -38,8 +38,8 @@ func (s *autos) drop(key string) {
 	s.list = slices.DeleteFunc(s.list, func(a auto) bool { return a.key == key })
 }
 
-// refuse answers in the shape that the request requires, so that codex goes on. why
-// says what is wrong with a request that could have been decided.
+// refuse answers in the shape that the request requires, so that codex goes on. why says
+// what is wrong with the request, if it is of a family that people can decide.
 func (s *autos) refuse(msg *message, why string) {
 	what, o := refusal(msg.Method, why, s.st.CodexVersion)
 	o.ID = msg.ID

@@ -6,10 +6,10 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// barrier reports whether it is now certain which messages codex has. If an earlier
-// attempt may have written one and the journal does not show it, codex is asked to
-// read the thread: it answers that only after it has answered everything written
-// before.
+// barrier reports whether the pump now knows for certain which messages codex has. If an
+// earlier attempt may have written a message that the journal does not show, barrier asks
+// codex to read the thread. codex answers this only after it has answered everything
+// written before.
 func (d *delivery) barrier() bool {
 	need, history := false, false
 	for _, s := range d.sends {
@@ -57,8 +57,8 @@ func (d *delivery) historyRead(r *message) {
 		} `json:"data"`
 	}
 	if r.Error != nil || json.Unmarshal(r.Result, &a) != nil || !Has(d.st.CodexVersion, ClientIDs) {
-		// An older codex: the journal has to be enough. But a message for another process
-		// is not in this journal.
+		// An older codex does not show this, so only the journal does. But the journal of
+		// this process does not show messages for another process.
 		for _, s := range d.sends {
 			if s.doubtful() && s.Kind == SendTurn && s.Incarnation > 0 && s.Incarnation < d.st.Cursor.Incarnation {
 				s.settle(protocol.Void, "codex cannot say whether it had the message before its process ended")
@@ -86,8 +86,8 @@ func (d *delivery) historyRead(r *message) {
 	}
 }
 
-// ascertain finds out, after the end of a turn, whether messages that were to steer
-// the turn came in time. Those that did not will become turns of their own.
+// After the end of a turn, ascertain finds out whether the messages that were to steer the
+// turn came in time. A message that came too late will become a turn of its own.
 func (d *delivery) ascertain() {
 	if d.canceled || !d.barrier() {
 		return
@@ -99,8 +99,8 @@ func (d *delivery) ascertain() {
 	}
 }
 
-// ascertained reports whether that is known, and whether a Tell in doubt is
-// resolved. A message that this pump has written is answered in any case.
+// ascertained reports whether ascertain is done and no Tell is in doubt. Of each message
+// that this pump has written, codex's answer shows what became of it.
 func (d *delivery) ascertained() bool {
 	for _, s := range d.sends {
 		if s.Kind == SendSteer && !s.settled() || s.Kind == sendTell && s.doubtful() {

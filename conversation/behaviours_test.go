@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Behaviours of approvals for which other drivers of codex have tests. If ours
-// differs, the test says so.
+// These tests are of behaviours of approvals for which other drivers of codex have tests.
+// If our behaviour differs, the test says so.
 
 // TestUnknownRequestsGetMethodNotFound covers method-not-found.
 
@@ -40,7 +40,7 @@ func TestRequestThatCameBeforeAnybodyListenedIsHeldAndAnswered(t *testing.T) {
 		if f.before != "" {
 			backlog = []string{f.before, f.line(7)}
 		}
-		first := perform(t, in, Options{}, backlog...) // all of it was in the journal
+		first := perform(t, in, Options{}, backlog...) // all lines were in the journal
 		first.wait(time.Second)
 		r := first.result(RequestsOpen)
 		s := f.answer(t, first, r, f.answers[0].send, Options{})
@@ -50,8 +50,8 @@ func TestRequestThatCameBeforeAnybodyListenedIsHeldAndAnswered(t *testing.T) {
 	}
 }
 
-// If nobody may be asked, codex is told no. There is no gate to switch off here:
-// the nearest thing is a policy that cannot judge.
+// If nobody may be asked, codex gets a decline. Other drivers have a gate that can be
+// switched off. Ours has none: the nearest case is a policy that cannot judge.
 func TestWithoutAJudgeEveryRequestIsDeclinedAndNoneHangs(t *testing.T) {
 	for _, f := range askedFamilies {
 		in := f.in
@@ -72,9 +72,9 @@ func TestWithoutAJudgeEveryRequestIsDeclinedAndNoneHangs(t *testing.T) {
 	}
 }
 
-// An answer goes to the request that it names, once. A pump that returns declines
-// nothing, unlike drivers that answer open requests as they shut down: the request
-// stays in the journal for the next pump, however long a person takes.
+// An answer goes to the request that it names, once. A pump that returns declines nothing.
+// (Other drivers answer open requests when they shut down.) The request stays in the
+// journal for the next pump, even if a person takes long.
 func TestAnswerGoesToItsRequestOnceAndLeavingDeclinesNothing(t *testing.T) {
 	s := perform(t, PumpInput{State: running()}, Options{})
 	s.hear(asking(7, "a", "ls"), asking(8, "b", "ls"))
@@ -101,7 +101,7 @@ func TestAnswerGoesToItsRequestOnceAndLeavingDeclinesNothing(t *testing.T) {
 	}
 }
 
-// Lost pieces of a message are replaced by the finished item's text.
+// The text of the finished item replaces pieces of a message that were lost.
 func TestLostPiecesOfAMessageAreHealedByItsEnd(t *testing.T) {
 	var journal, without []string
 	for _, s := range loadRecording(t, "approvals.jsonl") {

@@ -51,7 +51,7 @@ func TestResultFitsIntoAWorkflowWhateverCodexAsks(t *testing.T) {
 func TestResultFitsIntoAWorkflowWhateverItsBytes(t *testing.T) {
 	chars := []string{"<", "\x01", `"`, "\u2028", "x"}
 	if testing.Short() {
-		chars = chars[1:2] // it takes six bytes; the race detector makes all of them slow
+		chars = chars[1:2] // this one takes six bytes; the race detector makes trying all of them slow
 	}
 	for _, char := range chars {
 		text := func(n int) string { return string(canonical(strings.Repeat(char, n))) }
@@ -96,7 +96,7 @@ func TestAnExcerptTakesNoMoreThanItMay(t *testing.T) {
 	}
 }
 
-// Who reads a name that was cut knows that it was.
+// A name that was cut shows that it was cut.
 func TestANameThatIsCutIsCalledCut(t *testing.T) {
 	for _, r := range []protocol.Request{{Network: long(300)}, {Server: long(300)}, {Tool: long(300)}} {
 		e := cutRequest(&r, defaultExcerpt)
@@ -124,8 +124,8 @@ func TestLongProblemsAndRefusalsAreCut(t *testing.T) {
 	}
 }
 
-// A pump of a long stream returns now and then, always at the same line, so
-// that what a dead worker costs is bounded.
+// A pump that reads a long stream returns now and then, always at the same lines. This
+// bounds the work that is lost when a worker dies.
 func TestPumpThatHasFoldedEnoughReturns(t *testing.T) {
 	text := completed("a", "agentMessage", fmt.Sprintf(`,"text":%q`, long(1000)))
 	var backlog []string
@@ -148,7 +148,7 @@ func TestPumpThatHasFoldedEnoughReturns(t *testing.T) {
 	if d := got.Deliveries[0]; d.State != protocol.Sent {
 		t.Errorf("an interrupt that an earlier attempt may have sent is called %s", d.State)
 	}
-	// The next one goes on from there, and a turn's end is still one.
+	// The next pump continues from there, and still recognizes the turn's end.
 	s := perform(t, PumpInput{State: want.State, Limits: in.Limits}, Options{}, text, turnDone("completed", fmt.Sprintf(`,"items":%q`, long(9000))))
 	s.result(TurnEnded)
 }
@@ -169,8 +169,9 @@ func TestInterruptDoesNotWaitForALongBacklog(t *testing.T) {
 	}
 }
 
-// A long backlog is left at a bound. Of a process that has ended nobody can
-// take an answer by then, and to find that out is no reason to begin again.
+// A pump returns at a bound while it reads a long backlog. If the process has ended, nobody
+// takes answers any more, and the pump writes none. That is no reason to run the pump
+// again.
 func TestNothingIsAnsweredInThePlaceOfADeadProcess(t *testing.T) {
 	asked := `{"method":"item/tool/call","id":7,"params":{"threadId":"thread-1","turnId":"turn-1","callId":"c","tool":"x"}}`
 	long := wireEvent("item/agentMessage/delta", fmt.Sprintf(`"itemId":"a","delta":%q`, strings.Repeat("x", 2000)))
@@ -187,8 +188,8 @@ func TestNothingIsAnsweredInThePlaceOfADeadProcess(t *testing.T) {
 	}
 }
 
-// An interrupt that went out before a long backlog was read is answered behind
-// that: the time that reading takes says nothing of codex.
+// The answer to an interrupt that was written before a long backlog was read comes after
+// the backlog. The time for reading the backlog does not count as codex's.
 func TestAnInterruptBeforeALongBacklogHasItsTimeBehindIt(t *testing.T) {
 	in := PumpInput{State: running(), Prefix: "p", Sends: []Send{{ID: "i", Kind: SendInterrupt}}}
 	k := newKeeper()

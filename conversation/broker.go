@@ -20,8 +20,8 @@ type Token struct {
 	generation    int64
 }
 
-// NewToken makes a token of a login's generation. codex expects account and plan
-// beside it.
+// NewToken makes a token of the given generation of a login. codex expects account and plan
+// beside the token.
 func NewToken(access, account, plan string, generation int64) Token {
 	return Token{&access, account, plan, generation}
 }
@@ -34,18 +34,18 @@ func (Token) MarshalJSON() ([]byte, error) {
 	return nil, errors.New("a token is not to be written down")
 }
 
-// A TokenAsk says what a token is wanted for.
+// A TokenAsk says why a token is wanted, and for which account.
 type TokenAsk struct {
 	Reason  string // codex's word; empty for the login of a new process
-	Account string // that codex is logged in with
+	Account string // the account that codex is logged in with
 	// Have is the generation of the token that codex has and that no longer works; 0 if
 	// it has none.
 	Have int64
 }
 
-// A Broker returns a token newer than the one codex has. It is called from a
-// goroutine of the pump and must return when ctx ends. An error other than a
-// *TokenError ends the pump, which is then run again.
+// A Broker returns a newer token than codex has. It is called from a goroutine of the pump
+// and must return when ctx ends. An error other than a *TokenError ends the pump, which is
+// then run again.
 type Broker func(ctx context.Context, ask TokenAsk) (Token, error)
 
 // A TokenError says that no token is available. If codex asked for the token, it is
@@ -79,10 +79,10 @@ var tokenProblems = map[int][2]string{
 		"see `ctl seed show` and whether the token endpoint can be reached from the workers, then send the message again"},
 }
 
-// tokenRefusedText is what codex writes before the code of our refusal.
+// tokenRefusedText is the text that codex writes before the code of our refusal.
 const tokenRefusedText = "auth refresh request failed: code="
 
-// tokenLateText is what codex says if it gets no answer for 10 s.
+// tokenLateText is the error text of codex if it gets no answer for 10 s.
 const tokenLateText = "auth refresh request timed out"
 
 func tokenProblem(message string) *protocol.Problem {

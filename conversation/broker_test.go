@@ -12,11 +12,10 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// aToken is a made-up access token, which must be found nowhere but on its way to
-// codex.
+// aToken is a made-up access token. It must appear only in messages to codex.
 const aToken = "header.made-up-access-token.signature"
 
-// noBroker makes the machine ask for tokens. Tests answer by hand.
+// With noBroker the machine asks for tokens, and tests answer by hand.
 var noBroker = Options{Broker: func(_ context.Context, _ TokenAsk) (Token, error) { panic("the machine asks nobody by itself") }}
 
 func freshInput() PumpInput {
@@ -199,7 +198,7 @@ func TestPumpStaysForATokenAlthoughAPersonIsAsked(t *testing.T) {
 	if r := s.result(RequestsOpen); len(r.Requests) != 1 {
 		t.Errorf("requests %+v", r.Requests)
 	}
-	// Nor forever.
+	// The pump does not wait for a token forever either.
 	s = perform(t, PumpInput{State: running()}, noBroker)
 	s.hear(started("c-1", "commandExecution", ""), asking(2, "c-1", "make"), refreshAsked(3))
 	s.wait(time.Minute)

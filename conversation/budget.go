@@ -6,17 +6,17 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Spent is what a session has used of a budget, in addition to what PumpState
-// counts anyway. It is a function of the journal and the inputs of the pumps.
+// Spent is the part of a session's use of its budget that other fields of PumpState do not
+// count. It is a function of the journal and the inputs of the pumps.
 type Spent struct {
 	Commands int64 `json:"commands,omitempty"`
 	TimeMS   int64 `json:"time_ms,omitempty"`
-	// CountedMS is the time up to which the running turn's time was counted; 0 before
-	// the turn began, -1 if counting starts at the journal's next time.
+	// CountedMS is the time up to which the running turn's time was counted. It is 0 before
+	// the turn began, and -1 if counting starts at the next time that the journal tells.
 	CountedMS int64 `json:"counted_ms,omitempty"`
 	// Warned holds the bounds that a warning was already given for.
 	Warned protocol.Bounds `json:"warned,omitzero"`
-	// Over names the bound that the running turn is interrupted for.
+	// Over names the exceeded bound for which the pump interrupts the running turn.
 	Over string `json:"over,omitempty"`
 	// Stopped says that a person interrupted the running turn in an earlier pump.
 	Stopped bool `json:"stopped,omitempty"`

@@ -46,7 +46,7 @@ func TestTurnThatEndsInTimeKeepsItsWord(t *testing.T) {
 	}
 }
 
-// What was used before this pump, and before this turn, counts too.
+// Use before this pump and before this turn counts too.
 func TestBudgetIsOfTheWholeSession(t *testing.T) {
 	st := running()
 	st.Usage, st.Total = protocol.Usage{Input: 4000, Output: 900}, protocol.Usage{Input: 5000}
@@ -95,11 +95,12 @@ func TestBudgetsInterruptIsTakenUpByTheNextPump(t *testing.T) {
 			t.Errorf("%s: %+v", name, r.Turn)
 		}
 	}
-	// The earlier attempt died after the interrupt: the journal shows it.
+	// The earlier attempt died after the interrupt, which the journal shows.
 	s := perform(t, in, Options{Attempt: 2}, over, ack)
 	s.heard(cleanUp)
 	s.attached()
-	// The earlier attempt died before it: the interrupt comes after the backlog.
+	// The earlier attempt died before the interrupt. This attempt sends it after the
+	// backlog.
 	s = perform(t, in, Options{Attempt: 2}, over)
 	s.heard(budgetInterrupt)
 }
@@ -147,7 +148,7 @@ func TestCommandsAreCountedAndBounded(t *testing.T) {
 	}
 }
 
-// timed is a state within a turn that codex said has begun.
+// timed is a state within a turn whose beginning codex has reported.
 func timed() PumpState {
 	s := running()
 	s.Spent.CountedMS = anew
@@ -212,7 +213,8 @@ func TestTimeIsThatOfTheTurnsWithoutTheirWaits(t *testing.T) {
 	if p := again.result(TurnEnded).Turn.Problem; p == nil || p.Kind != protocol.EndBudget {
 		t.Errorf("after a kill: %+v", p)
 	}
-	// A turn that a person interrupted before its time was up has no such problem.
+	// If a person interrupted a turn before its time was up, the turn has no budget
+	// problem.
 	early := perform(t, in, Options{}, at(1000, itemBegins(1, "commandExecution")), at(8000, turnDone("interrupted", "")))
 	early.wait(time.Minute)
 	if p := early.result(TurnEnded).Turn.Problem; p != nil {
@@ -263,8 +265,8 @@ func TestABoundIsWarnedOfOnceAndAnewWhenItIsAnotherOne(t *testing.T) {
 	}
 }
 
-// That the time is up by one attempt's clock changes nothing that this or another
-// attempt records or has judged.
+// If the time is up by the clock of one attempt, this changes no entry and no verdict of
+// this or another attempt.
 func TestAnInterruptByTheClockIsNoPartOfTheRecord(t *testing.T) {
 	in := PumpInput{Session: "s1", State: timed(), Limits: Limits{Budget: protocol.Bounds{Time: 10 * time.Second}}, Policy: "p"}
 	opt := Options{Judge: func(Asked) Verdict { return Verdict{Outcome: protocol.Accept, Rule: "all", Policy: "p"} }}

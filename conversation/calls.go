@@ -12,22 +12,22 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The calls part serves codex's calls of our tools. It owns Calls and Progress of
-// the state; a turn's end or begin clears them. It may call the autos, for
-// answers at once, and the requests, for questions to people.
+// The calls part serves codex's calls of our tools. It owns Calls and Progress of the
+// state; a turn's end or begin clears them. It may call the autos, which give answers at
+// once, and the requests, which ask people.
 type calls struct {
 	*core
 	autos    *autos
 	requests *requests
 
 	due    []OpenCall               // for the driver to carry out
-	called map[string]time.Duration // ids of calls and earlier ones, and when each was seen
+	called map[string]time.Duration // when each call was given to the driver, by id; ended calls stay
 }
 
 // An OpenCall is a tool call that is not known to be answered.
 type OpenCall struct {
 	RPC    json.RawMessage `json:"rpc"`
-	Thread string          `json:"thread,omitempty"` // a sub-agent's, if it is not the session's
+	Thread string          `json:"thread,omitempty"` // the sub-agent's thread, if the call is not of the session's thread
 	ToolCall
 }
 
@@ -38,13 +38,14 @@ type toolReplied struct {
 }
 
 const (
-	// maxCalls bounds the calls that are carried out at once; the model is told to wait
-	// with more.
+	// maxCalls bounds the calls that are carried out at the same time. If the model makes
+	// more, it is told to wait.
 	maxCalls = 8
 	// maxCallArgs bounds the arguments of one call, which the state holds, in bytes.
 	maxCallArgs = 8 << 10
-	// callGrace is how long a pump with requests to report stays for a call that is
-	// being carried out, because the next pump would have to begin it again.
+	// callGrace is how long a pump that has requests to report waits for a call that is
+	// being carried out. If the pump returned, the next one would have to begin the call
+	// again.
 	callGrace = 10 * time.Second
 
 	maxStep = 60
@@ -80,7 +81,7 @@ func (t *calls) progress(args json.RawMessage) ToolReply {
 	if err := json.Unmarshal(args, &a); err != nil {
 		return ToolReply{Text: "The arguments are not as described: " + err.Error()}
 	}
-	line := func(s string, most int) string { // secrets go before anything is cut
+	line := func(s string, most int) string { // redact before cutting
 		return excerpt(strings.Join(strings.Fields(t.redact(s)), " "), most)
 	}
 	r := protocol.Progress{Turn: t.st.Turn, Text: line(a.Text, protocol.MaxProgress), Step: line(a.Step, maxStep), AtMS: t.st.AtMS}
@@ -110,22 +111,22 @@ func (t *calls) open(rpc json.RawMessage, p toolParams) {
 		no(fmt.Sprintf("%d calls are being carried out at this moment. Call again when one of them was answered.", maxCalls))
 		return
 	}
-	// The state goes through workflows, so secrets are redacted, and the call is made
-	// with the redacted text.
+	// The state passes through workflows, so secrets are redacted. The call is made with
+	// the redacted text.
 	args := json.RawMessage(t.redact(string(p.Args)))
 	if !json.Valid(args) {
 		args = nil
 	}
 	t.st.Calls = append(t.st.Calls, OpenCall{RPC: slices.Clone(rpc), Thread: t.st.keyOf(p.ThreadID, "").thread, ToolCall: ToolCall{
-		// The journal position, because a model may use one id twice.
+		// The ID is the place in the journal, because a model may use one id for two calls.
 		ID:   "i" + strconv.Itoa(t.st.Cursor.Incarnation) + "." + strconv.FormatInt(t.line.Offset, 10),
 		Call: excerpt(p.CallID, 200), Tool: p.Tool, Args: args, Turn: t.st.Turn, TurnID: p.TurnID, AtMS: t.st.AtMS,
 	}})
 }
 
-// done records that a call is over: codex has its answer, or no longer wants
-// one. Only the end of the item, which has the call's id, shows it; there is no
-// serverRequest/resolved for tool calls (measured).
+// done records that a call is over: codex has the answer or no longer wants one. Only the
+// end of the item that has the call's id shows this. codex sends no serverRequest/resolved
+// for tool calls (measured).
 func (t *calls) done(call itemKey) {
 	var keys []string
 	for _, o := range t.st.Open {
@@ -143,7 +144,7 @@ func (t *calls) done(call itemKey) {
 	}
 }
 
-// begin has the open calls carried out, once each in this pump.
+// begin makes the driver carry out the open calls, each once in this pump.
 func (t *calls) begin() {
 	for _, c := range t.st.Calls {
 		key := idKey(c.RPC)
@@ -162,7 +163,8 @@ func (t *calls) begin() {
 	}
 }
 
-// calling reports whether to stay for a call although requests wait to be reported.
+// calling reports whether the pump must wait for a call before it returns to report
+// requests.
 func (t *calls) calling() bool {
 	for _, c := range t.st.Calls {
 		if at, known := t.called[idKey(c.RPC)]; !known || t.now-at < callGrace {
@@ -172,7 +174,7 @@ func (t *calls) calling() bool {
 	return false
 }
 
-// wake registers when calling may change.
+// wake registers when the result of calling may change.
 func (t *calls) wake(soon func(time.Duration)) {
 	for _, c := range t.st.Calls {
 		if at, known := t.called[idKey(c.RPC)]; known {
@@ -181,10 +183,10 @@ func (t *calls) wake(soon func(time.Duration)) {
 	}
 }
 
-// replied gives the outcome of a call to codex. The call stays open until codex
-// shows that it has the answer. If this pump dies first, the next one repeats the
-// call with the same ID, which changes nothing and gives the same reply; codex
-// takes the first.
+// replied gives the outcome of a call to codex. The call stays open until codex shows that
+// it has the answer. If this pump dies before that, the next one repeats the call with the
+// same ID. The repetition changes nothing and gives the same reply. codex takes the first
+// reply.
 func (t *calls) replied(r toolReplied) {
 	i := slices.IndexFunc(t.st.Calls, func(c OpenCall) bool { return idKey(c.RPC) == r.key })
 	switch {
@@ -197,7 +199,7 @@ func (t *calls) replied(r toolReplied) {
 	}
 }
 
-// offers reports whether the session's threads have that tool.
+// offers reports whether the session's threads have the tool.
 func (t *calls) offers(tool string) bool { return slices.Contains(t.in.Thread.Tools, tool) }
 
 func (s *PumpState) callAt(rpc json.RawMessage) int {

@@ -21,7 +21,7 @@ func offering(st PumpState) PumpInput {
 	return PumpInput{State: st, Thread: ThreadSpec{Tools: protocol.Tools}}
 }
 
-// reply plays the driver.
+// reply gives the outcome of a call to the machine, as the driver does.
 func (s *stage) reply(key string, r ToolReply, err error) {
 	s.m.toolReplied(toolReplied{key, r, err}, s.m.now)
 	s.collect()
@@ -40,7 +40,7 @@ func TestACallIsAnsweredOnceItIsCarriedOut(t *testing.T) {
 	}
 	id := s.m.calls.due[0].ID
 	s.m.calls.due = nil
-	s.hear(started("m", "agentMessage", "")) // nothing is asked for twice
+	s.hear(started("m", "agentMessage", "")) // no call is handed to the driver twice
 	if len(s.m.calls.due) != 0 {
 		t.Fatalf("carried out again: %+v", s.m.calls.due)
 	}
@@ -53,14 +53,15 @@ func TestACallIsAnsweredOnceItIsCarriedOut(t *testing.T) {
 		t.Error("it is not known that codex has the answer, and the call is forgotten")
 	}
 
-	// A pump that takes over before codex confirmed begins with the same call.
+	// A pump that takes over before codex has confirmed the reply begins with the same
+	// call.
 	next := offering(s.m.st)
 	next.State.Rewind = next.State.Cursor.Offset
 	n := perform(t, next, opt)
 	if len(n.m.calls.due) != 1 || n.m.calls.due[0].ID != id {
 		t.Errorf("the next pump carries out %+v", n.m.calls.due)
 	}
-	// A pump that finds the confirmation in the journal does not.
+	// A pump that finds the confirmation in the journal does not carry out the call.
 	n = perform(t, next, opt, resolvedLine(7))
 	if len(n.m.calls.due) != 0 || len(n.m.st.Calls) != 0 {
 		t.Errorf("carried out although it was answered: %+v", n.m.calls.due)
@@ -73,8 +74,8 @@ func TestACallIsAnsweredOnceItIsCarriedOut(t *testing.T) {
 	}
 }
 
-// A call that no tool has to carry out is answered at once, with what the model can
-// do about it.
+// A call that cannot be carried out is answered at once. The answer says what the model can
+// do.
 func TestCallsThatCannotBeAreAnsweredAtOnce(t *testing.T) {
 	long := strings.Repeat("x", maxCallArgs)
 	for _, c := range []struct{ tool, args, want string }{
@@ -99,7 +100,8 @@ func TestCallsThatCannotBeAreAnsweredAtOnce(t *testing.T) {
 	if len(s.said) != 1 || !strings.Contains(s.said[0], "offers no such tool") {
 		t.Errorf("said %q", s.said)
 	}
-	// More calls at once than are carried out: the rest are told to come later.
+	// If there are more calls than are carried out at the same time, the model is told to
+	// make the rest later.
 	s = perform(t, offering(running()), Options{Tool: (&bench{}).tool})
 	for i := range maxCalls + 1 {
 		s.hear(callsTool(i, "deliver", `{"path":"a"}`))
@@ -107,7 +109,7 @@ func TestCallsThatCannotBeAreAnsweredAtOnce(t *testing.T) {
 	if len(s.m.calls.due) != maxCalls || len(s.said) != 1 || !strings.Contains(s.said[0], "Call again when") {
 		t.Errorf("%d are carried out, said %q", len(s.m.calls.due), s.said)
 	}
-	// Nobody is there to carry it out.
+	// There is no Tooler to carry out the call.
 	s = perform(t, offering(running()), Options{})
 	s.hear(callsTool(7, "deliver", `{"path":"a"}`))
 	if len(s.said) != 1 || !strings.Contains(s.said[0], `"success":false`) {
@@ -128,7 +130,7 @@ func TestProgressIsKeptShortCleanAndNewest(t *testing.T) {
 	if got := s.result(TurnEnded).State.Progress; got == nil || got.Text != p.Text {
 		t.Errorf("behind the turn: %+v", got)
 	}
-	// The next turn begins with none.
+	// The next turn begins without a progress report.
 	in := offering(s.m.st)
 	in.Sends = []Send{turn(5, "m", "go")}
 	n := perform(t, in, opt)
@@ -183,7 +185,7 @@ func TestCallsEndWithWhatTheyWereFor(t *testing.T) {
 		t.Errorf("behind its process: %+v", r.State.Calls)
 	}
 
-	// Only the next pump finds out what a failure means.
+	// A failure ends the pump, and the next pump carries out the call again.
 	s = open()
 	why := errors.New("no store")
 	s.reply("7", ToolReply{}, why)
@@ -191,7 +193,7 @@ func TestCallsEndWithWhatTheyWereFor(t *testing.T) {
 		t.Errorf("error %v, said %q", s.m.err, s.said)
 	}
 
-	// Another process never made the call.
+	// Another codex process never made the call.
 	st := running()
 	st.Cursor.Incarnation++
 	st.Calls = []OpenCall{{RPC: json.RawMessage("7"), ToolCall: ToolCall{ID: "i3.1", Tool: "deliver"}}}

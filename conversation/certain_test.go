@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// What an earlier attempt may have written is never reported as unwritten, because
+// A send that an earlier attempt may have written is never reported as unwritten, because
 // the workflow would send it again to the next process.
 
 func TestWhatAnEarlierAttemptMayHaveWrittenIsNeverCalledUnwritten(t *testing.T) {
@@ -37,7 +37,7 @@ func TestWhatAnEarlierAttemptMayHaveWrittenIsNeverCalledUnwritten(t *testing.T) 
 			if got := delivered(t, s.result(ProcessEnded), "x"); got != c.want {
 				t.Errorf("%s, attempt %d, uncertain %v, at the process's end: %s, want %s", name, c.attempt, c.before, got, c.want)
 			}
-			// The workflow called the pump back before it wrote anything.
+			// The workflow cancelled the pump before it wrote anything.
 			s = behind(t, in, Options{Attempt: c.attempt})
 			s.m.cancel(time.Second)
 			s.m.caughtUp(time.Second)
@@ -99,7 +99,7 @@ func behind(t *testing.T, in PumpInput, opt Options) *stage {
 	return &stage{t: t, m: m, sink: k, at: in.State.Rewind}
 }
 
-// A steer that may have come too late: the pump stays until that is known.
+// If a steer may have come too late, the pump stays until it knows.
 
 func TestSteerInTheTurnsLastMomentIsAcknowledgedOrComesBack(t *testing.T) {
 	steer := Send{ID: "s-1", Kind: SendSteer, Text: "faster"}
@@ -118,7 +118,7 @@ func TestSteerInTheTurnsLastMomentIsAcknowledgedOrComesBack(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
-	// An earlier attempt may have sent it, and the turn ended meanwhile.
+	// An earlier attempt may have sent the steer, and the turn ended meanwhile.
 	s := perform(t, PumpInput{State: running(), Sends: []Send{steer}}, Options{Attempt: 2, Nonce: "n"}, turnDone("completed", ""))
 	s.attached()
 	s.hear(`{"id":"g1.p9.barrier-n.0","result":{}}`)

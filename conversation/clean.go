@@ -4,8 +4,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// clean ends the commands that an interrupted turn left running: codex interrupts a
-// turn without ending them.
+// clean asks codex to end the commands that an interrupted turn left running. The interrupt
+// itself does not end them.
 func (d *delivery) clean() {
 	if d.wantsClean() && !d.canceled {
 		d.asks.all[askClean].params = threadIDParams{ThreadID: d.st.ThreadID}
@@ -22,8 +22,8 @@ func (d *delivery) wantsClean() bool {
 	return false
 }
 
-// cleaned reports whether they have ended. codex answers first and kills
-// afterwards; only the finished item shows that a command is gone.
+// cleaned reports whether the commands have ended. codex answers the request before it
+// kills them, so only the finished item shows that a command is gone.
 func (d *delivery) cleaned() bool {
 	if !d.wantsClean() {
 		return true

@@ -19,14 +19,14 @@ import (
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// patience ends a test that would otherwise hang. No assertion rests on it.
+// patience ends a test that would otherwise hang. No assertion depends on it.
 const patience = 5 * time.Minute
 
 // functions is a model that is offered plain functions, so that item ids are the
 // scripted model's. The default model gets code mode.
 const functions = "gpt-5.5"
 
-// A journal keeps all that a process wrote. Any number of readers may read it.
+// A journal keeps all bytes that a process wrote. Any number of readers may read it.
 type journal struct {
 	mu    sync.Mutex
 	cond  *sync.Cond
@@ -63,7 +63,7 @@ func (j *journal) bytes() []byte {
 
 var errGone = errors.New("tap closed")
 
-// A tap is a Wire that reads a journal and writes to in.
+// A tap is a Wire that reads a journal and writes to the process's input.
 type tap struct {
 	j      *journal
 	in     io.Writer
@@ -133,8 +133,8 @@ func newHome(t *testing.T, s *scriptedmodel.Server) *home {
 func newHomeIn(t *testing.T, s *scriptedmodel.Server, root string) *home {
 	t.Helper()
 	h := &home{t: t, codex: TestedVersion, dir: filepath.Join(root, "codex-home"), work: filepath.Join(root, "work"), tmp: filepath.Join(root, "tmp")}
-	// codex puts helper programs into its home only if that is not below
-	// the folder for temporary files.
+	// codex puts helper programs into its home only if the home is not below the folder for
+	// temporary files.
 	for _, d := range []string{h.dir, h.work, h.tmp} {
 		if err := os.Mkdir(d, 0o700); err != nil {
 			t.Fatal(err)
@@ -149,7 +149,7 @@ func newHomeIn(t *testing.T, s *scriptedmodel.Server, root string) *home {
 
 func binary(t *testing.T) string { return binaryOf(t, TestedVersion) }
 
-// binaryOf finds what `make tools` and `make versions` installed.
+// binaryOf finds the codex that `make tools` or `make versions` installed.
 func binaryOf(t *testing.T, version string) string {
 	t.Helper()
 	if version == TestedVersion {
@@ -171,7 +171,7 @@ func (h *home) start() *process {
 	t := h.t
 	t.Helper()
 	args := []string{"app-server"}
-	if h.codex == TestedVersion { // older versions do not know everything in it
+	if h.codex == TestedVersion { // older versions do not know all keys of the config
 		args = append(args, "--strict-config")
 	}
 	cmd := exec.Command(binaryOf(t, h.codex), args...)
@@ -198,7 +198,7 @@ func (h *home) start() *process {
 		if t.Failed() {
 			t.Logf("codex said on stderr:\n%s", stderr.String())
 			if name := os.Getenv("FAIRLEAD_KEEP_JOURNAL"); name != "" {
-				_ = os.WriteFile(name, p.bytes(), 0o600) // for whoever looks into a failure
+				_ = os.WriteFile(name, p.bytes(), 0o600) // for a person who looks into a failure
 			}
 		}
 	})
@@ -281,14 +281,15 @@ func (k *keeper) await(t *testing.T, what string, ok func() bool) {
 		}
 		select {
 		case <-k.changed:
-		case <-time.After(5 * time.Millisecond): // what ok checks may be outside the sink
+		case <-time.After(5 * time.Millisecond): // ok may check something outside the sink
 		case <-late:
 			t.Fatalf("waited in vain for %s", what)
 		}
 	}
 }
 
-// A talk plays the workflow: it runs one pump after another and carries the state.
+// A talk does what the workflow does: it runs one pump after another and passes on the
+// state.
 type talk struct {
 	t     *testing.T
 	h     *home

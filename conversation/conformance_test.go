@@ -14,20 +14,20 @@ import (
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
-// The conformance suite tries every behaviour that sessions rely on with the real
-// codex: the oldest and the pinned version, or every version in Tested with
-// -conformance. If a version lacks a behaviour, versions.go says so, and the
-// behaviour shows what happens instead.
+// The conformance suite tries every behaviour that sessions rely on with the real codex:
+// the oldest and the pinned version, or every version in Tested with -conformance. If a
+// version lacks a behaviour, versions.go says so, and the test of the behaviour shows what
+// happens instead.
 
 var writeConformance = flag.Bool("conformance", false, "try the conformance suite on every version, and write the table of its results")
 
 // conformanceFile is written by `make conformance`.
 var conformanceFile = filepath.Join("..", "docs", "reference", "conformance.md")
 
-// A codex is the version that a behaviour is tried on.
+// A codex is the version of codex on which a behaviour is tried.
 type codex struct {
 	version string
-	note    string // what the table says instead of yes
+	note    string // the table's text in place of yes
 }
 
 func (c *codex) has(t Trait) bool { return Has(c.version, t) }
@@ -121,8 +121,8 @@ var behaviours = []behaviour{
 	{"a token that is refused anew ends the turn", tokenThatIsRefusedAnewEndsTheTurnAsAuth},
 }
 
-// tried returns the versions that the suite runs on. Each has a recording of its
-// own, so all are tried to record anew, too.
+// tried returns the versions that the suite runs on. Each version has its own recording, so
+// with -update all versions are tried.
 func tried() []string {
 	if *writeConformance || *update {
 		return published()

@@ -28,8 +28,8 @@ type ConnConfig struct {
 	// Ask handles the peer's requests. It may keep the Incoming and answer it an hour
 	// later, from any goroutine. Without Ask every request is refused.
 	Ask func(*Incoming)
-	// Stray receives lines that are no message, and those longer than
-	// MaxLine. A long line that is a request has been refused already.
+	// Stray receives lines that are no message, and lines longer than MaxLine. If such a
+	// long line is a request, the Conn has already refused it.
 	Stray func(Line)
 	// MaxLine bounds a line in bytes; 0 means DefaultMaxLine.
 	MaxLine int
@@ -37,8 +37,8 @@ type ConnConfig struct {
 }
 
 // A Conn is one end of a conversation: one JSON object per line, requests in both
-// directions. It is safe for concurrent use. It is meant for short conversations in
-// which one process both asks and waits; Run is for long ones.
+// directions. It is safe for concurrent use. It is meant for short conversations in which
+// one process asks and waits. Long conversations use Run.
 type Conn struct {
 	rw  io.ReadWriteCloser
 	cfg ConnConfig
@@ -48,7 +48,7 @@ type Conn struct {
 	joined sync.WaitGroup
 
 	mu      sync.Mutex
-	cond    *sync.Cond // the queue grew, or the conversation ended
+	cond    *sync.Cond // signals that the queue grew or the conversation ended
 	cause   error      // why it ended; nil while it lives
 	next    int64
 	pending map[string]chan *message
@@ -112,7 +112,7 @@ func (c *Conn) Call(ctx context.Context, method string, params, result any) erro
 		return fmt.Errorf("call %s: %w", method, context.Cause(ctx))
 	case <-c.gone:
 		select {
-		case m = <-answer: // it came just before the end
+		case m = <-answer: // the answer came just before the end
 		default:
 			return fmt.Errorf("call %s: %w", method, c.Err())
 		}
@@ -155,7 +155,8 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// end records the first reason and wakes everybody who waits.
+// end records why the conversation ended, unless an earlier call did, and wakes everybody
+// who waits.
 func (c *Conn) end(why error) error {
 	c.mu.Lock()
 	if c.cause != nil {
@@ -206,8 +207,8 @@ func (c *Conn) fail(doing string, err error) {
 	_ = c.end(fmt.Errorf("%w: %s: %w", ErrClosed, doing, err)) // closing a dead stream
 }
 
-// read runs none of the caller's code: it hands answers to waiting calls and queues
-// the rest, so a handler that calls back cannot block it.
+// read hands answers to waiting calls and queues all other messages. It runs none of the
+// caller's code, so a handler that calls back cannot block it.
 func (c *Conn) read() {
 	s := NewScanner(c.rw, 0, c.cfg.MaxLine)
 	for {
@@ -262,8 +263,8 @@ func (c *Conn) enqueue(q queued) {
 	}
 }
 
-// dispatch runs the handlers, one message at a time. What was read before the end
-// is still delivered, unless Close ended the conversation.
+// dispatch runs the handlers, one message at a time. Messages that were read before the
+// conversation ended are still delivered, unless Close ended it.
 func (c *Conn) dispatch() {
 	for {
 		c.mu.Lock()

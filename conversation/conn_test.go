@@ -165,7 +165,7 @@ func TestCancelledCallReturnsAtOnceAndLeavesNothing(t *testing.T) {
 		a, b := net.Pipe()
 		c := NewConn(a, ConnConfig{})
 		why := errors.New("nobody wants to know any more")
-		for _, mute := range []bool{true, false} { // the peer reads nothing, or does not answer
+		for _, mute := range []bool{true, false} { // true: the peer reads nothing; false: it does not answer
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, why)
 			if !mute {
 				go func() { _, _ = bufio.NewReader(b).ReadString('\n') }() // two lines, perhaps

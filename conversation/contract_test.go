@@ -53,8 +53,8 @@ func (c *contract) check(file string, doc []byte) {
 	}
 }
 
-// A schema allows members that it does not know, and codex ignores them, so a
-// misspelt one would do nothing. That is why names are checked too.
+// A schema allows unknown members, and codex ignores them, so a misspelt member would have
+// no effect. Therefore names checks the names too.
 func (c *contract) names(file, definition string, doc []byte) {
 	c.t.Helper()
 	type object struct {
@@ -77,7 +77,7 @@ func (c *contract) names(file, definition string, doc []byte) {
 	known := o.Properties
 	if definition != "" {
 		known = maps.Clone(o.Definitions[definition].Properties)
-		for _, one := range o.Definitions[definition].OneOf { // check says which of them it is
+		for _, one := range o.Definitions[definition].OneOf { // check finds out which of them applies
 			if known == nil {
 				known = map[string]json.RawMessage{}
 			}

@@ -10,9 +10,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A core is what every part of a machine works with: the input, the state, the
-// current line and time, and the ways to speak: to codex (write), to the sink
-// (entry, emit) and to the caller (giveUp, err). It calls no part.
+// A core holds what all parts of a machine share: the input, the state, the current line
+// and time, and the output to codex (write), to the sink (entry, emit) and to the caller
+// (giveUp, err). It calls no part.
 type core struct {
 	in   PumpInput
 	opt  Options
@@ -114,8 +114,9 @@ func (c *core) giveUp(why PumpReason, p *protocol.Problem) {
 	}
 }
 
-// tooBusy returns Overloaded after codex has reported overload for Limits.Request:
-// the workflow waits and shows it. What codex refused had no effect.
+// tooBusy makes the pump return Overloaded after codex has reported overload for
+// Limits.Request. The workflow then waits and shows this. The refused messages had no
+// effect.
 func (c *core) tooBusy() {
 	c.giveUp(Overloaded, problem(protocol.EndOverloaded, "codex answered for "+c.lim.Request.String()+" that it is overloaded"))
 }

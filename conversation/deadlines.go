@@ -2,28 +2,28 @@ package conversation
 
 import "time"
 
-// What a pump waits for is bounded, and some bounds restart with each attempt of a
-// pump. A later attempt takes over minutes or hours later, because a worker died or
-// the wire was lost, and nobody was attached meanwhile.
+// All waiting of a pump is bounded, and some bounds restart with each attempt of a pump. An
+// attempt may take over minutes or hours after an earlier one, because a worker died or the
+// wire was lost. Nobody was attached meanwhile.
 //
-//   - Limits.Turn belongs to the turn: it counts from when the input was first due
+//   - Limits.Turn belongs to the turn. It counts from the time when the input was first due
 //     to run (Options.Since), without the time spent waiting for people.
-//   - Limits.Quiet belongs to the model, which could speak while nobody was
-//     attached. It continues too, from the newest journal line of that time.
-//   - Limits.Request, and the time that an interrupt may take, restart. They
-//     measure codex's answer to a line. The lines of an earlier attempt may have
-//     been lost with its wire, so they say nothing about codex.
-//   - Limits.Silence restarts. Only an attached pump can hear that codex is silent
-//     and ask it for a sign of life.
-//   - Limits.StartUp and the Limits.Request of the opening restart for the same
-//     reason: perhaps nobody was attached to see codex's first line.
+//   - Limits.Quiet belongs to the model, which could speak while nobody was attached. It
+//     continues too, from the newest line that the journal got during that time.
+//   - Limits.Request, and the time that an interrupt may take, restart. They measure
+//     codex's answer to a line. The lines of an earlier attempt may have been lost with its
+//     wire, so a missing answer to them shows nothing about codex.
+//   - Limits.Silence restarts. Only an attached pump can notice that codex is silent and
+//     ask it for a sign of life.
+//   - Limits.StartUp and the Limits.Request of the opening restart for the same reason:
+//     maybe no pump was attached when codex wrote its first line.
 //   - Limits.Attach belongs to one attachment.
 //
-// A turn that is given up because of one of these was begun and may have had
-// effects, so it is interrupted and never repeated (promise 3); its queue is kept.
-// Overload is different: codex refused the message, which had no effect, so the
-// workflow waits and sends it again (promise 11). The numbers are those of
-// docs/explanation/guarantees.md.
+// A turn that is given up because of one of these limits was begun and may have had
+// effects. So it is interrupted and never repeated (promise 3), and the queue is kept.
+// Overload is different: codex refused the message, which had no effect, so the workflow
+// waits and sends it again (promise 11). docs/explanation/guarantees.md numbers the
+// promises.
 
 // Defaults of Limits, and bounds that are not configurable.
 const (
@@ -33,10 +33,10 @@ const (
 	defaultTurn    = 24 * time.Hour
 	defaultAttach  = 12 * time.Hour
 	defaultSilence = 2 * time.Minute
-	// defaultQuiet is far beyond the silence that codex accepts from a provider (5
-	// minutes; then it reports a retry, which counts as a word). So it applies only if
-	// a live codex is stuck without knowing it, or a provider keeps a stream open
-	// without a word.
+	// defaultQuiet is far beyond the silence that codex accepts from a provider (5 minutes;
+	// then it reports a retry, which counts as a word). So it applies only if codex lives
+	// and is stuck without noticing, or if a provider keeps a stream open and sends
+	// nothing.
 	defaultQuiet   = 30 * time.Minute
 	defaultExcerpt = 8 << 10
 	defaultBytes   = 256 << 20
@@ -53,7 +53,7 @@ const (
 	maxSummary  = 512       // summary of one request
 	maxCWD      = 1 << 10   // folder of one request
 	maxName     = 200       // name of a host, a server or a tool
-	maxBulk     = 32 << 10  // questions, permissions and the like of one request; never cut
+	maxBulk     = 32 << 10  // questions, permissions and other parts of one request that are never cut
 	maxAllBulk  = 128 << 10 // the same of all open requests
 	maxURL      = 4 << 10
 
@@ -61,15 +61,15 @@ const (
 	maxProblem   = 4 << 10 // message of a problem, or of a refusal
 
 	maxOpenItems = 64
-	// linger is how long a pump with nothing to report stays for silent items beside
-	// the open requests. It is short: codex has been seen to withhold the end of a
-	// quick command while another one waited for approval.
+	// linger is how long a pump with open requests and nothing new to report waits for
+	// silent items. It is short, because codex has been seen to withhold the end of a quick
+	// command while another command waited for approval.
 	linger = 2 * time.Second
-	// cleanGrace is how long a turn's end waits until the commands that an interrupt
-	// left running have been ended.
+	// cleanGrace is how long the pump waits, after a turn's end, for the end of the
+	// commands that an interrupt left running.
 	cleanGrace = 5 * time.Second
-	// idleGrace is how long codex may report a thread idle before a turn that never
-	// reported its end is given up.
+	// If codex reports the thread idle and never reports the end of the turn, the pump
+	// gives up the turn after idleGrace.
 	idleGrace = 10 * time.Second
 )
 

@@ -6,9 +6,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// deliver writes what is due, in order. Everything waits for the answer to a
-// message that begins a turn, because a steer or an interrupt needs the turn's id,
-// and to a Tell, because the next turn must have it.
+// deliver writes what is due, in order. All other sends wait for the answer to a message
+// that begins a turn, because a steer or an interrupt needs the turn's id. They also wait
+// for the answer to a Tell, because the next turn must have the Tell.
 func (d *delivery) deliver() {
 	behind := false // a message waits for the end of a turn that codex began
 	for _, s := range d.sends {
@@ -32,7 +32,7 @@ func (d *delivery) deliver() {
 			}
 			behind = !s.settled()
 		case SendSteer:
-			if !behind { // else it is for that message's turn
+			if !behind { // otherwise the steer is for the turn of the message that waits
 				d.sendSteer(s)
 			}
 		case SendDecision:
@@ -45,10 +45,10 @@ func (d *delivery) deliver() {
 
 func (d *delivery) sendTurn(s *send) {
 	if d.st.Foreign {
-		return // it waits for the turn's end
+		return // the message waits for the turn's end
 	}
 	if d.st.TurnID != "" {
-		// codex would silently take it into the running turn.
+		// codex would silently take the message into the running turn.
 		s.settle(protocol.Rejected, "a turn is running, and a new message would steer it")
 		return
 	}
@@ -89,8 +89,9 @@ func (d *delivery) sendInterrupt(s *send) {
 	d.ourRequest(s, methodInterrupt, turnInterruptParams{ThreadID: d.st.ThreadID, TurnID: d.st.active()})
 }
 
-// interruptNow sends interrupts before a long backlog is read, to stop a codex that
-// writes faster than we read. If their turn has ended, codex says so.
+// interruptNow sends interrupts before a long backlog is read, to stop a codex that writes
+// faster than we read. If the turn of an interrupt has ended, codex refuses the interrupt
+// and says why.
 func (d *delivery) interruptNow() {
 	for _, s := range d.sends {
 		if s.Kind == SendInterrupt && !s.settled() {
@@ -104,9 +105,9 @@ func (d *delivery) ourRequest(s *send, method string, params any) {
 	d.write(outgoing{ID: sendPrefix + s.ID + "/" + strconv.Itoa(s.try), Method: method, Params: params})
 }
 
-// sendDecision answers a request that is still open. Answering twice is harmless
-// (codex acts on the first answer and ignores the rest), so a later attempt need
-// not look first.
+// sendDecision answers a request that is still open. A second answer is harmless, because
+// codex acts on the first answer and ignores the rest. So a later attempt need not find out
+// whether an earlier one answered.
 func (d *delivery) sendDecision(s *send) {
 	switch {
 	case s.Incarnation != d.st.Cursor.Incarnation:

@@ -7,10 +7,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A delivery brings the Sends to codex, in order, each at most once, and finds
-// out what became of them. The part owns Begins and Interrupted of the state. It
-// may call the asks, the turns that messages begin, and the demands, for the form
-// of a decision.
+// A delivery brings the Sends to codex, in order, each at most once, and finds out how far
+// each got. The part owns Begins and Interrupted of the state. It may call the asks, the
+// turns, because messages begin turns, and the demands, which give a decision its form.
 type delivery struct {
 	*core
 	asks    *asks
@@ -22,7 +21,7 @@ type delivery struct {
 	interruptAt time.Duration // when codex accepted an interrupt of the running turn; 0 if it has not
 }
 
-// resume takes the sends of the input, and those that an earlier pump decided on.
+// resume takes the sends of the input, and adds the sends that an earlier pump decided on.
 func (d *delivery) resume() {
 	d.takeTell()
 	for _, s := range d.in.Sends {
@@ -35,14 +34,14 @@ func (d *delivery) resume() {
 	}
 }
 
-// addOwn adds a send of the pump's own.
+// addOwn adds a send that the pump makes itself.
 func (d *delivery) addOwn(what Send, uncertain bool) *send {
 	s := &send{Send: what, state: protocol.Decided, own: true, uncertain: uncertain}
 	d.sends = append(d.sends, s)
 	return s
 }
 
-// upToDate starts the clocks of the answers: they come after the backlog.
+// upToDate starts the time limits of the answers, because answers come after the backlog.
 func (d *delivery) upToDate() {
 	for _, s := range d.sends {
 		if s.wrote {
@@ -82,7 +81,7 @@ func (d *delivery) report() (all []protocol.Delivery) {
 	return all
 }
 
-// wake registers when a send is due, or its answer.
+// wake registers when a send or its answer is due.
 func (d *delivery) wake(soon func(time.Duration)) {
 	for _, s := range d.sends {
 		switch {
@@ -121,7 +120,7 @@ func (d *delivery) expire() {
 				d.tooBusy()
 				return
 			}
-			continue // it is sent again; the turn has a deadline
+			continue // the send is tried again until the turn's deadline
 		}
 		d.giveUp(TimedOut, problem(protocol.EndRequestTimeout, fmt.Sprintf("codex did not acknowledge the %s %q within %s", s.Kind, s.ID, d.lim.Request)))
 		return
@@ -150,7 +149,7 @@ func (d *delivery) tellSettled() {
 	}
 }
 
-// resumeJudged takes up answers that an earlier pump decided on.
+// resumeJudged adds the sends of the answers that a policy gave in an earlier pump.
 func (d *delivery) resumeJudged() {
 	for _, o := range d.st.Open {
 		if o.Judged != nil {

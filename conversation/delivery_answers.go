@@ -7,8 +7,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// answered handles codex's answer to a Send, perhaps of an earlier attempt or
-// pump.
+// answered handles codex's answer to a Send, which an earlier attempt or pump may have
+// written.
 func (d *delivery) answered(id string, try int, r *message) {
 	s := d.find(id)
 	if r.Error != nil {
@@ -86,10 +86,10 @@ func (d *delivery) echoed(turnID, id string) {
 	}
 }
 
-// tooEarly schedules an interrupt again that codex refused although a turn runs.
-// codex answers turn/start before the turn is active (measured on 0.169); an
-// interrupt in between is refused and would be lost. If the turn has ended, its end
-// is in the journal and voids the interrupt.
+// If codex refused an interrupt although a turn runs, tooEarly schedules the interrupt
+// again. codex answers turn/start before the turn is active (measured on 0.169). It refuses
+// an interrupt that comes in between, and the interrupt would be lost. If the turn has
+// ended, the journal shows its end, which voids the interrupt.
 func (d *delivery) tooEarly(s *send, try int) bool {
 	if s.Kind != SendInterrupt || s.settled() || d.st.TurnID == "" {
 		return false
@@ -110,8 +110,8 @@ func (d *delivery) nowActive() {
 	}
 }
 
-// refusedToStop schedules the pump's own interrupt again. The refusal is not
-// recorded, because only an attempt that interrupted by the clock knows of it.
+// refusedToStop schedules the pump's own interrupt again. It does not record the refusal,
+// because only an attempt whose clock made it interrupt knows of it.
 func (d *delivery) refusedToStop(s *send, try int, why string) {
 	if s == nil || s.settled() || d.st.TurnID == "" || try < s.try {
 		return
@@ -127,7 +127,8 @@ func (d *delivery) decisionAnswered(key string) {
 			continue
 		}
 		if s.unfit == "" && s.uncertain && !s.wrote && d.st.openAt(s.RPC) >= 0 {
-			// An earlier attempt wrote it; the decision says what it wrote.
+			// An earlier attempt wrote the answer. The same check of the decision shows
+			// whether that answer was the decision or a decline.
 			if _, err := d.demands.decision(s.Send); err != nil {
 				s.unfit = unfitText(err)
 			}

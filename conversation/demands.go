@@ -1,8 +1,8 @@
 package conversation
 
-// The demands are what the open requests ask, in full. The state has no room for
-// them: a pump that answers a request reads its line again. The requests put them
-// here, and the delivery makes answers of them. This part calls no other.
+// The demands hold the full text of the open requests. The state has no room for it, so a
+// pump that answers a request reads the request's line again. The requests part adds to
+// them, and the delivery makes answers from them. This part calls no other.
 type demands struct {
 	*core
 	byID map[string]*asked // by request id

@@ -12,9 +12,9 @@ import (
 // MaxDiff bounds the diff of a turn that is kept, in bytes.
 const MaxDiff = 4 << 20
 
-// A DiffSink also receives the diffs of turns: when a pump returns, the newest one
-// that it has seen, unless an earlier pump handed over the same. A second attempt
-// gives it again.
+// A DiffSink also receives the diffs of turns. When a pump returns, it hands over the
+// newest diff that it has seen, unless an earlier pump handed over the same one. A second
+// attempt of the pump hands it over again.
 type DiffSink interface {
 	Diff(protocol.TurnDiff) error
 }
@@ -38,7 +38,8 @@ func (t *turns) handDiff() {
 	}
 	d := *t.diff
 	was, sum := t.st.Diffed, sha256.Sum256([]byte(d.Text))
-	// An earlier attempt may have handed over a diff that replaced the one before it.
+	// A second attempt hands over its diff in any case: an earlier attempt may have handed
+	// over another diff.
 	if t.st.Diffed = fmt.Sprintf("%d %x", d.Turn, sum[:16]); !ok || t.st.Diffed == was && t.opt.Attempt <= 1 {
 		t.diff = nil
 		return

@@ -9,12 +9,12 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// asked is what codex asks. The digest covers its exported fields except Method:
-// everything that would happen if the answer is yes, and nothing that differs when
-// the same is asked again. It is complete, not redacted, and never stored.
+// asked is a request of codex, in full. The digest covers its exported fields except
+// Method. These are all that would happen if the answer is yes, and nothing that differs
+// when codex asks the same again. An asked is complete, not redacted, and never stored.
 type asked struct {
 	Kind        protocol.RequestKind
-	Action      string // what is done with the command, if it is not to be run
+	Action      string // what codex wants to do with the command, if not run it
 	Command     string
 	CWD         string
 	Changes     []wireChange
@@ -40,7 +40,7 @@ type asked struct {
 	startedMS          int64
 }
 
-// keeps reports whether the request's line is needed again to answer it.
+// keeps reports whether the pump that answers the request needs the request's line.
 func (a *asked) keeps() bool {
 	switch a.Method {
 	case methodCommandApproval, methodFileApproval, methodExecApproval, methodPatchApproval:
@@ -49,9 +49,9 @@ func (a *asked) keeps() bool {
 	return true
 }
 
-// digest returns the SHA-256 of the canonical JSON: sorted keys, no spaces, no
-// escapes but JSON's own, empty members left out. It is computed before redaction,
-// so the same request has the same digest whatever secrets are known at the time.
+// digest returns the SHA-256 of the canonical JSON: sorted keys, no spaces, no HTML
+// escapes, no empty members. It is computed before redaction, so the same request always
+// has the same digest, whichever secrets are known.
 func (a *asked) digest() string {
 	m := map[string]any{"kind": string(a.Kind)}
 	set := func(name, value string) {

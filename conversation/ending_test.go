@@ -178,7 +178,7 @@ func TestUsageAddsUpWhateverIsRepeated(t *testing.T) {
 	st := opened()
 	st.Total, st.Usage = protocol.Usage{Input: 100, Output: 1}, protocol.Usage{Input: 100, Output: 1}
 	s := perform(t, PumpInput{State: st, Sends: []Send{turn(5, "m", "x")}}, Options{})
-	s.hear(usage(100, 70), // what a resumed thread says first
+	s.hear(usage(100, 70), // codex reports this first for a resumed thread
 		`{"id":"send/m/0","result":{"turn":{"id":"turn-1"}}}`, usage(150, 50), usage(150, 50), usage(210, 60), usage(20, 20), turnDone("completed", ""))
 	r := s.result(TurnEnded)
 	if r.Turn.Usage.Input != 50+60+20 || r.State.Usage.Input != 230 {

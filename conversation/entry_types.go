@@ -4,8 +4,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A Sink receives what a pump folds, in order, from one goroutine. An error ends
-// the pump; what the sink refused does not count as applied.
+// A Sink receives what a pump folds, in order, from one goroutine. An error ends the pump.
+// An entry that the sink refused does not count as applied.
 type Sink interface {
 	// Entry takes a finished transcript entry. A second attempt gives the same ones
 	// again.

@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The recording is cut at every byte that codex wrote, in each way in which a
+// These tests cut the recording at every byte that codex wrote, in each way in which a
 // worker, a pump or the process can end there.
 
 func TestRecordingHoldsWhatTheCutsAreFor(t *testing.T) {
@@ -94,7 +94,7 @@ func atEveryByte(t *testing.T, try func(l leg, at int) error) {
 	}
 }
 
-// same checks that the result after a cut is the result without one.
+// same checks that the result after a cut is the same as without a cut.
 func (l leg) same(r *replayer, kept *keeper, got PumpResult) error {
 	if len(r.faults) > 0 {
 		return fmt.Errorf("%s", r.faults)
@@ -121,8 +121,7 @@ func TestCutAtEveryByteChangesNothing(t *testing.T) {
 	})
 }
 
-// The pump is called back, and its result is passed to the next pump as a workflow
-// does.
+// The pump is cancelled, and its result is passed to the next pump, as a workflow does.
 func TestHandOverAtEveryByteChangesNothing(t *testing.T) {
 	atEveryByte(t, func(l leg, at int) error {
 		if at <= int(l.in.State.Cursor.Offset) {
@@ -146,7 +145,7 @@ func TestHandOverAtEveryByteChangesNothing(t *testing.T) {
 			if pumps > 5 {
 				return fmt.Errorf("the pumps do not come to %s: %+v", l.want.Reason, got)
 			}
-			for r.act() { // a later pump finds what was written meanwhile
+			for r.act() { // a later pump finds the lines that were written meanwhile
 			}
 			in = PumpInput{
 				Session: in.Session, State: got.State, Thread: in.Thread, Resume: true,
@@ -188,14 +187,14 @@ func unsettled(sends []Send, ds []protocol.Delivery) (left []Send) {
 	return left
 }
 
-// The process dies after that byte. What it was told is never reported as
-// unwritten, and what it was not told is never reported as acknowledged. The
-// transcript has what there was until then, and what was said last. The result is
-// the same if the worker dies too.
+// The process dies after that byte. A line that the process got is never reported as
+// unwritten, and a line that it did not get is never reported as acknowledged. The
+// transcript has all entries until that byte, and the text that was left unfinished. The
+// result is the same if the worker dies too.
 func TestDeathOfTheProcessAtEveryByteIsToldAsItWas(t *testing.T) {
 	atEveryByte(t, func(l leg, at int) error {
 		if at == 0 {
-			return nil // it died before it was attached to
+			return nil // the process died before a pump was attached
 		}
 		r, kept := l.before.clone(), newKeeper()
 		got, err := attempts(r, l.in, kept, &knife{read: -1, write: -1, dead: at})
@@ -212,8 +211,8 @@ func TestDeathOfTheProcessAtEveryByteIsToldAsItWas(t *testing.T) {
 		if got.Reason != ProcessEnded {
 			return nil
 		}
-		// The worker died with it, or at any time before. The next attempt finds a
-		// dead process and its journal.
+		// The worker died at the same time or before. The next attempt finds a dead process
+		// and its journal.
 		r.visible = at
 		kept = newKeeper()
 		again, err := simulate(r, l.in, kept, Options{Attempt: 2}, &knife{read: -1, write: -1, dead: at})
@@ -275,7 +274,7 @@ func (l leg) died(r *replayer, got PumpResult, entries []protocol.Entry, deltas 
 	return nil
 }
 
-// certain compares what a result reports of its sends with what codex was told.
+// certain compares the deliveries in a result with the lines that codex got.
 func certain(r *replayer, in PumpInput, got PumpResult) error {
 	for i, s := range in.Sends {
 		key := methodTurnStart + ` "` + sendPrefix + s.ID + `/0"`

@@ -15,7 +15,8 @@ func (transcript) Entry(e protocol.Entry) error     { fmt.Println(e.Seq, e.Type,
 func (transcript) Request(r protocol.Request) error { return nil }
 func (transcript) Delta(protocol.Delta)             {}
 
-// journal is a finished one, for the example. hostexec attaches to live ones.
+// journal is a journal of an ended turn, for the example. hostexec attaches to the journals
+// of live processes.
 type journal struct {
 	io.Reader
 	io.Writer

@@ -205,7 +205,7 @@ func reasoningText(it wireItem) string {
 	return strings.Join(content, "\n\n")
 }
 
-// toolText returns a tool's answer: its texts, or else its JSON.
+// toolText returns the texts of a tool's answer. If it has none, toolText returns its JSON.
 func toolText(result, failure json.RawMessage) string {
 	var f struct {
 		Message string `json:"message"`

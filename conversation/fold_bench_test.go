@@ -16,8 +16,8 @@ func (*nowhere) Entry(protocol.Entry) error     { return nil }
 func (*nowhere) Request(protocol.Request) error { return nil }
 func (n *nowhere) Delta(protocol.Delta)         { n.deltas++ }
 
-// streams returns streamed pieces line by line, with the lines that begin their
-// item: as recorded, and of a command's output.
+// streams returns lines with streamed pieces, and the lines that begin their items: the
+// recorded ones, and lines of a command's output.
 func streams(t testing.TB) map[string][2][]string {
 	var begun, pieces []string
 	for _, s := range loadRecording(t, "approvals.jsonl") {
@@ -39,8 +39,8 @@ func streams(t testing.TB) map[string][2][]string {
 	}
 }
 
-// BenchmarkFold folds pieces of text, one an op, from the journal's bytes to
-// the sink; "json" only decodes the same lines with encoding/json.
+// BenchmarkFold folds pieces of text, one per op, from the journal's bytes to the sink.
+// "json" only decodes the same lines with encoding/json.
 func BenchmarkFold(b *testing.B) {
 	tokens := NewRedactor(strings.Repeat("eyJhbGciOi.", 150), strings.Repeat("rt_0123456789", 5), strings.Repeat("eyJzdWIiOi.", 150))
 	for _, name := range []string{"recorded", "output"} {
@@ -87,7 +87,7 @@ func BenchmarkFold(b *testing.B) {
 	}
 }
 
-// measure feeds one line an op, round and round.
+// measure feeds one line per op, and begins again after the last line.
 func measure(b *testing.B, pieces []string, feed func(line []byte)) {
 	var lines [][]byte
 	for _, p := range pieces {
@@ -100,9 +100,9 @@ func measure(b *testing.B, pieces []string, feed func(line []byte)) {
 	})
 }
 
-// BenchmarkFoldTurns folds whole turns as recorded, one event an op: what every
-// line of a conversation costs, pieces of text or not, from the journal's bytes
-// to the entries. "json" only decodes the same lines with encoding/json.
+// BenchmarkFoldTurns folds whole recorded turns, one event per op. It measures the average
+// cost of a line of a conversation, with or without text, from the journal's bytes to the
+// entries. "json" only decodes the same lines with encoding/json.
 func BenchmarkFoldTurns(b *testing.B) {
 	thread, turns := wholeTurns(b)
 	var all []string
@@ -144,7 +144,7 @@ func BenchmarkFoldTurns(b *testing.B) {
 	})
 }
 
-// wholeTurns are the lines of each recorded turn that codex ended.
+// wholeTurns returns the lines of each recorded turn whose end was recorded.
 func wholeTurns(t testing.TB) (thread string, turns [][]string) {
 	var turn []string
 	for _, s := range loadRecording(t, "approvals.jsonl") {
@@ -172,7 +172,8 @@ func wholeTurns(t testing.TB) (thread string, turns [][]string) {
 	return thread, turns
 }
 
-// measured times do, which handles b.N of the lines, round and round.
+// measured measures the time of do, which handles b.N lines, and begins again after the
+// last line.
 func measured(b *testing.B, lines []string, do func()) {
 	size := 0
 	for _, l := range lines {

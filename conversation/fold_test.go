@@ -12,9 +12,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// splitFold runs the recorded journal through pumps that are called back
-// repeatedly, at lines that a seed chooses. With seed 0 they are called back as
-// late as possible.
+// splitFold runs the recorded journal through pumps that are cancelled at lines that a seed
+// chooses. With seed 0 they are cancelled as late as possible.
 func splitFold(t *testing.T, journal []string, seed uint64) (outcome, int) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 7))
@@ -46,7 +45,7 @@ func splitFold(t *testing.T, journal []string, seed uint64) (outcome, int) {
 		if err := json.Unmarshal(text, &in); err != nil {
 			t.Fatal(err)
 		}
-		// A pump that is called back returns where its backlog ends.
+		// A pump that is cancelled returns where its backlog ends.
 		size := at
 		if seed > 0 {
 			i, _ := slices.BinarySearch(offsets, state.Cursor.Offset)
@@ -112,8 +111,8 @@ func TestFoldInAnySplitOfPumpsIsTheSame(t *testing.T) {
 	}
 }
 
-// FuzzFold feeds arbitrary input to a pump within a turn: it must not panic, not
-// lose its place, and number its entries without a gap.
+// FuzzFold feeds arbitrary input to a pump within a turn. The pump must not panic or lose
+// its place, and must number its entries without a gap.
 func FuzzFold(f *testing.F) {
 	for _, s := range loadRecording(f, "approvals.jsonl") {
 		if s.Out != "" {
@@ -174,8 +173,8 @@ func FuzzFold(f *testing.F) {
 	})
 }
 
-// FuzzAnySplit adds lines to the recorded turn. Whatever they are, it makes no
-// difference where one pump ends and another goes on.
+// FuzzAnySplit adds lines to the recorded turn. For any lines, it makes no difference where
+// one pump ends and another continues.
 func FuzzAnySplit(f *testing.F) {
 	var journal []string
 	begun, ended := 0, 0
@@ -188,7 +187,7 @@ func FuzzAnySplit(f *testing.F) {
 			begun = len(journal)
 		}
 		if ended == 0 && strings.Contains(s.Out, `"method":"turn/completed"`) {
-			ended = len(journal) // after it, one pump knows of the second message and another does not
+			ended = len(journal) // behind this line, one pump knows of the second message and another does not
 		}
 	}
 	for i, l := range journal[begun:] {

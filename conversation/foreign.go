@@ -8,16 +8,16 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// codex begins turns by itself. With the feature goals and an active goal it begins
-// one 12 to 17 ms after each turn's end, until the goal is complete or a turn is
-// interrupted, and one as soon as the thread is resumed (measured on 0.169). Such a
-// turn has no user message.
+// codex begins turns by itself. If the feature goals is on and a goal is active, codex
+// begins a turn 12 to 17 ms after each turn's end, until the goal is complete or a turn is
+// interrupted. It also begins a turn as soon as the thread is resumed (measured on 0.169).
+// Such a turn has no user message.
 //
-// A turn belongs to a message only if codex says so: by its answer, or by the id of
-// the user message in the turn. All other turns are foreign. A foreign turn has its
-// own number and end, and settles no message. A message waits for its end, because
-// codex would take it into the running turn. If codex does take one that was on its
-// way, it answers with that turn's id, and the turn is the message's.
+// A turn belongs to a message only if codex says so: by its answer, or by the id of the
+// user message in the turn. All other turns are foreign. A foreign turn has its own number
+// and end, and settles no message. A message waits for its end, because codex would take it
+// into the running turn. If codex does take a message that was already written into such a
+// turn, it answers with that turn's id. Then the turn belongs to the message.
 
 // anotherGrace is how long a pump waits after the end of a turn for the next one
 // that codex may begin.
@@ -31,9 +31,9 @@ func (t *turns) foreignBegins(id string) {
 	t.st.Foreign, t.st.Unsaid, t.st.Structured = true, true, false
 }
 
-// sayForeign records once that codex began the running turn by itself. It is called
-// when codex does something in the turn: an answer that gives the turn to a message
-// would have come before.
+// sayForeign records that codex began the running turn by itself, once for each turn. It is
+// called when codex does something in the turn. If the turn belonged to a message, codex
+// would have answered that message before.
 func (t *turns) sayForeign() {
 	if !t.st.Foreign || !t.st.Unsaid {
 		return
@@ -67,8 +67,8 @@ func (t *turns) turnOf(s *send, id string) {
 		Data: map[string]string{"message": s.ID, "turn_id": id}})
 }
 
-// endedBefore ends the turn of a message that an earlier process took. A turn that
-// this process began by itself is running already and gets the next number.
+// endedBefore ends the turn of a message that an earlier codex process took. If a turn that
+// this process began by itself is already running, that turn gets the next number.
 func (t *turns) endedBefore(id, status string, n int) {
 	switch status {
 	case "completed", "interrupted", "failed":
@@ -102,7 +102,7 @@ func (t *turns) ofNextTurn(msg *message) bool {
 	if s := t.delivery.find(id); s != nil {
 		return s.Kind == SendTurn && !s.settled()
 	}
-	var a turnAnswer // to a message of another pump
+	var a turnAnswer // the answer to a message that another pump sent
 	return json.Unmarshal(msg.Result, &a) == nil && a.Turn.ID != "" && a.Turn.ID != t.end.ID
 }
 

@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A turn that codex begins by itself, mostly the continuation of a goal.
+// These tests are about turns that codex begins by itself, mostly to continue a goal.
 
 const foreignTurn = "turn-x"
 
@@ -68,8 +68,8 @@ func TestMessageWaitsForATurnThatCodexBegan(t *testing.T) {
 	}
 }
 
-// codex may announce a message's turn before it answers. Such a turn is not one
-// that codex began by itself, and does not mean that codex begins turns.
+// codex may announce a message's turn before it answers. codex did not begin such a turn by
+// itself, and it does not show that codex begins turns.
 func TestTurnThatIsAnnouncedBeforeTheAnswerIsTheMessages(t *testing.T) {
 	in := PumpInput{State: opened(), Sends: []Send{turn(5, "m-5", "hello")}}
 	s := perform(t, in, Options{})
@@ -87,7 +87,8 @@ func TestTurnThatIsAnnouncedBeforeTheAnswerIsTheMessages(t *testing.T) {
 	}
 }
 
-// A turn that codex began, and that ended before anybody looked, is not ours.
+// A turn that codex began by itself, and that ended before a pump was attached, is not the
+// turn of a message.
 func TestEndedTurnOfCodexsSettlesNoMessage(t *testing.T) {
 	in := PumpInput{State: opened(), Sends: []Send{turn(5, "m-5", "hello")}}
 	s := perform(t, in, Options{}, foreignBegins(), foreignSays("mine"), foreignDone("completed"))
@@ -99,8 +100,8 @@ func TestEndedTurnOfCodexsSettlesNoMessage(t *testing.T) {
 	s.heard()
 }
 
-// The turn began while our message was on its way. Codex took the message into that
-// turn, and says so.
+// The turn began after our message was written and before codex read it. Codex took the
+// message into that turn, and reports this.
 func TestMessageThatCodexTookIntoItsOwnTurnMakesItOurs(t *testing.T) {
 	for name, word := range map[string]string{
 		"answer": `{"id":"send/m-5/0","result":{"turn":{"id":"turn-x"}}}`,
@@ -122,7 +123,7 @@ func TestMessageThatCodexTookIntoItsOwnTurnMakesItOurs(t *testing.T) {
 	}
 }
 
-// A turn that ends before our message is answered is codex's own. The next pump
+// If a turn ends before our message is answered, codex began it by itself. The next pump
 // handles the message, and finds the answer.
 func TestTurnOfCodexsThatEndsBeforeTheAnswerIsItsOwn(t *testing.T) {
 	in := PumpInput{State: opened(), Sends: []Send{turn(5, "m-5", "hello")}}
@@ -143,7 +144,7 @@ func TestTurnOfCodexsThatEndsBeforeTheAnswerIsItsOwn(t *testing.T) {
 	}
 }
 
-// An attempt that may have sent the message finds out, whatever turn runs.
+// If an earlier attempt may have sent the message, the pump finds out, whatever turn runs.
 func TestAnotherAttemptDuringATurnOfCodexs(t *testing.T) {
 	in := PumpInput{State: opened(), Sends: []Send{turn(5, "m-5", "hello")}}
 	s := perform(t, in, Options{Attempt: 2, Nonce: "n"}, foreignBegins())
@@ -160,8 +161,8 @@ func TestAnotherAttemptDuringATurnOfCodexs(t *testing.T) {
 	}
 }
 
-// The next turn that codex begins belongs to the next pump, and the workflow is
-// told that there is one.
+// The next turn that codex begins belongs to the next pump, and the result tells the
+// workflow of it.
 func TestEndOfATurnTellsOfTheNextOne(t *testing.T) {
 	st := running()
 	st.Restless = true
@@ -204,8 +205,8 @@ func TestActiveGoalMakesCodexRestless(t *testing.T) {
 	}
 }
 
-// An interrupt ends what runs, and a steer that waits for a message is not sent to
-// another turn.
+// An interrupt ends the running turn. A steer that waits for a message's turn is not sent
+// to another turn.
 func TestInterruptStopsATurnOfCodexsAndASteerOfOursDoesNotReachIt(t *testing.T) {
 	in := PumpInput{State: opened(), Sends: []Send{turn(5, "m-5", "hello"),
 		{ID: "s", Kind: SendSteer, Turn: 5, Text: "more"}, {ID: "i", Kind: SendInterrupt}}}
@@ -217,7 +218,7 @@ func TestInterruptStopsATurnOfCodexsAndASteerOfOursDoesNotReachIt(t *testing.T) 
 	s.heard(`{"id":"send/s/0","method":"turn/steer","params":{"threadId":"thread-1","expectedTurnId":"turn-x","input":[{"type":"text","text":"more"}],"clientUserMessageId":"s"}}`)
 }
 
-// The turn's tokens count, and a budget stops it.
+// The tokens of such a turn count, and the budget can stop the turn.
 func TestTurnOfCodexsCountsToTheBudget(t *testing.T) {
 	in := PumpInput{State: opened(), Limits: Limits{Budget: protocol.Bounds{Tokens: 100}}}
 	s := perform(t, in, Options{}, foreignBegins(),
@@ -231,9 +232,8 @@ func TestTurnOfCodexsCountsToTheBudget(t *testing.T) {
 	}
 }
 
-// The journal of a conversation that includes turns begun by codex is split between
-// pumps at every line, and each pump is called back there. The entries and the
-// state are the same.
+// The journal of a conversation that includes turns begun by codex is split between pumps
+// at every line: each pump is cancelled there. The entries and the state are the same.
 func TestTurnsOfCodexsAreTheSameHoweverTheJournalIsSplit(t *testing.T) {
 	another := func(line string) string { return strings.ReplaceAll(line, foreignTurn, "turn-y") }
 	journal := []string{

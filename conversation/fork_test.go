@@ -47,7 +47,8 @@ func TestForkHasAThreadOfItsOwnAndIsForkedOnce(t *testing.T) {
 		t.Errorf("said %q, thread %s", s.said, s.m.st.ThreadID)
 	}
 
-	// Nor does the next process: it resumes the fork, even if that had no turn.
+	// The next process does not fork again either. It resumes the fork, even if the fork
+	// had no turn.
 	in := forkOf(ourThread)
 	in.State, in.Resume = s.m.st, false
 	in.State.Cursor, in.State.Rewind = protocol.Cursor{Incarnation: 2}, 0

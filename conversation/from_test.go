@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-// A question may be open for hours while much else is said. No pump reads all of
-// that again, except the one that brings the answer.
+// A question may be open for hours while codex writes many other lines. Only the pump that
+// brings the answer reads all these lines again.
 func TestAnOpenQuestionIsReadAgainOnlyByThePumpThatAnswersIt(t *testing.T) {
 	for _, f := range askedFamilies {
 		first, r := f.ask(t, Options{})
 		lines, st := first.past, r.State
-		for i := range 3 { // pumps that come and go
+		for i := range 3 { // pumps that are attached and return
 			in := f.in
 			in.State = st
 			if from := in.From(); from != st.Cursor.Offset && !strings.Contains(f.before, `"fileChange"`) {

@@ -2,17 +2,18 @@ package conversation
 
 import "strings"
 
-// Streamed text is shown piece by piece, and a secret may span several pieces. So
-// the end of the text is held back while it may begin a secret. What is still held
-// when the item ends is shown by the finished entry.
+// Streamed text is shown piece by piece, and a secret may span several pieces. So the end
+// of the text is held back while it may begin a secret. When the item ends, the finished
+// entry shows the text that is still held back.
 //
-// A pump that takes over from another does not have the text that was held back,
-// and must not get it through the workflow's state, which has only its length
-// (OpenItem.Held). The pump hides those bytes, and the following ones until it is
-// certain that they do not end a secret that began there.
+// A pump that takes over from another does not have the text that was held back. It must
+// not get that text through the workflow's state, which has only the text's length
+// (OpenItem.Held). The pump hides as many bytes. It also hides the following bytes until
+// they certainly do not end a secret that began in the hidden text.
 
-// A tail is the end of an item's text that no viewer has seen: first the bytes that
-// an earlier pump held back and that are unknown now, then text.
+// A tail is the end of an item's text that no viewer has seen. It begins with the bytes
+// that an earlier pump held back, whose content this pump does not know. The text follows
+// them.
 type tail struct {
 	unknown int64
 	text    string
@@ -20,8 +21,8 @@ type tail struct {
 
 func (t tail) len() int64 { return t.unknown + int64(len(t.text)) }
 
-// show counts the next piece of an item's text. It returns the part of it, and of
-// what was held back, that may be shown, and the offset of that part.
+// show counts the next piece of an item's text. It returns the text that may be shown,
+// taken from the text held back and this piece, and the offset of that text.
 func (o *items) show(it *OpenItem, delta string) (at int64, text string) {
 	r := o.opt.Redactor
 	held := o.held[it.key()]
@@ -53,8 +54,8 @@ func (o *items) hold(it *OpenItem, t tail) {
 	o.held[it.key()] = t
 }
 
-// holdAgain restores what an earlier pump held back from a piece that is read
-// again.
+// holdAgain takes a piece that is read again, and restores the text that an earlier pump
+// held back.
 func (o *items) holdAgain(it *OpenItem, delta string) {
 	if r := o.opt.Redactor; r != nil {
 		_, begun := r.split(o.redact(o.held[it.key()].text + delta))
@@ -62,8 +63,8 @@ func (o *items) holdAgain(it *OpenItem, delta string) {
 	}
 }
 
-// rest returns how much of the beginning of s ends a secret that began in the n
-// bytes before s. more says that this cannot be decided yet.
+// rest returns how much of the beginning of s ends a secret that began in the n bytes
+// before s. more says that only further text can decide this.
 func (r *Redactor) rest(s string, n int64) (end int, more bool) {
 	if r == nil {
 		return 0, false

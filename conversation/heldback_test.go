@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// relay runs a journal that begins at running()'s offset through pumps, each called
-// back when it has read up to the next cut, and returns everything that was shown.
+// relay runs a journal that begins at the offset of running() through pumps. Each pump is
+// cancelled when it has read up to the next cut. relay returns all text that was shown.
 func relay(t *testing.T, journal string, opt Options, cuts ...int) []protocol.Delta {
 	t.Helper()
 	state, base, k := running(), running().Cursor.Offset, newKeeper()
@@ -40,8 +40,8 @@ func relay(t *testing.T, journal string, opt Options, cuts ...int) []protocol.De
 	return k.deltas
 }
 
-// seenBy returns what a viewer has of an item, if it keeps what came first for each
-// byte, as all viewers do. A gap between bytes is an error.
+// seenBy returns the text of an item that a viewer has. If a byte came several times, the
+// viewer keeps the first, as all viewers do. A gap between bytes is an error.
 func seenBy(deltas []protocol.Delta, item string) (string, error) {
 	seen := ""
 	for _, d := range deltas {
@@ -58,10 +58,10 @@ func seenBy(deltas []protocol.Delta, item string) (string, error) {
 	return seen, nil
 }
 
-// hides checks what viewers saw of a text: each secret is replaced by its
-// placeholder, so no piece of minSecret bytes of it is anywhere, and everything
-// else is complete. If a pump ended within what began like a secret and was none,
-// that beginning may be hidden.
+// hides checks the text that viewers saw. Each secret is replaced by its placeholder, so
+// that no piece of it with minSecret bytes is visible. All other text is complete. If a
+// pump ended within text that began like a secret but was none, this beginning may be
+// hidden.
 func hides(text, seen string, cut bool, secrets ...string) error {
 	if len(seen) != len(text) {
 		return fmt.Errorf("%d bytes seen, %d said", len(seen), len(text))
@@ -97,8 +97,8 @@ func begins(text string, secrets []string) bool {
 	return false
 }
 
-// spelled returns the lines of an agent's message and of a command's output that
-// say the text in pieces of n bytes, alternately.
+// spelled returns the lines of an agent's message and of a command's output, alternately.
+// Both have the text, in pieces of n bytes.
 func spelled(text string, n int) []string {
 	lines := []string{started("a", "agentMessage", ""), started("c", "commandExecution", "")}
 	for ; text != ""; text = text[min(n, len(text)):] {
@@ -115,8 +115,8 @@ var spellings = []string{
 	"key=sk-live is none, " + secret + " is.",
 }
 
-// No viewer sees a secret, or eight bytes of one, wherever one pump ends and
-// another goes on: neither in the agent's words nor in a command's output.
+// Wherever one pump ends and another continues, no viewer sees a secret or eight bytes of
+// one, neither in an agent's message nor in a command's output.
 func TestHandOverAtEveryByteShowsNoSecret(t *testing.T) {
 	secrets := []string{secret, "another " + secret + " that is longer"}
 	opt := Options{Redactor: NewRedactor(secrets...)}
@@ -143,7 +143,8 @@ func TestHandOverAtEveryByteShowsNoSecret(t *testing.T) {
 	}
 }
 
-// The same with two hand-overs, after each pair of lines, byte by byte.
+// This is the same with two hand-overs: one after each line, and one at most 11 lines
+// later.
 func TestTwoHandOversShowNoSecret(t *testing.T) {
 	opt := Options{Redactor: NewRedactor(secret)}
 	for _, s := range spellings {

@@ -9,13 +9,13 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// For a message that an earlier process may have had, the thread's history tells
-// whether it did. If the history cannot tell, nobody guesses.
+// If an earlier process may have received a message, the thread's history shows whether it
+// did. If the history cannot show it, the message counts as not known.
 
 func TestMessageOfAnotherProcessIsNotSentWhereHistoryCannotBeRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		history string
-		of      int // the process that may have had it; the current one is the third
+		of      int // the process that may have received the message; the current process is the third
 		want    protocol.DeliveryState
 		codex   string
 	}{

@@ -18,7 +18,7 @@ const (
 	maxInputName = 100
 )
 
-// inputBlob matches a key of an input in a folder with an owner.
+// inputBlob matches the store key of an input in an owned folder.
 var inputBlob = regexp.MustCompile("^owned/(session|batch|schedule)[.][a-z0-9][a-z0-9._-]{0,62}[.][0-9a-f]{16}/inputs/[0-9a-f]{64}$")
 
 var hexDigest = regexp.MustCompile("^[0-9a-f]{64}$")
@@ -52,8 +52,8 @@ func checkInput(in protocol.Input) error {
 	return nil
 }
 
-// InputName turns any name into one that names a file in a folder on any host and
-// shows as it is.
+// InputName turns any name into a name that is valid for a file on every host and has only
+// printable characters.
 func InputName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r == '/' || r == '\\' || r == utf8.RuneError || !unicode.IsPrint(r) {

@@ -2,11 +2,11 @@ package conversation
 
 import "encoding/json"
 
-// The items of a pump are what codex works on: messages, commands, file changes.
-// The state lists the open ones, and the turns add to that list. This part
-// removes them, and owns what the state does not hold of them, because the
-// journal has it: the changes of files, the texts so far, and the ends of texts
-// that are not shown yet. It calls no part.
+// The items of a pump are the things that codex works on: messages, commands, file changes.
+// The state lists the open items, and the turns add to that list. This part removes items
+// from the list. It also owns the data of items that the state leaves out because the
+// journal has it: the changes of files, the texts so far, and the ends of texts that are
+// not shown yet. It calls no part.
 type items struct {
 	*core
 	changes map[itemKey][]wireChange // for the requests about them
@@ -55,9 +55,9 @@ func (o *items) drop(key itemKey) (OpenItem, bool) {
 	return OpenItem{}, false
 }
 
-// long ends the item that an oversize line completes. If that item is unknown,
-// all texts are kept until the turn's end and all open items become background, so
-// that none counts as the turn's work for ever.
+// long ends the item that an oversize line completes. If the pump cannot tell which item
+// that is, it keeps all texts until the turn's end. It also marks all open items as
+// background, so that no item counts as work of the turn for ever.
 func (o *items) long(id string) {
 	var found []itemKey
 	for i := range o.st.Items {

@@ -7,12 +7,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A policy judges requests as they are folded, before anybody learns of them. The
-// pump answers what the policy accepts or declines by a send of its own; no
-// workflow is involved. The answer stays in PumpState until codex resolves the
-// request, so a later pump can give it. A pump that returned no result is repeated
-// from the same state and counts, and judges the same. Answering twice is harmless:
-// codex acts on the first answer.
+// A policy judges requests as they are folded, before anybody learns of them. If the policy
+// accepts or declines a request, the pump answers it by a send of its own. No workflow is
+// involved. The answer stays in PumpState until codex resolves the request, so a later pump
+// can give it. A pump that returned no result is repeated from the same state and counts,
+// so its verdicts are the same. A second answer is harmless: codex acts on the first one.
 
 // RuleUnjudged is the rule of a decline when nobody could judge.
 const RuleUnjudged = "builtin:broken"
@@ -25,7 +24,7 @@ type Tally struct {
 	InSession int `json:"in_session,omitempty"`
 	Accepted  int `json:"accepted,omitempty"`
 	Declined  int `json:"declined,omitempty"`
-	Judged    int `json:"judged,omitempty"` // of all, those that a policy answered
+	Judged    int `json:"judged,omitempty"` // how many of all a policy answered
 	// Minute counts the requests in each second of the newest minute.
 	Minute []Second `json:"minute,omitempty"`
 }
@@ -38,7 +37,7 @@ type Second struct {
 }
 
 const (
-	maxJudged       = 20  // in a result, the newest
+	maxJudged       = 20  // judged requests in a result; the newest are kept
 	maxJudgedText   = 200 // bytes of each summary
 	maxRulingReason = 500
 )
@@ -50,7 +49,8 @@ func (t Tally) counts(turn int, ms int64) Counts {
 		c.InTurn = 0
 	}
 	for _, s := range t.Minute {
-		// Rather include a part of a second too many than too few.
+		// The oldest second counts as a whole, even if only a part of it lies within the
+		// minute.
 		if s.At >= ms/1000-60 {
 			c.InMinute += s.N
 		}
@@ -128,8 +128,9 @@ func (q *requests) judge(a *asked, r *protocol.Request) Verdict {
 	return v
 }
 
-// unfit returns why a verdict cannot answer this request, so that people are asked.
-// An accept for the session becomes an accept for now if the former is not offered.
+// If a verdict cannot answer this request, unfit returns why, and people are asked. If an
+// accept for the session is not offered, unfit changes it to an accept of this request
+// only.
 func (q *requests) unfit(r *protocol.Request, a *asked, v *Verdict) string {
 	switch v.Outcome {
 	case "":
@@ -160,11 +161,11 @@ func (q *requests) facts(a *asked, r *protocol.Request) Asked {
 		Counts: q.st.Tally.counts(q.st.Turn, q.st.AtMS),
 	}
 	if f.NetworkHost == "" && len(a.Network) > 0 && string(a.Network) != "null" {
-		f.NetworkHost = "." // something is to be reached, and codex did not say what
+		f.NetworkHost = "." // codex asks for network access and does not name the host
 	}
 	if v, err := plainJSON(a.Args); err == nil && v != nil {
-		// Longer arguments are left out: a rule that looks at them makes people decide; a
-		// rule that does not, decides.
+		// Longer arguments are left out. A rule that looks at arguments then makes people
+		// decide. A rule that does not look at them decides as usual.
 		if args := canonical(v); len(args) <= maxArguments {
 			f.Arguments = string(args)
 		}
@@ -175,8 +176,8 @@ func (q *requests) facts(a *asked, r *protocol.Request) Asked {
 	return f
 }
 
-// verdictSend returns the answer. Its id comes from the request, so each is sent
-// once.
+// verdictSend returns the send that answers a request with a verdict. Its id comes from the
+// request, so each answer is sent once.
 func (q *requests) verdictSend(r *protocol.Request, v Verdict) Send {
 	s := Send{
 		ID: fmt.Sprintf("policy/%d/%s", r.Incarnation, idKey(r.RPC)), Kind: SendDecision, Turn: q.st.Turn,

@@ -94,9 +94,9 @@ func TestAPolicyThatNobodyCanAskDeclinesEverything(t *testing.T) {
 	}
 }
 
-// A pump that returned no result is repeated from the same state. One that was
-// called back passes the answer on. In both cases codex gets an answer, and what it
-// has resolved is not answered again.
+// A pump that returned no result is repeated from the same state. A pump that was cancelled
+// passes the answer on in its state. In both cases codex gets an answer, and a request that
+// it has resolved is not answered again.
 func TestAVerdictIsAnsweredOnceInEffectWhateverDies(t *testing.T) {
 	asked := []string{started("c-1", "commandExecution", ""), asking(0, "c-1", "ok a")}
 	first := perform(t, underPolicy(running()), Options{Judge: byWords}, asked...)
@@ -113,7 +113,8 @@ func TestAVerdictIsAnsweredOnceInEffectWhateverDies(t *testing.T) {
 		t.Error("what codex resolved is still owed")
 	}
 
-	// Called back before codex resolved it: the state knows.
+	// The pump is cancelled before codex has resolved the request. The state keeps the
+	// answer.
 	first.m.cancel(first.m.now)
 	st := first.result(PumpCancelled).State
 	if !st.Owes() || st.Tally.InTurn != 1 {
@@ -133,7 +134,7 @@ func TestAVerdictIsAnsweredOnceInEffectWhateverDies(t *testing.T) {
 	if r := next.result(TurnEnded); r.State.Owes() || len(r.Resolved)+len(r.Deliveries) != 0 || len(data(next.sink.entries, protocol.EntryDecision, "by")) != 0 {
 		t.Errorf("the next pump: %+v, entries %+v", r, next.sink.entries)
 	}
-	// Nothing is left for the process that follows a dead one.
+	// If the process died, no answer is left for the next process.
 	other := carried
 	other.Cursor.Incarnation, other.Cursor.Offset, other.Rewind = 4, 0, 0
 	in := underPolicy(other)
@@ -143,8 +144,8 @@ func TestAVerdictIsAnsweredOnceInEffectWhateverDies(t *testing.T) {
 	}
 }
 
-// An answer that codex has not taken yet must not be left unresolved while a person
-// thinks about another request.
+// While codex has not taken an answer yet, the pump must not return to let a person think
+// about another request.
 func TestPeopleAreAskedOnceThePolicysAnswersHaveArrived(t *testing.T) {
 	s := perform(t, underPolicy(running()), Options{Judge: byWords})
 	s.hear(started("c-1", "commandExecution", ""), started("c-2", "commandExecution", ""), asking(0, "c-1", "ok"), asking(1, "c-2", "hm"))
@@ -198,8 +199,8 @@ func TestCountsAreOfTheTurnTheMinuteAndTheSession(t *testing.T) {
 	if got := tally.counts(4, 62_000); got != (Counts{InTurn: 4, InMinute: 2, InSession: 4}) {
 		t.Errorf("%+v", got)
 	}
-	// The whole second in which the minute begins counts, so the count is rather
-	// too high.
+	// The whole second in which the minute begins counts, so the count is too high rather
+	// than too low.
 	if got := tally.counts(4, 61_900); got.InMinute != 4 {
 		t.Errorf("a little earlier: %+v", got)
 	}

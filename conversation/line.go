@@ -16,9 +16,9 @@ type Line struct {
 	Offset, End int64
 	// Raw is the line without its newline; nil if Oversize. The receiver owns it.
 	Raw []byte
-	// Oversize lines were longer than the bound and skipped. What is needed to answer
-	// them was still read: Method, the ID as written, whether there is a result, and
-	// the id of the item in the params.
+	// Oversize says that the line was longer than the bound and was skipped. The fields
+	// that are needed to answer it were still read: Method, the ID as written, whether
+	// there is a result, and the id of the item in the params.
 	Oversize bool
 	Method   string
 	ID       json.RawMessage
@@ -29,8 +29,8 @@ type Line struct {
 // Blank reports whether the line is empty or only white space.
 func (l Line) Blank() bool { return !l.Oversize && len(bytes.TrimSpace(l.Raw)) == 0 }
 
-// A Scanner cuts a stream into lines. It holds at most one line of the bound's
-// length; longer lines are skipped and reported.
+// A Scanner cuts a stream into lines. It holds at most one line, which is at most as long
+// as the bound. It skips and reports longer lines.
 type Scanner struct {
 	r     io.Reader
 	split splitter

@@ -165,7 +165,7 @@ func FuzzScanner(f *testing.F) {
 			for _, name := range []string{"params", "item"} {
 				raw := names[name]
 				names = nil
-				_ = json.Unmarshal(raw, &names) // what is not an object has no members
+				_ = json.Unmarshal(raw, &names) // a value that is not an object has no members
 			}
 			if id := names["id"]; l.Item != "" && string(id) != `"`+l.Item+`"` && bytes.Count(parts[i], []byte(`"i`)) == 2 && !bytes.Contains(parts[i], []byte(`\`)) {
 				t.Fatalf("line %d: item %s, want %s", i, l.Item, id)

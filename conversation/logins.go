@@ -13,20 +13,19 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The logins of a pump are what it does with access tokens: it asks the broker,
-// logs codex in after each start, and answers codex's requests for a newer token.
-// The part owns TokenAsks (which a turn's end clears), Login and Account of the
-// state. It may call the asks and the autos.
+// The logins of a pump deal with access tokens: they ask the broker, log codex in after
+// each start, and answer codex's requests for a newer token. The part owns TokenAsks (which
+// a turn's end clears), Login and Account of the state. It may call the asks and the autos.
 type logins struct {
 	*core
 	asks  *asks
 	autos *autos
 
 	wants    []tokenWant     // for the driver to ask the broker
-	wanted   map[string]bool // keys of wants, and of earlier ones
+	wanted   map[string]bool // keys of wants, and of earlier wants
 	loginAt  time.Duration   // when codex took the login
 	loggedIn bool            // codex said that the login is complete
-	askedAt  time.Duration   // when codex asked for a token last
+	askedAt  time.Duration   // when codex last asked for a token
 }
 
 // wake registers when to stop waiting for a login, and for an answer to codex.
@@ -52,7 +51,8 @@ type tokenAnswered struct {
 	err   error
 }
 
-// ensure logs codex in, once per process, and reports whether that is done.
+// ensure logs codex in, once per process, and reports whether the login is complete or not
+// needed.
 func (k *logins) ensure() bool {
 	a := k.asks.all[askLogin]
 	switch {
@@ -81,7 +81,7 @@ func (k *logins) want(key string, ask TokenAsk) {
 	}
 }
 
-// brokered takes what the broker said.
+// brokered handles the broker's answer.
 func (k *logins) brokered(a tokenAnswered) {
 	if a.err == nil && a.token.access == nil {
 		a.err = errors.New("the broker gave none")
@@ -110,9 +110,9 @@ func (k *logins) brokered(a tokenAnswered) {
 	}
 }
 
-// answer answers codex's request and sends another request behind it. The
-// journal does not show answers to codex; the answer to the second request shows
-// that codex got the first.
+// answer answers codex's request for a token and then sends a request of its own. The
+// journal does not show our answers to codex. But it shows codex's answer to our request,
+// which proves that codex got the answer before it.
 func (k *logins) answer(a tokenAnswered, no *TokenError) {
 	i := k.st.tokenAsk(a.key)
 	if i < 0 {
@@ -151,16 +151,16 @@ func (k *logins) asked(msg *message) {
 
 func tokenKey(id json.RawMessage) string { return hex.EncodeToString([]byte(idKey(id))) }
 
-// get asks the broker for the tokens that codex waits for. A request that an
-// earlier pump may have answered is answered again: codex takes the first answer.
+// get asks the broker for the tokens that codex waits for. A request that an earlier pump
+// may have answered is answered again, because codex takes the first answer.
 func (k *logins) get() {
 	for _, id := range k.st.TokenAsks {
 		k.want(tokenKey(id), TokenAsk{Reason: "refresh", Account: k.st.Account, Have: k.st.Login})
 	}
 }
 
-// given handles the answer to the request that answer sends second: it
-// proves that codex got the token, or the refusal.
+// given handles codex's answer to the request that the method answer sends last. It proves
+// that codex got the token or the refusal.
 func (k *logins) given(what, key string) {
 	word, err := strconv.ParseInt(what, 10, 64)
 	if err != nil {
@@ -224,12 +224,12 @@ const (
 	methodTokenRefresh = "account/chatgptAuthTokens/refresh"
 	methodLoaded       = "thread/loaded/list"
 
-	// loginGrace is how long to wait for an accepted login to complete. codex asks its
-	// provider for something that turns do not need. A thread that is opened earlier
-	// may be refused (measured).
+	// loginGrace is how long to wait for an accepted login to complete. During the login
+	// codex asks its provider for something that turns do not need, which may take long. If
+	// a thread is opened before the login is complete, codex may refuse it (measured).
 	loginGrace = 5 * time.Second
-	// tokenGrace is how long a pump with nothing else to do waits for a token that
-	// codex wants; codex itself waits 10 s.
+	// tokenGrace is how long a pump with nothing else to do waits for a token that codex
+	// requested. codex itself waits 10 s.
 	tokenGrace = 15 * time.Second
 	// maxTokenAsks bounds the token requests that are open at once.
 	maxTokenAsks = 16

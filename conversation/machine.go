@@ -9,11 +9,10 @@ import (
 // It has no goroutine and no clock. Its output and state depend only on the lines
 // and the input; time decides only when to ask again, give up or return.
 //
-// It consists of a core and of parts that share it. Each part owns some fields of
-// the state and what this pump has to remember for them, and names the parts that
-// it may call. The machine itself takes lines and ticks, gives each message to
-// its part (machine_messages.go), lets the parts do what is due, and decides when
-// to return.
+// It consists of a core and of parts that share it. Each part owns some fields of the
+// state, and the variables of this pump that go with them. Its comment names the parts that
+// it may call. The machine itself takes lines and ticks, gives each message to its part
+// (machine_messages.go), lets the parts do what is due, and decides when to return.
 type machine struct {
 	*core
 	asks      *asks
@@ -45,7 +44,7 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	}
 	m.opening.fresh = m.st.Opened != m.st.Cursor.Incarnation
 	if m.opening.fresh {
-		// Requests that were open in an earlier process died with it.
+		// Requests that were open in an earlier codex process ended with it.
 		m.requests.drop(func(OpenRequest) bool { return true })
 		m.st.forgetProcess()
 	}
@@ -64,7 +63,7 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	return m, m.err
 }
 
-// assemble makes a machine of its parts and gives each part those that it may call.
+// assemble makes a machine of its parts and gives each part the parts that it may call.
 func assemble(c *core) *machine {
 	m := &machine{core: c}
 	m.asks = &asks{core: c}
@@ -105,8 +104,8 @@ func (m *machine) caughtUp(now time.Duration) {
 	m.step()
 }
 
-// upToDate marks the backlog as read. Answers to what was written earlier come
-// after the backlog, so their clocks start here.
+// upToDate marks the backlog as read. The answers to lines that were written before come
+// after the backlog, so the time limits of these answers start here.
 func (m *machine) upToDate() {
 	if m.caught {
 		return
@@ -120,7 +119,7 @@ func (m *machine) tick(now time.Duration) {
 	m.step()
 }
 
-// brokered takes what the broker said about a token.
+// brokered takes the broker's answer.
 func (m *machine) brokered(a tokenAnswered, now time.Duration) {
 	m.now = now
 	if m.result != nil || m.err != nil {
@@ -130,7 +129,7 @@ func (m *machine) brokered(a tokenAnswered, now time.Duration) {
 	m.step()
 }
 
-// toolReplied takes the outcome of a call that the driver had carried out.
+// toolReplied takes the outcome of a tool call that the driver carried out.
 func (m *machine) toolReplied(r toolReplied, now time.Duration) {
 	m.now = now
 	if m.result != nil || m.err != nil {
@@ -159,16 +158,15 @@ func (m *machine) wake() time.Duration {
 	return at
 }
 
-// cancel makes the pump return once it has read what was in the journal at its
-// start: an earlier attempt may have got that far, and both must make the same
-// entries.
+// cancel makes the pump return as soon as it has read the journal up to the length at the
+// pump's start. It does not return earlier, because an earlier attempt may have got that
+// far, and both must make the same entries.
 func (m *machine) cancel(now time.Duration) {
 	m.now, m.canceled = now, true
 	m.step()
 }
 
-// ended is called when the process is gone and its journal has been read to the
-// end.
+// ended is called when the process has ended and its journal has been read to the end.
 func (m *machine) ended(now time.Duration) {
 	m.now, m.caught = now, true
 	if m.result != nil || m.err != nil {
@@ -246,7 +244,7 @@ func (m *machine) expire() {
 	}
 }
 
-// verdict finishes the pump if a rule says so. The rules are in order of
+// verdict finishes the pump if there is a reason to return. The cases are in order of
 // importance.
 func (m *machine) verdict() {
 	switch {
@@ -259,7 +257,7 @@ func (m *machine) verdict() {
 	case m.canceled:
 		m.finish(PumpCancelled)
 	case len(m.st.TokenAsks) > 0 && m.now-m.logins.askedAt < tokenGrace: // codex does not wait for long
-	case (m.spending.stopping() || m.st.Interrupted) && m.now < m.lim.Attach: // nothing matters but the turn's end
+	case (m.spending.stopping() || m.st.Interrupted) && m.now < m.lim.Attach: // the pump waits only for the turn's end
 	case m.turns.foreignNews():
 		m.finish(TurnBegun)
 	case m.requests.unreported() && m.calls.calling(): // a tool call does not take long either
@@ -297,7 +295,7 @@ func (m *machine) finish(why PumpReason) {
 	r.Judged = m.requests.judged
 	r.Waited = m.time.waitedUntilNow()
 	m.spending.keep()
-	m.st.Rewind = max(m.st.Rewind, m.st.rewind()) // the host may have discarded what is below
+	m.st.Rewind = max(m.st.Rewind, m.st.rewind()) // the host may have discarded the journal below Rewind
 	r.Deliveries = m.delivery.report()
 	r.State = m.st
 	m.result = &r

@@ -32,11 +32,10 @@ func (m *machine) read(l Line, now time.Duration) {
 	}
 }
 
-// enough returns from a pump that has folded Limits.Bytes, even if it has not
-// caught up. Every attempt stops at this same line, so the next pump always begins
-// here, however often it is repeated.
+// enough returns from a pump that has folded Limits.Bytes, even if it has not caught up.
+// Every attempt of the pump stops at the same line, so the next pump always begins there.
 func (m *machine) enough() {
-	if !m.opt.Over { // else nobody is there to take the answers
+	if !m.opt.Over { // if the process has ended, nobody takes the answers
 		m.autos.flush()
 	}
 	if m.turns.end != nil {
@@ -83,8 +82,8 @@ func (m *machine) refill(l Line) {
 	}
 }
 
-// wordless holds the notifications whose text is not kept, and those whose text is
-// kept only when the end of the item repeats it.
+// wordless holds the notifications whose text is not kept, or is kept only when the end of
+// the item repeats it.
 var wordless = map[string]bool{
 	"item/started": true, "turn/started": true, "turn/diff/updated": true, "thread/started": true, "thread/status/changed": true,
 	"thread/tokenUsage/updated": true, "account/rateLimits/updated": true, "serverRequest/resolved": true,
@@ -163,8 +162,8 @@ func (m *machine) stray(l Line, err error) {
 		Text: "a line that is no message was skipped: " + excerpt(m.redact(strings.ToValidUTF8(string(l.Raw), "\uFFFD")), 200)})
 }
 
-// oversize handles a line that is too long to read: a request is refused, an answer
-// counts as one, and a turn's end ends the turn.
+// oversize handles a line that is too long to read. It refuses a request, takes an answer
+// as longAnswer shows it, and ends the turn if the line is a turn's end.
 func (m *machine) oversize(l Line) {
 	m.log.Warn("line over the bound", "offset", l.Offset, "bytes", l.End-l.Offset, "method", l.Method)
 	m.entry(protocol.Entry{Type: protocol.EntryState, Turn: m.st.Turn, Status: "warning",
@@ -183,8 +182,8 @@ func (m *machine) oversize(l Line) {
 	}
 }
 
-// longAnswer stands for an answer that is too long to read. It still says whether
-// it is a result or an error, which is all that a Send needs.
+// longAnswer stands for an answer that is too long to read. It still shows whether the
+// answer is a result or an error, and a Send needs no more.
 func longAnswer(l Line) *message {
 	if l.Result {
 		return &message{ID: l.ID, Result: json.RawMessage(`{}`)}

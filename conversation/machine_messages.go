@@ -19,8 +19,8 @@ func (m *machine) message(msg *message) {
 	}
 }
 
-// request handles a request from codex. What a person decides becomes a Request;
-// all others are answered at once.
+// request handles a request from codex. A request that a person or a policy decides becomes
+// a Request. All others are answered at once.
 func (m *machine) request(msg *message) {
 	switch msg.Method {
 	case methodToolCall:
@@ -55,8 +55,8 @@ func (m *machine) response(id string, r *message) {
 	if err != nil {
 		return
 	}
-	// Answers to what an earlier pump asked are still useful, except for its thread:
-	// only the thread that this pump asks for counts.
+	// Answers to the asks of an earlier pump are still useful, except the answer about the
+	// thread: only the thread that this pump asked for counts.
 	j := strings.LastIndexByte(id[:i], '.')
 	if j < 0 {
 		return

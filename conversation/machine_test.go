@@ -178,7 +178,7 @@ func TestWithdrawnRequestIsReported(t *testing.T) {
 	if len(r.Resolved) != 1 || string(r.Resolved[0]) != "1" || len(r.State.Open) != 1 || len(r.Requests) != 0 {
 		t.Errorf("%+v", r)
 	}
-	// The end of the turn withdraws the rest.
+	// The end of the turn withdraws the other requests.
 	s = perform(t, PumpInput{State: r.State}, Options{}, turnDone("interrupted", ""))
 	if r := s.result(TurnEnded); len(r.Resolved) != 1 || string(r.Resolved[0]) != "2" || len(r.State.Open) != 0 {
 		t.Errorf("at the end: %+v", r)
@@ -319,7 +319,7 @@ func TestOverloadIsRetriedAndThenWaitedOutOnView(t *testing.T) {
 	}
 }
 
-// The same if codex is too busy to open the thread.
+// It is the same if codex is too busy to open the thread.
 func TestOverloadOfTheOpeningIsWaitedOutOnView(t *testing.T) {
 	in := PumpInput{State: PumpState{Cursor: protocol.Cursor{Incarnation: 1}}, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never"},
 		Sends: []Send{turn(1, "m", "hello")}}
@@ -420,7 +420,7 @@ func TestAModelThatThinksForLongIsWaitedFor(t *testing.T) {
 		}
 	}
 	s.attached()
-	// Codex is not asked while a person is: the pump has returned by then.
+	// Codex is not asked while a person is asked, because the pump has returned.
 	s = perform(t, PumpInput{State: running()}, Options{})
 	s.hear(started("c1", "commandExecution", ""), asking(0, "c1", "ls"))
 	s.wait(time.Second)
@@ -436,7 +436,7 @@ func TestAbortedTurnIsInterrupted(t *testing.T) {
 	}
 }
 
-// No request is left open: what nobody can decide, and what cannot be read, is
+// No request is left open. A request that nobody can decide or that cannot be read is
 // answered at once, in the shape that codex expects.
 func TestEveryOtherRequestIsAnsweredAtOnce(t *testing.T) {
 	for method, want := range map[string]string{
@@ -461,7 +461,7 @@ func TestEveryOtherRequestIsAnsweredAtOnce(t *testing.T) {
 			t.Errorf("%s made %d entries", method, entries)
 		}
 		s.attached()
-		// An earlier attempt has answered it.
+		// An earlier attempt has answered the request.
 		s = perform(t, PumpInput{State: running()}, Options{Attempt: 2}, ask, wireEvent("serverRequest/resolved", `"requestId":"q"`))
 		s.heard()
 	}
@@ -477,8 +477,8 @@ func TestUnknownRequestsGetMethodNotFound(t *testing.T) {
 	s.attached()
 }
 
-// An interrupt of a turn that waits for a person brings the turn's end: the pump
-// does not return before it because a request is still open.
+// If a turn that waits for a person is interrupted, the pump stays until the turn has
+// ended, although a request is still open.
 func TestInterruptOfATurnThatWaitsForAPersonBringsItsEnd(t *testing.T) {
 	st := running()
 	st.Open = []OpenRequest{openRequest(7, "c")}
@@ -487,10 +487,10 @@ func TestInterruptOfATurnThatWaitsForAPersonBringsItsEnd(t *testing.T) {
 	s.hear(`{"id":"send/i/0","result":{}}`)
 	s.wait(10 * time.Second)
 	s.attached()
-	s.hear(asking(8, "d", "ls")) // nor because of another request
+	s.hear(asking(8, "d", "ls")) // the pump does not return because of another request either
 	s.wait(10 * time.Second)
 	s.attached()
-	// Another pump that takes over waits for the same.
+	// Another pump that takes over also waits for the turn's end.
 	s.m.cancel(s.m.now)
 	r := s.result(PumpCancelled)
 	next := perform(t, PumpInput{State: r.State}, Options{})
@@ -516,8 +516,7 @@ func TestInterruptOfATurnThatWaitsForAPersonBringsItsEnd(t *testing.T) {
 	}
 }
 
-// A turn's time goes on over the attempts of a pump, without the time that people
-// took.
+// The attempts of a pump share the turn's time. The time that people took does not count.
 func TestTurnsTimeGoesOnOverAttempts(t *testing.T) {
 	start := time.UnixMilli(1_000_000)
 	at := func(minutes int, method, params string) string {
@@ -536,7 +535,7 @@ func TestTurnsTimeGoesOnOverAttempts(t *testing.T) {
 	if r := s.result(TimedOut); r.Problem.Kind != protocol.EndTurnTimeout {
 		t.Errorf("%+v", r.Problem)
 	}
-	// A turn that began within this pump has the time since then.
+	// For a turn that began within this pump, the time counts from its beginning.
 	fresh := opened()
 	fresh.CodexVersion = "0.169.0"
 	s = perform(t, PumpInput{State: fresh, Limits: in.Limits, Sends: []Send{turn(5, "m-5", "hello")}}, attempt(50),
@@ -563,7 +562,7 @@ func TestTurnsTimeGoesOnOverAttempts(t *testing.T) {
 	}
 }
 
-// The same holds for the time in which the model says nothing.
+// The attempts of a pump also share the time in which the model says nothing.
 func TestQuietOfTheModelGoesOnOverAttempts(t *testing.T) {
 	start := time.UnixMilli(1_000_000)
 	st := running()

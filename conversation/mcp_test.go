@@ -44,7 +44,7 @@ func (s *mcpServer) called() int {
 
 func (s *mcpServer) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
-		w.WriteHeader(http.StatusMethodNotAllowed) // it has no stream of its own
+		w.WriteHeader(http.StatusMethodNotAllowed) // the server sends no events of its own
 		return
 	}
 	var m struct {

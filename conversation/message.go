@@ -31,9 +31,9 @@ type RPCError struct {
 
 func (e *RPCError) Error() string { return fmt.Sprintf("%s (code %d)", e.Message, e.Code) }
 
-// Codes of JSON-RPC errors that we send or branch on.
+// Codes of JSON-RPC errors that we send or check for.
 const (
-	CodeOverloaded     = -32001 // codex: try again later
+	CodeOverloaded     = -32001 // codex is overloaded: try again later
 	CodeInvalidRequest = -32600
 	CodeNoMethod       = -32601
 	CodeInvalidParams  = -32602

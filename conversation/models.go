@@ -65,12 +65,13 @@ func parseModel(raw json.RawMessage) (protocol.Model, bool) {
 			out.Efforts = append(out.Efforts, word)
 		}
 	}
-	// The id is sent back to codex, so one that would have to be cut cannot be used.
+	// The id is sent back to codex, so a model with an id that would have to be cut cannot
+	// be used.
 	return out, out.ID != "" && wireLen(out.ID) <= maxModelID && len(out.Efforts) <= maxEfforts
 }
 
-// effortWord reads an effort level, which is an object or a plain string; "" if it
-// is neither, or too long.
+// effortWord reads an effort level, which is an object or a plain string. It returns "" if
+// the level is neither or is too long.
 func effortWord(raw json.RawMessage) string {
 	var o struct {
 		Effort string `json:"reasoningEffort"`
@@ -79,7 +80,7 @@ func effortWord(raw json.RawMessage) string {
 	if json.Unmarshal(raw, &o) == nil {
 		word = o.Effort
 	} else {
-		_ = json.Unmarshal(raw, &word) // else it is none
+		_ = json.Unmarshal(raw, &word) // another type is no level
 	}
 	if len(word) > maxEffort {
 		return ""
@@ -90,9 +91,10 @@ func effortWord(raw json.RawMessage) string {
 // efforts are the known levels, lowest first.
 var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"}
 
-// ModelLevel returns the effort to use when effort is wanted: effort itself if the model
-// has it, else the next lower level that the model has, else its lowest; empty if
-// the model has none. For an unknown level it is the model's default.
+// ModelLevel returns the effort level to use when effort is wanted. This is effort itself
+// if the model has it, else the next lower level that the model has, else the model's
+// lowest. If effort is not a known level, it is the model's default. It is empty if the
+// model has no levels.
 func ModelLevel(m protocol.Model, effort string) string {
 	if effort == "" || slices.Contains(m.Efforts, effort) {
 		return effort

@@ -15,8 +15,7 @@ func TestAModelListIsReadWhateverIsInIt(t *testing.T) {
 	for answer, want := range map[string][]protocol.Model{
 		`{"data":[{"id":"a","model":"m-a","displayName":"A","isDefault":true,"supportedReasoningEfforts":[{"reasoningEffort":"low","description":"fast"},{"reasoningEffort":"high"}],"defaultReasoningEffort":"low"}]}`: {
 			{ID: "m-a", Name: "A", Efforts: []string{"low", "high"}, DefaultEffort: "low", Default: true}},
-		// Hidden models are left out, and so is what cannot be read. The rest is
-		// listed.
+		// Hidden models and unreadable entries are left out. The rest is listed.
 		`{"data":[{"id":"h","hidden":true},7,null,"x",[],{"id":5},{"id":""},{},{"id":"b","hidden":"no"},{"id":"c"},{"id":"c","displayName":"again"}]}`: {
 			{ID: "c", Name: "c", Efforts: []string{}}},
 		// Efforts are objects, or strings in older versions. Anything else is
@@ -37,7 +36,7 @@ func TestAModelListOfAnyLengthFitsIntoAWorkflow(t *testing.T) {
 	var some []string
 	models := 10_000
 	if testing.Short() {
-		models = 500 // five times what is kept; the race detector makes more slow
+		models = 500 // five times the number that is kept; the race detector makes more slow
 	}
 	for i := range models {
 		efforts, err := json.Marshal(strings.Split(strings.Repeat(fmt.Sprintf("effort-%d,", i), maxEfforts), ","))

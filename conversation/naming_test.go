@@ -37,7 +37,7 @@ func TestANameThatCodexCannotStoreYetIsSentAgain(t *testing.T) {
 		t.Errorf("the name was sent %d times; said %q", n, s.said)
 	}
 
-	// The refusal may arrive behind the turn's end: it is not final.
+	// The refusal may arrive after the turn's end. It is not final either.
 	s = perform(t, in, Options{})
 	s.hear(turnDone("completed", ""), fmt.Sprintf(nameRefused, 0))
 	s.wait(time.Minute)
@@ -45,7 +45,8 @@ func TestANameThatCodexCannotStoreYetIsSentAgain(t *testing.T) {
 		t.Errorf("named %q; entries %+v", r.State.Named, s.sink.entries)
 	}
 
-	// A refusal that stays is accepted: a turn can do without.
+	// If codex refuses the name each time, the pump accepts the refusal, because a turn
+	// does not need the name.
 	s = perform(t, in, Options{})
 	for try := range 20 {
 		s.hear(fmt.Sprintf(nameRefused, try))
@@ -55,7 +56,7 @@ func TestANameThatCodexCannotStoreYetIsSentAgain(t *testing.T) {
 		t.Errorf("the name was sent %d times; named %q; entries %+v", n, s.m.st.Named, s.sink.entries)
 	}
 
-	// Between turns everything is written.
+	// Between turns the whole history is written.
 	in.State = opened()
 	s = perform(t, in, Options{})
 	s.hear(fmt.Sprintf(nameRefused, 0))

@@ -8,7 +8,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Two starts would make two threads, and codex may take seconds for one.
+// Two requests to start a thread would make two threads, and codex may take seconds to
+// start one.
 func TestAThreadThatWasAskedForIsNotAskedForAgain(t *testing.T) {
 	const (
 		greeted = `{"id":"g1.p9.initialize.0","result":{"userAgent":"f/0.169.0 (x)"}}`
@@ -59,8 +60,8 @@ func TestAThreadThatWasAskedForIsNotAskedForAgain(t *testing.T) {
 			t.Fatalf("nothing was waited for:\n%s", strings.Join(s.said, "\n"))
 		}
 		s.wait(2 * time.Second)
-		// What is asked after the start tells the next attempt that the thread was
-		// asked for.
+		// The asks that follow thread/start show the next attempt that the thread was asked
+		// for.
 		said := strings.Join(s.said, "\n")
 		thread, account, models := strings.Index(said, `"thread/start"`), strings.Index(said, `"account/read"`), strings.Index(said, `"model/list"`)
 		if starts(s) != 1 || account < thread || models < thread {

@@ -9,10 +9,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// An opening makes a new process ready: handshake, login, and the thread, which
-// is started, resumed or forked. The part owns Opened, ThreadID, ForkedFrom and
-// what codex says about the thread in the state. It may call the asks and the
-// logins.
+// An opening makes a new process ready: handshake, login, and the thread, which is started,
+// resumed or forked. Of the state the part owns Opened, ThreadID, ForkedFrom and the fields
+// that codex's answers about the thread fill. It may call the asks and the logins.
 type opening struct {
 	*core
 	asks   *asks
@@ -22,7 +21,7 @@ type opening struct {
 	inited  bool // initialize was answered
 	greeted bool // the client said that it is initialized
 	begun   bool // the opening has begun
-	before  bool // initialize had been answered by then
+	before  bool // initialize was answered before the opening began
 	looked  bool // the pump knows whether it must wait for an earlier attempt's answers
 }
 
@@ -77,7 +76,8 @@ func (o *opening) threadParams() (string, threadParams) {
 	}
 	config := map[string]any{}
 	if t.Mark != "" {
-		// A thread's override reaches its commands whatever they inherit.
+		// An override of the thread reaches its commands, whatever else the commands
+		// inherit.
 		config["shell_environment_policy.set.FAIRLEAD_SESSION"] = t.Mark
 	}
 	if t.Effort != "" {
@@ -88,7 +88,7 @@ func (o *opening) threadParams() (string, threadParams) {
 	}
 	method, _ := o.opens()
 	p.Instructions = t.Instructions
-	if method != methodFork { // thread/fork does not take it; the fork's first turn does
+	if method != methodFork { // thread/fork takes no personality; the fork's first turn does
 		p.Personality = t.Personality
 	}
 	if method == methodStart {
@@ -99,9 +99,10 @@ func (o *opening) threadParams() (string, threadParams) {
 	return method, p
 }
 
-// lookFirst is how long a later attempt waits for a sign that an earlier one has
-// asked for the thread, whose answer may take seconds. account and models are asked
-// after the thread and answered at once, so their answers are the sign.
+// lookFirst is how long a later attempt waits for a sign that an earlier one has asked for
+// the thread. codex's answer about the thread may take seconds. The asks for account and
+// models follow the ask for the thread and are answered at once, so their answers are the
+// sign.
 const lookFirst = 3 * time.Second
 
 // open does the steps of the opening that are possible now.
@@ -153,7 +154,8 @@ func (o *opening) askedBefore() bool {
 
 func (o *opening) initialized(r *message) {
 	if r.Error != nil {
-		// A process that an earlier pump began to open answers so; go on.
+		// If an earlier pump began to open this process, codex answers so. The opening goes
+		// on.
 		if !strings.Contains(strings.ToLower(r.Error.Message), "already initialized") {
 			o.giveUp(Refused, classifyAnswer(methodInitialize, r.Error))
 			return

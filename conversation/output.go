@@ -13,8 +13,8 @@ import (
 // The last message of a turn with an output schema is JSON. codex passes the schema
 // to the provider, which enforces it; this package does not.
 
-// CheckSchema returns an error if codex could not take the schema. Its content is
-// not checked.
+// CheckSchema returns an error if codex could not take the schema. It does not check the
+// schema's content.
 func CheckSchema(schema []byte) error {
 	var object map[string]json.RawMessage
 	switch err := json.Unmarshal(schema, &object); {

@@ -9,9 +9,9 @@ const peekMax = 1 << 10
 // onTheWay names the nested objects that lead to an item's id.
 var onTheWay = []string{"params", "item"}
 
-// A peeker reads the id and the method of one JSON object that is too long to keep,
-// and the id of the item in its params, wherever they stand. It sees every byte
-// once and keeps almost nothing. From a line that is not JSON it reads nothing.
+// A peeker reads the id and the method of one JSON object that is too long to keep, and the
+// id of the item in its params, wherever they stand. It gets every byte once and keeps only
+// a few. It reads nothing from a line that is not JSON.
 type peeker struct {
 	method string
 	id     json.RawMessage
@@ -19,7 +19,7 @@ type peeker struct {
 	item   string // params.item.id
 
 	depth    int
-	level    int // depth of the innermost object being read: 1 is the whole, then onTheWay
+	level    int // depth of the innermost object being read: 1 for the whole, more for the objects of onTheWay
 	inString bool
 	escaped  bool
 	inValue  bool // after a colon, at level
@@ -52,7 +52,7 @@ func (p *peeker) next(c byte) {
 			if p.here() && !p.inValue {
 				p.name = ""
 				if !p.over {
-					_ = json.Unmarshal(p.token, &p.name) // a broken name is none of ours
+					_ = json.Unmarshal(p.token, &p.name) // a broken name is none that the peeker looks for
 				}
 			}
 		}
@@ -116,7 +116,7 @@ func (p *peeker) begin() {
 	case "result":
 		p.result = true
 	case "params":
-		p.item = "" // if there are two, the second counts
+		p.item = "" // if the member comes twice, the second counts
 	}
 }
 

@@ -19,8 +19,8 @@ type piece struct {
 	text         string
 }
 
-// pieceOf returns the kind of text in a delta of this method; empty for other
-// methods.
+// pieceOf returns the entry type of the text in a delta of this method. It is empty if the
+// method is not for deltas of text.
 func pieceOf[T string | []byte](method T) protocol.EntryType {
 	switch string(method) { // copies nothing
 	case "item/agentMessage/delta", "item/plan/delta":

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// samePiece checks that the parser reads the same from a line that is read as a
-// piece.
+// samePiece checks that if the piece reader reads a line, the parser reads the same from
+// it.
 func samePiece(t *testing.T, line []byte) (read bool) {
 	t.Helper()
 	var r pieceReader
@@ -25,7 +25,7 @@ func samePiece(t *testing.T, line []byte) (read bool) {
 	return true
 }
 
-// All streamed pieces take the short way, or it would be useless.
+// The piece reader reads all streamed pieces. Otherwise it would be useless.
 func TestStreamsAreReadAsPieces(t *testing.T) {
 	for name, s := range streams(t) {
 		if len(s[0]) == 0 || len(s[1]) < 10 {
@@ -44,7 +44,7 @@ func TestStreamsAreReadAsPieces(t *testing.T) {
 	}
 }
 
-// Unusual lines are left to the parser, whatever it makes of them.
+// The piece reader leaves unusual lines to the parser.
 func TestUnusualLinesAreParsed(t *testing.T) {
 	const params = `"params":{"threadId":"t","turnId":"u","itemId":"i","delta":"x"}`
 	const method = `"method":"item/agentMessage/delta"`
@@ -88,7 +88,8 @@ func TestUnusualLinesAreParsed(t *testing.T) {
 	}
 }
 
-// FuzzPiece checks that the parser reads the same from whatever is read as a piece.
+// FuzzPiece checks that if the piece reader reads a line, the parser reads the same from
+// it.
 func FuzzPiece(f *testing.F) {
 	for _, s := range streams(f) {
 		for _, line := range s[1] {

@@ -49,9 +49,9 @@ var kindOfInfo = map[string]string{
 	"activeTurnNotSteerable":      "bad_request",
 }
 
-// classify turns codex's error of a failed turn into a Problem. codex's error word
-// decides if it is specific, and the wording decides if the word is "other". If
-// neither says anything, the kind is other.
+// classify turns codex's error of a failed turn into a Problem. If codex's error word is
+// specific, it decides. If the word is "other", the wording decides. If neither is known,
+// the kind is other.
 func classify(e turnError) *protocol.Problem {
 	message := e.Message
 	if e.Details != "" && !strings.Contains(message, e.Details) {
@@ -133,7 +133,7 @@ var wordings = []struct{ text, kind string }{
 	{"unauthorized", "auth"},
 	{"unexpected status 401", "auth"}, // the whole message of older versions
 	{"unexpected status 403", "auth"},
-	{"auth refresh request", "auth"}, // failed, or timed out
+	{"auth refresh request", "auth"}, // the request failed or timed out
 	{"not logged in", "auth"},
 	{"refresh token", "auth"},
 	{"invalid api key", "auth"},
@@ -157,7 +157,7 @@ var wordings = []struct{ text, kind string }{
 	{"codex-linux-sandbox", "sandbox"},
 	{"sandbox denied", "sandbox"},
 	{"sandbox error", "sandbox"},
-	{"sandbox rules", "sandbox"}, // that Landlock cannot enforce
+	{"sandbox rules", "sandbox"}, // sandbox rules that Landlock cannot enforce
 	{"seccomp", "sandbox"},
 	{"timed out", "network"},
 }
@@ -180,7 +180,7 @@ func classifyAnswer(method string, e *RPCError) *protocol.Problem {
 	case e.Code == CodeInvalidParams:
 		kind = "bad_request"
 	case strings.Contains(e.Message, "unknown variant"):
-		kind = "protocol" // how codex says that it does not know a method
+		kind = "protocol" // codex says with this code that it does not know a method
 	}
 	return problem(kind, fmt.Sprintf("%s: %s", method, e.Message))
 }
@@ -205,7 +205,7 @@ func ExitProblem(how, tail string) *protocol.Problem {
 	return p
 }
 
-// colours matches the terminal escapes in codex's error log.
+// colours matches the terminal escapes for colours in codex's error log.
 var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // meaningful returns codex's error log without colours and without the error that

@@ -13,9 +13,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Projections show a transcript to readers that do not know its entries. All are
-// pure: the same entries give the same bytes, in whatever order and however often
-// they come. Deltas are not entries, so no projection contains them.
+// Projections show a transcript to readers that do not know its entries. All are pure
+// functions: the same entries give the same bytes, even if entries come repeatedly or in
+// another order. Deltas are not entries, so no projection contains them.
 
 // A ChatRole is the author of a chat message.
 type ChatRole string
@@ -84,7 +84,7 @@ type chat struct {
 	all     []ChatMessage
 	said    *ChatMessage  // the open assistant message
 	results []ChatMessage // of its calls
-	failed  string        // why the turn failed, so far
+	failed  string        // why the turn failed, if an error was seen
 }
 
 func (c *chat) add(e protocol.Entry) {
@@ -100,8 +100,8 @@ func (c *chat) add(e protocol.Entry) {
 	}
 }
 
-// user begins a message, or extends the last one if that is the user's too: a steer
-// adds to the same message.
+// user begins a user message. If the last message is the user's too, as after a steer, user
+// extends it.
 func (c *chat) user(e protocol.Entry) {
 	c.close()
 	if n := len(c.all); n > 0 && c.all[n-1].Role == RoleUser {
@@ -114,7 +114,7 @@ func (c *chat) user(e protocol.Entry) {
 
 func (c *chat) assistant(e protocol.Entry) {
 	if len(c.results) > 0 {
-		c.flush() // it has seen the results
+		c.flush() // the next assistant message has seen the results
 	}
 	if c.said == nil {
 		c.begin(e)
@@ -131,8 +131,8 @@ func (c *chat) call(e protocol.Entry) {
 	c.results = append(c.results, ChatMessage{ID: chatID("res", e), Role: RoleTool, Content: callResult(e), CallID: call.ID})
 }
 
-// begin opens an assistant message. It adds an empty user message if the transcript
-// begins later, because the first message is always the user's.
+// begin opens an assistant message. If the transcript begins after the user's message,
+// begin adds an empty one, because the first message is always the user's.
 func (c *chat) begin(e protocol.Entry) {
 	if len(c.all) == 0 {
 		c.all = append(c.all, ChatMessage{ID: chatID("start", e), Role: RoleUser})
@@ -206,8 +206,8 @@ func callArguments(e protocol.Entry) string {
 	return sortedArguments(e.Data["arguments"])
 }
 
-// sortedArguments returns a tool's arguments as an object with sorted keys.
-// Arguments that are no object, or were cut, become a text in an object.
+// sortedArguments returns a tool's arguments as an object with sorted keys. Arguments that
+// are no JSON object, or were cut, become a text in such an object.
 func sortedArguments(text string) string {
 	if text == "" {
 		return "{}"

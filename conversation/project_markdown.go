@@ -44,8 +44,7 @@ func markdownEntry(b *bytes.Buffer, e protocol.Entry) {
 	}
 }
 
-// unsure marks a message that codex did not record itself, because it is unknown
-// whether codex got it.
+// unsure returns a remark for a message of which nobody knows whether it reached codex.
 func unsure(e protocol.Entry) string {
 	if e.Data["delivery"] == string(protocol.Sent) {
 		return " (whether it reached codex is not known)"
@@ -81,8 +80,8 @@ func factsOf(m map[string]string) string {
 
 func line1(s string) string { return strings.ReplaceAll(Harmless(s), "\n", " ") }
 
-// Harmless removes what a terminal would act on: escape sequences and other control
-// characters, and marks that change the direction of writing. Line feeds and tabs
+// Harmless removes characters that a terminal would act on: escape sequences and other
+// control characters, and marks that change the direction of writing. Line feeds and tabs
 // stay.
 func Harmless(s string) string {
 	return strings.Map(func(r rune) rune {

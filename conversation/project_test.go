@@ -225,7 +225,7 @@ func FuzzProjections(f *testing.F) {
 			}
 			entries = append(entries, e)
 		}
-		// Entries without an id, or with another entry's id, cannot be told apart.
+		// Entries without an id, or with the id of another entry, cannot be distinguished.
 		for i := range entries {
 			entries[i].ID += fmt.Sprint("#", i)
 		}

@@ -6,7 +6,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The methods that we use, and the shapes that we send. Everything else stays raw.
+// The methods that we use, and the shapes that we send. All other parts of codex's messages
+// stay raw.
 const (
 	methodInitialize  = "initialize"
 	methodInitialized = "initialized"

@@ -14,9 +14,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// ErrWireLost is wrapped by Run's error when the wire broke; the state of the
-// process is then unknown. The caller attaches again and runs the same input with
-// the next Attempt.
+// Run's error wraps ErrWireLost when the wire broke. The state of the process is then
+// unknown. The caller attaches again and runs the same input with the next Attempt.
 var ErrWireLost = errors.New("the wire to codex is lost")
 
 // A Wire is an attachment to a journaled process, at PumpInput.From.
@@ -36,26 +35,26 @@ type RawSink interface {
 
 // Options of Run. The zero value is a first attempt with nothing to hide.
 type Options struct {
-	// Attempt counts from 1 how often this input is run. From the second attempt on,
-	// everything may have been written already, so the pump looks for it first.
+	// Attempt counts from 1 how often this input is run. From the second attempt on, any
+	// line may have been written already, so the pump first finds out which were.
 	Attempt int
 	// Nonce makes the ids of barriers differ between attempts. If it is empty, the
 	// attempt number is used.
 	Nonce string
-	// Since is how long before this attempt the input was first due to run. The turn's
-	// time counts from there (see deadlines.go).
+	// Since is how long before this attempt the input was first due to run. The turn's time
+	// counts from that moment (see deadlines.go).
 	Since time.Duration
 	// Client introduces us to codex; DefaultClient if its name is empty.
 	Client ClientInfo
 	// AnyVersion accepts any version of codex.
 	AnyVersion bool
 	// Redactor knows the secrets that must not be stored or shown. It is applied to all
-	// texts that reach the sink and the result; digests are computed before it.
+	// texts that reach the sink and the result; digests are computed before redaction.
 	Redactor *Redactor
-	// Before, if set, is called from the pump's goroutine before a line is folded that
-	// may contain command output or model text. Secrets that the Redactor learns during
-	// the call are removed from that line. end is the offset just past the line; piece
-	// says that the line is one of many pieces of a streaming text.
+	// Before, if set, is called from the pump's goroutine before each line that may contain
+	// command output or model text is folded. Secrets that the Redactor learns during the
+	// call are removed from that line. end is the offset just past the line; piece says
+	// that the line is one of many pieces of a streaming text.
 	Before func(end int64, piece bool)
 	// Settled, if set, is called from the pump's goroutine as soon as a send is
 	// settled; the workflow learns of it from the result. A second attempt calls it
@@ -76,9 +75,9 @@ type Options struct {
 	Judge func(Asked) Verdict
 	// Tool, if set, carries out calls of our tools that need more than an answer.
 	Tool Tooler
-	// Over says that the process had ended when the wire was attached. Then nothing is
-	// written or decided before the journal has been read to the end: a request that is
-	// open in it can no longer be answered.
+	// Over says that the process had ended when the wire was attached. Then the pump writes
+	// and decides nothing before it has read the journal to the end, because a request that
+	// is open in the journal can no longer be answered.
 	Over bool
 	// Exit returns how the process ended and the tail of its standard error. It is
 	// called once, when the wire reports that the process has ended.
@@ -86,14 +85,14 @@ type Options struct {
 	// Fresh, if set, is called for each notification that codex sent while the pump was
 	// attached, with the time by the clock of codex's host.
 	Fresh func(emitted time.Time)
-	// Lost, if set, is called last, once the wire is lost, with what was known by then.
-	// It serves the case that nobody can ever attach again.
+	// Lost, if set, is called last when the wire is lost, with all that the pump knew at
+	// that moment. The caller needs this if nobody can ever attach again.
 	Lost func(Lost)
-	// Zone, if set, returns the time zone of codex's host, or nil if that cannot be
-	// found out. It is called when codex gives the end of a limit as a time of day;
-	// nothing else depends on it.
+	// Zone, if set, returns the time zone of codex's host, or nil if nobody can find it
+	// out. It is called when codex gives the end of a limit as a time of day; nothing else
+	// depends on it.
 	Zone func() *time.Location
-	// Now is the clock for codex's requests for the time and for deadlines; nil means
+	// Now is the clock for deadlines and for codex's requests for the time; nil means
 	// time.Now.
 	Now func() time.Time
 	Log *slog.Logger
@@ -107,7 +106,7 @@ type Place struct {
 	Progress         *protocol.Progress
 }
 
-// Use is what a session has used so far.
+// Use shows how much a session has used so far.
 type Use struct {
 	Usage, TurnUsage protocol.Usage
 	Context          *protocol.ContextUse
@@ -138,23 +137,22 @@ const (
 	// writeGrace is how long the remaining lines may take to be written when the pump
 	// returns.
 	writeGrace = 2 * time.Second
-	// verdictGrace is how long to wait after a failed write until the reading side says
-	// whether the process ended or the wire is lost.
+	// verdictGrace is how long the driver waits after a failed write for the reader to find
+	// out whether the process ended or the wire is lost.
 	verdictGrace = 10 * time.Second
-	// catchUpGrace is how long a cancelled pump may take to read what was in
-	// the journal at its start.
+	// catchUpGrace is how long a cancelled pump may take to read the journal up to the
+	// length at the pump's start.
 	catchUpGrace = 10 * time.Second
 )
 
-// Run attaches to a conversation, sends what is due, folds what codex says into the
-// sink, and returns when the workflow is needed; PumpReason says why. When it
-// returns, the wire is closed and all its goroutines have ended.
+// Run attaches to a conversation, sends the messages that are due, folds codex's lines into
+// the sink, and returns when the workflow is needed. PumpReason says why. When it returns,
+// the wire is closed and all its goroutines have ended.
 //
-// If ctx is cancelled, Run returns a normal result, after the newest line that has
-// arrived; if that line ended the turn, the result says so. After an error nothing
-// counts: the caller runs the same input again, on a new wire and with the next
-// Attempt. The sink then gets the earlier entries again, with the same ids and
-// numbers.
+// If ctx is cancelled, Run folds the lines that have arrived and returns a normal result.
+// If one of these lines ended the turn, the result says so. After an error nothing counts:
+// the caller runs the same input again, on a new wire and with the next Attempt. The sink
+// then gets the earlier entries again, with the same ids and numbers.
 func Run(ctx context.Context, wire Wire, in PumpInput, sink Sink, opt Options) (PumpResult, error) {
 	m, err := newMachine(in, sink, opt, wire.Size())
 	if err != nil {
@@ -235,7 +233,7 @@ type driver struct {
 	spoke bool
 }
 
-// An event is what the reader saw: a line, the end of the backlog, or an error.
+// An event comes from the reader: a line, the end of the backlog, or an error.
 type event struct {
 	line   Line
 	caught bool
@@ -294,8 +292,8 @@ func (d *driver) loop(ctx context.Context) error {
 	m := d.m
 	m.atStart()
 	canceled := ctx.Done()
-	var deaf <-chan time.Time  // a write failed: how long the reader may take
-	var stuck <-chan time.Time // set when cancelled before the backlog is read
+	var deaf <-chan time.Time  // set when a write has failed: ends the wait for the reader
+	var stuck <-chan time.Time // set when the pump is cancelled: ends the wait for the backlog
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for m.result == nil {
@@ -304,7 +302,7 @@ func (d *driver) loop(ctx context.Context) error {
 		}
 		d.collect()
 
-		// Events that have arrived go first: a turn that has ended is reported as ended,
+		// Events that have arrived go first. So a turn that has ended is reported as ended,
 		// even if the workflow cancels the pump at the same moment.
 		select {
 		case e := <-d.events:
@@ -358,8 +356,9 @@ func (d *driver) loop(ctx context.Context) error {
 	return m.err
 }
 
-// collect takes the machine's lines and questions. The first line is preceded by a
-// newline, so that a line left incomplete by an earlier writer cannot swallow it.
+// collect takes the lines for codex from the machine, and its questions to the broker and
+// the tools. It writes a newline before the first line: if an earlier writer left a line
+// incomplete, the first line must not become a part of it.
 func (d *driver) collect() {
 	for _, line := range d.m.out {
 		if !d.spoke {
@@ -393,8 +392,8 @@ func (d *driver) take(e event) error {
 	return d.m.err
 }
 
-// flush writes the remaining lines, above all refusals. If the process or the turn
-// that they belong to has ended, a failure does not matter.
+// flush writes the remaining lines, most of which are refusals. A failure does not matter
+// if the process or the turn of the lines has ended.
 func (d *driver) flush() error {
 	m := d.m
 	d.collect()

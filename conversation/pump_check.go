@@ -6,8 +6,8 @@ import (
 	"path"
 )
 
-// validate refuses an input that no pump can run. st is its state as the pump begins
-// with it.
+// validate refuses an input that no pump can run. st is the state that the pump begins
+// with.
 func (in PumpInput) validate(st PumpState) error {
 	switch {
 	case in.Prefix == "":

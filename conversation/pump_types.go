@@ -7,8 +7,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// ThreadSpec says how a thread is set up. All of it is sent with every start and
-// every resume, because a resume by codex does not restore the sandbox.
+// ThreadSpec says how a thread is set up. The pump sends all of it with every start and
+// every resume, because codex does not restore the sandbox at a resume.
 type ThreadSpec struct {
 	CWD            string `json:"cwd"`
 	Sandbox        string `json:"sandbox"`               // read-only, workspace-write, danger-full-access
@@ -32,21 +32,21 @@ type ThreadSpec struct {
 	Tools []string `json:"tools,omitempty"`
 }
 
-// PumpState is what a pump hands to the next one through the workflow. It stays
-// small, and is a pure function of the journal up to Cursor and of the inputs so
-// far, except for Named, which also takes a name that codex did not answer in time,
-// and Budget, which says how far a pump got with an interrupt.
+// PumpState is the state that a pump hands to the next one through the workflow. It stays
+// small. It is a pure function of the journal up to Cursor and of the inputs so far, with
+// two exceptions. Named is also set for a name that codex did not answer in time. Budget
+// says how far a pump got with an interrupt.
 type PumpState struct {
 	Cursor protocol.Cursor `json:"cursor"`
-	// Rewind is the offset below which nobody reads again. It is at most Cursor.Offset:
-	// the start of the oldest open item that a request may need as context, of
-	// unfinished text, or of a request that has to be read again to be answered.
-	// PumpInput.From says where a pump begins; the lines from there to Cursor only
-	// restore these.
+	// Rewind is the offset below which no pump reads again. It is at most Cursor.Offset. It
+	// is the start of the oldest line that a later pump may need: of an open item that a
+	// request may need as context, of unfinished text, or of a request that has to be read
+	// again to be answered. PumpInput.From says where a pump begins; the lines from that
+	// place to Cursor only restore these.
 	Rewind int64 `json:"rewind"`
 	// Seq is the sequence number of the newest transcript entry.
 	Seq int64 `json:"seq"`
-	// ThreadID is set once the thread was started or resumed in this incarnation (see
+	// ThreadID is set when the thread was started or resumed in this incarnation (see
 	// Opened), or is known from an earlier one.
 	ThreadID string `json:"thread_id,omitempty"`
 	// ForkedFrom is the thread that this one was forked from, if it was.
@@ -82,7 +82,8 @@ type PumpState struct {
 	// says that the turn has an output schema.
 	FinalAt    int  `json:"final_at,omitempty"`
 	Structured bool `json:"structured,omitempty"`
-	// RateLimits and Context are what codex last reported; nil if it reported none.
+	// RateLimits and Context are the values that codex last reported; nil if it reported
+	// none.
 	RateLimits *protocol.RateLimits `json:"rate_limits,omitempty"`
 	Context    *protocol.ContextUse `json:"context,omitempty"`
 
@@ -93,17 +94,18 @@ type PumpState struct {
 	Items []OpenItem `json:"items,omitempty"`
 	// Total is the thread's token count that codex last reported.
 	Total protocol.Usage `json:"total"`
-	// DiffStat sums up what the running turn has changed so far.
+	// DiffStat sums up the changes of the running turn so far.
 	DiffStat string `json:"diff_stat,omitempty"`
-	// Diffed names the turn and the digest of the last diff that was handed over.
+	// Diffed has the turn and the digest of the diff that was last handed to the DiffSink.
 	Diffed string `json:"diffed,omitempty"`
 	// TurnStartedMS is when the running turn began, by codex's clock.
 	TurnStartedMS int64 `json:"turn_started_ms,omitempty"`
 	// AtMS is the newest time in the journal. Lines without a time of their own get
 	// this time.
 	AtMS int64 `json:"at_ms,omitempty"`
-	// Budget says how far the interrupt of a running turn that exceeds the session's
-	// budget got; empty while the turn is within the budget. Spent is what was counted.
+	// Budget says how far the interrupt of a running turn that exceeds the session's budget
+	// got; empty while the turn is within the budget. Spent has the counts for the budget
+	// that no other field has.
 	Budget protocol.DeliveryState `json:"budget,omitempty"`
 	Spent  Spent                  `json:"spent,omitzero"`
 	// Trimmed is how many bytes at the journal's beginning were given back to the
@@ -121,7 +123,7 @@ type PumpState struct {
 	Account   string            `json:"account,omitempty"`
 	// Calls are calls of our tools that are not known to be answered.
 	Calls []OpenCall `json:"calls,omitempty"`
-	// Progress is what the model last reported; the beginning of a turn clears it.
+	// Progress is the model's last report of progress. The beginning of a turn clears it.
 	Progress *protocol.Progress `json:"progress,omitempty"`
 	// Idle says that codex reported the thread idle while the turn runs.
 	Idle bool `json:"idle,omitempty"`
@@ -186,13 +188,13 @@ type OpenRequest struct {
 	// answer. Bulk is the size of the part that cannot be cut.
 	At   int64 `json:"at,omitempty"`
 	Bulk int   `json:"bulk,omitempty"`
-	// Remembers says that codex may be told to accept for its whole session, because it
-	// would remember exactly what was asked.
+	// Remembers says that codex may be told to accept for its whole session, because codex
+	// would remember exactly this request.
 	Remembers bool `json:"remembers,omitempty"`
-	// OfTool says that the request is codex's own question whether a tool may be
+	// OfTool says that the request is codex's own question and asks whether a tool may be
 	// called.
 	OfTool bool `json:"of_tool,omitempty"`
-	// Decided says that somebody decided and the decision was counted; Judged is a
+	// Decided says that a person decided and that Tally counted the decision. Judged is a
 	// policy's answer.
 	Decided bool  `json:"decided,omitempty"`
 	Judged  *Send `json:"judged,omitempty"`
@@ -203,8 +205,8 @@ type OpenRequest struct {
 type PumpInput struct {
 	Session string    `json:"session"`
 	State   PumpState `json:"state"`
-	// Thread is used until the incarnation is opened: resumed if State.ThreadID and
-	// Resume are set, else started.
+	// Thread is used until the incarnation is opened. The thread is resumed if
+	// State.ThreadID and Resume are set, and otherwise started.
 	Thread ThreadSpec `json:"thread"`
 	Resume bool       `json:"resume,omitempty"`
 	// Fork opens a fork of State.ThreadID instead of resuming that thread. It may stay
@@ -221,10 +223,10 @@ type PumpInput struct {
 	NextTurn int `json:"next_turn,omitempty"`
 	// Notes are the workflow's own transcript entries, written first.
 	Notes []Note `json:"notes,omitempty"`
-	// Prefix makes the ids of our JSON-RPC requests unique for ever (e.g. "g1.p7").
-	// Only a pump that takes over from one without a result has its prefix again: so it
-	// finds the other's answers in the journal, above all the thread that was started.
-	// Again counts such pumps, from 1.
+	// Prefix makes the ids of our JSON-RPC requests unique for ever (e.g. "g1.p7"). If a
+	// pump ended without a result, the pump that takes over gets the same prefix. So it
+	// finds the answers to the earlier pump in the journal, above all the answer with the
+	// started thread. Again counts the pumps that took over, from 1.
 	Prefix string `json:"prefix"`
 	Again  int    `json:"again,omitempty"`
 	Limits Limits `json:"limits"`
@@ -243,8 +245,8 @@ type PumpInput struct {
 type Tell struct {
 	ID   string `json:"id"`
 	Text string `json:"text"`
-	// Incarnation is the process that may have the message already, because a pump
-	// returned no result; 0 if none. Decided means that it does not have it.
+	// Incarnation is the codex process that may already have the message, because a pump
+	// returned no result; 0 if there is none.
 	Incarnation int `json:"incarnation,omitempty"`
 }
 
@@ -291,20 +293,21 @@ type Send struct {
 	// is long, as Blob does for Text.
 	Schema     json.RawMessage `json:"schema,omitempty"`
 	SchemaBlob string          `json:"schema_blob,omitempty"`
-	// Unsayable says why the message cannot be sent: something that belongs to it is
-	// not available. It is rejected with this reason, unless codex has it already.
+	// Unsayable says why the message cannot be sent: something that belongs to it is not
+	// available. The pump rejects the message with this reason, unless codex already has
+	// it.
 	Unsayable string `json:"-"`
 	// Turn is the number that the turn will have (SendTurn), or the number of the turn
 	// to steer (SendSteer).
 	Turn int `json:"turn,omitempty"`
-	// Do is what a turn without text does (SendTurn); Review belongs to ActReview.
+	// Do is the act of a turn without text (SendTurn). Review is set if Do is ActReview.
 	Do     protocol.Act     `json:"do,omitempty"`
 	Review *protocol.Review `json:"review,omitempty"`
 	Model  string           `json:"model,omitempty"`
 	Effort string           `json:"effort,omitempty"`
-	// RPC and Incarnation name the request that a decision answers. RequestKind decides
-	// the shape of the answer if Method is empty. For an uncertain message that begins
-	// a turn, Incarnation is the process that may have got it.
+	// RPC and Incarnation name the request that a decision answers. RequestKind decides the
+	// shape of the answer if Method is empty. For an uncertain message that begins a turn,
+	// Incarnation is the codex process that may have received it.
 	RPC         json.RawMessage      `json:"rpc,omitempty"`
 	Incarnation int                  `json:"incarnation,omitempty"`
 	RequestKind protocol.RequestKind `json:"request_kind,omitempty"`
@@ -322,14 +325,14 @@ type Send struct {
 	// Grant is the granted part of the requested permissions, in codex's shape (Outcome
 	// Grant); Accept grants all of them.
 	Grant json.RawMessage `json:"grant,omitempty"`
-	// Reason is told to the model if the shape of the answer has room for it.
+	// Reason is passed to the model if codex's shape of the answer has a field for it.
 	Reason string `json:"reason,omitempty"`
-	// Uncertain says that an earlier pump may have sent it already.
+	// Uncertain says that an earlier pump may have sent the message.
 	Uncertain bool `json:"uncertain,omitempty"`
 }
 
-// A Note is a transcript entry that the workflow writes. Its ID makes it one entry
-// however often it is written.
+// A Note is a transcript entry that the workflow writes. If it is written several times,
+// its ID makes it one entry.
 type Note struct {
 	ID   string             `json:"id"`
 	Type protocol.EntryType `json:"type"` // decision, state, error
@@ -349,13 +352,13 @@ const (
 	ProcessEnded  PumpReason = "process_ended" // the process is gone
 	PumpCancelled PumpReason = "cancelled"     // the workflow cancelled the pump
 	Bound         PumpReason = "bound"         // Limits.Attach or Limits.Bytes was reached, nothing is left to do, or codex withdrew requests
-	Overloaded    PumpReason = "overloaded"    // codex takes nothing for now; what is Decided had no effects
+	Overloaded    PumpReason = "overloaded"    // codex accepts no messages for now; the Sends that are still Decided had no effects
 	TurnBegun     PumpReason = "turn_begun"    // codex began a turn by itself; State names it
 	TimedOut      PumpReason = "timed_out"     // a time limit was exceeded; Problem says which
 	Refused       PumpReason = "refused"       // codex refused the handshake or thread; Problem says why
 )
 
-// PumpResult is what the workflow learns from a pump.
+// PumpResult is the result of a pump for the workflow.
 type PumpResult struct {
 	Reason     PumpReason          `json:"reason"`
 	State      PumpState           `json:"state"`
@@ -372,8 +375,8 @@ type PumpResult struct {
 	Turn *TurnEnd `json:"turn,omitempty"`
 	// Begun says that codex began another turn after Turn. It belongs to the next pump.
 	Begun bool `json:"begun,omitempty"`
-	// Waited is how long the running turn, or the one that ended, waited only for
-	// people since the input was first due to run.
+	// Waited is how long the turn that runs or has ended waited for people and nothing
+	// else, counted since the input was first due to run.
 	Waited time.Duration `json:"waited,omitempty"`
 	// Models is set if codex listed its models in this pump.
 	Models protocol.ModelList `json:"models,omitzero"`

@@ -6,8 +6,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The questions of a pump are what it asks codex beside turns: its models, and to
-// take the thread's name. The part owns Named of the state. It may call the asks.
+// The questions of a pump are its requests to codex that no turn needs: to list the models,
+// and to take the thread's name. The part owns Named of the state. It may call the asks.
 type questions struct {
 	*core
 	asks   *asks
@@ -64,7 +64,7 @@ func (q *questions) modelsListed(r *message) {
 	}
 }
 
-// namings is how often a name is sent during a turn if codex refuses it.
+// namings bounds the tries to set a name during a turn if codex refuses it.
 const namings = 6
 
 // threadNamed handles codex's answer to the thread's name. A name that was sent while a

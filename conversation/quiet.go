@@ -13,12 +13,12 @@ import (
 // state, and calls no other part.
 type quiet struct {
 	*core
-	since time.Duration // since when the model has been silent with nothing to wait for
+	since time.Duration // when the model became silent with nothing to wait for
 }
 
-// toolEnded starts the clock of Limits.Quiet, unless something else is running. If
-// no item reports the end (codex has been seen to hide a command that the sandbox
-// stopped), the token count after it shows it.
+// toolEnded starts the clock of Limits.Quiet, unless something else is running. codex has
+// been seen to hide the end of a command that the sandbox stopped. If no item reports the
+// end of a tool, the token count that follows shows it.
 func (q *quiet) toolEnded() {
 	for _, it := range q.st.Items {
 		if it.Turn == q.st.Turn && !it.Background && it.Thread == "" {
@@ -42,8 +42,8 @@ func (q *quiet) stillTrying() { q.since = q.now }
 
 const maxRetrying = 300
 
-// retries keeps the reason for a turn that ends while codex still retries: codex
-// has been seen to wait for its network without end.
+// retries keeps why codex tries again to reach the model. A turn that ends meanwhile
+// reports this reason. codex has been seen to wait for its network without end.
 func (q *quiet) retries(why *protocol.Problem) {
 	q.stillTrying()
 	q.st.Retrying = excerpt(q.redact(why.Message), maxRetrying)
@@ -59,8 +59,8 @@ func (q *quiet) retried(text string) string {
 	return text + "; codex was trying to reach its provider again: " + q.st.Retrying
 }
 
-// counts reports whether the model's silence counts. While a request is open,
-// the model is not what the turn waits for.
+// counts reports whether the model's silence counts. While a request is open, the turn does
+// not wait for the model.
 func (q *quiet) counts() bool {
 	return q.lim.Quiet > 0 && q.st.TurnID != "" && q.st.ToolEnded && len(q.st.Open) == 0
 }

@@ -27,7 +27,7 @@ func TestAModelThatNeverGoesOnAfterAToolIsGivenUp(t *testing.T) {
 	for name, c := range map[string]struct {
 		lines []string
 		quiet time.Duration
-		want  bool // whether it is given up
+		want  bool // whether the turn is given up
 	}{
 		"a tool ended":                    {[]string{toolBegins, toolEnds}, 0, true},
 		"a bound of its own":              {[]string{toolBegins, toolEnds}, 5 * time.Minute, true},
@@ -64,10 +64,10 @@ func TestAModelThatNeverGoesOnAfterAToolIsGivenUp(t *testing.T) {
 func TestQuietIsCountedFromTheNewestSign(t *testing.T) {
 	s := quietly(t, Limits{}, toolBegins, toolEnds)
 	s.wait(20 * time.Minute)
-	s.hear(retries) // codex knows that it waits
+	s.hear(retries) // codex reports that it retries
 	s.wait(20 * time.Minute)
 	s.attached()
-	// A request stops the count, and its answer starts it anew.
+	// A request stops the clock, and its answer restarts it.
 	s.hear(asking(3, "", "ls"))
 	s.wait(time.Second)
 	st := s.result(RequestsOpen).State
@@ -83,7 +83,7 @@ func TestQuietIsCountedFromTheNewestSign(t *testing.T) {
 	if r := s.result(TimedOut); r.Problem.Kind != protocol.EndQuietAfterTool {
 		t.Errorf("problem %+v", r.Problem)
 	}
-	// The next turn starts with nothing counted.
+	// The next turn starts with a clock of 0.
 	s = quietly(t, Limits{}, toolBegins, toolEnds, turnDone("completed", ""))
 	if r := s.result(TurnEnded); r.State.ToolEnded {
 		t.Error("the tool of an ended turn counts")

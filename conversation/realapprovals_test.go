@@ -14,7 +14,7 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// What the canary has the model try, in this order.
+// The things that the model tries in the canary, in this order.
 const (
 	tryEscape  = iota // a command that asks to leave the sandbox
 	tryTouch          // a command that writes outside without asking to leave
@@ -25,8 +25,8 @@ const (
 
 var tryWords = [tries]string{"escape", "touch", "inside", "outside"}
 
-// A canaryCase says for what codex asks under a sandbox and approval policy, and
-// what is done if nobody is asked. versions.go says where a version differs.
+// A canaryCase lists, for a sandbox and an approval policy, the tries for which codex asks,
+// and the tries that take effect without asking. versions.go says where a version differs.
 type canaryCase struct {
 	sandbox, policy string
 	asked, done     [tries]bool
@@ -45,8 +45,8 @@ var canaries = []canaryCase{
 	{"danger-full-access", "never", [tries]bool{}, [tries]bool{tryTouch: true, tryInside: true, tryOutside: true}},
 }
 
-// asksUnderEachPolicyAndSandbox is the canary of approvals: with what we send,
-// codex really asks before it does what it may not.
+// asksUnderEachPolicyAndSandbox is the canary of approvals: with the settings that we send,
+// codex really asks before it does something that is not allowed.
 func asksUnderEachPolicyAndSandbox(t *testing.T, c *codex) {
 	if !c.has(UntrustedAsks) {
 		c.note = "yes, but under untrusted leaving the sandbox is refused unasked"
@@ -58,8 +58,8 @@ func asksUnderEachPolicyAndSandbox(t *testing.T, c *codex) {
 	})
 }
 
-// asksUnderTheGeneratedProfile tries the same under what a session with a seed runs
-// under: the profile that is planted with the seed, instead of a sandbox mode.
+// asksUnderTheGeneratedProfile tries the same under the profile of a session with a seed.
+// This profile is planted with the seed and replaces a sandbox mode.
 func asksUnderTheGeneratedProfile(t *testing.T, c *codex) {
 	if !c.has(NamedProfiles) {
 		c.note = "no session under a profile"
@@ -98,8 +98,8 @@ func asksUnderTheGeneratedProfile(t *testing.T, c *codex) {
 	})
 }
 
-// canary tries each case in a session that open makes, or skips it if open returns
-// nil. What is outside the sandbox is in the folder that open is given, too.
+// canary tries each case in a session that open makes. It skips the case if open returns
+// nil. The folder that open gets contains the files outside the sandbox too.
 func canary(t *testing.T, c *codex, open func(canaryCase, *scriptedmodel.Server, string) *talk) {
 	away := outside(t)
 	for _, one := range canaries {
@@ -129,7 +129,7 @@ rules:
 	}
 }
 
-// tries has the model try one thing, and nobody agrees.
+// tries lets the model try one thing, and declines its requests.
 func (k *talk) tries(one canaryCase, n int, dir string, c *codex) {
 	t, word := k.t, tryWords[n]
 	t.Helper()
@@ -192,8 +192,8 @@ rules:
 	}
 }
 
-// codex remembers a file change by its paths. If it were told to accept one for the
-// session, it would write any later change to the same file.
+// codex remembers a file change by its paths. If codex were told to accept a change for the
+// session, it would also write any later change to the same file.
 func changeAcceptedForSessionIsThatChange(t *testing.T, c *codex) {
 	name := filepath.Join(outside(t), "f")
 	k := c.talk(t, scriptedmodel.Serve(t, fmt.Sprintf(`
@@ -296,7 +296,8 @@ rules:
 		if r := k.pump(Refused, turn(1, "m-1", "go")); r.Problem.Kind != "version" {
 			t.Errorf("problem %+v", r.Problem)
 		}
-		// This is right: codex refuses the name, or ignores it.
+		// It is correct that the thread is not opened: codex would refuse the name or
+		// ignore it.
 		l := c.line(t, c.talk(t, scriptedmodel.Serve(t, `rules: []`)))
 		err := l.call(methodStart, map[string]any{"cwd": k.h.work, "approvalPolicy": "never", "permissions": "fl"}, nil)
 		if ignored := c.version == OldestVersion; ignored != (err == nil) {

@@ -11,8 +11,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// answerIsWhole: the turn does not end when codex takes the message. It ends once,
-// with all that was said in it and nothing of the reasoning.
+// answerIsWhole shows that the turn does not end when codex takes the message. It ends
+// once, with all messages of the agent and without the reasoning.
 func answerIsWhole(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `
 rules:
@@ -55,8 +55,8 @@ rules:
 	}
 }
 
-// resumedHistoryIsNoAnswer: a new process has the thread and all that was said in
-// it, in order. None of that is reported as new, and the model is not asked.
+// resumedHistoryIsNoAnswer shows that a new process has the thread with all its messages,
+// in order. None of them is reported as new, and the model is not called.
 func resumedHistoryIsNoAnswer(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `rules: [{reply: "to {{ .LastUser }}: yes"}]`)
 	k := c.talk(t, s)
@@ -84,8 +84,8 @@ func resumedHistoryIsNoAnswer(t *testing.T, c *codex) {
 	}
 }
 
-// refusedMessageBeginsNoTurn: codex refuses a message of more than a million
-// characters. The next message has its turn.
+// refusedMessageBeginsNoTurn shows that codex refuses a message of more than a million
+// characters, and that the next message gets its turn.
 func refusedMessageBeginsNoTurn(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `rules: [{reply: hello}]`)
 	k := c.talk(t, s)

@@ -20,9 +20,9 @@ import (
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
-// accessToken returns a made-up JWT of the form that codex expects: codex reads its
-// claims and does not check the signature. Without a user id codex takes the next
-// token for another account's (measured).
+// accessToken returns a made-up JWT of the form that codex expects: codex reads its claims
+// and does not check the signature. Without a user id, codex takes the next token for the
+// token of another account (measured).
 func accessToken(generation int64) string {
 	claims := `{"exp":4102444800,"https://api.openai.com/auth":{"chatgpt_account_id":"acct-1","chatgpt_plan_type":"pro","chatgpt_user_id":"user-1"}}`
 	mark := fmt.Sprintf("made-up-signature-%d", generation)
@@ -45,7 +45,7 @@ type dealer struct {
 	now  int64
 	dead bool
 	asks []TokenAsk
-	all  []string // tokens that were given
+	all  []string // the tokens that it gave
 }
 
 func (d *dealer) token(_ context.Context, ask TokenAsk) (Token, error) {
@@ -69,15 +69,15 @@ func (c *codex) brokered(t *testing.T, s *scriptedmodel.Server) (*talk, *dealer)
 	if err := os.WriteFile(filepath.Join(k.h.dir, "config.toml"), []byte(scriptedmodel.LoginConfigTOML(s.BaseURL())), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	k.p.kill() // it may have read the other config
+	k.p.kill() // the process may have read the other config
 	k.p = k.h.start()
 	d := &dealer{now: 1}
 	k.opt.Broker = d.token
 	return k, d
 }
 
-// nowhere fails the test if a token is in a file of codex's, in its environment or
-// arguments, or in what it wrote to us.
+// nowhere fails the test if a token is in a file of codex, in its environment or arguments,
+// or in its output.
 func (k *talk) nowhere(tokens ...string) {
 	k.t.Helper()
 	look := func(where string, data []byte) {
@@ -90,7 +90,7 @@ func (k *talk) nowhere(tokens ...string) {
 	files := 0
 	err := filepath.WalkDir(filepath.Dir(k.h.dir), func(name string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
-			return nil // it is gone by now, or is not a file
+			return nil // the path does not exist any more, or is not a file
 		}
 		data, err := os.ReadFile(name)
 		if err == nil {

@@ -132,7 +132,7 @@ rules:
 	if r.Turn.Status != "interrupted" || delivered(t, r, "i-1") != protocol.Acknowledged {
 		t.Errorf("turn %+v, deliveries %+v", r.Turn, r.Deliveries)
 	}
-	// codex calls a command finished once it has signalled it.
+	// codex reports a command as finished when it has sent the signal.
 	k.sink.await(t, "the command's end", func() bool { return len(sleepers(t, k.h.work)) == 0 })
 	r = k.pump(Bound, Send{ID: "i-2", Kind: SendInterrupt})
 	if got := delivered(t, r, "i-2"); got != protocol.Void {
@@ -232,8 +232,8 @@ rules:
 	}
 }
 
-// isNotKnownToHaveArrived shows what becomes of a message if codex cannot tell
-// whether it had it: the message is void, and not sent again.
+// isNotKnownToHaveArrived shows that a message is void and not sent again if codex cannot
+// say whether it received the message.
 func (c *codex) isNotKnownToHaveArrived(t *testing.T, k *talk, s *scriptedmodel.Server, again Send, asked int) {
 	t.Helper()
 	c.note = "cannot be known: void"

@@ -62,8 +62,8 @@ func profileSaysWhichHostsAreReached(t *testing.T, c *codex) {
 		return
 	}
 	allowed, denied := greeting(t, "127.0.0.1"), greeting(t, "127.0.0.2")
-	// codex ends a command that asks for another host, so each host has a command
-	// of its own.
+	// codex ends a command that accesses a host that is not allowed, so each host has its
+	// own command.
 	const asks = `
 rules:
   - steps:
@@ -73,7 +73,7 @@ rules:
       - shell: {cmd: "cat said"}
       - say: "{{ .LastToolOutput }}"
 `
-	for proxy, want := range map[bool]int{true: 1, false: 3} { // without its proxy codex ignores the list, so we never run it so
+	for proxy, want := range map[bool]int{true: 1, false: 3} { // without its proxy codex ignores the list, so sessions never run without the proxy
 		k := c.talk(t, scriptedmodel.Serve(t, fmt.Sprintf(asks, allowed, denied, strings.TrimPrefix(allowed, "127.0.0.1:"))))
 		k.spec.Permissions, k.spec.ApprovalPolicy = "fl", "never"
 		config := filepath.Join(k.h.dir, "config.toml")

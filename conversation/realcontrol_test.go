@@ -33,8 +33,8 @@ func (k *talk) began(item string) int {
 	return bytes.Count(k.p.bytes(), []byte(`"method":"item/started","params":{"item":{"type":"`+item+`"`))
 }
 
-// actsAreTurns shows that a compaction and a review are turns of the session, and
-// that another attempt finds in the journal one that may have begun.
+// actsAreTurns shows that a compaction and a review are turns of the session. It also shows
+// that a second attempt finds in the journal an act that may have begun.
 func actsAreTurns(t *testing.T, c *codex) {
 	k := c.talk(t, scriptedmodel.Serve(t, actScript))
 	k.pump(TurnEnded, turn(1, "m-1", "hello"))
@@ -47,7 +47,7 @@ func actsAreTurns(t *testing.T, c *codex) {
 		if do == protocol.ActReview && r.Turn.FinalText != "It is a fine patch." {
 			t.Errorf("the review says %q", r.Turn.FinalText)
 		}
-		// The workflow never learnt of it.
+		// The workflow never learnt of the act.
 		after, again := k.state, act(n+2, id, do)
 		k.state, again.Uncertain = before, true
 		r = k.pump(TurnEnded, again)
@@ -90,7 +90,7 @@ rules:
 		t.Fatalf("cancelled pump returned %+v", r)
 	}
 	steer := []Send{{ID: "s-0", Kind: SendSteer, Turn: 1, Text: "of another turn"}}
-	if c.has(SteeredTurnID) { // older versions take a steer and lose it; no session sends one
+	if c.has(SteeredTurnID) { // older versions accept a steer and lose it; no session sends one to them
 		steer = append(steer, Send{ID: "s-1", Kind: SendSteer, Turn: 2, Text: "of this turn"})
 	}
 	r := k.pump(TurnEnded, append(steer, Send{ID: "i-1", Kind: SendInterrupt})...)
@@ -107,7 +107,8 @@ rules:
 	}
 }
 
-// actOfADeadProcessIsVoid: no history of codex's shows whether it began an act.
+// actOfADeadProcessIsVoid shows that an act of a dead process is void, because codex's
+// history does not show whether the act began.
 func actOfADeadProcessIsVoid(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, actScript)
 	k := c.talk(t, s)
@@ -127,7 +128,7 @@ func actOfADeadProcessIsVoid(t *testing.T, c *codex) {
 	}
 }
 
-// actsAreBehindTheBarrier shows that thread/read is answered after what was begun
+// actsAreBehindTheBarrier shows that thread/read is answered after acts that were begun
 // before it.
 func actsAreBehindTheBarrier(t *testing.T, c *codex) {
 	const rounds = 10
@@ -155,7 +156,8 @@ func actsAreBehindTheBarrier(t *testing.T, c *codex) {
 	}
 }
 
-// modelsAreListedAndTheThreadIsNamed shows what a pump asks beside its turn.
+// modelsAreListedAndTheThreadIsNamed shows the requests of a pump that its turn does not
+// need.
 func modelsAreListedAndTheThreadIsNamed(t *testing.T, c *codex) {
 	k := c.talk(t, scriptedmodel.Serve(t, actScript))
 	k.spec.Name = "the October release"
@@ -175,7 +177,7 @@ func modelsAreListedAndTheThreadIsNamed(t *testing.T, c *codex) {
 		t.Errorf("asked anew: %s, %+v, named %q", r.Reason, r.Models, r.State.Named)
 	}
 	k.state = r.State
-	// A pump does not wait for what follows an answer.
+	// A pump does not wait for notifications that follow an answer.
 	k.sink.await(t, "codex saying that the thread has its name", func() bool {
 		return bytes.Contains(k.p.bytes(), []byte(`"threadName":"the October release"`))
 	})
@@ -202,7 +204,7 @@ func modelIsSwitchedForTheNextTurn(t *testing.T, c *codex) {
 	}
 }
 
-// interruptEndsChildrenToo: what a command started ends with the command.
+// interruptEndsChildrenToo shows that the children of a command end with the command.
 func interruptEndsChildrenToo(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `
 rules:

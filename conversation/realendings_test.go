@@ -19,15 +19,15 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Each kind of ending, by its real cause, with the real codex.
+// These tests produce each kind of ending by its real cause, with the real codex.
 
-// A failing is a failure of the model, and what must become of the turn.
+// A failing is a failure of the model, and the ending that the turn must have.
 type failing struct {
 	name, fail string
 	kind       string
 	retries    bool          // codex says first that it tries again
 	resets     time.Duration // when the limit resets; 0 means unknown
-	alone      bool          // in a thread of its own: codex compacts before the next turn
+	alone      bool          // tried in its own thread, because codex compacts before the next turn
 	either     bool          // some versions try again, some do not
 }
 
@@ -98,8 +98,8 @@ func failuresOfTheRealCodexAreClassified(t *testing.T, c *codex) {
 	downAndUnset(t, c, s)
 }
 
-// checkReset: codex gives a time of day to the minute, by the clock of this
-// machine.
+// checkReset checks the time at which a limit ends. codex gives a time of day in minutes,
+// by the clock of this machine.
 func (f failing) checkReset(t *testing.T, p *protocol.Problem, ended time.Time) {
 	t.Helper()
 	if f.resets == 0 {
@@ -148,7 +148,7 @@ func downAndUnset(t *testing.T, c *codex, s *scriptedmodel.Server) {
 		if r.Turn == nil || r.Turn.Problem == nil || r.Turn.Problem.Kind != "network" {
 			t.Errorf("with its provider down: %s, turn %+v", r.Reason, r.Turn)
 		}
-	default: // newer ones wait for the network, however long that takes
+	default: // newer versions wait for the network without a limit
 		k.sink.await(t, "a second word", func() bool { return len(ended) > 0 || countRetries(k.sink.entries) > 2 }) // more than configured
 		leave()
 		if r = <-ended; r.Reason == PumpCancelled {
@@ -189,9 +189,9 @@ func (c *codex) talkWith(t *testing.T, s *scriptedmodel.Server, change func(stri
 	return talkAt(t, h)
 }
 
-// halt stops codex, so that it lives and does nothing, as if wedged. It returns
-// when each thread has stopped: a signal is sent before it takes effect, and on a
-// busy machine a thread may answer in between.
+// halt stops codex, so that it lives and does nothing, as if wedged. It returns when each
+// thread has stopped: a signal takes effect only after it was sent, and on a busy machine a
+// thread may answer in between.
 func (p *process) halt(t *testing.T) {
 	t.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -245,7 +245,7 @@ rules:
 		if r.Problem == nil || r.Problem.Kind != kind || r.Problem.Hint == "" {
 			t.Errorf("problem %+v, want %s", r.Problem, kind)
 		}
-		k.restart() // this is what is done about it
+		k.restart() // the remedy for this ending
 		k.limit = Limits{}
 		return r
 	}
@@ -263,8 +263,8 @@ rules:
 		t.Errorf("%+v", r.Deliveries)
 	}
 
-	// The short limits are for the stopped codex: one that works may need longer
-	// for an answer on a busy machine.
+	// The short limits are only for the stopped codex, because a working codex may need
+	// longer for an answer on a busy machine.
 	ended := make(chan PumpResult, 1)
 	in := k.input(turn(3, "m-3", "talk"))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -284,9 +284,8 @@ rules:
 	strikes(k, protocol.EndTurnTimeout, turn(4, "m-4", "talk"))
 
 	k.spec.Sandbox = "danger-full-access"
-	// The short limit counts from the end of the tool. Codex reports what the call
-	// of the tool cost before it begins the call, and that counts as the end of a
-	// tool.
+	// The short limit counts from the end of the tool. Codex reports the tokens of the
+	// tool's call before it begins the call, and that report counts as the end of a tool.
 	ended = make(chan PumpResult, 1)
 	in = k.input(turn(5, "m-5", "work"))
 	ctx, cancel = context.WithCancel(context.Background())
@@ -314,7 +313,7 @@ rules:
 	}
 }
 
-// While a person is asked, or a model thinks, any bound may pass.
+// While a person is asked or a model thinks, no watchdog ends the turn.
 func noWatchdogStrikesWhileSomebodyThinks(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `
 rules:
@@ -330,7 +329,7 @@ rules:
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { ended <- k.run(ctx, in) }()
 	k.sink.await(t, "the model to think", func() bool { return len(s.Requests()) > 0 })
-	// It is asked for signs of life repeatedly, and gives them.
+	// codex is asked for signs of life repeatedly, and gives them.
 	asked := func() int { return strings.Count(string(k.p.sent.bytes()), `.life-a1.`) }
 	before := asked()
 	k.sink.await(t, "signs of life", func() bool { return asked() > before+5 })
@@ -338,8 +337,8 @@ rules:
 	if r := <-ended; r.Reason != PumpCancelled || r.Problem != nil {
 		t.Errorf("%s, %+v", r.Reason, r.Problem)
 	}
-	// The turn ends without the short limits: between the model's last word and the
-	// end of its turn codex may need longer on a busy machine.
+	// The turn ends without the short limits, because on a busy machine codex may need
+	// longer between the model's last output and the end of the turn.
 	k.limit = Limits{Silence: 100 * time.Millisecond}
 	s.Release("thought")
 	if r := k.pump(TurnEnded); r.Problem != nil || r.Turn.Status != "completed" || r.Turn.FinalText != "I thought about it" {
@@ -347,8 +346,8 @@ rules:
 	}
 
 	r := k.pump(RequestsOpen, turn(2, "m-2", "ask"))
-	// No pump is attached while a person thinks. One that looks anyway returns at
-	// once, and finds nothing wrong.
+	// No pump is attached while a person thinks. If a pump runs anyway, it returns at once
+	// and finds nothing wrong.
 	for range 5 {
 		if again := k.run(t.Context(), k.input()); again.Reason != RequestsOpen || again.Problem != nil {
 			t.Fatalf("%s, %+v", again.Reason, again.Problem)
@@ -371,7 +370,7 @@ rules:
 	k.limit = Limits{Line: 128 << 10}
 	r := k.pump(TurnEnded, turn(1, "m-1", "much"))
 	switch p := r.Turn.Problem; r.Turn.Status {
-	case "completed": // the line of its end does not repeat what was said
+	case "completed": // the line with the turn's end does not repeat the text
 		c.note = "yes, and the turn completes"
 	case "unknown":
 		if p == nil || p.Kind != protocol.EndOversize || p.Hint == "" {

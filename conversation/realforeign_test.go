@@ -28,7 +28,7 @@ func startsOf(p *process, message string) int {
 	return bytes.Count(p.sent.bytes(), []byte(`"clientUserMessageId":"`+message+`"`))
 }
 
-// setsAGoal ends its turn when the gate is released.
+// setsAGoal is a script that ends its turn when the gate is released.
 const setsAGoal = `
 rules:
   - steps:
@@ -37,8 +37,8 @@ rules:
         - say: the goal is set
 `
 
-// pursue has codex set a goal. Its first continuation has begun. The continuations
-// are answered by the script next, whose first step is never asked for.
+// pursue lets codex set a goal, and returns when the first continuation has begun. The
+// script next answers the continuations. Its first step is never requested.
 func pursue(t *testing.T, next string) *talk {
 	t.Helper()
 	s := scriptedmodel.Serve(t, setsAGoal)
@@ -51,7 +51,7 @@ func pursue(t *testing.T, next string) *talk {
 	}
 	go func() {
 		if _, err := s.AwaitWaiting(t.Context(), "set"); err != nil {
-			return // the pump reports it
+			return // the pump reports the turn
 		}
 		if err := s.SetScript(script); err != nil {
 			t.Error(err)
@@ -77,7 +77,7 @@ rules:
       - call: {name: update_goal, arguments: {status: complete}}
       - say: made
 `)
-	// The message finds codex in a turn of its own.
+	// The message arrives while codex is in a turn that it began by itself.
 	r := k.pump(TurnBegun, turn(2, "m-2", "hello"))
 	if delivered(t, r, "m-2") != protocol.Decided || !r.State.Foreign || r.State.Turn != 2 {
 		t.Fatalf("%+v", r)
@@ -88,7 +88,7 @@ rules:
 	if len(r.Requests) != 1 || r.Requests[0].Reason != "May I?" {
 		t.Fatalf("requests %+v", r.Requests)
 	}
-	// The worker has died, and another attempt has the same to do.
+	// The worker has died, and another attempt has the same input.
 	in := k.input(decide("d-1", r.Requests[0], protocol.Accept))
 	k.opt.Attempt = 2
 	r = k.run(t.Context(), in)
@@ -108,8 +108,8 @@ rules:
 	}
 }
 
-// A resumed thread goes on with its goal at once. A message meanwhile is taken into
-// that turn, or waits for it, and is sent once.
+// A resumed thread continues its goal at once. A message that comes meanwhile is taken into
+// that turn or waits for its end, and is sent once.
 func TestMessageToAResumedThreadWithAGoalIsSaidOnce(t *testing.T) {
 	k := pursue(t, `
 rules:
@@ -129,7 +129,7 @@ rules:
 		if n > 8 || delivered(t, r, "m-2") != protocol.Decided {
 			t.Fatalf("%+v", r)
 		}
-		if r.Reason == TurnBegun { // it does not go on: somebody has to end it
+		if r.Reason == TurnBegun { // the turn does not end by itself
 			k.pump(TurnEnded, Send{ID: "i", Kind: SendInterrupt})
 		}
 		r = k.run(t.Context(), k.input(turn(n+1, "m-2", "hello")))

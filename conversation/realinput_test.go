@@ -19,7 +19,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// planted puts a file where the caller of the pump would.
+// planted puts a file at the place where the caller of the pump would put it.
 func planted(t *testing.T, k *talk, kind protocol.InputKind, name string, content []byte) protocol.Input {
 	t.Helper()
 	dir := filepath.Join(filepath.Dir(k.h.work), "inputs")
@@ -55,9 +55,10 @@ func pictures(t *testing.T) map[string][]byte {
 	return map[string][]byte{"png": p.Bytes(), "jpeg": j.Bytes(), "gif": g.Bytes()}
 }
 
-// inputsReachTheModel: images are shown, also to a steered turn. Of files the model
-// is told the path, and its commands can read them in each sandbox and write them
-// in none that confines. History keeps images without the file.
+// inputsReachTheModel shows that images are shown to the model, also in a steered turn. The
+// model is told the paths of other files. Its commands can read these files in each
+// sandbox, and cannot write them in a sandbox that confines. The history keeps images
+// without the file.
 func inputsReachTheModel(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `
 rules:
@@ -105,8 +106,8 @@ rules:
 	}
 }
 
-// outputSchemaReachesTheProvider for its turn and no other, and the turn ends with
-// its last message.
+// outputSchemaReachesTheProvider shows that an output schema is used for its turn and no
+// other, and that the turn ends with its last message.
 func outputSchemaReachesTheProvider(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `
 rules:
@@ -144,7 +145,8 @@ rules:
 	}
 }
 
-// instructionsAreKept once, over a restart and a compaction.
+// instructionsAreKept shows that the thread keeps the instructions, once, over a restart
+// and a compaction.
 func instructionsAreKept(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `rules: [{reply: hello}]`)
 	k := c.talk(t, s)
@@ -175,8 +177,8 @@ func instructionsAreKept(t *testing.T, c *codex) {
 	once("after a compaction")
 }
 
-// personalityIsTakenOrRefused: what would change nothing is not accepted for a new
-// thread.
+// personalityIsTakenOrRefused shows that a personality that codex would ignore is refused
+// for a new thread.
 func personalityIsTakenOrRefused(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `rules: [{reply: hello}]`)
 	k := c.talk(t, s)
@@ -304,7 +306,7 @@ func TestTheNewestDiffOfATurnIsHandedOverOnceWithNoSecretInIt(t *testing.T) {
 	}
 }
 
-// A pump hands over what changed since the one before it, although codex repeats
+// A pump hands over a diff only if it changed since the pump before, although codex repeats
 // the whole diff.
 func TestADiffThatAnEarlierPumpHandedOverIsNotHandedOverAgain(t *testing.T) {
 	st, handed := running(), 0
@@ -318,7 +320,7 @@ func TestADiffThatAnEarlierPumpHandedOverIsNotHandedOverAgain(t *testing.T) {
 	}{
 		{[]string{say("+a")}, 1, 1}, {[]string{say("+a")}, 1, 1}, {[]string{say("+a"), say("+b"), say("+b")}, 1, 2}, {[]string{say("+b")}, 1, 2},
 		{[]string{say("+a")}, 1, 3}, {[]string{"{}"}, 1, 3},
-		{[]string{say("+a")}, 2, 4}, // its first attempt may have handed over another one, which counts in place of this
+		{[]string{say("+a")}, 2, 4}, // the first attempt may have handed over another diff, which would count instead of this one
 		{[]string{say("+a"), turnDone("completed", "")}, 1, 4},
 	} {
 		sink := &diffKeeper{keeper: newKeeper()}

@@ -13,10 +13,10 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A thread that goes on elsewhere: in a fresh CODEX_HOME that has nothing but its
-// rollouts, with another work folder, and told what happened.
+// These tests are about a thread that continues on another host: in a new CODEX_HOME that
+// has only its rollouts, with another work folder. codex is told what happened.
 
-// remembers is a model whose answer shows what it was sent.
+// remembers is a model whose answer shows the messages that it got.
 const remembers = `
 rules:
   - reply: "{{ join .UserMessages \", \" }}"
@@ -52,8 +52,8 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// elsewhere ends codex here and starts another on another host, which gets the
-// rollouts of these threads, or all of them.
+// elsewhere ends codex and starts another on another host. The new one gets the rollouts of
+// these threads, or all rollouts if none is named.
 func (k *talk) elsewhere(s *scriptedmodel.Server, threads ...string) {
 	k.t.Helper()
 	k.p.kill()
@@ -100,8 +100,8 @@ func sentToModel(t *testing.T, s *scriptedmodel.Server) (all []modelMessage) {
 	return all
 }
 
-// tellings returns how often the model was sent the text as a developer message of
-// its own, and fails the test if it was sent in any other way.
+// tellings returns how often the model got the text as a separate developer message. It
+// fails the test if the model got the text in any other way.
 func tellings(t *testing.T, s *scriptedmodel.Server, text string) (n int) {
 	t.Helper()
 	for _, m := range sentToModel(t, s) {
@@ -128,7 +128,7 @@ func threadGoesOnElsewhereAndIsToldOnce(t *testing.T, c *codex) {
 	k.elsewhere(s)
 	k.spec.Effort = "high"
 
-	// It is told before there is a turn, and telling it begins none.
+	// codex is told before there is a turn, and this begins no turn.
 	in := k.input()
 	in.Tell = &Tell{ID: "t-1", Text: whatHappened}
 	if r := k.run(t.Context(), in); r.Reason != Bound || delivered(t, r, "t-1") != protocol.Acknowledged {
@@ -137,7 +137,7 @@ func threadGoesOnElsewhereAndIsToldOnce(t *testing.T, c *codex) {
 	if n := len(s.Requests()); n != 2 {
 		t.Errorf("the model was asked %d times for two turns", n)
 	}
-	k.restart() // it survives its process
+	k.restart() // the message survives the process
 
 	for i, text := range []string{"three", "four"} {
 		r := k.pump(TurnEnded, turn(3+i, "m-"+text, text))
@@ -220,8 +220,8 @@ func tornRolloutGoesOnElsewhere(t *testing.T, c *codex) {
 		if r := k.run(t.Context(), in); r.Turn == nil || r.Turn.FinalText != "one, two, three" || tellings(t, s, whatHappened) != 1 {
 			t.Errorf("%s: result %+v, turn %+v", name, r, r.Turn)
 		}
-		// What was written after the torn line is read too by a codex that mends
-		// it. Another codex loses the first line after it.
+		// A codex that repairs the torn line also reads the lines after it. Another codex
+		// loses the first line after it.
 		told := 1
 		if !c.has(TornTailMended) {
 			c.note, told = "what it was told is lost at the next resume", 0
@@ -256,7 +256,7 @@ func forkElsewhereHasTheHistoryAndLeavesItsSourceAlone(t *testing.T, c *codex) {
 	fork := k.state.ThreadID
 	k.restart()
 	in = k.input(turn(2, "n-2", "three"))
-	in.Fork = true // as the session was opened, permanently
+	in.Fork = true // as in each input of a session that was opened as a fork
 	if r := k.run(t.Context(), in); r.Turn == nil || r.Turn.FinalText != "one, two, three" || r.State.ThreadID != fork || tellings(t, s, whatHappened) != 1 {
 		t.Errorf("result %+v, turn %+v", r, r.Turn)
 	}
@@ -283,7 +283,7 @@ func forkIsNotForkedAgainByALaterAttempt(t *testing.T, c *codex) {
 	before, in := k.state, k.input()
 	in.Fork, in.Tell = true, &Tell{ID: "t-1", Text: whatHappened}
 	fork := k.run(t.Context(), in).State.ThreadID
-	// The result was lost: the same input again, and a turn.
+	// The result was lost, so the same input runs again, with a turn.
 	k.state = before
 	k.opt.Attempt = 2
 	in.Sends = []Send{turn(1, "n-1", "two")}
@@ -329,8 +329,8 @@ func forkWithoutItsParentIsRefused(t *testing.T, c *codex) {
 	}
 }
 
-// A message that was written before the process was killed is known from that
-// process's journal, or not sent again: the model has it at most once.
+// If a message was written before the process was killed, that process's journal shows it,
+// or it is not sent again. So the model gets it at most once.
 func killedWhileToldIsToldAtMostOnce(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, remembers)
 	k := c.talk(t, s)
@@ -340,7 +340,7 @@ func killedWhileToldIsToldAtMostOnce(t *testing.T, c *codex) {
 	in := k.input()
 	in.Tell = &Tell{ID: "t-1", Text: whatHappened}
 	k.run(t.Context(), in)
-	// The workflow knows only that a pump was to tell it, and returned no result.
+	// The workflow knows only that a pump was to tell codex and returned no result.
 	k.state = before
 	k.restart()
 	in = k.input(turn(2, "m-2", "two"))

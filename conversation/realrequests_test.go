@@ -13,14 +13,14 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Every family of requests that the real codex can be made to send, on each
-// version. Each test says, as lines of codex's config.toml, which of its features
-// must be on.
+// These tests make the real codex, in each version, send every family of requests that it
+// can be made to send. Each test has the lines of config.toml that switch on the needed
+// features of codex.
 
-// outside returns a folder that no sandbox lets be written.
+// outside returns a folder that is not writable in any sandbox.
 func outside(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/srv", "fairlead-outside-") // below /tmp it could be written
+	dir, err := os.MkdirTemp("/srv", "fairlead-outside-") // below /tmp it would be writable
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ rules:
 	if !exists(filepath.Join(given, "mark")) || exists(filepath.Join(kept, "mark")) {
 		t.Error("the grant is not what codex lets happen")
 	}
-	// First all of it, then nothing.
+	// The first answer grants everything, the second nothing.
 	r = k.pump(RequestsOpen, turn(3, "m-3", "ask"))
 	if again := one(t, r, protocol.KindPermissions, "accept accept_for_session grant decline"); again.Digest != q.Digest {
 		t.Error("the same ask has another digest")
@@ -188,7 +188,7 @@ func toolsOfServersNeedAYes(t *testing.T, c *codex) {
 			t.Errorf("asked %+v, busy %v", q, r.Busy)
 		}
 		d := decide(fmt.Sprint("d-", n), q, o)
-		d.ForSession = true // holds for this call only: the next one is still asked for
+		d.ForSession = true // codex is told to accept only this call: it still asks for the next one
 		before := m.called()
 		r = k.pump(TurnEnded, d)
 		if got := m.called() - before; (o == protocol.Accept) != (got == 1) || r.Turn.Status != "completed" {
@@ -237,8 +237,8 @@ func pagesOfServersAreShown(t *testing.T, c *codex) {
 	}
 }
 
-// amendmentsAreRules: what is amended is not asked again in any thread of the home.
-// That is why amendments have to be allowed.
+// amendmentsAreRules shows that after an amendment codex does not ask again in any thread
+// of the home. Therefore amendments must be permitted explicitly.
 func amendmentsAreRules(t *testing.T, c *codex) {
 	k := c.talk(t, scriptedmodel.Serve(t, `
 rules:
@@ -273,7 +273,7 @@ rules:
 	}
 }
 
-// firstAnswerCounts: an answer that a second attempt writes again changes nothing,
+// firstAnswerCounts shows that a second answer to the same request changes nothing,
 // whatever it says.
 func firstAnswerCounts(t *testing.T, c *codex) {
 	type try struct {
@@ -323,8 +323,8 @@ rules:
 	}
 }
 
-// An interrupt of a turn that waits for a person brings the turn's end in the same
-// pump, and codex gets no other answer.
+// If a turn that waits for a person is interrupted, the same pump reports the turn's end,
+// and codex gets no answer to the request.
 func TestInterruptEndsATurnThatWaitsForAnApproval(t *testing.T) {
 	s := scriptedmodel.Serve(t, `
 rules:

@@ -7,8 +7,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// interruptReachesATurnThatOnlyBegins: an interrupt that is sent together with the
-// message of its turn, to a process that has just started, ends the turn.
+// interruptReachesATurnThatOnlyBegins shows that an interrupt ends its turn even if it is
+// sent together with the turn's message, to a process that has just started.
 func interruptReachesATurnThatOnlyBegins(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, `
 rules:

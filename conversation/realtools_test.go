@@ -17,7 +17,7 @@ type bench struct {
 	mu    sync.Mutex
 	calls []ToolCall // as requested
 	done  map[string]ToolReply
-	fail  int // how many calls fail first
+	fail  int // number of calls that fail at first
 }
 
 func (b *bench) tool(_ context.Context, c ToolCall) (ToolReply, error) {
@@ -52,8 +52,8 @@ rules:
       - say: "{{ range .Results }}{{ .Output }}; {{ end }}"
 `
 
-// ourToolsAreCalled: the model can call what a session offers, with one reply to
-// each call, and can still do so after a resume, in a fork, and elsewhere.
+// ourToolsAreCalled shows that the model can call the tools that a session offers, and gets
+// one reply to each call. This also works after a resume, in a fork, and on another host.
 func ourToolsAreCalled(t *testing.T, c *codex) {
 	s := scriptedmodel.Serve(t, deliversAndReports)
 	k := c.talk(t, s)
@@ -98,8 +98,7 @@ func ourToolsAreCalled(t *testing.T, c *codex) {
 	k.elsewhere(s)
 	works("elsewhere")
 
-	// There is one entry for each, with what the model was told, and one reply to
-	// each call.
+	// Each call has one entry, with the reply to the model, and one reply.
 	var texts []string
 	ok := map[string]int{}
 	for _, e := range k.sink.entries {
@@ -120,8 +119,8 @@ func ourToolsAreCalled(t *testing.T, c *codex) {
 	}
 }
 
-// toolReplyOfADeadPump: the pump dies after the effect, before or after it sent the
-// reply. The next pump has the same reply, and codex takes one.
+// In toolReplyOfADeadPump the pump dies after the tool had its effect, before or after it
+// sent the reply. The next pump gives the same reply, and codex takes one of them.
 func toolReplyOfADeadPump(t *testing.T, c *codex) {
 	k := c.talk(t, scriptedmodel.Serve(t, `
 rules:
@@ -168,7 +167,7 @@ rules:
 		}
 	}
 	entries := map[string]string{}
-	for _, e := range k.sink.entries { // each attempt adds the same ones again
+	for _, e := range k.sink.entries { // each attempt adds the same entries again
 		if e.Type == protocol.EntryTool {
 			entries[e.ID] = e.Text
 		}
@@ -178,8 +177,8 @@ rules:
 	}
 }
 
-// answeredCallIsOver: a call that has its reply does not keep a pump while a person
-// is asked, in either of the model's dialects.
+// answeredCallIsOver shows that a pump does not wait for an answered call while a person is
+// asked, with either way in which models call tools.
 func answeredCallIsOver(t *testing.T, c *codex) {
 	for _, model := range []string{functions, ""} {
 		k := c.talk(t, scriptedmodel.Serve(t, `

@@ -11,8 +11,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// slow returns a model that is talking. It comes to an end if a steer does not cut
-// it short.
+// slow returns a model that talks for a while. It ends by itself if no steer ends it
+// earlier.
 func (c *codex) slow(t *testing.T) *scriptedmodel.Server {
 	t.Helper()
 	end := ""
@@ -62,8 +62,9 @@ func steerOfAnotherTurnIsRefused(t *testing.T, c *codex) {
 	}
 }
 
-// interruptOfAnEndedTurn: older versions answer only when a turn ends. The pump
-// does not wait for the answer: the end of its turn settles it.
+// interruptOfAnEndedTurn shows that older versions answer an interrupt only when a turn
+// ends. The pump does not wait for the answer, because the end of the turn settles the
+// interrupt.
 func interruptOfAnEndedTurn(t *testing.T, c *codex) {
 	k := c.talk(t, c.slow(t))
 	l := c.line(t, k)
@@ -107,8 +108,8 @@ func turnStartInATurnSteers(t *testing.T, c *codex) {
 	}
 }
 
-// barrierIsAnsweredBehindATurn: if thread/read is answered before any answer to
-// turn/start, codex never had the turn/start.
+// barrierIsAnsweredBehindATurn shows that if thread/read is answered and turn/start is not,
+// codex never received the turn/start.
 func barrierIsAnsweredBehindATurn(t *testing.T, c *codex) {
 	k := c.talk(t, scriptedmodel.Serve(t, `rules: [{reply: hello}]`))
 	l := c.line(t, k)
@@ -125,7 +126,8 @@ func barrierIsAnsweredBehindATurn(t *testing.T, c *codex) {
 	answers := func(what string, i int) int {
 		return bytes.Index(k.p.bytes(), []byte(fmt.Sprintf(`"id":"%s-%d-"`, what, i)))
 	}
-	// Threads are answered beside each other: the last one may overtake others.
+	// Requests for different threads are answered concurrently, so the last answer may come
+	// before others.
 	k.sink.await(t, "all answers", func() bool {
 		for i := range rounds {
 			if answers("read", i) < 0 {

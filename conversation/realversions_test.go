@@ -15,8 +15,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Behaviours that are tried below the pump, one request at a time, because the pump
-// would never send what is tried here.
+// These behaviours are tried without a pump, one request at a time, because a pump would
+// never send these requests.
 
 // A line talks to a codex request by request.
 type line struct {
@@ -180,7 +180,7 @@ rules:
 	for _, e := range k.sink.entries {
 		if e.Turn == 1 && e.At.UnixMilli() < r.Turn.StartedAtMS {
 			if e.Type == protocol.EntryUser && !c.has(EventTimes) {
-				continue // its time is that of what was said before
+				continue // it has the time of the line before
 			}
 			t.Errorf("entry %d (%s) is of %s, the turn began at %d", e.Seq, e.Type, e.At, r.Turn.StartedAtMS)
 		}
@@ -257,7 +257,7 @@ func messagesBearWhatTheTableSays(t *testing.T, c *codex) {
 	if len(seen) != 5 {
 		t.Errorf("looked at %v", seen)
 	}
-	// What it may ask is in its schema.
+	// The schema lists the requests that codex may send.
 	dir := t.TempDir()
 	if out, err := exec.Command(binaryOf(t, c.version), "app-server", "generate-json-schema", "--experimental", "--out", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

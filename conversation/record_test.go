@@ -17,8 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "record testdata anew from the real codex")
 
-// A step of a recording is one line of either direction. What we wrote comes after
-// all that codex had written by then.
+// A step of a recording is one line of either direction. A line that we wrote comes after
+// all lines that codex had written before.
 type step struct {
 	In  string `json:"in,omitempty"`
 	Out string `json:"out,omitempty"`
@@ -112,8 +112,8 @@ func loadRecording(t testing.TB, name string) []step {
 	}
 }
 
-// cleaner replaces what differs between machines, and the list of models, which is
-// long and irrelevant here.
+// cleaner replaces text that differs between machines. It also replaces the list of models,
+// which is long and not needed.
 func cleaner(k *talk) func(string) string {
 	names := strings.NewReplacer(k.h.work, "/srv/work", k.h.dir, "/srv/codex-home", k.h.tmp, "/srv/tmp",
 		strings.TrimPrefix(k.h.work, os.TempDir()+"/"), "work") // in diffs
@@ -128,8 +128,8 @@ func cleaner(k *talk) func(string) string {
 	}
 }
 
-// recordedTurns are the messages of the recorded conversation. They are sent live,
-// and in every replay.
+// recordedTurns are the messages of the recorded conversation. They are sent when it is
+// recorded, and in every replay.
 var recordedTurns = []string{"change things", "and now?"}
 
 const recordedScript = `
@@ -156,8 +156,8 @@ rules:
     reply: "You began with {{ .FirstUser }}."
 `
 
-// outcomeOf is what the person answers: yes to the first command, no to the second
-// and to files outside.
+// outcomeOf returns the person's decision: accept for the first command, decline for the
+// second and for files outside.
 func outcomeOf(r protocol.Request) protocol.Outcome {
 	if r.Reason == "first" || r.Kind == protocol.KindFileChange && !strings.Contains(r.Summary, "outside") {
 		return protocol.Accept
@@ -172,7 +172,7 @@ type leader struct {
 	pump    func(PumpInput) (PumpResult, error)
 	pumps   int
 	turns   []TurnEnd
-	answers []string // what was asked, and how it was answered
+	answers []string // the requests and their answers
 }
 
 // lead runs all turns, or stops at a pump's first error.

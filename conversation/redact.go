@@ -8,12 +8,12 @@ import (
 	"sync/atomic"
 )
 
-// minSecret is the shortest text that is redacted: shorter ones would damage
-// ordinary words.
+// minSecret is the length of the shortest secret that is redacted. Redacting shorter ones
+// would damage ordinary words.
 const minSecret = 8
 
-// placeholder is repeated over a secret, so that the length and byte positions stay
-// the same.
+// placeholder is repeated over the whole length of a secret, so that the text's length and
+// byte positions stay the same.
 const placeholder = "[redacted]"
 
 // A Redactor overwrites known secrets in texts with a placeholder of equal
@@ -29,8 +29,8 @@ type known struct {
 	replace *strings.Replacer
 }
 
-// NewRedactor returns a Redactor for the given secrets; those shorter than 8 bytes
-// are ignored.
+// NewRedactor returns a Redactor for the given secrets. It ignores secrets shorter than 8
+// bytes.
 func NewRedactor(secrets ...string) *Redactor {
 	r := &Redactor{}
 	r.known.Store(&known{})
@@ -38,7 +38,7 @@ func NewRedactor(secrets ...string) *Redactor {
 	return r
 }
 
-// Add adds secrets to those that are redacted from now on.
+// Add adds secrets, which are redacted from now on.
 func (r *Redactor) Add(secrets ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,8 +80,8 @@ func (r *Redactor) String(s string) string {
 	return k.replace.Replace(s)
 }
 
-// in reports whether s contains a secret, which is far cheaper than replacing.
-// Texts rarely do.
+// in reports whether s contains a secret. Few texts do, and this check is far cheaper than
+// replacing.
 func (k *known) in(s string) bool {
 	for _, secret := range k.secrets {
 		if len(secret) <= len(s) && strings.Contains(s, secret) {

@@ -14,32 +14,32 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A replayer plays the recorded codex, and goes on only when it was told what the
-// recorded one was told. It outlives the pumps that talk to it, and counts what
-// would have had an effect twice.
+// A replayer does what the recorded codex did. It writes the next line only when it got the
+// lines that the recorded codex had got. It outlives the pumps that are attached to it, and
+// records lines that would have had an effect twice.
 type replayer struct {
 	steps   []step
-	keys    map[string]bool // of what it may be told
+	keys    map[string]bool // keys of the lines that it may get
 	pace    pace
 	next    int
 	journal []byte
 	visible int               // how much of the journal is written yet
-	inbox   []string          // what it has not looked at yet
-	got     map[string]string // what it was told, by key
+	inbox   []string          // lines that it has not handled yet
+	got     map[string]string // lines that it got, by key
 	partial []byte            // a line without its end
-	told    map[string]bool   // every whole line of ours, looked at or not
+	told    map[string]bool   // all complete lines from the pump, handled or not
 	faults  []string
 }
 
-// A pace is when the replayer acts. With the eager one an attachment finds all that
-// codex will say until it is told more. With the lazy ones it finds only what an
-// earlier attachment has read.
+// A pace says when the replayer acts. With the pace eager, an attachment finds all lines
+// that codex writes until it gets another line. With the lazy paces, an attachment finds
+// only the lines that an earlier attachment has read.
 type pace int
 
 const (
 	eager     pace = iota
-	listening      // lazy: looks at what it was told before it says more
-	talkative      // lazy: first says all that it has to say
+	listening      // lazy: handles the lines that it got before it writes more
+	talkative      // lazy: first writes all lines that it can
 )
 
 var paces = []pace{eager, listening, talkative}
@@ -63,13 +63,13 @@ func (r *replayer) clone() *replayer {
 	return &c
 }
 
-// hurry lets an eager one act at once.
+// hurry lets an eager replayer act at once.
 func (r *replayer) hurry() {
 	for r.pace == eager && r.act() {
 	}
 }
 
-// act does one thing and reports whether there was any to do.
+// act does one thing, and reports whether there was anything to do.
 func (r *replayer) act() bool {
 	switch {
 	case r.visible < len(r.journal):
@@ -86,8 +86,8 @@ func (r *replayer) act() bool {
 	return r.talk()
 }
 
-// talk says the next line, unless the recorded codex had first been told something
-// that this one has not.
+// talk writes the next line, unless the recorded codex had before got a line that this one
+// has not got.
 func (r *replayer) talk() bool {
 	for r.next < len(r.steps) {
 		s := r.steps[r.next]
@@ -108,8 +108,8 @@ func (r *replayer) talk() bool {
 	return false
 }
 
-// beside reports whether a step is a question that is asked beside the opening, or
-// its answer. Nothing waits for these, and they wait for nothing.
+// beside reports whether a step is a question that does not belong to the opening, or the
+// answer to one. No other step waits for these steps, and they wait for no other.
 func (r *replayer) beside(s step) bool {
 	key, id := keyOf(s.In + s.Out)
 	if s.In != "" {
@@ -119,7 +119,8 @@ func (r *replayer) beside(s step) bool {
 	return r.keys[methodAccountRead+" "+id] || r.keys[methodModelList+" "+id]
 }
 
-// keyOf returns which line of the recording a line is.
+// keyOf returns a key that identifies a line within the recording, and the line's JSON-RPC
+// id.
 func keyOf(line string) (key, id string) {
 	var m message
 	if err := json.Unmarshal([]byte(line), &m); err != nil {
@@ -134,7 +135,7 @@ func keyOf(line string) (key, id string) {
 	return m.Method, ""
 }
 
-// tell takes bytes that we wrote.
+// tell takes bytes that the pump wrote.
 func (r *replayer) tell(p []byte) {
 	r.partial = append(r.partial, p...)
 	for {
@@ -154,7 +155,7 @@ func (r *replayer) tell(p []byte) {
 func (r *replayer) line(line string) {
 	key, id := keyOf(line)
 	if key == "" {
-		return // blank or torn: codex does not answer that
+		return // codex does not answer blank or torn lines
 	}
 	method, _, _ := strings.Cut(key, " ")
 	before, again := r.got[key]
@@ -184,7 +185,7 @@ func (r *replayer) line(line string) {
 			r.say(r.steps[i].Out)
 			return
 		}
-		// Requests are answered in order: none overtakes this answer.
+		// Requests are answered in order, so no other answer comes before this one.
 		for r.talk() {
 			if k, _ := keyOf(r.steps[r.next-1].Out); k == "answer "+id {
 				return
@@ -202,11 +203,11 @@ var errCut = errors.New("cut")
 type knife struct {
 	read  int // offset in the journal; -1: never
 	write int // count of writes; -1: never
-	torn  int // how much of that write still arrives; -1: all
+	torn  int // number of bytes of that write that still arrive; -1: all
 	wrote int
 
-	// After the offset callBack the pump is called back. After dead the process is
-	// dead and has written no more. 0 is never.
+	// At the offset callBack the pump is cancelled. At the offset dead the process is dead
+	// and has written no more. 0 means never.
 	callBack int
 	dead     int
 }
@@ -280,14 +281,14 @@ func simulate(r *replayer, in PumpInput, sink Sink, opt Options, k *knife) (Pump
 			continue
 		}
 		if k.read >= 0 && int(split.pos) >= k.read {
-			k.read = -1 // it dies once
+			k.read = -1 // the attempt dies only once
 			if r.pace != eager {
 				r.visible = int(split.pos) // the rest is not written yet
 			}
 			return PumpResult{}, errCut
 		}
 		if k.callBack > 0 && int(split.pos) >= k.callBack {
-			k.callBack = 0 // it is called back once
+			k.callBack = 0 // the pump is cancelled only once
 			m.cancel(m.now)
 			continue
 		}
@@ -308,8 +309,8 @@ type outcome struct {
 	State   PumpState
 }
 
-// replay runs the recorded conversation. Each pump that the knife cuts is run again
-// from its input, as a new attempt on a new attachment.
+// replay runs the recorded conversation. If the knife cuts a pump, the pump runs again from
+// its input, as a new attempt on a new attachment.
 func replay(t testing.TB, steps []step, p pace, k *knife) (outcome, error) {
 	t.Helper()
 	r := newReplayer(steps, p)
@@ -348,8 +349,9 @@ func attempts(r *replayer, in PumpInput, sink Sink, k *knife) (PumpResult, error
 	}
 }
 
-// merged keeps the first entry of each id, as a reader does. It checks that the
-// others are the same, and that numbers rise by one from after.
+// merged keeps the first entry of each id, as a reader does. It checks that other entries
+// with the same id are equal, and that the sequence numbers rise by one, beginning behind
+// after.
 func merged(all []protocol.Entry, after int64) ([]protocol.Entry, error) {
 	var entries []protocol.Entry
 	seen := map[string]protocol.Entry{}
@@ -385,8 +387,8 @@ func recordedOutcome(t testing.TB, steps []step) (outcome, int, int) {
 	return o, length, k.wrote
 }
 
-// sameOutcome ignores in the state what depends on how the journal was read. The
-// journal is longer by the barriers' answers.
+// sameOutcome compares two outcomes, except the fields of the state that depend on how the
+// journal was read. For example, the answers to barriers make the journal longer.
 func sameOutcome(a, b outcome) bool {
 	strip := func(o outcome) outcome {
 		o.State.Cursor, o.State.Rewind = protocol.Cursor{}, 0
@@ -429,7 +431,7 @@ func TestReplayOfTheRecordingEndsAsItDid(t *testing.T) {
 	}
 }
 
-// TestReplayOfEveryVersionEndsAsItDid: the recordings of the older versions have
+// TestReplayOfEveryVersionEndsAsItDid checks that the recordings of the older versions have
 // the same outcome, wherever they are cut.
 func TestReplayOfEveryVersionEndsAsItDid(t *testing.T) {
 	for _, v := range published()[:len(published())-1] {
@@ -459,10 +461,10 @@ func TestReplayOfEveryVersionEndsAsItDid(t *testing.T) {
 	}
 }
 
-// sameResult compares what a workflow acts on.
+// sameResult compares the fields that a workflow uses.
 func sameResult(a, b PumpResult) bool {
 	a.State, b.State = PumpState{}, PumpState{}
-	a.Waited, b.Waited = 0, 0 // of the last attempt's own clock
+	a.Waited, b.Waited = 0, 0 // this depends on the clock of the last attempt
 	for _, rs := range [][]protocol.Request{a.Requests, b.Requests} {
 		for i := range rs {
 			rs[i].Whole = nil
@@ -471,7 +473,7 @@ func sameResult(a, b PumpResult) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// Some of the same cuts, with the whole conversation after each.
+// This test makes some of the same cuts, and runs the whole conversation after each.
 func TestCutLeavesTheSameConversation(t *testing.T) {
 	steps := loadRecording(t, "approvals.jsonl")
 	want, length, _ := recordedOutcome(t, steps)
@@ -492,7 +494,7 @@ func TestCutLeavesTheSameConversation(t *testing.T) {
 	}
 }
 
-// The worker dies at every write: before it, in the middle of it, after it.
+// The worker dies before, within and after every write.
 func TestCutAtEveryWriteSendsNothingTwice(t *testing.T) {
 	steps := loadRecording(t, "approvals.jsonl")
 	want, _, writes := recordedOutcome(t, steps)

@@ -6,11 +6,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Asked is what a policy judges: a full request, not redacted and not cut. It is
-// never stored.
+// Asked is the request that a policy judges, in full: not redacted and not cut. It is never
+// stored.
 type Asked struct {
 	Kind        protocol.RequestKind
-	Action      string // what is done with the command, if it is not to be run
+	Action      string // what codex wants to do with the command, if not run it
 	Command     string
 	CWD         string
 	Changes     []AskedChange
@@ -32,10 +32,10 @@ type AskedChange struct {
 	Path, Kind, MovedTo string
 }
 
-// Counts are a session's approvals before a request.
+// Counts are the counts of a session's approval requests before a request.
 type Counts struct {
 	InTurn    int `json:"in_turn,omitempty"`
-	InMinute  int `json:"in_minute,omitempty"` // in the 60 seconds before it, by codex's clock
+	InMinute  int `json:"in_minute,omitempty"` // in the 60 seconds before the request, by codex's clock
 	InSession int `json:"in_session,omitempty"`
 	Accepted  int `json:"accepted,omitempty"`
 	Declined  int `json:"declined,omitempty"`

@@ -8,10 +8,10 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The requests part keeps codex's requests until they are decided. It owns Open
-// and Tally of the state. What is decided goes out by the delivery. It may also
-// call the autos (refusals), the demands, the items (changes of files), the
-// spending, and the clocks that wait for people.
+// The requests part keeps codex's requests until they are decided. It owns Open and Tally
+// of the state. It gives decisions of a policy to the delivery. It may also call the autos
+// (refusals), the demands, the items (changes of files), the spending, and the clocks that
+// stop while people are asked.
 type requests struct {
 	*core
 	autos    *autos
@@ -22,14 +22,14 @@ type requests struct {
 	delivery *delivery
 	spending *spending
 
-	seen         []*protocol.Request // in this pump and open, in full
+	seen         []*protocol.Request // the open requests that this pump has read, in full
 	judged       []protocol.Judged   // by a policy, in this pump
 	unreportedAt time.Duration       // when the oldest unreported request came
-	resolved     []json.RawMessage   // that the workflow knows as open
+	resolved     []json.RawMessage   // requests that the workflow knows as open
 	resolvedAt   time.Duration       // when the first of resolved was seen
 }
 
-// wake registers when to report requests, and that some are resolved.
+// wake registers when to report new and resolved requests.
 func (q *requests) wake(soon func(time.Duration)) {
 	if q.unreported() {
 		soon(q.lastLine + q.lim.Settle)
@@ -165,7 +165,8 @@ func (q *requests) drop(match func(OpenRequest) bool) {
 	q.st.Open = left
 }
 
-// resolvedBy handles serverRequest/resolved: an answer arrived, ours or another's.
+// resolvedBy handles serverRequest/resolved: codex got an answer, from us or from another
+// client.
 func (q *requests) resolvedBy(params json.RawMessage) {
 	var n resolvedNotice
 	if json.Unmarshal(params, &n) != nil || n.RequestID == nil {
@@ -173,7 +174,7 @@ func (q *requests) resolvedBy(params json.RawMessage) {
 	}
 	q.quiet.stillTrying()
 	key := idKey(n.RequestID)
-	// Whether our answer is still unwritten depends only on how far this pump has got.
+	// Only this removal depends on the pump: an answer may still be unwritten or not.
 	// Everything else here is the same for every pump.
 	q.autos.drop(key)
 	q.answered(key)

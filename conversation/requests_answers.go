@@ -31,9 +31,9 @@ type AnswerError struct {
 
 func (e *AnswerError) Error() string { return fmt.Sprintf("%q %s", e.Question, e.What) }
 
-// CheckAnswers checks answers, by question id, and returns them for codex: with
-// defaults for missing ones, and without optional questions that have none. A blank
-// answer counts as missing. An error in one question is an *AnswerError.
+// CheckAnswers checks answers, by question id, and returns the answers for codex. It uses
+// the defaults of questions without an answer, and leaves out optional questions that have
+// neither. A blank answer counts as missing. An error in one question is an *AnswerError.
 func CheckAnswers(questions []protocol.Question, answers map[string][]string) (map[string][]string, error) {
 	known, all := map[string]bool{}, 0
 	for _, q := range questions {

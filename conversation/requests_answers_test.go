@@ -16,8 +16,8 @@ func TestAnswersFitTheirQuestions(t *testing.T) {
 	colours := []protocol.Choice{{Label: "red"}, {Label: "green"}}
 	for name, try := range map[string]struct {
 		question protocol.Question
-		answer   []string // nil: none
-		want     []string // nil: left out
+		answer   []string // nil: no answer
+		want     []string // nil: the question is left out
 		wrong    string
 	}{
 		"own words":                     {question: protocol.Question{}, answer: []string{"as I like"}, want: []string{"as I like"}},

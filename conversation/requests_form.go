@@ -10,9 +10,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The form of an MCP server is a flat object: one question per property. A form
-// that questions cannot express is refused, rather than answered with something
-// that the server did not ask for.
+// The form of an MCP server is a flat object with one question per property. A form that
+// questions cannot express is refused, because any answer would be to something that the
+// server did not ask.
 
 type formSchema struct {
 	Type       string                     `json:"type"`
@@ -47,8 +47,8 @@ type titled struct {
 	Title string `json:"title"`
 }
 
-// formQuestions returns the questions of a form, with the property names as ids;
-// none if the form only wants a yes or a no.
+// formQuestions returns the questions of a form, with the property names as ids. It returns
+// none if the form only needs a yes or a no.
 func formQuestions(raw json.RawMessage) ([]protocol.Question, error) {
 	var f formSchema
 	if err := json.Unmarshal(raw, &f); err != nil {
@@ -121,8 +121,8 @@ func titledChoices(in []titled) (all []protocol.Choice) {
 	return all
 }
 
-// plainDefault returns a default as a person would write it; empty for a list, from
-// which the person chooses.
+// plainDefault returns a default as a person would write it. It is empty if the default is
+// a list.
 func plainDefault(raw json.RawMessage) string {
 	var v any
 	if len(raw) == 0 || json.Unmarshal(raw, &v) != nil {

@@ -19,7 +19,8 @@ type permissions struct {
 	FileSystem *fileAccess `json:"fileSystem,omitempty"`
 }
 
-// fileAccess names paths in two ways; codex intends to keep Entries.
+// fileAccess names paths in two ways: in Read and Write, and in Entries. codex intends to
+// keep only Entries.
 type fileAccess struct {
 	Read    []string      `json:"read,omitempty"`
 	Write   []string      `json:"write,omitempty"`
@@ -41,7 +42,7 @@ type accessPath struct {
 	Value   json.RawMessage `json:"value,omitempty"`
 }
 
-// readPermissions is strict: nobody can say what an unknown member would allow.
+// readPermissions refuses unknown members, because nobody can say what they would allow.
 func readPermissions(raw json.RawMessage) (permissions, error) {
 	var p permissions
 	if len(bytes.TrimSpace(raw)) == 0 {
@@ -81,10 +82,10 @@ type GrantError struct{ Why string }
 
 func (e *GrantError) Error() string { return "the grant " + e.Why }
 
-// Within returns a *GrantError if grant is not a part of the permissions that codex
-// asked for. Both are in codex's shape. A path below a requested one is a part of
-// it, and reading is a part of writing; patterns and special places must be
-// identical. Denials must stay. A grant of nothing is an error: that is a decline.
+// Within returns a *GrantError if grant is not a part of the permissions that codex asked
+// for. Both are in codex's shape. A path below a requested one is a part of it, and reading
+// is a part of writing; patterns and special places must be identical. Denials must stay.
+// An empty grant is an error, because it would be a decline.
 func Within(grant, asked json.RawMessage) error {
 	no := func(format string, args ...any) error { return &GrantError{fmt.Sprintf(format, args...)} }
 	a, err := readPermissions(asked)
@@ -191,8 +192,8 @@ func sameJSON(a, b json.RawMessage) bool {
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && bytes.Equal(canonical(x), canonical(y))
 }
 
-// PermissionWords describes permissions in codex's shape, a few words each. Unknown
-// ones are shown as they are.
+// PermissionWords describes permissions in codex's shape, each in a few words. It shows
+// permissions that it cannot read as they are.
 func PermissionWords(raw json.RawMessage) []string {
 	p, err := readPermissions(raw)
 	if err != nil {
@@ -241,8 +242,8 @@ type Part struct {
 	Read, Write []string
 }
 
-// Of returns the part in codex's shape, with everything that codex wants to stay
-// denied. It returns an error of Within if the part was not asked for.
+// Of returns the part in codex's shape, together with all denials of the request. If codex
+// did not ask for the part, it returns the error of Within.
 func (p Part) Of(asked json.RawMessage) (json.RawMessage, error) {
 	a, err := readPermissions(asked)
 	if err != nil {

@@ -19,7 +19,8 @@ const (
 	methodUserInput       = "item/tool/requestUserInput"
 	methodToolCall        = "item/tool/call"
 	methodElicitation     = "mcpServer/elicitation/request"
-	// Of the first protocol: in every schema, but used in no thread of ours.
+	// These belong to the first protocol. They are in every schema, but codex uses them in
+	// no thread of ours.
 	methodPatchApproval = "applyPatchApproval"
 	methodExecApproval  = "execCommandApproval"
 )
@@ -28,8 +29,8 @@ const (
 // decide the request.
 type reader func(json.RawMessage) (*asked, error)
 
-// families are the requests that a person or a policy decides. A call of our tool
-// ask_human is another (see toolCalled).
+// families are the requests that a person or a policy decides. Calls of our tool ask_human
+// are decided by people too, but are not in this map (see toolCalled).
 var families = map[string]reader{
 	methodCommandApproval: readCommandApproval,
 	methodFileApproval:    readFileApproval,
@@ -72,7 +73,7 @@ func readCommandApproval(raw json.RawMessage) (*asked, error) {
 	}
 	a.shown = p.Command
 	if len(p.Actions) == 1 && p.Actions[0].Command != "" {
-		a.shown = p.Actions[0].Command // what the model asked for, without the shell around it
+		a.shown = p.Actions[0].Command // the command as the model wrote it, without the shell around it
 	}
 	if p.Kind != "humanCommand" { // a humanCommand takes no such answer
 		a.Amendment = amendmentOf(p.Decisions)
@@ -80,8 +81,8 @@ func readCommandApproval(raw json.RawMessage) (*asked, error) {
 	return a, nil
 }
 
-// amendmentOf returns the offered decision that would change rules for all threads
-// of the codex home. A decision that forbids something for ever is not used: a
+// amendmentOf returns the offered decision that would change rules for all threads of the
+// codex home. amendmentOf ignores a decision that forbids something for ever, because a
 // decline applies once.
 func amendmentOf(decisions []json.RawMessage) json.RawMessage {
 	for _, d := range decisions {
@@ -105,7 +106,7 @@ type amendment struct {
 	} `json:"applyNetworkPolicyAmendment"`
 }
 
-// words returns what the amendment would allow, one rule each.
+// words describes each rule that the amendment would add.
 func (a amendment) words() []string {
 	switch {
 	case a.Exec != nil && len(a.Exec.Tokens) > 0:

@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Answers in codex's shapes. Each family has its own words; their effects were
-// measured on the versions of Tested.
+// These are the answers in codex's shapes. Each family of requests has its own words, and
+// the effects of the words were measured on the versions of Tested.
 
 type decisionAnswer struct {
 	Decision any `json:"decision"`
@@ -35,8 +35,8 @@ type elicitationAnswer struct {
 	Meta    json.RawMessage `json:"_meta,omitempty"`
 }
 
-// answerFor returns the decision in codex's shape for that request. a is what was
-// asked; some requests can only be declined without it. version is codex's.
+// answerFor returns the decision in codex's shape for the request. a is the request in
+// full; without it, some requests can only be declined. version is the version of codex.
 func answerFor(s Send, a *asked, version string) (any, error) {
 	method := s.method()
 	no := s.Outcome == protocol.Decline || s.Outcome == protocol.Cancel
@@ -62,8 +62,8 @@ func answerFor(s Send, a *asked, version string) (any, error) {
 	return nil, fmt.Errorf("a request of kind %q cannot be answered", s.RequestKind)
 }
 
-// method returns codex's name of the answered request, even for sends that have
-// only the kind.
+// method returns codex's name of the answered request. If the send has no Method,
+// RequestKind decides.
 func (s Send) method() string {
 	if s.Method == "" {
 		return map[protocol.RequestKind]string{protocol.KindCommand: methodCommandApproval, protocol.KindFileChange: methodFileApproval}[s.RequestKind]
@@ -71,11 +71,11 @@ func (s Send) method() string {
 	return s.Method
 }
 
-// remembers reports whether codex, told to accept for its session, would remember
-// only what was asked, as it does for a command. For a file change it remembers the
-// paths, whatever is written to them (measured); for the network, the host,
-// whichever command reaches it. There codex is told to accept once; whoever stored
-// the accept for the session answers the same request again.
+// remembers reports whether codex would remember exactly this request if it is told to
+// accept for its session. For a command it does. For a file change it remembers the paths,
+// whatever is written to them (measured). For the network it remembers the host, whichever
+// command reaches it. In these two cases codex is told to accept once, and the caller that
+// stored the accept for the session answers the same request again.
 func (a *asked) remembers() bool {
 	switch a.Method {
 	case methodCommandApproval:
@@ -135,7 +135,7 @@ func (s Send) permissions(a *asked) (any, error) {
 		if err := Within(s.Grant, a.Permissions); err != nil {
 			return nil, err
 		}
-		// Encoded again, so that codex reads what was compared.
+		// The grant is encoded again, so that codex reads exactly what Within compared.
 		g, err := readPermissions(s.Grant)
 		if err != nil {
 			return nil, err
@@ -151,7 +151,7 @@ func (s Send) input(a *asked) (any, error) {
 	answer := inputAnswer{Answers: map[string]inputAnswers{}}
 	switch s.Outcome {
 	case protocol.Decline, protocol.Cancel:
-		return answer, nil // codex has no other word for it
+		return answer, nil // codex has no other word for a decline
 	case protocol.Answer:
 		good, err := CheckAnswers(a.Questions, s.Answers)
 		if err != nil {
@@ -179,9 +179,9 @@ func (s Send) humanReply(a *asked) (any, error) {
 	return nil, s.unknown()
 }
 
-// elicitation never tells codex to accept for the session: codex would apply that
-// to the tool, whatever its arguments (measured), but only this call was accepted.
-// Whoever stored the accept for the session answers the same call again.
+// elicitation never tells codex to accept for the session. codex would then accept every
+// call of the tool, whatever its arguments (measured), but only this call was accepted. The
+// caller that stored the accept for the session answers the same call again.
 func (s Send) elicitation(a *asked) (any, error) {
 	answer := elicitationAnswer{Action: "accept"}
 	switch {
@@ -216,7 +216,7 @@ func (a *asked) offered() []string {
 	case a.Method == methodUserInput, a.Method == methodToolCall:
 		words = []string{"answer", "decline"}
 	case a.Action == "humanCommand":
-		words = []string{"accept", "decline", "cancel"} // codex takes no other
+		words = []string{"accept", "decline", "cancel"} // codex takes no other answers
 	case a.Kind != protocol.KindElicitation, a.ofTool:
 		words = []string{"accept", "accept_for_session", "decline", "cancel"}
 	case len(a.Questions) > 0:

@@ -26,7 +26,7 @@ func summary(a *asked, r *protocol.Request, clean *Redactor) string {
 	switch a.Kind {
 	case protocol.KindFileChange:
 		text := changeSummary(r.Changes)
-		if r.GrantRoot != "" { // first, because the rest may be cut
+		if r.GrantRoot != "" { // GrantRoot comes first, because the rest may be cut
 			text = "change whatever lies under " + quoteShort(r.GrantRoot) + ": " + text
 		}
 		return text
@@ -145,7 +145,7 @@ func questionText(all []protocol.Question) string {
 	return b.String()
 }
 
-// bulkOf returns the size of the parts that cannot be cut, because whoever answers
+// bulkOf returns the size of the parts that cannot be cut, because the person who answers
 // needs all of them.
 func bulkOf(r *protocol.Request) int {
 	return wireLen(r.URL) + jsonLen(r.Permissions) + jsonLen(r.Questions) + jsonLen(r.Amendment)

@@ -43,10 +43,10 @@ const (
 	oldPatch  = `"conversationId":"thread-1","callId":"c","reason":null,"grantRoot":null,"fileChanges":{"/w/b":{"type":"update","unified_diff":"@@ -1 +1 @@","move_path":"/w/c"},"/w/a":{"type":"add","content":"hi"}}`
 )
 
-// toolBegun is what codex says before it asks whether a tool may be called.
+// toolBegun is the line that codex writes before it asks whether a tool may be called.
 var toolBegun = started("c", "mcpToolCall", `,"server":"desk","tool":"book","arguments":{"for":"two"}`)
 
-// Each is answered with a reply of the one shape that codex accepts.
+// Each answer has the one shape that codex accepts for the request.
 var askedFamilies = []family{
 	{
 		name: "command", method: methodCommandApproval, params: askedExec, kind: protocol.KindCommand,
@@ -194,7 +194,8 @@ func (f family) ask(t *testing.T, opt Options) (*stage, PumpResult) {
 	return s, s.result(RequestsOpen)
 }
 
-// answer runs the next pump, which reads the journal from where the first one said.
+// answer runs the next pump, which reads the journal from the offset that the first pump
+// returned.
 func (f family) answer(t *testing.T, first *stage, r PumpResult, d Send, opt Options) *stage {
 	t.Helper()
 	q := r.Requests[0]
@@ -242,7 +243,7 @@ func TestSecondAttemptAnswersEveryFamilyAlike(t *testing.T) {
 		if len(two.said) != 1 || two.said[0] != one.said[0] {
 			t.Errorf("%s: said %q, and %q again", f.name, one.said, two.said)
 		}
-		// The answer had arrived, as the journal shows.
+		// The journal shows that the answer had arrived.
 		in := f.in
 		in.State, in.Sends = r.State, []Send{two.m.delivery.sends[0].Send}
 		three := perform(t, in, Options{Attempt: 2}, append(first.since(r.State.Rewind), resolvedLine(7))...)
@@ -276,8 +277,8 @@ func TestRequestsAreVoidWhenTheirProcessEnds(t *testing.T) {
 	}
 }
 
-// The same request has the same digest on another day. If what would happen on yes
-// differs, so does the digest.
+// The same request has the same digest on another day. If the effect of accepting differs,
+// the digest differs.
 func TestDigestsOfEveryFamily(t *testing.T) {
 	seen := map[string]string{}
 	digest := func(f family) string {
@@ -323,8 +324,8 @@ func TestDigestsOfEveryFamily(t *testing.T) {
 	}
 }
 
-// A decision that does not fit leaves nothing waiting: codex has a no, and who
-// decided hears why.
+// A decision that does not fit leaves no request open: codex gets a decline, and the person
+// who decided learns why.
 func TestDecisionThatDoesNotFitIsDeclined(t *testing.T) {
 	for name, wrong := range map[string]Send{
 		"permissions":           {Outcome: protocol.Grant, Grant: json.RawMessage(`{"fileSystem":{"write":["/etc"]}}`)},
@@ -346,7 +347,8 @@ func TestDecisionThatDoesNotFitIsDeclined(t *testing.T) {
 		if told.Deliveries[0].State != protocol.Rejected || told.Deliveries[0].Error == "" || len(told.State.Open) != 0 {
 			t.Errorf("%s: %+v", name, told.Deliveries)
 		}
-		// The attempt after one that died finds it answered, and says the same.
+		// If an attempt died, the next one finds the request answered, and reports the
+		// same.
 		in := f.in
 		in.State, in.Sends = r.State, []Send{s.m.delivery.sends[0].Send}
 		again := perform(t, in, Options{Attempt: 2}, append(first.since(r.State.Rewind), resolvedLine(7), turnDone("completed", ""))...)
@@ -357,8 +359,8 @@ func TestDecisionThatDoesNotFitIsDeclined(t *testing.T) {
 	}
 }
 
-// Amendments change rules for all threads of a codex home, so they have to be
-// allowed; one that forbids for ever is never offered.
+// Amendments change rules for all threads of a codex home, so they are offered only if this
+// is allowed. An amendment that forbids something for ever is never offered.
 func TestAmendmentsAreOfferedOnlyWhereTheyMayBe(t *testing.T) {
 	for _, f := range askedFamilies {
 		f.in.Amend = false
@@ -439,7 +441,7 @@ func TestSecretsInQuestionsAreRedactedAndStillAnswered(t *testing.T) {
 	s.heard(fmt.Sprintf(`{"id":7,"result":{"answers":{"k-%[1]s":{"answers":["yes %[1]s"]}}}}`, secret))
 }
 
-// What a person answers to a secret question is secret from then on.
+// A person's answer to a secret question is redacted from then on.
 func TestSecretAnswersAreRedactedFromThenOn(t *testing.T) {
 	const secret = "hunter2-hunter2"
 	f := askedFamilies[slices.IndexFunc(askedFamilies, func(f family) bool { return f.name == "questions" })]
@@ -490,7 +492,8 @@ func TestTooMuchToAskIsRefusedInItsShape(t *testing.T) {
 	}
 }
 
-// However much is asked at once, what a workflow holds of it stays small.
+// The part of the requests that a workflow holds stays small, even if codex asks much at
+// the same time.
 func TestWhatIsAskedAtOnceIsBounded(t *testing.T) {
 	big := fmt.Sprintf(`"questions":[{"id":"a","header":"h","question":%q}]`, strings.Repeat("x", maxBulk-200))
 	s := perform(t, PumpInput{State: running()}, Options{})
@@ -507,7 +510,7 @@ func TestWhatIsAskedAtOnceIsBounded(t *testing.T) {
 	}
 }
 
-// A sub-agent's request is decided as any other, and on record as its own.
+// A sub-agent's request is decided like any other, and its entries name the sub-agent.
 func TestRequestsOfSubAgents(t *testing.T) {
 	line := strings.NewReplacer(ourThread, "thread-2", ourTurn, "turn-2").Replace(askedFamilies[0].line(7))
 	s := perform(t, PumpInput{State: running()}, Options{})
@@ -520,7 +523,7 @@ func TestRequestsOfSubAgents(t *testing.T) {
 	d := decision("d", 7, protocol.Accept)
 	s = perform(t, PumpInput{State: r.State, Sends: []Send{d}}, Options{}, s.since(r.State.Rewind)...)
 	s.heard(`{"id":7,"result":{"decision":"accept"}}`)
-	// The sub-agent's turn ends with nobody's word on the request.
+	// The sub-agent's turn ends before anybody has decided the request.
 	s = perform(t, PumpInput{State: r.State}, Options{}, started("busy", "commandExecution", ""),
 		strings.NewReplacer(ourThread, "thread-2", ourTurn, "turn-2").Replace(turnDone("interrupted", "")))
 	if len(s.m.st.Open) != 0 || len(s.m.requests.resolved) != 1 {
@@ -529,8 +532,8 @@ func TestRequestsOfSubAgents(t *testing.T) {
 	s.attached()
 }
 
-// A server's elicitation is shown as what it is, whatever its _meta says: only
-// codex, and once for each call, asks whether a tool may be called.
+// An elicitation of a server is shown as an elicitation, whatever its _meta says. Only
+// codex asks whether a tool may be called, once for each call.
 func TestAServersFormIsNoApprovalOfATool(t *testing.T) {
 	spoofed := strings.Replace(askedTool, `Allow the desk MCP server to run tool \"book\"?`, "May I delete the whole account?", 1)
 	for name, c := range map[string]struct{ before, params, offered string }{
@@ -546,12 +549,12 @@ func TestAServersFormIsNoApprovalOfATool(t *testing.T) {
 		if q.Tool != "" || q.Args != "" || len(q.Amendment) > 0 || strings.Join(q.Offered, " ") != c.offered || !strings.HasPrefix(q.Summary, "the MCP server desk asks: ") {
 			t.Errorf("%s: %+v", name, q)
 		}
-		if c.offered[:6] == "accept" { // the next pump answers it as the same
+		if c.offered[:6] == "accept" { // the next pump takes it for the same kind of request
 			s := f.answer(t, first, r, Send{Outcome: protocol.Accept}, Options{})
 			s.heard(`{"id":7,"result":{"action":"accept","content":{}}}`)
 		}
 	}
-	// The second question of one call is the server's.
+	// The second question about one call comes from the server.
 	s := perform(t, PumpInput{State: running()}, Options{})
 	f := family{method: methodElicitation, params: askedTool}
 	s.hear(toolBegun, f.line(7), f.line(8))
@@ -568,7 +571,7 @@ func TestAPasswordInAFormIsSecret(t *testing.T) {
 	}
 }
 
-// The widest part of a yes is told first, however long the rest is.
+// The widest effect of accepting is shown first, even if the rest is long.
 func TestTheFolderThatAChangeOpensIsAlwaysShown(t *testing.T) {
 	var cs []string
 	for i := range 6 {

@@ -34,8 +34,8 @@ func (a *asked) asForm() (err error) {
 	return err
 }
 
-// ofCodex reports whether an elicitation that claims to be codex's question about a
-// tool really is. There is one for each call.
+// ofCodex reports whether an elicitation that claims to be codex's question about a tool
+// really is one. codex asks once for each call.
 func (s *PumpState) ofCodex(a *asked) bool {
 	end := " to run tool \"" + a.Tool + "\"?"
 	own := a.Message == "Allow the "+a.Server+" MCP server"+end ||

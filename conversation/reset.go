@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// codex says only in words when a limit ends: after a duration, or at a time of day
-// of its host, with the date if that is not today.
+// codex says in text only when a limit ends. The text has a duration, or a time of day on
+// codex's host, with the date if it is not today.
 var (
 	resetsIn  = regexp.MustCompile(`(?i)\b(?:again|resets?|retry) (?:in|after) (?:about )?((?:\d{1,9}(?:\.\d{1,9})?\s*[a-z]+[\s,]*(?:and\s+)?)+)`)
 	resetPart = regexp.MustCompile(`(?i)(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)\b`)
@@ -20,12 +20,12 @@ var (
 	resetsISO  = regexp.MustCompile(`(?i)\b(?:again|resets?|retry) (?:at|on|after) (\d{4}-\d\d-\d\dt[0-9:.]+(?:z|[+-]\d\d:\d\d))`)
 )
 
-// longestReset is the longest wait that is believed.
+// longestReset bounds the waits that are plausible.
 const longestReset = 400 * 24 * time.Hour
 
-// resetOf returns when a limit ends, according to codex's text at the time at; the
-// zero time if the text does not say. If the text has a time of day, zone returns
-// codex's time zone; a nil zone or a nil result means that it is unknown.
+// resetOf returns when a limit ends, according to a text that codex wrote at the time at.
+// It returns the zero time if the text does not say. If the text has a time of day, zone
+// returns codex's time zone; a nil zone or a nil result means that it is unknown.
 func resetOf(text string, at time.Time, zone func() *time.Location) time.Time {
 	if m := resetsISO.FindStringSubmatch(text); m != nil {
 		if t, err := time.Parse(time.RFC3339, strings.ToUpper(m[1])); err == nil {
@@ -84,7 +84,7 @@ func believed(t, at time.Time) time.Time {
 	return t.UTC()
 }
 
-// spanOf adds up "1 hour 30 minutes", "6m0s", "1.2s".
+// spanOf returns the duration of texts like "1 hour 30 minutes", "6m0s" or "1.2s".
 func spanOf(text string) time.Duration {
 	text = resetShort.ReplaceAllString(text, "$1 $2")
 	var all float64
@@ -115,7 +115,7 @@ func unitOf(word string) time.Duration {
 	return 24 * time.Hour
 }
 
-// reset sets when the limit ends that a turn failed for.
+// If a turn failed because of a limit, reset sets when the limit ends.
 func (t *turns) reset(p *protocol.Problem) *protocol.Problem {
 	if p == nil || p.Kind != protocol.EndQuota && p.Kind != protocol.EndRateLimit {
 		return p

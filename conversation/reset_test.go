@@ -23,7 +23,7 @@ func TestResetTimesAreReadFromWhatCodexSays(t *testing.T) {
 		{"please retry after 30 seconds", nil, "2026-11-22T23:30:50Z"},
 		{"purchase more credits or try again at 8:57 AM.", utc, "2026-11-23T08:57:00Z"},
 		{"or try again at 11:31 PM.", utc, "2026-11-22T23:31:00Z"},
-		{"or try again at 11:30 PM.", utc, "2026-11-22T23:31:00Z"}, // it is 11:30:20: the minute it names is not over
+		{"or try again at 11:30 PM.", utc, "2026-11-22T23:31:00Z"}, // it is 11:30:20, so the named minute is not over
 		{"or try again at 12:05 AM.", utc, "2026-11-23T00:05:00Z"},
 		{"or try again at 12:05 PM.", utc, "2026-11-23T12:05:00Z"},
 		{"or try again at 5:10 AM.", east, "2026-11-22T23:40:00Z"},
@@ -70,7 +70,7 @@ func FuzzResetTimes(f *testing.F) {
 // If a failure's text names no time, the account's limits give it, if codex
 // reported them.
 func TestResetTimesAreOtherwiseThoseOfTheAccountsLimits(t *testing.T) {
-	const at = 1795331000 // of the lines
+	const at = 1795331000 // the time of the lines
 	limits := func(primary, secondary string) string {
 		return `{"method":"account/rateLimits/updated","emittedAtMs":1795331000000,"params":{"rateLimits":{"limitId":"codex","primary":` + primary + `,"secondary":` + secondary + `}}}`
 	}

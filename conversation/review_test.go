@@ -6,8 +6,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// codex begins no turn for a review against a branch if there is no repository. It
-// reports that, and never that the turn ended.
+// codex begins no turn for a review against a branch if there is no repository. codex
+// reports the error, and never reports that the turn ended.
 func TestReviewThatCannotBeginHasFailed(t *testing.T) {
 	s := perform(t, PumpInput{State: opened(), Sends: []Send{
 		{ID: "r-1", Kind: SendTurn, Turn: 5, Do: protocol.ActReview, Review: &protocol.Review{Base: "main"}},

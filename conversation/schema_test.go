@@ -14,13 +14,13 @@ import (
 	"testing"
 )
 
-// The extract of codex's schema: everything that it says about what we use, in
-// lines that can be read and compared. `make schema` makes it anew from the pinned
-// binary and shows what has changed.
+// The extract of codex's schema has all parts that describe what we use, in lines that
+// people can read and compare. `make schema` makes it anew from the pinned binary and shows
+// the changes.
 
 var schemaFile = filepath.Join("testdata", "schema.txt")
 
-// used is what we use of the schema: by file, the definitions, or the whole file.
+// used lists, by file, the definitions of the schema that we use, or the whole file.
 var used = map[string][]string{
 	"ClientRequest.json": {
 		"InitializeParams", "InitializeCapabilities", "ClientInfo", "GetAccountParams", "LoginAccountParams", "ModelListParams",
@@ -49,8 +49,8 @@ var used = map[string][]string{
 	"v2/ThreadStartResponse.json": {""}, "v2/ThreadResumeResponse.json": {""}, "v2/TurnStartResponse.json": {""}, "v2/ReviewStartResponse.json": {""},
 }
 
-// weSay are the methods that we call. It has all constants of the package that are
-// not codex's own requests: see TestEveryMethodThatWeSpeakOfIsInTheSchema.
+// weSay lists the methods that we call. It has all method constants of the package except
+// those of codex's own requests: see TestEveryMethodThatWeSpeakOfIsInTheSchema.
 var weSay = []string{methodInitialize, methodAccountRead, methodLogin, methodModelList, methodStart, methodResume, methodFork, methodInject,
 	methodRead, methodTurns, methodTurnStart, methodTurnSteer, methodInterrupt, methodClean, methodCompact, methodReview, methodName, methodLoaded}
 
@@ -62,8 +62,8 @@ func extractSchema(t *testing.T, binary string) []byte {
 	}
 	var b bytes.Buffer
 	for _, file := range []string{"ServerRequest.json", "ServerNotification.json"} {
-		// Of what codex may send, all is kept. Of what may be sent to it, only what
-		// we send.
+		// The extract keeps all methods that codex may send. Of the methods that may be
+		// sent to codex, it keeps only those that we send.
 		for _, method := range methodsOf(t, filepath.Join(dir, file)) {
 			fmt.Fprintf(&b, "%s %s\n", strings.TrimSuffix(file, ".json"), method)
 		}
@@ -247,8 +247,8 @@ func changed(old, now []byte) (all []string) {
 	return all
 }
 
-// TestSchemaIsTheOneWeKnow: the pinned binary's schema says the same about what we
-// use as when somebody last looked.
+// TestSchemaIsTheOneWeKnow checks that the extract of the pinned binary's schema equals the
+// committed one.
 func TestSchemaIsTheOneWeKnow(t *testing.T) {
 	now := extractSchema(t, binary(t))
 	old, err := os.ReadFile(schemaFile)
@@ -272,8 +272,8 @@ func TestSchemaIsTheOneWeKnow(t *testing.T) {
 	}
 }
 
-// TestEveryMethodThatWeSpeakOfIsInTheSchema: the source names no method that the
-// extract does not watch.
+// TestEveryMethodThatWeSpeakOfIsInTheSchema checks that the extract has every method that
+// the source names.
 func TestEveryMethodThatWeSpeakOfIsInTheSchema(t *testing.T) {
 	watched, err := os.ReadFile(schemaFile)
 	if err != nil {
@@ -301,7 +301,8 @@ func TestEveryMethodThatWeSpeakOfIsInTheSchema(t *testing.T) {
 	}
 }
 
-// TestSchemaDriftIsSeen: an older binary's schema differs where its messages do.
+// TestSchemaDriftIsSeen checks that the schema of an older binary differs where its
+// messages differ.
 func TestSchemaDriftIsSeen(t *testing.T) {
 	old, err := os.ReadFile(schemaFile)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// sendPrefix begins the wire ids of Sends: send/<ID>/<try>. They name the Send and
-// not the pump, so any later pump of the session recognises the answer.
+// sendPrefix begins the wire ids of Sends: send/<ID>/<try>. The ids name the Send and not
+// the pump, so any later pump of the session recognises the answer.
 const sendPrefix = "send/"
 
 // A send is a Send and its delivery in this pump.
@@ -18,9 +18,9 @@ type send struct {
 	state     protocol.DeliveryState
 	text      string // why it was rejected or is void
 	uncertain bool   // an earlier pump or attempt may have written it
-	own       bool   // the pump's own; not reported
+	own       bool   // the pump made the send itself and does not report it
 	announced bool   // Options.Settled was called for it
-	unfit     string // why it was declined instead of answered as decided
+	unfit     string // why the pump declined the request instead of giving the decision
 	early     bool   // an interrupt of a turn that codex had accepted but not yet begun
 
 	tried bool
@@ -35,9 +35,9 @@ func (s *send) settled() bool {
 	return s.state == protocol.Acknowledged || s.state == protocol.Rejected || s.state == protocol.Void
 }
 
-// told returns the state that the workflow gets. Decided would make the workflow
-// send the message again, even to another process, so it is reported only if nobody
-// can have written it.
+// told returns the state that the workflow gets. On Decided the workflow would send the
+// message again, even to another process. So told returns Decided only if no pump can have
+// written the message.
 func (s *send) told() protocol.DeliveryState {
 	if s.state == protocol.Decided && s.uncertain {
 		return protocol.Sent
@@ -63,13 +63,13 @@ func (s *send) doubtful() bool {
 	return !s.settled() && s.uncertain && !s.wrote && s.looked()
 }
 
-// looked reports whether codex acts on the message each time it is sent, so that
-// the pump must look for it first.
+// looked reports whether codex acts on the message each time it is sent. If so, the pump
+// must find out whether codex has the message before it sends it.
 func (s *send) looked() bool {
 	return s.Kind == SendTurn || s.Kind == SendSteer || s.Kind == sendTell
 }
 
-// sendOf returns the Send that a request id belongs to, and the try.
+// sendOf returns the ID of the Send that a request id belongs to, and the try.
 func sendOf(id string) (send string, try int, ok bool) {
 	rest, ok := strings.CutPrefix(id, sendPrefix)
 	i := strings.LastIndexByte(rest, '/')

@@ -7,14 +7,12 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The spending part holds the turns to the session's budget: it warns, and
-// interrupts the turn that exceeds a bound. It owns Budget of the state, and
-// Warned, Over and Stopped of Spent. It may call the delivery, for the interrupt,
-// and the turn's time.
+// The spending part enforces the session's budget: it warns, and interrupts a turn that
+// exceeds a bound. It owns Budget of the state, and Warned, Over and Stopped of Spent. It
+// may call the delivery, which sends the interrupt, and the turn's time.
 //
-// The interrupt is a send of the pump's own. It names the turn, so a second one
-// cannot hit another turn. PumpState.Budget tells the next pump how far the first
-// one got.
+// The interrupt is a send of the pump's own. It names the turn, so a second interrupt
+// cannot hit another turn. PumpState.Budget tells the next pump how far the interrupt got.
 type spending struct {
 	*core
 	time     *turnTime
@@ -23,7 +21,8 @@ type spending struct {
 	timeUp bool // this pump's clock interrupted the turn
 }
 
-// clear forgets the interrupt of a turn: another one begins, or it has ended.
+// clear forgets the interrupt of a turn. It is called when the turn has ended or another
+// one begins.
 func (b *spending) clear() {
 	b.st.Budget, b.st.Spent.Over, b.st.Spent.Stopped, b.timeUp = "", "", false, false
 }
@@ -50,7 +49,8 @@ func (b *spending) resume() {
 	}
 }
 
-// check is called when a count has grown. It warns of each bound once.
+// check is called when a count has grown. It warns once for each bound, and interrupts the
+// turn if a bound is exceeded.
 func (b *spending) check() {
 	if b.st.TurnID == "" {
 		return
@@ -74,13 +74,13 @@ func (b *spending) record(u protocol.BudgetUse, text string) {
 
 func (b *spending) interrupt(u protocol.BudgetUse) {
 	b.st.Budget, b.st.Spent.Over = protocol.Decided, u.Name
-	if b.delivery.find(budgetID(b.st.TurnID)) == nil { // else the clock has sent one already
+	if b.delivery.find(budgetID(b.st.TurnID)) == nil { // the clock may already have caused an interrupt
 		b.delivery.interruptOfOurs()
 	}
 }
 
-// stopping reports whether the pump is interrupting the turn; nobody is asked any
-// more then.
+// stopping reports whether the pump is interrupting the turn. Then it asks people nothing
+// more.
 func (b *spending) stopping() bool { return b.st.TurnID != "" && (b.st.Budget != "" || b.timeUp) }
 
 func (b *spending) commandBegun() {
@@ -88,8 +88,8 @@ func (b *spending) commandBegun() {
 	b.check()
 }
 
-// checkTime is called after each line. If the line ended the turn, it ended in
-// time.
+// checkTime is called after each line. If the line ended the turn, the turn does not exceed
+// its time.
 func (b *spending) checkTime() {
 	if b.time.timed && b.lim.Budget.Time > 0 {
 		b.check()
@@ -107,9 +107,8 @@ func (b *spending) timeLeft() (at time.Duration, bounded bool) {
 	return max(b.time.countedAt, b.time.since) + max(left, 0), true
 }
 
-// timeIsUp interrupts a turn whose time runs out while codex is silent. The clock
-// decides nothing else: entries and judgements follow from the next line that tells
-// a time.
+// timeIsUp interrupts a turn whose time runs out while codex is silent. The clock decides
+// only this. Entries and judgements depend on the next line that tells a time.
 func (b *spending) timeIsUp() {
 	if at, bounded := b.timeLeft(); bounded && b.now >= at {
 		b.timeUp = true
@@ -130,13 +129,12 @@ func (b *spending) keep() {
 	}
 }
 
-// timeSlack is how far the clocks of codex and of the pump may disagree on whether
-// a turn's time was up: an older codex reports its end in seconds.
+// timeSlack is the tolerance, in milliseconds, when exceeded compares the time used with
+// the bound: an older codex reports a turn's end in whole seconds.
 const timeSlack = int64(time.Second / time.Millisecond)
 
-// exceeded returns why a turn was interrupted, if the pump did it. An interrupt
-// by the clock is recognised only by the time used, because nothing else records
-// it.
+// If the pump interrupted a turn, exceeded returns why. It recognises an interrupt by the
+// clock only by the time used, because nothing else records it.
 func (b *spending) exceeded(status string) *protocol.Problem {
 	if status != "interrupted" {
 		return nil

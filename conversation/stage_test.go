@@ -19,7 +19,7 @@ type stage struct {
 	sink *keeper
 	at   int64
 	said []string
-	past []Line // all that was heard
+	past []Line // all lines that the machine got
 }
 
 const (
@@ -88,7 +88,7 @@ func (s *stage) collect() {
 	s.m.out = nil
 }
 
-// wait lets time pass, in the ticks that the machine wants.
+// wait lets time pass, with a tick whenever the machine needs one.
 func (s *stage) wait(d time.Duration) {
 	end := s.m.now + d
 	for s.m.result == nil {
@@ -122,7 +122,7 @@ func (s *stage) attached() {
 	}
 }
 
-// heard checks all that was sent to codex.
+// heard checks all lines that were sent to codex.
 func (s *stage) heard(want ...string) {
 	s.t.Helper()
 	if !slices.Equal(s.said, want) {

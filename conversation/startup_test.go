@@ -16,7 +16,8 @@ func interruptRefused(try int) string {
 	return fmt.Sprintf(`{"id":"send/i-1/%d","error":{"code":-32600,"message":"no active turn to interrupt"}}`, try)
 }
 
-// withItsInterrupt returns a pump that has a turn to begin, and to interrupt.
+// withItsInterrupt returns a pump that has a message that begins a turn, and an interrupt
+// of that turn.
 func withItsInterrupt(t *testing.T) *stage {
 	t.Helper()
 	s := perform(t, PumpInput{State: opened(), Sends: []Send{
@@ -39,7 +40,7 @@ func TestInterruptThatComesWithItsTurnWaitsForIt(t *testing.T) {
 	}
 }
 
-// codex answers for a turn before the turn can be interrupted.
+// codex answers turn/start before the turn can be interrupted.
 func TestInterruptThatIsTooEarlyForCodexIsSaidAgain(t *testing.T) {
 	s := withItsInterrupt(t)
 	s.hear(interruptRefused(0))
@@ -63,8 +64,8 @@ func TestInterruptOfATurnThatEndsMeanwhileIsVoid(t *testing.T) {
 	}
 }
 
-// If a turn runs according to codex's journal, but not according to codex, the pump
-// does not wait for it.
+// If a turn runs according to the journal, but codex says that none runs, the pump does not
+// wait for the turn.
 func TestInterruptThatCodexAlwaysRefusesEndsItsProcess(t *testing.T) {
 	s := withItsInterrupt(t)
 	for try := 0; s.m.result == nil && try < 100; try++ {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// ours reports whether a notice is about the session's thread. Other threads belong
-// to sub-agents: their work is recorded, but it is not the answer.
+// ours reports whether a notice is about the session's thread. Other threads belong to
+// sub-agents. Their work is recorded, but is not part of the turn's answer.
 func (s *PumpState) ours(n notice) bool {
 	return n.ThreadID == "" || s.ThreadID == "" || n.ThreadID == s.ThreadID
 }
@@ -143,8 +143,8 @@ func (s *PumpState) active() string { return orWord(s.Inner, s.TurnID) }
 // rewind returns the offset below which no later pump has to read.
 func (s *PumpState) rewind() int64 { return s.needs(func(OpenRequest) bool { return true }) }
 
-// needs returns the offset of the oldest line to read again: of the open items, and
-// of the requests that count.
+// needs returns the offset of the oldest line that a later pump must read again, for the
+// open items and for the requests that satisfy counts.
 func (s PumpState) needs(counts func(OpenRequest) bool) int64 {
 	at := s.Cursor.Offset
 	for i := range s.Items {
@@ -164,7 +164,8 @@ func (s PumpState) needs(counts func(OpenRequest) bool) int64 {
 	return at
 }
 
-// forgetProcess forgets what died with the process that the state tells of.
+// forgetProcess clears the fields that describe the codex process, because the process has
+// ended.
 func (s *PumpState) forgetProcess() {
 	s.Items, s.TurnID, s.Idle, s.Budget = nil, "", false, ""
 	s.ToolEnded, s.Retrying = false, ""

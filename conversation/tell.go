@@ -6,17 +6,16 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A Tell goes into the thread's history as one developer message, by
-// thread/inject_items. Measured on 0.125 to 0.169: that begins no turn, calls no
-// model and appears in no list of turns. The model sees the message once in every
-// turn from the next one on, even after a resume or a fork. On an idle thread it is
-// in the rollout before codex answers (15 of 15 when killed right after the
-// answer). The alternatives are worse: what is injected into a running turn is lost
-// with the process, answered or not; developerInstructions have no effect at
-// thread/resume; additionalContext at turn/start does not exist before 0.147 and
-// comes again after each resume.
+// A Tell goes into the thread's history as one developer message, by thread/inject_items.
+// Measured on 0.125 to 0.169: that begins no turn, calls no model and appears in no list of
+// turns. The model sees the message once in every turn from the next one on, even after a
+// resume or a fork. On an idle thread it is in the rollout before codex answers (15 of 15
+// when killed right after the answer). The alternatives are worse. A message that is
+// injected into a running turn is lost if the process dies, even after codex has answered.
+// developerInstructions have no effect at thread/resume. additionalContext at turn/start
+// does not exist before 0.147 and comes again after each resume.
 
-// sendTell is the kind of the send that the pump makes of PumpInput.Tell.
+// sendTell is the kind of the send for PumpInput.Tell.
 const sendTell SendKind = "tell"
 
 type injectParams struct {
@@ -38,8 +37,9 @@ func (t *Tell) validate() error {
 	return nil
 }
 
-// takeTell puts the Tell before all other sends. If another process may have got
-// it, it is not sent again, because codex's history does not show whether it did.
+// takeTell puts the Tell before all other sends. If another codex process may have received
+// the Tell, the pump does not send it again, because codex's history does not show whether
+// the process did.
 func (d *delivery) takeTell() {
 	t := d.in.Tell
 	if t == nil {
@@ -56,8 +56,8 @@ func (d *delivery) takeTell() {
 		Text: "codex may have been told this, or not; it is not told twice: " + t.Text, Data: map[string]string{"tell": t.ID}})
 }
 
-// tellWaits reports whether a Tell must wait for the end of the running turn:
-// inside a turn it would be lost if codex's process died.
+// tellWaits reports whether a Tell must wait for the end of the running turn. Inside a
+// turn, the Tell would be lost if the codex process died.
 func (d *delivery) tellWaits(s *send) bool {
 	return s.Kind == sendTell && !s.wrote && d.st.TurnID != ""
 }

@@ -8,8 +8,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// What codex is told in a developer message is told once, before the next turn.
-// What may have been told is never told again.
+// A Tell reaches codex once, before the next turn. If codex may have received it, it is
+// never sent again.
 
 const (
 	toldLine   = `{"id":"send/t-1/0","result":{}}`
@@ -103,13 +103,13 @@ func TestTellIsNeverCalledUnsaidWhereItMayHaveBeenSaid(t *testing.T) {
 			t.Errorf("attempt %d, told to process %d, at its end: %s, want %s", c.attempt, c.incarnation, got, c.want)
 		}
 	}
-	// It was written, and the process died before it answered.
+	// The Tell was written, and the process died before it answered.
 	s := perform(t, telling(0), Options{})
 	s.m.ended(time.Second)
 	if got := delivered(t, s.result(ProcessEnded), "t-1"); got != protocol.Sent {
 		t.Errorf("written and not answered: %s", got)
 	}
-	// Codex leaves it unanswered.
+	// Codex does not answer the Tell.
 	s = perform(t, telling(0), Options{})
 	s.wait(2 * time.Minute)
 	if r := s.result(TimedOut); delivered(t, r, "t-1") != protocol.Sent || delivered(t, r, "m-5") != protocol.Decided {
@@ -125,7 +125,7 @@ func TestRunningTurnIsNotTold(t *testing.T) {
 	if got := delivered(t, s.result(TurnEnded), "t-1"); got != protocol.Decided || len(s.said) != 0 {
 		t.Errorf("it is %s, said %q", got, s.said)
 	}
-	// It does not keep requests from being reported.
+	// The Tell does not delay the report of requests.
 	s = perform(t, in, Options{}, asking(1, "c", "ls"))
 	s.wait(time.Minute)
 	if r := s.result(RequestsOpen); len(r.Requests) != 1 {
@@ -140,8 +140,8 @@ func TestRunningTurnIsNotTold(t *testing.T) {
 	}
 }
 
-// If an earlier pump may have told a process, and it turns out that it did not, the
-// next process is told as if for the first time.
+// If an earlier pump may have sent the Tell, and the journal shows that it did not, the
+// next process gets the Tell.
 func TestTellThatWasProvedUnsaidIsToldToTheNextProcess(t *testing.T) {
 	in := PumpInput{State: running(), Tell: &Tell{ID: "t-1", Text: "you have moved", Incarnation: 3}}
 	s := perform(t, in, Options{Nonce: "n"}, turnDone("completed", ""))
@@ -150,7 +150,7 @@ func TestTellThatWasProvedUnsaidIsToldToTheNextProcess(t *testing.T) {
 	if got := delivered(t, s.result(TurnEnded), "t-1"); got != protocol.Decided {
 		t.Fatalf("proved unsaid, and it is %s", got)
 	}
-	next := telling(0) // as a workflow that was told Decided passes it on
+	next := telling(0) // the workflow passes the Tell on like this if its state was Decided
 	next.State.Cursor.Incarnation, next.State.Opened = 4, 4
 	s = perform(t, next, Options{})
 	s.heard(tellLine)
@@ -170,7 +170,7 @@ func TestRefusedTellIsOnRecordAndTheTurnGoesOn(t *testing.T) {
 	if r := s.result(PumpCancelled); delivered(t, r, "t-1") != protocol.Rejected || r.Problem != nil {
 		t.Errorf("result %+v", r)
 	}
-	// An overloaded codex is told again, because it had nothing.
+	// After an overload the Tell is sent again, because codex did not take it.
 	s = perform(t, telling(0), Options{})
 	s.hear(`{"id":"send/t-1/0","error":{"code":-32001,"message":"Server overloaded; retry later."}}`)
 	s.wait(time.Second)

@@ -80,8 +80,8 @@ func dynamicTools(names []string) []toolSpec {
 
 // A ToolCall is a call that the caller of Run carries out.
 type ToolCall struct {
-	// ID is unique in the session and the same for every attempt: what was done under
-	// it is not done again.
+	// ID is unique in the session and the same for every attempt. A call whose ID was
+	// carried out before is not carried out again.
 	ID     string          `json:"id"`
 	Call   string          `json:"call"` // codex's id, which the model chose
 	Tool   string          `json:"tool"`
@@ -97,10 +97,10 @@ type ToolReply struct {
 	OK   bool
 }
 
-// A Tooler carries out a call, from a goroutine of the pump, and must stop when ctx
-// ends. It may be called again with the same ID, after any failure or if the reply
-// was lost, and must then give the same reply. An error ends the pump, which is run
-// again. A failure that the model can act on is a reply.
+// A Tooler carries out a call, from a goroutine of the pump, and must stop when ctx ends.
+// After any failure, or if the reply was lost, it may be called again with the same ID, and
+// must then give the same reply. An error ends the pump, which is run again. A failure that
+// the model can act on is a reply.
 type Tooler func(ctx context.Context, call ToolCall) (ToolReply, error)
 
 // toolAnswer returns a reply in codex's shape.
@@ -123,8 +123,8 @@ const (
 	maxChoice   = 500 // bytes
 )
 
-// humanQuestion reads the arguments of ask_human. The question's id is "answer".
-// The model is told what is wrong with the arguments.
+// humanQuestion reads the arguments of ask_human. The question's id is "answer". Its error
+// tells the model what is wrong with the arguments.
 func humanQuestion(args json.RawMessage) ([]protocol.Question, error) {
 	var a struct {
 		Question string   `json:"question"`

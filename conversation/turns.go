@@ -8,11 +8,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The turns part follows the turns of the thread: how each begins, what codex
-// does in it, how it ends. It owns the fields of the state that describe the
-// running turn, and Foreign, Unsaid, Restless and Idle. A turn's begin and end
-// concern the delivery, the requests, the spending, the turn's time and the quiet;
-// it may call these, and the items and the calls.
+// The turns part follows the turns of the thread: how each begins, what codex does in it,
+// how it ends. It owns the fields of the state that describe the running turn, and Foreign,
+// Unsaid, Restless and Idle. It may call the delivery, the requests, the spending, the
+// turn's time and the quiet, which need to know when a turn begins and ends. It may also
+// call the items and the calls.
 type turns struct {
 	*core
 	items    *items
@@ -23,15 +23,14 @@ type turns struct {
 	calls    *calls
 	spending *spending
 
-	end     *TurnEnd // of the turn that has ended in this pump
+	end     *TurnEnd // the end of the turn that has ended in this pump
 	endedAt time.Duration
 	fault   *protocol.Problem  // codex's last report on the running turn, if it was an error
 	idleAt  time.Duration      // when codex last said whether it works on the turn
 	diff    *protocol.TurnDiff // the newest one that this pump has seen
 }
 
-// begin makes id the running turn, number n of the session; 0 means the
-// next one.
+// begin makes id the running turn. n is its number in the session; 0 means the next number.
 func (t *turns) begin(id string, n int) {
 	if id == "" || t.st.TurnID == id {
 		return
@@ -119,9 +118,9 @@ func (t *turns) aborted(p json.RawMessage) {
 	t.endTurn("interrupted", nil)
 }
 
-// idle ends a turn that codex no longer works on and never ended. A turn that
-// could not begin, such as a review outside a repository, ends this way: codex
-// reports the error and nothing else (measured on 0.125 and 0.169).
+// idle ends a turn of which codex never reported the end, although it reports the thread
+// idle. A turn that could not begin, such as a review outside a repository, ends this way:
+// codex reports the error and nothing else (measured on 0.125 and 0.169).
 func (t *turns) idle() {
 	if t.fault != nil {
 		t.endTurn("failed", t.fault)
@@ -130,7 +129,7 @@ func (t *turns) idle() {
 	t.endTurn("unknown", problem("protocol", "codex calls the thread idle and never said how the turn ended"))
 }
 
-// endTurn ends the running turn, voids what waited for it and makes the pump
+// endTurn ends the running turn, settles the sends that belonged to it, and makes the pump
 // return.
 func (t *turns) endTurn(status string, why *protocol.Problem) {
 	t.sayForeign()
@@ -154,7 +153,7 @@ func (t *turns) endTurn(status string, why *protocol.Problem) {
 		Effects: t.st.TurnEffects, Foreign: t.st.Foreign, StartedAtMS: t.st.TurnStartedMS, EndedAtMS: t.st.AtMS,
 	}
 	t.endedAt = t.now
-	if t.line.End > t.st.Cursor.Offset { // else no line reported the end
+	if t.line.End > t.st.Cursor.Offset { // if false, no line reported the end
 		t.items.recordUnfinished(status != "completed")
 		e := protocol.Entry{Type: protocol.EntryState, Turn: t.st.Turn, Status: status, Text: "turn " + status}
 		if why != nil {
@@ -230,7 +229,7 @@ func (t *turns) warning(p json.RawMessage) {
 		text += ": " + n.Details
 	}
 	if strings.Contains(text, "will use the bundled bubblewrap") {
-		return // expected: hosts need not have their own
+		return // the warning is expected: hosts need not have their own bubblewrap
 	}
 	t.warn(text)
 }

@@ -2,16 +2,16 @@ package conversation
 
 import "time"
 
-// A turnTime counts the time of the running turn, by codex's clock for the budget
-// and by the pump's for Limits.Turn. It owns Spent.TimeMS and Spent.CountedMS of
-// the state, and calls no other part.
+// A turnTime counts the time of the running turn, by codex's clock for the budget, and by
+// the pump's clock for Limits.Turn. It owns Spent.TimeMS and Spent.CountedMS of the state,
+// and calls no other part.
 type turnTime struct {
 	*core
 	began     time.Time     // when the pump began
 	since     time.Duration // when this pump first saw the turn run
 	behind    bool          // the turn ran before this attempt
 	waited    time.Duration // part of the turn's time, by codex's clock, spent waiting for people
-	countedAt time.Duration // when the turn's time was counted last
+	countedAt time.Duration // when the turn's time was last counted
 	timed     bool          // the current line added to the turn's time
 }
 
@@ -21,7 +21,7 @@ func (t *turnTime) resume() {
 	t.behind = t.st.TurnID != ""
 }
 
-// turnBegins starts with a new turn.
+// turnBegins starts to count the time of a new turn.
 func (t *turnTime) turnBegins() {
 	t.since, t.countedAt = t.now, t.now
 	t.behind, t.waited, t.st.Spent.CountedMS = !t.caught, 0, 0
@@ -30,8 +30,8 @@ func (t *turnTime) turnBegins() {
 // turnEnds stops counting.
 func (t *turnTime) turnEnds() { t.st.Spent.CountedMS = 0 }
 
-// within returns how long before this attempt a moment of codex's clock was, at
-// most Options.Since, because clocks may differ.
+// within returns how long before this attempt a time of codex's clock was. It returns at
+// most Options.Since, because the clocks may differ.
 func (t *turnTime) within(ms int64) time.Duration {
 	return min(max(t.began.Sub(time.UnixMilli(ms)), 0), max(t.opt.Since, 0))
 }
@@ -58,16 +58,16 @@ func (t *turnTime) waitedUntilNow() time.Duration {
 	return t.waited + min(max(t.opt.clock().Sub(t.at()), 0), max(t.opt.Since, 0)+t.now)
 }
 
-// dated takes a time that the current line mentions. An older codex does not say
-// when it sent a line (EventTimes), so this is the only time there is.
+// dated takes a time that the current line mentions. An older codex does not say when it
+// sent a line (EventTimes), so the line has no other time.
 func (t *turnTime) dated(ms int64) {
 	t.st.AtMS = max(t.st.AtMS, ms)
 	t.passes(ms)
 }
 
-// counts starts counting a turn's time when codex says that it began. An earlier
-// line may already show the turn, but which one depends on what the pump had to
-// send.
+// counts starts to count a turn's time when codex says that the turn began. It does not
+// start at an earlier line that shows the turn, because which line does depends on what the
+// pump had to send.
 func (t *turnTime) counts(ms int64) {
 	if t.st.Spent.CountedMS == 0 {
 		t.st.Spent.CountedMS, t.countedAt = ms, t.now
@@ -77,7 +77,8 @@ func (t *turnTime) counts(ms int64) {
 	}
 }
 
-// anew is a CountedMS that means: count from the next time that the journal tells.
+// anew is the CountedMS of a turn whose time is counted from the next time that the journal
+// tells.
 const anew = -1
 
 // passes counts the running turn's time up to a time that the current line tells,

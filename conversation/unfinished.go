@@ -9,25 +9,26 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Text that an interrupted or dead agent left unfinished is in no finished item. It
-// is recorded from its deltas when the turn or the process ends, with the status
+// Text that an interrupted or dead agent left unfinished is in no finished item. When the
+// turn or the process ends, the pump records the text from its deltas, with the status
 // interrupted.
 //
-// A pump that takes over inside a message reads it again from PumpState.Rewind. To
-// keep that short, only the newest part of a text is kept. The deltas' journal
-// offsets decide which part, so it does not depend on how the journal was split
-// between pumps.
+// A pump that takes over inside a message reads the message again from PumpState.Rewind. To
+// keep that short, only the newest part of a text is kept. The deltas' journal offsets
+// decide which part, so it does not depend on how the journal was split between pumps.
 const (
-	// keepSpan is how much of the journal one half of the kept text covers. When a
-	// delta lies further than that behind the beginning of the newer half, the older
-	// half is dropped.
+	// keepSpan is how much of the journal one half of the kept text covers. When a delta
+	// comes more than keepSpan after the beginning of the newer half, the older half is
+	// dropped.
 	keepSpan = 4 << 20
-	// keepBehind is how far back the kept text may begin; the text of other items in
-	// between counts too.
+	// keepBehind is how far back in the journal the kept text may begin. Lines of other
+	// items in between count too.
 	keepBehind = 3 * keepSpan
-	// maxUnfinished is the longest text of such an entry; its newest part is kept.
+	// maxUnfinished bounds the text of an entry with unfinished text. The newest part is
+	// kept.
 	maxUnfinished = 256 << 10
-	// keepText is longer, so that a secret at the cut is still recognised.
+	// keepText bounds the text that is kept in memory. It is longer, so that a secret at
+	// the cut is still recognised.
 	keepText = maxUnfinished + 64<<10
 )
 
@@ -91,7 +92,7 @@ func (o *items) keepAgain(d piece, at int64) {
 	o.holdAgain(it, d.text)
 }
 
-// forget drops texts that begin too far back. It is called after every line.
+// forget drops text that is too far back in the journal. It is called after every line.
 func (o *items) forget() {
 	for i := range o.st.Items {
 		it := &o.st.Items[i]
@@ -108,9 +109,9 @@ func (o *items) forget() {
 	}
 }
 
-// From returns where a pump with this input begins to read: State.Rewind or later.
-// A question may be open for hours, so only the pump that answers it reads the
-// request again; other pumps begin at their open items.
+// From returns where a pump with this input begins to read: State.Rewind or later. A
+// request may be open for hours, so only a pump that answers a request reads its line
+// again. Other pumps begin at the oldest open item.
 func (in PumpInput) From() int64 {
 	at := min(in.State.Rewind, in.State.Cursor.Offset)
 	if in.State.Opened != in.State.Cursor.Incarnation {
@@ -126,8 +127,8 @@ func (in PumpInput) decides(o OpenRequest) bool {
 	})
 }
 
-// recordUnfinished records the text of items that will never be finished. The ids
-// come from the items' offsets, so no other entry has them. A sub-agent's item may
+// recordUnfinished records the text of items that will never be finished. The ids of the
+// entries come from the items' offsets, so no other entry has them. A sub-agent's item may
 // outlive the turn unless the turn was broken off.
 func (o *items) recordUnfinished(brokenOff bool) {
 	for i := range o.st.Items {
@@ -165,7 +166,8 @@ func (o *items) said(it *OpenItem) (text string, whole bool) {
 		text, whole = text[len(text)-maxUnfinished:], false
 	}
 	if !whole {
-		// Not from the middle of a word, which may be the end of a secret.
+		// The text does not begin in the middle of a word, because that may be the end of a
+		// secret.
 		text = o.opt.Redactor.afterEnd(text)
 		if i := strings.IndexAny(text, " \t\n"); i >= 0 {
 			text = text[i+1:]
@@ -179,9 +181,9 @@ func (o *items) said(it *OpenItem) (text string, whole bool) {
 	return text, whole
 }
 
-// Lost is what a pump knew when its wire was lost. Result is what it would have
-// returned if cancelled then. Unfinished holds the agent's unfinished text as
-// entries, to record if nobody attaches again.
+// Lost is what a pump knew when its wire was lost. Result is what the pump would have
+// returned if it had been cancelled at that moment. Unfinished holds the agent's unfinished
+// text as entries, which are recorded if nobody attaches again.
 type Lost struct {
 	Result     PumpResult       `json:"result"`
 	Unfinished []protocol.Entry `json:"unfinished,omitempty"`

@@ -61,7 +61,7 @@ func TestWhatWasSaidBeforeAnInterruptIsOnRecord(t *testing.T) {
 	}
 	check("dead", s, protocol.EntryAssistant)
 
-	// A later pump does not report it again.
+	// A later pump does not record the text again.
 	s = perform(t, PumpInput{State: s.m.result.State}, Options{})
 	s.m.ended(time.Second)
 	if len(s.sink.entries) != 0 {
@@ -69,7 +69,7 @@ func TestWhatWasSaidBeforeAnInterruptIsOnRecord(t *testing.T) {
 	}
 }
 
-// Wherever pumps take over, what is recorded of a text is the same.
+// The recorded part of a text is the same wherever pumps take over.
 func TestUnfinishedTextIsTheSameHoweverTheJournalIsSplit(t *testing.T) {
 	piece := strings.Repeat("größer and ", 3000) // a delta of 36 kB
 	var lines []string
@@ -188,7 +188,7 @@ func TestASecretSaidAcrossTwoPumpsIsNotShown(t *testing.T) {
 	}
 }
 
-// What is kept of a long text may begin in the middle of a secret, or of a key of
+// The kept part of a long text may begin in the middle of a secret, or of a key with
 // several lines.
 func TestTheEndOfASecretIsNotOnRecord(t *testing.T) {
 	key := "-----BEGIN KEY-----\nline one of it\nline two of it\n-----END KEY-----"
@@ -208,9 +208,9 @@ func TestTheEndOfASecretIsNotOnRecord(t *testing.T) {
 	}
 }
 
-// A line over the bound ends the item that it completes, wherever its id is, and
-// takes nothing from other items. If the item cannot be determined, none is
-// finished, and none counts as what the turn works on.
+// A line over the bound ends the item that it completes, wherever the item's id is in the
+// line, and does not affect other items. If the item cannot be determined, no item is
+// finished, and no item counts as work of the turn.
 func TestALineOverTheBoundTakesNoOtherItemsText(t *testing.T) {
 	big := strings.Repeat(`\"},{\"id\":\"a-1`, 100)
 	for name, c := range map[string]struct {
@@ -253,8 +253,8 @@ func TestALineOverTheBoundTakesNoOtherItemsText(t *testing.T) {
 	}
 }
 
-// A lost wire may be restored, so nothing of that is recorded then. It is reported,
-// in case it is not restored.
+// A lost wire may be restored, so unfinished text is not recorded when the wire is lost. It
+// is passed to Options.Lost, for the case that the wire is not restored.
 func TestWhatWasSaidBeforeTheWireWasLostIsTold(t *testing.T) {
 	s := perform(t, PumpInput{State: running()}, Options{})
 	s.hear(completed("a-0", "agentMessage", `,"text":"whole"`), started("a-1", "agentMessage", ""), says("a-1", "I began"))

@@ -2,11 +2,11 @@ package conversation
 
 import "fmt"
 
-// The supported versions of codex: the window. Inside it, the versions of Tested
-// and those between them were tried on the real binary or behave like one of them.
-// Later patches of the pinned minor version are assumed to work. Any other version
-// is refused with a *VersionError unless Options.AnyVersion is set: in older ones
-// requests differ, and newer ones are untested.
+// The supported versions of codex: the window. The versions of Tested were tried on the
+// real binary. The versions between them were tried or behave like one of them. Later
+// patches of the pinned minor version are assumed to work. Any other version is refused
+// with a *VersionError unless Options.AnyVersion is set: in older versions requests differ,
+// and newer versions are untested.
 const (
 	OldestVersion = "0.125.0"
 	TestedVersion = "0.169.0" // the pinned one
@@ -18,7 +18,7 @@ var Tested = []string{OldestVersion, "0.130.0", "0.140.0", "0.155.1", TestedVers
 // A Trait is a behaviour that only some versions of the window have.
 type Trait string
 
-// The traits. Only the table below says what each means.
+// The traits. The table Differences says what each means.
 const (
 	NamedProfiles  Trait = "permission profiles by name"
 	ClientIDs      Trait = "client's message ids"
@@ -51,24 +51,23 @@ type Difference struct {
 	// it. Versions in between are untested and count as without it, which is the safe
 	// assumption for each trait.
 	Without, Since string
-	// Gone is the oldest version that was seen to have lost it again.
+	// Gone is the oldest version, after Since, that was seen without the trait.
 	Gone string
 	With string // what codex does with the trait
-	Lack string // and without
+	Lack string // what codex does without the trait
 }
 
-// Differences lists all differences between the versions of the window in what we
-// use. They were measured with the scripted model, on each of Tested and on
-// 0.133.0, 0.147.0 and 0.149.1; TestConformance and TestTraitsAreAsTheTableSays
-// check them. What is not listed was the same everywhere: the handshake, permission
-// and sandbox repeated at each resume and fork, thread/read answered after what was
-// written before it, turn/interrupt, thread/backgroundTerminals/clean, turn/steer
-// with the expected turn, model/list, thread/inject_items, dynamic tools (the same
-// shape, kept over a resume), item/permissions/requestApproval,
-// thread/compact/start, review/start, thread/name/set, token usage, and all
-// decisions on an approval. The approvals of the first protocol
-// (applyPatchApproval, execCommandApproval) are in every schema but come in no
-// thread of ours: newConversation, which they belong to, is gone from all versions.
+// Differences lists all differences between the versions of the window in what we use. They
+// were measured with the scripted model, on each of Tested and on 0.133.0, 0.147.0 and
+// 0.149.1; TestConformance and TestTraitsAreAsTheTableSays check them. All else that we use
+// was the same in these versions: the handshake, permission and sandbox repeated at each
+// resume and fork, thread/read answered after all that was written before it,
+// turn/interrupt, thread/backgroundTerminals/clean, turn/steer with the expected turn,
+// model/list, thread/inject_items, dynamic tools (the same shape, kept over a resume),
+// item/permissions/requestApproval, thread/compact/start, review/start, thread/name/set,
+// token usage, and all decisions on an approval. The approvals of the first protocol
+// (applyPatchApproval, execCommandApproval) are in every schema but come in no thread of
+// ours: they belong to newConversation, which no version has any more.
 var Differences = []Difference{
 	{Trait: ItemTimes, Without: "0.125.0", Since: "0.130.0",
 		With: "items and approvals bear startedAtMs and completedAtMs", Lack: "only turns have times, in seconds"},
@@ -118,8 +117,8 @@ var Differences = []Difference{
 		With: "a fork's rollout needs its source's", Lack: "it has the whole history"},
 }
 
-// Has reports whether a codex of this version has a trait. An unknown version, as
-// before initialize, counts as the pinned one.
+// Has reports whether a codex of this version has a trait. An unknown version counts as the
+// pinned one. The version is unknown before initialize is answered.
 func Has(version string, t Trait) bool {
 	v, ok := numbers(version)
 	if !ok {
@@ -149,7 +148,7 @@ func older(a, b [3]int) bool {
 
 // A VersionError says that codex's version is not supported.
 type VersionError struct {
-	Found  string // empty when it could not be read
+	Found  string // empty if codex's version could not be read
 	Oldest string
 	Newest string
 }
@@ -165,8 +164,8 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("codex %s is too old; %s (provision the host)", e.Found, window)
 }
 
-// checkNewer reports whether a version is newer than the window, which includes
-// patches.
+// checkNewer reports whether a version is newer than the window. Later patches of the
+// pinned minor version are in the window.
 func checkNewer(v [3]int) bool {
 	newest, _ := numbers(TestedVersion)
 	newest[2], v[2] = 0, 0

@@ -52,8 +52,8 @@ func TestPumpOpensNoThreadWithAVersionOutside(t *testing.T) {
 	}
 }
 
-// If codex has no named profiles, a session that is to run under one is not begun:
-// the oldest codex would ignore the name.
+// If codex has no named profiles, a session that needs one is not begun, because the oldest
+// codex would ignore the name.
 func TestThreadIsNotOpenedWithoutItsPermissionProfile(t *testing.T) {
 	for _, version := range []string{"0.125.0", "0.130.0", "0.132.0"} {
 		in := PumpInput{State: PumpState{Cursor: protocol.Cursor{Incarnation: 1}}, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", Permissions: "fl", ApprovalPolicy: "never"}}

@@ -7,12 +7,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A watch gives up a running turn that does not go on: codex is silent or calls
-// the thread idle, the model is quiet, or the turn's time is up. The comment in
-// deadlines.go says which clocks continue across attempts. The part owns the ask
-// for a sign of life. It may call the asks, and the turns, which end an idle one.
-// It reads the clocks of the delivery (the interrupt), of the turn's time and of
-// the quiet.
+// A watch gives up a running turn that does not go on: codex is silent or reports the
+// thread idle, the model is quiet, or the turn's time is up. The comment in deadlines.go
+// says which clocks continue across attempts. The part owns the ask for a sign of life. It
+// may call the asks, and the turns, which end an idle turn. It reads the clocks of the
+// delivery (the interrupt), of the turn's time and of the quiet.
 type watch struct {
 	*core
 	asks     *asks

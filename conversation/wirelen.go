@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of a result count the bytes that its texts take in the store: as JSON,
-// in which one byte may become six.
+// The bounds of a result count the bytes that its texts take as JSON, in which one byte may
+// become six.
 
 // wireLen returns how many bytes s takes in JSON, without the quotes.
 func wireLen(s string) int {

@@ -69,7 +69,7 @@ func argumentWords(c *cobra.Command) (words []string) {
 			continue
 		}
 		if strings.HasPrefix(w, "-") || strings.HasPrefix(w, "[-") || strings.HasPrefix(w, "(") {
-			break // flags follow the arguments
+			break // the words after the arguments are flags
 		}
 		words = append(words, w)
 	}

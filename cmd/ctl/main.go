@@ -47,7 +47,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run is ctl: it returns the exit code and leaves nothing running.
+// run runs ctl, and returns the exit code. It leaves nothing running.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := interruptible()
 	defer stop()
@@ -93,8 +93,8 @@ func report(e *core.Error, asJSON bool, stdout, stderr io.Writer) {
 	_ = enc.Encode(v) // if this fails, there is nowhere to report it
 }
 
-// interruptible returns a context that the first ^C or SIGTERM cancels, with core.ErrInterrupted
-// as its cause. A second one ends the program by the default action.
+// interruptible returns a context that the first ^C or SIGTERM cancels, with
+// core.ErrInterrupted as its cause. A second signal ends the program by the default action.
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)

@@ -9,7 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The test binary is also ctl: the scripts in testdata run it like a user.
+// The test binary is also ctl. The scripts in testdata run it as a user would.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"ctl": main,

@@ -62,8 +62,8 @@ func TestStack(t *testing.T) {
 			env.Values["stack"] = s
 			env.Defer(func() {
 				s.remember()
-				// Stops what a failed script left running. A script that passed leaves
-				// nothing.
+				// Stop the processes that a failed script left running. A script that
+				// passed leaves none.
 				for _, dir := range []string{dir, deep, filepath.Join(env.WorkDir, "st2"), filepath.Join(env.WorkDir, "st3")} {
 					_, _ = stack.Down(context.Background(), dir)
 				}
@@ -138,7 +138,7 @@ func revives(ts *testscript.TestScript, neg bool, args []string) {
 	})
 }
 
-// A shownStatus is what the scripts read of `ctl status -o json`.
+// A shownStatus has the fields that the scripts read of `ctl status -o json`.
 type shownStatus struct {
 	Temporal struct {
 		Address string `json:"address"`

@@ -20,7 +20,7 @@ import (
 type told struct {
 	sync.Mutex
 	looks []protocol.SessionView
-	id    string // of the message
+	id    string // id of the message
 }
 
 func (s *told) view(t *testing.T) func() (protocol.SessionView, error) {

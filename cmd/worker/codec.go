@@ -18,9 +18,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// hasPayloadKey checks that the worker's keys can read what the namespace has on
-// record. It tries the zone's pool, which exists before any session. A worker
-// without the key would take tasks and could only fail them.
+// hasPayloadKey checks that the worker's keys can read the payloads in the namespace. It
+// tries the zone's pool, which exists before any session. Without this check, a worker
+// without the key would take tasks, and all of them would fail.
 func hasPayloadKey(ctx context.Context, c client.Client, codec *payload.Codec, namespace, zone string, log *slog.Logger) error {
 	return patiently(ctx, log, "the record of zone "+zone, func(ctx context.Context) error {
 		err := dial.Readable(ctx, c, namespace, codec, protocol.PoolID(zone))
@@ -38,7 +38,7 @@ type codecEndpoint struct {
 	done   chan struct{}
 }
 
-// serveCodec serves the codec endpoint if the config wants one. What it returns can
+// serveCodec serves the codec endpoint if the config wants one. The returned endpoint can
 // be closed even if there is an error.
 func serveCodec(conf *config.Config, codec *payload.Codec, log *slog.Logger) (*codecEndpoint, error) {
 	e := &codecEndpoint{done: make(chan struct{})}

@@ -56,7 +56,7 @@ func start(t *testing.T, cmd *exec.Cmd) *process {
 	}
 	go func() { defer close(p.done); _ = cmd.Wait() }()
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended long ago
+		_ = cmd.Process.Kill() // the process may have ended long ago
 		<-p.done
 		if t.Failed() {
 			t.Logf("%s: %s", filepath.Base(cmd.Path), p.log.String())
@@ -146,8 +146,8 @@ func TestEveryMistakeOfTheConfigIsToldAtOnce(t *testing.T) {
 	}
 }
 
-// A worker waits for Temporal, says so, begins by itself when Temporal is there,
-// and stops with status 0 at SIGTERM.
+// A worker waits for Temporal, reports this, begins by itself when Temporal answers, and
+// stops with status 0 at SIGTERM.
 func TestWorkerWaitsForTemporalAndDrains(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -225,7 +225,7 @@ func TestWorkerRefusesAnotherStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Another identity than the one that the store was made with.
+	// Use another identity than the one with which the store was made.
 	ids, err := store.LoadIdentities(filepath.Join(p.dir, "id.txt"))
 	if err != nil {
 		t.Fatal(err)

@@ -19,8 +19,8 @@ import (
 
 // ensureMaintenance creates or updates the namespace's Schedules, at the intervals of the
 // config. Each zone's workers look after its hosts. Seeds and the store belong to the
-// default zone's workers. A worker is useful without Schedules, so it only logs a refusal
-// by Temporal.
+// default zone's workers. A worker is useful without Schedules, so ensureMaintenance only
+// logs a refusal by Temporal.
 func ensureMaintenance(ctx context.Context, c client.Client, conf *config.Config, log *slog.Logger) error {
 	queue := protocol.TaskQueueOf(conf.Zone)
 	all := []maintenance{{protocol.MaintainHostsID(conf.Zone), conf.Hosts.Check, queue, workflows.MaintenanceInput{Hosts: conf.Hosts.Check, Zone: conf.Zone},

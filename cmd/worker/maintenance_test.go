@@ -21,8 +21,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// The workers schedule maintenance, once and as often as their config says, or not
-// at all if it says so.
+// The workers create each Schedule of maintenance once, with the interval of their config.
+// They create none if the config says never.
 func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -45,7 +45,7 @@ func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
 
 	worker := func(maintain, prune, check, leftovers string) (stop func()) {
 		p := newPlace(t, fmt.Sprintf("temporal: {address: %q}\nseeds: {maintain: %s}\nsnapshots: {prune: %s}\nhosts: {check: %s, leftovers: %s}\n", address, maintain, prune, check, leftovers))
-		tidied := regexp.MustCompile(`(?m)^store: \{`) // as often as it is pruned
+		tidied := regexp.MustCompile(`(?m)^store: \{`) // the store is tidied as often as it is pruned
 		config, err := os.ReadFile(p.config)
 		if err == nil {
 			err = os.WriteFile(p.config, tidied.ReplaceAll(config, []byte("store: {tidy: "+prune+", ")), 0o600)
@@ -71,7 +71,7 @@ func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
 		return d.Schedule.Spec.Intervals[0].Every
 	}
 
-	// runs makes a Schedule's workflow run now.
+	// runs starts a Schedule's workflow now.
 	runs := func(schedule client.ScheduleHandle) (out workflows.MaintenanceResult) {
 		t.Helper()
 		if err := schedule.Trigger(t.Context(), client.ScheduleTriggerOptions{}); err != nil {

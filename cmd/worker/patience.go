@@ -24,8 +24,8 @@ func final(err error) error {
 	return finalError{err}
 }
 
-// patiently repeats do until it succeeds, returns a final error, or ctx ends. It logs what
-// it waits for.
+// patiently repeats do until do succeeds, do returns a final error, or ctx ends. It logs
+// what it waits for.
 func patiently(ctx context.Context, log *slog.Logger, what string, do func(context.Context) error) error {
 	backoff := retry.WithCappedDuration(5*time.Second, retry.WithJitterPercent(20, retry.NewExponential(200*time.Millisecond)))
 	began, told := time.Now(), false

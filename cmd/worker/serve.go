@@ -35,14 +35,14 @@ import (
 // have a timeout of seconds, for which the SDK's 60 s would be too long.
 const throttle = 4 * time.Second
 
-// stuck is how long a workflow may compute without a pause. Ours take milliseconds. But on
-// a crowded machine a thread may wait longer than the SDK's default of one second, and a
-// task that is ended for that must be repeated.
+// stuck is how long a workflow may compute without a pause. Our workflows take
+// milliseconds. But on a crowded machine a thread may wait longer than the SDK's default of
+// one second. The SDK would then end the task, which must be repeated.
 const stuck = 5 * time.Second
 
-// serve runs the worker until ctx ends. unlisten restores the default handling of
-// signals, so that a second one ends a drain that takes too long. below is the
-// folder of --takeover, or empty.
+// serve runs the worker until ctx ends. unlisten restores the default handling of signals,
+// so that a second signal ends a drain that takes too long. below is the folder of
+// --takeover, or empty.
 func serve(ctx context.Context, unlisten func(), conf *config.Config, below string, log *slog.Logger) error {
 	blobs, err := openStore(ctx, conf, log)
 	if err != nil {
@@ -68,7 +68,8 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	if err != nil {
 		return err
 	}
-	// One chunk store for the whole process, because all users share its cache of the index.
+	// The whole process has one chunk store, so that all users share its cache of the
+	// index.
 	chunks := chunks.Open(blobs, chunks.Options{Logger: log})
 	works := &lateWorkspaces{}
 	opts.Workspaces = works
@@ -105,7 +106,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	}
 	endpoint, err := serveCodec(conf, codec, log)
 	if err != nil {
-		// Sessions do not need it; `ctl doctor` says that it is missing.
+		// Sessions do not need the endpoint. `ctl doctor` reports that it is missing.
 		log.Error("no codec endpoint for Temporal's UI", "err", err)
 	}
 	defer endpoint.Close()
@@ -175,8 +176,8 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	}
 }
 
-// unlessOwn returns a setting, or "" if it is codex's own default. Then codex is given no
-// value, and the login's own endpoint is used.
+// unlessOwn returns a setting, or "" if the setting is codex's own default. Then codex gets
+// no value, and the login's own endpoint is used.
 func unlessOwn(set, own string) string {
 	if set == own {
 		return ""
@@ -240,7 +241,7 @@ func openStore(ctx context.Context, conf *config.Config, log *slog.Logger) (*sto
 	if err != nil {
 		return nil, fmt.Errorf("open the store %s: %w", conf.Store.URL, err)
 	}
-	if err := blobs.Exclusive(ctx); errors.Is(err, store.ErrNotExclusive) { // sessions do not need it
+	if err := blobs.Exclusive(ctx); errors.Is(err, store.ErrNotExclusive) { // sessions do not need exclusive writes
 		log.Error("no login will be refreshed by this worker", "err", err)
 	}
 	return blobs, nil

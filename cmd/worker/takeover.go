@@ -17,19 +17,19 @@ import (
 	"fairlead.dev/fairlead/internal/takeover"
 )
 
-// Limits on the calls that a takeover makes. An attempt that is not ended within them is
-// noticed later, by its heartbeat timeout, so nothing is lost.
+// Limits on the calls that a takeover makes. If a takeover does not end an attempt within
+// these limits, the attempt ends later by its heartbeat timeout, so nothing is lost.
 const (
 	lookEvery  = 500 * time.Millisecond // how often to look for dead workers
 	endsAtOnce = 8                      // attempts ended concurrently
 	endsPerSec = 200                    // attempts ended per second; a namespace may make 2,400 calls by default
-	endFor     = 30 * time.Second       // from when a worker was found dead
-	endPause   = 500 * time.Millisecond // after a call that did not get through
+	endFor     = 30 * time.Second       // the whole takeover from one dead worker
+	endPause   = 500 * time.Millisecond // after a call that failed
 )
 
-// A successor ends the activity attempts of dead workers of this machine, so that
-// the server begins the next attempts without waiting for heartbeat timeouts. One
-// without a ledger, as for a worker without --takeover, does nothing.
+// A successor ends the activity attempts of dead workers of this machine, so that the
+// server begins the next attempts without waiting for heartbeat timeouts. A worker without
+// --takeover has a successor without a ledger, which does nothing.
 type successor struct {
 	ledger *takeover.Ledger
 	log    *slog.Logger
@@ -37,8 +37,9 @@ type successor struct {
 	done   chan struct{}
 }
 
-// newSuccessor opens a ledger below root, or none if root is empty. If the ledger
-// cannot be opened it only logs that, since a worker also works without one.
+// newSuccessor opens a ledger below root. If root is empty, there is no ledger. If the
+// ledger cannot be opened, newSuccessor only logs this, because a worker also works without
+// a ledger.
 func newSuccessor(root string, log *slog.Logger) *successor {
 	s := &successor{log: log}
 	if root == "" {
@@ -93,8 +94,8 @@ func (s *successor) watch(c client.Client, namespace, identity string) {
 	}()
 }
 
-// succeed ends the activity attempts of one dead worker. Those that it cannot end are
-// noticed by their heartbeat timeouts.
+// succeed ends the activity attempts of one dead worker. Attempts that it cannot end are
+// ended by their heartbeat timeouts.
 func (s *successor) succeed(ctx context.Context, d *takeover.Dead, c client.Client, namespace, identity string) {
 	ctx, cancel := context.WithTimeout(ctx, endFor)
 	defer cancel()
@@ -139,9 +140,9 @@ send:
 	}
 }
 
-// endAttempt tells the server that an attempt has failed, and repeats the call until
-// it gets through or ctx ends. The task token names that one attempt: if the server
-// has begun another one, or the activity has ended, nothing happens. The retry policy
+// endAttempt tells the server that an attempt has failed, and repeats the call until it
+// gets through or ctx ends. The task token is for this attempt only. If the server has
+// begun another attempt, or the activity has ended, nothing happens. The retry policy
 // determines when the next attempt begins.
 func endAttempt(ctx context.Context, c client.Client, namespace, identity string, task []byte) error {
 	for {
@@ -171,8 +172,7 @@ func endAttempt(ctx context.Context, c client.Client, namespace, identity string
 	}
 }
 
-// Close ends the watch. It leaves activities that are still in progress to the worker
-// that takes over.
+// Close ends the watch. Another worker takes over activities that are still in progress.
 func (s *successor) Close() {
 	if s.ledger == nil {
 		return

@@ -48,8 +48,8 @@ func holder(address, root string) error {
 	return w.Run(nil)
 }
 
-// Activities of a killed worker are started again at once on the next one, whatever their
-// heartbeat timeout, but not while the first worker lives.
+// When a worker is killed, its activities start again at once on the next worker, whatever
+// their heartbeat timeout is. They do not while the first worker lives.
 func TestAKilledWorkersActivitiesGoOnAtOnce(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -94,7 +94,7 @@ func TestAKilledWorkersActivitiesGoOnAtOnce(t *testing.T) {
 		t.Fatalf("the first worker does not hold the activity: %v", said.Err())
 	}
 
-	// The next worker gets no activities of the first one while that lives.
+	// The next worker gets no activities of the first worker while that one lives.
 	after := newSuccessor(root, slog.Default())
 	defer after.Close()
 	after.watch(c, "default", "successor")

@@ -13,7 +13,7 @@ import (
 // SecretAnswers are answers to a request that must not appear in a decision.
 type SecretAnswers struct {
 	Answers map[string][]string `json:"answers"` // by the ids of the questions
-	// Apart are the questions that the decision itself answers.
+	// Apart lists the questions that are answered in the decision itself and not here.
 	Apart []string `json:"apart,omitempty"`
 	// Approval is set if several people must agree on the answers. Equal answers with
 	// the same Approval get the same name.
@@ -31,8 +31,8 @@ const (
 	listenPrivate  = "set api.listen of the worker to unix:///path, or give it a certificate"
 )
 
-// PutAnswers encrypts and stores secret answers to a request of a session, given by
-// its digest. The worker refuses answers that do not fit the questions.
+// PutAnswers encrypts and stores secret answers to the request of a session that has this
+// digest. The worker refuses answers that do not fit the questions.
 func (c *Client) PutAnswers(ctx context.Context, session, digest string, in SecretAnswers) (StoredAnswers, error) {
 	if strings.HasPrefix(c.endpoint, "http://") {
 		return StoredAnswers{}, &Error{Kind: ErrRefused, Message: openToListener, Hint: listenPrivate}

@@ -10,8 +10,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// TestSecretAnswersAreCheckedSealedAndNeverShown: they fit the questions of the
-// request, or nothing is kept; no error repeats them.
+// TestSecretAnswersAreCheckedSealedAndNeverShown checks that nothing is stored if the
+// answers do not fit the questions of the request, and that no error repeats an answer.
 func TestSecretAnswersAreCheckedSealedAndNeverShown(t *testing.T) {
 	b := serve(t, nil)
 	c := b.client("")
@@ -55,7 +55,7 @@ func TestSecretAnswersAreCheckedSealedAndNeverShown(t *testing.T) {
 	if again, err := c.PutAnswers(t.Context(), "s1", digest, in); err != nil || again.Blob == got.Blob {
 		t.Errorf("the name tells what was answered: %v (%v)", again, err)
 	}
-	in.Approval = "s1.a1" // where several people have to agree
+	in.Approval = "s1.a1" // set if several people must agree
 	one, err := c.PutAnswers(t.Context(), "s1", digest, in)
 	if err != nil {
 		t.Fatal(err)

@@ -60,7 +60,7 @@ func (s *Server) batchResults(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, storeProblem(err, "the results are gone"))
 	default:
 		w.Header().Set("Content-Type", "application/x-ndjson")
-		_, _ = w.Write(data) // a caller that went away reads it again
+		_, _ = w.Write(data) // a caller that lost the connection reads the results again
 	}
 }
 

@@ -20,8 +20,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// ErrUnreachable means that no worker answers at the address. The requested operation
-// was not done, unless the error says otherwise.
+// ErrUnreachable means that no worker answers at the address. Unless the error says
+// otherwise, the requested operation was not done.
 var ErrUnreachable = errors.New("no worker answers")
 
 // ClientOptions are for a worker that listens beyond its own machine.
@@ -113,8 +113,8 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return st, err
 }
 
-// Live returns the state of this worker's pump of a session. If it is not attached,
-// another worker may have the pump.
+// Live returns the state of this worker's pump of a session. If the state says that no pump
+// is attached, another worker may have the pump.
 func (c *Client) Live(ctx context.Context, session string) (protocol.SessionLive, error) {
 	var v protocol.SessionLive
 	err := c.call(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/live", nil, &v)
@@ -180,13 +180,14 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, out
 	return nil
 }
 
-// send does one request. Any status but 200 is an error, an *Error if the worker sent
-// one.
+// send does one request. Any status but 200 is an error. If the worker sent an *Error, send
+// returns that.
 func (c *Client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	return c.sendStream(ctx, method, path, bytes.NewReader(body), int64(len(body)))
 }
 
-// sendStream is send with size bytes from a reader; -1 means an unknown size.
+// sendStream is like send, but the body is size bytes from a reader. A size of -1 means
+// that the size is unknown.
 func (c *Client) sendStream(ctx context.Context, method, path string, body io.Reader, size int64) (*http.Response, error) {
 	if size == 0 {
 		body = http.NoBody

@@ -15,7 +15,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// deliverables lists what a session delivered; the session may have ended.
+// deliverables lists the files that a session delivered. The session may have ended.
 func (s *Server) deliverables(w http.ResponseWriter, r *http.Request) {
 	id, err := named(r, "session id", "id")
 	if err != nil {
@@ -35,8 +35,8 @@ func (s *Server) deliverables(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, map[string]any{"deliverables": list})
 }
 
-// deliverable streams the file of one deliverable. Whether it is complete is known
-// only at the end, so the trailer says so.
+// deliverable streams the file of one deliverable. Only at the end is it known whether the
+// file is complete, so the trailer says it.
 func (s *Server) deliverable(w http.ResponseWriter, r *http.Request) {
 	id, err := named(r, "session id", "id")
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *Server) deliverable(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Deliverables lists what a session delivered, oldest first.
+// Deliverables lists the files that a session delivered, oldest first.
 func (c *Client) Deliverables(ctx context.Context, session string) ([]protocol.Deliverable, error) {
 	var v struct {
 		Deliverables []protocol.Deliverable `json:"deliverables"`
@@ -84,8 +84,8 @@ func (c *Client) Deliverables(ctx context.Context, session string) ([]protocol.D
 	return v.Deliverables, err
 }
 
-// Deliverable writes the file of d to w. What was written is valid only if the error
-// is nil: then it is what codex delivered.
+// Deliverable writes the file of d to w. If the error is nil, w got exactly the file that
+// codex delivered. Otherwise the written data is not valid.
 func (c *Client) Deliverable(ctx context.Context, d protocol.Deliverable, w io.Writer) error {
 	resp, err := c.send(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(d.Session)+"/deliverables/"+url.PathEscape(d.Call), nil)
 	if err != nil {

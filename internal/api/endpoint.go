@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// An Identity is how a worker names itself in Temporal, where it is visible to
-// everyone who can list a task queue's pollers or see a running activity. It carries
-// the address of the worker's API, so that viewers find the worker attached to a
-// session without a history event.
+// An Identity is the name that a worker gives itself in Temporal. It is visible to everyone
+// who can list a task queue's pollers or see a running activity. It contains the address of
+// the worker's API, so viewers find the worker that is attached to a session, and no
+// history event is needed for this.
 type Identity struct {
 	Name string // the worker's name
 	PID  int

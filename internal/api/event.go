@@ -17,8 +17,8 @@ type Event struct {
 	Delta  *protocol.Delta       `json:"delta,omitempty"`  // delta
 	State  *protocol.SessionLive `json:"state,omitempty"`  // state
 	Output *protocol.ExecChunk   `json:"output,omitempty"` // output
-	Result *protocol.ExecResult  `json:"result,omitempty"` // end, of a command
-	// Snapshot is one of a list of snapshots.
+	Result *protocol.ExecResult  `json:"result,omitempty"` // end of a command
+	// Snapshot is an element of a list of snapshots.
 	Snapshot *snapshots.Manifest `json:"snapshot,omitempty"`
 	// Void is the first seq that is void; see the package's doc.
 	Void  int64  `json:"void,omitempty"`
@@ -85,8 +85,8 @@ type Status struct {
 	Ready bool   `json:"ready"`
 	Waits string `json:"waits,omitempty"`
 	// PayloadKey is the id of the key with which the worker encrypts its payloads in
-	// Temporal; empty if it does not. CodecEndpoint is where it decodes them for
-	// Temporal's UI; empty if nowhere.
+	// Temporal; empty if it does not encrypt them. CodecEndpoint is the URL at which the
+	// worker decodes payloads for Temporal's UI; empty if there is none.
 	PayloadKey string `json:"payload_key"`
 	// Recipients are the public keys that the worker encrypts the store for.
 	Recipients    []string `json:"recipients"`

@@ -162,7 +162,7 @@ func (v *execViewer) fromStore(ctx context.Context) (moved bool, err error) {
 			if err := v.emit(Event{Kind: KindOutput, Output: &c}); err != nil {
 				return moved, err
 			}
-			*s.pos = c.At + int64(len(c.Data)) // further on if old output was dropped
+			*s.pos = c.At + int64(len(c.Data)) // c.At is further on if old output was dropped
 			moved = true
 		}
 	}
@@ -179,7 +179,8 @@ func (v *execViewer) fromStore(ctx context.Context) (moved bool, err error) {
 
 var errMissing = errors.New("the command has ended and some of its output is not in the store")
 
-// bad tolerates a failing store for a while. It returns nil until then.
+// bad tolerates a failing store for a while. It returns nil until the store has failed for
+// too long.
 func (v *execViewer) bad(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

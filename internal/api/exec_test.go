@@ -13,8 +13,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Both streams of a command arrive whole, once and in order, over wires that
-// break, for viewers that come late, from memory and from the store.
+// Both streams of a command arrive whole, once and in order. This holds for connections
+// that break, for viewers that join late, and for output from memory and from the store.
 func TestOutputOfACommandArrivesWholeAndOnce(t *testing.T) {
 	b := serve(t, nil)
 	rnd := rand.New(rand.NewPCG(3, 4))

@@ -21,7 +21,7 @@ type witness struct {
 	want func(seq int64) protocol.Entry
 
 	next  atomic.Int64
-	items map[string]string // text of running items, by what was streamed
+	items map[string]string // text of running items, as it was streamed
 	texts map[string]string // their whole texts
 }
 
@@ -75,9 +75,9 @@ func (w *witness) follow(ctx context.Context, c *Client, session string, from in
 	}
 }
 
-// A viewer that comes late, or comes back, misses nothing and sees nothing
-// twice: many viewers, wires that break at random bytes, a pump that is
-// attempted twice, works elsewhere for a while, and comes back.
+// A viewer that joins late or reconnects misses nothing and sees nothing twice. The test
+// has many viewers, connections that break at random bytes, and a pump that is attempted
+// twice, moves to another worker for a while, and comes back.
 func TestViewersMissNothingAndSeeNothingTwice(t *testing.T) {
 	const last = 210
 	b := serve(t, nil)
@@ -104,7 +104,7 @@ func TestViewersMissNothingAndSeeNothingTwice(t *testing.T) {
 	var pending []protocol.Entry
 	for seq := int64(1); seq <= last; seq++ {
 		e := want(seq)
-		here := seq%100 < 70 // else the pump is on another worker
+		here := seq%100 < 70 // false: the pump is on another worker
 		if seq%100 == 0 {
 			b.attached("s1", true)
 		}
@@ -118,7 +118,7 @@ func TestViewersMissNothingAndSeeNothingTwice(t *testing.T) {
 				at += n
 			}
 			b.showEntry("s1", e)
-			if rnd.IntN(10) == 0 { // a second attempt: the same again
+			if rnd.IntN(10) == 0 { // a second attempt publishes the same again
 				back := max(1, seq-int64(rnd.IntN(20)))
 				for s := back; s <= seq; s++ {
 					b.showDelta("s1", want(s).ID, 0, text(s))
@@ -135,7 +135,7 @@ func TestViewersMissNothingAndSeeNothingTwice(t *testing.T) {
 			b.attached("s1", false)
 		}
 		if seq == 50 || seq == 120 || seq == 200 {
-			// Latecomers, and everyone catches up before it goes on.
+			// Late viewers join, and all viewers catch up before the test continues.
 			join(fmt.Sprintf("late-%d", seq), rough(t, b.server.Address(), uint64(seq)), 1)
 			join(fmt.Sprintf("later-%d", seq), "", seq-3)
 		}
@@ -152,7 +152,7 @@ func TestViewersMissNothingAndSeeNothingTwice(t *testing.T) {
 	wait(t, "topics are forgotten", func() bool { return b.hub.Topics() == 0 })
 }
 
-// A viewer that does not read holds up nobody, and gets everything when it does.
+// A viewer that does not read delays nobody. When it reads again, it gets everything.
 func TestSlowViewerHoldsUpNobodyAndLosesNothing(t *testing.T) {
 	const last = 2 * keepEntries
 	b := serve(t, nil)
@@ -230,7 +230,7 @@ func TestLateViewerGetsTheRunningItemFromItsBeginning(t *testing.T) {
 	if got := <-seen; got != "The first part, the second" {
 		t.Errorf("first delta is %q", got)
 	}
-	// Codex asks before it goes on: a request speaks of the item, and does not end it.
+	// Codex asks before it continues. The request names the item and does not end it.
 	ask := entry(1, "item-1", "")
 	ask.Type = protocol.EntryRequest
 	b.showEntry("s1", ask)
@@ -249,8 +249,8 @@ func TestLateViewerGetsTheRunningItemFromItsBeginning(t *testing.T) {
 	}
 }
 
-// What a lost attempt showed and never reported gives way to what stands in
-// the transcript.
+// The entries of the transcript replace entries that a lost attempt showed and never
+// reported.
 func TestVoidEntriesAreTakenBack(t *testing.T) {
 	for _, how := range []string{"told by this worker", "found in the store"} {
 		t.Run(how, func(t *testing.T) {
@@ -341,7 +341,7 @@ func TestUnknownSessionIsNotFound(t *testing.T) {
 			t.Errorf("%s: %+v, want kind %s", id, got, want)
 		}
 	}
-	// Temporal forgets closed sessions; the transcript stays.
+	// Temporal deletes closed sessions, but the transcript stays.
 	b.keep("old", 1, 1, entry(1, "a1", ""))
 	n := 0
 	for ev, err := range c.Feed(t.Context(), "old", 1) {

@@ -43,11 +43,11 @@ func openStore(t *testing.T) *store.Store {
 	return st
 }
 
-// sessions is a Sessions of the test's choosing.
+// sessions is a Sessions whose answers the test sets.
 type sessions struct {
 	closed atomic.Bool
 	none   atomic.Bool
-	now    sync.Map // by session; an error means that it does not answer
+	now    sync.Map // by session; an error means that the session does not answer
 }
 
 func (s *sessions) Now(_ context.Context, session string) (activities.SessionNow, error) {
@@ -101,7 +101,7 @@ func serve(t *testing.T, change func(*Options)) *bench {
 	return b
 }
 
-// client makes a client for an endpoint, the server's own when empty.
+// client makes a client for an endpoint. If endpoint is empty, it is the server's own.
 func (b *bench) client(endpoint string) *Client {
 	b.Helper()
 	if endpoint == "" {
@@ -159,7 +159,7 @@ func (b *bench) attached(session string, yes bool) {
 	b.show(activities.SessionTopic(session), activities.LiveState, 0, protocol.SessionLive{Attached: yes})
 }
 
-// wait polls until ok, or fails the test.
+// wait polls until ok returns true, or fails the test.
 func wait(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
@@ -169,8 +169,8 @@ func wait(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// rough is a wire that breaks: a proxy that cuts every connection after a
-// random number of bytes. It returns the endpoint to connect to.
+// rough starts a proxy that cuts every connection after a random number of bytes. It
+// returns the endpoint to connect to.
 func rough(t *testing.T, endpoint string, seed uint64) string {
 	t.Helper()
 	return roughly(t, endpoint, seed, 20000)
@@ -203,7 +203,7 @@ func roughly(t *testing.T, endpoint string, seed uint64, most int64) string {
 				stop := context.AfterFunc(ctx, func() { in.Close(); out.Close() })
 				defer stop()
 				wg.Go(func() { _, _ = io.Copy(out, in) })      // ends when either is closed
-				_, _ = io.Copy(in, io.LimitReader(out, limit)) // and then it is cut
+				_, _ = io.Copy(in, io.LimitReader(out, limit)) // and then the connection is cut
 			})
 		}
 	})

@@ -67,7 +67,8 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// number reads a query parameter, a whole number of at least min; the default is min.
+// number reads a query parameter that is a whole number of at least min. If it is missing,
+// number returns min.
 func number(r *http.Request, name string, min int64) (int64, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -88,7 +89,8 @@ func named(r *http.Request, what, key string) (string, error) {
 	return name, nil
 }
 
-// feed streams a session, to its end if follow is set, else up to the newest entry.
+// feed streams a session. If follow is set, it goes on until the session has closed.
+// Otherwise it ends with the newest entry.
 func (s *Server) feed(w http.ResponseWriter, r *http.Request, follow bool) {
 	id, err := named(r, "session id", "id")
 	if err != nil {
@@ -157,7 +159,7 @@ func (s *Server) finish(st *stream, err error, end Event) {
 		return // no last line, so that the viewer reconnects
 	}
 	if st.emit(end) == nil {
-		_ = st.flush() // nobody is left to tell
+		_ = st.flush() // if the viewer is gone, there is nobody to report this to
 	}
 }
 
@@ -226,7 +228,7 @@ func tooLong(what, limit string) error {
 
 func readBody(w http.ResponseWriter, r *http.Request, limit int64, what string) ([]byte, error) {
 	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(2 * time.Minute)) // not every listener has one
+	_ = rc.SetReadDeadline(time.Now().Add(2 * time.Minute)) // not every listener supports deadlines
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	var over *http.MaxBytesError
 	switch {
@@ -253,7 +255,7 @@ func newStream(w http.ResponseWriter) *stream {
 }
 
 func (st *stream) emit(ev Event) error {
-	// A viewer that does not read is dropped; it reconnects where it was.
+	// A viewer that does not read is dropped. It can reconnect and continue.
 	if err := st.rc.SetWriteDeadline(time.Now().Add(writeWait)); err != nil {
 		return err
 	}

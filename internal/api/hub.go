@@ -9,7 +9,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Bounds on one topic. What a hub drops is in the store, or arrives there within
+// Bounds on one topic. All data that a hub drops is in the store, or arrives there within
 // seconds.
 const (
 	keepEntries = 512     // entries
@@ -19,9 +19,9 @@ const (
 	keepOutput  = 1 << 20 // bytes of one output stream
 )
 
-// A Hub passes live events on to viewers. It has no queue per viewer: each viewer
-// reads at its own speed, from the hub or from the store, so none can block a
-// publisher. A Hub is safe for concurrent use.
+// A Hub passes live events on to viewers. It has no queue per viewer: each viewer reads at
+// its own speed, from the hub or from the store. So no viewer can block a publisher. A Hub
+// is safe for concurrent use.
 type Hub struct {
 	log *slog.Logger
 
@@ -46,13 +46,13 @@ type topic struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at every change
-	// entries are the newest, without a gap; size is in bytes.
+	// entries are the newest entries, without a gap. size is their size in bytes.
 	entries []liveEntry
 	size    int
 	// partials are the running items, oldest first.
 	partials []*partial
 	state    *protocol.SessionLive
-	states   int // number of states so far, for viewers to compare
+	states   int // number of states so far, by which viewers notice a new one
 	out, err window
 	result   *protocol.ExecResult
 }
@@ -68,8 +68,9 @@ type partial struct {
 	text  window
 }
 
-// A window is the newest part of a byte stream. It drops old bytes only once they
-// fill keep, so that a long stream is not moved with every piece.
+// A window is the newest part of a byte stream. It drops old bytes only when it has more
+// than twice as many as it must keep, so that it does not move the data for every piece of
+// a long stream.
 type window struct {
 	at   int64 // position of data[0]
 	data []byte
@@ -96,7 +97,8 @@ func (w *window) write(at int64, p []byte, keep int) (grew bool) {
 	return len(p) > 0
 }
 
-// from returns a copy of up to limit bytes at pos, or false if it has none there.
+// from returns a copy of up to limit bytes at pos, or false if the window has no byte at
+// pos.
 func (w *window) from(pos int64, limit int) ([]byte, bool) {
 	if pos < w.at || pos >= w.end() {
 		return nil, false
@@ -128,8 +130,9 @@ func (h *Hub) enter(name string) *topic {
 	return t
 }
 
-// leave releases a topic. A topic without viewers that nobody feeds is dropped: all
-// of it is in the store. If not nil, live says whether this worker feeds it.
+// leave releases a topic. A topic that has no viewers and that this worker does not feed is
+// dropped, because all of its data is in the store. live, if not nil, sets whether this
+// worker feeds the topic.
 func (h *Hub) leave(name string, t *topic, live *bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -250,7 +253,7 @@ func (t *topic) addEntry(e *protocol.Entry, size int) bool {
 			if t.entries[i].entry.ID == e.ID {
 				return false // published again by a second attempt
 			}
-			// Another pump replaced a lost one here.
+			// From this entry on, another pump has replaced a lost one.
 			t.cut(i)
 		}
 	}
@@ -263,9 +266,10 @@ func (t *topic) addEntry(e *protocol.Entry, size int) bool {
 	return true
 }
 
-// stands reports whether memory overrules e, an entry from the store: memory has
-// another entry at that seq, and a pump is attached here. Without an attached pump
-// the store is right, and stands drops the entries in memory from that seq on.
+// stands reports whether the entries in memory overrule e, an entry from the store. They do
+// if memory has another entry with that seq and a pump of this worker is attached. If no
+// pump is attached, the store is right, and stands drops the entries in memory from that
+// seq on.
 func (t *topic) stands(e *protocol.Entry) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -290,7 +294,7 @@ func (t *topic) cut(i int) {
 	t.entries = t.entries[:i:i]
 }
 
-// unfinished drops the item that an entry finishes.
+// unfinished returns ps without the item that an entry finishes.
 func unfinished(ps []*partial, e *protocol.Entry) []*partial {
 	var rest []*partial
 	for _, p := range ps {

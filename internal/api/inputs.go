@@ -20,11 +20,11 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// headBytes is how much of a file tells its type.
+// headBytes is the number of bytes at the beginning of a file that show its type.
 const headBytes = 16
 
-// input stores a file that goes with a message, under a name made of its content,
-// once in a folder. It streams: the file is never whole in memory.
+// input stores a file that goes with a message. The name is made of the content, so a
+// folder has the same file once. The file is streamed and never whole in memory.
 func (s *Server) input(w http.ResponseWriter, r *http.Request) {
 	folder, err := folderOf(r)
 	var in protocol.Input
@@ -70,7 +70,7 @@ func (s *Server) keepInput(w http.ResponseWriter, r *http.Request, in protocol.I
 	if err != nil {
 		return storeProblem(err, "the store is gone")
 	}
-	to := io.Writer(io.Discard) // an existing file is still compared
+	to := io.Writer(io.Discard) // if the store has the file, the data is still checked
 	var blob *store.Writer
 	if !there {
 		if blob, err = s.opts.Store.NewWriter(r.Context(), in.Blob); err != nil {
@@ -119,7 +119,8 @@ func copyInput(to io.Writer, from io.Reader, in protocol.Input) error {
 	return nil
 }
 
-// failsAs records the error if the reading side of a copy failed.
+// failsAs is a reader that records its error, to tell it from an error of the writing side
+// of a copy.
 type failsAs struct {
 	r   io.Reader
 	err error
@@ -133,7 +134,7 @@ func (f *failsAs) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// slowly reads for as long as data keeps coming.
+// slowly is a reader without a limit on the whole time: each read may take a minute.
 type slowly struct {
 	rc *http.ResponseController
 	r  io.Reader
@@ -171,8 +172,8 @@ func (s *Server) diff(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// PutInput stores size bytes of r, whose SHA-256 (hex) is in.Digest, as a file that
-// goes with a message, in a folder of its owner. It is idempotent.
+// PutInput stores a file that goes with a message, in a folder of its owner. It reads
+// in.Bytes bytes from r, whose SHA-256 (hex) is in.Digest. It is idempotent.
 func (c *Client) PutInput(ctx context.Context, folder string, in protocol.Input, r io.Reader) (protocol.Input, error) {
 	v := url.Values{"folder": {folder}, "name": {in.Name}, "sha256": {in.Digest}, "bytes": {strconv.FormatInt(in.Bytes, 10)}}
 	resp, err := c.sendStream(ctx, http.MethodPost, "/v1/inputs/"+url.PathEscape(string(in.Kind))+"?"+v.Encode(), r, in.Bytes)
@@ -186,7 +187,8 @@ func (c *Client) PutInput(ctx context.Context, folder string, in protocol.Input,
 	return in, nil
 }
 
-// Diff returns the diff of a turn; if turn is 0, of the newest turn that has one.
+// Diff returns the diff of a turn. If turn is 0, it returns the diff of the newest turn
+// that has one.
 func (c *Client) Diff(ctx context.Context, session string, turn int) (protocol.TurnDiff, error) {
 	var d protocol.TurnDiff
 	word := "last"

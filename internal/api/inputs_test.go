@@ -64,7 +64,7 @@ func TestAFileThatIsNotWhatItIsSaidToBeIsNotKept(t *testing.T) {
 		r := change(&in)
 		_, err := c.PutInput(t.Context(), aFolder, in, r)
 		var e *Error
-		// A refusal may come before all was sent; then the connection breaks.
+		// A refusal may come before the whole file was sent. Then the connection breaks.
 		if err == nil || what != "too big" && (!errors.As(err, &e) || e.Status != http.StatusBadRequest) {
 			t.Errorf("%s: %v", what, err)
 		}

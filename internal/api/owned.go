@@ -9,7 +9,7 @@ import (
 	"fairlead.dev/fairlead/internal/owned"
 )
 
-// folderOf returns the folder parameter, which names the owner of what is stored.
+// folderOf returns the folder parameter, which names the owner of the stored data.
 func folderOf(r *http.Request) (string, error) {
 	folder := r.URL.Query().Get("folder")
 	if _, ok := owned.OwnerOf(folder); !ok {

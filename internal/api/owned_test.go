@@ -43,7 +43,7 @@ func TestWhatIsGivenNamesWhomItIsFor(t *testing.T) {
 		}
 	}
 
-	// What may be deleted at any moment is told to who comes so late.
+	// A caller that comes after the condemnation is told that the folder may be deleted.
 	if err := b.store.Put(t.Context(), "owned/"+aFolder+"/condemned", nil); err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ type StoredSeed struct {
 	Manifest seeds.Manifest `json:"manifest"`
 }
 
-// seed checks, encrypts and stores a packed seed. The seed's workflow decides which
-// generation it becomes.
+// seed checks, encrypts and stores a packed seed. The seed's workflow gives it its
+// generation.
 func (s *Server) seed(w http.ResponseWriter, r *http.Request) {
 	name, err := named(r, "seed name", "name")
 	if err == nil && !s.secure {

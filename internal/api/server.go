@@ -27,11 +27,12 @@ type Options struct {
 	Listen string
 	// TLS is required beyond unix sockets and loopback.
 	TLS *tls.Config
-	// Token is the bearer token of callers, required when TLS is; empty means none.
+	// Token is the bearer token of callers; empty means none. It is required whenever TLS
+	// is.
 	Token string
 
 	Store *store.Store
-	// Chunks are the store's, one per process; if nil, Serve opens them.
+	// Chunks is the chunk store, of which a process has one. If it is nil, Serve opens it.
 	Chunks   *chunks.Store
 	Hub      *Hub
 	Sessions Sessions
@@ -44,8 +45,7 @@ type Options struct {
 	Alive time.Duration
 }
 
-// writeWait is how long a viewer may not read before it is dropped. It can reconnect
-// where it was.
+// A viewer that has not read for writeWait is dropped. It can reconnect and continue.
 const writeWait = 30 * time.Second
 
 // A Server is the API of one worker.
@@ -61,7 +61,7 @@ type Server struct {
 	cancel context.CancelFunc
 	served chan struct{}
 	once   sync.Once
-	token  [32]byte // a digest, so that the comparison does not reveal the length
+	token  [32]byte // the digest of the token, so that a comparison does not reveal the token's length
 }
 
 // errClosing ends feeds when the worker stops; viewers reconnect.
@@ -127,8 +127,8 @@ func (s *Server) listen() error {
 	return nil
 }
 
-// listenUnix takes over the socket of a dead worker, never that of a living one. A
-// lock beside the socket tells them apart.
+// listenUnix takes over the socket of a dead worker, and never the socket of a living one.
+// A lock beside the socket shows whether its worker lives.
 func (s *Server) listenUnix(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -141,10 +141,10 @@ func (s *Server) listenUnix(path string) error {
 		lock.Close()
 		return err
 	}
-	// Created under another name and renamed once its mode is right, so that nobody
-	// else can connect in between.
+	// The socket is created under another name and renamed when its mode is right, so that
+	// nobody else can connect in between.
 	fresh := path + ".new"
-	_ = os.Remove(fresh) // left by a dead worker
+	_ = os.Remove(fresh) // a dead worker may have left it
 	ln, err := net.Listen("unix", fresh)
 	if err != nil {
 		lock.Close()

@@ -22,8 +22,8 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// certificate makes a self-signed one for 127.0.0.1 and returns it with the
-// file that a client trusts.
+// certificate makes a self-signed certificate for 127.0.0.1. It returns it with the file
+// that a client trusts.
 func certificate(t *testing.T) (tls.Certificate, string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -166,7 +166,7 @@ func TestSocketIsPrivateAndTakenOverFromTheDead(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// What a killed worker leaves: a socket that nobody serves.
+	// A killed worker leaves a socket that nobody serves.
 	ln, err := net.Listen("unix", path)
 	if err != nil {
 		t.Fatal(err)

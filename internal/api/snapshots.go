@@ -27,8 +27,8 @@ const ErrIncomplete = "incomplete"
 // ErrNewer is the error kind for a snapshot written by a newer version.
 const ErrNewer = "newer"
 
-// Trailers of an export. It is valid only with trailerDigest; trailerError says what
-// went wrong.
+// Trailers of an export. An export is valid only if it has trailerDigest. trailerError says
+// what went wrong.
 const (
 	trailerDigest = "Fairlead-Sha256"
 	trailerError  = "Fairlead-Error"
@@ -46,7 +46,8 @@ func snapshotProblem(err error) error {
 	return storeProblem(err, "%v", err)
 }
 
-// snapshots lists the snapshots of a session, or all, oldest first, as JSON lines.
+// snapshots lists the snapshots of a session, or of all sessions, oldest first, as JSON
+// lines.
 func (s *Server) snapshots(w http.ResponseWriter, r *http.Request) {
 	session := r.URL.Query().Get("session")
 	if session != "" && !namePattern.MatchString(session) {
@@ -68,8 +69,8 @@ func (s *Server) snapshots(w http.ResponseWriter, r *http.Request) {
 	s.finish(st, nil, Event{Kind: KindEnd})
 }
 
-// snapshot shows one snapshot. One that is incomplete, or of a newer version, is
-// marked.
+// snapshot shows one snapshot. It marks a snapshot that is incomplete, or that a newer
+// version made.
 func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 	m, err := s.manifest(r.Context(), r.PathValue("id"))
 	if err != nil {
@@ -79,7 +80,7 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, forPeople(m))
 }
 
-// forPeople drops from a manifest what is needed only to restore it.
+// forPeople returns a manifest without the data that only a restore needs.
 func forPeople(m snapshots.Manifest) snapshots.Manifest {
 	m.Trees = slices.Clone(m.Trees)
 	for i := range m.Trees {
@@ -110,7 +111,7 @@ func (s *Server) manifest(ctx context.Context, id string) (snapshots.Manifest, e
 	return m, err
 }
 
-// exportSnapshot writes a plain tar archive. Only the trailer says whether it is
+// exportSnapshot writes a plain tar archive. Only the trailer shows whether the archive is
 // complete.
 func (s *Server) exportSnapshot(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
@@ -147,8 +148,9 @@ func (s *Server) exportSnapshot(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// deleteSnapshot deletes a snapshot. It refuses one that a session continues from,
-// and a running session's newest good one, which it may be about to continue from.
+// deleteSnapshot deletes a snapshot. It refuses to delete a snapshot that a session
+// continues from. It also refuses to delete the newest good snapshot of a running session,
+// because the session may be about to continue from it.
 func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	m, err := s.manifest(r.Context(), id)
@@ -188,7 +190,8 @@ func (s *Server) holds(ctx context.Context, p snapshots.Pin) (bool, error) {
 	return held, err
 }
 
-// unasked refuses to delete a snapshot that a session may need.
+// unasked returns the refusal to delete a snapshot that a session may need, because the
+// session could not be asked.
 func unasked(err error) error {
 	return problem(http.StatusServiceUnavailable, ErrStore, "nothing is deleted that a session may go on from: %v", err).
 		hinted("try again when a worker of the session's zone answers")
@@ -238,8 +241,8 @@ func (s *Server) mayDelete(ctx context.Context, m snapshots.Manifest) error {
 		hinted("close the session first, or take a newer one with `ctl snapshot create`")
 }
 
-// A tellingWriter counts and digests what is written. A caller that does not read for
-// writeWait is dropped.
+// A tellingWriter counts and digests the bytes that it writes. It drops a caller that does
+// not read for writeWait.
 type tellingWriter struct {
 	w   http.ResponseWriter
 	rc  *http.ResponseController
@@ -315,14 +318,14 @@ func (c *Client) DeleteSnapshot(ctx context.Context, id string) (snapshots.Manif
 	return m, err
 }
 
-// Exported is the size and digest of what ExportSnapshot wrote.
+// Exported has the size and the digest of the archive that ExportSnapshot wrote.
 type Exported struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 }
 
-// ExportSnapshot writes a snapshot as a plain tar archive. Only with a nil error is
-// it complete and what the worker read from the store.
+// ExportSnapshot writes a snapshot as a plain tar archive. If the error is nil, the archive
+// is complete and exactly as the worker read it from the store.
 func (c *Client) ExportSnapshot(ctx context.Context, id string, w io.Writer) (Exported, error) {
 	resp, err := c.send(ctx, http.MethodGet, "/v1/snapshots/"+url.PathEscape(id)+"/export", nil)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// take takes a snapshot of a session of this machine, of a folder with n files
-// of 64 KiB that compress to nothing.
+// take takes a snapshot of a session on this machine. Its folder has n files of 64 KiB that
+// can hardly be compressed.
 func (b *bench) take(session string, at time.Time, n int) snapshots.Manifest {
 	b.Helper()
 	return b.takeWith(session, at, n, snapshots.Facts{ThreadID: "t", CodexVersion: "0.1", Turn: 1})
@@ -52,7 +52,7 @@ func (b *bench) takeWith(session string, at time.Time, n int, facts snapshots.Fa
 	return m
 }
 
-// objects are the files of the store that belong to snapshots.
+// objects returns the files of the store that belong to snapshots.
 func (b *bench) objects() (packs, manifests []string) {
 	b.Helper()
 	err := filepath.WalkDir(strings.TrimPrefix(b.store.URL(), "file://"), func(path string, d os.DirEntry, err error) error {
@@ -145,7 +145,7 @@ func TestSnapshotsAreListedShownAndExportedWhole(t *testing.T) {
 	}
 }
 
-// One that is incomplete is seen as such, and is not to be had.
+// An incomplete snapshot is shown as incomplete and cannot be exported.
 func TestASnapshotWithoutAManifestIsShownAndNeverExported(t *testing.T) {
 	b := serve(t, nil)
 	c := b.client("")
@@ -176,8 +176,8 @@ func TestASnapshotWithoutAManifestIsShownAndNeverExported(t *testing.T) {
 	}
 }
 
-// One that a newer version has written is seen as such; an older worker neither
-// gives it out nor deletes it, whoever asks.
+// A snapshot of a newer version is shown as such. An older worker never exports or deletes
+// it.
 func TestASnapshotOfANewerVersionIsShownAndLeftAlone(t *testing.T) {
 	b := serve(t, nil)
 	c := b.client("")
@@ -206,7 +206,8 @@ func TestASnapshotOfANewerVersionIsShownAndLeftAlone(t *testing.T) {
 	}
 }
 
-// What is found damaged on the way is an error at the end, whatever came before.
+// If a damaged chunk is found during an export, the export ends with an error, even if data
+// was sent before.
 func TestADamagedSnapshotIsNeverExportedAsWhole(t *testing.T) {
 	b := serve(t, nil)
 	c := b.client("")
@@ -256,13 +257,14 @@ func TestAnExportThatIsCutIsAnError(t *testing.T) {
 	}
 }
 
-// What a session goes on from is not deleted while it does.
+// A snapshot that a session may continue from is not deleted.
 func TestTheNewestGoodSnapshotOfASessionIsNotDeleted(t *testing.T) {
 	b := serve(t, nil)
 	c := b.client("")
 	now := time.Now()
 	old, newest := b.take("s1", now.Add(-time.Hour), 1), b.take("s1", now, 1)
-	// What was found where the session is no more is newer, and it does not go on from that.
+	// A snapshot of the data that a session left on a host is newer, but the session does
+	// not continue from it.
 	left := b.takeWith("s1", now.Add(time.Minute), 1, snapshots.Facts{ThreadID: "t", CodexVersion: "0.1", Turn: 1, Left: true})
 	if _, err := c.DeleteSnapshot(t.Context(), newest.ID); kindOf(err) != ErrRefused {
 		t.Errorf("the newest: %v", err)
@@ -282,8 +284,9 @@ func TestTheNewestGoodSnapshotOfASessionIsNotDeleted(t *testing.T) {
 	}
 }
 
-// Nor is any other that a session goes on from, or a fork is to begin with: it
-// is said who holds it. Where nobody can tell, nothing is deleted.
+// Any other snapshot that a session continues from or that a fork begins with is not
+// deleted either. The error names the holder. If the holders are not known, nothing is
+// deleted.
 func TestWhatASessionGoesOnFromIsNotDeleted(t *testing.T) {
 	b := serve(t, nil)
 	c := b.client("")
@@ -313,13 +316,13 @@ func TestWhatASessionGoesOnFromIsNotDeleted(t *testing.T) {
 	said("a fork waits", "session fork is to begin with", ErrRefused)
 	b.sessions.now.Store("fork", errors.New("no worker answers"))
 	said("the fork does not answer", "no worker answers", ErrStore)
-	b.sessions.now.Store("fork", activities.SessionNow{Runs: true, Run: "r2"}) // another one, of the same name
+	b.sessions.now.Store("fork", activities.SessionNow{Runs: true, Run: "r2"}) // another session of the same name
 	if _, err := c.DeleteSnapshot(t.Context(), good.ID); err != nil {
 		t.Errorf("when nobody holds it any more: %v", err)
 	}
 }
 
-// Snapshots are as guarded as all else.
+// Requests for snapshots need the token, like all others.
 func TestSnapshotsWantTheToken(t *testing.T) {
 	b := serve(t, func(o *Options) { o.Token = "0123456789abcdef" })
 	m := b.take("s1", time.Now(), 1)

@@ -32,8 +32,8 @@ func (s *Server) missing(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, snapshots.Lacking(r.Context(), s.opts.Chunks, of))
 }
 
-// upload makes a snapshot of a tree. The body is the list of entries as one line of
-// JSON, then each chunk that the store lacks, preceded by its length.
+// upload makes a snapshot of a tree. The body is the list of entries as one line of JSON,
+// and then each chunk that the store lacks, with its length before it.
 func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 	session := r.URL.Query().Get("session")
 	if !namePattern.MatchString(session) {
@@ -78,7 +78,7 @@ func readLine(in *bufio.Reader) (line []byte, err error) {
 	}
 }
 
-// readChunk reads a chunk preceded by its length; length 0 is the end.
+// readChunk reads the length of a chunk and then the chunk. The length 0 marks the end.
 func readChunk(in io.Reader) ([]byte, error) {
 	var n uint32
 	if err := binary.Read(in, binary.BigEndian, &n); err != nil || n > chunks.MaxChunk {
@@ -94,8 +94,8 @@ func readChunk(in io.Reader) ([]byte, error) {
 	return data, nil
 }
 
-// PutTree stores a local tree as a snapshot of a session that is to begin with it.
-// sent is the bytes of content sent: chunks that the store has are not sent.
+// PutTree stores a local tree as a snapshot of a session that is to begin with it. sent is
+// the number of content bytes that were sent. Chunks that the store has are not sent.
 func (c *Client) PutTree(ctx context.Context, session string, t *snapshots.LocalTree) (m snapshots.Manifest, sent int64, err error) {
 	body, err := json.Marshal(t.Chunks())
 	if err != nil {

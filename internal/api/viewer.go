@@ -13,7 +13,7 @@ import (
 
 // Times and bounds of a viewer.
 const (
-	pollHere  = 10 * time.Second // the pump is on this worker: the store only confirms
+	pollHere  = 10 * time.Second // the pump is on this worker, so the store only confirms
 	pollAway  = time.Second      // the pump is elsewhere, or there is none
 	pollLong  = 3 * time.Second  // nothing came for a while
 	pollSoon  = 250 * time.Millisecond
@@ -23,15 +23,15 @@ const (
 	keepSeen  = 512
 )
 
-// ErrNoSession is what Sessions returns if the session does not exist.
+// Sessions returns ErrNoSession if the session does not exist.
 var ErrNoSession = errors.New("no such session")
 
-// Sessions tells about workflows of sessions. Running reports whether a session's
-// workflow runs; ErrNoSession means that there is no such session, any other error
-// that this is unknown now.
+// Sessions tells about workflows of sessions. Running reports whether a session's workflow
+// runs. ErrNoSession means that there is no such session. Any other error means that this
+// is unknown now.
 type Sessions interface {
 	Running(ctx context.Context, session string) (bool, error)
-	// Now returns what the session says about itself. A missing session is no error.
+	// Now returns the state that the session reports. A missing session is no error.
 	Now(ctx context.Context, session string) (activities.SessionNow, error)
 }
 
@@ -46,7 +46,7 @@ type viewer struct {
 	runs    Sessions
 	emit    func(Event) error // an error ends the viewer
 	flush   func() error
-	follow  bool // until the session has closed; else up to the newest entry
+	follow  bool // true: until the session has closed; false: up to the newest entry
 
 	next   int64 // the next seq to show
 	seen   []seenEntry
@@ -64,7 +64,7 @@ type seenEntry struct {
 
 func (s seenEntry) finishes(item string) bool { return s.item != "" && s.item == item }
 
-// trouble says since when the store yields nothing, and why.
+// trouble records since when the store has yielded nothing, and why.
 type trouble struct {
 	since time.Time
 	last  error
@@ -95,7 +95,7 @@ func (v *viewer) run(ctx context.Context, alive time.Duration) error {
 			}
 			if moved {
 				v.quiet, look = 0, true
-				continue // memory may go on from here
+				continue // memory may have the entries that follow
 			}
 			look = false
 			v.quiet++
@@ -103,7 +103,7 @@ func (v *viewer) run(ctx context.Context, alive time.Duration) error {
 		} else if behind {
 			poll.Reset(pollSoon)
 		} else if v.states != states {
-			poll.Reset(pollAway) // a pump came or went
+			poll.Reset(pollAway) // a pump was attached or detached
 		}
 		states = v.states
 		if err := v.flush(); err != nil {
@@ -138,8 +138,8 @@ func (v *viewer) pause() time.Duration {
 	return pollAway
 }
 
-// behind returns the first seq in memory if the viewer still needs earlier ones, else
-// 0.
+// behind returns the first seq in memory if the viewer still needs earlier entries, and
+// otherwise 0.
 func (v *viewer) behind() int64 {
 	v.topic.mu.Lock()
 	defer v.topic.mu.Unlock()
@@ -149,7 +149,8 @@ func (v *viewer) behind() int64 {
 	return 0
 }
 
-// fromMemory shows what the topic has. moved means that there may be more at once.
+// fromMemory shows the data that the topic has. moved means that the topic may already have
+// more.
 func (v *viewer) fromMemory() (changed <-chan struct{}, moved bool, err error) {
 	t := v.topic
 	t.mu.Lock()
@@ -188,7 +189,7 @@ func (v *viewer) running() error {
 	var events []Event
 	t.mu.Lock()
 	if len(t.entries) > 0 && t.entries[len(t.entries)-1].entry.Seq >= v.next {
-		t.mu.Unlock() // entries came meanwhile: they go first
+		t.mu.Unlock() // new entries came meanwhile and must be shown first
 		return nil
 	}
 	if t.state != nil && t.states != v.states {
@@ -276,7 +277,7 @@ func (v *viewer) conflict(entries []liveEntry) int64 {
 	return 0
 }
 
-// voidFrom revokes what was shown from seq on.
+// voidFrom tells the viewer that the entries from seq on, which it was shown, are void.
 func (v *viewer) voidFrom(seq int64) error {
 	for i, s := range v.seen {
 		if s.seq >= seq {
@@ -289,9 +290,10 @@ func (v *viewer) voidFrom(seq int64) error {
 	return v.emit(Event{Kind: KindVoid, Void: seq})
 }
 
-// look shows what the store has. over means that nothing more will come.
+// look shows the entries that the store has. over means that nothing more will come.
 func (v *viewer) look(ctx context.Context) (moved, over bool, err error) {
-	// Ask before reading the store: a session closed by now has everything there.
+	// Ask first and read the store afterwards: if the session is closed by now, the store
+	// has all of its entries.
 	running, known := true, false
 	if v.follow && v.runs != nil {
 		r, err := v.runs.Running(ctx, v.session)
@@ -307,7 +309,7 @@ func (v *viewer) look(ctx context.Context) (moved, over bool, err error) {
 		return moved, false, err
 	}
 	if v.trouble.last != nil {
-		return false, false, nil // what is missing may still come
+		return false, false, nil // the missing entries may still come
 	}
 	if !v.follow || known && !running {
 		return false, true, nil
@@ -359,8 +361,8 @@ func (v *viewer) idOf(seq int64) (string, bool) {
 	return "", false
 }
 
-// bad tolerates a failing store or missing entries for a while: until then it returns
-// nil.
+// bad tolerates a failing store or missing entries for a while. It returns nil until the
+// trouble has lasted too long.
 func (v *viewer) bad(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// A stream of small pieces costs what its bytes cost, not a window for each.
+// A stream of small pieces copies about as many bytes as it has. It does not copy the
+// window for each piece.
 func TestWindowMovesLittleHoweverLongTheStream(t *testing.T) {
 	const total, piece = 16 << 20, 256
 	var before, after runtime.MemStats

@@ -53,9 +53,9 @@ func (s *Server) gitToken(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, StoredToken{Blob: blob})
 }
 
-// PutToken stores a token for the git server of a repository, and no other server.
-// The token is deleted when its session has ended. If folder is given instead of
-// session, several sessions share the token and it is deleted with the folder.
+// PutToken stores a token that is used only for the git server of this repository. The
+// token is deleted when its session has ended. If folder is given instead of session,
+// several sessions share the token, and it is deleted with the folder.
 func (c *Client) PutToken(ctx context.Context, session, folder, repo, token string) (string, error) {
 	if strings.HasPrefix(c.endpoint, "http://") {
 		return "", &Error{Kind: ErrRefused, Message: "a token is given to a worker over a unix socket or TLS only",

@@ -2,17 +2,17 @@
 // as JSON lines. It knows nothing about sessions: the caller defines the flags of an
 // item (Options.Flags, Options.Check).
 //
-//	id: nightly                  # of the batch; ctl's --id wins
+//	id: nightly                  # id of the batch; ctl's --id overrides it
 //	window: 20                   # sessions at a time; default 20
-//	stop_after: 5                # number of failures after which nothing more is started; 0: never
+//	stop_after: 5                # number of failures after which no more sessions start; 0: never stop
 //	retry:                       # default: no retries
 //	  attempts: 3                # tries of an item, including the first
-//	  on: [unreachable, network] # kinds of failures; default: those of hosts and providers
-//	  wait: 30s                  # before the second try; doubled before each further one
-//	  after_effects: false       # also if codex may have begun a command or a change
+//	  on: [unreachable, network] # kinds of failures; default: the kinds of hosts and providers
+//	  wait: 30s                  # wait before the second try; doubled before each further try
+//	  after_effects: false       # true: retry even if codex may have begun a command or a change
 //	prompt: |                    # a template (text/template) with the item's variables
 //	  Upgrade {{.module}} to {{.version}}.
-//	vars: {version: v2}          # of all items
+//	vars: {version: v2}          # variables of all items
 //	defaults:                    # any flag of a session by its name
 //	  seed: team
 //	  label: [os=linux, mem>=32]
@@ -31,8 +31,8 @@
 // Flags can be grouped: labels: {k: v} means label: [k=v], and workspace: {repo: …}
 // means repo: …, both in defaults and in items.
 //
-// In JSON lines every line is an item. A first line {"batch": {…}} holds the keys
-// that YAML has beside items.
+// In JSON lines every line is an item. If the first line is {"batch": {…}}, it has the keys
+// that stand beside items in YAML.
 //
 // A file with a mistake is refused as a whole. All mistakes are reported at once
 // (*[Error]), each with its line and column. Every prompt is rendered while reading,

@@ -34,8 +34,8 @@ type File struct {
 // Retry says which failures are retried.
 type Retry struct {
 	Attempts     int           // tries of an item, including the first
-	On           []string      // kinds of failures; empty: the caller's default
-	Wait         time.Duration // before the second try
+	On           []string      // kinds of failures; empty means the caller's default
+	Wait         time.Duration // time before the second try
 	AfterEffects bool
 }
 
@@ -48,7 +48,8 @@ type Item struct {
 	Column int
 }
 
-// A Flag is a session's flag, with its values as on the command line, and its place.
+// A Flag is a session's flag, with its values as on the command line, and the place of the
+// flag in the file.
 type Flag struct {
 	Name   string
 	Values []string
@@ -74,7 +75,8 @@ type Options struct {
 	// Flags returns the kind of a session's flag. Names lists all flags.
 	Flags func(name string) FlagKind
 	Names []string
-	// Kinds are the kinds of failures that retry.on may name; nil: any word.
+	// Kinds are the kinds of failures that retry.on may name. If it is nil, any word is
+	// allowed.
 	Kinds []string
 	// Check checks an item whose keys are valid. If it returns a flag, the mistake is
 	// reported at that flag's place.
@@ -103,8 +105,8 @@ func Parse(data []byte, o Options) (*File, error) {
 	return r.f, nil
 }
 
-// isLines reports whether a file is JSON lines: by its extension, or because its
-// first line is a complete JSON object without items.
+// isLines reports whether a file is JSON lines. The extension decides. If it does not, a
+// file is JSON lines if its first line is a complete JSON object without items.
 func isLines(name string, data []byte) bool {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".jsonl", ".ndjson":

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// options are those of a session with a few flags.
+// options returns the Options for sessions with a few flags.
 func options(name string) Options {
 	kinds := map[string]FlagKind{"seed": OneValue, "label": Many, "sandbox": OneValue, "budget": OneValue, "repo": OneValue, "ref": OneValue, "interrupts": Truth}
 	var names []string
@@ -92,7 +92,7 @@ func words(it Item) string {
 	for _, f := range it.Flags {
 		out = append(out, f.Name+"="+strings.Join(f.Values, ","))
 	}
-	for i := range out { // few
+	for i := range out { // there are only a few
 		for j := i; j > 0 && out[j] < out[j-1]; j-- {
 			out[j], out[j-1] = out[j-1], out[j]
 		}
@@ -226,7 +226,7 @@ items:
 	}
 }
 
-// axes makes a matrix of 10 to the n.
+// axes makes a matrix with 10 to the power of n items.
 func axes(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -293,7 +293,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// What is merged is not dropped: it may be a budget, or a sandbox.
+// Merged mappings are not dropped, because they may have a budget or a sandbox.
 func TestSeveralMappingsAreMergedAndNothingElseIs(t *testing.T) {
 	f := parsed(t, "b.yaml", "vars:\n  a: &a {seed: team, sandbox: read-only}\n  b: &b {sandbox: none, budget: tokens=5}\nprompt: hello\ndefaults:\n  <<: [*a, *b]\nitems: [x]\n")
 	got := map[string]string{}

@@ -21,7 +21,8 @@ func (r *reader) list(items node) {
 	}
 }
 
-// item reads one item; a plain value is the variable item.
+// item reads one item. If the item is a plain value, this is the value of the variable
+// item.
 func (r *reader) item(n node, number string) {
 	it := Item{ID: number, Line: n.at.line, Column: n.at.column}
 	own := node{kind: mapping}
@@ -159,7 +160,7 @@ func plain(s string) string {
 	return s
 }
 
-// free returns id, or with a number added if an item has it already.
+// free returns id. If an item already has that id, free adds a number to it.
 func (r *reader) free(id string) string {
 	if _, taken := r.ids[id]; !taken {
 		return id

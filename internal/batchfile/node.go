@@ -69,7 +69,7 @@ func (n node) what() string {
 	return "a text"
 }
 
-// value returns the node for a template. Numbers stay as written, because 1.10 may be
+// value returns the node for a template. Numbers stay texts as written, because 1.10 may be
 // a version.
 func (n node) value() any {
 	switch n.kind {
@@ -200,7 +200,7 @@ func (c *converter) node(in ast.Node, depth int) (node, error) {
 	case *ast.StringNode:
 		return node{at: at, text: v.Value}, nil
 	case *ast.LiteralNode:
-		at.line++ // its text begins on the next line
+		at.line++ // the text begins on the next line
 		at.column = 0
 		return node{at: at, text: v.Value.Value}, nil
 	case ast.MapNode:

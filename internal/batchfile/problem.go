@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A Problem is one mistake in a file. Line is 0 if the mistake has no place, Column
-// is 0 if only the line is known.
+// A Problem is one mistake in a file. Line is 0 if the mistake has no place. Column is 0 if
+// only the line is known.
 type Problem struct {
 	Line   int    `json:"line"`
 	Column int    `json:"column"`
@@ -58,8 +58,8 @@ func mistake(at place, format string, args ...any) error {
 	return &Error{Problems: []Problem{{at.line, at.column, fmt.Sprintf(format, args...)}}}
 }
 
-// sorted sorts problems by place and removes duplicates: a mistake in the defaults is
-// reported once, however many items inherit it.
+// sorted sorts problems by place and removes duplicates. So a mistake in the defaults is
+// reported once, even if many items inherit it.
 func sorted(all []Problem) []Problem {
 	seen := map[Problem]bool{}
 	out := slices.DeleteFunc(slices.Clone(all), func(p Problem) bool {

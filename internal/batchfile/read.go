@@ -17,7 +17,7 @@ type reader struct {
 	o         Options
 	f         *File
 	problems  []Problem
-	prompt    node // the template for items without one
+	prompt    node // the template for items that have none
 	vars      map[string]any
 	defaults  []Flag
 	templates map[place]*template.Template // nil for an invalid one
@@ -248,7 +248,7 @@ func (r *reader) flags(n node, what string, own []string) []Flag {
 	return out
 }
 
-// put adds flags; each replaces one of the same name.
+// put adds flags. A new flag replaces a flag of the same name.
 func put(flags []Flag, more ...Flag) []Flag {
 	for _, m := range more {
 		flags = slices.DeleteFunc(slices.Clone(flags), func(f Flag) bool { return f.Name == m.Name })

@@ -80,7 +80,8 @@ func (c *Config) check() []Problem {
 		add("limits.watch", "%s is not between 100ms and 1m: what happens to a session that waits is to be known within two minutes", c.Limits.Watch)
 	}
 	if c.Limits.Line < 8<<20 || c.Limits.Line > 1<<30 {
-		// codex accepts messages of a million characters and echoes them.
+		// A line must have room for a message of a million characters, because codex
+		// accepts such messages and echoes them.
 		add("limits.line", "%d is not between 8388608 (8 MiB) and 1073741824 (1 GiB)", c.Limits.Line)
 	}
 	for key, at := range map[string]string{"seeds.token_endpoint": c.Seeds.TokenEndpoint, "seeds.issuer": c.Seeds.Issuer} {

@@ -14,7 +14,7 @@ type Config struct {
 	Limits  Limits  `yaml:"limits"`
 	Metrics Metrics `yaml:"metrics"`
 	Seeds   Seeds   `yaml:"seeds"`
-	// Deliver bounds what codex may deliver.
+	// Deliver bounds the files that codex may deliver.
 	Deliver Deliver `yaml:"deliver"`
 	// Snapshots says how many snapshots are kept, and how large they may be.
 	Snapshots Snapshots `yaml:"snapshots"`
@@ -22,7 +22,7 @@ type Config struct {
 	// SignWith is the key with which ctl signs decisions if a policy requires it: a
 	// private key file, agent, or agent:SHA256:….
 	SignWith string `yaml:"sign_with"`
-	// Timeouts are those of sessions that ctl starts with this config.
+	// Timeouts are the timeouts of sessions that ctl starts with this config.
 	Timeouts Timeouts `yaml:"timeouts"`
 	// Identity is the worker's name; the machine's host name by default.
 	Identity string `yaml:"identity"`
@@ -68,18 +68,18 @@ type API struct {
 	// Listen is unix:///path, or host:port. Anything but a unix socket or
 	// a loopback address needs TLS and a token.
 	Listen string `yaml:"listen"`
-	// Address is how others reach this API if that differs from Listen:
-	// https://worker-1.example:7443. ctl tries it first.
+	// Address is the address at which others reach this API, if it differs from Listen,
+	// such as https://worker-1.example:7443. ctl tries it first.
 	Address string `yaml:"address"`
 	TLS     *TLS   `yaml:"tls"`
 	// TokenFile holds the bearer token that callers must show.
 	TokenFile string `yaml:"token_file"`
-	// CodecListen is the host:port where payloads are decoded for Temporal's UI and
-	// CLI (http://host:port/codec). Empty or off means nowhere. Anything but a
-	// loopback address needs TLS and a token.
+	// CodecListen is the host:port of the codec endpoint, which decodes payloads for
+	// Temporal's UI and CLI (http://host:port/codec). Empty or off means that there is
+	// none. Anything but a loopback address needs TLS and a token.
 	CodecListen string `yaml:"codec_listen"`
-	// CodecOrigins are the origins of the UI's pages, which may use the codec from a
-	// browser: http://127.0.0.1:8233.
+	// CodecOrigins are the origins of web pages that may use the codec endpoint, such as
+	// http://127.0.0.1:8233 for the UI.
 	CodecOrigins []string `yaml:"codec_origins"`
 }
 
@@ -115,22 +115,22 @@ type Limits struct {
 	ConnectionsPerHost int `yaml:"connections_per_host"`
 	// Watch is how often the processes of waiting sessions are checked.
 	Watch time.Duration `yaml:"watch"`
-	// Line is the longest line of codex's output, in bytes, that is read whole.
-	// Longer lines are reported and skipped. All workers of a zone must use the same
-	// value, because transcripts depend on it.
+	// Line bounds a line of codex's output, in bytes. Longer lines are reported and
+	// skipped. All workers of a zone must use the same value, because transcripts depend on
+	// it.
 	Line int `yaml:"line"`
 }
 
-// Timeouts are those of sessions that ctl starts, unless its flags differ.
+// Timeouts are the timeouts of sessions that ctl starts. Flags of ctl override them.
 type Timeouts struct {
 	StartUp time.Duration `yaml:"startup"` // codex's first answer
 	Request time.Duration `yaml:"request"` // codex's answer to a request
-	Silence time.Duration `yaml:"silence"` // without output, before codex is asked for a sign of life
+	Silence time.Duration `yaml:"silence"` // time without output before codex is asked for a sign of life
 	Quiet   time.Duration `yaml:"quiet"`   // silence of the model after a tool; 0 means unlimited
-	Turn    time.Duration `yaml:"turn"`    // a whole turn, without the time spent waiting only for a person
+	Turn    time.Duration `yaml:"turn"`    // a whole turn, without the time in which it waits only for a person
 }
 
-// Metrics says where the worker serves Prometheus metrics; nowhere by default.
+// Metrics says where the worker serves Prometheus metrics. By default it serves none.
 type Metrics struct {
 	Listen string `yaml:"listen"`
 	// Pprof also serves Go's profiler, at /debug/pprof.
@@ -139,22 +139,22 @@ type Metrics struct {
 
 // Seeds configures the upkeep of logins.
 type Seeds struct {
-	// TokenEndpoint is where logins are refreshed. If it is not codex's own, codex on
-	// hosts is configured to use it too.
+	// TokenEndpoint is the URL at which logins are refreshed. If it is not codex's own
+	// default, codex on hosts is configured to use it too.
 	TokenEndpoint string `yaml:"token_endpoint"`
-	// Issuer is where `ctl seed login` logs in.
+	// Issuer is the URL of the issuer at which `ctl seed login` logs in.
 	Issuer string `yaml:"issuer"`
-	// Maintain is how often seeds with an old proof are verified; 0 means never. The
-	// first worker of a namespace sets it, and each worker that starts later with
+	// Maintain is how often seeds whose last proof is old are verified; 0 means never. The
+	// first worker of a namespace sets the interval, and each worker that starts later with
 	// another value changes it.
 	Maintain time.Duration `yaml:"maintain"`
-	// Unprotected says what happens to a session with a seed on a host where codex
-	// cannot keep the agent's commands from the credential: refuse it, or allow it
-	// and report it.
+	// Unprotected says what happens to a session with a seed on a host where codex cannot
+	// keep the agent's commands from reading the credential. The session is refused, or it
+	// is allowed and this is reported.
 	Unprotected string `yaml:"unprotected"`
 }
 
-// Deliver bounds what codex may deliver in sessions that permit it.
+// Deliver bounds the files that codex may deliver in sessions that permit it.
 type Deliver struct {
 	// MaxBytes bounds one file, in bytes.
 	MaxBytes int64 `yaml:"max_bytes"`
@@ -168,21 +168,21 @@ type Deliver struct {
 type Snapshots struct {
 	// Keep is how many of the newest snapshots of each session are kept.
 	Keep int `yaml:"keep"`
-	// MaxAge is the maximum age of these; 0 means any. The newest of a session is
-	// kept at any age.
+	// MaxAge is the maximum age of these snapshots; 0 means any age. The newest snapshot of
+	// a session is kept at any age.
 	MaxAge time.Duration `yaml:"max_age"`
 	// MaxBytes bounds the content of one snapshot, in bytes.
 	MaxBytes int64 `yaml:"max_bytes"`
-	// Prune is how often other snapshots are dropped and data that nothing needs is
+	// Prune is how often all other snapshots are dropped, and data that nothing needs is
 	// removed from the store; 0 means never.
 	Prune time.Duration `yaml:"prune"`
 }
 
 // Hosts configures the upkeep of the hosts in the worker's zone.
 type Hosts struct {
-	// Check is how often they are checked; 0 means never.
+	// Check is how often the hosts are checked; 0 means never.
 	Check time.Duration `yaml:"check"`
-	// Leftovers is how often they are searched for leftovers of sessions; 0 means
+	// Leftovers is how often the hosts are searched for leftovers of sessions; 0 means
 	// never.
 	Leftovers time.Duration `yaml:"leftovers"`
 }

@@ -9,7 +9,7 @@ import (
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// The page of the configuration is itself a config, and it names every key.
+// The reference page of the configuration contains a config, which names every key.
 func TestThePageOfTheConfigurationNamesEveryKey(t *testing.T) {
 	page, err := os.ReadFile(realparts.Path(t, "docs", "reference", "configuration.md"))
 	if err != nil {
@@ -59,8 +59,8 @@ func TestThePageOfTheConfigurationNamesEveryKey(t *testing.T) {
 	}
 }
 
-// section returns the values of a key: those on its line, or else the lines below
-// it, which are indented, without that indent.
+// section returns the values of a key. These are on the line of the key, or on the indented
+// lines below it. The indentation is removed.
 func section(after string) string {
 	line, rest, _ := strings.Cut(after, "\n")
 	if line, _, _ = strings.Cut(line, "#"); strings.TrimSpace(line) != "" {

@@ -96,7 +96,7 @@ func absolute(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// at returns a problem with a key, which need not be in the file.
+// at returns a problem with a key. The key need not be in the file.
 func (c *Config) at(key, format string, args ...any) Problem {
 	return Problem{Line: strictyaml.LineOf(c.lines, key), Key: key, Text: fmt.Sprintf(format, args...)}
 }

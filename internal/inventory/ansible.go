@@ -117,7 +117,7 @@ func (r *reader) arguments(h *Host, name string, v node) {
 	}
 	for i := 0; i < len(words); i++ {
 		word := words[i].text
-		next := func(short string) string { // of -Xvalue or -X value
+		next := func(short string) string { // the value of -Xvalue or -X value
 			if rest := strings.TrimPrefix(word, short); rest != "" {
 				return rest
 			}
@@ -153,7 +153,7 @@ func (r *reader) option(h *Host, name, option string) {
 	case "hostkeyalias":
 		h.KeyName = value
 	case "stricthostkeychecking":
-		// Ignored: unknown host keys are never trusted here.
+		// The option is ignored, because Fairlead never trusts unknown host keys.
 	default:
 		r.warn(h.written, h.Place, "%s: the option %s was left out", name, cut(k))
 	}

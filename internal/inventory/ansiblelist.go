@@ -13,12 +13,12 @@ import (
 
 // listEnv are settings of Ansible that decide what ansible-inventory prints.
 var listEnv = []string{
-	"ANSIBLE_INVENTORY_EXPORT=false",                // a host has all its variables
+	"ANSIBLE_INVENTORY_EXPORT=false",                // each host is printed with all its variables
 	"ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED=true", // a file that it cannot read is an error
 	"ANSIBLE_VERBOSITY=0", "ANSIBLE_DEBUG=false", "ANSIBLE_NOCOLOR=1", "ANSIBLE_FORCE_COLOR=false",
 }
 
-// ansible has ansible-inventory read an inventory.
+// ansible runs ansible-inventory, which reads the inventory.
 func (r *reader) ansible(ctx context.Context, data []byte) error {
 	path := r.o.Path
 	if path == "" {
@@ -47,8 +47,8 @@ func (r *reader) ansible(ctx context.Context, data []byte) error {
 
 var listMessage = regexp.MustCompile(`^(\[[A-Z ]+\]|ERROR)`)
 
-// unwrapped returns messages of Ansible, which are wrapped to the width of a terminal,
-// with one line for each.
+// Ansible wraps its messages to the width of a terminal. unwrapped returns them with one
+// line for each message.
 func (r *reader) unwrapped(said, path string) string {
 	var b strings.Builder
 	for line := range strings.Lines(said) {
@@ -68,7 +68,7 @@ func (r *reader) unwrapped(said, path string) string {
 	return strings.ReplaceAll(b.String(), path, r.o.Name)
 }
 
-// isList reports whether a file is what `ansible-inventory --list` prints.
+// isList reports whether a file is output of `ansible-inventory --list`.
 func isList(data []byte) bool {
 	if !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
 		return false
@@ -86,7 +86,7 @@ type listedGroup struct {
 	Vars     json.RawMessage `json:"vars"`
 }
 
-// list reads what `ansible-inventory --list` prints.
+// list reads output of `ansible-inventory --list`.
 func (r *reader) list(data []byte) {
 	var meta struct {
 		Meta struct {
@@ -136,7 +136,8 @@ func (r *reader) list(data []byte) {
 	}
 }
 
-// groupLabels adds a label for each of the groups and for those around them.
+// groupLabels adds a label for each of the groups and for each group that contains one of
+// them.
 func (r *reader) groupLabels(host string, labels map[string]string, groups []string, parents map[string][]string) {
 	for _, name := range groups {
 		label := "group." + name
@@ -152,7 +153,7 @@ func (r *reader) groupLabels(host string, labels map[string]string, groups []str
 	}
 }
 
-// fromJSON returns a JSON value as a node without places. What is empty is null.
+// fromJSON returns a JSON value as a node without places. Empty data becomes null.
 func fromJSON(data []byte) (node, error) {
 	if len(data) == 0 {
 		return node{}, nil

@@ -42,7 +42,7 @@ func Detect(name string, data []byte) Format {
 			return whichYAML(data)
 		}
 		if sshBlock.Match(data) {
-			return SSHConfig // settings for all hosts come first
+			return SSHConfig // an OpenSSH config may begin with settings for all hosts
 		}
 		return AnsibleINI
 	}
@@ -51,8 +51,8 @@ func Detect(name string, data []byte) Format {
 
 var sshBlock = regexp.MustCompile(`(?mi)^\s*(host|match)(\s*=\s*|\s+)\S`)
 
-// whichYAML tells our YAML from Ansible's: Ansible's groups contain hosts, while our
-// hosts are at the top level.
+// whichYAML tells our YAML from Ansible's. In Ansible's YAML, hosts are in groups. In ours,
+// they are at the top level.
 func whichYAML(data []byte) Format {
 	if len(data) > MaxFile {
 		return YAML

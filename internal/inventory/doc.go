@@ -25,16 +25,16 @@
 // ansible-inventory leaves as templates or encrypted are refused where they are needed.
 //
 // In an OpenSSH config every concrete name after Host is a host. The package finds the
-// names in the config and in the files that it includes; `ssh -G` says the settings of
-// each: HostName, User, Port, IdentityFile, ProxyJump, HostKeyAlias and
+// names in the config and in the files that the config includes. It gets the settings of
+// each host from `ssh -G`: HostName, User, Port, IdentityFile, ProxyJump, HostKeyAlias and
 // UserKnownHostsFile. Comments such as "# fairlead: slots 8" give settings that ssh does
 // not have.
 //
 // A file with a mistake is refused as a whole. All mistakes are reported at once
-// (*[Error]). Each has its line and column if the program that reads the file tells
+// (*[Error]). A mistake has its line and column if the program that reads the file reports
 // them.
 //
-// The programs may run commands that the user's files name: inventory plugins and
-// scripts of Ansible, and Match exec of OpenSSH. Host keys are looked up with
-// skeema/knownhosts, as in hostexec: it handles hashed names, ports and revocations.
+// The programs may run commands that the user's files name: inventory plugins and scripts
+// of Ansible, and Match exec of OpenSSH. Host keys are looked up with skeema/knownhosts, as
+// in hostexec, because it handles hashed names, ports and revocations.
 package inventory

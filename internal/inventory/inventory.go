@@ -28,17 +28,17 @@ var Formats = []Format{YAML, AnsibleINI, AnsibleYAML, AnsibleJSON, SSHConfig}
 // Bounds of a file.
 const (
 	MaxFile  = 16 << 20
-	MaxList  = 64 << 20 // of what ansible-inventory --list prints
+	MaxList  = 64 << 20 // of the output of ansible-inventory --list
 	MaxHosts = 10_000
 )
 
-// A Host is a host as described in a file. What the file does not give is empty.
+// A Host is a host as described in a file. A field is empty if the file does not give it.
 type Host struct {
 	Name    string // as in the inventory of a zone
 	Address string
 	User    string
 	Port    int
-	// Identity and KnownHosts are paths on the workers, Root is one on the host.
+	// Identity and KnownHosts are paths on the workers. Root is a path on the host.
 	Identity, KnownHosts, Root string
 	HostKeys                   []string
 	Labels                     map[string]string
@@ -52,16 +52,17 @@ type Host struct {
 	KeyName  string
 	PinFiles []string
 
-	// Place is the place of the host, and Places are those of its settings, by their
-	// names in our YAML.
+	// Place is the place of the host in the file. Places are the places of its settings, by
+	// the names of the settings in our YAML.
 	Place  Place
 	Places map[string]Place
 
-	written string // its name in the file
+	written string // the host's name in the file
 	via     string // the jump as written
 }
 
-// At returns the place of a host's setting, or else of the host.
+// At returns the place of a host's setting. If the setting has no place, At returns the
+// place of the host.
 func (h *Host) At(what string) Place {
 	if p, ok := h.Places[what]; ok {
 		return p
@@ -89,8 +90,8 @@ type File struct {
 type Options struct {
 	// Name is the file's name, used in messages and to detect the format.
 	Name string
-	// Path is the file's path. ansible-inventory reads what stands beside the file, such
-	// as group_vars. If Path is empty, it reads a copy.
+	// Path is the file's path. ansible-inventory also reads files beside this file, such as
+	// group_vars. If Path is empty, it reads a copy.
 	Path string
 	// Format is the file's format; it is detected if empty.
 	Format Format
@@ -99,14 +100,15 @@ type Options struct {
 	Only []string
 	// Home is the folder that ~ stands for.
 	Home string
-	// Glob and Read give access to files that an OpenSSH config includes, in which names
-	// of hosts are looked for. If one of them is nil, nothing can be included.
+	// Glob and Read give access to files that an OpenSSH config includes. These files are
+	// searched for names of hosts. If one of them is nil, nothing can be included.
 	Glob func(pattern string) ([]string, error)
 	Read func(name string) ([]byte, error)
 }
 
-// Parse reads a file. It runs ansible-inventory or ssh for the formats that are theirs.
-// The error is an *Error, a *MissingError, or says why a program could not be run.
+// Parse reads a file. It runs ansible-inventory for Ansible's formats, and ssh for
+// OpenSSH's. The error is an *Error, a *MissingError, or one that says why a program could
+// not be run.
 func Parse(ctx context.Context, data []byte, o Options) (*File, error) {
 	r := &reader{o: o, byName: map[string]int{}}
 	f := &File{Format: o.Format}
@@ -170,8 +172,8 @@ func (r *reader) add(at Place, format string, args ...any) {
 	r.problems = append(r.problems, Problem{Place: at, Text: fmt.Sprintf(format, args...)})
 }
 
-// of adds a mistake that concerns one host only. It is dropped if the host is not
-// wanted.
+// of adds a mistake that concerns only one host. If that host is not wanted, the mistake is
+// dropped later.
 func (r *reader) of(host string, at Place, format string, args ...any) {
 	r.problems = append(r.problems, Problem{Place: at, Text: fmt.Sprintf(format, args...), host: host})
 }

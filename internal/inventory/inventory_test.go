@@ -25,7 +25,7 @@ func parsed(t *testing.T, o Options, text string) *File {
 	return f
 }
 
-// line is a host as a table has it.
+// line returns a host as a line of the tests' tables.
 func line(h Host) string {
 	s := h.Name + " " + h.User + "@" + h.Address + ":" + fmt.Sprint(h.Port)
 	for _, k := range slices.Sorted(maps.Keys(h.Labels)) {
@@ -212,7 +212,7 @@ func TestOnlyWhatIsWantedCounts(t *testing.T) {
 	}
 }
 
-// What is written is read as the same hosts, whatever they are called and have.
+// Written hosts are read as the same hosts, whatever names and settings they have.
 func TestWhatIsWrittenIsReadAsTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { writtenAndRead(t, YAML, drawnHosts(4).Draw(t, "hosts")) })
 }
@@ -269,7 +269,7 @@ func writtenAndRead(t rapid.TB, format Format, hosts []Host) {
 	}
 	for i := range want {
 		if format == SSHConfig && want[i].Port == 22 {
-			want[i].Port = 0 // ssh says 22 where the config has no port
+			want[i].Port = 0 // ssh prints 22 if the config has no port
 		}
 	}
 	if f.Format != format || !reflect.DeepEqual(got, want) {
@@ -307,7 +307,7 @@ func FuzzParse(f *testing.F) {
 		o := Options{Name: "f", Format: []Format{YAML, AnsibleJSON, SSHConfig}[format%3], Home: "/h",
 			Glob: func(p string) ([]string, error) { return []string{p}, nil },
 			Read: func(string) ([]byte, error) { return []byte("Host c\nPort 1\n"), nil }}
-		if o.Format == SSHConfig { // as far as ssh is not asked
+		if o.Format == SSHConfig { // only the part that does not run ssh
 			s := &sshReader{r: &reader{o: o, byName: map[string]int{}}}
 			s.file([]byte(text), "", 0, &block{patterns: []string{"*"}})
 			for _, name := range s.names {

@@ -43,8 +43,8 @@ func (r *reader) resolve() {
 	r.order(byName)
 }
 
-// hop returns the name of the host that one element of ProxyJump refers to; empty if
-// there is none.
+// hop returns the name of the host that one element of ProxyJump refers to. It is empty if
+// there is no such host.
 func (r *reader) hop(h *Host, text string, byName map[string]int) string {
 	login, address, port, ok := splitTarget(text)
 	if !ok {
@@ -64,7 +64,7 @@ func (r *reader) hop(h *Host, text string, byName map[string]int) string {
 		}
 	}
 	if login == "" && port == 0 && namePattern.MatchString(name) {
-		return name // the zone may have it
+		return name // the zone's inventory may have that host
 	}
 	r.of(h.written, h.At("jump"), "host %s jumps over %s, which is not a host of this file: a jump host is a host like others, with a key of its own that is pinned", cut(h.written), cut(text))
 	return ""

@@ -24,10 +24,9 @@ type pinFile struct {
 	revoked map[string]bool // keys in base64
 }
 
-// Keys returns the keys of a host in a known_hosts file, each as "type base64".
-// Revoked keys are left out, and so are keys of authorities, because a pin is a
-// host's own key. If missing is set, a file that does not exist has no keys;
-// otherwise it is an error.
+// Keys returns the keys of a host in a known_hosts file, each as "type base64". It leaves
+// out revoked keys. It also leaves out keys of authorities, because a pin is a host's own
+// key. If missing is set, a file that does not exist has no keys; otherwise it is an error.
 func (p *Pins) Keys(file string, h *Host, missing bool) ([]string, error) {
 	f, ok := p.files[file]
 	if !ok {
@@ -48,7 +47,7 @@ func (p *Pins) Keys(file string, h *Host, missing bool) ([]string, error) {
 	}
 	at := net.JoinHostPort(h.Address, strconv.Itoa(orSSH(h.Port)))
 	if h.KeyName != "" {
-		at = net.JoinHostPort(h.KeyName, "22") // as ssh does, whatever the port
+		at = net.JoinHostPort(h.KeyName, "22") // ssh looks up HostKeyAlias without the port
 	}
 	var out []string
 	for _, k := range f.db.HostKeys(at) {

@@ -28,7 +28,7 @@ func (p Place) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// in returns the place as text; if it is empty, the file's name.
+// in returns the place as text. If the place is unknown, in returns the file's name.
 func (p Place) in(name string) string {
 	if s := p.String(); s != "" {
 		return s
@@ -41,7 +41,7 @@ type Problem struct {
 	Place
 	Text string
 
-	host string // the host, as named in the file, if the problem concerns only that one
+	host string // the host's name in the file, if the problem concerns only one host
 }
 
 func (p Problem) String() string {

@@ -53,8 +53,8 @@ type failedError struct{ said string }
 
 func (e *failedError) Error() string { return e.said }
 
-// An output keeps what a program prints, up to a bound. The rest is dropped if cut is
-// set; otherwise it stops the program.
+// An output keeps what a program prints, up to a bound. If cut is set, it drops the rest.
+// Otherwise more output stops the program.
 type output struct {
 	kept      []byte
 	most      int
@@ -74,8 +74,8 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// temporary writes a file for a program to read. The caller calls remove. Its name has no
-// hyphen, at which Ansible would wrap it.
+// temporary writes a file for a program to read. The caller calls remove. The file's name
+// has no hyphen, because Ansible would wrap its messages there.
 func temporary(data []byte) (path string, remove func(), err error) {
 	f, err := os.CreateTemp("", "fairlead*")
 	if err != nil {

@@ -23,7 +23,7 @@ func write(t *testing.T, path, text string, mode os.FileMode) string {
 	return path
 }
 
-// standIn puts a shell script in the place of a program.
+// standIn replaces a program by a shell script.
 func standIn(t *testing.T, program, script string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -115,7 +115,7 @@ all:
 
 func TestVariablesBesideAnInventoryCount(t *testing.T) {
 	realparts.NotShort(t)
-	t.Setenv("ANSIBLE_INVENTORY_EXPORT", "true") // a person may have set this
+	t.Setenv("ANSIBLE_INVENTORY_EXPORT", "true") // a user may have set this variable
 	text := "[web]\na\nb\n"
 	path := write(t, filepath.Join(t.TempDir(), "hosts"), text, 0o600)
 	write(t, filepath.Join(filepath.Dir(path), "group_vars", "web.yml"), "ansible_user: grouped\n", 0o600)
@@ -170,7 +170,7 @@ Host *
 			"web-1 first@web-1.example:2200 gpu=yes jump:bastion identity:/home/dev/.ssh/first root:/srv/fl",
 			"web-9 first@web-9.example:0 gpu=yes jump:bastion identity:/home/dev/.ssh/first root:/srv/fl",
 		}},
-		// What a config does not say is not made up, and a Match line counts.
+		// A setting that the config does not have is not made up. A Match line counts.
 		{"Host a B\n  IdentityFile none\nHost c\n  IdentityFile /one\n  IdentityFile /two\nMatch originalhost B exec \"true\"\n  User x\nMatch host a exec \"false\"\n  Port 7\n", []string{
 			"a @a:0", "b x@b:0", "c @c:0 identity:/one"}},
 		{"Host a\nMatch all\n  Port 8\n  # fairlead: slots 2\n", []string{"a @a:8 slots:2"}},
@@ -218,7 +218,7 @@ func TestMistakesOfAnOpenSSHConfigHaveTheirLines(t *testing.T) {
 	}
 }
 
-// ssh knows no %x in HostName.
+// ssh does not know %x in HostName and refuses that host.
 func TestOneHostThatSSHRefusesLeavesTheOthers(t *testing.T) {
 	realparts.NotShort(t)
 	text := "Host gate\n  User g\nHost web\n  HostName %x\n"
@@ -232,7 +232,7 @@ func TestOneHostThatSSHRefusesLeavesTheOthers(t *testing.T) {
 	}
 }
 
-// A command of Match exec may leave a process that holds ssh's error output.
+// A command of Match exec may leave a process that keeps ssh's error output open.
 func TestAProcessThatAProgramLeavesBehindChangesNothing(t *testing.T) {
 	standIn(t, "ssh", "echo hostname x\nsleep 60 >/dev/null &\n")
 	f := parsed(t, Options{Name: "f", Format: SSHConfig}, "Host a\n")

@@ -16,15 +16,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// sshUnset is what ssh prints as the user if a config does not give one, because of
-// sshDefaults. ssh puts the local user there otherwise.
+// sshUnset is the user that ssh prints if a config does not give one. It comes from
+// sshDefaults. Without them ssh would print the local user.
 const sshUnset = "fairlead.unset"
 
-// sshDefaults stand after a config, below a Match line. The first value wins, so they
-// apply where the config gives none.
+// sshDefaults are appended to a config, below a Match line. The first value of a setting
+// wins, so a default applies only if the config gives no value.
 const sshDefaults = "\nUser " + sshUnset + "\nIdentityFile none\nUserKnownHostsFile none\n"
 
-// sshConfig finds the hosts of an OpenSSH client config and has ssh say their settings.
+// sshConfig finds the hosts of an OpenSSH client config, and runs ssh to get their
+// settings.
 func (r *reader) sshConfig(ctx context.Context, data []byte) error {
 	s := &sshReader{r: r}
 	s.file(data, "", 0, &block{patterns: []string{"*"}})
@@ -51,7 +52,7 @@ func (r *reader) sshConfig(ctx context.Context, data []byte) error {
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, name := range s.names {
 		if !namePattern.MatchString(strings.ToLower(name.name)) {
-			continue // rename reports it; ssh could take it for an option or a login name
+			continue // rename reports the name; ssh could take it for an option or a login name
 		}
 		group.Go(func() error {
 			out, _, err := run(ctx, maxSettings, nil, "ssh", "-G", "-T", "-F", config, "--", name.name)
@@ -79,7 +80,7 @@ func (r *reader) sshConfig(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// settings reads what ssh -G prints.
+// settings reads the output of ssh -G.
 func settings(out []byte) map[string][]string {
 	all := map[string][]string{}
 	for line := range strings.Lines(string(out)) {
@@ -91,8 +92,8 @@ func settings(out []byte) map[string][]string {
 
 var sshMistake = regexp.MustCompile(`^(.*?):? line (\d+): (.*)$`)
 
-// sshMistakes takes over the mistakes that ssh reports with their lines. It reports
-// whether there is one.
+// sshMistakes adds the mistakes that ssh reports with their lines. It returns true if there
+// are any.
 func (r *reader) sshMistakes(said, config string) (found bool) {
 	for line := range strings.Lines(said) {
 		m := sshMistake.FindStringSubmatch(strings.TrimSpace(line))
@@ -109,9 +110,10 @@ func (r *reader) sshMistakes(said, config string) (found bool) {
 	return found
 }
 
-// A block is a Host line, or what stands before the first, with the comments after it.
+// A block is a Host line, or the part of the file before the first one, with the comments
+// that follow.
 type block struct {
-	patterns []string // of path.Match; none of a Match line
+	patterns []string // in the syntax of path.Match; a Match line has none
 	within   *block
 	comments []comment
 }
@@ -132,13 +134,14 @@ type sshReader struct {
 	final  bool  // there is a Match line with "final"
 }
 
-// Bounds on includes; OpenSSH too allows 16 levels.
+// Bounds on includes. OpenSSH also allows 16 levels.
 const (
 	maxIncludes = 16
 	maxFiles    = 1000
 )
 
-// file reads one file. Its blocks apply within the block around it.
+// file reads one file. Its blocks apply only where the block around its Include line
+// applies.
 func (s *sshReader) file(data []byte, name string, depth int, around *block) {
 	if s.files++; s.files > maxFiles {
 		s.r.add(Place{File: name}, "more than %d files are included", maxFiles)
@@ -292,7 +295,8 @@ func sshPath(p string) string {
 	return p
 }
 
-// host makes a host of what ssh and our comments say. The first comment of a kind wins.
+// host makes a host from the settings that ssh prints and from our comments. The first
+// comment of a kind wins.
 func (s *sshReader) host(name key, found map[string][]string) {
 	r := s.r
 	h := r.host(name.name, name.at)
@@ -330,7 +334,7 @@ func (s *sshReader) host(name key, found map[string][]string) {
 	s.settle(h, found)
 }
 
-// settle sets the host's fields from what ssh says.
+// settle sets the host's fields from the settings that ssh prints.
 func (s *sshReader) settle(h *Host, found map[string][]string) {
 	r := s.r
 	text := func(key string) string { return append(found[key], "")[0] }

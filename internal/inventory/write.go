@@ -13,8 +13,8 @@ import (
 	"unicode"
 )
 
-// Write writes hosts, sorted by name, so that Parse reads the same hosts. A jump host
-// that is not among them remains a name.
+// Write writes hosts, sorted by name, so that Parse reads the same hosts. If a jump host is
+// not among them, only its name is written.
 func Write(format Format, hosts []Host) ([]byte, error) {
 	hosts = slices.Clone(hosts)
 	slices.SortFunc(hosts, func(a, b Host) int { return strings.Compare(a.Name, b.Name) })

@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// usersPrefix is where the namespaces that use the store are recorded.
+// usersPrefix is the prefix of the keys that record which namespaces use the store.
 const usersPrefix = "owned-users/"
 
 func userKey(namespace string) string {
@@ -18,8 +18,8 @@ func userKey(namespace string) string {
 	return usersPrefix + hex.EncodeToString(sum[:8])
 }
 
-// Use records that sessions of a namespace, given by its own id, use the store. It
-// must be called before any such session can start.
+// Use records that sessions of a namespace use the store. namespace is the namespace's id,
+// not its name. It must be called before any such session can start.
 func Use(ctx context.Context, st Blobs, namespace string) error {
 	if namespace == "" {
 		return errors.New("the namespace has no id")
@@ -31,9 +31,9 @@ func Use(ctx context.Context, st Blobs, namespace string) error {
 	return err
 }
 
-// Alone returns an error if other namespaces use the store, or if that is unknown.
-// Folders must not then be deleted, because the sessions of the others are unknown
-// here.
+// Alone returns an error if other namespaces use the store, or if that is unknown. If it
+// does, no folder may be deleted, because this worker does not know the sessions of other
+// namespaces.
 func Alone(ctx context.Context, st Blobs, namespace string) error {
 	all, err := st.List(ctx, usersPrefix)
 	if err != nil {

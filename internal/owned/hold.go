@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// ErrGone: the contents of the folder may be deleted, or are.
+// ErrGone means that the contents of the folder are deleted or may be deleted at any time.
 var ErrGone = errors.New("it is not kept in the store any more")
 
 // Blobs is the part of a store.Store that this package uses.
@@ -19,9 +19,9 @@ type Blobs interface {
 	Delete(ctx context.Context, key string) error
 }
 
-// Kept returns nil if what was just written into a folder will stay until its owner
-// starts, and ErrGone if the folder was condemned after nobody had written there for
-// long. The caller must then use another folder.
+// Kept returns nil if data that was just written into a folder will stay until the folder's
+// owner starts. If the folder was condemned, because nobody had written there for long,
+// Kept returns ErrGone, and the caller must use another folder.
 func Kept(ctx context.Context, st Blobs, folder string) error {
 	_, err := st.Stat(ctx, prefix+folder+"/"+condemned)
 	switch {
@@ -33,9 +33,9 @@ func Kept(ctx context.Context, st Blobs, folder string) error {
 	return err
 }
 
-// Hold keeps blobs of other owners for as long as owner by exists. It must be called
-// before by uses them, and is idempotent. It is ErrGone if a blob is not kept any
-// more. Keys outside of folders are ignored.
+// Hold keeps blobs of other owners for as long as owner by exists. It must be called before
+// by uses the blobs, and is idempotent. It returns ErrGone if a blob is not kept any more.
+// It ignores keys outside of folders.
 func Hold(ctx context.Context, st Blobs, by Owner, keys ...string) error {
 	if err := by.Check(); err != nil {
 		return err
@@ -58,7 +58,8 @@ func Hold(ctx context.Context, st Blobs, by Owner, keys ...string) error {
 			}
 			holds[folder] = true
 		}
-		// Check the blob after that: a deleted folder is no longer condemned.
+		// Check the blob after the condemnation, because a deleted folder has no
+		// condemnation any more.
 		if _, err := st.Stat(ctx, key); errors.Is(err, store.ErrNotFound) {
 			return fmt.Errorf("%s: %w", key, ErrGone)
 		} else if err != nil {

@@ -75,14 +75,14 @@ func (o Owner) NewFolder() string {
 	return o.String() + "." + hex.EncodeToString(b[:])
 }
 
-// RunFolder returns the name of the folder of one run of an owner; it is always the
-// same.
+// RunFolder returns the name of the folder of one run of an owner. It is the same at each
+// call.
 func (o Owner) RunFolder(run string) string {
 	sum := sha256.Sum256([]byte(run))
 	return o.String() + "." + hex.EncodeToString(sum[:8])
 }
 
-// OwnerOf returns the owner of a folder; false if the name is not a folder's.
+// OwnerOf returns the owner of a folder, or false if the name is not a folder's name.
 func OwnerOf(folder string) (Owner, bool) {
 	m := folderPattern.FindStringSubmatch(folder)
 	if m == nil {
@@ -94,7 +94,8 @@ func OwnerOf(folder string) (Owner, bool) {
 // In returns the prefix, without a slash, of a family's blobs in a folder.
 func In(folder, family string) string { return prefix + folder + "/" + family }
 
-// Parse returns the folder and family of a blob's key; false if the key is not such.
+// Parse returns the folder and family of a blob's key, or false if the key is not a key of
+// this package.
 func Parse(key string) (folder, family string, ok bool) {
 	m := blobPattern.FindStringSubmatch(key)
 	if m == nil {
@@ -109,7 +110,7 @@ func Is(key, family string) bool {
 	return ok && f == family
 }
 
-// folderOf returns the folder of a key; false if the key is in none.
+// folderOf returns the folder of a key, or false if the key is in no folder.
 func folderOf(key string) (string, bool) {
 	folder, _, _ := strings.Cut(strings.TrimPrefix(key, prefix), "/")
 	_, ok := OwnerOf(folder)

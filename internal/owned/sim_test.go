@@ -19,18 +19,18 @@ import (
 type world struct {
 	now   time.Time
 	blobs map[string]time.Time
-	there map[Owner]bool   // Temporal knows them
-	needs map[Owner]string // the blob that who began relies on
-	err   func() error     // of asking
+	there map[Owner]bool   // the owners that Temporal knows
+	needs map[Owner]string // the blob that a started owner needs
+	err   func() error     // the error of asking Temporal
 }
 
 type actor struct {
 	w      *world
 	name   string
-	wake   chan bool // false: it is killed
-	parked chan bool // false: it has ended
+	wake   chan bool // false: the actor is killed
+	parked chan bool // false: the actor has ended
 	dead   bool
-	since  time.Time // it is to begin within Unbegun; zero where it is not about to
+	since  time.Time // the owner must begin within Unbegun after this time; zero if none is about to begin
 }
 
 var errKilled = errors.New("killed")
@@ -76,7 +76,7 @@ func (a *actor) List(_ context.Context, prefix string) (found []store.Info, _ er
 		}
 	}
 	slices.SortFunc(found, func(a, b store.Info) int { return strings.Compare(a.Key, b.Key) })
-	return found, a.park() // what is found may be old before it is looked at
+	return found, a.park() // the list may be outdated when the caller uses it
 }
 
 func (a *actor) Delete(_ context.Context, key string) error {
@@ -94,7 +94,7 @@ func (a *actor) sweep() Sweep {
 	}
 }
 
-// begin is what happens at once: Temporal knows it from here on.
+// begin starts an owner in one step: from then on Temporal knows it.
 func (a *actor) begin(o Owner, key string) error {
 	if err := a.park(); err != nil {
 		return err
@@ -104,12 +104,12 @@ func (a *actor) begin(o Owner, key string) error {
 	return nil
 }
 
-// Whatever the order in which uploads, starts, ends, forks and sweeps take their
-// steps, and whoever is killed on the way, nobody who began loses what he began
-// with; and when nobody is left nothing is.
+// Uploads, starts, ends, forks and sweeps take their steps in any order, and any of them
+// may be killed. No owner that has begun loses the blob that it began with. When no owner
+// is left, no blob is left.
 func TestNobodyLosesWhatHeBeganWith(t *testing.T) {
 	checks := flag.Lookup("rapid.checks")
-	if was := checks.Value.String(); was == checks.DefValue { // each takes no millisecond
+	if was := checks.Value.String(); was == checks.DefValue { // each check takes less than a millisecond
 		_ = checks.Value.Set("3000")
 		defer checks.Value.Set(was)
 	}
@@ -141,7 +141,7 @@ func TestNobodyLosesWhatHeBeganWith(t *testing.T) {
 		}
 		run("upload", func(a *actor) {
 			a.since = w.now
-			for range 2 { // a second page
+			for range 2 { // twice, like the second page of a batch
 				if a.Put(ctx, key, nil) != nil {
 					a.since = time.Time{}
 					return
@@ -160,7 +160,7 @@ func TestNobodyLosesWhatHeBeganWith(t *testing.T) {
 		holding := func(a *actor) {
 			o := Owner{Session, fmt.Sprint("s", holders)}
 			holders++
-			a.since = w.now // of its Put, or later
+			a.since = w.now // the time of its Put, or later
 			if rapid.Bool().Draw(rt, "is there already") {
 				w.there[o] = true
 			}
@@ -191,7 +191,7 @@ func TestNobodyLosesWhatHeBeganWith(t *testing.T) {
 				step(actors[0], true)
 			}
 		}
-		// Most of what can go wrong does so at the end of a folder's life.
+		// Most mistakes are possible at the end of a folder's life.
 		switch rapid.IntRange(0, 4).Draw(rt, "begins") {
 		case 0:
 		case 1, 2, 3:

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// Unbegun is how long a folder is kept after the last write to it, for an owner
-	// that has yet to start.
+	// Unbegun is how long a folder is kept after the last write to it, because its owner
+	// may not have started yet.
 	Unbegun = 7 * 24 * time.Hour
-	// Apart is how long nobody may need a folder before it is deleted.
+	// Apart is how long a folder must have been unneeded before it is deleted.
 	Apart = 24 * time.Hour
 
 	// clockKey is written to learn the time of the store's clock.
@@ -30,15 +30,15 @@ const (
 // them may be killed.
 type Sweep struct {
 	Store Blobs
-	// Ask reports whether Temporal knows an owner, running or ended. An error means
-	// that this cannot be determined now.
+	// Ask reports whether Temporal knows an owner, running or ended. An error means that
+	// Ask cannot find out now.
 	Ask func(context.Context, Owner) (there bool, err error)
-	// Alone returns an error if owners unknown to Ask may have folders in the store.
-	// It is called after the folders in question were listed.
+	// Alone returns an error if owners that Ask does not know may have folders in the
+	// store. It is called after the folders have been listed.
 	Alone func(context.Context) error
-	// Most bounds the deleted blobs; the last folder may exceed it.
+	// Most bounds the number of deleted blobs. The last folder may exceed it.
 	Most int
-	// Tell is told the progress; it may be nil.
+	// Tell is called with the progress; it may be nil.
 	Tell func(step string, done, total int64)
 }
 
@@ -48,7 +48,7 @@ type Swept struct {
 	Deleted int   `json:"deleted"` // folders deleted
 	Blobs   int   `json:"blobs"`   // blobs in the deleted folders
 	Bytes   int64 `json:"bytes"`   // size of these blobs
-	Marked  int   `json:"marked"`  // not needed; deleted if that lasts a day
+	Marked  int   `json:"marked"`  // folders that are not needed; deleted if they still are not after a day
 	Left    int   `json:"left,omitempty"`
 	// Problems concern single folders, or say why nothing was deleted.
 	Problems []string `json:"problems,omitempty"`
@@ -70,7 +70,7 @@ type contents struct {
 	holders           []holder
 	blobs             []store.Info
 	missed, condemned *store.Info
-	newest            time.Time // of blobs and holders
+	newest            time.Time // the newest write of a blob or a holder
 }
 
 type holder struct {
@@ -111,7 +111,7 @@ func (s Sweep) tell(step string, done, total int) {
 	}
 }
 
-// look lists a prefix, and returns the store's time just before.
+// look lists a prefix. It also returns the time of the store's clock just before.
 func (s Sweep) look(ctx context.Context, prefix string) ([]store.Info, time.Time, error) {
 	err := s.Store.Put(ctx, clockKey, nil)
 	var clock store.Info
@@ -221,7 +221,7 @@ func (s Sweep) needed(ctx context.Context, c *contents, owner answer) (bool, err
 	if owner.there || owner.err != nil {
 		return owner.there, owner.err
 	}
-	// Ask for the newest holder first: it probably exists longest.
+	// Ask for the newest holder first, because it will probably exist longest.
 	slices.SortFunc(c.holders, func(a, b holder) int { return b.info.ModTime.Compare(a.info.ModTime) })
 	for _, h := range c.holders {
 		if there, err := s.Ask(ctx, h.Owner); there || err != nil {
@@ -231,7 +231,7 @@ func (s Sweep) needed(ctx context.Context, c *contents, owner answer) (bool, err
 	return false, nil
 }
 
-// sweep takes the next step for one folder. Its error is one of the store.
+// sweep takes the next step for one folder. Its errors are errors of the store.
 func (s Sweep) sweep(ctx context.Context, c *contents, owner answer, now time.Time, out *Swept) error {
 	needed, err := s.needed(ctx, c, owner)
 	switch {
@@ -299,7 +299,7 @@ func (s Sweep) remove(ctx context.Context, folder string, out *Swept) error {
 			return err
 		}
 	}
-	// The condemnation is deleted last: until then a new holder gets ErrGone.
+	// The condemnation is deleted last, so that a new holder gets ErrGone until then.
 	for _, h := range c.holders {
 		if err := s.Store.Delete(ctx, h.info.Key); err != nil {
 			return err

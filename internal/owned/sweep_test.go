@@ -16,7 +16,8 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A kept is a file store, whose files can be made older, and what is known of owners.
+// A kept is a file store whose files can be made older, together with the owners that
+// Temporal knows.
 type kept struct {
 	*store.Store
 	t     *testing.T
@@ -46,12 +47,12 @@ func newKept(t *testing.T) *kept {
 	return k
 }
 
-// later makes everything older.
+// later makes all files older.
 func (k *kept) later(by time.Duration) {
 	k.t.Helper()
 	err := filepath.WalkDir(filepath.Join(k.dir, "owned"), func(path string, d os.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // all of it has gone
+			return nil // the whole folder was deleted
 		}
 		if err != nil || d.IsDir() {
 			return err
@@ -129,7 +130,7 @@ func TestWhatNobodyNeedsGoesInTwoStepsADayApart(t *testing.T) {
 	if out := k.sweep(); out.Marked != 1 || out.Deleted > 0 {
 		t.Errorf("within a day: %+v", out)
 	}
-	// It comes back: nobody counts the days before.
+	// The owner comes back, so the days before do not count.
 	k.there[b] = true
 	k.later(time.Hour)
 	k.sweep()
@@ -152,8 +153,8 @@ func TestWhatNobodyNeedsGoesInTwoStepsADayApart(t *testing.T) {
 	}
 }
 
-// The same content given again while the first one is on its way out is there
-// anew, and whoever began with it keeps it.
+// If the same content is stored again while the first copy is being deleted, it is a new
+// blob, and an owner that begins with it keeps it.
 func TestWhatIsGivenAgainBetweenMarkAndDeletionStays(t *testing.T) {
 	k := newKept(t)
 	gone, comes := Owner{Session, "s-1"}, Owner{Session, "s-2"}
@@ -165,7 +166,7 @@ func TestWhatIsGivenAgainBetweenMarkAndDeletionStays(t *testing.T) {
 	if out := k.sweep(); out.Deleted != 1 || k.has(old) || !k.has(again) {
 		t.Errorf("%+v", out)
 	}
-	// So does what another one holds when it was marked already.
+	// A folder that was already marked and that another owner then holds stays too.
 	schedule, fired := Owner{Schedule, "nightly"}, Owner{Session, "nightly-1"}
 	given := k.put(schedule.NewFolder(), Messages, "long")
 	k.later(Unbegun)
@@ -215,8 +216,8 @@ func TestOfAnOwnerThatCannotBeAskedAllStays(t *testing.T) {
 	}
 }
 
-// A store that another Temporal's workers use as well is left alone, and so is
-// what a newer version put there.
+// Nothing is deleted in a store that workers of another Temporal namespace use too. Blobs
+// of a newer version are not deleted either.
 func TestNothingOfStrangersIsDeleted(t *testing.T) {
 	k := newKept(t)
 	folder := Owner{Batch, "b"}.NewFolder()
@@ -245,7 +246,7 @@ func TestNothingOfStrangersIsDeleted(t *testing.T) {
 	}
 }
 
-// dies stops after some deletions.
+// dies is a store that stops after some deletions.
 type dies struct {
 	*kept
 	left int

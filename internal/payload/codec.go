@@ -10,14 +10,15 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Metadata of an encrypted payload, as in Temporal's samples, so that tools know it.
+// Metadata of an encrypted payload. It is as in Temporal's samples, so that tools recognize
+// it.
 const (
 	encoding      = "binary/encrypted"
 	metadataKeyID = "encryption-key-id"
 )
 
-// A Codec compresses long payloads and encrypts all. Without keys it does not
-// encrypt.
+// A Codec compresses long payloads and encrypts all payloads. If it has no keys, it does
+// not encrypt.
 type Codec struct {
 	seals []sealer // the first encrypts
 }
@@ -134,7 +135,8 @@ func (c *Codec) decrypt(p *commonpb.Payload) (*commonpb.Payload, error) {
 	return nil, e
 }
 
-// known returns id if it has the form of our ids, else "". It is used in errors.
+// known returns id if it has the form of our ids, and otherwise "". Only such ids are
+// quoted in errors.
 func known(id string) string {
 	if len(id) != 16 {
 		return ""

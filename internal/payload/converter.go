@@ -13,8 +13,9 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 )
 
-// Use makes a client, and its workers, encrypt what they give Temporal. Call it
-// without keys too: what others encrypted is then refused with a clear error.
+// Use makes a client and its workers encrypt the payloads that they send to Temporal. Call
+// it also if there are no keys: then payloads that others encrypted are refused with a
+// clear error.
 func (c *Codec) Use(opts *client.Options) {
 	opts.DataConverter, opts.FailureConverter = c.DataConverter(), c.FailureConverter()
 }
@@ -24,9 +25,9 @@ func (c *Codec) DataConverter() converter.DataConverter {
 	return dataConverter{DataConverter: converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), c)}
 }
 
-// A dataConverter panics in a workflow if a key is missing. That fails the workflow
-// task, which is retried until a worker has the key. After an error the SDK would
-// drop a signal, and fail a workflow whose input it cannot decode.
+// A dataConverter panics in a workflow if a key is missing. The panic fails the workflow
+// task, which is retried until a worker has the key. If the converter returned an error,
+// the SDK would drop a signal, and fail a workflow whose input it cannot decode.
 type dataConverter struct {
 	converter.DataConverter
 	inWorkflow bool
@@ -75,8 +76,8 @@ type failureConverter struct {
 	codec *Codec
 }
 
-// FailureToError implements converter.FailureConverter. If the text cannot be
-// decrypted the error says so, instead of the SDK's "Encoded failure".
+// FailureToError implements converter.FailureConverter. If the text cannot be decrypted,
+// the error says this. The SDK would only say "Encoded failure".
 func (f failureConverter) FailureToError(failure *failurepb.Failure) error {
 	for at := failure; at != nil; at = at.GetCause() {
 		if f.codec.unreadable(at) != nil {
@@ -106,7 +107,7 @@ func (c *Codec) unreadable(failure *failurepb.Failure) error {
 	return err
 }
 
-// Message returns the text of a failure that the SDK passes on undecoded.
+// Message returns the text of a failure that the SDK passes on without decoding it.
 func (c *Codec) Message(failure *failurepb.Failure) string {
 	if failure.GetEncodedAttributes() == nil {
 		return failure.GetMessage()

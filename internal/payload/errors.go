@@ -7,11 +7,12 @@ import (
 )
 
 var (
-	// ErrNoKey: the payload is encrypted with a key that this program does not have.
+	// ErrNoKey means that the payload is encrypted with a key that this program does not
+	// have.
 	ErrNoKey = errors.New("encrypted with a key that is not here")
-	// ErrTorn: the encrypted payload was cut, changed or copied from elsewhere.
+	// ErrTorn means that the encrypted payload was cut, changed or copied from elsewhere.
 	ErrTorn = errors.New("payload is torn, or of another namespace")
-	// ErrKeyFile: the key file cannot be used.
+	// ErrKeyFile means that the key file cannot be used.
 	ErrKeyFile = errors.New("not a file of payload keys")
 )
 

@@ -41,8 +41,8 @@ func (k Key) String() string { return "payload key " + k.id }
 // GoString is like String.
 func (k Key) GoString() string { return k.String() }
 
-// GenerateKey makes a key file with one new key, mode 0600, synced. It never
-// overwrites a file (fs.ErrExist), because histories would be lost with it.
+// GenerateKey makes a key file with one new key and mode 0600, and syncs it. It never
+// overwrites a file (fs.ErrExist), because without the old key histories could not be read.
 func GenerateKey(path string) (_ Key, err error) {
 	defer wrap(&err, "make a payload key")
 	secret := make([]byte, keySize)
@@ -51,7 +51,8 @@ func GenerateKey(path string) (_ Key, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return Key{}, err
 	}
-	// Linked when complete: the file is whole or absent, and always private.
+	// The file gets its name only when it is complete, so it is whole or absent, and always
+	// private.
 	f, err := os.CreateTemp(filepath.Dir(path), ".payload-key-*")
 	if err != nil {
 		return Key{}, err
@@ -72,7 +73,7 @@ func GenerateKey(path string) (_ Key, err error) {
 	return k, errors.Join(dir.Sync(), dir.Close())
 }
 
-// LoadKeys reads a key file. Like ssh it refuses one that others may read. An empty
+// LoadKeys reads a key file. Like ssh, it refuses a file that others may read. An empty
 // path means no keys.
 func LoadKeys(path string) (_ []Key, err error) {
 	if path == "" {

@@ -16,7 +16,7 @@ import (
 const (
 	packed   = "binary/zstd"
 	packFrom = 128 << 10
-	// maxUnpacked bounds what a payload can unpack to.
+	// maxUnpacked bounds the unpacked size of a payload.
 	maxUnpacked = 64 << 20
 )
 

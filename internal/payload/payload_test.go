@@ -53,7 +53,7 @@ func decode(c *Codec, p *commonpb.Payload) (*commonpb.Payload, error) {
 	return out[0], nil
 }
 
-// The vectors of c2sp.org/XAES-256-GCM.
+// These are the test vectors of c2sp.org/XAES-256-GCM.
 func TestTheCipherIsXAES256GCM(t *testing.T) {
 	for _, v := range []struct {
 		key         byte
@@ -164,7 +164,7 @@ func TestAChangedPayloadIsTorn(t *testing.T) {
 	if _, err := decode(NewCodec("other", k), sealed); !errors.Is(err, ErrTorn) {
 		t.Errorf("in another namespace: %v", err)
 	}
-	// Another key that claims this one's name cannot be told from a torn payload.
+	// If another key has the id of this key, the error is the same as for a torn payload.
 	liar := key(t)
 	liar.id = k.id
 	if _, err := decode(NewCodec("default", liar), sealed); !errors.Is(err, ErrTorn) {
@@ -245,7 +245,7 @@ func TestABadKeyFileIsRefusedWithItsLineAndNotItsContent(t *testing.T) {
 		good + "\n\n" + good + "\n": "line 3 repeats",
 		keyPrefix + "AAAA\n":        "line 1",
 		good + "A\n":                "line 1",
-		keyPrefix + strings.Repeat("A", 42) + "B\n": "line 1", // bits that belong to nothing
+		keyPrefix + strings.Repeat("A", 42) + "B\n": "line 1", // unused bits that are not zero
 		strings.Repeat("x", 70000):                  "too long",
 	} {
 		_, err := parseKeys([]byte(text))

@@ -11,8 +11,8 @@ import (
 	"go.temporal.io/sdk/converter"
 )
 
-// Path is where Handler answers. The codec endpoint given to Temporal's UI and CLI
-// ends with it.
+// Path is the path at which Handler answers. The URL of the codec endpoint in Temporal's UI
+// and CLI ends with it.
 const Path = "/codec"
 
 // maxBody bounds a request body: Temporal's largest response is 4 MiB, in base64.
@@ -20,18 +20,18 @@ const maxBody = 16 << 20
 
 // ServeOptions restrict who may use the endpoint.
 type ServeOptions struct {
-	// Origins are the origins of web pages that may use it, such as
-	// http://127.0.0.1:8233. A program that is no browser sends none.
+	// Origins are the origins of web pages that may use the endpoint, such as
+	// http://127.0.0.1:8233. A program that is no browser sends no origin.
 	Origins []string
 	// Token, if set, must be sent as "Authorization: Bearer TOKEN".
 	Token string
-	// Loopback refuses requests for any host name but this machine's own ones: the
-	// owner of a web page can make another name resolve to this machine.
+	// Loopback refuses requests unless their host name is one of this machine's own names,
+	// because the owner of a web page can make another name resolve to this machine.
 	Loopback bool
 }
 
-// Handler returns a codec endpoint for Temporal's UI and CLI. It decodes what they
-// show and encodes what they send.
+// Handler returns a codec endpoint for Temporal's UI and CLI. It decodes the payloads that
+// they show and encodes the payloads that they send.
 func (c *Codec) Handler(opts ServeOptions) http.Handler {
 	mux := http.NewServeMux()
 	codec := converter.NewPayloadCodecHTTPHandler(c)

@@ -18,7 +18,7 @@ import (
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// echo takes two signals and returns what they said, and its input.
+// echo takes two signals and returns their contents and its input.
 func echo(ctx workflow.Context, in string) (string, error) {
 	ch := workflow.GetSignalChannel(ctx, "say")
 	for range 2 {
@@ -29,8 +29,8 @@ func echo(ctx workflow.Context, in string) (string, error) {
 	return in, nil
 }
 
-// The SDK drops a signal that it cannot decode, and fails a workflow whose
-// input it cannot decode. Ours wait for a worker that has the key.
+// The SDK drops a signal that it cannot decode, and fails a workflow whose input it cannot
+// decode. With our converter, workflows wait for a worker that has the key.
 func TestAWorkerWithoutTheKeyLosesNothing(t *testing.T) {
 	path := realparts.DevServer(t)
 	quiet := log.NewStructuredLogger(slog.New(slog.DiscardHandler))
@@ -101,7 +101,7 @@ func TestAWorkerWithoutTheKeyLosesNothing(t *testing.T) {
 		}
 		t.Fatalf("no task failed for want of key %s", keyID)
 	}
-	// The input's key is missing, then a signal's.
+	// First the key of the input is missing, then the key of a signal.
 	failed(none, old.ID())
 	if err := both.SignalWorkflow(ctx, "w", "", "say", "encrypted"); err != nil {
 		t.Fatal(err)

@@ -57,8 +57,8 @@ func (x *xaes) gcm(nonce []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// seal encrypts in place what follows the nonce at the beginning of buf, and appends
-// the tag. buf needs capacity for the tag.
+// buf begins with the nonce. seal encrypts the rest of buf in place, and appends the tag.
+// buf needs capacity for the tag.
 func (x *xaes) seal(buf, bound []byte) ([]byte, error) {
 	gcm, err := x.gcm(buf[:nonceSize])
 	if err != nil {
@@ -67,7 +67,7 @@ func (x *xaes) seal(buf, bound []byte) ([]byte, error) {
 	return gcm.Seal(buf[:nonceSize], buf[12:nonceSize], buf[nonceSize:], bound), nil
 }
 
-// open decrypts what seal encrypted.
+// open decrypts data that seal encrypted.
 func (x *xaes) open(sealed, bound []byte) ([]byte, error) {
 	if len(sealed) < nonceSize+tagSize {
 		return nil, ErrTorn

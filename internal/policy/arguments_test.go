@@ -2,8 +2,8 @@ package policy
 
 import "testing"
 
-// What an MCP tool is called with is a fact of its own: a rule that looks at it
-// holds for nothing that has none, and does not pass by a call that hides it.
+// The arguments of an MCP tool are a separate fact. A rule that looks at them accepts no
+// request that has none, and a call that hides them does not pass such a rule.
 func TestArgumentsOfAToolAreJudged(t *testing.T) {
 	p, err := Parse([]byte(`
 rules:

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// big is the largest request that is judged at all.
+// big is the largest request that can be judged.
 func big() Request {
 	r := Request{Kind: FileChange, Work: "/work", Command: strings.Repeat("x", maxOne), Host: Host{Name: "web-1", Labels: map[string]string{}}}
 	for i := range maxItems {
@@ -19,7 +19,7 @@ func big() Request {
 	return r
 }
 
-// worst are rules that would go on for hours, or fill the memory.
+// worst lists rules that would run for hours or fill the memory if they were not bounded.
 var worst = []string{
 	`paths.map(p, paths.map(q, p + q)).size() < 0`,
 	`paths.all(p, paths.all(q, p.under(q) || true))`,
@@ -61,7 +61,7 @@ func TestNoRuleTakesForEverOrFillsTheMemory(t *testing.T) {
 		if e.Outcome.accepts() {
 			t.Errorf("%.80s accepts", when)
 		}
-		// One call may cost as much again as there was left.
+		// The last call may exceed the bound, because its cost is counted afterwards.
 		if e.Cost > 4*maxRuleCost {
 			t.Errorf("%.80s costs %d", when, e.Cost)
 		}
@@ -71,7 +71,8 @@ func TestNoRuleTakesForEverOrFillsTheMemory(t *testing.T) {
 	}
 }
 
-// TestAllRulesTogetherAreBounded: each is cheap enough, all of them are not.
+// In TestAllRulesTogetherAreBounded each rule is below the bound for one rule, but all
+// together exceed the bound for all.
 func TestAllRulesTogetherAreBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("goes to the bound of cost: slow with the race detector")

@@ -11,14 +11,14 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// obedient are programs that obey the folder that they run in: its configuration,
-// hooks, scripts or tests, or what these make them fetch.
+// obedient lists programs that obey files of the folder that they run in: its
+// configuration, hooks, scripts or tests, or code that these make the program fetch.
 var obedient = strings.Fields(`git hg svn go make gmake cmake ninja meson bazel just task npm npx pnpm pnpx yarn bun bunx node deno tsc eslint jest vitest
 	python python2 python3 pip pip3 pipx uv uvx poetry tox nox pytest ruff mypy pre-commit ruby bundle rake gem rspec perl php composer
 	cargo rustc mvn mvnw gradle gradlew ant sbt dotnet mix swift docker docker-compose podman terraform tofu ansible-playbook
 	sh bash dash ash ksh zsh fish env xargs find tar rsync vim vi ssh sudo`)
 
-// asks are the facts that say what a request would do.
+// asks lists the facts that say what a request would do.
 var asks = []string{"words", "plain", "split", "command", "action", "paths", "grant_root", "changes", "network_host",
 	"wants.read", "wants.write", "wants.network", "wants.other", "server", "tool", "digest"}
 
@@ -100,7 +100,8 @@ func isIndex(e ast.Expr) bool {
 	return e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.Index
 }
 
-// texts returns the text literals of an expression: one, or those of a list.
+// texts returns the text literals of an expression: the expression itself, or the elements
+// of a list.
 func texts(e ast.Expr) (all []string) {
 	switch e.Kind() {
 	case ast.LiteralKind:

@@ -7,8 +7,8 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// A Verdict is the decision on a request and its rule: "default" if no rule held;
-// names with a colon are Fairlead's own.
+// A Verdict is the decision on a request and the rule that made it. The rule is "default"
+// if the condition of no rule was true. Names with a colon are Fairlead's own rules.
 type Verdict struct {
 	Outcome Outcome `json:"outcome"`
 	Rule    string  `json:"rule"`
@@ -21,7 +21,7 @@ const (
 	RuleDefault   = "default"
 	RuleBroken    = "builtin:broken"  // the policy cannot be used
 	RuleRequest   = "builtin:request" // the request cannot be judged
-	RuleUnknown   = "builtin:unknown" // what an accept would do is unknown, or the rule did not look at it
+	RuleUnknown   = "builtin:unknown" // the effect of an accept is unknown, or the rule did not look at it
 	RulePerson    = "builtin:person"  // only a person can answer it
 	RulePerTurn   = "limit:approvals_per_turn"
 	RulePerMinute = "limit:approvals_per_minute"
@@ -34,7 +34,7 @@ func (p *Policy) Decide(r Request) Verdict {
 	return v
 }
 
-// An Explanation is a verdict together with what the rules saw.
+// An Explanation is a verdict together with the facts that the rules saw.
 type Explanation struct {
 	Verdict
 	Words []string `json:"words"`
@@ -44,7 +44,8 @@ type Explanation struct {
 	Limit uint64   `json:"cost_limit"`
 }
 
-// Explain is Decide for authors of policies.
+// Explain is like Decide, but returns what authors of policies need to understand the
+// verdict.
 func (p *Policy) Explain(r Request) Explanation {
 	e := Explanation{Limit: maxCost, Words: []string{}, Paths: []string{}}
 	e.Verdict, e.Cost = p.decide(r)
@@ -107,9 +108,9 @@ func (p *Policy) byRules(f *facts) (Verdict, uint64) {
 	return v, spent
 }
 
-// guarded turns an accept into a question if no policy can give it, or if the rule
-// looked at something that the request lacks, or missed something that the request
-// has.
+// guarded turns an accept into a question to people in three cases: no policy may accept
+// the request, the rule looked at a fact that the request lacks, or the rule did not look
+// at something that the request would grant.
 func guarded(v Verdict, f *facts, c compiled) Verdict {
 	if !v.Outcome.accepts() {
 		return v
@@ -148,7 +149,7 @@ func (f *facts) unanswerable() (rule, why string) {
 	return "", ""
 }
 
-// limited applies the limits on what a policy accepts by itself.
+// limited applies the limits on the requests that a policy accepts by itself.
 func (p *Policy) limited(v Verdict, counts Counts) Verdict {
 	over := func(limit, so int, rule, span string) (Verdict, bool) {
 		if limit == 0 || so < limit || v.Outcome == Decline || v.Outcome == Ask && p.Limits.Beyond == Ask {

@@ -96,7 +96,7 @@ func TestWhatOnlyAPersonCanAnswerIsAsked(t *testing.T) {
 			t.Errorf("%s: %+v", name, v)
 		}
 	}
-	// To decline or to ask needs nothing to be known.
+	// A decline and a question to people need no facts.
 	p = mustParse(t, "default: decline")
 	for _, kind := range kinds {
 		if v := p.Decide(Request{Kind: kind}); v.Outcome != Decline || v.Rule != RuleDefault || v.Reason == "" {
@@ -105,8 +105,8 @@ func TestWhatOnlyAPersonCanAnswerIsAsked(t *testing.T) {
 	}
 }
 
-// TestNothingIsAcceptedForWhatIsNotThere: of no words and no files everything
-// is true.
+// TestNothingIsAcceptedForWhatIsNotThere: any condition on all words or all files is true
+// if there are none.
 func TestNothingIsAcceptedForWhatIsNotThere(t *testing.T) {
 	command := Request{Kind: Command, Command: "git status; rm -rf /", Work: "/w"}
 	network := Request{Kind: Command, Command: "git fetch", NetworkHost: "example.com", Work: "/w"}
@@ -202,7 +202,7 @@ func TestPathsAreComparedByNameAndWhole(t *testing.T) {
 	if want := []Change{{"/w/a", "update", "/b"}, {"/w/sub/y", "add", ""}}; !reflect.DeepEqual(f.Changes, want) {
 		t.Errorf("changes %+v", f.Changes)
 	}
-	// Relative to nothing is under nothing.
+	// A relative path without cwd and work is under no folder.
 	if v := mustParse(t, ruleFile(`paths.under("/") || paths.under(work)`)).Decide(Request{Kind: FileChange, Changes: []Change{{Path: "a"}}}); v.Outcome != Ask {
 		t.Errorf("%+v", v)
 	}
@@ -254,8 +254,8 @@ func TestRequestsAreReadStrictly(t *testing.T) {
 	}
 }
 
-// TestTheSameRequestHasTheSameVerdict, in whatever order the maps of Go are
-// walked, and from many goroutines.
+// TestTheSameRequestHasTheSameVerdict checks that the verdict does not depend on the order
+// of Go's maps, and that many goroutines can decide at the same time.
 func TestTheSameRequestHasTheSameVerdict(t *testing.T) {
 	r := Request{Kind: Command, Command: "make", Host: Host{Name: "web-1", Labels: map[string]string{}}}
 	for i := range 50 {
@@ -284,7 +284,7 @@ func TestTheSameRequestHasTheSameVerdict(t *testing.T) {
 		}
 		wg.Wait()
 	}
-	// A label that breaks the rule breaks it at the same place each time.
+	// If a label breaks a rule, it breaks the rule at the same place each time.
 	p := mustParse(t, ruleFile(`host.labels.exists(k, int(host.labels[k] + "x") > 0)`))
 	first := p.Decide(r)
 	for range 50 {
@@ -336,7 +336,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// sane is what holds for any verdict.
+// sane checks the properties that every verdict has.
 func sane(t *testing.T, p *Policy, r Request, v Verdict) {
 	t.Helper()
 	known := strings.Contains(v.Rule, ":") || v.Rule == RuleDefault
@@ -399,7 +399,7 @@ func FuzzDecide(f *testing.F) {
 	})
 }
 
-// BenchmarkDecide is what a request costs the pump.
+// BenchmarkDecide measures the cost of a request for the pump.
 func BenchmarkDecide(b *testing.B) {
 	var many strings.Builder
 	many.WriteString("rules:\n")
@@ -434,7 +434,7 @@ func BenchmarkDecide(b *testing.B) {
 	})
 }
 
-// BenchmarkPlainJSON is what to compare with: only to read the same request.
+// BenchmarkPlainJSON is for comparison: it only reads the same request.
 func BenchmarkPlainJSON(b *testing.B) {
 	raw, err := json.Marshal(Request{Kind: Command, Command: "/bin/bash -lc 'make -C sub all'", CWD: "/srv/a", Work: "/srv/a", Host: Host{Name: "web-1", Labels: map[string]string{"env": "dev"}}})
 	if err != nil {

@@ -11,16 +11,16 @@
 // every worker and at any time. It uses no clock (the caller counts what depends on
 // time), no file and no network, and the cost of a rule is bounded.
 //
-// Conditions are written in CEL, https://cel.dev, and evaluated by cel.dev/cel-go
-// (the module at github.com/google/cel-go). CEL always terminates, checks types
-// before anything runs, counts its own cost, and is known from Kubernetes. Writing
-// such a language would be more code than Fairlead should have.
+// Conditions are written in CEL, https://cel.dev, and evaluated by cel.dev/cel-go (the
+// module at github.com/google/cel-go). CEL always terminates, checks types before anything
+// runs, counts its own cost, and is known from Kubernetes. A language of our own would be
+// more code than Fairlead should have.
 //
 // # The file
 //
 // The file is YAML. Every key is known, and every mistake is reported with its line.
 //
-//	rules:                       # in order: the first that holds decides
+//	rules:                       # in order: the first whose condition is true decides
 //	  - name: hands off production
 //	    when: host.labels.get("env") == "prod"
 //	    outcome: decline
@@ -28,13 +28,13 @@
 //	  - name: look around
 //	    when: cwd == work && (words.starts(["ls"]) || words.starts(["wc"]))
 //	    outcome: accept
-//	  - name: tests, as often as it likes  # they run what the model wrote: where that may be
+//	  - name: tests, as often as it likes  # they run code of the model, so only on hosts where that is allowed
 //	    when: host.labels.get("disposable") == "yes" && words == ["go", "test", "./..."] && cwd == work
 //	    outcome: accept_for_session
 //	  - name: its own files
 //	    when: kind == "file_change" && paths.under(work) && !paths.exists(p, p.matches("(?i)/\\.git(/|$)"))
 //	    outcome: accept
-//	  - name: the registry                 # whose packages run scripts, and so may the model's own
+//	  - name: the registry                 # its packages run scripts, and so may packages of the model
 //	    when: host.labels.get("disposable") == "yes" && network_host.within("npmjs.org") && split(command) == ["npm", "ci"] && cwd == work
 //	    outcome: accept
 //	  - name: enough is enough
@@ -44,12 +44,12 @@
 //	  - name: more room
 //	    when: wants.write.under(work + "/out") && wants.read.size() == 0 && !wants.network && !wants.other
 //	    outcome: accept
-//	default: ask                 # or decline: where no rule holds (ask)
-//	limits:                      # what is accepted without a person, at most
+//	default: ask                 # or decline: the outcome if no condition is true (ask)
+//	limits:                      # bounds on the requests that are accepted without a person
 //	  approvals_per_turn: 50
 //	  approvals_per_minute: 20
 //	  beyond: ask                # or decline: then people are not asked either (ask)
-//	expiry: 30m                  # a person has so long to decide; then it is declined
+//	expiry: 30m                  # the time for a person to decide; then the request is declined
 //	wait: {quota: true, rate_limit: true, at_most: 6h} # at most 168h (6h)
 //
 // If only signed decisions are to count, the file has these keys too (package sshsig
@@ -58,8 +58,8 @@
 //	approvers: |
 //	  alice@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINjYUBjvtBiyj+fgWfwoAm+voHvMV7BSQqHe+TOPsTeY
 //	  bob@example.com ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAINGK2W0LE/fQyurPskAP0iBJ+EYxOMz45fKcdnCQibrn
-//	required: 1                  # how many of them must agree (1)
-//	requester_may_decide: false  # whether who sent the message may be one of them (false)
+//	required: 1                  # number of approvers who must agree (1)
+//	requester_may_decide: false  # whether the sender of the message may be one of them (false)
 //
 // With the first of these files:
 //
@@ -87,44 +87,44 @@
 // # What a rule sees
 //
 //	kind            command, file_change, permissions, user_input (also our tool ask_human), elicitation
-//	action          what is done with a command where it is not run: writeStdin, humanCommand; else empty
+//	action          what codex wants to do with a command, if not run it: writeStdin, humanCommand; empty for other requests
 //	command         the command as text, with the shell that codex puts around it
-//	words           its words, where it is one plain command and nothing else is granted with it; else none
-//	plain           whether there are words
-//	cwd             where it would run: the model may have chosen it
-//	work            the session's work folder: the model cannot choose it
-//	paths           every path that is touched or asked for, both ends of a move, absolute, sorted
-//	grant_root      of a file change: a folder below which all may be written for the rest of the session; it is in paths too
+//	words           the words of the command, if it is one plain command and the request asks for nothing else; none otherwise
+//	plain           whether the command has words
+//	cwd             the folder in which the command would run; the model may have chosen it
+//	work            the session's work folder; the model cannot choose it
+//	paths           every path that would be touched or that is asked for, with both ends of a move, absolute, sorted
+//	grant_root      of a file change: a folder below which codex may write everything for the rest of the session; paths has it too
 //	changes         of a file change: path, kind (add, update, delete) and moved_to of each file
-//	network_host    the host that is to be reached, in lower case
+//	network_host    the host that the request asks to reach, in lower case
 //	wants.read, wants.write, wants.network, wants.other
 //	                permissions asked for: folders and files, the network, and anything else (patterns, special
-//	                places, what a newer codex may think of)
-//	server, tool    of MCP: which server, which of its tools; tool is also ask_human
-//	arguments       of MCP: what the tool is called with, as JSON with sorted keys and no spaces
+//	                places, permissions that only a newer codex knows)
+//	server, tool    of MCP: the names of the server and of its tool; tool is also ask_human
+//	arguments       of MCP: the arguments of the tool, as JSON with sorted keys and no spaces
 //	host.name, host.labels
 //	model, session, turn, requester, digest
-//	reason          why, in the model's own words
+//	reason          the model's reason, in its own words
 //	counts.in_turn, counts.in_minute, counts.in_session, counts.accepted, counts.declined
-//	                approvals before this one: in the turn, in the 60 seconds before, in the session, and how they went
+//	                approval requests before this one: in the turn, in the 60 seconds before, in the session, and how many were accepted or declined
 //
-// A relative path is taken below cwd or, without cwd, below work. Paths are compared
-// by name, byte by byte, and link/../x as x. A policy cannot see whether a folder is
-// a symbolic link, or whether .GIT is .git on that host. To exclude a name at any
-// place: paths.exists(p, p.matches("(?i)/\\.git(/|$)")).
+// A relative path is taken below cwd or, without cwd, below work. Paths are compared by
+// name, byte by byte; link/../x is the same as x. A policy cannot see whether a folder is a
+// symbolic link, or whether .GIT is .git on that host. To exclude a name at any place:
+// paths.exists(p, p.matches("(?i)/\\.git(/|$)")).
 //
 // # What a rule can say
 //
-// A rule can use CEL's operators, in, size, contains, startsWith, endsWith, matches
-// (RE2; anywhere in the text, unless ^ and $ say otherwise), conversions of numbers
-// and texts, and the macros has, all, exists, exists_one, map and filter. Functions
-// of time are excluded. Fairlead adds these functions for what is easily got wrong:
+// A rule can use CEL's operators, in, size, contains, startsWith, endsWith, matches (RE2;
+// anywhere in the text, unless ^ and $ say otherwise), conversions of numbers and texts,
+// and the macros has, all, exists, exists_one, map and filter. Functions of time are
+// excluded. Fairlead adds these functions for conditions that are easily written wrong:
 //
-//	words.starts(["git", "status"])       the first words are these, each whole
-//	path.under(folder), paths.under(folder)  the path, or every one of at least one, is the folder or lies in it
-//	network_host.within("example.com")    it is that domain or belongs to it; notexample.com does not
-//	host.labels.get("env")                the label, or "" where there is none (host.labels["env"] breaks then)
-//	split(command)                        the words of any command, also of one that asks for more than to run
+//	words.starts(["git", "status"])       the first words are exactly these
+//	path.under(folder), paths.under(folder)  the path is the folder or is in it; for paths: all are, and there is at least one
+//	network_host.within("example.com")    the host is in that domain; notexample.com is not
+//	host.labels.get("env")                the label, or "" if there is none (host.labels["env"] then breaks the rule)
+//	split(command)                        the words of any command, also if the request asks for more than running it
 //
 //	true   words.starts(["git", "log"])              {"kind":"command","command":"git log -1"}
 //	false  words.starts(["git", "log"])              {"kind":"command","command":"git logs"}
@@ -146,39 +146,38 @@
 //
 // # Words
 //
-// The model writes the command, so a rule must not judge the whole by its beginning.
-// There are words only if every shell would split the text into the same words and do
-// nothing else: see [Split] for what is excluded. Codex runs commands as `/bin/bash
-// -lc '…'`; the words are then those inside the quotes, if the shell is one of the
-// system's. Use words in rules that accept. A rule that declines by words stops
-// nothing reliably, because the same command can be written in many ways. Many
-// programs run other programs when asked to (find -exec, tar, git -c, make): give all
-// their words, as in words == ["ls", "-l"].
+// The model writes the command, so a rule must not judge the whole by its beginning. A
+// command has words only if every shell would split it into the same words and do nothing
+// else. [Split] lists what is excluded. Codex runs commands as `/bin/bash -lc '…'`; then
+// the words are the ones inside the quotes, if the shell is one of the system's. Use words
+// in rules that accept. A rule that declines by words stops nothing reliably, because the
+// same command can be written in many ways. Many programs run other programs when asked to
+// (find -exec, tar, git -c, make): give all their words, as in words == ["ls", "-l"].
 //
-// Many programs also obey files of the folder that they run in, and the model may
-// choose and fill that folder. git, even git status, runs programs that a
-// repository's configuration names, and plain files make any folder a repository. go
-// test, make and pytest run what is in the folder. npm ci runs scripts of a
-// package.json that the model wrote, with the network that it was granted. cwd ==
-// work keeps the model from choosing another folder, not from filling this one.
-// Accept such a program only where what the model writes may run without a sandbox.
-// `ctl policy check` warns of the best known ones.
+// Many programs also obey files of the folder that they run in, and the model may choose
+// and fill that folder. git, even git status, runs programs that a repository's
+// configuration names, and plain files make any folder a repository. go test, make and
+// pytest run what is in the folder. npm ci runs scripts of a package.json that the model
+// wrote, with the network that it was granted. cwd == work keeps the model from choosing
+// another folder, but not from filling this one. Accept such a program only if code that
+// the model writes may run without a sandbox. `ctl policy check` warns of the best known of
+// these programs.
 //
-// In most sessions codex asks in order to run a command without the sandbox, so
-// accepting a command means that.
+// In most sessions codex asks because it wants to run a command without the sandbox. So
+// accepting a command usually means that it runs without the sandbox.
 //
 // # What no rule can do
 //
-// These hold after the rules and cannot be overridden:
+// The following is applied after the rules and cannot be overridden:
 //
 //   - a question (user_input), an elicitation that asks for more than permission to
 //     run a tool, and a request for which codex wants a person (humanCommand) are
 //     never accepted: people are asked, by the rule builtin:person;
-//   - an accept that looked at words, paths, changes or permissions holds only for a
-//     request that has them, because any condition on all of none is true. The same
-//     holds if codex did not say what it would do. People are asked, by the rule
-//     builtin:unknown;
-//   - beyond the limits nothing is accepted, by limit:approvals_per_turn or
+//   - an accept by a rule that looked at words, paths, changes or permissions counts only
+//     if the request has them, because any condition on all elements of an empty list is
+//     true. An accept does not count either if codex did not say what it would do. In these
+//     cases people are asked, by the rule builtin:unknown;
+//   - above the limits nothing is accepted, by the rules limit:approvals_per_turn and
 //     limit:approvals_per_minute;
 //   - a rule that breaks (a missing label, an index out of range, too much work)
 //     declines, under its own name. So does a request that is too big or not text

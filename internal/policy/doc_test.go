@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// doc is the package's documentation, by its indented blocks.
+// doc returns the package's documentation, and its indented blocks.
 func doc(t testing.TB) (whole string, blocks []string) {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments|parser.PackageClauseOnly)
@@ -46,7 +46,7 @@ func mustRead(t testing.TB, text string) Request {
 	return r
 }
 
-// TestTheExamplesOfTheDocumentationHold runs every one of them.
+// TestTheExamplesOfTheDocumentationHold runs every example of the documentation.
 func TestTheExamplesOfTheDocumentationHold(t *testing.T) {
 	_, blocks := doc(t)
 	var policies []*Policy
@@ -67,7 +67,8 @@ func TestTheExamplesOfTheDocumentationHold(t *testing.T) {
 			}
 			if m := condition.FindStringSubmatch(line); m != nil {
 				conditions++
-				// A decline is given as it is; an accept may be held back.
+				// Test the condition with a decline, because an accept may be turned into a
+				// question.
 				p := mustParse(t, "rules:\n  - {name: it, outcome: decline, reason: it holds, when: '"+strings.ReplaceAll(m[2], "'", "''")+"'}\n")
 				v := p.Decide(mustRead(t, m[3]))
 				if want := map[string]string{"true": "it", "false": RuleDefault}[m[1]]; v.Rule != want || strings.Contains(v.Reason, "broke") {
@@ -79,7 +80,7 @@ func TestTheExamplesOfTheDocumentationHold(t *testing.T) {
 	if len(policies) != 2 || verdicts < 12 || conditions < 15 {
 		t.Errorf("found %d policies, %d verdicts, %d conditions: this test looks in the wrong place", len(policies), verdicts, conditions)
 	}
-	// What it runs of the model's is warned of, where it may run as well.
+	// The policy warns of the rules that accept programs which may run code of the model.
 	if w := strings.Join(policies[0].Warnings, "\n"); len(policies[0].Warnings) != 2 || strings.Count(w, "which runs what the folder says") != 2 {
 		t.Errorf("the documented policy is warned of: %s", w)
 	}
@@ -103,8 +104,8 @@ func TestTheDocumentationNamesEverythingARuleSees(t *testing.T) {
 	}
 }
 
-// TestEveryVariableHasAValueOfItsType: what is declared and what is given are
-// two lists.
+// TestEveryVariableHasAValueOfItsType compares the list of declared variables with the
+// function that gives their values.
 func TestEveryVariableHasAValueOfItsType(t *testing.T) {
 	f := factsOf(Request{Kind: Command})
 	l, err := language()

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestPolicyOfTheDocsDecides checks that the policy that the docs show is one, and does what it seems to.
+// TestPolicyOfTheDocsDecides checks that the policy in the docs is valid and decides as the
+// docs say.
 func TestPolicyOfTheDocsDecides(t *testing.T) {
 	page, err := os.ReadFile("../../docs/how-to/write-a-policy.md")
 	if err != nil {

@@ -34,7 +34,7 @@ var (
 	labels = cel.MapType(cel.StringType, cel.StringType)
 )
 
-// variables are what a rule can look at.
+// variables lists the facts that a rule can look at.
 var variables = map[string]*cel.Type{
 	"kind": cel.StringType, "action": cel.StringType,
 	"command": cel.StringType, "words": words, "plain": cel.BoolType,
@@ -144,7 +144,7 @@ func (s sortedMap) Iterator() traits.Iterator {
 	return types.NewStringList(types.DefaultTypeAdapter, s.keys).Iterator()
 }
 
-// excluded are functions of CEL that rules do not get. Those of time would read a
+// excluded lists functions of CEL that rules cannot use. The functions of time would read a
 // time zone from the machine's files.
 var excluded = []string{"timestamp", "duration", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear",
 	"getFullYear", "getHours", "getMilliseconds", "getMinutes", "getMonth", "getSeconds", "bytes", "dyn", "type"}
@@ -168,7 +168,8 @@ var language = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewCustomEnv(append(options, functions...)...)
 })
 
-// functions are added for what rules would otherwise easily get wrong.
+// functions lists the functions that Fairlead adds, for conditions that are easily written
+// wrong.
 var functions = []cel.EnvOption{
 	cel.Function("starts", cel.MemberOverload("words_starts_words", []*cel.Type{words, words}, cel.BoolType,
 		cel.BinaryBinding(func(list, prefix ref.Val) ref.Val { return starts(list.(traits.Lister), prefix.(traits.Lister)) }))),
@@ -197,8 +198,8 @@ func text(v ref.Val) string { return string(v.(types.String)) }
 
 func length(l traits.Lister) int { return int(l.Size().(types.Int)) }
 
-// starts reports whether list begins with prefix. An empty prefix is false, because
-// it would hold for a command that could not be split.
+// starts reports whether list begins with prefix. It returns false for an empty prefix,
+// because an empty prefix would match a command that could not be split.
 func starts(list, prefix traits.Lister) ref.Val {
 	n := length(prefix)
 	if n == 0 || n > length(list) {
@@ -212,7 +213,8 @@ func starts(list, prefix traits.Lister) ref.Val {
 	return types.True
 }
 
-// allUnder is false for no paths at all, because nothing is known of them.
+// allUnder returns false if there are no paths, because then it is not known which paths
+// the request is about.
 func allUnder(paths traits.Lister, folder string) ref.Val {
 	n := length(paths)
 	for i := range n {

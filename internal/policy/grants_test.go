@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestAnAcceptGrantsNothingThatItsRuleDidNotLookAt: what is asked for along
-// with a command or a file is asked about, until a rule names it.
+// TestAnAcceptGrantsNothingThatItsRuleDidNotLookAt: if a request asks for more than a
+// command or a file, people are asked, unless a rule looks at this too.
 func TestAnAcceptGrantsNothingThatItsRuleDidNotLookAt(t *testing.T) {
 	wants := func(s string) json.RawMessage { return json.RawMessage(s) }
 	change := Request{Kind: FileChange, Work: "/w", Changes: []Change{{Path: "/w/a", Kind: "update"}}}
@@ -96,8 +96,8 @@ func TestAnAcceptGrantsNothingThatItsRuleDidNotLookAt(t *testing.T) {
 	}
 }
 
-// TestAnAcceptNeedsTheFactsThatItLooksAt: of two facts that nobody filled in
-// each equals the other, and neither is what a rule rules out.
+// TestAnAcceptNeedsTheFactsThatItLooksAt: two facts that are not filled in are equal, and
+// neither equals a value that a rule excludes.
 func TestAnAcceptNeedsTheFactsThatItLooksAt(t *testing.T) {
 	whole := Request{Kind: Command, Command: "ls", CWD: "/w", Work: "/w", Session: "s", Model: "m", Requester: "alice", Digest: "d",
 		Host: Host{Name: "web-1", Labels: map[string]string{"env": "dev"}}}
@@ -132,20 +132,20 @@ func TestAnAcceptNeedsTheFactsThatItLooksAt(t *testing.T) {
 		if v := p.Decide(r); v.Outcome != Ask || v.Rule != RuleUnknown {
 			t.Errorf("%s: %s: %+v", name, c.when, v)
 		}
-		// To decline needs nothing to be known.
+		// A decline needs no facts.
 		declines := strings.Replace(ruleFile(c.when), "outcome: accept", "outcome: decline\n    reason: no", 1)
 		if v := mustParse(t, declines).Decide(r); v.Rule != "it" {
 			t.Errorf("%s declining: %+v", name, v)
 		}
 	}
-	// A work folder is the session's own; one that is relative is a mistake of who fills it in.
+	// The work folder comes from the session, so a relative one is a mistake of the caller.
 	if v := mustParse(t, ruleFile("true")).Decide(Request{Kind: Command, Command: "ls", Work: "w"}); v.Outcome != Decline || v.Rule != RuleRequest {
 		t.Errorf("a relative work folder: %+v", v)
 	}
 }
 
-// TestADeclineThatCouldNotBeJudgedLetsNothingThrough: a rule before it would have
-// ended it, had somebody said where it runs.
+// TestADeclineThatCouldNotBeJudgedLetsNothingThrough: if the facts were known, an earlier
+// rule would have declined the request, so a later accept does not count.
 func TestADeclineThatCouldNotBeJudgedLetsNothingThrough(t *testing.T) {
 	for when, fill := range map[string]func(*Request){
 		`host.labels.get("env") == "prod"`: func(r *Request) { r.Host.Name = "web-1" },

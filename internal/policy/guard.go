@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// missing says why a rule cannot accept by what it looks at, or is empty. Any
-// condition on all of no words or no files is true, so an accept would mean nothing.
+// missing says why a rule cannot accept by the facts that it looks at. It is empty if the
+// rule can. Any condition on all words or all files is true if there are none, so such an
+// accept would mean nothing.
 func (f *facts) missing(l looks) string {
 	splits := false
 	if l["split"] {
@@ -31,9 +32,9 @@ func (f *facts) missing(l looks) string {
 	return ""
 }
 
-// unsaid says which fact the rule looks at is missing, of those that every request
-// has. Two missing facts would be equal, and a missing fact would pass every
-// exclusion.
+// unsaid names a missing fact that the rule looks at, among the facts that every request
+// should have. Without this check two missing facts would be equal, and a missing fact
+// would pass every exclusion.
 func (f *facts) unsaid(l looks) string {
 	for _, fact := range []struct {
 		names []string
@@ -52,7 +53,7 @@ func (f *facts) unsaid(l looks) string {
 	return ""
 }
 
-// empty is unsaid, and also says which paths cannot be compared.
+// empty is like unsaid, but also names paths that cannot be compared.
 func (f *facts) empty(l looks) string {
 	if why := f.unsaid(l); why != "" {
 		return why
@@ -71,7 +72,7 @@ func (f *facts) empty(l looks) string {
 	return ""
 }
 
-// unseen says what a request grants that its rule did not look at.
+// unseen names something that the request would grant and that the rule did not look at.
 func (f *facts) unseen(l looks) string {
 	for _, grant := range []struct {
 		name  string

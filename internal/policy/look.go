@@ -18,8 +18,8 @@ func (l looks) any(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return l[name] })
 }
 
-// look checks what types cannot tell. It refuses what cannot be meant or could
-// evaluate differently another time, and warns of risks.
+// look makes the checks that types cannot make. It refuses expressions that cannot be meant
+// or that could evaluate differently another time, and warns of risks.
 func look(a *ast.AST, r Rule, warn func(string)) (looks, error) {
 	var err error
 	seen, exact := looks{}, map[int64]bool{}
@@ -74,7 +74,7 @@ func look(a *ast.AST, r Rule, warn func(string)) (looks, error) {
 func lookAtCall(c ast.CallExpr) error {
 	switch c.FunctionName() {
 	case "matches":
-		// A pattern from the request would be the model's own.
+		// A pattern that comes from the request could be written by the model.
 		if pattern := c.Args()[len(c.Args())-1]; pattern.Kind() != ast.LiteralKind {
 			return fmt.Errorf("matches takes a pattern that stands in the rule")
 		}
@@ -96,8 +96,8 @@ func lookAtCall(c ast.CallExpr) error {
 	return nil
 }
 
-// lookAtLists refuses concatenated and nested lists: comparing them takes longer than
-// CEL counts.
+// lookAtLists refuses concatenated and nested lists, because comparing them takes longer
+// than CEL counts.
 func lookAtLists(a *ast.AST, c ast.CallExpr) error {
 	list := func(e ast.Expr) *types.Type {
 		if t := a.GetType(e.ID()); t != nil && t.Kind() == types.ListKind {
@@ -122,7 +122,8 @@ func lookAtLists(a *ast.AST, c ast.CallExpr) error {
 	return nil
 }
 
-// lookAtKind refuses an unknown kind of request: such a rule would never hold.
+// lookAtKind refuses an unknown kind of request, because such a condition would never be
+// true.
 func lookAtKind(a, b ast.Expr) error {
 	if a.Kind() == ast.LiteralKind {
 		a, b = b, a

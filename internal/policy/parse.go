@@ -20,7 +20,7 @@ const (
 	maxDepth = 100 // nesting of brackets and columns
 	maxName  = 100
 	maxWhy   = 1000
-	maxWait  = 7 * 24 * time.Hour // for a limit to be reset
+	maxWait  = 7 * 24 * time.Hour // bounds the wait for a limit's reset
 )
 
 // A BrokenError holds every mistake of one policy file.
@@ -126,7 +126,7 @@ func (c *checker) warn(key string, r Rule, text string) {
 	c.p.Warnings = append(c.p.Warnings, fmt.Sprintf("line %d: rule %q: %s", strictyaml.LineOf(c.y.Lines, key), r.Name, text))
 }
 
-// checkName reserves Fairlead's own names: "default" and those with a colon.
+// checkName refuses names that are reserved for Fairlead: "default" and names with a colon.
 func checkName(name string) error {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == ':' }
 	if name == "" || len(name) > maxName || name == "default" || strings.ContainsFunc(name, odd) || strings.TrimSpace(name) != name {

@@ -189,7 +189,7 @@ func TestWhatIsProbablyNotMeantIsWarnedOf(t *testing.T) {
 		if got := strings.Join(p.Warnings, "\n"); (want == "") != (got == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: warnings %q, want %q", when, got, want)
 		}
-		// What declines may look at anything.
+		// A rule that declines may look at any fact.
 		declines := strings.Replace(ruleFile(when), "outcome: accept", "outcome: decline\n    reason: no", 1)
 		if p := mustParse(t, declines); len(p.Warnings) > 0 {
 			t.Errorf("%s declining: %q", when, p.Warnings)
@@ -238,7 +238,7 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// A mistake is told once: what only follows from it is none of its own.
+// A mistake is reported once. Its consequences are not reported as further mistakes.
 func TestALimitThatIsWrongIsOneMistake(t *testing.T) {
 	_, err := Parse([]byte("default: ask\nlimits: {approvals_per_turn: -1}\n"))
 	if want := "policy: line 2: limits.approvals_per_turn: it is at least 1; without it there is no limit"; err == nil || err.Error() != want {

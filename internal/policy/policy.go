@@ -13,7 +13,7 @@ type Outcome string
 
 const (
 	Accept           Outcome = "accept"
-	AcceptForSession Outcome = "accept_for_session" // also equal requests later in the session
+	AcceptForSession Outcome = "accept_for_session" // also accept equal requests later in the session
 	Decline          Outcome = "decline"
 	Ask              Outcome = "ask" // a person decides
 )
@@ -33,13 +33,14 @@ type Policy struct {
 	// Expiry is how long a request waits for a person; 0 means the session's own
 	// time.
 	Expiry time.Duration `json:"expiry"`
-	// Approvers are the allowed_signers lines of those who may decide. If any, only
-	// signed decisions count, and Required of them must agree.
+	// Approvers are the allowed_signers lines of the people who may decide. If there are
+	// any, only signed decisions count, and Required people must agree.
 	Approvers          string `json:"approvers,omitempty"`
 	Required           int    `json:"required,omitempty"`
 	RequesterMayDecide bool   `json:"requester_may_decide,omitempty"`
 	Wait               Wait   `json:"wait"`
-	// Warnings say what was probably not meant, each with its line.
+	// Warnings describe parts of the file that are probably not meant so, each with its
+	// line.
 	Warnings []string `json:"warnings,omitempty"`
 
 	compiled []compiled // of each rule
@@ -47,7 +48,7 @@ type Policy struct {
 	broken   string // why the policy declines everything; else empty
 }
 
-// A Rule decides if it is the first whose condition holds.
+// A Rule decides a request if it is the first rule whose condition is true.
 type Rule struct {
 	Name    string  `json:"name" yaml:"name"`
 	When    string  `json:"when" yaml:"when"`
@@ -55,11 +56,12 @@ type Rule struct {
 	Reason  string  `json:"reason,omitempty" yaml:"reason"`
 }
 
-// Limits bound what a policy accepts by itself; 0 is no limit.
+// Limits bound the number of requests that a policy accepts by itself; 0 means no limit.
 type Limits struct {
 	ApprovalsPerTurn   int `json:"approvals_per_turn,omitempty" yaml:"approvals_per_turn"`
 	ApprovalsPerMinute int `json:"approvals_per_minute,omitempty" yaml:"approvals_per_minute"`
-	// Beyond is ask, or decline: then people are not asked either.
+	// Beyond is the outcome above the limits: ask, or decline. With decline, people are not
+	// asked.
 	Beyond Outcome `json:"beyond,omitempty" yaml:"beyond"`
 }
 
@@ -70,13 +72,13 @@ type Wait struct {
 	AtMost    time.Duration `json:"at_most,omitempty" yaml:"at_most"`
 }
 
-// Refusing returns a policy that declines every request and says why. It replaces an
-// unusable policy; file is what was there instead, if anything.
+// Refusing returns a policy that declines every request and says why. It replaces a policy
+// that cannot be used. file is the content of the policy file, if there was one.
 func Refusing(file []byte, why string) *Policy {
 	return &Policy{Digest: digest(file), Default: Decline, broken: why}
 }
 
-// Broken returns why the policy declines everything; empty if it does not.
+// Broken returns why the policy declines everything. It is empty if the policy works.
 func (p *Policy) Broken() string {
 	if p == nil {
 		return "there is no policy"
@@ -84,7 +86,8 @@ func (p *Policy) Broken() string {
 	return p.broken
 }
 
-// Allowed returns who may sign decisions; nil if decisions need no signature.
+// Allowed returns the people who may sign decisions. It is nil if decisions need no
+// signature.
 func (p *Policy) Allowed() *sshsig.Allowed {
 	if p == nil {
 		return nil

@@ -24,20 +24,20 @@ const (
 var kinds = []string{Command, FileChange, Permissions, UserInput, Elicitation}
 
 // A Request holds the facts of one approval, as in the JSON of `ctl policy test`. The
-// caller must give everything that an accept would do, because rules cannot see what
-// is left out.
+// caller must set all fields that describe effects of an accept, because rules cannot see
+// an effect that is left out.
 type Request struct {
 	Kind string `json:"kind"`
-	// Action says what is done with a command that is not run: writeStdin,
+	// Action says what codex wants to do with a command, if not run it: writeStdin,
 	// humanCommand.
 	Action  string `json:"action,omitempty"`
 	Command string `json:"command,omitempty"` // as codex shows it, with its shell
 	CWD     string `json:"cwd,omitempty"`     // the model may have chosen it
 	// Work is the session's work folder, which the model cannot choose.
 	Work        string   `json:"work,omitempty"`
-	Paths       []string `json:"paths,omitempty"` // beyond those of Changes
+	Paths       []string `json:"paths,omitempty"` // paths that are not in Changes
 	Changes     []Change `json:"changes,omitempty"`
-	GrantRoot   string   `json:"grant_root,omitempty"` // of a file change: everything below it, for the session
+	GrantRoot   string   `json:"grant_root,omitempty"` // a file change that asks for everything below this folder, for the session
 	NetworkHost string   `json:"network_host,omitempty"`
 	// Permissions are the permissions asked for, in codex's format.
 	Permissions json.RawMessage `json:"permissions,omitempty"`
@@ -69,10 +69,10 @@ type Host struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// Counts are the approvals of the session before this one.
+// Counts are the counts of the session's approval requests before this request.
 type Counts struct {
 	InTurn    int `json:"in_turn,omitempty"`
-	InMinute  int `json:"in_minute,omitempty"` // in the 60 seconds before it was asked
+	InMinute  int `json:"in_minute,omitempty"` // in the 60 seconds before the request
 	InSession int `json:"in_session,omitempty"`
 	Accepted  int `json:"accepted,omitempty"`
 	Declined  int `json:"declined,omitempty"`
@@ -80,13 +80,13 @@ type Counts struct {
 
 const (
 	maxText   = 1 << 20   // bytes of all texts of a request
-	maxOne    = 256 << 10 // of one text; Linux runs no longer command
+	maxOne    = 256 << 10 // of one text; Linux cannot run a longer command
 	maxItems  = 5000      // paths and changes of a request
 	maxLabels = 100
 )
 
-// ReadRequest reads a request from JSON. Unknown fields are refused, because a rule
-// would be tested against something else than was meant.
+// ReadRequest reads a request from JSON. It refuses unknown fields, because with a
+// misspelled field the rule would be tested on another request than meant.
 func ReadRequest(data []byte) (Request, error) {
 	var r Request
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -135,7 +135,7 @@ func (r Request) check() error {
 	return nil
 }
 
-// facts are what rules see: the request and what is derived from it.
+// facts are the facts that rules see: the request and facts derived from it.
 type facts struct {
 	Request
 	words  []string
@@ -150,8 +150,8 @@ func factsOf(r Request) facts {
 	if f.NetworkHost = domain(r.NetworkHost); f.NetworkHost == "" {
 		f.NetworkHost = r.NetworkHost // "." is not an empty host
 	}
-	// Words stand for the whole request. Rules must name whatever else is granted
-	// with a command.
+	// A request has words only if the command is all that it asks for. If it would grant
+	// anything else, a rule must look at that.
 	if r.Kind == Command && r.Action == "" && r.NetworkHost == "" && f.wants.nothing() {
 		f.words, f.plain = Split(r.Command)
 	}
@@ -196,8 +196,8 @@ func factsOf(r Request) facts {
 	return f
 }
 
-// absolute returns an absolute path without . and .. parts. If it cannot, it returns
-// p, which is under no folder.
+// absolute returns an absolute path without the elements "." and "..". If there is no
+// absolute path, it returns p, which is under no folder.
 func absolute(p, cwd, work string) string {
 	if p == "" || path.IsAbs(p) {
 		return cleaned(p)

@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// A longer command is not split: Linux takes no longer argument.
+// A command longer than maxCommand is not split. Linux accepts no longer argument.
 const maxCommand = 128 << 10
 
-// shells are those that codex puts around a command. A shell at another path, such as
-// in the work folder, is a program of the model's choice.
+// shells lists the shells that codex may put around a command. A shell at another path,
+// such as in the work folder, may be any program that the model chose.
 var shells = func() (all []string) {
 	for _, name := range []string{"sh", "bash", "dash", "ash", "ksh", "zsh"} {
 		all = append(all, name, "/bin/"+name, "/usr/bin/"+name, "/usr/local/bin/"+name)
@@ -18,13 +18,12 @@ var shells = func() (all []string) {
 	return all
 }()
 
-// Split splits the text of a command into the words that would run; for `/bin/bash
-// -lc '…'` these are the words inside the quotes. Plain means that every shell would
-// split it into exactly these words and do nothing else. It is false for anything
-// beyond words and quotes: more than one command, redirections, substitutions,
-// variables, patterns, braces, assignments, comments, continued lines, control
-// characters, and text that is not UTF-8. When in doubt it is false: a quoted HEAD^
-// is a word, a bare one is not.
+// Split splits the text of a command into the words that would run. For `/bin/bash -lc '…'`
+// these are the words inside the quotes. plain means that every shell would split the text
+// into exactly these words and do nothing else. plain is false if the text has anything but
+// words and quotes: more than one command, redirections, substitutions, variables,
+// patterns, braces, assignments, comments, continued lines, control characters, and text
+// that is not UTF-8. In doubt plain is false: HEAD^ is a word only if it is quoted.
 func Split(command string) (words []string, plain bool) {
 	words, ok := split(command)
 	if !ok {
@@ -54,8 +53,8 @@ func wrapped(words []string) (script string, zsh, ok bool) {
 	return "", false, false
 }
 
-// oddInZsh reports whether a script contains what common options of zsh give another
-// meaning: a tilde (EXTENDED_GLOB) or two quotes in a row (RC_QUOTES).
+// oddInZsh reports whether a script contains something that has another meaning under
+// common options of zsh: a tilde (EXTENDED_GLOB) or two quotes in a row (RC_QUOTES).
 func oddInZsh(script string) bool {
 	return strings.Contains(script, "~") || strings.Contains(script, "''")
 }
@@ -82,7 +81,7 @@ type splitter struct {
 	words []string
 }
 
-// word reads one word. It returns false if the text is more than words.
+// word reads one word. It returns false if the text has something other than plain words.
 func (s *splitter) word() bool {
 	var b strings.Builder
 	begin := s.at

@@ -85,10 +85,11 @@ rules:
 	}
 }
 
-// quoted makes one word of shell of any text.
+// quoted quotes a text as one word for a shell.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// A word behind printf does what it does behind any command.
+// printer prints the words that follow it. A shell treats these words as behind any
+// command.
 const printer = `printf '%s\0' `
 
 // realSplit asks a real shell for the words of a command.
@@ -97,7 +98,7 @@ func realSplit(t *testing.T, shell []string, command string) []string {
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), shell[0], append(shell[1:], "-c", printer+command)...)
 	cmd.Dir = dir
-	// Nothing but printf can be found: a mistake of ours must not run what it lets through.
+	// PATH has only printf, so that a command that we wrongly split does not run.
 	cmd.Env = []string{"PATH=" + onlyPrintf(t), "HOME=/home-of-nobody", "IFS=x"}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -151,7 +152,7 @@ func TestRealShellsMakeTheSameWords(t *testing.T) {
 	}
 }
 
-// FuzzSplit compares with real shells, whatever is split.
+// FuzzSplit compares each successful split with the split of real shells.
 func FuzzSplit(f *testing.F) {
 	for _, s := range []string{"git status", `a "b\c" 'd'\e ~f g~h i=~ j:~k`, "a\tb\nc", `"\""`, "a=b c"} {
 		f.Add(s)

@@ -8,13 +8,14 @@ import (
 // movedTo is the entry in looks for the destination of a change.
 const movedTo = ".moved_to"
 
-// surely returns the facts that a rule has looked at whenever it holds: for `a || b`
-// those that both look at. What a request grants must be among them, or the rule
-// would hold without having seen it.
+// surely returns the facts that a rule has certainly looked at if its condition is true.
+// For `a || b` these are the facts that both a and b look at. They must include everything
+// that the request would grant. Otherwise the condition could be true although the rule has
+// not seen it.
 func surely(e ast.Expr) looks { yes, _ := bothWays(e); return yes }
 
-// bothWays returns the facts looked at whenever an expression is true, and whenever
-// it is false. In doubt it returns fewer, so that a person is asked.
+// bothWays returns the facts that were certainly looked at if an expression is true, and
+// those if it is false. In doubt it returns fewer facts, so that a person is asked.
 func bothWays(e ast.Expr) (yes, no looks) {
 	switch e.Kind() {
 	case ast.IdentKind:
@@ -33,7 +34,7 @@ func bothWays(e ast.Expr) (yes, no looks) {
 
 func same(l looks) (yes, no looks) { return l, l }
 
-// seenIn returns what is looked at to evaluate all the expressions.
+// seenIn returns the facts that are looked at when all the expressions are evaluated.
 func seenIn(es []ast.Expr) (all looks) {
 	for _, e := range es {
 		yes, no := bothWays(e)
@@ -83,9 +84,9 @@ func selected(s ast.SelectExpr) looks {
 	return all
 }
 
-// looped returns what all, exists, map and filter look at: their range. Their body
-// counts only for changes, because an empty range skips it, and for all and exists
-// only if every element was visited.
+// looped returns the facts that all, exists, map and filter look at. The range always
+// counts. The body counts only if the range is changes, because an empty range skips the
+// body. For all and exists it also counts only if every element was visited.
 func looped(c ast.ComprehensionExpr) (yes, no looks) {
 	through := c.IterRange()
 	all := seenIn([]ast.Expr{through})

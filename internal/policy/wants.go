@@ -15,8 +15,8 @@ func (w wants) nothing() bool {
 	return len(w.read)+len(w.write) == 0 && !w.network && !w.other
 }
 
-// wantsOf reads codex's format. Anything that is not fully understood is other, so
-// that a newer codex cannot get more than a rule could see.
+// wantsOf reads codex's format. A part that is not fully understood sets other, so that a
+// newer codex cannot get more than a rule could see.
 func wantsOf(raw json.RawMessage) wants {
 	var w wants
 	if len(raw) == 0 || string(bytes.TrimSpace(raw)) == "null" {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// BatchItem is one session to be started.
+// BatchItem describes one session to be started.
 type BatchItem struct {
 	ID      string          `json:"id"`
 	Options int             `json:"options"`
@@ -21,12 +21,13 @@ type BatchOptions struct {
 // A BatchPage is a part of a batch's items, as it is in the store. Options and
 // first messages are those of the workflow Session, which activities do not know.
 type BatchPage struct {
-	// Options are few and items many: an item names its options by index.
+	// There are few different options and many items, so an item names its options by
+	// index.
 	Options []BatchOptions `json:"options"`
 	Items   []BatchItem    `json:"items"`
 }
 
-// BatchPages says where the items from First on are.
+// BatchPages names the page with the items from First on.
 type BatchPages struct {
 	First int    `json:"first"`
 	Blob  string `json:"blob"`
@@ -43,8 +44,8 @@ type BatchFailure struct {
 	Tries   int       `json:"tries"`
 }
 
-// BatchResult is the result of an item: a line of `ctl batch results`. An item that is retried on
-// request has another one later.
+// BatchResult is the result of an item: a line of `ctl batch results`. An item that is
+// retried on request gets another result later.
 type BatchResult struct {
 	N       int    `json:"n"` // in the order of ending, from 1
 	Item    string `json:"item"`
@@ -74,7 +75,7 @@ type BatchResult struct {
 type BatchResults struct {
 	State string            `json:"state"`
 	Total int               `json:"total"`          // number of results
-	Blob  string            `json:"blob,omitempty"` // the part with the first of them
+	Blob  string            `json:"blob,omitempty"` // the stored part that has the first of these results
 	Lines []json.RawMessage `json:"lines,omitempty"`
 }
 
@@ -118,8 +119,8 @@ type BatchView struct {
 	Retrying  int    `json:"retrying"` // waiting for their next try
 	Queued    int    `json:"queued"`   // not begun
 	Window    int    `json:"window"`
-	// Rate is how many items ended per minute of late. ETA is when the last one ends at that
-	// rate, or nil if not known.
+	// Rate is the number of items that ended per minute recently. ETA is the time at which
+	// the last item ends at that rate, or nil if it is not known.
 	Rate      float64        `json:"rate"`
 	ETA       *time.Time     `json:"eta"`
 	CreatedAt time.Time      `json:"created_at"`
@@ -136,18 +137,18 @@ type BatchView struct {
 	By        string         `json:"by,omitempty"`
 	Origin    string         `json:"origin,omitempty"`
 	File      string         `json:"file,omitempty"`
-	// Error is why sessions cannot be started, or results stored, at present.
+	// Error says why sessions cannot be started, or results not be stored, at present.
 	Error *Failure `json:"error,omitempty"`
 }
 
 // CancelBatch ends a batch: running sessions are closed, and no more begin.
 type CancelBatch struct {
 	By      string `json:"by,omitempty"`
-	Discard bool   `json:"discard,omitempty"` // sessions give up what they cannot save
+	Discard bool   `json:"discard,omitempty"` // sessions give up data that they cannot save
 }
 
-// RetryBatch retries failed items, and with Rest also those that were never begun or were
-// cancelled.
+// RetryBatch retries failed items. With Rest it also retries items that were never begun or
+// were cancelled.
 type RetryBatch struct {
 	By   string `json:"by,omitempty"`
 	Rest bool   `json:"rest,omitempty"`
@@ -176,7 +177,7 @@ const (
 	ItemCancelled = "cancelled"
 )
 
-// BatchOver reports whether nothing of a batch in that state goes on.
+// BatchOver reports whether a batch in that state has ended.
 func BatchOver(state string) bool {
 	return state == BatchDone || state == BatchStopped || state == BatchCancelled
 }

@@ -41,9 +41,9 @@ type Entry struct {
 	Data     map[string]string `json:"data,omitempty"`
 }
 
-// A Delta is a piece of text that streams before its item is finished. At is the
-// byte position of Text in the item's text, so that a viewer that comes late or
-// twice knows what it has seen. Deltas are never stored.
+// A Delta is a piece of text that streams before its item is finished. At is the byte
+// position of Text in the item's text, so that a viewer that joins late or reconnects knows
+// which text it has seen. Deltas are never stored.
 type Delta struct {
 	Item string    `json:"item"`
 	Type EntryType `json:"type"` // assistant, reasoning, command

@@ -20,22 +20,22 @@ type HostView struct {
 	Sandbox     string            `json:"sandbox"`
 	CheckedAt   *time.Time        `json:"checked_at"` // nil if never
 
-	// Found are the labels found by a probe; Labels take precedence.
+	// Found are the labels that a probe found. Labels take precedence.
 	Found  map[string]string `json:"found,omitempty"`
 	Health *HostHealth       `json:"health,omitempty"`
-	// Paused is why the zone starts no sessions.
+	// Paused says why the zone starts no sessions.
 	Paused *PoolPause `json:"paused,omitempty"`
 	Drain  *Draining  `json:"drain,omitempty"`
-	// WaitingFor is why its zone grants no slot: see PoolView.
+	// WaitingFor says why the host's zone grants no slot: see PoolView.
 	WaitingFor *WaitingView `json:"waiting_for,omitempty"`
 
-	// Unclean is how many sessions may have left a credential there that is not wiped yet.
-	// Leftovers lists these and the wiped ones.
+	// Unclean is the number of sessions that may have left a credential there which is not
+	// wiped yet. Leftovers lists these, and also the wiped ones.
 	Unclean   int        `json:"unclean,omitempty"`
 	Leftovers []Leftover `json:"leftovers,omitempty"`
 
-	// Folders is the newest look at the host's session folders. UnknownFolders are those not
-	// known to be ours; they are never touched.
+	// Folders is the result of the newest listing of the host's session folders.
+	// UnknownFolders are folders that are not known to be ours. They are never touched.
 	Folders        *HostFolders    `json:"folders,omitempty"`
 	UnknownFolders []UnknownFolder `json:"unknown_folders,omitempty"`
 
@@ -52,13 +52,13 @@ type PutHost struct {
 	// Jump names the jump host, in the same zone.
 	Jump string `json:"jump,omitempty"`
 	Zone string `json:"zone,omitempty"`
-	// Replace allows replacing an existing host; without it that is refused.
+	// Replace allows replacing an existing host. Without it, an existing host is refused.
 	Replace bool `json:"replace,omitempty"`
 }
 
-// PutHosts adds or changes many hosts of a zone: all of them, or none if one is refused. A jump
-// host must come before the hosts that use it. If a host is reached as before, only its labels
-// and slots change, and what probes found stays.
+// PutHosts adds or changes many hosts of a zone: all of them, or none if one is refused. A
+// jump host must come before the hosts that use it. If the settings for reaching a host do
+// not change, only its labels and slots change, and the results of probes stay.
 type PutHosts struct {
 	Hosts []PutHost `json:"hosts"`
 }
@@ -71,36 +71,36 @@ type PutHostsDone struct {
 // RemoveHost takes a host out of the inventory. It is refused while the host is in use.
 type RemoveHost struct {
 	Name string `json:"name"`
-	// Force removes the host even if sessions may have left something there that nobody will then
-	// wipe.
+	// Force removes the host even if sessions may have left data there. Nobody wipes this
+	// data after that.
 	Force bool `json:"force,omitempty"`
 }
 
-// SetHost changes a host, or records what a probe found.
+// SetHost changes a host, or records the result of a probe.
 type SetHost struct {
 	Name   string           `json:"name"`
 	Cordon *bool            `json:"cordon,omitempty"` // false ends a drain as well
 	Drain  *Draining        `json:"drain,omitempty"`
 	Check  *CheckHostResult `json:"check,omitempty"`
 	Codex  string           `json:"codex,omitempty"` // the provisioned version
-	// Labels are added to those that people set, and Unlabel are removed. Slots, if not 0, is the
-	// new number of sessions that the host takes.
+	// Labels are added to the labels that people set, and the labels in Unlabel are
+	// removed. Slots, if not 0, is the new number of sessions that the host takes.
 	Labels  map[string]string `json:"labels,omitempty"`
 	Unlabel []string          `json:"unlabel,omitempty"`
 	Slots   int               `json:"slots,omitempty"`
-	// Failed is why a host task failed there.
+	// Failed says why a host task failed there.
 	Failed *Failure `json:"failed,omitempty"`
 }
 
 // HostHealth describes a host that failed.
 type HostHealth struct {
-	State  string    `json:"state"`            // suspect, quarantined; a host that is well has none
+	State  string    `json:"state"`            // suspect, quarantined; a host that is well has no HostHealth
 	Kind   string    `json:"kind,omitempty"`   // of the newest failure
 	Reason string    `json:"reason,omitempty"` // in words
 	Hint   string    `json:"hint,omitempty"`
 	Since  time.Time `json:"since,omitzero"` // first of these failures
-	// Tries counts the probes since then that failed, together with those of an
-	// earlier failure shortly before. NextAt is when the host is probed next.
+	// Tries counts the probes that have failed since Since, together with the failed probes
+	// of an earlier failure shortly before. NextAt is when the host is probed next.
 	Tries  int       `json:"tries,omitempty"`
 	NextAt time.Time `json:"next_at,omitzero"`
 }
@@ -108,7 +108,7 @@ type HostHealth struct {
 // The health of a host, as found by the pool and not set by people.
 const (
 	HealthOK          = "ok"
-	HealthSuspect     = "suspect"     // it has failed, and is to be probed
+	HealthSuspect     = "suspect"     // it has failed and will be probed
 	HealthQuarantined = "quarantined" // probes fail as well: it gets no session until one succeeds
 )
 
@@ -119,10 +119,10 @@ type Draining struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-// What happens to the sessions of a drained host once their turns have ended.
+// What happens to the sessions of a drained host when their turns have ended.
 const (
-	DrainPark = "park" // they park, and come up elsewhere when somebody wants them
-	DrainMove = "move" // they go on elsewhere at once
+	DrainPark = "park" // they park, and resume on another host when somebody needs them
+	DrainMove = "move" // they move to another host at once
 )
 
 // HostTaskInput names the host and its zone.
@@ -131,15 +131,15 @@ type HostTaskInput struct {
 	Host HostSpec `json:"host"`
 }
 
-// HostFolders is the newest look at the session folders of a host.
+// HostFolders is the result of the newest listing of the session folders of a host.
 type HostFolders struct {
 	At      time.Time `json:"at"`
 	Dir     string    `json:"dir,omitempty"`     // the folder that has them
 	Unknown int       `json:"unknown,omitempty"` // folders not known to be ours
 }
 
-// UnknownFolder is a folder that is never touched: it may belong to another installation on the
-// same host, or date from before the database was lost.
+// UnknownFolder is a folder that is never touched, because it may belong to another
+// installation on the same host, or to a session from before the database was lost.
 type UnknownFolder struct {
 	Session    string    `json:"session"`
 	Generation int64     `json:"generation"`     // 0 if not known
@@ -147,9 +147,9 @@ type UnknownFolder struct {
 	Why        string    `json:"why"`            // why it is not known to be ours
 }
 
-// Leftover is what an ended session may have left on a host because it could not clean up there,
-// above all its credential. The pool of the host's zone wipes it as soon as the host can be
-// reached, and keeps the proof.
+// Leftover describes the data that an ended session may have left on a host because it
+// could not clean up there, above all its credential. The pool of the host's zone wipes it
+// as soon as the host can be reached, and keeps the proof.
 type Leftover struct {
 	Session    string    `json:"session"`
 	Host       string    `json:"host"`
@@ -157,7 +157,7 @@ type Leftover struct {
 	Generation int64     `json:"generation,omitempty"` // of the session; 0 if not known
 	Since      time.Time `json:"since"`
 	Why        string    `json:"why"`
-	// Discard says that a person gave up what could not be saved.
+	// Discard says that a person gave up data that could not be saved.
 	Discard bool `json:"discard,omitempty"`
 
 	Tries   int       `json:"tries,omitempty"`
@@ -180,7 +180,7 @@ type PutSeed struct {
 	Ref    SeedRef    `json:"ref"` // Generation is assigned by the workflow
 	Files  []SeedFile `json:"files"`
 	By     string     `json:"by,omitempty"`
-	Expect int64      `json:"expect,omitempty"` // the generation it replaces; 0 means any
+	Expect int64      `json:"expect,omitempty"` // the generation that the new one replaces; 0 means any
 	Force  bool       `json:"force,omitempty"`  // also replace a login that codex rotated
 	Share  *int       `json:"share,omitempty"`  // as in SetSeed
 	Pools  *[]string  `json:"pools,omitempty"`
@@ -193,20 +193,21 @@ type PutSeed struct {
 // SetSeed changes how a seed is shared; omitted values stay.
 type SetSeed struct {
 	By    string `json:"by,omitempty"`
-	Share *int   `json:"share,omitempty"` // how many sessions may have it at a time; 0 means any number
+	Share *int   `json:"share,omitempty"` // the number of sessions that may have the seed at the same time; 0 means any number
 	// Pools are all the pools that the seed is in.
 	Pools *[]string `json:"pools,omitempty"`
-	// Policy applies in every session that has the seed, beside the session's own policy; empty
-	// means none.
+	// Policy is a policy that applies in every session with the seed, beside the session's
+	// own policy. Empty means none.
 	Policy *string `json:"policy,omitempty"`
 	// Amend says that its sessions are offered amendments: decisions that change codex's rules
 	// permanently.
 	Amend *bool `json:"amend,omitempty"`
 }
 
-// ReviveSeed lets a seed go on with its stored generation. It gives up what could not be fetched
-// or saved, and forgets the seed's health. If nothing of this is in doubt, it gives up what was
-// left under leases of an earlier workflow of the seed.
+// ReviveSeed lets a seed go on with its stored generation. It gives up logins that could
+// not be fetched or saved, and forgets the seed's health. If there is no such login and the
+// health is good, it gives up logins that were left under leases of an earlier workflow of
+// the seed.
 type ReviveSeed struct {
 	By string `json:"by,omitempty"`
 }
@@ -233,7 +234,7 @@ type SeedView struct {
 
 	Holders  []SeedHolder  `json:"holders,omitempty"`
 	Queue    int           `json:"queue"` // number of waiting sessions
-	Share    int           `json:"share"` // how many may have it at a time; 0 means any number
+	Share    int           `json:"share"` // the number of sessions that may have the seed at the same time; 0 means any number
 	Pools    []string      `json:"pools"`
 	UsedAt   *time.Time    `json:"used_at,omitempty"`
 	Rotated  *SeedRotated  `json:"rotated,omitempty"`
@@ -266,7 +267,7 @@ type SeedHolder struct {
 	Since   time.Time `json:"since"`
 }
 
-// SeedPoolMember is a seed as it last reported to its pool.
+// SeedPoolMember is the state of a seed, as the seed last reported it to its pool.
 type SeedPoolMember struct {
 	Name   string     `json:"name"`
 	Free   bool       `json:"free"`
@@ -323,8 +324,8 @@ type ExportSeed struct {
 // The health of a seed. The empty string means "unknown".
 const (
 	Healthy = "healthy"
-	Suspect = "suspect" // nobody new gets it until a person or a proof says otherwise
-	Dead    = "dead"    // its issuer says so: requests are refused
+	Suspect = "suspect" // no further session gets it until a person or a proof shows that it is good
+	Dead    = "dead"    // its issuer refuses it, so requests for it are refused
 )
 
 // PausePool stops the granting of slots, or resumes it.
@@ -334,7 +335,7 @@ type PausePool struct {
 	By     string `json:"by,omitempty"`
 }
 
-// SetPool sets what a tenant or a seed may have. What is nil stays as it is.
+// SetPool sets how many slots a tenant or a seed may have. A nil field changes nothing.
 type SetPool struct {
 	Tenant string `json:"tenant,omitempty"`
 	Seed   string `json:"seed,omitempty"`
@@ -343,7 +344,7 @@ type SetPool struct {
 	By     string `json:"by,omitempty"`
 }
 
-// Bounds of what people set.
+// Bounds on the values that people set.
 const (
 	MaxWeight = 1000
 	MaxLimit  = 100_000
@@ -363,7 +364,7 @@ type PlaceView struct {
 	Paused *PoolPause `json:"paused,omitempty"`
 }
 
-// PoolHost is what a pool's view says of a host.
+// PoolHost is a host in a pool's view.
 type PoolHost struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
@@ -381,7 +382,7 @@ type PoolSeed struct {
 	Used  int    `json:"used"`
 }
 
-// PoolTenant is what a tenant has, and may have.
+// PoolTenant shows how many slots a tenant has and may have.
 type PoolTenant struct {
 	Name    string `json:"name"`
 	Weight  int    `json:"weight"`
@@ -390,15 +391,15 @@ type PoolTenant struct {
 	Waiting int    `json:"waiting"`
 }
 
-// PoolWaiter is one who waits for a slot.
+// PoolWaiter is a session that waits for a slot.
 type PoolWaiter struct {
 	Session  string    `json:"session"`
 	Position int       `json:"position"` // 1 is next
 	Reason   string    `json:"reason"`
 	Tenant   string    `json:"tenant"`
 	Priority int       `json:"priority"`
-	Host     string    `json:"host,omitempty"`    // the one that it asked for
-	Selects  []string  `json:"selects,omitempty"` // what its host must meet
+	Host     string    `json:"host,omitempty"`    // the host that it asked for
+	Selects  []string  `json:"selects,omitempty"` // the selectors that its host must meet
 	Seed     string    `json:"seed,omitempty"`
 	Since    time.Time `json:"since"`
 }
@@ -414,8 +415,8 @@ type PoolPause struct {
 type PoolView struct {
 	Zone   string     `json:"zone"`
 	Paused *PoolPause `json:"paused,omitempty"`
-	// WaitingFor is why a pool that was begun anew grants no slot: it cannot list
-	// the sessions that may hold some.
+	// WaitingFor says why a pool whose workflow was started anew grants no slot: it cannot
+	// list the sessions that may hold slots.
 	WaitingFor *WaitingView `json:"waiting_for,omitempty"`
 
 	Slots  int   `json:"slots"` // of all hosts
@@ -426,7 +427,7 @@ type PoolView struct {
 
 	Hosts   []PoolHost   `json:"hosts"`
 	Waiting int          `json:"waiting"`
-	Queue   []PoolWaiter `json:"queue"` // in the order in which they would be served
+	Queue   []PoolWaiter `json:"queue"` // in the order in which they get slots
 	Tenants []PoolTenant `json:"tenants"`
-	Seeds   []PoolSeed   `json:"seeds"` // that have a limit here
+	Seeds   []PoolSeed   `json:"seeds"` // seeds that have a limit in this zone
 }

@@ -40,14 +40,14 @@ type HostKey struct {
 	Key         string `json:"key"`         // "type base64", as in known_hosts
 }
 
-// A Claim names the session for which an activity acts on a host. With the
-// activity's attempt it makes the epoch of the fence; the host refuses a lower one.
+// A Claim names the session for which an activity acts on a host. Together with the
+// activity's attempt it makes the epoch of the fence. The host refuses a lower epoch.
 type Claim struct {
 	Session    string   `json:"session"`
 	Host       HostSpec `json:"host"`
 	Generation int64    `json:"generation"`
 	Pump       int64    `json:"pump"`
-	// Told says that codex was given secret answers. They are in the store, so that
+	// Told says that codex was given secret answers. The answers are in the store, so that
 	// they can be redacted.
 	Told bool `json:"told,omitempty"`
 }
@@ -60,7 +60,8 @@ type SeedRef struct {
 	Blob       string `json:"blob"`
 	Digest     string `json:"digest"` // of the manifest
 	Kind       string `json:"kind"`
-	// Epoch is that of the lease under which a session holds it; 0 outside of one.
+	// Epoch is the epoch of the lease under which a session holds the seed; 0 if there is
+	// no lease.
 	Epoch int64 `json:"epoch,omitempty"`
 }
 
@@ -81,8 +82,8 @@ type SeedFile struct {
 	Digest string `json:"digest"`
 }
 
-// VerifySeed has a seed verified. Force is set by a person: the issuer is asked even
-// if the refresh token may be spent.
+// VerifySeed requests the verification of a seed. A person sets Force: then the issuer is
+// asked even if the refresh token may be spent.
 type VerifySeed struct {
 	Force bool   `json:"force,omitempty"`
 	By    string `json:"by,omitempty"`
@@ -94,13 +95,13 @@ type HostLost struct {
 	Why   string    `json:"why"`
 }
 
-// HostAway says that a host which is watched cannot be reached any more.
+// HostAway says that a watched host cannot be reached any more.
 type HostAway struct {
 	Host    string  `json:"host"`
 	Problem Problem `json:"problem"`
 }
 
-// HostBack says that a host which could not be reached can be again.
+// HostBack says that a host can be reached again.
 type HostBack struct {
 	Host string `json:"host"`
 }

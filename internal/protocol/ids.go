@@ -48,35 +48,37 @@ func ZoneOf(queue string) string {
 // BatchID returns the id of a batch's workflow.
 func BatchID(id string) string { return "batch/" + id }
 
-// ScheduleID returns the id of a schedule in Temporal. Its firings' workflows have
-// the same id followed by their time, which Temporal appends.
+// ScheduleID returns the id of a schedule in Temporal. The workflow of a firing has the
+// same id, to which Temporal appends the time.
 func ScheduleID(name string) string { return ScheduleOrigins + name }
 
 // ScheduleName returns the name in such an id, or false if the id has another form.
 func ScheduleName(id string) (string, bool) { return strings.CutPrefix(id, ScheduleOrigins) }
 
-// FiredID returns the id of what a schedule starts at a time.
+// FiredID returns the id of the session or batch that a schedule starts at a time.
 func FiredID(name string, at time.Time) string {
 	return name + "-" + at.UTC().Format("20060102t150405z")
 }
 
-// LongestFiredID returns an id as long as a schedule of that name ever makes.
+// LongestFiredID returns an id that is as long as the longest id that a schedule of that
+// name makes.
 func LongestFiredID(name string) string {
 	return fmt.Sprintf("%s.%d", FiredID(name, time.Time{}), MaxFirings)
 }
 
-// MaxScheduleName leaves room for the time in the id of what is fired.
+// MaxScheduleName bounds the name of a schedule. It leaves room for the time in the ids of
+// the started sessions and batches.
 const MaxScheduleName = 40
 
-// MaxFirings bounds how often one time may be fired, counting those that people
-// repeat by hand.
+// MaxFirings bounds the firings for one time, including those that people repeat by hand.
 const MaxFirings = 20
 
 // KeyID returns the id of a key's workflow. The id contains a digest, because ids are visible to
 // everybody and a key may be any text.
 func KeyID(key string) string { return "key/" + KeyDigest(key)[:40] }
 
-// IDOfKey returns the id of what is started under a key if nobody chose one.
+// IDOfKey returns the id of the session or batch that is started under a key, if the user
+// chose no id.
 func IDOfKey(key string) string { return "k-" + KeyDigest(key)[:20] }
 
 func KeyDigest(text string) string {
@@ -84,14 +86,14 @@ func KeyDigest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// SendID returns the id of the message that takes a decision to codex; n is the approval's
+// SendID returns the id of the message that brings a decision to codex. n is the approval's
 // number.
 func SendID(session string, n int) string { return fmt.Sprintf("%s.a%d", session, n) }
 
 // OriginBatch returns the origin of the sessions of a batch.
 func OriginBatch(id string) string { return BatchOrigins + id }
 
-// OriginSchedule returns the origin of what a schedule starts.
+// OriginSchedule returns the origin of the sessions and batches that a schedule starts.
 func OriginSchedule(name string) string { return ScheduleOrigins + name }
 
 // Origins of sessions, in SessionOptions.Origin and the search attribute
@@ -104,7 +106,8 @@ const (
 // NamePattern matches the names of hosts, seeds and sessions.
 var NamePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// KeyClaim is what a key was given for: one session or batch, begun by one request.
+// KeyClaim says which session or batch a key belongs to, and by which request it was
+// started.
 type KeyClaim struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
@@ -112,7 +115,7 @@ type KeyClaim struct {
 	Request string `json:"request"`
 }
 
-// What a key can be claimed for.
+// The kinds of a KeyClaim.
 const (
 	ClaimSession = "session"
 	ClaimBatch   = "batch"

@@ -8,7 +8,7 @@ package protocol
 type Input struct {
 	Kind   InputKind `json:"kind"`
 	Name   string    `json:"name"`
-	Blob   string    `json:"blob"`   // its key in the store
+	Blob   string    `json:"blob"`   // the file's key in the store
 	Digest string    `json:"digest"` // SHA-256, hex
 	Bytes  int64     `json:"bytes"`
 	// Path is the file's path on the host.
@@ -18,7 +18,7 @@ type Input struct {
 // InputKind says what codex does with an Input.
 type InputKind string
 
-// MaxBytes returns how large an input of that kind may be.
+// MaxBytes returns the size that an input of that kind may have.
 func (k InputKind) MaxBytes() int64 {
 	if k == InputImage {
 		return MaxImage
@@ -39,8 +39,7 @@ const (
 	MaxFile   = 64 << 20
 )
 
-// NoteChars is how many characters an Input adds to its message at most, besides
-// its path.
+// NoteChars bounds the characters that an Input adds to its message, besides its path.
 const NoteChars = 300
 
 // MaxSchema bounds an output schema, in bytes.
@@ -53,7 +52,7 @@ var Tools = []string{ToolAskHuman, ToolDeliver, ToolProgress}
 // They are dynamic tools, which every supported codex has: thread/start defines
 // them, and the thread keeps them.
 const (
-	ToolAskHuman = "ask_human"       // a question to a person: a Request
+	ToolAskHuman = "ask_human"       // asks a person a question, as a Request
 	ToolDeliver  = "deliver"         // hands over a file
 	ToolProgress = "report_progress" // reports progress
 )

@@ -4,13 +4,13 @@ import (
 	"time"
 )
 
-// An Ending is a reason why a turn or a session's conversation did not end well:
-// its cause, and what an operator can do.
+// An Ending is a reason why a turn or a session's conversation did not end well. It has the
+// cause, and says what an operator can do.
 type Ending struct {
 	Kind, Cause, Hint string
 }
 
-// The kinds that code branches on; Endings has all kinds.
+// The kinds that code tests for. Endings has all kinds.
 const (
 	EndAuth           = "auth"
 	EndQuota          = "quota"
@@ -30,8 +30,8 @@ const (
 	EndOther          = "other"
 )
 
-// Endings are all kinds, in the order in which documents show them. There is no
-// other list: ctl, workflows, documents and tests use this one.
+// Endings lists all kinds, in the order in which documents show them. This is the only
+// list: ctl, workflows, documents and tests use it.
 var Endings = []Ending{
 	{EndAuth, "the provider or the login service refused the credential (401, 403), or codex has none",
 		"codex could not log in: see `ctl seed verify`, then import or capture the seed anew"},
@@ -98,9 +98,9 @@ type Problem struct {
 	Kind    string `json:"kind"` // one of Endings
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
-	// Passing says, for kind auth, that the credential may still be good: a newer
-	// access token was late. For an activity that failed for good it says that waiting
-	// may help.
+	// For kind auth, Passing says that the credential may still be good, because only a
+	// newer access token was late. For an activity that failed for good, Passing says that
+	// waiting may help.
 	Passing bool `json:"passing,omitempty"`
 	// ResetAt is when a limit ends, if that is known.
 	ResetAt time.Time `json:"reset_at,omitzero"`
@@ -114,13 +114,13 @@ func EndingKinds() (kinds []string) {
 	return kinds
 }
 
-// ErrTypeDiscarded: a session is closed, and what could not be saved was given up
-// because a person said so.
+// ErrTypeDiscarded means that a session is closed, and that data which could not be saved
+// was given up because a person decided so.
 const ErrTypeDiscarded = "discarded"
 
-// Types of the application errors that activities return; workflows branch on
-// them with (*temporal.ApplicationError).Type(). Details hold one Problem
-// whose Kind is the same word.
+// Types of the application errors that activities return; workflows test for them with
+// (*temporal.ApplicationError).Type(). The details hold one Problem whose Kind is the same
+// word.
 const (
 	ErrTypeUnreachable    = "unreachable"     // retried for a while, then the work fails
 	ErrTypeWireLost       = "wire_lost"       // retried for ever: the journal has everything
@@ -128,10 +128,10 @@ const (
 	ErrTypeHostKey        = "host_key"        // unknown or changed
 	ErrTypeFenced         = "fenced"          // the host knows a newer holder
 	ErrTypeNoSpace        = "no_space"        // the host's disk is full; activities that talk to codex or stop it wait for room
-	ErrTypeCodexMissing   = "codex_missing"   // none there, and none could be brought
+	ErrTypeCodexMissing   = "codex_missing"   // the host has no codex, and none could be copied there
 	ErrTypeCodexVersion   = "codex_version"   // outside the window
 	ErrTypeSandbox        = "sandbox"         // cannot confine as asked
-	ErrTypeUnprotected    = "unprotected"     // codex there cannot keep its commands from the credential
+	ErrTypeUnprotected    = "unprotected"     // codex on the host cannot keep its commands from reading the credential
 	ErrTypeSeed           = "seed"            // missing, torn or wrong key
 	ErrTypeSeedFenced     = "seed_fenced"     // the lease on the seed has ended
 	ErrTypeStore          = "store"           // the blob store cannot be reached or read
@@ -139,53 +139,54 @@ const (
 	ErrTypeOutcomeUnknown = "outcome_unknown" // may or may not have happened
 	ErrTypeStoreFull      = "store_full"      // no space left for another blob
 	ErrTypeQuota          = "snapshot_quota"  // a snapshot would be larger than allowed
-	ErrTypeSnapshot       = "snapshot"        // missing or damaged: nobody can go on from it
+	ErrTypeSnapshot       = "snapshot"        // missing or damaged: no session can continue from it
 	ErrTypeInternal       = "internal"
-	// ErrTypeWorkerDied is the failure of an attempt whose worker another worker
-	// found dead: like a missed heartbeat, but sooner.
+	// ErrTypeWorkerDied is the failure of an attempt whose worker died, as another worker
+	// found. It has the same effect as a missed heartbeat, but comes sooner.
 	ErrTypeWorkerDied = "worker_died"
 )
 
-// ErrTypeBusy: this worker moves as many snapshots as it can, and others wait already.
-// The activity is retried.
+// ErrTypeBusy means that this worker already moves as many snapshots as it can, and that
+// others wait. The activity is retried.
 const ErrTypeBusy = "busy"
 
-// ErrTypeLoginUnsaved means that a login that codex rotated is on the host and in
-// no store. The seed's own recovery has to fetch it before anything is wiped.
+// ErrTypeLoginUnsaved means that a login that codex rotated exists only on the host and is
+// not saved. The seed's recovery must fetch the login before anything is wiped.
 const ErrTypeLoginUnsaved = "login_unsaved"
 
-// ErrTypeUnfit: the host answers, but no session can run on it. The message says what it
-// lacks.
+// ErrTypeUnfit means that the host answers, but no session can run on it. The message says
+// what the host lacks.
 const ErrTypeUnfit = "host_unfit"
 
 // ErrTypeRootMissing says that the root folder in which a session was prepared is
 // not on its host now. What it contains counts as neither removed nor wiped.
 const ErrTypeRootMissing = "root_missing"
 
-// ErrTypeOldIdentity: the worker has no identity that a seed is encrypted for.
+// ErrTypeOldIdentity means that the worker has none of the identities that a seed is
+// encrypted for.
 const ErrTypeOldIdentity = "old_identity_missing"
 
 // ErrTypeFolderGone means that a session's folder is not on its host any more and was
 // not kept. Only a former snapshot is left.
 const ErrTypeFolderGone = "folder_gone"
 
-// ErrTypeUnreadable: the host would not let us read some of a session's work. The snapshot
-// lacks only that, so it must not become the only copy.
+// ErrTypeUnreadable means that the host refused to let us read a part of a session's work.
+// The snapshot lacks this part, so it must not become the only copy.
 const ErrTypeUnreadable = "unreadable"
 
-// ErrTypeNotThere: what was asked for is not there.
+// ErrTypeNotThere means that the requested thing does not exist.
 const ErrTypeNotThere = "not_found"
 
-// ErrTypeWorkspace: what a session is to work in cannot be had, or a hook failed. It is
-// not retried: a person has to change something.
+// ErrTypeWorkspace means that the content of a session's work folder could not be fetched,
+// or that a hook failed. It is not retried, because a person has to change something.
 const ErrTypeWorkspace = "workspace"
 
-// ErrTypeTurnRuns: a turn writes to what was to be read as a whole.
+// ErrTypeTurnRuns means that a running turn writes to data that was to be read as a whole.
 const ErrTypeTurnRuns = "turn_runs"
 
 // RefusedDead is the type of the error with which a seed refuses to refresh a login that
-// its issuer does not know any more. Calls that fail with types not listed here may be
-// tried again.
+// its issuer does not accept any more. A call that fails with a type that is not listed
+// here may be tried again.
 const RefusedDead = "seed_dead"
 
 // RefusedFenced is the type of the error with which a seed refuses a caller that
@@ -194,8 +195,8 @@ const RefusedFenced = "fenced"
 
 // Error types for a login of which it is not known whether it is good.
 const (
-	RefusedLost    = "seed_lost"    // its refresh token may be spent, and the answer is gone
-	RefusedSuspect = "seed_suspect" // its issuer said what we do not understand
+	RefusedLost    = "seed_lost"    // its refresh token may be spent, and the answer was lost
+	RefusedSuspect = "seed_suspect" // its issuer gave an answer that we do not understand
 )
 
 // Types of the application errors with which updates are refused.
@@ -206,7 +207,7 @@ const (
 	RefusedBudget   = "budget"    // exit 6: the budget is used up
 )
 
-// Who or what ended a turn before its end.
+// The causes that can end a turn early.
 const (
 	EndedByPerson   = "person"   // an interrupt, or the cancel of a request
 	EndedByClose    = "close"    // the session was closed
@@ -214,7 +215,7 @@ const (
 	EndedByWatchdog = "watchdog" // codex or the model took too long
 	EndedByProcess  = "process"  // codex's process ended
 	EndedByHost     = "host"     // the host was lost
-	EndedByCodex    = "codex"    // codex itself, unasked
+	EndedByCodex    = "codex"    // codex ended the turn by itself
 )
 
 // Failure is an error as people see it.
@@ -225,7 +226,7 @@ type Failure struct {
 	// ResetAt is when a limit ends, if known.
 	ResetAt time.Time `json:"reset_at,omitzero"`
 
-	// Final says that no retry helps, according to the activity. It is known only in the
-	// workflow that met the failure.
+	// Final says that a retry does not help, according to the activity. Only the workflow
+	// that got the failure knows it.
 	Final bool `json:"-"`
 }

@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// Message is what a person says to codex.
+// Message is a person's message to codex.
 type Message struct {
 	ID    string `json:"id"`
 	Text  string `json:"text,omitempty"`
-	Blob  string `json:"blob,omitempty"`  // in the store, for texts above MaxText
+	Blob  string `json:"blob,omitempty"`  // key of the text in the store, for texts longer than MaxText
 	Chars int    `json:"chars,omitempty"` // length of the text in the blob
 	Mode  string `json:"mode,omitempty"`  // queue (default), steer
-	// Turn is the turn to steer. The message is refused if another turn runs, and void if the
-	// turn ends first.
+	// Turn is the turn to steer. The message is refused if another turn runs, and void if
+	// the turn ends before codex gets the message.
 	Turn int `json:"turn,omitempty"`
-	// Do makes it a turn that takes no text: compact, or review, of Review.
+	// Do makes the turn one that takes no text: compact, or review. Review says what to
+	// review.
 	Do     Act     `json:"do,omitempty"`
 	Review *Review `json:"review,omitempty"`
 	// AnyModel accepts a Model that codex does not list.
@@ -41,7 +42,7 @@ const (
 // MessageAccepted is the answer to a message.
 type MessageAccepted struct {
 	Session   string `json:"session"`
-	N         int    `json:"n"` // the turn it will be
+	N         int    `json:"n"` // number of the turn that the message will begin
 	MessageID string `json:"message_id"`
 }
 
@@ -53,16 +54,16 @@ type Decide struct {
 	Scope    string `json:"scope,omitempty"` // once (default), session
 	Reason   string `json:"reason,omitempty"`
 	By       string `json:"by,omitempty"`
-	// Answers, for the outcome answer, maps question ids to a text or a list of texts. Secret
-	// answers are not included: AnswersBlob names them in the store, where the worker's API put
-	// them after checking the questions.
+	// Answers, for the outcome answer, maps question ids to a text or a list of texts.
+	// Answers contains no secret answers. AnswersBlob names these in the store, where the
+	// worker's API put them after it had checked them against the questions.
 	Answers     json.RawMessage `json:"answers,omitempty"`
 	AnswersBlob string          `json:"answers_blob,omitempty"`
-	// Grant, for the outcome grant, is the part of the requested permissions that is given, in
+	// Grant, for the outcome grant, is the granted part of the requested permissions, in
 	// the shape of Approval.Permissions.
 	Grant json.RawMessage `json:"grant,omitempty"`
-	// Signature is an armored signature, as of `ssh-keygen -Y sign`, over sshsig's Decision of
-	// this message.
+	// Signature is an armored signature, in the format of `ssh-keygen -Y sign`. It signs
+	// the sshsig.Decision that is made from this message.
 	Signature string `json:"signature,omitempty"`
 }
 
@@ -82,10 +83,10 @@ type Close struct {
 type Budget struct {
 	By          string `json:"by,omitempty"`
 	TurnTimeout string `json:"turn_timeout,omitempty"` // of one turn, e.g. 90m
-	// All of these apply to the whole session; 0 means no bound.
+	// The following bounds apply to the whole session; 0 means no bound.
 	Tokens    *int64 `json:"tokens,omitempty"`
 	Turns     *int64 `json:"turns,omitempty"`
-	Time      string `json:"time,omitempty"` // of its turns together, e.g. 8h
+	Time      string `json:"time,omitempty"` // of all turns together, e.g. 8h
 	Approvals *int64 `json:"approvals,omitempty"`
 	Commands  *int64 `json:"commands,omitempty"`
 }
@@ -95,15 +96,15 @@ type Park struct {
 	By string `json:"by,omitempty"`
 }
 
-// Resume brings back a parked session, moves an idle one, or lets one whose host is lost go on
-// elsewhere.
+// Resume brings back a parked session, moves an idle session, or lets a session whose host
+// is lost continue on another host.
 type Resume struct {
-	Host string `json:"host,omitempty"` // empty: where it was, or any suitable host
+	Host string `json:"host,omitempty"` // empty means the host where it was, or any suitable host
 	By   string `json:"by,omitempty"`
 }
 
-// TakeSnapshot asks for a snapshot now. The answer does not wait for it: the session's view shows
-// the result of snapshot N.
+// TakeSnapshot asks for a snapshot now. The answer does not wait for the snapshot. The
+// session's view shows the result of snapshot N.
 type TakeSnapshot struct {
 	By string `json:"by,omitempty"`
 }
@@ -114,7 +115,7 @@ type SnapshotAccepted struct {
 	N       int    `json:"n"` // number among the session's snapshots, from 1
 }
 
-// Set changes what a session works with from its next turn on; omitted values stay.
+// Set changes the settings of a session from its next turn on; omitted values stay.
 type Set struct {
 	By     string  `json:"by,omitempty"`
 	Model  string  `json:"model,omitempty"`
@@ -140,7 +141,8 @@ type AskModels struct {
 	By string `json:"by,omitempty"`
 }
 
-// ModelsView is the model list that codex gave last, and what the session works with.
+// ModelsView is the model list that codex gave last, with the model and effort that the
+// session uses.
 type ModelsView struct {
 	Session  string    `json:"session"`
 	Model    string    `json:"model"`
@@ -149,7 +151,7 @@ type ModelsView struct {
 	Codex    string    `json:"codex"`
 	At       time.Time `json:"at,omitzero"` // zero if codex was never asked
 	Models   []Model   `json:"models"`
-	// Error says why codex, when asked, gave no list.
+	// Error says why codex gave no list when it was asked.
 	Error string `json:"error,omitempty"`
 }
 
@@ -177,11 +179,11 @@ type SessionEnded struct {
 	Usage     UsageView `json:"usage"`
 	CreatedAt time.Time `json:"created_at"`
 	EndedAt   time.Time `json:"ended_at"`
-	Left      string    `json:"left,omitempty"`    // why something of the session may still be on the host
+	Left      string    `json:"left,omitempty"`    // why data of the session may still be on the host
 	Archive   string    `json:"archive,omitempty"` // the snapshot that archives it
 }
 
-// What a session may have done to the world outside codex.
+// The effects that a session may have had outside codex.
 const (
 	EffectsNone    = "none"    // it certainly began no command and no change
 	EffectsSome    = "some"    // it began at least one
@@ -196,8 +198,8 @@ const (
 	AcceptForSession = "accept_for_session"
 )
 
-// NotOffered returns the first word that codex must offer for the decision to be taken,
-// and does not. To decline is always possible.
+// NotOffered returns the first word of the decision that codex does not offer for the
+// request. Declining is always possible.
 func (d Decide) NotOffered(offered []string) (word string, found bool) {
 	words := []string{d.Outcome}
 	switch {

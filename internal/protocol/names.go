@@ -1,11 +1,12 @@
 package protocol
 
-// QueryFolders asks the pool workflow of a zone which sessions have, or may have, a
-// folder on a host: → []LeftThere. Unlike QueryLeft it includes folders that stay
-// because their content is nowhere else.
+// QueryFolders asks the pool workflow of a zone which sessions have, or may have, a folder
+// on a host: → []LeftThere. Unlike QueryLeft, it includes folders that are kept because
+// their content exists nowhere else.
 const QueryFolders = "folders"
 
-// QueryLeft asks the pool workflow of a zone what may be left on its hosts: → []LeftThere.
+// QueryLeft asks the pool workflow of a zone which sessions may have left data on its
+// hosts: → []LeftThere.
 const QueryLeft = "left"
 
 // A Seed workflow owns the pointer to a seed's newest generation and the leases
@@ -18,11 +19,11 @@ const (
 	QuerySeedNow      = "seed_now"     // → SeedNow
 )
 
-// SignalProgress tells a session's workflow what its model reported last, while its pump
-// is attached. The worker's API and the pump's heartbeat have that at once; the signal
-// is for Temporal's own lists, and costs five events. So it is sent at most every
-// soonestReport, and less often the longer the pump stays: some 30 times in the first
-// hour, 8 times in the second, and then 6 times an hour.
+// SignalProgress tells a session's workflow the model's last report of progress, while the
+// pump is attached. The worker's API and the pump's heartbeat show the report at once. The
+// signal is for Temporal's own lists, and costs five events. So it is sent at most every
+// soonestReport, and less often the longer the pump stays: some 30 times in the first hour,
+// 8 times in the second, and then 6 times an hour.
 const SignalProgress = "progress"
 
 // Names that other programs rely on.
@@ -56,11 +57,11 @@ const (
 	UpdateDeleteSeed = "delete_seed" // DeleteSeed → SeedView
 	QuerySeed        = "seed"        // → SeedView
 
-	// Of a workflow that stands for a pool of seeds.
+	// Of the workflow of a pool of seeds.
 	QuerySeedPool = "seed_pool" // → SeedPoolView
 )
 
-// Messages that control a session, beside those to codex.
+// Messages that control a session and do not go to codex.
 const (
 	SignalSet       = "set"       // Set → SessionView
 	SignalUnsend    = "unsend"    // Unsend → SessionView
@@ -78,14 +79,13 @@ const (
 	SignalResume   = "resume"   // Resume → SessionView
 )
 
-// SignalSessionEnded carries a SessionEnded. A session sends it to the workflow
-// that its options name in Notify, once it has cleaned up and given back
-// everything. If the first attempt to clean up fails, the session sends the signal
-// then, also to the schedule firing that started it, so that neither waits for a
-// host.
+// SignalSessionEnded carries a SessionEnded. A session sends it to the workflow that its
+// options name in Notify, when it has cleaned up and given back its host and seed. If the
+// first attempt to clean up fails, the session already sends the signal at that time, also
+// to the schedule firing that started it. So neither waits for a host.
 const SignalSessionEnded = "session_ended"
 
-// QueryPolicy returns the texts of the policies, with which a fork goes on.
+// QueryPolicy returns the texts of the session's policies, which a fork takes over.
 const QueryPolicy = "policy" // → PolicyTexts
 
 // Updates and queries of a pool that are not about its hosts.
@@ -99,9 +99,9 @@ const (
 // UpdatePush commits and pushes a session's work: Push → PushWorkspaceResult.
 const UpdatePush = "push"
 
-// UpdateExportSeed hands a seed out to a person, encrypted for a key of theirs:
-// ExportSeed → SeedView, whose Ref is what a worker may export. It records who took
-// the seed, and for whom.
+// UpdateExportSeed permits the export of a seed to a person, encrypted for a key of that
+// person: ExportSeed → SeedView. A worker may export the generation in the view's Ref. The
+// seed records the person and the recipient.
 const UpdateExportSeed = "export_seed"
 
 // Workflow types.
@@ -141,16 +141,16 @@ const (
 // TypeFire is the workflow that a schedule starts at each of its times.
 const TypeFire = "Fire"
 
-// MemoCreated is the memo field with a session's creation time, set when its first run ends. A
-// workflow list shows only when the newest run began.
+// MemoCreated is the memo field with a session's creation time, set when its first run
+// ends. A workflow list shows only the start of the newest run.
 const MemoCreated = "created_at"
 
-// MemoClaim is the memo field that holds a Claim, in the workflow of a key and in what was
-// started under it. It can be read without a worker, and after the workflow's end.
+// MemoClaim is the memo field that holds a KeyClaim, in the workflow of a key and in the
+// session or batch that was started under the key. It can be read if no worker runs, and
+// after the workflow's end.
 const MemoClaim = "claim"
 
-// MemoSchedule is the field of a schedule's memo that says how it was made: a
-// ScheduleNote.
+// MemoSchedule is the field of a schedule's memo that holds its ScheduleNote.
 const MemoSchedule = "schedule"
 
 // MaintenanceID is the id of the Schedule, and of the workflows that it starts.
@@ -169,17 +169,18 @@ func MaintainLeftoversID(zone string) string {
 	return MaintenanceID + "/leftovers/" + ZoneOf(TaskQueueOf(zone))
 }
 
-// RotateKeysID and CheckKeysID are the workflows that look after a store's
-// recipients. One of each runs at a time.
+// RotateKeysID and CheckKeysID are the ids of the workflows that maintain a store's
+// recipients. At most one of each runs at a time.
 const (
 	RotateKeysID = "store/rotate-keys"
 	CheckKeysID  = "store/check-keys"
 )
 
-// The workflows that look after a store's snapshots: one of each at a time.
+// The ids of the workflows that maintain a store's snapshots. At most one of each runs at a
+// time.
 const (
 	PruneSnapshotsID = "store/prune-snapshots"
-	LookPruneID      = "store/prune-snapshots/dry-run" // only says what would go
+	LookPruneID      = "store/prune-snapshots/dry-run" // only lists what would be deleted
 	CheckSnapshotsID = "store/check-snapshots"
-	MaintainStoreID  = "maintenance/snapshots" // of the Schedule that prunes
+	MaintainStoreID  = "maintenance/snapshots" // id of the Schedule that prunes
 )

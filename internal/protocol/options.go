@@ -23,23 +23,23 @@ const (
 	NetworkHosts = "hosts" // only Confinement.Hosts, through codex's own proxy
 )
 
-// How a session's codex gets its credential.
+// The ways in which a session's codex gets its credential.
 const (
-	// CredentialsPlanted: auth.json lies on the host while the session lives.
+	// With CredentialsPlanted, auth.json is on the host while the session lives.
 	CredentialsPlanted = "planted"
-	// CredentialsBroker: the host gets no auth.json. Pumps give codex a
-	// short-lived access token, which it keeps in its memory.
+	// With CredentialsBroker, the host gets no auth.json. Pumps give codex a short-lived
+	// access token, which codex keeps only in memory.
 	CredentialsBroker = "broker"
 )
 
 // Policies for the work folder in a snapshot.
 const (
 	WorkNone = "none" // the conversation alone
-	WorkGit  = "git"  // what git does not have upstream, and the state of the tree
-	WorkFull = "full" // all but what is excluded
+	WorkGit  = "git"  // commits that the upstream does not have, and the state of the tree
+	WorkFull = "full" // everything except the excluded files
 )
 
-// SnapshotOptions say what a session's snapshots contain and when they are taken.
+// SnapshotOptions set the contents of a session's snapshots, and when they are taken.
 type SnapshotOptions struct {
 	Work    string        `json:"work,omitempty"`    // none, git or full; see WorkFull
 	Exclude []string      `json:"exclude,omitempty"` // in gitignore's syntax
@@ -47,8 +47,8 @@ type SnapshotOptions struct {
 	Every   time.Duration `json:"every,omitempty"`   // interval within a turn; 0 means none
 }
 
-// When a session takes snapshots by itself. One that parks or closes always
-// takes one, unless it is SnapshotOff.
+// The times at which a session takes snapshots by itself. Unless the value is SnapshotOff,
+// a session always takes a snapshot when it parks or closes.
 const (
 	SnapshotTurn  = "turn"  // after each turn (the default)
 	SnapshotClose = "close" // when it parks or closes
@@ -61,25 +61,25 @@ const (
 	HostLostMove = "move" // it goes on elsewhere
 )
 
-// Watchdogs bound how long codex and the model may take. Zero means the default
-// named beside a field. Time in which only a person is waited for never counts.
+// Watchdogs bound how long codex and the model may take. Zero means the default named
+// beside a field. Time in which the session waits only for a person never counts.
 type Watchdogs struct {
 	StartUp time.Duration `json:"startup,omitempty"` // until codex answers after its start; 60 s
-	Request time.Duration `json:"request,omitempty"` // until it answers a request or takes a message; 60 s
-	Silence time.Duration `json:"silence,omitempty"` // of codex, before it is asked for a sign of life; 2 min
-	Quiet   time.Duration `json:"quiet,omitempty"`   // of the model after a tool has ended; 30 min, negative means no limit
+	Request time.Duration `json:"request,omitempty"` // until codex answers a request or takes a message; 60 s
+	Silence time.Duration `json:"silence,omitempty"` // without output of codex, before it is asked for a sign of life; 2 min
+	Quiet   time.Duration `json:"quiet,omitempty"`   // silence of the model after a tool has ended; 30 min, negative means no limit
 }
 
-// Bounds of a watchdog: less than a second is a mistake, and more than a week is
-// not waiting.
+// Bounds of a watchdog. A value of less than a second is a mistake, and one of more than a
+// week would never help.
 const (
 	LeastWatch = time.Second
 	MostWatch  = 7 * 24 * time.Hour
 )
 
-// StartTimeout is the default of how long a session may take from being accepted
-// until its first turn can begin. A fault that lasts a night is waited out. A
-// fault that nobody mends for a day fails the session.
+// StartTimeout is the default limit on the time from the acceptance of a session until its
+// first turn can begin. The session waits during a fault that lasts a night. A fault that
+// nobody mends for a day fails it.
 const StartTimeout = 24 * time.Hour
 
 // What a session does when its turn failed because codex could not get a newer access token in
@@ -92,7 +92,7 @@ const (
 // What a session does when its turn is cut off because codex's process died or was retired.
 const (
 	InterruptAsk      = "ask"      // it waits for a message, interrupted
-	InterruptContinue = "continue" // it tells codex to go on, in a new process
+	InterruptContinue = "continue" // it tells codex to continue, in a new process
 	InterruptFail     = "fail"     // it closes as failed
 )
 
@@ -106,7 +106,7 @@ const (
 // DefaultTenant is the tenant of a session that names none.
 const DefaultTenant = "default"
 
-// Priorities of those who wait for a slot.
+// Priorities of sessions that wait for a slot.
 const (
 	FirstPriority   = 1
 	DefaultPriority = 3
@@ -114,19 +114,18 @@ const (
 )
 
 const (
-	// MaxSchemaInline is how long an output schema in a message may be, in
-	// bytes of JSON; above it the schema goes through the store.
+	// MaxSchemaInline bounds an output schema in a message, in bytes of JSON. A longer
+	// schema goes through the store.
 	MaxSchemaInline = 16 << 10
 	// MaxInstructions bounds developer instructions, in bytes.
 	MaxInstructions = 16 << 10
 )
 
-// MaxPolicy bounds the text of a policy, in bytes. The text is carried in the
-// state.
+// MaxPolicy bounds the text of a policy, in bytes, because the state of a session holds the
+// text.
 const MaxPolicy = 64 << 10
 
-// IsSandbox reports whether commands can run under it: it is one of codex's modes, or
-// ByProfile.
+// IsSandbox reports whether name is a sandbox: one of codex's modes, or ByProfile.
 func IsSandbox(name string) bool {
 	switch name {
 	case ReadOnly, WorkspaceWrite, FullAccess, ByProfile:

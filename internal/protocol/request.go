@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 )
 
-// RequestKind is what codex asks for, as on the command line.
+// RequestKind is the kind of a request, in the word that the command line shows.
 type RequestKind string
 
 const (
@@ -16,7 +16,7 @@ const (
 )
 
 // A Request is a request of codex that waits for an answer. Texts are cut to
-// Limits.Excerpt, and Truncated says so; Digest covers the uncut request.
+// Limits.Excerpt. If one was cut, Truncated is set. Digest covers the uncut request.
 type Request struct {
 	RPC         json.RawMessage `json:"rpc"`
 	Incarnation int             `json:"incarnation"`
@@ -30,20 +30,20 @@ type Request struct {
 	CWD     string   `json:"cwd,omitempty"`
 	Reason  string   `json:"reason,omitempty"`
 	Changes []Change `json:"changes,omitempty"`
-	// GrantRoot is the folder in which a yes to a file change allows all changes.
+	// GrantRoot is a folder: accepting the file change allows all changes in it.
 	GrantRoot string `json:"grant_root,omitempty"`
-	// Network is the host to reach, if that is what is asked.
+	// Network is the host to reach, if the request asks for network access.
 	Network string `json:"network,omitempty"`
 	// Permissions are the requested permissions in codex's shape (KindPermissions, or
 	// beside a command).
 	Permissions json.RawMessage `json:"permissions,omitempty"`
-	// Questions are codex's own, those of our tool ask_human, or the fields of an MCP
-	// server's form.
+	// Questions are the questions of codex, the question of our tool ask_human, or the
+	// fields of an MCP server's form.
 	Questions []Question `json:"questions,omitempty"`
-	// URL is where an MCP server sends the person (an elicitation by URL).
+	// URL is the page to which an MCP server sends the person (an elicitation by URL).
 	URL string `json:"url,omitempty"`
-	// Server and Tool say who asks, if it is not codex itself; Args are the arguments
-	// of the MCP tool's call, in JSON.
+	// Server and Tool name the MCP server and the tool that ask, if codex itself does not.
+	// Args are the arguments of the MCP tool's call, in JSON.
 	Server string `json:"server,omitempty"`
 	Tool   string `json:"tool,omitempty"`
 	Args   string `json:"args,omitempty"`
@@ -53,8 +53,8 @@ type Request struct {
 	Truncated bool     `json:"truncated,omitempty"`
 	// Ruling is the policy's rule that makes people decide; nil without a policy.
 	Ruling *Ruling `json:"ruling,omitempty"`
-	// Digest is the SHA-256 (hex) of the canonical JSON of what was asked; the same
-	// request has the same digest on another day.
+	// Digest is the SHA-256 (hex) of the canonical JSON of the request. If codex asks the
+	// same on another day, the digest is the same.
 	Digest string `json:"digest"`
 	// Whole is the uncut request. The pump gives it to its Sink; it never goes through
 	// a workflow.
@@ -99,8 +99,8 @@ type Change struct {
 	Diff string `json:"diff,omitempty"`
 }
 
-// A Ruling is what a policy said about a request. It is attached to requests that
-// people are asked and to those that the policy answered.
+// A Ruling is the verdict of a policy on a request. Requests that people are asked have
+// one, and also requests that the policy answered.
 type Ruling struct {
 	Rule   string `json:"rule"`
 	Reason string `json:"reason,omitempty"`
@@ -124,10 +124,10 @@ type DeliveryState string
 
 const (
 	Decided      DeliveryState = "decided"      // not written to codex, for certain
-	Sent         DeliveryState = "sent"         // written; whether codex has it is not known
+	Sent         DeliveryState = "sent"         // written; it is not known whether codex has it
 	Acknowledged DeliveryState = "acknowledged" // codex answered, resolved or echoed it
 	Rejected     DeliveryState = "rejected"     // codex refused it; Error says why
-	Void         DeliveryState = "void"         // what it refers to is gone
+	Void         DeliveryState = "void"         // the turn or request that it refers to is gone
 )
 
 // A Delivery is the state of a Send when a pump returned.

@@ -7,12 +7,14 @@ type FireResult struct {
 	Status string `json:"status,omitempty"` // of the session's turn, or how many items of the batch are done
 }
 
-// A ScheduleNote is what a person wrote about a schedule, as lists show it.
+// A ScheduleNote has the data of a schedule that lists show, as the person who made it
+// wrote it.
 type ScheduleNote struct {
 	When []string `json:"when"`
 	By   string   `json:"by,omitempty"`
-	What string   `json:"what"` // the beginning of what codex is told, or the batch's file
+	What string   `json:"what"` // the beginning of the prompt, or the batch's file
 	Zone string   `json:"zone,omitempty"`
-	// Batch is how many items a batch's file has, or 0 if there is none.
+	// Batch is the number of items in the batch's file, or 0 if the schedule starts no
+	// batch.
 	Batch int `json:"batch,omitempty"`
 }

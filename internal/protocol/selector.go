@@ -12,12 +12,12 @@ import (
 
 // A Selector is one requirement on a host's labels:
 //
-//	k=v  k!=v       the label is v, or is not (a host without the label is not v)
-//	k>=n k<=n k>n k<n  the label is a number, and compares so: 9 is less than 32
+//	k=v  k!=v       the label is v; the label is not v, or the host does not have it
+//	k>=n k<=n k>n k<n  the label is a number, and is compared as a number: 9 is less than 32
 //	k    !k         the host has the label, or does not
 //
-// Numbers are decimal. If one has two dots or more, as program versions have, both
-// are compared part by part: 0.160.0 is more than 0.99.0.
+// Numbers are decimal. If one of two numbers has two dots or more, like the version of a
+// program, both are compared part by part: 0.160.0 is more than 0.99.0.
 type Selector struct {
 	Key   string
 	Op    string // one of = != >= <= > <; "" for k, "!" for !k
@@ -117,7 +117,7 @@ func ParseSelector(text string) (Selector, error) {
 	return s, nil
 }
 
-// ParseSelectors parses all texts, or returns what is wrong with the first bad one.
+// ParseSelectors parses all texts. It returns the error of the first bad one.
 func ParseSelectors(texts []string) ([]Selector, error) {
 	if len(texts) > MaxSelectors {
 		return nil, fmt.Errorf("%d selectors, at most %d", len(texts), MaxSelectors)
@@ -156,7 +156,7 @@ func NumberOf(text string) (number, bool) {
 	return number{parts: parts, value: value}, err == nil
 }
 
-// selectorOps has the longer operators first, so that none is taken for another.
+// selectorOps has the longer operators first, so that >= is not taken for >.
 var selectorOps = []string{"!=", ">=", "<=", "=", ">", "<"}
 
 // notOfKeys reports whether r ends the name of a label.

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// An Act is what a turn without a message's text does. codex begins it by a request
-// other than turn/start, and returns no message id for it: if the journal does not
-// show the turn, codex's history does not either. So an act that may have reached a
+// An Act says what a turn without a message's text does. Such a turn begins by a request
+// other than turn/start, and codex returns no message id for it. If the journal does not
+// show the turn, codex's history does not show it either. So an act that may have reached a
 // dead process is void and never repeated.
 //
 // Measured on 0.125 to 0.169: review/start is answered with the turn's id. Within
@@ -24,8 +24,8 @@ const (
 	ActReview  Act = "review"  // review/start, within the thread
 )
 
-// A Review says what to review: one of its fields. If none is set, the uncommitted
-// changes are reviewed.
+// A Review says what to review. At most one of its fields is set. If none is set, the
+// uncommitted changes are reviewed.
 type Review struct {
 	Base         string `json:"base,omitempty"`         // the changes against this branch
 	Commit       string `json:"commit,omitempty"`       // this commit
@@ -51,7 +51,7 @@ func (r *Review) Check() error {
 
 // A Model is a model that codex shows to people.
 type Model struct {
-	ID      string   `json:"id"` // what turns and threads use
+	ID      string   `json:"id"` // the name by which turns and threads select the model
 	Name    string   `json:"name"`
 	Efforts []string `json:"efforts"` // lowest first, as codex lists them
 	// DefaultEffort is the model's effort if none is given; Default says that codex
@@ -60,9 +60,9 @@ type Model struct {
 	Default       bool   `json:"default,omitempty"`
 }
 
-// A ModelList is codex's answer to model/list: its own catalogue. Measured on 0.125
-// to 0.169: the list is the same whatever the provider is. A provider defined in
-// the config is not asked, so what it really serves is unknown.
+// A ModelList is codex's answer to model/list: its own catalogue. Measured on 0.125 to
+// 0.169: the list is the same whatever the provider is. codex does not ask a provider that
+// is defined in the config, so it is unknown which models that provider really serves.
 type ModelList struct {
 	Models []Model `json:"models"`
 	// Codex is the version that listed them.
@@ -152,9 +152,9 @@ type TurnDiff struct {
 	Cut bool `json:"cut,omitempty"`
 }
 
-// A Bounds bounds what a session may use in all; 0 means no bound. The pump
-// interrupts a turn that exceeds it; the workflow enforces Turns. The counts are in
-// PumpState, so they are exact however many pumps and attempts a turn took.
+// A Bounds bounds what a session may use in all; 0 means no bound. The pump interrupts a
+// turn that exceeds it; the workflow enforces Turns. The counts are in PumpState, so they
+// are exact even if a turn took many pumps and attempts.
 type Bounds struct {
 	Tokens    int64 `json:"tokens,omitempty"` // input and output
 	Turns     int64 `json:"turns,omitempty"`
@@ -183,7 +183,7 @@ func (u BudgetUse) String() string {
 	return fmt.Sprintf("%d of the %d %s", u.Used, u.Limit, u.Name)
 }
 
-// Spend is a sentence that the bound is reached; Raise says what to do.
+// Spend returns a sentence that says that the bound is reached. Raise says what to do.
 func (u BudgetUse) Spend() string {
 	if u.Name == BudgetTime {
 		return "the session's turns have taken " + u.String() + " that they may take"

@@ -29,7 +29,7 @@ const (
 // SessionView is the Session JSON of the command line.
 type SessionView struct {
 	ID        string            `json:"id"`
-	Name      string            `json:"name,omitempty"` // what people call it
+	Name      string            `json:"name,omitempty"` // the name that people gave it
 	Archived  bool              `json:"archived,omitempty"`
 	State     SessionStatus     `json:"state"`
 	Host      string            `json:"host"`
@@ -49,13 +49,14 @@ type SessionView struct {
 	Refusals  []Refusal         `json:"refusals,omitempty"`
 	Close     *CloseView        `json:"close,omitempty"`
 	Options   map[string]string `json:"options,omitempty"`
-	// Unprotected says why the agent can read its credential, if the sandbox fails to prevent
-	// that.
+	// If the sandbox fails to keep the agent from reading its credential, Unprotected says
+	// why.
 	Unprotected string      `json:"unprotected,omitempty"`
 	Budget      *BudgetView `json:"budget,omitempty"`
-	// Files came with messages. Images are not included; the conversation has them.
+	// Files are the files that came with messages. Images are not among them, because the
+	// conversation has them.
 	Files []Input `json:"files,omitempty"`
-	// RateLimits are the account's, as codex last reported them.
+	// RateLimits are the limits of the account, as codex last reported them.
 	RateLimits *RateLimitsView `json:"rate_limits,omitempty"`
 	Messages   []MessageView   `json:"messages"` // the newest, oldest first
 
@@ -65,18 +66,19 @@ type SessionView struct {
 
 	Policy     *PolicyView `json:"policy,omitempty"` // the session's own
 	SeedPolicy *PolicyView `json:"seed_policy,omitempty"`
-	// Judged is how many requests policies answered.
+	// Judged is the number of requests that policies answered.
 	Judged int `json:"judged,omitempty"`
 	// Progress is the model's last report_progress.
 	Progress *ProgressView `json:"progress,omitempty"`
-	Limit    *LimitView    `json:"limit,omitempty"` // the limit whose end it waits for
+	Limit    *LimitView    `json:"limit,omitempty"` // the limit whose end the session waits for
 	// WaitingFor is a failure that the session waits out before it tries again.
 	WaitingFor *WaitingView `json:"waiting_for,omitempty"`
-	// Origin is what started it: "batch/ID" or "schedule/NAME"; empty for a person.
+	// Origin names what started the session: "batch/ID" or "schedule/NAME". It is empty if
+	// a person did.
 	Origin string `json:"origin,omitempty"`
 }
 
-// Words returns the bounds as a budget is written on the command line.
+// Words returns the bounds in the form of a budget on the command line.
 func (b BudgetView) Words() string {
 	var out []string
 	for _, c := range []struct {
@@ -100,7 +102,7 @@ func (b BudgetView) Words() string {
 type BudgetView struct {
 	Tokens      BudgetCount    `json:"tokens"`
 	Turns       BudgetCount    `json:"turns"`
-	Time        BudgetTimeView `json:"time"` // of its turns together
+	Time        BudgetTimeView `json:"time"` // of all turns together
 	Approvals   BudgetCount    `json:"approvals"`
 	Commands    BudgetCount    `json:"commands"`
 	TurnTimeout string         `json:"turn_timeout"`
@@ -161,13 +163,13 @@ type ProcessView struct {
 	Offset int64  `json:"offset"`
 }
 
-// UsageView is the sum over the session.
+// UsageView shows counts of tokens. In a SessionView it is the sum over the session.
 type UsageView struct {
 	Input  int64 `json:"input_tokens"`
 	Output int64 `json:"output_tokens"`
 	Cached int64 `json:"cached_tokens"`
 	Turns  int   `json:"turns"`
-	// Context is how full a session's context window is.
+	// Context says how full a session's context window is.
 	Context *ContextView `json:"context,omitempty"`
 }
 
@@ -199,7 +201,7 @@ type TurnView struct {
 	TurnID    string `json:"turn_id"`
 	N         int    `json:"n"`
 	MessageID string `json:"message_id"`
-	Act       string `json:"act,omitempty"` // compact or review, if it is one
+	Act       string `json:"act,omitempty"` // compact or review, if the turn is one of these
 	// BegunBy is "codex" if codex began the turn by itself; else empty.
 	BegunBy        string    `json:"begun_by,omitempty"`
 	Status         string    `json:"status"` // queued, inProgress, completed, interrupted, failed, unknown
@@ -213,8 +215,8 @@ type TurnView struct {
 	EndedAt    time.Time `json:"ended_at,omitzero"`
 	Error      *Failure  `json:"error"`
 	FollowedBy int       `json:"followed_by,omitempty"` // the turn that continues this one
-	// EndedBy is what ended a turn early: person, budget, close, watchdog, process, host or
-	// codex.
+	// EndedBy names what ended a turn early: person, budget, close, watchdog, process, host
+	// or codex.
 	EndedBy string `json:"ended_by,omitempty"`
 }
 
@@ -223,12 +225,11 @@ func (t TurnView) Done() bool { return t.Status != "queued" && t.Status != "inPr
 
 // TurnOutput is the part of a turn's JSON that is about its output.
 type TurnOutput struct {
-	// Output is the JSON that the turn ended with. OutputError says why there is
-	// none.
+	// Output is the JSON with which the turn ended. OutputError says why there is none.
 	Output      json.RawMessage `json:"output,omitempty"`
 	OutputError string          `json:"output_error,omitempty"`
-	// Structured says that the turn has an output schema. FinalAt is where its last
-	// message begins in FinalText.
+	// Structured says that the turn has an output schema. FinalAt is the offset in
+	// FinalText at which the turn's last message begins.
 	Structured bool `json:"structured,omitempty"`
 	FinalAt    int  `json:"final_at,omitempty"`
 }
@@ -258,7 +259,7 @@ type Approval struct {
 	Reason  string   `json:"reason"`
 	Changes []Change `json:"changes"`
 	Network string   `json:"network,omitempty"` // the host to reach
-	// GrantRoot is the folder below which accepting a file change allows all changes.
+	// GrantRoot is a folder: accepting the file change allows all changes below it.
 	GrantRoot string `json:"grant_root,omitempty"`
 
 	Permissions json.RawMessage `json:"permissions,omitempty"`
@@ -277,8 +278,8 @@ type Approval struct {
 	State     ApprovalState `json:"state"`
 	Decision  *Decision     `json:"decision"`
 
-	Delivery   string           `json:"delivery,omitempty"`    // how far the decision came: decided, sent, acknowledged, rejected, void
-	VoidReason string           `json:"void_reason,omitempty"` // why it can no longer be decided
+	Delivery   string           `json:"delivery,omitempty"`    // state of the decision's delivery: decided, sent, acknowledged, rejected, void
+	VoidReason string           `json:"void_reason,omitempty"` // why the approval can no longer be decided
 	Earlier    *EarlierDecision `json:"earlier,omitempty"`
 
 	// Ruling is the policy rule that decided the request or left it to people.
@@ -291,7 +292,8 @@ type Approval struct {
 	Missing   int         `json:"missing,omitempty"`
 }
 
-// EarlierDecision is a decision on the same ask (by digest) that was lost with a codex process.
+// EarlierDecision is a decision on the same request (by digest) that was lost with a codex
+// process.
 type EarlierDecision struct {
 	Approval string    `json:"approval"`
 	Outcome  string    `json:"outcome"`
@@ -300,20 +302,22 @@ type EarlierDecision struct {
 	// State is decided (it certainly never reached codex), or sent or acknowledged (it may have
 	// had its effect).
 	State ApprovalState `json:"state"`
-	// Answers and Grant are what was given then, if short and not secret.
+	// Answers and Grant are the answers and the grant of that decision, if they are short
+	// and not secret.
 	Answers map[string][]string `json:"answers,omitempty"`
 	Grant   json.RawMessage     `json:"grant,omitempty"`
 }
 
-// Decision is what was decided, by whom, when and why.
+// Decision is the decision on an approval, with its author, its time and the reason.
 type Decision struct {
 	Outcome string    `json:"outcome"`
 	By      string    `json:"by"`
 	At      time.Time `json:"at"`
 	Reason  string    `json:"reason"`
 	Scope   string    `json:"scope"`
-	// Answers are by question id. Secret lists the questions whose answers were given but are
-	// never shown; AnswersBlob is where those were until codex had them.
+	// Answers are by question id. Secret lists the questions whose answers were given but
+	// are never shown. AnswersBlob is the key under which the store had those answers until
+	// codex got them.
 	Answers     map[string][]string `json:"answers,omitempty"`
 	Secret      []string            `json:"secret,omitempty"`
 	AnswersBlob string              `json:"answers_blob,omitempty"`
@@ -322,7 +326,7 @@ type Decision struct {
 	Signed bool            `json:"signed,omitempty"` // By is the signer, not a mere claim
 }
 
-// An Agreement is one person's signed decision on an approval that takes several.
+// An Agreement is one person's signed decision on an approval that needs several people.
 type Agreement struct {
 	By      string    `json:"by"`
 	Outcome string    `json:"outcome"`
@@ -345,7 +349,7 @@ type SessionDetail struct {
 	Seq       int64       `json:"seq"`
 }
 
-// ContextView is how full the model's context window is, in tokens.
+// ContextView shows how full the model's context window is, in tokens.
 type ContextView struct {
 	Used   int64 `json:"used"`
 	Window int64 `json:"window"`
@@ -400,8 +404,8 @@ func viewWindow(w *RateWindow) *RateWindowView {
 // QueuedView is a message whose turn has not begun.
 type QueuedView struct {
 	ID   string `json:"id"`
-	N    int    `json:"n"`             // the turn it will be
-	Act  string `json:"act,omitempty"` // compact or review, if it is one
+	N    int    `json:"n"`             // number of the turn that the message will begin
+	Act  string `json:"act,omitempty"` // compact or review, if the turn is one of these
 	Text string `json:"text"`          // its beginning
 	By   string `json:"by,omitempty"`
 }
@@ -411,7 +415,7 @@ type LimitView struct {
 	Kind    string    `json:"kind"`              // quota, rate_limit
 	Since   time.Time `json:"since"`             // when it was first met
 	Until   time.Time `json:"until"`             // when the next try is due
-	ResetAt time.Time `json:"reset_at,omitzero"` // when it ends, if known
+	ResetAt time.Time `json:"reset_at,omitzero"` // when the limit ends, if known
 	Tries   int       `json:"tries"`
 }
 
@@ -424,8 +428,8 @@ type LostView struct {
 	Stays string `json:"stays,omitempty"`
 }
 
-// WarmView is what a parked session left on its host. If it comes back there, nothing has to be
-// copied.
+// WarmView describes the folder that a parked session left on its host. If the session
+// resumes there, nothing has to be copied.
 type WarmView struct {
 	Host       string    `json:"host"`
 	Generation int64     `json:"generation"`
@@ -444,9 +448,9 @@ type SnapshotView struct {
 	Added int64     `json:"added_bytes"`
 	Lacks string    `json:"lacks,omitempty"` // what could not be read
 
-	Taking int      `json:"taking,omitempty"` // the one that is being taken
-	Tried  int      `json:"tried,omitempty"`  // the newest that has ended, well or not
-	Error  *Failure `json:"error,omitempty"`  // of Tried, if that failed
+	Taking int      `json:"taking,omitempty"` // number of the snapshot that is being taken
+	Tried  int      `json:"tried,omitempty"`  // number of the newest attempt that has ended, well or not
+	Error  *Failure `json:"error,omitempty"`  // the error of Tried, if that attempt failed
 }
 
 // PolicyTexts are the texts of a session's policies, as they were in their files.
@@ -458,11 +462,12 @@ type PolicyTexts struct {
 // PolicyView is a policy of a session as the command line shows it.
 type PolicyView struct {
 	Digest string `json:"digest"`
-	// State is active, or broken: then everything is declined, and Error says why.
+	// State is active or broken. If it is broken, everything is declined, and Error says
+	// why.
 	State string `json:"state"`
 	Error string `json:"error,omitempty"`
-	// Approvers are the people whose signatures count, and Required is how many of
-	// them must agree. If there are no approvers, anybody may decide.
+	// Approvers are the people whose signatures count, and Required is the number of people
+	// who must agree. If there are no approvers, anybody may decide.
 	Approvers          []string `json:"approvers,omitempty"`
 	Required           int      `json:"required,omitempty"`
 	RequesterMayDecide bool     `json:"requester_may_decide,omitempty"`
@@ -475,7 +480,7 @@ const (
 	PolicyBroken = "broken"
 )
 
-// ProgressView is the newest report of the model about its work.
+// ProgressView is the model's newest report of progress.
 type ProgressView struct {
 	Turn    int       `json:"turn"`
 	Text    string    `json:"text"`
@@ -499,7 +504,7 @@ func (p *ProgressView) String() string {
 	return s
 }
 
-// ViewOfProgress returns the view of a report; nil for nil.
+// ViewOfProgress returns the view of a report, or nil if p is nil.
 func ViewOfProgress(p *Progress) *ProgressView {
 	if p == nil {
 		return nil
@@ -507,7 +512,7 @@ func ViewOfProgress(p *Progress) *ProgressView {
 	return &ProgressView{Turn: p.Turn, Text: p.Text, Percent: p.Percent, Step: p.Step, At: time.UnixMilli(p.AtMS).UTC()}
 }
 
-// WaitingView is a fault that a session waits out, to try again.
+// WaitingView describes a fault after which a session waits before it tries again.
 type WaitingView struct {
 	Doing   string    `json:"doing"`
 	Since   time.Time `json:"since"`

@@ -13,27 +13,27 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// A Choice selects the key to sign with. A key and its certificate count as two; only
-// the allowed signers tell which is accepted.
+// A Choice selects the key to sign with. A key and its certificate count as two keys. Only
+// the allowed signers say which of them is accepted.
 type Choice struct {
 	// Public is a key or a certificate, as in a .pub file.
 	Public []byte
 	// Fingerprint is the key's SHA256:… as in `ssh-add -l`, also for a certificate.
 	Fingerprint string
-	// Allowed are the sets of signers whose signatures count, at the time At. Of the
-	// remaining keys, those of a permitted signer are chosen.
+	// Allowed are the sets of signers whose signatures count, at the time At. Pick prefers
+	// keys of these signers.
 	Allowed []*Allowed
 	At      time.Time
-	// Untold means that it is unknown now whose signatures count. Pick then refuses
-	// to choose between a key and its certificates.
+	// Untold means that the allowed signers are unknown now. Pick then refuses to choose
+	// between a key and its certificates.
 	Untold bool
 }
 
 // ErrUntold means that only the allowed signers could decide the choice.
 var ErrUntold = errors.New("which of them counts cannot be told just now")
 
-// FromAgent returns the chosen key of an agent or, without a choice, its only key.
-// The signer then owns the connection, because the agent's responses carry no ids.
+// FromAgent returns the chosen key of an agent. If c chooses none, it returns the agent's
+// only key. The signer then owns the connection, because the agent's responses have no ids.
 // Closing the connection ends a wait for the agent.
 func FromAgent(conn io.ReadWriter, c Choice) (ssh.Signer, error) {
 	signers, err := agent.NewClient(conn).Signers()
@@ -93,7 +93,8 @@ func (c Choice) Pick(signers []ssh.Signer) (ssh.Signer, error) {
 	if c.Untold {
 		return nil, fmt.Errorf("of the key %s there are %d, with certificates: %w", names[0], len(left), ErrUntold)
 	}
-	// Only one key and its certificates are left: the plain key needs no authority.
+	// Only one key and its certificates are left. Choose the plain key, because it needs no
+	// authority.
 	if i := slices.IndexFunc(left, func(s ssh.Signer) bool { _, cert := s.PublicKey().(*ssh.Certificate); return !cert }); i >= 0 {
 		return left[i], nil
 	}

@@ -20,8 +20,8 @@ const (
 	maxPrincipal = 256
 )
 
-// Allowed holds who may sign, as in ssh-keygen's allowed_signers. It is immutable and
-// safe for concurrent use. If nil or empty, nobody may sign.
+// Allowed is the set of people who may sign, as in ssh-keygen's allowed_signers. It is
+// immutable and safe for concurrent use. If nil or empty, nobody may sign.
 type Allowed struct {
 	lines  []allowedLine
 	people map[string]string // every name on a line of a plain key → the first name there
@@ -73,8 +73,8 @@ func ParseAllowed(text []byte) (*Allowed, error) {
 	return a, nil
 }
 
-// own records the owner of a line's key and names. Each must belong to one person, so
-// that nobody is counted twice.
+// own records the owner of a line's key and names. A key or a name must belong to only one
+// person, so that nobody is counted twice.
 func (a *Allowed) own(l allowedLine) error {
 	if l.authority {
 		return nil
@@ -93,8 +93,8 @@ func (a *Allowed) own(l allowedLine) error {
 	return nil
 }
 
-// person returns the principal for a name, which is the name itself if no line of a
-// plain key has it.
+// person returns the principal for a name. If no line of a plain key has the name, this is
+// the name itself.
 func (a *Allowed) person(name string) string {
 	if a != nil {
 		if p, ok := a.people[name]; ok {
@@ -116,8 +116,8 @@ func (a *Allowed) Principals() []string {
 	return names
 }
 
-// Authority reports whether certificates count too: there may then be more principals
-// than the file names.
+// Authority reports whether certificates count too. If they do, there may be more
+// principals than the file names.
 func (a *Allowed) Authority() bool {
 	return slices.ContainsFunc(a.all(), func(l allowedLine) bool { return l.authority })
 }
@@ -132,8 +132,8 @@ func (a *Allowed) all() []allowedLine {
 	return a.lines
 }
 
-// who returns the principal of a key, by the first line that allows it. If none does,
-// the error is that of the last line with this key.
+// who returns the principal of a key, according to the first line that allows the key. If
+// none does, the error is that of the last line with this key.
 func (a *Allowed) who(key ssh.PublicKey, namespace string, at time.Time) (string, error) {
 	missing := fmt.Errorf("%w: %s", ErrNotAllowed, ssh.FingerprintSHA256(key))
 	cert, _ := key.(*ssh.Certificate)

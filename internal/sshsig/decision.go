@@ -11,13 +11,13 @@ import (
 // commit or a file, does not count as a decision.
 const Namespace = "fairlead-decision@fairlead.dev"
 
-// A Decision is what a person signs: the request, the digest of its content, and the
-// outcome.
+// A Decision is the message that a person signs. It has the request, the digest of its
+// content, and the outcome.
 type Decision struct {
 	Approval string `json:"approval"`
-	// AskedAt is the time of the request, as shown in the approval. If a session's id
-	// is reused, so are the ids of its approvals, and the same may be asked again. A
-	// signature for the earlier approval must not count for the later one.
+	// AskedAt is the time of the request, as shown in the approval. If a session's id is
+	// used again, the ids of its approvals are used again too, and codex may ask the same
+	// again. A signature for the earlier approval must not count for the later one.
 	AskedAt string `json:"asked_at"`
 	Digest  string `json:"digest"`
 	Outcome string `json:"outcome"`
@@ -35,7 +35,7 @@ type Decision struct {
 //		ssh-keygen -Y sign -n fairlead-decision@fairlead.dev -f KEY
 func (d Decision) Message() ([]byte, error) {
 	for _, s := range []string{d.Approval, d.AskedAt, d.Digest, d.Outcome, d.Payload, d.Scope, d.Session} {
-		if !utf8.ValidString(s) { // JSON could encode two different strings alike
+		if !utf8.ValidString(s) { // JSON could encode two different strings as the same text
 			return nil, errors.New("a decision is text in UTF-8")
 		}
 	}

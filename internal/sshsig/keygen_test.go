@@ -24,7 +24,7 @@ var (
 	message = []byte("let codex do it\n")
 )
 
-// keygen runs the real ssh-keygen, with nobody's agent and no question asked.
+// keygen runs the real ssh-keygen, without an agent and without asking anything.
 func keygen(t *testing.T, stdin []byte, args ...string) ([]byte, error) {
 	t.Helper()
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {
@@ -72,7 +72,7 @@ func newPair(t *testing.T, kind string, args ...string) pair {
 	return pair{file, signer}
 }
 
-// line is the key as it stands in a line of allowed signers.
+// line returns the key as it is written in a line of allowed signers.
 func (p pair) line() string { return keyLine(p.signer.PublicKey()) }
 
 func keyLine(key ssh.PublicKey) string {
@@ -88,7 +88,7 @@ func allow(t *testing.T, lines ...string) *Allowed {
 	return a
 }
 
-// keygenVerify asks the real ssh-keygen what it thinks of a signature.
+// keygenVerify verifies a signature with the real ssh-keygen.
 func keygenVerify(t *testing.T, armored, msg []byte, allowed, principal, namespace string) error {
 	t.Helper()
 	dir := t.TempDir()
@@ -130,7 +130,7 @@ func TestSshKeygenAcceptsWhatWeSignAndWeAcceptWhatItSigns(t *testing.T) {
 	}
 }
 
-// certify has a real authority make a certificate for a key.
+// certify makes a certificate for a key with the real ssh-keygen and the authority's key.
 func certify(t *testing.T, ca, user pair, args ...string) *ssh.Certificate {
 	t.Helper()
 	mustKeygen(t, nil, append(append([]string{"-q", "-s", ca.file, "-I", "of a test"}, args...), user.file+".pub")...)
@@ -216,8 +216,8 @@ func TestCertificatesThatPromiseLessDoNotCount(t *testing.T) {
 	}
 }
 
-// TestAPersonIsOneWhateverTheySignWith: who counts signatures counts people, so
-// an alias, or a certificate beside a plain key, is nobody else.
+// TestAPersonIsOneWhateverTheySignWith: signatures are counted by person, so an alias, or a
+// certificate beside a plain key, counts for the same person.
 func TestAPersonIsOneWhateverTheySignWith(t *testing.T) {
 	ca, key := newPair(t, "ed25519"), newPair(t, "ed25519")
 	allowed := allow(t, "alice,alice2 "+key.line(), "* cert-authority "+ca.line())
@@ -255,8 +255,8 @@ func TestAPersonIsOneWhateverTheySignWith(t *testing.T) {
 	}
 }
 
-// TestAForgedCertificateDoesNotCount: the authority's key is named, and it
-// signed another certificate.
+// TestAForgedCertificateDoesNotCount: the certificate names the authority's key, but has
+// the authority's signature of another certificate.
 func TestAForgedCertificateDoesNotCount(t *testing.T) {
 	ca, user := newPair(t, "ed25519"), newPair(t, "ed25519")
 	cert := certify(t, ca, user, "-n", "bob")
@@ -274,8 +274,8 @@ func TestAForgedCertificateDoesNotCount(t *testing.T) {
 	}
 }
 
-// A touchKey is a security key in software: what such a key would sign, with
-// the flags that the test wants.
+// A touchKey is a security key in software. It signs as a real one would, with the flags
+// that the test sets.
 type touchKey struct {
 	pub   ssh.PublicKey
 	key   ed25519.PrivateKey
@@ -323,7 +323,7 @@ func TestAKeyThatIsTouchedCountsAndOneThatIsNotDoesNot(t *testing.T) {
 	}
 }
 
-// base64Line makes a key line of a blob that nobody's library would write.
+// base64Line makes a key line from a blob that no library would write.
 func base64Line(kind string, blob []byte) string {
 	return kind + " " + base64.StdEncoding.EncodeToString(blob)
 }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// ErrPassphrase means that a private key is encrypted and was not decrypted by the
-// passphrase, if any.
+// ErrPassphrase means that a private key is encrypted, and that the passphrase is wrong or
+// missing.
 var ErrPassphrase = errors.New("the key is encrypted, and this passphrase does not open it")
 
 // A Signer signs; callers need not import x/crypto/ssh.

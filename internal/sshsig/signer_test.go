@@ -72,10 +72,10 @@ func TestACertificateGoesWithItsOwnKeyOnly(t *testing.T) {
 	}
 }
 
-// realAgent starts ssh-agent with some keys, and gives connections to it.
+// realAgent starts ssh-agent with some keys, and returns a function that connects to it.
 func realAgent(t *testing.T, pairs ...pair) (dial func() net.Conn) {
 	t.Helper()
-	// The path of a socket is short.
+	// The folder is below the temporary folder, because the path of a socket must be short.
 	dir, err := os.MkdirTemp("", "fl-agent")
 	if err != nil {
 		t.Fatal(err)
@@ -148,8 +148,8 @@ func TestAnAgentSignsWithTheKeyThatIsNamed(t *testing.T) {
 	}
 }
 
-// TestAnAgentSignsWithACertificate where that is what counts: an agent that was
-// given a key with its certificate has both, and calls them by one name.
+// TestAnAgentSignsWithACertificate checks that the certificate is used if only it counts.
+// An agent that was given a key with its certificate lists both under one name.
 func TestAnAgentSignsWithACertificate(t *testing.T) {
 	for _, kind := range kinds[:3] {
 		t.Run(kind[0], func(t *testing.T) {

@@ -30,8 +30,8 @@ const (
 	end       = "-----END SSH SIGNATURE-----"
 	lineWidth = 70
 
-	// maxArmored bounds a signature, in bytes; one by a certificate of RSA keys has 4
-	// KiB.
+	// maxArmored bounds a signature, in bytes. A signature by a certificate with RSA keys
+	// has 4 KiB.
 	maxArmored = 64 << 10
 )
 
@@ -45,7 +45,7 @@ type envelope struct {
 	Signature []byte
 }
 
-// signedData is what the key signs, after the magic.
+// signedData is the data that the key signs, after the magic.
 type signedData struct {
 	Namespace string
 	Reserved  string
@@ -105,9 +105,9 @@ func signData(signer ssh.Signer, data []byte) (*ssh.Signature, error) {
 	return s.SignWithAlgorithm(rand.Reader, data, ssh.KeyAlgoRSASHA512)
 }
 
-// Verify returns who signed a message: an allowed signer, for this namespace, with a
-// key that may sign at this time. Each person has one principal, so callers count
-// principals. The error wraps one of the Err values.
+// Verify returns the principal who signed a message. The signer must be allowed, and the
+// key must be allowed to sign for this namespace at this time. Each person has one
+// principal, so callers count principals. The error wraps one of the Err values.
 func Verify(armored []byte, namespace string, message []byte, allowed *Allowed, at time.Time) (principal string, err error) {
 	principal, err = verify(armored, namespace, message, allowed, at)
 	if err != nil {
@@ -124,7 +124,8 @@ func verify(armored []byte, namespace string, message []byte, allowed *Allowed, 
 	if namespace == "" || e.Namespace != namespace {
 		return "", fmt.Errorf("%w: its namespace is %q, not %q", ErrNamespace, e.Namespace, namespace)
 	}
-	// Find the owner before verifying, because a stranger's key could make that slow.
+	// Find the owner before verifying the signature, because the key of a stranger could
+	// make the verification slow.
 	principal, err := allowed.who(key, namespace, at)
 	if err != nil {
 		return "", err

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Sign is what a security key does: it signs the digests of its application and
-// of the data, and between them what its owner did and a counter.
+// Sign signs as a security key does. The signed bytes are the digest of the application,
+// the flags with what the owner did, a counter, and the digest of the data.
 func (k *touchKey) Sign(_ io.Reader, data []byte) (*ssh.Signature, error) {
 	application, digest := sha256.Sum256([]byte("ssh:")), sha256.Sum256(data)
 	tail := binary.BigEndian.AppendUint32([]byte{k.flags}, 7)

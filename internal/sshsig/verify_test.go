@@ -52,7 +52,7 @@ func TestASignatureCountsForWhatWasSignedAndForNothingElse(t *testing.T) {
 	}
 }
 
-// TestNoBitOfASignatureMayChange flips each of them in turn.
+// TestNoBitOfASignatureMayChange flips each bit of a signature.
 func TestNoBitOfASignatureMayChange(t *testing.T) {
 	p := newPair(t, "ed25519")
 	allowed := allow(t, "alice "+p.line())
@@ -169,7 +169,7 @@ func TestALineHoldsForItsTimeAndItsNamespaces(t *testing.T) {
 		if _, err := Verify(armored, Namespace, message, allow(t, line), at(c.at)); !errors.Is(err, c.want) {
 			t.Errorf("%s at %s: %v, want %v", c.options, c.at, err, c.want)
 		}
-		// A second line that allows it counts, wherever it stands.
+		// If a second line allows the key, it counts, before or after the first line.
 		if who, err := Verify(armored, Namespace, message, allow(t, line, "alice "+p.line()), at(c.at)); who != "alice" || err != nil {
 			t.Errorf("%s with a second line: %q, %v", c.options, who, err)
 		}
@@ -194,7 +194,7 @@ func TestSshKeygenReadsTheSameLinesOfAllowedSigners(t *testing.T) {
 		theirs := keygenVerify(t, armored, message, line, "alice", Namespace)
 		allowed := allow(t, line)
 		who, ours := Verify(armored, Namespace, message, allowed, time.Now())
-		// ssh-keygen is told who signed and we say who did.
+		// ssh-keygen gets the name of the signer, while Verify returns it.
 		if ours == nil && !allowed.Same(who, "alice") {
 			ours = errors.New("somebody else")
 		}
@@ -277,7 +277,7 @@ func TestPrincipalsAreTheFirstNameOfTheirKeys(t *testing.T) {
 	}
 }
 
-// TestADecisionIsSignedByHand: the bytes are such that a shell can make them.
+// TestADecisionIsSignedByHand checks that a shell can make the bytes to sign.
 func TestADecisionIsSignedByHand(t *testing.T) {
 	p := newPair(t, "ed25519")
 	byHand := []byte(`{"approval":"s.1","asked_at":"2026-11-22T12:00:00Z","digest":"d1","outcome":"accept","payload":"","scope":"once","session":"s"}`)
@@ -313,8 +313,9 @@ func TestADecisionIsSignedByHand(t *testing.T) {
 	}
 }
 
-// TestADecisionNamesTheMomentOfItsRequest: the id of a session comes again, and
-// with it the numbers of its approvals; what was signed then must not count now.
+// TestADecisionNamesTheMomentOfItsRequest: the id of a session may be used again, and with
+// it the numbers of its approvals. A signature for the earlier approval must not count for
+// the later one.
 func TestADecisionNamesTheMomentOfItsRequest(t *testing.T) {
 	whole := Decision{Session: "s", Approval: "s.1", AskedAt: "2026-11-22T12:00:00Z", Digest: "d", Outcome: "accept"}
 	if msg, err := whole.Message(); err != nil {
@@ -346,7 +347,7 @@ func FuzzVerify(f *testing.F) {
 		if who, err := Verify(armored, namespace, message, a, noon); err == nil {
 			t.Fatalf("%q signed what nobody could", who)
 		}
-		// The same within the armor, which a fuzzer hardly finds.
+		// Also try the input inside a valid armor, which a fuzzer hardly finds by itself.
 		wrapped := begin + "\n" + base64.StdEncoding.EncodeToString(append([]byte(magic), armored...)) + "\n" + end
 		if who, err := Verify([]byte(wrapped), namespace, message, a, noon); err == nil {
 			t.Fatalf("%q signed what nobody could", who)

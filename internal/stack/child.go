@@ -28,7 +28,7 @@ const (
 type child struct {
 	name  string
 	path  string
-	args  func() []string // called at every start
+	args  func() []string // args is called at every start
 	env   []string
 	log   string        // file for its standard error
 	drain time.Duration // time from SIGTERM to SIGKILL
@@ -36,15 +36,14 @@ type child struct {
 	// when it has read what it needs.
 	started func(pid int, stdout io.Reader)
 	logger  *slog.Logger
-	// refusals are exit statuses that mean that a retry is useless. They apply only
-	// to the very first process.
+	// refusals are the exit statuses which mean that a retry is useless. They apply only to
+	// the first process.
 	refusals []int
 }
 
-// run keeps the child running until ctx ends, then stops it. It returns an error only
-// if the very first process could not be started or refused to run, because the user
-// is waiting for it. A child that dies later is always restarted, because its work
-// waits for it.
+// run keeps the child running until ctx ends, then stops it. It returns an error only if
+// the first process could not be started or refused to run, because then the user waits for
+// it. A child that dies later is always restarted, because its work waits for it.
 func (c *child) run(ctx context.Context) error {
 	var again restarts
 	for first := true; ; first = false {
@@ -100,7 +99,7 @@ func (e *startError) Unwrap() error { return e.error }
 // once runs one process until it ends. If ctx ends, it stops the process.
 func (c *child) once(ctx context.Context) error {
 	if info, err := os.Stat(c.log); err == nil && info.Size() > maxLog {
-		_ = os.Rename(c.log, c.log+".1") // a log must not prevent a start
+		_ = os.Rename(c.log, c.log+".1") // an error here must not prevent the start
 	}
 	log, err := os.OpenFile(c.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -109,13 +108,13 @@ func (c *child) once(ctx context.Context) error {
 	defer log.Close()
 	cmd := exec.Command(c.path, c.args()...)
 	cmd.Env = c.env
-	cmd.Stderr = log // a file, not a pipe, because it must work after this supervisor
+	cmd.Stderr = log // a file and not a pipe, because the child may outlive this supervisor
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return &startError{err}
 	}
-	// Its own process group, so that ^C in the supervisor's terminal does not reach
-	// it.
+	// The child gets its own process group, so that ^C in the supervisor's terminal does
+	// not reach it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return &startError{fmt.Errorf("start %s: %w", c.name, err)}
@@ -161,12 +160,12 @@ func childEnv() []string {
 	return append(env, "TEMPORAL_CONFIG_FILE="+os.DevNull)
 }
 
-// maxTail bounds what is read of a log's end.
+// maxTail bounds the part of a log's end that is read, in bytes.
 const maxTail = 16 << 10
 
 func size(path string) int64 {
 	info, err := os.Stat(path)
-	if err != nil || info.Size() > maxLog { // one that is too large is put aside
+	if err != nil || info.Size() > maxLog { // a log that is too large is renamed at the start
 		return 0
 	}
 	return info.Size()
@@ -181,8 +180,8 @@ func Tail(path string, lines int) string {
 	return said(all[max(0, len(all)-lines):])
 }
 
-// reason is why a program refused to run, by what it has logged from an offset
-// on: its errors, or the last lines where it logged none.
+// reason returns why a program refused to run, according to its log from an offset on: the
+// errors, or the last lines if it logged no errors.
 func reason(path string, from int64) string {
 	all, err := ending(path, from)
 	if err != nil {
@@ -200,7 +199,7 @@ func reason(path string, from int64) string {
 	return said(all[max(0, len(all)-3):])
 }
 
-// ending reads the lines at a log's end, but none before an offset.
+// ending reads the lines at a log's end, but no line before an offset.
 func ending(path string, from int64) ([]string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -228,7 +227,7 @@ func readLine(line string) (l logLine) {
 	return l
 }
 
-// said are the lines of a log as a person reads them.
+// said returns the lines of a log as text for people.
 func said(lines []string) string {
 	var out []string
 	for _, line := range lines {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// program is a child that runs a shell script, in which $0 is a folder of its own.
+// program returns a child that runs a shell script. In the script, $0 is a separate folder.
 func program(t *testing.T, text string) (c *child, dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -23,8 +23,8 @@ func program(t *testing.T, text string) (c *child, dir string) {
 	}, dir
 }
 
-// Accepted means kept: a worker that crashes once it has run does not end its
-// stack, whatever it says when it is started again.
+// A worker that has run once is kept: if it crashes later, it does not end its stack, even
+// if it refuses to run when it is started again.
 func TestAWorkerThatCrashesLaterDoesNotEndItsStack(t *testing.T) {
 	c, dir := program(t, `echo run >>"$0/runs"
 case $(grep -c run "$0/runs") in
@@ -53,7 +53,7 @@ exec sleep 600`)
 	}
 }
 
-// A program that has gone for a moment, as in an upgrade, is waited for too.
+// If a program is missing for a moment, as in an upgrade, the stack waits for it too.
 func TestAProgramThatIsReplacedLaterDoesNotEndItsStack(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "worker")
@@ -93,7 +93,7 @@ func TestAProgramThatIsReplacedLaterDoesNotEndItsStack(t *testing.T) {
 	}
 }
 
-// The very first process is another matter: a person waits for it.
+// If the first process refuses to run, the stack ends, because a person waits for it.
 func TestAProgramThatRefusesAtOnceEndsItsStack(t *testing.T) {
 	c, _ := program(t, `echo "no such zone" >&2; exit 2`)
 	if err := c.run(t.Context()); err == nil || !strings.Contains(err.Error(), "no such zone") {
@@ -105,8 +105,7 @@ func TestAProgramThatRefusesAtOnceEndsItsStack(t *testing.T) {
 	}
 }
 
-// A refusal quotes what this run of the program logged, in words, and nothing of
-// an earlier run.
+// A refusal quotes, as plain text, only what this run of the program has logged.
 func TestARefusalQuotesTheReasonAlone(t *testing.T) {
 	c, _ := program(t, `echo '{"time":"2026-01-02T03:04:05Z","level":"INFO","msg":"reaching Temporal","address":"a"}' >&2
 echo '{"time":"2026-01-02T03:04:06Z","level":"ERROR","msg":"worker cannot use its store","err":"read the identity: no"}' >&2

@@ -12,16 +12,16 @@
 //	store/         blobs
 //	worker.yaml    the worker's config, written at every start
 //	api.sock       the worker's API
-//	takeover/      what each worker is doing, for the worker that takes over when it dies
+//	takeover/      the tasks of each worker, for the worker that takes over when it dies
 //	logs/          temporal.log, worker.log, supervisor.log
 //
-// A second worker has worker-2.yaml, api-2.sock and worker-2.log, and so on. With no
-// worker, worker.yaml is written for one that is started by hand.
+// A second worker has worker-2.yaml, api-2.sock and worker-2.log, and so on. If the stack
+// has no worker, worker.yaml is written for a worker that is started by hand.
 //
-// Guarantees: server and workers are separate processes. A process that dies is
-// restarted at once (after five deaths within 30 s, with pauses of at most 15 s) for
-// as long as the stack runs. The stack ends only if the very first process of a
-// program cannot be started or refuses its config. The server keeps its address. A
-// folder has one supervisor. If the supervisor itself is killed, server and workers
-// continue, and the next Up or Down finds and stops them.
+// Guarantees: server and workers are separate processes. A process that dies is restarted
+// at once (after five deaths within 30 s, with pauses of at most 15 s) for as long as the
+// stack runs. The stack ends only if the first process of a program cannot be started or
+// refuses its config. The server keeps its address. A folder has one supervisor. If the
+// supervisor itself is killed, server and workers continue, and the next Up or Down finds
+// and stops them.
 package stack

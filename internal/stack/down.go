@@ -25,9 +25,9 @@ func (i *Info) stopRemnants() (stopped []Process, err error) {
 	return stopped, nil
 }
 
-// Down stops the stack of a state folder, waits until nothing of it runs, and returns
-// the stopped processes; ErrNone if there were none. If ctx ends, only the waiting
-// stops.
+// Down stops the stack of a state folder, waits until none of its processes runs, and
+// returns the stopped processes. It returns ErrNone if there were none. If ctx ends, Down
+// only stops waiting.
 func Down(ctx context.Context, dir string) (stopped []Process, err error) {
 	at := layout(dir)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -41,7 +41,7 @@ func Down(ctx context.Context, dir string) (stopped []Process, err error) {
 	if held {
 		if info != nil {
 			stopped = append(stopped, info.Children...)
-			slices.Reverse(stopped) // the worker goes first
+			slices.Reverse(stopped) // the worker is stopped first
 		}
 		supervisor, err := at.dismiss(ctx)
 		if err != nil {
@@ -80,8 +80,8 @@ func Down(ctx context.Context, dir string) (stopped []Process, err error) {
 // identity. After that Down fails, and may be tried again.
 const signPatience = 10 * time.Second
 
-// dismiss sends SIGTERM to the supervisor that holds the lock. It waits while the
-// files still name the previous holder, whose pid may be another process's now.
+// dismiss sends SIGTERM to the supervisor that holds the lock. It waits while the files
+// still name the previous holder, because another process may have that pid now.
 func (l layout) dismiss(ctx context.Context) (Process, error) {
 	for end := time.Now().Add(signPatience); ; pause(ctx, 20*time.Millisecond) {
 		if p := l.supervisor(); p.PID > 0 && p.Alive() {

@@ -26,8 +26,9 @@ func (l layout) in(name ...string) string {
 	return filepath.Join(append([]string{string(l)}, name...)...)
 }
 
-// socket returns the path of a worker's API socket: in the folder or, if too long for
-// a socket, in a short temporary folder named after it.
+// socket returns the path of a worker's API socket. The socket is in the state folder. If
+// that path is too long for a socket, it is in a short temporary folder that is named after
+// the state folder.
 func (l layout) socket(n int) string {
 	file := "api" + nth(n) + ".sock"
 	if path := l.in(file); len(path) <= config.MaxSocketPath {
@@ -106,7 +107,7 @@ func free(port int) bool {
 	return err == nil
 }
 
-// freePort returns port if it is free or, for 0, any free port.
+// freePort returns port if it is free. If port is 0, it returns any free port.
 func freePort(port int) (int, error) {
 	ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
@@ -147,7 +148,7 @@ func nth(n int) string {
 	return "-" + strconv.Itoa(n+1)
 }
 
-// workerConfig writes a worker's config: the user's own with this stack's settings.
+// workerConfig writes a worker's config: the user's config with the settings of this stack.
 func (l layout) workerConfig(n int, own *config.Config, address, namespace string) error {
 	c := *own
 	c.Temporal = config.Temporal{Address: address, Namespace: namespace, PayloadKey: own.Temporal.PayloadKey}

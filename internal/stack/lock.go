@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrRunning: another supervisor holds the state folder.
+// ErrRunning means that another supervisor has locked the state folder.
 var ErrRunning = errors.New("a stack is already running here")
 
 // lock locks the folder for a supervisor. The kernel releases the lock when the
@@ -32,8 +32,8 @@ func (l layout) lock() (*os.File, error) {
 	return f, nil
 }
 
-// signed is a file beside the lock that describes its holder; the lock itself has
-// only the pid.
+// signed is a file beside the lock that describes the lock's holder. The lock file itself
+// has only the pid.
 const signed = "supervisor.json"
 
 // sign records this process as the holder of the lock.
@@ -62,8 +62,8 @@ func (l layout) holder() int {
 	return pid
 }
 
-// supervisor returns the recorded holder of the lock. That may be the previous one,
-// whose pid may be another process's now; the start time tells.
+// supervisor returns the recorded holder of the lock. It may be the previous holder, whose
+// pid another process may have now. The start time shows this.
 func (l layout) supervisor() Process {
 	p := Process{Name: "supervisor", PID: l.holder()}
 	var known Process

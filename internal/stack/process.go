@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// A Process is a child as recorded in stack.json. Started tells whether the pid has
-// been reused; it is empty if the system does not tell.
+// A Process is a child as recorded in stack.json. Started shows whether the pid has been
+// reused. It is empty if the system gives no start time.
 type Process struct {
 	Name    string `json:"name"` // temporal, worker, worker-2, …
 	PID     int    `json:"pid"`
 	Started string `json:"started"`
 }
 
-// procDir is where Linux describes processes; other systems have none.
+// procDir is the folder in which Linux describes processes. Other systems have none.
 var procDir = "/proc"
 
 // startedAt returns the start time of a process: the kernel's count and boot id or,
@@ -109,7 +109,7 @@ func (p Process) stop(patience time.Duration) error {
 
 // signal sends a signal to the process, and never to another one that reused its pid.
 func (p Process) signal(sig syscall.Signal) error {
-	// On Linux this is a handle of the process that has the pid now.
+	// On Linux, FindProcess returns a handle of the process that has the pid now.
 	is, err := os.FindProcess(p.PID)
 	if err != nil {
 		return fmt.Errorf("signal %s (pid %d): %w", p.Name, p.PID, err)

@@ -24,7 +24,7 @@ func TestRestartsAreAtOnceUntilFiveDeathsInHalfAMinute(t *testing.T) {
 	}{
 		{0, 0}, {time.Second, 0}, {time.Second, 0}, {time.Second, 0},
 		{time.Second, time.Second},          // the fifth
-		{2 * time.Second, 2 * time.Second},  // and on
+		{2 * time.Second, 2 * time.Second},  // and further ones
 		{2 * time.Second, 4 * time.Second},  //
 		{4 * time.Second, 8 * time.Second},  //
 		{8 * time.Second, 15 * time.Second}, // never longer
@@ -51,7 +51,7 @@ func TestSocketPathIsShortEnoughForAnyStateFolder(t *testing.T) {
 	}
 }
 
-// A pid that was given to another process is not the child.
+// If another process has the pid of a child, it does not count as the child.
 func TestProcessKnowsItselfByItsStartTime(t *testing.T) {
 	cmd := exec.Command("sleep", "100")
 	if err := cmd.Start(); err != nil {
@@ -117,7 +117,7 @@ func TestReadSaysWhereThereIsNone(t *testing.T) {
 	}
 }
 
-// What `ctl up` writes is what the worker reads.
+// The worker reads the config as `ctl up` wrote it.
 func TestWorkerConfigReadsBack(t *testing.T) {
 	at := layout(t.TempDir())
 	own := config.Default()
@@ -144,7 +144,8 @@ func TestWorkerConfigReadsBack(t *testing.T) {
 	}
 }
 
-// A pid without a start time may be anybody's by now: such a process is left alone.
+// If the start time of a process was not recorded, another process may have its pid, so the
+// process is not signalled.
 func TestNobodyIsEndedByTheirPidAlone(t *testing.T) {
 	cmd := exec.Command("sleep", "600")
 	if err := cmd.Start(); err != nil {
@@ -163,7 +164,7 @@ func TestNobodyIsEndedByTheirPidAlone(t *testing.T) {
 	}
 }
 
-// Where there is no /proc, ps tells when a process was started.
+// On a system without /proc, ps gives the start time of a process.
 func TestProcessKnowsItselfWithoutProc(t *testing.T) {
 	was := procDir
 	procDir = t.TempDir()
@@ -192,8 +193,8 @@ func TestProcessKnowsItselfWithoutProc(t *testing.T) {
 	}
 }
 
-// While a new supervisor holds the lock and has not signed it yet, it names the
-// one before, whose pid may be a stranger's by now.
+// While a new supervisor holds the lock and has not signed it yet, the files name the
+// previous supervisor. Another process may have that pid by now.
 func TestDownSparesTheFormerHolderOfAPid(t *testing.T) {
 	at := layout(t.TempDir())
 	stranger, supervisor := exec.Command("sleep", "600"), exec.Command("sleep", "600")
@@ -227,11 +228,11 @@ func TestDownSparesTheFormerHolderOfAPid(t *testing.T) {
 		stopped, err := Down(t.Context(), string(at))
 		down <- result{stopped, err}
 	}()
-	// It signs in two steps.
+	// The supervisor signs in two steps.
 	if err := writeJSON(at.in(signed), Process{Name: "supervisor", PID: supervisor.Process.Pid, Started: startedAt(supervisor.Process.Pid)}); err != nil {
 		t.Fatal(err)
 	}
-	long := time.Unix(0, 0) // ago
+	long := time.Unix(0, 0) // long ago
 	if err := os.Chtimes(at.in("lock"), long, long); err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +240,7 @@ func TestDownSparesTheFormerHolderOfAPid(t *testing.T) {
 		t.Errorf("of one that has signed by half is known: %+v", p)
 	}
 	write(Process{Name: "supervisor", PID: supervisor.Process.Pid, Started: startedAt(supervisor.Process.Pid)})
-	_ = supervisor.Wait() // told to stop
+	_ = supervisor.Wait() // Down has told it to stop
 	lock.Close()
 	if r := <-down; r.err != nil || len(r.stopped) != 1 || r.stopped[0].PID != supervisor.Process.Pid {
 		t.Errorf("stopped %+v, %v", r.stopped, r.err)

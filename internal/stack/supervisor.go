@@ -46,7 +46,7 @@ const serverDrain = 20 * time.Second
 type supervisor struct {
 	opts  Options
 	at    layout
-	conf  []config.Config // of each worker; with no worker, of the one started by hand
+	conf  []config.Config // the config of each worker; if there is no worker, the config for one started by hand
 	log   *slog.Logger
 	ports ports
 
@@ -58,8 +58,8 @@ type supervisor struct {
 	once     sync.Once
 }
 
-// Up runs a stack until ctx ends. Then the workers drain, and the server stops. The
-// error is ErrRunning if a stack already runs there.
+// Up runs a stack until ctx ends. Then the workers drain, and the server stops. Up returns
+// ErrRunning if a stack already runs in the state folder.
 func Up(ctx context.Context, opts Options) error {
 	s := &supervisor{opts: opts, at: layout(opts.Dir), log: opts.Logger, children: map[string]Process{}, serverUp: make(chan struct{})}
 	if err := s.at.prepare(); err != nil {
@@ -90,7 +90,7 @@ func Up(ctx context.Context, opts Options) error {
 func (s *supervisor) clear() error {
 	info, err := Read(s.opts.Dir)
 	if err != nil {
-		return nil // there is no stack.json, or it cannot be read and tells nothing
+		return nil // there is no stack.json, or it cannot be read
 	}
 	stopped, err := info.stopRemnants()
 	for _, p := range stopped {
@@ -180,7 +180,7 @@ func (s *supervisor) workerConf(conf config.Config, n int) config.Config {
 
 func workerName(n int) string { return "worker" + nth(n) }
 
-// supervise runs the children; the workers are stopped first.
+// supervise runs the children. It stops the workers before the server.
 func (s *supervisor) supervise(ctx context.Context) error {
 	serverCtx, stopServer := context.WithCancel(context.WithoutCancel(ctx))
 	workerCtx, stopWorkers := context.WithCancel(ctx)
@@ -262,7 +262,7 @@ func (s *supervisor) serverStarted(pid int, stdout io.Reader) {
 	s.started("temporal", pid)
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
 	if err != nil {
-		return // it died; run reports that
+		return // the server died; run reports this
 	}
 	var t Temporal
 	if err := json.Unmarshal(line, &t); err != nil {
@@ -301,7 +301,7 @@ func portOf(address string) int {
 	if err != nil {
 		return 0
 	}
-	n, _ := strconv.Atoi(port) // 0: chosen anew next time
+	n, _ := strconv.Atoi(port) // with 0, the next start chooses a new port
 	return n
 }
 
@@ -338,7 +338,7 @@ func (s *supervisor) write() {
 	}
 }
 
-// announce keeps the workers in stack.json current, and calls Ready once all are
+// announce keeps the workers in stack.json current, and calls Ready when all workers are
 // ready.
 func (s *supervisor) announce(ctx context.Context) {
 	asks := make([]*api.Client, s.opts.Workers)
@@ -375,8 +375,8 @@ func (s *supervisor) announce(ctx context.Context) {
 	}
 }
 
-// look asks the n-th worker for its status unless that of its current pid is known,
-// and returns the pid whose status is known.
+// look asks the n-th worker for its status, unless the status of its current process is
+// known. It returns the pid of the process whose status is known.
 func (s *supervisor) look(ctx context.Context, n int, c *api.Client, known int) int {
 	s.mu.Lock()
 	pid := s.info.Workers[n].PID

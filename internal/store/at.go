@@ -16,7 +16,7 @@ type ReaderAt struct {
 	key     string
 	src     *sourceAt
 	content io.ReaderAt
-	skip    int64 // length of what precedes the content
+	skip    int64 // length of the data before the content
 	size    int64
 }
 
@@ -44,7 +44,7 @@ func (s *sourceAt) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// mean translates an error of decryption, given how reading failed.
+// mean translates an error of decryption. If reading failed, it returns that error.
 func (s *sourceAt) mean(err error) error {
 	s.mu.Lock()
 	src := s.err
@@ -59,10 +59,10 @@ func (s *sourceAt) mean(err error) error {
 	return fmt.Errorf("%w: %w", ErrTorn, noEOF(err))
 }
 
-// NewReaderAt opens a blob for reading parts, in bounded memory: the part and up to
-// 64 KiB on either side. Every part and the size are authenticated (else ErrTorn). If
-// Rekey replaces the blob meanwhile, it may have to be reopened. ctx bounds all
-// reading.
+// NewReaderAt opens a blob for reading parts. The memory is bounded by the size of the part
+// and up to 64 KiB on either side. Every part and the size are authenticated; if one is
+// wrong, the error is ErrTorn. If Rekey replaces the blob meanwhile, the blob may have to
+// be reopened. ctx bounds all reading.
 func (s *Store) NewReaderAt(ctx context.Context, key string) (_ *ReaderAt, err error) {
 	defer wrap(&err, "read "+clip(key)+" from the store")
 	if err := checkKey(key); err != nil {
@@ -87,7 +87,7 @@ func (s *Store) NewReaderAt(ctx context.Context, key string) (_ *ReaderAt, err e
 	return r, nil
 }
 
-// open decrypts up to the content, and reports whether the content is compressed.
+// open decrypts the data before the content, and reports whether the content is compressed.
 func (r *ReaderAt) open(identities []age.Identity) (packed bool, err error) {
 	content, size, err := age.DecryptReaderAt(r.src, r.src.Size(), identities...)
 	if err != nil {

@@ -39,9 +39,9 @@ func TestPartsOfABlobAreThoseOfTheWhole(t *testing.T) {
 				at := rnd.IntN(len(data) + 1)
 				p := make([]byte, 1+rnd.IntN(100_000))
 				switch i % 3 {
-				case 1: // from where the last one ended is what is read most
+				case 1: // most reads begin where the last one ended
 					at = min(i*5000, len(data))
-				case 2: // and the end is read first
+				case 2: // the end is read first
 					p = make([]byte, min(len(data), 12))
 					at = len(data) - len(p)
 				}

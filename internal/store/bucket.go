@@ -20,10 +20,10 @@ import (
 type bucket struct {
 	b *blob.Bucket
 
-	mu       sync.Mutex // guards what follows; not held while a request is under way
+	mu       sync.Mutex // guards the following fields; not held during a request
 	replaces bool       // the server honours If-Match
 	excludes bool       // the server honours If-None-Match
-	deafness error      // how the server does not honour If-None-Match; nil if it does, or is not probed
+	deafness error      // in which way the server fails to honour If-None-Match; nil if it does honour it, or was not probed
 }
 
 func openBucket(ctx context.Context, url string) (*bucket, error) {
@@ -41,7 +41,7 @@ func (b *bucket) write(ctx context.Context, key string, exclusive bool) (pending
 	return b.begin(ctx, key, exclusive, nil)
 }
 
-// errNotS3: the bucket's driver cannot replace a version.
+// errNotS3 means that the bucket's driver cannot replace one version of an object.
 var errNotS3 = errors.New("this driver cannot replace one version of an object (file and S3 can)")
 
 // replace makes the server check the version (If-Match) when the object is complete.
@@ -66,10 +66,10 @@ func ifMatch(etag string) func(as func(any) bool) error {
 // probeKey is not a valid key of a blob, so it is never listed.
 const probeKey = ".probe"
 
-// canReplace returns nil if the server honours If-Match. Some S3 servers ignore it; a
-// blob that is deleted meanwhile would then come back. Each call asks the server
-// until one has found that it does. Several may ask at once, so that a slow one holds
-// up no other.
+// canReplace returns nil if the server honours If-Match. Some S3 servers ignore it. With
+// them, a blob that is deleted meanwhile would come back. Each call asks the server, until
+// one call has found that the server honours it. Several calls may ask at the same time, so
+// that a slow call does not delay the others.
 func (b *bucket) canReplace(ctx context.Context) error {
 	b.mu.Lock()
 	known := b.replaces
@@ -97,9 +97,9 @@ func (b *bucket) canReplace(ctx context.Context) error {
 // later probes find it.
 const exclusiveProbeKey = ".probe-exclusive"
 
-// exclusive returns nil if the server honours If-None-Match. Each call asks the
-// server until one has an answer, which holds until the process ends. Several may
-// ask at once, so that a slow one holds up no other.
+// exclusive returns nil if the server honours If-None-Match. Each call asks the server,
+// until one call has an answer. This answer is used until the process ends. Several calls
+// may ask at the same time, so that a slow call does not delay the others.
 func (b *bucket) exclusive(ctx context.Context) error {
 	b.mu.Lock()
 	known, deafness := b.excludes || b.deafness != nil, b.deafness
@@ -120,12 +120,12 @@ func (b *bucket) exclusive(ctx context.Context) error {
 	return b.deafness
 }
 
-// probeExclusion writes an object twice and reports whether the server refused to
-// write it again. If the server did not, deafness says how. If err is not nil, the
+// probeExclusion writes an object twice and reports whether the server refused to write it
+// again. If the server did not refuse, deafness says what it did. If err is not nil, the
 // answer is not known.
 func (b *bucket) probeExclusion(ctx context.Context) (honours bool, deafness, err error) {
-	// The first may make the object, and then the second must be refused. Nobody
-	// deletes it, so that several may probe at once.
+	// The first write may make the object, and then the server must refuse the second.
+	// Nobody deletes the object, so that several calls may probe at the same time.
 	for range 2 {
 		w, err := b.begin(ctx, exclusiveProbeKey, true, nil)
 		if err == nil {
@@ -162,7 +162,7 @@ func status(err error) int {
 }
 
 func (b *bucket) begin(ctx context.Context, key string, exclusive bool, before func(as func(any) bool) error) (pending, error) {
-	// Cancelling this context makes a gocloud writer drop everything.
+	// Cancelling this context makes a gocloud writer drop all written data.
 	ctx, cancel := context.WithCancel(ctx)
 	w, err := b.b.NewWriter(ctx, key, &blob.WriterOptions{
 		IfNotExist:                  exclusive,
@@ -188,12 +188,12 @@ type pendingObject struct {
 	exclusive bool
 	replaces  bool
 
-	head []byte // the first bytes of what was written
+	head []byte // the first bytes that were written
 	size int64
 }
 
-// headSize is how much of an object identifies it: an age file begins with a key and
-// a nonce of its own.
+// headSize is the number of bytes at the beginning of an object that identify it: each age
+// file begins with its own key and nonce.
 const headSize = 1 << 10
 
 func (p *pendingObject) Write(b []byte) (int, error) {
@@ -210,7 +210,7 @@ func (p *pendingObject) commit() error {
 	err := p.close()
 	switch {
 	case p.replaces && (errors.Is(err, ErrExists) || errors.Is(err, ErrNotFound)):
-		return errMoved // If-Match did not hold
+		return errMoved // the condition If-Match was false
 	case p.exclusive && err == nil:
 		return p.look()
 	case p.exclusive && errors.Is(err, ErrExists) && p.look() == nil:
@@ -221,8 +221,8 @@ func (p *pendingObject) commit() error {
 
 func (p *pendingObject) close() error { return p.bucket.mean(p.w.Close()) }
 
-// look reads back the object and compares it with what was written. It is ErrExists
-// if they differ, and ErrUnreachable if that cannot be determined.
+// look reads back the object and compares it with what was written. It returns ErrExists if
+// they differ, and ErrUnreachable if it cannot find out.
 func (p *pendingObject) look() error {
 	r, err := p.bucket.b.NewRangeReader(p.ctx, p.key, 0, headSize, nil)
 	if err == nil {

@@ -8,7 +8,8 @@ import (
 	"gocloud.dev/blob"
 )
 
-// nearBy is the largest gap to read through rather than make a new request.
+// nearBy is the largest gap in a response that is read and dropped. Behind a larger gap, a
+// new request is made.
 const nearBy = 256 << 10
 
 // objectParts reads an object in parts. Reading on from the last position, or from a
@@ -41,7 +42,7 @@ func (o *objectParts) ReadAt(p []byte, off int64) (int, error) {
 		return 0, io.EOF
 	}
 	if o.r == nil || off < o.at || off > o.at+nearBy {
-		if off+int64(len(p)) == o.size { // the end, which is read first
+		if off+int64(len(p)) == o.size { // the end of the object, which is read first
 			return o.once(p, off)
 		}
 		if err := o.ask(off); err != nil {

@@ -25,13 +25,13 @@ type folder struct {
 	root string
 }
 
-// tempDir holds files being written, below the root so that link and rename stay
-// within one file system. It is made only with the store: if it is missing, the store
-// is not there (an unmounted disk) and nothing may be written.
+// tempDir holds files being written, below the root so that link and rename stay within one
+// file system. It is made together with the store. If it is missing, the store is not there
+// (for example because the disk is not mounted), and nothing may be written.
 const tempDir = ".tmp"
 
-// tempAge is the age of an abandoned file: every write updates the time, so a day
-// without one means that its writer was killed.
+// tempAge is the age at which a file counts as abandoned. Every write updates the file's
+// time, so after a day without a write its writer was killed.
 const tempAge = 24 * time.Hour
 
 func openFolder(u *url.URL) (*folder, error) {
@@ -43,7 +43,7 @@ func openFolder(u *url.URL) (*folder, error) {
 	return f, nil
 }
 
-// sweep removes files of killed writers. It ignores errors, because those that matter
+// sweep removes files of killed writers. It ignores errors, because errors that matter
 // occur again elsewhere.
 func (f *folder) sweep() {
 	entries, err := os.ReadDir(filepath.Join(f.root, tempDir))
@@ -86,12 +86,12 @@ func (f *folder) write(ctx context.Context, key string, exclusive bool) (pending
 }
 
 type pendingFile struct {
-	ctx       context.Context // of this one write; it covers commit too
+	ctx       context.Context // the context of this write, including commit
 	folder    *folder
 	file      *os.File
 	path      string
 	exclusive bool
-	was       version // the version to replace; zero: any
+	was       version // the version to replace; zero means any
 }
 
 func (p *pendingFile) Write(b []byte) (int, error) {
@@ -111,7 +111,7 @@ func (p *pendingFile) abort() {
 }
 
 func (p *pendingFile) commit() error {
-	defer os.Remove(p.file.Name()) // gone already after a rename
+	defer os.Remove(p.file.Name()) // after a rename there is nothing to remove
 	err := p.ctx.Err()
 	if err == nil {
 		err = p.file.Sync()
@@ -119,15 +119,16 @@ func (p *pendingFile) commit() error {
 	if err = errors.Join(err, p.file.Close()); err != nil {
 		return unreachable(err)
 	}
-	// The data is on disk before the name, so a named file is complete.
+	// The data is written to disk before the file gets its name, so a named file is
+	// complete.
 	if err := p.give(); err != nil {
 		return err
 	}
 	return unreachable(syncDir(filepath.Dir(p.path)))
 }
 
-// give gives the file its name. It retries because remove deletes empty folders,
-// perhaps one that was just made for this file.
+// give gives the file its name. It retries, because remove deletes empty folders and may
+// delete a folder that was just made for this file.
 func (p *pendingFile) give() error {
 	how := syscall.LOCK_SH
 	if p.was.file != nil {
@@ -179,7 +180,7 @@ func (p *pendingFile) give() error {
 	return unreachable(err)
 }
 
-// exclusive returns nil: a link is made only if the name is free.
+// exclusive returns nil, because a link is made only if the name is free.
 func (f *folder) exclusive(context.Context) error { return nil }
 
 func (f *folder) replace(ctx context.Context, key string, was version) (pending, error) {
@@ -246,7 +247,7 @@ func (f *folder) stat(ctx context.Context, key string) (Info, error) {
 }
 
 func (f *folder) list(ctx context.Context, prefix string) ([]Info, error) {
-	// The deepest folder that the prefix names fully.
+	// top is the deepest folder whose whole name is in the prefix.
 	top, _ := filepath.Split(f.path(prefix + "x"))
 	var found []Info
 	// The "." makes the walk enter a root that is a symbolic link.
@@ -256,7 +257,7 @@ func (f *folder) list(ctx context.Context, prefix string) ([]Info, error) {
 		}
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-				return nil // not there, or deleted meanwhile
+				return nil // the folder does not exist, or was deleted meanwhile
 			}
 			return unreachable(err)
 		}
@@ -346,7 +347,7 @@ func absent(err error) error {
 	return unreachable(err)
 }
 
-// unreachable marks an error as one of the place, unless a context ended.
+// unreachable wraps an error in ErrUnreachable, unless a context ended.
 func unreachable(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, ErrUnreachable) {

@@ -12,9 +12,9 @@ import (
 	"filippo.io/age"
 )
 
-// GenerateIdentity makes a new age X25519 identity and writes it to path, mode 0600,
-// synced. It never overwrites a file (fs.ErrExist), because the store would be lost
-// with the old identity.
+// GenerateIdentity makes a new age X25519 identity, writes it to path with mode 0600, and
+// syncs the file. It never overwrites a file (fs.ErrExist), because without the old
+// identity the store could not be read.
 func GenerateIdentity(path string) (_ *age.X25519Identity, err error) {
 	defer wrap(&err, "generate identity "+path)
 	id, err := age.GenerateX25519Identity()
@@ -24,8 +24,8 @@ func GenerateIdentity(path string) (_ *age.X25519Identity, err error) {
 	if err := mkdirAll(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	// Linked when complete, so the file is whole or absent: a torn identity would be
-	// noticed only once the store is full.
+	// The file gets its name only when it is complete, so it is whole or absent. Nobody
+	// would notice a torn identity until the store is in use.
 	f, err := os.CreateTemp(filepath.Dir(path), ".identity-*") // 0600
 	if err != nil {
 		return nil, err

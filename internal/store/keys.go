@@ -9,11 +9,11 @@ import (
 // callers cannot read, write or list it.
 const metaKey = "fairlead-store.json"
 
-const maxKey = 512 // bytes; S3 takes 1024, and a configured prefix needs room
+const maxKey = 512 // bytes; S3 accepts 1024, and a configured prefix needs room
 
-// checkKey refuses keys that drivers would treat differently: upper case (some file
-// systems fold it), escapes, "..", empty parts. An accepted key is the same string as
-// a path and as an object name.
+// checkKey refuses keys that drivers would treat differently: upper case (some file systems
+// ignore case), escapes, "..", empty parts. An accepted key is both the path and the object
+// name, without any change.
 func checkKey(key string) error {
 	if key == metaKey || len(key) > maxKey {
 		return fmt.Errorf("%q: %w", clip(key), ErrBadKey)

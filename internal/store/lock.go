@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// lockName is a lock file beside the files being written. Creating or removing a name
-// holds it shared, for an instant. Rekey holds it exclusively while it checks and
-// renames, so that a blob deleted in between does not come back. The kernel releases
-// it when its holder dies.
+// lockName is a lock file beside the files being written. An operation that creates or
+// removes a name holds the lock shared, for an instant. Rekey holds it exclusively while it
+// checks and renames, so that a blob that is deleted in between does not come back. The
+// kernel releases the lock when its holder dies.
 const lockName = "lock"
 
-// lock takes the lock, shared (LOCK_SH) or exclusive (LOCK_EX). On a file system
-// without locks everything works except replacing.
+// lock takes the lock, shared (LOCK_SH) or exclusive (LOCK_EX). On a file system without
+// locks, everything except replacing works.
 func (f *folder) lock(ctx context.Context, how int) (unlock func(), err error) {
 	file, err := os.OpenFile(filepath.Join(f.root, tempDir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

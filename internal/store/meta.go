@@ -14,8 +14,8 @@ import (
 	"filippo.io/age/armor"
 )
 
-// meta is the object that makes a place a store, as plain JSON. The id can be
-// compared without decrypting, and says nothing about the content. The key names
+// meta is the object that makes a place a store, as plain JSON. The id can be compared
+// without decrypting, and says nothing about the content. The key is used for the names of
 // content (see PutContent) and is encrypted like everything else.
 type meta struct {
 	Format int    `json:"format"`
@@ -27,7 +27,7 @@ type meta struct {
 
 const metaFormat = 1
 
-// loadMeta reads the meta object; ErrNotFound if there is none.
+// loadMeta reads the meta object. It returns ErrNotFound if there is none.
 func loadMeta(ctx context.Context, p place) (meta, error) {
 	r, err := p.read(ctx, metaKey)
 	if err != nil {
@@ -55,8 +55,8 @@ func readMeta(r io.Reader) (meta, error) {
 	return m, nil
 }
 
-// createMeta makes a new store. If another process made it first, its meta is
-// returned.
+// createMeta makes a new store. If another process made the store first, createMeta returns
+// that store's meta.
 func createMeta(ctx context.Context, p place, recipients []age.Recipient) (meta, error) {
 	var id [16]byte
 	var key [32]byte

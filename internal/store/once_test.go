@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// throughS3 is an S3 server behind a proxy: change sees each request, answer
-// each answer, before the other side does. Both may be nil.
+// throughS3 starts an S3 server behind a proxy. change gets each request, and answer gets
+// each response, before the other side does. Both may be nil.
 func throughS3(t *testing.T, change func(*http.Request), answer func(*http.Response) error) string {
 	t.Helper()
 	good := s3URL(t)
@@ -40,7 +40,7 @@ func throughS3(t *testing.T, change func(*http.Request), answer func(*http.Respo
 	return strings.Replace(good, target.String(), proxy.URL, 1)
 }
 
-// deafTo is an S3 server that ignores a header.
+// deafTo starts an S3 server that ignores a header.
 func deafTo(t *testing.T, header string) string {
 	return throughS3(t, func(r *http.Request) { r.Header.Del(header) }, nil)
 }
@@ -128,7 +128,7 @@ func TestAServerIsProbedOnceForExclusion(t *testing.T) {
 	}
 }
 
-// A caller that waits for a slow answer of the server holds up no other caller.
+// A caller that waits for a slow answer of the server does not delay other callers.
 func TestASlowProbeHoldsUpNobody(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	var slow atomic.Bool
@@ -166,10 +166,11 @@ func TestCreateOnceTakesOnlyWhatIsWrittenInOneRequest(t *testing.T) {
 	}
 }
 
-// The one who is overwritten before it has looked learns that it lost.
+// A writer whose blob is overwritten before it has read it back learns that it lost the
+// race.
 func TestTheLoserOfARaceLearnsItWhereIfNoneMatchIsIgnored(t *testing.T) {
 	begun, release, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	var seen atomic.Bool // not a sync.Once: the other one must not wait here
+	var seen atomic.Bool // not a sync.Once, because the other writer must not wait here
 	id := identity(t)
 	url := throughS3(t, func(r *http.Request) { r.Header.Del("If-None-Match") }, func(r *http.Response) error {
 		if r.Request.Method == http.MethodPut && strings.HasSuffix(r.Request.URL.Path, "/k") {
@@ -187,7 +188,7 @@ func TestTheLoserOfARaceLearnsItWhereIfNoneMatchIsIgnored(t *testing.T) {
 		defer close(ended)
 		err2 = second.Create(t.Context(), "k", []byte("second"))
 	}()
-	<-begun // it has seen that the key is free
+	<-begun // the first writer has seen that the key is free
 	err1 := first.Create(t.Context(), "k", []byte("first"))
 	<-ended
 	if !errors.Is(err1, ErrExists) || err2 != nil {
@@ -198,8 +199,8 @@ func TestTheLoserOfARaceLearnsItWhereIfNoneMatchIsIgnored(t *testing.T) {
 	}
 }
 
-// The SDK repeats a request whose answer it did not understand, and the second
-// one is refused because of the first.
+// The SDK repeats a request whose answer it did not understand. The server refuses the
+// second request because the first one succeeded.
 func TestCreateWhoseAnswerWasLostSucceeds(t *testing.T) {
 	var once sync.Once
 	s := open(t, options(throughS3(t, nil, func(r *http.Response) error {
@@ -216,7 +217,7 @@ func TestCreateWhoseAnswerWasLostSucceeds(t *testing.T) {
 	}
 }
 
-// Two that make one new store on such a server believe in the same one.
+// If two processes make a new store on such a server, they agree on its id.
 func TestWhoMakesAStoreBelievesInTheOneThatIsThere(t *testing.T) {
 	release, ended := make(chan struct{}), make(chan struct{})
 	var seen atomic.Bool

@@ -12,8 +12,8 @@ import (
 // A place holds objects, already encrypted, under keys that checkKey accepts.
 // Errors wrap ErrNotFound, ErrExists or ErrUnreachable (or are ctx's own).
 type place interface {
-	// write begins an object. If exclusive is set, commit fails unless the key is
-	// free then. Nothing is visible before commit returns nil.
+	// write begins an object. If exclusive is set, commit fails unless the key is free at
+	// that moment. Nothing is visible before commit returns nil.
 	write(ctx context.Context, key string, exclusive bool) (pending, error)
 	read(ctx context.Context, key string) (io.ReadCloser, error)
 	// readAt opens an object for reading parts of it.
@@ -21,23 +21,23 @@ type place interface {
 	// readVersion is read that also returns the version of the object. The version is
 	// valid while the reader is open.
 	readVersion(ctx context.Context, key string) (io.ReadCloser, version, error)
-	// exclusive returns nil if only one of several exclusive writes of a key
-	// succeeds, and ErrNotExclusive if that is known to be false.
+	// exclusive returns nil if only one of several exclusive writes of a key succeeds. It
+	// returns ErrNotExclusive if several are known to succeed.
 	exclusive(ctx context.Context) error
-	// replace begins an object that replaces a version. commit returns errMoved if
-	// the key holds another version by then, or none.
+	// replace begins an object that replaces a version. commit returns errMoved if the key
+	// then holds another version, or nothing.
 	replace(ctx context.Context, key string, was version) (pending, error)
 	stat(ctx context.Context, key string) (Info, error)
 	// list returns the objects sorted by key.
 	list(ctx context.Context, prefix string) ([]Info, error)
 	remove(ctx context.Context, key string) error
-	// make prepares a place that held no store yet.
+	// make prepares a place that has held no store so far.
 	make(ctx context.Context) error
 	close() error
 }
 
-// pending is an object that is being written. Exactly one of commit and abort must be
-// called, once.
+// pending is an object that is being written. The caller must call either commit or abort,
+// once.
 type pending interface {
 	io.Writer
 	commit() error
@@ -50,7 +50,7 @@ type version struct {
 	etag string
 }
 
-// errMoved: the key no longer holds the version to be replaced.
+// errMoved means that the key no longer holds the version to be replaced.
 var errMoved = errors.New("blob was changed or deleted meanwhile")
 
 // openPlace returns the driver for a URL. It creates nothing.

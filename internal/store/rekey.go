@@ -29,10 +29,10 @@ const (
 // rekeyTries bounds the tries for a blob that others keep replacing.
 const rekeyTries = 10
 
-// Rekey encrypts a blob for the store's recipients unless it already is. At every
-// moment the key holds the old blob or the new one, whole; a concurrent write or
-// delete wins. It can be repeated. It needs an identity that decrypts the blob
-// (ErrWrongKey). On S3 the server must honour If-Match.
+// Rekey encrypts a blob for the store's recipients, unless it already is encrypted for
+// them. At every moment the key holds the old blob or the new one, whole. A concurrent
+// write or delete wins. Rekey can be repeated. If no identity decrypts the blob, it returns
+// ErrWrongKey. On S3 the server must honour If-Match.
 func (s *Store) Rekey(ctx context.Context, key string) (_ Rekeyed, err error) {
 	defer wrap(&err, "encrypt "+clip(key)+" for the recipients")
 	if key != OwnKey {
@@ -61,7 +61,8 @@ func (s *Store) rekey(ctx context.Context, key string) (Rekeyed, error) {
 	if err != nil {
 		return "", s.surely(ctx, err)
 	}
-	// Kept open until the end: the inode of an open file is not reused.
+	// The old blob stays open until the end, because the inode of an open file is not
+	// reused.
 	o := &opener{src: &source{r: r}}
 	defer o.Close()
 	if key == OwnKey {
@@ -141,9 +142,9 @@ func (s *Store) rekeyOwn(ctx context.Context, r io.Reader, was version) (Rekeyed
 	return Renewed, p.commit()
 }
 
-// Current reports whether a blob is encrypted for exactly the store's recipients and
-// can be decrypted with their identities alone. It changes nothing. It is ErrNotFound
-// if the blob was deleted meanwhile, and ErrWrongKey if no identity decrypts it.
+// Current reports whether a blob is encrypted for exactly the store's recipients and can be
+// decrypted with their identities alone. It changes nothing. It returns ErrNotFound if the
+// blob was deleted meanwhile, and ErrWrongKey if no identity decrypts the blob.
 func (s *Store) Current(ctx context.Context, key string) (_ bool, err error) {
 	defer wrap(&err, "look at the recipients of "+clip(key))
 	if len(s.identities) == 0 {
@@ -185,8 +186,8 @@ func (s *Store) Recipients() []string {
 	return out
 }
 
-// Former returns the recipients of our identities that nothing is encrypted for any
-// more. These identities are not needed once every blob is Current.
+// Former returns the recipients of our identities that are not among the store's
+// recipients. These identities are not needed any more when every blob is Current.
 func (s *Store) Former() []string {
 	var out []string
 	for _, id := range s.identities {
@@ -209,7 +210,7 @@ func ownOf(identities []age.Identity, recipients []age.Recipient) (own []age.Ide
 }
 
 // readersOf returns a mark for a set of recipients. It is made of public keys and so
-// reveals nothing. It is zero if a recipient does not tell its key.
+// reveals nothing. It is zero if the public key of a recipient is unknown.
 func readersOf(recipients []age.Recipient) (mark [8]byte) {
 	var names []string
 	for _, r := range recipients {

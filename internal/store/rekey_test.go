@@ -18,18 +18,18 @@ import (
 	"filippo.io/age"
 )
 
-// realPlaces are those that can replace a version.
+// realPlaces runs a test against each driver that can replace a version.
 func realPlaces(t *testing.T, test func(t *testing.T, url string)) {
 	t.Run("file", func(t *testing.T) { test(t, fileURL(t)) })
 	t.Run("s3", func(t *testing.T) { test(t, s3URL(t)) })
 }
 
-// between is a store on its way from one identity to another.
+// between returns the options of a store that is being moved from one identity to another.
 func between(url string, old, fresh *age.X25519Identity) Options {
 	return Options{URL: url, Recipients: []age.Recipient{fresh.Recipient()}, Identities: []age.Identity{old, fresh}}
 }
 
-// rekeyAll does what a rotation does, and counts.
+// rekeyAll rekeys all blobs, as a rotation does, and counts the results.
 func rekeyAll(t *testing.T, s *Store) map[Rekeyed]int {
 	t.Helper()
 	found, err := s.List(t.Context(), "")
@@ -125,7 +125,7 @@ func TestRekeyedBlobsAreForTheNewRecipientsAlone(t *testing.T) {
 	})
 }
 
-// A recipient whose identity is nowhere here can be taken away and given.
+// A recipient whose identity this process does not have can be removed and added.
 func TestARecipientWithoutItsIdentityIsNoticed(t *testing.T) {
 	url, id, gone := fileURL(t), identity(t), identity(t)
 	both := options(url, id)
@@ -146,7 +146,7 @@ func TestARecipientWithoutItsIdentityIsNoticed(t *testing.T) {
 	}
 }
 
-// pausing does something before a blob becomes visible.
+// pausing is a place that calls a function before a blob becomes visible.
 type pausing struct {
 	place
 	before func()
@@ -175,7 +175,7 @@ func TestWhatOthersDoToABlobThatIsRekeyedWins(t *testing.T) {
 		before, mid := open(t, options(url, old)), open(t, between(url, old, fresh))
 		for name, size := range map[string]int{"small": 10, "large": 12 << 20} {
 			if name == "large" && strings.HasPrefix(url, "s3") {
-				continue // gofakes3 knows no conditions on multipart uploads; S3 does
+				continue // gofakes3 does not support conditions on multipart uploads; S3 does
 			}
 			data := make([]byte, size)
 			_, _ = rand.NewChaCha8([32]byte{5}).Read(data)
@@ -228,7 +228,7 @@ func TestWhatOthersDoToABlobThatIsRekeyedWins(t *testing.T) {
 	})
 }
 
-// A purged seed must not come back, whoever is quicker.
+// A purged blob must not come back, whether the deletion or Rekey is faster.
 func TestAPurgedBlobNeverComesBack(t *testing.T) {
 	realPlaces(t, func(t *testing.T, url string) {
 		old, fresh := identity(t), identity(t)
@@ -310,7 +310,7 @@ func TestATornBlobIsNotRekeyed(t *testing.T) {
 	}
 }
 
-// The format before this one did not say whom a blob is for.
+// The format before this one did not record the recipients of a blob.
 func TestBlobsOfTheFormerFormatAreReadAndRenewed(t *testing.T) {
 	url, id := fileURL(t), identity(t)
 	s := open(t, options(url, id))
@@ -339,7 +339,7 @@ func TestBlobsOfTheFormerFormatAreReadAndRenewed(t *testing.T) {
 	}
 }
 
-// rekeyForEver is a process of its own that a test kills.
+// rekeyForEver runs in a separate process, which a test kills.
 func rekeyForEver(url, secrets string) {
 	var ids []age.Identity
 	for _, secret := range strings.Fields(secrets) {
@@ -392,7 +392,8 @@ func TestAKilledRotationLeavesEveryBlobWholeAndCanBeRunAgain(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// It is killed as soon as so many lines are read: anywhere in what follows.
+		// The process is killed as soon as the test has read this many lines, so at any
+		// point of its further work.
 		if _, err := out.Read(make([]byte, 1)); err != nil {
 			t.Fatal(err)
 		}

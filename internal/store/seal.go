@@ -27,13 +27,14 @@ const (
 	packZstd   = 1
 )
 
-// sample is how much of a stream is tried to decide whether to compress.
+// sample is the number of bytes of a stream that are compressed on trial, to decide whether
+// to compress the stream.
 const sample = 64 << 10
 
-// One window and one goroutine: a stream costs a few MB whatever its size.
+// With one window and one goroutine, a stream of any size needs only a few MB of memory.
 var zstdOptions = []zstd.EOption{zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1 << 20)}
 
-// Shared by small jobs: EncodeAll is safe for concurrent use.
+// Small jobs share smallZstd, because EncodeAll is safe for concurrent use.
 var smallZstd = func() *zstd.Encoder {
 	e, err := zstd.NewWriter(nil, zstdOptions...)
 	if err != nil {
@@ -44,7 +45,7 @@ var smallZstd = func() *zstd.Encoder {
 
 // A sealer encrypts one object into w.
 type sealer struct {
-	begin []byte // what precedes the content; its compression is set later
+	begin []byte // the data before the content; its compression is set later
 	age   io.WriteCloser
 	zstd  *zstd.Encoder
 	head  []byte // content held back until the compression is decided
@@ -60,7 +61,7 @@ func newSealer(w io.Writer, key string, recipients []age.Recipient) (*sealer, er
 	return &sealer{begin: beginning{key: key, readers: readersOf(recipients)}.bytes(), age: a}, nil
 }
 
-// A beginning is what precedes the content of an object.
+// A beginning is the data before the content of an object.
 type beginning struct {
 	pack    byte
 	readers [8]byte // zero: unknown
@@ -97,7 +98,7 @@ func readBeginning(r io.Reader) (b beginning, err error) {
 	return b, nil
 }
 
-// tooNew is an error about something that a later version wrote.
+// tooNew is the error for an object that a later version wrote.
 type tooNew string
 
 func (t tooNew) Error() string { return string(t) + " is newer than this program knows (upgrade it)" }
@@ -119,7 +120,8 @@ func (s *sealer) Write(p []byte) (int, error) {
 	return s.put(p)
 }
 
-// decide writes the beginning of the object and what was held back.
+// decide decides whether to compress, and writes the beginning of the object and the
+// content that was held back.
 func (s *sealer) decide() error {
 	pack := byte(packPlain)
 	if !s.plain && worthPacking(s.head) {
@@ -180,8 +182,8 @@ func (s *sealer) abandon() {
 	}
 }
 
-// An opener decrypts one object. Its errors are ErrTorn, ErrWrongKey, or the reader's
-// own as ErrUnreachable.
+// An opener decrypts one object. Its errors are ErrTorn, ErrWrongKey, or ErrUnreachable if
+// reading the object failed.
 type opener struct {
 	src *source
 	beginning
@@ -230,7 +232,7 @@ func newOpener(r io.ReadCloser, key string, identities []age.Identity) (_ *opene
 	return o, nil
 }
 
-// open decrypts up to the content.
+// open decrypts the data before the content.
 func (o *opener) open(key string, identities []age.Identity) error {
 	a, err := age.Decrypt(bufio.NewReaderSize(o.src, 64<<10), identities...)
 	if err != nil {
@@ -268,7 +270,7 @@ func (o *opener) mean(err error) error {
 	return fmt.Errorf("%w: %w", ErrTorn, noEOF(err))
 }
 
-// noEOF keeps a torn object from matching io.EOF, which means a good end.
+// noEOF replaces io.EOF in the error for a torn object, because io.EOF means a good end.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -20,13 +20,13 @@ type Options struct {
 	// URL is file:///absolute/folder or s3://bucket?region=…&prefix=…/ (the
 	// parameters and the credentials of the AWS SDK); mem:// is for tests.
 	URL string
-	// Recipients are those that every blob is encrypted for. Required.
+	// Recipients are the recipients for whom every blob is encrypted. They are required.
 	Recipients []age.Recipient
-	// Identities decrypt blobs; none for a process that only writes. If there are
-	// any, one of them must be among the Recipients.
+	// Identities decrypt blobs. A process that only writes has none. If there are any, one
+	// of them must belong to one of the Recipients.
 	Identities []age.Identity
-	// ID, if set, is the id that the store must have. A store with another id is
-	// ErrOtherStore, and a missing store is not created.
+	// ID, if set, is the id that the store must have. If the store has another id, the
+	// error is ErrOtherStore. A missing store is not created.
 	ID string
 	// Logger may be nil.
 	Logger *slog.Logger
@@ -40,7 +40,7 @@ type Store struct {
 	nameKey    []byte // nil without an identity
 	recipients []age.Recipient
 	identities []age.Identity
-	own        []age.Identity // those that belong to the recipients
+	own        []age.Identity // the identities that belong to the recipients
 	readers    [8]byte        // marks the recipients
 }
 
@@ -55,9 +55,9 @@ type Info struct {
 // MaxGet is the largest blob that Get reads, in bytes of plaintext.
 const MaxGet = 256 << 20
 
-// Open opens the store at a URL, and makes one if there is none yet. Two processes
-// that open a new store at once agree on its id. Open tries the identities, so a
-// wrong one is ErrWrongKey here and not later.
+// Open opens the store at a URL, and makes one if there is none yet. If two processes open
+// a new store at the same time, they agree on its id. Open tries the identities, so that
+// it, and not a later call, returns ErrWrongKey for a wrong one.
 func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	defer wrap(&err, "open store "+opts.URL)
 	if len(opts.Recipients) == 0 {
@@ -140,25 +140,26 @@ func (s *Store) Put(ctx context.Context, key string, data []byte) (err error) {
 }
 
 // Create writes a blob if the key is free, and returns ErrExists otherwise. After
-// ErrUnreachable the blob may be stored; a second Create then returns ErrExists.
+// ErrUnreachable the blob may be stored. If it is, a second Create returns ErrExists.
 //
-// On an S3 server that ignores If-None-Match, two that create the same key at the
-// same moment may both succeed. Create reads back what it wrote, so a writer that was
-// overwritten before that gets ErrExists; one that is overwritten later is not told.
-// Use CreateOnce for what must not happen twice.
+// On an S3 server that ignores If-None-Match, two calls that create the same key at the
+// same moment may both succeed. Create reads back the blob, so a writer whose blob was
+// overwritten before that gets ErrExists. A writer whose blob is overwritten later does not
+// notice. Use CreateOnce if only one call may ever succeed.
 func (s *Store) Create(ctx context.Context, key string, data []byte) (err error) {
 	defer wrap(&err, "store "+clip(key))
 	return s.create(ctx, key, data)
 }
 
-// maxOnce bounds what CreateOnce writes. It goes in one request, because a server may
-// honour conditions on single requests and not on multipart uploads.
+// maxOnce bounds a blob of CreateOnce, in bytes. Such a blob is written in one request,
+// because a server may honour conditions on single requests and not on multipart uploads.
 const maxOnce = 1 << 20
 
-// CreateOnce is Create for what must never succeed twice, at most 1 MiB long
-// (ErrTooLarge). On a server that ignores If-None-Match, which is tested before the
-// first write, it writes nothing and returns ErrNotExclusive. A server that checks
-// and writes in two steps passes the test and may still let two racers in.
+// CreateOnce is like Create, but never succeeds twice for a key. The data has at most 1 MiB
+// (ErrTooLarge). Before the first write it tests whether the server honours If-None-Match.
+// If the server does not, it writes nothing and returns ErrNotExclusive. A server that
+// checks and writes in two steps passes this test, and two calls at the same moment may
+// still both succeed.
 func (s *Store) CreateOnce(ctx context.Context, key string, data []byte) (err error) {
 	defer wrap(&err, "store "+clip(key))
 	if len(data) > maxOnce {
@@ -170,15 +171,16 @@ func (s *Store) CreateOnce(ctx context.Context, key string, data []byte) (err er
 	return s.create(ctx, key, data)
 }
 
-// Exclusive returns why the store refuses CreateOnce, nil if it does not. It may
-// write an object that is no blob.
+// Exclusive returns an error that says why the store refuses CreateOnce, or nil if it does
+// not. It may write an object that is no blob.
 func (s *Store) Exclusive(ctx context.Context) (err error) {
 	defer wrap(&err, "try whether the store keeps what is created")
 	return s.place.exclusive(ctx)
 }
 
 func (s *Store) create(ctx context.Context, key string, data []byte) error {
-	// Saves work, and helps on S3 servers that ignore If-None-Match.
+	// This saves work if the key is taken, and helps on S3 servers that ignore
+	// If-None-Match.
 	switch _, err := s.stat(ctx, key); {
 	case err == nil:
 		return ErrExists
@@ -257,7 +259,7 @@ func (s *Store) List(ctx context.Context, prefix string) (_ []Info, err error) {
 	return found, err
 }
 
-// Delete removes a blob. It is no error if there is none.
+// Delete removes a blob. A missing blob is no error.
 func (s *Store) Delete(ctx context.Context, key string) (err error) {
 	defer wrap(&err, "delete "+clip(key)+" from the store")
 	if err := checkKey(key); err != nil {
@@ -270,9 +272,9 @@ func (s *Store) Delete(ctx context.Context, key string) (err error) {
 	return err
 }
 
-// surely returns ErrNotFound only if the store itself is still there. An unmounted
-// disk or a deleted bucket also has no blobs, and to believe that would turn an
-// outage into a loss.
+// surely returns ErrNotFound only if the store itself is still there. An unmounted disk or
+// a deleted bucket also has no blobs. If callers took this for ErrNotFound, an outage would
+// become a loss.
 func (s *Store) surely(ctx context.Context, err error) error {
 	if !errors.Is(err, ErrNotFound) {
 		return err
@@ -285,9 +287,10 @@ func (s *Store) surely(ctx context.Context, err error) error {
 	return err
 }
 
-// PutContent writes data under prefix with a name made of a keyed digest, and returns
-// the whole key. Equal data gets the same key and is stored once. Without the store's
-// own key the name does not reveal the data. It needs an identity (ErrNoIdentity).
+// PutContent writes data under prefix with a name made of a keyed digest, and returns the
+// whole key. Equal data gets the same key and is stored once. The name reveals nothing
+// about the data to anybody who does not have the store's own key. PutContent needs an
+// identity (ErrNoIdentity).
 func (s *Store) PutContent(ctx context.Context, prefix string, data []byte) (_ string, err error) {
 	defer wrap(&err, "store content under "+clip(prefix))
 	name, err := s.Name(data)

@@ -64,12 +64,12 @@ func open(t *testing.T, opts Options) *Store {
 	return s
 }
 
-// fileURL is a file store in a folder that does not exist yet.
+// fileURL returns the URL of a file store in a folder that does not exist yet.
 func fileURL(t *testing.T) string {
 	return "file://" + filepath.Join(t.TempDir(), "a", "store")
 }
 
-// s3URL is a bucket on a server that speaks S3 on the loopback.
+// s3URL returns the URL of a bucket on an S3 server on loopback.
 func s3URL(t *testing.T) string {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
@@ -84,7 +84,7 @@ func s3URL(t *testing.T) string {
 	return "s3://ours?region=us-east-1&use_path_style=true&disable_https=true&endpoint=" + server.URL
 }
 
-// everyPlace runs a test against each driver that a store may stand on.
+// everyPlace runs a test against each driver of a store.
 func everyPlace(t *testing.T, test func(t *testing.T, url string)) {
 	t.Run("file", func(t *testing.T) { test(t, fileURL(t)) })
 	t.Run("s3", func(t *testing.T) { test(t, s3URL(t)) })
@@ -217,7 +217,7 @@ func TestBadKeysAreRefused(t *testing.T) {
 func TestWrongKeyIsAnErrorAtOpen(t *testing.T) {
 	everyPlace(t, func(t *testing.T, url string) {
 		if url == "mem://" {
-			return // each opening is a store of its own
+			return // each call of Open makes another store
 		}
 		open(t, options(url, identity(t)))
 		if _, err := Open(t.Context(), options(url, identity(t))); !errors.Is(err, ErrWrongKey) {
@@ -230,7 +230,7 @@ func TestWrongKeyIsAnErrorAtRead(t *testing.T) {
 	url, first, second := fileURL(t), identity(t), identity(t)
 	both := options(url, first)
 	both.Recipients = append(both.Recipients, second.Recipient())
-	open(t, both) // the store itself is for both
+	open(t, both) // the store itself is encrypted for both
 	onlyFirst := open(t, options(url, first))
 	if err := onlyFirst.Put(t.Context(), "k", []byte("for the first")); err != nil {
 		t.Fatal(err)
@@ -386,7 +386,7 @@ func TestStoreThatWentAwayIsNotEmpty(t *testing.T) {
 	if err := os.Rename(root, root+".away"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(root, 0o700); err != nil { // as a mount point is without its disk
+	if err := os.Mkdir(root, 0o700); err != nil { // like a mount point whose disk is not mounted
 		t.Fatal(err)
 	}
 	_, err := s.Get(t.Context(), "k")
@@ -467,7 +467,7 @@ func TestNothingReadableIsInTheStore(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil || files != 5 { // the lock is one
+	if err != nil || files != 5 { // one of them is the lock
 		t.Fatalf("looked at %d files, %v; want 5", files, err)
 	}
 }
@@ -528,7 +528,7 @@ func TestStreamIsInvisibleBeforeItsEnd(t *testing.T) {
 	})
 }
 
-// writeForEver is a process of its own that a test kills in mid-stream.
+// writeForEver runs in a separate process, which a test kills while it writes.
 func writeForEver(url, secret string) {
 	id, err := age.ParseX25519Identity(secret)
 	if err != nil {

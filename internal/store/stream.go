@@ -30,9 +30,9 @@ func (c *counter) Write(b []byte) (int, error) {
 
 var errClosed = errors.New("blob is closed")
 
-// NewWriter begins a blob of any size, which replaces an older one under the key.
-// Nothing is visible before Close, and nothing ever if Abort comes first or ctx ends.
-// Memory is bounded.
+// NewWriter begins a blob of any size, which replaces an older one under the key. The blob
+// becomes visible at Close. If Abort is called first or ctx ends, it never does. Memory is
+// bounded.
 func (s *Store) NewWriter(ctx context.Context, key string) (_ *Writer, err error) {
 	defer wrap(&err, "store "+clip(key))
 	return s.newWriter(ctx, key, false)
@@ -80,8 +80,8 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close makes the blob visible; only a nil error says that it is stored. After an
-// error that wraps ErrUnreachable it may nevertheless be stored, whole.
+// Close makes the blob visible. The blob is certainly stored only if the error is nil.
+// After an error that wraps ErrUnreachable it may also be stored, whole.
 func (w *Writer) Close() (err error) {
 	defer wrap(&err, "store "+clip(w.key))
 	return w.close()
@@ -117,9 +117,8 @@ func (w *Writer) Abort() {
 // Stored returns the blob's size in the store, after Close.
 func (w *Writer) Stored() int64 { return w.stored }
 
-// NewReader opens a blob of any size, in bounded memory. A torn blob is detected
-// while it is read (ErrTorn): what was read is valid only once Read has returned
-// io.EOF.
+// NewReader opens a blob of any size, in bounded memory. A torn blob is detected while it
+// is read (ErrTorn), so the data is valid only when Read has returned io.EOF.
 func (s *Store) NewReader(ctx context.Context, key string) (_ io.ReadCloser, err error) {
 	defer wrap(&err, "read "+clip(key)+" from the store")
 	o, err := s.newReader(ctx, key)

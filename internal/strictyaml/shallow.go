@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// Shallow refuses data that is slow to parse as YAML: invalid UTF-8, and nesting
-// deeper than most, by brackets or by "- - - -" in one line. If prose is set the file
-// contains texts in which brackets need not be balanced, and each line end counts as
-// a closing bracket.
+// Shallow refuses data that is slow to parse as YAML: invalid UTF-8, and nesting deeper
+// than most, by brackets or by "- - - -" in one line. prose says that the file contains
+// texts in which brackets need not be balanced. Then each line end counts as a closing
+// bracket.
 func Shallow(data []byte, most int, prose bool) error {
 	if !utf8.Valid(data) {
 		return errors.New("it is not text in UTF-8")

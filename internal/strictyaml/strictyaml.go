@@ -16,8 +16,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// A Problem is one mistake in a file. Line is 0 if the mistake is that something is
-// missing.
+// A Problem is one mistake in a file. Line is 0 if something is missing in the file.
 type Problem struct {
 	Line int
 	Key  string
@@ -60,16 +59,16 @@ func Read(data []byte, v any) *File {
 	return f
 }
 
-// Add adds a mistake in the value of a key. It does nothing if the value could not be
-// read, because that is already reported.
+// Add adds a mistake in the value of a key. If the value could not be read, Add does
+// nothing, because that mistake is already reported.
 func (f *File) Add(key, format string, args ...any) {
 	if !slices.Contains(f.bad, key) {
 		f.Problems = append(f.Problems, f.At(key, format, args...))
 	}
 }
 
-// At returns a problem with a key. If the key is not in the file, the line is that of
-// the enclosing key.
+// At returns a problem with a key. If the key is not in the file, the problem has the line
+// of the enclosing key.
 func (f *File) At(key, format string, args ...any) Problem {
 	return Problem{LineOf(f.Lines, key), key, fmt.Sprintf(format, args...)}
 }
@@ -84,7 +83,7 @@ func LineOf(lines map[string]int, key string) int {
 	return line
 }
 
-// Without returns the problems without those of keys whose value could not be read.
+// Without drops the problems of keys whose value could not be read.
 func (f *File) Without(problems []Problem) []Problem {
 	return slices.DeleteFunc(problems, func(p Problem) bool { return slices.Contains(f.bad, p.Key) })
 }
@@ -134,7 +133,7 @@ func (f *File) read(key string, node ast.Node, v reflect.Value) {
 	case reflect.String:
 		switch node.Type() {
 		case ast.IntegerType, ast.FloatType, ast.BoolType, ast.InfinityType, ast.NanType:
-			// A store's id may look like a number; keep it as written.
+			// Keep the text as written: for example, a store's id may look like a number.
 			v.SetString(node.GetToken().Value)
 			return
 		}
@@ -234,7 +233,7 @@ func lineOf(n ast.Node) int {
 	return 0
 }
 
-// quoted matches what the parser's messages quote from the file.
+// quoted matches the parts of the parser's messages that quote the file.
 var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
 // problemOf turns an error of the parser into a Problem. The parser quotes whole

@@ -1,20 +1,20 @@
-// Package takeover lets the workers of one machine find out what a dead worker was
-// doing, so that they need not wait for its heartbeat timeout.
+// Package takeover lets the workers of one machine find out which tasks a dead worker was
+// doing, so that they need not wait for the worker's heartbeat timeout.
 //
-// Each worker has its own folder below a shared root. It holds a lock there for as
-// long as it lives, and keeps one file for each task in progress. The kernel
-// releases the lock when the process has ended, for whatever reason, and not
-// before. A worker that gets the lock of another worker's folder therefore knows
-// that the other one is dead, and which tasks it left.
+// Each worker has its own folder below a shared root. The worker holds a lock there for as
+// long as it lives, and keeps one file for each task in progress. The kernel releases the
+// lock when the process has ended for any reason, and not before. If a worker gets the lock
+// of another worker's folder, it therefore knows that the other worker is dead, and which
+// tasks it left.
 //
 //	ROOT/w-3141592653/lock   held by the worker
 //	ROOT/w-3141592653/t-17   one task: its task token
 //
 // Guarantees:
 //
-//   - a worker that runs, is stopped by a signal or hangs is never taken for dead;
-//   - if the file system has no such locks (NFS, some FUSE), Open fails. A dead
-//     worker is then noticed by its heartbeat timeout, as without this package;
+//   - a worker that runs, hangs or is stopped by a signal (SIGSTOP) never counts as dead;
+//   - if the file system has no such locks (NFS, some FUSE), Open fails. Then Temporal
+//     notices a dead worker by its heartbeat timeout, as without this package;
 //   - the tasks of a dead worker are given to one other worker at a time.
 package takeover
 
@@ -33,8 +33,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of what is read of dead workers. A task beyond them is noticed later, by
-// its heartbeat timeout, but not lost.
+// Bounds on the data that is read of dead workers. A task beyond these bounds is not lost:
+// it ends later, by its heartbeat timeout.
 const (
 	maxTasks   = 10_000
 	maxTask    = 16 << 10 // bytes
@@ -54,8 +54,8 @@ type Ledger struct {
 	last      atomic.Uint64
 }
 
-// held keeps the lock files of this process reachable: the garbage collector would
-// close them, and so release the locks of a process that still runs.
+// held keeps the lock files of this process reachable. Otherwise the garbage collector
+// would close them, and so release the locks of a process that still runs.
 var held sync.Map
 
 // Open makes and locks a folder for this process below root. It makes root if that
@@ -65,8 +65,8 @@ func Open(root string) (_ *Ledger, err error) {
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		return nil, err
 	}
-	// The folder gets its final name only when it is locked, so that nobody takes it
-	// for a dead worker's.
+	// The folder gets its final name only when it is locked, so that nobody takes it for
+	// the folder of a dead worker.
 	dir, err := os.MkdirTemp(root, "new-*")
 	if err != nil {
 		return nil, err
@@ -121,9 +121,8 @@ func (l *Ledger) Begin(task []byte) (end func(), err error) {
 	return func() { _ = os.Remove(path) }, nil
 }
 
-// Close removes the folder and releases the lock. If tasks are still in progress it
-// does neither: the lock ends with the process, and another worker then takes the
-// tasks over.
+// Close removes the folder and releases the lock. If tasks are still in progress, it does
+// neither. Then the lock ends with the process, and another worker takes the tasks over.
 func (l *Ledger) Close() error {
 	tasks, err := names(l.dir, taskPrefix, 1)
 	if err != nil || len(tasks) > 0 {
@@ -140,8 +139,8 @@ type Dead struct {
 	lock *os.File
 }
 
-// Dead returns the dead workers below the root. Each is given to one caller at a
-// time.
+// Dead returns the dead workers below the root. It gives each dead worker to one caller at
+// a time.
 func (l *Ledger) Dead() (dead []*Dead, err error) {
 	defer wrap(&err, "look for dead workers below "+l.root)
 	all, err := names(l.root, workerPrefix, maxWorkers)
@@ -162,8 +161,8 @@ func (l *Ledger) Dead() (dead []*Dead, err error) {
 	return dead, err
 }
 
-// bury takes the lock of a worker's folder. It returns nil if the worker lives, or
-// if somebody else has taken it over or has removed its folder.
+// bury takes the lock of a worker's folder. It returns nil if the worker lives, or if
+// somebody else has taken the worker over or has removed its folder.
 func bury(dir string) (*Dead, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -224,7 +223,8 @@ func readTask(path string) ([]byte, error) {
 	return task, nil
 }
 
-// Forget removes the worker's folder. It is called when its tasks are dealt with.
+// Forget removes the worker's folder. The caller calls it when it has ended the worker's
+// tasks.
 func (d *Dead) Forget() error { return errors.Join(os.RemoveAll(d.dir), d.lock.Close()) }
 
 // Release leaves the worker to the next caller of Ledger.Dead.

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The test binary is another worker when it is told so: it does two tasks, says
-// so, and goes on until it is killed.
+// The test binary can also run as another worker. It then begins two tasks, reports this,
+// and runs until it is killed.
 func TestMain(m *testing.M) {
 	if root := os.Getenv("TAKEOVER_TEST_ROOT"); root != "" {
 		l, err := Open(root)
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// worker is a process that does tasks below root.
+// worker starts a process that has tasks in progress below root.
 func worker(t *testing.T, root string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -68,8 +68,8 @@ func dead(t *testing.T, l *Ledger) []*Dead {
 	return d
 }
 
-// A worker is dead when its process has ended, and at no other time; what it did
-// is known then, and told once.
+// A worker counts as dead only when its process has ended. Then its tasks are known, and
+// are given to one caller.
 func TestOnlyADeadWorkersTasksAreTakenOver(t *testing.T) {
 	root := t.TempDir()
 	other := worker(t, root)
@@ -119,8 +119,8 @@ func TestOnlyADeadWorkersTasksAreTakenOver(t *testing.T) {
 	}
 }
 
-// A worker that ends in good order leaves nothing; one that has to leave tasks
-// behind is not dead before its process is.
+// A worker that ends without tasks in progress leaves nothing. If a worker closes while
+// tasks are in progress, it counts as dead only when its process has ended.
 func TestAClosedLedgerLeavesOnlyWhatIsInProgress(t *testing.T) {
 	root := t.TempDir()
 	one, two := open(t, root), open(t, root)

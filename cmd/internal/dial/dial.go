@@ -1,14 +1,13 @@
-// Package dial finds out how a program of ours reaches Temporal: from flags,
-// from Temporal's own environment variables and TOML profiles, from the config
-// file, from a local stack, in this order. Each setting comes from the first
-// source that has it, but what goes with an address (certificates, keys,
-// headers) never comes from a source behind the one that named the address, so
-// that a key is not shown to a server it was not meant for. An address that was
-// typed is the exception: the environment's certificates and keys go with it,
-// as they do in Temporal's own programs.
+// Package dial finds out how a program of ours reaches Temporal. Its sources are, in this
+// order, flags, Temporal's own environment variables and TOML profiles, the config file,
+// and a local stack. Each setting comes from the first source that has it. But
+// certificates, keys and headers never come from a source after the one that named the
+// address, so that no server gets a key that was not meant for it. An address in a flag is
+// the exception: the environment's certificates and keys go with it, as in Temporal's own
+// programs.
 //
-// What is resolved encrypts payloads with the keys of the first source that
-// names some; those of a local stack are for that stack's own server alone.
+// Payloads are encrypted with the keys of the first source that names a key file. The keys
+// of a local stack are used only for that stack's own server.
 package dial
 
 import (
@@ -25,20 +24,21 @@ import (
 	"fairlead.dev/fairlead/internal/payload"
 )
 
-// A Source is one place that may say how Temporal is reached.
+// A Source is one place that may have settings for reaching Temporal.
 type Source struct {
 	Name    string // for messages: "flags", "environment", …
 	Profile envconfig.ClientConfigProfile
-	// PayloadKey is a file of payload keys; empty: none.
+	// PayloadKey is a file of payload keys; empty if there is none.
 	PayloadKey string
 }
 
-// Flags is what was typed.
+// Flags returns the source for the flags.
 func Flags(address, namespace string) Source {
 	return Source{Name: "flags", Profile: envconfig.ClientConfigProfile{Address: address, Namespace: namespace}}
 }
 
-// Environment is TEMPORAL_* and the TOML profile that it names.
+// Environment returns the source for the variables TEMPORAL_* and the TOML profile that
+// they name.
 func Environment() (Source, error) {
 	p, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{})
 	if err != nil {
@@ -47,7 +47,7 @@ func Environment() (Source, error) {
 	return Source{Name: "environment", Profile: p}, nil
 }
 
-// Config is the section temporal of a config file.
+// Config returns the source for the section temporal of a config file.
 func Config(c *config.Config) (Source, error) {
 	t := c.Temporal
 	s := Source{Name: "config", Profile: envconfig.ClientConfigProfile{Address: t.Address, Namespace: t.Namespace}, PayloadKey: t.PayloadKey}
@@ -67,23 +67,24 @@ func Config(c *config.Config) (Source, error) {
 	return s, nil
 }
 
-// Stack is a local stack.
+// Stack returns the source for a local stack.
 func Stack(address, namespace, payloadKey string) Source {
 	return Source{Name: "stack", Profile: envconfig.ClientConfigProfile{Address: address, Namespace: namespace}, PayloadKey: payloadKey}
 }
 
-// A Target is a server and all that it takes to speak with it.
+// A Target has all that is needed to connect to a server.
 type Target struct {
-	client.Options        // complete, but for who we are
+	client.Options        // complete, except for our identity
 	From           string // the source of the address
-	// Codec is what Options encrypts payloads with, for those that the SDK
-	// hands out as they came. KeyFile is where its keys were; empty: none.
+	// Codec is the codec with which Options encrypts payloads. Callers need it for payloads
+	// that the SDK returns encrypted. KeyFile is the file of its keys; empty if there is
+	// none.
 	Codec   *payload.Codec
 	KeyFile string
 }
 
-// Resolve merges sources. The address is empty where none of them names one;
-// the namespace is "default" then.
+// Resolve merges sources. If no source names an address, the address is empty. If no source
+// names a namespace, it is "default".
 func Resolve(sources ...Source) (*Target, error) {
 	var p envconfig.ClientConfigProfile
 	from := ""
@@ -127,7 +128,8 @@ func Resolve(sources ...Source) (*Target, error) {
 	return t, nil
 }
 
-// keyFile is the key file of the first source that names one for an address.
+// keyFile returns the key file of the first source that names one and may be used for the
+// address.
 func keyFile(address string, sources []Source) string {
 	for _, s := range sources {
 		if s.PayloadKey != "" && (s.Name != "stack" || s.Profile.Address == address) {
@@ -137,8 +139,8 @@ func keyFile(address string, sources []Source) string {
 	return ""
 }
 
-// onThisMachine reports whether an address is on loopback, where compressing
-// each heartbeat costs both sides more than sending it.
+// onThisMachine reports whether an address is on loopback. There, compressing a heartbeat
+// costs both sides more than sending it.
 func onThisMachine(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

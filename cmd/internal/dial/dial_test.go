@@ -10,7 +10,8 @@ import (
 	"fairlead.dev/fairlead/internal/payload"
 )
 
-// A stack's payload key is for its own server, whoever names the address.
+// A stack's payload key is used only for the stack's own server, whichever source names the
+// address.
 func TestPayloadKeysComeFromTheFirstWhoNamesSome(t *testing.T) {
 	t.Setenv("TEMPORAL_CONFIG_FILE", t.TempDir()+"/none.toml")
 	dir := t.TempDir()

@@ -14,13 +14,12 @@ import (
 	"fairlead.dev/fairlead/internal/payload"
 )
 
-// recent is how many of a workflow's newest events Readable looks at.
+// recent is how many of a workflow's newest events Readable checks.
 const recent = 100
 
-// Readable looks whether what is on record of a workflow, at its beginning and
-// of late, can be read with our keys: nil, or an error that wraps
-// payload.ErrNoKey or payload.ErrTorn, or why it cannot be looked at. A workflow
-// that is not there can be read.
+// Readable checks whether our keys can read the oldest and newest events of a workflow. If
+// they cannot, the error wraps payload.ErrNoKey or payload.ErrTorn. Any other error means
+// that the check failed. It returns nil for a workflow that does not exist.
 func Readable(ctx context.Context, c client.Client, namespace string, codec *payload.Codec, workflowID string) error {
 	which := &commonpb.WorkflowExecution{WorkflowId: workflowID}
 	first, err := c.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{

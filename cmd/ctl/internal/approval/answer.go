@@ -85,7 +85,7 @@ func fillAnswers(ctx context.Context, a *core.App, t *conn.Conn, seen *protocol.
 	return putAnswers(ctx, a, t, doing, ap, g, d)
 }
 
-// asksQuestions returns the whole of an approval, or an error if it asks no questions.
+// asksQuestions returns an approval in full, or an error if it asks no questions.
 func asksQuestions(ctx context.Context, a *core.App, t *conn.Conn, doing string, ap protocol.Approval) (protocol.Approval, error) {
 	ap, err := whole(ctx, a, t, ap)
 	if err != nil {
@@ -111,8 +111,8 @@ func setAnswers(d *protocol.Decide, answers map[string][]string) (err error) {
 	return err
 }
 
-// given holds the answers collected so far. Plain answers go into the decision; secret ones
-// must not, because Temporal keeps it.
+// given holds the answers collected so far. Plain answers go into the decision. Secret
+// answers must not, because Temporal keeps the decision.
 type given struct {
 	questions     []protocol.Question
 	plain, secret map[string][]string
@@ -247,7 +247,7 @@ func putAnswers(ctx context.Context, a *core.App, t *conn.Conn, doing string, ap
 		return err
 	}
 	in := api.SecretAnswers{Answers: g.secret, Apart: apart}
-	if ap.Signed && (ap.Missing > 1 || len(ap.Agreed) > 0) { // several people must agree: equal answers get the same name, which is what they sign
+	if ap.Signed && (ap.Missing > 1 || len(ap.Agreed) > 0) { // several people must agree, and they sign the name of the sealed answers, so equal answers get the same name
 		in.Approval = ap.ID
 	}
 	stored, err := worker.PutAnswers(ctx, ap.Session, ap.Digest, in)

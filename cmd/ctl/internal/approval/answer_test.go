@@ -38,7 +38,7 @@ func atTerminal(t *testing.T, lines ...string) (*core.App, *conn.Conn) {
 }
 
 // A person who declines or cancels at the prompt of `ctl approval answer` sends no answers:
-// not the typed ones, not those from the command line, and no defaults.
+// neither typed answers, nor answers from the command line, nor defaults.
 func TestWhoeverIsAskedForAnswersMayDeclineOrCancel(t *testing.T) {
 	ap := protocol.Approval{ID: "s.1", Session: "s", Offered: []string{"answer", "decline", "cancel"}, Questions: []protocol.Question{
 		{ID: "region"}, {ID: "name"}, {ID: "notify", Default: "true"}}}
@@ -77,7 +77,7 @@ func TestASecretFromATerminalIsNotShown(t *testing.T) {
 	person, program := terminaltest.Open(t)
 	said := make(chan string, 1)
 	a := &core.App{In: program, Out: program, Err: writerFunc(func(b []byte) (int, error) {
-		go io.WriteString(person, "open sesame\n") // once ctl asks for it
+		go io.WriteString(person, "open sesame\n") // typed after ctl has asked for it
 		return len(b), nil
 	})}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -106,7 +106,7 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
-// With no worker up, a decision is left with Temporal, and ctl shows all that was given.
+// If no worker is up, Temporal keeps a decision, and ctl shows the whole decision.
 func TestADecisionThatIsLeftForTheNextWorkerIsShownWhole(t *testing.T) {
 	d := protocol.Decide{Approval: "s.1", Digest: "d", Outcome: "answer", Reason: "I looked", By: "ann"}
 	if err := setAnswers(&d, map[string][]string{"colour": {"blue"}, "tags": {"a", "b"}}); err != nil {

@@ -270,8 +270,8 @@ func decide(ctx context.Context, a *core.App, d protocol.Decide, fill filling) e
 	if err != nil {
 		return err
 	}
-	// Read the session first: to see codex's acknowledgement, the feed must start at an
-	// entry from before the decision.
+	// Read the session first. The feed must start at an entry from before the decision, or
+	// ctl could miss codex's acknowledgement.
 	msg := conn.Delivery{Doing: doing, Session: session, Name: protocol.SignalDecide, Again: true}
 	seen, answered, err := msg.Look(ctx, t)
 	var asked *protocol.Approval
@@ -299,7 +299,7 @@ func decide(ctx context.Context, a *core.App, d protocol.Decide, fill filling) e
 		if err := fill(ctx, t, asked, &d); err != nil {
 			return err
 		}
-		doing = d.Outcome + " approval " + d.Approval // the person asked for answers may have declined instead
+		doing = d.Outcome + " approval " + d.Approval // the person who was asked for answers may have declined instead
 		msg.Doing = doing
 	}
 	if err := sign(ctx, a, t, doing, asked, &d); err != nil {
@@ -329,7 +329,7 @@ func decide(ctx context.Context, a *core.App, d protocol.Decide, fill filling) e
 	})
 }
 
-// withDigestHint adds how to decide while the request cannot be read.
+// withDigestHint adds a hint to an error: how to decide while the request cannot be read.
 func withDigestHint(err error, d protocol.Decide) error {
 	var e *core.Error
 	if core.ExitCode(err) != core.ExitUnreachable || !errors.As(err, &e) {
@@ -340,7 +340,7 @@ func withDigestHint(err error, d protocol.Decide) error {
 			d.Outcome, d.Approval).Because(err)
 }
 
-// decidedByUs returns the approval as it will be once a worker has taken the decision.
+// decidedByUs returns the approval as it will be when a worker has taken the decision.
 func decidedByUs(seen protocol.SessionDetail, session string, d protocol.Decide) protocol.Approval {
 	ap, err := conn.Pick(seen.Approvals, "", d.Approval)
 	if err != nil {
@@ -421,8 +421,8 @@ func answerWhileOpen(ctx context.Context, a *core.App, t *conn.Conn, ap protocol
 	}
 }
 
-// decidedElsewhere says what became of an approval that is no longer open. For an open one it
-// returns "".
+// decidedElsewhere says how an approval that is no longer open was decided or ended. For an
+// open approval it returns "".
 func decidedElsewhere(ctx context.Context, t *conn.Conn, ap protocol.Approval) string {
 	var list []protocol.Approval
 	if _, err := t.AskEither(ctx, "look at approval "+ap.ID, protocol.SessionID(ap.Session), protocol.QueryApprovals, &list); err != nil {

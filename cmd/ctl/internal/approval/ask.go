@@ -22,7 +22,7 @@ type asking struct {
 	p  *core.Printer
 	ap protocol.Approval
 	// line shows a prompt and returns the line that the person types. A secret line is not
-	// shown. It returns errElsewhere once the approval is no longer open.
+	// shown. As soon as the approval is no longer open, line returns errElsewhere.
 	line func(prompt string, secret bool) (string, error)
 	// whole returns the approval in full, or the excerpt if the full one cannot be read.
 	whole func() protocol.Approval
@@ -32,7 +32,7 @@ func newAsking(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Appro
 	p, since := core.NewPrinter(a.Err, false), time.Now()
 	return &asking{p: p, ap: ap,
 		line: func(prompt string, secret bool) (string, error) {
-			if secret { // before the prompt asks for it
+			if secret { // before the prompt asks for the secret
 				show, err := a.HideTyping()
 				if err != nil {
 					return "", err
@@ -62,7 +62,7 @@ func newAsking(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Appro
 // DecideInline asks a person at the terminal about one approval. again is true if the
 // decision did not count and the approval is still open.
 func DecideInline(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval) (again bool, err error) {
-	a.DropTyped() // typed before the question was shown
+	a.DropTyped() // discard what was typed before the question was shown
 	q := newAsking(ctx, a, t, ap)
 	q.p.Printf("\n%s codex asks:\n", q.p.Paint(core.Yellow, "?"))
 	Show(q.p, ap, false)
@@ -93,9 +93,9 @@ func DecideInline(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Ap
 // strayFor is how long after an abandoned question a person may still press Enter for it.
 const strayFor = 10 * time.Second
 
-// collected protects a person whose question was just abandoned because others decided it.
-// The line that they are typing must not answer the next question, so ctl asks for an Enter
-// first.
+// collected is for a person whose question was just abandoned because others decided it.
+// The line that the person is typing must not answer the next question, so ctl first asks
+// the person to press Enter.
 func collected(a *core.App, q *asking) error {
 	if a.Strayed.IsZero() || time.Since(a.Strayed) > strayFor {
 		return nil
@@ -152,8 +152,8 @@ func askRest(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approva
 
 func (q *asking) offers(word string) bool { return slices.Contains(q.ap.Offered, word) }
 
-// decide asks until the approval is decided. For an outcome of "answer", given has the
-// answers.
+// decide asks until the approval is decided. If the outcome is "answer", the returned given
+// has the answers.
 func (q *asking) decide() (protocol.Decide, given, error) {
 	if q.offers("answer") {
 		if q.ap.Truncated {
@@ -313,7 +313,7 @@ func chosen(question protocol.Question, said string) []string {
 	return out
 }
 
-// some asks about each permission alone. ok is false if none is given.
+// some asks about each permission separately. ok is false if the person gives none.
 func (q *asking) some() (d protocol.Decide, ok bool, err error) {
 	q.ap = q.whole()
 	singles, rest := apart(q.ap.Permissions)
@@ -372,8 +372,8 @@ type single struct {
 	give  func(*activities.Part)
 }
 
-// apart splits permissions, in codex's JSON, into single ones. rest counts those that can
-// only be given together with all others.
+// apart splits permissions, in codex's JSON, into single ones. rest counts the permissions
+// that can only be given together with all others.
 func apart(raw json.RawMessage) (out []single, rest int) {
 	var p struct {
 		Network    struct{ Enabled bool }

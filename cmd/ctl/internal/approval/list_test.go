@@ -8,8 +8,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The list tells accepted from declined approvals, says who decided, and shows an expiry
-// only for open ones.
+// The list shows whether an approval was accepted or declined and who decided. It shows an
+// expiry only for open approvals.
 func TestListOfApprovalsSaysWhatWasDecided(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	decided := func(d *protocol.Decision) protocol.Approval {

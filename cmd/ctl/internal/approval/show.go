@@ -68,7 +68,7 @@ func Show(p *core.Printer, ap protocol.Approval, diffs bool) {
 	}
 }
 
-// showQuestion prints a question and what answers it takes.
+// showQuestion prints a question and the kinds of answers that it takes.
 func showQuestion(p *core.Printer, q protocol.Question) {
 	var hints []string
 	if q.Type != "" && q.Type != "string" {

@@ -80,8 +80,8 @@ func sign(ctx context.Context, a *core.App, t *conn.Conn, doing string, asked *p
 	return nil
 }
 
-// whoMaySign returns the signers that the session's policies allow. It is used to choose
-// among several keys, and between a key and its certificates. With no worker up, the
+// whoMaySign returns the signers that the session's policies allow. ctl uses them to choose
+// among several keys, and between a key and its certificates. If no worker answers, the
 // policies are read from the history. If that fails, the person must name the key.
 func whoMaySign(ctx context.Context, t *conn.Conn, asked *protocol.Approval) (all []*sshsig.Allowed, err error) {
 	if !asked.Signed {
@@ -96,7 +96,7 @@ func whoMaySign(ctx context.Context, t *conn.Conn, asked *protocol.Approval) (al
 			continue
 		}
 		p, err := policy.Parse([]byte(text))
-		if err != nil { // written by a newer version
+		if err != nil { // a newer version wrote the policy
 			return all, err
 		}
 		if p.Allowed() != nil {
@@ -134,7 +134,7 @@ func signature(ctx context.Context, a *core.App, with string, choice sshsig.Choi
 		if choice.Public, err = os.ReadFile(with); err != nil {
 			return nil, err
 		}
-		return signByAgent(ctx, choice, message) // as ssh-keygen does: the file has the public half, the agent the private one
+		return signByAgent(ctx, choice, message) // the file has the public key and the agent the private one, as with ssh-keygen
 	}
 	key, err := unlocked(ctx, a, file, pem)
 	if err != nil {
@@ -274,7 +274,7 @@ func signedText(ap protocol.Approval) string {
 	return text
 }
 
-// rulingText says which rule of a policy decided, or left the decision to people.
+// rulingText names the rule of a policy that decided, or that left the decision to people.
 func rulingText(ap protocol.Approval) string {
 	if ap.Ruling == nil {
 		return ""

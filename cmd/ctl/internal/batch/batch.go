@@ -102,8 +102,8 @@ says which sessions wait. With -o json: a line for each result, and the batch la
 	return c
 }
 
-// startBatch checks what only Temporal knows, uploads the items to the store and starts the
-// batch. there is true if the same request has already started it.
+// startBatch makes the checks that need Temporal, uploads the items to the store and starts
+// the batch. there is true if the same request has already started it.
 func startBatch(ctx context.Context, a *core.App, t *conn.Conn, id string, b *Local, k *conn.Keyed) (there bool, err error) {
 	if there, err = k.Look(ctx, t); err != nil || there {
 		return there, err
@@ -315,8 +315,8 @@ func listCommand(a *core.App) *cobra.Command {
 	return c
 }
 
-// batches queries each batch. A batch that was retried after its end has several runs, but
-// is listed once.
+// batches lists the batches, and queries each for its state. A batch that was retried after
+// its end has several runs, but is listed once.
 func batches(ctx context.Context, t *conn.Conn, narrow []string, limit int) ([]protocol.BatchView, error) {
 	narrow = append([]string{fmt.Sprintf("WorkflowType = '%s'", protocol.TypeBatch), "ExecutionStatus != 'ContinuedAsNew'"}, narrow...)
 	infos, err := t.List(ctx, "list batches", strings.Join(narrow, " AND "), limit)
@@ -344,7 +344,7 @@ func batches(ctx context.Context, t *conn.Conn, narrow []string, limit int) ([]p
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			if v, err := batch(ctx, t, "show", list[i].ID); err == nil && list[i].State != "terminated" {
-				list[i] = v // otherwise the values from the list stay
+				list[i] = v // if the batch does not answer, the values from the list stay
 			}
 		})
 	}
@@ -440,7 +440,7 @@ func retryBatch(ctx context.Context, t *conn.Conn, v protocol.BatchView, r proto
 	if err != nil {
 		return err
 	}
-	if was != nil { // its --key still stands for this batch
+	if was != nil { // the --key of the first run still names this batch
 		start.Memo = map[string]any{protocol.MemoClaim: *was}
 	}
 	_, err = t.Start(ctx, doing, start, protocol.TypeBatch, workflows.BatchInput{ID: v.ID, Spec: end.Spec, By: v.By, Origin: v.Origin, Carry: end.State, Retry: &r})

@@ -1,3 +1,3 @@
-// Package batch is `ctl batch`: reading a file of items, starting it as a batch,
-// and following what becomes of the items.
+// Package batch is `ctl batch`: reading a file of items, starting the items as a batch, and
+// following their results.
 package batch

@@ -24,7 +24,7 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// A Local is a batch file that was read and checked. Nothing of it has been sent yet.
+// A Local is a batch file that was read and checked, and of which nothing was sent yet.
 type Local struct {
 	*batchfile.File
 	Name string
@@ -40,7 +40,7 @@ type itemSet struct {
 	flags []batchfile.Flag
 	line  int
 	err   error
-	flag  string // the flag that err is about
+	flag  string // the flag that caused err
 }
 
 // Read reads a batch file; "-" means standard input.
@@ -217,8 +217,8 @@ func (b *Local) CheckNames(ctx context.Context, a *core.App, t *conn.Conn) error
 	return core.NewError(first.Code, first.Kind, "%s: %s", b.Name, strings.Join(problems, "\n  ")).Hinted("nothing was started; %s", first.Hint)
 }
 
-// place returns the line of the first flag that names a host, a seed or a zone. start.CheckNames
-// reports it.
+// place returns the line of the first flag that names a host, a seed or a zone. Errors of
+// start.CheckNames are reported with this line.
 func (s *itemSet) place() int {
 	for _, f := range s.flags {
 		if slices.Contains([]string{"host", "seed", "seed-pool", "zone", "credentials"}, f.Name) {
@@ -244,7 +244,7 @@ func (b *Local) Pack(ctx context.Context, a *core.App, t *conn.Conn, folder stri
 		return spec, err
 	}
 	quiet := a.Flags.Quiet
-	defer func() { a.Flags.Quiet = quiet }() // attach sets quiet for an output schema, which is meant for single sessions
+	defer func() { a.Flags.Quiet = quiet }() // Attach sets Quiet for an output schema, which is meant only for single sessions
 	sets := map[*itemSet]protocol.Message{}
 	sent := sentTrees{}
 	p := pageMaker{numbers: map[*itemSet]int{}}
@@ -307,7 +307,8 @@ func (sent sentTrees) send(ctx context.Context, a *core.App, t *conn.Conn, folde
 }
 
 // UploadName returns an owner name for an uploaded folder that starts many sessions. No
-// session or batch has the same name, so pruning theirs never deletes the snapshot.
+// session or batch has the same name, so pruning the snapshots of a session or batch never
+// deletes this one.
 func UploadName(t *snapshots.LocalTree) string {
 	if t == nil {
 		return "" // nothing is uploaded
@@ -315,7 +316,7 @@ func UploadName(t *snapshots.LocalTree) string {
 	return fmt.Sprintf("up-%.12s-%s", t.Digest, core.RandomID())
 }
 
-// A pageMaker fills a page. Options that items share are stored once per page.
+// A pageMaker fills a page. If items share options, the page has these options once.
 type pageMaker struct {
 	page    protocol.BatchPage
 	numbers map[*itemSet]int

@@ -15,7 +15,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// followBatch shows results as they arrive, and the batch when it has ended.
+// followBatch shows results as they arrive, and shows the batch when it has ended.
 func followBatch(ctx context.Context, a *core.App, t *conn.Conn, id string, outcome bool) error {
 	return followBatchFrom(ctx, a, t, id, 1, outcome)
 }
@@ -70,8 +70,8 @@ func showResult(p *core.Printer, r protocol.BatchResult) {
 	p.Printf("%s\n", failureLine(p, f))
 }
 
-// needsNobody ends the output, with --no-input, once all running sessions wait for a
-// person. The batch itself goes on waiting.
+// With --no-input, needsNobody ends the output when all running sessions wait for a person.
+// The batch itself goes on waiting.
 func needsNobody(ctx context.Context, a *core.App, t *conn.Conn, v protocol.BatchView) error {
 	if !a.Flags.NoInput || v.Running == 0 || v.Running < v.Window && v.Queued > 0 {
 		return nil
@@ -118,7 +118,8 @@ func awaitBatch(ctx context.Context, a *core.App, t *conn.Conn, id string, each 
 	}
 }
 
-// newResults shows the results from number from on, and returns the number of the next one.
+// newResults shows the results with number from and above, and returns the number of the
+// next result.
 func newResults(ctx context.Context, a *core.App, t *conn.Conn, id string, from int, show func(protocol.BatchResult, json.RawMessage) error) (int, error) {
 	for {
 		var got protocol.BatchResults
@@ -250,8 +251,8 @@ func watchBatch(ctx context.Context, a *core.App, t *conn.Conn, v batchShown) er
 	return nil
 }
 
-// A progress is one line on a terminal that is overwritten. Without a terminal it prints
-// nothing.
+// A progress is one line on a terminal, which each report overwrites. Without a terminal it
+// prints nothing.
 type progress struct {
 	app   *core.App
 	tty   bool

@@ -15,14 +15,14 @@ import (
 // probeWait is how long ctl waits for a worker if it can also answer without one.
 const probeWait = 3 * time.Second
 
-// silenceLasts is how long ctl asks no worker after one did not answer.
+// After a worker did not answer, ctl asks no worker for silenceLasts.
 const silenceLasts = 5 * time.Second
 
 // Silence records that workers do not answer.
 type Silence struct {
 	sync.Mutex
-	asked time.Time // the last time that nobody answered
-	since time.Time // since when nobody has answered; zero if somebody does
+	asked time.Time // when ctl last asked in vain
+	since time.Time // when the silence began; zero if workers answer
 	told  bool
 }
 

@@ -12,8 +12,8 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 )
 
-// Query queries a workflow and decodes the answer into out. doing is for error messages,
-// such as "show session s1". Only a worker can answer, and the wait is bounded.
+// Query queries a workflow and decodes the answer into out. doing, such as "show session
+// s1", is for error messages. Only a worker can answer, and the wait is bounded.
 func (t *Conn) Query(ctx context.Context, doing, workflowID, name string, out any, args ...any) error {
 	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
 	defer cancel()
@@ -28,12 +28,12 @@ func (t *Conn) Query(ctx context.Context, doing, workflowID, name string, out an
 }
 
 // Update sends an update and waits for its result. Updates with the same id count as one.
-// If id is empty, a random one is used.
+// If id is empty, Update uses a random id.
 func (t *Conn) Update(ctx context.Context, doing, workflowID, name, id string, out any, args ...any) error {
 	return t.UpdateWithin(ctx, AnswerWait, doing, workflowID, name, id, out, args...)
 }
 
-// UpdateWithin is update with another time limit.
+// UpdateWithin is Update with the time limit wait.
 func (t *Conn) UpdateWithin(ctx context.Context, wait time.Duration, doing, workflowID, name, id string, out any, args ...any) error {
 	ctx, cancel := t.App.Bounded(ctx, wait)
 	defer cancel()
@@ -53,9 +53,9 @@ func (t *Conn) UpdateWithin(ctx context.Context, wait time.Duration, doing, work
 	return t.Explain(ctx, doing, err)
 }
 
-// whenReady repeats try while a workflow is not ready, which is so while it continues as
-// new. The workflow has not taken the request then. A query that collided with the end of a
-// workflow task is also repeated, a few times.
+// whenReady repeats try while a workflow is not ready because it continues as new. Then it
+// has not taken the request. A query that collided with the end of a workflow task is also
+// repeated, a few times.
 func whenReady(ctx context.Context, try func() error) error {
 	for wait, met := 20*time.Millisecond, 0; ; wait = min(2*wait, time.Second) {
 		err := try()
@@ -75,19 +75,19 @@ func whenReady(ctx context.Context, try func() error) error {
 	}
 }
 
-// maxMet bounds how often in a row a failed query is explained by such a collision.
+// maxMet bounds how many failures of a query in a row count as such collisions.
 const maxMet = 4
 
 // metItsTask reports whether a query failed because a workflow task ended while the query
-// was on its way to a worker. The SDK then takes that task for the current one, and its
-// commands for illegal. A workflow that really cannot be replayed fails in the same way,
-// but every time.
+// was on its way to a worker. The SDK then takes the ended task for the current one, and
+// reports its commands as illegal. A workflow that really cannot be replayed fails in the
+// same way, but at each query.
 func metItsTask(err error) bool {
 	var fail *serviceerror.QueryFailed
 	return errors.As(err, &fail) && strings.HasPrefix(fail.Message, "[TMPRL1100] invalid state transition")
 }
 
-// UpdateWithStart is like update, but starts the workflow if it does not run.
+// UpdateWithStart is like Update, but starts the workflow if it does not run.
 // start.WorkflowIDConflictPolicy must be set.
 func (t *Conn) UpdateWithStart(ctx context.Context, doing string, start client.StartWorkflowOptions, workflowType string, input any, name string, out any, args ...any) error {
 	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
@@ -116,7 +116,8 @@ func (t *Conn) Start(ctx context.Context, doing string, opts client.StartWorkflo
 	return run, t.Explain(ctx, doing, err)
 }
 
-// Result waits for the end of a workflow, at most for wait, or without limit if wait is 0.
+// Result waits for the end of a workflow. wait is the limit; 0 means no limit. --timeout
+// replaces it.
 func (t *Conn) Result(ctx context.Context, doing string, run client.WorkflowRun, wait time.Duration, out any) error {
 	if wait = t.App.Wait(wait); wait > 0 {
 		var cancel context.CancelFunc
@@ -130,7 +131,7 @@ func (t *Conn) Result(ctx context.Context, doing string, run client.WorkflowRun,
 	return t.Explain(ctx, doing, err)
 }
 
-// Signal sends a signal. With no worker up, Temporal keeps it.
+// Signal sends a signal. If no worker is up, Temporal keeps it for the next one.
 func (t *Conn) Signal(ctx context.Context, doing, workflowID, name string, arg any) error {
 	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
 	defer cancel()

@@ -13,8 +13,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A query can fail because a workflow task ends at the same time. That says nothing about
-// the workflow, so it is repeated and the user does not see it.
+// A query can fail because a workflow task ends at the same time. That failure says nothing
+// about the workflow, so the query is repeated and the user does not see it.
 func TestAQueryThatMetAWorkflowTaskIsAskedAgain(t *testing.T) {
 	met := serviceerror.NewQueryFailed("[TMPRL1100] invalid state transition: attempt to handleInitiatedEvent, CommandType: Activity, ID: 25, state=Created")
 	tries := 0
@@ -38,7 +38,8 @@ func TestAQueryThatMetAWorkflowTaskIsAskedAgain(t *testing.T) {
 	}
 }
 
-// A workflow says what it was asked to do, and so does ctl. The user reads it once.
+// A workflow's refusal names the request, and ctl names it too. The user reads the name
+// once.
 func TestARefusalSaysOnceWhatWasBeingDone(t *testing.T) {
 	tt := &Conn{App: &core.App{}, Codec: payload.NewCodec("default")}
 	for _, c := range []struct{ doing, told, want string }{

@@ -101,7 +101,7 @@ func Open(ctx context.Context, a *core.App) (*Conn, error) {
 	defer cancel()
 	c, err := client.DialContext(ctx, opts)
 	for err != nil && from == "stack" && stackRuns(a) && ctx.Err() == nil {
-		// The supervisor is restarting the server.
+		// The supervisor is restarting the server: wait and try again.
 		select {
 		case <-ctx.Done():
 		case <-time.After(100 * time.Millisecond):
@@ -120,8 +120,8 @@ func Open(ctx context.Context, a *core.App) (*Conn, error) {
 	return t, t.maySend(ctx)
 }
 
-// maySend refuses to go on without a payload key if the workers have one. Temporal would
-// keep what ctl sends unencrypted, and ctl could not read the answers.
+// maySend returns an error if ctl has no payload key and the workers have one. Otherwise
+// Temporal would keep ctl's messages unencrypted, and ctl could not read the answers.
 func (t *Conn) maySend(ctx context.Context) error {
 	if _, ok := t.Codec.Encrypts(); ok {
 		return nil
@@ -135,7 +135,7 @@ func (t *Conn) maySend(ctx context.Context) error {
 		return core.Usage("use Temporal at %s: its payloads are encrypted, and ctl has no payload key", t.Address).
 			Hinted("name a copy of the workers' key file as temporal.payload_key in the config; a stack of `ctl up` has it in its state folder (--state)").Because(err)
 	}
-	return nil // other failures are reported better by the command itself
+	return nil // the command itself reports other failures better
 }
 
 type closer func()

@@ -14,17 +14,18 @@ import (
 // A Delivery is one message to a session, and how to send it.
 type Delivery struct {
 	Doing, Session string
-	Name           string // of the signal, and of the update
+	Name           string // the name of the signal and of the update
 	UpdateID       string // makes repeated updates count as one
 	Msg            any
-	// Again says that the session takes the message once, however often it arrives. An
-	// update that may have arrived can then be followed by a signal.
+	// Again says that the session takes the message once, even if it arrives several times.
+	// So ctl can send a signal after an update that may have arrived.
 	Again bool
-	// Check refuses what the session would refuse, as far as ctl can know.
+	// Check refuses the message if the session would refuse it, as far as ctl can know.
 	Check func(protocol.SessionDetail) error
 }
 
-// Look reads the state of the session. live reports whether a worker answered.
+// Look reads the state of the session before the message is sent. live reports whether a
+// worker answered.
 func (d *Delivery) Look(ctx context.Context, t *Conn) (seen protocol.SessionDetail, live bool, err error) {
 	live, err = t.AskEither(ctx, d.Doing, protocol.SessionID(d.Session), protocol.QueryDetail, &seen)
 	return seen, live, err
@@ -111,7 +112,7 @@ func TurnRuns(doing string) func(protocol.SessionDetail) error {
 		}
 		for _, turn := range d.Turns {
 			if !turn.Done() {
-				return nil // it runs, or is about to
+				return nil // a turn runs or is about to begin
 			}
 		}
 		return core.Refused("%s: it has no running turn", doing)
@@ -119,7 +120,7 @@ func TurnRuns(doing string) func(protocol.SessionDetail) error {
 }
 
 // Decidable returns a check that refuses a decision on an approval that is no longer open,
-// or whose request is not the one that was seen.
+// or whose request differs from the one that the user saw.
 func Decidable(doing string, d protocol.Decide) func(protocol.SessionDetail) error {
 	return func(seen protocol.SessionDetail) error {
 		ap, err := Pick(seen.Approvals, doing, d.Approval)

@@ -19,7 +19,7 @@ func TestRefusedAmendmentNamesTheSeedsSetting(t *testing.T) {
 	}
 }
 
-// With no worker up, ctl refuses what the session would refuse.
+// If no worker is up, ctl refuses decisions that the session would refuse.
 func TestADecisionThatWouldBeRefusedIsNotKept(t *testing.T) {
 	seen := protocol.SessionDetail{View: protocol.SessionView{State: protocol.Waiting}, Approvals: []protocol.Approval{{
 		ID: "s1.1", Digest: "d", State: protocol.ApprovalOpen, Offered: []string{"accept", "decline"}, ExpiresAt: time.Now().Add(time.Hour)}}}

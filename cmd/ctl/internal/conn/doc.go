@@ -1,5 +1,5 @@
-// Package conn is ctl's connection to Temporal ([Conn]) and to the workers' HTTP
-// APIs. It asks workflows, sends them messages, waits for what becomes of them, and
-// turns what went wrong into errors of package core. Where no worker answers, it
-// replays a workflow's history and asks that.
+// Package conn is ctl's connection to Temporal ([Conn]) and to the workers' HTTP APIs. It
+// queries workflows, sends them messages, waits for results, and converts failures to
+// errors of package core. If no worker answers a query, it replays the workflow's history
+// and answers the query from that.
 package conn

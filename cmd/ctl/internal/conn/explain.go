@@ -17,8 +17,8 @@ import (
 )
 
 // OutOfTime reports whether a wait ended because its own time was over. The connection has
-// the same deadline as the context and may report it first. OutOfTime then waits for the
-// context, so that this is not taken for a worker that did not answer.
+// the same deadline as the context and may report the deadline first. OutOfTime then waits
+// for the context, so that ctl does not report that a worker did not answer.
 func OutOfTime(ctx context.Context, err error) bool {
 	if err == nil {
 		return false
@@ -88,9 +88,9 @@ func (t *Conn) Explain(ctx context.Context, doing string, err error) error {
 	return core.Failed("%s: %s", doing, FirstSentence(err)).Because(err)
 }
 
-// unsaid removes from a workflow's message what the workflow was doing, because ctl says
-// that itself. It shortens "decide s1.2: it expired" to "it expired" if ctl was doing
-// "accept approval s1.2". Both operations must end with the same object.
+// unsaid removes the beginning of a workflow's message that names the operation, because
+// ctl names it itself. It shortens "decide s1.2: it expired" to "it expired" if ctl was
+// doing "accept approval s1.2". Both operations must end with the same object.
 func unsaid(doing, message string) string {
 	head, rest, ok := strings.Cut(message, ": ")
 	if words, of := strings.Fields(head), strings.Fields(doing); ok && len(of) > 0 && len(words) > 1 && len(words) < 4 && words[len(words)-1] == of[len(of)-1] {
@@ -99,13 +99,13 @@ func unsaid(doing, message string) string {
 	return message
 }
 
-// missing matches the part of a refusal that names something that does not exist. Other
-// names in the refusal are of existing things.
+// missing matches the part of a refusal that names a seed or host that does not exist.
+// Other names in the refusal are of things that exist.
 var missing = regexp.MustCompile(`\bno (?:jump )?(?:seed|host) `)
 
-// whatThereIs returns the hint that says how to list things of the kind that was not found.
+// whatThereIs returns a hint: how to list the things of the kind that was not found.
 func whatThereIs(message string) string {
-	last, at := "", -1 // the last noun is what was not found
+	last, at := "", -1 // the last noun names the kind of thing that was not found
 	for _, noun := range []string{"batch", "schedule", "session", "seed", "host"} {
 		if i := strings.LastIndex(message, noun+" "); i > at {
 			last, at = noun, i
@@ -117,8 +117,8 @@ func whatThereIs(message string) string {
 	return "`ctl " + last + " list` shows what there is"
 }
 
-// refusal finds a workflow's typed refusal in an error, nil if there is none. For a failed
-// query it is in the failure that the server passes on.
+// refusal finds a workflow's typed refusal in an error. It returns nil if there is none.
+// For a failed query, the refusal is in the failure that the server passes on.
 func refusal(codec *payload.Codec, err error) *core.Error {
 	kind, message := "", ""
 	var app *temporalsdk.ApplicationError

@@ -27,7 +27,7 @@ func TestWhatIsNotThereComesWithWhereToLook(t *testing.T) {
 	}
 }
 
-// A refusal may name an existing session in which something else does not exist. Its hint
+// A refusal may name an existing session in which something else does not exist. The hint
 // is not about the session.
 func TestARefusalPointsOnlyToWhatIsMissing(t *testing.T) {
 	for message, want := range map[string]string{

@@ -17,8 +17,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Hosts lists a zone's hosts. A zone's inventory is created by its first worker, so a zone
-// without one has no hosts, which is not an error.
+// Hosts lists a zone's hosts. The first worker of a zone creates the zone's inventory. A
+// zone without an inventory has no hosts, which is not an error.
 func Hosts(ctx context.Context, a *core.App, t *Conn, zone string) ([]protocol.HostView, error) {
 	var hosts []protocol.HostView
 	err := t.Ask(ctx, "list hosts", protocol.PoolID(zone), protocol.QueryHosts, &hosts)
@@ -50,7 +50,7 @@ func (t *Conn) Host(ctx context.Context, doing, zone, name string) (protocol.Hos
 }
 
 // HostTask runs a short workflow on a host and waits for its end. If a workflow with this
-// id already runs, it waits for that one instead.
+// id already runs, HostTask waits for that workflow instead.
 func (t *Conn) HostTask(ctx context.Context, doing, zone, id, kind string, in, out any) error {
 	run, err := t.Start(ctx, doing, client.StartWorkflowOptions{
 		ID: id, TaskQueue: protocol.TaskQueueOf(zone),
@@ -113,7 +113,7 @@ func (t *Conn) Seed(ctx context.Context, name string) (protocol.SeedView, error)
 }
 
 // KnownZone refuses a zone that never had a worker, because a session there would wait for
-// ever. The default zone is always allowed: its first worker may be starting.
+// ever. It always allows the default zone, whose first worker may be starting.
 func (t *Conn) KnownZone(ctx context.Context, doing, zone string) error {
 	name := protocol.ZoneOf(protocol.TaskQueueOf(zone))
 	if name == protocol.ZoneOf(protocol.TaskQueueOf("")) {

@@ -36,7 +36,7 @@ func (t *Conn) List(ctx context.Context, doing, query string, limit int) ([]*wor
 	}
 }
 
-// Kept returns what Temporal knows of a session without a worker.
+// Kept returns a session as Temporal keeps it. It needs no worker.
 func (t *Conn) Kept(ctx context.Context, id string) (protocol.SessionView, error) {
 	d, err := t.DescribeWorkflowExecution(ctx, protocol.SessionID(id), "")
 	if err != nil {
@@ -57,8 +57,8 @@ func KeptView(info *workflowpb.WorkflowExecutionInfo, codec *payload.Codec) prot
 		Name: Attr[string](attrs, "FairleadName"), Archived: Attr[bool](attrs, "FairleadArchived"),
 		CreatedAt: info.GetStartTime().AsTime(),
 	}
-	// The first run has no such memo. Without it, or without its payload key, the start of
-	// this run is shown.
+	// The first run has no such memo. If there is no memo, or ctl has not the key that it
+	// is encrypted with, the start of this run is shown.
 	var began time.Time
 	if p := info.GetMemo().GetFields()[protocol.MemoCreated]; p != nil && codec.DataConverter().FromPayload(p, &began) == nil {
 		v.CreatedAt = began
@@ -86,12 +86,12 @@ func KeptView(info *workflowpb.WorkflowExecutionInfo, codec *payload.Codec) prot
 	return v
 }
 
-// keptSession is a session as Temporal alone knows it. Unknown values are null in JSON, not
-// zero.
+// keptSession is a session that was read only from Temporal's search attributes. Unknown
+// values are null in JSON, not zero.
 type keptSession struct{ protocol.SessionView }
 
-// AsKnown returns the session for JSON output, with null for values that are unknown if the
-// session itself did not answer.
+// AsKnown returns the session for JSON output. If the session itself did not answer,
+// unknown values are null.
 func AsKnown(v protocol.SessionView) any {
 	if v.Budget == nil { // read from search attributes, not from the session
 		return keptSession{v}

@@ -47,15 +47,15 @@ func (f *KeyFlags) check() error {
 	return nil
 }
 
-// A Keyed start can be repeated: its key identifies it. A nil *keyed is a start without a
-// key.
+// A Keyed is a start with a key. It can be repeated, because the key identifies it. A nil
+// *Keyed is a start without a key.
 type Keyed struct {
 	protocol.KeyClaim
 	key string
 }
 
-// Request returns the claim of a start, nil without a key. id is the id that the user
-// chose, or empty. what lists everything that was asked for.
+// Request returns the claim of a start, or nil if the user gave no key. id is the id that
+// the user chose, or empty. what lists all values that identify the request.
 func (f *KeyFlags) Request(kind, id string, what ...any) (*Keyed, error) {
 	if err := f.check(); err != nil || f.key == "" {
 		return nil, err
@@ -71,7 +71,7 @@ func (f *KeyFlags) Request(kind, id string, what ...any) (*Keyed, error) {
 	return &Keyed{key: f.key, KeyClaim: protocol.KeyClaim{Kind: kind, ID: id, Request: hex.EncodeToString(sum[:])}}, nil
 }
 
-// IDOr returns the id that belongs to the key, or chosen without a key.
+// IDOr returns the id that belongs to the key, or chosen if there is no key.
 func (k *Keyed) IDOr(chosen string) string {
 	if k == nil {
 		return chosen
@@ -79,8 +79,8 @@ func (k *Keyed) IDOr(chosen string) string {
 	return k.ID
 }
 
-// MessageID returns an id that is the same at each repetition, so that the session takes
-// the first message once. It is empty without a key.
+// MessageID returns an id for the first message. It is the same at each repetition, so the
+// session takes the message once. It is empty if there is no key.
 func (k *Keyed) MessageID() string {
 	if k == nil {
 		return ""
@@ -88,7 +88,8 @@ func (k *Keyed) MessageID() string {
 	return "m-" + k.Request[:16]
 }
 
-// Shown adds to the JSON of a keyed start whether it had already been started.
+// Shown adds a field to the JSON of a keyed start: whether an earlier call had already
+// started it.
 func (k *Keyed) Shown(v map[string]any, there bool) map[string]any {
 	if k != nil {
 		v["existing"] = there
@@ -108,7 +109,7 @@ func (k *Keyed) doing() string { return "start " + k.Kind + " " + k.ID }
 // workflowID is the id of the workflow that the key starts.
 func (k *Keyed) workflowID() string { return k.Kind + "/" + k.ID }
 
-// Mark adds the claim as a memo, by which a repetition recognizes the workflow.
+// Mark adds the claim as a memo. A repetition recognizes the workflow by it.
 func (k *Keyed) Mark(start *client.StartWorkflowOptions) {
 	if k == nil {
 		return
@@ -119,7 +120,7 @@ func (k *Keyed) Mark(start *client.StartWorkflowOptions) {
 	start.Memo[protocol.MemoClaim] = k.KeyClaim
 }
 
-// Look reports whether this very request has already started its workflow. It refuses a key
+// Look reports whether this same request has already started its workflow. It refuses a key
 // or an id that another request uses, before anything starts.
 func (k *Keyed) Look(ctx context.Context, t *Conn) (there bool, err error) {
 	if k == nil {
@@ -213,7 +214,7 @@ func isStarted(err error) bool {
 	return errors.As(err, &started) || err != nil && temporalsdk.IsWorkflowExecutionAlreadyStartedError(err)
 }
 
-// ClaimOf reads the claim of a workflow. was is nil if it has none.
+// ClaimOf reads the claim of a workflow. was is nil if the workflow has no claim.
 func (t *Conn) ClaimOf(ctx context.Context, doing, workflowID string) (was *protocol.KeyClaim, exists bool, err error) {
 	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
 	defer cancel()

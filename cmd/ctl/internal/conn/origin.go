@@ -17,7 +17,7 @@ func (f *OriginFlags) Add(c *cobra.Command) {
 	c.Flags().StringVar(&f.Schedule, "schedule", "", "only those that this `schedule` started")
 }
 
-// Narrow adds the condition to a list's query.
+// Narrow adds the condition for the flags to a list's query.
 func (f OriginFlags) Narrow(q *[]string) error {
 	if f.batch != "" && f.Schedule != "" {
 		return core.Usage("--batch and --schedule: give one of them")

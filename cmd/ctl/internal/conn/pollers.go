@@ -13,8 +13,8 @@ import (
 // WorkerWait bounds one request to a worker's API.
 const WorkerWait = 3 * time.Second
 
-// pollerFresh is how long ago a worker may have polled and still count as present. A poll
-// of an idle queue takes a minute.
+// pollerFresh is the largest age of the last poll of a worker that counts as present. A
+// poll of an idle queue takes a minute.
 const pollerFresh = 70 * time.Second
 
 func askWorker(ctx context.Context, c *api.Client) (api.Status, error) {

@@ -22,7 +22,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// again reports whether to ask a worker again.
+// again reports whether enough time has passed since the last silence to ask a worker
+// again.
 func (s *Silence) again() bool {
 	s.Lock()
 	defer s.Unlock()
@@ -42,7 +43,7 @@ func (s *Silence) heard(answered bool) {
 	}
 }
 
-// Lasted returns for how long no worker has answered.
+// Lasted returns how long no worker has answered.
 func (s *Silence) Lasted() time.Duration {
 	s.Lock()
 	defer s.Unlock()
@@ -83,9 +84,9 @@ func answer(codec *payload.Codec, history *historypb.History, at time.Time, doin
 		return core.Unreachable("%s: no worker answers, and this ctl cannot follow the history itself: %s", doing, core.OneLine(FirstSentence(err), 200)).
 			Hinted("is a worker running? `ctl status` shows them; is ctl of the same version?").Because(err)
 	}
-	// Count in signals that no worker has seen yet. The first replay was valid, so an error
-	// of this one only means that the last task is not in the history. In a run that has
-	// just continued as new, no worker has seen anything.
+	// Replay again with the signals that no worker has seen yet. The first replay was
+	// valid, so an error of this one only means that the last task is not in the history.
+	// In a run that has just continued as new, no worker has seen any event.
 	if now, _ := replay(q, asOf(history, at)); now != nil {
 		answered = now
 	}
@@ -206,9 +207,9 @@ type reply struct {
 	err  error
 }
 
-// observer runs the query while the workflow is being replayed. After the replay it is too
-// late: the SDK then ends the workflow's goroutines without waiting for them, and their
-// deferred functions change what a query handler reads.
+// observer runs the query while the workflow is being replayed. It cannot run the query
+// after the replay: then the SDK ends the workflow's goroutines without waiting for them,
+// and their deferred functions change the values that a query handler reads.
 type observer struct {
 	interceptor.WorkerInterceptorBase
 	query    *query
@@ -235,8 +236,8 @@ func (i *observedInbound) Init(next interceptor.WorkflowOutboundInterceptor) err
 }
 
 // ExecuteWorkflow runs the workflow beside a coroutine whose condition is never true. The
-// SDK evaluates the condition until no coroutine can go on. So the last reply shows the
-// state after the task.
+// condition runs the query. The SDK evaluates it again until no coroutine can go on, so the
+// last reply shows the state after the task.
 func (i *observedInbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	untilEvicted, _ := workflow.NewDisconnectedContext(ctx)
 	workflow.Go(untilEvicted, func(ctx workflow.Context) {

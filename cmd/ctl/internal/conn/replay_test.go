@@ -83,14 +83,14 @@ func toldAt(events []*historypb.HistoryEvent, name string, out any) error {
 	return answer(payload.NewCodec("default"), &historypb.History{Events: events}, at, "look", name, out)
 }
 
-// A worker can be killed after any event. The history until then is enough to tell the
-// session's state without a worker.
+// A worker can be killed after any event. The history until that event is enough for ctl to
+// find out the session's state without a worker.
 func TestASessionIsToldFromItsHistoryAfterEveryEvent(t *testing.T) {
 	for name, h := range recorded(t) {
 		t.Run(name, func(t *testing.T) {
 			for n := range ends(h) {
 				if testing.Short() && n%4 != 0 && n != len(h.Events) {
-					continue // each is a replay, which the race detector makes slow
+					continue // each query is a replay, which the race detector makes slow
 				}
 				var d protocol.SessionDetail
 				err := toldAt(h.Events[:n:n], protocol.QueryDetail, &d)

@@ -10,11 +10,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// WaitNews remembers what the user was last told about what a session waits for.
+// WaitNews remembers the last message to the user about what a session waits for.
 type WaitNews struct{ told string }
 
-// News returns what a turn waits for now, in a line. It returns "" if the turn waits for
-// nothing, or if that was told last.
+// News returns a line that says what a turn waits for now. It returns "" if the turn waits
+// for nothing, or if the last message said the same.
 func (w *WaitNews) News(d protocol.SessionDetail, acc protocol.MessageAccepted) string {
 	text := sessionWaits(d.View)
 	if text == "" {
@@ -23,7 +23,7 @@ func (w *WaitNews) News(d protocol.SessionDetail, acc protocol.MessageAccepted) 
 	return w.changed(text)
 }
 
-// changed returns text, or "" if it was told last.
+// changed returns text, or "" if the last message was the same text.
 func (w *WaitNews) changed(text string) string {
 	if text == "" || text == w.told {
 		return ""
@@ -32,8 +32,8 @@ func (w *WaitNews) changed(text string) string {
 	return text
 }
 
-// sessionWaits returns what keeps a session from going on, in a line. It returns "" if
-// nothing does, or only for a moment.
+// sessionWaits returns a line that says what keeps a session from going on. It returns ""
+// if nothing does, or if the wait is only short.
 func sessionWaits(v protocol.SessionView) string {
 	kept := v.State == protocol.Queued || v.State == protocol.Resuming || v.WaitingFor != nil
 	if !kept || v.Waits == "" || v.Waits == "a host" || v.Waits == "the host" {
@@ -42,8 +42,8 @@ func sessionWaits(v protocol.SessionView) string {
 	return waitingText(v.Waits)
 }
 
-// turnWaits returns what keeps a turn from ending: another turn before it, or a decision
-// that a person has to make.
+// turnWaits returns a line that says what a turn waits for: another turn before it, or a
+// decision that a person has to make.
 func turnWaits(d protocol.SessionDetail, acc protocol.MessageAccepted) string {
 	now := d.View.Turn
 	if now == nil {
@@ -84,7 +84,7 @@ func waitingText(waits string) string {
 	return text
 }
 
-// GoneOn returns an error if the session has ended, so that nothing waits for it.
+// GoneOn returns an error if the session has ended, because then waiting for it is useless.
 func GoneOn(doing string, v protocol.SessionView) error {
 	switch v.State {
 	case protocol.Closed:
@@ -116,7 +116,7 @@ func AwaitSession(ctx context.Context, a *core.App, t *Conn, id, doing string, w
 			if news := told.changed(sessionWaits(v)); news != "" {
 				a.Note("%s", news)
 			}
-		case ctx.Err() == nil && core.ExitCode(err) != core.ExitUnreachable: // a worker that is away comes back
+		case ctx.Err() == nil && core.ExitCode(err) != core.ExitUnreachable: // go on waiting while no worker answers
 			return v, err
 		}
 		select {
@@ -127,7 +127,7 @@ func AwaitSession(ctx context.Context, a *core.App, t *Conn, id, doing string, w
 	}
 }
 
-// FindTurn returns the turn that a message began or went into.
+// FindTurn returns the turn that a message began or steered.
 func FindTurn(d protocol.SessionDetail, acc protocol.MessageAccepted) (found protocol.TurnView, ok bool) {
 	for _, turn := range d.Turns {
 		if turn.MessageID == acc.MessageID {

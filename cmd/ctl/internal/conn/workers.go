@@ -22,7 +22,7 @@ import (
 // session's zone, which can read the store.
 func WorkerFor(ctx context.Context, a *core.App, t *Conn, session string) (*api.Client, error) {
 	d, err := t.DescribeWorkflowExecution(ctx, protocol.SessionID(session), "")
-	if err != nil { // Temporal may have deleted the session; the store keeps it
+	if err != nil { // Temporal may have deleted the session, but the store keeps its data
 		return AnyWorker(ctx, a, t)
 	}
 	for _, c := range Attached(a, d.GetPendingActivities()) {
@@ -186,7 +186,7 @@ func APIFailure(doing string, err error) error {
 	case api.ErrRefused:
 		code = core.ExitRefused
 	}
-	// Workers often repeat what they were doing, which ctl says already.
+	// Workers often begin the message with what they were doing. ctl says this already.
 	return core.NewError(code, e.Kind, "%s: %s", doing, strings.TrimPrefix(e.Message, doing+": ")).Hinted("%s", e.Hint).Because(err)
 }
 
@@ -200,8 +200,7 @@ func StoreWorker(ctx context.Context, a *core.App) (*Conn, *api.Client, error) {
 	return t, worker, err
 }
 
-// ExportFailure returns different errors for a damaged snapshot and for a worker that went
-// away.
+// ExportFailure returns one error for a damaged snapshot and another for a lost worker.
 func ExportFailure(doing string, err error) error {
 	var e *api.Error
 	if err != nil && !errors.As(err, &e) && errors.Is(err, io.ErrUnexpectedEOF) {
@@ -226,7 +225,7 @@ type WorkerView struct {
 }
 
 // Workers asks every known worker for its status. A worker that does not answer is listed
-// with what the task queue knows of it. A worker that was replaced is left out.
+// with the data that the task queue has of it. A worker that was replaced is left out.
 func Workers(ctx context.Context, a *core.App, t *Conn) (views []WorkerView, statuses []api.Status, err error) {
 	conf, err := a.Config()
 	if err != nil {

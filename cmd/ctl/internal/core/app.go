@@ -64,13 +64,14 @@ func (a *App) MayAsk() bool {
 	return !a.Flags.NoInput && IsTerminal(a.In) && IsTerminal(a.Err)
 }
 
-// Bounded returns a context that ends after --timeout, or after def if it was not given.
+// Bounded returns a context that ends after --timeout, or after def if --timeout was not
+// given.
 func (a *App) Bounded(ctx context.Context, def time.Duration) (context.Context, context.CancelFunc) {
 	d := a.Wait(def)
 	return context.WithTimeoutCause(ctx, d, fmt.Errorf("no answer within %s: %w", d, context.DeadlineExceeded))
 }
 
-// Wait returns --timeout, or def if it was not given.
+// Wait returns the value of --timeout, or def if --timeout was not given.
 func (a *App) Wait(def time.Duration) time.Duration {
 	if a.Flags.Timeout > 0 {
 		return a.Flags.Timeout
@@ -142,7 +143,7 @@ func (a *App) OnClose(c io.Closer) {
 	a.closers = append(a.closers, c)
 }
 
-// Close closes what OnClose was given, the newest first.
+// Close closes the closers that OnClose registered, newest first.
 func (a *App) Close() {
 	for i := len(a.closers) - 1; i >= 0; i-- {
 		a.closers[i].Close()

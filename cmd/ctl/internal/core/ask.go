@@ -15,9 +15,9 @@ type typedLine struct {
 	At   time.Time
 }
 
-// Lines returns the lines of standard input. One reader serves the whole run: if a question
-// is abandoned, the line typed for it reaches the next question, which must check its time.
-// The reader ends with ctl.
+// Lines returns the lines of standard input. One reader serves the whole run of ctl. If a
+// question is abandoned, the line that was typed for it reaches the next question, which
+// must check the line's time. The reader ends with ctl.
 func (a *App) Lines() <-chan typedLine {
 	a.linesOnce.Do(func() {
 		a.lineCh = make(chan typedLine)

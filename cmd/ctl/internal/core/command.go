@@ -25,7 +25,8 @@ func Group(use, short string, children ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// meantCommand returns the hint for a word that is not a command of c.
+// meantCommand returns a hint for a word that is not a command of c. It names similar
+// commands, if there are any.
 func meantCommand(c *cobra.Command, word string) string {
 	var names, near []string
 	for _, child := range c.Commands() {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Exit codes, part of the documented command line.
+// The exit codes are a part of the documented command line.
 const (
 	ExitFailed      = 1 // the work failed: a turn, a check
 	ExitUsage       = 2 // usage or bad input
@@ -15,7 +15,7 @@ const (
 	ExitUnreachable = 4 // Temporal, worker, host or store
 	ExitTimeout     = 5 // timed out waiting
 	ExitRefused     = 6 // stale or duplicate decision, id in use, policy
-	ExitPerson      = 7 // a person is needed and may not be asked
+	ExitPerson      = 7 // a person is needed, but ctl may not ask
 	exitInterrupted = 130
 )
 
@@ -38,7 +38,7 @@ func (e *Error) Hinted(format string, args ...any) *Error {
 	return e
 }
 
-// Because sets the underlying error, for errors.Is and errors.As.
+// Because sets the underlying error, which errors.Is and errors.As then find.
 func (e *Error) Because(err error) *Error {
 	e.cause = err
 	return e
@@ -79,7 +79,7 @@ func Refused(format string, args ...any) *Error {
 	return NewError(ExitRefused, "refused", format, args...)
 }
 
-// NeedsPerson returns an error where a person is needed and may not be asked.
+// NeedsPerson returns an error of a command that needs a person but may not ask one.
 func NeedsPerson(format string, args ...any) *Error {
 	return NewError(ExitPerson, "person_needed", format, args...)
 }
@@ -90,7 +90,7 @@ func ExitStatus(code int) *Error {
 	return &Error{Code: code, Kind: "exit", Message: fmt.Sprintf("exit status %d", code), Silent: true}
 }
 
-// ErrInterrupted is the cancellation cause after ^C.
+// ErrInterrupted is the cause of a context that ^C cancelled.
 var ErrInterrupted = errors.New("interrupted by the user")
 
 // AsError gives every error an exit code. began says that the command line was accepted.

@@ -77,8 +77,8 @@ func (a *App) readInput(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, maxInput+1))
 }
 
-// WriteWhole writes a file with mode 0600. The file appears under its name only when all of
-// it was written. Until then the old file stays.
+// WriteWhole writes a file with mode 0600. The file gets its name only when its whole
+// content was written. Until then an old file of that name stays.
 func WriteWhole(path string, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".part-*") // with mode 0600
 	if err != nil {
@@ -86,7 +86,7 @@ func WriteWhole(path string, write func(io.Writer) error) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = f.Close() // it may be closed already
+			_ = f.Close() // the file may be closed already
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A file appears under its name only when it is complete. Until then the old one stays.
+// A file gets its name only when it is complete. Until then the old file stays.
 func TestAnExportIsThereWholeOrNotAtAll(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "x.tar")

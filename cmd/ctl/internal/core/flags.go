@@ -34,9 +34,9 @@ func (d *durationList) Set(text string) error {
 
 func (d *durationList) Type() string { return "duration" }
 
-// A StateFlag is --state of a command where it means a session's state. In all other places
-// --state is the folder of a local stack, which scripts append to any command. So a value
-// with a slash is taken as the folder here too. No state has a slash.
+// A StateFlag is the flag --state of a command for which it means a session's state. For
+// all other commands --state is the folder of a local stack, and scripts append it to any
+// command. So a StateFlag takes a value with a slash as that folder. No state has a slash.
 type StateFlag struct {
 	Word   string
 	Given  bool

@@ -55,7 +55,8 @@ func (p *Printer) Show(v any, text func(p *Printer)) error {
 	return enc.Encode(v)
 }
 
-// ShowAll prints a list: one JSON object per line, or the output of text for all.
+// ShowAll prints a list: as one JSON object per line, or as the output of text for the
+// whole list.
 func ShowAll[T any](p *Printer, list []T, text func(p *Printer)) error {
 	if !p.JSON {
 		text(p)
@@ -72,7 +73,7 @@ func ShowAll[T any](p *Printer, list []T, text func(p *Printer)) error {
 // Printf writes as fmt.Printf does.
 func (p *Printer) Printf(format string, args ...any) { fmt.Fprintf(p.W, format, args...) }
 
-// Paint puts text into a style, on a terminal.
+// Paint returns text in a style on a terminal, and elsewhere without a style.
 func (p *Printer) Paint(s Style, text string) string {
 	if !p.color || text == "" {
 		return text

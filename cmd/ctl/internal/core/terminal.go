@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HideTyping turns the terminal's echo off until show is called. Reading lines is not
-// affected, because the reader may already be waiting for one.
+// HideTyping turns the terminal's echo off until show is called. The terminal still
+// delivers whole lines, because the reader may already wait for one.
 func (a *App) HideTyping() (show func(), err error) {
 	f, ok := a.In.(*os.File)
 	if !ok {
@@ -27,7 +27,7 @@ func (a *App) HideTyping() (show func(), err error) {
 	if err := unix.IoctlSetTermios(fd, setTermios, &quiet); err != nil {
 		return nil, err
 	}
-	return func() { _ = unix.IoctlSetTermios(fd, setTermios, was) }, nil // setting the terminal has just worked
+	return func() { _ = unix.IoctlSetTermios(fd, setTermios, was) }, nil // setting the terminal worked a moment ago
 }
 
 // AnswerUnseen prompts, and reads a line that is not shown.
@@ -42,8 +42,8 @@ func (a *App) AnswerUnseen(ctx context.Context, prompt string) (string, error) {
 }
 
 // DropTyped discards everything that was typed so far, even a part of a line, because it
-// was not meant for the next question. Lines that the reader already has are recognized by
-// their time.
+// was not meant for the next question. It cannot discard lines that the reader already has;
+// they are recognized by their time.
 func (a *App) DropTyped() {
 	if f, ok := a.In.(*os.File); ok {
 		_ = flushTyped(int(f.Fd())) // without a terminal there is nothing to discard

@@ -13,7 +13,7 @@ import (
 )
 
 // The terminal shows nothing of a secret, even if a line was already being read. It shows
-// again what is typed afterwards.
+// again the text that is typed afterwards.
 func TestTheTerminalShowsNothingOfASecret(t *testing.T) {
 	person, program := terminaltest.Open(t)
 	a := &App{In: program, Out: program, Err: program}

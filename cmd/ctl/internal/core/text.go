@@ -73,7 +73,8 @@ func Short(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// Clean removes what a terminal would act on from text of hosts, models and other people.
+// Clean removes escape sequences and other characters that a terminal acts on. It is for
+// text of hosts, models and other people.
 func Clean(s string) string { return activities.Harmless(s) }
 
 // Size formats a number of bytes.
@@ -89,7 +90,7 @@ func Size(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", v, units[unit])
 }
 
-// CountOf returns a number with its noun, empty for none.
+// CountOf returns a number with its noun. It returns "" for 0.
 func CountOf(n int, thing string) string {
 	switch n {
 	case 0:
@@ -100,7 +101,7 @@ func CountOf(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Number is like CountOf, but also says that there are none.
+// Number is like CountOf, but returns a text also for 0.
 func Number(n int, thing string) string {
 	if n == 0 {
 		return "no " + thing + "s"

@@ -88,7 +88,7 @@ func drainHost(ctx context.Context, a *core.App, zone, name, how string, noWait 
 	}
 	told := ""
 	for {
-		// After the timeout every session is silent. Keep the earlier answer then.
+		// After the timeout no session answers. Then keep the earlier list.
 		if left := stayers(ctx, t, v.HostView); told == "" || ctx.Err() == nil {
 			v.Left = left
 		}
@@ -128,7 +128,7 @@ func drainHost(ctx context.Context, a *core.App, zone, name, how string, noWait 
 }
 
 // stayers lists the sessions that are still on a host, and why. A session that does not
-// answer is listed without a reason. It may have ended without the pool knowing yet.
+// answer is listed without a reason. It may have ended, and the pool may not know this yet.
 func stayers(ctx context.Context, t *conn.Conn, h protocol.HostView) []stayer {
 	left := []stayer{}
 	for _, id := range h.Holders {

@@ -29,11 +29,11 @@ func Command(a *core.App) *cobra.Command {
 		drainCommand(a), setCommand(a), importCommand(a), exportCommand(a))
 }
 
-// hostFlags are what a person says of a host.
+// hostFlags are the flags that describe a host.
 type hostFlags struct {
 	labels     []string
 	slots      int
-	slotsGiven bool // tells a given 0 from the default
+	slotsGiven bool // says that --slots was given, also if it is 0
 	zone       string
 	jump       string
 	identity   string
@@ -76,7 +76,7 @@ with --known-hosts, or by looking at the fingerprint when ctl asks.
 	return c
 }
 
-// put turns the flags into the request for the host pool. It checks all of them, and sends
+// put makes the request for the host pool from the flags. It checks all flags, and sends
 // nothing.
 func (f hostFlags) put(args []string) (protocol.PutHost, error) {
 	var put protocol.PutHost

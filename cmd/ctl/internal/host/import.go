@@ -19,7 +19,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// importFlags are what a person says of an import.
+// importFlags are the flags of an import.
 type importFlags struct {
 	format     string
 	zone       string
@@ -79,7 +79,8 @@ otherwise nothing at all is done (exit 6).`,
 	return c
 }
 
-// importHosts reads, checks, compares, asks, and then changes all at once.
+// importHosts reads and checks the file, compares it with the inventory, asks a person
+// about unknown host keys, and then makes all changes at once.
 func importHosts(ctx context.Context, a *core.App, path string, f importFlags) error {
 	file, err := readInventory(ctx, a, path, f)
 	if err != nil {
@@ -104,13 +105,13 @@ func importHosts(ctx context.Context, a *core.App, path string, f importFlags) e
 // programTime bounds the programs that read a file.
 const programTime = 2 * time.Minute
 
-// programHints say what to do where one of them is missing.
+// programHints say what to do if such a program is missing.
 var programHints = map[string]string{
 	"ansible-inventory": "install ansible-core (apt-get install ansible-core), or run `ansible-inventory -i FILE --list` where it is, and import what it prints",
 	"ssh":               "install OpenSSH's client (apt-get install openssh-client)",
 }
 
-// readInventory reads the file, and says what it was taken for.
+// readInventory reads the file, and tells the user which format it took the file for.
 func readInventory(ctx context.Context, a *core.App, path string, f importFlags) (*inventory.File, error) {
 	name, r := path, a.In
 	if path == "-" {
@@ -135,7 +136,7 @@ func readInventory(ctx context.Context, a *core.App, path string, f importFlags)
 		o.Home = ""
 	}
 	if abs, err := filepath.Abs(path); err == nil && path != "-" {
-		o.Name, o.Path = abs, abs // a config in ~/.ssh is known by where it is
+		o.Name, o.Path = abs, abs // the absolute path shows that a config is the one in ~/.ssh
 	}
 	format := o.Format
 	if format == "" {
@@ -176,7 +177,7 @@ func readIncluded(name string) ([]byte, error) {
 	return data, err
 }
 
-// A hostImport is an import on its way.
+// A hostImport is an import while it runs.
 type hostImport struct {
 	app   *core.App
 	t     *conn.Conn
@@ -193,11 +194,11 @@ type imported struct {
 	old  *protocol.HostView // the host of that name in the inventory; nil if there is none
 	// differs lists the settings in which old differs from put.
 	differs []string
-	// unpinned says that a person has to look at its key.
+	// unpinned says that nothing pins the host's key, so a person has to check it.
 	unpinned bool
 }
 
-// prepare checks all that can be known without asking anybody.
+// prepare makes all checks that need no worker, no host and no person.
 func (im *hostImport) prepare() error {
 	labels, err := pairs("--label", im.flags.labels)
 	if err != nil {
@@ -207,7 +208,7 @@ func (im *hostImport) prepare() error {
 		return core.Usage("--slots %d: at least 1", im.flags.slots)
 	}
 	var pins inventory.Pins
-	for _, file := range im.flags.knownHosts { // also where no host needs it
+	for _, file := range im.flags.knownHosts { // check each file, even if no host needs it
 		if _, err := pins.Keys(file, &inventory.Host{Address: "localhost"}, false); err != nil {
 			return core.Usage("--known-hosts: %v", err).Hinted("nothing was changed")
 		}
@@ -239,8 +240,8 @@ func (im *hostImport) prepare() error {
 	return nil
 }
 
-// put makes of a host what `host add` would have made of flags, with the same
-// checks. at is what of the host is wrong.
+// put makes the request for a host of the file that `host add` would make from flags, with
+// the same checks. After an error, at names the setting that is wrong.
 func (im *hostImport) put(h *inventory.Host, pins *inventory.Pins) (put protocol.PutHost, at string, err error) {
 	f := hostFlags{slots: h.Slots, zone: im.flags.zone, jump: h.Jump, identity: h.Identity, root: h.Root, hostKeys: h.HostKeys, knownHosts: h.KnownHosts}
 	if im.flags.slots > 0 {
@@ -279,7 +280,7 @@ func (im *hostImport) put(h *inventory.Host, pins *inventory.Pins) (put protocol
 	return put, at, err
 }
 
-// keys are those that known_hosts files of this machine have for a host.
+// keys returns the keys that known_hosts files of this machine have for a host.
 func (im *hostImport) keys(h *inventory.Host, pins *inventory.Pins) ([]string, error) {
 	var out []string
 	take := func(file string, missing bool) error {

@@ -16,7 +16,7 @@ import (
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// A key, and its fingerprint.
+// Two host keys.
 const (
 	someKey  = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJmdoRDdmRDVNG3KeiWrEyrEKT8RnLdDzlzvXzUu3OUg"
 	otherKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f"

@@ -17,18 +17,18 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// What becomes of a host, as programs are told.
+// The outcomes of an import for a host, as in its JSON.
 const (
 	hostAdded     = "added"
 	hostChanged   = "changed"
 	hostUnchanged = "unchanged"
-	hostDiffers   = "differs" // and --update was not given
+	hostDiffers   = "differs" // the host exists with other settings, and --update was not given
 	hostNotAdded  = "not_added"
 	wouldAdd      = "would_add"
 	wouldChange   = "would_change"
 )
 
-// An importedHost is a line of the answer.
+// An importedHost is the JSON line for one host of the import.
 type importedHost struct {
 	Name    string   `json:"name"`
 	Outcome string   `json:"outcome"`
@@ -36,8 +36,8 @@ type importedHost struct {
 	Changes []string `json:"changes,omitempty"`
 }
 
-// compare finds out what is there already, and fills in what the file does not
-// say.
+// compare finds the hosts of the file that the inventory already has, and fills in the
+// settings that the file does not state.
 func (im *hostImport) compare(ctx context.Context) error {
 	var there []protocol.HostView
 	zone := cmp.Or(im.flags.zone, "default")
@@ -76,7 +76,7 @@ func (im *hostImport) compare(ctx context.Context) error {
 	return nil
 }
 
-// keep copies from the host of the inventory what the file does not mention.
+// keep copies the settings that the file does not mention from the host of the inventory.
 func (h *imported) keep() {
 	old := h.old
 	if h.put.Slots == 0 {
@@ -112,7 +112,7 @@ func port(s *protocol.HostSpec) int {
 	return s.Port
 }
 
-// fingerprints are those of the keys that pin a host.
+// fingerprints returns the fingerprints of the keys that pin a host.
 func fingerprints(s *protocol.HostSpec) []string {
 	var out []string
 	for _, k := range s.HostKeys {
@@ -160,15 +160,15 @@ func jumpName(s *protocol.HostSpec) string {
 	return s.Jump.Name
 }
 
-// sameWay says that two jump hosts are one, reached alike.
+// sameWay reports whether two jump hosts have the same settings.
 func sameWay(a, b *protocol.HostSpec) bool {
 	x, errx := json.Marshal(a)
 	y, erry := json.Marshal(b)
 	return errx == nil && erry == nil && string(x) == string(y)
 }
 
-// pin asks a person about each key that nothing pins; without one to ask, all
-// such hosts are told at once.
+// pin asks a person about each host key that nothing pins. If ctl may not ask, pin returns
+// one error that names all such hosts.
 func (im *hostImport) pin(ctx context.Context) error {
 	var names []string
 	for _, h := range im.hosts {
@@ -203,7 +203,8 @@ func (im *hostImport) pin(ctx context.Context) error {
 	return nil
 }
 
-// outcome is what became, or would become, of a host.
+// outcome returns the outcome for a host. If done is false, it is the outcome that the
+// import would have.
 func (im *hostImport) outcome(h *imported, done bool) string {
 	switch {
 	case h.old == nil && done:
@@ -222,7 +223,7 @@ func (im *hostImport) outcome(h *imported, done bool) string {
 	return wouldChange
 }
 
-// refusal is the error where hosts are there with other settings.
+// refusal returns the error for hosts that the inventory has with other settings.
 func (im *hostImport) refusal() error {
 	if im.flags.update {
 		return nil
@@ -240,7 +241,7 @@ func (im *hostImport) refusal() error {
 		Hinted("nothing was changed; --update changes them, --only leaves them out")
 }
 
-// mostAtOnce is how much one update to a zone takes.
+// mostAtOnce bounds the size of one update to a zone's pool, in bytes.
 const mostAtOnce = 1500 << 10
 
 func (im *hostImport) carryOut(ctx context.Context) error {

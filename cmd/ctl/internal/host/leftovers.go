@@ -16,8 +16,8 @@ func unclean(n int) string {
 	return fmt.Sprintf("%d sessions may have left a credential that is not wiped yet", n)
 }
 
-// showLeftovers lists what sessions left on a host: first what is not wiped yet, then what
-// was.
+// showLeftovers lists the data that sessions left on a host: first data that is not wiped
+// yet, then wiped data.
 func showLeftovers(p *core.Printer, h protocol.HostView) {
 	if len(h.Leftovers) == 0 {
 		return
@@ -38,7 +38,7 @@ func showLeftovers(p *core.Printer, h protocol.HostView) {
 	p.Table([]string{"SESSION", "SEED", "SINCE", "WIPED", ""}, rows)
 }
 
-// leftoverText says what is still to be wiped, or what was.
+// leftoverText says what is still to be wiped, or what was wiped.
 func leftoverText(l protocol.Leftover) string {
 	if l.WipedAt.IsZero() {
 		text := l.Why

@@ -36,7 +36,7 @@ func poolListCommand(a *core.App) *cobra.Command {
 			for _, zone := range zones {
 				v, err := t.Pool(c.Context(), zone)
 				if core.ExitCode(err) == core.ExitNotFound {
-					continue // it ended meanwhile
+					continue // the pool ended meanwhile
 				}
 				if err != nil {
 					return err

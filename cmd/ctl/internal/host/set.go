@@ -35,8 +35,8 @@ people give win over them. Fewer slots end no session: the host takes none until
 	return c
 }
 
-// hostChange turns the arguments into a change of a host. It checks all of them, and sends
-// nothing.
+// hostChange makes the request for a change of a host from the arguments. It checks all
+// arguments, and sends nothing.
 func hostChange(name string, change []string, slots int, given bool) (protocol.SetHost, error) {
 	set := protocol.SetHost{Name: name, Slots: slots}
 	var put []string
@@ -65,7 +65,8 @@ func hostChange(name string, change []string, slots int, given bool) (protocol.S
 	return set, nil
 }
 
-// healthText says why a failing host gets no sessions, since when, and what ends that.
+// healthText says why a failing host gets no sessions, since when, and when it will get
+// sessions again.
 func healthText(host string, h *protocol.HostHealth) string {
 	if h == nil {
 		return ""

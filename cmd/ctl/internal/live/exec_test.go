@@ -15,8 +15,8 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// If a command prints much at once, the store keeps only the newest part. What is dropped
-// is counted and reported where it is missing.
+// If a command prints much at once, the store keeps only the newest part. The dropped bytes
+// are counted, and reported at the place where they are missing.
 func TestOutputThatWasDroppedIsToldInItsPlace(t *testing.T) {
 	id, err := agecrypt.GenerateX25519Identity()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 type Feed struct {
 	Events chan api.Event
 	Done   chan struct{}
-	Seq    int64 // of the newest entry handed over; used by the receiver only
+	Seq    int64 // number of the newest entry that the receiver got; only the receiver uses it
 }
 
 // Had records an event; the receiver calls it for each one.
@@ -26,8 +26,8 @@ func (f *Feed) Had(ev api.Event) {
 	}
 }
 
-// StartFeed follows a session until ctx ends, changing workers when needed. If no worker
-// can be reached, there are no events.
+// StartFeed follows a session until ctx ends, changing workers when needed. While no worker
+// can be reached, the feed has no events.
 func StartFeed(ctx context.Context, a *core.App, t *conn.Conn, session string, from int64) *Feed {
 	f := &Feed{Events: make(chan api.Event), Done: make(chan struct{})}
 	go func() {

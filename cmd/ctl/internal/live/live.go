@@ -20,9 +20,9 @@ import (
 // liveWait bounds requests that only make the output more current.
 const liveWait = 2 * time.Second
 
-// Now asks the worker that is attached to a session for the current state, which the
-// session learns only when its pump returns. Without an attached or reachable worker, live
-// is the zero value, and trouble says why none is attached.
+// Now asks the worker that is attached to a session for the current state. The session
+// itself learns this state only when its pump returns. If no worker is attached or can be
+// reached, live is the zero value, and trouble says why no worker is attached.
 func Now(ctx context.Context, a *core.App, t *conn.Conn, session string) (live protocol.SessionLive, trouble string) {
 	ctx, cancel := context.WithTimeout(ctx, min(liveWait, a.Wait(liveWait)))
 	defer cancel()
@@ -38,8 +38,8 @@ func Now(ctx context.Context, a *core.App, t *conn.Conn, session string) (live p
 	return protocol.SessionLive{}, troubleOf(d.GetPendingActivities(), t.Codec)
 }
 
-// troubleOf says which activity is being retried, and why. A session does not show that its
-// host is unreachable: the turn counts as running all the while.
+// troubleOf says which activity is being retried, and why. The session's own state does not
+// show that its host is unreachable, because the turn counts as running meanwhile.
 func troubleOf(pending []*workflowpb.PendingActivityInfo, codec *payload.Codec) string {
 	for _, p := range pending {
 		if why := codec.Message(p.GetLastFailure()); why != "" && p.GetAttempt() > 1 {
@@ -54,7 +54,7 @@ func goesOn(s protocol.SessionStatus) bool {
 	return s == protocol.Preparing || s == protocol.Starting || s == protocol.Running || s == protocol.Resuming || s == protocol.Closing
 }
 
-// freshen adds to a session what the attached worker knows.
+// freshen adds to a session the newer values that the attached worker has.
 func freshen(v *protocol.SessionView, live protocol.SessionLive, trouble string) {
 	if trouble != "" {
 		v.Waits = trouble
@@ -84,7 +84,8 @@ func freshen(v *protocol.SessionView, live protocol.SessionLive, trouble string)
 	}
 }
 
-// FreshenApproval does the same for an approval: codex may have acknowledged the decision.
+// FreshenApproval updates an approval with the attached worker's values: codex may have
+// acknowledged the decision.
 func FreshenApproval(ap *protocol.Approval, live protocol.SessionLive) {
 	_, digits, _ := core.CutLast(ap.ID)
 	n, _ := strconv.Atoi(digits) // cannot fail: the session made the id
@@ -121,8 +122,8 @@ func FreshenAll(ctx context.Context, a *core.App, t *conn.Conn, list []protocol.
 	_ = g.Wait() // the functions return no errors
 }
 
-// Session returns a session as it reports itself or, with no worker up, as Temporal keeps
-// it.
+// Session returns a session as it reports itself. If no worker answers, it returns the
+// session as Temporal keeps it.
 func Session(ctx context.Context, a *core.App, t *conn.Conn, id string) (protocol.SessionView, error) {
 	var v protocol.SessionView
 	if err := core.CheckName("session id", id); err != nil {

@@ -13,7 +13,7 @@ import (
 type calendarField struct {
 	name     string
 	min, max int
-	names    []string // of the values from min on, of which three letters are enough
+	names    []string // names of the values, beginning with min; three letters of a name are enough
 }
 
 var (
@@ -32,8 +32,8 @@ var cronWords = map[string]string{
 	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }
 
-// parseCron reads an expression of five fields as cron does: where both the day
-// of the month and the weekday are restricted, either is enough.
+// parseCron reads an expression of five fields as cron does. If both the day of the month
+// and the weekday are restricted, a day that matches one of them is enough.
 func parseCron(text string) ([]client.ScheduleCalendarSpec, error) {
 	expr := strings.TrimSpace(text)
 	if strings.HasPrefix(expr, "@") {
@@ -65,7 +65,7 @@ func parseCron(text string) ([]client.ScheduleCalendarSpec, error) {
 		with[free] = "*"
 		cal, err := calendarOf(with)
 		if err != nil {
-			// The mistake may be in the one that is left out here.
+			// The mistake may be in the field that is left out below.
 			_, err = calendarOf(given)
 			return nil, err
 		}
@@ -97,15 +97,15 @@ func parseCalendar(text string) (client.ScheduleCalendarSpec, error) {
 	return calendarOf(given)
 }
 
-// A neverError is a calendar that no day fits.
+// A neverError is the error for a calendar that no day matches.
 type neverError struct{ what string }
 
 func (e *neverError) Error() string { return e.what }
 
 func isNever(err error) bool { _, ok := err.(*neverError); return ok }
 
-// calendarOf reads the values of fields by their names. What of a time is not
-// given is its first second, minute and hour, and any day.
+// calendarOf reads the values of fields by their names. If seconds, minutes or hours are
+// not given, they are 0. If days are not given, any day matches.
 func calendarOf(given map[string]string) (cal client.ScheduleCalendarSpec, err error) {
 	known := map[string]bool{}
 	for _, f := range []struct {
@@ -192,7 +192,7 @@ func (f calendarField) ranges(text string) ([]client.ScheduleRange, error) {
 	return out, nil
 }
 
-// sundays makes of weekday 7, as cron has it, the 0 that it is.
+// sundays replaces weekday 7, which cron allows for Sunday, by 0.
 func (f calendarField) sundays(r client.ScheduleRange) []client.ScheduleRange {
 	if f.name != fieldWeekday.name || r.End < 7 {
 		return []client.ScheduleRange{r}

@@ -101,7 +101,7 @@ func (f *whenFlags) bounds(spec *client.ScheduleSpec, loc *time.Location) (err e
 	return nil
 }
 
-// wholeDay makes a calendar that names only days match every second of them.
+// If a calendar names only days, wholeDay makes it match every second of these days.
 func wholeDay(cal client.ScheduleCalendarSpec) client.ScheduleCalendarSpec {
 	for _, f := range []struct {
 		is  *[]client.ScheduleRange
@@ -114,7 +114,7 @@ func wholeDay(cal client.ScheduleCalendarSpec) client.ScheduleCalendarSpec {
 	return cal
 }
 
-// words returns the times as the user wrote them.
+// words returns the times of the schedule as the user wrote them.
 func (f *whenFlags) words() (out []string) {
 	for _, d := range f.every {
 		out = append(out, "every "+show.RoundTime(d.String()))
@@ -130,8 +130,8 @@ func (f *whenFlags) words() (out []string) {
 	return out
 }
 
-// A fired is what a schedule starts: the flags and the prompt that the user gives after
-// "--".
+// A fired describes the sessions that a schedule starts: the flags and the prompt that the
+// user gives after "--".
 type fired struct {
 	flags start.Flags
 	with  start.InputFlags
@@ -253,17 +253,18 @@ func ofSchedule(name string) string {
 	return owned.Owner{Kind: owned.Schedule, ID: name}.NewFolder()
 }
 
-// A scheduled is what a schedule starts, checked as far as possible without Temporal.
+// A scheduled describes what a schedule starts. It was checked as far as this is possible
+// without Temporal.
 type scheduled struct {
-	zone string // of the workflow that starts it
+	zone string // the zone of the workflow that a firing starts first
 	note protocol.ScheduleNote
-	// check refuses names that do not exist. pack uploads to the store what every firing
-	// needs.
+	// check refuses names that do not exist. pack uploads the data that every firing needs
+	// to the store.
 	check func(context.Context, *conn.Conn) error
 	pack  func(context.Context, *conn.Conn, *workflows.FireInput) error
 }
 
-// scheduled starts a session at each time.
+// scheduled describes a schedule that starts a session at each time.
 func (f *fired) scheduled(a *core.App, name string) (*scheduled, error) {
 	opt, x, err := f.options(a, name)
 	if err != nil {
@@ -288,7 +289,8 @@ func (f *fired) scheduled(a *core.App, name string) (*scheduled, error) {
 	}, nil
 }
 
-// scheduledBatch starts a batch at each time, from the file as it is now.
+// scheduledBatch describes a schedule that starts a batch at each time. The batch is the
+// file as it is now.
 func scheduledBatch(a *core.App, path, name string) (*scheduled, error) {
 	b, err := batch.Read(a, path)
 	if err != nil {
@@ -348,8 +350,8 @@ func createSchedule(ctx context.Context, a *core.App, name string, opts client.S
 		return err
 	}
 	if len(v.Next) == 0 {
-		// Only Temporal can combine calendars, exceptions and limits, so the schedule must
-		// exist to know.
+		// Only Temporal can combine calendars, exceptions and limits, so only an existing
+		// schedule shows whether it has any times.
 		if err := scheduleError(bctx, t, doing, h.Delete(bctx)); err != nil {
 			return err
 		}

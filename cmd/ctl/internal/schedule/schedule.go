@@ -27,8 +27,8 @@ func Command(a *core.App) *cobra.Command {
 		triggerCommand(a), backfillCommand(a), deleteCommand(a))
 }
 
-// overlaps lists the words of --overlap: what happens if an earlier firing still runs when
-// the next time comes.
+// overlaps lists the words of --overlap. A word says what happens if an earlier firing
+// still runs at the next time.
 var overlaps = []struct {
 	word   string
 	policy enums.ScheduleOverlapPolicy
@@ -99,7 +99,7 @@ func scheduleError(ctx context.Context, t *conn.Conn, doing string, err error) e
 	return t.Explain(ctx, doing, err)
 }
 
-// change does one thing to a schedule and reports it.
+// change makes one change to a schedule with do, and prints done.
 func change(ctx context.Context, a *core.App, doing, name, done string, do func(context.Context, client.ScheduleHandle) error) error {
 	if err := core.CheckName("schedule name", name); err != nil {
 		return err
@@ -209,7 +209,7 @@ what still runs, in good order.`,
 }
 
 // running lists the unfinished workflows of a schedule's firings. Temporal's own list has
-// only those that the overlap policy needs; with allow-all that is none.
+// only the workflows that the overlap policy needs, which are none with allow-all.
 func running(ctx context.Context, t *conn.Conn, doing, name string, d *client.ScheduleDescription) (ids []string, err error) {
 	for _, run := range d.Info.RunningWorkflows {
 		ids = append(ids, run.WorkflowID)
@@ -222,7 +222,7 @@ func running(ctx context.Context, t *conn.Conn, doing, name string, d *client.Sc
 	return slices.Compact(ids), err
 }
 
-// maxRunning bounds how many firings of a schedule are closed or counted at once.
+// maxRunning bounds how many running firings of a schedule are closed or counted.
 const maxRunning = 10_000
 
 // begunWait is how long trigger waits for the id of the workflow that it started.
@@ -280,7 +280,7 @@ func trigger(ctx context.Context, a *core.App, t *conn.Conn, name string, overla
 		case err != nil && ctx.Err() == nil:
 			return scheduleError(ctx, t, doing, err)
 		case err != nil && expected != "":
-			return began(expected) // its worker does not answer
+			return began(expected) // the worker of the workflow does not answer
 		case err != nil:
 			return core.TimedOut("%s: nothing began within %s", doing, a.Wait(begunWait)).Hinted("`ctl schedule show %s` says what it waits for", name)
 		case now.Info.NumActions > before.Info.NumActions && len(now.Info.RecentActions) > 0:
@@ -305,7 +305,7 @@ func trigger(ctx context.Context, a *core.App, t *conn.Conn, name string, overla
 	}
 }
 
-// begunBy says how to find what a schedule started.
+// begunBy names the command that lists the sessions or batches that a schedule started.
 func begunBy(name string, note protocol.ScheduleNote) string {
 	what := "session"
 	if note.Batch > 0 {
@@ -319,7 +319,7 @@ func waits(p enums.ScheduleOverlapPolicy) bool {
 	return p == enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE || p == enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL || p == enums.SCHEDULE_OVERLAP_POLICY_CANCEL_OTHER
 }
 
-// parseMoment parses a time. If the text names no zone, it is in the given one.
+// parseMoment parses a time. If the text has no time zone, the time is in the zone in.
 func parseMoment(flag, text string, in *time.Location) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at, nil
@@ -353,9 +353,9 @@ func firedAt(name, workflowID string) time.Time {
 // A firing is one run of a schedule.
 type firing struct {
 	ID     string    `json:"id"` // of the session or the batch
-	At     time.Time `json:"at"` // when it was due
+	At     time.Time `json:"at"` // when the firing was due
 	State  string    `json:"state"`
-	Status string    `json:"status,omitempty"` // of the turn, or how much of the batch succeeded
+	Status string    `json:"status,omitempty"` // the status of the turn, or how much of the batch succeeded
 	Error  string    `json:"error,omitempty"`
 	known  bool      // the id was reported by the workflow, not guessed from the time
 }
@@ -372,7 +372,7 @@ func firingOf(ctx context.Context, t *conn.Conn, name string, run *client.Schedu
 	if d.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		f.State = "running"
 		for _, child := range d.GetPendingChildren() {
-			if child.GetRunId() != "" { // otherwise the id may be taken, and the workflow tries the next one
+			if child.GetRunId() != "" { // without a run, the id may be in use, and the workflow tries the next one
 				_, f.ID, f.known = strings.Cut(child.GetWorkflowId(), "/")
 			}
 		}

@@ -39,14 +39,14 @@ type scheduleView struct {
 	Running        int         `json:"running"`
 	Recent         []firing    `json:"recent"` // newest first
 	Fired          int         `json:"fired"`
-	Skipped        int         `json:"skipped"` // because an earlier firing still ran
-	Missed         int         `json:"missed"`  // because Temporal was away for too long
+	Skipped        int         `json:"skipped"` // times without a start, because an earlier firing still ran
+	Missed         int         `json:"missed"`  // times without a start, because Temporal was down for too long
 	CreatedAt      time.Time   `json:"created_at"`
 	UpdatedAt      time.Time   `json:"updated_at,omitzero"`
 }
 
-// viewOf describes a schedule. With recent it also finds out what its firings
-// started.
+// viewOf describes a schedule. If recent is true, it also finds out what the schedule's
+// firings started.
 func viewOf(ctx context.Context, a *core.App, t *conn.Conn, name string, recent bool) (scheduleView, error) {
 	_, d, err := describe(ctx, t, "show schedule "+name, name)
 	if err != nil {
@@ -184,8 +184,8 @@ func listCommand(a *core.App) *cobra.Command {
 	}
 }
 
-// schedules lists our schedules by name. It asks for each one, because Temporal's list lags
-// behind and has fewer fields.
+// schedules lists our schedules by name. It describes each schedule, because Temporal's
+// list lags behind and has fewer fields.
 func schedules(ctx context.Context, a *core.App, t *conn.Conn) ([]scheduleView, error) {
 	ctx, cancel := a.Bounded(ctx, 30*time.Second)
 	defer cancel()
@@ -205,7 +205,7 @@ func schedules(ctx context.Context, a *core.App, t *conn.Conn) ([]scheduleView, 
 		}
 		v, err := viewOf(ctx, a, t, name, false)
 		if core.ExitCode(err) == core.ExitNotFound && err != nil {
-			continue // it was deleted just now
+			continue // the schedule was deleted just now
 		}
 		if err != nil {
 			return nil, err
@@ -216,7 +216,7 @@ func schedules(ctx context.Context, a *core.App, t *conn.Conn) ([]scheduleView, 
 	return list, nil
 }
 
-// mostFilledIn is how many sessions or batches one backfill may start.
+// mostFilledIn bounds the sessions or batches that one backfill may start.
 const mostFilledIn = 500
 
 func backfillCommand(a *core.App) *cobra.Command {

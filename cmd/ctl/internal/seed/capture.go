@@ -57,7 +57,7 @@ nobody uses the login there any more.`,
 	return c
 }
 
-// captured prints what was captured. It warns if the login now has two holders.
+// captured prints what was captured, and warns if the login now has two holders.
 func captured(a *core.App, host string, out workflows.CaptureSeedResult) error {
 	for _, path := range out.Ignored {
 		a.Note("left out: %s", core.Clean(path))

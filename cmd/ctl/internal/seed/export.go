@@ -124,8 +124,9 @@ func writeNew(path string, data []byte) error {
 	return nil
 }
 
-// exported decrypts an exported seed with the user's own key. ctl decrypts content of a
-// store nowhere else, and here only what was encrypted for its user.
+// exported decrypts an exported seed with the user's own key. This is the only place where
+// ctl decrypts content of a store, and it decrypts only content that was encrypted for its
+// user.
 func exported(doing, from, identity string) (*seeds.Bundle, error) {
 	if identity == "" {
 		return nil, core.Usage("%s: --from takes --identity, the age identity file that opens it", doing)

@@ -107,8 +107,8 @@ func leftHint(out protocol.RotateKeysResult) string {
 }
 
 // sameRecipients refuses a rotation while workers encrypt for different recipients.
-// Otherwise one worker would encrypt again for the old recipients what another one has
-// rotated.
+// Otherwise one worker would encrypt data for the old recipients again after another worker
+// has rotated it.
 func sameRecipients(doing string, workers []conn.WorkerView, statuses []api.Status) error {
 	for _, st := range statuses[min(1, len(statuses)):] {
 		if !slices.Equal(slices.Sorted(slices.Values(st.Recipients)), slices.Sorted(slices.Values(statuses[0].Recipients))) {

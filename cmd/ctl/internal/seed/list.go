@@ -12,7 +12,8 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// allSeeds queries all seeds, by name. A seed that is deleted meanwhile is left out.
+// allSeeds queries all seeds, and returns the wanted ones sorted by name. A seed that is
+// deleted meanwhile is left out.
 func allSeeds(ctx context.Context, t *conn.Conn, doing string, wanted func(protocol.SeedView) bool) ([]protocol.SeedView, error) {
 	infos, err := t.List(ctx, doing, fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", protocol.TypeSeed), 1000)
 	if err != nil {
@@ -37,8 +38,8 @@ func allSeeds(ctx context.Context, t *conn.Conn, doing string, wanted func(proto
 	return list, nil
 }
 
-// alone refuses a login that another seed already has. Each seed would be given to a
-// session, and two holders invalidate a login.
+// alone refuses a login that another seed already has. Two sessions could get the two seeds
+// at the same time, and two holders invalidate a login.
 func alone(ctx context.Context, t *conn.Conn, doing, name string, bundle *seeds.Bundle) error {
 	if bundle.Kind() != seeds.KindChatGPT {
 		return nil

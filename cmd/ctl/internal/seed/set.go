@@ -135,8 +135,9 @@ func changeSeed(a *core.App, c *cobra.Command, name, what, update string, arg an
 // joinWait is how long ctl waits for a pool to list its new seed.
 const joinWait = 5 * time.Second
 
-// joined waits until a seed's pools list it, so that the next command finds it there.
-// Taking longer is not an error, because the pools will list it anyway.
+// joined waits until a seed's pools list the seed, so that the next command finds it there.
+// It is not an error if this takes longer than joinWait, because the pools will list the
+// seed anyway.
 func joined(ctx context.Context, t *conn.Conn, v protocol.SeedView) {
 	ctx, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()

@@ -112,8 +112,9 @@ func shareText(v protocol.SeedView) string {
 	return fmt.Sprintf("at most %d sessions at a time", v.Share)
 }
 
-// checkText describes the newest verification of a seed: result, time, who asked, and the
-// reason. It is shown even if the verification did not change the seed's health.
+// checkText describes the newest verification of a seed: its result, its time, the person
+// who asked, and the reason. The text is shown even if the verification did not change the
+// seed's health.
 func checkText(c *protocol.SeedCheck) string {
 	if c == nil {
 		return ""

@@ -12,8 +12,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// verifyWait is how long a verification may take. A slow issuer is waited for, because
-// giving up would lose its answer.
+// verifyWait is how long a verification may take. It is long enough for a slow issuer,
+// because the issuer's answer would be lost if ctl gave up.
 const verifyWait = 2 * time.Minute
 
 func verifyCommand(a *core.App) *cobra.Command {
@@ -80,7 +80,7 @@ func verifyAll(ctx context.Context, a *core.App, t *conn.Conn) error {
 		v, err := verifySeed(ctx, t, id[len(protocol.SeedID("")):], false)
 		if err != nil {
 			if core.ExitCode(err) == core.ExitNotFound {
-				continue // it was never imported, or is being deleted
+				continue // the seed was never imported, or is being deleted
 			}
 			return err
 		}

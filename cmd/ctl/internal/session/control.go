@@ -89,7 +89,8 @@ which is the turn's final text. Without a flag: what is not committed.`,
 	return c
 }
 
-// act sends a message without text, such as a request to compact, and waits for its turn.
+// act sends a message without text, such as a request to compact, and waits for the end of
+// its turn.
 func act(ctx context.Context, a *core.App, id string, m protocol.Message, noWait bool) error {
 	if err := core.CheckName("session id", id); err != nil {
 		return err

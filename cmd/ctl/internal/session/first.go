@@ -12,10 +12,10 @@ import (
 )
 
 // `ctl run` sends the first message as part of the session's start, so neither exists
-// without the other. An update would exist only in the server's memory until a worker took
-// it.
+// without the other. An update would not do, because it exists only in the server's memory
+// until a worker takes it.
 
-// taken waits until a new session has taken or refused its first message. With no worker
+// taken waits until a new session has taken or refused its first message. If no worker is
 // up, it returns an error that says that the session starts later.
 func taken(ctx context.Context, t *conn.Conn, doing string, run client.WorkflowRun, acc protocol.MessageAccepted) error {
 	var d protocol.SessionDetail
@@ -36,8 +36,8 @@ func taken(ctx context.Context, t *conn.Conn, doing string, run client.WorkflowR
 }
 
 // makeUp sends the first message to a session that this request has already started, if the
-// session does not know it. That happens if an older ctl, which sends the message after the
-// start, was interrupted. The session takes a message once, however often it arrives.
+// session does not have it. This happens if an older ctl, which sends the message after the
+// start, was interrupted. If the message arrives several times, the session takes it once.
 func makeUp(ctx context.Context, a *core.App, t *conn.Conn, acc *protocol.MessageAccepted, text string, x start.Extras) error {
 	msg := conn.Delivery{Doing: "start session " + acc.Session, Session: acc.Session, Name: protocol.SignalMessage,
 		UpdateID: acc.MessageID, Again: true, Check: func(protocol.SessionDetail) error { return nil }}
@@ -47,7 +47,7 @@ func makeUp(ctx context.Context, a *core.App, t *conn.Conn, acc *protocol.Messag
 	}
 	switch d.View.State {
 	case protocol.Failed:
-		return nil // the failure is shown later
+		return nil // the caller shows the failure later
 	case protocol.Closing, protocol.Closed:
 		return neverBegan(d, *acc)
 	}

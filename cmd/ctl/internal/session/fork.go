@@ -57,7 +57,7 @@ session's id.`,
 var notToGoOn = []string{"dir", "repo", "ref", "depth", "git-token-file", "git-user", "forward-agent", "git-known-hosts", "clone-timeout", "upload", "from-snapshot"}
 
 // GoesOnFlags adapts the flags of a session's start to a session that continues from a
-// snapshot. It hides those that are refused.
+// snapshot. It hides the flags that are refused.
 func GoesOnFlags(c *cobra.Command) {
 	asItWasByDefault(c)
 	fl := c.Flags()
@@ -86,8 +86,8 @@ func mayGoOn(f *start.Flags, given func(flag string) bool) error {
 	return nil
 }
 
-// asItWasByDefault replaces the defaults in --help for settings that are taken over from
-// the snapshot.
+// For settings that are taken over from the snapshot, asItWasByDefault replaces the
+// defaults in --help.
 func asItWasByDefault(c *cobra.Command) {
 	for _, name := range []string{"sandbox", "approval-policy", "model", "effort", "credentials", "on-interrupt", "on-auth", "snapshot", "snapshot-exclude", "tools", "policy", "network"} {
 		flag := c.Flags().Lookup(name)
@@ -111,8 +111,8 @@ func GoesOn(a *core.App, f *start.Flags, given func(flag string) bool) (opt work
 	return opt, id, err
 }
 
-// unused refuses an id that a session already has, before anything is done for the new
-// session.
+// unused refuses an id that a session already has. It is called before anything is done for
+// the new session.
 func unused(ctx context.Context, t *conn.Conn, id string) error {
 	switch _, err := t.DescribeWorkflowExecution(ctx, protocol.SessionID(id), ""); {
 	case err == nil:
@@ -124,8 +124,8 @@ func unused(ctx context.Context, t *conn.Conn, id string) error {
 	}
 }
 
-// newestSnapshot takes a new snapshot of a session that is on a host. For other sessions it
-// returns the newest usable snapshot.
+// newestSnapshot returns a snapshot to fork a session from. If the session is on a host, it
+// takes a new one. Otherwise it returns the newest usable snapshot.
 func newestSnapshot(ctx context.Context, a *core.App, t *conn.Conn, session string) (newest snapshots.Manifest, err error) {
 	doing := "fork session " + session
 	v, err := live.Session(ctx, a, t, session)
@@ -159,7 +159,7 @@ func newestSnapshot(ctx context.Context, a *core.App, t *conn.Conn, session stri
 	if newest.ID == "" {
 		return newest, core.NotFound("%s: there is no good snapshot of it", doing).Hinted("`ctl session list` and `ctl snapshot list` show what there is")
 	}
-	if v.State == protocol.Parked { // settings that were changed while parked are in no snapshot
+	if v.State == protocol.Parked { // no snapshot has the settings that were changed while the session was parked
 		newest.Model, newest.Effort = cmp.Or(v.Options["model"], newest.Model), cmp.Or(v.Options["effort"], newest.Effort)
 	}
 	return newest, nil
@@ -208,8 +208,8 @@ func RestoreSnapshot(ctx context.Context, a *core.App, t *conn.Conn, m snapshots
 	return a.Print().Show(map[string]string{"id": id}, func(p *core.Printer) { p.Printf("%s\n", id) })
 }
 
-// former returns the session that a snapshot was taken of. known is false if it does not
-// exist any more, or if its id belongs to a later session.
+// former returns the session that a snapshot was taken of. known is false if that session
+// does not exist any more, or if its id belongs to a later session.
 func former(ctx context.Context, t *conn.Conn, m snapshots.Manifest) (v protocol.SessionView, known bool) {
 	_, err := t.AskEither(ctx, "show session "+m.Session, protocol.SessionID(m.Session), protocol.QueryState, &v)
 	if err != nil || !isOf(m, v) {
@@ -218,14 +218,14 @@ func former(ctx context.Context, t *conn.Conn, m snapshots.Manifest) (v protocol
 	return v, true
 }
 
-// isOf reports whether a snapshot was taken of this session, and not of an earlier one with
-// the same id, which may have had another seed and other rights. Equal thread ids mean the
-// same session.
+// isOf reports whether a snapshot was taken of this session. It may instead be of an
+// earlier session with the same id, which may have had another seed and other rights. Equal
+// thread ids mean the same session.
 //
 // A fork that has not begun has the thread of another session. Then the snapshot's
-// generation decides: it begins with the time at which its session got a host, by the clock
-// of CreatedAt. A snapshot of what a session left on a host (Left) may have the generation
-// of the session that found it, so its generation proves nothing.
+// generation decides. A generation begins with the time at which the session got a host, by
+// the same clock as CreatedAt. A snapshot of what a session left on a host (Left) may have
+// the generation of the session that found it, so its generation proves nothing.
 func isOf(m snapshots.Manifest, v protocol.SessionView) bool {
 	if m.ThreadID != "" && m.ThreadID == v.ThreadID {
 		return true
@@ -233,10 +233,10 @@ func isOf(m snapshots.Manifest, v protocol.SessionView) bool {
 	return !m.Left && m.Generation >= v.CreatedAt.Unix()
 }
 
-// asItWas takes over the settings of the thread, unless flags replace them. The snapshot's
-// settings count before the session's. A snapshot of what a session left on a host has
-// none. Settings that decide what codex may do are never guessed: if they are unknown, the
-// user must state them.
+// asItWas takes over the settings of the thread, unless flags replace them. A setting of
+// the snapshot takes precedence over the session's. A snapshot of what a session left on a
+// host has no settings. Settings that decide what codex may do are never guessed: if they
+// are unknown, the user must state them.
 func asItWas(opt *workflows.SessionOptions, m snapshots.Manifest, former protocol.SessionView, given func(flag string) bool) error {
 	for _, f := range []struct {
 		flag string
@@ -291,8 +291,8 @@ func sameTools(opt *workflows.SessionOptions, m snapshots.Manifest, former proto
 	return nil
 }
 
-// sameThread takes over the thread's instructions and the files that came with its
-// messages, if the former session is known. The conversation itself is in codex's rollout.
+// If the former session is known, sameThread takes over the thread's instructions and the
+// files that came with its messages. The conversation itself is in codex's rollout.
 func sameThread(opt *workflows.SessionOptions, former protocol.SessionView, given func(flag string) bool) {
 	if !given("instructions") {
 		opt.Instructions = former.Options["instructions"]
@@ -303,8 +303,8 @@ func sameThread(opt *workflows.SessionOptions, former protocol.SessionView, give
 	opt.Files = former.Files
 }
 
-// askedFor returns the policy for the work folder that the user chose. A snapshot may hold
-// more: without a usable git remote, the folder is kept in full.
+// askedFor returns the work folder policy that the user chose. The snapshot may hold more
+// than that: if there is no usable git remote, it has the full folder.
 func askedFor(m snapshots.Manifest) string {
 	if m.WorkWhy != "" {
 		return protocol.WorkGit
@@ -312,8 +312,8 @@ func askedFor(m snapshots.Manifest) string {
 	return m.Work
 }
 
-// sameCredentials gives a session the former session's seed, in the same way. If that
-// session is unknown, only the flags count.
+// sameCredentials gives a session the former session's seed, delivered in the same way. If
+// the former session is unknown, only the flags count.
 func sameCredentials(opt *workflows.SessionOptions, former protocol.SessionView, given func(flag string) bool) {
 	opt.Seed = former.Seed
 	if word := former.Options["credentials"]; !given("credentials") && opt.Seed != "" {

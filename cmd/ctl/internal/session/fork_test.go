@@ -15,8 +15,8 @@ import (
 )
 
 // Continuing from a snapshot gives codex no more rights than before, unless the user states
-// them. A snapshot of what a session left on a host does not record the rights, so then the
-// session itself must be known.
+// them. A snapshot of what a session left on a host does not record the rights. To continue
+// from it, the session itself must be known.
 func TestWhatGoesOnMayDoNoMoreThanWhatWas(t *testing.T) {
 	readOnly := protocol.SessionView{Options: map[string]string{"sandbox": "read-only", "approval_policy": "never"}}
 	for _, c := range []struct {
@@ -24,7 +24,7 @@ func TestWhatGoesOnMayDoNoMoreThanWhatWas(t *testing.T) {
 		facts  snapshots.Facts
 		former protocol.SessionView
 		given  []string
-		want   [2]string // empty: it is refused
+		want   [2]string // empty means that it is refused
 	}{
 		{"as the snapshot says", snapshots.Facts{Sandbox: "read-only", ApprovalPolicy: "untrusted", Policy: "none"}, protocol.SessionView{}, nil, [2]string{"read-only", "untrusted"}},
 		{"nobody says what else the sandbox keeps", snapshots.Facts{Sandbox: "read-only", ApprovalPolicy: "untrusted"}, protocol.SessionView{}, nil, [2]string{}},

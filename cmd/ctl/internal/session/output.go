@@ -10,8 +10,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// wholeOutput reads a turn's output from the transcript, which has all of it, if the
-// session has only a part of the final text.
+// If the session has only a part of a turn's final text, wholeOutput reads the turn's
+// output from the transcript, which has all of it.
 func wholeOutput(ctx context.Context, a *core.App, t *conn.Conn, session string, turn *protocol.TurnView) {
 	if !turn.Structured || turn.OutputError == "" || !turn.FinalTruncated {
 		return
@@ -34,7 +34,8 @@ func wholeOutput(ctx context.Context, a *core.App, t *conn.Conn, session string,
 	}
 }
 
-// outputOf returns the text that a turn ends with: its JSON if it has an output schema.
+// outputOf returns the final text of a turn. If the turn has an output schema, this is its
+// JSON.
 func outputOf(turn protocol.TurnView) string {
 	if len(turn.Output) > 0 {
 		return string(turn.Output) // valid JSON has no control characters except in escapes

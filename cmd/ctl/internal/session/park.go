@@ -58,14 +58,14 @@ snapshot, as a new attempt. One with a running turn is refused (exit 6).`,
 	return c
 }
 
-// A move is a request to a session that takes a while, such as to park.
+// A move is a request that a session needs some time for, such as to park.
 type move struct {
 	doing, signal string
 	msg           any
 	check         func(string) func(protocol.SessionDetail) error
-	becoming      string // what the session is doing now, shown with noWait
+	becoming      string // what the session does after it took the request; shown with noWait
 	noWait        bool
-	// there reports whether the move is done. Its error says why it will not be.
+	// there reports whether the move is done. It returns an error if the move has failed.
 	there func(protocol.SessionView) (bool, error)
 	done  func(*core.Printer, protocol.SessionView)
 }
@@ -150,7 +150,7 @@ func toSession(ctx context.Context, a *core.App, id string) (*conn.Conn, error) 
 }
 
 // hasHost refuses a host that the session's zone does not have, because the session would
-// wait for it. If no worker answers, the check is left to the session.
+// wait for that host. If no worker answers, hasHost leaves the check to the session.
 func hasHost(ctx context.Context, t *conn.Conn, doing, session, host string) error {
 	if host == "" {
 		return nil
@@ -166,8 +166,8 @@ func hasHost(ctx context.Context, t *conn.Conn, doing, session, host string) err
 	return nil
 }
 
-// stays ends the wait for a session that has ended, or that reports a new error which keeps
-// it where it is. was is the session as it took the request.
+// stays returns an error, which ends the wait, if the session has ended or reports a new
+// error that prevents the move. was is the session when it took the request.
 func stays(doing string, v, was protocol.SessionView) error {
 	switch v.State {
 	case protocol.Idle, protocol.Interrupted, protocol.Parked:
@@ -178,8 +178,8 @@ func stays(doing string, v, was protocol.SessionView) error {
 	return conn.GoneOn(doing, v)
 }
 
-// say delivers a request that is answered with the session. kept is true if no worker was
-// up to take it.
+// say delivers a request. The session answers with its state. kept is true if no worker was
+// up to take the request.
 func say(ctx context.Context, t *conn.Conn, id, doing, name string, arg any, check func(string) func(protocol.SessionDetail) error) (v protocol.SessionView, kept bool, err error) {
 	msg := conn.Delivery{Doing: doing, Session: id, Name: name, Msg: arg, Check: check(doing)}
 	kept, err = msg.Deliver(ctx, t, &v)
@@ -257,7 +257,7 @@ func policyText(opt map[string]string) string {
 	var out string
 	switch when := opt["snapshot_when"]; when {
 	case "":
-		return "" // unknown: an older worker does not report it
+		return "" // an older worker does not report the policy
 	case protocol.SnapshotOff:
 		return "none: it cannot park or move, and a lost host takes its work along"
 	case protocol.SnapshotClose:
@@ -331,7 +331,7 @@ func whereabouts(v protocol.SessionView) string {
 }
 
 // attemptText returns the number of the session's current start on a host. It is empty for
-// the first one.
+// the first start.
 func attemptText(n int) string {
 	if n < 2 {
 		return ""

@@ -317,7 +317,7 @@ What cannot be saved stays until it can, unless --discard. One that is closed st
 						p.Printf("session %s %s\n", id, core.Clean(conn.EndText(v)))
 						showKept(c.Context(), a, t, p, v)
 					})
-				case v.State == protocol.Closing: // wait for it as for our own request
+				case v.State == protocol.Closing: // wait for the end, as after a request of our own
 					err = nil
 				}
 			}
@@ -346,7 +346,7 @@ What cannot be saved stays until it can, unless --discard. One that is closed st
 	return c
 }
 
-// showKept says what the store has of a closed session, and what is missing.
+// showKept prints which data of a closed session the store has, and which is missing.
 func showKept(ctx context.Context, a *core.App, t *conn.Conn, p *core.Printer, v protocol.SessionView) {
 	if v.Error != nil && v.Error.Kind == protocol.ErrTypeDiscarded {
 		p.Printf("%s\n", p.Paint(core.Red, core.Clean(v.Error.Message)))
@@ -372,8 +372,9 @@ func heldBy(m snapshots.Manifest) string {
 	return "the conversation alone, nothing of the work folder, is"
 }
 
-// tell sends a request that the session answers with its state. check says, with no worker
-// up, whether the session would take it; nil means that it takes it in any state.
+// tell sends a request that the session answers with its state. If no worker answers, check
+// decides whether the session would take the request. A nil check means that the session
+// takes it in any state.
 func tell(ctx context.Context, a *core.App, id, doing, name string, arg any, check func(string) func(protocol.SessionDetail) error, done string) error {
 	if err := core.CheckName("session id", id); err != nil {
 		return err

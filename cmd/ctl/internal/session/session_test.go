@@ -99,7 +99,7 @@ func TestAListSaysWhatIsUnusual(t *testing.T) {
 	}
 }
 
-// What ctl says of a closed session agrees with its last snapshot.
+// The text of ctl about a closed session agrees with the session's last snapshot.
 func TestWhatIsKeptIsSaidAsItIs(t *testing.T) {
 	rollouts, work := snapshots.Tree{Name: snapshots.Rollouts}, snapshots.Tree{Name: snapshots.Work}
 	for want, m := range map[string]snapshots.Manifest{

@@ -75,8 +75,8 @@ With no worker up the message is kept by Temporal until one is.`,
 func steer(ctx context.Context, a *core.App, t *conn.Conn, session string, m protocol.Message) error {
 	doing, began := "steer session "+session, time.Now()
 	msg := conn.Delivery{Doing: doing, Session: session, Name: protocol.SignalMessage, UpdateID: m.ID, Msg: m, Again: true, Check: conn.TurnRuns(doing)}
-	// Read the session first: to see codex's acknowledgement, the feed must start at an
-	// entry from before the message.
+	// Read the session first. The feed must start at an entry from before the message, or
+	// ctl could miss codex's acknowledgement.
 	seen, answered, err := msg.Look(ctx, t)
 	fctx, stop := context.WithCancel(ctx)
 	heard := live.StartFeed(fctx, a, t, session, seen.Seq+1)
@@ -109,7 +109,7 @@ func steer(ctx context.Context, a *core.App, t *conn.Conn, session string, m pro
 	return a.Print().Show(s, func(p *core.Printer) { p.Printf("%s turn %d%s\n", s.Session, s.into, s.text()) })
 }
 
-// text says what became of the message. It follows the name of the turn.
+// text says what became of the message. The caller prints it after the name of the turn.
 func (s steering) text() string {
 	late := " ended before the message could steer it: it "
 	switch {
@@ -125,8 +125,8 @@ func (s steering) text() string {
 	return ": the message is on its way"
 }
 
-// is takes over the session's record of the message. settled is true if the record is not
-// going to change soon.
+// is copies the session's record of the message. settled is true if the record will not
+// change soon.
 func (s *steering) is(v protocol.SessionView) (settled bool) {
 	i := slices.IndexFunc(v.Messages, func(m protocol.MessageView) bool { return m.ID == s.MessageID })
 	if i < 0 {
@@ -139,7 +139,7 @@ func (s *steering) is(v protocol.SessionView) (settled bool) {
 	return over || !s.onItsWay()
 }
 
-// awaitSteered waits until it is known what became of a message. The live feed reports
+// awaitSteered waits until ctl knows what became of a message. The live feed reports
 // codex's acknowledgement earlier than the session. But only the session knows whether the
 // message steered the turn or began a new one.
 func awaitSteered(ctx context.Context, t *conn.Conn, s steering, heard *live.Feed, wait time.Duration) steering {
@@ -173,7 +173,7 @@ func awaitSteered(ctx context.Context, t *conn.Conn, s steering, heard *live.Fee
 	}
 }
 
-// onItsWay reports whether it is not known yet that codex has the message.
+// onItsWay reports whether codex is not yet known to have the message.
 func (s steering) onItsWay() bool {
 	return s.State == string(protocol.Decided) || s.State == string(protocol.Sent)
 }

@@ -128,7 +128,8 @@ usage, progress (what the model reports, where it was given that tool), void.`,
 	return c
 }
 
-// Lines of `ctl session follow -o json`: each is a flat object that names its event.
+// These are the lines of `ctl session follow -o json`. Each is a flat object that names its
+// event.
 type (
 	entryLine struct {
 		Event string `json:"event"`

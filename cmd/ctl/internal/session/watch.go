@@ -52,7 +52,7 @@ func watchTurn(ctx context.Context, a *core.App, t *conn.Conn, acc protocol.Mess
 			r.EndLine()
 			return err
 		}
-		if news := told.News(d, acc); news != "" && !(a.MayAsk() && len(conn.OpenApprovals(d)) > 0) { // otherwise the question itself says it
+		if news := told.News(d, acc); news != "" && !(a.MayAsk() && len(conn.OpenApprovals(d)) > 0) { // a question at the terminal shows this itself
 			r.EndLine()
 			a.Note("%s", news)
 		}
@@ -108,13 +108,15 @@ func watchTurn(ctx context.Context, a *core.App, t *conn.Conn, acc protocol.Mess
 // patience is how long ctl watches a session while no worker answers.
 const patience = 5 * time.Minute
 
-// look queries everything that watching needs. With no worker up it returns what Temporal
-// keeps, because approvals can be decided all the same. It waits for a worker that is away.
+// look queries everything that watching needs. If no worker answers, it returns after a
+// second what Temporal keeps, because approvals can be decided without a worker. While
+// Temporal does not answer either, look tries again. It fails when no worker has answered
+// for patience.
 func look(ctx context.Context, a *core.App, t *conn.Conn, id string) (protocol.SessionDetail, error) {
 	var d protocol.SessionDetail
 	live, err := t.AskEither(ctx, "look at session "+id, protocol.SessionID(id), protocol.QueryDetail, &d)
 	if err != nil && ctx.Err() != nil {
-		return d, context.Cause(ctx) // our own time was over
+		return d, context.Cause(ctx) // ctl's own timeout has passed
 	}
 	if live {
 		return d, err
@@ -173,7 +175,7 @@ func catchUp(ctx context.Context, f *live.Feed, r *show.Renderer, seq int64) {
 }
 
 // turnResult prints a turn that has ended and returns the error for ctl's exit code. shown
-// says that its text was already shown.
+// says that the turn's text was already shown.
 func turnResult(ctx context.Context, a *core.App, t *conn.Conn, d protocol.SessionDetail, turn protocol.TurnView, known, shown bool) error {
 	doing := "session " + d.View.ID
 	if d.View.State == protocol.Failed && (!known || turn.Status == "queued" || turn.Status == "interrupted" || !turn.Done()) {

@@ -18,8 +18,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// unlessEnded returns err. But if a worker refused because the session is on no host, and
-// the session has ended, it returns a refusal that says so.
+// unlessEnded returns err, with one exception. If a worker refused because the session is
+// on no host, and the session has ended, it returns a refusal that says that the session
+// has ended.
 func unlessEnded(ctx context.Context, t *conn.Conn, id, doing string, err error) error {
 	if core.ExitCode(err) != core.ExitRefused {
 		return err
@@ -159,7 +160,7 @@ func fetch(ctx context.Context, worker *api.Client, id string, paths []string, m
 		unpacked <- err
 	}()
 	err = worker.FetchFiles(ctx, id, paths, moving, w)
-	w.CloseWithError(err) // with no error this is a plain io.EOF, the only error that readers take for the end
+	w.CloseWithError(err) // without an error, readers get a plain io.EOF, the only error that they take for the end
 	if uerr := <-unpacked; err == nil && uerr != nil {
 		return nil, core.Failed("write to %s: %v", to, uerr)
 	}

@@ -15,7 +15,7 @@ import (
 func givenInEntry(data map[string]string) string {
 	var answers map[string][]string
 	if text := data["answers"]; text != "" && json.Unmarshal([]byte(text), &answers) != nil {
-		answers = nil // not written by us
+		answers = nil // the text is not ours
 	}
 	var secret []string
 	if data["secret"] != "" {

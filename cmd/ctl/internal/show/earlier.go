@@ -31,8 +31,8 @@ func EarlierText(e *protocol.EarlierDecision) string {
 	return fmt.Sprintf("%s earlier%s (%s)", word, by, e.Approval)
 }
 
-// Messages lists the messages that codex does not have, or not for certain, and the
-// newest that it has.
+// Messages lists the messages that codex does not have or may not have, and the newest
+// message that it has.
 func Messages(p *core.Printer, all []protocol.MessageView) {
 	var rows [][]core.Cell
 	for i, m := range all {

@@ -68,7 +68,7 @@ func PolicyLine(v *protocol.PolicyView) string {
 	return text
 }
 
-// AttemptsText says how long an operation has failed, and when it is tried again.
+// AttemptsText says how long an operation has been failing, and when it is tried again.
 func AttemptsText(w *protocol.WaitingView) string {
 	if w == nil {
 		return ""

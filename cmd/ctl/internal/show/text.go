@@ -20,8 +20,8 @@ func RoundTime(d string) string {
 	return d
 }
 
-// PauseText says who paused a pool, when and why. It is empty for a pool that is not
-// paused.
+// PauseText names the person who paused a pool, the time and the reason. It is empty if the
+// pool is not paused.
 func PauseText(p *protocol.PoolPause) string {
 	if p == nil {
 		return ""
@@ -43,7 +43,7 @@ func When(t *time.Time) string {
 	return core.Age(*t)
 }
 
-// WorkText says what a snapshot holds of the work folder.
+// WorkText says which part of the work folder a snapshot holds.
 func WorkText(m snapshots.Manifest) string {
 	if m.WorkWhy != "" {
 		return m.Work + ", though git was asked for: " + m.WorkWhy

@@ -18,11 +18,11 @@ type Renderer struct {
 	P       *core.Printer
 	open    string             // the item whose text is being streamed, with no line end yet
 	kind    protocol.EntryType // the type of that item
-	said    strings.Builder    // the text of it that has been streamed
+	said    strings.Builder    // the text of that item that has been streamed
 	Quiet   bool               // entries and deltas are not shown (ctl -q)
 	SkipOwn bool               // the user's own messages are not repeated
 	far     time.Time          // time of the newest progress report
-	told    map[string]bool    // reports of that time that were shown
+	told    map[string]bool    // the reports with the time far that were shown
 }
 
 func (r *Renderer) Event(ev api.Event) {
@@ -94,8 +94,8 @@ func (r *Renderer) EndLine() {
 
 func (r *Renderer) Entry(e protocol.Entry) {
 	if r.open != "" && r.open == e.Item && r.kind == e.Type {
-		// The text was streamed, except for an end that was held back, or a beginning
-		// before ctl was connected.
+		// The text was streamed, except for an end that was held back, or a beginning that
+		// came before ctl was connected.
 		rest, whole := strings.CutPrefix(e.Text, r.said.String())
 		if whole && e.Type == protocol.EntryAssistant {
 			r.P.Printf("%s", core.Clean(rest))

@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// FreshenUse updates the usage of a session, which the session itself learns when its pump
-// returns.
+// FreshenUse updates the usage of a session with newer values. The session itself learns
+// them only when its pump returns.
 func FreshenUse(v *protocol.SessionView, u *protocol.Use) {
 	if u == nil {
 		return
@@ -35,14 +35,14 @@ type UseLine struct {
 	RateLimits *protocol.RateLimitsView `json:"rate_limits,omitempty"`
 }
 
-// LineOf returns the line that shows u.
+// LineOf returns the usage line for u.
 func LineOf(u protocol.Use) UseLine {
 	turn := u
 	turn.Usage, turn.Context = u.TurnUsage, nil
 	return UseLine{"usage", useView(u), useView(turn), protocol.ViewRateLimits(u.RateLimits)}
 }
 
-// Text returns the line for people. It is empty if nothing was used.
+// Text returns the line as text. It is empty if nothing was used.
 func (l UseLine) Text() string {
 	parts := []string{Tokens(l.Usage)}
 	if c := ContextText(l.Usage.Context); c != "" {
@@ -90,7 +90,7 @@ func RateText(l *protocol.RateLimitsView) string {
 	return strings.Join(parts, "; ")
 }
 
-// Tokens formats what a session or a turn has used.
+// Tokens formats the tokens that a session or a turn has used.
 func Tokens(u protocol.UsageView) string {
 	if u.Input+u.Output == 0 {
 		return ""

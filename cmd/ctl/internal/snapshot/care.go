@@ -124,8 +124,8 @@ func printChecked(p *core.Printer, out protocol.CheckSnapshotsResult) {
 }
 
 // ofStore runs a workflow on the whole store, shows its progress and waits for its end.
-// Only one workflow with this id runs at a time. A running one may do something else, so
-// ofStore waits for it before starting its own.
+// Only one workflow with this id runs at a time. A workflow that already runs may do
+// something else, so ofStore waits for its end before it starts another.
 func ofStore(ctx context.Context, a *core.App, doing, id, kind string, in, out any) error {
 	t, err := conn.Open(ctx, a)
 	if err != nil {

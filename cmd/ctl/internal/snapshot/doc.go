@@ -1,3 +1,3 @@
-// Package snapshot is `ctl snapshot`: taking, listing, exporting, pruning and
-// checking snapshots, and going on from one.
+// Package snapshot is `ctl snapshot`: taking, listing, exporting, pruning and checking
+// snapshots, and starting sessions from them.
 package snapshot

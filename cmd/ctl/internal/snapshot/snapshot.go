@@ -123,7 +123,7 @@ func listSnapshots(ctx context.Context, a *core.App, t *conn.Conn, worker *api.C
 }
 
 // hasSession refuses a session id that does not exist. Snapshots outlive their sessions, so
-// it is called only if there are no snapshots.
+// hasSession is called only if the id has no snapshots.
 func hasSession(ctx context.Context, t *conn.Conn, doing, id string) error {
 	_, err := t.DescribeWorkflowExecution(ctx, protocol.SessionID(id), "")
 	if err = t.Explain(ctx, doing, err); core.ExitCode(err) == core.ExitNotFound {
@@ -143,7 +143,8 @@ func snapshotRow(m snapshots.Manifest) []core.Cell {
 	return []core.Cell{core.Painted(core.Bold, m.ID), core.Plain(m.Turn), core.Plain(m.CreatedAt), core.Plain(m.Files), core.Plain(core.Size(m.Bytes)), core.Plain(core.Size(m.AddedBytes)), core.Plain(strings.Join(oddities(m), ", "))}
 }
 
-// oddities lists what a person should know of a snapshot before using it.
+// oddities lists unusual properties of a snapshot that a person should know before using
+// it.
 func oddities(m snapshots.Manifest) (out []string) {
 	if m.Masked > 0 {
 		out = append(out, fmt.Sprintf("%d secrets masked", m.Masked))
@@ -177,7 +178,8 @@ func showCommand(a *core.App) *cobra.Command {
 	}
 }
 
-// snapshot finds a snapshot by its id, and returns the worker that knows it.
+// snapshot finds a snapshot by its id. It also returns the connection and the worker that
+// it used.
 func snapshot(ctx context.Context, a *core.App, id string) (snapshots.Manifest, *conn.Conn, *api.Client, error) {
 	var m snapshots.Manifest
 	if err := checkSnapshot(id); err != nil {

@@ -1,3 +1,3 @@
-// Package stack is `ctl up`, `ctl down`, `ctl status` and `ctl doctor`: a stack on
-// this machine, and the state of any.
+// Package stack is `ctl up`, `ctl down`, `ctl status` and `ctl doctor`: running a stack on
+// this machine, and showing the state of any stack.
 package stack

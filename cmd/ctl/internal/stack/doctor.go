@@ -82,7 +82,7 @@ is wrong. Hosts have a doctor of their own: ctl host check NAME.`,
 	}
 }
 
-// examine runs all checks. A failed one does not stop the others.
+// examine runs all checks. A check that fails does not stop the others.
 func examine(ctx context.Context, a *core.App) []finding {
 	var out []finding
 	add := func(name string, err error, hint, format string, args ...any) {

@@ -22,8 +22,8 @@ type statusView struct {
 		Namespace string `json:"namespace"`
 		UI        string `json:"ui"`
 		PID       int    `json:"pid"`
-		// PayloadKey is the id of the key with which ctl encrypts what it sends, empty if
-		// it does not encrypt.
+		// PayloadKey is the id of the key with which ctl encrypts its payloads; empty if it
+		// does not encrypt them.
 		PayloadKey    string `json:"payload_key"`
 		CodecEndpoint string `json:"codec_endpoint"`
 	} `json:"temporal"`
@@ -47,8 +47,8 @@ type poolLine struct {
 	Paused  *protocol.PoolPause `json:"paused,omitempty"`
 }
 
-// poolLines queries each zone. It omits a zone that does not answer: the list of workers
-// already shows that it has none.
+// poolLines queries each zone. It omits a zone that does not answer, because the list of
+// workers already shows that the zone has no worker.
 func poolLines(ctx context.Context, a *core.App, t *conn.Conn) []poolLine {
 	lines := []poolLine{}
 	ctx, cancel := a.Bounded(ctx, conn.AnswerWait)

@@ -126,7 +126,7 @@ func up(ctx context.Context, a *core.App, f upFlags) error {
 			return core.Usage("--ready-fd %d is not open", f.readyFD)
 		}
 		report = func(v upReport) {
-			_ = json.NewEncoder(pipe).Encode(v) // fails if nobody waits any more
+			_ = json.NewEncoder(pipe).Encode(v) // fails if the waiting ctl has ended
 			_ = pipe.Close()
 		}
 	}
@@ -289,7 +289,7 @@ func upDetached(ctx context.Context, a *core.App, f upFlags) error {
 	}()
 	select {
 	case <-ctx.Done():
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
+		_ = cmd.Process.Signal(syscall.SIGTERM) // the supervisor may have ended already
 		r.Close()
 		<-words
 		_ = cmd.Wait()

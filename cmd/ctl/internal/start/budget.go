@@ -11,14 +11,14 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// BudgetHelp and BudgetExample say how --budget is written.
+// BudgetHelp and BudgetExample describe the value of --budget.
 const (
 	BudgetHelp    = "`tokens=N,turns=N,time=D,turn=D,approvals=N,commands=N`, or some of them: what the session may use in all, and (turn) the longest turn; a running turn is interrupted where it ends"
 	BudgetExample = "--budget tokens=200000,turns=20,time=8h,turn=2h,approvals=50,commands=500"
 )
 
-// ParseBudget reads the value of --budget. Bounds that are not named stay unset. time is
-// for all turns together, turn for one. 0 removes a bound.
+// ParseBudget reads the value of --budget. Bounds that are not named stay unset. The bound
+// time is for all turns together, and the bound turn is for each turn. 0 removes a bound.
 func ParseBudget(text string) (protocol.Budget, error) {
 	var b protocol.Budget
 	counts := map[string]**int64{"tokens": &b.Tokens, "turns": &b.Turns, "approvals": &b.Approvals, "commands": &b.Commands}
@@ -53,9 +53,9 @@ func ParseBudget(text string) (protocol.Budget, error) {
 }
 
 // SameBudget gives a session that continues from a snapshot the same budget as the former
-// session, in full again. --budget and --turn-timeout replace single bounds. If the former
-// budget is unknown, the user must state one: without a budget the session could use more
-// than the former one.
+// session. Nothing of it counts as used. --budget and --turn-timeout replace single bounds.
+// If the former budget is unknown, the user must state one, because without a budget the
+// session could use more than the former one could.
 func SameBudget(opt *workflows.SessionOptions, m snapshots.Manifest, former protocol.SessionView, asked string, given func(flag string) bool) error {
 	words := m.Budget
 	if former.Budget != nil { // it may have been changed since the snapshot

@@ -13,8 +13,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// confineFlags are sandbox settings beyond the mode. Paths are paths on the host. Each is
-// given by a flag of its own, because a path may contain a comma.
+// confineFlags are the sandbox settings beside the mode. Paths are paths on the host. Each
+// path needs its own flag, because a path may contain a comma.
 type confineFlags struct {
 	profile, network string
 	read, write      []string
@@ -59,9 +59,9 @@ func networkWords(text string) (word string, hosts []string) {
 	return protocol.NetworkHosts, hosts
 }
 
-// SameConfinement fills in the settings that flags do not state from the session of a
-// snapshot. A sandbox given by a flag is not widened by them: with read-only no writable
-// folder is taken over, and with full access nothing is.
+// If flags do not state a sandbox setting, SameConfinement takes it over from the session
+// of a snapshot. These settings never widen a sandbox that is given by a flag: with
+// read-only it takes over no writable folder, and with full access it takes over nothing.
 func SameConfinement(opt *workflows.SessionOptions, m snapshots.Manifest, former protocol.SessionView, given func(flag string) bool) error {
 	words := former.Options
 	switch {

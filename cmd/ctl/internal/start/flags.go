@@ -77,7 +77,7 @@ func (f *Flags) options() (workflows.SessionOptions, error) {
 		}
 		f.watch.turnBound = b.TurnTimeout != ""
 	}
-	if IsSnapshot(f.GoOn.Work) { // --snapshot with a snapshot's id is a start, not a policy for later snapshots
+	if IsSnapshot(f.GoOn.Work) { // if --snapshot has the id of a snapshot, the session starts from it; otherwise it is the policy for later snapshots
 		f.Work.snapshot, f.GoOn.Work = f.GoOn.Work, ""
 	}
 	if err := f.GoOn.set(&opt); err != nil {
@@ -203,7 +203,7 @@ func (f *ChooseFlags) Add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.anyModel, "any-model", false, "accept a model that codex does not list, for example one of your own provider")
 }
 
-// Set returns the chosen settings, nil if there are none.
+// Set returns the chosen settings, or nil if no flag was given.
 func (f *ChooseFlags) Set(c *cobra.Command) *protocol.Set {
 	m := protocol.Set{By: core.Person(), Model: f.model, Effort: f.effort, AnyModel: f.anyModel}
 	if c.Flags().Changed("name") {

@@ -42,11 +42,11 @@ func (f *InputFlags) Add(c *cobra.Command, steers bool) {
 	}
 }
 
-// Extras is what goes with a message. It was checked, and is not in the store yet.
+// Extras is the data that goes with a message. It was checked, and is not in the store yet.
 type Extras struct {
 	inputs []localInput
 	schema []byte
-	Work   *WorkspaceFlags // where the session is to work; nil if it has already started
+	Work   *WorkspaceFlags // the source of the work folder; nil if the session has already started
 }
 
 // A localInput is a file on this machine that goes with a message.
@@ -92,7 +92,8 @@ func (f *InputFlags) Look() (Extras, error) {
 	return x, nil
 }
 
-// Named returns what identifies the extras in the digest of a request. Paths are left out.
+// Named returns the values that identify the extras in the digest of a request. Paths are
+// not among them.
 func (x Extras) Named() []any {
 	out := []any{string(x.schema)}
 	for _, in := range x.inputs {
@@ -134,8 +135,8 @@ func lookInput(flag string, kind protocol.InputKind, path string) (in localInput
 	return in, nil
 }
 
-// Attach uploads what goes with a message to the store, under folder, and puts references
-// to it into the message.
+// Attach uploads the extras to the store, under folder, and puts references to them into
+// the message.
 func Attach(ctx context.Context, a *core.App, t *conn.Conn, folder string, x Extras, m *protocol.Message) error {
 	a.Flags.Quiet = a.Flags.Quiet || len(x.schema) > 0 // only the JSON result is printed
 	if len(x.schema) <= protocol.MaxSchemaInline {

@@ -23,7 +23,7 @@ func (f *placeFlags) add(c *cobra.Command) {
 	fl.IntVar(&f.priority, "priority", protocol.DefaultPriority, "order among waiting sessions: `N` from 1 (first) to 5 (last)")
 }
 
-// set checks the flags. The form k=v is stored as a label, as in earlier versions; all
+// set checks the flags. It stores the form k=v as a label, as earlier versions did. All
 // other forms are selectors.
 func (f *placeFlags) set(opt *workflows.SessionOptions) error {
 	if f.tenant != "" {

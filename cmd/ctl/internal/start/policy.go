@@ -21,7 +21,7 @@ func (f *judgeFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.file, "policy", "", "rules that decide what codex asks for, in `FILE`, or - for standard input (`ctl policy check` says what is wrong with it); the word none means no policy")
 }
 
-// set reads the policy. With a broken policy no session is started.
+// set reads the policy. A broken policy is an error, so no session is started.
 func (f *judgeFlags) set(a *core.App, opt *workflows.SessionOptions) error {
 	if f.file == "" || f.file == noPolicy {
 		return nil
@@ -52,8 +52,8 @@ func ReadPolicy(a *core.App, name string) (string, error) {
 const noPolicy = "none"
 
 // SamePolicy gives a session that continues from a snapshot the former session's policy,
-// unless --policy was given. This way a policy is not lost by accident. If the former
-// policy is unknown, the user must state one.
+// unless --policy was given. So a policy is not lost by accident. If the former policy is
+// unknown, the user must state one.
 func SamePolicy(ctx context.Context, t *conn.Conn, opt *workflows.SessionOptions, m snapshots.Manifest, known bool, given func(flag string) bool) error {
 	if given("policy") {
 		return nil

@@ -38,7 +38,8 @@ func checkOutputSchema(data []byte) error {
 	return err
 }
 
-// nowhere refuses to load other schemas, as providers do.
+// nowhere is a loader that refuses to load other schemas. Providers do not load them
+// either.
 type nowhere struct{}
 
 func (nowhere) Load(url string) (any, error) {
@@ -47,7 +48,7 @@ func (nowhere) Load(url string) (any, error) {
 
 func anyPattern(pattern string) (jsonschema.Regexp, error) { return unmatched(pattern), nil }
 
-// unmatched is a pattern that is never matched against anything.
+// unmatched is a pattern that is only part of a schema. It is never matched.
 type unmatched string
 
 func (unmatched) MatchString(string) bool { return true }

@@ -38,7 +38,7 @@ func canBePlaced(ctx context.Context, t *conn.Conn, opt workflows.SessionOptions
 // starts.
 func CheckNames(ctx context.Context, a *core.App, t *conn.Conn, opt workflows.SessionOptions) error {
 	a.Begins = true
-	if err := startable(opt); err != nil { // checked again, because a restore takes over options from the snapshot
+	if err := startable(opt); err != nil { // check the options again, because a restore takes over some from the snapshot
 		return err
 	}
 	if err := t.KnownZone(ctx, "find zone "+opt.Zone, opt.Zone); err != nil {
@@ -68,11 +68,12 @@ func CheckNames(ctx context.Context, a *core.App, t *conn.Conn, opt workflows.Se
 	return nil
 }
 
-// WorkflowOptions returns how the workflow of a session is started.
+// WorkflowOptions returns the options with which the workflow of a session is started.
 func WorkflowOptions(id string, opt workflows.SessionOptions) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{
 		ID: protocol.SessionID(id), TaskQueue: protocol.TaskQueueOf(opt.Zone),
-		// An id is used once, so that transcripts of two sessions never mix.
+		// An id is used for one session only, so that transcripts of two sessions never
+		// mix.
 		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		StaticSummary:            "codex session " + id,
@@ -121,7 +122,7 @@ func Prompt(a *core.App, arg string) (string, error) {
 	return text, nil
 }
 
-// OfSession returns the name of a new folder in the store for what belongs to a session.
+// OfSession returns the name of a new folder in the store for the data of a session.
 func OfSession(id string) string {
 	return owned.Owner{Kind: owned.Session, ID: id}.NewFolder()
 }

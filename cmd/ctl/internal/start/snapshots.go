@@ -12,8 +12,8 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// goOnFlags say what snapshots keep of a session, and what happens when it is idle or its
-// host is lost.
+// goOnFlags say what snapshots keep of a session, and what happens when the session is idle
+// or its host is lost.
 type goOnFlags struct {
 	Work, when, hostLost             string
 	exclude                          []string
@@ -56,7 +56,7 @@ func (f *goOnFlags) set(opt *workflows.SessionOptions) error {
 	}
 	opt.Snapshot = protocol.SnapshotOptions{Work: f.Work, Exclude: f.exclude, When: f.when, Every: f.every}
 	if f.when == protocol.SnapshotOff {
-		f.parkAfter = 0 // check has refused --park-after with this
+		f.parkAfter = 0 // check has refused --park-after together with a policy that takes no snapshots
 	}
 	opt.TTL = f.ttl
 	if f.given != nil && f.given("start-timeout") {

@@ -16,7 +16,7 @@ import (
 type watchdogFlags struct {
 	startup, request, silence, quiet time.Duration
 	onLimit                          string
-	given                            func(flag string) bool // nil: all are given
+	given                            func(flag string) bool // nil: all flags count as given
 	turnBound                        bool                   // a budget limits the time of a turn
 }
 

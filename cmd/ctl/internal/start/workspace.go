@@ -68,7 +68,7 @@ func (f *WorkspaceFlags) set(opt *workflows.SessionOptions) error {
 		if err := f.readTree(); err != nil {
 			return err
 		}
-		// Part of the request's digest: other content is another request.
+		// This is a part of the request's digest, so another content makes another request.
 		w.Uploaded = fmt.Sprintf("%s@%.12s", filepath.Base(f.Tree.Dir()), f.Tree.Digest)
 	}
 	if f.hooks != "" {
@@ -85,7 +85,7 @@ func (f *WorkspaceFlags) set(opt *workflows.SessionOptions) error {
 	return nil
 }
 
-// one refuses more than one source for the work folder.
+// one returns an error if the flags name more than one source for the work folder.
 func (f *WorkspaceFlags) one(dir string) error {
 	var given []string
 	for _, g := range []struct{ flag, is string }{{"--repo", f.repo}, {"--upload", f.upload}, {"--from-snapshot", f.snapshot}, {"--dir", dir}} {
@@ -147,8 +147,8 @@ func (f *WorkspaceFlags) readRepoFiles(r *activities.Repo) error {
 }
 
 // Send uploads the token and the folder to the store. The token belongs to the session. But
-// if other sessions share these options, it is stored in the folder shared, which belongs
-// to their batch or schedule.
+// if other sessions share these options, shared is set: it is the folder of their batch or
+// schedule, and the token is stored there.
 func (f *WorkspaceFlags) Send(ctx context.Context, a *core.App, t *conn.Conn, id, shared string, opt *workflows.SessionOptions) error {
 	if f.token == "" && f.Tree == nil {
 		return nil

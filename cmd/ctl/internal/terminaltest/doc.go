@@ -1,2 +1,2 @@
-// Package terminaltest gives tests a real terminal. It has one on Linux only.
+// Package terminaltest gives tests a real terminal. It supports only Linux.
 package terminaltest

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open returns the two ends of a pseudo-terminal: a person's, and a program's.
+// Open returns the two ends of a pseudo-terminal: the person's end and the program's end.
 // Both are closed when the test ends.
 func Open(t *testing.T) (person, program *os.File) {
 	t.Helper()
