@@ -258,8 +258,8 @@ func (b *brokering) spent(a seeds.Access, now SeedNow, ask conversation.TokenAsk
 	return !a.Expires.IsZero() && a.Expires.Sub(b.Now()) < soonOver
 }
 
-// made records that this pump had a generation refreshed. justMade reports whether that
-// was less than justRefreshed ago.
+// made records the new generation of a refresh that this pump asked for, and the time.
+// justMade reports whether a generation was recorded less than justRefreshed ago.
 func (b *brokering) made(generation int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

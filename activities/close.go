@@ -18,10 +18,11 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// CloseSession ends what a session has on its host, in this order: it ends processes,
-// saves a login that codex rotated, keeps work and rollouts, wipes the credential,
-// removes our folder, checks that, and writes the last notes. Each step may be repeated.
-// If one fails, the later ones are not done, and the error says what stays on the host.
+// CloseSession cleans up what a session has on its host, in this order: it ends
+// processes, saves a login that codex rotated, keeps work and rollouts, wipes the
+// credential, removes our folder, checks that the folder is gone, and writes the last
+// notes. Each step may be repeated. If one fails, the later ones are not done, and the
+// error says what stays on the host.
 func (s *Sessions) CloseSession(ctx context.Context, in CloseSessionInput) (CloseSessionResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	f := failing{epoch: epochOf(in.Claim, attempt)}

@@ -64,7 +64,8 @@ func listPieces(ctx context.Context, st *store.Store, id, stream string) ([]piec
 		}
 	}
 	slices.SortFunc(pieces, func(a, b piece) int { return cmp.Compare(a.At, b.At) })
-	// A lost attempt that wakes up may write again pieces that were dropped.
+	// Skip pieces before the bytes that are kept: an earlier attempt that was taken for
+	// dead may have stored pieces again that were already deleted.
 	for len(pieces) > 0 && pieces[0].At < pieces[len(pieces)-1].At-keepExec-slackExec {
 		pieces = pieces[1:]
 	}

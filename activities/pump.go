@@ -235,7 +235,8 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	defer s.reach.reached(in.Claim.Host)
 
 	notices := keep.noticing(held, w.Size(), offset)
-	// A session that lost the lease must not go on with a login that may be another's.
+	// If the lease on the seed has ended, callBack ends the pump, because another
+	// session may have the login now.
 	stopKeeping := keep.beside(held, callBack)
 	defer stopKeeping()
 	trimming := s.trimAside(held, in, a)
@@ -326,8 +327,9 @@ func movesOn(err error) bool {
 	return errors.Is(err, errHandOver) || errors.Is(err, conversation.ErrWireLost) || errors.Is(err, hostexec.ErrFenced)
 }
 
-// fillTexts reads from the store the texts that are too long for a workflow. A
-// workflow's message names the blob, so only blobs of messages are allowed.
+// fillTexts reads from the store the texts that are too long for a workflow. Whoever
+// sends the session a message names the blob, so fillTexts reads only blobs of
+// messages.
 func (s *Sessions) fillTexts(ctx context.Context, sends []conversation.Send) error {
 	for i, send := range sends {
 		if send.Blob == "" || send.Text != "" {

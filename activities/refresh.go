@@ -52,8 +52,9 @@ func (s *site) issuer() seeds.Issuer {
 
 // RefreshSeed uses a login's refresh token a single time. It stores that intent before
 // it sends the request, and the new login before it ends. An attempt after a killed one
-// finds the answer, or finds that the token may be used up. Then only a person can have
-// it used again. Only an answer that was on its way when this process died is lost.
+// finds the answer, or finds that the token may be used up. In that case the token is
+// not used again unless a person says so (Force). Only an answer that was on its way
+// when this process died is lost.
 func (s *Seeds) RefreshSeed(ctx context.Context, in RefreshSeedInput) (RefreshSeedResult, error) {
 	out, err := s.refreshSeed(ctx, in)
 	return out, failing{}.failure(ctx, "refresh seed "+in.Seed.Name, err)

@@ -20,7 +20,9 @@ import (
 )
 
 // TakeSnapshot stores what a session needs to go on elsewhere. Every attempt makes the
-// same snapshot, and a complete one is returned as it is. Nothing changes on the host.
+// same snapshot, and a complete one is returned as it is. The work folder and codex's
+// rollouts do not change. For a git work folder, the session's scratch folder for git
+// on the host is written.
 func (s *Sessions) TakeSnapshot(ctx context.Context, in TakeSnapshotInput) (TakeSnapshotResult, error) {
 	f := failing{epoch: epochOf(in.Claim, activity.GetInfo(ctx).Attempt)}
 	what := "take a snapshot of session " + in.Claim.Session

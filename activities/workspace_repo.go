@@ -139,8 +139,8 @@ func serverOf(text string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// gitTrouble has texts of git and ssh for a repository that cannot be reached, and says
-// what to do about them.
+// gitTrouble maps error texts of git and ssh from a failed clone to hints about what
+// to do.
 var gitTrouble = []struct {
 	says *regexp.Regexp
 	hint string

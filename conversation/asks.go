@@ -44,7 +44,7 @@ const (
 	askNaming // sets the thread's name
 )
 
-// askNames are the names used in ids.
+// askNames are the names of the asks in the ids of their JSON-RPC requests.
 var askNames = [...]string{"initialize", "account", "models", "thread", "history", "barrier", "clean", "life", "login", "token", "name"}
 
 // The asks of a pump are its requests to codex that are no Sends. Other parts set what to

@@ -59,7 +59,8 @@ type TokenError struct {
 func (e *TokenError) Error() string { return e.Err.Error() }
 func (e *TokenError) Unwrap() error { return e.Err }
 
-// The codes of token errors. codex repeats only the code of a refusal.
+// The codes of token errors. When codex reports that it was refused a token, it names
+// only the code.
 const (
 	TokenDead     = -32041 // the login is over: somebody has to log in again
 	TokenTaken    = -32042 // the session no longer holds the login

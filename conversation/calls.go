@@ -13,8 +13,9 @@ import (
 )
 
 // The calls part serves codex's calls of our tools. It owns Calls and Progress of the
-// state; a turn's end or begin clears them. It may call the autos, which give answers at
-// once, and the requests, which ask people.
+// state. The end of a turn drops the turn's calls, and the beginning of a turn clears
+// Progress. It may call the autos, which give answers at once, and the requests, which
+// ask people.
 type calls struct {
 	*core
 	autos    *autos

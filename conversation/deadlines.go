@@ -2,14 +2,16 @@ package conversation
 
 import "time"
 
-// All waiting of a pump is bounded, and some bounds restart with each attempt of a pump. An
-// attempt may take over minutes or hours after an earlier one, because a worker died or the
-// wire was lost. Nobody was attached meanwhile.
+// All waiting of a pump is bounded, and some bounds restart with each attempt of a
+// pump. If a worker died or the wire was lost, the next attempt may begin minutes or
+// hours later. Nobody was attached meanwhile.
 //
 //   - Limits.Turn belongs to the turn. It counts from the time when the input was first due
 //     to run (Options.Since), without the time spent waiting for people.
-//   - Limits.Quiet belongs to the model, which could speak while nobody was attached. It
-//     continues too, from the newest line that the journal got during that time.
+//   - Limits.Quiet belongs to the model, which could speak while nobody was attached.
+//     It also keeps running across attempts: it counts from PumpState.AtMS, but not
+//     from before the input was first due (Options.Since). A line that restarts it
+//     counts from when an attempt reads it.
 //   - Limits.Request, and the time that an interrupt may take, restart. They measure
 //     codex's answer to a line. The lines of an earlier attempt may have been lost with its
 //     wire, so a missing answer to them shows nothing about codex.
@@ -20,10 +22,10 @@ import "time"
 //   - Limits.Attach belongs to one attachment.
 //
 // A turn that is given up because of one of these limits was begun and may have had
-// effects. So it is interrupted and never repeated (promise 3), and the queue is kept.
-// Overload is different: codex refused the message, which had no effect, so the workflow
-// waits and sends it again (promise 11). docs/explanation/guarantees.md numbers the
-// promises.
+// effects. So the turn is interrupted and never repeated (promise 3). The messages in
+// the session's queue are kept. Overload is different: codex refused the message, which
+// had no effect, so the workflow waits and sends it again (promise 11).
+// docs/explanation/guarantees.md numbers the promises.
 
 // Defaults of Limits, and bounds that are not configurable.
 const (
@@ -41,7 +43,8 @@ const (
 	defaultExcerpt = 8 << 10
 	defaultBytes   = 256 << 20
 
-	// longBacklog is the backlog above which interrupts are sent before it is read.
+	// If more than longBacklog bytes of the journal are unread, interrupts are sent
+	// before those bytes are read.
 	longBacklog = 16 << 20
 
 	// Bounds on the texts of a result, at most 768 KiB in all, whatever codex says.

@@ -110,8 +110,9 @@ func (d *delivery) nowActive() {
 	}
 }
 
-// refusedToStop schedules the pump's own interrupt again. It does not record the refusal,
-// because only an attempt whose clock made it interrupt knows of it.
+// refusedToStop schedules the pump's own interrupt again. It does not record the
+// refusal: the interrupt may come from one attempt's clock, and another attempt that
+// reads the same journal would not know of it.
 func (d *delivery) refusedToStop(s *send, try int, why string) {
 	if s == nil || s.settled() || d.st.TurnID == "" || try < s.try {
 		return

@@ -9,7 +9,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// codex says in text only when a limit ends. The text has a duration, or a time of day on
+// The error of a turn that a limit ended has no field for when the limit ends: codex
+// says so only in the error's text. The text has a duration, or a time of day on
 // codex's host, with the date if it is not today.
 var (
 	resetsIn  = regexp.MustCompile(`(?i)\b(?:again|resets?|retry) (?:in|after) (?:about )?((?:\d{1,9}(?:\.\d{1,9})?\s*[a-z]+[\s,]*(?:and\s+)?)+)`)

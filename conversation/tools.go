@@ -123,8 +123,8 @@ const (
 	maxChoice   = 500 // bytes
 )
 
-// humanQuestion reads the arguments of ask_human. The question's id is "answer". Its error
-// tells the model what is wrong with the arguments.
+// humanQuestion reads the arguments of ask_human. The question's id is "answer". The
+// error of humanQuestion tells the model what is wrong with the arguments.
 func humanQuestion(args json.RawMessage) ([]protocol.Question, error) {
 	var a struct {
 		Question string   `json:"question"`

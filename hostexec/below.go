@@ -23,8 +23,8 @@ var belowScript string
 // Below names a file in a folder that somebody else may change at any moment.
 type Below struct {
 	// Folder is an absolute path without symbolic links. If a link has got into it
-	// meanwhile, the result is NoFolder. Base, if set, is a prefix of Folder that may be
-	// reached through links.
+	// meanwhile, the result is NoFolder. Base, if set, is the beginning of Folder, in
+	// which links are allowed.
 	Folder, Base string
 	Path         string // relative to Folder, or absolute
 	// Max bounds the size of the file, in bytes.

@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// keptSettings are the settings of a repository's own configuration that are kept: its
-// remotes, the committer, and the format of files in the work tree. Other settings may name
-// a program or hold a credential (http.extraheader, url.*.insteadof).
+// keptSettings are the settings of a repository's own configuration that are kept,
+// among them its remotes, its branches, the committer, how git pulls, pushes and
+// merges, and the format of files in the work tree. Other settings may name a program
+// or hold a credential (http.extraheader, url.*.insteadof).
 var keptSettings = regexp.MustCompile(`^(` +
 	`remote\..+\.(url|pushurl|fetch|push|tagopt|prune|prunetags|skipdefaultupdate|skipfetchall)` +
 	`|branch\..+\.(remote|merge|rebase|pushremote|description)` +

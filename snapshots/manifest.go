@@ -129,8 +129,8 @@ func (m Manifest) Tree(name string) (Tree, bool) {
 	return Tree{}, false
 }
 
-// Unread returns the number of entries of the named trees that the host would not let us
-// read, and at most most of their paths.
+// Unread returns the number of entries of the named trees that the host would not let
+// us read, and some of their paths, no more than the parameter most.
 func (m Manifest) Unread(most int, trees ...string) (n int64, names []string) {
 	for _, name := range trees {
 		t, _ := m.Tree(name)

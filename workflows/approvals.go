@@ -13,8 +13,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// approvalsPart keeps codex's requests, takes decisions, and judges requests by the
-// policies. It calls no other part.
+// approvalsPart keeps codex's requests, receives people's decisions on them, and judges
+// requests by the policies. It calls no other part.
 type approvalsPart struct {
 	*core
 	parsed []ruling // the policies as last parsed

@@ -393,8 +393,9 @@ func (s *processPart) apply(out activities.RunPumpResult, moved bool) {
 	r := out.Pump
 	s.st.Pump, s.st.Progress = r.State, r.State.Progress
 	s.choices.listed(r.Models)
-	// Another pump is attached for other items only if this one brought requests. Otherwise
-	// the session waits, with no pump attached, for a person's decision.
+	// If other items of the turn still run while requests wait, another pump is
+	// attached for them, but only if this pump brought new requests. Otherwise the
+	// session waits, with no pump attached, for a person's decision.
 	s.st.Busy = r.Busy && len(r.Requests) > 0
 	if t := s.st.Trouble; t != nil && t.Doing == haveCodexTake && r.Reason != conversation.Overloaded && r.Reason != conversation.Refused && r.Reason != conversation.PumpCancelled {
 		s.overcome()

@@ -14,10 +14,11 @@ import (
 // an alternative.
 const busyFor = time.Hour
 
-// inLine runs try, which runs an activity that moves a snapshot. It repeats try while the
-// workers are busy, until leave returns true. Busy workers are no failure, although each
-// refusal counts as an attempt of the retry policy, which sets the pauses. A refused
-// attempt has done nothing on the host that cannot be repeated.
+// inLine runs try, which runs an activity that moves a snapshot. It repeats try while
+// the workers are busy, until leave returns true. Busy workers are no failure. Each
+// refusal counts as an attempt of the retry policy, but the pause before the next
+// attempt comes from the refusal (NextRetryDelay). A refused attempt has done nothing on
+// the host that cannot be repeated.
 func inLine(leave func() bool, try func() error) error {
 	for {
 		if err := try(); !wasBusy(err) || leave() {

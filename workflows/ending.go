@@ -494,10 +494,11 @@ func (s *endingPart) recordNotes() {
 	s.st.Notes, s.st.Handing = nil, nil
 }
 
-// writeFor bounds how long a session tries to write the last entries of its transcript to
-// the store. Nobody else can write them. Without a limit the session would carry them for
-// ever, and its attempts would fill its history. Promise 11 allows such a limit, because it
-// is stated.
+// writeFor bounds how long a session tries to write the last entries of its transcript
+// to the store. Nobody else can write them. Without a limit the session would carry
+// them for ever, and its attempts would fill its history. This limit does not break
+// promise 11 (docs/explanation/guarantees.md), which lets a stated limit end accepted
+// work.
 const writeFor = 7 * 24 * time.Hour
 
 // keepWriting calls try, which writes to the store, until it works. Between two attempts it

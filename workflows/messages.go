@@ -16,7 +16,8 @@ type SessionInput struct {
 	Carry *sessionState     `json:"carry,omitempty"`
 }
 
-// SessionOptions are a person's choices. The workflow resolves Seed.
+// SessionOptions are a person's choices. If Seed is empty and SeedPool is set, the
+// workflow acquires a seed of that pool, and Seed stays empty.
 type SessionOptions struct {
 	Zone           string            `json:"zone,omitempty"`
 	Host           string            `json:"host,omitempty"`

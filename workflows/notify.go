@@ -14,7 +14,8 @@ import (
 // texts.
 const maxEndText = 16 << 10
 
-// checkOrigin refuses an origin that is not empty, batch/NAME or schedule/NAME.
+// checkOrigin accepts an empty origin, batch/NAME and schedule/NAME, and refuses
+// any other.
 func (o SessionOptions) checkOrigin() error {
 	if o.Origin == "" {
 		return nil

@@ -350,7 +350,8 @@ func (s *approvalsPart) mayServe(by string) bool {
 	return true
 }
 
-// askerDecides reports whether every policy lets requesters decide.
+// askerDecides reports whether every policy that names approvers, and every broken one,
+// lets requesters decide.
 func (s *approvalsPart) askerDecides() bool {
 	return !slices.ContainsFunc(s.signing(), func(r ruling) bool { return !r.RequesterMayDecide })
 }

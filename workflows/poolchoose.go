@@ -98,7 +98,8 @@ func (d *demand) mistaken() {
 	}
 }
 
-// unreached reports whether no host that can meet the demand was ever reached.
+// unreached reports whether all hosts that can meet the demand are ineligible because
+// they were never reached. A host that is cordoned or drained counts as reached.
 func (d *demand) unreached() bool {
 	for _, s := range d.spots {
 		if s.shut == nil || s.shut.Kind == "busy" {

@@ -203,8 +203,8 @@ func (s *savingPart) takesFrom(holder string, epoch int64) bool {
 }
 
 // fences returns an error if holder does not hold the seed any more. left says that
-// codex has ended on the holder's host and the login is about to be wiped there. Then a
-// holder whose lease an earlier workflow of the seed granted is let through, if
+// codex has ended on the holder's host and the login is about to be wiped there. In
+// that case fences also accepts a holder of a forgotten lease (see forgot), if
 // takesFrom allows it.
 func (s *savingPart) fences(holder string, epoch int64, left bool) error {
 	switch {

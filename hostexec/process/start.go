@@ -29,7 +29,8 @@ func (e *StartError) Error() string {
 // Unwrap returns the typed error if the reason is known, for example ErrNoSpace.
 func (e *StartError) Unwrap() error { return e.err }
 
-// markEnv is the variable that carries a session's mark.
+// markEnv is the environment variable that marks the processes of a session, so that
+// Reap finds them.
 const markEnv = "FAIRLEAD_SESSION"
 
 // Start starts a journaled process. It returns when the process executes the command

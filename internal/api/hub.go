@@ -253,7 +253,8 @@ func (t *topic) addEntry(e *protocol.Entry, size int) bool {
 			if t.entries[i].entry.ID == e.ID {
 				return false // published again by a second attempt
 			}
-			// From this entry on, another pump has replaced a lost one.
+			// From this entry on, the entries in memory came from a lost pump, and
+			// those of the pump that replaced it count.
 			t.cut(i)
 		}
 	}

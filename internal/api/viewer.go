@@ -179,8 +179,9 @@ func (v *viewer) fromMemory() (changed <-chan struct{}, moved bool, err error) {
 	return changed, false, v.running()
 }
 
-// running shows the text of running items and the newest state. It runs after the
-// entries, so an item's text never follows the item's own entry.
+// running shows the text of running items and the newest state. It shows nothing while
+// memory has entries that the viewer has not shown, and leaves out items whose own
+// entry was shown. So an item's text never follows the item's own entry.
 func (v *viewer) running() error {
 	if !v.follow {
 		return nil

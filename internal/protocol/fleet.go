@@ -99,8 +99,9 @@ type HostHealth struct {
 	Reason string    `json:"reason,omitempty"` // in words
 	Hint   string    `json:"hint,omitempty"`
 	Since  time.Time `json:"since,omitzero"` // first of these failures
-	// Tries counts the probes that have failed since Since, together with the failed probes
-	// of an earlier failure shortly before. NextAt is when the host is probed next.
+	// Tries counts the probes that have failed since Since. If the host was well only
+	// for a short time before, it continues from the count of the earlier failure, plus
+	// one. NextAt is when the host is probed next.
 	Tries  int       `json:"tries,omitempty"`
 	NextAt time.Time `json:"next_at,omitzero"`
 }

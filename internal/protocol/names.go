@@ -145,9 +145,9 @@ const TypeFire = "Fire"
 // ends. A workflow list shows only the start of the newest run.
 const MemoCreated = "created_at"
 
-// MemoClaim is the memo field that holds a KeyClaim, in the workflow of a key and in the
-// session or batch that was started under the key. It can be read if no worker runs, and
-// after the workflow's end.
+// MemoClaim is the memo field that holds a KeyClaim, in the workflow of a key and in
+// the session or batch that was started under the key. It can be read even when no
+// worker runs, and after the workflow's end.
 const MemoClaim = "claim"
 
 // MemoSchedule is the field of a schedule's memo that holds its ScheduleNote.

@@ -34,8 +34,8 @@ type Request struct {
 	GrantRoot string `json:"grant_root,omitempty"`
 	// Network is the host to reach, if the request asks for network access.
 	Network string `json:"network,omitempty"`
-	// Permissions are the requested permissions in codex's shape (KindPermissions, or
-	// beside a command).
+	// Permissions are the requested permissions in codex's shape. A request of
+	// KindPermissions has them, and a request to run a command may have them too.
 	Permissions json.RawMessage `json:"permissions,omitempty"`
 	// Questions are the questions of codex, the question of our tool ask_human, or the
 	// fields of an MCP server's form.

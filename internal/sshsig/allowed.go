@@ -104,8 +104,8 @@ func (a *Allowed) person(name string) string {
 	return name
 }
 
-// Principals returns the principals of plain keys, each once, in the order of the
-// file.
+// Principals returns the first principal of each line with a plain key, each once, in
+// the order of the file.
 func (a *Allowed) Principals() []string {
 	var names []string
 	for _, l := range a.all() {

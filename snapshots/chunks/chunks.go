@@ -193,6 +193,7 @@ type Masker interface {
 	Count() int
 }
 
-// SharedMore is the number of additional batches that all walks of a store may have
-// together.
+// A walk of a tree may have more batches in memory than the number that each walk is
+// guaranteed. SharedMore is the largest number of such additional batches of all walks
+// of a store together.
 const SharedMore = 2 * 16

@@ -78,10 +78,11 @@ func (c *Store) refreshOnce(ctx context.Context) (again bool, err error) {
 	return false, nil
 }
 
-// salvage looks in the store for packs that no index names, and adds them to the index in
-// memory. It is called when a chunk is missing. The index of such a pack was lost, or its
-// capture was killed or will index it soon. No batch begins to rely on such packs. If a
-// snapshot needs one, prune indexes it again.
+// salvage looks in the store for packs that no index names, and adds them to the index
+// in memory. It is called when a chunk is missing. Such a pack has no index because its
+// index blob was lost, because its capture was killed, or because its capture has not
+// indexed it yet. No batch begins to rely on such packs. If a snapshot needs one, prune
+// indexes it again.
 func (c *Store) salvage(ctx context.Context) error {
 	listed, err := c.Blobs.List(ctx, PackPrefix)
 	if err != nil {

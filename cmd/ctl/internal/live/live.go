@@ -95,8 +95,8 @@ func FreshenApproval(ap *protocol.Approval, live protocol.SessionLive) {
 	}
 }
 
-// FreshenAll queries the sessions of a list that have not ended. A session that does not
-// answer in time is shown as Temporal keeps it.
+// FreshenAll queries the sessions of a list that have not ended. A session that does
+// not answer in time stays as it is in the list, which comes from Temporal's records.
 func FreshenAll(ctx context.Context, a *core.App, t *conn.Conn, list []protocol.SessionView) {
 	ctx, cancel := context.WithTimeout(ctx, liveWait)
 	defer cancel()

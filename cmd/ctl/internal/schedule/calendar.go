@@ -65,7 +65,8 @@ func parseCron(text string) ([]client.ScheduleCalendarSpec, error) {
 		with[free] = "*"
 		cal, err := calendarOf(with)
 		if err != nil {
-			// The mistake may be in the field that is left out below.
+			// Report the first mistake of the whole expression: it may be in the field
+			// that this calendar replaces by *.
 			_, err = calendarOf(given)
 			return nil, err
 		}
