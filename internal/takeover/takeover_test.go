@@ -3,6 +3,7 @@ package takeover
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -26,7 +27,9 @@ func TestMain(m *testing.M) {
 			}
 		}
 		fmt.Println(err)
-		select {}
+		// An empty select would end the process: the runtime takes it for a deadlock.
+		_, _ = io.Copy(io.Discard, os.Stdin) // until the test ends
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -38,6 +41,9 @@ func worker(t *testing.T, root string) *exec.Cmd {
 	cmd.Env = append(os.Environ(), "TAKEOVER_TEST_ROOT="+root)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cmd.StdinPipe(); err != nil { // open until the test ends
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
