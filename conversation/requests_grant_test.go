@@ -44,7 +44,7 @@ func TestAGrantIsAPartOfWhatWasAsked(t *testing.T) {
 		"a member nobody knows":        {askedForAll, `{"network":{"enabled":true},"devices":["kvm"]}`, "devices"},
 		"a member nobody knows, below": {askedForAll, `{"network":{"enabled":true,"hosts":["a"]}}`, "hosts"},
 		"no object":                    {askedForAll, `[]`, "shape"},
-		"two objects":                  {askedForAll, `{"network":{"enabled":true}} {}`, "follows"},
+		"two objects":                  {askedForAll, `{"network":{"enabled":true}} {}`, "there is more after the permissions"},
 		"asked for what nobody knows":  {`{"network":{"enabled":true},"devices":[]}`, `{"network":{"enabled":true}}`, "compared"},
 	} {
 		t.Run(name, func(t *testing.T) {

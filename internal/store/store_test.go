@@ -551,7 +551,8 @@ func writeForEver(url, secret string) {
 		}
 		if i == 3 {
 			fmt.Println("writing")
-			select {}
+			// An empty select would end the process: the runtime takes it for a deadlock.
+			_, _ = io.Copy(io.Discard, os.Stdin)
 		}
 	}
 }
@@ -565,6 +566,9 @@ func TestKilledWriterLeavesNothingVisible(t *testing.T) {
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cmd.StdinPipe(); err != nil { // open until the process is killed
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
