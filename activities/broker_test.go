@@ -352,7 +352,7 @@ rules:
 	}
 }
 
-// A pump without the seed reads to the end what a stopped codex has written.
+// A pump without the seed reads the output of a stopped codex to its end.
 func TestPumpThatReadsOnWithoutTheSeedIsNotCalledBack(t *testing.T) {
 	model := scriptedmodel.Serve(t, "rules: [{reply: never}]")
 	b := newBed(t, readyHost(t))

@@ -91,7 +91,7 @@
 //   - PrepareSession works in one of three folders: one that its own generation has prepared;
 //     the one where the session was parked as RestoreSpec says, if nothing has run there
 //     since; or a new one. It clears what a former generation left in that place: it ends the
-//     processes, saves the login, makes a snapshot (Left) of what no snapshot has, and then
+//     processes, saves the login, makes a snapshot (Left) of all that is in no snapshot, and then
 //     removes the folder. So codex never finds an older rollout under a newer index;
 //   - a restored work folder is always the session's own, never a person's. Differs says how
 //     it differs from the kept one, for instance because of what the policy leaves out;
@@ -118,8 +118,8 @@
 //     All others fail with ErrTypeBusy and are tried again: workflows go on asking when the
 //     attempts of the retry policy are used up. Even with Discard, no work is given up
 //     because all places are taken;
-//   - what a pump had read when its wire was lost is kept: its entries are in the store, and
-//     everything else that it knew is stored for RecordLost;
+//   - a pump whose wire is lost loses nothing that it has read: its entries are in the store,
+//     and the rest of its state is stored for RecordLost;
 //   - RunPump returns HostLost if the host has not answered for LostAfter. Its heartbeat
 //     (OutOfReach) says since when, so that this holds for any number of workers.
 //

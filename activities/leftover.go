@@ -114,7 +114,7 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 		return out, err
 	}
 	if in.Generation > 0 && f.mark.Generation > in.Generation {
-		// The session is back, and has cleaned up what it had left there.
+		// The session is back and has cleaned up its leftover there.
 		out.Wiped, out.Removed, out.At = true, true, s.Now()
 		return out, nil
 	}

@@ -41,8 +41,8 @@ func keyOfHost(h protocol.HostSpec) string {
 	return fmt.Sprintf("%s\x00%s\x00%s\x00%d", h.Name, h.User, h.Address, h.Port)
 }
 
-// know records what another attempt has found out, unless this worker knows something
-// newer.
+// know records another attempt's findings about the host, unless this worker has newer
+// ones.
 func (r *reach) know(h protocol.HostSpec, told *OutOfReach, now time.Time) {
 	if told == nil || now.Sub(told.Last) > untried {
 		return
