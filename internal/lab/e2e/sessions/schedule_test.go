@@ -315,7 +315,7 @@ func TestABadScheduleIsToldAndNotMade(t *testing.T) {
 		{"past", append([]string{"--every", "1h", "--until", "2020-01-01"}, run...), 2, "--until"},
 		{"never", append([]string{"--calendar", "year=2001"}, run...), 2, "none of its times is in the future"},
 		{"zone of workers", []string{"--every", "1h", "--", "--zone", "moon", "--label", "a=b", "hello"}, 3, "there are default"},
-		{"a batch and a prompt", append([]string{"--every", "1h", "--batch", good}, run...), 2, "--batch FILE says all"},
+		{"a batch and a prompt", append([]string{"--every", "1h", "--batch", good}, run...), 2, "the file describes all that is started"},
 		{"no such file", []string{"--every", "1h", "--batch", "nowhere.yaml"}, 2, "nowhere.yaml"},
 		{"a batch with mistakes", []string{"--every", "1h", "--batch", batchFile(t, "prompt: hi\nwindw: 2\nitems: [{id: a, polcy: x}]\n")}, 2, "line 3, column"},
 		{"a batch in a zone there is not", []string{"--every", "1h", "--batch", batchFile(t, "prompt: hi\ndefaults: {zone: defalt}\nitems: [{id: a}]\n")}, 3, "is default meant?"},
