@@ -15,12 +15,17 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// batch runs many sessions, a window of them at a time, and records how each ended. An
+// batchWorkflow returns the workflow Batch.
+func batchWorkflow(every intervals) func(workflow.Context, BatchInput) (BatchEnd, error) {
+	return func(ctx workflow.Context, in BatchInput) (BatchEnd, error) { return runBatch(ctx, every, in) }
+}
+
+// runBatch runs many sessions, a window of them at a time, and records how each ended. An
 // activity starts them as separate workflows and reads their prompts from the store. So
 // neither prompts nor child events enter this history, and an item costs at most ten events
 // (measured; a child workflow would cost as many, plus the prompt). A session signals its
 // end. An activity looks periodically for sessions that ended without a signal.
-func (every intervals) batch(ctx workflow.Context, in BatchInput) (BatchEnd, error) {
+func runBatch(ctx workflow.Context, every intervals, in BatchInput) (BatchEnd, error) {
 	b, err := newBatch(ctx, in)
 	if err != nil {
 		return BatchEnd{}, err
@@ -128,7 +133,7 @@ func (in BatchInput) check(ctx workflow.Context) error {
 	case len(in.Notify) > maxWord || len(in.By) > maxWord || len(s.File) > maxPath || encoded(s.Retry) > maxPath:
 		why = "its names are too long"
 	case in.Origin != "":
-		if err := (SessionOptions{Origin: in.Origin}).checkOrigin(); err != nil {
+		if err := checkOrigin(in.Origin); err != nil {
 			why = err.Error()
 		}
 	}

@@ -33,7 +33,7 @@ func newFakeBatches(t *testing.T) *fakeBatches {
 	f := &fakeBatches{environment: newEnvironment(), t: t}
 	f.SetTestTimeout(time.Minute)
 	f.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.BatchID("b")})
-	f.RegisterWorkflowWithOptions(usual.batch, workflow.RegisterOptions{Name: protocol.TypeBatch})
+	f.RegisterWorkflowWithOptions(batchWorkflow(usual), workflow.RegisterOptions{Name: protocol.TypeBatch})
 	f.RegisterActivityWithOptions(func(_ context.Context, in activities.StartItemsInput) (activities.StartItemsResult, error) {
 		f.starts++
 		return f.start(f.starts, in)
@@ -157,14 +157,6 @@ func TestARetryThatComesWhileABatchEndsIsDone(t *testing.T) {
 	}
 }
 
-func TestARetryOfABatchForgetsNoneThatWaits(t *testing.T) {
-	st := &BatchState{Redo: []batchFailed{{From: 3}}, Failed: []batchFailed{{From: 1}}}
-	st.again(protocol.RetryBatch{})
-	if countFailed(st.Redo) != 2 || st.Failed != nil {
-		t.Errorf("again are tried %+v", st.Redo)
-	}
-}
-
 func TestWhatFailedAndWaitsForItsNextTryHasAResultWhenNoneComes(t *testing.T) {
 	f := newFakeBatches(t)
 	f.start = func(_ int, in activities.StartItemsInput) (activities.StartItemsResult, error) {
@@ -214,32 +206,5 @@ func TestABatchSleepsWhileTheStoreIsAway(t *testing.T) {
 		Again: []batchAgain{{N: 0, Try: 2, At: time.Unix(1, 0)}}})
 	if end.View.Done != 2 || timers > 20 {
 		t.Errorf("%d timers; the batch is %+v", timers, end.View)
-	}
-}
-
-func TestResultsStayWithinWhatTemporalTakes(t *testing.T) {
-	b := &batch{st: &BatchState{}}
-	r := protocol.BatchResult{FinalText: strings.Repeat("é", 8<<10), Output: json.RawMessage(`"` + strings.Repeat("x", 32<<10) + `"`), Session: "s",
-		Error: &protocol.Failure{Kind: "k", Message: strings.Repeat("m", maxFailure)}}
-	for range maxWindow {
-		b.addResult(r)
-	}
-	if n := encoded(b.st.Results); n > 3<<19 {
-		t.Errorf("%d bytes of results are carried", n)
-	}
-	parts := 0
-	for left := b.st.Results; len(left) > 0; parts++ {
-		n := partOf(left)
-		if n == 0 || encoded(left[:n]) > partBytes+partResults+1 {
-			t.Fatalf("a part has %d results in %d bytes", n, encoded(left[:n]))
-		}
-		left = left[n:]
-	}
-	if parts < 3 {
-		t.Errorf("%d parts", parts)
-	}
-	var last protocol.BatchResult
-	if err := json.Unmarshal(b.st.Results[maxWindow-1], &last); err != nil || !last.FinalTruncated || last.OutputError == "" || last.Error.Kind != "k" || last.N != maxWindow {
-		t.Errorf("the last is %+v (%v)", last, err)
 	}
 }

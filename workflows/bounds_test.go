@@ -1,13 +1,11 @@
 package workflows
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -43,83 +41,6 @@ func TestAMessageIsKnownHoweverManyWaitBehindIt(t *testing.T) {
 	w.start(SessionOptions{})
 	if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{MessageID: "m999"}); turn.N != 1000 || turn.Status != "interrupted" || turn.Error.Kind != "closed" {
 		t.Errorf("the last message became %+v", turn)
-	}
-}
-
-func TestWhatIsQueuedFitsIntoAWorkflow(t *testing.T) {
-	w := newWorld(t)
-	w.fake.pumps = append(w.fake.pumps, asks("make"))
-	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m0")) })
-	w.at(2*time.Second, func() {
-		w.refuses(w.send(protocol.SignalMessage, protocol.Message{ID: "x", Text: strings.Repeat("<", 100<<10)}), protocol.RefusedBadInput) // each < takes six bytes in JSON
-		for i := range 30 {
-			u := w.send(protocol.SignalMessage, protocol.Message{ID: fmt.Sprint("m", i+1), Text: strings.Repeat("a", 32<<10)})
-			if i < 20 {
-				w.takes(u)
-			} else if i > 25 {
-				w.refuses(u, protocol.RefusedState)
-			}
-		}
-	})
-	w.at(3*time.Second, func() {
-		w.fill()
-		w.SignalWorkflow(protocol.SignalMessage, "any event wakes it")
-	})
-	w.start(SessionOptions{})
-	if n := encoded(carried(t, w.continued())); n > maxCarry {
-		t.Errorf("%d bytes are carried", n)
-	}
-}
-
-func TestExtremeTextsAreShedBeforeARollover(t *testing.T) {
-	st := &sessionState{}
-	for i := range keepTurns {
-		st.Turns = append(st.Turns, protocol.TurnView{N: i, Status: "completed", FinalText: strings.Repeat("<", 32<<10)})
-	}
-	for i := range 2 * keepApprovals {
-		st.Approvals = append(st.Approvals, approvalState{N: i, State: protocol.ApprovalSent, Request: protocol.Request{
-			Command: strings.Repeat("<", 8<<10), Summary: "s", Permissions: json.RawMessage(`"` + strings.Repeat("x", 16<<10) + `"`),
-			Questions: []protocol.Question{{ID: "q", Text: strings.Repeat("<", 8<<10)}}},
-			Decision: &protocol.Decision{Outcome: "answer", Answers: map[string][]string{"q": {strings.Repeat("<", maxGiven/6)}}}})
-	}
-	for i := range 50 {
-		st.Notes = append(st.Notes, conversation.Note{ID: fmt.Sprint(i), Text: strings.Repeat("<", maxReason)})
-	}
-	st.trim()
-	st.fit(0)
-	if n := encoded(st); n > maxCarry {
-		t.Errorf("%d bytes are carried", n)
-	}
-	if len(st.Turns) != keepTurns || len(st.Approvals) != keepApprovals || len(st.Notes) != 50 {
-		t.Errorf("%d turns, %d approvals, %d notes are left", len(st.Turns), len(st.Approvals), len(st.Notes))
-	}
-}
-
-// The policy is carried beside the state, and notes have data of their own. Both
-// count towards what a run carries.
-func TestAllThatARunHandsOnCountsAndCanBeShed(t *testing.T) {
-	opt := SessionOptions{Policy: strings.Repeat("<", 64<<10)}
-	st := &sessionState{}
-	for i := range 30 {
-		n := conversation.Note{ID: fmt.Sprint(i), Text: "answered", Data: map[string]string{"by": "ann", "answers": strings.Repeat("a", 32<<10)}}
-		st.Notes, st.Handing = append(st.Notes, n), append(st.Handing, n)
-	}
-	st.fit(encoded(opt))
-	if n := encoded(SessionInput{Options: opt, Carry: st}); n > maxCarry {
-		t.Errorf("%d bytes are carried", n)
-	}
-	if st.Notes[0].Data["by"] != "ann" || len(st.Notes[0].Data["answers"]) > 2<<10 || len(st.Handing[0].Data["answers"]) != 32<<10 {
-		t.Errorf("notes are %.200v, those handed on %.200v", st.Notes[0], st.Handing[0])
-	}
-}
-
-func TestMessagesThatSteerHaveABoundWithAllThatComesWithThem(t *testing.T) {
-	st := &sessionState{}
-	for range 100 {
-		st.Sends = append(st.Sends, pendingSend{Send: conversation.Send{Text: "x", Inputs: []protocol.Input{aFile, aFile}}})
-	}
-	if n, all := st.texts(), encoded(st.Sends); n < all*9/10 {
-		t.Errorf("%d bytes of %d are counted", n, all)
 	}
 }
 
@@ -165,17 +86,27 @@ func TestMessagesNameNoOtherBlobsAndNobodyElsesIDs(t *testing.T) {
 	w.start(SessionOptions{})
 }
 
-func TestWhatTheUIShowsStaysWithinItsBounds(t *testing.T) {
-	s := assembled(&core{id: "s1", opt: SessionOptions{}, st: &sessionState{lifeState: lifeState{Status: protocol.Waiting, Waits: strings.Repeat("ä", 4000)}}})
-	s.st.Error = &protocol.Failure{Message: strings.Repeat("x", 1<<20)}
-	for i := range 100 {
-		s.st.Approvals = append(s.st.Approvals, approvalState{N: i, State: protocol.ApprovalOpen, Request: protocol.Request{Summary: strings.Repeat("long\n", 1000)}})
-	}
-	if n := len(s.views.details()); n > 20_000 {
-		t.Errorf("details take %d bytes", n)
-	}
-	s.st.Status = protocol.Queued
-	if w := excerpt(s.views.waitsFor(), maxWord); len(w) > 255 {
-		t.Errorf("the attribute takes %d bytes", len(w))
+func TestWhatIsQueuedFitsIntoAWorkflow(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, asks("make"))
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m0")) })
+	w.at(2*time.Second, func() {
+		w.refuses(w.send(protocol.SignalMessage, protocol.Message{ID: "x", Text: strings.Repeat("<", 100<<10)}), protocol.RefusedBadInput) // each < takes six bytes in JSON
+		for i := range 30 {
+			u := w.send(protocol.SignalMessage, protocol.Message{ID: fmt.Sprint("m", i+1), Text: strings.Repeat("a", 32<<10)})
+			if i < 20 {
+				w.takes(u)
+			} else if i > 25 {
+				w.refuses(u, protocol.RefusedState)
+			}
+		}
+	})
+	w.at(3*time.Second, func() {
+		w.fill()
+		w.SignalWorkflow(protocol.SignalMessage, "any event wakes it")
+	})
+	w.start(SessionOptions{})
+	if n := encoded(carried(t, w.continued())); n > maxCarry {
+		t.Errorf("%d bytes are carried", n)
 	}
 }

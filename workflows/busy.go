@@ -27,20 +27,6 @@ func inLine(leave func() bool, try func() error) error {
 	}
 }
 
-// inLine does the same for a session, and shows that the session waits.
-func (s *core) inLine(leave func() bool, try func() error) error {
-	defer func() { s.crowded = false }()
-	return inLine(leave, func() error {
-		err := try()
-		if was := s.crowded; wasBusy(err) && !leave() {
-			if s.crowded = true; !was {
-				s.publish()
-			}
-		}
-		return err
-	})
-}
-
 // forAWhile returns a condition that is true if leave is, or after busyFor.
 func forAWhile(ctx workflow.Context, leave func() bool) func() bool {
 	since := workflow.Now(ctx)

@@ -181,3 +181,17 @@ func (s *core) workspace() *activities.Workspace {
 	}
 	return &s.opt.Workspace
 }
+
+// inLine does the same for a session, and shows that the session waits.
+func (s *core) inLine(leave func() bool, try func() error) error {
+	defer func() { s.crowded = false }()
+	return inLine(leave, func() error {
+		err := try()
+		if was := s.crowded; wasBusy(err) && !leave() {
+			if s.crowded = true; !was {
+				s.publish()
+			}
+		}
+		return err
+	})
+}

@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -24,96 +23,8 @@ import (
 //	the host cannot be reached           move: it goes on from its newest snapshot; park: as above
 //	uncordon                             sessions that have not left stay
 
-// signalLeave tells a session that its host is being drained, or that the drain was called
-// off.
-const signalLeave = "leave"
-
 // leaveAgain is how long a session that could not park stays before it tries again.
 const leaveAgain = 5 * time.Minute
-
-// leaveHost is the content of signalLeave. Epoch is that of the session's lease on Host, so that
-// an order that comes late does not apply to a later host.
-type leaveHost struct {
-	protocol.Draining
-	Host  string    `json:"host"`
-	Epoch int64     `json:"epoch"`
-	Off   bool      `json:"off,omitempty"`
-	Again time.Time `json:"again,omitzero"` // time of the next attempt, after the session could not park
-}
-
-func (l leaveHost) by() string {
-	if l.By == "" {
-		return "drain of " + l.Host
-	}
-	return fmt.Sprintf("drain of %s by %s", l.Host, l.By)
-}
-
-func checkDrain(d *protocol.Draining) error {
-	if err := short([]text{{"by", d.By, maxWord}}); err != nil {
-		return refuse(protocol.RefusedBadInput, "drain: %v", err)
-	}
-	switch d.How {
-	case "", protocol.DrainPark, protocol.DrainMove:
-		return nil
-	}
-	return refuse(protocol.RefusedBadInput, "drain: %.100q is none of park, move", d.How)
-}
-
-// beginDrain begins to drain a host. Repeating the same request has no effect.
-func (p *healthPart) beginDrain(h *poolHost, d protocol.Draining) {
-	d.How = cmp.Or(d.How, protocol.DrainPark)
-	if was := h.Draining; was != nil && was.How == d.How {
-		return
-	}
-	d.Since = workflow.Now(p.ctx)
-	h.Draining, h.Cordon = &d, true
-	p.work = true
-}
-
-// haveLeave tells the holders of slots on drained hosts to leave. If a drain was called
-// off, it tells the holders that are still there to stay.
-func (p *slotsPart) haveLeave() {
-	type told struct {
-		holder string
-		what   leaveHost
-	}
-	var letters []told
-	var cold []poolLease
-	for i := range p.st.Leases {
-		l := &p.st.Leases[i]
-		var d *protocol.Draining
-		if h := p.host(l.Host); h != nil {
-			d = h.Draining
-		}
-		switch {
-		case d != nil && l.Warm != nil:
-			cold = append(cold, *l)
-		case d != nil && !l.Leaves.Equal(d.Since):
-			l.Leaves = d.Since
-			letters = append(letters, told{l.Holder, leaveHost{Draining: *d, Host: l.Host, Epoch: l.Epoch}})
-		case d == nil && !l.Leaves.IsZero():
-			l.Leaves = time.Time{}
-			letters = append(letters, told{l.Holder, leaveHost{Host: l.Host, Epoch: l.Epoch, Off: true}})
-		}
-	}
-	for _, l := range cold {
-		p.giveUpWarm(l, fmt.Sprintf("host %s is being drained", l.Host))
-	}
-	sent := make([]workflow.Future, 0, len(letters))
-	for _, l := range letters {
-		sent = append(sent, workflow.SignalExternalWorkflow(p.ctx, protocol.SessionID(l.holder), "", signalLeave, l.what))
-	}
-	for i, fut := range sent {
-		if err := fut.Get(p.ctx, nil); err != nil { // the check for ended holders handles a holder that is gone
-			workflow.GetLogger(p.ctx).Warn("holder not told to leave", "holder", letters[i].holder, "error", err)
-		}
-	}
-}
-
-func (p *healthPart) drained(h *poolHost) bool {
-	name := h.Spec.Name
-	return p.used(name) == 0 && p.parkedOn(name) == 0 && !p.lies(name)
-}
 
 func (s *parkingPart) leave(l leaveHost) {
 	switch was := s.st.Leave; {

@@ -356,7 +356,7 @@ func newWorldWith(t *testing.T, every intervals) *world {
 	w := &world{environment: newEnvironment(), t: t, fake: &fakeSessions{t: t}}
 	w.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.SessionID("s1")})
 	w.RegisterActivity(w.fake)
-	w.RegisterWorkflowWithOptions(every.session, workflow.RegisterOptions{Name: protocol.TypeSession})
+	w.RegisterWorkflowWithOptions(sessionWorkflow(every), workflow.RegisterOptions{Name: protocol.TypeSession})
 	answer := func(_ string, id, _, name string, arg any) error { return w.external(id, name, arg) }
 	w.OnSignalExternalWorkflow(anyArg, anyArg, anyArg, anyArg, anyArg).Return(answer)
 	return w

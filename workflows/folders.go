@@ -2,42 +2,19 @@ package workflows
 
 import (
 	"slices"
-	"time"
-
-	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
 const (
-	// A folder can be a leftover only if its mark was not written for foldersOlder. A
-	// session that still runs has told the pool of the folder long before.
-	foldersOlder = 10 * time.Minute
-	// foldersHosts is how many hosts one run looks at.
-	foldersHosts = 200
+
 	// maxUnknown is how many unknown folders a pool lists, at 100 to 200 bytes each. It
 	// only counts further ones.
 	maxUnknown = 500
 )
 
-const signalLooked = "folders"
-
 const whyFound = "its folder was found there, and its session has ended"
-
-// findLeftovers looks for folders of ended sessions that their pool does not know, and has the
-// pool wipe them.
-func findLeftovers(ctx workflow.Context, what string, in MaintenanceInput, out *MaintenanceResult) error {
-	found, err := do(setUp(ctx, what), hosts.FindLeftovers, activities.FindLeftoversInput{
-		Pool: protocol.PoolID(in.Zone), Signal: signalLooked, Older: foldersOlder, Limit: foldersHosts,
-	})
-	if err != nil {
-		return err
-	}
-	out.Leftovers = &found
-	out.Problems = append(out.Problems, found.Problems...)
-	return nil
-}
 
 func (p *leftoversPart) drainLooked() {
 	for _, all := range unread[activities.HostsLooked](p.lkd) {

@@ -220,13 +220,3 @@ func TestACloseInterruptsATurnThatCodexBegan(t *testing.T) {
 		t.Errorf("codex was told %+v", sends)
 	}
 }
-
-// If codex begins a turn for a goal, all people who sent messages since count as having
-// asked for it. So none of them may decide its requests alone.
-func TestATurnThatCodexBeginsIsAskedForByAllWhoMayHaveSetItsGoal(t *testing.T) {
-	from := func(id, by string) protocol.Message { m := hello(id); m.By = by; return m }
-	s := assembled(&core{id: "s1", st: &sessionState{processState: processState{Pump: conversation.PumpState{Restless: true}}, policyState: policyState{Requesters: []string{"ada"}}}})
-	if s.approvals.requestedBy(from("m2", "bob"), true); !slices.Equal(s.st.Requesters, []string{"ada", "bob"}) {
-		t.Errorf("asked for by %q", s.st.Requesters)
-	}
-}

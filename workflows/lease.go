@@ -178,9 +178,6 @@ func post(ctx workflow.Context, letters []letter) (gone []string) {
 	return gone
 }
 
-// reapEvery is how often a workflow checks whether the holders of leases have ended.
-const reapEvery = 5 * time.Minute
-
 // who identifies one session among those of the same name. Run is the first run id of its
 // workflow, or empty if it is not known.
 type who struct{ Holder, Run string }
@@ -189,8 +186,6 @@ type who struct{ Holder, Run string }
 func (w who) is(other who) bool {
 	return w.Holder == other.Holder && (w.Run == "" || w.Run == other.Run)
 }
-
-func (t ticket) who() who { return who{t.Holder, t.Run} }
 
 // findEnded returns the holders whose workflows have ended without a release. It returns an
 // error if the run must end soon and no worker has looked for them yet.
@@ -226,3 +221,39 @@ func findEnded(ctx workflow.Context, roll *rollover, holders []who) ([]who, erro
 	}
 	return ended, nil
 }
+
+// signalStirred tells a session that something happened to its process.
+const signalStirred = "stirred"
+
+const signalLooked = "folders"
+
+const signalHostBack = "host_back"
+
+// signalHostAway tells a pool that the watch of a host cannot reach it.
+const signalHostAway = "host_away"
+
+// leftBehind is a session's report about its host if it gives back the slot before the host
+// is clean.
+type leftBehind struct {
+	Host       string            `json:"host,omitempty"` // set if it is not the host of the lease
+	Why        string            `json:"why"`
+	Generation int64             `json:"generation"`
+	Seed       *protocol.SeedRef `json:"seed,omitempty"`
+	Layout     *protocol.Layout  `json:"layout,omitempty"`
+	ThreadID   string            `json:"thread_id,omitempty"`
+	Discard    bool              `json:"discard,omitempty"`
+	// Wiped says that the credential was verified to be gone.
+	Wiped bool `json:"wiped,omitempty"`
+	// Snapshot says how the session's work is kept, and names the newest snapshot.
+	Snapshot *activities.SnapshotSpec `json:"snapshot,omitempty"`
+}
+
+func (a *acquire) tenant() string { return cmp.Or(a.Tenant, protocol.DefaultTenant) }
+
+// from reports whether g answers a request to the workflow asked. A pool of seeds lets one of its
+// seeds answer.
+func (g granted) from(asked string) bool {
+	return g.From == asked || g.Pool != "" && protocol.SeedPoolID(g.Pool) == asked
+}
+
+func rotates(kind string) bool { return kind == "chatgpt" }

@@ -13,15 +13,15 @@ func TestABusyPoolStillLooksAfterItsHolders(t *testing.T) {
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "killed", Host: "web-1"}) })
 	p.at(2*time.Second, func() { p.engine.ended["session/killed"] = true })
-	for m := time.Minute; m < 2*reapEvery; m += time.Minute {
+	for m := time.Minute; m < 2*usual.reap; m += time.Minute {
 		p.at(m, func() { p.SignalWorkflow(signalRelease, release{Holder: "nobody"}) })
 	}
-	p.at(2*reapEvery, func() {
+	p.at(2*usual.reap, func() {
 		if h := query[protocol.HostView](p.world, protocol.QueryHost, "web-1"); h.Used != 0 {
 			t.Errorf("host is %+v", h)
 		}
 	})
-	p.finish(3 * reapEvery)
+	p.finish(3 * usual.reap)
 	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
@@ -32,15 +32,15 @@ func TestABusySeedStillLooksAfterItsHolders(t *testing.T) {
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: ref})) })
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "killed"}) })
 	p.at(2*time.Second, func() { p.engine.ended["session/killed"] = true })
-	for m := time.Minute; m < 2*reapEvery; m += time.Minute {
+	for m := time.Minute; m < 2*usual.reap; m += time.Minute {
 		p.at(m, func() { p.SignalWorkflow(signalRelease, release{Holder: "nobody"}) })
 	}
-	p.at(2*reapEvery, func() {
+	p.at(2*usual.reap, func() {
 		if v := query[protocol.SeedView](p.world, protocol.QuerySeed); len(v.HeldBy) != 0 {
 			t.Errorf("seed is %+v", v)
 		}
 	})
-	p.finish(3 * reapEvery)
+	p.finish(3 * usual.reap)
 	p.ExecuteWorkflow(protocol.TypeSeed, newSeed)
 	p.verify()
 }

@@ -252,12 +252,6 @@ func (s *leasesPart) answer(from string) *granted {
 	return nil
 }
 
-// from reports whether g answers a request to the workflow asked. A pool of seeds lets one of its
-// seeds answer.
-func (g granted) from(asked string) bool {
-	return g.From == asked || g.Pool != "" && protocol.SeedPoolID(g.Pool) == asked
-}
-
 // leased handles signals of pools and seeds: answers to requests, and newer generations of
 // the held seed.
 func (s *leasesPart) leased(g granted) {

@@ -23,27 +23,9 @@ type poolLeftover struct {
 	Found int64 `json:"found,omitempty"`
 }
 
-// leftBehind is a session's report about its host if it gives back the slot before the host
-// is clean.
-type leftBehind struct {
-	Host       string            `json:"host,omitempty"` // set if it is not the host of the lease
-	Why        string            `json:"why"`
-	Generation int64             `json:"generation"`
-	Seed       *protocol.SeedRef `json:"seed,omitempty"`
-	Layout     *protocol.Layout  `json:"layout,omitempty"`
-	ThreadID   string            `json:"thread_id,omitempty"`
-	Discard    bool              `json:"discard,omitempty"`
-	// Wiped says that the credential was verified to be gone.
-	Wiped bool `json:"wiped,omitempty"`
-	// Snapshot says how the session's work is kept, and names the newest snapshot.
-	Snapshot *activities.SnapshotSpec `json:"snapshot,omitempty"`
-}
-
 // keepProofs is how many wiped leftovers a pool remembers. While a host is in the
 // inventory, the pool never forgets the leftovers there that are not wiped.
 const keepProofs = 200
-
-const signalHostBack = "host_back"
 
 func (l *poolLeftover) open() bool { return l.WipedAt.IsZero() }
 

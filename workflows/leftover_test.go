@@ -90,14 +90,14 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 	p.at(2*time.Minute, func() {
 		p.refuses(p.send(protocol.UpdateRemoveHost, protocol.RemoveHost{Name: "web-1"}), protocol.RefusedState)
 	})
-	p.at(4*reapEvery, func() {
+	p.at(4*usual.reap, func() {
 		if n := len(f.tried()); n < 4 || n > 6 {
 			t.Errorf("tried %d times in 20 minutes", n)
 		}
 		f.set(false, nil)
 		p.SignalWorkflow(signalHostBack, protocol.HostBack{Host: "web-1"})
 	})
-	p.at(4*reapEvery+10*time.Second, func() {
+	p.at(4*usual.reap+10*time.Second, func() {
 		if got := query[[]activities.LeftThere](p.world, protocol.QueryLeft); len(got) != 0 {
 			t.Errorf("when all is wiped there is left: %v", got)
 		}
@@ -117,7 +117,7 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 		}
 		p.takes(p.send(protocol.UpdateRemoveHost, protocol.RemoveHost{Name: "web-1"}))
 	})
-	p.finish(5 * reapEvery)
+	p.finish(5 * usual.reap)
 	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
@@ -133,7 +133,7 @@ func TestATerminatedSessionLeavesALeftover(t *testing.T) {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "killed", Host: "web-1", Seed: "team", Run: "r1"})
 	})
 	p.at(2*time.Second, func() { p.engine.ended["session/killed"] = true })
-	p.at(2*reapEvery, func() {
+	p.at(2*usual.reap, func() {
 		tries := f.tried()
 		if len(tries) != 1 || tries[0].Discard || tries[0].Seed == nil || tries[0].Seed.Name != "team" || tries[0].Layout != (protocol.Layout{}) {
 			t.Errorf("tried %+v", tries)
@@ -142,7 +142,7 @@ func TestATerminatedSessionLeavesALeftover(t *testing.T) {
 			t.Errorf("host is %+v", v)
 		}
 	})
-	p.finish(3 * reapEvery)
+	p.finish(3 * usual.reap)
 	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
@@ -172,7 +172,7 @@ func TestANewSessionOfAnOldNameWaitsForTheOldOnesLeftovers(t *testing.T) {
 	p.once("the slot", func() bool { v := p.shown("web-1"); return v.Used == 1 && len(v.Leftovers) == 1 && v.Unclean == 0 }, func() {
 		p.saw("session/a got web-1", "session/a got web-1", "session/a queued: a slot: host web-1 is not yet cleaned of what session a left there before; nobody waits before it")
 	})
-	p.finish(reapEvery / 2)
+	p.finish(usual.reap / 2)
 	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
@@ -202,13 +202,13 @@ func TestALoginThatIsNotSavedHoldsUpNobodyElse(t *testing.T) {
 		}
 		return seen["a"] && seen["b"]
 	}, func() {})
-	p.at(2*reapEvery, func() {
+	p.at(2*usual.reap, func() {
 		v := p.shown("web-1")
 		if v.Unclean != 2 || v.Leftovers[0].Hint == "" {
 			t.Errorf("host is %+v", v)
 		}
 	})
-	p.finish(3 * reapEvery)
+	p.finish(3 * usual.reap)
 	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }
@@ -235,7 +235,7 @@ func TestLeftoversAreCarried(t *testing.T) {
 	f = p.sweeper()
 	f.set(false, nil)
 	p.once("it is wiped", func() bool { return len(f.tried()) == 1 && p.shown("web-1").Unclean == 0 }, func() {})
-	p.finish(reapEvery / 2)
+	p.finish(usual.reap / 2)
 	p.ExecuteWorkflow(protocol.TypeHostPool, again)
 	p.verify()
 	if now := f.tried()[0].Found; now != found || found == 0 {
@@ -255,12 +255,12 @@ func TestWhatIsLeftAgainIsFoundAnew(t *testing.T) {
 	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
 	p.at(2*time.Second, leaves)
 	var first, second []activities.WipeLeftoverInput
-	p.at(2*reapEvery, func() {
+	p.at(2*usual.reap, func() {
 		first = f.tried()
 		leaves()
 	})
-	p.at(4*reapEvery, func() { second = f.tried()[len(first):] })
-	p.finish(5 * reapEvery)
+	p.at(4*usual.reap, func() { second = f.tried()[len(first):] })
+	p.finish(5 * usual.reap)
 	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 	if len(first) < 2 || len(second) < 2 {
@@ -320,7 +320,7 @@ func TestAHostWithLeftoversIsNotReplacedByAnotherMachine(t *testing.T) {
 		p.refuses(p.send(protocol.UpdatePutHost, somebody), protocol.RefusedState)
 		p.takes(p.send(protocol.UpdatePutHost, moved))
 	})
-	p.finish(reapEvery / 2)
+	p.finish(usual.reap / 2)
 	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }

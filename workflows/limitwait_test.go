@@ -2,7 +2,6 @@ package workflows
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -250,27 +249,4 @@ func TestAWaitForALimitOutlivesARollover(t *testing.T) {
 	})
 	next.ExecuteWorkflow(protocol.TypeSession, in)
 	next.verify()
-}
-
-func TestSessionsOfOneSeedDoNotComeBackAtOnce(t *testing.T) {
-	now := time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
-	reset := now.Add(time.Hour)
-	slots := map[time.Duration]bool{}
-	for i := range 50 {
-		s := assembled(&core{id: fmt.Sprintf("s-%d", i)})
-		at := s.bounds.nextTry(0, now, reset, waitAtMost)
-		if again := s.bounds.nextTry(0, now, reset, waitAtMost); !again.Equal(at) {
-			t.Fatalf("%s and %s", at, again)
-		}
-		if at.Before(reset) || at.After(reset.Add(mostJitter)) {
-			t.Errorf("session %d comes at %s", i, at)
-		}
-		slots[at.Sub(reset).Truncate(10*time.Second)] = true
-	}
-	if len(slots) < 10 {
-		t.Errorf("50 sessions come in %d slots of 10 s", len(slots))
-	}
-	if at := assembled(&core{id: "s"}).bounds.nextTry(3, now, now.Add(-time.Second), waitAtMost); at.After(now.Add(2*leastWait)) || at.Before(now.Add(leastWait)) {
-		t.Errorf("a limit that is over is tried at %s", at)
-	}
 }

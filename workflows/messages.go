@@ -100,3 +100,19 @@ type SessionOptions struct {
 	// Notify.
 	Notify string `json:"notify,omitempty"`
 }
+
+func (in SessionInput) blobs() (all []string) {
+	if m := in.First; m != nil {
+		all = append(all, m.Blob, m.SchemaBlob)
+		for _, f := range m.Inputs {
+			all = append(all, f.Blob)
+		}
+	}
+	for _, f := range in.Options.Files {
+		all = append(all, f.Blob)
+	}
+	if r := in.Options.Workspace.Repo; r != nil {
+		all = append(all, r.Token)
+	}
+	return all
+}

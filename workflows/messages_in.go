@@ -1,13 +1,11 @@
 package workflows
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 	"unicode"
@@ -175,25 +173,6 @@ func taking[In, Out any](take func(In) (Out, error)) func([]byte) (any, error) {
 		}
 		return take(in)
 	}
-}
-
-// decode reads one JSON object and refuses unknown fields. Empty input is the empty object.
-func decode[T any](raw []byte) (T, error) {
-	var v T
-	if len(raw) == 0 {
-		return v, nil
-	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	//workflowcheck:ignore // JSON is a pure function
-	if err := d.Decode(&v); err != nil {
-		return v, refuse(protocol.RefusedBadInput, "message is not the JSON that is expected: %.300v", err)
-	}
-	//workflowcheck:ignore // as above
-	if _, err := d.Token(); err != io.EOF {
-		return v, refuse(protocol.RefusedBadInput, "message has more than one JSON value")
-	}
-	return v, nil
 }
 
 // messagesPart takes messages for codex and interrupts, and keeps the queue.

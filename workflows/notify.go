@@ -2,8 +2,6 @@ package workflows
 
 import (
 	"cmp"
-	"fmt"
-	"strings"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -13,22 +11,6 @@ import (
 // maxEndText bounds the final text in a SessionEnded, in bytes. A batch keeps many of these
 // texts.
 const maxEndText = 16 << 10
-
-// checkOrigin accepts an empty origin, batch/NAME and schedule/NAME, and refuses
-// any other.
-func (o SessionOptions) checkOrigin() error {
-	if o.Origin == "" {
-		return nil
-	}
-	name, ok := strings.CutPrefix(o.Origin, protocol.BatchOrigins)
-	if !ok {
-		name, ok = strings.CutPrefix(o.Origin, protocol.ScheduleOrigins)
-	}
-	if !ok || !protocol.NamePattern.MatchString(name) {
-		return fmt.Errorf("origin %q is neither batch/NAME nor schedule/NAME", excerpt(o.Origin, maxWord))
-	}
-	return nil
-}
 
 // tellEnded sends the session's SessionEnded, unless it was sent already. It waits until
 // Temporal has accepted the signal, because a signal that a workflow sends in its last

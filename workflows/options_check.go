@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,13 +12,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Bounds of the texts that people write into a session. All these texts are carried in the
-// workflow's state, which must stay below Temporal's 2 MiB for one value.
 const (
-	maxWord   = 200     // names of people, models
-	maxReason = 2 << 10 // why somebody decided or interrupted
-	maxPath   = 4 << 10
-
 	// maxInline bounds one message, and maxTexts all messages that are queued or on
 	// their way, in bytes of their JSON (a character may take six bytes).
 	maxInline = 256 << 10
@@ -33,10 +26,6 @@ const (
 	// lost. A machine takes about that long to restart.
 	lostAfter = 5 * time.Minute
 )
-
-// mostOften is the shortest interval of snapshots within a turn. Each snapshot
-// costs events.
-const mostOften = time.Minute
 
 // check returns the options of a session with their defaults, or refuses the input.
 func (in SessionInput) check(ctx workflow.Context, mostOften time.Duration) (SessionOptions, error) {
@@ -97,13 +86,13 @@ func (o SessionOptions) withDefaults(mostOften time.Duration) (SessionOptions, e
 	if err := o.checkSnapshots(mostOften); err != nil {
 		return o, err
 	}
-	if err := o.checkPlace(); err != nil {
+	if err := (acquire{Select: o.Select, Rather: o.Rather, Tenant: o.Tenant, Priority: o.Priority}).checkWants(); err != nil {
 		return o, err
 	}
 	if err := o.checkThread(); err != nil {
 		return o, err
 	}
-	if err := o.checkOrigin(); err != nil {
+	if err := checkOrigin(o.Origin); err != nil {
 		return o, err
 	}
 	if err := o.checkWorkspace(); err != nil {
@@ -222,29 +211,4 @@ func (o SessionOptions) checkCredentials() error {
 		return nil
 	}
 	return fmt.Errorf("on_auth %q is none of retry, ask", excerpt(o.OnAuth, maxWord))
-}
-
-// A text is something that a person wrote, and the greatest length it may have, in bytes.
-type text struct {
-	what, is string
-	max      int
-}
-
-func short(texts []text) error {
-	for _, t := range texts {
-		if len(t.is) > t.max {
-			return fmt.Errorf("its %s is %d bytes long, at most %d", t.what, len(t.is), t.max)
-		}
-	}
-	return nil
-}
-
-// encoded returns how many bytes v takes as JSON, or 0 if it cannot be encoded.
-func encoded(v any) int {
-	//workflowcheck:ignore // JSON is a pure function: map keys are sorted
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return 0
-	}
-	return len(raw)
 }

@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,7 +8,6 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
-	"fairlead.dev/fairlead/internal/policy"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -35,34 +33,6 @@ type policyState struct {
 	// FormerRequesters are the requesters of the previous turn.
 	FormerRequesters []string `json:"former_requesters,omitempty"`
 }
-
-// checkPolicy refuses a policy that is too long or cannot be parsed: such a policy would
-// decline everything.
-func checkPolicy(text string) error {
-	if text == "" {
-		return nil
-	}
-	if len(text) > protocol.MaxPolicy {
-		return fmt.Errorf("its policy is %d bytes long, at most %d", len(text), protocol.MaxPolicy)
-	}
-	//workflowcheck:ignore // a pure function of the text: no clock, no I/O
-	if _, err := policy.Parse([]byte(text)); err != nil {
-		return fmt.Errorf("its policy: %.2000v", err)
-	}
-	return nil
-}
-
-// A ruling is a policy that applies to a session. of is its owner.
-type ruling struct {
-	of, text string
-	*policy.Policy
-}
-
-// Owners of policies.
-const (
-	ofSession = "session"
-	ofSeed    = "seed"
-)
 
 // rulings returns the policies that apply now. It parses each text once.
 func (s *approvalsPart) rulings() (all []ruling) {
@@ -188,42 +158,6 @@ func (s *approvalsPart) policyViews() (own, seed *protocol.PolicyView) {
 		}
 	}
 	return own, seed
-}
-
-// view shows a policy. broken is why a worker could not use the policy, or empty.
-func (r ruling) view(broken string) *protocol.PolicyView {
-	v := &protocol.PolicyView{Digest: r.Digest, State: protocol.PolicyActive, RequesterMayDecide: r.RequesterMayDecide}
-	if why := cmp.Or(r.Broken(), broken); why != "" {
-		v.State, v.Error = protocol.PolicyBroken, why
-	}
-	if allowed := r.Allowed(); allowed != nil {
-		v.Approvers, v.Required = allowed.Principals(), r.Required
-	}
-	if r.Expiry > 0 {
-		v.Expiry = r.Expiry.String()
-	}
-	return v
-}
-
-func (s *seedCore) policyView() *protocol.PolicyView {
-	if s.st.Policy == "" {
-		return nil
-	}
-	if s.read.text != s.st.Policy {
-		s.read = readRuling(ofSeed, s.st.Policy)
-	}
-	return s.read.view("")
-}
-
-// readRuling parses a policy. The policy was valid when it was set, but perhaps for another
-// version. If this worker cannot read it, the ruling refuses everything.
-func readRuling(of, text string) ruling {
-	//workflowcheck:ignore // a pure function of the text: no clock, no I/O
-	parsed, err := policy.Parse([]byte(text))
-	if err != nil {
-		parsed = policy.Refusing([]byte(text), err.Error())
-	}
-	return ruling{of, text, parsed}
 }
 
 // judgedViews returns the newest requests that a policy answered, in the form of approvals.

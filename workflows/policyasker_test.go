@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,15 +17,15 @@ import (
 func TestAWordThatWasTakenBackCountsNoMore(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("one"), endsTurn("completed", ""))
-	session := protocol.Decide{Approval: "s1.1", Outcome: "accept", Scope: "session"}
+	forAll := protocol.Decide{Approval: "s1.1", Outcome: "accept", Scope: "session"}
 	once := protocol.Decide{Approval: "s1.1", Outcome: "accept"}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		first := w.signed("cyd", session)
+		first := w.signed("cyd", forAll)
 		w.takes(w.send(protocol.SignalDecide, first))
 		w.takes(w.send(protocol.SignalDecide, w.signed("cyd", once)))
 		w.refusal(w.send(protocol.SignalDecide, first), protocol.RefusedState, "took it back")
-		w.takes(w.send(protocol.SignalDecide, w.signed("bob", session)))
+		w.takes(w.send(protocol.SignalDecide, w.signed("bob", forAll)))
 	})
 	w.at(3*time.Second, func() {
 		if a := w.approval("s1.1"); a.State != protocol.ApprovalOpen || a.Missing != 1 || len(a.Agreed) != 2 {
@@ -139,19 +138,6 @@ func TestAMessageThatCameTooLateToSteerIsStillItsSenders(t *testing.T) {
 	}
 }
 
-func TestWhatWasAcceptedForTheSessionServesNobodyUnknown(t *testing.T) {
-	s := assembled(&core{st: &sessionState{}, opt: SessionOptions{Policy: approvedBy(t, "", "bob", "cyd")}})
-	for _, c := range []struct {
-		asked []string
-		want  bool
-	}{{nil, false}, {[]string{""}, false}, {[]string{"ann", ""}, false}, {[]string{"bob"}, false}, {[]string{"ann"}, true}} {
-		s.st.Requesters = c.asked
-		if got := s.approvals.mayServe("bob@example.com"); got != c.want {
-			t.Errorf("bob's word serves %q: %v", c.asked, got)
-		}
-	}
-}
-
 // A policy that this worker cannot read may require other signatures, or more of them, than
 // the other policy.
 func TestWhileOnePolicyIsBrokenNobodyDecides(t *testing.T) {
@@ -171,14 +157,4 @@ func TestWhileOnePolicyIsBrokenNobodyDecides(t *testing.T) {
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	w.start(SessionOptions{Seed: "team", Policy: approvedBy(t, "", "bob")})
-}
-
-func TestABrokenPolicyIsNotSaidOfTheOther(t *testing.T) {
-	s := assembled(&core{st: &sessionState{}, opt: SessionOptions{Policy: "default: ask\n"}})
-	s.st.SeedPolicy = "default: decline\n"
-	s.st.PolicyBroken = map[string]string{"seed": "the policy of the seed cannot be used: its text is not in the store"}
-	own, seed := s.approvals.policyViews()
-	if own.State != protocol.PolicyActive || own.Error != "" || seed.State != protocol.PolicyBroken || !strings.Contains(seed.Error, "not in the store") {
-		t.Errorf("the session's is %+v, the seed's %+v", own, seed)
-	}
 }

@@ -204,24 +204,6 @@ func (s *approvalsPart) signer(r ruling, d protocol.Decide, message []byte) (str
 	return who, nil
 }
 
-// isThem reports whether the signer may be the requester. Equal names before the @ are
-// enough, because ctl may give ann@laptop where a policy has ann@example.com. Taking two
-// people for one is safer than taking one for two.
-func (r ruling) isThem(who, by string) bool {
-	one, _, _ := strings.Cut(who, "@")
-	other, _, _ := strings.Cut(by, "@")
-	return r.Allowed().Same(who, by) || r.Allowed().Same(who, other) || strings.EqualFold(one, other)
-}
-
-// wants describes whose signatures a policy takes.
-func (r ruling) wants() string {
-	names := r.Allowed().Principals()
-	if r.Allowed().Authority() {
-		names = append(names, "whom an authority certifies")
-	}
-	return fmt.Sprintf("by the policy of the %s, %d of %s", r.of, r.Required, excerpt(strings.Join(names, ", "), 500))
-}
-
 func samePerson(a protocol.Agreement, b protocol.Agreement) bool {
 	for _, of := range []string{ofSession, ofSeed} {
 		if a.As[of] != "" && a.As[of] == b.As[of] {

@@ -3,7 +3,6 @@ package workflows
 import (
 	"bytes"
 	"crypto/ed25519"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,10 +53,10 @@ func (w *world) signed(who string, d protocol.Decide) protocol.Decide {
 	return d
 }
 
-func signedAt(t *testing.T, who string, asked time.Time, session, namespace string, d protocol.Decide) protocol.Decide {
+func signedAt(t *testing.T, who string, asked time.Time, of, namespace string, d protocol.Decide) protocol.Decide {
 	t.Helper()
 	signer, _ := keyOf(t, who)
-	message, err := SignedMessage(session, asked, d)
+	message, err := SignedMessage(of, asked, d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,34 +284,5 @@ func TestABrokenPolicyDoesNotStartASession(t *testing.T) {
 		} else if strings.HasPrefix(bad, "rules") && !strings.Contains(err.Error(), "line 3") {
 			t.Errorf("where the mistake is, it does not say: %v", err)
 		}
-	}
-}
-
-// The signed payload is the same in whichever form the decision comes.
-func TestPayloadsAreCanonical(t *testing.T) {
-	digest := func(d protocol.Decide) string {
-		t.Helper()
-		text, err := payloadOf(d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
-	}
-	if digest(protocol.Decide{}) != "" || digest(protocol.Decide{Grant: json.RawMessage("{}")}) != "" {
-		t.Error("nothing has a payload")
-	}
-	if digest(protocol.Decide{Answers: json.RawMessage(`{"b": ["x<y"], "a":"1"}`)}) != activities.PolicyDigest(`{"a":"1","b":["x<y"]}`) {
-		t.Error("answers are not over their canonical JSON")
-	}
-	blob := protocol.Decide{AnswersBlob: "answers/s1/x"}
-	if digest(blob) != activities.PolicyDigest(`{"answers":{},"answers_blob":"answers/s1/x"}`) {
-		t.Error("the blob of secret answers is not signed")
-	}
-	if _, err := payloadOf(protocol.Decide{Grant: json.RawMessage("{\"a\":\"\xff\"}")}); err == nil {
-		t.Error("what is no text is signed as something else")
-	}
-	twice := protocol.Decide{Signature: "x", Grant: json.RawMessage(`{"network":{"enabled":true},"network":{"enabled":false}}`)}
-	if got := string(plainDecide(twice).Grant); got != `{"network":{"enabled":false}}` {
-		t.Errorf("what is given is %s", got)
 	}
 }

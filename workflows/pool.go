@@ -89,19 +89,22 @@ const defaultSlots = 4
 // Bounds of the state that a pool carries; an entry takes some hundred bytes. The whole
 // state, encoded as a payload, must stay below Temporal's limit of 2 MiB.
 const (
-	maxHosts   = 1000
-	maxHost    = 16 << 10 // bytes of one host's spec and labels
-	maxOfHosts = 1 << 20  // bytes of the specs and labels of all hosts
-	maxHolders = 5000     // sessions with slots; further sessions wait
-	// maxLine and maxAsked bound the line. A session that finds no place in it is
-	// told when to ask again (lineFull).
-	maxLine  = 2000
+	maxHosts = 1000
+
+	maxOfHosts = 1 << 20 // bytes of the specs and labels of all hosts
+	maxHolders = 5000    // sessions with slots; further sessions wait
+
 	maxAsked = 1 << 20 // bytes of all that the tickets ask for
 	maxWarm  = 1500    // folders that wait for their sessions, some 300 bytes each
 )
 
-// hostPool is the inventory of a zone and hands out slots. It never ends.
-func (every intervals) hostPool(ctx workflow.Context, in PoolInput) error {
+// poolWorkflow returns the workflow HostPool.
+func poolWorkflow(every intervals) func(workflow.Context, PoolInput) error {
+	return func(ctx workflow.Context, in PoolInput) error { return runPool(ctx, every, in) }
+}
+
+// runPool is the inventory of a zone and hands out slots. It never ends.
+func runPool(ctx workflow.Context, every intervals, in PoolInput) error {
 	p := poolOf(&poolCore{ctx: ctx, reapEvery: every.reap, zone: in.Zone, st: in.Carry, roll: newRollover(ctx)})
 	if p.zone == "" {
 		p.zone = "default"
@@ -167,15 +170,6 @@ func (p *pool) listen() error {
 			},
 			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in protocol.SetHost) error { return p.inventory.checkSet(in) }}),
 	)
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // run serves the queue whenever something changed, looks after the holders from

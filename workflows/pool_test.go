@@ -125,9 +125,9 @@ func newPoolWorld(t *testing.T) *poolWorld {
 	p.SetOnActivityCanceledListener(func(*activity.Info) { p.hosts.record("called back") })
 	p.seeds = &fakeSeeds{t: t, blobs: 2}
 	p.RegisterActivity(p.seeds)
-	p.RegisterWorkflowWithOptions(usual.hostPool, workflow.RegisterOptions{Name: protocol.TypeHostPool})
-	p.RegisterWorkflowWithOptions(usual.seed, workflow.RegisterOptions{Name: protocol.TypeSeed})
-	p.RegisterWorkflowWithOptions(usual.seedPool, workflow.RegisterOptions{Name: protocol.TypeSeedPool})
+	p.RegisterWorkflowWithOptions(poolWorkflow(usual), workflow.RegisterOptions{Name: protocol.TypeHostPool})
+	p.RegisterWorkflowWithOptions(seedWorkflow(usual), workflow.RegisterOptions{Name: protocol.TypeSeed})
+	p.RegisterWorkflowWithOptions(seedPoolWorkflow(usual), workflow.RegisterOptions{Name: protocol.TypeSeedPool})
 	answer := func(_ string, id, _, name string, arg any) error {
 		if p.gone[id] {
 			return &temporal.UnknownExternalWorkflowExecutionError{}
@@ -278,8 +278,8 @@ func TestALeaseEndsWithItsHolderHoweverItEnded(t *testing.T) {
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "next", Host: "web-1"})
 	})
 	p.at(2*time.Second, func() { p.forget(); p.engine.ended["session/killed"] = true })
-	p.at(2*reapEvery, func() { p.saw("session/next got web-1") })
-	p.finish(3 * reapEvery)
+	p.at(2*usual.reap, func() { p.saw("session/next got web-1") })
+	p.finish(3 * usual.reap)
 	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }

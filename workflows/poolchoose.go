@@ -62,17 +62,6 @@ type demand struct {
 	hope      bool // some host other than the worker's own machine is not out (see spot.out)
 }
 
-// A ticket is a request in line, and what its holder was told last.
-type ticket struct {
-	acquire
-	Told   string `json:"told,omitempty"`
-	Rung   int    `json:"rung,omitempty"`   // the rung (see rungs) of the place that its holder was told
-	Paused bool   `json:"paused,omitempty"` // its holder was told that the zone is paused
-
-	key  string // what it asks for, equal for equal requests
-	size int
-}
-
 // demands returns the demand of a ticket. Equal requests share one demand.
 func (r *roster) demands(t *ticket) *demand {
 	if t.key == "" {

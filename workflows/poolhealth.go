@@ -34,9 +34,6 @@ const (
 	maxProbes = 200
 )
 
-// signalHostAway tells a pool that the watch of a host cannot reach it.
-const signalHostAway = "host_away"
-
 // healthPart probes hosts, and drains them.
 type healthPart struct {
 	*poolCore

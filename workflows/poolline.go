@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -154,14 +153,6 @@ func (l *line) least(of func(*competitor) bool) (least int64, any bool) {
 	return least, any
 }
 
-// priority returns the priority of a ticket, or the default if it has no valid one.
-func (t *ticket) priority() int {
-	if t.Priority < protocol.FirstPriority || t.Priority > protocol.LastPriority {
-		return protocol.DefaultPriority
-	}
-	return t.Priority
-}
-
 // refuse removes and returns the tickets that no host can ever serve.
 func (l *line) refuse() (no []*waiter) {
 	l.tickets = slices.DeleteFunc(l.tickets, func(w *waiter) bool {
@@ -211,17 +202,6 @@ func (l *line) served(w *waiter) bool {
 	}
 	return true
 }
-
-// lineFull returns why a session has no place in a line. The session still waits, and asks
-// again (retryAfter), so the messages that it accepted are not lost.
-func lineFull(why, mend string) *protocol.Failure {
-	return &protocol.Failure{Kind: "busy", Message: excerpt(why, maxFailure), Hint: "it asks again by itself; " + mend}
-}
-
-// retryAfter returns when the n-th session that has no place in a line asks again.
-// Each asks a little later than the one before, so that they do not come all at
-// once.
-func retryAfter(n int) time.Duration { return 5*time.Minute + time.Duration(n%300)*time.Second }
 
 func busyWith(format string, args ...any) *protocol.Failure {
 	return &protocol.Failure{Kind: "busy", Message: excerpt(fmt.Sprintf(format, args...), maxFailure)}

@@ -156,16 +156,6 @@ func (w *waiter) toTell(place int, paused *protocol.PoolPause, zone string) *gra
 	return &granted{Queued: "a slot: " + why + before(place)}
 }
 
-func before(n int) string {
-	switch n {
-	case 0:
-		return "; nobody waits before it"
-	case 1:
-		return "; 1 waits before it"
-	}
-	return fmt.Sprintf("; %d wait before it", n)
-}
-
 // enqueue adds a request to the line. A session that asks again keeps its place and is told
 // its place again.
 func (p *slotsPart) enqueue(a acquire) {
@@ -187,13 +177,6 @@ func (p *slotsPart) enqueue(a acquire) {
 	p.st.Queue = append(p.st.Queue, ticket{acquire: a})
 }
 
-func (t *ticket) bytes() int {
-	if t.size == 0 {
-		t.size = encoded(t.acquire)
-	}
-	return t.size
-}
-
 // cannotWait returns the refusal of a request that is too large or not valid, or
 // nil.
 func (p *slotsPart) cannotWait(a acquire) *letter {
@@ -201,7 +184,7 @@ func (p *slotsPart) cannotWait(a acquire) *letter {
 		no := a.decline(protocol.PoolID(p.zone))
 		return &no
 	}
-	err := (SessionOptions{Select: a.Select, Rather: a.Rather, Tenant: a.Tenant, Priority: a.Priority}).checkPlace()
+	err := a.checkWants()
 	if err == nil {
 		return nil
 	}
@@ -210,7 +193,6 @@ func (p *slotsPart) cannotWait(a acquire) *letter {
 	return &no
 }
 
-func (a *acquire) tenant() string   { return cmp.Or(a.Tenant, protocol.DefaultTenant) }
 func (l *poolLease) tenant() string { return cmp.Or(l.Tenant, protocol.DefaultTenant) }
 
 // share returns a tenant's share, and creates it if there is none.

@@ -156,34 +156,6 @@ func TestAGrantIsToldToFew(t *testing.T) {
 	p.verify()
 }
 
-func TestAPoolCarriesNoMoreAfterFiftyThousandGrants(t *testing.T) {
-	c := newCrowd(t, 40)
-	carried := func() int {
-		return encoded(&poolState{Hosts: c.hosts, Leases: c.leases, Queue: c.queue, Shares: c.shares, Epoch: c.epoch})
-	}
-	var early, most int
-	for round := 0; c.epoch < 50_000; round++ {
-		for len(c.queue) < 60 {
-			n := c.epoch*100 + int64(len(c.queue))
-			c.asks(acquire{Holder: fmt.Sprintf("s%08d", n%100_000_000), Tenant: fmt.Sprint("t", n%97), Priority: int(n % 6)})
-		}
-		c.serve()
-		if n := carried(); round < 100 {
-			early = max(early, n)
-		} else {
-			most = max(most, n)
-		}
-		c.ends(func(l poolLease) bool { return l.Holder[len(l.Holder)-1]%2 == byte(round%2) })
-		clear(c.since)
-	}
-	if most > early*5/4 {
-		t.Errorf("it carries %d bytes, and %d after the first grants", most, early)
-	}
-	if len(c.shares) > 97 {
-		t.Errorf("it remembers %d tenants", len(c.shares))
-	}
-}
-
 func TestADrainLetsNothingElseIn(t *testing.T) {
 	p := newPoolWorld(t)
 	p.at(0, func() {

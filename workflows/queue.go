@@ -34,9 +34,6 @@ func (s *messagesPart) checkUnsend(u protocol.Unsend) error {
 	return refuse(protocol.RefusedState, "message %.100s is in turn %d, which has begun: interrupt it, if it still runs", u.Message, a.N)
 }
 
-// unsent is the kind of failure of a turn that never began because its message was withdrawn.
-const unsent = "unsent"
-
 // takeUnsend removes a message from the queue. No other turn gets the number of its turn,
 // because later messages were promised their numbers.
 func (s *messagesPart) takeUnsend(u protocol.Unsend) (protocol.SessionView, error) {

@@ -98,14 +98,14 @@ func TestWhoCannotLookAfterHoldersRollsOver(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			p := newPoolWorld(t)
 			p.engine.pends = true
-			p.at(2*reapEvery, func() {
+			p.at(2*usual.reap, func() {
 				p.overdue()
 				p.SignalWorkflow(signalRelease, release{Holder: "nobody"})
 			})
 			p.RegisterDelayedCallback(func() {
 				t.Error("it waits for the answer")
 				p.CancelWorkflow()
-			}, 3*reapEvery)
+			}, 3*usual.reap)
 			p.ExecuteWorkflow(kind, in)
 			p.continued()
 			if !p.engine.looked {

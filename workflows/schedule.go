@@ -212,22 +212,6 @@ func (f firing) hold(ctx workflow.Context, id string) error {
 	}
 }
 
-func (in SessionInput) blobs() (all []string) {
-	if m := in.First; m != nil {
-		all = append(all, m.Blob, m.SchemaBlob)
-		for _, f := range m.Inputs {
-			all = append(all, f.Blob)
-		}
-	}
-	for _, f := range in.Options.Files {
-		all = append(all, f.Blob)
-	}
-	if r := in.Options.Workspace.Repo; r != nil {
-		all = append(all, r.Token)
-	}
-	return all
-}
-
 // onePerFolder returns one blob of each folder.
 func onePerFolder(blobs []string) (some []string) {
 	seen := map[string]bool{}

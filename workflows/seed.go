@@ -50,9 +50,14 @@ type seedState struct {
 	First int64 `json:"first,omitempty"`
 }
 
-// seed names the newest generation of a credential and who holds it. It ends
+// seedWorkflow returns the workflow Seed.
+func seedWorkflow(every intervals) func(workflow.Context, SeedInput) error {
+	return func(ctx workflow.Context, in SeedInput) error { return runSeed(ctx, every, in) }
+}
+
+// runSeed names the newest generation of a credential and who holds it. It ends
 // when the seed is deleted.
-func (every intervals) seed(ctx workflow.Context, in SeedInput) error {
+func runSeed(ctx workflow.Context, every intervals, in SeedInput) error {
 	s := seedOf(&seedCore{ctx: ctx, reapEvery: every.reap, name: in.Name, st: in.Carry, roll: newRollover(ctx)})
 	if s.st == nil {
 		// Epochs also rise above those of a deleted seed of this name: somebody may still
@@ -221,16 +226,5 @@ func (s *seed) drain() {
 	}
 	for _, a := range acqs {
 		s.holders.enqueue(a)
-	}
-}
-
-// unread receives all signals that wait in a channel.
-func unread[T any](ch workflow.ReceiveChannel) (all []T) {
-	for {
-		var v T
-		if !ch.ReceiveAsync(&v) {
-			return all
-		}
-		all = append(all, v)
 	}
 }

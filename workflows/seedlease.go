@@ -46,8 +46,6 @@ func (l *seedLease) where() string {
 // used only once, and two holders would burn it.
 func (s *seedCore) exclusive() bool { return s.st.Ref != nil && rotates(s.st.Ref.Kind) }
 
-func rotates(kind string) bool { return kind == "chatgpt" }
-
 func (s *seedCore) lease(holder string) *seedLease {
 	for i := range s.st.Leases {
 		if s.st.Leases[i].Holder == holder && !s.st.Leases[i].Internal {
@@ -238,11 +236,6 @@ func (s *seedCore) denies() (why string, never *protocol.Failure) {
 	}
 	return "", nil
 }
-
-// exactly is the number of requests at the head of the line whose sessions are told
-// each new reason why they wait. The others are told only that they wait, because
-// otherwise each grant would need a signal to every waiting session.
-const exactly = 20
 
 // serve grants leases in the order of the requests. It decides everything before it tells
 // anybody.

@@ -211,35 +211,6 @@ func TestATurnIsInterruptedWhileItsSessionWaitsForTheSeed(t *testing.T) {
 	}
 }
 
-func TestASessionThatLeavesALoginBehindTellsItsSeed(t *testing.T) {
-	w := newWorld(t)
-	s := assembled(&core{id: "s1", ctx: nil, st: &sessionState{placeState: placeState{SeedGone: true, Touched: true, Generation: 5,
-		Lease: &hostLease{Spec: protocol.HostSpec{Name: "web-1"}}}}})
-	s.leases.leavesSeed(false)
-	if p := s.st.SeedLeftOn; p == nil || p.Spec.Name != "web-1" || p.Generation != 5 {
-		t.Errorf("left on %+v", p)
-	}
-	carry := *s.st
-	carry.Lease, carry.Seed, carry.Touched = nil, again(3, 7), false
-	carry.Status, carry.Begun, carry.CreatedAt = protocol.Parked, true, w.Now()
-	carry.Parked, carry.Resume = &parked{}, &protocol.Resume{}
-	w.kind, w.hosts = activities.KindChatGPT, []string{"web-2"}
-	w.ends(time.Minute)
-	w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: &carry})
-	var asked []string
-	for _, a := range w.asked {
-		if a.At != nil {
-			asked = append(asked, fmt.Sprint(a.At.Name, " ", a.Generation > 5))
-		}
-	}
-	if got := strings.Join(asked, ", "); got != "web-1 false, web-2 true" {
-		t.Errorf("asked for the seed at %s", got)
-	}
-	if len(w.back) == 0 || w.released[0] != "seed/team" || w.back[0].Clean || w.back[0].Generation != 5 || w.back[0].Epoch == 0 {
-		t.Errorf("gave back %v, %+v", w.released, w.back)
-	}
-}
-
 func (w *world) toldOfLogin() (told []release) {
 	for i, to := range w.released {
 		if to == protocol.SeedID("team") && w.back[i].At != nil {
@@ -387,7 +358,7 @@ func TestAnIdleSessionWithoutItsSeedIsIdle(t *testing.T) {
 				})
 				w.once("that is done", func() bool { return c.want(w) }, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 			}
-			w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: c.opt.seeded(), Carry: st})
+			w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: seeded(c.opt), Carry: st})
 			w.verify()
 			if err := w.GetWorkflowError(); err != nil {
 				t.Fatal(err)
@@ -405,7 +376,7 @@ func TestAnIdleSessionWithoutItsSeedIsIdle(t *testing.T) {
 	}
 }
 
-func (o SessionOptions) seeded() SessionOptions {
+func seeded(o SessionOptions) SessionOptions {
 	o.Seed = "team"
 	return o
 }
@@ -621,5 +592,28 @@ func TestASessionThatPreparesAgainAsksForTheSeedThatIsThere(t *testing.T) {
 	w.verify()
 	if len(w.fake.prepared) != 1 {
 		t.Errorf("prepared with %+v", w.fake.prepared)
+	}
+}
+
+func TestASessionThatLeavesALoginBehindTellsItsSeed(t *testing.T) {
+	w := newWorld(t)
+	carry := sessionState{placeState: placeState{Generation: 5, SeedGone: true, SeedLeftOn: &seedPlace{Spec: protocol.HostSpec{Name: "web-1"}, Generation: 5}}}
+	carry.Seed = again(3, 7)
+	carry.Status, carry.Begun, carry.CreatedAt = protocol.Parked, true, w.Now()
+	carry.Parked, carry.Resume = &parked{}, &protocol.Resume{}
+	w.kind, w.hosts = activities.KindChatGPT, []string{"web-2"}
+	w.ends(time.Minute)
+	w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: &carry})
+	var asked []string
+	for _, a := range w.asked {
+		if a.At != nil {
+			asked = append(asked, fmt.Sprint(a.At.Name, " ", a.Generation > 5))
+		}
+	}
+	if got := strings.Join(asked, ", "); got != "web-1 false, web-2 true" {
+		t.Errorf("asked for the seed at %s", got)
+	}
+	if len(w.back) == 0 || w.released[0] != "seed/team" || w.back[0].Clean || w.back[0].Generation != 5 || w.back[0].Epoch == 0 {
+		t.Errorf("gave back %v, %+v", w.released, w.back)
 	}
 }

@@ -51,11 +51,16 @@ type poolTicket struct {
 	Asked string `json:"asked,omitempty"`
 }
 
-// seedPool stands for any healthy seed out of several. It holds no lease. It keeps the
+// seedPoolWorkflow returns the workflow SeedPool.
+func seedPoolWorkflow(every intervals) func(workflow.Context, SeedPoolInput) error {
+	return func(ctx workflow.Context, in SeedPoolInput) error { return runSeedPool(ctx, every, in) }
+}
+
+// runSeedPool stands for any healthy seed out of several. It holds no lease. It keeps the
 // line, and asks the seed that was used least recently to grant a lease, now or not at all.
 // So sessions that take a seed directly do not disturb the pool, and a session that dies in
 // line leaves nothing behind. The pool's workflow ends when its last member has left.
-func (every intervals) seedPool(ctx workflow.Context, in SeedPoolInput) error {
+func runSeedPool(ctx workflow.Context, every intervals, in SeedPoolInput) error {
 	p := &seedPool{ctx: ctx, name: in.Name, st: in.Carry, alarm: newAlarm(ctx, "look after the line"), roll: newRollover(ctx)}
 	if p.st == nil {
 		p.st = &seedPoolState{}

@@ -12,12 +12,12 @@ import (
 
 // is reports a seed's state to its pool. used is how many seconds ago the seed was
 // used.
-func (p *poolWorld) is(seed, health string, free bool, used int, answers ...memberAnswer) {
+func (p *poolWorld) is(name, health string, free bool, used int, answers ...memberAnswer) {
 	state := protocol.SeedHeld
 	if free {
 		state = protocol.SeedFree
 	}
-	p.SignalWorkflow(signalMember, memberNews{Seed: seed, Health: health, State: state, Free: free, Answers: answers,
+	p.SignalWorkflow(signalMember, memberNews{Seed: name, Health: health, State: state, Free: free, Answers: answers,
 		UsedAt: time.Unix(1_800_000_000-int64(used), 0)})
 }
 
@@ -124,15 +124,15 @@ func TestAPoolOutlivesASeedThatIsGoneAndSessionsThatAre(t *testing.T) {
 	p.at(time.Second, func() { p.is("x", protocol.Healthy, false, 10); p.is("y", protocol.Healthy, false, 10) })
 	p.at(2*time.Second, func() { p.acquires(on("killed", "web-1", 1), on("b", "web-1", 1)) })
 	p.at(3*time.Second, func() { p.forget(); p.engine.ended["session/killed"] = true })
-	p.at(2*reapEvery, func() {
+	p.at(2*usual.reap, func() {
 		p.saw("seed/x asked for , for logins", "seed/y asked for , for logins") // a survey of the seeds' present state
 		if v := query[protocol.SeedPoolView](p.world, protocol.QuerySeedPool); v.Queue != 1 {
 			t.Errorf("pool is %+v", v)
 		}
 		p.is("x", protocol.Healthy, true, 0)
 	})
-	p.at(2*reapEvery+time.Second, func() { p.saw("seed/x asked for b, for logins") })
-	p.runSeedPool(2*reapEvery+2*time.Second, SeedPoolInput{Name: "logins"})
+	p.at(2*usual.reap+time.Second, func() { p.saw("seed/x asked for b, for logins") })
+	p.runSeedPool(2*usual.reap+2*time.Second, SeedPoolInput{Name: "logins"})
 }
 
 func TestAPoolRollsOverWithItsLineAndWhatItAsked(t *testing.T) {

@@ -225,13 +225,13 @@ func TestAnAPIKeyIsSharedByAsManyAsItMay(t *testing.T) {
 		p.saw("session/c got team")
 		p.engine.ended["session/b"] = true // the same if the holder has ended
 	})
-	p.at(2*reapEvery, func() {
+	p.at(2*usual.reap, func() {
 		p.saw("session/d got team")
 		p.takes(p.send(protocol.UpdateSetSeed, protocol.SetSeed{Share: new(int)}))
 	})
-	p.at(2*reapEvery+time.Second, func() { p.acquires(on("e", "web-1", 1), on("f", "web-1", 1)) })
-	p.at(2*reapEvery+2*time.Second, func() { p.saw("session/e got team", "session/f got team") })
-	p.runSeed(3 * reapEvery)
+	p.at(2*usual.reap+time.Second, func() { p.acquires(on("e", "web-1", 1), on("f", "web-1", 1)) })
+	p.at(2*usual.reap+2*time.Second, func() { p.saw("session/e got team", "session/f got team") })
+	p.runSeed(3 * usual.reap)
 }
 
 func TestADoubtStopsGrantsUntilALaterTurnDispelsIt(t *testing.T) {

@@ -27,10 +27,6 @@ const (
 	checkRecovering = "recovering" // the newest login may be on a host
 )
 
-// maintenance is the By of a verification that nobody asked for. Such a verification
-// refreshes no login before its time.
-const maintenance = "maintenance"
-
 // doubtful bounds the age of the newest proof that a seed is alive. If the proof is older
 // and a person asks, the login is refreshed.
 const doubtful = time.Hour

@@ -85,3 +85,13 @@ func (s *seedCore) tell() {
 	}
 	workflow.SetCurrentDetails(s.ctx, b.String())
 }
+
+func (s *seedCore) policyView() *protocol.PolicyView {
+	if s.st.Policy == "" {
+		return nil
+	}
+	if s.read.text != s.st.Policy {
+		s.read = readRuling(ofSeed, s.st.Policy)
+	}
+	return s.read.view("")
+}

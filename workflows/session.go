@@ -10,10 +10,17 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// session is one durable conversation, from the first lease to the last proof that
+// sessionWorkflow returns the workflow Session.
+func sessionWorkflow(every intervals) func(workflow.Context, SessionInput) (protocol.SessionView, error) {
+	return func(ctx workflow.Context, in SessionInput) (protocol.SessionView, error) {
+		return runSession(ctx, every, in)
+	}
+}
+
+// runSession is one durable conversation, from the first lease to the last proof that
 // nothing was left behind. It returns the session's last view. If the session could
 // not begin, its error has that view as details.
-func (every intervals) session(ctx workflow.Context, in SessionInput) (protocol.SessionView, error) {
+func runSession(ctx workflow.Context, every intervals, in SessionInput) (protocol.SessionView, error) {
 	s, err := newSession(ctx, in, every.snapshot)
 	if err != nil {
 		showRefused(ctx)

@@ -1,28 +1,8 @@
 package workflows
 
 import (
-	"fmt"
-
 	"go.temporal.io/sdk/workflow"
-
-	"fairlead.dev/fairlead/internal/protocol"
 )
-
-// checkPlace refuses what no pool would accept in a request for a slot.
-func (o SessionOptions) checkPlace() error {
-	for _, list := range [][]string{o.Select, o.Rather} {
-		if _, err := protocol.ParseSelectors(list); err != nil {
-			return err
-		}
-	}
-	switch {
-	case o.Tenant != "" && !protocol.NamePattern.MatchString(o.Tenant):
-		return fmt.Errorf("tenant %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", excerpt(o.Tenant, maxWord))
-	case o.Priority < 0 || o.Priority > protocol.LastPriority:
-		return fmt.Errorf("priority %d is none of %d (first) to %d (last)", o.Priority, protocol.FirstPriority, protocol.LastPriority)
-	}
-	return nil
-}
 
 func (s *leasesPart) wantsSlot() acquire {
 	return acquire{

@@ -614,7 +614,7 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 		p.had[s.ID] = true
 		switch s.Kind {
 		case conversation.SendTurn:
-			if s.Text == goOnText {
+			if s.Text == toGoOn {
 				s.Text = p.text // the text of the turn that its last process ran
 			}
 			p.text, p.turnID, p.stop, p.asked = s.Text, fmt.Sprintf("turn-%d", s.Turn), false, nil
@@ -682,3 +682,6 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 	out.Pump.State = st
 	return out, wait
 }
+
+// toGoOn is the text of a turn in which codex is told to go on.
+const toGoOn = goOnText

@@ -13,29 +13,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Search attributes to find sessions by. They hold names and states, never what was
-// said, except for FairleadProgress.
-var (
-	attrState     = temporal.NewSearchAttributeKeyKeyword("FairleadState")
-	attrHost      = temporal.NewSearchAttributeKeyKeyword("FairleadHost")
-	attrSeed      = temporal.NewSearchAttributeKeyKeyword("FairleadSeed")
-	attrThread    = temporal.NewSearchAttributeKeyKeyword("FairleadThread")
-	attrWaits     = temporal.NewSearchAttributeKeyKeyword("FairleadWaits")
-	attrApprovals = temporal.NewSearchAttributeKeyInt64("FairleadApprovals")
-	attrTurn      = temporal.NewSearchAttributeKeyInt64("FairleadTurn")
-	// Set for sessions that a batch or a schedule started.
-	attrOrigin = temporal.NewSearchAttributeKeyKeyword("FairleadOrigin")
-	// What the model reported, in a session with the tool for that.
-	attrProgress = temporal.NewSearchAttributeKeyKeyword("FairleadProgress")
-)
-
-// Search attributes of people's choices. A session sets them only after somebody made such
-// a choice, because not every cluster knows them.
-var (
-	attrName     = temporal.NewSearchAttributeKeyKeyword("FairleadName")
-	attrArchived = temporal.NewSearchAttributeKeyBool("FairleadArchived")
-)
-
 // attributes are the values of the search attributes.
 type attributes struct {
 	state, host, seed, thread, waits string
@@ -343,24 +320,6 @@ func asksFor(r protocol.Request) (lines []string) {
 		lines = append(lines, "visit "+r.URL)
 	}
 	return lines
-}
-
-func dash(s string) string {
-	if s == "" {
-		return "–"
-	}
-	return s
-}
-
-// excerpt cuts s to at most n bytes, at a character's border, and marks the cut.
-func excerpt(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && s[n]&0xC0 == 0x80 {
-		n--
-	}
-	return s[:n] + "…"
 }
 
 func (s *viewsPart) tellChosen(now attributes) (more []temporal.SearchAttributeUpdate) {

@@ -114,45 +114,6 @@ func TestATurnThatGoesOnEndsInTheSameShape(t *testing.T) {
 	}
 }
 
-func TestAPolicySaysHowLongALimitIsWaitedOut(t *testing.T) {
-	const day = "default: ask\nwait: {quota: true, at_most: 24h}\n"
-	for name, c := range map[string]struct {
-		opt  SessionOptions
-		seed string
-		want time.Duration
-	}{
-		"the option alone": {waiting, "", waitAtMost},
-		"longer":           {SessionOptions{Policy: day}, "", 24 * time.Hour},
-		"the shortest":     {SessionOptions{Policy: day}, "default: ask\nwait: {quota: true, at_most: 2h}\n", 2 * time.Hour},
-		"one says nothing": {SessionOptions{Policy: day}, "default: ask\nwait: {quota: true}\n", waitAtMost},
-		"option and time":  {SessionOptions{OnLimit: protocol.LimitWait, Policy: day}, "", 24 * time.Hour},
-	} {
-		s := assembled(&core{id: "s1", opt: c.opt, st: &sessionState{policyState: policyState{SeedPolicy: c.seed}}})
-		if got, waits := s.bounds.waitsOut(protocol.EndQuota); !waits || got != c.want {
-			t.Errorf("%s: it waits (%v) for %s, want %s", name, waits, got, c.want)
-		}
-	}
-}
-
-// The tries last for as long as the session may wait.
-func TestTriesDoNotRunOutBeforeTheTime(t *testing.T) {
-	for _, atMost := range []time.Duration{waitAtMost, 24 * time.Hour, 7 * 24 * time.Hour} {
-		s, now := assembled(&core{id: "s1"}), time.Date(2026, 11, 22, 8, 0, 0, 0, time.UTC)
-		l := limitWait{Since: now}
-		for {
-			l.Until = s.bounds.nextTry(l.Tries, now, time.Time{}, atMost)
-			if why := l.tooLong(atMost); why != "" {
-				if !strings.Contains(why, "longer than") || now.Sub(l.Since) < atMost*3/4 {
-					t.Errorf("after %s of %s: %s", now.Sub(l.Since), atMost, why)
-				}
-				break
-			}
-			l.Tries++
-			now = l.Until
-		}
-	}
-}
-
 func TestAnInterruptedWaitKeepsTheOrderOfTurns(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{meets(w, protocol.EndQuota, false, time.Hour), endsTurn("completed", "")}

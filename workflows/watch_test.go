@@ -40,26 +40,26 @@ func TestAHostIsWatchedOnceWhileItHasSessions(t *testing.T) {
 		p.SignalWorkflow(signalRelease, release{Holder: "a"})
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "c", Host: "web-1"})
 	})
-	p.at(3*reapEvery, func() {
+	p.at(3*usual.reap, func() {
 		p.watches()
 		p.SignalWorkflow(signalRelease, release{Holder: "b"})
 		p.SignalWorkflow(signalRelease, release{Holder: "c"})
 	})
 	// The watch stays for a while, because the next session may come at any moment.
-	p.at(3*reapEvery+time.Second, func() { p.watches() })
-	p.at(6*reapEvery, func() {
+	p.at(3*usual.reap+time.Second, func() { p.watches() })
+	p.at(6*usual.reap, func() {
 		p.watches("called back")
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "d", Host: "web-1"})
 		p.SignalWorkflow(signalAcquire, acquire{Holder: "e", Host: "web-2"})
 	})
-	p.at(6*reapEvery+time.Second, func() {
+	p.at(6*usual.reap+time.Second, func() {
 		got := p.hosts.take()
 		slices.Sort(got)
 		if !slices.Equal(got, []string{watched("web-1", "192.0.2.7"), watched("web-2", "192.0.2.7")}) {
 			t.Errorf("watches: %q", got)
 		}
 	})
-	p.finish(6*reapEvery + 2*time.Second)
+	p.finish(6*usual.reap + 2*time.Second)
 	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
 	p.verify()
 }

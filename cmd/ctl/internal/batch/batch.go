@@ -154,8 +154,8 @@ func checkCommand(a *core.App) *cobra.Command {
 	}
 }
 
-// batch queries the state of a batch.
-func batch(ctx context.Context, t *conn.Conn, doing, id string) (protocol.BatchView, error) {
+// batchView queries the state of a batch.
+func batchView(ctx context.Context, t *conn.Conn, doing, id string) (protocol.BatchView, error) {
 	var v protocol.BatchView
 	if err := core.CheckName("batch id", id); err != nil {
 		return v, err
@@ -182,7 +182,7 @@ const mostWaiting = 100
 func shownBatch(ctx context.Context, t *conn.Conn, id string) (batchShown, error) {
 	out := batchShown{Waiting: []waitingItem{}}
 	var err error
-	if out.BatchView, err = batch(ctx, t, "show", id); err != nil || out.Running == 0 {
+	if out.BatchView, err = batchView(ctx, t, "show", id); err != nil || out.Running == 0 {
 		return out, err
 	}
 	q := fmt.Sprintf("WorkflowType = '%s' AND FairleadOrigin = '%s' AND FairleadApprovals > 0 AND ExecutionStatus = 'Running'", protocol.TypeSession, protocol.OriginBatch(id))
@@ -343,7 +343,7 @@ func batches(ctx context.Context, t *conn.Conn, narrow []string, limit int) ([]p
 		group.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			if v, err := batch(ctx, t, "show", list[i].ID); err == nil && list[i].State != "terminated" {
+			if v, err := batchView(ctx, t, "show", list[i].ID); err == nil && list[i].State != "terminated" {
 				list[i] = v // if the batch does not answer, the values from the list stay
 			}
 		})
@@ -364,7 +364,7 @@ more. Waits until all of them are cleaned up.`,
 			if err != nil {
 				return err
 			}
-			v, err := batch(c.Context(), t, "cancel", args[0])
+			v, err := batchView(c.Context(), t, "cancel", args[0])
 			if err == nil && protocol.BatchOver(v.State) {
 				err = core.Refused("cancel batch %s: it has ended (%s)", v.ID, v.State)
 			}
@@ -399,7 +399,7 @@ alone. What failed may have had effects: see ` + "`ctl batch show`" + ` and the 
 			if err != nil {
 				return err
 			}
-			v, err := batch(c.Context(), t, "retry", args[0])
+			v, err := batchView(c.Context(), t, "retry", args[0])
 			if err != nil {
 				return err
 			}
@@ -459,7 +459,7 @@ func setCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v, err := batch(c.Context(), t, "set", args[0])
+			v, err := batchView(c.Context(), t, "set", args[0])
 			if err == nil && protocol.BatchOver(v.State) {
 				err = core.Refused("set batch %s: it has ended (%s)", v.ID, v.State)
 			}

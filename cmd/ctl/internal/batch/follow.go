@@ -92,7 +92,7 @@ func awaitBatch(ctx context.Context, a *core.App, t *conn.Conn, id string, each 
 	}
 	var last protocol.BatchView
 	for away := false; ; {
-		v, err := batch(ctx, t, "show", id)
+		v, err := batchView(ctx, t, "show", id)
 		if err == nil && each != nil {
 			err = each(v)
 		}
@@ -179,7 +179,7 @@ for those to come until the batch has ended. An item that is tried again by hand
 			}
 			p := core.NewPrinter(a.Out, true)
 			show := func(_ protocol.BatchResult, raw json.RawMessage) error { return p.Show(raw, nil) }
-			v, err := batch(c.Context(), t, "show results of", args[0])
+			v, err := batchView(c.Context(), t, "show results of", args[0])
 			if err != nil {
 				return err
 			}

@@ -66,8 +66,8 @@ func overlapWord(p enums.ScheduleOverlapPolicy) string {
 	return "skip"
 }
 
-// schedule returns a handle for a schedule, without asking the server.
-func schedule(ctx context.Context, t *conn.Conn, name string) (client.ScheduleHandle, error) {
+// scheduleHandle returns a handle for a schedule, without asking the server.
+func scheduleHandle(ctx context.Context, t *conn.Conn, name string) (client.ScheduleHandle, error) {
 	if err := core.CheckName("schedule name", name); err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func schedule(ctx context.Context, t *conn.Conn, name string) (client.ScheduleHa
 
 // describe asks Temporal for the state of a schedule.
 func describe(ctx context.Context, t *conn.Conn, doing, name string) (client.ScheduleHandle, *client.ScheduleDescription, error) {
-	h, err := schedule(ctx, t, name)
+	h, err := scheduleHandle(ctx, t, name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -108,7 +108,7 @@ func change(ctx context.Context, a *core.App, doing, name, done string, do func(
 	if err != nil {
 		return err
 	}
-	h, err := schedule(ctx, t, name)
+	h, err := scheduleHandle(ctx, t, name)
 	if err != nil {
 		return err
 	}

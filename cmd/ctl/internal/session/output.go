@@ -12,16 +12,16 @@ import (
 
 // If the session has only a part of a turn's final text, wholeOutput reads the turn's
 // output from the transcript, which has all of it.
-func wholeOutput(ctx context.Context, a *core.App, t *conn.Conn, session string, turn *protocol.TurnView) {
+func wholeOutput(ctx context.Context, a *core.App, t *conn.Conn, id string, turn *protocol.TurnView) {
 	if !turn.Structured || turn.OutputError == "" || !turn.FinalTruncated {
 		return
 	}
-	c, err := conn.WorkerFor(ctx, a, t, session)
+	c, err := conn.WorkerFor(ctx, a, t, id)
 	if err != nil {
 		return // the turn's own error says where the whole text is
 	}
 	last := ""
-	for e, err := range c.Transcript(ctx, session, 1) {
+	for e, err := range c.Transcript(ctx, id, 1) {
 		if err != nil {
 			return
 		}
