@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // Amendments change codex's rules permanently, so a session offers them only if its seed
@@ -16,7 +17,7 @@ func TestAmendmentsAreOfferedOnlyWhereTheSeedAllowsThem(t *testing.T) {
 		w.fake.pumps = append(w.fake.pumps, endsTurn("completed", ""))
 		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 		w.ends(time.Minute)
-		w.start(SessionOptions{Seed: "team"})
+		w.start(session.Options{Seed: "team"})
 		if got := w.fake.ran[0].Pump.Amend; got != allowed {
 			t.Errorf("the seed allows them: %v, offered: %v", allowed, got)
 		}

@@ -10,6 +10,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // brokered returns a world whose seed is a ChatGPT login.
@@ -20,7 +21,7 @@ func brokered(t *testing.T, pumps ...pumpFunc) *world {
 	return w
 }
 
-var byBroker = SessionOptions{Seed: "team", Credentials: protocol.CredentialsBroker}
+var byBroker = session.Options{Seed: "team", Credentials: protocol.CredentialsBroker}
 
 // noToken returns a pump whose turn failed because there was no token.
 func noToken(effects, passing bool) pumpFunc {

@@ -17,6 +17,8 @@ import (
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/workflows/batch"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // newBatches is a real server with a store, for batches.
@@ -50,7 +52,7 @@ func (r *real) batchID(name string) string {
 func (r *real) batch(name string, spec protocol.BatchSpec, texts ...string) string {
 	r.t.Helper()
 	id := r.batchID(name)
-	r.start(protocol.BatchID(id), protocol.TypeBatch, BatchInput{ID: id, Spec: r.packed(owned.Owner{Kind: owned.Batch, ID: id}, spec, texts...), By: "ann"})
+	r.start(protocol.BatchID(id), protocol.TypeBatch, batch.Input{ID: id, Spec: r.packed(owned.Owner{Kind: owned.Batch, ID: id}, spec, texts...), By: "ann"})
 	return id
 }
 
@@ -59,7 +61,7 @@ func (r *real) batch(name string, spec protocol.BatchSpec, texts ...string) stri
 func (r *real) packed(owner owned.Owner, spec protocol.BatchSpec, texts ...string) protocol.BatchSpec {
 	r.t.Helper()
 	folder := owner.NewFolder()
-	raw, err := json.Marshal(SessionOptions{Zone: r.zone, Host: "web-1", CloseAfter: true})
+	raw, err := json.Marshal(session.Options{Zone: r.zone, Host: "web-1", CloseAfter: true})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -105,9 +107,9 @@ func (r *real) batchView(id string) protocol.BatchView {
 	return asked[protocol.BatchView](r, protocol.BatchID(id), protocol.QueryBatch)
 }
 
-func (r *real) batchEnd(id string) BatchEnd {
+func (r *real) batchEnd(id string) batch.End {
 	r.t.Helper()
-	var end BatchEnd
+	var end batch.End
 	if err := r.c.GetWorkflow(r.t.Context(), protocol.BatchID(id), "").Get(r.t.Context(), &end); err != nil {
 		r.t.Fatalf("batch %s ended with %v", id, err)
 	}
@@ -217,7 +219,7 @@ func TestABatchTriesAgainOnlyWhatHadNoEffectsAndStopsAtTooMany(t *testing.T) {
 	}
 
 	t.Run("what failed is tried again by hand, and the rest if wanted", func(t *testing.T) {
-		in := BatchInput{ID: id, Spec: end.Spec, Carry: end.State, Retry: &protocol.RetryBatch{By: "ann", Rest: true}}
+		in := batch.Input{ID: id, Spec: end.Spec, Carry: end.State, Retry: &protocol.RetryBatch{By: "ann", Rest: true}}
 		if _, err := r.c.ExecuteWorkflow(t.Context(), startAgain(r, protocol.BatchID(id)), protocol.TypeBatch, in); err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +277,7 @@ func TestASessionOfSomebodyElsesIsNotABatchs(t *testing.T) {
 	r := newBatches(t)
 	r.work()
 	other := r.batchID("b") + "-i1"
-	r.start(protocol.SessionID(other), protocol.TypeSession, SessionInput{ID: other, Options: SessionOptions{Zone: r.zone, Host: "web-1"}})
+	r.start(protocol.SessionID(other), protocol.TypeSession, session.Input{ID: other, Options: session.Options{Zone: r.zone, Host: "web-1"}})
 	id := r.batch("b", protocol.BatchSpec{Window: 2}, "hello", "hello", "hello")
 	v := r.batchEnd(id).View
 	if v.Done != 2 || v.Kinds["id_in_use"] != 1 {
@@ -288,7 +290,7 @@ func TestASessionOfSomebodyElsesIsNotABatchs(t *testing.T) {
 func TestABatchThatCannotBeIsRefused(t *testing.T) {
 	r := newBatches(t)
 	r.work()
-	for what, in := range map[string]BatchInput{
+	for what, in := range map[string]batch.Input{
 		"no items":       {Spec: protocol.BatchSpec{Window: 1}},
 		"no window":      {Spec: protocol.BatchSpec{Total: 1, Pages: []protocol.BatchPages{{Blob: "b"}}}},
 		"no such origin": {Spec: protocol.BatchSpec{Total: 1, Window: 1, Pages: []protocol.BatchPages{{Blob: "b"}}}, Origin: "chance"},

@@ -14,6 +14,8 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/batch"
+	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
 // fakeBatches stands in for the activities of a batch and for its sessions. A call
@@ -33,7 +35,7 @@ func newFakeBatches(t *testing.T) *fakeBatches {
 	f := &fakeBatches{environment: newEnvironment(), t: t}
 	f.SetTestTimeout(time.Minute)
 	f.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.BatchID("b")})
-	f.RegisterWorkflowWithOptions(batchWorkflow(usual), workflow.RegisterOptions{Name: protocol.TypeBatch})
+	f.RegisterWorkflowWithOptions(batch.Run(kit.Usual), workflow.RegisterOptions{Name: protocol.TypeBatch})
 	f.RegisterActivityWithOptions(func(_ context.Context, in activities.StartItemsInput) (activities.StartItemsResult, error) {
 		f.starts++
 		return f.start(f.starts, in)
@@ -77,11 +79,11 @@ func (f *fakeBatches) after(d time.Duration, signal string, arg any) {
 	f.RegisterDelayedCallback(func() { f.SignalWorkflow(signal, arg) }, d)
 }
 
-func (f *fakeBatches) run(spec protocol.BatchSpec, carry *BatchState) BatchEnd {
+func (f *fakeBatches) run(spec protocol.BatchSpec, carry *batch.BatchState) batch.End {
 	f.t.Helper()
 	spec.Pages = []protocol.BatchPages{{First: 0, Blob: "p"}}
-	f.ExecuteWorkflow(protocol.TypeBatch, BatchInput{ID: "b", Spec: spec, Carry: carry})
-	var end BatchEnd
+	f.ExecuteWorkflow(protocol.TypeBatch, batch.Input{ID: "b", Spec: spec, Carry: carry})
+	var end batch.End
 	if err := f.GetWorkflowResult(&end); err != nil {
 		f.t.Fatal(err)
 	}
@@ -201,9 +203,9 @@ func TestABatchSleepsWhileTheStoreIsAway(t *testing.T) {
 	}
 	timers := 0
 	f.SetOnTimerScheduledListener(func(string, time.Duration) { timers++ })
-	line := json.RawMessage(`{"n":1,"item":"i1","error":null,"left":"` + strings.Repeat("x", mostBytes) + `"}`)
-	end := f.run(protocol.BatchSpec{Total: 2, Window: 1}, &BatchState{Window: 1, Next: 2, Done: 1, ResultN: 1, Results: []json.RawMessage{line}, Bytes: len(line),
-		Again: []batchAgain{{N: 0, Try: 2, At: time.Unix(1, 0)}}})
+	line := json.RawMessage(`{"n":1,"item":"i1","error":null,"left":"` + strings.Repeat("x", batch.MostBytes) + `"}`)
+	end := f.run(protocol.BatchSpec{Total: 2, Window: 1}, &batch.BatchState{Window: 1, Next: 2, Done: 1, ResultN: 1, Results: []json.RawMessage{line}, Bytes: len(line),
+		Again: []batch.BatchAgain{{N: 0, Try: 2, At: time.Unix(1, 0)}}})
 	if end.View.Done != 2 || timers > 20 {
 		t.Errorf("%d timers; the batch is %+v", timers, end.View)
 	}

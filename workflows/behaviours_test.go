@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // While a session was parked, another session held the seed and rotated the login. The
@@ -28,7 +30,7 @@ func TestAParkedSessionGoesOnWithWhatItsLoginBecameElsewhere(t *testing.T) {
 		}
 	})
 	w.ends(3 * time.Hour)
-	w.start(SessionOptions{Seed: "team"})
+	w.start(session.Options{Seed: "team"})
 	for what, s := range map[string]*protocol.SeedRef{"prepared": w.lastPrepared().Seed, "pumped": w.lastPump().Seed, "closed": w.fake.closed[0].Seed} {
 		if s == nil || s.Blob != "rotated" || s.Generation != 9 || s.Epoch != 12 {
 			t.Errorf("%s with %+v", what, s)
@@ -53,7 +55,7 @@ func TestALoginIsHeldForAsLongAsItsSessionRuns(t *testing.T) {
 			t.Errorf("seed is %+v", v)
 		}
 		p.takes(p.send(protocol.UpdateSaveSeed, saves("a", 1, 1, "2"))) // a may still save its login
-		p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})
+		p.releases(lease.Release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})
 	})
 	p.at(31*time.Hour, func() { p.saw("session/a got team", "session/b got team") }) // a is told of the login that it saved, and then b gets it
 	p.runSeed(32 * time.Hour)

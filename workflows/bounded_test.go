@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/hostpool"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/seed"
 )
 
 func TestASeedThatIsImportedAgainBeginsAboveItsFormerEpochs(t *testing.T) {
@@ -18,12 +21,12 @@ func TestASeedThatIsImportedAgainBeginsAboveItsFormerEpochs(t *testing.T) {
 		}
 	})
 	p.finish(3 * time.Second)
-	p.ExecuteWorkflow(protocol.TypeSeed, SeedInput{Name: "team"})
+	p.ExecuteWorkflow(protocol.TypeSeed, seed.Input{Name: "team"})
 	p.verify()
 }
 
-// tooLarge returns a request that is larger than any queue accepts.
-func tooLarge(holder string) acquire {
+// TooLarge returns a request that is larger than any queue accepts.
+func tooLarge(holder string) lease.Acquire {
 	a := on(holder, "web-1", 1)
 	for range 1000 {
 		a.At.HostKeys = append(a.At.HostKeys, "SHA256:0123456789abcdef")
@@ -32,7 +35,7 @@ func tooLarge(holder string) acquire {
 }
 
 func TestWhoAsksWithTooMuchIsTold(t *testing.T) {
-	for name, in := range map[string]any{protocol.TypeSeed: newSeed, protocol.TypeSeedPool: SeedPoolInput{Name: "logins"}, protocol.TypeHostPool: PoolInput{}} {
+	for name, in := range map[string]any{protocol.TypeSeed: newSeed, protocol.TypeSeedPool: seed.PoolInput{Name: "logins"}, protocol.TypeHostPool: hostpool.Input{}} {
 		t.Run(name, func(t *testing.T) {
 			p := newPoolWorld(t)
 			p.at(time.Second, func() { p.acquires(tooLarge("a"), tooLarge("No Name")) })
@@ -51,7 +54,7 @@ func TestVerificationsDoNotFillTheSeedsLine(t *testing.T) {
 	var waiting []*updated
 	p.at(time.Second, func() { p.takes(p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{})) })
 	p.once("the refresh", func() bool { _, n := f.asked(); return n == 1 }, func() {
-		for i := range mostBehind {
+		for i := range seed.MostBehind {
 			waiting = append(waiting, p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{By: fmt.Sprint(i)}))
 		}
 		p.refuses(p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{}), protocol.RefusedState)
@@ -65,7 +68,7 @@ func TestVerificationsDoNotFillTheSeedsLine(t *testing.T) {
 				n++
 			}
 		}
-		return n == mostBehind
+		return n == seed.MostBehind
 	}, func() {
 		waiting = append(waiting, p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{By: "late"}))
 	})

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // The size of a workflow's state is bounded, so the texts of people and codex are bounded
@@ -38,22 +40,22 @@ func TestAMessageIsKnownHoweverManyWaitBehindIt(t *testing.T) {
 		}
 		w.SignalWorkflow(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{MessageID: "m999"}); turn.N != 1000 || turn.Status != "interrupted" || turn.Error.Kind != "closed" {
 		t.Errorf("the last message became %+v", turn)
 	}
 }
 
 func TestSessionsThatCouldNotBeHeldAreRefused(t *testing.T) {
-	for name, in := range map[string]SessionInput{
+	for name, in := range map[string]session.Input{
 		"id":       {ID: "S 1"},
 		"other id": {ID: "s2"},
-		"host":     {ID: "s1", Options: SessionOptions{Host: "web 1"}},
-		"seed":     {ID: "s1", Options: SessionOptions{Seed: "../x"}},
-		"by":       {ID: "s1", Options: SessionOptions{By: strings.Repeat("x", 300)}},
-		"labels":   {ID: "s1", Options: SessionOptions{Labels: map[string]string{"a": strings.Repeat("x", 5000)}}},
-		"sandbox":  {ID: "s1", Options: SessionOptions{Sandbox: "none"}},
-		"expiry":   {ID: "s1", Options: SessionOptions{Expiry: -1}},
+		"host":     {ID: "s1", Options: session.Options{Host: "web 1"}},
+		"seed":     {ID: "s1", Options: session.Options{Seed: "../x"}},
+		"by":       {ID: "s1", Options: session.Options{By: strings.Repeat("x", 300)}},
+		"labels":   {ID: "s1", Options: session.Options{Labels: map[string]string{"a": strings.Repeat("x", 5000)}}},
+		"sandbox":  {ID: "s1", Options: session.Options{Sandbox: "none"}},
+		"expiry":   {ID: "s1", Options: session.Options{Expiry: -1}},
 	} {
 		w := newWorld(t)
 		w.ExecuteWorkflow(protocol.TypeSession, in)
@@ -83,7 +85,7 @@ func TestMessagesNameNoOtherBlobsAndNobodyElsesIDs(t *testing.T) {
 		}
 	})
 	w.ends(3 * time.Second)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestWhatIsQueuedFitsIntoAWorkflow(t *testing.T) {
@@ -105,8 +107,16 @@ func TestWhatIsQueuedFitsIntoAWorkflow(t *testing.T) {
 		w.fill()
 		w.SignalWorkflow(protocol.SignalMessage, "any event wakes it")
 	})
-	w.start(SessionOptions{})
-	if n := encoded(carried(t, w.continued())); n > maxCarry {
+	w.start(session.Options{})
+	if n := kit.Encoded(carried(t, w.continued())); n > session.MaxCarry {
 		t.Errorf("%d bytes are carried", n)
 	}
 }
+
+// Keys of blobs, in the form in which the worker's API makes them.
+var (
+	aFolder   = "owned/session.s1.0123456789abcdef"
+	aLongText = aFolder + "/messages/" + strings.Repeat("0", 64)
+)
+
+var aFile = protocol.Input{Kind: protocol.InputFile, Name: "a", Blob: aFolder + "/inputs/" + strings.Repeat("0", 64), Digest: strings.Repeat("a", 64), Bytes: 1}

@@ -9,6 +9,8 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 func tokens(n int64) *int64 { return &n }
@@ -38,7 +40,7 @@ func TestABudgetReachesARunningPump(t *testing.T) {
 		w.shows("s1.b1", "budget", 1, "acknowledged")
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{TurnTimeout: time.Hour})
+	w.start(session.Options{TurnTimeout: time.Hour})
 	first, next := w.fake.ran[1].Pump.Limits, w.fake.ran[2].Pump.Limits
 	if first.Budget.Tokens != 0 || first.Turn > time.Hour || first.Turn < 59*time.Minute {
 		t.Errorf("the pump had the bounds %+v", first)
@@ -66,7 +68,7 @@ func TestABudgetThatIsSetWhileNobodyIsAttachedWaitsForTheNextPump(t *testing.T) 
 	})
 	w.at(2*time.Hour, func() { w.shows("s1.b1", "budget", 1, "acknowledged") })
 	w.ends(3 * time.Hour)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if n := w.fake.ran[1].Pump.Limits.Budget.Tokens; n != 7 {
 		t.Errorf("the next pump had %d tokens", n)
 	}
@@ -88,12 +90,12 @@ func TestABudgetThatIsGivenInPartLeavesTheRest(t *testing.T) {
 			t.Errorf("the budget is %+v", b)
 		}
 		for _, bad := range []protocol.Budget{{}, {By: "bob"}, {Tokens: tokens(-1)}, {TurnTimeout: "soon"}, {TurnTimeout: "-1h"}, {TurnTimeout: "0s"}, {Turns: tokens(-1)}, {Approvals: tokens(-1)}, {Commands: tokens(-2)}, {Time: "soon"}, {Time: "-1s"},
-			{Tokens: tokens(1), By: strings.Repeat("x", maxWord+1)}} {
+			{Tokens: tokens(1), By: strings.Repeat("x", kit.MaxWord+1)}} {
 			w.refuses(w.send(protocol.SignalBudget, bad), protocol.RefusedBadInput)
 		}
 	})
 	w.ends(5 * time.Second)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 // overspends answers as a pump that interrupted a turn over its budget.
@@ -126,7 +128,7 @@ func TestASessionThatSpentItsBudgetTakesNoTurnUntilItHasMore(t *testing.T) {
 		w.takes(w.send(protocol.SignalMessage, hello("m3")))
 	})
 	w.ends(2 * time.Hour)
-	w.start(SessionOptions{Bounds: protocol.Bounds{Tokens: 100}})
+	w.start(session.Options{Bounds: protocol.Bounds{Tokens: 100}})
 	var had []int64
 	for _, in := range w.fake.ran {
 		had = append(had, in.Pump.Limits.Budget.Tokens)
@@ -144,7 +146,7 @@ func TestALowerBudgetThanWhatWasUsedReachesTheRunningTurn(t *testing.T) {
 		w.takes(w.send(protocol.SignalBudget, protocol.Budget{Tokens: tokens(100)}))
 		w.takes(w.send(protocol.SignalDecide, yes("s1.1", "make")))
 	})
-	w.start(SessionOptions{CloseAfter: true})
+	w.start(session.Options{CloseAfter: true})
 	if n := w.fake.ran[1].Pump.Limits.Budget.Tokens; n != 100 {
 		t.Errorf("the second pump had %d tokens", n)
 	}
@@ -161,7 +163,7 @@ func TestASessionForOneTurnThatSpentItsBudgetEnds(t *testing.T) {
 		w.send(protocol.SignalMessage, hello("m2"))
 		w.send(protocol.SignalDecide, yes("s1.1", "make"))
 	})
-	w.start(SessionOptions{CloseAfter: true, Bounds: protocol.Bounds{Tokens: 100}})
+	w.start(session.Options{CloseAfter: true, Bounds: protocol.Bounds{Tokens: 100}})
 	if v := w.view(); v.State != protocol.Closed {
 		t.Errorf("session is %+v", v)
 	}
@@ -194,7 +196,7 @@ func TestAMessageBeyondTheTurnsIsRefused(t *testing.T) {
 		}
 	})
 	w.ends(2 * time.Hour)
-	w.start(SessionOptions{Bounds: protocol.Bounds{Turns: 2}})
+	w.start(session.Options{Bounds: protocol.Bounds{Turns: 2}})
 }
 
 func TestEveryBoundIsSetAndShown(t *testing.T) {
@@ -217,7 +219,7 @@ func TestEveryBoundIsSetAndShown(t *testing.T) {
 		w.takes(w.send(protocol.SignalMessage, hello("m1")))
 	})
 	w.ends(time.Minute)
-	w.start(SessionOptions{Bounds: protocol.Bounds{Tokens: 9}})
+	w.start(session.Options{Bounds: protocol.Bounds{Tokens: 9}})
 	if got, want := w.fake.ran[0].Pump.Limits.Budget, (protocol.Bounds{Tokens: 9, Approvals: 5, Commands: 6, Turns: 7}); got != want {
 		t.Errorf("the pump has %+v, want %+v", got, want)
 	}

@@ -9,6 +9,9 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/hostpool"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 func busyWorkers() error {
@@ -60,7 +63,7 @@ func TestASessionStandsInLineForWorkersThatAreBusy(t *testing.T) {
 		}
 	})
 	w.ends(71 * time.Minute)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	pumps := map[int64]bool{}
 	for _, in := range w.fake.parks {
 		pumps[in.Claim.Pump] = true
@@ -100,7 +103,7 @@ func TestStandingInLineEnds(t *testing.T) {
 		}
 	})
 	w.ends(81 * time.Minute)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 // comesBackToBusyWorkers is a session that had a turn, parked, and is then sent a
@@ -133,7 +136,7 @@ func TestWhoComesBackStandsInLineForAsLongAsItTakes(t *testing.T) {
 		}
 	})
 	w.ends(10 * time.Hour)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 // The wait may take more than one run. The next run goes on waiting.
@@ -143,7 +146,7 @@ func TestALongLineOutlivesARun(t *testing.T) {
 	}
 	w := comesBackToBusyWorkers(t)
 	w.once("a line", func() bool { return strings.HasPrefix(w.view().Waits, "room") }, w.fill)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	next := newWorld(t)
 	next.fake.rest = endsTurn("completed", "")
 	next.at(time.Minute, func() {
@@ -183,7 +186,7 @@ func TestDiscardingStandsInLineAsWell(t *testing.T) {
 		full = false
 		w.fake.mu.Unlock()
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if v := w.view(); v.State != protocol.Closed || v.Close == nil || v.Close.Archive != "s1.kept" || v.Error != nil {
 		t.Errorf("session is %+v, closed %+v", v, v.Close)
 	}
@@ -202,9 +205,9 @@ func TestAPoolStandsInLineToCleanUp(t *testing.T) {
 	f := p.sweeper()
 	f.set(false, busyWorkers())
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
-	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
+	p.at(time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1"}) })
 	p.at(2*time.Second, func() {
-		p.SignalWorkflow(signalRelease, release{Holder: "a", Left: &leftBehind{Why: "no route to host", Generation: 7}})
+		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "a", Left: &lease.LeftBehind{Why: "no route to host", Generation: 7}})
 	})
 	p.at(50*time.Minute, func() {
 		if v := p.shown("web-1"); v.Unclean != 1 || v.Leftovers[0].Error != "" || v.Leftovers[0].Tries < 10 {
@@ -218,6 +221,6 @@ func TestAPoolStandsInLineToCleanUp(t *testing.T) {
 		}
 	})
 	p.finish(52 * time.Minute)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }

@@ -3,15 +3,16 @@ package workflows
 import (
 	"testing"
 
+	"fairlead.dev/fairlead/workflows/session"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 )
 
 type temporalContinue = workflow.ContinueAsNewError
 
-func carried(t *testing.T, err *temporalContinue) SessionInput {
+func carried(t *testing.T, err *temporalContinue) session.Input {
 	t.Helper()
-	return carriedAs[SessionInput](t, err)
+	return carriedAs[session.Input](t, err)
 }
 
 func carriedAs[T any](t *testing.T, err *temporalContinue) T {

@@ -12,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 var someModels = []protocol.Model{
@@ -86,7 +87,7 @@ func TestAModelHoldsFromTheNextTurnOnAndTheEffortFollowsIt(t *testing.T) {
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
 	// In this test codex does not list the model that it would choose itself.
-	w.start(SessionOptions{Model: "big"})
+	w.start(session.Options{Model: "big"})
 	for i, want := range [][2]string{{"", ""}, {"big", "high"}, {"small", "medium"}, {"plain", ""}, {"huge", ""}} {
 		s := sendOf(t, w.fake.ran[i], []string{"m1", "m2", "m3", "m4", "m5"}[i])
 		if s.Model != want[0] || s.Effort != want[1] {
@@ -116,7 +117,7 @@ func TestAChoiceOfAParkedSessionIsCheckedWhenItComesUp(t *testing.T) {
 		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.whenTurn(2, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	in := w.fake.ran[1]
 	if s := sendOf(t, in, "m2"); s.Model != "huge" || in.Pump.Thread.Model != "huge" {
 		t.Errorf("the turn began with %q in a thread of %q", s.Model, in.Pump.Thread.Model)
@@ -142,7 +143,7 @@ func TestASteerNamesItsTurn(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 // voids returns a pump that reports a message as void, because it came too late.
@@ -186,7 +187,7 @@ func TestAQueuedMessageIsTakenBackAndKeepsItsNumber(t *testing.T) {
 		w.shows("m2", "message", 2, "void")
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if s := sendOf(t, w.fake.ran[2], "m3"); s.Turn != 3 {
 		t.Errorf("the next message is turn %d", s.Turn)
 	}
@@ -224,7 +225,7 @@ func TestActsAreTurnsThatQueue(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if s := sendOf(t, w.fake.ran[2], "c1"); s.Do != protocol.ActCompact || s.Turn != 2 {
 		t.Errorf("the compaction was sent as %+v", s)
 	}
@@ -246,7 +247,7 @@ func TestAnActThatIsCutOffIsUnknownAndNotRepeated(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{OnInterrupt: protocol.InterruptContinue})
+	w.start(session.Options{OnInterrupt: protocol.InterruptContinue})
 	if len(w.fake.ran) != 2 {
 		t.Errorf("%d pumps ran, want 2", len(w.fake.ran))
 	}
@@ -274,7 +275,7 @@ func TestAnArchivedSessionIsParkedAndTakesNoMessages(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestASessionThatCannotParkIsNotArchived(t *testing.T) {
@@ -289,7 +290,7 @@ func TestASessionThatCannotParkIsNotArchived(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 // A name is sent to codex only after its thread had a turn. Sending it takes no turn and
@@ -314,7 +315,7 @@ func TestANameReachesCodex(t *testing.T) {
 		w.refuses(w.send(protocol.SignalSet, protocol.Set{}), protocol.RefusedBadInput)
 		w.at(time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if len(w.fake.ran) != 2 || w.fake.ran[1].Pump.Thread.Name != name {
 		t.Errorf("%d pumps ran", len(w.fake.ran))
 	}
@@ -341,5 +342,5 @@ func TestACodexThatListsNoModelsIsAskedOnce(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/converter"
 
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // A run that continues a session starts later than the session did. The memo keeps
@@ -17,7 +18,7 @@ import (
 func TestASessionsCreationIsKeptAcrossRollovers(t *testing.T) {
 	r := newReal(t, shortRuns)
 	r.work()
-	id := r.session("s", SessionOptions{})
+	id := r.session("s", session.Options{})
 	r.becomes(id, protocol.Idle)
 	var began time.Time
 	r.until("the session is listed", func() bool {

@@ -10,6 +10,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // asking returns a pump in which codex makes these requests. Their ids are those that asks
@@ -95,12 +96,12 @@ func TestEveryAnswerThatFitsReachesCodexWhole(t *testing.T) {
 			w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalDecide, c.d)) })
 			w.at(3*time.Second, func() {
 				a := w.approval("s1.1")
-				if d := a.Decision; a.State != protocol.ApprovalAcknowledged || d.Outcome != c.d.Outcome || shown(d.Answers) != shown(c.want.Answers) || string(d.Grant) != string(c.want.Grant) || d.AnswersBlob != c.want.AnswersBlob {
+				if d := a.Decision; a.State != protocol.ApprovalAcknowledged || d.Outcome != c.d.Outcome || session.Shown(d.Answers) != session.Shown(c.want.Answers) || string(d.Grant) != string(c.want.Grant) || d.AnswersBlob != c.want.AnswersBlob {
 					t.Errorf("the approval is %+v, decided as %+v", a, a.Decision)
 				}
 				w.send(protocol.SignalClose, protocol.Close{})
 			})
-			w.start(SessionOptions{})
+			w.start(session.Options{})
 			got := w.fake.ran[1].Pump.Sends[0]
 			c.want.ID, c.want.Kind, c.want.Turn = "s1.a1", conversation.SendDecision, 1
 			c.want.RPC, c.want.Incarnation, c.want.RequestKind, c.want.Method = json.RawMessage("0"), 1, c.r.Kind, c.r.Method
@@ -122,7 +123,7 @@ func encodedText(v any) string {
 // TestNoAnswerThatDoesNotFitIsTaken checks that each answer is refused with a reason and
 // with the error type that decides ctl's exit code, and that the approval stays open.
 func TestNoAnswerThatDoesNotFitIsTaken(t *testing.T) {
-	long := `{"colour":"` + strings.Repeat("x", maxGiven) + `"}`
+	long := `{"colour":"` + strings.Repeat("x", session.MaxGiven) + `"}`
 	for name, c := range map[string]struct {
 		r    protocol.Request
 		d    protocol.Decide
@@ -187,7 +188,7 @@ func TestNoAnswerThatDoesNotFitIsTaken(t *testing.T) {
 				}
 				w.send(protocol.SignalClose, protocol.Close{})
 			})
-			w.start(SessionOptions{})
+			w.start(session.Options{})
 		})
 	}
 }

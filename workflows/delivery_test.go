@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 func (w *world) message(id string) protocol.MessageView {
@@ -67,7 +68,7 @@ func TestHowFarEachMessageCameIsShown(t *testing.T) {
 		w.shows("s1.i1", "interrupt", 1, "acknowledged")
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestWhatDidNotArriveIsShownAsThat(t *testing.T) {
@@ -77,20 +78,20 @@ func TestWhatDidNotArriveIsShownAsThat(t *testing.T) {
 		w := lostTurn(t, decision("accept", ""), diesWith(state), endsTurn("completed", ""))
 		w.at(time.Minute, func() { w.shows("s1.a1", "decision", 1, want) })
 		w.ends(6 * time.Minute)
-		w.start(SessionOptions{})
+		w.start(session.Options{})
 	}
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{answered(protocol.Rejected, "too long")}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(time.Minute, func() { w.shows("m1", "message", 1, "rejected") })
 	w.ends(time.Hour)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	w = newWorld(t)
 	w.fake.pumps = []pumpFunc{dies(protocol.Sent, true)}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(time.Minute, func() { w.shows("m1", "message", 1, "sent") })
 	w.ends(time.Hour)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestOfManyMessagesTheUnsettledAndTheNewestAreShown(t *testing.T) {
@@ -105,20 +106,20 @@ func TestOfManyMessagesTheUnsettledAndTheNewestAreShown(t *testing.T) {
 		}
 	})
 	w.attached(2, func() {
-		if m := w.view().Messages; len(m) != keepMessageViews || m[len(m)-1].ID != "m40" {
+		if m := w.view().Messages; len(m) != session.KeepMessageViews || m[len(m)-1].ID != "m40" {
 			t.Errorf("%d messages are shown: %+v", len(m), m)
 		}
 		w.shows("s1.a1", "decision", 1, "decided")
 		w.send(protocol.SignalInterrupt, protocol.Interrupt{})
 	})
 	w.whenTurn(41, "completed", func() {
-		if m := w.view().Messages; len(m) != keepMessageViews {
+		if m := w.view().Messages; len(m) != session.KeepMessageViews {
 			t.Errorf("%d messages are shown", len(m))
 		}
 		w.shows("m40", "message", 41, "acknowledged")
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestAMessageThatNeverHadItsTurnIsVoidInTheEnd(t *testing.T) {
@@ -127,7 +128,7 @@ func TestAMessageThatNeverHadItsTurnIsVoidInTheEnd(t *testing.T) {
 	w.fake.pumps = []pumpFunc{asks("make")}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")); w.send(protocol.SignalMessage, hello("m2")) })
 	w.ends(time.Minute)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	w.shows("m2", "message", 2, "void")
 	w.shows("m1", "message", 1, "acknowledged")
 }

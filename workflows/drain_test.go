@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/hostpool"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 func drain(name, how string) protocol.SetHost {
@@ -25,11 +28,11 @@ func TestADrainedHostIsEmptied(t *testing.T) {
 		p.takes(p.send(protocol.UpdatePutHost, put("web-2", 1)))
 	})
 	p.at(time.Second, func() {
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "asleep", Host: "web-1", Generation: 1})
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Generation: 1})
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1", Generation: 1})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "asleep", Host: "web-1", Generation: 1})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1", Generation: 1})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "b", Host: "web-1", Generation: 1})
 	})
-	p.at(2*time.Second, func() { p.SignalWorkflow(signalRelease, parks("asleep", 100)) })
+	p.at(2*time.Second, func() { p.SignalWorkflow(lease.SignalRelease, Parks("asleep", 100)) })
 	p.at(3*time.Second, func() {
 		p.forget()
 		p.takes(p.send(protocol.UpdateSetHost, drain("web-1", "")))
@@ -43,8 +46,8 @@ func TestADrainedHostIsEmptied(t *testing.T) {
 		}
 		p.forget()
 		p.takes(p.send(protocol.UpdateSetHost, drain("web-1", ""))) // it is drained already
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "late", Host: "web-1", Generation: 1})
-		p.SignalWorkflow(signalRelease, parks("a", 101))
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "late", Host: "web-1", Generation: 1})
+		p.SignalWorkflow(lease.SignalRelease, Parks("a", 101))
 	})
 	p.at(10*time.Second, func() {
 		p.saw("session/late queued: a slot: host web-1 is being drained; nobody waits before it")
@@ -53,7 +56,7 @@ func TestADrainedHostIsEmptied(t *testing.T) {
 	})
 	p.at(11*time.Second, func() {
 		p.saw("session/b is to move, from web-1, by ann")
-		p.SignalWorkflow(signalRelease, release{Holder: "b", Generation: 9})
+		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "b", Generation: 9})
 	})
 	p.at(12*time.Second, func() {
 		if h := p.shown("web-1"); h.State != "drained" || h.Used != 0 || h.Unclean != 0 {
@@ -75,12 +78,12 @@ func TestADrainedHostIsEmptied(t *testing.T) {
 		}
 	})
 	p.finish(20 * time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
-func leave(how string) leaveHost {
-	return leaveHost{Draining: protocol.Draining{How: how, By: "ann", Since: time.Unix(1, 0)}, Host: "web-1", Epoch: 1}
+func leave(how string) lease.LeaveHost {
+	return lease.LeaveHost{Draining: protocol.Draining{How: how, By: "ann", Since: time.Unix(1, 0)}, Host: "web-1", Epoch: 1}
 }
 
 func TestASessionLeavesADrainedHostBetweenTwoTurns(t *testing.T) {
@@ -89,7 +92,7 @@ func TestASessionLeavesADrainedHostBetweenTwoTurns(t *testing.T) {
 		w.hosts = []string{"web-1", "web-2"}
 		w.fake.pumps, w.fake.rest = append(w.fake.pumps, asks("make")), endsTurn("completed", "")
 		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
-		w.at(2*time.Second, func() { w.SignalWorkflow(signalLeave, leave(how)) })
+		w.at(2*time.Second, func() { w.SignalWorkflow(lease.SignalLeave, leave(how)) })
 		w.at(3*time.Second, func() { w.takes(w.send(protocol.SignalMessage, hello("m2"))) })
 		w.at(time.Hour, func() {
 			if v := w.view(); v.State != protocol.Waiting || v.Host != "web-1" || len(w.fake.parks) > 0 {
@@ -103,7 +106,7 @@ func TestASessionLeavesADrainedHostBetweenTwoTurns(t *testing.T) {
 			}
 		})
 		w.ends(2 * time.Hour)
-		w.start(SessionOptions{})
+		w.start(session.Options{})
 		if got := strings.Join(w.released, " "); !strings.HasPrefix(got, "pool/default") {
 			t.Errorf("%s: given back %s", how, got)
 		}
@@ -119,7 +122,7 @@ func TestAnIdleSessionParksOrMovesFromADrainedHost(t *testing.T) {
 		w.hosts = []string{"web-1", "web-2"}
 		w.fake.rest = endsTurn("completed", "")
 		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
-		w.at(2*time.Minute, func() { w.SignalWorkflow(signalLeave, leave(how)) })
+		w.at(2*time.Minute, func() { w.SignalWorkflow(lease.SignalLeave, leave(how)) })
 		w.at(3*time.Minute, func() {
 			v := w.view()
 			if v.State != want || how == protocol.DrainMove && v.Host != "web-2" {
@@ -127,7 +130,7 @@ func TestAnIdleSessionParksOrMovesFromADrainedHost(t *testing.T) {
 			}
 		})
 		w.ends(time.Hour)
-		w.start(SessionOptions{ParkAfter: 30 * time.Minute})
+		w.start(session.Options{ParkAfter: 30 * time.Minute})
 		if how == protocol.DrainMove {
 			continue
 		}
@@ -151,19 +154,19 @@ func TestASessionStaysWhereItNeedNotOrCannotLeave(t *testing.T) {
 	stale, off := leave(protocol.DrainMove), leave(protocol.DrainMove)
 	stale.Epoch, off.Off = 0, true
 	for name, c := range map[string]struct {
-		opt  SessionOptions
-		told []leaveHost
+		opt  session.Options
+		told []lease.LeaveHost
 	}{
-		"of an earlier lease": {told: []leaveHost{stale}},
-		"it is over":          {told: []leaveHost{leave(protocol.DrainMove), off}},
-		"takes no snapshots":  {told: []leaveHost{leave(protocol.DrainMove)}, opt: SessionOptions{Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotOff}}},
+		"of an earlier lease": {told: []lease.LeaveHost{stale}},
+		"it is over":          {told: []lease.LeaveHost{leave(protocol.DrainMove), off}},
+		"takes no snapshots":  {told: []lease.LeaveHost{leave(protocol.DrainMove)}, opt: session.Options{Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotOff}}},
 	} {
 		w := newWorld(t)
 		w.fake.pumps, w.fake.rest = append(w.fake.pumps, asks("make")), endsTurn("completed", "")
 		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 		w.at(2*time.Second, func() {
 			for _, l := range c.told {
-				w.SignalWorkflow(signalLeave, l)
+				w.SignalWorkflow(lease.SignalLeave, l)
 			}
 		})
 		w.at(time.Minute, func() {
@@ -186,7 +189,7 @@ func TestASessionThatCannotLeaveTriesAgain(t *testing.T) {
 	w.fake.rest = endsTurn("completed", "")
 	w.fake.fail("park", finally(protocol.ErrTypeStoreFull))
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
-	w.at(2*time.Second, func() { w.SignalWorkflow(signalLeave, leave(protocol.DrainPark)) })
+	w.at(2*time.Second, func() { w.SignalWorkflow(lease.SignalLeave, leave(protocol.DrainPark)) })
 	w.at(time.Minute, func() {
 		if v := w.view(); v.State != protocol.Idle || v.Error == nil || v.Error.Kind != protocol.ErrTypeStoreFull || len(w.fake.parks) != 1 {
 			t.Errorf("session is %+v after %d tries", v, len(w.fake.parks))
@@ -199,5 +202,5 @@ func TestASessionThatCannotLeaveTriesAgain(t *testing.T) {
 		}
 	})
 	w.ends(time.Hour)
-	w.start(SessionOptions{ParkAfter: 10 * time.Hour})
+	w.start(session.Options{ParkAfter: 10 * time.Hour})
 }

@@ -7,6 +7,7 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // This test runs the message table again, on the real server, with a worker that dies
@@ -55,7 +56,7 @@ func (c *tableCell) begin(r *real, n int) {
 	if c.state == protocol.Starting {
 		c.open = r.host.gate(r.zone + "." + name)
 	}
-	c.id = r.session(name, SessionOptions{})
+	c.id = r.session(name, session.Options{})
 	switch c.state {
 	case protocol.Running:
 		r.say(c.id, "m0", "stay")
@@ -237,7 +238,7 @@ func TestACloseWhileADecisionIsInFlightDeliversItOnce(t *testing.T) {
 	for _, f := range []fault{diesBefore, diesAfter} {
 		r := newReal(t)
 		r.work()
-		id := r.session("s", SessionOptions{})
+		id := r.session("s", session.Options{})
 		r.say(id, "m1", "ask make test")
 		r.becomes(id, protocol.Waiting)
 		r.host.set(id, f)
@@ -260,7 +261,7 @@ func TestAnInterruptBeforeCodexAcknowledgedTheTurnHolds(t *testing.T) {
 	for _, f := range []fault{diesBefore, diesAfter, isSilent} {
 		r := newReal(t)
 		r.work()
-		id := r.session("s", SessionOptions{})
+		id := r.session("s", session.Options{})
 		r.becomes(id, protocol.Idle)
 		r.host.set(id, f)
 		r.say(id, "m1", "stay")
@@ -276,7 +277,7 @@ func TestAnInterruptBeforeCodexAcknowledgedTheTurnHolds(t *testing.T) {
 func TestADecisionAfterItsApprovalBecameVoidIsRefusedByEveryDoor(t *testing.T) {
 	r := newReal(t)
 	r.work()
-	id := r.session("s", SessionOptions{})
+	id := r.session("s", session.Options{})
 	r.say(id, "m1", "ask make")
 	r.becomes(id, protocol.Waiting)
 	yes := r.decision(id, 1, "accept", "")

@@ -10,6 +10,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // These tests are about decisions that were lost when a process of codex died, and about
@@ -79,7 +80,7 @@ func TestADecisionThatNeverReachedCodexServesOnce(t *testing.T) {
 		})
 		w.ends(8 * time.Minute)
 		w.fake.pumps[5] = endsTurn("interrupted", "")
-		w.start(SessionOptions{})
+		w.start(session.Options{})
 		if s := w.fake.ran[3].Pump.Sends; len(s) != 1 || string(s[0].Outcome) != outcome || s[0].Incarnation != 2 || s[0].ID != "s1.a2" {
 			t.Errorf("%s: codex was sent %+v", outcome, s)
 		}
@@ -122,7 +123,7 @@ func TestADecisionThatMayHaveHadItsEffectIsAskedAnew(t *testing.T) {
 			}
 		})
 		w.ends(9 * time.Minute)
-		w.start(SessionOptions{})
+		w.start(session.Options{})
 	}
 }
 
@@ -134,7 +135,7 @@ func TestADecisionThatWasNeverWrittenServesNoLongerThanItsQuestionStood(t *testi
 		}
 	})
 	w.ends(6*time.Minute + time.Second)
-	w.start(SessionOptions{Expiry: 2 * time.Minute})
+	w.start(session.Options{Expiry: 2 * time.Minute})
 }
 
 func TestWhatNobodyDecidedIsAskedAnew(t *testing.T) {
@@ -148,7 +149,7 @@ func TestWhatNobodyDecidedIsAskedAnew(t *testing.T) {
 		}
 	})
 	w.ends(5*time.Minute + 31*time.Second)
-	w.start(SessionOptions{Expiry: time.Minute})
+	w.start(session.Options{Expiry: time.Minute})
 }
 
 func TestOfTwoSuchDecisionsTheOneThatMayHaveRunCounts(t *testing.T) {
@@ -167,7 +168,7 @@ func TestOfTwoSuchDecisionsTheOneThatMayHaveRunCounts(t *testing.T) {
 			}
 		})
 		w.ends(3 * time.Minute)
-		w.start(SessionOptions{})
+		w.start(session.Options{})
 	}
 }
 
@@ -187,7 +188,7 @@ func TestAGrantForTheSessionOutlivesTheProcessThatItWasOnItsWayTo(t *testing.T) 
 			}
 		})
 		w.ends(8 * time.Minute)
-		w.start(SessionOptions{})
+		w.start(session.Options{})
 		if s := w.fake.ran[3].Pump.Sends; len(s) != 1 || s[0].Outcome != protocol.Accept || s[0].Incarnation != 2 {
 			t.Errorf("%s: codex was sent %+v", state, s)
 		}
@@ -208,7 +209,7 @@ func TestARolloverBetweenADeathAndTheSameAskForgetsNothing(t *testing.T) {
 		w.fill()
 		w.SignalWorkflow(protocol.SignalMessage, "any event wakes it")
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	next := newWorld(t)
 	next.fake.pumps = []pumpFunc{asks("make", "test", "ls"), asks(), endsTurn("completed", "")}
 	next.at(time.Second, func() { next.send(protocol.SignalMessage, hello("m2")) })
@@ -254,7 +255,7 @@ func TestWhyAnApprovalIsVoidIsSaid(t *testing.T) {
 			w.refuses(w.send(protocol.SignalDecide, yes("s1.1", "make")), protocol.RefusedState)
 		})
 		w.ends(time.Hour)
-		w.start(SessionOptions{})
+		w.start(session.Options{})
 	}
 }
 
@@ -304,7 +305,7 @@ func TestWhatAPersonSaidIsShownAndNeverSaidAgain(t *testing.T) {
 				w.takes(w.send(protocol.SignalDecide, protocol.Decide{Approval: "s1.2", Digest: c.r.Digest, Outcome: "decline"}))
 			})
 			w.at(7*time.Minute, func() { w.send(protocol.SignalClose, protocol.Close{}) })
-			w.start(SessionOptions{})
+			w.start(session.Options{})
 			var forgotten []string
 			for _, in := range w.fake.ran {
 				forgotten = append(forgotten, in.Forget...)

@@ -9,6 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // These tests park and move sessions on a real server, where messages can come at the same
@@ -22,7 +23,7 @@ func (r *real) keeps(id string, turn int) {
 
 // losesItsHost has a session run a turn on web-1, and then lose web-1 during the
 // next turn. There is also web-2.
-func (r *real) losesItsHost(opt SessionOptions) string {
+func (r *real) losesItsHost(opt session.Options) string {
 	r.t.Helper()
 	r.update(protocol.PoolID(r.zone), protocol.UpdatePutHost, nil, put("web-2", 3))
 	id := r.session("s", opt)
@@ -45,7 +46,7 @@ func TestALostHostIsLeftAndCleanedWhenItIsBack(t *testing.T) {
 	r := newReal(t)
 	r.looksOften()
 	r.work()
-	id := r.losesItsHost(SessionOptions{OnHostLost: protocol.HostLostMove, OnInterrupt: protocol.InterruptContinue})
+	id := r.losesItsHost(session.Options{OnHostLost: protocol.HostLostMove, OnInterrupt: protocol.InterruptContinue})
 	r.ended(id, id+".c1", "interrupted")
 	v := r.view(id)
 	if v.Host != "web-2" || v.Attempt != 2 {
@@ -82,7 +83,7 @@ func TestALoginOfALostHostWaitsForItAndAnotherOfItsPoolDoesNot(t *testing.T) {
 	r.makesSeed("b", "logins")
 	pool := r.zone + "-logins"
 	r.until("the pool knows both", func() bool { return len(r.pool(pool).Seeds) == 2 })
-	id := r.session("s", SessionOptions{SeedPool: pool, OnHostLost: protocol.HostLostMove})
+	id := r.session("s", session.Options{SeedPool: pool, OnHostLost: protocol.HostLostMove})
 	r.say(id, "m1", "hello")
 	r.ended(id, "m1", "completed")
 	r.keeps(id, 1)
@@ -115,7 +116,7 @@ func TestASessionSaysWhatItGoesOnFrom(t *testing.T) {
 			t.Errorf("%s says %+v, %v; want %q, %v", session, now, err, want, runs)
 		}
 	}
-	id := r.session("s", SessionOptions{})
+	id := r.session("s", session.Options{})
 	r.becomes(id, protocol.Idle)
 	says(id, "", true)
 	r.say(id, "m0", "hello")
@@ -143,7 +144,7 @@ func TestASessionSaysWhatItGoesOnFrom(t *testing.T) {
 func TestMessagesWhileASessionParksAllHaveTheirTurn(t *testing.T) {
 	r := newReal(t)
 	r.work()
-	id := r.session("s", SessionOptions{})
+	id := r.session("s", session.Options{})
 	r.say(id, "m0", "hello")
 	r.ended(id, "m0", "completed")
 	const tries = 12
@@ -179,7 +180,7 @@ func TestMessagesWhileASessionParksAllHaveTheirTurn(t *testing.T) {
 func TestCloseWhileParking(t *testing.T) {
 	r := newReal(t)
 	r.work()
-	id := r.session("s", SessionOptions{})
+	id := r.session("s", session.Options{})
 	r.say(id, "m1", "hello")
 	r.ended(id, "m1", "completed")
 	r.keeps(id, 1)
@@ -197,7 +198,7 @@ func TestCloseWhileParking(t *testing.T) {
 func TestAWorkerThatDiesWhileASessionParksIsFollowedByTheNext(t *testing.T) {
 	r := newReal(t)
 	stop := r.work()
-	id := r.session("s", SessionOptions{})
+	id := r.session("s", session.Options{})
 	r.say(id, "m1", "hello")
 	r.ended(id, "m1", "completed")
 	r.keeps(id, 1)
@@ -224,7 +225,7 @@ func TestTheFolderOfAParkedSessionThatIsTerminatedIsCleanedUp(t *testing.T) {
 	r := newReal(t)
 	r.looksOften()
 	r.work()
-	id := r.session("s", SessionOptions{})
+	id := r.session("s", session.Options{})
 	r.say(id, "m1", "hello")
 	r.ended(id, "m1", "completed")
 	r.update(protocol.SessionID(id), protocol.SignalPark, nil, protocol.Park{})
@@ -239,7 +240,7 @@ func TestTheFolderOfAParkedSessionThatIsTerminatedIsCleanedUp(t *testing.T) {
 func TestARolloverWhileASnapshotIsTakenOnARealServer(t *testing.T) {
 	r := newReal(t, shortRuns)
 	r.work()
-	id := r.session("s", SessionOptions{})
+	id := r.session("s", session.Options{})
 	r.host.gate("snapshot " + id)
 	for i := 1; i <= 8; i++ {
 		m := fmt.Sprint("m", i)

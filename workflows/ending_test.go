@@ -14,6 +14,8 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/schedule"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // readsOn returns a pump that reports the end of a turn that earlier pumps had not
@@ -42,7 +44,7 @@ func TestClosingReadsTheJournalToItsEnd(t *testing.T) {
 			w.fake.pumps = []pumpFunc{staysAttached(protocol.Acknowledged), lost, lost, lost, readsOn(c.says)}
 			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 			w.attached(1, func() { w.send(protocol.SignalClose, protocol.Close{By: "ann"}) })
-			w.start(SessionOptions{})
+			w.start(session.Options{})
 			if v := w.view(); v.State != protocol.Closed || v.Turn.Status != c.status {
 				t.Errorf("session is %+v", v)
 			}
@@ -77,7 +79,7 @@ func TestDiscardPutsOnRecordWhatWasHeard(t *testing.T) {
 		}
 		w.takes(w.send(protocol.SignalClose, protocol.Close{Discard: true}))
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if v := w.view(); v.State != protocol.Closed || v.Turn.Status != "unknown" {
 		t.Errorf("session is %+v", v)
 	}
@@ -100,7 +102,7 @@ func TestAFailedSessionKeepsWhatItsPumpsHeard(t *testing.T) {
 		return activities.RecordLostResult{Seq: 40}
 	}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if v := w.view(); v.State != protocol.Failed || v.Turn.Status != "unknown" {
 		t.Errorf("session is %+v", v)
 	}
@@ -130,7 +132,7 @@ func TestASessionThatFailsWithinATurnReadsItsJournal(t *testing.T) {
 			w.fake.rest = c.reads
 			w.fake.fail("stop", c.stop)
 			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
-			w.start(SessionOptions{})
+			w.start(session.Options{})
 			if v := w.view(); v.State != protocol.Failed || v.Error == nil || v.Error.Kind != protocol.ErrTypeBadInput || v.Turn.Status != c.status {
 				t.Errorf("session is %+v, failed with %+v", v, v.Error)
 			}
@@ -186,7 +188,7 @@ func TestASessionThatFailsWhileItsHostIsAwayReadsItsJournalLater(t *testing.T) {
 					w.takes(w.send(protocol.SignalClose, protocol.Close{Discard: true}))
 				})
 			}
-			w.start(SessionOptions{Notify: "batch/b1"})
+			w.start(session.Options{Notify: "batch/b1"})
 			if v := w.view(); v.State != protocol.Failed || v.Error == nil || v.Error.Kind != protocol.ErrTypeBadInput || v.Turn.Status != c.status {
 				t.Errorf("session is %+v, failed with %+v, turn %+v", v, v.Error, v.Turn)
 			}
@@ -215,7 +217,7 @@ func TestASessionThatFailsWithinATurnSaysWhy(t *testing.T) {
 	}}
 	w.fake.fail("stop", temporal.NewNonRetryableApplicationError("another key", protocol.ErrTypeHostKey, nil))
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if err := w.GetWorkflowError(); err == nil || !strings.Contains(err.Error(), "another key") {
 		t.Errorf("the session ended with %v", err)
 	}
@@ -259,14 +261,14 @@ func endsWithoutItsHost(t *testing.T, kind string) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{endsTurn("completed", "done")}
 	w.fake.fail("close", temporal.NewApplicationError("no route to host", kind))
-	e := w.begins(hello("m1"), SessionOptions{CloseAfter: true, Notify: "batch/b1", Seed: "team"})
+	e := w.begins(hello("m1"), session.Options{CloseAfter: true, Notify: "batch/b1", Seed: "team"})
 	if e.State != protocol.Closed || e.Turn == nil || e.Turn.Status != "completed" || e.Left == "" || e.Failure == nil {
 		t.Errorf("the end was told as %+v", e)
 	}
 	if v := w.view(); v.State != protocol.Closed || v.Close == nil || v.Close.Wiped || v.Close.Removed {
 		t.Errorf("session is %+v, closed %+v", v, v.Close)
 	}
-	if n := len(w.fake.closed); n != closeTries {
+	if n := len(w.fake.closed); n != session.CloseTries {
 		t.Errorf("tried %d times", n)
 	}
 	if w.left == nil || w.left.Layout == nil || w.left.Discard || w.left.Snapshot == nil || w.left.Seed == nil {
@@ -296,7 +298,7 @@ func TestTheEndIsToldBeforeItIsCleanedUp(t *testing.T) {
 			t.Errorf("meanwhile it is %+v, told %+v, released %v", v, w.ended, w.released)
 		}
 	})
-	e := w.begins(hello("m1"), SessionOptions{CloseAfter: true, Notify: "batch/b1"})
+	e := w.begins(hello("m1"), session.Options{CloseAfter: true, Notify: "batch/b1"})
 	if e.State != protocol.Closed || e.Turn.Status != "completed" || e.Left == "" {
 		t.Errorf("the end was told as %+v", e)
 	}
@@ -316,7 +318,7 @@ func TestASessionOfAPersonWaitsForItsHost(t *testing.T) {
 		w.fake.fail("close", nil)
 	})
 	w.ends(time.Second)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if v := w.view(); v.State != protocol.Closed || v.Error != nil || !v.Close.Wiped {
 		t.Errorf("session is %+v", v)
 	}
@@ -327,7 +329,7 @@ func TestAFiringEndsWithItsSessionsTurn(t *testing.T) {
 		t.Run(status, func(t *testing.T) {
 			env := newEnvironment()
 			env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.ScheduleID("nightly") + "-2026-11-23T00:00:00Z"})
-			env.RegisterWorkflowWithOptions(func(ctx workflow.Context, in SessionInput) (protocol.SessionView, error) {
+			env.RegisterWorkflowWithOptions(func(ctx workflow.Context, in session.Input) (protocol.SessionView, error) {
 				e := protocol.SessionEnded{ID: in.ID, State: protocol.Closed, Turn: &protocol.TurnView{N: 1, Status: status}, Left: "no route to host"}
 				parent := workflow.GetInfo(ctx).ParentWorkflowExecution
 				if err := workflow.SignalExternalWorkflow(ctx, parent.ID, "", protocol.SignalSessionEnded, e).Get(ctx, nil); err != nil {
@@ -336,7 +338,7 @@ func TestAFiringEndsWithItsSessionsTurn(t *testing.T) {
 				return protocol.SessionView{}, workflow.Sleep(ctx, 24*time.Hour) // stands for a session whose host is away
 			}, workflow.RegisterOptions{Name: protocol.TypeSession})
 			began := env.Now()
-			env.ExecuteWorkflow(Fire, FireInput{Schedule: "nightly", Session: &SessionInput{Options: SessionOptions{CloseAfter: true}}})
+			env.ExecuteWorkflow(schedule.Fire, schedule.FireInput{Schedule: "nightly", Session: &session.Input{Options: session.Options{CloseAfter: true}}})
 			if late := env.Now().Sub(began); !env.IsWorkflowCompleted() || late >= time.Hour {
 				t.Fatalf("it ended after %v", late)
 			}
@@ -344,7 +346,7 @@ func TestAFiringEndsWithItsSessionsTurn(t *testing.T) {
 			if err := env.GetWorkflowError(); (err == nil) != (status == "completed") {
 				t.Errorf("it ended with %v", err)
 			} else if err != nil {
-				ReadFireResult(&out, err)
+				schedule.ReadFireResult(&out, err)
 			} else if err := env.GetWorkflowResult(&out); err != nil {
 				t.Error(err)
 			}

@@ -20,6 +20,9 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // fakeSessions stands in for a host with codex. The next function of pumps answers the next
@@ -297,12 +300,12 @@ type world struct {
 	t        *testing.T
 	fake     *fakeSessions
 	released []string
-	back     []release // the releases themselves
-	reports  []report  // reports to the seed
+	back     []lease.Release // the releases themselves
+	reports  []lease.Report  // reports to the seed
 	ended    []protocol.SessionEnded
-	held     []holds           // the session's answers to a pool's roll call
-	asked    []acquire         // requests to pools and seeds
-	left     *leftBehind       // reported to the pool
+	held     []lease.Holds     // the session's answers to a pool's roll call
+	asked    []lease.Acquire   // requests to pools and seeds
+	left     *lease.LeftBehind // reported to the pool
 	refuse   *protocol.Failure // the pool's answer instead of a grant
 	mute     bool              // the pool does not answer at all
 	seedSays []poolAnswer      // the seed's answers in order, instead of grants; a zero answer is a grant
@@ -319,7 +322,7 @@ type world struct {
 // poolAnswer is what a pool answers to a request, or the error if the pool cannot
 // be asked.
 type poolAnswer struct {
-	granted
+	lease.Granted
 	err error
 }
 
@@ -350,13 +353,13 @@ func (w *world) verify() {
 	}
 }
 
-func newWorld(t *testing.T) *world { return newWorldWith(t, usual) }
+func newWorld(t *testing.T) *world { return newWorldWith(t, kit.Usual) }
 
-func newWorldWith(t *testing.T, every intervals) *world {
+func newWorldWith(t *testing.T, every kit.Intervals) *world {
 	w := &world{environment: newEnvironment(), t: t, fake: &fakeSessions{t: t}}
 	w.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.SessionID("s1")})
 	w.RegisterActivity(w.fake)
-	w.RegisterWorkflowWithOptions(sessionWorkflow(every), workflow.RegisterOptions{Name: protocol.TypeSession})
+	w.RegisterWorkflowWithOptions(session.Run(every), workflow.RegisterOptions{Name: protocol.TypeSession})
 	answer := func(_ string, id, _, name string, arg any) error { return w.external(id, name, arg) }
 	w.OnSignalExternalWorkflow(anyArg, anyArg, anyArg, anyArg, anyArg).Return(answer)
 	return w
@@ -365,12 +368,12 @@ func newWorldWith(t *testing.T, every intervals) *world {
 // external answers for pools and seeds.
 func (w *world) external(id, name string, arg any) error {
 	switch name {
-	case signalAcquire:
-		w.asked = append(w.asked, arg.(acquire))
+	case lease.SignalAcquire:
+		w.asked = append(w.asked, arg.(lease.Acquire))
 		if w.onAcquire != nil {
 			w.onAcquire(id)
 		}
-		g := granted{From: id, Epoch: 1}
+		g := lease.Granted{From: id, Epoch: 1}
 		var next *poolAnswer
 		if len(w.answers) > 0 && id == protocol.PoolID("") {
 			next, w.answers = &w.answers[0], w.answers[1:]
@@ -387,12 +390,12 @@ func (w *world) external(id, name string, arg any) error {
 		case next != nil && next.err != nil:
 			return next.err
 		case next != nil:
-			g = next.granted
+			g = next.Granted
 			g.From = id
 		case w.refuse != nil:
 			g.Refused = w.refuse
 		case id == protocol.PoolID(""):
-			g.Spec = &protocol.HostSpec{Name: w.host(arg.(acquire)), Address: "192.0.2.1"}
+			g.Spec = &protocol.HostSpec{Name: w.host(arg.(lease.Acquire)), Address: "192.0.2.1"}
 		case id == protocol.SeedPoolID("logins"):
 			g.From, g.Pool = protocol.SeedID("team"), "logins" // one of the pool's seeds answers
 			fallthrough
@@ -403,26 +406,26 @@ func (w *world) external(id, name string, arg any) error {
 			}
 			g.Amend, g.Policy = w.amend, w.judges
 		}
-		w.RegisterDelayedCallback(func() { w.SignalWorkflow(signalLease, g) }, time.Millisecond)
-	case signalRelease:
+		w.RegisterDelayedCallback(func() { w.SignalWorkflow(lease.SignalLease, g) }, time.Millisecond)
+	case lease.SignalRelease:
 		w.released = append(w.released, id)
-		w.back = append(w.back, arg.(release))
-		if l := arg.(release).Left; l != nil {
+		w.back = append(w.back, arg.(lease.Release))
+		if l := arg.(lease.Release).Left; l != nil {
 			w.left = l
 		}
 	case protocol.SignalSessionEnded:
 		w.ended = append(w.ended, arg.(protocol.SessionEnded))
-	case signalHolds:
-		w.held = append(w.held, arg.(holds))
-	case signalReport:
-		w.reports = append(w.reports, arg.(report))
+	case lease.SignalHolds:
+		w.held = append(w.held, arg.(lease.Holds))
+	case lease.SignalReport:
+		w.reports = append(w.reports, arg.(lease.Report))
 	default:
 		w.t.Errorf("signal %s to %s was not expected", name, id)
 	}
 	return nil
 }
 
-func (w *world) host(a acquire) string {
+func (w *world) host(a lease.Acquire) string {
 	switch {
 	case a.Host != "":
 		return a.Host
@@ -436,9 +439,9 @@ func (w *world) host(a acquire) string {
 }
 
 // start runs the session to its end. Steps run at their times meanwhile.
-func (w *world) start(opt SessionOptions) {
+func (w *world) start(opt session.Options) {
 	w.t.Helper()
-	w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: opt})
+	w.ExecuteWorkflow(protocol.TypeSession, session.Input{ID: "s1", Options: opt})
 	if !w.IsWorkflowCompleted() {
 		w.t.Fatal("the session did not end")
 	}

@@ -15,6 +15,10 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/care"
+	"fairlead.dev/fairlead/workflows/hostpool"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // lies returns the report of a look at web-1.
@@ -23,7 +27,7 @@ func lies(ended ...activities.FoundFolder) activities.HostLooked {
 }
 
 func (p *poolWorld) found(all ...activities.HostLooked) {
-	p.SignalWorkflow(signalLooked, activities.HostsLooked{Hosts: all})
+	p.SignalWorkflow(lease.SignalLooked, activities.HostsLooked{Hosts: all})
 }
 
 // A look reports a folder that the pool does not know. The pool has it wiped like any
@@ -35,15 +39,15 @@ func TestAFolderThatSomebodyFoundIsWiped(t *testing.T) {
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() { p.found(lies(activities.FoundFolder{Session: "gone", Generation: 1_789_000_000})) })
 	p.once("a try", func() bool { return len(f.tried()) == 1 && p.shown("web-1").Leftovers[0].Error != "" }, func() {
-		if v := p.shown("web-1"); v.Unclean != 1 || v.Folders == nil || v.Folders.Dir != "/r/sessions" || v.Leftovers[0].Why != whyFound {
+		if v := p.shown("web-1"); v.Unclean != 1 || v.Folders == nil || v.Folders.Dir != "/r/sessions" || v.Leftovers[0].Why != hostpool.WhyFound {
 			t.Errorf("host is %+v", v)
 		}
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "gone", Host: "web-1"})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "gone", Host: "web-1"})
 	})
 	p.at(2*time.Minute, func() {
 		p.saw("session/gone queued: a slot: host web-1 is not yet cleaned of what session gone left there before; nobody waits before it")
 		f.set(false, nil)
-		p.SignalWorkflow(signalHostBack, protocol.HostBack{Host: "web-1"})
+		p.SignalWorkflow(lease.SignalHostBack, protocol.HostBack{Host: "web-1"})
 	})
 	p.at(3*time.Minute, func() {
 		p.saw("session/gone got web-1")
@@ -56,7 +60,7 @@ func TestAFolderThatSomebodyFoundIsWiped(t *testing.T) {
 		}
 	})
 	p.finish(4 * time.Minute)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -70,17 +74,17 @@ func TestWhatThePoolKnowsOfIsNoFindOfAnybody(t *testing.T) {
 	for _, s := range []string{"held", "parked", "waits", "kept", "left"} {
 		was = append(was, activities.FoundFolder{Session: s, Generation: 7, Why: "nobody knows it"})
 	}
-	carry := &poolState{
-		Hosts:  []poolHost{{Spec: put("web-1", 1).Spec, Slots: 2, Reached: true}, {Spec: put("web-2", 1).Spec, Slots: 0}},
-		Leases: []poolLease{{Holder: "held", Host: "web-2"}, {Holder: "parked", Host: "web-1", Warm: &leftBehind{Why: "parked", Generation: 7}}},
-		Queue:  []ticket{{acquire: acquire{Holder: "waits", Host: "web-2"}}},
-		Leftovers: []poolLeftover{
+	carry := &hostpool.State{
+		Hosts:  []hostpool.Host{{Spec: put("web-1", 1).Spec, Slots: 2, Reached: true}, {Spec: put("web-2", 1).Spec, Slots: 0}},
+		Leases: []hostpool.Lease{{Holder: "held", Host: "web-2"}, {Holder: "parked", Host: "web-1", Warm: &lease.LeftBehind{Why: "parked", Generation: 7}}},
+		Queue:  []lease.Ticket{{Acquire: lease.Acquire{Holder: "waits", Host: "web-2"}}},
+		Leftovers: []hostpool.Leftover{
 			{Leftover: protocol.Leftover{Session: "kept", Host: "web-1", WipedAt: time.Unix(1, 0), Kept: "/r/sessions/kept"}},
 			{Leftover: protocol.Leftover{Session: "gone", Host: "web-1", WipedAt: time.Unix(1, 0), Removed: true}},
 		},
 	}
 	p.at(time.Second, func() {
-		p.SignalWorkflow(signalRelease, release{Holder: "left", Left: &leftBehind{Host: "web-1", Why: "gone"}})
+		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "left", Left: &lease.LeftBehind{Host: "web-1", Why: "gone"}})
 		if got := fmt.Sprint(query[[]activities.LeftThere](p.world, protocol.QueryFolders)); got != "[{held web-2 true} {parked web-1 true} {kept web-1 false}]" {
 			t.Errorf("it knows of %s", got)
 		}
@@ -120,7 +124,7 @@ func TestWhatThePoolKnowsOfIsNoFindOfAnybody(t *testing.T) {
 		}
 	})
 	p.finish(40 * time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{Carry: carry})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{Carry: carry})
 	p.verify()
 }
 
@@ -129,7 +133,7 @@ func TestWhatThePoolKnowsOfIsNoFindOfAnybody(t *testing.T) {
 func TestAFolderIsOfTheSessionThatRanWhenItBegan(t *testing.T) {
 	r := newReal(t)
 	r.work()
-	id := r.session("s", SessionOptions{})
+	id := r.session("s", session.Options{})
 	says := func(generation int64, want activities.FolderOwner) {
 		t.Helper()
 		if owner, err := activities.AskFolderOwner(t.Context(), r.c, id, generation); err != nil || owner != want {
@@ -156,7 +160,7 @@ func TestAFolderIsOfTheSessionThatRanWhenItBegan(t *testing.T) {
 	// one.
 	r.until("the first is a second old", func() bool { return time.Now().Unix() > first+1 })
 	_, err := r.c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: protocol.SessionID(id), TaskQueue: r.queue,
-		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE}, protocol.TypeSession, SessionInput{ID: id, Options: SessionOptions{Zone: r.zone, Host: "web-1"}})
+		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE}, protocol.TypeSession, session.Input{ID: id, Options: session.Options{Zone: r.zone, Host: "web-1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +178,7 @@ type fakeFinder struct {
 }
 
 func (f *fakeFinder) FindLeftovers(_ context.Context, in activities.FindLeftoversInput) (activities.FindLeftoversResult, error) {
-	if in.Pool != "pool/north" || in.Signal != signalLooked || in.Older < time.Minute || in.Limit == 0 {
+	if in.Pool != "pool/north" || in.Signal != lease.SignalLooked || in.Older < time.Minute || in.Limit == 0 {
 		f.t.Errorf("looks for %+v", in)
 	}
 	return activities.FindLeftoversResult{Hosts: 3, Unknown: 1, Problems: []string{"host web-2: no route"}}, f.err
@@ -185,10 +189,10 @@ func (f *fakeFinder) FindLeftovers(_ context.Context, in activities.FindLeftover
 func TestMaintenanceSaysWhatLiesOnHosts(t *testing.T) {
 	for _, err := range []error{nil, temporal.NewNonRetryableApplicationError("no pool", "x", errors.New("no pool"))} {
 		env := newEnvironment()
-		env.RegisterWorkflowWithOptions(Maintenance, workflow.RegisterOptions{Name: protocol.TypeMaintenance})
+		env.RegisterWorkflowWithOptions(care.Maintenance, workflow.RegisterOptions{Name: protocol.TypeMaintenance})
 		env.RegisterActivity(&fakeFinder{t, err})
-		env.ExecuteWorkflow(protocol.TypeMaintenance, MaintenanceInput{Leftovers: true, Zone: "north"})
-		var out MaintenanceResult
+		env.ExecuteWorkflow(protocol.TypeMaintenance, care.MaintenanceInput{Leftovers: true, Zone: "north"})
+		var out care.MaintenanceResult
 		if err := env.GetWorkflowResult(&out); err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // These tests are about turns that codex begins by itself.
@@ -119,7 +120,7 @@ func TestATurnThatCodexBeginsIsAttendedAndAMessageWaitsForIt(t *testing.T) {
 		}
 	})
 	w.ends(3 * time.Minute)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	for i, in := range w.fake.ran {
 		if sends := turnSends(in); i == 4 != (len(sends) == 1 && sends[0].ID == "m2") && i != 0 {
 			t.Errorf("pump %d was to send %+v", i, sends)
@@ -152,7 +153,7 @@ func TestAMessageOnItsWayWaitsForATurnThatCodexBegan(t *testing.T) {
 				}
 			})
 			w.ends(2 * time.Minute)
-			w.start(SessionOptions{})
+			w.start(session.Options{})
 			n := len(pumps)
 			if sends := turnSends(w.fake.ran[n]); len(sends) != 1 || sends[0].ID != "m1" || sends[0].Turn != 2 {
 				t.Errorf("the message went out as %+v", sends)
@@ -184,7 +185,7 @@ func TestAnInterruptStopsATurnThatCodexBegan(t *testing.T) {
 		w.wantTurn(2, "m1", "", "completed", "one")
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestCloseAfterWaitsForTheTurnsThatCodexBegins(t *testing.T) {
@@ -196,7 +197,7 @@ func TestCloseAfterWaitsForTheTurnsThatCodexBegins(t *testing.T) {
 		codexEnded("turn-y", "completed", false, protocol.Decided),
 	}
 	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
-	w.start(SessionOptions{CloseAfter: true})
+	w.start(session.Options{CloseAfter: true})
 	if len(w.fake.ran) != 4 {
 		t.Errorf("%d pumps", len(w.fake.ran))
 	}
@@ -214,7 +215,7 @@ func TestACloseInterruptsATurnThatCodexBegan(t *testing.T) {
 	}
 	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.attached(1, func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	sends := w.fake.ran[2].Pump.Sends
 	if len(sends) != 1 || sends[0].Kind != conversation.SendInterrupt {
 		t.Errorf("codex was told %+v", sends)

@@ -24,6 +24,11 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/batch"
+	"fairlead.dev/fairlead/workflows/hostpool"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/seed"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // The lists in testdata/golden have all that running workflows, workers of other versions
@@ -126,12 +131,12 @@ var sharedShapes = map[reflect.Type]string{
 	reflect.TypeFor[protocol.SeedView]():      "seed view",
 	reflect.TypeFor[protocol.SeedPoolView]():  "seed pool view",
 	reflect.TypeFor[protocol.BatchView]():     "batch view",
-	reflect.TypeFor[sessionState]():           "session state",
-	reflect.TypeFor[poolState]():              "pool state",
-	reflect.TypeFor[seedState]():              "seed state",
-	reflect.TypeFor[seedPoolState]():          "seed pool state",
-	reflect.TypeFor[BatchState]():             "batch state",
-	reflect.TypeFor[SessionOptions]():         "session options",
+	reflect.TypeFor[session.State]():          "session state",
+	reflect.TypeFor[hostpool.State]():         "pool state",
+	reflect.TypeFor[seed.State]():             "seed state",
+	reflect.TypeFor[seed.PoolState]():         "seed pool state",
+	reflect.TypeFor[batch.BatchState]():       "batch state",
+	reflect.TypeFor[session.Options]():        "session options",
 	reflect.TypeFor[protocol.Message]():       "message",
 	reflect.TypeFor[protocol.Request]():       "request",
 	reflect.TypeFor[protocol.HostSpec]():      "host spec",
@@ -320,24 +325,24 @@ var messages = []message{
 	doorOf(protocol.SignalUnarchive, protocol.Archive{}, protocol.SessionView{}),
 	doorOf(protocol.SignalResume, protocol.Resume{}, protocol.SessionView{}),
 	doorOf(protocol.SignalSnapshot, protocol.TakeSnapshot{}, protocol.SnapshotAccepted{}),
-	signal(protocol.TypeSession, signalStirred, activities.Stirred{}),
-	signal(protocol.TypeSession, signalLease, granted{}),
-	signal(protocol.TypeSession, signalCall, rollCall{}),
-	signal(protocol.TypeSession, signalLeave, leaveHost{}),
+	signal(protocol.TypeSession, lease.SignalStirred, activities.Stirred{}),
+	signal(protocol.TypeSession, lease.SignalLease, lease.Granted{}),
+	signal(protocol.TypeSession, lease.SignalCall, lease.RollCall{}),
+	signal(protocol.TypeSession, lease.SignalLeave, lease.LeaveHost{}),
 	signal(protocol.TypeSession, protocol.SignalProgress, protocol.Progress{}),
-	signal(protocol.TypeHostPool, signalAcquire, acquire{}),
-	signal(protocol.TypeHostPool, signalRelease, release{}),
-	signal(protocol.TypeHostPool, signalFound, protocol.SetHost{}),
-	signal(protocol.TypeHostPool, signalHostBack, protocol.HostBack{}),
-	signal(protocol.TypeHostPool, signalHostAway, protocol.HostAway{}),
-	signal(protocol.TypeHostPool, signalHolds, holds{}),
-	signal(protocol.TypeHostPool, signalLooked, activities.HostsLooked{}),
-	signal(protocol.TypeSeed, signalAcquire, acquire{}),
-	signal(protocol.TypeSeed, signalRelease, release{}),
-	signal(protocol.TypeSeed, signalReport, report{}),
-	signal(protocol.TypeSeedPool, signalAcquire, acquire{}),
-	signal(protocol.TypeSeedPool, signalRelease, release{}),
-	signal(protocol.TypeSeedPool, signalMember, memberNews{}),
+	signal(protocol.TypeHostPool, lease.SignalAcquire, lease.Acquire{}),
+	signal(protocol.TypeHostPool, lease.SignalRelease, lease.Release{}),
+	signal(protocol.TypeHostPool, lease.SignalFound, protocol.SetHost{}),
+	signal(protocol.TypeHostPool, lease.SignalHostBack, protocol.HostBack{}),
+	signal(protocol.TypeHostPool, lease.SignalHostAway, protocol.HostAway{}),
+	signal(protocol.TypeHostPool, lease.SignalHolds, lease.Holds{}),
+	signal(protocol.TypeHostPool, lease.SignalLooked, activities.HostsLooked{}),
+	signal(protocol.TypeSeed, lease.SignalAcquire, lease.Acquire{}),
+	signal(protocol.TypeSeed, lease.SignalRelease, lease.Release{}),
+	signal(protocol.TypeSeed, lease.SignalReport, lease.Report{}),
+	signal(protocol.TypeSeedPool, lease.SignalAcquire, lease.Acquire{}),
+	signal(protocol.TypeSeedPool, lease.SignalRelease, lease.Release{}),
+	signal(protocol.TypeSeedPool, lease.SignalMember, seed.MemberNews{}),
 	signal(protocol.TypeBatch, protocol.SignalSessionEnded, protocol.SessionEnded{}),
 	signal(protocol.TypeBatch, protocol.SignalCancelBatch, protocol.CancelBatch{}),
 	signal(protocol.TypeBatch, protocol.SignalRetryBatch, protocol.RetryBatch{}),

@@ -12,13 +12,18 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/workflows/batch"
+	"fairlead.dev/fairlead/workflows/hostpool"
+	"fairlead.dev/fairlead/workflows/seed"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // The recorded histories carry only what their workflows happened to have. This test
 // keeps a state of each kind of workflow in which every field is set. Any later
 // version must be able to read such a state.
 var carriedStates = map[string]any{
-	"session": new(SessionInput), "hostpool": new(PoolInput), "seed": new(SeedInput), "seedpool": new(SeedPoolInput), "batch": new(BatchInput),
+	"session": new(session.Input), "hostpool": new(hostpool.Input), "seed": new(seed.Input), "seedpool": new(seed.PoolInput), "batch": new(batch.Input),
 }
 
 // TestGoldenCarry reads the kept inputs with a carried state, and writes them again.

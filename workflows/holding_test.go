@@ -12,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // These tests are about faults of codex and the host, and messages of people, while a
@@ -40,13 +41,13 @@ func TestAMessageThatCodexRefusesFailsItsTurnAlone(t *testing.T) {
 		}
 	})
 	w.ends(3 * time.Second)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestAHostIsCleanedAlsoWhenPreparingItFailed(t *testing.T) {
 	w := newWorld(t)
 	w.fake.fail("prepare", finally(protocol.ErrTypeSandbox))
-	w.start(SessionOptions{Seed: "team"})
+	w.start(session.Options{Seed: "team"})
 	if len(w.fake.closed) != 1 || !w.fake.closed[0].Discard || w.fake.closed[0].Claim.Host.Name != "web-1" {
 		t.Errorf("cleaned up %+v", w.fake.closed)
 	}
@@ -69,7 +70,7 @@ func TestAHostThatIsAwayForSecondsDoesNotFailASessionThatBegins(t *testing.T) {
 		}
 	})
 	w.ends(2 * time.Minute)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestWhatCannotBeCleanedStaysUntilItCan(t *testing.T) {
@@ -84,7 +85,7 @@ func TestWhatCannotBeCleanedStaysUntilItCan(t *testing.T) {
 			t.Errorf("released %v before the credential was wiped", w.released)
 		}
 	})
-	w.start(SessionOptions{Seed: "team"})
+	w.start(session.Options{Seed: "team"})
 	if v := w.view(); v.State != protocol.Closed || !v.Close.Wiped {
 		t.Errorf("session is %+v", v)
 	}
@@ -101,7 +102,7 @@ func TestARolloverWhileCleaningGoesOnCleaning(t *testing.T) {
 		w.fill()
 		w.SignalWorkflow(protocol.SignalMessage, "any event wakes it")
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	in := carried(t, w.continued())
 	next := newWorld(t)
 	next.ExecuteWorkflow(protocol.TypeSession, in)
@@ -123,7 +124,7 @@ func TestAFencedSessionLeavesTheHostAlone(t *testing.T) {
 	w := newWorld(t)
 	w.fake.closeErrs = []error{finally(protocol.ErrTypeFenced)}
 	w.ends(time.Second)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if v := w.view(); v.State != protocol.Closed || v.Close.Removed || v.Error.Kind != protocol.ErrTypeFenced || len(w.fake.closed) != 1 {
 		t.Errorf("session is %+v after %d tries", v, len(w.fake.closed))
 	}
@@ -138,7 +139,7 @@ func TestAHostThatIsCleanAtLastLeavesNoError(t *testing.T) {
 		}
 	})
 	w.ends(time.Second)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if v := w.view(); v.State != protocol.Closed || v.Error != nil || len(w.fake.closed) != 2 {
 		t.Errorf("after %d tries it is %+v", len(w.fake.closed), v)
 	}
@@ -158,7 +159,7 @@ func TestAFailedSessionThatCannotBeCleanedTakesDiscard(t *testing.T) {
 		w.refuses(w.send(protocol.SignalClose, protocol.Close{}), protocol.RefusedState)
 		w.takes(w.send(protocol.SignalClose, protocol.Close{Discard: true}))
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if n := len(w.fake.closed); n != 2 || !w.fake.closed[1].Discard {
 		t.Errorf("closed %d times: %+v", n, w.fake.closed)
 	}
@@ -172,7 +173,7 @@ func TestCloseIsHeardWhileCodexIsStartedAgain(t *testing.T) {
 		w.whenTurn(1, "interrupted", func() { w.fake.hang(stage); w.send(protocol.SignalMessage, hello("m2")) })
 		hung := map[string]string{"stop": "stop 1", "start": "start 2"}[stage]
 		w.once(hung+" hangs", func() bool { return w.fake.called(hung) }, func() { w.takes(w.send(protocol.SignalClose, protocol.Close{})) })
-		w.start(SessionOptions{})
+		w.start(session.Options{})
 		if v := w.view(); v.State != protocol.Closed || v.Turn.Status != "interrupted" {
 			t.Errorf("%s: session is %+v", stage, v)
 		}
@@ -183,7 +184,7 @@ func TestDiscardIsHeardWhilePreparing(t *testing.T) {
 	w := newWorld(t)
 	w.fake.hang("prepare")
 	w.at(50*time.Millisecond, func() { w.takes(w.send(protocol.SignalClose, protocol.Close{Discard: true})) })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if v := w.view(); v.State != protocol.Closed || len(w.fake.closed) != 1 {
 		t.Errorf("session is %+v", v)
 	}
@@ -193,7 +194,7 @@ func TestACloseWhilePreparingLetsItFinish(t *testing.T) {
 	w := newWorld(t)
 	let := w.fake.hang("prepare")
 	w.at(50*time.Millisecond, func() { w.takes(w.send(protocol.SignalClose, protocol.Close{})); let() })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if v := w.view(); v.State != protocol.Closed || len(w.fake.closed) != 1 || w.fake.closed[0].Layout.Dir == "" || w.fake.starts != 0 {
 		t.Errorf("session is %+v", v)
 	}
@@ -220,7 +221,7 @@ func TestAPersonWhoTakesLongCostsNoPumps(t *testing.T) {
 		w.takes(w.send(protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"}))
 	})
 	w.ends(2 * time.Hour)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestPumpsThatBringNothingEnd(t *testing.T) {
@@ -241,7 +242,7 @@ func TestPumpsThatBringNothingEnd(t *testing.T) {
 		}
 	})
 	w.ends(3 * time.Second)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if got := strings.Join(w.fake.calls, ","); !strings.Contains(got, "stop 1") {
 		t.Errorf("codex was not retired: %s", got)
 	}
@@ -259,7 +260,7 @@ func TestATurnThatCodexLostIsSaid(t *testing.T) {
 		}
 	})
 	w.ends(3 * time.Second)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestATurnHasOneDeadlineHoweverManyPumpsServeIt(t *testing.T) {
@@ -269,7 +270,7 @@ func TestATurnHasOneDeadlineHoweverManyPumpsServeIt(t *testing.T) {
 	w.attached(1, func() { w.send(protocol.SignalMessage, protocol.Message{ID: "m2", Text: "faster", Mode: "steer"}) })
 	w.whenTurn(1, "completed", func() { w.send(protocol.SignalMessage, hello("m3")) })
 	w.whenTurn(2, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{TurnTimeout: time.Hour})
+	w.start(session.Options{TurnTimeout: time.Hour})
 	var turn []time.Duration
 	for _, in := range w.fake.ran {
 		turn = append(turn, in.Pump.Limits.Turn)
@@ -295,7 +296,7 @@ func TestAnInterruptHoldsWhenCodexDiesBeforeTheMessageReachedIt(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestASteerThatComesTooLateBecomesATurn(t *testing.T) {
@@ -319,7 +320,7 @@ func TestASteerThatComesTooLateBecomesATurn(t *testing.T) {
 			w.takes(w.send(protocol.SignalMessage, protocol.Message{ID: "m1", Text: "hello", Mode: "queue"}))
 		})
 		w.ends(4 * time.Second)
-		w.start(SessionOptions{})
+		w.start(session.Options{})
 	}
 }
 
@@ -334,7 +335,7 @@ func TestAThreadThatMayHaveATurnIsNeverReplacedUnasked(t *testing.T) {
 		}
 	})
 	w.ends(4 * time.Second)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if !w.fake.ran[1].Pump.Resume {
 		t.Error("the thread was replaced although codex may have had a message")
 	}
@@ -368,7 +369,7 @@ func TestASessionOutlivesACodexThatCannotBeStartedAgain(t *testing.T) {
 		}
 	})
 	w.ends(5 * time.Second)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestADecisionThatMayHaveHadItsEffectIsNotCalledVoid(t *testing.T) {
@@ -386,7 +387,7 @@ func TestADecisionThatMayHaveHadItsEffectIsNotCalledVoid(t *testing.T) {
 		}
 	})
 	w.ends(4 * time.Second)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestATurnThatAsksForEverRollsOver(t *testing.T) {
@@ -408,16 +409,16 @@ func TestATurnThatAsksForEverRollsOver(t *testing.T) {
 		w.send(protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept", Scope: "session"})
 	})
 	w.ends(time.Minute)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	in := carried(t, w.continued())
-	if !in.Carry.Running || in.Carry.sending(conversation.SendDecision) == nil || len(in.Carry.Grants) != 1 {
+	if !in.Carry.Running || in.Carry.Sending(conversation.SendDecision) == nil || len(in.Carry.Grants) != 1 {
 		t.Errorf("carried %+v", in.Carry)
 	}
 }
 
 func TestASessionForOneTurnThatNeverGetsItsMessageEnds(t *testing.T) {
 	w := newWorld(t)
-	w.start(SessionOptions{CloseAfter: true, By: "ann"})
+	w.start(session.Options{CloseAfter: true, By: "ann"})
 	if v := w.view(); v.State != protocol.Closed || !v.Close.Removed {
 		t.Errorf("session is %+v", v)
 	}
@@ -430,7 +431,7 @@ func TestASessionForOneTurnEndsAlsoWhenTheTurnFails(t *testing.T) {
 		w := newWorld(t)
 		w.fake.pumps = append(w.fake.pumps, pump)
 		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
-		w.start(SessionOptions{CloseAfter: true})
+		w.start(session.Options{CloseAfter: true})
 		if v := w.view(); v.State != protocol.Closed || v.Turn.Status == "inProgress" || v.Turn.Status == "completed" {
 			t.Errorf("session is %+v", v)
 		}
@@ -447,7 +448,7 @@ func TestACompletionThatRacesTheCloseWins(t *testing.T) {
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.attached(1, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.attached(2, func() { close(let) })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 1}); turn.Status != "completed" || turn.FinalText != "done after all" {
 		t.Errorf("turn is %+v", turn)
 	}
@@ -464,7 +465,7 @@ func TestInterruptAndCloseNeedNoInput(t *testing.T) {
 		}
 		w.SignalWorkflow(protocol.SignalClose, nil)
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestARolloverWhileQueuedAsksAgain(t *testing.T) {
@@ -475,7 +476,7 @@ func TestARolloverWhileQueuedAsksAgain(t *testing.T) {
 		w.fill()
 		w.SignalWorkflow(protocol.SignalMessage, "any event wakes it")
 	})
-	w.start(SessionOptions{Seed: "team"})
+	w.start(session.Options{Seed: "team"})
 	next := newWorld(t)
 	next.fake.pumps = append(next.fake.pumps, endsTurn("completed", ""))
 	next.ends(time.Minute)
@@ -489,7 +490,7 @@ func TestARolloverWhileQueuedAsksAgain(t *testing.T) {
 func TestASessionSaysHowItIsKept(t *testing.T) {
 	w := newWorld(t)
 	w.ends(time.Second)
-	w.start(SessionOptions{OnHostLost: protocol.HostLostMove, LostAfter: time.Minute, ParkAfter: time.Hour,
+	w.start(session.Options{OnHostLost: protocol.HostLostMove, LostAfter: time.Minute, ParkAfter: time.Hour,
 		Snapshot: protocol.SnapshotOptions{Work: protocol.WorkGit, When: protocol.SnapshotClose, Every: 2 * time.Minute, Exclude: []string{"a b/", "*.log"}}})
 	got := w.view().Options
 	for word, want := range map[string]string{"snapshot": "git", "snapshot_when": "close", "snapshot_every": "2m0s", "snapshot_exclude": "a b/\n*.log",

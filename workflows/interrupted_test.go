@@ -12,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 type pumpFunc = func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error)
@@ -40,7 +41,7 @@ func TestACutOffTurnSaysWhatIsCertainAndWhatIsNot(t *testing.T) {
 		w.refuses(w.send(protocol.SignalDecide, yes("s1.2", "rm x")), protocol.RefusedState)
 	})
 	w.ends(4 * time.Second)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	notes := notesOf(w.fake.closed[0].Notes)
 	for _, want := range []string{"s1.2 is void: codex's process is gone", "s1.3 is void", "turn 1 ended as interrupted"} {
 		if !strings.Contains(notes, want) {
@@ -62,7 +63,7 @@ func TestAHostThatCannotBeClearedKeepsNobodyWaiting(t *testing.T) {
 		let()
 	})
 	w.whenTurn(2, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 // resumed checks that a pump resumes the thread with all its settings.
@@ -84,7 +85,7 @@ func TestAThreadIsResumedAsItWasSetUp(t *testing.T) {
 	})
 	w.at(2*time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
 	w.ends(3 * time.Second)
-	w.start(SessionOptions{Sandbox: "read-only", ApprovalPolicy: "untrusted", Model: "small"})
+	w.start(session.Options{Sandbox: "read-only", ApprovalPolicy: "untrusted", Model: "small"})
 	resumed(t, w.fake.ran[1], 2)
 }
 
@@ -110,7 +111,7 @@ func TestTheQueueWaitsForAWordWhenATurnIsCutOff(t *testing.T) {
 		}
 	})
 	w.ends(3 * time.Hour)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestASessionThatIsToContinueTellsCodexSo(t *testing.T) {
@@ -136,10 +137,10 @@ func TestASessionThatIsToContinueTellsCodexSo(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{OnInterrupt: "continue", Sandbox: "read-only", ApprovalPolicy: "untrusted", By: "ann"})
+	w.start(session.Options{OnInterrupt: "continue", Sandbox: "read-only", ApprovalPolicy: "untrusted", By: "ann"})
 	in := w.fake.ran[2]
 	resumed(t, in, 2)
-	if s := in.Pump.Sends; len(s) != 1 || s[0].Kind != conversation.SendTurn || s[0].Turn != 2 || s[0].Text != goOnText || s[0].Uncertain {
+	if s := in.Pump.Sends; len(s) != 1 || s[0].Kind != conversation.SendTurn || s[0].Turn != 2 || s[0].Text != session.GoOnText || s[0].Uncertain {
 		t.Errorf("codex was told %+v", s)
 	}
 	if notes := fmt.Sprint(in.Pump.Notes); !strings.Contains(notes, "turn 2 tells codex to go on (1 of at most 3 in a row)") ||
@@ -174,7 +175,7 @@ func TestContinuingIsBounded(t *testing.T) {
 		}
 	})
 	w.ends(5 * time.Minute)
-	w.start(SessionOptions{OnInterrupt: "continue"})
+	w.start(session.Options{OnInterrupt: "continue"})
 }
 
 func TestWhoeverWantedTheTurnToEndIsNotContinued(t *testing.T) {
@@ -198,7 +199,7 @@ func TestWhoeverWantedTheTurnToEndIsNotContinued(t *testing.T) {
 				}
 			})
 			w.ends(2 * time.Hour)
-			w.start(SessionOptions{OnInterrupt: policy})
+			w.start(session.Options{OnInterrupt: policy})
 		}
 	}
 }
@@ -218,7 +219,7 @@ func TestATurnThatTookTooLongIsNotContinued(t *testing.T) {
 		}
 	})
 	w.ends(time.Hour)
-	w.start(SessionOptions{OnInterrupt: "continue"})
+	w.start(session.Options{OnInterrupt: "continue"})
 }
 
 func TestWhatARetiredProcessStillWroteIsRead(t *testing.T) {
@@ -261,7 +262,7 @@ func TestWhatARetiredProcessStillWroteIsRead(t *testing.T) {
 				}
 			})
 			w.ends(time.Hour)
-			w.start(SessionOptions{})
+			w.start(session.Options{})
 		})
 	}
 }
@@ -316,7 +317,7 @@ func TestWhereItIsNotKnownWhetherCodexHadTheMessageItsHistoryTells(t *testing.T)
 				}
 			})
 			w.ends(2 * time.Hour)
-			w.start(SessionOptions{OnInterrupt: "continue"})
+			w.start(session.Options{OnInterrupt: "continue"})
 		})
 	}
 }
@@ -339,7 +340,7 @@ func TestASessionThatIsToFailDoesAndIsCleanedUp(t *testing.T) {
 		w := newWorld(t)
 		w.fake.pumps = []pumpFunc{dies(state, true)}
 		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
-		w.start(SessionOptions{OnInterrupt: "fail", Seed: "team"})
+		w.start(session.Options{OnInterrupt: "fail", Seed: "team"})
 		v := w.view()
 		if typeOf(w.GetWorkflowError()) != "process_exit" || v.State != protocol.Failed || !strings.Contains(v.Error.Message, "status 137") {
 			t.Errorf("the session ended with %v and %+v", w.GetWorkflowError(), v)
@@ -364,7 +365,7 @@ func TestAMessageThatCertainlyNeverArrivedIsDeliveredWhateverThePolicy(t *testin
 			}
 		})
 		w.ends(time.Hour)
-		w.start(SessionOptions{OnInterrupt: policy})
+		w.start(session.Options{OnInterrupt: policy})
 	}
 }
 
@@ -372,7 +373,7 @@ func TestASessionForOneTurnClosesAfterTheTurnThatWentOn(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{dies(protocol.Acknowledged, true), endsTurn("completed", "done after all")}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
-	w.start(SessionOptions{CloseAfter: true, OnInterrupt: "continue"})
+	w.start(session.Options{CloseAfter: true, OnInterrupt: "continue"})
 	if v := w.view(); v.State != protocol.Closed || v.Turn.N != 2 || v.Turn.Status != "completed" {
 		t.Errorf("session is %+v", v)
 	}
@@ -388,12 +389,12 @@ func TestAThreadThatCannotBeResumedStopsTheSessionWhateverThePolicy(t *testing.T
 		}
 	})
 	w.ends(2 * time.Hour)
-	w.start(SessionOptions{OnInterrupt: "continue"})
+	w.start(session.Options{OnInterrupt: "continue"})
 }
 
 func TestAnUnknownPolicyIsRefused(t *testing.T) {
 	w := newWorld(t)
-	w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: SessionOptions{OnInterrupt: "panic"}})
+	w.ExecuteWorkflow(protocol.TypeSession, session.Input{ID: "s1", Options: session.Options{OnInterrupt: "panic"}})
 	if typeOf(w.GetWorkflowError()) != protocol.RefusedBadInput {
 		t.Errorf("it was answered %v", w.GetWorkflowError())
 	}
@@ -439,7 +440,7 @@ func TestADoubtThatCannotBeResolvedIsNoFailure(t *testing.T) {
 				}
 				w.send(protocol.SignalClose, protocol.Close{})
 			})
-			w.start(SessionOptions{OnInterrupt: protocol.InterruptContinue})
+			w.start(session.Options{OnInterrupt: protocol.InterruptContinue})
 		})
 	}
 }
@@ -452,7 +453,7 @@ func TestAClosedSessionDoesNotSayWhatItDoesNotKnow(t *testing.T) {
 		w.fake.hang("stop") // the process that would look into the history never starts
 	})
 	w.when(protocol.Resuming, func() { w.send(protocol.SignalClose, protocol.Close{By: "ann"}) })
-	w.start(SessionOptions{OnInterrupt: protocol.InterruptContinue})
+	w.start(session.Options{OnInterrupt: protocol.InterruptContinue})
 	if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 1}); turn.Status != "unknown" || turn.Error == nil {
 		t.Errorf("turn is %+v: %+v", turn, turn.Error)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // longTurn returns a pump of a turn on a host that cannot trim journals.
@@ -24,7 +25,7 @@ func longTurn(journal int64) func(context.Context, activities.RunPumpInput) (act
 
 func TestALongJournalThatCannotBeTrimmedEndsWithItsProcessBetweenTurns(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = append(w.fake.pumps, longTurn(longJournal), longTurn(longJournal+1), endsTurn("completed", "ok"))
+	w.fake.pumps = append(w.fake.pumps, longTurn(session.LongJournal), longTurn(session.LongJournal+1), endsTurn("completed", "ok"))
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
 	w.at(3*time.Second, func() {
@@ -39,7 +40,7 @@ func TestALongJournalThatCannotBeTrimmedEndsWithItsProcessBetweenTurns(t *testin
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if stop, start := slices.Index(w.fake.calls, "stop 1"), slices.Index(w.fake.calls, "start 2"); stop < 0 || start < stop {
 		t.Errorf("calls %q", w.fake.calls)
 	}
@@ -51,7 +52,7 @@ func TestALongJournalThatCannotBeTrimmedEndsWithItsProcessBetweenTurns(t *testin
 
 func TestAProcessThatWasStoppedAndNotFollowedIsNotTakenToLive(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = append(w.fake.pumps, longTurn(longJournal+1), endsTurn("completed", "ok"), endsTurn("completed", "ok"))
+	w.fake.pumps = append(w.fake.pumps, longTurn(session.LongJournal+1), endsTurn("completed", "ok"), endsTurn("completed", "ok"))
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
 		w.fake.fail("start", temporal.NewNonRetryableApplicationError("no room", protocol.ErrTypeInternal, nil))
@@ -70,5 +71,5 @@ func TestAProcessThatWasStoppedAndNotFollowedIsNotTakenToLive(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }

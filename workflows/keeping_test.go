@@ -9,6 +9,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 func failsWith(kind string) pumpFunc {
@@ -26,7 +27,7 @@ func TestAWorkersFaultIsWaitedOut(t *testing.T) {
 			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")); w.send(protocol.SignalMessage, hello("m2")) })
 			w.once("it waits", func() bool { return w.view().WaitingFor != nil }, func() {
 				v := w.view()
-				if v.State != protocol.Running || v.WaitingFor.Kind != kind || v.WaitingFor.Doing != talkToCodex || v.Turn.Status != "inProgress" || v.Queue != 1 {
+				if v.State != protocol.Running || v.WaitingFor.Kind != kind || v.WaitingFor.Doing != session.TalkToCodex || v.Turn.Status != "inProgress" || v.Queue != 1 {
 					t.Errorf("meanwhile it is %+v, waiting %+v", v, v.WaitingFor)
 				}
 			})
@@ -36,7 +37,7 @@ func TestAWorkersFaultIsWaitedOut(t *testing.T) {
 				}
 				w.send(protocol.SignalClose, protocol.Close{})
 			})
-			w.start(SessionOptions{})
+			w.start(session.Options{})
 			if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 1}); turn.Status != "completed" || len(w.fake.ran) != 4 {
 				t.Errorf("after %d pumps turn 1 is %+v", len(w.fake.ran), turn)
 			}
@@ -53,7 +54,7 @@ func TestCloseEndsTheWaitForAWorker(t *testing.T) {
 	w.fake.rest = readsOn("interrupted")
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.once("it waits", func() bool { return w.view().WaitingFor != nil }, func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if v := w.view(); v.State != protocol.Closed || v.Turn.Status != "interrupted" || len(w.fake.ran) != 2 {
 		t.Errorf("after %d pumps it is %+v", len(w.fake.ran), v)
 	}
@@ -72,7 +73,7 @@ func TestAStopThatFailsIsTriedAgain(t *testing.T) {
 	w.once("it waits", func() bool { return w.view().WaitingFor != nil }, func() { w.fake.fail("stop", nil) })
 	w.whenTurn(1, "interrupted", func() { w.send(protocol.SignalMessage, hello("m2")) })
 	w.whenTurn(2, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if v := w.view(); v.State != protocol.Closed || v.WaitingFor != nil {
 		t.Errorf("session is %+v", v)
 	}
@@ -97,7 +98,7 @@ func TestAnOvertakenSessionKeepsItsQueue(t *testing.T) {
 		w.takes(w.send(protocol.SignalMessage, hello("m4")))
 	})
 	w.whenTurn(4, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 3}); turn.Status != "completed" {
 		t.Errorf("turn 3 is %+v", turn)
 	}
@@ -117,7 +118,7 @@ func TestASessionForSomeTurnsRunsAllThatWereAccepted(t *testing.T) {
 			w := newWorld(t)
 			w.fake.pumps = []pumpFunc{first, endsTurn("completed", "two")}
 			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")); w.send(protocol.SignalMessage, hello("m2")) })
-			w.start(SessionOptions{CloseAfter: true})
+			w.start(session.Options{CloseAfter: true})
 			if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 1}); turn.Status != name {
 				t.Errorf("turn 1 is %+v", turn)
 			}
@@ -180,7 +181,7 @@ func TestPumpsThatTheServerEndsSayNothingOfCodex(t *testing.T) {
 	w.fake.rest = endsTurn("completed", "one")
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.whenTurn(1, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if v := w.view(); v.State != protocol.Closed || v.Turn.Status != "completed" || v.Error != nil || len(w.fake.ran) != 32 {
 		t.Errorf("after %d pumps it is %+v, %+v", len(w.fake.ran), v.Turn, v.Error)
 	}
@@ -204,7 +205,7 @@ func TestAResumeOfASessionThatWaitsForAWorkerHasItTryNow(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotOff}})
+	w.start(session.Options{Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotOff}})
 	if v := w.view(); v.Attempt != 1 || v.State != protocol.Closed {
 		t.Errorf("session is %+v", v)
 	}

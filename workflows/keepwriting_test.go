@@ -9,6 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 func TestABudgetOutlivesALostHost(t *testing.T) {
@@ -49,7 +50,7 @@ func TestASnapshotIsTriedAgainWhileTheSessionIdles(t *testing.T) {
 		}
 	})
 	w.ends(3 * time.Hour)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestTheLastEntriesWaitForTheStore(t *testing.T) {
@@ -62,7 +63,7 @@ func TestTheLastEntriesWaitForTheStore(t *testing.T) {
 		}
 		w.fake.fail("notes", nil)
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if n := len(w.fake.recorded); n < 6 || !noted(w.fake.recorded[n-1].Notes, "no such host") {
 		t.Errorf("recorded %d times: %+v", n, w.fake.recorded)
 	}
@@ -76,7 +77,7 @@ func TestAttemptsToWriteTheLastEntriesDoNotFillTheHistory(t *testing.T) {
 	w.refuse = &protocol.Failure{Kind: "host_not_found", Message: "no such host"}
 	w.at(time.Minute, w.fill)
 	w.at(time.Hour, func() { w.fake.fail("notes", nil) })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	// The test environment makes 10 attempts if there is no limit.
 	if last := slices.Max(w.fake.recordedIn); last != 10 {
 		t.Errorf("the attempts were %v; want them not to be limited once the history is long", w.fake.recordedIn)

@@ -16,6 +16,10 @@ import (
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/schedule"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // A fork whose snapshot cannot be pinned shows this while it tries again. Its start timeout
@@ -33,8 +37,8 @@ func TestAForkWaitsForTheStoreOnView(t *testing.T) {
 			t.Errorf("%d attempts are %d failures on view", n, failed)
 		}
 	})
-	w.start(SessionOptions{From: "s0.snap-4", StartTimeout: &hour})
-	if v := w.view(); v.State != protocol.Failed || v.Error.Kind != kindStartTimeout {
+	w.start(session.Options{From: "s0.snap-4", StartTimeout: &hour})
+	if v := w.view(); v.State != protocol.Failed || v.Error.Kind != kit.KindStartTimeout {
 		t.Errorf("session is %+v, %+v", v, v.Error)
 	}
 }
@@ -57,7 +61,7 @@ func TestAMoveOutlivesAStoreThatIsAway(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestAnInterruptCallsOffAMove(t *testing.T) {
@@ -78,7 +82,7 @@ func TestAnInterruptCallsOffAMove(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 // A request to move does not cancel a pump that only looks for what has happened to a
@@ -99,7 +103,7 @@ func TestAMoveWaitsForAPumpThatLooks(t *testing.T) {
 	w.fake.rest = saysTold(endsTurn("completed", ""))
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(5*time.Second, func() {
-		w.SignalWorkflow(signalStirred, activities.Stirred{Host: "web-1", Incarnation: 1, Offset: 9000})
+		w.SignalWorkflow(lease.SignalStirred, activities.Stirred{Host: "web-1", Incarnation: 1, Offset: 9000})
 	})
 	w.attached(2, func() { w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: "web-2"})) })
 	w.attached(3, func() { close(looks) })
@@ -107,7 +111,7 @@ func TestAMoveWaitsForAPumpThatLooks(t *testing.T) {
 		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.whenTurn(2, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 // Promise 7: if the host refuses a pump while a session closes, nothing is given
@@ -129,7 +133,7 @@ func TestClosingWaitsForAHostThatRefuses(t *testing.T) {
 					t.Errorf("meanwhile it is %+v", v)
 				}
 			})
-			w.start(SessionOptions{})
+			w.start(session.Options{})
 			if v := w.view(); v.State != protocol.Closed || v.Turn.Status != "completed" || v.Error != nil {
 				t.Errorf("session is %+v, %+v", v, v.Error)
 			}
@@ -160,7 +164,7 @@ func TestTheEndIsToldWhileAJournalCannotBeRead(t *testing.T) {
 		}
 		w.at(3*time.Hour, func() { w.fake.fail("stop", nil) })
 	})
-	w.start(SessionOptions{CloseAfter: true, Notify: "batch/b1", Seed: "team"})
+	w.start(session.Options{CloseAfter: true, Notify: "batch/b1", Seed: "team"})
 	if v := w.view(); v.State != protocol.Closed || v.Turn.Status != "completed" || len(w.ended) != 1 {
 		t.Errorf("told %d times, session is %+v", len(w.ended), v)
 	}
@@ -182,7 +186,7 @@ func TestTheEndIsToldWhileAStoppedProcessCannotBeRead(t *testing.T) {
 	}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.when(protocol.Waiting, func() { w.send(protocol.SignalClose, protocol.Close{By: "batch"}) })
-	w.start(SessionOptions{CloseAfter: true, Notify: "batch/b1"})
+	w.start(session.Options{CloseAfter: true, Notify: "batch/b1"})
 	if len(w.ended) != 1 || w.ended[0].Turn.Status != "unknown" || w.ended[0].Left == "" {
 		t.Errorf("told %+v", w.ended)
 	}
@@ -205,9 +209,9 @@ func TestClosingHasTheTimeThatMovingWorkTakes(t *testing.T) {
 		}
 	})
 	w.ends(time.Second)
-	w.start(SessionOptions{})
-	if had != carryFor {
-		t.Errorf("it has %v, want %v", had, carryFor)
+	w.start(session.Options{})
+	if had != kit.CarryFor {
+		t.Errorf("it has %v, want %v", had, kit.CarryFor)
 	}
 }
 
@@ -217,7 +221,7 @@ func TestEachComingUpTriesOtherHosts(t *testing.T) {
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
 	w.at(3*time.Second, func() {
-		w.fake.failTimes("prepare", maxUps+1, finally(protocol.ErrTypeAuth))
+		w.fake.failTimes("prepare", session.MaxUps+1, finally(protocol.ErrTypeAuth))
 		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.once("it gave up", func() bool { v := w.view(); return v.State == protocol.Parked && v.Error != nil }, func() {
@@ -225,7 +229,7 @@ func TestEachComingUpTriesOtherHosts(t *testing.T) {
 		w.takes(w.send(protocol.SignalResume, protocol.Resume{}))
 	})
 	w.whenTurn(2, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 // A session that is to close asks codex to end its turn, if it has not stopped
@@ -239,7 +243,7 @@ func TestAStopThatACloseCallsBackHasStoppedNothing(t *testing.T) {
 	w.fake.hang("stop")
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.once("codex is being stopped", func() bool { return w.fake.called("stop 1") }, func() { w.send(protocol.SignalClose, protocol.Close{By: "ann"}) })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if s := w.lastPump().Pump.Sends; len(s) != 1 || s[0].Kind != conversation.SendInterrupt || len(w.fake.ran) != 2 {
 		t.Errorf("pump %d was given %+v", len(w.fake.ran), s)
 	}
@@ -268,7 +272,7 @@ func TestASessionForSomeTurnsWaitsForAHostToGoOnOn(t *testing.T) {
 	opt := moves
 	opt.CloseAfter = true
 	w.start(opt)
-	var pool []acquire
+	var pool []lease.Acquire
 	for _, a := range w.asked {
 		if a.At == nil { // a seed's request has At
 			pool = append(pool, a)
@@ -294,11 +298,11 @@ func TestAFiringWaitsForTheStore(t *testing.T) {
 		}
 		return nil
 	}, activity.RegisterOptions{Name: "HoldBlobs"})
-	env.RegisterWorkflowWithOptions(func(_ workflow.Context, in SessionInput) (protocol.SessionView, error) {
+	env.RegisterWorkflowWithOptions(func(_ workflow.Context, in session.Input) (protocol.SessionView, error) {
 		return protocol.SessionView{ID: in.ID, State: protocol.Closed, Turn: &protocol.TurnBrief{N: 1, Status: "completed"}}, nil
 	}, workflow.RegisterOptions{Name: protocol.TypeSession})
 	blob := owned.In(owned.Owner{Kind: owned.Schedule, ID: "nightly"}.RunFolder("r"), owned.Pages) + "/" + strings.Repeat("a", 64)
-	env.ExecuteWorkflow(Fire, FireInput{Schedule: "nightly", Session: &SessionInput{First: &protocol.Message{ID: "m1", Blob: blob}, Options: SessionOptions{CloseAfter: true}}})
+	env.ExecuteWorkflow(schedule.Fire, schedule.FireInput{Schedule: "nightly", Session: &session.Input{First: &protocol.Message{ID: "m1", Blob: blob}, Options: session.Options{CloseAfter: true}}})
 	if err := env.GetWorkflowError(); err != nil || tries != 31 {
 		t.Errorf("after %d tries it ended with %v", tries, err)
 	}
@@ -310,7 +314,7 @@ func TestAFaultThatIsWaitedOutCostsFewEvents(t *testing.T) {
 	r := newReal(t)
 	r.work()
 	r.host.fails("s", finally(protocol.ErrTypeUnreachable))
-	id := r.session("s", SessionOptions{Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotClose}})
+	id := r.session("s", session.Options{Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotClose}})
 	failed := func(n int) int {
 		r.until("attempts have failed", func() bool { v := r.view(id).WaitingFor; return v != nil && v.Attempt >= n })
 		return r.events(id)
@@ -347,7 +351,7 @@ func TestTheEndIsToldWhileTheTranscriptCannotBeWritten(t *testing.T) {
 		}
 	})
 	w.at(3*time.Hour, func() { w.fake.fail("notes", nil) })
-	w.start(SessionOptions{CloseAfter: true, Notify: "batch/b1"})
+	w.start(session.Options{CloseAfter: true, Notify: "batch/b1"})
 	if len(w.ended) != 1 {
 		t.Errorf("told %d times", len(w.ended))
 	}
@@ -362,9 +366,9 @@ func TestAHostThatDiesLateInClosingIsLeftToItsPool(t *testing.T) {
 	for range 30 {
 		w.fake.closeErrs = append(w.fake.closeErrs, temporal.NewApplicationError("no route to host", protocol.ErrTypeUnreachable))
 	}
-	w.begins(hello("m1"), SessionOptions{CloseAfter: true, Notify: "batch/b1", Seed: "team"})
+	w.begins(hello("m1"), session.Options{CloseAfter: true, Notify: "batch/b1", Seed: "team"})
 	// The environment makes 10 attempts if there is no limit.
-	if n := len(w.fake.closed); n != 1+closeTries || w.left == nil || w.left.Discard || w.left.Snapshot == nil {
+	if n := len(w.fake.closed); n != 1+session.CloseTries || w.left == nil || w.left.Discard || w.left.Snapshot == nil {
 		t.Errorf("after %d tries the pool was told of %+v", n, w.left)
 	}
 }

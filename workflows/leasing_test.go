@@ -10,6 +10,8 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // These tests are about the signals between a session and its seed.
@@ -37,7 +39,7 @@ func TestASessionGivesItsSeedBackWithNoMoreThanIsCertain(t *testing.T) {
 			w := newWorld(t)
 			w.fake.ends = c.end
 			w.at(time.Second, func() { w.takes(w.send(protocol.SignalClose, c.close)) })
-			w.start(SessionOptions{Seed: "team"})
+			w.start(session.Options{Seed: "team"})
 			r := w.back[0]
 			if w.released[0] != "seed/team" || r.Epoch != 7 || r.Generation == 0 || r.Clean != c.clean || r.Discarded != c.discarded {
 				t.Errorf("%s got %+v", w.released[0], r)
@@ -49,7 +51,7 @@ func TestASessionGivesItsSeedBackWithNoMoreThanIsCertain(t *testing.T) {
 func TestASessionSaysWhereItsSeedWillBeBeforeItIsThere(t *testing.T) {
 	w := newWorld(t)
 	w.ends(time.Second)
-	w.start(SessionOptions{Seed: "team"})
+	w.start(session.Options{Seed: "team"})
 	a := w.asked[len(w.asked)-1]
 	if a.At == nil || a.At.Name != "web-1" || a.Generation == 0 || a.Generation != w.fake.closed[0].Claim.Generation || a.Holder != "s1" {
 		t.Errorf("asked with %+v", a)
@@ -64,7 +66,7 @@ func TestASeedOfAPoolIsTheSessionsSeed(t *testing.T) {
 		}
 	})
 	w.ends(2 * time.Second)
-	w.start(SessionOptions{SeedPool: "logins"})
+	w.start(session.Options{SeedPool: "logins"})
 	if got := strings.Join(w.released, " "); got != "seed/team pool/default" || w.back[0].Epoch != 7 {
 		t.Errorf("released %s with %+v", got, w.back)
 	}
@@ -77,13 +79,13 @@ func TestASessionTakesTheGenerationThatWasSavedUnderItsEpoch(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", ""))
 	say := func(epoch, generation int64, blob string) {
-		w.SignalWorkflow(signalLease, granted{From: protocol.SeedID("team"), Epoch: epoch,
+		w.SignalWorkflow(lease.SignalLease, lease.Granted{From: protocol.SeedID("team"), Epoch: epoch,
 			Seed: &protocol.SeedRef{Name: "team", Generation: generation, Blob: blob, Digest: "d", Epoch: epoch}})
 	}
 	w.at(time.Second, func() { say(7, 4, "newer"); say(6, 9, "of another epoch"); say(7, 2, "older") })
 	w.at(2*time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.ends(time.Minute)
-	w.start(SessionOptions{Seed: "team"})
+	w.start(session.Options{Seed: "team"})
 	if s := w.fake.ran[0].Seed; s.Blob != "newer" || s.Generation != 4 || s.Epoch != 7 {
 		t.Errorf("the pump had %+v", s)
 	}
@@ -105,15 +107,15 @@ func TestAnAuthFailureOfATurnIsToldToTheSeed(t *testing.T) {
 		w.at(time.Duration(i+1)*time.Minute, func() { w.send(protocol.SignalMessage, hello(id)) })
 	}
 	w.ends(10 * time.Minute)
-	w.start(SessionOptions{Seed: "team"})
+	w.start(session.Options{Seed: "team"})
 	if len(w.reports) != 2 {
 		t.Fatalf("reported %+v", w.reports)
 	}
 	bad, good := w.reports[0], w.reports[1]
-	if bad.Verdict != VerdictSuspect || bad.Holder != "s1" || bad.Epoch != 7 || !strings.Contains(bad.Reason, "401") || bad.Hint != "import it anew" {
+	if bad.Verdict != lease.VerdictSuspect || bad.Holder != "s1" || bad.Epoch != 7 || !strings.Contains(bad.Reason, "401") || bad.Hint != "import it anew" {
 		t.Errorf("reported %+v", bad)
 	}
-	if good.Verdict != VerdictAlive || good.Epoch != 7 || good.Began.IsZero() {
+	if good.Verdict != lease.VerdictAlive || good.Epoch != 7 || good.Began.IsZero() {
 		t.Errorf("reported %+v", good)
 	}
 	if !w.back[0].Proven.After(good.Began) {
@@ -125,8 +127,8 @@ func TestACodexThatIsNotLoggedInIsToldToTheSeed(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, refuses("auth", protocol.Decided))
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
-	w.start(SessionOptions{Seed: "team"})
-	if len(w.reports) != 1 || w.reports[0].Verdict != VerdictSuspect {
+	w.start(session.Options{Seed: "team"})
+	if len(w.reports) != 1 || w.reports[0].Verdict != lease.VerdictSuspect {
 		t.Errorf("reported %+v", w.reports)
 	}
 }
@@ -149,7 +151,7 @@ func waitsUntilServed(t *testing.T, answers ...poolAnswer) (w *world, showed []s
 		w.RegisterDelayedCallback(look, 10*time.Second)
 	}
 	w.RegisterDelayedCallback(look, 10*time.Second)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if v := w.view(); v.State != protocol.Closed {
 		t.Errorf("session is %+v", v)
 	}
@@ -158,7 +160,7 @@ func waitsUntilServed(t *testing.T, answers ...poolAnswer) (w *world, showed []s
 
 func TestASessionIsServedByAPoolThatWasBegunAnew(t *testing.T) {
 	gone := poolAnswer{err: &temporal.UnknownExternalWorkflowExecutionError{}}
-	w, showed := waitsUntilServed(t, poolAnswer{granted: granted{Queued: "a slot"}}, gone, gone)
+	w, showed := waitsUntilServed(t, poolAnswer{Granted: lease.Granted{Queued: "a slot"}}, gone, gone)
 	if got := strings.Join(showed, "; "); len(w.asked) != 4 || !strings.HasPrefix(got, "a slot; ") || !strings.Contains(got, "pool/default") {
 		t.Errorf("asked %d times, showed %s", len(w.asked), got)
 	}
@@ -170,7 +172,7 @@ func TestASessionIsServedByAPoolThatWasBegunAnew(t *testing.T) {
 }
 
 func TestASessionThatIsToAskLaterWaits(t *testing.T) {
-	full := poolAnswer{granted: granted{Refused: &protocol.Failure{Kind: "busy", Message: "2000 sessions wait already"}, RetryAfter: time.Minute}}
+	full := poolAnswer{Granted: lease.Granted{Refused: &protocol.Failure{Kind: "busy", Message: "2000 sessions wait already"}, RetryAfter: time.Minute}}
 	w, showed := waitsUntilServed(t, full, full)
 	if got := strings.Join(showed, "; "); len(w.asked) != 3 || got != "2000 sessions wait already" {
 		t.Errorf("asked %d times, showed %s", len(w.asked), got)
@@ -181,5 +183,5 @@ func TestALeaseThatIsGrantedAtOnceCostsNoTimer(t *testing.T) {
 	w := newWorld(t)
 	w.SetOnTimerScheduledListener(func(string, time.Duration) { t.Error("a timer was started") })
 	w.ends(time.Second)
-	w.start(SessionOptions{Seed: "team"})
+	w.start(session.Options{Seed: "team"})
 }

@@ -12,6 +12,10 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/hostpool"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // fakeSweeper is a host that is away until the test brings it back.
@@ -66,10 +70,10 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 	f := p.sweeper()
 	seed := &protocol.SeedRef{Name: "team", Blob: "b", Kind: "api_key"}
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
-	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Seed: "team"}) })
+	p.at(time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1", Seed: "team"}) })
 	p.at(2*time.Second, func() {
-		p.SignalWorkflow(signalRelease, release{Holder: "a", Left: &leftBehind{Why: "no route to host", Generation: 7, Seed: seed, Discard: true}})
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1"})
+		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "a", Left: &lease.LeftBehind{Why: "no route to host", Generation: 7, Seed: seed, Discard: true}})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "b", Host: "web-1"})
 	})
 	p.once("a try", func() bool { return len(f.tried()) == 1 && p.shown("web-1").Leftovers[0].Error != "" }, func() {
 		v := p.shown("web-1")
@@ -85,19 +89,19 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 			}
 		}
 		p.saw("session/a got web-1", "session/b got web-1") // the leftover holds up nobody else
-		p.SignalWorkflow(signalRelease, release{Holder: "b"})
+		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "b"})
 	})
 	p.at(2*time.Minute, func() {
 		p.refuses(p.send(protocol.UpdateRemoveHost, protocol.RemoveHost{Name: "web-1"}), protocol.RefusedState)
 	})
-	p.at(4*usual.reap, func() {
+	p.at(4*kit.Usual.Reap, func() {
 		if n := len(f.tried()); n < 4 || n > 6 {
 			t.Errorf("tried %d times in 20 minutes", n)
 		}
 		f.set(false, nil)
-		p.SignalWorkflow(signalHostBack, protocol.HostBack{Host: "web-1"})
+		p.SignalWorkflow(lease.SignalHostBack, protocol.HostBack{Host: "web-1"})
 	})
-	p.at(4*usual.reap+10*time.Second, func() {
+	p.at(4*kit.Usual.Reap+10*time.Second, func() {
 		if got := query[[]activities.LeftThere](p.world, protocol.QueryLeft); len(got) != 0 {
 			t.Errorf("when all is wiped there is left: %v", got)
 		}
@@ -117,8 +121,8 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 		}
 		p.takes(p.send(protocol.UpdateRemoveHost, protocol.RemoveHost{Name: "web-1"}))
 	})
-	p.finish(5 * usual.reap)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.finish(5 * kit.Usual.Reap)
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -130,10 +134,10 @@ func TestATerminatedSessionLeavesALeftover(t *testing.T) {
 	f.set(false, nil)
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() {
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "killed", Host: "web-1", Seed: "team", Run: "r1"})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "killed", Host: "web-1", Seed: "team", Run: "r1"})
 	})
 	p.at(2*time.Second, func() { p.engine.ended["session/killed"] = true })
-	p.at(2*usual.reap, func() {
+	p.at(2*kit.Usual.Reap, func() {
 		tries := f.tried()
 		if len(tries) != 1 || tries[0].Discard || tries[0].Seed == nil || tries[0].Seed.Name != "team" || tries[0].Layout != (protocol.Layout{}) {
 			t.Errorf("tried %+v", tries)
@@ -142,8 +146,8 @@ func TestATerminatedSessionLeavesALeftover(t *testing.T) {
 			t.Errorf("host is %+v", v)
 		}
 	})
-	p.finish(3 * usual.reap)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.finish(3 * kit.Usual.Reap)
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -157,23 +161,23 @@ func TestANewSessionOfAnOldNameWaitsForTheOldOnesLeftovers(t *testing.T) {
 		p.takes(p.send(protocol.UpdatePutHost, put("web-2", 1)))
 	})
 	p.at(time.Second, func() {
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Run: "r1"})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1", Run: "r1"})
 	})
 	p.at(2*time.Second, func() { // the first session was terminated in the meantime
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Run: "r2"})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1", Run: "r2"})
 	})
 	p.once("the wait", func() bool { return p.shown("web-1").Queue == 1 }, func() {
 		if v := p.shown("web-1"); v.Used != 0 || v.Unclean != 1 {
 			t.Errorf("host is %+v", v)
 		}
 		f.set(false, nil)
-		p.SignalWorkflow(signalFound, protocol.SetHost{Name: "web-1", Check: &protocol.CheckHostResult{OK: true}})
+		p.SignalWorkflow(lease.SignalFound, protocol.SetHost{Name: "web-1", Check: &protocol.CheckHostResult{OK: true}})
 	})
 	p.once("the slot", func() bool { v := p.shown("web-1"); return v.Used == 1 && len(v.Leftovers) == 1 && v.Unclean == 0 }, func() {
 		p.saw("session/a got web-1", "session/a got web-1", "session/a queued: a slot: host web-1 is not yet cleaned of what session a left there before; nobody waits before it")
 	})
-	p.finish(usual.reap / 2)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.finish(kit.Usual.Reap / 2)
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -187,12 +191,12 @@ func TestALoginThatIsNotSavedHoldsUpNobodyElse(t *testing.T) {
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 2))) })
 	p.at(time.Second, func() {
 		for _, s := range []string{"a", "b"} {
-			p.SignalWorkflow(signalAcquire, acquire{Holder: s, Host: "web-1", Seed: "team"})
+			p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: s, Host: "web-1", Seed: "team"})
 		}
 	})
 	p.at(2*time.Second, func() {
 		for _, s := range []string{"a", "b"} {
-			p.SignalWorkflow(signalRelease, release{Holder: s, Left: &leftBehind{Why: "gone"}})
+			p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: s, Left: &lease.LeftBehind{Why: "gone"}})
 		}
 	})
 	p.once("both tried", func() bool {
@@ -202,14 +206,14 @@ func TestALoginThatIsNotSavedHoldsUpNobodyElse(t *testing.T) {
 		}
 		return seen["a"] && seen["b"]
 	}, func() {})
-	p.at(2*usual.reap, func() {
+	p.at(2*kit.Usual.Reap, func() {
 		v := p.shown("web-1")
 		if v.Unclean != 2 || v.Leftovers[0].Hint == "" {
 			t.Errorf("host is %+v", v)
 		}
 	})
-	p.finish(3 * usual.reap)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.finish(3 * kit.Usual.Reap)
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -218,16 +222,16 @@ func TestLeftoversAreCarried(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 2))) })
-	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
+	p.at(time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1"}) })
 	p.at(2*time.Second, func() {
-		p.SignalWorkflow(signalRelease, release{Holder: "a", Left: &leftBehind{Why: "gone", Discard: true}})
+		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "a", Left: &lease.LeftBehind{Why: "gone", Discard: true}})
 	})
 	p.once("a try", func() bool { return len(f.tried()) == 1 && p.shown("web-1").Leftovers[0].Error != "" }, func() { p.fill() })
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
-	var again PoolInput
+	var again hostpool.Input
 	if c := p.continued(); c != nil {
-		again = carriedAs[PoolInput](t, c)
+		again = carriedAs[hostpool.Input](t, c)
 	}
 	found := f.tried()[0].Found
 
@@ -235,7 +239,7 @@ func TestLeftoversAreCarried(t *testing.T) {
 	f = p.sweeper()
 	f.set(false, nil)
 	p.once("it is wiped", func() bool { return len(f.tried()) == 1 && p.shown("web-1").Unclean == 0 }, func() {})
-	p.finish(usual.reap / 2)
+	p.finish(kit.Usual.Reap / 2)
 	p.ExecuteWorkflow(protocol.TypeHostPool, again)
 	p.verify()
 	if now := f.tried()[0].Found; now != found || found == 0 {
@@ -249,19 +253,19 @@ func TestWhatIsLeftAgainIsFoundAnew(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	leaves := func() {
-		p.SignalWorkflow(signalRelease, release{Holder: "a", Left: &leftBehind{Host: "web-1", Why: "gone"}})
+		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "a", Left: &lease.LeftBehind{Host: "web-1", Why: "gone"}})
 	}
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
-	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
+	p.at(time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1"}) })
 	p.at(2*time.Second, leaves)
 	var first, second []activities.WipeLeftoverInput
-	p.at(2*usual.reap, func() {
+	p.at(2*kit.Usual.Reap, func() {
 		first = f.tried()
 		leaves()
 	})
-	p.at(4*usual.reap, func() { second = f.tried()[len(first):] })
-	p.finish(5 * usual.reap)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.at(4*kit.Usual.Reap, func() { second = f.tried()[len(first):] })
+	p.finish(5 * kit.Usual.Reap)
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 	if len(first) < 2 || len(second) < 2 {
 		t.Fatalf("tried %d and %d times", len(first), len(second))
@@ -294,7 +298,7 @@ func TestASessionSaysWhatItLeaves(t *testing.T) {
 				w.fake.closeErrs = []error{c.err}
 			}
 			w.at(time.Second, func() { w.SignalWorkflow(protocol.SignalClose, protocol.Close{Discard: true}) })
-			w.start(SessionOptions{Seed: "team"})
+			w.start(session.Options{Seed: "team"})
 			switch left := w.left; {
 			case !c.want && left != nil:
 				t.Errorf("left %+v", left)
@@ -313,15 +317,17 @@ func TestAHostWithLeftoversIsNotReplacedByAnotherMachine(t *testing.T) {
 	moved.Spec.Address, another.Spec.HostKeys, somebody.Spec.User = "192.0.2.99", []string{"SHA256:other"}, "bob"
 	moved.Replace, another.Replace, somebody.Replace = true, true, true
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
-	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
-	p.at(2*time.Second, func() { p.SignalWorkflow(signalRelease, release{Holder: "a", Left: &leftBehind{Why: "gone"}}) })
+	p.at(time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1"}) })
+	p.at(2*time.Second, func() {
+		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "a", Left: &lease.LeftBehind{Why: "gone"}})
+	})
 	p.once("a try", func() bool { return len(f.tried()) == 1 && p.shown("web-1").Leftovers[0].Error != "" }, func() {
 		p.refuses(p.send(protocol.UpdatePutHost, another), protocol.RefusedState)
 		p.refuses(p.send(protocol.UpdatePutHost, somebody), protocol.RefusedState)
 		p.takes(p.send(protocol.UpdatePutHost, moved))
 	})
-	p.finish(usual.reap / 2)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.finish(kit.Usual.Reap / 2)
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -333,15 +339,17 @@ func TestAHostInUseIsNotReplacedByAnotherMachine(t *testing.T) {
 	moved.Spec.Address, another.Spec.HostKeys = "192.0.2.99", []string{"SHA256:other"}
 	moved.Replace, another.Replace = true, true
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
-	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Generation: 1}) })
+	p.at(time.Second, func() {
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1", Generation: 1})
+	})
 	p.at(2*time.Second, func() {
 		p.refuses(p.send(protocol.UpdatePutHost, another), protocol.RefusedState)
 		p.refuses(p.send(protocol.UpdatePutHosts, protocol.PutHosts{Hosts: []protocol.PutHost{another}}), protocol.RefusedState)
 		p.takes(p.send(protocol.UpdatePutHost, moved))
-		p.SignalWorkflow(signalRelease, parks("a", 100))
+		p.SignalWorkflow(lease.SignalRelease, Parks("a", 100))
 	})
 	p.at(3*time.Second, func() { p.refuses(p.send(protocol.UpdatePutHost, another), protocol.RefusedState) })
 	p.finish(4 * time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }

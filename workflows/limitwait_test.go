@@ -10,6 +10,8 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // meets returns a pump of a turn that failed at a limit. If in is not 0, codex said
@@ -39,7 +41,7 @@ func toldOf(w *world) (said []string) {
 	return said
 }
 
-var waiting = SessionOptions{OnLimit: protocol.LimitWait}
+var waiting = session.Options{OnLimit: protocol.LimitWait}
 
 func TestALimitIsWaitedOutAndTheSameSaidAgain(t *testing.T) {
 	for _, kind := range []string{protocol.EndQuota, protocol.EndRateLimit} {
@@ -51,7 +53,7 @@ func TestALimitIsWaitedOutAndTheSameSaidAgain(t *testing.T) {
 			met = w.Now()
 			v := w.view()
 			if v.Limit == nil || v.Limit.Kind != kind || v.Limit.Tries != 1 || v.Limit.ResetAt.IsZero() ||
-				!strings.Contains(v.Waits, "limit") || !strings.Contains(v.Waits, clock(v.Limit.Until)) {
+				!strings.Contains(v.Waits, "limit") || !strings.Contains(v.Waits, kit.Clock(v.Limit.Until)) {
 				t.Errorf("it waits for %q, %+v", v.Waits, v.Limit)
 			}
 			if v.Turn.Status != "failed" || v.Error == nil || v.Error.Kind != kind || v.Error.ResetAt.IsZero() || v.Queue != 1 {
@@ -62,7 +64,7 @@ func TestALimitIsWaitedOutAndTheSameSaidAgain(t *testing.T) {
 			w.refuses(w.send(protocol.SignalMessage, protocol.Message{ID: "m3", Text: "faster", Mode: "steer"}), protocol.RefusedState)
 		})
 		w.at(4*time.Hour, func() {
-			if slept := turnsOf(w)[1].StartedAt.Sub(met); slept < 2*time.Hour-time.Minute || slept > 2*time.Hour+mostJitter+time.Minute {
+			if slept := turnsOf(w)[1].StartedAt.Sub(met); slept < 2*time.Hour-time.Minute || slept > 2*time.Hour+session.MostJitter+time.Minute {
 				t.Errorf("it went on after %s", slept)
 			}
 			turns := turnsOf(w)
@@ -88,19 +90,19 @@ func TestWhatHadBegunIsNotSaidAgainBehindALimit(t *testing.T) {
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.ends(2 * time.Hour)
 	w.start(waiting)
-	if said := toldOf(w); len(said) != 2 || said[1] != "s1.c1 "+afterLimitText {
+	if said := toldOf(w); len(said) != 2 || said[1] != "s1.c1 "+session.AfterLimitText {
 		t.Errorf("said %q", said)
 	}
 }
 
 func TestALimitFailsATurnWhereNobodyWantsToWait(t *testing.T) {
 	for name, c := range map[string]struct {
-		opt  SessionOptions
+		opt  session.Options
 		kind string
 		in   time.Duration
 		hint string
 	}{
-		"nobody said so":       {SessionOptions{}, protocol.EndQuota, time.Hour, "wait"},
+		"nobody said so":       {session.Options{}, protocol.EndQuota, time.Hour, "wait"},
 		"another kind":         {waiting, "overloaded", time.Hour, "wait"},
 		"it would be too long": {waiting, protocol.EndQuota, 75 * time.Hour, "longer than 6h"},
 	} {
@@ -133,10 +135,10 @@ func TestALimitOfUnknownEndIsTriedAtGrowingPauses(t *testing.T) {
 		}
 		turns := turnsOf(w)
 		last := turns[len(turns)-1]
-		if last.N < 8 || last.N > maxLimitTries+1 || !strings.Contains(last.Error.Hint, "longer than 6h") {
+		if last.N < 8 || last.N > session.MaxLimitTries+1 || !strings.Contains(last.Error.Hint, "longer than 6h") {
 			t.Errorf("it gave up with turn %d: %+v", last.N, last.Error)
 		}
-		if all := last.EndedAt.Sub(at[0]); all > waitAtMost+time.Minute {
+		if all := last.EndedAt.Sub(at[0]); all > session.WaitAtMost+time.Minute {
 			t.Errorf("it waited for %s", all)
 		}
 		w.send(protocol.SignalClose, protocol.Close{})

@@ -11,6 +11,8 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/hostpool"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // torn loses its connection at the moment when its pump is cancelled. The server then does
@@ -35,9 +37,9 @@ func TestAPumpThatLosesItsWireWhileCalledBackIsFollowedByTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.workers = append(r.workers, w)
-	r.start(protocol.PoolID(r.zone), protocol.TypeHostPool, PoolInput{Zone: r.zone})
+	r.start(protocol.PoolID(r.zone), protocol.TypeHostPool, hostpool.Input{Zone: r.zone})
 	r.update(protocol.PoolID(r.zone), protocol.UpdatePutHost, nil, put("web-1", 3))
-	id := r.session("s", SessionOptions{})
+	id := r.session("s", session.Options{})
 	r.say(id, "m1", "stay")
 	r.until("a pump is attached", func() bool { return r.host.attached(id) })
 	r.update(protocol.SessionID(id), protocol.SignalInterrupt, nil, protocol.Interrupt{By: "bob"})

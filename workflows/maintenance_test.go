@@ -6,16 +6,17 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/care"
 )
 
 func TestHostsWhoseCheckIsOldAreCheckedByMaintenance(t *testing.T) {
 	r := newReal(t)
 	r.work()
 	r.update(protocol.PoolID(r.zone), protocol.UpdatePutHost, nil, put(r.zone, 1)) // no other test uses a host of this name
-	maintained := func(id string) MaintenanceResult {
+	maintained := func(id string) care.MaintenanceResult {
 		t.Helper()
-		r.start(id, protocol.TypeMaintenance, MaintenanceInput{Hosts: time.Hour, Zone: r.zone})
-		var out MaintenanceResult
+		r.start(id, protocol.TypeMaintenance, care.MaintenanceInput{Hosts: time.Hour, Zone: r.zone})
+		var out care.MaintenanceResult
 		if err := r.c.GetWorkflow(t.Context(), id, "").Get(t.Context(), &out); err != nil {
 			t.Fatal(err)
 		}

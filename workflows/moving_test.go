@@ -12,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // lost answers as a pump whose host is out of reach for too long.
@@ -33,7 +34,7 @@ func saysTold(then pumping) pumping {
 	}
 }
 
-var moves = SessionOptions{Seed: "team", OnHostLost: protocol.HostLostMove, LostAfter: 2 * time.Minute}
+var moves = session.Options{Seed: "team", OnHostLost: protocol.HostLostMove, LostAfter: 2 * time.Minute}
 
 func TestASessionThatLosesItsHostGoesOnElsewhere(t *testing.T) {
 	w := newWorld(t)
@@ -102,7 +103,7 @@ func TestASessionThatIsToGoOnSaysElsewhereWhatItWasToDo(t *testing.T) {
 		keep bool // a snapshot is taken within the turn
 		text string
 	}{
-		"its snapshot has the turn": {true, goOnText}, "its snapshot is older": {false, "hello"},
+		"its snapshot has the turn": {true, session.GoOnText}, "its snapshot is older": {false, "hello"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)
@@ -140,12 +141,12 @@ func TestASessionThatIsToGoOnSaysElsewhereWhatItWasToDo(t *testing.T) {
 
 func TestALostHostIsWaitedForAndItIsSaid(t *testing.T) {
 	for what, c := range map[string]struct {
-		opt   SessionOptions
+		opt   session.Options
 		stays string
 	}{
-		"by its policy":       {SessionOptions{}, "wait"},
-		"without a snapshot":  {SessionOptions{OnHostLost: protocol.HostLostMove, Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotClose}}, "no snapshot"},
-		"that cannot be made": {SessionOptions{OnHostLost: protocol.HostLostMove}, "no snapshot of it could be taken"},
+		"by its policy":       {session.Options{}, "wait"},
+		"without a snapshot":  {session.Options{OnHostLost: protocol.HostLostMove, Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotClose}}, "no snapshot"},
+		"that cannot be made": {session.Options{OnHostLost: protocol.HostLostMove}, "no snapshot of it could be taken"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWorld(t)
@@ -179,7 +180,7 @@ func TestALostHostIsWaitedForAndItIsSaid(t *testing.T) {
 				w.SignalWorkflow(protocol.SignalClose, protocol.Close{})
 			})
 			w.start(c.opt)
-			if a, b := w.fake.ran[1].LostAfter, w.fake.ran[2].LostAfter; a != lostAfter || b != 0 {
+			if a, b := w.fake.ran[1].LostAfter, w.fake.ran[2].LostAfter; a != session.LostAfter || b != 0 {
 				t.Errorf("the host was waited for %v, then for %v", a, b)
 			}
 		})
@@ -207,7 +208,7 @@ func TestAPersonSendsASessionAwayFromALostHost(t *testing.T) {
 		}
 		w.SignalWorkflow(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{Host: "web-1"})
+	w.start(session.Options{Host: "web-1"})
 }
 
 func TestAHostThatIsLostTwiceIsLeftTwice(t *testing.T) {
@@ -289,7 +290,7 @@ func TestAParkedSessionTriesAnotherHostWhereItsOwnIsLost(t *testing.T) {
 		}
 	})
 	w.ends(2 * time.Minute)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestAnIdleSessionIsMovedByAPerson(t *testing.T) {
@@ -313,7 +314,7 @@ func TestAnIdleSessionIsMovedByAPerson(t *testing.T) {
 			w.send(protocol.SignalMessage, hello("m2"))
 		})
 		w.ends(4 * time.Second)
-		w.start(SessionOptions{Host: "web-1"})
+		w.start(session.Options{Host: "web-1"})
 		if slot := w.back[0]; (slot.Left != nil) != away || (slot.Warm != nil) == away {
 			t.Errorf("the pool was told %+v", slot)
 		}
@@ -364,9 +365,9 @@ func TestWhatWasHeardOnALostHostCounts(t *testing.T) {
 		w.at(2*time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
 		w.at(10*time.Second, func() {
 			turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 2})
-			want, text, state := "unknown", "", sentThere
+			want, text, state := "unknown", "", session.SentThere
 			if knows {
-				want, text, state = "interrupted", "I began to", acknowledged
+				want, text, state = "interrupted", "I began to", session.Acknowledged
 			}
 			if turn.Status != want || turn.FinalText != text || (turn.TurnID == "turn-2") != knows || knows && w.message("m2").State != state {
 				t.Errorf("knows %v: the turn is %+v, its message %+v", knows, turn, w.message("m2"))
@@ -402,7 +403,7 @@ func TestWhatWasSaidToALostHostIsOnRecordInAnyCase(t *testing.T) {
 	w.start(moves)
 	said := -1
 	for i, n := range w.fake.ran[2].Pump.Notes {
-		if n.Type == protocol.EntryUser && n.Data["message"] == "m2" && n.Data["delivery"] == sentThere && n.Text == hello("m2").Text {
+		if n.Type == protocol.EntryUser && n.Data["message"] == "m2" && n.Data["delivery"] == session.SentThere && n.Text == hello("m2").Text {
 			said = i
 		}
 		if strings.HasPrefix(n.Text, "turn 2 ended as") && said < 0 {
@@ -419,7 +420,7 @@ func TestWhatWasSaidToALostHostIsOnRecordInAnyCase(t *testing.T) {
 func TestAForkOfWhatIsGoneTakesNoHost(t *testing.T) {
 	w := newWorld(t)
 	w.fake.fail("pin", finally(protocol.ErrTypeSnapshot))
-	w.start(SessionOptions{From: "s0.snap-4"})
+	w.start(session.Options{From: "s0.snap-4"})
 	if v := w.view(); v.State != protocol.Failed || v.Error == nil || v.Error.Kind != protocol.ErrTypeSnapshot || len(w.asked) != 0 || len(w.fake.prepared) != 0 {
 		t.Errorf("session is %+v, %+v, and asked for %+v", v, v.Error, w.asked)
 	}
@@ -429,7 +430,7 @@ func TestAForkThatWaitsForItsSnapshotCanBeClosed(t *testing.T) {
 	w := newWorld(t)
 	w.fake.hang("pin")
 	w.at(50*time.Millisecond, func() { w.takes(w.send(protocol.SignalClose, protocol.Close{})) })
-	w.start(SessionOptions{From: "s0.snap-4"})
+	w.start(session.Options{From: "s0.snap-4"})
 	if v := w.view(); v.State != protocol.Closed || v.Error != nil || len(w.asked) != 0 {
 		t.Errorf("session is %+v, and asked for %+v", v, w.asked)
 	}
@@ -458,7 +459,7 @@ func TestAForkBeginsWithASnapshotAndItsOwnThread(t *testing.T) {
 		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.ends(3 * time.Second)
-	w.start(SessionOptions{From: "s0.snap-4"})
+	w.start(session.Options{From: "s0.snap-4"})
 	if got := strings.Join(w.fake.calls, ","); !strings.HasPrefix(got, "pin s0.snap-4 for s1 of ") || strings.Count(got, "pin ") != 1 {
 		t.Errorf("called %s", got)
 	}
@@ -510,7 +511,7 @@ func TestAHostThatIsLostWhileNothingRunsIsSaidToBeAndCanBeLeft(t *testing.T) {
 			w.CancelWorkflow()
 		})
 		w.fake.fail("park", finally(protocol.ErrTypeUnreachable))
-		w.start(SessionOptions{Host: "web-1", ParkAfter: 30 * time.Minute})
+		w.start(session.Options{Host: "web-1", ParkAfter: 30 * time.Minute})
 	}
 }
 
@@ -524,7 +525,7 @@ func TestWhatADeadProcessLeftKeepsNobodyOnItsHost(t *testing.T) {
 	w.once("a snapshot is good", func() bool { v := w.view().Snapshot; return v != nil && v.N == 1 }, func() { w.send(protocol.SignalMessage, hello("m2")) })
 	w.when(protocol.Interrupted, func() { w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: "web-2"})) })
 	w.once("it is elsewhere", func() bool { return w.view().Host == "web-2" && w.view().State == protocol.Interrupted }, w.CancelWorkflow)
-	w.start(SessionOptions{Host: "web-1"})
+	w.start(session.Options{Host: "web-1"})
 }
 
 // If a turn ended on the lost host and its end is reported too late for a snapshot, the
@@ -534,15 +535,15 @@ func TestWhatADeadProcessLeftKeepsNobodyOnItsHost(t *testing.T) {
 func TestATurnThatEndedOnALostHostHasNotKeptItsWork(t *testing.T) {
 	failed := &protocol.Problem{Kind: "auth", Message: "no token came", Passing: true}
 	for name, c := range map[string]struct {
-		opt   SessionOptions
+		opt   session.Options
 		end   conversation.TurnEnd
 		acked bool
 		again string // the message that the session itself sends next
 	}{
 		"it waits for a person":    {moves, conversation.TurnEnd{Status: "completed"}, true, ""},
 		"only its end was heard":   {moves, conversation.TurnEnd{Status: "completed"}, false, ""},
-		"it says the same again":   {with(moves, func(o *SessionOptions) { o.OnInterrupt = protocol.InterruptContinue }), conversation.TurnEnd{Status: "completed"}, true, hello("m2").Text},
-		"it ended for want of one": {with(moves, func(o *SessionOptions) { o.OnAuth = protocol.AuthRetry }), conversation.TurnEnd{Status: "failed", Problem: failed}, true, ""},
+		"it says the same again":   {with(moves, func(o *session.Options) { o.OnInterrupt = protocol.InterruptContinue }), conversation.TurnEnd{Status: "completed"}, true, hello("m2").Text},
+		"it ended for want of one": {with(moves, func(o *session.Options) { o.OnAuth = protocol.AuthRetry }), conversation.TurnEnd{Status: "failed", Problem: failed}, true, ""},
 	} {
 		w := newWorld(t)
 		w.hosts = []string{"web-1", "web-2"}
@@ -561,16 +562,16 @@ func TestATurnThatEndedOnALostHostHasNotKeptItsWork(t *testing.T) {
 		w.at(2*time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
 		w.at(10*time.Second, func() {
 			turn, v := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 2}), w.view()
-			if turn.Status != "interrupted" || turn.TurnID != "turn-2" || turn.FinalText != "all is done" || turn.Usage.Input != 7 || w.message("m2").State != acknowledged {
+			if turn.Status != "interrupted" || turn.TurnID != "turn-2" || turn.FinalText != "all is done" || turn.Usage.Input != 7 || w.message("m2").State != session.Acknowledged {
 				t.Errorf("%s: the turn is %+v, its message %+v", name, turn, w.message("m2"))
 			}
-			if f := turn.Error; f == nil || f.Kind != kindHostLost || !strings.Contains(f.Message, c.end.Status) ||
+			if f := turn.Error; f == nil || f.Kind != session.KindHostLost || !strings.Contains(f.Message, c.end.Status) ||
 				!strings.Contains(f.Message, "from the snapshot of turn 1, and the turn's work after that is not kept") {
 				t.Errorf("%s: its error is %+v", name, f)
 			}
 			last := w.lastPump().Pump
 			switch {
-			case c.again == "" && (v.State != protocol.Interrupted || v.Turn.N != 2 || v.Error == nil || v.Error.Kind != kindHostLost):
+			case c.again == "" && (v.State != protocol.Interrupted || v.Turn.N != 2 || v.Error == nil || v.Error.Kind != session.KindHostLost):
 				t.Errorf("%s: session is %+v, %+v", name, v, v.Error)
 			case c.again != "" && (v.Turn.N != 3 || len(last.Sends) != 1 || last.Sends[0].Text != c.again):
 				t.Errorf("%s: session is %+v, and codex was sent %+v", name, v, last.Sends)
@@ -581,7 +582,7 @@ func TestATurnThatEndedOnALostHostHasNotKeptItsWork(t *testing.T) {
 	}
 }
 
-func with(o SessionOptions, change func(*SessionOptions)) SessionOptions {
+func with(o session.Options, change func(*session.Options)) session.Options {
 	change(&o)
 	return o
 }
@@ -603,7 +604,7 @@ func TestASessionThatIsMovedFromALostHostIsToBeWhereItWasSent(t *testing.T) {
 			w.send(protocol.SignalClose, protocol.Close{})
 		})
 	})
-	w.start(SessionOptions{Host: "web-1"})
+	w.start(session.Options{Host: "web-1"})
 	for _, in := range w.fake.prepared[1:] {
 		if in.Claim.Host.Name != "web-2" {
 			t.Errorf("it tried %s", in.Claim.Host.Name)

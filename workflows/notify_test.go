@@ -7,12 +7,13 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // begins runs a session that gets its first message with its start.
-func (w *world) begins(first protocol.Message, opt SessionOptions) protocol.SessionEnded {
+func (w *world) begins(first protocol.Message, opt session.Options) protocol.SessionEnded {
 	w.t.Helper()
-	w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: opt, First: &first})
+	w.ExecuteWorkflow(protocol.TypeSession, session.Input{ID: "s1", Options: opt, First: &first})
 	if !w.IsWorkflowCompleted() {
 		w.t.Fatal("the session did not end")
 	}
@@ -26,14 +27,14 @@ func (w *world) begins(first protocol.Message, opt SessionOptions) protocol.Sess
 func TestTheFirstMessageComesWithTheStartAndTheEndIsTold(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", strings.Repeat("long ", 4<<10)))
-	e := w.begins(hello("m1"), SessionOptions{CloseAfter: true, Notify: "batch/b1", Origin: protocol.OriginBatch("b1")})
+	e := w.begins(hello("m1"), session.Options{CloseAfter: true, Notify: "batch/b1", Origin: protocol.OriginBatch("b1")})
 	if err := w.GetWorkflowError(); err != nil {
 		t.Fatal(err)
 	}
 	if e.ID != "s1" || e.State != protocol.Closed || e.Failure != nil || e.Effects != protocol.EffectsNone || e.Host != "web-1" {
 		t.Errorf("the end was told as %+v", e)
 	}
-	if e.Turn == nil || e.Turn.Status != "completed" || e.Turn.MessageID != "m1" || !e.Turn.FinalTruncated || len(e.Turn.FinalText) > maxEndText+3 {
+	if e.Turn == nil || e.Turn.Status != "completed" || e.Turn.MessageID != "m1" || !e.Turn.FinalTruncated || len(e.Turn.FinalText) > session.MaxEndText+3 {
 		t.Errorf("its turn is %.200v", e.Turn)
 	}
 	if len(w.released) != 1 || w.released[0] != protocol.PoolID("") {
@@ -63,7 +64,7 @@ func TestWhatASessionMayHaveDoneIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.fake.pumps = append(w.fake.pumps, c.pump)
-			e := w.begins(hello("m1"), SessionOptions{CloseAfter: true, Notify: "batch/b1"})
+			e := w.begins(hello("m1"), session.Options{CloseAfter: true, Notify: "batch/b1"})
 			if e.Effects != c.want || e.Turn == nil || e.Turn.Status == "completed" {
 				t.Errorf("the end was told as %+v, want effects %s", e, c.want)
 			}
@@ -74,11 +75,11 @@ func TestWhatASessionMayHaveDoneIsTold(t *testing.T) {
 func TestASessionThatCannotBeginTellsSo(t *testing.T) {
 	for name, c := range map[string]struct {
 		first protocol.Message
-		opt   SessionOptions
+		opt   session.Options
 	}{
-		"its first message is empty": {protocol.Message{ID: "m1"}, SessionOptions{}},
-		"its options are wrong":      {hello("m1"), SessionOptions{Sandbox: "glass"}},
-		"its origin is none":         {hello("m1"), SessionOptions{Origin: "chance"}},
+		"its first message is empty": {protocol.Message{ID: "m1"}, session.Options{}},
+		"its options are wrong":      {hello("m1"), session.Options{Sandbox: "glass"}},
+		"its origin is none":         {hello("m1"), session.Options{Origin: "chance"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -96,7 +97,7 @@ func TestASessionThatCannotBeginTellsSo(t *testing.T) {
 
 func TestASessionThatRefusedItsFirstMessageSaysSoWhenItIsAsked(t *testing.T) {
 	w := newWorld(t)
-	w.begins(protocol.Message{ID: "m1"}, SessionOptions{Notify: "batch/b1"})
+	w.begins(protocol.Message{ID: "m1"}, session.Options{Notify: "batch/b1"})
 	answer, err := w.QueryWorkflow(protocol.QueryDetail)
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +114,7 @@ func TestASessionThatRefusedItsFirstMessageSaysSoWhenItIsAsked(t *testing.T) {
 // A session whose options are refused ends at once. Queries are answered with the reason.
 func TestASessionThatRefusedItsOptionsSaysSoWhenItIsAsked(t *testing.T) {
 	w := newWorld(t)
-	w.begins(protocol.Message{ID: "m1", Text: "hi"}, SessionOptions{Notify: "batch/b1", From: "s0.snap-1", Workspace: activities.Workspace{Snapshot: "s0.snap-2"}})
+	w.begins(protocol.Message{ID: "m1", Text: "hi"}, session.Options{Notify: "batch/b1", From: "s0.snap-1", Workspace: activities.Workspace{Snapshot: "s0.snap-2"}})
 	if typeOf(w.GetWorkflowError()) != protocol.RefusedBadInput {
 		t.Fatalf("it ended with %v", w.GetWorkflowError())
 	}

@@ -9,6 +9,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // overloaded answers as a pump whose codex accepts nothing.
@@ -40,7 +41,7 @@ func TestCodexThatTakesNothingIsWaitedFor(t *testing.T) {
 				}
 			})
 			w.ends(2 * time.Hour)
-			w.start(SessionOptions{})
+			w.start(session.Options{})
 			if n := len(w.fake.ran); n != 7 || w.fake.starts != 1 {
 				t.Errorf("%d pumps, %d processes", n, w.fake.starts)
 			}
@@ -67,7 +68,7 @@ func TestAnInterruptEndsTheWaitForACodexThatTakesNothing(t *testing.T) {
 	})
 	w.at(30*time.Minute, func() { w.wantTurn(2, "m2", "", "completed", "two") })
 	w.ends(time.Hour)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 // An interrupt voids open requests at once, and refuses decisions on them.
@@ -100,5 +101,5 @@ func TestAnInterruptVoidsWhatWaitsForAPerson(t *testing.T) {
 		}
 	})
 	w.ends(3 * time.Minute)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/workflows/internal/kit"
 	"go.temporal.io/sdk/workflow"
 )
 
@@ -11,7 +12,7 @@ import (
 func TestAPumpWaitsForTheTenthWorkerNoLongerThanForTheFirst(t *testing.T) {
 	env := newEnvironment()
 	env.ExecuteWorkflow(func(ctx workflow.Context) error {
-		p := workflow.GetActivityOptions(attached(ctx, "")).RetryPolicy
+		p := workflow.GetActivityOptions(kit.Attached(ctx, "")).RetryPolicy
 		if p.BackoffCoefficient != 1 || p.InitialInterval > time.Second {
 			t.Errorf("after a worker's death the pump waits %v, then %g times as long", p.InitialInterval, p.BackoffCoefficient)
 		}

@@ -8,6 +8,9 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 func (w *world) lastPump() activities.RunPumpInput {
@@ -59,7 +62,7 @@ func TestAnIdleSessionParksAndTheNextMessageBringsItBack(t *testing.T) {
 		}
 	})
 	w.ends(33 * time.Minute)
-	w.start(SessionOptions{Seed: "team", ParkAfter: 30 * time.Minute})
+	w.start(session.Options{Seed: "team", ParkAfter: 30 * time.Minute})
 	if w.asked[2].Prefer != "web-1" || w.asked[2].Generation <= w.fake.prepared[0].Claim.Generation {
 		t.Errorf("the pool was asked %+v", w.asked[2])
 	}
@@ -92,7 +95,7 @@ func TestNothingParksWhileATurnRunsOrAPersonIsWaitedFor(t *testing.T) {
 		}
 	})
 	w.ends(6 * time.Hour)
-	w.start(SessionOptions{ParkAfter: time.Minute})
+	w.start(session.Options{ParkAfter: time.Minute})
 }
 
 // The host with the session's folder cannot be reached. The store has everything that is in
@@ -111,7 +114,7 @@ func TestAParkedSessionComesUpElsewhereWhereItsHostIsNotToBeHad(t *testing.T) {
 		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.ends(5 * time.Second)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if r := w.lastPrepared().Restore; r == nil || r.Warm != 0 || r.Snapshot != "s1.snap-2" {
 		t.Errorf("prepared with %+v", r)
 	}
@@ -134,7 +137,7 @@ func TestAMessageInTheMomentOfParkingFindsTheSessionWhereItIs(t *testing.T) {
 				w.takes(w.send(protocol.SignalMessage, hello("m2")))
 			})
 			w.whenTurn(2, "completed", func() { w.SignalWorkflow(protocol.SignalClose, protocol.Close{}) })
-			w.start(SessionOptions{Seed: "team"})
+			w.start(session.Options{Seed: "team"})
 			first, again := w.fake.prepared[0], w.lastPrepared()
 			if r := again.Restore; len(w.fake.prepared) != 2 || r == nil || r.Warm != first.Claim.Generation {
 				t.Errorf("prepared with %+v", w.fake.prepared)
@@ -180,7 +183,7 @@ func TestASessionThatCannotParkStaysAndSaysWhy(t *testing.T) {
 		}
 	})
 	w.ends(6 * time.Minute)
-	w.start(SessionOptions{Seed: "team", ParkAfter: time.Minute})
+	w.start(session.Options{Seed: "team", ParkAfter: time.Minute})
 	seen := map[int]bool{}
 	for _, in := range w.fake.parks {
 		if seen[in.N] {
@@ -203,7 +206,7 @@ func TestAParkedSessionClosesWithoutASlot(t *testing.T) {
 				}
 				w.takes(w.send(protocol.SignalClose, protocol.Close{}))
 			})
-			w.start(SessionOptions{Seed: "team"})
+			w.start(session.Options{Seed: "team"})
 			var v protocol.SessionView
 			if err := w.GetWorkflowResult(&v); err != nil || v.State != protocol.Closed || v.Close == nil || !v.Close.Wiped || v.Close.Archive == "" || v.Close.Removed != (away == nil) {
 				t.Errorf("session is %+v, closed %+v (%v)", v, v.Close, err)
@@ -235,7 +238,7 @@ func TestClosingASessionThatCouldNotComeUpDiscardsNothing(t *testing.T) {
 		w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: "web-3"}))
 	})
 	w.at(4*time.Second, func() { w.takes(w.send(protocol.SignalClose, protocol.Close{})) })
-	w.start(SessionOptions{Seed: "team"})
+	w.start(session.Options{Seed: "team"})
 	var v protocol.SessionView
 	if err := w.GetWorkflowResult(&v); err != nil || v.State != protocol.Closed || v.Close == nil || v.Close.Wiped {
 		t.Errorf("session is %+v, closed %+v (%v)", v, v.Close, err)
@@ -243,7 +246,7 @@ func TestClosingASessionThatCouldNotComeUpDiscardsNothing(t *testing.T) {
 	if len(w.fake.closed) == 0 || w.fake.closed[0].Discard || w.fake.closed[0].Claim.Host.Name != "web-3" {
 		t.Errorf("closed with %+v", w.fake.closed)
 	}
-	var told *leftBehind
+	var told *lease.LeftBehind
 	for _, b := range w.back {
 		if b.Left != nil && b.Left.Host == "web-3" {
 			told = b.Left
@@ -287,7 +290,7 @@ func TestASessionThatCannotComeUpIsParkedAndSaysWhy(t *testing.T) {
 		}
 	})
 	w.ends(7 * time.Second)
-	w.start(SessionOptions{Seed: "team"})
+	w.start(session.Options{Seed: "team"})
 }
 
 func TestARolloverWhileParkedIsParked(t *testing.T) {
@@ -299,7 +302,7 @@ func TestARolloverWhileParkedIsParked(t *testing.T) {
 		w.fill()
 		w.SignalWorkflow(protocol.SignalMessage, "any event wakes it")
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	next := newWorld(t)
 	next.fake.rest = endsTurn("completed", "")
 	next.fake.parks = w.fake.parks // the same host
@@ -340,7 +343,7 @@ func TestAParkedSessionThatWaitsForAHostCanBeSentElsewhere(t *testing.T) {
 		}
 	})
 	w.ends(5 * time.Second)
-	w.start(SessionOptions{Host: "web-1"})
+	w.start(session.Options{Host: "web-1"})
 }
 
 // The pool knows of only one lease, so it repeats the grant of that lease.
@@ -351,7 +354,7 @@ func TestAWishForAnotherHostOutlivesTheGrantThatCrossesIt(t *testing.T) {
 	w.at(2*time.Second, func() { w.mute = true; w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(3*time.Second, func() {
 		w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: "web-9"}))
-		w.SignalWorkflow(signalLease, granted{From: protocol.PoolID(""), Epoch: 1, Spec: &protocol.HostSpec{Name: "web-1"}})
+		w.SignalWorkflow(lease.SignalLease, lease.Granted{From: protocol.PoolID(""), Epoch: 1, Spec: &protocol.HostSpec{Name: "web-1"}})
 		w.mute = false
 	})
 	w.at(10*time.Second, func() {
@@ -360,7 +363,7 @@ func TestAWishForAnotherHostOutlivesTheGrantThatCrossesIt(t *testing.T) {
 		}
 	})
 	w.ends(11 * time.Second)
-	w.start(SessionOptions{Host: "web-1"})
+	w.start(session.Options{Host: "web-1"})
 	if n := len(w.fake.prepared); n != 3 {
 		t.Errorf("%d were prepared", n)
 	}
@@ -393,7 +396,7 @@ func TestASnapshotThatParkingCouldNotTakeHasFailed(t *testing.T) {
 		}
 	})
 	w.ends(4 * time.Second)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestAWishToParkGoesOverIntoTheNextRun(t *testing.T) {
@@ -408,7 +411,7 @@ func TestAWishToParkGoesOverIntoTheNextRun(t *testing.T) {
 			w.SignalWorkflow(protocol.SignalMessage, "any event wakes it")
 		})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	next := newWorld(t)
 	next.fake.rest = endsTurn("completed", "")
 	next.at(time.Minute, func() { // long before the session would park by itself
@@ -443,7 +446,7 @@ func TestWhatWaitedForAParkedSessionRunsOnceItIsResumed(t *testing.T) {
 		}
 	})
 	w.ends(6 * time.Second)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if !w.asked[1].Begun || w.asked[2].Begun || w.asked[0].Begun {
 		t.Errorf("the pool was asked %+v", w.asked)
 	}
@@ -459,12 +462,12 @@ func TestAWishToParkOrToMoveOutlivesEveryFaultThatPasses(t *testing.T) {
 		state  protocol.SessionStatus
 		host   string
 	}{
-		"workers die while it parks":    {kindTimeout, protocol.SignalPark, protocol.Park{By: "bob"}, protocol.Parked, ""},
+		"workers die while it parks":    {kit.KindTimeout, protocol.SignalPark, protocol.Park{By: "bob"}, protocol.Parked, ""},
 		"the host is away":              {protocol.ErrTypeUnreachable, protocol.SignalPark, protocol.Park{By: "bob"}, protocol.Parked, ""},
 		"the store is full":             {protocol.ErrTypeStoreFull, protocol.SignalPark, protocol.Park{By: "bob"}, protocol.Parked, ""},
-		"workers die while it moves":    {kindTimeout, protocol.SignalResume, protocol.Resume{Host: "web-2", By: "bob"}, protocol.Idle, "web-2"},
+		"workers die while it moves":    {kit.KindTimeout, protocol.SignalResume, protocol.Resume{Host: "web-2", By: "bob"}, protocol.Idle, "web-2"},
 		"the wire is lost as it moves":  {protocol.ErrTypeWireLost, protocol.SignalResume, protocol.Resume{Host: "web-2", By: "bob"}, protocol.Idle, "web-2"},
-		"workers die as it is put away": {kindTimeout, protocol.SignalArchive, protocol.Archive{By: "bob"}, protocol.Parked, ""},
+		"workers die as it is put away": {kit.KindTimeout, protocol.SignalArchive, protocol.Archive{By: "bob"}, protocol.Parked, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := waitsLong(t)
@@ -484,7 +487,7 @@ func TestAWishToParkOrToMoveOutlivesEveryFaultThatPasses(t *testing.T) {
 				}
 				w.send(protocol.SignalClose, protocol.Close{})
 			})
-			w.start(SessionOptions{Host: "web-1", Seed: "team"})
+			w.start(session.Options{Host: "web-1", Seed: "team"})
 		})
 	}
 }
@@ -503,7 +506,7 @@ func TestAMessageEndsTheWaitOfASessionThatIsToPark(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 // Another request also ends the wait: to go to another host, or to try now.
@@ -522,7 +525,7 @@ func TestAWishForAHostEndsTheWaitOfASessionThatIsToPark(t *testing.T) {
 			v := w.view()
 			return v.State == want && (host == "" || v.Host == host)
 		}, func() { w.send(protocol.SignalClose, protocol.Close{}) })
-		w.start(SessionOptions{Host: "web-1"})
+		w.start(session.Options{Host: "web-1"})
 		if len(w.fake.parks) != 2 {
 			t.Errorf("it tried %d times", len(w.fake.parks))
 		}
@@ -539,7 +542,7 @@ func TestARolloverKeepsTheWaitOfASessionThatIsToPark(t *testing.T) {
 		w.fill()
 		w.SignalWorkflow(protocol.SignalMessage, "any event wakes it")
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	next := newWorld(t)
 	next.at(time.Minute, func() {
 		if v := next.view(); v.State != protocol.Parked || v.WaitingFor != nil {
@@ -568,5 +571,5 @@ func TestASessionComesUpOnTheHostThatWasNamed(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/workflows/internal/kit"
 	commonpb "go.temporal.io/api/common/v1"
 	enums "go.temporal.io/api/enums/v1"
 	failurepb "go.temporal.io/api/failure/v1"
@@ -379,7 +380,7 @@ const (
 )
 
 // replayed replays a history with today's code, and returns the differences.
-func replayed(h *historypb.History, every intervals, how strictness) error {
+func replayed(h *historypb.History, every kit.Intervals, how strictness) error {
 	n, err := replayNoting(h, every)
 	if err != nil {
 		return err
@@ -392,7 +393,7 @@ func replayed(h *historypb.History, every intervals, how strictness) error {
 }
 
 // replayNoting replays a history and notes what the workflow does.
-func replayNoting(h *historypb.History, every intervals) (*noting, error) {
+func replayNoting(h *historypb.History, every kit.Intervals) (*noting, error) {
 	if len(h.Events) == 0 {
 		return nil, errors.New("the history is empty")
 	}
@@ -497,7 +498,7 @@ func asJSON(v any) string {
 	if err != nil {
 		return fmt.Sprint(v)
 	}
-	return excerpt(string(raw), 300)
+	return kit.Cut(string(raw), 300)
 }
 
 // normal returns v as it is after encoding and decoding as JSON.

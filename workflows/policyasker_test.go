@@ -11,6 +11,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // Everybody who may signal a session can read the earlier messages, and send them again.
@@ -39,7 +40,7 @@ func TestAWordThatWasTakenBackCountsNoMore(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{Policy: approvedBy(t, "required: 2\n", "ann", "bob", "cyd")})
+	w.start(session.Options{Policy: approvedBy(t, "required: 2\n", "ann", "bob", "cyd")})
 }
 
 func TestMindsAreChangedSoOftenAndNoMore(t *testing.T) {
@@ -50,14 +51,14 @@ func TestMindsAreChangedSoOftenAndNoMore(t *testing.T) {
 	}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
-		for n := range maxTakenBack + 1 {
+		for n := range session.MaxTakenBack + 1 {
 			w.takes(w.send(protocol.SignalDecide, w.signed("bob", grant(n))))
 		}
 		w.refusal(w.send(protocol.SignalDecide, w.signed("bob", grant(-1))), protocol.RefusedState, "can only decline")
-		w.takes(w.send(protocol.SignalDecide, w.signed("cyd", grant(maxTakenBack))))
+		w.takes(w.send(protocol.SignalDecide, w.signed("cyd", grant(session.MaxTakenBack))))
 	})
 	w.at(3*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{Policy: approvedBy(t, "required: 2\n", "bob", "cyd")})
+	w.start(session.Options{Policy: approvedBy(t, "required: 2\n", "bob", "cyd")})
 	if d := sendOf(t, w.fake.ran[1], protocol.SendID("s1", 1)); d.Outcome != protocol.Grant {
 		t.Errorf("codex is told %+v", d)
 	}
@@ -94,7 +95,7 @@ func TestNobodyWhoMayAskLaterGivesThemselvesWhatCodexKeeps(t *testing.T) {
 			w.takes(w.send(protocol.SignalDecide, w.signed("bob", grant)))
 		})
 		w.at(3*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
-		w.start(SessionOptions{Policy: approvedBy(t, fmt.Sprintf("requester_may_decide: %v\n", asker), "bob")})
+		w.start(session.Options{Policy: approvedBy(t, fmt.Sprintf("requester_may_decide: %v\n", asker), "bob")})
 		if d := sendOf(t, w.fake.ran[1], protocol.SendID("s1", 1)); d.Outcome != protocol.Grant || d.ForSession != asker {
 			t.Errorf("the asker may decide: %v; codex is told %+v", asker, d)
 		}
@@ -128,7 +129,7 @@ func TestAMessageThatCameTooLateToSteerIsStillItsSenders(t *testing.T) {
 		w.takes(w.send(protocol.SignalDecide, w.signed("cyd", protocol.Decide{Approval: "s1.2", Outcome: "accept"})))
 	})
 	w.at(4*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{Policy: approvedBy(t, "", "bob", "cyd")})
+	w.start(session.Options{Policy: approvedBy(t, "", "bob", "cyd")})
 	second := slices.IndexFunc(w.fake.ran, func(in activities.RunPumpInput) bool { return brings(in, conversation.SendTurn) })
 	if second < 0 {
 		t.Fatal("the message became no turn")
@@ -156,5 +157,5 @@ func TestWhileOnePolicyIsBrokenNobodyDecides(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{Seed: "team", Policy: approvedBy(t, "", "bob")})
+	w.start(session.Options{Seed: "team", Policy: approvedBy(t, "", "bob")})
 }

@@ -14,6 +14,8 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/sshsig"
+	"fairlead.dev/fairlead/workflows/internal/ruling"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // keyOf makes a key that is the same in every run of the test.
@@ -56,7 +58,7 @@ func (w *world) signed(who string, d protocol.Decide) protocol.Decide {
 func signedAt(t *testing.T, who string, asked time.Time, of, namespace string, d protocol.Decide) protocol.Decide {
 	t.Helper()
 	signer, _ := keyOf(t, who)
-	message, err := SignedMessage(of, asked, d)
+	message, err := session.SignedMessage(of, asked, d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +120,7 @@ func TestOnlySignedDecisionsOfApproversCount(t *testing.T) {
 			})
 			w.refuses(r, protocol.RefusedState)
 		}
-		w.refuses(w.send(protocol.SignalDecide, changed(func(d *protocol.Decide) { d.Signature = strings.Repeat("x", maxSignature+1) })), protocol.RefusedBadInput)
+		w.refuses(w.send(protocol.SignalDecide, changed(func(d *protocol.Decide) { d.Signature = strings.Repeat("x", session.MaxSignature+1) })), protocol.RefusedBadInput)
 	})
 	w.at(2500*time.Millisecond, func() {
 		a := w.approval("s1.1")
@@ -141,7 +143,7 @@ func TestOnlySignedDecisionsOfApproversCount(t *testing.T) {
 		w.takes(w.send(protocol.SignalDecide, w.signed("bob", protocol.Decide{Approval: "s1.2", Outcome: "decline"})))
 	})
 	w.at(5*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{Policy: approvedBy(t, "", "ann", "bob")})
+	w.start(session.Options{Policy: approvedBy(t, "", "ann", "bob")})
 	if got := w.fake.ran[1].Pump.Sends[0].Outcome; got != protocol.Accept {
 		t.Errorf("codex was told %q", got)
 	}
@@ -188,7 +190,7 @@ func TestAsManyMustAgreeAsThePolicyRequiresAndOneMayDecline(t *testing.T) {
 		}
 	})
 	w.at(3*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{Policy: approvedBy(t, "required: 2\n", "ann", "bob", "cyd")})
+	w.start(session.Options{Policy: approvedBy(t, "required: 2\n", "ann", "bob", "cyd")})
 
 	w = newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, asks("one"), endsTurn("completed", ""))
@@ -203,7 +205,7 @@ func TestAsManyMustAgreeAsThePolicyRequiresAndOneMayDecline(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{Policy: approvedBy(t, "required: 2\n", "ann", "bob", "cyd")})
+	w.start(session.Options{Policy: approvedBy(t, "required: 2\n", "ann", "bob", "cyd")})
 }
 
 func TestNobodyHasToSignThatNobodyDecided(t *testing.T) {
@@ -216,7 +218,7 @@ func TestNobodyHasToSignThatNobodyDecided(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{Policy: approvedBy(t, "", "bob")})
+	w.start(session.Options{Policy: approvedBy(t, "", "bob")})
 }
 
 func TestWhoSteersTheTurnAsksAsWell(t *testing.T) {
@@ -235,13 +237,13 @@ func TestWhoSteersTheTurnAsksAsWell(t *testing.T) {
 		w.takes(w.send(protocol.SignalDecide, w.signed("cyd", protocol.Decide{Approval: "s1.1", Outcome: "accept"})))
 	})
 	w.at(time.Minute, func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{Policy: approvedBy(t, "", "bob", "cyd")})
+	w.start(session.Options{Policy: approvedBy(t, "", "bob", "cyd")})
 }
 
 func TestWhoAsksIsKnownByTheNameOnTheirOwnMachine(t *testing.T) {
-	r := readRuling("session", approvedBy(t, "", "ann", "bob"))
+	r := ruling.ReadRuling("session", approvedBy(t, "", "ann", "bob"))
 	for by, same := range map[string]bool{"ann@laptop": true, "ann": true, "Ann@EXAMPLE.com": true, "bob@laptop": false, "anna@laptop": false, "": false} {
-		if got := r.isThem("ann@example.com", by); got != same {
+		if got := r.IsThem("ann@example.com", by); got != same {
 			t.Errorf("%q is ann: %v", by, got)
 		}
 	}
@@ -268,7 +270,7 @@ func TestWhatIsAcceptedForTheSessionDoesNotServeWhoAcceptedIt(t *testing.T) {
 		w.takes(w.send(protocol.SignalDecide, w.signed("cyd", protocol.Decide{Approval: "s1.3", Outcome: "accept"})))
 	})
 	w.at(6*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{Policy: approvedBy(t, "", "bob", "cyd")})
+	w.start(session.Options{Policy: approvedBy(t, "", "bob", "cyd")})
 	// With a grant for the session codex would ask nobody again, whoever sends the
 	// next message.
 	if d := sendOf(t, w.fake.ran[1], protocol.SendID("s1", 1)); d.Outcome != protocol.Accept || d.ForSession {
@@ -278,7 +280,7 @@ func TestWhatIsAcceptedForTheSessionDoesNotServeWhoAcceptedIt(t *testing.T) {
 
 func TestABrokenPolicyDoesNotStartASession(t *testing.T) {
 	for _, bad := range []string{"rules:\n  - name: a\n    when: nonsense(\n    outcome: accept\n", "default: ask\n" + strings.Repeat("#", protocol.MaxPolicy)} {
-		err := checkPolicy(bad)
+		err := ruling.CheckPolicy(bad)
 		if err == nil {
 			t.Errorf("%.60q is taken", bad)
 		} else if strings.HasPrefix(bad, "rules") && !strings.Contains(err.Error(), "line 3") {

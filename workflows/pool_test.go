@@ -16,6 +16,10 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/hostpool"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/seed"
 )
 
 // fakeEngine knows which holders have ended, by id, or by id and first run.
@@ -125,9 +129,9 @@ func newPoolWorld(t *testing.T) *poolWorld {
 	p.SetOnActivityCanceledListener(func(*activity.Info) { p.hosts.record("called back") })
 	p.seeds = &fakeSeeds{t: t, blobs: 2}
 	p.RegisterActivity(p.seeds)
-	p.RegisterWorkflowWithOptions(poolWorkflow(usual), workflow.RegisterOptions{Name: protocol.TypeHostPool})
-	p.RegisterWorkflowWithOptions(seedWorkflow(usual), workflow.RegisterOptions{Name: protocol.TypeSeed})
-	p.RegisterWorkflowWithOptions(seedPoolWorkflow(usual), workflow.RegisterOptions{Name: protocol.TypeSeedPool})
+	p.RegisterWorkflowWithOptions(hostpool.Run(kit.Usual), workflow.RegisterOptions{Name: protocol.TypeHostPool})
+	p.RegisterWorkflowWithOptions(seed.Run(kit.Usual), workflow.RegisterOptions{Name: protocol.TypeSeed})
+	p.RegisterWorkflowWithOptions(seed.RunPool(kit.Usual), workflow.RegisterOptions{Name: protocol.TypeSeedPool})
 	answer := func(_ string, id, _, name string, arg any) error {
 		if p.gone[id] {
 			return &temporal.UnknownExternalWorkflowExecutionError{}
@@ -141,7 +145,7 @@ func newPoolWorld(t *testing.T) *poolWorld {
 			p.told = append(p.told, id+text)
 			return nil
 		}
-		g := arg.(granted)
+		g := arg.(lease.Granted)
 		switch {
 		case g.Refused != nil:
 			later := ""
@@ -170,21 +174,21 @@ func newPoolWorld(t *testing.T) *poolWorld {
 // their pools, an order to leave a host, or the question of a pool what a session holds.
 func toSeeds(arg any) string {
 	switch a := arg.(type) {
-	case leaveHost:
+	case lease.LeaveHost:
 		if a.Off {
 			return " may stay on " + a.Host
 		}
 		return fmt.Sprintf(" is to %s, from %s, by %s", a.How, a.Host, a.By)
-	case rollCall:
+	case lease.RollCall:
 		return " is asked what it holds of " + a.From
-	case acquire:
+	case lease.Acquire:
 		if a.Again {
 			return fmt.Sprintf(" asked whether %s has it, for %s", a.Holder, a.Pool)
 		}
 		return fmt.Sprintf(" asked for %s, for %s", a.Holder, a.Pool)
-	case release:
+	case lease.Release:
 		return fmt.Sprintf(" hears that %s took nothing: %v, epoch %d", a.Holder, a.Clean, a.Epoch)
-	case memberNews:
+	case seed.MemberNews:
 		return fmt.Sprintf(" hears of %s: gone %v, free %v, %s, %v, left %v", a.Seed, a.Gone, a.Free, a.Health, a.Answers, a.Left)
 	}
 	return ""
@@ -246,16 +250,16 @@ func TestSlotsAreNeverGivenTwice(t *testing.T) {
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() {
 		for _, s := range []string{"a", "b", "c"} {
-			p.SignalWorkflow(signalAcquire, acquire{Holder: s, Host: "web-1"})
+			p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: s, Host: "web-1"})
 		}
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "x", Host: "nowhere"})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "x", Host: "nowhere"})
 	})
 	p.at(2*time.Second, func() {
 		p.saw("session/a got web-1",
 			"session/b queued: a slot: host web-1 has all 1 slots in use; nobody waits before it",
 			"session/c queued: a slot: host web-1 has all 1 slots in use; 1 waits before it",
 			"session/x refused host_not_found")
-		p.SignalWorkflow(signalRelease, release{Holder: "a"})
+		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "a"})
 	})
 	p.at(3*time.Second, func() {
 		p.saw("session/b got web-1", "session/c queued: a slot: host web-1 has all 1 slots in use; nobody waits before it")
@@ -266,7 +270,7 @@ func TestSlotsAreNeverGivenTwice(t *testing.T) {
 		p.refuses(p.send(protocol.UpdateRemoveHost, protocol.RemoveHost{Name: "web-1"}), protocol.RefusedState)
 	})
 	p.finish(4 * time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -274,13 +278,13 @@ func TestALeaseEndsWithItsHolderHoweverItEnded(t *testing.T) {
 	p := newPoolWorld(t)
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() {
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "killed", Host: "web-1"})
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "next", Host: "web-1"})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "killed", Host: "web-1"})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "next", Host: "web-1"})
 	})
 	p.at(2*time.Second, func() { p.forget(); p.engine.ended["session/killed"] = true })
-	p.at(2*usual.reap, func() { p.saw("session/next got web-1") })
-	p.finish(3 * usual.reap)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.at(2*kit.Usual.Reap, func() { p.saw("session/next got web-1") })
+	p.finish(3 * kit.Usual.Reap)
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -288,11 +292,11 @@ func TestAHolderThatIsGoneBlocksNobody(t *testing.T) {
 	p := newPoolWorld(t)
 	p.gone["session/ghost"] = true
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
-	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "ghost", Host: "web-1"}) })
-	p.at(2*time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1"}) })
+	p.at(time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "ghost", Host: "web-1"}) })
+	p.at(2*time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "b", Host: "web-1"}) })
 	p.at(3*time.Second, func() { p.saw("session/b got web-1") })
 	p.finish(4 * time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 }
 
 func TestACordonedHostTakesNobodyNew(t *testing.T) {
@@ -300,14 +304,14 @@ func TestACordonedHostTakesNobodyNew(t *testing.T) {
 	yes, no := true, false
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 2))) })
 	p.at(time.Second, func() { p.takes(p.send(protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Cordon: &yes})) })
-	p.at(2*time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
+	p.at(2*time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1"}) })
 	p.at(3*time.Second, func() {
 		p.saw("session/a queued: a slot: host web-1 is cordoned; nobody waits before it")
 		p.takes(p.send(protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Cordon: &no}))
 	})
 	p.at(4*time.Second, func() { p.saw("session/a got web-1") })
 	p.finish(5 * time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -327,7 +331,7 @@ func TestBadHostsAreRefused(t *testing.T) {
 		p.refuses(p.send(protocol.UpdateRemoveHost, protocol.RemoveHost{Name: "nowhere"}), protocol.RefusedNotFound)
 	})
 	p.finish(time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -335,19 +339,19 @@ func TestAPoolRollsOverWithItsLeasesAndItsQueue(t *testing.T) {
 	p := newPoolWorld(t)
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() {
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"})
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1"})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1"})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "b", Host: "web-1"})
 	})
 	p.at(2*time.Second, func() {
-		p.SignalWorkflow(signalFound, protocol.SetHost{Name: "web-1", Codex: "0.169.0"})
+		p.SignalWorkflow(lease.SignalFound, protocol.SetHost{Name: "web-1", Codex: "0.169.0"})
 	})
 	p.at(3*time.Second, func() { p.fill() })
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	var again *temporalContinue
 	if !errors.As(p.GetWorkflowError(), &again) {
 		t.Fatalf("the pool ended with %v", p.GetWorkflowError())
 	}
-	in := carriedAs[PoolInput](t, again)
+	in := carriedAs[hostpool.Input](t, again)
 	if len(in.Carry.Hosts) != 2 || in.Carry.Hosts[1].Codex != "0.169.0" || len(in.Carry.Leases) != 1 || len(in.Carry.Queue) != 1 {
 		t.Errorf("carried %+v", in.Carry)
 	}
@@ -401,14 +405,14 @@ func TestALoginThatRotatesHasOneHolder(t *testing.T) {
 	ref := protocol.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: ref})) })
 	p.at(time.Second, func() {
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "a"})
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "b"})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a"})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "b"})
 	})
 	p.at(2*time.Second, func() {
 		p.saw("session/a got team", "session/b queued: seed team, held by a; nobody waits before it")
 		p.refuses(p.send(protocol.UpdateDeleteSeed, protocol.DeleteSeed{}), protocol.RefusedState)
 		p.refuses(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: ref}), protocol.RefusedState)
-		p.SignalWorkflow(signalRelease, release{Holder: "a", Epoch: 1, Clean: true})
+		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "a", Epoch: 1, Clean: true})
 	})
 	p.at(3*time.Second, func() {
 		p.saw("session/b got team")
@@ -427,8 +431,8 @@ func TestAnAPIKeyIsShared(t *testing.T) {
 	ref := protocol.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "api_key"}
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: ref})) })
 	p.at(time.Second, func() {
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "a"})
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "b"})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a"})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "b"})
 	})
 	p.at(2*time.Second, func() { p.saw("session/a got team", "session/b got team") })
 	p.finish(3 * time.Second)
@@ -463,12 +467,12 @@ func TestAPoolThatIsNeverIdleRollsOver(t *testing.T) {
 			p.fill()
 		}
 		if n < 100 {
-			p.SignalWorkflow(signalAcquire, acquire{Holder: fmt.Sprint("s", n), Host: "web-1"})
+			p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: fmt.Sprint("s", n), Host: "web-1"})
 		}
 	}
-	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "s0", Host: "web-1"}) })
+	p.at(time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "s0", Host: "web-1"}) })
 	p.finish(time.Hour)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	var again *temporalContinue
 	if !errors.As(p.GetWorkflowError(), &again) {
 		t.Fatalf("the pool ended with %v", p.GetWorkflowError())
@@ -476,7 +480,7 @@ func TestAPoolThatIsNeverIdleRollsOver(t *testing.T) {
 	if n >= 100 {
 		t.Errorf("it rolled over only when nobody asked any more")
 	}
-	if in := carriedAs[PoolInput](t, again); len(in.Carry.Leases)+len(in.Carry.Queue) == 0 {
+	if in := carriedAs[hostpool.Input](t, again); len(in.Carry.Leases)+len(in.Carry.Queue) == 0 {
 		t.Errorf("carried %+v", in.Carry)
 	}
 }

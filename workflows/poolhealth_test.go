@@ -6,6 +6,10 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/hostpool"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 func (f *fakeHosts) finds(host string, p *protocol.Problem) {
@@ -43,11 +47,11 @@ func TestANewHostIsProbedAndPeoplesLabelsWin(t *testing.T) {
 		if got := p.hosts.probed(); got != "web-1" {
 			t.Errorf("probed were %s", got)
 		}
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Labels: map[string]string{"os": "linux", "arch": "mine"}, Generation: 1})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Labels: map[string]string{"os": "linux", "arch": "mine"}, Generation: 1})
 	})
 	p.at(2*time.Second, func() { p.saw("session/a got web-1") })
 	p.finish(time.Hour)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 	if got := p.hosts.probed(); got != "" {
 		t.Errorf("a host that is well was probed again: %s", got)
@@ -60,14 +64,16 @@ func TestAHostThatFailsIsProbedQuarantinedAndComesBack(t *testing.T) {
 	p := newPoolWorld(t)
 	p.sweeper().set(false, nil)
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 4))) })
-	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Generation: 1}) })
+	p.at(time.Second, func() {
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1", Generation: 1})
+	})
 	p.at(2*time.Second, func() {
 		p.saw("session/a got web-1")
 		p.forget()
 		p.hosts.probed()
 		p.hosts.finds("web-1", noRoute())
-		p.SignalWorkflow(signalRelease, release{Holder: "a", Generation: 1, Failed: &protocol.Failure{Kind: protocol.ErrTypeUnreachable, Message: "prepare web-1: no route"}})
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1", Generation: 1})
+		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "a", Generation: 1, Failed: &protocol.Failure{Kind: protocol.ErrTypeUnreachable, Message: "prepare web-1: no route"}})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "b", Host: "web-1", Generation: 1})
 	})
 	p.at(2*time.Second+500*time.Millisecond, func() {
 		if h := p.shown("web-1"); h.State != protocol.HealthSuspect || h.Health == nil || h.Health.Kind != protocol.ErrTypeUnreachable || h.Used != 0 {
@@ -101,7 +107,7 @@ func TestAHostThatFailsIsProbedQuarantinedAndComesBack(t *testing.T) {
 		}
 	})
 	p.finish(21 * time.Minute)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -123,7 +129,7 @@ func TestHostsThatFailTogetherShareTheirProbes(t *testing.T) {
 			p.hosts.finds(n, noRoute())
 			at := time.Duration(i) * 300 * time.Millisecond
 			p.RegisterDelayedCallback(func() {
-				p.SignalWorkflow(signalHostAway, protocol.HostAway{Host: n, Problem: *noRoute()})
+				p.SignalWorkflow(lease.SignalHostAway, protocol.HostAway{Host: n, Problem: *noRoute()})
 			}, at)
 		}
 	})
@@ -135,7 +141,7 @@ func TestHostsThatFailTogetherShareTheirProbes(t *testing.T) {
 		}
 		for _, n := range names {
 			p.hosts.finds(n, nil)
-			p.SignalWorkflow(signalHostBack, protocol.HostBack{Host: n}) // the watch reports the host before a probe does
+			p.SignalWorkflow(lease.SignalHostBack, protocol.HostBack{Host: n}) // the watch reports the host before a probe does
 		}
 	})
 	p.at(25*time.Minute+time.Second, func() {
@@ -146,7 +152,7 @@ func TestHostsThatFailTogetherShareTheirProbes(t *testing.T) {
 		}
 	})
 	p.finish(30 * time.Minute)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -155,7 +161,7 @@ func TestHostsThatFailTogetherShareTheirProbes(t *testing.T) {
 // is full is not well because its watch answers.
 func TestAHostWhoseProbeFailsComesBackOnlyByAGoodOne(t *testing.T) {
 	full := &protocol.Problem{Kind: protocol.ErrTypeNoSpace, Message: "disk: 1 MB free"}
-	back := func(p *poolWorld) { p.SignalWorkflow(signalHostBack, protocol.HostBack{Host: "web-1"}) }
+	back := func(p *poolWorld) { p.SignalWorkflow(lease.SignalHostBack, protocol.HostBack{Host: "web-1"}) }
 	for name, c := range map[string]struct {
 		problem *protocol.Problem
 		sign    func(p *poolWorld)
@@ -163,11 +169,11 @@ func TestAHostWhoseProbeFailsComesBackOnlyByAGoodOne(t *testing.T) {
 	}{
 		"a full disk, and its watch answers": {full, back, false},
 		"a full disk, and codex was put there": {full, func(p *poolWorld) {
-			p.SignalWorkflow(signalFound, protocol.SetHost{Name: "web-1", Codex: "0.169.0"})
+			p.SignalWorkflow(lease.SignalFound, protocol.SetHost{Name: "web-1", Codex: "0.169.0"})
 		}, false},
 		"no route for probes, and its watch answers": {noRoute(), back, true},
 		"no route for probes, and a check got in and found fault": {noRoute(), func(p *poolWorld) {
-			p.SignalWorkflow(signalFound, protocol.SetHost{Name: "web-1", Check: &protocol.CheckHostResult{Facts: map[string]string{"os": "Linux"}}})
+			p.SignalWorkflow(lease.SignalFound, protocol.SetHost{Name: "web-1", Check: &protocol.CheckHostResult{Facts: map[string]string{"os": "Linux"}}})
 		}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -175,7 +181,7 @@ func TestAHostWhoseProbeFailsComesBackOnlyByAGoodOne(t *testing.T) {
 			p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 4))) })
 			p.at(time.Second, func() {
 				p.hosts.finds("web-1", c.problem)
-				p.SignalWorkflow(signalFound, protocol.SetHost{Name: "web-1", Failed: failureOfProblem(c.problem)})
+				p.SignalWorkflow(lease.SignalFound, protocol.SetHost{Name: "web-1", Failed: kit.FailureOfProblem(c.problem)})
 			})
 			p.at(2*time.Minute, func() { // four probes have failed, and the next is due in some minutes
 				p.hosts.probed()
@@ -196,7 +202,7 @@ func TestAHostWhoseProbeFailsComesBackOnlyByAGoodOne(t *testing.T) {
 				}
 			})
 			p.finish(11 * time.Minute)
-			p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+			p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 			p.verify()
 		})
 	}
@@ -207,12 +213,12 @@ func TestAHostThatFailsAgainSoonIsTriedLessOften(t *testing.T) {
 	p := newPoolWorld(t)
 	fails := protocol.SetHost{Name: "web-1", Failed: &protocol.Failure{Kind: protocol.ErrTypeCodexMissing, Message: "no codex"}}
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 4))) })
-	p.at(10*time.Second, func() { p.SignalWorkflow(signalFound, fails) })
+	p.at(10*time.Second, func() { p.SignalWorkflow(lease.SignalFound, fails) })
 	p.at(12*time.Second, func() {
 		if h := p.shown("web-1"); h.Health != nil {
 			t.Errorf("host is %+v", h)
 		}
-		p.SignalWorkflow(signalFound, fails)
+		p.SignalWorkflow(lease.SignalFound, fails)
 	})
 	p.at(14*time.Second, func() {
 		if h := p.shown("web-1"); h.Health == nil {
@@ -224,14 +230,14 @@ func TestAHostThatFailsAgainSoonIsTriedLessOften(t *testing.T) {
 			t.Errorf("host is %+v", h)
 		}
 	})
-	p.at(time.Hour, func() { p.SignalWorkflow(signalFound, fails) })
+	p.at(time.Hour, func() { p.SignalWorkflow(lease.SignalFound, fails) })
 	p.at(time.Hour+2*time.Second, func() {
 		if h := p.shown("web-1"); h.Health != nil {
 			t.Errorf("host is %+v", h)
 		}
 	})
 	p.finish(2 * time.Hour)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -241,10 +247,12 @@ func TestAHostThatWasNeverReachedIsNotWaitedFor(t *testing.T) {
 	p := newPoolWorld(t)
 	p.hosts.finds("web-1", noRoute())
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 4))) })
-	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Generation: 1}) })
+	p.at(time.Second, func() {
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1", Generation: 1})
+	})
 	p.at(2*time.Second, func() { p.saw("session/a refused unreachable") })
 	p.finish(time.Minute)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -257,7 +265,7 @@ func TestASessionWhoseHostCannotBeUsedGetsAnother(t *testing.T) {
 	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", "hi there"))
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.ends(time.Minute)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if v := w.view(); v.Host != "web-2" || v.Attempt != 2 || v.Turn.N != 1 || v.Turn.Status != "completed" || v.Error != nil {
 		t.Errorf("session is %+v", v)
 	}
@@ -278,7 +286,7 @@ func TestAHostsLabelsAndSlotsAreChanged(t *testing.T) {
 	p.at(time.Second, func() {
 		p.takes(p.send(protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Labels: map[string]string{"gpu": "no"}, Unlabel: []string{"team"}, Slots: 3}))
 		p.refuses(p.send(protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Slots: -1}), protocol.RefusedBadInput)
-		p.refuses(p.send(protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Labels: map[string]string{"k": strings.Repeat("x", maxHost)}}), protocol.RefusedBadInput)
+		p.refuses(p.send(protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Labels: map[string]string{"k": strings.Repeat("x", lease.MaxHost)}}), protocol.RefusedBadInput)
 	})
 	p.at(2*time.Second, func() {
 		if h := p.shown("web-1"); h.Slots != 3 || len(h.Labels) != 2 || h.Labels["gpu"] != "no" || h.Labels["tier"] != "1" {
@@ -286,6 +294,6 @@ func TestAHostsLabelsAndSlotsAreChanged(t *testing.T) {
 		}
 	})
 	p.finish(time.Minute)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }

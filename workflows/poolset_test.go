@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/hostpool"
+	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
 func (p *poolWorld) zone() protocol.PoolView {
@@ -16,13 +18,13 @@ func (p *poolWorld) zone() protocol.PoolView {
 func TestAPausedZoneGivesNobodyASlotAndSaysWhy(t *testing.T) {
 	p := newPoolWorld(t)
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 2))) })
-	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "has", Host: "web-1"}) })
+	p.at(time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "has", Host: "web-1"}) })
 	p.at(2*time.Second, func() {
 		p.forget()
 		p.takes(p.send(protocol.UpdatePausePool, protocol.PausePool{By: "ann", Reason: "the disk is being changed"}))
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "new"})
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "never", Select: []string{"gpu"}})
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "has", Host: "web-1"}) // this holder keeps its lease
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "new"})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "never", Select: []string{"gpu"}})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "has", Host: "web-1"}) // this holder keeps its lease
 	})
 	p.at(3*time.Second, func() {
 		p.saw("session/has got web-1", "session/never refused host_not_found",
@@ -46,7 +48,7 @@ func TestAPausedZoneGivesNobodyASlotAndSaysWhy(t *testing.T) {
 		}
 	})
 	p.finish(6 * time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -62,8 +64,8 @@ func TestWhatTenantsAndSeedsMayHaveIsSetAndShown(t *testing.T) {
 			p.refuses(p.send(protocol.UpdateSetPool, bad), protocol.RefusedBadInput)
 		}
 		for i := range 2 {
-			p.SignalWorkflow(signalAcquire, acquire{Holder: fmt.Sprint("n", i), Tenant: "night", Priority: 1})
-			p.SignalWorkflow(signalAcquire, acquire{Holder: fmt.Sprint("t", i), Seed: "team", Select: []string{"!gpu"}})
+			p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: fmt.Sprint("n", i), Tenant: "night", Priority: 1})
+			p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: fmt.Sprint("t", i), Seed: "team", Select: []string{"!gpu"}})
 		}
 	})
 	p.at(2*time.Second, func() {
@@ -87,21 +89,21 @@ func TestWhatTenantsAndSeedsMayHaveIsSetAndShown(t *testing.T) {
 		}
 	})
 	p.finish(4 * time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
 func TestWhatIsAskedForIsLookedAt(t *testing.T) {
 	p := newPoolWorld(t)
 	p.at(0, func() {
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Select: []string{"mem>=x"}})
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Rather: []string{"="}})
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "c", Tenant: "A B"})
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "d", Priority: 9})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Select: []string{"mem>=x"}})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "b", Rather: []string{"="}})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "c", Tenant: "A B"})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "d", Priority: 9})
 	})
 	p.at(time.Second, func() {
 		p.saw("session/a refused bad_input", "session/b refused bad_input", "session/c refused bad_input", "session/d refused bad_input")
-		if v := query[protocol.PlaceView](p.world, protocol.QueryPlace, protocol.PlaceQuery{Labels: tags{"gpu": "a100"}}); v.Never == nil || !strings.Contains(v.Never.Message, "host local lacks gpu=a100 (it has no gpu)") {
+		if v := query[protocol.PlaceView](p.world, protocol.QueryPlace, protocol.PlaceQuery{Labels: map[string]string{"gpu": "a100"}}); v.Never == nil || !strings.Contains(v.Never.Message, "host local lacks gpu=a100 (it has no gpu)") {
 			t.Errorf("there is a place: %+v", v)
 		}
 		if v := query[protocol.PlaceView](p.world, protocol.QueryPlace, protocol.PlaceQuery{Select: []string{"!gpu"}}); v.Never != nil || strings.Join(v.Hosts, "") != "local" {
@@ -109,7 +111,7 @@ func TestWhatIsAskedForIsLookedAt(t *testing.T) {
 		}
 	})
 	p.finish(2 * time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -121,17 +123,17 @@ func TestAGrantIsToldToFew(t *testing.T) {
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() {
 		for i := range n {
-			p.SignalWorkflow(signalAcquire, acquire{Holder: fmt.Sprintf("s%03d", i), Host: "web-1"})
+			p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: fmt.Sprintf("s%03d", i), Host: "web-1"})
 		}
 	})
 	p.at(2*time.Second, func() { p.forget() })
 	letters, places := 0, map[string][]string{}
 	for i := range n - 1 {
-		p.at(time.Duration(3+i)*time.Second, func() { p.SignalWorkflow(signalRelease, release{Holder: fmt.Sprintf("s%03d", i)}) })
+		p.at(time.Duration(3+i)*time.Second, func() { p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: fmt.Sprintf("s%03d", i)}) })
 		p.at(time.Duration(3+i)*time.Second+500*time.Millisecond, func() {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			if len(p.told) > len(rungs)+1 {
+			if len(p.told) > len(hostpool.Rungs)+1 {
 				t.Errorf("grant %d was told to %d: %v", i, len(p.told), p.told)
 			}
 			for _, text := range p.told {
@@ -152,7 +154,7 @@ func TestAGrantIsToldToFew(t *testing.T) {
 		}
 	})
 	p.finish((n + 6) * time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -161,19 +163,19 @@ func TestADrainLetsNothingElseIn(t *testing.T) {
 	p.at(0, func() {
 		p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1)))
 		p.refuses(p.send(protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Drain: &protocol.Draining{}, Slots: 1_000_000}), protocol.RefusedBadInput)
-		p.refuses(p.send(protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Drain: &protocol.Draining{}, Labels: map[string]string{"k": string(make([]byte, maxHost))}}), protocol.RefusedBadInput)
+		p.refuses(p.send(protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Drain: &protocol.Draining{}, Labels: map[string]string{"k": string(make([]byte, lease.MaxHost))}}), protocol.RefusedBadInput)
 		p.takes(p.send(protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Drain: &protocol.Draining{}}))
 	})
 	p.finish(time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
 func TestALimitIsChangedHoweverManyThereAre(t *testing.T) {
 	p := newPoolWorld(t)
-	carry := &poolState{Hosts: []poolHost{{Spec: protocol.HostSpec{Name: protocol.LocalHost}, Slots: 4}}}
-	for i := range maxSet {
-		carry.Shares = append(carry.Shares, poolShare{Tenant: fmt.Sprintf("t%04d", i), Limit: 1})
+	carry := &hostpool.State{Hosts: []hostpool.Host{{Spec: protocol.HostSpec{Name: protocol.LocalHost}, Slots: 4}}}
+	for i := range hostpool.MaxSet {
+		carry.Shares = append(carry.Shares, hostpool.Share{Tenant: fmt.Sprintf("t%04d", i), Limit: 1})
 	}
 	none, one := 0, 1
 	p.at(0, func() {
@@ -181,6 +183,6 @@ func TestALimitIsChangedHoweverManyThereAre(t *testing.T) {
 		p.takes(p.send(protocol.UpdateSetPool, protocol.SetPool{Tenant: "t0007", Limit: &none}))
 	})
 	p.finish(time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{Carry: carry})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{Carry: carry})
 	p.verify()
 }

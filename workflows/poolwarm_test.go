@@ -8,10 +8,14 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/hostpool"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
-func parks(holder string, generation int64) release {
-	return release{Holder: holder, Generation: generation, Warm: &leftBehind{Host: "web-1", Generation: generation, Wiped: true,
+func Parks(holder string, generation int64) lease.Release {
+	return lease.Release{Holder: holder, Generation: generation, Warm: &lease.LeftBehind{Host: "web-1", Generation: generation, Wiped: true,
 		Snapshot: &activities.SnapshotSpec{Parent: holder + ".snap-1"}}}
 }
 
@@ -22,21 +26,21 @@ func TestAParkedSessionTakesNoSlotAndComesBackToItsFolder(t *testing.T) {
 		p.takes(p.send(protocol.UpdatePutHost, put("web-2", 4)))
 	})
 	p.at(time.Second, func() {
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Generation: 1})
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1", Generation: 1})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1", Generation: 1})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "b", Host: "web-1", Generation: 1})
 	})
 	p.at(2*time.Second, func() {
 		p.forget()
-		p.SignalWorkflow(signalRelease, parks("a", 100))
+		p.SignalWorkflow(lease.SignalRelease, Parks("a", 100))
 	})
 	p.at(3*time.Second, func() {
 		p.saw("session/b got web-1")
 		if h := p.shown("web-1"); h.Used != 1 || strings.Join(h.Holders, " ") != "b" || h.Unclean != 0 {
 			t.Errorf("host is %+v", h)
 		}
-		p.SignalWorkflow(signalRelease, parks("b", 200))
+		p.SignalWorkflow(lease.SignalRelease, Parks("b", 200))
 		p.forget()
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Prefer: "web-1", Generation: 101})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Prefer: "web-1", Generation: 101})
 	})
 	p.at(4*time.Second, func() {
 		p.saw("session/a got web-1")
@@ -46,7 +50,7 @@ func TestAParkedSessionTakesNoSlotAndComesBackToItsFolder(t *testing.T) {
 		p.refuses(p.send(protocol.UpdateRemoveHost, protocol.RemoveHost{Name: "web-1"}), protocol.RefusedState)
 	})
 	p.finish(5 * time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -59,12 +63,12 @@ func TestTheFolderOfASessionThatGoesOnElsewhereIsCleanedUp(t *testing.T) {
 		p.takes(p.send(protocol.UpdatePutHost, put("web-2", 4)))
 	})
 	p.at(time.Second, func() {
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Seed: "team", Generation: 1})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1", Seed: "team", Generation: 1})
 	})
-	p.at(2*time.Second, func() { p.SignalWorkflow(signalRelease, parks("a", 100)) })
+	p.at(2*time.Second, func() { p.SignalWorkflow(lease.SignalRelease, Parks("a", 100)) })
 	p.at(3*time.Second, func() {
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1", Generation: 1})
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Prefer: "web-1", Generation: 101})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "b", Host: "web-1", Generation: 1})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Prefer: "web-1", Generation: 101})
 	})
 	p.once("it is cleaned", func() bool { h := p.shown("web-1"); return len(h.Leftovers) == 1 && h.Unclean == 0 }, func() {
 		in := f.tried()[0]
@@ -76,7 +80,7 @@ func TestTheFolderOfASessionThatGoesOnElsewhereIsCleanedUp(t *testing.T) {
 		}
 	})
 	p.finish(time.Minute)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -89,12 +93,12 @@ func TestWhatIsAskedForAfterAReleaseIsNotTakenBackWithIt(t *testing.T) {
 		p.takes(p.send(protocol.UpdatePutHost, put("web-2", 1)))
 	})
 	p.at(time.Second, func() {
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Generation: 1})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1", Generation: 1})
 	})
 	p.at(2*time.Second, func() {
 		p.forget()
-		p.SignalWorkflow(signalRelease, release{Holder: "a", Generation: 100, Left: &leftBehind{Host: "web-1", Why: "no route to host", Generation: 100}})
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Generation: 101})
+		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "a", Generation: 100, Left: &lease.LeftBehind{Host: "web-1", Why: "no route to host", Generation: 100}})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Generation: 101})
 	})
 	p.at(3*time.Second, func() {
 		p.saw("session/a got web-2") // not the host on which a leftover of the session is
@@ -102,32 +106,34 @@ func TestWhatIsAskedForAfterAReleaseIsNotTakenBackWithIt(t *testing.T) {
 			t.Errorf("host is %+v", h)
 		}
 		f.set(false, nil)
-		p.SignalWorkflow(signalHostBack, protocol.HostBack{Host: "web-1"})
+		p.SignalWorkflow(lease.SignalHostBack, protocol.HostBack{Host: "web-1"})
 	})
 	p.finish(10 * time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
 func TestAPoolRemembersOnlySoManyFolders(t *testing.T) {
 	p := newPoolWorld(t)
 	p.sweeper().set(false, nil)
-	carry := &poolState{Hosts: []poolHost{{Spec: put("web-1", 1).Spec, Slots: 4}}}
-	for i := range maxWarm {
-		carry.Leases = append(carry.Leases, poolLease{Holder: fmt.Sprint("s", i), Host: "web-1", Warm: parks(fmt.Sprint("s", i), 1_800_000_000).Warm})
+	carry := &hostpool.State{Hosts: []hostpool.Host{{Spec: put("web-1", 1).Spec, Slots: 4}}}
+	for i := range hostpool.MaxWarm {
+		carry.Leases = append(carry.Leases, hostpool.Lease{Holder: fmt.Sprint("s", i), Host: "web-1", Warm: Parks(fmt.Sprint("s", i), 1_800_000_000).Warm})
 	}
-	if n := encoded(carry); n > maxCarry {
+	if n := kit.Encoded(carry); n > session.MaxCarry {
 		t.Errorf("a full pool carries %d bytes", n)
 	}
-	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "late", Host: "web-1", Generation: 1}) })
-	p.at(2*time.Second, func() { p.SignalWorkflow(signalRelease, parks("late", 5)) })
+	p.at(time.Second, func() {
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "late", Host: "web-1", Generation: 1})
+	})
+	p.at(2*time.Second, func() { p.SignalWorkflow(lease.SignalRelease, Parks("late", 5)) })
 	p.once("the oldest is cleaned", func() bool { return len(p.shown("web-1").Leftovers) == 1 }, func() {
 		if l := p.shown("web-1").Leftovers[0]; l.Session != "s0" {
 			t.Errorf("cleaned was %+v", l)
 		}
 	})
 	p.finish(time.Minute)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{Carry: carry})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{Carry: carry})
 	p.verify()
 }
 
@@ -143,16 +149,18 @@ func TestTheFolderOfAParkedSessionThatEndsOnItsWayBackIsCleanedUp(t *testing.T) 
 			f := p.sweeper()
 			f.set(false, nil)
 			p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
-			p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1", Generation: 1}) })
-			p.at(2*time.Second, func() { p.SignalWorkflow(signalRelease, parks("a", 100)) })
+			p.at(time.Second, func() {
+				p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1", Generation: 1})
+			})
+			p.at(2*time.Second, func() { p.SignalWorkflow(lease.SignalRelease, Parks("a", 100)) })
 			p.at(3*time.Second, func() {
 				if !tc.free {
-					p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1", Generation: 1})
+					p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "b", Host: "web-1", Generation: 1})
 				}
 			})
 			p.at(4*time.Second, func() {
 				p.gone["session/a"] = true
-				p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Prefer: "web-1", Host: "web-1", Generation: 101})
+				p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Prefer: "web-1", Host: "web-1", Generation: 101})
 			})
 			p.at(time.Minute, func() {
 				if h := p.shown("web-1"); len(h.Leftovers) != 1 || h.Leftovers[0].Session != "a" || h.Leftovers[0].WipedAt.IsZero() {
@@ -160,7 +168,7 @@ func TestTheFolderOfAParkedSessionThatEndsOnItsWayBackIsCleanedUp(t *testing.T) 
 				}
 			})
 			p.finish(2 * time.Minute)
-			p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+			p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 			p.verify()
 		})
 	}
@@ -179,13 +187,15 @@ func TestAPoolThatIsBegunAnewLearnsOfTheFoldersOfParkedSessions(t *testing.T) {
 	})
 	p.at(time.Second, func() {
 		for _, holder := range []string{"a", "b"} {
-			p.SignalWorkflow(signalHolds, holds{Holder: holder, Host: "web-1", Seed: "team", Warm: parks(holder, 100).Warm})
+			p.SignalWorkflow(lease.SignalHolds, lease.Holds{Holder: holder, Host: "web-1", Seed: "team", Warm: Parks(holder, 100).Warm})
 		}
 	})
 	p.at(2*time.Second, func() {
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Prefer: "web-1", Generation: 101})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Prefer: "web-1", Generation: 101})
 	})
-	p.at(3*time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Prefer: "web-1", Generation: 101}) })
+	p.at(3*time.Second, func() {
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "b", Prefer: "web-1", Generation: 101})
+	})
 	p.once("the folder of b is cleaned up", func() bool { h := p.shown("web-1"); return len(h.Leftovers) == 1 && h.Unclean == 0 }, func() {
 		if in := f.tried()[0]; in.Generation != 100 || in.Seed != nil || in.Snapshot == nil || in.Snapshot.Parent != "b.snap-1" {
 			t.Errorf("cleaned by %+v", in)
@@ -197,6 +207,6 @@ func TestAPoolThatIsBegunAnewLearnsOfTheFoldersOfParkedSessions(t *testing.T) {
 		}
 		p.CancelWorkflow()
 	})
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }

@@ -8,6 +8,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 func (f *fakeSessions) PushWorkspace(ctx context.Context, in activities.PushWorkspaceInput) (activities.PushWorkspaceResult, error) {
@@ -16,8 +17,8 @@ func (f *fakeSessions) PushWorkspace(ctx context.Context, in activities.PushWork
 }
 
 // pushable returns the options of a session that began with a repository.
-func pushable() SessionOptions {
-	return SessionOptions{Workspace: activities.Workspace{Repo: &activities.Repo{URL: "https://git.example.com/team/app.git"}}, Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotOff}}
+func pushable() session.Options {
+	return session.Options{Workspace: activities.Workspace{Repo: &activities.Repo{URL: "https://git.example.com/team/app.git"}}, Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotOff}}
 }
 
 func (w *world) pushing() bool { return strings.Contains(w.done(), "push ") }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/hostpool"
 )
 
 func (p *poolWorld) hostNames() []string {
@@ -59,6 +60,6 @@ func TestManyHostsAreAddedTogetherOrNotAtAll(t *testing.T) {
 		}
 	})
 	p.finish(4 * time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }

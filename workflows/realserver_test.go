@@ -27,6 +27,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/workflows/hostpool"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // The tests below run on the real Temporal server with real workers. Only the host
@@ -99,14 +102,14 @@ type real struct {
 	queue string
 	host  *standIn
 	store *store.Store // for batches
-	every intervals
+	every kit.Intervals
 
 	workers []worker.Worker
 }
 
 func newReal(t *testing.T, settings ...string) *real {
 	t.Helper()
-	r := &real{t: t, every: usual, c: server(t, settings...), host: newStandIn(t)}
+	r := &real{t: t, every: kit.Usual, c: server(t, settings...), host: newStandIn(t)}
 	r.zone = "z" + strings.ToLower(strings.Map(func(c rune) rune {
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' {
 			return c
@@ -148,7 +151,7 @@ func (r *real) work() (stop func()) {
 		r.t.Fatal(err)
 	}
 	if len(r.workers) == 0 {
-		r.start(protocol.PoolID(r.zone), protocol.TypeHostPool, PoolInput{Zone: r.zone})
+		r.start(protocol.PoolID(r.zone), protocol.TypeHostPool, hostpool.Input{Zone: r.zone})
 		r.update(protocol.PoolID(r.zone), protocol.UpdatePutHost, nil, put("web-1", 3))
 	}
 	once := &stopOnce{Worker: w}
@@ -182,11 +185,11 @@ func (r *real) tryStart(id, kind string, in any) error {
 }
 
 // session starts a session on web-1 and returns its id.
-func (r *real) session(name string, opt SessionOptions) string {
+func (r *real) session(name string, opt session.Options) string {
 	r.t.Helper()
 	id := r.zone + "." + name
 	opt.Zone, opt.Host = r.zone, "web-1"
-	r.start(protocol.SessionID(id), protocol.TypeSession, SessionInput{ID: id, Options: opt})
+	r.start(protocol.SessionID(id), protocol.TypeSession, session.Input{ID: id, Options: opt})
 	return id
 }
 

@@ -5,18 +5,25 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/batch"
+	"fairlead.dev/fairlead/workflows/care"
+	"fairlead.dev/fairlead/workflows/hostpool"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/schedule"
+	"fairlead.dev/fairlead/workflows/seed"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // Register makes a worker serve every workflow of this package.
-func Register(r worker.WorkflowRegistry) { register(r, usual) }
+func Register(r worker.WorkflowRegistry) { register(r, kit.Usual) }
 
-func register(r worker.WorkflowRegistry, every intervals) {
+func register(r worker.WorkflowRegistry, every kit.Intervals) {
 	for name, w := range map[string]any{
-		protocol.TypeSession: sessionWorkflow(every), protocol.TypeHostPool: poolWorkflow(every), protocol.TypeSeed: seedWorkflow(every), protocol.TypeSeedPool: seedPoolWorkflow(every),
-		protocol.TypeProvision: ProvisionHost, protocol.TypeCheck: CheckHost, protocol.TypeExec: ExecOnHost, protocol.TypeScan: ScanHostKeys,
-		protocol.TypeMaintenance: Maintenance, protocol.TypeCapture: CaptureSeed, protocol.TypeLogin: LoginSeed,
-		protocol.TypeRotate: RotateKeys, protocol.TypeBatch: batchWorkflow(every), protocol.TypePrune: PruneSnapshots, protocol.TypeCheckSnapshots: CheckSnapshots,
-		protocol.TypeClaimKey: ClaimKey, protocol.TypeFire: Fire,
+		protocol.TypeSession: session.Run(every), protocol.TypeHostPool: hostpool.Run(every), protocol.TypeSeed: seed.Run(every), protocol.TypeSeedPool: seed.RunPool(every),
+		protocol.TypeProvision: hostpool.ProvisionHost, protocol.TypeCheck: hostpool.CheckHost, protocol.TypeExec: hostpool.ExecOnHost, protocol.TypeScan: hostpool.ScanHostKeys,
+		protocol.TypeMaintenance: care.Maintenance, protocol.TypeCapture: seed.CaptureSeed, protocol.TypeLogin: seed.LoginSeed,
+		protocol.TypeRotate: care.RotateKeys, protocol.TypeBatch: batch.Run(every), protocol.TypePrune: care.PruneSnapshots, protocol.TypeCheckSnapshots: care.CheckSnapshots,
+		protocol.TypeClaimKey: care.ClaimKey, protocol.TypeFire: schedule.Fire,
 	} {
 		r.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: name})
 	}

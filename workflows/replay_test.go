@@ -23,6 +23,11 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/care"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/seed"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // shortRuns makes workflows continue as new after few events.
@@ -37,26 +42,26 @@ type shape struct {
 
 // shapes are run on the real server.
 var shapes = []shape{
-	{"turn by update", inSession(SessionOptions{}, func(r *real, id string) {
+	{"turn by update", inSession(session.Options{}, func(r *real, id string) {
 		r.say(id, "m1", "hello")
 		r.ended(id, "m1", "completed")
 		r.becomes(id, protocol.Idle)
 		r.close(id)
 	})},
-	{"turn by signal", inSession(SessionOptions{}, func(r *real, id string) {
+	{"turn by signal", inSession(session.Options{}, func(r *real, id string) {
 		r.signal(protocol.SessionID(id), protocol.SignalMessage, protocol.Message{ID: "m1", Text: "hello"})
 		r.until("the message is there", func() bool { return r.view(id).Turn != nil })
 		r.ended(id, "m1", "completed")
 		r.signal(protocol.SessionID(id), protocol.SignalClose, nil)
 	})},
-	{"approval accepted by update", inSession(SessionOptions{}, func(r *real, id string) {
+	{"approval accepted by update", inSession(session.Options{}, func(r *real, id string) {
 		r.say(id, "m1", "ask make")
 		r.becomes(id, protocol.Waiting)
 		r.decide(id, 1, "accept", "")
 		r.ended(id, "m1", "completed")
 		r.close(id)
 	})},
-	{"approval declined by signal", inSession(SessionOptions{}, func(r *real, id string) {
+	{"approval declined by signal", inSession(session.Options{}, func(r *real, id string) {
 		r.say(id, "m1", "ask make")
 		r.becomes(id, protocol.Waiting)
 		r.signal(protocol.SessionID(id), protocol.SignalDecide, map[string]any{"approval": "none"})
@@ -64,12 +69,12 @@ var shapes = []shape{
 		r.ended(id, "m1", "completed")
 		r.close(id)
 	})},
-	{"approval expired", inSession(SessionOptions{Expiry: time.Second}, func(r *real, id string) {
+	{"approval expired", inSession(session.Options{Expiry: time.Second}, func(r *real, id string) {
 		r.say(id, "m1", "ask make")
 		r.ended(id, "m1", "completed")
 		r.close(id)
 	})},
-	{"accepted for the session", inSession(SessionOptions{}, func(r *real, id string) {
+	{"accepted for the session", inSession(session.Options{}, func(r *real, id string) {
 		r.say(id, "m1", "ask make")
 		r.becomes(id, protocol.Waiting)
 		r.decide(id, 1, "accept", "session")
@@ -80,14 +85,14 @@ var shapes = []shape{
 		r.ended(id, "m2", "completed")
 		r.close(id)
 	})},
-	{"interrupt", inSession(SessionOptions{}, func(r *real, id string) {
+	{"interrupt", inSession(session.Options{}, func(r *real, id string) {
 		r.say(id, "m1", "stay")
 		r.until("a pump is attached", func() bool { return r.host.attached(id) })
 		r.update(protocol.SessionID(id), protocol.SignalInterrupt, nil, protocol.Interrupt{By: "bob", Reason: "enough"})
 		r.ended(id, "m1", "interrupted")
 		r.close(id)
 	})},
-	{"steer", inSession(SessionOptions{}, func(r *real, id string) {
+	{"steer", inSession(session.Options{}, func(r *real, id string) {
 		r.say(id, "m1", "stay")
 		r.until("a pump is attached", func() bool { return r.host.attached(id) })
 		r.update(protocol.SessionID(id), protocol.SignalMessage, nil, protocol.Message{ID: "m2", Text: "faster", Mode: "steer"})
@@ -99,24 +104,24 @@ var shapes = []shape{
 		r.ended(id, "m1", "interrupted")
 		r.close(id)
 	})},
-	{"close while running", inSession(SessionOptions{}, func(r *real, id string) {
+	{"close while running", inSession(session.Options{}, func(r *real, id string) {
 		r.say(id, "m1", "stay")
 		r.until("a pump is attached", func() bool { return r.host.attached(id) })
 		r.close(id)
 	})},
-	{"close while waiting", inSession(SessionOptions{}, func(r *real, id string) {
+	{"close while waiting", inSession(session.Options{}, func(r *real, id string) {
 		r.say(id, "m1", "ask make")
 		r.becomes(id, protocol.Waiting)
 		r.close(id)
 	})},
-	{"process death and resume", inSession(SessionOptions{}, func(r *real, id string) {
+	{"process death and resume", inSession(session.Options{}, func(r *real, id string) {
 		r.say(id, "m1", "die")
 		r.ended(id, "m1", "interrupted")
 		r.say(id, "m2", "hello")
 		r.ended(id, "m2", "completed")
 		r.close(id)
 	})},
-	{"process death and continue", inSession(SessionOptions{OnInterrupt: protocol.InterruptContinue}, func(r *real, id string) {
+	{"process death and continue", inSession(session.Options{OnInterrupt: protocol.InterruptContinue}, func(r *real, id string) {
 		r.say(id, "m1", "die")
 		if turn := r.ended(id, "m1", "interrupted"); turn.FollowedBy != 2 {
 			r.t.Errorf("the turn is %+v", turn)
@@ -128,7 +133,7 @@ var shapes = []shape{
 	{"process death and fail", func(t *testing.T) (*real, []string) {
 		r := newReal(t)
 		r.work()
-		id := r.session("s", SessionOptions{OnInterrupt: protocol.InterruptFail})
+		id := r.session("s", session.Options{OnInterrupt: protocol.InterruptFail})
 		r.say(id, "m1", "die")
 		if _, err := r.result(id); typeOf(err) != "process_exit" {
 			t.Errorf("session ended with %v", err)
@@ -138,7 +143,7 @@ var shapes = []shape{
 		}
 		return r, []string{protocol.SessionID(id)}
 	}},
-	{"decisions that a process took with it", inSession(SessionOptions{OnInterrupt: protocol.InterruptContinue}, func(r *real, id string) {
+	{"decisions that a process took with it", inSession(session.Options{OnInterrupt: protocol.InterruptContinue}, func(r *real, id string) {
 		r.say(id, "m1", "ask make")
 		r.becomes(id, protocol.Waiting)
 		r.host.kill(id, protocol.Decided)
@@ -165,7 +170,7 @@ var shapes = []shape{
 		r.ended(id, id+".c2", "completed")
 		r.close(id)
 	})},
-	{"a grant outlives its process", inSession(SessionOptions{}, func(r *real, id string) {
+	{"a grant outlives its process", inSession(session.Options{}, func(r *real, id string) {
 		r.say(id, "m1", "ask make")
 		r.becomes(id, protocol.Waiting)
 		r.host.kill(id, protocol.Sent)
@@ -178,7 +183,7 @@ var shapes = []shape{
 		}
 		r.close(id)
 	})},
-	{"parks and comes back", inSession(SessionOptions{ParkAfter: time.Second}, func(r *real, id string) {
+	{"parks and comes back", inSession(session.Options{ParkAfter: time.Second}, func(r *real, id string) {
 		r.say(id, "m1", "hello")
 		r.ended(id, "m1", "completed")
 		r.becomes(id, protocol.Parked)
@@ -190,12 +195,12 @@ var shapes = []shape{
 	{"a lost host", func(t *testing.T) (*real, []string) {
 		r := newReal(t)
 		r.work()
-		id := r.losesItsHost(SessionOptions{OnHostLost: protocol.HostLostMove, OnInterrupt: protocol.InterruptContinue})
+		id := r.losesItsHost(session.Options{OnHostLost: protocol.HostLostMove, OnInterrupt: protocol.InterruptContinue})
 		r.ended(id, id+".c1", "interrupted")
 		r.close(id)
 		return r, []string{protocol.PoolID(r.zone), protocol.SessionID(id)}
 	}},
-	{"budget", inSession(SessionOptions{Bounds: protocol.Bounds{Tokens: 1000}}, func(r *real, id string) {
+	{"budget", inSession(session.Options{Bounds: protocol.Bounds{Tokens: 1000}}, func(r *real, id string) {
 		r.say(id, "m1", "stay")
 		r.until("a pump is attached", func() bool { return r.host.attached(id) })
 		r.update(protocol.SessionID(id), protocol.SignalBudget, nil, protocol.Budget{By: "bob", Tokens: tokens(50), TurnTimeout: "1h"})
@@ -218,7 +223,7 @@ var shapes = []shape{
 		r.ended(id, "m3", "completed")
 		r.close(id)
 	})},
-	{"failed turn that ends its session", inSession(SessionOptions{CloseAfter: true}, func(r *real, id string) {
+	{"failed turn that ends its session", inSession(session.Options{CloseAfter: true}, func(r *real, id string) {
 		r.say(id, "m1", "fail")
 		if v, err := r.result(id); err != nil || v.State != protocol.Closed {
 			r.t.Errorf("session ended as %+v (%v)", v, err)
@@ -227,7 +232,7 @@ var shapes = []shape{
 	{"worker lost on the way", func(t *testing.T) (*real, []string) {
 		r := newReal(t)
 		stop := r.work()
-		id := r.session("s", SessionOptions{})
+		id := r.session("s", session.Options{})
 		r.say(id, "m1", "ask make")
 		r.becomes(id, protocol.Waiting)
 		yes := r.decision(id, 1, "accept", "")
@@ -242,7 +247,7 @@ var shapes = []shape{
 		r := newReal(t)
 		r.host.bad["s"] = finally(protocol.ErrTypeCodexMissing)
 		r.work()
-		id := r.session("s", SessionOptions{})
+		id := r.session("s", session.Options{})
 		if _, err := r.result(id); typeOf(err) != protocol.ErrTypeCodexMissing {
 			t.Errorf("session ended with %v", err)
 		}
@@ -252,13 +257,13 @@ var shapes = []shape{
 		r := newReal(t)
 		r.work()
 		id := r.zone + ".s"
-		r.start(protocol.SessionID(id), protocol.TypeSession, SessionInput{ID: id, Options: SessionOptions{Zone: r.zone, Host: "nowhere"}})
+		r.start(protocol.SessionID(id), protocol.TypeSession, session.Input{ID: id, Options: session.Options{Zone: r.zone, Host: "nowhere"}})
 		if _, err := r.result(id); typeOf(err) != "host_not_found" {
 			t.Errorf("session ended with %v", err)
 		}
 		return r, []string{protocol.SessionID(id)}
 	}},
-	{"cancelled workflow", inSession(SessionOptions{}, func(r *real, id string) {
+	{"cancelled workflow", inSession(session.Options{}, func(r *real, id string) {
 		if err := r.c.CancelWorkflow(r.t.Context(), protocol.SessionID(id), ""); err != nil {
 			r.t.Fatal(err)
 		}
@@ -269,7 +274,7 @@ var shapes = []shape{
 	{"rollover", func(t *testing.T) (*real, []string) {
 		r := newReal(t, shortRuns)
 		r.work()
-		id := r.session("s", SessionOptions{})
+		id := r.session("s", session.Options{})
 		r.say(id, "m0", "ask make test")
 		r.becomes(id, protocol.Waiting)
 		for i := 1; i <= 12; i++ {
@@ -286,13 +291,13 @@ var shapes = []shape{
 		r.looksOften()
 		r.work()
 		name := r.zone + "-team"
-		r.start(protocol.SeedID(name), protocol.TypeSeed, SeedInput{Name: name})
+		r.start(protocol.SeedID(name), protocol.TypeSeed, seed.Input{Name: name})
 		r.update(protocol.SeedID(name), protocol.UpdatePutSeed, nil, protocol.PutSeed{Name: name, Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
 		yes, no := true, false
 		r.update(protocol.PoolID(r.zone), protocol.UpdateSetHost, nil, protocol.SetHost{Name: "web-1", Cordon: &yes})
 		var ids []string
 		for i := range 6 {
-			id := r.session(fmt.Sprint("s", i), SessionOptions{Seed: name, CloseAfter: i > 0})
+			id := r.session(fmt.Sprint("s", i), session.Options{Seed: name, CloseAfter: i > 0})
 			r.say(id, "m1", "hello")
 			ids = append(ids, id)
 		}
@@ -336,10 +341,10 @@ var shapes = []shape{
 		r.until("the pool knows both", func() bool { return len(r.pool(pool).Seeds) == 2 })
 		var ids []string
 		for i := range 2 {
-			ids = append(ids, r.session(fmt.Sprint("s", i), SessionOptions{SeedPool: pool}))
+			ids = append(ids, r.session(fmt.Sprint("s", i), session.Options{SeedPool: pool}))
 			r.becomes(ids[i], protocol.Idle)
 		}
-		next := r.session("next", SessionOptions{SeedPool: pool})
+		next := r.session("next", session.Options{SeedPool: pool})
 		r.until("the third waits", func() bool { return strings.Contains(r.view(next).Waits, "of which no seed is free") })
 		killed := ids[0]
 		name := r.view(killed).Seed
@@ -351,7 +356,7 @@ var shapes = []shape{
 		if v := r.view(next); v.Seed != name {
 			t.Errorf("the third has %s, want %s", v.Seed, name)
 		}
-		r.signal(protocol.SeedID(name), signalReport, report{Holder: next, Epoch: r.seed(name).Epoch, Verdict: VerdictSuspect, Reason: "401"})
+		r.signal(protocol.SeedID(name), lease.SignalReport, lease.Report{Holder: next, Epoch: r.seed(name).Epoch, Verdict: lease.VerdictSuspect, Reason: "401"})
 		r.until("it is suspect", func() bool { return r.seed(name).Health == protocol.Suspect })
 		r.update(protocol.SeedID(name), protocol.UpdateReviveSeed, nil, protocol.ReviveSeed{By: "bob"})
 		r.close(next)
@@ -414,17 +419,17 @@ var shapes = []shape{
 		var ids []string
 		for name, start := range map[string]func(name, id string){
 			"captured": func(name, id string) {
-				r.start(id, protocol.TypeCapture, CaptureSeedInput{Name: name, Zone: r.zone, Host: spec, Move: true, By: "bob"})
+				r.start(id, protocol.TypeCapture, seed.CaptureSeedInput{Name: name, Zone: r.zone, Host: spec, Move: true, By: "bob"})
 			},
 			"logged": func(name, id string) {
-				r.start(id, protocol.TypeLogin, LoginSeedInput{ID: "login-1", Name: name, Host: spec, By: "bob"})
+				r.start(id, protocol.TypeLogin, seed.LoginSeedInput{ID: "login-1", Name: name, Host: spec, By: "bob"})
 			},
 		} {
 			name := r.zone + "-" + name
-			r.start(protocol.SeedID(name), protocol.TypeSeed, SeedInput{Name: name}) // on this zone's task queue
+			r.start(protocol.SeedID(name), protocol.TypeSeed, seed.Input{Name: name}) // on this zone's task queue
 			id := protocol.HostTaskID(r.zone, name)
 			start(name, id)
-			var out CaptureSeedResult
+			var out seed.CaptureSeedResult
 			if err := r.c.GetWorkflow(t.Context(), id, "").Get(t.Context(), &out); err != nil || !out.Moved || out.Problem != nil {
 				t.Errorf("%s came to %+v (%v)", id, out, err)
 			}
@@ -447,16 +452,16 @@ var shapes = []shape{
 	}},
 	{"snapshots are checked", storeTask(protocol.TypeCheckSnapshots, protocol.CheckSnapshotsInput{ReadData: true})},
 	{"snapshots are pruned", storeTask(protocol.TypePrune, protocol.PruneSnapshotsInput{Session: "s", Keep: 2, MaxAge: time.Hour, DryRun: true})},
-	{"maintenance of seeds", storeTask(protocol.TypeMaintenance, MaintenanceInput{})},
-	{"maintenance of snapshots", storeTask(protocol.TypeMaintenance, MaintenanceInput{Snapshots: true}, protocol.PruneSnapshotsID)},
-	{"maintenance of the store", storeTask(protocol.TypeMaintenance, MaintenanceInput{Store: true})},
-	{"maintenance of leftovers", storeTask(protocol.TypeMaintenance, MaintenanceInput{Leftovers: true, Zone: "north"})},
+	{"maintenance of seeds", storeTask(protocol.TypeMaintenance, care.MaintenanceInput{})},
+	{"maintenance of snapshots", storeTask(protocol.TypeMaintenance, care.MaintenanceInput{Snapshots: true}, protocol.PruneSnapshotsID)},
+	{"maintenance of the store", storeTask(protocol.TypeMaintenance, care.MaintenanceInput{Store: true})},
+	{"maintenance of leftovers", storeTask(protocol.TypeMaintenance, care.MaintenanceInput{Leftovers: true, Zone: "north"})},
 	{"maintenance of hosts", func(t *testing.T) (*real, []string) {
 		r := newReal(t)
 		r.work()
 		id := protocol.HostTaskID(r.zone, "maintenance")
-		r.start(id, protocol.TypeMaintenance, MaintenanceInput{Hosts: time.Hour, Zone: r.zone})
-		var out MaintenanceResult
+		r.start(id, protocol.TypeMaintenance, care.MaintenanceInput{Hosts: time.Hour, Zone: r.zone})
+		var out care.MaintenanceResult
 		if err := r.c.GetWorkflow(t.Context(), id, "").Get(t.Context(), &out); err != nil || out.Hosts == nil || len(out.Hosts.Begun) != 1 || len(out.Problems) > 0 {
 			t.Errorf("it came to %+v (%v)", out, err)
 		}
@@ -509,7 +514,7 @@ func storeTask(kind string, in any, others ...string) func(t *testing.T) (*real,
 }
 
 // inSession makes a shape in which do acts on one session.
-func inSession(opt SessionOptions, do func(r *real, id string)) func(t *testing.T) (*real, []string) {
+func inSession(opt session.Options, do func(r *real, id string)) func(t *testing.T) (*real, []string) {
 	return func(t *testing.T) (*real, []string) {
 		r := newReal(t)
 		r.work()
@@ -619,7 +624,7 @@ func noMachine(t *testing.T, raw []byte) {
 	}
 }
 
-func replay(t *testing.T, h *historypb.History, every intervals) {
+func replay(t *testing.T, h *historypb.History, every kit.Intervals) {
 	t.Helper()
 	if err := replayed(h, every, exact); err != nil {
 		t.Errorf("%s does not go the way it went:\n%v", h.Events[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowId(), err)
@@ -699,12 +704,12 @@ func readHistories(t *testing.T, r recordedRelease) map[string]*historypb.Histor
 var recordedOften = []string{"pool and seed", "logins of a pool"}
 
 // recordedWith returns the intervals under which the history in a file was recorded.
-func recordedWith(file string) intervals {
+func recordedWith(file string) kit.Intervals {
 	name, _, _ := strings.Cut(file, ".")
 	if slices.ContainsFunc(recordedOften, func(shape string) bool { return fileOf(shape) == name }) {
 		return often
 	}
-	return usual
+	return kit.Usual
 }
 
 func replayRelease(t *testing.T, r recordedRelease, how strictness) {
@@ -741,7 +746,7 @@ func (r registered) RegisterDynamicWorkflow(any, workflow.DynamicRegisterOptions
 func TestAReplayNoticesADifference(t *testing.T) {
 	r := newReal(t)
 	r.work()
-	id := r.session("s", SessionOptions{})
+	id := r.session("s", session.Options{})
 	r.say(id, "m1", "hello")
 	r.ended(id, "m1", "completed")
 	r.close(id)

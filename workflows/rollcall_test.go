@@ -8,6 +8,10 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/hostpool"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // A pool that was terminated and started anew gives no slot twice.
@@ -16,7 +20,7 @@ func TestAPoolThatIsBegunAnewLearnsWhatSessionsHold(t *testing.T) {
 	p.engine.sessions = []string{protocol.SessionID("a"), protocol.SessionID("b"), protocol.SessionID("d"), protocol.SessionID("idle"), protocol.SessionID("over")}
 	p.gone[protocol.SessionID("over")] = true
 	ask := func(holder string) {
-		p.SignalWorkflow(signalAcquire, acquire{Holder: holder, Host: "local", Run: "run-" + holder})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: holder, Host: "local", Run: "run-" + holder})
 	}
 	p.at(time.Second, func() { ask("c1"); ask("c2") })
 	p.at(2*time.Second, func() {
@@ -25,9 +29,9 @@ func TestAPoolThatIsBegunAnewLearnsWhatSessionsHold(t *testing.T) {
 			"session/c1 queued: a slot: the pool asks the sessions that run what they hold; nobody waits before it",
 			"session/c2 queued: a slot: the pool asks the sessions that run what they hold; 1 waits before it")
 		for i, holder := range []string{"a", "b", "d"} {
-			p.SignalWorkflow(signalHolds, holds{Holder: holder, Run: "run-" + holder, Host: "local", Epoch: int64(40 + i)})
+			p.SignalWorkflow(lease.SignalHolds, lease.Holds{Holder: holder, Run: "run-" + holder, Host: "local", Epoch: int64(40 + i)})
 		}
-		p.SignalWorkflow(signalHolds, holds{Holder: "idle"})
+		p.SignalWorkflow(lease.SignalHolds, lease.Holds{Holder: "idle"})
 	})
 	p.at(3*time.Second, func() {
 		// There are four slots, of which three are held.
@@ -36,11 +40,11 @@ func TestAPoolThatIsBegunAnewLearnsWhatSessionsHold(t *testing.T) {
 	})
 	p.at(4*time.Second, func() {
 		p.saw("session/a got local")
-		p.SignalWorkflow(signalRelease, release{Holder: "b", Run: "run-b"})
+		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "b", Run: "run-b"})
 	})
 	p.at(5*time.Second, func() { p.saw("session/c2 got local") })
 	p.finish(6 * time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -49,13 +53,13 @@ func TestAPoolThatIsBegunAnewLearnsWhatSessionsHold(t *testing.T) {
 func TestAPoolDoesNotWaitForeverForAnswers(t *testing.T) {
 	p := newPoolWorld(t)
 	p.engine.sessions = []string{protocol.SessionID("mute")}
-	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "c", Host: "local"}) })
-	p.at(answersWithin+time.Second, func() {
+	p.at(time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "c", Host: "local"}) })
+	p.at(hostpool.AnswersWithin+time.Second, func() {
 		p.saw("session/mute is asked what it holds of pool/default",
 			"session/c queued: a slot: the pool asks the sessions that run what they hold; nobody waits before it", "session/c got local")
 	})
-	p.finish(answersWithin + 2*time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.finish(hostpool.AnswersWithin + 2*time.Second)
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -69,15 +73,15 @@ func TestAPoolGivesNoSlotBeforeItCouldListTheSessions(t *testing.T) {
 	p := newPoolWorld(t)
 	p.engine.sessions = []string{protocol.SessionID("a")}
 	p.noLists(7, errors.New("the server is away")) // five attempts, a pause, and two more
-	in := PoolInput{Carry: &poolState{Calling: true, Hosts: []poolHost{{Spec: put("web-1", 1).Spec, Slots: 1}}}}
-	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "c", Host: "web-1"}) })
+	in := hostpool.Input{Carry: &hostpool.State{Calling: true, Hosts: []hostpool.Host{{Spec: put("web-1", 1).Spec, Slots: 1}}}}
+	p.at(time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "c", Host: "web-1"}) })
 	p.at(16*time.Second, func() {
 		f := query[protocol.PoolView](p.world, protocol.QueryPool).WaitingFor
 		if f == nil {
 			t.Fatal("the pool does not show what it waits for")
 		}
 		p.saw("session/c queued: a slot: the pool asks the sessions that run what they hold; nobody waits before it",
-			"session/c queued: a slot: the pool asks the sessions that run what they hold, and cannot list them since "+clock(f.Since)+
+			"session/c queued: a slot: the pool asks the sessions that run what they hold, and cannot list them since "+kit.Clock(f.Since)+
 				" (failed attempts: at least 1): look for sessions that may hold slots: the server is away; it tries again, and grants nothing until Temporal lists workflows again; nobody waits before it")
 	})
 	p.at(30*time.Second, func() {
@@ -86,7 +90,7 @@ func TestAPoolGivesNoSlotBeforeItCouldListTheSessions(t *testing.T) {
 		if v := query[protocol.PoolView](p.world, protocol.QueryPool); v.WaitingFor != nil {
 			t.Errorf("the pool still waits for %+v", v.WaitingFor)
 		}
-		p.SignalWorkflow(signalHolds, holds{Holder: "a", Run: "run-a", Host: "web-1", Epoch: 40})
+		p.SignalWorkflow(lease.SignalHolds, lease.Holds{Holder: "a", Run: "run-a", Host: "web-1", Epoch: 40})
 	})
 	p.at(31*time.Second, func() {
 		p.saw("session/c queued: a slot: host web-1 has all 1 slots in use; nobody waits before it")
@@ -103,7 +107,7 @@ func TestAPoolShowsThatItCannotListTheSessions(t *testing.T) {
 	p := newPoolWorld(t)
 	p.noLists(1000, errors.New("the server is away"))
 	began := p.Now()
-	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "c", Host: "local"}) })
+	p.at(time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "c", Host: "local"}) })
 	shown := func(attempts int) *protocol.WaitingView {
 		v, hosts := query[protocol.PoolView](p.world, protocol.QueryPool), query[[]protocol.HostView](p.world, protocol.QueryHosts)
 		if len(hosts) == 0 || v.WaitingFor == nil || hosts[0].WaitingFor == nil || *hosts[0].WaitingFor != *v.WaitingFor {
@@ -115,7 +119,7 @@ func TestAPoolShowsThatItCannotListTheSessions(t *testing.T) {
 			!f.Since.After(began) || f.NextAt.IsZero() {
 			t.Errorf("the pool shows %+v, want at least %d attempts", f, attempts)
 		}
-		if len(v.Queue) != 1 || !strings.Contains(v.Queue[0].Reason, "cannot list them since "+clock(f.Since)) {
+		if len(v.Queue) != 1 || !strings.Contains(v.Queue[0].Reason, "cannot list them since "+kit.Clock(f.Since)) {
 			t.Errorf("the queue is %+v", v.Queue)
 		}
 		return f
@@ -133,10 +137,10 @@ func TestAPoolShowsThatItCannotListTheSessions(t *testing.T) {
 			t.Errorf("the session was told %d times", letters)
 		}
 		p.overdue()
-		p.SignalWorkflow(signalRelease, release{Holder: "nobody"})
+		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "nobody"})
 	})
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
-	in := carriedAs[PoolInput](t, p.continued())
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
+	in := carriedAs[hostpool.Input](t, p.continued())
 
 	p = newPoolWorld(t)
 	p.noLists(1000, errors.New("the server is away"))
@@ -153,23 +157,23 @@ func TestAPoolShowsThatItCannotListTheSessions(t *testing.T) {
 func TestARollCallIsMadeAgainByTheNextRun(t *testing.T) {
 	p := newPoolWorld(t)
 	p.noLists(1000, errors.New("the server is away"))
-	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "c", Host: "local"}) })
+	p.at(time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "c", Host: "local"}) })
 	p.at(2*time.Second, func() {
 		p.overdue()
-		p.SignalWorkflow(signalRelease, release{Holder: "nobody"})
+		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "nobody"})
 	})
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
-	in := carriedAs[PoolInput](t, p.continued())
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
+	in := carriedAs[hostpool.Input](t, p.continued())
 
 	p = newPoolWorld(t)
 	p.engine.sessions = []string{protocol.SessionID("a")}
 	p.at(time.Second, func() {
 		p.saw("session/a is asked what it holds of pool/default")
-		p.SignalWorkflow(signalHolds, holds{Holder: "a", Run: "run-a", Host: "local", Epoch: 40})
+		p.SignalWorkflow(lease.SignalHolds, lease.Holds{Holder: "a", Run: "run-a", Host: "local", Epoch: 40})
 	})
 	p.at(2*time.Second, func() { p.saw("session/c got local"); p.fill() })
 	p.ExecuteWorkflow(protocol.TypeHostPool, in)
-	if in = carriedAs[PoolInput](t, p.continued()); in.Carry.Calling || len(in.Carry.Leases) != 2 {
+	if in = carriedAs[hostpool.Input](t, p.continued()); in.Carry.Calling || len(in.Carry.Leases) != 2 {
 		t.Errorf("carried %+v", in.Carry)
 	}
 }
@@ -180,29 +184,29 @@ func TestASlotOfAHostThatIsNotThereYetIsKept(t *testing.T) {
 	p := newPoolWorld(t)
 	p.engine.sessions = []string{protocol.SessionID("a")}
 	p.at(time.Second, func() {
-		p.SignalWorkflow(signalHolds, holds{Holder: "a", Run: "run-a", Host: "web-1", Epoch: 40})
+		p.SignalWorkflow(lease.SignalHolds, lease.Holds{Holder: "a", Run: "run-a", Host: "web-1", Epoch: 40})
 	})
 	p.at(2*time.Second, func() {
 		p.saw("session/a is asked what it holds of pool/default")
 		p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1)))
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "c", Host: "web-1"})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "c", Host: "web-1"})
 	})
 	p.at(3*time.Second, func() {
 		p.saw("session/c queued: a slot: host web-1 has all 1 slots in use; nobody waits before it")
 	})
 	p.finish(4 * time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
 func TestASessionSaysWhatItHolds(t *testing.T) {
 	w := newWorld(t)
 	w.at(time.Second, func() {
-		w.SignalWorkflow(signalCall, rollCall{From: protocol.PoolID("elsewhere")})
-		w.SignalWorkflow(signalCall, rollCall{From: protocol.PoolID("")})
+		w.SignalWorkflow(lease.SignalCall, lease.RollCall{From: protocol.PoolID("elsewhere")})
+		w.SignalWorkflow(lease.SignalCall, lease.RollCall{From: protocol.PoolID("")})
 	})
 	w.ends(time.Minute)
-	w.start(SessionOptions{Seed: "team"})
+	w.start(session.Options{Seed: "team"})
 	if len(w.held) != 1 || w.held[0].Holder != "s1" || w.held[0].Host != "web-1" || w.held[0].Epoch != 1 || w.held[0].Seed != "team" {
 		t.Errorf("it said %+v", w.held)
 	}
@@ -213,9 +217,9 @@ func TestAParkedSessionSaysWhereItsFolderIs(t *testing.T) {
 	w.fake.rest = endsTurn("completed", "")
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
-	w.at(3*time.Second, func() { w.SignalWorkflow(signalCall, rollCall{From: protocol.PoolID("")}) })
+	w.at(3*time.Second, func() { w.SignalWorkflow(lease.SignalCall, lease.RollCall{From: protocol.PoolID("")}) })
 	w.ends(time.Minute)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if len(w.held) != 1 || w.held[0].Host != "web-1" || w.held[0].Warm == nil || w.held[0].Warm.Generation != w.fake.parks[0].Claim.Generation || !w.held[0].Warm.Wiped {
 		t.Errorf("it said %+v", w.held)
 	}
@@ -226,21 +230,21 @@ func TestAParkedSessionSaysWhereItsFolderIs(t *testing.T) {
 func TestASessionAnswersBeforeItRollsOver(t *testing.T) {
 	r := newReal(t, shortRuns)
 	stop := r.work()
-	id := r.session("a", SessionOptions{})
+	id := r.session("a", session.Options{})
 	r.say(id, "m1", "hello")
 	r.ended(id, "m1", "completed")
 	r.becomes(id, protocol.Idle)
 	stop()
 	runs := len(r.runs(protocol.SessionID(id)))
 	for range 60 { // the next task finds all of these signals, and ends the run
-		r.signal(protocol.SessionID(id), signalCall, rollCall{From: protocol.PoolID("elsewhere")})
+		r.signal(protocol.SessionID(id), lease.SignalCall, lease.RollCall{From: protocol.PoolID("elsewhere")})
 	}
-	r.signal(protocol.SessionID(id), signalCall, rollCall{From: protocol.PoolID(r.zone)})
+	r.signal(protocol.SessionID(id), lease.SignalCall, lease.RollCall{From: protocol.PoolID(r.zone)})
 	r.work()
 	r.until("the run has ended", func() bool { return len(r.runs(protocol.SessionID(id))) > runs })
 	r.until("the pool has its answer", func() bool {
 		for _, e := range r.history(protocol.PoolID(r.zone), "").Events {
-			if e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName() == signalHolds {
+			if e.GetWorkflowExecutionSignaledEventAttributes().GetSignalName() == lease.SignalHolds {
 				return true
 			}
 		}

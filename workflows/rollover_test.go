@@ -9,6 +9,10 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/hostpool"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/seed"
 )
 
 // A workflow that never ends must always begin its next run. Otherwise Temporal terminates
@@ -17,16 +21,16 @@ import (
 // overdue makes the history so long that the workflow continues as new without waiting for
 // anything.
 func (w *world) overdue() {
-	w.SetCurrentHistoryLength(tooLong + 1)
+	w.SetCurrentHistoryLength(kit.TooLong + 1)
 	w.SetContinueAsNewSuggested(true)
 }
 
 func TestWhoIsBusyAllTheTimeRollsOver(t *testing.T) {
 	ref := protocol.SeedRef{Name: "team", Generation: 1, Blob: "b1", Digest: "d", Kind: "chatgpt"}
 	for kind, in := range map[string]any{
-		protocol.TypeHostPool: PoolInput{},
-		protocol.TypeSeed:     SeedInput{Name: "team", Carry: &seedState{Ref: &ref, Leases: []seedLease{{Holder: "x", Rotates: true, Told: 1}}}},
-		protocol.TypeSeedPool: SeedPoolInput{Name: "all", Carry: &seedPoolState{Heard: true, Members: []poolMember{{memberNews: memberNews{Seed: "team", Health: protocol.Healthy}}}}},
+		protocol.TypeHostPool: hostpool.Input{},
+		protocol.TypeSeed:     seed.Input{Name: "team", Carry: &seed.State{Ref: &ref, Leases: []seed.Lease{{Holder: "x", Rotates: true, Told: 1}}}},
+		protocol.TypeSeedPool: seed.PoolInput{Name: "all", Carry: &seed.PoolState{Heard: true, Members: []seed.Member{{MemberNews: seed.MemberNews{Seed: "team", Health: protocol.Healthy}}}}},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			p := newPoolWorld(t)
@@ -42,10 +46,10 @@ func TestWhoIsBusyAllTheTimeRollsOver(t *testing.T) {
 				case told == 50:
 					p.fill()
 				}
-				p.SignalWorkflow(signalAcquire, acquire{Holder: fmt.Sprint("s", told)})
-				p.SignalWorkflow(signalAcquire, acquire{Holder: "a"})
+				p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: fmt.Sprint("s", told)})
+				p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a"})
 			}
-			p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a"}) })
+			p.at(time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a"}) })
 			p.ExecuteWorkflow(kind, in)
 			p.continued()
 		})
@@ -58,20 +62,20 @@ func TestASeedWhoseRecoveryCannotRunRollsOver(t *testing.T) {
 		return activities.RecoverSeedResult{}, activity.ErrResultPending
 	}}
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 100)) })
-	p.at(2*time.Second, func() { p.releases(release{Holder: "a", Epoch: 1, Generation: 100}) })
+	p.at(2*time.Second, func() { p.releases(lease.Release{Holder: "a", Epoch: 1, Generation: 100}) })
 	p.once("it is tried", func() bool { return len(p.seeds.fetches()) == 1 }, func() {
 		p.fill()
-		p.releases(release{Holder: "nobody"})
+		p.releases(lease.Release{Holder: "nobody"})
 		p.at(10*time.Millisecond, func() {
 			if v := p.seed(); v.State != protocol.SeedRecovering {
 				t.Errorf("seed is %+v", v)
 			}
 			p.overdue()
-			p.releases(release{Holder: "nobody"})
+			p.releases(lease.Release{Holder: "nobody"})
 		})
 	})
 	p.ExecuteWorkflow(protocol.TypeSeed, newSeed)
-	in := carriedAs[SeedInput](t, p.continued())
+	in := carriedAs[seed.Input](t, p.continued())
 
 	p = newPoolWorld(t)
 	p.seeds.answers = []fetch{brings("2"), wipes}
@@ -90,22 +94,22 @@ func TestASeedWhoseRecoveryCannotRunRollsOver(t *testing.T) {
 func TestWhoCannotLookAfterHoldersRollsOver(t *testing.T) {
 	ref := protocol.SeedRef{Name: "team", Generation: 1, Blob: "b1", Digest: "d", Kind: "chatgpt"}
 	for kind, in := range map[string]any{
-		protocol.TypeHostPool: PoolInput{Carry: &poolState{Hosts: []poolHost{{Spec: put("web-1", 1).Spec, Slots: 1}}, Leases: []poolLease{{Holder: "a", Host: "web-1", Epoch: 1}}}},
-		protocol.TypeSeed:     SeedInput{Name: "team", Carry: &seedState{Ref: &ref, Leases: []seedLease{{Holder: "a", Rotates: true, Told: 1}}}},
-		protocol.TypeSeedPool: SeedPoolInput{Name: "all", Carry: &seedPoolState{Heard: true, Members: []poolMember{{memberNews: memberNews{Seed: "team", Health: protocol.Healthy}}},
-			Queue: []poolTicket{{ticket: ticket{acquire: acquire{Holder: "a"}}}}}},
+		protocol.TypeHostPool: hostpool.Input{Carry: &hostpool.State{Hosts: []hostpool.Host{{Spec: put("web-1", 1).Spec, Slots: 1}}, Leases: []hostpool.Lease{{Holder: "a", Host: "web-1", Epoch: 1}}}},
+		protocol.TypeSeed:     seed.Input{Name: "team", Carry: &seed.State{Ref: &ref, Leases: []seed.Lease{{Holder: "a", Rotates: true, Told: 1}}}},
+		protocol.TypeSeedPool: seed.PoolInput{Name: "all", Carry: &seed.PoolState{Heard: true, Members: []seed.Member{{MemberNews: seed.MemberNews{Seed: "team", Health: protocol.Healthy}}},
+			Queue: []seed.Ticket{{Ticket: lease.Ticket{Acquire: lease.Acquire{Holder: "a"}}}}}},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			p := newPoolWorld(t)
 			p.engine.pends = true
-			p.at(2*usual.reap, func() {
+			p.at(2*kit.Usual.Reap, func() {
 				p.overdue()
-				p.SignalWorkflow(signalRelease, release{Holder: "nobody"})
+				p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "nobody"})
 			})
 			p.RegisterDelayedCallback(func() {
 				t.Error("it waits for the answer")
 				p.CancelWorkflow()
-			}, 3*usual.reap)
+			}, 3*kit.Usual.Reap)
 			p.ExecuteWorkflow(kind, in)
 			p.continued()
 			if !p.engine.looked {
@@ -122,10 +126,10 @@ func TestARefreshThatDoesNotEndIsGoneOnWithInTheNextRun(t *testing.T) {
 	p.at(time.Second, func() { u = p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{By: "ann", Force: true}) })
 	p.once("it is refreshed", func() bool { _, n := tokens.asked(); return n == 1 }, func() {
 		p.overdue()
-		p.releases(release{Holder: "nobody"})
+		p.releases(lease.Release{Holder: "nobody"})
 	})
 	p.ExecuteWorkflow(protocol.TypeSeed, newSeed)
-	in := carriedAs[SeedInput](t, p.continued())
+	in := carriedAs[seed.Input](t, p.continued())
 	if u.result == nil && u.err == nil {
 		t.Error("who asked was not answered")
 	}

@@ -7,13 +7,14 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
 // When Temporal has forgotten a session, its name is free again. When a session was
 // terminated, another one of the same name may follow at once. Leases of the first session
 // do not belong to the second.
 
-func run(a acquire, run string) acquire { a.Run = run; return a }
+func run(a lease.Acquire, run string) lease.Acquire { a.Run = run; return a }
 
 func TestASessionThatGivesBackNothingDoesNotGiveBackWhatItsNamesakeHad(t *testing.T) {
 	p := newSeedWorld(t)
@@ -21,7 +22,7 @@ func TestASessionThatGivesBackNothingDoesNotGiveBackWhatItsNamesakeHad(t *testin
 	p.at(time.Second, func() { p.acquires(run(on("a", "web-1", 100), "r1")) })
 	p.at(2*time.Second, func() {
 		p.acquires(run(on("a", "web-1", 200), "r2"))
-		p.releases(release{Holder: "a", Run: "r2", Generation: 200, Clean: true})
+		p.releases(lease.Release{Holder: "a", Run: "r2", Generation: 200, Clean: true})
 		p.acquires(on("b", "web-1", 1))
 	})
 	p.once("the next one has it", func() bool { return strings.Join(p.seed().HeldBy, "") == "b" }, func() {
@@ -67,7 +68,7 @@ func TestALoginThatIsBeingRefreshedIsNotGivenToTheNext(t *testing.T) {
 		p.send(protocol.UpdateRefreshSeed, activities.RefreshSeed{Holder: "a", Epoch: 1, From: 1})
 	})
 	p.once("it is being refreshed", func() bool { _, n := f.asked(); return n == 1 }, func() {
-		p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})
+		p.releases(lease.Release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})
 		if v := p.seed(); len(v.HeldBy) > 0 && v.HeldBy[0] == "b" {
 			t.Errorf("given while it is refreshed: %+v", v)
 		}

@@ -16,6 +16,8 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/schedule"
+	"fairlead.dev/fairlead/workflows/session"
 
 	"fairlead.dev/fairlead/internal/owned"
 )
@@ -34,8 +36,8 @@ func (r *real) schedule(name, text string, change func(*client.ScheduleOptions))
 	name += "-" + protocol.KeyDigest(r.zone)[:12] // the name of a zone is too long for a schedule's name
 	opts := client.ScheduleOptions{
 		ID: protocol.ScheduleID(name), Spec: client.ScheduleSpec{Calendars: []client.ScheduleCalendarSpec{{Year: []client.ScheduleRange{{Start: 2099}}}}},
-		Action: &client.ScheduleWorkflowAction{ID: protocol.ScheduleID(name), Workflow: protocol.TypeFire, TaskQueue: r.queue, Args: []any{FireInput{Schedule: name, Session: &SessionInput{
-			Options: SessionOptions{Zone: r.zone, Host: "web-1", CloseAfter: true, Origin: protocol.OriginSchedule(name)},
+		Action: &client.ScheduleWorkflowAction{ID: protocol.ScheduleID(name), Workflow: protocol.TypeFire, TaskQueue: r.queue, Args: []any{schedule.FireInput{Schedule: name, Session: &session.Input{
+			Options: session.Options{Zone: r.zone, Host: "web-1", CloseAfter: true, Origin: protocol.OriginSchedule(name)},
 			First:   &protocol.Message{ID: "first", Text: text},
 		}}}},
 	}
@@ -85,7 +87,7 @@ func (r *real) scheduleBatch(name string, window int, texts ...string) scheduled
 	spec := r.packed(owned.Owner{Kind: owned.Schedule, ID: name}, protocol.BatchSpec{Window: window}, texts...)
 	return r.schedule(name, "", func(o *client.ScheduleOptions) {
 		in := &o.Action.(*client.ScheduleWorkflowAction).Args[0]
-		*in = FireInput{Schedule: (*in).(FireInput).Schedule, Batch: &spec, By: "ann"}
+		*in = schedule.FireInput{Schedule: (*in).(schedule.FireInput).Schedule, Batch: &spec, By: "ann"}
 	})
 }
 
@@ -270,7 +272,7 @@ func TestACancelledFiringTakesItsSessionOutOfTheLine(t *testing.T) {
 	r := newReal(t)
 	r.work()
 	for n := range 3 { // as many sessions as there are slots
-		id := r.session(fmt.Sprint("holds", n), SessionOptions{})
+		id := r.session(fmt.Sprint("holds", n), session.Options{})
 		r.becomes(id, protocol.Idle)
 	}
 	s := r.schedule("waits", "hello", nil)
@@ -313,7 +315,7 @@ func TestAFiringIsABatchOfItsTime(t *testing.T) {
 	var app *temporal.ApplicationError
 	if out, err = bad.ends(fire); !errors.As(err, &app) || app.Type() != "batch_done" {
 		t.Errorf("a firing of which an item fails ends with %v", err)
-	} else if ReadFireResult(&out, err); out.ID != id || out.Status != "1 of 2 done, 1 failed" {
+	} else if schedule.ReadFireResult(&out, err); out.ID != id || out.Status != "1 of 2 done, 1 failed" {
 		t.Errorf("it says of itself %+v", out)
 	}
 }

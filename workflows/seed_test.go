@@ -6,11 +6,13 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/seed"
 )
 
 // on returns a request to a seed from a session on a host, with that generation.
-func on(holder, host string, generation int64) acquire {
-	return acquire{Holder: holder, At: &protocol.HostSpec{Name: host, Address: "192.0.2.7"}, Generation: generation}
+func on(holder, host string, generation int64) lease.Acquire {
+	return lease.Acquire{Holder: holder, At: &protocol.HostSpec{Name: host, Address: "192.0.2.7"}, Generation: generation}
 }
 
 func login(n string) protocol.PutSeed {
@@ -27,7 +29,7 @@ func saves(holder string, epoch, from int64, n string) activities.SaveSeed {
 }
 
 // newSeed starts a seed whose epochs begin at 1.
-var newSeed = SeedInput{Name: "team", Carry: &seedState{}}
+var newSeed = seed.Input{Name: "team", Carry: &seed.State{}}
 
 func newSeedWorld(t *testing.T) *poolWorld {
 	p := newPoolWorld(t)
@@ -49,7 +51,7 @@ func (p *poolWorld) seed() protocol.SeedView {
 
 func TestARotatedLoginIsTakenOnlyFromItsHolderAndAsTheNext(t *testing.T) {
 	p := newSeedWorld(t)
-	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, on("a", "web-1", 100)) })
+	p.at(time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, on("a", "web-1", 100)) })
 	p.at(2*time.Second, func() {
 		p.refuses(p.send(protocol.UpdateSaveSeed, saves("b", 1, 1, "2")), protocol.RefusedFenced)
 		p.refuses(p.send(protocol.UpdateSaveSeed, saves("a", 2, 1, "2")), protocol.RefusedFenced)

@@ -10,6 +10,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
 // If somebody else may have used a refresh token, the seed uses it only if a person says
@@ -47,8 +48,8 @@ func TestATurnSaysNothingOfARefreshTokenThatMayBeSpent(t *testing.T) {
 		p.send(protocol.UpdateRefreshSeed, activities.RefreshSeed{Holder: "a", Epoch: 1, From: 1})
 	})
 	p.once("it was lost", func() bool { return p.seed().Health == protocol.Suspect }, func() {
-		p.SignalWorkflow(signalReport, report{Holder: "a", Epoch: 1, Verdict: VerdictAlive, Began: p.Now().Add(time.Hour)})
-		p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true, Proven: p.Now().Add(time.Hour)})
+		p.SignalWorkflow(lease.SignalReport, lease.Report{Holder: "a", Epoch: 1, Verdict: lease.VerdictAlive, Began: p.Now().Add(time.Hour)})
+		p.releases(lease.Release{Holder: "a", Epoch: 1, Generation: 1, Clean: true, Proven: p.Now().Add(time.Hour)})
 	})
 	p.at(30*time.Second, func() {
 		if v := p.seed(); v.Health != protocol.Suspect || len(v.HeldBy) != 0 || v.Queue != 1 {
@@ -63,7 +64,7 @@ func TestAnOlderLoginIsNotImportedOverWhatItBecame(t *testing.T) {
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1)) })
 	p.at(2*time.Second, func() {
 		p.takes(p.send(protocol.UpdateSaveSeed, saves("a", 1, 1, "2")))
-		p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})
+		p.releases(lease.Release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})
 	})
 	p.at(3*time.Second, func() {
 		p.refuses(p.send(protocol.UpdatePutSeed, login("1")), protocol.RefusedState)
@@ -84,7 +85,7 @@ func TestABrokersSeedIsFreeWhenItsSessionHasEnded(t *testing.T) {
 	a := on("a", "web-1", 1)
 	a.Brokered = true
 	p.at(time.Second, func() { p.acquires(a, on("b", "web-2", 1)) })
-	p.at(2*time.Second, func() { p.releases(release{Holder: "a", Epoch: 1, Generation: 1}) }) // not clean, but the host never had the login
+	p.at(2*time.Second, func() { p.releases(lease.Release{Holder: "a", Epoch: 1, Generation: 1}) }) // not clean, but the host never had the login
 	p.at(3*time.Second, func() {
 		if v := p.seed(); strings.Join(v.HeldBy, "") != "b" {
 			t.Errorf("seed is %+v", v)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
 func TestALoginThatIsExportedIsSuspectAndAHeldOneIsNotExported(t *testing.T) {
@@ -13,11 +14,11 @@ func TestALoginThatIsExportedIsSuspectAndAHeldOneIsNotExported(t *testing.T) {
 	to := protocol.ExportSeed{By: "ann@desk", Recipient: "age1qqq"}
 	p.at(time.Second, func() {
 		p.refuses(p.send(protocol.UpdateExportSeed, protocol.ExportSeed{By: "ann@desk"}), protocol.RefusedBadInput)
-		p.SignalWorkflow(signalAcquire, on("a", "web-1", 100))
+		p.SignalWorkflow(lease.SignalAcquire, on("a", "web-1", 100))
 	})
 	p.at(2*time.Second, func() {
 		p.refuses(p.send(protocol.UpdateExportSeed, to), protocol.RefusedState)
-		p.SignalWorkflow(signalRelease, release{Holder: "a", Epoch: 1, Generation: 100, Clean: true})
+		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "a", Epoch: 1, Generation: 100, Clean: true})
 	})
 	p.at(3*time.Second, func() {
 		if v := p.seed(); v.Health == protocol.Suspect || v.Exported != nil {
@@ -32,7 +33,7 @@ func TestALoginThatIsExportedIsSuspectAndAHeldOneIsNotExported(t *testing.T) {
 			t.Errorf("after the export: %+v", v)
 		}
 		p.saw("session/a got team")
-		p.SignalWorkflow(signalAcquire, on("b", "web-1", 200))
+		p.SignalWorkflow(lease.SignalAcquire, on("b", "web-1", 200))
 	})
 	p.at(5*time.Second, func() {
 		if v := p.seed(); len(v.HeldBy) != 0 || v.Queue != 1 {

@@ -6,10 +6,12 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/seed"
 )
 
 // anew starts a seed whose earlier workflow granted leases with epochs up to 100.
-var anew = SeedInput{Name: "team", Carry: &seedState{Epoch: 100, First: 100}}
+var anew = seed.Input{Name: "team", Carry: &seed.State{Epoch: 100, First: 100}}
 
 func (p *poolWorld) runAnew(until time.Duration) {
 	p.t.Helper()
@@ -42,7 +44,7 @@ func TestALoginOfAForgottenLeaseIsTakenWhileNobodyHoldsTheSeed(t *testing.T) {
 		p.saw("session/b got team")
 		p.refuses(p.send(protocol.UpdateRotatedSeed, seen), protocol.RefusedFenced)
 		p.refuses(p.send(protocol.UpdateSaveSeed, leaves("a", 7, 1, "2")), protocol.RefusedFenced)
-		p.releases(release{Holder: "b", Epoch: 101, Generation: 1, Clean: true})
+		p.releases(lease.Release{Holder: "b", Epoch: 101, Generation: 1, Clean: true})
 	})
 	p.at(3*time.Second, func() { p.takes(p.send(protocol.UpdateRotatedSeed, seen)) })
 	p.at(4*time.Second, func() { p.acquires(on("b", "web-1", 2)) })
@@ -65,14 +67,14 @@ func TestASessionThatEndsWithoutItsSeedHasTheLoginFetched(t *testing.T) {
 	p := newSeedWorld(t)
 	p.seeds.answers = []fetch{brings("2"), wipes}
 	p.at(time.Second, func() {
-		p.releases(release{Holder: "a", Epoch: 7, Generation: 5, At: on("a", "web-1", 5).At})
+		p.releases(lease.Release{Holder: "a", Epoch: 7, Generation: 5, At: on("a", "web-1", 5).At})
 		p.acquires(on("b", "web-2", 1))
 	})
 	p.at(time.Minute, func() {
 		if v := p.seed(); v.Generation != 2 {
 			t.Errorf("seed is %+v", v)
 		}
-		p.releases(release{Holder: "a", Epoch: 7, Generation: 5, At: on("a", "web-1", 5).At}) // too late: b holds the seed
+		p.releases(lease.Release{Holder: "a", Epoch: 7, Generation: 5, At: on("a", "web-1", 5).At}) // too late: b holds the seed
 	})
 	p.runAnew(2 * time.Minute)
 	if got := p.told[len(p.told)-1]; got != "session/b got team" {

@@ -13,6 +13,8 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/seed"
 )
 
 type fakeLogins struct {
@@ -86,8 +88,8 @@ func (f *fakeLogins) RemoveLogin(context.Context, activities.LoginInput) error {
 func (f *fakeLogins) world(t *testing.T) *environment {
 	env := newEnvironment()
 	env.RegisterActivity(f)
-	env.RegisterWorkflowWithOptions(LoginSeed, workflow.RegisterOptions{Name: protocol.TypeLogin})
-	env.RegisterWorkflowWithOptions(CaptureSeed, workflow.RegisterOptions{Name: protocol.TypeCapture})
+	env.RegisterWorkflowWithOptions(seed.LoginSeed, workflow.RegisterOptions{Name: protocol.TypeLogin})
+	env.RegisterWorkflowWithOptions(seed.CaptureSeed, workflow.RegisterOptions{Name: protocol.TypeCapture})
 	return env
 }
 
@@ -124,7 +126,7 @@ func TestALoginIsRemovedFromItsHostOnceItIsKeptOrGivenUp(t *testing.T) {
 		"logged in":               {did: capture + ", put, remove"},
 		"denied":                  {f: &fakeLogins{exit: 1}, did: "ask, make, run, remove", fails: "codex did not log in"},
 		"the seed is held":        {f: &fakeLogins{refuse: []error{held}}, did: "ask", fails: "held by a"},
-		"it is taken since":       {f: &fakeLogins{refuse: []error{nil, held}}, did: capture + strings.Repeat(", put", putTries), fails: "stays in /r/logins/l/codex-home on web-1"},
+		"it is taken since":       {f: &fakeLogins{refuse: []error{nil, held}}, did: capture + strings.Repeat(", put", seed.PutTries), fails: "stays in /r/logins/l/codex-home on web-1"},
 		"it was taken for long":   {f: &fakeLogins{refuse: []error{nil, held, held, nil}}, did: capture + ", put, put, put, remove"},
 		"it cannot be kept":       {f: &fakeLogins{broken: torn}, did: capture, fails: "auth.json is malformed. What was made of it stays in /r/logins/l/codex-home on web-1"},
 		"it is given up, not put": {f: &fakeLogins{refuse: []error{nil, held}}, cancel: true, did: capture + ", put, put, remove", fails: "canceled"},
@@ -141,9 +143,9 @@ func TestALoginIsRemovedFromItsHostOnceItIsKeptOrGivenUp(t *testing.T) {
 				env.OnActivity("RunExec", anyArg, anyArg).After(2*time.Hour).Return(protocol.ExecResult{}, temporal.NewCanceledError())
 			}
 			if c.cancel {
-				env.RegisterDelayedCallback(env.CancelWorkflow, putAgain+putAgain/2)
+				env.RegisterDelayedCallback(env.CancelWorkflow, seed.PutAgain+seed.PutAgain/2)
 			}
-			env.ExecuteWorkflow(protocol.TypeLogin, LoginSeedInput{ID: "l", Name: "team", Host: protocol.HostSpec{Name: "web-1"}})
+			env.ExecuteWorkflow(protocol.TypeLogin, seed.LoginSeedInput{ID: "l", Name: "team", Host: protocol.HostSpec{Name: "web-1"}})
 			ends(t, env.GetWorkflowError(), c.fails)
 			f.have(t, c.did)
 		})
@@ -175,8 +177,8 @@ func TestACapturedLoginIsGivenOnlyWhenItIsNowhereElse(t *testing.T) {
 				f = &fakeLogins{}
 			}
 			env := f.world(t)
-			env.ExecuteWorkflow(protocol.TypeCapture, CaptureSeedInput{Name: "team", Host: protocol.HostSpec{Name: "web-1"}, Home: "/h", Move: c.move})
-			var out CaptureSeedResult
+			env.ExecuteWorkflow(protocol.TypeCapture, seed.CaptureSeedInput{Name: "team", Host: protocol.HostSpec{Name: "web-1"}, Home: "/h", Move: c.move})
+			var out seed.CaptureSeedResult
 			if err := env.GetWorkflowResult(&out); err != nil {
 				t.Fatal(err)
 			}
@@ -198,7 +200,7 @@ func TestASeedThatIsElsewhereWaitsUntilItIsMoved(t *testing.T) {
 	moved.Moved = true
 	p.at(0, func() { p.refuses(p.send(protocol.UpdatePutSeed, moved), protocol.RefusedState) })
 	p.at(time.Second, func() { p.takes(p.send(protocol.UpdatePutSeed, elsewhere)) })
-	p.at(2*time.Second, func() { p.SignalWorkflow(signalAcquire, on("a", "web-1", 100)) })
+	p.at(2*time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, on("a", "web-1", 100)) })
 	p.at(3*time.Second, func() {
 		if v := p.seed(); v.Health != protocol.Suspect || !strings.Contains(v.Reason, "still in /h on web-1") || !strings.Contains(v.Hint, "--move") || len(v.HeldBy) != 0 {
 			t.Errorf("seed is %+v", v)

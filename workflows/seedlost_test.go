@@ -13,6 +13,8 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // lostSeed returns a pump that also finds that its session's lease of the seed has ended.
@@ -58,26 +60,26 @@ func TestASessionThatLostItsSeedAsksForItAgain(t *testing.T) {
 			w.kind = activities.KindChatGPT
 			w.fake.pumps = []pumpFunc{lostSeed(c.pump), journalEnds}
 			w.fake.rest = endsTurn("completed", "done")
-			w.seedSays = []poolAnswer{{}, {err: unknown}, {granted: granted{Queued: "seed team, held by s9"}}}
+			w.seedSays = []poolAnswer{{}, {err: unknown}, {Granted: lease.Granted{Queued: "seed team, held by s9"}}}
 			w.at(time.Second, func() {
 				w.send(protocol.SignalMessage, hello("m1"))
 				w.send(protocol.SignalMessage, hello("m2"))
 			})
 			w.waits(func() {
-				w.waited("get its seed back", kindSeedAway)
+				w.waited("get its seed back", session.KindSeedAway)
 				w.seedNow = again(4, 9)
 			})
 			w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() {
 				if n := w.fake.startedSoFar(); n != 1 {
 					t.Errorf("codex was started %d times before the seed was there", n)
 				}
-				w.SignalWorkflow(signalLease, granted{From: protocol.SeedID("team"), Epoch: 9, Seed: again(4, 9)})
+				w.SignalWorkflow(lease.SignalLease, lease.Granted{From: protocol.SeedID("team"), Epoch: 9, Seed: again(4, 9)})
 			})
 			w.once("all turns ended", func() bool {
 				turns := turnsOf(w)
 				return len(turns) == len(c.turns) && turns[len(turns)-1].Status == "completed"
 			}, func() { w.send(protocol.SignalClose, protocol.Close{}) })
-			w.start(SessionOptions{Seed: "team", OnInterrupt: protocol.InterruptContinue})
+			w.start(session.Options{Seed: "team", OnInterrupt: protocol.InterruptContinue})
 			if err := w.GetWorkflowError(); err != nil {
 				t.Fatalf("the session ended with %v", err)
 			}
@@ -130,7 +132,7 @@ func TestABrokeredSessionThatLostItsSeedAsksForItAgain(t *testing.T) {
 				w.send(protocol.SignalMessage, hello("m2"))
 			})
 			w.waits(func() {
-				w.waited("get its seed back", kindSeedAway)
+				w.waited("get its seed back", session.KindSeedAway)
 				w.seedNow = again(4, 9)
 			})
 			w.once("all turns ended", func() bool {
@@ -169,7 +171,7 @@ func TestASessionWhoseSeedIsOfNoUseAnyMoreWaitsForAPerson(t *testing.T) {
 	w.kind = activities.KindChatGPT
 	w.fake.pumps = []pumpFunc{lostSeed(endsTurn("completed", "done")), journalEnds}
 	w.fake.rest = endsTurn("completed", "done")
-	dead := poolAnswer{granted: granted{Refused: &protocol.Failure{Kind: protocol.RefusedDead, Message: "seed team is dead", Hint: "log in anew"}}}
+	dead := poolAnswer{Granted: lease.Granted{Refused: &protocol.Failure{Kind: protocol.RefusedDead, Message: "seed team is dead", Hint: "log in anew"}}}
 	w.seedSays = []poolAnswer{{}, dead}
 	w.at(time.Second, func() {
 		w.send(protocol.SignalMessage, hello("m1"))
@@ -187,7 +189,7 @@ func TestASessionWhoseSeedIsOfNoUseAnyMoreWaitsForAPerson(t *testing.T) {
 		turns := turnsOf(w)
 		return len(turns) == 3 && turns[2].Status == "completed"
 	}, func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{Seed: "team"})
+	w.start(session.Options{Seed: "team"})
 	w.kept(3)
 }
 
@@ -195,13 +197,13 @@ func TestATurnIsInterruptedWhileItsSessionWaitsForTheSeed(t *testing.T) {
 	w := newWorld(t)
 	w.kind = activities.KindChatGPT
 	w.fake.pumps = []pumpFunc{lostSeed(amidTurn), journalEnds}
-	w.seedSays = []poolAnswer{{}, {granted: granted{Queued: "seed team, held by s9"}}}
+	w.seedSays = []poolAnswer{{}, {Granted: lease.Granted{Queued: "seed team, held by s9"}}}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() {
 		w.send(protocol.SignalInterrupt, protocol.Interrupt{})
 		w.at(time.Minute, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	})
-	w.start(SessionOptions{Seed: "team", OnInterrupt: protocol.InterruptContinue})
+	w.start(session.Options{Seed: "team", OnInterrupt: protocol.InterruptContinue})
 	turns := turnsOf(w)
 	if len(turns) != 2 || turns[0].Status != "interrupted" || turns[1].Status != "interrupted" || w.GetWorkflowError() != nil {
 		t.Errorf("turns %+v, %v", turns, w.GetWorkflowError())
@@ -211,7 +213,7 @@ func TestATurnIsInterruptedWhileItsSessionWaitsForTheSeed(t *testing.T) {
 	}
 }
 
-func (w *world) toldOfLogin() (told []release) {
+func (w *world) toldOfLogin() (told []lease.Release) {
 	for i, to := range w.released {
 		if to == protocol.SeedID("team") && w.back[i].At != nil {
 			told = append(told, w.back[i])
@@ -225,11 +227,11 @@ func (w *world) toldOfLogin() (told []release) {
 func TestASessionThatEndsWithoutItsSeedSaysWhereTheLoginIs(t *testing.T) {
 	for name, c := range map[string]struct {
 		on   string // the host where the login may be
-		st   sessionState
+		st   session.State
 		gone bool // the host cannot be reached
 		drop bool
 	}{
-		"on a host that it left":      {on: "web-1", st: sessionState{placeState: placeState{SeedLeftOn: &seedPlace{Spec: protocol.HostSpec{Name: "web-1"}, Generation: 5}}, parkState: parkState{Parked: &parked{}}}},
+		"on a host that it left":      {on: "web-1", st: session.State{PlaceState: session.PlaceState{SeedLeftOn: &session.SeedPlace{Spec: protocol.HostSpec{Name: "web-1"}, Generation: 5}}, ParkState: session.ParkState{Parked: &session.Parked{}}}},
 		"on its host, which is away":  {on: "web-2", gone: true},
 		"on its host, which is clean": {},
 		"given up":                    {gone: true, drop: true},
@@ -241,13 +243,13 @@ func TestASessionThatEndsWithoutItsSeedSaysWhereTheLoginIs(t *testing.T) {
 			st.Seed, st.Generation = again(3, 7), 5
 			if st.Parked == nil {
 				st.Status, st.Touched, st.Layout = protocol.Idle, true, &protocol.Layout{Root: "/r"}
-				st.Lease = &hostLease{Spec: protocol.HostSpec{Name: "web-2"}}
+				st.Lease = &session.HostLease{Spec: protocol.HostSpec{Name: "web-2"}}
 			}
 			if c.gone {
 				w.fake.fail("close", temporal.NewApplicationError("no route to host", protocol.ErrTypeUnreachable))
 			}
 			w.at(time.Second, func() { w.send(protocol.SignalClose, protocol.Close{Discard: c.drop}) })
-			w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team", Notify: "batch/b1"}, Carry: &st})
+			w.ExecuteWorkflow(protocol.TypeSession, session.Input{ID: "s1", Options: session.Options{Seed: "team", Notify: "batch/b1"}, Carry: &st})
 			if err := w.GetWorkflowError(); err != nil {
 				t.Fatal(err)
 			}
@@ -272,7 +274,7 @@ func TestASessionThatLosesItsSeedWhileItClosesSaysWhereTheLoginIs(t *testing.T) 
 	w.fake.fail("close", finally(protocol.ErrTypeUnreachable))
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.attached(1, func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{Seed: "team", Notify: "batch/b1"})
+	w.start(session.Options{Seed: "team", Notify: "batch/b1"})
 	told := w.toldOfLogin()
 	if len(told) != 1 || told[0].At == nil || told[0].Epoch != 7 {
 		t.Errorf("the seed was told %+v", told)
@@ -281,14 +283,14 @@ func TestASessionThatLosesItsSeedWhileItClosesSaysWhereTheLoginIs(t *testing.T) 
 
 // idleWithoutSeed returns a session that has a host, and lost its seed while it was
 // idle.
-func (w *world) idleWithoutSeed() *sessionState {
-	st := &sessionState{
-		lifeState:    lifeState{Status: protocol.Idle, Begun: true, Started: true, CreatedAt: w.Now()},
-		processState: processState{Stopped: true, Incarnation: 1},
-		turnState:    turnState{HasTurn: true, TurnN: 1, NextN: 1},
-		parkState:    parkState{QuietAt: w.Now()},
-		placeState: placeState{Touched: true, SeedGone: true, Seed: again(3, 7), Generation: 5,
-			Layout: &protocol.Layout{Root: "/r"}, Lease: &hostLease{Spec: protocol.HostSpec{Name: "web-1"}, Epoch: 1}},
+func (w *world) idleWithoutSeed() *session.State {
+	st := &session.State{
+		LifeState:    session.LifeState{Status: protocol.Idle, Begun: true, Started: true, CreatedAt: w.Now()},
+		ProcessState: session.ProcessState{Stopped: true, Incarnation: 1},
+		TurnState:    session.TurnState{HasTurn: true, TurnN: 1, NextN: 1},
+		ParkState:    session.ParkState{QuietAt: w.Now()},
+		PlaceState: session.PlaceState{Touched: true, SeedGone: true, Seed: again(3, 7), Generation: 5,
+			Layout: &protocol.Layout{Root: "/r"}, Lease: &session.HostLease{Spec: protocol.HostSpec{Name: "web-1"}, Epoch: 1}},
 	}
 	st.Pump.ThreadID, st.Pump.Opened = "thread-1", 1
 	st.Snap.Good = &activities.SnapshotBrief{ID: "s1-0", Turn: 1}
@@ -298,10 +300,10 @@ func (w *world) idleWithoutSeed() *sessionState {
 // A session that lost its seed while idle waits in the seed's queue. Meanwhile it
 // does everything that an idle session does.
 func TestAnIdleSessionWithoutItsSeedIsIdle(t *testing.T) {
-	inLine := poolAnswer{granted: granted{Queued: "seed team, held by s9"}}
+	inLine := poolAnswer{Granted: lease.Granted{Queued: "seed team, held by s9"}}
 	for name, c := range map[string]struct {
-		opt  SessionOptions
-		st   func(*sessionState)
+		opt  session.Options
+		st   func(*session.State)
 		does func(w *world)
 		want func(w *world) bool
 	}{
@@ -310,7 +312,7 @@ func TestAnIdleSessionWithoutItsSeedIsIdle(t *testing.T) {
 			want: func(w *world) bool { return w.view().State == protocol.Parked },
 		},
 		"it parks by itself": {
-			opt:  SessionOptions{ParkAfter: time.Hour},
+			opt:  session.Options{ParkAfter: time.Hour},
 			want: func(w *world) bool { return w.view().State == protocol.Parked },
 		},
 		"it is archived": {
@@ -319,7 +321,7 @@ func TestAnIdleSessionWithoutItsSeedIsIdle(t *testing.T) {
 		},
 		"its host is drained": {
 			does: func(w *world) {
-				w.SignalWorkflow(signalLeave, leaveHost{Draining: protocol.Draining{How: protocol.DrainPark, Since: w.Now()}, Host: "web-1", Epoch: 1})
+				w.SignalWorkflow(lease.SignalLeave, lease.LeaveHost{Draining: protocol.Draining{How: protocol.DrainPark, Since: w.Now()}, Host: "web-1", Epoch: 1})
 			},
 			want: func(w *world) bool { return w.view().State == protocol.Parked },
 		},
@@ -331,7 +333,7 @@ func TestAnIdleSessionWithoutItsSeedIsIdle(t *testing.T) {
 			want: func(w *world) bool { v := w.view(); return v.Host == "web-2" && v.State == protocol.Idle },
 		},
 		"it has to close": {
-			st:   func(st *sessionState) { st.CloseDue = true },
+			st:   func(st *session.State) { st.CloseDue = true },
 			want: func(w *world) bool { return true },
 		},
 	} {
@@ -358,12 +360,12 @@ func TestAnIdleSessionWithoutItsSeedIsIdle(t *testing.T) {
 				})
 				w.once("that is done", func() bool { return c.want(w) }, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 			}
-			w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: seeded(c.opt), Carry: st})
+			w.ExecuteWorkflow(protocol.TypeSession, session.Input{ID: "s1", Options: seeded(c.opt), Carry: st})
 			w.verify()
 			if err := w.GetWorkflowError(); err != nil {
 				t.Fatal(err)
 			}
-			var gone []release
+			var gone []lease.Release
 			for i, to := range w.released {
 				if to == protocol.SeedID("team") {
 					gone = append(gone, w.back[i])
@@ -376,7 +378,7 @@ func TestAnIdleSessionWithoutItsSeedIsIdle(t *testing.T) {
 	}
 }
 
-func seeded(o SessionOptions) SessionOptions {
+func seeded(o session.Options) session.Options {
 	o.Seed = "team"
 	return o
 }
@@ -386,13 +388,13 @@ func seeded(o SessionOptions) SessionOptions {
 func TestAnIdleSessionTakesItsSeedWhenItIsGranted(t *testing.T) {
 	w := newWorld(t)
 	w.kind = activities.KindChatGPT
-	w.seedSays = []poolAnswer{{err: &temporal.UnknownExternalWorkflowExecutionError{}}, {granted: granted{Queued: "seed team, held by s9"}}}
+	w.seedSays = []poolAnswer{{err: &temporal.UnknownExternalWorkflowExecutionError{}}, {Granted: lease.Granted{Queued: "seed team, held by s9"}}}
 	w.every = 10 * time.Second
 	st := w.idleWithoutSeed()
 	w.once("there is no seed", func() bool { return strings.Contains(w.view().Waits, "there is no seed") }, func() {})
 	w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() {
-		w.SignalWorkflow(signalLease, granted{From: protocol.SeedID("team"), Seed: again(3, 7), Epoch: 7}) // the late grant of the lost lease
-		w.SignalWorkflow(signalLease, granted{From: protocol.SeedID("team"), Seed: again(4, 9), Epoch: 9})
+		w.SignalWorkflow(lease.SignalLease, lease.Granted{From: protocol.SeedID("team"), Seed: again(3, 7), Epoch: 7}) // the late grant of the lost lease
+		w.SignalWorkflow(lease.SignalLease, lease.Granted{From: protocol.SeedID("team"), Seed: again(4, 9), Epoch: 9})
 	})
 	w.once("it holds it", func() bool { return w.view().Waits == "a message" }, func() {
 		w.seedNow = again(4, 9)
@@ -401,7 +403,7 @@ func TestAnIdleSessionTakesItsSeedWhenItIsGranted(t *testing.T) {
 	})
 	w.once("the turn ended", func() bool { turns := turnsOf(w); return len(turns) > 0 && turns[len(turns)-1].Status == "completed" },
 		func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: st})
+	w.ExecuteWorkflow(protocol.TypeSession, session.Input{ID: "s1", Options: session.Options{Seed: "team"}, Carry: st})
 	w.verify()
 	if p := w.fake.prepared; len(p) != 1 || p[0].Seed.Epoch != 9 || p[0].Restore == nil || p[0].Restore.Warm != 5 {
 		t.Errorf("prepared with %+v", p)
@@ -417,7 +419,7 @@ func TestASessionThatClosesWithoutItsSeedStaysInLine(t *testing.T) {
 	w := newWorld(t)
 	w.kind = activities.KindChatGPT
 	w.fake.pumps = []pumpFunc{lostSeed(amidTurn), journalEnds}
-	w.seedSays = []poolAnswer{{}, {granted: granted{Queued: "seed team, held by s9"}}, {granted: granted{Queued: "seed team, held by s9"}}}
+	w.seedSays = []poolAnswer{{}, {Granted: lease.Granted{Queued: "seed team, held by s9"}}, {Granted: lease.Granted{Queued: "seed team, held by s9"}}}
 	w.fake.fail("close", finally(protocol.ErrTypeLoginUnsaved))
 	var closed time.Time
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
@@ -433,9 +435,9 @@ func TestASessionThatClosesWithoutItsSeedStaysInLine(t *testing.T) {
 		}
 		w.fake.fail("close", nil)
 		closed = w.Now()
-		w.SignalWorkflow(signalLease, granted{From: protocol.SeedID("team"), Seed: again(4, 9), Epoch: 9})
+		w.SignalWorkflow(lease.SignalLease, lease.Granted{From: protocol.SeedID("team"), Seed: again(4, 9), Epoch: 9})
 	})
-	w.start(SessionOptions{Seed: "team", OnInterrupt: protocol.InterruptContinue})
+	w.start(session.Options{Seed: "team", OnInterrupt: protocol.InterruptContinue})
 	if took := w.Now().Sub(closed); took > time.Minute {
 		t.Errorf("it closed %v after the seed was granted", took)
 	}
@@ -449,15 +451,15 @@ func TestASessionThatClosesWithoutItsSeedStaysInLine(t *testing.T) {
 func TestASessionThatCannotSaveItsLoginParksLater(t *testing.T) {
 	w := newWorld(t)
 	w.kind = activities.KindChatGPT
-	w.seedSays = []poolAnswer{{granted: granted{Queued: "seed team, held by s9"}}}
+	w.seedSays = []poolAnswer{{Granted: lease.Granted{Queued: "seed team, held by s9"}}}
 	w.fake.fail("park", finally(protocol.ErrTypeLoginUnsaved))
 	w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
 	w.waits(func() {
-		w.waited("park on web-1", kindSeedAway)
+		w.waited("park on web-1", session.KindSeedAway)
 		w.fake.fail("park", nil)
 	})
 	w.once("it is parked", func() bool { return w.view().State == protocol.Parked }, func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: w.idleWithoutSeed()})
+	w.ExecuteWorkflow(protocol.TypeSession, session.Input{ID: "s1", Options: session.Options{Seed: "team"}, Carry: w.idleWithoutSeed()})
 	w.verify()
 }
 
@@ -478,23 +480,23 @@ func TestASessionThatGetsItsSeedWhileItParksParksLater(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.kind, w.hosts, w.seedNow = activities.KindChatGPT, []string{"web-2"}, again(4, 9)
-			w.seedSays = []poolAnswer{{granted: granted{Queued: "seed team, held by s9"}}}
+			w.seedSays = []poolAnswer{{Granted: lease.Granted{Queued: "seed team, held by s9"}}}
 			goOn := w.fake.hang("park")
 			w.fake.failTimes("park", 1, finally(c.kind))
 			w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() { w.takes(w.send(c.wish, c.arg)) })
 			w.once("it parks", func() bool { return len(w.fake.parkedSoFar()) == 1 }, func() {
-				w.SignalWorkflow(signalLease, granted{From: protocol.SeedID("team"), Seed: again(4, 9), Epoch: 9})
+				w.SignalWorkflow(lease.SignalLease, lease.Granted{From: protocol.SeedID("team"), Seed: again(4, 9), Epoch: 9})
 				w.once("it holds its seed", func() bool { return !strings.Contains(w.view().Waits, "held by s9") }, goOn)
 			})
 			w.once("the attempt has failed", func() bool { v := w.view(); return v.WaitingFor != nil || v.Error != nil }, func() {
-				w.waited("park on web-1", kindSeedAway)
+				w.waited("park on web-1", session.KindSeedAway)
 				if w.view().WaitingFor == nil {
 					w.send(protocol.SignalClose, protocol.Close{})
 					return
 				}
 				w.once("the wish is fulfilled", func() bool { return c.done(w) }, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 			})
-			w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: w.idleWithoutSeed()})
+			w.ExecuteWorkflow(protocol.TypeSession, session.Input{ID: "s1", Options: session.Options{Seed: "team"}, Carry: w.idleWithoutSeed()})
 			w.verify()
 			var epochs []int64
 			for _, in := range w.fake.parkedSoFar() {
@@ -509,7 +511,7 @@ func TestASessionThatGetsItsSeedWhileItParksParksLater(t *testing.T) {
 
 // bareWithSeed returns a session that has its host and its seed. It must prepare its
 // folder again before it starts codex, since it did not finish a park.
-func (w *world) bareWithSeed() *sessionState {
+func (w *world) bareWithSeed() *session.State {
 	st := w.idleWithoutSeed()
 	st.SeedGone, st.SeedHeld, st.Bare = false, true, true
 	return st
@@ -541,7 +543,7 @@ func TestASessionThatPreparesAgainCanBeLeftWhileItWaitsForItsSeed(t *testing.T) 
 		"its history is full": {
 			does: func(w *world) {
 				w.overdue()
-				w.SignalWorkflow(signalLease, granted{From: protocol.SeedID("team"), Queued: "seed team, held by s10"})
+				w.SignalWorkflow(lease.SignalLease, lease.Granted{From: protocol.SeedID("team"), Queued: "seed team, held by s10"})
 			},
 			ends: func(w *world) { w.continued() },
 		},
@@ -549,7 +551,7 @@ func TestASessionThatPreparesAgainCanBeLeftWhileItWaitsForItsSeed(t *testing.T) 
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.kind = activities.KindChatGPT
-			w.seedSays = []poolAnswer{{granted: granted{Queued: "seed team, held by s9"}}}
+			w.seedSays = []poolAnswer{{Granted: lease.Granted{Queued: "seed team, held by s9"}}}
 			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
 			w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() {
 				if c.does != nil {
@@ -564,7 +566,7 @@ func TestASessionThatPreparesAgainCanBeLeftWhileItWaitsForItsSeed(t *testing.T) 
 				}
 				w.once("the turn is over", func() bool { return w.view().State == protocol.Idle }, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 			})
-			w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: w.bareWithSeed()})
+			w.ExecuteWorkflow(protocol.TypeSession, session.Input{ID: "s1", Options: session.Options{Seed: "team"}, Carry: w.bareWithSeed()})
 			w.verify()
 			c.ends(w)
 			if len(w.fake.prepared) != 0 || w.fake.startedSoFar() != 0 {
@@ -588,7 +590,7 @@ func TestASessionThatPreparesAgainAsksForTheSeedThatIsThere(t *testing.T) {
 			t.Errorf("%s was asked for a seed", to)
 		}
 	}
-	w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: SessionOptions{SeedPool: "logins"}, Carry: w.bareWithSeed()})
+	w.ExecuteWorkflow(protocol.TypeSession, session.Input{ID: "s1", Options: session.Options{SeedPool: "logins"}, Carry: w.bareWithSeed()})
 	w.verify()
 	if len(w.fake.prepared) != 1 {
 		t.Errorf("prepared with %+v", w.fake.prepared)
@@ -597,13 +599,13 @@ func TestASessionThatPreparesAgainAsksForTheSeedThatIsThere(t *testing.T) {
 
 func TestASessionThatLeavesALoginBehindTellsItsSeed(t *testing.T) {
 	w := newWorld(t)
-	carry := sessionState{placeState: placeState{Generation: 5, SeedGone: true, SeedLeftOn: &seedPlace{Spec: protocol.HostSpec{Name: "web-1"}, Generation: 5}}}
+	carry := session.State{PlaceState: session.PlaceState{Generation: 5, SeedGone: true, SeedLeftOn: &session.SeedPlace{Spec: protocol.HostSpec{Name: "web-1"}, Generation: 5}}}
 	carry.Seed = again(3, 7)
 	carry.Status, carry.Begun, carry.CreatedAt = protocol.Parked, true, w.Now()
-	carry.Parked, carry.Resume = &parked{}, &protocol.Resume{}
+	carry.Parked, carry.Resume = &session.Parked{}, &protocol.Resume{}
 	w.kind, w.hosts = activities.KindChatGPT, []string{"web-2"}
 	w.ends(time.Minute)
-	w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1", Options: SessionOptions{Seed: "team"}, Carry: &carry})
+	w.ExecuteWorkflow(protocol.TypeSession, session.Input{ID: "s1", Options: session.Options{Seed: "team"}, Carry: &carry})
 	var asked []string
 	for _, a := range w.asked {
 		if a.At != nil {

@@ -9,6 +9,9 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/seed"
 )
 
 // These tests check what a seed does in each of its states. The host is a fake.
@@ -33,25 +36,25 @@ func isAway() (activities.RecoverSeedResult, error) {
 	return activities.RecoverSeedResult{}, temporal.NewNonRetryableApplicationError("no route to host", protocol.ErrTypeUnreachable, nil)
 }
 
-func (p *poolWorld) acquires(as ...acquire) {
+func (p *poolWorld) acquires(as ...lease.Acquire) {
 	for _, a := range as {
-		p.SignalWorkflow(signalAcquire, a)
+		p.SignalWorkflow(lease.SignalAcquire, a)
 	}
 }
 
-func (p *poolWorld) releases(r release) { p.SignalWorkflow(signalRelease, r) }
+func (p *poolWorld) releases(r lease.Release) { p.SignalWorkflow(lease.SignalRelease, r) }
 
 func TestTheLineForALoginIsServedInOrder(t *testing.T) {
 	p := newSeedWorld(t)
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1), on("b", "web-1", 1), on("c", "web-1", 1)) })
 	p.at(2*time.Second, func() {
 		p.saw("session/a got team", "session/b queued: seed team, held by a; nobody waits before it", "session/c queued: seed team, held by a; 1 waits before it")
-		p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})
+		p.releases(lease.Release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})
 		p.acquires(on("a", "web-1", 2)) // a asks again, after the others
 	})
 	p.at(3*time.Second, func() {
 		p.saw("session/b got team", "session/c queued: seed team, held by b; nobody waits before it", "session/a queued: seed team, held by b; 1 waits before it")
-		p.releases(release{Holder: "b", Epoch: 2, Generation: 1, Clean: true})
+		p.releases(lease.Release{Holder: "b", Epoch: 2, Generation: 1, Clean: true})
 	})
 	p.at(4*time.Second, func() {
 		p.saw("session/c got team", "session/a queued: seed team, held by c; nobody waits before it")
@@ -62,13 +65,13 @@ func TestTheLineForALoginIsServedInOrder(t *testing.T) {
 func TestAReleaseOfAnOlderEpochChangesNothing(t *testing.T) {
 	p := newSeedWorld(t)
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1)) })
-	p.at(2*time.Second, func() { p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true}) })
+	p.at(2*time.Second, func() { p.releases(lease.Release{Holder: "a", Epoch: 1, Generation: 1, Clean: true}) })
 	p.at(3*time.Second, func() { p.acquires(on("a", "web-1", 2), on("b", "web-1", 1)) })
 	p.at(4*time.Second, func() {
-		p.releases(release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})
-		p.releases(release{Holder: "a", Epoch: 0, Generation: 1, Clean: true})
-		p.releases(release{Holder: "b", Epoch: 2, Generation: 1, Clean: true})
-		p.SignalWorkflow(signalReport, report{Holder: "a", Epoch: 1, Verdict: VerdictSuspect, Reason: "an old story"})
+		p.releases(lease.Release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})
+		p.releases(lease.Release{Holder: "a", Epoch: 0, Generation: 1, Clean: true})
+		p.releases(lease.Release{Holder: "b", Epoch: 2, Generation: 1, Clean: true})
+		p.SignalWorkflow(lease.SignalReport, lease.Report{Holder: "a", Epoch: 1, Verdict: lease.VerdictSuspect, Reason: "an old story"})
 	})
 	p.at(5*time.Second, func() {
 		if v := p.seed(); strings.Join(v.HeldBy, "") != "a" || v.Epoch != 2 || v.Queue != 1 || v.Health != "unknown" {
@@ -84,7 +87,7 @@ func TestWhoNeverTookItGivesItBack(t *testing.T) {
 	p := newSeedWorld(t)
 	p.at(time.Second, func() {
 		p.acquires(on("a", "web-1", 1))
-		p.releases(release{Holder: "a", Generation: 1, Clean: true})
+		p.releases(lease.Release{Holder: "a", Generation: 1, Clean: true})
 	})
 	p.at(2*time.Second, func() {
 		if v := p.seed(); v.State != protocol.SeedFree || v.Queue != 0 {
@@ -92,7 +95,7 @@ func TestWhoNeverTookItGivesItBack(t *testing.T) {
 		}
 		p.acquires(on("b", "web-1", 1))
 	})
-	p.at(3*time.Second, func() { p.releases(release{Holder: "b", Generation: 1, Clean: true}) })
+	p.at(3*time.Second, func() { p.releases(lease.Release{Holder: "b", Generation: 1, Clean: true}) })
 	p.at(4*time.Second, func() {
 		if v := p.seed(); v.State != protocol.SeedFree {
 			t.Errorf("seed is %+v", v)
@@ -108,7 +111,7 @@ func TestAnUncleanHoldersLoginIsSavedAndWipedBeforeTheNextGrant(t *testing.T) {
 	p.at(2*time.Second, func() {
 		p.takes(p.send(protocol.UpdateRotatedSeed, activities.RotatedSeed{Holder: "a", Epoch: 1, Auth: "auth2"}))
 	})
-	p.at(3*time.Second, func() { p.forget(); p.releases(release{Holder: "a", Epoch: 1, Generation: 100}) })
+	p.at(3*time.Second, func() { p.forget(); p.releases(lease.Release{Holder: "a", Epoch: 1, Generation: 100}) })
 	p.once("the host was tried", func() bool { v := p.seed(); return v.Recovery != nil && v.Recovery.Problem != nil }, func() {
 		v := p.seed()
 		if v.State != protocol.SeedRecovering || v.Health != protocol.Suspect || !strings.Contains(v.Reason, "no route to host") || v.Hint == "" || v.Rotated == nil ||
@@ -165,9 +168,9 @@ func TestARotationThatIsNowhereMakesTheSeedSuspect(t *testing.T) {
 	for name, give := range map[string]func(p *poolWorld){
 		"nothing on the host": func(p *poolWorld) { p.engine.ended["session/a"] = true; p.acquires(on("c", "web-1", 1)) },
 		"discarded": func(p *poolWorld) {
-			p.releases(release{Holder: "a", Epoch: 1, Generation: 100, Clean: true, Discarded: true})
+			p.releases(lease.Release{Holder: "a", Epoch: 1, Generation: 100, Clean: true, Discarded: true})
 		},
-		"wiped unsaved": func(p *poolWorld) { p.releases(release{Holder: "a", Epoch: 1, Generation: 100, Clean: true}) },
+		"wiped unsaved": func(p *poolWorld) { p.releases(lease.Release{Holder: "a", Epoch: 1, Generation: 100, Clean: true}) },
 	} {
 		p := newSeedWorld(t)
 		p.seeds.answers = []fetch{findsNothing}
@@ -219,19 +222,19 @@ func TestAnAPIKeyIsSharedByAsManyAsItMay(t *testing.T) {
 	p.at(2*time.Second, func() {
 		p.saw("session/a got team", "session/b got team", "session/c queued: seed team, which 2 sessions use, as many as may; nobody waits before it",
 			"session/d queued: seed team, which 2 sessions use, as many as may; 1 waits before it")
-		p.releases(release{Holder: "a", Epoch: 1, Generation: 1}) // the release of a copy needs no proof that it is gone
+		p.releases(lease.Release{Holder: "a", Epoch: 1, Generation: 1}) // the release of a copy needs no proof that it is gone
 	})
 	p.at(3*time.Second, func() {
 		p.saw("session/c got team")
 		p.engine.ended["session/b"] = true // the same if the holder has ended
 	})
-	p.at(2*usual.reap, func() {
+	p.at(2*kit.Usual.Reap, func() {
 		p.saw("session/d got team")
 		p.takes(p.send(protocol.UpdateSetSeed, protocol.SetSeed{Share: new(int)}))
 	})
-	p.at(2*usual.reap+time.Second, func() { p.acquires(on("e", "web-1", 1), on("f", "web-1", 1)) })
-	p.at(2*usual.reap+2*time.Second, func() { p.saw("session/e got team", "session/f got team") })
-	p.runSeed(3 * usual.reap)
+	p.at(2*kit.Usual.Reap+time.Second, func() { p.acquires(on("e", "web-1", 1), on("f", "web-1", 1)) })
+	p.at(2*kit.Usual.Reap+2*time.Second, func() { p.saw("session/e got team", "session/f got team") })
+	p.runSeed(3 * kit.Usual.Reap)
 }
 
 func TestADoubtStopsGrantsUntilALaterTurnDispelsIt(t *testing.T) {
@@ -243,17 +246,17 @@ func TestADoubtStopsGrantsUntilALaterTurnDispelsIt(t *testing.T) {
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1)) })
 	p.at(2*time.Second, func() {
 		doubted = p.Now()
-		p.SignalWorkflow(signalReport, report{Holder: "a", Epoch: 1, Verdict: VerdictSuspect, Reason: "401", Hint: "import it anew"})
+		p.SignalWorkflow(lease.SignalReport, lease.Report{Holder: "a", Epoch: 1, Verdict: lease.VerdictSuspect, Reason: "401", Hint: "import it anew"})
 		p.acquires(on("b", "web-1", 1))
 	})
 	p.at(3*time.Second, func() {
 		p.saw("session/a got team", "session/b queued: seed team, which is suspect: 401 (import it anew); nobody waits before it")
 		// A turn that began earlier proves nothing.
-		p.SignalWorkflow(signalReport, report{Holder: "a", Epoch: 1, Verdict: VerdictAlive, Began: doubted.Add(-time.Second)})
+		p.SignalWorkflow(lease.SignalReport, lease.Report{Holder: "a", Epoch: 1, Verdict: lease.VerdictAlive, Began: doubted.Add(-time.Second)})
 	})
 	p.at(4*time.Second, func() {
 		p.saw()
-		p.SignalWorkflow(signalReport, report{Holder: "a", Epoch: 1, Verdict: VerdictAlive, Began: doubted.Add(time.Second)})
+		p.SignalWorkflow(lease.SignalReport, lease.Report{Holder: "a", Epoch: 1, Verdict: lease.VerdictAlive, Began: doubted.Add(time.Second)})
 	})
 	p.at(5*time.Second, func() {
 		p.saw("session/b got team")
@@ -266,12 +269,12 @@ func TestADoubtStopsGrantsUntilALaterTurnDispelsIt(t *testing.T) {
 
 func TestADeadSeedRefusesWhoAsks(t *testing.T) {
 	p := newPoolWorld(t)
-	carry := &seedState{Ref: &protocol.SeedRef{Name: "team", Generation: 1, Blob: "b1", Digest: "d", Kind: "chatgpt"},
-		Health: seedHealth{State: protocol.Dead, Reason: "its issuer does not know it any more", Hint: "log in anew"}}
+	carry := &seed.State{Ref: &protocol.SeedRef{Name: "team", Generation: 1, Blob: "b1", Digest: "d", Kind: "chatgpt"},
+		Health: seed.Health{State: protocol.Dead, Reason: "its issuer does not know it any more", Hint: "log in anew"}}
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1)) })
 	p.at(2*time.Second, func() { p.saw("session/a refused seed_dead") })
 	p.finish(3 * time.Second)
-	p.ExecuteWorkflow(protocol.TypeSeed, SeedInput{Name: "team", Carry: carry})
+	p.ExecuteWorkflow(protocol.TypeSeed, seed.Input{Name: "team", Carry: carry})
 	p.verify()
 }
 
@@ -284,14 +287,14 @@ func TestASeedRollsOverInEachState(t *testing.T) {
 	p.at(2*time.Second, func() {
 		p.takes(p.send(protocol.UpdateRotatedSeed, activities.RotatedSeed{Holder: "a", Epoch: 1, Auth: "auth2", Reason: "the store is down"}))
 	})
-	p.at(3*time.Second, func() { p.releases(release{Holder: "a", Epoch: 1, Generation: 100}) })
+	p.at(3*time.Second, func() { p.releases(lease.Release{Holder: "a", Epoch: 1, Generation: 100}) })
 	p.once("the host was tried", func() bool { v := p.seed(); return v.Recovery != nil && v.Recovery.Problem != nil }, func() {
 		p.fill()
-		p.releases(release{Holder: "nobody"})
+		p.releases(lease.Release{Holder: "nobody"})
 	})
 	p.ExecuteWorkflow(protocol.TypeSeed, newSeed)
 	p.verify()
-	in := carriedAs[SeedInput](t, p.continued())
+	in := carriedAs[seed.Input](t, p.continued())
 
 	p = newPoolWorld(t)
 	p.seeds.answers = []fetch{brings("2"), wipes}
@@ -305,11 +308,11 @@ func TestASeedRollsOverInEachState(t *testing.T) {
 			t.Errorf("seed is %+v", v)
 		}
 		p.fill()
-		p.releases(release{Holder: "nobody"})
+		p.releases(lease.Release{Holder: "nobody"})
 	})
 	p.ExecuteWorkflow(protocol.TypeSeed, in)
 	p.verify()
-	if c := carriedAs[SeedInput](t, p.continued()).Carry; len(c.Leases) != 1 || c.Leases[0].Epoch != 2 || c.Leases[0].Generation != 101 || c.Leases[0].At.Name != "web-2" {
+	if c := carriedAs[seed.Input](t, p.continued()).Carry; len(c.Leases) != 1 || c.Leases[0].Epoch != 2 || c.Leases[0].Generation != 101 || c.Leases[0].At.Name != "web-2" {
 		t.Errorf("carried %+v", c)
 	}
 }

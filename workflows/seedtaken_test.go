@@ -9,12 +9,15 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/seed"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // The tests below terminate sessions on the real server at various steps.
 
 // often makes workflows check leases every second.
-var often = intervals{reap: time.Second, snapshot: mostOften}
+var often = kit.Intervals{Reap: time.Second, Snapshot: kit.MostOften}
 
 // makesSeed imports a login that rotates, into these pools.
 func (r *real) makesSeed(name string, pools ...string) string {
@@ -23,7 +26,7 @@ func (r *real) makesSeed(name string, pools ...string) string {
 	for i := range pools {
 		pools[i] = r.zone + "-" + pools[i]
 	}
-	r.start(protocol.SeedID(name), protocol.TypeSeed, SeedInput{Name: name, Carry: &seedState{}}) // its epochs begin at 1
+	r.start(protocol.SeedID(name), protocol.TypeSeed, seed.Input{Name: name, Carry: &seed.State{}}) // its epochs begin at 1
 	r.update(protocol.SeedID(name), protocol.UpdatePutSeed, nil, protocol.PutSeed{Name: name, Pools: &pools, Files: auth("1"),
 		Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
 	return name
@@ -94,9 +97,9 @@ func TestAKilledHoldersLoginIsFetchedBeforeTheNextGrant(t *testing.T) {
 			if step.name == "granted" {
 				r.host.gate("prepare " + id)
 			}
-			r.session("holder", SessionOptions{Seed: name})
+			r.session("holder", session.Options{Seed: name})
 			step.to(r, id)
-			next := r.session("next", SessionOptions{Seed: name})
+			next := r.session("next", session.Options{Seed: name})
 			r.until("the next one waits", func() bool { return r.seed(name).Queue == 1 })
 			r.terminate(id)
 			r.becomes(next, protocol.Idle)
@@ -119,9 +122,9 @@ func TestWhoIsKilledInTheLineLeavesNoGrant(t *testing.T) {
 	r.looksOften()
 	r.work()
 	name := r.makesSeed("team", "logins")
-	holder := r.session("holder", SessionOptions{Seed: name})
+	holder := r.session("holder", session.Options{Seed: name})
 	r.becomes(holder, protocol.Idle)
-	inLine := []string{r.session("direct", SessionOptions{Seed: name}), r.session("by-pool", SessionOptions{SeedPool: r.zone + "-logins"})}
+	inLine := []string{r.session("direct", session.Options{Seed: name}), r.session("by-pool", session.Options{SeedPool: r.zone + "-logins"})}
 	r.until("both wait", func() bool {
 		return r.seed(name).Queue == 1 && r.pool(r.zone+"-logins").Queue == 1
 	})
@@ -129,7 +132,7 @@ func TestWhoIsKilledInTheLineLeavesNoGrant(t *testing.T) {
 		r.terminate(id)
 	}
 	r.close(holder)
-	next := r.session("next", SessionOptions{Seed: name})
+	next := r.session("next", session.Options{Seed: name})
 	r.becomes(next, protocol.Idle)
 	if v := r.seed(name); fmt.Sprint(v.HeldBy) != fmt.Sprint([]string{next}) || v.Health == protocol.Suspect {
 		t.Errorf("seed is %+v", v)
@@ -153,9 +156,9 @@ func TestAPoolOfLoginsServesMoreSessionsThanItHas(t *testing.T) {
 	r.until("the pool knows both", func() bool { return len(r.pool(pool).Seeds) == 2 })
 	var ids []string
 	for i := range 10 {
-		opt := SessionOptions{SeedPool: pool, CloseAfter: true}
+		opt := session.Options{SeedPool: pool, CloseAfter: true}
 		if i == 3 {
-			opt = SessionOptions{Seed: a, CloseAfter: true}
+			opt = session.Options{Seed: a, CloseAfter: true}
 		}
 		id := r.session(fmt.Sprint("s", i), opt)
 		r.say(id, "m1", "hello")

@@ -12,6 +12,9 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/seed"
 )
 
 // fakeTokens answers verifications and refreshes as the test lists them. A call that is not
@@ -140,7 +143,7 @@ func TestALoginIsNobodyElsesWhileItIsVerified(t *testing.T) {
 		p.refuses(p.send(protocol.UpdatePutSeed, login("9")), protocol.RefusedState)
 		p.refuses(p.send(protocol.UpdateDeleteSeed, protocol.DeleteSeed{}), protocol.RefusedState)
 		p.refuses(p.send(protocol.UpdateReviveSeed, protocol.ReviveSeed{}), protocol.RefusedState)
-		p.SignalWorkflow(signalAcquire, on("a", "web-1", 100))
+		p.SignalWorkflow(lease.SignalAcquire, on("a", "web-1", 100))
 	})
 	waits := func() bool { p.mu.Lock(); defer p.mu.Unlock(); return len(p.told) == 1 }
 	p.once("it waits", waits, func() {
@@ -159,12 +162,12 @@ func TestALoginIsNobodyElsesWhileItIsVerified(t *testing.T) {
 
 func TestAHeldLoginIsNotTouched(t *testing.T) {
 	p, f := newVerifyWorld(t, nil, nil)
-	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, on("a", "web-1", 100)) })
+	p.at(time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, on("a", "web-1", 100)) })
 	var u *updated
 	p.at(2*time.Second, func() { u = p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{Force: true}) })
 	p.at(3*time.Second, func() {
 		v := checked(t, u)
-		if v.Check == nil || v.Check.Verdict != checkHeld || !strings.Contains(v.Check.Reason, "held by a") || v.Health != "unknown" {
+		if v.Check == nil || v.Check.Verdict != seed.CheckHeld || !strings.Contains(v.Check.Reason, "held by a") || v.Health != "unknown" {
 			t.Errorf("answered %+v", v.Check)
 		}
 		if p.seed().Check != nil {
@@ -189,9 +192,9 @@ func TestFreshnessMakesNothingHealthy(t *testing.T) {
 			verdicts = append(verdicts, checked(t, u).Check.Verdict+" "+p.seed().Health)
 		})
 	}
-	ask(1, protocol.VerifySeed{By: maintenance}) // nobody doubts it
-	ask(2, protocol.VerifySeed{By: "ada"})       // a person wants to know
-	ask(3, protocol.VerifySeed{By: maintenance}) // now the seed is suspect, and only a person may end that
+	ask(1, protocol.VerifySeed{By: kit.Maintenance}) // nobody doubts it
+	ask(2, protocol.VerifySeed{By: "ada"})           // a person wants to know
+	ask(3, protocol.VerifySeed{By: kit.Maintenance}) // now the seed is suspect, and only a person may end that
 	ask(4, protocol.VerifySeed{By: "ada", Force: true})
 	p.runSeed(6 * time.Minute)
 	if want := []string{"fresh unknown", "lost suspect", "unknown suspect", "alive healthy"}; !slices.Equal(verdicts, want) {
@@ -237,7 +240,7 @@ func TestAKeyThatIsRefusedIsSuspectAndNeverDead(t *testing.T) {
 
 func TestAHolderGetsANewerLoginAndASecondAskTheSame(t *testing.T) {
 	p, f := newVerifyWorld(t, nil, []string{"login 2"})
-	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, on("a", "web-1", 100)) })
+	p.at(time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, on("a", "web-1", 100)) })
 	var first, second *updated
 	p.at(2*time.Second, func() {
 		p.refuses(p.send(protocol.UpdateRefreshSeed, activities.RefreshSeed{Holder: "b", Epoch: 1, From: 1}), protocol.RefusedFenced)

@@ -14,6 +14,9 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/seed"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 func TestATurnAndAnApprovalCostFewEvents(t *testing.T) {
@@ -24,7 +27,7 @@ func TestATurnAndAnApprovalCostFewEvents(t *testing.T) {
 func costsFewEvents(t *testing.T, when string, turn int) {
 	r := newReal(t)
 	r.work()
-	id := r.session("s", SessionOptions{Snapshot: protocol.SnapshotOptions{When: when}})
+	id := r.session("s", session.Options{Snapshot: protocol.SnapshotOptions{When: when}})
 	r.becomes(id, protocol.Idle)
 	count := r.events(id)
 	cost := func(what string, most int, do func()) {
@@ -95,7 +98,7 @@ func costsFewEvents(t *testing.T, when string, turn int) {
 func TestAnInterruptTakesThePumpsNormalResult(t *testing.T) {
 	r := newReal(t)
 	r.work()
-	id := r.session("s", SessionOptions{})
+	id := r.session("s", session.Options{})
 	r.say(id, "m1", "stay")
 	r.until("a pump is attached", func() bool { return r.host.attached(id) })
 	r.update(protocol.SessionID(id), protocol.SignalInterrupt, nil, protocol.Interrupt{By: "bob"})
@@ -118,7 +121,7 @@ func TestAnInterruptTakesThePumpsNormalResult(t *testing.T) {
 func TestASteerThatLosesItsRaceBecomesATurn(t *testing.T) {
 	r := newReal(t)
 	r.work()
-	id := r.session("s", SessionOptions{})
+	id := r.session("s", session.Options{})
 	r.say(id, "m1", "stay")
 	r.until("a pump is attached", func() bool { return r.host.attached(id) })
 	r.update(protocol.SessionID(id), protocol.SignalInterrupt, nil, protocol.Interrupt{By: "bob"})
@@ -145,7 +148,7 @@ func TestASteerThatLosesItsRaceBecomesATurn(t *testing.T) {
 func TestCloseWhileAPumpIsAttached(t *testing.T) {
 	r := newReal(t)
 	r.work()
-	id := r.session("s", SessionOptions{})
+	id := r.session("s", session.Options{})
 	r.say(id, "m1", "stay")
 	r.until("a pump is attached", func() bool { return r.host.attached(id) })
 	v := r.close(id)
@@ -161,7 +164,7 @@ func TestCloseWhileAPumpIsAttached(t *testing.T) {
 func TestRolloverUnderFire(t *testing.T) {
 	r := newReal(t, shortRuns)
 	r.work()
-	id := r.session("s", SessionOptions{})
+	id := r.session("s", session.Options{})
 	r.becomes(id, protocol.Idle)
 	const senders, each = 6, 12
 	var mu sync.Mutex
@@ -225,7 +228,7 @@ func TestDecisionsThatComeWhileNoWorkerIsUp(t *testing.T) {
 			defer worker.SetStickyWorkflowCacheSize(10_000)
 			r := newReal(t)
 			stop := r.work()
-			id, other := r.session("a", SessionOptions{}), r.session("b", SessionOptions{})
+			id, other := r.session("a", session.Options{}), r.session("b", session.Options{})
 			r.say(id, "m1", "ask make")
 			r.becomes(id, protocol.Waiting)
 			r.say(other, "m1", "stay")
@@ -252,7 +255,7 @@ func TestDecisionsThatComeWhileNoWorkerIsUp(t *testing.T) {
 func TestASessionThatCouldNotBeginIsFoundAmongThoseThatFailed(t *testing.T) {
 	r := newReal(t)
 	r.work()
-	id := r.session("s", SessionOptions{Sandbox: "glass"})
+	id := r.session("s", session.Options{Sandbox: "glass"})
 	if _, err := r.result(id); err == nil {
 		t.Fatal("it ended well")
 	}
@@ -260,7 +263,7 @@ func TestASessionThatCouldNotBeginIsFoundAmongThoseThatFailed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if state, _ := d.TypedSearchAttributes.GetKeyword(attrState); state != string(protocol.Failed) {
+	if state, _ := d.TypedSearchAttributes.GetKeyword(kit.AttrState); state != string(protocol.Failed) {
 		t.Errorf("lists have it as %q", state)
 	}
 }
@@ -270,7 +273,7 @@ func TestWhoGivesASessionMoreAndGoesOnIsHeard(t *testing.T) {
 	r := newReal(t)
 	stop := r.work()
 	stop()
-	var opt SessionOptions
+	var opt session.Options
 	if err := opt.SetBudget(protocol.Budget{Turns: tokens(1)}); err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +294,7 @@ func TestWhoGivesASessionMoreAndGoesOnIsHeard(t *testing.T) {
 func TestATurnOutlivesItsWorker(t *testing.T) {
 	r := newReal(t)
 	stop := r.work()
-	id := r.session("s", SessionOptions{})
+	id := r.session("s", session.Options{})
 	r.say(id, "m1", "stay")
 	r.until("a pump is attached", func() bool { return r.host.attached(id) })
 	r.work()
@@ -316,7 +319,7 @@ func TestTwentySessionsShareThreeSlots(t *testing.T) {
 	r.work()
 	var ids []string
 	for i := range 20 {
-		id := r.session(fmt.Sprint("s", i), SessionOptions{CloseAfter: true})
+		id := r.session(fmt.Sprint("s", i), session.Options{CloseAfter: true})
 		r.say(id, "m1", "hello")
 		ids = append(ids, id)
 	}
@@ -339,7 +342,7 @@ func TestATerminatedHolderGivesItsSlotBack(t *testing.T) {
 	r.work()
 	var ids []string
 	for i := range 4 {
-		ids = append(ids, r.session(fmt.Sprint("s", i), SessionOptions{}))
+		ids = append(ids, r.session(fmt.Sprint("s", i), session.Options{}))
 		if i < 3 {
 			r.becomes(ids[i], protocol.Idle)
 		}
@@ -366,11 +369,11 @@ func TestALoginIsHeldByOneSessionAtATime(t *testing.T) {
 	r := newReal(t)
 	r.work()
 	name := r.zone + "-team"
-	r.start(protocol.SeedID(name), protocol.TypeSeed, SeedInput{Name: name})
+	r.start(protocol.SeedID(name), protocol.TypeSeed, seed.Input{Name: name})
 	r.update(protocol.SeedID(name), protocol.UpdatePutSeed, nil, protocol.PutSeed{Name: name, Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
 	var ids []string
 	for i := range 3 {
-		id := r.session(fmt.Sprint("s", i), SessionOptions{Seed: name, CloseAfter: true})
+		id := r.session(fmt.Sprint("s", i), session.Options{Seed: name, CloseAfter: true})
 		r.say(id, "m1", "hello")
 		ids = append(ids, id)
 	}
@@ -389,7 +392,7 @@ func TestALoginIsHeldByOneSessionAtATime(t *testing.T) {
 	if err := r.c.GetWorkflow(t.Context(), protocol.SeedID(name), "").Get(t.Context(), nil); err != nil {
 		t.Error(err)
 	}
-	gone := r.session("late", SessionOptions{Seed: name})
+	gone := r.session("late", session.Options{Seed: name})
 	if _, err := r.result(gone); typeOf(err) != "seed_not_found" {
 		t.Errorf("a session of a deleted seed ended with %v", err)
 	}
@@ -398,9 +401,9 @@ func TestALoginIsHeldByOneSessionAtATime(t *testing.T) {
 func TestAnIDIsUsedOnce(t *testing.T) {
 	r := newReal(t)
 	r.work()
-	id := r.session("s", SessionOptions{})
+	id := r.session("s", session.Options{})
 	again := func() error {
-		return r.tryStart(protocol.SessionID(id), protocol.TypeSession, SessionInput{ID: id, Options: SessionOptions{Zone: r.zone}})
+		return r.tryStart(protocol.SessionID(id), protocol.TypeSession, session.Input{ID: id, Options: session.Options{Zone: r.zone}})
 	}
 	if err := again(); !temporal.IsWorkflowExecutionAlreadyStartedError(err) {
 		t.Errorf("the second start was answered %v", err)
@@ -415,7 +418,7 @@ func TestWhatASessionWasCanBeAskedAfterItsEnd(t *testing.T) {
 	r := newReal(t)
 	r.host.bad["failed"] = finally(protocol.ErrTypeCodexMissing)
 	r.work()
-	id := r.session("closed", SessionOptions{})
+	id := r.session("closed", session.Options{})
 	r.say(id, "m1", "hello")
 	r.ended(id, "m1", "completed")
 	last := r.close(id)
@@ -438,7 +441,7 @@ func TestWhatASessionWasCanBeAskedAfterItsEnd(t *testing.T) {
 		}
 	}
 
-	bad := r.session("failed", SessionOptions{})
+	bad := r.session("failed", session.Options{})
 	_, err := r.result(bad)
 	var app *temporal.ApplicationError
 	var v protocol.SessionView

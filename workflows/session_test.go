@@ -13,6 +13,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 const anyArg = mock.Anything
@@ -33,7 +34,7 @@ func TestATurnRunsAndTheHostIsGivenBack(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{By: "ann"})
 	})
-	w.start(SessionOptions{Seed: "team"})
+	w.start(session.Options{Seed: "team"})
 	if err := w.GetWorkflowError(); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func TestAnApprovalIsDecidedWhileNobodyIsAttached(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	send := w.fake.ran[1].Pump.Sends[0]
 	if send.Kind != conversation.SendDecision || send.Outcome != protocol.Accept || string(send.RPC) != "0" {
 		t.Errorf("codex was sent %+v", send)
@@ -103,7 +104,7 @@ func TestAnApprovalThatNobodyDecidesExpiresAsDeclined(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{Expiry: time.Hour})
+	w.start(session.Options{Expiry: time.Hour})
 	if send := w.fake.ran[1].Pump.Sends[0]; send.Outcome != protocol.Decline {
 		t.Errorf("codex was sent %+v", send)
 	}
@@ -123,7 +124,7 @@ func TestAcceptForTheSessionAnswersTheSameAskLater(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestSignalsOfOtherProgramsDoTheSameAndRefusalsAreKept(t *testing.T) {
@@ -148,7 +149,7 @@ func TestSignalsOfOtherProgramsDoTheSameAndRefusalsAreKept(t *testing.T) {
 		}
 		w.SignalWorkflow(protocol.SignalClose, map[string]any{"by": "bob"})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestInterruptCallsThePumpBackAndReachesCodex(t *testing.T) {
@@ -168,7 +169,7 @@ func TestInterruptCallsThePumpBackAndReachesCodex(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	// The environment does not wait for the pump's own result, so the message may
 	// be sent again, as uncertain.
 	sends := w.fake.ran[1].Pump.Sends
@@ -198,7 +199,7 @@ func TestARepeatedMessageIsAnsweredAsTheFirstTime(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestAnIdThatWasUsedForAnotherTextIsRefused(t *testing.T) {
@@ -210,7 +211,7 @@ func TestAnIdThatWasUsedForAnotherTextIsRefused(t *testing.T) {
 		w.takes(w.send(protocol.SignalMessage, hello("m1")))
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestATurnThatWasCutOffIsShownAndTheThreadIsResumed(t *testing.T) {
@@ -230,7 +231,7 @@ func TestATurnThatWasCutOffIsShownAndTheThreadIsResumed(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	second := w.fake.ran[1].Pump
 	if !second.Resume || second.State.ThreadID != "thread-1" || second.State.Cursor.Incarnation != 2 || second.State.Cursor.Offset != 0 {
 		t.Errorf("the second process was told %+v", second)
@@ -247,7 +248,7 @@ func TestAMessageThatNeverReachedCodexGoesToTheNextProcess(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestAMessageThatMayHaveReachedCodexIsNotRepeated(t *testing.T) {
@@ -260,7 +261,7 @@ func TestAMessageThatMayHaveReachedCodexIsNotRepeated(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestACodexThatNeverOpensFailsTheSession(t *testing.T) {
@@ -272,7 +273,7 @@ func TestACodexThatNeverOpensFailsTheSession(t *testing.T) {
 	}
 	w.fake.pumps = append(w.fake.pumps, d, d, d)
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	err := w.GetWorkflowError()
 	if err == nil || !strings.Contains(err.Error(), "3 times in a row") {
 		t.Errorf("the session ended with %v", err)
@@ -286,7 +287,7 @@ func TestAHostThatCannotBePreparedFailsTheSessionAndGivesTheSlotBack(t *testing.
 	w := newWorld(t)
 	w.fake.fail("prepare", temporal.NewNonRetryableApplicationError("disk full", protocol.ErrTypeNoSpace, nil,
 		protocol.Problem{Kind: "no_space", Message: "no space left on web-1", Hint: "make room"}))
-	w.start(SessionOptions{Host: "web-1"})
+	w.start(session.Options{Host: "web-1"})
 	err := w.GetWorkflowError()
 	if err == nil || !strings.Contains(err.Error(), "no space left on web-1") {
 		t.Errorf("the session ended with %v", err)
@@ -311,7 +312,7 @@ func TestASessionWhoseCredentialIsOpenSaysSo(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{Seed: "team"})
+	w.start(session.Options{Seed: "team"})
 	if notes := notesOf(w.fake.ran[0].Pump.Notes); !strings.Contains(notes, "prepared, and the agent can read its credential: "+why) {
 		t.Errorf("the transcript is told %s", notes)
 	}
@@ -320,7 +321,7 @@ func TestASessionWhoseCredentialIsOpenSaysSo(t *testing.T) {
 func TestAnUnknownHostIsSaidAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.refuse = &protocol.Failure{Kind: "host_not_found", Message: "no host x"}
-	w.start(SessionOptions{Host: "x"})
+	w.start(session.Options{Host: "x"})
 	if v := w.view(); v.State != protocol.Failed || v.Error.Kind != "host_not_found" {
 		t.Errorf("session is %+v", v)
 	}
@@ -337,7 +338,7 @@ func TestCloseInterruptsTheTurnFirst(t *testing.T) {
 		w.send(protocol.SignalClose, protocol.Close{By: "bob"})
 		w.refuses(w.send(protocol.SignalMessage, hello("m2")), protocol.RefusedState)
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	// The environment does not wait for the pump's own result, so the message may
 	// be sent again, as uncertain.
 	sends := w.fake.ran[1].Pump.Sends
@@ -354,7 +355,7 @@ func TestCloseWhileWaitingVoidsWhatIsOpen(t *testing.T) {
 	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("interrupted", ""))
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if a := query[[]protocol.Approval](w, protocol.QueryApprovals); a[0].State != protocol.ApprovalVoid {
 		t.Errorf("approval is %s", a[0].State)
 	}
@@ -370,7 +371,7 @@ func TestDiscardGivesUpAHostThatCannotBeReached(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{Discard: true})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if n := len(w.fake.closed); n != 2 || !w.fake.closed[1].Discard {
 		t.Errorf("closed %d times: %+v", n, w.fake.closed)
 	}
@@ -379,7 +380,7 @@ func TestDiscardGivesUpAHostThatCannotBeReached(t *testing.T) {
 func TestCancellingTheWorkflowClosesTheSession(t *testing.T) {
 	w := newWorld(t)
 	w.at(time.Second, w.CancelWorkflow)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if v := w.view(); v.State != protocol.Closed || len(w.fake.closed) != 1 {
 		t.Errorf("session is %+v", v)
 	}
@@ -397,13 +398,13 @@ func TestRolloverCarriesEverything(t *testing.T) {
 		w.fill()
 		w.SignalWorkflow(protocol.SignalMessage, "not for us") // any event wakes it
 	})
-	w.start(SessionOptions{Sandbox: "read-only"})
+	w.start(session.Options{Sandbox: "read-only"})
 	var again *temporalContinue
 	if !errors.As(w.GetWorkflowError(), &again) {
 		t.Fatalf("the session ended with %v", w.GetWorkflowError())
 	}
 	in := carried(t, again)
-	if in.ID != "s1" || in.Options.Sandbox != "read-only" || len(in.Carry.Queue) != 2 || len(in.Carry.open()) != 1 || in.Carry.PumpN != 3 {
+	if in.ID != "s1" || in.Options.Sandbox != "read-only" || len(in.Carry.Queue) != 2 || len(in.Carry.Open()) != 1 || in.Carry.PumpN != 3 {
 		t.Errorf("carried %+v", in.Carry)
 	}
 
@@ -446,7 +447,7 @@ func TestAPumpCalledBackBetweenAttemptsRepeatsNothing(t *testing.T) {
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.attached(3, func() { w.send(protocol.SignalInterrupt, protocol.Interrupt{By: "bob"}) })
 	w.whenTurn(1, "interrupted", func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	last := w.fake.ran[3].Pump
 	if len(last.Sends) != 2 || !last.Sends[0].Uncertain || last.Sends[1].Kind != conversation.SendInterrupt {
 		t.Errorf("the next pump was to send %+v", last.Sends)

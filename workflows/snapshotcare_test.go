@@ -12,6 +12,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/care"
 )
 
 // storeCare stands in for the activities that look after the store.
@@ -23,9 +24,9 @@ type storeCare struct {
 
 func (c *storeCare) env(t *testing.T) *environment {
 	env := newEnvironment()
-	env.RegisterWorkflowWithOptions(Maintenance, workflow.RegisterOptions{Name: protocol.TypeMaintenance})
-	env.RegisterWorkflowWithOptions(PruneSnapshots, workflow.RegisterOptions{Name: protocol.TypePrune})
-	env.RegisterWorkflowWithOptions(CheckSnapshots, workflow.RegisterOptions{Name: protocol.TypeCheckSnapshots})
+	env.RegisterWorkflowWithOptions(care.Maintenance, workflow.RegisterOptions{Name: protocol.TypeMaintenance})
+	env.RegisterWorkflowWithOptions(care.PruneSnapshots, workflow.RegisterOptions{Name: protocol.TypePrune})
+	env.RegisterWorkflowWithOptions(care.CheckSnapshots, workflow.RegisterOptions{Name: protocol.TypeCheckSnapshots})
 	env.RegisterActivityWithOptions(func(_ context.Context, in protocol.PruneSnapshotsInput) (protocol.PruneSnapshotsResult, error) {
 		c.pruned = append(c.pruned, in)
 		return protocol.PruneSnapshotsResult{Snapshots: []string{"s1.snap-x"}, Packs: 2}, c.err
@@ -50,8 +51,8 @@ func TestMaintenancePrunesSnapshots(t *testing.T) {
 	env.SetOnChildWorkflowStartedListener(func(info *workflow.Info, _ workflow.Context, _ converter.EncodedValues) {
 		child = info.WorkflowExecution.ID
 	})
-	env.ExecuteWorkflow(protocol.TypeMaintenance, MaintenanceInput{Snapshots: true})
-	var out MaintenanceResult
+	env.ExecuteWorkflow(protocol.TypeMaintenance, care.MaintenanceInput{Snapshots: true})
+	var out care.MaintenanceResult
 	if err := env.GetWorkflowResult(&out); err != nil || len(out.Problems) > 0 || out.Snapshots == nil || out.Snapshots.Packs != 2 {
 		t.Errorf("%+v, %v", out, err)
 	}
@@ -63,8 +64,8 @@ func TestMaintenancePrunesSnapshots(t *testing.T) {
 func TestMaintenanceSaysThatItCouldNotPrune(t *testing.T) {
 	c := storeCare{err: temporal.NewNonRetryableApplicationError("the store is read-only", protocol.ErrTypeStore, errors.New("x"))}
 	env := c.env(t)
-	env.ExecuteWorkflow(protocol.TypeMaintenance, MaintenanceInput{Snapshots: true})
-	var out MaintenanceResult
+	env.ExecuteWorkflow(protocol.TypeMaintenance, care.MaintenanceInput{Snapshots: true})
+	var out care.MaintenanceResult
 	if err := env.GetWorkflowResult(&out); err != nil || len(out.Problems) != 1 {
 		t.Errorf("%+v, %v", out, err)
 	}

@@ -8,6 +8,8 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 func (w *world) snapshots() []activities.TakeSnapshotInput {
@@ -41,7 +43,7 @@ func TestASnapshotIsTakenAfterEachTurnAndNoTurnWaitsForIt(t *testing.T) {
 		}
 		w.SignalWorkflow(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{Seed: "team"})
+	w.start(session.Options{Seed: "team"})
 	took := w.snapshots()
 	if len(took) != 2 || took[0].Turn != 1 || took[1].Parent != "s1.snap-1" {
 		t.Fatalf("taken were %+v", took)
@@ -79,7 +81,7 @@ func TestASnapshotThatFailsHidesNoneThatIsGood(t *testing.T) {
 		}
 	})
 	w.ends(5 * time.Second)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	notes := 0
 	for _, in := range w.fake.ran {
 		for _, n := range in.Pump.Notes {
@@ -118,7 +120,7 @@ func TestASnapshotSaysWhatCouldNotBeRead(t *testing.T) {
 		}
 	})
 	w.ends(7 * time.Second)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	notes := 0
 	for _, in := range w.fake.ran {
 		for _, n := range in.Pump.Notes {
@@ -154,7 +156,7 @@ func TestASnapshotIsTakenWhenSomebodyWantsOne(t *testing.T) {
 		}
 	})
 	w.ends(5 * time.Second)
-	w.start(SessionOptions{Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotClose}})
+	w.start(session.Options{Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotClose}})
 	if acc, ok := u.result.(protocol.SnapshotAccepted); !ok || acc.N != 1 {
 		t.Errorf("answered %+v", u.result)
 	}
@@ -171,11 +173,11 @@ func TestATurnThatWaitsForAPersonIsNotKeptAgainAndAgain(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{Snapshot: protocol.SnapshotOptions{Every: time.Minute}})
+	w.start(session.Options{Snapshot: protocol.SnapshotOptions{Every: time.Minute}})
 }
 
 func TestALongTurnIsKeptFromTimeToTime(t *testing.T) {
-	w := newWorldWith(t, intervals{snapshot: time.Millisecond}) // while a pump is attached, the environment uses the real clock
+	w := newWorldWith(t, kit.Intervals{Snapshot: time.Millisecond}) // while a pump is attached, the environment uses the real clock
 	w.fake.pumps = append(w.fake.pumps, staysAttached(protocol.Acknowledged), endsTurn("interrupted", ""))
 	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.once("it was kept twice", func() bool { v := w.view().Snapshot; return v != nil && v.N >= 2 }, func() {
@@ -185,7 +187,7 @@ func TestALongTurnIsKeptFromTimeToTime(t *testing.T) {
 		w.send(protocol.SignalInterrupt, protocol.Interrupt{})
 	})
 	w.whenTurn(1, "interrupted", func() { w.SignalWorkflow(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotClose, Every: 50 * time.Millisecond}})
+	w.start(session.Options{Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotClose, Every: 50 * time.Millisecond}})
 	for _, in := range w.snapshots() {
 		if !in.Running {
 			t.Errorf("taken was %+v", in)
@@ -202,7 +204,7 @@ func TestARolloverHandsOnASnapshotThatIsBeingTaken(t *testing.T) {
 		w.fill()
 		w.SignalWorkflow(protocol.SignalMessage, "any event wakes it")
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	in := carried(t, w.continued())
 	next := newWorld(t)
 	next.at(2*time.Second, func() {
@@ -225,7 +227,7 @@ func TestASessionThatKeepsNothingTakesNoSnapshot(t *testing.T) {
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.refuses(w.send(protocol.SignalSnapshot, protocol.TakeSnapshot{}), protocol.RefusedState) })
 	w.ends(3 * time.Second)
-	w.start(SessionOptions{Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotOff}})
+	w.start(session.Options{Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotOff}})
 	if n := len(w.snapshots()); n != 0 || w.fake.closed[0].Snapshot != nil {
 		t.Errorf("%d were taken, closing was told of %+v", n, w.fake.closed[0].Snapshot)
 	}

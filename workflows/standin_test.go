@@ -18,6 +18,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // standIn stands in for a host with codex, for sessions on a real server. It keeps
@@ -684,4 +685,4 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 }
 
 // toGoOn is the text of a turn in which codex is told to go on.
-const toGoOn = goOnText
+const toGoOn = session.GoOnText

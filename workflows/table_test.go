@@ -9,6 +9,8 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // reach brings a session into a state. The returned function, if any, lets the session go
@@ -157,7 +159,7 @@ func TestMessageTable(t *testing.T) {
 						}
 						w.RegisterDelayedCallback(after, 10*time.Millisecond)
 					})
-					w.ExecuteWorkflow(protocol.TypeSession, SessionInput{ID: "s1"})
+					w.ExecuteWorkflow(protocol.TypeSession, session.Input{ID: "s1"})
 					if !w.IsWorkflowCompleted() {
 						t.Fatal("the session did not end")
 					}
@@ -196,7 +198,7 @@ func TestMessageTableRepeats(t *testing.T) {
 			})
 			w.send(protocol.SignalClose, protocol.Close{Discard: true})
 		})
-		w.start(SessionOptions{})
+		w.start(session.Options{})
 	}
 }
 
@@ -235,7 +237,7 @@ func TestMessageTableApprovals(t *testing.T) {
 			}
 		})
 		w.ends(2 * time.Hour)
-		opt := SessionOptions{}
+		opt := session.Options{}
 		if state == protocol.ApprovalExpired {
 			opt.Expiry = time.Minute
 		}
@@ -248,7 +250,7 @@ func TestMessageTableApprovals(t *testing.T) {
 	w.at(time.Second, func() {
 		for _, bad := range []protocol.Decide{
 			{Outcome: "answer"}, {Outcome: "perhaps"}, {Scope: "for ever"}, {Outcome: "decline", Scope: "session"},
-			{Reason: strings.Repeat("x", maxReason+1)}, {By: strings.Repeat("x", maxWord+1)}, {Answers: []byte(`{"q":"a"}`)},
+			{Reason: strings.Repeat("x", kit.MaxReason+1)}, {By: strings.Repeat("x", kit.MaxWord+1)}, {Answers: []byte(`{"q":"a"}`)},
 		} {
 			w.refuses(w.send(protocol.SignalDecide, decide(bad)), protocol.RefusedBadInput)
 		}
@@ -256,5 +258,5 @@ func TestMessageTableApprovals(t *testing.T) {
 		w.refuses(w.send(protocol.SignalDecide, decide(protocol.Decide{})), protocol.RefusedState) // decided, not sent
 	})
 	w.ends(2 * time.Second)
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }

@@ -20,6 +20,9 @@ import (
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/workflows/care"
+	"fairlead.dev/fairlead/workflows/schedule"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 type tidied struct {
@@ -132,8 +135,8 @@ func TestWhatBatchesAndSchedulesLeftInTheStoreGoesWithWhoeverNeedsIt(t *testing.
 	first := r.kept(owned.Owner{Kind: owned.Schedule, ID: name}.NewFolder(), owned.Messages, "long good night")
 	schedule, err := r.c.ScheduleClient().Create(t.Context(), client.ScheduleOptions{
 		ID: protocol.ScheduleID(name), Spec: client.ScheduleSpec{Calendars: []client.ScheduleCalendarSpec{{Year: []client.ScheduleRange{{Start: 2099}}}}},
-		Action: &client.ScheduleWorkflowAction{ID: protocol.ScheduleID(name), Workflow: protocol.TypeFire, TaskQueue: r.queue, Args: []any{FireInput{Schedule: name, Session: &SessionInput{
-			Options: SessionOptions{Zone: r.zone, Host: "web-1", Origin: protocol.OriginSchedule(name)}, First: &protocol.Message{ID: "first", Blob: first, Chars: 10},
+		Action: &client.ScheduleWorkflowAction{ID: protocol.ScheduleID(name), Workflow: protocol.TypeFire, TaskQueue: r.queue, Args: []any{schedule.FireInput{Schedule: name, Session: &session.Input{
+			Options: session.Options{Zone: r.zone, Host: "web-1", Origin: protocol.OriginSchedule(name)}, First: &protocol.Message{ID: "first", Blob: first, Chars: 10},
 		}}}},
 	})
 	if err != nil {
@@ -179,7 +182,7 @@ func TestAFiringWithoutWhatItBeginsWithSaysSo(t *testing.T) {
 	name := "late-" + protocol.KeyDigest(r.zone)[:12]
 	none := owned.In(owned.Owner{Kind: owned.Schedule, ID: name}.NewFolder(), owned.Messages) + "/" + strings.Repeat("0", 64)
 	id := protocol.ScheduleID(name) + "-2026-01-31T22:30:00Z"
-	r.start(id, protocol.TypeFire, FireInput{Schedule: name, Session: &SessionInput{Options: SessionOptions{Zone: r.zone, Host: "web-1"}, First: &protocol.Message{ID: "first", Blob: none, Chars: 10}}})
+	r.start(id, protocol.TypeFire, schedule.FireInput{Schedule: name, Session: &session.Input{Options: session.Options{Zone: r.zone, Host: "web-1"}, First: &protocol.Message{ID: "first", Blob: none, Chars: 10}}})
 	err := r.c.GetWorkflow(t.Context(), id, "").Get(t.Context(), nil)
 	if err == nil || !strings.Contains(err.Error(), "not kept in the store") {
 		t.Errorf("it ended with %v", err)
@@ -197,8 +200,8 @@ func TestMaintenanceTidiesTheStore(t *testing.T) {
 	env.RegisterActivityWithOptions(func() (activities.TidyStoreResult, error) {
 		return activities.TidyStoreResult{Folders: 3, Deleted: 1, Blobs: 2, Bytes: 10, Problems: []string{"session.s.x stays: no answer"}}, nil
 	}, activity.RegisterOptions{Name: "TidyStore"})
-	env.ExecuteWorkflow(Maintenance, MaintenanceInput{Store: true})
-	var out MaintenanceResult
+	env.ExecuteWorkflow(care.Maintenance, care.MaintenanceInput{Store: true})
+	var out care.MaintenanceResult
 	if err := env.GetWorkflowResult(&out); err != nil || out.Store == nil || out.Store.Blobs != 2 || len(out.Problems) != 1 || out.Snapshots != nil {
 		t.Errorf("%+v, %v", out, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 func (w *world) closingNotes() string {
@@ -48,7 +49,7 @@ func TestASessionClosesWhenItsTimeIsOver(t *testing.T) {
 					w.takes(w.send(protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"}))
 				})
 			}},
-		"in the end whatever runs": {turns: 1, status: "interrupted", after: ttlGrace, says: "still runs 15m0s later, is interrupted",
+		"in the end whatever runs": {turns: 1, status: "interrupted", after: session.TtlGrace, says: "still runs 15m0s later, is interrupted",
 			pumps: func(w *world) {
 				w.fake.pumps = append(w.fake.pumps, asks("make"))
 				w.fake.rest = endsTurn("interrupted", "")
@@ -64,7 +65,7 @@ func TestASessionClosesWhenItsTimeIsOver(t *testing.T) {
 		if c.does != nil {
 			c.does(w)
 		}
-		w.start(SessionOptions{TTL: time.Hour})
+		w.start(session.Options{TTL: time.Hour})
 		var v protocol.SessionView
 		if err := w.GetWorkflowResult(&v); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -84,7 +85,7 @@ func TestASessionClosesWhenItsTimeIsOver(t *testing.T) {
 func TestASessionThatGetsNoHostClosesWhenItsTimeIsOver(t *testing.T) {
 	w := newWorld(t)
 	w.mute = true
-	w.start(SessionOptions{TTL: time.Hour})
+	w.start(session.Options{TTL: time.Hour})
 	var v protocol.SessionView
 	if err := w.GetWorkflowResult(&v); err != nil || v.State != protocol.Closed || len(w.fake.calls) > 0 {
 		t.Errorf("session is %+v, %v, after %v", v, err, w.fake.calls)

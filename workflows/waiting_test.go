@@ -12,13 +12,16 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // Faults that waiting can mend are waited out, and others are reported at once.
 func TestWhichFailuresPass(t *testing.T) {
 	yes := []string{"unreachable", "wire_lost", "host_lost", "timeout", "busy", "store_full", "turn_runs", "root_missing", "no_pool", "network", "overloaded", "thread_busy"}
 	for _, kind := range yes {
-		if f := (&protocol.Failure{Kind: kind, Final: true}); !failurePasses(f) {
+		if f := (&protocol.Failure{Kind: kind, Final: true}); !kit.FailurePasses(f) {
 			t.Errorf("%s does not pass", kind)
 		}
 	}
@@ -27,15 +30,15 @@ func TestWhichFailuresPass(t *testing.T) {
 		"seed_fenced", "login_unsaved", "auth", "snapshot_quota", "unreadable", "folder_gone", "discarded", "old_identity_missing",
 		"outcome_unknown", "budget", "closed", "terminated", "unsent", "interrupted", "thread_missing", "protocol", "version"}
 	for _, kind := range no {
-		if f := (&protocol.Failure{Kind: kind}); failurePasses(f) {
+		if f := (&protocol.Failure{Kind: kind}); kit.FailurePasses(f) {
 			t.Errorf("%s passes", kind)
 		}
 	}
 	for _, kind := range []string{"store", "seed", "snapshot", "fenced", "workspace", "internal", "process_exit", "start_timeout", "of a newer worker"} {
-		if f := (&protocol.Failure{Kind: kind}); !failurePasses(f) {
+		if f := (&protocol.Failure{Kind: kind}); !kit.FailurePasses(f) {
 			t.Errorf("%s does not pass", kind)
 		}
-		if f := (&protocol.Failure{Kind: kind, Final: true}); failurePasses(f) {
+		if f := (&protocol.Failure{Kind: kind, Final: true}); kit.FailurePasses(f) {
 			t.Errorf("%s passes where the activity said that a retry is of no use", kind)
 		}
 	}
@@ -46,26 +49,26 @@ func TestWhichFailuresPass(t *testing.T) {
 		case "process_exit", "start_timeout", "network", "overloaded", "host_lost", "thread_busy":
 			continue
 		}
-		if f := (&protocol.Failure{Kind: kind}); failurePasses(f) {
+		if f := (&protocol.Failure{Kind: kind}); kit.FailurePasses(f) {
 			t.Errorf("codex's %s passes", kind)
 		}
 	}
-	if failurePasses((*protocol.Failure)(nil)) {
+	if kit.FailurePasses((*protocol.Failure)(nil)) {
 		t.Error("no failure passes")
 	}
 }
 
 func TestAnActivitySaysWhetherItsFailurePasses(t *testing.T) {
 	of := func(retry, passing bool) *protocol.Failure {
-		return failureOf("read", temporal.NewApplicationErrorWithOptions("gone", protocol.ErrTypeStore, temporal.ApplicationErrorOptions{
+		return kit.FailureOf("read", temporal.NewApplicationErrorWithOptions("gone", protocol.ErrTypeStore, temporal.ApplicationErrorOptions{
 			NonRetryable: !retry, Details: []any{protocol.Problem{Kind: protocol.ErrTypeStore, Message: "gone", Passing: passing}}}))
 	}
 	for _, c := range []struct{ retry, passing, passes bool }{{true, false, true}, {false, false, false}, {false, true, true}} {
-		if got := failurePasses(of(c.retry, c.passing)); got != c.passes {
+		if got := kit.FailurePasses(of(c.retry, c.passing)); got != c.passes {
 			t.Errorf("retryable %v, passing %v: passes %v", c.retry, c.passing, got)
 		}
 	}
-	if !failurePasses(failureOf("read", errors.New("lost"))) {
+	if !kit.FailurePasses(kit.FailureOf("read", errors.New("lost"))) {
 		t.Error("an error of the SDK's own does not pass")
 	}
 }
@@ -121,15 +124,15 @@ func waitsLong(t *testing.T) *world {
 func TestAcceptedMessagesOutliveEveryFaultThatPassesWhileASessionBegins(t *testing.T) {
 	for name, c := range map[string]struct {
 		what, doing, kind string
-		opt               SessionOptions
+		opt               session.Options
 	}{
-		"any host is away":         {"prepare", "begin", protocol.ErrTypeUnreachable, SessionOptions{}},
-		"the named host is away":   {"prepare", "begin", protocol.ErrTypeUnreachable, SessionOptions{Host: "web-1"}},
-		"the wire is lost":         {"prepare", "begin", protocol.ErrTypeWireLost, SessionOptions{Seed: "team"}},
-		"codex cannot be started":  {"start", startCodex, protocol.ErrTypeUnreachable, SessionOptions{}},
-		"a fork's host is away":    {"prepare", "begin", protocol.ErrTypeUnreachable, SessionOptions{From: "s0.snap-4"}},
-		"a fork's store is full":   {"pin", "begin", protocol.ErrTypeStoreFull, SessionOptions{From: "s0.snap-4"}},
-		"a restored one's is away": {"prepare", "begin", protocol.ErrTypeUnreachable, SessionOptions{Workspace: activities.Workspace{Snapshot: "s0.snap-4"}}},
+		"any host is away":         {"prepare", "begin", protocol.ErrTypeUnreachable, session.Options{}},
+		"the named host is away":   {"prepare", "begin", protocol.ErrTypeUnreachable, session.Options{Host: "web-1"}},
+		"the wire is lost":         {"prepare", "begin", protocol.ErrTypeWireLost, session.Options{Seed: "team"}},
+		"codex cannot be started":  {"start", session.StartCodex, protocol.ErrTypeUnreachable, session.Options{}},
+		"a fork's host is away":    {"prepare", "begin", protocol.ErrTypeUnreachable, session.Options{From: "s0.snap-4"}},
+		"a fork's store is full":   {"pin", "begin", protocol.ErrTypeStoreFull, session.Options{From: "s0.snap-4"}},
+		"a restored one's is away": {"prepare", "begin", protocol.ErrTypeUnreachable, session.Options{Workspace: activities.Workspace{Snapshot: "s0.snap-4"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := waitsLong(t)
@@ -188,7 +191,7 @@ func TestAcceptedMessagesOutliveEveryFaultThatPassesWhileASessionComesBack(t *te
 				w.kept(3)
 				w.send(protocol.SignalClose, protocol.Close{})
 			})
-			w.start(SessionOptions{Seed: "team"})
+			w.start(session.Options{Seed: "team"})
 		})
 	}
 }
@@ -207,12 +210,12 @@ func TestAcceptedMessagesOutliveEveryEarlyDeathOfCodex(t *testing.T) {
 		w.takes(w.send(protocol.SignalMessage, hello("m1")))
 		w.takes(w.send(protocol.SignalMessage, hello("m2")))
 	})
-	w.waits(func() { w.waited(startCodex, protocol.EndProcessExit) })
+	w.waits(func() { w.waited(session.StartCodex, protocol.EndProcessExit) })
 	w.whenTurn(2, "completed", func() {
 		w.kept(2)
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 // If codex ends by itself, it rejects the way in which it is started.
@@ -224,8 +227,8 @@ func TestACodexThatEndsByItselfEndsASessionThatNeverHadATurn(t *testing.T) {
 		return out, err
 	}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
-	w.start(SessionOptions{})
-	if v := w.view(); v.State != protocol.Failed || v.Error.Kind != protocol.EndProcessExit || len(w.fake.ran) != maxOwnEnds {
+	w.start(session.Options{})
+	if v := w.view(); v.State != protocol.Failed || v.Error.Kind != protocol.EndProcessExit || len(w.fake.ran) != session.MaxOwnEnds {
 		t.Errorf("session is %+v, %+v after %d pumps", v, v.Error, len(w.fake.ran))
 	}
 }
@@ -234,7 +237,7 @@ func TestWhatWaitingCannotMendEndsASessionAtOnce(t *testing.T) {
 	for _, kind := range []string{protocol.ErrTypeHostKey, protocol.ErrTypeSandbox, protocol.ErrTypeBadInput, protocol.ErrTypeNoSpace, protocol.ErrTypeStore} {
 		w := waitsLong(t)
 		w.fake.fail("prepare", finally(kind))
-		w.start(SessionOptions{Host: "web-1"})
+		w.start(session.Options{Host: "web-1"})
 		if v := w.view(); v.State != protocol.Failed || v.Error.Kind != kind || v.UpdatedAt.Sub(v.CreatedAt) > time.Second || len(w.fake.prepared) != 1 {
 			t.Errorf("%s: session is %+v, %+v", kind, v, v.Error)
 		}
@@ -256,13 +259,13 @@ func TestASessionAsksItsPoolAgain(t *testing.T) {
 				w.kept(1)
 				w.send(protocol.SignalClose, protocol.Close{})
 			})
-			w.start(SessionOptions{})
+			w.start(session.Options{})
 		})
 	}
 	for _, kind := range []string{"host_not_found", protocol.ErrTypeHostKey} {
 		w := waitsLong(t)
 		w.refuse = &protocol.Failure{Kind: kind, Message: "never"}
-		w.start(SessionOptions{})
+		w.start(session.Options{})
 		if v := w.view(); v.State != protocol.Failed || v.Error.Kind != kind || len(w.asked) != 1 {
 			t.Errorf("session is %+v, %+v", v, v.Error)
 		}
@@ -281,7 +284,7 @@ func TestAStartTimeoutEndsASessionAndSaysWhatItWaitedFor(t *testing.T) {
 		for _, what := range []string{"prepare", "start", "pool", "line"} {
 			t.Run(name+", "+what, func(t *testing.T) {
 				w := waitsLong(t)
-				var opt SessionOptions
+				var opt session.Options
 				if c.set {
 					opt.StartTimeout = &c.limit
 				}
@@ -292,7 +295,7 @@ func TestAStartTimeoutEndsASessionAndSaysWhatItWaitedFor(t *testing.T) {
 				case "line":
 					w.mute, says = true, "2 others"
 					w.at(time.Second, func() {
-						w.SignalWorkflow(signalLease, granted{From: protocol.PoolID(""), Queued: says})
+						w.SignalWorkflow(lease.SignalLease, lease.Granted{From: protocol.PoolID(""), Queued: says})
 					})
 				default:
 					w.fake.fail(what, temporal.NewApplicationError(says, protocol.ErrTypeWireLost))
@@ -330,7 +333,7 @@ func TestAStartTimeoutIsOfTheStartAlone(t *testing.T) {
 		w.fake.fail("prepare", nil)
 	})
 	w.whenTurn(2, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{StartTimeout: &hour})
+	w.start(session.Options{StartTimeout: &hour})
 
 	w = waitsLong(t)
 	w.every = time.Minute
@@ -342,14 +345,14 @@ func TestAStartTimeoutIsOfTheStartAlone(t *testing.T) {
 		w.fake.fail("prepare", nil)
 	})
 	w.whenTurn(1, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{StartTimeout: &none})
+	w.start(session.Options{StartTimeout: &none})
 }
 
 func TestACloseEndsAWait(t *testing.T) {
 	w := waitsLong(t)
 	w.fake.fail("prepare", finally(protocol.ErrTypeWireLost))
 	w.at(time.Hour, func() { w.takes(w.send(protocol.SignalClose, protocol.Close{By: "ann"})) })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	v := w.view()
 	if took := v.UpdatedAt.Sub(v.CreatedAt); v.State != protocol.Closed || took > time.Hour+time.Second {
 		t.Errorf("session is %s after %v", v.State, took)
@@ -375,7 +378,7 @@ func TestAnInterruptEndsAWaitForCodexWithItsTurn(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestAnInterruptCallsOffThatASessionComesBack(t *testing.T) {
@@ -396,7 +399,7 @@ func TestAnInterruptCallsOffThatASessionComesBack(t *testing.T) {
 		w.takes(w.send(protocol.SignalResume, protocol.Resume{}))
 	})
 	w.whenTurn(2, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestAResumeEndsAWaitAtOnceAndElsewhere(t *testing.T) {
@@ -422,13 +425,13 @@ func TestAResumeEndsAWaitAtOnceAndElsewhere(t *testing.T) {
 			}
 			w.send(protocol.SignalClose, protocol.Close{})
 		})
-		w.start(SessionOptions{Host: "web-1"})
+		w.start(session.Options{Host: "web-1"})
 	}
 }
 
 // A wait goes on in the next run from where it was.
 func TestARolloverKeepsAWait(t *testing.T) {
-	for what, doing := range map[string]string{"prepare": "begin", "start": startCodex} {
+	for what, doing := range map[string]string{"prepare": "begin", "start": session.StartCodex} {
 		w := waitsLong(t)
 		w.fake.fail(what, finally(protocol.ErrTypeWireLost))
 		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
@@ -437,7 +440,7 @@ func TestARolloverKeepsAWait(t *testing.T) {
 			w.fill()
 			w.SignalWorkflow(protocol.SignalMessage, "any event wakes it")
 		})
-		w.start(SessionOptions{})
+		w.start(session.Options{})
 		in := carried(t, w.continued())
 		was := in.Carry.Trouble
 		if was == nil || was.Attempt < 5 || len(in.Carry.Queue)+len(in.Carry.Sends) != 1 {

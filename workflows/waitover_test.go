@@ -10,6 +10,7 @@ import (
 
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 func TestASessionWaitsNoMoreOnceItsWaitForALimitIsCalledOff(t *testing.T) {
@@ -91,11 +92,11 @@ func TestTheNextMessageWaitsForALimitAsLongAsTheFirst(t *testing.T) {
 func TestATurnThatGoesOnEndsInTheSameShape(t *testing.T) {
 	shape := json.RawMessage(`{"type":"object"}`)
 	for name, c := range map[string]struct {
-		opt   SessionOptions
+		opt   session.Options
 		first func(w *world) pumpFunc
 	}{
 		"a limit":   {waiting, func(w *world) pumpFunc { return meets(w, protocol.EndQuota, true, time.Hour) }},
-		"a cut-off": {SessionOptions{OnInterrupt: protocol.InterruptContinue}, func(*world) pumpFunc { return dies(protocol.Acknowledged, true) }},
+		"a cut-off": {session.Options{OnInterrupt: protocol.InterruptContinue}, func(*world) pumpFunc { return dies(protocol.Acknowledged, true) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -143,12 +144,12 @@ func TestMessagesTakenBackDoNotPushOutTheTurnThatRuns(t *testing.T) {
 	w.fake.pumps = []pumpFunc{asks("make"), endsTurn("completed", done)}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m0")) })
 	w.when(protocol.Waiting, func() {
-		for i := range 3 * keepTurns {
+		for i := range 3 * session.KeepTurns {
 			id := fmt.Sprint("m", i+1)
 			w.send(protocol.SignalMessage, hello(id))
 			w.takes(w.send(protocol.SignalUnsend, protocol.Unsend{Message: id}))
 		}
-		if n := len(turnsOf(w)); n > 1+keepTurns {
+		if n := len(turnsOf(w)); n > 1+session.KeepTurns {
 			t.Errorf("%d turns are kept", n)
 		}
 		w.send(protocol.SignalDecide, yes("s1.1", "make"))
@@ -162,7 +163,7 @@ func TestMessagesTakenBackDoNotPushOutTheTurnThatRuns(t *testing.T) {
 		}
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 }
 
 func TestAMessageTakenBackIsNoTurnOfTheBudget(t *testing.T) {
@@ -185,7 +186,7 @@ func TestAMessageTakenBackIsNoTurnOfTheBudget(t *testing.T) {
 		w.refuses(w.send(protocol.SignalMessage, hello("m5")), protocol.RefusedBudget)
 		w.send(protocol.SignalClose, protocol.Close{})
 	})
-	w.start(SessionOptions{Bounds: protocol.Bounds{Turns: 3}})
+	w.start(session.Options{Bounds: protocol.Bounds{Turns: 3}})
 	st := w.fake.ran[3].Pump.State
 	if st.Turn = 4; conversation.BudgetUses((protocol.Bounds{Turns: 3}), &st)[1].Used != 3 {
 		t.Errorf("the pump counts %+v", conversation.BudgetUses((protocol.Bounds{Turns: 3}), &st))

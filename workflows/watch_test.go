@@ -10,6 +10,10 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/hostpool"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // watched returns the text of a pool's request to watch a host.
@@ -32,42 +36,42 @@ func TestAHostIsWatchedOnceWhileItHasSessions(t *testing.T) {
 	})
 	p.at(time.Second, func() {
 		p.watches()
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"})
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "b", Host: "web-1"})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1"})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "b", Host: "web-1"})
 	})
 	p.at(2*time.Second, func() {
 		p.watches(watched("web-1", "192.0.2.7"))
-		p.SignalWorkflow(signalRelease, release{Holder: "a"})
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "c", Host: "web-1"})
+		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "a"})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "c", Host: "web-1"})
 	})
-	p.at(3*usual.reap, func() {
+	p.at(3*kit.Usual.Reap, func() {
 		p.watches()
-		p.SignalWorkflow(signalRelease, release{Holder: "b"})
-		p.SignalWorkflow(signalRelease, release{Holder: "c"})
+		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "b"})
+		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "c"})
 	})
 	// The watch stays for a while, because the next session may come at any moment.
-	p.at(3*usual.reap+time.Second, func() { p.watches() })
-	p.at(6*usual.reap, func() {
+	p.at(3*kit.Usual.Reap+time.Second, func() { p.watches() })
+	p.at(6*kit.Usual.Reap, func() {
 		p.watches("called back")
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "d", Host: "web-1"})
-		p.SignalWorkflow(signalAcquire, acquire{Holder: "e", Host: "web-2"})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "d", Host: "web-1"})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "e", Host: "web-2"})
 	})
-	p.at(6*usual.reap+time.Second, func() {
+	p.at(6*kit.Usual.Reap+time.Second, func() {
 		got := p.hosts.take()
 		slices.Sort(got)
 		if !slices.Equal(got, []string{watched("web-1", "192.0.2.7"), watched("web-2", "192.0.2.7")}) {
 			t.Errorf("watches: %q", got)
 		}
 	})
-	p.finish(6*usual.reap + 2*time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.finish(6*kit.Usual.Reap + 2*time.Second)
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
 func TestAHostThatIsAnotherMachineNowIsWatchedAnew(t *testing.T) {
 	p := newPoolWorld(t)
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 5))) })
-	p.at(time.Second, func() { p.SignalWorkflow(signalAcquire, acquire{Holder: "a", Host: "web-1"}) })
+	p.at(time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1"}) })
 	p.at(2*time.Second, func() {
 		p.watches(watched("web-1", "192.0.2.7"))
 		same := put("web-1", 7)
@@ -82,12 +86,12 @@ func TestAHostThatIsAnotherMachineNowIsWatchedAnew(t *testing.T) {
 	})
 	p.at(4*time.Second, func() {
 		p.watches("called back", watched("web-1", "192.0.2.8"))
-		p.SignalWorkflow(signalRelease, release{Holder: "a"})
+		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "a"})
 	})
 	p.at(5*time.Second, func() { p.takes(p.send(protocol.UpdateRemoveHost, protocol.RemoveHost{Name: "web-1"})) })
 	p.at(6*time.Second, func() { p.watches("called back") })
 	p.finish(7 * time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{})
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }
 
@@ -95,9 +99,9 @@ func TestTheNextRunOfAPoolWatchesOn(t *testing.T) {
 	p := newPoolWorld(t)
 	p.at(time.Second, func() { p.watches(watched("web-1", "192.0.2.7")) })
 	p.finish(2 * time.Second)
-	p.ExecuteWorkflow(protocol.TypeHostPool, PoolInput{Carry: &poolState{
-		Hosts:  []poolHost{{Spec: put("web-1", 1).Spec, Slots: 1}, {Spec: put("web-2", 1).Spec, Slots: 1}},
-		Leases: []poolLease{{Holder: "a", Host: "web-1", Epoch: 1}},
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{Carry: &hostpool.State{
+		Hosts:  []hostpool.Host{{Spec: put("web-1", 1).Spec, Slots: 1}, {Spec: put("web-2", 1).Spec, Slots: 1}},
+		Leases: []hostpool.Lease{{Holder: "a", Host: "web-1", Epoch: 1}},
 	}})
 	p.verify()
 }
@@ -114,7 +118,7 @@ func TestAWaitingSessionLooksWhenItsProcessStirs(t *testing.T) {
 		w.fake.pumps = append(w.fake.pumps, looks)
 	}
 	w.fake.pumps = append(w.fake.pumps, dies(protocol.Acknowledged, false))
-	stir := func(m activities.Stirred) func() { return func() { w.SignalWorkflow(signalStirred, m) } }
+	stir := func(m activities.Stirred) func() { return func() { w.SignalWorkflow(lease.SignalStirred, m) } }
 	ran := func(n int) func() {
 		return func() {
 			if v := w.view(); len(w.fake.ran) != n || v.State != protocol.Waiting || !v.Process.Alive {
@@ -154,7 +158,7 @@ func TestAWaitingSessionLooksWhenItsProcessStirs(t *testing.T) {
 	})
 	w.at(22*time.Second, stir(activities.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"}))
 	w.at(23*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
-	w.start(SessionOptions{})
+	w.start(session.Options{})
 	if n := len(w.fake.ran); n != 7 {
 		t.Errorf("%d pumps ran for a process that is known to be gone", n)
 	}
@@ -169,7 +173,7 @@ func TestAWaitingSessionLooksWhenItsProcessStirs(t *testing.T) {
 // that something happened.
 func (w *world) stirredWhile(offset int64, m activities.Stirred) pumpFunc {
 	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		w.SignalWorkflow(signalStirred, m)
+		w.SignalWorkflow(lease.SignalStirred, m)
 		out, err := looks(ctx, in)
 		out.Pump.State.Cursor.Offset = offset
 		return out, err
@@ -193,7 +197,7 @@ func TestOnlyWhatStirredBehindAPumpNeedsAnother(t *testing.T) {
 			w := newWorld(t)
 			w.fake.pumps = append([]pumpFunc{asks("make all"), c.pump(w)}, c.more...)
 			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
-			w.at(2*time.Second, func() { w.SignalWorkflow(signalStirred, moved) })
+			w.at(2*time.Second, func() { w.SignalWorkflow(lease.SignalStirred, moved) })
 			w.at(4*time.Second, func() {
 				if v := w.view(); v.State != c.ends || len(w.fake.ran) != 2+len(c.more) {
 					t.Errorf("after %d pumps it is %s, want %s after %d", len(w.fake.ran), v.State, c.ends, 2+len(c.more))
@@ -201,7 +205,7 @@ func TestOnlyWhatStirredBehindAPumpNeedsAnother(t *testing.T) {
 				w.fake.rest = endsTurn("interrupted", "") // for the close
 				w.send(protocol.SignalClose, protocol.Close{})
 			})
-			w.start(SessionOptions{})
+			w.start(session.Options{})
 		})
 	}
 }
@@ -213,7 +217,7 @@ func TestAWaitingSessionCostsNoEventsAndOneWatchServesAll(t *testing.T) {
 	var ids []string
 	counts := map[string]int{}
 	for i := range 3 {
-		id := r.session(fmt.Sprint("s", i), SessionOptions{})
+		id := r.session(fmt.Sprint("s", i), session.Options{})
 		r.say(id, "m1", "ask make")
 		ids = append(ids, id)
 	}
@@ -235,7 +239,7 @@ func TestAWaitingSessionCostsNoEventsAndOneWatchServesAll(t *testing.T) {
 	}
 	// Only the session to which something happened notices.
 	r.host.kill(ids[1], protocol.Decided)
-	r.signal(protocol.SessionID(ids[1]), signalStirred, activities.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"})
+	r.signal(protocol.SessionID(ids[1]), lease.SignalStirred, activities.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"})
 	r.ended(ids[1], "m1", "interrupted")
 	r.becomes(ids[1], protocol.Interrupted)
 	t.Logf("a process that died while its session waited: %d events", r.events(ids[1])-counts[ids[1]])
@@ -253,7 +257,7 @@ func TestAWaitingSessionCostsNoEventsAndOneWatchServesAll(t *testing.T) {
 func TestAWatchOutlivesItsWorkerAndARolloverOfThePool(t *testing.T) {
 	r := newReal(t, shortRuns)
 	stop := r.work()
-	id := r.session("s", SessionOptions{})
+	id := r.session("s", session.Options{})
 	r.becomes(id, protocol.Idle)
 	r.until("the host is watched", func() bool { return r.host.watched() == 1 })
 	r.work()
@@ -264,7 +268,7 @@ func TestAWatchOutlivesItsWorkerAndARolloverOfThePool(t *testing.T) {
 	yes := true
 	for len(r.runs(pool)) < runs+2 {
 		r.update(pool, protocol.UpdateSetHost, nil, protocol.SetHost{Name: "web-1", Cordon: &yes})
-		r.signal(pool, signalRelease, release{Holder: "nobody"})
+		r.signal(pool, lease.SignalRelease, lease.Release{Holder: "nobody"})
 	}
 	// The watches of earlier runs are told to end.
 	r.until("only the newest run's watch runs", func() bool { return r.host.watched() == 1 })

@@ -14,7 +14,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/config"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/care"
 )
 
 // ensureMaintenance creates or updates the namespace's Schedules, at the intervals of the
@@ -23,15 +23,15 @@ import (
 // logs a refusal by Temporal.
 func ensureMaintenance(ctx context.Context, c client.Client, conf *config.Config, log *slog.Logger) error {
 	queue := protocol.TaskQueueOf(conf.Zone)
-	all := []maintenance{{protocol.MaintainHostsID(conf.Zone), conf.Hosts.Check, queue, workflows.MaintenanceInput{Hosts: conf.Hosts.Check, Zone: conf.Zone},
+	all := []maintenance{{protocol.MaintainHostsID(conf.Zone), conf.Hosts.Check, queue, care.MaintenanceInput{Hosts: conf.Hosts.Check, Zone: conf.Zone},
 		"hosts.check", "hosts are checked only when somebody asks"},
-		{protocol.MaintainLeftoversID(conf.Zone), conf.Hosts.Leftovers, queue, workflows.MaintenanceInput{Leftovers: true, Zone: conf.Zone},
+		{protocol.MaintainLeftoversID(conf.Zone), conf.Hosts.Leftovers, queue, care.MaintenanceInput{Leftovers: true, Zone: conf.Zone},
 			"hosts.leftovers", "what sessions left on hosts is wiped only where their pool knows of it"}}
 	if queue == protocol.TaskQueue {
 		all = append(all,
-			maintenance{protocol.MaintenanceID, conf.Seeds.Maintain, queue, workflows.MaintenanceInput{}, "seeds.maintain", "seeds are verified only when somebody asks"},
-			maintenance{protocol.MaintainStoreID, conf.Snapshots.Prune, queue, workflows.MaintenanceInput{Snapshots: true}, "snapshots.prune", "snapshots are pruned only when somebody asks"},
-			maintenance{protocol.TidyStoreID, conf.Store.Tidy, queue, workflows.MaintenanceInput{Store: true}, "store.tidy", "what nobody needs any more stays in the store"})
+			maintenance{protocol.MaintenanceID, conf.Seeds.Maintain, queue, care.MaintenanceInput{}, "seeds.maintain", "seeds are verified only when somebody asks"},
+			maintenance{protocol.MaintainStoreID, conf.Snapshots.Prune, queue, care.MaintenanceInput{Snapshots: true}, "snapshots.prune", "snapshots are pruned only when somebody asks"},
+			maintenance{protocol.TidyStoreID, conf.Store.Tidy, queue, care.MaintenanceInput{Store: true}, "store.tidy", "what nobody needs any more stays in the store"})
 	}
 	for _, m := range all {
 		err := patiently(ctx, log, "the schedule "+m.id, func(ctx context.Context) error { return m.schedule(ctx, c) })
@@ -50,7 +50,7 @@ type maintenance struct {
 	id      string
 	every   time.Duration
 	queue   string
-	in      workflows.MaintenanceInput
+	in      care.MaintenanceInput
 	key     string // the key of the config that sets the interval
 	without string // what is missing without this Schedule
 }

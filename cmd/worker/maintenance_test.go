@@ -18,7 +18,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/care"
 )
 
 // The workers create each Schedule of maintenance once, with the interval of their config.
@@ -72,7 +72,7 @@ func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
 	}
 
 	// runs starts a Schedule's workflow now.
-	runs := func(schedule client.ScheduleHandle) (out workflows.MaintenanceResult) {
+	runs := func(schedule client.ScheduleHandle) (out care.MaintenanceResult) {
 		t.Helper()
 		if err := schedule.Trigger(t.Context(), client.ScheduleTriggerOptions{}); err != nil {
 			t.Fatal(err)

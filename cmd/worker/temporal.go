@@ -14,7 +14,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/hostpool"
 )
 
 func hasNamespace(ctx context.Context, c client.Client, name string) error {
@@ -30,7 +30,7 @@ func ensurePool(ctx context.Context, c client.Client, zone string, log *slog.Log
 			TaskQueue:                protocol.TaskQueueOf(zone),
 			WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 			StaticSummary:            "hosts of zone " + zone,
-		}, protocol.TypeHostPool, workflows.PoolInput{Zone: zone})
+		}, protocol.TypeHostPool, hostpool.Input{Zone: zone})
 		return err
 	})
 }

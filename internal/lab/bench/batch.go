@@ -16,7 +16,7 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/batch"
 )
 
 // measureBatch runs trivial items through few slots. An item's own time is the
@@ -106,7 +106,7 @@ func (c *crowd) batch(ctx context.Context, id string, items, window int) (*batch
 	if c.verbose {
 		go c.progress(ctx, id, waited)
 	}
-	var end workflows.BatchEnd
+	var end batch.End
 	err := c.c.GetWorkflow(ctx, protocol.BatchID(id), "").Get(ctx, &end)
 	close(waited)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/standin"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // A crowd is a fleet of hundreds of stand-in sessions on four hosts.
@@ -75,7 +75,7 @@ func (c *crowd) gather(ctx context.Context, text string, state protocol.SessionS
 		i++
 	}
 	err := each(c.ids, 32, func(id string) error {
-		return c.start(ctx, id, workflows.SessionOptions{Host: host[id], Sandbox: "danger-full-access", ApprovalPolicy: "untrusted"}, text)
+		return c.start(ctx, id, session.Options{Host: host[id], Sandbox: "danger-full-access", ApprovalPolicy: "untrusted"}, text)
 	})
 	if err != nil {
 		return err

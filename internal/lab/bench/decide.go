@@ -11,7 +11,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 func asking(n int) []byte {
@@ -35,7 +35,7 @@ func measureDecisions(ctx context.Context, o *options) (err error) {
 	if err := f.lab.ImportSeed(ctx, "bench"); err != nil {
 		return err
 	}
-	if err := f.start(ctx, "ask", workflows.SessionOptions{Host: "web-1", Seed: "bench"}, "ask"); err != nil {
+	if err := f.start(ctx, "ask", session.Options{Host: "web-1", Seed: "bench"}, "ask"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.close(context.WithoutCancel(ctx), []string{"ask"})) }()

@@ -14,7 +14,7 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/stack"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // A fleet is a stack with many sessions. It uses a Temporal client, as any
@@ -56,9 +56,9 @@ func (f *fleet) Close() error {
 	return f.lab.Close()
 }
 
-func (f *fleet) start(ctx context.Context, id string, opt workflows.SessionOptions, text string) error {
+func (f *fleet) start(ctx context.Context, id string, opt session.Options, text string) error {
 	_, err := f.c.SignalWithStartWorkflow(ctx, protocol.SessionID(id), protocol.SignalMessage, protocol.Message{ID: "m-" + id, Text: text, By: "bench"},
-		client.StartWorkflowOptions{TaskQueue: protocol.TaskQueueOf("")}, protocol.TypeSession, workflows.SessionInput{ID: id, Options: opt})
+		client.StartWorkflowOptions{TaskQueue: protocol.TaskQueueOf("")}, protocol.TypeSession, session.Input{ID: id, Options: opt})
 	if err != nil {
 		return fmt.Errorf("start session %s: %w", id, err)
 	}

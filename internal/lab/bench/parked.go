@@ -15,7 +15,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // measureParked alternately sends a message to a session of the real codex
@@ -40,7 +40,7 @@ func measureParked(ctx context.Context, o *options) (err error) {
 		return err
 	}
 	const id = "sleeper"
-	if err := f.start(ctx, id, workflows.SessionOptions{Host: "web-1", Seed: "bench"}, "say yes"); err != nil {
+	if err := f.start(ctx, id, session.Options{Host: "web-1", Seed: "bench"}, "say yes"); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.close(context.WithoutCancel(ctx), []string{id})) }()

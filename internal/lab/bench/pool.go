@@ -16,7 +16,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 const poolSlots = 20
@@ -153,7 +153,7 @@ func (f *fleet) handovers(ctx context.Context, n int) error {
 	for i := range n + 2 {
 		id := fmt.Sprintf("next-%03d", i)
 		ids = append(ids, id)
-		if err := f.start(ctx, id, workflows.SessionOptions{Host: "one", Seed: "bench", CloseAfter: true}, "say yes"); err != nil {
+		if err := f.start(ctx, id, session.Options{Host: "one", Seed: "bench", CloseAfter: true}, "say yes"); err != nil {
 			return err
 		}
 	}

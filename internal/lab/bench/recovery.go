@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/lab"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // streaming makes the model talk for hours, twenty words a second.
@@ -57,7 +57,7 @@ func startRecovering(ctx context.Context, o *options, workers int) (_ *recoverin
 		if err := f.lab.ImportSeed(ctx, seed); err != nil {
 			return nil, err
 		}
-		if err := f.start(ctx, id, workflows.SessionOptions{Host: "web-1", Seed: seed}, "talk"); err != nil {
+		if err := f.start(ctx, id, session.Options{Host: "web-1", Seed: seed}, "talk"); err != nil {
 			return nil, err
 		}
 		r.ids = append(r.ids, id)

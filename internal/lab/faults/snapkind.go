@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 var snapKind = &kind{
@@ -30,7 +30,7 @@ const (
 type snapRun struct {
 	*rowRun
 	run     *run
-	options workflows.SessionOptions
+	options session.Options
 	store   keptStore
 
 	states map[string]int      // digests that the work folder has had, and their versions
@@ -50,7 +50,7 @@ type snapRun struct {
 	stood   map[*host]int // version of the work folder that was last seen there
 }
 
-var snapOptions = workflows.SessionOptions{Seed: "team", By: "faults", OnInterrupt: "ask",
+var snapOptions = session.Options{Seed: "team", By: "faults", OnInterrupt: "ask",
 	Snapshot: protocol.SnapshotOptions{Work: protocol.WorkFull, When: protocol.SnapshotTurn}}
 
 // ofSnapshots makes two hosts and a session, calls do while the session is

@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // begun starts a session that completes a turn, works, and has a snapshot.
@@ -56,7 +56,7 @@ func (s *snapRun) open(ctx context.Context) error {
 	s.run.logf("start")
 	return again(ctx, "start "+s.run.id, func(ctx context.Context) error {
 		_, err := s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: protocol.SessionID(s.run.id), TaskQueue: protocol.TaskQueueOf("")},
-			protocol.TypeSession, workflows.SessionInput{ID: s.run.id, Options: s.options})
+			protocol.TypeSession, session.Input{ID: s.run.id, Options: s.options})
 		return err
 	})
 }

@@ -13,7 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // What sessions do before, during and after a storm.
@@ -23,7 +23,7 @@ func doNothingYet(context.Context, *stormRun) error { return nil }
 func starts(on func(*stormWave) *host) func(context.Context, *stormRun) error {
 	return func(ctx context.Context, r *stormRun) error {
 		r.host = on(r.stormWave)
-		return r.start(ctx, workflows.SessionOptions{Host: r.host.name}, r.runs("first"))
+		return r.start(ctx, session.Options{Host: r.host.name}, r.runs("first"))
 	}
 }
 
@@ -33,7 +33,7 @@ func turnEnds(n int) func(context.Context, *stormRun) error {
 
 func hasTurn(ctx context.Context, r *stormRun) error {
 	r.host = r.a
-	opt := workflows.SessionOptions{Host: r.a.name, Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotTurn}}
+	opt := session.Options{Host: r.a.name, Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotTurn}}
 	if err := r.start(ctx, opt, r.runs("first")); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func hasTurn(ctx context.Context, r *stormRun) error {
 func slotTaken(ctx context.Context, r *stormRun) error {
 	r.host = r.one
 	holder := r.holder()
-	if err := holder.start(ctx, workflows.SessionOptions{Host: r.one.name}, holder.runs("held")); err != nil {
+	if err := holder.start(ctx, session.Options{Host: r.one.name}, holder.runs("held")); err != nil {
 		return err
 	}
 	return holder.completes(ctx, holder.id, 1)

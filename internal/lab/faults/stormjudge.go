@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // calmWithin bounds how long anything may take after a storm: the longest
@@ -22,7 +22,7 @@ import (
 const calmWithin = 10 * time.Minute
 
 // begin starts a session, or succeeds if it was started already.
-func (s *stage) begin(ctx context.Context, in workflows.SessionInput) error {
+func (s *stage) begin(ctx context.Context, in session.Input) error {
 	_, err := s.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{ID: protocol.SessionID(in.ID), TaskQueue: protocol.TaskQueueOf("")},
 		protocol.TypeSession, in)
 	return err

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 type hostWants struct {
@@ -104,7 +104,7 @@ func tryMany(ctx context.Context, o options, say func(string, ...any)) (res stor
 	}()
 	w.each(func(r *stormRun) error {
 		r.logf("start")
-		return r.start(ctx, workflows.SessionOptions{Host: h.name}, r.runs("first"))
+		return r.start(ctx, session.Options{Host: h.name}, r.runs("first"))
 	})
 	if err := <-over; err != nil {
 		return res, err

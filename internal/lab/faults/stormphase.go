@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // A stormWave is a set of sessions, each just before a phase, that one storm
@@ -196,7 +196,7 @@ func (r *stormRun) leaves(word string) string {
 
 func (r *stormRun) effects() string { return filepath.Join(r.Dir, "effects", r.id) }
 
-func (r *stormRun) start(ctx context.Context, opt workflows.SessionOptions, first string) error {
+func (r *stormRun) start(ctx context.Context, opt session.Options, first string) error {
 	opt.Seed, opt.By = "team", "faults"
 	if opt.Sandbox == "" {
 		opt.Sandbox, opt.ApprovalPolicy = "danger-full-access", "never"
@@ -205,7 +205,7 @@ func (r *stormRun) start(ctx context.Context, opt workflows.SessionOptions, firs
 		return err
 	}
 	r.turns = 1
-	in := workflows.SessionInput{ID: r.id, Options: opt, First: &protocol.Message{ID: r.id + "-m1", Text: first, By: "faults"}}
+	in := session.Input{ID: r.id, Options: opt, First: &protocol.Message{ID: r.id + "-m1", Text: first, By: "faults"}}
 	return again(ctx, "start "+r.id, func(ctx context.Context) error { return r.begin(ctx, in) })
 }
 

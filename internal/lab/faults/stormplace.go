@@ -15,7 +15,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // A place is an unusual host on which a session runs.
@@ -141,7 +141,7 @@ func overlayHost(ctx context.Context, s *stage) (*host, error) {
 // livesOverSlowLine brings codex to a host while its connections are cut
 // repeatedly, completes a turn, takes a snapshot, and moves to another host.
 func livesOverSlowLine(ctx context.Context, r *stormRun) error {
-	opt := workflows.SessionOptions{Host: r.host.name, Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotTurn}}
+	opt := session.Options{Host: r.host.name, Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotTurn}}
 	if err := r.start(ctx, opt, "run head -c 400000 /dev/urandom >blob; "+r.leaves("first")); err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func (r *stormRun) keptAsOf(ctx context.Context, turn int) error {
 // livesOnOverlay runs a turn without output on a host whose root is an overlay:
 // one attachment must last through it.
 func livesOnOverlay(ctx context.Context, r *stormRun) error {
-	if err := r.start(ctx, workflows.SessionOptions{Host: r.host.name}, r.runs("first")); err != nil {
+	if err := r.start(ctx, session.Options{Host: r.host.name}, r.runs("first")); err != nil {
 		return err
 	}
 	if err := r.completes(ctx, r.id, 1); err != nil {
@@ -308,7 +308,7 @@ func livesOnOverlay(ctx context.Context, r *stormRun) error {
 // livesWithDeepTree takes a snapshot, restores and closes with folders in the
 // work folder that are deeper than PATH_MAX.
 func livesWithDeepTree(ctx context.Context, r *stormRun) error {
-	opt := workflows.SessionOptions{Host: r.host.name, Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotTurn}}
+	opt := session.Options{Host: r.host.name, Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotTurn}}
 	if err := r.start(ctx, opt, "run echo whole >plain; "+r.leaves("first")); err != nil {
 		return err
 	}

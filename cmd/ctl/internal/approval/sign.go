@@ -20,7 +20,7 @@ import (
 	"fairlead.dev/fairlead/internal/policy"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/sshsig"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // If a policy names approvers, each decision is signed with the person's own key. The key
@@ -57,7 +57,7 @@ func sign(ctx context.Context, a *core.App, t *conn.Conn, doing string, asked *p
 		return core.Unreachable("%s: the signature covers the time of the request, which cannot be read now", doing).
 			Hinted("do it again once a worker is up (`ctl status`)")
 	}
-	message, err := workflows.SignedMessage(asked.Session, asked.AskedAt, *d)
+	message, err := session.SignedMessage(asked.Session, asked.AskedAt, *d)
 	if err != nil {
 		return core.Usage("%s: %v", doing, err)
 	}
@@ -245,7 +245,7 @@ the answers or the grant that go with it. ` + "`ctl approval … --sign-with`" +
 				}
 				*p.to = bytes.TrimSpace([]byte(p.text))
 			}
-			message, err := workflows.SignedMessage(ap.Session, ap.AskedAt, d)
+			message, err := session.SignedMessage(ap.Session, ap.AskedAt, d)
 			if err != nil {
 				return core.Usage("%s: %v", doing, err)
 			}

@@ -17,7 +17,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/batch"
 )
 
 // Command is `ctl batch`.
@@ -120,7 +120,7 @@ func startBatch(ctx context.Context, a *core.App, t *conn.Conn, id string, b *Lo
 	}
 	start := batchStart(id, enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE)
 	k.Mark(&start)
-	_, err = t.Start(ctx, "start batch "+id, start, protocol.TypeBatch, workflows.BatchInput{ID: id, Spec: spec, By: core.Person()})
+	_, err = t.Start(ctx, "start batch "+id, start, protocol.TypeBatch, batch.Input{ID: id, Spec: spec, By: core.Person()})
 	return k.Ours(ctx, t, err)
 }
 
@@ -431,7 +431,7 @@ func retryBatch(ctx context.Context, t *conn.Conn, v protocol.BatchView, r proto
 	case !protocol.BatchOver(v.State):
 		return t.Signal(ctx, doing, protocol.BatchID(v.ID), protocol.SignalRetryBatch, r)
 	}
-	var end workflows.BatchEnd
+	var end batch.End
 	if err := t.Result(ctx, doing, t.GetWorkflow(ctx, protocol.BatchID(v.ID), ""), conn.AnswerWait, &end); err != nil {
 		return err
 	}
@@ -443,7 +443,7 @@ func retryBatch(ctx context.Context, t *conn.Conn, v protocol.BatchView, r proto
 	if was != nil { // the --key of the first run still names this batch
 		start.Memo = map[string]any{protocol.MemoClaim: *was}
 	}
-	_, err = t.Start(ctx, doing, start, protocol.TypeBatch, workflows.BatchInput{ID: v.ID, Spec: end.Spec, By: v.By, Origin: v.Origin, Carry: end.State, Retry: &r})
+	_, err = t.Start(ctx, doing, start, protocol.TypeBatch, batch.Input{ID: v.ID, Spec: end.Spec, By: v.By, Origin: v.Origin, Carry: end.State, Retry: &r})
 	return err
 }
 

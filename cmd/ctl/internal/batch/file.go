@@ -21,7 +21,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/snapshots/chunks"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/batch"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // A Local is a batch file that was read and checked, and of which nothing was sent yet.
@@ -34,7 +35,7 @@ type Local struct {
 
 // An itemSet is the setup of sessions, shared by all items with the same flags.
 type itemSet struct {
-	opt   workflows.SessionOptions
+	opt   session.Options
 	work  start.WorkspaceFlags
 	with  start.Extras
 	flags []batchfile.Flag
@@ -114,7 +115,7 @@ func sessionFlagKinds() (kinds map[string]batchfile.FlagKind, names []string) {
 
 // failureKinds returns the words that retry.on accepts.
 func failureKinds() []string {
-	out := append(slices.Clone(workflows.RetriedKinds), protocol.EndingKinds()...)
+	out := append(slices.Clone(batch.RetriedKinds), protocol.EndingKinds()...)
 	out = append(out, protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeCodexMissing, protocol.ErrTypeCodexVersion, protocol.ErrTypeSeed,
 		protocol.ErrTypeInternal, protocol.ErrTypeOutcomeUnknown, protocol.ErrTypeStoreFull, protocol.ErrTypeSnapshot, protocol.ErrTypeBadInput,
 		"host_not_found", "seed_not_found", "no_pool", "unknown", "failed")

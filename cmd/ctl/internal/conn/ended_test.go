@@ -16,13 +16,13 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // refusedHistory is the history of a session whose workflow refused its options.
 func refusedHistory(t *testing.T, codec *payload.Codec) *historypb.History {
 	t.Helper()
-	in, err := codec.DataConverter().ToPayloads(workflows.SessionInput{ID: "bad", Options: workflows.SessionOptions{Model: strings.Repeat("m", 201)}})
+	in, err := codec.DataConverter().ToPayloads(session.Input{ID: "bad", Options: session.Options{Model: strings.Repeat("m", 201)}})
 	if err != nil {
 		t.Fatal(err)
 	}

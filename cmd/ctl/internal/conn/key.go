@@ -18,7 +18,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 const maxKey = 200
@@ -99,7 +99,7 @@ func (k *Keyed) Shown(v map[string]any, there bool) map[string]any {
 
 // Anybodys returns options without the user who chose them, so that another user's retry is
 // the same request.
-func Anybodys(opt workflows.SessionOptions) workflows.SessionOptions {
+func Anybodys(opt session.Options) session.Options {
 	opt.By = ""
 	return opt
 }

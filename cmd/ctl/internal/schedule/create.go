@@ -17,7 +17,8 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/schedule"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // whenFlags hold the times of a schedule.
@@ -159,7 +160,7 @@ func parseFired(a *core.App, args []string) (*fired, error) {
 }
 
 // options returns the options of the sessions.
-func (f *fired) options(a *core.App, name string) (workflows.SessionOptions, start.Extras, error) {
+func (f *fired) options(a *core.App, name string) (session.Options, start.Extras, error) {
 	opt, err := start.Options(a, &f.flags)
 	if err != nil {
 		return opt, start.Extras{}, err
@@ -261,7 +262,7 @@ type scheduled struct {
 	// check refuses names that do not exist. pack uploads the data that every firing needs
 	// to the store.
 	check func(context.Context, *conn.Conn) error
-	pack  func(context.Context, *conn.Conn, *workflows.FireInput) error
+	pack  func(context.Context, *conn.Conn, *schedule.FireInput) error
 }
 
 // scheduled describes a schedule that starts a session at each time.
@@ -274,7 +275,7 @@ func (f *fired) scheduled(a *core.App, name string) (*scheduled, error) {
 		zone:  opt.Zone,
 		note:  protocol.ScheduleNote{What: core.OneLine(f.text, 200), Zone: opt.Zone},
 		check: func(ctx context.Context, t *conn.Conn) error { return start.CheckNames(ctx, a, t, opt) },
-		pack: func(ctx context.Context, t *conn.Conn, in *workflows.FireInput) error {
+		pack: func(ctx context.Context, t *conn.Conn, in *schedule.FireInput) error {
 			folder := ofSchedule(name)
 			m, err := start.Message(ctx, a, t, folder, f.text, "first")
 			if err == nil {
@@ -283,7 +284,7 @@ func (f *fired) scheduled(a *core.App, name string) (*scheduled, error) {
 			if err == nil {
 				err = x.Work.Send(ctx, a, t, batch.UploadName(x.Work.Tree), folder, &opt)
 			}
-			in.Session = &workflows.SessionInput{Options: opt, First: &m}
+			in.Session = &session.Input{Options: opt, First: &m}
 			return err
 		},
 	}, nil
@@ -302,7 +303,7 @@ func scheduledBatch(a *core.App, path, name string) (*scheduled, error) {
 	return &scheduled{
 		note:  protocol.ScheduleNote{What: core.OneLine(b.Name, 200), Batch: len(b.Items)},
 		check: func(ctx context.Context, t *conn.Conn) error { return b.CheckNames(ctx, a, t) },
-		pack: func(ctx context.Context, t *conn.Conn, in *workflows.FireInput) error {
+		pack: func(ctx context.Context, t *conn.Conn, in *schedule.FireInput) error {
 			spec, err := b.Pack(ctx, a, t, ofSchedule(name))
 			in.Batch, in.By = &spec, core.Person()
 			return err
@@ -325,7 +326,7 @@ func createSchedule(ctx context.Context, a *core.App, name string, opts client.S
 	} else if core.ExitCode(err) != core.ExitNotFound {
 		return err
 	}
-	in := workflows.FireInput{Schedule: name}
+	in := schedule.FireInput{Schedule: name}
 	if err := what.pack(ctx, t, &in); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/schedule"
 )
 
 // Command is `ctl schedule`.
@@ -380,7 +380,7 @@ func firingOf(ctx context.Context, t *conn.Conn, name string, run *client.Schedu
 	}
 	var out protocol.FireResult
 	err = t.GetWorkflow(ctx, run.WorkflowID, run.FirstExecutionRunID).Get(ctx, &out)
-	workflows.ReadFireResult(&out, err)
+	schedule.ReadFireResult(&out, err)
 	return f.ended(out, d.GetWorkflowExecutionInfo().GetStatus(), err)
 }
 

@@ -13,7 +13,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/seed"
 )
 
 func captureCommand(a *core.App) *cobra.Command {
@@ -41,9 +41,9 @@ nobody uses the login there any more.`,
 			if err != nil {
 				return err
 			}
-			var out workflows.CaptureSeedResult
+			var out seed.CaptureSeedResult
 			if err := t.HostTask(c.Context(), doing, zone, protocol.HostTaskID(h.Name, "capture-"+core.RandomID()), protocol.TypeCapture,
-				workflows.CaptureSeedInput{Name: name, Zone: zone, Host: *h.Spec, Home: home, Move: move, By: core.Person()}, &out); err != nil {
+				seed.CaptureSeedInput{Name: name, Zone: zone, Host: *h.Spec, Home: home, Move: move, By: core.Person()}, &out); err != nil {
 				return err
 			}
 			return captured(a, h.Name, out)
@@ -58,7 +58,7 @@ nobody uses the login there any more.`,
 }
 
 // captured prints what was captured, and warns if the login now has two holders.
-func captured(a *core.App, host string, out workflows.CaptureSeedResult) error {
+func captured(a *core.App, host string, out seed.CaptureSeedResult) error {
 	for _, path := range out.Ignored {
 		a.Note("left out: %s", core.Clean(path))
 	}
@@ -120,11 +120,11 @@ func login(ctx context.Context, a *core.App, zone, host, name string) error {
 	id := "login-" + core.RandomID()
 	run, err := t.Start(ctx, doing, client.StartWorkflowOptions{
 		ID: protocol.HostTaskID(h.Name, id), TaskQueue: protocol.TaskQueueOf(zone), StaticSummary: doing,
-	}, protocol.TypeLogin, workflows.LoginSeedInput{ID: id, Name: name, Host: *h.Spec, By: core.Person()})
+	}, protocol.TypeLogin, seed.LoginSeedInput{ID: id, Name: name, Host: *h.Spec, By: core.Person()})
 	if err != nil {
 		return err
 	}
-	var out workflows.CaptureSeedResult
+	var out seed.CaptureSeedResult
 	end := make(chan error, 1)
 	fctx, stop := context.WithCancel(ctx)
 	defer stop()

@@ -12,7 +12,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/seed"
 )
 
 // Command is `ctl seed`.
@@ -149,7 +149,7 @@ func importSeed(ctx context.Context, a *core.App, name string, bundle *seeds.Bun
 	err = t.UpdateWithStart(ctx, doing, client.StartWorkflowOptions{
 		ID: protocol.SeedID(name), TaskQueue: protocol.TaskQueue, StaticSummary: "seed " + name,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-	}, protocol.TypeSeed, workflows.SeedInput{Name: name}, protocol.UpdatePutSeed, &v, put)
+	}, protocol.TypeSeed, seed.Input{Name: name}, protocol.UpdatePutSeed, &v, put)
 	if err != nil {
 		return err
 	}

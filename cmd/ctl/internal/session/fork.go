@@ -13,7 +13,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 func forkCommand(a *core.App) *cobra.Command {
@@ -100,7 +100,7 @@ func asItWasByDefault(c *cobra.Command) {
 }
 
 // GoesOn returns the options and the id of a session that continues from a snapshot.
-func GoesOn(a *core.App, f *start.Flags, given func(flag string) bool) (opt workflows.SessionOptions, id string, err error) {
+func GoesOn(a *core.App, f *start.Flags, given func(flag string) bool) (opt session.Options, id string, err error) {
 	if err := mayGoOn(f, given); err != nil {
 		return opt, "", err
 	}
@@ -177,7 +177,7 @@ func errOr(err error, or error) error {
 	return or
 }
 
-func RestoreSnapshot(ctx context.Context, a *core.App, t *conn.Conn, m snapshots.Manifest, id string, opt workflows.SessionOptions, budget string, given func(flag string) bool) error {
+func RestoreSnapshot(ctx context.Context, a *core.App, t *conn.Conn, m snapshots.Manifest, id string, opt session.Options, budget string, given func(flag string) bool) error {
 	if m.Newer() {
 		return newerSnapshot("restore snapshot "+m.ID, m)
 	}
@@ -237,7 +237,7 @@ func isOf(m snapshots.Manifest, v protocol.SessionView) bool {
 // the snapshot takes precedence over the session's. A snapshot of what a session left on a
 // host has no settings. Settings that decide what codex may do are never guessed: if they
 // are unknown, the user must state them.
-func asItWas(opt *workflows.SessionOptions, m snapshots.Manifest, former protocol.SessionView, given func(flag string) bool) error {
+func asItWas(opt *session.Options, m snapshots.Manifest, former protocol.SessionView, given func(flag string) bool) error {
 	for _, f := range []struct {
 		flag string
 		to   *string
@@ -272,7 +272,7 @@ func asItWas(opt *workflows.SessionOptions, m snapshots.Manifest, former protoco
 
 // sameTools gives a session the tools of Fairlead that its thread has. A fork cannot add
 // tools to a thread, so --tools may only remove some.
-func sameTools(opt *workflows.SessionOptions, m snapshots.Manifest, former protocol.SessionView, given func(flag string) bool) error {
+func sameTools(opt *session.Options, m snapshots.Manifest, former protocol.SessionView, given func(flag string) bool) error {
 	var has []string
 	if tools := former.Options["tools"]; tools != "" {
 		has = strings.Split(tools, ",")
@@ -293,7 +293,7 @@ func sameTools(opt *workflows.SessionOptions, m snapshots.Manifest, former proto
 
 // If the former session is known, sameThread takes over the thread's instructions and the
 // files that came with its messages. The conversation itself is in codex's rollout.
-func sameThread(opt *workflows.SessionOptions, former protocol.SessionView, given func(flag string) bool) {
+func sameThread(opt *session.Options, former protocol.SessionView, given func(flag string) bool) {
 	if !given("instructions") {
 		opt.Instructions = former.Options["instructions"]
 	}
@@ -314,7 +314,7 @@ func askedFor(m snapshots.Manifest) string {
 
 // sameCredentials gives a session the former session's seed, delivered in the same way. If
 // the former session is unknown, only the flags count.
-func sameCredentials(opt *workflows.SessionOptions, former protocol.SessionView, given func(flag string) bool) {
+func sameCredentials(opt *session.Options, former protocol.SessionView, given func(flag string) bool) {
 	opt.Seed = former.Seed
 	if word := former.Options["credentials"]; !given("credentials") && opt.Seed != "" {
 		opt.Credentials = word

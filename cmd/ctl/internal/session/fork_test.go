@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // Continuing from a snapshot gives codex no more rights than before, unless the user states
@@ -34,7 +34,7 @@ func TestWhatGoesOnMayDoNoMoreThanWhatWas(t *testing.T) {
 		{"nobody says it", snapshots.Facts{}, protocol.SessionView{}, nil, [2]string{}},
 		{"half of it is not said", snapshots.Facts{}, protocol.SessionView{}, []string{"sandbox"}, [2]string{}},
 	} {
-		opt := workflows.SessionOptions{Sandbox: "workspace-write", ApprovalPolicy: "on-request"} // the defaults of the flags
+		opt := session.Options{Sandbox: "workspace-write", ApprovalPolicy: "on-request"} // the defaults of the flags
 		m := snapshots.Manifest{ID: "s1.snap-x", Session: "s1", Facts: c.facts}
 		err := asItWas(&opt, m, c.former, func(flag string) bool { return slices.Contains(c.given, flag) })
 		if c.want[0] == "" {
@@ -97,13 +97,13 @@ func TestWhatGoesOnKeepsItsBounds(t *testing.T) {
 		"a person says what a turn is": {m: made, given: []string{"turn-timeout"}, bounds: all(500, 0, 2*time.Hour), turn: 24 * time.Hour},
 		"both ways":                    {m: made, asked: "turn=2m", given: []string{"turn-timeout", "budget"}, bounds: all(500, 0, 2*time.Hour), turn: 2 * time.Minute},
 	} {
-		opt := workflows.SessionOptions{TurnTimeout: 24 * time.Hour}
+		opt := session.Options{TurnTimeout: 24 * time.Hour}
 		err := start.SameBudget(&opt, c.m, c.former, c.asked, func(flag string) bool { return slices.Contains(c.given, flag) })
 		if err != nil || opt.Bounds != c.bounds || opt.TurnTimeout != c.turn {
 			t.Errorf("%s: %+v and %s a turn, %v; want %+v and %s", name, opt.Bounds, opt.TurnTimeout, err, c.bounds, c.turn)
 		}
 	}
-	opt := workflows.SessionOptions{TurnTimeout: 24 * time.Hour}
+	opt := session.Options{TurnTimeout: 24 * time.Hour}
 	unknown := snapshots.Manifest{ID: "s1.snap-x", Session: "s1"}
 	if err := start.SameBudget(&opt, unknown, protocol.SessionView{}, "", func(string) bool { return false }); core.ExitCode(err) != core.ExitUsage {
 		t.Errorf("where nobody knows any, it has none: %v", err)
@@ -123,7 +123,7 @@ func TestWhatGoesOnKeepsWhatItsSandboxKeeps(t *testing.T) {
 		"as the session says":            {snapshots.Facts{}, map[string]string{"read": kept}, "", []string{kept}},
 		"as a person says":               {snapshots.Facts{Policy: "none", Confine: map[string]string{"read": kept}}, nil, "read", nil},
 	} {
-		opt := workflows.SessionOptions{Sandbox: "workspace-write"}
+		opt := session.Options{Sandbox: "workspace-write"}
 		err := start.SameConfinement(&opt, snapshots.Manifest{ID: "s1.snap-x", Session: "s1", Facts: c.facts}, protocol.SessionView{Options: c.former}, func(flag string) bool { return flag == c.given })
 		if err != nil || !slices.Equal(opt.Confine.Read, c.want) {
 			t.Errorf("%s: %+v, %v", name, opt.Confine, err)
@@ -138,14 +138,14 @@ func TestWhatGoesOnKeepsItsInterruptAndItsTools(t *testing.T) {
 	former := protocol.SessionView{Options: map[string]string{"on_interrupt": "continue", "tools": "ask_human,deliver"}}
 	for name, c := range map[string]struct {
 		given string
-		opt   workflows.SessionOptions
+		opt   session.Options
 		tools []string
 		code  int
 	}{
-		"as it was":        {opt: workflows.SessionOptions{Seed: "other"}, tools: []string{"ask_human", "deliver"}},
-		"fewer tools":      {given: "tools", opt: workflows.SessionOptions{Tools: []string{"deliver"}}, tools: []string{"deliver"}},
+		"as it was":        {opt: session.Options{Seed: "other"}, tools: []string{"ask_human", "deliver"}},
+		"fewer tools":      {given: "tools", opt: session.Options{Tools: []string{"deliver"}}, tools: []string{"deliver"}},
 		"no tools":         {given: "tools"},
-		"tools it has not": {given: "tools", opt: workflows.SessionOptions{Tools: []string{"deliver", "report_progress"}}, code: core.ExitUsage},
+		"tools it has not": {given: "tools", opt: session.Options{Tools: []string{"deliver", "report_progress"}}, code: core.ExitUsage},
 	} {
 		opt := c.opt
 		opt.OnInterrupt = "ask" // the default of the flag
@@ -159,7 +159,7 @@ func TestWhatGoesOnKeepsItsInterruptAndItsTools(t *testing.T) {
 	}
 	begun := made
 	begun.ThreadID = "" // a new thread can have any tools
-	opt := workflows.SessionOptions{Tools: []string{"report_progress"}}
+	opt := session.Options{Tools: []string{"report_progress"}}
 	if err := asItWas(&opt, begun, former, func(flag string) bool { return flag == "tools" }); err != nil {
 		t.Errorf("without a thread: %v", err)
 	}

@@ -7,7 +7,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // If the session has only a part of a turn's final text, wholeOutput reads the turn's
@@ -30,7 +30,7 @@ func wholeOutput(ctx context.Context, a *core.App, t *conn.Conn, id string, turn
 		}
 	}
 	if last != "" {
-		workflows.ParseTurnOutput(turn, last)
+		session.ParseTurnOutput(turn, last)
 	}
 }
 

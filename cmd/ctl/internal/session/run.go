@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // RunCommand is `ctl run`.
@@ -64,7 +64,7 @@ terminal. Prints the final message and closes the session, unless --keep.`,
 	return c
 }
 
-func run(ctx context.Context, a *core.App, id string, opt workflows.SessionOptions, text string, x start.Extras, detach bool, k *conn.Keyed) error {
+func run(ctx context.Context, a *core.App, id string, opt session.Options, text string, x start.Extras, detach bool, k *conn.Keyed) error {
 	t, err := conn.Open(ctx, a)
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func run(ctx context.Context, a *core.App, id string, opt workflows.SessionOptio
 
 // begin starts a session with its first message. there is true if the same request has
 // already started it.
-func begin(ctx context.Context, a *core.App, t *conn.Conn, id string, opt workflows.SessionOptions, text string, x start.Extras, k *conn.Keyed) (acc protocol.MessageAccepted, there bool, err error) {
+func begin(ctx context.Context, a *core.App, t *conn.Conn, id string, opt session.Options, text string, x start.Extras, k *conn.Keyed) (acc protocol.MessageAccepted, there bool, err error) {
 	if err := start.CheckNames(ctx, a, t, opt); err != nil {
 		return acc, false, err
 	}
@@ -119,7 +119,7 @@ func begin(ctx context.Context, a *core.App, t *conn.Conn, id string, opt workfl
 	start.WorkflowExecutionErrorWhenAlreadyStarted = true
 	k.Mark(&start)
 	doing := "start session " + id
-	run, err := t.Start(ctx, doing, start, protocol.TypeSession, workflows.SessionInput{ID: id, Options: opt, First: &m})
+	run, err := t.Start(ctx, doing, start, protocol.TypeSession, session.Input{ID: id, Options: opt, First: &m})
 	if err == nil {
 		return acc, false, taken(ctx, t, doing, run, acc)
 	}

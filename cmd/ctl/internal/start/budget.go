@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // BudgetHelp and BudgetExample describe the value of --budget.
@@ -56,7 +56,7 @@ func ParseBudget(text string) (protocol.Budget, error) {
 // session. Nothing of it counts as used. --budget and --turn-timeout replace single bounds.
 // If the former budget is unknown, the user must state one, because without a budget the
 // session could use more than the former one could.
-func SameBudget(opt *workflows.SessionOptions, m snapshots.Manifest, former protocol.SessionView, asked string, given func(flag string) bool) error {
+func SameBudget(opt *session.Options, m snapshots.Manifest, former protocol.SessionView, asked string, given func(flag string) bool) error {
 	words := m.Budget
 	if former.Budget != nil { // it may have been changed since the snapshot
 		words = former.Budget.Words()
@@ -77,7 +77,7 @@ func SameBudget(opt *workflows.SessionOptions, m snapshots.Manifest, former prot
 
 // budgetOf sets the bounds of a session from the text form of a budget. An empty text sets
 // none.
-func budgetOf(opt *workflows.SessionOptions, words string) error {
+func budgetOf(opt *session.Options, words string) error {
 	if words == "" {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // confineFlags are the sandbox settings beside the mode. Paths are paths on the host. Each
@@ -31,7 +31,7 @@ func (f *confineFlags) add(c *cobra.Command) {
 }
 
 // set puts the flags into a session's options. It refuses flags that contradict each other.
-func (f *confineFlags) set(opt *workflows.SessionOptions) error {
+func (f *confineFlags) set(opt *session.Options) error {
 	c := activities.Confinement{Profile: f.profile, Read: f.read, Write: f.write}
 	c.Network, c.Hosts = networkWords(f.network)
 	if f.profile != "" && (f.sandboxGiven == nil || !f.sandboxGiven()) {
@@ -62,7 +62,7 @@ func networkWords(text string) (word string, hosts []string) {
 // If flags do not state a sandbox setting, SameConfinement takes it over from the session
 // of a snapshot. These settings never widen a sandbox that is given by a flag: with
 // read-only it takes over no writable folder, and with full access it takes over nothing.
-func SameConfinement(opt *workflows.SessionOptions, m snapshots.Manifest, former protocol.SessionView, given func(flag string) bool) error {
+func SameConfinement(opt *session.Options, m snapshots.Manifest, former protocol.SessionView, given func(flag string) bool) error {
 	words := former.Options
 	switch {
 	case m.Policy != "": // a snapshot that records the policy also records the sandbox settings

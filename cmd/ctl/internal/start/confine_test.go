@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // Restoring a snapshot with one sandbox flag keeps all other sandbox settings.
@@ -40,7 +40,7 @@ func TestWhatIsNotSaidOfTheSandboxIsAsItWas(t *testing.T) {
 		"a profile that nobody knows":        {protocol.ByProfile, []string{"write"}, activities.Confinement{Write: []string{"/a"}}, nil, activities.Confinement{}, true},
 		"a profile that nobody knows at all": {protocol.ByProfile, nil, activities.Confinement{}, nil, activities.Confinement{}, true},
 	} {
-		opt := workflows.SessionOptions{Sandbox: c.sandbox, Confine: c.flags}
+		opt := session.Options{Sandbox: c.sandbox, Confine: c.flags}
 		err := SameConfinement(&opt, snapshots.Manifest{ID: "s.snap-1"}, protocol.SessionView{Options: c.former}, func(flag string) bool { return slices.Contains(c.given, flag) })
 		if c.bad {
 			if core.ExitCode(err) != core.ExitUsage {

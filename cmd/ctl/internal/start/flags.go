@@ -9,7 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // Flags holds the flags that set up a session.
@@ -58,8 +58,8 @@ func (f *Flags) Add(c *cobra.Command, _ string) {
 	f.Work.add(c)
 }
 
-func (f *Flags) options() (workflows.SessionOptions, error) {
-	opt := workflows.SessionOptions{
+func (f *Flags) options() (session.Options, error) {
+	opt := session.Options{
 		Zone: f.zone, Host: f.host, Seed: f.seed, SeedPool: f.seedPool, Dir: f.dir, Model: f.model, Effort: f.effort,
 		Sandbox: f.sandbox, ApprovalPolicy: f.policy, Expiry: f.expiry, TurnTimeout: f.turnTimeout, By: core.Person(),
 	}
@@ -156,7 +156,7 @@ func (f *Flags) options() (workflows.SessionOptions, error) {
 func IsSnapshot(word string) bool { return strings.Contains(word, ".snap-") }
 
 // Options combines the flags and the config.
-func Options(a *core.App, f *Flags) (workflows.SessionOptions, error) {
+func Options(a *core.App, f *Flags) (session.Options, error) {
 	opt, err := f.options()
 	if err == nil {
 		err = f.judge.set(a, &opt)
@@ -176,7 +176,7 @@ func Options(a *core.App, f *Flags) (workflows.SessionOptions, error) {
 
 // startable returns the error with which the session's workflow would refuse these options.
 // Without this check such a session would start and fail at once.
-func startable(opt workflows.SessionOptions) error {
+func startable(opt session.Options) error {
 	if err := opt.Check(); err != nil {
 		return core.Usage("the session would be refused: %v", err).Because(err)
 	}

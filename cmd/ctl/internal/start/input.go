@@ -21,7 +21,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // InputFlags are the flags for what is sent with a message: images, files and an output
@@ -180,7 +180,7 @@ func (f *threadFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.personality, "personality", "", "how codex speaks: none, friendly or pragmatic (codex before 0.169)")
 }
 
-func (f *threadFlags) set(opt *workflows.SessionOptions) error {
+func (f *threadFlags) set(opt *session.Options) error {
 	text := f.instructions
 	// A text without spaces is a file name, not an instruction, even if no such file
 	// exists.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 func TestFilesThatCannotGoWithAMessageAreToldBeforeAnythingBegins(t *testing.T) {
@@ -66,13 +66,13 @@ func TestInstructionsAreATextOrAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for given, want := range map[string]string{name: "be brief", "be very brief": "be very brief", "": ""} {
-		var opt workflows.SessionOptions
+		var opt session.Options
 		if err := (&threadFlags{instructions: given}).set(&opt); err != nil || opt.Instructions != want {
 			t.Errorf("%q: %q, %v", given, opt.Instructions, err)
 		}
 	}
 	for _, bad := range []threadFlags{{instructions: name + "x"}, {instructions: "a " + strings.Repeat("x", 16<<10)}, {personality: "grumpy"}} {
-		var opt workflows.SessionOptions
+		var opt session.Options
 		if err := bad.set(&opt); core.ExitCode(err) != core.ExitUsage {
 			t.Errorf("%.40q, %q: %v", bad.instructions, bad.personality, err)
 		}

@@ -5,7 +5,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // placeFlags select the hosts that are suitable for a session, and its order in the queue.
@@ -25,7 +25,7 @@ func (f *placeFlags) add(c *cobra.Command) {
 
 // set checks the flags. It stores the form k=v as a label, as earlier versions did. All
 // other forms are selectors.
-func (f *placeFlags) set(opt *workflows.SessionOptions) error {
+func (f *placeFlags) set(opt *session.Options) error {
 	if f.tenant != "" {
 		if err := core.CheckName("tenant", f.tenant); err != nil {
 			return err

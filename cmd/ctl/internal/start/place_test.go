@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 func TestLabelsAndSelectorsAreToldApart(t *testing.T) {
 	f := placeFlags{labels: []string{"gpu=no", "mem>=32", "!spot", "os=linux", "gpu=no"}, prefer: []string{"disk=nvme"}, tenant: "release", priority: 1}
-	var opt workflows.SessionOptions
+	var opt session.Options
 	if err := f.set(&opt); err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestLabelsAndSelectorsAreToldApart(t *testing.T) {
 		"is not a tenant":    {tenant: "The Team", priority: 3},
 		"1 is first, 5 last": {priority: 6},
 	} {
-		err := bad.set(&workflows.SessionOptions{})
+		err := bad.set(&session.Options{})
 		if core.ExitCode(err) != core.ExitUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", bad, err, want)
 		}

@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/internal/policy"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // judgeFlags names the policy of a session.
@@ -22,7 +22,7 @@ func (f *judgeFlags) add(c *cobra.Command) {
 }
 
 // set reads the policy. A broken policy is an error, so no session is started.
-func (f *judgeFlags) set(a *core.App, opt *workflows.SessionOptions) error {
+func (f *judgeFlags) set(a *core.App, opt *session.Options) error {
 	if f.file == "" || f.file == noPolicy {
 		return nil
 	}
@@ -54,7 +54,7 @@ const noPolicy = "none"
 // SamePolicy gives a session that continues from a snapshot the former session's policy,
 // unless --policy was given. So a policy is not lost by accident. If the former policy is
 // unknown, the user must state one.
-func SamePolicy(ctx context.Context, t *conn.Conn, opt *workflows.SessionOptions, m snapshots.Manifest, known bool, given func(flag string) bool) error {
+func SamePolicy(ctx context.Context, t *conn.Conn, opt *session.Options, m snapshots.Manifest, known bool, given func(flag string) bool) error {
 	if given("policy") {
 		return nil
 	}

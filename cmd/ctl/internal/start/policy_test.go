@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/snapshots"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // --policy accepts "-", like `ctl policy check`.
@@ -61,7 +61,7 @@ func TestNoPolicyIsLostByGoingOnElsewhere(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
-	opt := workflows.SessionOptions{}
+	opt := session.Options{}
 	if err := (&judgeFlags{file: "none"}).set(new(core.App), &opt); err != nil || opt.Policy != "" {
 		t.Errorf("none is %q, %v", opt.Policy, err)
 	}

@@ -15,11 +15,11 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // canBePlaced checks, before anything starts, that some host can ever meet the selectors.
-func canBePlaced(ctx context.Context, t *conn.Conn, opt workflows.SessionOptions) error {
+func canBePlaced(ctx context.Context, t *conn.Conn, opt session.Options) error {
 	if opt.Host != "" || len(opt.Labels)+len(opt.Select) == 0 {
 		return nil
 	}
@@ -36,7 +36,7 @@ func canBePlaced(ctx context.Context, t *conn.Conn, opt workflows.SessionOptions
 
 // CheckNames refuses hosts, seeds, pools and zones that do not exist, before anything
 // starts.
-func CheckNames(ctx context.Context, a *core.App, t *conn.Conn, opt workflows.SessionOptions) error {
+func CheckNames(ctx context.Context, a *core.App, t *conn.Conn, opt session.Options) error {
 	a.Begins = true
 	if err := startable(opt); err != nil { // check the options again, because a restore takes over some from the snapshot
 		return err
@@ -69,7 +69,7 @@ func CheckNames(ctx context.Context, a *core.App, t *conn.Conn, opt workflows.Se
 }
 
 // WorkflowOptions returns the options with which the workflow of a session is started.
-func WorkflowOptions(id string, opt workflows.SessionOptions) client.StartWorkflowOptions {
+func WorkflowOptions(id string, opt session.Options) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{
 		ID: protocol.SessionID(id), TaskQueue: protocol.TaskQueueOf(opt.Zone),
 		// An id is used for one session only, so that transcripts of two sessions never
@@ -82,7 +82,7 @@ func WorkflowOptions(id string, opt workflows.SessionOptions) client.StartWorkfl
 
 // Session starts a session without a message. there is true if the same request has
 // already started it.
-func Session(ctx context.Context, a *core.App, t *conn.Conn, id string, opt workflows.SessionOptions, k *conn.Keyed) (there bool, err error) {
+func Session(ctx context.Context, a *core.App, t *conn.Conn, id string, opt session.Options, k *conn.Keyed) (there bool, err error) {
 	if there, err := k.Look(ctx, t); err != nil || there {
 		return there, err
 	}
@@ -95,7 +95,7 @@ func Session(ctx context.Context, a *core.App, t *conn.Conn, id string, opt work
 	start := WorkflowOptions(id, opt)
 	start.WorkflowExecutionErrorWhenAlreadyStarted = true
 	k.Mark(&start)
-	_, err = t.Start(ctx, "start session "+id, start, protocol.TypeSession, workflows.SessionInput{ID: id, Options: opt})
+	_, err = t.Start(ctx, "start session "+id, start, protocol.TypeSession, session.Input{ID: id, Options: opt})
 	return k.Ours(ctx, t, err)
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // goOnFlags say what snapshots keep of a session, and what happens when the session is idle
@@ -50,7 +50,7 @@ const (
 )
 
 // set puts the flags into a session's options.
-func (f *goOnFlags) set(opt *workflows.SessionOptions) error {
+func (f *goOnFlags) set(opt *session.Options) error {
 	if err := f.check(); err != nil {
 		return err
 	}

@@ -8,13 +8,13 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 func TestWhatIsChosenReachesTheSession(t *testing.T) {
 	f := goOnFlags{Work: protocol.WorkGit, exclude: []string{"node_modules/", "!keep"}, when: protocol.SnapshotClose, every: 2 * time.Minute,
 		parkAfter: time.Hour, hostLost: protocol.HostLostMove, lostAfter: time.Minute}
-	var opt workflows.SessionOptions
+	var opt session.Options
 	if err := f.set(&opt); err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // toolFlags hold --tools: the tools of Fairlead that codex may call.
@@ -18,7 +18,7 @@ func (f *toolFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.names, "tools", "none", "tools of ours that codex may call: `NAMES` of ask_human (asks you a question), deliver (hands over a file), report_progress (says how far it is), with commas; all or none")
 }
 
-func (f *toolFlags) set(opt *workflows.SessionOptions) error {
+func (f *toolFlags) set(opt *session.Options) error {
 	switch f.names {
 	case "none", "":
 	case "all":

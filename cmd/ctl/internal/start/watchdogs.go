@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/config"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // watchdogFlags are time limits for codex and the model, and what happens at a limit. Flags
@@ -31,7 +31,7 @@ func (f *watchdogFlags) add(c *cobra.Command) {
 }
 
 // set puts the flags into a session's options. conf has the values of the config.
-func (f *watchdogFlags) set(opt *workflows.SessionOptions, conf config.Timeouts) error {
+func (f *watchdogFlags) set(opt *session.Options, conf config.Timeouts) error {
 	if err := oneOf("--on-limit", f.onLimit, protocol.LimitFail, protocol.LimitWait); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/snapshots"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // WorkspaceFlags say what a session's work folder contains at the start.
@@ -47,7 +47,7 @@ func (f *WorkspaceFlags) add(c *cobra.Command) {
 }
 
 // set puts the flags into a session's options. It sends nothing.
-func (f *WorkspaceFlags) set(opt *workflows.SessionOptions) error {
+func (f *WorkspaceFlags) set(opt *session.Options) error {
 	w := activities.Workspace{Snapshot: f.snapshot, Keep: f.keep}
 	if f.timeout != activities.CloneTimeout {
 		w.Timeout = f.timeout
@@ -149,7 +149,7 @@ func (f *WorkspaceFlags) readRepoFiles(r *activities.Repo) error {
 // Send uploads the token and the folder to the store. The token belongs to the session. But
 // if other sessions share these options, shared is set: it is the folder of their batch or
 // schedule, and the token is stored there.
-func (f *WorkspaceFlags) Send(ctx context.Context, a *core.App, t *conn.Conn, id, shared string, opt *workflows.SessionOptions) error {
+func (f *WorkspaceFlags) Send(ctx context.Context, a *core.App, t *conn.Conn, id, shared string, opt *session.Options) error {
 	if f.token == "" && f.Tree == nil {
 		return nil
 	}

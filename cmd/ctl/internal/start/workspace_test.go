@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // workspaceOf parses flags and returns the session options that they give.
-func workspaceOf(t *testing.T, dir string, args ...string) (workflows.SessionOptions, *WorkspaceFlags, error) {
+func workspaceOf(t *testing.T, dir string, args ...string) (session.Options, *WorkspaceFlags, error) {
 	t.Helper()
 	f := &WorkspaceFlags{}
 	c := &cobra.Command{}
@@ -22,7 +22,7 @@ func workspaceOf(t *testing.T, dir string, args ...string) (workflows.SessionOpt
 	if err := c.ParseFlags(args); err != nil {
 		t.Fatal(err)
 	}
-	opt := workflows.SessionOptions{Dir: dir}
+	opt := session.Options{Dir: dir}
 	return opt, f, f.set(&opt)
 }
 

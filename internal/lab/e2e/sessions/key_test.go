@@ -18,7 +18,7 @@ import (
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 type started struct {
@@ -208,7 +208,7 @@ func withoutFirst(t *testing.T, c client.Client, id string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var in workflows.SessionInput
+	var in session.Input
 	var claim protocol.KeyClaim
 	if err := codec.DataConverter().FromPayloads(as.GetInput(), &in); err != nil {
 		t.Fatal(err)

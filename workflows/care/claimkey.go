@@ -1,0 +1,12 @@
+package care
+
+import (
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// ClaimKey gives a key to the first request that uses it. The workflow itself does nothing:
+// Temporal starts only one workflow of an id, even for concurrent requests, and remembers
+// it for the retention period.
+func ClaimKey(_ workflow.Context, in protocol.KeyClaim) (protocol.KeyClaim, error) { return in, nil }

@@ -1,0 +1,267 @@
+package hostpool
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+)
+
+// PoolInput starts a HostPool workflow.
+type Input struct {
+	Zone  string `json:"zone"`
+	Carry *State `json:"carry,omitempty"`
+}
+
+// State is all that a pool carries across continue-as-new.
+type State struct {
+	Hosts  []Host         `json:"hosts"`
+	Leases []Lease        `json:"leases"`
+	Queue  []lease.Ticket `json:"queue"`
+	Epoch  int64          `json:"epoch"` // rises with every grant
+	ReapAt time.Time      `json:"reap_at"`
+	// Leftovers lists what sessions may have left on hosts, and the newest proofs that
+	// leftovers are gone; the oldest entry is first.
+	Leftovers []Leftover `json:"leftovers,omitempty"`
+
+	Shares []Share             `json:"shares,omitempty"` // of tenants, sorted by name
+	Seeds  []seedLimit         `json:"seeds,omitempty"`  // sorted by name
+	Paused *protocol.PoolPause `json:"paused,omitempty"`
+
+	// Calling is set until the pool has asked which slots sessions hold; see census.go.
+	Calling bool `json:"calling,omitempty"`
+	// NoList is the failure of the last attempt to list the sessions; nil if it succeeded,
+	// or if there was no attempt.
+	NoList *kit.Trouble `json:"no_list,omitempty"`
+}
+
+// Host is a host of the zone, with what is known of it.
+type Host struct {
+	Spec   protocol.HostSpec `json:"spec"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Slots  int               `json:"slots"`
+	Cordon bool              `json:"cordon,omitempty"`
+	Codex  string            `json:"codex,omitempty"`
+	Check  *HostCheck        `json:"check,omitempty"`
+	// Found are labels that a probe found: see labelsOf.
+	Found    map[string]string        `json:"found,omitempty"`
+	Health   *protocol.HostHealth     `json:"health,omitempty"` // nil while it is well
+	NewAt    time.Time                `json:"new_at,omitzero"`  // when it is to be probed for the first time
+	Reached  bool                     `json:"reached,omitempty"`
+	WellAt   time.Time                `json:"well_at,omitzero"` // when it last recovered
+	Flaps    int                      `json:"flaps,omitempty"`  // how many probes that recovery took
+	Draining *protocol.Draining       `json:"draining,omitempty"`
+	Folders  *protocol.HostFolders    `json:"folders,omitempty"` // nil until somebody looked
+	Unknown  []protocol.UnknownFolder `json:"unknown,omitempty"`
+}
+
+// HostCheck is the part of a probe's result that the pool keeps. The result of the host
+// task has everything that the probe found.
+type HostCheck struct {
+	OK      bool      `json:"ok"`
+	At      time.Time `json:"at"`
+	Sandbox string    `json:"sandbox,omitempty"`
+	Codex   string    `json:"codex,omitempty"`
+}
+
+// Lease is a slot that a session holds, or the folder of a parked session.
+type Lease struct {
+	Holder string `json:"holder"`
+	Host   string `json:"host"`
+	Epoch  int64  `json:"epoch"`
+	Seed   string `json:"seed,omitempty"` // the seed that the holder will plant there
+	Run    string `json:"run,omitempty"`  // first run of the holder's workflow: another run is another session
+	// Tenant is the tenant against whose share the slot counts. Since is the time of the
+	// grant.
+	Tenant string    `json:"tenant,omitempty"`
+	Since  time.Time `json:"since,omitzero"`
+	// Warm is set if the holder is parked. The holder then takes no slot, and its folder
+	// stays on the host.
+	Warm *lease.LeftBehind `json:"warm,omitempty"`
+	// Leaves is set if the holder was told that its host is drained. It is the time at
+	// which the drain began.
+	Leaves time.Time `json:"leaves,omitzero"`
+}
+
+// defaultSlots is the number of slots of a host for which no number is set.
+const defaultSlots = 4
+
+// Bounds of the state that a pool carries; an entry takes some hundred bytes. The whole
+// state, encoded as a payload, must stay below Temporal's limit of 2 MiB.
+const (
+	MaxHosts = 1000
+
+	MaxOfHosts = 1 << 20 // bytes of the specs and labels of all hosts
+	maxHolders = 5000    // sessions with slots; further sessions wait
+
+	maxAsked = 1 << 20 // bytes of all that the tickets ask for
+	MaxWarm  = 1500    // folders that wait for their sessions, some 300 bytes each
+)
+
+// Run returns the workflow HostPool.
+func Run(every kit.Intervals) func(workflow.Context, Input) error {
+	return func(ctx workflow.Context, in Input) error { return runPool(ctx, every, in) }
+}
+
+// runPool is the inventory of a zone and hands out slots. It never ends.
+func runPool(ctx workflow.Context, every kit.Intervals, in Input) error {
+	p := poolOf(&poolCore{ctx: ctx, reapEvery: every.Reap, zone: in.Zone, st: in.Carry, roll: kit.NewRollover(ctx)})
+	if p.zone == "" {
+		p.zone = "default"
+	}
+	if p.st == nil {
+		p.st = &State{Hosts: []Host{{Spec: protocol.HostSpec{Name: protocol.LocalHost}, Slots: defaultSlots}}, Calling: true}
+	}
+	if err := p.listen(); err != nil {
+		return err
+	}
+	if p.st.Calling {
+		p.census.calling = map[string]bool{}
+		workflow.Go(ctx, p.census.callRoll)
+	}
+	p.leftovers.cleanAll() // the former run may have stopped while cleaning
+	return p.run()
+}
+
+func (p *pool) listen() error {
+	p.acq = workflow.GetSignalChannel(p.ctx, lease.SignalAcquire)
+	p.rel = workflow.GetSignalChannel(p.ctx, lease.SignalRelease)
+	p.fnd = workflow.GetSignalChannel(p.ctx, lease.SignalFound)
+	p.leftovers.bck = workflow.GetSignalChannel(p.ctx, lease.SignalHostBack)
+	p.health.awy = workflow.GetSignalChannel(p.ctx, lease.SignalHostAway)
+	p.census.hld = workflow.GetSignalChannel(p.ctx, lease.SignalHolds)
+	p.leftovers.lkd = workflow.GetSignalChannel(p.ctx, lease.SignalLooked)
+	return kit.FirstError(
+		p.slots.listenPool(),
+		workflow.SetQueryHandler(p.ctx, protocol.QueryHosts, func() ([]protocol.HostView, error) { return p.inventory.views(), nil }),
+		workflow.SetQueryHandler(p.ctx, protocol.QueryLeft, func() ([]activities.LeftThere, error) { return p.leftovers.leftThere(), nil }),
+		workflow.SetQueryHandler(p.ctx, protocol.QueryFolders, func() ([]activities.LeftThere, error) { return p.leftovers.folders(), nil }),
+		workflow.SetQueryHandler(p.ctx, protocol.QueryHost, func(name string) (protocol.HostView, error) {
+			h := p.host(name)
+			if h == nil {
+				return protocol.HostView{}, kit.Refuse(protocol.RefusedNotFound, "zone %s has no host %q", p.zone, name)
+			}
+			return p.inventory.view(h), nil
+		}),
+		workflow.SetUpdateHandlerWithOptions(p.ctx, protocol.UpdatePutHost,
+			func(_ workflow.Context, in protocol.PutHost) (protocol.HostView, error) {
+				p.roll.Took()
+				return p.inventory.put(in), nil
+			},
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in protocol.PutHost) error {
+				return p.inventory.checkPutAll(protocol.PutHosts{Hosts: []protocol.PutHost{in}})
+			}}),
+		workflow.SetUpdateHandlerWithOptions(p.ctx, protocol.UpdatePutHosts,
+			func(_ workflow.Context, in protocol.PutHosts) (protocol.PutHostsDone, error) {
+				p.roll.Took()
+				return p.inventory.putAll(in), nil
+			},
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in protocol.PutHosts) error { return p.inventory.checkPutAll(in) }}),
+		workflow.SetUpdateHandlerWithOptions(p.ctx, protocol.UpdateRemoveHost,
+			func(_ workflow.Context, in protocol.RemoveHost) (protocol.HostView, error) {
+				p.roll.Took()
+				return p.inventory.remove(in.Name), nil
+			},
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in protocol.RemoveHost) error { return p.inventory.checkRemove(in) }}),
+		workflow.SetUpdateHandlerWithOptions(p.ctx, protocol.UpdateSetHost,
+			func(_ workflow.Context, in protocol.SetHost) (protocol.HostView, error) {
+				p.roll.Took()
+				return p.inventory.set(in), nil
+			},
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in protocol.SetHost) error { return p.inventory.checkSet(in) }}),
+	)
+}
+
+// run serves the queue whenever something changed, looks after the holders from
+// time to time, and continues as new when its history grows.
+func (p *pool) run() error {
+	for {
+		p.slots.serve()
+		p.slots.haveLeave()
+		p.health.probe()
+		p.watches.keepWatch()
+		p.leftovers.clean()
+		if len(p.st.Leases)+len(p.watches.running) > 0 || p.leftovers.unclean() {
+			if p.st.ReapAt.IsZero() {
+				p.st.ReapAt = workflow.Now(p.ctx).Add(p.reapEvery)
+			}
+			p.alarm.Set(p.st.ReapAt)
+		}
+		err := workflow.Await(p.ctx, func() bool {
+			p.drain()
+			return p.work || p.alarm.Due() || p.health.probes.Due() || p.full()
+		})
+		if err != nil {
+			return err
+		}
+		if p.alarm.Off() {
+			p.st.ReapAt = time.Time{}
+			p.slots.reap()
+			p.watches.tendWatches()
+			p.leftovers.cleanAll()
+		}
+		if p.full() { // even if there is work to do: requests may never stop
+			return p.rollOver()
+		}
+	}
+}
+
+func (p *pool) rollOver() error {
+	for {
+		err := workflow.Await(p.ctx, func() bool { p.drain(); return workflow.AllHandlersFinished(p.ctx) })
+		if err != nil {
+			return err
+		}
+		if p.drain(); len(p.slots.no) == 0 {
+			break
+		}
+		no := p.slots.no // the refusals are not carried to the next run
+		p.slots.no = nil
+		for _, holder := range lease.Post(p.ctx, no) {
+			p.slots.ended(lease.Who{Holder: holder})
+		}
+	}
+	return workflow.NewContinueAsNewError(p.ctx, protocol.TypeHostPool, Input{Zone: p.zone, Carry: p.st})
+}
+
+// drain receives the signals that have arrived; session.drain says why no coroutine does
+// that.
+func (p *pool) drain() {
+	p.census.drainHolds() // before the releases of the same sessions
+	for {
+		var a lease.Acquire
+		if !p.acq.ReceiveAsync(&a) {
+			break
+		}
+		if protocol.NamePattern.MatchString(a.Holder) {
+			p.slots.enqueue(a)
+		}
+	}
+	for {
+		var r lease.Release
+		if !p.rel.ReceiveAsync(&r) {
+			break
+		}
+		p.slots.release(r)
+	}
+	for {
+		var f protocol.SetHost
+		if !p.fnd.ReceiveAsync(&f) {
+			break
+		}
+		p.inventory.found(f)
+	}
+	p.health.drainAway()
+	p.leftovers.drainBack()
+	p.leftovers.drainLooked()
+}
+
+// full reports whether this run is to end because its history is long enough. While the
+// pool asks sessions which slots they hold, the run goes on until it has the answers,
+// because the next run would have to ask again. It does not wait if its history becomes too
+// long.
+func (p *pool) full() bool { return p.roll.Due() && (p.census.calling == nil || p.roll.Overdue()) }

@@ -1,0 +1,71 @@
+package kit
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// Cut cuts s to at most n bytes, at a character's border, and marks the cut.
+func Cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xC0 == 0x80 {
+		n--
+	}
+	return s[:n] + "…"
+}
+
+// Dash returns s, or a dash if s is empty.
+func Dash(s string) string {
+	if s == "" {
+		return "–"
+	}
+	return s
+}
+
+// Clock returns a time as people read it, in UTC.
+func Clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }
+
+// A Text is something that a person wrote, and the greatest length it may have, in bytes.
+type Text struct {
+	What, Is string
+	Max      int
+}
+
+// Short returns an error that names the first text which is too long, or nil.
+func Short(texts []Text) error {
+	for _, t := range texts {
+		if len(t.Is) > t.Max {
+			return fmt.Errorf("its %s is %d bytes long, at most %d", t.What, len(t.Is), t.Max)
+		}
+	}
+	return nil
+}
+
+// Bounds of short texts, in bytes. All texts that people write are carried in the
+// workflow's state, which must stay below Temporal's 2 MiB for one value.
+const (
+	MaxWord   = 200     // names of people, models
+	MaxReason = 2 << 10 // why somebody decided or interrupted
+	MaxPath   = 4 << 10
+)
+
+// CheckOrigin accepts an empty origin, batch/NAME and schedule/NAME, and refuses
+// any other.
+func CheckOrigin(origin string) error {
+	if origin == "" {
+		return nil
+	}
+	name, ok := strings.CutPrefix(origin, protocol.BatchOrigins)
+	if !ok {
+		name, ok = strings.CutPrefix(origin, protocol.ScheduleOrigins)
+	}
+	if !ok || !protocol.NamePattern.MatchString(name) {
+		return fmt.Errorf("origin %q is neither batch/NAME nor schedule/NAME", Cut(origin, MaxWord))
+	}
+	return nil
+}

@@ -1,0 +1,9 @@
+package lease
+
+import "fairlead.dev/fairlead/activities"
+
+// The activity structs, as nil pointers: workflows use only the names of the methods. The
+// worker registers the real values.
+var (
+	engine *activities.Engine
+)

@@ -1,0 +1,126 @@
+package seed
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+)
+
+// Health is the known state of a credential, with the reason for it.
+type Health struct {
+	State  string    `json:"state,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	Hint   string    `json:"hint,omitempty"`
+	Since  time.Time `json:"since"`
+	// Elsewhere is where a captured login may be in use, if nothing else is wrong
+	// with it.
+	Elsewhere string `json:"elsewhere,omitempty"`
+}
+
+func hintBurnt(name string) string {
+	return fmt.Sprintf("log in anew and import it, or `ctl seed revive %s` to try the stored login", name)
+}
+
+// judge records a verdict and does nothing else. Since a new verdict may concern holders
+// and waiting sessions, it makes serve run.
+func (s *seedCore) judge(state, reason, hint string) {
+	since := workflow.Now(s.ctx)
+	if s.st.Health.State == state {
+		since = s.st.Health.Since
+	}
+	s.st.Health = Health{State: state, Reason: kit.Cut(reason, kit.MaxReason), Hint: kit.Cut(hint, kit.MaxReason), Since: since}
+	s.work = true
+}
+
+func (s *seedCore) suspect(reason, hint string) {
+	if s.st.Health.State != protocol.Dead {
+		s.judge(protocol.Suspect, reason, hint)
+	}
+}
+
+// burnt records the suspicion that somebody else has used the stored refresh token, or is
+// about to. Using it again would burn the login for all, so only a person can end the
+// suspicion. A turn that succeeds does not end it, because it proves only that the access
+// token works.
+func (s *seedCore) burnt(reason, hint string) {
+	s.st.Spent = true
+	s.suspect(reason, hint)
+}
+
+// alive records a proof that the credential works. The proof is an action with the
+// credential that began at began and was seen to succeed at seen. It does not end a
+// suspicion that arose after began.
+func (s *seedCore) alive(began, seen time.Time) {
+	switch {
+	case s.st.Health.State == protocol.Dead, s.st.Spent:
+		return
+	case s.st.Health.State == protocol.Suspect:
+		if !began.After(s.st.Health.Since) {
+			return
+		}
+	}
+	if s.st.Health.State != protocol.Healthy {
+		s.judge(protocol.Healthy, "", "")
+	}
+	if seen.After(s.st.VerifiedAt) {
+		s.st.VerifiedAt = seen
+	}
+}
+
+// reported takes the report of a holder. The report of a session that does not hold the
+// seed any more is ignored.
+func (s *holdersPart) reported(r lease.Report) {
+	if s.holds(r.Holder, r.Epoch) == nil {
+		return
+	}
+	switch r.Verdict {
+	case lease.VerdictSuspect:
+		s.suspect(r.Reason, r.Hint)
+	case lease.VerdictAlive:
+		s.alive(r.Began, workflow.Now(s.ctx))
+	}
+}
+
+func (s *holdersPart) checkRevive(protocol.ReviveSeed) error {
+	switch {
+	case s.st.Ref == nil || s.st.Deleted:
+		return kit.Refuse(protocol.RefusedNotFound, "there is no seed %q", s.name)
+	case s.asking && s.exclusive():
+		return s.busyVerifying()
+	case s.st.Health.State == protocol.Dead:
+		return kit.Refuse(protocol.RefusedState, "seed %s is dead: %s (%s; `ctl seed verify %s --force` asks its issuer once more)", s.name, s.st.Health.Reason, s.st.Health.Hint, s.name)
+	case s.st.Rotated != nil && s.holds(s.st.Rotated.Holder, s.st.Rotated.Epoch) != nil:
+		return kit.Refuse(protocol.RefusedState, "seed %s: %s, and that session has it still: close the session first", s.name, s.st.Rotated.notSaved())
+	}
+	return nil
+}
+
+// revive takes a person's word that no login is newer than the stored generation. If
+// nothing else is in doubt, it gives up what was left under leases of an earlier workflow
+// of the seed. If something else is in doubt, it does not, because the person may not know
+// of those leases.
+func (s *holdersPart) revive(protocol.ReviveSeed) protocol.SeedView {
+	ended := slices.ContainsFunc(s.st.Leases, func(l Lease) bool { return l.Ended != "" })
+	if s.st.Health.State != protocol.Suspect && !s.st.Spent && !ended && s.st.Rotated == nil {
+		s.st.First = 0
+		return s.view()
+	}
+	s.giveUpFetching()
+	s.st.Rotated, s.st.Spent = nil, false
+	s.st.Health = Health{Since: workflow.Now(s.ctx)}
+	return s.view()
+}
+
+// giveUpFetching leaves the logins of ended holders on their hosts.
+func (s *holdersPart) giveUpFetching() {
+	if s.rec != nil {
+		s.rec.cancel()
+	}
+	s.st.Leases = slices.DeleteFunc(s.st.Leases, func(l Lease) bool { return l.Ended != "" })
+}

@@ -1,0 +1,160 @@
+package seed
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+)
+
+// This is a seed's side of the pools that it is in. A pool asks on behalf of a session with
+// an acquire that names the pool. The seed grants the request at once or not at all, and
+// its next news tells the pool which of the two it did.
+
+// MemberNews is a seed's report to a pool.
+type MemberNews struct {
+	Seed    string         `json:"seed"`
+	Gone    bool           `json:"gone,omitempty"` // the seed has left the pool
+	Free    bool           `json:"free"`
+	Health  string         `json:"health"`
+	State   string         `json:"state"`
+	UsedAt  time.Time      `json:"used_at"`
+	Answers []MemberAnswer `json:"answers,omitempty"`
+	Left    []string       `json:"left,omitempty"` // holders that got the seed through the pool and gave it back; read after Answers
+}
+
+// MemberAnswer is the answer to a request of a pool.
+type MemberAnswer struct {
+	Holder  string `json:"holder"`
+	Granted bool   `json:"granted"`
+}
+
+// seedInPool is the data that a seed carries about a pool.
+type seedInPool struct {
+	Name    string         `json:"name"`
+	Told    *MemberNews    `json:"told,omitempty"`
+	Leaves  bool           `json:"leaves,omitempty"`
+	Answers []MemberAnswer `json:"answers,omitempty"`
+	Left    []string       `json:"left,omitempty"`
+}
+
+// inPool returns what is kept about a pool. An unknown pool is added as one that the seed
+// leaves, so that the pool is told that the seed is not its member.
+func (s *seedCore) inPool(name string) *seedInPool {
+	for i := range s.st.Pools {
+		if s.st.Pools[i].Name == name {
+			return &s.st.Pools[i]
+		}
+	}
+	s.st.Pools = append(s.st.Pools, seedInPool{Name: name, Leaves: true})
+	return &s.st.Pools[len(s.st.Pools)-1]
+}
+
+func (s *seedCore) pools() []string {
+	out := []string{}
+	for _, p := range s.st.Pools {
+		if !p.Leaves {
+			out = append(out, p.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// membersPart tells the pools that the seed is in. It calls no other part.
+type membersPart struct {
+	*seedCore
+}
+
+func (s *membersPart) setPools(names []string) {
+	for i := range s.st.Pools {
+		s.st.Pools[i].Leaves = true
+	}
+	for _, name := range names {
+		s.inPool(name).Leaves = false
+	}
+	s.work = true
+}
+
+// maxPools bounds the pools of one seed.
+const maxPools = 20
+
+func checkPools(names []string) error {
+	for _, name := range names {
+		if !protocol.NamePattern.MatchString(name) {
+			return kit.Refuse(protocol.RefusedBadInput, "pool name %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", kit.Cut(name, kit.MaxWord))
+		}
+	}
+	if len(names) > maxPools {
+		return kit.Refuse(protocol.RefusedBadInput, "a seed can be in %d pools, not in %d", maxPools, len(names))
+	}
+	return nil
+}
+
+func (s *membersPart) answerPool(t lease.Ticket, granted bool) {
+	p := s.inPool(t.Pool)
+	p.Answers = append(p.Answers, MemberAnswer{Holder: t.Holder, Granted: granted})
+}
+
+// surveyed handles a pool's question about the seed's state. It makes tellPools send that
+// pool everything again.
+func (s *membersPart) surveyed(pool string) {
+	s.inPool(pool).Told = nil
+	s.work = true
+}
+
+func (s *membersPart) tellPools() {
+	why, never := s.denies()
+	v := s.view()
+	now := MemberNews{Seed: s.name, Free: why == "" && never == nil, Health: v.Health, State: v.State, UsedAt: s.st.UsedAt}
+	var letters []MemberNews
+	var to []string
+	for i := range s.st.Pools {
+		p := &s.st.Pools[i]
+		n := now
+		n.Gone = p.Leaves || s.st.Deleted
+		if p.Told != nil && !n.Gone && len(p.Answers)+len(p.Left) == 0 && p.Told.same(n) {
+			continue
+		}
+		kept := n
+		p.Told = &kept
+		n.Answers, n.Left = p.Answers, p.Left
+		p.Answers, p.Left = nil, nil
+		letters, to = append(letters, n), append(to, p.Name)
+	}
+	s.st.Pools = slices.DeleteFunc(s.st.Pools, func(p seedInPool) bool { return p.Leaves || s.st.Deleted })
+	for i, n := range letters {
+		if err := s.toPool(to[i], n); err != nil {
+			workflow.GetLogger(s.ctx).Warn("pool not told", "pool", to[i], "error", err)
+		}
+	}
+}
+
+func (n MemberNews) same(o MemberNews) bool {
+	return n.Free == o.Free && n.Health == o.Health && n.State == o.State && n.UsedAt.Equal(o.UsedAt)
+}
+
+// toPool sends news to a pool, and starts the pool's workflow if it does not run.
+func (s *membersPart) toPool(name string, n MemberNews) error {
+	id := protocol.SeedPoolID(name)
+	err := workflow.SignalExternalWorkflow(s.ctx, id, "", lease.SignalMember, n).Get(s.ctx, nil)
+	var unknown *temporal.UnknownExternalWorkflowExecutionError
+	if !errors.As(err, &unknown) || n.Gone {
+		return err
+	}
+	ctx := workflow.WithChildOptions(s.ctx, workflow.ChildWorkflowOptions{
+		WorkflowID: id, ParentClosePolicy: enums.PARENT_CLOSE_POLICY_ABANDON, StaticSummary: "seed pool " + name,
+	})
+	err = workflow.ExecuteChildWorkflow(ctx, protocol.TypeSeedPool, PoolInput{Name: name}).GetChildWorkflowExecution().Get(ctx, nil)
+	if err != nil && !temporal.IsWorkflowExecutionAlreadyStartedError(err) { // another seed was quicker
+		return err
+	}
+	return workflow.SignalExternalWorkflow(s.ctx, id, "", lease.SignalMember, n).Get(s.ctx, nil)
+}

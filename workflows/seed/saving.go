@@ -1,0 +1,292 @@
+package seed
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+	"fairlead.dev/fairlead/workflows/internal/ruling"
+)
+
+// seedRotated is a login that codex made and that is not in the store yet.
+type seedRotated struct {
+	activities.RotatedSeed
+	Since time.Time `json:"since"`
+}
+
+// authFile is the file of a seed that codex rotates.
+const authFile = "auth.json"
+
+func authOf(files []protocol.SeedFile) string {
+	for _, f := range files {
+		if f.Path == authFile {
+			return f.Digest
+		}
+	}
+	return ""
+}
+
+// savingPart takes new generations of the credential, and what people set.
+type savingPart struct {
+	*seedCore
+	holders *holdersPart
+	members *membersPart
+
+	removed time.Time // when the seed was deleted
+}
+
+// advance makes a bundle in the store the seed's newest generation.
+func (s *savingPart) advance(ref protocol.SeedRef, files []protocol.SeedFile) {
+	ref.Name, ref.Generation, ref.Epoch = s.name, 1, 0
+	if s.st.Ref != nil {
+		ref.Generation = s.st.Ref.Generation + 1
+	}
+	if was := authOf(s.st.Files); was != "" && was != authOf(files) {
+		s.st.Former = append(s.st.Former, was)
+		s.st.Former = s.st.Former[max(len(s.st.Former)-maxFormer, 0):]
+	}
+	s.st.Ref, s.st.Files, s.st.PutAt = &ref, files, workflow.Now(s.ctx)
+	s.st.Spent = false
+	s.keepBlob(ref.Blob)
+}
+
+// maxFormer bounds how many former logins are recognized when somebody imports one
+// again.
+const maxFormer = 100
+
+func (s *savingPart) keepBlob(key string) {
+	if !slices.Contains(s.st.Blobs, key) {
+		s.st.Blobs = append(s.st.Blobs, key)
+	}
+}
+
+func (s *savingPart) checkPut(in protocol.PutSeed) error {
+	switch {
+	case !protocol.NamePattern.MatchString(in.Name) || in.Name != s.name:
+		return kit.Refuse(protocol.RefusedBadInput, "seed name %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", in.Name)
+	case s.st.Deleted:
+		return kit.Refuse(protocol.RefusedState, "seed %s is being deleted: try again in a moment", in.Name)
+	case in.Moved && (s.st.Ref == nil || s.st.Ref.Blob != in.Ref.Blob):
+		return kit.Refuse(protocol.RefusedState, "seed %s has another login by now", in.Name)
+	case in.Moved:
+		return nil
+	case !in.Ask && (in.Ref.Blob == "" || in.Ref.Digest == ""):
+		return kit.Refuse(protocol.RefusedBadInput, "seed %s: the bundle is not in the store", in.Name)
+	case in.Expect != 0 && (s.st.Ref == nil || s.st.Ref.Generation != in.Expect):
+		return kit.Refuse(protocol.RefusedState, "seed %s is not at generation %d any more", in.Name, in.Expect)
+	case s.asking && s.exclusive():
+		return s.busyVerifying()
+	case s.exclusive() && len(s.heldBy()) > 0:
+		return kit.Refuse(protocol.RefusedState, "seed %s is a login that rotates and is held by %s", in.Name, strings.Join(s.heldBy(), ", "))
+	}
+	if lease.Rotates(in.Ref.Kind) && !in.Force && slices.Contains(s.st.Former, authOf(in.Files)) {
+		return kit.Refuse(protocol.RefusedState, "seed %s: that auth.json was rotated since it was brought first, and generation %d is newer (log in anew; or say --force)", in.Name, s.st.Ref.Generation)
+	}
+	return s.checkGiven(in.Ref.Kind, in.Share, in.Pools)
+}
+
+// put takes a login that a person brings. It ends all doubts about the former login, and
+// stops fetching that login from hosts.
+func (s *savingPart) put(in protocol.PutSeed) protocol.SeedView {
+	switch {
+	case in.Ask:
+		return s.view()
+	case in.Moved:
+		if s.st.Health.Elsewhere != "" {
+			s.st.Health, s.st.Spent = Health{Since: workflow.Now(s.ctx)}, false
+		}
+		return s.view()
+	}
+	s.advance(in.Ref, in.Files)
+	s.holders.giveUpFetching()
+	s.st.Rotated, s.st.Health = nil, Health{Since: workflow.Now(s.ctx)}
+	if where := kit.Cut(in.Elsewhere, kit.MaxReason); where != "" && s.exclusive() {
+		s.burnt(fmt.Sprintf("its login is still in %s: whoever uses it there burns it here", where),
+			fmt.Sprintf("`ctl seed capture %s … --move` takes it away there; or `ctl seed revive %s` when nobody uses it there any more", s.name, s.name))
+		s.st.Health.Elsewhere = where
+	}
+	return s.set(protocol.SetSeed{Share: in.Share, Pools: in.Pools})
+}
+
+func (s *savingPart) checkGiven(kind string, share *int, pools *[]string) error {
+	switch {
+	case share != nil && *share < 0:
+		return kit.Refuse(protocol.RefusedBadInput, "seed %s: it cannot be shared by %d sessions", s.name, *share)
+	case share != nil && lease.Rotates(kind) && *share > 1:
+		return kit.Refuse(protocol.RefusedBadInput, "seed %s is a login that rotates: two holders would burn it, so it is never shared", s.name)
+	case pools != nil:
+		return checkPools(*pools)
+	}
+	return nil
+}
+
+func (s *savingPart) checkSet(in protocol.SetSeed) error {
+	if s.st.Ref == nil || s.st.Deleted {
+		return kit.Refuse(protocol.RefusedNotFound, "there is no seed %q", s.name)
+	}
+	if in.Policy != nil {
+		if err := ruling.CheckPolicy(*in.Policy); err != nil {
+			return kit.Refuse(protocol.RefusedBadInput, "seed %s: %v", s.name, err)
+		}
+	}
+	return s.checkGiven(s.st.Ref.Kind, in.Share, in.Pools)
+}
+
+func (s *savingPart) set(in protocol.SetSeed) protocol.SeedView {
+	if in.Policy != nil {
+		s.st.Policy = *in.Policy
+	}
+	if in.Amend != nil {
+		s.st.Amend = *in.Amend
+	}
+	if in.Share != nil {
+		s.st.Share = *in.Share
+	}
+	if in.Pools != nil {
+		s.members.setPools(*in.Pools)
+	}
+	return s.view()
+}
+
+func (s *savingPart) checkRemove(protocol.DeleteSeed) error {
+	switch {
+	case s.st.Ref == nil || s.st.Deleted:
+		return kit.Refuse(protocol.RefusedNotFound, "there is no seed %q", s.name)
+	case len(s.heldBy()) > 0:
+		return kit.Refuse(protocol.RefusedState, "seed %s is held by %s", s.name, strings.Join(s.heldBy(), ", "))
+	case s.asking:
+		return s.busyVerifying()
+	case len(s.st.Leases) > 0:
+		return kit.Refuse(protocol.RefusedState, "seed %s is %s; `ctl seed revive %s` gives that up", s.name, s.beingFetched(&s.st.Leases[0]), s.name)
+	case s.st.Rotated != nil:
+		return kit.Refuse(protocol.RefusedState, "seed %s was rotated and is not saved; `ctl seed revive %s` gives that up", s.name, s.name)
+	}
+	return nil
+}
+
+// remove deletes the seed at once. The blobs are removed later.
+func (s *savingPart) remove(in protocol.DeleteSeed) protocol.SeedView {
+	s.st.Deleted, s.st.Purge, s.removed = true, in.Purge, workflow.Now(s.ctx)
+	return s.view()
+}
+
+// now returns the newest generation and its holders. A holder that ended and may have made
+// a newer generation counts until that is fetched.
+func (s *savingPart) now() activities.SeedNow {
+	out := activities.SeedNow{Auth: authOf(s.st.Files), Ref: s.st.Ref, Holders: map[string]int64{}, First: s.st.First}
+	if s.st.Ref != nil {
+		out.Generation = s.st.Ref.Generation
+	}
+	for _, l := range s.st.Leases {
+		out.Holders[l.Holder] = l.Epoch
+	}
+	if s.st.Rotated != nil {
+		r := s.st.Rotated.RotatedSeed
+		out.Rotated = &r
+	}
+	return out
+}
+
+// forgot reports whether an epoch is that of a lease which an earlier workflow of the seed
+// granted. That workflow was ended by force, so the present one knows nothing of the lease.
+func (s *savingPart) forgot(epoch int64) bool { return epoch > 0 && epoch <= s.st.First }
+
+// takesFrom reports whether the seed takes the login that the holder of a forgotten lease
+// (see forgot) left on its host. The seed takes it if nobody holds the seed, and no other
+// login is to be saved.
+func (s *savingPart) takesFrom(holder string, epoch int64) bool {
+	return s.forgot(epoch) && s.exclusive() && len(s.st.Leases) == 0 && !s.asking && (s.st.Rotated == nil || s.st.Rotated.Holder == holder)
+}
+
+// fences returns an error if holder does not hold the seed any more. left says that
+// codex has ended on the holder's host and the login is about to be wiped there. In
+// that case fences also accepts a holder of a forgotten lease (see forgot), if
+// takesFrom allows it.
+func (s *savingPart) fences(holder string, epoch int64, left bool) error {
+	switch {
+	case s.st.Ref == nil || s.st.Deleted:
+		return kit.Refuse(protocol.RefusedNotFound, "there is no seed %q", s.name)
+	case left && s.takesFrom(holder, epoch):
+		return nil
+	case s.holds(holder, epoch) == nil:
+		return kit.Refuse(protocol.RefusedFenced, "session %s does not hold seed %s under epoch %d any more (the newest epoch is %d)", kit.Cut(holder, kit.MaxWord), s.name, epoch, s.st.Epoch)
+	}
+	return nil
+}
+
+// checkSave takes a login only from the holder of the seed, and only as the successor of
+// the generation that codex had. If the login is the newest already, the save is a repeat.
+func (s *savingPart) checkSave(in activities.SaveSeed) error {
+	if err := s.fences(in.Holder, in.Epoch, in.Left); err != nil {
+		return err
+	}
+	switch now := s.st.Ref; {
+	case in.Auth == "" || authOf(in.Files) != in.Auth || in.Ref.Blob == "" || in.Ref.Digest == "":
+		return kit.Refuse(protocol.RefusedBadInput, "save seed %s: it names no auth.json in the store", s.name)
+	case !lease.Rotates(now.Kind) || in.Ref.Kind != now.Kind:
+		return kit.Refuse(protocol.RefusedBadInput, "save seed %s: it is of kind %s, and what codex has is of kind %s: only a login that rotates is taken over, as what it was",
+			s.name, now.Kind, in.Ref.Kind)
+	case in.Auth == authOf(s.st.Files):
+		return nil
+	case in.From != now.Generation:
+		return kit.Refuse(protocol.RefusedFenced, "seed %s is at generation %d: what was made of generation %d is not taken", s.name, now.Generation, in.From)
+	}
+	return nil
+}
+
+func (s *savingPart) save(in activities.SaveSeed) activities.SeedNow {
+	if in.Auth != authOf(s.st.Files) {
+		s.advance(in.Ref, in.Files)
+		now := workflow.Now(s.ctx)
+		if s.st.Health.State == "" { // codex got it from its issuer just now
+			s.alive(now, now)
+		}
+	}
+	if r := s.st.Rotated; r != nil && r.Auth == in.Auth {
+		s.st.Rotated = nil
+	}
+	return s.now()
+}
+
+func (s *savingPart) checkRotated(in activities.RotatedSeed) error {
+	if err := s.fences(in.Holder, in.Epoch, in.Left); err != nil {
+		return err
+	}
+	switch {
+	case in.Auth == "":
+		return kit.Refuse(protocol.RefusedBadInput, "seed %s: the digest of what was seen is missing", s.name)
+	case !s.exclusive():
+		return kit.Refuse(protocol.RefusedBadInput, "seed %s is of kind %s, which does not rotate", s.name, s.st.Ref.Kind)
+	}
+	return nil
+}
+
+// rotated records a login that is not saved yet, and why. The record stays until the login
+// is saved.
+func (s *savingPart) rotated(in activities.RotatedSeed) activities.SeedNow {
+	in.Reason = kit.Cut(in.Reason, kit.MaxReason)
+	if in.Auth == authOf(s.st.Files) {
+		return s.now() // the login is saved already
+	}
+	r := seedRotated{RotatedSeed: in, Since: workflow.Now(s.ctx)}
+	if old := s.st.Rotated; old != nil {
+		r.Since = old.Since
+	}
+	s.st.Rotated = &r
+	return s.now()
+}
+
+func (r *seedRotated) notSaved() string {
+	text := fmt.Sprintf("codex of session %s rotated the login, and it is not saved", r.Holder)
+	if r.Reason != "" {
+		text += ": " + r.Reason
+	}
+	return text
+}

@@ -1,0 +1,232 @@
+package seed
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+)
+
+// SeedInput starts a Seed workflow.
+type Input struct {
+	Name  string `json:"name"`
+	Carry *State `json:"carry,omitempty"`
+}
+
+// State is all that a seed carries across continue-as-new.
+type State struct {
+	Ref     *protocol.SeedRef   `json:"ref,omitempty"`
+	Files   []protocol.SeedFile `json:"files,omitempty"`
+	Blobs   []string            `json:"blobs,omitempty"` // the blobs of every generation, for a purge
+	Epoch   int64               `json:"epoch"`           // of the newest lease
+	Leases  []Lease             `json:"leases,omitempty"`
+	Queue   []lease.Ticket      `json:"queue,omitempty"`
+	Share   int                 `json:"share,omitempty"` // holders at a time; 0 means no bound
+	Pools   []seedInPool        `json:"pools,omitempty"`
+	Rotated *seedRotated        `json:"rotated,omitempty"`
+	Health  Health              `json:"health"`
+	Spent   bool                `json:"spent,omitempty"` // the refresh token may be used up
+	// Renews is a refresh that was begun and whose outcome is not known yet.
+	Renews *activities.RefreshSeedInput `json:"renews,omitempty"`
+	Former []string                     `json:"former,omitempty"` // digests of earlier versions of auth.json
+	Check  *seedCheck                   `json:"check,omitempty"`  // the newest verification
+
+	VerifiedAt time.Time            `json:"verified_at"` // when it was last known to be alive
+	UsedAt     time.Time            `json:"used_at"`     // when it was last granted or given back
+	PutAt      time.Time            `json:"put_at"`
+	ReapAt     time.Time            `json:"reap_at"`
+	LookedAt   time.Time            `json:"looked_at"`          // when the holders were last checked
+	Exported   *protocol.SeedExport `json:"exported,omitempty"` // the last export
+	Policy     string               `json:"policy,omitempty"`   // applies in every session that uses the seed
+	Amend      bool                 `json:"amend,omitempty"`    // its sessions are offered amendments
+	Deleted    bool                 `json:"deleted,omitempty"`
+	Purge      bool                 `json:"purge,omitempty"` // delete its blobs, too
+	// First is below the epochs of all leases that this workflow granted. Leases of an
+	// earlier workflow of the seed, which was ended by force, have epochs up to First. This
+	// workflow does not know those leases. First is 0 if a person gave up what such leases
+	// left, or if an older release began the workflow.
+	First int64 `json:"first,omitempty"`
+}
+
+// Run returns the workflow Seed.
+func Run(every kit.Intervals) func(workflow.Context, Input) error {
+	return func(ctx workflow.Context, in Input) error { return runSeed(ctx, every, in) }
+}
+
+// runSeed names the newest generation of a credential and who holds it. It ends
+// when the seed is deleted.
+func runSeed(ctx workflow.Context, every kit.Intervals, in Input) error {
+	s := seedOf(&seedCore{ctx: ctx, reapEvery: every.Reap, name: in.Name, st: in.Carry, roll: kit.NewRollover(ctx)})
+	if s.st == nil {
+		// Epochs also rise above those of a deleted seed of this name: somebody may still
+		// act under one of its leases.
+		s.st = &State{Epoch: workflow.Now(ctx).Unix()}
+		s.st.First = s.st.Epoch
+	}
+	if err := s.listen(); err != nil {
+		return err
+	}
+	if s.st.Renews != nil {
+		s.asking = true // nobody gets the seed before that is settled
+		workflow.Go(ctx, s.checks.renewAgain)
+	}
+	for !s.st.Deleted {
+		s.holders.serve()
+		if s.holders.lookSoon() {
+			s.holders.reap()
+		}
+		s.recovery.recover()
+		s.members.tellPools()
+		s.tell()
+		s.holders.setAlarm()
+		err := workflow.Await(ctx, func() bool {
+			s.drain()
+			return s.work || s.st.Deleted || s.alarm.Due() || s.recovery.again.Due() || s.recovery.fetched() || s.full()
+		})
+		if err != nil {
+			return err
+		}
+		s.recovery.again.Off() // recover looks for what is due
+		if s.alarm.Off() {
+			s.st.ReapAt = time.Time{}
+			s.holders.reap()
+		}
+		if s.full() && !s.st.Deleted { // even if there is work to do: requests may never stop
+			return s.rollOver()
+		}
+	}
+	return s.bury()
+}
+
+func (s *seed) listen() error {
+	s.acq = workflow.GetSignalChannel(s.ctx, lease.SignalAcquire)
+	s.rel = workflow.GetSignalChannel(s.ctx, lease.SignalRelease)
+	s.rep = workflow.GetSignalChannel(s.ctx, lease.SignalReport)
+	return kit.FirstError(
+		workflow.SetQueryHandler(s.ctx, protocol.QuerySeed, func() (protocol.SeedView, error) { return s.view(), nil }),
+		workflow.SetQueryHandler(s.ctx, protocol.QuerySeedNow, func() (activities.SeedNow, error) { return s.saving.now(), nil }),
+		updating(s.seedCore, protocol.UpdatePutSeed, s.saving.checkPut, s.saving.put),
+		updating(s.seedCore, protocol.UpdateSetSeed, s.saving.checkSet, s.saving.set),
+		updating(s.seedCore, protocol.UpdateDeleteSeed, s.saving.checkRemove, s.saving.remove),
+		updating(s.seedCore, protocol.UpdateReviveSeed, s.holders.checkRevive, s.holders.revive),
+		updating(s.seedCore, protocol.UpdateExportSeed, s.saving.checkExport, s.saving.export),
+		updating(s.seedCore, protocol.UpdateSaveSeed, s.saving.checkSave, s.saving.save),
+		updating(s.seedCore, protocol.UpdateRotatedSeed, s.saving.checkRotated, s.saving.rotated),
+		workflow.SetUpdateHandlerWithOptions(s.ctx, protocol.UpdateVerifySeed, s.checks.verify,
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in protocol.VerifySeed) error {
+				return kit.FirstError(s.checks.checkVerify(in), s.checks.crowded())
+			}}),
+		workflow.SetUpdateHandlerWithOptions(s.ctx, protocol.UpdateRefreshSeed, s.checks.refresh,
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in activities.RefreshSeed) error {
+				return kit.FirstError(s.checks.checkRefresh(in), s.checks.crowded())
+			}}),
+	)
+}
+
+// updating sets the handler of an update that only changes the state. A refused
+// update costs no event.
+func updating[In, Out any](s *seedCore, name string, check func(In) error, take func(In) Out) error {
+	return workflow.SetUpdateHandlerWithOptions(s.ctx, name,
+		func(_ workflow.Context, in In) (Out, error) {
+			// Something may have come between the validator and this, in the same
+			// task.
+			if err := check(in); err != nil {
+				var none Out
+				return none, err
+			}
+			s.roll.Took()
+			s.work = true
+			return take(in), nil
+		},
+		workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in In) error { return check(in) }})
+}
+
+// bury purges a deleted seed when nobody writes to it any more. Whoever asks for the seed
+// meanwhile is told that it is deleted.
+func (s *seed) bury() error {
+	var purged workflow.Future
+	for {
+		if s.recovery.fetched() {
+			s.recovery.takeFetched()
+		}
+		if s.st.Purge && purged == nil && s.rec == nil {
+			purged = workflow.ExecuteActivity(kit.UntilDone(s.ctx, "purge seed "+s.name), seeds.DeleteSeedBlobs,
+				activities.DeleteSeedInput{Name: s.name, Blobs: s.st.Blobs, Before: s.saving.removed})
+		}
+		s.holders.serve()
+		s.members.tellPools()
+		done := func() bool {
+			return (!s.st.Purge || purged != nil && purged.IsReady()) && workflow.AllHandlersFinished(s.ctx)
+		}
+		if err := workflow.Await(s.ctx, func() bool { s.drain(); return s.work || s.recovery.fetched() || done() }); err != nil {
+			return err
+		}
+		switch {
+		case s.work, s.recovery.fetched():
+		case purged != nil:
+			return purged.Get(s.ctx, nil)
+		default:
+			return nil
+		}
+	}
+}
+
+// full reports whether this run's history is long enough. The run waits for a recovery and
+// a refresh, but not for ever, because these may wait for a worker or an issuer that does
+// not come back.
+func (s *seed) full() bool {
+	return s.roll.Due() && (s.rec == nil && !s.asking || s.roll.Overdue())
+}
+
+// rollOver continues as a new run. It cancels a recovery or refresh that goes on,
+// and the next run continues with it: what was saved is found in the store.
+func (s *seed) rollOver() error {
+	s.rolling = true
+	if s.rec != nil {
+		s.rec.callBack()
+	}
+	if s.asking {
+		s.checks.callBack()
+	}
+	for {
+		err := workflow.Await(s.ctx, func() bool {
+			s.drain()
+			return workflow.AllHandlersFinished(s.ctx) && (s.rec == nil || s.recovery.fetched())
+		})
+		if err != nil {
+			return err
+		}
+		if s.recovery.fetched() {
+			s.recovery.takeFetched()
+		}
+		if s.drain(); len(s.holders.no) == 0 {
+			break
+		}
+		no := s.holders.no // the refusals are not carried to the next run
+		s.holders.no = nil
+		lease.Post(s.ctx, no)
+	}
+	return workflow.NewContinueAsNewError(s.ctx, protocol.TypeSeed, Input{Name: s.name, Carry: s.st})
+}
+
+// drain receives the signals that have arrived; see session.drain. The order of signals of
+// different names is not known, so it is derived from their content: a report comes before
+// the release of its lease, and a release takes back what its holder asked for up to its
+// generation.
+func (s *seed) drain() {
+	for _, r := range kit.Unread[lease.Report](s.rep) {
+		s.holders.reported(r)
+	}
+	rels, acqs := kit.Unread[lease.Release](s.rel), kit.Unread[lease.Acquire](s.acq)
+	for _, r := range rels {
+		acqs = without(acqs, r)
+		s.holders.release(r)
+	}
+	for _, a := range acqs {
+		s.holders.enqueue(a)
+	}
+}

@@ -1,0 +1,10 @@
+package session
+
+import "fairlead.dev/fairlead/activities"
+
+// The activity structs, as nil pointers: workflows use only the names of the methods. The
+// worker registers the real values.
+var (
+	sessions  *activities.Sessions
+	snapshots *activities.Snapshots
+)

@@ -1,0 +1,219 @@
+package session
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/internal/ruling"
+)
+
+// approvalsPart keeps codex's requests, receives people's decisions on them, and judges
+// requests by the policies. It calls no other part.
+type approvalsPart struct {
+	*core
+	parsed []ruling.Ruling // the policies as last parsed
+	alarm  *kit.Alarm      // for approvals that expire
+}
+
+// decisionState holds codex's requests and the decisions on them.
+type decisionState struct {
+	Approvals []approvalState   `json:"approvals,omitempty"`
+	ApprovalN int               `json:"approval_n"`
+	Grants    map[string]string `json:"grants,omitempty"`  // by digest: the person who accepted the request for the session
+	Earlier   []earlierDecision `json:"earlier,omitempty"` // decisions that were lost with a process of codex; oldest first
+	Told      bool              `json:"told,omitempty"`    // codex got secret answers, or will get some
+	Forget    []string          `json:"forget,omitempty"`  // blobs of secret answers that codex will never get
+}
+
+func (s *approvalsPart) asked(r protocol.Request) {
+	now := workflow.Now(s.ctx)
+	s.st.ApprovalN++
+	s.st.Approvals = append(s.st.Approvals, approvalState{
+		N: s.st.ApprovalN, Turn: s.st.TurnN, Request: r,
+		AskedAt: now, Expires: now.Add(s.expiry()), State: protocol.ApprovalOpen,
+	})
+	s.st.UpdatedAt = now
+	if s.st.Running && s.st.Interrupt != nil {
+		s.void(s.st.approval(s.st.ApprovalN), "the turn was "+interruptedBy(s.st.Interrupt))
+		return
+	}
+	s.answerFromBefore(s.st.approval(s.st.ApprovalN))
+}
+
+// decide records a checked decision and queues it for codex.
+func (s *approvalsPart) decide(a *approvalState, d protocol.Decision) {
+	a.Decision, a.Delivery, a.TakenBack = &d, decidedHere, nil
+	if a.State == protocol.ApprovalOpen {
+		a.State = protocol.ApprovalDecided
+	}
+	// ForSession is set only if askerDecides: a codex that remembers a grant asks nobody
+	// again until its process ends, whoever sent the next message. The session remembers
+	// the grant in any case.
+	if d.Scope == protocol.ScopeSession && d.Outcome == string(protocol.Accept) {
+		if s.st.Grants == nil {
+			s.st.Grants = map[string]string{}
+		}
+		s.st.Grants[a.Request.Digest] = d.By
+	}
+	s.track(protocol.SendID(s.id, a.N), string(conversation.SendDecision), a.Turn, decidedHere)
+	s.st.Sends = append(s.st.Sends, pendingSend{Approval: a.N, Send: conversation.Send{
+		ID: protocol.SendID(s.id, a.N), Kind: conversation.SendDecision,
+		RPC: a.Request.RPC, Incarnation: a.Request.Incarnation, RequestKind: a.Request.Kind, Method: a.Request.Method,
+		Outcome: protocol.Outcome(d.Outcome), Turn: a.Turn, Reason: d.Reason,
+		ForSession: d.Scope == protocol.ScopeSession && slices.Contains(a.Request.Offered, protocol.AcceptForSession) && s.askerDecides(),
+		Answers:    d.Answers, AnswersBlob: d.AnswersBlob, Grant: d.Grant,
+	}})
+	s.st.Told = s.st.Told || d.AnswersBlob != ""
+	s.note(conversation.Note{Type: protocol.EntryDecision, Turn: a.Turn,
+		Text: fmt.Sprintf("%s %s", d.Outcome, s.approvalID(a.N)), Data: s.decisionData(a, d)})
+}
+
+// forget schedules the deletion of secret answers that codex will never get. The list is
+// bounded. Closing the session deletes the answers that are not in it.
+func (s *approvalsPart) forget(blob string) {
+	if blob != "" && len(s.st.Forget) < keepApprovals {
+		s.st.Forget = append(s.st.Forget, blob)
+	}
+}
+
+// decisionData returns the fields of a decision for the transcript. Of secret answers it
+// returns only the ids of the questions.
+func (s *approvalsPart) decisionData(a *approvalState, d protocol.Decision) map[string]string {
+	data := map[string]string{"approval": s.approvalID(a.N), "outcome": d.Outcome, "by": d.By,
+		"reason": d.Reason, "scope": d.Scope, "digest": a.Request.Digest}
+	if d.Signed {
+		data["signed"] = "true"
+	}
+	for _, more := range []struct{ name, text string }{
+		{"answers", Shown(d.Answers)}, {"secret", strings.Join(d.Secret, ", ")}, {"grant", string(d.Grant)},
+	} {
+		if more.text != "" {
+			data[more.name] = more.text
+		}
+	}
+	return data
+}
+
+// Shown returns the answers of a decision as JSON, for people to read. It is empty if there
+// are none.
+func Shown(answers map[string][]string) string {
+	if len(answers) == 0 {
+		return ""
+	}
+	//workflowcheck:ignore // JSON is a pure function: map keys are sorted
+	text, err := json.Marshal(answers)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+func (s *approvalsPart) expire() {
+	now := workflow.Now(s.ctx)
+	for _, a := range s.st.Open() {
+		if now.Before(a.Expires) {
+			continue
+		}
+		a.State = protocol.ApprovalExpired
+		s.decide(a, protocol.Decision{Outcome: string(protocol.Decline), By: "expiry", At: now, Scope: "once",
+			Reason: fmt.Sprintf("nobody decided within %s", a.Expires.Sub(a.AskedAt))})
+	}
+}
+
+func (s *approvalsPart) setAlarm() {
+	var next time.Time
+	for _, a := range s.st.Open() {
+		if next.IsZero() || a.Expires.Before(next) {
+			next = a.Expires
+		}
+	}
+	if !next.IsZero() {
+		s.alarm.Set(next)
+	}
+}
+
+func (s *approvalsPart) approvalView(a *approvalState) protocol.Approval {
+	r := a.Request
+	changes, questions := r.Changes, r.Questions
+	if changes == nil {
+		changes = []protocol.Change{}
+	}
+	if questions == nil {
+		questions = []protocol.Question{}
+	}
+	v := protocol.Approval{
+		ID: s.approvalID(a.N), Session: s.id, Turn: a.Turn, Kind: string(r.Kind), Summary: r.Summary,
+		Command: r.Command, CWD: r.CWD, Reason: r.Reason, Changes: changes, Digest: r.Digest,
+		Network: r.Network, GrantRoot: r.GrantRoot, Permissions: r.Permissions, Questions: questions, URL: r.URL, Server: r.Server, Tool: r.Tool, Args: r.Args, Amendment: r.Amendment,
+		Offered: r.Offered, Truncated: r.Truncated, AskedAt: a.AskedAt.UTC(), ExpiresAt: a.Expires,
+		State: a.State, Decision: a.Decision, Delivery: a.Delivery, VoidReason: a.Why, Earlier: a.Earlier,
+	}
+	s.signedView(a, &v)
+	return v
+}
+
+func (s *approvalsPart) reached(a approvalState) string {
+	for _, p := range s.st.Sends {
+		if p.Approval == a.N {
+			if p.maybe() {
+				return SentThere
+			}
+			return decidedHere
+		}
+	}
+	return a.Delivery
+}
+
+// void ends an approval that codex does not wait for any more. An expired approval
+// stays as it is.
+func (s *approvalsPart) void(a *approvalState, why string) {
+	if a == nil || a.State == protocol.ApprovalExpired {
+		return
+	}
+	a.State, a.Why = protocol.ApprovalVoid, kit.Cut(why, kit.MaxReason)
+	id := s.approvalID(a.N)
+	s.note(conversation.Note{Type: protocol.EntryState, Turn: a.Turn, Text: fmt.Sprintf("%s is void: %s", id, a.Why),
+		Data: map[string]string{"approval": id, "reason": a.Why}})
+}
+
+func (s *approvalsPart) voidOpen(why string) {
+	for _, a := range s.st.Open() {
+		s.void(a, why+" before it was answered")
+	}
+}
+
+// withdrawn voids an approval that codex does not ask for any more.
+func (s *approvalsPart) withdrawn(rpc json.RawMessage, why string) {
+	for _, a := range s.st.Open() {
+		if a.Request.Incarnation == s.st.Incarnation && string(a.Request.RPC) == string(rpc) {
+			s.void(a, why)
+		}
+	}
+}
+
+// approvalViews lists the approvals that are kept, open ones first.
+func (s *approvalsPart) approvalViews() []protocol.Approval {
+	out := make([]protocol.Approval, 0, len(s.st.Approvals))
+	for i := range s.st.Approvals {
+		out = append(out, s.approvalView(&s.st.Approvals[i]))
+	}
+	out = append(out, s.judgedViews()...)
+	slices.SortStableFunc(out, func(a, b protocol.Approval) int {
+		if (a.State == protocol.ApprovalOpen) == (b.State == protocol.ApprovalOpen) {
+			return 0
+		}
+		if a.State == protocol.ApprovalOpen {
+			return -1
+		}
+		return 1
+	})
+	return out
+}

@@ -1,0 +1,528 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/internal/lease"
+)
+
+// processPart starts codex, attaches pumps to it, and handles its end.
+type processPart struct {
+	*core
+	turns     *turnsPart
+	messages  *messagesPart
+	approvals *approvalsPart
+	bounds    *boundsPart
+	choices   *choicesPart
+	snaps     *snapsPart
+	leases    *leasesPart
+	place     *placePart
+	parking   *parkingPart
+	moving    *movingPart
+	ending    *endingPart
+
+	stirs   workflow.ReceiveChannel
+	reports workflow.ReceiveChannel // progress of the attached pump
+	stir    activities.Stirred      // the newest signal that came while a pump was attached
+	wished  *protocol.Resume        // a request to resume that does not cancel the running pump
+}
+
+// ProcessState holds the known state of codex's process, and of its pumps. One pump is
+// attached at a time.
+type ProcessState struct {
+	PumpN       int64                  `json:"pump_n"` // the second part of the epoch; never reused
+	Incarnation int                    `json:"incarnation"`
+	Alive       bool                   `json:"alive"`                 // codex's process is believed to run
+	ProcessEnd  string                 `json:"process_end,omitempty"` // how the process ended, in words
+	EarlyEnds   int                    `json:"early"`                 // consecutive processes that ended before a pump had opened them
+	OwnEnds     int                    `json:"own_ends,omitempty"`    // the consecutive ones of EarlyEnds in which codex exited by itself
+	EarlyAt     time.Time              `json:"early_at,omitzero"`     // time of the first of EarlyEnds
+	Retired     *protocol.Problem      `json:"retired,omitempty"`     // why the process was stopped; its journal has yet to be read to the end
+	Reap        bool                   `json:"reap,omitempty"`        // a dead process may have left something behind
+	Stopped     bool                   `json:"stopped,omitempty"`     // an activity verified that no process of codex runs on the host
+	Pump        conversation.PumpState `json:"pump"`
+	Prefix      string                 `json:"prefix,omitempty"` // of the ids of the newest pump's requests
+	Again       int                    `json:"again,omitempty"`  // pumps with this Prefix that returned no result
+	Busy        bool                   `json:"busy,omitempty"`   // other items of the turn run while requests wait
+	// Stirred says that something happened to the process while nothing was
+	// attached to it.
+	Stirred   bool `json:"stirred,omitempty"`
+	Fruitless int  `json:"fruitless,omitempty"` // consecutive pumps that made no progress
+}
+
+func (s *processPart) wantsPump() bool {
+	if !s.st.Alive || s.st.Status == protocol.Failed {
+		return false
+	}
+	if s.st.Stirred || s.st.Retired != nil {
+		return true
+	}
+	for _, p := range s.st.Sends {
+		if !p.Handed || p.Send.Uncertain {
+			return true
+		}
+	}
+	if !s.st.Running {
+		return s.choices.wantsAnswers()
+	}
+	if len(s.st.Pump.TokenAsks) > 0 || s.st.Pump.Owes() {
+		return true
+	}
+	if len(s.st.Pump.Calls) > 0 {
+		return true // the pump carries them out
+	}
+	return len(s.st.Open()) == 0 || s.st.Busy
+}
+
+// hasNews reports whether to cancel a running pump because there is something new to
+// deliver.
+func (s *processPart) hasNews() bool {
+	if s.st.BudgetNews || s.st.Resume != nil && s.st.Resume != s.wished {
+		return true
+	}
+	for _, p := range s.st.Sends {
+		if !p.Handed {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *processPart) pump() error {
+	if waits, err := s.waitToTalk(); waits || err != nil {
+		return err
+	}
+	looks, idle := s.looks(), !s.st.Running
+	if !looks && s.st.Status != protocol.Starting && !s.onlyAsks() {
+		s.become(protocol.Running)
+	}
+	if s.st.Close != nil {
+		s.become(protocol.Closing)
+	}
+	s.publish()
+	in := s.pumpInput()
+	s.wished = s.st.Resume
+	began := workflow.Now(s.ctx)
+	actx, cancel := workflow.WithCancel(kit.Attached(s.ctx, s.pumpSummary()))
+	defer cancel()
+	fut := workflow.ExecuteActivity(actx, sessions.RunPump, in)
+	called, err := s.follow(fut, cancel)
+	if err != nil {
+		return err
+	}
+	var out activities.RunPumpResult
+	err = fut.Get(s.ctx, &out)
+	s.st.TurnSpent += max(workflow.Now(s.ctx).Sub(began)-out.Pump.Waited, 0)
+	switch {
+	case err == nil && out.HostLost != nil:
+		s.unheard(looks)
+		s.moving.hostLost(*out.HostLost)
+	case err == nil:
+		s.talked()
+		s.moving.hostBack()
+		s.messages.filesBrought(in)
+		s.st.Handing, s.st.Again, s.st.Forget = nil, 0, nil
+		s.approvals.heardOfPolicy(out)
+		s.apply(out, called || out.Pump.State.Cursor != in.Pump.State.Cursor)
+		if in.Pump.Models && idle && !called && out.Pump.Reason != conversation.ProcessEnded {
+			s.choices.unlisted(out.Pump.Problem)
+		}
+		s.stirredBehind(out.Pump.Begun)
+		s.leases.seedLost(out.SeedLost)
+	case temporal.IsCanceledError(err) || temporal.IsTimeoutError(err) || worthAnother(err):
+		// The workflow cancelled the pump between two attempts, or while the pump's worker
+		// was dead or its connection lost. The server does not retry after a cancellation
+		// request. The next pump finds in the journal what this pump delivered.
+		s.unheard(looks)
+	default:
+		s.unheard(looks)
+		s.pumpFailed(err)
+	}
+	return nil
+}
+
+// unheard follows a pump that returned no result. Codex may have what the pump was to
+// deliver.
+func (s *processPart) unheard(looks bool) {
+	s.st.Again++
+	for i := range s.st.Sends {
+		p := &s.st.Sends[i]
+		if !p.Handed {
+			continue
+		}
+		p.Send.Uncertain = true
+		s.mayHave(*p)
+	}
+	if t := s.st.Tell; t != nil && t.Incarnation == 0 {
+		t.Incarnation = s.st.Incarnation
+	}
+	s.st.Stirred = looks || s.st.Stirred // no pump has looked for what happened
+}
+
+func (s *processPart) mayHave(p pendingSend) {
+	s.track(p.Send.ID, kindOf(p.Send.Kind), p.Send.Turn, SentThere)
+	if a := s.st.approval(p.Approval); a != nil {
+		a.Delivery = SentThere
+		if a.State == protocol.ApprovalDecided {
+			a.State = protocol.ApprovalSent
+		}
+	}
+	if p.Send.Kind == conversation.SendTurn {
+		s.st.MayHaveTurn = true
+	}
+}
+
+// follow waits for the pump, and cancels it if there is something new to deliver. A
+// cancelled pump returns a normal result.
+func (s *processPart) follow(fut workflow.Future, cancel workflow.CancelFunc) (called bool, err error) {
+	// follow decides when to cancel a pump. The table of steps does not, because most
+	// events of a session are the work of the attached pump. The journal of a stopped
+	// process is read to its end unless the close says discard.
+	over := func() bool { return s.st.GraceOver && s.st.Retired == nil || s.st.Retired != nil && s.discarding() }
+	awake := func() bool {
+		return fut.IsReady() || s.ending.newlyClosing() || !called && !s.st.Running && s.discarding() || !called && (s.hasNews() || s.full() || s.st.Retired != nil && s.discarding())
+	}
+	for !fut.IsReady() {
+		if s.st.Close != nil && s.st.Running && !s.st.GraceOver {
+			var ok bool
+			ok, err = s.awaitFor(closeGrace, awake)
+			s.st.GraceOver = err == nil && !ok
+		} else {
+			s.approvals.setAlarm()
+			s.snaps.setTick()
+			err = s.await(func() bool { return awake() || s.approvals.alarm.Due() || s.snaps.tick.Due() })
+		}
+		if err != nil {
+			return called, err
+		}
+		if fut.IsReady() {
+			break
+		}
+		s.approvals.alarm.Off()
+		s.approvals.expire()
+		s.ending.queueInterruptForClose()
+		if !called && (s.hasNews() || s.full() || over() || !s.st.Running && s.discarding()) {
+			called = true
+			cancel()
+		}
+	}
+	return called, nil
+}
+
+func (s *processPart) pumpInput() activities.RunPumpInput {
+	s.st.PumpN++
+	var out []conversation.Send
+	for i := range s.st.Sends {
+		p := &s.st.Sends[i]
+		out = append(out, p.Send)
+		p.Handed = true
+	}
+	// A pump that returned no result may have written the notes in Handing. The next pump
+	// writes exactly these notes again. Newer notes wait.
+	if len(s.st.Handing) == 0 {
+		s.st.Handing, s.st.Notes = s.st.Notes, nil
+	}
+	if s.st.BudgetNews {
+		s.st.BudgetNews = false
+		s.bounds.budgetReached(SentThere)
+	}
+	if s.st.Again == 0 {
+		s.st.Prefix = fmt.Sprintf("g%d.p%d", s.st.Generation, s.st.PumpN)
+	}
+	in := activities.RunPumpInput{
+		Files: s.messages.filesToBring(),
+		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, Unkept: s.st.SeedGone && s.st.Retired != nil, Credentials: s.opt.Credentials,
+		LostAfter: s.moving.lostAfter(), Workflow: s.reportsTo(), Forget: s.st.Forget,
+		Pump: conversation.PumpInput{
+			Session: s.id, State: s.pumpState(), Thread: s.thread(), Resume: s.st.hadTurn(),
+			NextTurn: s.turns.nextTurn(),
+			Fork:     s.st.ForkOf != "", Tell: s.st.Tell, Models: s.st.Chosen.Ask,
+			Sends: out, Notes: s.st.Handing,
+			Prefix: s.st.Prefix, Again: s.st.Again,
+			Limits: s.limits(), Amend: s.st.SeedAmend,
+		},
+	}
+	if s.st.Failing != nil {
+		onlyReads(&in)
+	}
+	s.approvals.judged(&in)
+	return in
+}
+
+func (s *processPart) pumpState() conversation.PumpState {
+	st := s.st.Pump
+	st.Skipped = s.st.Skipped
+	return st
+}
+
+// thread returns the settings that a thread is started and resumed with.
+func (s *processPart) thread() conversation.ThreadSpec {
+	return conversation.ThreadSpec{
+		CWD: s.st.Layout.WorkDir, Sandbox: s.opt.Sandbox, Permissions: s.st.Permissions,
+		ApprovalPolicy: s.opt.ApprovalPolicy, Model: s.choices.model(), Effort: s.choices.effort(), Instructions: s.instructions(), Personality: s.opt.Personality, Mark: activities.Mark(s.id, *s.st.Layout),
+		Name:  s.st.Chosen.Name,
+		Tools: s.opt.Tools,
+	}
+}
+
+func (s *processPart) pumpSummary() string {
+	if s.st.Running {
+		return fmt.Sprintf("turn %d on %s", s.st.TurnN, s.st.Lease.Spec.Name)
+	}
+	return "deliver on " + s.st.Lease.Spec.Name
+}
+
+// TalkToCodex names the step that is retried after a pump failed.
+const TalkToCodex = "talk to codex"
+
+// pumpFailed handles an error that retries of the pump activity could not mend. Only a
+// failure that waiting cannot mend ends the session: another worker may be set up
+// correctly, or people may repair this one.
+func (s *processPart) pumpFailed(err error) {
+	f := kit.FailureOf(fmt.Sprintf("talk to codex on %s", s.st.Lease.Spec.Name), err)
+	switch {
+	case f.Kind == protocol.ErrTypeFenced && s.st.Close == nil:
+		s.overtaken(f)
+		return
+	case kit.FailurePasses(f) || workersFault(f):
+		if s.st.Close != nil {
+			s.ending.tellHeldUp(f)
+		}
+		s.meet(TalkToCodex, f)
+		if f = s.tooLateToStart(); f == nil {
+			return
+		}
+	case s.st.Close != nil && s.st.Failing == nil && !s.discarding() && f.Kind != protocol.ErrTypeFenced:
+		s.ending.cannotRead(f)
+		return
+	}
+	if s.st.Close != nil {
+		s.ending.giveUpJournal()
+		return
+	}
+	s.st.Trouble = nil
+	if s.ending.readRest(f) {
+		return
+	}
+	if s.st.Alive || s.turns.inDoubt() {
+		s.turns.giveUpTurn("unknown", f)
+	} else {
+		s.turns.giveUpTurn("interrupted", f)
+	}
+	s.fail(f)
+}
+
+// workersFault reports whether a failure may be specific to one worker, for example because it
+// lacks a key.
+func workersFault(f *protocol.Failure) bool {
+	return f.Kind == protocol.ErrTypeInternal || f.Kind == protocol.ErrTypeStore || f.Kind == protocol.ErrTypeSeed
+}
+
+// waitToTalk waits, after a pump failed, until the next one is due. It waits at most once
+// and reports whether it waited, so that the caller can handle the event that ended the
+// wait. A close, an interrupt or a message that can begin a turn makes the pump due at
+// once.
+func (s *processPart) waitToTalk() (waited bool, err error) {
+	t, closing, asked, discards, could := s.st.Trouble, s.st.Close != nil, s.st.Interrupt, s.discarding(), s.turns.canBegin()
+	if !s.waitsToTalk() {
+		return false, nil
+	}
+	due := t.NextAt
+	wait := due.Sub(workflow.Now(s.ctx))
+	if wait <= 0 {
+		return false, nil
+	}
+	s.publish()
+	news := func() bool {
+		return (s.st.Close != nil) != closing || s.discarding() != discards || s.st.Interrupt != asked && !closing ||
+			s.turns.canBegin() != could || t.NextAt != due
+	}
+	if _, err = s.awaitFor(wait, func() bool { return news() || s.full() }); err == nil && news() {
+		t.NextAt = workflow.Now(s.ctx)
+	}
+	return true, err
+}
+
+func (s *processPart) waitsToTalk() bool {
+	t := s.st.Trouble
+	return t != nil && (t.Doing == TalkToCodex || t.Doing == haveCodexTake)
+}
+
+func (s *processPart) talked() {
+	if t := s.st.Trouble; t != nil && t.Doing == TalkToCodex {
+		s.overcome()
+	}
+}
+
+// overtaken is called when the host knows a newer holder of this session. Most likely the
+// server or a worker was restored from an old state. The session ends nothing that runs on
+// the host. The turn is cut off, and the session parks with its queue. A person can have it
+// go on by a message or resume. It then comes back with an epoch above all others.
+func (s *processPart) overtaken(f *protocol.Failure) {
+	defer s.snaps.hush()()
+	s.st.Trouble = nil
+	s.turns.leaving = true
+	s.lostProcess(f)
+	s.turns.leaving = false
+	if s.st.Status == protocol.Failed {
+		return
+	}
+	if s.st.Running && !s.turns.putBack() {
+		s.turns.giveUpTurn("unknown", f)
+	}
+	f.Hint = fmt.Sprintf("make sure that nobody else works with this session on %s; then `ctl session resume %s`, or a message, has it go on from %s", s.hostName(), s.id, s.moving.fromWhat())
+	s.note(conversation.Note{Type: "error", Text: f.Message, Data: failureData(f)})
+	s.st.Downed = len(s.st.Queue) > 0
+	s.st.Error, s.st.Held, s.st.Resume, s.st.Warm, s.st.Retired = f, len(s.st.Queue) > 0, nil, nil, nil
+	s.parking.goDown(&Parked{Since: workflow.Now(s.ctx)}, lease.Release{}, false)
+	if s.opt.CloseAfter && len(s.st.Queue) == 0 && s.st.Close == nil {
+		s.st.Close = &protocol.Close{By: s.opt.By}
+	}
+}
+
+// apply applies the result of a pump. moved says that the workflow cancelled the pump
+// because something was due, or that the pump has read something.
+func (s *processPart) apply(out activities.RunPumpResult, moved bool) {
+	r := out.Pump
+	s.st.Pump, s.st.Progress = r.State, r.State.Progress
+	s.choices.listed(r.Models)
+	// If other items of the turn still run while requests wait, another pump is
+	// attached for them, but only if this pump brought new requests. Otherwise the
+	// session waits, with no pump attached, for a person's decision.
+	s.st.Busy = r.Busy && len(r.Requests) > 0
+	if t := s.st.Trouble; t != nil && t.Doing == haveCodexTake && r.Reason != conversation.Overloaded && r.Reason != conversation.Refused && r.Reason != conversation.PumpCancelled {
+		s.overcome()
+	}
+	if r.State.Opened == s.st.Incarnation {
+		s.st.EarlyEnds, s.st.OwnEnds, s.st.Started = 0, 0, true
+	}
+	if !s.st.BudgetNews {
+		s.bounds.budgetReached(Acknowledged)
+	}
+	sends := len(s.st.Sends)
+	for _, d := range r.Deliveries {
+		s.turns.delivered(d)
+	}
+	for _, rpc := range r.Resolved {
+		s.approvals.withdrawn(rpc, whyResolved(r))
+	}
+	if r.Reason != conversation.TurnEnded {
+		s.turns.foreignRuns(r)
+	}
+	for _, req := range r.Requests {
+		s.approvals.asked(req)
+	}
+	if s.st.Cut != nil && r.Reason != conversation.TurnEnded && s.st.Sending(conversation.SendTurn) == nil {
+		s.st.Cut = nil // the turn runs now: the former process had not received the message
+	}
+	if s.st.Retired != nil {
+		if r.Reason != conversation.PumpCancelled { // a cancelled pump has not read to the end; the next one reads on
+			s.retired(r)
+		}
+		return
+	}
+	switch r.Reason {
+	case conversation.TurnEnded:
+		s.turns.another = r.Begun || r.State.Foreign
+		s.turns.turnEnded(r.Turn)
+		s.turns.another = false
+		s.turns.foreignRuns(r)
+	case conversation.TurnBegun:
+	case conversation.Overloaded:
+		s.notNow(r.Problem)
+		return
+	case conversation.ProcessEnded:
+		s.processEnded(out.Process, r.Problem)
+	case conversation.TimedOut:
+		s.retire(r.Problem)
+	case conversation.Refused:
+		if out.SeedLost != nil && s.opt.Credentials == protocol.CredentialsBroker {
+			break // codex is restarted with the seed
+		}
+		s.refusedByCodex(r.Problem)
+	default:
+		s.lookForProgress(r, moved || len(r.Requests)+len(r.Resolved) > 0 || len(s.st.Sends) < sends)
+	}
+}
+
+// haveCodexTake names the step that is retried while codex refuses messages.
+const haveCodexTake = "have codex take what is due"
+
+// notNow waits, and shows that it waits, when codex refuses a message for now: codex is
+// overloaded, or the former process has not released the thread. The message had no
+// effects. An interrupt or a close during the wait ends the turn, and the message is not
+// sent.
+func (s *processPart) notNow(p *protocol.Problem) {
+	f := kit.FailureOfProblem(p)
+	turn := s.st.Sending(conversation.SendTurn)
+	if s.st.Running && s.turns.toEnd() && turn != nil && !turn.maybe() && !s.turns.inDoubt() {
+		s.turns.giveUpTurn("interrupted", nil)
+		s.become(protocol.Idle)
+		return
+	}
+	s.meet(haveCodexTake, f)
+	if late := s.tooLateToStart(); late != nil {
+		s.cannotStart(late)
+	}
+}
+
+func whyResolved(r conversation.PumpResult) string {
+	switch {
+	case r.Reason == conversation.ProcessEnded:
+		return processGone + " before it was answered"
+	case r.Turn != nil:
+		return fmt.Sprintf("turn %d ended (%s) before it was answered", r.Turn.N, r.Turn.Status)
+	}
+	return "codex withdrew the question"
+}
+
+// fruitless is the number of consecutive pumps without progress after which the turn is
+// interrupted. Promise 3 allows the interruption: the turn is not repeated, because it may
+// have had effects, and the queue is kept. A pump does not count if it fails, if codex
+// refuses it because codex is overloaded, or if it stops because its worker cannot reach
+// the server.
+const fruitless = 3
+
+// lookForProgress stops a process of codex that seems to have lost the turn, because
+// consecutive pumps made no progress. some says that this pump made progress.
+func (s *processPart) lookForProgress(r conversation.PumpResult, some bool) {
+	switch {
+	case some:
+		s.st.Fruitless = 0
+	case r.Reason == conversation.PumpCancelled: // its worker could not reach the server
+	default:
+		s.st.Fruitless++
+	}
+	lost := r.State.TurnID == "" && s.st.Sending(conversation.SendTurn) == nil && len(s.st.Open()) == 0
+	switch {
+	case !s.st.Running:
+	case lost:
+		s.retire(&protocol.Problem{Kind: "protocol", Message: "codex took the message and runs no turn for it",
+			Hint: "send a message to go on: the thread is resumed in a new process"})
+	case s.st.Fruitless >= fruitless:
+		s.retire(&protocol.Problem{Kind: "protocol", Message: fmt.Sprintf("%d times in a row there was nothing to learn from codex (%s), although a turn runs", s.st.Fruitless, r.Reason),
+			Hint: "send a message to go on: the thread is resumed in a new process"})
+	}
+}
+
+// worthAnother reports whether the server would have retried this error of a pump without
+// limit if the workflow had not cancelled the pump.
+func worthAnother(err error) bool {
+	var app *temporal.ApplicationError
+	return errors.As(err, &app) && !app.NonRetryable()
+}
+
+// onlyAsks reports whether a pump would only serve wantsAnswers, which does not change the
+// session's state.
+func (s *processPart) onlyAsks() bool {
+	return !s.st.Running && len(s.st.Sends) == 0 && s.st.Retired == nil && s.choices.wantsAnswers()
+}

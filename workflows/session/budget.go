@@ -1,0 +1,225 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+)
+
+// A budget bounds the total use of a session, and the time of one turn. People can change
+// it at any time: the workflow cancels an attached pump, and the next pump works with the
+// new bounds. The pump counts all uses except turns.
+
+// boundsPart keeps a turn from beginning while the budget is used up, or while a limit of
+// the account or the provider holds.
+type boundsPart struct {
+	*core
+	turns     *turnsPart
+	messages  *messagesPart
+	approvals *approvalsPart
+	views     *viewsPart
+
+	wake *kit.Wake // for a session that waits for the end of a limit
+}
+
+// boundState holds the limit whose end the session waits for, and the state of the newest
+// budget.
+type boundState struct {
+	Limit      *limitWait `json:"limit,omitempty"`       // the limit whose end the session waits for
+	BudgetN    int        `json:"budget_n,omitempty"`    // times that the budget was set
+	BudgetNews bool       `json:"budget_news,omitempty"` // the attached pump does not know the newest bounds
+}
+
+func givenBounds(b protocol.Budget) []struct {
+	name string
+	n    *int64
+} {
+	return []struct {
+		name string
+		n    *int64
+	}{{"tokens", b.Tokens}, {"turns", b.Turns}, {"approvals", b.Approvals}, {"commands", b.Commands}}
+}
+
+func negative(b protocol.Bounds) bool {
+	return min(b.Tokens, b.Turns, b.Approvals, b.Commands, int64(b.Time)) < 0
+}
+
+func (s *boundsPart) checkBudget(b protocol.Budget) error {
+	if err := s.ends(); err != nil {
+		return err
+	}
+	if err := kit.Short([]kit.Text{{What: "by", Is: b.By, Max: kit.MaxWord}}); err != nil {
+		return kit.Refuse(protocol.RefusedBadInput, "budget of session %s: %v", s.id, err)
+	}
+	some := b.TurnTimeout != "" || b.Time != ""
+	for _, g := range givenBounds(b) {
+		some = some || g.n != nil
+		if g.n != nil && *g.n < 0 {
+			return kit.Refuse(protocol.RefusedBadInput, "budget of session %s: %d %s; 0 means no bound", s.id, *g.n, g.name)
+		}
+	}
+	if !some {
+		return kit.Refuse(protocol.RefusedBadInput, "budget of session %s: none of tokens, turns, time, turn_timeout, approvals and commands is given", s.id)
+	}
+	if b.TurnTimeout != "" {
+		if d, err := time.ParseDuration(b.TurnTimeout); err != nil || d <= 0 {
+			return kit.Refuse(protocol.RefusedBadInput, "budget of session %s: turn_timeout %.100q is no duration such as 90m or 2h", s.id, b.TurnTimeout)
+		}
+	}
+	if b.Time != "" {
+		if d, err := time.ParseDuration(b.Time); err != nil || d < 0 {
+			return kit.Refuse(protocol.RefusedBadInput, "budget of session %s: time %.100q is no duration such as 90m or 8h; 0 means no bound", s.id, b.Time)
+		}
+	}
+	return nil
+}
+
+// SetBudget applies the values that b gives.
+func (o *Options) SetBudget(b protocol.Budget) error {
+	for _, g := range []struct{ n, to *int64 }{
+		{b.Tokens, &o.Bounds.Tokens}, {b.Turns, &o.Bounds.Turns}, {b.Approvals, &o.Bounds.Approvals}, {b.Commands, &o.Bounds.Commands},
+	} {
+		if g.n != nil {
+			*g.to = *g.n
+		}
+	}
+	for _, d := range []struct {
+		text string
+		to   *time.Duration
+	}{{b.TurnTimeout, &o.TurnTimeout}, {b.Time, &o.Bounds.Time}} {
+		if d.text == "" {
+			continue
+		}
+		v, err := time.ParseDuration(d.text)
+		if err != nil {
+			return err
+		}
+		*d.to = v
+	}
+	return nil
+}
+
+func (s *boundsPart) takeBudget(b protocol.Budget) (protocol.SessionView, error) {
+	if err := s.checkBudget(b); err != nil {
+		return protocol.SessionView{}, err
+	}
+	if err := s.opt.SetBudget(b); err != nil {
+		return protocol.SessionView{}, kit.Refuse(protocol.RefusedBadInput, "budget of session %s: %v", s.id, err)
+	}
+	s.st.BudgetN++
+	id, state := s.budgetID(), Acknowledged
+	if s.st.Running { // the next pump gets the new bounds
+		state, s.st.BudgetNews = decidedHere, true
+	}
+	s.track(id, kindBudget, s.st.TurnN, state)
+	s.noteBudget(b.By)
+	if s.st.Error != nil && s.st.Error.Kind == protocol.RefusedBudget && !s.overBudget() {
+		s.st.Error = nil
+	}
+	s.st.UpdatedAt = workflow.Now(s.ctx)
+	return s.view(), nil
+}
+
+func (s *boundsPart) noteBudget(by string) {
+	data := map[string]string{"by": by, "turn_timeout": s.opt.TurnTimeout.String()}
+	var words []string
+	for _, u := range s.uses() {
+		switch {
+		case u.Limit == 0:
+			continue
+		case u.Name == "time":
+			data[u.Name] = s.opt.Bounds.Time.String()
+			words = append(words, data[u.Name]+" for its turns together")
+		default:
+			data[u.Name] = fmt.Sprint(u.Limit)
+			words = append(words, fmt.Sprintf("%d %s in all", u.Limit, u.Name))
+		}
+	}
+	if len(words) == 0 {
+		words = []string{"no bound in all"}
+	}
+	s.note(conversation.Note{Type: protocol.EntryState, Data: data,
+		Text: fmt.Sprintf("budget: %s, %s for a turn", strings.Join(words, ", "), s.opt.TurnTimeout)})
+}
+
+func (s *boundsPart) budgetID() string { return fmt.Sprintf("%s.b%d", s.id, s.st.BudgetN) }
+
+// budgetReached records the delivery state of the newest budget.
+func (s *boundsPart) budgetReached(state string) {
+	for _, m := range s.st.Messages {
+		if m.Kind == kindBudget && m.ID == s.budgetID() {
+			s.track(m.ID, kindBudget, m.Turn, state)
+			return
+		}
+	}
+}
+
+// uses returns how much was used of each bound. The session itself counts the turns.
+func (s *boundsPart) uses() []protocol.BudgetUse {
+	st := s.st.Pump
+	st.Turn, st.Skipped = s.st.TurnN, s.st.Skipped
+	all := conversation.BudgetUses(s.opt.Bounds, &st)
+	return all[:]
+}
+
+func (s *boundsPart) budgetView() *protocol.BudgetView {
+	v := &protocol.BudgetView{TurnTimeout: s.opt.TurnTimeout.String()}
+	counts := map[string]*protocol.BudgetCount{"tokens": &v.Tokens, "turns": &v.Turns, "approvals": &v.Approvals, "commands": &v.Commands}
+	for _, u := range s.uses() {
+		if c := counts[u.Name]; c != nil {
+			*c = protocol.BudgetCount{Used: u.Used, Limit: u.Limit}
+		}
+		if u.Warned {
+			v.Warnings = append(v.Warnings, u.Spend())
+		}
+	}
+	v.Time.Used = (time.Duration(s.st.Pump.Spent.TimeMS) * time.Millisecond).String()
+	if s.opt.Bounds.Time > 0 {
+		v.Time.Limit = s.opt.Bounds.Time.String()
+	}
+	return v
+}
+
+// overBudget reports whether no turn may begin.
+func (s *boundsPart) overBudget() bool {
+	_, gone := s.gone()
+	return gone
+}
+
+// gone returns the first bound that is used up.
+func (s *boundsPart) gone() (protocol.BudgetUse, bool) {
+	for _, u := range s.uses() {
+		if u.Gone() {
+			return u, true
+		}
+	}
+	return protocol.BudgetUse{}, false
+}
+
+// exhausted reports whether a bound other than the turns is used up.
+func (s *boundsPart) exhausted() bool {
+	u, gone := s.gone()
+	return gone && u.Name != "turns"
+}
+
+// noTurnLeft reports whether the queued messages will use up the bound on turns. It returns
+// that bound.
+func (s *boundsPart) noTurnLeft() (protocol.BudgetUse, bool) {
+	for _, u := range s.uses() {
+		if u.Name == "turns" && u.Limit > 0 && u.Used+int64(len(s.st.Queue)) >= u.Limit {
+			return u, true
+		}
+	}
+	return protocol.BudgetUse{}, false
+}
+
+func (s *boundsPart) spent() *protocol.Failure {
+	u, _ := s.gone()
+	return &protocol.Failure{Kind: protocol.RefusedBudget, Message: u.Spend(), Hint: u.Raise(s.id)}
+}

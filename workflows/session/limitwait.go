@@ -1,0 +1,242 @@
+package session
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+)
+
+const (
+	// WaitAtMost is how long a session waits for limits with one message, over all its
+	// tries, if no policy sets that time.
+	WaitAtMost = 6 * time.Hour
+	// MaxLimitTries is how many tries a session makes with one message.
+	MaxLimitTries = 24
+	// leastWait is the shortest wait before a try, even if the limit is said to have ended.
+	leastWait = 5 * time.Second
+	// MostJitter bounds the delay that nextTry adds to each wait, so that many sessions do
+	// not try at the same time.
+	MostJitter = 3 * time.Minute
+)
+
+// limitPauses are the pauses between tries if the end of a limit is not known. The last one
+// repeats.
+var limitPauses = []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute}
+
+// If the turn that met the limit had effects, its message must not be repeated, and codex
+// gets AfterLimitText in its place.
+const AfterLimitText = "The last turn was cut off because the limit of the account or of the provider was reached; it has ended now. " +
+	"What the turn had begun may be half done or done: look at the present state first, do not blindly repeat what has effects, then go on with the task."
+
+// limitWait is a session's state from the first turn that met a limit until the first turn
+// that ends in another way.
+type limitWait struct {
+	Kind    string    `json:"kind"`
+	Since   time.Time `json:"since"`           // end of the first turn that met it
+	Until   time.Time `json:"until"`           // when the next try begins
+	Reset   time.Time `json:"reset,omitzero"`  // end of the limit, if known
+	Tries   int       `json:"tries,omitempty"` // number of turns that tried again
+	Message string    `json:"message"`         // id of the session's own message with which it tries again
+}
+
+// waitsOut reports whether a session waits for the end of a limit of that kind, and for how
+// long at most. The session's on_limit decides. If it is not set, the policies decide. The
+// shortest time of the policies that wait applies.
+func (s *boundsPart) waitsOut(kind string) (atMost time.Duration, waits bool) {
+	if kind != protocol.EndQuota && kind != protocol.EndRateLimit || s.opt.OnLimit == protocol.LimitFail {
+		return 0, false
+	}
+	waits = s.opt.OnLimit == protocol.LimitWait
+	for _, r := range s.approvals.rulings() {
+		w := r.Wait
+		if kind == protocol.EndQuota && w.Quota || kind == protocol.EndRateLimit && w.RateLimit {
+			waits = true
+			if w.AtMost == 0 {
+				w.AtMost = WaitAtMost
+			}
+			if atMost == 0 || w.AtMost < atMost {
+				atMost = w.AtMost
+			}
+		}
+	}
+	if atMost == 0 {
+		atMost = WaitAtMost
+	}
+	return atMost, waits
+}
+
+func (s *boundsPart) mayWaitOut() bool {
+	_, quota := s.waitsOut(protocol.EndQuota)
+	_, rate := s.waitsOut(protocol.EndRateLimit)
+	return quota || rate
+}
+
+// limitMet is called before a turn is ended. If the turn met a limit that the session waits
+// out, limitMet queues the turn's message again before all others, to be sent when the
+// limit has ended. If the wait would be too long, limitMet says so and queues nothing.
+func (s *boundsPart) limitMet(t *conversation.TurnEnd) {
+	p := t.Problem
+	if t.Status != "failed" || p == nil {
+		s.st.Limit = nil
+		return
+	}
+	atMost, waits := s.waitsOut(p.Kind)
+	if !waits || s.turns.toEnd() || s.overBudget() || s.st.Said == nil && !t.Effects {
+		s.st.Limit = nil
+		return
+	}
+	now, l := workflow.Now(s.ctx), s.st.Limit
+	if l == nil || l.Kind != p.Kind || !s.runs(l.Message) {
+		l = &limitWait{Kind: p.Kind, Since: now}
+	}
+	l.Until, l.Reset = s.nextTry(l.Tries, now, p.ResetAt, atMost), p.ResetAt
+	if why := l.tooLong(atMost); why != "" {
+		p.Hint = why + "; " + p.Hint
+		s.note(conversation.Note{Type: protocol.EntryState, Text: "the session does not wait for the end of the limit: " + why})
+		s.st.Limit = nil
+		return
+	}
+	l.Tries++
+	m := s.st.Shape.of(protocol.Message{Text: AfterLimitText})
+	if !t.Effects {
+		m = *s.st.Said
+	}
+	l.Message = s.sayLater(m)
+	s.st.Limit = l
+	s.note(conversation.Note{Type: protocol.EntryState, Text: fmt.Sprintf("the session waits for the end of the limit (%s), until %s; turn %d goes on then", l.Kind, kit.Clock(l.Until), s.st.TurnN+1),
+		Data: map[string]string{"by": "on_limit=wait", "set_by": s.opt.By, "message": l.Message, "until": l.Until.UTC().Format(time.RFC3339)}})
+}
+
+func (s *boundsPart) runs(message string) bool {
+	v := s.st.turn(s.st.TurnN)
+	return v != nil && v.MessageID == message
+}
+
+func (l *limitWait) tooLong(atMost time.Duration) string {
+	switch {
+	case l.Tries >= MaxLimitTries:
+		return fmt.Sprintf("%d tries in a row have met it", l.Tries+1)
+	case l.Until.Sub(l.Since) > atMost:
+		return fmt.Sprintf("it would wait until %s, longer than %s", kit.Clock(l.Until), atMost)
+	}
+	return ""
+}
+
+// nextTry returns when the next try begins. It adds a delay that differs between sessions,
+// since many may have met the same limit. The delay is the same at each replay.
+func (s *boundsPart) nextTry(tries int, now, reset time.Time, atMost time.Duration) time.Time {
+	wait := limitPauses[min(tries, len(limitPauses)-1)]
+	if tries >= len(limitPauses)-1 {
+		wait = max(wait, atMost/16) // so that the tries are spread over atMost
+	}
+	if reset.After(now) {
+		wait = reset.Sub(now)
+	} else if !reset.IsZero() { // the limit has ended
+		wait = leastWait
+	}
+	wait = max(wait, leastWait)
+	return now.Add(wait + s.jitter(min(wait/4, MostJitter)))
+}
+
+// jitter returns a duration up to most, derived from the session's id.
+func (s *boundsPart) jitter(most time.Duration) time.Duration {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(s.id)) // never fails
+	return time.Duration(h.Sum64() % uint64(most+1))
+}
+
+// sayLater queues a message of the session's own before all others and returns its id. The
+// turn numbers of the others rise by one.
+func (s *boundsPart) sayLater(m protocol.Message) string {
+	s.st.GoOnN++
+	m.ID, m.Mode = fmt.Sprintf("%s.c%d", s.id, s.st.GoOnN), ""
+	n := s.st.TurnN + 1
+	s.messages.makeRoom()
+	s.st.Queue = slices.Insert(s.st.Queue, 0, queuedMessage{N: n, Message: m})
+	s.track(m.ID, kindMessage, n, queuedHere)
+	if v := s.st.turn(s.st.TurnN); v != nil {
+		v.FollowedBy = n
+	}
+	return m.ID
+}
+
+// limited reports whether the next turn must wait for the end of a limit. It returns false
+// if the message for that turn is not the first in the queue any more.
+func (s *boundsPart) limited() bool {
+	return s.waitsForLimit() && workflow.Now(s.ctx).Before(s.st.Limit.Until)
+}
+
+func (s *boundsPart) waitsForLimit() bool {
+	return s.st.Limit != nil && len(s.st.Queue) > 0 && s.st.Queue[0].ID == s.st.Limit.Message
+}
+
+// waitIsOver reports whether the session still shows that it waits for a limit although the
+// wait has ended and no turn runs.
+func (s *boundsPart) waitIsOver() bool {
+	return !s.st.Running && !s.limited() && (s.st.Status == protocol.Waiting || s.st.Status == protocol.Parked && s.views.shown.limited)
+}
+
+func (s *boundsPart) stopWaiting() {
+	s.st.Limit, s.st.Error = nil, nil
+	if s.st.Status == protocol.Waiting {
+		s.turns.settle()
+	}
+}
+
+// endLimitWait handles an interrupt: it cancels the message that waits for the end of a limit.
+func (s *boundsPart) endLimitWait(by *protocol.Interrupt) {
+	n := s.st.Queue[0].N
+	m := s.st.Queue[0].Message
+	s.st.Queue = s.st.Queue[1:]
+	s.st.remember(m, n)
+	s.track(m.ID, kindMessage, n, voided)
+	now := workflow.Now(s.ctx)
+	s.st.skipTo(n)
+	s.st.Skipped++ // this turn never began
+	s.st.putTurn(protocol.TurnView{Session: s.id, N: n, MessageID: m.ID, Status: "interrupted", StartedAt: now, EndedAt: now,
+		EndedBy: protocol.EndedByPerson, Error: &protocol.Failure{Kind: protocol.EndInterrupted, Message: interruptedBy(by) + ", while it waited for the end of a limit", Hint: protocol.HintOf(protocol.EndInterrupted)}})
+	s.stopWaiting()
+	s.note(conversation.Note{Type: protocol.EntryState, Turn: n, Text: interruptedBy(by) + ": the session waits for the end of the limit no more"})
+	if s.opt.CloseAfter && len(s.st.Queue) == 0 && s.st.Close == nil {
+		s.st.Close = &protocol.Close{By: s.opt.By}
+	}
+}
+
+func (s *boundsPart) limitView() *protocol.LimitView {
+	if !s.waitsForLimit() {
+		return nil
+	}
+	l := s.st.Limit
+	return &protocol.LimitView{Kind: l.Kind, Since: l.Since, Until: l.Until, ResetAt: l.Reset, Tries: l.Tries}
+}
+
+func (s *boundsPart) limitText() string {
+	l := s.st.Limit
+	what := "the account's limit to end"
+	if l.Kind == protocol.EndRateLimit {
+		what = "the provider's limit of requests to end"
+	}
+	return fmt.Sprintf("%s, until %s (try %d)", what, kit.Clock(l.Until), l.Tries)
+}
+
+func (s *boundsPart) setLimit() {
+	if s.limited() {
+		s.wake.Set(s.st.Limit.Until)
+	} else {
+		s.wake.Off()
+	}
+}
+
+func (s *boundsPart) onLimit() string {
+	if s.mayWaitOut() {
+		return protocol.LimitWait
+	}
+	return protocol.LimitFail
+}

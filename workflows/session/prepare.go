@@ -1,0 +1,218 @@
+package session
+
+import (
+	"cmp"
+	"fmt"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+)
+
+// placePart makes a host ready for the session.
+type placePart struct {
+	*core
+	approvals *approvalsPart
+	snaps     *snapsPart
+	process   *processPart
+	leases    *leasesPart
+	moving    *movingPart
+}
+
+// prepare gets a slot on a host and a seed. It brings codex, the folders, the credential
+// and what was saved of the session to the host. It continues where a former run stopped.
+// again means that the run only stopped to continue as new. Codex is started last. If that
+// fails in a way that passes, the session keeps its host and starts codex when a turn needs
+// it.
+func (s *placePart) prepare() (f *protocol.Failure, again bool) {
+	s.publish()
+	if f := s.pin(); f != nil || s.st.Close != nil {
+		return f, false
+	}
+	if f, again := s.acquireSlot(); s.st.Lease == nil {
+		return f, again
+	}
+	if s.leases.wantsSeed() && !s.st.SeedHeld {
+		if f, again := s.leases.acquireSeed(); !s.st.SeedHeld {
+			return f, again
+		}
+	}
+	if f := s.cannotBeBrokered(); f != nil {
+		return f, false
+	}
+	if s.st.Begun {
+		s.become(protocol.Resuming)
+	} else {
+		s.become(protocol.Preparing)
+	}
+	s.publish()
+	if f := s.prepareHost(); f != nil || s.st.Layout == nil || s.st.Close != nil {
+		return f, f == nil && s.st.Close == nil
+	}
+	s.overcome()
+	f, again = s.process.restart()
+	if again || f == nil || !kit.FailurePasses(f) || s.moving.mustMove(f) || s.st.Close != nil {
+		return f, again
+	}
+	s.meet(StartCodex, f)
+	return nil, false
+}
+
+// pin keeps the snapshot with which the session begins from being dropped until the session
+// has a snapshot of its own. Whoever drops snapshots asks the session.
+func (s *placePart) pin() *protocol.Failure {
+	from := cmp.Or(s.opt.From, s.opt.Workspace.Snapshot)
+	if from == "" || s.st.Pinned {
+		return nil
+	}
+	in := activities.PinSnapshotInput{Snapshot: from, Session: s.id, Run: s.firstRun()}
+	for _, f := range s.opt.Files {
+		in.Blobs = append(in.Blobs, f.Blob)
+	}
+	_, err := unlessClosing(s.core, kit.SetUp(s.ctx, "pin "+from), snapshots.PinSnapshot, in)
+	if err != nil && s.st.Close == nil {
+		return kit.FailureOf("begin with snapshot "+from, err)
+	}
+	s.st.Pinned = err == nil
+	return nil
+}
+
+// acquireSlot gets a slot. It asks for the host that a resume names, or else for the host
+// that the options name, or else for any host that fits, preferably the one with the
+// session's folder.
+func (s *placePart) acquireSlot() (f *protocol.Failure, again bool) {
+	for s.st.Lease == nil {
+		asked := s.st.Resume
+		a := s.leases.wantsSlot()
+		if s.st.Warm != nil {
+			a.Prefer = s.st.Warm.Spec.Name
+		}
+		a.Begun = s.st.Begun
+		if asked != nil && asked.Host != "" {
+			a.Host, a.Begun = asked.Host, false // whoever named it is told at once if there is none
+		}
+		got, f, again := s.leases.acquire(protocol.PoolID(s.opt.Zone), a, func() bool { return s.st.Resume != asked })
+		switch {
+		case got == nil && f == nil && !again && s.st.Close == nil:
+			continue // somebody wants the session on another host
+		case got == nil:
+			return f, again
+		}
+		s.cameTo(got.Spec.Name)
+		s.st.Lease = &HostLease{Spec: *got.Spec, Epoch: got.Epoch, Labels: got.Labels}
+		if w := s.st.Warm; w != nil && w.Spec.Name != got.Spec.Name {
+			s.st.Warm = nil // the pool cleans it up
+		}
+		s.st.Attempt++
+		// The generation begins with the time. If an earlier session had the same id,
+		// longer ago than Temporal remembers, this generation is higher than all that a
+		// host or the store still knows of that session.
+		s.st.Generation = max(s.st.Generation+1, workflow.Now(s.ctx).Unix())
+	}
+	return nil, false
+}
+
+// cameTo removes the wish to resume, now that the session was granted a host. A wish for
+// another host that came later stays, and makes the session move to that host.
+func (s *placePart) cameTo(host string) {
+	wish := s.st.Resume
+	if wish == nil || wish.Host != "" && wish.Host != host {
+		return
+	}
+	if wish.Host != "" && s.opt.Host != "" {
+		s.opt.Host = host // from now on the session asks for this host only
+	}
+	s.st.Named = wish.Host != ""
+	s.st.Resume = nil
+}
+
+// prepareHost makes the host ready for codex. If it returns no failure and the session has
+// no layout, the activity was called off, or the next run continues it. If the workers are
+// busy because many sessions come back at once, it tries until a worker has room.
+func (s *placePart) prepareHost() *protocol.Failure {
+	s.st.Touched = true
+	name := s.st.Lease.Spec.Name
+	discarded := func() bool { return s.st.Close != nil && s.st.Close.Discard }
+	var out activities.PrepareSessionResult
+	err := s.inLine(func() bool { return s.st.Close != nil || s.full() || s.tooLateToStart() != nil }, func() (err error) {
+		s.st.PumpN++ // higher than any number that an earlier attempt gave to the host
+		out, err = doingUnless(s.core, kit.Carrying(kit.SetUp(s.ctx, "prepare "+name)), discarded, sessions.PrepareSession, activities.PrepareSessionInput{
+			Claim: s.claim(), Seed: s.st.Seed, Dir: s.opt.Dir, Sandbox: s.opt.Sandbox, Confine: s.opt.Confine, Credentials: s.opt.Credentials,
+			Restore:  s.restoreFrom(),
+			Policies: s.approvals.policyTexts(),
+			Snapshot: s.snaps.keeping(), Workspace: s.workspace(),
+		})
+		return err
+	})
+	switch {
+	case err != nil && discarded(), kit.WasBusy(err) && s.tooLateToStart() == nil:
+		return nil // called off, or there was no room yet
+	case err != nil:
+		f := kit.FailureOf("prepare "+name, err)
+		if activities.HostFault(f.Kind) {
+			s.st.Fault = f
+		}
+		if f.Kind == protocol.ErrTypeSeedFenced && s.leases.wantsSeed() { // the seed is asked for again
+			s.st.SeedHeld, f.Kind, f.Final = false, KindSeedAway, false
+			s.st.SeedGone = s.st.Bare // the login is on this host
+		}
+		return f
+	}
+	s.st.Layout, s.st.Permissions, s.st.Unprotected = &out.Layout, out.Permissions, out.Unprotected
+	text := "prepared"
+	if out.Unprotected != "" {
+		text = "prepared, and the agent can read its credential: " + out.Unprotected
+	}
+	data := map[string]string{
+		"host": name, "codex": out.CodexVersion, "sandbox": s.opt.Sandbox,
+		"approval_policy": s.opt.ApprovalPolicy, "permissions": out.Permissions,
+	}
+	if out.Restored != "" {
+		data["restored"], data["snapshot"] = out.Restored, cmp.Or(s.snaps.goodSnapshot(), s.opt.From)
+	}
+	s.cameToWork(out)
+	s.note(conversation.Note{Type: "state", Text: text, Data: data})
+	if out.Differs != "" {
+		s.note(conversation.Note{Type: "state", Text: "the restored work folder is not quite as it was: " + out.Differs, Data: map[string]string{"host": name}})
+	}
+	if s.opt.From != "" && !s.st.Begun {
+		s.st.ForkOf, s.st.Pump.ThreadID = out.ThreadID, out.ThreadID
+	}
+	s.moving.tellMoved(out.Restored)
+	s.st.Warm, s.st.Begun, s.st.Bare, s.st.LeftOn = nil, true, false, ""
+	return nil
+}
+
+// restoreFrom returns the state from which the session goes on, or nil if there is none.
+func (s *placePart) restoreFrom() *activities.RestoreSpec {
+	r := activities.RestoreSpec{Snapshot: s.snaps.goodSnapshot()}
+	if r.Snapshot == "" && s.opt.From != "" {
+		r.Snapshot, r.Fork = s.opt.From, true
+	}
+	switch {
+	case s.st.Warm != nil:
+		r.Warm = s.st.Warm.Generation
+	case s.st.Bare:
+		r.Warm = s.st.Generation // the session never left its host
+	case r.Snapshot == "":
+		return nil
+	}
+	return &r
+}
+
+// If the credentials are to come from a broker, cannotBeBrokered refuses a seed that
+// has no access tokens.
+func (s *placePart) cannotBeBrokered() *protocol.Failure {
+	if s.opt.Credentials != protocol.CredentialsBroker || s.st.Seed.Kind == activities.KindChatGPT {
+		return nil
+	}
+	return &protocol.Failure{Kind: protocol.RefusedBadInput, Hint: "leave --credentials broker out, or name a seed that is a ChatGPT login",
+		Message: fmt.Sprintf("seed %s is of kind %s: only a ChatGPT login has access tokens that a broker can give", s.st.Seed.Name, s.st.Seed.Kind)}
+}
+
+// hadTurn reports whether the thread has, or may have, a rollout. Such a thread is
+// resumed and never replaced.
+func (st *State) hadTurn() bool { return st.HasTurn || st.MayHaveTurn }

@@ -1,0 +1,390 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+)
+
+// The session starts codex when a turn needs it, and stops it when it does not answer or
+// has lost a turn. It ends what a dead process left running.
+
+// restart starts codex as the next incarnation. The next pump resumes the thread. If
+// restart returns no failure, the process runs, unless the session is to close. again means
+// that the run only stopped to continue as new.
+func (s *processPart) restart() (f *protocol.Failure, again bool) {
+	name := s.st.Lease.Spec.Name
+	if s.st.Incarnation == 0 {
+		s.become(protocol.Starting)
+	} else {
+		s.become(protocol.Resuming)
+	}
+	s.publish()
+	s.st.PumpN++
+	s.st.Alive = false // the process is stopped now, or is gone already
+	if s.st.Incarnation > 0 && !s.st.Stopped {
+		// What the last process left running must not work at the same time as the new
+		// process.
+		left, err := s.stopServer("clear")
+		if left || err == nil && s.st.Close != nil {
+			return nil, false
+		}
+		if err != nil {
+			return kit.FailureOf("stop the former codex on "+name, err), false
+		}
+		s.st.PumpN++
+		s.st.Stopped = true
+	}
+	if s.st.Bare {
+		if f, again := s.prepareAgain(); f != nil || again || s.st.Close != nil {
+			return f, again
+		}
+	}
+	s.st.Stopped = false
+	s.st.Incarnation++
+	s.st.Pump.Cursor = protocol.Cursor{Incarnation: s.st.Incarnation}
+	s.st.Pump.Rewind, s.st.Pump.Open, s.st.Pump.TokenAsks, s.st.Pump.TurnID = 0, nil, nil, ""
+	for i := range s.st.Sends {
+		s.st.Sends[i].Handed = false
+	}
+	_, err := unlessClosing(s.core, kit.SetUp(s.ctx, "start codex on "+name), sessions.StartServer, activities.StartServerInput{
+		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation,
+	})
+	if err != nil && s.st.Close == nil {
+		return kit.FailureOf("start codex on "+name, err), false
+	}
+	s.st.Alive, s.st.ProcessEnd = err == nil, ""
+	return nil, false
+}
+
+// prepareAgain prepares the folder again if its credential may be gone. It asks for
+// the seed again, because a newer generation of it may be on its way here.
+func (s *processPart) prepareAgain() (f *protocol.Failure, again bool) {
+	if s.leases.wantsSeed() {
+		f, again := s.leases.askForSeedAgain()
+		switch {
+		case f != nil, again, s.st.Close != nil:
+			return f, again
+		case s.leases.leavesTurn():
+			return &protocol.Failure{Kind: KindSeedAway, Message: fmt.Sprintf("seed %s was not granted before the turn was interrupted", s.st.Seed.Name)}, false
+		}
+	}
+	s.insists = true
+	defer func() { s.insists = false }()
+	defer func() { s.st.PumpN++ }()
+	return s.place.prepareHost(), false
+}
+
+// StartCodex names what a session tries to do when it has its host and needs a
+// process.
+const StartCodex = "start codex"
+
+// startForTurn starts codex for the running turn.
+func (s *processPart) startForTurn() (again bool) {
+	s.st.Reap = false // starting a new process begins with the same cleanup
+	return s.startAgain()
+}
+
+// startAgain starts codex for the running turn, and tries again as long as the
+// failure passes. again means that the run only stopped to continue as new.
+func (s *processPart) startAgain() (again bool) {
+	var last *protocol.Failure
+	f, again := s.keepTrying(StartCodex, func() bool { return last != nil && s.moving.mustMove(last) }, func() (*protocol.Failure, bool) {
+		f, again := s.restart()
+		last = f
+		return f, again
+	})
+	switch {
+	case again || f == nil || s.st.Close != nil:
+	case s.st.Resume != nil && s.st.Lost == nil && kit.FailurePasses(f):
+		s.st.Resume = nil // the session is on its host already, and tries again at once
+		s.tryNow()
+	case s.st.Interrupt != nil && kit.FailurePasses(f):
+		s.endUnbegun()
+	default:
+		s.st.Trouble = nil
+		s.unableToStart(f)
+	}
+	return again
+}
+
+// endUnbegun ends a turn that was interrupted while its session waited to start
+// codex for it.
+func (s *processPart) endUnbegun() {
+	s.st.Trouble = nil
+	if s.turns.inDoubt() {
+		s.turns.giveUpTurn("unknown", s.st.Cut)
+	} else {
+		s.turns.giveUpTurn("interrupted", nil)
+	}
+	s.become(protocol.Idle)
+}
+
+// unableToStart handles a failure to start codex again. If the host is lost and the session
+// may move, it goes on elsewhere.
+func (s *processPart) unableToStart(f *protocol.Failure) {
+	if s.moving.mustMove(f) {
+		s.moving.goAway(f)
+		return
+	}
+	s.cannotStart(f)
+}
+
+// cannotStart ends the turn for which codex could not be started. A session that never had
+// a turn fails. Any other session holds its queue until the next message makes it try
+// again. If an earlier process may have had the turn's message, the turn is unknown, not
+// failed.
+func (s *processPart) cannotStart(f *protocol.Failure) {
+	status := "failed"
+	if s.turns.inDoubt() {
+		status = "unknown"
+	}
+	if s.st.Cut != nil {
+		f.Message = kit.Cut(f.Message+". Before that: "+s.st.Cut.Message, kit.MaxFailure)
+	}
+	s.turns.giveUpTurn(status, f)
+	if !s.st.hadTurn() {
+		s.fail(f)
+		return
+	}
+	s.st.Error, s.st.Held = f, true
+	s.become(protocol.Interrupted)
+	if s.opt.CloseAfter && s.st.Close == nil {
+		s.st.Close = &protocol.Close{By: s.opt.By}
+	}
+}
+
+// refusedByCodex handles a handshake or a thread that codex refuses. A thread that
+// cannot be resumed is never replaced by a new one.
+func (s *processPart) refusedByCodex(p *protocol.Problem) {
+	f := kit.FailureOfProblem(p)
+	if f == nil {
+		f = &protocol.Failure{Kind: "protocol", Message: "codex refused to begin"}
+	}
+	if f.Kind == "auth" {
+		s.leases.doubtSeed(f.Message, f.Hint)
+	}
+	if f.Kind == "thread_busy" {
+		s.notNow(p)
+		return
+	}
+	if f.Kind == "thread_missing" && !s.st.HasTurn && s.st.MayHaveTurn {
+		// The message whose outcome is unknown did not reach the thread. So the
+		// thread never had a turn, and there is nothing to lose.
+		s.st.MayHaveTurn = false
+		s.note(conversation.Note{Type: "state", Text: "the thread never had a turn and cannot be resumed: a new one is started",
+			Data: map[string]string{"thread": s.st.Pump.ThreadID}})
+		return
+	}
+	s.cannotStart(f)
+}
+
+// stopServer stops codex on the host, however long that takes. Since no pump runs,
+// stopServer itself reports a lost host, and then gives up if somebody wants the session to
+// go on elsewhere. left says that stopServer gave up because the session is to close or to
+// go on elsewhere.
+func (s *processPart) stopServer(doing string) (left bool, err error) {
+	leave := func() bool { return s.st.Close != nil || s.st.Resume != nil && s.st.Lost != nil }
+	since, name := workflow.Now(s.ctx), s.hostName()
+	for {
+		_, err := doingUnless(s.core, s.moving.untilLost(kit.UntilDone(s.ctx, doing+" "+name)), leave, sessions.StopServer, activities.StopServerInput{
+			Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
+		})
+		f := kit.FailureOf(doing+" "+name, err)
+		switch {
+		case err == nil:
+			s.moving.hostBack()
+			return false, nil
+		case leave():
+			return true, nil
+		case f.Kind == kit.KindTimeout: // no worker finished: nothing is known of the host
+		case f.Kind != protocol.ErrTypeUnreachable || s.moving.mayMove():
+			return false, err
+		case s.st.Lost == nil:
+			s.moving.hostLost(protocol.HostLost{Since: since, Why: f.Message})
+			s.publish()
+		default:
+			if _, err := s.awaitFor(time.Minute, leave); err != nil {
+				return false, err
+			}
+		}
+		if leave() {
+			return true, nil
+		}
+		s.st.PumpN++
+	}
+}
+
+// processEnded records that codex has ended. What was never written to codex goes to the
+// next process. A turn that had begun becomes interrupted, or unknown if codex may have had
+// its message. What codex may have had is not sent again.
+func (s *processPart) processEnded(gone *activities.ProcessGone, p *protocol.Problem) {
+	s.st.Alive = false
+	f := deathOf(gone, p)
+	s.st.ProcessEnd = f.Message
+	if f.Kind == "auth" {
+		s.leases.doubtSeed(f.Message, f.Hint)
+	}
+	if s.st.Pump.Opened != s.st.Incarnation && s.endedEarly(gone, f) {
+		return
+	}
+	s.lostProcess(f)
+}
+
+// MaxOwnEnds bounds how many times in a row codex may exit by itself before it could be
+// used. After that the session gives up: codex rejects the way in which it is started, and
+// waiting does not help. If codex was killed or too slow, the session tries again without
+// limit (promise 11).
+const MaxOwnEnds = 3
+
+// endedEarly handles a process that ended before it could be used, and reports whether the
+// session gives up.
+func (s *processPart) endedEarly(gone *activities.ProcessGone, f *protocol.Failure) bool {
+	s.st.EarlyEnds++
+	if s.st.EarlyEnds == 1 {
+		s.st.EarlyAt = workflow.Now(s.ctx)
+	}
+	if gone == nil || gone.State != "exited" || gone.Code == 0 || gone.Code > 128 {
+		s.st.OwnEnds = 0
+	} else if s.st.OwnEnds++; s.st.OwnEnds >= MaxOwnEnds {
+		s.cannotStart(&protocol.Failure{Kind: protocol.EndProcessExit, Final: true, Hint: "run `ctl host check` on this host",
+			Message: fmt.Sprintf("codex ended %d times in a row before it could be used: %s", s.st.OwnEnds, f.Message)})
+		return true
+	}
+	if s.st.Running && s.st.OwnEnds == 0 {
+		s.st.Trouble = &kit.Trouble{Since: s.st.EarlyAt, Attempt: s.st.EarlyEnds - 1}
+		s.meet(StartCodex, f)
+	}
+	return false
+}
+
+func (s *processPart) lostProcess(f *protocol.Failure) {
+	turn := s.st.Sending(conversation.SendTurn)
+	switch {
+	case !s.st.Running:
+		s.note(conversation.Note{Type: "state", Text: "no turn ran when codex's process ended: the next message is for a new one", Data: failureData(f)})
+		s.st.Reap = true
+		s.approvals.voidOpen(processGone)
+		s.turns.dropSends(processGone)
+	case turn != nil && turn.maybe():
+		s.turns.cutOff("unknown", f)
+	case turn != nil && s.st.Interrupt == nil && s.st.Close == nil:
+		s.note(conversation.Note{Type: "state", Text: "codex ended before the message reached it; it goes to a new process", Data: failureData(f)})
+		s.turns.keepMessages()
+	default:
+		s.turns.cutOff("interrupted", f)
+	}
+}
+
+// processGone is the reason for voiding what waited for a process.
+const processGone = "codex's process is gone"
+
+// deathOf describes how a process ended, claiming no more than is known.
+func deathOf(gone *activities.ProcessGone, p *protocol.Problem) *protocol.Failure {
+	f := kit.FailureOfProblem(p)
+	if f == nil {
+		f = &protocol.Failure{Kind: "process_exit", Message: "codex is gone"}
+	}
+	if f.Hint == "" {
+		f.Hint = "send a message to go on: the thread is resumed in a new process"
+	}
+	if gone == nil {
+		return f
+	}
+	switch {
+	case gone.State == "exited" && gone.Code > 128:
+		f.Message = fmt.Sprintf("codex's process ended with status %d (killed by signal %d)", gone.Code, gone.Code-128)
+	case gone.State == "exited":
+		f.Message = fmt.Sprintf("codex's process ended with status %d", gone.Code)
+	case gone.State == "rebooted":
+		f.Message = "the host was rebooted while codex ran"
+	default: // lost, absent
+		f.Message = "codex's process is gone, and nobody saw how it ended"
+	}
+	if gone.StderrTail != "" {
+		f.Message = kit.Cut(f.Message+": "+strings.TrimSpace(gone.StderrTail), kit.MaxFailure)
+	}
+	return f
+}
+
+// reap ends what a dead process left running. It gives up if something else is due, because
+// starting the next process, or closing, does the same.
+func (s *processPart) reap() {
+	s.st.Reap = false
+	s.turns.settle()
+	s.publish()
+	name := s.st.Lease.Spec.Name
+	s.st.PumpN++
+	// This condition differs from the table of steps in two points. A push waits for reap,
+	// because a push begins with it. A session that is to leave a lost host does so after
+	// reap.
+	needed := func() bool {
+		return s.st.Close != nil || s.turns.canBegin() || s.full() || s.st.Resume != nil && s.parking.quiet() || s.parking.parkDue()
+	}
+	out, err := doingUnless(s.core, kit.UntilDone(s.ctx, "clear "+name), needed, sessions.StopServer, activities.StopServerInput{
+		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
+	})
+	switch {
+	case err != nil && needed():
+		s.st.Reap = s.st.Close == nil && !s.turns.canBegin() // reap stopped to continue as new
+	case err != nil:
+		s.note(conversation.Note{Type: "error", Text: kit.FailureOf("end what codex left on "+name, err).Message})
+	case len(out.Survivors) > 0:
+		s.note(conversation.Note{Type: "state", Text: fmt.Sprintf("%d processes that codex left on %s were ended", len(out.Survivors), name)})
+	}
+}
+
+// retire stops a codex that does not answer, or a turn that takes too long.
+func (s *processPart) retire(p *protocol.Problem) {
+	name := s.st.Lease.Spec.Name
+	s.st.PumpN++
+	left, err := s.stopServer("retire codex on")
+	if left {
+		return // the session goes on elsewhere, or closes
+	}
+	if err != nil {
+		f := kit.FailureOf("stop codex on "+name, err)
+		switch {
+		case f.Kind == protocol.ErrTypeUnreachable && s.moving.mayMove():
+			s.moving.goAway(f)
+		case f.Kind == protocol.ErrTypeFenced && s.st.Close == nil:
+			s.overtaken(f)
+		case s.st.Close == nil && (kit.FailurePasses(f) || workersFault(f)):
+			// The turn runs on until another pump finds that it must be stopped.
+			s.meet(TalkToCodex, f)
+		default:
+			s.fail(f)
+		}
+		return
+	}
+	// The next pump reads what codex wrote before it stopped; only then is the turn's end
+	// decided.
+	s.st.Retired = p
+}
+
+// retired is called when all that a retired process wrote was read.
+func (s *processPart) retired(r conversation.PumpResult) {
+	p := s.st.Retired
+	s.st.Retired = nil
+	if r.Reason == conversation.TurnEnded {
+		s.turns.turnEnded(r.Turn) // the turn ended before codex was stopped
+	}
+	if p.Kind == stoppedToFail {
+		s.st.Alive = false
+		return
+	}
+	if p.Kind == stoppedForClose {
+		s.st.Alive = false
+		s.ending.giveUpForClose()
+		return
+	}
+	s.processEnded(nil, p)
+	s.st.Reap = false // stopping the process ended what it left running
+}

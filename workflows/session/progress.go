@@ -1,0 +1,35 @@
+package session
+
+import (
+	"slices"
+	"strings"
+
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+)
+
+// reportsTo returns the id of the workflow to which a pump reports progress, or "" if codex
+// has no tool to report progress.
+func (s *processPart) reportsTo() string {
+	if !slices.Contains(s.opt.Tools, protocol.ToolProgress) {
+		return ""
+	}
+	return protocol.SessionID(s.id)
+}
+
+// drainProgress takes what attached pumps report of a running turn. Reports are
+// rare (see protocol.SignalProgress) and change only the view.
+func (s *processPart) drainProgress() {
+	news := false
+	for _, p := range kit.Unread[protocol.Progress](s.reports) {
+		was := s.st.Progress
+		if !s.st.Running || p.Turn != s.st.TurnN || was != nil && was.Turn == p.Turn && p.AtMS < was.AtMS {
+			continue // the report is out of date
+		}
+		p.Text, p.Step = strings.ToValidUTF8(kit.Cut(p.Text, 500), ""), kit.Cut(p.Step, kit.MaxWord)
+		s.st.Progress, news = &p, true
+	}
+	if news {
+		s.publish()
+	}
+}

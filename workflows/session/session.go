@@ -1,0 +1,172 @@
+package session
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+)
+
+// Run returns the workflow Session.
+func Run(every kit.Intervals) func(workflow.Context, Input) (protocol.SessionView, error) {
+	return func(ctx workflow.Context, in Input) (protocol.SessionView, error) {
+		return runSession(ctx, every, in)
+	}
+}
+
+// runSession is one durable conversation, from the first lease to the last proof that
+// nothing was left behind. It returns the session's last view. If the session could
+// not begin, its error has that view as details.
+func runSession(ctx workflow.Context, every kit.Intervals, in Input) (protocol.SessionView, error) {
+	s, err := newSession(ctx, in, every.Snapshot)
+	if err != nil {
+		showRefused(ctx)
+		tellRefused(ctx, in, err)
+		return protocol.SessionView{}, err
+	}
+	return s.run()
+}
+
+func newSession(ctx workflow.Context, in Input, mostOften time.Duration) (*session, error) {
+	opt, err := in.check(ctx, mostOften)
+	if err != nil {
+		if in.Carry == nil {
+			answerRefused(ctx, in, err)
+		}
+		return nil, err
+	}
+	c := &core{id: in.ID, opt: opt, st: in.Carry, log: workflow.GetLogger(ctx), roll: kit.NewRollover(ctx)}
+	c.ctx, _ = workflow.NewDisconnectedContext(ctx)
+	s := assembled(c)
+	if s.st == nil {
+		// The session began when its workflow was started, not at the first task: the first
+		// worker may come much later. The time has microseconds, as in lists.
+		began := workflow.GetInfo(ctx).WorkflowStartTime.Truncate(time.Microsecond)
+		s.st = &State{LifeState: LifeState{Status: protocol.Queued, CreatedAt: began, UpdatedAt: workflow.Now(ctx)}}
+	}
+	s.st.Begun = s.st.Begun || s.st.Layout != nil
+	if err := s.listen(ctx); err != nil {
+		return nil, err
+	}
+	if in.Carry == nil {
+		if err := s.messages.takeFirst(in.First); err != nil {
+			return nil, err
+		}
+	}
+	s.table = s.steps()
+	workflow.Go(s.ctx, s.snaps.takeSnapshots)
+	if opt.TTL > 0 {
+		workflow.Go(s.ctx, s.ending.endLife)
+	}
+	workflow.Go(s.ctx, func(gctx workflow.Context) {
+		ctx.Done().Receive(gctx, nil)
+		if s.st.Close == nil {
+			s.note(conversation.Note{Type: "state", Text: "the workflow was cancelled: closing"})
+			s.st.Close = &protocol.Close{By: "temporal"}
+		}
+	})
+	return s, nil
+}
+
+// run runs the parts of a session's life. Each may continue where a former run
+// stopped.
+func (s *session) run() (protocol.SessionView, error) {
+	again := false
+	if !s.st.Begun && s.st.Close == nil && s.st.Status != protocol.Failed {
+		var f *protocol.Failure
+		if f, again = s.parking.prepareFirst(); f != nil {
+			s.fail(f)
+		}
+	}
+	if !again && s.st.Status != protocol.Failed {
+		var err error
+		if again, err = s.converse(); err != nil {
+			return protocol.SessionView{}, err
+		}
+	}
+	if f := s.st.Failing; f != nil && !again && s.st.Status != protocol.Failed {
+		s.fail(f)
+	}
+	if again || s.ending.cleanUp() {
+		return protocol.SessionView{}, s.rollOver()
+	}
+	s.drain() // late signals are refused, and the refusals are recorded
+	s.ending.tellEnded()
+	if s.st.Status == protocol.Failed {
+		return protocol.SessionView{}, temporal.NewNonRetryableApplicationError(
+			s.st.Error.Message, s.st.Error.Kind, nil, s.view())
+	}
+	return s.view(), nil
+}
+
+// lookBeforeClose looks whether codex has begun a turn by itself.
+func (s *session) lookBeforeClose() error {
+	err := s.process.pump()
+	s.st.Stirred = false // no second look: closing stops codex anyway
+	return err
+}
+
+// wait sleeps until there is something to do. Only the timers that it needs cost
+// events.
+func (s *session) wait() error {
+	if s.st.CloseDue && !s.st.Running && s.st.Close == nil {
+		s.st.Close = &protocol.Close{By: s.opt.By} // codex began no further turn, or died
+		return nil
+	}
+	s.st.Trouble, s.st.Started = nil, true // a turn could begin
+	s.turns.settle()
+	s.publish()
+	awake := func() bool { return !s.still(stepWait) || s.views.outOfDate() || s.bounds.waitIsOver() }
+	if s.opt.CloseAfter && s.st.NextN == 0 {
+		ok, err := s.awaitFor(unusedFor, awake)
+		if err == nil && !ok {
+			s.note(conversation.Note{Type: "state", Text: "nobody sent the message that the session was started for"})
+			s.st.Close = &protocol.Close{By: s.opt.By}
+		}
+		return err
+	}
+	s.approvals.setAlarm()
+	s.parking.setSleep()
+	s.bounds.setLimit()
+	s.leases.standInLine()
+	err := s.await(func() bool { return awake() || s.approvals.alarm.Due() || s.parking.sleep.Due() || s.leases.line.Due() })
+	s.approvals.alarm.Off() // the loop checks what has expired
+	s.parking.sleep.Off()
+	if s.leases.line.Due() {
+		s.leases.line.Off()
+	}
+	return err
+}
+
+// rollOver continues as a new run and loses nothing: no handler is at work, no
+// signal lies unread, no activity runs. An answer to a pool must have left too: the
+// server drops a signal whose sender's run has ended.
+func (s *session) rollOver() error {
+	s.snaps.hush() // the next run takes the snapshot
+	if err := s.await(func() bool { return workflow.AllHandlersFinished(s.ctx) && s.leases.answered() }); err != nil {
+		return err
+	}
+	s.st.trim()
+	s.st.fit(kit.Encoded(s.opt))
+	if err := s.keepCreation(); err != nil {
+		return err
+	}
+	return workflow.NewContinueAsNewError(s.ctx, protocol.TypeSession, Input{ID: s.id, Options: s.opt, Carry: s.st})
+}
+
+// keepCreation puts the time of the session's creation into the memo, where lists find it,
+// because later runs have later start times. Each run hands its memo on to the next.
+func (s *session) keepCreation() error {
+	if _, kept := workflow.GetInfo(s.ctx).Memo.GetFields()[protocol.MemoCreated]; kept {
+		return nil
+	}
+	return workflow.UpsertMemo(s.ctx, map[string]any{protocol.MemoCreated: s.st.CreatedAt})
+}
+
+func (s *session) publish() { s.views.publish() }
+
+func (s *session) view() protocol.SessionView { return s.views.view() }

@@ -1,0 +1,31 @@
+package session
+
+import (
+	"fmt"
+	"time"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+func checkWatchdogs(w protocol.Watchdogs) error {
+	for _, d := range []struct {
+		what string
+		is   time.Duration
+	}{{"startup", w.StartUp}, {"request", w.Request}, {"silence", w.Silence}, {"quiet", max(w.Quiet, 0)}} {
+		if d.is != 0 && (d.is < protocol.LeastWatch || d.is > protocol.MostWatch) {
+			return fmt.Errorf("watchdogs.%s %s is not between %s and %s", d.what, d.is, protocol.LeastWatch, protocol.MostWatch)
+		}
+	}
+	return nil
+}
+
+// limits returns the limits of the next pump. A turn has one deadline, however many
+// pumps serve it.
+func (s *processPart) limits() conversation.Limits {
+	w := s.opt.Watchdogs
+	return conversation.Limits{
+		StartUp: w.StartUp, Request: w.Request, Silence: w.Silence, Quiet: w.Quiet,
+		Turn: max(s.opt.TurnTimeout-s.st.TurnSpent, time.Second), Budget: s.opt.Bounds,
+	}
+}

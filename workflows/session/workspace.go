@@ -1,0 +1,61 @@
+package session
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/conversation"
+)
+
+// checkWorkspace refuses a session that is to begin with more than one of a folder, a
+// repository and a snapshot.
+func (o Options) checkWorkspace() error {
+	//workflowcheck:ignore // it parses URLs, which depends on nothing else
+	err := o.Workspace.Check()
+	if err != nil {
+		return err
+	}
+	if (o.Workspace.Repo != nil || o.Workspace.Snapshot != "") && (o.Dir != "" || o.From != "") {
+		return errors.New("it is to begin with more than one of a folder of the host, a repository and a snapshot")
+	}
+	return nil
+}
+
+// cameToWork notes what is in the work folder now, and how the hooks went.
+func (s *placePart) cameToWork(out activities.PrepareSessionResult) {
+	w := s.opt.Workspace
+	if b := out.Brought; b != nil {
+		s.st.Commit = b.Commit
+		data := map[string]string{}
+		text := ""
+		switch {
+		case w.Repo != nil:
+			text = "cloned " + w.Repo.URL
+			data["repo"], data["ref"], data["commit"] = w.Repo.URL, w.Repo.Ref, b.Commit
+		case w.Snapshot != "":
+			text = fmt.Sprintf("the work folder was made of %s: %d files, %d bytes", cmp.Or(w.Uploaded, w.Snapshot), b.Files, b.Bytes)
+			data["snapshot"] = w.Snapshot
+		}
+		if text != "" {
+			s.note(conversation.Note{Type: "state", Text: text, Data: data})
+		}
+		if b.Created != nil {
+			s.note(b.Created.Note(w.Hooks.Timeout))
+		}
+	}
+	if out.BeforeRun != nil {
+		s.note(out.BeforeRun.Note(w.Hooks.Timeout))
+	}
+}
+
+// placeView returns where the session is, for callers that only read.
+func (s *placePart) placeView() activities.Place {
+	p := activities.Place{Seed: s.st.Seed, Workspace: s.workspace(), Commit: s.st.Commit,
+		Turn: s.st.TurnN, Busy: s.st.Running || s.st.Reap}
+	if s.st.Layout != nil && s.st.Lease != nil {
+		p.Claim, p.Layout = s.claim(), *s.st.Layout
+	}
+	return p
+}
