@@ -177,67 +177,86 @@ func sameTree(dir, imported string) bool {
 	return false
 }
 
-// roomsOfCtl are the packages below cmd/ctl/internal, each with those of them that it may
-// import. Of the nouns, few import another one.
-var roomsOfCtl = map[string][]string{
-	"core":     nil,
-	"conn":     {"core"},
-	"show":     {"core"},
-	"live":     {"core", "conn", "show"},
-	"start":    {"core", "conn"},
-	"approval": {"core", "conn", "show", "live"},
-	"session":  {"core", "conn", "show", "live", "start", "approval"},
-	"snapshot": {"core", "conn", "show", "start", "session"},
-	"host":     {"core", "conn", "show", "live"},
-	"seed":     {"core", "conn", "show", "live", "start"},
-	"batch":    {"core", "conn", "show", "start"},
-	"schedule": {"core", "conn", "show", "start", "batch"},
-	"policy":   {"core"},
-	"stack":    {"core", "conn", "show"},
+// A floor is a folder whose packages may import only some of each other.
+type floor struct {
+	root  string
+	rooms map[string][]string // each package, with those of the floor that it may import
 }
 
-// TestTheNounsOfCtlStandApart reads the imports of the packages below cmd/ctl/internal,
-// those of their tests too.
-func TestTheNounsOfCtlStandApart(t *testing.T) {
-	const root = "cmd/ctl/internal/"
-	dirs, err := os.ReadDir(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	read := map[string]bool{}
-	for _, dir := range dirs {
-		room := dir.Name()
-		may, known := roomsOfCtl[room]
-		if !known && root+room != "cmd/ctl/internal/terminaltest" {
-			t.Errorf("%s is not in the picture", root+room)
-			continue
-		}
-		files, err := filepath.Glob(filepath.Join(root, room, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range files {
-			read[room] = true
-			f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
-			if err != nil {
-				t.Fatal(err)
+var floors = []floor{
+	{"cmd/ctl/internal/", map[string][]string{ // of the nouns, few import another one
+		"core":     nil,
+		"conn":     {"core"},
+		"show":     {"core"},
+		"live":     {"core", "conn", "show"},
+		"start":    {"core", "conn"},
+		"approval": {"core", "conn", "show", "live"},
+		"session":  {"core", "conn", "show", "live", "start", "approval"},
+		"snapshot": {"core", "conn", "show", "start", "session"},
+		"host":     {"core", "conn", "show", "live"},
+		"seed":     {"core", "conn", "show", "live", "start"},
+		"batch":    {"core", "conn", "show", "start"},
+		"schedule": {"core", "conn", "show", "start", "batch"},
+		"policy":   {"core"},
+		"stack":    {"core", "conn", "show"},
+	}},
+	{"workflows/", map[string][]string{ // a schedule starts the others; none else imports another one
+		"internal/kit":    nil,
+		"internal/lease":  {"internal/kit"},
+		"internal/ruling": {"internal/kit"},
+		"session":         {"internal/kit", "internal/lease", "internal/ruling"},
+		"hostpool":        {"internal/kit", "internal/lease"},
+		"seed":            {"internal/kit", "internal/lease", "internal/ruling"},
+		"batch":           {"internal/kit"},
+		"care":            {"internal/kit", "internal/lease"},
+		"schedule":        {"internal/kit", "session", "batch"},
+	}},
+}
+
+// TestTheRoomsOfAFloorStandApart reads the imports of the packages of each floor, those of
+// their tests too.
+func TestTheRoomsOfAFloorStandApart(t *testing.T) {
+	for _, f := range floors {
+		read := map[string]bool{}
+		err := filepath.WalkDir(f.root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
+				return err
 			}
-			for _, spec := range f.Imports {
+			room := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(path))+"/", f.root)
+			if room == "" || f.root+room == "cmd/ctl/internal/terminaltest/" {
+				return nil
+			}
+			room = strings.TrimSuffix(room, "/")
+			may, known := f.rooms[room]
+			if !known {
+				t.Errorf("%s is not in the picture", f.root+room)
+				return nil
+			}
+			read[room] = true
+			parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+			if err != nil {
+				return err
+			}
+			for _, spec := range parsed.Imports {
 				imported, err := strconv.Unquote(spec.Path.Value)
 				if err != nil {
-					t.Fatal(err)
+					return err
 				}
-				other, ours := strings.CutPrefix(imported, module+root)
+				other, ours := strings.CutPrefix(imported, module+f.root)
 				kit := other == "terminaltest" && strings.HasSuffix(path, "_test.go")
 				if ours && !kit && !slices.Contains(may, other) {
 					t.Errorf("%s imports %s: what both need belongs below them", path, other)
 				}
 			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	for room := range roomsOfCtl {
-		if !read[room] {
-			t.Errorf("%s is named here and has no files", root+room)
+		for room := range f.rooms {
+			if !read[room] {
+				t.Errorf("%s is named here and has no files", f.root+room)
+			}
 		}
 	}
 }

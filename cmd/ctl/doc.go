@@ -12,7 +12,7 @@
 // stack. They use core (streams, output, errors and their exit codes), conn (Temporal and
 // the workers, also while no worker answers), show (text that several commands print), live
 // (what attached workers know) and start (the flags of a session's start).
-// TestTheNounsOfCtlStandApart in the repository's root lists which package may import
+// TestTheRoomsOfAFloorStandApart in the repository's root lists which package may import
 // which.
 //
 // # Streams

@@ -6,6 +6,9 @@
 // Handlers of messages run between steps and change only the state. Messages come by
 // signal or by update; their types are in internal/protocol.
 //
+// The package is larger than others because all its parts work on the state of one
+// conversation, and one loop has to order what they do.
+//
 // # The life of a session
 //
 //	queued → preparing → starting → idle ⇄ running ⇄ waiting → closing → closed
