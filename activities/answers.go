@@ -40,7 +40,7 @@ func SecretAnswers(r protocol.Request, answers map[string][]string, apart []stri
 	if len(rest) == 0 {
 		return nil, errors.New("no question is left for them")
 	}
-	return CheckAnswers(rest, answers)
+	return conversation.CheckAnswers(rest, answers)
 }
 
 // StoreAnswers seals answers to the request with that digest, and returns the name by
@@ -78,7 +78,7 @@ func random16() string {
 // fillAnswers reads secret answers that are due, and keeps a copy for redaction. If
 // answers are gone, an earlier attempt delivered them but could not report that. The
 // journal shows the delivery.
-func (s *Sessions) fillAnswers(ctx context.Context, session string, sends []conversation.Send) error {
+func fillAnswers(ctx context.Context, s *site, session string, sends []conversation.Send) error {
 	for i := range sends {
 		blob := sends[i].AnswersBlob
 		if blob == "" {
@@ -116,7 +116,7 @@ func (s *Sessions) fillAnswers(ctx context.Context, session string, sends []conv
 }
 
 // dropAnswers deletes answers that codex has, or will never have.
-func (s *Sessions) dropAnswers(ctx context.Context, sends []conversation.Send, settled []protocol.Delivery, forget []string) {
+func dropAnswers(ctx context.Context, s *site, sends []conversation.Send, settled []protocol.Delivery, forget []string) {
 	drop := slices.Clone(forget)
 	for _, d := range settled {
 		i := slices.IndexFunc(sends, func(x conversation.Send) bool { return x.ID == d.ID && x.AnswersBlob != "" })
@@ -138,7 +138,7 @@ func (s *Sessions) dropAnswers(ctx context.Context, sends []conversation.Send, s
 // forgetAnswers deletes the secret answers of a session that was closed on host. If
 // another host may still have something of the session, the copies for redaction stay
 // until pruning: a snapshot may yet be made there.
-func (s *site) forgetAnswers(ctx context.Context, session, host string) {
+func forgetAnswers(ctx context.Context, s *site, session, host string) {
 	for _, prefix := range []string{AnswersPrefix, toldPrefix} {
 		all, err := s.Store.List(ctx, prefix+session+"/")
 		if prefix == toldPrefix && len(all) > 0 {
@@ -160,7 +160,7 @@ func (s *site) forgetAnswers(ctx context.Context, session, host string) {
 // used. If a session's workflow does not answer, the session keeps its answers. If a
 // host may still have something of a session, the session keeps the copies for
 // redaction.
-func (s *Snapshots) pruneAnswers(ctx context.Context, in protocol.PruneSnapshotsInput) error {
+func pruneAnswers(ctx context.Context, s *site, in protocol.PruneSnapshotsInput) error {
 	if in.DryRun || in.Session != "" {
 		return nil
 	}
@@ -199,12 +199,12 @@ func (s *Snapshots) pruneAnswers(ctx context.Context, in protocol.PruneSnapshots
 }
 
 // hidingIn is like hiding, but also hides the secret answers of the claim's session.
-func (s *site) hidingIn(ctx context.Context, c protocol.Claim, ref *protocol.SeedRef) (secrets, error) {
-	known, err := s.hiding(ctx, ref)
+func hidingIn(ctx context.Context, s *site, c protocol.Claim, ref *protocol.SeedRef) (secrets, error) {
+	known, err := hiding(ctx, s, ref)
 	if err != nil || !c.Told {
 		return known, err
 	}
-	told, err := s.told(ctx, c.Session)
+	told, err := told(ctx, s, c.Session)
 	if err != nil {
 		return secrets{}, fmt.Errorf("read what codex was told in secret: %w", err)
 	}
@@ -220,7 +220,7 @@ func (s *site) hidingIn(ctx context.Context, c protocol.Claim, ref *protocol.See
 
 // told returns the secret answers that codex was given in a session, or is about to be
 // given.
-func (s *site) told(ctx context.Context, session string) (found []seeds.Secret, err error) {
+func told(ctx context.Context, s *site, session string) (found []seeds.Secret, err error) {
 	for _, prefix := range []string{AnswersPrefix, toldPrefix} {
 		all, err := s.Store.List(ctx, prefix+session+"/")
 		if err != nil {

@@ -21,7 +21,7 @@ const answerDigest = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789
 // never saw them.
 func TestSecretAnswersAreThereUntilCodexHasThem(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost})
-	s := b.set.Sessions
+	s := b.set.site
 	const secret = "hunter2 and then some"
 	blob, err := StoreAnswers(t.Context(), b.store, "s1", answerDigest, "", map[string][]string{"password": {secret}})
 	if err != nil || !strings.HasPrefix(blob, "answers/s1/0123456789abcdef-") {
@@ -41,26 +41,26 @@ func TestSecretAnswersAreThereUntilCodexHasThem(t *testing.T) {
 	}
 	want := map[string][]string{"user": {"ann"}, "password": {secret}}
 	sends := due()
-	if err := s.fillAnswers(t.Context(), "s1", sends); err != nil || !reflect.DeepEqual(sends[0].Answers, want) {
+	if err := fillAnswers(t.Context(), s, "s1", sends); err != nil || !reflect.DeepEqual(sends[0].Answers, want) {
 		t.Fatalf("filled with %v (%v)", sends[0].Answers, err)
 	}
 	// Another attempt runs before the answers are known to be delivered.
 	for _, state := range []protocol.DeliveryState{protocol.Decided, protocol.Sent} {
-		s.dropAnswers(t.Context(), sends, []protocol.Delivery{{ID: "s1.a1", State: state}}, nil)
+		dropAnswers(t.Context(), s, sends, []protocol.Delivery{{ID: "s1.a1", State: state}}, nil)
 		if !there(blob) {
 			t.Fatalf("answers that are %s are gone", state)
 		}
 	}
-	s.dropAnswers(t.Context(), sends, []protocol.Delivery{{ID: "s1.a1", State: protocol.Acknowledged}}, nil)
+	dropAnswers(t.Context(), s, sends, []protocol.Delivery{{ID: "s1.a1", State: protocol.Acknowledged}}, nil)
 	if there(blob) || !there(told) {
 		t.Errorf("delivered answers are there: %v; their texts: %v", there(blob), there(told))
 	}
 	sends = due()
-	if err := s.fillAnswers(t.Context(), "s1", sends); err != nil || sends[0].Answers["password"] != nil {
+	if err := fillAnswers(t.Context(), s, "s1", sends); err != nil || sends[0].Answers["password"] != nil {
 		t.Errorf("after they were delivered: %v (%v)", sends[0].Answers, err)
 	}
 	for session, hidden := range map[string]bool{"s1": true, "s2": false} {
-		hide, err := s.hidingIn(t.Context(), protocol.Claim{Session: session, Told: true}, nil)
+		hide, err := hidingIn(t.Context(), s, protocol.Claim{Session: session, Told: true}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,25 +75,25 @@ func TestSecretAnswersAreThereUntilCodexHasThem(t *testing.T) {
 		"left behind": {{Session: "s1", Host: "away"}}, "held": {{Session: "s1", Host: "away", Held: true}}, "left here": {{Session: "s1", Host: protocol.LocalHost}},
 	} {
 		s.askLeft = func(context.Context) ([]LeftThere, error) { return left, nil }
-		if s.forgetAnswers(t.Context(), "s1", protocol.LocalHost); !there(told) {
+		if forgetAnswers(t.Context(), s, "s1", protocol.LocalHost); !there(told) {
 			t.Fatalf("%s: what hides the text is gone", name)
 		}
 	}
 	s.askLeft = func(context.Context) ([]LeftThere, error) { return nil, errors.New("no answer") }
-	if s.forgetAnswers(t.Context(), "s1", protocol.LocalHost); !there(told) {
+	if forgetAnswers(t.Context(), s, "s1", protocol.LocalHost); !there(told) {
 		t.Fatal("nobody knows what is left, and what hides the text is gone")
 	}
 	s.askLeft = func(context.Context) ([]LeftThere, error) {
 		return []LeftThere{{Session: "s1", Host: protocol.LocalHost, Held: true}, {Session: "s2", Host: "away"}}, nil
 	}
-	if s.forgetAnswers(t.Context(), "s1", protocol.LocalHost); there(told) {
+	if forgetAnswers(t.Context(), s, "s1", protocol.LocalHost); there(told) {
 		t.Error("after the session was closed the text is there")
 	}
 }
 
 func TestAnswersThatNobodyWillHaveLeaveNothing(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost})
-	s := b.set.Sessions
+	s := b.set.site
 	for _, void := range []bool{true, false} {
 		blob, err := StoreAnswers(t.Context(), b.store, "s1", answerDigest, "", map[string][]string{"password": {"hunter2 and then some"}})
 		if err != nil {
@@ -101,12 +101,12 @@ func TestAnswersThatNobodyWillHaveLeaveNothing(t *testing.T) {
 		}
 		sends := []conversation.Send{{ID: "s1.a1", Kind: conversation.SendDecision, AnswersBlob: blob}}
 		if void { // the pump finds that codex no longer asks
-			if err := s.fillAnswers(t.Context(), "s1", sends); err != nil {
+			if err := fillAnswers(t.Context(), s, "s1", sends); err != nil {
 				t.Fatal(err)
 			}
-			s.dropAnswers(t.Context(), sends, []protocol.Delivery{{ID: "s1.a1", State: protocol.Void}}, nil)
+			dropAnswers(t.Context(), s, sends, []protocol.Delivery{{ID: "s1.a1", State: protocol.Void}}, nil)
 		} else { // the workflow finds out
-			s.dropAnswers(t.Context(), nil, nil, []string{blob})
+			dropAnswers(t.Context(), s, nil, nil, []string{blob})
 		}
 		for _, prefix := range []string{AnswersPrefix, toldPrefix} {
 			if left, err := b.store.List(t.Context(), prefix); err != nil || len(left) > 0 {
@@ -124,7 +124,7 @@ func TestADecisionReadsNothingButAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, blob := range []string{"seeds/team/1", "answers/s2/x", "answers/s1/../../seeds/team/1", "answers/s1/", "answers/s1/x/y"} {
-		err := b.set.Sessions.fillAnswers(t.Context(), "s1", []conversation.Send{{ID: "s1.a1", AnswersBlob: blob}})
+		err := fillAnswers(t.Context(), b.set.site, "s1", []conversation.Send{{ID: "s1.a1", AnswersBlob: blob}})
 		var typed *typedError
 		if !errors.As(err, &typed) || typed.kind != protocol.ErrTypeBadInput {
 			t.Errorf("%s: %v", blob, err)
@@ -133,7 +133,7 @@ func TestADecisionReadsNothingButAnswers(t *testing.T) {
 	if err := b.store.Put(t.Context(), "answers/s1/x", []byte(`no JSON, but a secret`)); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.set.Sessions.fillAnswers(t.Context(), "s1", []conversation.Send{{ID: "s1.a1", AnswersBlob: "answers/s1/x"}}); err == nil || strings.Contains(err.Error(), "a secret") {
+	if err := fillAnswers(t.Context(), b.set.site, "s1", []conversation.Send{{ID: "s1.a1", AnswersBlob: "answers/s1/x"}}); err == nil || strings.Contains(err.Error(), "a secret") {
 		t.Errorf("of a damaged blob: %v", err)
 	}
 }
@@ -163,7 +163,7 @@ func TestSecretAnswersFitTheQuestionsThatAreLeft(t *testing.T) {
 
 func TestPruningLeavesSecretAnswersToSessionsThatRunOrDoNotAnswer(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost})
-	s := b.set.Snapshots
+	s := b.set.site
 	s.askSession = func(_ context.Context, session string) (SessionNow, error) {
 		if session == "mute" {
 			return SessionNow{}, errors.New("it does not answer")
@@ -195,17 +195,17 @@ func TestPruningLeavesSecretAnswersToSessionsThatRunOrDoNotAnswer(t *testing.T) 
 	}
 	before := left()
 	for _, in := range []protocol.PruneSnapshotsInput{{DryRun: true}, {Session: "ended"}} {
-		if err := s.pruneAnswers(t.Context(), in); err != nil || left() != before {
+		if err := pruneAnswers(t.Context(), s, in); err != nil || left() != before {
 			t.Errorf("%+v left %s (%v)", in, left(), err)
 		}
 	}
-	if err := s.pruneAnswers(t.Context(), protocol.PruneSnapshotsInput{}); err != nil || left() != "answers/mute/x answers/runs/x told/left/x told/mute/x told/runs/x" {
+	if err := pruneAnswers(t.Context(), s, protocol.PruneSnapshotsInput{}); err != nil || left() != "answers/mute/x answers/runs/x told/left/x told/mute/x told/runs/x" {
 		t.Errorf("left is %s (%v)", left(), err)
 	}
 	open = nil // the request was decided
 	now := s.Now()
 	s.Deps.Now = func() time.Time { return now.Add(answersKept + time.Minute) }
-	if err := s.pruneAnswers(t.Context(), protocol.PruneSnapshotsInput{}); err != nil || left() != "told/mute/x told/runs/x" {
+	if err := pruneAnswers(t.Context(), s, protocol.PruneSnapshotsInput{}); err != nil || left() != "told/mute/x told/runs/x" {
 		t.Errorf("much later left is %s (%v)", left(), err)
 	}
 }

@@ -22,6 +22,19 @@ type arrival struct {
 	warm   bool       // unchanged since this session was parked here
 }
 
+// workState says what lies in the work folder.
+func (a arrival) workState() workState {
+	switch {
+	case a.mark.Restored != "":
+		return workRestored
+	case a.ours:
+		return workPrepared
+	case a.fresh():
+		return workEmpty
+	}
+	return workRestored
+}
+
 // fresh reports whether no existing folder can be used again.
 func (a arrival) fresh() bool { return !a.ours && !a.warm }
 
@@ -29,7 +42,7 @@ func (a arrival) fresh() bool { return !a.ours && !a.warm }
 // one in which the session was parked. Otherwise it ends the processes there, keeps what
 // lies there in a snapshot, and removes the folder. If cannot is set, nothing can be
 // restored: arrive accepts only an existing folder and removes nothing.
-func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, cannot error, attempt int32, hide secrets) (arrival, error) {
+func arrive(ctx context.Context, s *site, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, cannot error, attempt int32, hide secrets) (arrival, error) {
 	a := arrival{layout: l, mark: folderMark{Generation: in.Claim.Generation, Seed: in.Seed, Brokered: in.Credentials == protocol.CredentialsBroker}}
 	f, err := lookFolder(ctx, h, l.Dir)
 	if err != nil {
@@ -46,7 +59,7 @@ func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l protocol.Layou
 			a.mark.Restored, a.mark.Differs = RestoredWarm, ""
 		}
 	case in.Restore != nil && f.parkedBy(in.Restore.Warm, in.Restore.Snapshot) && f.mark.sameSecrets(in.Seed):
-		if a.warm, err = s.asLeft(ctx, h, l, in.Claim, attempt); err != nil {
+		if a.warm, err = asLeft(ctx, s, h, l, in.Claim, attempt); err != nil {
 			return a, err
 		}
 		f.mark.Parked = false // if it is not warm, something ran there since
@@ -55,7 +68,7 @@ func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l protocol.Layou
 	case a.warm:
 		a.mark.Restored, a.mark.From, dir = RestoredWarm, f.mark.Snapshot, f.mark.Dir
 	case a.ours:
-		err = s.holdAnew(ctx, h, l, in, &a, f.mark, attempt, hide)
+		err = holdAnew(ctx, s, h, l, in, &a, f.mark, attempt, hide)
 	case cannot != nil:
 		return a, cannot
 	case f.there && f.mark.Generation == in.Claim.Generation:
@@ -63,12 +76,12 @@ func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l protocol.Layou
 		// has run here.
 		a.mark.Left = f.mark.Left
 		if f.mark.From != in.Restore.from() {
-			err = s.undo(ctx, h, l, in, attempt)
+			err = undoArrival(ctx, s, h, l, in, attempt)
 		}
 	case f.there:
-		a.mark.Left, err = s.clearOut(ctx, h, l, f.mark, in, attempt, hide)
+		a.mark.Left, err = clearOut(ctx, s, h, l, f.mark, in, attempt, hide)
 		if err == nil && f.mark.login() != nil && loginRotates(in.Seed) && in.Seed.Name == f.mark.Seed.Name {
-			a.mark.Seed, err = s.newest(ctx, in.Claim.Session, in.Seed)
+			a.mark.Seed, err = newest(ctx, s, in.Claim.Session, in.Seed)
 		}
 	}
 	if err != nil {
@@ -90,25 +103,25 @@ func (s *Sessions) arrive(ctx context.Context, h hostexec.Host, l protocol.Layou
 // holdAnew saves the login in a folder of ours that was planted under an earlier
 // lease. codex may have rotated it since. It is saved under the session's present
 // lease, before another login is planted over it.
-func (s *Sessions) holdAnew(ctx context.Context, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, a *arrival, was folderMark, attempt int32, hide secrets) error {
+func holdAnew(ctx context.Context, s *site, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, a *arrival, was folderMark, attempt int32, hide secrets) error {
 	login := was.login()
 	if login == nil || a.mark.Brokered || !loginRotates(in.Seed) || login.Name != in.Seed.Name || login.Epoch == in.Seed.Epoch {
 		return nil
 	}
-	if _, err := s.asLeft(ctx, h, l, in.Claim, attempt); err != nil {
+	if _, err := asLeft(ctx, s, h, l, in.Claim, attempt); err != nil {
 		return err
 	}
-	if err := s.saveLogin(ctx, h, in.Claim.Session, l, in.Seed, hide, false); err != nil {
+	if err := saveLogin(ctx, s, h, in.Claim.Session, l, in.Seed, hide, false); err != nil {
 		return err
 	}
-	seed, err := s.newest(ctx, in.Claim.Session, in.Seed)
+	seed, err := newest(ctx, s, in.Claim.Session, in.Seed)
 	a.mark.Seed, a.marked = seed, false
 	return err
 }
 
 // newest returns the generation of a seed to plant after a login was saved. The refresh
 // token of the generation that the session was given may be used up by now.
-func (s *site) newest(ctx context.Context, session string, told *protocol.SeedRef) (*protocol.SeedRef, error) {
+func newest(ctx context.Context, s *site, session string, told *protocol.SeedRef) (*protocol.SeedRef, error) {
 	now, err := s.desk.now(ctx, told.Name)
 	if err != nil || now.Ref == nil || now.Holders[session] != told.Epoch {
 		return told, err
@@ -118,8 +131,8 @@ func (s *site) newest(ctx context.Context, session string, told *protocol.SeedRe
 	return &ref, nil
 }
 
-// undo removes what an unfinished attempt restored.
-func (s *Sessions) undo(ctx context.Context, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, attempt int32) error {
+// undoArrival removes what an unfinished attempt restored.
+func undoArrival(ctx context.Context, s *site, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, attempt int32) error {
 	fence := fenceOf(in.Claim, l.Dir, attempt)
 	for _, gone := range []string{l.CodexHome, layoutOf(l.Root, in.Claim.Session).WorkDir, path.Join(l.Dir, markFile)} {
 		if err := hostexec.RemoveTree(ctx, h, gone, l.Dir, &fence); err != nil {
@@ -129,17 +142,9 @@ func (s *Sessions) undo(ctx context.Context, h hostexec.Host, l protocol.Layout,
 	return nil
 }
 
-// from returns the snapshot to restore; "" if there is none.
-func (r *RestoreSpec) from() string {
-	if r == nil {
-		return ""
-	}
-	return r.Snapshot
-}
-
 // asLeft reports whether nothing has run in a folder since a session was parked there.
 // It ends the processes there.
-func (s *Sessions) asLeft(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, attempt int32) (bool, error) {
+func asLeft(ctx context.Context, s *site, h hostexec.Host, l protocol.Layout, c protocol.Claim, attempt int32) (bool, error) {
 	ran, err := anyRuns(ctx, h, l)
 	if err != nil {
 		return false, err
@@ -165,7 +170,7 @@ func anyRuns(ctx context.Context, h hostexec.Host, l protocol.Layout) (bool, err
 // clearOut removes what another generation left in the session's place: it ends
 // processes, saves a rotated login, makes a snapshot of what is in no snapshot yet, and
 // only then removes the folder.
-func (s *Sessions) clearOut(ctx context.Context, h hostexec.Host, l protocol.Layout, was folderMark, in PrepareSessionInput, attempt int32, hide secrets) (left string, err error) {
+func clearOut(ctx context.Context, s *site, h hostexec.Host, l protocol.Layout, was folderMark, in PrepareSessionInput, attempt int32, hide secrets) (left string, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("what generation %d left in %s on %s stays there: %w", was.Generation, l.Dir, h.Name(), err)
@@ -178,21 +183,21 @@ func (s *Sessions) clearOut(ctx context.Context, h hostexec.Host, l protocol.Lay
 	if login != nil && !mine {
 		// This comes before the fence is raised, because the seed's recovery uses a
 		// lower epoch.
-		if seed, err = s.seedLeft(ctx, in.Claim.Session, login, s.ask); err == nil {
-			err = s.heldAnew(ctx, h, l, in.Claim.Session, login, seed)
+		if seed, err = seedLeft(ctx, s, in.Claim.Session, login, s.ask); err == nil {
+			err = heldAnew(ctx, s, h, l, in.Claim.Session, login, seed)
 		}
 		if err != nil {
 			return "", err
 		}
 	}
-	quiet, err := s.asLeft(ctx, h, l, in.Claim, attempt)
+	quiet, err := asLeft(ctx, s, h, l, in.Claim, attempt)
 	if err != nil {
 		return "", err
 	}
 	if mine {
-		err = s.saveLogin(ctx, h, in.Claim.Session, l, in.Seed, hide, false)
+		err = saveLogin(ctx, s, h, in.Claim.Session, l, in.Seed, hide, false)
 	} else {
-		_, err = s.loginLeft(ctx, h, l, in.Claim.Session, login, seed)
+		_, err = loginLeft(ctx, s, h, l, in.Claim.Session, login, seed)
 	}
 	if err != nil {
 		return "", err
@@ -201,13 +206,13 @@ func (s *Sessions) clearOut(ctx context.Context, h hostexec.Host, l protocol.Lay
 	if !l.OwnWork {
 		l.WorkDir = was.Dir
 	}
-	if !quiet || !s.isKept(ctx, h, l, was) {
-		all, err := s.hidingLeft(ctx, h, l, in.Claim.Session, was.Seed, seed)
+	if !quiet || !isKept(ctx, s, h, l, was) {
+		all, err := hidingLeft(ctx, s, h, l, in.Claim.Session, was.Seed, seed)
 		if err != nil {
 			return "", err
 		}
 		err = s.takes.inTurn(ctx, in.Claim.Host, func() (err error) {
-			left, err = s.keepLeft(ctx, h, l, in.Claim, was.Generation, in.Snapshot, all.and(hide))
+			left, err = keepLeft(ctx, s, h, l, in.Claim, was.Generation, in.Snapshot, all.and(hide))
 			return err
 		})
 		if err != nil {
@@ -218,7 +223,7 @@ func (s *Sessions) clearOut(ctx context.Context, h hostexec.Host, l protocol.Lay
 	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence); err != nil {
 		return left, err
 	}
-	return left, s.removeFolder(ctx, h, l, fence)
+	return left, removeFolder(ctx, s, h, l, fence)
 }
 
 // orPlanted returns the seed that a folder's mark names. If the mark names none, it
@@ -233,11 +238,11 @@ func orPlanted(marked, known *protocol.SeedRef) *protocol.SeedRef {
 // isKept reports whether a complete snapshot has all of a folder that was parked and in
 // which nothing has run since. A snapshot of the conversation alone does not suffice if
 // the work is removed with the folder.
-func (s *site) isKept(ctx context.Context, h hostexec.Host, l protocol.Layout, was folderMark) bool {
+func isKept(ctx context.Context, s *site, h hostexec.Host, l protocol.Layout, was folderMark) bool {
 	if !was.Parked || was.Snapshot == "" {
 		return false
 	}
-	m, err := s.manifest(ctx, was.Snapshot)
+	m, err := manifest(ctx, s, was.Snapshot)
 	if err != nil || whole(m, was.Dir == "") != nil {
 		return false
 	}
@@ -250,7 +255,7 @@ func (s *site) isKept(ctx context.Context, h hostexec.Host, l protocol.Layout, w
 
 // removeFolder removes our folder, and what we made in a person's work folder. The
 // credential must have been wiped before.
-func (s *site) removeFolder(ctx context.Context, h hostexec.Host, l protocol.Layout, fence hostexec.Fence) error {
+func removeFolder(ctx context.Context, s *site, h hostexec.Host, l protocol.Layout, fence hostexec.Fence) error {
 	if !l.OwnWork {
 		if err := removeMountPoints(ctx, h, l, fence); err != nil {
 			return fmt.Errorf("the credential is wiped, %s stays on %s: %w", l.Dir, h.Name(), err)
@@ -265,7 +270,7 @@ func (s *site) removeFolder(ctx context.Context, h hostexec.Host, l protocol.Lay
 // keepLeft makes a snapshot of what a generation of a session left in its folder;
 // generation is 0 if the folder does not record it. Every attempt makes the same
 // snapshot. It returns "" if there was nothing to keep.
-func (s *site) keepLeft(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, generation int64, spec *SnapshotSpec, hide secrets) (string, error) {
+func keepLeft(ctx context.Context, s *site, h hostexec.Host, l protocol.Layout, c protocol.Claim, generation int64, spec *SnapshotSpec, hide secrets) (string, error) {
 	finder := c
 	if generation > 0 {
 		c.Generation = generation
@@ -279,11 +284,11 @@ func (s *site) keepLeft(ctx context.Context, h hostexec.Host, l protocol.Layout,
 		in.id = leftID(finder, generation, earlier)
 		// A complete snapshot that lacks something cannot be extended. Nor can a
 		// snapshot of something else, or a snapshot that this version cannot read.
-		m, err := s.manifest(ctx, in.id)
+		m, err := manifest(ctx, s, in.id)
 		if err == nil && (whole(m, l.OwnWork) != nil || !madeBy(m, in)) || errors.Is(err, snapshots.ErrIncomplete) || errors.Is(err, snapshots.ErrNewer) {
 			continue
 		}
-		got, err := s.takeWhole(ctx, h, in, hide)
+		got, err := takeWhole(ctx, s, h, in, hide)
 		if got == nil {
 			return "", err
 		}
@@ -303,11 +308,11 @@ func lastSpec(spec *SnapshotSpec) SnapshotSpec {
 
 // restorable reads the manifest of the snapshot that a session is to go on from. It
 // refuses a snapshot that the codex on the host cannot resume.
-func (s *site) restorable(ctx context.Context, in PrepareSessionInput, version string) (m snapshots.Manifest, err error) {
+func restorable(ctx context.Context, s *site, in PrepareSessionInput, version string) (m snapshots.Manifest, err error) {
 	if in.Restore.from() == "" {
 		return m, nil
 	}
-	m, err = s.manifest(ctx, in.Restore.Snapshot)
+	m, err = manifest(ctx, s, in.Restore.Snapshot)
 	if err != nil {
 		return m, fmt.Errorf("go on from snapshot %s: %w", in.Restore.Snapshot, err)
 	}

@@ -19,9 +19,15 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
+// BatchActs are the activities of batches.
+type BatchActs struct{ site *site }
+
+// NewBatchActs makes the activities of a worker.
+func NewBatchActs(s *site) *BatchActs { return &BatchActs{site: s} }
+
 // Batches starts the sessions of batches and keeps their results. The sessions'
 // messages are in the store, and in no batch's history.
-type Batches struct{ *site }
+type Batches struct{ site *site }
 
 // MaxBatchPage is the largest size of a page in bytes.
 const MaxBatchPage = 32 << 20
@@ -94,14 +100,14 @@ func ItemSession(batch, item string, try int) string {
 // StartItems starts sessions in order. When repeated, it finds the sessions that it
 // started before: a session's name tells its item and try, and its origin tells its
 // batch.
-func (b *Batches) StartItems(ctx context.Context, in StartItemsInput) (StartItemsResult, error) {
-	out, err := b.startItems(ctx, in)
+func (b *BatchActs) StartItems(ctx context.Context, in StartItemsInput) (StartItemsResult, error) {
+	out, err := startItems(ctx, b.site, in)
 	return out, failing{}.failure(ctx, "batch "+in.Batch+": start sessions", err)
 }
 
-func (b *Batches) startItems(ctx context.Context, in StartItemsInput) (StartItemsResult, error) {
+func startItems(ctx context.Context, b *site, in StartItemsInput) (StartItemsResult, error) {
 	var out StartItemsResult
-	page, err := b.page(ctx, in.Blob)
+	page, err := pageOf(ctx, b, in.Blob)
 	if err != nil {
 		return out, err
 	}
@@ -109,7 +115,7 @@ func (b *Batches) startItems(ctx context.Context, in StartItemsInput) (StartItem
 		if s.Page < 0 || s.Page >= len(page.Items) {
 			return out, badInput("the page has %d items and no %d", len(page.Items), s.Page)
 		}
-		started, err := b.startItem(ctx, in, page, s)
+		started, err := startItem(ctx, b, in, page, s)
 		if err != nil {
 			return out, err
 		}
@@ -119,7 +125,7 @@ func (b *Batches) startItems(ctx context.Context, in StartItemsInput) (StartItem
 	return out, nil
 }
 
-func (b *Batches) page(ctx context.Context, blob string) (protocol.BatchPage, error) {
+func pageOf(ctx context.Context, b *site, blob string) (protocol.BatchPage, error) {
 	var page protocol.BatchPage
 	if !owned.Is(blob, owned.Pages) {
 		return page, badInput("%.100q is no page of a batch", blob)
@@ -143,7 +149,7 @@ func (b *Batches) page(ctx context.Context, blob string) (protocol.BatchPage, er
 // originAttribute is the search attribute that names what started a session.
 var originAttribute = temporal.NewSearchAttributeKeyKeyword("FairleadOrigin")
 
-func (b *Batches) startItem(ctx context.Context, in StartItemsInput, page protocol.BatchPage, s StartItem) (StartedItem, error) {
+func startItem(ctx context.Context, b *site, in StartItemsInput, page protocol.BatchPage, s StartItem) (StartedItem, error) {
 	it := page.Items[s.Page]
 	opt := page.Options[it.Options]
 	out := StartedItem{N: s.N, ID: it.ID, Session: ItemSession(in.Batch, it.ID, s.Try)}
@@ -152,14 +158,14 @@ func (b *Batches) startItem(ctx context.Context, in StartItemsInput, page protoc
 		return out, nil
 	}
 	if in.Look {
-		return b.startedBefore(ctx, in, out)
+		return startedBefore(ctx, b, in, out)
 	}
 	input, err := sessionInput(in, it, opt, out.Session)
 	if err != nil { // the others of the page may still start
 		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeBadInput, Message: fmt.Sprintf("item %s: %v", it.ID, err)}
 		return out, nil
 	}
-	if err := b.hold(ctx, out.Session, it, opt); errors.Is(err, owned.ErrGone) {
+	if err := holdBlobs(ctx, b, out.Session, it, opt); errors.Is(err, owned.ErrGone) {
 		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeBadInput, Message: fmt.Sprintf("item %s: %v", it.ID, err), Hint: "run the batch anew"}
 		return out, nil
 	} else if err != nil {
@@ -180,7 +186,7 @@ func (b *Batches) startItem(ctx context.Context, in StartItemsInput, page protoc
 		out.Run = run.GetRunID()
 		return out, nil
 	case errors.As(err, &there):
-		return b.startedBefore(ctx, in, out)
+		return startedBefore(ctx, b, in, out)
 	case errors.As(err, &refused):
 		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeBadInput, Message: "Temporal would not have it: " + refused.Message}
 		return out, nil
@@ -202,7 +208,7 @@ func sessionInput(in StartItemsInput, it protocol.BatchItem, opt protocol.BatchO
 
 // startedBefore finds out whether an earlier attempt of this activity started the
 // session, or something else did.
-func (b *Batches) startedBefore(ctx context.Context, in StartItemsInput, out StartedItem) (StartedItem, error) {
+func startedBefore(ctx context.Context, b *site, in StartItemsInput, out StartedItem) (StartedItem, error) {
 	d, err := b.Temporal.DescribeWorkflowExecution(ctx, protocol.SessionID(out.Session), "")
 	if gone := (*serviceerror.NotFound)(nil); in.Look && errors.As(err, &gone) {
 		out.Missing = true
@@ -242,7 +248,7 @@ type RecordResultsResult struct {
 
 // RecordResults keeps results in the store, as JSON lines. Repeating it gives the same
 // blob.
-func (b *Batches) RecordResults(ctx context.Context, in RecordResultsInput) (RecordResultsResult, error) {
+func (b *BatchActs) RecordResults(ctx context.Context, in RecordResultsInput) (RecordResultsResult, error) {
 	var buf bytes.Buffer
 	for _, line := range in.Lines {
 		buf.Write(line)
@@ -250,7 +256,7 @@ func (b *Batches) RecordResults(ctx context.Context, in RecordResultsInput) (Rec
 	}
 	// The folder is the same for the whole run, so the same results are stored once.
 	folder := owned.Owner{Kind: owned.Batch, ID: in.Batch}.RunFolder(activity.GetInfo(ctx).WorkflowExecution.RunID)
-	blob, err := b.Store.PutContent(ctx, owned.In(folder, owned.Results), buf.Bytes())
+	blob, err := b.site.Store.PutContent(ctx, owned.In(folder, owned.Results), buf.Bytes())
 	return RecordResultsResult{Blob: blob}, failing{}.failure(ctx, "batch "+in.Batch+": keep results", err)
 }
 
@@ -283,15 +289,15 @@ type FindSilentResult struct {
 
 // FindSilent finds the sessions that have ended, and how they ended. A session that was
 // terminated could not report its end.
-func (b *Batches) FindSilent(ctx context.Context, in FindEndedInput) (FindSilentResult, error) {
+func (b *BatchActs) FindSilent(ctx context.Context, in FindEndedInput) (FindSilentResult, error) {
 	var out FindSilentResult
-	ended, err := (&Engine{Client: b.Temporal}).FindEnded(ctx, in)
+	ended, err := (&Engine{Client: b.site.Temporal}).FindEnded(ctx, in)
 	if err != nil {
 		return out, failing{}.failure(ctx, "look for sessions that have ended", err)
 	}
 	for _, h := range ended.Ended {
 		e := EndedSession{Holder: h, Kind: "terminated", Message: "its workflow was ended from outside; nothing was cleaned up on the host"}
-		err := b.Temporal.GetWorkflow(ctx, h.WorkflowID, "").Get(ctx, nil)
+		err := b.site.Temporal.GetWorkflow(ctx, h.WorkflowID, "").Get(ctx, nil)
 		var app *temporal.ApplicationError
 		switch {
 		case err == nil:

@@ -57,8 +57,8 @@ func newBed(t *testing.T, spec protocol.HostSpec) *bed {
 // asked makes the sessions in Temporal answer as in say. Sessions that are not in say
 // do not run.
 func (b *bed) asked(say map[string]SessionNow) {
-	b.set.Snapshots.askLeft = func(context.Context) ([]LeftThere, error) { return nil, nil }
-	b.set.Snapshots.askSession = func(_ context.Context, session string) (SessionNow, error) { return say[session], nil }
+	b.set.site.askLeft = func(context.Context) ([]LeftThere, error) { return nil, nil }
+	b.set.site.askSession = func(_ context.Context, session string) (SessionNow, error) { return say[session], nil }
 }
 
 // another returns a second worker with connections of its own.
@@ -66,7 +66,7 @@ func (b *bed) another() *bed {
 	c := *b
 	c.pool = hostexec.NewPool(hostexec.PoolOptions{})
 	b.t.Cleanup(func() { c.pool.Close() })
-	deps := b.set.Hosts.Deps
+	deps := b.set.site.Deps
 	deps.Pool, deps.Chunks, c.live = c.pool, nil, &recorder{}
 	deps.Live = c.live
 	c.set = New(deps)
@@ -127,7 +127,7 @@ func (k *talk) kill() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	k.claim.Pump++
-	_, err := k.set.Sessions.stopServer(ctx, StopServerInput{Claim: k.claim, Layout: k.layout, Incarnation: k.incarnation}, 99)
+	_, err := stopServer(ctx, k.set.Place.site, StopServerInput{Claim: k.claim, Layout: k.layout, Incarnation: k.incarnation}, 99)
 	if isRootMissing(err) { // the test has removed the whole root folder
 		_, err = giveUpRoot(ctx, k.host(), k.layout, k.claim, 99)
 	}
@@ -146,7 +146,7 @@ func (k *talk) start() {
 	k.incarnation++
 	k.state.Cursor = protocol.Cursor{Incarnation: k.incarnation}
 	k.state.Rewind, k.state.Open, k.state.TurnID = 0, nil, ""
-	_, err := k.set.Sessions.startServer(k.t.Context(), StartServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation}, 1)
+	_, err := startServer(k.t.Context(), k.set.Place.site, StartServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation}, 1)
 	if err != nil {
 		k.t.Fatalf("start codex: %v", err)
 	}
@@ -184,7 +184,7 @@ func (k *talk) pump(want conversation.PumpReason, sends ...conversation.Send) Ru
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(k.t.Context(), patience)
 	defer cancel()
-	out, err := k.set.Sessions.pump(ctx, k.input(sends...), quiet(1))
+	out, err := runPump(ctx, k.set.Pump.site, k.input(sends...), quiet(1))
 	if err != nil {
 		k.t.Fatalf("pump: %v", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/conversation"
@@ -71,26 +70,10 @@ func checkBrokerCodex(credentials, version string) error {
 		err: fmt.Errorf("codex %s writes the access tokens that it is given into its log database; --credentials broker needs %s or newer", version, oldestBroker)}
 }
 
-// A tokenDesk asks the workflows of seeds for newer tokens.
-type tokenDesk interface {
-	now(ctx context.Context, seed string) (SeedNow, error)
-	refresh(ctx context.Context, seed string, what RefreshSeed) (SeedNow, error)
-}
-
-type temporalTokens struct{ client client.Client }
-
-func (d temporalTokens) now(ctx context.Context, seed string) (SeedNow, error) {
-	return askSeed(ctx, d.client, seed)
-}
-
-func (d temporalTokens) refresh(ctx context.Context, seed string, what RefreshSeed) (SeedNow, error) {
-	return updateSeed(ctx, d.client, seed, protocol.UpdateRefreshSeed, what)
-}
-
 // A brokering gives one pump's codex the access tokens of its seed. It reads them from
 // the store and never refreshes: the seed's workflow does that.
 type brokering struct {
-	*site
+	site    *site
 	desk    tokenDesk
 	session string
 	seed    protocol.SeedRef
@@ -106,12 +89,12 @@ type brokering struct {
 }
 
 // broker returns nil for a session whose credential is planted.
-func (s *site) broker(in RunPumpInput, hide secrets, lost func(error)) *brokering {
-	if in.Credentials != protocol.CredentialsBroker {
+func broker(s *site, session, credentials string, seed *protocol.SeedRef, unkept bool, hide secrets, lost func(error)) *brokering {
+	if credentials != protocol.CredentialsBroker {
 		return nil
 	}
-	b := &brokering{site: s, desk: s.tokens, session: in.Claim.Session, seed: *in.Seed, hide: hide}
-	if !in.Unkept {
+	b := &brokering{site: s, desk: s.tokens, session: session, seed: *seed, hide: hide}
+	if !unkept {
 		b.lost = lost
 	}
 	return b
@@ -169,7 +152,7 @@ func (b *brokering) token(ctx context.Context, ask conversation.TokenAsk) (conve
 			b.lost(err)
 			<-ctx.Done()
 		}
-		b.Logger.Warn("no access token for codex", "session", b.session, "seed", b.seed.Name, "error", err)
+		b.site.Logger.Warn("no access token for codex", "session", b.session, "seed", b.seed.Name, "error", err)
 		return conversation.Token{}, &conversation.TokenError{Code: code, Err: err}
 	}
 }
@@ -255,7 +238,7 @@ func (b *brokering) spent(a seeds.Access, now SeedNow, ask conversation.TokenAsk
 	case ask.Reason != "" && ask.Have >= now.Generation:
 		return true
 	}
-	return !a.Expires.IsZero() && a.Expires.Sub(b.Now()) < soonOver
+	return !a.Expires.IsZero() && a.Expires.Sub(b.site.Now()) < soonOver
 }
 
 // made records the new generation of a refresh that this pump asked for, and the time.
@@ -263,18 +246,18 @@ func (b *brokering) spent(a seeds.Access, now SeedNow, ask conversation.TokenAsk
 func (b *brokering) made(generation int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.renewed, b.at = generation, b.Now()
+	b.renewed, b.at = generation, b.site.Now()
 }
 
 func (b *brokering) justMade(generation int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.renewed == generation && b.Now().Sub(b.at) < justRefreshed
+	return b.renewed == generation && b.site.Now().Sub(b.at) < justRefreshed
 }
 
 // access reads a generation from the store and hides its secrets from now on.
 func (b *brokering) access(ctx context.Context, now SeedNow) (seeds.Access, error) {
-	bundle, err := b.bundle(ctx, now.Ref)
+	bundle, err := b.site.bundle(ctx, now.Ref)
 	if err == nil && bundle == nil {
 		err = &seedError{b.seed.Name, errors.New("it has no generation")}
 	}

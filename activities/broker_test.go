@@ -176,7 +176,7 @@ func (b *bed) brokered(id string, model *scriptedmodel.Server) (*talk, *desk) {
 		b.t.Fatal(err)
 	}
 	d.keep(data, []byte(scriptedmodel.LoginConfigTOML(model.BaseURL())))
-	b.set.Sessions.tokens, b.set.Sessions.desk = d, d
+	b.set.site.tokens, b.set.site.desk = d, d
 	ref := d.ref
 	k := &talk{bed: b, claim: protocol.Claim{Session: id, Host: b.spec, Generation: 1}, seed: &ref, credentials: protocol.CredentialsBroker}
 	out, err := b.prepare(PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "workspace-write", Credentials: protocol.CredentialsBroker})
@@ -382,7 +382,7 @@ rules:
 	d.block = make(chan struct{})
 	in := k.input(k.message("go"))
 	dying := b.another()
-	dying.set.Sessions.tokens = d
+	dying.set.site.tokens = d
 	first := k.pumpBeside(context.Background(), dying, in, quiet(1))
 	<-d.begun
 	// The first worker is not heard of any more: its connections break.

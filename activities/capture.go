@@ -7,16 +7,16 @@ import (
 	"path"
 	"strings"
 
-	enums "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/serviceerror"
-	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/temporal"
-
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
+
+// LoginActs are the activities on seeds and logins.
+type LoginActs struct{ site *site }
+
+// NewLoginActs makes the activities of a worker.
+func NewLoginActs(s *site) *LoginActs { return &LoginActs{site: s} }
 
 // CaptureSeedInput is the input of CaptureSeed.
 type CaptureSeedInput struct {
@@ -41,12 +41,12 @@ type CaptureSeedResult struct {
 // encrypted. Before it returns it reads the stored bundle back, so that the host does
 // not have the only copy. When repeated, it finds the stored bundle. It changes nothing
 // on the host.
-func (h *Hosts) CaptureSeed(ctx context.Context, in CaptureSeedInput) (CaptureSeedResult, error) {
-	out, err := h.capture(ctx, in)
+func (h *LoginActs) CaptureSeed(ctx context.Context, in CaptureSeedInput) (CaptureSeedResult, error) {
+	out, err := captureSeed(ctx, h.site, in)
 	return out, failing{}.failure(ctx, "capture seed "+in.Name, err)
 }
 
-func (h *Hosts) capture(ctx context.Context, in CaptureSeedInput) (CaptureSeedResult, error) {
+func captureSeed(ctx context.Context, h *site, in CaptureSeedInput) (CaptureSeedResult, error) {
 	var out CaptureSeedResult
 	if err := seeds.ValidName(in.Name); err != nil {
 		return out, badInput("%v", err)
@@ -112,11 +112,11 @@ type ForgetLoginInput struct {
 
 // ForgetLogin removes the auth.json that was captured, and checks that it is gone. An
 // auth.json that has changed since is somebody's newer login, and stays.
-func (h *Hosts) ForgetLogin(ctx context.Context, in ForgetLoginInput) error {
-	return failing{}.failure(ctx, "remove the login from "+in.Home+" on "+in.Host.Name, h.forgetLogin(ctx, in))
+func (h *LoginActs) ForgetLogin(ctx context.Context, in ForgetLoginInput) error {
+	return failing{}.failure(ctx, "remove the login from "+in.Home+" on "+in.Host.Name, forgetLogin(ctx, h.site, in))
 }
 
-func (h *Hosts) forgetLogin(ctx context.Context, in ForgetLoginInput) error {
+func forgetLogin(ctx context.Context, h *site, in ForgetLoginInput) error {
 	host, err := h.host(in.Host)
 	if err != nil {
 		return err
@@ -178,71 +178,3 @@ while there "$file" || there "$aside"; do
 	ln -- "$aside" "$file" 2>/dev/null && rm -f -- "$aside" || mv -n -- "$aside" "$file"
 	exit 95
 done`
-
-// PutSeedInput names a bundle in the store that is to be a seed's next generation.
-type PutSeedInput struct {
-	Name  string              `json:"name"`
-	Ref   protocol.SeedRef    `json:"ref"`
-	Files []protocol.SeedFile `json:"files"`
-	By    string              `json:"by,omitempty"`
-	// Elsewhere names the place where somebody may be using the same login. As long as
-	// it is set, no session gets a login that rotates. Moved puts the same bundle again
-	// and says that the login is not in use elsewhere any more.
-	Elsewhere string `json:"elsewhere,omitempty"`
-	Moved     bool   `json:"moved,omitempty"`
-	// With Ask, nothing is put: the seed is only asked whether it would take the bundle
-	// now.
-	Ask bool `json:"ask,omitempty"`
-}
-
-// PutSeed makes the bundle the seed's next generation, and creates the seed if it does
-// not exist. Repeating it makes no further generation.
-func (e *Engine) PutSeed(ctx context.Context, in PutSeedInput) error {
-	if in.Ask {
-		return e.wouldPut(ctx, in)
-	}
-	id := protocol.SeedID(in.Name)
-	start := e.Client.NewWithStartWorkflowOperation(client.StartWorkflowOptions{
-		ID: id, TaskQueue: seedTaskQueue, StaticSummary: "seed " + in.Name,
-		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
-	}, "Seed", map[string]string{"name": in.Name})
-	info := activity.GetInfo(ctx)
-	h, err := e.Client.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
-		StartWorkflowOperation: start,
-		UpdateOptions: client.UpdateWorkflowOptions{
-			WorkflowID: id, UpdateID: info.WorkflowExecution.RunID + "-" + info.ActivityID, UpdateName: "put_seed",
-			Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
-		},
-	})
-	if err == nil {
-		err = h.Get(ctx, nil)
-	}
-	return putRefused(in, err)
-}
-
-// wouldPut asks the seed whether it would take the bundle. A seed that does not exist
-// yet would take any bundle.
-func (e *Engine) wouldPut(ctx context.Context, in PutSeedInput) error {
-	h, err := e.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID: protocol.SeedID(in.Name), UpdateName: "put_seed", Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
-	})
-	if err == nil {
-		err = h.Get(ctx, nil)
-	}
-	var none *serviceerror.NotFound
-	if errors.As(err, &none) {
-		return nil
-	}
-	return putRefused(in, err)
-}
-
-func putRefused(in PutSeedInput, err error) error {
-	var refused *temporal.ApplicationError
-	if errors.As(err, &refused) {
-		return temporal.NewNonRetryableApplicationError("put seed "+in.Name+": "+refused.Message(), refused.Type(), nil)
-	}
-	return err
-}
-
-// seedTaskQueue is the task queue of seeds. It is the same for all zones.
-const seedTaskQueue = "fairlead"

@@ -60,7 +60,7 @@ func (c *captured) holds(it string) string {
 
 func (c *captured) capture() CaptureSeedResult {
 	c.t.Helper()
-	out, err := c.set.Hosts.capture(c.t.Context(), c.in)
+	out, err := captureSeed(c.t.Context(), c.set.Login.site, c.in)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -84,8 +84,8 @@ func TestWhatWasCapturedIsReadBackAndFoundAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer blind.Close()
-	c.set.Hosts.Store = blind
-	if out, err := c.set.Hosts.capture(t.Context(), c.in); err == nil {
+	c.set.site.Store = blind
+	if out, err := captureSeed(t.Context(), c.set.Login.site, c.in); err == nil {
 		t.Errorf("kept as %+v, which nobody has read back", out.Ref)
 	}
 }
@@ -93,7 +93,7 @@ func TestWhatWasCapturedIsReadBackAndFoundAgain(t *testing.T) {
 // If the store cannot give back a login, nobody is asked for a code.
 func TestALoginIsMadeOnlyWhereTheStoreGivesBackWhatItTakes(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
-	if err := b.set.Hosts.tryStore(t.Context(), "logins/l"); err != nil {
+	if err := tryStore(t.Context(), b.set.Login.site, "logins/l"); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := b.store.List(t.Context(), "logins/"); err != nil || len(left) > 0 {
@@ -108,8 +108,8 @@ func TestALoginIsMadeOnlyWhereTheStoreGivesBackWhatItTakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer blind.Close()
-	b.set.Hosts.Store = blind
-	if out, err := b.set.Hosts.makeLogin(t.Context(), LoginInput{ID: "l", Host: b.spec}); err == nil || !strings.Contains(err.Error(), "try the store") {
+	b.set.site.Store = blind
+	if out, err := makeLogin(t.Context(), b.set.Login.site, LoginInput{ID: "l", Host: b.spec}); err == nil || !strings.Contains(err.Error(), "try the store") {
 		t.Errorf("made %+v, %v", out, err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(b.spec.Root, "logins", "*")); len(left) > 0 {
@@ -149,7 +149,7 @@ func TestOnlyTheLoginThatWasCapturedIsForgotten(t *testing.T) {
 					h.write(file, strings.ReplaceAll(text, "it", it))
 				}
 			}
-			err = h.set.Hosts.forgetLogin(t.Context(), ForgetLoginInput{Host: h.spec, Home: h.in.Home, Auth: h.kept.Auth})
+			err = forgetLogin(t.Context(), h.set.Login.site, ForgetLoginInput{Host: h.spec, Home: h.in.Home, Auth: h.kept.Auth})
 			if (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
 				t.Errorf("it ended with %v, want %q", err, c.fails)
 			}

@@ -15,15 +15,21 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
+// HostActs are the activities on hosts that belong to no session.
+type HostActs struct{ site *site }
+
+// NewHostActs makes the activities of a worker.
+func NewHostActs(s *site) *HostActs { return &HostActs{site: s} }
+
 // CheckHost finds out what a host can do by trying it, not from versions. It returns an
 // error only if the host cannot be reached; any other result is a Check. It removes
 // everything that it makes on the host.
-func (h *Hosts) CheckHost(ctx context.Context, in CheckHostInput) (protocol.CheckHostResult, error) {
-	out, err := h.check(ctx, in.Host)
+func (h *HostActs) CheckHost(ctx context.Context, in CheckHostInput) (protocol.CheckHostResult, error) {
+	out, err := check(ctx, h.site, in.Host)
 	return out, failing{}.failure(ctx, "check "+in.Host.Name, err)
 }
 
-func (s *site) check(ctx context.Context, spec protocol.HostSpec) (protocol.CheckHostResult, error) {
+func check(ctx context.Context, s *site, spec protocol.HostSpec) (protocol.CheckHostResult, error) {
 	c := &checkup{Result: protocol.CheckHostResult{Facts: map[string]string{}, CheckedAt: s.Now().UTC()}}
 	h, err := s.host(spec)
 	if err != nil {
@@ -34,7 +40,7 @@ func (s *site) check(ctx context.Context, spec protocol.HostSpec) (protocol.Chec
 		return c.Result, err
 	}
 	dir := path.Join(root, "check", strings.ToLower(rand.Text()[:12]))
-	facts, err := s.lookAround(ctx, h, root, dir)
+	facts, err := lookAround(ctx, s, h, root, dir)
 	defer func() {
 		undo, cancel := afterwards(ctx)
 		defer cancel()
@@ -49,7 +55,7 @@ func (s *site) check(ctx context.Context, spec protocol.HostSpec) (protocol.Chec
 	c.programs(facts)
 	c.root(facts, root)
 	c.clock(facts)
-	if err := s.checkCodex(ctx, c, h, spec, root, dir, facts["home_ok"] == "y"); err != nil {
+	if err := checkCodex(ctx, s, c, h, spec, root, dir, facts["home_ok"] == "y"); err != nil {
 		return c.Result, err
 	}
 	c.Result.OK = !slices.ContainsFunc(c.Result.Checks, func(k protocol.Check) bool { return k.Required && !k.OK })
@@ -116,7 +122,7 @@ fi
 echo "date $(date +%s)"`
 
 // lookAround gathers facts in one round trip.
-func (s *site) lookAround(ctx context.Context, h hostexec.Host, root, dir string) (map[string]string, error) {
+func lookAround(ctx context.Context, s *site, h hostexec.Host, root, dir string) (map[string]string, error) {
 	if _, err := h.Run(ctx, hostexec.Command{Script: ":"}); err != nil {
 		return nil, err // this connects, so that the measured time has no connecting in it
 	}

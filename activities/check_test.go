@@ -13,7 +13,7 @@ import (
 
 func (b *bed) check() protocol.CheckHostResult {
 	b.t.Helper()
-	out, err := b.set.Hosts.CheckHost(b.t.Context(), CheckHostInput{Host: b.spec})
+	out, err := b.set.Host.CheckHost(b.t.Context(), CheckHostInput{Host: b.spec})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestUnreachableHostIsTyped(t *testing.T) {
 	spec.Port = l.Addr().(*net.TCPAddr).Port
 	l.Close()
 	b := newBed(t, spec)
-	_, err = b.set.Hosts.CheckHost(t.Context(), CheckHostInput{Host: spec})
+	_, err = b.set.Host.CheckHost(t.Context(), CheckHostInput{Host: spec})
 	if app := appError(t, err); app.Type() != protocol.ErrTypeUnreachable || app.NonRetryable() {
 		t.Errorf("%v", app)
 	}
@@ -116,11 +116,11 @@ func TestOtherHostKeyIsNeverTried(t *testing.T) {
 	keys := spec.HostKeys
 	spec.HostKeys = hosttest.StartSSHD(t, hosttest.Options{}).Spec().HostKeys
 	b := newBed(t, spec)
-	_, err := b.set.Hosts.CheckHost(t.Context(), CheckHostInput{Host: spec})
+	_, err := b.set.Host.CheckHost(t.Context(), CheckHostInput{Host: spec})
 	if app := appError(t, err); app.Type() != protocol.ErrTypeHostKey || !app.NonRetryable() {
 		t.Errorf("changed key: %v", app)
 	}
-	got, err := b.set.Hosts.ScanHostKeys(t.Context(), protocol.ScanHostKeysInput{Host: spec})
+	got, err := b.set.Host.ScanHostKeys(t.Context(), protocol.ScanHostKeysInput{Host: spec})
 	if err != nil || len(got.Keys) != 1 || got.Keys[0].Key != keys[0] {
 		t.Errorf("scanned %+v, %v; it has %v", got, err, keys)
 	}

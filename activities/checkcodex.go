@@ -16,8 +16,8 @@ import (
 
 // checkCodex looks for codex and, if there is one, starts it in dir with a
 // made-up credential and has it run commands in its sandbox.
-func (s *site) checkCodex(ctx context.Context, c *checkup, h hostexec.Host, spec protocol.HostSpec, root, dir string, canWrite bool) error {
-	have, will, err := s.codexPresent(ctx, h, spec, root)
+func checkCodex(ctx context.Context, s *site, c *checkup, h hostexec.Host, spec protocol.HostSpec, root, dir string, canWrite bool) error {
+	have, will, err := codexPresent(ctx, s, h, spec, root)
 	if detail, hint, mine := asCheck(err); mine {
 		c.add("codex", false, true, detail, hint)
 		return nil
@@ -35,12 +35,12 @@ func (s *site) checkCodex(ctx context.Context, c *checkup, h hostexec.Host, spec
 	if !canWrite {
 		return nil
 	}
-	return s.checkServer(ctx, c, h, have.Path, dir)
+	return checkServer(ctx, s, c, h, have.Path, dir)
 }
 
 // codexPresent looks for codex as codexOn does, but copies nothing to the host. will is this
 // worker's codex for such a host; nil if the worker has none.
-func (s *site) codexPresent(ctx context.Context, h hostexec.Host, spec protocol.HostSpec, root string) (have protocol.ProvisionCodexResult, will *codexTree, err error) {
+func codexPresent(ctx context.Context, s *site, h hostexec.Host, spec protocol.HostSpec, root string) (have protocol.ProvisionCodexResult, will *codexTree, err error) {
 	m, err := lookAtMachine(ctx, h, root)
 	if err != nil {
 		return have, nil, err
@@ -48,7 +48,7 @@ func (s *site) codexPresent(ctx context.Context, h hostexec.Host, spec protocol.
 	tree, err := s.Codex.tree(ctx, m.OS, m.Arch)
 	switch {
 	case errors.Is(err, errNoSource):
-		have, err = s.codexThere(ctx, h, root, m, err)
+		have, err = codexThere(ctx, s, h, root, m, err)
 		return have, nil, err
 	case err != nil:
 		return have, nil, &typedError{kind: protocol.ErrTypeCodexMissing, hint: "run `make tools` where the worker runs", err: err}
@@ -61,7 +61,7 @@ func (s *site) codexPresent(ctx context.Context, h hostexec.Host, spec protocol.
 	return have, tree, nil
 }
 
-func (s *site) checkServer(ctx context.Context, c *checkup, h hostexec.Host, codex, dir string) error {
+func checkServer(ctx context.Context, s *site, c *checkup, h hostexec.Host, codex, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	const sandbox = "workspace-write"
@@ -71,7 +71,7 @@ func (s *site) checkServer(ctx context.Context, c *checkup, h hostexec.Host, cod
 	if err != nil {
 		return fmt.Errorf("plant a made-up credential: %w", err)
 	}
-	p, err := s.startProbe(ctx, h, codex, home, path.Join(dir, "tmp"), work, nil)
+	p, err := startProbe(ctx, s, h, codex, home, path.Join(dir, "tmp"), work, nil)
 	if err != nil {
 		c.add("app-server", false, true, err.Error(), hintServer(err))
 		return nil
@@ -95,14 +95,14 @@ func (s *site) checkServer(ctx context.Context, c *checkup, h hostexec.Host, cod
 	if err != nil {
 		return err
 	}
-	s.addCredential(c, protected)
+	addCredential(s, c, protected)
 	cut, detail := p.networkCut(ctx, sandbox, protected.Profile)
 	c.add("network", cut, false, detail, "commands in the sandbox may reach the network from this host")
 	return nil
 }
 
 // addCredential adds whether a session with a seed can run there, and with what protection.
-func (s *site) addCredential(c *checkup, p protection) {
+func addCredential(s *site, c *checkup, p protection) {
 	allowed := s.Unprotected == UnprotectedAllow
 	switch {
 	case p.Why == "":

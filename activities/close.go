@@ -23,21 +23,21 @@ import (
 // credential, removes our folder, checks that the folder is gone, and writes the last
 // notes. Each step may be repeated. If one fails, the later ones are not done, and the
 // error says what stays on the host.
-func (s *Sessions) CloseSession(ctx context.Context, in CloseSessionInput) (CloseSessionResult, error) {
+func (s *PlaceActs) CloseSession(ctx context.Context, in CloseSessionInput) (CloseSessionResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	f := failing{epoch: epochOf(in.Claim, attempt)}
 	what := "close session " + in.Claim.Session
-	sec, err := s.hidingIn(ctx, in.Claim, in.Seed)
+	sec, err := hidingIn(ctx, s.site, in.Claim, in.Seed)
 	if err != nil && !in.Discard {
 		return CloseSessionResult{}, f.failure(ctx, what, err)
 	}
 	f.hide = sec.all
-	out, err := s.close(ctx, in, attempt, sec)
+	out, err := closeSession(ctx, s.site, in, attempt, sec)
 	hideIn(sec.all, &out)
 	return out, f.failure(ctx, what, err)
 }
 
-func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int32, hide secrets) (CloseSessionResult, error) {
+func closeSession(ctx context.Context, s *site, in CloseSessionInput, attempt int32, hide secrets) (CloseSessionResult, error) {
 	out := CloseSessionResult{Seq: in.Seq}
 	h, err := s.host(in.Claim.Host)
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 	if err := checkLayout(in.Layout, in.Claim.Session); err != nil {
 		return out, err
 	}
-	f, err := s.lookSession(ctx, h, in.Claim, in.Layout, prepared)
+	f, err := lookSession(ctx, s, h, in.Claim, in.Layout, prepared)
 	if err != nil && !(in.Discard && prepared && isRootMissing(err)) {
 		return out, stays(h, in.Layout, err)
 	}
@@ -66,22 +66,22 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeDiscarded, Message: fmt.Sprintf("discarded what could not be looked at: %v", err)}
 		out.Survivors, err = giveUpRoot(ctx, h, in.Layout, in.Claim, attempt)
 	} else if f.exists {
-		err = s.clear(ctx, h, in, attempt, hide, &out)
+		err = clearFolder(ctx, s, h, in, attempt, hide, &out)
 	} else if out.Survivors, err = endUnrecorded(ctx, h, in.Layout, in.Claim, attempt); err == nil {
 		var last archive
-		last, err = s.archived(ctx, in)
+		last, err = isArchived(ctx, s, in)
 		out.Archive = last.id
 	}
 	if err != nil {
 		return out, err
 	}
 	out.Wiped, out.Removed = gone, gone
-	out.Seq, err = s.record(ctx, in.Claim.Session, owner{in.Claim.Generation, in.Claim.Pump, 1}, in.Seq, append(in.Notes, out.notes...), hide.all)
+	out.Seq, err = record(ctx, s, in.Claim.Session, owner{in.Claim.Generation, in.Claim.Pump, 1}, in.Seq, append(in.Notes, out.notes...), hide.all)
 	if err == nil {
-		s.forgetHeard(ctx, in.Claim.Session, in.Claim.Generation)
-		s.forgetAnswers(ctx, in.Claim.Session, in.Claim.Host.Name)
-		s.forgetTokens(ctx, in.Claim.Session)
-		s.forgetRooted(ctx, in.Claim, in.Claim.Generation)
+		forgetHeard(ctx, s, in.Claim.Session, in.Claim.Generation)
+		forgetAnswers(ctx, s, in.Claim.Session, in.Claim.Host.Name)
+		forgetTokens(ctx, s, in.Claim.Session)
+		forgetRooted(ctx, s, in.Claim, in.Claim.Generation)
 	}
 	return out, err
 }
@@ -89,12 +89,12 @@ func (s *Sessions) close(ctx context.Context, in CloseSessionInput, attempt int3
 // discardAfter is how long saving may take if it may be given up.
 const discardAfter = 2 * time.Minute
 
-// save keeps a rotated login, the rollouts and our work folder. With Discard, it gives
+// saveAll keeps a rotated login, the rollouts and our work folder. With Discard, it gives
 // up only what cannot be saved.
-func (s *Sessions) save(ctx context.Context, h hostexec.Host, in CloseSessionInput, hide secrets, out *CloseSessionResult) error {
+func saveAll(ctx context.Context, s *site, h hostexec.Host, in CloseSessionInput, hide secrets, out *CloseSessionResult) error {
 	saving, cancel := whileSaving(ctx, in.Discard)
 	defer cancel()
-	saved := s.saveLogin(saving, h, in.Claim.Session, in.Layout, in.Seed, hide, true)
+	saved := saveLogin(saving, s, h, in.Claim.Session, in.Layout, in.Seed, hide, true)
 	if out.Unsaved = saved != nil; saved != nil && !in.Discard {
 		return saved
 	}
@@ -105,7 +105,7 @@ func (s *Sessions) save(ctx context.Context, h hostexec.Host, in CloseSessionInp
 	err := s.takes.inTurn(ctx, in.Claim.Host, func() (err error) {
 		saving, cancel := whileSaving(ctx, in.Discard)
 		defer cancel()
-		out.Archive, err = s.archive(saving, h, in, hide)
+		out.Archive, err = archiveFolder(saving, s, h, in, hide)
 		return err
 	})
 	return errors.Join(saved, err)
@@ -123,11 +123,11 @@ func whileSaving(ctx context.Context, discard bool) (context.Context, context.Ca
 // saveLogin saves a rotating login after codex has ended. An error means that the host
 // may have the only copy. leaves says that the login is wiped next. Then it is also
 // saved under a lease that an earlier workflow of the seed granted.
-func (s *Sessions) saveLogin(ctx context.Context, h hostexec.Host, session string, l protocol.Layout, seed *protocol.SeedRef, hide secrets, leaves bool) error {
+func saveLogin(ctx context.Context, s *site, h hostexec.Host, session string, l protocol.Layout, seed *protocol.SeedRef, hide secrets, leaves bool) error {
 	if loginRotates(seed) && hide.auth == nil {
 		return fmt.Errorf("seed %s cannot be read, so nobody can tell whether its login was rotated", seed.Name)
 	}
-	k := s.keeper(h, session, l.CodexHome, seed, hide)
+	k := newKeeper(s, h, session, l.CodexHome, seed, hide)
 	if k != nil {
 		k.left = leaves
 	}
@@ -154,21 +154,21 @@ func (s *Sessions) saveLogin(ctx context.Context, h hostexec.Host, session strin
 	return nil
 }
 
-// clear closes a session whose folder exists.
-func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionInput, attempt int32, hide secrets, out *CloseSessionResult) error {
+// clearFolder closes a session whose folder exists.
+func clearFolder(ctx context.Context, s *site, h hostexec.Host, in CloseSessionInput, attempt int32, hide secrets, out *CloseSessionResult) error {
 	l, fence := in.Layout, fenceOf(in.Claim, in.Layout.Dir, attempt)
 	var err error
 	if out.Survivors, err = endAll(ctx, h, l, in.Claim, in.Incarnation, attempt); err != nil {
 		return stays(h, l, err)
 	}
 	if in.Workspace != nil {
-		notes, err := s.closingHooks(ctx, s.workspaceJob(h, l, in.Claim, attempt, nil), in.Workspace, hide)
+		notes, err := closingHooks(ctx, s, workspaceJob(s, h, l, in.Claim, attempt, nil), in.Workspace, hide)
 		if err != nil {
 			return stays(h, l, err)
 		}
 		out.notes = notes
 	}
-	if err = s.save(ctx, h, in, hide, out); err != nil {
+	if err = saveAll(ctx, s, h, in, hide, out); err != nil {
 		if !in.Discard || ctx.Err() != nil || isBusy(err) {
 			out.Unsaved = false
 			return stays(h, l, err)
@@ -184,7 +184,7 @@ func (s *Sessions) clear(ctx context.Context, h hostexec.Host, in CloseSessionIn
 			return stays(h, l, err)
 		}
 	}
-	return s.removeFolder(ctx, h, l, fence)
+	return removeFolder(ctx, s, h, l, fence)
 }
 
 // stays wraps an error that came before the wiping. It adds a text that says what is
@@ -208,7 +208,7 @@ type archive struct {
 	earlier int    // number of earlier ones that are not whole, or of something else
 }
 
-func (s *Sessions) archived(ctx context.Context, in CloseSessionInput) (a archive, err error) {
+func isArchived(ctx context.Context, s *site, in CloseSessionInput) (a archive, err error) {
 	all, err := snapshots.List(ctx, s.Store, in.Claim.Session)
 	if err != nil {
 		return a, fmt.Errorf("look for what is kept of it: %w", err)
@@ -237,26 +237,26 @@ func closingTake(in CloseSessionInput) taking {
 	return taking{TakeSnapshotInput: TakeSnapshotInput{Claim: in.Claim, Layout: in.Layout, SnapshotSpec: spec}, ownWork: in.Snapshot == nil}
 }
 
-// archive makes the session's last snapshot and reads every byte back from the store.
+// archiveFolder makes the session's last snapshot and reads every byte back from the store.
 // It returns "" if the session never had a thread and did no work.
-func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSessionInput, hide secrets) (string, error) {
-	last, err := s.archived(ctx, in)
+func archiveFolder(ctx context.Context, s *site, h hostexec.Host, in CloseSessionInput, hide secrets) (string, error) {
+	last, err := isArchived(ctx, s, in)
 	if err != nil || last.whole {
 		return last.id, err
 	}
-	if err := s.hidePlanted(ctx, h, in.Layout, hide); err != nil {
+	if err := hidePlanted(ctx, s, h, in.Layout, hide); err != nil {
 		return "", err
 	}
 	t := closingTake(in)
 	t.id = closingID(in, s.Now(), last.earlier)
-	got, err := s.takeWhole(ctx, h, t, hide)
+	got, err := takeWhole(ctx, s, h, t, hide)
 	if got == nil && err != nil && cannotBeKept(err) && (in.Discard || !in.Layout.OwnWork) {
 		// A person's folder stays, and Discard gives up the work alone. In both cases
 		// the conversation can still be kept.
 		s.Logger.Warn("only the conversation is kept", "session", in.Claim.Session, "dir", in.Layout.WorkDir, "error", err)
 		work := err
 		t.Policy.Work = protocol.WorkNone
-		if got, err = s.takeWhole(ctx, h, t, hide); in.Layout.OwnWork {
+		if got, err = takeWhole(ctx, s, h, t, hide); in.Layout.OwnWork {
 			err = errors.Join(work, err)
 		}
 	}
@@ -264,30 +264,6 @@ func (s *Sessions) archive(ctx context.Context, h hostexec.Host, in CloseSession
 		return "", err
 	}
 	return got.ID, err
-}
-
-// worthKeeping reports whether there is anything but folders. Whatever find cannot read
-// counts. gone is a folder in must that does not exist; "" if all exist.
-func worthKeeping(ctx context.Context, h hostexec.Host, codexHome, work string, must ...string) (any bool, gone string, err error) {
-	res, err := h.Run(ctx, hostexec.Command{
-		Script: `home=$1 work=$2
-shift 2
-for d do
-	[ -d "$d" ] || { printf 'gone %s' "$d"; exit 0; }
-done
-for d in "$home/sessions" "$home/archived_sessions" ${work:+"$work"}; do
-	[ ! -d "$d" ] || [ -z "$(find "$d" ! -type d -print 2>&1 | head -n 1)" ] || { echo y; exit 0; }
-done
-echo n`, Args: append([]string{codexHome, work}, must...),
-	})
-	if err != nil {
-		return false, "", fmt.Errorf("look for what to keep on %s: %w", h.Name(), err)
-	}
-	gone, _ = strings.CutPrefix(string(res.Stdout), "gone ")
-	if gone == string(res.Stdout) {
-		gone = ""
-	}
-	return string(res.Stdout) != "n\n", gone, nil
 }
 
 // removeMountPoints removes the mount points that codex left in a person's folder, if

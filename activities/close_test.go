@@ -74,7 +74,7 @@ func TestStopEndsProcessesWhoseFolderIsGone(t *testing.T) {
 	k := b.prepared("brushed", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
 	k.job()
 	b.sh(sweep, k.layout.Dir)
-	out, err := k.set.Sessions.stopServer(t.Context(), StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation}, 1)
+	out, err := stopServer(t.Context(), k.set.Place.site, StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation}, 1)
 	if err != nil || len(out.Survivors) == 0 || marked("brushed") != 0 {
 		t.Errorf("stopped: %+v, %v; %d are left", out, err, marked("brushed"))
 	}

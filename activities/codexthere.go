@@ -68,8 +68,8 @@ func findCodex(ctx context.Context, h hostexec.Host) ([]foundCodex, error) {
 
 // usable returns the reason why a codex that was found on the host cannot be used. The
 // tested version is known to need codex-code-mode-host beside it.
-func (s *site) usable(f foundCodex) error {
-	if err := s.inWindow(f.Version); err != nil {
+func usable(s *site, f foundCodex) error {
+	if err := inWindow(s, f.Version); err != nil {
 		return err
 	}
 	if f.Version == newestCodex && !f.Siblings {
@@ -80,10 +80,10 @@ func (s *site) usable(f foundCodex) error {
 
 // codexThere chooses a codex that the host already has, because this worker cannot copy
 // one there: a tree that was provisioned before, or a codex that somebody installed.
-func (s *site) codexThere(ctx context.Context, h hostexec.Host, root string, m machine, why error) (protocol.ProvisionCodexResult, error) {
+func codexThere(ctx context.Context, s *site, h hostexec.Host, root string, m machine, why error) (protocol.ProvisionCodexResult, error) {
 	var best protocol.ProvisionCodexResult
 	for name, st := range m.Stamps {
-		if s.inWindow(st.Version) != nil {
+		if inWindow(s, st.Version) != nil {
 			continue
 		}
 		have, _ := parseVersion(best.Version)
@@ -101,7 +101,7 @@ func (s *site) codexThere(ctx context.Context, h hostexec.Host, root string, m m
 	}
 	var not []string
 	for _, f := range found {
-		err := s.usable(f)
+		err := usable(s, f)
 		if err == nil {
 			return protocol.ProvisionCodexResult{Path: f.Path, Version: f.Version, How: "found"}, nil
 		}

@@ -20,26 +20,6 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// DeliverLimits limit the files that sessions deliver. A zero means the default.
-type DeliverLimits struct {
-	MaxBytes     int64 // of one file; 64 MiB
-	SessionBytes int64 // of all that a session delivers, each content counted once; 1 GiB
-	SessionCalls int   // calls of deliver; 1000
-}
-
-func (l DeliverLimits) orDefaults() DeliverLimits {
-	if l.MaxBytes <= 0 {
-		l.MaxBytes = 64 << 20
-	}
-	if l.SessionBytes <= 0 {
-		l.SessionBytes = 1 << 30
-	}
-	if l.SessionCalls <= 0 {
-		l.SessionCalls = 1000
-	}
-	return l
-}
-
 const (
 	// deliverWait is how long the delivery of one file may take.
 	deliverWait = 15 * time.Minute
@@ -106,15 +86,15 @@ func (t *toolShop) deliver(ctx context.Context, call conversation.ToolCall) (con
 		}
 		var h handover
 		if h, err = t.handOver(ctx, call); err == nil {
-			if t.delivered != nil {
-				t.delivered()
+			if t.site.delivered != nil {
+				t.site.delivered()
 			}
 			return h.reply(), nil
 		}
 		if ctx.Err() != nil {
 			break
 		}
-		t.Logger.Warn("a file is not delivered yet", "session", t.session, "call", call.ID, "error", t.hide.all.String(err.Error()))
+		t.site.Logger.Warn("a file is not delivered yet", "session", t.session, "call", call.ID, "error", t.hide.all.String(err.Error()))
 	}
 	switch {
 	case errors.Is(context.Cause(ctx), errTooSlow):
@@ -127,24 +107,16 @@ func (t *toolShop) deliver(ctx context.Context, call conversation.ToolCall) (con
 
 var errTooSlow = errors.New("the file does not arrive")
 
-// reply returns the answer to the model. It is the same each time.
-func (h handover) reply() conversation.ToolReply {
-	if h.Refused != "" {
-		return conversation.ToolReply{Text: "The file was not delivered: " + h.Refused}
-	}
-	return conversation.ToolReply{OK: true, Text: fmt.Sprintf("Delivered %s: %d bytes, SHA-256 %s.", h.Name, h.Bytes, h.Digest)}
-}
-
 // handOver returns the recorded outcome of a call. If there is none, it makes the
 // delivery and records the outcome. The refusal of a call beyond SessionCalls is not
 // recorded.
 func (t *toolShop) handOver(ctx context.Context, call conversation.ToolCall) (handover, error) {
 	key := handoverKey(t.session, call.ID)
-	if h, err := readHandover(ctx, t.Store, key); !errors.Is(err, store.ErrNotFound) {
+	if h, err := readHandover(ctx, t.site.Store, key); !errors.Is(err, store.ErrNotFound) {
 		return h, err
 	}
 	if t.past == nil {
-		past, err := listHandovers(ctx, t.Store, t.session)
+		past, err := listHandovers(ctx, t.site.Store, t.session)
 		if err != nil {
 			return handover{}, err
 		}
@@ -165,9 +137,9 @@ func (t *toolShop) handOver(ctx context.Context, call conversation.ToolCall) (ha
 	if err != nil {
 		return h, fmt.Errorf("encode what was delivered: %w", err)
 	}
-	err = t.Store.Create(ctx, key, data)
+	err = t.site.Store.Create(ctx, key, data)
 	if errors.Is(err, store.ErrExists) { // another attempt was quicker
-		return readHandover(ctx, t.Store, key)
+		return readHandover(ctx, t.site.Store, key)
 	}
 	if err == nil {
 		t.past = append(t.past, h)
@@ -177,7 +149,7 @@ func (t *toolShop) handOver(ctx context.Context, call conversation.ToolCall) (ha
 
 // take brings the file into the store. A refusal says why that is not possible.
 func (t *toolShop) take(ctx context.Context, call conversation.ToolCall) (h handover, err error) {
-	h = handover{Deliverable: protocol.Deliverable{Session: t.session, Call: call.ID, Turn: call.Turn, At: t.Now().UTC()}}
+	h = handover{Deliverable: protocol.Deliverable{Session: t.session, Call: call.ID, Turn: call.Turn, At: t.site.Now().UTC()}}
 	var a deliverArgs
 	if err := json.Unmarshal(call.Args, &a); err != nil {
 		return h, refusal("the arguments are not as described.")
@@ -239,7 +211,7 @@ func said(err error, name string) error {
 
 // bring streams the file from the host into the store.
 func (t *toolShop) bring(ctx context.Context, h handover, b hostexec.Below) (_ handover, err error) {
-	host, err := t.host(t.spec)
+	host, err := t.site.host(t.spec)
 	if err != nil {
 		return h, err
 	}
@@ -271,7 +243,7 @@ func (c *content) begin(f hostexec.BelowFile, call string) (io.Writer, error) {
 	name := "call-" + call // the host cannot compute its digest
 	if f.SHA256 != "" {
 		var err error
-		if name, err = t.Store.Name([]byte("deliverable " + f.SHA256)); err != nil {
+		if name, err = t.site.Store.Name([]byte("deliverable " + f.SHA256)); err != nil {
 			return nil, err
 		}
 	}
@@ -281,7 +253,7 @@ func (c *content) begin(f hostexec.BelowFile, call string) (io.Writer, error) {
 	} else if sum := t.total() + f.Size; sum > t.limits.SessionBytes {
 		return nil, refusef("with it the session would have delivered %d bytes, and at most %d are taken. Deliver only what is needed.", sum, t.limits.SessionBytes)
 	} else {
-		w, err := t.Store.NewWriter(c.ctx, c.key)
+		w, err := t.site.Store.NewWriter(c.ctx, c.key)
 		if err != nil {
 			return nil, err
 		}

@@ -42,7 +42,7 @@ func newShop(t *testing.T) *shopTest {
 func (s *shopTest) shop() *toolShop {
 	root := filepath.Dir(filepath.Dir(filepath.Dir(s.work)))
 	in := RunPumpInput{Claim: protocol.Claim{Session: "s", Host: s.spec}, Layout: protocol.Layout{Root: root, Dir: filepath.Dir(s.work), WorkDir: s.work, OwnWork: true}}
-	return &toolShop{site: s.set.Sessions.site, session: "s", spec: in.Claim.Host, layout: in.Layout, limits: s.limits.orDefaults(),
+	return &toolShop{site: s.set.site, session: "s", spec: in.Claim.Host, layout: in.Layout, limits: s.limits.orDefaults(),
 		hide: secrets{all: seeds.NewRedactor("seed", []seeds.Secret{seeds.NewSecret(s.secret)})}}
 }
 
@@ -219,14 +219,14 @@ rules:
 	in := k.input(k.message("hand it over"))
 	in.Pump.Thread.Tools = Tools()
 	first := k.another()
-	first.set.Sessions.delivered = func() { first.pool.Close() } // this worker cannot reach the host any more
-	if _, err := first.set.Sessions.pump(t.Context(), in, quiet(1)); err == nil {
+	first.set.site.delivered = func() { first.pool.Close() } // this worker cannot reach the host any more
+	if _, err := runPump(t.Context(), first.set.Pump.site, in, quiet(1)); err == nil {
 		t.Fatal("the first worker did not lose its wire")
 	}
 	if list, err := ListDeliverables(t.Context(), k.store, "hands-over"); err != nil || len(list) != 1 {
 		t.Fatalf("kept %+v, %v", list, err)
 	}
-	out, err := k.set.Sessions.pump(t.Context(), in, quiet(2))
+	out, err := runPump(t.Context(), k.set.Pump.site, in, quiet(2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ rules:
 	k.start()
 	in = k.input(k.message("how far are you"))
 	in.Pump.Thread.Tools = Tools()
-	if out, err = k.set.Sessions.pump(t.Context(), in, quiet(1)); err != nil {
+	if out, err = runPump(t.Context(), k.set.Pump.site, in, quiet(1)); err != nil {
 		t.Fatal(err)
 	}
 	k.took(out, conversation.TurnEnded)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
@@ -109,4 +110,12 @@ func OpenDeliverable(ctx context.Context, st *store.Store, session, call string)
 	}
 	r, err := st.NewReader(ctx, h.Content)
 	return h.Deliverable, r, err
+}
+
+// reply returns the answer to the model. It is the same each time.
+func (h handover) reply() conversation.ToolReply {
+	if h.Refused != "" {
+		return conversation.ToolReply{Text: "The file was not delivered: " + h.Refused}
+	}
+	return conversation.ToolReply{OK: true, Text: fmt.Sprintf("Delivered %s: %d bytes, SHA-256 %s.", h.Name, h.Bytes, h.Digest)}
 }

@@ -10,7 +10,6 @@ import (
 
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
-	"fairlead.dev/fairlead/seeds"
 )
 
 // ErrNoDiff says that codex reported no changed file of a session, or of one of its
@@ -36,39 +35,6 @@ func parseDiff(key string) (d protocol.TurnDiff, ok bool) {
 	i, err2 := strconv.Atoi(incarnation)
 	o, err3 := strconv.ParseInt(offset, 10, 64)
 	return protocol.TurnDiff{Turn: n, Place: protocol.Cursor{Incarnation: i, Offset: o}}, ok1 && ok2 && errors.Join(err1, err2, err3) == nil
-}
-
-// keepDiff stores a diff. Every attempt stores the same diff under the same key.
-func (s *site) keepDiff(ctx context.Context, session string, d protocol.TurnDiff, hide *seeds.Redactor) error {
-	hideIn(hide, &d)
-	data, err := json.Marshal(d)
-	if err != nil {
-		return fmt.Errorf("encode the diff of turn %d of %s: %w", d.Turn, session, err)
-	}
-	err = s.Store.Create(ctx, diffKey(session, d), data)
-	if err != nil && !errors.Is(err, store.ErrExists) {
-		return fmt.Errorf("store the diff of turn %d of %s: %w", d.Turn, session, err)
-	}
-	s.dropDiffs(ctx, session, d)
-	return nil
-}
-
-// dropDiffs deletes the diffs that a newer one of the same turn replaces: each diff has all
-// changes of the turn so far. A diff that cannot be deleted only takes room.
-func (s *site) dropDiffs(ctx context.Context, session string, than protocol.TurnDiff) {
-	infos, err := s.Store.List(ctx, turnDiffs(session, than.Turn))
-	if err != nil {
-		s.Logger.Warn("diffs that are no longer needed stay", "session", session, "err", err)
-		return
-	}
-	for _, info := range infos {
-		if d, ok := parseDiff(info.Key); !ok || d.Turn != than.Turn || !newerDiff(than, d) {
-			continue
-		}
-		if err := s.Store.Delete(ctx, info.Key); err != nil {
-			s.Logger.Warn("a diff that is no longer needed stays", "session", session, "err", err)
-		}
-	}
 }
 
 // ReadDiff returns the diff of a turn of a session. If turn is 0, it returns the diff of

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 
-	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/activity"
@@ -34,16 +33,6 @@ type FindEndedInput struct {
 // FindEndedResult names the holders that have ended.
 type FindEndedResult struct {
 	Ended []Holder `json:"ended,omitempty"`
-}
-
-// over reports whether a workflow has ended. A paused workflow has not.
-func over(status enums.WorkflowExecutionStatus) bool {
-	switch status {
-	case enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, enums.WORKFLOW_EXECUTION_STATUS_FAILED, enums.WORKFLOW_EXECUTION_STATUS_CANCELED,
-		enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, enums.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
-		return true
-	}
-	return false // also continued as new: the next run goes on
 }
 
 // FindEnded finds the workflows that have ended in any way. A lease ends with its

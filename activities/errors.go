@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"syscall"
 	"time"
 
@@ -197,4 +198,39 @@ func storeKind(err error) (kind, hint string, retry bool) {
 		return protocol.ErrTypeStore, "check the store's URL and that this worker can reach it", true
 	}
 	return protocol.ErrTypeStore, "", false
+}
+
+// errSeedFenced says that the lease on the seed has ended, or that the session has a
+// newer lease by now.
+var errSeedFenced = errors.New("the seed is not held any more")
+
+// An unsavable is an auth.json on a host that cannot become the seed's next generation. Nor
+// may it be given up unless a person says so.
+type unsavable struct {
+	rotation seeds.Rotation
+	err      error
+}
+
+func (e *unsavable) Error() string { return e.err.Error() }
+
+func (e *unsavable) Unwrap() error { return e.err }
+
+var nameRule = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+
+// checkID refuses ids that cannot be the name of one folder or key.
+func checkID(what, id string) error {
+	if !nameRule.MatchString(id) {
+		return badInput("%s id %q must be 1 to 63 of a-z 0-9 . _ - and begin with a letter or digit", what, id)
+	}
+	return nil
+}
+
+// afterwards returns a context for cleaning up, even if ctx has ended.
+func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+}
+
+func isRootMissing(err error) bool {
+	var typed *typedError
+	return errors.As(err, &typed) && typed.kind == protocol.ErrTypeRootMissing
 }

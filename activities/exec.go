@@ -22,9 +22,9 @@ import (
 // output, and removes its folder. Any worker can take over. If RunExec is cancelled, it
 // ends the command. The command's input is /dev/null. If the host cannot be reached at
 // first, RunExec fails at once: a command that starts much later is not wanted.
-func (h *Hosts) RunExec(ctx context.Context, in protocol.ExecInput) (protocol.ExecResult, error) {
-	a := attempt{n: activity.GetInfo(ctx).Attempt, stop: activity.GetWorkerStopChannel(ctx)}
-	out, err := h.exec(ctx, in, a)
+func (h *HostActs) RunExec(ctx context.Context, in protocol.ExecInput) (protocol.ExecResult, error) {
+	a := execAttempt{n: activity.GetInfo(ctx).Attempt, stop: activity.GetWorkerStopChannel(ctx)}
+	out, err := execOn(ctx, h.site, in, a)
 	f := failing{epoch: execEpoch(a.n)}
 	var typed *typedError
 	switch {
@@ -40,16 +40,22 @@ func execEpoch(n int32) hostexec.Epoch {
 	return hostexec.Epoch{Generation: 1, Attempt: int64(n)}
 }
 
+// An execAttempt is what one execution of RunExec gets from Temporal.
+type execAttempt struct {
+	n    int32
+	stop <-chan struct{} // closed when this worker stops
+}
+
 // notBegun makes the error of an unreachable host final if no earlier attempt can have
 // started the command.
-func notBegun(a attempt, err error) error {
+func notBegun(a execAttempt, err error) error {
 	if a.n > 1 || !errors.Is(err, hostexec.ErrUnreachable) {
 		return err
 	}
 	return &typedError{kind: protocol.ErrTypeUnreachable, hint: "nothing was run; check that the host is up: `ctl host check`", err: err}
 }
 
-func (h *Hosts) exec(ctx context.Context, in protocol.ExecInput, a attempt) (protocol.ExecResult, error) {
+func execOn(ctx context.Context, h *site, in protocol.ExecInput, a execAttempt) (protocol.ExecResult, error) {
 	if err := checkID("exec", in.ID); err != nil {
 		return protocol.ExecResult{}, err
 	}
@@ -70,7 +76,7 @@ func (h *Hosts) exec(ctx context.Context, in protocol.ExecInput, a attempt) (pro
 		return protocol.ExecResult{}, notBegun(a, fmt.Errorf("find the root folder: %w", err))
 	}
 	e := &execution{
-		site: h.site, id: in.ID, host: host, within: path.Join(root, "exec"), dir: path.Join(root, "exec", in.ID),
+		site: h, id: in.ID, host: host, within: path.Join(root, "exec"), dir: path.Join(root, "exec", in.ID),
 		mark: "exec/" + in.ID, at: protocol.Claim{Session: "exec/" + in.ID, Host: in.Host, Generation: 1},
 	}
 	e.fence = hostexec.Fence{Dir: e.dir, Epoch: execEpoch(a.n)}
@@ -84,7 +90,7 @@ func (h *Hosts) exec(ctx context.Context, in protocol.ExecInput, a attempt) (pro
 		}
 	}
 	// The folder of an earlier attempt may be on a disk that is not mounted.
-	if err := h.enter(ctx, host, e.at, root); err != nil {
+	if err := enter(ctx, h, host, e.at, root); err != nil {
 		return protocol.ExecResult{}, notBegun(a, err)
 	}
 	out, err := e.run(ctx, in.Argv, a)
@@ -96,7 +102,7 @@ func (h *Hosts) exec(ctx context.Context, in protocol.ExecInput, a attempt) (pro
 
 // An execution is one command on its host.
 type execution struct {
-	*site
+	site                  *site
 	id, dir, within, mark string
 	at                    protocol.Claim // for the record of its root folder
 	host                  hostexec.Host
@@ -105,7 +111,7 @@ type execution struct {
 
 func (e *execution) proc() string { return path.Join(e.dir, "proc", "command") }
 
-func (e *execution) run(ctx context.Context, argv []string, a attempt) (protocol.ExecResult, error) {
+func (e *execution) run(ctx context.Context, argv []string, a execAttempt) (protocol.ExecResult, error) {
 	var out protocol.ExecResult
 	_, err := process.Start(ctx, e.host, process.Spec{
 		Dir: e.proc(), Fence: e.fence, Mark: e.mark,
@@ -123,15 +129,15 @@ func (e *execution) run(ctx context.Context, argv []string, a attempt) (protocol
 	if err != nil {
 		return out, err
 	}
-	if err := e.Store.Create(ctx, execEndKey(e.id), data); err != nil && !errors.Is(err, store.ErrExists) {
+	if err := e.site.Store.Create(ctx, execEndKey(e.id), data); err != nil && !errors.Is(err, store.ErrExists) {
 		return out, fmt.Errorf("store how it ended: %w", err)
 	}
-	e.publish(ExecTopic(e.id), LiveState, 0, ExecLive{Ended: true, Result: out})
+	publish(e.site, ExecTopic(e.id), LiveState, 0, ExecLive{Ended: true, Result: out})
 	return out, e.remove(ctx)
 }
 
 // follow reads both streams to their ends.
-func (e *execution) follow(ctx context.Context, a attempt) (st process.Status, sizes [2]int64, err error) {
+func (e *execution) follow(ctx context.Context, a execAttempt) (st process.Status, sizes [2]int64, err error) {
 	held := context.WithoutCancel(ctx)
 	fctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -178,7 +184,7 @@ func (e *execution) follow(ctx context.Context, a attempt) (st process.Status, s
 // followOne shows and stores one stream. It begins where the stored output ends.
 func (e *execution) followOne(ctx, held context.Context, stream string) (process.Status, int64, error) {
 	var st process.Status
-	log, err := openLog(ctx, e.Store, e.id, stream, e.Now)
+	log, err := openLog(ctx, e.site.Store, e.id, stream, e.site.Now)
 	if err != nil {
 		return st, 0, err
 	}
@@ -210,7 +216,7 @@ func (e *execution) followOne(ctx, held context.Context, stream string) (process
 		var n int
 		n, err = att.Read(buf)
 		if n > 0 {
-			e.publish(ExecTopic(e.id), LiveOutput, 0, protocol.ExecChunk{Stream: stream, At: at, Data: buf[:n]})
+			publish(e.site, ExecTopic(e.id), LiveOutput, 0, protocol.ExecChunk{Stream: stream, At: at, Data: buf[:n]})
 			if addErr := log.add(held, at, buf[:n]); addErr != nil {
 				err = addErr
 			}
@@ -232,7 +238,7 @@ func (e *execution) remove(ctx context.Context) error {
 	if err := hostexec.RemoveTree(ctx, e.host, e.dir, e.within, &e.fence); err != nil {
 		return fmt.Errorf("remove its folder %s: %w", e.dir, err)
 	}
-	e.forgetRooted(ctx, e.at, e.at.Generation)
+	forgetRooted(ctx, e.site, e.at, e.at.Generation)
 	return nil
 }
 
@@ -248,11 +254,11 @@ func (e *execution) abandon(ctx context.Context) error {
 	if err == nil {
 		err = e.remove(ctx)
 	}
-	e.publish(ExecTopic(e.id), LiveState, 0, ExecLive{Ended: true, Result: protocol.ExecResult{State: "cancelled"}})
+	publish(e.site, ExecTopic(e.id), LiveState, 0, ExecLive{Ended: true, Result: protocol.ExecResult{State: "cancelled"}})
 	if err == nil {
 		return context.Canceled
 	}
-	e.Logger.Error("a cancelled command may still run", "host", e.host.Name(), "folder", e.dir, "err", err)
+	e.site.Logger.Error("a cancelled command may still run", "host", e.host.Name(), "folder", e.dir, "err", err)
 	return &typedError{kind: protocol.ErrTypeOutcomeUnknown,
 		hint: fmt.Sprintf("look on %s for a process with FAIRLEAD_SESSION=%s in its environment and end it; its folder is %s", e.host.Name(), e.mark, e.dir),
 		err:  fmt.Errorf("it was cancelled, could not be stopped, and may still run: %v", err)}

@@ -29,7 +29,7 @@ func (b *bed) output(id, stream string) string {
 }
 
 func (b *bed) exec(ctx context.Context, id string, n int32, stop <-chan struct{}, argv ...string) (protocol.ExecResult, error) {
-	return b.set.Hosts.exec(ctx, protocol.ExecInput{ID: id, Host: b.spec, Argv: argv}, attempt{n: n, stop: stop})
+	return execOn(ctx, b.set.Host.site, protocol.ExecInput{ID: id, Host: b.spec, Argv: argv}, execAttempt{n: n, stop: stop})
 }
 
 func TestCommandsStreamsAndStatusAreKept(t *testing.T) {
@@ -228,7 +228,7 @@ func (h countedHost) Run(ctx context.Context, c hostexec.Command) (hostexec.Resu
 func TestABinaryStreamTakesNoMoreRoundTripsThanText(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
 	var n atomic.Int32
-	b.set.Hosts.Pool = counted{b.pool, &n}
+	b.set.site.Pool = counted{b.pool, &n}
 	var trips [2]int32
 	for i, script := range []string{"yes zero | head -c 2000000", "head -c 2000000 /dev/zero"} {
 		before := n.Load()

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"go.temporal.io/sdk/client"
-
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -37,34 +35,6 @@ type FindLeftoversResult struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// HostsLooked tells a pool which folders lie on its hosts.
-type HostsLooked struct {
-	Hosts []HostLooked `json:"hosts"`
-}
-
-// HostLooked is what was found on one host.
-type HostLooked struct {
-	Host protocol.HostSpec `json:"host"` // as it was when it was reached
-	At   time.Time         `json:"at"`
-	Dir  string            `json:"dir"` // the folder that has them
-	// Ended are folders of sessions that have ended. The pool wipes those that it
-	// does not know of.
-	Ended []FoundFolder `json:"ended,omitempty"`
-	// Unknown are folders that are not known to be ours. Others is the number of such
-	// folders that Unknown leaves out. Nobody touches any of them.
-	Unknown []FoundFolder `json:"unknown,omitempty"`
-	Others  int           `json:"others,omitempty"`
-}
-
-// A FoundFolder is the folder of a session on a host.
-type FoundFolder struct {
-	Session    string `json:"session"`
-	Generation int64  `json:"generation"` // 0 if the folder does not record it
-	// Since is when that generation began.
-	Since time.Time `json:"since,omitzero"`
-	Why   string    `json:"why,omitempty"` // why it is not known to be ours
-}
-
 const (
 	// looksAtOnce is how many hosts are looked at concurrently.
 	looksAtOnce = 8
@@ -76,46 +46,20 @@ const (
 	maxProblems = 50
 )
 
-// A leftDesk has the calls to Temporal that FindLeftovers needs.
-type leftDesk interface {
-	hosts(ctx context.Context, pool string) ([]hostNow, error)
-	known(ctx context.Context, pool string) ([]LeftThere, error)
-	owner(ctx context.Context, session string, generation int64) (FolderOwner, error)
-	tell(ctx context.Context, pool, signal string, what HostsLooked) error
-}
-
-type temporalLeft struct{ client client.Client }
-
-func (d temporalLeft) hosts(ctx context.Context, pool string) ([]hostNow, error) {
-	return (&Engine{Client: d.client}).hostsOf(ctx, pool)
-}
-
-func (d temporalLeft) known(ctx context.Context, pool string) ([]LeftThere, error) {
-	return askPool(ctx, d.client, pool, protocol.QueryFolders)
-}
-
-func (d temporalLeft) owner(ctx context.Context, session string, generation int64) (FolderOwner, error) {
-	return AskFolderOwner(ctx, d.client, session, generation)
-}
-
-func (d temporalLeft) tell(ctx context.Context, pool, signal string, what HostsLooked) error {
-	return d.client.SignalWorkflow(ctx, pool, "", signal, what)
-}
-
 // FindLeftovers lists the sessions' folders on the hosts of a pool, and tells the pool
 // which of them belong to sessions that have ended. The pool cleans up those that it did
 // not know of. Folders that are not known to be ours are only listed. FindLeftovers
 // changes nothing on hosts and may be repeated.
-func (h *Hosts) FindLeftovers(ctx context.Context, in FindLeftoversInput) (FindLeftoversResult, error) {
+func (h *PlaceActs) FindLeftovers(ctx context.Context, in FindLeftoversInput) (FindLeftoversResult, error) {
 	var out FindLeftoversResult
 	err := errors.New("this worker has no way to the pool")
-	if h.left != nil {
-		err = h.findLeftovers(ctx, in, &out)
+	if h.site.left != nil {
+		err = findLeftovers(ctx, h.site, in, &out)
 	}
 	return out, failing{}.failure(ctx, "look for what sessions left on the hosts of "+in.Pool, err)
 }
 
-func (h *Hosts) findLeftovers(ctx context.Context, in FindLeftoversInput, out *FindLeftoversResult) error {
+func findLeftovers(ctx context.Context, h *site, in FindLeftoversInput, out *FindLeftoversResult) error {
 	all, err := h.left.hosts(ctx, in.Pool)
 	if err != nil {
 		return fmt.Errorf("list the hosts: %w", err)
@@ -135,7 +79,7 @@ func (h *Hosts) findLeftovers(ctx context.Context, in FindLeftoversInput, out *F
 		}
 	}
 	for some := range slices.Chunk(due, looksAtOnce) {
-		if err := h.findOn(ctx, in, some, out); err != nil {
+		if err := findOn(ctx, h, in, some, out); err != nil {
 			return err
 		}
 	}
@@ -144,13 +88,13 @@ func (h *Hosts) findLeftovers(ctx context.Context, in FindLeftoversInput, out *F
 
 // findOn looks at some hosts concurrently, and asks for the folders' owners only after
 // that. By then, a session that arrived or left meanwhile runs, or its pool knows it.
-func (h *Hosts) findOn(ctx context.Context, in FindLeftoversInput, some []protocol.HostSpec, out *FindLeftoversResult) error {
+func findOn(ctx context.Context, h *site, in FindLeftoversInput, some []protocol.HostSpec, out *FindLeftoversResult) error {
 	found := make([]sessionFolders, len(some))
 	errs := make([]error, len(some))
 	at := h.Now().UTC()
 	var all sync.WaitGroup
 	for i, spec := range some {
-		all.Go(func() { found[i], errs[i] = h.foldersOn(ctx, spec, in.Older) })
+		all.Go(func() { found[i], errs[i] = foldersOn(ctx, h, spec, in.Older) })
 	}
 	all.Wait()
 	if ctx.Err() != nil {
@@ -167,7 +111,7 @@ func (h *Hosts) findOn(ctx context.Context, in FindLeftoversInput, some []protoc
 			continue
 		}
 		looked := HostLooked{Host: spec, At: at, Dir: found[i].dir}
-		if err := h.judge(ctx, found[i], known, &looked, out); err != nil {
+		if err := judgeFolders(ctx, h, found[i], known, &looked, out); err != nil {
 			return err
 		}
 		told.Hosts = append(told.Hosts, looked)
@@ -182,7 +126,7 @@ func (h *Hosts) findOn(ctx context.Context, in FindLeftoversInput, some []protoc
 }
 
 // foldersOn lists the sessions' folders on one host.
-func (s *site) foldersOn(ctx context.Context, spec protocol.HostSpec, older time.Duration) (sessionFolders, error) {
+func foldersOn(ctx context.Context, s *site, spec protocol.HostSpec, older time.Duration) (sessionFolders, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, hostProbeTimeout,
 		fmt.Errorf("%w: no answer within %s", hostexec.ErrUnreachable, hostProbeTimeout))
 	defer cancel()
@@ -203,8 +147,8 @@ func (s *site) foldersOn(ctx context.Context, spec protocol.HostSpec, older time
 	return found, err
 }
 
-// judge finds out who owns the folders of a host.
-func (h *Hosts) judge(ctx context.Context, found sessionFolders, known []LeftThere, looked *HostLooked, out *FindLeftoversResult) error {
+// judgeFolders finds out who owns the folders of a host.
+func judgeFolders(ctx context.Context, h *site, found sessionFolders, known []LeftThere, looked *HostLooked, out *FindLeftoversResult) error {
 	name := looked.Host.Name
 	out.Hosts++
 	if found.more {
@@ -245,16 +189,6 @@ func (h *Hosts) judge(ctx context.Context, found sessionFolders, known []LeftThe
 		out.problem("host %s: %s", name, looked.unknownText(unknown))
 	}
 	return nil
-}
-
-// unknownText names the folders that are not known to be ours.
-func (l HostLooked) unknownText(n int) string {
-	text, sep := fmt.Sprintf("%d folders in %s are not known to be of sessions of ours, and are left alone", n, l.Dir), ": "
-	for _, f := range l.Unknown[:min(len(l.Unknown), 3)] {
-		text += sep + f.Session + " (" + f.Why + ")"
-		sep = ", "
-	}
-	return text + "; `ctl host show " + l.Host.Name + "` says more"
 }
 
 func (out *FindLeftoversResult) problem(format string, args ...any) {

@@ -43,9 +43,9 @@ func (b *leftBook) tell(_ context.Context, pool, signal string, what HostsLooked
 }
 
 // in runs FindLeftovers for folders whose mark is older than ten minutes.
-func (b *leftBook) in(h *Hosts, limit int) FindLeftoversResult {
+func (b *leftBook) in(h *PlaceActs, limit int) FindLeftoversResult {
 	b.t.Helper()
-	h.left, b.told = b, nil
+	h.site.left, b.told = b, nil
 	out, err := h.FindLeftovers(b.t.Context(), FindLeftoversInput{Pool: "pool/here", Signal: "looked", Older: 10 * time.Minute, Limit: limit})
 	if err != nil {
 		b.t.Fatal(err)
@@ -76,7 +76,7 @@ func TestAFolderThatItsPoolForgotIsFoundAndWiped(t *testing.T) {
 	k := b.worked("forgotten")
 	b.sh(ages, k.layout.Dir)
 	book := &leftBook{t: t, listed: listed(spec), owners: map[string]FolderOwner{"forgotten/1": OwnerEnded}}
-	out := book.in(b.set.Hosts, 10)
+	out := book.in(b.set.Place, 10)
 	if fmt.Sprint(out.Told) != "["+spec.Name+"/forgotten]" || len(out.Problems) > 0 || out.Hosts != 1 || out.Folders != 1 || len(book.told) != 1 {
 		t.Fatalf("found %+v, told %+v", out, book.told)
 	}
@@ -91,7 +91,7 @@ func TestAFolderThatItsPoolForgotIsFoundAndWiped(t *testing.T) {
 	if err != nil || !wiped.Wiped || !wiped.Removed || b.exported(wiped.Archive)["work/work.txt"] != "precious\n" {
 		t.Errorf("wiped %+v, %v", wiped, err)
 	}
-	if out := book.in(b.set.Hosts, 10); out.Folders != 0 || out.Hosts != 1 || len(out.Problems) > 0 {
+	if out := book.in(b.set.Place, 10); out.Folders != 0 || out.Hosts != 1 || len(out.Problems) > 0 {
 		t.Errorf("afterwards it finds %+v", out)
 	}
 }
@@ -137,7 +137,7 @@ func TestALookForLeftoversTouchesNothingAndNamesStrangers(t *testing.T) {
 	}{"quarantined"}
 
 	before := b.sh(asItIs, root)
-	out := book.in(b.set.Hosts, 10)
+	out := book.in(b.set.Place, 10)
 	if after := b.sh(asItIs, root); after != before {
 		t.Errorf("it was\n%s\nand is\n%s", before, after)
 	}
@@ -180,12 +180,12 @@ func TestHostsAreLookedAtInTurn(t *testing.T) {
 	fresh := b.spec
 	fresh.Root += "/fresh"
 	book.listed = append(book.listed, hostNow{Name: "never", Spec: &fresh})
-	out := book.in(b.set.Hosts, 2)
+	out := book.in(b.set.Place, 2)
 	if out.Hosts != 2 || out.Left != 2 || len(book.told) != 2 || book.told[0].Host.Root != fresh.Root {
 		t.Errorf("looked %+v, told %+v", out, book.told)
 	}
 	book.listed = nil
-	if out := book.in(b.set.Hosts, 2); out.Hosts != 0 || len(book.told) != 0 {
+	if out := book.in(b.set.Place, 2); out.Hosts != 0 || len(book.told) != 0 {
 		t.Errorf("without hosts: %+v, told %+v", out, book.told)
 	}
 }

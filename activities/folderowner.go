@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/api/workflowservice/v1"
@@ -92,4 +93,14 @@ func generationTime(generation int64) time.Time {
 		return time.Time{}
 	}
 	return time.Unix(generation, 0).UTC()
+}
+
+// over reports whether a workflow has ended. A paused workflow has not.
+func over(status enums.WorkflowExecutionStatus) bool {
+	switch status {
+	case enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, enums.WORKFLOW_EXECUTION_STATUS_FAILED, enums.WORKFLOW_EXECUTION_STATUS_CANCELED,
+		enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, enums.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
+		return true
+	}
+	return false // also continued as new: the next run goes on
 }

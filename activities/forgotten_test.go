@@ -105,7 +105,7 @@ func TestASessionThatComesInWithAnotherSeedKeepsAForgottenLogin(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := d.state()
-	if _, err := b.set.Sessions.loginLeft(t.Context(), k.host(), k.layout, "forgot-in", f.mark.login(), &now); !isUnsaved(err) {
+	if _, err := loginLeft(t.Context(), b.set.Place.site, k.host(), k.layout, "forgot-in", f.mark.login(), &now); !isUnsaved(err) {
 		t.Errorf("the login may go: %v", err)
 	}
 }
@@ -169,11 +169,11 @@ func TestALoginOfAnUnknownLeaseSaysWhatAPersonCanDo(t *testing.T) {
 		return nil
 	}
 	left := func(now *SeedNow) (bool, error) {
-		return b.set.Sessions.loginLeft(t.Context(), k.host(), k.layout, "forgot-epoch", planted, now)
+		return loginLeft(t.Context(), b.set.Place.site, k.host(), k.layout, "forgot-epoch", planted, now)
 	}
 	free, held := d.state(), d.state()
 	held.Holders = map[string]int64{"forgot-epoch": 101}
-	heldAnew := b.set.Sessions.heldAnew(t.Context(), k.host(), k.layout, "forgot-epoch", planted, &held)
+	heldAnew := heldAnew(t.Context(), b.set.Place.site, k.host(), k.layout, "forgot-epoch", planted, &held)
 	_, unsaved := left(&free)
 	_, noSeed := left(nil)
 	for name, err := range map[string]error{"free": unsaved, "held anew": heldAnew, "no seed": noSeed} {

@@ -50,9 +50,9 @@ func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
 
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
-	env.RegisterActivity(b.set.Sessions)
+	env.RegisterActivity(b.set.site)
 	in := StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation}
-	_, err := env.ExecuteActivity(b.set.Sessions.StopServer, in)
+	_, err := env.ExecuteActivity(b.set.Place.StopServer, in)
 	if app := appError(t, err); app.Type() != protocol.ErrTypeNoSpace || app.NonRetryable() {
 		t.Errorf("on a full disk: %v", err)
 	} else if p := (protocol.Problem{}); app.Details(&p) != nil || p.Hint == "" {
@@ -64,7 +64,7 @@ func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
 	if err := os.Remove(fill); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := env.ExecuteActivity(b.set.Sessions.StopServer, in); err != nil || marked("full") != 0 {
+	if _, err := env.ExecuteActivity(b.set.Place.StopServer, in); err != nil || marked("full") != 0 {
 		t.Errorf("with room again: %v; %d processes are left", err, marked("full"))
 	}
 }
@@ -81,7 +81,7 @@ func TestDiscardOnAFullDiskWipesTheCredential(t *testing.T) {
 	}
 	k.seed = b.rotating(nil, "brimful", 1)
 	d := newDesk(t, k.seed, "brimful")
-	b.set.Sessions.desk = d
+	b.set.site.desk = d
 	k.replace(login("acct-1", 0))
 	t.Cleanup(k.kill)
 	k.job()

@@ -204,3 +204,7 @@ func (g *gate) inTurn(ctx context.Context, host protocol.HostSpec, do func() err
 	defer done()
 	return do()
 }
+
+func keyOfHost(h protocol.HostSpec) string {
+	return fmt.Sprintf("%s\x00%s\x00%s\x00%d", h.Name, h.User, h.Address, h.Port)
+}

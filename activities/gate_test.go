@@ -14,117 +14,6 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// Only a limited number of snapshots move at once, and only a few others wait in their
-// activity slot.
-func TestFewWaitForTheirTurnInASlot(t *testing.T) {
-	g := newGate(1, 1, 1)
-	one, err := g.enter(t.Context(), protocol.HostSpec{Name: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	waiting := make(chan func())
-	go func() {
-		done, err := g.enter(context.Background(), protocol.HostSpec{Name: "a"})
-		if err != nil {
-			t.Error(err)
-		}
-		waiting <- done
-	}()
-	await(t, "somebody to wait", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return g.wait == 1 })
-	if _, err := g.enter(t.Context(), protocol.HostSpec{Name: "b"}); !isBusy(err) {
-		t.Errorf("entered: %v", err)
-	} else if said := appError(t, failing{delay: time.Second}.failure(t.Context(), "close", fmt.Errorf("it stays: %w", err))); said.Type() != protocol.ErrTypeBusy || said.NonRetryable() || said.NextRetryDelay() < 10*time.Second {
-		t.Errorf("said to Temporal: %v, %v, again after %v", said.Type(), said, said.NextRetryDelay())
-	}
-	one()
-	(<-waiting)()
-	done, err := g.enter(t.Context(), protocol.HostSpec{Name: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	done()
-	if len(g.lines) > 0 || len(g.turns) > 0 || g.inside != 0 || g.wait != 0 {
-		t.Errorf("a gate that all have left: %+v", g)
-	}
-}
-
-// A host whose moves are slow fills neither the places inside nor the places to
-// wait, so the moves of other hosts go on.
-func TestASlowHostLeavesRoomForTheOthers(t *testing.T) {
-	g := newGate(4, 2, 3)
-	enter := func(host string) func() {
-		t.Helper()
-		done, err := g.enter(t.Context(), protocol.HostSpec{Name: host})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return done
-	}
-	type entered struct {
-		done func()
-		err  error
-	}
-	wait := func(host string, n int) chan entered {
-		came := make(chan entered, 1)
-		go func() {
-			done, err := g.enter(context.Background(), protocol.HostSpec{Name: host})
-			came <- entered{done, err}
-		}()
-		await(t, "somebody of "+host+" to wait", func() bool {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			l := g.lines[keyOfHost(protocol.HostSpec{Name: host})]
-			return len(came) > 0 || l != nil && len(l.waiters) == n
-		})
-		if len(came) > 0 {
-			t.Fatalf("somebody of %s does not wait: %v", host, (<-came).err)
-		}
-		return came
-	}
-	leave := func(came chan entered) {
-		t.Helper()
-		e := <-came
-		if e.err != nil {
-			t.Fatal(e.err)
-		}
-		e.done()
-	}
-	slow := []func(){enter("slow"), enter("slow")}
-	var behind []chan entered
-	for n := range 3 {
-		behind = append(behind, wait("slow", n+1))
-	}
-	// All places to wait are taken, but b needs none, because there is room inside.
-	b1, b2 := enter("b"), enter("b")
-	// Now there is no room inside. The longest line gives up a place.
-	c := wait("c", 1)
-	if e := <-behind[2]; !isBusy(e.err) {
-		t.Fatalf("the last one behind the slow host: %v", e.err)
-	}
-	// Two moves of the slow host wait and none of d, so one of the slow host gives up
-	// its place. After that, each has one, and nobody gives up a place.
-	d := wait("d", 1)
-	if e := <-behind[1]; !isBusy(e.err) {
-		t.Fatalf("the second one behind the slow host: %v", e.err)
-	}
-	if _, err := g.enter(t.Context(), protocol.HostSpec{Name: "slow"}); !isBusy(err) {
-		t.Errorf("the host that has its share got in line again: %v", err)
-	}
-	if _, err := g.enter(t.Context(), protocol.HostSpec{Name: "e"}); !isBusy(err) {
-		t.Errorf("a place was taken from a host that had only one: %v", err)
-	}
-	b1()
-	leave(c)
-	leave(d)
-	b2()
-	slow[0]()
-	leave(behind[0])
-	slow[1]()
-	if len(g.lines) > 0 || len(g.turns) > 0 || g.inside != 0 || g.wait != 0 {
-		t.Errorf("a gate that all have left: %+v", g)
-	}
-}
-
 // Waiting hosts are served in turn, even if many moves wait for one of them.
 func TestHostsPassTheGateInTurn(t *testing.T) {
 	g := newGate(1, 1, 8)
@@ -193,12 +82,6 @@ func (p *heldPool) working() int {
 	return len(p.begun)
 }
 
-func (g *gate) waits() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.wait
-}
-
 // ways returns functions that keep a session's work at its end in different ways, each
 // for a session of its own.
 func (b *bed) ways() map[string]func() (string, error) {
@@ -238,8 +121,8 @@ func TestManyThatEndAtOnceAreKeptAFewAtATime(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	ways := b.ways()
 	pool := &heldPool{HostPool: b.pool, release: make(chan struct{}), begun: map[string]bool{}}
-	b.set.Sessions.Pool = pool
-	b.set.Sessions.takes = newGate(movesPerWorker, movesPerHost, 1)
+	b.set.site.Pool = pool
+	b.set.site.takes = newGate(movesPerWorker, movesPerHost, 1)
 	type end struct {
 		way, kept string
 		err       error
@@ -257,11 +140,11 @@ func TestManyThatEndAtOnceAreKeptAFewAtATime(t *testing.T) {
 		case e := <-ended:
 			sentAway = append(sentAway, e)
 		case <-time.After(patience):
-			t.Fatalf("%d keep what they found, %d wait, and %+v were sent away", pool.working(), b.set.Sessions.takes.waits(), sentAway)
+			t.Fatalf("%d keep what they found, %d wait, and %+v were sent away", pool.working(), b.set.site.takes.waits(), sentAway)
 		}
 	}
 	await(t, "the others to begin, or to wait", func() bool {
-		return pool.working() == movesPerHost && b.set.Sessions.takes.waits() == 1
+		return pool.working() == movesPerHost && b.set.site.takes.waits() == 1
 	})
 	close(pool.release)
 	for range movesPerHost + 1 {
@@ -287,7 +170,7 @@ func TestWhoWaitsToKeepAnEndedSessionCanBeCalledBack(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("called")
 	g := newGate(1, 1, 1)
-	b.set.Sessions.takes = g
+	b.set.site.takes = g
 	done, err := g.enter(t.Context(), b.spec)
 	if err != nil {
 		t.Fatal(err)
@@ -298,7 +181,7 @@ func TestWhoWaitsToKeepAnEndedSessionCanBeCalledBack(t *testing.T) {
 	ctx, callBack := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
-		_, err := b.set.Sessions.close(ctx, in, 1, hide)
+		_, err := closeSession(ctx, b.set.Place.site, in, 1, hide)
 		ended <- err
 	}()
 	await(t, "it to wait", func() bool { return g.waits() == 1 })

@@ -69,7 +69,7 @@ func (s secrets) fingerprints(st *store.Store) ([]string, error) {
 
 // hiding returns the secrets of a seed. The caller can use them for as long as it works,
 // even if the worker's recall drops them meanwhile.
-func (s *site) hiding(ctx context.Context, ref *protocol.SeedRef) (secrets, error) {
+func hiding(ctx context.Context, s *site, ref *protocol.SeedRef) (secrets, error) {
 	if ref == nil {
 		return secrets{}, nil
 	}
@@ -86,7 +86,7 @@ func (s *site) hiding(ctx context.Context, ref *protocol.SeedRef) (secrets, erro
 		pump: conversation.NewRedactor(seeds.Forms(found)...),
 		auth: b.Auth(),
 	}
-	if err := s.hideOthers(ctx, known, ref); err != nil {
+	if err := hideOthers(ctx, s, known, ref); err != nil {
 		return secrets{}, err
 	}
 	s.recall.keep(ref.Blob, known)
@@ -101,7 +101,7 @@ const generationsHidden = 16
 // because output that a command printed before a rotation, or before a person gave the
 // seed another key, is read again later. The newest one is needed because it may be on
 // the host before the session knows of it.
-func (s *site) hideOthers(ctx context.Context, known secrets, ref *protocol.SeedRef) error {
+func hideOthers(ctx context.Context, s *site, known secrets, ref *protocol.SeedRef) error {
 	blobs, err := seeds.Newest(ctx, s.Store, ref.Name, generationsHidden)
 	if err != nil {
 		return &seedError{ref.Name, err}
@@ -160,4 +160,12 @@ func (r *recall) keep(blob string, known secrets) {
 		r.last = slices.Delete(r.last, 0, 1)
 	}
 	r.last = append(r.last, recalled{blob, known})
+}
+
+// knowing returns s with a token to hide in addition.
+func (s secrets) knowing(token string) secrets {
+	if token == "" {
+		return s
+	}
+	return s.with("git", []seeds.Secret{seeds.NewSecret(token)})
 }

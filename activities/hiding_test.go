@@ -40,7 +40,7 @@ func TestAWorkerForgetsTheSecretsOfSeedsThatItNoLongerServes(t *testing.T) {
 	}
 	hiding := func(ref *protocol.SeedRef) secrets {
 		t.Helper()
-		known, err := b.set.Sessions.hiding(t.Context(), ref)
+		known, err := hiding(t.Context(), b.set.site, ref)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +90,7 @@ func TestAWorkerForgetsTheSecretsOfSeedsThatItNoLongerServes(t *testing.T) {
 // must be found there, in every form that a shell gives it.
 func TestWhatStreamsByHidesSecretsInEveryForm(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
-	sec, err := b.set.Sessions.hiding(t.Context(), b.plantable(scriptedmodel.Serve(t, `rules: []`)))
+	sec, err := hiding(t.Context(), b.set.site, b.plantable(scriptedmodel.Serve(t, `rules: []`)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func inputPath(l protocol.Layout, in protocol.Input) string {
 
 // plantInputs copies the files of messages to the host, and sets their paths. If the store
 // does not have a file, its message is not sent to codex.
-func (s *Sessions) plantInputs(ctx context.Context, in RunPumpInput, attempt int32) error {
+func plantInputs(ctx context.Context, s *site, in RunPumpInput, attempt int32) error {
 	for i := range in.Pump.Sends {
 		send := &in.Pump.Sends[i]
 		if err := conversation.CheckInputs(send.Inputs); err != nil {
@@ -45,7 +45,7 @@ func (s *Sessions) plantInputs(ctx context.Context, in RunPumpInput, attempt int
 		for j := range send.Inputs {
 			file := &send.Inputs[j]
 			file.Path = inputPath(in.Layout, *file)
-			if err := s.plantInput(ctx, in, *file, attempt); gone(err) {
+			if err := plantInput(ctx, s, in, *file, attempt); gone(err) {
 				send.Unsayable = fmt.Sprintf("%sits file %s is not in the store (any more), or not as it was", NotSaid, file.Name)
 			} else if err != nil {
 				return fmt.Errorf("message %s: put its file %s on the host: %w", send.ID, file.Name, err)
@@ -56,7 +56,7 @@ func (s *Sessions) plantInputs(ctx context.Context, in RunPumpInput, attempt int
 		if conversation.CheckInputs([]protocol.Input{file}) != nil {
 			continue
 		}
-		if err := s.plantInput(ctx, in, file, attempt); gone(err) {
+		if err := plantInput(ctx, s, in, file, attempt); gone(err) {
 			s.Logger.Warn("a file of an earlier message is not in the store any more", "session", in.Claim.Session, "file", file.Name)
 		} else if err != nil {
 			return fmt.Errorf("put %s, of an earlier message, on the host: %w", file.Name, err)
@@ -92,7 +92,7 @@ else sum=
 fi >/dev/null
 if [ "${sum%% *}" = "$2" ]; then echo same; else echo other; fi`
 
-func (s *Sessions) plantInput(ctx context.Context, in RunPumpInput, file protocol.Input, attempt int32) error {
+func plantInput(ctx context.Context, s *site, in RunPumpInput, file protocol.Input, attempt int32) error {
 	h, err := s.host(in.Claim.Host)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (s *source) Read(p []byte) (int, error) {
 }
 
 // fillSchemas reads from the store the output schemas that are too long for a workflow.
-func (s *Sessions) fillSchemas(ctx context.Context, sends []conversation.Send) error {
+func fillSchemas(ctx context.Context, s *site, sends []conversation.Send) error {
 	for i := range sends {
 		send := &sends[i]
 		if send.SchemaBlob == "" || len(send.Schema) > 0 {

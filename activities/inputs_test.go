@@ -54,7 +54,7 @@ rules:
 	in := k.input(send)
 
 	// The first attempt dies after it planted the file and before it sent the message.
-	if err := k.set.Sessions.plantInputs(t.Context(), in, 1); err != nil {
+	if err := plantInputs(t.Context(), k.set.Pump.site, in, 1); err != nil {
 		t.Fatal(err)
 	}
 	if got := onHost(t, k, file); got != "the notes" {
@@ -107,7 +107,7 @@ func TestAPlantedFileIsMended(t *testing.T) {
 				t.Fatalf("%s: %v", what, err)
 			}
 		}
-		if err := k.set.Sessions.plantInputs(t.Context(), in, 1); err != nil {
+		if err := plantInputs(t.Context(), k.set.Pump.site, in, 1); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
 		if got := onHost(t, k, file); got != "as it was" {
@@ -195,7 +195,7 @@ func TestDiffsOfATurnAreOrderedByTheirPlace(t *testing.T) {
 		{Turn: 2, Place: protocol.Cursor{Incarnation: 2, Offset: 7}, Text: "newest"}, {Turn: 1, Place: protocol.Cursor{Incarnation: 1, Offset: 5000}, Text: "of another"},
 	} {
 		for range 2 { // the second time as another attempt does
-			if err := s.keepDiff(t.Context(), "s", d, nil); err != nil {
+			if err := keepDiff(t.Context(), s, "s", d, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -222,13 +222,13 @@ func TestALongSchemaIsReadFromTheStore(t *testing.T) {
 	}
 	long := append(append([]byte(`{"description":"`), bytes.Repeat([]byte("x"), 20<<10)...), `"}`...)
 	sends := []conversation.Send{{ID: "a", SchemaBlob: put(long)}, {ID: "b", SchemaBlob: put([]byte("no schema"))}, {ID: "c", SchemaBlob: owned.In(aFolder, owned.Messages) + "/" + strings.Repeat("0", 64)}}
-	if err := k.set.Sessions.fillSchemas(t.Context(), sends); err != nil {
+	if err := fillSchemas(t.Context(), k.set.Pump.site, sends); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(sends[0].Schema, long) || sends[0].Unsayable != "" || sends[1].Unsayable == "" || sends[2].Unsayable == "" {
 		t.Errorf("%.40s %q, %q, %q", sends[0].Schema, sends[0].Unsayable, sends[1].Unsayable, sends[2].Unsayable)
 	}
-	if err := k.set.Sessions.fillSchemas(t.Context(), []conversation.Send{{ID: "d", SchemaBlob: "seeds/team"}}); err == nil {
+	if err := fillSchemas(t.Context(), k.set.Pump.site, []conversation.Send{{ID: "d", SchemaBlob: "seeds/team"}}); err == nil {
 		t.Error("a blob of a seed is read")
 	}
 }

@@ -42,7 +42,7 @@ func asksFor(t *testing.T, commands ...string) *scriptedmodel.Server {
 func judgedTalk(t *testing.T, id string, model *scriptedmodel.Server, texts ...string) (*talk, func(...conversation.Send) RunPumpInput) {
 	t.Helper()
 	k := handMade(t, id, model)
-	if err := k.set.Sessions.keepPolicies(t.Context(), texts); err != nil {
+	if err := keepPolicies(t.Context(), k.set.site, texts); err != nil {
 		t.Fatal(err)
 	}
 	k.start()
@@ -62,7 +62,7 @@ func (k *talk) run(in RunPumpInput, n int32, want conversation.PumpReason) RunPu
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(k.t.Context(), patience)
 	defer cancel()
-	out, err := k.set.Sessions.pump(ctx, in, quiet(n))
+	out, err := runPump(ctx, k.set.Pump.site, in, quiet(n))
 	if err != nil {
 		k.t.Fatalf("pump: %v", err)
 	}
@@ -162,13 +162,13 @@ func TestOfTwoPoliciesTheStricterWordCounts(t *testing.T) {
 		for _, pair := range [][2]string{{c.one, c.other}, {c.other, c.one}} {
 			in := RunPumpInput{Layout: protocol.Layout{WorkDir: "/w"}}
 			for _, name := range pair {
-				if err := b.keepPolicies(t.Context(), []string{texts[name]}); err != nil {
+				if err := keepPolicies(t.Context(), b, []string{texts[name]}); err != nil {
 					t.Fatal(err)
 				}
 				in.Policies = append(in.Policies, PolicyRef{Digest: PolicyDigest(texts[name])})
 			}
 			in.Claim.Host.Name = "box"
-			judge, broken, err := b.judge(t.Context(), in)
+			judge, broken, err := judge(t.Context(), b, in)
 			if err != nil || broken != nil {
 				t.Fatal(err, broken)
 			}
@@ -217,11 +217,11 @@ func TestAWordThatNobodyKnowsIsTheStrictest(t *testing.T) {
 func TestRulesAcceptForAllWhoAskOrForNone(t *testing.T) {
 	const text = "rules:\n  - {name: ann may, when: 'requester == \"ann\"', outcome: accept}\n  - {name: mallory may not, when: 'requester == \"mallory\"', outcome: decline, reason: no}\ndefault: ask\n"
 	b := &site{Deps: Deps{Store: newStore(t)}}
-	if err := b.keepPolicies(t.Context(), []string{text}); err != nil {
+	if err := keepPolicies(t.Context(), b, []string{text}); err != nil {
 		t.Fatal(err)
 	}
 	in := RunPumpInput{Layout: protocol.Layout{WorkDir: "/w"}, Policies: []PolicyRef{{Digest: PolicyDigest(text), Of: "session"}, {Digest: PolicyDigest("gone"), Of: "seed"}}}
-	if _, broken, err := b.judge(t.Context(), in); err != nil || len(broken) != 1 || !strings.Contains(broken["seed"], "not in the store") {
+	if _, broken, err := judge(t.Context(), b, in); err != nil || len(broken) != 1 || !strings.Contains(broken["seed"], "not in the store") {
 		t.Errorf("broken are %q (%v)", broken, err)
 	}
 	in.Policies = in.Policies[:1]
@@ -233,7 +233,7 @@ func TestRulesAcceptForAllWhoAskOrForNone(t *testing.T) {
 		{[]string{"ann", ""}, ""}, {[]string{"ann", "mallory"}, protocol.Decline}, {[]string{"mallory", "bob"}, protocol.Decline},
 	} {
 		in.Requesters = c.by
-		judge, _, err := b.judge(t.Context(), in)
+		judge, _, err := judge(t.Context(), b, in)
 		if err != nil {
 			t.Fatal(err)
 		}

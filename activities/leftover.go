@@ -8,7 +8,6 @@ import (
 	"path"
 	"time"
 
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 
 	"fairlead.dev/fairlead/hostexec"
@@ -59,36 +58,15 @@ type WipeLeftoverResult struct {
 // checks that it is gone, and removes its folder if the work in it is kept elsewhere or
 // was given up. If a login was rotated and is not saved, WipeLeftover fails and keeps
 // it, because the seed's recovery must save it first. It may be repeated.
-func (s *Sessions) WipeLeftover(ctx context.Context, in WipeLeftoverInput) (WipeLeftoverResult, error) {
+func (s *PlaceActs) WipeLeftover(ctx context.Context, in WipeLeftoverInput) (WipeLeftoverResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	in.Claim = claimBehind(in.Claim, in.Generation)
-	out, err := s.wipeLeftover(ctx, in, attempt, s.ask)
+	out, err := wipeLeftover(ctx, s.site, in, attempt, s.site.ask)
 	f := failing{epoch: epochOf(in.Claim, attempt)}
 	return out, f.failure(ctx, fmt.Sprintf("wipe what session %s left on %s", in.Claim.Session, in.Claim.Host.Name), err)
 }
 
-// seedAnswer asks the workflow that owns a seed; ok is false if there is none.
-type seedAnswer func(ctx context.Context, name string) (now SeedNow, ok bool, err error)
-
-func (s *site) askSeed(ctx context.Context, name string) (now SeedNow, ok bool, err error) {
-	if s.Temporal == nil {
-		return now, false, errors.New("this worker has no way to the seed's workflow")
-	}
-	v, err := s.Temporal.QueryWorkflow(ctx, protocol.SeedID(name), "", protocol.QuerySeedNow)
-	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
-		return now, false, nil
-	}
-	if err == nil {
-		err = v.Get(&now)
-	}
-	if err != nil {
-		return now, false, fmt.Errorf("ask what is known of seed %s: %w", name, err)
-	}
-	return now, true, nil
-}
-
-func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attempt int32, ask seedAnswer) (WipeLeftoverResult, error) {
+func wipeLeftover(ctx context.Context, s *site, in WipeLeftoverInput, attempt int32, ask seedAnswer) (WipeLeftoverResult, error) {
 	var out WipeLeftoverResult
 	h, err := s.host(in.Claim.Host)
 	if err != nil {
@@ -108,7 +86,7 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 	// With Discard and no layout, the caller believes that the session never began there.
 	// That may be wrong, but a person has given up whatever is there.
 	known := in.Layout != (protocol.Layout{})
-	f, err := s.lookSession(ctx, h, in.Claim, l, known || !in.Discard)
+	f, err := lookSession(ctx, s, h, in.Claim, l, known || !in.Discard)
 	missing := isRootMissing(err) && in.Discard && known
 	if err != nil && !missing {
 		return out, err
@@ -121,8 +99,8 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 	planted := orPlanted(f.mark.Seed, in.Seed)
 	var seed *SeedNow
 	if !f.mark.Parked && !f.mark.Brokered { // otherwise there is no login
-		if seed, err = s.seedLeft(ctx, in.Claim.Session, planted, ask); err == nil && f.there && !in.Discard {
-			err = s.heldAnew(ctx, h, l, in.Claim.Session, planted, seed)
+		if seed, err = seedLeft(ctx, s, in.Claim.Session, planted, ask); err == nil && f.there && !in.Discard {
+			err = heldAnew(ctx, s, h, l, in.Claim.Session, planted, seed)
 		}
 		if err != nil {
 			return out, err // before the fence is raised, because the recovery uses a lower epoch
@@ -134,14 +112,14 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 		out.GivenUp = seed != nil && loginRotates(seed.Ref)
 		out.Survivors, err = giveUpRoot(ctx, h, l, in.Claim, attempt)
 		out.Kept, out.At = l.Dir, s.Now()
-		s.forgetRooted(ctx, in.Claim, in.Generation)
+		forgetRooted(ctx, s, in.Claim, in.Generation)
 		return out, err
 	}
 	if !f.there {
 		out.Survivors, err = endUnrecorded(ctx, h, l, in.Claim, attempt)
 		out.Wiped, out.Removed, out.At = err == nil, err == nil, s.Now()
 		if err == nil {
-			s.forgetRooted(ctx, in.Claim, in.Generation)
+			forgetRooted(ctx, s, in.Claim, in.Generation)
 		}
 		return out, err
 	}
@@ -156,7 +134,7 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 		return out, err
 	}
 	if !f.mark.Parked && !f.mark.Brokered {
-		out.GivenUp, err = s.loginLeft(ctx, h, l, in.Claim.Session, planted, seed)
+		out.GivenUp, err = loginLeft(ctx, s, h, l, in.Claim.Session, planted, seed)
 	}
 	switch {
 	case err != nil && in.Discard && ctx.Err() == nil && isUnsaved(err):
@@ -168,9 +146,9 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 	if ran || len(out.Survivors) > 0 {
 		f.mark.Parked = false
 	}
-	err = s.takeAway(ctx, h, l, in, f.mark, attempt, planted, seed, &out)
+	err = takeAway(ctx, s, h, l, in, f.mark, attempt, planted, seed, &out)
 	if err == nil && out.Removed {
-		s.forgetRooted(ctx, in.Claim, in.Generation)
+		forgetRooted(ctx, s, in.Claim, in.Generation)
 	}
 	return out, err
 }
@@ -178,7 +156,7 @@ func (s *Sessions) wipeLeftover(ctx context.Context, in WipeLeftoverInput, attem
 // seedLeft asks the workflow of the planted seed what it knows. It returns nil if there
 // is no such workflow, or if no login that rotates was planted. It fails while the seed
 // waits for the login on the host, since only the seed's recovery may touch that login.
-func (s *Sessions) seedLeft(ctx context.Context, session string, planted *protocol.SeedRef, ask seedAnswer) (*SeedNow, error) {
+func seedLeft(ctx context.Context, s *site, session string, planted *protocol.SeedRef, ask seedAnswer) (*SeedNow, error) {
 	if planted == nil || planted.Kind != "" && !loginRotates(planted) {
 		return nil, nil // a login of this kind does not rotate
 	}
@@ -229,14 +207,14 @@ func isUnsaved(err error) bool {
 // seed to the session again, and wiping the login on the host may lose the login. Call
 // heldAnew before a fence is raised: the new lease's recovery, which may have to fetch
 // that login, uses a lower epoch.
-func (s *Sessions) heldAnew(ctx context.Context, h hostexec.Host, l protocol.Layout, session string, planted *protocol.SeedRef, seed *SeedNow) error {
+func heldAnew(ctx context.Context, s *site, h hostexec.Host, l protocol.Layout, session string, planted *protocol.SeedRef, seed *SeedNow) error {
 	if seed == nil || planted == nil || !seed.forgot(planted.Epoch) {
 		return nil
 	}
 	if _, held := seed.Holders[session]; !held {
 		return nil
 	}
-	auth, lost, err := s.mayLose(ctx, h, l, planted, seed)
+	auth, lost, err := mayLose(ctx, s, h, l, planted, seed)
 	if err != nil || auth == nil || !lost {
 		return err
 	}
@@ -247,7 +225,7 @@ func (s *Sessions) heldAnew(ctx context.Context, h hostexec.Host, l protocol.Lay
 // mayLose reads the login on a host; auth is nil if there is none. lost reports whether
 // wiping the login may lose it: the seed does not have it, and it is newer than the
 // planted login or cannot be compared with that.
-func (s *Sessions) mayLose(ctx context.Context, h hostexec.Host, l protocol.Layout, planted *protocol.SeedRef, seed *SeedNow) (auth []byte, lost bool, err error) {
+func mayLose(ctx context.Context, s *site, h hostexec.Host, l protocol.Layout, planted *protocol.SeedRef, seed *SeedNow) (auth []byte, lost bool, err error) {
 	auth, _, err = readAuth(ctx, h, path.Join(l.CodexHome, "auth.json"), "")
 	switch {
 	case err != nil:
@@ -272,12 +250,12 @@ func (s *Sessions) mayLose(ctx context.Context, h hostexec.Host, l protocol.Layo
 // givenUp says that wiping the login gives it up and that nobody waits for it.
 // loginLeft saves a login whose lease no workflow knows. If that fails, the error is
 // ErrTypeLoginUnsaved.
-func (s *Sessions) loginLeft(ctx context.Context, h hostexec.Host, l protocol.Layout, session string, planted *protocol.SeedRef, seed *SeedNow) (givenUp bool, err error) {
+func loginLeft(ctx context.Context, s *site, h hostexec.Host, l protocol.Layout, session string, planted *protocol.SeedRef, seed *SeedNow) (givenUp bool, err error) {
 	switch {
 	case planted == nil || planted.Kind != "" && !loginRotates(planted):
 		return false, nil // there is no login, or none that rotates
 	case seed == nil, seed.forgot(planted.Epoch):
-		return false, s.saveForgotten(ctx, h, l, session, planted, seed)
+		return false, saveForgotten(ctx, s, h, l, session, planted, seed)
 	case !loginRotates(seed.Ref):
 		return false, nil
 	}
@@ -292,8 +270,8 @@ func (s *Sessions) loginLeft(ctx context.Context, h hostexec.Host, l protocol.La
 
 // saveForgotten saves a login whose lease no workflow knows: the workflow that granted
 // the lease was ended by force. So perhaps nobody has saved that login.
-func (s *Sessions) saveForgotten(ctx context.Context, h hostexec.Host, l protocol.Layout, session string, planted *protocol.SeedRef, seed *SeedNow) error {
-	auth, lost, err := s.mayLose(ctx, h, l, planted, seed)
+func saveForgotten(ctx context.Context, s *site, h hostexec.Host, l protocol.Layout, session string, planted *protocol.SeedRef, seed *SeedNow) error {
+	auth, lost, err := mayLose(ctx, s, h, l, planted, seed)
 	if err != nil || auth == nil || !lost {
 		return err
 	}
@@ -312,12 +290,12 @@ func (s *Sessions) saveForgotten(ctx context.Context, h hostexec.Host, l protoco
 	if left.Blob == "" {
 		return unsaved(fmt.Errorf("seed %s does not exist", left.Name))
 	}
-	hide, err := s.hiding(ctx, &left)
+	hide, err := hiding(ctx, s, &left)
 	if err != nil {
 		return unsaved(err)
 	}
 	hide.add(auth)
-	if err := s.saveLogin(ctx, h, session, l, &left, hide, true); err != nil {
+	if err := saveLogin(ctx, s, h, session, l, &left, hide, true); err != nil {
 		return unsaved(hide.all.Error(err))
 	}
 	return nil
@@ -325,9 +303,9 @@ func (s *Sessions) saveForgotten(ctx context.Context, h hostexec.Host, l protoco
 
 // takeAway makes a snapshot of what is in no snapshot yet, wipes the credential, checks
 // that it is gone, and removes the folder if that is allowed.
-func (s *Sessions) takeAway(ctx context.Context, h hostexec.Host, l protocol.Layout, in WipeLeftoverInput, was folderMark, attempt int32, planted *protocol.SeedRef, seed *SeedNow, out *WipeLeftoverResult) error {
+func takeAway(ctx context.Context, s *site, h hostexec.Host, l protocol.Layout, in WipeLeftoverInput, was folderMark, attempt int32, planted *protocol.SeedRef, seed *SeedNow, out *WipeLeftoverResult) error {
 	fence := fenceOf(in.Claim, l.Dir, attempt)
-	kept, err := s.keepFolder(ctx, h, l, in, was, planted, seed)
+	kept, err := keepFolder(ctx, s, h, l, in, was, planted, seed)
 	out.Archive = kept
 	switch {
 	case err == nil:
@@ -347,7 +325,7 @@ func (s *Sessions) takeAway(ctx context.Context, h hostexec.Host, l protocol.Lay
 		return nil
 	}
 	out.Removed = true
-	return s.removeFolder(ctx, h, l, fence)
+	return removeFolder(ctx, s, h, l, fence)
 }
 
 // cannotBeKept reports whether another try to make a snapshot is useless. The folder
@@ -362,54 +340,54 @@ func cannotBeKept(err error) bool {
 
 // keepFolder makes sure that the content of a folder is in a snapshot, and returns the
 // snapshot's id. "" with a nil error means that nothing was worth keeping.
-func (s *Sessions) keepFolder(ctx context.Context, h hostexec.Host, l protocol.Layout, in WipeLeftoverInput, was folderMark, planted *protocol.SeedRef, seed *SeedNow) (kept string, err error) {
-	if s.isKept(ctx, h, l, was) {
+func keepFolder(ctx context.Context, s *site, h hostexec.Host, l protocol.Layout, in WipeLeftoverInput, was folderMark, planted *protocol.SeedRef, seed *SeedNow) (kept string, err error) {
+	if isKept(ctx, s, h, l, was) {
 		return was.Snapshot, nil
 	}
 	err = s.takes.inTurn(ctx, in.Claim.Host, func() (err error) {
 		saving, cancel := whileSaving(ctx, in.Discard)
 		defer cancel()
-		kept, err = s.keepUnkept(saving, h, l, in, was, planted, seed)
+		kept, err = keepUnkept(saving, s, h, l, in, was, planted, seed)
 		return err
 	})
 	return kept, err
 }
 
-func (s *Sessions) keepUnkept(ctx context.Context, h hostexec.Host, l protocol.Layout, in WipeLeftoverInput, was folderMark, planted *protocol.SeedRef, seed *SeedNow) (string, error) {
+func keepUnkept(ctx context.Context, s *site, h hostexec.Host, l protocol.Layout, in WipeLeftoverInput, was folderMark, planted *protocol.SeedRef, seed *SeedNow) (string, error) {
 	before := in.Claim
 	before.Generation = max(in.Generation, was.Generation)
 	// CloseSession may have made the last snapshot before the host was lost.
-	last, err := s.archived(ctx, CloseSessionInput{Claim: before, ThreadID: in.ThreadID, Layout: l})
+	last, err := isArchived(ctx, s, CloseSessionInput{Claim: before, ThreadID: in.ThreadID, Layout: l})
 	if err != nil || last.whole {
 		return last.id, err
 	}
-	hide, err := s.hidingLeft(ctx, h, l, in.Claim.Session, planted, seed)
+	hide, err := hidingLeft(ctx, s, h, l, in.Claim.Session, planted, seed)
 	if err != nil {
 		return "", err
 	}
 	finder := in.Claim
 	finder.Generation = cmp.Or(in.Found, finder.Generation)
-	return s.keepLeft(ctx, h, l, finder, before.Generation, in.Snapshot, hide)
+	return keepLeft(ctx, s, h, l, finder, before.Generation, in.Snapshot, hide)
 }
 
 // hidingLeft returns the secrets to hide in a folder that a session left: those of the
 // planted seed as far as it is known, those of the login that codex made of it, and
 // secret answers. It sets Told because perhaps nobody has recorded whether there were
 // secret answers.
-func (s *Sessions) hidingLeft(ctx context.Context, h hostexec.Host, l protocol.Layout, session string, planted *protocol.SeedRef, now *SeedNow) (secrets, error) {
+func hidingLeft(ctx context.Context, s *site, h hostexec.Host, l protocol.Layout, session string, planted *protocol.SeedRef, now *SeedNow) (secrets, error) {
 	c := protocol.Claim{Session: session, Told: true}
 	switch {
 	case planted == nil:
-		return s.hidingIn(ctx, c, nil)
+		return hidingIn(ctx, s, c, nil)
 	case planted.Blob != "":
 	case now != nil && now.Ref != nil:
 		planted = now.Ref
 	default:
 		return secrets{}, &typedError{kind: protocol.ErrTypeSeed, err: fmt.Errorf("seed %s is gone: nobody knows what must not be kept", planted.Name)}
 	}
-	sec, err := s.hidingIn(ctx, c, planted)
+	sec, err := hidingIn(ctx, s, c, planted)
 	if err != nil {
 		return secrets{}, err
 	}
-	return sec, s.hidePlanted(ctx, h, l, sec)
+	return sec, hidePlanted(ctx, s, h, l, sec)
 }

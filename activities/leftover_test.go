@@ -39,14 +39,14 @@ func knows(now SeedNow) seedAnswer {
 
 func (k *talk) wipe(in WipeLeftoverInput, ask seedAnswer) (WipeLeftoverResult, error) {
 	in.Claim = claimBehind(in.Claim, in.Generation)
-	out, err := k.set.Sessions.wipeLeftover(k.t.Context(), in, 1, ask)
+	out, err := wipeLeftover(k.t.Context(), k.set.Place.site, in, 1, ask)
 	return out, failing{epoch: epochOf(in.Claim, 1)}.failure(k.t.Context(), "wipe", err)
 }
 
 func (b *bed) exported(id string) map[string]string {
 	b.t.Helper()
 	var buf bytes.Buffer
-	if err := snapshots.Export(b.t.Context(), b.set.Sessions.Chunks, id, &buf); err != nil {
+	if err := snapshots.Export(b.t.Context(), b.set.site.Chunks, id, &buf); err != nil {
 		b.t.Fatalf("export %s: %v", id, err)
 	}
 	files := map[string]string{}

@@ -57,7 +57,7 @@ func TestWhoCleansUpLeavesTheSessionAloneThatIsBack(t *testing.T) {
 	if err := writeMark(t.Context(), b.host(), k.layout, folderMark{Generation: 1}, false, late); kindOfError(failing{}.failure(t.Context(), "mark", err)) != protocol.ErrTypeFenced {
 		t.Errorf("a late one was let in: %v", err)
 	}
-	rec, err := k.set.Seeds.recoverSeed(t.Context(), RecoverSeedInput{Seed: *k.seed, Claim: claimBehind(in.Claim, 1), Generation: 1}, 1, secrets{})
+	rec, err := recoverSeed(t.Context(), k.set.site, RecoverSeedInput{Seed: *k.seed, Claim: claimBehind(in.Claim, 1), Generation: 1}, 1, secrets{})
 	if err != nil || !rec.Absent || rec.Saved != nil {
 		t.Errorf("recovered: %+v, %v", rec, err)
 	}
@@ -74,14 +74,14 @@ func TestALoginThatWasLeftIsSavedBeforeItsFolderGoes(t *testing.T) {
 	k, d := b.held("logged", nil)
 	k.sh(`mkdir -p "$1/sessions/2026" && echo '{}' >"$1/sessions/2026/rollout-x.jsonl"`, k.layout.CodexHome)
 	k.rewrite(login("acct-1", 1))
-	got, err := b.set.Sessions.take(t.Context(), k.parking(1, "").TakeSnapshotInput, k.hides(), nil)
+	got, err := take(t.Context(), b.set.site, k.parking(1, "").TakeSnapshotInput, k.hides(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	auth := path.Join(k.layout.CodexHome, "auth.json")
 	in := PrepareSessionInput{Claim: k.claim, Sandbox: "workspace-write", Restore: &RestoreSpec{Snapshot: got.ID}}
 	in.Claim.Generation, in.Claim.Pump = 2, 1
-	b.set.Sessions.ask = func(context.Context, string) (SeedNow, bool, error) { return d.state(), true, nil }
+	b.set.site.ask = func(context.Context, string) (SeedNow, bool, error) { return d.state(), true, nil }
 	if _, err := k.prepare(in); kindOfError(err) != protocol.ErrTypeLoginUnsaved || k.sh(`cat "$1"`, auth) != login("acct-1", 1) {
 		t.Errorf("a login that its seed waits for went: %v", err)
 	}
@@ -100,7 +100,7 @@ func TestALoginThatWasLeftIsSavedBeforeItsFolderGoes(t *testing.T) {
 // hides returns the secrets that a worker which has just started knows.
 func (k *talk) hides() secrets {
 	k.t.Helper()
-	hide, err := k.set.Sessions.hiding(k.t.Context(), k.seed)
+	hide, err := hiding(k.t.Context(), k.set.site, k.seed)
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func (k *talk) hides() secrets {
 // Work that cannot be kept in a snapshot stays where it is. The credential is wiped.
 func TestALeftoverThatIsTooLargeStays(t *testing.T) {
 	b := newBed(t, readyHost(t))
-	b.set.Sessions.Snapshots.MaxBytes = 10
+	b.set.site.Snapshots.MaxBytes = 10
 	k := b.worked("large")
 	out, err := k.wipe(k.leave(false), knows(SeedNow{Generation: 1, Ref: k.seed}))
 	if err != nil || !out.Wiped || out.Removed || out.Kept != k.layout.Dir || out.Archive != "" {
@@ -120,7 +120,7 @@ func TestALeftoverThatIsTooLargeStays(t *testing.T) {
 		t.Errorf("the work is %q, and there is %s", got, k.planted())
 	}
 	in := k.parking(1, "")
-	if _, err := b.set.Sessions.take(t.Context(), in.TakeSnapshotInput, secrets{}, nil); kindOfError(failing{}.failure(t.Context(), "take", err)) != protocol.ErrTypeQuota {
+	if _, err := take(t.Context(), b.set.site, in.TakeSnapshotInput, secrets{}, nil); kindOfError(failing{}.failure(t.Context(), "take", err)) != protocol.ErrTypeQuota {
 		t.Errorf("taken although it is too large: %v", err)
 	}
 }
@@ -196,7 +196,7 @@ func (b *bed) beats(name string, in any) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	env.SetTestTimeout(patience)
-	env.RegisterActivity(b.set.Snapshots)
+	env.RegisterActivity(b.set.site)
 	var said []string
 	env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
 		var p protocol.SnapshotsProgress
@@ -223,7 +223,7 @@ func TestSnapshotsArePrunedAndChecked(t *testing.T) {
 		k.sh(`echo "$2" >"$1/work.txt"`, k.layout.WorkDir, string(rune('0'+n)))
 		in := k.parking(n, "")
 		in.At = time.Now().Add(time.Duration(n-4) * time.Hour).Truncate(time.Second)
-		got, err := b.set.Sessions.take(t.Context(), in.TakeSnapshotInput, secrets{}, nil)
+		got, err := take(t.Context(), b.set.site, in.TakeSnapshotInput, secrets{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,11 +232,11 @@ func TestSnapshotsArePrunedAndChecked(t *testing.T) {
 	var heard map[string]int64
 	far := func(step string, done, _ int64) { heard[step] = max(heard[step], done) }
 	heard = map[string]int64{}
-	dry, err := b.set.Snapshots.prune(t.Context(), protocol.PruneSnapshotsInput{Keep: 1, DryRun: true}, far)
+	dry, err := pruneSnapshots(t.Context(), b.set.Snapshot.site, protocol.PruneSnapshotsInput{Keep: 1, DryRun: true}, far)
 	if err != nil || len(dry.Snapshots) != 2 {
 		t.Errorf("would prune %+v, %v", dry, err)
 	}
-	out, err := b.set.Snapshots.prune(t.Context(), protocol.PruneSnapshotsInput{MaxAge: time.Minute}, far)
+	out, err := pruneSnapshots(t.Context(), b.set.Snapshot.site, protocol.PruneSnapshotsInput{MaxAge: time.Minute}, far)
 	if err != nil || len(out.Snapshots) != 2 || out.Snapshots[0] != ids[0] || out.Snapshots[1] != ids[1] {
 		t.Errorf("pruned %+v, %v; there were %v", out, err, ids)
 	}
@@ -244,7 +244,7 @@ func TestSnapshotsArePrunedAndChecked(t *testing.T) {
 		t.Errorf("of pruning was told %v", heard)
 	}
 	heard = map[string]int64{}
-	seen, err := b.set.Snapshots.check(t.Context(), protocol.CheckSnapshotsInput{ReadData: true}, far)
+	seen, err := checkSnapshots(t.Context(), b.set.Snapshot.site, protocol.CheckSnapshotsInput{ReadData: true}, far)
 	if err != nil || seen.Snapshots != 1 || seen.Chunks == 0 || seen.Packs == 0 || len(seen.Damaged) > 0 {
 		t.Errorf("checked %+v, %v", seen, err)
 	}
@@ -263,7 +263,7 @@ func TestSnapshotsArePrunedAndChecked(t *testing.T) {
 		}
 	}
 	again := b.another()
-	seen, err = again.set.Snapshots.check(t.Context(), protocol.CheckSnapshotsInput{}, far)
+	seen, err = checkSnapshots(t.Context(), again.set.Snapshot.site, protocol.CheckSnapshotsInput{}, far)
 	if err != nil || len(seen.Damaged) != 1 || seen.Damaged[0] != ids[2] || len(seen.Problems) == 0 {
 		t.Errorf("checked what is damaged: %+v, %v", seen, err)
 	}
@@ -288,7 +288,7 @@ func TestWorkThatMayNotBeReadIsNeverDeleted(t *testing.T) {
 	// A snapshot that is taken while the session goes on is kept, and says what it
 	// lacks.
 	in := k.parking(1, "")
-	got, err := b.set.Sessions.take(t.Context(), in.TakeSnapshotInput, k.hides(), nil)
+	got, err := take(t.Context(), b.set.site, in.TakeSnapshotInput, k.hides(), nil)
 	if err != nil || got.Unreadable != 2 || got.Lacks() == "" || b.exported(got.ID)["work/work.txt"] != "precious\n" {
 		t.Errorf("taken %+v, %v", got, err)
 	}
@@ -345,7 +345,7 @@ func TestWorkThatNoSnapshotWasToHoldIsKeptBeforeItsFolderGoes(t *testing.T) {
 // of its own closes only with discard, and then loses only the work.
 func TestWorkThatIsTooLargeIsNoReasonToLoseTheConversation(t *testing.T) {
 	b := newBed(t, readyHost(t))
-	b.set.Sessions.Snapshots.MaxBytes = 100
+	b.set.site.Snapshots.MaxBytes = 100
 	for _, dir := range []string{b.sh(`mkdir -p "$HOME/mine" && printf %s "$HOME/mine"`), ""} {
 		k := b.prepared("close-"+map[bool]string{true: "own", false: "persons"}[dir == ""], dir, "danger-full-access", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
 		k.state.ThreadID = "01900000-0000-7000-8000-000000000001"
@@ -389,7 +389,7 @@ func TestDiscardingKeepsNoSecretThatNobodyKnowsAnyMore(t *testing.T) {
 	k.sh(`printf 'key %s\n' "$2" >"$1/copied.txt"`, k.layout.WorkDir, madeUpKey)
 	in := k.closing()
 	in.Discard = true
-	out, err := b.set.Sessions.close(t.Context(), in, 1, secrets{})
+	out, err := closeSession(t.Context(), b.set.Place.site, in, 1, secrets{})
 	if err != nil || !out.Wiped || !out.Removed || out.Archive != "" || out.Problem == nil || !strings.Contains(out.Problem.Message, "cannot be read") {
 		t.Errorf("closed %+v, %v", out, err)
 	}
@@ -436,7 +436,7 @@ func TestARestoredFolderSaysInWhatItDiffers(t *testing.T) {
 while [ $i -lt 12 ]; do echo no >"left out $i" && i=$((i+1)); done`, k.layout.WorkDir, upstream(t))
 	in := k.parking(1, "")
 	in.Policy = SnapshotPolicy{Work: protocol.WorkGit, Exclude: []string{"left*"}}
-	got, err := b.set.Sessions.take(t.Context(), in.TakeSnapshotInput, k.hides(), nil)
+	got, err := take(t.Context(), b.set.site, in.TakeSnapshotInput, k.hides(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,15 +48,3 @@ type ExecLive struct {
 	Ended  bool                `json:"ended"`
 	Result protocol.ExecResult `json:"result"`
 }
-
-func (s *site) publish(topic, kind string, seq int64, v any) {
-	if s.Live == nil {
-		return
-	}
-	data, err := json.Marshal(v)
-	if err != nil {
-		s.Logger.Error("live event cannot be encoded", "topic", topic, "kind", kind, "err", err)
-		return
-	}
-	s.Live.Publish(topic, LiveEvent{Kind: kind, Seq: seq, Data: data})
-}

@@ -30,21 +30,21 @@ type MakeLoginResult struct {
 
 // MakeLogin copies codex to a host and makes the folder for a login. It first checks
 // that the store works, so that nobody enters a code for a login that cannot be kept.
-func (h *Hosts) MakeLogin(ctx context.Context, in LoginInput) (MakeLoginResult, error) {
-	out, err := h.makeLogin(ctx, in)
+func (h *LoginActs) MakeLogin(ctx context.Context, in LoginInput) (MakeLoginResult, error) {
+	out, err := makeLogin(ctx, h.site, in)
 	return out, failing{}.failure(ctx, "prepare a login on "+in.Host.Name, err)
 }
 
-func (h *Hosts) makeLogin(ctx context.Context, in LoginInput) (MakeLoginResult, error) {
+func makeLogin(ctx context.Context, h *site, in LoginInput) (MakeLoginResult, error) {
 	var out MakeLoginResult
-	host, dir, err := h.loginDir(ctx, in)
+	host, dir, err := loginDir(ctx, h, in)
 	if err != nil {
 		return out, err
 	}
-	if err := h.tryStore(ctx, "logins/"+in.ID); err != nil {
+	if err := tryStore(ctx, h, "logins/"+in.ID); err != nil {
 		return out, err
 	}
-	codex, err := h.provision(ctx, in.Host)
+	codex, err := provision(ctx, h, in.Host)
 	if err != nil {
 		return out, err
 	}
@@ -65,7 +65,7 @@ func (h *Hosts) makeLogin(ctx context.Context, in LoginInput) (MakeLoginResult, 
 }
 
 // tryStore writes something to the store, reads it and deletes it again.
-func (h *Hosts) tryStore(ctx context.Context, key string) error {
+func tryStore(ctx context.Context, h *site, key string) error {
 	want := []byte("a login is about to be made")
 	if err := h.Store.Put(ctx, key, want); err != nil {
 		return fmt.Errorf("try the store: %w", err)
@@ -81,15 +81,15 @@ func (h *Hosts) tryStore(ctx context.Context, key string) error {
 }
 
 // RemoveLogin removes a login's folder with its content, and checks that it is gone.
-func (h *Hosts) RemoveLogin(ctx context.Context, in LoginInput) error {
-	host, dir, err := h.loginDir(ctx, in)
+func (h *LoginActs) RemoveLogin(ctx context.Context, in LoginInput) error {
+	host, dir, err := loginDir(ctx, h.site, in)
 	if err == nil {
 		err = hostexec.RemoveTree(ctx, host, dir, path.Dir(dir), nil)
 	}
 	return failing{}.failure(ctx, "remove a login from "+in.Host.Name, err)
 }
 
-func (h *Hosts) loginDir(ctx context.Context, in LoginInput) (hostexec.Host, string, error) {
+func loginDir(ctx context.Context, h *site, in LoginInput) (hostexec.Host, string, error) {
 	if err := checkID("login", in.ID); err != nil {
 		return nil, "", err
 	}

@@ -42,14 +42,14 @@ func newAway(t *testing.T) *away {
 }
 
 // at makes a worker use the test's clock.
-func (w *away) at(b *bed) { b.set.Sessions.Now = func() time.Time { return w.now } }
+func (w *away) at(b *bed) { b.set.site.Now = func() time.Time { return w.now } }
 
 // try runs one attempt on a worker, which gets the last heartbeat of the attempt
 // before.
 func (w *away) try(on *bed, n int32) (RunPumpResult, error) {
 	w.t.Helper()
 	a := attempt{n: n, last: w.last, beat: func(b PumpBeat) { w.last = b }}
-	return on.set.Sessions.pump(w.t.Context(), w.in, a)
+	return runPump(w.t.Context(), on.set.Pump.site, w.in, a)
 }
 
 // goes stops the host. comes starts it again.
@@ -96,7 +96,7 @@ func TestAHostIsLostAfterItWasAwayForSoLongOnWhateverWorker(t *testing.T) {
 	if out, err := w.try(w.bed, 5); err != nil || out.HostLost != nil || out.Pump.Reason != conversation.ProcessEnded {
 		t.Fatalf("the host is back: %+v, %v", out, err)
 	}
-	if still := w.set.Sessions.reach.now(w.spec); still != nil {
+	if still := w.set.site.reach.now(w.spec); still != nil {
 		t.Errorf("it is still said to be away: %+v", still)
 	}
 	w.last = PumpBeat{}
@@ -127,10 +127,10 @@ func TestAPumpIsGivenWhatTheAttemptBeforeKnew(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	env.SetTestTimeout(patience)
-	env.RegisterActivity(w.set.Sessions)
+	env.RegisterActivity(w.set.site)
 	since := w.now.Add(-2 * time.Minute)
 	env.SetHeartbeatDetails(PumpBeat{Away: &OutOfReach{Since: since, Last: w.now.Add(-5 * time.Second), Why: "no answer"}})
-	val, err := env.ExecuteActivity(w.set.Sessions.RunPump, w.in)
+	val, err := env.ExecuteActivity(w.set.Pump.RunPump, w.in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestOnlyAHostThatDoesNotAnswerIsLost(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		out, err := w.set.Sessions.pump(t.Context(), in, quiet(1))
+		out, err := runPump(t.Context(), w.set.Pump.site, in, quiet(1))
 		if err == nil || out.HostLost != nil || kindOfError(err) == protocol.ErrTypeUnreachable {
 			t.Errorf("%s: %+v, %v", what, out, err)
 		}

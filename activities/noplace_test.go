@@ -22,7 +22,7 @@ func (noSession) QueryWorkflow(context.Context, string, string, string, ...any) 
 
 func TestTheFolderOfASessionThatIsNotThere(t *testing.T) {
 	s := &site{Deps: Deps{Temporal: noSession{}}}
-	_, err := s.place(t.Context(), "nope")
+	_, err := workPlaceOf(t.Context(), s, "nope")
 	var typed *typedError
 	if !errors.As(err, &typed) || typed.kind != protocol.ErrTypeNotThere || !strings.Contains(err.Error(), "there is no session nope") {
 		t.Errorf("it is %v", err)

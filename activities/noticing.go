@@ -22,7 +22,7 @@ const (
 // on its way to us, at the last look. Pieces of a text that streams are stored nowhere,
 // and cause a look only every other second.
 type noticing struct {
-	*site
+	site          *site
 	session, file string
 	h             hostexec.Host
 	hide          secrets
@@ -51,7 +51,7 @@ func (n *noticing) before(ctx context.Context) func(end int64, piece bool) {
 		return nil
 	}
 	return func(end int64, piece bool) {
-		if end <= n.seen || (piece || n.fell) && n.Now().Before(n.next) {
+		if end <= n.seen || (piece || n.fell) && n.site.Now().Before(n.next) {
 			return
 		}
 		n.look(ctx, max(end, n.read.Load()))
@@ -64,10 +64,10 @@ func (n *noticing) look(ctx context.Context, come int64) {
 	bound, cancel := context.WithTimeout(ctx, noticeTimeout)
 	defer cancel()
 	auth, changed, err := readAuth(bound, n.h, n.file, n.known)
-	n.next = n.Now().Add(streamEvery)
+	n.next = n.site.Now().Add(streamEvery)
 	if err != nil {
 		if !n.fell { // logged only once; the next call to the host reports the cause
-			n.Logger.Warn("a login was not looked at before what codex wrote is shown", "session", n.session, "host", n.h.Name(), "error", n.hide.all.String(err.Error()))
+			n.site.Logger.Warn("a login was not looked at before what codex wrote is shown", "session", n.session, "host", n.h.Name(), "error", n.hide.all.String(err.Error()))
 		}
 		n.fell = true
 		return

@@ -2,13 +2,11 @@ package activities
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	enums "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/internal/protocol"
@@ -33,35 +31,12 @@ type CheckOldHostsResult struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// A hostNow is the part of a pool's view of a host that maintenance reads.
-type hostNow struct {
-	Name      string             `json:"name"`
-	CheckedAt time.Time          `json:"checked_at"`
-	Spec      *protocol.HostSpec `json:"spec"`
-	Health    *struct {
-		State string `json:"state"`
-	} `json:"health"`
-	// Folders tells of the newest look at the sessions' folders there.
-	Folders *struct {
-		At time.Time `json:"at"`
-	} `json:"folders"`
-}
-
-func (h hostNow) quarantined() bool { return h.Health != nil && h.Health.State == "quarantined" }
-
-func (h hostNow) lookedAt() time.Time {
-	if h.Folders == nil {
-		return time.Time{}
-	}
-	return h.Folders.At
-}
-
 // CheckOldHosts starts checks of the hosts whose last check is old, the oldest first. Each
 // check is a workflow of its own, as if a person had started it, and reports to the pool.
 // When repeated, CheckOldHosts finds the checks that run.
 func (e *Engine) CheckOldHosts(ctx context.Context, in CheckOldHostsInput) (CheckOldHostsResult, error) {
 	var out CheckOldHostsResult
-	hosts, err := e.hostsOf(ctx, in.Pool)
+	hosts, err := hostsOf(ctx, e.Client, in.Pool)
 	if err != nil {
 		return out, fmt.Errorf("list the hosts of %s: %w", in.Pool, err)
 	}
@@ -84,19 +59,6 @@ func (e *Engine) CheckOldHosts(ctx context.Context, in CheckOldHostsInput) (Chec
 		}
 	}
 	return out, ctx.Err()
-}
-
-// hostsOf returns a pool's hosts; none if there is no pool.
-func (e *Engine) hostsOf(ctx context.Context, pool string) (hosts []hostNow, err error) {
-	v, err := e.Client.QueryWorkflow(ctx, pool, "", "hosts")
-	var gone *serviceerror.NotFound
-	switch {
-	case errors.As(err, &gone):
-		return nil, nil
-	case err != nil:
-		return nil, err
-	}
-	return hosts, v.Get(&hosts)
 }
 
 func (e *Engine) checkHost(ctx context.Context, in CheckOldHostsInput, name string) error {

@@ -66,8 +66,8 @@ func TestALoginRefreshedDuringASnapshotIsMaskedInIt(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.printedLogin("refreshed")
 	pool := &crossedPool{HostPool: b.pool, happen: func() { k.rewrite(login("acct-1", 1)) }}
-	b.set.Sessions.Pool = pool
-	got, err := b.set.Sessions.take(t.Context(), k.parking(1, "").TakeSnapshotInput, k.hides(), nil)
+	b.set.site.Pool = pool
+	got, err := take(t.Context(), b.set.site, k.parking(1, "").TakeSnapshotInput, k.hides(), nil)
 	if err != nil || got == nil {
 		t.Fatalf("taken %+v, %v", got, err)
 	}
@@ -83,10 +83,10 @@ func TestALoginRefreshedDuringASnapshotIsMaskedInIt(t *testing.T) {
 		}
 		k.rewrite(login("acct-1", 0))
 		pool := &crossedPool{HostPool: dying, happen: func() { k.rewrite(login("acct-1", 1)) }}
-		b.set.Sessions.Pool = pool
-		b.set.Sessions.recall.last = nil // a worker that has just started
+		b.set.site.Pool = pool
+		b.set.site.recall.last = nil // a worker that has just started
 		dying.left.Store(step)
-		_, err := b.set.Sessions.take(t.Context(), in, k.hides(), nil)
+		_, err := take(t.Context(), b.set.site, in, k.hides(), nil)
 		dying.left.Store(1 << 40)
 		id := snapshotID("refreshed", in.At, 1, 2)
 		if _, rerr := snapshots.Read(t.Context(), b.store, id); rerr == nil {
@@ -118,19 +118,19 @@ func TestALateAttemptDeletesNoSnapshotOfAnother(t *testing.T) {
 		}
 		return info.ModTime
 	}
-	late.set.Sessions.Pool = &crossedPool{HostPool: late.pool, happen: func() {
+	late.set.site.Pool = &crossedPool{HostPool: late.pool, happen: func() {
 		var err error
-		if good, err = b.set.Sessions.take(t.Context(), in, k.hides(), nil); err != nil || good == nil {
+		if good, err = take(t.Context(), b.set.site, in, k.hides(), nil); err != nil || good == nil {
 			t.Fatalf("taken %+v, %v", good, err)
 		}
 		made = written()
 		k.rewrite(login("acct-1", 1)) // after that, the login was refreshed
 	}}
-	hide, err := late.set.Sessions.hiding(t.Context(), k.seed)
+	hide, err := hiding(t.Context(), late.set.site, k.seed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := late.set.Sessions.take(t.Context(), in, hide, nil)
+	got, err := take(t.Context(), late.set.site, in, hide, nil)
 	if err != nil || good == nil || got == nil || got.ID != good.ID || !got.At.Equal(good.At) {
 		t.Errorf("the late one says %+v, %v; there was %+v", got, err, good)
 	}

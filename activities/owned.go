@@ -19,8 +19,8 @@ import (
 // see package owned. A session or batch that begins with a blob in another owner's
 // folder first takes a hold on it.
 
-// hold takes a hold, for a session of a batch, on the blobs that its item names.
-func (b *Batches) hold(ctx context.Context, session string, it protocol.BatchItem, opt protocol.BatchOptions) error {
+// holdBlobs takes a hold, for a session of a batch, on the blobs that its item names.
+func holdBlobs(ctx context.Context, b *site, session string, it protocol.BatchItem, opt protocol.BatchOptions) error {
 	var first struct {
 		Blob       string           `json:"blob"`
 		SchemaBlob string           `json:"output_schema_blob"`
@@ -54,8 +54,8 @@ type HoldBlobsInput struct {
 
 // HoldBlobs keeps blobs for a session or a batch as long as Temporal knows it. If one of
 // them is not kept any more, the error is final.
-func (b *Batches) HoldBlobs(ctx context.Context, in HoldBlobsInput) error {
-	err := owned.Hold(ctx, b.Store, owned.Owner{Kind: in.Kind, ID: in.ID}, in.Blobs...)
+func (b *BatchActs) HoldBlobs(ctx context.Context, in HoldBlobsInput) error {
+	err := owned.Hold(ctx, b.site.Store, owned.Owner{Kind: in.Kind, ID: in.ID}, in.Blobs...)
 	if errors.Is(err, owned.ErrGone) {
 		err = &typedError{kind: protocol.ErrTypeBadInput, err: err, hint: "give it anew"}
 	}
@@ -70,14 +70,14 @@ const tidyMost = 20_000
 
 // TidyStore deletes from the store the blobs of messages, batches and schedules that nobody
 // can ask for any more. It is safe to run at any time, and may be killed and repeated.
-func (s *Snapshots) TidyStore(ctx context.Context) (TidyStoreResult, error) {
+func (s *BatchActs) TidyStore(ctx context.Context) (TidyStoreResult, error) {
 	var f failing
 	far := storeWork{now: protocol.SnapshotsProgress{Step: "beginning"}}
 	defer far.beat(ctx)()
 	out, err := owned.Sweep{
-		Store: s.Store, Most: tidyMost, Tell: far.tell,
-		Ask:   func(ctx context.Context, o owned.Owner) (bool, error) { return AskOwner(ctx, s.Temporal, o) },
-		Alone: func(ctx context.Context) error { return owned.Alone(ctx, s.Store, s.Namespace) },
+		Store: s.site.Store, Most: tidyMost, Tell: far.tell,
+		Ask:   func(ctx context.Context, o owned.Owner) (bool, error) { return AskOwner(ctx, s.site.Temporal, o) },
+		Alone: func(ctx context.Context) error { return owned.Alone(ctx, s.site.Store, s.site.Namespace) },
 	}.Run(ctx)
 	return out, f.failure(ctx, "tidy the store", err)
 }

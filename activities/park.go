@@ -14,22 +14,22 @@ import (
 // snapshot, and only then wipes the credential. The folder stays for the session's
 // return, with a mark of what it holds. Each step may be repeated. If one fails, the
 // later ones are not done.
-func (s *Sessions) ParkSession(ctx context.Context, in ParkSessionInput) (ParkSessionResult, error) {
+func (s *PlaceActs) ParkSession(ctx context.Context, in ParkSessionInput) (ParkSessionResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	f := failing{epoch: epochOf(in.Claim, attempt)}
 	what := "park session " + in.Claim.Session
-	hide, err := s.hidingIn(ctx, in.Claim, in.Seed)
+	hide, err := hidingIn(ctx, s.site, in.Claim, in.Seed)
 	if err != nil {
 		return ParkSessionResult{}, f.failure(ctx, what, err)
 	}
 	f.hide = hide.all
 	p, quiet := reportProgress(ctx)
 	defer quiet()
-	out, err := s.park(ctx, in, attempt, hide, p)
+	out, err := parkSession(ctx, s.site, in, attempt, hide, p)
 	return out, f.failure(ctx, what, f.untilRoom(err))
 }
 
-func (s *Sessions) park(ctx context.Context, in ParkSessionInput, attempt int32, hide secrets, p *progress) (ParkSessionResult, error) {
+func parkSession(ctx context.Context, s *site, in ParkSessionInput, attempt int32, hide secrets, p *progress) (ParkSessionResult, error) {
 	out := ParkSessionResult{Seq: in.Seq}
 	l := in.Layout
 	if err := checkLayout(l, in.Claim.Session); err != nil {
@@ -46,50 +46,50 @@ func (s *Sessions) park(ctx context.Context, in ParkSessionInput, attempt int32,
 		return out, err
 	}
 	defer done()
-	f, err := s.lookSession(ctx, h, in.Claim, l, true)
+	f, err := lookSession(ctx, s, h, in.Claim, l, true)
 	if err != nil {
 		return out, err
 	}
 	if !f.there {
-		out.Snapshot, err = s.parkedBefore(ctx, h, in, attempt)
+		out.Snapshot, err = parkedBefore(ctx, s, h, in, attempt)
 	} else {
 		if in.Workspace != nil && !f.mark.Parked {
 			p.step("stopping")
 			if _, err := endAll(ctx, h, l, in.Claim, in.Incarnation, attempt); err != nil {
 				return out, stays(h, l, err)
 			}
-			in.Notes = append(in.Notes, s.lastHooks(ctx, s.workspaceJob(h, l, in.Claim, attempt, nil), in.Workspace, hide, HookAfterRun)...)
+			in.Notes = append(in.Notes, lastHooks(ctx, s, workspaceJob(s, h, l, in.Claim, attempt, nil), in.Workspace, hide, HookAfterRun)...)
 		}
-		out.Snapshot, err = s.parkHere(ctx, h, in, f.mark, attempt, hide, p)
+		out.Snapshot, err = parkHere(ctx, s, h, in, f.mark, attempt, hide, p)
 	}
 	if err != nil {
 		return out, err
 	}
 	out.Wiped = true
-	out.Seq, err = s.record(ctx, in.Claim.Session, owner{in.Claim.Generation, in.Claim.Pump, 1}, in.Seq, in.Notes, hide.all)
+	out.Seq, err = record(ctx, s, in.Claim.Session, owner{in.Claim.Generation, in.Claim.Pump, 1}, in.Seq, in.Notes, hide.all)
 	if err == nil {
-		s.forgetRooted(ctx, in.Claim, in.Claim.Generation) // all is kept
+		forgetRooted(ctx, s, in.Claim, in.Claim.Generation) // all is kept
 	}
 	return out, err
 }
 
 // parkHere parks a session whose folder exists.
-func (s *Sessions) parkHere(ctx context.Context, h hostexec.Host, in ParkSessionInput, mark folderMark, attempt int32, hide secrets, p *progress) (*SnapshotBrief, error) {
+func parkHere(ctx context.Context, s *site, h hostexec.Host, in ParkSessionInput, mark folderMark, attempt int32, hide secrets, p *progress) (*SnapshotBrief, error) {
 	l, fence := in.Layout, fenceOf(in.Claim, in.Layout.Dir, attempt)
 	p.step("stopping")
 	if _, err := endAll(ctx, h, l, in.Claim, in.Incarnation, attempt); err != nil {
 		return nil, stays(h, l, err)
 	}
 	p.step("saving the login")
-	err := s.hidePlanted(ctx, h, l, hide)
+	err := hidePlanted(ctx, s, h, l, hide)
 	if err == nil {
-		err = s.saveLogin(ctx, h, in.Claim.Session, l, in.Seed, hide, true)
+		err = saveLogin(ctx, s, h, in.Claim.Session, l, in.Seed, hide, true)
 	}
 	if err != nil {
 		return nil, stays(h, l, err)
 	}
 	id := snapshotID(in.Claim.Session, in.At, in.Claim.Generation, in.N)
-	got, err := s.takeWhole(ctx, h, taking{TakeSnapshotInput: in.TakeSnapshotInput, id: id, lived: true, progress: p}, hide)
+	got, err := takeWhole(ctx, s, h, taking{TakeSnapshotInput: in.TakeSnapshotInput, id: id, lived: true, progress: p}, hide)
 	if err != nil {
 		return nil, stays(h, l, err)
 	}
@@ -114,9 +114,9 @@ func idOfBrief(b *SnapshotBrief) string {
 
 // parkedBefore handles a folder that is gone: an earlier attempt may have parked the
 // session.
-func (s *Sessions) parkedBefore(ctx context.Context, h hostexec.Host, in ParkSessionInput, attempt int32) (*SnapshotBrief, error) {
+func parkedBefore(ctx context.Context, s *site, h hostexec.Host, in ParkSessionInput, attempt int32) (*SnapshotBrief, error) {
 	if _, err := endUnrecorded(ctx, h, in.Layout, in.Claim, attempt); err != nil {
 		return nil, err
 	}
-	return s.takenBefore(ctx, h, in.TakeSnapshotInput)
+	return takenBefore(ctx, s, h, in.TakeSnapshotInput)
 }

@@ -49,11 +49,11 @@ func (k *talk) parking(n int, parent string) ParkSessionInput {
 }
 
 func (k *talk) park(in ParkSessionInput) (ParkSessionResult, error) {
-	hide, err := k.set.Sessions.hiding(k.t.Context(), in.Seed)
+	hide, err := hiding(k.t.Context(), k.set.site, in.Seed)
 	if err != nil {
 		return ParkSessionResult{}, err
 	}
-	out, err := k.set.Sessions.park(k.t.Context(), in, 1, hide, nil)
+	out, err := parkSession(k.t.Context(), k.set.Place.site, in, 1, hide, nil)
 	return out, failing{hide: hide.all, epoch: epochOf(in.Claim, 1)}.failure(k.t.Context(), "park", err)
 }
 
@@ -224,7 +224,7 @@ func (h *dyingHost) Start(ctx context.Context, c hostexec.Command) (hostexec.Str
 // dies gives the bed's worker a dyingPool.
 func (b *bed) dies() *dyingPool {
 	p := &dyingPool{HostPool: b.pool}
-	b.set.Sessions.Pool = p
+	b.set.site.Pool = p
 	b.t.Cleanup(func() { p.left.Store(1 << 40) })
 	return p
 }

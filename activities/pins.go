@@ -3,15 +3,11 @@ package activities
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
-	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -23,90 +19,8 @@ import (
 // session. That session does not know this, so the fork pins the snapshot in the store
 // before it begins.
 
-// SessionNow is what a session tells those who drop snapshots.
-type SessionNow struct {
-	Runs     bool   // its workflow runs
-	Run      string // its first run, which distinguishes it from other sessions of that name
-	Snapshot string // the snapshot that it goes on from; empty if it has none of its own
-}
-
-// askTimeout is how long a session may take to answer: its workers may be away.
-const askTimeout = 15 * time.Second
-
-// AskSession asks a session for its SessionNow. An error means that the answer cannot
-// be known now.
-func AskSession(ctx context.Context, c client.Client, session string) (now SessionNow, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("ask session %s what it goes on from: %w", session, err)
-		}
-	}()
-	if c == nil {
-		return now, errors.New("this worker has no way to its workflow")
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	id := protocol.SessionID(session)
-	d, err := c.DescribeWorkflowExecution(ctx, id, "")
-	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
-		return now, nil
-	}
-	if err != nil {
-		return now, err
-	}
-	info := d.GetWorkflowExecutionInfo()
-	now.Run = info.GetFirstRunId()
-	if over(info.GetStatus()) {
-		return now, nil
-	}
-	now.Runs = true
-	v, err := c.QueryWorkflow(ctx, id, "", "state")
-	if err != nil {
-		return now, err
-	}
-	var view struct {
-		Snapshot struct {
-			ID string `json:"id"`
-		} `json:"snapshot"`
-	}
-	err = v.Get(&view)
-	now.Snapshot = view.Snapshot.ID
-	return now, err
-}
-
 // PinHolder names the holder of a pin: a session, and its first run.
 func PinHolder(session, run string) string { return session + "." + run }
-
-// PinnedBy returns the session that holds a pin.
-func PinnedBy(p snapshots.Pin) string {
-	session, _ := pinnedBy(p)
-	return session
-}
-
-func pinnedBy(p snapshots.Pin) (session, run string) {
-	i := strings.LastIndexByte(p.Holder, '.') // a run's id has no dot
-	if i < 0 {
-		return "", ""
-	}
-	return p.Holder[:i], p.Holder[i+1:]
-}
-
-// StillHolds reports whether the holder of a pin still goes on from that snapshot. An
-// unknown holder counts as going on from it. So does a holder that may be of another
-// run than the present one, because not every server reports which run was a workflow's
-// first.
-func StillHolds(ctx context.Context, ask func(context.Context, string) (SessionNow, error), p snapshots.Pin) (bool, error) {
-	session, run := pinnedBy(p)
-	if session == "" {
-		return true, nil // there is nobody to ask
-	}
-	now, err := ask(ctx, session)
-	if err != nil {
-		return false, err
-	}
-	return now.Runs && now.Snapshot == "" && (now.Run == run || now.Run == "" || run == ""), nil
-}
 
 // PinSnapshotInput is the input of PinSnapshot.
 type PinSnapshotInput struct {
@@ -126,16 +40,16 @@ type PinSnapshotResult struct {
 
 // PinSnapshot keeps a snapshot from being dropped until the session that pins it has
 // one of its own, or has ended. It fails if there is no such snapshot.
-func (s *Snapshots) PinSnapshot(ctx context.Context, in PinSnapshotInput) (PinSnapshotResult, error) {
+func (s *SnapActs) PinSnapshot(ctx context.Context, in PinSnapshotInput) (PinSnapshotResult, error) {
 	var f failing
 	if activity.GetInfo(ctx).Attempt > 3 {
 		f.delay = time.Minute // a process that was about to drop the snapshot may have died
 	}
-	m, err := s.pin(ctx, in)
+	m, err := pinSnapshot(ctx, s.site, in)
 	return PinSnapshotResult{Session: m.Session, Turn: m.Turn}, f.failure(ctx, "begin with snapshot "+in.Snapshot, err)
 }
 
-func (s *Snapshots) pin(ctx context.Context, in PinSnapshotInput) (snapshots.Manifest, error) {
+func pinSnapshot(ctx context.Context, s *site, in PinSnapshotInput) (snapshots.Manifest, error) {
 	if err := checkID("session", in.Session); err != nil {
 		return snapshots.Manifest{}, err
 	}
@@ -154,9 +68,9 @@ func (s *Snapshots) pin(ctx context.Context, in PinSnapshotInput) (snapshots.Man
 	return m, err
 }
 
-// pins finds out from which of the snapshots in drop a session goes on. If a session
+// pinsOf finds out from which of the snapshots in drop a session goes on. If a session
 // does not answer, all of its snapshots count as pinned.
-func (s *Snapshots) pins(ctx context.Context, drop []snapshots.Manifest) (pinned func(id string) bool, unasked []string) {
+func pinsOf(ctx context.Context, s *site, drop []snapshots.Manifest) (pinned func(id string) bool, unasked []string) {
 	var names []string
 	for _, m := range drop {
 		names = append(names, m.Session)
@@ -197,7 +111,7 @@ func (s *Snapshots) pins(ctx context.Context, drop []snapshots.Manifest) (pinned
 }
 
 // dropUnheld drops a snapshot, unless a fork is to begin with it.
-func (s *Snapshots) dropUnheld(ctx context.Context, id string, dry bool) (dropped bool, err error) {
+func dropUnheld(ctx context.Context, s *site, id string, dry bool) (dropped bool, err error) {
 	holds := func(ctx context.Context, p snapshots.Pin) (bool, error) {
 		held, err := StillHolds(ctx, s.askSession, p)
 		if err != nil && ctx.Err() == nil {
@@ -225,7 +139,7 @@ func (s *Snapshots) dropUnheld(ctx context.Context, id string, dry bool) (droppe
 
 // tidyPins removes pins of sessions that now go on from another snapshot, and marks of
 // processes that died while they dropped a snapshot.
-func (s *Snapshots) tidyPins(ctx context.Context, in protocol.PruneSnapshotsInput) error {
+func tidyPins(ctx context.Context, s *site, in protocol.PruneSnapshotsInput) error {
 	if in.DryRun || in.Session != "" {
 		return nil
 	}

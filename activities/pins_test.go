@@ -18,7 +18,7 @@ func (k *talk) taken(n int) (ids []string) {
 		k.sh(`echo "$2" >"$1/work.txt"`, k.layout.WorkDir, string(rune('a'+i)))
 		in := k.parking(i+1, "")
 		in.At = time.Now().Add(time.Duration(i-n) * time.Hour).Truncate(time.Second)
-		got, err := k.set.Sessions.take(k.t.Context(), in.TakeSnapshotInput, secrets{}, nil)
+		got, err := take(k.t.Context(), k.set.site, in.TakeSnapshotInput, secrets{}, nil)
 		if err != nil {
 			k.t.Fatal(err)
 		}
@@ -35,14 +35,14 @@ func TestRetentionDropsNothingThatASessionGoesOnFrom(t *testing.T) {
 	ids := b.worked("keeper").taken(5)
 	fork := PinSnapshotInput{Snapshot: ids[1], Session: "a.fork", Run: "r1"}
 	for range 2 {
-		if m, err := b.set.Snapshots.pin(t.Context(), fork); err != nil || m.ID != ids[1] {
+		if m, err := pinSnapshot(t.Context(), b.set.Snapshot.site, fork); err != nil || m.ID != ids[1] {
 			t.Fatalf("pinned %+v, %v", m, err)
 		}
 	}
 	prunes := func(what string, in protocol.PruneSnapshotsInput, want, unasked []string) {
 		t.Helper()
 		for _, in.DryRun = range []bool{true, false} {
-			out, err := b.set.Snapshots.prune(t.Context(), in, func(string, int64, int64) {})
+			out, err := pruneSnapshots(t.Context(), b.set.Snapshot.site, in, func(string, int64, int64) {})
 			if err != nil || !slices.Equal(out.Snapshots, want) || !slices.Equal(out.Unasked, unasked) {
 				t.Errorf("%s (dry run %v): dropped %v of %v, did not ask %v: %v", what, in.DryRun, out.Snapshots, ids, out.Unasked, err)
 			}
@@ -50,13 +50,13 @@ func TestRetentionDropsNothingThatASessionGoesOnFrom(t *testing.T) {
 	}
 	say := map[string]SessionNow{"keeper": {Runs: true, Run: "r0", Snapshot: ids[2]}, "a.fork": {Runs: true, Run: "r1"}}
 	b.asked(say)
-	b.set.Snapshots.askSession = func(context.Context, string) (SessionNow, error) {
+	b.set.site.askSession = func(context.Context, string) (SessionNow, error) {
 		return SessionNow{}, errors.New("its workers are away")
 	}
 	prunes("nobody answers", protocol.PruneSnapshotsInput{Keep: 1}, []string{}, []string{"keeper"})
 	b.asked(say)
 	prunes("by number", protocol.PruneSnapshotsInput{Keep: 1}, []string{ids[0], ids[3]}, nil)
-	b.set.Snapshots.askSession = func(_ context.Context, session string) (SessionNow, error) {
+	b.set.site.askSession = func(_ context.Context, session string) (SessionNow, error) {
 		if session == "a.fork" {
 			return SessionNow{}, errors.New("its workers are away")
 		}
@@ -70,7 +70,7 @@ func TestRetentionDropsNothingThatASessionGoesOnFrom(t *testing.T) {
 	if pins, err := snapshots.Pins(t.Context(), b.store, ""); err != nil || len(pins) != 0 {
 		t.Errorf("pins are left: %v, %v", pins, err)
 	}
-	if _, err := b.set.Snapshots.pin(t.Context(), fork); kindOfError(failing{}.failure(t.Context(), "pin", err)) != protocol.ErrTypeSnapshot {
+	if _, err := pinSnapshot(t.Context(), b.set.Snapshot.site, fork); kindOfError(failing{}.failure(t.Context(), "pin", err)) != protocol.ErrTypeSnapshot {
 		t.Errorf("pinned what is gone: %v", err)
 	}
 }

@@ -16,16 +16,22 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
+// PlaceActs are the activities that prepare and clean a session's place on a host.
+type PlaceActs struct{ site *site }
+
+// NewPlaceActs makes the activities of a worker.
+func NewPlaceActs(s *site) *PlaceActs { return &PlaceActs{site: s} }
+
 // PrepareSession puts codex, the session's folders and its credential on the host.
 // Before that, it checks with a made-up credential that commands can be confined there
 // as asked, and that they cannot get at the credential. Without a seed the session
 // still has a CODEX_HOME of its own: codex never uses a login of the host's user. If
 // PrepareSession fails, it leaves no credential there, and no folder that it made.
-func (s *Sessions) PrepareSession(ctx context.Context, in PrepareSessionInput) (PrepareSessionResult, error) {
+func (s *PlaceActs) PrepareSession(ctx context.Context, in PrepareSessionInput) (PrepareSessionResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	f := failing{epoch: epochOf(in.Claim, attempt)}
 	what := "prepare session " + in.Claim.Session
-	sec, err := s.hidingIn(ctx, in.Claim, in.Seed)
+	sec, err := hidingIn(ctx, s.site, in.Claim, in.Seed)
 	if err != nil {
 		return PrepareSessionResult{}, f.failure(ctx, what, err)
 	}
@@ -33,7 +39,7 @@ func (s *Sessions) PrepareSession(ctx context.Context, in PrepareSessionInput) (
 	p, quiet := reportProgress(ctx)
 	defer quiet()
 	in.stop = activity.GetWorkerStopChannel(ctx)
-	out, err := s.prepare(ctx, in, attempt, sec, p)
+	out, err := prepareSession(ctx, s.site, in, attempt, sec, p)
 	if errors.Is(err, errHandOver) {
 		f.delay = handOver
 	}
@@ -44,7 +50,7 @@ func (s *Sessions) PrepareSession(ctx context.Context, in PrepareSessionInput) (
 	return out, nil
 }
 
-func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt int32, hide secrets, p *progress) (PrepareSessionResult, error) {
+func prepareSession(ctx context.Context, s *site, in PrepareSessionInput, attempt int32, hide secrets, p *progress) (PrepareSessionResult, error) {
 	var out PrepareSessionResult
 	if err := checkID("session", in.Claim.Session); err != nil {
 		return out, err
@@ -52,7 +58,7 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 	if !protocol.IsSandbox(in.Sandbox) {
 		return out, badInput("sandbox %q is not read-only, workspace-write, danger-full-access or profile", in.Sandbox)
 	}
-	if err := s.keepPolicies(ctx, in.Policies); err != nil {
+	if err := keepPolicies(ctx, s, in.Policies); err != nil {
 		return out, err
 	}
 	if in.Workspace != nil {
@@ -86,12 +92,12 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 	}
 	var m machine
 	both, each := errgroup.WithContext(ctx) // one round trip
-	both.Go(func() error { return s.enter(each, h, in.Claim, root) })
+	both.Go(func() error { return enter(each, s, h, in.Claim, root) })
 	both.Go(func() (err error) { m, err = lookAtMachine(each, h, root); return err })
 	if err := both.Wait(); err != nil {
 		return out, err
 	}
-	codex, err := s.codexOn(ctx, h, in.Claim.Host, root, m)
+	codex, err := codexOn(ctx, s, h, in.Claim.Host, root, m)
 	if err != nil {
 		return out, err
 	}
@@ -99,8 +105,8 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 		return out, err
 	}
 	l.Codex = codex.Path
-	from, cannot := s.restorable(ctx, in, codex.Version)
-	a, err := s.arrive(ctx, h, l, in, cannot, attempt, hide)
+	from, cannot := restorable(ctx, s, in, codex.Version)
+	a, err := arrive(ctx, s, h, l, in, cannot, attempt, hide)
 	if err != nil {
 		return out, err
 	}
@@ -117,14 +123,14 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 	fence := fenceOf(in.Claim, l.Dir, attempt)
 	var planted seeds.Planted
 	protected := protection{}
-	if err = s.furnish(ctx, h, l, in, &a, fence, p); err == nil {
-		err = s.workIn(ctx, s.workspaceJob(h, l, in.Claim, attempt, in.stop), in, a, hide, p, &out)
+	if err = furnish(ctx, s, h, l, in, &a, fence, p); err == nil {
+		out.Brought, out.BeforeRun, err = workIn(ctx, s, workspaceJob(s, h, l, in.Claim, attempt, in.stop), in.Workspace, a.workState(), hide, p)
 		if err != nil && in.Workspace != nil && stillGoing(ctx, err) {
 			return out, err // the next attempt finds the job
 		}
 	}
 	if err == nil {
-		protected, err = s.protects(ctx, h, in.Claim.Host, l, codex.Version, in, bundle, fence)
+		protected, err = protects(ctx, s, h, in.Claim.Host, l, codex.Version, in.Sandbox, in.Confine, bundle, fence)
 	}
 	if err == nil && protected.Why != "" && holdsSecrets(bundle) && s.Unprotected != UnprotectedAllow {
 		err = protected.err()
@@ -141,11 +147,11 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 	if err != nil {
 		if !a.fresh() {
 			// Codex has worked here before.
-			if unsaved := s.keeper(h, in.Claim.Session, l.CodexHome, in.Seed, hide).saveBack(ctx); unsaved != nil {
+			if unsaved := newKeeper(s, h, in.Claim.Session, l.CodexHome, in.Seed, hide).saveBack(ctx); unsaved != nil {
 				return out, fmt.Errorf("%w (and the login stays in %s on %s: %v)", err, l.CodexHome, h.Name(), unsaved)
 			}
 		}
-		return out, s.unprepare(ctx, h, l, in, fence, a.fresh(), err)
+		return out, unprepare(ctx, s, h, l, in, fence, a.fresh(), err)
 	}
 	if len(planted.Skipped) > 0 {
 		s.Logger.Info("config.toml of the seed sets what we would", "session", in.Claim.Session, "settings", planted.Skipped)
@@ -155,7 +161,7 @@ func (s *Sessions) prepare(ctx context.Context, in PrepareSessionInput, attempt 
 	if holdsSecrets(bundle) {
 		out.Unprotected = protected.Why
 	}
-	s.forgetHeard(ctx, in.Claim.Session, in.Claim.Generation-1) // it is in the transcript
+	forgetHeard(ctx, s, in.Claim.Session, in.Claim.Generation-1) // it is in the transcript
 	return out, nil
 }
 
@@ -187,15 +193,6 @@ cd -- "$d" && pwd -P`, Args: []string{dir}})
 	return path.Clean(abs), nil
 }
 
-// sessionRoom is the least free space, in bytes, for a session: for codex's own files
-// and its journal.
-const sessionRoom = 64 << 20
-
-// mountPoints are folders that codex makes in the work folder while a command runs in
-// its sandbox, and may leave behind. Empty ones are left out of snapshots, because some
-// exist for a moment after a turn.
-var mountPoints = []string{".git", ".codex", ".agents", ".aws"}
-
 // foldersScript makes the session's folders and marks them. The first time, it also
 // records which of codex's mount points the work folder had before. Folders with an empty
 // name are not made.
@@ -220,7 +217,7 @@ if [ "$own" = y ]; then mkdir -p -- "$work" || exit 1; fi
 
 // furnish makes the session's folders, and restores the snapshot into them if no earlier
 // attempt has.
-func (s *Sessions) furnish(ctx context.Context, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, a *arrival, fence hostexec.Fence, p *progress) error {
+func furnish(ctx context.Context, s *site, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, a *arrival, fence hostexec.Fence, p *progress) error {
 	if a.fresh() && a.mark.Restored == RestoredSnapshot {
 		// The mark comes first, so that the folder of an interrupted restore is known
 		// as ours.
@@ -230,7 +227,7 @@ func (s *Sessions) furnish(ctx context.Context, h hostexec.Host, l protocol.Layo
 			return err
 		}
 		var err error
-		if a.mark.Differs, err = s.bring(ctx, h, l, in, fence, p); err != nil {
+		if a.mark.Differs, err = bring(ctx, s, h, l, in.Claim.Host, in.Restore.Snapshot, fence, p); err != nil {
 			return err
 		}
 	}
@@ -252,7 +249,7 @@ func makeFolders(ctx context.Context, h hostexec.Host, l protocol.Layout, mark f
 // unprepare undoes a failed prepare. If the folder is new, it removes all of it,
 // otherwise only the credential. It removes nothing if a newer holder has the folder, or
 // if it cannot end the processes there.
-func (s *Sessions) unprepare(ctx context.Context, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, fence hostexec.Fence, fresh bool, why error) error {
+func unprepare(ctx context.Context, s *site, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, fence hostexec.Fence, fresh bool, why error) error {
 	if errors.Is(why, hostexec.ErrFenced) {
 		return why // a newer holder has the folder by now
 	}

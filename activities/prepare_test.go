@@ -50,7 +50,7 @@ func TestASessionsArchiveIsNotThatOfAnEarlierOneOfItsName(t *testing.T) {
 	for i, thread := range []string{"t1", "t2"} {
 		l := layoutOf(b.spec.Root, "twice")
 		b.sh(`mkdir -p "$1" && echo "$2" >"$1/work.txt"`, l.WorkDir, thread)
-		got, err := b.set.Sessions.close(t.Context(), CloseSessionInput{
+		got, err := closeSession(t.Context(), b.set.Place.site, CloseSessionInput{
 			Claim: protocol.Claim{Session: "twice", Host: b.spec, Generation: 1, Pump: int64(10 + i)}, Layout: l, ThreadID: thread}, 1, secrets{})
 		if err != nil {
 			t.Fatal(err)
@@ -139,22 +139,22 @@ func TestSecondServerIsRefusedWhileTheFirstLives(t *testing.T) {
 	k := handMade(t, "two", scriptedmodel.Serve(t, `rules: []`))
 	k.start()
 	in := StartServerInput{Claim: k.next(), Layout: k.layout, Incarnation: 1}
-	one, err := k.set.Sessions.startServer(t.Context(), in, 1)
+	one, err := startServer(t.Context(), k.set.Place.site, in, 1)
 	if err != nil || one.Process != "app-server" || one.PID == 0 {
 		t.Errorf("started again: %+v, %v", one, err)
 	}
 	in.Claim, in.Incarnation = k.next(), 2
-	if _, err := k.set.Sessions.startServer(t.Context(), in, 1); err == nil || !strings.Contains(err.Error(), "still runs") {
+	if _, err := startServer(t.Context(), k.set.Place.site, in, 1); err == nil || !strings.Contains(err.Error(), "still runs") {
 		t.Errorf("a second one: %v", err)
 	}
 	stop := StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: 1}
 	for range 2 {
-		if _, err := k.set.Sessions.stopServer(t.Context(), stop, 1); err != nil {
+		if _, err := stopServer(t.Context(), k.set.Place.site, stop, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
 	in.Claim = k.next()
-	two, err := k.set.Sessions.startServer(t.Context(), in, 1)
+	two, err := startServer(t.Context(), k.set.Place.site, in, 1)
 	if err != nil || two.Process != "app-server.2" {
 		t.Errorf("after the first was stopped: %+v, %v", two, err)
 	}

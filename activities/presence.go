@@ -21,7 +21,7 @@ type presence struct {
 }
 
 // attachedTo returns a presence and publishes its state.
-func (s *site) attachedTo(session string, st conversation.PumpState) *presence {
+func attachedTo(s *site, session string, st conversation.PumpState) *presence {
 	p := &presence{site: s, topic: SessionTopic(session), now: protocol.SessionLive{
 		Attached: true, Seq: st.Seq, ThreadID: st.ThreadID, TurnID: st.TurnID, Offset: st.Cursor.Offset, Use: useOf(st), Progress: st.Progress,
 	}}
@@ -62,10 +62,10 @@ func (p *presence) tell() {
 		return
 	}
 	p.told = data
-	p.site.publish(p.topic, LiveState, 0, p.now)
+	publish(p.site, p.topic, LiveState, 0, p.now)
 }
 
 // gone publishes that the pump is no longer attached, and why.
 func (p *presence) gone(reason conversation.PumpReason, seq int64) {
-	p.site.publish(p.topic, LiveState, 0, protocol.SessionLive{Reason: string(reason), Seq: seq})
+	publish(p.site, p.topic, LiveState, 0, protocol.SessionLive{Reason: string(reason), Seq: seq})
 }

@@ -47,7 +47,7 @@ var unsetKeys = []string{
 
 // startProbe starts codex with an existing CODEX_HOME. For the CODEX_HOME of a session,
 // fence must be the session's. The caller must close the probe.
-func (s *site) startProbe(ctx context.Context, h hostexec.Host, codex, codexHome, tmp, workDir string, fence *hostexec.Fence) (*probe, error) {
+func startProbe(ctx context.Context, s *site, h hostexec.Host, codex, codexHome, tmp, workDir string, fence *hostexec.Fence) (*probe, error) {
 	begin := time.Now()
 	ctx, kill := context.WithCancel(ctx)
 	st, err := h.Start(ctx, hostexec.Command{

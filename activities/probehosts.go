@@ -55,7 +55,7 @@ const (
 
 // ProbeHosts looks at hosts, in a round trip or two each. A host that cannot be used is a
 // result, not a failure.
-func (h *Hosts) ProbeHosts(ctx context.Context, in ProbeHostsInput) (ProbeHostsResult, error) {
+func (h *HostActs) ProbeHosts(ctx context.Context, in ProbeHostsInput) (ProbeHostsResult, error) {
 	out := ProbeHostsResult{Hosts: make([]HostProbed, len(in.Hosts))}
 	room := make(chan struct{}, probesAtOnce)
 	var all sync.WaitGroup
@@ -63,7 +63,7 @@ func (h *Hosts) ProbeHosts(ctx context.Context, in ProbeHostsInput) (ProbeHostsR
 		room <- struct{}{}
 		all.Go(func() {
 			defer func() { <-room }()
-			out.Hosts[i] = h.probeHost(ctx, spec)
+			out.Hosts[i] = probeHost(ctx, h.site, spec)
 		})
 	}
 	all.Wait()
@@ -72,13 +72,13 @@ func (h *Hosts) ProbeHosts(ctx context.Context, in ProbeHostsInput) (ProbeHostsR
 }
 
 // probeHost checks a host without codex.
-func (s *site) probeHost(ctx context.Context, spec protocol.HostSpec) HostProbed {
+func probeHost(ctx context.Context, s *site, spec protocol.HostSpec) HostProbed {
 	ctx, cancel := context.WithTimeoutCause(ctx, hostProbeTimeout,
 		fmt.Errorf("%w: no answer within %s", hostexec.ErrUnreachable, hostProbeTimeout))
 	defer cancel()
 	out := HostProbed{Name: spec.Name, At: s.Now().UTC()}
 	c := &checkup{Result: protocol.CheckHostResult{Facts: map[string]string{}}}
-	err := s.lookAt(ctx, c, spec)
+	err := lookAt(ctx, s, c, spec)
 	if err != nil && errors.Is(err, context.DeadlineExceeded) {
 		err = context.Cause(ctx)
 	}
@@ -105,7 +105,7 @@ func (s *site) probeHost(ctx context.Context, spec protocol.HostSpec) HostProbed
 }
 
 // lookAt gathers facts in one or two round trips. It leaves nothing on the host.
-func (s *site) lookAt(ctx context.Context, c *checkup, spec protocol.HostSpec) error {
+func lookAt(ctx context.Context, s *site, c *checkup, spec protocol.HostSpec) error {
 	h, err := s.host(spec)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (s *site) lookAt(ctx context.Context, c *checkup, spec protocol.HostSpec) e
 		return err
 	}
 	dir := path.Join(root, "check", strings.ToLower(rand.Text()[:12]))
-	facts, err := s.lookAround(ctx, h, root, dir)
+	facts, err := lookAround(ctx, s, h, root, dir)
 	undo, cancel := afterwards(ctx)
 	defer cancel()
 	if err != nil {

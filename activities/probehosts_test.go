@@ -32,7 +32,7 @@ func TestAProbeTellsWhatKeepsAHostFromBeingUsed(t *testing.T) {
 	b := newBed(t, good)
 	probe := func(specs ...protocol.HostSpec) []HostProbed {
 		t.Helper()
-		out, err := b.set.Hosts.ProbeHosts(context.Background(), ProbeHostsInput{Hosts: specs})
+		out, err := b.set.Host.ProbeHosts(context.Background(), ProbeHostsInput{Hosts: specs})
 		if err != nil || len(out.Hosts) != len(specs) {
 			t.Fatalf("%+v, %v", out, err)
 		}

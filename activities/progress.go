@@ -2,19 +2,14 @@ package activities
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
-)
 
-// SnapshotProgress is in the heartbeats of activities that take or restore a snapshot.
-type SnapshotProgress struct {
-	Step    string `json:"step"`              // stopping, saving, taking, restoring, planting, …
-	Entries int64  `json:"entries,omitempty"` // number of entries listed or restored
-	Files   int64  `json:"files,omitempty"`   // number of files read or written
-	Bytes   int64  `json:"bytes,omitempty"`
-}
+	"fairlead.dev/fairlead/internal/protocol"
+)
 
 // A progress records how far an activity is. A nil progress records nothing.
 type progress struct {
@@ -67,4 +62,67 @@ func beatWith(ctx context.Context, every time.Duration, now func() any) (quiet f
 		}
 	}()
 	return func() { close(done); <-joined }
+}
+
+// storeWork is the progress of work on the whole store.
+type storeWork struct {
+	mu  sync.Mutex
+	now protocol.SnapshotsProgress // guarded by mu
+}
+
+func (w *storeWork) tell(step string, done, total int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = protocol.SnapshotsProgress{Step: step, Done: done, Total: total}
+}
+
+// beat sends heartbeats until quiet is called.
+func (w *storeWork) beat(ctx context.Context) (quiet func()) {
+	return beatWith(ctx, time.Second, func() any {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.now
+	})
+}
+
+// lastOf returns at most the last n bytes of s. If s is cut, the result begins with a
+// whole line or a whole word, because a part of a secret would not be redacted.
+func lastOf(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	s = s[len(s)-n:]
+	if _, lines, ok := strings.Cut(s, "\n"); ok && lines != "" {
+		return "…" + lines
+	}
+	if i := strings.IndexAny(s, " \t\n"); i >= 0 {
+		return "…" + s[i+1:]
+	}
+	return "…"
+}
+
+// nextTry returns the wait before the next attempt. After an attempt that worked for a
+// while, the wait is short. After others, it doubles each time, up to 5 seconds.
+func nextTry(n int32, lasted time.Duration) time.Duration {
+	if lasted >= steady {
+		n = 1
+	}
+	return min(300*time.Millisecond<<min(n-1, 5), 5*time.Second)
+}
+
+// steady is how long an attempt must have been attached for the next one
+// to begin at once.
+const steady = 10 * time.Second
+
+// handOver is the wait before the next attempt when this worker stops. It does not
+// grow with the number of attempts. It is long enough that the stopping worker does
+// not get the task again.
+const handOver = 300 * time.Millisecond
+
+// SnapshotProgress is in the heartbeats of activities that take or restore a snapshot.
+type SnapshotProgress struct {
+	Step    string `json:"step"`              // stopping, saving, taking, restoring, planting, …
+	Entries int64  `json:"entries,omitempty"` // number of entries listed or restored
+	Files   int64  `json:"files,omitempty"`   // number of files read or written
+	Bytes   int64  `json:"bytes,omitempty"`
 }

@@ -30,7 +30,7 @@ type reporter struct {
 
 // reporterOf returns a reporter that signals the session's workflow. Without Temporal,
 // it signals nobody.
-func (s *Sessions) reporterOf(in RunPumpInput) *reporter {
+func reporterOf(s *site, in RunPumpInput) *reporter {
 	r := &reporter{soonest: soonestReport, last: in.Pump.State.Progress}
 	if s.Temporal != nil && in.Workflow != "" {
 		r.tell = func(ctx context.Context, p protocol.Progress) error {

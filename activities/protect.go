@@ -43,9 +43,8 @@ const hintUnprotected = "provision the host with codex " + newestCodex + ", or u
 // folder before a real one is there. The worker remembers success for as long as it
 // runs, except for a session that asks for more than a mode. It does not remember a
 // failure.
-func (s *site) protects(ctx context.Context, h hostexec.Host, spec protocol.HostSpec, l protocol.Layout, version string, in PrepareSessionInput, b *seeds.Bundle, fence hostexec.Fence) (p protection, err error) {
-	sandbox := in.Sandbox
-	if err := confinable(in.Confine, sandbox, version, b); err != nil {
+func protects(ctx context.Context, s *site, h hostexec.Host, spec protocol.HostSpec, l protocol.Layout, version, sandbox string, confine Confinement, b *seeds.Bundle, fence hostexec.Fence) (p protection, err error) {
+	if err := confinable(confine, sandbox, version, b); err != nil {
 		return protection{}, err
 	}
 	if seeds.Profile(sandbox) == "" {
@@ -56,22 +55,22 @@ func (s *site) protects(ctx context.Context, h hostexec.Host, spec protocol.Host
 		key += "\x00" + l.WorkDir // a CODEX_HOME that lies in the work folder needs more protection
 	}
 	s.mu.Lock()
-	known := s.confined[key] && in.Confine.None()
+	known := s.confined[key] && confine.None()
 	s.mu.Unlock()
 	if known {
 		return protection{Profile: seeds.Profile(sandbox)}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	at, err := placeOf(ctx, h, l.Root, sandbox, l, in.Confine)
+	at, err := placeOf(ctx, h, l.Root, sandbox, l, confine)
 	if err != nil {
 		return protection{}, err
 	}
 	trial := path.Join(l.Dir, "trial")
-	p, err = s.tryProtection(ctx, h, trialIn{
+	p, err = tryProtection(ctx, s, h, trialIn{
 		layout: l, home: path.Join(trial, "codex-home"), sandbox: sandbox, at: at, seed: b, fence: &fence,
 	})
-	if err == nil && p.Why != "" && !in.Confine.None() {
+	if err == nil && p.Why != "" && !confine.None() {
 		err = unconfined(hintUnprotected, "it cannot be confined as asked: %s", p.Why)
 	}
 	cleanup, cancelCleanup := afterwards(ctx)
@@ -83,7 +82,7 @@ func (s *site) protects(ctx context.Context, h hostexec.Host, spec protocol.Host
 		return protection{}, err
 	}
 	p.Confine = at.confine
-	if p.Why == "" && in.Confine.None() {
+	if p.Why == "" && confine.None() {
 		s.mu.Lock()
 		s.confined[key] = true
 		s.mu.Unlock()
@@ -106,7 +105,7 @@ type trialIn struct {
 	fence         *hostexec.Fence
 }
 
-func (s *site) tryProtection(ctx context.Context, h hostexec.Host, in trialIn) (protection, error) {
+func tryProtection(ctx context.Context, s *site, h hostexec.Host, in trialIn) (protection, error) {
 	l, c := in.layout, in.at.confine
 	decoy, mark, err := seeds.DecoyFor(c, in.seed)
 	if err != nil {
@@ -118,7 +117,7 @@ func (s *site) tryProtection(ctx context.Context, h hostexec.Host, in trialIn) (
 	if err != nil {
 		return protection{}, fmt.Errorf("plant a made-up credential: %w", err)
 	}
-	p, err := s.startProbe(ctx, h, l.Codex, in.home, path.Join(l.Dir, "tmp"), l.WorkDir, in.fence)
+	p, err := startProbe(ctx, s, h, l.Codex, in.home, path.Join(l.Dir, "tmp"), l.WorkDir, in.fence)
 	if err != nil {
 		return protection{}, err
 	}

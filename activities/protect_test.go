@@ -17,7 +17,7 @@ import (
 func (b *bed) with(codex, unprotected string) *bed {
 	b.t.Helper()
 	dir := realparts.CodexVersion(b.t, codex)
-	deps := b.set.Hosts.Deps
+	deps := b.set.site.Deps
 	deps.Codex, deps.Unprotected = NewCodexSource(dir), unprotected
 	c := *b
 	c.set = New(deps)

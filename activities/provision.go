@@ -33,12 +33,12 @@ type stamp struct {
 
 // ProvisionCodex makes sure that the host has a codex that sessions can use. Concurrent
 // calls are safe.
-func (h *Hosts) ProvisionCodex(ctx context.Context, in ProvisionCodexInput) (protocol.ProvisionCodexResult, error) {
-	out, err := h.provision(ctx, in.Host)
+func (h *HostActs) ProvisionCodex(ctx context.Context, in ProvisionCodexInput) (protocol.ProvisionCodexResult, error) {
+	out, err := provision(ctx, h.site, in.Host)
 	return out, failing{}.failure(ctx, "provision "+in.Host.Name, err)
 }
 
-func (s *site) provision(ctx context.Context, spec protocol.HostSpec) (protocol.ProvisionCodexResult, error) {
+func provision(ctx context.Context, s *site, spec protocol.HostSpec) (protocol.ProvisionCodexResult, error) {
 	h, err := s.host(spec)
 	if err != nil {
 		return protocol.ProvisionCodexResult{}, err
@@ -51,14 +51,14 @@ func (s *site) provision(ctx context.Context, spec protocol.HostSpec) (protocol.
 	if err != nil {
 		return protocol.ProvisionCodexResult{}, err
 	}
-	return s.codexOn(ctx, h, spec, root, m)
+	return codexOn(ctx, s, h, spec, root, m)
 }
 
 // codexOn finds codex on a host, or copies it there. m is what lookAtMachine returned.
-func (s *site) codexOn(ctx context.Context, h hostexec.Host, spec protocol.HostSpec, root string, m machine) (protocol.ProvisionCodexResult, error) {
+func codexOn(ctx context.Context, s *site, h hostexec.Host, spec protocol.HostSpec, root string, m machine) (protocol.ProvisionCodexResult, error) {
 	tree, err := s.Codex.tree(ctx, m.OS, m.Arch)
 	if errors.Is(err, errNoSource) {
-		return s.codexThere(ctx, h, root, m, err)
+		return codexThere(ctx, s, h, root, m, err)
 	}
 	if err != nil {
 		return protocol.ProvisionCodexResult{}, &typedError{kind: protocol.ErrTypeCodexMissing, hint: "run `make tools` where the worker runs", err: err}

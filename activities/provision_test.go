@@ -33,13 +33,13 @@ func (b *bed) root() string {
 
 // provision calls ProvisionCodex as the workflow does.
 func (b *bed) provision() (protocol.ProvisionCodexResult, error) {
-	return b.set.Hosts.ProvisionCodex(b.t.Context(), ProvisionCodexInput{Host: b.spec})
+	return b.set.Host.ProvisionCodex(b.t.Context(), ProvisionCodexInput{Host: b.spec})
 }
 
 func TestTwoProvisionsAtOnceBothEndWithAGoodTree(t *testing.T) {
 	b := newBed(t, farHost(t))
 	c := b.another()
-	tree, err := b.set.Hosts.Codex.tree(t.Context(), "Linux", machineOf(t))
+	tree, err := b.set.site.Codex.tree(t.Context(), "Linux", machineOf(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestProvisionOnAFullDiskLeavesNothing(t *testing.T) {
 		t.Errorf("refused as %v", app)
 	}
 	// The same holds if df reports nothing and the disk fills during the upload.
-	tree, err := b.set.Hosts.Codex.tree(t.Context(), "Linux", machineOf(t))
+	tree, err := b.set.site.Codex.tree(t.Context(), "Linux", machineOf(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestProvisionOnAFullDiskLeavesNothing(t *testing.T) {
 
 func TestCodexOfTheHostIsUsedOnlyInsideTheWindow(t *testing.T) {
 	b := newBed(t, farHost(t))
-	deps := b.set.Hosts.Deps
+	deps := b.set.site.Deps
 	deps.Codex = nil
 	b.set = New(deps)
 
@@ -165,7 +165,7 @@ func TestCodexOfTheHostIsUsedOnlyInsideTheWindow(t *testing.T) {
 
 func TestMissingPackageSaysWhatToDo(t *testing.T) {
 	b := newBed(t, farHost(t))
-	deps := b.set.Hosts.Deps
+	deps := b.set.site.Deps
 	deps.Codex = NewCodexSource(filepath.Join(t.TempDir(), "not-there"))
 	b.set = New(deps)
 	_, err := b.provision()
@@ -178,7 +178,7 @@ func TestMissingPackageSaysWhatToDo(t *testing.T) {
 
 func TestCancelledUploadLeavesNothing(t *testing.T) {
 	b := newBed(t, farHost(t))
-	tree, err := b.set.Hosts.Codex.tree(t.Context(), "Linux", machineOf(t))
+	tree, err := b.set.site.Codex.tree(t.Context(), "Linux", machineOf(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestAProvisionThatWasCutGoesOnWhereItStopped(t *testing.T) {
 	}
 	t.Cleanup(func() { line.Close() })
 	b := newBed(t, hosttest.StartSSHD(t, hosttest.Options{Behind: line}).Spec())
-	deps := b.set.Hosts.Deps
+	deps := b.set.site.Deps
 	const size = 800 << 10
 	deps.Codex = NewCodexSource(smallPackage(t, size))
 	b.set = New(deps)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +16,12 @@ import (
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 )
+
+// PumpActs are the activities that carry on a conversation.
+type PumpActs struct{ site *site }
+
+// NewPumpActs makes the activities of a worker.
+func NewPumpActs(s *site) *PumpActs { return &PumpActs{site: s} }
 
 // PumpBeat is the heartbeat of a pump.
 type PumpBeat struct {
@@ -34,13 +39,6 @@ type PumpBeat struct {
 
 const (
 	pumpBeat = 4 * time.Second
-	// steady is how long an attempt must have been attached for the next one
-	// to begin at once.
-	steady = 10 * time.Second
-	// handOver is the wait before the next attempt when this worker stops. It does not
-	// grow with the number of attempts. It is long enough that the stopping worker does
-	// not get the task again.
-	handOver = 300 * time.Millisecond
 )
 
 // An attempt is what one execution of a pump gets from Temporal.
@@ -59,15 +57,15 @@ type attempt struct {
 // connection is lost or this worker stops, it fails so that the next attempt begins at
 // once, on any worker, and goes on at the same byte. If the host was out of reach for
 // longer than LostAfter, it returns HostLost; see OutOfReach for what counts.
-func (s *Sessions) RunPump(ctx context.Context, in RunPumpInput) (RunPumpResult, error) {
+func (s *PumpActs) RunPump(ctx context.Context, in RunPumpInput) (RunPumpResult, error) {
 	var last PumpBeat
 	if activity.HasHeartbeatDetails(ctx) {
 		if err := activity.GetHeartbeatDetails(ctx, &last); err != nil {
-			s.Logger.Warn("what the attempt before knew cannot be read", "session", in.Claim.Session, "error", err)
+			s.site.Logger.Warn("what the attempt before knew cannot be read", "session", in.Claim.Session, "error", err)
 		}
 	}
 	info := activity.GetInfo(ctx)
-	return s.pump(ctx, in, attempt{
+	return runPump(ctx, s.site, in, attempt{
 		last: last,
 		n:    info.Attempt,
 		// Both times are from the server's clock.
@@ -77,12 +75,12 @@ func (s *Sessions) RunPump(ctx context.Context, in RunPumpInput) (RunPumpResult,
 	})
 }
 
-func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPumpResult, error) {
+func runPump(ctx context.Context, s *site, in RunPumpInput, a attempt) (RunPumpResult, error) {
 	// Every failure sets its own retry delay. The delay of the retry policy applies
 	// only after a worker has died. Such a death is noticed only after a while.
 	f := failing{epoch: epochOf(in.Claim, a.n), delay: nextTry(a.n, 0)}
 	what := "session " + in.Claim.Session + ": talk to codex"
-	hide, err := s.hidingIn(ctx, in.Claim, in.Seed)
+	hide, err := hidingIn(ctx, s, in.Claim, in.Seed)
 	if err != nil {
 		return RunPumpResult{}, f.failure(ctx, what, err)
 	}
@@ -93,12 +91,12 @@ func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPum
 	var offset atomic.Int64
 	offset.Store(in.Pump.From())
 	s.reach.know(in.Claim.Host, a.last.Away, began)
-	a.reports = s.reporterOf(in)
-	quiet := s.keepBeating(a, in.Claim.Host, &offset)
-	out, err := s.converse(ctx, in, a, hide, &offset)
+	a.reports = reporterOf(s, in)
+	quiet := keepBeating(s, a, in.Claim.Host, &offset)
+	out, err := converse(ctx, s, in, a, hide, &offset)
 	quiet()
 	if err != nil {
-		if lost := s.lostHost(ctx, in, a, hide, &offset, err); lost != nil {
+		if lost := lostHost(ctx, s, in, a, hide, &offset, err); lost != nil {
 			return RunPumpResult{HostLost: lost}, nil
 		}
 		f.delay = nextTry(a.n, s.Now().Sub(began))
@@ -121,14 +119,14 @@ func (s *Sessions) pump(ctx context.Context, in RunPumpInput, a attempt) (RunPum
 
 // lostHost evaluates the error of an attempt. It returns a HostLost if the host has
 // been out of reach for too long by now.
-func (s *Sessions) lostHost(ctx context.Context, in RunPumpInput, a attempt, hide secrets, offset *atomic.Int64, err error) *protocol.HostLost {
+func lostHost(ctx context.Context, s *site, in RunPumpInput, a attempt, hide secrets, offset *atomic.Int64, err error) *protocol.HostLost {
 	if ctx.Err() != nil {
 		return nil // cancelled; the next pump finds out whether the host is lost
 	}
 	now := s.Now()
 	away := s.reach.missed(in.Claim.Host, err, hide.all.String(err.Error()), now)
 	// The next attempt reads this heartbeat.
-	a.beat(s.pumpBeat(a, in.Claim.Host, offset))
+	a.beat(beatOf(s, a, in.Claim.Host, offset))
 	if away == nil || in.LostAfter <= 0 || now.Sub(away.Since) < in.LostAfter {
 		return nil
 	}
@@ -136,36 +134,27 @@ func (s *Sessions) lostHost(ctx context.Context, in RunPumpInput, a attempt, hid
 	return &protocol.HostLost{Since: away.Since, Why: away.Why}
 }
 
-func (s *Sessions) pumpBeat(a attempt, h protocol.HostSpec, offset *atomic.Int64) PumpBeat {
+func beatOf(s *site, a attempt, h protocol.HostSpec, offset *atomic.Int64) PumpBeat {
 	return PumpBeat{Offset: offset.Load(), API: s.APIAddress, Away: s.reach.now(h), Progress: a.reports.now()}
 }
 
 // fresh returns a function that measures the delay of events; nil if Lag is not set.
-func (s *site) fresh() func(time.Time) {
+func fresh(s *site) func(time.Time) {
 	if s.Lag == nil {
 		return nil
 	}
 	return func(emitted time.Time) { s.Lag(s.Now().Sub(emitted)) }
 }
 
-// nextTry returns the wait before the next attempt. After an attempt that worked for a
-// while, the wait is short. After others, it doubles each time, up to 5 seconds.
-func nextTry(n int32, lasted time.Duration) time.Duration {
-	if lasted >= steady {
-		n = 1
-	}
-	return min(300*time.Millisecond<<min(n-1, 5), 5*time.Second)
-}
-
 // keepBeating sends heartbeats until the returned function is called.
-func (s *Sessions) keepBeating(a attempt, h protocol.HostSpec, offset *atomic.Int64) (quiet func()) {
+func keepBeating(s *site, a attempt, h protocol.HostSpec, offset *atomic.Int64) (quiet func()) {
 	done, joined := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(joined)
 		tick := time.NewTicker(pumpBeat)
 		defer tick.Stop()
 		for {
-			a.beat(s.pumpBeat(a, h, offset))
+			a.beat(beatOf(s, a, h, offset))
 			select {
 			case <-tick.C:
 			case <-done:
@@ -177,7 +166,7 @@ func (s *Sessions) keepBeating(a attempt, h protocol.HostSpec, offset *atomic.In
 }
 
 // converse runs one attempt. Its error wraps errHandOver when the worker stops.
-func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hide secrets, offset *atomic.Int64) (RunPumpResult, error) {
+func converse(ctx context.Context, s *site, in RunPumpInput, a attempt, hide secrets, offset *atomic.Int64) (RunPumpResult, error) {
 	if err := checkLayout(in.Layout, in.Claim.Session); err != nil {
 		return RunPumpResult{}, err
 	}
@@ -188,19 +177,19 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 		in.Pump.Limits.Line = s.MaxLine
 	}
 	in.Pump.Sends = slices.Clone(in.Pump.Sends)
-	if err := s.fillTexts(ctx, in.Pump.Sends); err != nil {
+	if err := fillTexts(ctx, s, in.Pump.Sends); err != nil {
 		return RunPumpResult{}, err
 	}
-	if err := s.fillSchemas(ctx, in.Pump.Sends); err != nil {
+	if err := fillSchemas(ctx, s, in.Pump.Sends); err != nil {
 		return RunPumpResult{}, err
 	}
-	if err := s.plantInputs(ctx, in, a.n); err != nil {
+	if err := plantInputs(ctx, s, in, a.n); err != nil {
 		return RunPumpResult{}, err
 	}
-	if err := s.fillAnswers(ctx, in.Claim.Session, in.Pump.Sends); err != nil {
+	if err := fillAnswers(ctx, s, in.Claim.Session, in.Pump.Sends); err != nil {
 		return RunPumpResult{}, err
 	}
-	judge, broken, err := s.judge(ctx, in)
+	judge, broken, err := judge(ctx, s, in)
 	if err != nil {
 		return RunPumpResult{}, err
 	}
@@ -222,9 +211,9 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	}
 	var keep *keeper // with a broker, codex has no login on the host
 	if in.Credentials != protocol.CredentialsBroker && !in.Unkept {
-		keep = s.keeper(h, in.Claim.Session, in.Layout.CodexHome, in.Seed, hide)
+		keep = newKeeper(s, h, in.Claim.Session, in.Layout.CodexHome, in.Seed, hide)
 	}
-	w, err := s.attach(ctx, life, in, a, offset)
+	w, err := attachTo(ctx, s, life, in, a, offset)
 	if err != nil {
 		return RunPumpResult{}, err
 	}
@@ -239,29 +228,29 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 	// session may have the login now.
 	stopKeeping := keep.beside(held, callBack)
 	defer stopKeeping()
-	trimming := s.trimAside(held, in, a)
-	here := s.attachedTo(in.Claim.Session, in.Pump.State)
+	trimming := trimAside(held, s, in, a)
+	here := attachedTo(s, in.Claim.Session, in.Pump.State)
 	done := make(chan struct{})
 	joined := make(chan struct{})
 	go func() {
 		defer close(joined)
-		s.attend(ctx, held, a.stop, t, here, callBack, done)
+		attend(ctx, s, held, a.stop, t, here, callBack, done)
 	}()
 	reporting, noReports := context.WithCancel(held)
 	defer noReports()
 	reported := a.reports.begin(reporting)
 	var lost *conversation.Lost
-	broker := s.broker(in, hide, callBack)
-	res, err := conversation.Run(runCtx, w, in.Pump, s.sinkOf(held, t, hide.all), conversation.Options{
+	broker := broker(s, in.Claim.Session, in.Credentials, in.Seed, in.Unkept, hide, callBack)
+	res, err := conversation.Run(runCtx, w, in.Pump, sinkOf(held, s, t, hide.all), conversation.Options{
 		Attempt: int(a.n) + in.Pump.Again, Since: a.since, Nonce: fmt.Sprintf("%d-%d", in.Claim.Pump, a.n), Redactor: hide.pump, Exit: w.exit, Over: w.over, Now: s.Now,
 		Log: s.Logger.With("session", in.Claim.Session), AnyVersion: s.AnyVersion,
 		Broker:  broker.asked(),
 		Judge:   judge,
-		Tool:    s.toolsOf(in, hide),
+		Tool:    toolsOf(s, in, hide),
 		Zone:    zoneOf(held, h, s.Logger),
 		Before:  notices.before(held),
 		Lost:    func(l conversation.Lost) { lost = &l },
-		Settled: here.settled, Moved: func(p conversation.Place) { here.moved(p); a.reports.moved(p.Progress) }, Used: here.used, Fresh: s.fresh(),
+		Settled: here.settled, Moved: func(p conversation.Place) { here.moved(p); a.reports.moved(p.Progress) }, Used: here.used, Fresh: fresh(s),
 	})
 	trimming.add(&res.State)
 	close(done)
@@ -272,7 +261,7 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 		err = ferr
 	}
 	if lost != nil && t.err == nil {
-		s.keepHeard(held, in, *lost, hide) // after its entries are stored
+		keepHeard(held, s, in, *lost, hide) // after its entries are stored
 	}
 	if t.strange != "" {
 		s.Logger.Error("transcript differs between attempts", "session", in.Claim.Session, "what", t.strange)
@@ -286,14 +275,14 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 		err = errHandOver
 	}
 	if err == nil && len(res.State.Open) > 0 && res.Reason != conversation.ProcessEnded {
-		err = s.leaveWatch(held, in, a.n, res.State.Cursor, keep)
+		err = leaveWatch(held, s, in, a.n, res.State.Cursor, keep)
 	} else if err == nil && res.State.Restless && res.State.TurnID == "" && res.Reason != conversation.ProcessEnded {
 		// codex may begin a turn while no pump is attached.
-		if werr := s.leaveWatch(held, in, a.n, res.State.Cursor, keep); werr != nil {
+		if werr := leaveWatch(held, s, in, a.n, res.State.Cursor, keep); werr != nil {
 			s.Logger.Warn("turns that codex begins by itself are seen late", "session", in.Claim.Session, "error", werr)
 		}
 	} else if err == nil && res.Reason == conversation.TurnEnded {
-		s.leaveLogin(held, in, a.n, res.State.Cursor, keep)
+		leaveLogin(held, s, in, a.n, res.State.Cursor, keep)
 	}
 	stopKeeping()
 	if err != nil {
@@ -305,7 +294,7 @@ func (s *Sessions) converse(ctx context.Context, in RunPumpInput, a attempt, hid
 		}
 		return RunPumpResult{}, err
 	}
-	s.dropAnswers(held, in.Pump.Sends, res.Deliveries, in.Forget)
+	dropAnswers(held, s, in.Pump.Sends, res.Deliveries, in.Forget)
 	// The last look at the login comes after the watch was left, which sees later
 	// changes.
 	out := RunPumpResult{Pump: res, SeedLost: keep.last(held), PolicyBroken: broken}
@@ -330,7 +319,7 @@ func movesOn(err error) bool {
 // fillTexts reads from the store the texts that are too long for a workflow. Whoever
 // sends the session a message names the blob, so fillTexts reads only blobs of
 // messages.
-func (s *Sessions) fillTexts(ctx context.Context, sends []conversation.Send) error {
+func fillTexts(ctx context.Context, s *site, sends []conversation.Send) error {
 	for i, send := range sends {
 		if send.Blob == "" || send.Text != "" {
 			continue
@@ -363,8 +352,8 @@ func (w *pumpWire) exit() (how, tail string) {
 	return g.State, g.StderrTail
 }
 
-// attach attaches until life ends; ctx bounds only the attaching.
-func (s *Sessions) attach(ctx, life context.Context, in RunPumpInput, a attempt, offset *atomic.Int64) (*pumpWire, error) {
+// attachTo attaches until life ends; ctx bounds only the attaching.
+func attachTo(ctx context.Context, s *site, life context.Context, in RunPumpInput, a attempt, offset *atomic.Int64) (*pumpWire, error) {
 	h, err := s.host(in.Claim.Host)
 	if err != nil {
 		return nil, err
@@ -389,7 +378,7 @@ func (s *Sessions) attach(ctx, life context.Context, in RunPumpInput, a attempt,
 	switch {
 	case errors.Is(err, hostexec.ErrNotExist):
 		defer giveUp(nil)
-		if _, err := s.lookSession(life, h, in.Claim, in.Layout, true); err != nil {
+		if _, err := lookSession(life, s, h, in.Claim, in.Layout, true); err != nil {
 			return nil, fmt.Errorf("attach to %s on %s: %w", dir, h.Name(), err)
 		}
 		return noJournal(in, ProcessGone{State: string(process.Absent)}), nil
@@ -417,26 +406,10 @@ func goneOf(st process.Status) *ProcessGone {
 	return &ProcessGone{State: string(st.State), Code: st.Code, StderrTail: lastOf(st.StderrTail, 2<<10)}
 }
 
-// lastOf returns at most the last n bytes of s. If s is cut, the result begins with a
-// whole line or a whole word, because a part of a secret would not be redacted.
-func lastOf(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	s = s[len(s)-n:]
-	if _, lines, ok := strings.Cut(s, "\n"); ok && lines != "" {
-		return "…" + lines
-	}
-	if i := strings.IndexAny(s, " \t\n"); i >= 0 {
-		return "…" + s[i+1:]
-	}
-	return "…"
-}
-
 // attend runs in parallel with a conversation. It stores entries that have waited,
 // tells viewers how far the pump is, and cancels the conversation when the workflow
 // cancels the activity or the worker stops.
-func (s *Sessions) attend(ctx, held context.Context, stop <-chan struct{}, t *transcript, here *presence, callBack context.CancelCauseFunc, done <-chan struct{}) {
+func attend(ctx context.Context, s *site, held context.Context, stop <-chan struct{}, t *transcript, here *presence, callBack context.CancelCauseFunc, done <-chan struct{}) {
 	flush := time.NewTicker(segmentAge / 2)
 	defer flush.Stop()
 	cancelled := ctx.Done()

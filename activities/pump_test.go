@@ -75,7 +75,7 @@ type pumping struct {
 func (k *talk) pumpBeside(ctx context.Context, b *bed, in RunPumpInput, a attempt) <-chan pumping {
 	done := make(chan pumping, 1)
 	go func() {
-		out, err := b.set.Sessions.pump(ctx, in, a)
+		out, err := runPump(ctx, b.set.Pump.site, in, a)
 		done <- pumping{out, err}
 	}()
 	return done
@@ -149,7 +149,7 @@ func TestLostAttemptIsContinuedWithTheSameTranscript(t *testing.T) {
 		t.Errorf("a lost wire is %s, non-retryable %v, again in %v", app.Type(), app.NonRetryable(), app.NextRetryDelay())
 	}
 	model.Release("gate")
-	out, err := k.set.Sessions.pump(t.Context(), in, quiet(2))
+	out, err := runPump(t.Context(), k.set.Pump.site, in, quiet(2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,13 +188,13 @@ func TestOvertakenAttemptEndsAndLeavesTheTurnToTheNewer(t *testing.T) {
 	}
 	k.took(got.out, conversation.TurnEnded)
 	k.shownIsStored(first, k.bed)
-	_, err := first.set.Sessions.pump(t.Context(), in, quiet(1))
+	_, err := runPump(t.Context(), first.set.Pump.site, in, quiet(1))
 	if app := appError(t, err); app.Type() != protocol.ErrTypeFenced || app.NonRetryable() {
 		t.Errorf("an older attempt of the same pump is refused as %v", app)
 	}
 	old1 := in
 	old1.Claim.Pump--
-	_, err = first.set.Sessions.pump(t.Context(), old1, quiet(7))
+	_, err = runPump(t.Context(), first.set.Pump.site, old1, quiet(7))
 	if app := appError(t, err); app.Type() != protocol.ErrTypeFenced || !app.NonRetryable() {
 		t.Errorf("an older pump is refused as %v", app)
 	}
@@ -217,7 +217,7 @@ func TestStoppingWorkerHandsOver(t *testing.T) {
 		t.Errorf("handed over as %s, non-retryable %v, again in %v", app.Type(), app.NonRetryable(), app.NextRetryDelay())
 	}
 	model.Release("gate")
-	out, err := k.set.Sessions.pump(t.Context(), in, quiet(10))
+	out, err := runPump(t.Context(), k.set.Pump.site, in, quiet(10))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func TestMissingJournalIsAProcessThatIsGone(t *testing.T) {
 	k.state.Rewind = 40
 	in := k.input()
 	in.Pump.Notes = []conversation.Note{{ID: "n1", Type: "state", Text: "noted"}}
-	out, err := k.set.Sessions.pump(t.Context(), in, quiet(1))
+	out, err := runPump(t.Context(), k.set.Pump.site, in, quiet(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func TestHeartbeatNamesTheAttachedWorker(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	env.SetTestTimeout(patience)
-	env.RegisterActivity(k.set.Sessions)
+	env.RegisterActivity(k.set.site)
 	var beats []PumpBeat
 	env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
 		var b PumpBeat
@@ -341,7 +341,7 @@ func TestHeartbeatNamesTheAttachedWorker(t *testing.T) {
 		}
 		beats = append(beats, b)
 	})
-	val, err := env.ExecuteActivity(k.set.Sessions.RunPump, k.input(k.message("hi")))
+	val, err := env.ExecuteActivity(k.set.Pump.RunPump, k.input(k.message("hi")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -407,7 +407,7 @@ func TestOnlyMessagesAreReadFromTheStoreAsMessages(t *testing.T) {
 		}
 		for _, blob := range []string{key, owned.In(aFolder, owned.Messages) + "/../" + key} {
 			sends := []conversation.Send{{ID: "m", Kind: conversation.SendTurn, Blob: blob}}
-			if err := k.set.Sessions.fillTexts(t.Context(), sends); err == nil || sends[0].Text != "" {
+			if err := fillTexts(t.Context(), k.set.Pump.site, sends); err == nil || sends[0].Text != "" {
 				t.Errorf("%s was read as a message: %v, %q", blob, err, sends[0].Text)
 			}
 		}

@@ -22,7 +22,7 @@ func TestAPurgeTakesImportsThatWereRefusedAndLeavesThoseToCome(t *testing.T) {
 	}
 	left := func(name string, deleted time.Time) int {
 		t.Helper()
-		if err := r.set.Seeds.deleteSeed(t.Context(), DeleteSeedInput{Name: "team", Blobs: []string{r.in.Seed.Blob}, Before: deleted}); err != nil {
+		if err := deleteSeed(t.Context(), r.set.Login.site, DeleteSeedInput{Name: "team", Blobs: []string{r.in.Seed.Blob}, Before: deleted}); err != nil {
 			t.Fatal(err)
 		}
 		there, err := r.store.List(t.Context(), "seeds/"+name+"/")

@@ -161,7 +161,7 @@ func TestAHostsOwnFilesNameNoServerForTokens(t *testing.T) {
 	}
 	t.Cleanup(func() { sshd.Close() })
 	b := newBed(t, sshd.Spec())
-	b.set.Sessions.TokenEndpoint = "http://127.0.0.1:8/ours"
+	b.set.site.TokenEndpoint = "http://127.0.0.1:8/ours"
 	k, _ := b.held("rc", nil)
 	k.start()
 	environ := b.sh(`tr '\0' '\n' <"/proc/$(cut -d' ' -f1 "$1/started")/environ"`, serverDir(k.layout, k.incarnation))

@@ -30,10 +30,10 @@ func heardKey(session string) string { return "heard/" + session }
 
 // keepHeard stores what this attempt knew, unless another attempt of the same pump knew
 // more.
-func (s *Sessions) keepHeard(ctx context.Context, in RunPumpInput, lost conversation.Lost, hide secrets) {
+func keepHeard(ctx context.Context, s *site, in RunPumpInput, lost conversation.Lost, hide secrets) {
 	now := heard{Generation: in.Claim.Generation, Pump: in.Claim.Pump, Since: in.Pump.State.Seq, Lost: lost}
 	hideIn(hide.all, &now)
-	was, err := s.readHeard(ctx, in.Claim.Session)
+	was, err := readHeard(ctx, s, in.Claim.Session)
 	if err == nil && was != nil && was.Generation == now.Generation && was.Pump == now.Pump &&
 		was.Lost.Result.State.Cursor.Offset > lost.Result.State.Cursor.Offset {
 		return
@@ -51,7 +51,7 @@ func (s *Sessions) keepHeard(ctx context.Context, in RunPumpInput, lost conversa
 }
 
 // readHeard returns nil if nothing is stored.
-func (s *site) readHeard(ctx context.Context, session string) (*heard, error) {
+func readHeard(ctx context.Context, s *site, session string) (*heard, error) {
 	data, err := s.Store.Get(ctx, heardKey(session))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
@@ -69,8 +69,8 @@ func (s *site) readHeard(ctx context.Context, session string) (*heard, error) {
 // forgetHeard deletes the record of the session if it is of generation upTo or an
 // earlier one, because nobody will use it any more. It only logs errors, since a later
 // call deletes the record.
-func (s *site) forgetHeard(ctx context.Context, session string, upTo int64) {
-	h, err := s.readHeard(ctx, session)
+func forgetHeard(ctx context.Context, s *site, session string, upTo int64) {
+	h, err := readHeard(ctx, s, session)
 	if err == nil && h != nil && h.Generation <= upTo {
 		err = s.Store.Delete(ctx, heardKey(session))
 	}
@@ -107,21 +107,21 @@ type RecordLostResult struct {
 // entries that pumps stored without returning them, messages that codex may have had and
 // that are not recorded yet, with their delivery state, and what the agent had begun to
 // say.
-func (s *Sessions) RecordLost(ctx context.Context, in RecordLostInput) (RecordLostResult, error) {
+func (s *PumpActs) RecordLost(ctx context.Context, in RecordLostInput) (RecordLostResult, error) {
 	var f failing
 	what := "record what session " + in.Claim.Session + " had said"
-	hide, err := s.hidingIn(ctx, in.Claim, in.Seed)
+	hide, err := hidingIn(ctx, s.site, in.Claim, in.Seed)
 	if err != nil {
 		return RecordLostResult{}, f.failure(ctx, what, err)
 	}
 	f.hide = hide.all
-	out, err := s.recordLost(ctx, in, hide)
+	out, err := recordLost(ctx, s.site, in, hide)
 	return out, f.failure(ctx, what, err)
 }
 
-func (s *Sessions) recordLost(ctx context.Context, in RecordLostInput, hide secrets) (RecordLostResult, error) {
+func recordLost(ctx context.Context, s *site, in RecordLostInput, hide secrets) (RecordLostResult, error) {
 	out := RecordLostResult{Seq: in.State.Seq}
-	h, err := s.readHeard(ctx, in.Claim.Session)
+	h, err := readHeard(ctx, s, in.Claim.Session)
 	if err != nil {
 		return out, err
 	}
@@ -129,7 +129,7 @@ func (s *Sessions) recordLost(ctx context.Context, in RecordLostInput, hide secr
 		h.Lost.Result.State.Cursor.Offset < in.State.Cursor.Offset) {
 		h = nil // a later pump returned a result
 	}
-	entries, err := s.since(ctx, in)
+	entries, err := sinceOf(ctx, s, in)
 	if err != nil {
 		return out, err
 	}
@@ -139,7 +139,7 @@ func (s *Sessions) recordLost(ctx context.Context, in RecordLostInput, hide secr
 			out.Noted = append(out.Noted, e.ID)
 		}
 	}
-	if err := s.fillTexts(ctx, in.Sends); err != nil {
+	if err := fillTexts(ctx, s, in.Sends); err != nil {
 		return out, err
 	}
 	var behind []protocol.Entry
@@ -156,7 +156,7 @@ func (s *Sessions) recordLost(ctx context.Context, in RecordLostInput, hide secr
 		case h.settled(send.ID):
 			out.Said, reached = append(out.Said, send.ID), protocol.Acknowledged
 		}
-		behind = append(behind, protocol.Entry{ID: lostID(send), At: s.saidAt(in, h), Turn: max(send.Turn, in.Turn), Type: protocol.EntryUser, Text: send.Text,
+		behind = append(behind, protocol.Entry{ID: lostID(send), At: saidAt(s, in, h), Turn: max(send.Turn, in.Turn), Type: protocol.EntryUser, Text: send.Text,
 			Data: map[string]string{"message": send.ID, "delivery": string(reached)}})
 	}
 	if h != nil {
@@ -165,7 +165,7 @@ func (s *Sessions) recordLost(ctx context.Context, in RecordLostInput, hide secr
 			behind = append(behind, h.Lost.Unfinished...)
 		}
 	}
-	out.Seq, err = s.addBehind(ctx, in, out.Seq, behind, hide)
+	out.Seq, err = addBehind(ctx, s, in, out.Seq, behind, hide)
 	return out, err
 }
 
@@ -179,7 +179,7 @@ func (h *heard) settled(id string) bool {
 
 // saidAt returns the time of the last event that is known. It is the same for every
 // attempt.
-func (s *Sessions) saidAt(in RecordLostInput, h *heard) time.Time {
+func saidAt(s *site, in RecordLostInput, h *heard) time.Time {
 	at := in.State.AtMS
 	if h != nil {
 		at = max(at, h.Lost.Result.State.AtMS)
@@ -187,9 +187,9 @@ func (s *Sessions) saidAt(in RecordLostInput, h *heard) time.Time {
 	return time.UnixMilli(at).UTC()
 }
 
-// since returns the entries that pumps stored without returning them, except those that
+// sinceOf returns the entries that pumps stored without returning them, except those that
 // an earlier attempt of this activity added.
-func (s *Sessions) since(ctx context.Context, in RecordLostInput) ([]protocol.Entry, error) {
+func sinceOf(ctx context.Context, s *site, in RecordLostInput) ([]protocol.Entry, error) {
 	segs, err := listSegments(ctx, s.Store, in.Claim.Session)
 	if err != nil {
 		return nil, err
@@ -215,7 +215,7 @@ func (s *Sessions) since(ctx context.Context, in RecordLostInput) ([]protocol.En
 func lostOwner(c protocol.Claim) owner { return owner{c.Generation, c.Pump, 1} }
 
 // addBehind adds entries to the transcript; those of an earlier attempt stay as they are.
-func (s *Sessions) addBehind(ctx context.Context, in RecordLostInput, seq int64, behind []protocol.Entry, hide secrets) (int64, error) {
+func addBehind(ctx context.Context, s *site, in RecordLostInput, seq int64, behind []protocol.Entry, hide secrets) (int64, error) {
 	t := &transcript{store: s.Store, session: in.Claim.Session, owner: lostOwner(in.Claim), now: s.Now, stored: seq}
 	for i := range behind {
 		behind[i].Seq = seq + int64(i) + 1
@@ -228,7 +228,7 @@ func (s *Sessions) addBehind(ctx context.Context, in RecordLostInput, seq int64,
 		return seq, err
 	}
 	for _, e := range behind {
-		s.publish(SessionTopic(in.Claim.Session), LiveEntry, e.Seq, e)
+		publish(s, SessionTopic(in.Claim.Session), LiveEntry, e.Seq, e)
 	}
 	return seq + int64(len(behind)), nil
 }

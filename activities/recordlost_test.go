@@ -13,9 +13,9 @@ import (
 
 // lostPump returns a session whose newest pump had recorded entries 4 and 5 when its
 // host was lost: a note, and a message to codex.
-func lostPump(t *testing.T) (*Sessions, RecordLostInput) {
+func lostPump(t *testing.T) (*PumpActs, RecordLostInput) {
 	t.Helper()
-	s := New(Deps{Store: newStore(t), Live: &recorder{}}).Sessions
+	s := New(Deps{Store: newStore(t), Live: &recorder{}}).Pump
 	in := RecordLostInput{
 		Claim: protocol.Claim{Session: "s", Generation: 1, Pump: 8}, Turn: 2,
 		State: conversation.PumpState{Seq: 3, Cursor: protocol.Cursor{Incarnation: 1, Offset: 100}, AtMS: 1000},
@@ -23,7 +23,7 @@ func lostPump(t *testing.T) (*Sessions, RecordLostInput) {
 		Notes: []conversation.Note{{ID: "w7"}, {ID: "w8"}},
 	}
 	tell := func(o owner, entries ...protocol.Entry) {
-		tr := &transcript{store: s.Store, session: "s", owner: o, now: time.Now, stored: entries[0].Seq - 1}
+		tr := &transcript{store: s.site.Store, session: "s", owner: o, now: time.Now, stored: entries[0].Seq - 1}
 		for _, e := range entries {
 			if err := tr.add(t.Context(), e); err != nil {
 				t.Fatal(err)
@@ -39,10 +39,10 @@ func lostPump(t *testing.T) (*Sessions, RecordLostInput) {
 	return s, in
 }
 
-func (s *Sessions) said(t *testing.T) string {
+func saidOf(t *testing.T, s *PumpActs) string {
 	t.Helper()
 	var out []string
-	for _, e := range readAll(t, s.Store, "s", 4) {
+	for _, e := range readAll(t, s.site.Store, "s", 4) {
 		out = append(out, strings.TrimSpace(fmt.Sprintf("%d %s %s %s", e.Seq, e.Type, e.Text, e.Data["delivery"])))
 	}
 	return strings.Join(out, ", ")
@@ -64,20 +64,20 @@ func heardOf(in RecordLostInput, seq int64) conversation.Lost {
 // RecordLost adds nothing.
 func TestWhatWasHeardOnALostHostIsPutOnRecord(t *testing.T) {
 	s, in := lostPump(t)
-	s.keepHeard(t.Context(), RunPumpInput{Claim: protocol.Claim{Session: "s", Generation: 1, Pump: 7}, Pump: conversation.PumpInput{State: in.State}}, heardOf(in, 5), secrets{})
+	keepHeard(t.Context(), s.site, RunPumpInput{Claim: protocol.Claim{Session: "s", Generation: 1, Pump: 7}, Pump: conversation.PumpInput{State: in.State}}, heardOf(in, 5), secrets{})
 	for range 3 {
-		out, err := s.recordLost(t.Context(), in, secrets{})
+		out, err := recordLost(t.Context(), s.site, in, secrets{})
 		if err != nil || out.Seq != 7 || fmt.Sprint(out.Said, out.Noted) != "[m2] [w7]" || out.Last == nil || out.Last.TurnID != "turn-2" {
 			t.Errorf("recorded %+v, %v", out, err)
 		}
-		if got, want := s.said(t), "4 state, 5 user do it, 6 user and quickly sent, 7 assistant I began to"; got != want {
+		if got, want := saidOf(t, s), "4 state, 5 user do it, 6 user and quickly sent, 7 assistant I began to"; got != want {
 			t.Errorf("on record is %q, want %q", got, want)
 		}
 	}
-	if seq, err := s.record(t.Context(), "s", owner{2, 9, 0}, 7, []conversation.Note{{ID: "w8", Text: "turn 2 ended"}}, nil); err != nil || seq != 8 {
+	if seq, err := record(t.Context(), s.site, "s", owner{2, 9, 0}, 7, []conversation.Note{{ID: "w8", Text: "turn 2 ended"}}, nil); err != nil || seq != 8 {
 		t.Errorf("then %d, %v", seq, err)
 	}
-	if got := s.said(t); !strings.HasSuffix(got, "7 assistant I began to, 8  turn 2 ended") {
+	if got := saidOf(t, s); !strings.HasSuffix(got, "7 assistant I began to, 8  turn 2 ended") {
 		t.Errorf("on record is %q", got)
 	}
 }
@@ -97,14 +97,14 @@ func TestWhatADeadWorkerHeardIsItsEntries(t *testing.T) {
 			h := heard{Generation: 1, Pump: 7, Since: 3, Lost: heardOf(in, 5)}
 			lost(&h)
 			pump := RunPumpInput{Claim: protocol.Claim{Session: "s", Generation: h.Generation, Pump: 7}, Pump: conversation.PumpInput{State: conversation.PumpState{Seq: h.Since}}}
-			s.keepHeard(t.Context(), pump, h.Lost, secrets{})
+			keepHeard(t.Context(), s.site, pump, h.Lost, secrets{})
 		}
 		in.Sends = append(in.Sends, conversation.Send{ID: "m4", Kind: conversation.SendDecision})
-		out, err := s.recordLost(t.Context(), in, secrets{})
+		out, err := recordLost(t.Context(), s.site, in, secrets{})
 		if err != nil || out.Seq != 6 || fmt.Sprint(out.Said, out.Noted) != "[m2] [w7]" || out.Last != nil || out.Ended != nil {
 			t.Errorf("%s: recorded %+v, %v", what, out, err)
 		}
-		if got, want := s.said(t), "4 state, 5 user do it, 6 user and quickly sent"; got != want {
+		if got, want := saidOf(t, s), "4 state, 5 user do it, 6 user and quickly sent"; got != want {
 			t.Errorf("%s: on record is %q, want %q", what, got, want)
 		}
 	}
@@ -115,9 +115,9 @@ func TestTheEndOfATurnIsHeardOnALostHost(t *testing.T) {
 	s, in := lostPump(t)
 	h := heardOf(in, 5)
 	h.Result.Turn, h.Unfinished = &conversation.TurnEnd{N: 2, ID: "turn-2", Status: "completed", FinalText: "all is done"}, nil
-	s.keepHeard(t.Context(), RunPumpInput{Claim: protocol.Claim{Session: "s", Generation: 1, Pump: 7}, Pump: conversation.PumpInput{State: in.State}}, h, secrets{})
+	keepHeard(t.Context(), s.site, RunPumpInput{Claim: protocol.Claim{Session: "s", Generation: 1, Pump: 7}, Pump: conversation.PumpInput{State: in.State}}, h, secrets{})
 	for range 2 {
-		out, err := s.recordLost(t.Context(), in, secrets{})
+		out, err := recordLost(t.Context(), s.site, in, secrets{})
 		if err != nil || out.Ended == nil || out.Ended.FinalText != "all is done" || fmt.Sprint(out.Said) != "[m2]" {
 			t.Errorf("recorded %+v, %v", out, err)
 		}
@@ -130,15 +130,15 @@ func TestTheEndOfATurnIsHeardOnALostHost(t *testing.T) {
 func TestTheNewestOfWhatWasHeardCounts(t *testing.T) {
 	s, in := lostPump(t)
 	pump := RunPumpInput{Claim: protocol.Claim{Session: "s", Generation: 1, Pump: 7}, Pump: conversation.PumpInput{State: in.State}}
-	s.keepHeard(t.Context(), pump, heardOf(in, 4), secrets{})
+	keepHeard(t.Context(), s.site, pump, heardOf(in, 4), secrets{})
 	short := heardOf(in, 4)
 	short.Result.State.Cursor.Offset, short.Result.State.TurnID = 200, ""
-	s.keepHeard(t.Context(), pump, short, secrets{})
-	out, err := s.recordLost(t.Context(), in, secrets{})
+	keepHeard(t.Context(), s.site, pump, short, secrets{})
+	out, err := recordLost(t.Context(), s.site, in, secrets{})
 	if err != nil || out.Seq != 6 || out.Last == nil || out.Last.TurnID != "turn-2" {
 		t.Errorf("recorded %+v, %v", out, err)
 	}
-	if got, want := s.said(t), "4 state, 5 user do it, 6 user and quickly sent"; got != want {
+	if got, want := saidOf(t, s), "4 state, 5 user do it, 6 user and quickly sent"; got != want {
 		t.Errorf("on record is %q, want %q", got, want)
 	}
 }
@@ -149,11 +149,11 @@ func TestTheNewestOfWhatWasHeardCounts(t *testing.T) {
 func TestWhatWasHeardDoesNotOutliveItsUse(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	hears := func(generation int64) {
-		b.set.Sessions.keepHeard(t.Context(), RunPumpInput{Claim: protocol.Claim{Session: "ears", Generation: generation, Pump: 1}}, conversation.Lost{}, secrets{})
+		keepHeard(t.Context(), b.set.Pump.site, RunPumpInput{Claim: protocol.Claim{Session: "ears", Generation: generation, Pump: 1}}, conversation.Lost{}, secrets{})
 	}
 	is := func(when string, want bool) {
 		t.Helper()
-		if h, err := b.set.Sessions.readHeard(t.Context(), "ears"); err != nil || (h != nil) != want {
+		if h, err := readHeard(t.Context(), b.set.site, "ears"); err != nil || (h != nil) != want {
 			t.Errorf("%s there is %+v, %v", when, h, err)
 		}
 	}
@@ -172,13 +172,13 @@ func TestWhatWasHeardDoesNotOutliveItsUse(t *testing.T) {
 	is("once it is closed", false)
 
 	hears(1)
-	if _, err := b.set.Sessions.recordNotes(t.Context(), RecordNotesInput{Session: "ears", Seq: 1, Notes: []conversation.Note{{ID: "gone", Text: "given up"}}}); err != nil {
+	if _, err := recordNotes(t.Context(), b.set.Pump.site, RecordNotesInput{Session: "ears", Seq: 1, Notes: []conversation.Note{{ID: "gone", Text: "given up"}}}); err != nil {
 		t.Fatal(err)
 	}
 	is("once it has ended without its host", false)
 
 	hears(9) // a later session of its id
-	if _, err := b.set.Sessions.recordNotes(t.Context(), RecordNotesInput{Session: "ears", Seq: 2, Notes: []conversation.Note{{ID: "late", Text: "once more"}}}); err != nil {
+	if _, err := recordNotes(t.Context(), b.set.Pump.site, RecordNotesInput{Session: "ears", Seq: 2, Notes: []conversation.Note{{ID: "late", Text: "once more"}}}); err != nil {
 		t.Fatal(err)
 	}
 	is("after that", true)

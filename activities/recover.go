@@ -4,13 +4,10 @@ import (
 	"context"
 	"fmt"
 	"path"
-	"strings"
 
 	"go.temporal.io/sdk/activity"
 
 	"fairlead.dev/fairlead/hostexec"
-	"fairlead.dev/fairlead/hostexec/process"
-	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -23,21 +20,21 @@ import (
 // call wipes. So a kill between any two steps loses nothing. If the login is neither the
 // seed's nor can follow the seed's, RecoverSeed fails and the login stays. Work and
 // rollouts always stay.
-func (s *Seeds) RecoverSeed(ctx context.Context, in RecoverSeedInput) (RecoverSeedResult, error) {
+func (s *LoginActs) RecoverSeed(ctx context.Context, in RecoverSeedInput) (RecoverSeedResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	in.Claim = claimBehind(in.Claim, in.Generation)
 	f := failing{epoch: epochOf(in.Claim, attempt)}
 	what := "recover seed " + in.Seed.Name + " from host " + in.Claim.Host.Name
-	hide, err := s.hiding(ctx, &in.Seed)
+	hide, err := hiding(ctx, s.site, &in.Seed)
 	if err != nil {
 		return RecoverSeedResult{}, f.failure(ctx, what, err)
 	}
 	f.hide = hide.all
-	out, err := s.recoverSeed(ctx, in, attempt, hide)
+	out, err := recoverSeed(ctx, s.site, in, attempt, hide)
 	return out, f.failure(ctx, what, f.untilRoom(err))
 }
 
-func (s *site) recoverSeed(ctx context.Context, in RecoverSeedInput, attempt int32, hide secrets) (RecoverSeedResult, error) {
+func recoverSeed(ctx context.Context, s *site, in RecoverSeedInput, attempt int32, hide secrets) (RecoverSeedResult, error) {
 	var out RecoverSeedResult
 	if err := checkID("session", in.Claim.Session); err != nil {
 		return out, err
@@ -55,7 +52,7 @@ func (s *site) recoverSeed(ctx context.Context, in RecoverSeedInput, attempt int
 		return out, fmt.Errorf("find the root folder: %w", err)
 	}
 	l := layoutOf(root, in.Claim.Session)
-	f, err := s.lookSession(ctx, h, in.Claim, l, true)
+	f, err := lookSession(ctx, s, h, in.Claim, l, true)
 	if err != nil {
 		return out, err
 	}
@@ -86,7 +83,7 @@ func (s *site) recoverSeed(ctx context.Context, in RecoverSeedInput, attempt int
 			return out, fmt.Errorf("nothing was wiped in %s: %w", l.CodexHome, err)
 		}
 		if rotation == seeds.RotationLater {
-			ref, files, err := s.storeRotated(ctx, &in.Seed, auth)
+			ref, files, err := storeRotated(ctx, s, &in.Seed, auth)
 			if err != nil {
 				return out, fmt.Errorf("a rotated login stays in %s: %w", l.CodexHome, err)
 			}
@@ -101,31 +98,4 @@ func (s *site) recoverSeed(ctx context.Context, in RecoverSeedInput, attempt int
 	}
 	out.Wiped = true
 	return out, nil
-}
-
-// endEvery ends all processes of a session if the newest incarnation is not known.
-func endEvery(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, attempt int32) (found []process.Survivor, err error) {
-	newest := 0
-	names, err := processesIn(ctx, h, l)
-	for _, name := range names {
-		if n, ok := incarnationOf(name); ok {
-			newest = max(newest, n)
-		}
-	}
-	if err == nil {
-		found, err = endAll(ctx, h, l, c, newest, attempt)
-	}
-	return found, err
-}
-
-func processesIn(ctx context.Context, h hostexec.Host, l protocol.Layout) ([]string, error) {
-	res, err := h.Run(ctx, hostexec.Command{
-		Script: `[ -d "$1" ] || exit 0
-cd "$1" && for d in app-server app-server.*; do if [ -d "$d" ]; then printf '%s\n' "$d"; fi; done`,
-		Args: []string{path.Join(l.Dir, "proc")},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list processes on %s: %w", h.Name(), err)
-	}
-	return strings.Fields(string(res.Stdout)), nil
 }

@@ -18,11 +18,11 @@ func (k *talk) recover(seed *protocol.SeedRef) (RecoverSeedResult, error) {
 	claim := k.claim
 	claim.Generation++
 	k.t.Cleanup(func() { k.claim = claim })
-	hide, err := k.set.Seeds.hiding(k.t.Context(), seed)
+	hide, err := hiding(k.t.Context(), k.set.site, seed)
 	if err != nil {
 		return RecoverSeedResult{}, err
 	}
-	return k.set.Seeds.recoverSeed(k.t.Context(), RecoverSeedInput{Seed: *seed, Claim: claim}, 1, hide)
+	return recoverSeed(k.t.Context(), k.set.site, RecoverSeedInput{Seed: *seed, Claim: claim}, 1, hide)
 }
 
 // The holder has ended after codex rotated the login. The login is in the store before
@@ -123,11 +123,11 @@ func TestALoginOnAHostThatIsAwayIsNotGivenUp(t *testing.T) {
 	l.Close()
 	b := newBed(t, spec)
 	ref := b.rotating(nil, "away", 1)
-	hide, err := b.set.Seeds.hiding(t.Context(), ref)
+	hide, err := hiding(t.Context(), b.set.site, ref)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := b.set.Seeds.recoverSeed(t.Context(), RecoverSeedInput{Seed: *ref, Claim: protocol.Claim{Session: "away", Host: b.spec, Generation: 2}}, 1, hide)
+	out, err := recoverSeed(t.Context(), b.set.site, RecoverSeedInput{Seed: *ref, Claim: protocol.Claim{Session: "away", Host: b.spec, Generation: 2}}, 1, hide)
 	if err == nil || out.Absent || out.Wiped {
 		t.Errorf("recovered: %+v, %v", out, err)
 	} else if !strings.Contains(err.Error(), "away") {

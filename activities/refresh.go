@@ -46,7 +46,7 @@ func verdictOf(a seeds.Answer) SeedVerdict {
 	return SeedVerdict{Verdict: string(a.Verdict), Reason: a.Reason, Hint: a.Hint, RetryAfter: a.RetryAfter}
 }
 
-func (s *site) issuer() seeds.Issuer {
+func issuer(s *site) seeds.Issuer {
 	return seeds.Issuer{TokenURL: s.TokenEndpoint, URL: s.Issuer, Now: s.Now}
 }
 
@@ -55,12 +55,12 @@ func (s *site) issuer() seeds.Issuer {
 // finds the answer, or finds that the token may be used up. In that case the token is
 // not used again unless a person says so (Force). Only an answer that was on its way
 // when this process died is lost.
-func (s *Seeds) RefreshSeed(ctx context.Context, in RefreshSeedInput) (RefreshSeedResult, error) {
-	out, err := s.refreshSeed(ctx, in)
+func (s *LoginActs) RefreshSeed(ctx context.Context, in RefreshSeedInput) (RefreshSeedResult, error) {
+	out, err := refreshSeed(ctx, s.site, in)
 	return out, failing{}.failure(ctx, "refresh seed "+in.Seed.Name, err)
 }
 
-func (s *Seeds) refreshSeed(ctx context.Context, in RefreshSeedInput) (RefreshSeedResult, error) {
+func refreshSeed(ctx context.Context, s *site, in RefreshSeedInput) (RefreshSeedResult, error) {
 	var out RefreshSeedResult
 	seed, err := s.bundle(ctx, &in.Seed)
 	if err != nil {
@@ -103,18 +103,18 @@ func (s *Seeds) refreshSeed(ctx context.Context, in RefreshSeedInput) (RefreshSe
 			Hint:   fmt.Sprintf("`ctl seed verify %s --force` tries it once more, which burns the login if it is spent; or log in anew and import it", in.Seed.Name)}
 		return out, nil
 	}
-	return s.ask(ctx, in, seed, spent, intent), nil
+	return askIssuer(ctx, s, in, seed, spent, intent), nil
 }
 
-// ask sends the request. From here on, only the end of this process can stop it: even a
+// askIssuer sends the request. From here on, only the end of this process can stop it: even a
 // cancelled activity stores a new login.
-func (s *Seeds) ask(ctx context.Context, in RefreshSeedInput, seed *seeds.Bundle, spent string, intent *seeds.Intent) RefreshSeedResult {
+func askIssuer(ctx context.Context, s *site, in RefreshSeedInput, seed *seeds.Bundle, spent string, intent *seeds.Intent) RefreshSeedResult {
 	held := context.WithoutCancel(ctx)
-	answer, next := s.issuer().Refresh(held, seed)
+	answer, next := issuer(s).Refresh(held, seed)
 	out := RefreshSeedResult{SeedVerdict: verdictOf(answer), Asked: true}
 	switch answer.Verdict {
 	case seeds.VerdictAlive:
-		s.insist(held, "seed "+in.Seed.Name+" was refreshed and is not saved yet", func(ctx context.Context) error {
+		insist(held, s, "seed "+in.Seed.Name+" was refreshed and is not saved yet", func(ctx context.Context) error {
 			ref, err := seeds.SaveRefreshed(ctx, s.Store, in.Seed.Name, in.Seed.Generation+1, spent, next)
 			if err == nil {
 				out.take(ref, next)
@@ -123,7 +123,7 @@ func (s *Seeds) ask(ctx context.Context, in RefreshSeedInput, seed *seeds.Bundle
 		})
 	case seeds.VerdictUnknown:
 		// The token was not used up. This must be recorded as reliably as the intent.
-		s.insist(held, "seed "+in.Seed.Name+" was not refreshed, and that cannot be written down", func(ctx context.Context) error {
+		insist(held, s, "seed "+in.Seed.Name+" was not refreshed, and that cannot be written down", func(ctx context.Context) error {
 			return intent.Withdraw(ctx, s.Store)
 		})
 	}
@@ -135,7 +135,7 @@ const storeTry = time.Minute
 
 // insist repeats do until it succeeds or the process ends. Meanwhile, Beats sends the
 // activity's heartbeats.
-func (s *Seeds) insist(ctx context.Context, what string, do func(context.Context) error) {
+func insist(ctx context.Context, s *site, what string, do func(context.Context) error) {
 	for n := int32(1); ; n++ {
 		try, cancel := context.WithTimeout(ctx, storeTry)
 		err := do(try)
@@ -168,19 +168,19 @@ type VerifySeedResult struct {
 
 // VerifySeed checks a seed without using up its refresh token or changing anything. For
 // a login it reads what the tokens say; for a key it asks whether the key is accepted.
-func (s *Seeds) VerifySeed(ctx context.Context, in VerifySeedInput) (VerifySeedResult, error) {
-	out, err := s.verifySeed(ctx, in)
+func (s *LoginActs) VerifySeed(ctx context.Context, in VerifySeedInput) (VerifySeedResult, error) {
+	out, err := verifySeed(ctx, s.site, in)
 	return out, failing{}.failure(ctx, "verify seed "+in.Seed.Name, err)
 }
 
-func (s *Seeds) verifySeed(ctx context.Context, in VerifySeedInput) (VerifySeedResult, error) {
+func verifySeed(ctx context.Context, s *site, in VerifySeedInput) (VerifySeedResult, error) {
 	seed, err := s.bundle(ctx, &in.Seed)
 	if err != nil {
 		return VerifySeedResult{}, err
 	}
 	if seed.Kind() == seeds.KindChatGPT {
-		answer, until := s.issuer().Fresh(seed)
+		answer, until := issuer(s).Fresh(seed)
 		return VerifySeedResult{SeedVerdict: verdictOf(answer), Until: until}, nil
 	}
-	return VerifySeedResult{SeedVerdict: verdictOf(s.issuer().Ask(ctx, seed))}, nil
+	return VerifySeedResult{SeedVerdict: verdictOf(issuer(s).Ask(ctx, seed))}, nil
 }

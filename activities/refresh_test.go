@@ -70,7 +70,7 @@ func openFolder(t testing.TB, dir string, id *age.X25519Identity) *store.Store {
 
 func (r *refreshed) refresh() RefreshSeedResult {
 	r.t.Helper()
-	out, err := r.set.Seeds.refreshSeed(r.t.Context(), r.in)
+	out, err := refreshSeed(r.t.Context(), r.set.Login.site, r.in)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -197,14 +197,14 @@ func (r *refreshed) breakStore() (mend func()) {
 	}
 }
 
-// told receives each line of a log.
-type told chan string
+// logLines receives each line of a log.
+type logLines chan string
 
-func (c told) Write(p []byte) (int, error) { c <- string(p); return len(p), nil }
+func (c logLines) Write(p []byte) (int, error) { c <- string(p); return len(p), nil }
 
 func TestAStoreThatFailsIsWaitedForWithTheNewLoginInHand(t *testing.T) {
 	r := newRefreshed(t)
-	tries := make(told, 100)
+	tries := make(logLines, 100)
 	r.set = New(Deps{Store: r.store, Logger: slog.New(slog.NewTextHandler(tries, nil))})
 	r.issuer.Fail(scriptedauth.Fault{Kind: "held"})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -214,7 +214,7 @@ func TestAStoreThatFailsIsWaitedForWithTheNewLoginInHand(t *testing.T) {
 	}
 	ended := make(chan end, 1)
 	go func() {
-		out, err := r.set.Seeds.refreshSeed(ctx, r.in)
+		out, err := refreshSeed(ctx, r.set.Login.site, r.in)
 		ended <- end{out, err}
 	}()
 	if err := r.issuer.AwaitHolding(t.Context(), 1); err != nil {
@@ -263,7 +263,7 @@ func refreshInChild(text string) {
 	if err != nil {
 		panic(err)
 	}
-	if _, err := New(Deps{Store: st}).Seeds.refreshSeed(context.Background(), c.In); err != nil {
+	if _, err := refreshSeed(context.Background(), New(Deps{Store: st}).Login.site, c.In); err != nil {
 		panic(err)
 	}
 }
@@ -358,7 +358,7 @@ func TestAKilledRefreshIsTakenUpWhereItWas(t *testing.T) {
 
 func TestVerifyingSpendsNothing(t *testing.T) {
 	r := newRefreshed(t)
-	out, err := r.set.Seeds.verifySeed(t.Context(), VerifySeedInput{Seed: r.in.Seed})
+	out, err := verifySeed(t.Context(), r.set.Login.site, VerifySeedInput{Seed: r.in.Seed})
 	if err != nil || out.Verdict != "fresh" || out.Until.Before(time.Now()) || !strings.Contains(out.Reason, "not asked") {
 		t.Errorf("%+v, %v", out, err)
 	}
@@ -374,7 +374,7 @@ func TestIntentsGoWithTheirSeed(t *testing.T) {
 	if there, err := r.store.List(t.Context(), "refreshes/team/"); err != nil || len(there) != 1 {
 		t.Fatalf("%v, %v", there, err)
 	}
-	if err := r.set.Seeds.deleteSeed(t.Context(), DeleteSeedInput{Name: "team", Blobs: []string{r.in.Seed.Blob}}); err != nil {
+	if err := deleteSeed(t.Context(), r.set.Login.site, DeleteSeedInput{Name: "team", Blobs: []string{r.in.Seed.Blob}}); err != nil {
 		t.Fatal(err)
 	}
 	if there, err := r.store.List(t.Context(), "refreshes/team/"); len(there) != 0 {

@@ -27,11 +27,6 @@ import (
 // such a session the root folder counts as present if it has a mark, codex or a
 // session in it.
 
-func isRootMissing(err error) bool {
-	var typed *typedError
-	return errors.As(err, &typed) && typed.kind == protocol.ErrTypeRootMissing
-}
-
 // rootMarkFile is the name of the mark in the root folder.
 const rootMarkFile = "root-id"
 
@@ -47,7 +42,7 @@ type rooted struct {
 func rootedKey(session, host string) string { return "rooted/" + session + "/" + host }
 
 // readRooted returns the record of a claim's session and host; nil if there is none.
-func (s *site) readRooted(ctx context.Context, c protocol.Claim) (*rooted, error) {
+func readRooted(ctx context.Context, s *site, c protocol.Claim) (*rooted, error) {
 	data, err := s.Store.Get(ctx, rootedKey(c.Session, c.Host.Name))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
@@ -65,8 +60,8 @@ func (s *site) readRooted(ctx context.Context, c protocol.Claim) (*rooted, error
 // forgetRooted deletes the record of a claim's session and host, unless it is of a
 // generation above upTo. Callers have saved or removed everything of the generations up
 // to upTo before. It logs an error and does not return it.
-func (s *site) forgetRooted(ctx context.Context, c protocol.Claim, upTo int64) {
-	r, err := s.readRooted(ctx, c)
+func forgetRooted(ctx context.Context, s *site, c protocol.Claim, upTo int64) {
+	r, err := readRooted(ctx, s, c)
 	if err == nil && r != nil && r.Generation <= upTo {
 		err = s.Store.Delete(ctx, rootedKey(c.Session, c.Host.Name))
 	}
@@ -79,8 +74,8 @@ func (s *site) forgetRooted(ctx context.Context, c protocol.Claim, upTo int64) {
 // session's root folder. If the session was prepared on the host before, root must be
 // the root folder of that time; otherwise enter fails with ErrTypeRootMissing. If it
 // was not prepared there before, enter makes a missing root folder.
-func (s *site) enter(ctx context.Context, h hostexec.Host, c protocol.Claim, root string) error {
-	was, err := s.readRooted(ctx, c)
+func enter(ctx context.Context, s *site, h hostexec.Host, c protocol.Claim, root string) error {
+	was, err := readRooted(ctx, s, c)
 	if err != nil {
 		return err
 	}
@@ -161,8 +156,8 @@ done`
 // was prepared is certainly there. If it fails, the absence of the session's folder
 // proves nothing. prepared says that the session was prepared on the host even if
 // that is not on record.
-func (s *site) checkRoot(ctx context.Context, h hostexec.Host, c protocol.Claim, root string, prepared bool) error {
-	was, err := s.readRooted(ctx, c)
+func checkRoot(ctx context.Context, s *site, h hostexec.Host, c protocol.Claim, root string, prepared bool) error {
+	was, err := readRooted(ctx, s, c)
 	if err != nil {
 		return err
 	}
@@ -183,12 +178,12 @@ func (s *site) checkRoot(ctx context.Context, h hostexec.Host, c protocol.Claim,
 
 // lookSession looks at a session's folder like lookFolder. If there is none, it
 // fails unless the root folder is certainly there. prepared is as for checkRoot.
-func (s *site) lookSession(ctx context.Context, h hostexec.Host, c protocol.Claim, l protocol.Layout, prepared bool) (folder, error) {
+func lookSession(ctx context.Context, s *site, h hostexec.Host, c protocol.Claim, l protocol.Layout, prepared bool) (folder, error) {
 	f, err := lookFolder(ctx, h, l.Dir)
 	if err != nil || f.there {
 		return f, err
 	}
-	return f, s.checkRoot(ctx, h, c, l.Root, prepared)
+	return f, checkRoot(ctx, s, h, c, l.Root, prepared)
 }
 
 // giveUpRoot ends the processes that a session left on a host whose root folder is

@@ -93,16 +93,16 @@ func TestARootWhoseDiskIsNotMountedIsWaitedFor(t *testing.T) {
 			d.unmount()
 			withoutDisk(b, d)[name]()
 
-			s := b.set.Sessions
+			s := b.set
 			ctx := t.Context()
-			_, err := s.startServer(ctx, StartServerInput{Claim: k.next(), Layout: k.layout, Incarnation: 1}, 1)
+			_, err := startServer(ctx, s.Place.site, StartServerInput{Claim: k.next(), Layout: k.layout, Incarnation: 1}, 1)
 			notMounted(t, "start", d.root, err)
 			k.state.Cursor = protocol.Cursor{Incarnation: 1}
-			_, err = s.pump(ctx, k.input(), quiet(1))
+			_, err = runPump(ctx, s.Pump.site, k.input(), quiet(1))
 			notMounted(t, "pump", d.root, err)
-			_, err = s.stopServer(ctx, StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: 1, Seed: k.seed}, 1)
+			_, err = stopServer(ctx, s.Place.site, StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: 1, Seed: k.seed}, 1)
 			notMounted(t, "stop", d.root, err)
-			_, err = s.take(ctx, k.parking(1, "").TakeSnapshotInput, secrets{}, nil)
+			_, err = take(ctx, s.site, k.parking(1, "").TakeSnapshotInput, secrets{}, nil)
 			notMounted(t, "take a snapshot", d.root, err)
 			_, err = k.park(k.parking(1, ""))
 			notMounted(t, "park", d.root, err)

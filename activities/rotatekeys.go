@@ -24,9 +24,9 @@ const (
 // RotateKeys encrypts every blob for the recipients of the worker's config: seeds first,
 // the store's own key last. Sessions go on meanwhile. It can be killed at any point and
 // run again. It changes nothing if a seed's old identity is missing.
-func (s *Seeds) RotateKeys(ctx context.Context, in protocol.RotateKeysInput) (protocol.RotateKeysResult, error) {
-	r := &rotation{store: s.Store, out: protocol.RotateKeysResult{
-		Check: in.Check, Recipients: s.Store.Recipients(), Former: s.Store.Former(), LeftKeys: []string{}, Failures: []protocol.KeyFailure{},
+func (s *LoginActs) RotateKeys(ctx context.Context, in protocol.RotateKeysInput) (protocol.RotateKeysResult, error) {
+	r := &rotation{store: s.site.Store, out: protocol.RotateKeysResult{
+		Check: in.Check, Recipients: s.site.Store.Recipients(), Former: s.site.Store.Former(), LeftKeys: []string{}, Failures: []protocol.KeyFailure{},
 	}}
 	if r.out.Former == nil {
 		r.out.Former = []string{}
@@ -35,7 +35,7 @@ func (s *Seeds) RotateKeys(ctx context.Context, in protocol.RotateKeysInput) (pr
 	err := r.run(ctx)
 	stop()
 	if err == nil {
-		s.Logger.Info("store's recipients", "check", in.Check, "renewed", r.out.Renewed, "kept", r.out.Kept, "left", r.out.Left, "failed", r.out.Failed)
+		s.site.Logger.Info("store's recipients", "check", in.Check, "renewed", r.out.Renewed, "kept", r.out.Kept, "left", r.out.Left, "failed", r.out.Failed)
 	}
 	return r.out, failing{}.failure(ctx, "encrypt the store for its recipients", err)
 }

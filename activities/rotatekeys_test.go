@@ -39,7 +39,7 @@ func (v vault) open(to *age.X25519Identity, ids ...age.Identity) *store.Store {
 
 func rotate(t *testing.T, s *store.Store, check bool) (protocol.RotateKeysResult, error) {
 	t.Helper()
-	return New(Deps{Store: s}).Seeds.RotateKeys(t.Context(), protocol.RotateKeysInput{Check: check})
+	return New(Deps{Store: s}).Login.RotateKeys(t.Context(), protocol.RotateKeysInput{Check: check})
 }
 
 func newIdentity(t *testing.T) *age.X25519Identity {

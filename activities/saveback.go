@@ -2,6 +2,8 @@ package activities
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -10,6 +12,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
 )
@@ -24,7 +27,7 @@ import (
 // A keeper stores only a later login of the seed's own account, and only under the
 // lease that the session was given.
 type keeper struct {
-	*site
+	site   *site
 	holder string
 	h      hostexec.Host
 	home   string // CODEX_HOME
@@ -39,8 +42,8 @@ type keeper struct {
 	marked  RotatedSeed
 }
 
-// keeper returns a keeper; nil if there is no login that rotates.
-func (s *site) keeper(h hostexec.Host, session, codexHome string, seed *protocol.SeedRef, hide secrets) *keeper {
+// newKeeper returns a keeper; nil if there is no login that rotates.
+func newKeeper(s *site, h hostexec.Host, session, codexHome string, seed *protocol.SeedRef, hide secrets) *keeper {
 	if !loginRotates(seed) || hide.auth == nil {
 		return nil
 	}
@@ -129,10 +132,10 @@ var errOvertaken = errors.New("the seed has gone on meanwhile")
 
 // now asks the seed's workflow for its state. It fails if the lease has ended.
 func (k *keeper) now(ctx context.Context) (SeedNow, error) {
-	if k.desk == nil {
+	if k.site.desk == nil {
 		return SeedNow{}, errors.New("this worker has no way to the seed's workflow")
 	}
-	now, err := k.desk.now(ctx, k.seed.Name)
+	now, err := k.site.desk.now(ctx, k.seed.Name)
 	if err != nil {
 		return now, err
 	}
@@ -157,7 +160,7 @@ func (k *keeper) follow(ctx context.Context, now SeedNow, auth []byte, digest st
 	cur.Generation, cur.Epoch = now.Generation, k.seed.Epoch
 	current := k.hide.auth
 	if cur.Blob != k.seed.Blob {
-		hide, err := k.hiding(ctx, &cur)
+		hide, err := hiding(ctx, k.site, &cur)
 		if err != nil {
 			return 0, k.mark(ctx, now, digest, err)
 		}
@@ -177,11 +180,11 @@ func (k *keeper) follow(ctx context.Context, now SeedNow, auth []byte, digest st
 	if err := k.mark(ctx, now, digest, nil); err != nil {
 		return 0, err
 	}
-	ref, files, err := k.storeRotated(ctx, &cur, auth)
+	ref, files, err := storeRotated(ctx, k.site, &cur, auth)
 	if err != nil {
 		return 0, k.mark(ctx, now, digest, err)
 	}
-	saved, err := k.desk.save(ctx, k.seed.Name, SaveSeed{
+	saved, err := k.site.desk.save(ctx, k.seed.Name, SaveSeed{
 		Holder: k.holder, Epoch: k.seed.Epoch, From: cur.Generation, Auth: digest, Ref: ref, Files: files, Left: k.left,
 	})
 	if err != nil {
@@ -202,7 +205,7 @@ func (k *keeper) follow(ctx context.Context, now SeedNow, auth []byte, digest st
 		k.seed.Epoch = cur.Epoch
 	}
 	k.hide.auth = auth
-	k.Logger.Info("a login that codex rotated is saved", "seed", k.seed.Name, "generation", saved.Generation, "session", k.holder)
+	k.site.Logger.Info("a login that codex rotated is saved", "seed", k.seed.Name, "generation", saved.Generation, "session", k.holder)
 	return keptSaved, nil
 }
 
@@ -220,7 +223,7 @@ func (k *keeper) mark(ctx context.Context, now SeedNow, digest string, why error
 	// The mark is sent even if the store failed because time ran out.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTimeout)
 	defer cancel()
-	if _, err := k.desk.rotated(ctx, k.seed.Name, m); err != nil {
+	if _, err := k.site.desk.rotated(ctx, k.seed.Name, m); err != nil {
 		if errors.Is(err, errSeedFenced) {
 			return err
 		}
@@ -233,7 +236,7 @@ func (k *keeper) mark(ctx context.Context, now SeedNow, digest string, why error
 // unsavedBy returns an error if the seed waits for a login of this session that is
 // not on the host any more, so that nobody can save it.
 func (k *keeper) unsavedBy(ctx context.Context) error {
-	if k.desk == nil {
+	if k.site.desk == nil {
 		return nil // without a desk, nothing was marked either
 	}
 	now, err := k.now(ctx)
@@ -277,7 +280,7 @@ func (k *keeper) beside(ctx context.Context, lost func(error)) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(k.every())
+		tick := time.NewTicker(every(k.site))
 		defer tick.Stop()
 		said := ""
 		for {
@@ -295,7 +298,7 @@ func (k *keeper) beside(ctx context.Context, lost func(error)) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-func (s *site) every() time.Duration {
+func every(s *site) time.Duration {
 	if s.saveEvery > 0 {
 		return s.saveEvery
 	}
@@ -315,7 +318,7 @@ func (k *keeper) lookOnce(ctx context.Context, bound time.Duration, said *string
 		text = k.hide.all.String(err.Error())
 	}
 	if text != "" && text != *said {
-		k.Logger.Warn("login of a session is not saved", "seed", k.seed.Name, "session", k.holder, "host", k.h.Name(), "error", text)
+		k.site.Logger.Warn("login of a session is not saved", "seed", k.seed.Name, "session", k.holder, "host", k.h.Name(), "error", text)
 	}
 	*said = text
 	return err
@@ -337,7 +340,7 @@ func (k *keeper) last(ctx context.Context) *protocol.Problem {
 		kind, hint, _ := failing{}.classify(err)
 		return &protocol.Problem{Kind: kind, Message: k.hide.all.String(err.Error()), Hint: hint}
 	}
-	k.Logger.Warn("login of a session is not saved at the end of a pump", "seed", k.seed.Name, "session", k.holder, "host", k.h.Name(), "error", k.hide.all.String(err.Error()))
+	k.site.Logger.Warn("login of a session is not saved at the end of a pump", "seed", k.seed.Name, "session", k.holder, "host", k.h.Name(), "error", k.hide.all.String(err.Error()))
 	return nil
 }
 
@@ -371,4 +374,23 @@ func (k *keeper) saveBack(ctx context.Context) error {
 		return fmt.Errorf("save the login of seed %s: %w", k.seed.Name, err)
 	}
 	return nil
+}
+
+// ref returns the newest generation of the seed that is known.
+func (k *keeper) ref(ctx context.Context) protocol.SeedRef {
+	select {
+	case <-k.looking:
+		defer func() { k.looking <- struct{}{} }()
+	case <-ctx.Done():
+	}
+	return k.seed
+}
+
+// watchLogin leaves a watch for the login of a session.
+func (k *keeper) watchLogin(ctx context.Context, dir string, fence hostexec.Fence) error {
+	note, err := json.Marshal(k.ref(ctx))
+	if err != nil {
+		return err
+	}
+	return process.WatchFile(ctx, k.h, dir, k.file(), base64.RawURLEncoding.EncodeToString(note), fence)
 }

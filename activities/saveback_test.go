@@ -142,18 +142,18 @@ func (b *bed) held(id string, model *scriptedmodel.Server) (*talk, *fakeDesk) {
 	b.t.Helper()
 	ref := b.rotating(model, id, 7)
 	d := newDesk(b.t, ref, id)
-	b.set.Sessions.desk = d
+	b.set.site.desk = d
 	return b.prepared(id, "", "workspace-write", ref), d
 }
 
 // keeper returns the keeper of a worker that has just started.
 func (k *talk) keeper() *keeper {
 	k.t.Helper()
-	hide, err := k.set.Sessions.hiding(k.t.Context(), k.seed)
+	hide, err := hiding(k.t.Context(), k.set.site, k.seed)
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	return k.set.Sessions.keeper(k.host(), k.claim.Session, k.layout.CodexHome, k.seed, hide)
+	return newKeeper(k.set.site, k.host(), k.claim.Session, k.layout.CodexHome, k.seed, hide)
 }
 
 func (k *talk) look() (keep, error) { return k.keeper().look(k.t.Context()) }
@@ -367,7 +367,7 @@ func TestWithNoStoreALoginIsMarkedAndStays(t *testing.T) {
 	same := k.keeper()
 	k.rewrite(login("acct-1", 1))
 	in := k.closing()
-	hide, err := k.set.Sessions.hiding(t.Context(), k.seed)
+	hide, err := hiding(t.Context(), k.set.site, k.seed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -380,7 +380,7 @@ func TestWithNoStoreALoginIsMarkedAndStays(t *testing.T) {
 		t.Errorf("the seed says %+v", now.Rotated)
 	}
 	for range 2 {
-		out, err := k.set.Sessions.close(t.Context(), in, 1, hide)
+		out, err := closeSession(t.Context(), k.set.Place.site, in, 1, hide)
 		if err == nil || out.Wiped || out.Removed || out.Unsaved {
 			t.Errorf("closed with no store: %+v, %v", out, err)
 		}
@@ -424,7 +424,7 @@ func TestATornBlobNeverCounts(t *testing.T) {
 	k.savedIs(d, 1)
 	// The torn blob is deleted with the seed.
 	in := DeleteSeedInput{Name: "torn", Blobs: []string{k.seed.Blob, d.state().Ref.Blob}}
-	if err := b.set.Seeds.DeleteSeedBlobs(t.Context(), in); err != nil {
+	if err := b.set.Login.DeleteSeedBlobs(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := b.store.List(t.Context(), "seeds/torn/"); err != nil || len(left) != 0 {

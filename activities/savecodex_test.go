@@ -48,7 +48,7 @@ func (b *bed) loggedIn(id, rules string) (*talk, *fakeDesk, *scriptedauth.Server
 	ref := &protocol.SeedRef{Name: id, Generation: 1, Blob: saved.Blob, Digest: saved.Digest, Kind: string(saved.Kind), Epoch: 7}
 	d := newDesk(b.t, ref, id)
 	d.at.Auth = seeds.AuthDigest(first.AuthJSON())
-	b.set.Sessions.desk = d
+	b.set.site.desk = d
 	return b.prepared(id, "", "workspace-write", ref), d, issuer, first
 }
 
@@ -91,7 +91,7 @@ func TestWhatCodexRotatesInATurnIsSavedBeforeItsResult(t *testing.T) {
 	}
 	k.pump(conversation.TurnEnded, k.message("say "+strings.Join(all, " ")))
 	k.bed = b.another()
-	k.set.Sessions.desk = d
+	k.set.site.desk = d
 	out := k.pump(conversation.TurnEnded, k.message("and "+strings.Join(all, " ")))
 	later := k.live
 	k.bed = b
@@ -118,7 +118,7 @@ func TestAPumpWithNoStoreMarksWhatCodexRotated(t *testing.T) {
 	k.pump(conversation.TurnEnded, k.message("hi"))
 	issuer.Expire("")
 	back := b.without()
-	if out, err := k.set.Sessions.pump(t.Context(), k.input(k.message("again")), quiet(1)); err == nil {
+	if out, err := runPump(t.Context(), k.set.Pump.site, k.input(k.message("again")), quiet(1)); err == nil {
 		t.Fatalf("a turn ended with no store: %+v", out)
 	}
 	if !strings.Contains(k.authOnHost(), issuer.Newest(first).Refresh) || issuer.Newest(first).Refresh == first.Refresh {
@@ -142,7 +142,7 @@ func TestALoginThatNobodySawRotatedIsSavedByWhoComesNext(t *testing.T) {
 
 	k.rewrite(login("acct-1", 2))
 	in := StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation, Seed: k.seed}
-	if _, err := k.set.Sessions.stopServer(t.Context(), in, 1); err != nil {
+	if _, err := stopServer(t.Context(), k.set.Place.site, in, 1); err != nil {
 		t.Fatal(err)
 	}
 	k.savedIs(d, 2)
@@ -154,7 +154,7 @@ func TestALoginIsSavedWhileATurnRuns(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	model := scriptedmodel.Serve(t, slowly)
 	k, d := b.held("busy", model)
-	b.set.Sessions.saveEvery = 50 * time.Millisecond
+	b.set.site.saveEvery = 50 * time.Millisecond
 	k.start()
 	ended := k.pumpBeside(t.Context(), k.bed, k.input(k.message("I am Ada")), quiet(1))
 	for n := 1; n <= 2; n++ {
@@ -186,7 +186,7 @@ rules:
 `
 	b := newBed(t, readyHost(t))
 	k, d := b.held("prints", scriptedmodel.Serve(t, prints))
-	b.set.Sessions.saveEvery = time.Hour // only the look at the start, and the last one
+	b.set.site.saveEvery = time.Hour // only the look at the start, and the last one
 	k.start()
 	in := k.input(k.message("show me"))
 	in.Pump.Thread.Sandbox, in.Pump.Thread.Permissions = "workspace-write", "" // the command may read the login
@@ -229,7 +229,7 @@ func TestATurnIsCalledBackWhenItsLeaseHasEnded(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	model := scriptedmodel.Serve(t, slowly)
 	k, d := b.held("fenced", model)
-	b.set.Sessions.saveEvery = 50 * time.Millisecond
+	b.set.site.saveEvery = 50 * time.Millisecond
 	k.start()
 	ended := k.pumpBeside(t.Context(), k.bed, k.input(k.message("I am Ada")), quiet(1))
 	d.mu.Lock()
@@ -256,7 +256,7 @@ func TestALoginIsSavedWhileItsSessionWaits(t *testing.T) {
 	defer cancel()
 	in := k.input(k.message("run a command"))
 	in.Pump.Thread.Sandbox = "workspace-write"
-	out, err := k.set.Sessions.pump(ctx, in, quiet(1))
+	out, err := runPump(ctx, k.set.Pump.site, in, quiet(1))
 	if err != nil {
 		t.Fatal(err)
 	}

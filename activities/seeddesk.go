@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
@@ -17,10 +18,6 @@ type seedDesk interface {
 	rotated(ctx context.Context, seed string, what RotatedSeed) (SeedNow, error)
 	save(ctx context.Context, seed string, what SaveSeed) (SeedNow, error)
 }
-
-// errSeedFenced says that the lease on the seed has ended, or that the session has a
-// newer lease by now.
-var errSeedFenced = errors.New("the seed is not held any more")
 
 type temporalDesk struct{ client client.Client }
 
@@ -83,4 +80,42 @@ func bareRefusal(err error) error {
 		return fmt.Errorf("%w: %s", errSeedFenced, app.Message())
 	}
 	return errors.New(app.Message())
+}
+
+// seedAnswer asks the workflow that owns a seed; ok is false if there is none.
+type seedAnswer func(ctx context.Context, name string) (now SeedNow, ok bool, err error)
+
+// askSeedIfAny asks the workflow that owns a seed through c, which may be nil.
+func askSeedIfAny(ctx context.Context, c client.Client, name string) (now SeedNow, ok bool, err error) {
+	if c == nil {
+		return now, false, errors.New("this worker has no way to the seed's workflow")
+	}
+	v, err := c.QueryWorkflow(ctx, protocol.SeedID(name), "", protocol.QuerySeedNow)
+	var gone *serviceerror.NotFound
+	if errors.As(err, &gone) {
+		return now, false, nil
+	}
+	if err == nil {
+		err = v.Get(&now)
+	}
+	if err != nil {
+		return now, false, fmt.Errorf("ask what is known of seed %s: %w", name, err)
+	}
+	return now, true, nil
+}
+
+// A tokenDesk asks the workflows of seeds for newer tokens.
+type tokenDesk interface {
+	now(ctx context.Context, seed string) (SeedNow, error)
+	refresh(ctx context.Context, seed string, what RefreshSeed) (SeedNow, error)
+}
+
+type temporalTokens struct{ client client.Client }
+
+func (d temporalTokens) now(ctx context.Context, seed string) (SeedNow, error) {
+	return askSeed(ctx, d.client, seed)
+}
+
+func (d temporalTokens) refresh(ctx context.Context, seed string, what RefreshSeed) (SeedNow, error) {
+	return updateSeed(ctx, d.client, seed, protocol.UpdateRefreshSeed, what)
 }

@@ -2,13 +2,9 @@ package activities
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"path"
 	"slices"
-	"time"
 
 	"go.temporal.io/sdk/activity"
 
@@ -17,29 +13,17 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// stopGrace is how long codex may take to end by itself. It usually takes 0.1 s.
-const stopGrace = 5 * time.Second
-
-// Mark returns the value of FAIRLEAD_SESSION in the environment of a session's
-// processes, codex's own commands included. It also depends on the session's folder:
-// another stack may have a session of the same id on the same machine, and must not end
-// the processes of this session.
-func Mark(session string, l protocol.Layout) string {
-	sum := sha256.Sum256([]byte(l.Dir))
-	return session + "@" + hex.EncodeToString(sum[:4])
-}
-
 // StartServer starts codex app-server as a journaled process. When repeated, it finds the
 // running process. It fails while the former incarnation runs, because two processes must
 // not write one thread.
-func (s *Sessions) StartServer(ctx context.Context, in StartServerInput) (StartServerResult, error) {
+func (s *PlaceActs) StartServer(ctx context.Context, in StartServerInput) (StartServerResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
-	out, err := s.startServer(ctx, in, attempt)
+	out, err := startServer(ctx, s.site, in, attempt)
 	f := failing{epoch: epochOf(in.Claim, attempt)}
 	return out, f.failure(ctx, "session "+in.Claim.Session+": start codex", err)
 }
 
-func (s *Sessions) startServer(ctx context.Context, in StartServerInput, attempt int32) (StartServerResult, error) {
+func startServer(ctx context.Context, s *site, in StartServerInput, attempt int32) (StartServerResult, error) {
 	var out StartServerResult
 	l := in.Layout
 	if err := checkLayout(l, in.Claim.Session); err != nil {
@@ -54,7 +38,7 @@ func (s *Sessions) startServer(ctx context.Context, in StartServerInput, attempt
 	}
 	// This comes before the lock is taken, because the lock would make the folder,
 	// perhaps on another disk.
-	if _, err := s.lookSession(ctx, h, in.Claim, l, true); err != nil {
+	if _, err := lookSession(ctx, s, h, in.Claim, l, true); err != nil {
 		return out, err
 	}
 	if err := formerGone(ctx, h, l, in.Incarnation); err != nil {
@@ -64,7 +48,7 @@ func (s *Sessions) startServer(ctx context.Context, in StartServerInput, attempt
 		Dir:     serverDir(l, in.Incarnation),
 		Fence:   fenceOf(in.Claim, l.Dir, attempt),
 		Argv:    []string{l.Codex, "app-server"},
-		Env:     s.serverEnv(l),
+		Env:     serverEnv(s, l),
 		Unset:   unsetKeys,
 		WorkDir: l.WorkDir,
 		Mark:    Mark(in.Claim.Session, in.Layout),
@@ -84,7 +68,7 @@ func (s *Sessions) startServer(ctx context.Context, in StartServerInput, attempt
 }
 
 // serverEnv returns codex's environment. It never contains a secret.
-func (s *Sessions) serverEnv(l protocol.Layout) map[string]string {
+func serverEnv(s *site, l protocol.Layout) map[string]string {
 	env := map[string]string{
 		"CODEX_HOME": l.CodexHome,
 		// This is not the host's temp folder, because codex makes no helpers for a
@@ -119,37 +103,17 @@ func removeFormer(ctx context.Context, h hostexec.Host, in StartServerInput, att
 	return nil
 }
 
-// formerGone fails if the newest of the former incarnations that were started still
-// runs.
-func formerGone(ctx context.Context, h hostexec.Host, l protocol.Layout, incarnation int) error {
-	for i := incarnation - 1; i >= 1; i-- {
-		st, err := process.Inspect(ctx, h, serverDir(l, i))
-		if err != nil {
-			return fmt.Errorf("look at the former %s on %s: %w", serverName(i), h.Name(), err)
-		}
-		switch st.State {
-		case process.Running:
-			return &typedError{kind: protocol.ErrTypeInternal, hint: "stop it first; two processes must not write one thread",
-				err: fmt.Errorf("%s still runs on %s as process %d", serverName(i), h.Name(), st.PID)}
-		case process.Absent:
-			continue
-		}
-		return nil
-	}
-	return nil
-}
-
 // StopServer ends the process and everything that it left running. It also succeeds if
 // the process has ended or was never started. If the disk is too full for the lock, the
 // activity is retried for as long as the workflow's retry policy allows.
-func (s *Sessions) StopServer(ctx context.Context, in StopServerInput) (StopServerResult, error) {
+func (s *PlaceActs) StopServer(ctx context.Context, in StopServerInput) (StopServerResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
-	out, err := s.stopServer(ctx, in, attempt)
+	out, err := stopServer(ctx, s.site, in, attempt)
 	f := failing{epoch: epochOf(in.Claim, attempt)}
 	return out, f.failure(ctx, "session "+in.Claim.Session+": stop codex", f.untilRoom(err))
 }
 
-func (s *Sessions) stopServer(ctx context.Context, in StopServerInput, attempt int32) (StopServerResult, error) {
+func stopServer(ctx context.Context, s *site, in StopServerInput, attempt int32) (StopServerResult, error) {
 	var out StopServerResult
 	if err := checkLayout(in.Layout, in.Claim.Session); err != nil {
 		return out, err
@@ -158,7 +122,7 @@ func (s *Sessions) stopServer(ctx context.Context, in StopServerInput, attempt i
 	if err != nil {
 		return out, err
 	}
-	f, err := s.lookSession(ctx, h, in.Claim, in.Layout, true)
+	f, err := lookSession(ctx, s, h, in.Claim, in.Layout, true)
 	if err != nil {
 		return out, err
 	}
@@ -168,55 +132,21 @@ func (s *Sessions) stopServer(ctx context.Context, in StopServerInput, attempt i
 	}
 	out.Survivors, err = endAll(ctx, h, in.Layout, in.Claim, in.Incarnation, attempt)
 	if err == nil {
-		s.keepLogin(ctx, h, in)
+		keepLogin(ctx, s, h, in)
 	}
 	return out, err
 }
 
 // keepLogin saves a login that codex rotated before it ended. The file stays, so that a
 // later look can save a login that cannot be saved now.
-func (s *Sessions) keepLogin(ctx context.Context, h hostexec.Host, in StopServerInput) {
+func keepLogin(ctx context.Context, s *site, h hostexec.Host, in StopServerInput) {
 	if !loginRotates(in.Seed) {
 		return
 	}
-	hide, err := s.hidingIn(ctx, in.Claim, in.Seed)
+	hide, err := hidingIn(ctx, s, in.Claim, in.Seed)
 	if err != nil {
 		s.Logger.Warn("login of a session is not looked at", "session", in.Claim.Session, "seed", in.Seed.Name, "error", err)
 		return
 	}
-	s.keeper(h, in.Claim.Session, in.Layout.CodexHome, in.Seed, hide).last(ctx)
-}
-
-// endAll stops every incarnation and reaps what they left behind.
-func endAll(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, incarnation int, attempt int32) ([]process.Survivor, error) {
-	fence := fenceOf(c, l.Dir, attempt)
-	for i := incarnation; i >= 1; i-- {
-		st, err := process.Stop(ctx, h, serverDir(l, i), fence, stopGrace)
-		if err != nil {
-			return nil, fmt.Errorf("stop %s on %s: %w", serverName(i), h.Name(), err)
-		}
-		if st.State != process.Absent {
-			break // each was started only after the one before it was gone
-		}
-	}
-	found, err := process.Reap(ctx, h, l.Dir, Mark(c.Session, l), fence)
-	if err != nil {
-		return found, fmt.Errorf("end what codex left behind on %s: %w", h.Name(), err)
-	}
-	return found, nil
-}
-
-// endUnrecorded ends the processes that a session left on a host where its folder and all
-// records in it are gone. It finds them by their mark.
-func endUnrecorded(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, attempt int32) ([]process.Survivor, error) {
-	fence := fenceOf(c, l.Dir, attempt)
-	found, err := process.Reap(ctx, h, l.Dir, Mark(c.Session, l), fence)
-	if err != nil {
-		return found, fmt.Errorf("end what codex left behind on %s: %w", h.Name(), err)
-	}
-	// Reap took the lock, which made the folder anew.
-	if err := hostexec.RemoveTree(ctx, h, l.Dir, path.Join(l.Root, "sessions"), &fence); err != nil {
-		return found, fmt.Errorf("tidy up on %s: %w", h.Name(), err)
-	}
-	return found, nil
+	newKeeper(s, h, in.Claim.Session, in.Layout.CodexHome, in.Seed, hide).last(ctx)
 }

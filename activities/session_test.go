@@ -130,12 +130,12 @@ func (b *bed) preparedAs(id string, in PrepareSessionInput) *talk {
 }
 
 func (b *bed) prepare(in PrepareSessionInput) (PrepareSessionResult, error) {
-	s := b.set.Sessions
-	hide, err := s.hiding(b.t.Context(), in.Seed)
+	s := b.set.Place
+	hide, err := hiding(b.t.Context(), s.site, in.Seed)
 	if err != nil {
 		return PrepareSessionResult{}, err
 	}
-	out, err := s.prepare(b.t.Context(), in, 1, hide, nil)
+	out, err := prepareSession(b.t.Context(), s.site, in, 1, hide, nil)
 	return out, failing{hide: hide.all}.failure(b.t.Context(), "prepare", err)
 }
 
@@ -145,11 +145,11 @@ func (k *talk) closing(notes ...conversation.Note) CloseSessionInput {
 }
 
 func (k *talk) close(in CloseSessionInput) (CloseSessionResult, error) {
-	hide, err := k.set.Sessions.hiding(k.t.Context(), in.Seed)
+	hide, err := hiding(k.t.Context(), k.set.site, in.Seed)
 	if err != nil {
 		return CloseSessionResult{}, err
 	}
-	return k.set.Sessions.close(k.t.Context(), in, 1, hide)
+	return closeSession(k.t.Context(), k.set.Place.site, in, 1, hide)
 }
 
 func (b *bed) sh(script string, args ...string) string {

@@ -14,7 +14,7 @@ import (
 
 // sinkOf returns the sink of a pump. It stores the pump's entries, requests and diffs,
 // shows entries and deltas to viewers, and hides the seed's secrets in them.
-func (s *site) sinkOf(ctx context.Context, t *transcript, hide *seeds.Redactor) conversation.Sink {
+func sinkOf(ctx context.Context, s *site, t *transcript, hide *seeds.Redactor) conversation.Sink {
 	topic := SessionTopic(t.session)
 	return sink{
 		entry: func(e protocol.Entry) error {
@@ -22,22 +22,22 @@ func (s *site) sinkOf(ctx context.Context, t *transcript, hide *seeds.Redactor) 
 			if err := t.add(ctx, e); err != nil {
 				return err
 			}
-			s.publish(topic, LiveEntry, e.Seq, e)
+			publish(s, topic, LiveEntry, e.Seq, e)
 			return nil
 		},
 		request: func(r protocol.Request) error {
-			return s.keepRequest(ctx, t.session, r, hide)
+			return keepRequest(ctx, s, t.session, r, hide)
 		},
 		delta: func(d protocol.Delta) {
-			s.publish(topic, LiveDelta, 0, d) // the pump has redacted it
+			publish(s, topic, LiveDelta, 0, d) // the pump has redacted it
 		},
-		diff: func(d protocol.TurnDiff) error { return s.keepDiff(ctx, t.session, d, hide) },
+		diff: func(d protocol.TurnDiff) error { return keepDiff(ctx, s, t.session, d, hide) },
 	}
 }
 
 // keepRequest stores a request with nothing cut, for people who want to see all of a
 // request before they decide it.
-func (s *site) keepRequest(ctx context.Context, session string, r protocol.Request, hide *seeds.Redactor) error {
+func keepRequest(ctx context.Context, s *site, session string, r protocol.Request, hide *seeds.Redactor) error {
 	r.Whole = nil
 	hideIn(hide, &r)
 	data, err := json.Marshal(r)

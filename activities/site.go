@@ -4,12 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"sync"
 	"time"
 
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/worker"
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -71,18 +69,8 @@ type Deps struct {
 	Now func() time.Time
 }
 
-// A Set has the activities of one worker.
-type Set struct {
-	Hosts     *Hosts
-	Sessions  *Sessions
-	Seeds     *Seeds
-	Snapshots *Snapshots
-	Engine    *Engine
-	Batches   *Batches
-}
-
-// New makes the activities of a worker.
-func New(d Deps) *Set {
+// newSite completes the dependencies, and makes the site of a worker.
+func newSite(d Deps) *site {
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -100,7 +88,9 @@ func New(d Deps) *Set {
 		takes:    newGate(movesPerWorker, movesPerHost, movesWaiting),
 		brings:   newGate(movesPerWorker, movesPerHost, movesWaiting),
 	}
-	s.ask = s.askSeed
+	s.ask = func(ctx context.Context, name string) (SeedNow, bool, error) {
+		return askSeedIfAny(ctx, d.Temporal, name)
+	}
 	s.askSession = func(ctx context.Context, session string) (SessionNow, error) {
 		return AskSession(ctx, d.Temporal, session)
 	}
@@ -108,34 +98,8 @@ func New(d Deps) *Set {
 	if d.Temporal != nil {
 		s.desk, s.left = temporalDesk{d.Temporal}, temporalLeft{d.Temporal}
 	}
-	return &Set{
-		Hosts:     &Hosts{s},
-		Sessions:  &Sessions{s},
-		Seeds:     &Seeds{s},
-		Snapshots: &Snapshots{s},
-		Engine:    &Engine{Client: d.Temporal},
-		Batches:   &Batches{s},
-	}
+	return s
 }
-
-// Register makes the activities known to a worker.
-func (s *Set) Register(r worker.ActivityRegistry) {
-	r.RegisterActivity(s.Hosts)
-	r.RegisterActivity(s.Sessions)
-	r.RegisterActivity(s.Seeds)
-	r.RegisterActivity(s.Snapshots)
-	r.RegisterActivity(s.Engine)
-	r.RegisterActivity(s.Batches)
-}
-
-// Hosts are the activities on hosts that belong to no session.
-type Hosts struct{ *site }
-
-// Sessions are the activities of one session on its host.
-type Sessions struct{ *site }
-
-// Seeds are the activities on seeds in the store.
-type Seeds struct{ *site }
 
 // A site is shared by the activities of a worker. No state in it must survive a
 // restart.
@@ -216,19 +180,4 @@ func (s *site) alone(ctx context.Context, key string) (done func(), err error) {
 			return nil, ctx.Err()
 		}
 	}
-}
-
-// afterwards returns a context for cleaning up, even if ctx has ended.
-func afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
-}
-
-var nameRule = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
-
-// checkID refuses ids that cannot be the name of one folder or key.
-func checkID(what, id string) error {
-	if !nameRule.MatchString(id) {
-		return badInput("%s id %q must be 1 to 63 of a-z 0-9 . _ - and begin with a letter or digit", what, id)
-	}
-	return nil
 }

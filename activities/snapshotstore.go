@@ -4,29 +4,30 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"sync"
-	"time"
 
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// Snapshots are the activities on snapshots in the store.
-type Snapshots struct{ *site }
+// SnapActs are the activities on snapshots.
+type SnapActs struct{ site *site }
+
+// NewSnapActs makes the activities of a worker.
+func NewSnapActs(s *site) *SnapActs { return &SnapActs{site: s} }
 
 // PruneSnapshots drops snapshots that the retention does not keep, and data that no snapshot
 // needs any more. The newest complete snapshot of a session always stays. PruneSnapshots is
 // safe to run at any time, and may be killed and repeated.
-func (s *Snapshots) PruneSnapshots(ctx context.Context, in protocol.PruneSnapshotsInput) (protocol.PruneSnapshotsResult, error) {
+func (s *SnapActs) PruneSnapshots(ctx context.Context, in protocol.PruneSnapshotsInput) (protocol.PruneSnapshotsResult, error) {
 	var f failing
 	far := storeWork{now: protocol.SnapshotsProgress{Step: "beginning"}}
 	defer far.beat(ctx)()
-	out, err := s.prune(ctx, in, far.tell)
+	out, err := pruneSnapshots(ctx, s.site, in, far.tell)
 	return out, f.failure(ctx, "prune snapshots", err)
 }
 
-func (s *Snapshots) prune(ctx context.Context, in protocol.PruneSnapshotsInput, far chunks.Steps) (protocol.PruneSnapshotsResult, error) {
+func pruneSnapshots(ctx context.Context, s *site, in protocol.PruneSnapshotsInput, far chunks.Steps) (protocol.PruneSnapshotsResult, error) {
 	out := protocol.PruneSnapshotsResult{Snapshots: []string{}}
 	all, err := snapshots.List(ctx, s.Store, in.Session)
 	if err != nil {
@@ -37,9 +38,9 @@ func (s *Snapshots) prune(ctx context.Context, in protocol.PruneSnapshotsInput, 
 	// later is newer, and the newest one stays in any case.
 	far("asking sessions", 0, 0)
 	var pinned func(string) bool
-	pinned, out.Unasked = s.pins(ctx, snapshots.Retain(all, policy, nil))
+	pinned, out.Unasked = pinsOf(ctx, s, snapshots.Retain(all, policy, nil))
 	for _, m := range snapshots.Retain(all, policy, pinned) {
-		dropped, err := s.dropUnheld(ctx, m.ID, in.DryRun)
+		dropped, err := dropUnheld(ctx, s, m.ID, in.DryRun)
 		if err != nil {
 			return out, fmt.Errorf("drop snapshot %s: %w", m.ID, err)
 		}
@@ -47,13 +48,13 @@ func (s *Snapshots) prune(ctx context.Context, in protocol.PruneSnapshotsInput, 
 			out.Snapshots = append(out.Snapshots, m.ID)
 		}
 	}
-	if err := s.tidyPins(ctx, in); err != nil {
+	if err := tidyPins(ctx, s, in); err != nil {
 		return out, fmt.Errorf("forget pins of what is gone: %w", err)
 	}
-	if err := s.pruneTokens(ctx, in); err != nil {
+	if err := pruneTokens(ctx, s, in); err != nil {
 		return out, fmt.Errorf("delete git tokens of sessions that have ended: %w", err)
 	}
-	if err := s.pruneAnswers(ctx, in); err != nil {
+	if err := pruneAnswers(ctx, s, in); err != nil {
 		return out, fmt.Errorf("delete secret answers of sessions that have ended: %w", err)
 	}
 	report, err := s.Chunks.Prune(ctx, snapshots.Live(s.Chunks), chunks.PruneOptions{DryRun: in.DryRun, Progress: far})
@@ -66,15 +67,15 @@ func (s *Snapshots) prune(ctx context.Context, in protocol.PruneSnapshotsInput, 
 
 // CheckSnapshots checks whether every complete snapshot can be restored. It changes
 // nothing.
-func (s *Snapshots) CheckSnapshots(ctx context.Context, in protocol.CheckSnapshotsInput) (protocol.CheckSnapshotsResult, error) {
+func (s *SnapActs) CheckSnapshots(ctx context.Context, in protocol.CheckSnapshotsInput) (protocol.CheckSnapshotsResult, error) {
 	var f failing
 	far := storeWork{now: protocol.SnapshotsProgress{Step: "beginning"}}
 	defer far.beat(ctx)()
-	out, err := s.check(ctx, in, far.tell)
+	out, err := checkSnapshots(ctx, s.site, in, far.tell)
 	return out, f.failure(ctx, "check snapshots", err)
 }
 
-func (s *Snapshots) check(ctx context.Context, in protocol.CheckSnapshotsInput, far chunks.Steps) (protocol.CheckSnapshotsResult, error) {
+func checkSnapshots(ctx context.Context, s *site, in protocol.CheckSnapshotsInput, far chunks.Steps) (protocol.CheckSnapshotsResult, error) {
 	out := protocol.CheckSnapshotsResult{Problems: []string{}}
 	// The needed chunks of each snapshot are found separately, so that a snapshot whose
 	// lists cannot be read does not hide those of the others.
@@ -103,25 +104,4 @@ func (s *Snapshots) check(ctx context.Context, in protocol.CheckSnapshotsInput, 
 	}
 	out.Problems = append(out.Problems, report.Problems...)
 	return out, err
-}
-
-// storeWork is the progress of work on the whole store.
-type storeWork struct {
-	mu  sync.Mutex
-	now protocol.SnapshotsProgress // guarded by mu
-}
-
-func (w *storeWork) tell(step string, done, total int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.now = protocol.SnapshotsProgress{Step: step, Done: done, Total: total}
-}
-
-// beat sends heartbeats until quiet is called.
-func (w *storeWork) beat(ctx context.Context) (quiet func()) {
-	return beatWith(ctx, time.Second, func() any {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		return w.now
-	})
 }

@@ -108,9 +108,10 @@ type RestoreSpec struct {
 	Fork bool `json:"fork,omitempty"`
 }
 
-// SnapshotLimits are a worker's configured limits of snapshots.
-type SnapshotLimits struct {
-	Keep     int           // number of newest snapshots of each session; 0 is all
-	MaxAge   time.Duration // 0 is any; the newest of a session is kept in any case
-	MaxBytes int64         // content of one snapshot; 0 is no limit
+// from returns the snapshot to restore; "" if there is none.
+func (r *RestoreSpec) from() string {
+	if r == nil {
+		return ""
+	}
+	return r.Snapshot
 }

@@ -78,7 +78,7 @@ func TestLineOf20MBPasses(t *testing.T) {
 
 func TestLineAboveTheBoundIsReportedAndSkipped(t *testing.T) {
 	k := standIn(t, "over")
-	k.set.Sessions.MaxLine = 1 << 20
+	k.set.site.MaxLine = 1 << 20
 	k.start()
 	out := k.pump(conversation.TurnEnded, k.message("line 3MB\nlongask 2MB\nnoise\nsay 3"))
 	if out.Pump.Turn.Status != "completed" || len(out.Pump.Requests) != 0 {
@@ -136,7 +136,7 @@ func peak(do func()) (most uint64) {
 
 func TestBurstDoesNotGrowTheWorker(t *testing.T) {
 	k := standIn(t, "burst")
-	k.set.Sessions.Live = &counter{}
+	k.set.site.Live = &counter{}
 	k.start()
 	k.pump(conversation.TurnEnded, k.message("burst 2MB"))
 	short := peak(func() { k.pump(conversation.TurnEnded, k.message("burst 10MB")) })
@@ -152,7 +152,7 @@ func TestBurstDoesNotGrowTheWorker(t *testing.T) {
 
 func TestBurstDoesNotStarveOtherSessions(t *testing.T) {
 	loud := standIn(t, "loud")
-	loud.set.Sessions.Live = &counter{}
+	loud.set.site.Live = &counter{}
 	loud.start()
 	calm := loud.beside("calm")
 	calm.start()
@@ -163,7 +163,7 @@ func TestBurstDoesNotStarveOtherSessions(t *testing.T) {
 	defer stop()
 	// The output does not end before it is interrupted.
 	done := loud.pumpBeside(ctx, loud.bed, loud.input(loud.message("burst 100000MB")), a)
-	live := loud.set.Sessions.Live.(*counter)
+	live := loud.set.site.Live.(*counter)
 	await(t, "the burst", func() bool { return live.bytes.Load() > 5<<20 })
 	for range 10 {
 		before := live.bytes.Load()
@@ -180,7 +180,7 @@ func TestBurstDoesNotStarveOtherSessions(t *testing.T) {
 	send := conversation.Send{ID: "i", Kind: conversation.SendInterrupt}
 	for {
 		in := loud.input(send)
-		out, err := loud.set.Sessions.pump(t.Context(), in, quiet(1))
+		out, err := runPump(t.Context(), loud.set.Pump.site, in, quiet(1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func allocated(t *testing.T, name string) (blocks, size int64) {
 
 func TestJournalOfAThousandTurnsStaysShort(t *testing.T) {
 	k := standIn(t, "months")
-	k.set.Sessions.Live = &counter{}
+	k.set.site.Live = &counter{}
 	k.start()
 	name := filepath.Join(serverDir(k.layout, 1), "out.log")
 	const turns, perTurn = 1000, 60_000
@@ -241,7 +241,7 @@ func TestFoldersOfFormerProcessesAreRemoved(t *testing.T) {
 	k := standIn(t, "former")
 	stop := func() {
 		t.Helper()
-		if _, err := k.set.Sessions.stopServer(t.Context(), StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation}, 1); err != nil {
+		if _, err := stopServer(t.Context(), k.set.Place.site, StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation}, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -285,7 +285,7 @@ func (h plainHost) Run(ctx context.Context, c hostexec.Command) (hostexec.Result
 
 func TestHostThatCannotTrimIsRemembered(t *testing.T) {
 	k := standIn(t, "nohole")
-	k.set.Sessions.Pool = noHoles{k.pool}
+	k.set.site.Pool = noHoles{k.pool}
 	k.start()
 	if out := k.pump(conversation.TurnEnded, k.message("line 5MB")); out.Pump.State.Untrimmable {
 		t.Error("there was nothing to trim yet")

@@ -23,22 +23,22 @@ import (
 // same snapshot, and a complete one is returned as it is. The work folder and codex's
 // rollouts do not change. For a git work folder, the session's scratch folder for git
 // on the host is written.
-func (s *Sessions) TakeSnapshot(ctx context.Context, in TakeSnapshotInput) (TakeSnapshotResult, error) {
+func (s *SnapActs) TakeSnapshot(ctx context.Context, in TakeSnapshotInput) (TakeSnapshotResult, error) {
 	f := failing{epoch: epochOf(in.Claim, activity.GetInfo(ctx).Attempt)}
 	what := "take a snapshot of session " + in.Claim.Session
-	hide, err := s.hidingIn(ctx, in.Claim, in.Seed)
+	hide, err := hidingIn(ctx, s.site, in.Claim, in.Seed)
 	if err != nil {
 		return TakeSnapshotResult{}, f.failure(ctx, what, err)
 	}
 	f.hide = hide.all
 	p, quiet := reportProgress(ctx)
 	defer quiet()
-	got, err := s.take(ctx, in, hide, p)
+	got, err := take(ctx, s.site, in, hide, p)
 	return TakeSnapshotResult{Snapshot: got}, f.failure(ctx, what, err)
 }
 
 // take makes the snapshot; nil if there is nothing worth keeping yet.
-func (s *site) take(ctx context.Context, in TakeSnapshotInput, hide secrets, p *progress) (*SnapshotBrief, error) {
+func take(ctx context.Context, s *site, in TakeSnapshotInput, hide secrets, p *progress) (*SnapshotBrief, error) {
 	if err := checkLayout(in.Layout, in.Claim.Session); err != nil {
 		return nil, err
 	}
@@ -51,28 +51,28 @@ func (s *site) take(ctx context.Context, in TakeSnapshotInput, hide secrets, p *
 		return nil, err
 	}
 	defer done()
-	f, err := s.lookSession(ctx, h, in.Claim, in.Layout, true)
+	f, err := lookSession(ctx, s, h, in.Claim, in.Layout, true)
 	switch {
 	case err != nil:
 		return nil, err
 	case !f.there:
-		return s.takenBefore(ctx, h, in)
+		return takenBefore(ctx, s, h, in)
 	case f.mark.Generation > in.Claim.Generation:
 		// This is a late attempt: the folder of its generation was replaced.
 		return nil, &typedError{kind: protocol.ErrTypeFenced, err: fmt.Errorf("%s on %s is that of generation %d by now", in.Layout.Dir, h.Name(), f.mark.Generation)}
 	}
-	if err := s.hidePlanted(ctx, h, in.Layout, hide); err != nil {
+	if err := hidePlanted(ctx, s, h, in.Layout, hide); err != nil {
 		return nil, err
 	}
 	id := snapshotID(in.Claim.Session, in.At, in.Claim.Generation, in.N)
-	return s.takeUnseen(ctx, h, taking{TakeSnapshotInput: in, id: id, lived: true, progress: p}, hide)
+	return takeUnseen(ctx, s, h, taking{TakeSnapshotInput: in, id: id, lived: true, progress: p}, hide)
 }
 
 // takenBefore handles a folder that is gone. An earlier attempt may have made the
 // snapshot before somebody removed the folder. If not, the session has to go on from a
 // former snapshot.
-func (s *site) takenBefore(ctx context.Context, h hostexec.Host, in TakeSnapshotInput) (*SnapshotBrief, error) {
-	m, err := s.manifest(ctx, snapshotID(in.Claim.Session, in.At, in.Claim.Generation, in.N))
+func takenBefore(ctx context.Context, s *site, h hostexec.Host, in TakeSnapshotInput) (*SnapshotBrief, error) {
+	m, err := manifest(ctx, s, snapshotID(in.Claim.Session, in.At, in.Claim.Generation, in.N))
 	switch {
 	case err == nil:
 		return briefOf(m), nil
@@ -96,12 +96,12 @@ var errRefreshed = errors.New("the login was refreshed meanwhile")
 // again. So no complete snapshot lacks a mask, and none has to be deleted. To delete one
 // would be wrong: all attempts make the same snapshot, and the workflow may have it from
 // an attempt that went on although the server had given it up.
-func (s *site) takeUnseen(ctx context.Context, h hostexec.Host, in taking, hide secrets) (*SnapshotBrief, error) {
+func takeUnseen(ctx context.Context, s *site, h hostexec.Host, in taking, hide secrets) (*SnapshotBrief, error) {
 	in.sure = func(known []string) error {
 		if hide.auth == nil {
 			return nil
 		}
-		if err := s.hidePlanted(ctx, h, in.Layout, hide); err != nil {
+		if err := hidePlanted(ctx, s, h, in.Layout, hide); err != nil {
 			return err
 		}
 		now, err := hide.fingerprints(s.Store)
@@ -111,7 +111,7 @@ func (s *site) takeUnseen(ctx context.Context, h hostexec.Host, in taking, hide 
 		return err
 	}
 	for range maxRefreshed {
-		got, err := s.takeOn(ctx, h, in, hide)
+		got, err := takeOn(ctx, s, h, in, hide)
 		if !errors.Is(err, errRefreshed) {
 			return got, err
 		}
@@ -125,7 +125,7 @@ const maxRefreshed = 3
 
 // hidePlanted adds the secrets of the login that is on the host now. Codex may have
 // just made it, and perhaps no other activity has seen it yet.
-func (s *site) hidePlanted(ctx context.Context, h hostexec.Host, l protocol.Layout, hide secrets) error {
+func hidePlanted(ctx context.Context, s *site, h hostexec.Host, l protocol.Layout, hide secrets) error {
 	if hide.auth == nil {
 		return nil
 	}
@@ -185,7 +185,7 @@ func idOf(session string, at time.Time, of string) string {
 
 // takeOn makes a snapshot of a session's folder; nil if there is nothing worth keeping.
 // Before it returns, it reads every byte back from the store.
-func (s *site) takeOn(ctx context.Context, h hostexec.Host, in taking, hide secrets) (*SnapshotBrief, error) {
+func takeOn(ctx context.Context, s *site, h hostexec.Host, in taking, hide secrets) (*SnapshotBrief, error) {
 	l, own := in.Layout, ""
 	if l.OwnWork && in.Policy.Work != protocol.WorkNone {
 		own = l.WorkDir // a person's own folder does not count as the session's work
@@ -266,23 +266,23 @@ func madeBy(m snapshots.Manifest, in taking) bool {
 }
 
 // manifest reads the manifest of a complete snapshot.
-func (s *site) manifest(ctx context.Context, id string) (snapshots.Manifest, error) {
+func manifest(ctx context.Context, s *site, id string) (snapshots.Manifest, error) {
 	return snapshots.Read(ctx, s.Store, id)
 }
 
 // bring restores a snapshot into folders that do not exist yet, or were made by an
 // earlier attempt to restore it. It returns how the work differs from the kept work.
-func (s *Sessions) bring(ctx context.Context, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, fence hostexec.Fence, p *progress) (differs string, err error) {
-	done, err := s.brings.enter(ctx, in.Claim.Host)
+func bring(ctx context.Context, s *site, h hostexec.Host, l protocol.Layout, spec protocol.HostSpec, id string, fence hostexec.Fence, p *progress) (differs string, err error) {
+	done, err := s.brings.enter(ctx, spec)
 	if err != nil {
 		return "", err
 	}
 	defer done()
 	p.step("restoring")
-	if err := snapshots.CheckLineage(ctx, s.Chunks, in.Restore.Snapshot); err != nil {
+	if err := snapshots.CheckLineage(ctx, s.Chunks, id); err != nil {
 		return "", err
 	}
-	got, err := snapshots.Restore(ctx, h, s.Chunks, in.Restore.Snapshot, snapshots.RestoreSpec{
+	got, err := snapshots.Restore(ctx, h, s.Chunks, id, snapshots.RestoreSpec{
 		Dirs:  map[string]string{snapshots.Rollouts: l.CodexHome, snapshots.Work: l.WorkDir},
 		Fence: &fence, Logger: s.Logger,
 		Progress: func(now snapshots.Progress) {

@@ -18,7 +18,7 @@ func CheckTools(names []string) error { return conversation.CheckTools(names) }
 
 // A toolShop carries out the calls that one pump's codex makes of our tools.
 type toolShop struct {
-	*site
+	site    *site
 	session string
 	spec    protocol.HostSpec
 	layout  protocol.Layout
@@ -30,7 +30,7 @@ type toolShop struct {
 }
 
 // toolsOf returns nil for a session that offers no tools.
-func (s *site) toolsOf(in RunPumpInput, hide secrets) conversation.Tooler {
+func toolsOf(s *site, in RunPumpInput, hide secrets) conversation.Tooler {
 	if len(in.Pump.Thread.Tools) == 0 {
 		return nil
 	}

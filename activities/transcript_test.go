@@ -139,11 +139,11 @@ func TestTranscriptDifferenceBetweenAttemptsIsNoticed(t *testing.T) {
 func TestNotesRecordedTwiceAreThereOnce(t *testing.T) {
 	st := newStore(t)
 	live := &recorder{}
-	s := New(Deps{Store: st, Live: live}).Sessions
+	s := New(Deps{Store: st, Live: live}).Pump
 	write(t, writer(st, owner{2, 7, 0}, 0), 1, 3, "e", 3)
 	in := RecordNotesInput{Session: "s1", Seq: 3, Notes: []conversation.Note{{ID: "n1", Type: "state", Text: "closed"}, {ID: "n2", Type: "state"}}}
 	for range 2 {
-		seq, err := s.recordNotes(t.Context(), in)
+		seq, err := recordNotes(t.Context(), s.site, in)
 		if err != nil || seq != 5 {
 			t.Fatalf("seq %d, %v", seq, err)
 		}

@@ -51,7 +51,7 @@ func trimDue(in RunPumpInput, a attempt) bool {
 }
 
 // trimAside starts a trimming if it is due. add waits for the trimming.
-func (s *Sessions) trimAside(ctx context.Context, in RunPumpInput, a attempt) *trimming {
+func trimAside(ctx context.Context, s *site, in RunPumpInput, a attempt) *trimming {
 	t := &trimming{done: make(chan struct{}), cancel: func() {}}
 	h, err := s.host(in.Claim.Host)
 	if err != nil || !trimDue(in, a) {

@@ -62,7 +62,7 @@ func TestEachTryAtAFolderWithoutAMarkMakesTheSameSnapshot(t *testing.T) {
 	}
 	for n := range 3 {
 		in.Claim.Generation++ // the connection is lost after each try
-		if id, err := b.set.Sessions.keepFolder(t.Context(), b.host(), k.layout, in, folderMark{}, nil, nil); err != nil || id == "" {
+		if id, err := keepFolder(t.Context(), b.set.Place.site, b.host(), k.layout, in, folderMark{}, nil, nil); err != nil || id == "" {
 			t.Fatalf("kept %q, %v", id, err)
 		}
 		count(fmt.Sprint("try ", n), 1)
@@ -91,7 +91,7 @@ func TestASnapshotOfSomethingElseStandsForNoFolder(t *testing.T) {
 	other := func(id string, facts snapshots.Facts) {
 		t.Helper()
 		l := k.layout
-		_, err := snapshots.Take(t.Context(), b.host(), b.set.Sessions.Chunks, snapshots.TakeSpec{ID: id, Session: "twin", At: time.Now(), Facts: facts,
+		_, err := snapshots.Take(t.Context(), b.host(), b.set.site.Chunks, snapshots.TakeSpec{ID: id, Session: "twin", At: time.Now(), Facts: facts,
 			Trees: []snapshots.TreeSpec{snapshots.RolloutsOf(l.CodexHome)}})
 		if err != nil {
 			t.Fatal(err)
@@ -125,7 +125,7 @@ func TestASessionClosesBesideASnapshotOfSomethingElse(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("twin-closes")
 	in := k.closing()
-	_, err := snapshots.Take(t.Context(), b.host(), b.set.Sessions.Chunks, snapshots.TakeSpec{ID: closingID(in, time.Now(), 0), Session: "twin-closes",
+	_, err := snapshots.Take(t.Context(), b.host(), b.set.site.Chunks, snapshots.TakeSpec{ID: closingID(in, time.Now(), 0), Session: "twin-closes",
 		Facts: snapshots.Facts{Host: k.claim.Host.Name, Generation: 77, ThreadID: in.ThreadID}, Trees: []snapshots.TreeSpec{snapshots.RolloutsOf(k.layout.CodexHome)}})
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +185,7 @@ func TestASnapshotOfWhatIsGoneIsAnError(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("vanished")
 	in := k.parking(1, "").TakeSnapshotInput
-	one, err := b.set.Sessions.take(t.Context(), in, k.hides(), nil)
+	one, err := take(t.Context(), b.set.site, in, k.hides(), nil)
 	if err != nil || one == nil {
 		t.Fatalf("taken %+v, %v", one, err)
 	}
@@ -198,7 +198,7 @@ func TestASnapshotOfWhatIsGoneIsAnError(t *testing.T) {
 	next := k.parking(2, one.ID).TakeSnapshotInput
 	for _, dir := range []string{k.layout.WorkDir, k.layout.CodexHome} {
 		k.sh(`mv "$1" "$1.away"`, dir)
-		_, err := b.set.Sessions.take(t.Context(), next, k.hides(), nil)
+		_, err := take(t.Context(), b.set.site, next, k.hides(), nil)
 		refused("taken", dir, err)
 		_, err = k.park(k.parking(3, one.ID))
 		refused("parked", dir, err)
@@ -208,15 +208,15 @@ func TestASnapshotOfWhatIsGoneIsAnError(t *testing.T) {
 	alone := next
 	alone.Policy.Work = protocol.WorkNone
 	k.sh(`mv "$1" "$1.away"`, k.layout.WorkDir)
-	if got, err := b.set.Sessions.take(t.Context(), alone, k.hides(), nil); err != nil || got == nil {
+	if got, err := take(t.Context(), b.set.site, alone, k.hides(), nil); err != nil || got == nil {
 		t.Errorf("taken of the conversation %+v, %v", got, err)
 	}
 	b.sh(sweep, k.layout.Dir)
 	next.N = 4
-	_, err = b.set.Sessions.take(t.Context(), next, k.hides(), nil)
+	_, err = take(t.Context(), b.set.site, next, k.hides(), nil)
 	refused("taken of nothing", k.layout.Dir, err)
 	// The snapshot of an earlier attempt is still returned.
-	if got, err := b.set.Sessions.take(t.Context(), in, k.hides(), nil); err != nil || got == nil || got.ID != one.ID {
+	if got, err := take(t.Context(), b.set.site, in, k.hides(), nil); err != nil || got == nil || got.ID != one.ID {
 		t.Errorf("asked again: %+v, %v", got, err)
 	}
 }

@@ -16,12 +16,12 @@ const maxUnread = 5
 // takeWhole makes a snapshot so that the files in it may then be removed from the host.
 // If the snapshot lacks something that would be removed, takeWhole returns it with an
 // error that says so.
-func (s *site) takeWhole(ctx context.Context, h hostexec.Host, in taking, hide secrets) (*SnapshotBrief, error) {
-	got, err := s.takeOn(ctx, h, in, hide)
+func takeWhole(ctx context.Context, s *site, h hostexec.Host, in taking, hide secrets) (*SnapshotBrief, error) {
+	got, err := takeOn(ctx, s, h, in, hide)
 	if err != nil || got == nil {
 		return got, err
 	}
-	m, err := s.manifest(ctx, got.ID)
+	m, err := manifest(ctx, s, got.ID)
 	if err != nil {
 		return nil, err
 	}

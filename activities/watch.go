@@ -8,8 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"path"
-	"strconv"
-	"strings"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
@@ -78,25 +76,25 @@ type Stirred struct {
 // cancelled. One look is one round trip for the whole host; a session to which nothing
 // happens costs nothing more. WatchHost remembers only how far it has read and what it
 // has signalled. Another attempt begins anew, and at worst sends a signal twice.
-func (s *Hosts) WatchHost(ctx context.Context, in WatchHostInput) error {
+func (s *PumpActs) WatchHost(ctx context.Context, in WatchHostInput) error {
 	w := &watcher{
 		// A new attempt does not know whether the host was away meanwhile.
 		owed: in.Owed || activity.GetInfo(ctx).Attempt > 1,
 		site: s.site, in: in, stirs: map[string]*stir{},
 		tell: func(ctx context.Context, session string, what Stirred) error {
-			return s.Temporal.SignalWorkflow(ctx, in.Prefix+session, "", in.Signal, what)
+			return s.site.Temporal.SignalWorkflow(ctx, in.Prefix+session, "", in.Signal, what)
 		},
 		away: func(ctx context.Context, p protocol.Problem) error {
 			if in.Pool == "" || in.Away == "" {
 				return nil
 			}
-			return s.Temporal.SignalWorkflow(ctx, in.Pool, "", in.Away, protocol.HostAway{Host: in.Host.Name, Problem: p})
+			return s.site.Temporal.SignalWorkflow(ctx, in.Pool, "", in.Away, protocol.HostAway{Host: in.Host.Name, Problem: p})
 		},
 		back: func(ctx context.Context) error {
 			if in.Pool == "" {
 				return nil
 			}
-			return s.Temporal.SignalWorkflow(ctx, in.Pool, "", in.Back, protocol.HostBack{Host: in.Host.Name})
+			return s.site.Temporal.SignalWorkflow(ctx, in.Pool, "", in.Back, protocol.HostBack{Host: in.Host.Name})
 		},
 	}
 	logins, stop := context.WithCancel(ctx)
@@ -113,7 +111,7 @@ func (s *Hosts) WatchHost(ctx context.Context, in WatchHostInput) error {
 }
 
 type watcher struct {
-	*site
+	site  *site
 	in    WatchHostInput
 	tell  func(ctx context.Context, session string, what Stirred) error
 	away  func(ctx context.Context, p protocol.Problem) error
@@ -135,7 +133,7 @@ type stir struct {
 }
 
 func (w *watcher) run(ctx context.Context, stop <-chan struct{}) error {
-	every := w.WatchEvery
+	every := w.site.WatchEvery
 	if every <= 0 {
 		every = WatchEvery
 	}
@@ -160,18 +158,18 @@ func (w *watcher) run(ctx context.Context, stop <-chan struct{}) error {
 			return ctx.Err()
 		case err == nil && (failures > 0 || w.owed):
 			if failures > 0 {
-				w.Logger.Info("host is watched again", "host", w.in.Host.Name)
+				w.site.Logger.Info("host is watched again", "host", w.in.Host.Name)
 			}
 			failures, w.owed = 0, false
 			if err := w.back(ctx); err != nil {
 				// The pool tries by itself from time to time.
-				w.Logger.Warn("pool not told that the host is back", "host", w.in.Host.Name, "error", err)
+				w.site.Logger.Warn("pool not told that the host is back", "host", w.in.Host.Name, "error", err)
 			}
 		case err != nil:
 			// No session fails because of this: events are seen as soon as the host can
 			// be reached.
 			if failures++; failures == 1 {
-				w.Logger.Warn("host cannot be watched", "host", w.in.Host.Name, "error", err)
+				w.site.Logger.Warn("host cannot be watched", "host", w.in.Host.Name, "error", err)
 			}
 			if failures == awayAfter {
 				w.tellAway(ctx, err)
@@ -188,13 +186,13 @@ func (w *watcher) tellAway(ctx context.Context, why error) {
 	}
 	if err := w.away(ctx, protocol.Problem{Kind: kind, Message: why.Error(), Hint: hint}); err != nil {
 		// A session that gets a slot there will report it to the pool, too.
-		w.Logger.Warn("pool not told that the host is away", "host", w.in.Host.Name, "error", err)
+		w.site.Logger.Warn("pool not told that the host is away", "host", w.in.Host.Name, "error", err)
 	}
 }
 
 // look checks all watched processes of the host once.
 func (w *watcher) look(ctx context.Context) error {
-	h, err := w.host(w.in.Host)
+	h, err := w.site.host(w.in.Host)
 	if err != nil {
 		return err
 	}
@@ -301,7 +299,7 @@ func (w *watcher) stir(ctx context.Context, session string, st *stir, what Stirr
 	if what.Gone == "" && what.Offset == 0 {
 		return nil
 	}
-	now := w.Now()
+	now := w.site.Now()
 	if what == st.what && now.Before(st.next) {
 		return nil
 	}
@@ -328,21 +326,9 @@ func (w *watcher) stir(ctx context.Context, session string, st *stir, what Stirr
 // about three hours.
 const maxTold = 7
 
-// incarnationOf returns the incarnation whose process has that name.
-func incarnationOf(name string) (int, bool) {
-	n := 1
-	if rest, ok := strings.CutPrefix(name, serverName(1)+"."); ok {
-		var err error
-		if n, err = strconv.Atoi(rest); err != nil {
-			return 0, false
-		}
-	}
-	return n, name == serverName(n)
-}
-
 // leaveWatch has WatchHost watch the process while the session waits for a person
 // and no pump is attached.
-func (s *Sessions) leaveWatch(ctx context.Context, in RunPumpInput, n int32, at protocol.Cursor, keep *keeper) error {
+func leaveWatch(ctx context.Context, s *site, in RunPumpInput, n int32, at protocol.Cursor, keep *keeper) error {
 	h, err := s.host(in.Claim.Host)
 	if err != nil {
 		return err

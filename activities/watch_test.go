@@ -63,10 +63,10 @@ type lookout struct {
 
 func (b *bed) lookout() *lookout {
 	l := &lookout{t: b.t, mail: &mail{fails: map[string]error{}}, now: time.Now()}
-	deps := b.set.Hosts.Deps
+	deps := b.set.site.Deps
 	deps.Temporal, deps.Now = l.mail, func() time.Time { return l.now }
 	in := WatchHostInput{Host: b.spec, Prefix: "session/", Signal: "stirred"}
-	l.watcher = &watcher{site: New(deps).Hosts.site, in: in, stirs: map[string]*stir{},
+	l.watcher = &watcher{site: New(deps).site, in: in, stirs: map[string]*stir{},
 		back: func(context.Context) error { return nil },
 		away: func(_ context.Context, p protocol.Problem) error { l.t.Errorf("the pool is told: %+v", p); return nil }}
 	l.tell = func(ctx context.Context, session string, what Stirred) error {
@@ -140,7 +140,7 @@ func (k *talk) ask(text string) {
 	defer cancel()
 	in := k.input(k.message(text))
 	in.Pump.Thread.Sandbox = "workspace-write"
-	out, err := k.set.Sessions.pump(ctx, in, quiet(1))
+	out, err := runPump(ctx, k.set.Pump.site, in, quiet(1))
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -257,19 +257,19 @@ func (h *unluckyHost) Run(ctx context.Context, c hostexec.Command) (hostexec.Res
 func TestAPumpThatCannotLeaveAWatchIsRunAgain(t *testing.T) {
 	k := handMade(t, "unlucky", scriptedmodel.Serve(t, asking))
 	k.start()
-	deps := k.set.Hosts.Deps
+	deps := k.set.site.Deps
 	u := &unlucky{HostPool: deps.Pool, kind: "watch.$2", err: fmt.Errorf("run: %w", hostexec.ErrOutcomeUnknown)}
 	deps.Pool = u
-	s := New(deps).Sessions
+	s := New(deps).Pump
 	in := k.input(k.message("a command, please"))
 	in.Pump.Thread.Sandbox = "workspace-write"
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	_, err := s.pump(ctx, in, quiet(1))
+	_, err := runPump(ctx, s.site, in, quiet(1))
 	if app := appError(t, err); app.Type() != protocol.ErrTypeWireLost || app.NonRetryable() || app.NextRetryDelay() == 0 {
 		t.Errorf("the pump ended with %v", err)
 	}
-	out, err := s.pump(ctx, in, quiet(2))
+	out, err := runPump(ctx, s.site, in, quiet(2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +286,7 @@ func TestAPumpThatCannotLeaveAWatchIsRunAgain(t *testing.T) {
 	k.pump(conversation.TurnEnded)
 	u.lost.Store(0)
 	u.err = fmt.Errorf("run: %w", hostexec.ErrNoSpace)
-	if out, err = s.pump(ctx, k.input(k.message("one more command, please")), quiet(1)); err != nil || out.Pump.Reason != conversation.RequestsOpen {
+	if out, err = runPump(ctx, s.site, k.input(k.message("one more command, please")), quiet(1)); err != nil || out.Pump.Reason != conversation.RequestsOpen {
 		t.Errorf("with a full disk the pump returned %+v, %v", out.Pump, err)
 	}
 }
@@ -402,7 +402,7 @@ func TestAHostThatCannotBeReachedIsWatchedAgainLater(t *testing.T) {
 	}
 	sshd.KillSessions()
 	l, log := b.lookout(), &lines{}
-	l.WatchEvery, l.Logger = 20*time.Millisecond, slog.New(slog.NewTextHandler(log, nil))
+	l.watcher.site.WatchEvery, l.watcher.site.Logger = 20*time.Millisecond, slog.New(slog.NewTextHandler(log, nil))
 	// Each is called only once. A second call is a failure, and does not block.
 	away, back := make(chan protocol.Problem, 1), make(chan struct{}, 1)
 	l.away = func(_ context.Context, p protocol.Problem) error {
@@ -452,14 +452,14 @@ func TestAHostThatCannotBeReachedIsWatchedAgainLater(t *testing.T) {
 
 func TestAWatchIsHandedOverWhenItsWorkerStops(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
-	deps := b.set.Hosts.Deps
+	deps := b.set.site.Deps
 	deps.WatchEvery = time.Hour
 	stop := make(chan struct{})
 	close(stop)
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	env.SetWorkerStopChannel(stop)
-	h := New(deps).Hosts
+	h := New(deps).Pump
 	env.RegisterActivityWithOptions(h.WatchHost, activity.RegisterOptions{Name: "WatchHost"})
 	_, err := env.ExecuteActivity("WatchHost", WatchHostInput{Host: b.spec})
 	var app *temporal.ApplicationError
@@ -495,7 +495,7 @@ func TestAPoolHearsThatAHostIsBack(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
 			l := b.lookout()
-			l.WatchEvery, l.owed = time.Millisecond, c.owed
+			l.watcher.site.WatchEvery, l.owed = time.Millisecond, c.owed
 			said, gone, looks := 0, 0, 0
 			l.back = func(context.Context) error { said++; return nil }
 			l.away = func(_ context.Context, p protocol.Problem) error {

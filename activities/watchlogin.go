@@ -22,18 +22,9 @@ import (
 // program. The watcher reads only an auth.json that has changed. On a host without such
 // watches, a look costs only the round trip.
 
-// watchLogin leaves a watch for the login of a session.
-func (k *keeper) watchLogin(ctx context.Context, dir string, fence hostexec.Fence) error {
-	note, err := json.Marshal(k.ref(ctx))
-	if err != nil {
-		return err
-	}
-	return process.WatchFile(ctx, k.h, dir, k.file(), base64.RawURLEncoding.EncodeToString(note), fence)
-}
-
 // leaveLogin leaves a watch for the login of a session whose turn has ended. Such a
 // session needs no watch of its process.
-func (s *Sessions) leaveLogin(ctx context.Context, in RunPumpInput, n int32, at protocol.Cursor, keep *keeper) {
+func leaveLogin(ctx context.Context, s *site, in RunPumpInput, n int32, at protocol.Cursor, keep *keeper) {
 	if keep == nil {
 		return
 	}
@@ -43,16 +34,6 @@ func (s *Sessions) leaveLogin(ctx context.Context, in RunPumpInput, n int32, at 
 		// The turn's result matters more, and the next pump looks by itself.
 		s.Logger.Warn("login of an idle session is not looked after", "session", in.Claim.Session, "host", keep.h.Name(), "error", err)
 	}
-}
-
-// ref returns the newest generation of the seed that is known.
-func (k *keeper) ref(ctx context.Context) protocol.SeedRef {
-	select {
-	case <-k.looking:
-		defer func() { k.looking <- struct{}{} }()
-	case <-ctx.Done():
-	}
-	return k.seed
 }
 
 // loginOfNote reads the note that watchLogin left. The host may have put anything
@@ -78,7 +59,7 @@ const firstLook = 500 * time.Millisecond
 
 // watchLogins looks at the logins of waiting sessions until ctx ends.
 func (w *watcher) watchLogins(ctx context.Context) {
-	every, failures, said := w.every(), 0, map[string]*string{}
+	every, failures, said := every(w.site), 0, map[string]*string{}
 	// The former watcher may have died some time ago.
 	for pause := min(every, firstLook); ; {
 		select {
@@ -93,7 +74,7 @@ func (w *watcher) watchLogins(ctx context.Context) {
 			failures = 0
 		default:
 			if failures++; failures == 1 {
-				w.Logger.Warn("logins of waiting sessions cannot be looked at", "host", w.in.Host.Name, "error", err)
+				w.site.Logger.Warn("logins of waiting sessions cannot be looked at", "host", w.in.Host.Name, "error", err)
 			}
 		}
 		if pause = every; failures > 0 {
@@ -104,7 +85,7 @@ func (w *watcher) watchLogins(ctx context.Context) {
 
 // lookAtLogins saves the logins that have changed.
 func (w *watcher) lookAtLogins(ctx context.Context, said map[string]*string) error {
-	h, err := w.host(w.in.Host)
+	h, err := w.site.host(w.in.Host)
 	if err != nil {
 		return err
 	}
@@ -123,7 +104,7 @@ func (w *watcher) lookAtLogins(ctx context.Context, said map[string]*string) err
 		k := known[key]
 		if k == nil {
 			if k, err = w.keeperOf(ctx, h, root, f); err != nil {
-				w.Logger.Warn("login of a waiting session is not looked at", "session", f.Session, "host", h.Name(), "error", err)
+				w.site.Logger.Warn("login of a waiting session is not looked at", "session", f.Session, "host", h.Name(), "error", err)
 				continue
 			}
 		}
@@ -144,11 +125,11 @@ func (w *watcher) keeperOf(ctx context.Context, h hostexec.Host, root string, f 
 	if err != nil {
 		return nil, err
 	}
-	hide, err := w.hiding(ctx, ref)
+	hide, err := hiding(ctx, w.site, ref)
 	if err != nil {
 		return nil, err
 	}
-	k := w.keeper(h, f.Session, layoutOf(root, f.Session).CodexHome, ref, hide)
+	k := newKeeper(w.site, h, f.Session, layoutOf(root, f.Session).CodexHome, ref, hide)
 	if k == nil {
 		return nil, errors.New("its seed has no login")
 	}

@@ -32,7 +32,7 @@ func broughtFile(l protocol.Layout) string { return path.Join(workspaceDir(l), "
 
 // bringWork puts the first content into an empty work folder, and runs after_create. If
 // an earlier attempt has done this, it only returns the record.
-func (s *Sessions) bringWork(ctx context.Context, j job, w *Workspace, token string, hide secrets, p *progress) (b Brought, err error) {
+func bringWork(ctx context.Context, s *site, j job, w *Workspace, token string, hide secrets, p *progress) (b Brought, err error) {
 	if b, done, err := readBrought(ctx, j); err != nil || done {
 		return b, err
 	}
@@ -40,10 +40,10 @@ func (s *Sessions) bringWork(ctx context.Context, j job, w *Workspace, token str
 	case w.Repo != nil:
 		p.step("cloning")
 		j.limit = cmp.Or(w.Timeout, CloneTimeout)
-		b.Commit, err = s.clone(ctx, j, *w.Repo, token)
+		b.Commit, err = clone(ctx, s, j, *w.Repo, token)
 	case w.Snapshot != "":
 		p.step("restoring")
-		b.Files, b.Bytes, err = s.bringSnapshotWork(ctx, j, w.Snapshot, p)
+		b.Files, b.Bytes, err = bringSnapshotWork(ctx, s, j, w.Snapshot, p)
 	}
 	if err != nil {
 		return b, err
@@ -53,7 +53,7 @@ func (s *Sessions) bringWork(ctx context.Context, j job, w *Workspace, token str
 	}
 	if strings.TrimSpace(w.Hooks.AfterCreate) != "" {
 		p.step("after_create")
-		run, err := s.hook(ctx, j, *w, HookAfterCreate, w.Hooks.AfterCreate, "", hide.all)
+		run, err := runHook(ctx, s, j, *w, HookAfterCreate, w.Hooks.AfterCreate, "", hide.all)
 		if err == nil {
 			err = run.err(j.host.Name(), w.Hooks.Timeout)
 		}
@@ -61,7 +61,7 @@ func (s *Sessions) bringWork(ctx context.Context, j job, w *Workspace, token str
 			return b, err
 		}
 		b.Created = &run
-		if b.Tree, err = s.keepStart(ctx, j); err != nil {
+		if b.Tree, err = keepStart(ctx, s, j); err != nil {
 			return b, err
 		}
 	}
@@ -70,7 +70,7 @@ func (s *Sessions) bringWork(ctx context.Context, j job, w *Workspace, token str
 
 // keepStart makes a git tree of the work folder, in case a hook has changed the first
 // content.
-func (s *Sessions) keepStart(ctx context.Context, j job) (string, error) {
+func keepStart(ctx context.Context, s *site, j job) (string, error) {
 	work, err := realPath(ctx, j.host, j.layout.WorkDir)
 	if err != nil {
 		return "", err
@@ -84,7 +84,7 @@ func (s *Sessions) keepStart(ctx context.Context, j job) (string, error) {
 }
 
 // bringSnapshotWork restores only the work of a snapshot.
-func (s *Sessions) bringSnapshotWork(ctx context.Context, j job, id string, p *progress) (files, bytes int64, err error) {
+func bringSnapshotWork(ctx context.Context, s *site, j job, id string, p *progress) (files, bytes int64, err error) {
 	got, err := snapshots.Restore(ctx, j.host, s.Chunks, id, snapshots.RestoreSpec{
 		Dirs: map[string]string{snapshots.Work: j.layout.WorkDir}, Fence: &j.fence, Logger: s.Logger,
 		Progress: func(now snapshots.Progress) {
@@ -149,19 +149,27 @@ func inPlace(ctx context.Context, h hostexec.Host, l protocol.Layout) error {
 	return nil
 }
 
+// A workState says what lies in a work folder before codex begins there.
+type workState int
+
+const (
+	workRestored workState = iota // the session's earlier work
+	workPrepared                  // what an earlier attempt of this preparation brought
+	workEmpty                     // nothing
+)
+
 // workIn makes the work folder ready for codex. If the session begins here, workIn puts
 // the first content there. Then it runs the hook before_run.
-func (s *Sessions) workIn(ctx context.Context, j job, in PrepareSessionInput, a arrival, hide secrets, p *progress, out *PrepareSessionResult) error {
+func workIn(ctx context.Context, s *site, j job, w *Workspace, state workState, hide secrets, p *progress) (brought *Brought, before *HookRun, err error) {
 	if err := inPlace(ctx, j.host, j.layout); err != nil {
-		return err
+		return nil, nil, err
 	}
-	w := in.Workspace
 	if w == nil {
-		return nil
+		return nil, nil, nil
 	}
-	token, err := s.gitToken(ctx, in.Claim.Session, w.Repo)
+	token, err := gitToken(ctx, s, j.claim.Session, w.Repo)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	hide = hide.knowing(token)
 	hidden := func(err error) error {
@@ -170,34 +178,33 @@ func (s *Sessions) workIn(ctx context.Context, j job, in PrepareSessionInput, a 
 		}
 		return err
 	}
-	if a.ours && a.mark.Restored == "" { // an earlier attempt brought the content, and its answer may be lost
+	switch state {
+	case workPrepared: // an earlier attempt brought the content, and its answer may be lost
 		if b, done, err := readBrought(ctx, j); err != nil {
-			return err
+			return nil, nil, err
 		} else if done {
-			out.Brought = &b
+			brought = &b
 		}
-	}
-	if a.fresh() && a.mark.Restored == "" {
-		b, err := s.bringWork(ctx, j, w, token, hide, p)
+	case workEmpty:
+		b, err := bringWork(ctx, s, j, w, token, hide, p)
 		if err != nil {
-			return hidden(err)
+			return nil, nil, hidden(err)
 		}
-		out.Brought = &b
+		brought = &b
 	}
 	if strings.TrimSpace(w.Hooks.BeforeRun) == "" {
-		return nil
+		return brought, nil, nil
 	}
 	p.step(HookBeforeRun)
-	run, err := s.hook(ctx, j, *w, HookBeforeRun, w.Hooks.BeforeRun, fmt.Sprintf("%d.%d", in.Claim.Generation, in.Claim.Pump), hide.all)
+	run, err := runHook(ctx, s, j, *w, HookBeforeRun, w.Hooks.BeforeRun, fmt.Sprintf("%d.%d", j.claim.Generation, j.claim.Pump), hide.all)
 	if err == nil {
 		err = run.err(j.host.Name(), w.Hooks.Timeout)
 	}
-	out.BeforeRun = &run
-	return hidden(err)
+	return brought, &run, hidden(err)
 }
 
 // workspaceJob returns a job with the fields that all jobs of a session's workspace
 // share.
-func (s *Sessions) workspaceJob(h hostexec.Host, l protocol.Layout, c protocol.Claim, attempt int32, stop <-chan struct{}) job {
-	return job{site: s.site, host: h, layout: l, claim: c, fence: fenceOf(c, l.Dir, attempt), stop: stop}
+func workspaceJob(s *site, h hostexec.Host, l protocol.Layout, c protocol.Claim, attempt int32, stop <-chan struct{}) job {
+	return job{site: s, host: h, layout: l, claim: c, fence: fenceOf(c, l.Dir, attempt), stop: stop}
 }

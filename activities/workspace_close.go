@@ -12,7 +12,7 @@ import (
 
 // closingHooks runs the hooks for the end of a session. If the session is parked,
 // after_run ran when it parked and does not run again.
-func (s *Sessions) closingHooks(ctx context.Context, j job, w *Workspace, hide secrets) ([]conversation.Note, error) {
+func closingHooks(ctx context.Context, s *site, j job, w *Workspace, hide secrets) ([]conversation.Note, error) {
 	f, err := lookFolder(ctx, j.host, j.layout.Dir)
 	if err != nil || !f.prepared {
 		return nil, err
@@ -24,7 +24,7 @@ func (s *Sessions) closingHooks(ctx context.Context, j job, w *Workspace, hide s
 	if j.layout.OwnWork && !w.Keep {
 		hooks = append(hooks, HookBeforeRemove)
 	}
-	return s.lastHooks(ctx, j, w, hide, hooks...), nil
+	return lastHooks(ctx, s, j, w, hide, hooks...), nil
 }
 
 // keepWork moves a session's own work folder out of the folder that will be removed.

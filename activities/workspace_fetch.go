@@ -42,7 +42,7 @@ func (w *Workfolders) FetchFiles(ctx context.Context, session string, paths []st
 		return err
 	}
 	several := false
-	err = w.sessions.fetchFiles(ctx, p, paths, to, func(n int) error {
+	err = fetchFiles(ctx, w.site, p, paths, to, func(n int) error {
 		if several = n > 1 && !moving; several {
 			return p.still(waitFor)
 		}
@@ -55,8 +55,8 @@ func (w *Workfolders) FetchFiles(ctx context.Context, session string, paths []st
 }
 
 // fetchFiles calls may with the number of files, before it reads them.
-func (s *Sessions) fetchFiles(ctx context.Context, p Place, paths []string, to io.Writer, may func(n int) error) error {
-	hide, err := s.hidingIn(ctx, p.Claim, p.Seed)
+func fetchFiles(ctx context.Context, s *site, p Place, paths []string, to io.Writer, may func(n int) error) error {
+	hide, err := hidingIn(ctx, s, p.Claim, p.Seed)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (s *Sessions) fetchFiles(ctx context.Context, p Place, paths []string, to i
 		if name == "" {
 			continue
 		}
-		if err := s.fetchFile(ctx, h, p, name[1:], name[0] == 'x', hide, out); err != nil {
+		if err := fetchFile(ctx, s, h, p, name[1:], name[0] == 'x', hide, out); err != nil {
 			return err
 		}
 	}
@@ -99,7 +99,7 @@ func within(name string) bool {
 	return clean != ".." && !strings.HasPrefix(clean, "../")
 }
 
-func (s *Sessions) fetchFile(ctx context.Context, h hostexec.Host, p Place, name string, runs bool, hide secrets, out *tar.Writer) error {
+func fetchFile(ctx context.Context, s *site, h hostexec.Host, p Place, name string, runs bool, hide secrets, out *tar.Writer) error {
 	b := hostexec.Below{Folder: p.Layout.WorkDir, Path: name, Max: s.Deliver.orDefaults().SessionBytes, Without: p.Layout.Root}
 	if p.Layout.OwnWork {
 		b.Base = p.Layout.Root

@@ -35,9 +35,9 @@ const hookShown = 4 << 10
 // hookScript runs a hook's text as a script of its own.
 const hookScript = `exec /bin/sh -c "$1" "$2"`
 
-// hook runs a hook a single time for each pair of hook and once: it does not start again a
+// runHook runs a hook a single time for each pair of hook and once: it does not start again a
 // hook that runs or has ended. The hook's environment describes the session.
-func (s *Sessions) hook(ctx context.Context, j job, w Workspace, hook, script, once string, hide *seeds.Redactor) (HookRun, error) {
+func runHook(ctx context.Context, s *site, j job, w Workspace, hook, script, once string, hide *seeds.Redactor) (HookRun, error) {
 	run := HookRun{Hook: hook}
 	j.name = "hook." + hook
 	if once != "" {
@@ -107,7 +107,7 @@ func (r HookRun) Note(limit time.Duration) conversation.Note {
 
 // lastHooks runs the given hooks for the end of a run, or before a folder is removed. It
 // returns notes of their outcomes. A hook that fails stops nothing.
-func (s *Sessions) lastHooks(ctx context.Context, j job, w *Workspace, hide secrets, hooks ...string) (notes []conversation.Note) {
+func lastHooks(ctx context.Context, s *site, j job, w *Workspace, hide secrets, hooks ...string) (notes []conversation.Note) {
 	if w == nil {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (s *Sessions) lastHooks(ctx context.Context, j job, w *Workspace, hide secr
 		if strings.TrimSpace(script) == "" {
 			continue
 		}
-		run, err := s.hook(ctx, j, *w, hook, script, fmt.Sprintf("%d.%d", j.claim.Generation, j.claim.Pump), hide.all)
+		run, err := runHook(ctx, s, j, *w, hook, script, fmt.Sprintf("%d.%d", j.claim.Generation, j.claim.Pump), hide.all)
 		n := run.Note(w.Hooks.Timeout)
 		if err != nil {
 			n.Text, n.Data["state"] = hide.all.String(err.Error()), HookUnknown

@@ -42,7 +42,7 @@ const ownPart = `cd "$1" && cp -R .git/modules/part part.git && rm part/.git && 
 while [ $# -gt 2 ]; do git config "$2" "$3"; shift 2; done`
 
 func (b *bed) pushes(in PrepareSessionInput, l protocol.Layout, id string) (PushWorkspaceResult, error) {
-	return b.set.Sessions.push(b.t.Context(), PushWorkspaceInput{Claim: in.Claim, Layout: l, Repo: *in.Workspace.Repo, ID: id, Branch: "codex/" + in.Claim.Session, By: "alice"}, gitToken, 1, nil)
+	return pushWork(b.t.Context(), b.set.Workspace.site, PushWorkspaceInput{Claim: in.Claim, Layout: l, Repo: *in.Workspace.Repo, ID: id, Branch: "codex/" + in.Claim.Session, By: "alice"}, theToken, 1, nil)
 }
 
 func (b *bed) cloned(f *forge, id string) (PrepareSessionInput, PrepareSessionResult) {
@@ -61,7 +61,7 @@ func TestADiffRunsNothingOfASubmodulesOwnConfiguration(t *testing.T) {
 	in, out := b.cloned(f, "sub-diffs")
 	diff := func() string {
 		t.Helper()
-		d, err := b.set.Sessions.workDiff(t.Context(), b.placeOf(in, out))
+		d, err := workDiff(t.Context(), b.set.site, b.placeOf(in, out))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestADiffRunsNothingOfASubmodulesOwnConfiguration(t *testing.T) {
 func TestADiffIsMadeWhereNobodyHasLeftAConfiguration(t *testing.T) {
 	f := newForge(t)
 	b := newBed(t, readyHost(t))
-	deps := b.set.Hosts.Deps
+	deps := b.set.site.Deps
 	now := time.Now()
 	deps.Now, deps.Chunks = func() time.Time { return now }, nil
 	b.set = New(deps)
@@ -103,7 +103,7 @@ func TestADiffIsMadeWhereNobodyHasLeftAConfiguration(t *testing.T) {
 	c := b.newCanary()
 	b.sh(`d="$1/tmp/$2/git"; git init -q --bare "$d" && git --git-dir="$d" config core.fsmonitor "$3" && echo new >"$1/work/new.txt"`,
 		out.Layout.Dir, fmt.Sprintf("diff-%d", now.UnixNano()), c.program)
-	if d, err := b.set.Sessions.workDiff(t.Context(), b.placeOf(in, out)); err != nil || !strings.Contains(d.Text, "new.txt") {
+	if d, err := workDiff(t.Context(), b.set.site, b.placeOf(in, out)); err != nil || !strings.Contains(d.Text, "new.txt") {
 		t.Errorf("%+v, %v", d, err)
 	}
 	c.mustBeSilent(t, "the diff")

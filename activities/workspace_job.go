@@ -18,7 +18,7 @@ import (
 // A job is a command of a workspace (git or a hook) that runs as a journaled process of
 // the session. The next attempt finds the job running, or finds how it ended.
 type job struct {
-	*site
+	site   *site
 	host   hostexec.Host
 	layout protocol.Layout
 	claim  protocol.Claim

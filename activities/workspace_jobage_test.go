@@ -50,7 +50,7 @@ func TestAJobIsNotLateBecauseTheClockWasSet(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			j := job{site: b.set.Sessions.site, host: b.host(), layout: protocol.Layout{Dir: dir}, name: "git"}
+			j := job{site: b.set.site, host: b.host(), layout: protocol.Layout{Dir: dir}, name: "git"}
 			if err := os.MkdirAll(j.proc(), 0o700); err != nil {
 				t.Fatal(err)
 			}

@@ -54,7 +54,7 @@ var ErrNoPlace = errors.New("the session is on no host now")
 // maxWorkDiff is the largest size of a diff of a work folder, in bytes.
 const maxWorkDiff = 32 << 20
 
-func (s *site) place(ctx context.Context, session string) (p Place, err error) {
+func workPlaceOf(ctx context.Context, s *site, session string) (p Place, err error) {
 	if err := checkID("session", session); err != nil {
 		return p, err
 	}
@@ -76,13 +76,13 @@ func (s *site) place(ctx context.Context, session string) (p Place, err error) {
 
 // Workfolders reads the work folders of sessions for the worker's API.
 type Workfolders struct {
-	sessions *Sessions
-	where    func(ctx context.Context, session string) (Place, error)
+	site  *site
+	where func(ctx context.Context, session string) (Place, error)
 }
 
-// Workfolders returns the Workfolders of the set. It uses the same hosts as the set's
-// activities.
-func (s *Set) Workfolders() *Workfolders { return &Workfolders{s.Sessions, s.Sessions.place} }
+func newWorkfolders(s *site) *Workfolders {
+	return &Workfolders{s, func(ctx context.Context, session string) (Place, error) { return workPlaceOf(ctx, s, session) }}
+}
 
 // WorkDiff compares a session's work folder with its first content. Known secrets are
 // overwritten. It fails while a turn runs, or if a turn began meanwhile, unless moving is
@@ -96,7 +96,7 @@ func (w *Workfolders) WorkDiff(ctx context.Context, session string, moving bool)
 	if err != nil {
 		return protocol.WorkDiff{}, err
 	}
-	d, err := w.sessions.workDiff(ctx, p)
+	d, err := workDiff(ctx, w.site, p)
 	if err == nil && !moving {
 		err = w.unchanged(ctx, p, waitFor)
 	}
@@ -114,9 +114,9 @@ func (w *Workfolders) unchanged(ctx context.Context, p Place, waitFor string) er
 	return p.unchanged(now, waitFor)
 }
 
-func (s *Sessions) workDiff(ctx context.Context, p Place) (protocol.WorkDiff, error) {
+func workDiff(ctx context.Context, s *site, p Place) (protocol.WorkDiff, error) {
 	out := protocol.WorkDiff{Session: p.Claim.Session}
-	hide, err := s.hidingIn(ctx, p.Claim, p.Seed)
+	hide, err := hidingIn(ctx, s, p.Claim, p.Seed)
 	if err != nil {
 		return out, err
 	}
@@ -128,18 +128,18 @@ func (s *Sessions) workDiff(ctx context.Context, p Place) (protocol.WorkDiff, er
 	if err != nil {
 		return out, err
 	}
-	base, start, err := s.startOf(ctx, h, p)
+	base, start, err := startOf(ctx, s, h, p)
 	if err != nil {
 		return out, err
 	}
 	// The folder is not in the session's tmp, because codex's commands write there.
 	own := path.Join(workspaceDir(p.Layout), "diff-"+fmt.Sprint(s.Now().UnixNano()))
 	if start == "snapshot" {
-		base, start, err = s.startTree(ctx, h, p, own+".start")
+		base, start, err = startTree(ctx, s, h, p, own+".start")
 		if err != nil {
 			return out, err
 		}
-		defer s.removeScratch(ctx, h, p.Layout, own+".start")
+		defer removeScratch(ctx, s, h, p.Layout, own+".start")
 	}
 	work, err := realPath(ctx, h, p.Layout.WorkDir)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Sessions) workDiff(ctx context.Context, p Place) (protocol.WorkDiff, er
 // startOf returns the commit or tree of the first content of a session's work folder.
 // objects is the folder of its git objects, or "" if they are in the work folder. If
 // objects is "snapshot", the tree has to be made of a snapshot.
-func (s *Sessions) startOf(ctx context.Context, h hostexec.Host, p Place) (base, objects string, err error) {
+func startOf(ctx context.Context, s *site, h hostexec.Host, p Place) (base, objects string, err error) {
 	b, done, err := readBrought(ctx, job{host: h, layout: p.Layout})
 	switch {
 	case err != nil:
@@ -177,21 +177,21 @@ func (s *Sessions) startOf(ctx context.Context, h hostexec.Host, p Place) (base,
 func startDir(l protocol.Layout) string { return path.Join(workspaceDir(l), "start") }
 
 // startTree makes a git tree of the work in the snapshot with which a session began.
-func (s *Sessions) startTree(ctx context.Context, h hostexec.Host, p Place, at string) (tree, objects string, err error) {
+func startTree(ctx context.Context, s *site, h hostexec.Host, p Place, at string) (tree, objects string, err error) {
 	files := at + "/files"
 	_, err = h.Run(ctx, hostexec.Command{Script: `umask 077; mkdir -p -- "${1%/*}" && mkdir -- "$1"`, Args: []string{at}})
 	if err == nil {
 		_, err = snapshots.Restore(ctx, h, s.Chunks, p.Workspace.Snapshot, snapshots.RestoreSpec{Dirs: map[string]string{snapshots.Work: files}, Logger: s.Logger})
 	}
 	if err != nil {
-		s.removeScratch(ctx, h, p.Layout, at)
+		removeScratch(ctx, s, h, p.Layout, at)
 		return "", "", fmt.Errorf("make the start anew: %w", err)
 	}
 	text, err := gitText(ctx, h, "keep", files, at+"/objects", "", "")
 	return strings.TrimSpace(string(text)), at + "/objects", err
 }
 
-func (s *Sessions) removeScratch(ctx context.Context, h hostexec.Host, l protocol.Layout, dir string) {
+func removeScratch(ctx context.Context, s *site, h hostexec.Host, l protocol.Layout, dir string) {
 	ctx, cancel := afterwards(ctx)
 	defer cancel()
 	if err := hostexec.RemoveTree(ctx, h, dir, l.Dir, nil); err != nil {

@@ -27,7 +27,7 @@ func (b *bed) placeOf(in PrepareSessionInput, out PrepareSessionResult) Place {
 // looking returns Workfolders for a session that is at these places, one after
 // another. The last one repeats.
 func (b *bed) looking(at ...Place) *Workfolders {
-	return &Workfolders{b.set.Sessions, func(context.Context, string) (Place, error) {
+	return &Workfolders{b.set.site, func(context.Context, string) (Place, error) {
 		p := at[0]
 		if len(at) > 1 {
 			at = at[1:]
@@ -116,14 +116,14 @@ func TestTheDiffOfASessionIsAllThatChangedSinceItBegan(t *testing.T) {
 			if err := exec.Command("cp", "-a", out.Layout.WorkDir+"/.", before).Run(); err != nil {
 				t.Fatal(err)
 			}
-			none, err := b.set.Sessions.workDiff(t.Context(), b.placeOf(in, out))
+			none, err := workDiff(t.Context(), b.set.site, b.placeOf(in, out))
 			if err != nil || none.Text != "" {
 				t.Errorf("before anything changed: %q, %v", none.Text, err)
 			}
 			// This is a configuration with which somebody who works there could attack
 			// a git that trusts the folder.
 			b.sh(change+`; [ -d .git ] || exit 0; git config core.fsmonitor "touch $1/../pwned"; git config diff.external "touch $1/../pwned"; echo '* filter=evil' >.gitattributes; git config filter.evil.clean "touch $1/../pwned"`, out.Layout.WorkDir)
-			d, err := b.set.Sessions.workDiff(t.Context(), b.placeOf(in, out))
+			d, err := workDiff(t.Context(), b.set.site, b.placeOf(in, out))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -192,7 +192,7 @@ func TestWorkIsPushedOnceWithTheCredentialsItCameWith(t *testing.T) {
 		t.Fatal(err)
 	}
 	push := func(id, branch string) (PushWorkspaceResult, error) {
-		return b.set.Sessions.push(t.Context(), PushWorkspaceInput{Claim: in.Claim, Layout: out.Layout, Repo: *in.Workspace.Repo, ID: id, Branch: branch, Message: "Mend it", By: "alice"}, gitToken, 1, nil)
+		return pushWork(t.Context(), b.set.Workspace.site, PushWorkspaceInput{Claim: in.Claim, Layout: out.Layout, Repo: *in.Workspace.Repo, ID: id, Branch: branch, Message: "Mend it", By: "alice"}, theToken, 1, nil)
 	}
 	bare := filepath.Join(f.dir, "project.git")
 	b.sh(`cd "$1" && echo mended >a.txt && mkdir -p .git/hooks && printf '#!/bin/sh\ntouch %s/pwned\n' "$2" | tee .git/hooks/pre-push .git/hooks/pre-commit >/dev/null && chmod +x .git/hooks/*
@@ -220,7 +220,7 @@ git config credential.helper '!f() { cat >>'"$2"'/stolen; }; f'; git config core
 		t.Errorf("over others' work: %v", err)
 	}
 	git(t, bare, "rev-parse", "next")
-	if left := b.sh(`ls -d "$1/pwned" "$1/stolen" 2>/dev/null; ls "$1/workspace" "$1/proc"; grep -rlaF -e "$2" "$1" || :`, out.Layout.Dir, gitToken); left != out.Layout.Dir+"/proc:\nclone\n\n"+out.Layout.Dir+"/workspace:\nbrought\n" {
+	if left := b.sh(`ls -d "$1/pwned" "$1/stolen" 2>/dev/null; ls "$1/workspace" "$1/proc"; grep -rlaF -e "$2" "$1" || :`, out.Layout.Dir, theToken); left != out.Layout.Dir+"/proc:\nclone\n\n"+out.Layout.Dir+"/workspace:\nbrought\n" {
 		t.Errorf("left: %s", left)
 	}
 	b.closes(in, out.Layout)
@@ -240,7 +240,7 @@ func TestAPushThatIsCalledBackLeavesNoGit(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := b.set.Sessions.push(ctx, PushWorkspaceInput{Claim: in.Claim, Layout: out.Layout, Repo: *in.Workspace.Repo, ID: "p1", Branch: "codex/mend"}, gitToken, 1, nil)
+		_, err := pushWork(ctx, b.set.Workspace.site, PushWorkspaceInput{Claim: in.Claim, Layout: out.Layout, Repo: *in.Workspace.Repo, ID: "p1", Branch: "codex/mend"}, theToken, 1, nil)
 		ended <- err
 	}()
 	until(t, func() bool { return f.asked.Load() > before }) // git is at work

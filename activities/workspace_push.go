@@ -15,6 +15,12 @@ import (
 	"go.temporal.io/sdk/activity"
 )
 
+// WorkActs are the activities on the content of a work folder.
+type WorkActs struct{ site *site }
+
+// NewWorkActs makes the activities of a worker.
+func NewWorkActs(s *site) *WorkActs { return &WorkActs{site: s} }
+
 var (
 	//go:embed workspace_git.sh
 	gitScript string
@@ -47,26 +53,26 @@ var pushID = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 // PushWorkspace runs git as a journaled process. If it is not known how git ended, git
 // runs a second time and finds at the branch whether the first run pushed. The branch is
 // never forced.
-func (s *Sessions) PushWorkspace(ctx context.Context, in PushWorkspaceInput) (PushWorkspaceResult, error) {
+func (s *WorkActs) PushWorkspace(ctx context.Context, in PushWorkspaceInput) (PushWorkspaceResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	f := failing{epoch: epochOf(in.Claim, attempt)}
 	what := "push the work of session " + in.Claim.Session
-	hide, err := s.hidingIn(ctx, in.Claim, in.Seed)
+	hide, err := hidingIn(ctx, s.site, in.Claim, in.Seed)
 	if err != nil {
 		return PushWorkspaceResult{}, f.failure(ctx, what, err)
 	}
-	token, err := s.gitToken(ctx, in.Claim.Session, &in.Repo)
+	token, err := gitToken(ctx, s.site, in.Claim.Session, &in.Repo)
 	if err != nil {
 		return PushWorkspaceResult{}, f.failure(ctx, what, err)
 	}
 	f.hide = hide.knowing(token).all
 	_, quiet := reportProgress(ctx)
 	defer quiet()
-	out, err := s.push(ctx, in, token, attempt, activity.GetWorkerStopChannel(ctx))
+	out, err := pushWork(ctx, s.site, in, token, attempt, activity.GetWorkerStopChannel(ctx))
 	return out, f.failure(ctx, what, err)
 }
 
-func (s *Sessions) push(ctx context.Context, in PushWorkspaceInput, token string, attempt int32, stop <-chan struct{}) (PushWorkspaceResult, error) {
+func pushWork(ctx context.Context, s *site, in PushWorkspaceInput, token string, attempt int32, stop <-chan struct{}) (PushWorkspaceResult, error) {
 	out := PushWorkspaceResult{Branch: in.Branch}
 	if err := checkLayout(in.Layout, in.Claim.Session); err != nil {
 		return out, err
@@ -81,7 +87,7 @@ func (s *Sessions) push(ctx context.Context, in PushWorkspaceInput, token string
 	if err != nil {
 		return out, err
 	}
-	j := s.workspaceJob(h, in.Layout, in.Claim, attempt, stop)
+	j := workspaceJob(s, h, in.Layout, in.Claim, attempt, stop)
 	j.name, j.script, j.dir, j.limit = "push."+in.ID, gitScript+pushScript, in.Layout.Dir, CloneTimeout
 	with, known := "n", ""
 	if token != "" {
@@ -97,7 +103,7 @@ func (s *Sessions) push(ctx context.Context, in PushWorkspaceInput, token string
 	message := cmp.Or(in.Message, "Work of session "+in.Claim.Session)
 	j.args = []string{"push", work, path.Join(workspaceDir(in.Layout), j.name), "", "", in.Repo.URL, in.Branch, in.Claim.Session, with,
 		cmp.Or(in.Repo.User, "x-access-token"), serverOf(in.Repo.URL), known, message, in.By}
-	back, err := s.lend(ctx, &j, in.Repo)
+	back, err := lend(ctx, s, &j, in.Repo)
 	if err != nil {
 		return out, err
 	}

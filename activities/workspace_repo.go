@@ -15,7 +15,6 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/seeds"
 )
 
 //go:embed workspace_repo.sh
@@ -33,17 +32,9 @@ const commitWord = "fairlead-commit "
 // are not part of it.
 func workspaceDir(l protocol.Layout) string { return path.Join(l.Dir, "workspace") }
 
-// knowing returns s with a token to hide in addition.
-func (s secrets) knowing(token string) secrets {
-	if token == "" {
-		return s
-	}
-	return s.with("git", []seeds.Secret{seeds.NewSecret(token)})
-}
-
 // clone clones the repository into the work folder, and returns the commit that is checked
 // out. It does not start again a clone that runs or has ended.
-func (s *Sessions) clone(ctx context.Context, j job, r Repo, token string) (commit string, err error) {
+func clone(ctx context.Context, s *site, j job, r Repo, token string) (commit string, err error) {
 	j.name, j.script, j.dir = "clone", repoScript, j.layout.Dir
 	known := ""
 	if r.KnownHosts != "" {
@@ -61,7 +52,7 @@ func (s *Sessions) clone(ctx context.Context, j job, r Repo, token string) (comm
 		return "", err
 	}
 	j.args = []string{work, r.URL, r.Ref, strconv.Itoa(r.Depth), with, cmp.Or(r.User, "x-access-token"), serverOf(r.URL), known}
-	back, err := s.lend(ctx, &j, r)
+	back, err := lend(ctx, s, &j, r)
 	if err != nil {
 		return "", err
 	}
@@ -104,7 +95,7 @@ type agentLender interface {
 // lend lends a job the worker's SSH agent, if the repository asks for that. The job
 // finds the agent through a symbolic link, so that a worker that takes the job over can
 // lend its own agent.
-func (s *site) lend(ctx context.Context, j *job, r Repo) (back func(), err error) {
+func lend(ctx context.Context, s *site, j *job, r Repo) (back func(), err error) {
 	if !r.ForwardAgent {
 		return func() {}, nil
 	}

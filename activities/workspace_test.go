@@ -22,8 +22,8 @@ import (
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
-// gitToken is a made-up token that must not be anywhere except in the store.
-const gitToken = "tok-canary-7f3a9c51d2"
+// theToken is a made-up token that must not be anywhere except in the store.
+const theToken = "tok-canary-7f3a9c51d2"
 
 // git runs git in a folder, without the user's configuration.
 func git(t *testing.T, dir string, args ...string) string {
@@ -61,7 +61,7 @@ func newForge(t *testing.T) *forge {
 	backend := &cgi.Handler{Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"),
 		Env: []string{"GIT_PROJECT_ROOT=" + f.dir, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=a"}}
 	f.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if user, token, _ := r.BasicAuth(); user != cmp.Or(f.user, "x-access-token") || token != gitToken {
+		if user, token, _ := r.BasicAuth(); user != cmp.Or(f.user, "x-access-token") || token != theToken {
 			w.Header().Set("WWW-Authenticate", `Basic realm="forge"`)
 			http.Error(w, "who are you?", http.StatusUnauthorized)
 			return
@@ -123,7 +123,7 @@ func putFile(t *testing.T, file, text string) {
 // token puts the forge's token into the store, for all sessions.
 func (b *bed) token(f *forge) string {
 	b.t.Helper()
-	blob, err := StoreToken(b.t.Context(), b.store, "", aFolder, f.url("project.git"), gitToken)
+	blob, err := StoreToken(b.t.Context(), b.store, "", aFolder, f.url("project.git"), theToken)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func (b *bed) inWorkspace(id string, w Workspace) PrepareSessionInput {
 func (b *bed) closes(in PrepareSessionInput, l protocol.Layout) CloseSessionResult {
 	b.t.Helper()
 	in.Claim.Pump += 100
-	out, err := b.set.Sessions.close(b.t.Context(), CloseSessionInput{Claim: in.Claim, Layout: l, Workspace: in.Workspace}, 1, secrets{})
+	out, err := closeSession(b.t.Context(), b.set.Place.site, CloseSessionInput{Claim: in.Claim, Layout: l, Workspace: in.Workspace}, 1, secrets{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -165,10 +165,10 @@ func TestAClonedRepositoryIsWorkedInAndItsTokenIsNowhere(t *testing.T) {
 	}
 	// The test searches the host: files, and the environment and arguments of
 	// processes.
-	if found := b.sh(`grep -rlaF -e "$2" "$1" "$HOME" 2>/dev/null; for p in /proc/[0-9]*; do { grep -laF -e "$2" "$p/environ" "$p/cmdline"; } 2>/dev/null; done; :`, b.root(), gitToken); found != "" {
+	if found := b.sh(`grep -rlaF -e "$2" "$1" "$HOME" 2>/dev/null; for p in /proc/[0-9]*; do { grep -laF -e "$2" "$p/environ" "$p/cmdline"; } 2>/dev/null; done; :`, b.root(), theToken); found != "" {
 		t.Errorf("the token is in %s", found)
 	}
-	if strings.Contains(fmt.Sprintf("%+v %+v %+v", out, *out.Brought, out.Brought.Created), gitToken) {
+	if strings.Contains(fmt.Sprintf("%+v %+v %+v", out, *out.Brought, out.Brought.Created), theToken) {
 		t.Error("the token is in the result")
 	}
 	b.closes(in, out.Layout)
@@ -225,7 +225,7 @@ func TestACloneThatIsCutIsFoundAgainAndNotBegunTwice(t *testing.T) {
 	first.stop = stop
 	ended := make(chan error, 1)
 	go func() {
-		_, err := b.set.Sessions.prepare(t.Context(), first, 1, secrets{}, nil)
+		_, err := prepareSession(t.Context(), b.set.Place.site, first, 1, secrets{}, nil)
 		ended <- err
 	}()
 	until(t, func() bool { return f.asked.Load() > 0 }) // git is at work
@@ -239,7 +239,7 @@ func TestACloneThatIsCutIsFoundAgainAndNotBegunTwice(t *testing.T) {
 	}
 	close(f.gate)
 	c := b.another()
-	out, err := c.set.Sessions.prepare(t.Context(), in, 2, secrets{}, nil)
+	out, err := prepareSession(t.Context(), c.set.Place.site, in, 2, secrets{}, nil)
 	if err != nil || out.Brought == nil || out.Brought.Commit == "" {
 		t.Fatalf("the second worker: %+v, %v", out, err)
 	}
@@ -373,7 +373,7 @@ func (b *bed) lendFrom(socket string) {
 	pool := hostexec.NewPool(hostexec.PoolOptions{Agent: socket})
 	b.t.Cleanup(func() { pool.Close() })
 	b.pool = pool
-	deps := b.set.Hosts.Deps
+	deps := b.set.site.Deps
 	deps.Pool, deps.Chunks = pool, nil
 	b.set = New(deps)
 }
@@ -411,18 +411,18 @@ func TestAHookThatEndedInItsTimeIsDoneHoweverLateSomebodyLooks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := b.set.Sessions.host(in.Claim.Host)
+		h, err := b.set.site.host(in.Claim.Host)
 		if err != nil {
 			t.Fatal(err)
 		}
 		w := Workspace{Hooks: Hooks{Timeout: time.Minute}}
-		j := b.set.Sessions.workspaceJob(h, out.Layout, in.Claim, 1, nil)
-		if _, err := b.set.Sessions.hook(t.Context(), j, w, HookBeforeRun, c.script, "1.1", nil); err != nil {
+		j := workspaceJob(b.set.site, h, out.Layout, in.Claim, 1, nil)
+		if _, err := runHook(t.Context(), b.set.site, j, w, HookBeforeRun, c.script, "1.1", nil); err != nil {
 			t.Fatal(err)
 		}
 		b.sh(`cd "$1/proc/hook.before_run.1.1" && read -r pid start x <started && read -r code x <exit && now=$(date +%s) &&
 touch -d "@$((now - 7200))" started && echo "$code $((start + $2 * $(getconf CLK_TCK)))" >exit`, out.Layout.Dir, c.took)
-		run, err := b.set.Sessions.hook(t.Context(), j, w, HookBeforeRun, c.script, "1.1", nil)
+		run, err := runHook(t.Context(), b.set.site, j, w, HookBeforeRun, c.script, "1.1", nil)
 		if err != nil || run.State != c.state {
 			t.Errorf("%s: looked at two hours later it is %+v, %v", c.script, run, err)
 		}

@@ -101,7 +101,7 @@ func StoreToken(ctx context.Context, st *store.Store, session, folder, repo, tok
 
 // gitToken reads a repository's token from the store; "" if it has none. It refuses a token
 // of another server or of another session.
-func (s *site) gitToken(ctx context.Context, session string, r *Repo) (string, error) {
+func gitToken(ctx context.Context, s *site, session string, r *Repo) (string, error) {
 	if r == nil || r.Token == "" {
 		return "", nil
 	}
@@ -130,7 +130,7 @@ func (s *site) gitToken(ctx context.Context, session string, r *Repo) (string, e
 
 // forgetTokens deletes the tokens of a session that has ended. It only logs errors,
 // because maintenance tries again.
-func (s *site) forgetTokens(ctx context.Context, session string) {
+func forgetTokens(ctx context.Context, s *site, session string) {
 	all, err := s.Store.List(ctx, tokensPrefix+"/"+session+"/")
 	for _, info := range all {
 		err = errors.Join(err, s.Store.Delete(ctx, info.Key))
@@ -142,7 +142,7 @@ func (s *site) forgetTokens(ctx context.Context, session string) {
 
 // pruneTokens deletes the tokens of sessions that have ended without deleting them. The
 // token of a session that is about to begin is younger than tokenWaits, and stays.
-func (s *Snapshots) pruneTokens(ctx context.Context, in protocol.PruneSnapshotsInput) error {
+func pruneTokens(ctx context.Context, s *site, in protocol.PruneSnapshotsInput) error {
 	if in.DryRun || in.Session != "" {
 		return nil
 	}

@@ -44,7 +44,7 @@ func TestATokenReachesItsOwnServerAlone(t *testing.T) {
 	f := newForge(t)
 	other, told := greedy(t)
 	sends := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, token, _ := r.BasicAuth(); token != gitToken {
+		if _, token, _ := r.BasicAuth(); token != theToken {
 			w.Header().Set("WWW-Authenticate", `Basic realm="forge"`)
 			http.Error(w, "who are you?", http.StatusUnauthorized)
 			return
@@ -63,7 +63,7 @@ func TestATokenReachesItsOwnServerAlone(t *testing.T) {
 	} {
 		in := b.inWorkspace("astray", Workspace{Repo: &c.repo})
 		_, err := b.prepare(in)
-		if p := Told(t.Context(), "prepare", err); err == nil || p.Kind != protocol.ErrTypeWorkspace || !strings.Contains(p.Message, c.says) || strings.Contains(p.Message, gitToken) {
+		if p := Told(t.Context(), "prepare", err); err == nil || p.Kind != protocol.ErrTypeWorkspace || !strings.Contains(p.Message, c.says) || strings.Contains(p.Message, theToken) {
 			t.Errorf("%s: %+v", what, p)
 		}
 	}
@@ -79,7 +79,7 @@ func TestATokenGoesWithItsSession(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	own := func(session string) string {
 		t.Helper()
-		blob, err := StoreToken(t.Context(), b.store, session, "", f.url("project.git"), gitToken)
+		blob, err := StoreToken(t.Context(), b.store, session, "", f.url("project.git"), theToken)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +120,7 @@ func TestATokenGoesWithItsSession(t *testing.T) {
 	}
 
 	// Maintenance finds the token that a session left which ended on another host.
-	s := b.set.Snapshots
+	s := b.set.site
 	s.askSession = func(_ context.Context, session string) (SessionNow, error) {
 		return SessionNow{Runs: session == "runs"}, nil
 	}
@@ -131,7 +131,7 @@ func TestATokenGoesWithItsSession(t *testing.T) {
 		ended bool
 	}{{0, protocol.PruneSnapshotsInput{}, true}, {tokenWaits + time.Minute, protocol.PruneSnapshotsInput{DryRun: true}, true}, {tokenWaits + time.Minute, protocol.PruneSnapshotsInput{}, false}} {
 		s.Deps.Now = func() time.Time { return now.Add(c.after) }
-		if err := s.pruneTokens(t.Context(), c.in); err != nil || strings.Contains(there(), "ended") != c.ended || !strings.Contains(there(), "runs") {
+		if err := pruneTokens(t.Context(), s, c.in); err != nil || strings.Contains(there(), "ended") != c.ended || !strings.Contains(there(), "runs") {
 			t.Errorf("%v later, pruned with %+v: %q, %v", c.after, c.in, there(), err)
 		}
 	}

@@ -145,7 +145,7 @@ func (r *real) work() (stop func()) {
 	w.RegisterActivity(r.host)
 	w.RegisterActivity(&engineOf{&activities.Engine{Client: r.c}})
 	if r.store != nil {
-		w.RegisterActivity(activities.New(activities.Deps{Temporal: r.c, Store: r.store}).Batches)
+		w.RegisterActivity(activities.New(activities.Deps{Temporal: r.c, Store: r.store}).Batch)
 	}
 	if err := w.Start(); err != nil {
 		r.t.Fatal(err)

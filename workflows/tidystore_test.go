@@ -75,8 +75,8 @@ func (r *tidied) tidy(later time.Duration) (out activities.TidyStoreResult) {
 	}
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
-	env.RegisterActivity(r.set.Snapshots.TidyStore)
-	v, err := env.ExecuteActivity(r.set.Snapshots.TidyStore)
+	env.RegisterActivity(r.set.Batch.TidyStore)
+	v, err := env.ExecuteActivity(r.set.Batch.TidyStore)
 	if err == nil {
 		err = v.Get(&out)
 	}

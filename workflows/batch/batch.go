@@ -223,7 +223,7 @@ func (b *batch) look() {
 	}
 	if len(in.Holders) > 0 {
 		b.looking = begin[activities.FindEndedInput, activities.FindSilentResult](
-			kit.SetUp(b.ctx, "look for sessions that have ended"), batches.FindSilent, in)
+			kit.SetUp(b.ctx, "look for sessions that have ended"), batchJobs.FindSilent, in)
 	}
 }
 

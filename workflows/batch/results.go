@@ -48,7 +48,7 @@ func (b *batch) keep(least int) {
 	}
 	b.kept = partOf(st.Results)
 	b.keeping = begin[activities.RecordResultsInput, activities.RecordResultsResult](
-		kit.SetUp(b.ctx, "keep results"), batches.RecordResults, activities.RecordResultsInput{Batch: b.in.ID, Lines: st.Results[:b.kept:b.kept]})
+		kit.SetUp(b.ctx, "keep results"), batchJobs.RecordResults, activities.RecordResultsInput{Batch: b.in.ID, Lines: st.Results[:b.kept:b.kept]})
 }
 
 // partOf returns how many lines fit into one part. The limit bounds the activity's input.

@@ -33,7 +33,7 @@ func (b *batch) start() {
 	}
 	b.st.Running = append(b.st.Running, items...)
 	b.starting = begin[activities.StartItemsInput, activities.StartItemsResult](
-		kit.SetUp(b.ctx, fmt.Sprintf(doing, len(items))), batches.StartItems, in)
+		kit.SetUp(b.ctx, fmt.Sprintf(doing, len(items))), batchJobs.StartItems, in)
 }
 
 // full reports whether too many results wait for the store.

@@ -83,7 +83,7 @@ func Maintenance(ctx workflow.Context, in MaintenanceInput) (MaintenanceResult, 
 }
 
 func verifySeeds(ctx workflow.Context, what string, out *MaintenanceResult) (err error) {
-	out.Seeds, err = kit.Do(kit.SetUp(ctx, what), engine.VerifySeeds, activities.VerifySeedsInput{Older: seedsEvery, Limit: seedsAtATime, By: kit.Maintenance})
+	out.Seeds, err = kit.Do(kit.SetUp(ctx, what), askJobs.VerifySeeds, activities.VerifySeedsInput{Older: seedsEvery, Limit: seedsAtATime, By: kit.Maintenance})
 	return err
 }
 
@@ -91,7 +91,7 @@ func verifySeeds(ctx workflow.Context, what string, out *MaintenanceResult) (err
 // an entry is needed, the entry stays, is reported, and is checked again next time.
 func tidyStore(ctx workflow.Context, what string, out *MaintenanceResult) error {
 	var tidied activities.TidyStoreResult
-	if err := workflow.ExecuteActivity(ofStore(ctx, what), snapshots.TidyStore).Get(ctx, &tidied); err != nil {
+	if err := workflow.ExecuteActivity(ofStore(ctx, what), batchJobs.TidyStore).Get(ctx, &tidied); err != nil {
 		return err
 	}
 	out.Store = &tidied
@@ -102,7 +102,7 @@ func tidyStore(ctx workflow.Context, what string, out *MaintenanceResult) error 
 // checkHosts refreshes what is known of hosts: codex, sandbox and free space. The pool
 // handles a host that fails its check.
 func checkHosts(ctx workflow.Context, what string, in MaintenanceInput, out *MaintenanceResult) error {
-	found, err := kit.Do(kit.SetUp(ctx, what), engine.CheckOldHosts, activities.CheckOldHostsInput{
+	found, err := kit.Do(kit.SetUp(ctx, what), askJobs.CheckOldHosts, activities.CheckOldHostsInput{
 		Zone: in.Zone, Pool: protocol.PoolID(in.Zone), Queue: protocol.TaskQueueOf(in.Zone), Older: in.Hosts / 2, Limit: hostsAtATime,
 	})
 	if err != nil {

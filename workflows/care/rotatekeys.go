@@ -14,5 +14,5 @@ func RotateKeys(ctx workflow.Context, in protocol.RotateKeysInput) (protocol.Rot
 	if in.Check {
 		summary = "check the store's recipients"
 	}
-	return kit.Do(kit.UntilDone(ctx, summary), seeds.RotateKeys, in)
+	return kit.Do(kit.UntilDone(ctx, summary), loginJobs.RotateKeys, in)
 }

@@ -27,12 +27,12 @@ func PruneSnapshots(ctx workflow.Context, in protocol.PruneSnapshotsInput) (prot
 	if in.DryRun {
 		summary = "see what pruning snapshots would drop"
 	}
-	return kit.Do(ofStore(ctx, summary), snapshots.PruneSnapshots, in)
+	return kit.Do(ofStore(ctx, summary), snapJobs.PruneSnapshots, in)
 }
 
 // CheckSnapshots finds out whether every snapshot can be restored. It changes nothing.
 func CheckSnapshots(ctx workflow.Context, in protocol.CheckSnapshotsInput) (protocol.CheckSnapshotsResult, error) {
-	return kit.Do(ofStore(ctx, "check snapshots"), snapshots.CheckSnapshots, in)
+	return kit.Do(ofStore(ctx, "check snapshots"), snapJobs.CheckSnapshots, in)
 }
 
 // ofStore is UntilDone with a bound on attempts: somebody waits for the answer, or

@@ -1,11 +1,14 @@
 package hostpool
 
-import "fairlead.dev/fairlead/activities"
+import (
+	"fairlead.dev/fairlead/activities"
+)
 
 // The activity structs, as nil pointers: workflows use only the names of the methods. The
 // worker registers the real values.
 var (
-	engine   *activities.Engine
-	hosts    *activities.Hosts
-	sessions *activities.Sessions
+	askJobs   *activities.Engine
+	hostJobs  *activities.HostActs
+	placeJobs *activities.PlaceActs
+	pumpJobs  *activities.PumpActs
 )

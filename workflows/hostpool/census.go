@@ -75,7 +75,7 @@ const listing = "look for sessions that may hold slots"
 // sessions that wait for a slot show why. It returns an error only if the workflow ends.
 func (p *censusPart) listSessions(ctx workflow.Context) (activities.FindSessionsResult, error) {
 	for {
-		out, err := kit.Do(kit.SetUp(ctx, listing), engine.FindSessions, activities.FindSessionsInput{})
+		out, err := kit.Do(kit.SetUp(ctx, listing), askJobs.FindSessions, activities.FindSessionsInput{})
 		if err == nil {
 			p.st.NoList, p.work = nil, true
 			return out, nil

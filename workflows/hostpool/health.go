@@ -147,7 +147,7 @@ func (p *healthPart) probe() {
 		return
 	}
 	workflow.Go(p.ctx, func(ctx workflow.Context) {
-		out, err := kit.Do(probing(ctx, due), hosts.ProbeHosts, activities.ProbeHostsInput{Hosts: due})
+		out, err := kit.Do(probing(ctx, due), hostJobs.ProbeHosts, activities.ProbeHostsInput{Hosts: due})
 		for i, spec := range due {
 			delete(p.probing, spec.Name)
 			if h := p.host(spec.Name); h == nil || changed(h.Spec, spec) {

@@ -14,7 +14,7 @@ import (
 
 // ProvisionHost brings the pinned codex to a host.
 func ProvisionHost(ctx workflow.Context, in protocol.HostTaskInput) (protocol.ProvisionCodexResult, error) {
-	out, err := kit.Do(kit.SetUp(ctx, "provision "+in.Host.Name), hosts.ProvisionCodex, activities.ProvisionCodexInput{Host: in.Host})
+	out, err := kit.Do(kit.SetUp(ctx, "provision "+in.Host.Name), hostJobs.ProvisionCodex, activities.ProvisionCodexInput{Host: in.Host})
 	if err != nil {
 		recordFailure(ctx, in, "provision", err)
 		return out, err
@@ -26,7 +26,7 @@ func ProvisionHost(ctx workflow.Context, in protocol.HostTaskInput) (protocol.Pr
 // CheckHost probes a host. If the host cannot run sessions, the result says so, and
 // CheckHost returns no error.
 func CheckHost(ctx workflow.Context, in protocol.HostTaskInput) (protocol.CheckHostResult, error) {
-	out, err := kit.Do(kit.SetUp(ctx, "check "+in.Host.Name), hosts.CheckHost, activities.CheckHostInput{Host: in.Host})
+	out, err := kit.Do(kit.SetUp(ctx, "check "+in.Host.Name), hostJobs.CheckHost, activities.CheckHostInput{Host: in.Host})
 	if err != nil {
 		recordFailure(ctx, in, "check", err)
 		return out, err
@@ -37,12 +37,12 @@ func CheckHost(ctx workflow.Context, in protocol.HostTaskInput) (protocol.CheckH
 
 // ExecOnHost runs a command on a host as a journaled process.
 func ExecOnHost(ctx workflow.Context, in protocol.ExecInput) (protocol.ExecResult, error) {
-	return kit.Do(kit.Once(ctx, "exec on "+in.Host.Name), hosts.RunExec, in)
+	return kit.Do(kit.Once(ctx, "exec on "+in.Host.Name), hostJobs.RunExec, in)
 }
 
 // ScanHostKeys returns a host's keys without trusting them.
 func ScanHostKeys(ctx workflow.Context, in protocol.ScanHostKeysInput) (protocol.ScanHostKeysResult, error) {
-	return kit.Do(kit.SetUp(ctx, "scan "+in.Host.Address), hosts.ScanHostKeys, in)
+	return kit.Do(kit.SetUp(ctx, "scan "+in.Host.Address), hostJobs.ScanHostKeys, in)
 }
 
 func recordFailure(ctx workflow.Context, in protocol.HostTaskInput, doing string, err error) {

@@ -129,7 +129,7 @@ func (p *leftoversPart) wipe(ctx workflow.Context, l *Leftover) (reached bool) {
 	var out activities.WipeLeftoverResult
 	gone := func() bool { return p.leftover(session, host) == nil || p.host(host) == nil }
 	err := kit.InLine(kit.ForAWhile(ctx, gone), func() (err error) {
-		out, err = kit.Do(kit.Carrying(kit.SetUp(ctx, fmt.Sprintf("wipe what %s left on %s", session, host))), sessions.WipeLeftover,
+		out, err = kit.Do(kit.Carrying(kit.SetUp(ctx, fmt.Sprintf("wipe what %s left on %s", session, host))), placeJobs.WipeLeftover,
 			p.leftover(session, host).tried(workflow.Now(ctx), p.host(host).Spec))
 		return err
 	})

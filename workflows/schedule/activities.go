@@ -1,9 +1,11 @@
 package schedule
 
-import "fairlead.dev/fairlead/activities"
+import (
+	"fairlead.dev/fairlead/activities"
+)
 
-// The activity structs, as nil pointers: workflows use only the names of the methods. The
-// worker registers the real values.
+// The activity struct, as a nil pointer: workflows use only the names of the methods. The
+// worker registers the real value.
 var (
-	batches *activities.Batches
+	batchJobs *activities.BatchActs
 )

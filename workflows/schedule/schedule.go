@@ -202,7 +202,7 @@ func (f firing) hold(ctx workflow.Context, id string) error {
 		return nil
 	}
 	for n := 1; ; n++ {
-		err := workflow.ExecuteActivity(kit.UntilDone(ctx, "keep what "+id+" begins with"), batches.HoldBlobs,
+		err := workflow.ExecuteActivity(kit.UntilDone(ctx, "keep what "+id+" begins with"), batchJobs.HoldBlobs,
 			activities.HoldBlobsInput{Kind: f.kind, ID: id, Blobs: f.blobs}).Get(ctx, nil)
 		failed := kit.FailureOf("keep what "+id+" begins with", err)
 		if err == nil || ctx.Err() != nil || !kit.FailurePasses(failed) {

@@ -151,7 +151,7 @@ func (s *checksPart) ask(ctx workflow.Context, in protocol.VerifySeed) activitie
 		ref.Epoch = epoch
 		defer func() { s.drop(epoch) }()
 	}
-	looked, err := kit.Do(kit.SetUp(ctx, "verify seed "+s.name), seeds.VerifySeed, activities.VerifySeedInput{Seed: ref})
+	looked, err := kit.Do(kit.SetUp(ctx, "verify seed "+s.name), loginJobs.VerifySeed, activities.VerifySeedInput{Seed: ref})
 	if err != nil {
 		return notKnown(err)
 	}
@@ -191,7 +191,7 @@ func (s *checksPart) wants(in protocol.VerifySeed, now time.Time) bool {
 func (s *checksPart) renew(ctx workflow.Context, in activities.RefreshSeedInput, began time.Time) activities.SeedVerdict {
 	ref := in.Seed
 	s.st.Renews = &in
-	out, err := kit.Do(kit.UntilDone(ctx, "refresh seed "+s.name), seeds.RefreshSeed, in)
+	out, err := kit.Do(kit.UntilDone(ctx, "refresh seed "+s.name), loginJobs.RefreshSeed, in)
 	if s.rolling && temporal.IsCanceledError(err) {
 		return activities.SeedVerdict{Verdict: "unknown", Reason: "its refresh goes on in a new run of its workflow", Hint: "try again in a moment"}
 	}

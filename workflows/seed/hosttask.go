@@ -49,7 +49,7 @@ type CaptureSeedResult struct {
 // only once the seed has it.
 func CaptureSeed(ctx workflow.Context, in CaptureSeedInput) (CaptureSeedResult, error) {
 	out := CaptureSeedResult{Name: in.Name}
-	got, err := kit.Do(kit.SetUp(ctx, "capture seed "+in.Name), hosts.CaptureSeed, activities.CaptureSeedInput{Name: in.Name, Host: in.Host, Home: in.Home})
+	got, err := kit.Do(kit.SetUp(ctx, "capture seed "+in.Name), loginJobs.CaptureSeed, activities.CaptureSeedInput{Name: in.Name, Host: in.Host, Home: in.Home})
 	if err != nil {
 		return out, err
 	}
@@ -65,7 +65,7 @@ func CaptureSeed(ctx workflow.Context, in CaptureSeedInput) (CaptureSeedResult, 
 	if !in.Move || got.Auth == "" {
 		return out, nil
 	}
-	err = workflow.ExecuteActivity(kit.SetUp(ctx, "remove the login from "+in.Host.Name), hosts.ForgetLogin,
+	err = workflow.ExecuteActivity(kit.SetUp(ctx, "remove the login from "+in.Host.Name), loginJobs.ForgetLogin,
 		activities.ForgetLoginInput{Host: in.Host, Home: got.Home, Auth: got.Auth}).Get(ctx, nil)
 	if err != nil {
 		out.Problem = kit.FailureOf("move the login", err)
@@ -88,7 +88,7 @@ func (r *CaptureSeedResult) took(got activities.CaptureSeedResult) {
 }
 
 func putSeed(ctx workflow.Context, in activities.PutSeedInput) error {
-	return workflow.ExecuteActivity(ctx, engine.PutSeed, in).Get(ctx, nil)
+	return workflow.ExecuteActivity(ctx, askJobs.PutSeed, in).Get(ctx, nil)
 }
 
 // LoginSeedInput names the seed, and the host on which somebody logs in.
@@ -135,7 +135,7 @@ func LoginSeed(ctx workflow.Context, in LoginSeedInput) (CaptureSeedResult, erro
 	if home != "" {
 		patience = kit.UntilDone
 	}
-	gone := workflow.ExecuteActivity(patience(last, "remove the login from "+in.Host.Name), hosts.RemoveLogin, login).Get(last, nil)
+	gone := workflow.ExecuteActivity(patience(last, "remove the login from "+in.Host.Name), loginJobs.RemoveLogin, login).Get(last, nil)
 	if err == nil {
 		out.Moved, err = gone == nil, gone
 	}
@@ -144,7 +144,7 @@ func LoginSeed(ctx workflow.Context, in LoginSeedInput) (CaptureSeedResult, erro
 
 // loginOn has codex log in. made means that a login may be in home.
 func loginOn(ctx workflow.Context, in LoginSeedInput, login activities.LoginInput) (home string, made bool, err error) {
-	how, err := kit.Do(kit.SetUp(ctx, "prepare a login on "+in.Host.Name), hosts.MakeLogin, login)
+	how, err := kit.Do(kit.SetUp(ctx, "prepare a login on "+in.Host.Name), loginJobs.MakeLogin, login)
 	if err != nil {
 		return "", false, err
 	}
@@ -163,7 +163,7 @@ func loginOn(ctx workflow.Context, in LoginSeedInput, login activities.LoginInpu
 // keepLogin puts a login into the store and into the seed, however long that takes.
 func keepLogin(ctx workflow.Context, in LoginSeedInput, home string) (CaptureSeedResult, error) {
 	out := CaptureSeedResult{Name: in.Name}
-	got, err := kit.Do(kit.UntilDone(ctx, "capture seed "+in.Name), hosts.CaptureSeed, activities.CaptureSeedInput{Name: in.Name, Host: in.Host, Home: home})
+	got, err := kit.Do(kit.UntilDone(ctx, "capture seed "+in.Name), loginJobs.CaptureSeed, activities.CaptureSeedInput{Name: in.Name, Host: in.Host, Home: home})
 	if err != nil {
 		return out, err
 	}
@@ -200,7 +200,7 @@ func problem(kind, message, hint string) error {
 func execWithin(ctx workflow.Context, long time.Duration, in protocol.ExecInput) (*protocol.ExecResult, error) {
 	bounded, cancel := workflow.WithCancel(ctx)
 	defer cancel()
-	fut := workflow.ExecuteActivity(kit.Once(bounded, "log in on "+in.Host.Name), hosts.RunExec, in)
+	fut := workflow.ExecuteActivity(kit.Once(bounded, "log in on "+in.Host.Name), hostJobs.RunExec, in)
 	late := false
 	workflow.NewSelector(ctx).
 		AddFuture(fut, func(workflow.Future) {}).

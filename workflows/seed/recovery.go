@@ -127,7 +127,7 @@ func (s *recoveryPart) recover() {
 	ref.Epoch = l.Epoch
 	ctx, cancel := workflow.WithCancel(inZone(kit.SetUp(s.ctx, "fetch seed "+s.name+" from "+l.where()), l.Zone))
 	s.rec = &recovery{epoch: l.Epoch, cancel: cancel,
-		fut: workflow.ExecuteActivity(ctx, seeds.RecoverSeed, activities.RecoverSeedInput{Seed: ref, Generation: l.Generation,
+		fut: workflow.ExecuteActivity(ctx, loginJobs.RecoverSeed, activities.RecoverSeedInput{Seed: ref, Generation: l.Generation,
 			// This generation is above that of the holder's own activities, even if
 			// l.Generation is not known.
 			Claim: protocol.Claim{Session: l.Holder, Host: *l.At, Generation: now.Unix(), Pump: int64(l.Tries)}})}

@@ -154,7 +154,7 @@ func (s *seed) bury() error {
 			s.recovery.takeFetched()
 		}
 		if s.st.Purge && purged == nil && s.rec == nil {
-			purged = workflow.ExecuteActivity(kit.UntilDone(s.ctx, "purge seed "+s.name), seeds.DeleteSeedBlobs,
+			purged = workflow.ExecuteActivity(kit.UntilDone(s.ctx, "purge seed "+s.name), loginJobs.DeleteSeedBlobs,
 				activities.DeleteSeedInput{Name: s.name, Blobs: s.st.Blobs, Before: s.saving.removed})
 		}
 		s.holders.serve()

@@ -1,10 +1,14 @@
 package session
 
-import "fairlead.dev/fairlead/activities"
+import (
+	"fairlead.dev/fairlead/activities"
+)
 
 // The activity structs, as nil pointers: workflows use only the names of the methods. The
 // worker registers the real values.
 var (
-	sessions  *activities.Sessions
-	snapshots *activities.Snapshots
+	placeJobs *activities.PlaceActs
+	pumpJobs  *activities.PumpActs
+	snapJobs  *activities.SnapActs
+	workJobs  *activities.WorkActs
 )

@@ -114,7 +114,7 @@ func (s *processPart) pump() error {
 	began := workflow.Now(s.ctx)
 	actx, cancel := workflow.WithCancel(kit.Attached(s.ctx, s.pumpSummary()))
 	defer cancel()
-	fut := workflow.ExecuteActivity(actx, sessions.RunPump, in)
+	fut := workflow.ExecuteActivity(actx, pumpJobs.RunPump, in)
 	called, err := s.follow(fut, cancel)
 	if err != nil {
 		return err

@@ -108,7 +108,7 @@ func (s *endingPart) stopForClose() {
 	s.publish()
 	name := s.hostName()
 	s.st.PumpN++
-	_, err := doingUnless(s.core, s.closing("stop codex on "+name), s.discarding, sessions.StopServer, activities.StopServerInput{
+	_, err := doingUnless(s.core, s.closing("stop codex on "+name), s.discarding, placeJobs.StopServer, activities.StopServerInput{
 		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
 	})
 	switch {
@@ -208,7 +208,7 @@ func (s *endingPart) failLater(f, why *protocol.Failure) {
 func (s *endingPart) stopToFail() *protocol.Failure {
 	s.st.PumpN++
 	_, err := doingUnless(s.core, workflow.WithScheduleToCloseTimeout(kit.SetUp(s.ctx, "stop codex on "+s.hostName()), readRestFor), s.discarding,
-		sessions.StopServer, activities.StopServerInput{Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed})
+		placeJobs.StopServer, activities.StopServerInput{Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed})
 	if err != nil {
 		return kit.FailureOf("stop codex on "+s.hostName(), err)
 	}
@@ -229,7 +229,7 @@ func (s *endingPart) readToFail(f *protocol.Failure) (read bool, why *protocol.F
 	s.st.Retired = &protocol.Problem{Kind: stoppedToFail, Message: f.Message}
 	in := s.process.pumpInput()
 	onlyReads(&in)
-	out, err := doingUnless(s.core, workflow.WithScheduleToCloseTimeout(kit.Attached(s.ctx, s.process.pumpSummary()), readRestFor), s.discarding, sessions.RunPump, in)
+	out, err := doingUnless(s.core, workflow.WithScheduleToCloseTimeout(kit.Attached(s.ctx, s.process.pumpSummary()), readRestFor), s.discarding, pumpJobs.RunPump, in)
 	if err != nil {
 		s.st.Retired = nil
 		s.st.Again++
@@ -431,7 +431,7 @@ func (s *endingPart) tryClose(discard bool) (out activities.CloseSessionResult, 
 	}
 	err = s.inLine(s.full, func() (err error) {
 		s.st.PumpN++ // higher than in any former attempt
-		out, err = doingUnless(s.core, opts, func() bool { return s.st.Close.Discard && !discard }, sessions.CloseSession, activities.CloseSessionInput{
+		out, err = doingUnless(s.core, opts, func() bool { return s.st.Close.Discard && !discard }, placeJobs.CloseSession, activities.CloseSessionInput{
 			Claim: s.claim(), Layout: layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation,
 			Discard: discard, ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(),
 			Snapshot: s.snaps.lastSnapshot(), Workspace: s.workspace(),
@@ -451,7 +451,7 @@ func (s *endingPart) closeWarm() {
 	var out activities.CloseSessionResult
 	err := s.inLine(kit.ForAWhile(s.ctx, kit.Never), func() (err error) {
 		s.st.PumpN++
-		out, err = doing(s.core, kit.SetUp(s.ctx, "close on "+w.Spec.Name), sessions.CloseSession, activities.CloseSessionInput{
+		out, err = doing(s.core, kit.SetUp(s.ctx, "close on "+w.Spec.Name), placeJobs.CloseSession, activities.CloseSessionInput{
 			Claim:  protocol.Claim{Session: s.id, Host: w.Spec, Generation: w.Generation, Pump: s.st.PumpN, Told: s.st.Told},
 			Layout: w.Layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation, Discard: s.st.Close.Discard,
 			ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(), Snapshot: s.snaps.lastSnapshot(), Workspace: s.workspace(),
@@ -482,7 +482,7 @@ func (s *endingPart) recordNotes() {
 	}
 	var out activities.RecordNotesResult
 	err := s.keepWriting("write the transcript", func(ctx workflow.Context, leave func() bool) (err error) {
-		out, err = doingUnless(s.core, ctx, leave, sessions.RecordNotes, activities.RecordNotesInput{
+		out, err = doingUnless(s.core, ctx, leave, pumpJobs.RecordNotes, activities.RecordNotesInput{
 			Session: s.id, Seq: s.st.Pump.Seq, Notes: notes,
 		})
 		return err

@@ -179,7 +179,7 @@ func (s *movingPart) recordLost() *conversation.TurnEnd {
 	}
 	var out activities.RecordLostResult
 	err := s.ending.keepWriting("write what was heard on "+s.hostName(), func(ctx workflow.Context, leave func() bool) (err error) {
-		out, err = doingUnless(s.core, ctx, leave, sessions.RecordLost, in)
+		out, err = doingUnless(s.core, ctx, leave, pumpJobs.RecordLost, in)
 		return err
 	})
 	if err != nil {

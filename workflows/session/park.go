@@ -132,7 +132,7 @@ func (s *parkingPart) park() *protocol.Failure {
 	var out activities.ParkSessionResult
 	err = s.inLine(kit.ForAWhile(s.ctx, wanted), func() (err error) {
 		s.st.PumpN++ // higher than any number that an earlier attempt gave to the host
-		out, err = doingUnless(s.core, kit.Carrying(kit.SetUp(s.ctx, "park on "+name)), wanted, sessions.ParkSession, activities.ParkSessionInput{
+		out, err = doingUnless(s.core, kit.Carrying(kit.SetUp(s.ctx, "park on "+name)), wanted, placeJobs.ParkSession, activities.ParkSessionInput{
 			TakeSnapshotInput: activities.TakeSnapshotInput{Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, SnapshotSpec: *spec},
 			Incarnation:       s.st.Incarnation, Seq: s.st.Pump.Seq, Notes: s.st.Handing, Workspace: s.workspace(),
 		})

@@ -72,7 +72,7 @@ func (s *placePart) pin() *protocol.Failure {
 	for _, f := range s.opt.Files {
 		in.Blobs = append(in.Blobs, f.Blob)
 	}
-	_, err := unlessClosing(s.core, kit.SetUp(s.ctx, "pin "+from), snapshots.PinSnapshot, in)
+	_, err := unlessClosing(s.core, kit.SetUp(s.ctx, "pin "+from), snapJobs.PinSnapshot, in)
 	if err != nil && s.st.Close == nil {
 		return kit.FailureOf("begin with snapshot "+from, err)
 	}
@@ -139,7 +139,7 @@ func (s *placePart) prepareHost() *protocol.Failure {
 	var out activities.PrepareSessionResult
 	err := s.inLine(func() bool { return s.st.Close != nil || s.full() || s.tooLateToStart() != nil }, func() (err error) {
 		s.st.PumpN++ // higher than any number that an earlier attempt gave to the host
-		out, err = doingUnless(s.core, kit.Carrying(kit.SetUp(s.ctx, "prepare "+name)), discarded, sessions.PrepareSession, activities.PrepareSessionInput{
+		out, err = doingUnless(s.core, kit.Carrying(kit.SetUp(s.ctx, "prepare "+name)), discarded, placeJobs.PrepareSession, activities.PrepareSessionInput{
 			Claim: s.claim(), Seed: s.st.Seed, Dir: s.opt.Dir, Sandbox: s.opt.Sandbox, Confine: s.opt.Confine, Credentials: s.opt.Credentials,
 			Restore:  s.restoreFrom(),
 			Policies: s.approvals.policyTexts(),

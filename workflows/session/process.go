@@ -54,7 +54,7 @@ func (s *processPart) restart() (f *protocol.Failure, again bool) {
 	for i := range s.st.Sends {
 		s.st.Sends[i].Handed = false
 	}
-	_, err := unlessClosing(s.core, kit.SetUp(s.ctx, "start codex on "+name), sessions.StartServer, activities.StartServerInput{
+	_, err := unlessClosing(s.core, kit.SetUp(s.ctx, "start codex on "+name), placeJobs.StartServer, activities.StartServerInput{
 		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation,
 	})
 	if err != nil && s.st.Close == nil {
@@ -194,7 +194,7 @@ func (s *processPart) stopServer(doing string) (left bool, err error) {
 	leave := func() bool { return s.st.Close != nil || s.st.Resume != nil && s.st.Lost != nil }
 	since, name := workflow.Now(s.ctx), s.hostName()
 	for {
-		_, err := doingUnless(s.core, s.moving.untilLost(kit.UntilDone(s.ctx, doing+" "+name)), leave, sessions.StopServer, activities.StopServerInput{
+		_, err := doingUnless(s.core, s.moving.untilLost(kit.UntilDone(s.ctx, doing+" "+name)), leave, placeJobs.StopServer, activities.StopServerInput{
 			Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
 		})
 		f := kit.FailureOf(doing+" "+name, err)
@@ -328,7 +328,7 @@ func (s *processPart) reap() {
 	needed := func() bool {
 		return s.st.Close != nil || s.turns.canBegin() || s.full() || s.st.Resume != nil && s.parking.quiet() || s.parking.parkDue()
 	}
-	out, err := doingUnless(s.core, kit.UntilDone(s.ctx, "clear "+name), needed, sessions.StopServer, activities.StopServerInput{
+	out, err := doingUnless(s.core, kit.UntilDone(s.ctx, "clear "+name), needed, placeJobs.StopServer, activities.StopServerInput{
 		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
 	})
 	switch {

@@ -106,7 +106,7 @@ func (s *pushesPart) pushNext() {
 	s.now = p
 	s.turns.settle()
 	s.publish()
-	out, err := unlessClosing(s.core, pushing(s.ctx, "push to "+p.Branch+" from "+s.hostName()), sessions.PushWorkspace, activities.PushWorkspaceInput{
+	out, err := unlessClosing(s.core, pushing(s.ctx, "push to "+p.Branch+" from "+s.hostName()), workJobs.PushWorkspace, activities.PushWorkspaceInput{
 		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, Repo: *s.opt.Workspace.Repo,
 		ID: p.ID, Branch: p.Branch, Message: p.Message, By: p.By,
 	})

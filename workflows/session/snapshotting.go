@@ -143,7 +143,7 @@ func (s *snapsPart) takeSnapshot(ctx workflow.Context) {
 		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, SnapshotSpec: s.snapshotSpec(*sn.Taking),
 	}
 	err := kit.InLine(kit.ForAWhile(ctx, func() bool { return s.hushed > 0 }), func() error {
-		return workflow.ExecuteActivity(actx, sessions.TakeSnapshot, in).Get(ctx, &out)
+		return workflow.ExecuteActivity(actx, snapJobs.TakeSnapshot, in).Get(ctx, &out)
 	})
 	was := sn.Taking
 	s.taking, sn.Taking = nil, nil

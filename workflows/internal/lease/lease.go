@@ -212,7 +212,7 @@ func FindEnded(ctx workflow.Context, roll *kit.Rollover, holders []Who) ([]Who, 
 	actx, callBack := workflow.WithCancel(kit.SetUp(ctx, "look for holders that have ended"))
 	defer callBack()
 	var out activities.FindEndedResult
-	fut := workflow.ExecuteActivity(actx, engine.FindEnded, in)
+	fut := workflow.ExecuteActivity(actx, askJobs.FindEnded, in)
 	err := workflow.Await(ctx, func() bool { return fut.IsReady() || roll.Overdue() })
 	if err == nil && !fut.IsReady() {
 		err = errors.New("nobody looked before the run had to end")

@@ -14,7 +14,7 @@ import (
 // Restoring a snapshot with one sandbox flag keeps all other sandbox settings.
 func TestWhatIsNotSaidOfTheSandboxIsAsItWas(t *testing.T) {
 	was := map[string]string{"sandbox": "workspace-write", "read": "/srv/out\n/srv/data", "write": "/srv/cache", "network": "a.example.com"}
-	hosts := []string{"a.example.com"}
+	names := []string{"a.example.com"}
 	for name, c := range map[string]struct {
 		sandbox string
 		given   []string
@@ -24,15 +24,15 @@ func TestWhatIsNotSaidOfTheSandboxIsAsItWas(t *testing.T) {
 		bad     bool
 	}{
 		"nothing": {"workspace-write", nil, activities.Confinement{}, was,
-			activities.Confinement{Read: []string{"/srv/out", "/srv/data"}, Write: []string{"/srv/cache"}, Network: "hosts", Hosts: hosts}, false},
+			activities.Confinement{Read: []string{"/srv/out", "/srv/data"}, Write: []string{"/srv/cache"}, Network: "hosts", Hosts: names}, false},
 		"a folder to write": {"workspace-write", []string{"write"}, activities.Confinement{Write: []string{"/srv"}}, was,
-			activities.Confinement{Read: []string{"/srv/out", "/srv/data"}, Write: []string{"/srv"}, Network: "hosts", Hosts: hosts}, false},
+			activities.Confinement{Read: []string{"/srv/out", "/srv/data"}, Write: []string{"/srv"}, Network: "hosts", Hosts: names}, false},
 		"one that was to read": {"workspace-write", []string{"write"}, activities.Confinement{Write: []string{"/srv/out"}}, was,
-			activities.Confinement{Read: []string{"/srv/data"}, Write: []string{"/srv/out"}, Network: "hosts", Hosts: hosts}, false},
+			activities.Confinement{Read: []string{"/srv/data"}, Write: []string{"/srv/out"}, Network: "hosts", Hosts: names}, false},
 		"the network": {"workspace-write", []string{"network"}, activities.Confinement{Network: "off"}, was,
 			activities.Confinement{Read: []string{"/srv/out", "/srv/data"}, Write: []string{"/srv/cache"}, Network: "off"}, false},
 		"read-only": {"read-only", []string{"sandbox"}, activities.Confinement{}, was,
-			activities.Confinement{Read: []string{"/srv/out", "/srv/data"}, Network: "hosts", Hosts: hosts}, false},
+			activities.Confinement{Read: []string{"/srv/out", "/srv/data"}, Network: "hosts", Hosts: names}, false},
 		"no sandbox": {"danger-full-access", []string{"sandbox"}, activities.Confinement{}, was, activities.Confinement{}, false},
 		"of a profile": {protocol.ByProfile, []string{"write"}, activities.Confinement{Write: []string{"/a"}}, map[string]string{"profile": "dev", "network": "off"},
 			activities.Confinement{Profile: "dev", Write: []string{"/a"}, Network: "off"}, false},

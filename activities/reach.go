@@ -2,7 +2,6 @@ package activities
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"sync"
 	"syscall"
@@ -13,32 +12,10 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A host counts as reached if it gave any answer to a script of ours, refused our keys,
-// or showed another key than the pinned one. It counts as out of reach if no connection
-// could be made, or if the connection was lost before such an answer. A failure of our
-// own machine (no network, no free descriptor, a name service that does not answer)
-// counts as neither. Time without a try counts as neither, too.
-
-// OutOfReach says since when all tries to reach a host have failed. It is in the
-// heartbeats of a pump, so that the next attempt gets it on any worker.
-type OutOfReach struct {
-	Since time.Time `json:"since"`
-	Last  time.Time `json:"last"` // the newest try
-	Why   string    `json:"why"`
-}
-
-// untried is the longest time between two tries for which a host counts as out of reach
-// in between.
-const untried = 2 * time.Minute
-
 // A reach has the hosts that are out of reach, as far as this worker knows.
 type reach struct {
 	mu   sync.Mutex
 	away map[string]OutOfReach // guarded by mu
-}
-
-func keyOfHost(h protocol.HostSpec) string {
-	return fmt.Sprintf("%s\x00%s\x00%s\x00%d", h.Name, h.User, h.Address, h.Port)
 }
 
 // know records another attempt's findings about the host, unless this worker has newer
@@ -101,6 +78,14 @@ func (r *reach) now(h protocol.HostSpec) *OutOfReach {
 	return &o
 }
 
+// OutOfReach says since when all tries to reach a host have failed. It is in the
+// heartbeats of a pump, so that the next attempt gets it on any worker.
+type OutOfReach struct {
+	Since time.Time `json:"since"`
+	Last  time.Time `json:"last"` // the newest try
+	Why   string    `json:"why"`
+}
+
 // answered reports whether the host itself said what went wrong.
 func answered(err error) bool {
 	for _, e := range []error{hostexec.ErrAuth, hostexec.ErrHostKeyChanged, hostexec.ErrHostKeyUnknown, hostexec.ErrFenced,
@@ -135,3 +120,7 @@ func ourOwnFault(err error) bool {
 	var name *net.DNSError
 	return errors.As(err, &name) && !name.IsNotFound
 }
+
+// untried is the longest time between two tries for which a host counts as out of reach
+// in between.
+const untried = 2 * time.Minute
