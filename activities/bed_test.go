@@ -9,6 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/activities/codexpkg"
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/hosts"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
@@ -46,8 +54,8 @@ func newBed(t *testing.T, spec protocol.HostSpec) *bed {
 			t.Errorf("close the pool: %v", err)
 		}
 	})
-	b.set = New(Deps{
-		Pool: b.pool, Store: b.store, Live: b.live, Codex: NewCodexSource(codexDir(t)),
+	b.set = New(site.Deps{
+		Pool: b.pool, Store: b.store, Live: b.live, Codex: codexpkg.NewCodexSource(codexDir(t)),
 		APIAddress: "unix:///worker.sock", Logger: log,
 	})
 	b.asked(nil)
@@ -56,9 +64,9 @@ func newBed(t *testing.T, spec protocol.HostSpec) *bed {
 
 // asked makes the sessions in Temporal answer as in say. Sessions that are not in say
 // do not run.
-func (b *bed) asked(say map[string]SessionNow) {
-	b.set.site.askLeft = func(context.Context) ([]LeftThere, error) { return nil, nil }
-	b.set.site.askSession = func(_ context.Context, session string) (SessionNow, error) { return say[session], nil }
+func (b *bed) asked(say map[string]inquiry.SessionNow) {
+	b.set.site.AskLeft = func(context.Context) ([]inquiry.LeftThere, error) { return nil, nil }
+	b.set.site.AskSession = func(_ context.Context, session string) (inquiry.SessionNow, error) { return say[session], nil }
 }
 
 // another returns a second worker with connections of its own.
@@ -110,9 +118,9 @@ func handMade(t *testing.T, id string, model *scriptedmodel.Server) *talk {
 	root := filepath.Join(t.TempDir(), "root")
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: root})
 	k := &talk{bed: b, claim: protocol.Claim{Session: id, Host: b.spec, Generation: 1}}
-	k.layout = layoutOf(root, id)
+	k.layout = folder.LayoutOf(root, id)
 	k.layout.Codex = filepath.Join(codexDir(t), "bin", "codex")
-	if err := makeFolders(t.Context(), b.host(), k.layout, folderMark{Generation: 1}, fenceOf(k.next(), k.layout.Dir, 1)); err != nil {
+	if err := places.MakeFolders(t.Context(), b.host(), k.layout, folder.FolderMark{Generation: 1}, folder.FenceOf(k.next(), k.layout.Dir, 1)); err != nil {
 		t.Fatal(err)
 	}
 	config := scriptedmodel.ConfigTOML(model.BaseURL(), "a-token")
@@ -127,9 +135,9 @@ func (k *talk) kill() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	k.claim.Pump++
-	_, err := stopServer(ctx, k.set.Place.site, StopServerInput{Claim: k.claim, Layout: k.layout, Incarnation: k.incarnation}, 99)
-	if isRootMissing(err) { // the test has removed the whole root folder
-		_, err = giveUpRoot(ctx, k.host(), k.layout, k.claim, 99)
+	_, err := places.StopServer(ctx, k.set.Place.Site, places.StopServerInput{Claim: k.claim, Layout: k.layout, Incarnation: k.incarnation}, 99)
+	if kit.IsRootMissing(err) { // the test has removed the whole root folder
+		_, err = hosts.GiveUpRoot(ctx, k.host(), k.layout, k.claim, 99)
 	}
 	if err != nil {
 		k.t.Errorf("stop codex: %v", err)
@@ -146,24 +154,24 @@ func (k *talk) start() {
 	k.incarnation++
 	k.state.Cursor = protocol.Cursor{Incarnation: k.incarnation}
 	k.state.Rewind, k.state.Open, k.state.TurnID = 0, nil, ""
-	_, err := startServer(k.t.Context(), k.set.Place.site, StartServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation}, 1)
+	_, err := places.StartServer(k.t.Context(), k.set.Place.Site, places.StartServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation}, 1)
 	if err != nil {
 		k.t.Fatalf("start codex: %v", err)
 	}
 }
 
-func (k *talk) input(sends ...conversation.Send) RunPumpInput {
+func (k *talk) input(sends ...conversation.Send) pumps.RunPumpInput {
 	sandbox := "danger-full-access"
 	if k.permissions != "" {
 		sandbox = "workspace-write"
 	}
 	c := k.next()
-	return RunPumpInput{
+	return pumps.RunPumpInput{
 		Claim: c, Layout: k.layout, Seed: k.seed, Credentials: k.credentials,
 		Pump: conversation.PumpInput{
 			Session: c.Session, State: k.state, Resume: k.resume, Sends: sends,
 			Thread: conversation.ThreadSpec{CWD: k.layout.WorkDir, Sandbox: sandbox, Permissions: k.permissions,
-				ApprovalPolicy: "on-request", Model: "gpt-5.5", Mark: Mark(c.Session, k.layout)},
+				ApprovalPolicy: "on-request", Model: "gpt-5.5", Mark: folder.Mark(c.Session, k.layout)},
 			Prefix: fmt.Sprintf("g%d.p%d", c.Generation, c.Pump),
 		},
 	}
@@ -175,16 +183,16 @@ func (k *talk) message(text string) conversation.Send {
 }
 
 // quiet returns an attempt whose heartbeats go nowhere.
-func quiet(n int32) attempt {
-	return attempt{n: n, beat: func(PumpBeat) {}}
+func quiet(n int32) pumps.Attempt {
+	return pumps.Attempt{N: n, Beat: func(pumps.PumpBeat) {}}
 }
 
 // pump runs a pump that must return with the reason want.
-func (k *talk) pump(want conversation.PumpReason, sends ...conversation.Send) RunPumpResult {
+func (k *talk) pump(want conversation.PumpReason, sends ...conversation.Send) pumps.RunPumpResult {
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(k.t.Context(), patience)
 	defer cancel()
-	out, err := runPump(ctx, k.set.Pump.site, k.input(sends...), quiet(1))
+	out, err := pumps.RunPump(ctx, k.set.Pump.Site, k.input(sends...), quiet(1))
 	if err != nil {
 		k.t.Fatalf("pump: %v", err)
 	}
@@ -192,7 +200,7 @@ func (k *talk) pump(want conversation.PumpReason, sends ...conversation.Send) Ru
 	return out
 }
 
-func (k *talk) took(out RunPumpResult, want conversation.PumpReason) {
+func (k *talk) took(out pumps.RunPumpResult, want conversation.PumpReason) {
 	k.t.Helper()
 	if out.Pump.Reason != want {
 		k.t.Fatalf("the pump returned for %s, want %s: %+v, process %+v", out.Pump.Reason, want, out.Pump.Problem, out.Process)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/activities/folder"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -42,7 +43,7 @@ func TestALongLineAndAFloodOnStderrPassOverSSH(t *testing.T) {
 		t.Error("the long message is not on record as it was said")
 	}
 	await(t, "the flood", func() bool {
-		size, err := strconv.Atoi(strings.TrimSpace(k.sh(`stat -c %s "$1/err.log"`, serverDir(k.layout, 1))))
+		size, err := strconv.Atoi(strings.TrimSpace(k.sh(`stat -c %s "$1/err.log"`, folder.ServerDir(k.layout, 1))))
 		return err == nil && size >= flood
 	})
 	if out := k.pump(conversation.TurnEnded, k.message("again")); out.Pump.Turn.Status != "completed" {

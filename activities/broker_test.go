@@ -18,6 +18,12 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
@@ -35,7 +41,7 @@ type desk struct {
 
 	mu    sync.Mutex
 	ref   protocol.SeedRef
-	asked []RefreshSeed
+	asked []inquiry.RefreshSeed
 	no    error         // if set, refreshes fail with this error
 	block chan struct{} // if set, refreshes wait for it
 	begun chan struct{} // gets a value for each requested refresh
@@ -43,17 +49,17 @@ type desk struct {
 
 const deskEpoch = 4
 
-func (d *desk) now(_ context.Context, seed string) (SeedNow, error) {
+func (d *desk) Now(_ context.Context, seed string) (inquiry.SeedNow, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if seed != d.ref.Name {
 		d.b.t.Errorf("asked for seed %q", seed)
 	}
 	ref := d.ref
-	return SeedNow{Generation: ref.Generation, Ref: &ref, Holders: map[string]int64{d.holder: deskEpoch}}, nil
+	return inquiry.SeedNow{Generation: ref.Generation, Ref: &ref, Holders: map[string]int64{d.holder: deskEpoch}}, nil
 }
 
-func (d *desk) refresh(ctx context.Context, seed string, what RefreshSeed) (SeedNow, error) {
+func (d *desk) Refresh(ctx context.Context, seed string, what inquiry.RefreshSeed) (inquiry.SeedNow, error) {
 	d.mu.Lock()
 	d.asked = append(d.asked, what)
 	no, block := d.no, d.block
@@ -63,29 +69,29 @@ func (d *desk) refresh(ctx context.Context, seed string, what RefreshSeed) (Seed
 		d.b.t.Errorf("refresh asked by %+v", what)
 	}
 	if no != nil {
-		return SeedNow{}, no
+		return inquiry.SeedNow{}, no
 	}
 	if block != nil {
 		select {
 		case <-block:
 		case <-ctx.Done():
-			return SeedNow{}, ctx.Err()
+			return inquiry.SeedNow{}, ctx.Err()
 		}
 	}
 	if err := d.rotate(what.From); err != nil {
-		return SeedNow{}, err
+		return inquiry.SeedNow{}, err
 	}
-	return d.now(ctx, seed)
+	return d.Now(ctx, seed)
 }
 
-func (d *desk) rotated(_ context.Context, _ string, what RotatedSeed) (SeedNow, error) {
+func (d *desk) Rotated(_ context.Context, _ string, what inquiry.RotatedSeed) (inquiry.SeedNow, error) {
 	d.b.t.Errorf("a login is said to be rotated on the host: %+v", what)
-	return SeedNow{}, errors.New("there is none on the host")
+	return inquiry.SeedNow{}, errors.New("there is none on the host")
 }
 
-func (d *desk) save(_ context.Context, _ string, what SaveSeed) (SeedNow, error) {
+func (d *desk) Save(_ context.Context, _ string, what inquiry.SaveSeed) (inquiry.SeedNow, error) {
 	d.b.t.Errorf("a login is saved from the host: %+v", what)
-	return SeedNow{}, errors.New("there is none on the host")
+	return inquiry.SeedNow{}, errors.New("there is none on the host")
 }
 
 // rotate makes the generation after from, unless there is one.
@@ -176,10 +182,10 @@ func (b *bed) brokered(id string, model *scriptedmodel.Server) (*talk, *desk) {
 		b.t.Fatal(err)
 	}
 	d.keep(data, []byte(scriptedmodel.LoginConfigTOML(model.BaseURL())))
-	b.set.site.tokens, b.set.site.desk = d, d
+	b.set.site.Tokens, b.set.site.Desk = d, d
 	ref := d.ref
 	k := &talk{bed: b, claim: protocol.Claim{Session: id, Host: b.spec, Generation: 1}, seed: &ref, credentials: protocol.CredentialsBroker}
-	out, err := b.prepare(PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "workspace-write", Credentials: protocol.CredentialsBroker})
+	out, err := b.prepare(places.PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "workspace-write", Credentials: protocol.CredentialsBroker})
 	if err != nil {
 		b.t.Fatalf("prepare: %v", err)
 	}
@@ -262,7 +268,7 @@ rules:
 
 	// kill -9 of codex: its token is lost, and the next process gets one before it
 	// resumes the thread.
-	st, err := process.Inspect(t.Context(), k.host(), serverDir(k.layout, 1))
+	st, err := process.Inspect(t.Context(), k.host(), folder.ServerDir(k.layout, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +278,7 @@ rules:
 	// A pump that finds codex still alive would return at once, because it has
 	// nothing to wait for.
 	for st.State == process.Running {
-		if st, err = process.Inspect(t.Context(), k.host(), serverDir(k.layout, 1)); err != nil {
+		if st, err = process.Inspect(t.Context(), k.host(), folder.ServerDir(k.layout, 1)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -382,7 +388,7 @@ rules:
 	d.block = make(chan struct{})
 	in := k.input(k.message("go"))
 	dying := b.another()
-	dying.set.site.tokens = d
+	dying.set.site.Tokens = d
 	first := k.pumpBeside(context.Background(), dying, in, quiet(1))
 	<-d.begun
 	// The first worker is not heard of any more: its connections break.
@@ -410,12 +416,12 @@ rules:
 
 func TestOnlyAChatGPTLoginCanBeBrokered(t *testing.T) {
 	for _, seed := range []*protocol.SeedRef{nil, {Name: "team", Kind: "api_key"}, {Name: "team", Kind: "provider"}} {
-		err := checkBroker(protocol.CredentialsBroker, seed)
-		var typed *typedError
-		if !errors.As(err, &typed) || typed.kind != protocol.ErrTypeBadInput {
+		err := logins.CheckBroker(protocol.CredentialsBroker, seed)
+		var typed *kit.TypedError
+		if !errors.As(err, &typed) || typed.Kind != protocol.ErrTypeBadInput {
 			t.Errorf("%+v: %v", seed, err)
 		}
-		if err := checkBroker("", seed); err != nil {
+		if err := logins.CheckBroker("", seed); err != nil {
 			t.Errorf("%+v without a broker: %v", seed, err)
 		}
 	}
@@ -423,11 +429,11 @@ func TestOnlyAChatGPTLoginCanBeBrokered(t *testing.T) {
 
 func TestCodexThatWritesTokensDownIsRefused(t *testing.T) {
 	for version, ok := range map[string]bool{"0.125.0": false, "0.147.0": false, "0.150.9": false, "0.151.0": true, "0.169.0": true, "": false} {
-		err := checkBrokerCodex(protocol.CredentialsBroker, version)
+		err := logins.CheckBrokerCodex(protocol.CredentialsBroker, version)
 		if (err == nil) != ok {
 			t.Errorf("codex %q: %v", version, err)
 		}
-		if err := checkBrokerCodex("", version); err != nil {
+		if err := logins.CheckBrokerCodex("", version); err != nil {
 			t.Errorf("codex %q without a broker: %v", version, err)
 		}
 	}
@@ -435,7 +441,7 @@ func TestCodexThatWritesTokensDownIsRefused(t *testing.T) {
 
 func TestTokenIsRefreshedOnlyWhereThatCanHelp(t *testing.T) {
 	now := time.Now()
-	b := &brokering{site: &site{Deps: Deps{Now: func() time.Time { return now }}}}
+	b := &logins.Brokering{Site: &site.Site{Deps: site.Deps{Now: func() time.Time { return now }}}}
 	for name, c := range map[string]struct {
 		access seeds.Access
 		ask    conversation.TokenAsk
@@ -447,17 +453,17 @@ func TestTokenIsRefreshedOnlyWhereThatCanHelp(t *testing.T) {
 		"refused, and there is no other":    {seeds.Access{Expires: now.Add(time.Hour)}, conversation.TokenAsk{Reason: "refresh", Have: 7}, true},
 		"refused, and there is a newer one": {seeds.Access{Expires: now.Add(time.Hour)}, conversation.TokenAsk{Reason: "refresh", Have: 6}, false},
 	} {
-		if got := b.spent(c.access, SeedNow{Generation: 7}, c.ask); got != c.want {
+		if got := b.Spent(c.access, inquiry.SeedNow{Generation: 7}, c.ask); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 	refused := conversation.TokenAsk{Reason: "refresh", Have: 7}
-	b.made(7)
-	if b.spent(seeds.Access{}, SeedNow{Generation: 7}, refused) {
+	b.Made(7)
+	if b.Spent(seeds.Access{}, inquiry.SeedNow{Generation: 7}, refused) {
 		t.Error("what was refreshed a moment ago is refreshed again")
 	}
-	now = now.Add(justRefreshed)
-	if !b.spent(seeds.Access{}, SeedNow{Generation: 7}, refused) {
+	now = now.Add(logins.JustRefreshed)
+	if !b.Spent(seeds.Access{}, inquiry.SeedNow{Generation: 7}, refused) {
 		t.Error("what was refreshed long ago is not refreshed again")
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"filippo.io/age"
 
+	"fairlead.dev/fairlead/activities/logins"
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
@@ -17,14 +18,14 @@ import (
 // A captured is a login in a person's codex home, with the result of capturing it.
 type captured struct {
 	*bed
-	in   CaptureSeedInput
-	kept CaptureSeedResult
+	in   logins.CaptureSeedInput
+	kept logins.CaptureSeedResult
 }
 
 func newCaptured(t *testing.T) *captured {
 	t.Helper()
 	c := &captured{bed: newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})}
-	c.in = CaptureSeedInput{Name: "team", Host: c.spec, Home: t.TempDir()}
+	c.in = logins.CaptureSeedInput{Name: "team", Host: c.spec, Home: t.TempDir()}
 	c.write("auth.json", string(scriptedauth.Serve(t).Login(scriptedauth.Account{}).AuthJSON()))
 	c.kept = c.capture()
 	return c
@@ -58,9 +59,9 @@ func (c *captured) holds(it string) string {
 	return strings.Join(all, " ")
 }
 
-func (c *captured) capture() CaptureSeedResult {
+func (c *captured) capture() logins.CaptureSeedResult {
 	c.t.Helper()
-	out, err := captureSeed(c.t.Context(), c.set.Login.site, c.in)
+	out, err := logins.CaptureSeed(c.t.Context(), c.set.Login.Site, c.in)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func TestWhatWasCapturedIsReadBackAndFoundAgain(t *testing.T) {
 	}
 	defer blind.Close()
 	c.set.site.Store = blind
-	if out, err := captureSeed(t.Context(), c.set.Login.site, c.in); err == nil {
+	if out, err := logins.CaptureSeed(t.Context(), c.set.Login.Site, c.in); err == nil {
 		t.Errorf("kept as %+v, which nobody has read back", out.Ref)
 	}
 }
@@ -93,7 +94,7 @@ func TestWhatWasCapturedIsReadBackAndFoundAgain(t *testing.T) {
 // If the store cannot give back a login, nobody is asked for a code.
 func TestALoginIsMadeOnlyWhereTheStoreGivesBackWhatItTakes(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
-	if err := tryStore(t.Context(), b.set.Login.site, "logins/l"); err != nil {
+	if err := logins.TryStore(t.Context(), b.set.Login.Site, "logins/l"); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := b.store.List(t.Context(), "logins/"); err != nil || len(left) > 0 {
@@ -109,7 +110,7 @@ func TestALoginIsMadeOnlyWhereTheStoreGivesBackWhatItTakes(t *testing.T) {
 	}
 	defer blind.Close()
 	b.set.site.Store = blind
-	if out, err := makeLogin(t.Context(), b.set.Login.site, LoginInput{ID: "l", Host: b.spec}); err == nil || !strings.Contains(err.Error(), "try the store") {
+	if out, err := logins.MakeLogin(t.Context(), b.set.Login.Site, logins.LoginInput{ID: "l", Host: b.spec}); err == nil || !strings.Contains(err.Error(), "try the store") {
 		t.Errorf("made %+v, %v", out, err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(b.spec.Root, "logins", "*")); len(left) > 0 {
@@ -149,7 +150,7 @@ func TestOnlyTheLoginThatWasCapturedIsForgotten(t *testing.T) {
 					h.write(file, strings.ReplaceAll(text, "it", it))
 				}
 			}
-			err = forgetLogin(t.Context(), h.set.Login.site, ForgetLoginInput{Host: h.spec, Home: h.in.Home, Auth: h.kept.Auth})
+			err = logins.ForgetLogin(t.Context(), h.set.Login.Site, logins.ForgetLoginInput{Host: h.spec, Home: h.in.Home, Auth: h.kept.Auth})
 			if (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
 				t.Errorf("it ended with %v, want %q", err, c.fails)
 			}

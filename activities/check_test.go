@@ -7,13 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
 func (b *bed) check() protocol.CheckHostResult {
 	b.t.Helper()
-	out, err := b.set.Host.CheckHost(b.t.Context(), CheckHostInput{Host: b.spec})
+	out, err := b.set.Host.CheckHost(b.t.Context(), hosts.CheckHostInput{Host: b.spec})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func TestUnreachableHostIsTyped(t *testing.T) {
 	spec.Port = l.Addr().(*net.TCPAddr).Port
 	l.Close()
 	b := newBed(t, spec)
-	_, err = b.set.Host.CheckHost(t.Context(), CheckHostInput{Host: spec})
+	_, err = b.set.Host.CheckHost(t.Context(), hosts.CheckHostInput{Host: spec})
 	if app := appError(t, err); app.Type() != protocol.ErrTypeUnreachable || app.NonRetryable() {
 		t.Errorf("%v", app)
 	}
@@ -116,7 +117,7 @@ func TestOtherHostKeyIsNeverTried(t *testing.T) {
 	keys := spec.HostKeys
 	spec.HostKeys = hosttest.StartSSHD(t, hosttest.Options{}).Spec().HostKeys
 	b := newBed(t, spec)
-	_, err := b.set.Host.CheckHost(t.Context(), CheckHostInput{Host: spec})
+	_, err := b.set.Host.CheckHost(t.Context(), hosts.CheckHostInput{Host: spec})
 	if app := appError(t, err); app.Type() != protocol.ErrTypeHostKey || !app.NonRetryable() {
 		t.Errorf("changed key: %v", app)
 	}

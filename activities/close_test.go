@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/places"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
@@ -29,7 +31,7 @@ func (k *talk) job() {
 	k.t.Helper()
 	k.incarnation++
 	_, err := process.Start(k.t.Context(), k.host(), process.Spec{
-		Dir: serverDir(k.layout, k.incarnation), Fence: fenceOf(k.next(), k.layout.Dir, 1), Mark: Mark(k.claim.Session, k.layout),
+		Dir: folder.ServerDir(k.layout, k.incarnation), Fence: folder.FenceOf(k.next(), k.layout.Dir, 1), Mark: folder.Mark(k.claim.Session, k.layout),
 		Argv: []string{"sleep", "1000"}, WorkDir: "/",
 	})
 	if err != nil {
@@ -74,7 +76,7 @@ func TestStopEndsProcessesWhoseFolderIsGone(t *testing.T) {
 	k := b.prepared("brushed", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
 	k.job()
 	b.sh(sweep, k.layout.Dir)
-	out, err := stopServer(t.Context(), k.set.Place.site, StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation}, 1)
+	out, err := places.StopServer(t.Context(), k.set.Place.Site, places.StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation}, 1)
 	if err != nil || len(out.Survivors) == 0 || marked("brushed") != 0 {
 		t.Errorf("stopped: %+v, %v; %d are left", out, err, marked("brushed"))
 	}

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/hosts"
+	"fairlead.dev/fairlead/activities/places"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
@@ -62,7 +65,7 @@ rules:
             python3 -c 'import socket,sys; socket.create_connection(("127.0.0.1", int(sys.argv[1])), 3); print("REACHED")' %[4]s 2>&1 | tail -n 1
       - say: done
 `, dir, allowed, denied, strings.TrimPrefix(allowed, "127.0.0.1:")))
-	in := PrepareSessionInput{Sandbox: "workspace-write", Seed: b.plantable(model), Confine: Confinement{
+	in := places.PrepareSessionInput{Sandbox: "workspace-write", Seed: b.plantable(model), Confine: hosts.Confinement{
 		Read: []string{filepath.Join(dir, "read")}, Write: []string{filepath.Join(dir, "write")}, Network: protocol.NetworkHosts, Hosts: []string{"127.0.0.1"},
 	}}
 	k := b.preparedAs("confined", in)
@@ -88,20 +91,20 @@ func TestSessionThatCannotBeConfinedAsAskedIsNotPrepared(t *testing.T) {
 	root := b.root()
 	for name, c := range map[string]struct {
 		sandbox string
-		c       Confinement
+		c       hosts.Confinement
 		says    string
 	}{
-		"a read path that is not there":  {"workspace-write", Confinement{Read: []string{dir + "/nowhere"}}, "/nowhere on " + b.spec.Name + " does not exist"},
-		"a write path that is not there": {"workspace-write", Confinement{Write: []string{dir + "/nowhere"}}, "--write " + dir + "/nowhere"},
-		"a write path that is a file":    {"workspace-write", Confinement{Write: []string{dir + "/read/f"}}, "is no folder"},
-		"our own folder":                 {"workspace-write", Confinement{Write: []string{root}}, "lies in Fairlead's own folder"},
-		"a folder that holds ours":       {"workspace-write", Confinement{Write: []string{filepath.Dir(root)}}, "or holds it"},
-		"another session's credential":   {"workspace-write", Confinement{Read: []string{root + "/sessions"}}, "lies in Fairlead's own folder"},
-		"two names for one folder":       {"workspace-write", Confinement{Write: []string{dir + "/write", dir + "/link"}}, "given twice"},
-		"a profile that the seed lacks":  {protocol.ByProfile, Confinement{Profile: "dev"}, "no permission profile dev (it has: none)"},
+		"a read path that is not there":  {"workspace-write", hosts.Confinement{Read: []string{dir + "/nowhere"}}, "/nowhere on " + b.spec.Name + " does not exist"},
+		"a write path that is not there": {"workspace-write", hosts.Confinement{Write: []string{dir + "/nowhere"}}, "--write " + dir + "/nowhere"},
+		"a write path that is a file":    {"workspace-write", hosts.Confinement{Write: []string{dir + "/read/f"}}, "is no folder"},
+		"our own folder":                 {"workspace-write", hosts.Confinement{Write: []string{root}}, "lies in Fairlead's own folder"},
+		"a folder that holds ours":       {"workspace-write", hosts.Confinement{Write: []string{filepath.Dir(root)}}, "or holds it"},
+		"another session's credential":   {"workspace-write", hosts.Confinement{Read: []string{root + "/sessions"}}, "lies in Fairlead's own folder"},
+		"two names for one folder":       {"workspace-write", hosts.Confinement{Write: []string{dir + "/write", dir + "/link"}}, "given twice"},
+		"a profile that the seed lacks":  {protocol.ByProfile, hosts.Confinement{Profile: "dev"}, "no permission profile dev (it has: none)"},
 	} {
 		b.sh(`ln -sfn write "$1/link"`, dir)
-		_, err := b.prepare(PrepareSessionInput{Claim: protocol.Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}, Seed: seed, Sandbox: c.sandbox, Confine: c.c})
+		_, err := b.prepare(places.PrepareSessionInput{Claim: protocol.Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}, Seed: seed, Sandbox: c.sandbox, Confine: c.c})
 		app := appError(t, err)
 		var p protocol.Problem
 		if app.Type() != protocol.ErrTypeSandbox || !app.NonRetryable() || !strings.Contains(app.Message(), c.says) {
@@ -119,15 +122,15 @@ func TestSessionThatCannotBeConfinedAsAskedIsNotPrepared(t *testing.T) {
 // If codex lacks a feature, PrepareSession reports this before it uses the feature.
 func TestSessionAsksNothingOfACodexThatHasNotGotIt(t *testing.T) {
 	for version, c := range map[string]struct {
-		c    Confinement
+		c    hosts.Confinement
 		says string
 	}{
-		"0.130.0": {Confinement{Network: protocol.NetworkOff}, "codex 0.130.0 knows no permission profiles by name"},
-		"0.140.0": {Confinement{Network: protocol.NetworkHosts, Hosts: []string{"example.com"}}, "codex 0.140.0 cannot let commands reach some hosts only"},
+		"0.130.0": {hosts.Confinement{Network: protocol.NetworkOff}, "codex 0.130.0 knows no permission profiles by name"},
+		"0.140.0": {hosts.Confinement{Network: protocol.NetworkHosts, Hosts: []string{"example.com"}}, "codex 0.140.0 cannot let commands reach some hosts only"},
 	} {
 		spec := hosttest.StartSSHD(t, hosttest.Options{NewUser: true}).Spec()
 		b := newBed(t, spec).with(version, "")
-		_, err := b.prepare(PrepareSessionInput{Claim: protocol.Claim{Session: "s1", Host: spec, Generation: 1, Pump: 1}, Sandbox: "workspace-write", Confine: c.c})
+		_, err := b.prepare(places.PrepareSessionInput{Claim: protocol.Claim{Session: "s1", Host: spec, Generation: 1, Pump: 1}, Sandbox: "workspace-write", Confine: c.c})
 		if app := appError(t, err); app.Type() != protocol.ErrTypeSandbox || !strings.Contains(app.Message(), c.says) {
 			t.Errorf("%s: %v", version, app)
 		}
@@ -143,7 +146,7 @@ rules:
       - say: done
 `, dir))
 	seed := b.plantableWith(model, fmt.Sprintf("[permissions.dev]\nextends = \":read-only\"\n[permissions.dev.filesystem]\n%q = \"write\"\n", dir+"/write"))
-	k := b.preparedAs("dev", PrepareSessionInput{Sandbox: protocol.ByProfile, Seed: seed, Confine: Confinement{Profile: "dev"}})
+	k := b.preparedAs("dev", places.PrepareSessionInput{Sandbox: protocol.ByProfile, Seed: seed, Confine: hosts.Confinement{Profile: "dev"}})
 	if k.permissions != seeds.Profile(protocol.ByProfile) {
 		t.Errorf("runs under %q", k.permissions)
 	}
@@ -166,12 +169,12 @@ func TestPathsInOurOwnFolderAreKnownBehindALink(t *testing.T) {
 	}
 	b.sh(`cd "$1" && mkdir -p real/root/sessions/s/work real/root/sessions/other real/beside && ln -s real linked`, dir)
 	for _, root := range []string{dir + "/linked/root", dir + "/real/root"} {
-		l := layoutOf(root, "s")
+		l := folder.LayoutOf(root, "s")
 		for p, ours := range map[string]bool{
 			dir + "/real/root/sessions/other": true, dir + "/linked/root/sessions/other": true, dir + "/linked/root": true, dir + "/real": true, dir + "/linked": true,
 			dir + "/real/beside": false, dir + "/linked/beside": false, root + "/sessions/s/work": false,
 		} {
-			at, err := placeOf(t.Context(), b.host(), root, "workspace-write", l, Confinement{Write: []string{p}})
+			at, err := hosts.PlaceOf(t.Context(), b.host(), root, "workspace-write", l, hosts.Confinement{Write: []string{p}})
 			if (err != nil) != ours || ours && !strings.Contains(err.Error(), "Fairlead's own folder") {
 				t.Errorf("root %s, --write %s: %+v, %v", root, p, at, err)
 			}
@@ -179,7 +182,7 @@ func TestPathsInOurOwnFolderAreKnownBehindALink(t *testing.T) {
 	}
 	// The root folder does not exist yet, and its path goes through a link too.
 	root := dir + "/linked/yet/to come"
-	if _, err := placeOf(t.Context(), b.host(), root, "workspace-write", layoutOf(root, "s"), Confinement{Write: []string{dir + "/real"}}); err == nil {
+	if _, err := hosts.PlaceOf(t.Context(), b.host(), root, "workspace-write", folder.LayoutOf(root, "s"), hosts.Confinement{Write: []string{dir + "/real"}}); err == nil {
 		t.Error("what is to hold our folder may be written")
 	}
 }

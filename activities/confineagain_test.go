@@ -8,16 +8,17 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // scriptedProbe returns a probe whose codex answers each command with the next of
 // results. The last one repeats.
-func scriptedProbe(t *testing.T, results ...probeResult) (p *probe, asked func() int) {
+func scriptedProbe(t *testing.T, results ...hosts.ProbeResult) (p *hosts.Probe, asked func() int) {
 	t.Helper()
 	ours, codexs := net.Pipe()
-	p = &probe{conn: conversation.NewConn(ours, conversation.ConnConfig{})}
+	p = &hosts.Probe{Conn: conversation.NewConn(ours, conversation.ConnConfig{})}
 	done, n := make(chan struct{}), 0
 	go func() {
 		defer close(done)
@@ -36,7 +37,7 @@ func scriptedProbe(t *testing.T, results ...probeResult) (p *probe, asked func()
 		}
 	}()
 	asked = func() int {
-		p.conn.Close()
+		p.Conn.Close()
 		codexs.Close()
 		<-done
 		return n
@@ -47,20 +48,20 @@ func scriptedProbe(t *testing.T, results ...probeResult) (p *probe, asked func()
 // codex's sandbox does not start if another session's sandbox removes the folders that
 // it has put into a folder which both may write.
 func TestASandboxThatDoesNotStartIsTriedAgain(t *testing.T) {
-	stumbles := probeResult{ExitCode: 1, Stderr: "bwrap: Can't mount tmpfs on /newroot/srv/shared/.codex: No such file or directory"}
+	stumbles := hosts.ProbeResult{ExitCode: 1, Stderr: "bwrap: Can't mount tmpfs on /newroot/srv/shared/.codex: No such file or directory"}
 	for _, c := range []struct {
 		name    string
-		results []probeResult
+		results []hosts.ProbeResult
 		asked   int
 		says    string // part of the error; empty if there is none
 	}{
-		{"it starts then", []probeResult{stumbles, stumbles, {Stdout: "end\n"}}, 3, ""},
-		{"it never starts", []probeResult{stumbles}, trials, "no command starts in the sandbox that the session asks for (exit status 1: bwrap: Can't mount"},
-		{"what started is not begun again", []probeResult{{ExitCode: 1, Stdout: "net x\n"}}, 1, "no command starts"},
-		{"it takes too long", []probeResult{{ExitCode: timedOut}}, 1, "no end after"},
+		{"it starts then", []hosts.ProbeResult{stumbles, stumbles, {Stdout: "end\n"}}, 3, ""},
+		{"it never starts", []hosts.ProbeResult{stumbles}, hosts.Trials, "no command starts in the sandbox that the session asks for (exit status 1: bwrap: Can't mount"},
+		{"what started is not begun again", []hosts.ProbeResult{{ExitCode: 1, Stdout: "net x\n"}}, 1, "no command starts"},
+		{"it takes too long", []hosts.ProbeResult{{ExitCode: hosts.TimedOut}}, 1, "no end after"},
 	} {
 		p, asked := scriptedProbe(t, c.results...)
-		err := p.confined(t.Context(), "workspace-write", "", protocol.Layout{Dir: "/r/s", Root: "/r", WorkDir: "/r/s/work"}, place{home: "/root"}, false)
+		err := p.Confined(t.Context(), "workspace-write", "", protocol.Layout{Dir: "/r/s", Root: "/r", WorkDir: "/r/s/work"}, hosts.Place{Home: "/root"}, false)
 		if n := asked(); n != c.asked {
 			t.Errorf("%s: %d commands were tried, not %d", c.name, n, c.asked)
 		}

@@ -12,6 +12,9 @@ import (
 	"syscall"
 	"testing"
 
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/records"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
@@ -25,7 +28,7 @@ type shopTest struct {
 	*bed
 	work   string
 	secret string
-	limits DeliverLimits
+	limits site.DeliverLimits
 	calls  int
 }
 
@@ -39,11 +42,11 @@ func newShop(t *testing.T) *shopTest {
 }
 
 // shop returns another shop, as the next pump would have.
-func (s *shopTest) shop() *toolShop {
+func (s *shopTest) shop() *pumps.ToolShop {
 	root := filepath.Dir(filepath.Dir(filepath.Dir(s.work)))
-	in := RunPumpInput{Claim: protocol.Claim{Session: "s", Host: s.spec}, Layout: protocol.Layout{Root: root, Dir: filepath.Dir(s.work), WorkDir: s.work, OwnWork: true}}
-	return &toolShop{site: s.set.site, session: "s", spec: in.Claim.Host, layout: in.Layout, limits: s.limits.orDefaults(),
-		hide: secrets{all: seeds.NewRedactor("seed", []seeds.Secret{seeds.NewSecret(s.secret)})}}
+	in := pumps.RunPumpInput{Claim: protocol.Claim{Session: "s", Host: s.spec}, Layout: protocol.Layout{Root: root, Dir: filepath.Dir(s.work), WorkDir: s.work, OwnWork: true}}
+	return &pumps.ToolShop{Site: s.set.site, Session: "s", Spec: in.Claim.Host, Layout: in.Layout, Limits: s.limits.OrDefaults(),
+		Hide: site.Secrets{All: seeds.NewRedactor("seed", []seeds.Secret{seeds.NewSecret(s.secret)})}}
 }
 
 func (s *shopTest) write(name string, data []byte) {
@@ -63,9 +66,9 @@ func (s *shopTest) nextCall(args any) conversation.ToolCall {
 	return conversation.ToolCall{ID: fmt.Sprintf("i1.%d", 1000*s.calls), Tool: protocol.ToolDeliver, Args: raw, Turn: 1}
 }
 
-func (s *shopTest) reply(shop *toolShop, call conversation.ToolCall) conversation.ToolReply {
+func (s *shopTest) reply(shop *pumps.ToolShop, call conversation.ToolCall) conversation.ToolReply {
 	s.t.Helper()
-	r, err := shop.call(s.t.Context(), call)
+	r, err := shop.Call(s.t.Context(), call)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -74,7 +77,7 @@ func (s *shopTest) reply(shop *toolShop, call conversation.ToolCall) conversatio
 
 func (s *shopTest) list() []protocol.Deliverable {
 	s.t.Helper()
-	list, err := ListDeliverables(s.t.Context(), s.store, "s")
+	list, err := records.ListDeliverables(s.t.Context(), s.store, "s")
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -122,7 +125,7 @@ func TestEveryDeliverableCallGetsOneReplyAndEscapesAreRefused(t *testing.T) {
 		{args{"path": "a\nb"}, false, "control characters"},
 		{args{"path": "report.md", "name": "../x"}, false, "slash"},
 		{args{"path": "report.md", "name": ".."}, false, "not one for a file"},
-		{args{"path": "report.md", "description": strings.Repeat("x", maxDeliverWords+1)}, false, "say it shorter"},
+		{args{"path": "report.md", "description": strings.Repeat("x", pumps.MaxDeliverWords+1)}, false, "say it shorter"},
 		{args{"path": 7}, false, "not as described"},
 	}
 	shop := s.shop()
@@ -148,7 +151,7 @@ func TestEveryDeliverableCallGetsOneReplyAndEscapesAreRefused(t *testing.T) {
 	if r := s.reply(s.shop(), call); r.OK || !strings.Contains(r.Text, "there is no file nothing") {
 		t.Errorf("the call that was refused is answered %+v", r)
 	}
-	infos, err := s.store.List(t.Context(), deliverablesPrefix("s")+"content/")
+	infos, err := s.store.List(t.Context(), records.DeliverablesPrefix("s")+"content/")
 	if err != nil || len(infos) != 1 {
 		t.Errorf("one content is stored %d times, %v", len(infos), err)
 	}
@@ -157,7 +160,7 @@ func TestEveryDeliverableCallGetsOneReplyAndEscapesAreRefused(t *testing.T) {
 func TestADeliverableIsStoredWholeWithVersionsAndBounds(t *testing.T) {
 	t.Parallel()
 	s := newShop(t)
-	s.limits = DeliverLimits{MaxBytes: 5 << 20, SessionBytes: 6 << 20, SessionCalls: 5}
+	s.limits = site.DeliverLimits{MaxBytes: 5 << 20, SessionBytes: 6 << 20, SessionCalls: 5}
 	big := bytes.Repeat([]byte("0123456789abcdef"), 3<<16) // 3 MiB
 	s.write("a", big)
 	shop := s.shop()
@@ -184,7 +187,7 @@ func TestADeliverableIsStoredWholeWithVersionsAndBounds(t *testing.T) {
 	if got := strings.Join(versions, " "); got != "a.1:3145728:false a.2:3145728:false a.3:5:false a.4:5:true" {
 		t.Fatalf("listed %s", got)
 	}
-	d, r, err := OpenDeliverable(t.Context(), s.store, "s", list[0].Call)
+	d, r, err := records.OpenDeliverable(t.Context(), s.store, "s", list[0].Call)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +196,7 @@ func TestADeliverableIsStoredWholeWithVersionsAndBounds(t *testing.T) {
 		t.Errorf("%d bytes come back, %v", len(data), err)
 	}
 	for _, bad := range []string{"", "../s", "i1.1/x", "content/x", "i1.999"} {
-		if _, _, err := OpenDeliverable(t.Context(), s.store, "s", bad); err == nil {
+		if _, _, err := records.OpenDeliverable(t.Context(), s.store, "s", bad); err == nil {
 			t.Errorf("call %q opens something", bad)
 		}
 	}
@@ -217,21 +220,21 @@ rules:
 	k := handMade(t, "hands-over", model)
 	k.start()
 	in := k.input(k.message("hand it over"))
-	in.Pump.Thread.Tools = Tools()
+	in.Pump.Thread.Tools = pumps.Tools()
 	first := k.another()
-	first.set.site.delivered = func() { first.pool.Close() } // this worker cannot reach the host any more
-	if _, err := runPump(t.Context(), first.set.Pump.site, in, quiet(1)); err == nil {
+	first.set.site.Delivered = func() { first.pool.Close() } // this worker cannot reach the host any more
+	if _, err := pumps.RunPump(t.Context(), first.set.Pump.Site, in, quiet(1)); err == nil {
 		t.Fatal("the first worker did not lose its wire")
 	}
-	if list, err := ListDeliverables(t.Context(), k.store, "hands-over"); err != nil || len(list) != 1 {
+	if list, err := records.ListDeliverables(t.Context(), k.store, "hands-over"); err != nil || len(list) != 1 {
 		t.Fatalf("kept %+v, %v", list, err)
 	}
-	out, err := runPump(t.Context(), k.set.Pump.site, in, quiet(2))
+	out, err := pumps.RunPump(t.Context(), k.set.Pump.Site, in, quiet(2))
 	if err != nil {
 		t.Fatal(err)
 	}
 	k.took(out, conversation.TurnEnded)
-	list, err := ListDeliverables(t.Context(), k.store, "hands-over")
+	list, err := records.ListDeliverables(t.Context(), k.store, "hands-over")
 	if err != nil || len(list) != 1 || list[0].Name != "report.md" || list[0].Bytes != 6 || list[0].Turn != 1 {
 		t.Fatalf("delivered %+v, %v", list, err)
 	}
@@ -245,15 +248,15 @@ rules:
 	k.resume = true
 	k.start()
 	in = k.input(k.message("how far are you"))
-	in.Pump.Thread.Tools = Tools()
-	if out, err = runPump(t.Context(), k.set.Pump.site, in, quiet(1)); err != nil {
+	in.Pump.Thread.Tools = pumps.Tools()
+	if out, err = pumps.RunPump(t.Context(), k.set.Pump.Site, in, quiet(1)); err != nil {
 		t.Fatal(err)
 	}
 	k.took(out, conversation.TurnEnded)
 	if p := out.Pump.State.Progress; p == nil || p.Text != "nearly there" || *p.Percent != 90 || p.Turn != 2 {
 		t.Errorf("progress %+v", p)
 	}
-	if list, err := ListDeliverables(t.Context(), k.store, "hands-over"); err != nil || len(list) != 1 {
+	if list, err := records.ListDeliverables(t.Context(), k.store, "hands-over"); err != nil || len(list) != 1 {
 		t.Errorf("a line of an earlier process delivered again: %+v, %v", list, err)
 	}
 	states := k.states("hands-over")
@@ -270,11 +273,11 @@ rules:
 // fault.
 func TestAHostThatCannotGiveFilesIsNoTrouble(t *testing.T) {
 	t.Parallel()
-	var no refusal
-	if err := said(fmt.Errorf("read a: %w", fmt.Errorf("%w: no /proc", hostexec.ErrUnsupported)), "a"); !errors.As(err, &no) {
+	var no pumps.Refusal
+	if err := pumps.Said(fmt.Errorf("read a: %w", fmt.Errorf("%w: no /proc", hostexec.ErrUnsupported)), "a"); !errors.As(err, &no) {
 		t.Errorf("said %v", err)
 	}
-	if err := said(io.ErrUnexpectedEOF, "a"); errors.As(err, &no) {
+	if err := pumps.Said(io.ErrUnexpectedEOF, "a"); errors.As(err, &no) {
 		t.Errorf("trouble is refused for good: %v", err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/testsuite"
+
+	"fairlead.dev/fairlead/activities/overseer"
 )
 
 // describes is a client whose server knows some workflows, by id.
@@ -29,17 +31,17 @@ func (d describes) DescribeWorkflowExecution(_ context.Context, id, _ string) (*
 	return &workflowservice.DescribeWorkflowExecutionResponse{WorkflowExecutionInfo: info}, nil
 }
 
-func finds(t *testing.T, c client.Client, holders ...Holder) ([]Holder, error) {
+func finds(t *testing.T, c client.Client, holders ...overseer.Holder) ([]overseer.Holder, error) {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
-	e := &Engine{Client: c}
+	e := &overseer.Engine{Client: c}
 	env.RegisterActivity(e)
-	v, err := env.ExecuteActivity(e.FindEnded, FindEndedInput{Holders: holders})
+	v, err := env.ExecuteActivity(e.FindEnded, overseer.FindEndedInput{Holders: holders})
 	if err != nil {
 		return nil, err
 	}
-	var out FindEndedResult
+	var out overseer.FindEndedResult
 	if err := v.Get(&out); err != nil {
 		t.Fatal(err)
 	}
@@ -57,9 +59,9 @@ func TestAHolderOfWhichItIsInDoubtKeepsItsLease(t *testing.T) {
 		"session/mum": {Status: running}, // does not report its first run
 		"session/end": {Status: done},
 	}}
-	got, err := finds(t, server, Holder{"session/a", "one"}, Holder{"session/a", ""}, Holder{"session/a", "another"},
-		Holder{"session/mum", "one"}, Holder{"session/end", "one"}, Holder{"session/gone", "one"})
-	want := []Holder{{"session/a", "another"}, {"session/end", "one"}, {"session/gone", "one"}}
+	got, err := finds(t, server, overseer.Holder{WorkflowID: "session/a", FirstRun: "one"}, overseer.Holder{WorkflowID: "session/a", FirstRun: ""}, overseer.Holder{WorkflowID: "session/a", FirstRun: "another"},
+		overseer.Holder{WorkflowID: "session/mum", FirstRun: "one"}, overseer.Holder{WorkflowID: "session/end", FirstRun: "one"}, overseer.Holder{WorkflowID: "session/gone", FirstRun: "one"})
+	want := []overseer.Holder{{WorkflowID: "session/a", FirstRun: "another"}, {WorkflowID: "session/end", FirstRun: "one"}, {WorkflowID: "session/gone", FirstRun: "one"}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("ended are %v, %v; not %v", got, err, want)
 	}
@@ -67,7 +69,7 @@ func TestAHolderOfWhichItIsInDoubtKeepsItsLease(t *testing.T) {
 
 func TestAServerThatDoesNotKnowWhoAsksSaysNothingOfOthers(t *testing.T) {
 	for _, err := range []error{serviceerror.NewNotFound("404 page not found"), errors.New("connection refused")} {
-		if got, err := finds(t, describes{err: err}, Holder{"session/a", "one"}); err == nil {
+		if got, err := finds(t, describes{err: err}, overseer.Holder{WorkflowID: "session/a", FirstRun: "one"}); err == nil {
 			t.Errorf("ended are %v", got)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/process"
@@ -37,9 +39,9 @@ func TestErrorsOfDomainsGetTheirType(t *testing.T) {
 		{&hostexec.FencedError{Ours: ours, Host: hostexec.Epoch{Generation: 2, Pump: 3, Attempt: 2}}, protocol.ErrTypeFenced, true},
 		{store.ErrUnreachable, protocol.ErrTypeStore, true},
 		{store.ErrWrongKey, protocol.ErrTypeStore, false},
-		{&seedError{"team", store.ErrUnreachable}, protocol.ErrTypeStore, true},
-		{&seedError{"team", store.ErrWrongKey}, protocol.ErrTypeSeed, false},
-		{&seedError{"team", store.ErrTorn}, protocol.ErrTypeSeed, false},
+		{&kit.SeedError{Name: "team", Err: store.ErrUnreachable}, protocol.ErrTypeStore, true},
+		{&kit.SeedError{Name: "team", Err: store.ErrWrongKey}, protocol.ErrTypeSeed, false},
+		{&kit.SeedError{Name: "team", Err: store.ErrTorn}, protocol.ErrTypeSeed, false},
 		{snapshots.ErrIncomplete, protocol.ErrTypeSnapshot, false},
 		{snapshots.ErrNewer, protocol.ErrTypeSnapshot, false},
 		{&snapshots.LineageError{Thread: "t", Of: "t", Why: "is missing"}, protocol.ErrTypeSnapshot, false},
@@ -48,10 +50,10 @@ func TestErrorsOfDomainsGetTheirType(t *testing.T) {
 		{snapshots.ErrGit, protocol.ErrTypeSnapshot, false},
 		{seeds.ErrNotWiped, protocol.ErrTypeInternal, true},
 		{errors.New("anything"), protocol.ErrTypeInternal, true},
-		{badInput("no"), protocol.ErrTypeBadInput, false},
-		{errHandOver, protocol.ErrTypeWireLost, true},
+		{kit.BadInput("no"), protocol.ErrTypeBadInput, false},
+		{kit.ErrHandOver, protocol.ErrTypeWireLost, true},
 	} {
-		err := failing{epoch: ours}.failure(t.Context(), "do it", fmt.Errorf("with care: %w", c.err))
+		err := kit.Failing{Epoch: ours}.Failure(t.Context(), "do it", fmt.Errorf("with care: %w", c.err))
 		app := appError(t, err)
 		if app.Type() != c.kind || app.NonRetryable() == c.retry || !strings.HasPrefix(app.Message(), "do it: with care: ") {
 			t.Errorf("%v became %s, non-retryable %v: %s", c.err, app.Type(), app.NonRetryable(), app.Message())
@@ -62,7 +64,7 @@ func TestErrorsOfDomainsGetTheirType(t *testing.T) {
 func TestCancelledAttemptEndsAsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := failing{}.failure(ctx, "do it", fmt.Errorf("%w: stopped waiting: %w", hostexec.ErrOutcomeUnknown, context.Canceled))
+	err := kit.Failing{}.Failure(ctx, "do it", fmt.Errorf("%w: stopped waiting: %w", hostexec.ErrOutcomeUnknown, context.Canceled))
 	if err != context.Canceled {
 		t.Errorf("ended as %v", err)
 	}
@@ -78,25 +80,25 @@ func TestErrorsAndResultsHoldNoSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	hide := seeds.NewRedactor("team", seeds.KnownSecrets(b))
-	app := appError(t, failing{hide: hide}.failure(t.Context(), "do it", errors.New("bad key "+madeUpKey)))
+	app := appError(t, kit.Failing{Hide: hide}.Failure(t.Context(), "do it", errors.New("bad key "+madeUpKey)))
 	var p protocol.Problem
 	if app.Details(&p) != nil || strings.Contains(app.Error()+p.Message+p.Hint, madeUpKey) {
 		t.Errorf("the error holds the key: %v %+v", app, p)
 	}
-	out := RunPumpResult{
+	out := pumps.RunPumpResult{
 		Pump: conversation.PumpResult{
 			Requests: []protocol.Request{{Command: "echo " + madeUpKey, Changes: []protocol.Change{{Diff: "+" + madeUpKey}}}},
 			Turn:     &conversation.TurnEnd{FinalText: madeUpKey, Problem: &protocol.Problem{Message: madeUpKey}},
 			State:    conversation.PumpState{FinalText: madeUpKey},
 		},
-		Process: &ProcessGone{StderrTail: madeUpKey},
+		Process: &pumps.ProcessGone{StderrTail: madeUpKey},
 	}
-	hideIn(hide, &out)
+	kit.HideIn(hide, &out)
 	if s := fmt.Sprintf("%+v %+v %+v %+v", out, *out.Pump.Turn, *out.Pump.Turn.Problem, *out.Process); strings.Contains(s, madeUpKey) {
 		t.Errorf("the result holds the key: %s", s)
 	}
 	e := protocol.Entry{Text: madeUpKey, Data: map[string]string{"k": madeUpKey}}
-	hideIn(hide, &e)
+	kit.HideIn(hide, &e)
 	if s := fmt.Sprint(e); strings.Contains(s, madeUpKey) {
 		t.Errorf("the entry holds the key: %s", s)
 	}
@@ -118,7 +120,7 @@ func TestNoHalfOfASecretIsLeftWhereAnErrorLogIsCut(t *testing.T) {
 		} else {
 			behind = strings.Repeat("!", pad)
 		}
-		got := hide.String(goneOf(process.Status{StderrTail: strings.Repeat("x", 1000) + " key " + madeUpKey + behind}).StderrTail)
+		got := hide.String(pumps.GoneOf(process.Status{StderrTail: strings.Repeat("x", 1000) + " key " + madeUpKey + behind}).StderrTail)
 		if got != c.want {
 			t.Errorf("%q…, want %q…", got[:min(len(got), 80)], c.want[:min(len(c.want), 80)])
 		}

@@ -12,6 +12,10 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"fairlead.dev/fairlead/activities/hosts"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/records"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -19,7 +23,7 @@ import (
 func (b *bed) output(id, stream string) string {
 	b.t.Helper()
 	var out bytes.Buffer
-	for c, err := range ReadExec(b.t.Context(), b.store, id, stream, 0) {
+	for c, err := range records.ReadExec(b.t.Context(), b.store, id, stream, 0) {
 		if err != nil {
 			b.t.Fatal(err)
 		}
@@ -29,7 +33,7 @@ func (b *bed) output(id, stream string) string {
 }
 
 func (b *bed) exec(ctx context.Context, id string, n int32, stop <-chan struct{}, argv ...string) (protocol.ExecResult, error) {
-	return execOn(ctx, b.set.Host.site, protocol.ExecInput{ID: id, Host: b.spec, Argv: argv}, execAttempt{n: n, stop: stop})
+	return hosts.ExecOn(ctx, b.set.Host.Site, protocol.ExecInput{ID: id, Host: b.spec, Argv: argv}, hosts.ExecAttempt{N: n, Stop: stop})
 }
 
 func TestCommandsStreamsAndStatusAreKept(t *testing.T) {
@@ -42,16 +46,16 @@ func TestCommandsStreamsAndStatusAreKept(t *testing.T) {
 	if out != want {
 		t.Errorf("result %+v, want %+v", out, want)
 	}
-	if got := b.output("e1", Stdout); got != "to out 'and \" more\n" {
+	if got := b.output("e1", records.Stdout); got != "to out 'and \" more\n" {
 		t.Errorf("stdout %q", got)
 	}
-	if got := b.output("e1", Stderr); got != "to err\n" {
+	if got := b.output("e1", records.Stderr); got != "to err\n" {
 		t.Errorf("stderr %q", got)
 	}
-	if end, ok, err := ReadExecEnd(t.Context(), b.store, "e1"); err != nil || !ok || end != want {
+	if end, ok, err := records.ReadExecEnd(t.Context(), b.store, "e1"); err != nil || !ok || end != want {
 		t.Errorf("the end on record is %+v, %v, %v", end, ok, err)
 	}
-	if n := len(b.live.of(ExecTopic("e1"), LiveState)); n != 1 {
+	if n := len(b.live.of(records.ExecTopic("e1"), records.LiveState)); n != 1 {
 		t.Errorf("the end was shown %d times", n)
 	}
 	if left := b.sh(`[ ! -e "$1/exec/e1" ] || ls -A "$1/exec/e1"`, b.root()); left != "" {
@@ -92,7 +96,7 @@ echo half >&2; until [ -e "$1" ]; do sleep 0.05; done; echo ran >>"$1.count"; ec
 	}
 	stop := make(chan struct{})
 	close(stop)
-	if _, err := b.exec(t.Context(), "e3", 2, stop, argv...); !errors.Is(err, errHandOver) {
+	if _, err := b.exec(t.Context(), "e3", 2, stop, argv...); !errors.Is(err, kit.ErrHandOver) {
 		t.Errorf("a stopping worker ended with %v", err)
 	}
 	b.sh(`: >"$1"`, gate)
@@ -105,10 +109,10 @@ echo half >&2; until [ -e "$1" ]; do sleep 0.05; done; echo ran >>"$1.count"; ec
 		fmt.Fprintf(&want, "line %d\n", i)
 	}
 	want.WriteString("last\n")
-	if got := b.output("e3", Stdout); got != want.String() {
+	if got := b.output("e3", records.Stdout); got != want.String() {
 		t.Errorf("stdout has %d bytes, want %d of the same", len(got), want.Len())
 	}
-	if got := b.output("e3", Stderr); got != "half\n" {
+	if got := b.output("e3", records.Stderr); got != "half\n" {
 		t.Errorf("stderr %q", got)
 	}
 	if got := b.sh(`cat "$1.count"`, gate); got != "ran\n" {
@@ -119,7 +123,7 @@ echo half >&2; until [ -e "$1" ]; do sleep 0.05; done; echo ran >>"$1.count"; ec
 // shown returns about how many bytes of output were shown live.
 func (b *bed) shown(id string) int {
 	n := 0
-	for _, ev := range b.live.of(ExecTopic(id), LiveOutput) {
+	for _, ev := range b.live.of(records.ExecTopic(id), records.LiveOutput) {
 		n += len(ev.Data) * 3 / 4 // base64, roughly
 	}
 	return n
@@ -164,7 +168,7 @@ func TestACancelledCommandThatCannotBeStoppedIsTold(t *testing.T) {
 	b.sh(`echo 9 9 9 >"$1/exec/e5/epoch"`, b.spec.Root) // the command belongs to another attempt now
 	cancel()
 	err := <-done
-	kind, hint, retry := failing{}.classify(err)
+	kind, hint, retry := kit.Failing{}.Classify(err)
 	if kind != protocol.ErrTypeOutcomeUnknown || retry || !strings.Contains(err.Error(), "may still run") || !strings.Contains(hint, "exec/e5") {
 		t.Errorf("it ended with %s: %v (%s), retry %v", kind, err, hint, retry)
 	}
@@ -173,7 +177,7 @@ func TestACancelledCommandThatCannotBeStoppedIsTold(t *testing.T) {
 func (b *bed) output5(t *testing.T) string {
 	t.Helper()
 	var c protocol.ExecChunk
-	if err := json.Unmarshal(b.live.of(ExecTopic("e5"), LiveOutput)[0].Data, &c); err != nil {
+	if err := json.Unmarshal(b.live.of(records.ExecTopic("e5"), records.LiveOutput)[0].Data, &c); err != nil {
 		t.Fatal(err)
 	}
 	return string(c.Data)
@@ -183,7 +187,7 @@ func TestBadCommandsAreRefused(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
 	for id, argv := range map[string][]string{"ok": nil, "ok2": {""}, "../up": {"true"}, "ok3": {"a\x00b"}} {
 		_, err := b.exec(t.Context(), id, 1, nil, argv...)
-		if app := appError(t, failing{}.failure(t.Context(), "exec", err)); app.Type() != protocol.ErrTypeBadInput || !app.NonRetryable() {
+		if app := appError(t, kit.Failing{}.Failure(t.Context(), "exec", err)); app.Type() != protocol.ErrTypeBadInput || !app.NonRetryable() {
 			t.Errorf("%s %q: %v", id, argv, app)
 		}
 	}
@@ -194,18 +198,18 @@ func TestCommandForAHostThatIsAwayDoesNotRunLater(t *testing.T) {
 	spec.Port = 1 // nobody listens there
 	b := newBed(t, spec)
 	_, err := b.exec(t.Context(), "e9", 1, nil, "true")
-	if app := appError(t, failing{}.failure(t.Context(), "exec", err)); app.Type() != protocol.ErrTypeUnreachable || !app.NonRetryable() {
+	if app := appError(t, kit.Failing{}.Failure(t.Context(), "exec", err)); app.Type() != protocol.ErrTypeUnreachable || !app.NonRetryable() {
 		t.Errorf("at first: %v", app)
 	}
 	// An earlier attempt may have started the command, so the activity is retried.
 	_, err = b.exec(t.Context(), "e9", 2, nil, "true")
-	if app := appError(t, failing{}.failure(t.Context(), "exec", err)); app.Type() != protocol.ErrTypeUnreachable || app.NonRetryable() {
+	if app := appError(t, kit.Failing{}.Failure(t.Context(), "exec", err)); app.Type() != protocol.ErrTypeUnreachable || app.NonRetryable() {
 		t.Errorf("later: %v", app)
 	}
 }
 
 type counted struct {
-	HostPool
+	site.HostPool
 	n *atomic.Int32
 }
 
@@ -233,7 +237,7 @@ func TestABinaryStreamTakesNoMoreRoundTripsThanText(t *testing.T) {
 	for i, script := range []string{"yes zero | head -c 2000000", "head -c 2000000 /dev/zero"} {
 		before := n.Load()
 		out, err := b.exec(t.Context(), fmt.Sprint("e", i), 1, nil, "sh", "-c", script)
-		if err != nil || out.Stdout != 2000000 || len(b.output(fmt.Sprint("e", i), Stdout)) != 2000000 {
+		if err != nil || out.Stdout != 2000000 || len(b.output(fmt.Sprint("e", i), records.Stdout)) != 2000000 {
 			t.Fatalf("%s: %+v, %v", script, out, err)
 		}
 		trips[i] = n.Load() - before

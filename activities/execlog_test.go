@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/activities/records"
 )
 
 func TestOutputIsWholeWhoeverStoredIt(t *testing.T) {
@@ -14,32 +16,32 @@ func TestOutputIsWholeWhoeverStoredIt(t *testing.T) {
 		want[i] = byte(rng.Uint32())
 	}
 	st := newStore(t)
-	logs := []*execLog{
-		{store: st, id: "x1", stream: Stdout, now: time.Now, keep: keepExec},
-		{store: st, id: "x1", stream: Stdout, now: time.Now, keep: keepExec},
+	logs := []*records.ExecLog{
+		{Store: st, ID: "x1", Stream: records.Stdout, Now: time.Now, Keep: records.KeepExec},
+		{Store: st, ID: "x1", Stream: records.Stdout, Now: time.Now, Keep: records.KeepExec},
 	}
 	at := []int{0, 0}
 	for at[0] < len(want) || at[1] < len(want) {
 		i := rng.IntN(2)
 		n := min(rng.IntN(3000), len(want)-at[i])
-		if err := logs[i].add(t.Context(), int64(at[i]), want[at[i]:at[i]+n]); err != nil {
+		if err := logs[i].Add(t.Context(), int64(at[i]), want[at[i]:at[i]+n]); err != nil {
 			t.Fatal(err)
 		}
 		at[i] += n
 		if rng.IntN(3) == 0 {
-			if err := logs[i].flush(t.Context()); err != nil {
+			if err := logs[i].Flush(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	for _, l := range logs {
-		if err := l.flush(t.Context()); err != nil {
+		if err := l.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, from := range []int64{0, 1, 4999, 49_999, 50_000} {
 		var got bytes.Buffer
-		for c, err := range ReadExec(t.Context(), st, "x1", Stdout, from) {
+		for c, err := range records.ReadExec(t.Context(), st, "x1", records.Stdout, from) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,9 +54,9 @@ func TestOutputIsWholeWhoeverStoredIt(t *testing.T) {
 			t.Errorf("from %d: %d bytes, want %d of the same", from, got.Len(), len(want)-int(from))
 		}
 	}
-	l, err := openLog(t.Context(), st, "x1", Stdout, time.Now)
-	if err != nil || l.stored != int64(len(want)) {
-		t.Errorf("the store ends at %d, %v", l.stored, err)
+	l, err := records.OpenLog(t.Context(), st, "x1", records.Stdout, time.Now)
+	if err != nil || l.Stored != int64(len(want)) {
+		t.Errorf("the store ends at %d, %v", l.Stored, err)
 	}
 }
 
@@ -65,16 +67,16 @@ func TestOnlyTheNewestOutputIsKept(t *testing.T) {
 	const keep, piece, all = 10_000, 1000, 123_000
 	add := func(from, to int64) {
 		t.Helper()
-		l, err := openLog(t.Context(), st, "x2", Stdout, time.Now)
+		l, err := records.OpenLog(t.Context(), st, "x2", records.Stdout, time.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.keep = keep
+		l.Keep = keep
 		for at := from; at < to; at += piece {
-			if err := l.add(t.Context(), at, bytes.Repeat([]byte{byte(at / piece)}, piece)); err != nil {
+			if err := l.Add(t.Context(), at, bytes.Repeat([]byte{byte(at / piece)}, piece)); err != nil {
 				t.Fatal(err)
 			}
-			if err := l.flush(t.Context()); err != nil {
+			if err := l.Flush(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -82,7 +84,7 @@ func TestOnlyTheNewestOutputIsKept(t *testing.T) {
 	add(0, 50_000)
 	add(40_000, all) // another attempt, which begins a little earlier
 	next := int64(-1)
-	for c, err := range ReadExec(t.Context(), st, "x2", Stdout, 0) {
+	for c, err := range records.ReadExec(t.Context(), st, "x2", records.Stdout, 0) {
 		if err != nil {
 			t.Fatal(err)
 		}

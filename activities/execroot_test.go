@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"fairlead.dev/fairlead/activities/internal/kit"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -26,7 +27,7 @@ func TestACommandIsNotRunAgainOnAHostWhoseDiskIsNotMounted(t *testing.T) {
 			}()
 			await(t, "the command", func() bool { _, err := os.Stat(ran); return err == nil })
 			close(stop)
-			if err := <-ended; !errors.Is(err, errHandOver) {
+			if err := <-ended; !errors.Is(err, kit.ErrHandOver) {
 				t.Fatal(err)
 			}
 			if err := os.WriteFile(ran+".go", nil, 0o600); err != nil {

@@ -10,22 +10,24 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/places"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // A leftBook is what Temporal answers during a search for leftovers.
 type leftBook struct {
 	t      *testing.T
-	listed []hostNow
-	knows  []LeftThere // the pool
-	owners map[string]FolderOwner
-	told   []HostLooked
+	listed []inquiry.HostNow
+	knows  []inquiry.LeftThere // the pool
+	owners map[string]inquiry.FolderOwner
+	told   []inquiry.HostLooked
 }
 
-func (b *leftBook) hosts(context.Context, string) ([]hostNow, error)   { return b.listed, nil }
-func (b *leftBook) known(context.Context, string) ([]LeftThere, error) { return b.knows, nil }
+func (b *leftBook) Hosts(context.Context, string) ([]inquiry.HostNow, error)   { return b.listed, nil }
+func (b *leftBook) Known(context.Context, string) ([]inquiry.LeftThere, error) { return b.knows, nil }
 
-func (b *leftBook) owner(_ context.Context, session string, generation int64) (FolderOwner, error) {
+func (b *leftBook) Owner(_ context.Context, session string, generation int64) (inquiry.FolderOwner, error) {
 	o, ok := b.owners[fmt.Sprintf("%s/%d", session, generation)]
 	if !ok {
 		b.t.Errorf("asked whose the folder of %s of generation %d is", session, generation)
@@ -34,7 +36,7 @@ func (b *leftBook) owner(_ context.Context, session string, generation int64) (F
 	return o, nil
 }
 
-func (b *leftBook) tell(_ context.Context, pool, signal string, what HostsLooked) error {
+func (b *leftBook) Tell(_ context.Context, pool, signal string, what inquiry.HostsLooked) error {
 	if pool != "pool/here" || signal != "looked" {
 		b.t.Errorf("%s was told by %s", pool, signal)
 	}
@@ -43,19 +45,19 @@ func (b *leftBook) tell(_ context.Context, pool, signal string, what HostsLooked
 }
 
 // in runs FindLeftovers for folders whose mark is older than ten minutes.
-func (b *leftBook) in(h *PlaceActs, limit int) FindLeftoversResult {
+func (b *leftBook) in(h *places.Activities, limit int) places.FindLeftoversResult {
 	b.t.Helper()
-	h.site.left, b.told = b, nil
-	out, err := h.FindLeftovers(b.t.Context(), FindLeftoversInput{Pool: "pool/here", Signal: "looked", Older: 10 * time.Minute, Limit: limit})
+	h.Site.Left, b.told = b, nil
+	out, err := h.FindLeftovers(b.t.Context(), places.FindLeftoversInput{Pool: "pool/here", Signal: "looked", Older: 10 * time.Minute, Limit: limit})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	return out
 }
 
-func listed(specs ...protocol.HostSpec) (all []hostNow) {
+func listed(specs ...protocol.HostSpec) (all []inquiry.HostNow) {
 	for _, s := range specs {
-		all = append(all, hostNow{Name: s.Name, Spec: &s})
+		all = append(all, inquiry.HostNow{Name: s.Name, Spec: &s})
 	}
 	return all
 }
@@ -75,7 +77,7 @@ func TestAFolderThatItsPoolForgotIsFoundAndWiped(t *testing.T) {
 	b := newBed(t, spec)
 	k := b.worked("forgotten")
 	b.sh(ages, k.layout.Dir)
-	book := &leftBook{t: t, listed: listed(spec), owners: map[string]FolderOwner{"forgotten/1": OwnerEnded}}
+	book := &leftBook{t: t, listed: listed(spec), owners: map[string]inquiry.FolderOwner{"forgotten/1": inquiry.OwnerEnded}}
 	out := book.in(b.set.Place, 10)
 	if fmt.Sprint(out.Told) != "["+spec.Name+"/forgotten]" || len(out.Problems) > 0 || out.Hosts != 1 || out.Folders != 1 || len(book.told) != 1 {
 		t.Fatalf("found %+v, told %+v", out, book.told)
@@ -87,7 +89,7 @@ func TestAFolderThatItsPoolForgotIsFoundAndWiped(t *testing.T) {
 	// This is what the pool then asks for.
 	in := k.leave(false)
 	in.Generation, in.Seed, in.ThreadID, in.Layout = told.Ended[0].Generation, nil, "", protocol.Layout{}
-	wiped, err := k.wipe(in, knows(SeedNow{Generation: 1, Ref: k.seed}))
+	wiped, err := k.wipe(in, knows(inquiry.SeedNow{Generation: 1, Ref: k.seed}))
 	if err != nil || !wiped.Wiped || !wiped.Removed || b.exported(wiped.Archive)["work/work.txt"] != "precious\n" {
 		t.Errorf("wiped %+v, %v", wiped, err)
 	}
@@ -106,8 +108,8 @@ func TestALookForLeftoversTouchesNothingAndNamesStrangers(t *testing.T) {
 	b := newBed(t, spec)
 	root := strings.TrimSpace(b.sh(`cd && mkdir -p "$1/sessions" && cd "$1" && pwd`, spec.Root))
 	defer b.sh(`rm -rf "$1"`, root)
-	book := &leftBook{t: t, owners: map[string]FolderOwner{}}
-	make := func(session string, generation int64, owner FolderOwner, young ...bool) {
+	book := &leftBook{t: t, owners: map[string]inquiry.FolderOwner{}}
+	make := func(session string, generation int64, owner inquiry.FolderOwner, young ...bool) {
 		t.Helper()
 		dir := root + "/sessions/" + session
 		b.sh(`mkdir -p "$1/codex-home" "$1/work" && echo secret >"$1/codex-home/auth.json" && printf 'generation %s\ndir /srv\n' "$2" >"$1/generation"`, dir, fmt.Sprint(generation))
@@ -118,20 +120,20 @@ func TestALookForLeftoversTouchesNothingAndNamesStrangers(t *testing.T) {
 			book.owners[fmt.Sprintf("%s/%d", session, generation)] = owner
 		}
 	}
-	make("runs", 1_790_000_000, OwnerRuns)
-	make("just-ended", 1_790_000_001, OwnerEnded, true)
-	make("ended", 1_790_000_002, OwnerEnded)
+	make("runs", 1_790_000_000, inquiry.OwnerRuns)
+	make("just-ended", 1_790_000_001, inquiry.OwnerEnded, true)
+	make("ended", 1_790_000_002, inquiry.OwnerEnded)
 	make("held", 1_790_000_003, "")
 	make("left", 1_790_000_004, "")
-	make("stranger", 1_790_000_005, OwnerNobody)
-	make("namesake", 1_790_000_006, OwnerAnother)
-	make("torn", 0, OwnerUnmarked)
+	make("stranger", 1_790_000_005, inquiry.OwnerNobody)
+	make("namesake", 1_790_000_006, inquiry.OwnerAnother)
+	make("torn", 0, inquiry.OwnerUnmarked)
 	b.sh(`cd "$1/sessions" && printf 'generation 17' >torn/generation && mkdir "Not ours" only-a-lock && ln -s runs link && : >file`, root)
 	away, resting := spec, spec
 	away.Name, away.Address, away.Port = "away", "127.0.0.1", 1
 	resting.Name = "resting"
-	book.knows = []LeftThere{{Session: "held", Host: "elsewhere", Held: true}, {Session: "left", Host: spec.Name}, {Session: "ended", Host: "elsewhere"}}
-	book.listed = append(listed(away, spec, resting), hostNow{Name: "unsaid"})
+	book.knows = []inquiry.LeftThere{{Session: "held", Host: "elsewhere", Held: true}, {Session: "left", Host: spec.Name}, {Session: "ended", Host: "elsewhere"}}
+	book.listed = append(listed(away, spec, resting), inquiry.HostNow{Name: "unsaid"})
 	book.listed[2].Health = &struct {
 		State string `json:"state"`
 	}{"quarantined"}
@@ -147,10 +149,10 @@ func TestALookForLeftoversTouchesNothingAndNamesStrangers(t *testing.T) {
 	if e := book.told[0].Ended; len(e) != 1 || e[0].Session != "ended" || e[0].Generation != 1_790_000_002 {
 		t.Errorf("ended %+v", e)
 	}
-	want := []FoundFolder{
-		{"namesake", 1_790_000_006, time.Unix(1_790_000_006, 0).UTC(), string(OwnerAnother)},
-		{"stranger", 1_790_000_005, time.Unix(1_790_000_005, 0).UTC(), string(OwnerNobody)},
-		{"torn", 0, time.Time{}, string(OwnerUnmarked)},
+	want := []inquiry.FoundFolder{
+		{Session: "namesake", Generation: 1_790_000_006, Since: time.Unix(1_790_000_006, 0).UTC(), Why: string(inquiry.OwnerAnother)},
+		{Session: "stranger", Generation: 1_790_000_005, Since: time.Unix(1_790_000_005, 0).UTC(), Why: string(inquiry.OwnerNobody)},
+		{Session: "torn", Generation: 0, Since: time.Time{}, Why: string(inquiry.OwnerUnmarked)},
 	}
 	if !slices.Equal(book.told[0].Unknown, want) {
 		t.Errorf("unknown %+v", book.told[0].Unknown)
@@ -171,7 +173,7 @@ func TestHostsAreLookedAtInTurn(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
 	book := &leftBook{t: t}
 	for i, name := range []string{"newest", "oldest", "between"} {
-		h := hostNow{Name: name, Spec: &b.spec}
+		h := inquiry.HostNow{Name: name, Spec: &b.spec}
 		h.Folders = &struct {
 			At time.Time `json:"at"`
 		}{time.Unix(int64([]int{30, 10, 20}[i]), 0)}
@@ -179,7 +181,7 @@ func TestHostsAreLookedAtInTurn(t *testing.T) {
 	}
 	fresh := b.spec
 	fresh.Root += "/fresh"
-	book.listed = append(book.listed, hostNow{Name: "never", Spec: &fresh})
+	book.listed = append(book.listed, inquiry.HostNow{Name: "never", Spec: &fresh})
 	out := book.in(b.set.Place, 2)
 	if out.Hosts != 2 || out.Left != 2 || len(book.told) != 2 || book.told[0].Host.Root != fresh.Root {
 		t.Errorf("looked %+v, told %+v", out, book.told)

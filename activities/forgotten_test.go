@@ -8,16 +8,22 @@ import (
 
 	"go.temporal.io/api/serviceerror"
 
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/places"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // asked returns what the seed's workflow answers when a pool cleans up.
-func (d *fakeDesk) asked(ctx context.Context, name string) (SeedNow, bool, error) {
-	now, err := d.now(ctx, name)
+func (d *fakeDesk) asked(ctx context.Context, name string) (inquiry.SeedNow, bool, error) {
+	now, err := d.Now(ctx, name)
 	return now, true, err
 }
 
-func noWorkflow(context.Context, string) (SeedNow, bool, error) { return SeedNow{}, false, nil }
+func noWorkflow(context.Context, string) (inquiry.SeedNow, bool, error) {
+	return inquiry.SeedNow{}, false, nil
+}
 
 // The workflow of a seed was terminated and started anew, so it does not know an older
 // lease. This is no reason to wipe a login that codex rotated under that lease.
@@ -100,12 +106,12 @@ func TestASessionThatComesInWithAnotherSeedKeepsAForgottenLogin(t *testing.T) {
 	k, d := b.held("forgot-in", nil)
 	d.at.First, d.at.Holders = 100, map[string]int64{"other": 101}
 	k.rewrite(login("acct-1", 1))
-	f, err := lookFolder(t.Context(), k.host(), k.layout.Dir)
+	f, err := folder.LookFolder(t.Context(), k.host(), k.layout.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := d.state()
-	if _, err := loginLeft(t.Context(), b.set.Place.site, k.host(), k.layout, "forgot-in", f.mark.login(), &now); !isUnsaved(err) {
+	if _, err := places.LoginLeft(t.Context(), b.set.Place.Site, k.host(), k.layout, "forgot-in", f.Mark.Login(), &now); !places.IsUnsaved(err) {
 		t.Errorf("the login may go: %v", err)
 	}
 }
@@ -118,11 +124,11 @@ func TestAClosingSessionSavesALoginWhoseLeaseIsForgotten(t *testing.T) {
 	d.at.First, d.at.Holders = 100, map[string]int64{"other": 101}
 	k.rewrite(login("acct-1", 1))
 	in := k.closing()
-	if out, err := k.close(in); !isUnsaved(err) || out.Wiped || k.authOnHost() != login("acct-1", 1) {
+	if out, err := k.close(in); !places.IsUnsaved(err) || out.Wiped || k.authOnHost() != login("acct-1", 1) {
 		t.Errorf("closed while another session holds the seed: %+v, %v", out, err)
 	}
 	d.at.Ref, d.at.Holders = nil, nil
-	if out, err := k.close(in); !isUnsaved(err) || out.Wiped || k.authOnHost() != login("acct-1", 1) {
+	if out, err := k.close(in); !places.IsUnsaved(err) || out.Wiped || k.authOnHost() != login("acct-1", 1) {
 		t.Errorf("closed while the seed has no content: %+v, %v", out, err)
 	}
 	d.at.Ref = k.seed
@@ -164,25 +170,25 @@ func TestALoginOfAnUnknownLeaseSaysWhatAPersonCanDo(t *testing.T) {
 	// No workflow of a seed takes a login under epoch 0.
 	d.before = func(_ context.Context, what string) error {
 		if what == "rotated" || what == "save" {
-			return errSeedFenced
+			return kit.ErrSeedFenced
 		}
 		return nil
 	}
-	left := func(now *SeedNow) (bool, error) {
-		return loginLeft(t.Context(), b.set.Place.site, k.host(), k.layout, "forgot-epoch", planted, now)
+	left := func(now *inquiry.SeedNow) (bool, error) {
+		return places.LoginLeft(t.Context(), b.set.Place.Site, k.host(), k.layout, "forgot-epoch", planted, now)
 	}
 	free, held := d.state(), d.state()
 	held.Holders = map[string]int64{"forgot-epoch": 101}
-	heldAnew := heldAnew(t.Context(), b.set.Place.site, k.host(), k.layout, "forgot-epoch", planted, &held)
+	heldAnew := places.HeldAnew(t.Context(), b.set.Place.Site, k.host(), k.layout, "forgot-epoch", planted, &held)
 	_, unsaved := left(&free)
 	_, noSeed := left(nil)
 	for name, err := range map[string]error{"free": unsaved, "held anew": heldAnew, "no seed": noSeed} {
-		var typed *typedError
-		if !isUnsaved(err) || !errors.As(err, &typed) {
+		var typed *kit.TypedError
+		if !places.IsUnsaved(err) || !errors.As(err, &typed) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if h := typed.hint; strings.Contains(h, "as soon as") || !strings.Contains(h, "`ctl seed import "+planted.Name) ||
+		if h := typed.Hint; strings.Contains(h, "as soon as") || !strings.Contains(h, "`ctl seed import "+planted.Name) ||
 			!strings.Contains(h, "`ctl seed revive "+planted.Name) || !strings.Contains(h, "--discard") {
 			t.Errorf("%s: the hint is %q", name, h)
 		}
@@ -202,8 +208,8 @@ func TestALoginOfAnUnknownLeaseSaysWhatAPersonCanDo(t *testing.T) {
 	known.Epoch = 7
 	planted, held.Holders = &known, map[string]int64{"other": 101}
 	d.at.Holders = held.Holders
-	var typed *typedError
-	if _, err := left(&held); !errors.As(err, &typed) || !strings.Contains(typed.hint, "is saved as soon as") {
+	var typed *kit.TypedError
+	if _, err := left(&held); !errors.As(err, &typed) || !strings.Contains(typed.Hint, "is saved as soon as") {
 		t.Errorf("of a known lease: %v", err)
 	}
 }

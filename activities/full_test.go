@@ -7,6 +7,8 @@ import (
 
 	"go.temporal.io/sdk/testsuite"
 
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/places"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -36,8 +38,8 @@ func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
 	root := smallRoot(t)
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: root})
 	k := &talk{bed: b, claim: protocol.Claim{Session: "full", Host: b.spec, Generation: 1}}
-	k.layout = layoutOf(root, "full")
-	if err := makeFolders(t.Context(), b.host(), k.layout, folderMark{Generation: 1}, fenceOf(k.next(), k.layout.Dir, 1)); err != nil {
+	k.layout = folder.LayoutOf(root, "full")
+	if err := places.MakeFolders(t.Context(), b.host(), k.layout, folder.FolderMark{Generation: 1}, folder.FenceOf(k.next(), k.layout.Dir, 1)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(k.kill)
@@ -50,8 +52,8 @@ func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
 
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
-	env.RegisterActivity(b.set.site)
-	in := StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation}
+	b.set.Register(env)
+	in := places.StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation}
 	_, err := env.ExecuteActivity(b.set.Place.StopServer, in)
 	if app := appError(t, err); app.Type() != protocol.ErrTypeNoSpace || app.NonRetryable() {
 		t.Errorf("on a full disk: %v", err)
@@ -75,13 +77,13 @@ func TestDiscardOnAFullDiskWipesTheCredential(t *testing.T) {
 	root := smallRoot(t)
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: root})
 	k := &talk{bed: b, claim: protocol.Claim{Session: "brimful", Host: b.spec, Generation: 1}}
-	k.layout = layoutOf(root, "brimful")
-	if err := makeFolders(t.Context(), b.host(), k.layout, folderMark{Generation: 1}, fenceOf(k.next(), k.layout.Dir, 1)); err != nil {
+	k.layout = folder.LayoutOf(root, "brimful")
+	if err := places.MakeFolders(t.Context(), b.host(), k.layout, folder.FolderMark{Generation: 1}, folder.FenceOf(k.next(), k.layout.Dir, 1)); err != nil {
 		t.Fatal(err)
 	}
 	k.seed = b.rotating(nil, "brimful", 1)
 	d := newDesk(t, k.seed, "brimful")
-	b.set.site.desk = d
+	b.set.site.Desk = d
 	k.replace(login("acct-1", 0))
 	t.Cleanup(k.kill)
 	k.job()

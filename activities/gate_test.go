@@ -9,48 +9,19 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// Waiting hosts are served in turn, even if many moves wait for one of them.
-func TestHostsPassTheGateInTurn(t *testing.T) {
-	g := newGate(1, 1, 8)
-	last, err := g.enter(t.Context(), protocol.HostSpec{Name: "x"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	passed := make(chan string)
-	next := make(chan struct{})
-	for i, host := range []string{"a", "a", "a", "b", "c"} {
-		go func() {
-			done, err := g.enter(context.Background(), protocol.HostSpec{Name: host})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			passed <- host
-			<-next
-			done()
-		}()
-		await(t, "it to wait", func() bool { return g.waits() == i+1 })
-	}
-	last()
-	var order string
-	for range 5 {
-		order += <-passed
-		next <- struct{}{}
-	}
-	if order != "abcaa" {
-		t.Errorf("passed in the order %s, want abcaa", order)
-	}
-}
-
 // A heldPool has hosts on which nobody can list or read a tree until the pool is
 // released.
 type heldPool struct {
-	HostPool
+	site.HostPool
 	release chan struct{}
 
 	mu    sync.Mutex
@@ -91,20 +62,20 @@ func (b *bed) ways() map[string]func() (string, error) {
 		in.Discard = discard
 		return func() (string, error) {
 			out, err := k.close(in)
-			return out.Archive, failing{}.failure(b.t.Context(), "close", err)
+			return out.Archive, kit.Failing{}.Failure(b.t.Context(), "close", err)
 		}
 	}
 	wipes := func(discard bool) func() (string, error) {
 		k := b.worked(fmt.Sprintf("left-%v", discard))
 		in := k.leave(discard)
 		return func() (string, error) {
-			out, err := k.wipe(in, knows(SeedNow{}))
+			out, err := k.wipe(in, knows(inquiry.SeedNow{}))
 			return out.Archive, err
 		}
 	}
 	comes := b.worked("comes")
 	comes.claim.Generation++
-	in := PrepareSessionInput{Claim: comes.next(), Seed: comes.seed, Sandbox: "danger-full-access"}
+	in := places.PrepareSessionInput{Claim: comes.next(), Seed: comes.seed, Sandbox: "danger-full-access"}
 	return map[string]func() (string, error){
 		"close": closes(false), "close and discard": closes(true), "wipe": wipes(false), "wipe and discard": wipes(true),
 		"come": func() (string, error) {
@@ -122,7 +93,7 @@ func TestManyThatEndAtOnceAreKeptAFewAtATime(t *testing.T) {
 	ways := b.ways()
 	pool := &heldPool{HostPool: b.pool, release: make(chan struct{}), begun: map[string]bool{}}
 	b.set.site.Pool = pool
-	b.set.site.takes = newGate(movesPerWorker, movesPerHost, 1)
+	b.set.site.Takes = kit.NewGate(kit.MovesPerWorker, kit.MovesPerHost, 1)
 	type end struct {
 		way, kept string
 		err       error
@@ -135,19 +106,19 @@ func TestManyThatEndAtOnceAreKeptAFewAtATime(t *testing.T) {
 		}()
 	}
 	var sentAway []end
-	for len(sentAway) < len(ways)-movesPerHost-1 {
+	for len(sentAway) < len(ways)-kit.MovesPerHost-1 {
 		select {
 		case e := <-ended:
 			sentAway = append(sentAway, e)
 		case <-time.After(patience):
-			t.Fatalf("%d keep what they found, %d wait, and %+v were sent away", pool.working(), b.set.site.takes.waits(), sentAway)
+			t.Fatalf("%d keep what they found, %d wait, and %+v were sent away", pool.working(), b.set.site.Takes.Waits(), sentAway)
 		}
 	}
 	await(t, "the others to begin, or to wait", func() bool {
-		return pool.working() == movesPerHost && b.set.site.takes.waits() == 1
+		return pool.working() == kit.MovesPerHost && b.set.site.Takes.Waits() == 1
 	})
 	close(pool.release)
-	for range movesPerHost + 1 {
+	for range kit.MovesPerHost + 1 {
 		if e := <-ended; e.err != nil || e.kept == "" {
 			t.Errorf("%s: kept %q, %v", e.way, e.kept, e.err)
 		}
@@ -169,9 +140,9 @@ func TestManyThatEndAtOnceAreKeptAFewAtATime(t *testing.T) {
 func TestWhoWaitsToKeepAnEndedSessionCanBeCalledBack(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("called")
-	g := newGate(1, 1, 1)
-	b.set.site.takes = g
-	done, err := g.enter(t.Context(), b.spec)
+	g := kit.NewGate(1, 1, 1)
+	b.set.site.Takes = g
+	done, err := g.Enter(t.Context(), b.spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,10 +152,10 @@ func TestWhoWaitsToKeepAnEndedSessionCanBeCalledBack(t *testing.T) {
 	ctx, callBack := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
-		_, err := closeSession(ctx, b.set.Place.site, in, 1, hide)
+		_, err := places.CloseSession(ctx, b.set.Place.Site, in, 1, hide)
 		ended <- err
 	}()
-	await(t, "it to wait", func() bool { return g.waits() == 1 })
+	await(t, "it to wait", func() bool { return g.Waits() == 1 })
 	callBack()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("it ended with %v", err)

@@ -1,6 +1,11 @@
 package activities
 
-import "testing"
+import (
+	"testing"
+
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/places"
+)
 
 // A login that codex rotated under a lost lease is saved to the seed before
 // anything is planted under the session's new lease.
@@ -12,7 +17,7 @@ func TestALoginOfALostLeaseIsSavedUnderTheNewOne(t *testing.T) {
 	d.at.Holders = map[string]int64{"anew": 9}
 	seed := *k.seed
 	seed.Epoch = 9
-	in := PrepareSessionInput{Claim: k.next(), Seed: &seed, Sandbox: "workspace-write"}
+	in := places.PrepareSessionInput{Claim: k.next(), Seed: &seed, Sandbox: "workspace-write"}
 	for range 2 { // an attempt after a kill repeats this
 		if _, err := b.prepare(in); err != nil {
 			t.Fatal(err)
@@ -25,9 +30,9 @@ func TestALoginOfALostLeaseIsSavedUnderTheNewOne(t *testing.T) {
 	if got := d.took(); got != "rotated, save" {
 		t.Errorf("the seed was told: %s", got)
 	}
-	f, err := lookFolder(t.Context(), k.host(), k.layout.Dir)
-	if err != nil || !f.prepared || f.mark.Seed == nil || f.mark.Seed.Epoch != 9 || f.mark.Seed.Generation != 2 {
-		t.Errorf("the folder is marked with %+v, %v", f.mark.Seed, err)
+	f, err := folder.LookFolder(t.Context(), k.host(), k.layout.Dir)
+	if err != nil || !f.Prepared || f.Mark.Seed == nil || f.Mark.Seed.Epoch != 9 || f.Mark.Seed.Generation != 2 {
+		t.Errorf("the folder is marked with %+v, %v", f.Mark.Seed, err)
 	}
 }
 
@@ -40,7 +45,7 @@ func TestALoginOfAnotherAccountIsNotPlantedOver(t *testing.T) {
 	d.at.Holders = map[string]int64{"anew-other": 9}
 	seed := *k.seed
 	seed.Epoch = 9
-	_, err := b.prepare(PrepareSessionInput{Claim: k.next(), Seed: &seed, Sandbox: "workspace-write"})
+	_, err := b.prepare(places.PrepareSessionInput{Claim: k.next(), Seed: &seed, Sandbox: "workspace-write"})
 	if err == nil || k.authOnHost() != other || d.state().Generation != 1 {
 		t.Errorf("prepared: %v; the seed is at generation %d", err, d.state().Generation)
 	}

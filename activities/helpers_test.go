@@ -8,6 +8,7 @@ import (
 
 	"filippo.io/age"
 
+	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
@@ -37,22 +38,22 @@ func newStore(t *testing.T) *store.Store {
 // A recorder is a Live that keeps all events.
 type recorder struct {
 	mu     sync.Mutex
-	events map[string][]LiveEvent
+	events map[string][]records.LiveEvent
 }
 
-func (r *recorder) Publish(topic string, ev LiveEvent) {
+func (r *recorder) Publish(topic string, ev records.LiveEvent) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.events == nil {
-		r.events = map[string][]LiveEvent{}
+		r.events = map[string][]records.LiveEvent{}
 	}
 	r.events[topic] = append(r.events[topic], ev)
 }
 
-func (r *recorder) of(topic, kind string) []LiveEvent {
+func (r *recorder) of(topic, kind string) []records.LiveEvent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var out []LiveEvent
+	var out []records.LiveEvent
 	for _, ev := range r.events[topic] {
 		if ev.Kind == kind {
 			out = append(out, ev)
@@ -65,7 +66,7 @@ func (r *recorder) of(topic, kind string) []LiveEvent {
 func readAll(t *testing.T, st *store.Store, session string, from int64) []protocol.Entry {
 	t.Helper()
 	var out []protocol.Entry
-	for e, err := range ReadTranscript(t.Context(), st, session, from) {
+	for e, err := range records.ReadTranscript(t.Context(), st, session, from) {
 		if err != nil {
 			t.Fatalf("read transcript of %s: %v", session, err)
 		}

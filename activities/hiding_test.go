@@ -11,6 +11,7 @@ import (
 	"testing"
 	"weak"
 
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
@@ -38,18 +39,18 @@ func TestAWorkerForgetsTheSecretsOfSeedsThatItNoLongerServes(t *testing.T) {
 		}
 		return &protocol.SeedRef{Name: ref.Name, Blob: ref.Blob, Digest: ref.Digest}
 	}
-	hiding := func(ref *protocol.SeedRef) secrets {
+	hiding := func(ref *protocol.SeedRef) site.Secrets {
 		t.Helper()
-		known, err := hiding(t.Context(), b.set.site, ref)
+		known, err := site.Hiding(t.Context(), b.set.site, ref)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return known
 	}
-	hides := func(known secrets, i int) {
+	hides := func(known site.Secrets, i int) {
 		t.Helper()
 		text := "before " + secret(i) + " behind"
-		for _, got := range []string{known.all.String(text), known.pump.String(text)} {
+		for _, got := range []string{known.All.String(text), known.Pump.String(text)} {
 			if strings.Contains(got, secret(i)) || !strings.HasPrefix(got, "before ") {
 				t.Errorf("secret %d is shown: %s", i, got)
 			}
@@ -59,12 +60,12 @@ func TestAWorkerForgetsTheSecretsOfSeedsThatItNoLongerServes(t *testing.T) {
 	first, often := seed(0), seed(1)
 	held, again := hiding(first), hiding(often)
 	var known []weak.Pointer[seeds.Redactor]
-	const many = 3 * maxRecalled
+	const many = 3 * site.MaxRecalled
 	for i := 2; i < many; i++ {
 		now := hiding(seed(i))
 		hides(now, i)
-		known = append(known, weak.Make(now.all))
-		if got := hiding(often); got.all != again.all {
+		known = append(known, weak.Make(now.All))
+		if got := hiding(often); got.All != again.All {
 			t.Fatalf("what is asked for all the time was forgotten after %d others", i)
 		}
 	}
@@ -76,11 +77,11 @@ func TestAWorkerForgetsTheSecretsOfSeedsThatItNoLongerServes(t *testing.T) {
 			left++
 		}
 	}
-	if left > maxRecalled || left < maxRecalled/2 {
-		t.Errorf("of %d seeds the secrets of %d are known, the bound is %d", many, left, maxRecalled)
+	if left > site.MaxRecalled || left < site.MaxRecalled/2 {
+		t.Errorf("of %d seeds the secrets of %d are known, the bound is %d", many, left, site.MaxRecalled)
 	}
 	hides(held, 0)
-	if got := hiding(first); got.all == held.all {
+	if got := hiding(first); got.All == held.All {
 		t.Error("the first one was never forgotten")
 	}
 	hides(hiding(first), 0)
@@ -90,13 +91,13 @@ func TestAWorkerForgetsTheSecretsOfSeedsThatItNoLongerServes(t *testing.T) {
 // must be found there, in every form that a shell gives it.
 func TestWhatStreamsByHidesSecretsInEveryForm(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
-	sec, err := hiding(t.Context(), b.set.site, b.plantable(scriptedmodel.Serve(t, `rules: []`)))
+	sec, err := site.Hiding(t.Context(), b.set.site, b.plantable(scriptedmodel.Serve(t, `rules: []`)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := "key: " + madeUpKey + "\n"
 	for name, form := range map[string]string{"raw": text, "base64": base64.StdEncoding.EncodeToString([]byte(text)), "hex": hex.EncodeToString([]byte(text))} {
-		if got := sec.pump.String(form); got == form {
+		if got := sec.Pump.String(form); got == form {
 			t.Errorf("%s is shown: %s", name, got)
 		}
 	}

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/records"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/owned"
@@ -29,7 +32,7 @@ func (b *bed) stored(kind protocol.InputKind, name string, data []byte) protocol
 
 func onHost(t *testing.T, k *talk, in protocol.Input) string {
 	t.Helper()
-	data, err := os.ReadFile(inputPath(k.layout, in))
+	data, err := os.ReadFile(pumps.InputPath(k.layout, in))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +57,7 @@ rules:
 	in := k.input(send)
 
 	// The first attempt dies after it planted the file and before it sent the message.
-	if err := plantInputs(t.Context(), k.set.Pump.site, in, 1); err != nil {
+	if err := pumps.PlantInputs(t.Context(), k.set.Pump.Site, in, 1); err != nil {
 		t.Fatal(err)
 	}
 	if got := onHost(t, k, file); got != "the notes" {
@@ -70,7 +73,7 @@ rules:
 	for _, e := range readAll(t, k.store, "with-file", 1) {
 		if e.Type == protocol.EntryUser {
 			said++
-			if !strings.Contains(e.Text, inputPath(k.layout, file)) {
+			if !strings.Contains(e.Text, pumps.InputPath(k.layout, file)) {
 				t.Errorf("the message on record is %q", e.Text)
 			}
 		}
@@ -90,7 +93,7 @@ func TestAPlantedFileIsMended(t *testing.T) {
 	file := k.stored(protocol.InputFile, "a b.txt", []byte("as it was"))
 	in := k.input()
 	in.Files = []protocol.Input{file}
-	where := inputPath(k.layout, file)
+	where := pumps.InputPath(k.layout, file)
 	for what, spoil := range map[string]func() error{
 		"nothing there": func() error { return nil },
 		"other content": func() error {
@@ -107,7 +110,7 @@ func TestAPlantedFileIsMended(t *testing.T) {
 				t.Fatalf("%s: %v", what, err)
 			}
 		}
-		if err := plantInputs(t.Context(), k.set.Pump.site, in, 1); err != nil {
+		if err := pumps.PlantInputs(t.Context(), k.set.Pump.Site, in, 1); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
 		if got := onHost(t, k, file); got != "as it was" {
@@ -133,7 +136,7 @@ func TestAMessageWhoseFileIsGoneIsNotSaid(t *testing.T) {
 		send.Inputs = []protocol.Input{bad}
 		out := k.pump(conversation.Bound, send)
 		d := out.Pump.Deliveries
-		if len(d) != 1 || d[0].State != protocol.Rejected || !strings.HasPrefix(d[0].Error, NotSaid) {
+		if len(d) != 1 || d[0].State != protocol.Rejected || !strings.HasPrefix(d[0].Error, pumps.NotSaid) {
 			t.Errorf("%s: %+v", what, d)
 		}
 		k.turn--
@@ -161,19 +164,19 @@ rules:
 `)
 	k := handMade(t, "diffs", model)
 	k.start()
-	if _, err := ReadDiff(t.Context(), k.store, "diffs", 0); !errors.Is(err, ErrNoDiff) {
+	if _, err := records.ReadDiff(t.Context(), k.store, "diffs", 0); !errors.Is(err, records.ErrNoDiff) {
 		t.Errorf("before any turn: %v", err)
 	}
 	out := k.pump(conversation.TurnEnded, k.message("change it"))
-	d, err := ReadDiff(t.Context(), k.store, "diffs", 1)
+	d, err := records.ReadDiff(t.Context(), k.store, "diffs", 1)
 	if err != nil || d.Turn != 1 || !strings.Contains(d.Text, "+one\n") || !strings.Contains(d.Text, "one.txt") {
 		t.Errorf("diff %+v, %v; turn %+v", d, err, out.Pump.Turn)
 	}
 	k.pump(conversation.TurnEnded, k.message("hello"))
-	if last, err := ReadDiff(t.Context(), k.store, "diffs", 0); err != nil || last.Turn != 1 {
+	if last, err := records.ReadDiff(t.Context(), k.store, "diffs", 0); err != nil || last.Turn != 1 {
 		t.Errorf("the last diff is of turn %d, %v", last.Turn, err)
 	}
-	if _, err := ReadDiff(t.Context(), k.store, "diffs", 2); !errors.Is(err, ErrNoDiff) {
+	if _, err := records.ReadDiff(t.Context(), k.store, "diffs", 2); !errors.Is(err, records.ErrNoDiff) {
 		t.Errorf("of a turn that changed nothing: %v", err)
 	}
 	told := false
@@ -189,24 +192,24 @@ rules:
 
 func TestDiffsOfATurnAreOrderedByTheirPlace(t *testing.T) {
 	st := newStore(t)
-	s := &site{Deps: Deps{Store: st}}
+	s := &site.Site{Deps: site.Deps{Store: st}}
 	for _, d := range []protocol.TurnDiff{
 		{Turn: 2, Place: protocol.Cursor{Incarnation: 1, Offset: 900}, Text: "older"}, {Turn: 2, Place: protocol.Cursor{Incarnation: 1, Offset: 1000}, Text: "old"},
 		{Turn: 2, Place: protocol.Cursor{Incarnation: 2, Offset: 7}, Text: "newest"}, {Turn: 1, Place: protocol.Cursor{Incarnation: 1, Offset: 5000}, Text: "of another"},
 	} {
 		for range 2 { // the second time as another attempt does
-			if err := keepDiff(t.Context(), s, "s", d, nil); err != nil {
+			if err := site.KeepDiff(t.Context(), s, "s", d, nil); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if d, err := ReadDiff(t.Context(), st, "s", 2); err != nil || d.Text != "newest" {
+	if d, err := records.ReadDiff(t.Context(), st, "s", 2); err != nil || d.Text != "newest" {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if d, err := ReadDiff(t.Context(), st, "s", 1); err != nil || d.Text != "of another" {
+	if d, err := records.ReadDiff(t.Context(), st, "s", 1); err != nil || d.Text != "of another" {
 		t.Errorf("%+v, %v", d, err)
 	}
-	if left, err := st.List(t.Context(), diffPrefix("s")); err != nil || len(left) != 2 {
+	if left, err := st.List(t.Context(), records.DiffPrefix("s")); err != nil || len(left) != 2 {
 		t.Errorf("beside the newest of each turn there are %+v, %v", left, err)
 	}
 }
@@ -222,13 +225,13 @@ func TestALongSchemaIsReadFromTheStore(t *testing.T) {
 	}
 	long := append(append([]byte(`{"description":"`), bytes.Repeat([]byte("x"), 20<<10)...), `"}`...)
 	sends := []conversation.Send{{ID: "a", SchemaBlob: put(long)}, {ID: "b", SchemaBlob: put([]byte("no schema"))}, {ID: "c", SchemaBlob: owned.In(aFolder, owned.Messages) + "/" + strings.Repeat("0", 64)}}
-	if err := fillSchemas(t.Context(), k.set.Pump.site, sends); err != nil {
+	if err := pumps.FillSchemas(t.Context(), k.set.Pump.Site, sends); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(sends[0].Schema, long) || sends[0].Unsayable != "" || sends[1].Unsayable == "" || sends[2].Unsayable == "" {
 		t.Errorf("%.40s %q, %q, %q", sends[0].Schema, sends[0].Unsayable, sends[1].Unsayable, sends[2].Unsayable)
 	}
-	if err := fillSchemas(t.Context(), k.set.Pump.site, []conversation.Send{{ID: "d", SchemaBlob: "seeds/team"}}); err == nil {
+	if err := pumps.FillSchemas(t.Context(), k.set.Pump.Site, []conversation.Send{{ID: "d", SchemaBlob: "seeds/team"}}); err == nil {
 		t.Error("a blob of a seed is read")
 	}
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/policy"
@@ -39,30 +42,30 @@ func asksFor(t *testing.T, commands ...string) *scriptedmodel.Server {
 }
 
 // judgedTalk returns a session on this machine whose pumps judge by policies.
-func judgedTalk(t *testing.T, id string, model *scriptedmodel.Server, texts ...string) (*talk, func(...conversation.Send) RunPumpInput) {
+func judgedTalk(t *testing.T, id string, model *scriptedmodel.Server, texts ...string) (*talk, func(...conversation.Send) pumps.RunPumpInput) {
 	t.Helper()
 	k := handMade(t, id, model)
-	if err := keepPolicies(t.Context(), k.set.site, texts); err != nil {
+	if err := site.KeepPolicies(t.Context(), k.set.site, texts); err != nil {
 		t.Fatal(err)
 	}
 	k.start()
-	return k, func(sends ...conversation.Send) RunPumpInput {
+	return k, func(sends ...conversation.Send) pumps.RunPumpInput {
 		in := k.input(sends...)
 		in.Pump.Thread.ApprovalPolicy, in.Pump.Thread.Sandbox = "untrusted", "workspace-write"
 		in.Labels, in.Requesters = map[string]string{"env": "test"}, []string{"ann"}
 		for i, text := range texts {
-			in.Policies = append(in.Policies, PolicyRef{Digest: PolicyDigest(text), Of: []string{"session", "seed"}[i]})
+			in.Policies = append(in.Policies, site.PolicyRef{Digest: site.PolicyDigest(text), Of: []string{"session", "seed"}[i]})
 		}
 		in.Pump.Policy = in.Policies[0].Digest
 		return in
 	}
 }
 
-func (k *talk) run(in RunPumpInput, n int32, want conversation.PumpReason) RunPumpResult {
+func (k *talk) run(in pumps.RunPumpInput, n int32, want conversation.PumpReason) pumps.RunPumpResult {
 	k.t.Helper()
 	ctx, cancel := context.WithTimeout(k.t.Context(), patience)
 	defer cancel()
-	out, err := runPump(ctx, k.set.Pump.site, in, quiet(n))
+	out, err := pumps.RunPump(ctx, k.set.Pump.Site, in, quiet(n))
 	if err != nil {
 		k.t.Fatalf("pump: %v", err)
 	}
@@ -94,7 +97,7 @@ func TestAPolicyAcceptsDeclinesAndAsksOfARealCodex(t *testing.T) {
 		t.Error("what was accepted did not run, or what was declined did")
 	}
 	got := k.decisions()
-	if len(got) != 3 || got[1].Data["outcome"] != "decline" || got[1].Data["rule"] != "nothing is deleted" || got[1].Data["reason"] != "nothing is deleted here" || got[1].Data["policy"] != PolicyDigest(judging) {
+	if len(got) != 3 || got[1].Data["outcome"] != "decline" || got[1].Data["rule"] != "nothing is deleted" || got[1].Data["reason"] != "nothing is deleted here" || got[1].Data["policy"] != site.PolicyDigest(judging) {
 		t.Errorf("on record: %+v", got)
 	}
 	// Codex has asked four times by now. Beyond the limit, people are asked.
@@ -121,7 +124,7 @@ func TestAVerdictTakesEffectOnceThoughWorkersDie(t *testing.T) {
 	if n := len(k.decisions()); n != 3 {
 		t.Errorf("%d decisions, once it was repeated", n)
 	}
-	journal, err := os.ReadFile(filepath.Join(serverDir(k.layout, 1), "out.log"))
+	journal, err := os.ReadFile(filepath.Join(folder.ServerDir(k.layout, 1), "out.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +139,7 @@ func TestAPolicyThatCannotBeHadDeclinesEverything(t *testing.T) {
 		"another text": func(k *talk, key string) error { return k.store.Put(t.Context(), key, []byte("default: ask\n")) },
 	} {
 		k, input := judgedTalk(t, "broken", asksFor(t, "touch a"), judging)
-		if err := spoil(k, policiesPrefix+PolicyDigest(judging)); err != nil {
+		if err := spoil(k, site.PoliciesPrefix+site.PolicyDigest(judging)); err != nil {
 			t.Fatal(err)
 		}
 		out := k.run(input(k.message("go")), 1, conversation.TurnEnded)
@@ -155,20 +158,20 @@ func TestOfTwoPoliciesTheStricterWordCounts(t *testing.T) {
 		"accept": "rules: [{name: a, when: 'words.starts([\"touch\"])', outcome: accept}]\n", "session": "rules: [{name: s, when: 'words.starts([\"touch\"])', outcome: accept_for_session}]\n",
 		"ask": "default: ask\n", "decline": "default: decline\n",
 	}
-	b := &site{Deps: Deps{Store: newStore(t)}}
+	b := &site.Site{Deps: site.Deps{Store: newStore(t)}}
 	for _, c := range []struct{ one, other, want string }{
 		{"accept", "session", "accept"}, {"session", "session", "session"}, {"accept", "ask", "ask"}, {"decline", "accept", "decline"}, {"ask", "decline", "decline"},
 	} {
 		for _, pair := range [][2]string{{c.one, c.other}, {c.other, c.one}} {
-			in := RunPumpInput{Layout: protocol.Layout{WorkDir: "/w"}}
+			in := pumps.RunPumpInput{Layout: protocol.Layout{WorkDir: "/w"}}
 			for _, name := range pair {
-				if err := keepPolicies(t.Context(), b, []string{texts[name]}); err != nil {
+				if err := site.KeepPolicies(t.Context(), b, []string{texts[name]}); err != nil {
 					t.Fatal(err)
 				}
-				in.Policies = append(in.Policies, PolicyRef{Digest: PolicyDigest(texts[name])})
+				in.Policies = append(in.Policies, site.PolicyRef{Digest: site.PolicyDigest(texts[name])})
 			}
 			in.Claim.Host.Name = "box"
-			judge, broken, err := judge(t.Context(), b, in)
+			judge, broken, err := pumps.Judge(t.Context(), b, in)
 			if err != nil || broken != nil {
 				t.Fatal(err, broken)
 			}
@@ -186,10 +189,10 @@ func BenchmarkJudge(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	in := RunPumpInput{Layout: protocol.Layout{WorkDir: "/w"}}
+	in := pumps.RunPumpInput{Layout: protocol.Layout{WorkDir: "/w"}}
 	a := conversation.Asked{Kind: protocol.KindCommand, Command: "/bin/bash -lc 'touch a'", CWD: "/w"}
 	for b.Loop() {
-		if pumpVerdict(p.Decide(requestOf(in, a))).Outcome == protocol.Decline {
+		if pumps.PumpVerdict(p.Decide(pumps.RequestOf(in, a))).Outcome == protocol.Decline {
 			b.Fatal("declined")
 		}
 	}
@@ -200,12 +203,12 @@ func TestAWordThatNobodyKnowsIsTheStrictest(t *testing.T) {
 	known := []policy.Outcome{policy.AcceptForSession, policy.Accept, policy.Ask, policy.Decline}
 	for i, o := range known {
 		for _, v := range [][2]policy.Verdict{{{Outcome: o}, {Outcome: "perhaps"}}, {{Outcome: "perhaps"}, {Outcome: o}}} {
-			if got := pumpVerdict(stricter(v[0], v[1])); got.Outcome != protocol.Decline {
+			if got := pumps.PumpVerdict(pumps.Stricter(v[0], v[1])); got.Outcome != protocol.Decline {
 				t.Errorf("%s beside an unknown word: %+v", o, got)
 			}
 		}
 		for _, p := range known[i:] {
-			if got := stricter(policy.Verdict{Outcome: p}, policy.Verdict{Outcome: o}); got.Outcome != p {
+			if got := pumps.Stricter(policy.Verdict{Outcome: p}, policy.Verdict{Outcome: o}); got.Outcome != p {
 				t.Errorf("%s beside %s is %s", p, o, got.Outcome)
 			}
 		}
@@ -216,12 +219,12 @@ func TestAWordThatNobodyKnowsIsTheStrictest(t *testing.T) {
 // sender of the turn.
 func TestRulesAcceptForAllWhoAskOrForNone(t *testing.T) {
 	const text = "rules:\n  - {name: ann may, when: 'requester == \"ann\"', outcome: accept}\n  - {name: mallory may not, when: 'requester == \"mallory\"', outcome: decline, reason: no}\ndefault: ask\n"
-	b := &site{Deps: Deps{Store: newStore(t)}}
-	if err := keepPolicies(t.Context(), b, []string{text}); err != nil {
+	b := &site.Site{Deps: site.Deps{Store: newStore(t)}}
+	if err := site.KeepPolicies(t.Context(), b, []string{text}); err != nil {
 		t.Fatal(err)
 	}
-	in := RunPumpInput{Layout: protocol.Layout{WorkDir: "/w"}, Policies: []PolicyRef{{Digest: PolicyDigest(text), Of: "session"}, {Digest: PolicyDigest("gone"), Of: "seed"}}}
-	if _, broken, err := judge(t.Context(), b, in); err != nil || len(broken) != 1 || !strings.Contains(broken["seed"], "not in the store") {
+	in := pumps.RunPumpInput{Layout: protocol.Layout{WorkDir: "/w"}, Policies: []site.PolicyRef{{Digest: site.PolicyDigest(text), Of: "session"}, {Digest: site.PolicyDigest("gone"), Of: "seed"}}}
+	if _, broken, err := pumps.Judge(t.Context(), b, in); err != nil || len(broken) != 1 || !strings.Contains(broken["seed"], "not in the store") {
 		t.Errorf("broken are %q (%v)", broken, err)
 	}
 	in.Policies = in.Policies[:1]
@@ -233,7 +236,7 @@ func TestRulesAcceptForAllWhoAskOrForNone(t *testing.T) {
 		{[]string{"ann", ""}, ""}, {[]string{"ann", "mallory"}, protocol.Decline}, {[]string{"mallory", "bob"}, protocol.Decline},
 	} {
 		in.Requesters = c.by
-		judge, _, err := judge(t.Context(), b, in)
+		judge, _, err := pumps.Judge(t.Context(), b, in)
 		if err != nil {
 			t.Fatal(err)
 		}

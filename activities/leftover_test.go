@@ -17,6 +17,11 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
@@ -25,22 +30,22 @@ import (
 
 // leave returns the input that a pool gives to WipeLeftover after a session ended
 // without cleaning up.
-func (k *talk) leave(discard bool) WipeLeftoverInput {
-	in := WipeLeftoverInput{Claim: k.claim, Generation: k.claim.Generation, ThreadID: k.state.ThreadID, Layout: k.layout, Seed: k.seed, Discard: discard}
+func (k *talk) leave(discard bool) places.WipeLeftoverInput {
+	in := places.WipeLeftoverInput{Claim: k.claim, Generation: k.claim.Generation, ThreadID: k.state.ThreadID, Layout: k.layout, Seed: k.seed, Discard: discard}
 	in.Claim.Generation, in.Claim.Pump = k.claim.Generation+100, 1
 	k.claim.Generation = in.Claim.Generation + 100 // the test's own clean-up needs a higher generation
 	return in
 }
 
-// knows returns a seedAnswer that always returns now.
-func knows(now SeedNow) seedAnswer {
-	return func(context.Context, string) (SeedNow, bool, error) { return now, true, nil }
+// knows returns a SeedAnswer that always returns now.
+func knows(now inquiry.SeedNow) inquiry.SeedAnswer {
+	return func(context.Context, string) (inquiry.SeedNow, bool, error) { return now, true, nil }
 }
 
-func (k *talk) wipe(in WipeLeftoverInput, ask seedAnswer) (WipeLeftoverResult, error) {
-	in.Claim = claimBehind(in.Claim, in.Generation)
-	out, err := wipeLeftover(k.t.Context(), k.set.Place.site, in, 1, ask)
-	return out, failing{epoch: epochOf(in.Claim, 1)}.failure(k.t.Context(), "wipe", err)
+func (k *talk) wipe(in places.WipeLeftoverInput, ask inquiry.SeedAnswer) (places.WipeLeftoverResult, error) {
+	in.Claim = folder.ClaimBehind(in.Claim, in.Generation)
+	out, err := places.WipeLeftover(k.t.Context(), k.set.Place.Site, in, 1, ask)
+	return out, kit.Failing{Epoch: folder.EpochOf(in.Claim, 1)}.Failure(k.t.Context(), "wipe", err)
 }
 
 func (b *bed) exported(id string) map[string]string {
@@ -83,7 +88,7 @@ func TestWhatIsLeftOnAHostThatWasAwayIsWiped(t *testing.T) {
 	k := b.prepared("away", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
 	k.job()
 	b.sh(`echo precious >"$1/work.txt"`, k.layout.WorkDir)
-	in, ask := k.leave(false), knows(SeedNow{Generation: 1, Ref: k.seed})
+	in, ask := k.leave(false), knows(inquiry.SeedNow{Generation: 1, Ref: k.seed})
 	if err := ready.sshd.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +124,7 @@ func TestWhatIsLeftOnAHostThatWasAwayIsWiped(t *testing.T) {
 		t.Errorf("wiped again: %+v, %v", again, err)
 	}
 	// An old holder that wakes up is refused, but the session itself may come back.
-	old := PrepareSessionInput{Claim: protocol.Claim{Session: "away", Host: b.spec, Generation: 1, Pump: 9}, Seed: k.seed, Sandbox: "workspace-write"}
+	old := places.PrepareSessionInput{Claim: protocol.Claim{Session: "away", Host: b.spec, Generation: 1, Pump: 9}, Seed: k.seed, Sandbox: "workspace-write"}
 	if _, err := b.prepare(old); kindOfError(err) != protocol.ErrTypeFenced {
 		t.Errorf("an old holder planted again: %v", err)
 	}
@@ -134,7 +139,7 @@ func TestADiscardedLeftoverIsRemoved(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.prepared("dropped", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
 	b.sh(`printf "the key is %s\n" "$2" >"$1/work.txt"`, k.layout.WorkDir, madeUpKey)
-	out, err := k.wipe(k.leave(true), knows(SeedNow{Generation: 1, Ref: k.seed}))
+	out, err := k.wipe(k.leave(true), knows(inquiry.SeedNow{Generation: 1, Ref: k.seed}))
 	if err != nil || !out.Wiped || !out.Removed || out.Kept != "" || out.Archive == "" {
 		t.Errorf("wiped %+v, %v", out, err)
 	}
@@ -152,10 +157,10 @@ func TestWhatCodexWasToldIsHiddenInWhatIsKeptOfALeftover(t *testing.T) {
 	for name, seed := range map[string]*protocol.SeedRef{"told-seeded": b.plantable(scriptedmodel.Serve(t, `rules: []`)), "told-bare": nil} {
 		k := b.prepared(name, "", "workspace-write", seed)
 		b.sh(`printf "it is %s\n" "$2" >"$1/work.txt"`, k.layout.WorkDir, secret)
-		if err := b.store.Put(t.Context(), toldPrefix+name+"/x", []byte(`{"password":["`+secret+`"]}`)); err != nil {
+		if err := b.store.Put(t.Context(), site.ToldPrefix+name+"/x", []byte(`{"password":["`+secret+`"]}`)); err != nil {
 			t.Fatal(err)
 		}
-		out, err := k.wipe(k.leave(false), knows(SeedNow{Generation: 1, Ref: seed}))
+		out, err := k.wipe(k.leave(false), knows(inquiry.SeedNow{Generation: 1, Ref: seed}))
 		if err != nil || out.Archive == "" {
 			t.Fatalf("%s: wiped %+v, %v", name, out, err)
 		}
@@ -204,9 +209,9 @@ func TestALoginThatIsNotSavedIsNotWiped(t *testing.T) {
 	ref, auth, rotated := b.login()
 	k := b.prepared("rotated", "", "workspace-write", ref)
 	b.sh(`printf %s "$2" >"$1"`, path.Join(k.layout.CodexHome, "auth.json"), rotated)
-	for name, now := range map[string]SeedNow{
+	for name, now := range map[string]inquiry.SeedNow{
 		"held":    {Generation: 1, Ref: ref, Auth: digest(auth), Holders: map[string]int64{"rotated": 4}},
-		"waiting": {Generation: 1, Ref: ref, Auth: digest(auth), Rotated: &RotatedSeed{Holder: "rotated"}},
+		"waiting": {Generation: 1, Ref: ref, Auth: digest(auth), Rotated: &inquiry.RotatedSeed{Holder: "rotated"}},
 	} {
 		out, err := k.wipe(k.leave(false), knows(now))
 		if kindOfError(err) != protocol.ErrTypeLoginUnsaved || out.Wiped {
@@ -214,21 +219,23 @@ func TestALoginThatIsNotSavedIsNotWiped(t *testing.T) {
 		}
 	}
 	unreachable := errors.New("no answer")
-	if out, err := k.wipe(k.leave(false), func(context.Context, string) (SeedNow, bool, error) { return SeedNow{}, false, unreachable }); err == nil || out.Wiped {
+	if out, err := k.wipe(k.leave(false), func(context.Context, string) (inquiry.SeedNow, bool, error) {
+		return inquiry.SeedNow{}, false, unreachable
+	}); err == nil || out.Wiped {
 		t.Errorf("wiped without the seed's word: %+v", out)
 	}
 	if got := b.sh(`cat "$1"`, path.Join(k.layout.CodexHome, "auth.json")); got != rotated {
 		t.Fatalf("the login on the host is %s", got)
 	}
 	// The seed has a newer generation, which is this login.
-	out, err := k.wipe(k.leave(false), knows(SeedNow{Generation: 2, Ref: ref, Auth: digest(rotated)}))
+	out, err := k.wipe(k.leave(false), knows(inquiry.SeedNow{Generation: 2, Ref: ref, Auth: digest(rotated)}))
 	if err != nil || !out.Wiped || out.GivenUp {
 		t.Errorf("wiped %+v, %v", out, err)
 	}
 	// The seed has got other content since, and nobody waits for this login.
 	k = b.prepared("rotated-too", "", "workspace-write", ref)
 	b.sh(`printf %s "$2" >"$1"`, path.Join(k.layout.CodexHome, "auth.json"), rotated)
-	out, err = k.wipe(k.leave(false), knows(SeedNow{Generation: 3, Ref: ref, Auth: digest("another")}))
+	out, err = k.wipe(k.leave(false), knows(inquiry.SeedNow{Generation: 3, Ref: ref, Auth: digest("another")}))
 	if err != nil || !out.Wiped || !out.GivenUp || k.planted() != "" {
 		t.Errorf("wiped %+v, %v", out, err)
 	}
@@ -240,7 +247,7 @@ func TestALeftoverWhoseFolderIsGoneEndsToo(t *testing.T) {
 	k := b.prepared("bare", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
 	k.job()
 	b.sh(sweep, k.layout.Dir)
-	out, err := k.wipe(k.leave(false), func(context.Context, string) (SeedNow, bool, error) { return SeedNow{}, false, nil })
+	out, err := k.wipe(k.leave(false), func(context.Context, string) (inquiry.SeedNow, bool, error) { return inquiry.SeedNow{}, false, nil })
 	if err != nil || !out.Wiped || !out.Removed || len(out.Survivors) == 0 || marked("bare") != 0 {
 		t.Errorf("wiped %+v, %v; %d are left", out, err, marked("bare"))
 	}

@@ -13,6 +13,13 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/testsuite"
 
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -26,7 +33,7 @@ func TestAParkedFolderGoesWithoutAnotherSnapshot(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("parted")
 	one := k.parked(1, "")
-	out, err := k.wipe(k.leave(false), knows(SeedNow{Generation: 1, Ref: k.seed}))
+	out, err := k.wipe(k.leave(false), knows(inquiry.SeedNow{Generation: 1, Ref: k.seed}))
 	if err != nil || !out.Wiped || !out.Removed || out.Archive != one.ID {
 		t.Errorf("wiped %+v, %v", out, err)
 	}
@@ -42,9 +49,9 @@ func TestWhoCleansUpLeavesTheSessionAloneThatIsBack(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("returned")
 	in := k.leave(false) // as generation 1, which was lost here
-	ask := knows(SeedNow{Generation: 1, Ref: k.seed})
+	ask := knows(inquiry.SeedNow{Generation: 1, Ref: k.seed})
 	k.claim.Generation = 1
-	if _, err := k.up(k.spec, RestoreSpec{}); err != nil {
+	if _, err := k.up(k.spec, snaps.RestoreSpec{}); err != nil {
 		t.Fatal(err)
 	}
 	k.job()
@@ -53,11 +60,11 @@ func TestWhoCleansUpLeavesTheSessionAloneThatIsBack(t *testing.T) {
 	}
 	// A clean-up that looked before the session came back is refused by the host
 	// itself.
-	late := fenceOf(claimBehind(in.Claim, in.Generation), k.layout.Dir, 1)
-	if err := writeMark(t.Context(), b.host(), k.layout, folderMark{Generation: 1}, false, late); kindOfError(failing{}.failure(t.Context(), "mark", err)) != protocol.ErrTypeFenced {
+	late := folder.FenceOf(folder.ClaimBehind(in.Claim, in.Generation), k.layout.Dir, 1)
+	if err := folder.WriteMark(t.Context(), b.host(), k.layout, folder.FolderMark{Generation: 1}, false, late); kindOfError(kit.Failing{}.Failure(t.Context(), "mark", err)) != protocol.ErrTypeFenced {
 		t.Errorf("a late one was let in: %v", err)
 	}
-	rec, err := recoverSeed(t.Context(), k.set.site, RecoverSeedInput{Seed: *k.seed, Claim: claimBehind(in.Claim, 1), Generation: 1}, 1, secrets{})
+	rec, err := logins.RecoverSeed(t.Context(), k.set.site, inquiry.RecoverSeedInput{Seed: *k.seed, Claim: folder.ClaimBehind(in.Claim, 1), Generation: 1}, 1, site.Secrets{})
 	if err != nil || !rec.Absent || rec.Saved != nil {
 		t.Errorf("recovered: %+v, %v", rec, err)
 	}
@@ -74,20 +81,20 @@ func TestALoginThatWasLeftIsSavedBeforeItsFolderGoes(t *testing.T) {
 	k, d := b.held("logged", nil)
 	k.sh(`mkdir -p "$1/sessions/2026" && echo '{}' >"$1/sessions/2026/rollout-x.jsonl"`, k.layout.CodexHome)
 	k.rewrite(login("acct-1", 1))
-	got, err := take(t.Context(), b.set.site, k.parking(1, "").TakeSnapshotInput, k.hides(), nil)
+	got, err := snaps.Take(t.Context(), b.set.site, k.parking(1, "").TakeSnapshotInput, k.hides(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	auth := path.Join(k.layout.CodexHome, "auth.json")
-	in := PrepareSessionInput{Claim: k.claim, Sandbox: "workspace-write", Restore: &RestoreSpec{Snapshot: got.ID}}
+	in := places.PrepareSessionInput{Claim: k.claim, Sandbox: "workspace-write", Restore: &snaps.RestoreSpec{Snapshot: got.ID}}
 	in.Claim.Generation, in.Claim.Pump = 2, 1
-	b.set.site.ask = func(context.Context, string) (SeedNow, bool, error) { return d.state(), true, nil }
+	b.set.site.Ask = func(context.Context, string) (inquiry.SeedNow, bool, error) { return d.state(), true, nil }
 	if _, err := k.prepare(in); kindOfError(err) != protocol.ErrTypeLoginUnsaved || k.sh(`cat "$1"`, auth) != login("acct-1", 1) {
 		t.Errorf("a login that its seed waits for went: %v", err)
 	}
 	in.Seed = k.seed
 	out, err := k.prepare(in)
-	if err != nil || out.Restored != RestoredSnapshot {
+	if err != nil || out.Restored != folder.RestoredSnapshot {
 		t.Fatalf("back: %+v, %v", out, err)
 	}
 	k.savedIs(d, 1)
@@ -98,9 +105,9 @@ func TestALoginThatWasLeftIsSavedBeforeItsFolderGoes(t *testing.T) {
 }
 
 // hides returns the secrets that a worker which has just started knows.
-func (k *talk) hides() secrets {
+func (k *talk) hides() site.Secrets {
 	k.t.Helper()
-	hide, err := hiding(k.t.Context(), k.set.site, k.seed)
+	hide, err := site.Hiding(k.t.Context(), k.set.site, k.seed)
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -112,7 +119,7 @@ func TestALeftoverThatIsTooLargeStays(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	b.set.site.Snapshots.MaxBytes = 10
 	k := b.worked("large")
-	out, err := k.wipe(k.leave(false), knows(SeedNow{Generation: 1, Ref: k.seed}))
+	out, err := k.wipe(k.leave(false), knows(inquiry.SeedNow{Generation: 1, Ref: k.seed}))
 	if err != nil || !out.Wiped || out.Removed || out.Kept != k.layout.Dir || out.Archive != "" {
 		t.Errorf("wiped %+v, %v", out, err)
 	}
@@ -120,7 +127,7 @@ func TestALeftoverThatIsTooLargeStays(t *testing.T) {
 		t.Errorf("the work is %q, and there is %s", got, k.planted())
 	}
 	in := k.parking(1, "")
-	if _, err := take(t.Context(), b.set.site, in.TakeSnapshotInput, secrets{}, nil); kindOfError(failing{}.failure(t.Context(), "take", err)) != protocol.ErrTypeQuota {
+	if _, err := snaps.Take(t.Context(), b.set.site, in.TakeSnapshotInput, site.Secrets{}, nil); kindOfError(kit.Failing{}.Failure(t.Context(), "take", err)) != protocol.ErrTypeQuota {
 		t.Errorf("taken although it is too large: %v", err)
 	}
 }
@@ -145,13 +152,13 @@ func TestAPersonsFolderIsKeptByPolicyAndStays(t *testing.T) {
 			t.Errorf("our own %s is kept as the person's", name)
 		}
 	}
-	out, err := k.up(k.spec, RestoreSpec{Snapshot: one.ID, Warm: 1})
-	if err != nil || out.Restored != RestoredWarm || out.Layout.WorkDir != dir || out.Layout.OwnWork {
+	out, err := k.up(k.spec, snaps.RestoreSpec{Snapshot: one.ID, Warm: 1})
+	if err != nil || out.Restored != folder.RestoredWarm || out.Layout.WorkDir != dir || out.Layout.OwnWork {
 		t.Errorf("warm: %+v, %v", out, err)
 	}
 	// A restore never overwrites the person's folder.
 	b.sh(`echo changed >"$1/src/a"`, dir)
-	out, err = k.up(k.spec, RestoreSpec{Snapshot: one.ID})
+	out, err = k.up(k.spec, snaps.RestoreSpec{Snapshot: one.ID})
 	if err != nil || !out.Layout.OwnWork || b.sh(`cat "$1/src/a" "$2/src/a"`, dir, out.Layout.WorkDir) != "changed\nmine\n" {
 		t.Errorf("restored: %+v, %v", out, err)
 	}
@@ -196,7 +203,7 @@ func (b *bed) beats(name string, in any) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	env.SetTestTimeout(patience)
-	env.RegisterActivity(b.set.site)
+	b.set.Register(env)
 	var said []string
 	env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
 		var p protocol.SnapshotsProgress
@@ -223,7 +230,7 @@ func TestSnapshotsArePrunedAndChecked(t *testing.T) {
 		k.sh(`echo "$2" >"$1/work.txt"`, k.layout.WorkDir, string(rune('0'+n)))
 		in := k.parking(n, "")
 		in.At = time.Now().Add(time.Duration(n-4) * time.Hour).Truncate(time.Second)
-		got, err := take(t.Context(), b.set.site, in.TakeSnapshotInput, secrets{}, nil)
+		got, err := snaps.Take(t.Context(), b.set.site, in.TakeSnapshotInput, site.Secrets{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,11 +239,11 @@ func TestSnapshotsArePrunedAndChecked(t *testing.T) {
 	var heard map[string]int64
 	far := func(step string, done, _ int64) { heard[step] = max(heard[step], done) }
 	heard = map[string]int64{}
-	dry, err := pruneSnapshots(t.Context(), b.set.Snapshot.site, protocol.PruneSnapshotsInput{Keep: 1, DryRun: true}, far)
+	dry, err := snaps.PruneSnapshots(t.Context(), b.set.Snapshot.Site, protocol.PruneSnapshotsInput{Keep: 1, DryRun: true}, far)
 	if err != nil || len(dry.Snapshots) != 2 {
 		t.Errorf("would prune %+v, %v", dry, err)
 	}
-	out, err := pruneSnapshots(t.Context(), b.set.Snapshot.site, protocol.PruneSnapshotsInput{MaxAge: time.Minute}, far)
+	out, err := snaps.PruneSnapshots(t.Context(), b.set.Snapshot.Site, protocol.PruneSnapshotsInput{MaxAge: time.Minute}, far)
 	if err != nil || len(out.Snapshots) != 2 || out.Snapshots[0] != ids[0] || out.Snapshots[1] != ids[1] {
 		t.Errorf("pruned %+v, %v; there were %v", out, err, ids)
 	}
@@ -244,7 +251,7 @@ func TestSnapshotsArePrunedAndChecked(t *testing.T) {
 		t.Errorf("of pruning was told %v", heard)
 	}
 	heard = map[string]int64{}
-	seen, err := checkSnapshots(t.Context(), b.set.Snapshot.site, protocol.CheckSnapshotsInput{ReadData: true}, far)
+	seen, err := snaps.CheckSnapshots(t.Context(), b.set.Snapshot.Site, protocol.CheckSnapshotsInput{ReadData: true}, far)
 	if err != nil || seen.Snapshots != 1 || seen.Chunks == 0 || seen.Packs == 0 || len(seen.Damaged) > 0 {
 		t.Errorf("checked %+v, %v", seen, err)
 	}
@@ -263,7 +270,7 @@ func TestSnapshotsArePrunedAndChecked(t *testing.T) {
 		}
 	}
 	again := b.another()
-	seen, err = checkSnapshots(t.Context(), again.set.Snapshot.site, protocol.CheckSnapshotsInput{}, far)
+	seen, err = snaps.CheckSnapshots(t.Context(), again.set.Snapshot.Site, protocol.CheckSnapshotsInput{}, far)
 	if err != nil || len(seen.Damaged) != 1 || seen.Damaged[0] != ids[2] || len(seen.Problems) == 0 {
 		t.Errorf("checked what is damaged: %+v, %v", seen, err)
 	}
@@ -278,7 +285,7 @@ func TestWorkThatMayNotBeReadIsNeverDeleted(t *testing.T) {
 	k.sh(`mkdir "$1/shut" && echo mine >"$1/shut/deep" && echo mine >"$1/no.txt" && chmod 000 "$1/shut" "$1/no.txt"`, k.layout.WorkDir)
 	refused := func(what string, err error) {
 		t.Helper()
-		if kindOfError(failing{}.failure(t.Context(), what, err)) != protocol.ErrTypeUnreadable || !strings.Contains(err.Error(), "2 files or folders that may not be read: work/shut/, work/no.txt") {
+		if kindOfError(kit.Failing{}.Failure(t.Context(), what, err)) != protocol.ErrTypeUnreadable || !strings.Contains(err.Error(), "2 files or folders that may not be read: work/shut/, work/no.txt") {
 			t.Errorf("%s: %v", what, err)
 		}
 		if got := k.sh(`cat "$1/work.txt"; [ -e "$1/no.txt" ] && [ -d "$1/shut" ] && echo there`, k.layout.WorkDir); got != "precious\nthere\n" {
@@ -288,7 +295,7 @@ func TestWorkThatMayNotBeReadIsNeverDeleted(t *testing.T) {
 	// A snapshot that is taken while the session goes on is kept, and says what it
 	// lacks.
 	in := k.parking(1, "")
-	got, err := take(t.Context(), b.set.site, in.TakeSnapshotInput, k.hides(), nil)
+	got, err := snaps.Take(t.Context(), b.set.site, in.TakeSnapshotInput, k.hides(), nil)
 	if err != nil || got.Unreadable != 2 || got.Lacks() == "" || b.exported(got.ID)["work/work.txt"] != "precious\n" {
 		t.Errorf("taken %+v, %v", got, err)
 	}
@@ -301,17 +308,17 @@ func TestWorkThatMayNotBeReadIsNeverDeleted(t *testing.T) {
 	if k.planted() == "" {
 		t.Error("the credential of a session that goes on is gone")
 	}
-	_, err = k.up(k.spec, RestoreSpec{Snapshot: got.ID})
+	_, err = k.up(k.spec, snaps.RestoreSpec{Snapshot: got.ID})
 	refused("another generation came", err)
 
 	leave := k.leave(false)
-	left, err := k.wipe(leave, knows(SeedNow{Generation: 1, Ref: k.seed}))
+	left, err := k.wipe(leave, knows(inquiry.SeedNow{Generation: 1, Ref: k.seed}))
 	if err != nil || !left.Wiped || left.Removed || left.Kept != k.layout.Dir {
 		t.Errorf("cleaned up: %+v, %v", left, err)
 	}
 	k.sh(`cat "$1/work.txt" && chmod 700 "$1/shut" && chmod 600 "$1/no.txt"`, k.layout.WorkDir)
 	leave.Claim.Pump++
-	left, err = k.wipe(leave, knows(SeedNow{Generation: 1, Ref: k.seed}))
+	left, err = k.wipe(leave, knows(inquiry.SeedNow{Generation: 1, Ref: k.seed}))
 	if err != nil || !left.Removed || b.exported(left.Archive)["work/shut/deep"] != "mine\n" {
 		t.Errorf("cleaned up what can be read: %+v, %v", left, err)
 	}
@@ -333,8 +340,8 @@ func TestWorkThatNoSnapshotWasToHoldIsKeptBeforeItsFolderGoes(t *testing.T) {
 		t.Fatal("the work is in a snapshot that was not to hold it")
 	}
 	leave := k.leave(false)
-	leave.Snapshot = &SnapshotSpec{Policy: SnapshotPolicy{Work: protocol.WorkNone}, Parent: parked.Snapshot.ID}
-	out, err := k.wipe(leave, knows(SeedNow{Generation: 1, Ref: k.seed}))
+	leave.Snapshot = &snaps.SnapshotSpec{Policy: snaps.SnapshotPolicy{Work: protocol.WorkNone}, Parent: parked.Snapshot.ID}
+	out, err := k.wipe(leave, knows(inquiry.SeedNow{Generation: 1, Ref: k.seed}))
 	if err != nil || !out.Removed || out.Archive == parked.Snapshot.ID || b.exported(out.Archive)["work/work.txt"] != "precious\n" {
 		t.Errorf("cleaned up: %+v, %v", out, err)
 	}
@@ -352,7 +359,7 @@ func TestWorkThatIsTooLargeIsNoReasonToLoseTheConversation(t *testing.T) {
 		k.sh(`mkdir -p "$1/sessions/2026" && echo '{}' >"$1/sessions/2026/rollout-x.jsonl"`, k.layout.CodexHome)
 		k.sh(`head -c 1000 /dev/zero | tr '\0' x >"$1/large"`, k.layout.WorkDir)
 		in := k.closing()
-		in.Snapshot = &SnapshotSpec{Policy: SnapshotPolicy{Work: protocol.WorkFull}}
+		in.Snapshot = &snaps.SnapshotSpec{Policy: snaps.SnapshotPolicy{Work: protocol.WorkFull}}
 		if dir == "" {
 			if _, err := k.close(in); err == nil || k.sh(`wc -c <"$1/large"`, k.layout.WorkDir) != "1000\n" {
 				t.Fatalf("closed although its work is too large: %v", err)
@@ -373,9 +380,9 @@ func TestWorkThatIsTooLargeIsNoReasonToLoseTheConversation(t *testing.T) {
 // No snapshot has a whole machine in it, and no snapshot fails because the work folder
 // is /.
 func TestAWholeMachineIsInNoSnapshot(t *testing.T) {
-	l := layoutOf("/root/.fairlead", "all")
+	l := folder.LayoutOf("/root/.fairlead", "all")
 	l.WorkDir, l.OwnWork = "/", false
-	trees := taking{TakeSnapshotInput: TakeSnapshotInput{Layout: l, SnapshotSpec: SnapshotSpec{Policy: SnapshotPolicy{Work: protocol.WorkFull}}}}.trees()
+	trees := snaps.Taking{TakeSnapshotInput: snaps.TakeSnapshotInput{Layout: l, SnapshotSpec: snaps.SnapshotSpec{Policy: snaps.SnapshotPolicy{Work: protocol.WorkFull}}}}.Trees()
 	if len(trees) != 1 || trees[0].Name != snapshots.Rollouts {
 		t.Errorf("kept would be %+v", trees)
 	}
@@ -389,7 +396,7 @@ func TestDiscardingKeepsNoSecretThatNobodyKnowsAnyMore(t *testing.T) {
 	k.sh(`printf 'key %s\n' "$2" >"$1/copied.txt"`, k.layout.WorkDir, madeUpKey)
 	in := k.closing()
 	in.Discard = true
-	out, err := closeSession(t.Context(), b.set.Place.site, in, 1, secrets{})
+	out, err := places.CloseSession(t.Context(), b.set.Place.Site, in, 1, site.Secrets{})
 	if err != nil || !out.Wiped || !out.Removed || out.Archive != "" || out.Problem == nil || !strings.Contains(out.Problem.Message, "cannot be read") {
 		t.Errorf("closed %+v, %v", out, err)
 	}
@@ -435,12 +442,12 @@ func TestARestoredFolderSaysInWhatItDiffers(t *testing.T) {
 	k.sh(`cd "$1" && git init -q && git remote add origin "$2" && git fetch -q && git checkout -q -B main origin/main && i=0 &&
 while [ $i -lt 12 ]; do echo no >"left out $i" && i=$((i+1)); done`, k.layout.WorkDir, upstream(t))
 	in := k.parking(1, "")
-	in.Policy = SnapshotPolicy{Work: protocol.WorkGit, Exclude: []string{"left*"}}
-	got, err := take(t.Context(), b.set.site, in.TakeSnapshotInput, k.hides(), nil)
+	in.Policy = snaps.SnapshotPolicy{Work: protocol.WorkGit, Exclude: []string{"left*"}}
+	got, err := snaps.Take(t.Context(), b.set.site, in.TakeSnapshotInput, k.hides(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := k.up(b.elsewhere("differs"), RestoreSpec{Snapshot: got.ID}) // prepares twice
+	out, err := k.up(b.elsewhere("differs"), snaps.RestoreSpec{Snapshot: got.ID}) // prepares twice
 	if err != nil || !strings.HasPrefix(out.Differs, "its status was: ? left out 0; ") || !strings.HasSuffix(out.Differs, "; and 2 more") || strings.Count(out.Differs, ";") != 10 {
 		t.Errorf("restored %+v, %v", out, err)
 	}

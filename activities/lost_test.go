@@ -11,6 +11,12 @@ import (
 
 	"go.temporal.io/sdk/testsuite"
 
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/hosts"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
@@ -22,20 +28,20 @@ import (
 type away struct {
 	*bed
 	sshd *hosttest.SSHD
-	in   RunPumpInput
+	in   pumps.RunPumpInput
 	now  time.Time
-	last PumpBeat // given to the next attempt
+	last pumps.PumpBeat // given to the next attempt
 }
 
 func newAway(t *testing.T) *away {
 	sshd := hosttest.StartSSHD(t, hosttest.Options{})
 	w := &away{bed: newBed(t, sshd.Spec()), sshd: sshd, now: time.Unix(1_700_000_000, 0)}
 	w.at(w.bed)
-	l := layoutOf(filepath.Join(sshd.Home, "root"), "away")
-	w.in = RunPumpInput{Claim: protocol.Claim{Session: "away", Host: w.spec, Generation: 1, Pump: 1}, Layout: l, LostAfter: time.Minute}
+	l := folder.LayoutOf(filepath.Join(sshd.Home, "root"), "away")
+	w.in = pumps.RunPumpInput{Claim: protocol.Claim{Session: "away", Host: w.spec, Generation: 1, Pump: 1}, Layout: l, LostAfter: time.Minute}
 	w.in.Pump = conversation.PumpInput{Session: "away", Prefix: "g1.p1", Thread: conversation.ThreadSpec{CWD: l.WorkDir, Sandbox: "read-only", ApprovalPolicy: "never"}}
 	w.in.Pump.State.Cursor.Incarnation = 1
-	if _, err := enterRoot(t.Context(), w.host(), l.Root, ""); err != nil {
+	if _, err := hosts.EnterRoot(t.Context(), w.host(), l.Root, ""); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -46,10 +52,10 @@ func (w *away) at(b *bed) { b.set.site.Now = func() time.Time { return w.now } }
 
 // try runs one attempt on a worker, which gets the last heartbeat of the attempt
 // before.
-func (w *away) try(on *bed, n int32) (RunPumpResult, error) {
+func (w *away) try(on *bed, n int32) (pumps.RunPumpResult, error) {
 	w.t.Helper()
-	a := attempt{n: n, last: w.last, beat: func(b PumpBeat) { w.last = b }}
-	return runPump(w.t.Context(), on.set.Pump.site, w.in, a)
+	a := pumps.Attempt{N: n, Last: w.last, Beat: func(b pumps.PumpBeat) { w.last = b }}
+	return pumps.RunPump(w.t.Context(), on.set.Pump.Site, w.in, a)
 }
 
 // goes stops the host. comes starts it again.
@@ -96,10 +102,10 @@ func TestAHostIsLostAfterItWasAwayForSoLongOnWhateverWorker(t *testing.T) {
 	if out, err := w.try(w.bed, 5); err != nil || out.HostLost != nil || out.Pump.Reason != conversation.ProcessEnded {
 		t.Fatalf("the host is back: %+v, %v", out, err)
 	}
-	if still := w.set.site.reach.now(w.spec); still != nil {
+	if still := w.set.site.Reach.Now(w.spec); still != nil {
 		t.Errorf("it is still said to be away: %+v", still)
 	}
-	w.last = PumpBeat{}
+	w.last = pumps.PumpBeat{}
 	w.goes()
 	if out, err := w.try(w.bed, 6); kindOfError(err) != protocol.ErrTypeUnreachable || out.HostLost != nil || !w.last.Away.Since.Equal(w.now) {
 		t.Errorf("away again: %+v, %v, %+v", out, err, w.last.Away)
@@ -127,14 +133,14 @@ func TestAPumpIsGivenWhatTheAttemptBeforeKnew(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	env.SetTestTimeout(patience)
-	env.RegisterActivity(w.set.site)
+	w.set.Register(env)
 	since := w.now.Add(-2 * time.Minute)
-	env.SetHeartbeatDetails(PumpBeat{Away: &OutOfReach{Since: since, Last: w.now.Add(-5 * time.Second), Why: "no answer"}})
+	env.SetHeartbeatDetails(pumps.PumpBeat{Away: &site.OutOfReach{Since: since, Last: w.now.Add(-5 * time.Second), Why: "no answer"}})
 	val, err := env.ExecuteActivity(w.set.Pump.RunPump, w.in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out RunPumpResult
+	var out pumps.RunPumpResult
 	if err := val.Get(&out); err != nil || out.HostLost == nil || !out.HostLost.Since.Equal(since) {
 		t.Errorf("%+v, %v", out, err)
 	}
@@ -145,26 +151,26 @@ func TestAPumpIsGivenWhatTheAttemptBeforeKnew(t *testing.T) {
 func TestOnlyAHostThatDoesNotAnswerIsLost(t *testing.T) {
 	w := newAway(t)
 	w.in.LostAfter = time.Nanosecond
-	for what, change := range map[string]func(*RunPumpInput){
-		"it refuses our keys": func(in *RunPumpInput) { in.Claim.Host.Identity = strange(t) },
-		"its key is another": func(in *RunPumpInput) {
+	for what, change := range map[string]func(*pumps.RunPumpInput){
+		"it refuses our keys": func(in *pumps.RunPumpInput) { in.Claim.Host.Identity = strange(t) },
+		"its key is another": func(in *pumps.RunPumpInput) {
 			in.Claim.Host.HostKeys = []string{hosttest.StartSSHD(t, hosttest.Options{}).HostKey()}
 		},
-		"it knows a newer one": func(in *RunPumpInput) { in.Claim.Generation = 0 },
+		"it knows a newer one": func(in *pumps.RunPumpInput) { in.Claim.Generation = 0 },
 	} {
 		in := w.in
 		change(&in)
 		in.Claim.Host.Name = what // each with connections of its own
 		if what == "it knows a newer one" {
-			if err := makeFolders(t.Context(), w.host(), in.Layout, folderMark{Generation: 5}, fenceOf(protocol.Claim{Generation: 5}, in.Layout.Dir, 1)); err != nil {
+			if err := places.MakeFolders(t.Context(), w.host(), in.Layout, folder.FolderMark{Generation: 5}, folder.FenceOf(protocol.Claim{Generation: 5}, in.Layout.Dir, 1)); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := process.Start(t.Context(), w.host(), process.Spec{
-				Dir: serverDir(in.Layout, 1), Fence: fenceOf(protocol.Claim{Generation: 5}, in.Layout.Dir, 1), Argv: []string{"true"}, WorkDir: "/"}); err != nil {
+				Dir: folder.ServerDir(in.Layout, 1), Fence: folder.FenceOf(protocol.Claim{Generation: 5}, in.Layout.Dir, 1), Argv: []string{"true"}, WorkDir: "/"}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		out, err := runPump(t.Context(), w.set.Pump.site, in, quiet(1))
+		out, err := pumps.RunPump(t.Context(), w.set.Pump.Site, in, quiet(1))
 		if err == nil || out.HostLost != nil || kindOfError(err) == protocol.ErrTypeUnreachable {
 			t.Errorf("%s: %+v, %v", what, out, err)
 		}
@@ -182,9 +188,9 @@ func TestOnlyAHostThatDoesNotAnswerIsLost(t *testing.T) {
 		dial(os.ErrDeadlineExceeded):                                                     true,
 		fmt.Errorf("%w: cut", conversation.ErrWireLost):                                  true,
 		fmt.Errorf("%w: cut", hostexec.ErrOutcomeUnknown):                                true,
-		errHandOver: false,
+		kit.ErrHandOver: false,
 	} {
-		if got := outOfReach(err); got != lost {
+		if got := site.IsOutOfReach(err); got != lost {
 			t.Errorf("%v: out of reach is %v", err, got)
 		}
 	}

@@ -10,6 +10,9 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -21,10 +24,10 @@ func (noSession) QueryWorkflow(context.Context, string, string, string, ...any) 
 }
 
 func TestTheFolderOfASessionThatIsNotThere(t *testing.T) {
-	s := &site{Deps: Deps{Temporal: noSession{}}}
-	_, err := workPlaceOf(t.Context(), s, "nope")
-	var typed *typedError
-	if !errors.As(err, &typed) || typed.kind != protocol.ErrTypeNotThere || !strings.Contains(err.Error(), "there is no session nope") {
+	s := &site.Site{Deps: site.Deps{Temporal: noSession{}}}
+	_, err := workspaces.WorkPlaceOf(t.Context(), s, "nope")
+	var typed *kit.TypedError
+	if !errors.As(err, &typed) || typed.Kind != protocol.ErrTypeNotThere || !strings.Contains(err.Error(), "there is no session nope") {
 		t.Errorf("it is %v", err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
 )
@@ -46,7 +47,7 @@ func TestNoTokenIsUsedWhereTheStoreCannotKeepTwoFromIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.in.Seed.Blob, r.set = ref.Blob, New(Deps{Store: st})
+	r.in.Seed.Blob, r.set = ref.Blob, New(site.Deps{Store: st})
 	for _, word := range []string{"", "a person says so"} {
 		r.in.Force = word
 		out := r.refresh()

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
@@ -16,7 +18,7 @@ import (
 // A crossedPool calls happen a single time, before a worker next lists or reads a tree
 // on a host.
 type crossedPool struct {
-	HostPool
+	site.HostPool
 	happen func()
 	once   sync.Once
 }
@@ -67,7 +69,7 @@ func TestALoginRefreshedDuringASnapshotIsMaskedInIt(t *testing.T) {
 	k := b.printedLogin("refreshed")
 	pool := &crossedPool{HostPool: b.pool, happen: func() { k.rewrite(login("acct-1", 1)) }}
 	b.set.site.Pool = pool
-	got, err := take(t.Context(), b.set.site, k.parking(1, "").TakeSnapshotInput, k.hides(), nil)
+	got, err := snaps.Take(t.Context(), b.set.site, k.parking(1, "").TakeSnapshotInput, k.hides(), nil)
 	if err != nil || got == nil {
 		t.Fatalf("taken %+v, %v", got, err)
 	}
@@ -84,11 +86,11 @@ func TestALoginRefreshedDuringASnapshotIsMaskedInIt(t *testing.T) {
 		k.rewrite(login("acct-1", 0))
 		pool := &crossedPool{HostPool: dying, happen: func() { k.rewrite(login("acct-1", 1)) }}
 		b.set.site.Pool = pool
-		b.set.site.recall.last = nil // a worker that has just started
+		b.set.site.Recall.Last = nil // a worker that has just started
 		dying.left.Store(step)
-		_, err := take(t.Context(), b.set.site, in, k.hides(), nil)
+		_, err := snaps.Take(t.Context(), b.set.site, in, k.hides(), nil)
 		dying.left.Store(1 << 40)
-		id := snapshotID("refreshed", in.At, 1, 2)
+		id := snaps.SnapshotID("refreshed", in.At, 1, 2)
 		if _, rerr := snapshots.Read(t.Context(), b.store, id); rerr == nil {
 			b.holdsNoLogin(id)
 		}
@@ -109,7 +111,7 @@ func TestALateAttemptDeletesNoSnapshotOfAnother(t *testing.T) {
 	k := b.printedLogin("crossed")
 	in := k.parking(1, "").TakeSnapshotInput
 	late := b.another()
-	var good *SnapshotBrief
+	var good *snaps.SnapshotBrief
 	var made time.Time
 	written := func() time.Time {
 		info, err := b.store.Stat(t.Context(), "snapshots/crossed/"+good.ID+"/manifest.json")
@@ -120,17 +122,17 @@ func TestALateAttemptDeletesNoSnapshotOfAnother(t *testing.T) {
 	}
 	late.set.site.Pool = &crossedPool{HostPool: late.pool, happen: func() {
 		var err error
-		if good, err = take(t.Context(), b.set.site, in, k.hides(), nil); err != nil || good == nil {
+		if good, err = snaps.Take(t.Context(), b.set.site, in, k.hides(), nil); err != nil || good == nil {
 			t.Fatalf("taken %+v, %v", good, err)
 		}
 		made = written()
 		k.rewrite(login("acct-1", 1)) // after that, the login was refreshed
 	}}
-	hide, err := hiding(t.Context(), late.set.site, k.seed)
+	hide, err := site.Hiding(t.Context(), late.set.site, k.seed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := take(t.Context(), late.set.site, in, hide, nil)
+	got, err := snaps.Take(t.Context(), late.set.site, in, hide, nil)
 	if err != nil || good == nil || got == nil || got.ID != good.ID || !got.At.Equal(good.At) {
 		t.Errorf("the late one says %+v, %v; there was %+v", got, err, good)
 	}

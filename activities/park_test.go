@@ -10,6 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
@@ -38,27 +44,27 @@ func (b *bed) elsewhere(name string) protocol.HostSpec {
 }
 
 // parking returns the input that a workflow gives to ParkSession.
-func (k *talk) parking(n int, parent string) ParkSessionInput {
-	in := ParkSessionInput{Incarnation: k.incarnation, Seq: k.state.Seq}
+func (k *talk) parking(n int, parent string) snaps.ParkSessionInput {
+	in := snaps.ParkSessionInput{Incarnation: k.incarnation, Seq: k.state.Seq}
 	in.Claim, in.Layout, in.Seed = k.next(), k.layout, k.seed
-	in.Policy = SnapshotPolicy{Work: protocol.WorkFull}
+	in.Policy = snaps.SnapshotPolicy{Work: protocol.WorkFull}
 	in.N, in.At, in.Parent = n, time.Now().Truncate(time.Second), parent
 	in.ThreadID, in.CodexVersion, in.Turn, in.Cursor = k.state.ThreadID, k.state.CodexVersion, k.turn, k.state.Cursor
 	in.Thread = conversation.ThreadSpec{CWD: k.layout.WorkDir, Sandbox: "danger-full-access", ApprovalPolicy: "on-request", Model: "gpt-5.5"}
 	return in
 }
 
-func (k *talk) park(in ParkSessionInput) (ParkSessionResult, error) {
-	hide, err := hiding(k.t.Context(), k.set.site, in.Seed)
+func (k *talk) park(in snaps.ParkSessionInput) (snaps.ParkSessionResult, error) {
+	hide, err := site.Hiding(k.t.Context(), k.set.site, in.Seed)
 	if err != nil {
-		return ParkSessionResult{}, err
+		return snaps.ParkSessionResult{}, err
 	}
-	out, err := parkSession(k.t.Context(), k.set.Place.site, in, 1, hide, nil)
-	return out, failing{hide: hide.all, epoch: epochOf(in.Claim, 1)}.failure(k.t.Context(), "park", err)
+	out, err := places.ParkSession(k.t.Context(), k.set.Place.Site, in, 1, hide, nil)
+	return out, kit.Failing{Hide: hide.All, Epoch: folder.EpochOf(in.Claim, 1)}.Failure(k.t.Context(), "park", err)
 }
 
 // parked parks the session and checks the result and the host.
-func (k *talk) parked(n int, parent string) *SnapshotBrief {
+func (k *talk) parked(n int, parent string) *snaps.SnapshotBrief {
 	k.t.Helper()
 	out, err := k.park(k.parking(n, parent))
 	if err != nil || !out.Wiped || out.Snapshot == nil {
@@ -71,10 +77,10 @@ func (k *talk) parked(n int, parent string) *SnapshotBrief {
 }
 
 // up prepares the session on a host as its next generation.
-func (k *talk) up(on protocol.HostSpec, from RestoreSpec) (PrepareSessionResult, error) {
+func (k *talk) up(on protocol.HostSpec, from snaps.RestoreSpec) (places.PrepareSessionResult, error) {
 	k.claim.Host, k.spec = on, on
 	k.claim.Generation++
-	in := PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "danger-full-access", Restore: &from}
+	in := places.PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "danger-full-access", Restore: &from}
 	out, err := k.prepare(in)
 	if err == nil {
 		k.layout, k.permissions = out.Layout, out.Permissions
@@ -122,8 +128,8 @@ func TestASessionGoesElsewhereAndBack(t *testing.T) {
 	// Warm: the existing folder is used, and nothing is transferred.
 	inode := func() string { return k.sh(`ls -di "$1/sessions"`, k.layout.CodexHome) }
 	was := inode()
-	out, err := k.up(first, RestoreSpec{Snapshot: one.ID, Warm: 1})
-	if err != nil || out.Restored != RestoredWarm || inode() != was {
+	out, err := k.up(first, snaps.RestoreSpec{Snapshot: one.ID, Warm: 1})
+	if err != nil || out.Restored != folder.RestoredWarm || inode() != was {
 		t.Fatalf("warm: %+v, %v", out, err)
 	}
 	if got := k.answers("and now?"); got != "first you said I am Ada, then and now?" {
@@ -134,8 +140,8 @@ func TestASessionGoesElsewhereAndBack(t *testing.T) {
 	k.sh(`: >"$1/of-two-turns"`, k.layout.CodexHome)
 	left := k.layout
 
-	out, err = k.up(second, RestoreSpec{Snapshot: two.ID, Warm: 2})
-	if err != nil || out.Restored != RestoredSnapshot || out.ThreadID != k.state.ThreadID || out.Layout.Dir == left.Dir {
+	out, err = k.up(second, snaps.RestoreSpec{Snapshot: two.ID, Warm: 2})
+	if err != nil || out.Restored != folder.RestoredSnapshot || out.ThreadID != k.state.ThreadID || out.Layout.Dir == left.Dir {
 		t.Fatalf("elsewhere: %+v, %v", out, err)
 	}
 	if got := k.sh(`cd "$1" && cat made.txt && stat -c %a made.txt && readlink dangling && ls -A`, k.layout.WorkDir); got != "one\n750\nnowhere\ndangling\nempty\nmade.txt\n" {
@@ -147,8 +153,8 @@ func TestASessionGoesElsewhereAndBack(t *testing.T) {
 	three := k.parked(3, two.ID)
 
 	// Back: the folder there is older than the thread, and is not used.
-	out, err = k.up(first, RestoreSpec{Snapshot: three.ID, Warm: 3})
-	if err != nil || out.Restored != RestoredSnapshot || out.Left != "" {
+	out, err = k.up(first, snaps.RestoreSpec{Snapshot: three.ID, Warm: 3})
+	if err != nil || out.Restored != folder.RestoredSnapshot || out.Left != "" {
 		t.Fatalf("back: %+v, %v", out, err)
 	}
 	if got := k.sh(`ls "$1"; cat "$2/made.txt"`, k.layout.CodexHome, k.layout.WorkDir); strings.Contains(got, "of-two-turns") || !strings.HasSuffix(got, "one\nthree\n") {
@@ -172,14 +178,14 @@ func TestASessionGoesElsewhereAndBack(t *testing.T) {
 }
 
 // fork goes on from an older snapshot as another session.
-func (k *talk) fork(on protocol.HostSpec, from *SnapshotBrief) {
+func (k *talk) fork(on protocol.HostSpec, from *snaps.SnapshotBrief) {
 	k.t.Helper()
 	f := &talk{bed: k.bed, claim: protocol.Claim{Session: "forked", Generation: 0}, seed: k.seed}
 	k.t.Cleanup(f.kill)
-	if _, err := f.up(on, RestoreSpec{Snapshot: from.ID}); kindOfError(err) != protocol.ErrTypeBadInput {
+	if _, err := f.up(on, snaps.RestoreSpec{Snapshot: from.ID}); kindOfError(err) != protocol.ErrTypeBadInput {
 		k.t.Errorf("another session's snapshot was taken for its own: %v", err)
 	}
-	out, err := f.up(on, RestoreSpec{Snapshot: from.ID, Fork: true})
+	out, err := f.up(on, snaps.RestoreSpec{Snapshot: from.ID, Fork: true})
 	if err != nil || out.ThreadID != k.state.ThreadID || out.Layout.Dir == k.layout.Dir {
 		k.t.Errorf("forked: %+v, %v", out, err)
 	}
@@ -191,7 +197,7 @@ func (k *talk) fork(on protocol.HostSpec, from *SnapshotBrief) {
 // A dyingPool is the pool of a worker that stops working after a number of requests to
 // its host.
 type dyingPool struct {
-	HostPool
+	site.HostPool
 	left atomic.Int64
 }
 
@@ -251,7 +257,7 @@ func TestParkingKilledAnywhereLosesNothing(t *testing.T) {
 		out, err := k.park(in)
 		pool.left.Store(1 << 40)
 		gone := k.planted() == ""
-		_, kept := snapshots.Read(t.Context(), b.store, snapshotID("parker", in.At, 1, 1))
+		_, kept := snapshots.Read(t.Context(), b.store, snaps.SnapshotID("parker", in.At, 1, 1))
 		if gone && kept != nil {
 			t.Fatalf("after %d steps the credential is gone, and there is no snapshot: %v", step, kept)
 		}
@@ -268,7 +274,7 @@ func TestParkingKilledAnywhereLosesNothing(t *testing.T) {
 			t.Fatalf("after %d steps: %v", step, err)
 		}
 	}
-	if files := b.exported(snapshotID("parker", in.At, 1, 1)); files["work/work.txt"] != "precious\n" || len(files["rollouts/sessions/2026/11/22/rollout-x.jsonl"]) == 0 {
+	if files := b.exported(snaps.SnapshotID("parker", in.At, 1, 1)); files["work/work.txt"] != "precious\n" || len(files["rollouts/sessions/2026/11/22/rollout-x.jsonl"]) == 0 {
 		t.Errorf("kept: %v", files)
 	}
 	if out, err := k.park(in); err != nil || out.Snapshot == nil {
@@ -292,7 +298,7 @@ func TestRestoringKilledAnywhereIsWholeInTheEnd(t *testing.T) {
 	one := k.parked(1, "")
 	other := b.elsewhere("returned")
 	pool := b.dies()
-	in := PrepareSessionInput{Claim: k.claim, Seed: k.seed, Sandbox: "danger-full-access", Restore: &RestoreSpec{Snapshot: one.ID}}
+	in := places.PrepareSessionInput{Claim: k.claim, Seed: k.seed, Sandbox: "danger-full-access", Restore: &snaps.RestoreSpec{Snapshot: one.ID}}
 	in.Claim.Host, in.Claim.Generation = other, 2
 	k.spec = other
 	for step := int64(0); ; step++ {
@@ -347,8 +353,8 @@ func TestAFolderThatIsNotAsItWasLeftIsKeptAndNotUsed(t *testing.T) {
 	one := k.parked(1, "")
 	k.sh(`echo later >>"$1/work.txt"`, k.layout.WorkDir)
 	k.job() // a process that none of our activities started
-	out, err := k.up(k.spec, RestoreSpec{Snapshot: one.ID, Warm: 1})
-	if err != nil || out.Restored != RestoredSnapshot || out.Left == "" || marked("stranger") != 0 {
+	out, err := k.up(k.spec, snaps.RestoreSpec{Snapshot: one.ID, Warm: 1})
+	if err != nil || out.Restored != folder.RestoredSnapshot || out.Left == "" || marked("stranger") != 0 {
 		t.Fatalf("up: %+v, %v", out, err)
 	}
 	if got := k.sh(`cat "$1/work.txt"`, k.layout.WorkDir); got != "precious\n" {
@@ -360,13 +366,13 @@ func TestAFolderThatIsNotAsItWasLeftIsKeptAndNotUsed(t *testing.T) {
 	// The host was lost while the session worked there, so the session was never
 	// parked. The host came back later.
 	k.sh(`echo unsaved >"$1/work.txt"`, k.layout.WorkDir)
-	out, err = k.up(k.spec, RestoreSpec{Snapshot: one.ID})
-	if err != nil || out.Restored != RestoredSnapshot || out.Left == "" || b.exported(out.Left)["work/work.txt"] != "unsaved\n" {
+	out, err = k.up(k.spec, snaps.RestoreSpec{Snapshot: one.ID})
+	if err != nil || out.Restored != folder.RestoredSnapshot || out.Left == "" || b.exported(out.Left)["work/work.txt"] != "unsaved\n" {
 		t.Errorf("back on a host that was lost: %+v, %v", out, err)
 	}
 	// A restore that fails changes nothing.
 	k.sh(`echo again >"$1/work.txt"`, k.layout.WorkDir)
-	if _, err := k.up(k.spec, RestoreSpec{Snapshot: snapshotID("stranger", time.Now(), 1, 9)}); kindOfError(err) != protocol.ErrTypeSnapshot {
+	if _, err := k.up(k.spec, snaps.RestoreSpec{Snapshot: snaps.SnapshotID("stranger", time.Now(), 1, 9)}); kindOfError(err) != protocol.ErrTypeSnapshot {
 		t.Errorf("restored from nothing: %v", err)
 	}
 	if got := k.sh(`cat "$1/work.txt"`, k.layout.WorkDir); got != "again\n" {
@@ -380,14 +386,14 @@ func TestASessionThatWasParkedInTheLastMomentGoesOn(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("moment")
 	one := k.parked(1, "")
-	again := PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "danger-full-access", Restore: &RestoreSpec{Snapshot: one.ID, Warm: 1}}
+	again := places.PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "danger-full-access", Restore: &snaps.RestoreSpec{Snapshot: one.ID, Warm: 1}}
 	out, err := k.prepare(again)
-	if err != nil || out.Restored != RestoredWarm || out.Left != "" || out.Layout != k.layout || k.planted() == "" {
+	if err != nil || out.Restored != folder.RestoredWarm || out.Left != "" || out.Layout != k.layout || k.planted() == "" {
 		t.Fatalf("on again: %+v, %v", out, err)
 	}
 	// No snapshot has the new work, so the folder must not count as parked.
 	k.sh(`echo more >>"$1/work.txt"`, k.layout.WorkDir)
-	wiped, err := k.wipe(k.leave(false), knows(SeedNow{Generation: 1, Ref: k.seed}))
+	wiped, err := k.wipe(k.leave(false), knows(inquiry.SeedNow{Generation: 1, Ref: k.seed}))
 	if err != nil || wiped.Archive == one.ID || b.exported(wiped.Archive)["work/work.txt"] != "precious\nmore\n" {
 		t.Errorf("kept %+v, %v", wiped, err)
 	}
@@ -403,7 +409,7 @@ func TestAnOlderCodexIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := k.up(k.spec, RestoreSpec{Snapshot: out.Snapshot.ID}); kindOfError(err) != protocol.ErrTypeCodexVersion {
+	if _, err := k.up(k.spec, snaps.RestoreSpec{Snapshot: out.Snapshot.ID}); kindOfError(err) != protocol.ErrTypeCodexVersion {
 		t.Errorf("gone on with an older codex: %v", err)
 	}
 }
@@ -452,8 +458,8 @@ func TestWhoComesBackWithAnotherSeedBringsNoSecretOfTheFirstIntoTheStore(t *test
 		t.Fatal(err)
 	}
 	k.seed = &protocol.SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}
-	out, err := k.up(k.spec, RestoreSpec{Snapshot: one.ID, Warm: 1})
-	if err != nil || out.Restored != RestoredSnapshot || out.Left != "" {
+	out, err := k.up(k.spec, snaps.RestoreSpec{Snapshot: one.ID, Warm: 1})
+	if err != nil || out.Restored != folder.RestoredSnapshot || out.Left != "" {
 		t.Fatalf("up with another seed: %+v, %v", out, err)
 	}
 	two := k.parked(2, one.ID)
@@ -468,19 +474,19 @@ func TestWhoComesBackWithAnotherSeedBringsNoSecretOfTheFirstIntoTheStore(t *test
 }
 
 func TestMarksAreReadAsTheyAreWritten(t *testing.T) {
-	for _, m := range []folderMark{
+	for _, m := range []folder.FolderMark{
 		{Generation: 1},
-		{Generation: 7, Dir: "/home/a b/ü", Seed: &protocol.SeedRef{Name: "team", Generation: 2, Blob: "b", Kind: "chatgpt", Epoch: 4}, Restored: RestoredSnapshot, From: "s.snap-1", Left: "s.snap-2"},
+		{Generation: 7, Dir: "/home/a b/ü", Seed: &protocol.SeedRef{Name: "team", Generation: 2, Blob: "b", Kind: "chatgpt", Epoch: 4}, Restored: folder.RestoredSnapshot, From: "s.snap-1", Left: "s.snap-2"},
 		{Generation: 7, Brokered: true, Seed: &protocol.SeedRef{Name: "team"}, Parked: true, Snapshot: "s.snap-3"},
 		{Generation: 7, Parked: true},
 	} {
-		got := parseMark(m.text())
-		if got.text() != m.text() || got.Generation != m.Generation || got.Dir != m.Dir || got.Parked != m.Parked || got.Snapshot != m.Snapshot || (m.Seed != nil) != (got.Seed != nil) || got.Seed != nil && *got.Seed != *m.Seed {
+		got := folder.ParseMark(m.Text())
+		if got.Text() != m.Text() || got.Generation != m.Generation || got.Dir != m.Dir || got.Parked != m.Parked || got.Snapshot != m.Snapshot || (m.Seed != nil) != (got.Seed != nil) || got.Seed != nil && *got.Seed != *m.Seed {
 			t.Errorf("%+v was read as %+v", m, got)
 		}
 	}
 	for _, torn := range []string{"", "generation", "generation 12", "generation x\n", "generation 0\n", "generation 5\nseed {\n", "generation 5\nparked s.sn"} {
-		if m := parseMark(torn); m.Generation != 0 || m.Parked {
+		if m := folder.ParseMark(torn); m.Generation != 0 || m.Parked {
 			t.Errorf("%q was read as %+v", torn, m)
 		}
 	}

@@ -7,6 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
@@ -18,7 +22,7 @@ func (k *talk) taken(n int) (ids []string) {
 		k.sh(`echo "$2" >"$1/work.txt"`, k.layout.WorkDir, string(rune('a'+i)))
 		in := k.parking(i+1, "")
 		in.At = time.Now().Add(time.Duration(i-n) * time.Hour).Truncate(time.Second)
-		got, err := take(k.t.Context(), k.set.site, in.TakeSnapshotInput, secrets{}, nil)
+		got, err := snaps.Take(k.t.Context(), k.set.site, in.TakeSnapshotInput, site.Secrets{}, nil)
 		if err != nil {
 			k.t.Fatal(err)
 		}
@@ -33,44 +37,44 @@ func (k *talk) taken(n int) (ids []string) {
 func TestRetentionDropsNothingThatASessionGoesOnFrom(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	ids := b.worked("keeper").taken(5)
-	fork := PinSnapshotInput{Snapshot: ids[1], Session: "a.fork", Run: "r1"}
+	fork := snaps.PinSnapshotInput{Snapshot: ids[1], Session: "a.fork", Run: "r1"}
 	for range 2 {
-		if m, err := pinSnapshot(t.Context(), b.set.Snapshot.site, fork); err != nil || m.ID != ids[1] {
+		if m, err := snaps.PinSnapshot(t.Context(), b.set.Snapshot.Site, fork); err != nil || m.ID != ids[1] {
 			t.Fatalf("pinned %+v, %v", m, err)
 		}
 	}
 	prunes := func(what string, in protocol.PruneSnapshotsInput, want, unasked []string) {
 		t.Helper()
 		for _, in.DryRun = range []bool{true, false} {
-			out, err := pruneSnapshots(t.Context(), b.set.Snapshot.site, in, func(string, int64, int64) {})
+			out, err := snaps.PruneSnapshots(t.Context(), b.set.Snapshot.Site, in, func(string, int64, int64) {})
 			if err != nil || !slices.Equal(out.Snapshots, want) || !slices.Equal(out.Unasked, unasked) {
 				t.Errorf("%s (dry run %v): dropped %v of %v, did not ask %v: %v", what, in.DryRun, out.Snapshots, ids, out.Unasked, err)
 			}
 		}
 	}
-	say := map[string]SessionNow{"keeper": {Runs: true, Run: "r0", Snapshot: ids[2]}, "a.fork": {Runs: true, Run: "r1"}}
+	say := map[string]inquiry.SessionNow{"keeper": {Runs: true, Run: "r0", Snapshot: ids[2]}, "a.fork": {Runs: true, Run: "r1"}}
 	b.asked(say)
-	b.set.site.askSession = func(context.Context, string) (SessionNow, error) {
-		return SessionNow{}, errors.New("its workers are away")
+	b.set.site.AskSession = func(context.Context, string) (inquiry.SessionNow, error) {
+		return inquiry.SessionNow{}, errors.New("its workers are away")
 	}
 	prunes("nobody answers", protocol.PruneSnapshotsInput{Keep: 1}, []string{}, []string{"keeper"})
 	b.asked(say)
 	prunes("by number", protocol.PruneSnapshotsInput{Keep: 1}, []string{ids[0], ids[3]}, nil)
-	b.set.site.askSession = func(_ context.Context, session string) (SessionNow, error) {
+	b.set.site.AskSession = func(_ context.Context, session string) (inquiry.SessionNow, error) {
 		if session == "a.fork" {
-			return SessionNow{}, errors.New("its workers are away")
+			return inquiry.SessionNow{}, errors.New("its workers are away")
 		}
-		return SessionNow{Runs: true, Run: "r0", Snapshot: ids[4]}, nil
+		return inquiry.SessionNow{Runs: true, Run: "r0", Snapshot: ids[4]}, nil
 	}
 	prunes("the fork does not answer", protocol.PruneSnapshotsInput{MaxAge: time.Minute, Session: "keeper"}, []string{ids[2]}, nil)
-	say["keeper"] = SessionNow{Runs: true, Run: "r0", Snapshot: ids[4]}
-	say["a.fork"] = SessionNow{Runs: true, Run: "r1", Snapshot: "fork.snap-20261122t030405-000001"}
+	say["keeper"] = inquiry.SessionNow{Runs: true, Run: "r0", Snapshot: ids[4]}
+	say["a.fork"] = inquiry.SessionNow{Runs: true, Run: "r1", Snapshot: "fork.snap-20261122t030405-000001"}
 	b.asked(say)
 	prunes("the fork has one of its own", protocol.PruneSnapshotsInput{MaxAge: time.Minute}, []string{ids[1]}, nil)
 	if pins, err := snapshots.Pins(t.Context(), b.store, ""); err != nil || len(pins) != 0 {
 		t.Errorf("pins are left: %v, %v", pins, err)
 	}
-	if _, err := pinSnapshot(t.Context(), b.set.Snapshot.site, fork); kindOfError(failing{}.failure(t.Context(), "pin", err)) != protocol.ErrTypeSnapshot {
+	if _, err := snaps.PinSnapshot(t.Context(), b.set.Snapshot.Site, fork); kindOfError(kit.Failing{}.Failure(t.Context(), "pin", err)) != protocol.ErrTypeSnapshot {
 		t.Errorf("pinned what is gone: %v", err)
 	}
 }
@@ -80,18 +84,18 @@ func TestRetentionDropsNothingThatASessionGoesOnFrom(t *testing.T) {
 func TestAPinOfWhoCannotBeToldIsHeld(t *testing.T) {
 	for _, c := range []struct {
 		holder string
-		now    SessionNow
+		now    inquiry.SessionNow
 		want   bool
 	}{
-		{PinHolder("fork", "r1"), SessionNow{Runs: true}, true},
-		{PinHolder("fork", ""), SessionNow{Runs: true, Run: "r1"}, true},
-		{PinHolder("fork", ""), SessionNow{Runs: true}, true},
-		{PinHolder("fork", "r1"), SessionNow{Runs: true, Snapshot: "fork.snap-1"}, false},
-		{PinHolder("fork", "r1"), SessionNow{}, false},
-		{"fork", SessionNow{}, true}, // nobody can be asked
-		{".r1", SessionNow{}, true},
+		{snaps.PinHolder("fork", "r1"), inquiry.SessionNow{Runs: true}, true},
+		{snaps.PinHolder("fork", ""), inquiry.SessionNow{Runs: true, Run: "r1"}, true},
+		{snaps.PinHolder("fork", ""), inquiry.SessionNow{Runs: true}, true},
+		{snaps.PinHolder("fork", "r1"), inquiry.SessionNow{Runs: true, Snapshot: "fork.snap-1"}, false},
+		{snaps.PinHolder("fork", "r1"), inquiry.SessionNow{}, false},
+		{"fork", inquiry.SessionNow{}, true}, // nobody can be asked
+		{".r1", inquiry.SessionNow{}, true},
 	} {
-		held, err := StillHolds(t.Context(), func(context.Context, string) (SessionNow, error) { return c.now, nil }, snapshots.Pin{ID: "s.snap-1", Holder: c.holder})
+		held, err := inquiry.StillHolds(t.Context(), func(context.Context, string) (inquiry.SessionNow, error) { return c.now, nil }, snapshots.Pin{ID: "s.snap-1", Holder: c.holder})
 		if err != nil || held != c.want {
 			t.Errorf("%q, %+v: held %v, %v", c.holder, c.now, held, err)
 		}
@@ -100,18 +104,18 @@ func TestAPinOfWhoCannotBeToldIsHeld(t *testing.T) {
 
 // A workflow that has ended, or another workflow of that name, does not hold the pin.
 func TestAPinIsOfOneSession(t *testing.T) {
-	pin := snapshots.Pin{ID: "s.snap-1", Holder: PinHolder("a.fork", "r1")}
+	pin := snapshots.Pin{ID: "s.snap-1", Holder: snaps.PinHolder("a.fork", "r1")}
 	for _, c := range []struct {
-		now  SessionNow
+		now  inquiry.SessionNow
 		want bool
 	}{
-		{SessionNow{Runs: true, Run: "r1"}, true},
-		{SessionNow{Runs: true, Run: "r1", Snapshot: "fork.snap-1"}, false},
-		{SessionNow{Runs: true, Run: "r2"}, false},
-		{SessionNow{Run: "r1"}, false},
-		{SessionNow{}, false},
+		{inquiry.SessionNow{Runs: true, Run: "r1"}, true},
+		{inquiry.SessionNow{Runs: true, Run: "r1", Snapshot: "fork.snap-1"}, false},
+		{inquiry.SessionNow{Runs: true, Run: "r2"}, false},
+		{inquiry.SessionNow{Run: "r1"}, false},
+		{inquiry.SessionNow{}, false},
 	} {
-		held, err := StillHolds(t.Context(), func(_ context.Context, session string) (SessionNow, error) {
+		held, err := inquiry.StillHolds(t.Context(), func(_ context.Context, session string) (inquiry.SessionNow, error) {
 			if session != "a.fork" {
 				t.Errorf("asked %s", session)
 			}

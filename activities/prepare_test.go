@@ -5,6 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -13,7 +17,7 @@ import (
 func TestFailedPrepareLeavesNoCredential(t *testing.T) {
 	model := scriptedmodel.Serve(t, `rules: []`)
 	b := newBed(t, unconfinable(t))
-	in := PrepareSessionInput{
+	in := places.PrepareSessionInput{
 		Claim: protocol.Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}, Seed: b.plantable(model), Sandbox: "workspace-write",
 	}
 	_, err := b.prepare(in)
@@ -48,10 +52,10 @@ func TestASessionsArchiveIsNotThatOfAnEarlierOneOfItsName(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
 	archives := map[string]bool{}
 	for i, thread := range []string{"t1", "t2"} {
-		l := layoutOf(b.spec.Root, "twice")
+		l := folder.LayoutOf(b.spec.Root, "twice")
 		b.sh(`mkdir -p "$1" && echo "$2" >"$1/work.txt"`, l.WorkDir, thread)
-		got, err := closeSession(t.Context(), b.set.Place.site, CloseSessionInput{
-			Claim: protocol.Claim{Session: "twice", Host: b.spec, Generation: 1, Pump: int64(10 + i)}, Layout: l, ThreadID: thread}, 1, secrets{})
+		got, err := places.CloseSession(t.Context(), b.set.Place.Site, places.CloseSessionInput{
+			Claim: protocol.Claim{Session: "twice", Host: b.spec, Generation: 1, Pump: int64(10 + i)}, Layout: l, ThreadID: thread}, 1, site.Secrets{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +71,7 @@ func TestPrepareRefusesBadInput(t *testing.T) {
 	claim := protocol.Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}
 	up := claim
 	up.Session = "../up"
-	for what, in := range map[string]PrepareSessionInput{
+	for what, in := range map[string]places.PrepareSessionInput{
 		"--dir that is not there": {Claim: claim, Dir: path.Join(b.spec.Root, "nowhere"), Sandbox: "read-only"},
 		"--dir that is a file":    {Claim: claim, Dir: "/etc/passwd", Sandbox: "read-only"},
 		"a sandbox of its own":    {Claim: claim, Sandbox: "none"},
@@ -85,11 +89,11 @@ func TestPrepareRefusesBadInput(t *testing.T) {
 
 func TestMissingSeedIsTyped(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir()})
-	_, err := b.prepare(PrepareSessionInput{
+	_, err := b.prepare(places.PrepareSessionInput{
 		Claim: protocol.Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}, Sandbox: "read-only",
 		Seed: &protocol.SeedRef{Name: "team", Generation: 1, Blob: "seeds/team/1-gone"},
 	})
-	app := appError(t, failing{}.failure(t.Context(), "prepare", err))
+	app := appError(t, kit.Failing{}.Failure(t.Context(), "prepare", err))
 	if app.Type() != protocol.ErrTypeSeed || !app.NonRetryable() {
 		t.Errorf("%v", app)
 	}
@@ -101,7 +105,7 @@ func TestSessionWithoutASeedUsesNobodysLogin(t *testing.T) {
 	k := b.prepared("nobody", "", "read-only", nil)
 	k.start()
 	if got := b.sh(`[ ! -e "$1/auth.json" ]; grep -rlF -e "$2" "$1" || :; tr '\0' '\n' <"/proc/$(cut -d' ' -f1 "$3/started")/environ" | grep ^CODEX_HOME=`,
-		k.layout.CodexHome, madeUpKey, serverDir(k.layout, 1)); got != "CODEX_HOME="+k.layout.CodexHome+"\n" {
+		k.layout.CodexHome, madeUpKey, folder.ServerDir(k.layout, 1)); got != "CODEX_HOME="+k.layout.CodexHome+"\n" {
 		t.Errorf("on the host: %s", got)
 	}
 	if out, err := k.close(k.closing()); err != nil || !out.Wiped || !out.Removed || out.Archive != "" {
@@ -138,23 +142,23 @@ rules:
 func TestSecondServerIsRefusedWhileTheFirstLives(t *testing.T) {
 	k := handMade(t, "two", scriptedmodel.Serve(t, `rules: []`))
 	k.start()
-	in := StartServerInput{Claim: k.next(), Layout: k.layout, Incarnation: 1}
-	one, err := startServer(t.Context(), k.set.Place.site, in, 1)
+	in := places.StartServerInput{Claim: k.next(), Layout: k.layout, Incarnation: 1}
+	one, err := places.StartServer(t.Context(), k.set.Place.Site, in, 1)
 	if err != nil || one.Process != "app-server" || one.PID == 0 {
 		t.Errorf("started again: %+v, %v", one, err)
 	}
 	in.Claim, in.Incarnation = k.next(), 2
-	if _, err := startServer(t.Context(), k.set.Place.site, in, 1); err == nil || !strings.Contains(err.Error(), "still runs") {
+	if _, err := places.StartServer(t.Context(), k.set.Place.Site, in, 1); err == nil || !strings.Contains(err.Error(), "still runs") {
 		t.Errorf("a second one: %v", err)
 	}
-	stop := StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: 1}
+	stop := places.StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: 1}
 	for range 2 {
-		if _, err := stopServer(t.Context(), k.set.Place.site, stop, 1); err != nil {
+		if _, err := places.StopServer(t.Context(), k.set.Place.Site, stop, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
 	in.Claim = k.next()
-	two, err := startServer(t.Context(), k.set.Place.site, in, 1)
+	two, err := places.StartServer(t.Context(), k.set.Place.Site, in, 1)
 	if err != nil || two.Process != "app-server.2" {
 		t.Errorf("after the first was stopped: %+v, %v", two, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
@@ -30,9 +31,9 @@ func TestAProbeTellsWhatKeepsAHostFromBeingUsed(t *testing.T) {
 	other := good
 	other.Name, other.HostKeys, other.KnownHosts = "other", []string{"SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU"}, ""
 	b := newBed(t, good)
-	probe := func(specs ...protocol.HostSpec) []HostProbed {
+	probe := func(specs ...protocol.HostSpec) []hosts.HostProbed {
 		t.Helper()
-		out, err := b.set.Host.ProbeHosts(context.Background(), ProbeHostsInput{Hosts: specs})
+		out, err := b.set.Host.ProbeHosts(context.Background(), hosts.ProbeHostsInput{Hosts: specs})
 		if err != nil || len(out.Hosts) != len(specs) {
 			t.Fatalf("%+v, %v", out, err)
 		}
@@ -42,7 +43,7 @@ func TestAProbeTellsWhatKeepsAHostFromBeingUsed(t *testing.T) {
 	if got[0].Problem != nil || got[0].Name != good.Name || got[0].Facts["os"] == "" || got[0].Facts["memory_mb"] == "" || got[0].Facts["disk_free_mb"] == "" {
 		t.Errorf("of a host that is well it says %+v", got[0])
 	}
-	if p := got[1].Problem; p == nil || p.Kind != protocol.ErrTypeHostKey || got[1].Facts != nil || !HostFault(p.Kind) {
+	if p := got[1].Problem; p == nil || p.Kind != protocol.ErrTypeHostKey || got[1].Facts != nil || !hosts.HostFault(p.Kind) {
 		t.Errorf("of a host with another key it says %+v", got[1])
 	}
 	if in, err := os.ReadDir(filepath.Join(root, "check")); err == nil && len(in) > 0 {

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/activities/codexpkg"
+	"fairlead.dev/fairlead/activities/hosts"
+	"fairlead.dev/fairlead/activities/places"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -18,7 +21,7 @@ func (b *bed) with(codex, unprotected string) *bed {
 	b.t.Helper()
 	dir := realparts.CodexVersion(b.t, codex)
 	deps := b.set.site.Deps
-	deps.Codex, deps.Unprotected = NewCodexSource(dir), unprotected
+	deps.Codex, deps.Unprotected = codexpkg.NewCodexSource(dir), unprotected
 	c := *b
 	c.set = New(deps)
 	return &c
@@ -41,7 +44,7 @@ func TestSessionSaysBeforeItStartsThatItsCredentialIsOpen(t *testing.T) {
 				spec.Root = ""
 			}
 			refusing := newBed(t, spec).with(c.codex, "")
-			in := PrepareSessionInput{Claim: protocol.Claim{Session: "s1", Host: spec, Generation: 1, Pump: 1},
+			in := places.PrepareSessionInput{Claim: protocol.Claim{Session: "s1", Host: spec, Generation: 1, Pump: 1},
 				Seed: refusing.plantable(scriptedmodel.Serve(t, `rules: []`)), Sandbox: "workspace-write"}
 			_, err := refusing.prepare(in)
 			app := appError(t, err)
@@ -60,7 +63,7 @@ func TestSessionSaysBeforeItStartsThatItsCredentialIsOpen(t *testing.T) {
 				t.Errorf("host check: %+v, %v", got, check.Facts)
 			}
 
-			allowing := refusing.with(c.codex, UnprotectedAllow)
+			allowing := refusing.with(c.codex, hosts.UnprotectedAllow)
 			in.Claim.Pump++
 			out, err := allowing.prepare(in)
 			if err != nil || out.Permissions != c.permissions || !strings.Contains(out.Unprotected, c.says) {

@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/activities/codexpkg"
+	"fairlead.dev/fairlead/activities/hosts"
+	"fairlead.dev/fairlead/activities/internal/kit"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -33,19 +36,19 @@ func (b *bed) root() string {
 
 // provision calls ProvisionCodex as the workflow does.
 func (b *bed) provision() (protocol.ProvisionCodexResult, error) {
-	return b.set.Host.ProvisionCodex(b.t.Context(), ProvisionCodexInput{Host: b.spec})
+	return b.set.Host.ProvisionCodex(b.t.Context(), hosts.ProvisionCodexInput{Host: b.spec})
 }
 
 func TestTwoProvisionsAtOnceBothEndWithAGoodTree(t *testing.T) {
 	b := newBed(t, farHost(t))
 	c := b.another()
-	tree, err := b.set.site.Codex.tree(t.Context(), "Linux", machineOf(t))
+	tree, err := b.set.site.Codex.Tree(t.Context(), "Linux", machineOf(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	// An earlier upload died after its folder was renamed and before the stamp was
 	// written.
-	final := path.Join(b.root(), "codex", tree.name())
+	final := path.Join(b.root(), "codex", tree.Name())
 	b.sh(`mkdir -p "$1/bin" && echo torn >"$1/bin/codex"`, final)
 
 	type end struct {
@@ -122,12 +125,12 @@ func TestProvisionOnAFullDiskLeavesNothing(t *testing.T) {
 		t.Errorf("refused as %v", app)
 	}
 	// The same holds if df reports nothing and the disk fills during the upload.
-	tree, err := b.set.site.Codex.tree(t.Context(), "Linux", machineOf(t))
+	tree, err := b.set.site.Codex.Tree(t.Context(), "Linux", machineOf(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = upload(t.Context(), b.host(), root, tree, machine{FreeKB: -1})
-	if app := appError(t, failing{}.failure(t.Context(), "provision", err)); app.Type() != protocol.ErrTypeNoSpace {
+	err = hosts.Upload(t.Context(), b.host(), root, tree, hosts.Machine{FreeKB: -1})
+	if app := appError(t, kit.Failing{}.Failure(t.Context(), "provision", err)); app.Type() != protocol.ErrTypeNoSpace {
 		t.Errorf("failed as %v", app)
 	}
 	if got := b.sh(`find "$1" -type f; ls -A "$1/codex" 2>/dev/null || :`, root); got != "" {
@@ -156,7 +159,7 @@ func TestCodexOfTheHostIsUsedOnlyInsideTheWindow(t *testing.T) {
 		t.Errorf("with one inside the window: %+v, %v", out, err)
 	}
 	// All files of the tested version are known, and some of them are not enough.
-	b.sh(`printf '#!/bin/sh\necho codex-cli '"$1"'\n' >"$HOME/.local/bin/codex"`, newestCodex)
+	b.sh(`printf '#!/bin/sh\necho codex-cli '"$1"'\n' >"$HOME/.local/bin/codex"`, hosts.NewestCodex)
 	_, err = b.provision()
 	if app := appError(t, err); app.Type() != protocol.ErrTypeCodexVersion || !strings.Contains(app.Message(), "codex-code-mode-host") {
 		t.Errorf("with a part of codex: %v", app)
@@ -166,7 +169,7 @@ func TestCodexOfTheHostIsUsedOnlyInsideTheWindow(t *testing.T) {
 func TestMissingPackageSaysWhatToDo(t *testing.T) {
 	b := newBed(t, farHost(t))
 	deps := b.set.site.Deps
-	deps.Codex = NewCodexSource(filepath.Join(t.TempDir(), "not-there"))
+	deps.Codex = codexpkg.NewCodexSource(filepath.Join(t.TempDir(), "not-there"))
 	b.set = New(deps)
 	_, err := b.provision()
 	app := appError(t, err)
@@ -178,14 +181,14 @@ func TestMissingPackageSaysWhatToDo(t *testing.T) {
 
 func TestCancelledUploadLeavesNothing(t *testing.T) {
 	b := newBed(t, farHost(t))
-	tree, err := b.set.site.Codex.tree(t.Context(), "Linux", machineOf(t))
+	tree, err := b.set.site.Codex.Tree(t.Context(), "Linux", machineOf(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	root := b.root()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- upload(ctx, b.host(), root, tree, machine{FreeKB: -1}) }()
+	go func() { done <- hosts.Upload(ctx, b.host(), root, tree, hosts.Machine{FreeKB: -1}) }()
 	await(t, "the first bytes", func() bool {
 		return b.sh(`find "$1/codex" -name codex -size +1000 2>/dev/null || :`, root) != ""
 	})
@@ -202,13 +205,13 @@ func TestCancelledUploadLeavesNothing(t *testing.T) {
 func smallPackage(t *testing.T, bytes int) string {
 	t.Helper()
 	dir := t.TempDir()
-	about := fmt.Sprintf(`{"version":%q,"target":"%s-unknown-linux-musl"}`, newestCodex, machineOf(t))
+	about := fmt.Sprintf(`{"version":%q,"target":"%s-unknown-linux-musl"}`, hosts.NewestCodex, machineOf(t))
 	ballast := make([]byte, bytes)
 	rand.NewChaCha8([32]byte{}).Read(ballast)
 	err := errors.Join(
 		os.Mkdir(dir+"/bin", 0o755),
 		os.WriteFile(dir+"/codex-package.json", []byte(about), 0o644),
-		os.WriteFile(dir+"/bin/codex", []byte("#!/bin/sh\necho codex-cli "+newestCodex+"\n"), 0o755),
+		os.WriteFile(dir+"/bin/codex", []byte("#!/bin/sh\necho codex-cli "+hosts.NewestCodex+"\n"), 0o755),
 		os.WriteFile(dir+"/ballast", ballast, 0o644))
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +229,7 @@ func TestAProvisionThatWasCutGoesOnWhereItStopped(t *testing.T) {
 	b := newBed(t, hosttest.StartSSHD(t, hosttest.Options{Behind: line}).Spec())
 	deps := b.set.site.Deps
 	const size = 800 << 10
-	deps.Codex = NewCodexSource(smallPackage(t, size))
+	deps.Codex = codexpkg.NewCodexSource(smallPackage(t, size))
 	b.set = New(deps)
 	root := b.root()
 	line.SetRate(100 << 10)
@@ -303,13 +306,13 @@ func TestWhatDeadProvisionsLeftIsRemoved(t *testing.T) {
 			}
 		}
 	}
-	tree := &codexTree{Version: "9.9.9", Digest: "0123456789abcdef", Target: "x"}
+	tree := &codexpkg.CodexTree{Version: "9.9.9", Digest: "0123456789abcdef", Target: "x"}
 	sum := sha256.Sum256(script)
-	tree.Files = append(tree.Files, codexFile{Path: "bin/codex", Digest: hex.EncodeToString(sum[:])})
-	if err := settle(t.Context(), h, base, temp, "", tree); err != nil {
+	tree.Files = append(tree.Files, codexpkg.CodexFile{Path: "bin/codex", Digest: hex.EncodeToString(sum[:])})
+	if err := hosts.Settle(t.Context(), h, base, temp, "", tree); err != nil {
 		t.Fatal(err)
 	}
-	want = append(want, tree.name())
+	want = append(want, tree.Name())
 	slices.Sort(want)
 	var got []string
 	entries, err := os.ReadDir(base)

@@ -15,6 +15,9 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
@@ -40,7 +43,7 @@ rules:
 	if int64(len(entries)) != out.Pump.State.Seq {
 		t.Errorf("%d entries in the store, the pump says %d", len(entries), out.Pump.State.Seq)
 	}
-	if n := len(k.live.of(SessionTopic("talk"), LiveEntry)); n != len(entries) {
+	if n := len(k.live.of(records.SessionTopic("talk"), records.LiveEntry)); n != len(entries) {
 		t.Errorf("%d entries were shown, %d stored", n, len(entries))
 	}
 	out = k.pump(conversation.TurnEnded, k.message("And now?"))
@@ -68,14 +71,14 @@ rules:
 `
 
 type pumping struct {
-	out RunPumpResult
+	out pumps.RunPumpResult
 	err error
 }
 
-func (k *talk) pumpBeside(ctx context.Context, b *bed, in RunPumpInput, a attempt) <-chan pumping {
+func (k *talk) pumpBeside(ctx context.Context, b *bed, in pumps.RunPumpInput, a pumps.Attempt) <-chan pumping {
 	done := make(chan pumping, 1)
 	go func() {
-		out, err := runPump(ctx, b.set.Pump.site, in, a)
+		out, err := pumps.RunPump(ctx, b.set.Pump.Site, in, a)
 		done <- pumping{out, err}
 	}()
 	return done
@@ -121,7 +124,7 @@ func (k *talk) shownIsStored(beds ...*bed) {
 		k.t.Errorf("%d entries are on record, the pump says %d", len(stored), k.state.Seq)
 	}
 	for _, b := range beds {
-		for _, ev := range b.live.of(SessionTopic(k.claim.Session), LiveEntry) {
+		for _, ev := range b.live.of(records.SessionTopic(k.claim.Session), records.LiveEntry) {
 			var e protocol.Entry
 			if err := json.Unmarshal(ev.Data, &e); err != nil {
 				k.t.Fatal(err)
@@ -140,7 +143,7 @@ func TestLostAttemptIsContinuedWithTheSameTranscript(t *testing.T) {
 	first := k.another()
 	in := k.input(k.message("I am Ada"))
 	done := k.pumpBeside(t.Context(), first, in, quiet(1))
-	await(t, "the stream to begin", func() bool { return len(first.live.of(SessionTopic("lost"), LiveDelta)) > 3 })
+	await(t, "the stream to begin", func() bool { return len(first.live.of(records.SessionTopic("lost"), records.LiveDelta)) > 3 })
 	if err := first.pool.Close(); err != nil { // every connection is gone
 		t.Fatal(err)
 	}
@@ -149,7 +152,7 @@ func TestLostAttemptIsContinuedWithTheSameTranscript(t *testing.T) {
 		t.Errorf("a lost wire is %s, non-retryable %v, again in %v", app.Type(), app.NonRetryable(), app.NextRetryDelay())
 	}
 	model.Release("gate")
-	out, err := runPump(t.Context(), k.set.Pump.site, in, quiet(2))
+	out, err := pumps.RunPump(t.Context(), k.set.Pump.Site, in, quiet(2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +179,7 @@ func TestOvertakenAttemptEndsAndLeavesTheTurnToTheNewer(t *testing.T) {
 	first := k.another()
 	in := k.input(k.message("I am Ada"))
 	old := k.pumpBeside(t.Context(), first, in, quiet(1))
-	await(t, "the stream to begin", func() bool { return len(first.live.of(SessionTopic("overtaken"), LiveDelta)) > 3 })
+	await(t, "the stream to begin", func() bool { return len(first.live.of(records.SessionTopic("overtaken"), records.LiveDelta)) > 3 })
 	newer := k.pumpBeside(t.Context(), k.bed, in, quiet(2))
 	if app := appError(t, (<-old).err); app.NonRetryable() {
 		t.Errorf("the older attempt ended as %v, which would end the pump", app)
@@ -188,13 +191,13 @@ func TestOvertakenAttemptEndsAndLeavesTheTurnToTheNewer(t *testing.T) {
 	}
 	k.took(got.out, conversation.TurnEnded)
 	k.shownIsStored(first, k.bed)
-	_, err := runPump(t.Context(), first.set.Pump.site, in, quiet(1))
+	_, err := pumps.RunPump(t.Context(), first.set.Pump.Site, in, quiet(1))
 	if app := appError(t, err); app.Type() != protocol.ErrTypeFenced || app.NonRetryable() {
 		t.Errorf("an older attempt of the same pump is refused as %v", app)
 	}
 	old1 := in
 	old1.Claim.Pump--
-	_, err = runPump(t.Context(), first.set.Pump.site, old1, quiet(7))
+	_, err = pumps.RunPump(t.Context(), first.set.Pump.Site, old1, quiet(7))
 	if app := appError(t, err); app.Type() != protocol.ErrTypeFenced || !app.NonRetryable() {
 		t.Errorf("an older pump is refused as %v", app)
 	}
@@ -208,16 +211,16 @@ func TestStoppingWorkerHandsOver(t *testing.T) {
 	in := k.input(k.message("I am Ada"))
 	stop := make(chan struct{})
 	a := quiet(9) // eight attempts before this one were stopped in the same way
-	a.stop = stop
+	a.Stop = stop
 	done := k.pumpBeside(t.Context(), first, in, a)
-	await(t, "the stream to begin", func() bool { return len(first.live.of(SessionTopic("handover"), LiveDelta)) > 3 })
+	await(t, "the stream to begin", func() bool { return len(first.live.of(records.SessionTopic("handover"), records.LiveDelta)) > 3 })
 	close(stop)
 	app := appError(t, (<-done).err)
 	if app.Type() != protocol.ErrTypeWireLost || app.NonRetryable() || app.NextRetryDelay() <= 0 || app.NextRetryDelay() > time.Second {
 		t.Errorf("handed over as %s, non-retryable %v, again in %v", app.Type(), app.NonRetryable(), app.NextRetryDelay())
 	}
 	model.Release("gate")
-	out, err := runPump(t.Context(), k.set.Pump.site, in, quiet(10))
+	out, err := pumps.RunPump(t.Context(), k.set.Pump.Site, in, quiet(10))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +234,7 @@ func TestCalledBackPumpReturnsANormalResult(t *testing.T) {
 	k.start()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := k.pumpBeside(ctx, k.bed, k.input(k.message("I am Ada")), quiet(1))
-	await(t, "the stream to begin", func() bool { return len(k.live.of(SessionTopic("callback"), LiveDelta)) > 3 })
+	await(t, "the stream to begin", func() bool { return len(k.live.of(records.SessionTopic("callback"), records.LiveDelta)) > 3 })
 	cancel()
 	got := <-done
 	if got.err != nil {
@@ -254,8 +257,8 @@ func TestEndOfTheProcessIsTold(t *testing.T) {
 	k := handMade(t, "gone", model)
 	k.start()
 	done := k.pumpBeside(t.Context(), k.bed, k.input(k.message("I am Ada")), quiet(1))
-	await(t, "the stream to begin", func() bool { return len(k.live.of(SessionTopic("gone"), LiveDelta)) > 3 })
-	st, err := process.Inspect(t.Context(), k.host(), serverDir(k.layout, 1))
+	await(t, "the stream to begin", func() bool { return len(k.live.of(records.SessionTopic("gone"), records.LiveDelta)) > 3 })
+	st, err := process.Inspect(t.Context(), k.host(), folder.ServerDir(k.layout, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,7 +294,7 @@ func TestMissingJournalIsAProcessThatIsGone(t *testing.T) {
 	k.state.Rewind = 40
 	in := k.input()
 	in.Pump.Notes = []conversation.Note{{ID: "n1", Type: "state", Text: "noted"}}
-	out, err := runPump(t.Context(), k.set.Pump.site, in, quiet(1))
+	out, err := pumps.RunPump(t.Context(), k.set.Pump.Site, in, quiet(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,10 +335,10 @@ func TestHeartbeatNamesTheAttachedWorker(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	env.SetTestTimeout(patience)
-	env.RegisterActivity(k.set.site)
-	var beats []PumpBeat
+	k.set.Register(env)
+	var beats []pumps.PumpBeat
 	env.SetOnActivityHeartbeatListener(func(_ *activity.Info, details converter.EncodedValues) {
-		var b PumpBeat
+		var b pumps.PumpBeat
 		if err := details.Get(&b); err != nil {
 			t.Error(err)
 		}
@@ -345,7 +348,7 @@ func TestHeartbeatNamesTheAttachedWorker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out RunPumpResult
+	var out pumps.RunPumpResult
 	if err := val.Get(&out); err != nil || out.Pump.Turn == nil || out.Pump.Turn.FinalText != "hello" {
 		t.Errorf("result %+v, %v", out, err)
 	}
@@ -357,7 +360,7 @@ func TestHeartbeatNamesTheAttachedWorker(t *testing.T) {
 // states returns the states of a session's pump that viewers saw.
 func (b *bed) states(session string) (all []protocol.SessionLive) {
 	b.t.Helper()
-	for _, ev := range b.live.of(SessionTopic(session), LiveState) {
+	for _, ev := range b.live.of(records.SessionTopic(session), records.LiveState) {
 		var s protocol.SessionLive
 		if err := json.Unmarshal(ev.Data, &s); err != nil {
 			b.t.Fatal(err)
@@ -407,7 +410,7 @@ func TestOnlyMessagesAreReadFromTheStoreAsMessages(t *testing.T) {
 		}
 		for _, blob := range []string{key, owned.In(aFolder, owned.Messages) + "/../" + key} {
 			sends := []conversation.Send{{ID: "m", Kind: conversation.SendTurn, Blob: blob}}
-			if err := fillTexts(t.Context(), k.set.Pump.site, sends); err == nil || sends[0].Text != "" {
+			if err := pumps.FillTexts(t.Context(), k.set.Pump.Site, sends); err == nil || sends[0].Text != "" {
 				t.Errorf("%s was read as a message: %v, %q", blob, err, sends[0].Text)
 			}
 		}

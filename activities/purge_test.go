@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/activities/logins"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -22,7 +23,7 @@ func TestAPurgeTakesImportsThatWereRefusedAndLeavesThoseToCome(t *testing.T) {
 	}
 	left := func(name string, deleted time.Time) int {
 		t.Helper()
-		if err := deleteSeed(t.Context(), r.set.Login.site, DeleteSeedInput{Name: "team", Blobs: []string{r.in.Seed.Blob}, Before: deleted}); err != nil {
+		if err := logins.DeleteSeed(t.Context(), r.set.Login.Site, logins.DeleteSeedInput{Name: "team", Blobs: []string{r.in.Seed.Blob}, Before: deleted}); err != nil {
 			t.Fatal(err)
 		}
 		there, err := r.store.List(t.Context(), "seeds/"+name+"/")

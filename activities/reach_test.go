@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/hosts"
+	"fairlead.dev/fairlead/activities/places"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
@@ -51,7 +54,7 @@ func TestNothingReachesAHostWhoseKeyIsNotPinned(t *testing.T) {
 		spec := pinned
 		spec.Name = fmt.Sprintf("strange-%d", n)
 		change(&spec)
-		_, err := b.prepare(PrepareSessionInput{
+		_, err := b.prepare(places.PrepareSessionInput{
 			Claim: protocol.Claim{Session: "s1", Host: spec, Generation: 1, Pump: 1}, Seed: seed, Sandbox: "danger-full-access",
 		})
 		if err == nil {
@@ -69,7 +72,7 @@ func TestNothingReachesAHostWhoseKeyIsNotPinned(t *testing.T) {
 		t.Errorf("on the host: %s; before: %s", after, before)
 	}
 	// With its pin, the same host is used.
-	if _, err := b.prepare(PrepareSessionInput{Claim: protocol.Claim{Session: "s1", Host: pinned, Generation: 1, Pump: 1}, Seed: seed, Sandbox: "danger-full-access"}); err != nil {
+	if _, err := b.prepare(places.PrepareSessionInput{Claim: protocol.Claim{Session: "s1", Host: pinned, Generation: 1, Pump: 1}, Seed: seed, Sandbox: "danger-full-access"}); err != nil {
 		t.Error(err)
 	}
 	if log := sshd.Log(); !strings.Contains(log, "Accepted") {
@@ -150,7 +153,7 @@ rules:
 // server that the worker's configuration names is used.
 func TestAHostsOwnFilesNameNoServerForTokens(t *testing.T) {
 	var rc strings.Builder
-	for _, name := range unsetKeys {
+	for _, name := range hosts.UnsetKeys {
 		fmt.Fprintf(&rc, "export %s=http://127.0.0.1:9/marked-rc\n", name)
 	}
 	rc.WriteString("export OF_THE_HOST=marked-rc\n")
@@ -164,7 +167,7 @@ func TestAHostsOwnFilesNameNoServerForTokens(t *testing.T) {
 	b.set.site.TokenEndpoint = "http://127.0.0.1:8/ours"
 	k, _ := b.held("rc", nil)
 	k.start()
-	environ := b.sh(`tr '\0' '\n' <"/proc/$(cut -d' ' -f1 "$1/started")/environ"`, serverDir(k.layout, k.incarnation))
+	environ := b.sh(`tr '\0' '\n' <"/proc/$(cut -d' ' -f1 "$1/started")/environ"`, folder.ServerDir(k.layout, k.incarnation))
 	var marked []string
 	for line := range strings.Lines(environ) {
 		if strings.Contains(line, "marked-rc") {

@@ -6,6 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
@@ -14,15 +18,15 @@ import (
 )
 
 // recover runs the activity as the seed's workflow would.
-func (k *talk) recover(seed *protocol.SeedRef) (RecoverSeedResult, error) {
+func (k *talk) recover(seed *protocol.SeedRef) (inquiry.RecoverSeedResult, error) {
 	claim := k.claim
 	claim.Generation++
 	k.t.Cleanup(func() { k.claim = claim })
-	hide, err := hiding(k.t.Context(), k.set.site, seed)
+	hide, err := site.Hiding(k.t.Context(), k.set.site, seed)
 	if err != nil {
-		return RecoverSeedResult{}, err
+		return inquiry.RecoverSeedResult{}, err
 	}
-	return recoverSeed(k.t.Context(), k.set.site, RecoverSeedInput{Seed: *seed, Claim: claim}, 1, hide)
+	return logins.RecoverSeed(k.t.Context(), k.set.site, inquiry.RecoverSeedInput{Seed: *seed, Claim: claim}, 1, hide)
 }
 
 // The holder has ended after codex rotated the login. The login is in the store before
@@ -87,7 +91,7 @@ func TestWhatIsNoLaterLoginIsNotRecoveredAndNotWiped(t *testing.T) {
 	} {
 		k.rewrite(text)
 		out, err := k.recover(k.seed)
-		var why *unsavable
+		var why *kit.Unsavable
 		if !errors.As(err, &why) || out.Wiped || out.Saved != nil {
 			t.Errorf("%s: %+v, %v", name, out, err)
 			continue
@@ -123,11 +127,11 @@ func TestALoginOnAHostThatIsAwayIsNotGivenUp(t *testing.T) {
 	l.Close()
 	b := newBed(t, spec)
 	ref := b.rotating(nil, "away", 1)
-	hide, err := hiding(t.Context(), b.set.site, ref)
+	hide, err := site.Hiding(t.Context(), b.set.site, ref)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := recoverSeed(t.Context(), b.set.site, RecoverSeedInput{Seed: *ref, Claim: protocol.Claim{Session: "away", Host: b.spec, Generation: 2}}, 1, hide)
+	out, err := logins.RecoverSeed(t.Context(), b.set.site, inquiry.RecoverSeedInput{Seed: *ref, Claim: protocol.Claim{Session: "away", Host: b.spec, Generation: 2}}, 1, hide)
 	if err == nil || out.Absent || out.Wiped {
 		t.Errorf("recovered: %+v, %v", out, err)
 	} else if !strings.Contains(err.Error(), "away") {

@@ -14,6 +14,8 @@ import (
 
 	"filippo.io/age"
 
+	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
@@ -29,7 +31,7 @@ type refreshed struct {
 	id     *age.X25519Identity
 	store  *store.Store
 	set    *Set
-	in     RefreshSeedInput
+	in     logins.RefreshSeedInput
 }
 
 func newRefreshed(t *testing.T) *refreshed {
@@ -41,7 +43,7 @@ func newRefreshed(t *testing.T) *refreshed {
 	r := &refreshed{t: t, issuer: scriptedauth.Serve(t), dir: filepath.Join(t.TempDir(), "store"), id: id}
 	r.login = r.issuer.Login(scriptedauth.Account{Mark: "marked-token"})
 	r.store = openFolder(t, r.dir, id)
-	r.set = New(Deps{Store: r.store})
+	r.set = New(site.Deps{Store: r.store})
 	home := t.TempDir()
 	if err := os.WriteFile(filepath.Join(home, "auth.json"), r.login.AuthJSON(), 0o600); err != nil {
 		t.Fatal(err)
@@ -54,7 +56,7 @@ func newRefreshed(t *testing.T) *refreshed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.in = RefreshSeedInput{Seed: protocol.SeedRef{Name: ref.Name, Generation: 1, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}}
+	r.in = logins.RefreshSeedInput{Seed: protocol.SeedRef{Name: ref.Name, Generation: 1, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}}
 	return r
 }
 
@@ -68,9 +70,9 @@ func openFolder(t testing.TB, dir string, id *age.X25519Identity) *store.Store {
 	return st
 }
 
-func (r *refreshed) refresh() RefreshSeedResult {
+func (r *refreshed) refresh() logins.RefreshSeedResult {
 	r.t.Helper()
-	out, err := refreshSeed(r.t.Context(), r.set.Login.site, r.in)
+	out, err := logins.RefreshSeed(r.t.Context(), r.set.Login.Site, r.in)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -78,7 +80,7 @@ func (r *refreshed) refresh() RefreshSeedResult {
 }
 
 // holds checks that the saved login is the newest one that the issuer gave out.
-func (r *refreshed) holds(out RefreshSeedResult) {
+func (r *refreshed) holds(out logins.RefreshSeedResult) {
 	r.t.Helper()
 	if out.Verdict != "alive" || out.Saved == nil || out.Saved.Generation != r.in.Seed.Generation+1 {
 		r.t.Fatalf("refreshed: %+v", out)
@@ -205,16 +207,16 @@ func (c logLines) Write(p []byte) (int, error) { c <- string(p); return len(p), 
 func TestAStoreThatFailsIsWaitedForWithTheNewLoginInHand(t *testing.T) {
 	r := newRefreshed(t)
 	tries := make(logLines, 100)
-	r.set = New(Deps{Store: r.store, Logger: slog.New(slog.NewTextHandler(tries, nil))})
+	r.set = New(site.Deps{Store: r.store, Logger: slog.New(slog.NewTextHandler(tries, nil))})
 	r.issuer.Fail(scriptedauth.Fault{Kind: "held"})
 	ctx, cancel := context.WithCancel(t.Context())
 	type end struct {
-		out RefreshSeedResult
+		out logins.RefreshSeedResult
 		err error
 	}
 	ended := make(chan end, 1)
 	go func() {
-		out, err := refreshSeed(ctx, r.set.Login.site, r.in)
+		out, err := logins.RefreshSeed(ctx, r.set.Login.Site, r.in)
 		ended <- end{out, err}
 	}()
 	if err := r.issuer.AwaitHolding(t.Context(), 1); err != nil {
@@ -245,7 +247,7 @@ func TestAStoreThatFailsIsWaitedForWithTheNewLoginInHand(t *testing.T) {
 // A child is the input of another process that refreshes, and is killed.
 type child struct {
 	Dir, Identity string
-	In            RefreshSeedInput
+	In            logins.RefreshSeedInput
 }
 
 const childVar = "FAIRLEAD_TEST_REFRESH"
@@ -263,7 +265,7 @@ func refreshInChild(text string) {
 	if err != nil {
 		panic(err)
 	}
-	if _, err := refreshSeed(context.Background(), New(Deps{Store: st}).Login.site, c.In); err != nil {
+	if _, err := logins.RefreshSeed(context.Background(), New(site.Deps{Store: st}).Login.Site, c.In); err != nil {
 		panic(err)
 	}
 }
@@ -358,7 +360,7 @@ func TestAKilledRefreshIsTakenUpWhereItWas(t *testing.T) {
 
 func TestVerifyingSpendsNothing(t *testing.T) {
 	r := newRefreshed(t)
-	out, err := verifySeed(t.Context(), r.set.Login.site, VerifySeedInput{Seed: r.in.Seed})
+	out, err := logins.VerifySeed(t.Context(), r.set.Login.Site, logins.VerifySeedInput{Seed: r.in.Seed})
 	if err != nil || out.Verdict != "fresh" || out.Until.Before(time.Now()) || !strings.Contains(out.Reason, "not asked") {
 		t.Errorf("%+v, %v", out, err)
 	}
@@ -374,7 +376,7 @@ func TestIntentsGoWithTheirSeed(t *testing.T) {
 	if there, err := r.store.List(t.Context(), "refreshes/team/"); err != nil || len(there) != 1 {
 		t.Fatalf("%v, %v", there, err)
 	}
-	if err := deleteSeed(t.Context(), r.set.Login.site, DeleteSeedInput{Name: "team", Blobs: []string{r.in.Seed.Blob}}); err != nil {
+	if err := logins.DeleteSeed(t.Context(), r.set.Login.Site, logins.DeleteSeedInput{Name: "team", Blobs: []string{r.in.Seed.Blob}}); err != nil {
 		t.Fatal(err)
 	}
 	if there, err := r.store.List(t.Context(), "refreshes/team/"); len(there) != 0 {

@@ -9,6 +9,8 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
+
+	"fairlead.dev/fairlead/activities/site"
 )
 
 // A registry records what is registered, and passes it on to a real worker, which
@@ -34,7 +36,7 @@ func TestEveryActivityIsRegisteredUnderANameOfItsOwn(t *testing.T) {
 	}
 	defer c.Close()
 	r := &registry{ActivityRegistry: worker.New(c, "test", worker.Options{})}
-	New(Deps{Temporal: c}).Register(r)
+	New(site.Deps{Temporal: c}).Register(r)
 	slices.Sort(r.names)
 	want := "CaptureSeed CheckHost CheckOldHosts CheckSnapshots CloseSession DeleteSeedBlobs FindEnded FindLeftovers FindSessions FindSilent ForgetLogin HoldBlobs MakeLogin ParkSession PinSnapshot PrepareSession ProbeHosts ProvisionCodex PruneSnapshots PushWorkspace PutSeed RecordLost RecordNotes RecordResults RecoverSeed RefreshSeed RemoveLogin RotateKeys RunExec RunPump ScanHostKeys StartItems StartServer StopServer TakeSnapshot TidyStore VerifySeed VerifySeeds WatchHost WipeLeftover"
 	if got := strings.Join(r.names, " "); got != want {

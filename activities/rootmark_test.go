@@ -10,6 +10,14 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/hosts"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -44,7 +52,7 @@ func (d *disk) mount() {
 // not mounted.
 func withoutDisk(b *bed, d *disk) map[string]func() {
 	another := func() {
-		in := PrepareSessionInput{Claim: protocol.Claim{Session: "other", Host: b.spec, Generation: 1}, Sandbox: "danger-full-access"}
+		in := places.PrepareSessionInput{Claim: protocol.Claim{Session: "other", Host: b.spec, Generation: 1}, Sandbox: "danger-full-access"}
 		if _, err := b.prepare(in); err != nil {
 			b.t.Fatal(err)
 		}
@@ -70,7 +78,7 @@ func withoutDisk(b *bed, d *disk) map[string]func() {
 // root folder is missing.
 func notMounted(t *testing.T, what, root string, err error) {
 	t.Helper()
-	err = failing{}.failure(t.Context(), what, err)
+	err = kit.Failing{}.Failure(t.Context(), what, err)
 	var app *temporal.ApplicationError
 	if !errors.As(err, &app) || app.Type() != "root_missing" || app.NonRetryable() ||
 		!strings.Contains(err.Error(), root) || !strings.Contains(err.Error(), "local") || !strings.Contains(err.Error(), "is its disk mounted?") {
@@ -95,14 +103,14 @@ func TestARootWhoseDiskIsNotMountedIsWaitedFor(t *testing.T) {
 
 			s := b.set
 			ctx := t.Context()
-			_, err := startServer(ctx, s.Place.site, StartServerInput{Claim: k.next(), Layout: k.layout, Incarnation: 1}, 1)
+			_, err := places.StartServer(ctx, s.Place.Site, places.StartServerInput{Claim: k.next(), Layout: k.layout, Incarnation: 1}, 1)
 			notMounted(t, "start", d.root, err)
 			k.state.Cursor = protocol.Cursor{Incarnation: 1}
-			_, err = runPump(ctx, s.Pump.site, k.input(), quiet(1))
+			_, err = pumps.RunPump(ctx, s.Pump.Site, k.input(), quiet(1))
 			notMounted(t, "pump", d.root, err)
-			_, err = stopServer(ctx, s.Place.site, StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: 1, Seed: k.seed}, 1)
+			_, err = places.StopServer(ctx, s.Place.Site, places.StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: 1, Seed: k.seed}, 1)
 			notMounted(t, "stop", d.root, err)
-			_, err = take(ctx, s.site, k.parking(1, "").TakeSnapshotInput, secrets{}, nil)
+			_, err = snaps.Take(ctx, s.site, k.parking(1, "").TakeSnapshotInput, site.Secrets{}, nil)
 			notMounted(t, "take a snapshot", d.root, err)
 			_, err = k.park(k.parking(1, ""))
 			notMounted(t, "park", d.root, err)
@@ -120,17 +128,17 @@ func TestARootWhoseDiskIsNotMountedIsWaitedFor(t *testing.T) {
 			if recovered.Absent || recovered.Wiped {
 				t.Errorf("recovered: %+v", recovered)
 			}
-			again := PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "danger-full-access"}
+			again := places.PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "danger-full-access"}
 			_, err = b.prepare(again)
 			notMounted(t, "prepare again", d.root, err)
 			left := k.leave(false)
-			wiped, err := k.wipe(left, knows(SeedNow{Generation: 1, Ref: k.seed}))
+			wiped, err := k.wipe(left, knows(inquiry.SeedNow{Generation: 1, Ref: k.seed}))
 			notMounted(t, "wipe what is left", d.root, err)
 			left.Layout = protocol.Layout{}
 			if wiped.Wiped || wiped.Removed {
 				t.Errorf("wiped: %+v", wiped)
 			}
-			_, err = k.wipe(left, knows(SeedNow{Generation: 1, Ref: k.seed}))
+			_, err = k.wipe(left, knows(inquiry.SeedNow{Generation: 1, Ref: k.seed}))
 			notMounted(t, "wipe what is left, without knowing where", d.root, err)
 
 			d.mount()
@@ -174,7 +182,7 @@ func TestARootWithoutAMarkIsBelievedWhereOursIsInIt(t *testing.T) {
 	// Nothing of ours is there, and it is not known whether anything was there before.
 	_, err := k.recover(k.seed)
 	notMounted(t, "recover the seed", d.root, err)
-	k.layout = layoutOf(d.root, "old")
+	k.layout = folder.LayoutOf(d.root, "old")
 	_, err = k.close(k.closing())
 	notMounted(t, "close what was prepared", d.root, err)
 	never := k.closing()
@@ -209,7 +217,7 @@ func TestARootMayBeMadeAnewBehindASession(t *testing.T) {
 	k := b.worked("parker")
 	one := k.parked(1, "")
 	anew()
-	if out, err := k.up(b.spec, RestoreSpec{Snapshot: one.ID}); err != nil || out.Restored != RestoredSnapshot {
+	if out, err := k.up(b.spec, snaps.RestoreSpec{Snapshot: one.ID}); err != nil || out.Restored != folder.RestoredSnapshot {
 		t.Errorf("prepared where it was parked: %+v, %v", out, err)
 	}
 	if out, err := k.close(k.closing()); err != nil || !out.Removed {
@@ -217,11 +225,11 @@ func TestARootMayBeMadeAnewBehindASession(t *testing.T) {
 	}
 	anew()
 	k.claim.Generation++
-	in := PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "danger-full-access"}
+	in := places.PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "danger-full-access"}
 	if _, err := b.prepare(in); err != nil {
 		t.Errorf("prepared where one of that name was closed: %v", err)
 	}
-	if out, err := k.wipe(k.leave(false), knows(SeedNow{Generation: 1, Ref: k.seed})); err != nil || !out.Removed {
+	if out, err := k.wipe(k.leave(false), knows(inquiry.SeedNow{Generation: 1, Ref: k.seed})); err != nil || !out.Removed {
 		t.Errorf("cleaned up: %+v, %v", out, err)
 	}
 	anew()
@@ -240,7 +248,7 @@ func TestARootIsMadeOnce(t *testing.T) {
 	ids, errs := make(chan string, n), make(chan error, n)
 	for range n {
 		go func() {
-			id, err := enterRoot(context.WithoutCancel(t.Context()), b.host(), d.root, "")
+			id, err := hosts.EnterRoot(context.WithoutCancel(t.Context()), b.host(), d.root, "")
 			ids <- id
 			errs <- err
 		}()

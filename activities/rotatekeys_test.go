@@ -16,6 +16,8 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"go.temporal.io/sdk/temporal"
 
+	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
@@ -39,7 +41,7 @@ func (v vault) open(to *age.X25519Identity, ids ...age.Identity) *store.Store {
 
 func rotate(t *testing.T, s *store.Store, check bool) (protocol.RotateKeysResult, error) {
 	t.Helper()
-	return New(Deps{Store: s}).Login.RotateKeys(t.Context(), protocol.RotateKeysInput{Check: check})
+	return New(site.Deps{Store: s}).Login.RotateKeys(t.Context(), protocol.RotateKeysInput{Check: check})
 }
 
 func newIdentity(t *testing.T) *age.X25519Identity {
@@ -63,7 +65,7 @@ func TestKeysAreRotatedWhileOthersWriteAndDelete(t *testing.T) {
 		}
 	}
 	now := v.open(fresh, old, fresh)
-	if out, err := rotate(t, now, true); err != nil || out.Left != 121 || out.Renewed != 0 || out.Unneeded || len(out.LeftKeys) != rotateNames {
+	if out, err := rotate(t, now, true); err != nil || out.Left != 121 || out.Renewed != 0 || out.Unneeded || len(out.LeftKeys) != logins.RotateNames {
 		t.Errorf("looked: %+v, %v", out, err)
 	}
 	if _, err := before.Get(t.Context(), "seeds/team/0000"); err != nil {

@@ -84,7 +84,7 @@ func (k *talk) authOnHost() string {
 
 func (b *bed) authIn(ref *protocol.SeedRef) string {
 	b.t.Helper()
-	got, err := b.set.site.bundle(b.t.Context(), ref)
+	got, err := b.set.site.Bundle(b.t.Context(), ref)
 	if err != nil {
 		b.t.Fatal(err)
 	}

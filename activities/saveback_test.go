@@ -10,6 +10,11 @@ import (
 	"sync"
 	"testing"
 
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -23,7 +28,7 @@ type fakeDesk struct {
 	name string
 
 	mu     sync.Mutex
-	at     SeedNow
+	at     inquiry.SeedNow
 	ended  bool                                         // the lease has ended, and the login on the holder's host has yet to be fetched
 	said   []string                                     // the requests, in order
 	before func(ctx context.Context, what string) error // fails or delays a step
@@ -32,12 +37,12 @@ type fakeDesk struct {
 
 func newDesk(t *testing.T, ref *protocol.SeedRef, holder string) *fakeDesk {
 	now := *ref
-	return &fakeDesk{t: t, name: ref.Name, at: SeedNow{
+	return &fakeDesk{t: t, name: ref.Name, at: inquiry.SeedNow{
 		Generation: ref.Generation, Auth: seeds.AuthDigest([]byte(login("acct-1", 0))), Ref: &now, Holders: map[string]int64{holder: ref.Epoch},
 	}}
 }
 
-func (d *fakeDesk) do(ctx context.Context, seed, what string, f func() error) (SeedNow, error) {
+func (d *fakeDesk) do(ctx context.Context, seed, what string, f func() error) (inquiry.SeedNow, error) {
 	if seed != d.name {
 		d.t.Errorf("seed %s was asked for", seed)
 	}
@@ -46,22 +51,22 @@ func (d *fakeDesk) do(ctx context.Context, seed, what string, f func() error) (S
 	before, after := d.before, d.after
 	d.mu.Unlock()
 	if err := ctx.Err(); err != nil {
-		return SeedNow{}, err
+		return inquiry.SeedNow{}, err
 	}
 	word, _, _ := strings.Cut(what, " ")
 	if before != nil {
 		if err := before(ctx, word); err != nil {
-			return SeedNow{}, err
+			return inquiry.SeedNow{}, err
 		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := f(); err != nil {
-		return SeedNow{}, err
+		return inquiry.SeedNow{}, err
 	}
 	if after != nil {
 		if err := after(word); err != nil {
-			return SeedNow{}, err
+			return inquiry.SeedNow{}, err
 		}
 	}
 	now := d.at
@@ -73,16 +78,16 @@ func (d *fakeDesk) holds(holder string, epoch int64, left bool) error {
 		return nil
 	}
 	if at, ok := d.at.Holders[holder]; !ok || at != epoch || d.ended {
-		return fmt.Errorf("%w: %s under %d", errSeedFenced, holder, epoch)
+		return fmt.Errorf("%w: %s under %d", kit.ErrSeedFenced, holder, epoch)
 	}
 	return nil
 }
 
-func (d *fakeDesk) now(ctx context.Context, seed string) (SeedNow, error) {
+func (d *fakeDesk) Now(ctx context.Context, seed string) (inquiry.SeedNow, error) {
 	return d.do(ctx, seed, "now", func() error { return nil })
 }
 
-func (d *fakeDesk) rotated(ctx context.Context, seed string, r RotatedSeed) (SeedNow, error) {
+func (d *fakeDesk) Rotated(ctx context.Context, seed string, r inquiry.RotatedSeed) (inquiry.SeedNow, error) {
 	return d.do(ctx, seed, "rotated "+r.Reason, func() error {
 		if err := d.holds(r.Holder, r.Epoch, r.Left); err != nil {
 			return err
@@ -96,7 +101,7 @@ func (d *fakeDesk) rotated(ctx context.Context, seed string, r RotatedSeed) (See
 	})
 }
 
-func (d *fakeDesk) save(ctx context.Context, seed string, s SaveSeed) (SeedNow, error) {
+func (d *fakeDesk) Save(ctx context.Context, seed string, s inquiry.SaveSeed) (inquiry.SeedNow, error) {
 	return d.do(ctx, seed, "save", func() error {
 		if err := d.holds(s.Holder, s.Epoch, s.Left); err != nil {
 			return err
@@ -117,7 +122,7 @@ func (d *fakeDesk) save(ctx context.Context, seed string, s SaveSeed) (SeedNow, 
 	})
 }
 
-func (d *fakeDesk) state() SeedNow {
+func (d *fakeDesk) state() inquiry.SeedNow {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.at
@@ -142,21 +147,21 @@ func (b *bed) held(id string, model *scriptedmodel.Server) (*talk, *fakeDesk) {
 	b.t.Helper()
 	ref := b.rotating(model, id, 7)
 	d := newDesk(b.t, ref, id)
-	b.set.site.desk = d
+	b.set.site.Desk = d
 	return b.prepared(id, "", "workspace-write", ref), d
 }
 
 // keeper returns the keeper of a worker that has just started.
-func (k *talk) keeper() *keeper {
+func (k *talk) keeper() *logins.Keeper {
 	k.t.Helper()
-	hide, err := hiding(k.t.Context(), k.set.site, k.seed)
+	hide, err := site.Hiding(k.t.Context(), k.set.site, k.seed)
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	return newKeeper(k.set.site, k.host(), k.claim.Session, k.layout.CodexHome, k.seed, hide)
+	return logins.NewKeeper(k.set.site, k.host(), k.claim.Session, k.layout.CodexHome, k.seed, hide)
 }
 
-func (k *talk) look() (keep, error) { return k.keeper().look(k.t.Context()) }
+func (k *talk) look() (logins.Keep, error) { return k.keeper().Look(k.t.Context()) }
 
 // savedIs checks the seed's current login.
 func (k *talk) savedIs(d *fakeDesk, n int) {
@@ -175,7 +180,7 @@ func (k *talk) savedIs(d *fakeDesk, n int) {
 func TestEachRefreshIsSavedOnce(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k, d := b.held("keeps", nil)
-	if out, err := k.look(); err != nil || out != keptAsIs || d.took() != "" {
+	if out, err := k.look(); err != nil || out != logins.KeptAsIs || d.took() != "" {
 		t.Errorf("with nothing new: %v, %v", out, err)
 	}
 	same := k.keeper()
@@ -185,7 +190,7 @@ func TestEachRefreshIsSavedOnce(t *testing.T) {
 		} else {
 			k.rewrite(login("acct-1", n))
 		}
-		if out, err := same.look(t.Context()); err != nil || out != keptSaved {
+		if out, err := same.Look(t.Context()); err != nil || out != logins.KeptSaved {
 			t.Fatalf("refresh %d: %v, %v", n, out, err)
 		}
 		k.savedIs(d, n)
@@ -194,8 +199,8 @@ func TestEachRefreshIsSavedOnce(t *testing.T) {
 		}
 		// Look again with the same keeper, and with that of another worker, which knows
 		// only generation 1.
-		for _, again := range []*keeper{same, k.keeper()} {
-			if _, err := again.look(t.Context()); err != nil || d.took() != "" {
+		for _, again := range []*logins.Keeper{same, k.keeper()} {
+			if _, err := again.Look(t.Context()); err != nil || d.took() != "" {
 				t.Errorf("looked again after refresh %d: %v", n, err)
 			}
 		}
@@ -228,7 +233,7 @@ func TestAKillBetweenAnyTwoStepsOfASaveLosesNothing(t *testing.T) {
 				d.before = func(_ context.Context, what string) error { return dies(what) }
 			}
 			d.mu.Unlock()
-			if _, err := k.keeper().look(ctx); err == nil {
+			if _, err := k.keeper().Look(ctx); err == nil {
 				t.Errorf("%s, done %v: no error", step, done)
 			}
 			d.mu.Lock()
@@ -265,16 +270,16 @@ func TestAnOldHolderThatWakesUpSavesNothing(t *testing.T) {
 		return nil
 	}
 	for range 2 {
-		if _, err := late.look(t.Context()); !errors.Is(err, errSeedFenced) {
+		if _, err := late.Look(t.Context()); !errors.Is(err, kit.ErrSeedFenced) {
 			t.Errorf("the old holder: %v", err)
 		}
 	}
 	d.before = nil
-	if _, err := k.look(); !errors.Is(err, errSeedFenced) {
+	if _, err := k.look(); !errors.Is(err, kit.ErrSeedFenced) {
 		t.Errorf("a newer worker of the old holder: %v", err)
 	}
 	d.at.Holders = map[string]int64{"woken": 9} // the same session, with a new lease elsewhere
-	if _, err := k.look(); !errors.Is(err, errSeedFenced) {
+	if _, err := k.look(); !errors.Is(err, kit.ErrSeedFenced) {
 		t.Errorf("the same session under an older lease: %v", err)
 	}
 	if now := d.state(); now.Generation != 1 {
@@ -284,14 +289,14 @@ func TestAnOldHolderThatWakesUpSavesNothing(t *testing.T) {
 	// holder wipes nothing. It wipes after the login was fetched or given up.
 	d.at.Holders, d.ended = map[string]int64{"woken": 7}, true
 	in := k.closing()
-	if out, err := k.close(in); !errors.Is(err, errSeedFenced) || out.Wiped || k.authOnHost() == "" {
+	if out, err := k.close(in); !errors.Is(err, kit.ErrSeedFenced) || out.Wiped || k.authOnHost() == "" {
 		t.Errorf("the old holder's close: %+v, %v", out, err)
 	}
 	d.at.Holders, d.at.Rotated = map[string]int64{"other": 8}, nil
 	if out, err := k.close(in); err != nil || !out.Wiped || d.state().Generation != 1 {
 		t.Errorf("closed when the seed went on: %+v, %v", out, err)
 	}
-	err := failing{}.failure(t.Context(), "save", errSeedFenced)
+	err := kit.Failing{}.Failure(t.Context(), "save", kit.ErrSeedFenced)
 	if app := appError(t, err); app.Type() != protocol.ErrTypeSeedFenced || !app.NonRetryable() {
 		t.Errorf("typed as %v", app)
 	}
@@ -307,15 +312,15 @@ func TestOnlyALaterLoginOfTheSameAccountIsStored(t *testing.T) {
 		name, auth string
 		bad        bool
 		marked     bool
-		want       keep
+		want       logins.Keep
 	}{
 		{"half written", whole[:len(whole)/3], true, false, 0},
 		{"emptied", "", true, false, 0},
 		{"another account", login("acct-2", 5), true, true, 0},
 		{"an API key", `{"auth_mode":"apikey","OPENAI_API_KEY":"sk-made-up-of-somebody"}`, true, true, 0},
 		{"unclear", strings.Replace(login("acct-1", 0), refreshToken("acct-1", 0), refreshToken("acct-1", 77), 1), true, true, 0},
-		{"logged out", `{"auth_mode":"chatgpt","OPENAI_API_KEY":null,"tokens":null}`, false, false, keptNobody},
-		{"an earlier one", login("acct-1", -1), false, false, keptAsIs},
+		{"logged out", `{"auth_mode":"chatgpt","OPENAI_API_KEY":null,"tokens":null}`, false, false, logins.KeptNobody},
+		{"an earlier one", login("acct-1", -1), false, false, logins.KeptAsIs},
 	} {
 		d.at.Rotated = nil
 		k.rewrite(c.auth)
@@ -335,11 +340,11 @@ func TestOnlyALaterLoginOfTheSameAccountIsStored(t *testing.T) {
 	}
 	d.at.Rotated = nil
 	b.sh(`rm "$1/auth.json"`, k.layout.CodexHome)
-	if out, err := k.look(); err != nil || out != keptNobody {
+	if out, err := k.look(); err != nil || out != logins.KeptNobody {
 		t.Errorf("removed: %v, %v", out, err)
 	}
 	k.rewrite(whole) // now complete
-	if out, err := k.look(); err != nil || out != keptSaved {
+	if out, err := k.look(); err != nil || out != logins.KeptSaved {
 		t.Errorf("then: %v, %v", out, err)
 	}
 	k.savedIs(d, 1)
@@ -367,12 +372,12 @@ func TestWithNoStoreALoginIsMarkedAndStays(t *testing.T) {
 	same := k.keeper()
 	k.rewrite(login("acct-1", 1))
 	in := k.closing()
-	hide, err := hiding(t.Context(), k.set.site, k.seed)
+	hide, err := site.Hiding(t.Context(), k.set.site, k.seed)
 	if err != nil {
 		t.Fatal(err)
 	}
 	back := b.without()
-	if _, err := same.look(t.Context()); err == nil {
+	if _, err := same.Look(t.Context()); err == nil {
 		t.Error("saved, with no store")
 	}
 	now := d.state()
@@ -380,7 +385,7 @@ func TestWithNoStoreALoginIsMarkedAndStays(t *testing.T) {
 		t.Errorf("the seed says %+v", now.Rotated)
 	}
 	for range 2 {
-		out, err := closeSession(t.Context(), k.set.Place.site, in, 1, hide)
+		out, err := places.CloseSession(t.Context(), k.set.Place.Site, in, 1, hide)
 		if err == nil || out.Wiped || out.Removed || out.Unsaved {
 			t.Errorf("closed with no store: %+v, %v", out, err)
 		}
@@ -423,7 +428,7 @@ func TestATornBlobNeverCounts(t *testing.T) {
 	}
 	k.savedIs(d, 1)
 	// The torn blob is deleted with the seed.
-	in := DeleteSeedInput{Name: "torn", Blobs: []string{k.seed.Blob, d.state().Ref.Blob}}
+	in := logins.DeleteSeedInput{Name: "torn", Blobs: []string{k.seed.Blob, d.state().Ref.Blob}}
 	if err := b.set.Login.DeleteSeedBlobs(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
@@ -475,7 +480,7 @@ func TestDiscardGivesUpOnlyALoginThatCannotBeSaved(t *testing.T) {
 	in = k.closing()
 	if out, err := k.close(in); err == nil || out.Wiped {
 		t.Errorf("another account's: %+v, %v", out, err)
-	} else if app := appError(t, failing{}.failure(t.Context(), "close", err)); app.Type() != protocol.ErrTypeSeed || !app.NonRetryable() {
+	} else if app := appError(t, kit.Failing{}.Failure(t.Context(), "close", err)); app.Type() != protocol.ErrTypeSeed || !app.NonRetryable() {
 		t.Errorf("nobody hears of it: %v", app)
 	}
 	in.Discard = true
@@ -527,7 +532,7 @@ func TestAFailedPrepareSavesBeforeItWipes(t *testing.T) {
 	k, d := b.held("again", nil)
 	k.rewrite(login("acct-1", 1))
 	b.sh(`mkdir "$1/AGENTS.md.d" && rm "$1/AGENTS.md" && mkdir "$1/AGENTS.md" && : >"$1/AGENTS.md/x"`, k.layout.CodexHome)
-	in := PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "workspace-write"}
+	in := places.PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "workspace-write"}
 	d.before = func(_ context.Context, what string) error {
 		if what == "save" {
 			return errors.New("no way")

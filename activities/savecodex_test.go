@@ -13,6 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/records"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
@@ -48,7 +53,7 @@ func (b *bed) loggedIn(id, rules string) (*talk, *fakeDesk, *scriptedauth.Server
 	ref := &protocol.SeedRef{Name: id, Generation: 1, Blob: saved.Blob, Digest: saved.Digest, Kind: string(saved.Kind), Epoch: 7}
 	d := newDesk(b.t, ref, id)
 	d.at.Auth = seeds.AuthDigest(first.AuthJSON())
-	b.set.site.desk = d
+	b.set.site.Desk = d
 	return b.prepared(id, "", "workspace-write", ref), d, issuer, first
 }
 
@@ -91,11 +96,11 @@ func TestWhatCodexRotatesInATurnIsSavedBeforeItsResult(t *testing.T) {
 	}
 	k.pump(conversation.TurnEnded, k.message("say "+strings.Join(all, " ")))
 	k.bed = b.another()
-	k.set.site.desk = d
+	k.set.site.Desk = d
 	out := k.pump(conversation.TurnEnded, k.message("and "+strings.Join(all, " ")))
 	later := k.live
 	k.bed = b
-	shown := fmt.Sprint(out, readAll(t, b.store, "turns", 0), b.live.of(SessionTopic("turns"), LiveEntry), later.of(SessionTopic("turns"), LiveEntry))
+	shown := fmt.Sprint(out, readAll(t, b.store, "turns", 0), b.live.of(records.SessionTopic("turns"), records.LiveEntry), later.of(records.SessionTopic("turns"), records.LiveEntry))
 	for i, token := range all {
 		if strings.Contains(shown, token) {
 			t.Errorf("token %d is shown", i)
@@ -118,7 +123,7 @@ func TestAPumpWithNoStoreMarksWhatCodexRotated(t *testing.T) {
 	k.pump(conversation.TurnEnded, k.message("hi"))
 	issuer.Expire("")
 	back := b.without()
-	if out, err := runPump(t.Context(), k.set.Pump.site, k.input(k.message("again")), quiet(1)); err == nil {
+	if out, err := pumps.RunPump(t.Context(), k.set.Pump.Site, k.input(k.message("again")), quiet(1)); err == nil {
 		t.Fatalf("a turn ended with no store: %+v", out)
 	}
 	if !strings.Contains(k.authOnHost(), issuer.Newest(first).Refresh) || issuer.Newest(first).Refresh == first.Refresh {
@@ -141,8 +146,8 @@ func TestALoginThatNobodySawRotatedIsSavedByWhoComesNext(t *testing.T) {
 	k.savedIs(d, 1)
 
 	k.rewrite(login("acct-1", 2))
-	in := StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation, Seed: k.seed}
-	if _, err := stopServer(t.Context(), k.set.Place.site, in, 1); err != nil {
+	in := places.StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation, Seed: k.seed}
+	if _, err := places.StopServer(t.Context(), k.set.Place.Site, in, 1); err != nil {
 		t.Fatal(err)
 	}
 	k.savedIs(d, 2)
@@ -154,7 +159,7 @@ func TestALoginIsSavedWhileATurnRuns(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	model := scriptedmodel.Serve(t, slowly)
 	k, d := b.held("busy", model)
-	b.set.site.saveEvery = 50 * time.Millisecond
+	b.set.site.SaveEvery = 50 * time.Millisecond
 	k.start()
 	ended := k.pumpBeside(t.Context(), k.bed, k.input(k.message("I am Ada")), quiet(1))
 	for n := 1; n <= 2; n++ {
@@ -186,7 +191,7 @@ rules:
 `
 	b := newBed(t, readyHost(t))
 	k, d := b.held("prints", scriptedmodel.Serve(t, prints))
-	b.set.site.saveEvery = time.Hour // only the look at the start, and the last one
+	b.set.site.SaveEvery = time.Hour // only the look at the start, and the last one
 	k.start()
 	in := k.input(k.message("show me"))
 	in.Pump.Thread.Sandbox, in.Pump.Thread.Permissions = "workspace-write", "" // the command may read the login
@@ -199,19 +204,19 @@ rules:
 		t.Fatal(got.err)
 	}
 	k.took(got.out, conversation.RequestsOpen)
-	request, err := ReadRequest(t.Context(), b.store, "prints", got.out.Pump.Requests[0].Digest)
+	request, err := site.ReadRequest(t.Context(), b.store, "prints", got.out.Pump.Requests[0].Digest)
 	if err != nil {
 		t.Fatal(err)
 	}
 	entries := readAll(t, b.store, "prints", 0)
 	for what, v := range map[string]any{"the transcript": entries, "the request": request, "the result": got.out,
-		"the live feed": b.live.of(SessionTopic("prints"), LiveEntry)} {
+		"the live feed": b.live.of(records.SessionTopic("prints"), records.LiveEntry)} {
 		text, err := json.Marshal(v)
 		if err != nil {
 			t.Fatal(err)
 		}
 		noToken(t, what, string(text))
-		if data, ok := v.([]LiveEvent); ok {
+		if data, ok := v.([]records.LiveEvent); ok {
 			for _, ev := range data {
 				noToken(t, what, string(ev.Data))
 			}
@@ -229,7 +234,7 @@ func TestATurnIsCalledBackWhenItsLeaseHasEnded(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	model := scriptedmodel.Serve(t, slowly)
 	k, d := b.held("fenced", model)
-	b.set.site.saveEvery = 50 * time.Millisecond
+	b.set.site.SaveEvery = 50 * time.Millisecond
 	k.start()
 	ended := k.pumpBeside(t.Context(), k.bed, k.input(k.message("I am Ada")), quiet(1))
 	d.mu.Lock()
@@ -256,7 +261,7 @@ func TestALoginIsSavedWhileItsSessionWaits(t *testing.T) {
 	defer cancel()
 	in := k.input(k.message("run a command"))
 	in.Pump.Thread.Sandbox = "workspace-write"
-	out, err := runPump(ctx, k.set.Pump.site, in, quiet(1))
+	out, err := pumps.RunPump(ctx, k.set.Pump.Site, in, quiet(1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,10 +280,10 @@ func TestALoginIsSavedWhileItsSessionWaits(t *testing.T) {
 	}
 	// Another worker watches the host.
 	l := b.another().lookout()
-	l.site.desk, l.site.saveEvery = d, 50*time.Millisecond
+	l.Site.Desk, l.Site.SaveEvery = d, 50*time.Millisecond
 	watching, stop := context.WithCancel(t.Context())
 	var done sync.WaitGroup
-	done.Go(func() { l.watchLogins(watching) })
+	done.Go(func() { l.WatchLogins(watching) })
 	for n := 1; n <= 2; n++ {
 		k.rewrite(login("acct-1", n))
 		await(t, "the login is saved", func() bool { return d.state().Generation == int64(n)+1 })
@@ -302,10 +307,10 @@ func TestALoginIsSavedWhileItsSessionIsIdle(t *testing.T) {
 	k.start()
 	k.pump(conversation.TurnEnded, k.message("hi"))
 	l := b.another().lookout()
-	l.site.desk = d
+	l.Site.Desk = d
 	look := func() {
 		t.Helper()
-		if err := l.lookAtLogins(t.Context(), map[string]*string{}); err != nil {
+		if err := l.LookAtLogins(t.Context(), map[string]*string{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -316,7 +321,7 @@ func TestALoginIsSavedWhileItsSessionIsIdle(t *testing.T) {
 	k.rewrite(login("acct-1", 1))
 	look()
 	k.savedIs(d, 1)
-	if err := l.watcher.look(t.Context()); err != nil {
+	if err := l.Watcher.Look(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if told := fmt.Sprint(l.mail.take()); strings.Contains(told, "session/idle") {
@@ -335,7 +340,7 @@ func TestALoginOfACodexThatDiedIsSavedWithItsEnd(t *testing.T) {
 	k, d := b.held("died", scriptedmodel.Serve(t, `rules: [{reply: hello}]`))
 	k.start()
 	k.pump(conversation.TurnEnded, k.message("hi"))
-	st, err := process.Inspect(t.Context(), b.host(), serverDir(k.layout, 1))
+	st, err := process.Inspect(t.Context(), b.host(), folder.ServerDir(k.layout, 1))
 	if err != nil || st.PID == 0 {
 		t.Fatalf("%+v, %v", st, err)
 	}
@@ -343,7 +348,7 @@ func TestALoginOfACodexThatDiedIsSavedWithItsEnd(t *testing.T) {
 	// The pump would return at once if codex had not ended yet, because it has
 	// nothing to wait for.
 	for st.State == process.Running && err == nil {
-		st, err = process.Inspect(t.Context(), b.host(), serverDir(k.layout, 1))
+		st, err = process.Inspect(t.Context(), b.host(), folder.ServerDir(k.layout, 1))
 	}
 	if err != nil {
 		t.Fatal(err)

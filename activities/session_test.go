@@ -11,6 +11,10 @@ import (
 	"sync"
 	"testing"
 
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/records"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
@@ -109,10 +113,10 @@ func (b *bed) plantableWith(model *scriptedmodel.Server, more string) *protocol.
 // prepared returns a session that PrepareSession has prepared.
 func (b *bed) prepared(id, dir, sandbox string, seed *protocol.SeedRef) *talk {
 	b.t.Helper()
-	return b.preparedAs(id, PrepareSessionInput{Seed: seed, Dir: dir, Sandbox: sandbox})
+	return b.preparedAs(id, places.PrepareSessionInput{Seed: seed, Dir: dir, Sandbox: sandbox})
 }
 
-func (b *bed) preparedAs(id string, in PrepareSessionInput) *talk {
+func (b *bed) preparedAs(id string, in places.PrepareSessionInput) *talk {
 	b.t.Helper()
 	k := &talk{bed: b, claim: protocol.Claim{Session: id, Host: b.spec, Generation: 1}, seed: in.Seed}
 	in.Claim = k.next()
@@ -129,27 +133,27 @@ func (b *bed) preparedAs(id string, in PrepareSessionInput) *talk {
 	return k
 }
 
-func (b *bed) prepare(in PrepareSessionInput) (PrepareSessionResult, error) {
+func (b *bed) prepare(in places.PrepareSessionInput) (places.PrepareSessionResult, error) {
 	s := b.set.Place
-	hide, err := hiding(b.t.Context(), s.site, in.Seed)
+	hide, err := site.Hiding(b.t.Context(), s.Site, in.Seed)
 	if err != nil {
-		return PrepareSessionResult{}, err
+		return places.PrepareSessionResult{}, err
 	}
-	out, err := prepareSession(b.t.Context(), s.site, in, 1, hide, nil)
-	return out, failing{hide: hide.all}.failure(b.t.Context(), "prepare", err)
+	out, err := places.PrepareSession(b.t.Context(), s.Site, in, 1, hide, nil)
+	return out, kit.Failing{Hide: hide.All}.Failure(b.t.Context(), "prepare", err)
 }
 
-func (k *talk) closing(notes ...conversation.Note) CloseSessionInput {
-	return CloseSessionInput{Claim: k.next(), Layout: k.layout, Seed: k.seed, Incarnation: k.incarnation,
+func (k *talk) closing(notes ...conversation.Note) places.CloseSessionInput {
+	return places.CloseSessionInput{Claim: k.next(), Layout: k.layout, Seed: k.seed, Incarnation: k.incarnation,
 		ThreadID: k.state.ThreadID, Seq: k.state.Seq, Notes: notes}
 }
 
-func (k *talk) close(in CloseSessionInput) (CloseSessionResult, error) {
-	hide, err := hiding(k.t.Context(), k.set.site, in.Seed)
+func (k *talk) close(in places.CloseSessionInput) (places.CloseSessionResult, error) {
+	hide, err := site.Hiding(k.t.Context(), k.set.site, in.Seed)
 	if err != nil {
-		return CloseSessionResult{}, err
+		return places.CloseSessionResult{}, err
 	}
-	return closeSession(k.t.Context(), k.set.Place.site, in, 1, hide)
+	return places.CloseSession(k.t.Context(), k.set.Place.Site, in, 1, hide)
 }
 
 func (b *bed) sh(script string, args ...string) string {
@@ -194,7 +198,7 @@ rules:
 			t.Errorf("an entry holds the key (%v): %s", err, data)
 		}
 	}
-	for _, ev := range append(b.live.of(SessionTopic("far"), LiveDelta), b.live.of(SessionTopic("far"), LiveEntry)...) {
+	for _, ev := range append(b.live.of(records.SessionTopic("far"), records.LiveDelta), b.live.of(records.SessionTopic("far"), records.LiveEntry)...) {
 		if bytes.Contains(ev.Data, []byte(madeUpKey)) {
 			t.Errorf("shown with the key: %s", ev.Data)
 		}

@@ -1,27 +1,39 @@
 package activities
 
-import "go.temporal.io/sdk/worker"
+import (
+	"go.temporal.io/sdk/worker"
+
+	"fairlead.dev/fairlead/activities/batches"
+	"fairlead.dev/fairlead/activities/hosts"
+	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/activities/overseer"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/activities/snaps"
+	"fairlead.dev/fairlead/activities/workspaces"
+)
 
 // A Set has the activities of one worker.
 type Set struct {
-	Host      *HostActs
-	Place     *PlaceActs
-	Pump      *PumpActs
-	Workspace *WorkActs
-	Login     *LoginActs
-	Snapshot  *SnapActs
-	Batch     *BatchActs
-	Engine    *Engine
+	Host      *hosts.Activities
+	Place     *places.Activities
+	Pump      *pumps.Activities
+	Workspace *workspaces.Activities
+	Login     *logins.Activities
+	Snapshot  *snaps.Activities
+	Batch     *batches.Activities
+	Engine    *overseer.Engine
 
-	site *site
+	site *site.Site
 }
 
 // New makes the activities of a worker.
-func New(d Deps) *Set {
-	s := newSite(d)
+func New(d site.Deps) *Set {
+	s := site.NewSite(d)
 	return &Set{
-		Host: NewHostActs(s), Place: NewPlaceActs(s), Pump: NewPumpActs(s), Workspace: NewWorkActs(s), Login: NewLoginActs(s),
-		Snapshot: NewSnapActs(s), Batch: NewBatchActs(s), Engine: &Engine{Client: d.Temporal}, site: s,
+		Host: hosts.New(s), Place: places.New(s), Pump: pumps.New(s), Workspace: workspaces.New(s), Login: logins.New(s),
+		Snapshot: snaps.New(s), Batch: batches.New(s), Engine: &overseer.Engine{Client: d.Temporal}, site: s,
 	}
 }
 
@@ -34,4 +46,4 @@ func (s *Set) Register(r worker.ActivityRegistry) {
 
 // Workfolders returns the Workfolders of the set. It uses the same hosts as the set's
 // activities.
-func (s *Set) Workfolders() *Workfolders { return newWorkfolders(s.site) }
+func (s *Set) Workfolders() *workspaces.Workfolders { return workspaces.NewWorkfolders(s.site) }

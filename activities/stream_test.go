@@ -13,6 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/records"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
@@ -51,9 +56,9 @@ func standIn(t *testing.T, id string) *talk {
 func (k *talk) beside(id string) *talk {
 	k.t.Helper()
 	n := &talk{bed: k.bed, claim: protocol.Claim{Session: id, Host: k.spec, Generation: 1}}
-	n.layout = layoutOf(k.layout.Root, id)
+	n.layout = folder.LayoutOf(k.layout.Root, id)
 	n.layout.Codex = k.layout.Codex
-	if err := makeFolders(k.t.Context(), k.host(), n.layout, folderMark{Generation: 1}, fenceOf(n.next(), n.layout.Dir, 1)); err != nil {
+	if err := places.MakeFolders(k.t.Context(), k.host(), n.layout, folder.FolderMark{Generation: 1}, folder.FenceOf(n.next(), n.layout.Dir, 1)); err != nil {
 		k.t.Fatal(err)
 	}
 	k.t.Cleanup(n.kill)
@@ -105,7 +110,7 @@ func TestLineAboveTheBoundIsReportedAndSkipped(t *testing.T) {
 // A counter is a Live that only counts bytes.
 type counter struct{ bytes atomic.Int64 }
 
-func (c *counter) Publish(_ string, ev LiveEvent) { c.bytes.Add(int64(len(ev.Data))) }
+func (c *counter) Publish(_ string, ev records.LiveEvent) { c.bytes.Add(int64(len(ev.Data))) }
 
 func peak(do func()) (most uint64) {
 	stop, joined := make(chan struct{}), make(chan struct{})
@@ -158,7 +163,7 @@ func TestBurstDoesNotStarveOtherSessions(t *testing.T) {
 	calm.start()
 	calm.pump(conversation.TurnEnded, calm.message("say 2"))
 	var beats atomic.Int64
-	a := attempt{n: 1, beat: func(b PumpBeat) { beats.Store(b.Offset) }}
+	a := pumps.Attempt{N: 1, Beat: func(b pumps.PumpBeat) { beats.Store(b.Offset) }}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	// The output does not end before it is interrupted.
@@ -180,7 +185,7 @@ func TestBurstDoesNotStarveOtherSessions(t *testing.T) {
 	send := conversation.Send{ID: "i", Kind: conversation.SendInterrupt}
 	for {
 		in := loud.input(send)
-		out, err := runPump(t.Context(), loud.set.Pump.site, in, quiet(1))
+		out, err := pumps.RunPump(t.Context(), loud.set.Pump.Site, in, quiet(1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +219,7 @@ func TestJournalOfAThousandTurnsStaysShort(t *testing.T) {
 	k := standIn(t, "months")
 	k.set.site.Live = &counter{}
 	k.start()
-	name := filepath.Join(serverDir(k.layout, 1), "out.log")
+	name := filepath.Join(folder.ServerDir(k.layout, 1), "out.log")
 	const turns, perTurn = 1000, 60_000
 	var most int64
 	for n := range turns {
@@ -227,7 +232,7 @@ func TestJournalOfAThousandTurnsStaysShort(t *testing.T) {
 	}
 	_, size := allocated(t, name)
 	t.Logf("%d turns, a journal of %d KiB, of which at most %d KiB were kept", turns, size>>10, most>>10)
-	if size < turns*perTurn || most > trimStep+1<<20 {
+	if size < turns*perTurn || most > pumps.TrimStep+1<<20 {
 		t.Errorf("a journal of %d bytes took %d", size, most)
 	}
 	// An attempt at an earlier pump finds no journal below Trimmed, and must not need
@@ -241,7 +246,7 @@ func TestFoldersOfFormerProcessesAreRemoved(t *testing.T) {
 	k := standIn(t, "former")
 	stop := func() {
 		t.Helper()
-		if _, err := stopServer(t.Context(), k.set.Place.site, StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation}, 1); err != nil {
+		if _, err := places.StopServer(t.Context(), k.set.Place.Site, places.StopServerInput{Claim: k.next(), Layout: k.layout, Incarnation: k.incarnation}, 1); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -267,7 +272,7 @@ func TestFoldersOfFormerProcessesAreRemoved(t *testing.T) {
 }
 
 // noHoles is a pool of hosts that cannot punch holes into files.
-type noHoles struct{ HostPool }
+type noHoles struct{ site.HostPool }
 
 func (p noHoles) Host(spec protocol.HostSpec) (hostexec.Host, error) {
 	h, err := p.HostPool.Host(spec)

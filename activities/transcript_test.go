@@ -8,25 +8,28 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/records"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
-func writer(st *store.Store, o owner, stored int64) *transcript {
-	return &transcript{store: st, session: "s1", owner: o, now: time.Now, stored: stored}
+func writer(st *store.Store, o records.Owner, stored int64) *records.Transcript {
+	return &records.Transcript{Store: st, Session: "s1", Owner: o, Now: time.Now, Stored: stored}
 }
 
 // write adds the entries from from to to (inclusive) and flushes after each of
 // cuts.
-func write(t *testing.T, tr *transcript, from, to int64, id string, cuts ...int64) {
+func write(t *testing.T, tr *records.Transcript, from, to int64, id string, cuts ...int64) {
 	t.Helper()
 	for seq := from; seq <= to; seq++ {
-		if err := tr.add(t.Context(), protocol.Entry{Seq: seq, ID: fmt.Sprintf("%s%d", id, seq), Text: "x"}); err != nil {
+		if err := tr.Add(t.Context(), protocol.Entry{Seq: seq, ID: fmt.Sprintf("%s%d", id, seq), Text: "x"}); err != nil {
 			t.Fatal(err)
 		}
 		if slices.Contains(cuts, seq) {
-			if err := tr.flush(t.Context()); err != nil {
+			if err := tr.Flush(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -38,15 +41,15 @@ func TestTranscriptIsTheSameWhoeverCutsItWhere(t *testing.T) {
 	// at different entries.
 	for name, attempts := range map[string]func(t *testing.T, st *store.Store){
 		"one after the other": func(t *testing.T, st *store.Store) {
-			write(t, writer(st, owner{1, 1, 0}, 0), 1, 5, "e", 3, 5)
-			write(t, writer(st, owner{1, 1, 0}, 0), 1, 9, "e", 4, 9)
+			write(t, writer(st, records.Owner{Generation: 1, Pump: 1, Part: 0}, 0), 1, 5, "e", 3, 5)
+			write(t, writer(st, records.Owner{Generation: 1, Pump: 1, Part: 0}, 0), 1, 9, "e", 4, 9)
 		},
 		"the second stores less at first": func(t *testing.T, st *store.Store) {
-			write(t, writer(st, owner{1, 1, 0}, 0), 1, 8, "e", 8)
-			write(t, writer(st, owner{1, 1, 0}, 0), 1, 9, "e", 2, 5, 9)
+			write(t, writer(st, records.Owner{Generation: 1, Pump: 1, Part: 0}, 0), 1, 8, "e", 8)
+			write(t, writer(st, records.Owner{Generation: 1, Pump: 1, Part: 0}, 0), 1, 9, "e", 2, 5, 9)
 		},
 		"side by side": func(t *testing.T, st *store.Store) {
-			a, b := writer(st, owner{1, 1, 0}, 0), writer(st, owner{1, 1, 0}, 0)
+			a, b := writer(st, records.Owner{Generation: 1, Pump: 1, Part: 0}, 0), writer(st, records.Owner{Generation: 1, Pump: 1, Part: 0}, 0)
 			write(t, a, 1, 2, "e", 2)
 			write(t, b, 1, 4, "e", 3)
 			write(t, a, 3, 7, "e", 5, 7)
@@ -72,9 +75,9 @@ func TestTranscriptIsTheSameWhoeverCutsItWhere(t *testing.T) {
 
 func TestTranscriptOfAGivenUpPumpIsVoid(t *testing.T) {
 	st := newStore(t)
-	write(t, writer(st, owner{1, 1, 0}, 0), 1, 3, "a", 3)
-	write(t, writer(st, owner{1, 2, 0}, 3), 4, 9, "dead", 6, 9) // never reported
-	write(t, writer(st, owner{1, 3, 0}, 3), 4, 5, "b", 5)
+	write(t, writer(st, records.Owner{Generation: 1, Pump: 1, Part: 0}, 0), 1, 3, "a", 3)
+	write(t, writer(st, records.Owner{Generation: 1, Pump: 2, Part: 0}, 3), 4, 9, "dead", 6, 9) // never reported
+	write(t, writer(st, records.Owner{Generation: 1, Pump: 3, Part: 0}, 3), 4, 5, "b", 5)
 	if got, want := seqs(readAll(t, st, "s1", 1)), "1:a1 2:a2 3:a3 4:b4 5:b5 "; got != want {
 		t.Errorf("read %s, want %s", got, want)
 	}
@@ -85,11 +88,11 @@ func TestTranscriptOfAGivenUpPumpIsVoid(t *testing.T) {
 
 func TestTranscriptGapIsTold(t *testing.T) {
 	st := newStore(t)
-	write(t, writer(st, owner{1, 1, 0}, 0), 1, 3, "a", 3)
-	write(t, writer(st, owner{1, 2, 0}, 5), 6, 7, "b", 7)
+	write(t, writer(st, records.Owner{Generation: 1, Pump: 1, Part: 0}, 0), 1, 3, "a", 3)
+	write(t, writer(st, records.Owner{Generation: 1, Pump: 2, Part: 0}, 5), 6, 7, "b", 7)
 	var got []protocol.Entry
-	var gap *GapError
-	for e, err := range ReadTranscript(t.Context(), st, "s1", 1) {
+	var gap *records.GapError
+	for e, err := range records.ReadTranscript(t.Context(), st, "s1", 1) {
 		if err != nil {
 			if !errors.As(err, &gap) {
 				t.Fatal(err)
@@ -105,9 +108,9 @@ func TestTranscriptGapIsTold(t *testing.T) {
 
 func TestTranscriptSegmentIsCutBySize(t *testing.T) {
 	st := newStore(t)
-	tr := writer(st, owner{1, 1, 0}, 0)
+	tr := writer(st, records.Owner{Generation: 1, Pump: 1, Part: 0}, 0)
 	for seq := int64(1); seq <= 4; seq++ {
-		if err := tr.add(t.Context(), protocol.Entry{Seq: seq, ID: "e", Text: strings.Repeat("x", segmentBytes)}); err != nil {
+		if err := tr.Add(t.Context(), protocol.Entry{Seq: seq, ID: "e", Text: strings.Repeat("x", records.SegmentBytes)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -117,21 +120,21 @@ func TestTranscriptSegmentIsCutBySize(t *testing.T) {
 }
 
 func TestTranscriptRefusesAHole(t *testing.T) {
-	tr := writer(newStore(t), owner{1, 1, 0}, 0)
-	if err := tr.add(t.Context(), protocol.Entry{Seq: 1}); err != nil {
+	tr := writer(newStore(t), records.Owner{Generation: 1, Pump: 1, Part: 0}, 0)
+	if err := tr.Add(t.Context(), protocol.Entry{Seq: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if err := tr.add(t.Context(), protocol.Entry{Seq: 3}); err == nil {
+	if err := tr.Add(t.Context(), protocol.Entry{Seq: 3}); err == nil {
 		t.Error("entry 3 was taken after entry 1")
 	}
 }
 
 func TestTranscriptDifferenceBetweenAttemptsIsNoticed(t *testing.T) {
 	st := newStore(t)
-	write(t, writer(st, owner{1, 1, 0}, 0), 1, 2, "a", 2)
-	tr := writer(st, owner{1, 1, 0}, 0)
+	write(t, writer(st, records.Owner{Generation: 1, Pump: 1, Part: 0}, 0), 1, 2, "a", 2)
+	tr := writer(st, records.Owner{Generation: 1, Pump: 1, Part: 0}, 0)
 	write(t, tr, 1, 2, "b", 2)
-	if tr.strange == "" {
+	if tr.Strange == "" {
 		t.Error("other entries under the same numbers were not noticed")
 	}
 }
@@ -139,11 +142,11 @@ func TestTranscriptDifferenceBetweenAttemptsIsNoticed(t *testing.T) {
 func TestNotesRecordedTwiceAreThereOnce(t *testing.T) {
 	st := newStore(t)
 	live := &recorder{}
-	s := New(Deps{Store: st, Live: live}).Pump
-	write(t, writer(st, owner{2, 7, 0}, 0), 1, 3, "e", 3)
-	in := RecordNotesInput{Session: "s1", Seq: 3, Notes: []conversation.Note{{ID: "n1", Type: "state", Text: "closed"}, {ID: "n2", Type: "state"}}}
+	s := New(site.Deps{Store: st, Live: live}).Pump
+	write(t, writer(st, records.Owner{Generation: 2, Pump: 7, Part: 0}, 0), 1, 3, "e", 3)
+	in := pumps.RecordNotesInput{Session: "s1", Seq: 3, Notes: []conversation.Note{{ID: "n1", Type: "state", Text: "closed"}, {ID: "n2", Type: "state"}}}
 	for range 2 {
-		seq, err := recordNotes(t.Context(), s.site, in)
+		seq, err := pumps.RecordNotes(t.Context(), s.Site, in)
 		if err != nil || seq != 5 {
 			t.Fatalf("seq %d, %v", seq, err)
 		}
@@ -151,7 +154,7 @@ func TestNotesRecordedTwiceAreThereOnce(t *testing.T) {
 	if got, want := seqs(readAll(t, st, "s1", 1)), "1:e1 2:e2 3:e3 4:n1 5:n2 "; got != want {
 		t.Errorf("read %s, want %s", got, want)
 	}
-	if n := len(live.of(SessionTopic("s1"), LiveEntry)); n != 4 {
+	if n := len(live.of(records.SessionTopic("s1"), records.LiveEntry)); n != 4 {
 		t.Errorf("%d entries were shown, want each of the two by both attempts", n)
 	}
 }

@@ -7,6 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
@@ -28,7 +33,7 @@ func TestEachFolderWithoutAMarkIsKept(t *testing.T) {
 	}
 	for n, torn := range []string{"", "generation 1", ""} {
 		k.sh(`echo "$2" >"$1/work/work.txt" && printf %s "$3" >"$1/generation"`, k.layout.Dir, fmt.Sprint("unsaved ", n), torn)
-		out, err := k.up(k.spec, RestoreSpec{Snapshot: one.ID})
+		out, err := k.up(k.spec, snaps.RestoreSpec{Snapshot: one.ID})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +43,7 @@ func TestEachFolderWithoutAMarkIsKept(t *testing.T) {
 		k.sh(`mkdir -p "$1/work" && echo "$2" >"$1/work/work.txt" && if [ "$3" = 0 ]; then : >"$1/generation"; fi`, k.layout.Dir, fmt.Sprint("left ", n), fmt.Sprint(generation))
 		in := k.leave(false)
 		in.Generation = generation
-		out, err := k.wipe(in, knows(SeedNow{Generation: 1, Ref: k.seed}))
+		out, err := k.wipe(in, knows(inquiry.SeedNow{Generation: 1, Ref: k.seed}))
 		if err != nil || !out.Removed {
 			t.Fatalf("cleaned up %+v, %v", out, err)
 		}
@@ -62,13 +67,13 @@ func TestEachTryAtAFolderWithoutAMarkMakesTheSameSnapshot(t *testing.T) {
 	}
 	for n := range 3 {
 		in.Claim.Generation++ // the connection is lost after each try
-		if id, err := keepFolder(t.Context(), b.set.Place.site, b.host(), k.layout, in, folderMark{}, nil, nil); err != nil || id == "" {
+		if id, err := places.KeepFolder(t.Context(), b.set.Place.Site, b.host(), k.layout, in, folder.FolderMark{}, nil, nil); err != nil || id == "" {
 			t.Fatalf("kept %q, %v", id, err)
 		}
 		count(fmt.Sprint("try ", n), 1)
 	}
 	in.Claim.Generation++
-	out, err := k.wipe(in, knows(SeedNow{}))
+	out, err := k.wipe(in, knows(inquiry.SeedNow{}))
 	if err != nil || !out.Removed || b.exported(out.Archive)["work/work.txt"] != "precious\n" {
 		t.Errorf("wiped %+v, %v", out, err)
 	}
@@ -76,7 +81,7 @@ func TestEachTryAtAFolderWithoutAMarkMakesTheSameSnapshot(t *testing.T) {
 	k.sh(`mkdir -p "$1/work" && echo another >"$1/work/work.txt" && : >"$1/generation"`, k.layout.Dir)
 	in.Claim.Generation++
 	in.Found++
-	if out, err = k.wipe(in, knows(SeedNow{})); err != nil || !out.Removed || b.exported(out.Archive)["work/work.txt"] != "another\n" {
+	if out, err = k.wipe(in, knows(inquiry.SeedNow{})); err != nil || !out.Removed || b.exported(out.Archive)["work/work.txt"] != "another\n" {
 		t.Errorf("another one: %+v, %v", out, err)
 	}
 	count("of another", 2)
@@ -101,7 +106,7 @@ func TestASnapshotOfSomethingElseStandsForNoFolder(t *testing.T) {
 	name, thread := k.claim.Host.Name, k.state.ThreadID
 	gone := leave.Claim
 	gone.Generation = leave.Generation
-	other(leftID(leave.Claim, leave.Generation, 0), snapshots.Facts{Host: name, Generation: 77, Left: true})
+	other(snaps.LeftID(leave.Claim, leave.Generation, 0), snapshots.Facts{Host: name, Generation: 77, Left: true})
 	for n, facts := range []snapshots.Facts{
 		{Host: name, Generation: 77, ThreadID: thread},
 		{Host: name, Generation: leave.Generation, ThreadID: "another"},
@@ -110,9 +115,9 @@ func TestASnapshotOfSomethingElseStandsForNoFolder(t *testing.T) {
 	} {
 		// Each time there is one more such snapshot. Closing and cleaning up find all
 		// of them.
-		other(closingID(CloseSessionInput{Claim: gone, ThreadID: thread}, time.Now(), n), facts)
+		other(places.ClosingID(places.CloseSessionInput{Claim: gone, ThreadID: thread}, time.Now(), n), facts)
 	}
-	out, err := k.wipe(leave, knows(SeedNow{Generation: 1, Ref: k.seed}))
+	out, err := k.wipe(leave, knows(inquiry.SeedNow{Generation: 1, Ref: k.seed}))
 	if err != nil || !out.Removed || b.exported(out.Archive)["work/work.txt"] != "precious\n" {
 		t.Errorf("cleaned up %+v, %v", out, err)
 	}
@@ -125,7 +130,7 @@ func TestASessionClosesBesideASnapshotOfSomethingElse(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("twin-closes")
 	in := k.closing()
-	_, err := snapshots.Take(t.Context(), b.host(), b.set.site.Chunks, snapshots.TakeSpec{ID: closingID(in, time.Now(), 0), Session: "twin-closes",
+	_, err := snapshots.Take(t.Context(), b.host(), b.set.site.Chunks, snapshots.TakeSpec{ID: places.ClosingID(in, time.Now(), 0), Session: "twin-closes",
 		Facts: snapshots.Facts{Host: k.claim.Host.Name, Generation: 77, ThreadID: in.ThreadID}, Trees: []snapshots.TreeSpec{snapshots.RolloutsOf(k.layout.CodexHome)}})
 	if err != nil {
 		t.Fatal(err)
@@ -152,16 +157,18 @@ func (h loggedTools) Run(ctx context.Context, c hostexec.Command) (hostexec.Resu
 // A mark is flushed to the disk before it gets its final name.
 func TestAMarkIsOnTheDiskBeforeItCounts(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: t.TempDir() + "/root"})
-	l := layoutOf(b.spec.Root, "flushed")
+	l := folder.LayoutOf(b.spec.Root, "flushed")
 	tools := t.TempDir()
 	b.sh(`cd "$1" && for p in dd mv; do
 	printf '#!/bin/sh\necho %s "$@" >>"%s/log"\nexec %s "$@"\n' $p "$1" "$(command -v $p)" >$p && chmod +x $p
 done`, tools)
 	h := loggedTools{b.host(), tools}
-	fence := fenceOf(protocol.Claim{Session: "flushed", Generation: 1, Pump: 1}, l.Dir, 1)
+	fence := folder.FenceOf(protocol.Claim{Session: "flushed", Generation: 1, Pump: 1}, l.Dir, 1)
 	for what, mark := range map[string]func() error{
-		"made":   func() error { return makeFolders(t.Context(), h, l, folderMark{Generation: 1}, fence) },
-		"marked": func() error { return writeMark(t.Context(), h, l, folderMark{Generation: 1}, true, fence) },
+		"made": func() error { return places.MakeFolders(t.Context(), h, l, folder.FolderMark{Generation: 1}, fence) },
+		"marked": func() error {
+			return folder.WriteMark(t.Context(), h, l, folder.FolderMark{Generation: 1}, true, fence)
+		},
 	} {
 		b.sh(`mkdir -p "$2" && rm -f "$1/log" "$2/generation"`, tools, l.Dir)
 		if err := mark(); err != nil {
@@ -185,20 +192,20 @@ func TestASnapshotOfWhatIsGoneIsAnError(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	k := b.worked("vanished")
 	in := k.parking(1, "").TakeSnapshotInput
-	one, err := take(t.Context(), b.set.site, in, k.hides(), nil)
+	one, err := snaps.Take(t.Context(), b.set.site, in, k.hides(), nil)
 	if err != nil || one == nil {
 		t.Fatalf("taken %+v, %v", one, err)
 	}
 	refused := func(what, dir string, err error) {
 		t.Helper()
-		if err := (failing{}).failure(t.Context(), what, err); kindOfError(err) != protocol.ErrTypeFolderGone || !strings.Contains(err.Error(), dir+" is not on") {
+		if err := (kit.Failing{}).Failure(t.Context(), what, err); kindOfError(err) != protocol.ErrTypeFolderGone || !strings.Contains(err.Error(), dir+" is not on") {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 	next := k.parking(2, one.ID).TakeSnapshotInput
 	for _, dir := range []string{k.layout.WorkDir, k.layout.CodexHome} {
 		k.sh(`mv "$1" "$1.away"`, dir)
-		_, err := take(t.Context(), b.set.site, next, k.hides(), nil)
+		_, err := snaps.Take(t.Context(), b.set.site, next, k.hides(), nil)
 		refused("taken", dir, err)
 		_, err = k.park(k.parking(3, one.ID))
 		refused("parked", dir, err)
@@ -208,15 +215,15 @@ func TestASnapshotOfWhatIsGoneIsAnError(t *testing.T) {
 	alone := next
 	alone.Policy.Work = protocol.WorkNone
 	k.sh(`mv "$1" "$1.away"`, k.layout.WorkDir)
-	if got, err := take(t.Context(), b.set.site, alone, k.hides(), nil); err != nil || got == nil {
+	if got, err := snaps.Take(t.Context(), b.set.site, alone, k.hides(), nil); err != nil || got == nil {
 		t.Errorf("taken of the conversation %+v, %v", got, err)
 	}
 	b.sh(sweep, k.layout.Dir)
 	next.N = 4
-	_, err = take(t.Context(), b.set.site, next, k.hides(), nil)
+	_, err = snaps.Take(t.Context(), b.set.site, next, k.hides(), nil)
 	refused("taken of nothing", k.layout.Dir, err)
 	// The snapshot of an earlier attempt is still returned.
-	if got, err := take(t.Context(), b.set.site, in, k.hides(), nil); err != nil || got == nil || got.ID != one.ID {
+	if got, err := snaps.Take(t.Context(), b.set.site, in, k.hides(), nil); err != nil || got == nil || got.ID != one.ID {
 		t.Errorf("asked again: %+v, %v", got, err)
 	}
 }

@@ -21,6 +21,9 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
@@ -40,7 +43,7 @@ type mail struct {
 func (m *mail) SignalWorkflow(_ context.Context, id, run, name string, arg any) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	what := arg.(Stirred)
+	what := arg.(pumps.Stirred)
 	m.told = append(m.told, fmt.Sprintf("%s%s %s %s/%d gone=%s moved=%v", id, run, name, what.Host, what.Incarnation, what.Gone, what.Offset > 0))
 	return m.fails[id]
 }
@@ -55,7 +58,7 @@ func (m *mail) take() []string {
 
 // A lookout is a watcher of a bed's host that looks only when the test calls it.
 type lookout struct {
-	*watcher
+	*pumps.Watcher
 	t    *testing.T
 	mail *mail
 	now  time.Time
@@ -65,11 +68,11 @@ func (b *bed) lookout() *lookout {
 	l := &lookout{t: b.t, mail: &mail{fails: map[string]error{}}, now: time.Now()}
 	deps := b.set.site.Deps
 	deps.Temporal, deps.Now = l.mail, func() time.Time { return l.now }
-	in := WatchHostInput{Host: b.spec, Prefix: "session/", Signal: "stirred"}
-	l.watcher = &watcher{site: New(deps).site, in: in, stirs: map[string]*stir{},
-		back: func(context.Context) error { return nil },
-		away: func(_ context.Context, p protocol.Problem) error { l.t.Errorf("the pool is told: %+v", p); return nil }}
-	l.tell = func(ctx context.Context, session string, what Stirred) error {
+	in := pumps.WatchHostInput{Host: b.spec, Prefix: "session/", Signal: "stirred"}
+	l.Watcher = &pumps.Watcher{Site: New(deps).site, In: in, Stirs: map[string]*pumps.Stir{},
+		Back: func(context.Context) error { return nil },
+		Away: func(_ context.Context, p protocol.Problem) error { l.t.Errorf("the pool is told: %+v", p); return nil }}
+	l.Tell = func(ctx context.Context, session string, what pumps.Stirred) error {
 		return l.mail.SignalWorkflow(ctx, in.Prefix+session, "", in.Signal, what)
 	}
 	return l
@@ -78,7 +81,7 @@ func (b *bed) lookout() *lookout {
 // sees looks once and checks the signals that sessions get.
 func (l *lookout) sees(want ...string) {
 	l.t.Helper()
-	if err := l.look(l.t.Context()); err != nil {
+	if err := l.Look(l.t.Context()); err != nil {
 		l.t.Fatal(err)
 	}
 	if got := l.mail.take(); !slices.Equal(got, want) {
@@ -91,7 +94,7 @@ func (l *lookout) awaits(want ...string) {
 	l.t.Helper()
 	var got []string
 	await(l.t, fmt.Sprint(want), func() bool {
-		if err := l.look(l.t.Context()); err != nil {
+		if err := l.Look(l.t.Context()); err != nil {
 			l.t.Fatal(err)
 		}
 		got = append(got, l.mail.take()...)
@@ -105,7 +108,7 @@ func (l *lookout) awaits(want ...string) {
 // says writes a line to codex past Fairlead, as somebody on the host could.
 func (k *talk) says(format string, args ...any) {
 	k.t.Helper()
-	f, err := os.OpenFile(filepath.Join(serverDir(k.layout, k.incarnation), "in"), os.O_WRONLY, 0)
+	f, err := os.OpenFile(filepath.Join(folder.ServerDir(k.layout, k.incarnation), "in"), os.O_WRONLY, 0)
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -117,7 +120,7 @@ func (k *talk) says(format string, args ...any) {
 
 func (k *talk) journal() string {
 	k.t.Helper()
-	data, err := os.ReadFile(filepath.Join(serverDir(k.layout, k.incarnation), "out.log"))
+	data, err := os.ReadFile(filepath.Join(folder.ServerDir(k.layout, k.incarnation), "out.log"))
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -140,7 +143,7 @@ func (k *talk) ask(text string) {
 	defer cancel()
 	in := k.input(k.message(text))
 	in.Pump.Thread.Sandbox = "workspace-write"
-	out, err := runPump(ctx, k.set.Pump.site, in, quiet(1))
+	out, err := pumps.RunPump(ctx, k.set.Pump.Site, in, quiet(1))
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -164,9 +167,9 @@ func TestARequestThatCodexTakesBackStirsItsSession(t *testing.T) {
 	moved := "session/back stirred local/1 gone= moved=true"
 	l.awaits(moved)
 	l.sees() // the session got this signal already
-	l.now = l.now.Add(stirAgain + time.Second)
+	l.now = l.now.Add(pumps.StirAgain + time.Second)
 	l.sees(moved) // the signal is repeated
-	l.now = l.now.Add(stirAgain + time.Second)
+	l.now = l.now.Add(pumps.StirAgain + time.Second)
 	l.sees()
 	out := k.pump(conversation.TurnEnded)
 	if len(out.Pump.Resolved) != 1 || out.Pump.Turn.Status != "interrupted" {
@@ -182,7 +185,7 @@ func TestAProcessThatEndsWhileItsSessionWaitsStirsIt(t *testing.T) {
 	l := k.lookout()
 	k.ask("a command, please")
 	l.sees()
-	st, err := process.Inspect(t.Context(), k.host(), serverDir(k.layout, 1))
+	st, err := process.Inspect(t.Context(), k.host(), folder.ServerDir(k.layout, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +204,7 @@ func TestAProcessThatEndsWhileItsSessionWaitsStirsIt(t *testing.T) {
 	k.resume = true
 	k.ask("one more command, please")
 	l.sees()
-	if err := os.Truncate(filepath.Join(serverDir(k.layout, 2), "out.log"), k.state.Cursor.Offset-1); err != nil {
+	if err := os.Truncate(filepath.Join(folder.ServerDir(k.layout, 2), "out.log"), k.state.Cursor.Offset-1); err != nil {
 		t.Fatal(err)
 	}
 	l.sees("session/dead stirred local/2 gone=journal moved=false")
@@ -216,7 +219,7 @@ func TestAJournalThatWasCutAndGrewAgainIsNotReadOn(t *testing.T) {
 	l := k.lookout()
 	k.ask("a command, please")
 	l.sees()
-	log := filepath.Join(serverDir(k.layout, 1), "out.log")
+	log := filepath.Join(folder.ServerDir(k.layout, 1), "out.log")
 	grown := strings.Repeat("x", int(k.state.Cursor.Offset)) + "\n" + `{"method":"turn/completed","params":{}}` + "\n"
 	if err := os.WriteFile(log, []byte(grown), 0o600); err != nil { // in place
 		t.Fatal(err)
@@ -231,7 +234,7 @@ func TestAJournalThatWasCutAndGrewAgainIsNotReadOn(t *testing.T) {
 
 // unlucky is a pool whose hosts lose the connection during commands of one kind.
 type unlucky struct {
-	HostPool
+	site.HostPool
 	kind string
 	lost atomic.Int32
 	err  error
@@ -265,11 +268,11 @@ func TestAPumpThatCannotLeaveAWatchIsRunAgain(t *testing.T) {
 	in.Pump.Thread.Sandbox = "workspace-write"
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	_, err := runPump(ctx, s.site, in, quiet(1))
+	_, err := pumps.RunPump(ctx, s.Site, in, quiet(1))
 	if app := appError(t, err); app.Type() != protocol.ErrTypeWireLost || app.NonRetryable() || app.NextRetryDelay() == 0 {
 		t.Errorf("the pump ended with %v", err)
 	}
-	out, err := runPump(ctx, s.site, in, quiet(2))
+	out, err := pumps.RunPump(ctx, s.Site, in, quiet(2))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +289,7 @@ func TestAPumpThatCannotLeaveAWatchIsRunAgain(t *testing.T) {
 	k.pump(conversation.TurnEnded)
 	u.lost.Store(0)
 	u.err = fmt.Errorf("run: %w", hostexec.ErrNoSpace)
-	if out, err = runPump(ctx, s.site, k.input(k.message("one more command, please")), quiet(1)); err != nil || out.Pump.Reason != conversation.RequestsOpen {
+	if out, err = pumps.RunPump(ctx, s.Site, k.input(k.message("one more command, please")), quiet(1)); err != nil || out.Pump.Reason != conversation.RequestsOpen {
 		t.Errorf("with a full disk the pump returned %+v, %v", out.Pump, err)
 	}
 }
@@ -295,11 +298,11 @@ func TestAPumpThatCannotLeaveAWatchIsRunAgain(t *testing.T) {
 // to cry.
 func (b *bed) crier(session string) (cry func(text string)) {
 	b.t.Helper()
-	l := layoutOf(b.spec.Root, session)
+	l := folder.LayoutOf(b.spec.Root, session)
 	c := protocol.Claim{Session: session, Host: b.spec, Generation: 1, Pump: 1}
-	dir := serverDir(l, 1)
+	dir := folder.ServerDir(l, 1)
 	_, err := process.Start(b.t.Context(), b.host(), process.Spec{
-		Dir: dir, Fence: fenceOf(c, l.Dir, 1), Argv: []string{"sleep", "2000"}, Mark: session,
+		Dir: dir, Fence: folder.FenceOf(c, l.Dir, 1), Argv: []string{"sleep", "2000"}, Mark: session,
 	})
 	if err != nil {
 		b.t.Fatal(err)
@@ -307,11 +310,11 @@ func (b *bed) crier(session string) (cry func(text string)) {
 	b.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if _, err := process.Stop(ctx, b.host(), dir, fenceOf(c, l.Dir, 1), 0); err != nil {
+		if _, err := process.Stop(ctx, b.host(), dir, folder.FenceOf(c, l.Dir, 1), 0); err != nil {
 			b.t.Error(err)
 		}
 	})
-	if err := process.LeaveWatch(b.t.Context(), b.host(), dir, 0, fenceOf(c, l.Dir, 1)); err != nil {
+	if err := process.LeaveWatch(b.t.Context(), b.host(), dir, 0, folder.FenceOf(c, l.Dir, 1)); err != nil {
 		b.t.Fatal(err)
 	}
 	return func(text string) {
@@ -367,7 +370,7 @@ func TestASessionThatIsNotThereIsTroubledOnceAndAFailureAgain(t *testing.T) {
 	b.crier("unheard")(`{"method":"turn/started"}` + "\n")
 	l.mail.fails["session/unheard"] = serviceerror.NewUnavailable("come back later")
 	told = "session/unheard stirred local/1 gone= moved=true"
-	if err := l.look(t.Context()); err == nil {
+	if err := l.Look(t.Context()); err == nil {
 		t.Error("a signal that failed was no failure")
 	}
 	delete(l.mail.fails, "session/unheard")
@@ -402,10 +405,10 @@ func TestAHostThatCannotBeReachedIsWatchedAgainLater(t *testing.T) {
 	}
 	sshd.KillSessions()
 	l, log := b.lookout(), &lines{}
-	l.watcher.site.WatchEvery, l.watcher.site.Logger = 20*time.Millisecond, slog.New(slog.NewTextHandler(log, nil))
+	l.Watcher.Site.WatchEvery, l.Watcher.Site.Logger = 20*time.Millisecond, slog.New(slog.NewTextHandler(log, nil))
 	// Each is called only once. A second call is a failure, and does not block.
 	away, back := make(chan protocol.Problem, 1), make(chan struct{}, 1)
-	l.away = func(_ context.Context, p protocol.Problem) error {
+	l.Away = func(_ context.Context, p protocol.Problem) error {
 		select {
 		case away <- p:
 		default:
@@ -413,7 +416,7 @@ func TestAHostThatCannotBeReachedIsWatchedAgainLater(t *testing.T) {
 		}
 		return nil
 	}
-	l.back = func(context.Context) error {
+	l.Back = func(context.Context) error {
 		select {
 		case back <- struct{}{}:
 		default:
@@ -424,7 +427,7 @@ func TestAHostThatCannotBeReachedIsWatchedAgainLater(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- l.run(ctx, nil) }()
+	go func() { done <- l.Run(ctx, nil) }()
 	// The pool is told after several looks that failed. Only after that does the test
 	// start sshd again, so that the number of looks does not depend on the load.
 	await(t, "the pool to be told that the host is away", func() bool { return len(away) == 1 })
@@ -461,7 +464,7 @@ func TestAWatchIsHandedOverWhenItsWorkerStops(t *testing.T) {
 	env.SetWorkerStopChannel(stop)
 	h := New(deps).Pump
 	env.RegisterActivityWithOptions(h.WatchHost, activity.RegisterOptions{Name: "WatchHost"})
-	_, err := env.ExecuteActivity("WatchHost", WatchHostInput{Host: b.spec})
+	_, err := env.ExecuteActivity("WatchHost", pumps.WatchHostInput{Host: b.spec})
 	var app *temporal.ApplicationError
 	if !errors.As(err, &app) || app.NonRetryable() || app.NextRetryDelay() <= 0 || app.NextRetryDelay() > time.Second {
 		t.Errorf("it ended with %v", err)
@@ -470,12 +473,12 @@ func TestAWatchIsHandedOverWhenItsWorkerStops(t *testing.T) {
 
 func TestProcessesAreKnownByTheirNames(t *testing.T) {
 	for i := 1; i < 12; i++ {
-		if n, ok := incarnationOf(serverName(i)); !ok || n != i {
-			t.Errorf("%s is taken for %d, %v", serverName(i), n, ok)
+		if n, ok := folder.IncarnationOf(folder.ServerName(i)); !ok || n != i {
+			t.Errorf("%s is taken for %d, %v", folder.ServerName(i), n, ok)
 		}
 	}
 	for _, name := range []string{"", "app-server.", "app-server.1", "app-server.x", "app-server.02", "app-server.-3", "other"} {
-		if n, ok := incarnationOf(name); ok {
+		if n, ok := folder.IncarnationOf(name); ok {
 			t.Errorf("%q is taken for %d", name, n)
 		}
 	}
@@ -495,18 +498,18 @@ func TestAPoolHearsThatAHostIsBack(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
 			l := b.lookout()
-			l.watcher.site.WatchEvery, l.owed = time.Millisecond, c.owed
+			l.Watcher.Site.WatchEvery, l.Owed = time.Millisecond, c.owed
 			said, gone, looks := 0, 0, 0
-			l.back = func(context.Context) error { said++; return nil }
-			l.away = func(_ context.Context, p protocol.Problem) error {
+			l.Back = func(context.Context) error { said++; return nil }
+			l.Away = func(_ context.Context, p protocol.Problem) error {
 				if gone++; p.Kind != "unreachable" || said != 0 {
 					t.Errorf("said %d times, then told %+v", said, p)
 				}
 				return nil
 			}
-			pool := l.site.Pool
+			pool := l.Site.Pool
 			ctx, cancel := context.WithCancel(t.Context())
-			l.site.Pool = poolFunc(func(spec protocol.HostSpec) (hostexec.Host, error) {
+			l.Site.Pool = poolFunc(func(spec protocol.HostSpec) (hostexec.Host, error) {
 				if looks++; looks == 8 {
 					cancel()
 				}
@@ -515,7 +518,7 @@ func TestAPoolHearsThatAHostIsBack(t *testing.T) {
 				}
 				return pool.Host(spec)
 			})
-			if err := l.run(ctx, nil); !errors.Is(err, context.Canceled) {
+			if err := l.Run(ctx, nil); !errors.Is(err, context.Canceled) {
 				t.Fatal(err)
 			}
 			if said != c.want || gone != c.gone {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -41,13 +43,13 @@ func (c canary) mustBeSilent(t *testing.T, what string) {
 const ownPart = `cd "$1" && cp -R .git/modules/part part.git && rm part/.git && mv part.git part/.git && cd part && sed -i /worktree/d .git/config
 while [ $# -gt 2 ]; do git config "$2" "$3"; shift 2; done`
 
-func (b *bed) pushes(in PrepareSessionInput, l protocol.Layout, id string) (PushWorkspaceResult, error) {
-	return pushWork(b.t.Context(), b.set.Workspace.site, PushWorkspaceInput{Claim: in.Claim, Layout: l, Repo: *in.Workspace.Repo, ID: id, Branch: "codex/" + in.Claim.Session, By: "alice"}, theToken, 1, nil)
+func (b *bed) pushes(in places.PrepareSessionInput, l protocol.Layout, id string) (workspaces.PushWorkspaceResult, error) {
+	return workspaces.PushWork(b.t.Context(), b.set.Workspace.Site, workspaces.PushWorkspaceInput{Claim: in.Claim, Layout: l, Repo: *in.Workspace.Repo, ID: id, Branch: "codex/" + in.Claim.Session, By: "alice"}, theToken, 1, nil)
 }
 
-func (b *bed) cloned(f *forge, id string) (PrepareSessionInput, PrepareSessionResult) {
+func (b *bed) cloned(f *forge, id string) (places.PrepareSessionInput, places.PrepareSessionResult) {
 	b.t.Helper()
-	in := b.inWorkspace(id, Workspace{Repo: &Repo{URL: f.url("project.git"), Token: b.token(f)}})
+	in := b.inWorkspace(id, workspaces.Workspace{Repo: &workspaces.Repo{URL: f.url("project.git"), Token: b.token(f)}})
 	out, err := b.prepare(in)
 	if err != nil {
 		b.t.Fatal(err)
@@ -61,7 +63,7 @@ func TestADiffRunsNothingOfASubmodulesOwnConfiguration(t *testing.T) {
 	in, out := b.cloned(f, "sub-diffs")
 	diff := func() string {
 		t.Helper()
-		d, err := workDiff(t.Context(), b.set.site, b.placeOf(in, out))
+		d, err := workspaces.WorkDiff(t.Context(), b.set.site, b.placeOf(in, out))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +105,7 @@ func TestADiffIsMadeWhereNobodyHasLeftAConfiguration(t *testing.T) {
 	c := b.newCanary()
 	b.sh(`d="$1/tmp/$2/git"; git init -q --bare "$d" && git --git-dir="$d" config core.fsmonitor "$3" && echo new >"$1/work/new.txt"`,
 		out.Layout.Dir, fmt.Sprintf("diff-%d", now.UnixNano()), c.program)
-	if d, err := workDiff(t.Context(), b.set.site, b.placeOf(in, out)); err != nil || !strings.Contains(d.Text, "new.txt") {
+	if d, err := workspaces.WorkDiff(t.Context(), b.set.site, b.placeOf(in, out)); err != nil || !strings.Contains(d.Text, "new.txt") {
 		t.Errorf("%+v, %v", d, err)
 	}
 	c.mustBeSilent(t, "the diff")
@@ -183,7 +185,7 @@ func TestTheUserOfATokenIsWhoHeIsSaidToBe(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	c := b.newCanary()
 	f.user = "robot$ci$(" + c.program + ")"
-	in := b.inWorkspace("robot", Workspace{Repo: &Repo{URL: f.url("project.git"), Token: b.token(f), User: f.user}})
+	in := b.inWorkspace("robot", workspaces.Workspace{Repo: &workspaces.Repo{URL: f.url("project.git"), Token: b.token(f), User: f.user}})
 	out, err := b.prepare(in)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -50,13 +51,13 @@ func TestAJobIsNotLateBecauseTheClockWasSet(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
-			j := job{site: b.set.site, host: b.host(), layout: protocol.Layout{Dir: dir}, name: "git"}
-			if err := os.MkdirAll(j.proc(), 0o700); err != nil {
+			j := workspaces.Job{Site: b.set.site, Host: b.host(), Layout: protocol.Layout{Dir: dir}, Name: "git"}
+			if err := os.MkdirAll(j.Proc(), 0o700); err != nil {
 				t.Fatal(err)
 			}
 			write := func(name, text string, ago time.Duration) {
 				t.Helper()
-				file := filepath.Join(j.proc(), name)
+				file := filepath.Join(j.Proc(), name)
 				if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -71,7 +72,7 @@ func TestAJobIsNotLateBecauseTheClockWasSet(t *testing.T) {
 			if c.exit != "" {
 				write("exit", c.exit, c.exited)
 			}
-			age, ended, err := j.age(t.Context())
+			age, ended, err := j.Age(t.Context())
 			if err != nil || ended != c.ended || age < c.from || age >= c.below {
 				t.Errorf("it is %s old, ended %v, %v; want %s, and less than %s, ended %v", age, ended, err, c.from, c.below, c.ended)
 			}

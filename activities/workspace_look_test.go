@@ -12,12 +12,15 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-func (b *bed) placeOf(in PrepareSessionInput, out PrepareSessionResult) Place {
-	p := Place{Claim: in.Claim, Layout: out.Layout, Workspace: in.Workspace}
+func (b *bed) placeOf(in places.PrepareSessionInput, out places.PrepareSessionResult) workspaces.Place {
+	p := workspaces.Place{Claim: in.Claim, Layout: out.Layout, Workspace: in.Workspace}
 	if out.Brought != nil {
 		p.Commit = out.Brought.Commit
 	}
@@ -26,8 +29,8 @@ func (b *bed) placeOf(in PrepareSessionInput, out PrepareSessionResult) Place {
 
 // looking returns Workfolders for a session that is at these places, one after
 // another. The last one repeats.
-func (b *bed) looking(at ...Place) *Workfolders {
-	return &Workfolders{b.set.site, func(context.Context, string) (Place, error) {
+func (b *bed) looking(at ...workspaces.Place) *workspaces.Workfolders {
+	return &workspaces.Workfolders{Site: b.set.site, Where: func(context.Context, string) (workspaces.Place, error) {
 		p := at[0]
 		if len(at) > 1 {
 			at = at[1:]
@@ -40,7 +43,7 @@ func (b *bed) looking(at ...Place) *Workfolders {
 // returned while a turn writes there, nor if a turn began before all files were read.
 func TestSeveralFilesAreOfOneMoment(t *testing.T) {
 	b := newBed(t, readyHost(t))
-	in := b.inWorkspace("one-moment", Workspace{Hooks: Hooks{AfterCreate: `echo 1 >one; echo 2 >two`}})
+	in := b.inWorkspace("one-moment", workspaces.Workspace{Hooks: workspaces.Hooks{AfterCreate: `echo 1 >one; echo 2 >two`}})
 	out, err := b.prepare(in)
 	if err != nil {
 		t.Fatal(err)
@@ -52,19 +55,19 @@ func TestSeveralFilesAreOfOneMoment(t *testing.T) {
 	moved.Claim.Generation++
 	for _, c := range []struct {
 		what   string
-		at     []Place
+		at     []workspaces.Place
 		moving bool
 		files  []string
 		says   string // in the refusal
 	}{
-		{"between turns", []Place{quiet}, false, []string{"."}, ""},
-		{"while one runs", []Place{busy}, false, []string{"."}, "turn 1 of session one-moment writes there"},
-		{"while one runs, asked for so", []Place{busy}, true, []string{"."}, ""},
-		{"one file while one runs", []Place{busy}, false, []string{"one"}, ""},
-		{"two while one runs", []Place{busy}, false, []string{"one", "two"}, "turn 1 of session one-moment writes there"},
-		{"one begins meanwhile", []Place{quiet, busy}, false, []string{"."}, "began meanwhile"},
-		{"one began and ended meanwhile", []Place{quiet, next}, false, []string{"."}, "began meanwhile"},
-		{"it went elsewhere meanwhile", []Place{quiet, moved}, false, []string{"."}, "began meanwhile"},
+		{"between turns", []workspaces.Place{quiet}, false, []string{"."}, ""},
+		{"while one runs", []workspaces.Place{busy}, false, []string{"."}, "turn 1 of session one-moment writes there"},
+		{"while one runs, asked for so", []workspaces.Place{busy}, true, []string{"."}, ""},
+		{"one file while one runs", []workspaces.Place{busy}, false, []string{"one"}, ""},
+		{"two while one runs", []workspaces.Place{busy}, false, []string{"one", "two"}, "turn 1 of session one-moment writes there"},
+		{"one begins meanwhile", []workspaces.Place{quiet, busy}, false, []string{"."}, "began meanwhile"},
+		{"one began and ended meanwhile", []workspaces.Place{quiet, next}, false, []string{"."}, "began meanwhile"},
+		{"it went elsewhere meanwhile", []workspaces.Place{quiet, moved}, false, []string{"."}, "began meanwhile"},
 	} {
 		_, derr := b.looking(c.at...).WorkDiff(t.Context(), "one-moment", c.moving)
 		ferr := b.looking(c.at...).FetchFiles(t.Context(), "one-moment", c.files, c.moving, io.Discard)
@@ -78,7 +81,7 @@ func TestSeveralFilesAreOfOneMoment(t *testing.T) {
 				}
 				continue
 			}
-			if p := Told(t.Context(), look, err); c.says == "" || (p.Kind != protocol.ErrTypeTurnRuns || !strings.Contains(p.Message, c.says) || !strings.Contains(p.Hint, "--while-running")) {
+			if p := workspaces.Told(t.Context(), look, err); c.says == "" || (p.Kind != protocol.ErrTypeTurnRuns || !strings.Contains(p.Message, c.says) || !strings.Contains(p.Hint, "--while-running")) {
 				t.Errorf("%s, %s: %+v", look, c.what, p)
 			}
 		}
@@ -100,11 +103,11 @@ func TestTheDiffOfASessionIsAllThatChangedSinceItBegan(t *testing.T) {
 	f := newForge(t)
 	b := newBed(t, readyHost(t))
 	change := `cd "$1" && echo new >new.txt && printf 'a\0b' >bin.dat && echo changed >>a.txt && rm -f gone.txt && mkdir -p d && echo ign >d/x.log && echo '*.log' >.gitignore`
-	for what, w := range map[string]Workspace{
-		"a whole clone":           {Repo: &Repo{URL: f.url("project.git"), Token: b.token(f)}},
-		"a shallow clone":         {Repo: &Repo{URL: f.url("project.git"), Token: b.token(f), Depth: 1}},
-		"nothing at all":          {Hooks: Hooks{BeforeRun: "true"}},
-		"what after_create makes": {Repo: &Repo{URL: f.url("project.git"), Token: b.token(f)}, Hooks: Hooks{AfterCreate: "echo made >made.txt; echo g >gone.txt"}},
+	for what, w := range map[string]workspaces.Workspace{
+		"a whole clone":           {Repo: &workspaces.Repo{URL: f.url("project.git"), Token: b.token(f)}},
+		"a shallow clone":         {Repo: &workspaces.Repo{URL: f.url("project.git"), Token: b.token(f), Depth: 1}},
+		"nothing at all":          {Hooks: workspaces.Hooks{BeforeRun: "true"}},
+		"what after_create makes": {Repo: &workspaces.Repo{URL: f.url("project.git"), Token: b.token(f)}, Hooks: workspaces.Hooks{AfterCreate: "echo made >made.txt; echo g >gone.txt"}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			in := b.inWorkspace("differs-"+strings.ReplaceAll(what[:6], " ", "-"), w)
@@ -116,14 +119,14 @@ func TestTheDiffOfASessionIsAllThatChangedSinceItBegan(t *testing.T) {
 			if err := exec.Command("cp", "-a", out.Layout.WorkDir+"/.", before).Run(); err != nil {
 				t.Fatal(err)
 			}
-			none, err := workDiff(t.Context(), b.set.site, b.placeOf(in, out))
+			none, err := workspaces.WorkDiff(t.Context(), b.set.site, b.placeOf(in, out))
 			if err != nil || none.Text != "" {
 				t.Errorf("before anything changed: %q, %v", none.Text, err)
 			}
 			// This is a configuration with which somebody who works there could attack
 			// a git that trusts the folder.
 			b.sh(change+`; [ -d .git ] || exit 0; git config core.fsmonitor "touch $1/../pwned"; git config diff.external "touch $1/../pwned"; echo '* filter=evil' >.gitattributes; git config filter.evil.clean "touch $1/../pwned"`, out.Layout.WorkDir)
-			d, err := workDiff(t.Context(), b.set.site, b.placeOf(in, out))
+			d, err := workspaces.WorkDiff(t.Context(), b.set.site, b.placeOf(in, out))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +147,7 @@ func TestTheDiffOfASessionIsAllThatChangedSinceItBegan(t *testing.T) {
 
 func TestFetchedFilesLieInTheWorkFolderAndHoldNoCredential(t *testing.T) {
 	b := newBed(t, readyHost(t))
-	in := b.inWorkspace("fetched", Workspace{Hooks: Hooks{AfterCreate: `mkdir -p out/deep && echo report >out/report.md && printf 'a\0b' >out/deep/bin && chmod +x out/deep/bin
+	in := b.inWorkspace("fetched", workspaces.Workspace{Hooks: workspaces.Hooks{AfterCreate: `mkdir -p out/deep && echo report >out/report.md && printf 'a\0b' >out/deep/bin && chmod +x out/deep/bin
 ln -s /etc/passwd out/link; ln -s /etc folder; ln -s out/report.md inside`}})
 	out, err := b.prepare(in)
 	if err != nil {
@@ -176,7 +179,7 @@ ln -s /etc/passwd out/link; ln -s /etc folder; ln -s out/report.md inside`}})
 	}
 	for _, path := range []string{"out/link", "folder/passwd", "/etc/passwd", "../workspace/brought", "out/../../workspace/brought", "nothing"} {
 		got, err := fetch(path)
-		if p := Told(t.Context(), "fetch", err); err == nil || p.Kind != protocol.ErrTypeBadInput && p.Kind != protocol.ErrTypeNotThere {
+		if p := workspaces.Told(t.Context(), "fetch", err); err == nil || p.Kind != protocol.ErrTypeBadInput && p.Kind != protocol.ErrTypeNotThere {
 			t.Errorf("%s: %q, %+v", path, got, p)
 		}
 	}
@@ -186,13 +189,13 @@ ln -s /etc/passwd out/link; ln -s /etc folder; ln -s out/report.md inside`}})
 func TestWorkIsPushedOnceWithTheCredentialsItCameWith(t *testing.T) {
 	f := newForge(t)
 	b := newBed(t, readyHost(t))
-	in := b.inWorkspace("pushed", Workspace{Repo: &Repo{URL: f.url("project.git"), Token: b.token(f)}})
+	in := b.inWorkspace("pushed", workspaces.Workspace{Repo: &workspaces.Repo{URL: f.url("project.git"), Token: b.token(f)}})
 	out, err := b.prepare(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	push := func(id, branch string) (PushWorkspaceResult, error) {
-		return pushWork(t.Context(), b.set.Workspace.site, PushWorkspaceInput{Claim: in.Claim, Layout: out.Layout, Repo: *in.Workspace.Repo, ID: id, Branch: branch, Message: "Mend it", By: "alice"}, theToken, 1, nil)
+	push := func(id, branch string) (workspaces.PushWorkspaceResult, error) {
+		return workspaces.PushWork(t.Context(), b.set.Workspace.Site, workspaces.PushWorkspaceInput{Claim: in.Claim, Layout: out.Layout, Repo: *in.Workspace.Repo, ID: id, Branch: branch, Message: "Mend it", By: "alice"}, theToken, 1, nil)
 	}
 	bare := filepath.Join(f.dir, "project.git")
 	b.sh(`cd "$1" && echo mended >a.txt && mkdir -p .git/hooks && printf '#!/bin/sh\ntouch %s/pwned\n' "$2" | tee .git/hooks/pre-push .git/hooks/pre-commit >/dev/null && chmod +x .git/hooks/*
@@ -216,7 +219,7 @@ git config credential.helper '!f() { cat >>'"$2"'/stolen; }; f'; git config core
 		t.Errorf("pushed on: %+v, %v", three, err)
 	}
 	// Somebody else has pushed to the branch meanwhile.
-	if _, err := push("p4", "next"); err == nil || !strings.Contains(Told(t.Context(), "push", err).Hint, "another --branch") {
+	if _, err := push("p4", "next"); err == nil || !strings.Contains(workspaces.Told(t.Context(), "push", err).Hint, "another --branch") {
 		t.Errorf("over others' work: %v", err)
 	}
 	git(t, bare, "rev-parse", "next")
@@ -230,7 +233,7 @@ git config credential.helper '!f() { cat >>'"$2"'/stolen; }; f'; git config core
 func TestAPushThatIsCalledBackLeavesNoGit(t *testing.T) {
 	f := newForge(t)
 	b := newBed(t, readyHost(t))
-	in := b.inWorkspace("called-back", Workspace{Repo: &Repo{URL: f.url("project.git"), Token: b.token(f)}})
+	in := b.inWorkspace("called-back", workspaces.Workspace{Repo: &workspaces.Repo{URL: f.url("project.git"), Token: b.token(f)}})
 	out, err := b.prepare(in)
 	if err != nil {
 		t.Fatal(err)
@@ -240,7 +243,7 @@ func TestAPushThatIsCalledBackLeavesNoGit(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		_, err := pushWork(ctx, b.set.Workspace.site, PushWorkspaceInput{Claim: in.Claim, Layout: out.Layout, Repo: *in.Workspace.Repo, ID: "p1", Branch: "codex/mend"}, theToken, 1, nil)
+		_, err := workspaces.PushWork(ctx, b.set.Workspace.Site, workspaces.PushWorkspaceInput{Claim: in.Claim, Layout: out.Layout, Repo: *in.Workspace.Repo, ID: "p1", Branch: "codex/mend"}, theToken, 1, nil)
 		ended <- err
 	}()
 	until(t, func() bool { return f.asked.Load() > before }) // git is at work
@@ -248,7 +251,7 @@ func TestAPushThatIsCalledBackLeavesNoGit(t *testing.T) {
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("the push: %v", err)
 	}
-	left, err := hosttest.Leftovers(path.Join(out.Layout.Dir, "proc", "push.p1"), Mark("called-back", out.Layout)+"/push.p1")
+	left, err := hosttest.Leftovers(path.Join(out.Layout.Dir, "proc", "push.p1"), folder.Mark("called-back", out.Layout)+"/push.p1")
 	if err != nil || len(left) > 0 {
 		t.Errorf("git goes on: %v, %v", left, err)
 	}

@@ -16,6 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -123,21 +127,21 @@ func putFile(t *testing.T, file, text string) {
 // token puts the forge's token into the store, for all sessions.
 func (b *bed) token(f *forge) string {
 	b.t.Helper()
-	blob, err := StoreToken(b.t.Context(), b.store, "", aFolder, f.url("project.git"), theToken)
+	blob, err := workspaces.StoreToken(b.t.Context(), b.store, "", aFolder, f.url("project.git"), theToken)
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	return blob
 }
 
-func (b *bed) inWorkspace(id string, w Workspace) PrepareSessionInput {
-	return PrepareSessionInput{Claim: protocol.Claim{Session: id, Host: b.spec, Generation: 1, Pump: 1}, Sandbox: "danger-full-access", Workspace: &w}
+func (b *bed) inWorkspace(id string, w workspaces.Workspace) places.PrepareSessionInput {
+	return places.PrepareSessionInput{Claim: protocol.Claim{Session: id, Host: b.spec, Generation: 1, Pump: 1}, Sandbox: "danger-full-access", Workspace: &w}
 }
 
-func (b *bed) closes(in PrepareSessionInput, l protocol.Layout) CloseSessionResult {
+func (b *bed) closes(in places.PrepareSessionInput, l protocol.Layout) places.CloseSessionResult {
 	b.t.Helper()
 	in.Claim.Pump += 100
-	out, err := closeSession(b.t.Context(), b.set.Place.site, CloseSessionInput{Claim: in.Claim, Layout: l, Workspace: in.Workspace}, 1, secrets{})
+	out, err := places.CloseSession(b.t.Context(), b.set.Place.Site, places.CloseSessionInput{Claim: in.Claim, Layout: l, Workspace: in.Workspace}, 1, site.Secrets{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -147,8 +151,8 @@ func (b *bed) closes(in PrepareSessionInput, l protocol.Layout) CloseSessionResu
 func TestAClonedRepositoryIsWorkedInAndItsTokenIsNowhere(t *testing.T) {
 	f := newForge(t)
 	b := newBed(t, readyHost(t))
-	in := b.inWorkspace("cloned", Workspace{Repo: &Repo{URL: f.url("project.git"), Ref: "next", Token: b.token(f)},
-		Hooks: Hooks{AfterCreate: `tr '\0' '\n' </proc/$$/environ; ls /proc/self/fd; git status --porcelain`}})
+	in := b.inWorkspace("cloned", workspaces.Workspace{Repo: &workspaces.Repo{URL: f.url("project.git"), Ref: "next", Token: b.token(f)},
+		Hooks: workspaces.Hooks{AfterCreate: `tr '\0' '\n' </proc/$$/environ; ls /proc/self/fd; git status --porcelain`}})
 	out, err := b.prepare(in)
 	if err != nil {
 		t.Fatal(err)
@@ -182,17 +186,17 @@ func TestARepositoryThatCannotBeClonedIsSaidWhyAndLeavesNothing(t *testing.T) {
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	t.Cleanup(silent.Close)
 	for what, c := range map[string]struct {
-		w         Workspace
+		w         workspaces.Workspace
 		why, hint string
 	}{
-		"no token":        {Workspace{Repo: &Repo{URL: f.url("project.git")}}, "could not read Username", "--git-token-file"},
-		"no such repo":    {Workspace{Repo: &Repo{URL: f.url("nothing.git"), Token: b.token(f)}}, "not found", "check the URL"},
-		"no such ref":     {Workspace{Repo: &Repo{URL: f.url("project.git"), Ref: "nowhere", Token: b.token(f)}}, "nowhere not found", "--ref"},
-		"no server":       {Workspace{Repo: &Repo{URL: gone.URL + "/x.git"}}, "onnect", "must reach"},
-		"takes too long":  {Workspace{Repo: &Repo{URL: silent.URL + "/x.git"}, Timeout: time.Second}, "longer than it may", "--clone-timeout"},
-		"a failing hook":  {Workspace{Hooks: Hooks{AfterCreate: "echo made; echo no luck >&2; exit 7"}}, "status 7", "--hooks"},
-		"a hanging hook":  {Workspace{Hooks: Hooks{AfterCreate: "echo waiting; sleep 1000 & wait", Timeout: time.Second}}, "ended after 1s", "timeout"},
-		"before_run ends": {Workspace{Hooks: Hooks{BeforeRun: "exit 3"}}, "status 3", "--hooks"},
+		"no token":        {workspaces.Workspace{Repo: &workspaces.Repo{URL: f.url("project.git")}}, "could not read Username", "--git-token-file"},
+		"no such repo":    {workspaces.Workspace{Repo: &workspaces.Repo{URL: f.url("nothing.git"), Token: b.token(f)}}, "not found", "check the URL"},
+		"no such ref":     {workspaces.Workspace{Repo: &workspaces.Repo{URL: f.url("project.git"), Ref: "nowhere", Token: b.token(f)}}, "nowhere not found", "--ref"},
+		"no server":       {workspaces.Workspace{Repo: &workspaces.Repo{URL: gone.URL + "/x.git"}}, "onnect", "must reach"},
+		"takes too long":  {workspaces.Workspace{Repo: &workspaces.Repo{URL: silent.URL + "/x.git"}, Timeout: time.Second}, "longer than it may", "--clone-timeout"},
+		"a failing hook":  {workspaces.Workspace{Hooks: workspaces.Hooks{AfterCreate: "echo made; echo no luck >&2; exit 7"}}, "status 7", "--hooks"},
+		"a hanging hook":  {workspaces.Workspace{Hooks: workspaces.Hooks{AfterCreate: "echo waiting; sleep 1000 & wait", Timeout: time.Second}}, "ended after 1s", "timeout"},
+		"before_run ends": {workspaces.Workspace{Hooks: workspaces.Hooks{BeforeRun: "exit 3"}}, "status 3", "--hooks"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			_, err := b.prepare(b.inWorkspace("broken", c.w))
@@ -204,7 +208,7 @@ func TestARepositoryThatCannotBeClonedIsSaidWhyAndLeavesNothing(t *testing.T) {
 			if app.Type() != protocol.ErrTypeWorkspace || !app.NonRetryable() || !strings.Contains(p.Message, c.why) || !strings.Contains(p.Hint, c.hint) {
 				t.Errorf("%v (hint %q), want a %s with %q and hint %q", app, p.Hint, protocol.ErrTypeWorkspace, c.why, c.hint)
 			}
-			left, lerr := hosttest.Leftovers(filepath.Join(b.spec.Root, "sessions", "broken"), Mark("broken", layoutOf(b.spec.Root, "broken")))
+			left, lerr := hosttest.Leftovers(filepath.Join(b.spec.Root, "sessions", "broken"), folder.Mark("broken", folder.LayoutOf(b.spec.Root, "broken")))
 			if lerr != nil || len(left) > 0 {
 				t.Errorf("left: %v, %v", left, lerr)
 			}
@@ -219,19 +223,19 @@ func TestACloneThatIsCutIsFoundAgainAndNotBegunTwice(t *testing.T) {
 	f := newForge(t)
 	f.gate = make(chan struct{})
 	b := newBed(t, readyHost(t))
-	in := b.inWorkspace("cut", Workspace{Repo: &Repo{URL: f.url("project.git"), Token: b.token(f)}})
+	in := b.inWorkspace("cut", workspaces.Workspace{Repo: &workspaces.Repo{URL: f.url("project.git"), Token: b.token(f)}})
 	stop := make(chan struct{})
 	first := in
-	first.stop = stop
+	first.Stop = stop
 	ended := make(chan error, 1)
 	go func() {
-		_, err := prepareSession(t.Context(), b.set.Place.site, first, 1, secrets{}, nil)
+		_, err := places.PrepareSession(t.Context(), b.set.Place.Site, first, 1, site.Secrets{}, nil)
 		ended <- err
 	}()
 	until(t, func() bool { return f.asked.Load() > 0 }) // git is at work
 	pid := b.sh(`cat "$1/sessions/cut/proc/clone/started"`, b.root())
 	close(stop) // this worker is to stop
-	if err := <-ended; err == nil || !stillGoing(t.Context(), err) {
+	if err := <-ended; err == nil || !workspaces.StillGoing(t.Context(), err) {
 		t.Fatalf("the first worker ended with %v", err)
 	}
 	if now := b.sh(`cat "$1/sessions/cut/proc/clone/started"`, b.root()); now != pid {
@@ -239,7 +243,7 @@ func TestACloneThatIsCutIsFoundAgainAndNotBegunTwice(t *testing.T) {
 	}
 	close(f.gate)
 	c := b.another()
-	out, err := prepareSession(t.Context(), c.set.Place.site, in, 2, secrets{}, nil)
+	out, err := places.PrepareSession(t.Context(), c.set.Place.Site, in, 2, site.Secrets{}, nil)
 	if err != nil || out.Brought == nil || out.Brought.Commit == "" {
 		t.Fatalf("the second worker: %+v, %v", out, err)
 	}
@@ -274,9 +278,9 @@ func TestAWorkFolderThatIsALinkIsRefused(t *testing.T) {
 		if err := os.Symlink(victim, link); err != nil {
 			t.Fatal(err)
 		}
-		in := b.inWorkspace("linked", Workspace{Hooks: Hooks{AfterCreate: "rm -rf ./*"}})
+		in := b.inWorkspace("linked", workspaces.Workspace{Hooks: workspaces.Hooks{AfterCreate: "rm -rf ./*"}})
 		if at == "work" { // an attempt of the same generation was here
-			putFile(t, filepath.Join(session, markFile), folderMark{Generation: 1}.text())
+			putFile(t, filepath.Join(session, folder.MarkFile), folder.FolderMark{Generation: 1}.Text())
 		}
 		_, err := b.prepare(in)
 		if err == nil || at == "work" && appError(t, err).Type() != protocol.ErrTypeWorkspace {
@@ -294,16 +298,16 @@ func TestHooksRunWhereAndWhenTheyAreToAndTheirOutputIsKept(t *testing.T) {
 	say := func(word string) string {
 		return fmt.Sprintf(`echo "%s in $(basename "$PWD") of $FAIRLEAD_ID"; echo %s >>%s`, word, word, log)
 	}
-	w := Workspace{Hooks: Hooks{AfterCreate: say("created"), BeforeRun: say("before"), AfterRun: say("after") + "; exit 5", BeforeRemove: say("remove")}}
+	w := workspaces.Workspace{Hooks: workspaces.Hooks{AfterCreate: say("created"), BeforeRun: say("before"), AfterRun: say("after") + "; exit 5", BeforeRemove: say("remove")}}
 	in := b.inWorkspace("hooked", w)
 	out, err := b.prepare(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := out.Brought.Created; c == nil || c.State != HookDone || c.Output != "created in work of hooked" {
+	if c := out.Brought.Created; c == nil || c.State != workspaces.HookDone || c.Output != "created in work of hooked" {
 		t.Errorf("after_create: %+v", c)
 	}
-	if c := out.BeforeRun; c == nil || c.State != HookDone || c.Output != "before in work of hooked" {
+	if c := out.BeforeRun; c == nil || c.State != workspaces.HookDone || c.Output != "before in work of hooked" {
 		t.Errorf("before_run: %+v", c)
 	}
 	b.closes(in, out.Layout)
@@ -323,7 +327,7 @@ func TestHooksRunWhereAndWhenTheyAreToAndTheirOutputIsKept(t *testing.T) {
 
 func TestWorkThatIsToStayStaysWhereTheResultSays(t *testing.T) {
 	b := newBed(t, readyHost(t))
-	in := b.inWorkspace("stays", Workspace{Keep: true, Hooks: Hooks{AfterCreate: "echo here >made.txt", BeforeRemove: "echo never; rm made.txt"}})
+	in := b.inWorkspace("stays", workspaces.Workspace{Keep: true, Hooks: workspaces.Hooks{AfterCreate: "echo here >made.txt", BeforeRemove: "echo never; rm made.txt"}})
 	out, err := b.prepare(in)
 	if err != nil {
 		t.Fatal(err)
@@ -349,8 +353,8 @@ func TestAnAgentIsLentToGitAloneAndOnlyForItsTime(t *testing.T) {
 	_, port, _ := strings.Cut(server.Address(), ":")
 	url := fmt.Sprintf("ssh://%s@127.0.0.1:%s%s", server.User(), port, filepath.Join(f.dir, "part.git"))
 	known := fmt.Sprintf("[127.0.0.1]:%s %s\n", port, server.HostKey())
-	w := Workspace{Repo: &Repo{URL: url, ForwardAgent: true, KnownHosts: known},
-		Hooks: Hooks{AfterCreate: `echo "agent: ${SSH_AUTH_SOCK-none}"; ls -a ../workspace; ls -d /tmp/ssh-*/agent.* 2>/dev/null | while read -r s; do [ ! -O "$s" ] || echo "left $s"; done; :`}}
+	w := workspaces.Workspace{Repo: &workspaces.Repo{URL: url, ForwardAgent: true, KnownHosts: known},
+		Hooks: workspaces.Hooks{AfterCreate: `echo "agent: ${SSH_AUTH_SOCK-none}"; ls -a ../workspace; ls -d /tmp/ssh-*/agent.* 2>/dev/null | while read -r s; do [ ! -O "$s" ] || echo "left $s"; done; :`}}
 	in := b.inWorkspace("lent", w)
 	out, err := b.prepare(in)
 	if err != nil {
@@ -403,26 +407,26 @@ func sshAgent(t *testing.T, dir, identity string) string {
 // worker looks much later.
 func TestAHookThatEndedInItsTimeIsDoneHoweverLateSomebodyLooks(t *testing.T) {
 	for _, c := range []struct{ script, took, state string }{
-		{"echo made", "5", HookDone}, {"exit 7", "5", HookFailed}, {"echo made", "3600", HookLate},
+		{"echo made", "5", workspaces.HookDone}, {"exit 7", "5", workspaces.HookFailed}, {"echo made", "3600", workspaces.HookLate},
 	} {
 		b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
-		in := b.inWorkspace("unseen", Workspace{})
+		in := b.inWorkspace("unseen", workspaces.Workspace{})
 		out, err := b.prepare(in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := b.set.site.host(in.Claim.Host)
+		h, err := b.set.site.Host(in.Claim.Host)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := Workspace{Hooks: Hooks{Timeout: time.Minute}}
-		j := workspaceJob(b.set.site, h, out.Layout, in.Claim, 1, nil)
-		if _, err := runHook(t.Context(), b.set.site, j, w, HookBeforeRun, c.script, "1.1", nil); err != nil {
+		w := workspaces.Workspace{Hooks: workspaces.Hooks{Timeout: time.Minute}}
+		j := workspaces.WorkspaceJob(b.set.site, h, out.Layout, in.Claim, 1, nil)
+		if _, err := workspaces.RunHook(t.Context(), b.set.site, j, w, workspaces.HookBeforeRun, c.script, "1.1", nil); err != nil {
 			t.Fatal(err)
 		}
 		b.sh(`cd "$1/proc/hook.before_run.1.1" && read -r pid start x <started && read -r code x <exit && now=$(date +%s) &&
 touch -d "@$((now - 7200))" started && echo "$code $((start + $2 * $(getconf CLK_TCK)))" >exit`, out.Layout.Dir, c.took)
-		run, err := runHook(t.Context(), b.set.site, j, w, HookBeforeRun, c.script, "1.1", nil)
+		run, err := workspaces.RunHook(t.Context(), b.set.site, j, w, workspaces.HookBeforeRun, c.script, "1.1", nil)
 		if err != nil || run.State != c.state {
 			t.Errorf("%s: looked at two hours later it is %+v, %v", c.script, run, err)
 		}

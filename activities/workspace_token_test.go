@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -55,15 +57,15 @@ func TestATokenReachesItsOwnServerAlone(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	elsewhere := &forge{t: t, server: sends}
 	for what, c := range map[string]struct {
-		repo Repo
+		repo workspaces.Repo
 		says string
 	}{
-		"another server": {Repo{URL: other + "/project.git", Token: b.token(f)}, "is for http://127.0.0.1:"},
-		"a redirect":     {Repo{URL: elsewhere.url("project.git"), Token: b.token(elsewhere)}, "clone http://127.0.0.1:"},
+		"another server": {workspaces.Repo{URL: other + "/project.git", Token: b.token(f)}, "is for http://127.0.0.1:"},
+		"a redirect":     {workspaces.Repo{URL: elsewhere.url("project.git"), Token: b.token(elsewhere)}, "clone http://127.0.0.1:"},
 	} {
-		in := b.inWorkspace("astray", Workspace{Repo: &c.repo})
+		in := b.inWorkspace("astray", workspaces.Workspace{Repo: &c.repo})
 		_, err := b.prepare(in)
-		if p := Told(t.Context(), "prepare", err); err == nil || p.Kind != protocol.ErrTypeWorkspace || !strings.Contains(p.Message, c.says) || strings.Contains(p.Message, theToken) {
+		if p := workspaces.Told(t.Context(), "prepare", err); err == nil || p.Kind != protocol.ErrTypeWorkspace || !strings.Contains(p.Message, c.says) || strings.Contains(p.Message, theToken) {
 			t.Errorf("%s: %+v", what, p)
 		}
 	}
@@ -79,7 +81,7 @@ func TestATokenGoesWithItsSession(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	own := func(session string) string {
 		t.Helper()
-		blob, err := StoreToken(t.Context(), b.store, session, "", f.url("project.git"), theToken)
+		blob, err := workspaces.StoreToken(t.Context(), b.store, session, "", f.url("project.git"), theToken)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,13 +89,13 @@ func TestATokenGoesWithItsSession(t *testing.T) {
 	}
 	there := func() string {
 		t.Helper()
-		all, err := b.store.List(t.Context(), tokensPrefix+"/")
+		all, err := b.store.List(t.Context(), workspaces.TokensPrefix+"/")
 		if err != nil {
 			t.Fatal(err)
 		}
 		var owners []string
 		for _, info := range all {
-			owners = append(owners, tokenBlob.FindStringSubmatch(info.Key)[1])
+			owners = append(owners, workspaces.TokenBlob.FindStringSubmatch(info.Key)[1])
 		}
 		slices.Sort(owners)
 		return strings.Join(owners, " ")
@@ -102,10 +104,10 @@ func TestATokenGoesWithItsSession(t *testing.T) {
 	if ended, again := own("ended"), own("ended"); shared == ended || ended != again {
 		t.Error("names of tokens are not their owner's and their content's")
 	}
-	if _, err := b.prepare(b.inWorkspace("thief", Workspace{Repo: &Repo{URL: f.url("project.git"), Token: own("ended")}})); err == nil || !strings.Contains(err.Error(), "that of session ended") {
+	if _, err := b.prepare(b.inWorkspace("thief", workspaces.Workspace{Repo: &workspaces.Repo{URL: f.url("project.git"), Token: own("ended")}})); err == nil || !strings.Contains(err.Error(), "that of session ended") {
 		t.Errorf("another's token: %v", err)
 	}
-	in := b.inWorkspace("owner", Workspace{Repo: &Repo{URL: f.url("project.git"), Token: own("owner")}})
+	in := b.inWorkspace("owner", workspaces.Workspace{Repo: &workspaces.Repo{URL: f.url("project.git"), Token: own("owner")}})
 	out, err := b.prepare(in)
 	if err != nil {
 		t.Fatal(err)
@@ -121,17 +123,17 @@ func TestATokenGoesWithItsSession(t *testing.T) {
 
 	// Maintenance finds the token that a session left which ended on another host.
 	s := b.set.site
-	s.askSession = func(_ context.Context, session string) (SessionNow, error) {
-		return SessionNow{Runs: session == "runs"}, nil
+	s.AskSession = func(_ context.Context, session string) (inquiry.SessionNow, error) {
+		return inquiry.SessionNow{Runs: session == "runs"}, nil
 	}
 	now := s.Now()
 	for _, c := range []struct {
 		after time.Duration
 		in    protocol.PruneSnapshotsInput
 		ended bool
-	}{{0, protocol.PruneSnapshotsInput{}, true}, {tokenWaits + time.Minute, protocol.PruneSnapshotsInput{DryRun: true}, true}, {tokenWaits + time.Minute, protocol.PruneSnapshotsInput{}, false}} {
+	}{{0, protocol.PruneSnapshotsInput{}, true}, {workspaces.TokenWaits + time.Minute, protocol.PruneSnapshotsInput{DryRun: true}, true}, {workspaces.TokenWaits + time.Minute, protocol.PruneSnapshotsInput{}, false}} {
 		s.Deps.Now = func() time.Time { return now.Add(c.after) }
-		if err := pruneTokens(t.Context(), s, c.in); err != nil || strings.Contains(there(), "ended") != c.ended || !strings.Contains(there(), "runs") {
+		if err := workspaces.PruneTokens(t.Context(), s, c.in); err != nil || strings.Contains(there(), "ended") != c.ended || !strings.Contains(there(), "runs") {
 			t.Errorf("%v later, pruned with %+v: %q, %v", c.after, c.in, there(), err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -24,7 +25,7 @@ func (c clock) Run(context.Context, hostexec.Command) (hostexec.Result, error) {
 func TestAHostSaysInWhichZoneItLives(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	for says, want := range map[string]int{"+0000\n": 0, "+0530\n": 19800, "-0330\n": -12600} {
-		l := zoneOf(t.Context(), clock{says: says}, log)()
+		l := hosts.ZoneOf(t.Context(), clock{says: says}, log)()
 		if l == nil {
 			t.Fatalf("%q is not understood", says)
 		}
@@ -33,7 +34,7 @@ func TestAHostSaysInWhichZoneItLives(t *testing.T) {
 		}
 	}
 	for _, c := range []clock{{says: "CET"}, {says: ""}, {err: hostexec.ErrUnreachable}} {
-		if l := zoneOf(t.Context(), c, log)(); l != nil {
+		if l := hosts.ZoneOf(t.Context(), c, log)(); l != nil {
 			t.Errorf("%+v is in %s", c, l)
 		}
 	}
@@ -43,7 +44,7 @@ func TestAHostSaysInWhichZoneItLives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if l := zoneOf(t.Context(), here, log)(); l == nil {
+	if l := hosts.ZoneOf(t.Context(), here, log)(); l == nil {
 		t.Error("this machine has no zone")
 	}
 }

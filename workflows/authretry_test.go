@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
@@ -16,7 +17,7 @@ import (
 // brokered returns a world whose seed is a ChatGPT login.
 func brokered(t *testing.T, pumps ...pumpFunc) *world {
 	w := newWorld(t)
-	w.kind = activities.KindChatGPT
+	w.kind = logins.KindChatGPT
 	w.fake.pumps = pumps
 	return w
 }
@@ -25,10 +26,10 @@ var byBroker = session.Options{Seed: "team", Credentials: protocol.CredentialsBr
 
 // noToken returns a pump whose turn failed because there was no token.
 func noToken(effects, passing bool) pumpFunc {
-	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		st := opened(in)
 		st.TurnID = ""
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TurnEnded, State: st, Deliveries: acked(in),
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TurnEnded, State: st, Deliveries: acked(in),
 			Turn: &conversation.TurnEnd{N: in.Pump.State.Turn, ID: "turn-1", Status: "failed", Effects: effects,
 				Problem: &protocol.Problem{Kind: "auth", Message: "no token came", Hint: "wait", Passing: passing}}}}, nil
 	}

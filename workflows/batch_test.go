@@ -13,7 +13,7 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/batches"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
@@ -126,7 +126,7 @@ func (r *real) allResults(id string) (all []protocol.BatchResult) {
 	for {
 		got := asked[protocol.BatchResults](r, protocol.BatchID(id), protocol.QueryBatchResults, len(all)+1)
 		if got.Blob != "" {
-			data, err := activities.ReadResults(r.t.Context(), r.store, got.Blob)
+			data, err := batches.ReadResults(r.t.Context(), r.store, got.Blob)
 			if err != nil {
 				r.t.Fatal(err)
 			}
@@ -169,7 +169,7 @@ func TestABatchRunsEachItemOnceInOrderAndNoMoreThanItsWindow(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for i, res := range r.allResults(id) {
-		if res.N != i+1 || res.State != protocol.ItemCompleted || res.FinalText == "" || seen[res.Item] || res.Session != activities.ItemSession(id, res.Item, 1) {
+		if res.N != i+1 || res.State != protocol.ItemCompleted || res.FinalText == "" || seen[res.Item] || res.Session != batches.ItemSession(id, res.Item, 1) {
 			t.Fatalf("result %d is %+v", i+1, res)
 		}
 		seen[res.Item] = true
@@ -189,7 +189,7 @@ func TestABatchRunsEachItemOnceInOrderAndNoMoreThanItsWindow(t *testing.T) {
 		t.Error("it never continued as new")
 	}
 	// The history of a session shows the input with which it was started.
-	if d, err := r.c.DescribeWorkflowExecution(t.Context(), protocol.SessionID(activities.ItemSession(id, "i99", 1)), ""); err != nil ||
+	if d, err := r.c.DescribeWorkflowExecution(t.Context(), protocol.SessionID(batches.ItemSession(id, "i99", 1)), ""); err != nil ||
 		d.WorkflowExecutionInfo.Status != enums.WORKFLOW_EXECUTION_STATUS_COMPLETED {
 		t.Errorf("the last session is %v (%v)", d, err)
 	}

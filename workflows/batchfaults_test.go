@@ -12,7 +12,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/batches"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/batch"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -23,7 +23,7 @@ import (
 type fakeBatches struct {
 	*environment
 	t      *testing.T
-	start  func(n int, in activities.StartItemsInput) (activities.StartItemsResult, error)
+	start  func(n int, in batches.StartItemsInput) (batches.StartItemsResult, error)
 	record func(n int) error
 	starts int
 	kept   []protocol.BatchResult
@@ -36,7 +36,7 @@ func newFakeBatches(t *testing.T) *fakeBatches {
 	f.SetTestTimeout(time.Minute)
 	f.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.BatchID("b")})
 	f.RegisterWorkflowWithOptions(batch.Run(kit.Usual), workflow.RegisterOptions{Name: protocol.TypeBatch})
-	f.RegisterActivityWithOptions(func(_ context.Context, in activities.StartItemsInput) (activities.StartItemsResult, error) {
+	f.RegisterActivityWithOptions(func(_ context.Context, in batches.StartItemsInput) (batches.StartItemsResult, error) {
 		f.starts++
 		return f.start(f.starts, in)
 	}, activity.RegisterOptions{Name: "StartItems"})
@@ -53,11 +53,11 @@ func newFakeBatches(t *testing.T) *fakeBatches {
 	return f
 }
 
-func (f *fakeBatches) recordResults(_ context.Context, in activities.RecordResultsInput) (activities.RecordResultsResult, error) {
+func (f *fakeBatches) recordResults(_ context.Context, in batches.RecordResultsInput) (batches.RecordResultsResult, error) {
 	f.keeps++
 	if f.record != nil {
 		if err := f.record(f.keeps); err != nil {
-			return activities.RecordResultsResult{}, err
+			return batches.RecordResultsResult{}, err
 		}
 	}
 	for _, line := range in.Lines {
@@ -67,7 +67,7 @@ func (f *fakeBatches) recordResults(_ context.Context, in activities.RecordResul
 		}
 		f.kept = append(f.kept, r)
 	}
-	return activities.RecordResultsResult{Blob: "part"}, nil
+	return batches.RecordResultsResult{Blob: "part"}, nil
 }
 
 // ends has a session report its end one second later.
@@ -94,10 +94,10 @@ func (f *fakeBatches) run(spec protocol.BatchSpec, carry *batch.BatchState) batc
 	return end
 }
 
-func startedItems(in activities.StartItemsInput) (out activities.StartItemsResult) {
+func startedItems(in batches.StartItemsInput) (out batches.StartItemsResult) {
 	for _, it := range in.Items {
 		id := "i" + string(rune('0'+it.N))
-		out.Started = append(out.Started, activities.StartedItem{N: it.N, ID: id, Session: activities.ItemSession("b", id, it.Try), Run: "r"})
+		out.Started = append(out.Started, batches.StartedItem{N: it.N, ID: id, Session: batches.ItemSession("b", id, it.Try), Run: "r"})
 	}
 	return out
 }
@@ -110,15 +110,15 @@ var wellDone = &protocol.TurnView{Status: "completed"}
 
 func TestACancelledBatchFindsAndClosesWhatItMayHaveStarted(t *testing.T) {
 	f := newFakeBatches(t)
-	f.start = func(n int, in activities.StartItemsInput) (activities.StartItemsResult, error) {
+	f.start = func(n int, in batches.StartItemsInput) (batches.StartItemsResult, error) {
 		if n == 1 { // the activity started the first session, but could not report that
-			return activities.StartItemsResult{}, temporal.NewNonRetryableApplicationError("no Temporal", protocol.ErrTypeUnreachable, nil)
+			return batches.StartItemsResult{}, temporal.NewNonRetryableApplicationError("no Temporal", protocol.ErrTypeUnreachable, nil)
 		}
 		if !in.Look || n > 3 {
 			t.Errorf("call %d of a cancelled batch starts %+v", n, in)
 		}
 		if n == 2 {
-			return activities.StartItemsResult{}, temporal.NewNonRetryableApplicationError("still none", protocol.ErrTypeUnreachable, nil)
+			return batches.StartItemsResult{}, temporal.NewNonRetryableApplicationError("still none", protocol.ErrTypeUnreachable, nil)
 		}
 		out := startedItems(in)
 		for i := range out.Started[1:] {
@@ -135,7 +135,7 @@ func TestACancelledBatchFindsAndClosesWhatItMayHaveStarted(t *testing.T) {
 
 func TestARetryThatComesWhileABatchEndsIsDone(t *testing.T) {
 	f := newFakeBatches(t)
-	f.start = func(n int, in activities.StartItemsInput) (activities.StartItemsResult, error) {
+	f.start = func(n int, in batches.StartItemsInput) (batches.StartItemsResult, error) {
 		out := startedItems(in)
 		if n == 1 {
 			f.ends(lostItem("b-i0"))
@@ -161,7 +161,7 @@ func TestARetryThatComesWhileABatchEndsIsDone(t *testing.T) {
 
 func TestWhatFailedAndWaitsForItsNextTryHasAResultWhenNoneComes(t *testing.T) {
 	f := newFakeBatches(t)
-	f.start = func(_ int, in activities.StartItemsInput) (activities.StartItemsResult, error) {
+	f.start = func(_ int, in batches.StartItemsInput) (batches.StartItemsResult, error) {
 		f.ends(lostItem("b-i0"))
 		return startedItems(in), nil
 	}
@@ -177,11 +177,11 @@ func TestWhatFailedAndWaitsForItsNextTryHasAResultWhenNoneComes(t *testing.T) {
 
 func TestItemsThatAreNotInTheStoreAnyMoreFail(t *testing.T) {
 	f := newFakeBatches(t)
-	f.start = func(n int, _ activities.StartItemsInput) (activities.StartItemsResult, error) {
+	f.start = func(n int, _ batches.StartItemsInput) (batches.StartItemsResult, error) {
 		if n > 1 {
 			f.CancelWorkflow() // otherwise the batch would try for ever
 		}
-		return activities.StartItemsResult{}, temporal.NewNonRetryableApplicationError("not in the store", protocol.ErrTypeBadInput, nil)
+		return batches.StartItemsResult{}, temporal.NewNonRetryableApplicationError("not in the store", protocol.ErrTypeBadInput, nil)
 	}
 	v := f.run(protocol.BatchSpec{Total: 2, Window: 2}, nil).View
 	if v.State != protocol.BatchDone || v.Failed != 2 || f.starts != 1 || v.Kinds[protocol.ErrTypeBadInput] != 2 {
@@ -191,7 +191,7 @@ func TestItemsThatAreNotInTheStoreAnyMoreFail(t *testing.T) {
 
 func TestABatchSleepsWhileTheStoreIsAway(t *testing.T) {
 	f := newFakeBatches(t)
-	f.start = func(_ int, in activities.StartItemsInput) (activities.StartItemsResult, error) {
+	f.start = func(_ int, in batches.StartItemsInput) (batches.StartItemsResult, error) {
 		f.ends(protocol.SessionEnded{ID: "b-i0.t2", State: protocol.Closed, Turn: wellDone})
 		return startedItems(in), nil
 	}

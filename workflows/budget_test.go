@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/session"
@@ -17,7 +17,7 @@ func tokens(n int64) *int64 { return &n }
 
 // uses returns a pump of a turn that used n tokens.
 func uses(n int64, pump pumpFunc) pumpFunc {
-	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		out, err := pump(ctx, in)
 		out.Pump.State.Usage.Input += n / 2
 		out.Pump.State.Usage.Output += n - n/2
@@ -99,7 +99,7 @@ func TestABudgetThatIsGivenInPartLeavesTheRest(t *testing.T) {
 }
 
 // overspends answers as a pump that interrupted a turn over its budget.
-func overspends(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+func overspends(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 	out, err := endsTurn("interrupted", "so far")(context.Background(), in)
 	out.Pump.Turn.Problem = &protocol.Problem{Kind: "budget", Message: "the turn used 120 tokens, more than it was given"}
 	return out, err

@@ -7,7 +7,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/places"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/hostpool"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -168,13 +168,13 @@ func TestDiscardingStandsInLineAsWell(t *testing.T) {
 	w := newWorld(t)
 	w.fake.rest = endsTurn("completed", "")
 	full := true
-	w.fake.ends = func(in activities.CloseSessionInput) (activities.CloseSessionResult, error) {
+	w.fake.ends = func(in places.CloseSessionInput) (places.CloseSessionResult, error) {
 		if w.fake.mu.Lock(); full {
 			defer w.fake.mu.Unlock()
-			return activities.CloseSessionResult{}, busyWorkers()
+			return places.CloseSessionResult{}, busyWorkers()
 		}
 		w.fake.mu.Unlock()
-		return activities.CloseSessionResult{Wiped: true, Removed: true, Archive: "s1.kept"}, nil
+		return places.CloseSessionResult{Wiped: true, Removed: true, Archive: "s1.kept"}, nil
 	}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(time.Minute, func() { w.takes(w.send(protocol.SignalClose, protocol.Close{Discard: true})) })

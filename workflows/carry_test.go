@@ -3,9 +3,10 @@ package workflows
 import (
 	"testing"
 
-	"fairlead.dev/fairlead/workflows/session"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 type temporalContinue = workflow.ContinueAsNewError

@@ -9,7 +9,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
@@ -23,7 +23,7 @@ var someModels = []protocol.Model{
 
 // lists returns a pump that also learned which models codex lists.
 func lists(models []protocol.Model, pump pumpFunc) pumpFunc {
-	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		out, err := pump(ctx, in)
 		out.Pump.Models = protocol.ModelList{Models: models, Codex: "0.169.0"}
 		return out, err
@@ -42,7 +42,7 @@ func (w *world) refusal(u *updated, kind, words string) {
 	})
 }
 
-func sendOf(t *testing.T, in activities.RunPumpInput, id string) conversation.Send {
+func sendOf(t *testing.T, in pumps.RunPumpInput, id string) conversation.Send {
 	t.Helper()
 	for _, s := range in.Pump.Sends {
 		if s.ID == id {
@@ -148,7 +148,7 @@ func TestASteerNamesItsTurn(t *testing.T) {
 
 // voids returns a pump that reports a message as void, because it came too late.
 func voids(id string, pump pumpFunc) pumpFunc {
-	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		out, err := pump(ctx, in)
 		for i, d := range out.Pump.Deliveries {
 			if d.ID == id {
@@ -298,10 +298,10 @@ func TestASessionThatCannotParkIsNotArchived(t *testing.T) {
 func TestANameReachesCodex(t *testing.T) {
 	w := newWorld(t)
 	name := "the October release"
-	named := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	named := func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		st := opened(in)
 		st.Named = in.Pump.Thread.Name
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: st}}, nil
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: st}}, nil
 	}
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), named}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
@@ -324,8 +324,8 @@ func TestANameReachesCodex(t *testing.T) {
 // If codex does not answer with a list of models, the session does not ask again by itself.
 func TestACodexThatListsNoModelsIsAskedOnce(t *testing.T) {
 	w := newWorld(t)
-	nothing := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: opened(in)}}, nil
+	nothing := func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: opened(in)}}, nil
 	}
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), nothing, lists(someModels, nothing)}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
@@ -16,7 +17,7 @@ import (
 // asking returns a pump in which codex makes these requests. Their ids are those that asks
 // gives.
 func asking(reqs ...protocol.Request) pumpFunc {
-	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		out, err := asks(make([]string, len(reqs))...)(ctx, in)
 		for i, r := range reqs {
 			was := out.Pump.Requests[i]
@@ -53,7 +54,7 @@ var (
 
 // blobOf returns a name of the form that the worker's API gives.
 func blobOf(session string, r protocol.Request) string {
-	return activities.AnswersPrefix + session + "/" + r.Digest[:16] + "-" + strings.Repeat("0", 32)
+	return site.AnswersPrefix + session + "/" + r.Digest[:16] + "-" + strings.Repeat("0", 32)
 }
 
 // TestEveryAnswerThatFitsReachesCodexWhole checks that a decision is sent to codex
@@ -165,7 +166,7 @@ func TestNoAnswerThatDoesNotFitIsTaken(t *testing.T) {
 		"a secret of another session":          {askedSecret, protocol.Decide{Outcome: "answer", AnswersBlob: blobOf("s2", askedSecret)}, protocol.RefusedBadInput, "none that the worker's API gave"},
 		"a secret for another request":         {askedSecret, protocol.Decide{Outcome: "answer", AnswersBlob: blobOf("s1", askedQuestions)}, protocol.RefusedBadInput, "none that the worker's API gave"},
 		"a blob that is none":                  {askedSecret, protocol.Decide{Outcome: "answer", AnswersBlob: "seeds/team/1"}, protocol.RefusedBadInput, "none that the worker's API gave"},
-		"a blob that leads out of its folder":  {askedSecret, protocol.Decide{Outcome: "answer", AnswersBlob: activities.AnswersPrefix + "s1/../../seeds/x"}, protocol.RefusedBadInput, "none that the worker's API gave"},
+		"a blob that leads out of its folder":  {askedSecret, protocol.Decide{Outcome: "answer", AnswersBlob: site.AnswersPrefix + "s1/../../seeds/x"}, protocol.RefusedBadInput, "none that the worker's API gave"},
 		"half of it secret, and half of it no": {askedSecret, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"nobody":"x"}`), AnswersBlob: blobOf("s1", askedSecret)}, protocol.RefusedBadInput, `"nobody" is no question`},
 	} {
 		t.Run(name, func(t *testing.T) {

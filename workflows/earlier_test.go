@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
@@ -19,7 +19,7 @@ import (
 // diesWith returns a pump whose process died when its deliveries had reached these
 // states.
 func diesWith(states ...protocol.DeliveryState) pumpFunc {
-	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		out, err := dies(protocol.Decided, true)(ctx, in)
 		for i := range out.Pump.Deliveries {
 			out.Pump.Deliveries[i].State = states[min(i, len(states)-1)]
@@ -227,10 +227,10 @@ func TestARolloverBetweenADeathAndTheSameAskForgetsNothing(t *testing.T) {
 }
 
 func TestWhyAnApprovalIsVoidIsSaid(t *testing.T) {
-	withdraws := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	withdraws := func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		st := opened(in)
 		st.TurnID = "turn-1"
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: st, Deliveries: acked(in), Resolved: []json.RawMessage{[]byte("0")}}}, nil
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: st, Deliveries: acked(in), Resolved: []json.RawMessage{[]byte("0")}}}, nil
 	}
 	for name, c := range map[string]struct {
 		pump pumpFunc
@@ -262,14 +262,14 @@ func TestWhyAnApprovalIsVoidIsSaid(t *testing.T) {
 // answered returns a pump that reports the delivery state of a decision while the turn goes
 // on.
 func answered(state protocol.DeliveryState, why string) pumpFunc {
-	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		st := opened(in)
 		st.TurnID = "turn-1"
 		out := conversation.PumpResult{Reason: conversation.Bound, State: st}
 		for _, s := range in.Pump.Sends {
 			out.Deliveries = append(out.Deliveries, protocol.Delivery{ID: s.ID, State: state, Error: why})
 		}
-		return activities.RunPumpResult{Pump: out}, nil
+		return pumps.RunPumpResult{Pump: out}, nil
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
@@ -111,7 +111,7 @@ func TestASessionSaysWhatItGoesOnFrom(t *testing.T) {
 	stop := r.work()
 	says := func(session, want string, runs bool) {
 		t.Helper()
-		now, err := activities.AskSession(t.Context(), r.c, session)
+		now, err := inquiry.AskSession(t.Context(), r.c, session)
 		if err != nil || now.Snapshot != want || now.Runs != runs || (now.Run != "") != (runs || want != "" || session != "nobody") {
 			t.Errorf("%s says %+v, %v; want %q, %v", session, now, err, want, runs)
 		}
@@ -130,7 +130,7 @@ func TestASessionSaysWhatItGoesOnFrom(t *testing.T) {
 	stop()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	if now, err := activities.AskSession(ctx, r.c, id); err == nil {
+	if now, err := inquiry.AskSession(ctx, r.c, id); err == nil {
 		t.Errorf("with nobody to answer it says %+v", now)
 	}
 	r.work()

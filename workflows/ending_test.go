@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/schedule"
@@ -21,7 +21,7 @@ import (
 // readsOn returns a pump that reports the end of a turn that earlier pumps had not
 // reported. An empty status means that the turn was cut off.
 func readsOn(status string) pumpFunc {
-	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		answer := dies(protocol.Acknowledged, true)
 		if status != "" {
 			answer = endsTurn(status, "done")
@@ -67,8 +67,8 @@ func TestClosingReadsTheJournalToItsEnd(t *testing.T) {
 func TestDiscardPutsOnRecordWhatWasHeard(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{staysAttached(protocol.Acknowledged), lost, lost, lost}
-	w.fake.heard = func(in activities.RecordLostInput) activities.RecordLostResult {
-		return activities.RecordLostResult{Seq: 40}
+	w.fake.heard = func(in pumps.RecordLostInput) pumps.RecordLostResult {
+		return pumps.RecordLostResult{Seq: 40}
 	}
 	w.fake.hang("stop")
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
@@ -95,11 +95,11 @@ func TestDiscardPutsOnRecordWhatWasHeard(t *testing.T) {
 // If a session fails, the transcript has all that its pumps had read.
 func TestAFailedSessionKeepsWhatItsPumpsHeard(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{lost, func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{}, finally(protocol.ErrTypeHostKey)
+	w.fake.pumps = []pumpFunc{lost, func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+		return pumps.RunPumpResult{}, finally(protocol.ErrTypeHostKey)
 	}}
-	w.fake.heard = func(in activities.RecordLostInput) activities.RecordLostResult {
-		return activities.RecordLostResult{Seq: 40}
+	w.fake.heard = func(in pumps.RecordLostInput) pumps.RecordLostResult {
+		return pumps.RecordLostResult{Seq: 40}
 	}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.start(session.Options{})
@@ -112,8 +112,8 @@ func TestAFailedSessionKeepsWhatItsPumpsHeard(t *testing.T) {
 }
 
 func TestASessionThatFailsWithinATurnReadsItsJournal(t *testing.T) {
-	fails := func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{}, finally(protocol.ErrTypeBadInput)
+	fails := func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+		return pumps.RunPumpResult{}, finally(protocol.ErrTypeBadInput)
 	}
 	for name, c := range map[string]struct {
 		reads  pumpFunc
@@ -147,15 +147,15 @@ func TestASessionThatFailsWithinATurnReadsItsJournal(t *testing.T) {
 // A session that fails within a turn while its host is away reads codex's journal
 // before closing removes it, however long the host is away.
 func TestASessionThatFailsWhileItsHostIsAwayReadsItsJournalLater(t *testing.T) {
-	fails := func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{}, finally(protocol.ErrTypeBadInput)
+	fails := func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+		return pumps.RunPumpResult{}, finally(protocol.ErrTypeBadInput)
 	}
 	away := temporal.NewApplicationError("no route to host", protocol.ErrTypeUnreachable)
 	wireIsLost := func(n int, then pumpFunc) pumpFunc {
 		var tries atomic.Int64
-		return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		return func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 			if tries.Add(1) <= int64(n) {
-				return activities.RunPumpResult{}, temporal.NewApplicationError("the wire was cut", protocol.ErrTypeWireLost)
+				return pumps.RunPumpResult{}, temporal.NewApplicationError("the wire was cut", protocol.ErrTypeWireLost)
 			}
 			return then(ctx, in)
 		}
@@ -211,8 +211,8 @@ func TestASessionThatFailsWhileItsHostIsAwayReadsItsJournalLater(t *testing.T) {
 // A session whose process cannot be stopped still reports its original error.
 func TestASessionThatFailsWithinATurnSaysWhy(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TimedOut, State: opened(in), Deliveries: acked(in),
+	w.fake.pumps = []pumpFunc{func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TimedOut, State: opened(in), Deliveries: acked(in),
 			Problem: &protocol.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
 	}}
 	w.fake.fail("stop", temporal.NewNonRetryableApplicationError("another key", protocol.ErrTypeHostKey, nil))

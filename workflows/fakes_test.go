@@ -17,7 +17,9 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -31,32 +33,32 @@ type fakeSessions struct {
 	t     *testing.T
 	step  steps
 	mu    sync.Mutex
-	pumps []func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error)
-	ran   []activities.RunPumpInput
+	pumps []func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error)
+	ran   []pumps.RunPumpInput
 	calls []string
 
-	rest  func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) // answers the pumps after those in pumps
-	hangs map[string]chan struct{}                                                                // activities that wait until their channel is closed or they are cancelled
+	rest  func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) // answers the pumps after those in pumps
+	hangs map[string]chan struct{}                                                      // activities that wait until their channel is closed or they are cancelled
 	fails map[string]error
 	spans map[string]int // number of calls that fail; 0 means all
 
-	ends func(activities.CloseSessionInput) (activities.CloseSessionResult, error) // answers every close, if set
+	ends func(places.CloseSessionInput) (places.CloseSessionResult, error) // answers every close, if set
 
 	closeErrs []error // results of the first closes
-	closed    []activities.CloseSessionInput
+	closed    []places.CloseSessionInput
 	// unprotected is what PrepareSession reports of its host.
 	unprotected string
-	recorded    []activities.RecordNotesInput
+	recorded    []pumps.RecordNotesInput
 	recordedIn  []int32 // the attempt number of each
 	starts      int
 	gone        map[string]bool // hosts that cannot be reached
-	snaps       []activities.TakeSnapshotInput
+	snaps       []snaps.TakeSnapshotInput
 	differs     string   // how a restored work folder differs
 	unread      []string // what snapshots could not read
-	parks       []activities.ParkSessionInput
-	prepared    []activities.PrepareSessionInput
-	losts       []activities.RecordLostInput
-	heard       func(activities.RecordLostInput) activities.RecordLostResult // what pumps had read on a lost host; nil means nothing
+	parks       []snaps.ParkSessionInput
+	prepared    []places.PrepareSessionInput
+	losts       []pumps.RecordLostInput
+	heard       func(pumps.RecordLostInput) pumps.RecordLostResult // what pumps had read on a lost host; nil means nothing
 }
 
 func (f *fakeSessions) call(format string, args ...any) {
@@ -120,18 +122,18 @@ func (f *fakeSessions) failTimes(name string, n int, err error) {
 	f.spans[name] = n
 }
 
-func (f *fakeSessions) PrepareSession(ctx context.Context, in activities.PrepareSessionInput) (activities.PrepareSessionResult, error) {
+func (f *fakeSessions) PrepareSession(ctx context.Context, in places.PrepareSessionInput) (places.PrepareSessionResult, error) {
 	f.mu.Lock()
 	f.prepared = append(f.prepared, in)
 	f.mu.Unlock()
 	if err := f.act(ctx, "prepare", "prepare %s on %s", in.Claim.Session, in.Claim.Host.Name); err != nil {
-		return activities.PrepareSessionResult{}, err
+		return places.PrepareSessionResult{}, err
 	}
 	f.mu.Lock()
 	gone := f.gone[in.Claim.Host.Name]
 	f.mu.Unlock()
 	if gone {
-		return activities.PrepareSessionResult{}, finally(protocol.ErrTypeUnreachable)
+		return places.PrepareSessionResult{}, finally(protocol.ErrTypeUnreachable)
 	}
 	dir := "/r/sessions/" + in.Claim.Session
 	restored, thread := "", ""
@@ -143,7 +145,7 @@ func (f *fakeSessions) PrepareSession(ctx context.Context, in activities.Prepare
 			thread = "thread-0"
 		}
 	}
-	return activities.PrepareSessionResult{CodexVersion: "0.169.0", Permissions: "fairlead", Unprotected: f.unprotected, Restored: restored, ThreadID: thread, Differs: f.differs,
+	return places.PrepareSessionResult{CodexVersion: "0.169.0", Permissions: "fairlead", Unprotected: f.unprotected, Restored: restored, ThreadID: thread, Differs: f.differs,
 		Layout: protocol.Layout{Root: "/r", Dir: dir, CodexHome: dir + "/codex-home", WorkDir: dir + "/work", OwnWork: true, Codex: "/r/codex"}}, nil
 }
 
@@ -158,21 +160,21 @@ func (f *fakeSessions) holds(host string, generation int64) bool {
 	return false
 }
 
-func (f *fakeSessions) StartServer(ctx context.Context, in activities.StartServerInput) (activities.StartServerResult, error) {
+func (f *fakeSessions) StartServer(ctx context.Context, in places.StartServerInput) (places.StartServerResult, error) {
 	f.mu.Lock()
 	f.starts++
 	f.mu.Unlock()
-	return activities.StartServerResult{Process: "app-server", PID: 100 + in.Incarnation}, f.act(ctx, "start", "start %d", in.Incarnation)
+	return places.StartServerResult{Process: "app-server", PID: 100 + in.Incarnation}, f.act(ctx, "start", "start %d", in.Incarnation)
 }
 
 // RunPump plays the next pump. If one step of the test sends several messages, the first
 // starts a pump and the others cancel it. Whether a cancelled activity runs at all depends
 // on the machine. So RunPump waits until the step is done, and does not count a pump that
 // was cancelled meanwhile.
-func (f *fakeSessions) RunPump(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+func (f *fakeSessions) RunPump(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 	f.step.wait()
 	if activity.RecordHeartbeat(ctx); ctx.Err() != nil {
-		return activities.RunPumpResult{}, ctx.Err()
+		return pumps.RunPumpResult{}, ctx.Err()
 	}
 	f.mu.Lock()
 	f.ran = append(f.ran, in)
@@ -185,7 +187,7 @@ func (f *fakeSessions) RunPump(ctx context.Context, in activities.RunPumpInput) 
 	if next == nil {
 		f.t.Errorf("pump %d was not expected: %+v", n, in.Pump)
 		// The session does not wait out this kind of error, so the test ends.
-		return activities.RunPumpResult{}, temporal.NewNonRetryableApplicationError(fmt.Sprintf("pump %d was not expected", n), protocol.ErrTypeBadInput, nil)
+		return pumps.RunPumpResult{}, temporal.NewNonRetryableApplicationError(fmt.Sprintf("pump %d was not expected", n), protocol.ErrTypeBadInput, nil)
 	}
 	return next(ctx, in)
 }
@@ -196,7 +198,7 @@ func (f *fakeSessions) startedSoFar() int {
 	return f.starts
 }
 
-func (f *fakeSessions) parkedSoFar() []activities.ParkSessionInput {
+func (f *fakeSessions) parkedSoFar() []snaps.ParkSessionInput {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.parks)
@@ -208,11 +210,11 @@ func (f *fakeSessions) closedSoFar() int {
 	return len(f.closed)
 }
 
-func (f *fakeSessions) StopServer(ctx context.Context, in activities.StopServerInput) (activities.StopServerResult, error) {
-	return activities.StopServerResult{}, f.act(ctx, "stop", "stop %d", in.Incarnation)
+func (f *fakeSessions) StopServer(ctx context.Context, in places.StopServerInput) (places.StopServerResult, error) {
+	return places.StopServerResult{}, f.act(ctx, "stop", "stop %d", in.Incarnation)
 }
 
-func (f *fakeSessions) CloseSession(ctx context.Context, in activities.CloseSessionInput) (activities.CloseSessionResult, error) {
+func (f *fakeSessions) CloseSession(ctx context.Context, in places.CloseSessionInput) (places.CloseSessionResult, error) {
 	f.mu.Lock()
 	f.closed = append(f.closed, in)
 	n := len(f.closed)
@@ -231,63 +233,63 @@ func (f *fakeSessions) CloseSession(ctx context.Context, in activities.CloseSess
 		err = herr
 	}
 	if err != nil {
-		return activities.CloseSessionResult{}, err
+		return places.CloseSessionResult{}, err
 	}
-	return activities.CloseSessionResult{Wiped: true, Removed: true, Seq: in.Seq + int64(len(in.Notes))}, nil
+	return places.CloseSessionResult{Wiped: true, Removed: true, Seq: in.Seq + int64(len(in.Notes))}, nil
 }
 
-func (f *fakeSessions) PinSnapshot(ctx context.Context, in activities.PinSnapshotInput) (activities.PinSnapshotResult, error) {
-	return activities.PinSnapshotResult{Session: "s0", Turn: 4}, f.act(ctx, "pin", "pin %s for %s of %s", in.Snapshot, in.Session, in.Run)
+func (f *fakeSessions) PinSnapshot(ctx context.Context, in snaps.PinSnapshotInput) (snaps.PinSnapshotResult, error) {
+	return snaps.PinSnapshotResult{Session: "s0", Turn: 4}, f.act(ctx, "pin", "pin %s for %s of %s", in.Snapshot, in.Session, in.Run)
 }
 
-func (f *fakeSessions) ParkSession(ctx context.Context, in activities.ParkSessionInput) (activities.ParkSessionResult, error) {
+func (f *fakeSessions) ParkSession(ctx context.Context, in snaps.ParkSessionInput) (snaps.ParkSessionResult, error) {
 	f.mu.Lock()
 	f.parks = append(f.parks, in)
 	f.mu.Unlock()
 	if err := f.act(ctx, "park", "park on %s", in.Claim.Host.Name); err != nil {
-		return activities.ParkSessionResult{}, err
+		return snaps.ParkSessionResult{}, err
 	}
-	return activities.ParkSessionResult{Snapshot: briefOf(in.Claim.Session, in.SnapshotSpec), Wiped: true, Seq: in.Seq + int64(len(in.Notes))}, nil
+	return snaps.ParkSessionResult{Snapshot: briefOf(in.Claim.Session, in.SnapshotSpec), Wiped: true, Seq: in.Seq + int64(len(in.Notes))}, nil
 }
 
-func (f *fakeSessions) TakeSnapshot(ctx context.Context, in activities.TakeSnapshotInput) (activities.TakeSnapshotResult, error) {
+func (f *fakeSessions) TakeSnapshot(ctx context.Context, in snaps.TakeSnapshotInput) (snaps.TakeSnapshotResult, error) {
 	f.mu.Lock()
 	f.snaps = append(f.snaps, in)
 	f.mu.Unlock()
 	if err := f.act(ctx, "snapshot", "snapshot %d", in.N); err != nil {
-		return activities.TakeSnapshotResult{}, err
+		return snaps.TakeSnapshotResult{}, err
 	}
 	got := briefOf(in.Claim.Session, in.SnapshotSpec)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	got.Unreadable, got.Unread = int64(len(f.unread)), f.unread
-	return activities.TakeSnapshotResult{Snapshot: got}, nil
+	return snaps.TakeSnapshotResult{Snapshot: got}, nil
 }
 
-func briefOf(session string, in activities.SnapshotSpec) *activities.SnapshotBrief {
-	return &activities.SnapshotBrief{ID: fmt.Sprintf("%s.snap-%d", session, in.N), Turn: in.Turn, At: in.At, Files: 2, Bytes: 20, Added: 10}
+func briefOf(session string, in snaps.SnapshotSpec) *snaps.SnapshotBrief {
+	return &snaps.SnapshotBrief{ID: fmt.Sprintf("%s.snap-%d", session, in.N), Turn: in.Turn, At: in.At, Files: 2, Bytes: 20, Added: 10}
 }
 
-func (f *fakeSessions) RecordLost(ctx context.Context, in activities.RecordLostInput) (activities.RecordLostResult, error) {
+func (f *fakeSessions) RecordLost(ctx context.Context, in pumps.RecordLostInput) (pumps.RecordLostResult, error) {
 	f.mu.Lock()
 	f.losts = append(f.losts, in)
 	heard := f.heard
 	f.mu.Unlock()
 	if err := f.act(ctx, "lost", "record what was heard"); err != nil || heard == nil {
-		return activities.RecordLostResult{Seq: in.State.Seq}, err
+		return pumps.RecordLostResult{Seq: in.State.Seq}, err
 	}
 	return heard(in), nil
 }
 
-func (f *fakeSessions) RecordNotes(ctx context.Context, in activities.RecordNotesInput) (activities.RecordNotesResult, error) {
+func (f *fakeSessions) RecordNotes(ctx context.Context, in pumps.RecordNotesInput) (pumps.RecordNotesResult, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.recorded = append(f.recorded, in)
 	f.recordedIn = append(f.recordedIn, activity.GetInfo(ctx).Attempt)
 	if err := f.fails["notes"]; err != nil {
-		return activities.RecordNotesResult{}, err
+		return pumps.RecordNotesResult{}, err
 	}
-	return activities.RecordNotesResult{Seq: in.Seq + int64(len(in.Notes))}, nil
+	return pumps.RecordNotesResult{Seq: in.Seq + int64(len(in.Notes))}, nil
 }
 
 // world is a test environment with a session whose leases are granted at once.
@@ -580,7 +582,7 @@ func (w *world) whenTurn(n int, status string, f func()) {
 
 // Answers of pumps.
 
-func opened(in activities.RunPumpInput) conversation.PumpState {
+func opened(in pumps.RunPumpInput) conversation.PumpState {
 	st := in.Pump.State
 	st.Opened, st.ThreadID = st.Cursor.Incarnation, "thread-1"
 	st.Cursor.Offset += 100
@@ -588,7 +590,7 @@ func opened(in activities.RunPumpInput) conversation.PumpState {
 	return st
 }
 
-func acked(in activities.RunPumpInput) []protocol.Delivery {
+func acked(in pumps.RunPumpInput) []protocol.Delivery {
 	var out []protocol.Delivery
 	for _, s := range in.Pump.Sends {
 		out = append(out, protocol.Delivery{ID: s.ID, State: protocol.Acknowledged})
@@ -596,17 +598,17 @@ func acked(in activities.RunPumpInput) []protocol.Delivery {
 	return out
 }
 
-func endsTurn(status, text string) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+func endsTurn(status, text string) func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+	return func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		st := opened(in)
 		st.TurnID = ""
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TurnEnded, State: st,
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TurnEnded, State: st,
 			Deliveries: acked(in), Turn: &conversation.TurnEnd{N: in.Pump.State.Turn, ID: "turn-1", Status: status, FinalText: text, Items: 2}}}, nil
 	}
 }
 
-func asks(commands ...string) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+func asks(commands ...string) func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+	return func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		st := opened(in)
 		st.TurnID = "turn-1"
 		var reqs []protocol.Request
@@ -615,13 +617,13 @@ func asks(commands ...string) func(context.Context, activities.RunPumpInput) (ac
 				Kind: protocol.KindCommand, Command: c, Summary: c, Digest: "digest of " + c,
 				Offered: []string{"accept", "accept_for_session", "decline", "cancel"}})
 		}
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.RequestsOpen, State: st, Deliveries: acked(in), Requests: reqs}}, nil
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.RequestsOpen, State: st, Deliveries: acked(in), Requests: reqs}}, nil
 	}
 }
 
 // staysAttached returns only when the workflow cancels the pump.
-func staysAttached(deliver protocol.DeliveryState) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+func staysAttached(deliver protocol.DeliveryState) func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+	return func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		<-ctx.Done()
 		st := opened(in)
 		st.TurnID = "turn-1"
@@ -629,12 +631,12 @@ func staysAttached(deliver protocol.DeliveryState) func(context.Context, activit
 		for _, s := range in.Pump.Sends {
 			ds = append(ds, protocol.Delivery{ID: s.ID, State: deliver})
 		}
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.PumpCancelled, State: st, Deliveries: ds}}, nil
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.PumpCancelled, State: st, Deliveries: ds}}, nil
 	}
 }
 
-func dies(state protocol.DeliveryState, opens bool) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+func dies(state protocol.DeliveryState, opens bool) func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+	return func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		st := in.Pump.State
 		if opens {
 			st = opened(in)
@@ -643,20 +645,20 @@ func dies(state protocol.DeliveryState, opens bool) func(context.Context, activi
 		for _, s := range in.Pump.Sends {
 			ds = append(ds, protocol.Delivery{ID: s.ID, State: state})
 		}
-		return activities.RunPumpResult{Process: &activities.ProcessGone{State: "exited", Code: 137},
+		return pumps.RunPumpResult{Process: &pumps.ProcessGone{State: "exited", Code: 137},
 			Pump: conversation.PumpResult{Reason: conversation.ProcessEnded, State: st, Deliveries: ds}}, nil
 	}
 }
 
 // refuses returns a pump whose codex refuses to go on with the session. Its
 // messages have reached the given state.
-func refuses(kind string, state protocol.DeliveryState) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+func refuses(kind string, state protocol.DeliveryState) func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+	return func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		ds := acked(in)
 		for i := range ds {
 			ds[i].State = state
 		}
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Refused, State: in.Pump.State, Deliveries: ds,
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Refused, State: in.Pump.State, Deliveries: ds,
 			Problem: &protocol.Problem{Kind: kind, Message: "codex will not"}}}, nil
 	}
 }

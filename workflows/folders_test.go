@@ -13,7 +13,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/places"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/care"
 	"fairlead.dev/fairlead/workflows/hostpool"
@@ -22,12 +23,12 @@ import (
 )
 
 // lies returns the report of a look at web-1.
-func lies(ended ...activities.FoundFolder) activities.HostLooked {
-	return activities.HostLooked{Host: put("web-1", 1).Spec, At: time.Unix(1_790_000_000, 0).UTC(), Dir: "/r/sessions", Ended: ended}
+func lies(ended ...inquiry.FoundFolder) inquiry.HostLooked {
+	return inquiry.HostLooked{Host: put("web-1", 1).Spec, At: time.Unix(1_790_000_000, 0).UTC(), Dir: "/r/sessions", Ended: ended}
 }
 
-func (p *poolWorld) found(all ...activities.HostLooked) {
-	p.SignalWorkflow(lease.SignalLooked, activities.HostsLooked{Hosts: all})
+func (p *poolWorld) found(all ...inquiry.HostLooked) {
+	p.SignalWorkflow(lease.SignalLooked, inquiry.HostsLooked{Hosts: all})
 }
 
 // A look reports a folder that the pool does not know. The pool has it wiped like any
@@ -37,7 +38,7 @@ func TestAFolderThatSomebodyFoundIsWiped(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
-	p.at(time.Second, func() { p.found(lies(activities.FoundFolder{Session: "gone", Generation: 1_789_000_000})) })
+	p.at(time.Second, func() { p.found(lies(inquiry.FoundFolder{Session: "gone", Generation: 1_789_000_000})) })
 	p.once("a try", func() bool { return len(f.tried()) == 1 && p.shown("web-1").Leftovers[0].Error != "" }, func() {
 		if v := p.shown("web-1"); v.Unclean != 1 || v.Folders == nil || v.Folders.Dir != "/r/sessions" || v.Leftovers[0].Why != hostpool.WhyFound {
 			t.Errorf("host is %+v", v)
@@ -70,9 +71,9 @@ func TestAFolderThatSomebodyFoundIsWiped(t *testing.T) {
 func TestWhatThePoolKnowsOfIsNoFindOfAnybody(t *testing.T) {
 	p := newPoolWorld(t)
 	f := p.sweeper()
-	was := []activities.FoundFolder{}
+	was := []inquiry.FoundFolder{}
 	for _, s := range []string{"held", "parked", "waits", "kept", "left"} {
-		was = append(was, activities.FoundFolder{Session: s, Generation: 7, Why: "nobody knows it"})
+		was = append(was, inquiry.FoundFolder{Session: s, Generation: 7, Why: "nobody knows it"})
 	}
 	carry := &hostpool.State{
 		Hosts:  []hostpool.Host{{Spec: put("web-1", 1).Spec, Slots: 2, Reached: true}, {Spec: put("web-2", 1).Spec, Slots: 0}},
@@ -85,18 +86,18 @@ func TestWhatThePoolKnowsOfIsNoFindOfAnybody(t *testing.T) {
 	}
 	p.at(time.Second, func() {
 		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "left", Left: &lease.LeftBehind{Host: "web-1", Why: "gone"}})
-		if got := fmt.Sprint(query[[]activities.LeftThere](p.world, protocol.QueryFolders)); got != "[{held web-2 true} {parked web-1 true} {kept web-1 false}]" {
+		if got := fmt.Sprint(query[[]inquiry.LeftThere](p.world, protocol.QueryFolders)); got != "[{held web-2 true} {parked web-1 true} {kept web-1 false}]" {
 			t.Errorf("it knows of %s", got)
 		}
 	})
 	p.at(10*time.Second, func() {
-		other := lies(activities.FoundFolder{Session: "of-another-machine", Generation: 7})
+		other := lies(inquiry.FoundFolder{Session: "of-another-machine", Generation: 7})
 		other.Host.HostKeys = []string{"SHA256:other"}
-		unmarked := activities.FoundFolder{Session: "unmarked"}
+		unmarked := inquiry.FoundFolder{Session: "unmarked"}
 		nowhere := lies(unmarked)
 		nowhere.Host.Name = "nowhere"
-		look := lies(append([]activities.FoundFolder{unmarked, {Session: "No Name", Generation: 7}}, was...)...)
-		look.Unknown = append([]activities.FoundFolder{{Session: "stranger", Generation: 9, Since: time.Unix(9, 0).UTC(), Why: "nobody knows it"}}, was...)
+		look := lies(append([]inquiry.FoundFolder{unmarked, {Session: "No Name", Generation: 7}}, was...)...)
+		look.Unknown = append([]inquiry.FoundFolder{{Session: "stranger", Generation: 9, Since: time.Unix(9, 0).UTC(), Why: "nobody knows it"}}, was...)
 		look.Others = 3
 		p.found(other, look, nowhere)
 	})
@@ -134,26 +135,26 @@ func TestAFolderIsOfTheSessionThatRanWhenItBegan(t *testing.T) {
 	r := newReal(t)
 	r.work()
 	id := r.session("s", session.Options{})
-	says := func(generation int64, want activities.FolderOwner) {
+	says := func(generation int64, want inquiry.FolderOwner) {
 		t.Helper()
-		if owner, err := activities.AskFolderOwner(t.Context(), r.c, id, generation); err != nil || owner != want {
+		if owner, err := inquiry.AskFolderOwner(t.Context(), r.c, id, generation); err != nil || owner != want {
 			t.Errorf("generation %d is of one that %q, %v; want %q", generation, owner, err, want)
 		}
 	}
 	r.say(id, "m0", "hello")
 	r.ended(id, "m0", "completed")
 	first := r.host.prepared(id)[0].Claim.Generation
-	says(first, activities.OwnerRuns)
-	says(7, activities.OwnerRuns) // the session looks after it itself
+	says(first, inquiry.OwnerRuns)
+	says(7, inquiry.OwnerRuns) // the session looks after it itself
 	r.update(protocol.SessionID(id), protocol.SignalPark, nil, protocol.Park{})
 	r.becomes(id, protocol.Parked)
-	says(first, activities.OwnerRuns)
+	says(first, inquiry.OwnerRuns)
 	r.close(id)
-	says(first, activities.OwnerEnded)
-	says(0, activities.OwnerUnmarked)
-	says(first-3600, activities.OwnerAnother)
-	says(first+3600, activities.OwnerAnother)
-	if owner, err := activities.AskFolderOwner(t.Context(), r.c, id+".none", first); err != nil || owner != activities.OwnerNobody {
+	says(first, inquiry.OwnerEnded)
+	says(0, inquiry.OwnerUnmarked)
+	says(first-3600, inquiry.OwnerAnother)
+	says(first+3600, inquiry.OwnerAnother)
+	if owner, err := inquiry.AskFolderOwner(t.Context(), r.c, id+".none", first); err != nil || owner != inquiry.OwnerNobody {
 		t.Errorf("nobody's folder is of one that %q, %v", owner, err)
 	}
 	// Now a later session has the name, and Temporal still has the history of the earlier
@@ -164,11 +165,11 @@ func TestAFolderIsOfTheSessionThatRanWhenItBegan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	says(first, activities.OwnerRuns)
+	says(first, inquiry.OwnerRuns)
 	r.close(id)
 	r.until("both are listed", func() bool {
-		owner, err := activities.AskFolderOwner(t.Context(), r.c, id, first)
-		return err == nil && owner == activities.OwnerEnded
+		owner, err := inquiry.AskFolderOwner(t.Context(), r.c, id, first)
+		return err == nil && owner == inquiry.OwnerEnded
 	})
 }
 
@@ -177,11 +178,11 @@ type fakeFinder struct {
 	err error
 }
 
-func (f *fakeFinder) FindLeftovers(_ context.Context, in activities.FindLeftoversInput) (activities.FindLeftoversResult, error) {
+func (f *fakeFinder) FindLeftovers(_ context.Context, in places.FindLeftoversInput) (places.FindLeftoversResult, error) {
 	if in.Pool != "pool/north" || in.Signal != lease.SignalLooked || in.Older < time.Minute || in.Limit == 0 {
 		f.t.Errorf("looks for %+v", in)
 	}
-	return activities.FindLeftoversResult{Hosts: 3, Unknown: 1, Problems: []string{"host web-2: no route"}}, f.err
+	return places.FindLeftoversResult{Hosts: 3, Unknown: 1, Problems: []string{"host web-2: no route"}}, f.err
 }
 
 // The result of the run lists what was found on the hosts. If the look failed, the result

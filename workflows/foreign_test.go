@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
@@ -18,7 +18,7 @@ import (
 // deliveries returns the deliveries of a pump that found codex in a turn that it began by
 // itself. The sends that begin a turn have the state turns: they were not written, or
 // possibly written.
-func deliveries(in activities.RunPumpInput, turns protocol.DeliveryState) (out []protocol.Delivery) {
+func deliveries(in pumps.RunPumpInput, turns protocol.DeliveryState) (out []protocol.Delivery) {
 	for _, s := range in.Pump.Sends {
 		d := protocol.Delivery{ID: s.ID, State: protocol.Acknowledged}
 		if s.Kind == conversation.SendTurn || s.Kind == conversation.SendSteer && slices.ContainsFunc(in.Pump.Sends, func(s conversation.Send) bool { return s.Kind == conversation.SendTurn }) {
@@ -29,7 +29,7 @@ func deliveries(in activities.RunPumpInput, turns protocol.DeliveryState) (out [
 	return out
 }
 
-func foreignState(in activities.RunPumpInput, id string) conversation.PumpState {
+func foreignState(in pumps.RunPumpInput, id string) conversation.PumpState {
 	st := opened(in)
 	if st.TurnID != id {
 		st.Turn = in.Pump.NextTurn
@@ -39,19 +39,19 @@ func foreignState(in activities.RunPumpInput, id string) conversation.PumpState 
 }
 
 func codexBegan(id string) pumpFunc {
-	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TurnBegun, State: foreignState(in, id),
+	return func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TurnBegun, State: foreignState(in, id),
 			Deliveries: deliveries(in, protocol.Decided)}}, nil
 	}
 }
 
 // codexEnded returns a pump that read the end of a turn that codex began by itself.
 func codexEnded(id, status string, begun bool, turns protocol.DeliveryState) pumpFunc {
-	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		st := foreignState(in, id)
 		n := st.Turn
 		st.TurnID, st.Foreign = "", false
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TurnEnded, State: st, Begun: begun, Deliveries: deliveries(in, turns),
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TurnEnded, State: st, Begun: begun, Deliveries: deliveries(in, turns),
 			Turn: &conversation.TurnEnd{N: n, ID: id, Status: status, FinalText: "of " + id, Foreign: true, Effects: true, Items: 1, Usage: protocol.Usage{Input: 7}}}}, nil
 	}
 }
@@ -59,7 +59,7 @@ func codexEnded(id, status string, begun bool, turns protocol.DeliveryState) pum
 // thenBegins returns a pump that saw codex begin another turn after the turn of pump had
 // ended.
 func thenBegins(pump pumpFunc) pumpFunc {
-	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		out, err := pump(ctx, in)
 		out.Pump.Begun, out.Pump.State.Restless = true, true
 		return out, err
@@ -74,7 +74,7 @@ func (w *world) wantTurn(n int, message, begunBy, status, text string) {
 	}
 }
 
-func turnSends(in activities.RunPumpInput) (out []conversation.Send) {
+func turnSends(in pumps.RunPumpInput) (out []conversation.Send) {
 	for _, s := range in.Pump.Sends {
 		if s.Kind == conversation.SendTurn {
 			out = append(out, s)
@@ -90,7 +90,7 @@ func TestATurnThatCodexBeginsIsAttendedAndAMessageWaitsForIt(t *testing.T) {
 	w.fake.pumps = []pumpFunc{
 		thenBegins(endsTurn("completed", "set")), // 0: the message's turn
 		codexBegan("turn-x"),                     // 1: looks
-		func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) { // 2
+		func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) { // 2
 			out, err := asks("make")(ctx, in)
 			out.Pump.State.TurnID, out.Pump.State.Foreign = "turn-x", true
 			return out, err
@@ -169,9 +169,9 @@ func TestAMessageOnItsWayWaitsForATurnThatCodexBegan(t *testing.T) {
 // message has its turn afterwards.
 func TestAnInterruptStopsATurnThatCodexBegan(t *testing.T) {
 	w := newWorld(t)
-	stays := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	stays := func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		<-ctx.Done()
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.PumpCancelled, State: foreignState(in, "turn-x"),
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.PumpCancelled, State: foreignState(in, "turn-x"),
 			Deliveries: deliveries(in, protocol.Decided)}}, nil
 	}
 	w.fake.pumps = []pumpFunc{codexBegan("turn-x"), stays, codexEnded("turn-x", "interrupted", false, protocol.Decided), endsTurn("completed", "one")}
@@ -206,7 +206,7 @@ func TestCloseAfterWaitsForTheTurnsThatCodexBegins(t *testing.T) {
 func TestACloseInterruptsATurnThatCodexBegan(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{
-		func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 			<-ctx.Done()
 			return thenBegins(endsTurn("interrupted", ""))(ctx, in)
 		},

@@ -22,6 +22,10 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/batch"
@@ -144,7 +148,7 @@ var sharedShapes = map[reflect.Type]string{
 	reflect.TypeFor[protocol.Claim]():         "claim",
 	reflect.TypeFor[protocol.Layout]():        "layout",
 	reflect.TypeFor[protocol.Entry]():         "entry",
-	reflect.TypeFor[activities.Workspace]():   "workspace",
+	reflect.TypeFor[workspaces.Workspace]():   "workspace",
 	reflect.TypeFor[conversation.PumpState](): "pump state",
 	reflect.TypeFor[protocol.Failure]():       "failure",
 	reflect.TypeFor[protocol.Problem]():       "problem",
@@ -325,7 +329,7 @@ var messages = []message{
 	doorOf(protocol.SignalUnarchive, protocol.Archive{}, protocol.SessionView{}),
 	doorOf(protocol.SignalResume, protocol.Resume{}, protocol.SessionView{}),
 	doorOf(protocol.SignalSnapshot, protocol.TakeSnapshot{}, protocol.SnapshotAccepted{}),
-	signal(protocol.TypeSession, lease.SignalStirred, activities.Stirred{}),
+	signal(protocol.TypeSession, lease.SignalStirred, pumps.Stirred{}),
 	signal(protocol.TypeSession, lease.SignalLease, lease.Granted{}),
 	signal(protocol.TypeSession, lease.SignalCall, lease.RollCall{}),
 	signal(protocol.TypeSession, lease.SignalLeave, lease.LeaveHost{}),
@@ -336,7 +340,7 @@ var messages = []message{
 	signal(protocol.TypeHostPool, lease.SignalHostBack, protocol.HostBack{}),
 	signal(protocol.TypeHostPool, lease.SignalHostAway, protocol.HostAway{}),
 	signal(protocol.TypeHostPool, lease.SignalHolds, lease.Holds{}),
-	signal(protocol.TypeHostPool, lease.SignalLooked, activities.HostsLooked{}),
+	signal(protocol.TypeHostPool, lease.SignalLooked, inquiry.HostsLooked{}),
 	signal(protocol.TypeSeed, lease.SignalAcquire, lease.Acquire{}),
 	signal(protocol.TypeSeed, lease.SignalRelease, lease.Release{}),
 	signal(protocol.TypeSeed, lease.SignalReport, lease.Report{}),
@@ -397,7 +401,7 @@ func (s *activitySet) RegisterActivityWithOptions(a any, opts activity.RegisterO
 
 func activityTypes() map[string]reflect.Type {
 	s := &activitySet{funcs: map[string]reflect.Type{}}
-	activities.New(activities.Deps{}).Register(s)
+	activities.New(site.Deps{}).Register(s)
 	return s.funcs
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
@@ -28,8 +28,8 @@ func (w *world) ends(at time.Duration) {
 
 func TestAMessageThatCodexRefusesFailsItsTurnAlone(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = append(w.fake.pumps, func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: opened(in),
+	w.fake.pumps = append(w.fake.pumps, func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: opened(in),
 			Deliveries: []protocol.Delivery{{ID: "m1", State: protocol.Rejected, Error: "input_too_large"}}}}, nil
 	}, endsTurn("completed", "fine"))
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")); w.send(protocol.SignalMessage, hello("m2")) })
@@ -148,8 +148,8 @@ func TestAHostThatIsCleanAtLastLeavesNoError(t *testing.T) {
 func TestAFailedSessionThatCannotBeCleanedTakesDiscard(t *testing.T) {
 	w := newWorld(t)
 	w.fake.hang("close")
-	w.fake.pumps = append(w.fake.pumps, func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{}, finally(protocol.ErrTypeHostKey)
+	w.fake.pumps = append(w.fake.pumps, func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+		return pumps.RunPumpResult{}, finally(protocol.ErrTypeHostKey)
 	})
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.once("what it leaves cannot be cleaned", func() bool { return w.view().State == protocol.Failed && w.fake.called("close discard=false") }, func() {
@@ -202,8 +202,8 @@ func TestACloseWhilePreparingLetsItFinish(t *testing.T) {
 
 // busy returns a pump that reports that other items of the turn run while its requests
 // wait.
-func busy(pump func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error)) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+func busy(pump func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error)) func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+	return func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		out, err := pump(ctx, in)
 		out.Pump.Busy = true
 		return out, err
@@ -226,10 +226,10 @@ func TestAPersonWhoTakesLongCostsNoPumps(t *testing.T) {
 
 func TestPumpsThatBringNothingEnd(t *testing.T) {
 	w := newWorld(t)
-	w.fake.rest = func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	w.fake.rest = func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		st := in.Pump.State
 		st.TurnID = "turn-1"
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.RequestsOpen, State: st, Deliveries: acked(in)}}, nil
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.RequestsOpen, State: st, Deliveries: acked(in)}}, nil
 	}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
@@ -250,8 +250,8 @@ func TestPumpsThatBringNothingEnd(t *testing.T) {
 
 func TestATurnThatCodexLostIsSaid(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = append(w.fake.pumps, func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: opened(in), Deliveries: acked(in)}}, nil
+	w.fake.pumps = append(w.fake.pumps, func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: opened(in), Deliveries: acked(in)}}, nil
 	}, dies(protocol.Acknowledged, false))
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() {
@@ -302,7 +302,7 @@ func TestAnInterruptHoldsWhenCodexDiesBeforeTheMessageReachedIt(t *testing.T) {
 func TestASteerThatComesTooLateBecomesATurn(t *testing.T) {
 	for _, how := range []protocol.DeliveryState{protocol.Decided, protocol.Void} {
 		w := newWorld(t)
-		w.fake.pumps = append(w.fake.pumps, asks("make"), func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		w.fake.pumps = append(w.fake.pumps, asks("make"), func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 			out, err := endsTurn("completed", "one")(ctx, in)
 			out.Pump.Deliveries[0].State = how
 			return out, err
@@ -396,7 +396,7 @@ func TestATurnThatAsksForEverRollsOver(t *testing.T) {
 	n := 0
 	w.fake.pumps = append(w.fake.pumps, asks("make"))
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
-	w.fake.rest = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	w.fake.rest = func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		if n++; n == 20 {
 			w.fill()
 		}
@@ -425,7 +425,7 @@ func TestASessionForOneTurnThatNeverGetsItsMessageEnds(t *testing.T) {
 }
 
 func TestASessionForOneTurnEndsAlsoWhenTheTurnFails(t *testing.T) {
-	for _, pump := range []func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error){
+	for _, pump := range []func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error){
 		endsTurn("failed", ""), dies(protocol.Acknowledged, true), dies(protocol.Sent, true),
 	} {
 		w := newWorld(t)
@@ -441,7 +441,7 @@ func TestASessionForOneTurnEndsAlsoWhenTheTurnFails(t *testing.T) {
 func TestACompletionThatRacesTheCloseWins(t *testing.T) {
 	w := newWorld(t)
 	let := make(chan struct{})
-	w.fake.pumps = append(w.fake.pumps, staysAttached(protocol.Acknowledged), func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	w.fake.pumps = append(w.fake.pumps, staysAttached(protocol.Acknowledged), func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		<-let
 		return endsTurn("completed", "done after all")(ctx, in)
 	})

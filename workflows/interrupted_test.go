@@ -9,13 +9,13 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-type pumpFunc = func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error)
+type pumpFunc = func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error)
 
 // These tests are about a turn that loses its process: they check the session's reports,
 // and what it does by itself.
@@ -67,7 +67,7 @@ func TestAHostThatCannotBeClearedKeepsNobodyWaiting(t *testing.T) {
 }
 
 // resumed checks that a pump resumes the thread with all its settings.
-func resumed(t *testing.T, in activities.RunPumpInput, incarnation int) {
+func resumed(t *testing.T, in pumps.RunPumpInput, incarnation int) {
 	t.Helper()
 	th := in.Pump.Thread
 	if !in.Pump.Resume || in.Pump.State.ThreadID != "thread-1" || in.Pump.State.Cursor != (protocol.Cursor{Incarnation: incarnation}) ||
@@ -206,10 +206,10 @@ func TestWhoeverWantedTheTurnToEndIsNotContinued(t *testing.T) {
 
 func TestATurnThatTookTooLongIsNotContinued(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	w.fake.pumps = []pumpFunc{func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		st := opened(in)
 		st.TurnID = "turn-1"
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TimedOut, State: st, Deliveries: acked(in),
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TimedOut, State: st, Deliveries: acked(in),
 			Problem: &protocol.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
 	}, dies(protocol.Acknowledged, false)}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
@@ -223,10 +223,10 @@ func TestATurnThatTookTooLongIsNotContinued(t *testing.T) {
 }
 
 func TestWhatARetiredProcessStillWroteIsRead(t *testing.T) {
-	timesOut := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	timesOut := func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		st := opened(in)
 		st.TurnID, st.Cursor.Offset = "turn-1", 100
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TimedOut, State: st, Deliveries: acked(in),
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TimedOut, State: st, Deliveries: acked(in),
 			Problem: &protocol.Problem{Kind: "request_timeout", Message: "no answer"}}}, nil
 	}
 	for name, c := range map[string]struct {
@@ -242,8 +242,8 @@ func TestWhatARetiredProcessStillWroteIsRead(t *testing.T) {
 			w := newWorld(t)
 			w.fake.pumps = []pumpFunc{timesOut, c.last, endsTurn("completed", "")}
 			if c.last == nil {
-				w.fake.pumps = []pumpFunc{timesOut, func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-					return activities.RunPumpResult{}, temporal.NewApplicationError("the wire is lost", protocol.ErrTypeWireLost)
+				w.fake.pumps = []pumpFunc{timesOut, func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+					return pumps.RunPumpResult{}, temporal.NewApplicationError("the wire is lost", protocol.ErrTypeWireLost)
 				}, dies(protocol.Acknowledged, false), endsTurn("completed", "")}
 			}
 			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
@@ -269,14 +269,14 @@ func TestWhatARetiredProcessStillWroteIsRead(t *testing.T) {
 
 // history returns a pump that found the message in the thread's history.
 func history(t *testing.T, status string) pumpFunc {
-	return func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		s := in.Pump.Sends
 		if len(s) != 1 || s[0].ID != "m1" || !s[0].Uncertain || s[0].Incarnation != 1 || !in.Pump.Resume {
 			t.Errorf("the pump was not asked to look for the message: %+v", in.Pump)
 		}
 		st := opened(in)
 		st.TurnID = ""
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TurnEnded, State: st, Deliveries: acked(in),
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TurnEnded, State: st, Deliveries: acked(in),
 			Turn: &conversation.TurnEnd{N: 1, ID: "turn-1", Status: status}}}, nil
 	}
 }
@@ -323,14 +323,14 @@ func TestWhereItIsNotKnownWhetherCodexHadTheMessageItsHistoryTells(t *testing.T)
 }
 
 // cannotTell answers as a codex whose history cannot be read.
-func cannotTell(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-	return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: opened(in),
+func cannotTell(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+	return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Bound, State: opened(in),
 		Deliveries: []protocol.Delivery{{ID: "m1", State: protocol.Void, Error: "its history cannot be read"}}}}, nil
 }
 
 // noThread answers as a codex that never wrote the thread's rollout.
-func noThread(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-	return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Refused, State: in.Pump.State,
+func noThread(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+	return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Refused, State: in.Pump.State,
 		Deliveries: []protocol.Delivery{{ID: "m1", State: protocol.Sent}},
 		Problem:    &protocol.Problem{Kind: "thread_missing", Message: "no rollout found"}}}, nil
 }
@@ -419,7 +419,7 @@ func TestADoubtThatCannotBeResolvedIsNoFailure(t *testing.T) {
 	for name, fault := range map[string]func(w *world){
 		"no process lives long enough": func(w *world) { w.fake.pumps = append(w.fake.pumps, lost, lost, lost) },
 		"none can be started": func(w *world) {
-			w.fake.pumps[0] = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+			w.fake.pumps[0] = func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 				w.fake.fail("start", temporal.NewNonRetryableApplicationError("no room", protocol.ErrTypeInternal, nil))
 				return dies(protocol.Sent, true)(ctx, in)
 			}

@@ -8,14 +8,14 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
 
 // longTurn returns a pump of a turn on a host that cannot trim journals.
-func longTurn(journal int64) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+func longTurn(journal int64) func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+	return func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		out, err := endsTurn("completed", "ok")(ctx, in)
 		st := &out.Pump.State
 		st.Untrimmable, st.Cursor.Offset = true, journal

@@ -6,15 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
 
 func failsWith(kind string) pumpFunc {
-	return func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{}, finally(kind)
+	return func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+		return pumps.RunPumpResult{}, finally(kind)
 	}
 }
 
@@ -63,8 +63,8 @@ func TestCloseEndsTheWaitForAWorker(t *testing.T) {
 // No message is lost if a process cannot be stopped because of a worker's fault.
 func TestAStopThatFailsIsTriedAgain(t *testing.T) {
 	w := newWorld(t)
-	late := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TimedOut, State: opened(in), Deliveries: acked(in),
+	late := func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TimedOut, State: opened(in), Deliveries: acked(in),
 			Problem: &protocol.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
 	}
 	w.fake.fail("stop", finally(protocol.ErrTypeStore))
@@ -164,11 +164,11 @@ func TestAMessageThatWasNotSentIsQueuedAgain(t *testing.T) {
 // These pumps do not count as pumps without progress, however many they are.
 func TestPumpsThatTheServerEndsSayNothingOfCodex(t *testing.T) {
 	w := newWorld(t)
-	ended := func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	ended := func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		st := in.Pump.State // the pump had no time to read
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.PumpCancelled, State: st}}, nil
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.PumpCancelled, State: st}}, nil
 	}
-	runs := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	runs := func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		out, err := ended(ctx, in)
 		out.Pump.State = opened(in)
 		out.Pump.State.TurnID, out.Pump.Deliveries = "turn-1", acked(in)

@@ -7,7 +7,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
@@ -16,10 +16,10 @@ func TestABudgetOutlivesALostHost(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), lost, saysTold(endsTurn("completed", ""))}
-	w.fake.heard = func(in activities.RecordLostInput) activities.RecordLostResult {
+	w.fake.heard = func(in pumps.RecordLostInput) pumps.RecordLostResult {
 		last := in.State
 		last.Spent.Commands, last.Spent.TimeMS, last.Tally.InSession = 7, 60_000, 3
-		return activities.RecordLostResult{Seq: in.State.Seq, Said: []string{"m2"}, Last: &last}
+		return pumps.RecordLostResult{Seq: in.State.Seq, Said: []string{"m2"}, Last: &last}
 	}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
@@ -94,8 +94,8 @@ func TestWhatWasHeardOnALostHostWaitsForTheStore(t *testing.T) {
 	w.hosts = []string{"web-1", "web-2"}
 	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), lost, saysTold(endsTurn("completed", ""))}
 	w.fake.fail("lost", temporal.NewApplicationError("the store is away", protocol.ErrTypeStore))
-	w.fake.heard = func(in activities.RecordLostInput) activities.RecordLostResult {
-		return activities.RecordLostResult{Seq: in.State.Seq + 3, Said: []string{"m2"}}
+	w.fake.heard = func(in pumps.RecordLostInput) pumps.RecordLostResult {
+		return pumps.RecordLostResult{Seq: in.State.Seq + 3, Said: []string{"m2"}}
 	}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })

@@ -12,7 +12,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/batches"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -91,10 +92,10 @@ func TestAnInterruptCallsOffAMove(t *testing.T) {
 func TestAMoveWaitsForAPumpThatLooks(t *testing.T) {
 	w := newWorld(t)
 	looks := make(chan struct{})
-	away := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	away := func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		select {
 		case <-ctx.Done():
-			return activities.RunPumpResult{}, ctx.Err()
+			return pumps.RunPumpResult{}, ctx.Err()
 		case <-looks:
 			return lost(ctx, in)
 		}
@@ -103,7 +104,7 @@ func TestAMoveWaitsForAPumpThatLooks(t *testing.T) {
 	w.fake.rest = saysTold(endsTurn("completed", ""))
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(5*time.Second, func() {
-		w.SignalWorkflow(lease.SignalStirred, activities.Stirred{Host: "web-1", Incarnation: 1, Offset: 9000})
+		w.SignalWorkflow(lease.SignalStirred, pumps.Stirred{Host: "web-1", Incarnation: 1, Offset: 9000})
 	})
 	w.attached(2, func() { w.takes(w.send(protocol.SignalResume, protocol.Resume{Host: "web-2"})) })
 	w.attached(3, func() { close(looks) })
@@ -178,9 +179,9 @@ func TestTheEndIsToldWhileAStoppedProcessCannotBeRead(t *testing.T) {
 	w := waitsLong(t)
 	w.fake.pumps = []pumpFunc{asks("make"), lost, lost, lost}
 	away := 0
-	w.fake.rest = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	w.fake.rest = func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		if away++; away <= 30 {
-			return activities.RunPumpResult{HostLost: &protocol.HostLost{Since: time.Unix(0, 0), Why: "no route to host"}}, nil
+			return pumps.RunPumpResult{HostLost: &protocol.HostLost{Since: time.Unix(0, 0), Why: "no route to host"}}, nil
 		}
 		return readsOn("completed")(ctx, in)
 	}
@@ -236,8 +237,8 @@ func TestEachComingUpTriesOtherHosts(t *testing.T) {
 // codex yet.
 func TestAStopThatACloseCallsBackHasStoppedNothing(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{func(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TimedOut, State: opened(in), Deliveries: acked(in),
+	w.fake.pumps = []pumpFunc{func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TimedOut, State: opened(in), Deliveries: acked(in),
 			Problem: &protocol.Problem{Kind: "turn_timeout", Message: "too long"}}}, nil
 	}, endsTurn("interrupted", "")}
 	w.fake.hang("stop")
@@ -258,7 +259,7 @@ func TestASessionForSomeTurnsWaitsForAHostToGoOnOn(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
 	kept := make(chan struct{})
-	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	w.fake.pumps = []pumpFunc{endsTurn("completed", ""), func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		<-kept
 		return lost(ctx, in)
 	}}
@@ -291,7 +292,7 @@ func TestAFiringWaitsForTheStore(t *testing.T) {
 	env := newEnvironment()
 	env.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.ScheduleID("nightly") + "-2026-11-23T00:00:00Z"})
 	tries := 0
-	env.RegisterActivityWithOptions(func(context.Context, activities.HoldBlobsInput) error {
+	env.RegisterActivityWithOptions(func(context.Context, batches.HoldBlobsInput) error {
 		if tries++; tries <= 30 {
 			return temporal.NewApplicationErrorWithOptions("this worker lacks the key", protocol.ErrTypeStore, temporal.ApplicationErrorOptions{
 				NonRetryable: true, Details: []any{protocol.Problem{Kind: protocol.ErrTypeStore, Message: "no key", Passing: true}}})

@@ -8,7 +8,8 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/lease"
 	"fairlead.dev/fairlead/workflows/session"
@@ -16,8 +17,8 @@ import (
 
 // These tests are about the signals between a session and its seed.
 
-func closes(out activities.CloseSessionResult, err error) func(activities.CloseSessionInput) (activities.CloseSessionResult, error) {
-	return func(in activities.CloseSessionInput) (activities.CloseSessionResult, error) {
+func closes(out places.CloseSessionResult, err error) func(places.CloseSessionInput) (places.CloseSessionResult, error) {
+	return func(in places.CloseSessionInput) (places.CloseSessionResult, error) {
 		out.Seq = in.Seq + int64(len(in.Notes))
 		return out, err
 	}
@@ -26,14 +27,14 @@ func closes(out activities.CloseSessionResult, err error) func(activities.CloseS
 func TestASessionGivesItsSeedBackWithNoMoreThanIsCertain(t *testing.T) {
 	for name, c := range map[string]struct {
 		close            protocol.Close
-		end              func(activities.CloseSessionInput) (activities.CloseSessionResult, error)
+		end              func(places.CloseSessionInput) (places.CloseSessionResult, error)
 		clean, discarded bool
 	}{
-		"wiped":             {protocol.Close{}, closes(activities.CloseSessionResult{Wiped: true, Removed: true}, nil), true, false},
-		"not wiped":         {protocol.Close{}, closes(activities.CloseSessionResult{Removed: true}, nil), false, false},
-		"given up, wiped":   {protocol.Close{Discard: true}, closes(activities.CloseSessionResult{Wiped: true, Unsaved: true}, nil), true, true},
-		"given up, away":    {protocol.Close{Discard: true}, closes(activities.CloseSessionResult{}, finally(protocol.ErrTypeUnreachable)), false, false},
-		"another's by then": {protocol.Close{}, closes(activities.CloseSessionResult{}, finally(protocol.ErrTypeFenced)), false, false},
+		"wiped":             {protocol.Close{}, closes(places.CloseSessionResult{Wiped: true, Removed: true}, nil), true, false},
+		"not wiped":         {protocol.Close{}, closes(places.CloseSessionResult{Removed: true}, nil), false, false},
+		"given up, wiped":   {protocol.Close{Discard: true}, closes(places.CloseSessionResult{Wiped: true, Unsaved: true}, nil), true, true},
+		"given up, away":    {protocol.Close{Discard: true}, closes(places.CloseSessionResult{}, finally(protocol.ErrTypeUnreachable)), false, false},
+		"another's by then": {protocol.Close{}, closes(places.CloseSessionResult{}, finally(protocol.ErrTypeFenced)), false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -94,7 +95,7 @@ func TestASessionTakesTheGenerationThatWasSavedUnderItsEpoch(t *testing.T) {
 	}
 }
 
-func failsAuth(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+func failsAuth(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 	out, err := endsTurn("failed", "")(context.Background(), in)
 	out.Pump.Turn.Problem = &protocol.Problem{Kind: "auth", Message: "codex was told 401", Hint: "import it anew"}
 	return out, err

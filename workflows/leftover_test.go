@@ -10,7 +10,8 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/places"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/hostpool"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -24,7 +25,7 @@ type fakeSweeper struct {
 	mu    sync.Mutex
 	away  bool
 	err   error
-	tries []activities.WipeLeftoverInput
+	tries []places.WipeLeftoverInput
 }
 
 func (f *fakeSweeper) set(away bool, err error) {
@@ -33,23 +34,23 @@ func (f *fakeSweeper) set(away bool, err error) {
 	f.away, f.err = away, err
 }
 
-func (f *fakeSweeper) tried() []activities.WipeLeftoverInput {
+func (f *fakeSweeper) tried() []places.WipeLeftoverInput {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]activities.WipeLeftoverInput{}, f.tries...)
+	return append([]places.WipeLeftoverInput{}, f.tries...)
 }
 
-func (f *fakeSweeper) WipeLeftover(_ context.Context, in activities.WipeLeftoverInput) (activities.WipeLeftoverResult, error) {
+func (f *fakeSweeper) WipeLeftover(_ context.Context, in places.WipeLeftoverInput) (places.WipeLeftoverResult, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tries = append(f.tries, in)
 	switch {
 	case f.away:
-		return activities.WipeLeftoverResult{}, temporal.NewNonRetryableApplicationError("no route to host", protocol.ErrTypeUnreachable, nil)
+		return places.WipeLeftoverResult{}, temporal.NewNonRetryableApplicationError("no route to host", protocol.ErrTypeUnreachable, nil)
 	case f.err != nil:
-		return activities.WipeLeftoverResult{}, f.err
+		return places.WipeLeftoverResult{}, f.err
 	}
-	return activities.WipeLeftoverResult{Wiped: true, At: time.Unix(1_800_000_000, 0).UTC(), Removed: in.Discard}, nil
+	return places.WipeLeftoverResult{Wiped: true, At: time.Unix(1_800_000_000, 0).UTC(), Removed: in.Discard}, nil
 }
 
 func (p *poolWorld) sweeper() *fakeSweeper {
@@ -77,7 +78,7 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 	})
 	p.once("a try", func() bool { return len(f.tried()) == 1 && p.shown("web-1").Leftovers[0].Error != "" }, func() {
 		v := p.shown("web-1")
-		if got := fmt.Sprint(query[[]activities.LeftThere](p.world, protocol.QueryLeft)); got != "[{b web-1 true} {a web-1 false}]" {
+		if got := fmt.Sprint(query[[]inquiry.LeftThere](p.world, protocol.QueryLeft)); got != "[{b web-1 true} {a web-1 false}]" {
 			t.Errorf("asked what is left: %s", got)
 		}
 		if v.Unclean != 1 || len(v.Leftovers) != 1 || v.Leftovers[0].Seed != "team" || !strings.Contains(v.Leftovers[0].Error, "no route") {
@@ -102,7 +103,7 @@ func TestWhatIsLeftOnALostHostIsWipedWhenItIsBack(t *testing.T) {
 		p.SignalWorkflow(lease.SignalHostBack, protocol.HostBack{Host: "web-1"})
 	})
 	p.at(4*kit.Usual.Reap+10*time.Second, func() {
-		if got := query[[]activities.LeftThere](p.world, protocol.QueryLeft); len(got) != 0 {
+		if got := query[[]inquiry.LeftThere](p.world, protocol.QueryLeft); len(got) != 0 {
 			t.Errorf("when all is wiped there is left: %v", got)
 		}
 		v := p.shown("web-1")
@@ -258,7 +259,7 @@ func TestWhatIsLeftAgainIsFoundAnew(t *testing.T) {
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 1))) })
 	p.at(time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1"}) })
 	p.at(2*time.Second, leaves)
-	var first, second []activities.WipeLeftoverInput
+	var first, second []places.WipeLeftoverInput
 	p.at(2*kit.Usual.Reap, func() {
 		first = f.tried()
 		leaves()
@@ -270,7 +271,7 @@ func TestWhatIsLeftAgainIsFoundAnew(t *testing.T) {
 	if len(first) < 2 || len(second) < 2 {
 		t.Fatalf("tried %d and %d times", len(first), len(second))
 	}
-	for what, in := range map[string][]activities.WipeLeftoverInput{"first": first, "again": second} {
+	for what, in := range map[string][]places.WipeLeftoverInput{"first": first, "again": second} {
 		if in[0].Found != in[0].Claim.Generation || in[len(in)-1].Found != in[0].Found {
 			t.Errorf("%s: found at %d, then at %d", what, in[0].Found, in[len(in)-1].Found)
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -17,14 +17,14 @@ import (
 // meets returns a pump of a turn that failed at a limit. If in is not 0, codex said
 // that the limit resets after that time.
 func meets(w *world, kind string, effects bool, in time.Duration) pumpFunc {
-	return func(_ context.Context, p activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(_ context.Context, p pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		st := opened(p)
 		st.TurnID = ""
 		var reset time.Time
 		if in != 0 {
 			reset = w.Now().Add(in)
 		}
-		return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TurnEnded, State: st, Deliveries: acked(p),
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TurnEnded, State: st, Deliveries: acked(p),
 			Turn: &conversation.TurnEnd{N: p.Pump.State.Turn, ID: "turn-1", Status: "failed", Effects: effects,
 				Problem: &protocol.Problem{Kind: kind, Message: "the limit is reached", Hint: "wait", ResetAt: reset}}}}, nil
 	}
@@ -124,7 +124,7 @@ func TestALimitOfUnknownEndIsTriedAtGrowingPauses(t *testing.T) {
 	w := newWorld(t)
 	var at []time.Time
 	limited := meets(w, protocol.EndRateLimit, false, 0)
-	w.fake.rest = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	w.fake.rest = func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		at = append(at, w.Now())
 		return limited(ctx, in)
 	}

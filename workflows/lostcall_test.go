@@ -9,7 +9,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/overseer"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/hostpool"
 	"fairlead.dev/fairlead/workflows/session"
@@ -19,10 +20,10 @@ import (
 // not retry the pump.
 type torn struct{ *standIn }
 
-func (h *torn) RunPump(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+func (h *torn) RunPump(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 	out, err := h.standIn.RunPump(ctx, in)
 	if err == nil && out.Pump.Reason == "cancelled" && activity.GetInfo(ctx).Attempt == 1 {
-		return activities.RunPumpResult{}, temporal.NewApplicationErrorWithOptions("wire lost", protocol.ErrTypeWireLost, temporal.ApplicationErrorOptions{})
+		return pumps.RunPumpResult{}, temporal.NewApplicationErrorWithOptions("wire lost", protocol.ErrTypeWireLost, temporal.ApplicationErrorOptions{})
 	}
 	return out, err
 }
@@ -32,7 +33,7 @@ func TestAPumpThatLosesItsWireWhileCalledBackIsFollowedByTheNext(t *testing.T) {
 	w := worker.New(r.c, r.queue, worker.Options{Identity: neutral, DeadlockDetectionTimeout: 10 * time.Second})
 	Register(w)
 	w.RegisterActivity(&torn{r.host})
-	w.RegisterActivity(&activities.Engine{Client: r.c})
+	w.RegisterActivity(&overseer.Engine{Client: r.c})
 	if err := w.Start(); err != nil {
 		t.Fatal(err)
 	}

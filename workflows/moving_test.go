@@ -9,23 +9,23 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
 
 // lost answers as a pump whose host is out of reach for too long.
-func lost(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-	return activities.RunPumpResult{HostLost: &protocol.HostLost{Since: time.Unix(1_800_000_000, 0), Why: "no route to host"}}, nil
+func lost(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+	return pumps.RunPumpResult{HostLost: &protocol.HostLost{Since: time.Unix(1_800_000_000, 0), Why: "no route to host"}}, nil
 }
 
-type pumping = func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error)
+type pumping = func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error)
 
 // saysTold returns a pump that, after then, reports the message about the move as
 // acknowledged.
 func saysTold(then pumping) pumping {
-	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		out, err := then(ctx, in)
 		if in.Pump.Tell != nil {
 			out.Pump.Deliveries = append(out.Pump.Deliveries, protocol.Delivery{ID: in.Pump.Tell.ID, State: protocol.Acknowledged})
@@ -189,9 +189,9 @@ func TestALostHostIsWaitedForAndItIsSaid(t *testing.T) {
 
 func TestAPersonSendsASessionAwayFromALostHost(t *testing.T) {
 	w := newWorld(t)
-	w.fake.pumps = []pumping{endsTurn("completed", ""), lost, func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	w.fake.pumps = []pumping{endsTurn("completed", ""), lost, func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		<-ctx.Done()
-		return activities.RunPumpResult{}, ctx.Err() // the pump never reached its host
+		return pumps.RunPumpResult{}, ctx.Err() // the pump never reached its host
 	}, endsTurn("completed", "")}
 	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.once("a snapshot is good", func() bool { v := w.view().Snapshot; return v != nil && v.N == 1 }, func() { w.send(protocol.SignalMessage, hello("m2")) })
@@ -246,13 +246,13 @@ func TestAHostThatIsLostTwiceIsLeftTwice(t *testing.T) {
 func TestWhatCodexWasProvedNotToHaveHeardIsTold(t *testing.T) {
 	w := newWorld(t)
 	w.hosts = []string{"web-1", "web-2"}
-	unsaid := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	unsaid := func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		out, err := endsTurn("completed", "")(ctx, in)
 		out.Pump.Deliveries = append(out.Pump.Deliveries, protocol.Delivery{ID: in.Pump.Tell.ID, State: protocol.Decided})
 		return out, err
 	}
-	broken := func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{}, temporal.NewCanceledError() // cancelled between two attempts
+	broken := func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+		return pumps.RunPumpResult{}, temporal.NewCanceledError() // cancelled between two attempts
 	}
 	w.fake.pumps = []pumping{endsTurn("completed", ""), lost, broken, unsaid, saysTold(endsTurn("completed", ""))}
 	for i := range 4 {
@@ -354,8 +354,8 @@ func TestWhatWasHeardOnALostHostCounts(t *testing.T) {
 		w := newWorld(t)
 		w.hosts = []string{"web-1", "web-2"}
 		w.fake.pumps = []pumping{endsTurn("completed", ""), lost, saysTold(endsTurn("completed", ""))}
-		w.fake.heard = func(in activities.RecordLostInput) activities.RecordLostResult {
-			out := activities.RecordLostResult{Seq: in.State.Seq + 3}
+		w.fake.heard = func(in pumps.RecordLostInput) pumps.RecordLostResult {
+			out := pumps.RecordLostResult{Seq: in.State.Seq + 3}
 			if knows {
 				out.Said, out.Last = []string{"m2"}, &conversation.PumpState{TurnID: "turn-2", FinalText: "I began to"}
 			}
@@ -439,7 +439,7 @@ func TestAForkThatWaitsForItsSnapshotCanBeClosed(t *testing.T) {
 func TestAForkBeginsWithASnapshotAndItsOwnThread(t *testing.T) {
 	w := newWorld(t)
 	forks := func(then pumping) pumping {
-		return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		return func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 			out, err := then(ctx, in)
 			out.Pump.State.ForkedFrom = in.Pump.State.ThreadID
 			return out, err
@@ -549,10 +549,10 @@ func TestATurnThatEndedOnALostHostHasNotKeptItsWork(t *testing.T) {
 		w.hosts = []string{"web-1", "web-2"}
 		w.fake.pumps = []pumping{endsTurn("completed", ""), lost}
 		w.fake.rest = saysTold(endsTurn("completed", ""))
-		w.fake.heard = func(in activities.RecordLostInput) activities.RecordLostResult {
+		w.fake.heard = func(in pumps.RecordLostInput) pumps.RecordLostResult {
 			end := c.end
 			end.N, end.ID, end.FinalText, end.Usage = 2, "turn-2", "all is done", protocol.Usage{Input: 7, Output: 2}
-			out := activities.RecordLostResult{Seq: in.State.Seq + 3, Ended: &end, Last: &conversation.PumpState{Usage: protocol.Usage{Input: 9, Output: 3}}}
+			out := pumps.RecordLostResult{Seq: in.State.Seq + 3, Ended: &end, Last: &conversation.PumpState{Usage: protocol.Usage{Input: 9, Output: 3}}}
 			if c.acked {
 				out.Said = []string{"m2"}
 			}

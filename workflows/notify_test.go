@@ -5,7 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
@@ -43,8 +44,8 @@ func TestTheFirstMessageComesWithTheStartAndTheEndIsTold(t *testing.T) {
 }
 
 func TestWhatASessionMayHaveDoneIsTold(t *testing.T) {
-	effects := func(status string) func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	effects := func(status string) func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+		return func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 			out, err := endsTurn(status, "")(ctx, in)
 			out.Pump.Turn.Effects = true
 			out.Pump.Turn.Problem = &protocol.Problem{Kind: "other", Message: "no"}
@@ -52,7 +53,7 @@ func TestWhatASessionMayHaveDoneIsTold(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		pump func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error)
+		pump func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error)
 		want string
 	}{
 		"it failed and had begun nothing":              {endsTurn("failed", ""), protocol.EffectsNone},
@@ -114,7 +115,7 @@ func TestASessionThatRefusedItsFirstMessageSaysSoWhenItIsAsked(t *testing.T) {
 // A session whose options are refused ends at once. Queries are answered with the reason.
 func TestASessionThatRefusedItsOptionsSaysSoWhenItIsAsked(t *testing.T) {
 	w := newWorld(t)
-	w.begins(protocol.Message{ID: "m1", Text: "hi"}, session.Options{Notify: "batch/b1", From: "s0.snap-1", Workspace: activities.Workspace{Snapshot: "s0.snap-2"}})
+	w.begins(protocol.Message{ID: "m1", Text: "hi"}, session.Options{Notify: "batch/b1", From: "s0.snap-1", Workspace: workspaces.Workspace{Snapshot: "s0.snap-2"}})
 	if typeOf(w.GetWorkflowError()) != protocol.RefusedBadInput {
 		t.Fatalf("it ended with %v", w.GetWorkflowError())
 	}

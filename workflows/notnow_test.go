@@ -6,15 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
 
 // overloaded answers as a pump whose codex accepts nothing.
-func overloaded(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-	return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Overloaded, State: opened(in),
+func overloaded(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+	return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Overloaded, State: opened(in),
 		Deliveries: deliveries(in, protocol.Decided), Problem: &protocol.Problem{Kind: protocol.EndOverloaded, Message: "codex is overloaded"}}}, nil
 }
 
@@ -76,7 +76,7 @@ func TestAnInterruptVoidsWhatWaitsForAPerson(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = []pumpFunc{
 		asks("make"),
-		func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+		func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 			if sends := in.Pump.Sends; len(sends) != 1 || sends[0].Kind != conversation.SendInterrupt {
 				t.Errorf("codex is told %+v", sends)
 			}

@@ -4,8 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/workflows/internal/kit"
 	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
 // Deployments may stop many workers in a row that serve the same turn.

@@ -6,20 +6,21 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-func (w *world) lastPump() activities.RunPumpInput {
+func (w *world) lastPump() pumps.RunPumpInput {
 	w.fake.mu.Lock()
 	defer w.fake.mu.Unlock()
 	return w.fake.ran[len(w.fake.ran)-1]
 }
 
-func (w *world) lastPrepared() activities.PrepareSessionInput {
+func (w *world) lastPrepared() places.PrepareSessionInput {
 	w.fake.mu.Lock()
 	defer w.fake.mu.Unlock()
 	return w.fake.prepared[len(w.fake.prepared)-1]

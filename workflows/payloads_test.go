@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/workflows/internal/kit"
 	commonpb "go.temporal.io/api/common/v1"
 	enums "go.temporal.io/api/enums/v1"
 	failurepb "go.temporal.io/api/failure/v1"
@@ -26,6 +25,8 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
 // Temporal's replayer compares the kinds of commands, their order, and the names in them.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
@@ -66,7 +66,7 @@ func TestMindsAreChangedSoOftenAndNoMore(t *testing.T) {
 
 // asksPermissions returns a pump in which codex asks to read a folder.
 func asksPermissions() pumpFunc {
-	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		out, err := asks("read")(ctx, in)
 		r := &out.Pump.Requests[0]
 		r.Kind, r.Permissions = protocol.KindPermissions, json.RawMessage(`{"fileSystem":{"read":["/w"]}}`)
@@ -107,10 +107,10 @@ func TestAMessageThatCameTooLateToSteerIsStillItsSenders(t *testing.T) {
 	w.fake.pumps = append(w.fake.pumps, asks("make"))
 	// The decision may start a pump that is then cancelled because of the message. So a
 	// pump answers according to its input.
-	brings := func(in activities.RunPumpInput, kind conversation.SendKind) bool {
+	brings := func(in pumps.RunPumpInput, kind conversation.SendKind) bool {
 		return slices.ContainsFunc(in.Pump.Sends, func(s conversation.Send) bool { return s.ID == "m2" && s.Kind == kind })
 	}
-	w.fake.rest = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	w.fake.rest = func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		if brings(in, conversation.SendTurn) {
 			return asks("make")(ctx, in)
 		}
@@ -130,7 +130,7 @@ func TestAMessageThatCameTooLateToSteerIsStillItsSenders(t *testing.T) {
 	})
 	w.at(4*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(session.Options{Policy: approvedBy(t, "", "bob", "cyd")})
-	second := slices.IndexFunc(w.fake.ran, func(in activities.RunPumpInput) bool { return brings(in, conversation.SendTurn) })
+	second := slices.IndexFunc(w.fake.ran, func(in pumps.RunPumpInput) bool { return brings(in, conversation.SendTurn) })
 	if second < 0 {
 		t.Fatal("the message became no turn")
 	}

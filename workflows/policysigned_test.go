@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/sshsig"
 	"fairlead.dev/fairlead/workflows/internal/ruling"
@@ -150,7 +150,7 @@ func TestOnlySignedDecisionsOfApproversCount(t *testing.T) {
 	if in := w.fake.ran[0]; len(in.Policies) != 1 || in.Pump.Policy != in.Policies[0].Digest || !slices.Equal(in.Requesters, []string{"ann"}) {
 		t.Errorf("the pump judges by %+v for %q", in.Policies, in.Requesters)
 	}
-	if p := w.fake.prepared[0].Policies; len(p) != 1 || activities.PolicyDigest(p[0]) != w.fake.ran[0].Pump.Policy {
+	if p := w.fake.prepared[0].Policies; len(p) != 1 || site.PolicyDigest(p[0]) != w.fake.ran[0].Pump.Policy {
 		t.Errorf("prepared with the policies %q", p)
 	}
 }

@@ -14,7 +14,11 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/hosts"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/activities/overseer"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/hostpool"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -33,19 +37,19 @@ type fakeEngine struct {
 	looked  bool    // FindEnded was called
 }
 
-func (f *fakeEngine) FindSessions(context.Context, activities.FindSessionsInput) (activities.FindSessionsResult, error) {
+func (f *fakeEngine) FindSessions(context.Context, overseer.FindSessionsInput) (overseer.FindSessionsResult, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.noLists) > 0 {
 		err := f.noLists[0]
 		f.noLists = f.noLists[1:]
-		return activities.FindSessionsResult{}, err
+		return overseer.FindSessionsResult{}, err
 	}
-	return activities.FindSessionsResult{Sessions: f.sessions}, nil
+	return overseer.FindSessionsResult{Sessions: f.sessions}, nil
 }
 
-func (f *fakeEngine) FindEnded(_ context.Context, in activities.FindEndedInput) (activities.FindEndedResult, error) {
-	var out activities.FindEndedResult
+func (f *fakeEngine) FindEnded(_ context.Context, in overseer.FindEndedInput) (overseer.FindEndedResult, error) {
+	var out overseer.FindEndedResult
 	f.mu.Lock()
 	f.looked = true
 	f.mu.Unlock()
@@ -69,20 +73,20 @@ type fakeHosts struct {
 	probes   []string                     // the hosts of each probe
 }
 
-func (f *fakeHosts) WatchHost(_ context.Context, in activities.WatchHostInput) error {
+func (f *fakeHosts) WatchHost(_ context.Context, in pumps.WatchHostInput) error {
 	f.record(fmt.Sprintf("%s at %s:%d tells %s* by %s", in.Host.Name, in.Host.Address, in.Host.Port, in.Prefix, in.Signal))
 	return activity.ErrResultPending
 }
 
 // ProbeHosts reports every host as healthy, except those in problems.
-func (f *fakeHosts) ProbeHosts(_ context.Context, in activities.ProbeHostsInput) (activities.ProbeHostsResult, error) {
+func (f *fakeHosts) ProbeHosts(_ context.Context, in hosts.ProbeHostsInput) (hosts.ProbeHostsResult, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var out activities.ProbeHostsResult
+	var out hosts.ProbeHostsResult
 	var names []string
 	for _, h := range in.Hosts {
 		names = append(names, h.Name)
-		found := activities.HostProbed{Name: h.Name, Problem: f.problems[h.Name]}
+		found := hosts.HostProbed{Name: h.Name, Problem: f.problems[h.Name]}
 		if found.Problem == nil || found.Problem.Kind == protocol.ErrTypeNoSpace {
 			found.Facts = map[string]string{"os": "Linux", "arch": "x86_64", "libc": "glibc 2.36", "cpus": "8", "memory_mb": "32000", "disk_free_mb": "2047"}
 		}
@@ -364,30 +368,30 @@ type fakeSeeds struct {
 	hold  chan struct{} // closed by the test to let a purge through
 
 	mu      sync.Mutex
-	fetched []activities.RecoverSeedInput
-	answers []func() (activities.RecoverSeedResult, error) // of the fetches, in order; a further fetch fails the test
+	fetched []inquiry.RecoverSeedInput
+	answers []func() (inquiry.RecoverSeedResult, error) // of the fetches, in order; a further fetch fails the test
 }
 
 // fetches returns the inputs of all fetches so far.
-func (f *fakeSeeds) fetches() []activities.RecoverSeedInput {
+func (f *fakeSeeds) fetches() []inquiry.RecoverSeedInput {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.fetched)
 }
 
-func (f *fakeSeeds) RecoverSeed(_ context.Context, in activities.RecoverSeedInput) (activities.RecoverSeedResult, error) {
+func (f *fakeSeeds) RecoverSeed(_ context.Context, in inquiry.RecoverSeedInput) (inquiry.RecoverSeedResult, error) {
 	f.mu.Lock()
 	f.fetched = append(f.fetched, in)
 	n := len(f.fetched)
 	f.mu.Unlock()
 	if n > len(f.answers) {
 		f.t.Errorf("fetch %d was not expected: %+v", n, in)
-		return activities.RecoverSeedResult{}, finally(protocol.ErrTypeInternal)
+		return inquiry.RecoverSeedResult{}, finally(protocol.ErrTypeInternal)
 	}
 	return f.answers[n-1]()
 }
 
-func (f *fakeSeeds) DeleteSeedBlobs(ctx context.Context, in activities.DeleteSeedInput) error {
+func (f *fakeSeeds) DeleteSeedBlobs(ctx context.Context, in logins.DeleteSeedInput) error {
 	if len(in.Blobs) != f.blobs || in.Before.IsZero() {
 		f.t.Errorf("purged %+v", in)
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/hostpool"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -16,7 +16,7 @@ import (
 
 func Parks(holder string, generation int64) lease.Release {
 	return lease.Release{Holder: holder, Generation: generation, Warm: &lease.LeftBehind{Host: "web-1", Generation: generation, Wiped: true,
-		Snapshot: &activities.SnapshotSpec{Parent: holder + ".snap-1"}}}
+		Snapshot: &snaps.SnapshotSpec{Parent: holder + ".snap-1"}}}
 }
 
 func TestAParkedSessionTakesNoSlotAndComesBackToItsFolder(t *testing.T) {

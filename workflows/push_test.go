@@ -6,19 +6,19 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-func (f *fakeSessions) PushWorkspace(ctx context.Context, in activities.PushWorkspaceInput) (activities.PushWorkspaceResult, error) {
+func (f *fakeSessions) PushWorkspace(ctx context.Context, in workspaces.PushWorkspaceInput) (workspaces.PushWorkspaceResult, error) {
 	err := f.act(ctx, "push", "push %s", in.Branch)
-	return activities.PushWorkspaceResult{Commit: "c0ffee", Branch: in.Branch}, err
+	return workspaces.PushWorkspaceResult{Commit: "c0ffee", Branch: in.Branch}, err
 }
 
 // pushable returns the options of a session that began with a repository.
 func pushable() session.Options {
-	return session.Options{Workspace: activities.Workspace{Repo: &activities.Repo{URL: "https://git.example.com/team/app.git"}}, Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotOff}}
+	return session.Options{Workspace: workspaces.Workspace{Repo: &workspaces.Repo{URL: "https://git.example.com/team/app.git"}}, Snapshot: protocol.SnapshotOptions{When: protocol.SnapshotOff}}
 }
 
 func (w *world) pushing() bool { return strings.Contains(w.done(), "push ") }
@@ -42,7 +42,7 @@ func TestNoTurnBeginsWhileTheWorkIsPushed(t *testing.T) {
 	})
 	w.whenTurn(1, "completed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(pushable())
-	if out, ok := push.result.(activities.PushWorkspaceResult); !ok || out.Commit != "c0ffee" {
+	if out, ok := push.result.(workspaces.PushWorkspaceResult); !ok || out.Commit != "c0ffee" {
 		t.Errorf("pushed: %+v", push)
 	}
 	if got := w.done(); got != "prepare s1 on web-1, start 1, push next, close discard=false" {

@@ -23,6 +23,8 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/overseer"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
@@ -143,9 +145,9 @@ func (r *real) work() (stop func()) {
 	})
 	register(w, r.every)
 	w.RegisterActivity(r.host)
-	w.RegisterActivity(&engineOf{&activities.Engine{Client: r.c}})
+	w.RegisterActivity(&engineOf{&overseer.Engine{Client: r.c}})
 	if r.store != nil {
-		w.RegisterActivity(activities.New(activities.Deps{Temporal: r.c, Store: r.store}).Batch)
+		w.RegisterActivity(activities.New(site.Deps{Temporal: r.c, Store: r.store}).Batch)
 	}
 	if err := w.Start(); err != nil {
 		r.t.Fatal(err)

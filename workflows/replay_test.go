@@ -21,7 +21,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/care"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -349,7 +349,7 @@ var shapes = []shape{
 		killed := ids[0]
 		name := r.view(killed).Seed
 		epoch := r.seed(name).Epoch
-		r.update(protocol.SeedID(name), protocol.UpdateRotatedSeed, nil, activities.RotatedSeed{Holder: killed, Epoch: epoch, Auth: "auth2"})
+		r.update(protocol.SeedID(name), protocol.UpdateRotatedSeed, nil, inquiry.RotatedSeed{Holder: killed, Epoch: epoch, Auth: "auth2"})
 		r.update(protocol.SeedID(name), protocol.UpdateSaveSeed, nil, saves(killed, epoch, 1, "2"))
 		r.terminate(killed)
 		r.becomes(next, protocol.Idle)

@@ -7,7 +7,7 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/hostpool"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -58,8 +58,8 @@ func TestWhoIsBusyAllTheTimeRollsOver(t *testing.T) {
 
 func TestASeedWhoseRecoveryCannotRunRollsOver(t *testing.T) {
 	p := newSeedWorld(t)
-	p.seeds.answers = []fetch{func() (activities.RecoverSeedResult, error) {
-		return activities.RecoverSeedResult{}, activity.ErrResultPending
+	p.seeds.answers = []fetch{func() (inquiry.RecoverSeedResult, error) {
+		return inquiry.RecoverSeedResult{}, activity.ErrResultPending
 	}}
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 100)) })
 	p.at(2*time.Second, func() { p.releases(lease.Release{Holder: "a", Epoch: 1, Generation: 100}) })

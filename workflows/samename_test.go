@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
@@ -65,7 +65,7 @@ func TestALoginThatIsBeingRefreshedIsNotGivenToTheNext(t *testing.T) {
 	f.hold = make(chan struct{})
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1), on("b", "web-2", 1)) })
 	p.at(2*time.Second, func() {
-		p.send(protocol.UpdateRefreshSeed, activities.RefreshSeed{Holder: "a", Epoch: 1, From: 1})
+		p.send(protocol.UpdateRefreshSeed, inquiry.RefreshSeed{Holder: "a", Epoch: 1, From: 1})
 	})
 	p.once("it is being refreshed", func() bool { _, n := f.asked(); return n == 1 }, func() {
 		p.releases(lease.Release{Holder: "a", Epoch: 1, Generation: 1, Clean: true})

@@ -14,12 +14,11 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/batches"
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/schedule"
 	"fairlead.dev/fairlead/workflows/session"
-
-	"fairlead.dev/fairlead/internal/owned"
 )
 
 // A scheduled is a Temporal Schedule that a test made.
@@ -326,7 +325,7 @@ func TestABatchThatStillRunsDecidesAsAWhole(t *testing.T) {
 	s := r.scheduleBatch("busy", 1, "stay", "stay")
 	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED)
 	fire1, first := s.fired(1)
-	session := activities.ItemSession(first, "i0", 1)
+	session := batches.ItemSession(first, "i0", 1)
 	s.isBusy(session)
 
 	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_SKIP)
@@ -344,14 +343,14 @@ func TestABatchThatStillRunsDecidesAsAWhole(t *testing.T) {
 	if v, err := r.result(session); err != nil || v.State != protocol.Closed {
 		t.Errorf("its session ended as %+v, %v", v, err)
 	}
-	s.isBusy(activities.ItemSession(second, "i0", 1))
+	s.isBusy(batches.ItemSession(second, "i0", 1))
 
 	s.trigger(enums.SCHEDULE_OVERLAP_POLICY_TERMINATE_OTHER)
 	fire3, third := s.fired(3)
 	if v := r.batchEnd(second).View; v.State != protocol.BatchCancelled {
 		t.Errorf("the batch of a terminated firing ended as %+v", v)
 	}
-	s.isBusy(activities.ItemSession(third, "i0", 1))
+	s.isBusy(batches.ItemSession(third, "i0", 1))
 	if err := r.c.CancelWorkflow(t.Context(), fire3.WorkflowID, fire3.FirstExecutionRunID); err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/lease"
 	"fairlead.dev/fairlead/workflows/seed"
@@ -23,8 +23,8 @@ func auth(n string) []protocol.SeedFile {
 	return []protocol.SeedFile{{Path: "auth.json", Mode: "0600", Digest: "auth" + n}}
 }
 
-func saves(holder string, epoch, from int64, n string) activities.SaveSeed {
-	return activities.SaveSeed{Holder: holder, Epoch: epoch, From: from, Auth: "auth" + n, Files: auth(n),
+func saves(holder string, epoch, from int64, n string) inquiry.SaveSeed {
+	return inquiry.SaveSeed{Holder: holder, Epoch: epoch, From: from, Auth: "auth" + n, Files: auth(n),
 		Ref: protocol.SeedRef{Blob: "b" + n, Digest: "d" + n, Kind: "chatgpt"}}
 }
 
@@ -59,8 +59,8 @@ func TestARotatedLoginIsTakenOnlyFromItsHolderAndAsTheNext(t *testing.T) {
 		bad := saves("a", 1, 1, "2")
 		bad.Ref.Kind = "api_key"
 		p.refuses(p.send(protocol.UpdateSaveSeed, bad), protocol.RefusedBadInput)
-		p.takes(p.send(protocol.UpdateRotatedSeed, activities.RotatedSeed{Holder: "a", Epoch: 1, Auth: "auth2", Reason: "the store is down"}))
-		p.refuses(p.send(protocol.UpdateRotatedSeed, activities.RotatedSeed{Holder: "b", Epoch: 1, Auth: "auth2"}), protocol.RefusedFenced)
+		p.takes(p.send(protocol.UpdateRotatedSeed, inquiry.RotatedSeed{Holder: "a", Epoch: 1, Auth: "auth2", Reason: "the store is down"}))
+		p.refuses(p.send(protocol.UpdateRotatedSeed, inquiry.RotatedSeed{Holder: "b", Epoch: 1, Auth: "auth2"}), protocol.RefusedFenced)
 	})
 	p.at(3*time.Second, func() {
 		if v := p.seed(); v.Rotated == nil || v.Rotated.Session != "a" || v.Rotated.Reason != "the store is down" || v.Generation != 1 {
@@ -69,7 +69,7 @@ func TestARotatedLoginIsTakenOnlyFromItsHolderAndAsTheNext(t *testing.T) {
 		p.takes(p.send(protocol.UpdateSaveSeed, saves("a", 1, 1, "2")))
 	})
 	p.at(4*time.Second, func() {
-		now := query[activities.SeedNow](p.world, protocol.QuerySeedNow)
+		now := query[inquiry.SeedNow](p.world, protocol.QuerySeedNow)
 		if now.Generation != 2 || now.Auth != "auth2" || now.Ref.Blob != "b2" || now.Ref.Name != "team" || now.Rotated != nil || now.Holders["a"] != 1 {
 			t.Errorf("now is %+v", now)
 		}

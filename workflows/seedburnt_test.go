@@ -8,7 +8,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
@@ -45,7 +45,7 @@ func TestATurnSaysNothingOfARefreshTokenThatMayBeSpent(t *testing.T) {
 	a.Brokered = true
 	p.at(time.Second, func() { p.acquires(a, on("b", "web-2", 1)) })
 	p.at(2*time.Second, func() {
-		p.send(protocol.UpdateRefreshSeed, activities.RefreshSeed{Holder: "a", Epoch: 1, From: 1})
+		p.send(protocol.UpdateRefreshSeed, inquiry.RefreshSeed{Holder: "a", Epoch: 1, From: 1})
 	})
 	p.once("it was lost", func() bool { return p.seed().Health == protocol.Suspect }, func() {
 		p.SignalWorkflow(lease.SignalReport, lease.Report{Holder: "a", Epoch: 1, Verdict: lease.VerdictAlive, Began: p.Now().Add(time.Hour)})
@@ -100,7 +100,7 @@ func TestADeadLoginIsNotAskedForAgain(t *testing.T) {
 	var answers []*updated
 	for _, m := range []time.Duration{1, 2} {
 		p.at(m*time.Minute, func() {
-			answers = append(answers, p.send(protocol.UpdateRefreshSeed, activities.RefreshSeed{Holder: "a", Epoch: 1, From: 1}))
+			answers = append(answers, p.send(protocol.UpdateRefreshSeed, inquiry.RefreshSeed{Holder: "a", Epoch: 1, From: 1}))
 		})
 	}
 	p.runSeed(3 * time.Minute)

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/lease"
 	"fairlead.dev/fairlead/workflows/seed"
@@ -21,7 +21,7 @@ func (p *poolWorld) runAnew(until time.Duration) {
 }
 
 // leaves returns the request to save a login after codex has ended on the holder's host.
-func leaves(holder string, epoch, from int64, n string) activities.SaveSeed {
+func leaves(holder string, epoch, from int64, n string) inquiry.SaveSeed {
 	in := saves(holder, epoch, from, n)
 	in.Left = true
 	return in
@@ -31,9 +31,9 @@ func leaves(holder string, epoch, from int64, n string) activities.SaveSeed {
 // accepted, unless somebody holds the seed.
 func TestALoginOfAForgottenLeaseIsTakenWhileNobodyHoldsTheSeed(t *testing.T) {
 	p := newSeedWorld(t)
-	seen := activities.RotatedSeed{Holder: "a", Epoch: 7, Auth: "auth2", Left: true}
+	seen := inquiry.RotatedSeed{Holder: "a", Epoch: 7, Auth: "auth2", Left: true}
 	p.at(time.Second, func() {
-		if now := query[activities.SeedNow](p.world, protocol.QuerySeedNow); now.First != 100 {
+		if now := query[inquiry.SeedNow](p.world, protocol.QuerySeedNow); now.First != 100 {
 			t.Errorf("first is %d", now.First)
 		}
 		p.refuses(p.send(protocol.UpdateSaveSeed, saves("a", 7, 1, "2")), protocol.RefusedFenced) // codex may still run
@@ -91,7 +91,7 @@ func TestRevivingASeedGivesUpForgottenLeases(t *testing.T) {
 	p := newSeedWorld(t)
 	p.at(time.Second, func() { p.takes(p.send(protocol.UpdateReviveSeed, protocol.ReviveSeed{})) })
 	p.at(2*time.Second, func() {
-		if now := query[activities.SeedNow](p.world, protocol.QuerySeedNow); now.First != 0 {
+		if now := query[inquiry.SeedNow](p.world, protocol.QuerySeedNow); now.First != 0 {
 			t.Errorf("first is %d", now.First)
 		}
 		p.refuses(p.send(protocol.UpdateSaveSeed, leaves("a", 7, 1, "2")), protocol.RefusedFenced)
@@ -106,13 +106,13 @@ func TestRevivingASeedThatIsInDoubtKeepsForgottenLeases(t *testing.T) {
 	revives := func(at time.Duration, want int64) {
 		p.at(at, func() { p.takes(p.send(protocol.UpdateReviveSeed, protocol.ReviveSeed{})) })
 		p.at(at+time.Second/2, func() {
-			if now := query[activities.SeedNow](p.world, protocol.QuerySeedNow); now.First != want || now.Rotated != nil {
+			if now := query[inquiry.SeedNow](p.world, protocol.QuerySeedNow); now.First != want || now.Rotated != nil {
 				t.Errorf("after %v the seed is %+v", at, now)
 			}
 		})
 	}
 	p.at(time.Second, func() {
-		p.takes(p.send(protocol.UpdateRotatedSeed, activities.RotatedSeed{Holder: "a", Epoch: 7, Auth: "auth2", Left: true}))
+		p.takes(p.send(protocol.UpdateRotatedSeed, inquiry.RotatedSeed{Holder: "a", Epoch: 7, Auth: "auth2", Left: true}))
 	})
 	revives(2*time.Second, 100)
 	revives(3*time.Second, 0)

@@ -11,7 +11,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/activities/overseer"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/lease"
 	"fairlead.dev/fairlead/workflows/seed"
@@ -33,9 +34,9 @@ func (f *fakeLogins) note(what string) {
 	f.did = append(f.did, what)
 }
 
-func (f *fakeLogins) MakeLogin(context.Context, activities.LoginInput) (activities.MakeLoginResult, error) {
+func (f *fakeLogins) MakeLogin(context.Context, logins.LoginInput) (logins.MakeLoginResult, error) {
 	f.note("make")
-	return activities.MakeLoginResult{Home: "/r/logins/l/codex-home", Argv: []string{"codex", "login"}}, nil
+	return logins.MakeLoginResult{Home: "/r/logins/l/codex-home", Argv: []string{"codex", "login"}}, nil
 }
 
 func (f *fakeLogins) RunExec(context.Context, protocol.ExecInput) (protocol.ExecResult, error) {
@@ -43,16 +44,16 @@ func (f *fakeLogins) RunExec(context.Context, protocol.ExecInput) (protocol.Exec
 	return protocol.ExecResult{State: "exited", Code: f.exit}, nil
 }
 
-func (f *fakeLogins) CaptureSeed(_ context.Context, in activities.CaptureSeedInput) (activities.CaptureSeedResult, error) {
+func (f *fakeLogins) CaptureSeed(_ context.Context, in logins.CaptureSeedInput) (logins.CaptureSeedResult, error) {
 	f.note("capture " + in.Home)
 	kind := f.kind
 	if kind == "" {
 		kind = "chatgpt"
 	}
-	return activities.CaptureSeedResult{Home: in.Home, Ref: protocol.SeedRef{Name: in.Name, Blob: "b", Digest: "d", Kind: kind}, Auth: "a"}, f.broken
+	return logins.CaptureSeedResult{Home: in.Home, Ref: protocol.SeedRef{Name: in.Name, Blob: "b", Digest: "d", Kind: kind}, Auth: "a"}, f.broken
 }
 
-func (f *fakeLogins) PutSeed(_ context.Context, in activities.PutSeedInput) error {
+func (f *fakeLogins) PutSeed(_ context.Context, in overseer.PutSeedInput) error {
 	switch {
 	case in.Ask:
 		f.note("ask")
@@ -75,12 +76,12 @@ func (f *fakeLogins) PutSeed(_ context.Context, in activities.PutSeedInput) erro
 	return err
 }
 
-func (f *fakeLogins) ForgetLogin(context.Context, activities.ForgetLoginInput) error {
+func (f *fakeLogins) ForgetLogin(context.Context, logins.ForgetLoginInput) error {
 	f.note("forget")
 	return f.stays
 }
 
-func (f *fakeLogins) RemoveLogin(context.Context, activities.LoginInput) error {
+func (f *fakeLogins) RemoveLogin(context.Context, logins.LoginInput) error {
 	f.note("remove")
 	return nil
 }

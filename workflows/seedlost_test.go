@@ -10,7 +10,9 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -19,7 +21,7 @@ import (
 
 // lostSeed returns a pump that also finds that its session's lease of the seed has ended.
 func lostSeed(pump pumpFunc) pumpFunc {
-	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	return func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		out, err := pump(ctx, in)
 		out.SeedLost = &protocol.Problem{Kind: protocol.ErrTypeSeedFenced, Message: "session s1 has no lease on seed team", Hint: "see"}
 		return out, err
@@ -27,22 +29,22 @@ func lostSeed(pump pumpFunc) pumpFunc {
 }
 
 // amidTurn answers as a pump that returns while a turn runs.
-func amidTurn(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+func amidTurn(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 	st := opened(in)
 	st.TurnID = "turn-1"
-	return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.PumpCancelled, State: st, Deliveries: acked(in)}}, nil
+	return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.PumpCancelled, State: st, Deliveries: acked(in)}}, nil
 }
 
 // journalEnds answers as the pump that reads what a stopped codex has written.
-func journalEnds(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+func journalEnds(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 	st := opened(in)
-	return activities.RunPumpResult{Process: &activities.ProcessGone{State: "exited"},
+	return pumps.RunPumpResult{Process: &pumps.ProcessGone{State: "exited"},
 		Pump: conversation.PumpResult{Reason: conversation.ProcessEnded, State: st}}, nil
 }
 
 // again returns the same seed under a lease of a workflow that was started anew.
 func again(generation, epoch int64) *protocol.SeedRef {
-	return &protocol.SeedRef{Name: "team", Generation: generation, Blob: "anew", Digest: "d", Kind: activities.KindChatGPT, Epoch: epoch}
+	return &protocol.SeedRef{Name: "team", Generation: generation, Blob: "anew", Digest: "d", Kind: logins.KindChatGPT, Epoch: epoch}
 }
 
 func TestASessionThatLostItsSeedAsksForItAgain(t *testing.T) {
@@ -57,7 +59,7 @@ func TestASessionThatLostItsSeedAsksForItAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.kind = activities.KindChatGPT
+			w.kind = logins.KindChatGPT
 			w.fake.pumps = []pumpFunc{lostSeed(c.pump), journalEnds}
 			w.fake.rest = endsTurn("completed", "done")
 			w.seedSays = []poolAnswer{{}, {err: unknown}, {Granted: lease.Granted{Queued: "seed team, held by s9"}}}
@@ -108,8 +110,8 @@ func TestASessionThatLostItsSeedAsksForItAgain(t *testing.T) {
 }
 
 // refusesLogin answers as a pump whose codex cannot be logged in and so got no message.
-func refusesLogin(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-	return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Refused, State: in.Pump.State,
+func refusesLogin(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+	return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.Refused, State: in.Pump.State,
 		Problem: &protocol.Problem{Kind: "auth", Message: "codex cannot be logged in", Hint: "see"}}}, nil
 }
 
@@ -168,7 +170,7 @@ func TestABrokeredSessionThatLostItsSeedAsksForItAgain(t *testing.T) {
 // If the seed cannot be used any more, the session waits for a person, and keeps its queue.
 func TestASessionWhoseSeedIsOfNoUseAnyMoreWaitsForAPerson(t *testing.T) {
 	w := newWorld(t)
-	w.kind = activities.KindChatGPT
+	w.kind = logins.KindChatGPT
 	w.fake.pumps = []pumpFunc{lostSeed(endsTurn("completed", "done")), journalEnds}
 	w.fake.rest = endsTurn("completed", "done")
 	dead := poolAnswer{Granted: lease.Granted{Refused: &protocol.Failure{Kind: protocol.RefusedDead, Message: "seed team is dead", Hint: "log in anew"}}}
@@ -195,7 +197,7 @@ func TestASessionWhoseSeedIsOfNoUseAnyMoreWaitsForAPerson(t *testing.T) {
 
 func TestATurnIsInterruptedWhileItsSessionWaitsForTheSeed(t *testing.T) {
 	w := newWorld(t)
-	w.kind = activities.KindChatGPT
+	w.kind = logins.KindChatGPT
 	w.fake.pumps = []pumpFunc{lostSeed(amidTurn), journalEnds}
 	w.seedSays = []poolAnswer{{}, {Granted: lease.Granted{Queued: "seed team, held by s9"}}}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
@@ -269,7 +271,7 @@ func TestASessionThatEndsWithoutItsSeedSaysWhereTheLoginIs(t *testing.T) {
 // lease.
 func TestASessionThatLosesItsSeedWhileItClosesSaysWhereTheLoginIs(t *testing.T) {
 	w := newWorld(t)
-	w.kind = activities.KindChatGPT
+	w.kind = logins.KindChatGPT
 	w.fake.pumps = []pumpFunc{staysAttached(protocol.Acknowledged), lostSeed(amidTurn), journalEnds}
 	w.fake.fail("close", finally(protocol.ErrTypeUnreachable))
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
@@ -293,7 +295,7 @@ func (w *world) idleWithoutSeed() *session.State {
 			Layout: &protocol.Layout{Root: "/r"}, Lease: &session.HostLease{Spec: protocol.HostSpec{Name: "web-1"}, Epoch: 1}},
 	}
 	st.Pump.ThreadID, st.Pump.Opened = "thread-1", 1
-	st.Snap.Good = &activities.SnapshotBrief{ID: "s1-0", Turn: 1}
+	st.Snap.Good = &snaps.SnapshotBrief{ID: "s1-0", Turn: 1}
 	return st
 }
 
@@ -339,7 +341,7 @@ func TestAnIdleSessionWithoutItsSeedIsIdle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.kind = activities.KindChatGPT
+			w.kind = logins.KindChatGPT
 			w.seedSays = []poolAnswer{inLine}
 			if c.opt.ParkAfter > 0 {
 				w.every = time.Minute
@@ -387,7 +389,7 @@ func seeded(o session.Options) session.Options {
 // the lost lease.
 func TestAnIdleSessionTakesItsSeedWhenItIsGranted(t *testing.T) {
 	w := newWorld(t)
-	w.kind = activities.KindChatGPT
+	w.kind = logins.KindChatGPT
 	w.seedSays = []poolAnswer{{err: &temporal.UnknownExternalWorkflowExecutionError{}}, {Granted: lease.Granted{Queued: "seed team, held by s9"}}}
 	w.every = 10 * time.Second
 	st := w.idleWithoutSeed()
@@ -417,7 +419,7 @@ func TestAnIdleSessionTakesItsSeedWhenItIsGranted(t *testing.T) {
 // lease, its login is saved under that lease, before others use an older login.
 func TestASessionThatClosesWithoutItsSeedStaysInLine(t *testing.T) {
 	w := newWorld(t)
-	w.kind = activities.KindChatGPT
+	w.kind = logins.KindChatGPT
 	w.fake.pumps = []pumpFunc{lostSeed(amidTurn), journalEnds}
 	w.seedSays = []poolAnswer{{}, {Granted: lease.Granted{Queued: "seed team, held by s9"}}, {Granted: lease.Granted{Queued: "seed team, held by s9"}}}
 	w.fake.fail("close", finally(protocol.ErrTypeLoginUnsaved))
@@ -450,7 +452,7 @@ func TestASessionThatClosesWithoutItsSeedStaysInLine(t *testing.T) {
 // host, and tries again.
 func TestASessionThatCannotSaveItsLoginParksLater(t *testing.T) {
 	w := newWorld(t)
-	w.kind = activities.KindChatGPT
+	w.kind = logins.KindChatGPT
 	w.seedSays = []poolAnswer{{Granted: lease.Granted{Queued: "seed team, held by s9"}}}
 	w.fake.fail("park", finally(protocol.ErrTypeLoginUnsaved))
 	w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() { w.takes(w.send(protocol.SignalPark, protocol.Park{})) })
@@ -479,7 +481,7 @@ func TestASessionThatGetsItsSeedWhileItParksParksLater(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.kind, w.hosts, w.seedNow = activities.KindChatGPT, []string{"web-2"}, again(4, 9)
+			w.kind, w.hosts, w.seedNow = logins.KindChatGPT, []string{"web-2"}, again(4, 9)
 			w.seedSays = []poolAnswer{{Granted: lease.Granted{Queued: "seed team, held by s9"}}}
 			goOn := w.fake.hang("park")
 			w.fake.failTimes("park", 1, finally(c.kind))
@@ -550,7 +552,7 @@ func TestASessionThatPreparesAgainCanBeLeftWhileItWaitsForItsSeed(t *testing.T) 
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.kind = activities.KindChatGPT
+			w.kind = logins.KindChatGPT
 			w.seedSays = []poolAnswer{{Granted: lease.Granted{Queued: "seed team, held by s9"}}}
 			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
 			w.once("it stands in line", func() bool { return strings.Contains(w.view().Waits, "held by s9") }, func() {
@@ -580,7 +582,7 @@ func TestASessionThatPreparesAgainCanBeLeftWhileItWaitsForItsSeed(t *testing.T) 
 // seed again, and not for another seed of the pool.
 func TestASessionThatPreparesAgainAsksForTheSeedThatIsThere(t *testing.T) {
 	w := newWorld(t)
-	w.kind = activities.KindChatGPT
+	w.kind = logins.KindChatGPT
 	w.fake.rest = endsTurn("completed", "done")
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m2")) })
 	w.once("the turn ended", func() bool { turns := turnsOf(w); return len(turns) > 0 && turns[len(turns)-1].Status == "completed" },
@@ -603,7 +605,7 @@ func TestASessionThatLeavesALoginBehindTellsItsSeed(t *testing.T) {
 	carry.Seed = again(3, 7)
 	carry.Status, carry.Begun, carry.CreatedAt = protocol.Parked, true, w.Now()
 	carry.Parked, carry.Resume = &session.Parked{}, &protocol.Resume{}
-	w.kind, w.hosts = activities.KindChatGPT, []string{"web-2"}
+	w.kind, w.hosts = logins.KindChatGPT, []string{"web-2"}
 	w.ends(time.Minute)
 	w.ExecuteWorkflow(protocol.TypeSession, session.Input{ID: "s1", Options: session.Options{Seed: "team"}, Carry: &carry})
 	var asked []string

@@ -7,7 +7,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -16,24 +16,24 @@ import (
 
 // These tests check what a seed does in each of its states. The host is a fake.
 
-type fetch = func() (activities.RecoverSeedResult, error)
+type fetch = func() (inquiry.RecoverSeedResult, error)
 
 func brings(n string) fetch {
-	return func() (activities.RecoverSeedResult, error) {
-		return activities.RecoverSeedResult{Saved: &protocol.SeedRef{Blob: "b" + n, Digest: "d" + n, Kind: "chatgpt"}, Auth: "auth" + n, Files: auth(n)}, nil
+	return func() (inquiry.RecoverSeedResult, error) {
+		return inquiry.RecoverSeedResult{Saved: &protocol.SeedRef{Blob: "b" + n, Digest: "d" + n, Kind: "chatgpt"}, Auth: "auth" + n, Files: auth(n)}, nil
 	}
 }
 
-func wipes() (activities.RecoverSeedResult, error) {
-	return activities.RecoverSeedResult{Wiped: true}, nil
+func wipes() (inquiry.RecoverSeedResult, error) {
+	return inquiry.RecoverSeedResult{Wiped: true}, nil
 }
 
-func findsNothing() (activities.RecoverSeedResult, error) {
-	return activities.RecoverSeedResult{Absent: true, Wiped: true}, nil
+func findsNothing() (inquiry.RecoverSeedResult, error) {
+	return inquiry.RecoverSeedResult{Absent: true, Wiped: true}, nil
 }
 
-func isAway() (activities.RecoverSeedResult, error) {
-	return activities.RecoverSeedResult{}, temporal.NewNonRetryableApplicationError("no route to host", protocol.ErrTypeUnreachable, nil)
+func isAway() (inquiry.RecoverSeedResult, error) {
+	return inquiry.RecoverSeedResult{}, temporal.NewNonRetryableApplicationError("no route to host", protocol.ErrTypeUnreachable, nil)
 }
 
 func (p *poolWorld) acquires(as ...lease.Acquire) {
@@ -109,7 +109,7 @@ func TestAnUncleanHoldersLoginIsSavedAndWipedBeforeTheNextGrant(t *testing.T) {
 	p.seeds.answers = []fetch{isAway, brings("2"), wipes}
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 100), on("b", "web-1", 100)) })
 	p.at(2*time.Second, func() {
-		p.takes(p.send(protocol.UpdateRotatedSeed, activities.RotatedSeed{Holder: "a", Epoch: 1, Auth: "auth2"}))
+		p.takes(p.send(protocol.UpdateRotatedSeed, inquiry.RotatedSeed{Holder: "a", Epoch: 1, Auth: "auth2"}))
 	})
 	p.at(3*time.Second, func() { p.forget(); p.releases(lease.Release{Holder: "a", Epoch: 1, Generation: 100}) })
 	p.once("the host was tried", func() bool { v := p.seed(); return v.Recovery != nil && v.Recovery.Problem != nil }, func() {
@@ -176,7 +176,7 @@ func TestARotationThatIsNowhereMakesTheSeedSuspect(t *testing.T) {
 		p.seeds.answers = []fetch{findsNothing}
 		p.at(time.Second, func() { p.acquires(on("a", "web-1", 100)) })
 		p.at(2*time.Second, func() {
-			p.takes(p.send(protocol.UpdateRotatedSeed, activities.RotatedSeed{Holder: "a", Epoch: 1, Auth: "auth2"}))
+			p.takes(p.send(protocol.UpdateRotatedSeed, inquiry.RotatedSeed{Holder: "a", Epoch: 1, Auth: "auth2"}))
 			p.refuses(p.send(protocol.UpdatePutSeed, login("2")), protocol.RefusedState)
 		})
 		p.at(3*time.Second, func() {
@@ -285,7 +285,7 @@ func TestASeedRollsOverInEachState(t *testing.T) {
 	p.at(0, func() { p.takes(p.send(protocol.UpdateSetSeed, protocol.SetSeed{Pools: &pools})) })
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 100), on("b", "web-2", 101)) })
 	p.at(2*time.Second, func() {
-		p.takes(p.send(protocol.UpdateRotatedSeed, activities.RotatedSeed{Holder: "a", Epoch: 1, Auth: "auth2", Reason: "the store is down"}))
+		p.takes(p.send(protocol.UpdateRotatedSeed, inquiry.RotatedSeed{Holder: "a", Epoch: 1, Auth: "auth2", Reason: "the store is down"}))
 	})
 	p.at(3*time.Second, func() { p.releases(lease.Release{Holder: "a", Epoch: 1, Generation: 100}) })
 	p.once("the host was tried", func() bool { v := p.seed(); return v.Recovery != nil && v.Recovery.Problem != nil }, func() {

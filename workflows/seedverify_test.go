@@ -10,7 +10,8 @@ import (
 
 	"go.temporal.io/sdk/activity"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/logins"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -24,30 +25,30 @@ type fakeTokens struct {
 	mu        sync.Mutex
 	verifies  []string // verdicts
 	refreshes []string // verdicts; the name of a login means the verdict alive, with that login
-	verified  []activities.VerifySeedInput
-	refreshed []activities.RefreshSeedInput
+	verified  []logins.VerifySeedInput
+	refreshed []logins.RefreshSeedInput
 	hold      chan struct{}
 	pends     bool // no refresh ends
 }
 
-func (f *fakeTokens) VerifySeed(_ context.Context, in activities.VerifySeedInput) (activities.VerifySeedResult, error) {
+func (f *fakeTokens) VerifySeed(_ context.Context, in logins.VerifySeedInput) (logins.VerifySeedResult, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.verified = append(f.verified, in)
 	if len(f.verified) > len(f.verifies) {
 		f.t.Errorf("an unexpected verification %+v", in)
-		return activities.VerifySeedResult{}, nil
+		return logins.VerifySeedResult{}, nil
 	}
-	return activities.VerifySeedResult{SeedVerdict: saying(f.verifies[len(f.verified)-1])}, nil
+	return logins.VerifySeedResult{SeedVerdict: saying(f.verifies[len(f.verified)-1])}, nil
 }
 
-func (f *fakeTokens) RefreshSeed(ctx context.Context, in activities.RefreshSeedInput) (activities.RefreshSeedResult, error) {
+func (f *fakeTokens) RefreshSeed(ctx context.Context, in logins.RefreshSeedInput) (logins.RefreshSeedResult, error) {
 	f.mu.Lock()
 	f.refreshed = append(f.refreshed, in)
 	n, hold, pends := len(f.refreshed), f.hold, f.pends
 	f.mu.Unlock()
 	if pends {
-		return activities.RefreshSeedResult{}, activity.ErrResultPending
+		return logins.RefreshSeedResult{}, activity.ErrResultPending
 	}
 	if hold != nil {
 		select {
@@ -57,14 +58,14 @@ func (f *fakeTokens) RefreshSeed(ctx context.Context, in activities.RefreshSeedI
 	}
 	if n > len(f.refreshes) {
 		f.t.Errorf("an unexpected refresh %+v", in)
-		return activities.RefreshSeedResult{}, nil
+		return logins.RefreshSeedResult{}, nil
 	}
 	word := f.refreshes[n-1]
 	if !strings.HasPrefix(word, "login ") {
-		return activities.RefreshSeedResult{SeedVerdict: saying(word), Asked: true}, nil
+		return logins.RefreshSeedResult{SeedVerdict: saying(word), Asked: true}, nil
 	}
 	next := login(strings.TrimPrefix(word, "login "))
-	return activities.RefreshSeedResult{SeedVerdict: saying("alive"), Saved: &next.Ref, Files: next.Files, Auth: next.Files[0].Digest, Asked: true}, nil
+	return logins.RefreshSeedResult{SeedVerdict: saying("alive"), Saved: &next.Ref, Files: next.Files, Auth: next.Files[0].Digest, Asked: true}, nil
 }
 
 func (f *fakeTokens) asked() (verified, refreshed int) {
@@ -73,8 +74,8 @@ func (f *fakeTokens) asked() (verified, refreshed int) {
 	return len(f.verified), len(f.refreshed)
 }
 
-func saying(verdict string) activities.SeedVerdict {
-	v := activities.SeedVerdict{Verdict: verdict}
+func saying(verdict string) logins.SeedVerdict {
+	v := logins.SeedVerdict{Verdict: verdict}
 	if verdict != "alive" {
 		v.Reason, v.Hint = "because it is "+verdict, "do `ctl seed verify NAME --force`"
 	}
@@ -243,13 +244,13 @@ func TestAHolderGetsANewerLoginAndASecondAskTheSame(t *testing.T) {
 	p.at(time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, on("a", "web-1", 100)) })
 	var first, second *updated
 	p.at(2*time.Second, func() {
-		p.refuses(p.send(protocol.UpdateRefreshSeed, activities.RefreshSeed{Holder: "b", Epoch: 1, From: 1}), protocol.RefusedFenced)
-		first = p.send(protocol.UpdateRefreshSeed, activities.RefreshSeed{Holder: "a", Epoch: 1, From: 1})
-		second = p.send(protocol.UpdateRefreshSeed, activities.RefreshSeed{Holder: "a", Epoch: 1, From: 1})
+		p.refuses(p.send(protocol.UpdateRefreshSeed, inquiry.RefreshSeed{Holder: "b", Epoch: 1, From: 1}), protocol.RefusedFenced)
+		first = p.send(protocol.UpdateRefreshSeed, inquiry.RefreshSeed{Holder: "a", Epoch: 1, From: 1})
+		second = p.send(protocol.UpdateRefreshSeed, inquiry.RefreshSeed{Holder: "a", Epoch: 1, From: 1})
 	})
 	p.at(time.Minute, func() {
 		for _, u := range []*updated{first, second} {
-			now, ok := u.result.(activities.SeedNow)
+			now, ok := u.result.(inquiry.SeedNow)
 			if !ok || now.Generation != 2 || now.Ref.Blob != "b2" || now.Holders["a"] != 1 {
 				t.Errorf("answered %.300v", u)
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/mock"
 	"go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
@@ -266,7 +266,7 @@ func TestAMessageThatMayHaveReachedCodexIsNotRepeated(t *testing.T) {
 
 func TestACodexThatNeverOpensFailsTheSession(t *testing.T) {
 	w := newWorld(t)
-	d := func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	d := func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		out, err := dies(protocol.Decided, false)(ctx, in)
 		out.Process.Code = 1 // codex ended by itself; if it had been killed, it would be started again
 		return out, err
@@ -434,15 +434,15 @@ func TestRolloverCarriesEverything(t *testing.T) {
 
 func TestAPumpCalledBackBetweenAttemptsRepeatsNothing(t *testing.T) {
 	w := newWorld(t)
-	lost := func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error) {
-		return activities.RunPumpResult{}, temporal.NewApplicationErrorWithOptions("wire lost", protocol.ErrTypeWireLost,
+	lost := func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+		return pumps.RunPumpResult{}, temporal.NewApplicationErrorWithOptions("wire lost", protocol.ErrTypeWireLost,
 			temporal.ApplicationErrorOptions{NextRetryDelay: time.Millisecond})
 	}
 	// The environment retries at once. The third attempt stays attached until the workflow
 	// cancels it.
-	w.fake.pumps = append(w.fake.pumps, lost, lost, func(ctx context.Context, _ activities.RunPumpInput) (activities.RunPumpResult, error) {
+	w.fake.pumps = append(w.fake.pumps, lost, lost, func(ctx context.Context, _ pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		<-ctx.Done()
-		return activities.RunPumpResult{}, ctx.Err()
+		return pumps.RunPumpResult{}, ctx.Err()
 	}, endsTurn("interrupted", ""))
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.attached(3, func() { w.send(protocol.SignalInterrupt, protocol.Interrupt{By: "bob"}) })

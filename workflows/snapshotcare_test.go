@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/overseer"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/care"
 )
@@ -35,9 +35,9 @@ func (c *storeCare) env(t *testing.T) *environment {
 		c.checked = append(c.checked, in)
 		return protocol.CheckSnapshotsResult{Snapshots: 3, Problems: []string{"s1.snap-x: a pack is missing"}}, c.err
 	}, activity.RegisterOptions{Name: "CheckSnapshots"})
-	env.RegisterActivityWithOptions(func(context.Context, activities.VerifySeedsInput) (activities.VerifySeedsResult, error) {
+	env.RegisterActivityWithOptions(func(context.Context, overseer.VerifySeedsInput) (overseer.VerifySeedsResult, error) {
 		t.Error("seeds are verified by a run that looks after snapshots")
-		return activities.VerifySeedsResult{}, nil
+		return overseer.VerifySeedsResult{}, nil
 	}, activity.RegisterOptions{Name: "VerifySeeds"})
 	return env
 }

@@ -6,16 +6,16 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-func (w *world) snapshots() []activities.TakeSnapshotInput {
+func (w *world) snapshots() []snaps.TakeSnapshotInput {
 	w.fake.mu.Lock()
 	defer w.fake.mu.Unlock()
-	return append([]activities.TakeSnapshotInput{}, w.fake.snaps...)
+	return append([]snaps.TakeSnapshotInput{}, w.fake.snaps...)
 }
 
 func TestASnapshotIsTakenAfterEachTurnAndNoTurnWaitsForIt(t *testing.T) {

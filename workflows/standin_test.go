@@ -15,7 +15,14 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/batches"
+	"fairlead.dev/fairlead/activities/hosts"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/activities/overseer"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
@@ -50,7 +57,7 @@ type standIn struct {
 
 	watches int // how many watches run
 
-	recovered []activities.RecoverSeedInput
+	recovered []inquiry.RecoverSeedInput
 	planted   map[string]map[string]bool // by seed: the sessions that have it
 	crowds    map[string]int             // by seed: the greatest number of such sessions at a time
 	granted   []string                   // the seed of each prepared session, in order
@@ -59,10 +66,10 @@ type standIn struct {
 	gates  map[string]chan struct{} // by session: codex starts only when this is closed
 	stops  map[string]int           // by session: how often codex was stopped
 
-	away  map[string]bool                             // hosts that cannot be reached
-	parks map[string][]activities.ParkSessionInput    // by session: the inputs of parks that completed
-	came  map[string][]activities.PrepareSessionInput // by session
-	told  map[string][]string                         // by session: what codex was told
+	away  map[string]bool                         // hosts that cannot be reached
+	parks map[string][]snaps.ParkSessionInput     // by session: the inputs of parks that completed
+	came  map[string][]places.PrepareSessionInput // by session
+	told  map[string][]string                     // by session: what codex was told
 }
 
 // A fault is what happens to the worker of a pump.
@@ -93,14 +100,14 @@ type standInProc struct {
 	dead    protocol.DeliveryState      // set if the process died: the state that the next sends will have reached
 	steered []string                    // messages that steered turns
 	limits  []conversation.Limits       // of its pumps
-	journal *activities.RunPumpResult   // what the newest pump read, until a result has reported it
+	journal *pumps.RunPumpResult        // what the newest pump read, until a result has reported it
 	results []string                    // how the session's pumps returned
 	sends   [][]conversation.Send       // the sends that the pumps were given
 }
 
 func newStandIn(t *testing.T) *standIn {
 	return &standIn{t: t, planted: map[string]map[string]bool{}, crowds: map[string]int{}, procs: map[string]*standInProc{}, turns: map[string][]ranTurn{}, held: map[string]bool{}, bad: map[string]error{},
-		away: map[string]bool{}, parks: map[string][]activities.ParkSessionInput{}, came: map[string][]activities.PrepareSessionInput{}, told: map[string][]string{}, faults: map[string]fault{}, gates: map[string]chan struct{}{}, stops: map[string]int{}}
+		away: map[string]bool{}, parks: map[string][]snaps.ParkSessionInput{}, came: map[string][]places.PrepareSessionInput{}, told: map[string][]string{}, faults: map[string]fault{}, gates: map[string]chan struct{}{}, stops: map[string]int{}}
 }
 
 // kill ends a session's process. The next sends will have reached the given state.
@@ -205,19 +212,19 @@ func (h *standIn) fails(session string, err error) {
 	}
 }
 
-func (h *standIn) PrepareSession(ctx context.Context, in activities.PrepareSessionInput) (activities.PrepareSessionResult, error) {
+func (h *standIn) PrepareSession(ctx context.Context, in places.PrepareSessionInput) (places.PrepareSessionResult, error) {
 	if err := h.pass(ctx, "prepare "+in.Claim.Session); err != nil {
-		return activities.PrepareSessionResult{}, err
+		return places.PrepareSessionResult{}, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for name, err := range h.bad {
 		if strings.HasSuffix(in.Claim.Session, name) {
-			return activities.PrepareSessionResult{}, err
+			return places.PrepareSessionResult{}, err
 		}
 	}
 	if h.away[in.Claim.Host.Name] {
-		return activities.PrepareSessionResult{}, unreachable()
+		return places.PrepareSessionResult{}, unreachable()
 	}
 	h.held[in.Claim.Session] = true
 	h.came[in.Claim.Session] = append(h.came[in.Claim.Session], in)
@@ -233,31 +240,31 @@ func (h *standIn) PrepareSession(ctx context.Context, in activities.PrepareSessi
 			}
 		}
 	}
-	return activities.PrepareSessionResult{CodexVersion: "0.169.0", Permissions: "fairlead", Restored: restored,
+	return places.PrepareSessionResult{CodexVersion: "0.169.0", Permissions: "fairlead", Restored: restored,
 		Layout: protocol.Layout{Root: "/r", Dir: dir, CodexHome: dir + "/codex-home", WorkDir: dir + "/work", OwnWork: true, Codex: "/r/codex"}}, nil
 }
 
-func (h *standIn) StartServer(ctx context.Context, in activities.StartServerInput) (activities.StartServerResult, error) {
+func (h *standIn) StartServer(ctx context.Context, in places.StartServerInput) (places.StartServerResult, error) {
 	if err := h.pass(ctx, in.Claim.Session); err != nil {
-		return activities.StartServerResult{}, err
+		return places.StartServerResult{}, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	old := h.proc(in.Claim.Session)
 	h.procs[in.Claim.Session] = &standInProc{had: old.had, answers: map[string]protocol.Outcome{}, results: old.results, sends: old.sends,
 		epoch: old.epoch, steered: old.steered, limits: old.limits, text: old.text}
-	return activities.StartServerResult{Process: "app-server", PID: 100 + in.Incarnation}, nil
+	return places.StartServerResult{Process: "app-server", PID: 100 + in.Incarnation}, nil
 }
 
-func (h *standIn) StopServer(_ context.Context, in activities.StopServerInput) (activities.StopServerResult, error) {
+func (h *standIn) StopServer(_ context.Context, in places.StopServerInput) (places.StopServerResult, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stops[in.Claim.Session]++
-	return activities.StopServerResult{}, nil
+	return places.StopServerResult{}, nil
 }
 
 // plant records where a seed is, and how many sessions have it at a time.
-func (h *standIn) plant(in activities.PrepareSessionInput) {
+func (h *standIn) plant(in places.PrepareSessionInput) {
 	if in.Seed == nil {
 		return
 	}
@@ -281,15 +288,15 @@ func (h *standIn) wipe(session string, seed *protocol.SeedRef) bool {
 	return true
 }
 
-func (h *standIn) CloseSession(ctx context.Context, in activities.CloseSessionInput) (activities.CloseSessionResult, error) {
+func (h *standIn) CloseSession(ctx context.Context, in places.CloseSessionInput) (places.CloseSessionResult, error) {
 	if err := h.pass(ctx, "close "+in.Claim.Session); err != nil {
-		return activities.CloseSessionResult{}, err
+		return places.CloseSessionResult{}, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.held, in.Claim.Session)
 	h.wipe(in.Claim.Session, in.Seed)
-	return activities.CloseSessionResult{Wiped: true, Removed: true, Seq: in.Seq + int64(len(in.Notes))}, nil
+	return places.CloseSessionResult{Wiped: true, Removed: true, Seq: in.Seq + int64(len(in.Notes))}, nil
 }
 
 func unreachable() error {
@@ -308,20 +315,20 @@ func (h *standIn) isAway(host string) bool {
 	return h.away[host]
 }
 
-func (h *standIn) prepared(session string) []activities.PrepareSessionInput {
+func (h *standIn) prepared(session string) []places.PrepareSessionInput {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.came[session])
 }
 
-func (h *standIn) ParkSession(ctx context.Context, in activities.ParkSessionInput) (activities.ParkSessionResult, error) {
+func (h *standIn) ParkSession(ctx context.Context, in snaps.ParkSessionInput) (snaps.ParkSessionResult, error) {
 	if err := h.pass(ctx, "park "+in.Claim.Session); err != nil {
-		return activities.ParkSessionResult{}, err
+		return snaps.ParkSessionResult{}, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.away[in.Claim.Host.Name] {
-		return activities.ParkSessionResult{}, unreachable()
+		return snaps.ParkSessionResult{}, unreachable()
 	}
 	if h.proc(in.Claim.Session).pumping > 0 {
 		h.t.Errorf("%s parks while a pump is attached", in.Claim.Session)
@@ -329,52 +336,52 @@ func (h *standIn) ParkSession(ctx context.Context, in activities.ParkSessionInpu
 	delete(h.held, in.Claim.Session)
 	h.wipe(in.Claim.Session, in.Seed)
 	h.parks[in.Claim.Session] = append(h.parks[in.Claim.Session], in)
-	return activities.ParkSessionResult{Snapshot: briefOf(in.Claim.Session, in.SnapshotSpec), Wiped: true, Seq: in.Seq + int64(len(in.Notes))}, nil
+	return snaps.ParkSessionResult{Snapshot: briefOf(in.Claim.Session, in.SnapshotSpec), Wiped: true, Seq: in.Seq + int64(len(in.Notes))}, nil
 }
 
-func (h *standIn) TakeSnapshot(ctx context.Context, in activities.TakeSnapshotInput) (activities.TakeSnapshotResult, error) {
+func (h *standIn) TakeSnapshot(ctx context.Context, in snaps.TakeSnapshotInput) (snaps.TakeSnapshotResult, error) {
 	if err := h.pass(ctx, "snapshot "+in.Claim.Session); err != nil {
-		return activities.TakeSnapshotResult{}, err
+		return snaps.TakeSnapshotResult{}, err
 	}
-	return activities.TakeSnapshotResult{Snapshot: briefOf(in.Claim.Session, in.SnapshotSpec)}, nil
+	return snaps.TakeSnapshotResult{Snapshot: briefOf(in.Claim.Session, in.SnapshotSpec)}, nil
 }
 
-func (h *standIn) RecordLost(_ context.Context, in activities.RecordLostInput) (activities.RecordLostResult, error) {
-	return activities.RecordLostResult{Seq: in.State.Seq}, nil
+func (h *standIn) RecordLost(_ context.Context, in pumps.RecordLostInput) (pumps.RecordLostResult, error) {
+	return pumps.RecordLostResult{Seq: in.State.Seq}, nil
 }
 
-func (h *standIn) RecordNotes(_ context.Context, in activities.RecordNotesInput) (activities.RecordNotesResult, error) {
-	return activities.RecordNotesResult{Seq: in.Seq + int64(len(in.Notes))}, nil
+func (h *standIn) RecordNotes(_ context.Context, in pumps.RecordNotesInput) (pumps.RecordNotesResult, error) {
+	return pumps.RecordNotesResult{Seq: in.Seq + int64(len(in.Notes))}, nil
 }
 
-func (h *standIn) WipeLeftover(_ context.Context, in activities.WipeLeftoverInput) (activities.WipeLeftoverResult, error) {
+func (h *standIn) WipeLeftover(_ context.Context, in places.WipeLeftoverInput) (places.WipeLeftoverResult, error) {
 	if h.isAway(in.Claim.Host.Name) {
-		return activities.WipeLeftoverResult{}, unreachable()
+		return places.WipeLeftoverResult{}, unreachable()
 	}
-	return activities.WipeLeftoverResult{Wiped: true, At: time.Unix(1_800_000_000, 0).UTC(), Removed: true}, nil
+	return places.WipeLeftoverResult{Wiped: true, At: time.Unix(1_800_000_000, 0).UTC(), Removed: true}, nil
 }
 
 // RecoverSeed finds the login on the host, because nobody closes a session whose workflow
 // was terminated.
-func (h *standIn) RecoverSeed(_ context.Context, in activities.RecoverSeedInput) (activities.RecoverSeedResult, error) {
+func (h *standIn) RecoverSeed(_ context.Context, in inquiry.RecoverSeedInput) (inquiry.RecoverSeedResult, error) {
 	if h.isAway(in.Claim.Host.Name) {
-		return activities.RecoverSeedResult{}, unreachable()
+		return inquiry.RecoverSeedResult{}, unreachable()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.recovered = append(h.recovered, in)
 	delete(h.held, in.Claim.Session)
 	there := h.wipe(in.Claim.Session, &in.Seed)
-	return activities.RecoverSeedResult{Absent: !there, Wiped: there}, nil
+	return inquiry.RecoverSeedResult{Absent: !there, Wiped: there}, nil
 }
 
-func (h *standIn) DeleteSeedBlobs(context.Context, activities.DeleteSeedInput) error { return nil }
+func (h *standIn) DeleteSeedBlobs(context.Context, logins.DeleteSeedInput) error { return nil }
 
-func (h *standIn) ProvisionCodex(context.Context, activities.ProvisionCodexInput) (protocol.ProvisionCodexResult, error) {
+func (h *standIn) ProvisionCodex(context.Context, hosts.ProvisionCodexInput) (protocol.ProvisionCodexResult, error) {
 	return protocol.ProvisionCodexResult{Path: "/r/codex", Version: "0.169.0", How: "present"}, nil
 }
 
-func (h *standIn) CheckHost(context.Context, activities.CheckHostInput) (protocol.CheckHostResult, error) {
+func (h *standIn) CheckHost(context.Context, hosts.CheckHostInput) (protocol.CheckHostResult, error) {
 	return protocol.CheckHostResult{OK: true, Checks: []protocol.Check{{Name: "os", OK: true, Detail: "linux"}},
 		Facts: map[string]string{"sandbox": "yes", "codex": "0.169.0"}, CheckedAt: time.Unix(1_800_000_000, 0).UTC()}, nil
 }
@@ -391,21 +398,21 @@ func (h *standIn) ScanHostKeys(context.Context, protocol.ScanHostKeysInput) (pro
 	return protocol.ScanHostKeysResult{}, nil
 }
 
-func (h *standIn) CaptureSeed(_ context.Context, in activities.CaptureSeedInput) (activities.CaptureSeedResult, error) {
-	return activities.CaptureSeedResult{Home: cmp.Or(in.Home, "/h/codex-home"), Ref: protocol.SeedRef{Name: in.Name, Blob: "b1", Digest: "d1", Kind: "chatgpt"},
+func (h *standIn) CaptureSeed(_ context.Context, in logins.CaptureSeedInput) (logins.CaptureSeedResult, error) {
+	return logins.CaptureSeedResult{Home: cmp.Or(in.Home, "/h/codex-home"), Ref: protocol.SeedRef{Name: in.Name, Blob: "b1", Digest: "d1", Kind: "chatgpt"},
 		Files: auth("1"), Auth: "sum of auth.json"}, nil
 }
 
-func (h *standIn) ForgetLogin(context.Context, activities.ForgetLoginInput) error { return nil }
+func (h *standIn) ForgetLogin(context.Context, logins.ForgetLoginInput) error { return nil }
 
-func (h *standIn) MakeLogin(_ context.Context, in activities.LoginInput) (activities.MakeLoginResult, error) {
-	return activities.MakeLoginResult{Home: "/r/logins/" + in.ID + "/codex-home", Argv: []string{"/r/codex", "login", "--device-auth"}}, nil
+func (h *standIn) MakeLogin(_ context.Context, in logins.LoginInput) (logins.MakeLoginResult, error) {
+	return logins.MakeLoginResult{Home: "/r/logins/" + in.ID + "/codex-home", Argv: []string{"/r/codex", "login", "--device-auth"}}, nil
 }
 
-func (h *standIn) RemoveLogin(context.Context, activities.LoginInput) error { return nil }
+func (h *standIn) RemoveLogin(context.Context, logins.LoginInput) error { return nil }
 
-func (h *standIn) FindLeftovers(context.Context, activities.FindLeftoversInput) (activities.FindLeftoversResult, error) {
-	return activities.FindLeftoversResult{Hosts: 1, Folders: 2, Unknown: 1}, nil
+func (h *standIn) FindLeftovers(context.Context, places.FindLeftoversInput) (places.FindLeftoversResult, error) {
+	return places.FindLeftoversResult{Hosts: 1, Folders: 2, Unknown: 1}, nil
 }
 
 func (h *standIn) PruneSnapshots(context.Context, protocol.PruneSnapshotsInput) (protocol.PruneSnapshotsResult, error) {
@@ -416,29 +423,29 @@ func (h *standIn) CheckSnapshots(context.Context, protocol.CheckSnapshotsInput) 
 	return protocol.CheckSnapshotsResult{Snapshots: 2, Chunks: 3, Packs: 1, Problems: []string{"snapshot s/2: a pack is missing"}, Damaged: []string{"s/2"}}, nil
 }
 
-func (h *standIn) TidyStore(context.Context) (activities.TidyStoreResult, error) {
-	return activities.TidyStoreResult{Problems: []string{"batch b: nobody answers"}}, nil
+func (h *standIn) TidyStore(context.Context) (batches.TidyStoreResult, error) {
+	return batches.TidyStoreResult{Problems: []string{"batch b: nobody answers"}}, nil
 }
 
 // engineOf is an Engine that ignores the seeds of other tests on the same server.
-type engineOf struct{ *activities.Engine }
+type engineOf struct{ *overseer.Engine }
 
-func (engineOf) VerifySeeds(context.Context, activities.VerifySeedsInput) (activities.VerifySeedsResult, error) {
-	return activities.VerifySeedsResult{Seen: 2, Verified: []string{"team"}, Left: 1}, nil
+func (engineOf) VerifySeeds(context.Context, overseer.VerifySeedsInput) (overseer.VerifySeedsResult, error) {
+	return overseer.VerifySeedsResult{Seen: 2, Verified: []string{"team"}, Left: 1}, nil
 }
 
-func (h *standIn) RunPump(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+func (h *standIn) RunPump(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 	session := in.Claim.Session
 	if h.isAway(in.Claim.Host.Name) {
 		return h.lost(ctx, in)
 	}
 	if err := h.attach(session, in); err != nil {
-		return activities.RunPumpResult{}, err
+		return pumps.RunPumpResult{}, err
 	}
 	what := h.befalls(session, diesBefore, diesAfter, isSilent)
 	if what == diesBefore {
 		h.detach(session, string(what))
-		return activities.RunPumpResult{}, lostWorker()
+		return pumps.RunPumpResult{}, lostWorker()
 	}
 	out, wait := h.step(session, in, activity.GetInfo(ctx).Attempt > 1 || in.Pump.Again > 0)
 	if what != "" {
@@ -448,21 +455,21 @@ func (h *standIn) RunPump(ctx context.Context, in activities.RunPumpInput) (acti
 	case isSilent:
 		h.detach(session, string(what))
 		<-activity.GetWorkerStopChannel(ctx) // nobody receives its result
-		return activities.RunPumpResult{}, lostWorker()
+		return pumps.RunPumpResult{}, lostWorker()
 	case diesAfter:
 		h.detach(session, string(what))
-		return activities.RunPumpResult{}, lostWorker()
+		return pumps.RunPumpResult{}, lostWorker()
 	}
 	if wait {
 		if err := h.stay(ctx); err != nil {
 			h.detach(session, "handed over")
-			return activities.RunPumpResult{}, err
+			return pumps.RunPumpResult{}, err
 		}
 		out.Pump.Reason = conversation.PumpCancelled
 		if what = h.befalls(session, diesBack); what != "" {
 			h.unheard(session, out)
 			h.detach(session, string(what))
-			return activities.RunPumpResult{}, lostWorker()
+			return pumps.RunPumpResult{}, lostWorker()
 		}
 	}
 	h.detach(session, string(out.Pump.Reason))
@@ -471,21 +478,21 @@ func (h *standIn) RunPump(ctx context.Context, in activities.RunPumpInput) (acti
 
 // lost answers as a pump whose host cannot be reached. It reports the loss if LostAfter is
 // set, and otherwise tries forever.
-func (h *standIn) lost(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+func (h *standIn) lost(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 	if in.LostAfter > 0 {
-		return activities.RunPumpResult{HostLost: &protocol.HostLost{Since: time.Unix(1_800_000_000, 0).UTC(), Why: "no route to host"}}, nil
+		return pumps.RunPumpResult{HostLost: &protocol.HostLost{Since: time.Unix(1_800_000_000, 0).UTC(), Why: "no route to host"}}, nil
 	}
 	if err := h.stay(ctx); err != nil {
-		return activities.RunPumpResult{}, err
+		return pumps.RunPumpResult{}, err
 	}
-	return activities.RunPumpResult{}, ctx.Err()
+	return pumps.RunPumpResult{}, ctx.Err()
 }
 
 // ProbeHosts reaches all hosts except those in away.
-func (h *standIn) ProbeHosts(_ context.Context, in activities.ProbeHostsInput) (activities.ProbeHostsResult, error) {
-	var out activities.ProbeHostsResult
+func (h *standIn) ProbeHosts(_ context.Context, in hosts.ProbeHostsInput) (hosts.ProbeHostsResult, error) {
+	var out hosts.ProbeHostsResult
 	for _, spec := range in.Hosts {
-		found := activities.HostProbed{Name: spec.Name, Facts: map[string]string{"os": "Linux"}}
+		found := hosts.HostProbed{Name: spec.Name, Facts: map[string]string{"os": "Linux"}}
 		h.mu.Lock()
 		if h.away[spec.Name] {
 			found.Facts, found.Problem = nil, &protocol.Problem{Kind: protocol.ErrTypeUnreachable, Message: "no route to host"}
@@ -496,7 +503,7 @@ func (h *standIn) ProbeHosts(_ context.Context, in activities.ProbeHostsInput) (
 	return out, nil
 }
 
-func (h *standIn) WatchHost(ctx context.Context, _ activities.WatchHostInput) error {
+func (h *standIn) WatchHost(ctx context.Context, _ pumps.WatchHostInput) error {
 	h.watch(1)
 	defer h.watch(-1)
 	return h.stay(ctx)
@@ -516,13 +523,13 @@ func (h *standIn) watched() int {
 
 // unheard keeps what a pump read but could not report, because the journal still
 // has it.
-func (h *standIn) unheard(session string, out activities.RunPumpResult) {
+func (h *standIn) unheard(session string, out pumps.RunPumpResult) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.proc(session).journal = &out
 }
 
-func (h *standIn) attach(session string, in activities.RunPumpInput) error {
+func (h *standIn) attach(session string, in pumps.RunPumpInput) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.proc(session)
@@ -566,7 +573,7 @@ func (h *standIn) stay(ctx context.Context) error {
 
 // step takes the sends of a pump and does what the running turn's text says. A retry of the
 // same pump gets the same sends.
-func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (out activities.RunPumpResult, wait bool) {
+func (h *standIn) step(session string, in pumps.RunPumpInput, again bool) (out pumps.RunPumpResult, wait bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	p := h.proc(session)
@@ -588,7 +595,7 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 			p.had[s.ID] = p.had[s.ID] || p.dead != protocol.Decided
 		}
 		out.Pump.Reason, out.Pump.State = conversation.ProcessEnded, st
-		out.Process = &activities.ProcessGone{State: "exited", Code: 137}
+		out.Process = &pumps.ProcessGone{State: "exited", Code: 137}
 		return out, false
 	}
 	before := p.journal
@@ -652,7 +659,7 @@ func (h *standIn) step(session string, in activities.RunPumpInput, again bool) (
 	case word == "die":
 		p.turnID, p.text = "", "hello" // do not die again when the turn is continued
 		out.Pump.Reason = conversation.ProcessEnded
-		out.Process = &activities.ProcessGone{State: "exited", Code: 137}
+		out.Process = &pumps.ProcessGone{State: "exited", Code: 137}
 	case word == "fail":
 		end("failed")
 	case word == "ask":

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/session"
@@ -61,7 +61,7 @@ func (w *world) begin() {
 }
 
 // calm answers as a pump whose turn completes at once.
-func calm(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+func calm(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 	return endsTurn("completed", "")(ctx, in)
 }
 
@@ -212,7 +212,7 @@ func TestMessageTableApprovals(t *testing.T) {
 		}
 		return d
 	}
-	for state, pumps := range map[protocol.ApprovalState][]func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error){
+	for state, pumps := range map[protocol.ApprovalState][]func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error){
 		protocol.ApprovalOpen:         {asks("make")},
 		protocol.ApprovalSent:         {asks("make"), dies(protocol.Sent, true)},
 		protocol.ApprovalAcknowledged: {asks("make"), endsTurn("completed", "")},
@@ -245,7 +245,7 @@ func TestMessageTableApprovals(t *testing.T) {
 	}
 
 	w := newWorld(t)
-	w.fake.pumps, w.fake.rest = []func(context.Context, activities.RunPumpInput) (activities.RunPumpResult, error){asks("make")}, calm
+	w.fake.pumps, w.fake.rest = []func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error){asks("make")}, calm
 	w.begin()
 	w.at(time.Second, func() {
 		for _, bad := range []protocol.Decide{

@@ -17,6 +17,8 @@ import (
 	"go.temporal.io/sdk/testsuite"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/batches"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
@@ -45,7 +47,7 @@ func newTidied(t *testing.T) *tidied {
 	t.Cleanup(func() { st.Close() })
 	r := newReal(t)
 	r.store = st
-	namespace, err := activities.NamespaceID(t.Context(), r.c, client.DefaultNamespace)
+	namespace, err := batches.NamespaceID(t.Context(), r.c, client.DefaultNamespace)
 	if err == nil {
 		err = owned.Use(t.Context(), st, namespace)
 	}
@@ -53,12 +55,12 @@ func newTidied(t *testing.T) *tidied {
 		t.Fatal(err)
 	}
 	r.work()
-	return &tidied{r, dir, activities.New(activities.Deps{Temporal: r.c, Store: st, Namespace: namespace})}
+	return &tidied{r, dir, activities.New(site.Deps{Temporal: r.c, Store: st, Namespace: namespace})}
 }
 
 // tidy makes everything in the store older by later, and deletes blobs that nobody has
 // needed for long enough.
-func (r *tidied) tidy(later time.Duration) (out activities.TidyStoreResult) {
+func (r *tidied) tidy(later time.Duration) (out batches.TidyStoreResult) {
 	r.t.Helper()
 	err := filepath.WalkDir(filepath.Join(r.dir, "owned"), func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -197,8 +199,8 @@ func TestAFiringWithoutWhatItBeginsWithSaysSo(t *testing.T) {
 // was not answered.
 func TestMaintenanceTidiesTheStore(t *testing.T) {
 	env := newEnvironment()
-	env.RegisterActivityWithOptions(func() (activities.TidyStoreResult, error) {
-		return activities.TidyStoreResult{Folders: 3, Deleted: 1, Blobs: 2, Bytes: 10, Problems: []string{"session.s.x stays: no answer"}}, nil
+	env.RegisterActivityWithOptions(func() (batches.TidyStoreResult, error) {
+		return batches.TidyStoreResult{Folders: 3, Deleted: 1, Blobs: 2, Bytes: 10, Problems: []string{"session.s.x stays: no answer"}}, nil
 	}, activity.RegisterOptions{Name: "TidyStore"})
 	env.ExecuteWorkflow(care.Maintenance, care.MaintenanceInput{Store: true})
 	var out care.MaintenanceResult

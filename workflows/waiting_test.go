@@ -10,7 +10,8 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -132,7 +133,7 @@ func TestAcceptedMessagesOutliveEveryFaultThatPassesWhileASessionBegins(t *testi
 		"codex cannot be started":  {"start", session.StartCodex, protocol.ErrTypeUnreachable, session.Options{}},
 		"a fork's host is away":    {"prepare", "begin", protocol.ErrTypeUnreachable, session.Options{From: "s0.snap-4"}},
 		"a fork's store is full":   {"pin", "begin", protocol.ErrTypeStoreFull, session.Options{From: "s0.snap-4"}},
-		"a restored one's is away": {"prepare", "begin", protocol.ErrTypeUnreachable, session.Options{Workspace: activities.Workspace{Snapshot: "s0.snap-4"}}},
+		"a restored one's is away": {"prepare", "begin", protocol.ErrTypeUnreachable, session.Options{Workspace: workspaces.Workspace{Snapshot: "s0.snap-4"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := waitsLong(t)
@@ -200,7 +201,7 @@ func TestAcceptedMessagesOutliveEveryFaultThatPassesWhileASessionComesBack(t *te
 func TestAcceptedMessagesOutliveEveryEarlyDeathOfCodex(t *testing.T) {
 	w := waitsLong(t)
 	deaths := 0
-	w.fake.rest = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	w.fake.rest = func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		if deaths++; deaths <= 30 {
 			return dies(protocol.Decided, false)(ctx, in)
 		}
@@ -221,7 +222,7 @@ func TestAcceptedMessagesOutliveEveryEarlyDeathOfCodex(t *testing.T) {
 // If codex ends by itself, it rejects the way in which it is started.
 func TestACodexThatEndsByItselfEndsASessionThatNeverHadATurn(t *testing.T) {
 	w := waitsLong(t)
-	w.fake.rest = func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+	w.fake.rest = func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		out, err := dies(protocol.Decided, false)(ctx, in)
 		out.Process.Code = 1
 		return out, err

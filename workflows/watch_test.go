@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/hostpool"
@@ -107,8 +107,8 @@ func TestTheNextRunOfAPoolWatchesOn(t *testing.T) {
 }
 
 // looks answers as a pump that finds no news.
-func looks(_ context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
-	return activities.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.RequestsOpen, State: in.Pump.State}}, nil
+func looks(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+	return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.RequestsOpen, State: in.Pump.State}}, nil
 }
 
 func TestAWaitingSessionLooksWhenItsProcessStirs(t *testing.T) {
@@ -118,7 +118,7 @@ func TestAWaitingSessionLooksWhenItsProcessStirs(t *testing.T) {
 		w.fake.pumps = append(w.fake.pumps, looks)
 	}
 	w.fake.pumps = append(w.fake.pumps, dies(protocol.Acknowledged, false))
-	stir := func(m activities.Stirred) func() { return func() { w.SignalWorkflow(lease.SignalStirred, m) } }
+	stir := func(m pumps.Stirred) func() { return func() { w.SignalWorkflow(lease.SignalStirred, m) } }
 	ran := func(n int) func() {
 		return func() {
 			if v := w.view(); len(w.fake.ran) != n || v.State != protocol.Waiting || !v.Process.Alive {
@@ -128,7 +128,7 @@ func TestAWaitingSessionLooksWhenItsProcessStirs(t *testing.T) {
 	}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(2*time.Second, ran(1))
-	for i, m := range []activities.Stirred{
+	for i, m := range []pumps.Stirred{
 		{Host: "web-2", Incarnation: 1, Gone: "exited"},
 		{Host: "web-1", Incarnation: 2, Gone: "exited"},
 		{Host: "web-1", Incarnation: 1, Offset: 1},
@@ -140,10 +140,10 @@ func TestAWaitingSessionLooksWhenItsProcessStirs(t *testing.T) {
 	// If pumps find no news, however often, codex does not count as failing.
 	for i := range 5 {
 		at := time.Duration(5+i) * time.Second
-		w.at(at, stir(activities.Stirred{Host: "web-1", Incarnation: 1, Offset: 5000}))
+		w.at(at, stir(pumps.Stirred{Host: "web-1", Incarnation: 1, Offset: 5000}))
 		w.at(at+500*time.Millisecond, ran(2+i))
 	}
-	w.at(20*time.Second, stir(activities.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"}))
+	w.at(20*time.Second, stir(pumps.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"}))
 	w.at(21*time.Second, func() {
 		v := w.view()
 		if v.State != protocol.Interrupted || v.Process.Alive || v.Process.End == "" || v.Turn.Status != "interrupted" || len(v.Requests) != 0 || v.Error == nil {
@@ -156,7 +156,7 @@ func TestAWaitingSessionLooksWhenItsProcessStirs(t *testing.T) {
 			t.Errorf("%d pumps ran", n)
 		}
 	})
-	w.at(22*time.Second, stir(activities.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"}))
+	w.at(22*time.Second, stir(pumps.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"}))
 	w.at(23*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
 	w.start(session.Options{})
 	if n := len(w.fake.ran); n != 7 {
@@ -171,8 +171,8 @@ func TestAWaitingSessionLooksWhenItsProcessStirs(t *testing.T) {
 
 // stirredWhile returns a pump that has read to an offset while its session is told
 // that something happened.
-func (w *world) stirredWhile(offset int64, m activities.Stirred) pumpFunc {
-	return func(ctx context.Context, in activities.RunPumpInput) (activities.RunPumpResult, error) {
+func (w *world) stirredWhile(offset int64, m pumps.Stirred) pumpFunc {
+	return func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		w.SignalWorkflow(lease.SignalStirred, m)
 		out, err := looks(ctx, in)
 		out.Pump.State.Cursor.Offset = offset
@@ -181,8 +181,8 @@ func (w *world) stirredWhile(offset int64, m activities.Stirred) pumpFunc {
 }
 
 func TestOnlyWhatStirredBehindAPumpNeedsAnother(t *testing.T) {
-	moved := activities.Stirred{Host: "web-1", Incarnation: 1, Offset: 9000}
-	gone := activities.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"}
+	moved := pumps.Stirred{Host: "web-1", Incarnation: 1, Offset: 9000}
+	gone := pumps.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"}
 	for name, c := range map[string]struct {
 		pump func(w *world) pumpFunc
 		more []pumpFunc
@@ -239,7 +239,7 @@ func TestAWaitingSessionCostsNoEventsAndOneWatchServesAll(t *testing.T) {
 	}
 	// Only the session to which something happened notices.
 	r.host.kill(ids[1], protocol.Decided)
-	r.signal(protocol.SessionID(ids[1]), lease.SignalStirred, activities.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"})
+	r.signal(protocol.SessionID(ids[1]), lease.SignalStirred, pumps.Stirred{Host: "web-1", Incarnation: 1, Gone: "exited"})
 	r.ended(ids[1], "m1", "interrupted")
 	r.becomes(ids[1], protocol.Interrupted)
 	t.Logf("a process that died while its session waited: %d events", r.events(ids[1])-counts[ids[1]])

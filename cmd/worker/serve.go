@@ -19,6 +19,9 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/batches"
+	"fairlead.dev/fairlead/activities/codexpkg"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/cmd/internal/dial"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/api"
@@ -117,12 +120,12 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		Logger: log, Agent: os.Getenv("SSH_AUTH_SOCK"), MaxConnsPerHost: conf.Limits.ConnectionsPerHost,
 	})
 	defer pool.Close()
-	set := activities.New(activities.Deps{
-		Pool: pool, Store: blobs, Chunks: chunks, Live: hub, Codex: activities.NewCodexSource(conf.Codex.Source), AnyVersion: conf.Codex.AnyVersion,
+	set := activities.New(site.Deps{
+		Pool: pool, Store: blobs, Chunks: chunks, Live: hub, Codex: codexpkg.NewCodexSource(conf.Codex.Source), AnyVersion: conf.Codex.AnyVersion,
 		APIAddress: address, Temporal: c, Namespace: namespace, WatchEvery: conf.Limits.Watch, Logger: log, Lag: metrics.lag(), MaxLine: conf.Limits.Line,
 		TokenEndpoint: unlessOwn(conf.Seeds.TokenEndpoint, config.TokenEndpoint), Issuer: unlessOwn(conf.Seeds.Issuer, config.Issuer), Unprotected: conf.Seeds.Unprotected,
-		Deliver:   activities.DeliverLimits{MaxBytes: conf.Deliver.MaxBytes, SessionBytes: conf.Deliver.SessionBytes, SessionCalls: conf.Deliver.SessionCalls},
-		Snapshots: activities.SnapshotLimits{Keep: conf.Snapshots.Keep, MaxAge: conf.Snapshots.MaxAge, MaxBytes: conf.Snapshots.MaxBytes},
+		Deliver:   site.DeliverLimits{MaxBytes: conf.Deliver.MaxBytes, SessionBytes: conf.Deliver.SessionBytes, SessionCalls: conf.Deliver.SessionCalls},
+		Snapshots: site.SnapshotLimits{Keep: conf.Snapshots.Keep, MaxAge: conf.Snapshots.MaxAge, MaxBytes: conf.Snapshots.MaxBytes},
 	})
 
 	works.set(set.Workfolders())
@@ -251,7 +254,7 @@ func openStore(ctx context.Context, conf *config.Config, log *slog.Logger) (*sto
 // runs. This keeps workers of other namespaces from deleting what the sessions need.
 func useStore(ctx context.Context, c client.Client, name string, blobs *store.Store, log *slog.Logger) (id string, err error) {
 	err = patiently(ctx, log, "the namespace and the store", func(ctx context.Context) error {
-		if id, err = activities.NamespaceID(ctx, c, name); err != nil {
+		if id, err = batches.NamespaceID(ctx, c, name); err != nil {
 			return err
 		}
 		return owned.Use(ctx, blobs, id)

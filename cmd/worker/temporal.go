@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/hostpool"
@@ -48,12 +48,12 @@ func (l *lateClient) set(c client.Client) { l.c.Store(&c) }
 var errNotConnected = errors.New("not connected to Temporal yet")
 
 // Now implements api.Sessions.
-func (l *lateClient) Now(ctx context.Context, session string) (activities.SessionNow, error) {
+func (l *lateClient) Now(ctx context.Context, session string) (inquiry.SessionNow, error) {
 	c := l.c.Load()
 	if c == nil {
-		return activities.SessionNow{}, errNotConnected
+		return inquiry.SessionNow{}, errNotConnected
 	}
-	return activities.AskSession(ctx, *c, session)
+	return inquiry.AskSession(ctx, *c, session)
 }
 
 // Running implements api.Sessions.

@@ -6,19 +6,19 @@ import (
 	"io"
 	"sync/atomic"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // lateWorkspaces gives the API access to the work folders of sessions. It returns an error
 // until the worker's activities exist, because the API starts earlier.
 type lateWorkspaces struct {
-	now atomic.Pointer[activities.Workfolders]
+	now atomic.Pointer[workspaces.Workfolders]
 }
 
 var errNotReady = errors.New("this worker is not ready yet")
 
-func (l *lateWorkspaces) set(s *activities.Workfolders) { l.now.Store(s) }
+func (l *lateWorkspaces) set(s *workspaces.Workfolders) { l.now.Store(s) }
 
 func (l *lateWorkspaces) WorkDiff(ctx context.Context, session string, moving bool) (protocol.WorkDiff, error) {
 	if s := l.now.Load(); s != nil {

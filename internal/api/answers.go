@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/site"
 )
 
 // SecretAnswers are answers to a request that must not appear in a decision.
@@ -71,17 +71,17 @@ func (s *Server) answers(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "answers are lists of texts by the ids of the questions"))
 		return
 	}
-	req, err := activities.ReadRequest(r.Context(), s.opts.Store, id, digest)
+	req, err := site.ReadRequest(r.Context(), s.opts.Store, id, digest)
 	if err != nil {
 		s.fail(w, storeProblem(err, "no request %.12s… of session %s is in the store", digest, id))
 		return
 	}
-	good, err := activities.SecretAnswers(req, in.Answers, in.Apart)
+	good, err := site.SecretAnswers(req, in.Answers, in.Apart)
 	if err != nil {
 		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "answers: %v", err))
 		return
 	}
-	blob, err := activities.StoreAnswers(r.Context(), s.opts.Store, id, digest, in.Approval, good)
+	blob, err := site.StoreAnswers(r.Context(), s.opts.Store, id, digest, in.Approval, good)
 	if err != nil {
 		s.fail(w, storeProblem(err, "the store is gone"))
 		return

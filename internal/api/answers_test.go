@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -40,7 +40,7 @@ func TestSecretAnswersAreCheckedSealedAndNeverShown(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
-	if left, err := b.store.List(t.Context(), activities.AnswersPrefix); err != nil || len(left) > 0 {
+	if left, err := b.store.List(t.Context(), site.AnswersPrefix); err != nil || len(left) > 0 {
 		t.Errorf("kept is %v (%v)", left, err)
 	}
 	in := SecretAnswers{Answers: map[string][]string{"password": {secret}, "pin": {" 7 "}}, Apart: []string{"user"}}

@@ -11,7 +11,7 @@ import (
 	"net/url"
 	"path"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/batches"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -27,7 +27,7 @@ func (s *Server) batchPage(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	data, err := readBody(w, r, activities.MaxBatchPage, "a page of a batch")
+	data, err := readBody(w, r, batches.MaxBatchPage, "a page of a batch")
 	if err != nil {
 		s.fail(w, err)
 		return
@@ -39,7 +39,7 @@ func (s *Server) batchPage(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "the page is no JSON of a batch's items: %v", err))
 		return
 	}
-	if err := activities.CheckBatchPage(page); err != nil {
+	if err := batches.CheckBatchPage(page); err != nil {
 		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "%v", err))
 		return
 	}
@@ -52,9 +52,9 @@ func (s *Server) batchPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) batchResults(w http.ResponseWriter, r *http.Request) {
-	data, err := activities.ReadResults(r.Context(), s.opts.Store, owned.In(r.PathValue("folder"), owned.Results)+"/"+r.PathValue("part"))
+	data, err := batches.ReadResults(r.Context(), s.opts.Store, owned.In(r.PathValue("folder"), owned.Results)+"/"+r.PathValue("part"))
 	switch {
-	case errors.Is(err, activities.ErrNoResults):
+	case errors.Is(err, batches.ErrNoResults):
 		s.fail(w, problem(http.StatusNotFound, ErrNotFound, "there is no such part of a batch's results"))
 	case err != nil:
 		s.fail(w, storeProblem(err, "the results are gone"))
@@ -83,7 +83,7 @@ func (c *Client) BatchResults(ctx context.Context, blob string) ([]byte, error) 
 		return nil, err
 	}
 	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, activities.MaxBatchPage))
+	data, err := io.ReadAll(io.LimitReader(resp.Body, batches.MaxBatchPage))
 	if err != nil {
 		return nil, fmt.Errorf("read the answer of the worker at %s: %w", c.endpoint, err)
 	}

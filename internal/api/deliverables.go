@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -22,7 +22,7 @@ func (s *Server) deliverables(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	list, err := activities.ListDeliverables(r.Context(), s.opts.Store, id)
+	list, err := records.ListDeliverables(r.Context(), s.opts.Store, id)
 	if err != nil {
 		err = storeProblem(err, "session %s delivered nothing", id)
 	} else if len(list) == 0 {
@@ -44,7 +44,7 @@ func (s *Server) deliverable(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	call := r.PathValue("call")
-	d, in, err := activities.OpenDeliverable(r.Context(), s.opts.Store, id, call)
+	d, in, err := records.OpenDeliverable(r.Context(), s.opts.Store, id, call)
 	if err != nil {
 		s.fail(w, storeProblem(err, "session %s delivered nothing by call %.40q", id, call))
 		return

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
@@ -27,10 +27,10 @@ type Event struct {
 
 // Kinds of events.
 const (
-	KindEntry    = activities.LiveEntry
-	KindDelta    = activities.LiveDelta
-	KindState    = activities.LiveState
-	KindOutput   = activities.LiveOutput
+	KindEntry    = records.LiveEntry
+	KindDelta    = records.LiveDelta
+	KindState    = records.LiveState
+	KindOutput   = records.LiveOutput
 	KindVoid     = "void"
 	KindAlive    = "alive"
 	KindEnd      = "end"

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
@@ -28,7 +28,7 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	name := activities.ExecTopic(id)
+	name := records.ExecTopic(id)
 	v.topic = s.opts.Hub.enter(name)
 	defer s.opts.Hub.leave(name, v.topic, nil)
 	st := newStream(w)
@@ -118,7 +118,7 @@ func (v *execViewer) fromMemory() (changed <-chan struct{}, moved, behind bool, 
 		name string
 		w    *window
 		pos  *int64
-	}{{activities.Stdout, &t.out, &v.out}, {activities.Stderr, &t.err, &v.err}} {
+	}{{records.Stdout, &t.out, &v.out}, {records.Stderr, &t.err, &v.err}} {
 		if p, ok := s.w.from(*s.pos, outputPiece); ok {
 			pieces = append(pieces, &protocol.ExecChunk{Stream: s.name, At: *s.pos, Data: p})
 			*s.pos += int64(len(p))
@@ -143,7 +143,7 @@ func (v *execViewer) fromStore(ctx context.Context) (moved bool, err error) {
 	// Read the end before the output: all output of an ended command is then in the
 	// store.
 	if v.result == nil {
-		result, ended, err := activities.ReadExecEnd(ctx, v.store, v.id)
+		result, ended, err := records.ReadExecEnd(ctx, v.store, v.id)
 		if err != nil {
 			return false, v.bad(ctx, err)
 		}
@@ -154,8 +154,8 @@ func (v *execViewer) fromStore(ctx context.Context) (moved bool, err error) {
 	for _, s := range []struct {
 		name string
 		pos  *int64
-	}{{activities.Stdout, &v.out}, {activities.Stderr, &v.err}} {
-		for c, err := range activities.ReadExec(ctx, v.store, v.id, s.name, *s.pos) {
+	}{{records.Stdout, &v.out}, {records.Stderr, &v.err}} {
+		for c, err := range records.ReadExec(ctx, v.store, v.id, s.name, *s.pos) {
 			if err != nil {
 				return moved, v.bad(ctx, err)
 			}

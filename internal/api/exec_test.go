@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -19,13 +19,13 @@ func TestOutputOfACommandArrivesWholeAndOnce(t *testing.T) {
 	b := serve(t, nil)
 	rnd := rand.New(rand.NewPCG(3, 4))
 	want := map[string][]byte{}
-	for _, s := range []string{activities.Stdout, activities.Stderr} {
+	for _, s := range []string{records.Stdout, records.Stderr} {
 		want[s] = make([]byte, 3*keepOutput/2)
 		for i := range want[s] {
 			want[s][i] = byte(rnd.Uint32())
 		}
 	}
-	result := protocol.ExecResult{State: "exited", Code: 3, Stdout: int64(len(want[activities.Stdout])), Stderr: int64(len(want[activities.Stderr]))}
+	result := protocol.ExecResult{State: "exited", Code: 3, Stdout: int64(len(want[records.Stdout])), Stderr: int64(len(want[records.Stderr]))}
 	var wg sync.WaitGroup
 	watch := func(name, endpoint string) {
 		c := b.client(endpoint)
@@ -59,15 +59,15 @@ func TestOutputOfACommandArrivesWholeAndOnce(t *testing.T) {
 	}
 	watch("steady", "")
 	watch("rough", roughly(t, b.server.Address(), 1, 2<<20))
-	topic := activities.ExecTopic("e1")
+	topic := records.ExecTopic("e1")
 	at, kept := map[string]int64{}, map[string]int64{}
-	for at[activities.Stdout] < result.Stdout || at[activities.Stderr] < result.Stderr {
-		s := []string{activities.Stdout, activities.Stderr}[rnd.IntN(2)]
+	for at[records.Stdout] < result.Stdout || at[records.Stderr] < result.Stderr {
+		s := []string{records.Stdout, records.Stderr}[rnd.IntN(2)]
 		n := min(int64(1+rnd.IntN(32<<10)), int64(len(want[s]))-at[s])
 		if n == 0 {
 			continue
 		}
-		b.show(topic, activities.LiveOutput, 0, protocol.ExecChunk{Stream: s, At: at[s], Data: want[s][at[s] : at[s]+n]})
+		b.show(topic, records.LiveOutput, 0, protocol.ExecChunk{Stream: s, At: at[s], Data: want[s][at[s] : at[s]+n]})
 		at[s] += n
 		if at[s]-kept[s] > 256<<10 || at[s] == int64(len(want[s])) {
 			key := fmt.Sprintf("exec/e1/%s-%016d", s, kept[s])
@@ -85,7 +85,7 @@ func TestOutputOfACommandArrivesWholeAndOnce(t *testing.T) {
 	if err := b.store.Create(t.Context(), "exec/e1/end", data); err != nil {
 		t.Fatal(err)
 	}
-	b.show(topic, activities.LiveState, 0, activities.ExecLive{Ended: true, Result: result})
+	b.show(topic, records.LiveState, 0, records.ExecLive{Ended: true, Result: result})
 	watch("after the end", "")
 	wg.Wait()
 	wait(t, "topics are forgotten", func() bool { return b.hub.Topics() == 0 })

@@ -17,7 +17,8 @@ import (
 	"filippo.io/age"
 	"go.uber.org/goleak"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
@@ -50,14 +51,14 @@ type sessions struct {
 	now    sync.Map // by session; an error means that the session does not answer
 }
 
-func (s *sessions) Now(_ context.Context, session string) (activities.SessionNow, error) {
+func (s *sessions) Now(_ context.Context, session string) (inquiry.SessionNow, error) {
 	switch now, _ := s.now.Load(session); now := now.(type) {
-	case activities.SessionNow:
+	case inquiry.SessionNow:
 		return now, nil
 	case error:
-		return activities.SessionNow{}, now
+		return inquiry.SessionNow{}, now
 	}
-	return activities.SessionNow{Runs: !s.closed.Load() && !s.none.Load()}, nil
+	return inquiry.SessionNow{Runs: !s.closed.Load() && !s.none.Load()}, nil
 }
 
 func (s *sessions) Running(context.Context, string) (bool, error) {
@@ -143,20 +144,20 @@ func (b *bench) show(topic, kind string, seq int64, v any) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.hub.Publish(topic, activities.LiveEvent{Kind: kind, Seq: seq, Data: data})
+	b.hub.Publish(topic, records.LiveEvent{Kind: kind, Seq: seq, Data: data})
 }
 
 func (b *bench) showEntry(session string, e protocol.Entry) {
-	b.show(activities.SessionTopic(session), activities.LiveEntry, e.Seq, e)
+	b.show(records.SessionTopic(session), records.LiveEntry, e.Seq, e)
 }
 
 func (b *bench) showDelta(session, item string, at int64, text string) {
-	b.show(activities.SessionTopic(session), activities.LiveDelta, 0,
+	b.show(records.SessionTopic(session), records.LiveDelta, 0,
 		protocol.Delta{Item: "of-" + item, Type: protocol.EntryAssistant, Turn: 1, At: at, Text: text})
 }
 
 func (b *bench) attached(session string, yes bool) {
-	b.show(activities.SessionTopic(session), activities.LiveState, 0, protocol.SessionLive{Attached: yes})
+	b.show(records.SessionTopic(session), records.LiveState, 0, protocol.SessionLive{Attached: yes})
 }
 
 // wait polls until ok returns true, or fails the test.

@@ -14,7 +14,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/records"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
@@ -106,7 +107,7 @@ func (s *Server) feed(w http.ResponseWriter, r *http.Request, follow bool) {
 		s.fail(w, err)
 		return
 	}
-	name := activities.SessionTopic(id)
+	name := records.SessionTopic(id)
 	t := s.opts.Hub.enter(name)
 	defer s.opts.Hub.leave(name, t, nil)
 	st := newStream(w)
@@ -114,7 +115,7 @@ func (s *Server) feed(w http.ResponseWriter, r *http.Request, follow bool) {
 		session: id, topic: t, runs: s.opts.Sessions, follow: follow, next: from,
 		emit: st.emit, flush: st.flush,
 		read: func(ctx context.Context, session string, from int64) iter.Seq2[protocol.Entry, error] {
-			return activities.ReadTranscript(ctx, s.opts.Store, session, from)
+			return records.ReadTranscript(ctx, s.opts.Store, session, from)
 		},
 	}
 	s.finish(st, v.run(r.Context(), s.opts.Alive), Event{Kind: KindEnd})
@@ -127,7 +128,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	s.reply(w, s.opts.Hub.live(activities.SessionTopic(id)))
+	s.reply(w, s.opts.Hub.live(records.SessionTopic(id)))
 }
 
 // known refuses a session that neither Temporal nor the store knows. Temporal forgets
@@ -139,7 +140,7 @@ func (s *Server) known(ctx context.Context, id string) error {
 	if _, err := s.opts.Sessions.Running(ctx, id); !errors.Is(err, ErrNoSession) {
 		return nil
 	}
-	for _, err := range activities.ReadTranscript(ctx, s.opts.Store, id, 1) {
+	for _, err := range records.ReadTranscript(ctx, s.opts.Store, id, 1) {
 		if err != nil {
 			return problem(http.StatusServiceUnavailable, ErrStore, "read the transcript of %s: %v", id, err)
 		}
@@ -173,7 +174,7 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	req, err := activities.ReadRequest(r.Context(), s.opts.Store, id, digest)
+	req, err := site.ReadRequest(r.Context(), s.opts.Store, id, digest)
 	if err != nil {
 		s.fail(w, storeProblem(err, "no request %.12s… of session %s is in the store", digest, id))
 		return

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"sync"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -29,7 +29,7 @@ type Hub struct {
 	topics map[string]*topic
 }
 
-var _ activities.Live = (*Hub)(nil)
+var _ records.Live = (*Hub)(nil)
 
 // NewHub returns an empty hub. The logger may be nil.
 func NewHub(log *slog.Logger) *Hub {
@@ -111,7 +111,7 @@ func (w *window) from(pos int64, limit int) ([]byte, bool) {
 }
 
 // Publish implements activities.Live.
-func (h *Hub) Publish(name string, ev activities.LiveEvent) {
+func (h *Hub) Publish(name string, ev records.LiveEvent) {
 	t := h.enter(name)
 	live := t.take(h.log, ev)
 	h.leave(name, t, live)
@@ -170,7 +170,7 @@ func (h *Hub) Topics() int {
 
 // take applies an event. A non-nil result says whether this worker feeds the topic
 // now.
-func (t *topic) take(log *slog.Logger, ev activities.LiveEvent) (live *bool) {
+func (t *topic) take(log *slog.Logger, ev records.LiveEvent) (live *bool) {
 	yes, no := true, false
 	live = &yes
 	t.mu.Lock()
@@ -178,22 +178,22 @@ func (t *topic) take(log *slog.Logger, ev activities.LiveEvent) (live *bool) {
 	var err error
 	grew := true
 	switch ev.Kind {
-	case activities.LiveEntry:
+	case records.LiveEntry:
 		var e protocol.Entry
 		if err = json.Unmarshal(ev.Data, &e); err == nil {
 			grew = t.addEntry(&e, len(ev.Data))
 		}
-	case activities.LiveDelta:
+	case records.LiveDelta:
 		var d protocol.Delta
 		if err = json.Unmarshal(ev.Data, &d); err == nil {
 			grew = t.addDelta(d)
 		}
-	case activities.LiveOutput:
+	case records.LiveOutput:
 		var c protocol.ExecChunk
 		if err = json.Unmarshal(ev.Data, &c); err == nil {
 			grew = t.stream(c.Stream).write(c.At, c.Data, keepOutput)
 		}
-	case activities.LiveState:
+	case records.LiveState:
 		if live, err = t.addState(ev.Data); err == nil && live == nil {
 			live = &no
 		}
@@ -216,7 +216,7 @@ func (t *topic) take(log *slog.Logger, ev activities.LiveEvent) (live *bool) {
 func (t *topic) addState(data []byte) (*bool, error) {
 	var s struct {
 		protocol.SessionLive
-		activities.ExecLive
+		records.ExecLive
 	}
 	if err := json.Unmarshal(data, &s); err != nil {
 		return nil, err
@@ -235,7 +235,7 @@ func (t *topic) addState(data []byte) (*bool, error) {
 }
 
 func (t *topic) stream(name string) *window {
-	if name == activities.Stderr {
+	if name == records.Stderr {
 		return &t.err
 	}
 	return &t.out

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
@@ -157,12 +158,12 @@ func (s *Server) diff(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	d, err := activities.ReadDiff(r.Context(), s.opts.Store, id, turn)
+	d, err := records.ReadDiff(r.Context(), s.opts.Store, id, turn)
 	switch {
-	case errors.Is(err, activities.ErrNoDiff) && turn > 0:
+	case errors.Is(err, records.ErrNoDiff) && turn > 0:
 		s.fail(w, problem(http.StatusNotFound, ErrNotFound, "turn %d of session %s changed no files that codex knows of", turn, id).
 			hinted("what commands write, codex does not follow"))
-	case errors.Is(err, activities.ErrNoDiff):
+	case errors.Is(err, records.ErrNoDiff):
 		s.fail(w, problem(http.StatusNotFound, ErrNotFound, "no turn of session %s changed files that codex knows of", id).
 			hinted("what commands write, codex does not follow"))
 	case err != nil:

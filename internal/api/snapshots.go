@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/snapshots"
 )
 
@@ -162,7 +162,7 @@ func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request) {
 	}
 	var held *snapshots.HeldError
 	if errors.As(err, &held) {
-		by := activities.PinnedBy(held.Pin)
+		by := inquiry.PinnedBy(held.Pin)
 		err = problem(http.StatusConflict, ErrRefused, "session %s is to begin with %s, and has no snapshot of its own yet", by, id).
 			hinted("close session " + by + " first, or wait until it has had a turn and its snapshot is taken: `ctl session show " + by + "`")
 	}
@@ -183,7 +183,7 @@ func (s *Server) holds(ctx context.Context, p snapshots.Pin) (bool, error) {
 	if s.opts.Sessions == nil {
 		return true, nil
 	}
-	held, err := activities.StillHolds(ctx, s.opts.Sessions.Now, p)
+	held, err := inquiry.StillHolds(ctx, s.opts.Sessions.Now, p)
 	if err != nil {
 		err = unasked(err)
 	}

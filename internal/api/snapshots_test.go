@@ -14,7 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
@@ -303,20 +304,20 @@ func TestWhatASessionGoesOnFromIsNotDeleted(t *testing.T) {
 			t.Fatalf("%s: %v", what, err)
 		}
 	}
-	b.sessions.now.Store("s1", activities.SessionNow{Runs: true, Run: "r0", Snapshot: good.ID})
+	b.sessions.now.Store("s1", inquiry.SessionNow{Runs: true, Run: "r0", Snapshot: good.ID})
 	said("the session has not heard of the newest", "session s1 goes on from", ErrRefused)
 	b.sessions.now.Store("s1", errors.New("no worker answers"))
 	said("it does not answer", "no worker answers", ErrStore)
 
-	b.sessions.now.Store("s1", activities.SessionNow{Runs: true, Run: "r0", Snapshot: newest.ID})
-	if _, err := snapshots.Keep(t.Context(), b.store, good.ID, activities.PinHolder("fork", "r1")); err != nil {
+	b.sessions.now.Store("s1", inquiry.SessionNow{Runs: true, Run: "r0", Snapshot: newest.ID})
+	if _, err := snapshots.Keep(t.Context(), b.store, good.ID, snaps.PinHolder("fork", "r1")); err != nil {
 		t.Fatal(err)
 	}
-	b.sessions.now.Store("fork", activities.SessionNow{Runs: true, Run: "r1"})
+	b.sessions.now.Store("fork", inquiry.SessionNow{Runs: true, Run: "r1"})
 	said("a fork waits", "session fork is to begin with", ErrRefused)
 	b.sessions.now.Store("fork", errors.New("no worker answers"))
 	said("the fork does not answer", "no worker answers", ErrStore)
-	b.sessions.now.Store("fork", activities.SessionNow{Runs: true, Run: "r2"}) // another session of the same name
+	b.sessions.now.Store("fork", inquiry.SessionNow{Runs: true, Run: "r2"}) // another session of the same name
 	if _, err := c.DeleteSnapshot(t.Context(), good.ID); err != nil {
 		t.Errorf("when nobody holds it any more: %v", err)
 	}

@@ -7,7 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -32,7 +33,7 @@ var ErrNoSession = errors.New("no such session")
 type Sessions interface {
 	Running(ctx context.Context, session string) (bool, error)
 	// Now returns the state that the session reports. A missing session is no error.
-	Now(ctx context.Context, session string) (activities.SessionNow, error)
+	Now(ctx context.Context, session string) (inquiry.SessionNow, error)
 }
 
 // reader yields a session's entries from the store.
@@ -347,7 +348,7 @@ func (v *viewer) fromStore(ctx context.Context) (moved bool, err error) {
 		moved = true
 	}
 	if first := v.behind(); first > 0 && !moved {
-		return false, v.bad(ctx, &activities.GapError{Session: v.session, From: v.next, To: first - 1})
+		return false, v.bad(ctx, &records.GapError{Session: v.session, From: v.next, To: first - 1})
 	}
 	v.trouble = trouble{}
 	return moved, nil
@@ -369,7 +370,7 @@ func (v *viewer) bad(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	patience := storeWait
-	var gap *activities.GapError
+	var gap *records.GapError
 	if errors.As(err, &gap) {
 		patience = gapWait
 	}

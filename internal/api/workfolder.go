@@ -11,7 +11,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -95,11 +95,11 @@ func (s *Server) files(w http.ResponseWriter, r *http.Request) {
 }
 
 func workProblem(ctx context.Context, what string, err error) error {
-	if errors.Is(err, activities.ErrNoPlace) {
+	if errors.Is(err, workspaces.ErrNoPlace) {
 		return problem(http.StatusConflict, ErrRefused, "%s: %v", what, err).
 			hinted("a session that is parked or closed is in its snapshots: `ctl snapshot export`; or send it a message, which brings it up")
 	}
-	p := activities.Told(ctx, what, err)
+	p := workspaces.Told(ctx, what, err)
 	status := http.StatusServiceUnavailable
 	kind := p.Kind
 	switch p.Kind {

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strings"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/internal/owned"
 )
 
@@ -24,12 +24,12 @@ func (s *Server) gitToken(w http.ResponseWriter, r *http.Request) {
 	token, err := readBody(w, r, 4<<10, "a token")
 	repo, session, folder := r.URL.Query().Get("repo"), r.URL.Query().Get("session"), r.URL.Query().Get("folder")
 	if err == nil {
-		bad := activities.CheckToken(string(token))
+		bad := workspaces.CheckToken(string(token))
 		if bad == nil {
-			bad = activities.CheckRepoURL(repo)
+			bad = workspaces.CheckRepoURL(repo)
 		}
 		if bad == nil {
-			bad = activities.CheckTokenURL(repo)
+			bad = workspaces.CheckTokenURL(repo)
 		}
 		if bad == nil && session != "" && !namePattern.MatchString(session) {
 			bad = fmt.Errorf("session %.100q: that is no id", session)
@@ -45,7 +45,7 @@ func (s *Server) gitToken(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	blob, err := activities.StoreToken(r.Context(), s.opts.Store, session, folder, repo, string(token))
+	blob, err := workspaces.StoreToken(r.Context(), s.opts.Store, session, folder, repo, string(token))
 	if err != nil {
 		s.fail(w, ownedProblem(err))
 		return

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 
+	commonpb "go.temporal.io/api/common/v1"
 	failurepb "go.temporal.io/api/failure/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"google.golang.org/protobuf/proto"
-
-	commonpb "go.temporal.io/api/common/v1"
 )
 
 // Use makes a client and its workers encrypt the payloads that they send to Temporal. Call

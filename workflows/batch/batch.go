@@ -11,7 +11,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/batches"
+	"fairlead.dev/fairlead/activities/overseer"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
@@ -48,9 +49,9 @@ type batch struct {
 	ended workflow.ReceiveChannel
 	ctrls []batchDoor
 
-	starting *call[activities.StartItemsResult]
-	keeping  *call[activities.RecordResultsResult]
-	looking  *call[activities.FindSilentResult]
+	starting *call[batches.StartItemsResult]
+	keeping  *call[batches.RecordResultsResult]
+	looking  *call[batches.FindSilentResult]
 	kept     int  // results that are being stored
 	asked    bool // Temporal cancelled the batch, and the loop has not seen it
 }
@@ -215,14 +216,14 @@ func (b *batch) look() {
 		return
 	}
 	b.st.LookAt = now.Add(b.lookEvery)
-	in := activities.FindEndedInput{}
+	in := overseer.FindEndedInput{}
 	for _, it := range b.st.Running {
 		if it.Session != "" {
-			in.Holders = append(in.Holders, activities.Holder{WorkflowID: protocol.SessionID(it.Session), FirstRun: it.Run})
+			in.Holders = append(in.Holders, overseer.Holder{WorkflowID: protocol.SessionID(it.Session), FirstRun: it.Run})
 		}
 	}
 	if len(in.Holders) > 0 {
-		b.looking = begin[activities.FindEndedInput, activities.FindSilentResult](
+		b.looking = begin[overseer.FindEndedInput, batches.FindSilentResult](
 			kit.SetUp(b.ctx, "look for sessions that have ended"), batchJobs.FindSilent, in)
 	}
 }

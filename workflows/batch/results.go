@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/batches"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
@@ -47,8 +47,8 @@ func (b *batch) keep(least int) {
 		return
 	}
 	b.kept = partOf(st.Results)
-	b.keeping = begin[activities.RecordResultsInput, activities.RecordResultsResult](
-		kit.SetUp(b.ctx, "keep results"), batchJobs.RecordResults, activities.RecordResultsInput{Batch: b.in.ID, Lines: st.Results[:b.kept:b.kept]})
+	b.keeping = begin[batches.RecordResultsInput, batches.RecordResultsResult](
+		kit.SetUp(b.ctx, "keep results"), batchJobs.RecordResults, batches.RecordResultsInput{Batch: b.in.ID, Lines: st.Results[:b.kept:b.kept]})
 }
 
 // partOf returns how many lines fit into one part. The limit bounds the activity's input.

@@ -7,7 +7,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/batches"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
@@ -27,12 +27,12 @@ func (b *batch) start() {
 	if len(items) == 0 {
 		return
 	}
-	in := activities.StartItemsInput{Batch: b.in.ID, Notify: protocol.BatchID(b.in.ID), Origin: protocol.OriginBatch(b.in.ID), Blob: page.Blob, Look: b.ending()}
+	in := batches.StartItemsInput{Batch: b.in.ID, Notify: protocol.BatchID(b.in.ID), Origin: protocol.OriginBatch(b.in.ID), Blob: page.Blob, Look: b.ending()}
 	for _, it := range items {
-		in.Items = append(in.Items, activities.StartItem{N: it.N, Page: it.N - page.First, Try: it.Try})
+		in.Items = append(in.Items, batches.StartItem{N: it.N, Page: it.N - page.First, Try: it.Try})
 	}
 	b.st.Running = append(b.st.Running, items...)
-	b.starting = begin[activities.StartItemsInput, activities.StartItemsResult](
+	b.starting = begin[batches.StartItemsInput, batches.StartItemsResult](
 		kit.SetUp(b.ctx, fmt.Sprintf(doing, len(items))), batchJobs.StartItems, in)
 }
 
@@ -110,7 +110,7 @@ func (b *batch) notStarted(f *protocol.Failure) {
 
 // neverBegan accounts for a try when an ending batch looked for its session and found
 // that it was never started.
-func (b *batch) neverBegan(it batchItem, s activities.StartedItem) {
+func (b *batch) neverBegan(it batchItem, s batches.StartedItem) {
 	if it.Try > 1 {
 		b.dropTry(BatchAgain{N: it.N, Try: it.Try, Last: it.Last})
 		return

@@ -6,7 +6,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/batches"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
@@ -19,7 +19,7 @@ func (b *batch) dropTry(a BatchAgain) {
 		b.st.Failed = addFailed(b.st.Failed, it.N, it.Try)
 		return
 	}
-	it.ID, it.Session = l.ID, activities.ItemSession(b.in.ID, l.ID, it.Try)
+	it.ID, it.Session = l.ID, batches.ItemSession(b.in.ID, l.ID, it.Try)
 	b.failed(it, protocol.BatchResult{Item: it.ID, Session: it.Session, Tries: it.Try, State: protocol.ItemFailed, Effects: l.Effects, EndedAt: l.EndedAt,
 		Error: &protocol.Failure{Kind: l.Kind, Message: l.Message, Hint: "see `ctl transcript " + it.Session + "`"}})
 }

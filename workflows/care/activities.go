@@ -1,15 +1,19 @@
 package care
 
 import (
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/batches"
+	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/activities/overseer"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/snaps"
 )
 
 // The activity structs, as nil pointers: workflows use only the names of the methods. The
 // worker registers the real values.
 var (
-	askJobs   *activities.Engine
-	batchJobs *activities.BatchActs
-	loginJobs *activities.LoginActs
-	placeJobs *activities.PlaceActs
-	snapJobs  *activities.SnapActs
+	askJobs   *overseer.Engine
+	batchJobs *batches.Activities
+	loginJobs *logins.Activities
+	placeJobs *places.Activities
+	snapJobs  *snaps.Activities
 )

@@ -5,7 +5,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/places"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -14,7 +14,7 @@ import (
 // findLeftovers looks for folders of ended sessions that their pool does not know, and has the
 // pool wipe them.
 func findLeftovers(ctx workflow.Context, what string, in MaintenanceInput, out *MaintenanceResult) error {
-	found, err := kit.Do(kit.SetUp(ctx, what), placeJobs.FindLeftovers, activities.FindLeftoversInput{
+	found, err := kit.Do(kit.SetUp(ctx, what), placeJobs.FindLeftovers, places.FindLeftoversInput{
 		Pool: protocol.PoolID(in.Zone), Signal: lease.SignalLooked, Older: foldersOlder, Limit: foldersHosts,
 	})
 	if err != nil {

@@ -5,7 +5,9 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/batches"
+	"fairlead.dev/fairlead/activities/overseer"
+	"fairlead.dev/fairlead/activities/places"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
@@ -26,14 +28,14 @@ type MaintenanceInput struct {
 
 // MaintenanceResult says what was done.
 type MaintenanceResult struct {
-	Seeds activities.VerifySeedsResult `json:"seeds"`
+	Seeds overseer.VerifySeedsResult `json:"seeds"`
 	// Snapshots is nil if pruning was not selected, or if another run was pruning at the
 	// time.
-	Snapshots *protocol.PruneSnapshotsResult  `json:"snapshots,omitempty"`
-	Store     *activities.TidyStoreResult     `json:"store,omitempty"`
-	Hosts     *activities.CheckOldHostsResult `json:"hosts,omitempty"`
-	Leftovers *activities.FindLeftoversResult `json:"leftovers,omitempty"`
-	Problems  []string                        `json:"problems,omitempty"`
+	Snapshots *protocol.PruneSnapshotsResult `json:"snapshots,omitempty"`
+	Store     *batches.TidyStoreResult       `json:"store,omitempty"`
+	Hosts     *overseer.CheckOldHostsResult  `json:"hosts,omitempty"`
+	Leftovers *places.FindLeftoversResult    `json:"leftovers,omitempty"`
+	Problems  []string                       `json:"problems,omitempty"`
 }
 
 const (
@@ -83,14 +85,14 @@ func Maintenance(ctx workflow.Context, in MaintenanceInput) (MaintenanceResult, 
 }
 
 func verifySeeds(ctx workflow.Context, what string, out *MaintenanceResult) (err error) {
-	out.Seeds, err = kit.Do(kit.SetUp(ctx, what), askJobs.VerifySeeds, activities.VerifySeedsInput{Older: seedsEvery, Limit: seedsAtATime, By: kit.Maintenance})
+	out.Seeds, err = kit.Do(kit.SetUp(ctx, what), askJobs.VerifySeeds, overseer.VerifySeedsInput{Older: seedsEvery, Limit: seedsAtATime, By: kit.Maintenance})
 	return err
 }
 
 // tidyStore deletes what nobody can request any more. If it could not be found out whether
 // an entry is needed, the entry stays, is reported, and is checked again next time.
 func tidyStore(ctx workflow.Context, what string, out *MaintenanceResult) error {
-	var tidied activities.TidyStoreResult
+	var tidied batches.TidyStoreResult
 	if err := workflow.ExecuteActivity(ofStore(ctx, what), batchJobs.TidyStore).Get(ctx, &tidied); err != nil {
 		return err
 	}
@@ -102,7 +104,7 @@ func tidyStore(ctx workflow.Context, what string, out *MaintenanceResult) error 
 // checkHosts refreshes what is known of hosts: codex, sandbox and free space. The pool
 // handles a host that fails its check.
 func checkHosts(ctx workflow.Context, what string, in MaintenanceInput, out *MaintenanceResult) error {
-	found, err := kit.Do(kit.SetUp(ctx, what), askJobs.CheckOldHosts, activities.CheckOldHostsInput{
+	found, err := kit.Do(kit.SetUp(ctx, what), askJobs.CheckOldHosts, overseer.CheckOldHostsInput{
 		Zone: in.Zone, Pool: protocol.PoolID(in.Zone), Queue: protocol.TaskQueueOf(in.Zone), Older: in.Hosts / 2, Limit: hostsAtATime,
 	})
 	if err != nil {

@@ -1,14 +1,17 @@
 package hostpool
 
 import (
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/hosts"
+	"fairlead.dev/fairlead/activities/overseer"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/pumps"
 )
 
 // The activity structs, as nil pointers: workflows use only the names of the methods. The
 // worker registers the real values.
 var (
-	askJobs   *activities.Engine
-	hostJobs  *activities.HostActs
-	placeJobs *activities.PlaceActs
-	pumpJobs  *activities.PumpActs
+	askJobs   *overseer.Engine
+	hostJobs  *hosts.Activities
+	placeJobs *places.Activities
+	pumpJobs  *pumps.Activities
 )

@@ -7,7 +7,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/overseer"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -73,9 +73,9 @@ const listing = "look for sessions that may hold slots"
 // listSessions lists the sessions that may hold slots. It tries until that works: without
 // the list the pool would give slots twice. While that fails, the pool's view and the
 // sessions that wait for a slot show why. It returns an error only if the workflow ends.
-func (p *censusPart) listSessions(ctx workflow.Context) (activities.FindSessionsResult, error) {
+func (p *censusPart) listSessions(ctx workflow.Context) (overseer.FindSessionsResult, error) {
 	for {
-		out, err := kit.Do(kit.SetUp(ctx, listing), askJobs.FindSessions, activities.FindSessionsInput{})
+		out, err := kit.Do(kit.SetUp(ctx, listing), askJobs.FindSessions, overseer.FindSessionsInput{})
 		if err == nil {
 			p.st.NoList, p.work = nil, true
 			return out, nil

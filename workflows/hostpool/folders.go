@@ -3,7 +3,7 @@ package hostpool
 import (
 	"slices"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -19,7 +19,7 @@ const (
 const WhyFound = "its folder was found there, and its session has ended"
 
 func (p *leftoversPart) drainLooked() {
-	for _, all := range kit.Unread[activities.HostsLooked](p.lkd) {
+	for _, all := range kit.Unread[inquiry.HostsLooked](p.lkd) {
 		for _, l := range all.Hosts {
 			if h := p.host(l.Host.Name); h != nil && !elsewhere(h.Spec, l.Host) {
 				p.looked(h, l)
@@ -32,7 +32,7 @@ func (p *leftoversPart) drainLooked() {
 // with what the pool knew then. The pool compares them again, because it may have learnt of
 // a folder since. If a session of the same name begins there from now on, it waits until
 // the leftover is wiped.
-func (p *leftoversPart) looked(h *Host, l activities.HostLooked) {
+func (p *leftoversPart) looked(h *Host, l inquiry.HostLooked) {
 	name := h.Spec.Name
 	h.Folders, h.Unknown = &protocol.HostFolders{At: l.At, Dir: kit.Cut(l.Dir, kit.MaxReason), Unknown: l.Others}, nil
 	for _, f := range l.Unknown {
@@ -54,18 +54,18 @@ func (p *leftoversPart) looked(h *Host, l activities.HostLooked) {
 // knowsFolder reports whether the pool knows that a session has, or may have, a folder on a host.
 func (p *leftoversPart) knowsFolder(session, host string) bool {
 	return slices.ContainsFunc(p.st.Queue, func(t lease.Ticket) bool { return t.Holder == session }) ||
-		slices.ContainsFunc(p.folders(), func(k activities.LeftThere) bool {
+		slices.ContainsFunc(p.folders(), func(k inquiry.LeftThere) bool {
 			return k.Session == session && (k.Held || k.Host == host)
 		})
 }
 
 // folders lists the sessions that may have a folder on a host, and those whose folder stays
 // after its credential was wiped.
-func (p *leftoversPart) folders() []activities.LeftThere {
+func (p *leftoversPart) folders() []inquiry.LeftThere {
 	all := p.leftThere()
 	for i := range p.st.Leftovers {
 		if l := &p.st.Leftovers[i]; !l.open() && l.Kept != "" {
-			all = append(all, activities.LeftThere{Session: l.Session, Host: l.Host})
+			all = append(all, inquiry.LeftThere{Session: l.Session, Host: l.Host})
 		}
 	}
 	return all

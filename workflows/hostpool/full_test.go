@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/snaps"
 	packing "fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -50,9 +51,9 @@ func fullZone(t *testing.T) *State {
 		t.Fatal(err)
 	}
 	for i := range st.Hosts { // each host has more unknown folders than a view can name
-		look := activities.HostLooked{At: at, Dir: "/srv/fairlead/sessions"}
+		look := inquiry.HostLooked{At: at, Dir: "/srv/fairlead/sessions"}
 		for j := range 10 {
-			look.Unknown = append(look.Unknown, activities.FoundFolder{Session: fmt.Sprintf("%x-of-somebody-else-%d", noise(8), j), Generation: at.Unix() + int64(i*j), Since: at, Why: string(activities.OwnerNobody)})
+			look.Unknown = append(look.Unknown, inquiry.FoundFolder{Session: fmt.Sprintf("%x-of-somebody-else-%d", noise(8), j), Generation: at.Unix() + int64(i*j), Since: at, Why: string(inquiry.OwnerNobody)})
 		}
 		p.leftovers.looked(&st.Hosts[i], look)
 	}
@@ -65,7 +66,7 @@ func fullZone(t *testing.T) *State {
 	}
 	for i := range MaxWarm {
 		l := Lease{Holder: fmt.Sprintf("session/parked-%05d", i), Host: st.Hosts[i%MaxHosts].Spec.Name, Run: run(), Tenant: "release"}
-		l.Warm = &lease.LeftBehind{Host: "web-1", Generation: at.Unix(), Wiped: true, Snapshot: &activities.SnapshotSpec{Parent: l.Holder + ".snap-1"}}
+		l.Warm = &lease.LeftBehind{Host: "web-1", Generation: at.Unix(), Wiped: true, Snapshot: &snaps.SnapshotSpec{Parent: l.Holder + ".snap-1"}}
 		st.Leases = append(st.Leases, l)
 	}
 	for i := range lease.MaxLine {

@@ -10,7 +10,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
@@ -147,7 +147,7 @@ func (p *healthPart) probe() {
 		return
 	}
 	workflow.Go(p.ctx, func(ctx workflow.Context) {
-		out, err := kit.Do(probing(ctx, due), hostJobs.ProbeHosts, activities.ProbeHostsInput{Hosts: due})
+		out, err := kit.Do(probing(ctx, due), hostJobs.ProbeHosts, hosts.ProbeHostsInput{Hosts: due})
 		for i, spec := range due {
 			delete(p.probing, spec.Name)
 			if h := p.host(spec.Name); h == nil || changed(h.Spec, spec) {
@@ -184,7 +184,7 @@ func (h *Host) notProbed(now time.Time) {
 
 // probed records what a probe found. The time of the next one is rounded down, so
 // that hosts that failed together are probed together from then on.
-func (p *healthPart) probed(h *Host, found activities.HostProbed) {
+func (p *healthPart) probed(h *Host, found hosts.HostProbed) {
 	h.NewAt = time.Time{}
 	if found.Facts != nil {
 		h.Reached = true

@@ -3,7 +3,7 @@ package hostpool
 import (
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -14,7 +14,7 @@ import (
 
 // ProvisionHost brings the pinned codex to a host.
 func ProvisionHost(ctx workflow.Context, in protocol.HostTaskInput) (protocol.ProvisionCodexResult, error) {
-	out, err := kit.Do(kit.SetUp(ctx, "provision "+in.Host.Name), hostJobs.ProvisionCodex, activities.ProvisionCodexInput{Host: in.Host})
+	out, err := kit.Do(kit.SetUp(ctx, "provision "+in.Host.Name), hostJobs.ProvisionCodex, hosts.ProvisionCodexInput{Host: in.Host})
 	if err != nil {
 		recordFailure(ctx, in, "provision", err)
 		return out, err
@@ -26,7 +26,7 @@ func ProvisionHost(ctx workflow.Context, in protocol.HostTaskInput) (protocol.Pr
 // CheckHost probes a host. If the host cannot run sessions, the result says so, and
 // CheckHost returns no error.
 func CheckHost(ctx workflow.Context, in protocol.HostTaskInput) (protocol.CheckHostResult, error) {
-	out, err := kit.Do(kit.SetUp(ctx, "check "+in.Host.Name), hostJobs.CheckHost, activities.CheckHostInput{Host: in.Host})
+	out, err := kit.Do(kit.SetUp(ctx, "check "+in.Host.Name), hostJobs.CheckHost, hosts.CheckHostInput{Host: in.Host})
 	if err != nil {
 		recordFailure(ctx, in, "check", err)
 		return out, err
@@ -46,7 +46,7 @@ func ScanHostKeys(ctx workflow.Context, in protocol.ScanHostKeysInput) (protocol
 }
 
 func recordFailure(ctx workflow.Context, in protocol.HostTaskInput, doing string, err error) {
-	if f := kit.FailureOf(doing, err); activities.HostFault(f.Kind) {
+	if f := kit.FailureOf(doing, err); hosts.HostFault(f.Kind) {
 		record(ctx, in, protocol.SetHost{Name: in.Host.Name, Failed: f})
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -193,7 +193,7 @@ func (p *inventoryPart) set(in protocol.SetHost) protocol.HostView {
 			p.health.gotIn(h)
 		}
 	}
-	if in.Failed != nil && activities.HostFault(in.Failed.Kind) {
+	if in.Failed != nil && hosts.HostFault(in.Failed.Kind) {
 		p.health.failed(h, in.Failed)
 	}
 	if in.Codex != "" {

@@ -8,7 +8,9 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -17,10 +19,10 @@ import (
 // Leftover is what a session left on a host, with what is needed to wipe it.
 type Leftover struct {
 	protocol.Leftover
-	Planted  *protocol.SeedRef        `json:"planted,omitempty"`
-	Layout   *protocol.Layout         `json:"layout,omitempty"`
-	ThreadID string                   `json:"thread_id,omitempty"`
-	Snapshot *activities.SnapshotSpec `json:"snapshot,omitempty"`
+	Planted  *protocol.SeedRef   `json:"planted,omitempty"`
+	Layout   *protocol.Layout    `json:"layout,omitempty"`
+	ThreadID string              `json:"thread_id,omitempty"`
+	Snapshot *snaps.SnapshotSpec `json:"snapshot,omitempty"`
 	// Found is the time of the first attempt to wipe, in Unix seconds like a generation. It
 	// is reset when the session leaves something on the host again.
 	Found int64 `json:"found,omitempty"`
@@ -126,7 +128,7 @@ func (p *leftoversPart) wipe(ctx workflow.Context, l *Leftover) (reached bool) {
 	if p.host(host) == nil {
 		return false
 	}
-	var out activities.WipeLeftoverResult
+	var out places.WipeLeftoverResult
 	gone := func() bool { return p.leftover(session, host) == nil || p.host(host) == nil }
 	err := kit.InLine(kit.ForAWhile(ctx, gone), func() (err error) {
 		out, err = kit.Do(kit.Carrying(kit.SetUp(ctx, fmt.Sprintf("wipe what %s left on %s", session, host))), placeJobs.WipeLeftover,
@@ -150,10 +152,10 @@ func (p *leftoversPart) wipe(ctx workflow.Context, l *Leftover) (reached bool) {
 	return true
 }
 
-func (l *Leftover) tried(now time.Time, on protocol.HostSpec) activities.WipeLeftoverInput {
+func (l *Leftover) tried(now time.Time, on protocol.HostSpec) places.WipeLeftoverInput {
 	l.Tries, l.TriedAt = l.Tries+1, now
 	l.Found = cmp.Or(l.Found, now.Unix())
-	in := activities.WipeLeftoverInput{
+	in := places.WipeLeftoverInput{
 		// This is higher than the session's own generation, which may be unknown.
 		Claim:      protocol.Claim{Session: l.Session, Host: on, Generation: now.Unix(), Pump: int64(l.Tries)},
 		Found:      l.Found,
@@ -197,14 +199,14 @@ func (p *leftoversPart) unclean() bool {
 	return slices.ContainsFunc(p.st.Leftovers, func(l Leftover) bool { return l.open() })
 }
 
-func (p *leftoversPart) leftThere() []activities.LeftThere {
-	all := []activities.LeftThere{}
+func (p *leftoversPart) leftThere() []inquiry.LeftThere {
+	all := []inquiry.LeftThere{}
 	for _, l := range p.st.Leases {
-		all = append(all, activities.LeftThere{Session: l.Holder, Host: l.Host, Held: true})
+		all = append(all, inquiry.LeftThere{Session: l.Holder, Host: l.Host, Held: true})
 	}
 	for i := range p.st.Leftovers {
 		if l := &p.st.Leftovers[i]; l.open() {
-			all = append(all, activities.LeftThere{Session: l.Session, Host: l.Host})
+			all = append(all, inquiry.LeftThere{Session: l.Session, Host: l.Host})
 		}
 	}
 	return all

@@ -5,7 +5,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -138,8 +138,8 @@ func (p *pool) listen() error {
 	return kit.FirstError(
 		p.slots.listenPool(),
 		workflow.SetQueryHandler(p.ctx, protocol.QueryHosts, func() ([]protocol.HostView, error) { return p.inventory.views(), nil }),
-		workflow.SetQueryHandler(p.ctx, protocol.QueryLeft, func() ([]activities.LeftThere, error) { return p.leftovers.leftThere(), nil }),
-		workflow.SetQueryHandler(p.ctx, protocol.QueryFolders, func() ([]activities.LeftThere, error) { return p.leftovers.folders(), nil }),
+		workflow.SetQueryHandler(p.ctx, protocol.QueryLeft, func() ([]inquiry.LeftThere, error) { return p.leftovers.leftThere(), nil }),
+		workflow.SetQueryHandler(p.ctx, protocol.QueryFolders, func() ([]inquiry.LeftThere, error) { return p.leftovers.folders(), nil }),
 		workflow.SetQueryHandler(p.ctx, protocol.QueryHost, func(name string) (protocol.HostView, error) {
 			h := p.host(name)
 			if h == nil {

@@ -8,7 +8,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -216,7 +216,7 @@ func (p *slotsPart) release(r lease.Release) {
 	}
 	p.st.Queue = slices.DeleteFunc(p.st.Queue, func(t lease.Ticket) bool { return by.Is(t.Who()) && t.Generation <= r.Generation })
 	p.work = true
-	if h := p.heldOn(l); h != nil && r.Failed != nil && activities.HostFault(r.Failed.Kind) {
+	if h := p.heldOn(l); h != nil && r.Failed != nil && hosts.HostFault(r.Failed.Kind) {
 		p.health.failed(h, r.Failed)
 	} else if h != nil && r.Left == nil {
 		h.Reached = true // the session was cleaned up there

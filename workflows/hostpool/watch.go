@@ -7,7 +7,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -87,7 +87,7 @@ func (p *watchesPart) startWatch(spec protocol.HostSpec) *watch {
 	var ctx workflow.Context
 	ctx, w.cancel = workflow.WithCancel(watching(p.ctx, "watch "+spec.Name))
 	left, _ := p.leftOn(spec.Name)
-	w.fut = workflow.ExecuteActivity(ctx, pumpJobs.WatchHost, activities.WatchHostInput{Host: spec, Prefix: protocol.SessionID(""), Signal: lease.SignalStirred,
+	w.fut = workflow.ExecuteActivity(ctx, pumpJobs.WatchHost, pumps.WatchHostInput{Host: spec, Prefix: protocol.SessionID(""), Signal: lease.SignalStirred,
 		Pool: protocol.PoolID(p.zone), Back: lease.SignalHostBack, Away: lease.SignalHostAway, Owed: left > 0})
 	return w
 }

@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/batches"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/batch"
@@ -203,7 +203,7 @@ func (f firing) hold(ctx workflow.Context, id string) error {
 	}
 	for n := 1; ; n++ {
 		err := workflow.ExecuteActivity(kit.UntilDone(ctx, "keep what "+id+" begins with"), batchJobs.HoldBlobs,
-			activities.HoldBlobsInput{Kind: f.kind, ID: id, Blobs: f.blobs}).Get(ctx, nil)
+			batches.HoldBlobsInput{Kind: f.kind, ID: id, Blobs: f.blobs}).Get(ctx, nil)
 		failed := kit.FailureOf("keep what "+id+" begins with", err)
 		if err == nil || ctx.Err() != nil || !kit.FailurePasses(failed) {
 			return err

@@ -1,13 +1,15 @@
 package seed
 
 import (
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/hosts"
+	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/activities/overseer"
 )
 
 // The activity structs, as nil pointers: workflows use only the names of the methods. The
 // worker registers the real values.
 var (
-	askJobs   *activities.Engine
-	hostJobs  *activities.HostActs
-	loginJobs *activities.LoginActs
+	askJobs   *overseer.Engine
+	hostJobs  *hosts.Activities
+	loginJobs *logins.Activities
 )

@@ -9,7 +9,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/logins"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -20,7 +21,7 @@ import (
 type seedCheck struct {
 	At time.Time `json:"at"`
 	By string    `json:"by,omitempty"`
-	activities.SeedVerdict
+	logins.SeedVerdict
 }
 
 // Outcomes of a verification, in addition to the verdicts of activities.
@@ -123,35 +124,35 @@ func (s *checksPart) over() {
 
 // untouchable says why the seed cannot be verified now. If the seed can be verified, the
 // verdict is empty.
-func (s *checksPart) untouchable() activities.SeedVerdict {
+func (s *checksPart) untouchable() logins.SeedVerdict {
 	if !s.exclusive() {
-		return activities.SeedVerdict{}
+		return logins.SeedVerdict{}
 	}
 	for i := range s.st.Leases {
 		switch l := &s.st.Leases[i]; {
 		case l.Ended != "":
-			return activities.SeedVerdict{Verdict: checkRecovering, Reason: s.beingFetched(l), Hint: hintBurnt(s.name)}
+			return logins.SeedVerdict{Verdict: checkRecovering, Reason: s.beingFetched(l), Hint: hintBurnt(s.name)}
 		case !l.Internal:
-			return activities.SeedVerdict{Verdict: CheckHeld, Reason: fmt.Sprintf("it is held by %s, whose turns tell whether it is alive", strings.Join(s.heldBy(), ", "))}
+			return logins.SeedVerdict{Verdict: CheckHeld, Reason: fmt.Sprintf("it is held by %s, whose turns tell whether it is alive", strings.Join(s.heldBy(), ", "))}
 		}
 	}
 	if s.st.Rotated != nil {
-		return activities.SeedVerdict{Verdict: checkRecovering, Reason: s.st.Rotated.notSaved(), Hint: hintBurnt(s.name)}
+		return logins.SeedVerdict{Verdict: checkRecovering, Reason: s.st.Rotated.notSaved(), Hint: hintBurnt(s.name)}
 	}
-	return activities.SeedVerdict{}
+	return logins.SeedVerdict{}
 }
 
-func (s *checksPart) ask(ctx workflow.Context, in protocol.VerifySeed) activities.SeedVerdict {
+func (s *checksPart) ask(ctx workflow.Context, in protocol.VerifySeed) logins.SeedVerdict {
 	ref, began := *s.st.Ref, workflow.Now(ctx)
 	if h := s.st.Health; h.State == protocol.Dead && s.exclusive() && !in.Force { // its issuer's answer was final
-		return activities.SeedVerdict{Verdict: "dead", Reason: h.Reason, Hint: h.Hint}
+		return logins.SeedVerdict{Verdict: "dead", Reason: h.Reason, Hint: h.Hint}
 	}
 	if s.exclusive() {
 		epoch := s.holders.grant(Lease{Internal: true}).Epoch
 		ref.Epoch = epoch
 		defer func() { s.drop(epoch) }()
 	}
-	looked, err := kit.Do(kit.SetUp(ctx, "verify seed "+s.name), loginJobs.VerifySeed, activities.VerifySeedInput{Seed: ref})
+	looked, err := kit.Do(kit.SetUp(ctx, "verify seed "+s.name), loginJobs.VerifySeed, logins.VerifySeedInput{Seed: ref})
 	if err != nil {
 		return notKnown(err)
 	}
@@ -162,7 +163,7 @@ func (s *checksPart) ask(ctx workflow.Context, in protocol.VerifySeed) activitie
 	if looked.Verdict == "fresh" && !s.wants(in, began) {
 		return looked.SeedVerdict
 	}
-	refresh := activities.RefreshSeedInput{Seed: ref}
+	refresh := logins.RefreshSeedInput{Seed: ref}
 	if !in.Force && (s.st.Spent || in.By == kit.Maintenance && s.st.Health.State == protocol.Suspect) {
 		// Somebody else may use the same login, and a refresh would make their copy useless,
 		// so only a person may decide to refresh it. Look takes only an answer that an
@@ -188,12 +189,12 @@ func (s *checksPart) wants(in protocol.VerifySeed, now time.Time) bool {
 
 // renew refreshes a login and makes the result the newest generation. The activity
 // is tried until its outcome is known. Before that nobody gets the seed.
-func (s *checksPart) renew(ctx workflow.Context, in activities.RefreshSeedInput, began time.Time) activities.SeedVerdict {
+func (s *checksPart) renew(ctx workflow.Context, in logins.RefreshSeedInput, began time.Time) logins.SeedVerdict {
 	ref := in.Seed
 	s.st.Renews = &in
 	out, err := kit.Do(kit.UntilDone(ctx, "refresh seed "+s.name), loginJobs.RefreshSeed, in)
 	if s.rolling && temporal.IsCanceledError(err) {
-		return activities.SeedVerdict{Verdict: "unknown", Reason: "its refresh goes on in a new run of its workflow", Hint: "try again in a moment"}
+		return logins.SeedVerdict{Verdict: "unknown", Reason: "its refresh goes on in a new run of its workflow", Hint: "try again in a moment"}
 	}
 	s.st.Renews = nil
 	if err != nil {
@@ -223,7 +224,7 @@ func (s *checksPart) renewAgain(ctx workflow.Context) {
 }
 
 // learn records a verdict on a generation, unless there is a newer generation.
-func (s *checksPart) learn(of protocol.SeedRef, v activities.SeedVerdict, began time.Time) {
+func (s *checksPart) learn(of protocol.SeedRef, v logins.SeedVerdict, began time.Time) {
 	if s.st.Ref == nil || s.st.Ref.Generation != of.Generation {
 		return
 	}
@@ -243,7 +244,7 @@ func (s *checksPart) learn(of protocol.SeedRef, v activities.SeedVerdict, began 
 	}
 }
 
-func (s *checksPart) checkRefresh(in activities.RefreshSeed) error {
+func (s *checksPart) checkRefresh(in inquiry.RefreshSeed) error {
 	switch err := s.saving.fences(in.Holder, in.Epoch, false); {
 	case err != nil:
 		return err
@@ -256,9 +257,9 @@ func (s *checksPart) checkRefresh(in activities.RefreshSeed) error {
 }
 
 // refresh gives a holder a login that is newer than the one it has.
-func (s *checksPart) refresh(ctx workflow.Context, in activities.RefreshSeed) (activities.SeedNow, error) {
+func (s *checksPart) refresh(ctx workflow.Context, in inquiry.RefreshSeed) (inquiry.SeedNow, error) {
 	if err := s.turn(ctx, func() error { return s.checkRefresh(in) }); err != nil {
-		return activities.SeedNow{}, err
+		return inquiry.SeedNow{}, err
 	}
 	ctx = s.begin(ctx)
 	defer s.over()
@@ -266,25 +267,25 @@ func (s *checksPart) refresh(ctx workflow.Context, in activities.RefreshSeed) (a
 		return s.saving.now(), nil
 	}
 	if h := s.st.Health; h.State == protocol.Dead { // its issuer's answer was final
-		return activities.SeedNow{}, kit.Refuse(protocol.RefusedDead, "refresh seed %s: %s (%s)", s.name, h.Reason, h.Hint)
+		return inquiry.SeedNow{}, kit.Refuse(protocol.RefusedDead, "refresh seed %s: %s (%s)", s.name, h.Reason, h.Hint)
 	}
 	ref := *s.st.Ref
 	ref.Epoch = in.Epoch
 	began := workflow.Now(ctx)
-	verdict := s.renew(ctx, activities.RefreshSeedInput{Seed: ref}, began)
+	verdict := s.renew(ctx, logins.RefreshSeedInput{Seed: ref}, began)
 	s.st.Check = &seedCheck{At: workflow.Now(ctx), By: kit.Cut(in.Holder, kit.MaxWord), SeedVerdict: verdict}
 	switch verdict.Verdict {
 	case "alive":
 		return s.saving.now(), nil
 	case "dead":
-		return activities.SeedNow{}, kit.Refuse(protocol.RefusedDead, "refresh seed %s: %s (%s)", s.name, verdict.Reason, verdict.Hint)
+		return inquiry.SeedNow{}, kit.Refuse(protocol.RefusedDead, "refresh seed %s: %s (%s)", s.name, verdict.Reason, verdict.Hint)
 	}
-	return activities.SeedNow{}, kit.Refuse("seed_"+verdict.Verdict, "refresh seed %s: %s (%s)", s.name, verdict.Reason, verdict.Hint)
+	return inquiry.SeedNow{}, kit.Refuse("seed_"+verdict.Verdict, "refresh seed %s: %s (%s)", s.name, verdict.Reason, verdict.Hint)
 }
 
-func notKnown(err error) activities.SeedVerdict {
+func notKnown(err error) logins.SeedVerdict {
 	f := kit.FailureOf("it could not be asked", err)
-	return activities.SeedVerdict{Verdict: "unknown", Reason: f.Message, Hint: f.Hint}
+	return logins.SeedVerdict{Verdict: "unknown", Reason: f.Message, Hint: f.Hint}
 }
 
 func (c *seedCheck) view() *protocol.SeedCheck {

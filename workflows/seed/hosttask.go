@@ -9,7 +9,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/activities/overseer"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -49,12 +50,12 @@ type CaptureSeedResult struct {
 // only once the seed has it.
 func CaptureSeed(ctx workflow.Context, in CaptureSeedInput) (CaptureSeedResult, error) {
 	out := CaptureSeedResult{Name: in.Name}
-	got, err := kit.Do(kit.SetUp(ctx, "capture seed "+in.Name), loginJobs.CaptureSeed, activities.CaptureSeedInput{Name: in.Name, Host: in.Host, Home: in.Home})
+	got, err := kit.Do(kit.SetUp(ctx, "capture seed "+in.Name), loginJobs.CaptureSeed, logins.CaptureSeedInput{Name: in.Name, Host: in.Host, Home: in.Home})
 	if err != nil {
 		return out, err
 	}
 	out.took(got)
-	put := activities.PutSeedInput{Name: in.Name, Ref: got.Ref, Files: got.Files, By: in.By}
+	put := overseer.PutSeedInput{Name: in.Name, Ref: got.Ref, Files: got.Files, By: in.By}
 	if lease.Rotates(got.Ref.Kind) {
 		put.Elsewhere = fmt.Sprintf("%s on %s", got.Home, in.Host.Name)
 	}
@@ -66,7 +67,7 @@ func CaptureSeed(ctx workflow.Context, in CaptureSeedInput) (CaptureSeedResult, 
 		return out, nil
 	}
 	err = workflow.ExecuteActivity(kit.SetUp(ctx, "remove the login from "+in.Host.Name), loginJobs.ForgetLogin,
-		activities.ForgetLoginInput{Host: in.Host, Home: got.Home, Auth: got.Auth}).Get(ctx, nil)
+		logins.ForgetLoginInput{Host: in.Host, Home: got.Home, Auth: got.Auth}).Get(ctx, nil)
 	if err != nil {
 		out.Problem = kit.FailureOf("move the login", err)
 		return out, nil
@@ -83,11 +84,11 @@ func CaptureSeed(ctx workflow.Context, in CaptureSeedInput) (CaptureSeedResult, 
 	return out, nil
 }
 
-func (r *CaptureSeedResult) took(got activities.CaptureSeedResult) {
+func (r *CaptureSeedResult) took(got logins.CaptureSeedResult) {
 	r.Kind, r.Home, r.Files, r.Ignored = got.Ref.Kind, got.Home, got.Files, got.Ignored
 }
 
-func putSeed(ctx workflow.Context, in activities.PutSeedInput) error {
+func putSeed(ctx workflow.Context, in overseer.PutSeedInput) error {
 	return workflow.ExecuteActivity(ctx, askJobs.PutSeed, in).Get(ctx, nil)
 }
 
@@ -117,12 +118,12 @@ const (
 // gives it up.
 func LoginSeed(ctx workflow.Context, in LoginSeedInput) (CaptureSeedResult, error) {
 	out := CaptureSeedResult{Name: in.Name}
-	err := putSeed(kit.SetUp(ctx, "ask seed "+in.Name), activities.PutSeedInput{Name: in.Name, Ask: true, By: in.By,
+	err := putSeed(kit.SetUp(ctx, "ask seed "+in.Name), overseer.PutSeedInput{Name: in.Name, Ask: true, By: in.By,
 		Ref: protocol.SeedRef{Name: in.Name, Kind: "chatgpt"}})
 	if err != nil {
 		return out, err
 	}
-	login := activities.LoginInput{ID: in.ID, Host: in.Host}
+	login := logins.LoginInput{ID: in.ID, Host: in.Host}
 	home, made, err := loginOn(ctx, in, login)
 	if err == nil {
 		out, err = keepLogin(ctx, in, home)
@@ -143,7 +144,7 @@ func LoginSeed(ctx workflow.Context, in LoginSeedInput) (CaptureSeedResult, erro
 }
 
 // loginOn has codex log in. made means that a login may be in home.
-func loginOn(ctx workflow.Context, in LoginSeedInput, login activities.LoginInput) (home string, made bool, err error) {
+func loginOn(ctx workflow.Context, in LoginSeedInput, login logins.LoginInput) (home string, made bool, err error) {
 	how, err := kit.Do(kit.SetUp(ctx, "prepare a login on "+in.Host.Name), loginJobs.MakeLogin, login)
 	if err != nil {
 		return "", false, err
@@ -163,13 +164,13 @@ func loginOn(ctx workflow.Context, in LoginSeedInput, login activities.LoginInpu
 // keepLogin puts a login into the store and into the seed, however long that takes.
 func keepLogin(ctx workflow.Context, in LoginSeedInput, home string) (CaptureSeedResult, error) {
 	out := CaptureSeedResult{Name: in.Name}
-	got, err := kit.Do(kit.UntilDone(ctx, "capture seed "+in.Name), loginJobs.CaptureSeed, activities.CaptureSeedInput{Name: in.Name, Host: in.Host, Home: home})
+	got, err := kit.Do(kit.UntilDone(ctx, "capture seed "+in.Name), loginJobs.CaptureSeed, logins.CaptureSeedInput{Name: in.Name, Host: in.Host, Home: home})
 	if err != nil {
 		return out, err
 	}
 	out.took(got)
 	for n := 1; ; n++ {
-		err = putSeed(kit.UntilDone(ctx, "put seed "+in.Name), activities.PutSeedInput{Name: in.Name, Ref: got.Ref, Files: got.Files, By: in.By})
+		err = putSeed(kit.UntilDone(ctx, "put seed "+in.Name), overseer.PutSeedInput{Name: in.Name, Ref: got.Ref, Files: got.Files, By: in.By})
 		var refused *temporal.ApplicationError
 		if !errors.As(err, &refused) || refused.Type() != protocol.RefusedState || n == PutTries {
 			return out, err

@@ -3,9 +3,10 @@ package seed
 import (
 	"time"
 
+	"go.temporal.io/sdk/workflow"
+
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/ruling"
-	"go.temporal.io/sdk/workflow"
 )
 
 // seedCore holds the data that all parts of a seed use.

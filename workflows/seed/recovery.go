@@ -7,7 +7,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -127,7 +127,7 @@ func (s *recoveryPart) recover() {
 	ref.Epoch = l.Epoch
 	ctx, cancel := workflow.WithCancel(inZone(kit.SetUp(s.ctx, "fetch seed "+s.name+" from "+l.where()), l.Zone))
 	s.rec = &recovery{epoch: l.Epoch, cancel: cancel,
-		fut: workflow.ExecuteActivity(ctx, loginJobs.RecoverSeed, activities.RecoverSeedInput{Seed: ref, Generation: l.Generation,
+		fut: workflow.ExecuteActivity(ctx, loginJobs.RecoverSeed, inquiry.RecoverSeedInput{Seed: ref, Generation: l.Generation,
 			// This generation is above that of the holder's own activities, even if
 			// l.Generation is not known.
 			Claim: protocol.Claim{Session: l.Holder, Host: *l.At, Generation: now.Unix(), Pump: int64(l.Tries)}})}
@@ -154,7 +154,7 @@ func (s *recoveryPart) takeFetched() {
 	rec := s.rec
 	s.rec, s.work = nil, true
 	rec.cancel()
-	var out activities.RecoverSeedResult
+	var out inquiry.RecoverSeedResult
 	err := rec.fut.Get(s.ctx, &out)
 	l := s.byEpoch(rec.epoch)
 	if l == nil { // a person has given it up meanwhile
@@ -184,7 +184,7 @@ func (s *recoveryPart) takeFetched() {
 }
 
 // recovered ends a lease of which nothing is left on its host.
-func (s *recoveryPart) recovered(l *Lease, out activities.RecoverSeedResult) {
+func (s *recoveryPart) recovered(l *Lease, out inquiry.RecoverSeedResult) {
 	rotated, holder, host := s.st.Rotated, l.Holder, l.where()
 	s.st.Rotated = nil
 	s.drop(l.Epoch)

@@ -8,7 +8,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -17,7 +17,7 @@ import (
 
 // seedRotated is a login that codex made and that is not in the store yet.
 type seedRotated struct {
-	activities.RotatedSeed
+	inquiry.RotatedSeed
 	Since time.Time `json:"since"`
 }
 
@@ -179,8 +179,8 @@ func (s *savingPart) remove(in protocol.DeleteSeed) protocol.SeedView {
 
 // now returns the newest generation and its holders. A holder that ended and may have made
 // a newer generation counts until that is fetched.
-func (s *savingPart) now() activities.SeedNow {
-	out := activities.SeedNow{Auth: authOf(s.st.Files), Ref: s.st.Ref, Holders: map[string]int64{}, First: s.st.First}
+func (s *savingPart) now() inquiry.SeedNow {
+	out := inquiry.SeedNow{Auth: authOf(s.st.Files), Ref: s.st.Ref, Holders: map[string]int64{}, First: s.st.First}
 	if s.st.Ref != nil {
 		out.Generation = s.st.Ref.Generation
 	}
@@ -223,7 +223,7 @@ func (s *savingPart) fences(holder string, epoch int64, left bool) error {
 
 // checkSave takes a login only from the holder of the seed, and only as the successor of
 // the generation that codex had. If the login is the newest already, the save is a repeat.
-func (s *savingPart) checkSave(in activities.SaveSeed) error {
+func (s *savingPart) checkSave(in inquiry.SaveSeed) error {
 	if err := s.fences(in.Holder, in.Epoch, in.Left); err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (s *savingPart) checkSave(in activities.SaveSeed) error {
 	return nil
 }
 
-func (s *savingPart) save(in activities.SaveSeed) activities.SeedNow {
+func (s *savingPart) save(in inquiry.SaveSeed) inquiry.SeedNow {
 	if in.Auth != authOf(s.st.Files) {
 		s.advance(in.Ref, in.Files)
 		now := workflow.Now(s.ctx)
@@ -255,7 +255,7 @@ func (s *savingPart) save(in activities.SaveSeed) activities.SeedNow {
 	return s.now()
 }
 
-func (s *savingPart) checkRotated(in activities.RotatedSeed) error {
+func (s *savingPart) checkRotated(in inquiry.RotatedSeed) error {
 	if err := s.fences(in.Holder, in.Epoch, in.Left); err != nil {
 		return err
 	}
@@ -270,7 +270,7 @@ func (s *savingPart) checkRotated(in activities.RotatedSeed) error {
 
 // rotated records a login that is not saved yet, and why. The record stays until the login
 // is saved.
-func (s *savingPart) rotated(in activities.RotatedSeed) activities.SeedNow {
+func (s *savingPart) rotated(in inquiry.RotatedSeed) inquiry.SeedNow {
 	in.Reason = kit.Cut(in.Reason, kit.MaxReason)
 	if in.Auth == authOf(s.st.Files) {
 		return s.now() // the login is saved already

@@ -5,7 +5,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/logins"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -31,9 +32,9 @@ type State struct {
 	Health  Health              `json:"health"`
 	Spent   bool                `json:"spent,omitempty"` // the refresh token may be used up
 	// Renews is a refresh that was begun and whose outcome is not known yet.
-	Renews *activities.RefreshSeedInput `json:"renews,omitempty"`
-	Former []string                     `json:"former,omitempty"` // digests of earlier versions of auth.json
-	Check  *seedCheck                   `json:"check,omitempty"`  // the newest verification
+	Renews *logins.RefreshSeedInput `json:"renews,omitempty"`
+	Former []string                 `json:"former,omitempty"` // digests of earlier versions of auth.json
+	Check  *seedCheck               `json:"check,omitempty"`  // the newest verification
 
 	VerifiedAt time.Time            `json:"verified_at"` // when it was last known to be alive
 	UsedAt     time.Time            `json:"used_at"`     // when it was last granted or given back
@@ -108,7 +109,7 @@ func (s *seed) listen() error {
 	s.rep = workflow.GetSignalChannel(s.ctx, lease.SignalReport)
 	return kit.FirstError(
 		workflow.SetQueryHandler(s.ctx, protocol.QuerySeed, func() (protocol.SeedView, error) { return s.view(), nil }),
-		workflow.SetQueryHandler(s.ctx, protocol.QuerySeedNow, func() (activities.SeedNow, error) { return s.saving.now(), nil }),
+		workflow.SetQueryHandler(s.ctx, protocol.QuerySeedNow, func() (inquiry.SeedNow, error) { return s.saving.now(), nil }),
 		updating(s.seedCore, protocol.UpdatePutSeed, s.saving.checkPut, s.saving.put),
 		updating(s.seedCore, protocol.UpdateSetSeed, s.saving.checkSet, s.saving.set),
 		updating(s.seedCore, protocol.UpdateDeleteSeed, s.saving.checkRemove, s.saving.remove),
@@ -121,7 +122,7 @@ func (s *seed) listen() error {
 				return kit.FirstError(s.checks.checkVerify(in), s.checks.crowded())
 			}}),
 		workflow.SetUpdateHandlerWithOptions(s.ctx, protocol.UpdateRefreshSeed, s.checks.refresh,
-			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in activities.RefreshSeed) error {
+			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in inquiry.RefreshSeed) error {
 				return kit.FirstError(s.checks.checkRefresh(in), s.checks.crowded())
 			}}),
 	)
@@ -155,7 +156,7 @@ func (s *seed) bury() error {
 		}
 		if s.st.Purge && purged == nil && s.rec == nil {
 			purged = workflow.ExecuteActivity(kit.UntilDone(s.ctx, "purge seed "+s.name), loginJobs.DeleteSeedBlobs,
-				activities.DeleteSeedInput{Name: s.name, Blobs: s.st.Blobs, Before: s.saving.removed})
+				logins.DeleteSeedInput{Name: s.name, Blobs: s.st.Blobs, Before: s.saving.removed})
 		}
 		s.holders.serve()
 		s.members.tellPools()

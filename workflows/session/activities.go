@@ -1,14 +1,17 @@
 package session
 
 import (
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/snaps"
+	"fairlead.dev/fairlead/activities/workspaces"
 )
 
 // The activity structs, as nil pointers: workflows use only the names of the methods. The
 // worker registers the real values.
 var (
-	placeJobs *activities.PlaceActs
-	pumpJobs  *activities.PumpActs
-	snapJobs  *activities.SnapActs
-	workJobs  *activities.WorkActs
+	placeJobs *places.Activities
+	pumpJobs  *pumps.Activities
+	snapJobs  *snaps.Activities
+	workJobs  *workspaces.Activities
 )

@@ -8,7 +8,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -32,7 +33,7 @@ type processPart struct {
 
 	stirs   workflow.ReceiveChannel
 	reports workflow.ReceiveChannel // progress of the attached pump
-	stir    activities.Stirred      // the newest signal that came while a pump was attached
+	stir    pumps.Stirred           // the newest signal that came while a pump was attached
 	wished  *protocol.Resume        // a request to resume that does not cancel the running pump
 }
 
@@ -119,7 +120,7 @@ func (s *processPart) pump() error {
 	if err != nil {
 		return err
 	}
-	var out activities.RunPumpResult
+	var out pumps.RunPumpResult
 	err = fut.Get(s.ctx, &out)
 	s.st.TurnSpent += max(workflow.Now(s.ctx).Sub(began)-out.Pump.Waited, 0)
 	switch {
@@ -218,7 +219,7 @@ func (s *processPart) follow(fut workflow.Future, cancel workflow.CancelFunc) (c
 	return called, nil
 }
 
-func (s *processPart) pumpInput() activities.RunPumpInput {
+func (s *processPart) pumpInput() pumps.RunPumpInput {
 	s.st.PumpN++
 	var out []conversation.Send
 	for i := range s.st.Sends {
@@ -238,7 +239,7 @@ func (s *processPart) pumpInput() activities.RunPumpInput {
 	if s.st.Again == 0 {
 		s.st.Prefix = fmt.Sprintf("g%d.p%d", s.st.Generation, s.st.PumpN)
 	}
-	in := activities.RunPumpInput{
+	in := pumps.RunPumpInput{
 		Files: s.messages.filesToBring(),
 		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, Unkept: s.st.SeedGone && s.st.Retired != nil, Credentials: s.opt.Credentials,
 		LostAfter: s.moving.lostAfter(), Workflow: s.reportsTo(), Forget: s.st.Forget,
@@ -268,7 +269,7 @@ func (s *processPart) pumpState() conversation.PumpState {
 func (s *processPart) thread() conversation.ThreadSpec {
 	return conversation.ThreadSpec{
 		CWD: s.st.Layout.WorkDir, Sandbox: s.opt.Sandbox, Permissions: s.st.Permissions,
-		ApprovalPolicy: s.opt.ApprovalPolicy, Model: s.choices.model(), Effort: s.choices.effort(), Instructions: s.instructions(), Personality: s.opt.Personality, Mark: activities.Mark(s.id, *s.st.Layout),
+		ApprovalPolicy: s.opt.ApprovalPolicy, Model: s.choices.model(), Effort: s.choices.effort(), Instructions: s.instructions(), Personality: s.opt.Personality, Mark: folder.Mark(s.id, *s.st.Layout),
 		Name:  s.st.Chosen.Name,
 		Tools: s.opt.Tools,
 	}
@@ -391,7 +392,7 @@ func (s *processPart) overtaken(f *protocol.Failure) {
 
 // apply applies the result of a pump. moved says that the workflow cancelled the pump
 // because something was due, or that the pump has read something.
-func (s *processPart) apply(out activities.RunPumpResult, moved bool) {
+func (s *processPart) apply(out pumps.RunPumpResult, moved bool) {
 	r := out.Pump
 	s.st.Pump, s.st.Progress = r.State, r.State.Progress
 	s.choices.listed(r.Models)

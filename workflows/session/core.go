@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -176,8 +176,8 @@ func (s *core) approvalID(n int) string { return s.id + "." + strconv.Itoa(n) }
 
 // workspace returns the initial content of the work folder and the hooks, or nil if the
 // session has neither.
-func (s *core) workspace() *activities.Workspace {
-	if s.opt.Workspace == (activities.Workspace{}) {
+func (s *core) workspace() *workspaces.Workspace {
+	if s.opt.Workspace == (workspaces.Workspace{}) {
 		return nil
 	}
 	return &s.opt.Workspace

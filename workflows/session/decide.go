@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
@@ -23,7 +24,7 @@ const MaxGiven = 32 << 10
 
 // answersBlob matches the keys under which the worker's API stores secret answers to a request.
 // They contain the session's name and the beginning of the request's digest.
-var answersBlob = regexp.MustCompile(`^` + activities.AnswersPrefix + `([a-z0-9][a-z0-9._-]{0,62})/([0-9a-f]{16})-[0-9a-f]{32}$`)
+var answersBlob = regexp.MustCompile(`^` + site.AnswersPrefix + `([a-z0-9][a-z0-9._-]{0,62})/([0-9a-f]{16})-[0-9a-f]{32}$`)
 
 func (s *approvalsPart) checkDecide(d protocol.Decide) (*approvalState, protocol.Decision, error) {
 	a, err := s.decidable(d)

@@ -8,7 +8,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -108,7 +109,7 @@ func (s *endingPart) stopForClose() {
 	s.publish()
 	name := s.hostName()
 	s.st.PumpN++
-	_, err := doingUnless(s.core, s.closing("stop codex on "+name), s.discarding, placeJobs.StopServer, activities.StopServerInput{
+	_, err := doingUnless(s.core, s.closing("stop codex on "+name), s.discarding, placeJobs.StopServer, places.StopServerInput{
 		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
 	})
 	switch {
@@ -208,7 +209,7 @@ func (s *endingPart) failLater(f, why *protocol.Failure) {
 func (s *endingPart) stopToFail() *protocol.Failure {
 	s.st.PumpN++
 	_, err := doingUnless(s.core, workflow.WithScheduleToCloseTimeout(kit.SetUp(s.ctx, "stop codex on "+s.hostName()), readRestFor), s.discarding,
-		placeJobs.StopServer, activities.StopServerInput{Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed})
+		placeJobs.StopServer, places.StopServerInput{Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed})
 	if err != nil {
 		return kit.FailureOf("stop codex on "+s.hostName(), err)
 	}
@@ -218,7 +219,7 @@ func (s *endingPart) stopToFail() *protocol.Failure {
 // onlyReads removes files, and messages that were to steer the turn, from the input of a
 // pump whose session fails. Codex takes no more of them, and they may be the cause of the
 // failure.
-func onlyReads(in *activities.RunPumpInput) {
+func onlyReads(in *pumps.RunPumpInput) {
 	in.Files, in.LostAfter = nil, 0
 	in.Pump.Sends = slices.DeleteFunc(in.Pump.Sends, func(p conversation.Send) bool { return p.Kind == conversation.SendSteer })
 }
@@ -420,7 +421,7 @@ func (s *endingPart) closing(summary string) workflow.Context {
 
 // tryClose runs the closing activity. If somebody says discard meanwhile, it cancels the
 // activity and returns calledBack.
-func (s *endingPart) tryClose(discard bool) (out activities.CloseSessionResult, err error, calledBack bool) {
+func (s *endingPart) tryClose(discard bool) (out places.CloseSessionResult, err error, calledBack bool) {
 	opts := s.closing("close on " + s.st.Lease.Spec.Name)
 	if discard || s.leases.layoutThere() == nil { // a few attempts are enough, since the pool cleans the host later
 		opts = kit.SetUp(s.ctx, "discard on "+s.st.Lease.Spec.Name)
@@ -431,7 +432,7 @@ func (s *endingPart) tryClose(discard bool) (out activities.CloseSessionResult, 
 	}
 	err = s.inLine(s.full, func() (err error) {
 		s.st.PumpN++ // higher than in any former attempt
-		out, err = doingUnless(s.core, opts, func() bool { return s.st.Close.Discard && !discard }, placeJobs.CloseSession, activities.CloseSessionInput{
+		out, err = doingUnless(s.core, opts, func() bool { return s.st.Close.Discard && !discard }, placeJobs.CloseSession, places.CloseSessionInput{
 			Claim: s.claim(), Layout: layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation,
 			Discard: discard, ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(),
 			Snapshot: s.snaps.lastSnapshot(), Workspace: s.workspace(),
@@ -448,10 +449,10 @@ func (s *endingPart) tryClose(discard bool) (out activities.CloseSessionResult, 
 // folder later, and the session does not wait for that.
 func (s *endingPart) closeWarm() {
 	w := s.st.Warm
-	var out activities.CloseSessionResult
+	var out places.CloseSessionResult
 	err := s.inLine(kit.ForAWhile(s.ctx, kit.Never), func() (err error) {
 		s.st.PumpN++
-		out, err = doing(s.core, kit.SetUp(s.ctx, "close on "+w.Spec.Name), placeJobs.CloseSession, activities.CloseSessionInput{
+		out, err = doing(s.core, kit.SetUp(s.ctx, "close on "+w.Spec.Name), placeJobs.CloseSession, places.CloseSessionInput{
 			Claim:  protocol.Claim{Session: s.id, Host: w.Spec, Generation: w.Generation, Pump: s.st.PumpN, Told: s.st.Told},
 			Layout: w.Layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation, Discard: s.st.Close.Discard,
 			ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(), Snapshot: s.snaps.lastSnapshot(), Workspace: s.workspace(),
@@ -480,9 +481,9 @@ func (s *endingPart) recordNotes() {
 	if len(notes) == 0 {
 		return
 	}
-	var out activities.RecordNotesResult
+	var out pumps.RecordNotesResult
 	err := s.keepWriting("write the transcript", func(ctx workflow.Context, leave func() bool) (err error) {
-		out, err = doingUnless(s.core, ctx, leave, pumpJobs.RecordNotes, activities.RecordNotesInput{
+		out, err = doingUnless(s.core, ctx, leave, pumpJobs.RecordNotes, pumps.RecordNotesInput{
 			Session: s.id, Seq: s.st.Pump.Seq, Notes: notes,
 		})
 		return err

@@ -3,7 +3,8 @@ package session
 import (
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/hosts"
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -34,7 +35,7 @@ type Options struct {
 	Sandbox        string            `json:"sandbox,omitempty"`         // default workspace-write
 	ApprovalPolicy string            `json:"approval_policy,omitempty"` // default on-request
 	// Confine restricts the sandbox further than its mode does.
-	Confine activities.Confinement `json:"confine,omitzero"`
+	Confine hosts.Confinement `json:"confine,omitzero"`
 	// Policy is the text of a policy file: rules that decide what codex asks for.
 	Policy string `json:"policy,omitempty"`
 	// Expiry is the time for which an approval stays open before it counts as declined;
@@ -88,7 +89,7 @@ type Options struct {
 	// forked.
 	Files []protocol.Input `json:"files,omitempty"`
 	// Workspace says what is in the work folder at the start, and which hooks run.
-	Workspace activities.Workspace `json:"workspace,omitzero"`
+	Workspace workspaces.Workspace `json:"workspace,omitzero"`
 	// CloseAfter closes the session after its first turn and the turns of all messages accepted
 	// meanwhile (ctl run without --keep).
 	CloseAfter bool   `json:"close_after,omitempty"`

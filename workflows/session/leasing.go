@@ -6,7 +6,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -361,7 +361,7 @@ func (s *leasesPart) reportSeed(r lease.Report) {
 func (s *leasesPart) leftWarm(why string) *lease.LeftBehind {
 	w := s.st.Warm
 	return &lease.LeftBehind{Host: w.Spec.Name, Why: why, Generation: w.Generation, ThreadID: s.st.Pump.ThreadID, Wiped: true,
-		Snapshot: &activities.SnapshotSpec{Policy: s.snaps.snapshotPolicy(), Parent: s.snaps.goodSnapshot()}}
+		Snapshot: &snaps.SnapshotSpec{Policy: s.snaps.snapshotPolicy(), Parent: s.snaps.goodSnapshot()}}
 }
 
 // leftNow describes to the pool what the session leaves on its host because it cannot clean

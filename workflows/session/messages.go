@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -83,7 +83,7 @@ func (s *session) answerQueries(ctx workflow.Context) error {
 		}),
 		workflow.SetQueryHandler(ctx, protocol.QueryModels, func() (protocol.ModelsView, error) { return s.choices.modelsView(), nil }),
 		workflow.SetQueryHandler(ctx, protocol.QueryDetail, func() (protocol.SessionDetail, error) { return s.views.detail(), nil }),
-		workflow.SetQueryHandler(ctx, activities.QueryPlace, func() (activities.Place, error) { return s.place.placeView(), nil }),
+		workflow.SetQueryHandler(ctx, workspaces.QueryPlace, func() (workspaces.Place, error) { return s.place.placeView(), nil }),
 	)
 }
 

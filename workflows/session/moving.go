@@ -8,7 +8,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -171,13 +171,13 @@ func (s *movingPart) recordLost() *conversation.TurnEnd {
 		return nil // the newest pump reported everything
 	}
 	s.st.PumpN++
-	in := activities.RecordLostInput{Claim: s.claim(), Seed: s.st.Seed, State: s.st.Pump, Notes: s.st.Handing, Turn: s.st.TurnN}
+	in := pumps.RecordLostInput{Claim: s.claim(), Seed: s.st.Seed, State: s.st.Pump, Notes: s.st.Handing, Turn: s.st.TurnN}
 	for _, p := range s.st.Sends {
 		if p.maybe() {
 			in.Sends = append(in.Sends, p.Send)
 		}
 	}
-	var out activities.RecordLostResult
+	var out pumps.RecordLostResult
 	err := s.ending.keepWriting("write what was heard on "+s.hostName(), func(ctx workflow.Context, leave func() bool) (err error) {
 		out, err = doingUnless(s.core, ctx, leave, pumpJobs.RecordLost, in)
 		return err

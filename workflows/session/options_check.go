@@ -8,7 +8,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -104,7 +104,7 @@ func (o Options) withDefaults(mostOften time.Duration) (Options, error) {
 	if err := checkWatchdogs(o.Watchdogs); err != nil {
 		return o, err
 	}
-	if err := activities.CheckTools(o.Tools); err != nil {
+	if err := pumps.CheckTools(o.Tools); err != nil {
 		return o, fmt.Errorf("tools: %w", err)
 	}
 	switch o.OnLimit {

@@ -6,7 +6,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/hosts"
+	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -129,11 +130,11 @@ func (s *parkingPart) park() *protocol.Failure {
 	if len(s.st.Handing) == 0 {
 		s.st.Handing, s.st.Notes = s.st.Notes, nil
 	}
-	var out activities.ParkSessionResult
+	var out snaps.ParkSessionResult
 	err = s.inLine(kit.ForAWhile(s.ctx, wanted), func() (err error) {
 		s.st.PumpN++ // higher than any number that an earlier attempt gave to the host
-		out, err = doingUnless(s.core, kit.Carrying(kit.SetUp(s.ctx, "park on "+name)), wanted, placeJobs.ParkSession, activities.ParkSessionInput{
-			TakeSnapshotInput: activities.TakeSnapshotInput{Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, SnapshotSpec: *spec},
+		out, err = doingUnless(s.core, kit.Carrying(kit.SetUp(s.ctx, "park on "+name)), wanted, placeJobs.ParkSession, snaps.ParkSessionInput{
+			TakeSnapshotInput: snaps.TakeSnapshotInput{Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, SnapshotSpec: *spec},
 			Incarnation:       s.st.Incarnation, Seq: s.st.Pump.Seq, Notes: s.st.Handing, Workspace: s.workspace(),
 		})
 		return err
@@ -342,7 +343,7 @@ const MaxUps = 3
 // could not be used. Nothing of the session ran on that host, so OnHostLost does not apply.
 // A host that a person named is tried again as long as its failure is one that passes.
 func (s *parkingPart) mayTryElsewhere(f *protocol.Failure) bool {
-	return activities.HostFault(f.Kind) && s.opt.Host == "" && !(s.st.Named && kit.FailurePasses(f)) && s.st.Lease != nil && s.st.Ups < MaxUps
+	return hosts.HostFault(f.Kind) && s.opt.Host == "" && !(s.st.Named && kit.FailurePasses(f)) && s.st.Lease != nil && s.st.Ups < MaxUps
 }
 
 // prepareFirst is prepare for a session that was never on a host. It waits out

@@ -1,8 +1,9 @@
 package session
 
 import (
-	"fairlead.dev/fairlead/workflows/internal/kit"
 	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
 // session is the workflow while it runs. Its own methods are the loop, the handlers

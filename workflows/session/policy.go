@@ -6,7 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -56,9 +57,9 @@ func (s *approvalsPart) policyTexts() (texts []string) {
 	return texts
 }
 
-func (s *approvalsPart) judged(in *activities.RunPumpInput) {
+func (s *approvalsPart) judged(in *pumps.RunPumpInput) {
 	for _, r := range s.rulings() {
-		in.Policies = append(in.Policies, activities.PolicyRef{Digest: r.Digest, Of: r.Of})
+		in.Policies = append(in.Policies, site.PolicyRef{Digest: r.Digest, Of: r.Of})
 	}
 	if len(in.Policies) == 0 {
 		return
@@ -68,7 +69,7 @@ func (s *approvalsPart) judged(in *activities.RunPumpInput) {
 	in.Requesters = s.st.Requesters
 }
 
-func (s *approvalsPart) heardOfPolicy(out activities.RunPumpResult) {
+func (s *approvalsPart) heardOfPolicy(out pumps.RunPumpResult) {
 	for _, of := range []string{ruling.OfSession, ruling.OfSeed} {
 		if why := out.PolicyBroken[of]; why != "" && why != s.st.PolicyBroken[of] {
 			s.note(conversation.Note{Type: protocol.EntryError, Text: why + ": everything is declined",

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -49,11 +49,11 @@ func TestPayloadsAreCanonical(t *testing.T) {
 	if digest(protocol.Decide{}) != "" || digest(protocol.Decide{Grant: json.RawMessage("{}")}) != "" {
 		t.Error("nothing has a payload")
 	}
-	if digest(protocol.Decide{Answers: json.RawMessage(`{"b": ["x<y"], "a":"1"}`)}) != activities.PolicyDigest(`{"a":"1","b":["x<y"]}`) {
+	if digest(protocol.Decide{Answers: json.RawMessage(`{"b": ["x<y"], "a":"1"}`)}) != site.PolicyDigest(`{"a":"1","b":["x<y"]}`) {
 		t.Error("answers are not over their canonical JSON")
 	}
 	blob := protocol.Decide{AnswersBlob: "answers/s1/x"}
-	if digest(blob) != activities.PolicyDigest(`{"answers":{},"answers_blob":"answers/s1/x"}`) {
+	if digest(blob) != site.PolicyDigest(`{"answers":{},"answers_blob":"answers/s1/x"}`) {
 		t.Error("the blob of secret answers is not signed")
 	}
 	if _, err := payloadOf(protocol.Decide{Grant: json.RawMessage("{\"a\":\"\xff\"}")}); err == nil {

@@ -6,7 +6,10 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/hosts"
+	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -68,7 +71,7 @@ func (s *placePart) pin() *protocol.Failure {
 	if from == "" || s.st.Pinned {
 		return nil
 	}
-	in := activities.PinSnapshotInput{Snapshot: from, Session: s.id, Run: s.firstRun()}
+	in := snaps.PinSnapshotInput{Snapshot: from, Session: s.id, Run: s.firstRun()}
 	for _, f := range s.opt.Files {
 		in.Blobs = append(in.Blobs, f.Blob)
 	}
@@ -136,10 +139,10 @@ func (s *placePart) prepareHost() *protocol.Failure {
 	s.st.Touched = true
 	name := s.st.Lease.Spec.Name
 	discarded := func() bool { return s.st.Close != nil && s.st.Close.Discard }
-	var out activities.PrepareSessionResult
+	var out places.PrepareSessionResult
 	err := s.inLine(func() bool { return s.st.Close != nil || s.full() || s.tooLateToStart() != nil }, func() (err error) {
 		s.st.PumpN++ // higher than any number that an earlier attempt gave to the host
-		out, err = doingUnless(s.core, kit.Carrying(kit.SetUp(s.ctx, "prepare "+name)), discarded, placeJobs.PrepareSession, activities.PrepareSessionInput{
+		out, err = doingUnless(s.core, kit.Carrying(kit.SetUp(s.ctx, "prepare "+name)), discarded, placeJobs.PrepareSession, places.PrepareSessionInput{
 			Claim: s.claim(), Seed: s.st.Seed, Dir: s.opt.Dir, Sandbox: s.opt.Sandbox, Confine: s.opt.Confine, Credentials: s.opt.Credentials,
 			Restore:  s.restoreFrom(),
 			Policies: s.approvals.policyTexts(),
@@ -152,7 +155,7 @@ func (s *placePart) prepareHost() *protocol.Failure {
 		return nil // called off, or there was no room yet
 	case err != nil:
 		f := kit.FailureOf("prepare "+name, err)
-		if activities.HostFault(f.Kind) {
+		if hosts.HostFault(f.Kind) {
 			s.st.Fault = f
 		}
 		if f.Kind == protocol.ErrTypeSeedFenced && s.leases.wantsSeed() { // the seed is asked for again
@@ -187,8 +190,8 @@ func (s *placePart) prepareHost() *protocol.Failure {
 }
 
 // restoreFrom returns the state from which the session goes on, or nil if there is none.
-func (s *placePart) restoreFrom() *activities.RestoreSpec {
-	r := activities.RestoreSpec{Snapshot: s.snaps.goodSnapshot()}
+func (s *placePart) restoreFrom() *snaps.RestoreSpec {
+	r := snaps.RestoreSpec{Snapshot: s.snaps.goodSnapshot()}
 	if r.Snapshot == "" && s.opt.From != "" {
 		r.Snapshot, r.Fork = s.opt.From, true
 	}
@@ -206,7 +209,7 @@ func (s *placePart) restoreFrom() *activities.RestoreSpec {
 // If the credentials are to come from a broker, cannotBeBrokered refuses a seed that
 // has no access tokens.
 func (s *placePart) cannotBeBrokered() *protocol.Failure {
-	if s.opt.Credentials != protocol.CredentialsBroker || s.st.Seed.Kind == activities.KindChatGPT {
+	if s.opt.Credentials != protocol.CredentialsBroker || s.st.Seed.Kind == logins.KindChatGPT {
 		return nil
 	}
 	return &protocol.Failure{Kind: protocol.RefusedBadInput, Hint: "leave --credentials broker out, or name a seed that is a ChatGPT login",

@@ -7,7 +7,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -54,7 +55,7 @@ func (s *processPart) restart() (f *protocol.Failure, again bool) {
 	for i := range s.st.Sends {
 		s.st.Sends[i].Handed = false
 	}
-	_, err := unlessClosing(s.core, kit.SetUp(s.ctx, "start codex on "+name), placeJobs.StartServer, activities.StartServerInput{
+	_, err := unlessClosing(s.core, kit.SetUp(s.ctx, "start codex on "+name), placeJobs.StartServer, places.StartServerInput{
 		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation,
 	})
 	if err != nil && s.st.Close == nil {
@@ -194,7 +195,7 @@ func (s *processPart) stopServer(doing string) (left bool, err error) {
 	leave := func() bool { return s.st.Close != nil || s.st.Resume != nil && s.st.Lost != nil }
 	since, name := workflow.Now(s.ctx), s.hostName()
 	for {
-		_, err := doingUnless(s.core, s.moving.untilLost(kit.UntilDone(s.ctx, doing+" "+name)), leave, placeJobs.StopServer, activities.StopServerInput{
+		_, err := doingUnless(s.core, s.moving.untilLost(kit.UntilDone(s.ctx, doing+" "+name)), leave, placeJobs.StopServer, places.StopServerInput{
 			Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
 		})
 		f := kit.FailureOf(doing+" "+name, err)
@@ -225,7 +226,7 @@ func (s *processPart) stopServer(doing string) (left bool, err error) {
 // processEnded records that codex has ended. What was never written to codex goes to the
 // next process. A turn that had begun becomes interrupted, or unknown if codex may have had
 // its message. What codex may have had is not sent again.
-func (s *processPart) processEnded(gone *activities.ProcessGone, p *protocol.Problem) {
+func (s *processPart) processEnded(gone *pumps.ProcessGone, p *protocol.Problem) {
 	s.st.Alive = false
 	f := deathOf(gone, p)
 	s.st.ProcessEnd = f.Message
@@ -246,7 +247,7 @@ const MaxOwnEnds = 3
 
 // endedEarly handles a process that ended before it could be used, and reports whether the
 // session gives up.
-func (s *processPart) endedEarly(gone *activities.ProcessGone, f *protocol.Failure) bool {
+func (s *processPart) endedEarly(gone *pumps.ProcessGone, f *protocol.Failure) bool {
 	s.st.EarlyEnds++
 	if s.st.EarlyEnds == 1 {
 		s.st.EarlyAt = workflow.Now(s.ctx)
@@ -287,7 +288,7 @@ func (s *processPart) lostProcess(f *protocol.Failure) {
 const processGone = "codex's process is gone"
 
 // deathOf describes how a process ended, claiming no more than is known.
-func deathOf(gone *activities.ProcessGone, p *protocol.Problem) *protocol.Failure {
+func deathOf(gone *pumps.ProcessGone, p *protocol.Problem) *protocol.Failure {
 	f := kit.FailureOfProblem(p)
 	if f == nil {
 		f = &protocol.Failure{Kind: "process_exit", Message: "codex is gone"}
@@ -328,7 +329,7 @@ func (s *processPart) reap() {
 	needed := func() bool {
 		return s.st.Close != nil || s.turns.canBegin() || s.full() || s.st.Resume != nil && s.parking.quiet() || s.parking.parkDue()
 	}
-	out, err := doingUnless(s.core, kit.UntilDone(s.ctx, "clear "+name), needed, placeJobs.StopServer, activities.StopServerInput{
+	out, err := doingUnless(s.core, kit.UntilDone(s.ctx, "clear "+name), needed, placeJobs.StopServer, places.StopServerInput{
 		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Seed: s.st.Seed,
 	})
 	switch {

@@ -9,7 +9,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -31,7 +31,7 @@ type pushesPart struct {
 }
 
 func (s *pushesPart) listenForPushes(ctx workflow.Context) error {
-	return workflow.SetUpdateHandlerWithOptions(ctx, protocol.UpdatePush, func(ctx workflow.Context, p protocol.Push) (activities.PushWorkspaceResult, error) {
+	return workflow.SetUpdateHandlerWithOptions(ctx, protocol.UpdatePush, func(ctx workflow.Context, p protocol.Push) (workspaces.PushWorkspaceResult, error) {
 		return s.push(ctx, p)
 	}, workflow.UpdateHandlerOptions{Validator: s.mayPush})
 }
@@ -41,7 +41,7 @@ func (s *pushesPart) listenForPushes(ctx workflow.Context) error {
 type aPush struct {
 	protocol.Push
 	done bool
-	out  activities.PushWorkspaceResult
+	out  workspaces.PushWorkspaceResult
 	err  error
 }
 
@@ -51,8 +51,8 @@ func (s *pushesPart) mayPush(p protocol.Push) error {
 	switch {
 	case !pushID.MatchString(p.ID):
 		return kit.Refuse(protocol.RefusedBadInput, "push: its id is to be 1 to 64 of a-z, 0-9 and dash")
-	case activities.CheckRef(p.Branch) != nil:
-		return kit.Refuse(protocol.RefusedBadInput, "push: %v", activities.CheckRef(p.Branch))
+	case workspaces.CheckRef(p.Branch) != nil:
+		return kit.Refuse(protocol.RefusedBadInput, "push: %v", workspaces.CheckRef(p.Branch))
 	case len(p.Message) > maxPushMessage || len(p.By) > kit.MaxWord:
 		return kit.Refuse(protocol.RefusedBadInput, "push: its message is longer than %d bytes", maxPushMessage)
 	case s.opt.Workspace.Repo == nil:
@@ -72,7 +72,7 @@ func (s *pushesPart) onHost() bool {
 
 // push has the session's loop do the push between two turns. Meanwhile nothing else
 // is done on the host, and no turn begins.
-func (s *pushesPart) push(ctx workflow.Context, p protocol.Push) (activities.PushWorkspaceResult, error) {
+func (s *pushesPart) push(ctx workflow.Context, p protocol.Push) (workspaces.PushWorkspaceResult, error) {
 	ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancellation of the workflow does not stop the push, nor the session itself
 	a := &aPush{Push: p}
 	s.wanted = append(s.wanted, a)
@@ -106,7 +106,7 @@ func (s *pushesPart) pushNext() {
 	s.now = p
 	s.turns.settle()
 	s.publish()
-	out, err := unlessClosing(s.core, pushing(s.ctx, "push to "+p.Branch+" from "+s.hostName()), workJobs.PushWorkspace, activities.PushWorkspaceInput{
+	out, err := unlessClosing(s.core, pushing(s.ctx, "push to "+p.Branch+" from "+s.hostName()), workJobs.PushWorkspace, workspaces.PushWorkspaceInput{
 		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, Repo: *s.opt.Workspace.Repo,
 		ID: p.ID, Branch: p.Branch, Message: p.Message, By: p.By,
 	})
@@ -136,5 +136,5 @@ func (s *pushesPart) notPushed(f *protocol.Failure) error {
 // pushing is for a push with git. If a worker dies, the next attempt finds the push again.
 // A refusal by the server is final.
 func pushing(ctx workflow.Context, summary string) workflow.Context {
-	return workflow.WithStartToCloseTimeout(kit.SetUp(ctx, summary), activities.CloneTimeout+10*time.Minute)
+	return workflow.WithStartToCloseTimeout(kit.SetUp(ctx, summary), workspaces.CloneTimeout+10*time.Minute)
 }

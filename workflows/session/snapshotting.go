@@ -8,7 +8,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -33,9 +34,9 @@ type snapsPart struct {
 
 // snapState is the data that a session keeps about its snapshots.
 type snapState struct {
-	N     int                       `json:"n,omitempty"` // the newest number; each is used once
-	Good  *activities.SnapshotBrief `json:"good,omitempty"`
-	GoodN int                       `json:"good_n,omitempty"`
+	N     int                  `json:"n,omitempty"` // the newest number; each is used once
+	Good  *snaps.SnapshotBrief `json:"good,omitempty"`
+	GoodN int                  `json:"good_n,omitempty"`
 	// Mid says that Good was taken while its turn ran.
 	Mid    bool              `json:"mid,omitempty"`
 	Wish   *snapshot         `json:"wish,omitempty"`   // waits to be taken
@@ -136,8 +137,8 @@ func (s *snapsPart) takeSnapshot(ctx workflow.Context) {
 	actx, cancel := workflow.WithCancel(inBackground(ctx, fmt.Sprintf("snapshot %d of %s", sn.Taking.N, s.st.Lease.Spec.Name)))
 	defer cancel()
 	s.taking = cancel
-	var out activities.TakeSnapshotResult
-	in := activities.TakeSnapshotInput{
+	var out snaps.TakeSnapshotResult
+	in := snaps.TakeSnapshotInput{
 		// The activity only reads. So its claim has no new pump number, and does not fence
 		// a pump that works at the same time.
 		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, SnapshotSpec: s.snapshotSpec(*sn.Taking),
@@ -162,7 +163,7 @@ func (s *snapsPart) takeSnapshot(ctx workflow.Context) {
 
 // tookSnapshot makes a complete snapshot the one that the session goes on from. got
 // is nil if there was nothing worth keeping yet.
-func (s *snapsPart) tookSnapshot(was snapshot, got *activities.SnapshotBrief, mid bool) {
+func (s *snapsPart) tookSnapshot(was snapshot, got *snaps.SnapshotBrief, mid bool) {
 	sn := &s.st.Snap
 	sn.Tried, sn.Error, sn.Failed, sn.RetryAt = was.N, nil, 0, time.Time{}
 	if got != nil {
@@ -173,7 +174,7 @@ func (s *snapsPart) tookSnapshot(was snapshot, got *activities.SnapshotBrief, mi
 
 // warnOfGaps notes what could not be read, unless the snapshot before lacks the
 // same.
-func (s *snapsPart) warnOfGaps(got *activities.SnapshotBrief) {
+func (s *snapsPart) warnOfGaps(got *snaps.SnapshotBrief) {
 	if lacks := got.Lacks(); lacks != "" && lacks != s.st.Snap.Good.Lacks() {
 		s.note(conversation.Note{Type: "state", Text: fmt.Sprintf("snapshot %s lacks %s; nothing of it is deleted before a snapshot has it", got.ID, lacks),
 			Data: map[string]string{"snapshot": got.ID}})
@@ -213,7 +214,7 @@ func (s *snapsPart) hush() (goOn func()) {
 
 // lastSnapshot returns the snapshot that is taken while the session parks or closes, or nil
 // if the session takes none.
-func (s *snapsPart) lastSnapshot() *activities.SnapshotSpec {
+func (s *snapsPart) lastSnapshot() *snaps.SnapshotSpec {
 	if s.opt.Snapshot.When == protocol.SnapshotOff {
 		return nil
 	}
@@ -225,12 +226,12 @@ func (s *snapsPart) lastSnapshot() *activities.SnapshotSpec {
 	return &spec
 }
 
-func (s *snapsPart) snapshotSpec(which snapshot) activities.SnapshotSpec {
-	return activities.SnapshotSpec{Policy: s.snapshotPolicy(), N: which.N, At: which.At, Parent: s.goodSnapshot(), SessionFacts: s.facts()}
+func (s *snapsPart) snapshotSpec(which snapshot) snaps.SnapshotSpec {
+	return snaps.SnapshotSpec{Policy: s.snapshotPolicy(), N: which.N, At: which.At, Parent: s.goodSnapshot(), SessionFacts: s.facts()}
 }
 
-func (s *snapsPart) snapshotPolicy() activities.SnapshotPolicy {
-	return activities.SnapshotPolicy{Work: s.opt.Snapshot.Work, Exclude: s.opt.Snapshot.Exclude}
+func (s *snapsPart) snapshotPolicy() snaps.SnapshotPolicy {
+	return snaps.SnapshotPolicy{Work: s.opt.Snapshot.Work, Exclude: s.opt.Snapshot.Exclude}
 }
 
 // goodSnapshot returns the id of the newest complete snapshot.
@@ -242,12 +243,12 @@ func (s *snapsPart) goodSnapshot() string {
 }
 
 // facts describes how the thread is set up, for whoever goes on with it.
-func (s *snapsPart) facts() activities.SessionFacts {
-	f := activities.SessionFacts{ThreadID: s.st.Pump.ThreadID, CodexVersion: s.st.Pump.CodexVersion,
-		Cursor: s.st.Pump.Cursor, Turn: s.st.TurnN, Running: s.st.Running, PolicyDigest: activities.NoPolicy, Confine: map[string]string{}, Budget: s.bounds.budgetView().Words()}
+func (s *snapsPart) facts() snaps.SessionFacts {
+	f := snaps.SessionFacts{ThreadID: s.st.Pump.ThreadID, CodexVersion: s.st.Pump.CodexVersion,
+		Cursor: s.st.Pump.Cursor, Turn: s.st.TurnN, Running: s.st.Running, PolicyDigest: snaps.NoPolicy, Confine: map[string]string{}, Budget: s.bounds.budgetView().Words()}
 	s.confinement(f.Confine)
 	if s.opt.Policy != "" {
-		f.PolicyDigest = activities.PolicyDigest(s.opt.Policy)
+		f.PolicyDigest = site.PolicyDigest(s.opt.Policy)
 	}
 	if s.st.Layout != nil {
 		f.Thread = s.process.thread()
@@ -332,9 +333,9 @@ func (s *snapsPart) snapshotView() *protocol.SnapshotView {
 
 // keeping returns how to take a snapshot of something of the session that no
 // snapshot has yet. It is nil if the session takes no snapshots.
-func (s *snapsPart) keeping() *activities.SnapshotSpec {
+func (s *snapsPart) keeping() *snaps.SnapshotSpec {
 	if s.opt.Snapshot.When == protocol.SnapshotOff {
 		return nil
 	}
-	return &activities.SnapshotSpec{Policy: s.snapshotPolicy(), Parent: s.goodSnapshot(), SessionFacts: s.facts()}
+	return &snaps.SnapshotSpec{Policy: s.snapshotPolicy(), Parent: s.goodSnapshot(), SessionFacts: s.facts()}
 }

@@ -1,11 +1,13 @@
 package session
 
-import "fairlead.dev/fairlead/activities"
+import (
+	"fairlead.dev/fairlead/activities/pumps"
+)
 
 // stirred takes the signal of a watch. The signal causes a pump only if it is about the
 // present process and the watch knows more than the session. The pump then finds out what
 // happened.
-func (s *processPart) stirred(m activities.Stirred) {
+func (s *processPart) stirred(m pumps.Stirred) {
 	switch {
 	case !s.st.Alive || m.Incarnation != s.st.Incarnation || s.st.Lease == nil || m.Host != s.st.Lease.Spec.Name:
 	case m.Gone == "" && m.Offset <= s.st.Pump.Cursor.Offset:
@@ -20,13 +22,13 @@ func (s *processPart) stirred(m activities.Stirred) {
 // come while the pump ran. A turn that codex has begun by itself also needs another pump.
 func (s *processPart) stirredBehind(begun bool) {
 	m := s.stir
-	s.st.Stirred, s.stir = begun && s.st.Alive, activities.Stirred{}
+	s.st.Stirred, s.stir = begun && s.st.Alive, pumps.Stirred{}
 	s.stirred(m)
 }
 
 func (s *processPart) drainStirred() {
 	for {
-		var m activities.Stirred
+		var m pumps.Stirred
 		if !s.stirs.ReceiveAsync(&m) {
 			return
 		}
@@ -40,6 +42,6 @@ func (s *processPart) looks() bool {
 	if !s.st.Stirred {
 		return false
 	}
-	s.st.Stirred, s.st.Fruitless, s.stir = false, 0, activities.Stirred{}
+	s.st.Stirred, s.st.Fruitless, s.stir = false, 0, pumps.Stirred{}
 	return true
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -113,7 +114,7 @@ func (s *messagesPart) filesToBring() []protocol.Input {
 }
 
 // filesBrought is called when a pump has put the files on the host.
-func (s *messagesPart) filesBrought(in activities.RunPumpInput) {
+func (s *messagesPart) filesBrought(in pumps.RunPumpInput) {
 	s.st.FilesAt = s.st.Generation
 	for _, p := range in.Pump.Sends {
 		for _, f := range p.Inputs {
@@ -132,7 +133,7 @@ func (s *messagesPart) whereFiles() string {
 	if len(s.st.Files) == 0 {
 		return ""
 	}
-	return " Files that came with earlier messages are in " + activities.InputsDir(*s.st.Layout) + " here, in folders of the same names."
+	return " Files that came with earlier messages are in " + pumps.InputsDir(*s.st.Layout) + " here, in folders of the same names."
 }
 
 func (o Options) checkThread() error {
@@ -182,7 +183,7 @@ func ParseTurnOutput(t *protocol.TurnView, text string) {
 
 // whyRefused says who refused a message, and why.
 func whyRefused(what string, d protocol.Delivery) string {
-	if why, ok := strings.CutPrefix(d.Error, activities.NotSaid); ok {
+	if why, ok := strings.CutPrefix(d.Error, pumps.NotSaid); ok {
 		return what + " was not said to codex: " + why
 	}
 	return "codex refused " + what + ": " + d.Error

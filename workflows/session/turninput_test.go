@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -108,7 +108,7 @@ func TestFilesOfEarlierMessagesComeAlongOnce(t *testing.T) {
 	s := assembled(&core{st: &State{PlaceState: PlaceState{Generation: 1, Layout: &protocol.Layout{Dir: "/r/sessions/s"}}}})
 	file := protocol.Input{Kind: protocol.InputFile, Name: "a", Digest: "1"}
 	picture := protocol.Input{Kind: protocol.InputImage, Name: "b", Digest: "2"}
-	var in activities.RunPumpInput
+	var in pumps.RunPumpInput
 	in.Pump.Sends = []conversation.Send{{Inputs: []protocol.Input{file, picture, file}}}
 	s.messages.filesBrought(in)
 	if got := s.messages.filesToBring(); got != nil || len(s.st.Files) != 1 {
@@ -118,7 +118,7 @@ func TestFilesOfEarlierMessagesComeAlongOnce(t *testing.T) {
 	if got := s.messages.filesToBring(); len(got) != 1 || got[0] != file || !strings.Contains(s.messages.whereFiles(), "/r/sessions/s/inputs") {
 		t.Errorf("to another host %v are brought, and codex is told %q", got, s.messages.whereFiles())
 	}
-	s.messages.filesBrought(activities.RunPumpInput{})
+	s.messages.filesBrought(pumps.RunPumpInput{})
 	if got := s.messages.filesToBring(); got != nil {
 		t.Errorf("once more %v", got)
 	}

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/conversation"
 )
 
@@ -24,7 +25,7 @@ func (o Options) checkWorkspace() error {
 }
 
 // cameToWork notes what is in the work folder now, and how the hooks went.
-func (s *placePart) cameToWork(out activities.PrepareSessionResult) {
+func (s *placePart) cameToWork(out places.PrepareSessionResult) {
 	w := s.opt.Workspace
 	if b := out.Brought; b != nil {
 		s.st.Commit = b.Commit
@@ -51,8 +52,8 @@ func (s *placePart) cameToWork(out activities.PrepareSessionResult) {
 }
 
 // placeView returns where the session is, for callers that only read.
-func (s *placePart) placeView() activities.Place {
-	p := activities.Place{Seed: s.st.Seed, Workspace: s.workspace(), Commit: s.st.Commit,
+func (s *placePart) placeView() workspaces.Place {
+	p := workspaces.Place{Seed: s.st.Seed, Workspace: s.workspace(), Commit: s.st.Commit,
 		Turn: s.st.TurnN, Busy: s.st.Running || s.st.Reap}
 	if s.st.Layout != nil && s.st.Lease != nil {
 		p.Claim, p.Layout = s.claim(), *s.st.Layout

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -215,7 +215,7 @@ func oldHolder(ctx context.Context, l *loginRun) error {
 			return err
 		}
 		ref := *before.Ref
-		err = l.update(ctx, protocol.UpdateSaveSeed, activities.SaveSeed{Holder: holder, Epoch: held.Epoch, From: before.Generation,
+		err = l.update(ctx, protocol.UpdateSaveSeed, inquiry.SaveSeed{Holder: holder, Epoch: held.Epoch, From: before.Generation,
 			Auth: strings.Repeat("0", 64), Ref: ref})
 		if err == nil {
 			l.res.find(twoHolders, "an old holder (epoch %d, now %d) saved as %s", held.Epoch, before.Epoch, holder)

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/batches"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
@@ -220,7 +220,7 @@ func startsBatch(ctx context.Context, r *stormRun) error {
 	if _, err := r.insists(ctx, "batch", "run", file, "--id", r.id, "--detach"); err != nil {
 		return err
 	}
-	r.began(activities.ItemSession(r.id, "i0", 1))
+	r.began(batches.ItemSession(r.id, "i0", 1))
 	return nil
 }
 

@@ -11,7 +11,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/overseer"
+	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
@@ -201,17 +202,17 @@ func FindEnded(ctx workflow.Context, roll *kit.Rollover, holders []Who) ([]Who, 
 	if len(holders) == 0 {
 		return nil, nil
 	}
-	in := activities.FindEndedInput{}
+	in := overseer.FindEndedInput{}
 	for _, h := range holders {
-		in.Holders = append(in.Holders, activities.Holder{WorkflowID: protocol.SessionID(h.Holder), FirstRun: h.Run})
+		in.Holders = append(in.Holders, overseer.Holder{WorkflowID: protocol.SessionID(h.Holder), FirstRun: h.Run})
 	}
-	slices.SortFunc(in.Holders, func(a, b activities.Holder) int {
+	slices.SortFunc(in.Holders, func(a, b overseer.Holder) int {
 		return cmp.Or(strings.Compare(a.WorkflowID, b.WorkflowID), strings.Compare(a.FirstRun, b.FirstRun))
 	})
 	in.Holders = slices.Compact(in.Holders)
 	actx, callBack := workflow.WithCancel(kit.SetUp(ctx, "look for holders that have ended"))
 	defer callBack()
-	var out activities.FindEndedResult
+	var out overseer.FindEndedResult
 	fut := workflow.ExecuteActivity(actx, askJobs.FindEnded, in)
 	err := workflow.Await(ctx, func() bool { return fut.IsReady() || roll.Overdue() })
 	if err == nil && !fut.IsReady() {
@@ -255,7 +256,7 @@ type LeftBehind struct {
 	// Wiped says that the credential was verified to be gone.
 	Wiped bool `json:"wiped,omitempty"`
 	// Snapshot says how the session's work is kept, and names the newest snapshot.
-	Snapshot *activities.SnapshotSpec `json:"snapshot,omitempty"`
+	Snapshot *snaps.SnapshotSpec `json:"snapshot,omitempty"`
 }
 
 // TenantName returns the tenant that a request counts for.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/records"
 )
 
 // CutLast splits the id of an approval, such as s1.2, into its session and its number.
@@ -75,7 +75,7 @@ func Short(d time.Duration) string {
 
 // Clean removes escape sequences and other characters that a terminal acts on. It is for
 // text of hosts, models and other people.
-func Clean(s string) string { return activities.Harmless(s) }
+func Clean(s string) string { return records.Harmless(s) }
 
 // Size formats a number of bytes.
 func Size(n int64) string {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/cmd/ctl/internal/approval"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
@@ -89,9 +89,9 @@ func transcript(ctx context.Context, a *core.App, id, format string) error {
 	}
 	switch format {
 	case "markdown":
-		p.Printf("%s", activities.TranscriptMarkdown("Session "+id, all))
+		p.Printf("%s", records.TranscriptMarkdown("Session "+id, all))
 	case "chat":
-		p.Printf("%s", activities.TranscriptChat(all))
+		p.Printf("%s", records.TranscriptChat(all))
 	}
 	return nil
 }

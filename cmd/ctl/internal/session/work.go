@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/api"
@@ -65,16 +65,16 @@ one runs it is refused (exit 6), and a message that comes meanwhile waits.`,
 			if branch == "" {
 				return core.Usage("session push: say where to with --branch")
 			}
-			if err := activities.CheckRef(branch); err != nil {
+			if err := workspaces.CheckRef(branch); err != nil {
 				return core.Usage("--branch: %v", err)
 			}
 			t, err := conn.Open(c.Context(), a)
 			if err != nil {
 				return err
 			}
-			var out activities.PushWorkspaceResult
+			var out workspaces.PushWorkspaceResult
 			push := protocol.Push{ID: core.RandomID(), Branch: branch, Message: message, By: core.Person()}
-			if err := t.UpdateWithin(c.Context(), activities.CloneTimeout, "push the work of session "+id, protocol.SessionID(id), protocol.UpdatePush, push.ID, &out, push); err != nil {
+			if err := t.UpdateWithin(c.Context(), workspaces.CloneTimeout, "push the work of session "+id, protocol.SessionID(id), protocol.UpdatePush, push.ID, &out, push); err != nil {
 				return err
 			}
 			return a.Print().Show(out, func(p *core.Printer) {

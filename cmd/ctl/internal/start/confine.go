@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
@@ -32,7 +32,7 @@ func (f *confineFlags) add(c *cobra.Command) {
 
 // set puts the flags into a session's options. It refuses flags that contradict each other.
 func (f *confineFlags) set(opt *session.Options) error {
-	c := activities.Confinement{Profile: f.profile, Read: f.read, Write: f.write}
+	c := hosts.Confinement{Profile: f.profile, Read: f.read, Write: f.write}
 	c.Network, c.Hosts = networkWords(f.network)
 	if f.profile != "" && (f.sandboxGiven == nil || !f.sandboxGiven()) {
 		opt.Sandbox = protocol.ByProfile
@@ -76,7 +76,7 @@ func SameConfinement(opt *session.Options, m snapshots.Manifest, former protocol
 		was.Profile = ""
 		switch opt.Sandbox {
 		case "danger-full-access":
-			was = activities.Confinement{}
+			was = hosts.Confinement{}
 		case "read-only":
 			was.Write = nil
 		}
@@ -110,14 +110,14 @@ func Without(paths, others []string) []string {
 }
 
 // confinedAsItWas reads the sandbox settings from another session's options.
-func confinedAsItWas(words map[string]string) activities.Confinement {
+func confinedAsItWas(words map[string]string) hosts.Confinement {
 	lines := func(text string) []string {
 		if text == "" {
 			return nil
 		}
 		return strings.Split(text, "\n")
 	}
-	c := activities.Confinement{Profile: words["profile"], Read: lines(words["read"]), Write: lines(words["write"])}
+	c := hosts.Confinement{Profile: words["profile"], Read: lines(words["read"]), Write: lines(words["write"])}
 	c.Network, c.Hosts = networkWords(words["network"])
 	return c
 }

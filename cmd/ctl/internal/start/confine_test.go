@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
@@ -18,27 +18,27 @@ func TestWhatIsNotSaidOfTheSandboxIsAsItWas(t *testing.T) {
 	for name, c := range map[string]struct {
 		sandbox string
 		given   []string
-		flags   activities.Confinement
+		flags   hosts.Confinement
 		former  map[string]string
-		want    activities.Confinement
+		want    hosts.Confinement
 		bad     bool
 	}{
-		"nothing": {"workspace-write", nil, activities.Confinement{}, was,
-			activities.Confinement{Read: []string{"/srv/out", "/srv/data"}, Write: []string{"/srv/cache"}, Network: "hosts", Hosts: names}, false},
-		"a folder to write": {"workspace-write", []string{"write"}, activities.Confinement{Write: []string{"/srv"}}, was,
-			activities.Confinement{Read: []string{"/srv/out", "/srv/data"}, Write: []string{"/srv"}, Network: "hosts", Hosts: names}, false},
-		"one that was to read": {"workspace-write", []string{"write"}, activities.Confinement{Write: []string{"/srv/out"}}, was,
-			activities.Confinement{Read: []string{"/srv/data"}, Write: []string{"/srv/out"}, Network: "hosts", Hosts: names}, false},
-		"the network": {"workspace-write", []string{"network"}, activities.Confinement{Network: "off"}, was,
-			activities.Confinement{Read: []string{"/srv/out", "/srv/data"}, Write: []string{"/srv/cache"}, Network: "off"}, false},
-		"read-only": {"read-only", []string{"sandbox"}, activities.Confinement{}, was,
-			activities.Confinement{Read: []string{"/srv/out", "/srv/data"}, Network: "hosts", Hosts: names}, false},
-		"no sandbox": {"danger-full-access", []string{"sandbox"}, activities.Confinement{}, was, activities.Confinement{}, false},
-		"of a profile": {protocol.ByProfile, []string{"write"}, activities.Confinement{Write: []string{"/a"}}, map[string]string{"profile": "dev", "network": "off"},
-			activities.Confinement{Profile: "dev", Write: []string{"/a"}, Network: "off"}, false},
-		"a mode in place of a profile":       {"workspace-write", []string{"sandbox"}, activities.Confinement{}, map[string]string{"profile": "dev"}, activities.Confinement{}, false},
-		"a profile that nobody knows":        {protocol.ByProfile, []string{"write"}, activities.Confinement{Write: []string{"/a"}}, nil, activities.Confinement{}, true},
-		"a profile that nobody knows at all": {protocol.ByProfile, nil, activities.Confinement{}, nil, activities.Confinement{}, true},
+		"nothing": {"workspace-write", nil, hosts.Confinement{}, was,
+			hosts.Confinement{Read: []string{"/srv/out", "/srv/data"}, Write: []string{"/srv/cache"}, Network: "hosts", Hosts: names}, false},
+		"a folder to write": {"workspace-write", []string{"write"}, hosts.Confinement{Write: []string{"/srv"}}, was,
+			hosts.Confinement{Read: []string{"/srv/out", "/srv/data"}, Write: []string{"/srv"}, Network: "hosts", Hosts: names}, false},
+		"one that was to read": {"workspace-write", []string{"write"}, hosts.Confinement{Write: []string{"/srv/out"}}, was,
+			hosts.Confinement{Read: []string{"/srv/data"}, Write: []string{"/srv/out"}, Network: "hosts", Hosts: names}, false},
+		"the network": {"workspace-write", []string{"network"}, hosts.Confinement{Network: "off"}, was,
+			hosts.Confinement{Read: []string{"/srv/out", "/srv/data"}, Write: []string{"/srv/cache"}, Network: "off"}, false},
+		"read-only": {"read-only", []string{"sandbox"}, hosts.Confinement{}, was,
+			hosts.Confinement{Read: []string{"/srv/out", "/srv/data"}, Network: "hosts", Hosts: names}, false},
+		"no sandbox": {"danger-full-access", []string{"sandbox"}, hosts.Confinement{}, was, hosts.Confinement{}, false},
+		"of a profile": {protocol.ByProfile, []string{"write"}, hosts.Confinement{Write: []string{"/a"}}, map[string]string{"profile": "dev", "network": "off"},
+			hosts.Confinement{Profile: "dev", Write: []string{"/a"}, Network: "off"}, false},
+		"a mode in place of a profile":       {"workspace-write", []string{"sandbox"}, hosts.Confinement{}, map[string]string{"profile": "dev"}, hosts.Confinement{}, false},
+		"a profile that nobody knows":        {protocol.ByProfile, []string{"write"}, hosts.Confinement{Write: []string{"/a"}}, nil, hosts.Confinement{}, true},
+		"a profile that nobody knows at all": {protocol.ByProfile, nil, hosts.Confinement{}, nil, hosts.Confinement{}, true},
 	} {
 		opt := session.Options{Sandbox: c.sandbox, Confine: c.flags}
 		err := SameConfinement(&opt, snapshots.Manifest{ID: "s.snap-1"}, protocol.SessionView{Options: c.former}, func(flag string) bool { return slices.Contains(c.given, flag) })
@@ -54,6 +54,6 @@ func TestWhatIsNotSaidOfTheSandboxIsAsItWas(t *testing.T) {
 	}
 }
 
-func same(a, b activities.Confinement) bool {
+func same(a, b hosts.Confinement) bool {
 	return a.Profile == b.Profile && a.Network == b.Network && slices.Equal(a.Read, b.Read) && slices.Equal(a.Write, b.Write) && slices.Equal(a.Hosts, b.Hosts)
 }

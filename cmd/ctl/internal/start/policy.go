@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/policy"
@@ -75,7 +75,7 @@ func SamePolicy(ctx context.Context, t *conn.Conn, opt *session.Options, m snaps
 func policyAsItWas(m snapshots.Manifest, text string, known bool) (string, error) {
 	was := snapshots.NoPolicy
 	if text != "" {
-		was = activities.PolicyDigest(text)
+		was = site.PolicyDigest(text)
 	}
 	switch {
 	case known && (m.Policy == "" || m.Policy == was):

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/workflows/session"
@@ -35,7 +35,7 @@ func TestAPolicyIsReadFromStandardInput(t *testing.T) {
 // Continuing from a snapshot keeps the policy, unless the user states one.
 func TestNoPolicyIsLostByGoingOnElsewhere(t *testing.T) {
 	const text, refused = "default: decline\n", "refused"
-	digest := activities.PolicyDigest(text)
+	digest := site.PolicyDigest(text)
 	for name, c := range map[string]struct {
 		says, text string
 		known      bool

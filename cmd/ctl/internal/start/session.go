@@ -10,7 +10,7 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/logins"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/owned"
@@ -57,7 +57,7 @@ func CheckNames(ctx context.Context, a *core.App, t *conn.Conn, opt session.Opti
 		if err != nil {
 			return err
 		}
-		if opt.Credentials == protocol.CredentialsBroker && seed.Kind != activities.KindChatGPT {
+		if opt.Credentials == protocol.CredentialsBroker && seed.Kind != logins.KindChatGPT {
 			return core.Usage("seed %s is of kind %s: only a ChatGPT login has access tokens that a broker can give", opt.Seed, seed.Kind).
 				Hinted("leave --credentials broker out")
 		}

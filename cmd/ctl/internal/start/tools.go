@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/workflows/session"
 )
@@ -22,13 +22,13 @@ func (f *toolFlags) set(opt *session.Options) error {
 	switch f.names {
 	case "none", "":
 	case "all":
-		opt.Tools = activities.Tools()
+		opt.Tools = pumps.Tools()
 	default:
 		names := strings.Split(f.names, ",")
 		for i := range names {
 			names[i] = strings.TrimSpace(names[i])
 		}
-		if err := activities.CheckTools(names); err != nil {
+		if err := pumps.CheckTools(names); err != nil {
 			return core.Usage("--tools: %v", err).Hinted("or all, or none")
 		}
 		slices.Sort(names) // so that equal sets are equal requests

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/snapshots"
@@ -39,7 +39,7 @@ func (f *WorkspaceFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.user, "git-user", "", "user name that goes with the token (default x-access-token)")
 	fl.BoolVar(&f.forward, "forward-agent", false, "lend git on the host the worker's SSH agent, while it clones and pushes")
 	fl.StringVar(&f.knownHosts, "git-known-hosts", "", "`FILE` on this machine with known_hosts lines for the git server, beside those that the host has")
-	fl.DurationVar(&f.timeout, "clone-timeout", activities.CloneTimeout, "longest wait for --repo")
+	fl.DurationVar(&f.timeout, "clone-timeout", workspaces.CloneTimeout, "longest wait for --repo")
 	fl.StringVar(&f.upload, "upload", "", "work in a copy of this local folder: all of `DIR` but .git and what .gitignore leaves out; what the store has of it is not sent again")
 	fl.StringVar(&f.snapshot, "from-snapshot", "", "work in a copy of the work folder of this `SNAPSHOT`, without its conversation; --snapshot ID says the same")
 	fl.StringVar(&f.hooks, "hooks", "", "`FILE` (YAML) with scripts that run on the host: after_create, before_run, after_run, before_remove, timeout")
@@ -48,8 +48,8 @@ func (f *WorkspaceFlags) add(c *cobra.Command) {
 
 // set puts the flags into a session's options. It sends nothing.
 func (f *WorkspaceFlags) set(opt *session.Options) error {
-	w := activities.Workspace{Snapshot: f.snapshot, Keep: f.keep}
-	if f.timeout != activities.CloneTimeout {
+	w := workspaces.Workspace{Snapshot: f.snapshot, Keep: f.keep}
+	if f.timeout != workspaces.CloneTimeout {
 		w.Timeout = f.timeout
 	}
 	if f.repo == "" && (f.ref != "" || f.depth != 0 || f.tokenFile != "" || f.user != "" || f.forward || f.knownHosts != "") {
@@ -59,7 +59,7 @@ func (f *WorkspaceFlags) set(opt *session.Options) error {
 		return err
 	}
 	if f.repo != "" {
-		w.Repo = &activities.Repo{URL: f.repo, Ref: f.ref, Depth: f.depth, User: f.user, ForwardAgent: f.forward}
+		w.Repo = &workspaces.Repo{URL: f.repo, Ref: f.ref, Depth: f.depth, User: f.user, ForwardAgent: f.forward}
 		if err := f.readRepoFiles(w.Repo); err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (f *WorkspaceFlags) readTree() error {
 // maxToken is larger than any server's token, in bytes.
 const maxToken = 4 << 10
 
-func (f *WorkspaceFlags) readRepoFiles(r *activities.Repo) error {
+func (f *WorkspaceFlags) readRepoFiles(r *workspaces.Repo) error {
 	if f.knownHosts != "" {
 		lines, err := core.ReadSmall("--git-known-hosts", f.knownHosts, 16<<10)
 		if err != nil {
@@ -137,10 +137,10 @@ func (f *WorkspaceFlags) readRepoFiles(r *activities.Repo) error {
 		return err
 	}
 	f.token = strings.TrimSpace(string(data))
-	if err := activities.CheckToken(f.token); err != nil {
+	if err := workspaces.CheckToken(f.token); err != nil {
 		return core.Usage("--git-token-file %s: %v", f.tokenFile, err)
 	}
-	if err := activities.CheckTokenURL(r.URL); err != nil {
+	if err := workspaces.CheckTokenURL(r.URL); err != nil {
 		return core.Usage("--git-token-file: %v", err)
 	}
 	return nil

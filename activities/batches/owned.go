@@ -1,0 +1,120 @@
+package batches
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// The blobs that messages, batches and schedules name are in folders of their owners:
+// see package owned. A session or batch that begins with a blob in another owner's
+// folder first takes a hold on it.
+
+// holdBlobs takes a hold, for a session of a batch, on the blobs that its item names.
+func holdBlobs(ctx context.Context, b *site.Site, session string, it protocol.BatchItem, opt protocol.BatchOptions) error {
+	var first struct {
+		Blob       string           `json:"blob"`
+		SchemaBlob string           `json:"output_schema_blob"`
+		Inputs     []protocol.Input `json:"inputs"`
+	}
+	if err := json.Unmarshal(it.First, &first); err != nil {
+		return nil // the session reports what is wrong with it
+	}
+	var work struct {
+		Repo struct {
+			Token string `json:"token"`
+		} `json:"repo"`
+	}
+	if raw := opt.Session["workspace"]; len(raw) > 0 && json.Unmarshal(raw, &work) != nil {
+		return nil
+	}
+	keys := []string{first.Blob, first.SchemaBlob, work.Repo.Token}
+	for _, in := range first.Inputs {
+		keys = append(keys, in.Blob)
+	}
+	return owned.Hold(ctx, b.Store, owned.Owner{Kind: owned.Session, ID: session}, keys...)
+}
+
+// HoldBlobsInput names blobs in folders of other owners, and the session or batch that
+// will begin with them.
+type HoldBlobsInput struct {
+	Kind  string   `json:"kind"` // session, batch
+	ID    string   `json:"id"`
+	Blobs []string `json:"blobs"`
+}
+
+// HoldBlobs keeps blobs for a session or a batch as long as Temporal knows it. If one of
+// them is not kept any more, the error is final.
+func (b *Activities) HoldBlobs(ctx context.Context, in HoldBlobsInput) error {
+	err := owned.Hold(ctx, b.site.Store, owned.Owner{Kind: in.Kind, ID: in.ID}, in.Blobs...)
+	if errors.Is(err, owned.ErrGone) {
+		err = &kit.TypedError{Kind: protocol.ErrTypeBadInput, Err: err, Hint: "give it anew"}
+	}
+	return kit.Failing{}.Failure(ctx, fmt.Sprintf("keep what %s %s begins with", in.Kind, in.ID), err)
+}
+
+// TidyStoreResult says what was deleted.
+type TidyStoreResult = owned.Swept
+
+// tidyMost is how many blobs one run deletes.
+const tidyMost = 20_000
+
+// TidyStore deletes from the store the blobs of messages, batches and schedules that nobody
+// can ask for any more. It is safe to run at any time, and may be killed and repeated.
+func (s *Activities) TidyStore(ctx context.Context) (TidyStoreResult, error) {
+	var f kit.Failing
+	far := kit.StoreWork{Now: protocol.SnapshotsProgress{Step: "beginning"}}
+	defer far.Beat(ctx)()
+	out, err := owned.Sweep{
+		Store: s.site.Store, Most: tidyMost, Tell: far.Tell,
+		Ask:   func(ctx context.Context, o owned.Owner) (bool, error) { return AskOwner(ctx, s.site.Temporal, o) },
+		Alone: func(ctx context.Context) error { return owned.Alone(ctx, s.site.Store, s.site.Namespace) },
+	}.Run(ctx)
+	return out, f.Failure(ctx, "tidy the store", err)
+}
+
+// AskOwner reports whether Temporal knows an owner: a workflow that runs, one that has ended
+// and is kept, or a Schedule. An error means that this cannot be known now.
+func AskOwner(ctx context.Context, c client.Client, o owned.Owner) (there bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, inquiry.AskTimeout)
+	defer cancel()
+	if c == nil {
+		return false, errors.New("this worker has no way to Temporal")
+	}
+	if o.Kind == owned.Schedule {
+		_, err = c.ScheduleClient().GetHandle(ctx, o.TemporalID()).Describe(ctx)
+	} else {
+		_, err = c.DescribeWorkflowExecution(ctx, o.TemporalID(), "")
+	}
+	var gone *serviceerror.NotFound
+	if errors.As(err, &gone) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for %s: %w", o.TemporalID(), err)
+	}
+	return true, nil
+}
+
+// NamespaceID tells namespaces of the same name on two servers apart.
+func NamespaceID(ctx context.Context, c client.Client, namespace string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	d, err := c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace})
+	if err != nil {
+		return "", fmt.Errorf("look at namespace %s: %w", namespace, err)
+	}
+	return d.GetNamespaceInfo().GetId(), nil
+}

@@ -1,0 +1,263 @@
+package codexpkg
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"fairlead.dev/fairlead/activities/internal/kit"
+)
+
+// A CodexSource has the codex packages that a worker can copy to hosts: codex's
+// platform packages as they are published, one folder each (bin/codex,
+// bin/codex-code-mode-host, codex-path/rg, codex-resources/bwrap, codex-package.json).
+// codex looks for these files relative to its own path, so a package is copied as a
+// whole.
+//
+// It is safe for concurrent use.
+type CodexSource struct {
+	dirs []string
+
+	mu    sync.Mutex
+	trees map[string]*CodexTree // by folder, read at first use
+}
+
+// NewCodexSource returns a source of the packages in dirs. It reads the folders only
+// when they are needed, because `make tools` may create them later.
+func NewCodexSource(dirs ...string) *CodexSource {
+	return &CodexSource{dirs: dirs, trees: map[string]*CodexTree{}}
+}
+
+// A CodexTree is one package, ready to be sent.
+type CodexTree struct {
+	Dir     string
+	Version string
+	Target  string // as in x86_64-unknown-linux-musl
+	Digest  string // over the names, modes and contents of all files, hex
+	Files   []CodexFile
+	Size    int64
+}
+
+// CodexFile is one file of a codex package.
+type CodexFile struct {
+	Path   string // slashes
+	Mode   fs.FileMode
+	Size   int64
+	Digest string // SHA-256, hex
+}
+
+// Name is the folder of the tree on a host.
+func (t *CodexTree) Name() string { return t.Version + "-" + t.Digest[:12] }
+
+// notSent are parts of the package that app-server does not use.
+var notSent = []string{"codex-resources/voice"}
+
+var ErrNoSource = errors.New("this worker has no codex for it")
+
+// Tree returns the package for an operating system and a processor, as uname names them.
+// The error wraps ErrNoSource if there is none.
+func (s *CodexSource) Tree(ctx context.Context, osName, arch string) (*CodexTree, error) {
+	want, err := TargetOf(osName, arch)
+	if err != nil {
+		return nil, err
+	}
+	if s == nil || len(s.dirs) == 0 {
+		return nil, fmt.Errorf("%s %s: %w (none is configured)", osName, arch, ErrNoSource)
+	}
+	var have []string
+	for _, name := range s.dirs {
+		dir, err := realDir(name)
+		if err != nil {
+			have = append(have, name+" is not there")
+			continue
+		}
+		p, err := readPackage(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			have = append(have, dir+" is not there")
+			continue
+		case err != nil:
+			return nil, fmt.Errorf("codex package in %s: %w", dir, err)
+		case !strings.HasPrefix(p.Target, want):
+			have = append(have, dir+" is for "+p.Target)
+			continue
+		}
+		return s.read(ctx, dir, p)
+	}
+	return nil, fmt.Errorf("%s %s: %w (%s)", osName, arch, ErrNoSource, strings.Join(have, "; "))
+}
+
+// TargetOf returns the beginning of the target's name in a package.
+func TargetOf(osName, arch string) (string, error) {
+	cpu, ok := map[string]string{"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}[arch]
+	system, ok2 := map[string]string{"Linux": "unknown-linux", "Darwin": "apple-darwin"}[osName]
+	if !ok || !ok2 {
+		return "", fmt.Errorf("codex does not exist for %s on %s: %w", osName, arch, ErrNoSource)
+	}
+	return cpu + "-" + system, nil
+}
+
+// realDir resolves symbolic links: `make tools` moves a link from one version's package to
+// the next.
+func realDir(name string) (string, error) {
+	dir, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Abs(dir)
+}
+
+type codexPackage struct {
+	Version string `json:"version"`
+	Target  string `json:"target"`
+}
+
+func readPackage(dir string) (codexPackage, error) {
+	var p codexPackage
+	data, err := os.ReadFile(filepath.Join(dir, "codex-package.json"))
+	if err != nil {
+		return p, err
+	}
+	if err := json.Unmarshal(data, &p); err != nil {
+		return p, fmt.Errorf("codex-package.json: %w", err)
+	}
+	if _, ok := kit.ParseVersion(p.Version); !ok || p.Target == "" {
+		return p, fmt.Errorf("codex-package.json names no version or target")
+	}
+	return p, nil
+}
+
+// read digests a package. The first time takes about a second; later calls for the same
+// package use the result.
+func (s *CodexSource) read(ctx context.Context, dir string, p codexPackage) (*CodexTree, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := dir + " " + p.Version
+	if t := s.trees[key]; t != nil {
+		return t, nil
+	}
+	t := &CodexTree{Dir: dir, Version: p.Version, Target: p.Target}
+	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, file)
+		if err != nil {
+			return err
+		}
+		rel = filepath.ToSlash(rel)
+		if d.IsDir() {
+			if slices.Contains(notSent, rel) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !d.Type().IsRegular() {
+			return fmt.Errorf("%s is not a regular file", rel)
+		}
+		f, err := digestFile(file)
+		if err != nil {
+			return err
+		}
+		f.Path = rel
+		t.Files = append(t.Files, f)
+		t.Size += f.Size
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("codex package in %s: %w", dir, err)
+	}
+	sum := sha256.New()
+	for _, f := range t.Files { // WalkDir goes in order
+		fmt.Fprintf(sum, "%s %o %s\n", f.Path, f.Mode, f.Digest)
+	}
+	t.Digest = hex.EncodeToString(sum.Sum(nil))
+	if !t.has("bin/codex") {
+		return nil, fmt.Errorf("codex package in %s has no bin/codex", dir)
+	}
+	s.trees[key] = t
+	return t, nil
+}
+
+func (t *CodexTree) has(path string) bool {
+	return slices.ContainsFunc(t.Files, func(f CodexFile) bool { return f.Path == path })
+}
+
+func digestFile(name string) (CodexFile, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return CodexFile{}, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return CodexFile{}, err
+	}
+	sum := sha256.New()
+	n, err := io.Copy(sum, f)
+	if err != nil {
+		return CodexFile{}, err
+	}
+	mode := fs.FileMode(0o644)
+	if fi.Mode()&0o111 != 0 {
+		mode = 0o755
+	}
+	return CodexFile{Mode: mode, Size: n, Digest: hex.EncodeToString(sum.Sum(nil))}, nil
+}
+
+func (t *CodexTree) Tar(w io.Writer) error {
+	tw := tar.NewWriter(w)
+	made := map[string]bool{}
+	for _, f := range t.Files {
+		for dir := range parents(f.Path) {
+			if !made[dir] {
+				made[dir] = true
+				if err := tw.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755}); err != nil {
+					return err
+				}
+			}
+		}
+		if err := t.tarFile(tw, f); err != nil {
+			return fmt.Errorf("%s: %w", f.Path, err)
+		}
+	}
+	return tw.Close()
+}
+
+func (t *CodexTree) tarFile(tw *tar.Writer, f CodexFile) error {
+	r, err := os.Open(filepath.Join(t.Dir, filepath.FromSlash(f.Path)))
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if err := tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.Path, Size: f.Size, Mode: int64(f.Mode)}); err != nil {
+		return err
+	}
+	_, err = io.Copy(tw, io.LimitReader(r, f.Size))
+	return err
+}
+
+// parents yields the folders above a path, the highest first.
+func parents(path string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for i, c := range path {
+			if c == '/' && !yield(path[:i]) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package hosts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/activities/codexpkg"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// checkCodex looks for codex and, if there is one, starts it in dir with a
+// made-up credential and has it run commands in its sandbox.
+func checkCodex(ctx context.Context, s *site.Site, c *checkup, h hostexec.Host, spec protocol.HostSpec, root, dir string, canWrite bool) error {
+	have, will, err := codexPresent(ctx, s, h, spec, root)
+	if detail, hint, mine := asCheck(err); mine {
+		c.add("codex", false, true, detail, hint)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if have.Path == "" {
+		c.add("codex", false, false, fmt.Sprintf("not there yet; this worker can bring %s (%d MiB)", will.Version, will.Size>>20), "run `ctl host provision "+spec.Name+"`, or leave it to the first session")
+		c.add("sandbox", false, false, "not tried: codex is not there yet", "run `ctl host provision "+spec.Name+"` and check again")
+		return nil
+	}
+	c.Result.Facts["codex"] = have.Version
+	c.add("codex", true, true, fmt.Sprintf("%s (%s, %s)", have.Version, have.How, have.Path), "")
+	if !canWrite {
+		return nil
+	}
+	return checkServer(ctx, s, c, h, have.Path, dir)
+}
+
+// codexPresent looks for codex as CodexOn does, but copies nothing to the host. will is this
+// worker's codex for such a host; nil if the worker has none.
+func codexPresent(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.HostSpec, root string) (have protocol.ProvisionCodexResult, will *codexpkg.CodexTree, err error) {
+	m, err := LookAtMachine(ctx, h, root)
+	if err != nil {
+		return have, nil, err
+	}
+	tree, err := s.Codex.Tree(ctx, m.OS, m.Arch)
+	switch {
+	case errors.Is(err, codexpkg.ErrNoSource):
+		have, err = codexThere(ctx, s, h, root, m, err)
+		return have, nil, err
+	case err != nil:
+		return have, nil, &kit.TypedError{Kind: protocol.ErrTypeCodexMissing, Hint: "run `make tools` where the worker runs", Err: err}
+	case spec.Name == protocol.LocalHost && spec.Address == "":
+		have, err = useInPlace(ctx, h, tree)
+		return have, tree, err
+	case m.whole(tree):
+		return protocol.ProvisionCodexResult{Path: path.Join(root, "codex", tree.Name(), "bin", "codex"), Version: tree.Version, How: "present"}, tree, nil
+	}
+	return have, tree, nil
+}
+
+func checkServer(ctx context.Context, s *site.Site, c *checkup, h hostexec.Host, codex, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	const sandbox = "workspace-write"
+	home, work := path.Join(dir, "codex-home"), path.Join(dir, "work")
+	decoy, mark := seeds.Decoy()
+	planted, err := seeds.Plant(ctx, h, seeds.PlantSpec{CodexHome: home, Within: dir, Bundle: decoy, Sandbox: sandbox, WorkDir: work})
+	if err != nil {
+		return fmt.Errorf("plant a made-up credential: %w", err)
+	}
+	p, err := startProbe(ctx, s, h, codex, home, path.Join(dir, "tmp"), work, nil)
+	if err != nil {
+		c.add("app-server", false, true, err.Error(), hintServer(err))
+		return nil
+	}
+	defer p.Close()
+	c.add("app-server", true, true, fmt.Sprintf("answers in %v", p.took.Round(time.Millisecond)), "")
+
+	if err := p.confines(ctx, sandbox); err != nil {
+		detail, hint, mine := asCheck(err)
+		if !mine {
+			detail = err.Error()
+		}
+		c.Result.Facts["sandbox"] = "no"
+		c.add("sandbox", false, true, detail, hint)
+		return nil
+	}
+	c.Result.Facts["sandbox"] = "yes"
+	c.add("sandbox", true, true, "ran a command in it", "")
+
+	protected, err := p.protects(ctx, sandbox, planted.Permissions, home, mark)
+	if err != nil {
+		return err
+	}
+	addCredential(s, c, protected)
+	cut, detail := p.networkCut(ctx, sandbox, protected.Profile)
+	c.add("network", cut, false, detail, "commands in the sandbox may reach the network from this host")
+	return nil
+}
+
+// addCredential adds whether a session with a seed can run there, and with what protection.
+func addCredential(s *site.Site, c *checkup, p Protection) {
+	allowed := s.Unprotected == UnprotectedAllow
+	switch {
+	case p.Why == "":
+		c.Result.Facts["credential"] = "protected"
+		c.add("credential", true, true, "a command in the sandbox cannot get at it", "")
+	case allowed:
+		c.Result.Facts["credential"] = "unprotected"
+		c.add("credential", false, false, p.Why+"; sessions go on all the same (seeds.unprotected: allow)", hintUnprotected)
+	default:
+		c.Result.Facts["credential"] = "unprotected"
+		c.add("credential", false, true, p.Why+"; sessions with a seed are refused", hintUnprotected)
+	}
+}
+
+// networkCut lists the network interfaces that a command in the sandbox has.
+func (p *Probe) networkCut(ctx context.Context, sandbox, profile string) (bool, string) {
+	res, err := p.run(ctx, sandbox, profile, "/bin/sh", "-c", "cat /proc/net/dev")
+	if err != nil || res.ExitCode != 0 {
+		return false, "could not be looked at"
+	}
+	var others []string
+	for line := range strings.Lines(res.Stdout) {
+		name, counts, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if ok && name != "lo" && len(strings.Fields(counts)) > 8 {
+			others = append(others, name)
+		}
+	}
+	if len(others) > 0 {
+		return false, "a command in the sandbox sees " + strings.Join(others, ", ")
+	}
+	return true, "a command in the sandbox has none"
+}
+
+func hintServer(err error) string {
+	var old *conversation.VersionError
+	if errors.As(err, &old) {
+		return hintNoCodex
+	}
+	return "run `codex app-server` there by hand to see why"
+}

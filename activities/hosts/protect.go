@@ -1,0 +1,177 @@
+package hosts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// UnprotectedAllow is a value of Deps.Unprotected. With it, a session goes on if codex
+// cannot keep its commands from the credential, and reports this.
+const UnprotectedAllow = "allow"
+
+// A Protection says how codex on a host can keep its commands from the credential in
+// one sandbox.
+type Protection struct {
+	// Profile is the permission profile to run under; empty if codex has none, or the
+	// sandbox is danger-full-access.
+	Profile string
+	// Why says in a sentence what is missing; empty means that the protection holds.
+	Why string
+	// Confine is the further confinement that the session asks for, with its paths as
+	// the host resolves them.
+	Confine Confinement
+}
+
+// Err returns Why as an error with which the session does not go on.
+func (p Protection) Err() error {
+	return &kit.TypedError{Kind: protocol.ErrTypeUnprotected, Hint: hintUnprotected, Err: errors.New(p.Why)}
+}
+
+const hintUnprotected = "provision the host with codex " + NewestCodex + ", or use a login user other than root there; " +
+	"to go on although the agent can read its credential, set seeds.unprotected: allow in the worker's config"
+
+// Protects finds out whether codex on a host keeps its commands from a credential and
+// confines them as asked. It tries this with a made-up credential in the session's
+// folder before a real one is there. The worker remembers success for as long as it
+// runs, except for a session that asks for more than a mode. It does not remember a
+// failure.
+func Protects(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.HostSpec, l protocol.Layout, version, sandbox string, confine Confinement, b *seeds.Bundle, fence hostexec.Fence) (p Protection, err error) {
+	if err := confinable(confine, sandbox, version, b); err != nil {
+		return Protection{}, err
+	}
+	if seeds.Profile(sandbox) == "" {
+		return Protection{}, nil
+	}
+	key := strings.Join([]string{spec.Name, spec.Address, spec.User, l.Root, l.Codex, version, sandbox}, "\x00")
+	if !l.OwnWork {
+		key += "\x00" + l.WorkDir // a CODEX_HOME that lies in the work folder needs more protection
+	}
+	s.Mu.Lock()
+	known := s.Confined[key] && confine.None()
+	s.Mu.Unlock()
+	if known {
+		return Protection{Profile: seeds.Profile(sandbox)}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	at, err := PlaceOf(ctx, h, l.Root, sandbox, l, confine)
+	if err != nil {
+		return Protection{}, err
+	}
+	trial := path.Join(l.Dir, "trial")
+	p, err = tryProtection(ctx, s, h, trialIn{
+		layout: l, home: path.Join(trial, "codex-home"), sandbox: sandbox, at: at, seed: b, fence: &fence,
+	})
+	if err == nil && p.Why != "" && !confine.None() {
+		err = unconfined(hintUnprotected, "it cannot be confined as asked: %s", p.Why)
+	}
+	cleanup, cancelCleanup := kit.Afterwards(ctx)
+	defer cancelCleanup()
+	if left := hostexec.RemoveTree(cleanup, h, trial, l.Dir, &fence); left != nil && err == nil {
+		err = fmt.Errorf("remove the made-up credential: %w", left)
+	}
+	if err != nil {
+		return Protection{}, err
+	}
+	p.Confine = at.confine
+	if p.Why == "" && confine.None() {
+		s.Mu.Lock()
+		s.Confined[key] = true
+		s.Mu.Unlock()
+	}
+	return p, nil
+}
+
+// HoldsSecrets reports whether there is anything to keep from the agent.
+func HoldsSecrets(b *seeds.Bundle) bool {
+	return b != nil && (b.File("auth.json") != nil || len(seeds.KnownSecrets(b)) > 0)
+}
+
+// A trialIn says where a made-up credential is planted, and under which rules commands
+// try to get at it.
+type trialIn struct {
+	layout        protocol.Layout
+	home, sandbox string
+	at            Place
+	seed          *seeds.Bundle // commands may run under a profile of this seed
+	fence         *hostexec.Fence
+}
+
+func tryProtection(ctx context.Context, s *site.Site, h hostexec.Host, in trialIn) (Protection, error) {
+	l, c := in.layout, in.at.confine
+	decoy, mark, err := seeds.DecoyFor(c, in.seed)
+	if err != nil {
+		return Protection{}, err
+	}
+	planted, err := seeds.Plant(ctx, h, seeds.PlantSpec{
+		CodexHome: in.home, Within: l.Dir, Bundle: decoy, Sandbox: in.sandbox, Confine: c, WorkDir: l.WorkDir, Fence: in.fence,
+	})
+	if err != nil {
+		return Protection{}, fmt.Errorf("plant a made-up credential: %w", err)
+	}
+	p, err := startProbe(ctx, s, h, l.Codex, in.home, path.Join(l.Dir, "tmp"), l.WorkDir, in.fence)
+	if err != nil {
+		return Protection{}, err
+	}
+	defer p.Close()
+	found, err := p.protects(ctx, in.sandbox, planted.Permissions, in.home, mark)
+	if err != nil || found.Why != "" && !c.None() {
+		return found, err
+	}
+	return found, p.Confined(ctx, in.sandbox, found.Profile, l, in.at, c.NeedsProxy(in.seed))
+}
+
+// protects runs a command that tries to get at the made-up credential in a CODEX_HOME. An
+// error says that commands cannot be confined at all, or that the outcome is not known.
+func (p *Probe) protects(ctx context.Context, sandbox, profile, home, mark string) (Protection, error) {
+	res, err := p.run(ctx, sandbox, profile, seeds.ProofCommand(home, mark, sandbox)...)
+	var rpc *conversation.RPCError
+	switch {
+	case errors.As(err, &rpc):
+		if plain := p.confines(ctx, sandbox); plain != nil {
+			return Protection{}, plain
+		}
+		return Protection{Why: fmt.Sprintf("codex %s knows no permission profile that keeps its commands from reading the credential", p.server.Version)}, nil
+	case err != nil:
+		return Protection{}, fmt.Errorf("run a command in the sandbox: %w", err)
+	}
+	proof, err := seeds.ReadProof(res.Stdout)
+	if err != nil && res.ExitCode == TimedOut {
+		// On a busy machine, a timeout does not show that codex fails.
+		return Protection{}, fmt.Errorf("see whether a command can get at a made-up credential: no end after %v", probeCommand)
+	}
+	if err != nil {
+		said := kit.LastOf(strings.TrimSpace(res.Stderr), 512)
+		if plain := p.confines(ctx, sandbox); plain != nil {
+			return Protection{}, plain
+		}
+		return Protection{Why: fmt.Sprintf("codex %s cannot start commands under the permission profile that keeps them from the credential (exit status %d: %s)",
+			p.server.Version, res.ExitCode, said)}, nil
+	}
+	switch {
+	case len(proof.Leaks) > 0:
+		return Protection{Profile: profile, Why: fmt.Sprintf("with codex %s on this host a command in the sandbox can get at the credential (by %s)",
+			p.server.Version, someOf(proof.Leaks, 3))}, nil
+	case !proof.Works:
+		return Protection{Why: fmt.Sprintf("codex %s lets no command write the work folder under the permission profile that keeps it from the credential", p.server.Version)}, nil
+	}
+	return Protection{Profile: profile}, nil
+}
+
+// someOf lists the first n texts, and says how many more there are.
+func someOf(all []string, n int) string {
+	if len(all) <= n {
+		return strings.Join(all, ", ")
+	}
+	return fmt.Sprintf("%s and %d other ways", strings.Join(all[:n], ", "), len(all)-n)
+}

@@ -1,0 +1,49 @@
+package inquiry
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// HostsOf returns a pool's hosts; none if there is no pool.
+func HostsOf(ctx context.Context, c client.Client, pool string) (hosts []HostNow, err error) {
+	v, err := c.QueryWorkflow(ctx, pool, "", "hosts")
+	var gone *serviceerror.NotFound
+	switch {
+	case errors.As(err, &gone):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return hosts, v.Get(&hosts)
+}
+
+// A HostNow is the part of a pool's view of a host that maintenance reads.
+type HostNow struct {
+	Name      string             `json:"name"`
+	CheckedAt time.Time          `json:"checked_at"`
+	Spec      *protocol.HostSpec `json:"spec"`
+	Health    *struct {
+		State string `json:"state"`
+	} `json:"health"`
+	// Folders tells of the newest look at the sessions' folders there.
+	Folders *struct {
+		At time.Time `json:"at"`
+	} `json:"folders"`
+}
+
+// LookedAt returns when the sessions' folders on the host were looked at, or zero.
+func (h HostNow) LookedAt() time.Time {
+	if h.Folders == nil {
+		return time.Time{}
+	}
+	return h.Folders.At
+}
+
+func (h HostNow) Quarantined() bool { return h.Health != nil && h.Health.State == "quarantined" }

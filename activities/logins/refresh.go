@@ -1,0 +1,190 @@
+package logins
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// RefreshSeedInput is the input of Seeds.RefreshSeed.
+type RefreshSeedInput struct {
+	Seed protocol.SeedRef `json:"seed"`
+	// A person sets Force to have a token used again that may be used up. Its text is
+	// new each time.
+	Force string `json:"force,omitempty"`
+	// With Look, no token is used: RefreshSeed only takes an answer that an earlier
+	// refresh stored after nobody waited for it any more.
+	Look bool `json:"look,omitempty"`
+}
+
+// RefreshSeedResult is the outcome. Saved is set only with the verdict alive. It names
+// a bundle in the store that is not a generation of the seed yet.
+type RefreshSeedResult struct {
+	SeedVerdict
+	Saved *protocol.SeedRef   `json:"saved,omitempty"`
+	Auth  string              `json:"auth,omitempty"` // SHA-256 of its auth.json, hex
+	Files []protocol.SeedFile `json:"files,omitempty"`
+	// Asked is false if an earlier attempt's answer was found.
+	Asked bool `json:"asked"`
+}
+
+// SeedVerdict is what is known of a seed: alive, dead, suspect, unknown, lost (its
+// refresh token may be used up and no answer is known) or fresh (nobody was asked).
+type SeedVerdict struct {
+	Verdict    string        `json:"verdict"`
+	Reason     string        `json:"reason,omitempty"`
+	Hint       string        `json:"hint,omitempty"`
+	RetryAfter time.Duration `json:"retry_after,omitempty"`
+}
+
+func verdictOf(a seeds.Answer) SeedVerdict {
+	return SeedVerdict{Verdict: string(a.Verdict), Reason: a.Reason, Hint: a.Hint, RetryAfter: a.RetryAfter}
+}
+
+func issuer(s *site.Site) seeds.Issuer {
+	return seeds.Issuer{TokenURL: s.TokenEndpoint, URL: s.Issuer, Now: s.Now}
+}
+
+// RefreshSeed uses a login's refresh token a single time. It stores that intent before
+// it sends the request, and the new login before it ends. An attempt after a killed one
+// finds the answer, or finds that the token may be used up. In that case the token is
+// not used again unless a person says so (Force). Only an answer that was on its way
+// when this process died is lost.
+func (s *Activities) RefreshSeed(ctx context.Context, in RefreshSeedInput) (RefreshSeedResult, error) {
+	out, err := RefreshSeed(ctx, s.Site, in)
+	return out, kit.Failing{}.Failure(ctx, "refresh seed "+in.Seed.Name, err)
+}
+
+// RefreshSeed does the work of the activity of that name.
+func RefreshSeed(ctx context.Context, s *site.Site, in RefreshSeedInput) (RefreshSeedResult, error) {
+	var out RefreshSeedResult
+	seed, err := s.Bundle(ctx, &in.Seed)
+	if err != nil {
+		return out, err
+	}
+	if seed.Kind() != seeds.KindChatGPT {
+		return out, kit.BadInput("seed %s is of kind %s: it has nothing to refresh", in.Seed.Name, seed.Kind())
+	}
+	done, err := s.Alone(ctx, "refresh "+in.Seed.Name)
+	if err != nil {
+		return out, err
+	}
+	defer done()
+	spent := seeds.AuthDigest(seed.Auth())
+	ref, b, err := seeds.LoadRefreshed(ctx, s.Store, in.Seed.Name, in.Seed.Generation+1, spent)
+	if err != nil {
+		return out, &kit.SeedError{Name: in.Seed.Name, Err: err}
+	}
+	if b != nil {
+		out.take(ref, b)
+		return out, nil
+	}
+	if in.Look {
+		out.SeedVerdict = SeedVerdict{Verdict: string(seeds.VerdictUnknown), Reason: "it is in doubt, and nobody said that its refresh token is to be used",
+			Hint: fmt.Sprintf("`ctl seed verify %s --force` asks its issuer, which burns the login if somebody else has used it", in.Seed.Name)}
+		return out, nil
+	}
+	intent, err := seeds.Intend(ctx, s.Store, in.Seed.Name, spent, in.Force)
+	if errors.Is(err, store.ErrNotExclusive) { // nothing was asked
+		out.SeedVerdict = SeedVerdict{Verdict: string(seeds.VerdictUnknown), Reason: "it was not refreshed: " + err.Error(),
+			Hint: kit.NotExclusiveHint}
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	if intent == nil {
+		out.SeedVerdict = SeedVerdict{Verdict: string(seeds.VerdictLost),
+			Reason: "a refresh of it was begun and its answer is not known: its refresh token may be spent",
+			Hint:   fmt.Sprintf("`ctl seed verify %s --force` tries it once more, which burns the login if it is spent; or log in anew and import it", in.Seed.Name)}
+		return out, nil
+	}
+	return askIssuer(ctx, s, in, seed, spent, intent), nil
+}
+
+// askIssuer sends the request. From here on, only the end of this process can stop it: even a
+// cancelled activity stores a new login.
+func askIssuer(ctx context.Context, s *site.Site, in RefreshSeedInput, seed *seeds.Bundle, spent string, intent *seeds.Intent) RefreshSeedResult {
+	held := context.WithoutCancel(ctx)
+	answer, next := issuer(s).Refresh(held, seed)
+	out := RefreshSeedResult{SeedVerdict: verdictOf(answer), Asked: true}
+	switch answer.Verdict {
+	case seeds.VerdictAlive:
+		insist(held, s, "seed "+in.Seed.Name+" was refreshed and is not saved yet", func(ctx context.Context) error {
+			ref, err := seeds.SaveRefreshed(ctx, s.Store, in.Seed.Name, in.Seed.Generation+1, spent, next)
+			if err == nil {
+				out.take(ref, next)
+			}
+			return err
+		})
+	case seeds.VerdictUnknown:
+		// The token was not used up. This must be recorded as reliably as the intent.
+		insist(held, s, "seed "+in.Seed.Name+" was not refreshed, and that cannot be written down", func(ctx context.Context) error {
+			return intent.Withdraw(ctx, s.Store)
+		})
+	}
+	return out
+}
+
+// storeTry is the time limit for one try to write to the store.
+const storeTry = time.Minute
+
+// insist repeats do until it succeeds or the process ends. Meanwhile, Beats sends the
+// activity's heartbeats.
+func insist(ctx context.Context, s *site.Site, what string, do func(context.Context) error) {
+	for n := int32(1); ; n++ {
+		try, cancel := context.WithTimeout(ctx, storeTry)
+		err := do(try)
+		cancel()
+		if err == nil {
+			return
+		}
+		s.Logger.Error(what, "err", err)
+		time.Sleep(kit.NextTry(n, 0))
+	}
+}
+
+func (r *RefreshSeedResult) take(ref seeds.Ref, b *seeds.Bundle) {
+	r.Verdict, r.Reason, r.Hint = string(seeds.VerdictAlive), "", ""
+	r.Saved = &protocol.SeedRef{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}
+	r.Auth, r.Files = seeds.AuthDigest(b.Auth()), filesOf(b)
+}
+
+// VerifySeedInput is the input of Seeds.VerifySeed.
+type VerifySeedInput struct {
+	Seed protocol.SeedRef `json:"seed"`
+}
+
+// VerifySeedResult has what VerifySeed found.
+type VerifySeedResult struct {
+	SeedVerdict
+	// Until is the time at which the login's access token expires, as the token says.
+	Until time.Time `json:"until,omitzero"`
+}
+
+// VerifySeed checks a seed without using up its refresh token or changing anything. For
+// a login it reads what the tokens say; for a key it asks whether the key is accepted.
+func (s *Activities) VerifySeed(ctx context.Context, in VerifySeedInput) (VerifySeedResult, error) {
+	out, err := VerifySeed(ctx, s.Site, in)
+	return out, kit.Failing{}.Failure(ctx, "verify seed "+in.Seed.Name, err)
+}
+
+// VerifySeed does the work of the activity of that name.
+func VerifySeed(ctx context.Context, s *site.Site, in VerifySeedInput) (VerifySeedResult, error) {
+	seed, err := s.Bundle(ctx, &in.Seed)
+	if err != nil {
+		return VerifySeedResult{}, err
+	}
+	if seed.Kind() == seeds.KindChatGPT {
+		answer, until := issuer(s).Fresh(seed)
+		return VerifySeedResult{SeedVerdict: verdictOf(answer), Until: until}, nil
+	}
+	return VerifySeedResult{SeedVerdict: verdictOf(issuer(s).Ask(ctx, seed))}, nil
+}

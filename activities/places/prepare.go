@@ -1,0 +1,283 @@
+package places
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"go.temporal.io/sdk/activity"
+	"golang.org/x/sync/errgroup"
+
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/hosts"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/activities/snaps"
+	"fairlead.dev/fairlead/activities/workspaces"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// PlaceActs are the activities that prepare and clean a session's place on a host.
+type Activities struct{ Site *site.Site }
+
+// NewPlaceActs makes the activities of a worker.
+func New(s *site.Site) *Activities { return &Activities{Site: s} }
+
+// PrepareSession puts codex, the session's folders and its credential on the host.
+// Before that, it checks with a made-up credential that commands can be confined there
+// as asked, and that they cannot get at the credential. Without a seed the session
+// still has a CODEX_HOME of its own: codex never uses a login of the host's user. If
+// PrepareSession fails, it leaves no credential there, and no folder that it made.
+func (s *Activities) PrepareSession(ctx context.Context, in PrepareSessionInput) (PrepareSessionResult, error) {
+	attempt := activity.GetInfo(ctx).Attempt
+	f := kit.Failing{Epoch: folder.EpochOf(in.Claim, attempt)}
+	what := "prepare session " + in.Claim.Session
+	sec, err := site.HidingIn(ctx, s.Site, in.Claim, in.Seed)
+	if err != nil {
+		return PrepareSessionResult{}, f.Failure(ctx, what, err)
+	}
+	f.Hide = sec.All
+	p, quiet := kit.ReportProgress(ctx)
+	defer quiet()
+	in.Stop = activity.GetWorkerStopChannel(ctx)
+	out, err := PrepareSession(ctx, s.Site, in, attempt, sec, p)
+	if errors.Is(err, kit.ErrHandOver) {
+		f.Delay = kit.HandOver
+	}
+	if err != nil {
+		return PrepareSessionResult{}, f.Failure(ctx, what, err)
+	}
+	out.Differs = sec.All.String(out.Differs)
+	return out, nil
+}
+
+// PrepareSession does the work of the activity of that name.
+func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, attempt int32, hide site.Secrets, p *kit.Progress) (PrepareSessionResult, error) {
+	var out PrepareSessionResult
+	if err := kit.CheckID("session", in.Claim.Session); err != nil {
+		return out, err
+	}
+	if !protocol.IsSandbox(in.Sandbox) {
+		return out, kit.BadInput("sandbox %q is not read-only, workspace-write, danger-full-access or profile", in.Sandbox)
+	}
+	if err := site.KeepPolicies(ctx, s, in.Policies); err != nil {
+		return out, err
+	}
+	if in.Workspace != nil {
+		if err := in.Workspace.Check(); err != nil {
+			return out, kit.BadInput("workspace: %w", err)
+		}
+	}
+	bundle, err := s.Bundle(ctx, in.Seed)
+	if err != nil {
+		return out, err
+	}
+	if err := logins.CheckBroker(in.Credentials, in.Seed); err != nil {
+		return out, err
+	}
+	if in.Credentials == protocol.CredentialsBroker {
+		bundle = bundle.WithoutAuth()
+	}
+	h, err := s.Host(in.Claim.Host)
+	if err != nil {
+		return out, err
+	}
+	root, err := hostexec.Root(ctx, h, in.Claim.Host)
+	if err != nil {
+		return out, fmt.Errorf("find the root folder: %w", err)
+	}
+	l := folder.LayoutOf(root, in.Claim.Session)
+	if in.Dir != "" && in.Restore.From() == "" {
+		if in.Dir, err = personsDir(ctx, h, in.Dir); err != nil {
+			return out, err
+		}
+	}
+	var m hosts.Machine
+	both, each := errgroup.WithContext(ctx) // one round trip
+	both.Go(func() error { return hosts.Enter(each, s, h, in.Claim, root) })
+	both.Go(func() (err error) { m, err = hosts.LookAtMachine(each, h, root); return err })
+	if err := both.Wait(); err != nil {
+		return out, err
+	}
+	codex, err := hosts.CodexOn(ctx, s, h, in.Claim.Host, root, m)
+	if err != nil {
+		return out, err
+	}
+	if err := logins.CheckBrokerCodex(in.Credentials, codex.Version); err != nil {
+		return out, err
+	}
+	l.Codex = codex.Path
+	from, cannot := restorable(ctx, s, in, codex.Version)
+	a, err := arrive(ctx, s, h, l, in, cannot, attempt, hide)
+	if err != nil {
+		return out, err
+	}
+	if cannot != nil {
+		s.Logger.Warn("snapshot cannot be read; the folder on the host has all of it", "session", in.Claim.Session, "snapshot", in.Restore.Snapshot, "error", cannot)
+	}
+	l = a.layout
+	if a.mark.Seed != in.Seed && in.Credentials != protocol.CredentialsBroker {
+		if bundle, err = s.Bundle(ctx, a.mark.Seed); err != nil {
+			return out, err
+		}
+	}
+
+	fence := folder.FenceOf(in.Claim, l.Dir, attempt)
+	var planted seeds.Planted
+	protected := hosts.Protection{}
+	if err = furnish(ctx, s, h, l, in, &a, fence, p); err == nil {
+		out.Brought, out.BeforeRun, err = workspaces.WorkIn(ctx, s, workspaces.WorkspaceJob(s, h, l, in.Claim, attempt, in.Stop), in.Workspace, a.workState(), hide, p)
+		if err != nil && in.Workspace != nil && workspaces.StillGoing(ctx, err) {
+			return out, err // the next attempt finds the job
+		}
+	}
+	if err == nil {
+		protected, err = hosts.Protects(ctx, s, h, in.Claim.Host, l, codex.Version, in.Sandbox, in.Confine, bundle, fence)
+	}
+	if err == nil && protected.Why != "" && hosts.HoldsSecrets(bundle) && s.Unprotected != hosts.UnprotectedAllow {
+		err = protected.Err()
+	}
+	if err == nil {
+		planted, err = seeds.Plant(ctx, h, seeds.PlantSpec{
+			CodexHome: l.CodexHome, Within: l.Dir, Bundle: bundle, Sandbox: in.Sandbox, Confine: protected.Confine, NoProfile: protected.Profile == "", WorkDir: l.WorkDir, Fence: &fence,
+		})
+	}
+	if err == nil && !a.marked {
+		// From now on a process may run here, so the folder must be marked as ours.
+		err = folder.WriteMark(ctx, h, l, a.mark, true, fence)
+	}
+	if err != nil {
+		if !a.fresh() {
+			// Codex has worked here before.
+			if unsaved := logins.NewKeeper(s, h, in.Claim.Session, l.CodexHome, in.Seed, hide).SaveBack(ctx); unsaved != nil {
+				return out, fmt.Errorf("%w (and the login stays in %s on %s: %v)", err, l.CodexHome, h.Name(), unsaved)
+			}
+		}
+		return out, unprepare(ctx, s, h, l, in, fence, a.fresh(), err)
+	}
+	if len(planted.Skipped) > 0 {
+		s.Logger.Info("config.toml of the seed sets what we would", "session", in.Claim.Session, "settings", planted.Skipped)
+	}
+	out = PrepareSessionResult{Layout: l, CodexVersion: codex.Version, Permissions: planted.Permissions, Restored: a.mark.Restored, Differs: a.mark.Differs, ThreadID: from.ThreadID, Left: a.mark.Left,
+		Brought: out.Brought, BeforeRun: out.BeforeRun}
+	if hosts.HoldsSecrets(bundle) {
+		out.Unprotected = protected.Why
+	}
+	pumps.ForgetHeard(ctx, s, in.Claim.Session, in.Claim.Generation-1) // it is in the transcript
+	return out, nil
+}
+
+// personsDir resolves --dir and checks that it is a folder in which codex can work.
+func personsDir(ctx context.Context, h hostexec.Host, dir string) (string, error) {
+	res, err := h.Run(ctx, hostexec.Command{Script: `d=$1
+case $d in
+'~') d=$HOME ;;
+'~/'*) d=$HOME/${d#??} ;;
+/*) ;;
+*) d=$HOME/$d ;;
+esac
+[ -e "$d" ] || { echo "it does not exist" >&2; exit 3; }
+[ -d "$d" ] || { echo "it is not a directory" >&2; exit 3; }
+[ -r "$d" ] && [ -x "$d" ] || { echo "it may not be read" >&2; exit 3; }
+cd -- "$d" && pwd -P`, Args: []string{dir}})
+	var exit *hostexec.ExitError
+	if errors.As(err, &exit) && exit.Code == 3 {
+		return "", &kit.TypedError{Kind: protocol.ErrTypeBadInput, Hint: "--dir is a folder on the host; make it first, or leave --dir out for a fresh one",
+			Err: fmt.Errorf("--dir %s on %s: %s", dir, h.Name(), strings.TrimSpace(string(exit.Stderr)))}
+	}
+	if err != nil {
+		return "", fmt.Errorf("look at --dir %s: %w", dir, err)
+	}
+	abs := strings.TrimSuffix(string(res.Stdout), "\n")
+	if !path.IsAbs(abs) || strings.Contains(abs, "\n") {
+		return "", kit.BadInput("--dir %s on %s: its path %q cannot be used", dir, h.Name(), abs)
+	}
+	return path.Clean(abs), nil
+}
+
+// foldersScript makes the session's folders and marks them. The first time, it also
+// records which of codex's mount points the work folder had before. Folders with an empty
+// name are not made.
+const foldersScript = `umask 077
+flushed() { ` + folder.FlushMark + `; }
+dir=$1 home=$2 work=$3 own=$4 need=$5 mark=$6
+shift 6
+free=$(df -Pk -- "$dir" 2>/dev/null | awk 'NR == 2 { print $4 }')
+case $free in '' | *[!0-9]*) ;; *)
+	[ "$free" -ge "$need" ] || { echo "No space left on device: $((free / 1024)) MiB are free below $dir, $((need / 1024)) are needed" >&2; exit 1; } ;;
+esac
+mkdir -p -- "$dir/proc" "$dir/tmp" "$dir/workspace" || exit 1
+[ -e "$dir/generation" ] || {
+	printf %s "$mark" >"$dir/generation.new" && flushed "$dir" && mv -f -- "$dir/generation.new" "$dir/generation"
+} || exit 1
+[ -z "$home" ] || mkdir -p -- "$home" || exit 1
+[ -n "$work" ] || exit 0
+if [ "$own" = y ]; then mkdir -p -- "$work" || exit 1; fi
+[ -e "$dir/before" ] || {
+	for m in "$@"; do [ ! -e "$work/$m" ] || echo "$m"; done >"$dir/before.new" && mv -f -- "$dir/before.new" "$dir/before"
+}`
+
+// furnish makes the session's folders, and restores the snapshot into them if no earlier
+// attempt has.
+func furnish(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, a *arrival, fence hostexec.Fence, p *kit.Progress) error {
+	if a.fresh() && a.mark.Restored == folder.RestoredSnapshot {
+		// The mark comes first, so that the folder of an interrupted restore is known
+		// as ours.
+		bare := l
+		bare.CodexHome, bare.WorkDir = "", ""
+		if err := MakeFolders(ctx, h, bare, a.mark, fence); err != nil {
+			return err
+		}
+		var err error
+		if a.mark.Differs, err = snaps.Bring(ctx, s, h, l, in.Claim.Host, in.Restore.Snapshot, fence, p); err != nil {
+			return err
+		}
+	}
+	return MakeFolders(ctx, h, l, a.mark, fence)
+}
+
+// MakeFolders makes the folders of a session.
+func MakeFolders(ctx context.Context, h hostexec.Host, l protocol.Layout, mark folder.FolderMark, fence hostexec.Fence) error {
+	own := "n"
+	if l.OwnWork {
+		own = "y"
+	}
+	args := append([]string{l.Dir, l.CodexHome, l.WorkDir, own, fmt.Sprint(folder.SessionRoom >> 10), mark.Text()}, folder.MountPoints...)
+	if _, err := h.Run(ctx, hostexec.Command{Script: foldersScript, Args: args, Fence: &fence}); err != nil {
+		return fmt.Errorf("make the session's folders below %s: %w", l.Root, err)
+	}
+	return nil
+}
+
+// unprepare undoes a failed prepare. If the folder is new, it removes all of it,
+// otherwise only the credential. It removes nothing if a newer holder has the folder, or
+// if it cannot end the processes there.
+func unprepare(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, fence hostexec.Fence, fresh bool, why error) error {
+	if errors.Is(why, hostexec.ErrFenced) {
+		return why // a newer holder has the folder by now
+	}
+	ctx, cancel := kit.Afterwards(ctx)
+	defer cancel()
+	var err error
+	if in.Workspace != nil { // git, or a hook, may be at work
+		_, err = process.Reap(ctx, h, l.Dir, folder.Mark(in.Claim.Session, l), fence)
+	}
+	if err != nil {
+		// The folder stays until the session is closed.
+	} else if fresh {
+		err = hostexec.RemoveTree(ctx, h, l.Dir, path.Join(l.Root, "sessions"), &fence)
+	} else {
+		err = seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence)
+	}
+	if err != nil {
+		return fmt.Errorf("%w (and what was planted may still be in %s on %s: %v)", why, l.CodexHome, h.Name(), err)
+	}
+	return why
+}

@@ -1,0 +1,159 @@
+package places
+
+import (
+	"context"
+	"errors"
+	"path"
+	"slices"
+
+	"go.temporal.io/sdk/activity"
+
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/hosts"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// StartServer starts codex app-server as a journaled process. When repeated, it finds the
+// running process. It fails while the former incarnation runs, because two processes must
+// not write one thread.
+func (s *Activities) StartServer(ctx context.Context, in StartServerInput) (StartServerResult, error) {
+	attempt := activity.GetInfo(ctx).Attempt
+	out, err := StartServer(ctx, s.Site, in, attempt)
+	f := kit.Failing{Epoch: folder.EpochOf(in.Claim, attempt)}
+	return out, f.Failure(ctx, "session "+in.Claim.Session+": start codex", err)
+}
+
+// StartServer does the work of the activity of that name.
+func StartServer(ctx context.Context, s *site.Site, in StartServerInput, attempt int32) (StartServerResult, error) {
+	var out StartServerResult
+	l := in.Layout
+	if err := folder.CheckLayout(l, in.Claim.Session); err != nil {
+		return out, err
+	}
+	if in.Incarnation < 1 || !path.IsAbs(l.Codex) {
+		return out, kit.BadInput("incarnation %d of %q cannot be started", in.Incarnation, l.Codex)
+	}
+	h, err := s.Host(in.Claim.Host)
+	if err != nil {
+		return out, err
+	}
+	// This comes before the lock is taken, because the lock would make the folder,
+	// perhaps on another disk.
+	if _, err := hosts.LookSession(ctx, s, h, in.Claim, l, true); err != nil {
+		return out, err
+	}
+	if err := folder.FormerGone(ctx, h, l, in.Incarnation); err != nil {
+		return out, err
+	}
+	st, err := process.Start(ctx, h, process.Spec{
+		Dir:     folder.ServerDir(l, in.Incarnation),
+		Fence:   folder.FenceOf(in.Claim, l.Dir, attempt),
+		Argv:    []string{l.Codex, "app-server"},
+		Env:     serverEnv(s, l),
+		Unset:   hosts.UnsetKeys,
+		WorkDir: l.WorkDir,
+		Mark:    folder.Mark(in.Claim.Session, in.Layout),
+	})
+	var not *process.StartError
+	if errors.As(err, &not) && !errors.Is(err, hostexec.ErrNoSpace) {
+		return out, &kit.TypedError{Kind: protocol.ErrTypeCodexMissing, Hint: "see whether " + l.Codex + " and the work folder are still there; `ctl host provision`", Err: err}
+	}
+	if err != nil {
+		return out, err
+	}
+	if err := removeFormer(ctx, h, in, attempt); err != nil {
+		// The folders only take space, and the next start tries again.
+		s.Logger.Warn("folders of former processes are left", "session", in.Claim.Session, "err", err)
+	}
+	return StartServerResult{Process: folder.ServerName(in.Incarnation), PID: st.PID}, nil
+}
+
+// serverEnv returns codex's environment. It never contains a secret.
+func serverEnv(s *site.Site, l protocol.Layout) map[string]string {
+	env := map[string]string{
+		"CODEX_HOME": l.CodexHome,
+		// This is not the host's temp folder, because codex makes no helpers for a
+		// CODEX_HOME that lies in the temp folder.
+		"TMPDIR": path.Join(l.Dir, "tmp"),
+	}
+	if s.TokenEndpoint != "" {
+		env["CODEX_REFRESH_TOKEN_URL_OVERRIDE"] = s.TokenEndpoint
+	}
+	return env
+}
+
+// removeFormer removes the folders of processes older than the previous one. Before the
+// present process began, their journals were read to the end, and what they left
+// running was ended.
+func removeFormer(ctx context.Context, h hostexec.Host, in StartServerInput, attempt int32) error {
+	if in.Incarnation < 3 {
+		return nil
+	}
+	there, err := folder.ProcessesIn(ctx, h, in.Layout)
+	if err != nil {
+		return err
+	}
+	for i := in.Incarnation - 2; i >= 1; i-- {
+		if !slices.Contains(there, folder.ServerName(i)) {
+			continue
+		}
+		if err := process.Remove(ctx, h, folder.ServerDir(in.Layout, i), folder.FenceOf(in.Claim, in.Layout.Dir, attempt)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StopServer ends the process and everything that it left running. It also succeeds if
+// the process has ended or was never started. If the disk is too full for the lock, the
+// activity is retried for as long as the workflow's retry policy allows.
+func (s *Activities) StopServer(ctx context.Context, in StopServerInput) (StopServerResult, error) {
+	attempt := activity.GetInfo(ctx).Attempt
+	out, err := StopServer(ctx, s.Site, in, attempt)
+	f := kit.Failing{Epoch: folder.EpochOf(in.Claim, attempt)}
+	return out, f.Failure(ctx, "session "+in.Claim.Session+": stop codex", f.UntilRoom(err))
+}
+
+// StopServer does the work of the activity of that name.
+func StopServer(ctx context.Context, s *site.Site, in StopServerInput, attempt int32) (StopServerResult, error) {
+	var out StopServerResult
+	if err := folder.CheckLayout(in.Layout, in.Claim.Session); err != nil {
+		return out, err
+	}
+	h, err := s.Host(in.Claim.Host)
+	if err != nil {
+		return out, err
+	}
+	f, err := hosts.LookSession(ctx, s, h, in.Claim, in.Layout, true)
+	if err != nil {
+		return out, err
+	}
+	if !f.Exists {
+		out.Survivors, err = folder.EndUnrecorded(ctx, h, in.Layout, in.Claim, attempt)
+		return out, err
+	}
+	out.Survivors, err = folder.EndAll(ctx, h, in.Layout, in.Claim, in.Incarnation, attempt)
+	if err == nil {
+		keepLogin(ctx, s, h, in)
+	}
+	return out, err
+}
+
+// keepLogin saves a login that codex rotated before it ended. The file stays, so that a
+// later look can save a login that cannot be saved now.
+func keepLogin(ctx context.Context, s *site.Site, h hostexec.Host, in StopServerInput) {
+	if !folder.LoginRotates(in.Seed) {
+		return
+	}
+	hide, err := site.HidingIn(ctx, s, in.Claim, in.Seed)
+	if err != nil {
+		s.Logger.Warn("login of a session is not looked at", "session", in.Claim.Session, "seed", in.Seed.Name, "error", err)
+		return
+	}
+	logins.NewKeeper(s, h, in.Claim.Session, in.Layout.CodexHome, in.Seed, hide).Last(ctx)
+}

@@ -1,0 +1,177 @@
+package pumps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/store"
+)
+
+// The worker's API puts the files of messages into the store. They are copied to the
+// session's host before codex gets the message. There they lie beside the work folder,
+// so that they are in no snapshot or diff. Commands can read these files if their
+// sandbox lets them read the system. They can write there only if they run without a
+// sandbox. Each file lies in a folder that is named by the file's digest, so that
+// another attempt finds it, or copies it again.
+
+// inputsDir is the folder of a session for the files of messages.
+func inputsDir(l protocol.Layout) string { return path.Join(l.Dir, "inputs") }
+
+// InputsDir is the folder on a session's host for the files of messages.
+func InputsDir(l protocol.Layout) string { return inputsDir(l) }
+
+// InputPath returns the path of an input file on the host.
+func InputPath(l protocol.Layout, in protocol.Input) string {
+	return path.Join(inputsDir(l), in.Digest[:16], in.Name)
+}
+
+// PlantInputs copies the files of messages to the host, and sets their paths. If the store
+// does not have a file, its message is not sent to codex.
+func PlantInputs(ctx context.Context, s *site.Site, in RunPumpInput, attempt int32) error {
+	for i := range in.Pump.Sends {
+		send := &in.Pump.Sends[i]
+		if err := conversation.CheckInputs(send.Inputs); err != nil {
+			send.Unsayable, send.Inputs = NotSaid+err.Error(), nil
+			continue
+		}
+		send.Inputs = append([]protocol.Input(nil), send.Inputs...) // the caller's slice does not change
+		for j := range send.Inputs {
+			file := &send.Inputs[j]
+			file.Path = InputPath(in.Layout, *file)
+			if err := plantInput(ctx, s, in, *file, attempt); gone(err) {
+				send.Unsayable = fmt.Sprintf("%sits file %s is not in the store (any more), or not as it was", NotSaid, file.Name)
+			} else if err != nil {
+				return fmt.Errorf("message %s: put its file %s on the host: %w", send.ID, file.Name, err)
+			}
+		}
+	}
+	for _, file := range in.Files {
+		if conversation.CheckInputs([]protocol.Input{file}) != nil {
+			continue
+		}
+		if err := plantInput(ctx, s, in, file, attempt); gone(err) {
+			s.Logger.Warn("a file of an earlier message is not in the store any more", "session", in.Claim.Session, "file", file.Name)
+		} else if err != nil {
+			return fmt.Errorf("put %s, of an earlier message, on the host: %w", file.Name, err)
+		}
+	}
+	return nil
+}
+
+// NotSaid is the beginning of the reason why a message was not sent to codex, unless codex
+// itself refused the message.
+const NotSaid = "it was not said to codex: "
+
+// errNotAsSaid says that a blob does not have the size or the digest that the message
+// gives.
+var errNotAsSaid = errors.New("its content is not what the message says")
+
+// gone reports whether another try to read a blob is useless.
+func gone(err error) bool {
+	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrTorn) || errors.Is(err, errNotAsSaid)
+}
+
+// lookInputScript reports what lies at $1. It prints same if its SHA-256 is $2, and
+// strange if it is not a file. If the host cannot compute the digest, the file is copied
+// again.
+const lookInputScript = `LC_ALL=C; export LC_ALL
+if [ -h "$1" ]; then echo strange; exit 0; fi
+[ -e "$1" ] || { echo none; exit 0; }
+[ -f "$1" ] || { echo strange; exit 0; }
+if command -v sha256sum; then sum=$(sha256sum <"$1")
+elif command -v shasum; then sum=$(shasum -a 256 <"$1")
+elif command -v openssl; then sum=$(openssl dgst -sha256 -r <"$1")
+else sum=
+fi >/dev/null
+if [ "${sum%% *}" = "$2" ]; then echo same; else echo other; fi`
+
+func plantInput(ctx context.Context, s *site.Site, in RunPumpInput, file protocol.Input, attempt int32) error {
+	h, err := s.Host(in.Claim.Host)
+	if err != nil {
+		return err
+	}
+	where := InputPath(in.Layout, file)
+	fence := folder.FenceOf(in.Claim, in.Layout.Dir, attempt)
+	res, err := h.Run(ctx, hostexec.Command{Script: lookInputScript, Args: []string{where, file.Digest}})
+	if err != nil {
+		return err
+	}
+	switch strings.TrimSpace(string(res.Stdout)) {
+	case "same":
+		return nil
+	case "strange": // an unconfined command put it there
+		if err := hostexec.RemoveTree(ctx, h, where, in.Layout.Dir, &fence); err != nil {
+			return err
+		}
+	}
+	r, err := s.Store.NewReader(ctx, file.Blob)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	src := &source{r: r}
+	err = hostexec.Upload(ctx, h, where, src, file.Bytes, file.Digest, 0o400, &fence)
+	switch {
+	case err == nil:
+		return nil
+	case src.err != nil && src.err != io.EOF:
+		return src.err // an error of the store, not of the host
+	case src.n < file.Bytes && src.err == io.EOF, errors.Is(err, hostexec.ErrSource):
+		return fmt.Errorf("%w: %w", errNotAsSaid, err)
+	}
+	return err
+}
+
+// A source remembers how many bytes were read and the last error.
+type source struct {
+	r   io.Reader
+	n   int64
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	s.n += int64(n)
+	if err != nil {
+		s.err = err
+	}
+	return n, err
+}
+
+// FillSchemas reads from the store the output schemas that are too long for a workflow.
+func FillSchemas(ctx context.Context, s *site.Site, sends []conversation.Send) error {
+	for i := range sends {
+		send := &sends[i]
+		if send.SchemaBlob == "" || len(send.Schema) > 0 {
+			continue
+		}
+		if !owned.Is(send.SchemaBlob, owned.Messages) {
+			return kit.BadInput("message %s: blob %q is none of an output schema", send.ID, send.SchemaBlob)
+		}
+		data, err := s.Store.Get(ctx, send.SchemaBlob)
+		switch {
+		case gone(err):
+			send.Unsayable = NotSaid + "its output schema is not in the store (any more)"
+			continue
+		case err != nil:
+			return fmt.Errorf("read the output schema of message %s: %w", send.ID, err)
+		}
+		if err := conversation.CheckSchema(data); err != nil {
+			send.Unsayable = NotSaid + err.Error()
+			continue
+		}
+		send.Schema = data
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package pumps
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/policy"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// A session's policies are in the store, each under its digest. PrepareSession puts them
+// there, and the workers that run pumps read them. A policy declines everything if it is
+// missing, has a text of another digest, or does not parse.
+
+// Judge returns a function that applies the session's policies; nil if it has none. broken
+// maps the owner of each policy that cannot be used to the reason.
+func Judge(ctx context.Context, s *site.Site, in RunPumpInput) (judge func(conversation.Asked) conversation.Verdict, broken map[string]string, err error) {
+	if len(in.Policies) == 0 {
+		return nil, nil, nil // a pump whose input names a policy then declines
+	}
+	var all []*policy.Policy
+	for _, ref := range in.Policies {
+		p, err := site.ReadPolicy(ctx, s, ref.Digest)
+		if err != nil {
+			return nil, nil, err
+		}
+		if why := p.Broken(); why != "" {
+			if broken == nil {
+				broken = map[string]string{}
+			}
+			broken[ref.Of] = shortened(fmt.Sprintf("the policy of the %s cannot be used: %s", ref.Of, why), maxBroken)
+		}
+		all = append(all, p)
+	}
+	return func(a conversation.Asked) conversation.Verdict {
+		r := RequestOf(in, a)
+		var verdict policy.Verdict
+		for i, by := range askers(in) {
+			r.Requester = by
+			for n, p := range all {
+				if said := p.Decide(r); i+n == 0 {
+					verdict = said
+				} else {
+					verdict = Stricter(verdict, said)
+				}
+			}
+		}
+		return PumpVerdict(verdict)
+	}, broken, nil
+}
+
+// askers returns everybody for whom codex asks. Rules may accept for one person alone what
+// they do not accept for several. If nobody is known, it returns one empty name.
+func askers(in RunPumpInput) []string {
+	if len(in.Requesters) == 0 {
+		return []string{""}
+	}
+	return in.Requesters
+}
+
+// strictness orders outcomes: the stricter policy wins. An unknown outcome is the strictest,
+// because it declines.
+func strictness(o policy.Outcome) int {
+	return slices.Index([]policy.Outcome{policy.Decline, policy.Ask, policy.Accept, policy.AcceptForSession}, o)
+}
+
+// Stricter returns the stricter of two verdicts.
+func Stricter(a, b policy.Verdict) policy.Verdict {
+	if strictness(b.Outcome) < strictness(a.Outcome) {
+		return b
+	}
+	return a
+}
+
+// PumpVerdict returns a policy's verdict in the form that a pump takes.
+func PumpVerdict(v policy.Verdict) conversation.Verdict {
+	out := conversation.Verdict{Rule: v.Rule, Reason: v.Reason, Policy: v.Policy}
+	switch v.Outcome {
+	case policy.Accept, policy.AcceptForSession:
+		out.Outcome, out.ForSession = protocol.Accept, v.Outcome == policy.AcceptForSession
+	case policy.Ask:
+	default: // also an unknown outcome
+		out.Outcome = protocol.Decline
+	}
+	return out
+}
+
+// RequestOf returns all facts that rules may use, except who asks.
+func RequestOf(in RunPumpInput, a conversation.Asked) policy.Request {
+	r := policy.Request{
+		Kind: string(a.Kind), Action: a.Action, Command: a.Command, CWD: a.CWD, Work: in.Layout.WorkDir,
+		GrantRoot: a.GrantRoot, NetworkHost: a.NetworkHost, Permissions: a.Permissions, Digest: a.Digest, Reason: a.Reason,
+		Session: in.Claim.Session, Turn: a.Turn, Host: policy.Host{Name: in.Claim.Host.Name, Labels: in.Labels},
+		Model: a.Model, Server: a.Server, Tool: a.Tool, Arguments: a.Arguments,
+		Counts: policy.Counts{InTurn: a.Counts.InTurn, InMinute: a.Counts.InMinute, InSession: a.Counts.InSession,
+			Accepted: a.Counts.Accepted, Declined: a.Counts.Declined},
+	}
+	for _, c := range a.Changes {
+		r.Changes = append(r.Changes, policy.Change{Path: c.Path, Kind: c.Kind, MovedTo: c.MovedTo})
+	}
+	return r
+}
+
+// maxBroken is the largest length in bytes of the reason that a workflow gets for a
+// broken policy.
+const maxBroken = 2 << 10
+
+func shortened(s string, max int) string {
+	if len(s) <= max {
+		return s
+	}
+	return strings.ToValidUTF8(s[:max], "") + "…"
+}

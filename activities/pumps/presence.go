@@ -1,0 +1,73 @@
+package pumps
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+
+	"fairlead.dev/fairlead/activities/records"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// A presence tells viewers how far an attached pump is. A person who has decided a
+// request can see that codex has the decision long before the pump returns.
+type presence struct {
+	site  *site.Site
+	topic string
+
+	mu   sync.Mutex
+	now  protocol.SessionLive
+	told []byte // the state that viewers know, as JSON
+}
+
+// attachedTo returns a presence and publishes its state.
+func attachedTo(s *site.Site, session string, st conversation.PumpState) *presence {
+	p := &presence{site: s, topic: records.SessionTopic(session), now: protocol.SessionLive{
+		Attached: true, Seq: st.Seq, ThreadID: st.ThreadID, TurnID: st.TurnID, Offset: st.Cursor.Offset, Use: useOf(st), Progress: st.Progress,
+	}}
+	p.tell()
+	return p
+}
+
+// moved records a pump's place. It publishes it at once only if the thread, the turn or
+// the progress has changed.
+func (p *presence) moved(at conversation.Place) {
+	p.mu.Lock()
+	news := at.ThreadID != p.now.ThreadID || at.TurnID != p.now.TurnID || at.Progress != p.now.Progress
+	p.now.Progress = at.Progress
+	p.now.ThreadID, p.now.TurnID, p.now.Offset, p.now.Seq = at.ThreadID, at.TurnID, at.Offset, at.Seq
+	p.mu.Unlock()
+	if news {
+		p.tell()
+	}
+}
+
+// settled records the delivery of a send.
+func (p *presence) settled(d protocol.Delivery) {
+	if d.State != protocol.Acknowledged {
+		return
+	}
+	p.mu.Lock()
+	p.now.Acknowledged = append(slices.Clip(p.now.Acknowledged), d.ID)
+	p.mu.Unlock()
+	p.tell()
+}
+
+// tell publishes the state if viewers do not know it yet.
+func (p *presence) tell() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	data, err := json.Marshal(p.now)
+	if err != nil || string(data) == string(p.told) { // encoding cannot fail
+		return
+	}
+	p.told = data
+	site.Publish(p.site, p.topic, records.LiveState, 0, p.now)
+}
+
+// gone publishes that the pump is no longer attached, and why.
+func (p *presence) gone(reason conversation.PumpReason, seq int64) {
+	site.Publish(p.site, p.topic, records.LiveState, 0, protocol.SessionLive{Reason: string(reason), Seq: seq})
+}

@@ -1,0 +1,440 @@
+package pumps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/hosts"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/activities/records"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// PumpActs are the activities that carry on a conversation.
+type Activities struct{ Site *site.Site }
+
+// NewPumpActs makes the activities of a worker.
+func New(s *site.Site) *Activities { return &Activities{Site: s} }
+
+// PumpBeat is the heartbeat of a pump.
+type PumpBeat struct {
+	// Offset is how far the journal was read. It is for display only: no attempt
+	// resumes from it.
+	Offset int64 `json:"offset"`
+	// API is the address of the attached worker's API, where people can watch the
+	// session.
+	API string `json:"api,omitempty"`
+	// Away is set while the host is out of reach.
+	Away *site.OutOfReach `json:"away,omitempty"`
+	// Progress is the newest report of the model. It is for display only.
+	Progress *protocol.Progress `json:"progress,omitempty"`
+}
+
+const (
+	pumpBeat = 4 * time.Second
+)
+
+// An Attempt is what one execution of a pump gets from Temporal.
+type Attempt struct {
+	N    int32
+	Stop <-chan struct{} // closed when this worker stops
+	Beat func(PumpBeat)
+	Last PumpBeat // of the previous attempt
+
+	reports *reporter
+	since   time.Duration // from the scheduling of the activity to the start of this attempt
+}
+
+// RunPump attaches to the session's process and carries on the conversation until the
+// workflow must act. If the workflow cancels it, it returns a normal result. If the
+// connection is lost or this worker stops, it fails so that the next attempt begins at
+// once, on any worker, and goes on at the same byte. If the host was out of reach for
+// longer than LostAfter, it returns HostLost; see OutOfReach for what counts.
+func (s *Activities) RunPump(ctx context.Context, in RunPumpInput) (RunPumpResult, error) {
+	var last PumpBeat
+	if activity.HasHeartbeatDetails(ctx) {
+		if err := activity.GetHeartbeatDetails(ctx, &last); err != nil {
+			s.Site.Logger.Warn("what the attempt before knew cannot be read", "session", in.Claim.Session, "error", err)
+		}
+	}
+	info := activity.GetInfo(ctx)
+	return RunPump(ctx, s.Site, in, Attempt{
+		Last: last,
+		N:    info.Attempt,
+		// Both times are from the server's clock.
+		since: max(info.StartedTime.Sub(info.ScheduledTime), 0),
+		Stop:  activity.GetWorkerStopChannel(ctx),
+		Beat:  func(b PumpBeat) { activity.RecordHeartbeat(ctx, b) },
+	})
+}
+
+// RunPump does the work of the activity of that name.
+func RunPump(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt) (RunPumpResult, error) {
+	// Every failure sets its own retry delay. The delay of the retry policy applies
+	// only after a worker has died. Such a death is noticed only after a while.
+	f := kit.Failing{Epoch: folder.EpochOf(in.Claim, a.N), Delay: kit.NextTry(a.N, 0)}
+	what := "session " + in.Claim.Session + ": talk to codex"
+	hide, err := site.HidingIn(ctx, s, in.Claim, in.Seed)
+	if err != nil {
+		return RunPumpResult{}, f.Failure(ctx, what, err)
+	}
+	f.Hide = hide.All
+	began := s.Now()
+	// Heartbeats begin at once, because it may take longer than the heartbeat timeout
+	// to reach a host.
+	var offset atomic.Int64
+	offset.Store(in.Pump.From())
+	s.Reach.Know(in.Claim.Host, a.Last.Away, began)
+	a.reports = reporterOf(s, in)
+	quiet := keepBeating(s, a, in.Claim.Host, &offset)
+	out, err := converse(ctx, s, in, a, hide, &offset)
+	quiet()
+	if err != nil {
+		if lost := lostHost(ctx, s, in, a, hide, &offset, err); lost != nil {
+			return RunPumpResult{HostLost: lost}, nil
+		}
+		f.Delay = kit.NextTry(a.N, s.Now().Sub(began))
+		if errors.Is(err, kit.ErrHandOver) {
+			f.Delay = kit.HandOver
+		}
+		lost := errors.Is(err, conversation.ErrWireLost) && !errors.Is(err, hostexec.ErrFenced)
+		if errors.Is(err, hostexec.ErrNoSpace) {
+			// codex goes on once somebody has made room, so the pump is retried until then.
+			err = f.UntilRoom(err)
+		}
+		if lost || errors.Is(err, kit.ErrHandOver) {
+			err = &kit.TypedError{Kind: protocol.ErrTypeWireLost, Retry: true, Err: err}
+		}
+		return RunPumpResult{}, f.Failure(ctx, what, err)
+	}
+	kit.HideIn(hide.All, &out)
+	return out, nil
+}
+
+// lostHost evaluates the error of an attempt. It returns a HostLost if the host has
+// been out of reach for too long by now.
+func lostHost(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hide site.Secrets, offset *atomic.Int64, err error) *protocol.HostLost {
+	if ctx.Err() != nil {
+		return nil // cancelled; the next pump finds out whether the host is lost
+	}
+	now := s.Now()
+	away := s.Reach.Missed(in.Claim.Host, err, hide.All.String(err.Error()), now)
+	// The next attempt reads this heartbeat.
+	a.Beat(beatOf(s, a, in.Claim.Host, offset))
+	if away == nil || in.LostAfter <= 0 || now.Sub(away.Since) < in.LostAfter {
+		return nil
+	}
+	s.Logger.Warn("host is given up as lost", "session", in.Claim.Session, "host", in.Claim.Host.Name, "since", away.Since, "error", away.Why)
+	return &protocol.HostLost{Since: away.Since, Why: away.Why}
+}
+
+func beatOf(s *site.Site, a Attempt, h protocol.HostSpec, offset *atomic.Int64) PumpBeat {
+	return PumpBeat{Offset: offset.Load(), API: s.APIAddress, Away: s.Reach.Now(h), Progress: a.reports.now()}
+}
+
+// fresh returns a function that measures the delay of events; nil if Lag is not set.
+func fresh(s *site.Site) func(time.Time) {
+	if s.Lag == nil {
+		return nil
+	}
+	return func(emitted time.Time) { s.Lag(s.Now().Sub(emitted)) }
+}
+
+// keepBeating sends heartbeats until the returned function is called.
+func keepBeating(s *site.Site, a Attempt, h protocol.HostSpec, offset *atomic.Int64) (quiet func()) {
+	done, joined := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(joined)
+		tick := time.NewTicker(pumpBeat)
+		defer tick.Stop()
+		for {
+			a.Beat(beatOf(s, a, h, offset))
+			select {
+			case <-tick.C:
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() { close(done); <-joined }
+}
+
+// converse runs one attempt. Its error wraps ErrHandOver when the worker stops.
+func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hide site.Secrets, offset *atomic.Int64) (RunPumpResult, error) {
+	if err := folder.CheckLayout(in.Layout, in.Claim.Session); err != nil {
+		return RunPumpResult{}, err
+	}
+	if err := logins.CheckBroker(in.Credentials, in.Seed); err != nil {
+		return RunPumpResult{}, err
+	}
+	if in.Pump.Limits.Line == 0 {
+		in.Pump.Limits.Line = s.MaxLine
+	}
+	in.Pump.Sends = slices.Clone(in.Pump.Sends)
+	if err := FillTexts(ctx, s, in.Pump.Sends); err != nil {
+		return RunPumpResult{}, err
+	}
+	if err := FillSchemas(ctx, s, in.Pump.Sends); err != nil {
+		return RunPumpResult{}, err
+	}
+	if err := PlantInputs(ctx, s, in, a.N); err != nil {
+		return RunPumpResult{}, err
+	}
+	if err := site.FillAnswers(ctx, s, in.Claim.Session, in.Pump.Sends); err != nil {
+		return RunPumpResult{}, err
+	}
+	judge, broken, err := Judge(ctx, s, in)
+	if err != nil {
+		return RunPumpResult{}, err
+	}
+	// The transcript and the end of the conversation outlive a cancelled ctx.
+	held := context.WithoutCancel(ctx)
+	t := &records.Transcript{
+		Store: s.Store, Session: in.Claim.Session, Now: s.Now,
+		Owner: records.Owner{Generation: in.Claim.Generation, Pump: in.Claim.Pump}, Stored: in.Pump.State.Seq,
+	}
+
+	runCtx, callBack := context.WithCancelCause(held)
+	defer callBack(nil)
+	// A cancelled conversation still reads and writes.
+	life, end := context.WithCancel(held)
+	defer end()
+	h, err := s.Host(in.Claim.Host)
+	if err != nil {
+		return RunPumpResult{}, err
+	}
+	var keep *logins.Keeper // with a broker, codex has no login on the host
+	if in.Credentials != protocol.CredentialsBroker && !in.Unkept {
+		keep = logins.NewKeeper(s, h, in.Claim.Session, in.Layout.CodexHome, in.Seed, hide)
+	}
+	w, err := attachTo(ctx, s, life, in, a, offset)
+	if err != nil {
+		return RunPumpResult{}, err
+	}
+	defer w.Close()
+	s.Reach.Reached(in.Claim.Host)
+	// The host counts as reached until the wire broke, even if new connections failed
+	// meanwhile.
+	defer s.Reach.Reached(in.Claim.Host)
+
+	notices := keep.Noticing(held, w.Size(), offset)
+	// If the lease on the seed has ended, callBack ends the pump, because another
+	// session may have the login now.
+	stopKeeping := keep.Beside(held, callBack)
+	defer stopKeeping()
+	trimming := trimAside(held, s, in, a)
+	here := attachedTo(s, in.Claim.Session, in.Pump.State)
+	done := make(chan struct{})
+	joined := make(chan struct{})
+	go func() {
+		defer close(joined)
+		attend(ctx, s, held, a.Stop, t, here, callBack, done)
+	}()
+	reporting, noReports := context.WithCancel(held)
+	defer noReports()
+	reported := a.reports.begin(reporting)
+	var lost *conversation.Lost
+	broker := logins.Broker(s, in.Claim.Session, in.Credentials, in.Seed, in.Unkept, hide, callBack)
+	res, err := conversation.Run(runCtx, w, in.Pump, site.SinkOf(held, s, t, hide.All), conversation.Options{
+		Attempt: int(a.N) + in.Pump.Again, Since: a.since, Nonce: fmt.Sprintf("%d-%d", in.Claim.Pump, a.N), Redactor: hide.Pump, Exit: w.exit, Over: w.over, Now: s.Now,
+		Log: s.Logger.With("session", in.Claim.Session), AnyVersion: s.AnyVersion,
+		Broker:  broker.Asked(),
+		Judge:   judge,
+		Tool:    toolsOf(s, in, hide),
+		Zone:    hosts.ZoneOf(held, h, s.Logger),
+		Before:  notices.Before(held),
+		Lost:    func(l conversation.Lost) { lost = &l },
+		Settled: here.settled, Moved: func(p conversation.Place) { here.moved(p); a.reports.moved(p.Progress) }, Used: here.used, Fresh: fresh(s),
+	})
+	trimming.add(&res.State)
+	close(done)
+	noReports()
+	<-joined
+	<-reported
+	if ferr := t.Flush(held); ferr != nil && err == nil {
+		err = ferr
+	}
+	if lost != nil && t.Err == nil {
+		KeepHeard(held, s, in, *lost, hide) // after its entries are stored
+	}
+	if t.Strange != "" {
+		s.Logger.Error("transcript differs between attempts", "session", in.Claim.Session, "what", t.Strange)
+	}
+	if err == nil {
+		here.gone(res.Reason, res.State.Seq)
+	} else {
+		here.gone("", in.Pump.State.Seq)
+	}
+	if err == nil && res.Reason == conversation.PumpCancelled && errors.Is(context.Cause(runCtx), kit.ErrHandOver) && ctx.Err() == nil {
+		err = kit.ErrHandOver
+	}
+	if err == nil && len(res.State.Open) > 0 && res.Reason != conversation.ProcessEnded {
+		err = leaveWatch(held, s, in, a.N, res.State.Cursor, keep)
+	} else if err == nil && res.State.Restless && res.State.TurnID == "" && res.Reason != conversation.ProcessEnded {
+		// codex may begin a turn while no pump is attached.
+		if werr := leaveWatch(held, s, in, a.N, res.State.Cursor, keep); werr != nil {
+			s.Logger.Warn("turns that codex begins by itself are seen late", "session", in.Claim.Session, "error", werr)
+		}
+	} else if err == nil && res.Reason == conversation.TurnEnded {
+		leaveLogin(held, s, in, a.N, res.State.Cursor, keep)
+	}
+	stopKeeping()
+	if err != nil {
+		if !movesOn(err) {
+			// The next attempts may fail as early as this one, so that a rotated login
+			// would not be stored for a long time. This call at least reports the
+			// rotation to the seed.
+			keep.Last(held)
+		}
+		return RunPumpResult{}, err
+	}
+	site.DropAnswers(held, s, in.Pump.Sends, res.Deliveries, in.Forget)
+	// The last look at the login comes after the watch was left, which sees later
+	// changes.
+	out := RunPumpResult{Pump: res, SeedLost: keep.Last(held), PolicyBroken: broken}
+	if out.SeedLost == nil {
+		out.SeedLost = broker.SeedLost()
+	}
+	for i := range out.Pump.Requests {
+		out.Pump.Requests[i].Whole = nil
+	}
+	if res.Reason == conversation.ProcessEnded {
+		out.Process = w.gone()
+	}
+	return out, nil
+}
+
+// movesOn reports whether the error means that another attempt goes on, or that the
+// host is out of reach.
+func movesOn(err error) bool {
+	return errors.Is(err, kit.ErrHandOver) || errors.Is(err, conversation.ErrWireLost) || errors.Is(err, hostexec.ErrFenced)
+}
+
+// FillTexts reads from the store the texts that are too long for a workflow. Whoever
+// sends the session a message names the blob, so FillTexts reads only blobs of
+// messages.
+func FillTexts(ctx context.Context, s *site.Site, sends []conversation.Send) error {
+	for i, send := range sends {
+		if send.Blob == "" || send.Text != "" {
+			continue
+		}
+		if !owned.Is(send.Blob, owned.Messages) {
+			return kit.BadInput("message %s: blob %q is none of a message", send.ID, send.Blob)
+		}
+		data, err := s.Store.Get(ctx, send.Blob)
+		if err != nil {
+			return fmt.Errorf("read message %s: %w", send.ID, err)
+		}
+		sends[i].Text = string(data)
+	}
+	return nil
+}
+
+// A pumpWire is a wire that can tell how its process ended.
+type pumpWire struct {
+	conversation.Wire
+	over bool // the process had ended before the attach
+	gone func() *ProcessGone
+}
+
+// exit tells a pump how its process ended.
+func (w *pumpWire) exit() (how, tail string) {
+	g := w.gone()
+	if g.State == string(process.Exited) {
+		return fmt.Sprintf("exited with status %d", g.Code), g.StderrTail
+	}
+	return g.State, g.StderrTail
+}
+
+// attachTo attaches until life ends; ctx bounds only the attaching.
+func attachTo(ctx context.Context, s *site.Site, life context.Context, in RunPumpInput, a Attempt, offset *atomic.Int64) (*pumpWire, error) {
+	h, err := s.Host(in.Claim.Host)
+	if err != nil {
+		return nil, err
+	}
+	dir := folder.ServerDir(in.Layout, in.Pump.State.Cursor.Incarnation)
+	from := in.Pump.From()
+	stopped := make(chan struct{})
+	defer close(stopped)
+	life, giveUp := context.WithCancelCause(life)
+	go func() {
+		select {
+		case <-stopped:
+		case <-ctx.Done():
+			giveUp(ctx.Err())
+		case <-a.Stop:
+			giveUp(kit.ErrHandOver)
+		}
+	}()
+	att, err := process.Attach(life, h, dir, process.AttachOptions{
+		Offset: from, Lines: true, Fence: folder.FenceOf(in.Claim, in.Layout.Dir, a.N),
+	})
+	switch {
+	case errors.Is(err, hostexec.ErrNotExist):
+		defer giveUp(nil)
+		if _, err := hosts.LookSession(life, s, h, in.Claim, in.Layout, true); err != nil {
+			return nil, fmt.Errorf("attach to %s on %s: %w", dir, h.Name(), err)
+		}
+		return noJournal(in, ProcessGone{State: string(process.Absent)}), nil
+	case errors.Is(err, process.ErrJournalLost):
+		giveUp(nil)
+		return noJournal(in, ProcessGone{State: string(process.Lost),
+			StderrTail: "its journal was deleted or cut short on the host"}), nil
+	case err != nil:
+		defer giveUp(nil)
+		if cause := context.Cause(life); cause != nil {
+			return nil, cause
+		}
+		return nil, fmt.Errorf("attach to %s on %s: %w", dir, h.Name(), err)
+	}
+	over := att.Status().State != process.Running
+	return &pumpWire{Wire: &wire{att, offset}, over: over, gone: func() *ProcessGone { return GoneOf(att.Status()) }}, nil
+}
+
+// noJournal returns a wire for a process whose journal cannot be read.
+func noJournal(in RunPumpInput, g ProcessGone) *pumpWire {
+	return &pumpWire{Wire: goneWire{in.Pump.State.Cursor.Offset}, over: true, gone: func() *ProcessGone { return &g }}
+}
+
+// GoneOf says how a process ended, without the secrets in hide.
+func GoneOf(st process.Status) *ProcessGone {
+	return &ProcessGone{State: string(st.State), Code: st.Code, StderrTail: kit.LastOf(st.StderrTail, 2<<10)}
+}
+
+// attend runs in parallel with a conversation. It stores entries that have waited,
+// tells viewers how far the pump is, and cancels the conversation when the workflow
+// cancels the activity or the worker stops.
+func attend(ctx context.Context, s *site.Site, held context.Context, stop <-chan struct{}, t *records.Transcript, here *presence, callBack context.CancelCauseFunc, done <-chan struct{}) {
+	flush := time.NewTicker(records.SegmentAge / 2)
+	defer flush.Stop()
+	cancelled := ctx.Done()
+	for {
+		select {
+		case <-done:
+			return
+		case <-flush.C:
+			// The transcript remembers an error, which ends the conversation.
+			_ = t.FlushOld(held)
+			here.tell()
+		case <-cancelled:
+			callBack(context.Canceled)
+			cancelled = nil
+		case <-stop:
+			callBack(kit.ErrHandOver)
+			stop = nil
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package pumps
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"fairlead.dev/fairlead/activities/records"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// Tools are the names of our tools for codex.
+func Tools() []string { return slices.Clone(protocol.Tools) }
+
+// CheckTools returns an error if a session cannot offer these tools.
+func CheckTools(names []string) error { return conversation.CheckTools(names) }
+
+// A ToolShop carries out the calls that one pump's codex makes of our tools.
+type ToolShop struct {
+	Site    *site.Site
+	Session string
+	Spec    protocol.HostSpec
+	Layout  protocol.Layout
+	Hide    site.Secrets
+	Limits  site.DeliverLimits
+
+	mu   sync.Mutex
+	past []records.Handover // guarded by mu: the session's handovers, after they were read
+}
+
+// toolsOf returns nil for a session that offers no tools.
+func toolsOf(s *site.Site, in RunPumpInput, hide site.Secrets) conversation.Tooler {
+	if len(in.Pump.Thread.Tools) == 0 {
+		return nil
+	}
+	t := &ToolShop{Site: s, Session: in.Claim.Session, Spec: in.Claim.Host, Layout: in.Layout, Hide: hide, Limits: s.Deliver.OrDefaults()}
+	return t.Call
+}
+
+// Call carries out a call of one of our tools.
+func (t *ToolShop) Call(ctx context.Context, call conversation.ToolCall) (conversation.ToolReply, error) {
+	if call.Tool != protocol.ToolDeliver {
+		return conversation.ToolReply{Text: fmt.Sprintf("Nobody knows how to carry out %q.", call.Tool)}, nil
+	}
+	return t.deliver(ctx, call)
+}

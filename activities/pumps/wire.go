@@ -1,0 +1,48 @@
+package pumps
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/process"
+)
+
+// A wire is an attachment for a pump. It marks the errors after which only the connection is
+// gone, and counts the bytes that were read.
+type wire struct {
+	process.Attachment
+	offset *atomic.Int64 // next byte of the journal to be read
+}
+
+// Read implements io.Reader; it is called by one goroutine.
+func (w *wire) Read(p []byte) (int, error) {
+	n, err := w.Attachment.Read(p)
+	w.offset.Add(int64(n))
+	return n, wireError(err)
+}
+
+func (w *wire) Write(p []byte) (int, error) {
+	n, err := w.Attachment.Write(p)
+	return n, wireError(err)
+}
+
+// wireError marks errors that end only the connection, and not the process.
+func wireError(err error) error {
+	switch {
+	case err == nil || errors.Is(err, io.EOF) || errors.Is(err, hostexec.ErrFenced) || errors.Is(err, hostexec.ErrProcessGone):
+		return err
+	}
+	return fmt.Errorf("%w: %w", conversation.ErrWireLost, err)
+}
+
+// goneWire stands for a process that has no journal.
+type goneWire struct{ size int64 }
+
+func (goneWire) Read([]byte) (int, error)  { return 0, io.EOF }
+func (goneWire) Write([]byte) (int, error) { return 0, hostexec.ErrProcessGone }
+func (goneWire) Close() error              { return nil }
+func (g goneWire) Size() int64             { return g.size }

@@ -1,0 +1,258 @@
+package site
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// Secret answers never enter a workflow. The worker's API seals them into the store, a
+// decision names the blob, and the pump that delivers the decision reads it. As long as
+// the session lives, codex may repeat or print these answers. So a sealed copy stays
+// for the redactors of later pumps and snapshots, until the session is closed and no
+// host has anything of it.
+const (
+	// AnswersPrefix is the prefix of answers that wait for the pump, by session.
+	AnswersPrefix = "answers/"
+	// ToldPrefix is the prefix of the copies for redaction, by session.
+	ToldPrefix = "told/"
+	// AnswersKept is how long answers wait for a session that has not delivered them.
+	AnswersKept = 45 * 24 * time.Hour
+)
+
+// SecretAnswers checks that answers fit the questions of a request. The decision itself
+// answers the questions in apart, so they are left out. It returns the answers in
+// codex's form. An error means that the answers do not fit.
+func SecretAnswers(r protocol.Request, answers map[string][]string, apart []string) (map[string][]string, error) {
+	rest := slices.DeleteFunc(slices.Clone(r.Questions), func(q protocol.Question) bool { return slices.Contains(apart, q.ID) })
+	if len(rest) == 0 {
+		return nil, errors.New("no question is left for them")
+	}
+	return conversation.CheckAnswers(rest, answers)
+}
+
+// StoreAnswers seals answers to the request with that digest, and returns the name by
+// which a decision refers to them. Equal answers to one approval get the same name, so
+// that several people can approve the same answers. Without the store's key the name
+// reveals nothing. If approval is empty, each call makes a new name.
+func StoreAnswers(ctx context.Context, st *store.Store, session, digest, approval string, answers map[string][]string) (string, error) {
+	data, err := json.Marshal(answers)
+	if err != nil {
+		return "", err
+	}
+	dir := AnswersPrefix + session + "/" + digest[:16] + "-"
+	if approval == "" {
+		key := dir + random16()
+		return key, st.Create(ctx, key, data)
+	}
+	what, err := json.Marshal([]string{"answers", session, digest, approval, string(data)})
+	if err != nil {
+		return "", err
+	}
+	name, err := st.Name(what)
+	if err != nil {
+		return "", err
+	}
+	key := dir + name[:32]
+	return key, st.Put(ctx, key, data)
+}
+
+func random16() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// FillAnswers reads secret answers that are due, and keeps a copy for redaction. If
+// answers are gone, an earlier attempt delivered them but could not report that. The
+// journal shows the delivery.
+func FillAnswers(ctx context.Context, s *Site, session string, sends []conversation.Send) error {
+	for i := range sends {
+		blob := sends[i].AnswersBlob
+		if blob == "" {
+			continue
+		}
+		dir := AnswersPrefix + session + "/"
+		name, ok := strings.CutPrefix(blob, dir)
+		if !ok || name == "" || path.Base(name) != name {
+			return kit.BadInput("decision %s: blob %q holds no answers to a request of this session", sends[i].ID, blob)
+		}
+		data, err := s.Store.Get(ctx, blob)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		var secret map[string][]string
+		if err == nil {
+			err = json.Unmarshal(data, &secret)
+		}
+		if err == nil {
+			err = s.Store.Put(ctx, ToldPrefix+session+"/"+name, data)
+		}
+		if err != nil {
+			return fmt.Errorf("read the answers of decision %s: %w", sends[i].ID, err)
+		}
+		all := map[string][]string{}
+		for id, texts := range sends[i].Answers {
+			all[id] = texts
+		}
+		for id, texts := range secret {
+			all[id] = texts
+		}
+		sends[i].Answers = all
+	}
+	return nil
+}
+
+// DropAnswers deletes answers that codex has, or will never have.
+func DropAnswers(ctx context.Context, s *Site, sends []conversation.Send, settled []protocol.Delivery, forget []string) {
+	drop := slices.Clone(forget)
+	for _, d := range settled {
+		i := slices.IndexFunc(sends, func(x conversation.Send) bool { return x.ID == d.ID && x.AnswersBlob != "" })
+		if i < 0 || d.State == protocol.Decided || d.State == protocol.Sent {
+			continue
+		}
+		drop = append(drop, sends[i].AnswersBlob)
+		if d.State == protocol.Void && !sends[i].Uncertain { // codex never saw them
+			drop = append(drop, ToldPrefix+strings.TrimPrefix(sends[i].AnswersBlob, AnswersPrefix))
+		}
+	}
+	for _, key := range drop {
+		if err := s.Store.Delete(ctx, key); err != nil && !errors.Is(err, store.ErrNotFound) {
+			s.Logger.Warn("answers that are done with stay in the store until the session is closed", "blob", key, "error", err)
+		}
+	}
+}
+
+// ForgetAnswers deletes the secret answers of a session that was closed on host. If
+// another host may still have something of the session, the copies for redaction stay
+// until pruning: a snapshot may yet be made there.
+func ForgetAnswers(ctx context.Context, s *Site, session, host string) {
+	for _, prefix := range []string{AnswersPrefix, ToldPrefix} {
+		all, err := s.Store.List(ctx, prefix+session+"/")
+		if prefix == ToldPrefix && len(all) > 0 {
+			left, lerr := s.AskLeft(ctx)
+			if err = errors.Join(err, lerr); lerr != nil || inquiry.LeftElsewhere(left, session, host) {
+				all = nil
+			}
+		}
+		for _, info := range all {
+			err = errors.Join(err, s.Store.Delete(ctx, info.Key))
+		}
+		if err != nil {
+			s.Logger.Warn("secret answers stay in the store", "session", session, "error", err)
+		}
+	}
+}
+
+// PruneAnswers deletes answers that ended sessions left, and those that no decision
+// used. If a session's workflow does not answer, the session keeps its answers. If a
+// host may still have something of a session, the session keeps the copies for
+// redaction.
+func PruneAnswers(ctx context.Context, s *Site, in protocol.PruneSnapshotsInput) error {
+	if in.DryRun || in.Session != "" {
+		return nil
+	}
+	runs := map[string]bool{}
+	left, lerr := []inquiry.LeftThere(nil), error(nil)
+	if told, err := s.Store.List(ctx, ToldPrefix); err != nil {
+		return err
+	} else if len(told) > 0 {
+		if left, lerr = s.AskLeft(ctx); lerr != nil {
+			s.Logger.Warn("what hides secret answers stays in the store", "error", lerr)
+		}
+	}
+	for _, prefix := range []string{AnswersPrefix, ToldPrefix} {
+		all, err := s.Store.List(ctx, prefix)
+		if err != nil {
+			return err
+		}
+		for _, info := range all {
+			session, _, _ := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")
+			if _, asked := runs[session]; !asked {
+				now, err := s.AskSession(ctx, session)
+				runs[session] = err != nil || now.Runs
+			}
+			if old := prefix == AnswersPrefix && s.Now().Sub(info.ModTime) > AnswersKept; runs[session] && !old {
+				continue
+			}
+			if prefix == ToldPrefix && (lerr != nil || inquiry.LeftElsewhere(left, session, "")) {
+				continue
+			}
+			if err := s.Store.Delete(ctx, info.Key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// HidingIn is like hiding, but also hides the secret answers of the claim's session.
+func HidingIn(ctx context.Context, s *Site, c protocol.Claim, ref *protocol.SeedRef) (Secrets, error) {
+	known, err := Hiding(ctx, s, ref)
+	if err != nil || !c.Told {
+		return known, err
+	}
+	told, err := told(ctx, s, c.Session)
+	if err != nil {
+		return Secrets{}, fmt.Errorf("read what codex was told in secret: %w", err)
+	}
+	if len(told) == 0 {
+		return known, nil
+	}
+	name := ""
+	if ref != nil {
+		name = ref.Name
+	}
+	return known.with(name, told), nil
+}
+
+// told returns the secret answers that codex was given in a session, or is about to be
+// given.
+func told(ctx context.Context, s *Site, session string) (found []seeds.Secret, err error) {
+	for _, prefix := range []string{AnswersPrefix, ToldPrefix} {
+		all, err := s.Store.List(ctx, prefix+session+"/")
+		if err != nil {
+			return nil, err
+		}
+		for _, info := range all {
+			data, err := s.Store.Get(ctx, info.Key)
+			if errors.Is(err, store.ErrNotFound) {
+				continue // it was deleted meanwhile
+			}
+			var answers map[string][]string
+			if err == nil {
+				err = json.Unmarshal(data, &answers)
+			}
+			if err != nil {
+				return nil, err
+			}
+			for _, texts := range answers {
+				for _, text := range texts {
+					found = append(found, seeds.NewSecret(text))
+				}
+			}
+		}
+	}
+	return found, nil
+}
+
+// with returns s with more secrets to hide. s itself stays as it is, since other
+// sessions may share the seed.
+func (s Secrets) with(seed string, more []seeds.Secret) Secrets {
+	found := append(s.All.Secrets(), more...)
+	return Secrets{All: seeds.NewRedactor(seed, found), Pump: conversation.NewRedactor(seeds.Forms(found)...), Auth: s.Auth, shared: &s}
+}

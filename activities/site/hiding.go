@@ -1,0 +1,172 @@
+package site
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/seeds"
+	"fairlead.dev/fairlead/snapshots/chunks"
+)
+
+// Secrets finds a seed's secrets in texts. The zero value finds none.
+type Secrets struct {
+	All  *seeds.Redactor        // in every form in which secrets appear
+	Pump *conversation.Redactor // in streams, also if a secret is split over pieces
+	Auth []byte                 // the seed's auth.json; nil if it has none
+
+	shared *Secrets // the seed's own secrets, if these are an extended copy; otherwise nil
+}
+
+// Add makes s also hide the secrets in an auth.json.
+func (s Secrets) Add(auth []byte) {
+	if s.shared != nil {
+		s.shared.Add(auth)
+	}
+	found := seeds.AuthSecrets(auth)
+	if s.All == nil || len(found) == 0 {
+		return
+	}
+	s.All.Add(found)
+	s.Pump.Add(seeds.Forms(found)...)
+}
+
+// And returns secrets that find whatever s or o finds.
+func (s Secrets) And(o Secrets) Secrets {
+	if s.All == nil {
+		return o
+	}
+	found := append(s.All.Secrets(), o.All.Secrets()...)
+	return Secrets{All: seeds.NewRedactor("", found), Pump: conversation.NewRedactor(seeds.Forms(found)...)}
+}
+
+// Masker returns a function that makes maskers, which overwrite secrets in a snapshot;
+// nil if no secrets are known.
+func (s Secrets) Masker() func() chunks.Masker {
+	if s.All == nil {
+		return nil
+	}
+	return func() chunks.Masker { return s.All.MaskStream() }
+}
+
+// Fingerprints returns names of the known secrets that only a holder of the store's key
+// can compute.
+func (s Secrets) Fingerprints(st *store.Store) ([]string, error) {
+	var out []string
+	for _, secret := range s.All.Secrets() {
+		name, err := st.Name([]byte(secret.Reveal()))
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// Hiding returns the secrets of a seed. The caller can use them for as long as it works,
+// even if the worker's recall drops them meanwhile.
+func Hiding(ctx context.Context, s *Site, ref *protocol.SeedRef) (Secrets, error) {
+	if ref == nil {
+		return Secrets{}, nil
+	}
+	if known, ok := s.Recall.find(ref.Blob); ok {
+		return known, nil
+	}
+	b, err := s.Bundle(ctx, ref)
+	if err != nil {
+		return Secrets{}, err
+	}
+	found := seeds.KnownSecrets(b)
+	known := Secrets{
+		All:  seeds.NewRedactor(ref.Name, found),
+		Pump: conversation.NewRedactor(seeds.Forms(found)...),
+		Auth: b.Auth(),
+	}
+	if err := hideOthers(ctx, s, known, ref); err != nil {
+		return Secrets{}, err
+	}
+	s.Recall.keep(ref.Blob, known)
+	return known, nil
+}
+
+// generationsHidden is how many of a seed's generations are hidden: a token is worthless
+// some days after it was rotated away.
+const generationsHidden = 16
+
+// hideOthers adds the secrets of the seed's other generations. Older ones are needed
+// because output that a command printed before a rotation, or before a person gave the
+// seed another key, is read again later. The newest one is needed because it may be on
+// the host before the session knows of it.
+func hideOthers(ctx context.Context, s *Site, known Secrets, ref *protocol.SeedRef) error {
+	blobs, err := seeds.Newest(ctx, s.Store, ref.Name, generationsHidden)
+	if err != nil {
+		return &kit.SeedError{Name: ref.Name, Err: err}
+	}
+	for _, blob := range blobs {
+		if blob == ref.Blob {
+			continue
+		}
+		b, err := seeds.Load(ctx, s.Store, blob)
+		if err != nil {
+			// This generation is not in use, so nobody is stopped if it is damaged or
+			// purged.
+			s.Logger.Warn("secrets of another generation are not hidden", "seed", ref.Name, "blob", blob, "error", err)
+			continue
+		}
+		known.All.Add(seeds.KnownSecrets(b))
+		known.Pump.Add(seeds.Forms(seeds.KnownSecrets(b))...)
+	}
+	return nil
+}
+
+// MaxRecalled is how many seeds' secrets a worker remembers beyond those in use. It can
+// read a seed again in a moment. A worker that kept all of them would know every secret
+// that it ever saw.
+const MaxRecalled = 64
+
+// A recall keeps the secrets of the seeds that were used last.
+type recall struct {
+	mu   sync.Mutex
+	Last []recalled // guarded by mu; the most recently used one is last
+}
+
+type recalled struct {
+	blob string // of the seed
+	Secrets
+}
+
+func (r *recall) find(blob string) (Secrets, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.IndexFunc(r.Last, func(x recalled) bool { return x.blob == blob })
+	if i < 0 {
+		return Secrets{}, false
+	}
+	x := r.Last[i]
+	r.Last = append(slices.Delete(r.Last, i, i+1), x)
+	return x.Secrets, true
+}
+
+func (r *recall) keep(blob string, known Secrets) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	// Two callers may have read the same seed at once.
+	r.Last = slices.DeleteFunc(r.Last, func(x recalled) bool { return x.blob == blob })
+	if len(r.Last) == MaxRecalled {
+		r.Last = slices.Delete(r.Last, 0, 1)
+	}
+	r.Last = append(r.Last, recalled{blob, known})
+}
+
+// Knowing returns s with a token to hide in addition.
+func (s Secrets) Knowing(token string) Secrets {
+	if token == "" {
+		return s
+	}
+	return s.with("git", []seeds.Secret{seeds.NewSecret(token)})
+}

@@ -1,0 +1,65 @@
+package snaps
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/snapshots"
+)
+
+// maxUnread is how many of the files that could not be read are named.
+const maxUnread = 5
+
+// TakeWhole makes a snapshot so that the files in it may then be removed from the host.
+// If the snapshot lacks something that would be removed, TakeWhole returns it with an
+// error that says so.
+func TakeWhole(ctx context.Context, s *site.Site, h hostexec.Host, in Taking, hide site.Secrets) (*SnapshotBrief, error) {
+	got, err := takeOn(ctx, s, h, in, hide)
+	if err != nil || got == nil {
+		return got, err
+	}
+	m, err := Manifest(ctx, s, got.ID)
+	if err != nil {
+		return nil, err
+	}
+	if !MadeBy(m, in) {
+		return nil, fmt.Errorf("snapshot %s is of generation %d on %s (thread %q), and not of what was to be kept", m.ID, m.Generation, m.Host, m.ThreadID)
+	}
+	return got, Whole(m, in.Layout.OwnWork)
+}
+
+// Whole returns an error if a snapshot lacks files that are removed together with a
+// session's folder. A person's own folder stays, so files in it that the snapshot lacks do
+// not matter.
+func Whole(m snapshots.Manifest, ownWork bool) error {
+	goes := []string{snapshots.Rollouts}
+	if ownWork {
+		goes = append(goes, snapshots.Work)
+	}
+	n, names := m.Unread(maxUnread, goes...)
+	if n == 0 {
+		return nil
+	}
+	return &kit.TypedError{Kind: protocol.ErrTypeUnreadable,
+		Hint: fmt.Sprintf("make them readable for whom Fairlead logs in as, and try again; `ctl session close %s --discard` gives them up", m.Session),
+		Err:  fmt.Errorf("snapshot %s lacks %s", m.ID, unreadText(n, names))}
+}
+
+func unreadText(n int64, names []string) string {
+	text := fmt.Sprintf("%d files or folders that may not be read", n)
+	if n == 1 {
+		text = "one file or folder that may not be read"
+	}
+	if len(names) == 0 {
+		return text
+	}
+	if int64(len(names)) < n {
+		names = append(names[:len(names):len(names)], "…")
+	}
+	return text + ": " + strings.Join(names, ", ")
+}

@@ -1,0 +1,180 @@
+package workspaces
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// maxFetched is how many files one call fetches at most.
+const maxFetched = 10_000
+
+// fetchListScript lists the regular files that paths of a work folder name. For a folder
+// it lists the files below it, without .git and without following links. It prints x
+// before an executable file, and f before any other.
+const fetchListScript = `cd -P -- "$1" || exit 4
+shift
+for p; do
+	case $p in /*) ;; *) p=./$p ;; esac
+	if [ -d "$p" ] && [ ! -h "$p" ]; then
+		find "$p" -name .git -prune -o -type f -perm -100 -exec printf 'x%s\0' {} + -o -type f -exec printf 'f%s\0' {} +
+	elif [ -x "$p" ]; then printf 'x%s\0' "$p"
+	else printf 'f%s\0' "$p"
+	fi
+done`
+
+// FetchFiles writes files of a session's work folder into an archive: each path, and
+// all files below it. Commands may swap files and links there meanwhile. Even then,
+// only files in the work folder are written, and no file with a known secret in it.
+// While a turn runs, or if a turn began meanwhile, several files are refused unless
+// moving is set.
+func (w *Workfolders) FetchFiles(ctx context.Context, session string, paths []string, moving bool, to io.Writer) error {
+	const waitFor = "wait for its end, or fetch files one by one; --while-running gives what is there all the same"
+	p, err := w.Where(ctx, session)
+	if err != nil {
+		return err
+	}
+	several := false
+	err = fetchFiles(ctx, w.Site, p, paths, to, func(n int) error {
+		if several = n > 1 && !moving; several {
+			return p.still(waitFor)
+		}
+		return nil
+	})
+	if err == nil && several {
+		err = w.unchanged(ctx, p, waitFor)
+	}
+	return err
+}
+
+// fetchFiles calls may with the number of files, before it reads them.
+func fetchFiles(ctx context.Context, s *site.Site, p Place, paths []string, to io.Writer, may func(n int) error) error {
+	hide, err := site.HidingIn(ctx, s, p.Claim, p.Seed)
+	if err != nil {
+		return err
+	}
+	h, err := s.Host(p.Claim.Host)
+	if err != nil {
+		return err
+	}
+	for _, name := range paths {
+		if name == "" || strings.ContainsRune(name, 0) || !path.IsAbs(name) && !within(name) {
+			return kit.BadInput("path %q does not lie in the work folder", name)
+		}
+	}
+	res, err := h.Run(ctx, hostexec.Command{Script: fetchListScript, Args: append([]string{p.Layout.WorkDir}, paths...)})
+	if err != nil {
+		return fmt.Errorf("list %s in %s: %w", strings.Join(paths, ", "), p.Layout.WorkDir, err)
+	}
+	names := strings.Split(strings.TrimSuffix(string(res.Stdout), "\x00"), "\x00")
+	if len(names) > maxFetched {
+		return kit.BadInput("%d files: at most %d are fetched at once; pack them into an archive there, and fetch that", len(names), maxFetched)
+	}
+	if err := may(len(names)); err != nil {
+		return err
+	}
+	out := tar.NewWriter(to)
+	for _, name := range names {
+		if name == "" {
+			continue
+		}
+		if err := fetchFile(ctx, s, h, p, name[1:], name[0] == 'x', hide, out); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+// within reports whether a relative path stays in its folder. It looks only at the text
+// of the path.
+func within(name string) bool {
+	clean := path.Clean(name)
+	return clean != ".." && !strings.HasPrefix(clean, "../")
+}
+
+func fetchFile(ctx context.Context, s *site.Site, h hostexec.Host, p Place, name string, runs bool, hide site.Secrets, out *tar.Writer) error {
+	b := hostexec.Below{Folder: p.Layout.WorkDir, Path: name, Max: s.Deliver.OrDefaults().SessionBytes, Without: p.Layout.Root}
+	if p.Layout.OwnWork {
+		b.Base = p.Layout.Root
+	}
+	mode := int64(0o644)
+	if runs {
+		mode = 0o755
+	}
+	_, err := hostexec.ReadBelow(ctx, h, b, func(f hostexec.BelowFile) (io.Writer, error) {
+		if err := out.WriteHeader(&tar.Header{Name: f.Path, Mode: mode, Size: f.Size, Typeflag: tar.TypeReg, Format: tar.FormatPAX}); err != nil {
+			return nil, err
+		}
+		if hide.All == nil {
+			return out, nil
+		}
+		return &guarded{out: out, seek: hide.All.Stream()}, nil
+	})
+	if err == nil {
+		err = out.Flush()
+	}
+	return notFetched(err, path.Clean(name))
+}
+
+// A guarded writer fails before it writes a known secret.
+type guarded struct {
+	out  io.Writer
+	seek interface {
+		Next(p []byte) []byte
+		Count() int
+	}
+}
+
+func (g *guarded) Write(p []byte) (int, error) {
+	if g.seek.Next(p); g.seek.Count() > 0 {
+		return 0, errFetchSecret
+	}
+	return g.out.Write(p)
+}
+
+var errFetchSecret = errors.New("it holds a credential, which stays where it is")
+
+// notFetched returns the error that tells people why a file was not fetched.
+func notFetched(err error, name string) error {
+	var large *hostexec.TooLargeError
+	var why hostexec.NotGiven
+	switch {
+	case errors.Is(err, errFetchSecret):
+		return &kit.TypedError{Kind: protocol.ErrTypeBadInput, Err: fmt.Errorf("fetch %s: %w", name, errFetchSecret), Hint: "name the other files"}
+	case errors.As(err, &large):
+		return kit.BadInput("fetch %s: it has %d bytes, at most %d are given", name, large.Size, large.Max)
+	case !errors.As(err, &why):
+		return err
+	}
+	words := map[hostexec.NotGiven]string{
+		hostexec.NotThere: "there is no such file in the work folder", hostexec.LeadsNowhere: "it is a link that leads to no file",
+		hostexec.Outside: "it lies outside of the work folder, perhaps by a symbolic link", hostexec.IsFolder: "it is a folder",
+		hostexec.NotAFile: "it is no regular file", hostexec.Unreadable: "it cannot be read",
+		hostexec.Changed: "it was written to meanwhile; try again", hostexec.NoFolder: "the work folder is gone",
+	}
+	kind := protocol.ErrTypeBadInput
+	if why == hostexec.NotThere || why == hostexec.LeadsNowhere {
+		kind = protocol.ErrTypeNotThere
+	}
+	return &kit.TypedError{Kind: kind, Err: fmt.Errorf("fetch %s: %s", name, words[why])}
+}
+
+// Told returns the Problem of an error for people: its kind, its message and what to do.
+// It does not redact, so the message must contain no secret.
+func Told(ctx context.Context, what string, err error) protocol.Problem {
+	var p protocol.Problem
+	app := kit.Failing{}.Failure(ctx, what, err)
+	if d, ok := app.(interface{ Details(...any) error }); ok && d.Details(&p) == nil {
+		return p
+	}
+	return protocol.Problem{Kind: protocol.ErrTypeInternal, Message: what + ": " + err.Error()}
+}
