@@ -211,6 +211,22 @@ var floors = []floor{
 		"care":            {"internal/kit", "internal/lease"},
 		"schedule":        {"internal/kit", "session", "batch"},
 	}},
+	{"activities/", map[string][]string{ // places prepares and closes what the other jobs work on
+		"internal/kit": nil,
+		"records":      {"internal/kit"},
+		"inquiry":      {"internal/kit"},
+		"folder":       {"internal/kit"},
+		"codexpkg":     {"internal/kit"},
+		"site":         {"internal/kit", "records", "inquiry", "codexpkg"},
+		"hosts":        {"internal/kit", "records", "folder", "codexpkg", "site"},
+		"overseer":     {"inquiry"},
+		"logins":       {"internal/kit", "inquiry", "folder", "site", "hosts"},
+		"workspaces":   {"internal/kit", "inquiry", "folder", "site"},
+		"snaps":        {"internal/kit", "inquiry", "folder", "site", "hosts", "workspaces"},
+		"pumps":        {"internal/kit", "records", "folder", "site", "hosts", "logins"},
+		"places":       {"internal/kit", "records", "inquiry", "folder", "site", "hosts", "logins", "workspaces", "snaps", "pumps"},
+		"batches":      {"internal/kit", "inquiry", "site", "overseer"},
+	}},
 }
 
 // TestTheRoomsOfAFloorStandApart reads the imports of the packages of each floor, those of

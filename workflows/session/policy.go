@@ -15,7 +15,7 @@ import (
 )
 
 // A session may have two policies: its own, and its seed's. Both judge what codex asks for,
-// and the stricter ruling counts. The pump's worker judges (see activities/judge.go). The
+// and the stricter ruling counts. The pump's worker judges (see activities/pumps/judge.go). The
 // workflow applies what a policy says about people: how long they have to decide, and who
 // must sign (policysigned.go).
 
