@@ -57,6 +57,8 @@ var rules = []rule{
 		"hostexec carries the scripts of trees and knows none"},
 	{module + "conversation", []string{"activities", "workflows", "cmd/worker", "internal/api", "internal/lab"}, []string{"cmd/ctl", "snapshots"},
 		"an activity holds a conversation, and a workflow says what it begins with and carries its state; tests make entries and results"},
+	{module + "conversation/wire", []string{"conversation", "activities", "internal/lab"}, []string{"cmd/ctl", "snapshots"},
+		"conversation and activities read codex's lines; workflows see what a pump made of them"},
 	{"cel.dev/cel-go", []string{"internal/policy"}, nil, "internal/policy evaluates rules"},
 	{module + "internal/policy", []string{"activities", "workflows", "cmd", "internal/lab"}, nil,
 		"the caller of a policy gives the facts"},

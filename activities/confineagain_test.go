@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/activities/hosts"
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -18,7 +18,7 @@ import (
 func scriptedProbe(t *testing.T, results ...hosts.ProbeResult) (p *hosts.Probe, asked func() int) {
 	t.Helper()
 	ours, codexs := net.Pipe()
-	p = &hosts.Probe{Conn: conversation.NewConn(ours, conversation.ConnConfig{})}
+	p = &hosts.Probe{Conn: wire.NewConn(ours, wire.ConnConfig{})}
 	done, n := make(chan struct{}), 0
 	go func() {
 		defer close(done)

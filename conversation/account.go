@@ -3,6 +3,7 @@ package conversation
 import (
 	"encoding/json"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -48,7 +49,7 @@ func (t *turns) rateLimitsUpdated(p json.RawMessage) {
 	}
 	t.st.RateLimits = &protocol.RateLimits{
 		Primary: l.Primary.ours(was.Primary), Secondary: l.Secondary.ours(was.Secondary),
-		Plan: excerpt(t.redact(orWord(l.Plan, was.Plan)), 100), Reached: excerpt(t.redact(l.Reached), 100), AtMS: t.st.AtMS,
+		Plan: wire.Excerpt(t.redact(orWord(l.Plan, was.Plan)), 100), Reached: wire.Excerpt(t.redact(l.Reached), 100), AtMS: t.st.AtMS,
 	}
 	t.tellUse()
 }
@@ -64,11 +65,11 @@ func (c *core) tellUse() {
 // has the thread's total and the part that the answer added. A notification with an
 // unchanged total is a repetition.
 func (t *turns) usageUpdated(p json.RawMessage) {
-	var n usageNotice
-	if json.Unmarshal(p, &n) != nil || !t.st.ours(n.notice) {
+	var n wire.UsageNotice
+	if json.Unmarshal(p, &n) != nil || !t.st.ours(n.Notice) {
 		return
 	}
-	total, last := n.Usage.Total.usage(), n.Usage.Last.usage()
+	total, last := n.Usage.Total.Usage(), n.Usage.Last.Usage()
 	before := t.st.Total
 	t.st.Total = total
 	if w := n.Usage.Window; w > 0 {

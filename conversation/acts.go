@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -43,10 +44,10 @@ func checkAct(a protocol.Act) error {
 
 func (d *delivery) sendAct(s *send) {
 	if s.Do == protocol.ActCompact {
-		d.ourRequest(s, methodCompact, threadIDParams{ThreadID: d.st.ThreadID})
+		d.ourRequest(s, wire.MethodCompact, wire.ThreadIDParams{ThreadID: d.st.ThreadID})
 		return
 	}
-	d.ourRequest(s, methodReview, reviewParams{ThreadID: d.st.ThreadID, Target: targetOf(s.Review), Delivery: "inline"})
+	d.ourRequest(s, wire.MethodReview, reviewParams{ThreadID: d.st.ThreadID, Target: targetOf(s.Review), Delivery: "inline"})
 }
 
 // takeBegun finds the message that codex accepted in an earlier pump. The pump does not
@@ -89,7 +90,7 @@ func (d *delivery) actsInDoubt() {
 
 // notSteerable reports whether codex refused a steer because the running turn is an
 // act.
-func notSteerable(e *RPCError) bool {
+func notSteerable(e *wire.RPCError) bool {
 	text := strings.ToLower(e.Message + string(e.Data))
 	return strings.Contains(text, "notsteerable") || strings.Contains(text, "cannot steer")
 }
@@ -99,7 +100,7 @@ const maxOtherTurn = 5
 
 // If an interrupt was sent before codex announced the reviewer's turn, and so named the
 // wrong turn, otherTurn schedules it again. It returns true if it scheduled the interrupt.
-func (d *delivery) otherTurn(s *send, try int, e *RPCError) bool {
+func (d *delivery) otherTurn(s *send, try int, e *wire.RPCError) bool {
 	if s.Kind != SendInterrupt || s.settled() || d.st.TurnID == "" || !strings.Contains(e.Message, "expected active turn id") || try < s.try || try >= maxOtherTurn {
 		return false
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -65,7 +66,7 @@ func (q *asks) send(name askName) {
 		a.tried, a.asked = true, q.now
 	}
 	a.sent, a.first = true, q.now
-	q.write(outgoing{ID: q.id(name, a.try), Method: a.method, Params: a.params})
+	q.write(wire.Outgoing{ID: q.id(name, a.try), Method: a.method, Params: a.params})
 }
 
 func (q *asks) id(which askName, try int) string {
@@ -125,7 +126,7 @@ func (q *asks) expire() {
 			continue
 		}
 		kind := protocol.EndRequestTimeout
-		if a.method == methodInitialize {
+		if a.method == wire.MethodInitialize {
 			kind = protocol.EndStartTimeout
 		}
 		q.giveUp(TimedOut, problem(kind, fmt.Sprintf("codex did not answer %s within %s", a.method, a.limit)))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -11,7 +12,7 @@ import (
 // up to the pump's start and shows no resolution.
 type auto struct {
 	key  string
-	line outgoing
+	line wire.Outgoing
 }
 
 // The autos are the answers to codex that need no decision and are not written yet. Other
@@ -22,8 +23,8 @@ type autos struct {
 	list []auto
 }
 
-func (s *autos) add(id json.RawMessage, o outgoing) {
-	s.list = append(s.list, auto{key: idKey(id), line: o})
+func (s *autos) add(id json.RawMessage, o wire.Outgoing) {
+	s.list = append(s.list, auto{key: wire.IDKey(id), line: o})
 }
 
 func (s *autos) flush() {
@@ -40,12 +41,12 @@ func (s *autos) drop(key string) {
 
 // refuse answers in the shape that the request requires, so that codex goes on. why says
 // what is wrong with the request, if it is of a family that people can decide.
-func (s *autos) refuse(msg *message, why string) {
+func (s *autos) refuse(msg *wire.Message, why string) {
 	what, o := refusal(msg.Method, why, s.st.CodexVersion)
 	o.ID = msg.ID
 	s.add(msg.ID, o)
 	e := protocol.Entry{Type: protocol.EntryRequest, Turn: s.st.Turn, Status: "refused",
-		Text: "codex asked for " + what + "; it was refused", Data: map[string]string{"method": excerpt(msg.Method, 100)}}
+		Text: "codex asked for " + what + "; it was refused", Data: map[string]string{"method": wire.Excerpt(msg.Method, 100)}}
 	if why != "" {
 		e.Text += ": " + why
 	}
@@ -54,8 +55,8 @@ func (s *autos) refuse(msg *message, why string) {
 
 // refusal returns the answer to a request that nobody decides, and a name for the
 // request.
-func refusal(method, why, version string) (what string, o outgoing) {
-	failure := func(text string) { o.Error = &RPCError{Code: CodeInvalidRequest, Message: orWord(why, text)} }
+func refusal(method, why, version string) (what string, o wire.Outgoing) {
+	failure := func(text string) { o.Error = &wire.RPCError{Code: wire.CodeInvalidRequest, Message: orWord(why, text)} }
 	declined := func() {
 		no, err := answerFor(Send{Method: method, Outcome: protocol.Decline, Reason: why}, nil, version)
 		if err != nil {
@@ -86,8 +87,8 @@ func refusal(method, why, version string) (what string, o outgoing) {
 		what = "an approval"
 		declined()
 	default:
-		what = "what this client does not know (" + excerpt(method, 100) + ")"
-		o.Error = &RPCError{Code: CodeNoMethod, Message: "method not found: this client does not know " + excerpt(method, 100)}
+		what = "what this client does not know (" + wire.Excerpt(method, 100) + ")"
+		o.Error = &wire.RPCError{Code: wire.CodeNoMethod, Message: "method not found: this client does not know " + wire.Excerpt(method, 100)}
 	}
 	return what, o
 }

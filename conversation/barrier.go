@@ -3,6 +3,7 @@ package conversation
 import (
 	"encoding/json"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -24,12 +25,12 @@ func (d *delivery) barrier() bool {
 		return true
 	}
 	if d.asks.all[askBarrier] == nil {
-		d.asks.all[askBarrier] = &ask{method: methodRead, limit: d.lim.Request,
-			params: threadReadParams{ThreadID: d.st.ThreadID}}
+		d.asks.all[askBarrier] = &ask{method: wire.MethodRead, limit: d.lim.Request,
+			params: wire.ThreadReadParams{ThreadID: d.st.ThreadID}}
 	}
 	if history && d.asks.all[askHistory] == nil {
-		d.asks.all[askHistory] = &ask{method: methodTurns, limit: d.lim.Request,
-			params: turnsListParams{ThreadID: d.st.ThreadID, Limit: 3, ItemsView: "full"}}
+		d.asks.all[askHistory] = &ask{method: wire.MethodTurns, limit: d.lim.Request,
+			params: wire.TurnsListParams{ThreadID: d.st.ThreadID, Limit: 3, ItemsView: "full"}}
 	}
 	d.asks.send(askHistory)
 	d.asks.send(askBarrier)
@@ -48,15 +49,15 @@ func (d *delivery) barrierAnswered() { d.barred = true }
 
 // historyRead looks for messages that an earlier codex process took before it died.
 // Their turns ended with it.
-func (d *delivery) historyRead(r *message) {
+func (d *delivery) historyRead(r *wire.Message) {
 	d.actsInDoubt()
 	var a struct {
 		Data []struct {
-			wireTurn
-			Items []wireItem `json:"items"`
+			wire.Turn
+			Items []wire.Item `json:"items"`
 		} `json:"data"`
 	}
-	if r.Error != nil || json.Unmarshal(r.Result, &a) != nil || !Has(d.st.CodexVersion, ClientIDs) {
+	if r.Error != nil || json.Unmarshal(r.Result, &a) != nil || !wire.Has(d.st.CodexVersion, wire.ClientIDs) {
 		// An older codex does not show this, so only the journal does. But the journal of
 		// this process does not show messages for another process.
 		for _, s := range d.sends {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -79,17 +80,17 @@ func TestResultFitsIntoAWorkflowWhateverItsBytes(t *testing.T) {
 
 func TestAnExcerptTakesNoMoreThanItMay(t *testing.T) {
 	s := "a\"\\\n\x01<é\u2028\x7f𝄞&\xff z"
-	if raw, err := json.Marshal(s); err != nil || wireLen(s) != len(raw)-2 {
-		t.Errorf("counted %d, and %s takes %d, %v", wireLen(s), raw, len(raw)-2, err)
+	if raw, err := json.Marshal(s); err != nil || wire.Len(s) != len(raw)-2 {
+		t.Errorf("counted %d, and %s takes %d, %v", wire.Len(s), raw, len(raw)-2, err)
 	}
 	for max := range 50 {
-		e := excerpt(s, max)
+		e := wire.Excerpt(s, max)
 		next := strings.TrimPrefix(s, e)
-		if wireLen(e) > max || !strings.HasPrefix(s, e) {
+		if wire.Len(e) > max || !strings.HasPrefix(s, e) {
 			t.Fatalf("%q of at most %d", e, max)
 		}
 		if next != "" {
-			if wide, _ := runeLen(next); wireLen(e)+wide <= max {
+			if wide, _ := wire.RuneLen(next); wire.Len(e)+wide <= max {
 				t.Fatalf("%q of at most %d: there is room for more", e, max)
 			}
 		}
@@ -200,7 +201,7 @@ func TestAnInterruptBeforeALongBacklogHasItsTimeBehindIt(t *testing.T) {
 	s := &stage{t: t, m: m, sink: k, at: in.State.Rewind}
 	m.atStart()
 	s.collect()
-	if len(s.said) != 1 || !strings.Contains(s.said[0], methodInterrupt) {
+	if len(s.said) != 1 || !strings.Contains(s.said[0], wire.MethodInterrupt) {
 		t.Fatalf("said %q", s.said)
 	}
 	piece := wireEvent("item/agentMessage/delta", fmt.Sprintf(`"itemId":"a","delta":%q`, strings.Repeat("x", 1<<20)))

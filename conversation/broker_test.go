@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -64,11 +65,11 @@ func TestCodexIsLoggedInBeforeItsThreadIsOpened(t *testing.T) {
 		t.Fatalf("said %s, want %s", last, want)
 	}
 	s.hear(`{"id":"g1.p9.login-7.0","result":{"type":"chatgptAuthTokens"}}`)
-	if got := s.saidMethod(methodStart); got != nil {
+	if got := s.saidMethod(wire.MethodStart); got != nil {
 		t.Errorf("the thread was opened before the login was complete: %s", got)
 	}
 	s.hear(`{"method":"account/login/completed","params":{"loginId":null,"success":false,"error":"workspace routing discovery failed"}}`)
-	if got := s.saidMethod(methodStart); len(got) != 1 {
+	if got := s.saidMethod(wire.MethodStart); len(got) != 1 {
 		t.Errorf("the thread was opened %d times", len(got))
 	}
 	if s.m.st.Login != 7 {
@@ -85,7 +86,7 @@ func TestLoginThatNeverSaysItIsCompleteHoldsUpNobody(t *testing.T) {
 	s.give("", NewToken(aToken, "acct-1", "pro", 7), nil)
 	s.hear(`{"id":"g1.p9.login-7.0","result":{"type":"chatgptAuthTokens"}}`)
 	s.wait(loginGrace)
-	if got := s.saidMethod(methodStart); len(got) != 1 {
+	if got := s.saidMethod(wire.MethodStart); len(got) != 1 {
 		t.Errorf("the thread was opened %d times", len(got))
 	}
 }

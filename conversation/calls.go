@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -55,7 +56,7 @@ const (
 // toolCalled handles codex's call of a tool. Progress is stored and answered at
 // once. A call that has to be carried out stays in the state until codex is known
 // to have the answer, so that a later pump carries it out again.
-func (t *calls) toolCalled(msg *message) {
+func (t *calls) toolCalled(msg *wire.Message) {
 	var p toolParams
 	if err := json.Unmarshal(msg.Params, &p); err != nil || p.Space != nil && *p.Space != "" || !t.offers(p.Tool) {
 		t.autos.refuse(msg, "")
@@ -65,7 +66,7 @@ func (t *calls) toolCalled(msg *message) {
 	case protocol.ToolAskHuman:
 		t.requests.demand(msg, readHumanQuestion)
 	case protocol.ToolProgress:
-		t.autos.add(msg.ID, outgoing{ID: msg.ID, Result: toolAnswer(t.progress(p.Args))})
+		t.autos.add(msg.ID, wire.Outgoing{ID: msg.ID, Result: toolAnswer(t.progress(p.Args))})
 	case protocol.ToolDeliver:
 		t.open(msg.ID, p)
 	default:
@@ -83,7 +84,7 @@ func (t *calls) progress(args json.RawMessage) ToolReply {
 		return ToolReply{Text: "The arguments are not as described: " + err.Error()}
 	}
 	line := func(s string, most int) string { // redact before cutting
-		return excerpt(strings.Join(strings.Fields(t.redact(s)), " "), most)
+		return wire.Excerpt(strings.Join(strings.Fields(t.redact(s)), " "), most)
 	}
 	r := protocol.Progress{Turn: t.st.Turn, Text: line(a.Text, protocol.MaxProgress), Step: line(a.Step, maxStep), AtMS: t.st.AtMS}
 	if r.Text == "" {
@@ -94,19 +95,19 @@ func (t *calls) progress(args json.RawMessage) ToolReply {
 		r.Percent = &percent
 	}
 	t.st.Progress = &r
-	if wireLen(a.Text) > protocol.MaxProgress {
+	if wire.Len(a.Text) > protocol.MaxProgress {
 		return ToolReply{Text: fmt.Sprintf("Taken; only the first %d bytes are shown.", protocol.MaxProgress), OK: true}
 	}
 	return ToolReply{Text: "Taken.", OK: true}
 }
 
 func (t *calls) open(rpc json.RawMessage, p toolParams) {
-	no := func(text string) { t.autos.add(rpc, outgoing{ID: rpc, Result: toolAnswer(ToolReply{Text: text})}) }
+	no := func(text string) { t.autos.add(rpc, wire.Outgoing{ID: rpc, Result: toolAnswer(ToolReply{Text: text})}) }
 	switch {
 	case t.st.callAt(rpc) >= 0:
 		return // asked again under the same id
-	case jsonLen(p.Args) > maxCallArgs:
-		no(fmt.Sprintf("The arguments have %d bytes with all their escapes, at most %d are taken.", jsonLen(p.Args), maxCallArgs))
+	case wire.JSONLen(p.Args) > maxCallArgs:
+		no(fmt.Sprintf("The arguments have %d bytes with all their escapes, at most %d are taken.", wire.JSONLen(p.Args), maxCallArgs))
 		return
 	case len(t.st.Calls) >= maxCalls:
 		no(fmt.Sprintf("%d calls are being carried out at this moment. Call again when one of them was answered.", maxCalls))
@@ -121,7 +122,7 @@ func (t *calls) open(rpc json.RawMessage, p toolParams) {
 	t.st.Calls = append(t.st.Calls, OpenCall{RPC: slices.Clone(rpc), Thread: t.st.keyOf(p.ThreadID, "").thread, ToolCall: ToolCall{
 		// The ID is the place in the journal, because a model may use one id for two calls.
 		ID:   "i" + strconv.Itoa(t.st.Cursor.Incarnation) + "." + strconv.FormatInt(t.line.Offset, 10),
-		Call: excerpt(p.CallID, 200), Tool: p.Tool, Args: args, Turn: t.st.Turn, TurnID: p.TurnID, AtMS: t.st.AtMS,
+		Call: wire.Excerpt(p.CallID, 200), Tool: p.Tool, Args: args, Turn: t.st.Turn, TurnID: p.TurnID, AtMS: t.st.AtMS,
 	}})
 }
 
@@ -132,12 +133,12 @@ func (t *calls) done(call itemKey) {
 	var keys []string
 	for _, o := range t.st.Open {
 		if o.item() == call {
-			keys = append(keys, idKey(o.RPC))
+			keys = append(keys, wire.IDKey(o.RPC))
 		}
 	}
 	for _, c := range t.st.Calls {
 		if c.Call == call.id && c.Thread == call.thread {
-			keys = append(keys, idKey(c.RPC))
+			keys = append(keys, wire.IDKey(c.RPC))
 		}
 	}
 	for _, key := range keys {
@@ -148,7 +149,7 @@ func (t *calls) done(call itemKey) {
 // begin makes the driver carry out the open calls, each once in this pump.
 func (t *calls) begin() {
 	for _, c := range t.st.Calls {
-		key := idKey(c.RPC)
+		key := wire.IDKey(c.RPC)
 		if _, known := t.called[key]; known {
 			continue
 		}
@@ -157,7 +158,7 @@ func (t *calls) begin() {
 		}
 		t.called[key] = t.now
 		if t.opt.Tool == nil {
-			t.write(outgoing{ID: c.RPC, Result: toolAnswer(ToolReply{Text: "Nobody can carry this out now. Go on without it."})})
+			t.write(wire.Outgoing{ID: c.RPC, Result: toolAnswer(ToolReply{Text: "Nobody can carry this out now. Go on without it."})})
 			continue
 		}
 		t.due = append(t.due, c)
@@ -168,7 +169,7 @@ func (t *calls) begin() {
 // requests.
 func (t *calls) calling() bool {
 	for _, c := range t.st.Calls {
-		if at, known := t.called[idKey(c.RPC)]; !known || t.now-at < callGrace {
+		if at, known := t.called[wire.IDKey(c.RPC)]; !known || t.now-at < callGrace {
 			return true
 		}
 	}
@@ -178,7 +179,7 @@ func (t *calls) calling() bool {
 // wake registers when the result of calling may change.
 func (t *calls) wake(soon func(time.Duration)) {
 	for _, c := range t.st.Calls {
-		if at, known := t.called[idKey(c.RPC)]; known {
+		if at, known := t.called[wire.IDKey(c.RPC)]; known {
 			soon(at + callGrace)
 		}
 	}
@@ -189,14 +190,14 @@ func (t *calls) wake(soon func(time.Duration)) {
 // same ID. The repetition changes nothing and gives the same reply. codex takes the first
 // reply.
 func (t *calls) replied(r toolReplied) {
-	i := slices.IndexFunc(t.st.Calls, func(c OpenCall) bool { return idKey(c.RPC) == r.key })
+	i := slices.IndexFunc(t.st.Calls, func(c OpenCall) bool { return wire.IDKey(c.RPC) == r.key })
 	switch {
 	case i < 0: // the turn that wanted it is over
 	case r.err != nil:
 		t.err = fmt.Errorf("carry out %s for codex: %w", t.st.Calls[i].Tool, r.err)
 	default:
 		r.reply.Text = t.redact(r.reply.Text)
-		t.write(outgoing{ID: t.st.Calls[i].RPC, Result: toolAnswer(r.reply)})
+		t.write(wire.Outgoing{ID: t.st.Calls[i].RPC, Result: toolAnswer(r.reply)})
 	}
 }
 
@@ -204,8 +205,8 @@ func (t *calls) replied(r toolReplied) {
 func (t *calls) offers(tool string) bool { return slices.Contains(t.in.Thread.Tools, tool) }
 
 func (s *PumpState) callAt(rpc json.RawMessage) int {
-	key := idKey(rpc)
-	return slices.IndexFunc(s.Calls, func(c OpenCall) bool { return idKey(c.RPC) == key })
+	key := wire.IDKey(rpc)
+	return slices.IndexFunc(s.Calls, func(c OpenCall) bool { return wire.IDKey(c.RPC) == key })
 }
 
 func (s *PumpState) dropCalls(match func(OpenCall) bool) {

@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -8,7 +9,7 @@ import (
 // itself does not end them.
 func (d *delivery) clean() {
 	if d.wantsClean() && !d.canceled {
-		d.asks.all[askClean].params = threadIDParams{ThreadID: d.st.ThreadID}
+		d.asks.all[askClean].params = wire.ThreadIDParams{ThreadID: d.st.ThreadID}
 		d.asks.send(askClean)
 	}
 }

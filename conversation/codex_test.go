@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
@@ -132,7 +133,7 @@ func newHome(t *testing.T, s *scriptedmodel.Server) *home {
 
 func newHomeIn(t *testing.T, s *scriptedmodel.Server, root string) *home {
 	t.Helper()
-	h := &home{t: t, codex: TestedVersion, dir: filepath.Join(root, "codex-home"), work: filepath.Join(root, "work"), tmp: filepath.Join(root, "tmp")}
+	h := &home{t: t, codex: wire.TestedVersion, dir: filepath.Join(root, "codex-home"), work: filepath.Join(root, "work"), tmp: filepath.Join(root, "tmp")}
 	// codex puts helper programs into its home only if the home is not below the folder for
 	// temporary files.
 	for _, d := range []string{h.dir, h.work, h.tmp} {
@@ -147,12 +148,12 @@ func newHomeIn(t *testing.T, s *scriptedmodel.Server, root string) *home {
 	return h
 }
 
-func binary(t *testing.T) string { return binaryOf(t, TestedVersion) }
+func binary(t *testing.T) string { return binaryOf(t, wire.TestedVersion) }
 
 // binaryOf finds the codex that `make tools` or `make versions` installed.
 func binaryOf(t *testing.T, version string) string {
 	t.Helper()
-	if version == TestedVersion {
+	if version == wire.TestedVersion {
 		return realparts.CodexBinary(t)
 	}
 	return filepath.Join(realparts.CodexVersion(t, version), "bin", "codex")
@@ -171,7 +172,7 @@ func (h *home) start() *process {
 	t := h.t
 	t.Helper()
 	args := []string{"app-server"}
-	if h.codex == TestedVersion { // older versions do not know all keys of the config
+	if h.codex == wire.TestedVersion { // older versions do not know all keys of the config
 		args = append(args, "--strict-config")
 	}
 	cmd := exec.Command(binaryOf(t, h.codex), args...)

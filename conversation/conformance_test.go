@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
@@ -30,7 +31,7 @@ type codex struct {
 	note    string // the table's text in place of yes
 }
 
-func (c *codex) has(t Trait) bool { return Has(c.version, t) }
+func (c *codex) has(t wire.Trait) bool { return wire.Has(c.version, t) }
 
 func (c *codex) talk(t *testing.T, s *scriptedmodel.Server) *talk {
 	return newTalkWith(t, s, c.version)
@@ -127,15 +128,15 @@ func tried() []string {
 	if *writeConformance || *update {
 		return published()
 	}
-	return []string{OldestVersion, TestedVersion}
+	return []string{wire.OldestVersion, wire.TestedVersion}
 }
 
 // published returns the versions that exist for this machine.
 func published() []string {
 	if runtime.GOARCH == "arm64" {
-		return slices.DeleteFunc(slices.Clone(Tested), func(v string) bool { return v == "0.140.0" }) // never published for arm64, see deploy/versions.sh
+		return slices.DeleteFunc(slices.Clone(wire.Tested), func(v string) bool { return v == "0.140.0" }) // never published for arm64, see deploy/versions.sh
 	}
-	return Tested
+	return wire.Tested
 }
 
 func TestConformance(t *testing.T) {
@@ -185,11 +186,11 @@ const conformanceHead = "# What holds on which codex\n\nMade by `make conformanc
 func conformanceTable(cells map[string]string) []byte {
 	var b bytes.Buffer
 	b.WriteString(conformanceHead)
-	row(&b, append([]string{"behaviour"}, Tested...)...)
-	row(&b, strings.Split(strings.Repeat("--- ", len(Tested)+1), " ")[:len(Tested)+1]...)
+	row(&b, append([]string{"behaviour"}, wire.Tested...)...)
+	row(&b, strings.Split(strings.Repeat("--- ", len(wire.Tested)+1), " ")[:len(wire.Tested)+1]...)
 	for _, one := range behaviours {
 		line := []string{one.name}
-		for _, v := range Tested {
+		for _, v := range wire.Tested {
 			cell := cells[one.name+v]
 			if cell == "" {
 				cell = "not tried"
@@ -207,7 +208,7 @@ func differencesTable() []byte {
 	b.WriteString("\n# What differs\n\nAll else that sessions use was the same on every version. Between two versions that were tried a trait is taken to be missing.\n\n")
 	row(&b, "trait", "versions", "with it", "without")
 	row(&b, "---", "---", "---", "---")
-	for _, d := range Differences {
+	for _, d := range wire.Differences {
 		versions := "from " + d.Since + " on (not in " + d.Without + ")"
 		if d.Gone != "" {
 			versions = "before " + d.Gone
@@ -223,12 +224,12 @@ func cellsOf(text []byte) (rows []string, cells map[string]string) {
 	cells = map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		all := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
-		if len(all) != len(Tested)+1 {
+		if len(all) != len(wire.Tested)+1 {
 			continue
 		}
 		name := strings.TrimSpace(all[0])
 		rows = append(rows, name)
-		for i, v := range Tested {
+		for i, v := range wire.Tested {
 			cells[name+v] = strings.TrimSpace(all[i+1])
 		}
 	}
@@ -246,7 +247,7 @@ func TestConformanceTableIsCurrent(t *testing.T) {
 	want := []string{"behaviour", "---"}
 	for _, b := range behaviours {
 		want = append(want, b.name)
-		for _, v := range Tested {
+		for _, v := range wire.Tested {
 			if cell := have[b.name+v]; cell == "" || cell == "FAILED" || cell == "not tried" {
 				t.Errorf("%s, codex %s: %q", b.name, v, cell)
 			}
@@ -255,7 +256,7 @@ func TestConformanceTableIsCurrent(t *testing.T) {
 	if !slices.Equal(rows, want) {
 		t.Errorf("the rows are\n%q, want\n%q", rows, want)
 	}
-	for _, v := range Tested {
+	for _, v := range wire.Tested {
 		if have["behaviour"+v] != v {
 			t.Errorf("the column of %s says %q", v, have["behaviour"+v])
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -98,12 +99,12 @@ func (c *contract) names(file, definition string, doc []byte) {
 func TestEveryMessageObeysCodexsSchema(t *testing.T) {
 	c := newContract(t)
 	params := map[string]string{
-		methodInitialize: "InitializeParams", methodAccountRead: "GetAccountParams", methodModelList: "ModelListParams",
-		methodStart: "ThreadStartParams", methodResume: "ThreadResumeParams", methodRead: "ThreadReadParams",
-		methodTurns: "ThreadTurnsListParams", methodTurnStart: "TurnStartParams", methodTurnSteer: "TurnSteerParams",
-		methodInterrupt: "TurnInterruptParams", methodClean: "ThreadBackgroundTerminalsCleanParams",
-		methodFork: "ThreadForkParams", methodInject: "ThreadInjectItemsParams", methodCompact: "ThreadCompactStartParams",
-		methodReview: "ReviewStartParams", methodName: "ThreadSetNameParams", methodLoaded: "ThreadLoadedListParams", methodLogin: "LoginAccountParams",
+		wire.MethodInitialize: "InitializeParams", wire.MethodAccountRead: "GetAccountParams", wire.MethodModelList: "ModelListParams",
+		wire.MethodStart: "ThreadStartParams", wire.MethodResume: "ThreadResumeParams", wire.MethodRead: "ThreadReadParams",
+		wire.MethodTurns: "ThreadTurnsListParams", wire.MethodTurnStart: "TurnStartParams", wire.MethodTurnSteer: "TurnSteerParams",
+		wire.MethodInterrupt: "TurnInterruptParams", wire.MethodClean: "ThreadBackgroundTerminalsCleanParams",
+		wire.MethodFork: "ThreadForkParams", wire.MethodInject: "ThreadInjectItemsParams", wire.MethodCompact: "ThreadCompactStartParams",
+		wire.MethodReview: "ReviewStartParams", wire.MethodName: "ThreadSetNameParams", methodLoaded: "ThreadLoadedListParams", methodLogin: "LoginAccountParams",
 	}
 	answers := map[string]string{
 		"item/commandExecution/requestApproval": "CommandExecutionRequestApprovalResponse.json",
@@ -119,12 +120,12 @@ func TestEveryMessageObeysCodexsSchema(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, line := range everythingWeSay(t) {
-		var m message
+		var m wire.Message
 		if err := json.Unmarshal([]byte(line.text), &m); err != nil {
 			t.Fatal(err)
 		}
 		switch {
-		case m.isRequest():
+		case m.IsRequest():
 			seen[m.Method] = true
 			c.check("ClientRequest.json", []byte(line.text))
 			if params[m.Method] == "" {
@@ -149,7 +150,7 @@ func TestEveryMessageObeysCodexsSchema(t *testing.T) {
 			c.names(file, "", m.Result)
 		}
 	}
-	for _, method := range slices.Concat(weSay, slices.Collect(maps.Keys(params)), slices.Collect(maps.Keys(answers)), []string{methodInitialized}) {
+	for _, method := range slices.Concat(weSay, slices.Collect(maps.Keys(params)), slices.Collect(maps.Keys(answers)), []string{wire.MethodInitialized}) {
 		if !seen[method] {
 			t.Errorf("%s is never sent here", method)
 		}

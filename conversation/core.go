@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -30,8 +31,8 @@ type core struct {
 	caught   bool // everything up to size was read
 	canceled bool
 
-	line    Line // the current line
-	perLine int  // entries that the current line has made so far
+	line    wire.Line // the current line
+	perLine int       // entries that the current line has made so far
 
 	reason  PumpReason // why to return before the turn's end
 	problem *protocol.Problem
@@ -59,8 +60,8 @@ func cloneState(s PumpState) PumpState {
 // at returns the time of the current line.
 func (c *core) at() time.Time { return time.UnixMilli(c.st.AtMS).UTC() }
 
-func (c *core) write(o outgoing) {
-	line, err := o.encode()
+func (c *core) write(o wire.Outgoing) {
+	line, err := o.Encode()
 	if err != nil {
 		c.err = fmt.Errorf("encode %s: %w", o.Method, err)
 		return

@@ -1,6 +1,10 @@
 package conversation
 
-import "time"
+import (
+	"time"
+
+	"fairlead.dev/fairlead/conversation/wire"
+)
 
 // All waiting of a pump is bounded, and some bounds restart with each attempt of a
 // pump. If a worker died or the wire was lost, the next attempt may begin minutes or
@@ -49,7 +53,7 @@ const (
 
 	// Bounds on the texts of a result, at most 768 KiB in all, whatever codex says.
 	// Temporal takes 2 MiB, and a history is read many times. All are bytes of JSON
-	// (see wireLen).
+	// (see Len).
 	maxFinal    = 32 << 10  // final text
 	maxRequests = 64        // open at once; further ones are refused
 	maxAsked    = 128 << 10 // excerpts of all requests together, without:
@@ -92,7 +96,7 @@ func (l Limits) orDefaults() Limits {
 		l.Quiet = defaultQuiet
 	}
 	if l.Line <= 0 {
-		l.Line = DefaultMaxLine
+		l.Line = wire.DefaultMaxLine
 	}
 	if l.Bytes <= 0 {
 		l.Bytes = defaultBytes

@@ -3,6 +3,7 @@ package conversation
 import (
 	"strconv"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -60,7 +61,7 @@ func (d *delivery) sendTurn(s *send) {
 		s.settle(protocol.Rejected, s.Unsayable)
 		return
 	}
-	d.ourRequest(s, methodTurnStart, turnStartParams{
+	d.ourRequest(s, wire.MethodTurnStart, wire.TurnStartParams{
 		ThreadID: d.st.ThreadID, Input: s.turnInput(),
 		MessageID: s.ID, Model: s.Model, Effort: s.Effort, Personality: d.in.Thread.Personality, Schema: s.Schema,
 	})
@@ -75,7 +76,7 @@ func (d *delivery) sendSteer(s *send) {
 		s.settle(protocol.Rejected, s.Unsayable)
 		return
 	}
-	d.ourRequest(s, methodTurnSteer, turnSteerParams{
+	d.ourRequest(s, wire.MethodTurnSteer, wire.TurnSteerParams{
 		ThreadID: d.st.ThreadID, TurnID: d.st.TurnID, MessageID: s.ID,
 		Input: s.turnInput(),
 	})
@@ -86,7 +87,7 @@ func (d *delivery) sendInterrupt(s *send) {
 		s.settle(protocol.Void, "no turn is running")
 		return
 	}
-	d.ourRequest(s, methodInterrupt, turnInterruptParams{ThreadID: d.st.ThreadID, TurnID: d.st.active()})
+	d.ourRequest(s, wire.MethodInterrupt, wire.TurnInterruptParams{ThreadID: d.st.ThreadID, TurnID: d.st.active()})
 }
 
 // interruptNow sends interrupts before a long backlog is read, to stop a codex that writes
@@ -102,7 +103,7 @@ func (d *delivery) interruptNow() {
 
 func (d *delivery) ourRequest(s *send, method string, params any) {
 	s.written(d.now)
-	d.write(outgoing{ID: sendPrefix + s.ID + "/" + strconv.Itoa(s.try), Method: method, Params: params})
+	d.write(wire.Outgoing{ID: sendPrefix + s.ID + "/" + strconv.Itoa(s.try), Method: method, Params: params})
 }
 
 // sendDecision answers a request that is still open. A second answer is harmless, because
@@ -123,7 +124,7 @@ func (d *delivery) sendDecision(s *send) {
 		return
 	}
 	s.written(d.now)
-	d.write(outgoing{ID: s.RPC, Result: result})
+	d.write(wire.Outgoing{ID: s.RPC, Result: result})
 }
 
 func unfitText(why error) string {
@@ -143,5 +144,5 @@ func (d *delivery) declineInstead(s *send, why error) {
 	d.log.Warn("declined, since the decision does not fit", "send", s.ID, "error", d.redact(why.Error()))
 	s.unfit = unfitText(why)
 	s.written(d.now)
-	d.write(outgoing{ID: s.RPC, Result: result})
+	d.write(wire.Outgoing{ID: s.RPC, Result: result})
 }

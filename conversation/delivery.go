@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -76,7 +77,7 @@ func (d *delivery) report() (all []protocol.Delivery) {
 		if s.own {
 			continue
 		}
-		all = append(all, protocol.Delivery{ID: s.ID, State: s.told(), Error: excerpt(d.redact(s.text), maxProblem)})
+		all = append(all, protocol.Delivery{ID: s.ID, State: s.told(), Error: wire.Excerpt(d.redact(s.text), maxProblem)})
 	}
 	return all
 }
@@ -144,7 +145,7 @@ func (d *delivery) tellSettled() {
 	for _, s := range d.sends {
 		if s.settled() && !s.announced && !s.own {
 			s.announced = true
-			d.opt.Settled(protocol.Delivery{ID: s.ID, State: s.state, Error: excerpt(d.redact(s.text), maxProblem)})
+			d.opt.Settled(protocol.Delivery{ID: s.ID, State: s.state, Error: wire.Excerpt(d.redact(s.text), maxProblem)})
 		}
 	}
 }

@@ -4,12 +4,13 @@ import (
 	"encoding/json"
 	"strings"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // answered handles codex's answer to a Send, which an earlier attempt or pump may have
 // written.
-func (d *delivery) answered(id string, try int, r *message) {
+func (d *delivery) answered(id string, try int, r *wire.Message) {
 	s := d.find(id)
 	if r.Error != nil {
 		d.refused(s, id, try, r.Error)
@@ -18,7 +19,7 @@ func (d *delivery) answered(id string, try int, r *message) {
 	if s == nil {
 		return
 	}
-	var a turnAnswer
+	var a wire.TurnAnswer
 	if r.Result != nil {
 		if err := json.Unmarshal(r.Result, &a); err != nil {
 			d.log.Warn("unreadable answer", "send", id, "error", err)
@@ -40,8 +41,8 @@ func (d *delivery) answered(id string, try int, r *message) {
 	}
 }
 
-func (d *delivery) refused(s *send, id string, try int, e *RPCError) {
-	if e.Code == CodeOverloaded {
+func (d *delivery) refused(s *send, id string, try int, e *wire.RPCError) {
+	if e.Code == wire.CodeOverloaded {
 		if s != nil && !s.settled() && try >= s.try {
 			s.try, s.wrote, s.state, s.next = try+1, false, protocol.Decided, d.now+backoff(try)
 		}
@@ -124,7 +125,7 @@ func (d *delivery) refusedToStop(s *send, try int, why string) {
 // decisionAnswered settles the decisions of a request that codex no longer waits for.
 func (d *delivery) decisionAnswered(key string) {
 	for _, s := range d.sends {
-		if s.Kind != SendDecision || s.Incarnation != d.st.Cursor.Incarnation || idKey(s.RPC) != key || s.settled() {
+		if s.Kind != SendDecision || s.Incarnation != d.st.Cursor.Incarnation || wire.IDKey(s.RPC) != key || s.settled() {
 			continue
 		}
 		if s.unfit == "" && s.uncertain && !s.wrote && d.st.openAt(s.RPC) >= 0 {
@@ -145,9 +146,9 @@ func (d *delivery) decisionAnswered(key string) {
 }
 
 func (d *delivery) decided(rpc json.RawMessage) bool {
-	key := idKey(rpc)
+	key := wire.IDKey(rpc)
 	for _, s := range d.sends {
-		if s.Kind == SendDecision && s.Incarnation == d.st.Cursor.Incarnation && idKey(s.RPC) == key && (s.state == protocol.Acknowledged || s.state == protocol.Rejected) {
+		if s.Kind == SendDecision && s.Incarnation == d.st.Cursor.Incarnation && wire.IDKey(s.RPC) == key && (s.state == protocol.Acknowledged || s.state == protocol.Rejected) {
 			return true
 		}
 	}

@@ -1,5 +1,7 @@
 package conversation
 
+import "fairlead.dev/fairlead/conversation/wire"
+
 // The demands hold the full text of the open requests. The state has no room for it, so a
 // pump that answers a request reads the request's line again. The requests part adds to
 // them, and the delivery makes answers from them. This part calls no other.
@@ -10,7 +12,7 @@ type demands struct {
 
 // decision returns the answer for codex. It adds secret answers to the Redactor.
 func (e *demands) decision(s Send) (any, error) {
-	a := e.byID[idKey(s.RPC)]
+	a := e.byID[wire.IDKey(s.RPC)]
 	i := e.st.openAt(s.RPC)
 	s.ForSession = s.ForSession && i >= 0 && e.st.Open[i].Remembers
 	s.Answers = a.real(s.Answers, e.redact)

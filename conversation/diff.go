@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -21,7 +22,7 @@ type DiffSink interface {
 
 func (t *turns) diffUpdated(p json.RawMessage) {
 	var n struct {
-		notice
+		wire.Notice
 		Diff string `json:"diff"`
 	}
 	if json.Unmarshal(p, &n) != nil || n.TurnID != t.st.TurnID || t.st.TurnID == "" {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -17,7 +18,7 @@ type asked struct {
 	Action      string // what codex wants to do with the command, if not run it
 	Command     string
 	CWD         string
-	Changes     []wireChange
+	Changes     []wire.Change
 	GrantRoot   string
 	Network     json.RawMessage
 	Permissions json.RawMessage

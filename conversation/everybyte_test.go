@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -16,12 +17,12 @@ import (
 func TestRecordingHoldsWhatTheCutsAreFor(t *testing.T) {
 	deltas, open, most, changed := 0, 0, 0, 0
 	for _, s := range loadRecording(t, "approvals.jsonl") {
-		var m message
+		var m wire.Message
 		if s.Out == "" || json.Unmarshal([]byte(s.Out), &m) != nil {
 			continue
 		}
 		switch {
-		case m.isRequest():
+		case m.IsRequest():
 			open++
 			most = max(most, open)
 		case m.Method == "serverRequest/resolved":
@@ -277,7 +278,7 @@ func (l leg) died(r *replayer, got PumpResult, entries []protocol.Entry, deltas 
 // certain compares the deliveries in a result with the lines that codex got.
 func certain(r *replayer, in PumpInput, got PumpResult) error {
 	for i, s := range in.Sends {
-		key := methodTurnStart + ` "` + sendPrefix + s.ID + `/0"`
+		key := wire.MethodTurnStart + ` "` + sendPrefix + s.ID + `/0"`
 		if s.Kind == SendDecision {
 			key = "answer " + string(s.RPC)
 		}

@@ -4,18 +4,19 @@ import (
 	"encoding/json"
 	"strings"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // decodeItem decodes an item. If its members are not as expected, it decodes at
 // least the id and the type.
-func decodeItem(p json.RawMessage) (itemNotice, bool) {
-	var n itemNotice
+func decodeItem(p json.RawMessage) (wire.ItemNotice, bool) {
+	var n wire.ItemNotice
 	if json.Unmarshal(p, &n) == nil {
 		return n, n.Item.ID != ""
 	}
 	var least struct {
-		notice
+		wire.Notice
 		Item struct {
 			ID   string `json:"id"`
 			Type string `json:"type"`
@@ -24,7 +25,7 @@ func decodeItem(p json.RawMessage) (itemNotice, bool) {
 	if json.Unmarshal(p, &least) != nil {
 		return n, false
 	}
-	return itemNotice{notice: least.notice, Item: wireItem{ID: least.Item.ID, Type: least.Item.Type}}, least.Item.ID != ""
+	return wire.ItemNotice{Notice: least.Notice, Item: wire.Item{ID: least.Item.ID, Type: least.Item.Type}}, least.Item.ID != ""
 }
 
 func (t *turns) itemStarted(p json.RawMessage) {
@@ -33,10 +34,10 @@ func (t *turns) itemStarted(p json.RawMessage) {
 		return
 	}
 	t.time.dated(n.StartedAtMS)
-	if n.Item.Type == "userMessage" && n.Item.ClientID != "" && t.st.ours(n.notice) {
+	if n.Item.Type == "userMessage" && n.Item.ClientID != "" && t.st.ours(n.Notice) {
 		t.delivery.echoed(n.TurnID, n.Item.ClientID)
 	}
-	if n.Item.Type != "userMessage" && t.st.ours(n.notice) {
+	if n.Item.Type != "userMessage" && t.st.ours(n.Notice) {
 		t.sayForeign()
 	}
 	key := t.st.keyOf(n.ThreadID, n.Item.ID)
@@ -45,7 +46,7 @@ func (t *turns) itemStarted(p json.RawMessage) {
 		t.items.drop(t.st.oldestIdle())
 	}
 	t.st.TurnEffects = t.st.TurnEffects || !harmless[n.Item.Type]
-	if t.st.ours(n.notice) {
+	if t.st.ours(n.Notice) {
 		t.quiet.modelSpoke()
 	}
 	it := OpenItem{ID: n.Item.ID, Type: n.Item.Type, Turn: t.st.Turn, Offset: t.line.Offset, Thread: key.thread}
@@ -81,7 +82,7 @@ func (t *turns) itemCompleted(p json.RawMessage) {
 	if n.Item.Type == "dynamicToolCall" {
 		t.calls.done(key)
 	}
-	own := t.st.ours(n.notice)
+	own := t.st.ours(n.Notice)
 	e := itemEntry(n.Item)
 	e.Turn, e.Item = turn, n.Item.ID
 	if !own {
@@ -125,11 +126,11 @@ func (t *turns) addFinal(text string) {
 	}
 	t.st.FinalAt = len(t.st.FinalText)
 	whole := t.st.FinalText + t.redact(text)
-	t.st.FinalText = excerpt(whole, maxFinal)
+	t.st.FinalText = wire.Excerpt(whole, maxFinal)
 	t.st.FinalTruncated = len(t.st.FinalText) < len(whole)
 }
 
-func itemEntry(it wireItem) protocol.Entry {
+func itemEntry(it wire.Item) protocol.Entry {
 	e := protocol.Entry{Status: it.Status}
 	switch it.Type {
 	case "userMessage":
@@ -194,7 +195,7 @@ func userText(content json.RawMessage) string {
 	return strings.Join(texts, "\n")
 }
 
-func reasoningText(it wireItem) string {
+func reasoningText(it wire.Item) string {
 	if len(it.Summary) > 0 {
 		return strings.Join(it.Summary, "\n\n")
 	}
@@ -244,17 +245,17 @@ func compact(raw json.RawMessage) string {
 	return string(raw)
 }
 
-func (t *turns) delta(d piece) {
+func (t *turns) delta(d wire.Piece) {
 	it := t.st.itemOf(d)
 	if it == nil {
 		return
 	}
-	if d.of != protocol.EntryCommand && it.Thread == "" {
+	if d.Of != protocol.EntryCommand && it.Thread == "" {
 		t.quiet.modelSpoke()
 	}
-	t.items.keep(it, t.line.Offset, d.text)
-	at, text := t.items.show(it, d.text)
+	t.items.keep(it, t.line.Offset, d.Text)
+	at, text := t.items.show(it, d.Text)
 	if text != "" {
-		t.sink.Delta(protocol.Delta{Item: it.ID, Type: d.of, Turn: it.Turn, At: at, Text: text})
+		t.sink.Delta(protocol.Delta{Item: it.ID, Type: d.Of, Turn: it.Turn, At: at, Text: text})
 	}
 }

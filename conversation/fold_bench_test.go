@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -55,10 +56,10 @@ func BenchmarkFold(b *testing.B) {
 					b.Fatal(err)
 				}
 				m.atStart()
-				split := newSplitter(st.Rewind, 0)
-				read := func(l Line) { m.read(l, 0) }
-				split.feed([]byte(strings.Join(begun, "\n")+"\n"), read)
-				measure(b, pieces, func(line []byte) { split.feed(line, read) })
+				split := wire.NewSplitter(st.Rewind, 0)
+				read := func(l wire.Line) { m.read(l, 0) }
+				split.Feed([]byte(strings.Join(begun, "\n")+"\n"), read)
+				measure(b, pieces, func(line []byte) { split.Feed(line, read) })
 				if m.result != nil || m.err != nil || sink.deltas < b.N*9/10 {
 					b.Fatalf("%d pieces shown of %d; %v, %v", sink.deltas, b.N, m.result, m.err)
 				}
@@ -75,9 +76,9 @@ func BenchmarkFold(b *testing.B) {
 		b.Run(name+"/json-struct", func(b *testing.B) {
 			measure(b, pieces, func(line []byte) {
 				var v struct {
-					Method      string      `json:"method"`
-					Params      deltaNotice `json:"params"`
-					EmittedAtMS int64       `json:"emittedAtMs"`
+					Method      string           `json:"method"`
+					Params      wire.DeltaNotice `json:"params"`
+					EmittedAtMS int64            `json:"emittedAtMs"`
 				}
 				if err := json.Unmarshal(line, &v); err != nil {
 					b.Fatal(err)
@@ -123,8 +124,8 @@ func BenchmarkFoldTurns(b *testing.B) {
 					b.Fatal(err)
 				}
 				m.atStart()
-				split := newSplitter(0, 0)
-				split.feed([]byte(whole[i]), func(l Line) { m.read(l, 0) })
+				split := wire.NewSplitter(0, 0)
+				split.Feed([]byte(whole[i]), func(l wire.Line) { m.read(l, 0) })
 				if m.err != nil || m.turns.end == nil {
 					b.Fatalf("the turn did not end: %v", m.err)
 				}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -61,7 +62,7 @@ func splitFold(t *testing.T, journal []string, seed uint64) (outcome, int) {
 		m.atStart()
 		for i, l := range journal {
 			if offsets[i] >= in.From() {
-				m.read(Line{Offset: offsets[i], End: offsets[i] + int64(len(l)) + 1, Raw: []byte(l)}, 0)
+				m.read(wire.Line{Offset: offsets[i], End: offsets[i] + int64(len(l)) + 1, Raw: []byte(l)}, 0)
 			}
 		}
 		if m.err != nil || m.result == nil {
@@ -143,8 +144,8 @@ func FuzzFold(f *testing.F) {
 			t.Fatal(err)
 		}
 		m.atStart()
-		split := newSplitter(in.State.Rewind, in.Limits.Line)
-		split.feed(text, func(l Line) { m.read(l, m.now); m.out = nil })
+		split := wire.NewSplitter(in.State.Rewind, in.Limits.Line)
+		split.Feed(text, func(l wire.Line) { m.read(l, m.now); m.out = nil })
 		m.caughtUp(m.now)
 		if m.result == nil {
 			m.tick(m.wake())
@@ -158,14 +159,14 @@ func FuzzFold(f *testing.F) {
 				t.Fatalf("entry %d has seq %d", i, e.Seq)
 			}
 		}
-		if c := m.result.State.Cursor.Offset; c < in.State.Cursor.Offset || c > split.start {
-			t.Fatalf("cursor %d of %d", c, split.start)
+		if c := m.result.State.Cursor.Offset; c < in.State.Cursor.Offset || c > split.Start {
+			t.Fatalf("cursor %d of %d", c, split.Start)
 		}
 		if _, err := json.Marshal(m.result); err != nil {
 			t.Fatal(err)
 		}
 		for _, o := range m.result.State.Open {
-			if !validID(o.RPC) {
+			if !wire.ValidID(o.RPC) {
 				t.Fatalf("open request %s", o.RPC)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -83,16 +84,16 @@ func (t *turns) endedBefore(id, status string, n int) {
 }
 
 // ofNextTurn reports whether a line after the end of a turn is about another turn.
-func (t *turns) ofNextTurn(msg *message) bool {
+func (t *turns) ofNextTurn(msg *wire.Message) bool {
 	switch {
 	case msg.Method == "turn/started":
 		return true
 	case msg.Method == "turn/completed":
 		return t.st.TurnID != ""
-	case !msg.isResponse():
+	case !msg.IsResponse():
 		return false
 	}
-	id, ok := stringID(msg.ID)
+	id, ok := wire.StringID(msg.ID)
 	if !ok {
 		return false
 	}
@@ -102,7 +103,7 @@ func (t *turns) ofNextTurn(msg *message) bool {
 	if s := t.delivery.find(id); s != nil {
 		return s.Kind == SendTurn && !s.settled()
 	}
-	var a turnAnswer // the answer to a message that another pump sent
+	var a wire.TurnAnswer // the answer to a message that another pump sent
 	return json.Unmarshal(msg.Result, &a) == nil && a.Turn.ID != "" && a.Turn.ID != t.end.ID
 }
 
@@ -123,12 +124,12 @@ func (t *turns) foreignNews() bool {
 // goalChanged handles a change of the thread's goal.
 func (t *turns) goalChanged(method string, p json.RawMessage) {
 	var n struct {
-		notice
+		wire.Notice
 		Goal struct {
 			Status string `json:"status"`
 		} `json:"goal"`
 	}
-	if json.Unmarshal(p, &n) != nil || !t.st.ours(n.notice) {
+	if json.Unmarshal(p, &n) != nil || !t.st.ours(n.Notice) {
 		return
 	}
 	t.st.Restless = method == "thread/goal/updated" && n.Goal.Status == "active"

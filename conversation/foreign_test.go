@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -155,7 +156,7 @@ func TestAnotherAttemptDuringATurnOfCodexs(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for _, l := range s.said {
-		if strings.Contains(l, methodTurnStart) {
+		if strings.Contains(l, wire.MethodTurnStart) {
 			t.Errorf("said %s", l)
 		}
 	}
@@ -263,8 +264,8 @@ func TestTurnsOfCodexsAreTheSameHoweverTheJournalIsSplit(t *testing.T) {
 			m.cancel(0)
 			m.atStart()
 			for _, l := range journal[pos:until] {
-				split := newSplitter(offset, m.lim.Line)
-				split.feed([]byte(l+"\n"), func(l Line) { m.read(l, 0) })
+				split := wire.NewSplitter(offset, m.lim.Line)
+				split.Feed([]byte(l+"\n"), func(l wire.Line) { m.read(l, 0) })
 				if offset += int64(len(l)) + 1; m.result != nil {
 					break
 				}

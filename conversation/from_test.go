@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"fairlead.dev/fairlead/conversation/wire"
 )
 
 // A question may be open for hours while codex writes many other lines. Only the pump that
@@ -51,7 +53,7 @@ func TestAnOpenQuestionIsReadAgainOnlyByThePumpThatAnswersIt(t *testing.T) {
 
 // attachedTo runs a pump on a journal of these lines and more, from the offset that
 // the pump asks for.
-func attachedTo(t *testing.T, in PumpInput, journal []Line, more ...string) *stage {
+func attachedTo(t *testing.T, in PumpInput, journal []wire.Line, more ...string) *stage {
 	t.Helper()
 	var backlog []string
 	size := in.From()

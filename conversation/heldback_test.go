@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -28,8 +29,8 @@ func relay(t *testing.T, journal string, opt Options, cuts ...int) []protocol.De
 			t.Fatal(err)
 		}
 		m.atStart()
-		split := newSplitter(in.State.Rewind, 0)
-		split.feed([]byte(journal[in.State.Rewind-base:cut]), func(l Line) { m.read(l, 0) })
+		split := wire.NewSplitter(in.State.Rewind, 0)
+		split.Feed([]byte(journal[in.State.Rewind-base:cut]), func(l wire.Line) { m.read(l, 0) })
 		m.caughtUp(0)
 		m.cancel(0)
 		if m.err != nil || m.result == nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -61,7 +62,7 @@ rules:
 	k.restart()
 	again := turn(1, "m-1", "first")
 	again.Uncertain, again.Incarnation = true, 1
-	if !c.has(ClientIDs) {
+	if !c.has(wire.ClientIDs) {
 		c.isNotKnownToHaveArrived(t, k, s, again, 1)
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -93,23 +94,16 @@ func ImageType(head []byte) string {
 	return ""
 }
 
-// inputItem is a part of a user message in codex's shape.
-type inputItem struct {
-	Type string `json:"type"`
-	Text string `json:"text,omitempty"`
-	Path string `json:"path,omitempty"`
-}
-
 // turnInput returns the message in codex's shape: the unchanged text, then the
 // inputs.
-func (s Send) turnInput() []inputItem {
-	items := []inputItem{{Type: "text", Text: s.Text}}
+func (s Send) turnInput() []wire.InputItem {
+	items := []wire.InputItem{{Type: "text", Text: s.Text}}
 	if note := fileNote(s.Inputs); note != "" {
-		items = append(items, inputItem{Type: "text", Text: note})
+		items = append(items, wire.InputItem{Type: "text", Text: note})
 	}
 	for _, in := range s.Inputs {
 		if in.Kind == protocol.InputImage {
-			items = append(items, inputItem{Type: "localImage", Path: in.Path})
+			items = append(items, wire.InputItem{Type: "localImage", Path: in.Path})
 		}
 	}
 	return items

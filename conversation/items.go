@@ -1,6 +1,10 @@
 package conversation
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"fairlead.dev/fairlead/conversation/wire"
+)
 
 // The items of a pump are the things that codex works on: messages, commands, file changes.
 // The state lists the open items, and the turns add to that list. This part removes items
@@ -9,13 +13,13 @@ import "encoding/json"
 // not shown yet. It calls no part.
 type items struct {
 	*core
-	changes map[itemKey][]wireChange // for the requests about them
+	changes map[itemKey][]wire.Change // for the requests about them
 	texts   map[itemKey]*unfinished
 	held    map[itemKey]tail
 }
 
 func newItems(c *core) *items {
-	return &items{core: c, changes: map[itemKey][]wireChange{}, texts: map[itemKey]*unfinished{}, held: map[itemKey]tail{}}
+	return &items{core: c, changes: map[itemKey][]wire.Change{}, texts: map[itemKey]*unfinished{}, held: map[itemKey]tail{}}
 }
 
 // turnEnds forgets the items of a turn that has ended.
@@ -38,7 +42,7 @@ func (o *items) clear(key itemKey) {
 }
 
 // changed takes the changes of an open item.
-func (o *items) changed(key itemKey, changes []wireChange) {
+func (o *items) changed(key itemKey, changes []wire.Change) {
 	if o.st.openItem(key) != nil {
 		o.changes[key] = changes
 	}
@@ -78,8 +82,8 @@ func (o *items) long(id string) {
 
 func (o *items) patchUpdated(p json.RawMessage) {
 	var n struct {
-		notice
-		Changes []wireChange `json:"changes"`
+		wire.Notice
+		Changes []wire.Change `json:"changes"`
 	}
 	if json.Unmarshal(p, &n) != nil {
 		return

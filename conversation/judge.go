@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -118,7 +119,7 @@ func (q *requests) judge(a *asked, r *protocol.Request) Verdict {
 	default:
 		v = q.opt.Judge(facts)
 	}
-	v.Reason = excerpt(q.redact(v.Reason), maxRulingReason)
+	v.Reason = wire.Excerpt(q.redact(v.Reason), maxRulingReason)
 	if why := q.unfit(r, a, &v); why != "" {
 		v.Outcome, v.Reason = "", why
 	}
@@ -180,7 +181,7 @@ func (q *requests) facts(a *asked, r *protocol.Request) Asked {
 // request, so each answer is sent once.
 func (q *requests) verdictSend(r *protocol.Request, v Verdict) Send {
 	s := Send{
-		ID: fmt.Sprintf("policy/%d/%s", r.Incarnation, idKey(r.RPC)), Kind: SendDecision, Turn: q.st.Turn,
+		ID: fmt.Sprintf("policy/%d/%s", r.Incarnation, wire.IDKey(r.RPC)), Kind: SendDecision, Turn: q.st.Turn,
 		RPC: r.RPC, Incarnation: r.Incarnation, RequestKind: r.Kind, Method: r.Method,
 		Outcome: v.Outcome, ForSession: v.ForSession,
 	}
@@ -206,7 +207,7 @@ func (q *requests) answerByPolicy(r *protocol.Request, o OpenRequest, v Verdict)
 	q.st.Open = append(q.st.Open, o)
 	q.delivery.addOwn(answer, q.opt.Attempt > 1)
 	q.judged = append(q.judged, protocol.Judged{
-		N: q.st.Tally.Judged, Turn: q.st.Turn, Kind: r.Kind, Summary: excerpt(r.Summary, maxJudgedText), Digest: r.Digest,
+		N: q.st.Tally.Judged, Turn: q.st.Turn, Kind: r.Kind, Summary: wire.Excerpt(r.Summary, maxJudgedText), Digest: r.Digest,
 		Outcome: v.Outcome, ForSession: v.ForSession, AtMS: q.st.AtMS, Ruling: protocol.Ruling{Rule: v.Rule, Reason: v.Reason, Policy: v.Policy},
 	})
 	if n := len(q.judged) - maxJudged; n > 0 {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -118,19 +119,19 @@ func (k *logins) answer(a tokenAnswered, no *TokenError) {
 	if i < 0 {
 		return // the turn that wanted it is over
 	}
-	o, word := outgoing{ID: k.st.TokenAsks[i]}, a.token.generation
+	o, word := wire.Outgoing{ID: k.st.TokenAsks[i]}, a.token.generation
 	if no != nil {
-		o.Error = &RPCError{Code: int64(no.Code), Message: tokenProblems[no.Code][0]}
+		o.Error = &wire.RPCError{Code: int64(no.Code), Message: tokenProblems[no.Code][0]}
 		word = int64(no.Code)
 	} else {
 		o.Result = tokenAnswer{*a.token.access, a.token.account, a.token.plan}
 	}
 	k.write(o)
-	k.write(outgoing{ID: fmt.Sprintf("%s.token-%d-%s.0", k.in.Prefix, word, a.key), Method: methodLoaded, Params: struct{}{}})
+	k.write(wire.Outgoing{ID: fmt.Sprintf("%s.token-%d-%s.0", k.in.Prefix, word, a.key), Method: methodLoaded, Params: struct{}{}})
 }
 
 // asked handles codex's request for a newer token. No person is asked.
-func (k *logins) asked(msg *message) {
+func (k *logins) asked(msg *wire.Message) {
 	if k.opt.Broker == nil || len(k.st.TokenAsks) >= maxTokenAsks {
 		k.autos.refuse(msg, "")
 		return
@@ -149,7 +150,7 @@ func (k *logins) asked(msg *message) {
 		Data: map[string]string{"reason": p.Reason}})
 }
 
-func tokenKey(id json.RawMessage) string { return hex.EncodeToString([]byte(idKey(id))) }
+func tokenKey(id json.RawMessage) string { return hex.EncodeToString([]byte(wire.IDKey(id))) }
 
 // get asks the broker for the tokens that codex waits for. A request that an earlier pump
 // may have answered is answered again, because codex takes the first answer.
@@ -183,7 +184,7 @@ func (k *logins) given(what, key string) {
 
 // loginAnswered handles codex's answer to a login, whose id contains the
 // generation.
-func (k *logins) loginAnswered(generation string, r *message) {
+func (k *logins) loginAnswered(generation string, r *wire.Message) {
 	if r.Error != nil {
 		kind := "auth"
 		if strings.Contains(r.Error.Message, "unknown variant") {

@@ -3,6 +3,8 @@ package conversation
 import (
 	"fmt"
 	"time"
+
+	"fairlead.dev/fairlead/conversation/wire"
 )
 
 // A machine is the pump without its wire: lines and ticks go in, lines come out.
@@ -31,7 +33,7 @@ type machine struct {
 	spending  *spending
 	watch     *watch
 
-	pieces pieceReader
+	pieces wire.PieceReader
 
 	begun  bool // codex began another turn after the one that has ended
 	result *PumpResult

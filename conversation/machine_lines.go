@@ -6,10 +6,11 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-func (m *machine) read(l Line, now time.Duration) {
+func (m *machine) read(l wire.Line, now time.Duration) {
 	m.now, m.lastLine = now, now
 	if m.result != nil || m.err != nil {
 		return
@@ -47,32 +48,32 @@ func (m *machine) enough() {
 
 // refill reads a line between From and Cursor again. It restores only open file
 // changes, open requests and unfinished texts.
-func (m *machine) refill(l Line) {
-	if d, ok := m.pieces.read(l.Raw); ok {
+func (m *machine) refill(l wire.Line) {
+	if d, ok := m.pieces.Read(l.Raw); ok {
 		m.items.keepAgain(d, l.Offset)
 		return
 	}
 	if l.Oversize || l.Blank() {
 		return
 	}
-	msg, err := parse(l.Raw)
+	msg, err := wire.Parse(l.Raw)
 	if err != nil {
 		return
 	}
-	if msg.isRequest() {
+	if msg.IsRequest() {
 		m.requests.demandAgain(msg, l.Offset)
 		return
 	}
 	if msg.ID != nil {
 		return
 	}
-	if d, ok := slowPiece(pieceOf(msg.Method), msg.Params); ok && d.of != "" {
+	if d, ok := wire.SlowPiece(wire.PieceOf(msg.Method), msg.Params); ok && d.Of != "" {
 		m.items.keepAgain(d, l.Offset)
 		return
 	}
 	switch msg.Method {
 	case "item/started":
-		var n itemNotice
+		var n wire.ItemNotice
 		if json.Unmarshal(msg.Params, &n) != nil || n.Item.Type != "fileChange" {
 			return
 		}
@@ -97,14 +98,14 @@ func (m *machine) textComes(piece bool) {
 }
 
 // apply folds one line and moves the cursor past it.
-func (m *machine) apply(l Line) {
+func (m *machine) apply(l wire.Line) {
 	m.line, m.perLine = l, 0
 	stray := false
-	d, isPiece := m.pieces.read(l.Raw)
+	d, isPiece := m.pieces.Read(l.Raw)
 	switch {
 	case isPiece:
 		m.textComes(true)
-		m.emitted(d.at)
+		m.emitted(d.At)
 		m.turns.delta(d)
 	case l.Oversize:
 		m.textComes(false)
@@ -112,7 +113,7 @@ func (m *machine) apply(l Line) {
 	case l.Blank():
 		stray = m.st.Stray
 	default:
-		msg, err := parse(l.Raw)
+		msg, err := wire.Parse(l.Raw)
 		if err != nil {
 			stray = true
 			m.textComes(false)
@@ -153,30 +154,30 @@ func (m *machine) emitted(ms int64) {
 	}
 }
 
-func (m *machine) stray(l Line, err error) {
+func (m *machine) stray(l wire.Line, err error) {
 	m.log.Warn("stray line in the journal", "offset", l.Offset, "error", err)
 	if m.st.Stray {
 		return
 	}
 	m.entry(protocol.Entry{Type: protocol.EntryState, Turn: m.st.Turn, Status: "warning",
-		Text: "a line that is no message was skipped: " + excerpt(m.redact(strings.ToValidUTF8(string(l.Raw), "\uFFFD")), 200)})
+		Text: "a line that is no message was skipped: " + wire.Excerpt(m.redact(strings.ToValidUTF8(string(l.Raw), "\uFFFD")), 200)})
 }
 
 // oversize handles a line that is too long to read. It refuses a request, takes an answer
 // as longAnswer shows it, and ends the turn if the line is a turn's end.
-func (m *machine) oversize(l Line) {
+func (m *machine) oversize(l wire.Line) {
 	m.log.Warn("line over the bound", "offset", l.Offset, "bytes", l.End-l.Offset, "method", l.Method)
 	m.entry(protocol.Entry{Type: protocol.EntryState, Turn: m.st.Turn, Status: "warning",
 		Text: fmt.Sprintf("a line of %d bytes was skipped, the bound is %d (%s)", l.End-l.Offset, m.lim.Line, orWord(l.Method, "an answer or no message"))})
 	switch {
 	case l.Method != "" && l.ID != nil:
-		m.autos.add(l.ID, outgoing{ID: l.ID, Error: &RPCError{Code: CodeInvalidRequest, Message: "the request is too long for this client"}})
+		m.autos.add(l.ID, wire.Outgoing{ID: l.ID, Error: &wire.RPCError{Code: wire.CodeInvalidRequest, Message: "the request is too long for this client"}})
 	case l.Method == "turn/completed" && m.st.TurnID != "":
 		m.turns.endTurn("unknown", problem(protocol.EndOversize, "the line that says how the turn ended is too long to read"))
 	case l.Method == "item/completed":
 		m.items.long(l.Item)
 	case l.Method == "" && l.ID != nil:
-		if id, ok := stringID(l.ID); ok {
+		if id, ok := wire.StringID(l.ID); ok {
 			m.response(id, longAnswer(l))
 		}
 	}
@@ -184,9 +185,9 @@ func (m *machine) oversize(l Line) {
 
 // longAnswer stands for an answer that is too long to read. It still shows whether the
 // answer is a result or an error, and a Send needs no more.
-func longAnswer(l Line) *message {
+func longAnswer(l wire.Line) *wire.Message {
 	if l.Result {
-		return &message{ID: l.ID, Result: json.RawMessage(`{}`)}
+		return &wire.Message{ID: l.ID, Result: json.RawMessage(`{}`)}
 	}
-	return &message{ID: l.ID, Error: &RPCError{Code: CodeInternal, Message: "the answer is too long to read"}}
+	return &wire.Message{ID: l.ID, Error: &wire.RPCError{Code: wire.CodeInternal, Message: "the answer is too long to read"}}
 }

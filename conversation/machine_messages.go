@@ -4,14 +4,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"fairlead.dev/fairlead/conversation/wire"
 )
 
-func (m *machine) message(msg *message) {
+func (m *machine) message(msg *wire.Message) {
 	switch {
-	case msg.isRequest():
+	case msg.IsRequest():
 		m.request(msg)
-	case msg.isResponse():
-		if id, ok := stringID(msg.ID); ok {
+	case msg.IsResponse():
+		if id, ok := wire.StringID(msg.ID); ok {
 			m.response(id, msg)
 		}
 	default:
@@ -21,14 +23,14 @@ func (m *machine) message(msg *message) {
 
 // request handles a request from codex. A request that a person or a policy decides becomes
 // a Request. All others are answered at once.
-func (m *machine) request(msg *message) {
+func (m *machine) request(msg *wire.Message) {
 	switch msg.Method {
 	case methodToolCall:
 		m.calls.toolCalled(msg)
 	case methodTokenRefresh:
 		m.logins.asked(msg)
 	case "currentTime/read":
-		m.autos.add(msg.ID, outgoing{ID: msg.ID, Result: map[string]int64{"currentTimeAt": m.opt.clock().Unix()}})
+		m.autos.add(msg.ID, wire.Outgoing{ID: msg.ID, Result: map[string]int64{"currentTimeAt": m.opt.clock().Unix()}})
 	default:
 		if read := families[msg.Method]; read != nil {
 			m.turns.sayForeign()
@@ -40,7 +42,7 @@ func (m *machine) request(msg *message) {
 }
 
 // response handles codex's answer to one of our requests.
-func (m *machine) response(id string, r *message) {
+func (m *machine) response(id string, r *wire.Message) {
 	if strings.HasPrefix(id, sendPrefix) {
 		if of, try, ok := sendOf(id); ok {
 			m.delivery.answered(of, try, r)
@@ -69,7 +71,7 @@ func (m *machine) response(id string, r *message) {
 	}
 	ours := prefix == m.in.Prefix && (m.asks.id(name, try) == id || name == askLogin)
 	a := m.asks.all[name]
-	if r.Error != nil && r.Error.Code == CodeOverloaded {
+	if r.Error != nil && r.Error.Code == wire.CodeOverloaded {
 		if a != nil && ours && !a.done && try >= a.try {
 			a.try, a.sent, a.next = try+1, false, m.now+backoff(try)
 		}
@@ -107,10 +109,10 @@ func (m *machine) response(id string, r *message) {
 
 // notification folds one of codex's notifications. Unknown ones go to the sink if
 // it is a RawSink.
-func (m *machine) notification(msg *message) {
+func (m *machine) notification(msg *wire.Message) {
 	p := msg.Params
-	if of := pieceOf(msg.Method); of != "" {
-		if d, ok := slowPiece(of, p); ok {
+	if of := wire.PieceOf(msg.Method); of != "" {
+		if d, ok := wire.SlowPiece(of, p); ok {
 			m.turns.delta(d)
 		}
 		return

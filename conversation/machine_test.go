@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -29,7 +30,7 @@ func TestAnotherAttemptWaitsForTheThreadThatMayBeOnItsWay(t *testing.T) {
 	asked := func(s *stage) int {
 		n := 0
 		for _, l := range s.said {
-			n += strings.Count(l, methodStart)
+			n += strings.Count(l, wire.MethodStart)
 		}
 		return n
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -34,7 +35,7 @@ func ParseModels(answer json.RawMessage) []protocol.Model {
 		if !ok || slices.ContainsFunc(out, func(o protocol.Model) bool { return o.ID == m.ID }) {
 			continue
 		}
-		if text += jsonLen(m); len(out) == maxModels || text > maxModelsText {
+		if text += wire.JSONLen(m); len(out) == maxModels || text > maxModelsText {
 			break
 		}
 		out = append(out, m)
@@ -56,7 +57,7 @@ func parseModel(raw json.RawMessage) (protocol.Model, bool) {
 		return protocol.Model{}, false
 	}
 	out := protocol.Model{ID: orWord(m.Model, m.ID), Efforts: []string{}, Default: m.Default}
-	out.Name = excerpt(orWord(m.DisplayName, out.ID), maxModelID)
+	out.Name = wire.Excerpt(orWord(m.DisplayName, out.ID), maxModelID)
 	if len(m.DefaultEffort) <= maxEffort {
 		out.DefaultEffort = m.DefaultEffort
 	}
@@ -67,7 +68,7 @@ func parseModel(raw json.RawMessage) (protocol.Model, bool) {
 	}
 	// The id is sent back to codex, so a model with an id that would have to be cut cannot
 	// be used.
-	return out, out.ID != "" && wireLen(out.ID) <= maxModelID && len(out.Efforts) <= maxEfforts
+	return out, out.ID != "" && wire.Len(out.ID) <= maxModelID && len(out.Efforts) <= maxEfforts
 }
 
 // effortWord reads an effort level, which is an object or a plain string. It returns "" if

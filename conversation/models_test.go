@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -46,7 +47,7 @@ func TestAModelListOfAnyLengthFitsIntoAWorkflow(t *testing.T) {
 		some = append(some, fmt.Sprintf(`{"id":"m-%d","displayName":%q,"supportedReasoningEfforts":%s}`, i, strings.Repeat("<", 10_000), efforts))
 	}
 	got := ParseModels(json.RawMessage(`{"data":[` + strings.Join(some, ",") + `]}`))
-	if n := jsonLen(got); n > maxModelsText+1000 || len(got) != maxModels || got[99].ID != "m-99" {
+	if n := wire.JSONLen(got); n > maxModelsText+1000 || len(got) != maxModels || got[99].ID != "m-99" {
 		t.Errorf("%d models, which take %d bytes", len(got), n)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"fairlead.dev/fairlead/conversation/wire"
 )
 
 const nameRefused = `{"id":"g1.p9.name.%d","error":{"code":-32603,"message":"failed to set thread name: rollout is empty"}}`
@@ -13,17 +15,17 @@ const nameRefused = `{"id":"g1.p9.name.%d","error":{"code":-32603,"message":"fai
 func TestANameThatCodexCannotStoreYetIsSentAgain(t *testing.T) {
 	in := PumpInput{State: running(), Thread: ThreadSpec{Name: "the release"}}
 	s := perform(t, in, Options{})
-	if n := len(s.saidMethod(methodName)); n != 1 {
+	if n := len(s.saidMethod(wire.MethodName)); n != 1 {
 		t.Fatalf("the name was sent %d times; said %q", n, s.said)
 	}
 	s.hear(fmt.Sprintf(nameRefused, 0))
 	s.wait(time.Second)
-	if n := len(s.saidMethod(methodName)); n != 2 {
+	if n := len(s.saidMethod(wire.MethodName)); n != 2 {
 		t.Fatalf("the name was sent %d times", n)
 	}
 	s.hear(`{"id":"g1.p9.name.1","result":{}}`)
 	s.wait(time.Minute)
-	if n := len(s.saidMethod(methodName)); n != 2 || s.m.st.Named != "the release" || len(s.sink.entries) != 0 {
+	if n := len(s.saidMethod(wire.MethodName)); n != 2 || s.m.st.Named != "the release" || len(s.sink.entries) != 0 {
 		t.Errorf("the name was sent %d times; named %q; entries %+v", n, s.m.st.Named, s.sink.entries)
 	}
 
@@ -33,7 +35,7 @@ func TestANameThatCodexCannotStoreYetIsSentAgain(t *testing.T) {
 	s.wait(time.Second)
 	s.hear(fmt.Sprintf(nameRefused, 0))
 	s.wait(time.Second)
-	if n := len(s.saidMethod(methodName)); n != 2 {
+	if n := len(s.saidMethod(wire.MethodName)); n != 2 {
 		t.Errorf("the name was sent %d times; said %q", n, s.said)
 	}
 
@@ -52,7 +54,7 @@ func TestANameThatCodexCannotStoreYetIsSentAgain(t *testing.T) {
 		s.hear(fmt.Sprintf(nameRefused, try))
 		s.wait(10 * time.Second)
 	}
-	if n := len(s.saidMethod(methodName)); n < 3 || n > 10 || s.m.st.Named != "the release" || len(s.sink.entries) != 1 {
+	if n := len(s.saidMethod(wire.MethodName)); n < 3 || n > 10 || s.m.st.Named != "the release" || len(s.sink.entries) != 1 {
 		t.Errorf("the name was sent %d times; named %q; entries %+v", n, s.m.st.Named, s.sink.entries)
 	}
 
@@ -60,7 +62,7 @@ func TestANameThatCodexCannotStoreYetIsSentAgain(t *testing.T) {
 	in.State = opened()
 	s = perform(t, in, Options{})
 	s.hear(fmt.Sprintf(nameRefused, 0))
-	if r := s.result(Bound); r.State.Named != "the release" || len(s.saidMethod(methodName)) != 1 {
+	if r := s.result(Bound); r.State.Named != "the release" || len(s.saidMethod(wire.MethodName)) != 1 {
 		t.Errorf("named %q; said %q", r.State.Named, s.said)
 	}
 }

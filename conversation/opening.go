@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -31,16 +32,16 @@ func (o *opening) expect() {
 		o.asks.all[name] = &ask{method: method, params: params, limit: limit, optional: optional}
 	}
 	if o.fresh {
-		add(askInit, methodInitialize, initialize(o.opt.Client), o.lim.StartUp, false)
+		add(askInit, wire.MethodInitialize, wire.Initialize(o.opt.Client), o.lim.StartUp, false)
 		if o.opt.Broker != nil {
 			add(askLogin, methodLogin, nil, o.lim.Request, false)
 		}
-		add(askAccount, methodAccountRead, struct{}{}, o.lim.Request, true)
-		add(askModels, methodModelList, struct{}{}, o.lim.Request, true)
+		add(askAccount, wire.MethodAccountRead, struct{}{}, o.lim.Request, true)
+		add(askModels, wire.MethodModelList, struct{}{}, o.lim.Request, true)
 		method, params := o.threadParams()
 		add(askThread, method, params, o.lim.Request, false)
 	}
-	add(askClean, methodClean, nil, cleanGrace, true)
+	add(askClean, wire.MethodClean, nil, cleanGrace, true)
 }
 
 // forking reports whether the thread still has to be forked from another.
@@ -59,18 +60,18 @@ func (o *opening) resuming() bool {
 func (o *opening) opens() (method, did string) {
 	switch {
 	case o.forking():
-		return methodFork, "forked"
+		return wire.MethodFork, "forked"
 	case o.resuming():
-		return methodResume, "resumed"
+		return wire.MethodResume, "resumed"
 	}
-	return methodStart, "started"
+	return wire.MethodStart, "started"
 }
 
-// threadParams sets sandbox, approval policy and cwd each time, because a resumed
+// ThreadParams sets sandbox, approval policy and cwd each time, because a resumed
 // thread has forgotten its sandbox.
-func (o *opening) threadParams() (string, threadParams) {
+func (o *opening) threadParams() (string, wire.ThreadParams) {
 	t := o.in.Thread
-	p := threadParams{CWD: t.CWD, ApprovalPolicy: t.ApprovalPolicy, Sandbox: t.Sandbox, Permissions: t.Permissions, Model: t.Model}
+	p := wire.ThreadParams{CWD: t.CWD, ApprovalPolicy: t.ApprovalPolicy, Sandbox: t.Sandbox, Permissions: t.Permissions, Model: t.Model}
 	if t.Permissions != "" {
 		p.Sandbox = ""
 	}
@@ -88,10 +89,10 @@ func (o *opening) threadParams() (string, threadParams) {
 	}
 	method, _ := o.opens()
 	p.Instructions = t.Instructions
-	if method != methodFork { // thread/fork takes no personality; the fork's first turn does
+	if method != wire.MethodFork { // thread/fork takes no personality; the fork's first turn does
 		p.Personality = t.Personality
 	}
-	if method == methodStart {
+	if method == wire.MethodStart {
 		p.Tools = dynamicTools(t.Tools)
 	} else {
 		p.ThreadID, p.ExcludeTurns = o.in.State.ThreadID, true
@@ -116,7 +117,7 @@ func (o *opening) open() {
 	}
 	if !o.greeted {
 		o.greeted = true
-		o.write(outgoing{Method: methodInitialized})
+		o.write(wire.Outgoing{Method: wire.MethodInitialized})
 	}
 	if !o.logins.ensure() {
 		return
@@ -152,29 +153,29 @@ func (o *opening) askedBefore() bool {
 	return false
 }
 
-func (o *opening) initialized(r *message) {
+func (o *opening) initialized(r *wire.Message) {
 	if r.Error != nil {
 		// If an earlier pump began to open this process, codex answers so. The opening goes
 		// on.
 		if !strings.Contains(strings.ToLower(r.Error.Message), "already initialized") {
-			o.giveUp(Refused, classifyAnswer(methodInitialize, r.Error))
+			o.giveUp(Refused, classifyAnswer(wire.MethodInitialize, r.Error))
 			return
 		}
 		o.inited = true
 		return
 	}
-	var s Server
+	var s wire.Server
 	if err := json.Unmarshal(r.Result, &s); err != nil {
 		o.giveUp(Refused, problem("protocol", "codex's answer to initialize cannot be read: "+err.Error()))
 		return
 	}
 	o.inited = true
-	o.st.CodexVersion = versionOf(s.UserAgent)
-	if err := CheckVersion(o.st.CodexVersion); err != nil && !o.opt.AnyVersion {
+	o.st.CodexVersion = wire.VersionOf(s.UserAgent)
+	if err := wire.CheckVersion(o.st.CodexVersion); err != nil && !o.opt.AnyVersion {
 		o.giveUp(Refused, problem("version", err.Error()))
 		return
 	}
-	if p := o.in.Thread.Permissions; p != "" && !Has(o.st.CodexVersion, NamedProfiles) {
+	if p := o.in.Thread.Permissions; p != "" && !wire.Has(o.st.CodexVersion, wire.NamedProfiles) {
 		// The oldest version would start the thread in a sandbox of its own choice.
 		o.giveUp(Refused, problem("version", "codex "+o.st.CodexVersion+" knows no permission profile by name, and the session is to run under "+p))
 	}
@@ -186,22 +187,22 @@ func (o *opening) initialized(r *message) {
 // warning.
 func (o *opening) checkPersonality() {
 	name := o.in.Thread.Personality
-	if name == "" || name == personalityNone || Has(o.st.CodexVersion, Personalities) {
+	if name == "" || name == personalityNone || wire.Has(o.st.CodexVersion, wire.Personalities) {
 		return
 	}
-	if method, _ := o.opens(); method != methodStart {
+	if method, _ := o.opens(); method != wire.MethodStart {
 		o.warn("codex " + o.st.CodexVersion + " has no personalities any more: " + name + " changes nothing from here on")
 		return
 	}
 	o.giveUp(Refused, problem("version", "codex "+o.st.CodexVersion+" takes the personality "+name+" and does nothing about it (no version from 0.169 on does); leave it out, or say how to speak in the instructions"))
 }
 
-func (o *opening) accountRead(r *message) {
+func (o *opening) accountRead(r *wire.Message) {
 	if r.Error != nil {
 		o.warn("codex could not read its account: " + r.Error.Message)
 		return
 	}
-	var a accountAnswer
+	var a wire.AccountAnswer
 	if json.Unmarshal(r.Result, &a) == nil && a.RequiresOpenAIAuth && (len(a.Account) == 0 || string(a.Account) == "null") {
 		// The turn would only wait and retry until its deadline.
 		o.giveUp(Refused, problem("auth", "codex is not logged in, and its provider wants a login"))
@@ -210,23 +211,23 @@ func (o *opening) accountRead(r *message) {
 
 // threadOpened takes the answer to thread/start, resume or fork. A thread that
 // cannot be resumed or forked is never replaced by a new one.
-func (o *opening) threadOpened(r *message) {
+func (o *opening) threadOpened(r *wire.Message) {
 	method, did := o.opens()
 	source := o.in.State.ThreadID
 	if r.Error != nil {
 		o.giveUp(Refused, classifyAnswer(method, r.Error))
 		return
 	}
-	var a threadAnswer
+	var a wire.ThreadAnswer
 	if err := json.Unmarshal(r.Result, &a); err != nil || a.Thread.ID == "" {
 		o.giveUp(Refused, problem("protocol", method+": codex's answer names no thread"))
 		return
 	}
 	switch {
-	case method == methodResume && a.Thread.ID != source:
+	case method == wire.MethodResume && a.Thread.ID != source:
 		o.giveUp(Refused, problem("protocol", fmt.Sprintf("%s: codex opened thread %s instead of %s", method, a.Thread.ID, source)))
 		return
-	case method == methodFork && a.Thread.ID == source:
+	case method == wire.MethodFork && a.Thread.ID == source:
 		o.giveUp(Refused, problem("protocol", fmt.Sprintf("%s: codex opened thread %s itself, not a fork of it", method, source)))
 		return
 	}
@@ -235,12 +236,12 @@ func (o *opening) threadOpened(r *message) {
 	o.st.ThreadID = a.Thread.ID
 	o.st.Model = a.Model
 	o.st.Provider = a.Provider
-	if o.st.CodexVersion == "" && method != methodResume { // an earlier pump had the answer to initialize
+	if o.st.CodexVersion == "" && method != wire.MethodResume { // an earlier pump had the answer to initialize
 		o.st.CodexVersion = a.Thread.CLIVersion
 	}
 	e := protocol.Entry{Type: protocol.EntryState, Turn: o.st.Turn, Status: did, Text: "thread " + did,
 		Data: map[string]string{"thread": a.Thread.ID, "model": a.Model, "codex": o.st.CodexVersion}}
-	if method == methodFork {
+	if method == wire.MethodFork {
 		o.st.ForkedFrom = source
 		setData(&e, "from", source)
 	}

@@ -3,23 +3,25 @@ package conversation
 import (
 	"strings"
 	"testing"
+
+	"fairlead.dev/fairlead/conversation/wire"
 )
 
 // samePiece checks that if the piece reader reads a line, the parser reads the same from
 // it.
 func samePiece(t *testing.T, line []byte) (read bool) {
 	t.Helper()
-	var r pieceReader
-	p, ok := r.read(line)
+	var r wire.PieceReader
+	p, ok := r.Read(line)
 	if !ok {
 		return false
 	}
-	msg, err := parse(line)
-	if err != nil || msg.isRequest() || msg.isResponse() {
+	msg, err := wire.Parse(line)
+	if err != nil || msg.IsRequest() || msg.IsResponse() {
 		t.Fatalf("%q was read as %+v; parsed it is %+v, %v", line, p, msg, err)
 	}
-	want, ok := slowPiece(pieceOf(msg.Method), msg.Params)
-	if !ok || want.of == "" || p.of != want.of || string(p.item) != string(want.item) || p.text != want.text || p.at != msg.EmittedAtMS {
+	want, ok := wire.SlowPiece(wire.PieceOf(msg.Method), msg.Params)
+	if !ok || want.Of == "" || p.Of != want.Of || string(p.Item) != string(want.Item) || p.Text != want.Text || p.At != msg.EmittedAtMS {
 		t.Fatalf("%q was read as %+v, want %+v at %d", line, p, want, msg.EmittedAtMS)
 	}
 	return true

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -18,7 +19,7 @@ func cutProblem(p *protocol.Problem) *protocol.Problem {
 	if p == nil {
 		return p
 	}
-	text := excerpt(p.Message, maxProblem)
+	text := wire.Excerpt(p.Message, maxProblem)
 	if len(text) == len(p.Message) {
 		return p
 	}
@@ -52,7 +53,7 @@ var kindOfInfo = map[string]string{
 // classify turns codex's error of a failed turn into a Problem. If codex's error word is
 // specific, it decides. If the word is "other", the wording decides. If neither is known,
 // the kind is other.
-func classify(e turnError) *protocol.Problem {
+func classify(e wire.TurnError) *protocol.Problem {
 	message := e.Message
 	if e.Details != "" && !strings.Contains(message, e.Details) {
 		message += " (" + e.Details + ")"
@@ -172,12 +173,12 @@ func kindOfText(text string) string {
 	return "other"
 }
 
-func classifyAnswer(method string, e *RPCError) *protocol.Problem {
+func classifyAnswer(method string, e *wire.RPCError) *protocol.Problem {
 	kind := kindOfText(e.Message)
 	switch {
-	case e.Code == CodeOverloaded:
+	case e.Code == wire.CodeOverloaded:
 		kind = "overloaded"
-	case e.Code == CodeInvalidParams:
+	case e.Code == wire.CodeInvalidParams:
 		kind = "bad_request"
 	case strings.Contains(e.Message, "unknown variant"):
 		kind = "protocol" // codex says with this code that it does not know a method

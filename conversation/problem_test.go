@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -21,7 +22,7 @@ func TestErrorInfoIsClassified(t *testing.T) {
 		`{"activeTurnNotSteerable":{"turnKind":"review"}}`:          "bad_request",
 		`{"one":{},"two":{}}`: "other",
 	} {
-		p := classify(turnError{Message: "it went wrong", Info: json.RawMessage(info), Details: "details"})
+		p := classify(wire.TurnError{Message: "it went wrong", Info: json.RawMessage(info), Details: "details"})
 		if p.Kind != want || p.Hint == "" || p.Message != "it went wrong (details)" {
 			t.Errorf("%s: %+v, want %s", info, p, want)
 		}
@@ -43,7 +44,7 @@ func TestErrorInfoIsClassified(t *testing.T) {
 		"unexpected status 403 Forbidden: You are not allowed, url: http":                                                 "auth",
 		"nobody has seen this one":                                                                                        "other",
 	} {
-		if p := classify(turnError{Message: text, Info: json.RawMessage(`"other"`)}); p.Kind != want {
+		if p := classify(wire.TurnError{Message: text, Info: json.RawMessage(`"other"`)}); p.Kind != want {
 			t.Errorf("%q: %s, want %s", text, p.Kind, want)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -45,7 +46,7 @@ type Options struct {
 	// counts from that moment (see deadlines.go).
 	Since time.Duration
 	// Client introduces us to codex; DefaultClient if its name is empty.
-	Client ClientInfo
+	Client wire.ClientInfo
 	// AnyVersion accepts any version of codex.
 	AnyVersion bool
 	// Redactor knows the secrets that must not be stored or shown. It is applied to all
@@ -153,13 +154,13 @@ const (
 // If one of these lines ended the turn, the result says so. After an error nothing counts:
 // the caller runs the same input again, on a new wire and with the next Attempt. The sink
 // then gets the earlier entries again, with the same ids and numbers.
-func Run(ctx context.Context, wire Wire, in PumpInput, sink Sink, opt Options) (PumpResult, error) {
-	m, err := newMachine(in, sink, opt, wire.Size())
+func Run(ctx context.Context, w Wire, in PumpInput, sink Sink, opt Options) (PumpResult, error) {
+	m, err := newMachine(in, sink, opt, w.Size())
 	if err != nil {
-		return PumpResult{}, errors.Join(err, wire.Close())
+		return PumpResult{}, errors.Join(err, w.Close())
 	}
 	d := &driver{
-		m: m, wire: wire, begun: time.Now(),
+		m: m, wire: w, begun: time.Now(),
 		events:  make(chan event, 4),
 		write:   make(chan []byte),
 		failed:  make(chan error, 1),
@@ -182,12 +183,12 @@ func Run(ctx context.Context, wire Wire, in PumpInput, sink Sink, opt Options) (
 		d.joined.Go(func() {
 			reply, err := opt.Tool(brokering, c.ToolCall)
 			select {
-			case d.replied <- toolReplied{idKey(c.RPC), reply, err}:
+			case d.replied <- toolReplied{wire.IDKey(c.RPC), reply, err}:
 			case <-d.stop:
 			}
 		})
 	}
-	split := newSplitter(in.From(), m.lim.Line) // the machine belongs to the caller's goroutine
+	split := wire.NewSplitter(in.From(), m.lim.Line) // the machine belongs to the caller's goroutine
 	d.joined.Go(func() { d.reader(split) })
 	d.joined.Go(d.writer)
 	err = d.loop(ctx)
@@ -196,7 +197,7 @@ func Run(ctx context.Context, wire Wire, in PumpInput, sink Sink, opt Options) (
 	}
 	close(d.stop)
 	noMore()
-	closeErr := wire.Close()
+	closeErr := w.Close()
 	d.joined.Wait()
 	if err != nil {
 		if opt.Lost != nil && errors.Is(err, ErrWireLost) && m.err == nil {
@@ -235,20 +236,20 @@ type driver struct {
 
 // An event comes from the reader: a line, the end of the backlog, or an error.
 type event struct {
-	line   Line
+	line   wire.Line
 	caught bool
 	err    error
 }
 
-func (d *driver) reader(split splitter) {
+func (d *driver) reader(split wire.Splitter) {
 	size := d.wire.Size()
-	behind := split.pos < size
+	behind := split.Pos < size
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := d.wire.Read(buf)
 		ok := true
-		split.feed(buf[:n], func(l Line) { ok = ok && d.tell(event{line: l}) })
-		if ok && behind && split.pos >= size {
+		split.Feed(buf[:n], func(l wire.Line) { ok = ok && d.tell(event{line: l}) })
+		if ok && behind && split.Pos >= size {
 			behind = false
 			ok = d.tell(event{caught: true})
 		}

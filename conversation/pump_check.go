@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"path"
+
+	"fairlead.dev/fairlead/conversation/wire"
 )
 
 // validate refuses an input that no pump can run. st is the state that the pump begins
@@ -40,7 +42,7 @@ func (in PumpInput) validate(st PumpState) error {
 		switch {
 		case s.ID == "" || seen[s.ID]:
 			return fmt.Errorf("send %q: ids are unique and not empty", s.ID)
-		case s.Kind == SendDecision && !validID(s.RPC):
+		case s.Kind == SendDecision && !wire.ValidID(s.RPC):
 			return fmt.Errorf("send %q: a decision names the request it answers", s.ID)
 		case s.Kind != SendDecision && s.Kind != SendTurn && s.Kind != SendSteer && s.Kind != SendInterrupt:
 			return fmt.Errorf("send %q: unknown kind %q", s.ID, s.Kind)

@@ -3,6 +3,7 @@ package conversation
 import (
 	"strings"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -18,9 +19,9 @@ type questions struct {
 // expect prepares the questions that are asked outside an opening.
 func (q *questions) expect() {
 	if q.in.Models && q.asks.all[askModels] == nil {
-		q.asks.all[askModels] = &ask{method: methodModelList, params: struct{}{}, limit: q.lim.Request, optional: true}
+		q.asks.all[askModels] = &ask{method: wire.MethodModelList, params: struct{}{}, limit: q.lim.Request, optional: true}
 	}
-	q.asks.all[askNaming] = &ask{method: methodName, limit: q.lim.Request, optional: true}
+	q.asks.all[askNaming] = &ask{method: wire.MethodName, limit: q.lim.Request, optional: true}
 }
 
 // ask asks codex for its models and tells it the thread's name. Neither
@@ -53,7 +54,7 @@ func (q *questions) unnamed() bool {
 	return q.in.Thread.Name != q.st.Named && q.in.Thread.Name != "" && q.st.Turn > 0 && q.st.ThreadID != ""
 }
 
-func (q *questions) modelsListed(r *message) {
+func (q *questions) modelsListed(r *wire.Message) {
 	if r.Error != nil {
 		q.warn("codex could not list its models: " + r.Error.Message)
 		return
@@ -71,7 +72,7 @@ const namings = 6
 // turn ran may be refused because codex has not written the thread's history yet (codex
 // 0.169.0: "failed to set thread name: … rollout … is empty"), so it is sent again.
 // Otherwise a refusal is final.
-func (q *questions) threadNamed(try int, r *message) {
+func (q *questions) threadNamed(try int, r *wire.Message) {
 	a := q.asks.all[askNaming]
 	if r.Error != nil && try < a.try {
 		a.done = false // the answer to a later attempt counts

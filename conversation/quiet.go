@@ -3,6 +3,7 @@ package conversation
 import (
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -46,7 +47,7 @@ const maxRetrying = 300
 // reports this reason. codex has been seen to wait for its network without end.
 func (q *quiet) retries(why *protocol.Problem) {
 	q.stillTrying()
-	q.st.Retrying = excerpt(q.redact(why.Message), maxRetrying)
+	q.st.Retrying = wire.Excerpt(q.redact(why.Message), maxRetrying)
 }
 
 func (q *quiet) modelSpoke() { q.st.ToolEnded, q.st.Retrying = false, "" }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -48,7 +49,7 @@ var canaries = []canaryCase{
 // asksUnderEachPolicyAndSandbox is the canary of approvals: with the settings that we send,
 // codex really asks before it does something that is not allowed.
 func asksUnderEachPolicyAndSandbox(t *testing.T, c *codex) {
-	if !c.has(UntrustedAsks) {
+	if !c.has(wire.UntrustedAsks) {
 		c.note = "yes, but under untrusted leaving the sandbox is refused unasked"
 	}
 	canary(t, c, func(one canaryCase, model *scriptedmodel.Server, _ string) *talk {
@@ -61,11 +62,11 @@ func asksUnderEachPolicyAndSandbox(t *testing.T, c *codex) {
 // asksUnderTheGeneratedProfile tries the same under the profile of a session with a seed.
 // This profile is planted with the seed and replaces a sandbox mode.
 func asksUnderTheGeneratedProfile(t *testing.T, c *codex) {
-	if !c.has(NamedProfiles) {
+	if !c.has(wire.NamedProfiles) {
 		c.note = "no session under a profile"
 		return
 	}
-	if !c.has(UntrustedAsks) {
+	if !c.has(wire.UntrustedAsks) {
 		c.note = "yes, but under untrusted leaving the sandbox is refused unasked"
 	}
 	pool := hostexec.NewPool(hostexec.PoolOptions{})
@@ -134,7 +135,7 @@ func (k *talk) tries(one canaryCase, n int, dir string, c *codex) {
 	t, word := k.t, tryWords[n]
 	t.Helper()
 	asked, made := one.asked[n], filepath.Join(dir, word)
-	if n == tryEscape && one.policy == "untrusted" && !c.has(UntrustedAsks) {
+	if n == tryEscape && one.policy == "untrusted" && !c.has(wire.UntrustedAsks) {
 		asked = false
 	}
 	if n == tryInside {
@@ -167,7 +168,7 @@ rules:
 `)
 	k := c.talk(t, s)
 	want := TurnEnded
-	if c.has(SafeIsAsked) {
+	if c.has(wire.SafeIsAsked) {
 		want = RequestsOpen
 	} else {
 		c.note = "no: they run"
@@ -255,7 +256,7 @@ func ourToolIsCalled(t *testing.T, c *codex) {
 			Tool      string
 			Arguments struct{ ID string }
 		}
-		asked := l.answer("item/tool/call", map[string]any{"success": true, "contentItems": []textInput{{Type: "inputText", Text: ticket}}})
+		asked := l.answer("item/tool/call", map[string]any{"success": true, "contentItems": []wire.TextInput{{Type: "inputText", Text: ticket}}})
 		if err := json.Unmarshal(asked, &p); err != nil || p.Tool != "lookup_ticket" || p.Arguments.ID != "A1" {
 			t.Errorf("asked %s", asked)
 		}
@@ -264,7 +265,7 @@ func ourToolIsCalled(t *testing.T, c *codex) {
 		}
 		k.restart()
 		l = c.line(t, k)
-		l.must(methodResume, map[string]any{"threadId": thread, "excludeTurns": true, "cwd": k.h.work, "approvalPolicy": "on-request", "sandbox": "workspace-write"}, nil)
+		l.must(wire.MethodResume, map[string]any{"threadId": thread, "excludeTurns": true, "cwd": k.h.work, "approvalPolicy": "on-request", "sandbox": "workspace-write"}, nil)
 	}
 }
 
@@ -291,7 +292,7 @@ rules:
       - say: "{{ .LastToolOutput }}"
 `))
 	k.spec.Permissions = "fl"
-	if !c.has(NamedProfiles) {
+	if !c.has(wire.NamedProfiles) {
 		c.note = "no session under a profile"
 		if r := k.pump(Refused, turn(1, "m-1", "go")); r.Problem.Kind != "version" {
 			t.Errorf("problem %+v", r.Problem)
@@ -299,8 +300,8 @@ rules:
 		// It is correct that the thread is not opened: codex would refuse the name or
 		// ignore it.
 		l := c.line(t, c.talk(t, scriptedmodel.Serve(t, `rules: []`)))
-		err := l.call(methodStart, map[string]any{"cwd": k.h.work, "approvalPolicy": "never", "permissions": "fl"}, nil)
-		if ignored := c.version == OldestVersion; ignored != (err == nil) {
+		err := l.call(wire.MethodStart, map[string]any{"cwd": k.h.work, "approvalPolicy": "never", "permissions": "fl"}, nil)
+		if ignored := c.version == wire.OldestVersion; ignored != (err == nil) {
 			t.Errorf("a thread with a profile's name: %v", err)
 		}
 		return
@@ -310,13 +311,13 @@ rules:
 		t.Fatal(err)
 	}
 	k.configure(fmt.Sprintf("default_permissions = \"fl\"\n…\n[permissions.fl]\nextends = \":workspace\"\n[permissions.fl.filesystem]\n%q = \"deny\"\n", secret))
-	if !c.has(ProfileInTmp) {
+	if !c.has(wire.ProfileInTmp) {
 		c.note = "no command below /tmp"
 	}
 	for n := range 2 { // started, and resumed
 		r := k.pump(TurnEnded, turn(n+1, fmt.Sprint("m-", n), "go"))
 		got := r.Turn.FinalText
-		if works := strings.Contains(got, "refused") && strings.Contains(got, "fine"); works != c.has(ProfileInTmp) || strings.Contains(got, "the secret") {
+		if works := strings.Contains(got, "refused") && strings.Contains(got, "fine"); works != c.has(wire.ProfileInTmp) || strings.Contains(got, "the secret") {
 			t.Errorf("turn %d: %q", n+1, got)
 		}
 		k.restart()

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
@@ -95,7 +96,7 @@ func (k *talk) nowhere(tokens ...string) {
 		data, err := os.ReadFile(name)
 		if err == nil {
 			files++
-			if Has(k.h.codex, TokensUnlogged) || !strings.HasPrefix(filepath.Base(name), "logs_") {
+			if wire.Has(k.h.codex, wire.TokensUnlogged) || !strings.HasPrefix(filepath.Base(name), "logs_") {
 				look(name, data)
 			}
 		}
@@ -150,7 +151,7 @@ rules:
 	if got := tokensSeen(s); !slices.Equal(got, []string{first, first, second}) {
 		t.Errorf("the model saw %q, want %q twice and %q", got, first, second)
 	}
-	if !c.has(TokensUnlogged) {
+	if !c.has(wire.TokensUnlogged) {
 		c.note = "in its log database: refused by the worker"
 	}
 	k.nowhere(d.all...)
@@ -163,8 +164,8 @@ rules:
 		t.Errorf("turn %+v, state %+v", r.Turn, r.State)
 	}
 	sent := string(k.p.sent.bytes())
-	if at := strings.Index(sent, methodLogin); at < 0 || at > strings.Index(sent, methodResume) {
-		t.Errorf("not logged in before the thread was resumed: %d, %d", at, strings.Index(sent, methodResume))
+	if at := strings.Index(sent, methodLogin); at < 0 || at > strings.Index(sent, wire.MethodResume) {
+		t.Errorf("not logged in before the thread was resumed: %d, %d", at, strings.Index(sent, wire.MethodResume))
 	}
 	if got := tokensSeen(s); got[len(got)-1] != second {
 		t.Errorf("the model saw %s, want %s", got[len(got)-1], second)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -216,7 +217,7 @@ rules:
 	k.restart()
 	again := turn(2, "m-2", "second")
 	again.Uncertain, again.Incarnation = true, 1
-	if !c.has(ClientIDs) {
+	if !c.has(wire.ClientIDs) {
 		c.isNotKnownToHaveArrived(t, k, s, again, 2)
 		return
 	}
@@ -298,7 +299,7 @@ func busyThreadIsRefused(t *testing.T, c *codex) {
 	k.pump(TurnEnded, turn(1, "m-1", "hello"))
 	k.p = k.h.start() // beside the first process, which has the thread
 	k.state.Cursor, k.state.Rewind = protocol.Cursor{Incarnation: 2}, 0
-	if !c.has(WriterLock) {
+	if !c.has(wire.WriterLock) {
 		c.note = "both have it"
 		if r := k.pump(Bound); r.State.Opened != 2 {
 			t.Errorf("state %+v", r.State)

@@ -10,11 +10,12 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 )
 
 func profileSaysWhatIsReadAndWritten(t *testing.T, c *codex) {
-	if !c.has(NamedProfiles) {
+	if !c.has(wire.NamedProfiles) {
 		c.note = "no session under a profile"
 		return
 	}
@@ -57,7 +58,7 @@ func greeting(t *testing.T, ip string) string {
 }
 
 func profileSaysWhichHostsAreReached(t *testing.T, c *codex) {
-	if !c.has(NetworkByHost) {
+	if !c.has(wire.NetworkByHost) {
 		c.note = "no session with a list of hosts"
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -90,7 +91,7 @@ rules:
 		t.Fatalf("cancelled pump returned %+v", r)
 	}
 	steer := []Send{{ID: "s-0", Kind: SendSteer, Turn: 1, Text: "of another turn"}}
-	if c.has(SteeredTurnID) { // older versions accept a steer and lose it; no session sends one to them
+	if c.has(wire.SteeredTurnID) { // older versions accept a steer and lose it; no session sends one to them
 		steer = append(steer, Send{ID: "s-1", Kind: SendSteer, Turn: 2, Text: "of this turn"})
 	}
 	r := k.pump(TurnEnded, append(steer, Send{ID: "i-1", Kind: SendInterrupt})...)

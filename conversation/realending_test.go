@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -68,7 +69,7 @@ rules:
 	if p := r.Turn.Problem; r.Turn.Status != "interrupted" || p == nil || p.Kind != "budget" || r.Turn.Usage.Input != 1000 {
 		t.Errorf("turn %+v, problem %+v", r.Turn, p)
 	}
-	if n := strings.Count(string(k.p.sent.bytes()), methodInterrupt); n != 1 {
+	if n := strings.Count(string(k.p.sent.bytes()), wire.MethodInterrupt); n != 1 {
 		t.Errorf("interrupted %d times", n)
 	}
 }

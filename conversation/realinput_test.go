@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -166,7 +167,7 @@ func instructionsAreKept(t *testing.T, c *codex) {
 	k.restart()
 	l := c.line(t, k)
 	_, params := (&opening{core: &core{in: k.input(), st: k.state}}).threadParams()
-	l.must(methodResume, params, nil)
+	l.must(wire.MethodResume, params, nil)
 	l.must("thread/compact/start", map[string]any{"threadId": k.state.ThreadID}, nil)
 	k.sink.await(t, "the compaction", func() bool { return bytes.Contains(k.p.bytes(), []byte(`"type":"contextCompaction"`)) })
 	k.sink.await(t, "the compaction's end", func() bool {
@@ -185,7 +186,7 @@ func personalityIsTakenOrRefused(t *testing.T, c *codex) {
 	k.spec.Personality = "friendly"
 	in := k.input(turn(1, "m-1", "one"))
 	r := k.run(context.Background(), in)
-	if !c.has(Personalities) {
+	if !c.has(wire.Personalities) {
 		if r.Reason != Refused || r.Problem == nil || r.Problem.Kind != "version" || !strings.Contains(r.Problem.Message, "personality friendly") {
 			t.Errorf("the pump returned %s, %+v", r.Reason, r.Problem)
 		}
@@ -287,7 +288,7 @@ func TestTheNewestDiffOfATurnIsHandedOverOnceWithNoSecretInIt(t *testing.T) {
 	off := int64(0)
 	hear := func(line string) {
 		raw := []byte(line)
-		m.read(Line{Raw: raw, Offset: m.st.Cursor.Offset + off, End: m.st.Cursor.Offset + off + int64(len(raw)) + 1}, 0)
+		m.read(wire.Line{Raw: raw, Offset: m.st.Cursor.Offset + off, End: m.st.Cursor.Offset + off + int64(len(raw)) + 1}, 0)
 	}
 	diff := func(text string) string {
 		p, _ := json.Marshal(map[string]string{"threadId": "thread-1", "turnId": "turn-1", "diff": text})

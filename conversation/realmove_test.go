@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -223,7 +224,7 @@ func tornRolloutGoesOnElsewhere(t *testing.T, c *codex) {
 		// A codex that repairs the torn line also reads the lines after it. Another codex
 		// loses the first line after it.
 		told := 1
-		if !c.has(TornTailMended) {
+		if !c.has(wire.TornTailMended) {
 			c.note, told = "what it was told is lost at the next resume", 0
 		}
 		k.restart()
@@ -311,7 +312,7 @@ func forkWithoutItsParentIsRefused(t *testing.T, c *codex) {
 	fork := k.run(t.Context(), in).State.ThreadID
 	all := k.h
 	k.elsewhere(s, fork)
-	if !c.has(ForkByLineage) {
+	if !c.has(wire.ForkByLineage) {
 		c.note = "goes on: it has the history"
 		if r := k.pump(TurnEnded, turn(2, "n-2", "three")); r.Turn.FinalText != "one, two, three" || r.State.ThreadID != fork {
 			t.Errorf("turn %+v", r.Turn)

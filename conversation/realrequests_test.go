@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -164,7 +165,7 @@ rules:
 func (c *codex) desk(t *testing.T, ask string) (*talk, *mcpServer) {
 	t.Helper()
 	space := "mcp__desk"
-	if v, _ := numbers(c.version); older(v, [3]int{0, 140, 0}) {
+	if v, _ := wire.Numbers(c.version); wire.Older(v, [3]int{0, 140, 0}) {
 		space += "__"
 	}
 	m := serveMCP(t, ask)

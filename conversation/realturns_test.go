@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -16,7 +17,7 @@ import (
 func (c *codex) slow(t *testing.T) *scriptedmodel.Server {
 	t.Helper()
 	end := ""
-	if c.has(SteerCuts) {
+	if c.has(wire.SteerCuts) {
 		end = "\n        - wait: never"
 	}
 	return scriptedmodel.Serve(t, `
@@ -50,7 +51,7 @@ func steerOfAnotherTurnIsRefused(t *testing.T, c *codex) {
 	steer := func(turn string) error {
 		p := say(thread, "faster")
 		p["expectedTurnId"] = turn
-		return l.call(methodTurnSteer, p, nil)
+		return l.call(wire.MethodTurnSteer, p, nil)
 	}
 	if err := steer("none"); err == nil || !strings.Contains(err.Error(), "no active turn") {
 		t.Errorf("with no turn: %v", err)
@@ -71,14 +72,14 @@ func interruptOfAnEndedTurn(t *testing.T, c *codex) {
 	thread := l.thread(nil)
 	id := l.turn(thread, "slow")
 	l.streams()
-	l.must(methodInterrupt, map[string]any{"threadId": thread, "turnId": id}, nil)
+	l.must(wire.MethodInterrupt, map[string]any{"threadId": thread, "turnId": id}, nil)
 	l.ended(id, "interrupted")
 	again := fmt.Sprintf(`{"id":"again-","method":"turn/interrupt","params":{"threadId":%q,"turnId":%q}}`+"\n", thread, id)
 	if _, err := k.p.stdin.Write([]byte(again)); err != nil {
 		t.Fatal(err)
 	}
 	answered := func() bool { return bytes.Contains(k.p.bytes(), []byte(`"again-"`)) }
-	if c.has(EndedRefused) {
+	if c.has(wire.EndedRefused) {
 		k.sink.await(t, "the answer", answered)
 		return
 	}
@@ -96,14 +97,14 @@ func turnStartInATurnSteers(t *testing.T, c *codex) {
 	thread := l.thread(nil)
 	id := l.turn(thread, "slow")
 	l.streams()
-	if again := l.turn(thread, "and then"); (again == id) != c.has(SteeredTurnID) {
+	if again := l.turn(thread, "and then"); (again == id) != c.has(wire.SteeredTurnID) {
 		t.Errorf("answered with turn %s, running is %s", again, id)
 	}
 	if got := l.ended(id, "completed"); !strings.Contains(got, "you said and then") {
 		t.Errorf("the model said %q", got)
 	}
 	c.note = "yes, under its id"
-	if !c.has(SteeredTurnID) {
+	if !c.has(wire.SteeredTurnID) {
 		c.note = "yes, under another id"
 	}
 }

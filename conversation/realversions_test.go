@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -20,23 +21,23 @@ import (
 
 // A line talks to a codex request by request.
 type line struct {
-	*Conn
+	*wire.Conn
 	t     *testing.T
 	k     *talk
-	asked chan *Incoming
-	notes chan message
+	asked chan *wire.Incoming
+	notes chan wire.Message
 }
 
 // line opens a conversation without a thread.
 func (c *codex) line(t *testing.T, k *talk) *line {
 	t.Helper()
-	l := &line{t: t, k: k, asked: make(chan *Incoming, 100), notes: make(chan message, 10_000)}
-	l.Conn = NewConn(k.p.wire(0), ConnConfig{
-		Ask:    func(in *Incoming) { l.asked <- in },
-		Notify: func(m string, p json.RawMessage) { l.notes <- message{Method: m, Params: p} },
+	l := &line{t: t, k: k, asked: make(chan *wire.Incoming, 100), notes: make(chan wire.Message, 10_000)}
+	l.Conn = wire.NewConn(k.p.wire(0), wire.ConnConfig{
+		Ask:    func(in *wire.Incoming) { l.asked <- in },
+		Notify: func(m string, p json.RawMessage) { l.notes <- wire.Message{Method: m, Params: p} },
 	})
 	t.Cleanup(func() { _ = l.Close() }) // it may have ended with its process
-	s, err := Handshake(t.Context(), l.Conn, DefaultClient)
+	s, err := wire.Handshake(t.Context(), l.Conn, wire.DefaultClient)
 	if err != nil || s.Version != c.version || s.CodexHome != k.h.dir || s.Family != "unix" || s.OS != "linux" {
 		t.Fatalf("codex %s introduces itself as %+v, %v", c.version, s, err)
 	}
@@ -63,19 +64,19 @@ func (l *line) thread(more map[string]any) string {
 	for name, v := range more {
 		params[name] = v
 	}
-	var a threadAnswer
-	l.must(methodStart, params, &a)
+	var a wire.ThreadAnswer
+	l.must(wire.MethodStart, params, &a)
 	return a.Thread.ID
 }
 
 func say(thread, text string) map[string]any {
-	return map[string]any{"threadId": thread, "input": []textInput{{Type: "text", Text: text}}}
+	return map[string]any{"threadId": thread, "input": []wire.TextInput{{Type: "text", Text: text}}}
 }
 
 func (l *line) turn(thread, text string) string {
 	l.t.Helper()
-	var a turnAnswer
-	l.must(methodTurnStart, say(thread, text), &a)
+	var a wire.TurnAnswer
+	l.must(wire.MethodTurnStart, say(thread, text), &a)
 	return a.Turn.ID
 }
 
@@ -89,8 +90,8 @@ func (l *line) ended(turn, status string) string {
 		select {
 		case m := <-l.notes:
 			var n struct {
-				Turn wireTurn `json:"turn"`
-				Item wireItem `json:"item"`
+				Turn wire.Turn `json:"turn"`
+				Item wire.Item `json:"item"`
 			}
 			if err := json.Unmarshal(m.Params, &n); err != nil {
 				l.t.Fatal(err)
@@ -149,17 +150,17 @@ func (l *line) answer(method string, result any) json.RawMessage {
 
 func introducesItself(t *testing.T, c *codex) {
 	l := c.line(t, c.talk(t, scriptedmodel.Serve(t, `rules: []`)))
-	var a accountAnswer
-	l.must(methodAccountRead, nil, &a)
+	var a wire.AccountAnswer
+	l.must(wire.MethodAccountRead, nil, &a)
 	if a.RequiresOpenAIAuth {
 		t.Errorf("account %+v", a)
 	}
 	var models struct{ Data []struct{ ID, Model string } }
-	l.must(methodModelList, nil, &models)
+	l.must(wire.MethodModelList, nil, &models)
 	if len(models.Data) == 0 || models.Data[0].Model == "" {
 		t.Errorf("models %+v", models)
 	}
-	if err := l.call(methodInitialize, initialize(DefaultClient), nil); err == nil || !strings.Contains(strings.ToLower(err.Error()), "already initialized") {
+	if err := l.call(wire.MethodInitialize, wire.Initialize(wire.DefaultClient), nil); err == nil || !strings.Contains(strings.ToLower(err.Error()), "already initialized") {
 		t.Errorf("initialize again: %v", err)
 	}
 }
@@ -179,13 +180,13 @@ rules:
 	}
 	for _, e := range k.sink.entries {
 		if e.Turn == 1 && e.At.UnixMilli() < r.Turn.StartedAtMS {
-			if e.Type == protocol.EntryUser && !c.has(EventTimes) {
+			if e.Type == protocol.EntryUser && !c.has(wire.EventTimes) {
 				continue // it has the time of the line before
 			}
 			t.Errorf("entry %d (%s) is of %s, the turn began at %d", e.Seq, e.Type, e.At, r.Turn.StartedAtMS)
 		}
 	}
-	if !c.has(ItemTimes) {
+	if !c.has(wire.ItemTimes) {
 		c.note = "to the second, of turns"
 	}
 }
@@ -201,8 +202,8 @@ func messagesBearWhatTheTableSays(t *testing.T, c *codex) {
 	if err := l.lead(recordedTurns); err != nil {
 		t.Fatal(err)
 	}
-	seen := map[Trait][2]int{} // without, with
-	note := func(trait Trait, with bool) {
+	seen := map[wire.Trait][2]int{} // without, with
+	note := func(trait wire.Trait, with bool) {
 		n := seen[trait]
 		if with {
 			n[1]++
@@ -215,7 +216,7 @@ func messagesBearWhatTheTableSays(t *testing.T, c *codex) {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var m struct {
-			message
+			wire.Message
 			Params map[string]json.RawMessage `json:"params"`
 		}
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
@@ -227,26 +228,26 @@ func messagesBearWhatTheTableSays(t *testing.T, c *codex) {
 		_ = json.Unmarshal(m.Params["turn"], &turn)
 		switch {
 		case m.Method == "item/commandExecution/requestApproval":
-			note(ApprovalKind, m.Params["kind"] != nil)
-			note(ItemTimes, m.Params["startedAtMs"] != nil)
+			note(wire.ApprovalKind, m.Params["kind"] != nil)
+			note(wire.ItemTimes, m.Params["startedAtMs"] != nil)
 			if len(m.Params["availableDecisions"]) == 0 {
 				t.Error("an approval offers nothing")
 			}
 		case m.Method == "":
 			continue
 		case m.ID == nil:
-			note(EventTimes, m.EmittedAtMS > 0)
+			note(wire.EventTimes, m.EmittedAtMS > 0)
 		}
 		switch m.Method {
 		case "item/started":
-			note(ItemTimes, m.Params["startedAtMs"] != nil)
+			note(wire.ItemTimes, m.Params["startedAtMs"] != nil)
 		case "item/completed":
-			note(ItemTimes, m.Params["completedAtMs"] != nil)
+			note(wire.ItemTimes, m.Params["completedAtMs"] != nil)
 			if string(item["type"]) == `"userMessage"` {
-				note(ClientIDs, len(item["clientId"]) > 0)
+				note(wire.ClientIDs, len(item["clientId"]) > 0)
 			}
 		case "turn/completed":
-			note(LastItemAtEnd, len(turn.Items) > 0)
+			note(wire.LastItemAtEnd, len(turn.Items) > 0)
 		}
 	}
 	for trait, n := range seen {
@@ -266,7 +267,7 @@ func messagesBearWhatTheTableSays(t *testing.T, c *codex) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for trait, method := range map[Trait]string{Attestation: "attestation/generate", CurrentTime: "currentTime/read"} {
+	for trait, method := range map[wire.Trait]string{wire.Attestation: "attestation/generate", wire.CurrentTime: "currentTime/read"} {
 		if got := bytes.Contains(asks, []byte(`"`+method+`"`)); got != c.has(trait) {
 			t.Errorf("%s in its schema: %v", method, got)
 		}
@@ -275,7 +276,7 @@ func messagesBearWhatTheTableSays(t *testing.T, c *codex) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := bytes.Contains(denial, []byte(`"rejection"`)); got != c.has(DenialReasons) {
+	if got := bytes.Contains(denial, []byte(`"rejection"`)); got != c.has(wire.DenialReasons) {
 		t.Errorf("a reason of a denial in its schema: %v", got)
 	}
 }
@@ -286,7 +287,7 @@ func compactReviewNameArchive(t *testing.T, c *codex) {
 	thread := l.thread(nil)
 	l.ended(l.turn(thread, "hello"), "completed")
 	l.must("thread/name/set", map[string]any{"threadId": thread, "name": "a name"}, nil)
-	var review turnAnswer
+	var review wire.TurnAnswer
 	l.must("review/start", map[string]any{"threadId": thread, "target": map[string]any{"type": "custom", "instructions": "look"}}, &review)
 	l.ended(review.Turn.ID, "completed")
 	l.must("thread/compact/start", map[string]any{"threadId": thread}, nil)
@@ -302,8 +303,8 @@ func firstProtocolIsGone(t *testing.T, c *codex) {
 	if err := l.call("newConversation", map[string]any{}, nil); err == nil || !strings.Contains(err.Error(), "unknown variant") {
 		t.Errorf("newConversation: %v", err)
 	}
-	err := l.call(methodStart, map[string]any{"cwd": l.k.h.work, "approvalPolicy": "on-failure", "sandbox": "read-only"}, nil)
-	if (err == nil) != c.has(OnFailure) {
+	err := l.call(wire.MethodStart, map[string]any{"cwd": l.k.h.work, "approvalPolicy": "on-failure", "sandbox": "read-only"}, nil)
+	if (err == nil) != c.has(wire.OnFailure) {
 		t.Errorf("on-failure: %v", err)
 	}
 }

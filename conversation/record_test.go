@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -87,7 +88,7 @@ func saveRecording(t *testing.T, name string, steps []step) {
 // recordingOf returns the file with the recorded conversation of a version. All
 // other replays use the pinned version's.
 func recordingOf(version string) string {
-	if version == TestedVersion {
+	if version == wire.TestedVersion {
 		return "approvals.jsonl"
 	}
 	return "approvals-" + version + ".jsonl"

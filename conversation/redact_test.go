@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -122,8 +123,8 @@ func TestDigestIsOverWhatWasAsked(t *testing.T) {
 	for _, a := range []asked{
 		base, one, {Kind: protocol.KindCommand, Command: "rm <x> & y", CWD: "/v"}, {Kind: protocol.KindCommand, Command: "rm <x> & y", CWD: "/w", Action: "writeStdin"},
 		{Kind: protocol.KindCommand, Command: "rm <x> & y", CWD: "/w", Permissions: json.RawMessage(`{"network":{"enabled":true}}`)},
-		{Kind: protocol.KindFileChange}, {Kind: protocol.KindFileChange, GrantRoot: "/"}, {Kind: protocol.KindFileChange, Changes: []wireChange{{Path: "a", Diff: "x"}}},
-		{Kind: protocol.KindFileChange, Changes: []wireChange{{Path: "a", Diff: "y"}}}, {Kind: protocol.KindFileChange, Changes: []wireChange{{Path: "b", Diff: "x"}}},
+		{Kind: protocol.KindFileChange}, {Kind: protocol.KindFileChange, GrantRoot: "/"}, {Kind: protocol.KindFileChange, Changes: []wire.Change{{Path: "a", Diff: "x"}}},
+		{Kind: protocol.KindFileChange, Changes: []wire.Change{{Path: "a", Diff: "y"}}}, {Kind: protocol.KindFileChange, Changes: []wire.Change{{Path: "b", Diff: "x"}}},
 	} {
 		if d := a.digest(); seen[d] {
 			t.Errorf("%+v has another's digest", a)

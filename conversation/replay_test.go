@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -114,23 +115,23 @@ func (r *replayer) beside(s step) bool {
 	key, id := keyOf(s.In + s.Out)
 	if s.In != "" {
 		method, _, _ := strings.Cut(key, " ")
-		return method == methodAccountRead || method == methodModelList
+		return method == wire.MethodAccountRead || method == wire.MethodModelList
 	}
-	return r.keys[methodAccountRead+" "+id] || r.keys[methodModelList+" "+id]
+	return r.keys[wire.MethodAccountRead+" "+id] || r.keys[wire.MethodModelList+" "+id]
 }
 
 // keyOf returns a key that identifies a line within the recording, and the line's JSON-RPC
 // id.
 func keyOf(line string) (key, id string) {
-	var m message
+	var m wire.Message
 	if err := json.Unmarshal([]byte(line), &m); err != nil {
 		return "", ""
 	}
 	switch {
-	case m.isRequest():
-		return m.Method + " " + idKey(m.ID), idKey(m.ID)
-	case m.isResponse():
-		return "answer " + idKey(m.ID), idKey(m.ID)
+	case m.IsRequest():
+		return m.Method + " " + wire.IDKey(m.ID), wire.IDKey(m.ID)
+	case m.IsResponse():
+		return "answer " + wire.IDKey(m.ID), wire.IDKey(m.ID)
 	}
 	return m.Method, ""
 }
@@ -162,15 +163,15 @@ func (r *replayer) line(line string) {
 	switch {
 	case method == "thread/read":
 		r.say(`{"id":` + id + `,"result":{"thread":{"id":"x"}}}`)
-	case again && method == methodInitialize:
+	case again && method == wire.MethodInitialize:
 		r.say(`{"id":` + id + `,"error":{"code":-32600,"message":"Already initialized"}}`)
-	case again && method == methodStart:
+	case again && method == wire.MethodStart:
 		r.say(`{"id":` + id + `,"result":{"thread":{"id":"another thread"},"model":"m"}}`)
 	case again && method == "answer":
 		if before != line {
 			r.faults = append(r.faults, "answered differently: "+before+" and "+line)
 		}
-	case again && (method == methodAccountRead || method == methodModelList || method == methodInitialized):
+	case again && (method == wire.MethodAccountRead || method == wire.MethodModelList || method == wire.MethodInitialized):
 	case again:
 		r.faults = append(r.faults, "told twice: "+line)
 	case !r.keys[key]:
@@ -180,7 +181,7 @@ func (r *replayer) line(line string) {
 		if id == "" || method == "answer" {
 			return
 		}
-		if method == methodAccountRead || method == methodModelList {
+		if method == wire.MethodAccountRead || method == wire.MethodModelList {
 			i := slices.IndexFunc(r.steps, func(s step) bool { k, _ := keyOf(s.Out); return k == "answer "+id })
 			r.say(r.steps[i].Out)
 			return
@@ -222,9 +223,9 @@ func simulate(r *replayer, in PumpInput, sink Sink, opt Options, k *knife) (Pump
 		return PumpResult{}, err
 	}
 	d := &driver{m: m}
-	split := newSplitter(m.in.From(), m.lim.Line)
+	split := wire.NewSplitter(m.in.From(), m.lim.Line)
 	size := m.size
-	behind := split.pos < size
+	behind := split.Pos < size
 	write := func() error {
 		d.collect()
 		for _, line := range d.queue {
@@ -262,9 +263,9 @@ func simulate(r *replayer, in PumpInput, sink Sink, opt Options, k *knife) (Pump
 				end = min(end, at)
 			}
 		}
-		if int(split.pos) < end {
-			var lines []Line
-			split.feed(r.journal[split.pos:end], func(l Line) { lines = append(lines, l) })
+		if int(split.Pos) < end {
+			var lines []wire.Line
+			split.Feed(r.journal[split.Pos:end], func(l wire.Line) { lines = append(lines, l) })
 			for _, l := range lines {
 				m.read(l, m.now)
 				if m.result != nil || m.err != nil {
@@ -274,25 +275,25 @@ func simulate(r *replayer, in PumpInput, sink Sink, opt Options, k *knife) (Pump
 					return PumpResult{}, err
 				}
 			}
-			if behind && split.pos >= size {
+			if behind && split.Pos >= size {
 				behind = false
 				m.caughtUp(m.now)
 			}
 			continue
 		}
-		if k.read >= 0 && int(split.pos) >= k.read {
+		if k.read >= 0 && int(split.Pos) >= k.read {
 			k.read = -1 // the attempt dies only once
 			if r.pace != eager {
-				r.visible = int(split.pos) // the rest is not written yet
+				r.visible = int(split.Pos) // the rest is not written yet
 			}
 			return PumpResult{}, errCut
 		}
-		if k.callBack > 0 && int(split.pos) >= k.callBack {
+		if k.callBack > 0 && int(split.Pos) >= k.callBack {
 			k.callBack = 0 // the pump is cancelled only once
 			m.cancel(m.now)
 			continue
 		}
-		if k.dead > 0 && int(split.pos) >= k.dead {
+		if k.dead > 0 && int(split.Pos) >= k.dead {
 			m.ended(m.now)
 			continue
 		}
@@ -410,8 +411,8 @@ func clone(o outcome) outcome {
 }
 
 func TestReplayOfTheRecordingEndsAsItDid(t *testing.T) {
-	o, _, _ := recordedOutcome(t, loadRecording(t, recordingOf(TestedVersion)))
-	if len(o.Turns) != 2 || len(o.Answers) != 4 || o.State.CodexVersion != TestedVersion {
+	o, _, _ := recordedOutcome(t, loadRecording(t, recordingOf(wire.TestedVersion)))
+	if len(o.Turns) != 2 || len(o.Answers) != 4 || o.State.CodexVersion != wire.TestedVersion {
 		t.Fatalf("codex %s, turns %+v, answers %q", o.State.CodexVersion, o.Turns, o.Answers)
 	}
 	one := o.Turns[0]

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -41,7 +42,7 @@ func (q *requests) wake(soon func(time.Duration)) {
 }
 
 // demand opens a request for a person, with everything needed to decide it.
-func (q *requests) demand(msg *message, read reader) {
+func (q *requests) demand(msg *wire.Message, read reader) {
 	if q.st.openAt(msg.ID) >= 0 {
 		return // asked again under the same id
 	}
@@ -76,7 +77,7 @@ func (q *requests) demand(msg *message, read reader) {
 	if a.keeps() {
 		o.At = q.line.Offset
 	}
-	q.demands.byID[idKey(r.RPC)] = a
+	q.demands.byID[wire.IDKey(r.RPC)] = a
 	v := q.judge(a, r)
 	q.entry(q.entryOf(a, r))
 	if v.Outcome != "" {
@@ -113,7 +114,7 @@ func (q *requests) fill(a *asked) {
 
 // demandAgain reads a request again that an earlier pump folded, because its text
 // is stored nowhere else.
-func (q *requests) demandAgain(msg *message, at int64) {
+func (q *requests) demandAgain(msg *wire.Message, at int64) {
 	i := q.st.openAt(msg.ID)
 	if i < 0 || q.st.Open[i].At != at {
 		return
@@ -135,7 +136,7 @@ func (q *requests) demandAgain(msg *message, at int64) {
 	if !q.in.Amend {
 		a.Amendment = nil
 	}
-	q.demands.byID[idKey(msg.ID)] = a
+	q.demands.byID[wire.IDKey(msg.ID)] = a
 }
 
 // drop closes the open requests that match. Those that the workflow knows are
@@ -153,10 +154,10 @@ func (q *requests) drop(match func(OpenRequest) bool) {
 			}
 			q.resolved = append(q.resolved, o.RPC)
 		}
-		key := idKey(o.RPC)
+		key := wire.IDKey(o.RPC)
 		delete(q.demands.byID, key)
 		for i, r := range q.seen {
-			if idKey(r.RPC) == key {
+			if wire.IDKey(r.RPC) == key {
 				q.seen = append(q.seen[:i:i], q.seen[i+1:]...)
 				break
 			}
@@ -168,12 +169,12 @@ func (q *requests) drop(match func(OpenRequest) bool) {
 // resolvedBy handles serverRequest/resolved: codex got an answer, from us or from another
 // client.
 func (q *requests) resolvedBy(params json.RawMessage) {
-	var n resolvedNotice
+	var n wire.ResolvedNotice
 	if json.Unmarshal(params, &n) != nil || n.RequestID == nil {
 		return
 	}
 	q.quiet.stillTrying()
-	key := idKey(n.RequestID)
+	key := wire.IDKey(n.RequestID)
 	// Only this removal depends on the pump: an answer may still be unwritten or not.
 	// Everything else here is the same for every pump.
 	q.autos.drop(key)
@@ -184,11 +185,11 @@ func (q *requests) resolvedBy(params json.RawMessage) {
 func (q *requests) answered(key string) {
 	q.delivery.decisionAnswered(key)
 	waited := q.st.waits()
-	q.drop(func(o OpenRequest) bool { return idKey(o.RPC) == key })
+	q.drop(func(o OpenRequest) bool { return wire.IDKey(o.RPC) == key })
 	if waited && !q.st.waits() {
 		q.time.waitEnds()
 	}
-	q.st.dropCalls(func(c OpenCall) bool { return idKey(c.RPC) == key })
+	q.st.dropCalls(func(c OpenCall) bool { return wire.IDKey(c.RPC) == key })
 }
 
 // unreported reports whether there are requests that the workflow does not know.

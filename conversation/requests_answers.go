@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -219,7 +220,7 @@ func questionIDs(questions []protocol.Question) string {
 }
 
 // short cuts a name for use in a sentence.
-func short(s string) string { return excerpt(s, 80) }
+func short(s string) string { return wire.Excerpt(s, 80) }
 
 func sorted[V any](m map[string]V) []string {
 	names := make([]string, 0, len(m))

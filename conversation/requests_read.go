@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -43,7 +44,7 @@ var families = map[string]reader{
 
 // commandParams are the params of item/commandExecution/requestApproval.
 type commandParams struct {
-	notice
+	wire.Notice
 	Kind        string            `json:"kind"` // command, writeStdin, humanCommand
 	Command     string            `json:"command"`
 	CWD         string            `json:"cwd"`
@@ -65,7 +66,7 @@ func readCommandApproval(raw json.RawMessage) (*asked, error) {
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return nil, unreadable(err)
 	}
-	a := p.asked(protocol.KindCommand, methodCommandApproval)
+	a := askedOf(p.Notice, protocol.KindCommand, methodCommandApproval)
 	a.Command, a.CWD, a.reason, a.startedMS = p.Command, p.CWD, p.Reason, p.StartedAtMS
 	a.Network, a.Permissions = present(p.Network), present(p.Permissions)
 	if p.Kind != "command" {
@@ -119,7 +120,7 @@ func (a amendment) words() []string {
 
 // fileParams are the params of item/fileChange/requestApproval.
 type fileParams struct {
-	notice
+	wire.Notice
 	Reason      string `json:"reason"`
 	GrantRoot   string `json:"grantRoot"`
 	StartedAtMS int64  `json:"startedAtMs"`
@@ -130,14 +131,14 @@ func readFileApproval(raw json.RawMessage) (*asked, error) {
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return nil, unreadable(err)
 	}
-	a := p.asked(protocol.KindFileChange, methodFileApproval)
+	a := askedOf(p.Notice, protocol.KindFileChange, methodFileApproval)
 	a.GrantRoot, a.reason, a.startedMS = p.GrantRoot, p.Reason, p.StartedAtMS
 	return a, nil
 }
 
 func readPermissionsRequest(raw json.RawMessage) (*asked, error) {
 	var p struct {
-		notice
+		wire.Notice
 		CWD         string          `json:"cwd"`
 		Reason      string          `json:"reason"`
 		Permissions json.RawMessage `json:"permissions"`
@@ -146,7 +147,7 @@ func readPermissionsRequest(raw json.RawMessage) (*asked, error) {
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return nil, unreadable(err)
 	}
-	a := p.asked(protocol.KindPermissions, methodPermissions)
+	a := askedOf(p.Notice, protocol.KindPermissions, methodPermissions)
 	a.CWD, a.reason, a.startedMS, a.Permissions = p.CWD, p.Reason, p.StartedAtMS, present(p.Permissions)
 	if len(a.Permissions) == 0 {
 		return nil, errors.New("it does not say which permissions")
@@ -156,7 +157,7 @@ func readPermissionsRequest(raw json.RawMessage) (*asked, error) {
 
 func readUserInput(raw json.RawMessage) (*asked, error) {
 	var p struct {
-		notice
+		wire.Notice
 		Questions []struct {
 			ID       string `json:"id"`
 			Header   string `json:"header"`
@@ -172,7 +173,7 @@ func readUserInput(raw json.RawMessage) (*asked, error) {
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return nil, unreadable(err)
 	}
-	a := p.asked(protocol.KindUserInput, methodUserInput)
+	a := askedOf(p.Notice, protocol.KindUserInput, methodUserInput)
 	for _, w := range p.Questions {
 		q := protocol.Question{ID: w.ID, Header: w.Header, Text: w.Question, Other: w.Other, Secret: w.Secret}
 		for _, o := range w.Options {
@@ -206,7 +207,7 @@ func readHumanQuestion(raw json.RawMessage) (*asked, error) {
 		return nil, unreadable(err)
 	}
 	p.ItemID = p.CallID
-	a := p.asked(protocol.KindUserInput, methodToolCall)
+	a := askedOf(p.Notice, protocol.KindUserInput, methodToolCall)
 	a.Tool = protocol.ToolAskHuman
 	var err error
 	a.Questions, err = humanQuestion(p.Args)
@@ -223,7 +224,7 @@ var toolInMessage = regexp.MustCompile(` run tool "([^"]+)"\?$`)
 
 func readElicitation(raw json.RawMessage) (*asked, error) {
 	var p struct {
-		notice
+		wire.Notice
 		Server  string          `json:"serverName"`
 		Mode    string          `json:"mode"`
 		Message string          `json:"message"`
@@ -239,7 +240,7 @@ func readElicitation(raw json.RawMessage) (*asked, error) {
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return nil, unreadable(err)
 	}
-	a := p.asked(protocol.KindElicitation, methodElicitation)
+	a := askedOf(p.Notice, protocol.KindElicitation, methodElicitation)
 	a.Server, a.Message, a.reason = p.Server, p.Message, p.Message
 	a.Schema = present(p.Schema)
 	switch {
@@ -286,7 +287,7 @@ func readExecApproval(raw json.RawMessage) (*asked, error) {
 	if len(p.Command) == 0 {
 		return nil, errors.New("it names no command")
 	}
-	a := notice{ThreadID: p.Thread, ItemID: p.CallID}.asked(protocol.KindCommand, methodExecApproval)
+	a := askedOf(wire.Notice{ThreadID: p.Thread, ItemID: p.CallID}, protocol.KindCommand, methodExecApproval)
 	a.Command, a.CWD, a.reason = shellWords(p.Command), p.CWD, p.Reason
 	a.shown = a.Command
 	if len(p.Parsed) == 1 && p.Parsed[0].Command != "" {
@@ -314,18 +315,18 @@ func readPatchApproval(raw json.RawMessage) (*asked, error) {
 	if len(p.Changes) == 0 {
 		return nil, errors.New("it names no files")
 	}
-	a := notice{ThreadID: p.Thread, ItemID: p.CallID}.asked(protocol.KindFileChange, methodPatchApproval)
+	a := askedOf(wire.Notice{ThreadID: p.Thread, ItemID: p.CallID}, protocol.KindFileChange, methodPatchApproval)
 	a.GrantRoot, a.reason = p.GrantRoot, p.Reason
 	for _, name := range sorted(p.Changes) {
 		one := p.Changes[name]
-		c := wireChange{Path: name, Diff: one.Diff + one.Content} // only one of them is set
+		c := wire.Change{Path: name, Diff: one.Diff + one.Content} // only one of them is set
 		c.Kind.Type, c.Kind.MovePath = one.Type, one.MovedTo
 		a.Changes = append(a.Changes, c)
 	}
 	return a, nil
 }
 
-func (n notice) asked(kind protocol.RequestKind, method string) *asked {
+func askedOf(n wire.Notice, kind protocol.RequestKind, method string) *asked {
 	return &asked{Kind: kind, Method: method, thread: n.ThreadID, turn: n.TurnID, item: n.ItemID}
 }
 

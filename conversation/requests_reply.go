@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -111,7 +112,7 @@ func (s Send) legacy(version string) (any, error) {
 		return decisionAnswer{"approved_for_session"}, nil
 	case s.Outcome == protocol.Accept:
 		return decisionAnswer{"approved"}, nil
-	case s.Outcome == protocol.Decline && Has(version, DenialReasons):
+	case s.Outcome == protocol.Decline && wire.Has(version, wire.DenialReasons):
 		return decisionAnswer{map[string]any{"denied": map[string]string{"rejection": orWord(s.Reason, "declined")}}}, nil
 	case s.Outcome == protocol.Decline:
 		return decisionAnswer{"denied"}, nil

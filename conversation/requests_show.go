@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -117,7 +118,7 @@ func (q *requests) entryOf(a *asked, r *protocol.Request) protocol.Entry {
 	setData(&e, "server", r.Server)
 	setData(&e, "arguments", r.Args)
 	setData(&e, "amendment", strings.Join(r.Amendment, "\n"))
-	if !q.st.ours(notice{ThreadID: a.thread}) {
+	if !q.st.ours(wire.Notice{ThreadID: a.thread}) {
 		setData(&e, "thread", a.thread)
 	}
 	e.Data = rulingIn(r.Ruling, e.Data)
@@ -148,7 +149,7 @@ func questionText(all []protocol.Question) string {
 // bulkOf returns the size of the parts that cannot be cut, because the person who answers
 // needs all of them.
 func bulkOf(r *protocol.Request) int {
-	return wireLen(r.URL) + jsonLen(r.Permissions) + jsonLen(r.Questions) + jsonLen(r.Amendment)
+	return wire.Len(r.URL) + wire.JSONLen(r.Permissions) + wire.JSONLen(r.Questions) + wire.JSONLen(r.Amendment)
 }
 
 // report returns the requests that are new to the workflow.
@@ -177,18 +178,18 @@ func cutRequest(r *protocol.Request, max int) protocol.Request {
 	e.Whole = r
 	left := max
 	cut := func(s string) string {
-		short := excerpt(s, left)
+		short := wire.Excerpt(s, left)
 		if len(short) < len(s) {
 			e.Truncated = true
 		}
-		left -= wireLen(short)
+		left -= wire.Len(short)
 		return short
 	}
 	for _, f := range []struct {
 		text *string
 		max  int
 	}{{&e.Summary, maxSummary}, {&e.CWD, maxCWD}, {&e.GrantRoot, maxCWD}, {&e.Network, maxName}, {&e.Server, maxName}, {&e.Tool, maxName}} {
-		short := excerpt(*f.text, f.max)
+		short := wire.Excerpt(*f.text, f.max)
 		e.Truncated = e.Truncated || len(short) < len(*f.text)
 		*f.text = short
 	}
@@ -197,7 +198,7 @@ func cutRequest(r *protocol.Request, max int) protocol.Request {
 	e.Reason = cut(r.Reason)
 	e.Changes = nil
 	for i, c := range r.Changes {
-		size := jsonLen(protocol.Change{Path: c.Path, Kind: c.Kind})
+		size := wire.JSONLen(protocol.Change{Path: c.Path, Kind: c.Kind})
 		if i == maxShownChanges || left < size {
 			e.Truncated = true
 			break
@@ -209,7 +210,7 @@ func cutRequest(r *protocol.Request, max int) protocol.Request {
 	return e
 }
 
-func changes(in []wireChange) []protocol.Change {
+func changes(in []wire.Change) []protocol.Change {
 	var out []protocol.Change
 	for _, c := range in {
 		path := c.Path
@@ -239,7 +240,7 @@ func changeSummary(cs []protocol.Change) string {
 // quoteShort returns the first line of s, cut for one line of a list.
 func quoteShort(s string) string {
 	line, rest, more := strings.Cut(strings.TrimSpace(s), "\n")
-	short := excerpt(line, 120)
+	short := wire.Excerpt(line, 120)
 	if len(short) < len(line) || more && strings.TrimSpace(rest) != "" {
 		short += " …"
 	}

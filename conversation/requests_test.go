@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -480,7 +481,7 @@ func TestTooMuchToAskIsRefusedInItsShape(t *testing.T) {
 		in.State = running()
 		s := perform(t, in, Options{})
 		s.hear(f.line(7))
-		want, _ := refusal(f.method, "", TestedVersion)
+		want, _ := refusal(f.method, "", wire.TestedVersion)
 		if want == "" || len(s.said) != 1 || !strings.HasPrefix(s.said[0], `{"id":7,"result":`) {
 			t.Errorf("%s: said %q", name, s.said)
 		}

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strings"
+
+	"fairlead.dev/fairlead/conversation/wire"
 )
 
 // codex uses an elicitation to ask whether an MCP tool may be called. It also passes on
@@ -44,7 +46,7 @@ func (s *PumpState) ofCodex(a *asked) bool {
 		return false
 	}
 	thread, call := "", callOf(a.Server, a.Tool, a.Args)
-	if !s.ours(notice{ThreadID: a.thread}) {
+	if !s.ours(wire.Notice{ThreadID: a.thread}) {
 		thread = a.thread
 	}
 	for i := range s.Items {

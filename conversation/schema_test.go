@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"fairlead.dev/fairlead/conversation/wire"
 )
 
 // The extract of codex's schema has all parts that describe what we use, in lines that
@@ -51,8 +53,8 @@ var used = map[string][]string{
 
 // weSay lists the methods that we call. It has all method constants of the package except
 // those of codex's own requests: see TestEveryMethodThatWeSpeakOfIsInTheSchema.
-var weSay = []string{methodInitialize, methodAccountRead, methodLogin, methodModelList, methodStart, methodResume, methodFork, methodInject,
-	methodRead, methodTurns, methodTurnStart, methodTurnSteer, methodInterrupt, methodClean, methodCompact, methodReview, methodName, methodLoaded}
+var weSay = []string{wire.MethodInitialize, wire.MethodAccountRead, methodLogin, wire.MethodModelList, wire.MethodStart, wire.MethodResume, wire.MethodFork, wire.MethodInject,
+	wire.MethodRead, wire.MethodTurns, wire.MethodTurnStart, wire.MethodTurnSteer, wire.MethodInterrupt, wire.MethodClean, wire.MethodCompact, wire.MethodReview, wire.MethodName, methodLoaded}
 
 func extractSchema(t *testing.T, binary string) []byte {
 	t.Helper()
@@ -280,10 +282,15 @@ func TestEveryMethodThatWeSpeakOfIsInTheSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob("*.go")
+	if err == nil {
+		var wires []string
+		wires, err = filepath.Glob("wire/*.go")
+		files = append(files, wires...)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	named, n := regexp.MustCompile(`(?m)^\s*method\w+\s*=\s*"([^"]+)"`), 0
+	named, n := regexp.MustCompile(`(?m)^\s*[mM]ethod\w+\s*=\s*"([^"]+)"`), 0
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -291,7 +298,7 @@ func TestEveryMethodThatWeSpeakOfIsInTheSchema(t *testing.T) {
 		}
 		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
 			n++
-			if m[1] != methodInitialized && !bytes.Contains(watched, []byte("ClientRequest "+m[1]+": true\n")) && !bytes.Contains(watched, []byte("ServerRequest "+m[1]+"\n")) {
+			if m[1] != wire.MethodInitialized && !bytes.Contains(watched, []byte("ClientRequest "+m[1]+": true\n")) && !bytes.Contains(watched, []byte("ServerRequest "+m[1]+"\n")) {
 				t.Errorf("%s: %s is not watched", file, m[1])
 			}
 		}

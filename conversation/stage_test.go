@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -19,7 +20,7 @@ type stage struct {
 	sink *keeper
 	at   int64
 	said []string
-	past []Line // all lines that the machine got
+	past []wire.Line // all lines that the machine got
 }
 
 const (
@@ -64,8 +65,8 @@ func perform(t *testing.T, in PumpInput, opt Options, backlog ...string) *stage 
 func (s *stage) hear(lines ...string) {
 	s.t.Helper()
 	for _, l := range lines {
-		split := newSplitter(s.at, s.m.lim.Line)
-		split.feed([]byte(l+"\n"), func(l Line) { s.past = append(s.past, l); s.m.read(l, s.m.now) })
+		split := wire.NewSplitter(s.at, s.m.lim.Line)
+		split.Feed([]byte(l+"\n"), func(l wire.Line) { s.past = append(s.past, l); s.m.read(l, s.m.now) })
 		s.at += int64(len(l)) + 1
 	}
 	s.collect()

@@ -3,11 +3,13 @@ package conversation
 import (
 	"encoding/json"
 	"slices"
+
+	"fairlead.dev/fairlead/conversation/wire"
 )
 
 // ours reports whether a notice is about the session's thread. Other threads belong to
 // sub-agents. Their work is recorded, but is not part of the turn's answer.
-func (s *PumpState) ours(n notice) bool {
+func (s *PumpState) ours(n wire.Notice) bool {
 	return n.ThreadID == "" || s.ThreadID == "" || n.ThreadID == s.ThreadID
 }
 
@@ -18,7 +20,7 @@ type itemKey struct{ thread, id string }
 func (it *OpenItem) key() itemKey { return itemKey{it.Thread, it.ID} }
 
 func (s *PumpState) keyOf(thread, id string) itemKey {
-	if s.ours(notice{ThreadID: thread}) {
+	if s.ours(wire.Notice{ThreadID: thread}) {
 		thread = ""
 	}
 	return itemKey{thread, id}
@@ -33,11 +35,11 @@ func (s *PumpState) openItem(key itemKey) *OpenItem {
 	return nil
 }
 
-func (s *PumpState) itemOf(d piece) *OpenItem {
-	other := len(d.thread) > 0 && s.ThreadID != "" && string(d.thread) != s.ThreadID
+func (s *PumpState) itemOf(d wire.Piece) *OpenItem {
+	other := len(d.Thread) > 0 && s.ThreadID != "" && string(d.Thread) != s.ThreadID
 	for i := range s.Items {
 		it := &s.Items[i]
-		if it.ID == string(d.item) && (it.Thread != "") == other && (!other || it.Thread == string(d.thread)) {
+		if it.ID == string(d.Item) && (it.Thread != "") == other && (!other || it.Thread == string(d.Thread)) {
 			return it
 		}
 	}
@@ -99,9 +101,9 @@ func (o *OpenRequest) item() itemKey { return itemKey{o.Thread, o.Item} }
 
 // openAt returns the index of an open request in the state, or -1.
 func (s *PumpState) openAt(rpc json.RawMessage) int {
-	key := idKey(rpc)
+	key := wire.IDKey(rpc)
 	for i, o := range s.Open {
-		if idKey(o.RPC) == key {
+		if wire.IDKey(o.RPC) == key {
 			return i
 		}
 	}

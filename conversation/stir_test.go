@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -31,8 +32,8 @@ func TestOnlyLinesThatChangeWhatIsWaitedForStir(t *testing.T) {
 		"": false, "no JSON": false, `{"method":`: false, `[1,2]`: false,
 	} {
 		for _, max := range []int{0, 1000} {
-			split := newSplitter(0, max)
-			split.feed([]byte(line+"\n"), func(l Line) {
+			split := wire.NewSplitter(0, max)
+			split.Feed([]byte(line+"\n"), func(l wire.Line) {
 				if l.Stirs() != want {
 					t.Errorf("bound %d: %.100s: stirs %v", max, line, !want)
 				}

@@ -3,6 +3,7 @@ package conversation
 import (
 	"fmt"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -25,9 +26,9 @@ type injectParams struct {
 
 // A messageItem is a message in the model provider's shape.
 type messageItem struct {
-	Type    string      `json:"type"` // message
-	Role    string      `json:"role"` // developer
-	Content []textInput `json:"content"`
+	Type    string           `json:"type"` // message
+	Role    string           `json:"role"` // developer
+	Content []wire.TextInput `json:"content"`
 }
 
 func (t *Tell) validate() error {
@@ -63,8 +64,8 @@ func (d *delivery) tellWaits(s *send) bool {
 }
 
 func (d *delivery) sendTell(s *send) {
-	d.ourRequest(s, methodInject, injectParams{ThreadID: d.st.ThreadID,
-		Items: []messageItem{{Type: "message", Role: "developer", Content: []textInput{{Type: "input_text", Text: s.Text}}}}})
+	d.ourRequest(s, wire.MethodInject, injectParams{ThreadID: d.st.ThreadID,
+		Items: []messageItem{{Type: "message", Role: "developer", Content: []wire.TextInput{{Type: "input_text", Text: s.Text}}}}})
 }
 
 func (d *delivery) told(s *send) {

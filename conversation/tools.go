@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -24,14 +25,7 @@ func CheckTools(names []string) error {
 	return nil
 }
 
-type toolSpec struct {
-	Type        string          `json:"type"` // function
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Schema      json.RawMessage `json:"inputSchema"`
-}
-
-var toolSpecs = map[string]toolSpec{
+var toolSpecs = map[string]wire.ToolSpec{
 	protocol.ToolAskHuman: {
 		Description: "Ask the person you work for one question and wait for the answer. Use it when only they can decide or know something: " +
 			"a choice between different results, a missing fact, leave to do something that cannot be undone. " +
@@ -68,8 +62,8 @@ var toolSpecs = map[string]toolSpec{
 	},
 }
 
-func dynamicTools(names []string) []toolSpec {
-	var specs []toolSpec
+func dynamicTools(names []string) []wire.ToolSpec {
+	var specs []wire.ToolSpec
 	for _, n := range names {
 		s := toolSpecs[n]
 		s.Type, s.Name = "function", n
@@ -105,12 +99,12 @@ type Tooler func(ctx context.Context, call ToolCall) (ToolReply, error)
 
 // toolAnswer returns a reply in codex's shape.
 func toolAnswer(r ToolReply) any {
-	return map[string]any{"success": r.OK, "contentItems": []textInput{{Type: "inputText", Text: r.Text}}}
+	return map[string]any{"success": r.OK, "contentItems": []wire.TextInput{{Type: "inputText", Text: r.Text}}}
 }
 
 // toolParams are the params of item/tool/call.
 type toolParams struct {
-	notice
+	wire.Notice
 	CallID string          `json:"callId"`
 	Space  *string         `json:"namespace"`
 	Tool   string          `json:"tool"`

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -52,11 +53,11 @@ func (t *turns) begin(id string, n int) {
 }
 
 func (t *turns) started(p json.RawMessage, at int64) {
-	var n turnNotice
+	var n wire.TurnNotice
 	if json.Unmarshal(p, &n) != nil {
 		return
 	}
-	if !t.st.ours(notice{ThreadID: n.ThreadID}) {
+	if !t.st.ours(wire.Notice{ThreadID: n.ThreadID}) {
 		t.st.Restless = true // a sub-agent, which may wake its parent
 		return
 	}
@@ -86,7 +87,7 @@ func (t *turns) started(p json.RawMessage, at int64) {
 }
 
 func (t *turns) completed(p json.RawMessage) {
-	var n turnNotice
+	var n wire.TurnNotice
 	if err := json.Unmarshal(p, &n); err != nil {
 		t.log.Warn("unreadable turn/completed", "error", err)
 		if t.st.TurnID != "" {
@@ -108,8 +109,8 @@ func (t *turns) completed(p json.RawMessage) {
 }
 
 func (t *turns) aborted(p json.RawMessage) {
-	var n turnNotice
-	if json.Unmarshal(p, &n) != nil || t.st.TurnID == "" || !t.st.ours(notice{ThreadID: n.ThreadID}) {
+	var n wire.TurnNotice
+	if json.Unmarshal(p, &n) != nil || t.st.TurnID == "" || !t.st.ours(wire.Notice{ThreadID: n.ThreadID}) {
 		return
 	}
 	if id := orWord(n.TurnID, n.Turn.ID); id != "" && id != t.st.TurnID {
@@ -179,8 +180,8 @@ func (t *turns) endTurn(status string, why *protocol.Problem) {
 }
 
 func (t *turns) statusChanged(p json.RawMessage) {
-	var n statusNotice
-	if json.Unmarshal(p, &n) != nil || !t.st.ours(notice{ThreadID: n.ThreadID}) || t.st.TurnID == "" {
+	var n wire.StatusNotice
+	if json.Unmarshal(p, &n) != nil || !t.st.ours(wire.Notice{ThreadID: n.ThreadID}) || t.st.TurnID == "" {
 		return
 	}
 	t.st.Idle = n.Status.Type != "active"
@@ -188,14 +189,14 @@ func (t *turns) statusChanged(p json.RawMessage) {
 }
 
 func (t *turns) threadClosed(p json.RawMessage) {
-	var n notice
+	var n wire.Notice
 	if json.Unmarshal(p, &n) == nil && n.ThreadID == t.st.ThreadID && t.st.TurnID != "" {
 		t.st.Idle, t.idleAt = true, t.now
 	}
 }
 
 func (t *turns) errorNotice(p json.RawMessage) {
-	var n errorNotice
+	var n wire.ErrorNotice
 	if json.Unmarshal(p, &n) != nil {
 		return
 	}
@@ -203,21 +204,21 @@ func (t *turns) errorNotice(p json.RawMessage) {
 	e := protocol.Entry{Type: protocol.EntryError, Turn: t.st.Turn, Text: why.Message, Status: "failed"}
 	if n.WillRetry {
 		e.Status = "retrying"
-		if t.st.ours(n.notice) && t.st.TurnID != "" {
+		if t.st.ours(n.Notice) && t.st.TurnID != "" {
 			t.quiet.retries(why)
 		}
-	} else if t.st.ours(n.notice) && t.st.TurnID != "" && n.TurnID == t.st.TurnID {
+	} else if t.st.ours(n.Notice) && t.st.TurnID != "" && n.TurnID == t.st.TurnID {
 		t.fault = why
 	}
 	setData(&e, "problem", why.Kind)
-	if !t.st.ours(n.notice) {
+	if !t.st.ours(n.Notice) {
 		setData(&e, "thread", n.ThreadID)
 	}
 	t.entry(e)
 }
 
 func (t *turns) warning(p json.RawMessage) {
-	var n warningNotice
+	var n wire.WarningNotice
 	if json.Unmarshal(p, &n) != nil {
 		return
 	}

@@ -1,6 +1,10 @@
 package conversation
 
-import "time"
+import (
+	"time"
+
+	"fairlead.dev/fairlead/conversation/wire"
+)
 
 // A turnTime counts the time of the running turn, by codex's clock for the budget, and by
 // the pump's clock for Limits.Turn. It owns Spent.TimeMS and Spent.CountedMS of the state,
@@ -103,7 +107,7 @@ func (t *turnTime) passes(ms int64) {
 // waitEnds restarts the counting if codex does not say when the answer came.
 func (t *turnTime) waitEnds() {
 	t.countedAt = t.now
-	if !Has(t.st.CodexVersion, EventTimes) {
+	if !wire.Has(t.st.CodexVersion, wire.EventTimes) {
 		t.st.Spent.CountedMS = anew
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -77,7 +78,7 @@ func (u *unfinished) add(older bool, text string) {
 }
 
 // keepAgain adds a delta between From and Cursor.
-func (o *items) keepAgain(d piece, at int64) {
+func (o *items) keepAgain(d wire.Piece, at int64) {
 	it := o.st.itemOf(d)
 	if it == nil || at < it.Kept {
 		return
@@ -88,8 +89,8 @@ func (o *items) keepAgain(d piece, at int64) {
 	if o.texts[it.key()] == nil {
 		o.texts[it.key()] = &unfinished{}
 	}
-	o.texts[it.key()].add(at < it.Half, d.text)
-	o.holdAgain(it, d.text)
+	o.texts[it.key()].add(at < it.Half, d.Text)
+	o.holdAgain(it, d.Text)
 }
 
 // forget drops text that is too far back in the journal. It is called after every line.
@@ -123,7 +124,7 @@ func (in PumpInput) From() int64 {
 // decides reports whether the sends contain a decision of the request.
 func (in PumpInput) decides(o OpenRequest) bool {
 	return slices.ContainsFunc(in.Sends, func(s Send) bool {
-		return s.Kind == SendDecision && s.Incarnation == in.State.Cursor.Incarnation && idKey(s.RPC) == idKey(o.RPC)
+		return s.Kind == SendDecision && s.Incarnation == in.State.Cursor.Incarnation && wire.IDKey(s.RPC) == wire.IDKey(o.RPC)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -221,7 +222,7 @@ func TestALineOverTheBoundTakesNoOtherItemsText(t *testing.T) {
 		"id last":       {`"item":{"aggregatedOutput":"` + big + `","type":"commandExecution","id":"c"}`, "a-1 a-2"},
 		"of a message":  {`"item":{"text":"` + big + `","id":"a-1"}`, "a-2 c"},
 		"of none of us": {`"item":{"text":"` + big + `","id":"other"}`, "a-1 a-2 c"},
-		"id too long":   {`"item":{"id":"` + strings.Repeat("i", 2*peekMax) + `"}`, "a-1 a-2 c"},
+		"id too long":   {`"item":{"id":"` + strings.Repeat("i", 2*wire.PeekMax) + `"}`, "a-1 a-2 c"},
 		"no id":         {`"item":{"text":"` + big + `"},"id":"a-2","more":{"item":{"id":"a-1"}}`, "a-1 a-2 c"},
 	} {
 		s := perform(t, PumpInput{State: running(), Limits: Limits{Line: 1000}}, Options{})

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -21,8 +22,8 @@ func TestOutsideOfTheWindowIsRefusedWithASentence(t *testing.T) {
 		"0.125.0":       "",
 		"0.140.0-alpha": "",
 	} {
-		err := CheckVersion(version)
-		var ve *VersionError
+		err := wire.CheckVersion(version)
+		var ve *wire.VersionError
 		switch {
 		case says == "" && err != nil, says != "" && !errors.As(err, &ve):
 			t.Errorf("%q: %v", version, err)
@@ -40,7 +41,7 @@ func TestPumpOpensNoThreadWithAVersionOutside(t *testing.T) {
 	}{"f/0.170.0 (x)": {}, "f/0.124.0 (x)": {}, "f/0.171.0 (x)": {any: true, opened: true}, "f/0.169.0 (x)": {opened: true}, "f/0.169.1 (x)": {opened: true}} {
 		s := perform(t, PumpInput{State: PumpState{Cursor: protocol.Cursor{Incarnation: 1}}, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never"}}, Options{AnyVersion: c.any})
 		s.hear(`{"id":"g1.p9.initialize.0","result":{"userAgent":"` + agent + `"}}`)
-		if opened := strings.Contains(strings.Join(s.said, "\n"), methodStart); opened != c.opened {
+		if opened := strings.Contains(strings.Join(s.said, "\n"), wire.MethodStart); opened != c.opened {
 			t.Errorf("%s: said %q", agent, s.said)
 		}
 		if c.opened {
@@ -59,46 +60,8 @@ func TestThreadIsNotOpenedWithoutItsPermissionProfile(t *testing.T) {
 		in := PumpInput{State: PumpState{Cursor: protocol.Cursor{Incarnation: 1}}, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", Permissions: "fl", ApprovalPolicy: "never"}}
 		s := perform(t, in, Options{})
 		s.hear(`{"id":"g1.p9.initialize.0","result":{"userAgent":"f/` + version + ` (x)"}}`)
-		if r := s.result(Refused); r.Problem.Kind != "version" || strings.Contains(strings.Join(s.said, "\n"), methodStart) {
+		if r := s.result(Refused); r.Problem.Kind != "version" || strings.Contains(strings.Join(s.said, "\n"), wire.MethodStart) {
 			t.Errorf("%s: %+v, said %q", version, r.Problem, s.said)
 		}
-	}
-}
-
-func TestTheTableOfVersionsIsSound(t *testing.T) {
-	seen := map[Trait]bool{}
-	for _, d := range Differences {
-		if seen[d.Trait] || d.With == "" || d.Lack == "" {
-			t.Errorf("%+v", d)
-		}
-		seen[d.Trait] = true
-		for _, v := range []string{d.Without, d.Since, d.Gone} {
-			if err := CheckVersion(v); v != "" && err != nil {
-				t.Errorf("%s: %v", d.Trait, err)
-			}
-		}
-		switch without, since := d.Without, d.Since; {
-		case since == "" && (d.Gone == "" || without != ""), since != "" && without == "":
-			t.Errorf("%s is since %q, was missing in %q, gone with %q", d.Trait, since, without, d.Gone)
-		case since == "":
-			if !Has(OldestVersion, d.Trait) || Has(d.Gone, d.Trait) {
-				t.Errorf("%s is not gone with %s", d.Trait, d.Gone)
-			}
-		case Has(without, d.Trait) || !Has(since, d.Trait) || !Has(TestedVersion, d.Trait) || !Has("", d.Trait):
-			t.Errorf("%s: %+v", d.Trait, d)
-		}
-	}
-	if Has(TestedVersion, "no such trait") {
-		t.Error("it has what nobody knows")
-	}
-	for i, v := range Tested[1:] {
-		a, _ := numbers(Tested[i])
-		b, ok := numbers(v)
-		if !ok || !older(a, b) {
-			t.Errorf("%s stands behind %s", v, Tested[i])
-		}
-	}
-	if Tested[len(Tested)-1] != TestedVersion || Tested[0] != OldestVersion {
-		t.Errorf("tested: %q", Tested)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -50,7 +51,7 @@ func (w *watch) expire() {
 	case w.delivery.interruptAt > 0 && w.now-w.delivery.interruptAt >= w.lim.Request:
 		w.giveUp(TimedOut, problem(protocol.EndRequestTimeout, fmt.Sprintf("the turn did not end within %s of its interrupt", w.lim.Request)))
 	case w.mute():
-		w.giveUp(TimedOut, problem(protocol.EndSilent, fmt.Sprintf("codex said nothing for %s, and did not answer %s within %s", w.lim.Silence, methodRead, w.lim.Request)))
+		w.giveUp(TimedOut, problem(protocol.EndSilent, fmt.Sprintf("codex said nothing for %s, and did not answer %s within %s", w.lim.Silence, wire.MethodRead, w.lim.Request)))
 	case w.quiet.counts() && w.now-w.quiet.since >= w.lim.Quiet:
 		w.giveUp(TimedOut, problem(protocol.EndQuietAfterTool, fmt.Sprintf("the model said nothing for %s after a tool had ended", w.lim.Quiet)))
 	case !w.st.waits() && w.now >= w.time.ends():
@@ -75,8 +76,8 @@ func (w *watch) listen() {
 		if a.tried {
 			try++
 		}
-		a = &ask{method: methodRead, limit: w.lim.Request, optional: true, try: try,
-			params: threadReadParams{ThreadID: w.st.ThreadID}}
+		a = &ask{method: wire.MethodRead, limit: w.lim.Request, optional: true, try: try,
+			params: wire.ThreadReadParams{ThreadID: w.st.ThreadID}}
 		w.asks.all[askLife] = a
 	}
 	if w.now-w.lastLine >= w.lim.Silence {

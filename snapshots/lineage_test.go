@@ -19,7 +19,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/snapshots/chunks"
@@ -199,7 +199,7 @@ type codexHome struct {
 	t    *testing.T
 	dir  string
 	work string
-	conn *conversation.Conn
+	conn *wire.Conn
 	done chan struct{} // receives a value for each turn/completed
 	cmd  *exec.Cmd
 }
@@ -242,13 +242,13 @@ func newCodexHome(t *testing.T, s *scriptedmodel.Server, files shelf) *codexHome
 	if err := k.cmd.Start(); err != nil {
 		t.Fatalf("no codex to test with (%v); run `make tools`", err)
 	}
-	k.conn = conversation.NewConn(twoPipes{out, in}, conversation.ConnConfig{Notify: func(method string, _ json.RawMessage) {
+	k.conn = wire.NewConn(twoPipes{out, in}, wire.ConnConfig{Notify: func(method string, _ json.RawMessage) {
 		if method == "turn/completed" {
 			k.done <- struct{}{}
 		}
 	}})
 	t.Cleanup(k.stop)
-	if _, err := conversation.Handshake(k.ctx(), k.conn, conversation.DefaultClient); err != nil {
+	if _, err := wire.Handshake(k.ctx(), k.conn, wire.DefaultClient); err != nil {
 		t.Fatal(err)
 	}
 	return k

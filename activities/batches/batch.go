@@ -22,15 +22,12 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// BatchActs are the activities of batches.
+// Activities start the sessions of batches and keep their results. The sessions' messages
+// are in the store, and in no batch's history.
 type Activities struct{ site *site.Site }
 
-// NewBatchActs makes the activities of a worker.
+// New makes the activities of a worker.
 func New(s *site.Site) *Activities { return &Activities{site: s} }
-
-// Batches starts the sessions of batches and keeps their results. The sessions'
-// messages are in the store, and in no batch's history.
-type Batches struct{ site *site.Site }
 
 // MaxBatchPage is the largest size of a page in bytes.
 const MaxBatchPage = 32 << 20

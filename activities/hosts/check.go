@@ -19,10 +19,10 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// HostActs are the activities on hosts that belong to no session.
+// Activities are the activities on hosts that belong to no session.
 type Activities struct{ Site *site.Site }
 
-// NewHostActs makes the activities of a worker.
+// New makes the activities of a worker.
 func New(s *site.Site) *Activities { return &Activities{Site: s} }
 
 // CheckHost finds out what a host can do by trying it, not from versions. It returns an

@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/activities/codexpkg"
 	"fairlead.dev/fairlead/activities/internal/kit"
 	"fairlead.dev/fairlead/activities/site"
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
@@ -140,7 +140,7 @@ func (p *Probe) networkCut(ctx context.Context, sandbox, profile string) (bool, 
 }
 
 func hintServer(err error) string {
-	var old *conversation.VersionError
+	var old *wire.VersionError
 	if errors.As(err, &old) {
 		return hintNoCodex
 	}

@@ -5,14 +5,14 @@ import (
 
 	"fairlead.dev/fairlead/activities/internal/kit"
 	"fairlead.dev/fairlead/activities/site"
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/conversation/wire"
 )
 
 // The range of versions for a codex that is found on a host. It does not apply to a codex
 // that the worker copies there.
 const (
-	oldestCodex = conversation.OldestVersion
-	NewestCodex = conversation.TestedVersion
+	oldestCodex = wire.OldestVersion
+	NewestCodex = wire.TestedVersion
 )
 
 // plainVersion is the version in s as it is written there, or empty.
@@ -23,5 +23,5 @@ func inWindow(s *site.Site, version string) error {
 	if _, ok := kit.ParseVersion(version); s.AnyVersion && ok {
 		return nil
 	}
-	return conversation.CheckVersion(version)
+	return wire.CheckVersion(version)
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/activities/internal/kit"
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
@@ -39,13 +39,13 @@ func confinable(c Confinement, sandbox, version string, b *seeds.Bundle) error {
 	if sandbox == "danger-full-access" {
 		return nil
 	}
-	if !c.None() && !conversation.Has(version, conversation.NamedProfiles) {
+	if !c.None() && !wire.Has(version, wire.NamedProfiles) {
 		return unconfined(hintConfineVersion, "codex %s knows no permission profiles by name, and so neither --profile nor --read, --write and --network", version)
 	}
 	if err := c.CheckSeed(b); err != nil {
 		return unconfined("name a profile of the seed's config.toml with --profile, or a --sandbox", "%w", err)
 	}
-	if c.NeedsProxy(b) && !conversation.Has(version, conversation.NetworkByHost) {
+	if c.NeedsProxy(b) && !wire.Has(version, wire.NetworkByHost) {
 		return unconfined(hintConfineVersion, "codex %s cannot let commands reach some hosts only: it keeps private addresses from its proxy, and holds each command up for two seconds", version)
 	}
 	return nil
@@ -189,7 +189,7 @@ func (p *Probe) Confined(ctx context.Context, sandbox, profile string, l protoco
 	var c seeds.Confined
 	for try := 1; ; try++ {
 		res, err := p.run(ctx, sandbox, profile, t.Command()...)
-		var rpc *conversation.RPCError
+		var rpc *wire.RPCError
 		switch {
 		case errors.As(err, &rpc):
 			return unconfined(hintConfineFailed, "codex %s does not take the session's permission profile: %s", p.server.Version, rpc.Message)

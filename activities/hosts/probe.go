@@ -9,7 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/internal/kit"
 	"fairlead.dev/fairlead/activities/site"
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -18,8 +18,8 @@ import (
 // It runs as codex runs in sessions, so that it shows what codex can do there.
 type Probe struct {
 	stream  hostexec.Stream
-	Conn    *conversation.Conn
-	server  conversation.Server
+	Conn    *wire.Conn
+	server  wire.Server
 	took    time.Duration // time for the start and the handshake
 	workDir string
 	kill    context.CancelFunc
@@ -64,12 +64,12 @@ cd "$4" && exec "$1" app-server`,
 		kill()
 		return nil, fmt.Errorf("start codex app-server: %w", err)
 	}
-	p := &Probe{stream: st, Conn: conversation.NewConn(st, conversation.ConnConfig{}), workDir: workDir, kill: kill}
-	handshake := conversation.Handshake
+	p := &Probe{stream: st, Conn: wire.NewConn(st, wire.ConnConfig{}), workDir: workDir, kill: kill}
+	handshake := wire.Handshake
 	if s.AnyVersion {
-		handshake = conversation.HandshakeAny
+		handshake = wire.HandshakeAny
 	}
-	p.server, err = handshake(ctx, p.Conn, conversation.DefaultClient)
+	p.server, err = handshake(ctx, p.Conn, wire.DefaultClient)
 	if err != nil {
 		said := kit.LastOf(strings.TrimSpace(string(st.Stderr())), 1<<10)
 		p.Close()

@@ -9,7 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/internal/kit"
 	"fairlead.dev/fairlead/activities/site"
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
@@ -135,7 +135,7 @@ func tryProtection(ctx context.Context, s *site.Site, h hostexec.Host, in trialI
 // error says that commands cannot be confined at all, or that the outcome is not known.
 func (p *Probe) protects(ctx context.Context, sandbox, profile, home, mark string) (Protection, error) {
 	res, err := p.run(ctx, sandbox, profile, seeds.ProofCommand(home, mark, sandbox)...)
-	var rpc *conversation.RPCError
+	var rpc *wire.RPCError
 	switch {
 	case errors.As(err, &rpc):
 		if plain := p.confines(ctx, sandbox); plain != nil {

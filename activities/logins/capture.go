@@ -14,10 +14,10 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// LoginActs are the activities on seeds and logins.
+// Activities are the activities on seeds and logins.
 type Activities struct{ Site *site.Site }
 
-// NewLoginActs makes the activities of a worker.
+// New makes the activities of a worker.
 func New(s *site.Site) *Activities { return &Activities{Site: s} }
 
 // CaptureSeedInput is the input of CaptureSeed.

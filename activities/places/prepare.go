@@ -24,10 +24,10 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// PlaceActs are the activities that prepare and clean a session's place on a host.
+// Activities are the activities that prepare and clean a session's place on a host.
 type Activities struct{ Site *site.Site }
 
-// NewPlaceActs makes the activities of a worker.
+// New makes the activities of a worker.
 func New(s *site.Site) *Activities { return &Activities{Site: s} }
 
 // PrepareSession puts codex, the session's folders and its credential on the host.

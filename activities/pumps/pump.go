@@ -23,10 +23,10 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// PumpActs are the activities that carry on a conversation.
+// Activities are the activities that carry on a conversation.
 type Activities struct{ Site *site.Site }
 
-// NewPumpActs makes the activities of a worker.
+// New makes the activities of a worker.
 func New(s *site.Site) *Activities { return &Activities{Site: s} }
 
 // PumpBeat is the heartbeat of a pump.
@@ -401,7 +401,7 @@ func attachTo(ctx context.Context, s *site.Site, life context.Context, in RunPum
 		return nil, fmt.Errorf("attach to %s on %s: %w", dir, h.Name(), err)
 	}
 	over := att.Status().State != process.Running
-	return &pumpWire{Wire: &wire{att, offset}, over: over, gone: func() *ProcessGone { return GoneOf(att.Status()) }}, nil
+	return &pumpWire{Wire: &journalWire{att, offset}, over: over, gone: func() *ProcessGone { return GoneOf(att.Status()) }}, nil
 }
 
 // noJournal returns a wire for a process whose journal cannot be read.

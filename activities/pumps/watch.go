@@ -19,6 +19,7 @@ import (
 	"fairlead.dev/fairlead/activities/logins"
 	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -274,7 +275,7 @@ func (w *Watcher) read(ctx context.Context, h hostexec.Host, dir string, st *Sti
 		if err != nil {
 			return 0, err
 		}
-		lines := conversation.NewScanner(bytes.NewReader(piece), st.read, maxWatchLine)
+		lines := wire.NewScanner(bytes.NewReader(piece), st.read, maxWatchLine)
 		at := st.read
 		for {
 			l, err := lines.Next()

@@ -11,21 +11,21 @@ import (
 	"fairlead.dev/fairlead/hostexec/process"
 )
 
-// A wire is an attachment for a pump. It marks the errors after which only the connection is
+// A journalWire is an attachment for a pump. It marks the errors after which only the connection is
 // gone, and counts the bytes that were read.
-type wire struct {
+type journalWire struct {
 	process.Attachment
 	offset *atomic.Int64 // next byte of the journal to be read
 }
 
 // Read implements io.Reader; it is called by one goroutine.
-func (w *wire) Read(p []byte) (int, error) {
+func (w *journalWire) Read(p []byte) (int, error) {
 	n, err := w.Attachment.Read(p)
 	w.offset.Add(int64(n))
 	return n, wireError(err)
 }
 
-func (w *wire) Write(p []byte) (int, error) {
+func (w *journalWire) Write(p []byte) (int, error) {
 	n, err := w.Attachment.Write(p)
 	return n, wireError(err)
 }

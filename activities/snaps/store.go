@@ -13,10 +13,10 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// SnapActs are the activities on snapshots.
+// Activities are the activities on snapshots.
 type Activities struct{ Site *site.Site }
 
-// NewSnapActs makes the activities of a worker.
+// New makes the activities of a worker.
 func New(s *site.Site) *Activities { return &Activities{Site: s} }
 
 // PruneSnapshots drops snapshots that the retention does not keep, and data that no snapshot

@@ -19,10 +19,10 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// WorkActs are the activities on the content of a work folder.
+// Activities are the activities on the content of a work folder.
 type Activities struct{ Site *site.Site }
 
-// NewWorkActs makes the activities of a worker.
+// New makes the activities of a worker.
 func New(s *site.Site) *Activities { return &Activities{Site: s} }
 
 var (

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
@@ -29,18 +29,18 @@ func (b *setup) roundTrips(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	theirs := conversation.NewConn(p, conversation.ConnConfig{})
+	theirs := wire.NewConn(p, wire.ConnConfig{})
 	defer func() { err = errors.Join(err, theirs.Close()) }()
-	info := conversation.ClientInfo{Name: "bench", Version: "1"}
-	for _, c := range []*conversation.Conn{ours, theirs} {
-		if _, err := conversation.Handshake(ctx, c, info); err != nil {
+	info := wire.ClientInfo{Name: "bench", Version: "1"}
+	for _, c := range []*wire.Conn{ours, theirs} {
+		if _, err := wire.Handshake(ctx, c, info); err != nil {
 			return err
 		}
 	}
 	var mine, plain series
 	for i := range n + 50 {
 		for _, k := range []struct {
-			c *conversation.Conn
+			c *wire.Conn
 			s *series
 		}{{ours, &mine}, {theirs, &plain}} {
 			begin := time.Now()
@@ -57,7 +57,7 @@ func (b *setup) roundTrips(ctx context.Context) (err error) {
 }
 
 // journaledServer starts codex as a journaled process and attaches to it.
-func (b *setup) journaledServer(ctx context.Context) (*conversation.Conn, func() error, error) {
+func (b *setup) journaledServer(ctx context.Context) (*wire.Conn, func() error, error) {
 	pool := hostexec.NewPool(hostexec.PoolOptions{Logger: slog.New(slog.DiscardHandler)})
 	h, err := pool.Host(b.host.Spec())
 	if err != nil {
@@ -89,6 +89,6 @@ func (b *setup) journaledServer(ctx context.Context) (*conversation.Conn, func()
 	if err != nil {
 		return nil, nil, errors.Join(err, stop())
 	}
-	c := conversation.NewConn(a, conversation.ConnConfig{})
+	c := wire.NewConn(a, wire.ConnConfig{})
 	return c, func() error { return errors.Join(c.Close(), stop()) }, nil
 }

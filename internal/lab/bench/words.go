@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/conversation/wire"
 )
 
 // firstWords runs the same prompt through `ctl run` and by hand, alternately,
@@ -90,7 +90,7 @@ func (b *setup) byHand(ctx context.Context, home, thread, key, value string) (d 
 		return 0, "", err
 	}
 	first, over := make(chan struct{}, 1), make(chan struct{}, 1)
-	c := conversation.NewConn(p, conversation.ConnConfig{Notify: func(method string, _ json.RawMessage) {
+	c := wire.NewConn(p, wire.ConnConfig{Notify: func(method string, _ json.RawMessage) {
 		to := map[string]chan struct{}{"item/agentMessage/delta": first, "turn/completed": over}[method]
 		select {
 		case to <- struct{}{}:
@@ -98,7 +98,7 @@ func (b *setup) byHand(ctx context.Context, home, thread, key, value string) (d 
 		}
 	}})
 	defer func() { err = errors.Join(err, c.Close()) }()
-	if _, err := conversation.Handshake(ctx, c, conversation.ClientInfo{Name: "bench", Version: "1"}); err != nil {
+	if _, err := wire.Handshake(ctx, c, wire.ClientInfo{Name: "bench", Version: "1"}); err != nil {
 		return 0, "", err
 	}
 	var started struct {

@@ -1,4 +1,4 @@
-package conversation
+package wire
 
 import (
 	"bytes"
@@ -61,7 +61,7 @@ func TestLongLineIsSkippedButItsIDAndMethodAreRead(t *testing.T) {
 		"escaped name":     {`{"\u0069d":5,"params":"` + big + `"}`, "", "5"},
 		"id is an object":  {`{"id":{"id":1},"params":"` + big + `"}`, "", ""},
 		"id is null":       {`{"id":null,"params":"` + big + `"}`, "", ""},
-		"id is too long":   {`{"id":"` + strings.Repeat("i", 2*peekMax) + `","method":"m"}`, "m", ""},
+		"id is too long":   {`{"id":"` + strings.Repeat("i", 2*PeekMax) + `","method":"m"}`, "m", ""},
 		"not JSON":         {strings.Repeat("id:1,method", 100), "", ""},
 		"method is number": {`{"method":3,"id":1,"params":"` + big + `"}`, "", "1"},
 	} {

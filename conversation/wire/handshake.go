@@ -1,4 +1,4 @@
-package conversation
+package wire
 
 import (
 	"context"
@@ -60,21 +60,22 @@ func HandshakeAny(ctx context.Context, c *Conn, client ClientInfo) (Server, erro
 
 func introduce(ctx context.Context, c *Conn, client ClientInfo) (Server, error) {
 	var s Server
-	if err := c.Call(ctx, methodInitialize, initialize(client), &s); err != nil {
+	if err := c.Call(ctx, MethodInitialize, Initialize(client), &s); err != nil {
 		return Server{}, fmt.Errorf("open the conversation with codex: %w", err)
 	}
-	s.Version = versionOf(s.UserAgent)
+	s.Version = VersionOf(s.UserAgent)
 	return s, nil
 }
 
 func greet(ctx context.Context, c *Conn) error {
-	if err := c.Notify(ctx, methodInitialized, nil); err != nil {
+	if err := c.Notify(ctx, MethodInitialized, nil); err != nil {
 		return fmt.Errorf("open the conversation with codex: %w", err)
 	}
 	return nil
 }
 
-func initialize(client ClientInfo) initializeParams {
+// Initialize returns the parameters of initialize.
+func Initialize(client ClientInfo) initializeParams {
 	return initializeParams{
 		ClientInfo:   client.orDefault(),
 		Capabilities: capabilities{ExperimentalAPI: true}, // needed for permission profiles and for cleaning terminals
@@ -84,7 +85,8 @@ func initialize(client ClientInfo) initializeParams {
 // The User-Agent reads `name/0.169.0 (Debian 12.0.0; x86_64) …`.
 var agentVersion = regexp.MustCompile(`/(\d+\.\d+\.\d+[0-9A-Za-z.+-]*)`)
 
-func versionOf(userAgent string) string {
+// VersionOf returns the version in codex's user agent, or "".
+func VersionOf(userAgent string) string {
 	m := agentVersion.FindStringSubmatch(userAgent)
 	if m == nil {
 		return ""
@@ -92,8 +94,8 @@ func versionOf(userAgent string) string {
 	return m[1]
 }
 
-// numbers reads major, minor and patch; what follows the patch is ignored.
-func numbers(v string) (n [3]int, ok bool) {
+// Numbers reads major, minor and patch; what follows the patch is ignored.
+func Numbers(v string) (n [3]int, ok bool) {
 	parts := strings.SplitN(v, ".", 3)
 	if len(parts) != 3 {
 		return n, false

@@ -1,4 +1,4 @@
-package conversation
+package wire
 
 import (
 	"bytes"
@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// A message is any line of the wire: a request (ID and Method), a response (ID
+// A Message is any line of the wire: a request (ID and Method), a response (ID
 // and Result or Error) or a notification (Method).
-type message struct {
+type Message struct {
 	ID          json.RawMessage `json:"id"`
 	Method      string          `json:"method"`
 	Params      json.RawMessage `json:"params"`
@@ -18,8 +18,8 @@ type message struct {
 	EmittedAtMS int64           `json:"emittedAtMs"`
 }
 
-func (m *message) isRequest() bool  { return m.Method != "" && m.ID != nil }
-func (m *message) isResponse() bool { return m.Method == "" && m.ID != nil }
+func (m *Message) IsRequest() bool  { return m.Method != "" && m.ID != nil }
+func (m *Message) IsResponse() bool { return m.Method == "" && m.ID != nil }
 
 // An RPCError is an error answer to a request. codex uses -32600 for nearly
 // everything, including unknown methods.
@@ -40,18 +40,18 @@ const (
 	CodeInternal       = -32603
 )
 
-// parse reads one line. It fails unless the line is a JSON object that is a
+// Parse reads one line. It fails unless the line is a JSON object that is a
 // request, a response or a notification.
-func parse(raw []byte) (*message, error) {
+func Parse(raw []byte) (*Message, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil, fmt.Errorf("no JSON object")
 	}
-	var m message
+	var m Message
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return nil, err
 	}
-	if m.ID != nil && !validID(m.ID) {
+	if m.ID != nil && !ValidID(m.ID) {
 		if string(m.ID) != "null" {
 			return nil, fmt.Errorf("id is neither string nor number")
 		}
@@ -63,8 +63,8 @@ func parse(raw []byte) (*message, error) {
 	return &m, nil
 }
 
-// validID reports whether raw is a JSON string or number.
-func validID(raw []byte) bool {
+// ValidID reports whether raw is a JSON string or number.
+func ValidID(raw []byte) bool {
 	if len(raw) == 0 {
 		return false
 	}
@@ -74,16 +74,17 @@ func validID(raw []byte) bool {
 	return json.Valid(raw)
 }
 
-// idKey makes ids comparable: the same string may be escaped in several ways, and 1
+// IDKey makes ids comparable: the same string may be escaped in several ways, and 1
 // and "1" are different ids.
-func idKey(raw json.RawMessage) string {
-	if s, ok := stringID(raw); ok {
+func IDKey(raw json.RawMessage) string {
+	if s, ok := StringID(raw); ok {
 		return strconv.Quote(s)
 	}
 	return string(bytes.TrimSpace(raw))
 }
 
-func stringID(raw json.RawMessage) (string, bool) {
+// StringID returns an id that is a JSON string.
+func StringID(raw json.RawMessage) (string, bool) {
 	var s string
 	if len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
 		return "", false
@@ -91,8 +92,8 @@ func stringID(raw json.RawMessage) (string, bool) {
 	return s, true
 }
 
-// outgoing is a line that we write; unset parts are left out.
-type outgoing struct {
+// Outgoing is a line that we write; unset parts are left out.
+type Outgoing struct {
 	ID     any       `json:"id,omitempty"`
 	Method string    `json:"method,omitempty"`
 	Params any       `json:"params,omitempty"`
@@ -100,9 +101,9 @@ type outgoing struct {
 	Error  *RPCError `json:"error,omitempty"`
 }
 
-// encode returns the line with its newline. It uses no HTML escapes, which would
+// Encode returns the line with its newline. It uses no HTML escapes, which would
 // only make prompts longer.
-func (o outgoing) encode() ([]byte, error) {
+func (o Outgoing) Encode() ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

@@ -1,4 +1,4 @@
-package conversation
+package wire
 
 import (
 	"bytes"
@@ -33,7 +33,7 @@ func (l Line) Blank() bool { return !l.Oversize && len(bytes.TrimSpace(l.Raw)) =
 // as the bound. It skips and reports longer lines.
 type Scanner struct {
 	r     io.Reader
-	split splitter
+	split Splitter
 	chunk []byte
 	ready []Line
 	err   error
@@ -42,7 +42,7 @@ type Scanner struct {
 // NewScanner reads lines of at most max bytes (0 means DefaultMaxLine) from r,
 // whose first byte is at offset in the stream.
 func NewScanner(r io.Reader, offset int64, max int) *Scanner {
-	return &Scanner{r: r, split: newSplitter(offset, max), chunk: make([]byte, 64<<10)}
+	return &Scanner{r: r, split: NewSplitter(offset, max), chunk: make([]byte, 64<<10)}
 }
 
 // Next returns the next complete line. At the end of the stream it returns the
@@ -54,7 +54,7 @@ func (s *Scanner) Next() (Line, error) {
 			return Line{}, s.err
 		}
 		n, err := s.r.Read(s.chunk)
-		s.split.feed(s.chunk[:n], func(l Line) { s.ready = append(s.ready, l) })
+		s.split.Feed(s.chunk[:n], func(l Line) { s.ready = append(s.ready, l) })
 		s.err = err
 	}
 	l := s.ready[0]
@@ -63,27 +63,29 @@ func (s *Scanner) Next() (Line, error) {
 }
 
 // Torn returns the number of bytes read after the last newline.
-func (s *Scanner) Torn() int64 { return s.split.pos - s.split.start }
+func (s *Scanner) Torn() int64 { return s.split.Pos - s.split.Start }
 
-// A splitter cuts chunks into lines. It has no goroutine and does no I/O.
-type splitter struct {
+// A Splitter cuts chunks into lines. It has no goroutine and does no I/O.
+type Splitter struct {
 	max   int
-	pos   int64 // offset of the next byte
-	start int64 // offset where the current line began
+	Pos   int64 // offset of the next byte
+	Start int64 // offset where the current line began
 	buf   []byte
 	skip  bool // the current line is longer than max
 	peek  peeker
 }
 
-func newSplitter(offset int64, max int) splitter {
+// NewSplitter returns a Splitter for lines of at most max bytes. offset is that of the
+// first one.
+func NewSplitter(offset int64, max int) Splitter {
 	if max <= 0 {
 		max = DefaultMaxLine
 	}
-	return splitter{max: max, pos: offset, start: offset}
+	return Splitter{max: max, Pos: offset, Start: offset}
 }
 
-// feed takes the next chunk and passes every line that it completes to emit.
-func (s *splitter) feed(p []byte, emit func(Line)) {
+// Feed takes the next chunk and passes every line that it completes to emit.
+func (s *Splitter) Feed(p []byte, emit func(Line)) {
 	for len(p) > 0 {
 		i := bytes.IndexByte(p, '\n')
 		part := p
@@ -91,17 +93,17 @@ func (s *splitter) feed(p []byte, emit func(Line)) {
 			part = p[:i]
 		}
 		s.add(part)
-		s.pos += int64(len(part))
+		s.Pos += int64(len(part))
 		if i < 0 {
 			return
 		}
-		s.pos++
+		s.Pos++
 		p = p[i+1:]
 		emit(s.take())
 	}
 }
 
-func (s *splitter) add(part []byte) {
+func (s *Splitter) add(part []byte) {
 	if !s.skip && len(s.buf)+len(part) > s.max {
 		s.skip = true
 		s.peek = peeker{}
@@ -115,8 +117,8 @@ func (s *splitter) add(part []byte) {
 	s.buf = append(s.buf, part...)
 }
 
-func (s *splitter) take() Line {
-	l := Line{Offset: s.start, End: s.pos}
+func (s *Splitter) take() Line {
+	l := Line{Offset: s.Start, End: s.Pos}
 	if s.skip {
 		l.Oversize, l.Method, l.ID, l.Result, l.Item = true, s.peek.method, s.peek.id, s.peek.result, s.peek.item
 	} else {
@@ -125,6 +127,6 @@ func (s *splitter) take() Line {
 			l.Raw = []byte{}
 		}
 	}
-	s.buf, s.skip, s.start = nil, false, s.pos
+	s.buf, s.skip, s.Start = nil, false, s.Pos
 	return l
 }

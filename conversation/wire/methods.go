@@ -1,4 +1,4 @@
-package conversation
+package wire
 
 import (
 	"encoding/json"
@@ -9,23 +9,23 @@ import (
 // The methods that we use, and the shapes that we send. All other parts of codex's messages
 // stay raw.
 const (
-	methodInitialize  = "initialize"
-	methodInitialized = "initialized"
-	methodAccountRead = "account/read"
-	methodModelList   = "model/list"
-	methodStart       = "thread/start"
-	methodResume      = "thread/resume"
-	methodFork        = "thread/fork"
-	methodInject      = "thread/inject_items"
-	methodRead        = "thread/read"
-	methodTurns       = "thread/turns/list"
-	methodTurnStart   = "turn/start"
-	methodTurnSteer   = "turn/steer"
-	methodInterrupt   = "turn/interrupt"
-	methodClean       = "thread/backgroundTerminals/clean"
-	methodCompact     = "thread/compact/start"
-	methodReview      = "review/start"
-	methodName        = "thread/name/set"
+	MethodInitialize  = "initialize"
+	MethodInitialized = "initialized"
+	MethodAccountRead = "account/read"
+	MethodModelList   = "model/list"
+	MethodStart       = "thread/start"
+	MethodResume      = "thread/resume"
+	MethodFork        = "thread/fork"
+	MethodInject      = "thread/inject_items"
+	MethodRead        = "thread/read"
+	MethodTurns       = "thread/turns/list"
+	MethodTurnStart   = "turn/start"
+	MethodTurnSteer   = "turn/steer"
+	MethodInterrupt   = "turn/interrupt"
+	MethodClean       = "thread/backgroundTerminals/clean"
+	MethodCompact     = "thread/compact/start"
+	MethodReview      = "review/start"
+	MethodName        = "thread/name/set"
 )
 
 type initializeParams struct {
@@ -37,9 +37,9 @@ type capabilities struct {
 	ExperimentalAPI bool `json:"experimentalApi"`
 }
 
-// threadParams serves thread/start, thread/resume and thread/fork. Sandbox and
+// ThreadParams serves thread/start, thread/resume and thread/fork. Sandbox and
 // Permissions exclude each other.
-type threadParams struct {
+type ThreadParams struct {
 	ThreadID       string         `json:"threadId,omitempty"`     // resume, fork
 	ExcludeTurns   bool           `json:"excludeTurns,omitempty"` // resume, fork
 	CWD            string         `json:"cwd"`
@@ -50,17 +50,19 @@ type threadParams struct {
 	Instructions   string         `json:"developerInstructions,omitempty"`
 	Personality    string         `json:"personality,omitempty"` // start, resume
 	Config         map[string]any `json:"config,omitempty"`
-	Tools          []toolSpec     `json:"dynamicTools,omitempty"` // start
+	Tools          []ToolSpec     `json:"dynamicTools,omitempty"` // start
 }
 
-type textInput struct {
+// TextInput is a text in the input of a turn.
+type TextInput struct {
 	Type string `json:"type"` // text; input_text in an item
 	Text string `json:"text"`
 }
 
-type turnStartParams struct {
+// TurnStartParams are the parameters of turn/start.
+type TurnStartParams struct {
 	ThreadID    string          `json:"threadId"`
-	Input       []inputItem     `json:"input"`
+	Input       []InputItem     `json:"input"`
 	MessageID   string          `json:"clientUserMessageId"`
 	Model       string          `json:"model,omitempty"`
 	Effort      string          `json:"effort,omitempty"`
@@ -68,36 +70,42 @@ type turnStartParams struct {
 	Schema      json.RawMessage `json:"outputSchema,omitempty"`
 }
 
-type turnSteerParams struct {
+// TurnSteerParams are the parameters of turn/steer.
+type TurnSteerParams struct {
 	ThreadID  string      `json:"threadId"`
 	TurnID    string      `json:"expectedTurnId"`
-	Input     []inputItem `json:"input"`
+	Input     []InputItem `json:"input"`
 	MessageID string      `json:"clientUserMessageId"`
 }
 
-type turnInterruptParams struct {
+// TurnInterruptParams are the parameters of turn/interrupt.
+type TurnInterruptParams struct {
 	ThreadID string `json:"threadId"`
 	TurnID   string `json:"turnId"`
 }
 
-type threadReadParams struct {
+// ThreadReadParams are the parameters of thread/read.
+type ThreadReadParams struct {
 	ThreadID     string `json:"threadId"`
 	IncludeTurns bool   `json:"includeTurns"`
 }
 
-type turnsListParams struct {
+// TurnsListParams are the parameters of a list of a thread's turns.
+type TurnsListParams struct {
 	ThreadID  string `json:"threadId"`
 	Limit     int    `json:"limit"` // the newest ones
 	ItemsView string `json:"itemsView"`
 }
 
-type threadIDParams struct {
+// ThreadIDParams are the parameters of methods that take only a thread.
+type ThreadIDParams struct {
 	ThreadID string `json:"threadId"`
 }
 
 // The parts of codex's messages that we read.
 
-type threadAnswer struct {
+// ThreadAnswer answers thread/start and thread/resume.
+type ThreadAnswer struct {
 	Thread struct {
 		ID         string `json:"id"`
 		CLIVersion string `json:"cliVersion"`
@@ -106,31 +114,36 @@ type threadAnswer struct {
 	Provider string `json:"modelProvider"`
 }
 
-type accountAnswer struct {
+// AccountAnswer answers the question for the account.
+type AccountAnswer struct {
 	Account            json.RawMessage `json:"account"`
 	RequiresOpenAIAuth bool            `json:"requiresOpenaiAuth"`
 }
 
-type turnAnswer struct {
-	Turn   wireTurn `json:"turn"`
-	TurnID string   `json:"turnId"` // turn/steer
+// TurnAnswer answers turn/start.
+type TurnAnswer struct {
+	Turn   Turn   `json:"turn"`
+	TurnID string `json:"turnId"` // turn/steer
 }
 
-type wireTurn struct {
+// Turn is a turn as codex describes it.
+type Turn struct {
 	ID          string     `json:"id"`
 	Status      string     `json:"status"`
-	Error       *turnError `json:"error"`
+	Error       *TurnError `json:"error"`
 	StartedAt   int64      `json:"startedAt"`   // seconds
 	CompletedAt int64      `json:"completedAt"` // seconds
 }
 
-type turnError struct {
+// TurnError is the error with which codex ended a turn.
+type TurnError struct {
 	Message string          `json:"message"`
 	Info    json.RawMessage `json:"codexErrorInfo"`
 	Details string          `json:"additionalDetails"`
 }
 
-type wireChange struct {
+// Change is the change of one file.
+type Change struct {
 	Path string `json:"path"`
 	Kind struct {
 		Type     string `json:"type"`
@@ -139,8 +152,8 @@ type wireChange struct {
 	Diff string `json:"diff"`
 }
 
-// A wireItem is an item of any type; the type decides which members are set.
-type wireItem struct {
+// A Item is an item of any type; the type decides which members are set.
+type Item struct {
 	ID       string          `json:"id"`
 	Type     string          `json:"type"`
 	ClientID string          `json:"clientId"`
@@ -152,7 +165,7 @@ type wireItem struct {
 	Output   string          `json:"aggregatedOutput"`
 	ExitCode *int            `json:"exitCode"`
 	Status   string          `json:"status"`
-	Changes  []wireChange    `json:"changes"`
+	Changes  []Change        `json:"changes"`
 	Server   string          `json:"server"`
 	Space    string          `json:"namespace"`
 	Tool     string          `json:"tool"`
@@ -165,22 +178,24 @@ type wireItem struct {
 	Review   string          `json:"review"`
 }
 
-// notice holds the members that most notifications share.
-type notice struct {
+// Notice holds the members that most notifications share.
+type Notice struct {
 	ThreadID string `json:"threadId"`
 	TurnID   string `json:"turnId"`
 	ItemID   string `json:"itemId"`
 }
 
-type itemNotice struct {
-	notice
-	Item          wireItem `json:"item"`
-	StartedAtMS   int64    `json:"startedAtMs"`
-	CompletedAtMS int64    `json:"completedAtMs"`
+// ItemNotice tells of one item of a turn.
+type ItemNotice struct {
+	Notice
+	Item          Item  `json:"item"`
+	StartedAtMS   int64 `json:"startedAtMs"`
+	CompletedAtMS int64 `json:"completedAtMs"`
 }
 
-type deltaNotice struct {
-	notice
+// DeltaNotice has a piece of a text that streams.
+type DeltaNotice struct {
+	Notice
 	Delta string `json:"delta"`
 }
 
@@ -191,12 +206,13 @@ type tokens struct {
 	All    int64 `json:"totalTokens"`
 }
 
-func (t tokens) usage() protocol.Usage {
+func (t tokens) Usage() protocol.Usage {
 	return protocol.Usage{Input: t.Input, Output: t.Output, Cached: t.Cached}
 }
 
-type usageNotice struct {
-	notice
+// UsageNotice tells how many tokens a thread has used.
+type UsageNotice struct {
+	Notice
 	Usage struct {
 		Total tokens `json:"total"`
 		Last  tokens `json:"last"`
@@ -205,32 +221,52 @@ type usageNotice struct {
 	} `json:"tokenUsage"`
 }
 
-type errorNotice struct {
-	notice
-	Error     turnError `json:"error"`
+// ErrorNotice tells of an error in a turn.
+type ErrorNotice struct {
+	Notice
+	Error     TurnError `json:"error"`
 	WillRetry bool      `json:"willRetry"`
 }
 
-type resolvedNotice struct {
+// ResolvedNotice says that a request needs no answer any more.
+type ResolvedNotice struct {
 	RequestID json.RawMessage `json:"requestId"`
 }
 
-type turnNotice struct {
-	ThreadID string   `json:"threadId"`
-	TurnID   string   `json:"turnId"`
-	Turn     wireTurn `json:"turn"`
+// TurnNotice tells of the start or the end of a turn.
+type TurnNotice struct {
+	ThreadID string `json:"threadId"`
+	TurnID   string `json:"turnId"`
+	Turn     Turn   `json:"turn"`
 }
 
-type statusNotice struct {
+// StatusNotice tells of the status of a thread.
+type StatusNotice struct {
 	ThreadID string `json:"threadId"`
 	Status   struct {
 		Type string `json:"type"`
 	} `json:"status"`
 }
 
-type warningNotice struct {
+// WarningNotice has a text for people.
+type WarningNotice struct {
 	ThreadID string `json:"threadId"`
 	Message  string `json:"message"`
 	Summary  string `json:"summary"`
 	Details  string `json:"details"`
+}
+
+// InputItem is a part of a user message in codex's shape.
+type InputItem struct {
+	Type string `json:"type"`
+	Text string `json:"text,omitempty"`
+	Path string `json:"path,omitempty"`
+}
+
+// ToolSpec describes one of our tools to codex.
+type ToolSpec struct {
+	Type        string          `json:"type"` // function
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"inputSchema"`
 }

@@ -1,4 +1,4 @@
-package conversation
+package wire
 
 import (
 	"encoding/json"
@@ -8,19 +8,19 @@ import (
 // The bounds of a result count the bytes that its texts take as JSON, in which one byte may
 // become six.
 
-// wireLen returns how many bytes s takes in JSON, without the quotes.
-func wireLen(s string) int {
+// Len returns how many bytes s takes in JSON, without the quotes.
+func Len(s string) int {
 	n := 0
 	for i := 0; i < len(s); {
-		wide, size := runeLen(s[i:])
+		wide, size := RuneLen(s[i:])
 		i += size
 		n += wide
 	}
 	return n
 }
 
-// jsonLen returns the length of v as JSON; 0 for null.
-func jsonLen(v any) int {
+// JSONLen returns the length of v as JSON; 0 for null.
+func JSONLen(v any) int {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		panic("conversation: JSON of plain values: " + err.Error())
@@ -31,9 +31,9 @@ func jsonLen(v any) int {
 	return len(raw)
 }
 
-// runeLen returns how many bytes the first character of s takes in JSON as
+// RuneLen returns how many bytes the first character of s takes in JSON as
 // encoding/json writes it with HTML escapes, and how many it takes in s.
-func runeLen(s string) (wide, size int) {
+func RuneLen(s string) (wide, size int) {
 	switch c := s[0]; {
 	case c == '"', c == '\\', c == '\n', c == '\r', c == '\t', c == '\b', c == '\f':
 		return 2, 1
@@ -49,14 +49,14 @@ func runeLen(s string) (wide, size int) {
 	return size, size
 }
 
-// excerpt returns the longest prefix of s that takes at most max bytes in JSON and
+// Excerpt returns the longest prefix of s that takes at most max bytes in JSON and
 // ends with a complete character.
-func excerpt(s string, max int) string {
+func Excerpt(s string, max int) string {
 	if 6*len(s) <= max {
 		return s
 	}
 	for i := 0; i < len(s); {
-		wide, size := runeLen(s[i:])
+		wide, size := RuneLen(s[i:])
 		if max -= wide; max < 0 {
 			return s[:i]
 		}

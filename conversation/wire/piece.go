@@ -1,4 +1,4 @@
-package conversation
+package wire
 
 import (
 	"encoding/json"
@@ -7,21 +7,21 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A piece is the content of a delta line. Nearly all lines of a turn are delta
-// lines of one shape. pieceReader reads that shape in one pass, many times faster
+// A Piece is the content of a delta line. Nearly all lines of a turn are delta
+// lines of one shape. PieceReader reads that shape in one pass, many times faster
 // than parse. Any line that differs, however slightly, is left to parse, so that
 // its meaning is the same.
-type piece struct {
-	of protocol.EntryType
-	at int64 // emittedAtMs
-	// thread and item say whose text it is.
-	thread, item []byte
-	text         string
+type Piece struct {
+	Of protocol.EntryType
+	At int64 // emittedAtMs
+	// Thread and item say whose text it is.
+	Thread, Item []byte
+	Text         string
 }
 
-// pieceOf returns the entry type of the text in a delta of this method. It is empty if the
+// PieceOf returns the entry type of the text in a delta of this method. It is empty if the
 // method is not for deltas of text.
-func pieceOf[T string | []byte](method T) protocol.EntryType {
+func PieceOf[T string | []byte](method T) protocol.EntryType {
 	switch string(method) { // copies nothing
 	case "item/agentMessage/delta", "item/plan/delta":
 		return protocol.EntryAssistant
@@ -33,25 +33,25 @@ func pieceOf[T string | []byte](method T) protocol.EntryType {
 	return ""
 }
 
-// slowPiece returns the piece in a message that parse has read.
-func slowPiece(of protocol.EntryType, params json.RawMessage) (piece, bool) {
-	var n deltaNotice
+// SlowPiece returns the piece in a message that parse has read.
+func SlowPiece(of protocol.EntryType, params json.RawMessage) (Piece, bool) {
+	var n DeltaNotice
 	if json.Unmarshal(params, &n) != nil || n.Delta == "" {
-		return piece{}, false
+		return Piece{}, false
 	}
-	return piece{of: of, thread: []byte(n.ThreadID), item: []byte(n.ItemID), text: n.Delta}, true
+	return Piece{Of: of, Thread: []byte(n.ThreadID), Item: []byte(n.ItemID), Text: n.Delta}, true
 }
 
-// A pieceReader reads JSON as codex writes it: no spaces, no repeated names, no
+// A PieceReader reads JSON as codex writes it: no spaces, no repeated names, no
 // unknown names. Its buffer is reused for the next piece.
-type pieceReader struct {
+type PieceReader struct {
 	raw []byte
 	at  int
 	buf []byte
 }
 
-// read reads a whole line; ok is false if the line is anything but a piece.
-func (r *pieceReader) read(line []byte) (p piece, ok bool) {
+// Read reads a whole line; ok is false if the line is anything but a piece.
+func (r *PieceReader) Read(line []byte) (p Piece, ok bool) {
 	const method, params, emitted = 1, 2, 4
 	r.raw, r.at = line, 0
 	seen := 0
@@ -61,32 +61,32 @@ func (r *pieceReader) read(line []byte) (p piece, ok bool) {
 		}
 		name, ok := r.name()
 		if !ok {
-			return piece{}, false
+			return Piece{}, false
 		}
 		bit := 0
 		switch string(name) {
 		case "method":
 			bit = method
 			word, plain := r.word()
-			p.of = pieceOf(word)
-			ok = plain && p.of != ""
+			p.Of = PieceOf(word)
+			ok = plain && p.Of != ""
 		case "params":
 			bit = params
 			ok = r.params(&p)
 		case "emittedAtMs":
 			bit = emitted
-			p.at, ok = r.integer()
+			p.At, ok = r.integer()
 		}
 		if !ok || bit == 0 || seen&bit != 0 {
-			return piece{}, false
+			return Piece{}, false
 		}
 		seen |= bit
 	}
-	ok = r.is('}') && r.at == len(r.raw) && seen&(method|params) == method|params && p.text != ""
+	ok = r.is('}') && r.at == len(r.raw) && seen&(method|params) == method|params && p.Text != ""
 	return p, ok
 }
 
-func (r *pieceReader) params(p *piece) bool {
+func (r *PieceReader) params(p *Piece) bool {
 	const thread, turn, item, delta, index = 1, 2, 4, 8, 16
 	seen := 0
 	for sep := byte('{'); ; sep = ',' {
@@ -101,16 +101,16 @@ func (r *pieceReader) params(p *piece) bool {
 		switch string(name) {
 		case "threadId":
 			bit = thread
-			p.thread, ok = r.word()
+			p.Thread, ok = r.word()
 		case "turnId":
 			bit = turn
 			_, ok = r.word()
 		case "itemId":
 			bit = item
-			p.item, ok = r.word()
+			p.Item, ok = r.word()
 		case "delta":
 			bit = delta
-			p.text, ok = r.text()
+			p.Text, ok = r.text()
 		case "summaryIndex", "contentIndex":
 			bit = index
 			_, ok = r.integer()
@@ -123,7 +123,7 @@ func (r *pieceReader) params(p *piece) bool {
 	return r.is('}')
 }
 
-func (r *pieceReader) is(c byte) bool {
+func (r *PieceReader) is(c byte) bool {
 	if r.at < len(r.raw) && r.raw[r.at] == c {
 		r.at++
 		return true
@@ -131,13 +131,13 @@ func (r *pieceReader) is(c byte) bool {
 	return false
 }
 
-func (r *pieceReader) name() ([]byte, bool) {
+func (r *PieceReader) name() ([]byte, bool) {
 	name, ok := r.word()
 	return name, ok && r.is(':')
 }
 
 // word reads a string of plain ASCII without escapes.
-func (r *pieceReader) word() ([]byte, bool) {
+func (r *PieceReader) word() ([]byte, bool) {
 	if !r.is('"') {
 		return nil, false
 	}
@@ -155,7 +155,7 @@ func (r *pieceReader) word() ([]byte, bool) {
 }
 
 // integer reads a number that certainly fits an int64.
-func (r *pieceReader) integer() (n int64, ok bool) {
+func (r *PieceReader) integer() (n int64, ok bool) {
 	begin := r.at
 	for r.at < len(r.raw) && r.raw[r.at] >= '0' && r.raw[r.at] <= '9' {
 		n = n*10 + int64(r.raw[r.at]-'0')
@@ -166,7 +166,7 @@ func (r *pieceReader) integer() (n int64, ok bool) {
 }
 
 // text reads any string except one with surrogates or invalid UTF-8.
-func (r *pieceReader) text() (string, bool) {
+func (r *PieceReader) text() (string, bool) {
 	if !r.is('"') {
 		return "", false
 	}
@@ -195,7 +195,7 @@ func (r *pieceReader) text() (string, bool) {
 	return "", false
 }
 
-func (r *pieceReader) unescape(s []byte) (string, bool) {
+func (r *PieceReader) unescape(s []byte) (string, bool) {
 	b := r.buf[:0]
 	for i := 0; i < len(s); i++ {
 		if s[i] != '\\' {

@@ -1,4 +1,4 @@
-package conversation
+package wire
 
 // stirring holds the notifications after which a session may wait for something else.
 var stirring = map[string]bool{

@@ -1,10 +1,10 @@
-package conversation
+package wire
 
 import "encoding/json"
 
-// peekMax bounds the kept part of a member's name or value. codex's ids are numbers
+// PeekMax bounds the kept part of a member's name or value. codex's ids are numbers
 // and its methods are short; ours are far shorter than the bound.
-const peekMax = 1 << 10
+const PeekMax = 1 << 10
 
 // onTheWay names the nested objects that lead to an item's id.
 var onTheWay = []string{"params", "item"}
@@ -24,7 +24,7 @@ type peeker struct {
 	escaped  bool
 	inValue  bool // after a colon, at level
 	nested   bool // the current value is an object or a list
-	over     bool // the current token is longer than peekMax
+	over     bool // the current token is longer than PeekMax
 	name     string
 	token    []byte
 }
@@ -124,7 +124,7 @@ func (p *peeker) keep(c byte) {
 	if !p.here() {
 		return
 	}
-	if len(p.token) >= peekMax {
+	if len(p.token) >= PeekMax {
 		p.over = true
 		return
 	}
@@ -137,7 +137,7 @@ func (p *peeker) endValue() {
 		case p.level == 1 && p.name == "method":
 			_ = json.Unmarshal(p.token, &p.method) // another type is no method
 		case p.level == 1 && p.name == "id":
-			if validID(p.token) {
+			if ValidID(p.token) {
 				p.id = append(json.RawMessage(nil), p.token...)
 			}
 		case p.level == 1+len(onTheWay) && p.name == "id":

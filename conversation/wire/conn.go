@@ -1,4 +1,4 @@
-package conversation
+package wire
 
 import (
 	"context"
@@ -51,14 +51,14 @@ type Conn struct {
 	cond    *sync.Cond // signals that the queue grew or the conversation ended
 	cause   error      // why it ended; nil while it lives
 	next    int64
-	pending map[string]chan *message
+	pending map[string]chan *Message
 	queue   []queued
 	queued  int
 }
 
 type queued struct {
 	line Line
-	msg  *message // nil for a stray line
+	msg  *Message // nil for a stray line
 }
 
 // NewConn begins a conversation over rw and takes ownership of rw.
@@ -70,7 +70,7 @@ func NewConn(rw io.ReadWriteCloser, cfg ConnConfig) *Conn {
 		rw: rw, cfg: cfg,
 		lines:   make(chan []byte),
 		gone:    make(chan struct{}),
-		pending: map[string]chan *message{},
+		pending: map[string]chan *Message{},
 	}
 	c.cond = sync.NewCond(&c.mu)
 	c.joined.Go(c.read)
@@ -86,7 +86,7 @@ func (c *Conn) Call(ctx context.Context, method string, params, result any) erro
 	if params == nil {
 		params = struct{}{} // codex requires params even if there are none
 	}
-	answer := make(chan *message, 1)
+	answer := make(chan *Message, 1)
 	c.mu.Lock()
 	if c.cause != nil {
 		defer c.mu.Unlock()
@@ -102,10 +102,10 @@ func (c *Conn) Call(ctx context.Context, method string, params, result any) erro
 		delete(c.pending, key)
 		c.mu.Unlock()
 	}()
-	if err := c.send(ctx, outgoing{ID: id, Method: method, Params: params}); err != nil {
+	if err := c.send(ctx, Outgoing{ID: id, Method: method, Params: params}); err != nil {
 		return fmt.Errorf("call %s: %w", method, err)
 	}
-	var m *message
+	var m *Message
 	select {
 	case m = <-answer:
 	case <-ctx.Done():
@@ -131,7 +131,7 @@ func (c *Conn) Call(ctx context.Context, method string, params, result any) erro
 
 // Notify sends a notification, which has no answer.
 func (c *Conn) Notify(ctx context.Context, method string, params any) error {
-	if err := c.send(ctx, outgoing{Method: method, Params: params}); err != nil {
+	if err := c.send(ctx, Outgoing{Method: method, Params: params}); err != nil {
 		return fmt.Errorf("notify %s: %w", method, err)
 	}
 	return nil
@@ -170,8 +170,8 @@ func (c *Conn) end(why error) error {
 	return c.rw.Close()
 }
 
-func (c *Conn) send(ctx context.Context, o outgoing) error {
-	line, err := o.encode()
+func (c *Conn) send(ctx context.Context, o Outgoing) error {
+	line, err := o.Encode()
 	if err != nil {
 		return fmt.Errorf("encode: %w", err)
 	}
@@ -222,16 +222,16 @@ func (c *Conn) read() {
 		}
 		if l.Oversize {
 			if l.Method == "" && l.ID != nil {
-				c.answer(&message{ID: l.ID, Error: &RPCError{Code: CodeInternal, Message: fmt.Sprintf("the answer is longer than %d bytes", s.split.max)}})
+				c.answer(&Message{ID: l.ID, Error: &RPCError{Code: CodeInternal, Message: fmt.Sprintf("the answer is longer than %d bytes", s.split.max)}})
 			}
 			c.enqueue(queued{line: l})
 			continue
 		}
-		m, err := parse(l.Raw)
+		m, err := Parse(l.Raw)
 		switch {
 		case err != nil:
 			c.enqueue(queued{line: l})
-		case m.isResponse():
+		case m.IsResponse():
 			c.answer(m)
 		default:
 			c.enqueue(queued{line: l, msg: m})
@@ -239,8 +239,8 @@ func (c *Conn) read() {
 	}
 }
 
-func (c *Conn) answer(m *message) {
-	key := idKey(m.ID)
+func (c *Conn) answer(m *Message) {
+	key := IDKey(m.ID)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if ch, ok := c.pending[key]; ok {
@@ -293,7 +293,7 @@ func (c *Conn) deliver(q queued) {
 		if c.cfg.Stray != nil {
 			c.cfg.Stray(q.line)
 		}
-	case q.msg.isRequest():
+	case q.msg.IsRequest():
 		in := &Incoming{ID: q.msg.ID, Method: q.msg.Method, Params: q.msg.Params, conn: c}
 		if c.cfg.Ask == nil {
 			in.note(in.Refuse(CodeNoMethod, "this client answers no requests"))
@@ -324,15 +324,15 @@ func (in *Incoming) Reply(result any) error {
 	if result == nil {
 		result = struct{}{}
 	}
-	return in.answer(outgoing{ID: in.ID, Result: result})
+	return in.answer(Outgoing{ID: in.ID, Result: result})
 }
 
 // Refuse answers with an error.
 func (in *Incoming) Refuse(code int64, text string) error {
-	return in.answer(outgoing{ID: in.ID, Error: &RPCError{Code: code, Message: text}})
+	return in.answer(Outgoing{ID: in.ID, Error: &RPCError{Code: code, Message: text}})
 }
 
-func (in *Incoming) answer(o outgoing) error {
+func (in *Incoming) answer(o Outgoing) error {
 	err := ErrAnswered
 	in.once.Do(func() { err = in.conn.send(context.Background(), o) }) // ends with the conversation
 	if err != nil {

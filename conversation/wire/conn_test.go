@@ -1,4 +1,4 @@
-package conversation
+package wire
 
 import (
 	"bufio"
@@ -55,7 +55,7 @@ func TestCallGetsItsOwnAnswer(t *testing.T) {
 		if strings.Contains(one, "jsonrpc") {
 			t.Errorf("the wire has no jsonrpc member: %s", one)
 		}
-		var a, b message
+		var a, b Message
 		if json.Unmarshal([]byte(one), &a) != nil || json.Unmarshal([]byte(two), &b) != nil {
 			t.Errorf("not JSON: %s, %s", one, two)
 		}
@@ -115,7 +115,7 @@ func TestHandlerMayCallBack(t *testing.T) {
 	}})
 	close(ready)
 	p.say(`{"method":"go","params":{}}`)
-	var m message
+	var m Message
 	if err := json.Unmarshal([]byte(p.hear()), &m); err != nil {
 		t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestStrayAndLongLinesAreReportedAndSkipped(t *testing.T) {
 	// An answer that is too long still counts as an answer.
 	done := make(chan error, 1)
 	go func() { done <- c.Call(t.Context(), "big", nil, nil) }()
-	var m message
+	var m Message
 	if err := json.Unmarshal([]byte(p.hear()), &m); err != nil {
 		t.Fatal(err)
 	}

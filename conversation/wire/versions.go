@@ -1,4 +1,4 @@
-package conversation
+package wire
 
 import "fmt"
 
@@ -120,9 +120,9 @@ var Differences = []Difference{
 // Has reports whether a codex of this version has a trait. An unknown version counts as the
 // pinned one. The version is unknown before initialize is answered.
 func Has(version string, t Trait) bool {
-	v, ok := numbers(version)
+	v, ok := Numbers(version)
 	if !ok {
-		v, _ = numbers(TestedVersion)
+		v, _ = Numbers(TestedVersion)
 	}
 	for _, d := range Differences {
 		if d.Trait == t {
@@ -133,11 +133,12 @@ func Has(version string, t Trait) bool {
 }
 
 func (Difference) before(v [3]int, bound string) bool {
-	b, ok := numbers(bound)
-	return ok && older(v, b)
+	b, ok := Numbers(bound)
+	return ok && Older(v, b)
 }
 
-func older(a, b [3]int) bool {
+// Older reports whether version a is before b.
+func Older(a, b [3]int) bool {
 	for i := range a {
 		if a[i] != b[i] {
 			return a[i] < b[i]
@@ -155,7 +156,7 @@ type VersionError struct {
 
 func (e *VersionError) Error() string {
 	window := fmt.Sprintf("fairlead speaks to %s up to %s and its patches", e.Oldest, e.Newest)
-	switch found, ok := numbers(e.Found); {
+	switch found, ok := Numbers(e.Found); {
 	case e.Found == "" || !ok:
 		return "codex does not say its version; " + window + " (provision the host)"
 	case checkNewer(found):
@@ -167,16 +168,16 @@ func (e *VersionError) Error() string {
 // checkNewer reports whether a version is newer than the window. Later patches of the
 // pinned minor version are in the window.
 func checkNewer(v [3]int) bool {
-	newest, _ := numbers(TestedVersion)
+	newest, _ := Numbers(TestedVersion)
 	newest[2], v[2] = 0, 0
-	return older(newest, v)
+	return Older(newest, v)
 }
 
 // CheckVersion returns a *VersionError if codex's version is not supported.
 func CheckVersion(v string) error {
-	have, ok := numbers(v)
-	oldest, _ := numbers(OldestVersion)
-	if !ok || older(have, oldest) || checkNewer(have) {
+	have, ok := Numbers(v)
+	oldest, _ := Numbers(OldestVersion)
+	if !ok || Older(have, oldest) || checkNewer(have) {
 		if !ok {
 			v = ""
 		}
