@@ -2,10 +2,13 @@
 // requests in both directions. It knows nothing of SSH, processes or workflows,
 // only a stream.
 //
+// The package is larger than others because the machine of a pump is one state machine,
+// whose parts share the state of one turn.
+//
 // # Two ways to talk
 //
-// A [Conn] is for short conversations: a host check, a benchmark, a test.
-// [Handshake] opens it, and it ends with the Conn.
+// A [wire.Conn] is for short conversations: a host check, a benchmark, a test.
+// [wire.Handshake] opens it, and it ends with the Conn.
 //
 // [Run] is for sessions. There the process outlives every connection. Its output is a
 // journal, addressed by byte offset. A pump attaches to the journal at a [protocol.Cursor],

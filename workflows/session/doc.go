@@ -7,7 +7,7 @@
 // signal or by update; their types are in internal/protocol.
 //
 // The package is larger than others because all its parts work on the state of one
-// conversation, and one loop has to order what they do.
+// conversation, and one loop orders what they do.
 //
 // # The life of a session
 //

@@ -2,6 +2,9 @@
 // (codex, sshd, Temporal, ctl's own stack; only the model follows a script) to
 // a moment of their lives, lets a fault strike, and judges the outcome.
 //
+// The package is larger than others because each kind of fault has a way to strike and a
+// judge of its own.
+//
 //	go run ./internal/lab/faults [-seed N] [-runs N] [-only FAULT] [-moment MOMENT] [-short] [-markdown FILE] [-write]
 //
 // # Terms
