@@ -229,18 +229,21 @@ func (w *world) toldOfLogin() (told []lease.Release) {
 func TestASessionThatEndsWithoutItsSeedSaysWhereTheLoginIs(t *testing.T) {
 	for name, c := range map[string]struct {
 		on   string // the host where the login may be
-		st   session.State
-		gone bool // the host cannot be reached
+		left bool   // the session parked there before
+		gone bool   // the host cannot be reached
 		drop bool
 	}{
-		"on a host that it left":      {on: "web-1", st: session.State{PlaceState: session.PlaceState{SeedLeftOn: &session.SeedPlace{Spec: protocol.HostSpec{Name: "web-1"}, Generation: 5}}, ParkState: session.ParkState{Parked: &session.Parked{}}}},
+		"on a host that it left":      {on: "web-1", left: true},
 		"on its host, which is away":  {on: "web-2", gone: true},
 		"on its host, which is clean": {},
 		"given up":                    {gone: true, drop: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			st := c.st
+			var st session.State
+			if c.left {
+				st.SeedLeftOn, st.Parked = &session.SeedPlace{Spec: protocol.HostSpec{Name: "web-1"}, Generation: 5}, &session.Parked{}
+			}
 			st.Status, st.Begun, st.CreatedAt, st.SeedGone, st.SeedNo = protocol.Parked, true, w.Now(), true, true
 			st.Seed, st.Generation = again(3, 7), 5
 			if st.Parked == nil {
@@ -286,14 +289,12 @@ func TestASessionThatLosesItsSeedWhileItClosesSaysWhereTheLoginIs(t *testing.T) 
 // idleWithoutSeed returns a session that has a host, and lost its seed while it was
 // idle.
 func (w *world) idleWithoutSeed() *session.State {
-	st := &session.State{
-		LifeState:    session.LifeState{Status: protocol.Idle, Begun: true, Started: true, CreatedAt: w.Now()},
-		ProcessState: session.ProcessState{Stopped: true, Incarnation: 1},
-		TurnState:    session.TurnState{HasTurn: true, TurnN: 1, NextN: 1},
-		ParkState:    session.ParkState{QuietAt: w.Now()},
-		PlaceState: session.PlaceState{Touched: true, SeedGone: true, Seed: again(3, 7), Generation: 5,
-			Layout: &protocol.Layout{Root: "/r"}, Lease: &session.HostLease{Spec: protocol.HostSpec{Name: "web-1"}, Epoch: 1}},
-	}
+	st := &session.State{}
+	st.Status, st.Begun, st.Started, st.CreatedAt = protocol.Idle, true, true, w.Now()
+	st.Stopped, st.Incarnation, st.QuietAt = true, 1, w.Now()
+	st.HasTurn, st.TurnN, st.NextN = true, 1, 1
+	st.Touched, st.SeedGone, st.Seed, st.Generation = true, true, again(3, 7), 5
+	st.Layout, st.Lease = &protocol.Layout{Root: "/r"}, &session.HostLease{Spec: protocol.HostSpec{Name: "web-1"}, Epoch: 1}
 	st.Pump.ThreadID, st.Pump.Opened = "thread-1", 1
 	st.Snap.Good = &snaps.SnapshotBrief{ID: "s1-0", Turn: 1}
 	return st
@@ -601,7 +602,8 @@ func TestASessionThatPreparesAgainAsksForTheSeedThatIsThere(t *testing.T) {
 
 func TestASessionThatLeavesALoginBehindTellsItsSeed(t *testing.T) {
 	w := newWorld(t)
-	carry := session.State{PlaceState: session.PlaceState{Generation: 5, SeedGone: true, SeedLeftOn: &session.SeedPlace{Spec: protocol.HostSpec{Name: "web-1"}, Generation: 5}}}
+	carry := session.State{}
+	carry.Generation, carry.SeedGone, carry.SeedLeftOn = 5, true, &session.SeedPlace{Spec: protocol.HostSpec{Name: "web-1"}, Generation: 5}
 	carry.Seed = again(3, 7)
 	carry.Status, carry.Begun, carry.CreatedAt = protocol.Parked, true, w.Now()
 	carry.Parked, carry.Resume = &session.Parked{}, &protocol.Resume{}

@@ -49,7 +49,7 @@ func TestASessionClosesWhenItsTimeIsOver(t *testing.T) {
 					w.takes(w.send(protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: "digest of make", Outcome: "accept"}))
 				})
 			}},
-		"in the end whatever runs": {turns: 1, status: "interrupted", after: session.TtlGrace, says: "still runs 15m0s later, is interrupted",
+		"in the end whatever runs": {turns: 1, status: "interrupted", after: session.TTLGrace, says: "still runs 15m0s later, is interrupted",
 			pumps: func(w *world) {
 				w.fake.pumps = append(w.fake.pumps, asks("make"))
 				w.fake.rest = endsTurn("interrupted", "")

@@ -37,9 +37,9 @@ type processPart struct {
 	wished  *protocol.Resume        // a request to resume that does not cancel the running pump
 }
 
-// ProcessState holds the known state of codex's process, and of its pumps. One pump is
+// processState holds the known state of codex's process, and of its pumps. One pump is
 // attached at a time.
-type ProcessState struct {
+type processState struct {
 	PumpN       int64                  `json:"pump_n"` // the second part of the epoch; never reused
 	Incarnation int                    `json:"incarnation"`
 	Alive       bool                   `json:"alive"`                 // codex's process is believed to run

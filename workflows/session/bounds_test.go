@@ -64,7 +64,7 @@ func TestMessagesThatSteerHaveABoundWithAllThatComesWithThem(t *testing.T) {
 }
 
 func TestWhatTheUIShowsStaysWithinItsBounds(t *testing.T) {
-	s := assembled(&core{id: "s1", opt: Options{}, st: &State{LifeState: LifeState{Status: protocol.Waiting, Waits: strings.Repeat("ä", 4000)}}})
+	s := assembled(&core{id: "s1", opt: Options{}, st: &State{lifeState: lifeState{Status: protocol.Waiting, Waits: strings.Repeat("ä", 4000)}}})
 	s.st.Error = &protocol.Failure{Message: strings.Repeat("x", 1<<20)}
 	for i := range 100 {
 		s.st.Approvals = append(s.st.Approvals, approvalState{N: i, State: protocol.ApprovalOpen, Request: protocol.Request{Summary: strings.Repeat("long\n", 1000)}})

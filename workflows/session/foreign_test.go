@@ -12,7 +12,7 @@ import (
 // asked for it. So none of them may decide its requests alone.
 func TestATurnThatCodexBeginsIsAskedForByAllWhoMayHaveSetItsGoal(t *testing.T) {
 	from := func(id, by string) protocol.Message { return protocol.Message{ID: id, Text: "hello", By: by} }
-	s := assembled(&core{id: "s1", st: &State{ProcessState: ProcessState{Pump: conversation.PumpState{Restless: true}}, policyState: policyState{Requesters: []string{"ada"}}}})
+	s := assembled(&core{id: "s1", st: &State{processState: processState{Pump: conversation.PumpState{Restless: true}}, policyState: policyState{Requesters: []string{"ada"}}}})
 	if s.approvals.requestedBy(from("m2", "bob"), true); !slices.Equal(s.st.Requesters, []string{"ada", "bob"}) {
 		t.Errorf("asked for by %q", s.st.Requesters)
 	}

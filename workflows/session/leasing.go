@@ -24,9 +24,9 @@ type leasesPart struct {
 	line    *kit.Wake         // timer of an idle session, to ask again for a seed whose lease it lost
 }
 
-// PlaceState holds the host, the seed and the folder of the session, and the requests for
+// placeState holds the host, the seed and the folder of the session, and the requests for
 // them.
-type PlaceState struct {
+type placeState struct {
 	// Lease is the slot on a host; nil before it is granted.
 	Lease    *HostLease        `json:"lease,omitempty"`
 	Seed     *protocol.SeedRef `json:"seed,omitempty"`

@@ -93,7 +93,7 @@ func answerRefused(ctx workflow.Context, in Input, why error) {
 	at := workflow.GetInfo(ctx).WorkflowStartTime.Truncate(time.Microsecond)
 	opt := Options{TurnTimeout: in.Options.TurnTimeout}
 	s := assembled(&core{id: kit.Cut(in.ID, kit.MaxWord), opt: opt, ctx: ctx, log: workflow.GetLogger(ctx),
-		st: &State{LifeState: LifeState{Status: protocol.Failed, CreatedAt: at, UpdatedAt: workflow.Now(ctx)}}})
+		st: &State{lifeState: lifeState{Status: protocol.Failed, CreatedAt: at, UpdatedAt: workflow.Now(ctx)}}})
 	s.st.Error = kit.FailureOf("it never began", why)
 	s.st.Error.Hint = "begin another session, under another id"
 	if err := s.answerQueries(ctx); err != nil {

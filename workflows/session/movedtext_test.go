@@ -11,7 +11,7 @@ import (
 func TestCodexIsToldWhatDidNotComeAlong(t *testing.T) {
 	for _, work := range []string{protocol.WorkNone, protocol.WorkFull} {
 		for _, lost := range []bool{false, true} {
-			s := assembled(&core{st: &State{PlaceState: PlaceState{Lease: &HostLease{Spec: protocol.HostSpec{Name: "b"}}, Layout: &protocol.Layout{WorkDir: "/w"}}}})
+			s := assembled(&core{st: &State{placeState: placeState{Lease: &HostLease{Spec: protocol.HostSpec{Name: "b"}}, Layout: &protocol.Layout{WorkDir: "/w"}}}})
 			s.opt.Snapshot.Work = work
 			got := s.moving.movedText(moved{From: []string{"a"}, Lost: lost})
 			empty, whole := strings.Contains(got, "/w, is a new and empty one"), strings.Contains(got, "and its working directory, which is /w") || strings.Contains(got, "and the working directory, /w, are as they were")

@@ -75,7 +75,7 @@ func tellRefused(ctx workflow.Context, in Input, err error) {
 	}
 	now := workflow.Now(ctx)
 	s := assembled(&core{ctx: ctx, id: kit.Cut(in.ID, kit.MaxWord), opt: Options{Notify: to}, log: workflow.GetLogger(ctx),
-		st: &State{LifeState: LifeState{Status: protocol.Failed, Error: kit.FailureOf("start session "+kit.Cut(in.ID, kit.MaxWord), err), CreatedAt: now}}})
+		st: &State{lifeState: lifeState{Status: protocol.Failed, Error: kit.FailureOf("start session "+kit.Cut(in.ID, kit.MaxWord), err), CreatedAt: now}}})
 	s.ending.tellEnded()
 }
 

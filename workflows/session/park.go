@@ -49,9 +49,9 @@ type parkingPart struct {
 	now   bool       // the session is parking
 }
 
-// ParkState is the state of parking and moving: of leaving a host, and of coming back to it
+// parkState is the state of parking and moving: of leaving a host, and of coming back to it
 // or to another host.
-type ParkState struct {
+type parkState struct {
 	Parked  *Parked                `json:"parked,omitempty"` // set while the session is parked
 	Warm    *warm                  `json:"warm,omitempty"`
 	QuietAt time.Time              `json:"quiet_at,omitzero"` // since when the session has had nothing to do

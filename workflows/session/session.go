@@ -46,7 +46,7 @@ func newSession(ctx workflow.Context, in Input, mostOften time.Duration) (*sessi
 		// The session began when its workflow was started, not at the first task: the first
 		// worker may come much later. The time has microseconds, as in lists.
 		began := workflow.GetInfo(ctx).WorkflowStartTime.Truncate(time.Microsecond)
-		s.st = &State{LifeState: LifeState{Status: protocol.Queued, CreatedAt: began, UpdatedAt: workflow.Now(ctx)}}
+		s.st = &State{lifeState: lifeState{Status: protocol.Queued, CreatedAt: began, UpdatedAt: workflow.Now(ctx)}}
 	}
 	s.st.Begun = s.st.Begun || s.st.Layout != nil
 	if err := s.listen(ctx); err != nil {

@@ -13,23 +13,23 @@ import (
 // State is all that a session carries across continue-as-new. Its parts are
 // embedded, so that its JSON is one flat object.
 type State struct {
-	LifeState
-	PlaceState
-	ProcessState
-	TurnState
+	lifeState
+	placeState
+	processState
+	turnState
 	choiceState
 	boundState
 	deliveryState
 	decisionState
 	policyState
 	keepState
-	ParkState
+	parkState
 	endState
 }
 
-// LifeState holds the session's status, the things for which it waits, and the notes that
+// lifeState holds the session's status, the things for which it waits, and the notes that
 // are yet to be written to its transcript.
-type LifeState struct {
+type lifeState struct {
 	Status    protocol.SessionStatus `json:"status"`
 	CreatedAt time.Time              `json:"created_at"`
 	UpdatedAt time.Time              `json:"updated_at"`

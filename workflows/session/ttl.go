@@ -11,11 +11,11 @@ import (
 )
 
 // A session may have a time to live, from its start. After that time it begins no further
-// turn. It closes when the running turn has ended, or after TtlGrace, in whatever state it
+// turn. It closes when the running turn has ended, or after TTLGrace, in whatever state it
 // is: in line for a host, parked, or waiting for a person.
 
-// TtlGrace bounds the time for which the last turn may go on.
-const TtlGrace = 15 * time.Minute
+// TTLGrace bounds the time for which the last turn may go on.
+const TTLGrace = 15 * time.Minute
 
 // byTTL is the By of the close for this reason.
 const byTTL = "ttl"
@@ -38,14 +38,14 @@ func (s *endingPart) endLife(ctx workflow.Context) {
 	if at.IsZero() || !s.pauseUntil(ctx, at, "the session has lived as long as it may") {
 		return
 	}
-	grace := at.Add(TtlGrace)
+	grace := at.Add(TTLGrace)
 	over := workflow.NewTimerWithOptions(ctx, max(grace.Sub(workflow.Now(ctx)), time.Millisecond), workflow.TimerOptions{Summary: "its last turn has had its time"})
 	if err := workflow.Await(ctx, func() bool { return !s.st.Running || s.st.Close != nil || over.IsReady() }); err != nil || s.st.Close != nil {
 		return
 	}
 	text := fmt.Sprintf("the session has lived for %v, as long as it may (ttl): it closes", s.opt.TTL)
 	if s.st.Running {
-		text += fmt.Sprintf(", and turn %d, which still runs %v later, is interrupted", s.st.TurnN, TtlGrace)
+		text += fmt.Sprintf(", and turn %d, which still runs %v later, is interrupted", s.st.TurnN, TTLGrace)
 	}
 	s.note(conversation.Note{Type: protocol.EntryState, Text: text, Data: map[string]string{"by": byTTL}})
 	s.st.Close = &protocol.Close{By: byTTL}

@@ -93,7 +93,7 @@ func TestTheOutputIsTheLastMessageOrSaysWhyNot(t *testing.T) {
 }
 
 func TestInstructionsGoWithWhatOpensTheThreadOnly(t *testing.T) {
-	s := assembled(&core{st: &State{ProcessState: ProcessState{Incarnation: 2}}})
+	s := assembled(&core{st: &State{processState: processState{Incarnation: 2}}})
 	s.opt.Instructions = "be brief"
 	if got := s.process.instructions(); got != "be brief" {
 		t.Errorf("a process that is not opened gets %q", got)
@@ -105,7 +105,7 @@ func TestInstructionsGoWithWhatOpensTheThreadOnly(t *testing.T) {
 }
 
 func TestFilesOfEarlierMessagesComeAlongOnce(t *testing.T) {
-	s := assembled(&core{st: &State{PlaceState: PlaceState{Generation: 1, Layout: &protocol.Layout{Dir: "/r/sessions/s"}}}})
+	s := assembled(&core{st: &State{placeState: placeState{Generation: 1, Layout: &protocol.Layout{Dir: "/r/sessions/s"}}}})
 	file := protocol.Input{Kind: protocol.InputFile, Name: "a", Digest: "1"}
 	picture := protocol.Input{Kind: protocol.InputImage, Name: "b", Digest: "2"}
 	var in pumps.RunPumpInput

@@ -31,8 +31,8 @@ type turnsPart struct {
 	leaving bool // the session leaves a lost host: what codex had there cannot be looked up
 }
 
-// TurnState is the queue, the turns, and how the running turn may end.
-type TurnState struct {
+// turnState is the queue, the turns, and how the running turn may end.
+type turnState struct {
 	Queue       []queuedMessage     `json:"queue,omitempty"`
 	Seen        []seenMessage       `json:"seen,omitempty"` // messages that left the queue, newest last, to answer repeats
 	Turns       []protocol.TurnView `json:"turns,omitempty"`
