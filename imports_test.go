@@ -15,7 +15,7 @@ import (
 const module = "fairlead.dev/fairlead/"
 
 // leaves import nothing of ours outside their own tree. Their tests import the test kits.
-var leaves = []string{"hostexec", "hostexec/process", "hostexec/tree", "hostexec/internal/script", "conversation", "internal/store", "internal/sshsig", "internal/protocol"}
+var leaves = []string{"hostexec", "hostexec/process", "hostexec/tree", "hostexec/internal/script", "conversation", "conversation/wire", "internal/store", "internal/sshsig", "internal/protocol"}
 
 // vocabulary is imported by leaves, too. It imports the standard library alone.
 const vocabulary = "internal/protocol"

@@ -166,18 +166,21 @@ var (
 )
 
 // errorKind returns the kind of an error if it is a literal at the place where the error is
-// made: temporal.NewApplicationError(message, "kind"), problem("kind", …), Kind: "kind".
+// made: temporal.NewApplicationError(message, "kind"), problem("kind", …), kit.Refuse("kind", …), Kind: "kind".
 func errorKind(n ast.Node) string {
 	var at ast.Expr
 	switch n := n.(type) {
 	case *ast.CallExpr:
 		switch f := n.Fun.(type) {
 		case *ast.SelectorExpr:
-			if makesErrors.MatchString(f.Sel.Name) && len(n.Args) > 1 {
+			switch {
+			case makesErrors.MatchString(f.Sel.Name) && len(n.Args) > 1:
 				at = n.Args[1]
+			case f.Sel.Name == "Refuse" && len(n.Args) > 0:
+				at = n.Args[0]
 			}
 		case *ast.Ident:
-			if (f.Name == "problem" || f.Name == "refuse") && len(n.Args) > 0 {
+			if (f.Name == "problem" || f.Name == "Refuse") && len(n.Args) > 0 {
 				at = n.Args[0]
 			}
 		}

@@ -28,7 +28,7 @@ type arrival struct {
 	warm   bool              // unchanged since this session was parked here
 }
 
-// WorkState says what lies in the work folder.
+// workState says what lies in the work folder.
 func (a arrival) workState() workspaces.WorkState {
 	switch {
 	case a.mark.Restored != "":

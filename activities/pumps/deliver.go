@@ -109,7 +109,7 @@ func (t *ToolShop) deliver(ctx context.Context, call conversation.ToolCall) (con
 
 var errTooSlow = errors.New("the file does not arrive")
 
-// HandOver returns the recorded outcome of a call. If there is none, it makes the
+// handOver returns the recorded outcome of a call. If there is none, it makes the
 // delivery and records the outcome. The refusal of a call beyond SessionCalls is not
 // recorded.
 func (t *ToolShop) handOver(ctx context.Context, call conversation.ToolCall) (records.Handover, error) {

@@ -125,7 +125,7 @@ type Site struct {
 	AskSession func(ctx context.Context, session string) (inquiry.SessionNow, error)
 	// AskLeft asks what sessions may have left on hosts.
 	AskLeft func(ctx context.Context) ([]inquiry.LeftThere, error)
-	// Takes limits concurrent snapshots, and brings limits concurrent restores. They
+	// Takes limits concurrent snapshots, and Brings limits concurrent restores. They
 	// are separate because somebody waits for a restore.
 	Takes, Brings *kit.Gate
 	Reach         reach
@@ -135,7 +135,7 @@ type Site struct {
 
 	Mu       sync.Mutex
 	Confined map[string]bool          // hosts that were seen to protect a credential
-	busy     map[string]chan struct{} // see alone
+	busy     map[string]chan struct{} // see Alone
 }
 
 // Host returns the host of a spec.

@@ -4,7 +4,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// BatchInput starts a Batch workflow.
+// Input starts a Batch workflow.
 type Input struct {
 	ID   string             `json:"id"`
 	Spec protocol.BatchSpec `json:"spec"`
@@ -19,7 +19,7 @@ type Input struct {
 	Retry *protocol.RetryBatch `json:"retry,omitempty"`
 }
 
-// BatchEnd is the result of a Batch workflow.
+// End is the result of a Batch workflow.
 type End struct {
 	View protocol.BatchView `json:"view"`
 	// A retry needs Spec and State.

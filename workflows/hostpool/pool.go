@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// PoolInput starts a HostPool workflow.
+// Input starts a HostPool workflow.
 type Input struct {
 	Zone  string `json:"zone"`
 	Carry *State `json:"carry,omitempty"`

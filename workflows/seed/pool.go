@@ -16,7 +16,7 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// SeedPoolInput starts a SeedPool workflow.
+// PoolInput starts a SeedPool workflow.
 type PoolInput struct {
 	Name  string     `json:"name"`
 	Carry *PoolState `json:"carry,omitempty"`

@@ -12,7 +12,7 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// SeedInput starts a Seed workflow.
+// Input starts a Seed workflow.
 type Input struct {
 	Name  string `json:"name"`
 	Carry *State `json:"carry,omitempty"`

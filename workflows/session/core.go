@@ -183,7 +183,7 @@ func (s *core) workspace() *workspaces.Workspace {
 	return &s.opt.Workspace
 }
 
-// InLine does the same for a session, and shows that the session waits.
+// inLine does the same for a session, and shows that the session waits.
 func (s *core) inLine(leave func() bool, try func() error) error {
 	defer func() { s.crowded = false }()
 	return kit.InLine(leave, func() error {

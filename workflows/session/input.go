@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// SessionInput starts a Session workflow. Only continue-as-new sets Carry.
+// Input starts a Session workflow. Only continue-as-new sets Carry.
 type Input struct {
 	ID      string  `json:"id"`
 	Options Options `json:"options"`
@@ -17,7 +17,7 @@ type Input struct {
 	Carry *State            `json:"carry,omitempty"`
 }
 
-// SessionOptions are a person's choices. If Seed is empty and SeedPool is set, the
+// Options are a person's choices. If Seed is empty and SeedPool is set, the
 // workflow acquires a seed of that pool, and Seed stays empty.
 type Options struct {
 	Zone           string            `json:"zone,omitempty"`

@@ -68,7 +68,7 @@ func (s *movingPart) untilLost(ctx workflow.Context) workflow.Context {
 	return workflow.WithScheduleToCloseTimeout(ctx, s.opt.LostAfter)
 }
 
-// LostAfter returns how long a pump may fail to reach its host before it reports that. If
+// lostAfter returns how long a pump may fail to reach its host before it reports that. If
 // the session already shows that its host is lost, the pump waits without a limit (0).
 func (s *movingPart) lostAfter() time.Duration {
 	if s.st.Lost != nil {

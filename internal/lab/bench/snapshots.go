@@ -178,7 +178,7 @@ func (r *round) each(c *comparison, turn int, do func(k keeper, dir string) (out
 		}
 		got, err := do(k, dir)
 		if err != nil {
-			return fmt.Errorf("%s, %s: %w", r.site.name, k.name, err)
+			return fmt.Errorf("%s, %s: %w", r.name, k.name, err)
 		}
 		is, err := k.stored(dir)
 		if err != nil {
@@ -206,7 +206,7 @@ func (r *round) captures(ctx context.Context, o *options, first, next *compariso
 	}
 	for i := range o.tree.nexts {
 		if err == nil {
-			err = r.site.tree.change()
+			err = r.tree.change()
 		}
 		if err == nil {
 			err = r.each(next, i, func(k keeper, dir string) (outcome, error) { return k.keep(ctx, r.site, dir, 1) })
@@ -217,10 +217,10 @@ func (r *round) captures(ctx context.Context, o *options, first, next *compariso
 
 func (r *round) restores(ctx context.Context, back *comparison) error {
 	return r.each(back, 0, func(k keeper, dir string) (outcome, error) {
-		to := filepath.Join(r.site.dir, "back")
+		to := filepath.Join(r.dir, "back")
 		got, err := k.back(ctx, r.site, dir, to)
 		if err == nil {
-			err = r.site.tree.sameAs(to)
+			err = r.tree.sameAs(to)
 		}
 		return got, errors.Join(err, os.RemoveAll(to))
 	})

@@ -65,11 +65,12 @@ func LineFull(why, mend string) *protocol.Failure {
 // once.
 func RetryAfter(n int) time.Duration { return 5*time.Minute + time.Duration(n%300)*time.Second }
 
-// MaxLine and maxAsked bound the line. A session that finds no place in it is
-// told when to ask again (LineFull).
+// MaxLine bounds a line. A session that finds no place in it is told when to ask again
+// (LineFull).
 const MaxLine = 2000
 
-const MaxHost = 16 << 10 // bytes of one host's spec and labels
+// MaxHost bounds one host's spec and labels, and one request, in bytes of JSON.
+const MaxHost = 16 << 10
 
 // CheckWants refuses what no pool would accept in a request for a slot.
 func (a Acquire) CheckWants() error {

@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// A Ruling is a policy that applies to a session. of is its owner.
+// A Ruling is a policy that applies to a session. Of is its owner.
 type Ruling struct {
 	Of, Text string
 	*policy.Policy
