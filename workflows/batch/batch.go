@@ -81,7 +81,7 @@ func newBatch(ctx workflow.Context, in Input) (*batch, error) {
 	}
 	b := &batch{in: in, st: in.Carry, log: workflow.GetLogger(ctx), roll: kit.NewRollover(ctx)}
 	b.ctx, _ = workflow.NewDisconnectedContext(ctx)
-	b.wake = &kit.Wake{Ctx: b.ctx, What: "look after sessions, or try again"}
+	b.wake = kit.NewWake(b.ctx, "look after sessions, or try again")
 	if b.st == nil {
 		b.st = &BatchState{CreatedAt: workflow.GetInfo(ctx).WorkflowStartTime.Truncate(time.Microsecond), Window: in.Spec.Window}
 	}
@@ -179,7 +179,7 @@ func (b *batch) run() (End, error) {
 
 func (b *batch) stirred() bool {
 	return b.drain() || b.asked || b.starting.done() || b.keeping.done() || b.looking.done() ||
-		b.wake.Timer != nil && b.wake.Timer.IsReady() || b.roll.Due() && b.still()
+		b.wake.Due() || b.roll.Due() && b.still()
 }
 
 func (b *batch) still() bool { return b.starting == nil && b.keeping == nil && b.looking == nil }
@@ -258,8 +258,8 @@ func (b *batch) setWake() {
 	if now := workflow.Now(b.ctx); now.Before(b.st.PauseTill) && b.st.PauseTill.Before(at) {
 		at = b.st.PauseTill
 	}
-	if b.wake.Timer != nil && b.wake.Timer.IsReady() {
-		b.wake.Timer = nil
+	if b.wake.Due() {
+		b.wake.Off()
 	}
 	if b.looking == nil && !at.IsZero() && !b.roll.Due() {
 		b.wake.Set(at)

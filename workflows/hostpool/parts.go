@@ -48,7 +48,7 @@ func poolOf(c *poolCore) *pool {
 		watches: &watchesPart{poolCore: c, running: map[string]*watch{}}, census: new(censusPart), alarm: kit.NewAlarm(c.ctx, "look after holders")}
 	*p.inventory = inventoryPart{poolCore: c, health: p.health, leftovers: p.leftovers, census: p.census}
 	*p.slots = slotsPart{poolCore: c, inventory: p.inventory, health: p.health, leftovers: p.leftovers, census: p.census}
-	*p.health = healthPart{poolCore: c, leftovers: p.leftovers, probing: map[string]bool{}, probes: &kit.Wake{Ctx: c.ctx, What: "hosts are due to be probed"}}
+	*p.health = healthPart{poolCore: c, leftovers: p.leftovers, probing: map[string]bool{}, probes: kit.NewWake(c.ctx, "hosts are due to be probed")}
 	*p.leftovers = leftoversPart{poolCore: c, health: p.health, due: map[string]bool{}, cleaning: map[string]bool{}}
 	*p.census = censusPart{poolCore: c, slots: p.slots, drain: p.drain}
 	return p

@@ -88,7 +88,7 @@ func (s *leasesPart) acquire(from string, a lease.Acquire, otherwise func() bool
 	if err := s.ask(from, a); err != nil {
 		return nil, lease.NotThere(from, err), false
 	}
-	next := reminder{Wake: kit.Wake{Ctx: s.ctx, What: "ask " + from + " again"}, by: s.startBy()}
+	next := reminder{Wake: kit.NewWake(s.ctx, "ask "+from+" again"), ctx: s.ctx, by: s.startBy()}
 	defer next.Off()
 	for {
 		err := s.await(func() bool {
@@ -170,20 +170,21 @@ const (
 // reminder is the timer for asking again. It is set only when the session is told to wait,
 // so a lease that is granted at once costs no timer.
 type reminder struct {
-	kit.Wake
+	*kit.Wake
+	ctx   workflow.Context
 	asked int
 	by    time.Time // the latest time, if not zero
 }
 
 func (r *reminder) later() {
-	if r.Timer == nil {
+	if !r.IsSet() {
 		r.in(min(askAgain<<min(r.asked, 10), askAgainAtMost))
 		r.asked++
 	}
 }
 
 func (r *reminder) in(d time.Duration) {
-	at := workflow.Now(r.Ctx).Add(d)
+	at := workflow.Now(r.ctx).Add(d)
 	if !r.by.IsZero() && r.by.Before(at) {
 		at = r.by
 	}

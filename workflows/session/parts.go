@@ -45,13 +45,13 @@ func assembled(c *core) *session {
 	*s.messages = messagesPart{core: c, approvals: s.approvals, bounds: s.bounds, choices: s.choices, parking: s.parking}
 	*s.approvals = approvalsPart{core: c, alarm: kit.NewAlarm(c.ctx, "an approval expires")}
 	*s.bounds = boundsPart{core: c, turns: s.turns, messages: s.messages, approvals: s.approvals, views: s.views,
-		wake: &kit.Wake{Ctx: c.ctx, What: "a limit has ended"}}
+		wake: kit.NewWake(c.ctx, "a limit has ended")}
 	*s.choices = choicesPart{core: c}
 	*s.snaps = snapsPart{core: c, bounds: s.bounds, process: s.process, parking: s.parking, views: s.views, tick: kit.NewAlarm(c.ctx, "a snapshot is due")}
 	*s.process = processPart{core: c, turns: s.turns, messages: s.messages, approvals: s.approvals, bounds: s.bounds, choices: s.choices, snaps: s.snaps,
 		leases: s.leases, place: s.place, parking: s.parking, moving: s.moving, ending: s.ending}
 	*s.leases = leasesPart{core: c, turns: s.turns, approvals: s.approvals, snaps: s.snaps, process: s.process,
-		line: &kit.Wake{Ctx: c.ctx, What: "ask for the seed again"}}
+		line: kit.NewWake(c.ctx, "ask for the seed again")}
 	*s.place = placePart{core: c, approvals: s.approvals, snaps: s.snaps, process: s.process, leases: s.leases, moving: s.moving}
 	*s.parking = parkingPart{core: c, turns: s.turns, bounds: s.bounds, snaps: s.snaps, process: s.process, leases: s.leases, place: s.place,
 		moving: s.moving, views: s.views, pushes: s.pushes, sleep: kit.NewAlarm(c.ctx, "an idle session parks")}

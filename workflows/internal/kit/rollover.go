@@ -26,6 +26,8 @@ func NewRollover(ctx workflow.Context) *Rollover { return &Rollover{ctx: ctx, ta
 // Took must be called by every update handler.
 func (r *Rollover) Took() { r.taken = workflow.GetInfo(r.ctx).GetCurrentHistoryLength() }
 
+// Due reports whether the run is to end: Temporal suggests it, and no update was taken in
+// this task, unless the run is overdue.
 func (r *Rollover) Due() bool {
 	info := workflow.GetInfo(r.ctx)
 	n := info.GetCurrentHistoryLength()

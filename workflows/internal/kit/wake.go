@@ -8,32 +8,38 @@ import (
 
 // Wake is a timer for one moment. Setting it to another moment replaces the timer.
 type Wake struct {
-	Ctx    workflow.Context
-	What   string
+	ctx    workflow.Context
+	what   string
 	at     time.Time
-	Timer  workflow.Future
+	timer  workflow.Future
 	cancel workflow.CancelFunc
 }
 
+// NewWake returns a wake that is not set. what is shown as the timer's summary.
+func NewWake(ctx workflow.Context, what string) *Wake { return &Wake{ctx: ctx, what: what} }
+
 // Set starts the timer, or starts it anew if it runs for another time.
 func (w *Wake) Set(at time.Time) {
-	if w.Timer != nil && w.at.Equal(at) {
+	if w.timer != nil && w.at.Equal(at) {
 		return
 	}
 	w.Off()
-	ctx, cancel := workflow.WithCancel(w.Ctx)
-	d := max(at.Sub(workflow.Now(w.Ctx)), time.Millisecond)
+	ctx, cancel := workflow.WithCancel(w.ctx)
+	d := max(at.Sub(workflow.Now(w.ctx)), time.Millisecond)
 	w.at, w.cancel = at, cancel
-	w.Timer = workflow.NewTimerWithOptions(ctx, d, workflow.TimerOptions{Summary: w.What})
+	w.timer = workflow.NewTimerWithOptions(ctx, d, workflow.TimerOptions{Summary: w.what})
 }
 
-// Due reports whether the timer has fired.
-func (w *Wake) Due() bool { return w.Timer != nil && w.Timer.IsReady() }
+// IsSet reports whether a timer runs, or has fired and was not cleared.
+func (w *Wake) IsSet() bool { return w.timer != nil }
 
-// Off cancels the timer.
+// Due reports whether the timer has fired.
+func (w *Wake) Due() bool { return w.timer != nil && w.timer.IsReady() }
+
+// Off cancels the timer, or clears one that has fired.
 func (w *Wake) Off() {
-	if w.Timer != nil && !w.Timer.IsReady() {
+	if w.timer != nil && !w.timer.IsReady() {
 		w.cancel()
 	}
-	w.Timer = nil
+	w.timer = nil
 }

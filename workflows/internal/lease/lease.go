@@ -81,7 +81,7 @@ func (a Acquire) Decline(from string) Letter {
 // Release gives back a slot or a seed, or takes back a request.
 type Release struct {
 	Holder string `json:"holder"`
-	Run    string `json:"run,omitempty"` // as in acquire
+	Run    string `json:"run,omitempty"` // as in Acquire
 	// Failed is the fault of the host that kept the session from working there; nil if the
 	// host had no fault.
 	Failed *protocol.Failure `json:"failed,omitempty"`
@@ -262,8 +262,8 @@ type LeftBehind struct {
 // TenantName returns the tenant that a request counts for.
 func (a *Acquire) TenantName() string { return cmp.Or(a.Tenant, protocol.DefaultTenant) }
 
-// Answers reports whether g answers a request to the workflow asked. A pool of seeds lets one of its
-// seeds answer.
+// Answers reports whether g answers a request to the workflow asked. A pool of seeds lets
+// one of its seeds answer.
 func (g Granted) Answers(asked string) bool {
 	return g.From == asked || g.Pool != "" && protocol.SeedPoolID(g.Pool) == asked
 }
