@@ -380,7 +380,7 @@ func TestWorkThatIsTooLargeIsNoReasonToLoseTheConversation(t *testing.T) {
 // No snapshot has a whole machine in it, and no snapshot fails because the work folder
 // is /.
 func TestAWholeMachineIsInNoSnapshot(t *testing.T) {
-	l := folder.LayoutOf("/root/.fairlead", "all")
+	l := folder.LayoutOf("/srv/fairlead", "all")
 	l.WorkDir, l.OwnWork = "/", false
 	trees := snaps.Taking{TakeSnapshotInput: snaps.TakeSnapshotInput{Layout: l, SnapshotSpec: snaps.SnapshotSpec{Policy: snaps.SnapshotPolicy{Work: protocol.WorkFull}}}}.Trees()
 	if len(trees) != 1 || trees[0].Name != snapshots.Rollouts {

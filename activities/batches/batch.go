@@ -105,17 +105,17 @@ func (b *Activities) StartItems(ctx context.Context, in StartItemsInput) (StartI
 	return out, kit.Failing{}.Failure(ctx, "batch "+in.Batch+": start sessions", err)
 }
 
-func startItems(ctx context.Context, b *site.Site, in StartItemsInput) (StartItemsResult, error) {
+func startItems(ctx context.Context, s *site.Site, in StartItemsInput) (StartItemsResult, error) {
 	var out StartItemsResult
-	page, err := pageOf(ctx, b, in.Blob)
+	page, err := pageOf(ctx, s, in.Blob)
 	if err != nil {
 		return out, err
 	}
-	for _, s := range in.Items {
-		if s.Page < 0 || s.Page >= len(page.Items) {
-			return out, kit.BadInput("the page has %d items and no %d", len(page.Items), s.Page)
+	for _, item := range in.Items {
+		if item.Page < 0 || item.Page >= len(page.Items) {
+			return out, kit.BadInput("the page has %d items and no %d", len(page.Items), item.Page)
 		}
-		started, err := startItem(ctx, b, in, page, s)
+		started, err := startItem(ctx, s, in, page, item)
 		if err != nil {
 			return out, err
 		}
@@ -125,12 +125,12 @@ func startItems(ctx context.Context, b *site.Site, in StartItemsInput) (StartIte
 	return out, nil
 }
 
-func pageOf(ctx context.Context, b *site.Site, blob string) (protocol.BatchPage, error) {
+func pageOf(ctx context.Context, s *site.Site, blob string) (protocol.BatchPage, error) {
 	var page protocol.BatchPage
 	if !owned.Is(blob, owned.Pages) {
 		return page, kit.BadInput("%.100q is no page of a batch", blob)
 	}
-	data, err := b.Store.Get(ctx, blob)
+	data, err := s.Store.Get(ctx, blob)
 	if errors.Is(err, store.ErrNotFound) {
 		return page, &kit.TypedError{Kind: protocol.ErrTypeBadInput, Hint: "run the batch anew", Err: errors.New("its items are not in the store any more")}
 	}
@@ -149,29 +149,29 @@ func pageOf(ctx context.Context, b *site.Site, blob string) (protocol.BatchPage,
 // originAttribute is the search attribute that names what started a session.
 var originAttribute = temporal.NewSearchAttributeKeyKeyword("FairleadOrigin")
 
-func startItem(ctx context.Context, b *site.Site, in StartItemsInput, page protocol.BatchPage, s StartItem) (StartedItem, error) {
-	it := page.Items[s.Page]
+func startItem(ctx context.Context, s *site.Site, in StartItemsInput, page protocol.BatchPage, item StartItem) (StartedItem, error) {
+	it := page.Items[item.Page]
 	opt := page.Options[it.Options]
-	out := StartedItem{N: s.N, ID: it.ID, Session: ItemSession(in.Batch, it.ID, s.Try)}
+	out := StartedItem{N: item.N, ID: it.ID, Session: ItemSession(in.Batch, it.ID, item.Try)}
 	if err := kit.CheckID("session", out.Session); err != nil {
 		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeBadInput, Message: err.Error(), Hint: "choose shorter ids of the batch and its items"}
 		return out, nil
 	}
 	if in.Look {
-		return startedBefore(ctx, b, in, out)
+		return startedBefore(ctx, s, in, out)
 	}
 	input, err := sessionInput(in, it, opt, out.Session)
 	if err != nil { // the others of the page may still start
 		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeBadInput, Message: fmt.Sprintf("item %s: %v", it.ID, err)}
 		return out, nil
 	}
-	if err := holdBlobs(ctx, b, out.Session, it, opt); errors.Is(err, owned.ErrGone) {
+	if err := holdBlobs(ctx, s, out.Session, it, opt); errors.Is(err, owned.ErrGone) {
 		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeBadInput, Message: fmt.Sprintf("item %s: %v", it.ID, err), Hint: "run the batch anew"}
 		return out, nil
 	} else if err != nil {
 		return out, fmt.Errorf("keep what session %s begins with: %w", out.Session, err)
 	}
-	run, err := b.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+	run, err := s.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID: protocol.SessionID(out.Session), TaskQueue: opt.Queue,
 		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
@@ -186,7 +186,7 @@ func startItem(ctx context.Context, b *site.Site, in StartItemsInput, page proto
 		out.Run = run.GetRunID()
 		return out, nil
 	case errors.As(err, &there):
-		return startedBefore(ctx, b, in, out)
+		return startedBefore(ctx, s, in, out)
 	case errors.As(err, &refused):
 		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeBadInput, Message: "Temporal would not have it: " + refused.Message}
 		return out, nil
@@ -208,8 +208,8 @@ func sessionInput(in StartItemsInput, it protocol.BatchItem, opt protocol.BatchO
 
 // startedBefore finds out whether an earlier attempt of this activity started the
 // session, or something else did.
-func startedBefore(ctx context.Context, b *site.Site, in StartItemsInput, out StartedItem) (StartedItem, error) {
-	d, err := b.Temporal.DescribeWorkflowExecution(ctx, protocol.SessionID(out.Session), "")
+func startedBefore(ctx context.Context, s *site.Site, in StartItemsInput, out StartedItem) (StartedItem, error) {
+	d, err := s.Temporal.DescribeWorkflowExecution(ctx, protocol.SessionID(out.Session), "")
 	if gone := (*serviceerror.NotFound)(nil); in.Look && errors.As(err, &gone) {
 		out.Missing = true
 		return out, nil

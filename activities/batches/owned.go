@@ -23,7 +23,7 @@ import (
 // folder first takes a hold on it.
 
 // holdBlobs takes a hold, for a session of a batch, on the blobs that its item names.
-func holdBlobs(ctx context.Context, b *site.Site, session string, it protocol.BatchItem, opt protocol.BatchOptions) error {
+func holdBlobs(ctx context.Context, s *site.Site, session string, it protocol.BatchItem, opt protocol.BatchOptions) error {
 	var first struct {
 		Blob       string           `json:"blob"`
 		SchemaBlob string           `json:"output_schema_blob"`
@@ -44,7 +44,7 @@ func holdBlobs(ctx context.Context, b *site.Site, session string, it protocol.Ba
 	for _, in := range first.Inputs {
 		keys = append(keys, in.Blob)
 	}
-	return owned.Hold(ctx, b.Store, owned.Owner{Kind: owned.Session, ID: session}, keys...)
+	return owned.Hold(ctx, s.Store, owned.Owner{Kind: owned.Session, ID: session}, keys...)
 }
 
 // HoldBlobsInput names blobs in folders of other owners, and the session or batch that

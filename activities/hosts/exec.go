@@ -59,7 +59,7 @@ func notBegun(a ExecAttempt, err error) error {
 }
 
 // ExecOn does the work of RunExec.
-func ExecOn(ctx context.Context, h *site.Site, in protocol.ExecInput, a ExecAttempt) (protocol.ExecResult, error) {
+func ExecOn(ctx context.Context, s *site.Site, in protocol.ExecInput, a ExecAttempt) (protocol.ExecResult, error) {
 	if err := kit.CheckID("exec", in.ID); err != nil {
 		return protocol.ExecResult{}, err
 	}
@@ -71,7 +71,7 @@ func ExecOn(ctx context.Context, h *site.Site, in protocol.ExecInput, a ExecAtte
 			return protocol.ExecResult{}, kit.BadInput("a NUL byte cannot be part of a command")
 		}
 	}
-	host, err := h.Host(in.Host)
+	host, err := s.Host(in.Host)
 	if err != nil {
 		return protocol.ExecResult{}, err
 	}
@@ -80,13 +80,13 @@ func ExecOn(ctx context.Context, h *site.Site, in protocol.ExecInput, a ExecAtte
 		return protocol.ExecResult{}, notBegun(a, fmt.Errorf("find the root folder: %w", err))
 	}
 	e := &execution{
-		site: h, id: in.ID, host: host, within: path.Join(root, "exec"), dir: path.Join(root, "exec", in.ID),
+		site: s, id: in.ID, host: host, within: path.Join(root, "exec"), dir: path.Join(root, "exec", in.ID),
 		mark: "exec/" + in.ID, at: protocol.Claim{Session: "exec/" + in.ID, Host: in.Host, Generation: 1},
 	}
 	e.fence = hostexec.Fence{Dir: e.dir, Epoch: execEpoch(a.N)}
 	if a.N > 1 {
 		// An earlier attempt may have stored the result and not yet removed the folder.
-		if out, ended, err := records.ReadExecEnd(ctx, h.Store, in.ID); err != nil || ended {
+		if out, ended, err := records.ReadExecEnd(ctx, s.Store, in.ID); err != nil || ended {
 			if err == nil {
 				err = e.remove(ctx)
 			}
@@ -94,7 +94,7 @@ func ExecOn(ctx context.Context, h *site.Site, in protocol.ExecInput, a ExecAtte
 		}
 	}
 	// The folder of an earlier attempt may be on a disk that is not mounted.
-	if err := Enter(ctx, h, host, e.at, root); err != nil {
+	if err := Enter(ctx, s, host, e.at, root); err != nil {
 		return protocol.ExecResult{}, notBegun(a, err)
 	}
 	out, err := e.run(ctx, in.Argv, a)

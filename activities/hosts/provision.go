@@ -115,7 +115,7 @@ for s in "$1"/codex/*/stamp; do
 done
 :`
 
-// LookAtMachine reads what kind of machine a host is, and how much room it has.
+// LookAtMachine reads the kind of a machine and its free space.
 func LookAtMachine(ctx context.Context, h hostexec.Host, root string) (Machine, error) {
 	m := Machine{Stamps: map[string]stamp{}}
 	res, err := h.Run(ctx, hostexec.Command{Script: machineScript, Args: []string{root}})

@@ -49,12 +49,12 @@ func (h *Activities) CaptureSeed(ctx context.Context, in CaptureSeedInput) (Capt
 }
 
 // CaptureSeed does the work of the activity of that name.
-func CaptureSeed(ctx context.Context, h *site.Site, in CaptureSeedInput) (CaptureSeedResult, error) {
+func CaptureSeed(ctx context.Context, s *site.Site, in CaptureSeedInput) (CaptureSeedResult, error) {
 	var out CaptureSeedResult
 	if err := seeds.ValidName(in.Name); err != nil {
 		return out, kit.BadInput("%v", err)
 	}
-	host, err := h.Host(in.Host)
+	host, err := s.Host(in.Host)
 	if err != nil {
 		return out, err
 	}
@@ -75,7 +75,7 @@ func CaptureSeed(ctx context.Context, h *site.Site, in CaptureSeedInput) (Captur
 		}
 		return out, err
 	}
-	ref, err := seeds.SaveAgain(ctx, h.Store, in.Name, 0, b)
+	ref, err := seeds.SaveAgain(ctx, s.Store, in.Name, 0, b)
 	if err != nil {
 		return out, err
 	}
@@ -120,8 +120,8 @@ func (h *Activities) ForgetLogin(ctx context.Context, in ForgetLoginInput) error
 }
 
 // ForgetLogin does the work of the activity of that name.
-func ForgetLogin(ctx context.Context, h *site.Site, in ForgetLoginInput) error {
-	host, err := h.Host(in.Host)
+func ForgetLogin(ctx context.Context, s *site.Site, in ForgetLoginInput) error {
+	host, err := s.Host(in.Host)
 	if err != nil {
 		return err
 	}

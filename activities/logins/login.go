@@ -39,16 +39,16 @@ func (h *Activities) MakeLogin(ctx context.Context, in LoginInput) (MakeLoginRes
 }
 
 // MakeLogin does the work of the activity of that name.
-func MakeLogin(ctx context.Context, h *site.Site, in LoginInput) (MakeLoginResult, error) {
+func MakeLogin(ctx context.Context, s *site.Site, in LoginInput) (MakeLoginResult, error) {
 	var out MakeLoginResult
-	host, dir, err := loginDir(ctx, h, in)
+	host, dir, err := loginDir(ctx, s, in)
 	if err != nil {
 		return out, err
 	}
-	if err := TryStore(ctx, h, "logins/"+in.ID); err != nil {
+	if err := TryStore(ctx, s, "logins/"+in.ID); err != nil {
 		return out, err
 	}
-	codex, err := hosts.Provision(ctx, h, in.Host)
+	codex, err := hosts.Provision(ctx, s, in.Host)
 	if err != nil {
 		return out, err
 	}
@@ -62,26 +62,26 @@ func MakeLogin(ctx context.Context, h *site.Site, in LoginInput) (MakeLoginResul
 		out.Argv = append(out.Argv, "-u", key)
 	}
 	out.Argv = append(out.Argv, "CODEX_HOME="+out.Home, "TMPDIR="+path.Join(dir, "tmp"), "NO_COLOR=1", codex.Path, "login", "--device-auth")
-	if h.Issuer != "" {
-		out.Argv = append(out.Argv, "--experimental_issuer", h.Issuer)
+	if s.Issuer != "" {
+		out.Argv = append(out.Argv, "--experimental_issuer", s.Issuer)
 	}
 	return out, nil
 }
 
 // TryStore writes something to the store, reads it and deletes it again.
-func TryStore(ctx context.Context, h *site.Site, key string) error {
+func TryStore(ctx context.Context, s *site.Site, key string) error {
 	want := []byte("a login is about to be made")
-	if err := h.Store.Put(ctx, key, want); err != nil {
+	if err := s.Store.Put(ctx, key, want); err != nil {
 		return fmt.Errorf("try the store: %w", err)
 	}
-	got, err := h.Store.Get(ctx, key)
+	got, err := s.Store.Get(ctx, key)
 	if err == nil && !bytes.Equal(got, want) {
 		err = store.ErrTorn
 	}
 	if err != nil {
 		err = fmt.Errorf("try the store: %w", err)
 	}
-	return errors.Join(err, h.Store.Delete(ctx, key))
+	return errors.Join(err, s.Store.Delete(ctx, key))
 }
 
 // RemoveLogin removes a login's folder with its content, and checks that it is gone.
@@ -93,11 +93,11 @@ func (h *Activities) RemoveLogin(ctx context.Context, in LoginInput) error {
 	return kit.Failing{}.Failure(ctx, "remove a login from "+in.Host.Name, err)
 }
 
-func loginDir(ctx context.Context, h *site.Site, in LoginInput) (hostexec.Host, string, error) {
+func loginDir(ctx context.Context, s *site.Site, in LoginInput) (hostexec.Host, string, error) {
 	if err := kit.CheckID("login", in.ID); err != nil {
 		return nil, "", err
 	}
-	host, err := h.Host(in.Host)
+	host, err := s.Host(in.Host)
 	if err != nil {
 		return nil, "", err
 	}

@@ -64,8 +64,8 @@ func (h *Activities) FindLeftovers(ctx context.Context, in FindLeftoversInput) (
 	return out, kit.Failing{}.Failure(ctx, "look for what sessions left on the hosts of "+in.Pool, err)
 }
 
-func findLeftovers(ctx context.Context, h *site.Site, in FindLeftoversInput, out *FindLeftoversResult) error {
-	all, err := h.Left.Hosts(ctx, in.Pool)
+func findLeftovers(ctx context.Context, s *site.Site, in FindLeftoversInput, out *FindLeftoversResult) error {
+	all, err := s.Left.Hosts(ctx, in.Pool)
 	if err != nil {
 		return fmt.Errorf("list the hosts: %w", err)
 	}
@@ -84,7 +84,7 @@ func findLeftovers(ctx context.Context, h *site.Site, in FindLeftoversInput, out
 		}
 	}
 	for some := range slices.Chunk(due, looksAtOnce) {
-		if err := findOn(ctx, h, in, some, out); err != nil {
+		if err := findOn(ctx, s, in, some, out); err != nil {
 			return err
 		}
 	}
@@ -93,19 +93,19 @@ func findLeftovers(ctx context.Context, h *site.Site, in FindLeftoversInput, out
 
 // findOn looks at some hosts concurrently, and asks for the folders' owners only after
 // that. By then, a session that arrived or left meanwhile runs, or its pool knows it.
-func findOn(ctx context.Context, h *site.Site, in FindLeftoversInput, some []protocol.HostSpec, out *FindLeftoversResult) error {
+func findOn(ctx context.Context, s *site.Site, in FindLeftoversInput, some []protocol.HostSpec, out *FindLeftoversResult) error {
 	found := make([]folder.SessionFolders, len(some))
 	errs := make([]error, len(some))
-	at := h.Now().UTC()
+	at := s.Now().UTC()
 	var all sync.WaitGroup
 	for i, spec := range some {
-		all.Go(func() { found[i], errs[i] = foldersOn(ctx, h, spec, in.Older) })
+		all.Go(func() { found[i], errs[i] = foldersOn(ctx, s, spec, in.Older) })
 	}
 	all.Wait()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	known, err := h.Left.Known(ctx, in.Pool)
+	known, err := s.Left.Known(ctx, in.Pool)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func findOn(ctx context.Context, h *site.Site, in FindLeftoversInput, some []pro
 			continue
 		}
 		looked := inquiry.HostLooked{Host: spec, At: at, Dir: found[i].Dir}
-		if err := judgeFolders(ctx, h, found[i], known, &looked, out); err != nil {
+		if err := judgeFolders(ctx, s, found[i], known, &looked, out); err != nil {
 			return err
 		}
 		told.Hosts = append(told.Hosts, looked)
@@ -124,7 +124,7 @@ func findOn(ctx context.Context, h *site.Site, in FindLeftoversInput, some []pro
 	if len(told.Hosts) == 0 {
 		return nil
 	}
-	if err := h.Left.Tell(ctx, in.Pool, in.Signal, told); err != nil {
+	if err := s.Left.Tell(ctx, in.Pool, in.Signal, told); err != nil {
 		return fmt.Errorf("tell %s what lies on its hosts: %w", in.Pool, err)
 	}
 	return nil
@@ -153,7 +153,7 @@ func foldersOn(ctx context.Context, s *site.Site, spec protocol.HostSpec, older 
 }
 
 // judgeFolders finds out who owns the folders of a host.
-func judgeFolders(ctx context.Context, h *site.Site, found folder.SessionFolders, known []inquiry.LeftThere, looked *inquiry.HostLooked, out *FindLeftoversResult) error {
+func judgeFolders(ctx context.Context, s *site.Site, found folder.SessionFolders, known []inquiry.LeftThere, looked *inquiry.HostLooked, out *FindLeftoversResult) error {
 	name := looked.Host.Name
 	out.Hosts++
 	if found.More {
@@ -169,7 +169,7 @@ func judgeFolders(ctx context.Context, h *site.Site, found folder.SessionFolders
 		if slices.ContainsFunc(known, func(k inquiry.LeftThere) bool { return k.Session == f.Session && (k.Held || k.Host == name) }) {
 			continue
 		}
-		owner, err := h.Left.Owner(ctx, f.Session, f.Generation)
+		owner, err := s.Left.Owner(ctx, f.Session, f.Generation)
 		if err != nil {
 			return err
 		}

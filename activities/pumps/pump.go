@@ -409,7 +409,7 @@ func noJournal(in RunPumpInput, g ProcessGone) *pumpWire {
 	return &pumpWire{Wire: goneWire{in.Pump.State.Cursor.Offset}, over: true, gone: func() *ProcessGone { return &g }}
 }
 
-// GoneOf says how a process ended, without the secrets in hide.
+// GoneOf describes how a process ended. It redacts nothing.
 func GoneOf(st process.Status) *ProcessGone {
 	return &ProcessGone{State: string(st.State), Code: st.Code, StderrTail: kit.LastOf(st.StderrTail, 2<<10)}
 }

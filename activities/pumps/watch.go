@@ -139,7 +139,8 @@ type Stir struct {
 	next time.Time // when what is sent again
 }
 
-// Run looks at all watches of the host until ctx ends.
+// Run looks at all watches of the host, again and again, until ctx ends or stop is closed. A
+// look that fails is tried again.
 func (w *Watcher) Run(ctx context.Context, stop <-chan struct{}) error {
 	every := w.Site.WatchEvery
 	if every <= 0 {

@@ -138,7 +138,7 @@ func (l *ExecLog) Flush(ctx context.Context) error {
 	return l.write(ctx)
 }
 
-// FlushOld stores what was added if it has waited for PieceAge.
+// FlushOld does what Flush does if the oldest output has waited for PieceAge.
 func (l *ExecLog) FlushOld(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -123,7 +123,7 @@ type Site struct {
 	Ask inquiry.SeedAnswer
 	// AskSession asks a session from which snapshot it goes on.
 	AskSession func(ctx context.Context, session string) (inquiry.SessionNow, error)
-	// AskLeft asks what sessions may have left on hosts.
+	// AskLeft returns what sessions may have left on hosts.
 	AskLeft func(ctx context.Context) ([]inquiry.LeftThere, error)
 	// Takes limits concurrent snapshots, and Brings limits concurrent restores. They
 	// are separate because somebody waits for a restore.

@@ -13,7 +13,8 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// Publish shows v to whoever watches the topic. Nobody may.
+// Publish sends v to those who watch the topic live. An event that cannot be encoded is
+// logged.
 func Publish(s *Site, topic, kind string, seq int64, v any) {
 	if s.Live == nil {
 		return

@@ -49,7 +49,7 @@ type jobEnd struct {
 
 func (e jobEnd) ok() bool { return e.State == process.Exited && e.Code == 0 && !e.Late }
 
-// Proc returns the journaled process of the job.
+// Proc returns the folder of the journaled process that runs the job.
 func (j Job) Proc() string { return path.Join(j.Layout.Dir, "proc", j.Name) }
 
 // mark returns the mark of the job's own processes, which no other process of the

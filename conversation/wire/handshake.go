@@ -75,8 +75,8 @@ func greet(ctx context.Context, c *Conn) error {
 }
 
 // Initialize returns the parameters of initialize.
-func Initialize(client ClientInfo) initializeParams {
-	return initializeParams{
+func Initialize(client ClientInfo) InitializeParams {
+	return InitializeParams{
 		ClientInfo:   client.orDefault(),
 		Capabilities: capabilities{ExperimentalAPI: true}, // needed for permission profiles and for cleaning terminals
 	}

@@ -28,7 +28,8 @@ const (
 	MethodName        = "thread/name/set"
 )
 
-type initializeParams struct {
+// InitializeParams are the parameters of initialize.
+type InitializeParams struct {
 	ClientInfo   ClientInfo   `json:"clientInfo"`
 	Capabilities capabilities `json:"capabilities"`
 }
@@ -120,7 +121,7 @@ type AccountAnswer struct {
 	RequiresOpenAIAuth bool            `json:"requiresOpenaiAuth"`
 }
 
-// TurnAnswer answers turn/start.
+// TurnAnswer answers turn/start and turn/steer.
 type TurnAnswer struct {
 	Turn   Turn   `json:"turn"`
 	TurnID string `json:"turnId"` // turn/steer

@@ -47,7 +47,7 @@ func ReportProgress(ctx context.Context) (p *Progress, quiet func()) {
 	return p, beatWith(ctx, every, func() any { return p.get() })
 }
 
-// beatWith sends heartbeats with what now returns until quiet is called.
+// beatWith sends heartbeats until quiet is called. Each carries the result of now.
 func beatWith(ctx context.Context, every time.Duration, now func() any) (quiet func()) {
 	done, joined := make(chan struct{}), make(chan struct{})
 	go func() {
