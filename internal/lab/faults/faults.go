@@ -19,6 +19,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -150,7 +151,7 @@ func workerAway(ctx context.Context, w *struckWave) error {
 	return w.Unsupervised(func() error {
 		w.struck()
 		err := killAll(pids, syscall.SIGKILL)
-		sleep(ctx, 15*time.Second)
+		scenario.Sleep(ctx, 15*time.Second)
 		return err
 	})
 }
@@ -176,9 +177,9 @@ func killBoth(ctx context.Context, w *struckWave) error {
 	return w.Unsupervised(func() error {
 		w.struck()
 		err := killAll(pids, syscall.SIGKILL)
-		sleep(ctx, time.Duration(w.rng.Int64N(int64(3*time.Second))))
+		scenario.Sleep(ctx, time.Duration(w.rng.Int64N(int64(3*time.Second))))
 		err = errors.Join(err, killAll([]int{st.Temporal.PID}, syscall.SIGKILL))
-		sleep(ctx, time.Duration(w.rng.Int64N(int64(3*time.Second))))
+		scenario.Sleep(ctx, time.Duration(w.rng.Int64N(int64(3*time.Second))))
 		return err
 	})
 }
@@ -219,7 +220,7 @@ func silence(ctx context.Context, w *struckWave, port int, d time.Duration) erro
 		return err
 	}
 	w.struck()
-	sleep(ctx, d)
+	scenario.Sleep(ctx, d)
 	return restore()
 }
 
@@ -236,7 +237,7 @@ func restartSSHD(ctx context.Context, w *struckWave) error {
 	if err := w.host.sshd.Stop(); err != nil {
 		return err
 	}
-	sleep(ctx, time.Duration(w.rng.Int64N(int64(5*time.Second))))
+	scenario.Sleep(ctx, time.Duration(w.rng.Int64N(int64(5*time.Second))))
 	return w.host.sshd.Start(ctx)
 }
 
@@ -278,7 +279,7 @@ func pauseWorker(ctx context.Context, w *struckWave) error {
 		return ctx.Err()
 	}
 	// Past the heartbeat timeout in any case, even if nothing had to be done.
-	sleep(ctx, 15*time.Second)
+	scenario.Sleep(ctx, 15*time.Second)
 	var still []*run
 	for _, r := range w.runs {
 		if r.signalCodex(syscall.SIGSTOP) > 0 {
@@ -302,7 +303,7 @@ func pauseWorker(ctx context.Context, w *struckWave) error {
 	if err := w.healthy(ctx); err != nil {
 		return err
 	}
-	sleep(ctx, 8*time.Second) // as long as the worker's pending work may take
+	scenario.Sleep(ctx, 8*time.Second) // as long as the worker's pending work may take
 	for _, r := range still {
 		now, err := peek(r.proc(r.newest()) + "/in")
 		if err != nil {
@@ -378,10 +379,10 @@ func reboot(ctx context.Context, w *struckWave) error {
 		for _, p := range left {
 			_ = syscall.Kill(p.pid, syscall.SIGKILL) // it may have exited
 		}
-		sleep(ctx, 20*time.Millisecond)
+		scenario.Sleep(ctx, 20*time.Millisecond)
 	}
 	w.struck()
-	sleep(ctx, time.Duration(w.rng.Int64N(int64(3*time.Second))))
+	scenario.Sleep(ctx, time.Duration(w.rng.Int64N(int64(3*time.Second))))
 	return errors.Join(err, lab.NewBoot(w.host.boot), w.host.sshd.Start(ctx), ctx.Err())
 }
 
@@ -433,7 +434,7 @@ func fillDisk(ctx context.Context, w *struckWave) error {
 		return err
 	}
 	w.struck()
-	sleep(ctx, 5*time.Second+time.Duration(w.rng.Int64N(int64(5*time.Second))))
+	scenario.Sleep(ctx, 5*time.Second+time.Duration(w.rng.Int64N(int64(5*time.Second))))
 	return free()
 }
 

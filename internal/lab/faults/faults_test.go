@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 )
@@ -59,7 +60,7 @@ func TestAStormThatSeldomStruckHasFailed(t *testing.T) {
 		planned, struck int
 		took, clean     bool
 	}{{10, 10, true, true}, {10, 5, true, true}, {10, 4, true, false}, {0, 0, true, false}, {10, 10, false, false}} {
-		r := stormResult{rowResult: rowResult{took: c.took}, planned: c.planned, struck: c.struck}
+		r := stormResult{Result: scenario.Result{Took: c.took}, planned: c.planned, struck: c.struck}
 		if r.clean() != c.clean {
 			t.Errorf("%d of %d strikes, ended %v, is judged clean: %v", c.struck, c.planned, c.took, r.clean())
 		}
@@ -67,10 +68,10 @@ func TestAStormThatSeldomStruckHasFailed(t *testing.T) {
 }
 
 func TestTheTableOfStormsCountsWhatWentWrong(t *testing.T) {
-	r := stormResult{rowResult: rowResult{fault: "a storm", step: "a phase", took: true}, sessions: 6, planned: 9, struck: 8, within: 7, attempts: 9, calm: 3 * time.Second}
+	r := stormResult{Result: scenario.Result{Subject: "a storm", Moment: "a phase", Took: true, Recovered: 3 * time.Second}, sessions: 6, planned: 9, struck: 8, within: 7, attempts: 9}
 	for i, count := range stormCounts {
 		for range i + 1 {
-			r.find(count, "x")
+			r.Find(count, "x")
 		}
 	}
 	if got := strings.Join(stormTable([]stormResult{r})[1], "|"); got != "a storm|a phase|6|8 of 9|7|9|1|2|3|4|5|6|3 s" {
@@ -79,13 +80,15 @@ func TestTheTableOfStormsCountsWhatWentWrong(t *testing.T) {
 }
 
 func TestTheSeedDecidesThePlanOfAStorm(t *testing.T) {
-	plan := func(seed uint64) string { return fmt.Sprint(planStorm(random(seed, several), 100*time.Second)) }
+	plan := func(seed uint64) string {
+		return fmt.Sprint(planStorm(scenario.Random(seed, several), 100*time.Second))
+	}
 	if first, again := plan(1), plan(1); first != again || first == plan(2) {
 		t.Error("the plan does not follow from the seed")
 	}
 	for seed := range uint64(20) {
 		last, kinds := time.Duration(0), map[string]int{}
-		for i, p := range planStorm(random(seed, several), 100*time.Second) {
+		for i, p := range planStorm(scenario.Random(seed, several), 100*time.Second) {
 			if gap := p.at - last; i == 0 && p.at > time.Second || i > 0 && (gap < 2*time.Second || gap > 6*time.Second) {
 				t.Errorf("seed %d strikes at %s after %s", seed, p.at, last)
 			}
@@ -106,8 +109,8 @@ func TestTheJudgeOfWorkFoldersSeesEachChange(t *testing.T) {
 	if err := s.works(); err != nil {
 		t.Fatal(err)
 	}
-	if s.sameWork("once"); len(s.res.found) > 0 {
-		t.Fatalf("what did not change is judged %q", s.res.found)
+	if s.sameWork("once"); len(s.res.Found) > 0 {
+		t.Fatalf("what did not change is judged %q", s.res.Found)
 	}
 	first := s.now
 	if err := s.works(); err != nil {
@@ -128,10 +131,10 @@ func TestTheJudgeOfWorkFoldersSeesEachChange(t *testing.T) {
 		if err := change(); err != nil {
 			t.Fatal(err)
 		}
-		s.res.found = nil
+		s.res.Found = nil
 		s.now = whole
-		if s.sameWork("a change"); len(s.res.found[workLost]) != 1 || s.now == whole {
-			t.Errorf("after %s it is judged %q", what, s.res.found)
+		if s.sameWork("a change"); len(s.res.Found[workLost]) != 1 || s.now == whole {
+			t.Errorf("after %s it is judged %q", what, s.res.Found)
 		}
 		whole = s.now
 	}
@@ -141,22 +144,22 @@ func TestTheJudgeOfWorkFoldersSeesEachChange(t *testing.T) {
 func TestTheTableOfEachKindCountsWhatWentWrong(t *testing.T) {
 	for _, k := range []*kind{seedKind, snapKind} {
 		first := k.rows[0]
-		good := rowResult{fault: first.fault, step: first.step, took: true}
-		never := rowResult{fault: first.fault, step: first.step}
+		good := scenario.Result{Subject: first.fault, Moment: first.step, Took: true}
+		never := scenario.Result{Subject: first.fault, Moment: first.step}
 		bad := good
 		for i, count := range k.counts {
 			for range i + 1 {
-				bad.find(count, "x")
+				bad.Find(count, "x")
 			}
 		}
-		if !good.clean() || bad.clean() || never.clean() {
+		if !good.Clean() || bad.Clean() || never.Clean() {
 			t.Errorf("%s: what is clean is not", k.name)
 		}
 		want := []string{first.fault, first.step, "2 of 3"}
 		for i := range k.counts {
 			want = append(want, fmt.Sprint(i+1))
 		}
-		rows := k.table([]rowResult{good, bad, never})
+		rows := k.table([]*scenario.Result{&good, &bad, &never})
 		if got := strings.Join(rows[1], "|"); got != strings.Join(want, "|") || len(rows) != 3 || len(rows[0]) != len(want) {
 			t.Errorf("%s: %d rows, the first is %s", k.name, len(rows), got)
 		}
@@ -202,14 +205,14 @@ func written() []protocol.Entry {
 	return out
 }
 
-func judged(lines []string, entries []protocol.Entry) result {
-	var res result
+func judged(lines []string, entries []protocol.Entry) scenario.Result {
+	var res scenario.Result
 	(&run{fault: faults[0], moment: moments[0]}).judgeEvents(&res, []journal{scan([]byte(strings.Join(lines, "\n") + "\n"))}, entries)
 	return res
 }
 
 func TestTheJudgeOfEventsIsContentWithWhatIsRight(t *testing.T) {
-	if res := judged(spoken, written()); len(res.eventsLost)+len(res.eventsRepeated)+len(res.wrong) > 0 {
+	if res := judged(spoken, written()); len(res.Found[eventLost])+len(res.Found[eventRepeated])+len(res.Found[wrong]) > 0 {
 		t.Errorf("a right transcript is judged %+v", res)
 	}
 }
@@ -243,7 +246,7 @@ func TestTheJudgeOfEventsSeesWhatIsWrong(t *testing.T) {
 		{"the order is another", renumbered([]protocol.Entry{w[1], w[0], w[2], w[3]}), 0, 0, 1},
 	} {
 		res := judged(spoken, c.entries)
-		if len(res.eventsLost) != c.lost || len(res.eventsRepeated) != c.repeated || len(res.wrong) != c.wrong {
+		if len(res.Found[eventLost]) != c.lost || len(res.Found[eventRepeated]) != c.repeated || len(res.Found[wrong]) != c.wrong {
 			t.Errorf("%s: judged %+v", c.name, res)
 		}
 	}
@@ -266,11 +269,11 @@ func TestTheJudgeOfAnswersCountsWhatCodexResolved(t *testing.T) {
 		{"void with its process", without, protocol.ApprovalVoid, true, 0, 0},
 		{"sent, and its process ended", without, protocol.ApprovalSent, true, 0, 0},
 	} {
-		var res result
+		var res scenario.Result
 		r := &run{fault: &fault{ends: c.ends}, moment: moments[0], want: "completed"}
 		r.judgeAnswers(&res, []journal{scan([]byte(strings.Join(c.lines, "\n") + "\n"))},
 			protocol.SessionDetail{Approvals: []protocol.Approval{{ID: "s.1", State: c.state}}})
-		if len(res.answersLost) != c.lost || len(res.answersRepeated) != c.repeated {
+		if len(res.Found[answerLost]) != c.lost || len(res.Found[answerRepeated]) != c.repeated {
 			t.Errorf("%s: judged %+v", c.name, res)
 		}
 	}

@@ -9,31 +9,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-type result struct {
-	fault, moment string
-	nth           int
-	id            string
-	took          bool // the run took place
-	flow          time.Duration
-
-	eventsLost, eventsRepeated   []string
-	answersLost, answersRepeated []string
-	left, wrong                  []string
-}
-
-func (r *result) clean() bool {
-	return r.took && len(r.eventsLost)+len(r.eventsRepeated)+len(r.answersLost)+len(r.answersRepeated)+len(r.left)+len(r.wrong) == 0
-}
-
 // judge compares what happened with what must have happened, before the session
 // is closed.
-func (r *run) judge(ctx context.Context, res *result) error {
+func (r *run) judge(ctx context.Context, res *scenario.Result) error {
 	journals, err := r.readJournals()
 	if err != nil {
 		return err
@@ -87,7 +71,7 @@ var codexEntry = regexp.MustCompile(`^i(\d+)\.(\d+)(?:-\d+)?$`)
 
 // judgeEvents checks that each event stands once, in order, with its text, and
 // that there are no others.
-func (r *run) judgeEvents(res *result, read []journal, entries []protocol.Entry) {
+func (r *run) judgeEvents(res *scenario.Result, read []journal, entries []protocol.Entry) {
 	type place struct {
 		inc int
 		at  int64
@@ -97,10 +81,10 @@ func (r *run) judgeEvents(res *result, read []journal, entries []protocol.Entry)
 	var last place
 	for i, e := range entries {
 		if e.Seq != int64(i+1) {
-			res.eventsLost = append(res.eventsLost, fmt.Sprintf("entry %d of the transcript has seq %d", i+1, e.Seq))
+			res.Find(eventLost, "entry %d of the transcript has seq %d", i+1, e.Seq)
 		}
 		if ids[e.ID] {
-			res.eventsRepeated = append(res.eventsRepeated, "entry "+e.ID+" stands there twice")
+			res.Find(eventRepeated, "%s", "entry "+e.ID+" stands there twice")
 		}
 		ids[e.ID] = true
 		m := codexEntry.FindStringSubmatch(e.ID)
@@ -112,7 +96,7 @@ func (r *run) judgeEvents(res *result, read []journal, entries []protocol.Entry)
 		p := place{inc, off}
 		at[p] = append(at[p], e)
 		if p.inc < last.inc || p.inc == last.inc && p.at < last.at {
-			res.wrong = append(res.wrong, fmt.Sprintf("entry %s comes after one of %d.%d", e.ID, last.inc, last.at))
+			res.Find(wrong, "entry %s comes after one of %d.%d", e.ID, last.inc, last.at)
 		}
 		last = p
 	}
@@ -132,11 +116,11 @@ func (r *run) judgeEvents(res *result, read []journal, entries []protocol.Entry)
 			case found == 0 && r.fault.torn && n == 0:
 				torn = true // everything from here on
 			case found > 0 && torn && n == 0:
-				res.eventsLost = append(res.eventsLost, "what came before "+what)
+				res.Find(eventLost, "%s", "what came before "+what)
 			case found == 0:
-				res.eventsLost = append(res.eventsLost, what)
+				res.Find(eventLost, "%s", what)
 			case found > 1:
-				res.eventsRepeated = append(res.eventsRepeated, what)
+				res.Find(eventRepeated, "%s", what)
 			}
 			delete(at, p)
 		}
@@ -146,41 +130,41 @@ func (r *run) judgeEvents(res *result, read []journal, entries []protocol.Entry)
 			continue // our own entry about budget use at this line
 		}
 		if p.inc < 1 || p.inc > len(read) || !read[p.inc-1].may[p.at] {
-			res.eventsRepeated = append(res.eventsRepeated, fmt.Sprintf("entry %s (%s %q) is nothing that codex said", es[0].ID, es[0].Type, es[0].Text))
+			res.Find(eventRepeated, "entry %s (%s %q) is nothing that codex said", es[0].ID, es[0].Type, es[0].Text)
 		}
 	}
 }
 
-func (r *run) sameText(res *result, t told, e protocol.Entry) {
+func (r *run) sameText(res *scenario.Result, t told, e protocol.Entry) {
 	if !t.any && e.Text != t.text && !(t.kind == "state" && strings.HasPrefix(e.Text, t.text)) || t.item != "" && e.Item != t.item {
-		res.wrong = append(res.wrong, fmt.Sprintf("entry %s is %q of %s, codex said %q of %s", e.ID, e.Text, e.Item, t.text, t.item))
+		res.Find(wrong, "entry %s is %q of %s, codex said %q of %s", e.ID, e.Text, e.Item, t.text, t.item)
 	}
 }
 
 // judgeAnswers checks that every request was resolved once, or is void or
 // expired on record.
-func (r *run) judgeAnswers(res *result, read []journal, d protocol.SessionDetail) {
+func (r *run) judgeAnswers(res *scenario.Result, read []journal, d protocol.SessionDetail) {
 	requests, unresolved := 0, 0
 	for n, j := range read {
 		for id, times := range j.asked {
 			requests++
 			switch {
 			case times > 1:
-				res.answersRepeated = append(res.answersRepeated, fmt.Sprintf("request %s of incarnation %d was resolved %d times", id, n+1, times))
+				res.Find(answerRepeated, "request %s of incarnation %d was resolved %d times", id, n+1, times)
 			case times == 0:
 				unresolved++
 			}
 		}
 	}
 	if requests != len(d.Approvals) {
-		res.answersLost = append(res.answersLost, fmt.Sprintf("codex asked %d times, on record are %s", requests, briefApprovals(d)))
+		res.Find(answerLost, "codex asked %d times, on record are %s", requests, briefApprovals(d))
 	}
 	acknowledged := 0
 	for _, a := range d.Approvals {
 		switch a.State {
 		case protocol.ApprovalDecided:
 			if a.Ruling == nil || a.Decision.By != "policy" {
-				res.answersLost = append(res.answersLost, fmt.Sprintf("%s stays %s", a.ID, a.State))
+				res.Find(answerLost, "%s stays %s", a.ID, a.State)
 			}
 			acknowledged++ // by a policy: nobody waits for its acknowledgement; the journal shows that it reached codex
 		case protocol.ApprovalAcknowledged:
@@ -188,23 +172,23 @@ func (r *run) judgeAnswers(res *result, read []journal, d protocol.SessionDetail
 		case protocol.ApprovalVoid, protocol.ApprovalExpired:
 		case protocol.ApprovalSent:
 			if !r.fault.ends { // it may have had its effect and is shown so
-				res.answersLost = append(res.answersLost, fmt.Sprintf("%s stays %s", a.ID, a.State))
+				res.Find(answerLost, "%s stays %s", a.ID, a.State)
 			}
 		default:
-			res.answersLost = append(res.answersLost, fmt.Sprintf("%s stays %s", a.ID, a.State))
+			res.Find(answerLost, "%s stays %s", a.ID, a.State)
 		}
 	}
 	if !r.fault.ends && (unresolved > 0 || acknowledged != requests) && r.want == "completed" {
-		res.answersLost = append(res.answersLost, fmt.Sprintf("%d of %d requests are unresolved, approvals are %s", unresolved, requests, briefApprovals(d)))
+		res.Find(answerLost, "%d of %d requests are unresolved, approvals are %s", unresolved, requests, briefApprovals(d))
 	}
 	if acknowledged > requests-unresolved {
-		res.wrong = append(res.wrong, fmt.Sprintf("%d of %d requests are resolved, approvals are %s", requests-unresolved, requests, briefApprovals(d)))
+		res.Find(wrong, "%d of %d requests are resolved, approvals are %s", requests-unresolved, requests, briefApprovals(d))
 	}
 }
 
 // judgeMessages checks that each of our messages reached codex, and the model,
 // once.
-func (r *run) judgeMessages(res *result, read []journal, d protocol.SessionDetail) {
+func (r *run) judgeMessages(res *scenario.Result, read []journal, d protocol.SessionDetail) {
 	heard := map[string]int{}
 	for _, j := range read {
 		for id, n := range j.heard {
@@ -212,7 +196,7 @@ func (r *run) judgeMessages(res *result, read []journal, d protocol.SessionDetai
 		}
 		for id, n := range j.answers {
 			if n > 1 {
-				res.answersRepeated = append(res.answersRepeated, fmt.Sprintf("our request %s was answered %d times", id, n))
+				res.Find(answerRepeated, "our request %s was answered %d times", id, n)
 			}
 		}
 	}
@@ -240,21 +224,21 @@ func (r *run) judgeMessages(res *result, read []journal, d protocol.SessionDetai
 			}
 		}
 		if heard[m.id] > 1 || model[m.text] > 1 {
-			res.answersRepeated = append(res.answersRepeated, fmt.Sprintf("message %s: codex echoed it %d times, the model saw it %d times", m.id, heard[m.id], model[m.text]))
+			res.Find(answerRepeated, "message %s: codex echoed it %d times, the model saw it %d times", m.id, heard[m.id], model[m.text])
 		}
 		// Codex may have forgotten a turn that its end cut off.
 		if must := status == "completed" || !r.fault.ends; must && (heard[m.id] == 0 || model[m.text] == 0) {
-			res.answersLost = append(res.answersLost, fmt.Sprintf("message %s (turn %d is %q): codex echoed it %d times, the model saw it %d times", m.id, i+1, status, heard[m.id], model[m.text]))
+			res.Find(answerLost, "message %s (turn %d is %q): codex echoed it %d times, the model saw it %d times", m.id, i+1, status, heard[m.id], model[m.text])
 		}
 	}
 	if len(d.Turns) != len(r.said) && len(r.said) < 10 {
-		res.wrong = append(res.wrong, fmt.Sprintf("%d messages were sent, turns are %s", len(r.said), briefTurns(d)))
+		res.Find(wrong, "%d messages were sent, turns are %s", len(r.said), briefTurns(d))
 	}
 }
 
 // judgeTurns checks that turns ended as codex said, or else as interrupted or
 // unknown.
-func (r *run) judgeTurns(res *result, read []journal, d protocol.SessionDetail) {
+func (r *run) judgeTurns(res *scenario.Result, read []journal, d protocol.SessionDetail) {
 	for _, t := range d.Turns {
 		said := ""
 		for _, j := range read {
@@ -264,29 +248,29 @@ func (r *run) judgeTurns(res *result, read []journal, d protocol.SessionDetail) 
 		}
 		switch {
 		case said != "" && said != t.Status:
-			res.wrong = append(res.wrong, fmt.Sprintf("turn %d is shown as %s, codex said %s", t.N, t.Status, said))
+			res.Find(wrong, "turn %d is shown as %s, codex said %s", t.N, t.Status, said)
 		case said == "" && !(r.fault.ends && slices.Contains([]string{"interrupted", "unknown"}, t.Status)):
-			res.wrong = append(res.wrong, fmt.Sprintf("turn %d is shown as %s, codex said nothing of its end (%+v)", t.N, t.Status, t.Error))
+			res.Find(wrong, "turn %d is shown as %s, codex said nothing of its end (%+v)", t.N, t.Status, t.Error)
 		}
 	}
 	struck := d.Turns
 	if n := slices.IndexFunc(struck, func(t protocol.TurnView) bool { return strings.HasPrefix(r.messageOf(t.N), "please ") }); n >= 0 {
 		t := struck[n]
 		if !r.fault.ends && t.Status != r.want {
-			res.wrong = append(res.wrong, fmt.Sprintf("turn %d is %s, not %s (%+v)", t.N, t.Status, r.want, t.Error))
+			res.Find(wrong, "turn %d is %s, not %s (%+v)", t.N, t.Status, r.want, t.Error)
 		}
 		if t.Status == "completed" && t.FinalText != r.text {
-			res.wrong = append(res.wrong, fmt.Sprintf("turn %d says %q, not %q", t.N, t.FinalText, r.text))
+			res.Find(wrong, "turn %d says %q, not %q", t.N, t.FinalText, r.text)
 		}
 	}
 	if r.thread != "" && d.View.ThreadID != r.thread {
-		res.wrong = append(res.wrong, fmt.Sprintf("the thread was %s and is %s", r.thread, d.View.ThreadID))
+		res.Find(wrong, "the thread was %s and is %s", r.thread, d.View.ThreadID)
 	}
 	if p := d.View.Process; !r.fault.ends && (p == nil || p.Incarnation != 1) {
-		res.wrong = append(res.wrong, fmt.Sprintf("the process is %+v: codex was started again", p))
+		res.Find(wrong, "the process is %+v: codex was started again", p)
 	}
 	if want := protocol.Idle; !r.moment.closes && d.View.State != want {
-		res.wrong = append(res.wrong, fmt.Sprintf("the session is %s, not %s", d.View.State, want))
+		res.Find(wrong, "the session is %s, not %s", d.View.State, want)
 	}
 }
 
@@ -297,26 +281,26 @@ func (r *run) messageOf(n int) string {
 	return r.said[n-1].text
 }
 
-func (r *run) judgeEffects(res *result) error {
+func (r *run) judgeEffects(res *scenario.Result) error {
 	lines, err := r.lines()
 	if err != nil {
 		return err
 	}
 	for word, n := range lines {
 		if n > r.effects[word].max {
-			res.answersRepeated = append(res.answersRepeated, fmt.Sprintf("command %q took effect %d times, may %d", word, n, r.effects[word].max))
+			res.Find(answerRepeated, "command %q took effect %d times, may %d", word, n, r.effects[word].max)
 		}
 	}
 	for word, e := range r.effects {
 		if lines[word] < e.min {
-			res.answersLost = append(res.answersLost, fmt.Sprintf("command %q took effect %d times, must %d", word, lines[word], e.min))
+			res.Find(answerLost, "command %q took effect %d times, must %d", word, lines[word], e.min)
 		}
 	}
 	return nil
 }
 
 // leave closes the session and looks for leftovers.
-func (r *run) leave(ctx context.Context, res *result) error {
+func (r *run) leave(ctx context.Context, res *scenario.Result) error {
 	if !r.moment.closes {
 		r.seen = processesOf(r.id, r.dir())
 		if err := r.signal(ctx, r.id, protocol.SignalClose, protocol.Close{By: "faults"}); err != nil {
@@ -328,17 +312,17 @@ func (r *run) leave(ctx context.Context, res *result) error {
 		return err
 	}
 	if c := d.View.Close; c == nil || !c.Wiped || !c.Removed || c.Archive == "" {
-		res.left = append(res.left, fmt.Sprintf("the session closed with %+v, error %+v", c, d.View.Error))
+		res.Find(leftOver, "the session closed with %+v, error %+v", c, d.View.Error)
 	}
 	if _, err := os.Lstat(r.dir()); !errors.Is(err, os.ErrNotExist) {
-		res.left = append(res.left, fmt.Sprintf("the folder %s is still there (%v)", r.dir(), err))
+		res.Find(leftOver, "the folder %s is still there (%v)", r.dir(), err)
 	}
 	for _, p := range processesOf(r.id, r.dir()) {
-		res.left = append(res.left, fmt.Sprintf("process %d: %.200s", p.pid, p.command))
+		res.Find(leftOver, "process %d: %.200s", p.pid, p.command)
 	}
 	for _, p := range r.seen {
 		if p.lives() && !slices.ContainsFunc(processesOf(r.id, r.dir()), func(q process) bool { return q.pid == p.pid }) && !strings.Contains(p.command, "sshd") {
-			res.left = append(res.left, fmt.Sprintf("process %d that was the session's: %.200s", p.pid, p.command))
+			res.Find(leftOver, "process %d that was the session's: %.200s", p.pid, p.command)
 		}
 	}
 	return nil

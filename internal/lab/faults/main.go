@@ -6,12 +6,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 	"time"
+
+	"fairlead.dev/fairlead/internal/lab/scenario"
 )
 
 type options struct {
@@ -41,22 +40,14 @@ func main() {
 	flag.StringVar(&o.markdown, "markdown", "", "`file` to write the matrix to, as Markdown")
 	flag.BoolVar(&o.write, "write", false, "write the matrix of storms to "+stormFile)
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := tryWhatIsAsked(ctx, o)
-	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "\nfaults: %v\n", err)
-		os.Exit(1)
-	}
+	scenario.Main("faults", func(ctx context.Context) error { return tryWhatIsAsked(ctx, o) })
 }
 
 // tryWhatIsAsked runs what -only selects: a fault on sessions, or rows of seeds
 // ("seeds" or "seeds: FAULT"), snapshots or storms. By default it runs
 // everything but storms, which take long.
 func tryWhatIsAsked(ctx context.Context, o options) error {
-	if o.seed == 0 {
-		o.seed = rand.Uint64N(1 << 32)
-	}
+	o.seed = scenario.NewSeed(o.seed)
 	if namesStorms(o.only) {
 		return tryStorms(ctx, o)
 	}
@@ -92,14 +83,9 @@ func (o options) repository() (string, error) {
 	return os.Getwd()
 }
 
-// errNotClean means that the matrix is not all zeros.
-var errNotClean = errors.New("not every run went as it must")
-
 // tryAll makes the schedule, runs it and prints the matrix.
 func tryAll(ctx context.Context, o options) error {
-	if o.seed == 0 {
-		o.seed = rand.Uint64N(1 << 32)
-	}
+	o.seed = scenario.NewSeed(o.seed)
 	var err error
 	if o.repo, err = o.repository(); err != nil {
 		return err
@@ -115,20 +101,20 @@ func tryAll(ctx context.Context, o options) error {
 	fmt.Fprintf(o.out, "seed %d: %d runs in %d waves\n", o.seed, total, len(waves))
 	began := time.Now()
 	results, err := perform(ctx, o, waves)
-	m := newMatrix(results)
-	summary := fmt.Sprintf("seed %d, %d runs in %s", o.seed, m.runs(), time.Since(began).Round(time.Second))
-	fmt.Fprintf(o.out, "\n%s\n%s\n", plainTable(m.whole()), summary)
+	runs := len(scenario.Select(results, func(r *scenario.Result) bool { return r.Took }))
+	summary := fmt.Sprintf("seed %d, %d runs in %s", o.seed, runs, time.Since(began).Round(time.Second))
+	fmt.Fprintf(o.out, "\n%s\n%s\n", byMoment(results).Plain(), summary)
 	if err != nil {
 		return err
 	}
 	if o.markdown != "" {
-		text := fmt.Sprintf("%s (`%s`):\n\n%s\nBy moment:\n\n%s", summary, o.command(), markdownTable(m.brief()), markdownTable(m.whole()))
+		text := fmt.Sprintf("%s (`%s`):\n\n%s\nBy moment:\n\n%s", summary, o.command(), byFault(results).Markdown(), byMoment(results).Markdown())
 		if err := os.WriteFile(o.markdown, []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
-	if m.runs() < total || !m.clean() {
-		return errNotClean
+	if runs < total || !scenario.Clean(results) {
+		return scenario.ErrNotClean
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -86,7 +87,7 @@ func streaming(ctx context.Context, r *run) error {
 	if err := r.send(ctx, r.streams()); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, scenario.Patience)
 	defer cancel()
 	_, err := r.Model.AwaitWaiting(ctx, r.id)
 	return err

@@ -12,13 +12,15 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"fairlead.dev/fairlead/internal/lab/scenario"
 )
 
 // together is how many waves that strike only hosts run at the same time.
 const together = 2
 
-func perform(ctx context.Context, o options, waves []wave) (results []result, err error) {
-	out := &writer{w: o.out}
+func perform(ctx context.Context, o options, waves []wave) (results []*scenario.Result, err error) {
+	out := scenario.Printer(o.out)
 	for len(waves) > 0 && ctx.Err() == nil {
 		n := waves[0].fault.workers()
 		var here []wave
@@ -35,8 +37,8 @@ func perform(ctx context.Context, o options, waves []wave) (results []result, er
 	return results, ctx.Err()
 }
 
-func performOn(ctx context.Context, o options, out *writer, workers int, waves []wave) (results []result, err error) {
-	s, err := newStage(ctx, o, workers, out.printf)
+func performOn(ctx context.Context, o options, out func(string, ...any), workers int, waves []wave) (results []*scenario.Result, err error) {
+	s, err := newStage(ctx, o, workers, out)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +88,7 @@ func each(runs []*run, do func(*run) error) error {
 // time.
 const atATime = 4
 
-func (s *stage) wave(ctx context.Context, o options, w wave, hostName string) ([]result, error) {
+func (s *stage) wave(ctx context.Context, o options, w wave, hostName string) ([]*scenario.Result, error) {
 	if w.fault.small {
 		hostName += "-small"
 	}
@@ -99,15 +101,15 @@ func (s *stage) wave(ctx context.Context, o options, w wave, hostName string) ([
 	}
 	struck, over := make(chan struct{}), make(chan struct{})
 	runs := make([]*run, len(w.moments))
-	results := make([]result, len(runs))
+	results := make([]*scenario.Result, len(runs))
 	for i, m := range w.moments {
-		rng := random(o.seed, w.fault.name, m.name, w.nth)
+		rng := scenario.Random(o.seed, w.fault.name, m.name, w.nth)
 		id := fmt.Sprintf("r%08x-%d", rng.Uint32(), w.nth)
 		runs[i] = &run{stage: s, host: h, fault: w.fault, moment: m, nth: w.nth, id: id, rng: rng, struck: struck, over: over}
 		if m.spread > 0 {
 			runs[i].lead = time.Duration(rng.Int64N(int64(m.spread)))
 		}
-		results[i] = result{fault: w.fault.name, moment: m.name, nth: w.nth, id: id}
+		results[i] = &scenario.Result{Subject: w.fault.name, Moment: m.name, Nth: w.nth, ID: id}
 	}
 	began := time.Now()
 	ready := s.bring(ctx, runs, results)
@@ -116,10 +118,10 @@ func (s *stage) wave(ctx context.Context, o options, w wave, hostName string) ([
 	s.conclude(ctx, ready, results, runs)
 	for i := range results {
 		if strikeErr != nil {
-			results[i].wrong = append(results[i].wrong, "the fault did not strike as it should: "+strikeErr.Error())
+			results[i].Find(wrong, "the fault did not strike as it should: %v", strikeErr)
 		}
 		if healthErr != nil {
-			results[i].left = append(results[i].left, healthErr.Error())
+			results[i].Find(leftOver, "%v", healthErr)
 		}
 	}
 	s.sweep(ctx, h, results)
@@ -128,7 +130,7 @@ func (s *stage) wave(ctx context.Context, o options, w wave, hostName string) ([
 }
 
 // bring brings the sessions to their moments and returns those that are there.
-func (s *stage) bring(ctx context.Context, runs []*run, results []result) []*run {
+func (s *stage) bring(ctx context.Context, runs []*run, results []*scenario.Result) []*run {
 	var g errgroup.Group
 	g.SetLimit(atATime)
 	ok := make([]bool, len(runs))
@@ -136,7 +138,7 @@ func (s *stage) bring(ctx context.Context, runs []*run, results []result) []*run
 		g.Go(func() error {
 			if err := r.moment.before(ctx, r); err != nil {
 				r.logf("%v", err)
-				results[i].wrong = append(results[i].wrong, "before the fault: "+err.Error())
+				results[i].Find(wrong, "before the fault: %v", err)
 				return nil
 			}
 			if d, err := s.detail(ctx, r.id); err == nil {
@@ -159,10 +161,10 @@ func (s *stage) bring(ctx context.Context, runs []*run, results []result) []*run
 	return ready
 }
 
-func resultOf(r *run, results []result) *result {
-	for i := range results {
-		if results[i].id == r.id {
-			return &results[i]
+func resultOf(r *run, results []*scenario.Result) *scenario.Result {
+	for _, res := range results {
+		if res.ID == r.id {
+			return res
 		}
 	}
 	panic("a run has a result")
@@ -170,7 +172,7 @@ func resultOf(r *run, results []result) *result {
 
 // strike starts the acts, each its lead before the fault, and then the fault.
 // It returns when the fault is over and every turn has ended.
-func (s *stage) strike(ctx context.Context, o options, w wave, h *host, runs []*run, results []result, struck, over chan struct{}) error {
+func (s *stage) strike(ctx context.Context, o options, w wave, h *host, runs []*run, results []*scenario.Result, struck, over chan struct{}) error {
 	var longest time.Duration
 	for _, r := range runs {
 		longest = max(longest, r.lead)
@@ -196,14 +198,14 @@ func (s *stage) strike(ctx context.Context, o options, w wave, h *host, runs []*
 			if err := r.goThrough(ctx, at); err != nil {
 				r.failed(results, err.Error())
 			} else {
-				resultOf(r, results).took = true
+				resultOf(r, results).Took = true
 			}
 			return nil
 		})
 	}()
-	sleep(ctx, time.Until(at))
+	scenario.Sleep(ctx, time.Until(at))
 	var once sync.Once
-	sw := &struckWave{stage: s, host: h, runs: runs, rng: random(o.seed, w.fault.name, "fault", w.nth), done: done}
+	sw := &struckWave{stage: s, host: h, runs: runs, rng: scenario.Random(o.seed, w.fault.name, "fault", w.nth), done: done}
 	sw.struck = func() {
 		once.Do(func() {
 			now := time.Now()
@@ -223,18 +225,18 @@ func (s *stage) strike(ctx context.Context, o options, w wave, h *host, runs []*
 	return err
 }
 
-func (r *run) failed(results []result, what string) {
+func (r *run) failed(results []*scenario.Result, what string) {
 	r.logf("%s", what)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	res := resultOf(r, results)
-	res.wrong = append(res.wrong, what)
+	res.Find(wrong, "%s", what)
 }
 
 // goThrough runs one run's act before or after the strike and waits for its
 // turn.
 func (r *run) goThrough(ctx context.Context, at time.Time) error {
-	sleep(ctx, time.Until(at.Add(-r.lead)))
+	scenario.Sleep(ctx, time.Until(at.Add(-r.lead)))
 	if r.moment.act != nil && r.moment.name != "written, not acknowledged" {
 		if r.fault.ends && r.lead == 0 {
 			<-r.struck
@@ -254,24 +256,26 @@ func (r *run) goThrough(ctx context.Context, at time.Time) error {
 	return err
 }
 
-func (s *stage) conclude(ctx context.Context, ready []*run, results []result, all []*run) {
+func (s *stage) conclude(ctx context.Context, ready []*run, results []*scenario.Result, all []*run) {
 	var g errgroup.Group
 	g.SetLimit(atATime)
 	for _, r := range all {
 		g.Go(func() error {
 			res := resultOf(r, results)
-			if res.took {
-				res.answersRepeated = append(res.answersRepeated, r.late...)
-				res.flow = r.flow
+			if res.Took {
+				for _, late := range r.late {
+					res.Find(answerRepeated, "%s", late)
+				}
+				res.Recovered = r.flow
 				if err := r.judge(ctx, res); err != nil {
-					res.wrong = append(res.wrong, "judge: "+err.Error())
+					res.Find(wrong, "judge: %v", err)
 				}
 			}
-			if !res.clean() {
+			if !res.Clean() {
 				r.keep(ctx)
 			}
 			if err := r.leave(ctx, res); err != nil {
-				res.left = append(res.left, err.Error())
+				res.Find(leftOver, "%v", err)
 			}
 			return nil
 		})
@@ -280,7 +284,7 @@ func (s *stage) conclude(ctx context.Context, ready []*run, results []result, al
 }
 
 // sweep looks for what the wave as a whole may have left behind.
-func (s *stage) sweep(ctx context.Context, h *host, results []result) {
+func (s *stage) sweep(ctx context.Context, h *host, results []*scenario.Result) {
 	var left []string
 	var host struct {
 		Used    int      `json:"used"`
@@ -306,37 +310,26 @@ func (s *stage) sweep(ctx context.Context, h *host, results []result) {
 	if rules, err := rulesLeft(h.port); err != nil || rules != "" {
 		left = append(left, fmt.Sprintf("rules of the kernel's are in force: %s (%v)", rules, err))
 	}
-	if len(left) > 0 && len(results) > 0 {
-		results[0].left = append(results[0].left, left...)
+	for _, what := range left {
+		results[0].Find(leftOver, "%s", what)
 	}
 }
 
 // report prints the outcome of a wave and, for each failed run, all that is
 // known and the command that repeats it.
-func (s *stage) report(o options, w wave, runs []*run, results []result, took time.Duration) {
+func (s *stage) report(o options, w wave, runs []*run, results []*scenario.Result, took time.Duration) {
 	bad := 0
 	var b strings.Builder
 	for i, res := range results {
-		if res.clean() {
+		if res.Clean() {
 			continue
 		}
 		bad++
-		fmt.Fprintf(&b, "\n  FAILED %s, %s (session %s)\n", res.fault, res.moment, res.id)
-		for _, part := range []struct {
-			name  string
-			words []string
-		}{{"event lost", res.eventsLost}, {"event repeated", res.eventsRepeated}, {"answer lost", res.answersLost},
-			{"answer repeated", res.answersRepeated}, {"left over", res.left}, {"wrong", res.wrong}} {
-			for _, word := range part.words {
-				fmt.Fprintf(&b, "    %s: %.1500s\n", part.name, word)
-			}
-		}
-		fmt.Fprintf(&b, "    again: go run ./internal/lab/faults -seed %d -only %q -moment %q -nth %d -runs 1\n", o.seed, res.fault, res.moment, res.nth)
-		for _, line := range runs[i].trace {
-			fmt.Fprintf(&b, "      %s\n", line)
-		}
+		fmt.Fprintf(&b, "\n  FAILED %s, %s (session %s)", res.Subject, res.Moment, res.ID)
+		command := fmt.Sprintf("go run ./internal/lab/faults -seed %d -only %q -moment %q -nth %d -runs 1", o.seed, res.Subject, res.Moment, res.Nth)
+		b.WriteString(res.Report(sessionFindings, command, runs[i].trace))
 		if runs[i].kept != "" {
-			fmt.Fprintf(&b, "    kept in %s\n", runs[i].kept)
+			fmt.Fprintf(&b, "\n    kept in %s", runs[i].kept)
 		}
 	}
 	s.say("%s %-30s %2d runs, %d failed, %s%s", time.Now().UTC().Format("15:04:05"), w.fault.name, len(results), bad, took.Round(100*time.Millisecond), b.String())

@@ -2,10 +2,10 @@ package main
 
 import (
 	"fmt"
-	"hash/fnv"
-	"math/rand/v2"
 	"slices"
 	"strings"
+
+	"fairlead.dev/fairlead/internal/lab/scenario"
 )
 
 // A wave is a set of sessions at several moments that one fault strikes
@@ -14,14 +14,6 @@ type wave struct {
 	fault   *fault
 	nth     int
 	moments []*moment
-}
-
-// random returns the random source of one part of the schedule. It depends only
-// on the seed and the names, whatever else is run.
-func random(seed uint64, names ...any) *rand.Rand {
-	h := fnv.New64a()
-	fmt.Fprintln(h, names...)
-	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }
 
 // schedule makes the waves. Faults take turns until there are enough runs, in
@@ -64,7 +56,7 @@ func schedule(o options) ([]wave, error) {
 	if len(out) == 0 {
 		return nil, fmt.Errorf("no run is left of what was asked for; a fault's moments are in faults.go")
 	}
-	random(o.seed, "order").Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	scenario.Random(o.seed, "order").Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	// Another number of workers needs another stack: use as few stacks as
 	// possible.
 	slices.SortStableFunc(out, func(a, b wave) int { return a.fault.workers() - b.fault.workers() })

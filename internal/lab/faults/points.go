@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -27,7 +28,7 @@ type point struct {
 	// there waits until a worker is at the point.
 	there func(context.Context, *run) error
 	// behind judges what is specific to this point.
-	behind func(r *run, res *result, journals []byte, entries []protocol.Entry, d protocol.SessionDetail)
+	behind func(r *run, res *scenario.Result, journals []byte, entries []protocol.Entry, d protocol.SessionDetail)
 }
 
 // points are such moments; only the death of a worker matters there.
@@ -50,7 +51,7 @@ func pointNames() (names []string) {
 	return names
 }
 
-func (s *stage) hold(ctx context.Context, runs []*run, results []result) error {
+func (s *stage) hold(ctx context.Context, runs []*run, results []*scenario.Result) error {
 	var held []*run
 	for _, r := range runs {
 		if r.moment.point != nil && r.moment.point.there != nil {
@@ -150,7 +151,7 @@ func atGate(asks string, flags ...string) func(context.Context, *run) error {
 		if err := r.send(ctx, "please "+asks+" for "+r.id); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := context.WithTimeout(ctx, scenario.Patience)
 		defer cancel()
 		_, err := r.Model.AwaitWaiting(ctx, r.id)
 		return err
@@ -262,7 +263,7 @@ func acts(do protocol.Act) func(context.Context, *run) error {
 		if err := r.signal(ctx, r.id, protocol.SignalMessage, m); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(ctx, patience)
+		ctx, cancel := context.WithTimeout(ctx, scenario.Patience)
 		defer cancel()
 		_, err := r.Model.AwaitWaiting(ctx, r.id)
 		return err

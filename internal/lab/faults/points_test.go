@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -18,7 +19,7 @@ func TestTheJudgesOfPointsSeeWhatIsNotOnce(t *testing.T) {
 	byHand.Turns = []protocol.TurnView{{Status: "interrupted", EndedBy: protocol.EndedByPerson, Error: &protocol.Failure{Kind: protocol.EndInterrupted}}}
 	judged := protocol.SessionDetail{View: protocol.SessionView{Judged: 1}}
 	for name, c := range map[string]struct {
-		judge                 func(*run, *result, []byte, []protocol.Entry, protocol.SessionDetail)
+		judge                 func(*run, *scenario.Result, []byte, []protocol.Entry, protocol.SessionDetail)
 		journal               []byte
 		entries               []protocol.Entry
 		d                     protocol.SessionDetail
@@ -36,9 +37,9 @@ func TestTheJudgesOfPointsSeeWhatIsNotOnce(t *testing.T) {
 		"no compaction":             {begunOnce("contextCompaction"), nil, nil, ended, 0, 0, 1},
 		"a compaction, begun twice": {begunOnce("contextCompaction"), append(begun, begun...), nil, ended, 0, 0, 1},
 	} {
-		var res result
+		var res scenario.Result
 		c.judge(&run{}, &res, c.journal, c.entries, c.d)
-		if len(res.answersLost) != c.lost || len(res.answersRepeated) != c.repeated || len(res.wrong) != c.wrong {
+		if len(res.Found[answerLost]) != c.lost || len(res.Found[answerRepeated]) != c.repeated || len(res.Found[wrong]) != c.wrong {
 			t.Errorf("%s: judged %+v", name, res)
 		}
 	}

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strings"
 	"time"
+
+	"fairlead.dev/fairlead/internal/lab/scenario"
 )
 
 // A row is a fault at one step of something that sessions do besides their
@@ -29,46 +30,14 @@ type kind struct {
 	after  func(context.Context, *stage) error // judges the whole stage at the end
 }
 
-// wrong counts whatever has no column of its own.
-const wrong = "wrong"
-
 type rowRun struct {
 	*stage
-	rng *rand.Rand
-	id  string // of what it creates: a session, a seed
-	res rowResult
+	rng   *rand.Rand
+	id    string // of what it creates: a session, a seed
+	res   scenario.Result
+	tries int // needed to strike in that step; 0: one was certain to
 	// traces tell what happened, if something went wrong.
 	traces []func() []string
-}
-
-type rowResult struct {
-	fault, step string
-	nth         int
-	took        bool // the fault struck in that step, and the run finished
-	tries       int  // needed to strike there; 0: one was certain to
-	found       map[string][]string
-}
-
-func (r *rowResult) clean() bool {
-	for _, words := range r.found {
-		if len(words) > 0 {
-			return false
-		}
-	}
-	return r.took
-}
-
-func (r *rowResult) find(count, format string, args ...any) {
-	if r.found == nil {
-		r.found = map[string][]string{}
-	}
-	r.found[count] = append(r.found[count], fmt.Sprintf(format, args...))
-}
-
-func (r *rowResult) must(what string, err error) {
-	if err != nil {
-		r.find(wrong, "%s: %v", what, err)
-	}
 }
 
 // tryRows runs the rows of a kind, in an order that the seed decides, and
@@ -77,15 +46,15 @@ func tryRows(ctx context.Context, o options, k *kind) (err error) {
 	if o.repo, err = o.repository(); err != nil {
 		return err
 	}
-	s, err := newStage(ctx, o, 1, (&writer{w: o.out}).printf)
+	s, err := newStage(ctx, o, 1, scenario.Printer(o.out))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	began := time.Now()
-	var results []rowResult
+	var results []*scenario.Result
 	for nth := range o.times() {
-		for _, i := range random(o.seed, k.name, nth).Perm(len(k.rows)) {
+		for _, i := range scenario.Random(o.seed, k.name, nth).Perm(len(k.rows)) {
 			if ctx.Err() != nil || !o.wants(k, k.rows[i], nth) {
 				continue
 			}
@@ -96,15 +65,15 @@ func tryRows(ctx context.Context, o options, k *kind) (err error) {
 	}
 	table := k.table(results)
 	summary := fmt.Sprintf("seed %d, %d runs in %s", o.seed, len(results), time.Since(began).Round(time.Second))
-	fmt.Fprintf(o.out, "\n%s\n%s: %s\n", plainTable(table), k.name, summary)
-	if err := o.append(fmt.Sprintf("\n%s: %s (`%s`):\n\n%s", k.title, summary, o.command(), markdownTable(table))); err != nil {
+	fmt.Fprintf(o.out, "\n%s\n%s: %s\n", table.Plain(), k.name, summary)
+	if err := o.append(fmt.Sprintf("\n%s: %s (`%s`):\n\n%s", k.title, summary, o.command(), table.Markdown())); err != nil {
 		return err
 	}
 	if err := errors.Join(ctx.Err(), k.after(ctx, s)); err != nil {
 		return err
 	}
-	if len(results) == 0 || slices.ContainsFunc(results, func(r rowResult) bool { return !r.clean() }) {
-		return errNotClean
+	if !scenario.Clean(results) {
+		return scenario.ErrNotClean
 	}
 	return nil
 }
@@ -143,70 +112,39 @@ func (o options) append(text string) error {
 }
 
 // row runs one row.
-func (s *stage) row(ctx context.Context, o options, k *kind, row row, nth int) rowResult {
-	rng := random(o.seed, k.name, row.fault, row.step, nth)
+func (s *stage) row(ctx context.Context, o options, k *kind, row row, nth int) *scenario.Result {
+	rng := scenario.Random(o.seed, k.name, row.fault, row.step, nth)
 	r := &rowRun{stage: s, rng: rng, id: fmt.Sprintf("%c%08x-%d", k.name[0], rng.Uint32(), nth)}
-	r.res = rowResult{fault: row.fault, step: row.step, nth: nth}
+	r.res = scenario.Result{Subject: row.fault, Moment: row.step, Nth: nth}
 	began := time.Now()
 	row.try(ctx, r)
 	r.report(o, k, time.Since(began))
-	return r.res
+	return &r.res
 }
 
 func (r *rowRun) report(o options, k *kind, took time.Duration) {
-	var b strings.Builder
-	verdict := "ok"
-	if !r.res.clean() {
+	verdict, found := "ok", ""
+	if r.tries > 1 {
+		verdict += fmt.Sprintf(" at try %d", r.tries)
+	}
+	if !r.res.Clean() {
 		verdict = "FAILED"
-		for _, count := range k.counts {
-			for _, words := range r.res.found[count] {
-				fmt.Fprintf(&b, "\n    %s: %.1500s", count, words)
-			}
+		var trace []string
+		for _, lines := range r.traces {
+			trace = append(trace, lines()...)
 		}
-		fmt.Fprintf(&b, "\n    again: go run ./internal/lab/faults -seed %d -only %q -moment %q -runs %d -nth %d", o.seed, k.name+": "+r.res.fault, r.res.step, 200*(r.res.nth+1), r.res.nth)
-		for _, trace := range r.traces {
-			for _, line := range trace() {
-				b.WriteString("\n      " + line)
-			}
-		}
+		found = r.res.Report(k.counts, fmt.Sprintf("go run ./internal/lab/faults -seed %d -only %q -moment %q -runs %d -nth %d",
+			o.seed, k.name+": "+r.res.Subject, r.res.Moment, 200*(r.res.Nth+1), r.res.Nth), trace)
 	}
-	if r.res.tries > 1 {
-		verdict += fmt.Sprintf(" at try %d", r.res.tries)
-	}
-	r.say("%s %s: %-32s %-8s %s, %s%s", time.Now().UTC().Format("15:04:05"), k.name, r.res.fault, r.res.step, verdict, took.Round(100*time.Millisecond), b.String())
+	r.say("%s %s: %-32s %-8s %s, %s%s", time.Now().UTC().Format("15:04:05"), k.name, r.res.Subject, r.res.Moment, verdict, took.Round(100*time.Millisecond), found)
 }
 
-func (k *kind) table(results []rowResult) [][]string {
-	out := [][]string{append([]string{"fault", "step", "runs"}, k.counts...)}
-	line := func(fault, step string, of func(rowResult) bool) {
-		tried, took, found := 0, 0, map[string]int{}
-		for _, r := range results {
-			if !of(r) {
-				continue
-			}
-			tried++
-			if r.took {
-				took++
-			}
-			for count, words := range r.found {
-				found[count] += len(words)
-			}
-		}
-		if tried == 0 {
-			return
-		}
-		cells := []string{fault, step, fmt.Sprint(took)}
-		if took != tried {
-			cells[2] = fmt.Sprintf("%d of %d", took, tried)
-		}
-		for _, count := range k.counts {
-			cells = append(cells, fmt.Sprint(found[count]))
-		}
-		out = append(out, cells)
-	}
+func (k *kind) table(results []*scenario.Result) scenario.Table {
+	columns := append([]scenario.Column{scenario.Runs}, scenario.Counts(k.counts)...)
+	t := scenario.NewTable([]string{"fault", "step"}, columns)
 	for _, r := range k.rows {
-		line(r.fault, r.step, func(x rowResult) bool { return x.fault == r.fault && x.step == r.step })
+		t.Add([]string{r.fault, r.step}, columns, scenario.Select(results, func(x *scenario.Result) bool { return x.Subject == r.fault && x.Moment == r.step }))
 	}
-	line("all", "", func(rowResult) bool { return true })
-	return out
+	t.Add([]string{"all", ""}, columns, results)
+	return t
 }

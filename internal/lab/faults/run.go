@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -220,12 +221,5 @@ func (r *run) told() (out []string) {
 }
 
 func (r *run) pause(ctx context.Context, max time.Duration) {
-	sleep(ctx, time.Duration(r.rng.Int64N(int64(max))))
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
+	scenario.Sleep(ctx, time.Duration(r.rng.Int64N(int64(max))))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -122,7 +123,7 @@ func (l *loginRun) atRotation(ctx context.Context, r *run, f *fault) error {
 }
 
 func (l *loginRun) awaitHolding(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, scenario.Patience)
 	defer cancel()
 	return l.issuer.AwaitHolding(ctx, 1)
 }
@@ -145,14 +146,14 @@ func (l *loginRun) rotatedOnHost(ctx context.Context, r *run) error {
 	if err := r.send(ctx, "hello, rotate"); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, scenario.Patience)
 	defer cancel()
 	for ctx.Err() == nil {
 		if now := refreshIn(r.auth()); now != "" && now != before {
 			r.logf("the new login is on the host")
 			return nil
 		}
-		sleep(ctx, 5*time.Millisecond)
+		scenario.Sleep(ctx, 5*time.Millisecond)
 	}
 	return fmt.Errorf("codex of %s rotated nothing", r.id)
 }
@@ -218,7 +219,7 @@ func oldHolder(ctx context.Context, l *loginRun) error {
 		err = l.update(ctx, protocol.UpdateSaveSeed, inquiry.SaveSeed{Holder: holder, Epoch: held.Epoch, From: before.Generation,
 			Auth: strings.Repeat("0", 64), Ref: ref})
 		if err == nil {
-			l.res.find(twoHolders, "an old holder (epoch %d, now %d) saved as %s", held.Epoch, before.Epoch, holder)
+			l.res.Find(twoHolders, "an old holder (epoch %d, now %d) saved as %s", held.Epoch, before.Epoch, holder)
 		} else if !strings.Contains(err.Error(), "hold") {
 			return fmt.Errorf("the old holder was refused with %w", err)
 		}
@@ -252,7 +253,7 @@ func issuerFails(kind string) func(context.Context, *loginRun) error {
 			return fmt.Errorf("the turn is %s, and nothing was rotated", t.Status)
 		}
 		if v, err := l.view(ctx); err != nil || v.Health == "dead" {
-			l.res.find(deadMarks, "after %s the seed is %s (%s)", kind, v.Health, v.Reason)
+			l.res.Find(deadMarks, "after %s the seed is %s (%s)", kind, v.Health, v.Reason)
 		}
 		l.issuer.Mend()
 		if err := l.rotates(ctx, r); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -59,23 +60,23 @@ func ofSeed(do func(context.Context, *loginRun) error) func(context.Context, *ro
 		r.traces = append(r.traces, l.trace)
 		var err error
 		if l.host, err = r.host(ctx, "h1"); err != nil {
-			r.res.must("the host", err)
+			r.res.Must("the host", err)
 			return
 		}
 		stop, err := l.furnish(ctx)
 		defer stop()
 		if err != nil {
-			r.res.must("before the fault", err)
+			r.res.Must("before the fault", err)
 			return
 		}
 		watched := l.watch(ctx)
 		err = do(ctx, l)
-		r.res.took = err == nil
-		r.res.must("the run", err)
+		r.res.Took = err == nil
+		r.res.Must("the run", err)
 		for _, one := range l.runs {
-			r.res.must("the close", l.close(ctx, one))
+			r.res.Must("the close", l.close(ctx, one))
 		}
-		r.res.must("the judge", l.judge(ctx))
+		r.res.Must("the judge", l.judge(ctx))
 		watched()
 	}
 }
@@ -193,7 +194,7 @@ func (l *loginRun) close(ctx context.Context, r *run) error {
 		return err
 	}
 	if c := d.View.Close; c == nil || !c.Wiped {
-		l.res.find(credentialsLeft, "%s closed with %+v, error %+v", r.id, c, d.View.Error)
+		l.res.Find(credentialsLeft, "%s closed with %+v, error %+v", r.id, c, d.View.Error)
 	}
 	return nil
 }
@@ -261,14 +262,14 @@ func (l *loginRun) watch(ctx context.Context) (stop func()) {
 			if err == nil && q.Get(&v) == nil && len(v.HeldBy) > 1 {
 				seen[strings.Join(v.HeldBy, " and ")] = true
 			}
-			sleep(ctx, 250*time.Millisecond)
+			scenario.Sleep(ctx, 250*time.Millisecond)
 		}
 	}()
 	return func() {
 		cancel()
 		<-done
 		for who := range seen {
-			l.res.find(twoHolders, "held by %s", who)
+			l.res.Find(twoHolders, "held by %s", who)
 		}
 	}
 }
@@ -296,29 +297,29 @@ func (l *loginRun) judge(ctx context.Context) error {
 		}
 	}
 	if v.Health == "dead" && gone == "" {
-		l.res.find(deadMarks, "the seed is dead: %s", v.Reason)
+		l.res.Find(deadMarks, "the seed is dead: %s", v.Reason)
 	}
 	if n := l.issuer.MostUses(); n > 1 {
-		l.res.find(twoHolders, "a refresh token was used %d times", n)
+		l.res.Find(twoHolders, "a refresh token was used %d times", n)
 	}
 	newest := l.issuer.Newest(l.first)
 	if why := l.issuer.Revoked(l.first); why != "" {
-		l.res.find(lostRotations, "the issuer revoked the login: %s", why)
+		l.res.Find(lostRotations, "the issuer revoked the login: %s", why)
 	}
 	kept, err := l.kept(ctx, v)
 	if err != nil {
 		return err
 	}
 	if refreshIn(kept) != newest.Refresh || l.issuer.Uses(newest.Refresh) != 0 {
-		l.res.find(lostRotations, "generation %d in the store is not the issuer's newest token (used %d times)", v.Generation, l.issuer.Uses(newest.Refresh))
+		l.res.Find(lostRotations, "generation %d in the store is not the issuer's newest token (used %d times)", v.Generation, l.issuer.Uses(newest.Refresh))
 	}
 	for _, r := range l.runs {
 		if len(r.auth()) > 0 {
-			l.res.find(credentialsLeft, "%s", "auth.json of "+r.id+" is on the host")
+			l.res.Find(credentialsLeft, "%s", "auth.json of "+r.id+" is on the host")
 		}
 	}
 	for _, what := range l.issuer.Surprises() {
-		l.res.find(wrong, "the issuer was surprised: %s", what)
+		l.res.Find(wrong, "the issuer was surprised: %s", what)
 	}
 	return nil
 }

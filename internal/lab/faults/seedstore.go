@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -32,7 +33,7 @@ func storeAway(ctx context.Context, l *loginRun) error {
 	if err == nil {
 		err = r.signal(ctx, r.id, protocol.SignalClose, protocol.Close{By: "faults"})
 	}
-	sleep(ctx, 10*time.Second)
+	scenario.Sleep(ctx, 10*time.Second)
 	if err == nil {
 		l.stillThere(r)
 	}
@@ -60,7 +61,7 @@ func (l *loginRun) notSaved(ctx context.Context, or func(protocol.SeedView) bool
 // stillThere checks that what could not be stored is on the host.
 func (l *loginRun) stillThere(r *run) {
 	if refreshIn(r.auth()) != l.issuer.Newest(l.first).Refresh {
-		l.res.find(lostRotations, "the login was wiped with no store to keep it in")
+		l.res.Find(lostRotations, "the login was wiped with no store to keep it in")
 	}
 }
 
@@ -159,14 +160,14 @@ func (l *loginRun) whileReadOnly(ctx context.Context, step string, before int64,
 	if err := l.open(ctx, next); err != nil {
 		return err
 	}
-	sleep(ctx, 10*time.Second)
+	scenario.Sleep(ctx, 10*time.Second)
 	l.stillThere(r)
 	v, err := l.view(ctx)
 	if err == nil && v.Rotated == nil && !saved(v) {
-		l.res.find(lostRotations, "the seed says that it is saved, and it cannot be")
+		l.res.Find(lostRotations, "the seed says that it is saved, and it cannot be")
 	}
 	if slices.Contains(v.HeldBy, next.id) || len(next.auth()) > 0 {
-		l.res.find(twoHolders, "%s", next.id+" got the seed while what was rotated was not saved")
+		l.res.Find(twoHolders, "%s", next.id+" got the seed while what was rotated was not saved")
 	}
 	return err
 }
@@ -197,7 +198,7 @@ func storeTorn(ctx context.Context, l *loginRun) error {
 	}
 	_, err = r.until(ctx, r.id, "to fail", func(d protocol.SessionDetail) bool { return d.View.State == protocol.Failed && d.View.Error != nil })
 	if auth := r.auth(); len(auth) > 0 {
-		l.res.find(wrong, "a torn seed was planted")
+		l.res.Find(wrong, "a torn seed was planted")
 	}
 	if err := errors.Join(err, os.WriteFile(blob, whole, 0o600)); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/lab/scenario"
 )
 
 // A trouble is something that strikes. It prepares first, because a step may be
@@ -55,7 +56,7 @@ func storeIsAway(ctx context.Context, s *snapRun) (func() error, error) {
 		if err != nil {
 			return err
 		}
-		sleep(ctx, outage)
+		scenario.Sleep(ctx, outage)
 		s.stillThere()
 		return restore()
 	}, nil
@@ -73,7 +74,7 @@ func storeIsReadOnly(ctx context.Context, s *snapRun) (func() error, error) {
 		if err != nil {
 			return err
 		}
-		sleep(ctx, outage)
+		scenario.Sleep(ctx, outage)
 		s.stillThere()
 		return restore()
 	}, nil
@@ -89,7 +90,7 @@ func storeIsSlow(part string) trouble {
 			if err != nil {
 				return err
 			}
-			sleep(ctx, outage)
+			scenario.Sleep(ctx, outage)
 			n, err := slow.end()
 			s.run.logf("%d times it was slow", n)
 			if n == 0 {
@@ -114,7 +115,7 @@ type step struct {
 func (s *snapRun) struck(ctx context.Context, at step) (hit bool, err error) {
 	s.run.pause(ctx, at.last)
 	hit = at.within()
-	s.run.logf("the fault strikes: %s (in its step: %v)", s.res.fault, hit)
+	s.run.logf("the fault strikes: %s (in its step: %v)", s.res.Subject, hit)
 	err = at.strike()
 	if errors.Is(err, errOver) {
 		hit, err = false, nil
@@ -130,7 +131,7 @@ const tries = 8
 // untilStruck repeats to until the session was struck within the step.
 func (s *snapRun) untilStruck(ctx context.Context, to func(context.Context) (hit bool, err error)) error {
 	for try := range tries {
-		s.res.tries = try + 1
+		s.tries = try + 1
 		hit, err := to(ctx)
 		if err != nil {
 			return err

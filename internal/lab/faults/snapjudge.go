@@ -30,7 +30,7 @@ func (s *snapRun) judge(ctx context.Context) error {
 	for _, t := range d.Turns {
 		n := seen[s.run.messageOf(t.N)]
 		if text := s.run.messageOf(t.N); t.Status == "completed" && n != 1 && (t.N != s.mayLack || n > 1) {
-			s.res.find(history, "the model saw %q %d times", text, n)
+			s.res.Find(history, "the model saw %q %d times", text, n)
 		}
 	}
 	s.judgeHosts(ctx)
@@ -47,10 +47,10 @@ func (s *snapRun) judgeHosts(ctx context.Context) {
 			return nil
 		})
 		if err != nil {
-			s.res.find(wrong, "%s", err.Error())
+			s.res.Find(wrong, "%s", err.Error())
 		}
 		for _, p := range processesOf(s.run.id, folder) {
-			s.res.find(wrong, "process %d is left: %.200s", p.pid, p.command)
+			s.res.Find(wrong, "process %d is left: %.200s", p.pid, p.command)
 		}
 	}
 }
@@ -76,22 +76,22 @@ func (s *snapRun) judgeStore(ctx context.Context, turns []protocol.TurnView) err
 		}
 		got, err := s.export(ctx, one, turns)
 		if err != nil {
-			s.res.find(halfWhole, "%s says that it is complete: %v", one.ID, err)
+			s.res.Find(halfWhole, "%s says that it is complete: %v", one.ID, err)
 			continue
 		}
 		// Before the first work the folder was empty.
 		if _, ok := s.states[got]; !ok && one.Turn > 1 {
-			s.res.find(halfWhole, "%s, of turn %d, holds what the work folder never was", one.ID, one.Turn)
+			s.res.Find(halfWhole, "%s, of turn %d, holds what the work folder never was", one.ID, one.Turn)
 		}
 		if !one.Left {
 			newest = got
 		}
 	}
 	if newest != s.now {
-		s.res.find(workLost, "the newest snapshot is of version %d, not %d, and the folder is gone", s.states[newest], s.version)
+		s.res.Find(workLost, "the newest snapshot is of version %d, not %d, and the folder is gone", s.states[newest], s.version)
 	}
 	if r := s.Ctl(ctx, nil, "snapshot", "check"); r.Code != 0 {
-		s.res.find(halfWhole, "snapshot check: %s", r.Error())
+		s.res.Find(halfWhole, "snapshot check: %s", r.Error())
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (s *snapRun) export(ctx context.Context, one keptOne, turns []protocol.Turn
 		return "", err
 	}
 	if bytes.Contains(data, []byte(s.Token)) {
-		s.res.find(wrong, "a credential is in %s", one.ID)
+		s.res.Find(wrong, "a credential is in %s", one.ID)
 	}
 	if out, err := exec.CommandContext(ctx, "tar", "-C", dir, "-xpf", archive).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("tar: %w: %s", err, out)

@@ -59,19 +59,19 @@ func ofSnapshots(do func(context.Context, *snapRun) error) func(context.Context,
 	return func(ctx context.Context, r *rowRun) {
 		s := newSnapRun(r)
 		if err := s.furnish(ctx); err != nil {
-			r.res.must("before the fault", err)
+			r.res.Must("before the fault", err)
 			return
 		}
 		defer s.store.Close()
 		r.traces = append(r.traces, s.run.told)
 		watched := s.watch(ctx)
 		err := do(ctx, s)
-		r.res.took = err == nil
-		r.res.must("the run", err)
+		r.res.Took = err == nil
+		r.res.Must("the run", err)
 		err = s.close(ctx)
-		r.res.must("the close", err)
+		r.res.Must("the close", err)
 		if err == nil {
-			r.res.must("the judge", s.judge(ctx))
+			r.res.Must("the judge", s.judge(ctx))
 		}
 		watched()
 		for _, judge := range s.afterwards {

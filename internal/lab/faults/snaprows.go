@@ -15,6 +15,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -208,7 +209,7 @@ func (s *snapRun) saysThatItIsNotKept(ctx context.Context, good protocol.Snapsho
 		return err
 	}
 	if v := d.View.Snapshot; v.ID != good.ID || v.Turn != good.Turn || v.Tried <= good.N {
-		s.res.find(hidden, "after one that failed (%s) the newest good one is %s of turn %d, tried %d; it was %s of turn %d",
+		s.res.Find(hidden, "after one that failed (%s) the newest good one is %s of turn %d, tried %d; it was %s of turn %d",
 			v.Error.Message, v.ID, v.Turn, v.Tried, good.ID, good.Turn)
 	}
 	s.sameWork("a snapshot that failed")
@@ -259,7 +260,7 @@ func restoredOntoAFullDisk(ctx context.Context, s *snapRun) error {
 func (s *snapRun) nothingHalf(h *host) {
 	for _, half := range []string{"work", "codex-home/sessions"} {
 		if dir := filepath.Join(h.root, "sessions", s.run.id, half); exists(dir) {
-			s.res.find(halfWhole, "%s stands where a restore failed", dir)
+			s.res.Find(halfWhole, "%s stands where a restore failed", dir)
 		}
 	}
 }
@@ -279,7 +280,7 @@ func restoredFromTornPacks(ctx context.Context, s *snapRun) error {
 		return err
 	}
 	if r := s.Ctl(ctx, nil, "snapshot", "check", "--read-data"); r.Code == 0 {
-		s.res.find(halfWhole, "the check does not see that objects are torn")
+		s.res.Find(halfWhole, "the check does not see that objects are torn")
 	}
 	to := s.other()
 	if err := s.signal(ctx, s.run.id, protocol.SignalResume, protocol.Resume{Host: to.name, By: "faults"}); err != nil {
@@ -334,7 +335,7 @@ func (s *snapRun) lose(ctx context.Context, h *host) (back func() error, err err
 		for _, p := range left {
 			_ = syscall.Kill(p.pid, syscall.SIGKILL) // it may have exited
 		}
-		sleep(ctx, 20*time.Millisecond)
+		scenario.Sleep(ctx, 20*time.Millisecond)
 	}
 	s.run.logf("%s is lost", h.name)
 	return func() error { return errors.Join(lab.NewBoot(h.boot), h.sshd.Start(ctx)) }, errors.Join(err, ctx.Err())
@@ -385,7 +386,7 @@ func lostWhileRestored(ctx context.Context, s *snapRun) error {
 			if err != nil {
 				return err
 			}
-			sleep(ctx, 10*time.Second)
+			scenario.Sleep(ctx, 10*time.Second)
 			return back()
 		}, nil
 	})(ctx, s)

@@ -8,6 +8,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
@@ -106,13 +107,13 @@ func (s *snapRun) beingTaken() bool {
 
 // promptly polls often, for something that may last only a moment.
 func (s *snapRun) promptly(ctx context.Context, what string, there func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, scenario.Patience)
 	defer cancel()
 	for !there() {
 		if ctx.Err() != nil {
 			return fmt.Errorf("waited in vain for %s", what)
 		}
-		sleep(ctx, 3*time.Millisecond)
+		scenario.Sleep(ctx, 3*time.Millisecond)
 	}
 	return nil
 }
@@ -156,7 +157,7 @@ func (s *snapRun) goesOn(ctx context.Context) error {
 		}
 		if t.Status == "completed" {
 			if want := "The first was: " + s.run.said[0].text; t.FinalText != want {
-				s.res.find(history, "turn %d says %q, not %q", t.N, t.FinalText, want)
+				s.res.Find(history, "turn %d says %q, not %q", t.N, t.FinalText, want)
 			}
 			break
 		}
@@ -192,7 +193,7 @@ func (s *snapRun) close(ctx context.Context) error {
 		return err
 	}
 	if c := d.View.Close; c == nil || !c.Wiped || !c.Removed || c.Archive == "" {
-		s.res.find(wrong, "it closed with %+v, error %+v", c, d.View.Error)
+		s.res.Find(wrong, "it closed with %+v, error %+v", c, d.View.Error)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/snapshots"
@@ -34,7 +35,7 @@ func (s *snapRun) watch(ctx context.Context) (stop func()) {
 		all.Go(func() {
 			for ctx.Err() == nil {
 				look()
-				sleep(ctx, d)
+				scenario.Sleep(ctx, d)
 			}
 		})
 	}
@@ -67,16 +68,16 @@ func (s *snapRun) watch(ctx context.Context) (stop func()) {
 		cancel()
 		all.Wait()
 		if two != "" {
-			s.res.find(twoCodexes, "codex ran in %s", two)
+			s.res.Find(twoCodexes, "codex ran in %s", two)
 		}
 		if !one {
-			s.res.find(wrong, "codex was never seen to run, so nobody knows how often it did")
+			s.res.Find(wrong, "codex was never seen to run, so nobody knows how often it did")
 		}
 		for _, what := range lost {
-			s.res.find(workLost, "%s", what)
+			s.res.Find(workLost, "%s", what)
 		}
 		for _, what := range hid {
-			s.res.find(hidden, "%s", what)
+			s.res.Find(hidden, "%s", what)
 		}
 	}
 }
@@ -141,7 +142,7 @@ func (s *snapRun) stillThere() {
 	ctx := context.Background()
 	now, seen := s.now, time.Now()
 	if s.unparked != nil && !s.manifestSince(s.unparked) && s.state() == string(protocol.Parked) {
-		s.res.find(halfWhole, "it says that it is parked while nothing could be kept")
+		s.res.Find(halfWhole, "it says that it is parked while nothing could be kept")
 	}
 	for _, h := range s.hosts {
 		if got, err := treeDigest(filepath.Join(h.root, "sessions", s.run.id, "work")); err == nil && got == now {
@@ -151,7 +152,7 @@ func (s *snapRun) stillThere() {
 	// The store can be read only when it is back.
 	s.afterwards = append(s.afterwards, func() {
 		if err := s.isProven(ctx, departure{s.version, "every host", seen}); err != nil {
-			s.res.find(workLost, "%v", err)
+			s.res.Find(workLost, "%v", err)
 		}
 	})
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"fairlead.dev/fairlead/internal/lab/scenario"
 )
 
 // works changes the work folder, as codex would: it makes, changes and removes
@@ -20,7 +22,7 @@ func (s *snapRun) works() error {
 	defer s.mu.Unlock()
 	s.version++
 	work := s.run.work()
-	rng := random(0, s.id, s.version) // unlike other sessions' data, which the store already has
+	rng := scenario.Random(0, s.id, s.version) // unlike other sessions' data, which the store already has
 	put := func(name string, data []byte, mode os.FileMode) error {
 		path := filepath.Join(work, name)
 		return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, mode), os.Chmod(path, mode))
@@ -124,7 +126,7 @@ func (s *snapRun) sameWork(when string) {
 		s.now, s.version, s.atLeast = got, v, 0
 	}
 	if err != nil || got != s.now {
-		s.res.find(workLost, "at %s the work folder is of version %d, not %d (%v): %s", when, s.states[got], s.version, err, s.differs())
+		s.res.Find(workLost, "at %s the work folder is of version %d, not %d (%v): %s", when, s.states[got], s.version, err, s.differs())
 		s.now = got // report it once
 	}
 }

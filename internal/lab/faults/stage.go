@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
@@ -44,9 +44,6 @@ type host struct {
 	boot string // the file that it sees as its boot id
 	port int
 }
-
-// patience bounds every step of a run. The machine may be busy.
-const patience = 4 * time.Minute
 
 func newStage(ctx context.Context, o options, workers int, say func(string, ...any)) (*stage, error) {
 	l, err := lab.New(ctx, lab.Options{Repo: o.repo, Script: []byte(cmp.Or(o.script, script)), Codex: o.codex, Workers: workers})
@@ -142,21 +139,7 @@ func (s *stage) host(ctx context.Context, name string) (*host, error) {
 
 // again retries do, which may fail while a fault lasts, until it succeeds.
 func again(ctx context.Context, what string, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		try, stop := context.WithTimeout(ctx, 6*time.Second)
-		err := do(try)
-		stop()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", what, err)
-		case <-time.After(250 * time.Millisecond):
-		}
-	}
+	return scenario.Wait{Most: scenario.Patience, Try: 6 * time.Second, Gap: 250 * time.Millisecond}.For(ctx, what, do)
 }
 
 func (s *stage) signal(ctx context.Context, id, name string, arg any) error {
@@ -251,15 +234,4 @@ func (s *stage) readStore(ctx context.Context) (*store.Store, error) {
 		return nil, err
 	}
 	return store.Open(ctx, store.Options{URL: "file://" + s.storeDir(), Recipients: to, Identities: ids})
-}
-
-type writer struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (w *writer) printf(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	fmt.Fprintf(w.w, format+"\n", args...)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/lab/standin"
 )
 
@@ -55,24 +56,22 @@ const (
 	effectLost     = "effects lost"
 	effectRepeated = "repeated"
 	messageVoid    = "messages void"
-	leftOver       = "left over"
 )
 
 var stormCounts = []string{notCompleted, effectLost, effectRepeated, messageVoid, leftOver, wrong}
 
 // A stormResult is the outcome of the sessions of one phase in one storm.
 type stormResult struct {
-	rowResult
+	scenario.Result // Recovered is the time from the end of the storm
 	sessions        int
-	planned, struck int           // strikes; a lasting one counts as 1
-	within          int           // strikes that were seen to hit the phase
-	attempts        int           // highest attempt number that was seen
-	calm            time.Duration // from the end of the storm until all was as expected
+	planned, struck int // strikes; a lasting one counts as 1
+	within          int // strikes that were seen to hit the phase
+	attempts        int // highest attempt number that was seen
 }
 
 func (r *stormResult) enough() bool { return 2*r.struck >= r.planned && r.struck > 0 }
 
-func (r *stormResult) clean() bool { return r.rowResult.clean() && r.enough() }
+func (r *stormResult) clean() bool { return r.Result.Clean() && r.enough() }
 
 const stormFile = "docs/reference/storm-matrix.md"
 
@@ -94,7 +93,7 @@ func tryStorms(ctx context.Context, o options) (err error) {
 	}
 	began, busy := time.Now(), load()
 	var results []stormResult
-	say := (&writer{w: o.out}).printf
+	say := scenario.Printer(o.out)
 	if o.wantsStorm(several, fromNew) {
 		one, serr := tryMany(ctx, o, say)
 		results, err = append(results, one), errors.Join(err, serr)
@@ -110,15 +109,15 @@ func tryStorms(ctx context.Context, o options) (err error) {
 	table := stormTable(results)
 	summary := fmt.Sprintf("seed %d, %d rows in %s, %s, on %d cores whose load was %s when it began and %s when it ended",
 		o.seed, len(results), time.Since(began).Round(time.Second), began.UTC().Format(time.DateOnly), runtime.NumCPU(), busy, load())
-	fmt.Fprintf(o.out, "\n%s\nstorms: %s\n", plainTable(table), summary)
-	text := fmt.Sprintf("%s (`%s`):\n\n%s", summary, o.command(), markdownTable(table))
+	fmt.Fprintf(o.out, "\n%s\nstorms: %s\n", table.Plain(), summary)
+	text := fmt.Sprintf("%s (`%s`):\n\n%s", summary, o.command(), table.Markdown())
 	if o.write && ctx.Err() == nil {
 		whole := "# What survives a storm\n\nWritten by this program; `go doc ./internal/lab/faults` says what the columns mean.\n\n" + strings.ToUpper(text[:1]) + text[1:]
 		err = errors.Join(err, os.WriteFile(filepath.Join(o.repo, stormFile), []byte(whole), 0o644))
 	}
 	err = errors.Join(err, ctx.Err(), o.append("\nStorms: "+text))
 	if err == nil && (len(results) == 0 || slices.ContainsFunc(results, func(r stormResult) bool { return !r.clean() })) {
-		err = errNotClean
+		err = scenario.ErrNotClean
 	}
 	return err
 }
@@ -132,42 +131,32 @@ func load() string {
 	return first
 }
 
-func stormTable(results []stormResult) [][]string {
-	out := [][]string{append([]string{"storm", "moment", "sessions", "strikes", "within", "attempts"}, append(slices.Clone(stormCounts), "all done after")...)}
+func stormTable(results []stormResult) scenario.Table {
+	columns := append(scenario.Counts(stormCounts), scenario.Column{Title: "all done after", Cell: func(rs []*scenario.Result) string {
+		if !rs[0].Took {
+			return "never"
+		}
+		return fmt.Sprintf("%.0f s", rs[0].Recovered.Seconds())
+	}})
+	t := scenario.NewTable([]string{"storm", "moment", "sessions", "strikes", "within", "attempts"}, columns)
 	for _, r := range results {
-		cells := []string{r.fault, r.step, fmt.Sprint(r.sessions), fmt.Sprint(r.struck), fmt.Sprint(r.within), fmt.Sprint(r.attempts)}
+		strikes := fmt.Sprint(r.struck)
 		if r.struck < r.planned {
-			cells[3] = fmt.Sprintf("%d of %d", r.struck, r.planned)
+			strikes = fmt.Sprintf("%d of %d", r.struck, r.planned)
 		}
-		for _, count := range stormCounts {
-			cells = append(cells, fmt.Sprint(len(r.found[count])))
-		}
-		done := "never"
-		if r.took {
-			done = fmt.Sprintf("%.0f s", r.calm.Seconds())
-		}
-		out = append(out, append(cells, done))
+		t.Add([]string{r.Subject, r.Moment, fmt.Sprint(r.sessions), strikes, fmt.Sprint(r.within), fmt.Sprint(r.attempts)}, columns, []*scenario.Result{&r.Result})
 	}
-	return out
+	return t
 }
 
 // sayStorm prints the outcome of a row and, if it failed, all that is known.
-func sayStorm(o options, say func(string, ...any), r *stormResult, took time.Duration, traces []string) {
-	var b strings.Builder
-	verdict := "ok"
+func sayStorm(o options, say func(string, ...any), r *stormResult, took time.Duration, trace []string) {
+	verdict, found := "ok", ""
 	if !r.clean() {
 		verdict = "FAILED"
-		for _, count := range stormCounts {
-			for _, words := range r.found[count] {
-				fmt.Fprintf(&b, "\n    %s: %.1500s", count, words)
-			}
-		}
-		fmt.Fprintf(&b, "\n    again: go run ./internal/lab/faults -seed %d -only %q -moment %q", o.seed, "storms: "+r.fault, r.step)
-		for _, line := range traces {
-			b.WriteString("\n      " + line)
-		}
+		found = r.Report(stormCounts, fmt.Sprintf("go run ./internal/lab/faults -seed %d -only %q -moment %q", o.seed, "storms: "+r.Subject, r.Moment), trace)
 	}
-	say("%s storms: %s, %s: %d sessions, %d of %d strikes, %d within, %d attempts, %s, %s%s", time.Now().UTC().Format("15:04:05"), r.fault, r.step, r.sessions, r.struck, r.planned, r.within, r.attempts, verdict, took.Round(100*time.Millisecond), b.String())
+	say("%s storms: %s, %s: %d sessions, %d of %d strikes, %d within, %d attempts, %s, %s%s", time.Now().UTC().Format("15:04:05"), r.Subject, r.Moment, r.sessions, r.struck, r.planned, r.within, r.attempts, verdict, took.Round(100*time.Millisecond), found)
 }
 
 // stormScript makes the model do what a message says line by line, as the
@@ -198,7 +187,7 @@ func packStandin(ctx context.Context, o options, bytes int) (dir string, err err
 	if err := standin.Pack(ctx, o.repo, dir); err != nil {
 		return dir, err
 	}
-	rng := random(o.seed, "padding")
+	rng := scenario.Random(o.seed, "padding")
 	padding := make([]byte, bytes)
 	for i := range padding {
 		padding[i] = byte(rng.Uint32())

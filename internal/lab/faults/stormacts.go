@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities/batches"
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
@@ -157,7 +158,7 @@ func (r *stormRun) insists(ctx context.Context, args ...string) (string, error) 
 		if ctx.Err() != nil {
 			return "", got
 		}
-		sleep(ctx, time.Second)
+		scenario.Sleep(ctx, time.Second)
 	}
 }
 
@@ -282,7 +283,7 @@ func firesSchedule(ctx context.Context, r *stormRun) error {
 // none.
 func (r *stormRun) lookForFiring(ctx context.Context) string {
 	for ctx.Err() == nil {
-		sleep(ctx, 5*time.Second) // visibility may lag behind the trigger
+		scenario.Sleep(ctx, 5*time.Second) // visibility may lag behind the trigger
 		var shown struct {
 			Recent []struct {
 				ID string `json:"id"`

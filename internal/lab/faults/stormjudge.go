@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"golang.org/x/sync/errgroup"
 
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
@@ -30,25 +31,8 @@ func (s *stage) begin(ctx context.Context, in session.Input) error {
 
 // waitFor retries do once a second until it succeeds.
 func waitFor(ctx context.Context, what string, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, calmWithin)
-	defer cancel()
-	for {
-		try, stop := context.WithTimeout(ctx, 20*time.Second)
-		err := do(try)
-		stop()
-		var now hopeless
-		if err == nil || errors.As(err, &now) {
-			return err
-		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("waited for %s: %w", what, err)
-		}
-		sleep(ctx, time.Second)
-	}
+	return scenario.Wait{Most: calmWithin, Try: 20 * time.Second, Gap: time.Second}.For(ctx, what, do)
 }
-
-// hopeless is an error that retries do not mend.
-type hopeless struct{ error }
 
 // await polls a session until ok returns true or the session has ended.
 func (r *stormRun) await(ctx context.Context, id, what string, ok func(protocol.SessionDetail) bool) (protocol.SessionDetail, error) {
@@ -63,7 +47,7 @@ func (r *stormRun) await(ctx context.Context, id, what string, ok func(protocol.
 		}
 		err = fmt.Errorf("%s is %s, waits for %q, turns %s, approvals %s, error %+v", id, d.View.State, d.View.Waits, briefTurns(d), briefApprovals(d), d.View.Error)
 		if slices.Contains(over, d.View.State) {
-			return hopeless{err}
+			return scenario.Hopeless(err)
 		}
 		return err
 	})

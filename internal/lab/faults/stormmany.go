@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/workflows/session"
 )
 
@@ -59,7 +60,7 @@ func (s *stage) bareHost(ctx context.Context, name string, want hostWants) (*hos
 // struck from the first second on. The short form is smaller and uses the
 // stand-in.
 func tryMany(ctx context.Context, o options, say func(string, ...any)) (res stormResult, err error) {
-	res = stormResult{rowResult: rowResult{fault: several, step: fromNew}}
+	res = stormResult{Result: scenario.Result{Subject: several, Moment: fromNew}}
 	many, long := 20, 100*time.Second
 	if o.short {
 		many, long = 6, 20*time.Second
@@ -80,8 +81,8 @@ func tryMany(ctx context.Context, o options, say func(string, ...any)) (res stor
 	if err != nil {
 		return res, err
 	}
-	w := &stormWave{stage: s, a: h, b: h, rng: random(o.seed, several)}
-	rng := random(o.seed, several, "sessions")
+	w := &stormWave{stage: s, a: h, b: h, rng: scenario.Random(o.seed, several)}
+	rng := scenario.Random(o.seed, several, "sessions")
 	for n := range many {
 		w.runs = append(w.runs, &stormRun{stormWave: w, id: fmt.Sprintf("s%08x-%d", rng.Uint32(), n), host: h, res: &res})
 	}
@@ -98,8 +99,8 @@ func tryMany(ctx context.Context, o options, say func(string, ...any)) (res stor
 			res.struck += n
 		}
 		say("%s the storm is over; it struck %v", time.Now().UTC().Format("15:04:05"), struck)
-		res.must("the strikes", serr)
-		res.must("the stack afterwards", s.healthy(ctx))
+		res.Must("the strikes", serr)
+		res.Must("the stack afterwards", s.healthy(ctx))
 		over <- ctx.Err()
 	}()
 	w.each(func(r *stormRun) error {
@@ -111,7 +112,7 @@ func tryMany(ctx context.Context, o options, say func(string, ...any)) (res stor
 	}
 	calm := time.Now()
 	w.each(func(r *stormRun) error { return r.completes(ctx, r.id, 1) })
-	res.took, res.calm = true, time.Since(calm)
+	res.Took, res.Recovered = true, time.Since(calm)
 	w.conclude(ctx, []*host{h})
 	var traces []string
 	for _, r := range w.runs {

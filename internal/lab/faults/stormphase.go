@@ -15,6 +15,7 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 	"golang.org/x/sync/errgroup"
 
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
@@ -111,7 +112,7 @@ func (r *stormRun) find(count, format string, args ...any) {
 	r.mu.Unlock()
 	resMu.Lock()
 	defer resMu.Unlock()
-	r.res.find(count, "%s: %s", r.id, text)
+	r.res.Find(count, "%s: %s", r.id, text)
 }
 
 // An ill is an error with its own column.
@@ -364,14 +365,14 @@ func (s *stage) stormHosts(ctx context.Context) (f stormWave, err error) {
 func (s *stage) phaseWave(ctx context.Context, o options, f stormWave, on stormOn, nth int) ([]stormResult, error) {
 	began := time.Now()
 	w := f
-	w.long, w.rng = away, random(o.seed, on.name, nth)
+	w.long, w.rng = away, scenario.Random(o.seed, on.name, nth)
 	var err error
 	if w.fresh, err = s.bareHost(ctx, fmt.Sprintf("fresh-%d", nth), hostWants{slots: 64, jump: "bastion"}); err != nil {
 		return nil, err
 	}
 	results := make([]stormResult, len(on.phases))
 	for i, p := range on.phases {
-		results[i] = stormResult{rowResult: rowResult{fault: on.name, step: p.name}, sessions: 1}
+		results[i] = stormResult{Result: scenario.Result{Subject: on.name, Moment: p.name}, sessions: 1}
 		w.runs = append(w.runs, &stormRun{stormWave: &w, phase: p, id: fmt.Sprintf("s%08x-%d", w.rng.Uint32(), i), host: w.a, res: &results[i]})
 	}
 	w.each(func(r *stormRun) error {
@@ -397,7 +398,7 @@ func (s *stage) phaseWave(ctx context.Context, o options, f stormWave, on stormO
 		}
 		resMu.Lock()
 		defer resMu.Unlock()
-		r.res.took, r.res.calm = true, time.Since(calm)
+		r.res.Took, r.res.Recovered = true, time.Since(calm)
 		return nil
 	})
 	w.conclude(ctx, w.hosts())

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
@@ -70,7 +71,7 @@ func tryPlaces(ctx context.Context, o options, say func(string, ...any)) (result
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	w := &stormWave{stage: s, rng: random(o.seed, "places")}
+	w := &stormWave{stage: s, rng: scenario.Random(o.seed, "places")}
 	if w.b, err = s.bareHost(ctx, "b", hostWants{slots: 8}); err != nil {
 		return nil, err
 	}
@@ -78,7 +79,7 @@ func tryPlaces(ctx context.Context, o options, say func(string, ...any)) (result
 	results = make([]stormResult, len(wanted))
 	at := map[*stormRun]*place{}
 	for i, p := range wanted {
-		results[i] = stormResult{rowResult: rowResult{fault: p.name, step: p.moment}, sessions: 1, planned: p.strikes}
+		results[i] = stormResult{Result: scenario.Result{Subject: p.name, Moment: p.moment}, sessions: 1, planned: p.strikes}
 		h, err := p.host(ctx, s)
 		if err != nil {
 			return nil, err
@@ -94,7 +95,7 @@ func tryPlaces(ctx context.Context, o options, say func(string, ...any)) (result
 		}
 		resMu.Lock()
 		defer resMu.Unlock()
-		r.res.took, r.res.calm, r.res.within = true, time.Since(began), r.res.struck
+		r.res.Took, r.res.Recovered, r.res.within = true, time.Since(began), r.res.struck
 		return nil
 	})
 	w.conclude(ctx, hosts)
@@ -238,7 +239,7 @@ func waitUntil(ctx context.Context, what string, ok func() bool) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("waited for %s: %w", what, ctx.Err())
 		}
-		sleep(ctx, 50*time.Millisecond)
+		scenario.Sleep(ctx, 50*time.Millisecond)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/lab/scenario"
 )
 
 // childrenOf returns the stack's processes that run a program, with their start
@@ -51,7 +52,7 @@ func (s *stage) killChildren(ctx context.Context, program string, by time.Time) 
 		if time.Now().After(by) {
 			return false
 		}
-		sleep(ctx, 20*time.Millisecond)
+		scenario.Sleep(ctx, 20*time.Millisecond)
 	}
 	return false
 }
@@ -100,36 +101,36 @@ func planStorm(rng *rand.Rand, long time.Duration) (plan []planned) {
 	return plan
 }
 
-// carryOut strikes as planned, each kind independently, so that a slow restart
-// delays only the next strike of its kind. It returns the number of strikes by
-// kind.
+// carryOut strikes as planned. A slow restart delays only the next strike of
+// its kind. It returns the number of strikes by kind.
 func (s *stage) carryOut(ctx context.Context, plan []planned, h *host) (map[string]int, error) {
 	began := time.Now()
 	var mu sync.Mutex
 	struck, errs := map[string]int{}, []error{}
-	var wg sync.WaitGroup
-	for _, kind := range stormKinds {
-		wg.Go(func() {
-			mine := slices.DeleteFunc(slices.Clone(plan), func(p planned) bool { return p.kind != kind })
-			for i, p := range mine {
-				sleep(ctx, time.Until(began.Add(p.at)))
-				by := began.Add(p.at + 6*time.Second)
-				if i+1 < len(mine) {
-					by = began.Add(mine[i+1].at)
-				}
+	var strikes []scenario.Strike
+	for i, p := range plan {
+		// A strike that finds nothing to strike waits until the next of its kind.
+		by := began.Add(p.at + 6*time.Second)
+		if next := slices.IndexFunc(plan[i+1:], func(q planned) bool { return q.kind == p.kind }); next >= 0 {
+			by = began.Add(plan[i+1+next].at)
+		}
+		strikes = append(strikes, scenario.Strike{
+			Target: p.kind,
+			Due:    func(ctx context.Context) { scenario.Sleep(ctx, time.Until(began.Add(p.at))) },
+			Do: func(ctx context.Context) {
 				hit, err := s.strikeOne(ctx, p, h, by)
 				mu.Lock()
+				defer mu.Unlock()
 				if hit {
-					struck[kind]++
+					struck[p.kind]++
 				}
 				if err != nil {
 					errs = append(errs, fmt.Errorf("%s: %w", p, err))
 				}
-				mu.Unlock()
-			}
+			},
 		})
 	}
-	wg.Wait()
+	scenario.CarryOut(ctx, strikes)
 	return struck, errors.Join(errs...)
 }
 
@@ -151,7 +152,7 @@ func (h *host) strikeWire(ctx context.Context, p planned, by time.Time) (hit boo
 		if err != nil {
 			return false, err
 		}
-		sleep(ctx, p.long)
+		scenario.Sleep(ctx, p.long)
 		return true, restore()
 	}
 	for ctx.Err() == nil {
@@ -164,7 +165,7 @@ func (h *host) strikeWire(ctx context.Context, p planned, by time.Time) (hit boo
 		if n > 0 || time.Now().After(by) {
 			return n > 0, nil // a connection that came back in that very moment does not matter
 		}
-		sleep(ctx, 50*time.Millisecond)
+		scenario.Sleep(ctx, 50*time.Millisecond)
 	}
 	return false, err
 }
@@ -185,14 +186,14 @@ func (w *stormWave) untilSeen(ctx context.Context) {
 		}
 		return within, left
 	}
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, 20*time.Millisecond) {
+	for end := time.Now().Add(15 * time.Second); time.Now().Before(end) && ctx.Err() == nil; scenario.Sleep(ctx, 20*time.Millisecond) {
 		within, left := look()
 		if within {
-			sleep(ctx, time.Duration(w.rng.Int64N(int64(100*time.Millisecond))))
+			scenario.Sleep(ctx, time.Duration(w.rng.Int64N(int64(100*time.Millisecond))))
 			return
 		}
 		if !left {
-			sleep(ctx, 4*time.Second) // for phases that last
+			scenario.Sleep(ctx, 4*time.Second) // for phases that last
 			look()
 			return
 		}
@@ -235,7 +236,7 @@ func resetAgainAndAgain(ctx context.Context, w *stormWave) error {
 	for range blows {
 		w.untilSeen(ctx)
 		n := 0
-		for end := time.Now().Add(20 * time.Second); n == 0 && time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, 50*time.Millisecond) {
+		for end := time.Now().Add(20 * time.Second); n == 0 && time.Now().Before(end) && ctx.Err() == nil; scenario.Sleep(ctx, 50*time.Millisecond) {
 			for _, h := range append(w.hosts(), w.bastion) {
 				n += h.sshd.KillSessions()
 			}
@@ -275,7 +276,7 @@ func (w *stormWave) lasting(ctx context.Context, strike func() (restore func() e
 		return err
 	}
 	w.count(true)
-	sleep(ctx, w.long)
+	scenario.Sleep(ctx, w.long)
 	for _, r := range w.runs {
 		r.look(ctx, w.struck)
 		r.res.attempts = max(r.res.attempts, int(r.attempt))

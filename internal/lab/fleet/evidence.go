@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -63,7 +64,7 @@ func (f *fleet) gather(ctx context.Context, e *evidence) {
 	e.effects, err = readEffects(f.effects)
 	took(err)
 	// The last slots are released only when sessions have reported their ends.
-	took(again(ctx, "all slots to be free", func(ctx context.Context) error {
+	took(scenario.Again(ctx, "all slots to be free", func(ctx context.Context) error {
 		e.hosts = nil
 		for _, z := range zoneNames {
 			hosts, err := lab.Lines[protocol.HostView](ctx, f.Lab, "host", "list", "--zone", z)
@@ -83,7 +84,7 @@ func (f *fleet) gather(ctx context.Context, e *evidence) {
 		}
 		return nil
 	}))
-	took(again(ctx, "Temporal to show that all have ended", func(ctx context.Context) (err error) {
+	took(scenario.Again(ctx, "Temporal to show that all have ended", func(ctx context.Context) (err error) {
 		if e.running, err = f.count(ctx, "Running"); err != nil {
 			return err
 		}
@@ -110,7 +111,7 @@ func (f *fleet) gather(ctx context.Context, e *evidence) {
 	f.drainAll()
 	e.badly = f.badly
 	// sshd ends the sessions of workers that have gone.
-	_ = again(ctx, "hosts to be empty", func(context.Context) error {
+	_ = scenario.Again(ctx, "hosts to be empty", func(context.Context) error {
 		e.left = nil
 		for _, name := range hostNames() {
 			e.left = append(e.left, f.hosts[name].left()...)

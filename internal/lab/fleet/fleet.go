@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -40,9 +40,8 @@ type fleet struct {
 	effects  string // the folder that commands write to
 	zones    map[string]*zone
 	hosts    map[string]*host
-	locks    map[string]*sync.Mutex // by target; one trouble at a time
-	ended    atomic.Int64           // number of items
-	over     atomic.Bool            // the batch is over
+	ended    atomic.Int64 // number of items
+	over     atomic.Bool  // the batch is over
 
 	mu      sync.Mutex
 	workers []*lab.Worker // guarded by mu, the oldest first
@@ -51,7 +50,7 @@ type fleet struct {
 }
 
 func newFleet(ctx context.Context, repo string, say func(string, ...any)) (f *fleet, err error) {
-	f = &fleet{say: say, zones: map[string]*zone{}, hosts: map[string]*host{}, locks: map[string]*sync.Mutex{onServer: {}}}
+	f = &fleet{say: say, zones: map[string]*zone{}, hosts: map[string]*host{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, f.Close())
@@ -72,7 +71,6 @@ func newFleet(ctx context.Context, repo string, say func(string, ...any)) (f *fl
 		return f, err
 	}
 	for i, name := range zoneNames {
-		f.locks[name] = &sync.Mutex{}
 		if f.zones[name], err = newZone(name, i+1); err != nil {
 			return f, err
 		}
@@ -86,7 +84,6 @@ func newFleet(ctx context.Context, repo string, say func(string, ...any)) (f *fl
 		}
 	}
 	for i, name := range hostNames() {
-		f.locks[name] = &sync.Mutex{}
 		if err = f.addHost(ctx, name, 11+i); err != nil {
 			return f, err
 		}
@@ -153,7 +150,7 @@ func (f *fleet) addHost(ctx context.Context, name string, nr int) error {
 	if err != nil {
 		return err
 	}
-	err = again(ctx, "zone "+z.name+" to take hosts", func(ctx context.Context) error {
+	err = scenario.Again(ctx, "zone "+z.name+" to take hosts", func(ctx context.Context) error {
 		if r := f.Ctl(ctx, nil, "host", "list", "--zone", z.name); r.Code != 0 || r.Stderr != "" {
 			return r
 		}
@@ -223,13 +220,13 @@ func (f *fleet) follow(ctx context.Context) (v protocol.BatchView, err error) {
 				return v, nil
 			}
 		}
-		if time.Since(told) > patience {
-			return v, fmt.Errorf("the batch has said nothing for %s: %w", patience, err)
+		if time.Since(told) > scenario.Patience {
+			return v, fmt.Errorf("the batch has said nothing for %s: %w", scenario.Patience, err)
 		}
 		if ctx.Err() != nil {
 			return v, fmt.Errorf("the batch has not ended: %+v: %w", v, ctx.Err())
 		}
-		sleep(ctx, 300*time.Millisecond)
+		scenario.Sleep(ctx, 300*time.Millisecond)
 	}
 }
 
@@ -284,13 +281,4 @@ func (f *fleet) keep(ctx context.Context) (string, error) {
 		_ = os.WriteFile(filepath.Join(dir, name), []byte(r.Stdout+r.Stderr), 0o600)
 	}
 	return dir, nil
-}
-
-func writer(w io.Writer) func(string, ...any) {
-	var mu sync.Mutex
-	return func(format string, args ...any) {
-		mu.Lock()
-		defer mu.Unlock()
-		fmt.Fprintf(w, format+"\n", args...)
-	}
 }

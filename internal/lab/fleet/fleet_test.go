@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 )
@@ -77,7 +78,7 @@ func sound() *evidence {
 }
 
 func TestTheJudgeSeesEachWrong(t *testing.T) {
-	if rows := judge(sound()); !clean(rows) {
+	if rows := judge(sound()); !scenario.Clean(rows) {
 		t.Fatalf("what is sound is judged\n%s", plainRows(rows))
 	}
 	for _, c := range []struct {
@@ -126,7 +127,7 @@ func TestTheJudgeSeesEachWrong(t *testing.T) {
 		e := sound()
 		c.change(e)
 		rows := judge(e)
-		if i := slices.IndexFunc(rows, func(r row) bool { return r.name == c.row }); i < 0 || len(rows[i].wrong) == 0 {
+		if i := slices.IndexFunc(rows, func(r *scenario.Result) bool { return r.Subject == c.row }); i < 0 || rows[i].Clean() {
 			t.Errorf("%s, %s: judged\n%s", c.row, c.what, plainRows(rows))
 		}
 	}

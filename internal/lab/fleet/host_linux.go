@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/lab/scenario"
 )
 
 // A host is a machine made of Linux namespaces: it has its own processes,
@@ -130,7 +131,7 @@ func (h *host) on(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, h.off(ctx))
 	}
-	err = again(ctx, "the start of "+h.name, func(context.Context) error {
+	err = scenario.Again(ctx, "the start of "+h.name, func(context.Context) error {
 		parents := procs()
 		for pid, parent := range parents {
 			if parent == outer && listens(pid) {
@@ -168,7 +169,7 @@ func (h *host) off(ctx context.Context) error {
 	_ = h.guard.Wait() // the status is that of the killed process
 	h.guard = nil
 	h.init.Store(0)
-	return again(ctx, "the end of "+h.name, func(context.Context) error {
+	return scenario.Again(ctx, "the end of "+h.name, func(context.Context) error {
 		if listens(h.netns.guard.Process.Pid) {
 			return errors.New("its sshd still listens")
 		}
@@ -279,33 +280,4 @@ func (h *host) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	return errors.Join(h.off(ctx), h.netns.Close())
-}
-
-// again retries do until it succeeds.
-func again(ctx context.Context, what string, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		try, stop := context.WithTimeout(ctx, 15*time.Second)
-		err := do(try)
-		stop()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waited in vain for %s: %w", what, err)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}
-
-// patience bounds every step. The machine may be busy.
-const patience = 4 * time.Minute
-
-func sleep(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
 }

@@ -6,13 +6,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"fairlead.dev/fairlead/internal/lab/scenario"
 )
 
 type options struct {
@@ -31,34 +30,24 @@ func main() {
 	flag.IntVar(&o.troubles, "troubles", 0, "how many troubles there are (0: one for ten items, two at least)")
 	flag.StringVar(&o.markdown, "markdown", "", "`file` to write the result to, as Markdown")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	repo, err := os.Getwd()
-	if err == nil {
-		o.repo = repo
-		err = try(ctx, o)
-	}
-	stop()
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "\nfleet: %v\n", err)
-		os.Exit(1)
-	}
+	scenario.Main("fleet", func(ctx context.Context) (err error) {
+		if o.repo, err = os.Getwd(); err != nil {
+			return err
+		}
+		return try(ctx, o)
+	})
 }
-
-// errNotClean means that something was judged wrong.
-var errNotClean = errors.New("not everything went as it must")
 
 // try makes and prints the plan, carries it out, and judges.
 func try(ctx context.Context, o options) (err error) {
-	if o.seed == 0 {
-		o.seed = rand.Uint64N(1 << 32)
-	}
+	o.seed = scenario.NewSeed(o.seed)
 	if o.troubles == 0 {
 		o.troubles = max(2, o.sessions/10)
 	}
 	if o.sessions < 2 || o.sessions > 999 {
 		return fmt.Errorf("-sessions %d is not between 2 and 999", o.sessions)
 	}
-	say := writer(o.out)
+	say := scenario.Printer(o.out)
 	e := &evidence{items: planItems(o.seed, o.sessions)}
 	plan := planTroubles(o.seed, o.sessions, o.troubles)
 	say("seed %d: %d items over %d hosts with %d slots each, %d troubles:", o.seed, o.sessions, len(hostNames()), slots, len(plan))
@@ -85,9 +74,9 @@ func try(ctx context.Context, o options) (err error) {
 			return err
 		}
 	}
-	if !clean(rows) {
+	if !scenario.Clean(rows) {
 		kept, keptErr := f.keep(context.WithoutCancel(ctx))
-		return errors.Join(fmt.Errorf("%w: seed %d (kept in %s)", errNotClean, o.seed, kept), keptErr)
+		return errors.Join(fmt.Errorf("%w: seed %d (kept in %s)", scenario.ErrNotClean, o.seed, kept), keptErr)
 	}
 	return nil
 }
@@ -125,24 +114,24 @@ func (f *fleet) carryOut(ctx context.Context, plan []trouble, e *evidence) error
 	return err
 }
 
-func plainRows(rows []row) string {
+func plainRows(rows []*scenario.Result) string {
 	var b strings.Builder
 	for _, r := range rows {
-		fmt.Fprintf(&b, "%-10s %3d wrong  %s\n", r.name, len(r.wrong), r.what)
-		for _, w := range r.wrong {
+		fmt.Fprintf(&b, "%-10s %3d wrong  %s\n", r.Subject, len(r.Found[scenario.Wrong]), r.Note)
+		for _, w := range r.Found[scenario.Wrong] {
 			fmt.Fprintf(&b, "             %.1500s\n", w)
 		}
 	}
 	return b.String()
 }
 
-func markdown(o options, e *evidence, rows []row, took time.Duration) string {
+func markdown(o options, e *evidence, rows []*scenario.Result, took time.Duration) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# A batch in trouble\n\n`make fleet FLEET='-seed %d -sessions %d -troubles %d'`: %d items over %d hosts with %d slots each, in two zones, with three workers at the start, in %s: "+
 		"%d completed, %d failed, %d tries.\n\n", o.seed, o.sessions, o.troubles, len(e.items), len(hostNames()), slots, took.Round(time.Second), e.batch.Done, e.batch.Failed, e.batch.Tries)
 	b.WriteString("| judged | wrong | found |\n| --- | --- | --- |\n")
 	for _, r := range rows {
-		fmt.Fprintf(&b, "| %s | %d | %s |\n", r.name, len(r.wrong), r.what)
+		fmt.Fprintf(&b, "| %s | %d | %s |\n", r.Subject, len(r.Found[scenario.Wrong]), r.Note)
 	}
 	b.WriteString("\nWhat befell it:\n\n| trouble | whom | after items | for |\n| --- | --- | --- | --- |\n")
 	for _, s := range e.strikes {

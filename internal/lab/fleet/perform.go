@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"syscall"
 	"time"
 
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/lab/scenario"
 )
 
 // A strike is a trouble as it was carried out.
@@ -36,22 +36,28 @@ var kinds = []kind{
 // over.
 func (f *fleet) perform(ctx context.Context, plan []trouble) []strike {
 	out := make([]strike, len(plan))
-	var wg sync.WaitGroup
+	strikes := make([]scenario.Strike, len(plan))
 	for i, t := range plan {
 		out[i].trouble = t
-		wg.Go(func() { f.strike(ctx, &out[i]) })
+		strikes[i] = scenario.Strike{
+			Target: t.target,
+			Due:    func(ctx context.Context) { f.await(ctx, t) },
+			Do:     func(ctx context.Context) { f.strike(ctx, &out[i]) },
+		}
 	}
-	wg.Wait()
+	scenario.CarryOut(ctx, strikes)
 	return out
 }
 
-func (f *fleet) strike(ctx context.Context, s *strike) {
-	for int(f.ended.Load()) < s.after && !f.over.Load() && ctx.Err() == nil {
-		sleep(ctx, 100*time.Millisecond)
+// await returns when a trouble is due.
+func (f *fleet) await(ctx context.Context, t trouble) {
+	for int(f.ended.Load()) < t.after && !f.over.Load() && ctx.Err() == nil {
+		scenario.Sleep(ctx, 100*time.Millisecond)
 	}
-	sleep(ctx, s.lead)
-	f.locks[s.target].Lock()
-	defer f.locks[s.target].Unlock()
+	scenario.Sleep(ctx, t.lead)
+}
+
+func (f *fleet) strike(ctx context.Context, s *strike) {
 	if s.err = ctx.Err(); s.err != nil {
 		return
 	}
@@ -65,7 +71,7 @@ func (f *fleet) strike(ctx context.Context, s *strike) {
 
 // tell retries ctl until it succeeds, because Temporal may be unavailable.
 func (f *fleet) tell(words ...string) error {
-	return again(context.Background(), "ctl to be heard", func(ctx context.Context) error {
+	return scenario.Again(context.Background(), "ctl to be heard", func(ctx context.Context) error {
 		_, err := f.Out(ctx, words...)
 		return err
 	})
@@ -76,7 +82,7 @@ func (f *fleet) tell(words ...string) error {
 func cordon(f *fleet) func(*strike) error {
 	return func(s *strike) error {
 		err := f.tell("host", "cordon", s.target, "--zone", zoneOf(s.target))
-		sleep(context.Background(), s.lasts)
+		scenario.Sleep(context.Background(), s.lasts)
 		return errors.Join(err, f.tell("host", "uncordon", s.target, "--zone", zoneOf(s.target)))
 	}
 }
@@ -84,7 +90,7 @@ func cordon(f *fleet) func(*strike) error {
 func drainHost(f *fleet) func(*strike) error {
 	return func(s *strike) error {
 		err := f.tell("host", "drain", s.target, "--no-wait", "--zone", zoneOf(s.target))
-		sleep(context.Background(), s.lasts)
+		scenario.Sleep(context.Background(), s.lasts)
 		return errors.Join(err, f.tell("host", "uncordon", s.target, "--zone", zoneOf(s.target)))
 	}
 }
@@ -92,7 +98,7 @@ func drainHost(f *fleet) func(*strike) error {
 func pausePool(f *fleet) func(*strike) error {
 	return func(s *strike) error {
 		err := f.tell("pool", "pause", s.target, "--reason", "trouble is to come")
-		sleep(context.Background(), s.lasts)
+		scenario.Sleep(context.Background(), s.lasts)
 		return errors.Join(err, f.tell("pool", "resume", s.target))
 	}
 }
@@ -106,7 +112,7 @@ func killHost(f *fleet) func(*strike) error {
 			err = h.zone.link(h.name, false)
 		}
 		err = errors.Join(err, h.off(context.Background()))
-		sleep(context.Background(), s.lasts)
+		scenario.Sleep(context.Background(), s.lasts)
 		if s.silent {
 			err = errors.Join(err, h.zone.link(h.name, true))
 		}
@@ -118,7 +124,7 @@ func cutLink(f *fleet) func(*strike) error {
 	return func(s *strike) error {
 		h := f.hosts[s.target]
 		err := h.zone.link(h.name, false)
-		sleep(context.Background(), s.lasts)
+		scenario.Sleep(context.Background(), s.lasts)
 		return errors.Join(err, h.zone.link(h.name, true))
 	}
 }
@@ -126,7 +132,7 @@ func cutLink(f *fleet) func(*strike) error {
 func killSSHD(f *fleet) func(*strike) error {
 	return func(s *strike) error {
 		var back func() error
-		err := again(context.Background(), "somebody to be served by "+s.target, func(context.Context) (err error) {
+		err := scenario.Again(context.Background(), "somebody to be served by "+s.target, func(context.Context) (err error) {
 			if f.over.Load() {
 				return nil
 			}
@@ -136,7 +142,7 @@ func killSSHD(f *fleet) func(*strike) error {
 		if back == nil {
 			return err
 		}
-		sleep(context.Background(), s.lasts)
+		scenario.Sleep(context.Background(), s.lasts)
 		return errors.Join(err, back())
 	}
 }
@@ -152,7 +158,7 @@ func killWorker(f *fleet) func(*strike) error {
 			return fmt.Errorf("worker %s had ended by itself:\n%s", w.Name, w.Log())
 		}
 		err = w.End(syscall.SIGKILL)
-		sleep(context.Background(), s.lasts)
+		scenario.Sleep(context.Background(), s.lasts)
 		_, another := f.startWorker(s.target)
 		return errors.Join(err, another)
 	}
@@ -188,10 +194,10 @@ func killTemporal(f *fleet) func(*strike) error {
 		}
 		err = f.Unsupervised(func() error {
 			err := syscall.Kill(pid, syscall.SIGKILL)
-			sleep(context.Background(), s.lasts)
+			scenario.Sleep(context.Background(), s.lasts)
 			return err
 		})
-		return errors.Join(err, again(context.Background(), "the server to be back", func(context.Context) error {
+		return errors.Join(err, scenario.Again(context.Background(), "the server to be back", func(context.Context) error {
 			now, err := f.server()
 			if err == nil && now == pid {
 				err = fmt.Errorf("its pid is still %d", pid)
@@ -202,7 +208,7 @@ func killTemporal(f *fleet) func(*strike) error {
 }
 
 func (f *fleet) server() (pid int, err error) {
-	err = again(context.Background(), "the server's pid", func(ctx context.Context) error {
+	err = scenario.Again(context.Background(), "the server's pid", func(ctx context.Context) error {
 		var st lab.Status
 		if err := f.JSON(ctx, &st, "status"); err != nil {
 			return err

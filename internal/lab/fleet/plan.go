@@ -2,10 +2,10 @@ package main
 
 import (
 	"fmt"
-	"hash/fnv"
-	"math/rand/v2"
 	"slices"
 	"time"
+
+	"fairlead.dev/fairlead/internal/lab/scenario"
 )
 
 // What a trouble strikes.
@@ -52,18 +52,10 @@ type item struct {
 // first are the kinds that are in every plan with room for them.
 var first = []string{"host killed", "worker killed", "Temporal killed"}
 
-// random returns the random source of one part of the plan. It depends only on
-// the seed and the names.
-func random(seed uint64, names ...any) *rand.Rand {
-	h := fnv.New64a()
-	fmt.Fprintln(h, names...)
-	return rand.New(rand.NewPCG(seed, h.Sum64()))
-}
-
 // planTroubles plans the troubles of a batch: each kind equally often, spread
 // over the batch except its end.
 func planTroubles(seed uint64, sessions, n int) []trouble {
-	rng := random(seed, "troubles")
+	rng := scenario.Random(seed, "troubles")
 	var chosen []*kind
 	for len(chosen) < n {
 		round := make([]*kind, len(kinds))
@@ -101,7 +93,7 @@ func rank(k *kind) int {
 }
 
 func planItems(seed uint64, sessions int) []item {
-	rng := random(seed, "items")
+	rng := scenario.Random(seed, "items")
 	var out []item
 	for i := range sessions {
 		it := item{id: fmt.Sprintf("i%03d", i+1), zone: zoneNames[rng.IntN(len(zoneNames))], seconds: 0.5 + float64(rng.IntN(50))/10}

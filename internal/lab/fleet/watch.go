@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"fairlead.dev/fairlead/internal/lab/scenario"
 )
 
 // A watch continuously counts the codex processes on each host.
@@ -21,7 +23,7 @@ func (f *fleet) watch(ctx context.Context) *watch {
 	w.wg.Go(func() {
 		for ctx.Err() == nil {
 			w.sample(f)
-			sleep(ctx, 200*time.Millisecond)
+			scenario.Sleep(ctx, 200*time.Millisecond)
 		}
 	})
 	return w
