@@ -1,7 +1,5 @@
 # One line each; `make demo` shows the main job, `make test` proves everything.
 SHELL := /bin/bash
-CODEX_VERSION := 0.169.0
-export CODEX_VERSION
 GO ?= go
 STAMP := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X fairlead.dev/fairlead/internal/version.Build=$(STAMP)
@@ -58,7 +56,7 @@ LONG := ./hostexec ./internal/lab/faults ./internal/lab/e2e/... ./conversation .
 
 test: tools versions build lint ## everything, on real parts
 	@$(HOME_OF_TESTS); \
-	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -p 3 -timeout 25m $(LONG) ./...; \
+	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -p 4 -timeout 25m $(LONG) ./...; \
 	(cd deploy/devserver && $(GO) test -count=1 -timeout 10m ./...)
 
 conformance: tools versions ## every behaviour that sessions rely on, and the protection of credentials, tried on every version of codex; the table is kept in docs/reference/conformance.md
