@@ -41,7 +41,7 @@ var producedBy = map[string]string{
 
 func endingsTable() []byte {
 	var b bytes.Buffer
-	b.WriteString("# Why a turn ended\n\nMade from conversation.Endings by `go test ./conversation -run TestEveryEnding -endings`.\n\n")
+	b.WriteString("# Why a turn ended\n\nMade from protocol.Endings by `go test ./conversation -run TestEveryEnding -endings`.\n\n")
 	row(&b, "kind", "cause", "what to do", "test that brings it about")
 	row(&b, "---", "---", "---", "---")
 	for _, e := range protocol.Endings {

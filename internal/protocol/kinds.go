@@ -4,13 +4,13 @@ import (
 	"time"
 )
 
-// An Ending is a reason why a turn or a session's conversation did not end well. It has the
-// cause, and says what an operator can do.
+// An Ending is a kind of reason for which a turn or a conversation did not end well, with
+// its cause and what an operator can do.
 type Ending struct {
 	Kind, Cause, Hint string
 }
 
-// The kinds that code tests for. Endings has all kinds.
+// Kinds that code tests for.
 const (
 	EndAuth           = "auth"
 	EndQuota          = "quota"
@@ -30,14 +30,13 @@ const (
 	EndOther          = "other"
 )
 
-// Endings lists all kinds, in the order in which documents show them. This is the only
-// list: ctl, workflows, documents and tests use it.
+// Endings is the only list of all kinds, in the order of the documents.
 var Endings = []Ending{
 	{EndAuth, "the provider or the login service refused the credential (401, 403), or codex has none",
 		"codex could not log in: see `ctl seed verify`, then import or capture the seed anew"},
 	{EndQuota, "the account's usage limit is reached, or it has no credit left",
 		"the account's usage limit is reached: wait for its reset (`--on-limit wait` does so by itself), add credit, or use a seed of another account"},
-	{EndRateLimit, "the provider limits how many requests may come (429), and codex's own tries are used up",
+	{EndRateLimit, "the provider limits the number of requests (429), and codex has tried again as often as it does",
 		"the provider limits the rate of requests: send the message again in a while (`--on-limit wait` does so by itself), or run fewer sessions on this seed"},
 	{EndOverloaded, "the provider has no capacity (503, 529), or codex's own queue is full",
 		"codex or its provider is overloaded: wait a little and send the message again"},
@@ -49,23 +48,23 @@ var Endings = []Ending{
 		"the provider or codex refused the request as malformed: check the prompt's size and the settings in the seed's config.toml"},
 	{"sandbox", "the host cannot confine commands as the session asks",
 		"the host's sandbox does not work: run `ctl host check`, allow user namespaces there, or run the session with `--sandbox danger-full-access`"},
-	{"network", "the provider cannot be reached, failed (500), or cut its answer off, and codex's own tries are used up",
+	{"network", "the provider cannot be reached, failed (500), or cut its answer off, and codex has tried again as often as it does",
 		"codex could not reach its provider: check the network, proxy and base URL on the host (`ctl host exec`), then send the message again"},
 	{"protocol", "codex said something that cannot be understood, or lost the turn",
 		"codex said something that this version of fairlead does not understand: see `ctl transcript`, and compare the host's codex with `ctl status`"},
 	{EndProcessExit, "codex's process ended on its own or was killed",
 		"codex ended on its own: send a message, and the thread is resumed in a new process"},
-	{EndStartTimeout, "codex was started and did not answer within --startup-timeout, or a session could not begin within --start-timeout",
+	{EndStartTimeout, "codex did not answer within --startup-timeout after its start, or a session could not begin within --start-timeout",
 		"codex did not answer after its start: look at the host's load with `ctl host exec`, or raise --startup-timeout; a message tries again"},
 	{EndRequestTimeout, "codex did not answer a request, or take a message, within --request-timeout",
 		"codex did not answer a request and was stopped: send a message, and the thread is resumed in a new process"},
-	{EndTurnTimeout, "the turn took longer than --turn-timeout, not counting the time in which only a person was waited for",
+	{EndTurnTimeout, "the turn took longer than --turn-timeout, without the time in which codex waited only for a person",
 		"the turn took longer than its limit and was stopped: raise it with `ctl session set ID --budget turn=D`, then send a message to go on"},
 	{EndSilent, "codex said nothing for --silence-timeout, and gave no sign of life when asked for one",
 		"codex gave no sign of life and was stopped: send a message, and the thread is resumed in a new process"},
 	{EndQuietAfterTool, "a tool had ended, and the model said nothing for --quiet-timeout, although codex lives",
 		"the model did not go on after a tool: see `ctl transcript` for what was done, then send a message to go on; raise --quiet-timeout for a model that thinks longer"},
-	{EndOversize, "the line that says how the turn ended, or what codex opened, is longer than limits.line",
+	{EndOversize, "the line that says how the turn ended, or which thread codex opened, is longer than limits.line",
 		"codex wrote a line that is too long to read: have it put large outputs into files, or raise limits.line in the workers' config; a message goes on"},
 	{EndBudget, "the session or the turn used what it was given",
 		"the turn needs more than its budget: raise it with `ctl session set ID --budget …`, and send a message to go on"},
@@ -83,7 +82,7 @@ var Endings = []Ending{
 		"read the message; `ctl transcript` says more"},
 }
 
-// HintOf returns what an operator can do about a kind.
+// HintOf returns the hint of a kind, or "".
 func HintOf(kind string) string {
 	for _, e := range Endings {
 		if e.Kind == kind {
@@ -93,20 +92,19 @@ func HintOf(kind string) string {
 	return ""
 }
 
-// A Problem is a classified failure with a sentence for the operator.
+// A Problem is a classified failure.
 type Problem struct {
-	Kind    string `json:"kind"` // one of Endings
+	Kind    string `json:"kind"` // a kind of Endings, or an ErrType constant
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
-	// For kind auth, Passing says that the credential may still be good, because only a
-	// newer access token was late. For an activity that failed for good, Passing says that
-	// waiting may help.
-	Passing bool `json:"passing,omitempty"`
-	// ResetAt is when a limit ends, if that is known.
+	// Passing says, for kind auth, that the credential may still be good: only a newer
+	// access token was late. For an activity that failed for good, it says that waiting may
+	// help.
+	Passing bool      `json:"passing,omitempty"`
 	ResetAt time.Time `json:"reset_at,omitzero"`
 }
 
-// EndingKinds are all kinds of endings of turns.
+// EndingKinds are the kinds of Endings.
 func EndingKinds() (kinds []string) {
 	for _, e := range Endings {
 		kinds = append(kinds, e.Kind)
@@ -114,119 +112,112 @@ func EndingKinds() (kinds []string) {
 	return kinds
 }
 
-// ErrTypeDiscarded means that a session is closed, and that data which could not be saved
-// was given up because a person decided so.
+// ErrTypeDiscarded means that a session is closed, and that a person gave up data that
+// could not be saved.
 const ErrTypeDiscarded = "discarded"
 
-// Types of the application errors that activities return; workflows test for them with
-// (*temporal.ApplicationError).Type(). The details hold one Problem whose Kind is the same
-// word.
+// Types of activities' application errors. The details hold one Problem of the same Kind.
 const (
 	ErrTypeUnreachable    = "unreachable"     // retried for a while, then the work fails
-	ErrTypeWireLost       = "wire_lost"       // retried for ever: the journal has everything
+	ErrTypeWireLost       = "wire_lost"       // retried forever: the journal has everything
 	ErrTypeAuth           = "host_auth"       // the host refused our keys
 	ErrTypeHostKey        = "host_key"        // unknown or changed
 	ErrTypeFenced         = "fenced"          // the host knows a newer holder
-	ErrTypeNoSpace        = "no_space"        // the host's disk is full; activities that talk to codex or stop it wait for room
-	ErrTypeCodexMissing   = "codex_missing"   // the host has no codex, and none could be copied there
+	ErrTypeNoSpace        = "no_space"        // on the host; activities that talk to codex or stop it wait for room
+	ErrTypeCodexMissing   = "codex_missing"   // and cannot be copied there
 	ErrTypeCodexVersion   = "codex_version"   // outside the window
 	ErrTypeSandbox        = "sandbox"         // cannot confine as asked
-	ErrTypeUnprotected    = "unprotected"     // codex on the host cannot keep its commands from reading the credential
+	ErrTypeUnprotected    = "unprotected"     // codex cannot keep its commands from reading the credential
 	ErrTypeSeed           = "seed"            // missing, torn or wrong key
-	ErrTypeSeedFenced     = "seed_fenced"     // the lease on the seed has ended
-	ErrTypeStore          = "store"           // the blob store cannot be reached or read
+	ErrTypeSeedFenced     = "seed_fenced"     // its lease has ended
+	ErrTypeStore          = "store"           // cannot be reached or read
 	ErrTypeBadInput       = "bad_input"       // e.g. --dir is not a directory
 	ErrTypeOutcomeUnknown = "outcome_unknown" // may or may not have happened
-	ErrTypeStoreFull      = "store_full"      // no space left for another blob
-	ErrTypeQuota          = "snapshot_quota"  // a snapshot would be larger than allowed
-	ErrTypeSnapshot       = "snapshot"        // missing or damaged: no session can continue from it
+	ErrTypeStoreFull      = "store_full"
+	ErrTypeQuota          = "snapshot_quota" // the snapshot would be too large
+	ErrTypeSnapshot       = "snapshot"       // missing or damaged: no session can continue from it
 	ErrTypeInternal       = "internal"
-	// ErrTypeWorkerDied is the failure of an attempt whose worker died, as another worker
-	// found. It has the same effect as a missed heartbeat, but comes sooner.
+	// ErrTypeWorkerDied means that another worker found the attempt's worker dead. It works
+	// like a missed heartbeat, but sooner.
 	ErrTypeWorkerDied = "worker_died"
 )
 
-// ErrTypeBusy means that this worker already moves as many snapshots as it can, and that
-// others wait. The activity is retried.
+// ErrTypeBusy means that this worker moves as many snapshots as it can. The activity is
+// retried.
 const ErrTypeBusy = "busy"
 
-// ErrTypeLoginUnsaved means that a login that codex rotated exists only on the host and is
-// not saved. The seed's recovery must fetch the login before anything is wiped.
+// ErrTypeLoginUnsaved means that a rotated login exists only on the host. Nothing may be
+// wiped before the seed's recovery has fetched it.
 const ErrTypeLoginUnsaved = "login_unsaved"
 
-// ErrTypeUnfit means that the host answers, but no session can run on it. The message says
-// what the host lacks.
+// ErrTypeUnfit means that a host that answers lacks something that sessions need.
 const ErrTypeUnfit = "host_unfit"
 
-// ErrTypeRootMissing says that the root folder in which a session was prepared is
-// not on its host now. What it contains counts as neither removed nor wiped.
+// ErrTypeRootMissing means that the root folder of a prepared session is not on its host
+// now. Its content counts as neither removed nor wiped.
 const ErrTypeRootMissing = "root_missing"
 
-// ErrTypeOldIdentity means that the worker has none of the identities that a seed is
-// encrypted for.
+// ErrTypeOldIdentity means that the worker has no identity for which a seed is encrypted.
 const ErrTypeOldIdentity = "old_identity_missing"
 
-// ErrTypeFolderGone means that a session's folder is not on its host any more and was
-// not kept. Only a former snapshot is left.
+// ErrTypeFolderGone means that only a former snapshot of a session is left, and no folder
+// on its host.
 const ErrTypeFolderGone = "folder_gone"
 
 // ErrTypeUnreadable means that the host refused to let us read a part of a session's work.
-// The snapshot lacks this part, so it must not become the only copy.
+// The snapshot lacks it, so it must not become the only copy.
 const ErrTypeUnreadable = "unreadable"
 
-// ErrTypeNotThere means that the requested thing does not exist.
+// ErrTypeNotThere means that a requested thing does not exist.
 const ErrTypeNotThere = "not_found"
 
-// ErrTypeWorkspace means that the content of a session's work folder could not be fetched,
-// or that a hook failed. It is not retried, because a person has to change something.
+// ErrTypeWorkspace means that a work folder's content could not be fetched, or that a hook
+// failed. A retry needs a person's change first.
 const ErrTypeWorkspace = "workspace"
 
 // ErrTypeTurnRuns means that a running turn writes to data that was to be read as a whole.
 const ErrTypeTurnRuns = "turn_runs"
 
-// RefusedDead is the type of the error with which a seed refuses to refresh a login that
-// its issuer does not accept any more. A call that fails with a type that is not listed
-// here may be tried again.
+// RefusedDead means that a seed's issuer no longer accepts the login. A call that fails
+// with a type not listed here may be repeated.
 const RefusedDead = "seed_dead"
 
-// RefusedFenced is the type of the error with which a seed refuses a caller that
-// does not hold it any more.
+// RefusedFenced means that the caller no longer holds the seed.
 const RefusedFenced = "fenced"
 
-// Error types for a login of which it is not known whether it is good.
+// Errors of a login that may or may not be good.
 const (
-	RefusedLost    = "seed_lost"    // its refresh token may be spent, and the answer was lost
-	RefusedSuspect = "seed_suspect" // its issuer gave an answer that we do not understand
+	RefusedLost    = "seed_lost"    // the refresh token may be spent, and the answer was lost
+	RefusedSuspect = "seed_suspect" // the issuer's answer is not understood
 )
 
-// Types of the application errors with which updates are refused.
+// Error types of refused updates.
 const (
 	RefusedBadInput = "bad_input" // exit 2
 	RefusedNotFound = "not_found" // exit 3
 	RefusedState    = "refused"   // exit 6: stale, duplicate, or not in this state
-	RefusedBudget   = "budget"    // exit 6: the budget is used up
+	RefusedBudget   = "budget"    // exit 6
 )
 
-// The causes that can end a turn early.
+// What ended a turn early.
 const (
-	EndedByPerson   = "person"   // an interrupt, or the cancel of a request
-	EndedByClose    = "close"    // the session was closed
-	EndedByBudget   = "budget"   // the budget is used up
-	EndedByWatchdog = "watchdog" // codex or the model took too long
-	EndedByProcess  = "process"  // codex's process ended
-	EndedByHost     = "host"     // the host was lost
-	EndedByCodex    = "codex"    // codex ended the turn by itself
+	EndedByPerson   = "person" // or the cancel of a request
+	EndedByClose    = "close"
+	EndedByBudget   = "budget"
+	EndedByWatchdog = "watchdog"
+	EndedByProcess  = "process"
+	EndedByHost     = "host"
+	EndedByCodex    = "codex" // by itself
 )
 
 // Failure is an error as people see it.
 type Failure struct {
-	Kind    string `json:"kind"`
-	Message string `json:"message"`
-	Hint    string `json:"hint,omitempty"`
-	// ResetAt is when a limit ends, if known.
+	Kind    string    `json:"kind"`
+	Message string    `json:"message"`
+	Hint    string    `json:"hint,omitempty"`
 	ResetAt time.Time `json:"reset_at,omitzero"`
 
-	// Final says that a retry does not help, according to the activity. Only the workflow
-	// that got the failure knows it.
+	// Final says that the activity expects no success from a retry. Only the workflow that
+	// got the failure knows it.
 	Final bool `json:"-"`
 }
