@@ -9,20 +9,17 @@ import (
 )
 
 const (
-	// dialsAtATime bounds the dials in each lane. A dial that takes long leaves its lane.
-	// One lane is for hosts whose last dial succeeded or that were never dialed. The other
-	// lane is for hosts whose last dial failed.
+	// dialsAtATime bounds the dials in each lane.
 	dialsAtATime = 32
-	// slowDials bounds the dials that have left their lane. Each has one open socket.
+	// slowDials bounds the dials that have left their lane. Each has an open socket.
 	slowDials = 512
 )
 
-// An admission decides when a dial may begin. A dial to a host that does not answer lasts
-// until its deadline. Two rules keep such dials from delaying others. Hosts whose last dial
-// failed have a lane of their own. A dial that takes long leaves its lane and goes on
-// outside of it.
+// An admission decides when a dial may begin. So that dials to silent hosts do not delay
+// others, hosts whose last dial failed have a lane of their own, and a dial that takes long
+// leaves its lane.
 type admission struct {
-	sure, doubtful, slow chan struct{} // one element for each dial under way
+	sure, doubtful, slow chan struct{}
 
 	servers servers
 }
@@ -34,8 +31,8 @@ func newAdmission() admission {
 	}
 }
 
-// admit waits until an sshd may be dialed; release must be called when the dial has ended.
-// The dials to one sshd are bounded too, because an sshd refuses logins if too many are
+// admit waits until an sshd may be dialed; the caller calls release when the dial has
+// ended. Dials to one sshd are bounded too, because an sshd refuses logins if too many are
 // under way. doubtful says that the last dial to this address failed.
 func (p *Pool) admit(ctx context.Context, address string, doubtful bool) (release func(), err error) {
 	leave, err := p.servers.enter(ctx, address)
@@ -59,15 +56,15 @@ func (p *Pool) admit(ctx context.Context, address string, doubtful bool) (releas
 	return func() { t.end(); leave() }, nil
 }
 
-// admitBehind returns the admit function for addresses behind a jump host. Their
-// dials take no place in a lane, since the jump host's own dial may wait for one.
+// admitBehind returns the admit function for addresses behind a jump host. It takes no
+// place in a lane, because the jump host's own dial may wait for one.
 func (p *Pool) admitBehind(jump protocol.HostSpec) func(context.Context, string, bool) (func(), error) {
 	return func(ctx context.Context, address string, _ bool) (func(), error) {
 		return p.servers.enter(ctx, addressOf(jump)+" > "+address)
 	}
 }
 
-// A turn is the place of a dial in its lane, or among the slow ones.
+// A turn is a dial's place in its lane or among the slow dials.
 type turn struct {
 	lane, slow chan struct{}
 	slice      time.Duration
@@ -78,8 +75,7 @@ type turn struct {
 	over  bool
 }
 
-// makeWay moves the dial from its lane to a slow place. If none is free, it tries
-// again after another slice.
+// makeWay moves the dial to a slow place, or tries again after another slice.
 func (t *turn) makeWay() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -107,8 +103,7 @@ func (t *turn) end() {
 	}
 }
 
-// servers bounds the dials under way to each sshd. It keeps no entry for an sshd that
-// nobody dials.
+// servers bounds the dials to each sshd.
 type servers struct {
 	mu sync.Mutex
 	by map[string]*server // guarded by mu

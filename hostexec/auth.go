@@ -15,18 +15,15 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// maxKeys bounds the keys that are offered to a host. sshd counts each key as a try, and
-// hangs up after MaxAuthTries of them (6 by default).
+// maxKeys bounds the keys offered to a host. sshd hangs up after MaxAuthTries keys (6 by
+// default).
 const maxKeys = 4
 
-// usualKeys are the files in ~/.ssh to try if no identity is named.
 var usualKeys = []string{"id_ed25519", "id_ecdsa", "id_rsa"}
 
-// credentials are the signers for one login, with the connection to the agent that some of
-// them use.
 type credentials struct {
 	signers []ssh.Signer
-	agent   net.Conn // may be nil; stays open until the handshake is over
+	agent   net.Conn // may be nil; open until the handshake is over
 	notes   []string // keys that could not be used, and why
 }
 
@@ -36,8 +33,8 @@ func (c *credentials) Close() {
 	}
 }
 
-// newCredentials collects the keys to offer to a host. It fails with ErrAuth if there are
-// none, or if the named identity cannot be used.
+// newCredentials collects the keys to offer. It fails with ErrAuth if there is none, or the
+// named identity cannot be used.
 func newCredentials(identity, agentSocket string) (*credentials, error) {
 	c := &credentials{}
 	agentSigners, agentErr := c.dialAgent(agentSocket)
@@ -65,8 +62,7 @@ func newCredentials(identity, agentSocket string) (*credentials, error) {
 	return c, nil
 }
 
-// A noKeyError means that this machine has no key to offer for a login. It counts as
-// ErrAuth, although no host refused anything.
+// A noKeyError means that this machine has no key to offer. It counts as ErrAuth.
 type noKeyError struct {
 	machine string
 	err     error
@@ -86,8 +82,8 @@ func (e *noKeyError) Error() string {
 
 func (e *noKeyError) Unwrap() []error { return []error{ErrAuth, e.err} }
 
-// addUsual adds the usual files and the agent's keys. Agent keys that have a file in ~/.ssh
-// come first, because an agent may hold more than maxKeys keys.
+// addUsual adds usualKeys and the agent's keys. Agent keys with a file in ~/.ssh come
+// first, because an agent may hold more than maxKeys keys.
 func (c *credentials) addUsual(agentSigners []ssh.Signer) {
 	add := func(s ssh.Signer) {
 		same := func(o ssh.Signer) bool { return samePublic(o.PublicKey(), s.PublicKey()) }
@@ -130,8 +126,8 @@ func (c *credentials) dialAgent(socket string) ([]ssh.Signer, error) {
 	return signers, nil
 }
 
-// loadIdentity returns the signer of a private key file. If the file is encrypted, belongs
-// to a key on a token, or is only a public key, the agent signs. A certificate beside the
+// loadIdentity returns the signer of a private key file. The agent signs if the file is
+// encrypted, belongs to a key on a token, or is only a public key. A certificate beside the
 // file (file-cert.pub) is used.
 func loadIdentity(file string, agentSigners []ssh.Signer) (ssh.Signer, error) {
 	raw, err := os.ReadFile(file)
@@ -157,8 +153,7 @@ func loadIdentity(file string, agentSigners []ssh.Signer) (ssh.Signer, error) {
 	return withCertificate(file, signer)
 }
 
-// publicOf returns the public key of a private key file that cannot be used
-// directly, or nil.
+// publicOf returns the public key of a key file that cannot sign by itself, or nil.
 func publicOf(file string, raw []byte, err error) ssh.PublicKey {
 	var missing *ssh.PassphraseMissingError
 	if errors.As(err, &missing) && missing.PublicKey != nil {
@@ -209,7 +204,6 @@ func expandHome(p string) string {
 	return p
 }
 
-// unwrapPath returns an error of the file system without the path.
 func unwrapPath(err error) error {
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		return p.Err

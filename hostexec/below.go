@@ -22,45 +22,43 @@ var belowScript string
 
 // Below names a file in a folder that somebody else may change at any moment.
 type Below struct {
-	// Folder is an absolute path without symbolic links. If a link has got into it
-	// meanwhile, the result is NoFolder. Base, if set, is the beginning of Folder, in
-	// which links are allowed.
+	// Folder is an absolute path. If it leads through a symbolic link, the result is
+	// NoFolder. Links are allowed only in Base, the beginning of Folder.
 	Folder, Base string
 	Path         string // relative to Folder, or absolute
-	// Max bounds the size of the file, in bytes.
+	// Max bounds the file's size, in bytes.
 	Max int64
-	// Without is a folder whose files are never given, unless Folder itself
-	// lies in it; empty means none.
+	// Without, if set, is a folder whose files are never given, unless Folder lies in it.
 	Without string
 }
 
-// A BelowFile is a file that ReadBelow gives.
+// A BelowFile describes a file that ReadBelow gives.
 type BelowFile struct {
 	Path   string // relative to Folder, without links
 	Size   int64
-	SHA256 string // hex; begin gets an empty one if the host has no program to compute it
+	SHA256 string // hex; empty in the call of begin if the host cannot compute it
 }
 
-// NotGiven is the reason why a file is not given. With Changed, a part of its content may
-// have been passed on, otherwise nothing was.
+// NotGiven is why a file is not given. Only with Changed may a part of its content have
+// been passed on.
 type NotGiven string
 
 // Reasons for NotGiven.
 const (
 	NotThere     NotGiven = "missing"
 	LeadsNowhere NotGiven = "dangling" // a link to nothing
-	Outside      NotGiven = "outside"  // outside of the folder, perhaps through a link in its path
+	Outside      NotGiven = "outside"  // outside of the folder, perhaps through a link
 	IsFolder     NotGiven = "directory"
-	NotAFile     NotGiven = "special" // a FIFO, a socket, a device
+	NotAFile     NotGiven = "special" // FIFO, socket, device
 	Unreadable   NotGiven = "unreadable"
 	TooLarge     NotGiven = "large"
 	Changed      NotGiven = "changed" // while it was read
-	NoFolder     NotGiven = "folder"  // the folder is gone, or a link has replaced it
+	NoFolder     NotGiven = "folder"  // the folder is gone or replaced by a link
 )
 
 func (n NotGiven) Error() string { return "file is not given: " + string(n) }
 
-// A TooLargeError is the NotGiven TooLarge with the size of the file and the limit.
+// A TooLargeError is a TooLarge with the file's size and the limit.
 type TooLargeError struct{ Size, Max int64 }
 
 func (e *TooLargeError) Error() string {
@@ -68,13 +66,11 @@ func (e *TooLargeError) Error() string {
 }
 func (e *TooLargeError) Unwrap() error { return TooLarge }
 
-// ReadBelow reads a regular file, and only if it lies in the folder. It calls begin with
-// the file's properties and writes the content to the writer that begin returns. Others may
-// swap files and links meanwhile: the file is opened once, and its location, type and size
-// are those of the open file, not of the path. An error that wraps a NotGiven means that
-// the file must not be given, or was changed while it was read.
-//
-// A hard link in the folder counts as a file in the folder.
+// ReadBelow reads a regular file if it lies in the folder. It calls begin with the file's
+// properties and writes the content to the returned writer. Location, type and size are
+// those of the opened file, so others may swap files and links meanwhile. An error that
+// wraps a NotGiven means that the file must not be given. A hard link in the folder counts
+// as a file in the folder.
 func ReadBelow(ctx context.Context, h Host, b Below, begin func(BelowFile) (io.Writer, error)) (BelowFile, error) {
 	f, err := readBelow(ctx, h, b, begin)
 	if err != nil {
@@ -150,7 +146,7 @@ func parseBelow(head string, max int64) (f BelowFile, err error) {
 		why, size, _ := strings.Cut(rest, " ")
 		switch n := NotGiven(why); n {
 		case TooLarge:
-			bytes, _ := strconv.ParseInt(size, 10, 64) // for the message only
+			bytes, _ := strconv.ParseInt(size, 10, 64)
 			return f, &TooLargeError{bytes, max}
 		case NotThere, LeadsNowhere, Outside, IsFolder, NotAFile, Unreadable, NoFolder:
 			return f, n

@@ -9,10 +9,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// A channel is a /bin/sh, on this machine or at the end of an SSH channel, that runs
-// bootstrap. It has three pipes and an exit status.
+// A channel is a /bin/sh, here or at the end of an SSH channel, that runs bootstrap.
 type channel interface {
-	// Write and CloseWrite feed its standard input.
 	io.Writer
 	CloseWrite() error
 	Stdout() io.Reader
@@ -20,20 +18,18 @@ type channel interface {
 	// Done is closed when the ending is known. End is valid from then on.
 	Done() <-chan struct{}
 	End() ending
-	// Close closes the channel: pending reads and writes return. It does not wait for the
-	// shell to end. It may be called more than once.
+	// Close makes pending reads and writes return. It does not wait for the shell. It may
+	// be called more than once.
 	Close() error
 }
 
-// An ending is how a channel's shell ended.
 type ending struct {
-	// lost is the reason why the end was not seen. If it is nil, status is valid.
+	// lost is why the end was not seen. If it is nil, status is valid.
 	lost error
 	// status is the exit status, 128+n for signal n.
 	status int
 }
 
-// err returns the error for callers. stderr is the end of the command's standard error.
 func (e ending) err(stderr []byte) error {
 	if e.lost != nil {
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, e.lost)
@@ -55,7 +51,7 @@ func exitError(status int, stderr []byte) error {
 	return err
 }
 
-// neverBegan returns the error for a shell that ended without running our line.
+// neverBegan is the error for a shell that ended before bootstrap.
 func neverBegan(e ending, noise []byte) error {
 	said := "it said nothing"
 	if line := script.FirstLine(noise); line != "" {
@@ -65,7 +61,6 @@ func neverBegan(e ending, noise []byte) error {
 		ErrUnreachable, e.status, said)
 }
 
-// outcomeUnknown returns the error for a wait that ctx ended.
 func outcomeUnknown(ctx context.Context) error {
 	return fmt.Errorf("%w: stopped waiting: %w", ErrOutcomeUnknown, context.Cause(ctx))
 }
@@ -73,5 +68,4 @@ func outcomeUnknown(ctx context.Context) error {
 // errNotSent marks a request that provably did not reach the shell in full.
 var errNotSent = errors.New("request was not sent")
 
-// stderrTail is the number of bytes that are kept of the end of standard error.
 const stderrTail = 64 << 10

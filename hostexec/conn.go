@@ -18,14 +18,13 @@ type sshConn struct {
 	dead   chan struct{} // closed when the connection is gone
 
 	// guarded by group.mu:
-	channels int       // open sessions, idle shells included
-	forwards int       // connections through it to hosts behind it
-	limit    int       // the most sessions that it may carry
-	refusals int       // of sessions, in a row
-	lastUsed time.Time // when the last channel was released
+	channels int // open sessions, including idle shells
+	forwards int // connections through it to hosts behind it
+	limit    int
+	refusals int // of sessions, in a row
+	lastUsed time.Time
 }
 
-// watch keeps the connection alive, and removes it from its group when it ends.
 func (c *sshConn) watch() {
 	t := &c.group.host.tasks
 	ended := t.Go(func() {
@@ -44,21 +43,19 @@ func (c *sshConn) watch() {
 
 func (c *sshConn) isDead() bool { return c.net.over.Load() }
 
-// A sessionRequest is the request that starts something in a new session.
 type sessionRequest struct {
 	name    string
 	payload []byte
-	reply   bool // whether to wait for the host's reply
+	reply   bool // wait for the host's reply
 }
 
 // shellRequest starts a shell. It asks for no reply, to save a round trip: the shell's
-// output shows whether the request worked.
+// output shows whether it worked.
 var shellRequest = sessionRequest{name: "exec", payload: ssh.Marshal(struct{ Command string }{bootstrap})}
 
-// errRefused means that the host opened a session and refused the request in it.
+// errRefused means that the host refused a request in an open session.
 var errRefused = errors.New("the host refused the request")
 
-// openInTime calls open with reachDeadline as its time limit.
 func (c *sshConn) openInTime(ctx context.Context, what sessionRequest) (*sshChannel, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, reachDeadline, errTooLong)
 	defer cancel()
@@ -66,10 +63,10 @@ func (c *sshConn) openInTime(ctx context.Context, what sessionRequest) (*sshChan
 }
 
 // open opens a session and makes a request on it. The caller has counted the channel in
-// c.channels. The count is released when the channel ends or cannot be opened.
+// c.channels; the count is released when the channel ends or cannot be opened.
 //
-// The goroutine that opens the session is not one of the host's tasks, because OpenChannel
-// may never return on a dying connection.
+// The goroutine is no task of the host, because OpenChannel may never return on a dying
+// connection.
 func (c *sshConn) open(ctx context.Context, what sessionRequest) (*sshChannel, error) {
 	type opened struct {
 		ch   ssh.Channel
@@ -85,7 +82,7 @@ func (c *sshConn) open(ctx context.Context, what sessionRequest) (*sshChannel, e
 			ok, err = ch.SendRequest(what.name, what.reply, what.payload)
 			switch {
 			case err != nil:
-				c.net.Close() // the connection is ending; nothing was sent
+				c.net.Close() // nothing was sent
 				go ssh.DiscardRequests(reqs)
 			case what.reply && !ok:
 				err = fmt.Errorf("%w: %s", errRefused, what.name)
@@ -96,8 +93,7 @@ func (c *sshConn) open(ctx context.Context, what sessionRequest) (*sshChannel, e
 		select {
 		case result <- opened{ch, reqs, err}:
 		case <-abandoned:
-			// Nobody waits for the channel any more, but it takes a place on the connection
-			// until it is closed.
+			// The channel counts until it is closed.
 			if err == nil {
 				newSSHChannel(c, ch, reqs).Close()
 			} else {
@@ -121,8 +117,8 @@ func (c *sshConn) open(ctx context.Context, what sessionRequest) (*sshChannel, e
 	}
 }
 
-// through opens a connection to address from the host at the other end of c. The caller has
-// counted it in c.forwards. The count is released when the connection is closed.
+// through opens a connection to address from the other end of c. The caller has counted it
+// in c.forwards; the count is released when the connection is closed.
 func (c *sshConn) through(ctx context.Context, address string) (net.Conn, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -146,7 +142,6 @@ func (c *sshConn) through(ctx context.Context, address string) (net.Conn, error)
 	return &forwardConn{Conn: conn, via: c, release: sync.OnceFunc(func() { c.group.releaseForward(c) })}, nil
 }
 
-// A forwardConn releases its place on via when it is closed.
 type forwardConn struct {
 	net.Conn
 	via     *sshConn

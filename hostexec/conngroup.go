@@ -16,18 +16,15 @@ const (
 	// channelsPerConn is below sshd's MaxSessions (10 by default), because sshd goes on
 	// counting a closed channel for a moment.
 	channelsPerConn = 8
-	// keptConns is the number of idle connections of a group that are kept for the whole
-	// idle time. The others are kept only for idleSurplus, so that few connections remain
-	// after a burst.
+	// keptConns idle connections of a group are kept for the whole idle time. Others are
+	// closed after idleSurplus.
 	keptConns = 2
 	maxDials  = 4 // at a time, to one sshd and in one group
-	// If a host allows fewer sessions on a connection than channelsPerConn, their number
-	// also limits new connections for the time learnedFor. That number may be too low,
-	// because the host may have been slow to forget closed sessions.
+	// learnedFor is how long the field learned limits new connections. learned may be too
+	// low, because the host may have been slow to forget closed sessions.
 	learnedFor = 5 * time.Minute
 )
 
-// errTooLong is the cause when waiting for a connection takes too long.
 var errTooLong = fmt.Errorf("no connection in %v", reachDeadline)
 
 // kind says what a connection is for. Bulk data would delay everything else on its
@@ -41,24 +38,23 @@ const (
 
 func (k kind) String() string { return [...]string{"control", "bulk"}[k] }
 
-// A connGroup holds the connections of one kind to one host. It opens another connection
-// when the existing ones can carry no further channel.
+// A connGroup holds the connections of one kind to one host.
 type connGroup struct {
 	host *sshHost
 	kind kind
 	idle time.Duration
 
 	mu        sync.Mutex
-	closed    bool          // guarded by mu, like all below
-	conns     []*sshConn    // alive
-	dialing   int           // dials under way
-	waiting   int           // callers without a connection
-	failures  int           // dials that failed so far
-	failure   error         // error of the last failed dial
-	failed    bool          // whether the last dial failed
-	connected time.Time     // when a dial last succeeded
-	learned   int           // sessions that the host allowed on a connection
-	learnedAt time.Time     // when learned was set
+	closed    bool       // guarded by mu, like all below
+	conns     []*sshConn // alive
+	dialing   int
+	waiting   int // callers without a connection
+	failures  int
+	failure   error
+	failed    bool
+	connected time.Time
+	learned   int // sessions that the host allowed on a connection
+	learnedAt time.Time
 	changed   chan struct{} // closed and replaced when any of these changes
 	sweeper   *time.Timer   // closes idle connections; nil while none is open
 }
@@ -81,11 +77,8 @@ func (g *connGroup) perConn() int {
 	return channelsPerConn
 }
 
-// acquire returns a live connection that take accepted. take runs with mu held.
-//
-// It gives up if no dial has succeeded for reachDeadline. If there are many callers, a
-// caller may have to wait for several dials in a row. As long as these dials succeed, it
-// goes on waiting.
+// acquire returns a live connection that take, called with mu held, accepted. It gives up
+// if no dial has succeeded for reachDeadline.
 func (g *connGroup) acquire(ctx context.Context, take func(*sshConn) bool) (*sshConn, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -138,7 +131,7 @@ func (g *connGroup) acquire(ctx context.Context, take func(*sshConn) bool) (*ssh
 		case left > 0:
 			patience.Reset(left)
 		case full:
-			return nil, fmt.Errorf("all of the %d %s connections that a worker opens to one host are in use", len(g.conns), g.kind)
+			return nil, fmt.Errorf("no free connection: all %d %s connections to the host are in use", len(g.conns), g.kind)
 		case g.failures > seen:
 			return nil, g.failure
 		default:
@@ -147,13 +140,12 @@ func (g *connGroup) acquire(ctx context.Context, take func(*sshConn) bool) (*ssh
 	}
 }
 
-// worthARetry reports whether another dial may succeed after one failed with err.
 func worthARetry(err error) bool {
 	return !errors.Is(err, ErrAuth) && !errors.Is(err, ErrHostKeyChanged) && !errors.Is(err, ErrHostKeyUnknown)
 }
 
-// dial opens one more connection, which any waiting caller may use. So it does not use the
-// context of the caller that started it.
+// dial opens one more connection. Any waiting caller may use it, so the context is not that
+// of the caller that started it.
 func (g *connGroup) dial() {
 	client, conn, err := g.host.login(g.host.ctx, g.kind)
 	g.mu.Lock()
@@ -186,7 +178,6 @@ func (g *connGroup) lastFailed() bool {
 	return g.failed
 }
 
-// unused reports whether there is no connection and no caller waits for one.
 func (g *connGroup) unused() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -199,7 +190,7 @@ func (g *connGroup) session(ctx context.Context) (*sshChannel, error) {
 }
 
 // sessionFor returns a channel on which the requested program runs. If it fails, nothing
-// began. errRefused means that the host refused the request. Other errors are typed.
+// began. Errors are typed, except errRefused.
 func (g *connGroup) sessionFor(ctx context.Context, what sessionRequest) (*sshChannel, error) {
 	for tries := 1; ; tries++ {
 		c, err := g.acquire(ctx, func(c *sshConn) bool {
@@ -238,7 +229,7 @@ func (g *connGroup) sessionFor(ctx context.Context, what sessionRequest) (*sshCh
 				}
 			}
 		default:
-			// The connection was lost before anything was sent.
+			// Nothing was sent.
 			c.net.Close()
 			if tries >= 3 {
 				return nil, unreachable(err)
@@ -249,8 +240,8 @@ func (g *connGroup) sessionFor(ctx context.Context, what sessionRequest) (*sshCh
 
 // refused handles a channel that the host rejected (MaxSessions) and returns how long to
 // wait before the next try. At the first rejection the host may only be slow to forget a
-// closed channel. At a later rejection, the current number of channels becomes the limit of
-// this connection and of new ones.
+// closed channel. At a later one, the current number of channels becomes the limit of this
+// connection and of new ones.
 func (g *connGroup) refused(c *sshConn) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -263,7 +254,7 @@ func (g *connGroup) refused(c *sshConn) time.Duration {
 	return 100*time.Millisecond + rand.N(100*time.Millisecond*time.Duration(min(c.refusals, 7)))
 }
 
-// forward returns a connection that can carry a connection to a host behind this host.
+// forward returns a connection that can carry one to a host behind this host.
 func (g *connGroup) forward(ctx context.Context) (*sshConn, error) {
 	return g.acquire(ctx, func(c *sshConn) bool {
 		if c.limit == 0 {
@@ -307,7 +298,6 @@ func (g *connGroup) sweep() {
 	}
 }
 
-// mayIdle returns the time for which a connection, or a shell kept on it, may be idle.
 func (g *connGroup) mayIdle(c *sshConn) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -327,7 +317,7 @@ func (g *connGroup) idleConns() []*sshConn {
 	var idle []*sshConn
 	for i, c := range g.conns {
 		if c.channels == 0 && c.forwards == 0 && time.Since(c.lastUsed) >= g.mayIdleAt(i) {
-			c.limit = 0 // acquire does not return it any more
+			c.limit = 0 // keeps acquire from returning it
 			idle = append(idle, c)
 		}
 	}
@@ -356,7 +346,7 @@ func (g *connGroup) close() {
 	}
 }
 
-// unreachable marks err as an error that occurred before anything was sent.
+// unreachable marks an error from before anything was sent.
 func unreachable(err error) error {
 	for _, typed := range []error{ErrUnreachable, ErrAuth, ErrHostKeyChanged, ErrHostKeyUnknown} {
 		if errors.Is(err, typed) {

@@ -19,13 +19,11 @@ import (
 )
 
 const (
-	// reachDeadline bounds the whole time until a connection is established.
-	reachDeadline = 30 * time.Second
-	// handshakeDeadline bounds one handshake. Without it, a peer that accepts and then
-	// sends nothing would block for ever.
+	// reachDeadline bounds the time until a connection is established.
+	reachDeadline     = 30 * time.Second
 	handshakeDeadline = 20 * time.Second
-	// resetBudget bounds the time for retries after an sshd hung up because too many logins
-	// were under way (MaxStartups).
+	// resetBudget bounds the retries after an sshd hung up because of too many logins
+	// (MaxStartups).
 	resetBudget = 20 * time.Second
 )
 
@@ -48,7 +46,6 @@ func loginOf(s protocol.HostSpec) (string, error) {
 	return u.Username, nil
 }
 
-// transport opens the byte stream that SSH runs on.
 type transport func(ctx context.Context) (net.Conn, error)
 
 func dialTCP(address string) transport {
@@ -61,8 +58,8 @@ func dialTCP(address string) transport {
 	}
 }
 
-// login makes a connection, checks the host key and logs in. Every error is typed. It
-// retries while sshd hangs up because it is overloaded, but never after a refusal.
+// login makes a connection, checks the host key and logs in. Every error is typed. login
+// retries if sshd hangs up because it is overloaded, but never after a refusal.
 func login(ctx context.Context, spec protocol.HostSpec, agentSocket string, open transport) (*ssh.Client, *link, error) {
 	pins, err := newPins(spec)
 	if err != nil {
@@ -95,8 +92,7 @@ func login(ctx context.Context, spec protocol.HostSpec, agentSocket string, open
 }
 
 // tryKeys repeats the handshake until the host shows a pinned key or has no other key to
-// show. This may take several handshakes, because a host shows one key in each, and the
-// type of a key that is pinned by fingerprint is unknown.
+// show. A host shows one key per handshake, and a fingerprint does not tell the key's type.
 func tryKeys(ctx context.Context, p *pins, userName string, creds *credentials, open transport) (*ssh.Client, *link, error) {
 	algos := p.algorithms()
 	var shown []protocol.HostKey
@@ -125,7 +121,7 @@ func tryKeys(ctx context.Context, p *pins, userName string, creds *credentials, 
 			return nil, nil, keyErr
 		case errors.As(err, &noneErr) && noneErr.What == "host key":
 			if len(shown) == 0 {
-				// The host has no key of a pinned type: report the keys that it has.
+				// No key of the host has a pinned type: report its keys.
 				shown, _ = scan(ctx, p.address, open)
 			}
 			return nil, nil, &HostKeyError{Err: ErrHostKeyChanged, Address: p.address, Shown: shown, Pinned: p.expected()}
@@ -139,7 +135,6 @@ func tryKeys(ctx context.Context, p *pins, userName string, creds *credentials, 
 
 const clientVersion = "SSH-2.0-Fairlead"
 
-// refused returns the error for a host that accepted none of our keys.
 func refused(address, userName string, creds *credentials) error {
 	var names []string
 	for _, s := range creds.signers {
@@ -153,7 +148,6 @@ func refused(address, userName string, creds *credentials) error {
 		ErrAuth, address, userName, strings.Join(names, ", "), notes)
 }
 
-// handshake makes one connection and tries one login. It stops when ctx ends.
 func handshake(ctx context.Context, address string, open transport, cfg *ssh.ClientConfig) (*ssh.Client, *link, error) {
 	raw, err := open(ctx)
 	if err != nil {
@@ -161,10 +155,9 @@ func handshake(ctx context.Context, address string, open transport, cfg *ssh.Cli
 	}
 	conn := &link{Conn: raw}
 	ctx, cancel := context.WithTimeoutCause(ctx, handshakeDeadline,
-		fmt.Errorf("it accepted the connection and did not finish the handshake in %v", handshakeDeadline))
+		fmt.Errorf("the host accepted the connection but did not finish the SSH handshake within %v", handshakeDeadline))
 	defer cancel()
-	// This does not use SetDeadline, because a channel through a jump host does not support
-	// it.
+	// A channel through a jump host does not support SetDeadline.
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	c, chans, reqs, err := ssh.NewClientConn(conn, address, cfg)
 	if !stop() {
@@ -180,15 +173,15 @@ func handshake(ctx context.Context, address string, open transport, cfg *ssh.Cli
 	return ssh.NewClient(c, chans, reqs), conn, nil
 }
 
-// A transportError is an error from before the handshake. If its text mentions keys or
-// logins, it speaks of a jump host, not of the host itself.
+// A transportError is an error from before the handshake. A text about keys or logins is
+// then about a jump host.
 type transportError struct{ err error }
 
 func (e *transportError) Error() string { return e.err.Error() }
 func (e *transportError) Unwrap() error { return e.err }
 
 // isReset reports whether the peer hung up during the handshake, as sshd does when too many
-// handshakes are under way.
+// are under way.
 func isReset(err error) bool {
 	var transport *transportError
 	if errors.As(err, &transport) {

@@ -7,27 +7,26 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// Errors that callers test for. Each is wrapped with the operation and its object.
+// Errors that callers test for.
 var (
-	// ErrUnreachable means that no connection could be made; nothing began.
+	// ErrUnreachable means that no connection was made; nothing began.
 	ErrUnreachable = errors.New("host unreachable")
 	// ErrAuth means that the host refused our keys, or that there was no key to offer.
 	// Nothing began. Do not retry.
 	ErrAuth = errors.New("host refused our keys")
 	// ErrHostKeyUnknown means that no key is pinned for this host; nothing was sent.
 	ErrHostKeyUnknown = errors.New("host key unknown")
-	// ErrHostKeyChanged means that the host shows another key than the pinned one.
+	// ErrHostKeyChanged means that the host's key is not a pinned one.
 	ErrHostKeyChanged = errors.New("host key changed")
-	// ErrOutcomeUnknown means that the connection was lost before the end was seen.
+	// ErrOutcomeUnknown means that the end was not seen; the command may have run.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 	// ErrProcessGone means that nothing reads the process's input any more.
 	ErrProcessGone = errors.New("process is gone")
 	// ErrNoSpace means that the host's disk or quota is full.
 	ErrNoSpace = errors.New("no space left on host")
-	// ErrNotExist means that there is no such file on the host.
+	// ErrNotExist means that the file does not exist on the host.
 	ErrNotExist = errors.New("no such file on host")
-	// ErrUnsupported means that the host lacks a program or a kernel feature, which the error
-	// names.
+	// ErrUnsupported means that the host lacks a program or kernel feature.
 	ErrUnsupported = errors.New("host lacks what is needed")
 	// ErrFenced means that the host knows a higher epoch; see FencedError.
 	ErrFenced = errors.New("fenced off by a newer holder")
@@ -43,11 +42,11 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("exit status %d%s", e.Code, script.FirstLine(e.Stderr))
 }
 
-// A FencedError holds our epoch and the higher one that the host knows. It wraps ErrFenced.
+// A FencedError holds our epoch and the higher one of the host.
 type FencedError struct{ Ours, Host Epoch }
 
 func (e *FencedError) Error() string {
-	return fmt.Sprintf("%v: ours is %d.%d.%d, the host knows %d.%d.%d", ErrFenced,
+	return fmt.Sprintf("%v: our epoch is %d.%d.%d, the host has %d.%d.%d", ErrFenced,
 		e.Ours.Generation, e.Ours.Pump, e.Ours.Attempt, e.Host.Generation, e.Host.Pump, e.Host.Attempt)
 }
 

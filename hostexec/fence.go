@@ -13,8 +13,8 @@ import (
 // began.
 var ErrLocked = errors.New("session is locked by another script")
 
-// Exit statuses of the fence. With each of them, the fence prints a line on standard error
-// that begins with fenceWord. Our scripts use these statuses in no other sense.
+// Exit statuses of the fence; our scripts use them in no other sense. The fence also prints
+// a line that begins with fenceWord on standard error.
 const (
 	fenceWord    = "fairlead-fence:"
 	fenceLacks   = 96
@@ -51,13 +51,10 @@ func (e Epoch) Less(o Epoch) bool {
 	return e.Attempt < o.Attempt
 }
 
-// fencePrologue returns the beginning of a script that runs for the holder of f.
 func fencePrologue(f Fence) string {
 	return script.FenceBegin(f.Dir, f.Epoch.Generation, f.Epoch.Pump, f.Epoch.Attempt)
 }
 
-// fenceError returns the error that a fence reported, or nil if status and stderr do not
-// come from a fence.
 func fenceError(status int, stderr []byte) error {
 	if status != fenceRefused && status != fenceBusy && status != fenceLacks {
 		return nil

@@ -2,13 +2,12 @@ package hostexec
 
 import "context"
 
-// attachesAtOnce bounds the attachments to one host that are made at a time. Each starts
-// half a dozen processes on the host. If hundreds were made at once, none would be ready
-// before the heartbeat of its activity times out.
+// attachesAtOnce bounds concurrent attachments to one host. Each starts half a dozen
+// processes there. With hundreds at once, none would be ready before the heartbeat of its
+// activity times out.
 const attachesAtOnce = 8
 
-// A gate limits the number of callers that are inside at a time. Callers enter in any
-// order.
+// A gate limits the callers that are inside. Callers enter in any order.
 type gate chan struct{}
 
 func newGate() gate { return make(gate, attachesAtOnce) }

@@ -17,8 +17,8 @@ func newHostKey(key ssh.PublicKey) protocol.HostKey {
 	}
 }
 
-// A HostKeyError says which keys a host showed and which were expected. It
-// wraps ErrHostKeyUnknown or ErrHostKeyChanged. Nothing was sent to the host.
+// A HostKeyError says which keys a host showed and which were expected. It wraps
+// ErrHostKeyUnknown or ErrHostKeyChanged. Nothing was sent.
 type HostKeyError struct {
 	Err     error
 	Address string             // host:port
@@ -50,7 +50,7 @@ func (e *HostKeyError) Error() string {
 	if e.Err == ErrHostKeyUnknown {
 		b.WriteString("; compare with `ssh-keygen -lf` of the key in /etc/ssh on the host, then pin it")
 	} else {
-		b.WriteString("; if the host was set up anew, pin its new key; if not, somebody is in between")
+		b.WriteString("; if the host was reinstalled, pin its new key; if not, somebody may be intercepting the connection")
 	}
 	return b.String()
 }

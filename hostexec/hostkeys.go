@@ -15,16 +15,14 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// pins are the keys that one host may show.
 type pins struct {
-	address string // host:port, as in known_hosts
+	address string // host:port
 	keys    []ssh.PublicKey
 	prints  []string // SHA256:… of keys that are pinned by fingerprint only
 	db      *knownhosts.HostKeyDB
 }
 
-// newPins reads the pins of a spec. If there are none it fails with ErrHostKeyUnknown, so
-// that no connection is made.
+// newPins reads the pins of a spec. Without any it fails with ErrHostKeyUnknown.
 func newPins(spec protocol.HostSpec) (*pins, error) {
 	p := &pins{address: addressOf(spec)}
 	for _, s := range spec.HostKeys {
@@ -65,9 +63,9 @@ func (p *pins) add(s string) error {
 }
 
 // algorithms returns the host key algorithms to ask for. A host shows only one key, so only
-// types of known keys should be asked for. If a certificate is acceptable, all certificate
-// algorithms come first, because the type of a certificate does not depend on the type of
-// the authority's key.
+// types of known keys are asked for. If a certificate is acceptable, all certificate
+// algorithms come first, because a certificate's type does not depend on the authority's
+// key.
 func (p *pins) algorithms() []string {
 	plain, certs := hostKeyAlgorithms()
 	types := map[string]bool{}
@@ -127,7 +125,6 @@ func (p *pins) check(_ string, remote net.Addr, key ssh.PublicKey) error {
 	return e
 }
 
-// expected returns the pinned keys for messages.
 func (p *pins) expected() []string {
 	var out []string
 	for _, k := range p.keys {
@@ -146,7 +143,6 @@ func (p *pins) expected() []string {
 	return out
 }
 
-// hostKeyAlgorithms returns the algorithms that we accept for host keys.
 func hostKeyAlgorithms() (plain, certs []string) {
 	for _, a := range ssh.SupportedAlgorithms().HostKeys {
 		if strings.Contains(a, "-cert-v01@") {
@@ -155,7 +151,7 @@ func hostKeyAlgorithms() (plain, certs []string) {
 			plain = append(plain, a)
 		}
 	}
-	// ed25519 first, because nearly every host has it.
+	// Put ed25519 first: nearly every host has it.
 	slices.SortStableFunc(plain, func(a, b string) int {
 		rank := func(s string) int {
 			if s == ssh.KeyAlgoED25519 {
@@ -168,7 +164,6 @@ func hostKeyAlgorithms() (plain, certs []string) {
 	return plain, certs
 }
 
-// keyType returns the type of the keys that sign with an algorithm.
 func keyType(algo string) string {
 	switch algo {
 	case ssh.KeyAlgoRSASHA256, ssh.KeyAlgoRSASHA512:
@@ -177,7 +172,6 @@ func keyType(algo string) string {
 	return algo
 }
 
-// withoutType returns algos without the algorithms for keys of type typ.
 func withoutType(algos []string, typ string) []string {
 	return slices.DeleteFunc(slices.Clone(algos), func(a string) bool { return keyType(a) == typ })
 }

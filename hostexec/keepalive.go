@@ -2,18 +2,16 @@ package hostexec
 
 import "time"
 
-// keepalive is the global request that asks for a sign of life. sshd itself answers it.
+// keepalive is the global request that asks for a sign of life.
 const keepalive = "keepalive@openssh.com"
 
-// signs counts the signs of life that a link has seen of its peer.
 type signs struct {
 	heard   uint64 // reads that brought something
 	arrived uint64 // packets with data, including those that arrived ahead of a lost one
 	acked   uint64 // bytes that the peer's kernel acknowledged
-	queued  bool   // whether bytes still wait to be sent in our kernel
+	queued  bool   // whether bytes wait to be sent in our kernel
 }
 
-// signs returns the signs of life that were seen until now.
 func (l *link) signs() (now signs) {
 	if tcp, ok := l.Conn.(*tcpConn); ok {
 		now = tcp.signs()
@@ -23,18 +21,17 @@ func (l *link) signs() (now signs) {
 }
 
 // liveSince reports whether the peer gave a sign of life between before and s. Any byte
-// that arrived counts, because on a slow line the answer to our question may be queued
-// behind data for minutes. A byte that the peer acknowledged counts only while bytes are
-// queued here, because the question may be among them. After that an acknowledgement proves
-// nothing: a kernel also acknowledges for a process that has stopped.
+// that arrived counts: on a slow line the answer to the keepalive may be queued behind data
+// for minutes. An acknowledged byte counts only while bytes are queued here, because the
+// keepalive may be among them. Otherwise it proves nothing: a kernel also acknowledges for
+// a stopped process.
 func (s signs) liveSince(before signs) bool {
 	return s.heard != before.heard || s.arrived != before.arrived || s.queued && s.acked != before.acked
 }
 
 // keepAlive asks the peer for a sign of life every keepaliveEvery, and closes the
 // connection if none arrives within keepaliveWait. So a silent peer is given up within 25
-// s, while TCP alone would need minutes. A command whose end was not seen fails with
-// ErrOutcomeUnknown.
+// s; TCP alone needs minutes.
 func (c *sshConn) keepAlive() {
 	pool := c.group.host.pool
 	tick := time.NewTicker(pool.keepaliveEvery)
@@ -51,8 +48,6 @@ func (c *sshConn) keepAlive() {
 	}
 }
 
-// answers asks the peer for a sign of life and waits for the answer. It reports false if no
-// sign of life comes for the duration wait.
 func (c *sshConn) answers(wait time.Duration) bool {
 	before := c.net.signs()
 	answered := c.ask()
@@ -74,8 +69,8 @@ func (c *sshConn) answers(wait time.Duration) bool {
 	}
 }
 
-// ask sends the keepalive request. The returned channel receives nil when the peer
-// answers, or an error when the connection ends.
+// ask sends the keepalive request. The channel receives nil when the peer answers, or an
+// error.
 func (c *sshConn) ask() <-chan error {
 	answered := make(chan error, 1)
 	asks := c.group.host.tasks.Go(func() {
@@ -88,10 +83,9 @@ func (c *sshConn) ask() <-chan error {
 	return answered
 }
 
-// waitsForNothing reports whether a link that gave no sign of life since before has to be
-// given up. A link through a jump host may only be delayed, because the connection to the
-// jump host carries data for others. So waitsForNothing first asks the jump host and waits
-// until it answers or its own keepAlive ends the connection.
+// waitsForNothing reports whether a link without a sign of life since before must be given
+// up. A link through a jump host may only be delayed by data for others, so the jump host
+// is asked first.
 func (l *link) waitsForNothing(before signs) bool {
 	forward, ok := l.Conn.(*forwardConn)
 	if !ok {

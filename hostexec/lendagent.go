@@ -16,14 +16,13 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// ErrNoAgent means that this worker has no SSH agent to lend, or that the host refuses
-// agent forwarding.
+// ErrNoAgent means that the worker has no SSH agent, or that the host refuses agent
+// forwarding.
 var ErrNoAgent = errors.New("no SSH agent can be lent")
 
-// A LentAgent makes the pool's SSH agent available to programs on a host. While it is lent,
-// they may have data signed with its keys, but they can neither get the keys nor add or
-// remove keys. On this machine (local) they use the agent's own socket, as every process of
-// the worker's user can anyway.
+// A LentAgent makes the pool's SSH agent available to programs on a host. They can list its
+// keys and sign with them, but not get, add or remove keys. On this machine (local) they
+// use the agent's own socket, as every process of the worker's user can anyway.
 type LentAgent struct {
 	// Socket is the path of the agent's socket on the host.
 	Socket string
@@ -34,8 +33,7 @@ type LentAgent struct {
 func (l *LentAgent) Close() { l.back() }
 
 // LendAgent lends the pool's agent to a host of the pool until ctx ends. It opens a
-// connection for this agent alone, because every command on a shared connection could use
-// the agent too.
+// connection of its own, because every command on a shared connection could use the agent.
 func (p *Pool) LendAgent(ctx context.Context, h Host) (*LentAgent, error) {
 	fail := func(err error) (*LentAgent, error) {
 		return nil, fmt.Errorf("lend %s the SSH agent: %w", h.Name(), err)
@@ -61,11 +59,10 @@ func (p *Pool) LendAgent(ctx context.Context, h Host) (*LentAgent, error) {
 	return l, nil
 }
 
-// lendWait bounds the time until a host reports the path of the socket. The login shell
-// runs its rc files first.
+// lendWait bounds the time until a host reports the socket's path; rc files run first.
 const lendWait = startDeadline
 
-// maxSocketPath is far more than the 108 bytes that a socket's path can have.
+// maxSocketPath exceeds the 108 bytes of a socket's path.
 const maxSocketPath = 8 << 10
 
 func lend(ctx context.Context, client *ssh.Client, socket string) (string, error) {
@@ -76,8 +73,8 @@ func lend(ctx context.Context, client *ssh.Client, socket string) (string, error
 	if err != nil {
 		return "", unreachable(err)
 	}
-	// This does not use agent.RequestAgentForwarding, which returns the same error for a
-	// lost connection and for a refusal.
+	// agent.RequestAgentForwarding returns the same error for a lost connection and for a
+	// refusal.
 	switch ok, err := session.SendRequest("auth-agent-req@openssh.com", true, nil); {
 	case err != nil:
 		return "", unreachable(err)
@@ -96,7 +93,7 @@ func lend(ctx context.Context, client *ssh.Client, socket string) (string, error
 		return "", unreachable(err)
 	}
 	mark := script.NewMark()
-	// cat keeps the session open for as long as the connection lives.
+	// cat keeps the session open.
 	if _, err := io.WriteString(in, `printf '\n`+mark+` %s\n' "$SSH_AUTH_SOCK"; exec cat >/dev/null`+"\n"); err != nil {
 		return "", unreachable(err)
 	}
@@ -109,7 +106,7 @@ func lend(ctx context.Context, client *ssh.Client, socket string) (string, error
 		var n int
 		n, err = out.Read(buf)
 		if rest = append(rest, buf[:n]...); len(rest) > maxSocketPath {
-			return "", unreachable(fmt.Errorf("the host answered with more than %d bytes where a path was asked for", maxSocketPath))
+			return "", unreachable(fmt.Errorf("the host answered with more than %d bytes, expected the path of a socket", maxSocketPath))
 		}
 	}
 	if err != nil {
@@ -120,13 +117,13 @@ func lend(ctx context.Context, client *ssh.Client, socket string) (string, error
 	}
 	where, _, _ := strings.Cut(string(rest), "\n")
 	if !path.IsAbs(where) {
-		return "", fmt.Errorf("%w: the host made no socket for one (AllowAgentForwarding of its sshd)", ErrNoAgent)
+		return "", fmt.Errorf("%w: the host made no socket for the agent (check AllowAgentForwarding of its sshd)", ErrNoAgent)
 	}
 	return where, nil
 }
 
-// signOnly is an agent that only lists its keys and signs. With access to all requests of
-// an agent, a host could remove the keys or lock the agent.
+// signOnly is an agent that only lists its keys and signs. A host cannot remove the keys or
+// lock the agent.
 type signOnly struct{ socket string }
 
 func (a signOnly) with(use func(agent.ExtendedAgent) error) error {

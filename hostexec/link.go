@@ -8,9 +8,9 @@ import (
 )
 
 // A link is the byte stream below a connection. When it has ended in one direction, over is
-// set, and it is closed in both. The field over is needed because x/crypto/ssh closes its
-// channels first and the stream a moment later. A caller that lost a channel and opened
-// another one in between would wait for an answer for ever.
+// set, and it is closed in both. x/crypto/ssh closes its channels a moment before the
+// stream: without over, a caller that lost a channel and opened another one in between
+// would wait for ever.
 type link struct {
 	net.Conn
 	over  atomic.Bool
@@ -40,8 +40,8 @@ func (l *link) Close() error {
 	return l.Conn.Close()
 }
 
-// roundTrip returns the shortest round trip that the kernel has seen so far, or 0 if it is
-// unknown. Behind jump hosts, it is the round trip to the first jump host.
+// roundTrip returns the shortest round trip that the kernel has seen, or 0 if unknown;
+// behind jump hosts, that to the first jump host.
 func (l *link) roundTrip() time.Duration {
 	switch c := l.Conn.(type) {
 	case *tcpConn:

@@ -14,11 +14,10 @@ import (
 	"time"
 )
 
-// closeGrace is the time for which a local script may live after its channel was closed. A
-// script on an SSH channel is not ended at all when the channel is closed.
+// closeGrace is how long a local script may live after its channel was closed. A script on
+// an SSH channel is not ended.
 const closeGrace = 5 * time.Second
 
-// localHost is this machine. It runs a fresh shell for every command.
 type localHost struct {
 	gate
 	name  string
@@ -85,9 +84,8 @@ func (h *localHost) Close() error {
 
 var errHostClosed = errors.New("host is closed")
 
-// channel starts a shell as sshd does: in a session of its own, in the home folder, with
-// the environment of a login. It does not pass on the rest of the worker's environment,
-// which may hold secrets.
+// channel starts a shell as sshd does: in its own session, in the home folder, with the
+// environment of a login. The rest of the worker's environment may hold secrets.
 func (h *localHost) channel(ctx context.Context) (*localChannel, error) {
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnreachable, context.Cause(ctx))
@@ -140,7 +138,6 @@ func (h *localHost) channel(ctx context.Context) (*localChannel, error) {
 	return ch, nil
 }
 
-// loginEnviron returns the variables of our environment that a login would have too.
 func loginEnviron() []string {
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		k, _, _ := strings.Cut(kv, "=")
@@ -152,7 +149,6 @@ func loginEnviron() []string {
 	})
 }
 
-// localChannel is a channel to a child process.
 type localChannel struct {
 	in, out, err *os.File
 	closeOnce    sync.Once

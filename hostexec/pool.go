@@ -14,8 +14,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A Pool holds one Host per Spec for a whole worker, so that connections are shared. It is
-// safe for concurrent use.
+// A Pool holds one Host per spec for a whole worker. It is safe for concurrent use.
 type Pool struct {
 	opts PoolOptions
 
@@ -27,33 +26,33 @@ type Pool struct {
 	closed bool                  // guarded by mu, like all below
 	hosts  map[string]Host       // key: the spec as JSON
 	strays map[*sshHost]struct{} // forgotten hosts that are used again, while hosts has another host for their key
-	swept  time.Time             // when unused hosts were last looked for
+	swept  time.Time
 }
 
-// timings are delays and timeouts; tests shorten them.
+// timings are delays and timeouts, which tests shorten.
 type timings struct {
 	idleControl, idleBulk         time.Duration // before an idle connection is closed
-	idleSurplus                   time.Duration // the same for a connection beyond keptConns
+	idleSurplus                   time.Duration // the same, beyond keptConns
 	keepaliveEvery, keepaliveWait time.Duration
-	farAway                       time.Duration // trees are compressed for transfer from this round trip on
+	farAway                       time.Duration // trees are compressed from this round trip on
 	dialSlice                     time.Duration // after which a dial leaves its lane
-	forgetAfter                   time.Duration // before a host without connections that nobody asked for is forgotten
+	forgetAfter                   time.Duration // before an unused host is forgotten
 }
 
 // PoolOptions configure a Pool. The zero value suits most callers.
 type PoolOptions struct {
 	Logger *slog.Logger
-	// Agent is the path of an SSH agent's socket; empty means none.
+	// Agent is the path of an SSH agent's socket, if any.
 	Agent string
 	// MaxConnsPerHost bounds the connections of each kind (for commands, for bulk data) to
-	// one host; 0 means 512. A connection is opened only when it is needed: each carries
-	// eight channels, or the number that the host's MaxSessions allows.
+	// one host; 0 means 512. A connection carries eight channels, or the number that the
+	// host's MaxSessions allows.
 	MaxConnsPerHost int
 }
 
 const defaultMaxConns = 512
 
-// NewPool returns an empty pool. Close it to close every connection.
+// NewPool returns an empty pool, which must be closed.
 func NewPool(opts PoolOptions) *Pool {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
@@ -74,7 +73,7 @@ func NewPool(opts PoolOptions) *Pool {
 	}
 }
 
-// Host returns the host of a spec. The host is dialed at its first use. Equal specs share a
+// Host returns the host of a spec, which is dialed at its first use. Equal specs share a
 // Host, which the pool closes.
 func (p *Pool) Host(spec protocol.HostSpec) (Host, error) {
 	p.mu.Lock()
@@ -113,8 +112,7 @@ func (p *Pool) host(spec protocol.HostSpec) (Host, error) {
 }
 
 // forget drops hosts that have nothing open and that no caller asked for within
-// forgetAfter. A caller that still has such a host may use it, because adopt adds it to the
-// pool again. The caller holds mu.
+// forgetAfter. A caller may still use such a host; see adopt. The caller holds mu.
 func (p *Pool) forget() {
 	now := time.Now()
 	if now.Sub(p.swept) < p.forgetAfter/4 {
@@ -193,7 +191,6 @@ func (p *Pool) newHost(spec protocol.HostSpec) (Host, error) {
 
 func isThisMachine(s protocol.HostSpec) bool { return s.Name == protocol.LocalHost && s.Address == "" }
 
-// checkSpec reports everything that is wrong with a spec of an SSH host.
 func checkSpec(s protocol.HostSpec) error {
 	var errs []error
 	if s.Address == "" {
@@ -213,7 +210,7 @@ func checkSpec(s protocol.HostSpec) error {
 	return errors.Join(errs...)
 }
 
-// Close closes every host of the pool and waits for all its goroutines.
+// Close closes every host of the pool and waits for all goroutines.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	p.closed = true

@@ -7,8 +7,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// check returns an error if a shell cannot be given c. It is called before anything is
-// sent. Its errors do not repeat values, because these may be secret.
+// check returns an error if a shell cannot be given c. Its errors do not repeat values,
+// which may be secret.
 func (c Command) check() error {
 	if c.Script == "" {
 		return fmt.Errorf("command has no script")

@@ -10,8 +10,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// readChangedScript compares sums, not times, because a file may change twice within one
-// timestamp. The host starts one program for either comparison.
+// readChangedScript compares sums, because a file may change twice within one timestamp.
 //
 // $1 path, $2 maximum size in bytes plus one, $3 known sum.
 const readChangedScript = `LC_ALL=C; export LC_ALL
@@ -28,9 +27,8 @@ fi
 echo file
 exec head -c "$2" -- "$1"`
 
-// ReadChanged reads a small file unless its SHA-256 (hex) still equals known. Then changed
-// is false, and the call cost one small round trip. known is empty if the caller knows no
-// sum. Errors are those of ReadFile.
+// ReadChanged is ReadFile for small files. If the file's SHA-256 (hex) equals known,
+// changed is false and there is no data. known may be empty.
 func ReadChanged(ctx context.Context, h Host, path string, max int64, known string) (data []byte, changed bool, err error) {
 	fail := func(err error) ([]byte, bool, error) {
 		return nil, false, fmt.Errorf("read %s on %s: %w", path, h.Name(), err)
@@ -39,7 +37,7 @@ func ReadChanged(ctx context.Context, h Host, path string, max int64, known stri
 		return fail(err)
 	}
 	if max < 0 || max >= MaxOutput-8 {
-		return fail(fmt.Errorf("at most %d bytes make no sense", max))
+		return fail(fmt.Errorf("size limit of %d bytes is out of range", max))
 	}
 	res, err := h.Run(ctx, Command{Script: readChangedScript, Args: []string{path, strconv.FormatInt(max+1, 10), known}})
 	var exit *ExitError

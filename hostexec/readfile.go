@@ -10,14 +10,14 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// $1 path, $2 maximum size in bytes plus one.
+// readScript prints the file $1, at most $2 bytes: the maximum size plus one.
 const readScript = `LC_ALL=C; export LC_ALL
 [ -e "$1" ] || { echo "$1: no such file" >&2; exit 94; }
 [ -f "$1" ] || { echo "$1: not a regular file" >&2; exit 1; }
 exec head -c "$2" -- "$1"`
 
-// ReadFile reads a small file. The error wraps ErrNotExist if the file does not exist. It
-// is an *OutputTooLongError if the file has more than max bytes.
+// ReadFile reads a small file. The error wraps ErrNotExist if the file does not exist, and
+// is an *OutputTooLongError if it has more than max bytes.
 func ReadFile(ctx context.Context, h Host, path string, max int64) ([]byte, error) {
 	data, err := readFile(ctx, h, path, max)
 	if err != nil {
@@ -31,7 +31,7 @@ func readFile(ctx context.Context, h Host, path string, max int64) ([]byte, erro
 		return nil, err
 	}
 	if max < 0 {
-		return nil, fmt.Errorf("at most %d bytes make no sense", max)
+		return nil, fmt.Errorf("size limit of %d bytes is out of range", max)
 	}
 	c := Command{Script: readScript, Args: []string{path, strconv.FormatInt(max+1, 10)}}
 	var data []byte

@@ -9,15 +9,14 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// removeScript removes $1, which must lie below $2. It changes into the parent folder of $1
-// and checks the location of its working directory, so that later changes of the path
-// cannot redirect it.
+// removeScript removes $1, which must lie below $2. It changes into the parent folder and
+// checks its working directory, so that later changes of the path cannot redirect it.
 //
-// $3 is the fence's folder. If neither $1 nor $3 exists, the script does not create them.
-// If $3 is removed with $1, the lock is removed too, and then another holder can create and
-// get a new lock. So the script first writes the epoch beside the folder. Then one rename
-// moves the folder with its lock away from the path that other holders use. Only the
-// renamed folder is removed, together with what earlier calls left of it.
+// $3 is the fence's folder. If neither $1 nor $3 exists, the script creates nothing. If $3
+// is removed with $1, the lock goes too, and another holder could create a new one. So the
+// script first writes the epoch beside the folder, and then renames the folder out of the
+// way of other holders. Only the renamed folder is removed, with what earlier calls left of
+// it.
 const removeScript = `LC_ALL=C; export LC_ALL
 refuse() { echo "refused: $1" >&2; exit 1; }
 gone() { [ ! -e "$1" ] && [ ! -L "$1" ]; }
@@ -67,15 +66,13 @@ if ! gone "$1"; then
 fi
 %[3]s`
 
-// removing is the prefix of a folder's name during its removal.
 const removing = ".removing-"
 
-// buryScript writes the epoch of a session beside the folder that is removed.
 const buryScript = `[ "$fl_d" != "$1" ] || fl_bury "%d %d %d" || exit 1`
 
 // endScript ends the removal under a fence. If the lock was removed too, it also removes
-// epochs that are older than a month, and folders that unfinished removals left there more
-// than an hour ago.
+// epochs older than a month, and folders that unfinished removals left more than an hour
+// ago.
 const endScript = `if [ -z "$a" ]; then
 	fl_unlock
 else
@@ -87,10 +84,10 @@ else
 fi`
 
 // RemoveTree removes path and verifies that it is gone. path must lie below within, also
-// after its symlinks are resolved. It succeeds if path does not exist. A symlink is
-// removed, not followed. A folder that contains the user's home is refused. If the fence's
-// folder is removed too, its epoch is kept beside it for a month, so that former holders
-// are refused during the removal and later.
+// after its symlinks are resolved. A missing path is no error. A symlink is removed, not
+// followed. A folder that contains the user's home is refused. If the fence's folder is
+// removed too, its epoch is kept beside it for a month, so that former holders are still
+// refused.
 func RemoveTree(ctx context.Context, h Host, path, within string, fence *Fence) error {
 	c, err := removeCommand(path, within, fence)
 	if err == nil {
@@ -110,7 +107,7 @@ func removeCommand(target, within string, fence *Fence) (Command, error) {
 		return Command{}, err
 	}
 	if !strings.HasPrefix(path.Dir(target)+"/", within+"/") {
-		return Command{}, fmt.Errorf("it does not lie below %s", within)
+		return Command{}, fmt.Errorf("the path does not lie below %s", within)
 	}
 	lock, bury, end, fenceDir := "", "", "", "/"
 	if fence != nil {

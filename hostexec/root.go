@@ -9,9 +9,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Root returns the absolute path of the folder on the host that holds our files: Spec.Root,
-// or .fairlead in the user's home. It does not create the folder. A Spec.Root that begins
-// with ~/ or is relative lies below the user's home.
+// Root returns the absolute path of the root folder on the host, which it does not create.
+// Spec.Root may be relative to the user's home or begin with ~/; the default is .fairlead.
 func Root(ctx context.Context, h Host, spec protocol.HostSpec) (string, error) {
 	root := spec.Root
 	if root == "" {
@@ -28,12 +27,12 @@ func Root(ctx context.Context, h Host, spec protocol.HostSpec) (string, error) {
 		}
 		home := string(res.Stdout)
 		if !path.IsAbs(home) {
-			return "", fmt.Errorf("root of %s: the user's home %q is not an absolute path: name a root", h.Name(), home)
+			return "", fmt.Errorf("root of %s: the user's home %q is not an absolute path: set an absolute root for the host", h.Name(), home)
 		}
 		root = path.Join(home, root)
 	}
 	if root = path.Clean(root); root == "/" {
-		return "", fmt.Errorf("root of %s: / cannot be it: name a folder", h.Name())
+		return "", fmt.Errorf("root of %s: the root folder cannot be /: set root to another folder", h.Name())
 	}
 	return root, nil
 }

@@ -12,8 +12,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// ScanHostKeys asks a host for its keys without logging in to it. It does log in to the
-// jump hosts, whose keys must be pinned.
+// ScanHostKeys asks a host for its keys without logging in to it. It logs in to the jump
+// hosts, whose keys must be pinned.
 func ScanHostKeys(ctx context.Context, spec protocol.HostSpec) ([]protocol.HostKey, error) {
 	if isThisMachine(spec) {
 		return nil, errors.New("scan host keys: the local host has none")
@@ -43,7 +43,7 @@ func ScanHostKeys(ctx context.Context, spec protocol.HostSpec) ([]protocol.HostK
 
 var errScanned = errors.New("the key was seen")
 
-// scan does one handshake per key of the host, and hangs up before the keys are agreed.
+// scan does one handshake per key of the host.
 func scan(ctx context.Context, address string, open transport) ([]protocol.HostKey, error) {
 	var keys []protocol.HostKey
 	algos, _ := hostKeyAlgorithms()

@@ -17,25 +17,23 @@ import (
 )
 
 const (
-	// sftpFrom is the size from which SFTP carries a file. A smaller file is sent with the
-	// script that receives it, in one round trip. SFTP takes about five more.
+	// sftpFrom is the size from which SFTP carries a file. SFTP takes about five more round
+	// trips.
 	sftpFrom = 1 << 20
-	// sftpPackets is the number of packets of 32 KiB under way. Together they are larger
-	// than a channel's window. The packet size is the library's default, which every server
-	// accepts.
+	// sftpPackets is how many packets of 32 KiB (the library's default) are under way: more
+	// than a channel's window.
 	sftpPackets = 128
-	// sftpWait bounds the time until the subsystem sends its version. If rc files consume
-	// its input, it never sends the version.
+	// sftpWait bounds the wait for the subsystem's version, which never comes if rc files
+	// consume its input.
 	sftpWait = 15 * time.Second
-	// sftpPause is the time for which SFTP is not tried again on a host where it did not
-	// work.
+	// sftpPause is how long SFTP is not tried again where it did not work.
 	sftpPause = 30 * time.Minute
 )
 
 var sftpRequest = sessionRequest{name: "subsystem", payload: ssh.Marshal(struct{ Name string }{"sftp"}), reply: true}
 
-// route decides whether size bytes go by SFTP. If so, it returns the host for it, otherwise
-// nil. It also returns the matching text for the receive command.
+// route returns the host if size bytes go by SFTP, or nil, and the text for the receive
+// command.
 func route(h Host, size int64) (*sshHost, string) {
 	s, ok := h.(*sshHost)
 	if !ok || size < sftpFrom {
@@ -49,10 +47,9 @@ func route(h Host, size int64) (*sshHost, string) {
 	return s, receiveTold
 }
 
-// feedBySFTP runs a receive command (receiveTold) and sends size bytes of r by SFTP. The
-// command's own channel stays open meanwhile; when it closes, the host drops the partial
-// file. If SFTP does not work and r can be rewound, the bytes are sent to the command
-// itself.
+// feedBySFTP runs a receive command (receiveTold) and sends size bytes of r by SFTP. When
+// the command's channel closes, the host drops the partial file. If SFTP does not work and
+// r can be rewound, the bytes go to the command.
 func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size int64, sum [sha256.Size]byte) error {
 	c.Bulk = true
 	c.Stdin = nil
@@ -64,7 +61,6 @@ func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size i
 	}
 	defer s.Close()
 
-	// Both sessions open at the same time, but only the command creates the file.
 	var x *sftpSession
 	var noSFTP error
 	var opening sync.WaitGroup
@@ -73,7 +69,7 @@ func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size i
 	opening.Go(func() { x, noSFTP = h.openSFTP(wanted) })
 	_, notReady := io.ReadFull(s, make([]byte, len("ready\n")))
 	if notReady != nil {
-		err = s.Wait() // its error says why the command is not ready
+		err = s.Wait() // says why the command is not ready
 		giveUp()
 	}
 	opening.Wait()
@@ -89,7 +85,7 @@ func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size i
 
 	var f *sftp.File
 	if noSFTP == nil {
-		// This does not create the file: it opens the one that the command made, or fails.
+		// This creates no file: it opens the one that the command made.
 		f, noSFTP = x.client.OpenFile(path.Join(path.Dir(c.Args[0]), ".fl-"+c.Args[4]), os.O_WRONLY)
 	}
 	if noSFTP == nil {
@@ -103,7 +99,7 @@ func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size i
 			s.CloseWrite()
 			return errors.Join(noSFTP, dropped(s))
 		case ctx.Err() != nil:
-			s.Wait() // it may have reacted to the end of ctx already, so its error means nothing
+			s.Wait() // its error may come from the end of ctx
 			return outcomeUnknown(ctx)
 		case again == nil:
 			return h.whyNot(s, x, noSFTP)
@@ -120,7 +116,7 @@ func (h *sshHost) feedBySFTP(ctx context.Context, c Command, r io.Reader, size i
 	return pour(s, r, size, sum)
 }
 
-// whyNot lets the command find the cause of an SFTP failure, because SFTP cannot report it.
+// whyNot lets the command find the cause: SFTP only says "failure".
 func (h *sshHost) whyNot(s Stream, x *sftpSession, failure error) error {
 	lost := x.ch.conn.isDead()
 	err := script.LastWord(s, "why")
@@ -134,8 +130,7 @@ func (h *sshHost) whyNot(s Stream, x *sftpSession, failure error) error {
 	return fmt.Errorf("sftp: %w: nothing was written", failure)
 }
 
-// rewinder returns a function that sets r back to its present position, or nil if r cannot
-// seek.
+// rewinder returns a function that sets r back to its present position, or nil.
 func rewinder(r io.Reader) func() error {
 	s, ok := r.(io.Seeker)
 	if !ok {
@@ -162,8 +157,7 @@ func (h *sshHost) openSFTP(ctx context.Context) (*sftpSession, error) {
 	defer cancel()
 	ch, err := h.groups[bulk].sessionFor(early, sftpRequest)
 	if err == nil {
-		// Standard error shares the channel's window, so if nobody read it, it would block
-		// the answers.
+		// Standard error shares the channel's window: unread, it would block the answers.
 		h.tasks.Go(func() { io.Copy(io.Discard, ch.Stderr()) })
 		stop := context.AfterFunc(early, func() { ch.Close() })
 		var client *sftp.Client
@@ -189,10 +183,10 @@ func (h *sshHost) openSFTP(ctx context.Context) (*sftpSession, error) {
 	return nil, err
 }
 
-// Close closes the channel and waits for the client. It may be called more than once.
+// Close may be called more than once.
 func (x *sftpSession) Close() {
 	x.stop()
-	x.ch.Close() // first: the client may be stuck in a write
+	x.ch.Close() // first, because the client may be stuck in a write
 	if x.client != nil {
 		x.client.Close()
 	}
@@ -202,8 +196,7 @@ func (x *sftpSession) Close() {
 // match size and sum. After other errors the file may have holes.
 func (x *sftpSession) fill(f *sftp.File, r io.Reader, size int64, sum [sha256.Size]byte) error {
 	digest := sha256.New()
-	// The library keeps several packets under way only for a reader of known size, such as
-	// a LimitedReader.
+	// With a reader of unknown size, the library sends one packet at a time.
 	src := &io.LimitedReader{R: io.TeeReader(script.MarkedReader{Reader: r, As: ErrSource}, digest), N: size}
 	n, err := f.ReadFrom(src)
 	switch {

@@ -12,12 +12,11 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// A shell runs requests on a channel, one at a time, and delimits their output by marks. It
-// is not safe for concurrent use.
+// A shell runs requests on a channel, one at a time, and delimits their output by marks.
 type shell struct {
 	ch       channel
 	out, err sections
-	loops    bool   // whether the shell serves many requests
+	loops    bool   // it serves many requests
 	prefix   string // sent before the first request
 	tasks    *tasks // of the host, for goroutines that may outlive a call
 }
@@ -25,14 +24,13 @@ type shell struct {
 func newShell(ch channel, loops bool, t *tasks) *shell {
 	s := &shell{ch: ch, out: sections{r: ch.Stdout()}, err: sections{r: ch.Stderr()}, loops: loops, tasks: t}
 	if loops {
-		s.prefix = loopLine // loopLine costs no round trip, because the first request follows at once
+		s.prefix = loopLine // sent with the first request, without a round trip
 	}
 	return s
 }
 
-// run runs one command to its end. usable reports whether the shell can serve another
-// command. If not, the caller closes the shell. The error wraps errNotSent if the request
-// provably never reached the shell.
+// run runs one command. Unless usable, the caller closes the shell. The error wraps
+// errNotSent if the request provably never reached the shell.
 func (s *shell) run(ctx context.Context, c Command) (res Result, usable bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, true, fmt.Errorf("%w: %w", errNotSent, context.Cause(ctx))
@@ -43,7 +41,7 @@ func (s *shell) run(ctx context.Context, c Command) (res Result, usable bool, er
 		line = onceLine(mark, c)
 	}
 	line, s.prefix = s.prefix+line, ""
-	// When ctx ends the channel is closed, which ends every read and write below.
+	// This ends every read and write below.
 	stop := context.AfterFunc(ctx, func() { s.ch.Close() })
 	defer func() {
 		if !stop() {
@@ -51,10 +49,10 @@ func (s *shell) run(ctx context.Context, c Command) (res Result, usable bool, er
 		}
 	}()
 
-	// A write may block until a dead peer is noticed, so waiting for it also ends with ctx.
+	// A write may block until a dead peer is noticed.
 	feed := func() {
 		if !s.loops {
-			// Errors are ignored, because a command need not read its input.
+			// A command need not read its input.
 			s.ch.Write(c.Stdin)
 			s.ch.CloseWrite()
 		}
@@ -114,13 +112,12 @@ func (s *shell) run(ctx context.Context, c Command) (res Result, usable bool, er
 	case !out.began && !errs.began:
 		return Result{}, false, neverBegan(end, append(out.body, errs.body...))
 	}
-	return Result{}, false, fmt.Errorf("%w: its shell ended with status %d before it did", ErrOutcomeUnknown, end.status)
+	return Result{}, false, fmt.Errorf("%w: the shell ended with status %d before the command ended", ErrOutcomeUnknown, end.status)
 }
 
-// abandon handles a stream without an end mark. If the stream is too long, abandon closes
-// the channel. If the stream ended, the shell is ending. Then abandon waits for the shell's
-// end without closing the channel, because the other stream may still show whether the
-// command began.
+// abandon handles a stream without an end mark. It closes the channel if the stream is too
+// long. Otherwise the shell is ending, and abandon only waits, because the other stream may
+// still show whether the command began.
 func (s *shell) abandon(ctx context.Context, sec section) {
 	if sec.tooLong {
 		s.ch.Close()
@@ -130,37 +127,33 @@ func (s *shell) abandon(ctx context.Context, sec section) {
 	defer late.Stop()
 	select {
 	case <-s.ch.Done():
-	case <-ctx.Done(): // which also closes the channel
+	case <-ctx.Done(): // also closes the channel
 	case <-late.C:
 		s.ch.Close()
 	}
 }
 
-// errNoBase64 means that the host cannot decode an input that is part of the line. Nothing
-// was run.
+// errNoBase64 means that the host cannot decode an input. Nothing was run.
 var errNoBase64 = errors.New("no base64 on the host")
 
-// sections splits one output stream of a shell at marks.
 type sections struct {
 	r       io.Reader
-	buf     []byte // read but not used
-	onBegin func() // called at the first mark, if set
+	buf     []byte
+	onBegin func() // called at the first mark
 }
 
-// A section is the output of one command on one stream.
 type section struct {
 	began, ended, tooLong bool
-	body                  []byte // output between the marks; if began is false, the last output that was read
+	body                  []byte // output between the marks; without began, the last output read
 	status                string // the word after the end mark
 }
 
-// next reads to the end mark, or to the end of the stream. It skips everything before the
-// first mark. That is output of rc files, or of an earlier command's child that still has
-// the stream open.
+// next reads to the end mark, or to the end of the stream. It skips what precedes the first
+// mark: output of rc files, or of an earlier command's child.
 func (s *sections) next(mark string, limit int64) section {
 	var sec section
 	begin, end := []byte("\n"+mark+" b\n"), []byte("\n"+mark+" e ")
-	from := 0 // no mark begins before this index
+	from := 0 // no mark begins before it
 	for {
 		if !sec.began {
 			if i := bytes.Index(s.buf[from:], begin); i >= 0 {
@@ -212,7 +205,6 @@ func (s *sections) next(mark string, limit int64) section {
 	}
 }
 
-// maxNoise bounds the output before a mark that is kept, in bytes.
 const maxNoise = 64 << 10
 
 func (s *sections) fill() error {

@@ -5,13 +5,10 @@ import (
 	"time"
 )
 
-// A spare is a channel whose login shell has run its rc files and waits for a line. After
-// the first use of a channel, a spare is kept ready. So an attachment takes one round trip
-// and need not wait until a channel is open and the user's rc files have run (version
-// managers in them take half a second).
-//
-// A spare is always a fresh shell, because children of an earlier command might still write
-// to the output of a used shell.
+// A spare is a channel whose login shell has run its rc files and waits for a line. With it
+// an attachment takes one round trip and need not wait for rc files (version managers take
+// half a second). It is a fresh shell, because children of an earlier command might still
+// write to the output of a used one.
 type spare struct {
 	ch    *sshChannel
 	since time.Time
@@ -19,7 +16,7 @@ type spare struct {
 
 func (s spare) fit() bool { return s.ch.fit(s.since) }
 
-// fit reports whether a channel that was opened at born may still be given a command.
+// fit reports whether a channel opened at born may still be used.
 func (s *sshChannel) fit(born time.Time) bool {
 	select {
 	case <-s.done:
@@ -55,7 +52,6 @@ func (h *sshHost) takeSpare() *sshChannel {
 	return s.ch
 }
 
-// refill opens a spare in the background if there is none.
 func (h *sshHost) refill() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,7 +64,7 @@ func (h *sshHost) refill() {
 		defer h.mu.Unlock()
 		h.refilling = false
 		if err != nil {
-			return // the next caller that needs a channel gets the error
+			return // the next caller gets the error
 		}
 		if h.closed {
 			ch.Close()

@@ -14,8 +14,8 @@ type sshChannel struct {
 	out, err *detachedReader
 
 	closeOnce sync.Once
-	closed    chan struct{} // closed when we close the channel
-	done      chan struct{} // closed when the session is over
+	closed    chan struct{} // when we close the channel
+	done      chan struct{} // when the session is over
 	end       ending        // valid once done is closed
 }
 
@@ -53,7 +53,6 @@ func newSSHChannel(c *sshConn, ch ssh.Channel, reqs <-chan *ssh.Request) *sshCha
 	return s
 }
 
-// sessionEnd reads a session's requests until they end.
 func sessionEnd(reqs <-chan *ssh.Request) ending {
 	end := ending{lost: errNoStatus}
 	for req := range reqs {
@@ -97,22 +96,22 @@ func (s *sshChannel) End() ending                 { return s.end }
 func (s *sshChannel) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.closed)
-		// Close sends a message, which may block until a dead peer is noticed.
+		// Close may block until a dead peer is noticed.
 		s.conn.group.host.tasks.Go(func() { s.ch.Close() })
 	})
 	return nil
 }
 
 // A detachedReader reads in its own goroutine, because a read from an SSH channel cannot be
-// interrupted. So Read returns as soon as closed is closed, even if the peer is silent.
+// interrupted.
 type detachedReader struct {
 	r      io.Reader
 	closed <-chan struct{}
-	over   <-chan struct{} // closed with the host, even if nobody closed the channel
+	over   <-chan struct{}
 	buf    []byte
 	chunks chan []byte
 	used   chan struct{}
-	first  func() // called after the first read that returns data, if set
+	first  func() // called after the first data
 	err    error  // valid once chunks is closed
 
 	rest []byte // used by Read only
@@ -122,7 +121,6 @@ func newDetachedReader(r io.Reader, closed, over <-chan struct{}, size int) *det
 	return &detachedReader{r: r, closed: closed, over: over, buf: make([]byte, size), chunks: make(chan []byte), used: make(chan struct{}, 1)}
 }
 
-// run reads one buffer at a time. The SSH channel buffers further data.
 func (d *detachedReader) run() {
 	defer close(d.chunks)
 	for {

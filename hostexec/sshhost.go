@@ -16,51 +16,48 @@ import (
 )
 
 const (
-	// maxShells bounds the kept shells of a host. While all of them are busy, a small
-	// command gets a channel of its own.
+	// maxShells bounds the kept shells of a host. While all are busy, a small command gets
+	// its own channel.
 	maxShells = 4
-	// maxShellLine bounds the lines that are sent to a kept shell, in bytes. Shells read a
-	// line byte by byte, which takes about 0.4 ms per kilobyte.
+	// maxShellLine bounds the lines sent to a kept shell, in bytes. Shells read a line byte
+	// by byte: about 0.4 ms per kilobyte.
 	maxShellLine = 48 << 10
-	// maxShellAge is the age at which a kept shell is replaced, so that changes of the
-	// environment take effect.
+	// maxShellAge is when a kept shell is replaced, so that changes of the environment take
+	// effect.
 	maxShellAge = 30 * time.Minute
 )
 
-// An sshHost is a machine reached over SSH. It has two groups of connections, and keeps
-// some shells on those for control.
-//
-// A small command uses a kept shell. It takes one round trip and runs no rc files. A shell
-// serves one command at a time, so a slow command delays no other, and a command that kills
-// its shell kills no other.
+// An sshHost is a machine reached over SSH. Small commands run in shells kept on its
+// control connections: they take one round trip and run no rc files. A shell serves one
+// command at a time, so that a command cannot delay others or kill their shell.
 type sshHost struct {
 	gate
 	name   string
 	spec   protocol.HostSpec
 	pool   *Pool
-	jump   *sshHost // nil for none
+	jump   *sshHost
 	ctx    context.Context
 	cancel context.CancelFunc
 	tasks  tasks
 	groups [2]*connGroup
 
-	key   string    // of this host in Pool.hosts
-	asked time.Time // guarded by the pool's mu: when a caller last got the host from the pool
+	key   string
+	asked time.Time // guarded by the pool's mu: when a caller last got the host
 
 	mu        sync.Mutex
-	closed    bool         // guarded by mu, like all below
-	idle      []*keptShell // ready for a command
-	shells    int          // kept shells, idle or not
-	spare     *spare       // nil for none
-	refilling bool         // a spare is being opened
-	noSFTP    time.Time    // SFTP is not tried before this time
+	closed    bool // guarded by mu, like all below
+	idle      []*keptShell
+	shells    int // idle or not
+	spare     *spare
+	refilling bool
+	noSFTP    time.Time // SFTP is not tried before
 }
 
 type keptShell struct {
 	*shell
 	ch   *sshChannel
 	born time.Time
-	used time.Time // when the shell became idle
+	used time.Time
 }
 
 var _ Host = (*sshHost)(nil)
@@ -106,7 +103,7 @@ func (h *sshHost) run(ctx context.Context, c Command) (Result, error) {
 		if errors.Is(err, errNoBase64) {
 			break
 		}
-		// The shell died while it was idle, so the command never reached it.
+		// The shell died while idle: the command never reached it.
 		if errors.Is(err, errNotSent) && try < 3 && ctx.Err() == nil {
 			continue
 		}
@@ -240,7 +237,6 @@ func (h *sshHost) closeIdleShells(g *connGroup) {
 	})
 }
 
-// login opens a connection of kind k, through the jump host if there is one.
 func (h *sshHost) login(ctx context.Context, k kind) (*ssh.Client, *link, error) {
 	if _, err := newPins(h.spec); err != nil {
 		return nil, nil, err // before any connection is made
@@ -263,7 +259,7 @@ func (h *sshHost) login(ctx context.Context, k kind) (*ssh.Client, *link, error)
 	return login(ctx, h.spec, h.pool.opts.Agent, open)
 }
 
-// through returns a transport to address from this host, over a connection of kind k.
+// through returns a transport to address from this host.
 func (h *sshHost) through(address string, k kind) transport {
 	return func(ctx context.Context) (net.Conn, error) {
 		for try := 1; ; try++ {
@@ -281,17 +277,16 @@ func (h *sshHost) through(address string, k kind) transport {
 			case ctx.Err() != nil || try >= 3:
 				return nil, fmt.Errorf("jump host %s: %w", h.name, err)
 			}
-			// The connection was lost before, and this is the first call that notices it.
+			// The connection was already lost.
 			c.net.Close()
 		}
 	}
 }
 
-// unused reports whether the host has no connection, and none is being opened.
 func (h *sshHost) unused() bool { return h.groups[control].unused() && h.groups[bulk].unused() }
 
-// Close closes every connection and waits for the host's goroutines. The outcome of
-// commands that run over them is unknown.
+// Close closes every connection and waits for all goroutines. The outcome of running
+// commands is unknown.
 func (h *sshHost) Close() error {
 	h.mu.Lock()
 	h.closed = true

@@ -15,10 +15,8 @@ import (
 // version managers take seconds.
 const startDeadline = 45 * time.Second
 
-// eofGrace is the time for which Read waits after the end of output to learn whether the
-// command ended or the connection was lost. Usually the host reports the end of the command
-// together with the end of output. A command that closed its output and goes on needs the
-// limit.
+// eofGrace is how long Read waits after the end of output to learn whether the connection
+// was lost. A command may also close its output and go on.
 const eofGrace = time.Second
 
 type stream struct {
@@ -27,15 +25,15 @@ type stream struct {
 	stop func() bool
 
 	began   chan struct{} // closed when the mark was seen or will never be
-	rest    []byte        // output that came with the mark; used by Read only, after began
-	noMark  error         // the reason why there is no mark; valid after began
-	errDone chan struct{} // closed when standard error has ended
+	rest    []byte        // output after the mark; used by Read only, after began
+	noMark  error         // why there is no mark; valid after began
+	errDone chan struct{} // standard error has ended
 
 	mu   sync.Mutex
 	tail []byte // guarded by mu: the end of standard error
 }
 
-// newStream sends c to a fresh shell and returns without waiting for it.
+// newStream sends c to a fresh shell and does not wait for it.
 func newStream(ctx context.Context, ch channel, c Command, t *tasks) (*stream, error) {
 	s := &stream{ctx: ctx, ch: ch, began: make(chan struct{}), errDone: make(chan struct{})}
 	mark := script.NewMark()
@@ -57,7 +55,6 @@ func newStream(ctx context.Context, ch channel, c Command, t *tasks) (*stream, e
 	return s, nil
 }
 
-// begin drops the output before the mark.
 func (s *stream) begin(mark string) {
 	defer close(s.began)
 	late := time.AfterFunc(startDeadline, func() { s.ch.Close() })
@@ -73,7 +70,7 @@ func (s *stream) begin(mark string) {
 		s.noMark = outcomeUnknown(s.ctx)
 		return
 	case !onTime:
-		s.noMark = fmt.Errorf("%w: the login shell did not come to our command in %v", ErrOutcomeUnknown, startDeadline)
+		s.noMark = fmt.Errorf("%w: the login shell did not start our command within %v", ErrOutcomeUnknown, startDeadline)
 		return
 	}
 	select {
@@ -92,7 +89,7 @@ func (s *stream) begin(mark string) {
 	}
 }
 
-// skipPast reads r up to the end of mark and returns the bytes that were read beyond it.
+// skipPast reads r up to the end of mark and returns the bytes read beyond it.
 func skipPast(r io.Reader, mark []byte, noise *[]byte) ([]byte, error) {
 	var buf []byte
 	chunk := make([]byte, 8<<10)
@@ -134,8 +131,7 @@ func (s *stream) keepTail(mark string) {
 	}
 }
 
-// Read reads the command's output. io.EOF means that the output ended. If the connection is
-// lost, the error wraps ErrOutcomeUnknown.
+// Read returns io.EOF at the end of output and ErrOutcomeUnknown after a lost connection.
 func (s *stream) Read(p []byte) (int, error) {
 	<-s.began
 	if s.noMark != nil {
@@ -186,7 +182,6 @@ func (s *stream) Stderr() []byte {
 	return bytes.Clone(script.LastBytes(s.tail, stderrTail))
 }
 
-// Wait waits for the end of the command. Unread output may keep the command from ending.
 func (s *stream) Wait() error {
 	<-s.began
 	if s.noMark != nil {
@@ -199,7 +194,7 @@ func (s *stream) Wait() error {
 		s.Close()
 		return outcomeUnknown(s.ctx)
 	}
-	// A child that the command left behind may keep standard error open for ever.
+	// A child of the command may keep standard error open.
 	grace := time.NewTimer(eofGrace)
 	defer grace.Stop()
 	select {

@@ -2,15 +2,14 @@ package hostexec
 
 import "sync"
 
-// tasks are the goroutines of a host, so that Close can wait for them. No goroutine can
-// begin after Wait.
+// tasks are the goroutines of a host. None can begin after Wait.
 type tasks struct {
 	mu   sync.Mutex
 	over bool // guarded by mu
 	wg   sync.WaitGroup
 }
 
-// Go runs f in a goroutine. After Wait it runs nothing and reports false.
+// Go runs f in a goroutine. After Wait it reports false.
 func (t *tasks) Go(f func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -28,8 +27,8 @@ func (t *tasks) Wait() {
 	t.wg.Wait()
 }
 
-// write sends a line to a channel in the background, because the peer may be dead. The
-// returned Go channel receives the result. If the line was sent in full, write calls then.
+// write sends a line in the background, because the peer may be dead. The returned channel
+// receives the result. After a complete write, write calls then.
 func (t *tasks) write(ch channel, line string, then func()) <-chan error {
 	sent := make(chan error, 1)
 	ok := t.Go(func() {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// dialer makes connections that detect a dead peer in seconds. TCP keepalives cover the
-// time before SSH keepalives begin.
+// dialer detects a dead peer in seconds. TCP keepalives cover the time before SSH
+// keepalives begin.
 var dialer = net.Dialer{
 	Timeout:         10 * time.Second,
 	KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
@@ -16,8 +16,8 @@ var dialer = net.Dialer{
 }
 
 // tcpConn sends ACKs at once while eager. sshd sends its first answers as two small packets
-// with Nagle's algorithm on, so a delayed ACK would cost 40 ms on the first command of
-// every connection.
+// with Nagle's algorithm on, so a delayed ACK would cost 40 ms on a connection's first
+// command.
 type tcpConn struct {
 	net.Conn
 	raw   syscall.RawConn
@@ -42,8 +42,6 @@ func (t *tcpConn) roundTrip() (rtt time.Duration) {
 	return rtt
 }
 
-// signs returns the signs of life that the kernel has seen of the peer, or the zero value
-// if the kernel does not report them.
 func (t *tcpConn) signs() (s signs) {
 	if t.raw != nil {
 		t.raw.Control(func(fd uintptr) { s = kernelSigns(fd) })

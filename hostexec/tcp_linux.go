@@ -7,8 +7,7 @@ import (
 )
 
 func setUserTimeout(fd uintptr) {
-	// The kernel gives up a peer that does not acknowledge data for 20 s. By default it
-	// retries for 15 minutes.
+	// By default the kernel retries for 15 minutes.
 	unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 20_000)
 }
 

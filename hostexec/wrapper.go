@@ -9,41 +9,32 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// How a command travels.
-//
-// sshd always gives the user's login shell the string bootstrap. It means the same to sh,
+// bootstrap is what sshd always gives the user's login shell. It means the same to sh,
 // bash, zsh, csh and fish, and reveals nothing in a process listing. `read` takes exactly
-// one line from the channel. A shell that reads its script from standard input would read
-// ahead and consume the command's input. The line holds environment, arguments, fence and
-// script. The command's own input follows it.
+// one line; a shell that reads its script from standard input would consume the command's
+// input, which follows that line.
 //
-// Each line begins by printing a random mark on both outputs. Everything before the mark is
-// output of rc files, and is dropped.
-//
-// Every line is wrapped in braces, so that a truncated line is a syntax error and not half
-// a command.
+// Each line begins by printing a random mark on both outputs; output before the mark comes
+// from rc files. Every line is wrapped in braces, so that a truncated line is a syntax
+// error and not half a command.
 const bootstrap = `exec /bin/sh -c 'IFS= read -r x; eval "$x"'`
 
-// bootstrapScript is the script in bootstrap that /bin/sh runs.
 const bootstrapScript = `IFS= read -r x; eval "$x"`
 
-// streamLine returns the line that runs c in the shell itself, so the shell ends with c.
+// streamLine returns the line that runs c in the shell itself.
 func streamLine(mark string, c Command) string {
 	return script.NewlineVar + `{ ` + sayBoth(mark+" b") + body(c) + "; }\n"
 }
 
-// loopLine makes a fresh shell serve request lines until its input ends. Each request runs
-// in a subshell, so that it cannot affect the next.
+// loopLine makes a shell serve request lines until its input ends.
 const loopLine = script.NewlineVar + `while IFS= read -r x; do eval "$x"; done` + "\n"
 
 // requestLine returns the line that runs c in a subshell and prints its status after a mark
-// on both outputs, so that the end is seen even if the command left a child that keeps the
-// outputs open.
+// on both outputs. So the end is seen even if a child keeps the outputs open.
 //
 // The input is part of the line, in base64, because not every host has a program that reads
-// exactly n bytes. It is printed with echo, which is a builtin everywhere (an external
-// printf would show the input in its argv). If base64 does not work, the status is "n" and
-// nothing was run.
+// exactly n bytes. echo is a builtin everywhere; an external printf would show the input in
+// its argv. If base64 does not work, the status is "n" and nothing was run.
 func requestLine(mark string, c Command) string {
 	sub := "(" + body(c) + ")"
 	end := `;_r=$?;` + sayBoth(mark+" e $_r")
@@ -58,18 +49,17 @@ func requestLine(mark string, c Command) string {
 		sayBoth(mark+" e $_r") + "}\n"
 }
 
-// onceLine is requestLine for a shell that serves only this request. The command reads its
-// input from the channel.
+// onceLine is requestLine for a shell that serves only this request. The input comes from
+// the channel.
 func onceLine(mark string, c Command) string {
 	return script.NewlineVar + `{ ` + sayBoth(mark+" b") + "(" + body(c) + `);_r=$?;` + sayBoth(mark+" e $_r") + "}\n"
 }
 
-// sayBoth prints words at the beginning of a line on both outputs, in one write each.
+// sayBoth prints words as a line on both outputs, in one write each.
 func sayBoth(words string) string {
 	return `echo "${_n}` + words + `";echo "${_n}` + words + `" >&2;`
 }
 
-// body returns the command itself: fence, environment, arguments, script.
 func body(c Command) string {
 	var b strings.Builder
 	b.WriteString("unset x;") // x holds this line
@@ -91,7 +81,7 @@ func body(c Command) string {
 	if c.Fence == nil || c.FenceAtStart {
 		b.WriteString(";" + text)
 	} else {
-		// A subshell makes sure that the lock is released however the script ends.
+		// The subshell ensures that the lock is released however the script ends.
 		b.WriteString(";(" + text + ");_r=$?;" + script.FenceEnd + ";exit $_r")
 	}
 	return b.String()

@@ -16,10 +16,8 @@ import (
 )
 
 // receiveScript reads a file from its input and puts it in place, complete and verified, or
-// not at all. A small file takes one round trip. The script also works if SFTP is switched
-// off or garbled by rc files. It holds the fence's lock only for the rename. It reports a
-// full disk as such (SFTP only says "failure"). If SFTP carries the bytes (see sftp.go),
-// this script still creates the file and puts it in place.
+// not at all. It holds the fence's lock only for the rename. If SFTP carries the bytes (see
+// sftp.go), the script still creates the file and puts it in place.
 //
 // $1 path, $2 mode, $3 size, $4 sha256, $5 a random word.
 const receiveScript = `LC_ALL=C; export LC_ALL
@@ -45,9 +43,9 @@ chmod "$2" "$t" || exit 1
 mv -f -- "$t" "$1" || exit 1
 %[3]s`
 
-// Two ways to fill the temporary file. receiveInput copies the command's input. receiveTold
-// creates the file, reports that, and reads a line: "there" (the file is complete), "cat"
-// (the content follows on the input), or "why" (it could not be written: find the cause).
+// Two ways to fill the temporary file. receiveInput copies the input. receiveTold creates
+// the file, reports that, and reads a line: "there" (the file is complete), "cat" (the
+// content follows), or "why" (it could not be written: find the cause).
 const (
 	receiveInput = `cat >"$t" || exit 1`
 	receiveTold  = `: >"$t" && echo ready && IFS= read -r how || exit 1
@@ -65,8 +63,6 @@ cat)
 esac`
 )
 
-// receiveCommand returns the command that writes size bytes to path. fill is receiveInput
-// or receiveTold.
 func receiveCommand(fill, path string, size int64, sum string, mode fs.FileMode, fence *Fence) (Command, error) {
 	if err := script.CheckPath(path); err != nil {
 		return Command{}, err
@@ -79,8 +75,8 @@ func receiveCommand(fill, path string, size int64, sum string, mode fs.FileMode,
 		if err := fence.Check(); err != nil {
 			return Command{}, err
 		}
-		// The fence is checked before anything is created, and again for the rename,
-		// because the lock is not held during the transfer.
+		// The lock is not held during the transfer, so the fence is checked before it and
+		// again for the rename.
 		check, again, unlock = fencePrologue(*fence)+"\n"+script.FenceEnd, script.FenceAgain(fence.Epoch.Generation, fence.Epoch.Pump, fence.Epoch.Attempt), script.FenceEnd
 	}
 	return Command{
@@ -89,10 +85,10 @@ func receiveCommand(fill, path string, size int64, sum string, mode fs.FileMode,
 	}, nil
 }
 
-// WriteFile writes a small file atomically. It writes a temporary file in the same folder,
-// which others can never read, then calls fsync, chmod and rename. Parents are created with
-// mode 0700. Size and SHA-256 are verified. With a fence, the rename happens under its lock
-// and only if the host knows no higher epoch.
+// WriteFile writes a small file atomically: a temporary file in the same folder, readable
+// only by us, then fsync, chmod and rename. Parents are created with mode 0700. Size and
+// SHA-256 are verified. With a fence, the rename happens under its lock and only if the
+// host knows no higher epoch.
 func WriteFile(ctx context.Context, h Host, path string, data []byte, mode fs.FileMode, fence *Fence) error {
 	sum := sha256.Sum256(data)
 	via, fill := route(h, int64(len(data)))
@@ -113,10 +109,9 @@ func WriteFile(ctx context.Context, h Host, path string, data []byte, mode fs.Fi
 	return nil
 }
 
-// Upload is WriteFile for big files: it writes size bytes of r to path. It verifies the
-// SHA-256 (hex) here and, if the host can compute one, on the host. On failure nothing is
-// left behind and path is unchanged. With a fence, the file is put in place only if the
-// host knows no higher epoch at that moment.
+// Upload is WriteFile for size bytes of r. It verifies the SHA-256 (hex) here and, if the
+// host can compute one, on the host. On failure nothing is left behind and path is
+// unchanged.
 func Upload(ctx context.Context, h Host, path string, r io.Reader, size int64, sha256Hex string, mode fs.FileMode, fence *Fence) error {
 	var sum [sha256.Size]byte
 	raw, err := hex.DecodeString(sha256Hex)
@@ -144,7 +139,6 @@ func Upload(ctx context.Context, h Host, path string, r io.Reader, size int64, s
 	return nil
 }
 
-// feed runs a receive command and gives it size bytes of r.
 func feed(ctx context.Context, h Host, c Command, r io.Reader, size int64, sum [sha256.Size]byte) error {
 	c.Bulk = true
 	c.Stdin = nil
@@ -159,7 +153,7 @@ func feed(ctx context.Context, h Host, c Command, r io.Reader, size int64, sum [
 }
 
 // pour sends size bytes of r to a receive command and waits for its end. It sends the last
-// byte only after the sum is verified. Without that byte the host rejects the file.
+// byte, without which the host rejects the file, only after the sum is verified.
 func pour(s Stream, r io.Reader, size int64, sum [sha256.Size]byte) error {
 	digest := sha256.New()
 	src := io.TeeReader(io.LimitReader(script.MarkedReader{Reader: r, As: ErrSource}, size), digest)
@@ -185,22 +179,22 @@ func pour(s Stream, r io.Reader, size int64, sum [sha256.Size]byte) error {
 		return s.CloseWrite()
 	}()
 	if sendErr != nil {
-		s.CloseWrite() // the host gets a file that is too short and drops it
+		s.CloseWrite() // the host drops a file that is too short
 	}
 	if errors.Is(sendErr, ErrSource) {
 		return errors.Join(sendErr, dropped(s))
 	}
 	if err := s.Wait(); err != nil {
-		return err // this error says more than the error of a write
+		return err // says more than the error of a write
 	}
 	return sendErr
 }
 
-// ErrSource means that the reader of a file to send failed, or that its content does not
-// have the announced size or sum.
-var ErrSource = errors.New("source")
+// ErrSource means that the reader of a file to send failed, or does not have the announced
+// size or sum.
+var ErrSource = errors.New("data to send")
 
-// dropped waits until the host has dropped a file that was not sent in full.
+// dropped waits until the host has dropped an incomplete file.
 func dropped(s Stream) error {
 	var exit *ExitError
 	if err := s.Wait(); !errors.As(err, &exit) {

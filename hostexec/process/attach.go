@@ -15,30 +15,25 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// ErrJournalLost means that somebody deleted, truncated or trimmed the journal. The journal
-// does not exist, ends before the requested offset, or was trimmed above it. With
-// AttachOptions.Lines, it can also mean that no line begins at the offset.
+// ErrJournalLost means that the journal is missing, ends before the offset, or was trimmed
+// above it. With AttachOptions.Lines, it can also mean that no line begins at the offset.
 var ErrJournalLost = errors.New("journal was lost")
 
 const (
 	defaultSilence = 2 * time.Minute
-	// Some shells compare times in whole seconds. If Silence is below 12 s, such a shell
-	// may take a live client for a silent one.
+	// minSilence is the shortest Silence. Some shells compare times in whole seconds; below
+	// 12 s they may take a live client for a silent one.
 	minSilence = time.Second
 )
 
-// Attach attaches to a journaled process. It takes one channel and one round trip.
+// Attach attaches to a journaled process, in one round trip. It first cuts off an
+// attachment of the same or a lower epoch, from which nothing can arrive afterwards. If the
+// host knows a higher epoch, the error is a *FencedError. If no process was started, the
+// error wraps ErrNotExist.
 //
-// It first cuts off an attachment of the same or a lower epoch. Nothing that the cut-off
-// attachment sent can arrive afterwards. If the host knows a higher epoch, the error is a
-// *FencedError. Attaching to a process that has ended is no error. Status then reports the
-// end, the rest of the journal can be read, and Write fails with ErrProcessGone. If no
-// process was started, the error wraps ErrNotExist. If the journal ends before the offset,
-// or was trimmed above it, the error is ErrJournalLost; AttachOptions.Lines detects further
-// losses.
-//
-// The attachment lives until ctx ends or Close is called. A process that closed its input
-// can only be followed.
+// Of a process that has ended, Status reports the end, the rest of the journal can be read,
+// and Write fails with ErrProcessGone. A process that closed its input can only be
+// followed. The attachment lives until ctx ends or Close is called.
 func Attach(ctx context.Context, h hostexec.Host, dir string, opts AttachOptions) (Attachment, error) {
 	a, err := attach(ctx, h, dir, opts)
 	if err != nil {
@@ -76,27 +71,26 @@ func attach(ctx context.Context, h hostexec.Host, dir string, opts AttachOptions
 		size: w.journal(opts.ErrLog), status: w.status,
 		fed: true, closed: make(chan struct{}),
 	}
-	// The client sends six blank lines per Silence, while the host checks four times, so
-	// each check finds a new line.
+	// The host checks four times per Silence. Six lines make sure that each check finds a
+	// new one.
 	a.joined.Go(func() { a.keepAlive(opts.Silence / 6) })
 	return a, nil
 }
 
-// An attachment allows a Read and a Write at the same time, but not two Reads or two
-// Writes.
+// An attachment allows one Read and one Write at a time.
 type attachment struct {
 	opts AttachOptions
 	open func(offset int64, follow bool) (*wire, error)
-	// check returns an error if zeros that were read at an offset are a hole.
+	// check returns an error if zeros read at an offset are a hole.
 	check func(at int64) error
-	// first carries the data that we write. wire is the source of Read: at the beginning
-	// first, and near the end a follower that reads what first did not deliver.
+	// first carries our input. Read uses wire: first, or near the end a follower that reads
+	// what first did not deliver.
 	first *wire
 	size  int64
 
 	wire   *wire // used by Read only
-	at     int64 // used by Read only: offset of the next byte of the journal
-	final  error // used by Read only: the error that Read returns from now on
+	at     int64 // used by Read only: the next byte
+	final  error // used by Read only: its result from now on
 	closed chan struct{}
 	joined sync.WaitGroup
 
@@ -105,7 +99,7 @@ type attachment struct {
 	later  *wire  // guarded by mu: another wire to close
 
 	wmu sync.Mutex
-	fed bool // guarded by wmu: whether the data written so far ends with a newline
+	fed bool // guarded by wmu: the written data ends with a newline
 }
 
 func (a *attachment) Size() int64 { return a.size }
@@ -139,8 +133,8 @@ func (a *attachment) Read(p []byte) (int, error) {
 	return 0, a.final
 }
 
-// mayBeHole reports whether p, which was read at offset at, may contain bytes of a hole. A
-// hole ends at a block boundary.
+// mayBeHole reports whether p, read at offset at, may contain bytes of a hole. A hole ends
+// at a block boundary.
 func mayBeHole(p []byte, at int64) bool {
 	if n := len(p); n == 0 || p[n-1] == 0 {
 		return n > 0
@@ -153,9 +147,8 @@ func mayBeHole(p []byte, at int64) bool {
 	return false
 }
 
-// checkHole returns ErrJournalLost if the zeros that were read at an offset may be a hole
-// that a trim left. A trim is recorded before it is done, so the record shows every hole
-// that the read may have met.
+// checkHole returns ErrJournalLost if zeros at an offset may be a hole. A trim is recorded
+// before it is done, so the record shows every hole that the read may have met.
 func checkHole(ctx context.Context, h hostexec.Host, dir string, at int64, errLog bool) error {
 	trimmed, err := trimmedTo(ctx, h, dir, errLog)
 	if err == nil && at < trimmed {
@@ -185,16 +178,16 @@ func (a *attachment) readError(err error) error {
 	return fmt.Errorf("read journal at byte %d: %w", a.at, err)
 }
 
-// endOfWire finds out why the stream ended. It returns nil if reading goes on with a new
-// stream, and io.EOF if the process ended and everything was read.
+// endOfWire returns nil if reading goes on with a new stream, and io.EOF if the process
+// ended and everything was read.
 func (a *attachment) endOfWire() error {
 	ended := a.wire.end()
 	if ended.status == nil {
 		if !errors.Is(ended.err, hostexec.ErrProcessGone) || a.wire != a.first {
 			return ended.err
 		}
-		// Most likely the process is ending, and the watcher on the host looked too early
-		// to see the end, or had no time to report it. A follower gets the final status.
+		// The process is probably ending, and the host's watcher missed it. A follower gets
+		// the final status.
 		if err := a.again(); err != nil {
 			return err
 		}
@@ -235,8 +228,7 @@ func (a *attachment) again() error {
 }
 
 // Write passes p to the process's input. Success means only that p was sent. Another
-// goroutine should read meanwhile, because a channel cannot end while its output is not
-// read.
+// goroutine should read meanwhile: a channel cannot end while its output is not read.
 func (a *attachment) Write(p []byte) (int, error) {
 	if a.opts.Follow {
 		return 0, errors.New("write to process: this attachment only follows")
@@ -273,8 +265,7 @@ func (a *attachment) write(p []byte) (int, error) {
 	return n, ended.err
 }
 
-// keepAlive sends blank lines, so that the host sees that the client is alive. It never
-// sends one in the middle of a line.
+// keepAlive sends blank lines between lines: signs of life for the host.
 func (a *attachment) keepAlive(every time.Duration) {
 	t := time.NewTicker(every)
 	defer t.Stop()
@@ -286,14 +277,14 @@ func (a *attachment) keepAlive(every time.Duration) {
 		}
 		a.wmu.Lock()
 		if a.fed {
-			// An error is ignored, because the next Read or Write reports it.
+			// The next Read or Write reports an error.
 			a.first.stream.Write([]byte("\n"))
 		}
 		a.wmu.Unlock()
 	}
 }
 
-// Close closes the channel. The scripts on the host then clean up and end by themselves.
+// Close closes the channel. The host's scripts then end by themselves.
 func (a *attachment) Close() error {
 	a.mu.Lock()
 	select {
@@ -321,7 +312,7 @@ type wire struct {
 	status Status // when the wire was opened
 }
 
-// gated is a host that limits the number of attachments that are made at a time.
+// gated is a host that limits concurrent attaching.
 type gated interface {
 	EnterAttach(ctx context.Context) (leave func(), err error)
 }
@@ -335,8 +326,7 @@ func openWire(ctx context.Context, h hostexec.Host, dir string, opts AttachOptio
 		if err := opts.Fence.Check(); err != nil {
 			return nil, err
 		}
-		// This does not use Command.Fence, because the lock is held only until the
-		// take-over is done, not for the life of the attachment.
+		// Command.Fence would hold the lock for the life of the attachment.
 		text, kind = script.FenceBegin(opts.Fence.Dir, opts.Fence.Epoch.Generation, opts.Fence.Epoch.Pump, opts.Fence.Epoch.Attempt)+"\n"+text, "tie"
 	}
 	if g, ok := h.(gated); ok {
@@ -382,14 +372,14 @@ func (st Status) journal(errLog bool) int64 {
 	return st.Size
 }
 
-// A wireEnd says why a wire ended. If the process ended, status is set, otherwise err.
+// A wireEnd has a status if the process ended, otherwise err.
 type wireEnd struct {
 	status *Status
 	err    error
 }
 
-// end waits for the wire's end and reads the watcher's last line on standard error. The
-// watcher writes that line only if it saw the end of the process or a higher epoch.
+// end waits for the wire's end. The last line on standard error tells whether the host saw
+// the process's end or a higher epoch.
 func (w *wire) end() wireEnd {
 	err := w.stream.Wait()
 	for line := range bytes.Lines(w.stream.Stderr()) {

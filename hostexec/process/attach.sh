@@ -84,7 +84,7 @@ j_trimmed
 # A trim that ends just there has taken the newline.
 if [ "$j_was" != "$j_b" ] && [ "$2" -gt $((j_n + 1)) ]; then
 	case $j_was in
-	*:0) j_refuse 83 "is not what it was: no line ends at byte $(($2 - 1)), so it was cut short and has grown again" ;;
+	*:0) j_refuse 83 "is not what it was: no line ends at byte $(($2 - 1)), so it was truncated and has grown again" ;;
 	*) j_refuse 1 "cannot be read at byte $(($2 - 2))" ;;
 	esac
 fi

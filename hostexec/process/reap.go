@@ -11,30 +11,28 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// A Survivor is a process that Reap found and ended. Command is its name in the kernel. It
-// has no arguments, because these may contain secrets.
+// A Survivor is a process that Reap found and ended. Command is its name in the kernel,
+// because arguments may contain secrets.
 type Survivor struct {
 	PID     int    `json:"pid"`
 	Command string `json:"command"`
 }
 
-// reapGrace is the time that a process gets to end after TERM. A supervising shell gets the
-// same time to record the end of its process.
+// reapGrace is how long a process may take to end after TERM, and then its supervising
+// shell to record the end.
 const reapGrace = 2 * time.Second
 
-// Reap ends every process on the host that still belongs to a session, and returns the
-// processes that it found. A process belongs to the session if it has exactly this mark in
-// its environment, if its work directory or its program lies below dir, if it is in the
-// Unix session of a process that is recorded in dir or dir/proc/*, if it has a journal or
-// an input of such a process open, or if it descends from one of all these. Reap sends
-// TERM, then KILL, until it finds none, and fails if some do not end. Supervising shells
-// and attachments of these processes are ended too, but not reported.
+// Reap ends every process on the host that still belongs to a session, and returns those
+// that it found. A process belongs to the session if it has exactly this mark in its
+// environment, if its work directory or program lies below dir, if it is in the Unix
+// session of a process recorded in dir or dir/proc/*, if it has a journal or input of such
+// a process open, or if it descends from one of these. Reap sends TERM, then KILL, until it
+// finds none, and fails if some do not end. Supervising shells and attachments are ended
+// too, but not returned.
 //
-// Reap never ends itself, its ancestors, or a process of a person who looks around in dir.
-// A process counts as a person's if it belongs to an SSH login, has a terminal, or began
-// before the first process that Start started for the session. It does not find a process
-// that hides on purpose (no mark, descent, path or journal), such as a daemon that forked
-// twice with a clean environment, went to / and closed its descriptors.
+// Reap never ends itself, its ancestors, or a person's process: one that belongs to an SSH
+// login, has a terminal, or began before the session's first process. A daemon can hide if
+// it forks twice with a clean environment, goes to / and closes its descriptors.
 func Reap(ctx context.Context, h hostexec.Host, dir, mark string, fence hostexec.Fence) ([]Survivor, error) {
 	found, err := reap(ctx, h, dir, mark, fence)
 	if err != nil {

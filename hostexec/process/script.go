@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// The scripts of journaled processes. lib.sh is the common part that comes before each
-// of the others.
+// lib.sh is the common part of most scripts.
 var (
 	//go:embed lib.sh
 	processLib string
@@ -45,33 +44,31 @@ var (
 	reapScript      = withLib(reapText)
 )
 
-// Redirections for the supervisor and the job. With noInput, they do not get the start
-// script's standard input. With secretInput, they get it as descriptor SecretFD. It is a
-// pipe with a secret.
+// Redirections for the supervisor and the job. With secretInput, the start script's
+// standard input, a pipe with a secret, becomes their descriptor SecretFD.
 const (
 	noInput     = "9>&- </dev/null >/dev/null"
 	secretInput = "9>&- 7<&0 </dev/null >/dev/null"
 )
 
-// Exit statuses of these scripts; 97 and 98 belong to the fence.
+// Exit statuses; 97 and 98 belong to the fence.
 const (
-	statusNotStarted  = 81 // the command cannot be run
-	statusUnsupported = 82 // the host lacks what is needed
-	statusJournalLost = 83 // the journal is shorter than the offset
+	statusNotStarted  = 81
+	statusUnsupported = 82
+	statusJournalLost = 83
 	statusUnknown     = 84 // a start was interrupted
-	statusAbsent      = 85 // nothing was started there
+	statusAbsent      = 85
 	statusStuck       = 86 // an earlier attachment does not end
-	statusRunning     = 87 // the process has not ended
+	statusRunning     = 87
 
 	statusPipe = 128 + 13 // a write to a pipe that nothing reads
 	statusTold = 128 + 15 // the supervisor ended the attachment because the job ended
 )
 
-// withLib puts lib.sh before a script.
 func withLib(text string) string { return bare(processLib) + bare(text) }
 
-// bare removes comments and indentation, because a script is sent with every command and
-// some shells read it byte by byte.
+// bare removes comments and indentation: a script is sent with every command, and some
+// shells read it byte by byte.
 func bare(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

@@ -14,10 +14,9 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// A StartError means that a process did not begin, because its command cannot be run as
-// requested. It leaves no process on the host.
+// A StartError means that the command cannot be run. No process is left.
 type StartError struct {
-	// Reason is the host's message, one or more lines.
+	// Reason is the host's message.
 	Reason string
 	err    error
 }
@@ -26,25 +25,23 @@ func (e *StartError) Error() string {
 	return "process did not begin" + script.FirstLine([]byte(e.Reason))
 }
 
-// Unwrap returns the typed error if the reason is known, for example ErrNoSpace.
+// Unwrap returns the typed error, for example ErrNoSpace, or nil.
 func (e *StartError) Unwrap() error { return e.err }
 
-// markEnv is the environment variable that marks the processes of a session, so that
-// Reap finds them.
+// markEnv marks the processes of a session for Reap.
 const markEnv = "FAIRLEAD_SESSION"
 
-// Start starts a journaled process. It returns when the process executes the command
-// itself, or has ended already. It is idempotent: if a process was already started in the
-// folder, Start returns the status of that process, even if it has ended, and starts
-// nothing. So it may be called again after an error that wraps ErrOutcomeUnknown.
+// Start starts a journaled process. It returns when the process executes the command, or
+// has ended. If a process was already started in the folder, even one that has ended, Start
+// returns its status and starts nothing. So Start may be repeated after ErrOutcomeUnknown.
 //
 // If the command cannot be run (not found, not executable, no such work directory) the
-// error is a *StartError. If the disk is full, the error wraps ErrNoSpace. In both cases no
-// process is left.
+// error is a *StartError. If the disk is full, the error wraps ErrNoSpace. Then no process
+// is left.
 //
-// The process leads a session and a process group of its own. It has the signal
-// dispositions and the umask of a login, no terminal, and only its three standard streams.
-// A second shell, in another session, waits for it.
+// The process leads its own session and process group. It has a login's signal dispositions
+// and umask, no terminal, and only its three standard streams. A second shell, in another
+// session, waits for it.
 func Start(ctx context.Context, h hostexec.Host, spec Spec) (Status, error) {
 	fail := func(err error) (Status, error) {
 		return Status{}, fmt.Errorf("start process in %s on %s: %w", spec.Dir, h.Name(), err)
@@ -73,8 +70,8 @@ func Start(ctx context.Context, h hostexec.Host, spec Spec) (Status, error) {
 	return st, nil
 }
 
-// job returns the part of the job's script that is specific to this process. It contains
-// the environment, which may hold secrets, so it travels on descriptors only.
+// job returns this process's part of the job's script. It may hold secrets, so it travels
+// on descriptors only.
 func (s Spec) job() (string, error) {
 	if err := checkDir(s.Dir); err != nil {
 		return "", err
@@ -142,8 +139,6 @@ func checkDir(dir string) error {
 	return nil
 }
 
-// processError returns the typed error for the exit status and the message of a script of
-// this package.
 func processError(err error) error {
 	var exit *hostexec.ExitError
 	if !errors.As(err, &exit) {
@@ -173,7 +168,7 @@ func processError(err error) error {
 	return err
 }
 
-// shellSays matches what shells print before a message: their name and a line number.
+// shellSays matches what shells print before a message.
 var shellSays = regexp.MustCompile(`(?m)^(fairlead-process|fairlead-job:[0-9]+): ((line )?[0-9]+: )?`)
 
 func processReason(stderr []byte) string {

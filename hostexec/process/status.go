@@ -12,8 +12,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// Inspect returns the status of a journaled process and changes nothing. If the
-// folder does not exist, or nothing was started there, the state is Absent.
+// Inspect returns the status of a journaled process, which may be Absent.
 func Inspect(ctx context.Context, h hostexec.Host, dir string) (Status, error) {
 	st, err := inspect(ctx, h, hostexec.Command{Script: inspectScript, Args: []string{dir}}, dir)
 	if err != nil {
@@ -22,9 +21,8 @@ func Inspect(ctx context.Context, h hostexec.Host, dir string) (Status, error) {
 	return st, nil
 }
 
-// ListRunning returns those folders in dir whose journaled processes run. It looks at the
-// folder called name and at folders whose names begin with name and a dot. It takes one
-// round trip and changes nothing. If dir does not exist, or is empty, no process runs.
+// ListRunning returns those folders in dir called name or name.* whose processes run. A
+// missing dir is no error.
 func ListRunning(ctx context.Context, h hostexec.Host, dir, name string) ([]string, error) {
 	err := checkDir(dir)
 	var res hostexec.Result
@@ -48,18 +46,15 @@ func inspect(ctx context.Context, h hostexec.Host, c hostexec.Command, dir strin
 	return parseReport(res.Stdout)
 }
 
-// killWait bounds the wait for a process to vanish after KILL. A process that does not
-// vanish is stuck in the kernel.
+// killWait bounds the wait after KILL. A process that outlives it is stuck in the kernel.
 const killWait = 15 * time.Second
 
-// Stop ends a process. It sends TERM to the process's group, then KILL after grace. It
-// returns when the end is known. It also succeeds if the process had ended before or never
-// began.
+// Stop sends TERM to a process's group, then KILL after grace, and returns when the end is
+// known. It succeeds if the process had ended before or never began.
 //
-// The recorded start time and boot id must match, so a later process with the same pid is
-// left alone. Processes that left the group live on: see Reap. The session's lock is held
-// only while a signal is sent, not during the wait. If a newer holder takes over meanwhile,
-// the error wraps ErrFenced.
+// A later process with the same pid is left alone. Processes that left the group live on:
+// see Reap. The session's lock is held only while a signal is sent. If a newer holder takes
+// over meanwhile, the error wraps ErrFenced.
 func Stop(ctx context.Context, h hostexec.Host, dir string, fence hostexec.Fence, grace time.Duration) (Status, error) {
 	fail := func(err error) (Status, error) {
 		return Status{}, fmt.Errorf("stop process in %s on %s: %w", dir, h.Name(), err)
@@ -85,7 +80,7 @@ func Stop(ctx context.Context, h hostexec.Host, dir string, fence hostexec.Fence
 			return st, nil
 		}
 	}
-	return fail(errors.New("it does not end, not even by KILL"))
+	return fail(errors.New("the process still runs after SIGKILL; it may be stuck in the kernel"))
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -99,7 +94,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// parseReport parses a status line and the tail of err.log behind it.
+// parseReport parses a status line and the tail of err.log.
 func parseReport(out []byte) (Status, error) {
 	line, rest, ok := bytes.Cut(out, []byte("\n"))
 	if !ok {

@@ -10,25 +10,23 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// ErrRunning means that a process runs, but the operation needs one that has ended.
+// ErrRunning means that the process runs, but must have ended for the operation.
 var ErrRunning = errors.New("process is running")
 
 const (
-	// trimBlock is the unit of trims. An offset is rounded down to it, because zeroing part
-	// of a block frees no space.
+	// trimBlock is the unit of trims: zeroing part of a block frees no space.
 	trimBlock = 4096
 	errKept   = 256 << 10
 )
 
 // TrimJournal frees the space of out.log below an offset, and of err.log except for its
-// last 256 KiB. No caller may need the bytes below the offset any more. TrimJournal returns
-// the number of bytes that this call freed. It may be called at any time: offsets and sizes
-// do not change, the process may go on writing, and attachments above the offset are not
-// affected. From then on, attaching or reading below the offset fails with ErrJournalLost.
+// last 256 KiB, and returns how many bytes it freed. Offsets and sizes do not change. The
+// process may go on writing, and attachments above the offset are not affected. Reading
+// below it then fails with ErrJournalLost.
 //
 // If the host cannot punch holes (busybox's fallocate, some file systems), the error wraps
-// ErrUnsupported and nothing has changed. In that case, begin a new incarnation of the
-// process at an idle moment, and remove the old one's folder with Remove.
+// ErrUnsupported and nothing has changed. Then begin a new incarnation of the process at an
+// idle moment, and call Remove for the old one.
 func TrimJournal(ctx context.Context, h hostexec.Host, dir string, below int64, fence hostexec.Fence) (freed int64, err error) {
 	if freed, err = trim(ctx, h, dir, below, fence); err != nil {
 		return 0, fmt.Errorf("trim journal in %s on %s: %w", dir, h.Name(), err)
@@ -57,10 +55,9 @@ func trim(ctx context.Context, h hostexec.Host, dir string, below int64, fence h
 	return freed, nil
 }
 
-// Remove removes the folder of a process that has ended, with its journals. If the process
-// runs, the error wraps ErrRunning and nothing changes. If the folder does not exist,
-// Remove succeeds. Call Reap before Remove, because without the folder Reap finds fewer
-// processes that the process left behind.
+// Remove removes the folder of a process that has ended. If the process runs, the error
+// wraps ErrRunning. A missing folder is no error. Call Reap before Remove: without the
+// folder, Reap finds fewer processes.
 func Remove(ctx context.Context, h hostexec.Host, dir string, fence hostexec.Fence) error {
 	err := checkDir(dir)
 	if err == nil {

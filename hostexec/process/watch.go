@@ -14,19 +14,19 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// A Watched is a watched process that no longer runs or whose journal changed its length.
+// A Watched is a watched process that does not run or whose journal changed its length.
 type Watched struct {
-	// Session and Process name the process's folder: Session/proc/Process.
+	// Session and Process name the folder Session/proc/Process.
 	Session, Process string
-	// Offset is the position up to which the journal was read, as LeaveWatch got it.
+	// Offset is the position that LeaveWatch got.
 	Offset int64
 	State  State
 	Code   int   // as in Status
 	Size   int64 // of its journal; -1 if the journal is gone
 }
 
-// Over reports whether waiting for more output is useless, because the process no longer
-// runs or its journal lacks bytes that were read.
+// Over reports whether no more output will come: the process no longer runs, or its journal
+// lacks bytes that were read.
 func (w Watched) Over() bool { return w.State != Running || w.Size < w.Offset }
 
 var (
@@ -39,10 +39,9 @@ var (
 	watchLookScript  = withLib(watchLookText)
 )
 
-// LeaveWatch leaves a watch on the host for the process in dir. The watch records that the
-// caller has read the journal up to offset and is not attached any more. From then on
-// LookWatched checks the process. The next exclusive attachment removes the watch. If no
-// process was started, the error wraps ErrNotExist.
+// LeaveWatch records on the host that the caller has read the journal in dir up to offset
+// and is not attached any more. LookWatched then checks the process until the next
+// exclusive attachment. If no process was started, the error wraps ErrNotExist.
 func LeaveWatch(ctx context.Context, h hostexec.Host, dir string, offset int64, fence hostexec.Fence) error {
 	err := checkDir(dir)
 	if err == nil && offset < 0 {
@@ -59,10 +58,9 @@ func LeaveWatch(ctx context.Context, h hostexec.Host, dir string, offset int64, 
 }
 
 // LookWatched looks at every watched process below sessionsDir in one round trip, and
-// returns those that no longer run or whose journal changed its length. It changes nothing,
-// takes no lock, and starts no program on the host for the other processes. It checks only
-// the length of a journal. ReadJournal and Attach find out whether it is still the same
-// journal.
+// returns those that do not run or whose journal changed its length. It changes nothing,
+// takes no lock, and starts no program for the others. ReadJournal and Attach find out
+// whether it is still the same journal.
 func LookWatched(ctx context.Context, h hostexec.Host, sessionsDir string) ([]Watched, error) {
 	fail := func(err error) ([]Watched, error) {
 		return nil, fmt.Errorf("look at processes below %s on %s: %w", sessionsDir, h.Name(), err)
@@ -100,7 +98,7 @@ func parseWatched(line string) (w Watched, err error) {
 	return w, fmt.Errorf("%w: %q", script.ErrGarbled, line)
 }
 
-// dd seeks to the offset, while busybox's tail would read everything before it.
+// journalScript uses dd, which seeks; busybox's tail would read all before the offset.
 const journalScript = `[ -f "$1" ] || { echo "$1: no such file" >&2; exit 94; }
 exec dd if="$1" bs=65536 skip="$2" count="$3" 2>/dev/null`
 
@@ -109,10 +107,10 @@ const journalBlock = 64 << 10
 // MaxJournalPiece is the largest number of bytes that ReadJournal returns.
 const MaxJournalPiece = 1 << 20
 
-// ReadJournal reads the journal of the process in dir from offset on, without attaching. It
-// returns at most MaxJournalPiece bytes. The offset must be 0 or directly behind a newline.
-// If the journal was trimmed above the offset, or was truncated and has grown again (see
-// AttachOptions.Lines), the error wraps ErrJournalLost.
+// ReadJournal reads at most MaxJournalPiece bytes of the journal in dir from offset on,
+// without attaching. The offset must be 0 or directly behind a newline. If the journal was
+// trimmed above it, or was truncated and has grown again (see AttachOptions.Lines), the
+// error wraps ErrJournalLost.
 func ReadJournal(ctx context.Context, h hostexec.Host, dir string, offset int64) ([]byte, error) {
 	data, err := readJournal(ctx, h, dir, offset)
 	if err != nil {
@@ -156,7 +154,7 @@ func readJournal(ctx context.Context, h hostexec.Host, dir string, offset int64)
 }
 
 // checkLine returns ErrJournalLost if no line begins at offset. before is the byte before
-// the offset.
+// it.
 func checkLine(ctx context.Context, h hostexec.Host, dir string, before byte, offset int64) error {
 	if before == '\n' {
 		return nil
@@ -172,5 +170,5 @@ func checkLine(ctx context.Context, h hostexec.Host, dir string, before byte, of
 	if offset <= trimmed {
 		return nil
 	}
-	return fmt.Errorf("%w: no line ends at byte %d, so it was cut short and has grown again", ErrJournalLost, offset)
+	return fmt.Errorf("%w: no line ends at byte %d: the journal was truncated and has grown again", ErrJournalLost, offset)
 }

@@ -13,8 +13,7 @@ import (
 
 // A ChangedFile is a watched file that has changed or is gone.
 type ChangedFile struct {
-	// Session and Process name the folder of the process beside which the watch was left:
-	// Session/proc/Process.
+	// Session and Process name the folder Session/proc/Process.
 	Session, Process string
 	// Note is the note that WatchFile got.
 	Note string
@@ -30,13 +29,13 @@ var (
 	watchChangedScript = bare(watchChangedText)
 )
 
-// WatchFile leaves a watch for a file beside the process in dir. It can be used alone. With
-// LeaveWatch, call it afterwards, because LeaveWatch removes earlier watches. When the file
-// has changed, LookFiles reports it with note, which is one word. The next exclusive
-// attachment removes the watch. A file that does not exist is not watched.
+// WatchFile leaves a watch for a file beside the process in dir, until the next exclusive
+// attachment. When the file has changed, LookFiles reports it with note, which is one word.
+// Call WatchFile after LeaveWatch, which removes earlier watches. A missing file is not
+// watched.
 //
 // LookFiles may miss a change within the same timestamp as an earlier one (a second in some
-// shells). So look at the file itself directly after this call.
+// shells). So look at the file directly after this call.
 func WatchFile(ctx context.Context, h hostexec.Host, dir, file, note string, fence hostexec.Fence) error {
 	err := checkDir(dir)
 	if err == nil {
@@ -55,9 +54,9 @@ func WatchFile(ctx context.Context, h hostexec.Host, dir, file, note string, fen
 	return nil
 }
 
-// LookFiles looks at every file below sessionsDir for which WatchFile left a watch, in one
-// round trip that starts no program on the host. It skips lines of the output that it
-// cannot parse, so that a damaged watch does not hide other files.
+// LookFiles looks at every watched file below sessionsDir, in one round trip that starts no
+// program on the host. It skips output that it cannot parse, so that a damaged watch does
+// not hide other files.
 func LookFiles(ctx context.Context, h hostexec.Host, sessionsDir string) ([]ChangedFile, error) {
 	fail := func(err error) ([]ChangedFile, error) {
 		return nil, fmt.Errorf("look at files below %s on %s: %w", sessionsDir, h.Name(), err)

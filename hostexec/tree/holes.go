@@ -13,23 +13,21 @@ import (
 var treeHolesScript string
 
 const (
-	// holeBlock is the unit of holes, as in file systems.
 	holeBlock = 4 << 10
-	// holeLeast is the smallest hole that stays a hole. Smaller holes are written as zeros.
+	// holeLeast is the smallest hole that stays a hole.
 	holeLeast = 64 << 10
-	// holePiece is the amount of data that is sent at a time, in bytes.
 	holePiece = 4 << 20
 )
 
-// A holeWriter writes files with holes over a channel of its own. busybox's tar does not
-// support holes, and GNU tar needs the positions of all holes of a file before its data.
+// A holeWriter writes files with holes over a channel of its own: busybox's tar does not
+// support holes, and GNU tar needs all holes of a file before its data.
 type holeWriter struct {
 	s   hostexec.Stream
 	out *bufio.Writer
 
-	block int64  // offset of buf in the file, in blocks
-	buf   []byte // data not sent yet
-	gap   int64  // number of zeros after buf that are not in block or buf yet
+	block int64  // of buf in the file, in blocks
+	buf   []byte // not sent yet
+	gap   int64  // zeros after buf, not yet in block or buf
 }
 
 func (w *Writer) beginHoles(e Entry) error {
@@ -51,8 +49,7 @@ func (h *holeWriter) say(format string, args ...any) error {
 	return h.explain(err)
 }
 
-// explain replaces the error of a write by the error that the host reports, if it reports
-// one.
+// explain replaces the error of a write by the host's own error, if any.
 func (h *holeWriter) explain(err error) error {
 	if err == nil {
 		return nil
@@ -85,7 +82,7 @@ func (h *holeWriter) hole(n int64) error {
 	return nil
 }
 
-// fillGap skips the whole blocks of a gap, and writes the rest as zeros.
+// fillGap skips the whole blocks of a gap and writes the rest as zeros.
 func (h *holeWriter) fillGap() error {
 	if h.gap == 0 {
 		return nil
@@ -134,8 +131,7 @@ func (h *holeWriter) endFile(e Entry) error {
 	if err := h.send(); err != nil {
 		return err
 	}
-	// For times before 1970, the minus sign applies to seconds and fraction, as in a
-	// decimal number.
+	// Before 1970, the minus sign applies to seconds and fraction.
 	return h.say("end %d %o %s %d\n", e.Size, e.Mode, paxTime(e.MTime), e.MTime.Unix())
 }
 
@@ -143,7 +139,6 @@ func (h *holeWriter) link(e Entry) error {
 	return h.say("l=%s f=%s\n", script.Quote("./"+e.Link), script.Quote("./"+e.Path))
 }
 
-// endHoles waits until all files with holes are written.
 func (w *Writer) endHoles() error {
 	if w.holes == nil {
 		return nil
@@ -159,7 +154,7 @@ func (w *Writer) endHoles() error {
 	return err
 }
 
-// close closes the channel. Files that were not completed are dropped.
+// close closes the channel. Incomplete files are dropped.
 func (w *Writer) close() {
 	if w.holes != nil {
 		w.holes.s.Close()

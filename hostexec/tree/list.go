@@ -23,34 +23,32 @@ import (
 //go:embed tree_list.sh
 var treeListScript string
 
-// An Entry is a name in a tree with the properties of its file on the host.
+// An Entry is a name in a tree with the properties of its file.
 type Entry struct {
-	// Path is clean and relative to the tree's folder. It may hold any byte but NUL. "." is
-	// the folder itself.
+	// Path is clean and relative to the tree's folder, which is ".". It may hold any byte
+	// but NUL.
 	Path string
 	Kind Kind
-	// Mode holds the permissions with setuid, setgid and sticky, as in chmod.
-	Mode uint32
-	Size int64
-	// MTime and CTime are as precise as the host reports them.
+	// Mode is as in chmod, with setuid, setgid and sticky.
+	Mode         uint32
+	Size         int64
 	MTime, CTime time.Time
 	Inode, Dev   uint64
-	Links        uint64 // number of names that the file has
+	Links        uint64 // names that the file has
 	Blocks       int64  // allocated blocks of 512 bytes
 	// Link is a symlink's target or, for a HardLink, another path of the same file.
 	Link string
-	// Pruned says that a pattern of ListOptions.Prune matches. A pruned folder's
-	// content is not listed.
+	// Pruned says that a pattern of ListOptions.Prune matches. Its content is not listed.
 	Pruned bool
-	// Unreadable marks a folder that may not be read; its content is not listed.
+	// Unreadable marks a folder that may not be read. Its content is not listed.
 	Unreadable bool
 }
 
 // Kind is the type of a file.
 type Kind byte
 
-// The kinds have the letters that find uses. List never reports HardLink: it lists each
-// name of a file as a RegularFile.
+// The letters are those of find. List reports each name of a file as RegularFile, never as
+// HardLink.
 const (
 	RegularFile Kind = 'f'
 	Folder      Kind = 'd'
@@ -63,13 +61,12 @@ const (
 	UnknownKind Kind = '?'
 )
 
-// Sparse reports whether a file occupies less space than its size: the file has holes, or
-// its file system compresses data.
+// Sparse reports whether a file occupies less space than its size: it has holes, or its
+// file system compresses.
 func (e Entry) Sparse() bool { return e.Kind == RegularFile && e.Blocks*512 < e.Size }
 
 // ComparePaths compares paths in the order of List: the byte order of the paths with "//"
-// appended. A folder's content may come before the folder: a/-b comes before a. The tree's
-// folder itself, ".", comes first.
+// appended. So a/-b comes before a. "." comes first.
 func ComparePaths(a, b string) int {
 	if a == "." || b == "." {
 		return cmp.Compare(btoi(a != "."), btoi(b != "."))
@@ -89,13 +86,12 @@ func btoi(b bool) int {
 }
 
 // maxTreePath and maxTreeName are the longest path below a tree's folder and the longest
-// name that every host can read and write. Linux accepts 4,095 bytes, including the "./"
-// before the path and a slash after it. On nearly all file systems, names have at most 255
-// bytes.
+// name that every host can handle. Linux accepts paths of 4,095 bytes, with a "./" before
+// and a slash after, and nearly all file systems names of 255.
 const maxTreePath, maxTreeName = 4090, 255
 
-// PathFits reports whether Read can read this path and Write can write it. Longer paths can
-// exist and are listed.
+// PathFits reports whether Read and Write can handle this path. List also lists longer
+// paths.
 func PathFits(p string) bool {
 	if len(p) > maxTreePath {
 		return false
@@ -110,33 +106,30 @@ func PathFits(p string) bool {
 
 // ListOptions configure List.
 type ListOptions struct {
-	// Prune holds patterns. An entry that matches one is listed as pruned, and its content
-	// is not listed. A pattern without a slash is compared with the name, and may use *, ?
-	// and […] as in fnmatch(3). A pattern with a slash at its end matches only folders. A
-	// pattern with a slash elsewhere is a literal path below the folder.
+	// Prune holds patterns of entries to list without their content. A pattern without a
+	// slash is matched with the name, as in fnmatch(3): *, ?, […]. A pattern with a slash
+	// at its end matches only folders. A pattern with a slash elsewhere is a literal path
+	// below the folder.
 	Prune []string
-	// Began, if not nil, is called with the host's time before the first entry.
+	// Began, if set, gets the host's time before the first entry.
 	Began func(clock time.Time)
 }
 
-// A Listing holds the results that concern a whole listing.
+// A Listing holds what concerns a whole listing.
 type Listing struct {
-	// Clock is the host's time at the beginning, in whole seconds if its date program
-	// prints no fraction. A file that changed at that time or later may change again
-	// without a change of its properties.
+	// Clock is the host's time at the beginning, in whole seconds if its date prints no
+	// fraction. A file that changed at that time or later may change again without a change
+	// of its properties.
 	Clock time.Time
-	// Problems are messages of the host's tools about files that could not be read or
-	// examined, at most maxProblems. Messages about files that vanished during the listing
-	// are left out.
+	// Problems are messages of the host's tools about files that could not be examined, at
+	// most maxProblems, without vanished files.
 	Problems []string
 }
 
-// List calls fn once for each path in dir, in the order of ComparePaths. The first path may
-// be "." for dir itself. It takes one channel and little memory, whatever the size of the
-// tree. Files that vanish during the listing are not listed, and folders that may not be
-// read are listed as Unreadable. Neither makes List fail. Some listed paths are too long
-// for other calls, see PathFits. An error of fn ends the listing. If dir is not a folder,
-// the error wraps ErrNotExist.
+// List calls fn once for each path in dir, in the order of ComparePaths, perhaps beginning
+// with "." for dir. Its memory is bounded. It skips files that vanish, and lists a folder
+// that may not be read as Unreadable. An error of fn ends the listing. If dir is not a
+// folder, the error wraps ErrNotExist.
 func List(ctx context.Context, h hostexec.Host, dir string, opts ListOptions, fn func(Entry) error) (Listing, error) {
 	l, err := listTree(ctx, h, dir, opts, fn)
 	if err != nil {
@@ -231,20 +224,19 @@ type treeLister struct {
 
 	began func(clock time.Time)
 
-	unordered bool // accept entries in any order
+	unordered bool
 
 	long   []byte // a record that exceeds the buffer of in
 	any    bool
-	last   string // the last path passed to fn
+	last   string
 	held   []Entry
 	flags  map[string]byte
-	status string // exit status of find
-	sorted string // exit status of sort, which comes after that of find
-	ended  string // exit statuses of the host's tools, see toolsEnded
+	status string // of find
+	sorted string // of sort
+	ended  string // of the host's tools, see toolsEnded
 }
 
-// maxTreeRecord bounds a record, in bytes. It is larger than the longest path and the
-// longest link target that a system allows.
+// maxTreeRecord exceeds the longest path and link target of any system, in bytes.
 const maxTreeRecord = 1 << 20
 
 func (l *treeLister) read(from io.Reader) (Listing, error) {
@@ -267,7 +259,7 @@ func (l *treeLister) read(from io.Reader) (Listing, error) {
 	}
 	ns, err := strconv.ParseInt(fraction, 10, 64)
 	if err != nil || len(fraction) != 9 {
-		ns, err = 0, nil // some date programs print no fraction, or print the format itself
+		ns, err = 0, nil // some date programs print no fraction, or the format itself
 	}
 	told := Listing{Clock: time.Unix(now, ns)}
 	if l.began != nil {
@@ -299,15 +291,15 @@ func (l *treeLister) read(from io.Reader) (Listing, error) {
 	return told, err
 }
 
-// toolsEnded returns an error unless all these tools ended with status 0. said holds "name
-// status" pairs. A tool that failed may have passed on less than it got. The tool "look"
-// may also end with status 1 (find) or 123 (xargs), because files may have vanished.
+// toolsEnded returns an error unless all these tools ended with status 0; a failed tool may
+// have passed on less than it got. said holds "name status" pairs. "look" may also end with
+// 1 (find) or 123 (xargs), because files may have vanished.
 func toolsEnded(said string, tools ...string) error {
 	words := strings.Fields(said)
 	for _, tool := range tools {
 		i := slices.Index(words, tool)
 		if i < 0 || i+1 == len(words) {
-			return fmt.Errorf("%w: nothing is said of how %q ended", script.ErrGarbled, tool)
+			return fmt.Errorf("%w: the exit status of %q is missing", script.ErrGarbled, tool)
 		}
 		status := words[i+1]
 		n, err := strconv.Atoi(status)
@@ -315,7 +307,7 @@ func toolsEnded(said string, tools ...string) error {
 			n = 0
 		}
 		if err != nil || n != 0 {
-			return fmt.Errorf("%q on the host ended with status %s, so it is not known what is there", tool, status)
+			return fmt.Errorf("%q failed on the host with status %s; the listing may be incomplete", tool, status)
 		}
 	}
 	return nil
@@ -372,7 +364,6 @@ func (l *treeLister) tellFound(rec []byte) error {
 	return l.tell(e)
 }
 
-// end handles the end of the output, which is an error unless a status came first.
 func (l *treeLister) end(err error) error {
 	if err == io.EOF && l.status == "" {
 		return io.ErrUnexpectedEOF
@@ -383,7 +374,7 @@ func (l *treeLister) end(err error) error {
 	return err
 }
 
-// tell passes an entry to fn, but drops repeated entries: a folder that changes while it is
+// tell passes an entry to fn, but drops repeated ones: a folder that changes while it is
 // read may list a name twice.
 func (l *treeLister) tell(e Entry) error {
 	if l.any && !l.unordered {
@@ -437,7 +428,6 @@ func knownKind(k Kind) Kind {
 	return UnknownKind
 }
 
-// fields takes words from the beginning of rest.
 type fields struct {
 	rest []byte
 	bad  bool
@@ -474,7 +464,6 @@ func parseDigits(w []byte, base uint64) (n uint64, ok bool) {
 	return n, len(w) > 0
 }
 
-// time parses seconds with a fraction.
 func (f *fields) time() time.Time {
 	w := f.word()
 	w, negative := bytes.CutPrefix(w, []byte("-"))
@@ -483,7 +472,7 @@ func (f *fields) time() time.Time {
 	ns, ok2 := nanoseconds(fraction)
 	f.bad = f.bad || !ok || !ok2
 	if negative {
-		return time.Unix(-int64(s), ns) // find prints the sign and seconds apart from nanoseconds
+		return time.Unix(-int64(s), ns) // find prints sign and seconds apart from nanoseconds
 	}
 	return time.Unix(int64(s), ns)
 }

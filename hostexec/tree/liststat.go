@@ -11,10 +11,9 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// If the host's find cannot print file properties, the script sorts the names and passes
-// them to stat.
+// If find cannot print file properties, the script passes sorted names to stat.
 
-// readFlags reads the list of paths that are pruned or unreadable. The listing follows it.
+// readFlags reads the pruned and unreadable paths that precede the listing.
 func (l *treeLister) readFlags() error {
 	l.flags = map[string]byte{}
 	for {
@@ -34,8 +33,8 @@ func (l *treeLister) readFlags() error {
 	}
 }
 
-// readLines parses the output of stat, in which each record begins with the mark. Lines
-// without the mark belong to the record before them. rec is the first record.
+// readLines parses the output of stat. Lines without the mark continue the record before
+// them. rec is the first record.
 func (l *treeLister) readLines(rec []byte) error {
 	rec = append([]byte(nil), rec...)
 	for {
@@ -73,11 +72,11 @@ func (l *treeLister) readLines(rec []byte) error {
 	return nil
 }
 
-// tellStat corrects the order. The host sorted plain names, so that a name comes before all
+// tellStat corrects the order. The host sorted plain names, so that a name precedes all
 // names that begin with it. In the order of ComparePaths, some of these come first.
 func (l *treeLister) tellStat(rec []byte) error {
 	if i := bytes.LastIndex(rec, l.mark); i >= 0 {
-		rec = rec[i+len(l.mark):] // on the same line, before it, is a record of a file that vanished
+		rec = rec[i+len(l.mark):] // the record of a vanished file precedes it on the line
 	}
 	e, err := parseStat(rec)
 	if err != nil || e.Kind == 0 {
@@ -108,8 +107,7 @@ func (l *treeLister) tellHeld() error {
 }
 
 // parseStat parses "mode size mtime ctime inode links blocks dev/mtime/ctime/name". Times
-// come twice: in seconds and in readable form. The path is still as find printed it. If a
-// record has no kind, it is that of a link that vanished.
+// come twice: in seconds and in readable form. A link that vanished has no kind.
 func parseStat(rec []byte) (Entry, error) {
 	bad := func() (Entry, error) { return Entry{}, fmt.Errorf("%w: record %.200q", script.ErrGarbled, rec) }
 	parts := bytes.SplitN(rec, []byte("/"), 4)
@@ -133,7 +131,6 @@ func parseStat(rec []byte) (Entry, error) {
 		e.Kind, e.Path = kind, string(parts[3])
 		return e, nil
 	}
-	// 'name' -> 'target'
 	name, target, ok := cutLink(parts[3], e.Size)
 	if !ok {
 		return Entry{}, nil
@@ -143,7 +140,7 @@ func parseStat(rec []byte) (Entry, error) {
 }
 
 // cutLink splits 'name' -> 'target'. Both may contain anything, so the link's size gives
-// the length of the target.
+// the target's length.
 func cutLink(text []byte, size int64) (name, target string, ok bool) {
 	s := string(text)
 	if len(s) < 2 || s[0] != '\'' || s[len(s)-1] != '\'' {
@@ -153,8 +150,7 @@ func cutLink(text []byte, size int64) (name, target string, ok bool) {
 	const arrow = "' -> '"
 	i := len(s) - int(min(size, int64(len(s)))) - len(arrow)
 	if i < 0 || s[i:i+len(arrow)] != arrow {
-		// The size is not the length of the target: some file systems do not report it, or
-		// the link has changed.
+		// Some file systems report another size, or the link has changed.
 		if i = strings.LastIndex(s, arrow); i < 0 {
 			return "", "", false
 		}
@@ -182,8 +178,7 @@ func kindOf(mode uint64) Kind {
 	return UnknownKind
 }
 
-// withFraction adds the fraction of "2026-11-22 00:52:30.225414874 +0000" to t, if there is
-// one.
+// withFraction adds the fraction, if any, of "2026-11-22 00:52:30.225414874 +0000" to t.
 func withFraction(t time.Time, text []byte) time.Time {
 	_, fraction, _ := bytes.Cut(text, []byte("."))
 	digits, _, _ := bytes.Cut(fraction, []byte(" "))

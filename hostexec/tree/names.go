@@ -7,23 +7,21 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// A nameQueue holds the names that were asked for and not yet answered, and the bytes still
-// to send. Names that come slowly are sent at once. Names that come fast are collected and
+// A nameQueue holds unanswered names, and the bytes still to send. Names that come fast are
 // sent together.
 type nameQueue struct {
-	popped int // number of answered names; used by the reader only
+	popped int // answered names; used by the reader only
 
 	mu      sync.Mutex
 	changed sync.Cond
 	buf     []byte   // guarded by mu, like all below: bytes to send
-	asked   []string // names; those from head on are not answered
+	asked   []string // those from head on are not answered
 	head    int
-	done    bool // no more names will come
+	done    bool // no more names come
 	over    bool // nobody reads answers any more
 	err     error
 }
 
-// maxUnsent bounds the bytes that wait to be sent.
 const maxUnsent = 256 << 10
 
 func newNameQueue() *nameQueue {
@@ -32,7 +30,7 @@ func newNameQueue() *nameQueue {
 	return q
 }
 
-// take puts all names into the queue. If a name is invalid, it stops and calls fail.
+// take queues all names. At an invalid name it stops and calls fail.
 func (q *nameQueue) take(names func(yield func(string) bool), fail func(error)) {
 	names(func(p string) bool {
 		if err := checkTreePath(p); err != nil {
@@ -63,7 +61,7 @@ func (q *nameQueue) push(p string) bool {
 	return true
 }
 
-// send writes names as they come, and closes the stream's input after the last one.
+// send writes names as they come, then closes the stream's input.
 func (q *nameQueue) send(s hostexec.Stream) {
 	var out []byte
 	for {
@@ -115,7 +113,7 @@ func (q *nameQueue) pop() (string, bool) {
 }
 
 // popTo takes p and all unanswered names before it out of the queue, and returns the
-// names before it. If p was not asked for, it returns false and takes nothing.
+// latter. If p was not asked for, ok is false and nothing is taken.
 func (q *nameQueue) popTo(p string) (before []string, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

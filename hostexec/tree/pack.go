@@ -11,12 +11,10 @@ import (
 )
 
 // treePackScript compresses a script's output if the host is far away ($FAIRLEAD_FAR, see
-// Command.TellFar). For such a host the transfer takes most of the time. For a near host,
-// compression would only cost processor time. The first line of the output names the
-// compression.
+// Command.TellFar). The first line of the output names the compression.
 //
-// The shell function send gets a command that prints the rest of the output. The command's
-// exit status is lost, so a command whose status matters must print it.
+// The shell function send gets a command that prints the rest. A command whose exit status
+// matters must print it.
 const treePackScript = `
 z=
 if [ "${FAIRLEAD_FAR-}" ]; then
@@ -43,8 +41,7 @@ func unpackTree(r io.Reader, size int) (*bufio.Reader, func(), error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		// Close runs in a goroutine, because it waits for pending reads, and they end only
-		// when the caller closes the channel after this call.
+		// Close waits for pending reads, which end only when the caller closes the channel.
 		return bufio.NewReaderSize(z, size), func() { go z.Close() }, nil
 	case "packed gzip\n":
 		z, err := gzip.NewReader(in)
@@ -56,12 +53,12 @@ func unpackTree(r io.Reader, size int) (*bufio.Reader, func(), error) {
 	return nil, nil, fmt.Errorf("%w: it begins with %.200q", script.ErrGarbled, line)
 }
 
-// treeTakeScript is the counterpart of treePackScript: if the host is far away, it
-// decompresses a script's input. It sets the variable how to "plain", "zstd" or "gzip".
+// treeTakeScript is the counterpart of treePackScript: it decompresses a script's input. It
+// sets the variable how to "plain", "zstd" or "gzip".
 //
-// The shell function take gets a command that reads the input. It fails if the command
-// fails. It also fails if the compressed input is cut off or damaged, which the command may
-// not notice.
+// The shell function take gets a command that reads the input. take fails if the command
+// fails, and if the compressed input is cut off or damaged, which the command may not
+// notice.
 const treeTakeScript = `
 how=plain
 if [ "${FAIRLEAD_FAR-}" ]; then
@@ -75,9 +72,9 @@ take() {
 }
 `
 
-// packTo returns a writer that compresses to w as the variable how of a script says: with
-// zstd, with gzip, or not at all. Equal input gives equal output. Close does not close w.
-// If ahead is set, compression and writes to w run concurrently with further writes.
+// packTo returns a writer that compresses to w as how says. Equal input gives equal output.
+// Close does not close w. With ahead, compression and writes to w run concurrently with
+// further writes.
 func packTo(how string, w io.Writer, ahead bool) io.WriteCloser {
 	concurrency := 1
 	if ahead {
@@ -87,13 +84,13 @@ func packTo(how string, w io.Writer, ahead bool) io.WriteCloser {
 	case "zstd":
 		z, err := zstd.NewWriter(w, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(concurrency), zstd.WithWindowSize(1<<20))
 		if err != nil {
-			panic(err) // impossible: the options are constant
+			panic(err) // impossible
 		}
 		return z
 	case "gzip":
 		z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
 		if err != nil {
-			panic(err) // impossible: the level is constant
+			panic(err) // impossible
 		}
 		return z
 	}

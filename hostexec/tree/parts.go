@@ -21,12 +21,12 @@ import (
 )
 
 // takePartScript lists the parts of a stream in a folder, and adds one. Several scripts may
-// add parts at once, each in its own file. The writer of a listed part may still append to
-// it, so only as many bytes as the list gives belong to the part.
+// add parts at once, each in its own file. A listed part may still grow; only the listed
+// number of bytes belongs to it.
 //
-// It prints the compression of the stream, "part NAME SIZE SHA256" for each part
-// with that compression, and an empty line. Then it reads the name of the part to
-// add (empty if nothing is missing), and the part itself.
+// The script prints the stream's compression, "part NAME SIZE SHA256" for each part with
+// it, and an empty line. Then it reads the name of the part to add (empty if nothing is
+// missing), and the part.
 //
 // $1 the folder of the parts.
 const takePartScript = treeTakeScript + `LC_ALL=C; export LC_ALL
@@ -57,8 +57,8 @@ exec cat >"$d/$name"`
 
 // unpackPartsScript unpacks a tar stream from its parts.
 //
-// $1 the folder to unpack to, $2 the folder of the parts, $3 their compression;
-// then the name and the size of each.
+// $1 the folder to unpack to, $2 the folder of the parts, $3 their compression; then the
+// name and the size of each.
 const unpackPartsScript = `LC_ALL=C; export LC_ALL
 umask 077
 d=$1 p=$2 how=$3
@@ -75,7 +75,6 @@ plain) parts "$@" | tar -xpof - -C "$d" ;;
 *) parts "$@" | $how -dc | tar -xpof - -C "$d" ;;
 esac`
 
-// A treePart is a part of a stream that the host has.
 type treePart struct {
 	name   string
 	offset int64
@@ -86,14 +85,13 @@ type treePart struct {
 var treePartName = regexp.MustCompile(`^part-(plain|zstd|gzip)-([0-9]{1,18})-[A-Z2-7]{1,64}$`)
 
 // PutInParts unpacks the tar stream that write writes into dir, which must not exist. The
-// host keeps the data that it has received in the folder parts. If a call loses its
-// connection, the next call for the same stream sends only the rest. write must write the
-// same bytes each time. A part is used only if its SHA-256 matches the stream. Concurrent
-// calls do not disturb each other.
+// host keeps received data in the folder parts, so that the next call for the same stream
+// sends only the rest. write must write the same bytes each time; a part is used only if
+// its SHA-256 matches. Concurrent calls do not disturb each other.
 //
 // The caller removes the folder parts after it has verified the tree in dir, or when it
 // gives up. If the compression changes between two calls, because the host seems farther
-// away or has other tools now, the upload starts anew.
+// away or has other tools, the upload starts anew.
 func PutInParts(ctx context.Context, h hostexec.Host, dir, parts string, write func(io.Writer) error) error {
 	err := errors.Join(script.CheckPath(dir), script.CheckPath(parts))
 	var how string
@@ -114,8 +112,8 @@ func PutInParts(ctx context.Context, h hostexec.Host, dir, parts string, write f
 	return nil
 }
 
-// sendParts makes sure that the host has all of a stream. It returns the stream's
-// compression and its parts in order.
+// sendParts makes sure that the host has all of a stream. It returns the compression and
+// the parts in order.
 func sendParts(ctx context.Context, h hostexec.Host, parts string, write func(io.Writer) error) (how string, chain []treePart, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -166,13 +164,12 @@ func sendParts(ctx context.Context, h hostexec.Host, parts string, write func(io
 		return "", nil, errors.Join(err, partDropped(s))
 	}
 	if waitErr := s.Wait(); waitErr != nil {
-		return "", nil, waitErr // this error says more than the error of a write
+		return "", nil, waitErr // says more than the error of a write
 	}
 	return how, append(chain, added), err
 }
 
-// readParts reads the list of parts that takePartScript prints. It fails on a line that the
-// script cannot have printed, and on more lines than the script can print.
+// readParts reads the list that takePartScript prints.
 func readParts(s hostexec.Stream) (how string, there []treePart, err error) {
 	in := bufio.NewReaderSize(onlyReader{s}, 256)
 	for n := 0; ; n++ {
@@ -197,12 +194,12 @@ func readParts(s hostexec.Stream) (how string, there []treePart, err error) {
 				continue
 			}
 		}
-		return "", nil, fmt.Errorf("%w: it tells of its parts with %.100q", script.ErrGarbled, line)
+		return "", nil, fmt.Errorf("%w: bad line in the list of parts: %.100q", script.ErrGarbled, line)
 	}
 }
 
-// longestPart returns the longest of the parts that begin at pos and have the same bytes as
-// the stream from pos on. It returns nil if there is no such part.
+// longestPart returns the longest part that begins at pos and has the bytes of the stream,
+// or nil.
 func longestPart(there []treePart, pos int64, how string, write func(io.Writer) error) (*treePart, error) {
 	var from []treePart
 	for _, p := range there {
@@ -234,7 +231,6 @@ func longestPart(there []treePart, pos int64, how string, write func(io.Writer) 
 	return longest, nil
 }
 
-// A packedStream reads a stream in its compressed form.
 type packedStream struct {
 	*bufio.Reader
 	pipe  *io.PipeReader
@@ -257,13 +253,12 @@ func (s *packedStream) skip(n int64) error {
 	return err
 }
 
-// Close ends the stream, even if it was not read to the end.
 func (s *packedStream) Close() {
 	s.pipe.Close()
 	<-s.ended
 }
 
-// partDropped waits until the host has dropped a part that was not sent in full.
+// partDropped waits until the host has dropped an incomplete part.
 func partDropped(s hostexec.Stream) error {
 	var exit *hostexec.ExitError
 	if err := s.Wait(); !errors.As(err, &exit) {

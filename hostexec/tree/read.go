@@ -21,34 +21,32 @@ var treeReadScript string
 
 // A File is a file that Read passes to fn. It is valid until fn returns.
 type File struct {
-	// Path is the path that was asked for.
+	// Path is the requested path.
 	Path string
-	// Size is the number of bytes that Read will return.
+	// Size is how many bytes Read will return.
 	Size int64
 	// Missing says that there is no content: the file vanished, cannot be read, or is not a
 	// regular file.
 	Missing bool
-	// HardLink is set if the path is another name of an earlier file in the stream. It is
-	// the path of that file, and this File has no content. Not every host reports hard
-	// links.
+	// HardLink, if set, is an earlier file in the stream of which this path is another
+	// name. This File then has no content. Not every host reports hard links.
 	HardLink string
 
 	in    *bufio.Reader
-	holes []extent // the remaining data extents in order; the last one marks the end of the file
+	holes []extent // the remaining data extents; the last marks the end of the file
 	at    int64
-	left  int64 // bytes of data that remain in the stream
+	left  int64 // bytes of data left in the stream
 	err   error
 	torn  error // the error if the stream ends within the file
 }
 
-// An extent is a run of data between holes.
 type extent struct{ offset, size int64 }
 
-// ErrTorn means that a file ended early because it was truncated while it was read.
+// ErrTorn means that a file was truncated while it was read.
 var ErrTorn = errors.New("file was cut short while it was read")
 
-// Read reads the content, with zeros for holes. If the error wraps ErrTorn, later files can
-// still be read.
+// Read reads the content, with zeros for holes. After ErrTorn, later files can still be
+// read.
 func (f *File) Read(p []byte) (int, error) {
 	if n := min(f.hole(), int64(len(p))); n > 0 {
 		clear(p[:n])
@@ -81,15 +79,14 @@ func (f *File) Read(p []byte) (int, error) {
 	return 0, err
 }
 
-// SkipHole skips a hole and returns its length. It returns 0 if data follows or the content
-// ends.
+// SkipHole skips a hole and returns its length, or 0 if data follows or the content ends.
 func (f *File) SkipHole() int64 {
 	n := f.hole()
 	f.at += n
 	return n
 }
 
-// hole returns the number of bytes from f.at to the next data.
+// hole returns the distance from f.at to the next data.
 func (f *File) hole() int64 {
 	for len(f.holes) > 0 && f.holes[0].size == 0 && f.holes[0].offset <= f.at {
 		f.holes = f.holes[1:]
@@ -103,29 +100,24 @@ func (f *File) hole() int64 {
 	return max(0, f.holes[0].offset-f.at)
 }
 
-// treeBatch is the number of names that are passed at a time to a tar that cannot read a
-// list of names.
+// treeBatch is how many names go at a time to a tar that cannot read a list.
 const treeBatch = 256
 
-// Read reads files below dir over one channel. One goroutine takes names and another sends
-// them while content arrives. So names may wait for a listing, and fn may wait for a store,
-// but names must not wait for fn. names yields paths as List reports them, each once. Read
-// does not read the files in a folder that names yields, so names must yield them too.
-// names should end when ctx ends.
+// Read reads files below dir over one channel. names may wait for a listing, and fn for a
+// store, but names must not wait for fn. names yields paths as List reports them, each
+// once, including the files in a folder that it yields. It should end when ctx ends.
 //
 // fn is called for each name, in order, with its content or with Missing set. Content that
-// it does not read is skipped. An error of fn ends the call. After all content was read,
-// Read calls again, if it is not nil, with the state of each name that still exists, in any
-// order. If that state equals the one in an earlier listing, the file did not change while
-// it was read.
+// it does not read is skipped. An error of fn ends the call. Finally Read calls again, if
+// it is not nil, with the state of each name that still exists, in any order. If that state
+// equals the one in an earlier listing, the file did not change while it was read.
 //
-// Holes are not transferred if the host has GNU tar and a Linux file system. Otherwise they
-// are transferred as zeros. Files that change, vanish, or may not be read are no error. If
-// a file shrinks while busybox's tar reads it, tar gives up, and the following names are
-// reported as missing although they exist. The caller can ask for them in another call. A
-// disk that cannot be read is an error. A folder that became inaccessible after it was
-// listed is an error too, because its files did not vanish. A new listing reports that
-// folder as Unreadable.
+// Holes are not transferred if the host has GNU tar and a Linux file system. Files that
+// change, vanish, or may not be read are no error. If a file shrinks while busybox's tar
+// reads it, tar gives up, and the following names are reported as missing although they
+// exist; the caller can ask for them again. A disk that cannot be read is an error. So is a
+// folder that became inaccessible after it was listed, because its files did not vanish; a
+// new listing reports it as Unreadable.
 func Read(ctx context.Context, h hostexec.Host, dir string, names func(yield func(string) bool), fn func(*File) error, again func(Entry) error) error {
 	if err := readTree(ctx, h, dir, names, fn, again); err != nil {
 		return fmt.Errorf("read tree %s on %s: %w", dir, h.Name(), err)
@@ -172,10 +164,9 @@ func readTree(ctx context.Context, h hostexec.Host, dir string, names func(yield
 	return failedReads(stderr)
 }
 
-// failedReads returns an error if tar says that it could not read a file for another reason
-// than truncation. In that case tar has written zeros for the missing data, and the file's
-// state afterwards does not show it. It also returns an error if a file did not vanish but
-// could not be examined afterwards.
+// failedReads returns an error if tar could not read a file for another reason than
+// truncation: tar then wrote zeros, and the file's state does not show it. It also returns
+// an error if a file exists but could not be examined afterwards.
 func failedReads(stderr []byte) error {
 	for line := range strings.Lines(string(stderr)) {
 		line = strings.TrimSpace(line)
@@ -190,8 +181,7 @@ func failedReads(stderr []byte) error {
 	return nil
 }
 
-// wentAway reports whether a message of tar says only that a file vanished, or is a
-// warning.
+// wentAway reports whether a tool's message is a warning or says that a file vanished.
 func wentAway(what string) bool {
 	for _, why := range []string{"No such file or directory", "Not a directory"} {
 		if strings.HasSuffix(what, ": "+why) {
@@ -302,8 +292,8 @@ func (r *treeReader) readTar(t *tarReader) error {
 	}
 }
 
-// readBatches reads one archive for each batch of names. An archive may be truncated, so
-// the mark shows its end.
+// readBatches reads one archive per batch of names. An archive may be truncated, so the
+// mark shows its end.
 func (r *treeReader) readBatches() error {
 	m := &markReader{in: r.in, mark: []byte(r.mark)}
 	for {
@@ -333,8 +323,7 @@ func (r *treeReader) readBatches() error {
 	}
 }
 
-// tellMissing reports unanswered names as missing until the number of answered names is
-// until.
+// tellMissing reports names as missing until the number of answered names is until.
 func (r *treeReader) tellMissing(until int) error {
 	for r.asked.popped < until {
 		p, ok := r.asked.pop()
@@ -348,7 +337,7 @@ func (r *treeReader) tellMissing(until int) error {
 	return nil
 }
 
-// listAgain parses the state of the files that follows all content.
+// listAgain parses the state of the files after all content.
 func (r *treeReader) listAgain(how string) error {
 	fn := r.again
 	if fn == nil {

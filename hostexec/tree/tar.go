@@ -10,7 +10,6 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// The types of archive entries that we handle.
 const (
 	tarFile     = '0'
 	tarLink     = '1'
@@ -39,13 +38,12 @@ type tarHeader struct {
 	file       *File
 }
 
-// next skips the rest of the current entry and returns the next one, or io.EOF at the end
-// of the archive.
+// next skips the rest of the current entry. At the end it returns io.EOF.
 func (t *tarReader) next() (tarHeader, error) {
 	var long tarHeader
 	for {
-		// All names that we ask for begin with "./". So does the name of the entries that
-		// GNU tar uses for long names.
+		// All names that we ask for begin with "./", and so does the name of GNU tar's
+		// entries for long names.
 		switch begin, err := t.in.Peek(2); {
 		case err == io.EOF:
 			return tarHeader{}, io.EOF
@@ -107,7 +105,6 @@ func (t *tarReader) entry(b *[tarBlock]byte, size int64, long tarHeader) (tarHea
 	return h, nil
 }
 
-// sparseMap reads the map of a file's data.
 func (t *tarReader) sparseMap(f *File, b *[tarBlock]byte) error {
 	bad := fmt.Errorf("%w: a damaged map of holes in the archive", script.ErrGarbled)
 	size, ok := tarNumber(b[483:495])
@@ -164,7 +161,6 @@ func (t *tarReader) skip() error {
 	return nil
 }
 
-// skipZeros discards the end of an archive, however long it is.
 func (t *tarReader) skipZeros() error {
 	for {
 		b, err := t.in.Peek(1)
@@ -199,7 +195,6 @@ func (t *tarReader) full(p []byte) error {
 	return err
 }
 
-// tarText returns the text before the first NUL.
 func tarText(b []byte) string {
 	text, _, _ := bytes.Cut(b, []byte{0})
 	return string(text)
@@ -226,12 +221,12 @@ func tarChecksum(b *[tarBlock]byte) bool {
 	return ok && sum == want
 }
 
-// A markReader reads up to a mark, which it does not consume, and then returns io.EOF.
+// A markReader reads up to a mark and then returns io.EOF.
 type markReader struct {
 	in    *bufio.Reader
 	mark  []byte
 	ended bool
-	clear int // number of buffered bytes without a mark
+	clear int // buffered bytes without a mark
 }
 
 func (m *markReader) Read(p []byte) (int, error) {

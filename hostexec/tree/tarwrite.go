@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A treeTar writes an archive that GNU and busybox tar both understand. Long names are in
-// GNU format. Fractions of seconds are in POSIX format, which busybox ignores.
+// A treeTar writes an archive for GNU and busybox tar. Long names are in GNU format.
+// Fractions of seconds are in POSIX format, which busybox ignores.
 type treeTar struct{ out *bufio.Writer }
 
 func (t treeTar) header(e Entry, kind byte, size int64) error {
@@ -78,7 +78,6 @@ func (t treeTar) block(name, link string, kind byte, mode uint32, size, mtime in
 	return err
 }
 
-// putTarNumber writes octal digits, or GNU's encoding of a big number.
 func putTarNumber(b []byte, n int64) {
 	if n >= 0 && n < 1<<(3*(len(b)-1)) {
 		for i := len(b) - 2; i >= 0; i-- {
@@ -126,13 +125,13 @@ func paxRecord(key, value string) string {
 	}
 }
 
-// paxTime returns seconds with a fraction. A minus sign applies to the whole number.
+// paxTime returns seconds with a fraction. A minus sign applies to both.
 func paxTime(t time.Time) string {
 	sec, ns := t.Unix(), t.Nanosecond()
 	sign := ""
 	if sec < 0 && ns > 0 {
 		sign, sec, ns = "-", -sec-1, 1e9-ns
 	}
-	fraction := strconv.Itoa(1e9 + ns) // the digit 1 and nine digits of the fraction
+	fraction := strconv.Itoa(1e9 + ns) // the digit 1 and the fraction
 	return sign + strconv.FormatInt(sec, 10) + "." + fraction[1:]
 }

@@ -14,12 +14,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
-// A tree is transferred as one tar stream over one channel, because single files would cost
-// a round trip each. The host may have GNU or busybox tar.
-
-// unpackScript unpacks its input into a new folder beside the target. It does not put the
-// folder in place. A tar stream that was cut between two entries looks complete, so a
-// second step confirms its end.
+// unpackScript unpacks its input into a new folder beside the target. A tar stream that was
+// cut between two entries looks complete, so putting the folder in place is a second step.
 //
 // $1 the folder beside the target.
 const unpackScript = `LC_ALL=C; export LC_ALL
@@ -29,8 +25,8 @@ mkdir -p -- "${1%%/*}/" && mkdir -- "$1" || exit 1
 trap 'exit 1' HUP INT TERM PIPE
 tar -xpof - -C "$1" || { r=$?; rm -rf -- "$1"; exit $r; }`
 
-// placeScript moves an unpacked tree to its place. If nothing is there, it uses one rename,
-// otherwise it moves file by file.
+// placeScript moves an unpacked tree to its place: by one rename if nothing is there,
+// otherwise file by file.
 //
 // $1 the unpacked tree, $2 its place.
 const placeScript = `LC_ALL=C; export LC_ALL
@@ -45,8 +41,7 @@ fi || exit 1
 %s`
 
 // Put unpacks a tar stream into dir, which it creates if missing. Nothing appears in dir
-// before the whole stream was received. If dir is not empty, files of the same name are
-// replaced and the others stay.
+// before the whole stream was received. Files of the same name are replaced; others stay.
 func Put(ctx context.Context, h hostexec.Host, dir string, tar io.Reader, fence *hostexec.Fence) error {
 	if err := putTree(ctx, h, dir, tar, fence); err != nil {
 		return fmt.Errorf("put tree %s on %s: %w", dir, h.Name(), err)
@@ -82,7 +77,7 @@ func putTree(ctx context.Context, h hostexec.Host, dir string, tar io.Reader, fe
 		s.CloseWrite()
 	}
 	if errors.Is(copyErr, hostexec.ErrSource) {
-		s.Wait() // let the script end by itself, so that only its folder has to be removed
+		s.Wait() // let the script end, so that only its folder has to be removed
 		return errors.Join(copyErr, removeTemp(ctx, h, temp))
 	}
 	if err := s.Wait(); err != nil {
@@ -105,9 +100,9 @@ func removeTemp(ctx context.Context, h hostexec.Host, temp string) error {
 	return err
 }
 
-// packScript writes a tar stream of the paths $2… below $1. It passes names to leave out to
-// tar as patterns, with wildcards escaped. Status 1 of GNU tar means that a file changed
-// while it was read, which is no error here.
+// packScript writes a tar stream of the paths $2… below $1. Names to leave out go to tar as
+// patterns, with wildcards escaped. Status 1 of GNU tar means that a file changed
+// meanwhile.
 const packScript = `LC_ALL=C; export LC_ALL
 [ -d "$1" ] || { echo "$1: no such folder" >&2; exit 94; }
 cd -- "$1" || exit 1
@@ -124,9 +119,9 @@ r=$?
 if [ $r -eq 1 ] && tar --version 2>/dev/null | grep -q GNU; then r=0; fi
 exit $r`
 
-// Get writes a tar stream of the named paths below dir (all if none is named) to w.
-// Sockets and FIFOs are left out. Files that change during the read are no error. The error
-// wraps ErrNotExist if dir or a named path does not exist.
+// Get writes a tar stream of the named paths below dir (all if none is named) to w. Sockets
+// and FIFOs are left out. Files that change meanwhile are no error. The error wraps
+// ErrNotExist if dir or a named path does not exist.
 func Get(ctx context.Context, h hostexec.Host, dir string, w io.Writer, paths ...string) error {
 	if err := getTree(ctx, h, dir, w, paths); err != nil {
 		return fmt.Errorf("get tree %s from %s: %w", dir, h.Name(), err)
@@ -165,9 +160,8 @@ func getTree(ctx context.Context, h hostexec.Host, dir string, w io.Writer, path
 	return err
 }
 
-// onlyChanges reports whether all messages of busybox's tar are about files that vanished
-// while it read, or about sockets. The status does not tell, because this tar has one
-// status for all errors.
+// onlyChanges reports whether busybox's tar complains only about sockets and vanished
+// files. This tar has one status for all errors.
 func onlyChanges(stderr []byte) bool {
 	for line := range strings.Lines(string(stderr)) {
 		line = strings.TrimSpace(line)
@@ -179,5 +173,5 @@ func onlyChanges(stderr []byte) bool {
 	return len(stderr) > 0
 }
 
-// onlyReader hides the other methods of a Stream from io.Copy.
+// onlyReader hides a Stream's other methods from io.Copy.
 type onlyReader struct{ io.Reader }

@@ -28,37 +28,33 @@ var (
 	treePlaceScript string
 )
 
-// treeWipeScript removes $1, including folders without write permission.
+// treeWipeScript also removes folders without write permission.
 const treeWipeScript = `rm -rf -- "$1" 2>/dev/null && exit
 find "$1" -type d -exec chmod u+rwx {} \; 2>/dev/null
 rm -rf -- "$1"`
 
-// exitExists is the exit status of our scripts if something is in the place of a tree.
 const exitExists = 95
 
-// ErrExists means that something is in the place of a tree.
+// ErrExists means that something is in the tree's place.
 var ErrExists = errors.New("something is there already")
 
 // WriteOptions configure Write.
 type WriteOptions struct {
-	// ID makes Write repeatable. If the tree of this ID is already in place, perhaps by
-	// a call whose end was not seen, Write succeeds and writes nothing. ID is one word;
-	// it is kept in a file beside dir.
+	// ID makes Write repeatable: if the tree of this ID is already in place, Write writes
+	// nothing. ID is one word; it is kept in a file beside dir.
 	ID string
-	// With Fence, the tree is put in place only if the host knows no higher epoch at that
-	// moment.
+	// With Fence, the tree is put in place only if the host knows no higher epoch.
 	Fence *hostexec.Fence
 }
 
 var treeID = regexp.MustCompile(`^[A-Za-z0-9._:-]*$`)
 
-// Write creates the tree dir from the entries that fill gives to the Writer. dir must be
-// absent or an empty folder; otherwise the error wraps ErrExists. Modes and times, also of
-// folders, are set as precisely as the host's tools allow. The owner is our user on the
-// host. The tree is written to a new folder beside dir, which is renamed when complete and
-// removed on failure. If the disk is full, the error wraps ErrNoSpace. After
-// ErrOutcomeUnknown the tree may be in place, so repeat the call to make sure. A later call
-// for the same dir removes the unfinished folder of an earlier call.
+// Write creates the tree dir from the entries that fill gives to the Writer. If dir is
+// there and not an empty folder, the error wraps ErrExists. Modes and times are as precise
+// as the host's tools allow. The owner is our user. The tree is written to a new folder
+// beside dir, which is renamed when complete and removed on failure. If the disk is full,
+// the error wraps ErrNoSpace. After ErrOutcomeUnknown the tree may be in place: repeat the
+// call. A later call for dir removes unfinished folders of earlier ones.
 func Write(ctx context.Context, h hostexec.Host, dir string, opts WriteOptions, fill func(*Writer) error) error {
 	if err := writeTree(ctx, h, dir, opts, fill); err != nil {
 		return fmt.Errorf("write tree %s on %s: %w", dir, h.Name(), err)
@@ -126,8 +122,8 @@ func treeExists(err error) error {
 	return err
 }
 
-// removeTree removes a tree that was not put in place. If the outcome is unknown because of
-// the connection, a failure to remove it is not reported.
+// removeTree removes a tree that was not put in place. It returns nil if why is
+// ErrOutcomeUnknown.
 func removeTree(ctx context.Context, h hostexec.Host, temp string, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
@@ -148,7 +144,7 @@ func (w *Writer) finish(s hostexec.Stream, fillErr error) error {
 		fillErr = w.tar.end()
 	}
 	if fillErr != nil {
-		w.out.shut.Store(true) // so that the host does not take a partial tree for a complete one
+		w.out.shut.Store(true) // the host must not take a partial tree for a complete one
 	}
 	if err := w.packed.Close(); fillErr == nil {
 		fillErr = err
@@ -158,7 +154,7 @@ func (w *Writer) finish(s hostexec.Stream, fillErr error) error {
 	if fillErr == nil && err == nil {
 		fillErr = w.endHoles()
 	}
-	// The host's own error says more than a failed write.
+	// The host's error says more than a failed write.
 	if err != nil && (fillErr == nil || errors.Is(fillErr, errTreeStream) || errors.Is(err, hostexec.ErrNoSpace)) {
 		return err
 	}
@@ -168,7 +164,7 @@ func (w *Writer) finish(s hostexec.Stream, fillErr error) error {
 	return fillErr
 }
 
-// placeFolders places a tree after setting the final modes and times of folders.
+// placeFolders sets modes and times of folders, and places the tree.
 func (w *Writer) placeFolders(ctx context.Context, place hostexec.Command) error {
 	s, err := w.host.Start(ctx, place)
 	if err != nil {
@@ -196,15 +192,12 @@ func (w *Writer) placeFolders(ctx context.Context, place hostexec.Command) error
 	return err
 }
 
-// errTreeStream means that the host does not accept more input.
 var errTreeStream = errors.New("the host accepts no more input")
 
-// A spaceWatcher writes to a stream until the host reports a full disk. tar itself would
-// read on and fail only at the end.
 type spaceWatcher struct {
 	s    hostexec.Stream
 	seen int64
-	shut atomic.Bool // set to write nothing more
+	shut atomic.Bool // write nothing more
 }
 
 func (w *spaceWatcher) Write(p []byte) (int, error) {
@@ -224,9 +217,8 @@ func (w *spaceWatcher) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// A Writer takes the entries of a tree in any order, except that a file must come
-// before its hard links. Parent folders without an entry are created as needed. After an
-// error, all further calls return it.
+// A Writer takes the entries of a tree in any order, but a file before its hard links. It
+// creates missing parent folders. After an error, all further calls return it.
 type Writer struct {
 	ctx  context.Context //nolint:containedctx // lives as long as the call that made it
 	host hostexec.Host
@@ -234,12 +226,12 @@ type Writer struct {
 	gnu  bool
 
 	tar    treeTar
-	packed io.WriteCloser // the writer below tar
-	out    *spaceWatcher  // the writer below packed
+	packed io.WriteCloser // below tar
+	out    *spaceWatcher  // below packed
 
 	holes   *holeWriter
-	holey   map[string]bool // files, and hard links to files, that holes writes
-	folders []Entry         // folders to set at the end if the host's tar does not delay their modes and times
+	holey   map[string]bool // files that holes writes, with their hard links
+	folders []Entry         // set at the end if the host's tar does not delay their modes and times
 	open    *FileWriter
 	err     error
 }
@@ -258,7 +250,7 @@ func (w *Writer) Add(e Entry) error {
 		return w.fail(w.tar.header(e, tarFolder, 0))
 	case Symlink:
 		if e.Link == "" {
-			return w.fail(fmt.Errorf("the symlink %q says nothing", e.Path))
+			return w.fail(fmt.Errorf("symlink %q has no target", e.Path))
 		}
 		return w.fail(w.tar.header(e, tarSymlink, 0))
 	case HardLink:
@@ -275,8 +267,7 @@ func (w *Writer) Add(e Entry) error {
 	return w.fail(fmt.Errorf("%q is a %q, which cannot be added", e.Path, e.Kind))
 }
 
-// File adds a file; the caller then writes Size bytes. If sparse is set, holes become holes
-// on the host; otherwise they become zeros.
+// File adds a file; the caller then writes Size bytes. Unless sparse, holes become zeros.
 func (w *Writer) File(e Entry, sparse bool) (*FileWriter, error) {
 	err := w.check(e)
 	if err == nil && (e.Kind != RegularFile || e.Size < 0 || e.Path == ".") {
@@ -303,7 +294,7 @@ func (w *Writer) check(e Entry) error {
 	case e.Path == "." && e.Kind == Folder:
 		return nil
 	case strings.ContainsRune(e.Link, 0):
-		return fmt.Errorf("%q: what it links to holds a NUL byte", e.Path)
+		return fmt.Errorf("%q: the target of the link holds a NUL byte", e.Path)
 	}
 	return checkTreePath(e.Path)
 }
@@ -379,7 +370,6 @@ func (f *FileWriter) Close() error {
 	return f.w.fail(f.w.tar.zeros(-f.e.Size & (tarBlock - 1)))
 }
 
-// zeros is the data for holes of files that are written without holes.
 var zeros = make([]byte, 64<<10)
 
 func isZero(p []byte) bool {

@@ -4,27 +4,24 @@ import "fmt"
 
 // FenceBegin returns shell text that takes the lock of dir, which it creates if missing.
 // The text ends the script if the host knows a higher epoch, and otherwise records ours.
-// The script then holds the lock until FenceEnd.
+// The script holds the lock until FenceEnd, and must not wait for a person, a peer or a
+// process meanwhile. Command.Fence fences a whole script.
 //
-// It is for scripts that go on after the change that needs the lock. A script holds the
-// lock during a change, but never while it waits for a person, a peer or a process.
-// Command.Fence puts FenceBegin and FenceEnd around a whole script. The caller checks the
-// values of the fence first. Variables and functions of the text begin with fl_, and the
-// text uses descriptor 9. If the script leaves a child running, it must start that child
-// with 9>&-. The script's positional parameters are not changed. The exit status is 97 for
-// a refusal, 98 for a busy lock, and 96 on a host that cannot lock; Run and Stream.Wait
-// turn these statuses into errors.
+// The caller checks the fence's values first. Names in the text begin with fl_. Positional
+// parameters are not changed. Descriptor 9 is used, so a child that outlives the script
+// must be started with 9>&-. The exit status is 97 for a refusal, 98 for a busy lock, and
+// 96 on a host that cannot lock; Run and Stream.Wait turn these into errors.
 //
-// If the host has flock(1), the lock is an flock on a descriptor, which the kernel releases
-// when the processes that hold the descriptor end. Otherwise it is a symbolic link that
-// names the holder: a link and its content are created in one atomic step. The text removes
-// the link of a holder that is dead or whose pid belongs to another process by now.
+// If the host has flock(1), the lock is an flock, which the kernel releases when its
+// holders end. Otherwise it is a symbolic link that names the holder, because a link and
+// its content are created in one atomic step. The link of a dead holder, or of one whose
+// pid belongs to another process by now, is removed.
 func FenceBegin(dir string, generation, pump, attempt int64) string {
 	return "fl_d=" + QuoteInScript(dir) + "\n" + fenceText + "\n" + FenceAgain(generation, pump, attempt)
 }
 
-// FenceAgain returns shell text that takes the lock and compares epochs again, in a script
-// that began with FenceBegin.
+// FenceAgain returns shell text that takes the lock and compares epochs again, after
+// FenceBegin and FenceEnd.
 func FenceAgain(generation, pump, attempt int64) string {
 	return fmt.Sprintf("fl_fence %d %d %d", generation, pump, attempt)
 }
@@ -32,10 +29,10 @@ func FenceAgain(generation, pump, attempt int64) string {
 // FenceEnd releases the lock.
 const FenceEnd = "fl_unlock"
 
-// fenceText defines the functions of FenceBegin. fl_gone is a file beside the session's
-// folder. It keeps the epoch after the folder was removed (see RemoveTree), so that a late
-// script of a former holder cannot create the folder again. The lock and the epoch lie in
-// the folder, so fl_gone is written under the lock before the folder is removed.
+// fenceText defines the functions of FenceBegin. The file fl_gone beside the session's
+// folder keeps the epoch of a removed folder (see RemoveTree), so that a late script of a
+// former holder cannot create the folder again. It is written under the lock before the
+// folder is removed.
 const fenceText = `fl_say() { echo "fairlead-fence: $2" >&2; exit "$1"; }
 fl_gone=${fl_d%/*}/.gone-${fl_d##*/}
 fl_i=0

@@ -10,7 +10,7 @@ import (
 // EnvName matches the names of variables that a shell accepts.
 var EnvName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// CheckPath returns an error if p is not a clean absolute path that scripts can use.
+// CheckPath returns an error if p is not a clean absolute path, or is /.
 func CheckPath(p string) error {
 	switch {
 	case !path.IsAbs(p):

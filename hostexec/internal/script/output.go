@@ -13,8 +13,8 @@ func LastBytes(b []byte, n int) []byte {
 	return b
 }
 
-// FirstLine returns a colon and the beginning of the first line of b, to be appended to the
-// text of an error. It returns nothing if that line is empty.
+// FirstLine returns a colon and the beginning of the first line of b, for the end of an
+// error's text, or nothing if that line is empty.
 func FirstLine(b []byte) string {
 	for i, c := range b {
 		if c == '\n' {
@@ -31,12 +31,11 @@ func FirstLine(b []byte) string {
 	return ": " + string(b)
 }
 
-// SaysNoSpace reports whether a program complained that the disk or the user's quota is
-// full. Only the text shows the cause, because shells and tools exit with status 1 or 2 for
-// any error.
+// SaysNoSpace reports whether a program complained of a full disk or quota. Shells and
+// tools use the same exit status for any error.
 func SaysNoSpace(stderr []byte) bool {
 	for _, words := range []string{"No space left on device", "no space left on device", "Disk quota exceeded",
-		": Wrote only "} { // GNU tar says this of the first write that does not fit
+		": Wrote only "} { // GNU tar, of the first write that does not fit
 		if bytes.Contains(stderr, []byte(words)) {
 			return true
 		}
@@ -44,8 +43,8 @@ func SaysNoSpace(stderr []byte) bool {
 	return false
 }
 
-// ErrGarbled means that the host's report cannot be parsed, for example because the script
-// was cut short.
+// ErrGarbled means that the host's report cannot be parsed. The script may have been cut
+// short.
 var ErrGarbled = errors.New("the host's report is garbled")
 
 // ExitNotExist is the exit status of our scripts if a file does not exist.

@@ -2,5 +2,5 @@ package script
 
 import "crypto/rand"
 
-// NewMark returns a random word that no other program will print.
+// NewMark returns a random word to find in output.
 func NewMark() string { return "fl-" + rand.Text() }

@@ -19,7 +19,7 @@ func LastWord(s interface {
 	return sendErr
 }
 
-// A MarkedReader wraps the errors of its reader together with As.
+// A MarkedReader wraps its reader's errors together with As.
 type MarkedReader struct {
 	io.Reader
 	As error
